@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package command is what a coordinator says to a replica and what it hears back: Mutation, Conditional, Read, Sweep, and their
+// versioned encoding.
+//
+// Guarantees: (C1) a command carries everything its application needs: no clock, catalog or configuration of the replica
+// takes part, so the same log gives the same rows; (C2) an encoded command names its version, and an older one stays readable.
+// Rows and keys are opaque bytes here, made by packages row and cqltype. Start at Mutation and Read.
+package command
+
+import (
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// OpKind says where in a partition an operand is merged.
+type OpKind uint8
+
+// The kinds of Op.
+const (
+	// OpRow merges into the row of Op.Clustering.
+	OpRow OpKind = iota
+	// OpHeader merges into the partition header: static cells, the partition deletion, deleted ranges.
+	OpHeader
+	// OpIndex records that the row may have Op.Value under index Op.Index. Entries are hints: whoever reads one checks
+	// the row, and sweeps remove those that no longer hold. So writing one needs no read of the old value.
+	OpIndex
+)
+
+// Op is one operand of a mutation.
+type Op struct {
+	Kind OpKind
+	// Clustering is the concatenation of the clustering columns' key forms; empty for a table without clustering columns
+	// and for the header. An index entry of a static column has none either.
+	Clustering []byte
+	// Operand is an encoded row (see row.Builder); empty for OpIndex.
+	Operand []byte
+	// Index and Value are for OpIndex: the index id and the indexed value in wire form.
+	Index uint32
+	Value []byte
+}
+
+// Mutation changes one logical partition, atomically.
+type Mutation struct {
+	Table uint32
+	Token token.Token
+	// Key is the serialized partition key.
+	Key []byte
+	Ops []Op
+	// SchemaVersion is schema.Revision as the coordinator saw it.
+	SchemaVersion uint64
+	// Epoch is the epoch of the physical partition the coordinator believes in.
+	Epoch uint64
+	// Dedupe identifies the command for exactly-once application; the zero value asks for none.
+	Dedupe DedupeID
+	// Timestamp is the stamp the leader gave to the operands that came Unstamped; 0 before that.
+	Timestamp int64
+}
+
+// DedupeID names a command of a coordinator: (node, sequence) is used once.
+type DedupeID struct {
+	Coordinator [16]byte
+	Sequence    uint64
+}
+
+// Slice is a half-open interval [Start, End) of clustering keys, compared as bytes. An empty Start begins at the first row;
+// a nil End is unbounded. Because clustering keys are concatenations of order-preserving forms, every CQL bound, inclusive or exclusive,
+// on any prefix of the clustering columns is such an interval.
+type Slice struct{ Start, End []byte }
+
+// Read asks for rows in order: partitions by (token, key), rows by clustering key.
+type Read struct {
+	Table uint32
+	// Key selects one logical partition; nil selects Range.
+	Key   []byte
+	Token token.Token
+	// Range selects the partitions of a token interval (Begin, End]; see token.Range. It is used when Key is nil.
+	Range token.Range
+	// After resumes a read of a Range behind this position: strictly after the row (Key, Clustering) of that
+	// partition, or after the whole partition if AfterPartition is set. The Token of the position is AfterToken.
+	AfterKey        []byte
+	AfterToken      token.Token
+	AfterClustering []byte
+	AfterPartition  bool
+	// Slices restricts rows in every partition: sorted, disjoint. Empty means all rows. With Reversed, rows come in
+	// descending order (slices are still given ascending).
+	Slices   []Slice
+	Reversed bool
+	// Statics asks for the header's static cells; NoRows asks for nothing but partitions (the visitor's Partition is called for
+	// every partition that has a live row in Slices or a live static cell).
+	Statics bool
+	NoRows  bool
+	// Index, if not nil, visits only rows that have an entry with this value; the caller checks the rows themselves.
+	Index *IndexLookup
+	// Limit bounds how many rows the caller can use at most, 0 = not known. A hint: the visitor decides.
+	Limit int
+	// Now is the second since the epoch at which expiry is judged.
+	Now int64
+	// Dropped lists column ids whose cells are to be treated as absent, ascending; nearly always empty.
+	Dropped []uint32
+	Level   dberr.Consistency
+	Epoch   uint64
+}
+
+// IndexLookup names an index and a value in wire form.
+type IndexLookup struct {
+	Index uint32
+	Value []byte
+}
+
+// Step is a visitor's answer: what to read next.
+type Step uint8
+
+// The steps.
+const (
+	More Step = iota
+	NextPartition
+	Stop
+)
+
+// Visitor receives what a Read finds. Everything passed is valid only during the call.
+type Visitor interface {
+	// Partition begins a logical partition that has a live row in the slices or a live static cell. static is nil when the
+	// read did not ask for statics or there are none.
+	Partition(tok token.Token, key []byte, static *row.Row) (Step, error)
+	// Row is one live row.
+	Row(clustering []byte, r *row.Row) (Step, error)
+}
+
+// Sweep removes what nobody can see any more: each key is re-read when the sweep is applied and rewritten or deleted if its
+// tombstones and expired cells are older than Horizon (seconds since the epoch), or, for an index entry, if its row no longer has the value.
+type Sweep struct {
+	Table   uint32
+	Keys    [][]byte
+	Horizon int64
+	Epoch   uint64
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+)
+
+// Conditional is a mutation that depends on what is stored: IF conditions, counters, and the list operations that address an element
+// by its place. The leader reads Rows under the latch of the logical partition, checks Conditions, turns Updates into operands,
+// and commits Mutation.Ops and those operands as one mutation. Nothing is written unless all conditions hold.
+type Conditional struct {
+	Mutation Mutation
+	// Serial is the serial consistency level of a lightweight transaction, and 0 when there are no conditions.
+	Serial dberr.Consistency
+	// Rows are the rows that Conditions and Updates refer to by number.
+	Rows       []RowRef
+	Conditions []Condition
+	Updates    []Update
+	// Now is the second at which expiry is judged; Dropped as in Read.
+	Now     int64
+	Dropped []uint32
+}
+
+// RowRef names a row of the mutation's partition, or its static row.
+type RowRef struct {
+	Static     bool
+	Clustering []byte
+}
+
+// Operator compares a stored value with the condition's.
+type Operator uint8
+
+// The operators of a Condition. Exists and NotExists look at the row; the others at a column or an element of it.
+const (
+	Exists Operator = iota
+	NotExists
+	Equal
+	NotEqual
+	Less
+	LessOrEqual
+	Greater
+	GreaterOrEqual
+	In
+	Contains
+	ContainsKey
+)
+
+// Condition is one term of an IF clause.
+type Condition struct {
+	// Row is an index into Conditional.Rows.
+	Row      int
+	Operator Operator
+	// Column and Type describe the column. A nil Type belongs to Exists and NotExists.
+	Column uint32
+	Type   *cqltype.Type
+	// Element, if not nil, selects an element of a map (wire form of the key), a list (wire form of an int index) or a UDT
+	// (wire form of a smallint field index); the comparison is then with that element's type.
+	Element []byte
+	// Values holds one value (nil = null), any number for In.
+	Values [][]byte
+}
+
+// UpdateKind is an update whose effect depends on the stored row.
+type UpdateKind uint8
+
+// The kinds.
+const (
+	CounterAdd   UpdateKind = iota // Args[0] = bigint delta
+	ListSetAt                      // Args[0] = int index, Args[1] = value (nil deletes the element)
+	ListDiscard                    // Args = values to remove
+	ListDeleteAt                   // Args[0] = int index
+)
+
+// Update is resolved by the leader into operands stamped like the rest of the mutation.
+type Update struct {
+	Row    int
+	Kind   UpdateKind
+	Column uint32
+	Type   *cqltype.Type
+	Args   [][]byte
+	// Timestamp is the operand's, row.Unstamped for the leader's stamp. TTL and Expiry as in row.Cell.
+	Timestamp int64
+	TTL       int32
+	Expiry    int64
+}
+
+// Decision is the outcome of a Conditional.
+type Decision struct {
+	Applied bool
+	// Found holds, parallel to Conditional.Rows, the rows as they were when the conditions were checked; nil = the row did
+	// not exist. They are copies the caller may keep.
+	Found []*row.Row
+	// Timestamp is the stamp of the mutation if it was applied.
+	Timestamp int64
+}

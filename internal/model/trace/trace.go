@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trace carries the trace of one request down its path: each hop adds an event, and the owner of the trace stores
+// them where clients look (system_traces). A request that is not traced pays one nil check per hop.
+package trace
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Event is one step of a traced request.
+type Event struct {
+	Activity string
+	At       time.Time
+}
+
+// Trace collects the events of one request. The nil Trace discards them. It is safe for concurrent use.
+type Trace struct {
+	ID      [16]byte
+	Started time.Time
+	max     int
+	mu      sync.Mutex
+	events  []Event
+}
+
+// EventsMax bounds the events kept of one request; later ones are dropped.
+const EventsMax = 1000
+
+// New begins a trace.
+func New(id [16]byte, started time.Time) *Trace {
+	return &Trace{ID: id, Started: started, max: EventsMax}
+}
+
+// Add records a step. It does nothing on a nil Trace, so callers need no test; callers that format text test for nil first.
+func (t *Trace) Add(activity string) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	if len(t.events) < t.max {
+		t.events = append(t.events, Event{activity, time.Now()})
+	}
+	t.mu.Unlock()
+}
+
+// Events returns a copy of what was recorded.
+func (t *Trace) Events() []Event {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]Event(nil), t.events...)
+}
+
+type contextKey struct{}
+
+// With returns a context that carries t.
+func With(ctx context.Context, t *Trace) context.Context {
+	return context.WithValue(ctx, contextKey{}, t)
+}
+
+// From returns the context's trace, or nil.
+func From(ctx context.Context) *Trace {
+	t, _ := ctx.Value(contextKey{}).(*Trace)
+	return t
+}
