@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"context"
+
+	"github.com/ilion-db/ilion/internal/query/session"
+)
+
+// NewSession starts a session for a client that has just been admitted (after authentication). It must be quick.
+type NewSession func(client session.Client) Session
+
+// Session executes what one connection asks for.
+//
+// Query, Prepare, Execute and Batch may be called at the same time: the goroutine of the connection calls them one after the
+// other with MayBlock = false, workers call them beside it with MayBlock = true. Each either fills call.Result and returns
+// session.Done, or sees to it that call.Complete is called later and returns session.Pending, or returns session.Offload
+// (only if MayBlock is false). The context ends with the connection.
+type Session interface {
+	Query(ctx context.Context, call *session.Call) session.Status
+	Prepare(ctx context.Context, call *session.Call) session.Status
+	Execute(ctx context.Context, call *session.Call) session.Status
+	Batch(ctx context.Context, call *session.Call) session.Status
+	// Close is called once, when no further method will be called and none is running. Pending calls may still complete.
+	Close()
+}
+
+// Authenticator checks a name and a password. It may take its time: it runs on a worker.
+type Authenticator interface {
+	// Authenticate returns the role to act as, or a dberr.BadCredentials.
+	Authenticate(ctx context.Context, user, password string) (role string, err error)
+}
