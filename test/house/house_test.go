@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package house holds the architecture test: which package may import which, in one table.
+package house
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/ilion-db/ilion/"
+
+// wings lists the wings from the top of the house to the ground. A package imports packages of its own wing (as far as
+// sameWing allows) and of wings below; never a wing above, and route and control never each other.
+var wings = [][]string{
+	{"cmd/ilion"},
+	{"root", "internal/tool"},
+	{"internal/node"},
+	{"internal/server"},
+	{"internal/query"},
+	{"internal/route", "internal/control"},
+	{"internal/replica"},
+	{"internal/model"},
+}
+
+// sameWing lists, for wings whose packages have floors of their own, what each package may import of its neighbours.
+// A package of these wings that is not listed may import none.
+var sameWing = map[string]string{
+	"internal/server/cql":        "internal/server/cqlwire",
+	"internal/tool/bench":        "internal/tool/rawclient",
+	"internal/query/catalog":     "internal/query/parser",
+	"internal/query/expr":        "internal/query/parser internal/query/catalog",
+	"internal/query/read":        "internal/query/parser internal/query/catalog internal/query/expr",
+	"internal/query/write":       "internal/query/parser internal/query/catalog internal/query/expr",
+	"internal/query/ddl":         "internal/query/parser internal/query/catalog internal/query/expr",
+	"internal/query/session":     "internal/query/parser internal/query/catalog internal/query/expr internal/query/read internal/query/write internal/query/ddl",
+	"internal/replica/partition": "internal/replica/storage",
+	"internal/model/row":         "internal/model/cqltype",
+	"internal/model/schema":      "internal/model/cqltype internal/model/dberr",
+	"internal/model/keys":        "internal/model/token",
+	"internal/model/command":     "internal/model/cqltype internal/model/dberr internal/model/row internal/model/token",
+	"internal/model/topology":    "internal/model/token internal/model/keys",
+	"internal/model/ru":          "internal/model/command internal/model/row",
+	"internal/model/cqltype":     "",
+	"internal/model/token":       "",
+	"internal/model/dberr":       "",
+	"internal/model/trace":       "",
+	"internal/server/cqlwire":    "",
+	"internal/server/admin":      "",
+	"internal/query/parser":      "",
+	"internal/replica/storage":   "",
+	"internal/route/coordinator": "",
+	"internal/tool/rawclient":    "",
+}
+
+// modelLibraries are the only modules outside the standard library that the model may import: leaves for numbers and ids.
+var modelLibraries = []string{"github.com/cockroachdb/apd/v3", "github.com/google/uuid"}
+
+func wingOf(pkg string) int {
+	for i, names := range wings {
+		for _, w := range names {
+			if pkg == w || strings.HasPrefix(pkg, w+"/") {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// imports returns package -> imported paths of all non-test files of the module.
+func imports(t *testing.T, root string) map[string]map[string]bool {
+	t.Helper()
+	out := map[string]map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "testdata" || d.Name() == "node_modules") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		pkg, _ := filepath.Rel(root, filepath.Dir(path))
+		if pkg = filepath.ToSlash(pkg); pkg == "." {
+			pkg = "root"
+		}
+		if out[pkg] == nil {
+			out[pkg] = map[string]bool{}
+		}
+		for _, s := range f.Imports {
+			p, _ := strconv.Unquote(s.Path.Value)
+			out[pkg][p] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestImportsPointDownwards proves that every import of the product is one the table above allows.
+func TestImportsPointDownwards(t *testing.T) {
+	all := imports(t, "../..")
+	if len(all) < 10 {
+		t.Fatalf("found only %d packages: the test looks at the wrong folder", len(all))
+	}
+	pkgs := make([]string, 0, len(all))
+	for p := range all {
+		pkgs = append(pkgs, p)
+	}
+	sort.Strings(pkgs)
+	for _, pkg := range pkgs {
+		if strings.HasPrefix(pkg, "test/") || strings.HasPrefix(pkg, "tools") {
+			continue
+		}
+		from := wingOf(pkg)
+		if from < 0 {
+			t.Errorf("%s stands in no wing of the house", pkg)
+			continue
+		}
+		for imp := range all[pkg] {
+			if msg := judge(pkg, from, imp); msg != "" {
+				t.Errorf("%s imports %s: %s", pkg, imp, msg)
+			}
+		}
+	}
+}
+
+// judge returns why pkg of wing from must not import imp, or "".
+func judge(pkg string, from int, imp string) string {
+	if imp+"/" == module {
+		imp = module + "root"
+	}
+	own, inside := strings.CutPrefix(imp, module)
+	if !inside {
+		if strings.HasPrefix(pkg, "internal/model/") && strings.Contains(strings.SplitN(imp, "/", 2)[0], ".") {
+			for _, ok := range modelLibraries {
+				if imp == ok {
+					return ""
+				}
+			}
+			return "the model imports only the standard library and the leaves in modelLibraries"
+		}
+		return ""
+	}
+	to := wingOf(own)
+	switch {
+	case to < 0:
+		return "it stands in no wing of the house"
+	case to < from:
+		return "an import must not climb"
+	case to == from:
+		for _, ok := range strings.Fields(sameWing[pkg]) {
+			if ok == own {
+				return ""
+			}
+		}
+		return "neighbours in a wing import each other only as sameWing says"
+	}
+	return ""
+}
