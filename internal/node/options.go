@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Options is everything that can be set about a node: the fields of the configuration file, of which the command line can
+// set the most used. The zero value of a field means its default; sizes are in bytes, durations are Go durations.
+type Options struct {
+	// Data is the data directory; empty keeps everything in memory.
+	Data string `yaml:"data"`
+	// CQL is the address of the CQL listener, host:port; port 0 takes a free one.
+	CQL string `yaml:"cql"`
+	// HTTP is the address of health and metrics, host:port; "off" listens nowhere.
+	HTTP string `yaml:"http"`
+	// Commit is batch (an acknowledged write is on disk) or periodic (on disk within 10 ms; stand-alone only).
+	Commit string `yaml:"commit"`
+	// ClusterName, DataCenter and Rack are what clients are shown.
+	ClusterName string `yaml:"cluster_name"`
+	DataCenter  string `yaml:"data_center"`
+	Rack        string `yaml:"rack"`
+	// Insecure allows listening beyond loopback without authentication.
+	Insecure bool `yaml:"insecure"`
+	// InitialPartitions is how many physical partitions a new table is cut into, 1 to 1024.
+	InitialPartitions int `yaml:"initial_partitions"`
+
+	Memory  MemoryOptions  `yaml:"memory"`
+	Limits  LimitOptions   `yaml:"limits"`
+	Storage StorageOptions `yaml:"storage"`
+	Auth    AuthOptions    `yaml:"auth"`
+	TLS     TLSOptions     `yaml:"tls"`
+
+	// Log receives what happens; nil discards it.
+	Log *slog.Logger `yaml:"-"`
+}
+
+// MemoryOptions divide the memory of the process.
+type MemoryOptions struct {
+	// Budget is what the process may use in all; 0 takes half of the machine's memory (or of the container's limit).
+	Budget Bytes `yaml:"budget"`
+	// BlockCache and Memtable are shares of the budget; 0 takes 40 % and 1/32 (four memtables can be alive at once).
+	BlockCache Bytes `yaml:"block_cache"`
+	Memtable   Bytes `yaml:"memtable"`
+}
+
+// LimitOptions bound what clients can make the node hold.
+type LimitOptions struct {
+	Connections           int           `yaml:"connections"`
+	FrameBytes            Bytes         `yaml:"frame_bytes"`
+	RequestsPerConnection int           `yaml:"requests_per_connection"`
+	Requests              int           `yaml:"requests"`
+	RequestBytes          Bytes         `yaml:"request_bytes"`
+	PreparedStatements    int           `yaml:"prepared_statements"`
+	ReadTimeout           time.Duration `yaml:"read_timeout"`
+	WriteTimeout          time.Duration `yaml:"write_timeout"`
+}
+
+// StorageOptions tune the store.
+type StorageOptions struct {
+	// MinFreeDisk is the share of the disk that must stay free for writes to be accepted, in percent.
+	MinFreeDisk float64 `yaml:"min_free_disk_percent"`
+}
+
+// AuthOptions switch on password authentication: it is on when there are users.
+type AuthOptions struct {
+	// Users maps names to bcrypt hashes, as `ilion hash-password` prints them.
+	Users map[string]string `yaml:"users"`
+}
+
+// TLSOptions switch on TLS for CQL and HTTP: it is on when there is a certificate.
+type TLSOptions struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+	// ClientCA, if set, makes client certificates signed by it mandatory.
+	ClientCA string `yaml:"client_ca"`
+}
+
+// Bytes is a size that the configuration file may write as a number or with a unit: 512KiB, 64MiB, 4GiB.
+type Bytes int64
+
+// UnmarshalYAML reads a size.
+func (b *Bytes) UnmarshalYAML(n *yaml.Node) error {
+	v, err := ParseBytes(n.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", n.Line, err)
+	}
+	*b = v
+	return nil
+}
+
+// ParseBytes reads a size: digits and one of the units B, KiB, MiB, GiB, TiB; no unit means bytes.
+func ParseBytes(s string) (Bytes, error) {
+	digits := strings.TrimRight(s, "BKMGTi ")
+	var v int64
+	if _, err := fmt.Sscanf(digits, "%d", &v); err != nil || digits == "" || v < 0 || fmt.Sprint(v) != digits {
+		return 0, fmt.Errorf("%q is not a size: write a number and one of B, KiB, MiB, GiB, TiB", s)
+	}
+	shift, ok := map[string]uint{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}[strings.TrimSpace(s[len(digits):])]
+	if !ok || v > (1<<62)>>shift {
+		return 0, fmt.Errorf("%q is not a size: write a number and one of B, KiB, MiB, GiB, TiB", s)
+	}
+	return Bytes(v << shift), nil
+}
+
+// LoadOptions reads a configuration file over o. An unknown key is an error that names it and its line.
+func LoadOptions(path string, o *Options) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("configuration file: %w", err)
+	}
+	defer f.Close()
+	d := yaml.NewDecoder(f)
+	d.KnownFields(true)
+	if err := d.Decode(o); err != nil && !errors.Is(err, io.EOF) {
+		text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:\n"), " in type node.", " of ")
+		return fmt.Errorf("configuration file %s: %s", path, strings.Join(strings.Fields(text), " "))
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	def := func(s *string, v string) {
+		if *s == "" {
+			*s = v
+		}
+	}
+	num := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	size := func(n *Bytes, v Bytes) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	def(&o.CQL, "127.0.0.1:9042")
+	def(&o.HTTP, "127.0.0.1:8080")
+	def(&o.Commit, "batch")
+	def(&o.ClusterName, "Ilion")
+	def(&o.DataCenter, "datacenter1")
+	def(&o.Rack, "rack1")
+	num(&o.InitialPartitions, 1)
+	size(&o.Memory.Budget, machineMemory()/2)
+	size(&o.Memory.BlockCache, o.Memory.Budget*2/5)
+	size(&o.Memory.Memtable, min(max(o.Memory.Budget/32, 4<<20), 256<<20))
+	num(&o.Limits.Connections, 20_000)
+	size(&o.Limits.FrameBytes, 256<<20)
+	num(&o.Limits.RequestsPerConnection, 32_768)
+	num(&o.Limits.Requests, 1<<17)
+	size(&o.Limits.RequestBytes, max(o.Memory.Budget/8, 64<<20))
+	num(&o.Limits.PreparedStatements, 10_000)
+	if o.Limits.ReadTimeout == 0 {
+		o.Limits.ReadTimeout = 5 * time.Second
+	}
+	if o.Limits.WriteTimeout == 0 {
+		o.Limits.WriteTimeout = 2 * time.Second
+	}
+	if o.Storage.MinFreeDisk == 0 {
+		o.Storage.MinFreeDisk = 5
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	if o.Commit != "batch" && o.Commit != "periodic" {
+		return fmt.Errorf("commit %q is unknown: use batch or periodic", o.Commit)
+	}
+	if o.InitialPartitions < 1 || o.InitialPartitions > 1024 {
+		return fmt.Errorf("initial_partitions %d is out of range: use 1 to 1024", o.InitialPartitions)
+	}
+	if o.Memory.Budget < 64<<20 {
+		return fmt.Errorf("memory.budget %d is too small: give at least 64MiB", o.Memory.Budget)
+	}
+	if o.Memory.BlockCache+4*o.Memory.Memtable > o.Memory.Budget*9/10 {
+		return fmt.Errorf("memory.block_cache and four times memory.memtable leave too little of memory.budget: together they may take 90 %% of it")
+	}
+	if (o.TLS.Cert == "") != (o.TLS.Key == "") {
+		return errors.New("tls.cert and tls.key belong together: give both or neither")
+	}
+	if o.TLS.ClientCA != "" && o.TLS.Cert == "" {
+		return errors.New("tls.client_ca needs tls.cert and tls.key")
+	}
+	for _, l := range []struct{ name, addr string }{{"cql", o.CQL}, {"http", o.HTTP}} {
+		if l.addr == "off" && l.name == "http" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(l.addr); err != nil {
+			return fmt.Errorf("%s address %q is not host:port", l.name, l.addr)
+		}
+		if !o.Insecure && len(o.Auth.Users) == 0 && !isLoopback(l.addr) {
+			return fmt.Errorf("refusing to listen on %s (%s) without authentication: configure auth.users, or say --insecure", l.addr, l.name)
+		}
+	}
+	return nil
+}
+
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// machineMemory is what the process could use at most: the machine's memory or the container's limit, whichever is smaller.
+func machineMemory() Bytes {
+	total := Bytes(4 << 30)
+	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
+		var kib int64
+		if _, err := fmt.Sscanf(string(b), "MemTotal: %d kB", &kib); err == nil {
+			total = Bytes(kib << 10)
+		}
+	}
+	if b, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
+		var limit int64
+		if _, err := fmt.Sscanf(string(b), "%d", &limit); err == nil && limit > 0 && Bytes(limit) < total {
+			total = Bytes(limit)
+		}
+	}
+	return total
+}
+
+// workers is how many goroutines serve requests that may take long.
+func workers() int { return max(8, 4*runtime.GOMAXPROCS(0)) }

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// TestPages proves what each page answers, and that a failing check is a 503 that says why.
+func TestPages(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "ilion_test_total", Help: "x"})
+	reg.MustRegister(c)
+	c.Inc()
+	ready := errors.New("the store is opening")
+	srv := httptest.NewServer(Handler(Options{
+		Ready:   func() error { return ready },
+		Healthy: func() error { return nil },
+		Metrics: reg,
+		Status:  func() any { return map[string]int{"tables": 3} },
+	}))
+	defer srv.Close()
+	for _, tc := range []struct {
+		path string
+		code int
+		want string
+	}{
+		{"/healthz", 200, "ok"},
+		{"/readyz", 503, "the store is opening"},
+		{"/metrics", 200, "ilion_test_total 1"},
+		{"/status", 200, `"tables": 3`},
+		{"/", 200, "/healthz"},
+		{"/nosuch", 404, ""},
+	} {
+		resp, err := http.Get(srv.URL + tc.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != tc.code || !strings.Contains(string(body), tc.want) {
+			t.Errorf("%s: got %d %q, want %d with %q", tc.path, resp.StatusCode, body, tc.code, tc.want)
+		}
+	}
+}
