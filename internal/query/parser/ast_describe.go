@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package parser
+
+// DescribeKind says what a DESCRIBE is about.
+type DescribeKind uint8
+
+// The kinds of DESCRIBE.
+const (
+	DescribeCluster DescribeKind = iota + 1
+	// DescribeSchema is DESCRIBE SCHEMA, with Full for DESCRIBE FULL SCHEMA.
+	DescribeSchema
+	DescribeKeyspaces
+	// DescribeKeyspace is DESCRIBE [ONLY] KEYSPACE [name]; without a name it is the session's keyspace.
+	DescribeKeyspace
+	DescribeTables
+	DescribeTable
+	DescribeIndex
+	DescribeView
+	DescribeTypes
+	DescribeType
+	DescribeFunctions
+	DescribeFunction
+	DescribeAggregates
+	DescribeAggregate
+	// DescribeGeneric is DESCRIBE name or DESCRIBE keyspace.name: a keyspace, table, view or index of that name, in this order.
+	DescribeGeneric
+)
+
+// Describe is DESCRIBE (DESC). Name is empty where the kind has none; a keyspace to describe is in Name.Name.
+type Describe struct {
+	Kind      DescribeKind
+	Full      bool // of DescribeSchema
+	Only      bool // of DescribeKeyspace
+	Name      QualifiedName
+	Internals bool
+}
+
+func (*Describe) statement() {}
