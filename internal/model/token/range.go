@@ -2,19 +2,104 @@
 
 package token
 
-import "math"
-
-// The ends of the ring. No key hashes to Min, so Range{Min, Max} holds every key.
-const (
-	Min Token = math.MinInt64
-	Max Token = math.MaxInt64
+import (
+	"math/bits"
+	"strconv"
 )
 
-// Range is the interval (Begin, End] of tokens, Begin <= End; it never wraps. Begin == End is empty.
-type Range struct{ Begin, End Token }
+// Range is a half-open interval of positions [Begin, Limit), in unsigned ring order (Token.Position). It never wraps; a
+// Limit of 0 is the end of the ring. The zero Range is the whole ring. No Range is empty.
+type Range struct {
+	Begin, Limit uint64
+}
 
 // Full is the whole ring.
-var Full = Range{Min, Max}
+var Full = Range{}
 
-// Contains reports whether a key with this token lies in the range.
-func (r Range) Contains(t Token) bool { return r.Begin < t && t <= r.End }
+// Between is the range of the tokens from begin to last, both included.
+func Between(begin, last Token) Range {
+	return Range{Begin: begin.Position(), Limit: last.Position() + 1}
+}
+
+// last is the greatest position in the range.
+func (r Range) last() uint64 { return r.Limit - 1 }
+
+// Valid reports whether the range holds at least one position.
+func (r Range) Valid() bool { return r.Limit == 0 || r.Begin < r.Limit }
+
+// First is the smallest token of the range.
+func (r Range) First() Token { return AtPosition(r.Begin) }
+
+// Last is the greatest token of the range.
+func (r Range) Last() Token { return AtPosition(r.last()) }
+
+// Contains reports whether the token is in the range.
+func (r Range) Contains(t Token) bool {
+	p := t.Position()
+	return p >= r.Begin && p <= r.last()
+}
+
+// Covers reports whether all of o is in r.
+func (r Range) Covers(o Range) bool { return o.Begin >= r.Begin && o.last() <= r.last() }
+
+// Intersects reports whether the ranges have a position in common.
+func (r Range) Intersects(o Range) bool { return r.Begin <= o.last() && o.Begin <= r.last() }
+
+// Intersect is what the ranges have in common; ok is false if that is nothing.
+func (r Range) Intersect(o Range) (common Range, ok bool) {
+	if !r.Intersects(o) {
+		return Range{}, false
+	}
+	return Range{Begin: max(r.Begin, o.Begin), Limit: min(r.last(), o.last()) + 1}, true
+}
+
+// Adjacent reports whether o begins where r ends.
+func (r Range) Adjacent(o Range) bool { return r.Limit != 0 && r.Limit == o.Begin }
+
+// SplitAt cuts the range before a position strictly inside it; ok is false if it is not.
+func (r Range) SplitAt(p uint64) (left, right Range, ok bool) {
+	if p <= r.Begin || p > r.last() {
+		return Range{}, Range{}, false
+	}
+	return Range{r.Begin, p}, Range{p, r.Limit}, true
+}
+
+// Divide cuts the range into n pieces whose sizes differ by at most one position; fewer than n if it has fewer positions.
+// It is the range itself for n < 2.
+func (r Range) Divide(n int) []Range {
+	span := r.last() - r.Begin // one less than the number of positions, which need not fit in 64 bits
+	if n > 1 && uint64(n-1) > span {
+		n = int(span) + 1
+	}
+	if n < 2 {
+		return []Range{r}
+	}
+	pieces := make([]Range, n)
+	begin := r.Begin
+	for i := range pieces {
+		limit := r.Limit
+		if i < n-1 {
+			limit = r.Begin + share(span, uint64(i+1), uint64(n))
+		}
+		pieces[i] = Range{begin, limit}
+		begin = limit
+	}
+	return pieces
+}
+
+// share is (span+1) * i / n without overflow, for i < n.
+func share(span, i, n uint64) uint64 {
+	hi, lo := bits.Mul64(span, i)
+	lo, carry := bits.Add64(lo, i, 0)
+	q, _ := bits.Div64(hi+carry, lo, n)
+	return q
+}
+
+// String shows the first and last token.
+func (r Range) String() string {
+	b := append(make([]byte, 0, 48), '[')
+	b = strconv.AppendInt(b, int64(r.First()), 10)
+	b = append(b, ", "...)
+	b = strconv.AppendInt(b, int64(r.Last()), 10)
+	return string(append(b, ']'))
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
+// marshal is the Java package of Cassandra's type classes.
+const marshal = "org.apache.cassandra.db.marshal."
+
+// natives lists the native types by kind; the entries are immutable and shared.
+var natives = [...]struct {
+	name  string
+	class string
+	typ   *Type
+}{
+	Ascii:     {"ascii", "AsciiType", &Type{Kind: Ascii}},
+	Bigint:    {"bigint", "LongType", &Type{Kind: Bigint}},
+	Blob:      {"blob", "BytesType", &Type{Kind: Blob}},
+	Boolean:   {"boolean", "BooleanType", &Type{Kind: Boolean}},
+	Counter:   {"counter", "CounterColumnType", &Type{Kind: Counter}},
+	Date:      {"date", "SimpleDateType", &Type{Kind: Date}},
+	Decimal:   {"decimal", "DecimalType", &Type{Kind: Decimal}},
+	Double:    {"double", "DoubleType", &Type{Kind: Double}},
+	Duration:  {"duration", "DurationType", &Type{Kind: Duration}},
+	Float:     {"float", "FloatType", &Type{Kind: Float}},
+	Inet:      {"inet", "InetAddressType", &Type{Kind: Inet}},
+	Int:       {"int", "Int32Type", &Type{Kind: Int}},
+	Smallint:  {"smallint", "ShortType", &Type{Kind: Smallint}},
+	Text:      {"text", "UTF8Type", &Type{Kind: Text}},
+	Time:      {"time", "TimeType", &Type{Kind: Time}},
+	Timestamp: {"timestamp", "TimestampType", &Type{Kind: Timestamp}},
+	Timeuuid:  {"timeuuid", "TimeUUIDType", &Type{Kind: Timeuuid}},
+	Tinyint:   {"tinyint", "ByteType", &Type{Kind: Tinyint}},
+	UUID:      {"uuid", "UUIDType", &Type{Kind: UUID}},
+	Varint:    {"varint", "IntegerType", &Type{Kind: Varint}},
+	Empty:     {"empty", "EmptyType", &Type{Kind: Empty}},
+}
+
+var nativeByName = func() map[string]*Type {
+	byName := map[string]*Type{"varchar": Native(Text)}
+	for k, n := range natives {
+		if n.typ != nil && Kind(k) != Empty {
+			byName[n.name] = n.typ
+		}
+	}
+	return byName
+}()
+
+// Native returns the shared type of a native kind (or of Empty), nil for a composed one.
+func Native(k Kind) *Type {
+	if int(k) >= len(natives) {
+		return nil
+	}
+	return natives[k].typ
+}
+
+// ByName finds a native type by its CQL name, in any case; "varchar" is text. It is nil for an unknown name.
+func ByName(name string) *Type {
+	return nativeByName[strings.ToLower(name)]
+}
+
+// ListOf is list<elem>, not frozen.
+func ListOf(elem *Type) *Type { return &Type{Kind: List, Elems: []*Type{elem}} }
+
+// SetOf is set<elem>, not frozen.
+func SetOf(elem *Type) *Type { return &Type{Kind: Set, Elems: []*Type{elem}} }
+
+// MapOf is map<key, value>, not frozen.
+func MapOf(key, value *Type) *Type { return &Type{Kind: Map, Elems: []*Type{key, value}} }
+
+// TupleOf is tuple<elems...>; as every tuple it is frozen, and so is all inside it.
+func TupleOf(elems ...*Type) *Type {
+	return &Type{Kind: Tuple, Frozen: true, Elems: freezeAll(elems)}
+}
+
+// UDTOf is a user-defined type, not frozen. Fields and types are parallel.
+func UDTOf(keyspace, name string, fields []string, types []*Type) *Type {
+	return &Type{Kind: UDT, Keyspace: keyspace, Name: name, Fields: fields, Elems: types}
+}
+
+// CustomOf is the opaque type of a Java class.
+func CustomOf(class string) *Type { return &Type{Kind: Custom, Name: class} }
+
+// IsNative reports whether the type has no components and is not custom.
+func (t *Type) IsNative() bool { return t.Kind >= Ascii && t.Kind <= Varint }
+
+// IsCollection reports whether the type is a list, set or map.
+func (t *Type) IsCollection() bool { return t.Kind >= List && t.Kind <= Map }
+
+// MultiCell reports whether a column of this type is stored as one cell per element or field.
+func (t *Type) MultiCell() bool { return !t.Frozen && (t.IsCollection() || t.Kind == UDT) }
+
+// Freeze returns the type as it is inside frozen<>; a native type is returned as it is.
+func (t *Type) Freeze() *Type {
+	if !t.IsCollection() && t.Kind != UDT && t.Kind != Tuple {
+		return t
+	}
+	elems := freezeAll(t.Elems)
+	if t.Frozen && sameTypes(elems, t.Elems) {
+		return t
+	}
+	frozen := *t
+	frozen.Frozen, frozen.Elems = true, elems
+	return &frozen
+}
+
+func freezeAll(types []*Type) []*Type {
+	frozen := make([]*Type, len(types))
+	for i, t := range types {
+		frozen[i] = t.Freeze()
+	}
+	return frozen
+}
+
+func sameTypes(a, b []*Type) bool {
+	return slices.EqualFunc(a, b, func(x, y *Type) bool { return x == y })
+}
+
+// Equal reports whether two types are the same, frozenness included.
+func (t *Type) Equal(o *Type) bool {
+	if t == o {
+		return true
+	}
+	if t == nil || o == nil || t.Kind != o.Kind || t.Frozen != o.Frozen || t.Keyspace != o.Keyspace || t.Name != o.Name {
+		return false
+	}
+	return slices.Equal(t.Fields, o.Fields) && slices.EqualFunc(t.Elems, o.Elems, (*Type).Equal)
+}
+
+// References reports whether the type is, or contains, the user-defined type keyspace.name.
+func (t *Type) References(keyspace, name string) bool {
+	if t.Kind == UDT && t.Keyspace == keyspace && t.Name == name {
+		return true
+	}
+	return slices.ContainsFunc(t.Elems, func(e *Type) bool { return e.References(keyspace, name) })
+}
+
+// ContainsDuration reports whether a duration stands anywhere in the type.
+func (t *Type) ContainsDuration() bool {
+	return t.Kind == Duration || slices.ContainsFunc(t.Elems, (*Type).ContainsDuration)
+}
+
+// ContainsCounter reports whether a counter stands anywhere in the type.
+func (t *Type) ContainsCounter() bool {
+	return t.Kind == Counter || slices.ContainsFunc(t.Elems, (*Type).ContainsCounter)
+}
+
+// FieldIndex is the position of a field of a UDT, -1 if it has none of that name.
+func (t *Type) FieldIndex(name string) int { return slices.Index(t.Fields, name) }
+
+// String is the CQL text of the type as system_schema.columns shows it: frozen<list<int>>, frozen<tuple<int, text>>, a UDT by
+// its bare name.
+func (t *Type) String() string { return string(t.appendName(nil)) }
+
+func (t *Type) appendName(dst []byte) []byte {
+	if t == nil {
+		return append(dst, "null"...)
+	}
+	if t.Kind != Custom && t.Frozen {
+		dst = append(dst, "frozen<"...)
+		bare := *t
+		bare.Frozen = false
+		return append(bare.appendName(dst), '>')
+	}
+	switch t.Kind {
+	case List:
+		return t.appendElems(append(dst, "list"...))
+	case Set:
+		return t.appendElems(append(dst, "set"...))
+	case Map:
+		return t.appendElems(append(dst, "map"...))
+	case Tuple:
+		return t.appendElems(append(dst, "tuple"...))
+	case UDT:
+		return append(dst, QuoteName(t.Name)...)
+	case Custom:
+		dst = append(dst, '\'')
+		dst = append(dst, t.Name...)
+		return append(dst, '\'')
+	}
+	if int(t.Kind) < len(natives) && natives[t.Kind].typ != nil {
+		return append(dst, natives[t.Kind].name...)
+	}
+	return append(dst, "invalid"...)
+}
+
+func (t *Type) appendElems(dst []byte) []byte {
+	dst = append(dst, '<')
+	for i, e := range t.Elems {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = e.appendName(dst)
+	}
+	return append(dst, '>')
+}
+
+// JavaClass is the type as Cassandra's own class syntax: what custom types on the wire and some error texts carry, such as
+// org.apache.cassandra.db.marshal.ListType(org.apache.cassandra.db.marshal.Int32Type).
+func (t *Type) JavaClass() string { return t.javaClass(false) }
+
+func (t *Type) javaClass(inFrozen bool) string {
+	params := func(types []*Type, within bool) string {
+		names := make([]string, len(types))
+		for i, e := range types {
+			names[i] = e.javaClass(within)
+		}
+		return "(" + strings.Join(names, ",") + ")"
+	}
+	var class string
+	switch t.Kind {
+	case List, Set, Map:
+		name := map[Kind]string{List: "ListType", Set: "SetType", Map: "MapType"}[t.Kind]
+		class = marshal + name + params(t.Elems, inFrozen || t.Frozen)
+	case Tuple:
+		return marshal + "TupleType" + params(t.Elems, true)
+	case UDT:
+		parts := []string{t.Keyspace, hex.EncodeToString([]byte(t.Name))}
+		for i, e := range t.Elems {
+			parts = append(parts, hex.EncodeToString([]byte(t.Fields[i]))+":"+e.javaClass(inFrozen || t.Frozen))
+		}
+		class = marshal + "UserType(" + strings.Join(parts, ",") + ")"
+	case Custom:
+		return t.Name
+	default:
+		if int(t.Kind) < len(natives) && natives[t.Kind].typ != nil {
+			return marshal + natives[t.Kind].class
+		}
+		return marshal + "EmptyType"
+	}
+	if t.Frozen && !inFrozen {
+		return marshal + "FrozenType(" + class + ")"
+	}
+	return class
+}
+
+// reserved are the words that CQL does not take as an unquoted name.
+var reserved = func() map[string]bool {
+	words := strings.Fields(`add allow alter and apply asc authorize batch begin by columnfamily create default delete desc
+		describe drop entries execute from full grant if in index infinity insert into is keyspace limit materialized
+		mbean mbeans modify nan norecursive not null of on or order password primary rename replace revoke schema select
+		set table to token truncate unlogged unset update use using view where with`)
+	m := make(map[string]bool, len(words))
+	for _, w := range words {
+		m[w] = true
+	}
+	return m
+}()
+
+// QuoteName writes an identifier as CQL text, in double quotes if it would not be read back unquoted.
+func QuoteName(name string) string {
+	plain := name != "" && name[0] >= 'a' && name[0] <= 'z' && !reserved[name]
+	for i := 0; plain && i < len(name); i++ {
+		c := name[i]
+		plain = c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_'
+	}
+	if plain {
+		return name
+	}
+	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+}
