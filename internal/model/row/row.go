@@ -1,15 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package row is the stored form of a CQL row: cells with timestamps, deletions and times to live, the operands that change
-// it, and the rule by which operands merge.
-//
-// A stored row is the merge of all operands ever written under its key. The same form serves a row, a partition header
-// (static cells, the partition deletion, deleted ranges) and the rows of a replica's answer.
-//
-// Guarantees: (W1) Merge is commutative, associative and idempotent, and a pure function of its operands: it reads no
-// clock and never purges; (W2) of two cells the higher timestamp wins, on a tie a deletion beats a value, an expiring cell beats
-// one that does not expire, and then the larger value (as unsigned bytes) wins; (W3) a deletion hides what has its timestamp or
-// a lower one. The package knows nothing of tables. Start at Builder for writing, Row for reading, Merge for the rule.
 package row
 
 import "math"
@@ -20,6 +10,9 @@ const Unstamped int64 = math.MinInt64
 
 // NoExpiry is the Expiry of what does not expire.
 const NoExpiry int64 = math.MaxInt64
+
+// NotDeleted is the timestamp of a deletion that is not there: it hides nothing.
+const NotDeleted int64 = math.MinInt64
 
 // Cell is one live value of a row: of a whole single-cell column, or of one element of a multi-cell column.
 type Cell struct {

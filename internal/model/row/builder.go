@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package row
+
+import (
+	"slices"
+)
+
+// Builder makes operands. It may be reused; once grown it allocates nothing. Paths and values are referenced, not copied,
+// until Bytes or Append. Entries may be added in any order; ascending order is cheapest. If one place (column, path) is
+// added twice, the later one wins. The zero Builder must be Reset.
+type Builder struct {
+	h       head
+	entries []built
+	ranges  []Range
+	sorted  bool
+	scratch rangeScratch
+	buf     []byte
+}
+
+type built struct {
+	entry
+	absolute bool // ts is explicit while the operand is Unstamped
+}
+
+// Reset begins an operand whose timestamp is ts, in microseconds, or Unstamped.
+func (b *Builder) Reset(ts int64) {
+	clear(b.entries) // let go of the caller's memory
+	clear(b.ranges)
+	b.entries, b.ranges, b.sorted = b.entries[:0], b.ranges[:0], true
+	b.h = head{base: ts, deleted: deletion{ts: NotDeleted}}
+}
+
+// Live sets the row marker. ttl is in seconds, 0 = none; expiry is the second it ends, ignored if ttl is 0.
+func (b *Builder) Live(ttl int32, expiry int64) {
+	if ttl == 0 {
+		expiry = NoExpiry
+	}
+	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, TTL: ttl, Expiry: expiry}
+}
+
+// DeleteRow deletes the row, or in a header the whole partition, with the operand's timestamp. at is the second it is made.
+func (b *Builder) DeleteRow(at int64) {
+	b.h.dead, b.h.deleted = true, deletion{b.h.base, at}
+}
+
+// Cell sets a value: of a single-cell column if path is nil, else of one element. ttl and expiry as for Live.
+func (b *Builder) Cell(col uint32, path, value []byte, ttl int32, expiry int64) {
+	b.add(cellEntry(col, path, value, b.h.base, ttl, expiry), false)
+}
+
+// CellAt is Cell with a timestamp of its own.
+func (b *Builder) CellAt(col uint32, path, value []byte, ts int64, ttl int32, expiry int64) {
+	b.add(cellEntry(col, path, value, ts, ttl, expiry), b.h.base == Unstamped)
+}
+
+// Tombstone deletes a single-cell column (path nil) or one element. at is the second it is made.
+func (b *Builder) Tombstone(col uint32, path []byte, at int64) {
+	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: b.h.base, when: at}, false)
+}
+
+// TombstoneAt is Tombstone with a timestamp of its own.
+func (b *Builder) TombstoneAt(col uint32, path []byte, ts, at int64) {
+	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: ts, when: at}, b.h.base == Unstamped)
+}
+
+// DeleteColumn deletes all elements of a multi-cell column with the operand's timestamp plus delta, which is 0, or -1 when
+// the same operand sets new elements.
+func (b *Builder) DeleteColumn(col uint32, delta int, at int64) {
+	ts := b.h.base
+	if delta < 0 {
+		ts-- // wraps for Unstamped, and back when the stamp is added
+	}
+	b.add(entry{kind: kindColDeletion, col: col, ts: ts, when: at}, false)
+}
+
+// DeleteRange deletes the rows whose clustering key is in [start, end), with the operand's timestamp; a nil end is unbounded. It
+// belongs in header operands. An empty interval does nothing.
+func (b *Builder) DeleteRange(start, end []byte, at int64) {
+	b.ranges = append(b.ranges, Range{Start: start, End: end, Timestamp: b.h.base, At: at})
+}
+
+// Empty reports whether the operand would change nothing.
+func (b *Builder) Empty() bool {
+	return !b.h.live && !b.h.dead && len(b.entries) == 0 && len(b.ranges) == 0
+}
+
+func cellEntry(col uint32, path, value []byte, ts int64, ttl int32, expiry int64) entry {
+	e := entry{kind: kindCell, col: col, path: path, hasPath: path != nil, value: value, ts: ts, when: NoExpiry}
+	if ttl != 0 {
+		e.kind, e.ttl, e.when = kindExpiringCell, ttl, expiry
+	}
+	return e
+}
+
+func (b *Builder) add(e entry, absolute bool) {
+	if n := len(b.entries); n > 0 && b.sorted {
+		b.sorted = b.entries[n-1].compare(&e) < 0
+	}
+	b.entries = append(b.entries, built{e, absolute})
+}
+
+// Bytes returns the operand; it is valid until the next call of Bytes.
+func (b *Builder) Bytes() []byte {
+	b.buf = b.Append(b.buf[:0])
+	return b.buf
+}
+
+// Append appends the operand to dst.
+func (b *Builder) Append(dst []byte) []byte {
+	if !b.sorted {
+		slices.SortStableFunc(b.entries, func(x, y built) int { return x.compare(&y.entry) })
+		n := 0
+		for i := range b.entries {
+			if i+1 < len(b.entries) && b.entries[i].compare(&b.entries[i+1].entry) == 0 {
+				continue // the later one wins
+			}
+			b.entries[n] = b.entries[i]
+			n++
+		}
+		b.entries, b.sorted = b.entries[:n], true
+	}
+	if len(b.ranges) > 0 {
+		b.ranges = b.scratch.normalize(b.ranges)
+	}
+	dst = b.h.append(dst, b.ranges)
+	for i := range b.entries {
+		dst = b.entries[i].append(dst, b.h.base, b.entries[i].absolute)
+	}
+	return dst
+}

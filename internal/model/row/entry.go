@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package row
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// ErrCorrupt is returned for bytes that no Builder or Merger wrote.
+var ErrCorrupt = errors.New("corrupt row")
+
+const (
+	flagMarker       = 1
+	flagMarkerTTL    = 2
+	flagMarkerTime   = 4
+	flagRowDeletion  = 8
+	flagRanges       = 16
+	flagsKnown       = 31
+	headLen          = 9 // flags and base
+	rangeUnbounded   = 1
+	entryKindMask    = 3
+	entryTimeShift   = 2
+	entryTimeMask    = 3 << entryTimeShift
+	entryPath        = 16
+	entryKnown       = 31
+	kindColDeletion  = 0
+	kindCell         = 1
+	kindExpiringCell = 2
+	kindTombstone    = 3
+	timeBase         = 0 << entryTimeShift
+	timeBefore       = 1 << entryTimeShift
+	timeDelta        = 2 << entryTimeShift
+	timeAbsolute     = 3 << entryTimeShift
+)
+
+// entry is one decoded entry. Its slices point into the bytes it was read from.
+type entry struct {
+	ts int64
+	// when is the second of a deletion, or the expiry of a cell.
+	when        int64
+	path, value []byte
+	col         uint32
+	ttl         int32
+	kind        uint8
+	hasPath     bool
+}
+
+// class orders the entries of one column: its deletion, the cell without a path, the cells with one.
+func (e *entry) class() int {
+	switch {
+	case e.kind == kindColDeletion:
+		return 0
+	case !e.hasPath:
+		return 1
+	}
+	return 2
+}
+
+// compare orders entries by place, not by content.
+func (e *entry) compare(o *entry) int {
+	if e.col != o.col {
+		if e.col < o.col {
+			return -1
+		}
+		return 1
+	}
+	if c := e.class() - o.class(); c != 0 {
+		return c
+	}
+	return bytes.Compare(e.path, o.path)
+}
+
+// beats is W2 for two entries of the same place. It is a total order on content, which makes Merge commutative.
+func (e *entry) beats(o *entry) bool {
+	if e.ts != o.ts {
+		return e.ts > o.ts
+	}
+	if e.kind != o.kind {
+		return e.kind > o.kind // tombstone, expiring, plain
+	}
+	if e.when != o.when {
+		return e.when > o.when
+	}
+	if c := bytes.Compare(e.value, o.value); c != 0 {
+		return c > 0
+	}
+	return e.ttl > o.ttl
+}
+
+// uvarint reads at pos; the next position is negative if the bytes end or are no uvarint.
+func uvarint(b []byte, pos int) (uint64, int) {
+	if uint(pos) < uint(len(b)) && b[pos] < 0x80 {
+		return uint64(b[pos]), pos + 1
+	}
+	return uvarintLong(b, pos)
+}
+
+func uvarintLong(b []byte, pos int) (uint64, int) {
+	if pos < 0 || pos > len(b) {
+		return 0, -1
+	}
+	v, n := binary.Uvarint(b[pos:])
+	if n <= 0 {
+		return 0, -1
+	}
+	return v, pos + n
+}
+
+// second reads a second, a non-negative int64.
+func second(b []byte, pos int) (int64, int) {
+	v, pos := uvarint(b, pos)
+	if v > math.MaxInt64 {
+		return 0, -1
+	}
+	return int64(v), pos
+}
+
+// delta reads a zigzag varint.
+func delta(b []byte, pos int) (int64, int) {
+	v, pos := uvarint(b, pos)
+	return int64(v>>1) ^ -int64(v&1), pos
+}
+
+// chunk reads a length and that many bytes; they are never nil.
+func chunk(b []byte, pos int) ([]byte, int) {
+	n, pos := uvarint(b, pos)
+	if pos < 0 || n > uint64(len(b)-pos) {
+		return nil, -1
+	}
+	end := pos + int(n)
+	return b[pos:end:end], end
+}
+
+// lifetime reads a ttl and an expiry.
+func lifetime(b []byte, pos int) (int32, int64, int) {
+	ttl, pos := uvarint(b, pos)
+	expiry, pos := second(b, pos)
+	if ttl > math.MaxInt32 {
+		return 0, 0, -1
+	}
+	return int32(ttl), expiry, pos
+}
+
+// read decodes the entry at pos of b; the returned position is negative if it is corrupt.
+func (e *entry) read(b []byte, pos int, base int64) int {
+	k := b[pos]
+	if k > entryKnown {
+		return -1
+	}
+	col, pos := uvarint(b, pos+1)
+	if col > math.MaxUint32 || pos < 0 {
+		return -1
+	}
+	e.col, e.kind, e.hasPath = uint32(col), k&entryKindMask, k&entryPath != 0
+	switch k & entryTimeMask {
+	case timeBase:
+		e.ts = base
+	case timeBefore:
+		e.ts = base - 1
+	case timeDelta:
+		var d int64
+		d, pos = delta(b, pos)
+		e.ts = base + d
+	case timeAbsolute:
+		if pos+8 > len(b) {
+			return -1
+		}
+		e.ts = int64(binary.BigEndian.Uint64(b[pos:]))
+		pos += 8
+	}
+	e.path = nil
+	if e.hasPath {
+		if e.path, pos = chunk(b, pos); e.kind == kindColDeletion {
+			return -1
+		}
+	}
+	e.value, e.ttl = nil, 0
+	switch e.kind {
+	case kindColDeletion, kindTombstone:
+		e.when, pos = second(b, pos)
+	case kindExpiringCell:
+		e.ttl, e.when, pos = lifetime(b, pos)
+		e.value, pos = chunk(b, pos)
+	default:
+		e.when = NoExpiry
+		e.value, pos = chunk(b, pos)
+	}
+	return pos
+}
+
+// append encodes the entry; mode is one of the time constants, or timeDelta to choose the shortest.
+func (e *entry) append(dst []byte, base int64, absolute bool) []byte {
+	k := e.kind
+	if e.hasPath {
+		k |= entryPath
+	}
+	switch {
+	case absolute:
+		k |= timeAbsolute
+	case e.ts == base:
+	case e.ts == base-1:
+		k |= timeBefore
+	default:
+		k |= timeDelta
+	}
+	dst = append(dst, k)
+	dst = binary.AppendUvarint(dst, uint64(e.col))
+	switch k & entryTimeMask {
+	case timeDelta:
+		dst = appendDelta(dst, e.ts-base)
+	case timeAbsolute:
+		dst = binary.BigEndian.AppendUint64(dst, uint64(e.ts))
+	}
+	if e.hasPath {
+		dst = appendChunk(dst, e.path)
+	}
+	switch e.kind {
+	case kindColDeletion, kindTombstone:
+		return binary.AppendUvarint(dst, uint64(max(e.when, 0)))
+	case kindExpiringCell:
+		dst = binary.AppendUvarint(dst, uint64(max(e.ttl, 0)))
+		dst = binary.AppendUvarint(dst, uint64(max(e.when, 0)))
+	}
+	return appendChunk(dst, e.value)
+}
+
+func appendDelta(dst []byte, d int64) []byte {
+	return binary.AppendUvarint(dst, uint64(d)<<1^uint64(d>>63))
+}
+
+func appendChunk(dst, b []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(b)))
+	return append(dst, b...)
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package row
+
+import (
+	"encoding/binary"
+)
+
+// deletion is a deletion of a row or a partition.
+type deletion struct{ ts, at int64 }
+
+// beats prefers the higher timestamp and then the later second.
+func (d deletion) beats(o deletion) bool { return d.ts > o.ts || d.ts == o.ts && d.at > o.at }
+
+// head is what stands before the entries.
+type head struct {
+	base   int64
+	live   bool
+	marker Liveness
+	// dead is true if there is a row deletion; deleted.ts is NotDeleted if not. (An Unstamped one has that ts too.)
+	dead    bool
+	deleted deletion
+	// ranges is the encoded list, count included; nil if there is none.
+	ranges []byte
+}
+
+// read decodes the head and returns where the entries begin, negative if it is corrupt.
+func (h *head) read(b []byte) int {
+	if len(b) < headLen || b[0] > flagsKnown {
+		return -1
+	}
+	flags, pos := b[0], headLen
+	h.base = int64(binary.BigEndian.Uint64(b[1:]))
+	h.live, h.ranges = flags&flagMarker != 0, nil
+	h.dead, h.deleted = flags&flagRowDeletion != 0, deletion{ts: NotDeleted}
+	if flags == 0 {
+		return pos
+	}
+	if h.live {
+		h.marker = Liveness{Timestamp: h.base, Expiry: NoExpiry}
+		if flags&flagMarkerTime != 0 {
+			var d int64
+			d, pos = delta(b, pos)
+			h.marker.Timestamp += d
+		}
+		if flags&flagMarkerTTL != 0 {
+			h.marker.TTL, h.marker.Expiry, pos = lifetime(b, pos)
+		}
+	} else if flags&(flagMarkerTime|flagMarkerTTL) != 0 {
+		return -1
+	}
+	if h.dead {
+		var d int64
+		d, pos = delta(b, pos)
+		h.deleted.ts = h.base + d
+		h.deleted.at, pos = second(b, pos)
+	}
+	if flags&flagRanges != 0 && pos >= 0 {
+		end := skipRanges(b, pos)
+		if end < 0 {
+			return -1
+		}
+		h.ranges, pos = b[pos:end], end
+	}
+	return pos
+}
+
+// append encodes the head; ranges are appended by the caller's list.
+func (h *head) append(dst []byte, ranges []Range) []byte {
+	var flags byte
+	if h.live {
+		flags |= flagMarker
+		if h.marker.TTL != 0 {
+			flags |= flagMarkerTTL
+		}
+		if h.marker.Timestamp != h.base {
+			flags |= flagMarkerTime
+		}
+	}
+	if h.dead {
+		flags |= flagRowDeletion
+	}
+	if len(ranges) > 0 {
+		flags |= flagRanges
+	}
+	dst = append(dst, flags)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(h.base))
+	if flags&flagMarkerTime != 0 {
+		dst = appendDelta(dst, h.marker.Timestamp-h.base)
+	}
+	if flags&flagMarkerTTL != 0 {
+		dst = binary.AppendUvarint(dst, uint64(h.marker.TTL))
+		dst = binary.AppendUvarint(dst, uint64(max(h.marker.Expiry, 0)))
+	}
+	if h.dead {
+		dst = appendDelta(dst, h.deleted.ts-h.base)
+		dst = binary.AppendUvarint(dst, uint64(max(h.deleted.at, 0)))
+	}
+	return appendRanges(dst, ranges, h.base)
+}
+
+// supersedes is W2 for markers.
+func (l *Liveness) supersedes(o *Liveness) bool {
+	if l.Timestamp != o.Timestamp {
+		return l.Timestamp > o.Timestamp
+	}
+	if (l.TTL != 0) != (o.TTL != 0) {
+		return l.TTL != 0
+	}
+	if l.Expiry != o.Expiry {
+		return l.Expiry > o.Expiry
+	}
+	return l.TTL > o.TTL
+}
+
+// Timestamp returns the base timestamp of an operand, Unstamped if the leader has yet to stamp it.
+func Timestamp(operand []byte) int64 {
+	if len(operand) < headLen {
+		return Unstamped
+	}
+	return int64(binary.BigEndian.Uint64(operand[1:]))
+}
+
+// Stamp gives an Unstamped operand its timestamp, in place, and reports whether it was one.
+func Stamp(operand []byte, ts int64) bool {
+	if len(operand) < headLen || Timestamp(operand) != Unstamped {
+		return false
+	}
+	binary.BigEndian.PutUint64(operand[1:], uint64(ts))
+	return true
+}

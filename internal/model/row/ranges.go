@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package row
+
+import (
+	"bytes"
+	"container/heap"
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+// Range is a deleted interval [Start, End) of clustering keys; a nil End is unbounded.
+type Range struct {
+	Start, End []byte
+	// Timestamp is in microseconds, At the second at which it was deleted.
+	Timestamp int64
+	At        int64
+}
+
+// contains reports whether a clustering key lies in the range.
+func (r *Range) contains(key []byte) bool {
+	return bytes.Compare(r.Start, key) <= 0 && r.before(key)
+}
+
+// before reports whether a key lies before the end.
+func (r *Range) before(key []byte) bool { return r.End == nil || bytes.Compare(key, r.End) < 0 }
+
+func (r *Range) empty() bool { return r.End != nil && bytes.Compare(r.Start, r.End) >= 0 }
+
+func (r *Range) strength() deletion { return deletion{r.Timestamp, r.At} }
+
+// compareEnds orders ends, nil last.
+func compareEnds(a, b []byte) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return bytes.Compare(a, b)
+}
+
+func appendRanges(dst []byte, ranges []Range, base int64) []byte {
+	if len(ranges) == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(ranges)))
+	for i := range ranges {
+		r := &ranges[i]
+		var flags byte
+		if r.End == nil {
+			flags = rangeUnbounded
+		}
+		dst = append(dst, flags)
+		dst = appendDelta(dst, r.Timestamp-base)
+		dst = binary.AppendUvarint(dst, uint64(max(r.At, 0)))
+		dst = appendChunk(dst, r.Start)
+		if r.End != nil {
+			dst = appendChunk(dst, r.End)
+		}
+	}
+	return dst
+}
+
+// readRange decodes one range; the returned position is negative if it is corrupt.
+func readRange(b []byte, pos int, base int64, r *Range) int {
+	if uint(pos) >= uint(len(b)) || b[pos] > rangeUnbounded {
+		return -1
+	}
+	unbounded := b[pos] == rangeUnbounded
+	d, pos := delta(b, pos+1)
+	r.Timestamp = base + d
+	r.At, pos = second(b, pos)
+	r.Start, pos = chunk(b, pos)
+	if r.End = nil; !unbounded {
+		r.End, pos = chunk(b, pos)
+	}
+	return pos
+}
+
+// skipRanges returns the position behind an encoded list, negative if it is corrupt, unordered or overlapping.
+func skipRanges(b []byte, pos int) int {
+	n, pos := uvarint(b, pos)
+	if n == 0 || n > math.MaxInt32 {
+		return -1
+	}
+	var r, last Range
+	for i := uint64(0); i < n && pos >= 0; i++ {
+		if pos = readRange(b, pos, 0, &r); pos < 0 || r.empty() {
+			return -1
+		}
+		if i > 0 && (last.End == nil || bytes.Compare(last.End, r.Start) > 0) {
+			return -1
+		}
+		last = r
+	}
+	return pos
+}
+
+// appendDecoded appends the ranges of an encoded list that skipRanges has accepted.
+func appendDecoded(dst []Range, b []byte, base int64) []Range {
+	if b == nil {
+		return dst
+	}
+	n, pos := uvarint(b, 0)
+	for i := uint64(0); i < n; i++ {
+		var r Range
+		pos = readRange(b, pos, base, &r)
+		dst = append(dst, r)
+	}
+	return dst
+}
+
+// rangeScratch turns overlapping ranges into disjoint ones.
+type rangeScratch struct {
+	bounds [][]byte
+	active rangeHeap
+	out    []Range
+}
+
+// rangeHeap has the strongest range on top.
+type rangeHeap []Range
+
+func (h rangeHeap) Len() int           { return len(h) }
+func (h rangeHeap) Less(i, j int) bool { return h[i].strength().beats(h[j].strength()) }
+func (h rangeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *rangeHeap) Push(x any)        { *h = append(*h, x.(Range)) }
+func (h *rangeHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	old[len(old)-1] = Range{}
+	*h = old[:len(old)-1]
+	return x
+}
+
+// normalize returns the ranges as a disjoint, ascending list in which every key has the strongest deletion that covered
+// it, and neighbours that are alike are one. It may reorder in; the result is valid until the next call.
+func (s *rangeScratch) normalize(in []Range) []Range {
+	in = slices.DeleteFunc(in, func(r Range) bool { return r.empty() })
+	slices.SortFunc(in, func(x, y Range) int { return bytes.Compare(x.Start, y.Start) })
+	if disjoint(in) {
+		s.out = append(s.out[:0], in...)
+		s.out = coalesce(s.out)
+		return s.out
+	}
+	s.bounds = s.bounds[:0]
+	for i := range in {
+		s.bounds = append(s.bounds, in[i].Start)
+		if in[i].End != nil {
+			s.bounds = append(s.bounds, in[i].End)
+		}
+	}
+	slices.SortFunc(s.bounds, bytes.Compare)
+	s.bounds = slices.CompactFunc(s.bounds, bytes.Equal)
+	s.active, s.out = s.active[:0], s.out[:0]
+	next := 0
+	for i, from := range s.bounds {
+		for ; next < len(in) && bytes.Equal(in[next].Start, from); next++ {
+			heap.Push(&s.active, in[next])
+		}
+		for len(s.active) > 0 && !s.active[0].before(from) {
+			heap.Pop(&s.active)
+		}
+		if len(s.active) == 0 {
+			continue
+		}
+		var to []byte
+		if i+1 < len(s.bounds) {
+			to = s.bounds[i+1]
+		}
+		top := &s.active[0]
+		s.out = append(s.out, Range{from, to, top.Timestamp, top.At})
+	}
+	s.out = coalesce(s.out)
+	return s.out
+}
+
+func disjoint(sorted []Range) bool {
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i-1].End == nil || bytes.Compare(sorted[i-1].End, sorted[i].Start) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// coalesce joins neighbours that touch and are alike, in place.
+func coalesce(in []Range) []Range {
+	n := 0
+	for i := range in {
+		if n > 0 {
+			last := &in[n-1]
+			if last.strength() == in[i].strength() && last.End != nil && bytes.Equal(last.End, in[i].Start) {
+				last.End = in[i].End
+				continue
+			}
+		}
+		in[n] = in[i]
+		n++
+	}
+	return in[:n]
+}

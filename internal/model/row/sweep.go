@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package row
+
+import (
+	"slices"
+)
+
+// Sweep drops from the merged operands what nobody can see any more: what the deletion covered hides (a timestamp, NotDeleted
+// for none), cells of the dropped columns (ascending), and deletions and expired cells from before the second horizon. It does
+// not touch the deletions of a header (see SweepDeletions). It reports whether anything remains to be stored; call Append next.
+func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) {
+	m.settle()
+	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {
+		m.dead, m.deleted = false, deletion{ts: NotDeleted}
+	}
+	m.sweepCells(covered, horizon, dropped)
+	return m.remains()
+}
+
+// SweepHeader is Sweep for a partition header. clean tells whether no row holds anything that the deletion with timestamp ts
+// of [start, end) hides (nil: no bound); it is asked for each deletion from before horizon, and only those that are clean are dropped.
+func (m *Merger) SweepHeader(horizon int64, dropped []uint32, clean func(start, end []byte, ts int64) bool) (remains bool) {
+	m.settle()
+	m.sweepCells(NotDeleted, horizon, dropped)
+	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool { return r.At < horizon && clean(r.Start, r.End, r.Timestamp) })
+	if m.dead && m.deleted.at < horizon && clean(nil, nil, m.deleted.ts) {
+		m.dead, m.deleted = false, deletion{ts: NotDeleted}
+	}
+	return m.remains()
+}
+
+func (m *Merger) remains() bool {
+	return m.live || m.dead || len(m.ranges) > 0 || len(m.entries) > 0
+}
+
+func (m *Merger) sweepCells(covered, horizon int64, dropped []uint32) {
+	if m.live && (m.marker.Timestamp <= covered || m.marker.Expiry < horizon) {
+		m.live = false
+	}
+	m.entries = slices.DeleteFunc(m.entries, func(e entry) bool {
+		if e.ts <= covered || e.when < horizon { // a cell without expiry has the greatest second
+			return true
+		}
+		_, gone := slices.BinarySearch(dropped, e.col)
+		return gone
+	})
+	if m.runs = m.runs[:0]; len(m.entries) > 0 {
+		m.runs = append(m.runs, len(m.entries))
+	}
+}
+
+// Oldest returns the second after which Sweep could remove something from a stored row: the earliest at of a deletion or
+// expiry of a cell, NoExpiry if there is neither. covered and dropped are as for Sweep; what they hide counts as second 0.
+func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
+	var h head
+	pos := h.read(value)
+	if pos < 0 {
+		return 0, ErrCorrupt
+	}
+	oldest, hides := NoExpiry, false
+	note := func(ts, when int64) {
+		if hides = hides || ts <= covered; when < oldest {
+			oldest = when
+		}
+	}
+	if h.live {
+		note(h.marker.Timestamp, h.marker.Expiry)
+	}
+	if h.dead {
+		note(h.deleted.ts, h.deleted.at)
+	}
+	for _, r := range appendDecoded(nil, h.ranges, h.base) {
+		note(r.Timestamp, r.At)
+	}
+	var e entry
+	for pos < len(value) {
+		if pos = e.read(value, pos, h.base); pos < 0 {
+			return 0, ErrCorrupt
+		}
+		note(e.ts, e.when)
+		if len(dropped) > 0 && !hides {
+			_, hides = slices.BinarySearch(dropped, e.col)
+		}
+	}
+	if hides || !h.live && !h.dead && h.ranges == nil && len(value) == headLen {
+		return 0, nil
+	}
+	return oldest, nil
+}
