@@ -75,7 +75,7 @@ type Read struct {
 	// Key selects one logical partition; nil selects Range.
 	Key   []byte
 	Token token.Token
-	// Range selects the partitions of a token interval (Begin, End]; see token.Range. It is used when Key is nil.
+	// Range selects the partitions of an interval of tokens. It is used when Key is nil; the zero Range is the whole ring.
 	Range token.Range
 	// After resumes a read of a Range behind this position: strictly after the row (Key, Clustering) of that
 	// partition, or after the whole partition if AfterPartition is set. The Token of the position is AfterToken.

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package topology is the map of the house's data: which physical partition holds which part of which table, and which
+// replicas hold it.
+//
+// Guarantees: (G1) a Snapshot never changes; every transition makes a new one with a higher version; (G2) the partitions of a
+// table tile its ring: every position belongs to exactly one; (G3) partition ids and replica ids are never used twice;
+// (G4) nothing on the way of a request allocates (Locate, At, Partitions). The package knows nothing of nodes' addresses, of loads
+// or of who decides. Start at Snapshot, then transitions.go.
+package topology
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"sort"
+
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// Position is a place of a table's ring: the token's place in ring order (token.Token.Position) and the partition key. So two keys
+// with one token have two positions, and a hot one can be split off. The empty key stands before all keys of its token.
+type Position struct {
+	Ring uint64
+	Key  []byte
+}
+
+// At is the position of a key.
+func At(t token.Token, key []byte) Position { return Position{t.Position(), key} }
+
+// Compare is -1, 0 or 1.
+func (p Position) Compare(o Position) int {
+	if c := cmp.Compare(p.Ring, o.Ring); c != 0 {
+		return c
+	}
+	return bytes.Compare(p.Key, o.Key)
+}
+
+// IsZero reports whether p is the first position of the ring; as a Limit that means the ring's end.
+func (p Position) IsZero() bool { return p.Ring == 0 && len(p.Key) == 0 }
+
+// String shows the token and, if there is one, the key.
+func (p Position) String() string {
+	if len(p.Key) == 0 {
+		return token.AtPosition(p.Ring).String()
+	}
+	return fmt.Sprintf("%s/%x", token.AtPosition(p.Ring), p.Key)
+}
+
+// Span is the half-open interval [Begin, Limit) of a table's ring. The zero Limit is the end of the ring, so the zero Span is
+// all of it.
+type Span struct{ Begin, Limit Position }
+
+// Valid reports whether the span holds any position.
+func (s Span) Valid() bool { return s.Limit.IsZero() || s.Begin.Compare(s.Limit) < 0 }
+
+// Contains reports whether the key belongs to the span.
+func (s *Span) Contains(t token.Token, key []byte) bool {
+	p := Position{t.Position(), key}
+	return s.Begin.Compare(p) <= 0 && (s.Limit.IsZero() || p.Compare(s.Limit) < 0)
+}
+
+// Covers reports whether all of o lies in s.
+func (s Span) Covers(o Span) bool {
+	return s.Begin.Compare(o.Begin) <= 0 && (s.Limit.IsZero() || !o.Limit.IsZero() && o.Limit.Compare(s.Limit) <= 0)
+}
+
+// Overlaps reports whether the spans share a position.
+func (s Span) Overlaps(o Span) bool {
+	return (s.Limit.IsZero() || o.Begin.Compare(s.Limit) < 0) && (o.Limit.IsZero() || s.Begin.Compare(o.Limit) < 0)
+}
+
+// Tokens is the smallest range of tokens that holds the span. Neighbours share a token where a boundary lies between two keys of it.
+func (s Span) Tokens() token.Range {
+	limit := s.Limit.Ring
+	if len(s.Limit.Key) > 0 {
+		limit++ // 0 again behind the last token: the end of the ring
+	}
+	return token.Range{Begin: s.Begin.Ring, Limit: limit}
+}
+
+// String shows the ends.
+func (s Span) String() string {
+	if s.Limit.IsZero() {
+		return "[" + s.Begin.String() + ", end)"
+	}
+	return "[" + s.Begin.String() + ", " + s.Limit.String() + ")"
+}
+
+// PartitionID names a physical partition; 0 is none.
+type PartitionID uint64
+
+// ReplicaID names a replica of a physical partition; it is never used again, also not on the same node.
+type ReplicaID uint64
+
+// NodeID is the identity in a node's data directory.
+type NodeID [16]byte
+
+// Replica is one member of a replica set.
+type Replica struct {
+	ID   ReplicaID
+	Node NodeID
+	// Learner is true for a member without a vote.
+	Learner bool
+}
+
+// ReplicaSet is the replicas of a physical partition in one region.
+type ReplicaSet struct {
+	Region   string
+	Replicas []Replica
+	// Leader is the replica that led when this was written, 0 if not known. A hint: replicas know better.
+	Leader ReplicaID
+}
+
+// Partition is a physical partition.
+type Partition struct {
+	ID    PartitionID
+	Table uint32
+	Span  Span
+	// Epoch counts the changes of Span, from 1. A command carries the epoch its sender believed in.
+	Epoch uint64
+	// Sets holds one replica set per region; a single region today.
+	Sets []ReplicaSet
+}
+
+// Set returns the replica set of a region, nil if it has none.
+func (p *Partition) Set(region string) *ReplicaSet {
+	for i := range p.Sets {
+		if p.Sets[i].Region == region {
+			return &p.Sets[i]
+		}
+	}
+	return nil
+}
+
+// Snapshot is one version of the map.
+type Snapshot struct {
+	version       uint64
+	nextPartition PartitionID
+	nextReplica   ReplicaID
+	tables        map[uint32][]*Partition // in ring order; tiles the ring (G2)
+	byID          map[PartitionID]*Partition
+}
+
+// New is the empty map, version 1.
+func New() *Snapshot {
+	return &Snapshot{version: 1, nextPartition: 1, nextReplica: 1, tables: map[uint32][]*Partition{}, byID: map[PartitionID]*Partition{}}
+}
+
+// Version grows with every change.
+func (s *Snapshot) Version() uint64 { return s.version }
+
+// Partitions returns the partitions of a table in ring order, nil if the table is not there. The caller must not change them.
+func (s *Snapshot) Partitions(table uint32) []*Partition { return s.tables[table] }
+
+// Partition returns a partition by its id, nil if it is not there.
+func (s *Snapshot) Partition(id PartitionID) *Partition { return s.byID[id] }
+
+// Len is the number of partitions of all tables.
+func (s *Snapshot) Len() int { return len(s.byID) }
+
+// Tables returns the tables of the map, ascending.
+func (s *Snapshot) Tables() []uint32 {
+	out := make([]uint32, 0, len(s.tables))
+	for t := range s.tables {
+		out = append(out, t)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
+	return out
+}
+
+// Locate returns the partition that holds a key of a table, nil if the table is not there.
+func (s *Snapshot) Locate(table uint32, t token.Token, key []byte) *Partition {
+	ps := s.tables[table]
+	if len(ps) == 0 {
+		return nil
+	}
+	return ps[find(ps, Position{t.Position(), key})]
+}
+
+// Find returns the index in Partitions(table) of the partition that holds a position, -1 if the table is not there.
+func (s *Snapshot) Find(table uint32, p Position) int {
+	ps := s.tables[table]
+	if len(ps) == 0 {
+		return -1
+	}
+	return find(ps, p)
+}
+
+// find returns the last partition that begins at or before p. The first one begins at zero (G2), so there is one.
+func find(ps []*Partition, p Position) int {
+	lo, hi := 0, len(ps) // ps[lo] begins at or before p; ps[hi] after it
+	for hi-lo > 1 {
+		mid := int(uint(lo+hi) / 2)
+		if ps[mid].Span.Begin.Compare(p) <= 0 {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// Validate checks (G2) and (G3) and returns the first violation. Transitions keep them, so only what comes from outside is checked.
+func (s *Snapshot) Validate() error {
+	seen := 0
+	replicas := map[ReplicaID]PartitionID{}
+	for _, table := range s.Tables() {
+		ps := s.tables[table]
+		if len(ps) == 0 {
+			return fmt.Errorf("table %d has no partitions", table)
+		}
+		var begin Position
+		for i, p := range ps {
+			switch {
+			case p.Table != table:
+				return fmt.Errorf("partition %d of table %d is listed under table %d", p.ID, p.Table, table)
+			case p.ID == 0 || p.ID >= s.nextPartition || s.byID[p.ID] != p:
+				return fmt.Errorf("partition %d of table %d is not registered under its id", p.ID, table)
+			case p.Epoch == 0:
+				return fmt.Errorf("partition %d has no epoch", p.ID)
+			case p.Span.Begin.Compare(begin) != 0:
+				return fmt.Errorf("partition %d of table %d begins at %s, not at %s", p.ID, table, p.Span.Begin, begin)
+			case !p.Span.Valid():
+				return fmt.Errorf("partition %d of table %d is empty at %s", p.ID, table, p.Span.Begin)
+			case p.Span.Limit.IsZero() != (i == len(ps)-1):
+				return fmt.Errorf("partition %d of table %d ends at %s", p.ID, table, p.Span.Limit)
+			}
+			for _, set := range p.Sets {
+				for _, r := range set.Replicas {
+					if other, ok := replicas[r.ID]; ok || r.ID == 0 || r.ID >= s.nextReplica {
+						return fmt.Errorf("replica %d of partition %d is already one of partition %d, or has no id", r.ID, p.ID, other)
+					}
+					replicas[r.ID] = p.ID
+				}
+			}
+			begin = p.Span.Limit
+			seen++
+		}
+	}
+	if seen != len(s.byID) {
+		return fmt.Errorf("%d partitions belong to no table", len(s.byID)-seen)
+	}
+	return nil
+}
