@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command ilion is the database and its tools in one binary: `ilion start` runs a node, `ilion bench` measures any CQL server.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/alecthomas/kong"
+)
+
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// commands is the command tree.
+type commands struct {
+	Start        startCommand        `cmd:"" help:"Run a database node."`
+	Bench        benchCommand        `cmd:"" help:"Load a CQL server and measure it."`
+	HashPassword hashPasswordCommand `cmd:"" name:"hash-password" help:"Read a password from standard input and print its hash for auth.users."`
+	Version      versionCommand      `cmd:"" help:"Print the version."`
+	Help         helpCommand         `cmd:"" help:"Print this help."`
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is main without the process: it returns the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	var cli commands
+	exited := -1
+	parser, err := kong.New(&cli,
+		kong.Name("ilion"),
+		kong.Description("Ilion is a database that speaks Cassandra's CQL and manages its partitions by itself."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { exited = code }),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+	if err != nil {
+		fmt.Fprintf(stderr, "ilion: %v\n", err)
+		return exitFailure
+	}
+	if len(args) == 0 {
+		args = []string{"help"}
+	}
+	ctx, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "ilion: %v (see ilion help)\n", err)
+		return exitUsage
+	}
+	ctx.BindTo(stdout, (*io.Writer)(nil))
+	if err := ctx.Run(); err != nil {
+		fmt.Fprintf(stderr, "ilion: %v\n", err)
+		if usage := (*usageError)(nil); errors.As(err, &usage) {
+			return exitUsage
+		}
+		return exitFailure
+	}
+	return 0
+}
+
+// usageError is a mistake in the command line that only shows after it was parsed.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+type helpCommand struct{}
+
+// Run prints the help of the whole program.
+func (helpCommand) Run(ctx *kong.Context) error {
+	fresh, err := kong.Trace(ctx.Kong, nil)
+	if err != nil {
+		return err
+	}
+	return fresh.PrintUsage(false)
+}
+
+type versionCommand struct{}
+
+// Run prints the version, the commit it was built from and the Go version.
+func (versionCommand) Run(out io.Writer) error {
+	_, err := fmt.Fprintf(out, "ilion %s (%s %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}
+
+// version is what the build knows about itself.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 && (v == "" || v == "(devel)") {
+			v = "devel-" + s.Value[:12]
+		}
+	}
+	if v == "" {
+		v = "devel"
+	}
+	return v
+}

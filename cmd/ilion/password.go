@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+type hashPasswordCommand struct{}
+
+// Run reads one line and prints its bcrypt hash. bcrypt looks at 72 bytes, so longer passwords are refused.
+func (hashPasswordCommand) Run(out io.Writer) error {
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return fmt.Errorf("read the password: %w", err)
+	}
+	line = strings.TrimRight(line, "\r\n")
+	if line == "" {
+		return &usageError{"write the password to standard input, as in: printf secret | ilion hash-password"}
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(line), bcrypt.DefaultCost)
+	if err != nil {
+		return fmt.Errorf("hash the password: %w", err)
+	}
+	_, err = fmt.Fprintln(out, string(hash))
+	return err
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/ilion-db/ilion/internal/node"
+)
+
+// startCommand holds the options of `ilion start`. A nil pointer means: not given, so the configuration file or the default counts.
+type startCommand struct {
+	Data      *string `placeholder:"DIR" help:"Data directory (default ./ilion-data)."`
+	CQL       *string `name:"cql" placeholder:"HOST:PORT" help:"Address for CQL clients (default 127.0.0.1:9042)."`
+	HTTP      *string `name:"http" placeholder:"HOST:PORT" help:"Address for health and metrics, or off (default 127.0.0.1:8080)."`
+	Commit    *string `placeholder:"batch|periodic" help:"When a write is acknowledged: batch = it is on disk, periodic = it will be within 10 ms (default batch)."`
+	Config    string  `placeholder:"FILE" help:"Configuration file (YAML); options on the command line win over it."`
+	Insecure  bool    `help:"Allow to listen beyond loopback without authentication."`
+	LogFormat string  `enum:"text,json" default:"text" help:"Format of the log: ${enum}."`
+	LogLevel  string  `enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: ${enum}."`
+}
+
+func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
+	o := node.Options{Data: "./ilion-data"}
+	if c.Config != "" {
+		if err := node.LoadOptions(c.Config, &o); err != nil {
+			return o, err
+		}
+	}
+	for _, s := range []struct {
+		to   *string
+		from *string
+	}{{&o.Data, c.Data}, {&o.CQL, c.CQL}, {&o.HTTP, c.HTTP}, {&o.Commit, c.Commit}} {
+		if s.from != nil {
+			*s.to = *s.from
+		}
+	}
+	if o.Data == "" {
+		return o, &usageError{"the data directory has no name: give --data DIR"}
+	}
+	o.Insecure = o.Insecure || c.Insecure
+	o.Log = log
+	return o, nil
+}
+
+// Run starts a node and serves until SIGINT or SIGTERM. A second signal ends the process at once.
+func (c *startCommand) Run(out io.Writer) error {
+	o, err := c.options(newLogger(c.LogFormat, c.LogLevel))
+	if err != nil {
+		return err
+	}
+	node.TuneRuntime(o)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	n, err := node.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, n.ReadyLine())
+	select {
+	case <-ctx.Done():
+		stop()
+		return n.Close()
+	case <-n.Failed():
+		err := n.Err()
+		_ = n.Close() // the failure is what the operator must see, not what closing a failed node says
+		return err
+	}
+}
+
+func newLogger(format, level string) *slog.Logger {
+	var l slog.Level
+	// The level comes from an enum that slog knows.
+	_ = l.UnmarshalText([]byte(level))
+	opts := &slog.HandlerOptions{Level: l}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"time"
+)
+
+// recording is one recorded test: a line of a file.
+type recording struct {
+	File    string
+	Line    int
+	Test    string   `json:"test"`
+	Needs   []string `json:"needs"`
+	Cleanup []string `json:"cleanup"`
+	Steps   []step   `json:"steps"`
+}
+
+type step struct {
+	Session  int                `json:"session"`
+	Op       string             `json:"op"`
+	CQL      string             `json:"cql"`
+	Prepared int                `json:"prepared"`
+	Keyspace *string            `json:"keyspace"`
+	Values   []*string          `json:"values"`
+	Named    map[string]*string `json:"named"`
+	Batch    *struct {
+		Type       string `json:"type"`
+		Statements []struct {
+			CQL      string    `json:"cql"`
+			Prepared *int      `json:"prepared"`
+			Values   []*string `json:"values"`
+		} `json:"statements"`
+	} `json:"batch"`
+	CL        string   `json:"cl"`
+	SerialCL  string   `json:"serial_cl"`
+	PageSize  *int     `json:"page_size"`
+	Paging    string   `json:"paging"`
+	PageFrom  *int     `json:"page_from"`
+	Timestamp *int64   `json:"timestamp"`
+	SleepMS   int      `json:"sleep_ms"`
+	Expect    answer   `json:"expect"`
+	Compare   string   `json:"compare"`
+	Volatile  []string `json:"volatile"`
+}
+
+// load reads a recorded file. Long runs, {"parts": ["ab", ["61", 3]]}, are expanded to strings first.
+func load(path, name string) ([]recording, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s := bufio.NewScanner(f)
+	s.Buffer(nil, 64<<20)
+	var out []recording
+	for line := 1; s.Scan(); line++ {
+		text := s.Bytes()
+		if bytes.Contains(text, []byte(`"parts"`)) {
+			var v any
+			d := json.NewDecoder(bytes.NewReader(text))
+			d.UseNumber()
+			if err := d.Decode(&v); err != nil {
+				return nil, fmt.Errorf("%s line %d: %w", name, line, err)
+			}
+			if text, err = json.Marshal(expand(v)); err != nil {
+				return nil, err
+			}
+		}
+		r := recording{File: name, Line: line}
+		if err := json.Unmarshal(text, &r); err != nil {
+			return nil, fmt.Errorf("%s line %d: %w", name, line, err)
+		}
+		out = append(out, r)
+	}
+	return out, s.Err()
+}
+
+func expand(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if parts, ok := v["parts"].([]any); ok && len(v) == 1 {
+			var b strings.Builder
+			for _, p := range parts {
+				switch p := p.(type) {
+				case string:
+					b.WriteString(p)
+				case []any:
+					n, _ := p[1].(json.Number).Int64()
+					b.WriteString(strings.Repeat(p[0].(string), int(n)))
+				}
+			}
+			return b.String()
+		}
+		for k := range v {
+			v[k] = expand(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = expand(v[i])
+		}
+	}
+	return v
+}
+
+// replay is the state of one test while it runs.
+type replay struct {
+	addr   string
+	rec    *recording
+	conns  map[int]*conn
+	ids    map[int][]byte
+	cols   map[int][][2]string
+	states map[int][]byte
+}
+
+func (r *replay) conn(n int) (*conn, error) {
+	if c := r.conns[n]; c != nil {
+		return c, nil
+	}
+	c, err := dial(r.addr)
+	if err == nil {
+		r.conns[n] = c
+	}
+	return c, err
+}
+
+func (r *replay) close() {
+	for _, c := range r.conns {
+		c.c.Close()
+	}
+}
+
+// nothing is the answer when a step cannot even be sent.
+func nothing(format string, args ...any) answer {
+	return answer{Kind: "nothing", Message: fmt.Sprintf(format, args...)}
+}
+
+// run sends step i and returns what came back.
+func (r *replay) run(i int) (answer, error) {
+	st := &r.rec.Steps[i]
+	if st.SleepMS > 0 {
+		time.Sleep(time.Duration(st.SleepMS) * time.Millisecond) // recorded: expiry is judged in real seconds
+	}
+	c, err := r.conn(st.Session)
+	if err != nil {
+		return answer{}, err
+	}
+	if st.Keyspace != nil && *st.Keyspace != c.keyspace {
+		if _, err := c.query("USE " + `"` + strings.ReplaceAll(*st.Keyspace, `"`, `""`) + `"`); err != nil {
+			return answer{}, err
+		}
+	}
+	var state []byte
+	if st.Paging == "continue" {
+		from := i - 1
+		if st.PageFrom != nil {
+			from = *st.PageFrom
+		}
+		if state = r.states[from]; state == nil {
+			return nothing("step %d returned no paging state", from), nil
+		}
+	}
+	opcode, body, err := r.request(st, state)
+	if err != nil {
+		return nothing("%v", err), nil
+	}
+	got, err := c.call(opcode, body)
+	if err != nil {
+		c.c.Close()
+		delete(r.conns, st.Session)
+		return got, err
+	}
+	switch got.Kind {
+	case "set_keyspace":
+		c.keyspace = got.Keyspace
+	case "prepared":
+		r.ids[i], r.cols[i] = got.id, got.Columns
+	case "rows":
+		if got.Columns == nil && st.Op == "execute" {
+			got.Columns = r.cols[st.Prepared]
+		}
+		if got.pagingState != nil {
+			r.states[i] = got.pagingState
+		}
+	}
+	return got, nil
+}
+
+func (r *replay) request(st *step, state []byte) (opcode byte, body []byte, err error) {
+	switch st.Op {
+	case "query":
+		body, err = appendParams(appendLong(nil, st.CQL), st, state)
+		return opQuery, body, err
+	case "prepare":
+		return opPrepare, appendLong(nil, st.CQL), nil
+	case "execute":
+		id := r.ids[st.Prepared]
+		if id == nil {
+			return 0, nil, fmt.Errorf("step %d was not prepared", st.Prepared)
+		}
+		body, err = appendParams(appendString(nil, string(id)), st, state)
+		return opExecute, body, err
+	case "batch":
+		body, err = r.batch(st)
+		return opBatch, body, err
+	}
+	return 0, nil, fmt.Errorf("unknown op %q", st.Op)
+}
+
+func (r *replay) batch(st *step) ([]byte, error) {
+	kind := map[string]byte{"logged": 0, "unlogged": 1, "counter": 2}[st.Batch.Type]
+	b := binary.BigEndian.AppendUint16([]byte{kind}, uint16(len(st.Batch.Statements)))
+	var err error
+	for _, s := range st.Batch.Statements {
+		if s.Prepared != nil {
+			id := r.ids[*s.Prepared]
+			if id == nil {
+				return nil, fmt.Errorf("step %d was not prepared", *s.Prepared)
+			}
+			b = appendString(append(b, 1), string(id))
+		} else {
+			b = appendLong(append(b, 0), s.CQL)
+		}
+		b = binary.BigEndian.AppendUint16(b, uint16(len(s.Values)))
+		for _, v := range s.Values {
+			if b, err = appendValue(b, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	only := step{CL: st.CL, SerialCL: st.SerialCL, Timestamp: st.Timestamp}
+	return appendParams(b, &only, nil)
+}
+
+func appendParams(b []byte, st *step, state []byte) ([]byte, error) {
+	b = binary.BigEndian.AppendUint16(b, level(st.CL))
+	at := len(b)
+	b = append(b, 0)
+	var err error
+	switch {
+	case st.Named != nil:
+		b[at] |= 0x41
+		b = binary.BigEndian.AppendUint16(b, uint16(len(st.Named)))
+		names := make([]string, 0, len(st.Named))
+		for n := range st.Named {
+			names = append(names, n)
+		}
+		sort.Strings(names)
+		for _, n := range names {
+			if b, err = appendValue(appendString(b, n), st.Named[n]); err != nil {
+				return nil, err
+			}
+		}
+	case st.Values != nil:
+		b[at] |= 1
+		b = binary.BigEndian.AppendUint16(b, uint16(len(st.Values)))
+		for _, v := range st.Values {
+			if b, err = appendValue(b, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if st.PageSize != nil {
+		b[at] |= 4
+		b = binary.BigEndian.AppendUint32(b, uint32(int32(*st.PageSize)))
+	}
+	if state != nil {
+		b[at] |= 8
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(state))), state...)
+	}
+	if st.SerialCL != "" {
+		b[at] |= 0x10
+		b = binary.BigEndian.AppendUint16(b, level(st.SerialCL))
+	}
+	if st.Timestamp != nil {
+		b[at] |= 0x20
+		b = binary.BigEndian.AppendUint64(b, uint64(*st.Timestamp))
+	}
+	return b, nil
+}
