@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// State says what an evaluation gave.
+type State uint8
+
+// The states. The bytes are nil unless the state is Value.
+const (
+	Null State = iota
+	Unset
+	Value
+)
+
+// Term is a bound expression.
+type Term interface {
+	// Type is the type of the value; never nil.
+	Type() *cqltype.Type
+	// Eval computes the value. The bytes may be a view over the request, a part of the term itself or of Bindings.Row: they
+	// are not to be changed, and to be copied by whoever keeps them longer than the request.
+	Eval(b *Bindings) ([]byte, State, error)
+}
+
+// Bindings is what an execution adds to a bound statement. It belongs to one goroutine.
+type Bindings struct {
+	// Values are the bound values in the order of the markers, as views over the request; nil is null. Unset is nil if no
+	// value is unset, else parallel to Values.
+	Values [][]byte
+	Unset  []bool
+	// Now is the statement's instant, which currentTimestamp() and its like return.
+	Now time.Time
+	// UUIDs makes the results of now(); each call gives another.
+	UUIDs *cqltype.TimeUUIDs
+	// Row holds, for terms made by BindSelector, the values of the slots that the Scope gave out; nil is null.
+	Row [][]byte
+	// Aggregates holds, for such terms, the results of Env.Aggregates.
+	Aggregates [][]byte
+}
+
+// CheckCount refuses a number of values that is not the number of markers.
+func (b *Bindings) CheckCount(markers int) error {
+	if len(b.Values) != markers {
+		return dberr.Invalidf("there were %d markers(?) in CQL but %d bound variables", markers, len(b.Values))
+	}
+	return nil
+}
+
+// constant is a term whose value is known.
+type constant struct {
+	typ   *cqltype.Type
+	value []byte // nil is null
+}
+
+// Constant makes a term of a wire value, nil for null.
+func Constant(t *cqltype.Type, value []byte) Term { return &constant{t, value} }
+
+func (c *constant) Type() *cqltype.Type { return c.typ }
+
+func (c *constant) Eval(*Bindings) ([]byte, State, error) { return c.value, stateOf(c.value), nil }
+
+// ConstantValue returns the value of a term that needs no Bindings; ok is false for the others. A null constant gives nil, true.
+func ConstantValue(t Term) (value []byte, ok bool) {
+	if c, is := t.(*constant); is {
+		return c.value, true
+	}
+	return nil, false
+}
+
+// marker is a bind marker.
+type marker struct {
+	typ   *cqltype.Type
+	index int
+	// canonical is true if values may need reordering: there is a set or map in the type.
+	canonical bool
+}
+
+func newMarker(index int, t *cqltype.Type) *marker {
+	return &marker{typ: t, index: index, canonical: needsCanonical(t)}
+}
+
+// MarkerIndex returns the index of a term that is just a bind marker.
+func MarkerIndex(t Term) (index int, ok bool) {
+	if m, is := t.(*marker); is {
+		return m.index, true
+	}
+	return 0, false
+}
+
+func (m *marker) Type() *cqltype.Type { return m.typ }
+
+func (m *marker) Eval(b *Bindings) ([]byte, State, error) {
+	return EvalMarker(b, m.index, m.typ, m.canonical)
+}
+
+// EvalMarker is Eval of a marker for callers that compiled it away: it validates and returns bound value i. canonical says
+// that the type contains sets or maps (NeedsCanonical).
+func EvalMarker(b *Bindings, i int, t *cqltype.Type, canonical bool) ([]byte, State, error) {
+	if i >= len(b.Values) {
+		return nil, Null, b.CheckCount(i + 1)
+	}
+	if b.Unset != nil && b.Unset[i] {
+		return nil, Unset, nil
+	}
+	v := b.Values[i]
+	if v == nil {
+		return nil, Null, nil
+	}
+	if err := t.Validate(v); err != nil {
+		return nil, Null, err
+	}
+	if canonical {
+		v = t.Canonical(v)
+	}
+	return v, Value, nil
+}
+
+// NeedsCanonical reports whether a bound value of the type may have to be reordered.
+func NeedsCanonical(t *cqltype.Type) bool { return needsCanonical(t) }
+
+func needsCanonical(t *cqltype.Type) bool {
+	if t.Kind == cqltype.Set || t.Kind == cqltype.Map {
+		return true
+	}
+	for _, e := range t.Elems {
+		if needsCanonical(e) {
+			return true
+		}
+	}
+	return false
+}
+
+func stateOf(v []byte) State {
+	if v == nil {
+		return Null
+	}
+	return Value
+}
