@@ -14,7 +14,7 @@
 //
 // # Format
 //
-// The format is part of the store format version (package keys, Identity). An operand and a merged row look the same:
+// The format is part of the store format version (storage.Identity). An operand and a merged row look the same:
 //
 //	flags u8       1 marker, 2 marker expires, 4 marker has its own timestamp, 8 row deletion, 16 deleted ranges
 //	base i64 BE    the timestamp that all others refer to; Stamp patches it in place

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package keys holds every key in the store. Keys compare as bytes, and this is their order:
+//
+//	id 0           store identity                    [0 u32]
+//	id 1           partition meta (see Meta)         [1 u32][physical partition u64]
+//	id 2           replica registry                  [2 u32][physical partition u64]
+//	id 3           the meta partition's own keys     [3 u32][any bytes]: schema, nodes, the partition map
+//	id 4           flags of tables                   [4 u32][table u32]
+//	5 .. 1023      reserved
+//	1024 ..        tables without special bits       [table u32][position][len(pk) u16][pk][kind u8][rest]
+//	  kind 0         header: static cells, partition deletion, deleted ranges
+//	  kind 1         row                               rest = clustering key
+//	  kind 2         dedupe record                     rest = [coordinator 16][sequence u64]
+//	  kind 3         reserved
+//	bit 29 set     indexes                           [index u32][len(value) u16][value][position][len(pk) u16][pk][clustering]
+//	bit 30 set     tables, bloom filter by row       as tables
+//	bit 31 set     tables on the wide ring           as tables
+//
+// All integers are big-endian. A position is the token with its sign flipped, 8 bytes; in an id with bit 31 it is 16 bytes of a wider
+// hash. It stands before the partition key, so a range of tokens is a range of keys, and a split moves no bytes. Two partition keys with
+// one token are in order of length, then of bytes.
+//
+// Guarantees: (K1) the prefix that Split cuts off is self-delimiting, so no prefix is the beginning of another one; (K2) no key
+// carries the id of a physical partition, except the partition's own meta. Partition keys and indexed values of more than MaxLen
+// bytes are refused before they come here; longer ones are cut off. The package knows nothing of values or of Pebble.
+// Start at AppendRow and Split.
+package keys

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// The ids below FirstTable.
+const (
+	IdentityID  uint32 = 0
+	PartitionID uint32 = 1
+	RegistryID  uint32 = 2
+	MetaID      uint32 = 3
+	FlagsID     uint32 = 4
+	// FirstTable is the first id of a table or index.
+	FirstTable uint32 = 1024
+)
+
+// The bits of an id that say how its keys are laid out.
+const (
+	// WideRing marks tables whose position is 16 bytes.
+	WideRing uint32 = 1 << 31
+	// WholeKey marks tables whose bloom filters hold rows instead of partitions.
+	WholeKey uint32 = 1 << 30
+	// IndexSpace marks indexes.
+	IndexSpace uint32 = 1 << 29
+)
+
+// The kinds of key under a partition key.
+const (
+	Header byte = 0
+	Row    byte = 1
+	Dedupe byte = 2
+)
+
+// MaxLen is the most bytes a partition key or an indexed value may have.
+const MaxLen = math.MaxUint16
+
+const (
+	idLen   = 4
+	signBit = 1 << 63
+)
+
+// positionLen is the length of the ring position under an id.
+func positionLen(id uint32) int {
+	if id&WideRing != 0 {
+		return 16
+	}
+	return 8
+}
+
+func appendSized(dst, b []byte) []byte {
+	b = b[:min(len(b), MaxLen)]
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(b)))
+	return append(dst, b...)
+}
+
+// AppendToken appends the position of a token.
+func AppendToken(dst []byte, tok token.Token) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(tok)^signBit)
+}
+
+// AppendPosition appends the place of a partition key within its table.
+func AppendPosition(dst []byte, tok token.Token, pk []byte) []byte {
+	return appendSized(AppendToken(dst, tok), pk)
+}
+
+// AppendPartition appends the prefix that all keys of a logical partition have.
+func AppendPartition(dst []byte, table uint32, tok token.Token, pk []byte) []byte {
+	return AppendPosition(binary.BigEndian.AppendUint32(dst, table), tok, pk)
+}
+
+// AppendWide is AppendPartition for a table on the wide ring.
+func AppendWide(dst []byte, table uint32, position [16]byte, pk []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, table)
+	return appendSized(append(dst, position[:]...), pk)
+}
+
+// AppendHeader appends the key of a partition header.
+func AppendHeader(dst []byte, table uint32, tok token.Token, pk []byte) []byte {
+	return append(AppendPartition(dst, table, tok, pk), Header)
+}
+
+// AppendRow appends the key of a row.
+func AppendRow(dst []byte, table uint32, tok token.Token, pk, clustering []byte) []byte {
+	dst = append(AppendPartition(dst, table, tok, pk), Row)
+	return append(dst, clustering...)
+}
+
+// AppendDedupe appends the key of a dedupe record.
+func AppendDedupe(dst []byte, table uint32, tok token.Token, pk []byte, id command.DedupeID) []byte {
+	dst = append(AppendPartition(dst, table, tok, pk), Dedupe)
+	dst = append(dst, id.Coordinator[:]...)
+	return binary.BigEndian.AppendUint64(dst, id.Sequence)
+}
+
+// AppendIndexValue appends the prefix of all entries of an index with a value.
+func AppendIndexValue(dst []byte, index uint32, value []byte) []byte {
+	return appendSized(binary.BigEndian.AppendUint32(dst, index|IndexSpace), value)
+}
+
+// AppendIndex appends the key of an index entry: the row or, with an empty clustering key in a table that has clustering
+// columns, the static row, may have the value.
+func AppendIndex(dst []byte, index uint32, value []byte, tok token.Token, pk, clustering []byte) []byte {
+	dst = AppendPosition(AppendIndexValue(dst, index, value), tok, pk)
+	return append(dst, clustering...)
+}
+
+// AppendTable appends the id, which all keys of a table (or index, with IndexSpace set) begin with.
+func AppendTable(dst []byte, id uint32) []byte { return binary.BigEndian.AppendUint32(dst, id) }
+
+// AppendSystem appends a key of one of the ids below FirstTable.
+func AppendSystem(dst []byte, id uint32, sub []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(dst, id), sub...)
+}
+
+// AppendMeta appends the key of a physical partition's meta, or of its registry record.
+func AppendMeta(dst []byte, id uint32, partition uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(dst, id), partition)
+}
+
+// ID returns the table or index id of a key, 0 for a key that is too short.
+func ID(key []byte) uint32 {
+	if len(key) < idLen {
+		return 0
+	}
+	return binary.BigEndian.Uint32(key)
+}
+
+// Parts is a key of a table taken apart. Slices point into the key.
+type Parts struct {
+	Table uint32
+	Token token.Token // the first 8 bytes of the position
+	Key   []byte
+	Kind  byte
+	// Rest is the clustering key of a row, coordinator and sequence of a dedupe record.
+	Rest []byte
+	// PrefixLen is the length of what all keys of the logical partition begin with.
+	PrefixLen int
+}
+
+// PartitionLen returns the length of the partition's prefix of a table's key, and 0 if it is none.
+func PartitionLen(key []byte) int {
+	if len(key) < idLen {
+		return 0
+	}
+	id := binary.BigEndian.Uint32(key)
+	if id&^WideRing&^WholeKey < FirstTable || id&IndexSpace != 0 {
+		return 0
+	}
+	return sizedEnd(key, idLen+positionLen(id))
+}
+
+// sizedEnd returns the end of the sized bytes at pos, 0 if the key is too short.
+func sizedEnd(key []byte, pos int) int {
+	if len(key) < pos+2 {
+		return 0
+	}
+	end := pos + 2 + int(binary.BigEndian.Uint16(key[pos:]))
+	if len(key) < end {
+		return 0
+	}
+	return end
+}
+
+// Parse takes a table's key apart; ok is false for any other bytes.
+func Parse(key []byte) (p Parts, ok bool) {
+	end := PartitionLen(key)
+	if end == 0 || end >= len(key) {
+		return Parts{}, false
+	}
+	p.Table = binary.BigEndian.Uint32(key)
+	p.Token = token.Token(binary.BigEndian.Uint64(key[idLen:]) ^ signBit)
+	p.Key = key[idLen+positionLen(p.Table)+2 : end : end]
+	p.Kind, p.Rest, p.PrefixLen = key[end], key[end+1:], end
+	return p, true
+}
+
+// Entry is an index entry taken apart. Slices point into the key.
+type Entry struct {
+	Index      uint32 // without IndexSpace
+	Value      []byte
+	Token      token.Token
+	Key        []byte
+	Clustering []byte
+	// ValueLen is the length of the part before the position.
+	ValueLen int
+}
+
+// ParseIndex takes the key of an index entry apart; ok is false for any other bytes.
+func ParseIndex(key []byte) (e Entry, ok bool) {
+	id := ID(key)
+	if id&IndexSpace == 0 {
+		return Entry{}, false
+	}
+	e.ValueLen = sizedEnd(key, idLen)
+	if e.ValueLen == 0 {
+		return Entry{}, false
+	}
+	pos := e.ValueLen + positionLen(id)
+	end := sizedEnd(key, pos)
+	if end == 0 {
+		return Entry{}, false
+	}
+	e.Index, e.Value = id&^IndexSpace, key[idLen+2:e.ValueLen:e.ValueLen]
+	e.Token = token.Token(binary.BigEndian.Uint64(key[e.ValueLen:]) ^ signBit)
+	e.Key, e.Clustering = key[pos+2:end:end], key[end:]
+	return e, true
+}
+
+// After returns the first key behind all keys with the prefix, changing it in place; nil if there is none.
+func After(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xff {
+			prefix[i]++
+			return prefix[:i+1]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package row
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+)
+
+var smallint = &cqltype.Type{Kind: cqltype.Smallint}
+
+// MultiCell reports whether a column of the type is stored as one cell per element.
+func MultiCell(t *cqltype.Type) bool {
+	switch t.Kind {
+	case cqltype.List, cqltype.Set, cqltype.Map, cqltype.UDT:
+		return !t.Frozen
+	}
+	return false
+}
+
+// AppendValue appends the wire form of a column to dst: of a single-cell column its value, of a multi-cell one what its
+// cells, in order, amount to; missing fields of a UDT are null. With no cells the column is null: the caller's case. An error
+// wraps ErrCorrupt.
+func AppendValue(dst []byte, t *cqltype.Type, cells []Cell) ([]byte, error) {
+	if !MultiCell(t) {
+		if len(cells) != 1 {
+			return dst, fmt.Errorf("%d cells in a column of one: %w", len(cells), ErrCorrupt)
+		}
+		return append(dst, cells[0].Value...), nil
+	}
+	if t.Kind == cqltype.UDT {
+		return appendUDT(dst, t, cells)
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(cells)))
+	for i := range cells {
+		c := &cells[i]
+		if t.Kind != cqltype.List {
+			var err error
+			if dst, err = appendPath(dst, t.Elems[0], c.Path); err != nil {
+				return dst, err
+			}
+		}
+		if t.Kind != cqltype.Set {
+			dst = appendWire(dst, c.Value)
+		}
+	}
+	return dst, nil
+}
+
+func appendUDT(dst []byte, t *cqltype.Type, cells []Cell) ([]byte, error) {
+	var scratch [8]byte
+	for i := range t.Elems {
+		if len(cells) == 0 {
+			dst = binary.BigEndian.AppendUint32(dst, 0xffffffff)
+			continue
+		}
+		field, rest, err := smallint.ReadKey(scratch[:0], cells[0].Path, false)
+		if err != nil || len(field) != 2 || len(rest) > 0 {
+			return dst, fmt.Errorf("field of a user type: %w", ErrCorrupt)
+		}
+		if int(binary.BigEndian.Uint16(field)) == i {
+			dst = appendWire(dst, cells[0].Value)
+			cells = cells[1:]
+		} else {
+			dst = binary.BigEndian.AppendUint32(dst, 0xffffffff)
+		}
+	}
+	return dst, nil
+}
+
+func appendPath(dst []byte, t *cqltype.Type, path []byte) ([]byte, error) {
+	dst = append(dst, 0, 0, 0, 0)
+	n := len(dst)
+	wire, rest, err := t.ReadKey(dst[n:], path, false)
+	if err != nil || len(rest) > 0 {
+		return dst, fmt.Errorf("path of an element: %w", ErrCorrupt)
+	}
+	dst = append(dst, wire...) // onto itself if dst had room
+	binary.BigEndian.PutUint32(dst[n-4:], uint32(len(wire)))
+	return dst, nil
+}
+
+func appendWire(dst, value []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(value)))
+	return append(dst, value...)
+}
+
+// FieldPath is the path of the i-th field of a UDT.
+func FieldPath(i int) []byte {
+	var wire [2]byte
+	binary.BigEndian.PutUint16(wire[:], uint16(i))
+	return smallint.AppendKey(nil, wire[:], false)
+}
+
+// Elements takes the wire form of a multi-cell column apart: it yields the path and the value of each element. The path of a
+// list's element is nil (the writer gives it a timeuuid), the value of a set's element empty, that of a missing field null.
+func Elements(t *cqltype.Type, wire []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(path, value []byte) bool) {
+		if t.Kind == cqltype.Map {
+			for key, value := range t.Entries(wire) {
+				if !yield(t.Elems[0].AppendKey(nil, key, false), value) {
+					return
+				}
+			}
+			return
+		}
+		for i, value := range t.Elements(wire) {
+			var path []byte
+			switch t.Kind {
+			case cqltype.Set:
+				path, value = t.Elems[0].AppendKey(nil, value, false), []byte{}
+			case cqltype.UDT:
+				path = FieldPath(i)
+			}
+			if !yield(path, value) {
+				return
+			}
+		}
+	}
+}
