@@ -41,10 +41,7 @@ const (
 // MaxLen is the most bytes a partition key or an indexed value may have.
 const MaxLen = math.MaxUint16
 
-const (
-	idLen   = 4
-	signBit = 1 << 63
-)
+const idLen = 4
 
 // positionLen is the length of the ring position under an id.
 func positionLen(id uint32) int {
@@ -62,7 +59,7 @@ func appendSized(dst, b []byte) []byte {
 
 // AppendToken appends the position of a token.
 func AppendToken(dst []byte, tok token.Token) []byte {
-	return binary.BigEndian.AppendUint64(dst, uint64(tok)^signBit)
+	return binary.BigEndian.AppendUint64(dst, tok.Position())
 }
 
 // AppendPosition appends the place of a partition key within its table.
@@ -175,7 +172,7 @@ func Parse(key []byte) (p Parts, ok bool) {
 		return Parts{}, false
 	}
 	p.Table = binary.BigEndian.Uint32(key)
-	p.Token = token.Token(binary.BigEndian.Uint64(key[idLen:]) ^ signBit)
+	p.Token = token.AtPosition(binary.BigEndian.Uint64(key[idLen:]))
 	p.Key = key[idLen+positionLen(p.Table)+2 : end : end]
 	p.Kind, p.Rest, p.PrefixLen = key[end], key[end+1:], end
 	return p, true
@@ -208,7 +205,7 @@ func ParseIndex(key []byte) (e Entry, ok bool) {
 		return Entry{}, false
 	}
 	e.Index, e.Value = id&^IndexSpace, key[idLen+2:e.ValueLen:e.ValueLen]
-	e.Token = token.Token(binary.BigEndian.Uint64(key[e.ValueLen:]) ^ signBit)
+	e.Token = token.AtPosition(binary.BigEndian.Uint64(key[e.ValueLen:]))
 	e.Key, e.Clustering = key[pos+2:end:end], key[end:]
 	return e, true
 }

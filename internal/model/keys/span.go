@@ -20,17 +20,11 @@ type Span struct {
 // TokenSpan is the part of a table that a range of tokens covers.
 func TokenSpan(table uint32, r token.Range) Span {
 	s := Span{Table: table}
-	if r.Begin == token.Max || r.End <= r.Begin {
-		// Nothing lies there: a span that ends where it begins.
-		s.Begin = AppendToken(nil, r.Begin)
-		s.End = s.Begin
-		return s
+	if r.Begin != 0 {
+		s.Begin = binary.BigEndian.AppendUint64(nil, r.Begin)
 	}
-	if r.Begin != token.Min {
-		s.Begin = AppendToken(nil, r.Begin+1)
-	}
-	if r.End != token.Max {
-		s.End = AppendToken(nil, r.End+1)
+	if r.Limit != 0 {
+		s.End = binary.BigEndian.AppendUint64(nil, r.Limit)
 	}
 	return s
 }
@@ -53,23 +47,20 @@ func (s Span) Bounds() (lower, upper []byte) {
 
 // Tokens returns the smallest range of tokens that covers the span.
 func (s Span) Tokens() token.Range {
-	r := token.Full
-	if t, _ := boundToken(s.Begin); len(s.Begin) > 0 && t > token.Min {
-		r.Begin = t - 1
-	}
-	if t, exact := boundToken(s.End); len(s.End) > 0 {
-		if r.End = t; exact && t > token.Min {
-			r.End = t - 1
-		}
+	var r token.Range
+	r.Begin, _ = boundary(s.Begin)
+	limit, exact := boundary(s.End)
+	if r.Limit = limit; !exact {
+		r.Limit++ // 0 if it was the last position
 	}
 	return r
 }
 
-// boundToken reads the token of a boundary; exact is false if part of that token's keys lie before the boundary.
-func boundToken(b []byte) (t token.Token, exact bool) {
+// boundary reads the position of a boundary; exact is false if it lies between partition keys of one token.
+func boundary(b []byte) (position uint64, exact bool) {
 	var buf [8]byte
 	copy(buf[:], b)
-	return token.Token(binary.BigEndian.Uint64(buf[:]) ^ signBit), len(b) <= len(buf)
+	return binary.BigEndian.Uint64(buf[:]), len(b) <= len(buf)
 }
 
 // String shows the table and the bounds in hexadecimal.
