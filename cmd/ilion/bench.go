@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/tool/bench"
+)
+
+type benchCommand struct {
+	Workload     string        `arg:"" enum:"read,write,mixed,scan,update" help:"One of ${enum}."`
+	Addr         string        `default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"Server to load."`
+	User         string        `help:"User, if the server asks for one."`
+	Password     string        `help:"Password."`
+	Connections  int           `default:"16" help:"Connections."`
+	Inflight     int           `default:"16" help:"Requests in flight per connection."`
+	RowSize      int           `default:"1000" help:"Bytes of the five columns of a row together."`
+	Keys         int           `default:"100000" help:"Distinct rows; for scan: partitions of 1,000 rows."`
+	Distribution string        `enum:"uniform,zipf,hot" default:"uniform" help:"Of keys: ${enum}."`
+	Duration     time.Duration `default:"10s" help:"Length of the measurement."`
+	Warmup       time.Duration `default:"2s" help:"Load before the measurement."`
+	Consistency  string        `default:"LOCAL_ONE" help:"Consistency level."`
+	ServerPID    int           `name:"server-pid" help:"Process on this machine whose CPU time is charged, for servers that cannot be asked."`
+	SkipLoad     bool          `help:"Use the rows an earlier run has left."`
+	JSON         bool          `name:"json" help:"Print one JSON object instead of text."`
+}
+
+// Run loads the server and prints the report.
+func (c *benchCommand) Run(out io.Writer) error {
+	level, ok := consistency(c.Consistency)
+	if !ok {
+		return &usageError{fmt.Sprintf("unknown consistency level %q", c.Consistency)}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	rep, err := bench.Run(ctx, bench.Options{
+		Workload: c.Workload, Addr: c.Addr, User: c.User, Password: c.Password, Connections: c.Connections, InFlight: c.Inflight,
+		RowSize: c.RowSize, Keys: c.Keys, Distribution: c.Distribution, Warmup: c.Warmup, Duration: c.Duration,
+		Consistency: level, ServerPID: c.ServerPID, SkipLoad: c.SkipLoad, Progress: os.Stderr,
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(out).Encode(rep)
+	}
+	_, err = io.WriteString(out, rep.Text())
+	return err
+}
+
+func consistency(name string) (dberr.Consistency, bool) {
+	for l := dberr.Any; l <= dberr.LocalOne; l++ {
+		if strings.EqualFold(l.String(), name) {
+			return l, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bench loads a CQL server and measures it: throughput, latency, and the CPU time the server spends on a request, which is the
+// figure that can be compared between runs on a shared machine. It speaks to any CQL server through package rawclient; it knows nothing
+// of Ilion but the private question for CPU time, and for other servers on the same machine reads that from the process table.
+//
+// The load is closed: every connection keeps a fixed number of requests in flight, and sends the next when an answer has come. Start at Run.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+)
+
+// Options describe a run. Run wants all of them set but ServerPID, User, Password and Progress.
+type Options struct {
+	// Workload is read, write, mixed, scan or update.
+	Workload string
+	Addr     string
+	User     string
+	Password string
+	// Connections times InFlight requests are under way at any time.
+	Connections, InFlight int
+	// RowSize is the number of bytes of the five columns of a row together.
+	RowSize int
+	// Keys is the number of distinct rows; for scan, of partitions of 1,000 rows each.
+	Keys int
+	// Distribution of keys: uniform, zipf (exponent 1.1), or hot (nine of ten requests go to one key).
+	Distribution string
+	// Warmup runs before the measurement, Duration is the measurement.
+	Warmup, Duration time.Duration
+	Consistency      dberr.Consistency
+	// ServerPID is a local process whose CPU time is read if the server cannot be asked.
+	ServerPID int
+	// SkipLoad trusts that an earlier run with the same sizes has left its rows.
+	SkipLoad bool
+	// Progress gets a line each second; nil for none.
+	Progress io.Writer
+}
+
+// Report is the outcome of a run. Latencies are in microseconds, from the sending of a request to the arrival of its answer.
+type Report struct {
+	Workload          string  `json:"workload"`
+	Connections       int     `json:"connections"`
+	InFlight          int     `json:"inflight"`
+	RowSize           int     `json:"row_size"`
+	Keys              int     `json:"keys"`
+	Distribution      string  `json:"distribution"`
+	Consistency       string  `json:"consistency"`
+	Seconds           float64 `json:"seconds"`
+	Requests          int64   `json:"requests"`
+	Errors            int64   `json:"errors"`
+	FirstError        string  `json:"first_error,omitempty"`
+	RequestsPerSecond float64 `json:"requests_per_second"`
+	Latency           Latency `json:"latency_us"`
+	// ServerCPU is the server's CPU time per request in microseconds; nil if it could not be had.
+	ServerCPU *float64 `json:"server_cpu_us_per_request"`
+	// RowsPerRequest is 1,000 for scan, else 1.
+	RowsPerRequest int `json:"rows_per_request"`
+}
+
+// Latency holds percentiles in microseconds.
+type Latency struct {
+	P50  float64 `json:"p50"`
+	P95  float64 `json:"p95"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+}
+
+// phase is what the load is doing.
+type phase int32
+
+const (
+	warming phase = iota
+	measuring
+	stopping
+)
+
+// run is a load under way.
+type run struct {
+	o     Options
+	phase atomic.Int32
+	conns []*loader
+}
+
+// Run makes keyspace, tables and rows, loads the server and reports.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	w, err := newWorkload(o)
+	if err != nil {
+		return nil, err
+	}
+	admin, err := rawclient.Dial(ctx, o.Addr, rawclient.Options{User: o.User, Password: o.Password})
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	if err := w.setup(ctx, admin); err != nil {
+		return nil, err
+	}
+	cpu := cpuClock{admin: admin, pid: o.ServerPID}
+	r := &run{o: o}
+	if err := r.connect(ctx, w); err != nil {
+		return nil, err
+	}
+	var wg sync.WaitGroup
+	for _, l := range r.conns {
+		wg.Go(func() { l.loop(&r.phase) })
+	}
+	rep, err := r.measure(ctx, &cpu)
+	r.phase.Store(int32(stopping))
+	wg.Wait()
+	for _, l := range r.conns {
+		l.conn.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rep, r.sum(rep)
+}
+
+func (r *run) connect(ctx context.Context, w *workload) error {
+	for i := range r.o.Connections {
+		c, err := rawclient.Dial(ctx, r.o.Addr, rawclient.Options{User: r.o.User, Password: r.o.Password})
+		if err != nil {
+			for _, l := range r.conns {
+				l.conn.Close()
+			}
+			return err
+		}
+		r.conns = append(r.conns, newLoader(c, r.o.InFlight, w.requests(uint64(i)+1)))
+	}
+	return nil
+}
+
+// measure waits through warm-up and measurement and fills what is read at their edges.
+func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
+	if err := sleep(ctx, r.o.Warmup); err != nil {
+		return nil, err
+	}
+	rep := &Report{
+		Workload: r.o.Workload, Connections: r.o.Connections, InFlight: r.o.InFlight, RowSize: r.o.RowSize, Keys: r.o.Keys,
+		Distribution: r.o.Distribution, Consistency: r.o.Consistency.String(), RowsPerRequest: 1,
+	}
+	if r.o.Workload == "scan" {
+		rep.RowsPerRequest = rowsPerPartition
+	}
+	cpu0, have, err := cpu.read()
+	if err != nil {
+		return nil, err
+	}
+	r.phase.Store(int32(measuring))
+	begin, count0 := time.Now(), r.count()
+	last, lastCount := begin, count0
+	for end := begin.Add(r.o.Duration); ; {
+		left := time.Until(end)
+		if left <= 0 {
+			break
+		}
+		if err := sleep(ctx, min(time.Second, left)); err != nil {
+			return nil, err
+		}
+		now, n := time.Now(), r.count()
+		if r.o.Progress != nil {
+			fmt.Fprintf(r.o.Progress, "%6.1fs %10.0f req/s %8d errors\n", now.Sub(begin).Seconds(), float64(n-lastCount)/now.Sub(last).Seconds(), r.errors())
+		}
+		last, lastCount = now, n
+	}
+	cpu1, _, err := cpu.read()
+	if err != nil {
+		return nil, err
+	}
+	rep.Seconds = time.Since(begin).Seconds()
+	rep.Requests = r.count() - count0
+	rep.RequestsPerSecond = float64(rep.Requests) / rep.Seconds
+	if have && rep.Requests > 0 {
+		per := float64(cpu1-cpu0) / float64(rep.Requests)
+		rep.ServerCPU = &per
+	}
+	return rep, nil
+}
+
+// sum adds up what the connections saw, after they have ended.
+func (r *run) sum(rep *Report) error {
+	var h histogram
+	for _, l := range r.conns {
+		h.add(&l.latency)
+		rep.Errors += l.errors.Load()
+		if rep.FirstError == "" {
+			rep.FirstError = l.firstError
+		}
+		if l.broken != nil {
+			return fmt.Errorf("a connection broke: %w", l.broken)
+		}
+	}
+	rep.Latency = Latency{P50: h.quantile(0.5), P95: h.quantile(0.95), P99: h.quantile(0.99), P999: h.quantile(0.999)}
+	return nil
+}
+
+func (r *run) count() (n int64) {
+	for _, l := range r.conns {
+		n += l.done.Load()
+	}
+	return n
+}
+
+func (r *run) errors() (n int64) {
+	for _, l := range r.conns {
+		n += l.errors.Load()
+	}
+	return n
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return errors.New("interrupted")
+	case <-t.C:
+		return nil
+	}
+}

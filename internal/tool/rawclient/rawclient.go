@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rawclient is the least a CQL client can be: one connection, protocol v4, no pools, no retries, no value codecs. It is what load
+// and administration tools stand on, because a real driver costs more than the server it is to measure.
+//
+// Conn is for one goroutine at a time. Call sends one request and waits for its answer; whoever pipelines uses Write and Read with
+// AppendFrame. Start at Dial.
+package rawclient
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+const (
+	version = cqlwire.V4
+	// responseMax bounds the body of an answer that Call reads.
+	responseMax = 256 << 20
+)
+
+// Options say who connects.
+type Options struct {
+	// User and Password are given if the server asks.
+	User, Password string
+	// Timeout bounds each Call; 0 means 30 seconds.
+	Timeout time.Duration
+}
+
+// Conn is a connection that has passed the handshake.
+type Conn struct {
+	nc      net.Conn
+	timeout time.Duration
+	out     []byte
+}
+
+// Dial connects, and logs in if asked.
+func Dial(ctx context.Context, addr string, o Options) (*Conn, error) {
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Second
+	}
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{nc: nc, timeout: o.Timeout}
+	if err := c.handshake(o); err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("handshake with %s: %w", addr, err)
+	}
+	return c, nil
+}
+
+func (c *Conn) handshake(o Options) error {
+	startup := cqlwire.AppendStartup(nil, cqlwire.Startup{"CQL_VERSION": "3.0.0", "DRIVER_NAME": "ilion-raw"})
+	op, _, err := c.Call(cqlwire.OpStartup, startup)
+	if err != nil || op == cqlwire.OpReady {
+		return err
+	}
+	if op != cqlwire.OpAuthenticate {
+		return fmt.Errorf("unexpected answer %v", op)
+	}
+	if o.User == "" {
+		return errors.New("the server asks for a user and a password")
+	}
+	token := cqlwire.AppendAuthResponse(nil, cqlwire.AppendPlain(nil, o.User, o.Password))
+	if op, _, err = c.Call(cqlwire.OpAuthResponse, token); err == nil && op != cqlwire.OpAuthSuccess {
+		err = fmt.Errorf("unexpected answer %v", op)
+	}
+	return err
+}
+
+// Close ends the connection.
+func (c *Conn) Close() error { return c.nc.Close() }
+
+// Write and Read are the bare connection, for callers that pipeline frames made with AppendFrame.
+func (c *Conn) Write(b []byte) (int, error) { return c.nc.Write(b) }
+
+// Read reads what has arrived.
+func (c *Conn) Read(b []byte) (int, error) { return c.nc.Read(b) }
+
+// SetDeadline bounds Write and Read.
+func (c *Conn) SetDeadline(t time.Time) error { return c.nc.SetDeadline(t) }
+
+// AppendFrame appends a request frame.
+func AppendFrame(dst []byte, stream int16, op cqlwire.Opcode, body []byte) []byte {
+	dst = append(dst, version, 0, byte(stream>>8), byte(stream), byte(op))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(body)))
+	return append(dst, body...)
+}
+
+// Call sends one request and returns the opcode and body of its answer. An ERROR is returned as a *cqlwire.Error.
+func (c *Conn) Call(op cqlwire.Opcode, body []byte) (cqlwire.Opcode, []byte, error) {
+	if err := c.nc.SetDeadline(time.Now().Add(c.timeout)); err != nil {
+		return 0, nil, err
+	}
+	c.out = AppendFrame(c.out[:0], 0, op, body)
+	if _, err := c.nc.Write(c.out); err != nil {
+		return 0, nil, err
+	}
+	var head [cqlwire.HeaderSize]byte
+	if _, err := io.ReadFull(c.nc, head[:]); err != nil {
+		return 0, nil, err
+	}
+	h := cqlwire.ParseHeader(head[:])
+	if h.Length < 0 || h.Length > responseMax {
+		return 0, nil, fmt.Errorf("answer of %d bytes is out of bounds", h.Length)
+	}
+	answer := make([]byte, h.Length)
+	if _, err := io.ReadFull(c.nc, answer); err != nil {
+		return 0, nil, err
+	}
+	_, answer, err := cqlwire.SplitPrefix(h.Flags, answer)
+	if err != nil {
+		return 0, nil, err
+	}
+	if h.Opcode == cqlwire.OpError {
+		e, err := cqlwire.DecodeError(answer, version)
+		if err != nil {
+			return 0, nil, err
+		}
+		return h.Opcode, nil, e
+	}
+	return h.Opcode, answer, nil
+}
+
+func (c *Conn) result(op cqlwire.Opcode, body []byte) (*cqlwire.Result, error) {
+	got, answer, err := c.Call(op, body)
+	if err != nil {
+		return nil, err
+	}
+	if got != cqlwire.OpResult {
+		return nil, fmt.Errorf("unexpected answer %v", got)
+	}
+	return cqlwire.DecodeResult(answer, version)
+}
+
+// Query runs a statement without values at consistency ONE.
+func (c *Conn) Query(text string) (*cqlwire.Result, error) {
+	q := cqlwire.Query{Text: []byte(text)}
+	q.Consistency = dberr.One
+	r, err := c.result(cqlwire.OpQuery, q.Append(nil, version))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", text, err)
+	}
+	return r, nil
+}
+
+// Prepare prepares a statement.
+func (c *Conn) Prepare(text string) (*cqlwire.Result, error) {
+	p := cqlwire.Prepare{Text: []byte(text)}
+	r, err := c.result(cqlwire.OpPrepare, p.Append(nil, version))
+	if err != nil {
+		return nil, fmt.Errorf("prepare %s: %w", text, err)
+	}
+	return r, nil
+}
+
+// ServerCPU asks the server for the CPU time its process has used, in microseconds. ok is false if the server does not know the
+// question, as every server but Ilion.
+func (c *Conn) ServerCPU() (micros int64, ok bool, err error) {
+	op, body, err := c.Call(cqlwire.OpCPU, nil)
+	if e := (*cqlwire.Error)(nil); errors.As(err, &e) {
+		return 0, false, nil
+	}
+	if err != nil || op != cqlwire.OpCPU {
+		return 0, false, err
+	}
+	micros, err = cqlwire.DecodeCPU(body)
+	return micros, err == nil, err
+}
