@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqlwire
+
+import (
+	"encoding/binary"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+var errShort error = &dberr.Protocol{Message: "Invalid message: the body ends too early"}
+
+// cursor reads primitives off the front of b. After the first failure b is empty, err is set and all reads return zero values, so that a
+// decoder checks once at its end.
+type cursor struct {
+	b   []byte
+	err error
+}
+
+func (c *cursor) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+	c.b = nil
+}
+
+func (c *cursor) u8() byte {
+	if len(c.b) < 1 {
+		c.fail(errShort)
+		return 0
+	}
+	v := c.b[0]
+	c.b = c.b[1:]
+	return v
+}
+
+func (c *cursor) u16() uint16 {
+	if len(c.b) < 2 {
+		c.fail(errShort)
+		return 0
+	}
+	v := binary.BigEndian.Uint16(c.b)
+	c.b = c.b[2:]
+	return v
+}
+
+func (c *cursor) i32() int32 {
+	if len(c.b) < 4 {
+		c.fail(errShort)
+		return 0
+	}
+	v := int32(binary.BigEndian.Uint32(c.b))
+	c.b = c.b[4:]
+	return v
+}
+
+func (c *cursor) i64() int64 {
+	if len(c.b) < 8 {
+		c.fail(errShort)
+		return 0
+	}
+	v := int64(binary.BigEndian.Uint64(c.b))
+	c.b = c.b[8:]
+	return v
+}
+
+// take returns the next n bytes, cut off so that an append to them cannot reach what follows.
+func (c *cursor) take(n int) []byte {
+	if n < 0 || n > len(c.b) {
+		c.fail(errShort)
+		return nil
+	}
+	v := c.b[:n:n]
+	c.b = c.b[n:]
+	return v
+}
+
+func (c *cursor) uuid() (id [16]byte) {
+	copy(id[:], c.take(16))
+	return id
+}
+
+// str reads a [string] or [short bytes].
+func (c *cursor) str() []byte { return c.take(int(c.u16())) }
+
+// longStr reads a [long string].
+func (c *cursor) longStr() []byte { return c.take(int(c.i32())) }
+
+// bytes reads [bytes]; a negative length is nil.
+func (c *cursor) bytes() []byte {
+	n := c.i32()
+	if n < 0 {
+		return nil
+	}
+	return c.take(int(n))
+}
+
+// count reads a [short] number of things of at least size bytes each, and fails if there cannot be that many.
+func (c *cursor) count(size int) int {
+	n := int(c.u16())
+	if n*size > len(c.b) {
+		c.fail(errShort)
+		return 0
+	}
+	return n
+}
+
+func (c *cursor) stringList() []string {
+	n := c.count(2)
+	if n == 0 {
+		return nil
+	}
+	l := make([]string, 0, n)
+	for range n {
+		l = append(l, string(c.str()))
+	}
+	return l
+}
+
+// boundValue reads a [value]. Unset values exist from version 4 on.
+func (c *cursor) boundValue(version uint8) (v []byte, unset bool) {
+	switch n := c.i32(); {
+	case n >= 0:
+		return c.take(int(n)), false
+	case n == -1:
+		return nil, false
+	case n == -2 && version >= V4:
+		return nil, true
+	default:
+		c.fail(dberr.Protocolf("Invalid ByteBuf length %d", n))
+		return nil, false
+	}
+}
+
+// boundValues reads n values after their count and appends them to values. Names are read if names is not nil. If any value is unset, n marks are
+// appended to unset, else none.
+func (c *cursor) boundValues(version uint8, n int, values [][]byte, names *[][]byte, unset []bool) ([][]byte, []bool) {
+	base := len(unset)
+	for i := range n {
+		if names != nil {
+			*names = append(*names, c.str())
+		}
+		v, u := c.boundValue(version)
+		values = append(values, v)
+		if !u {
+			continue
+		}
+		for len(unset) < base+n {
+			unset = append(unset, false)
+		}
+		unset[base+i] = true
+	}
+	return values, unset
+}

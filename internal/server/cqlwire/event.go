@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqlwire
+
+import "net/netip"
+
+// The types of events, as REGISTER names them.
+const (
+	TopologyChange    = "TOPOLOGY_CHANGE"
+	StatusChange      = "STATUS_CHANGE"
+	SchemaChangeEvent = "SCHEMA_CHANGE"
+)
+
+// EventStream is the stream of events.
+const EventStream = -1
+
+// AppendSchemaEvent appends the body of an EVENT about the schema.
+func AppendSchemaEvent(dst []byte, version uint8, c *SchemaChange) []byte {
+	return appendSchemaChange(appendString(dst, SchemaChangeEvent), version, c)
+}
+
+// AppendNodeEvent appends the body of an EVENT about a node: kind is TopologyChange with NEW_NODE or REMOVED_NODE, or StatusChange with UP or DOWN.
+func AppendNodeEvent(dst []byte, kind, change string, node netip.AddrPort) []byte {
+	dst = appendString(dst, kind)
+	dst = appendString(dst, change)
+	dst = appendInet(dst, node.Addr())
+	return appendI32(dst, int32(node.Port()))
+}
+
+// appendInet appends an [inetaddr]; an invalid address is 0.0.0.0.
+func appendInet(dst []byte, a netip.Addr) []byte {
+	a = a.Unmap()
+	if a.Is6() {
+		b := a.As16()
+		return append(append(dst, 16), b[:]...)
+	}
+	var b [4]byte
+	if a.Is4() {
+		b = a.As4()
+	}
+	return append(append(dst, 4), b[:]...)
+}

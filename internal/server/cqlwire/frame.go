@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqlwire
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// The versions of the protocol that are spoken here.
+const (
+	V3 = 3
+	V4 = 4
+	V5 = 5
+
+	VersionMin = V3
+	VersionMax = V5
+)
+
+// Versions is the list of versions as SUPPORTED carries it.
+var Versions = []string{"3/v3", "4/v4", "5/v5"}
+
+// HeaderSize is the length of the header of an envelope in bytes.
+const HeaderSize = 9
+
+// FrameSizeMax is the default and largest bound of a body in bytes; Cassandra has the same.
+const FrameSizeMax = 256 << 20
+
+// Opcode is the kind of a message.
+type Opcode uint8
+
+// The opcodes. CPU is private to Ilion: see AppendCPU.
+const (
+	OpError         Opcode = 0x00
+	OpStartup       Opcode = 0x01
+	OpReady         Opcode = 0x02
+	OpAuthenticate  Opcode = 0x03
+	OpOptions       Opcode = 0x05
+	OpSupported     Opcode = 0x06
+	OpQuery         Opcode = 0x07
+	OpResult        Opcode = 0x08
+	OpPrepare       Opcode = 0x09
+	OpExecute       Opcode = 0x0A
+	OpRegister      Opcode = 0x0B
+	OpEvent         Opcode = 0x0C
+	OpBatch         Opcode = 0x0D
+	OpAuthChallenge Opcode = 0x0E
+	OpAuthResponse  Opcode = 0x0F
+	OpAuthSuccess   Opcode = 0x10
+	OpCPU           Opcode = 0x7E
+)
+
+var opcodeNames = map[Opcode]string{
+	OpError: "ERROR", OpStartup: "STARTUP", OpReady: "READY", OpAuthenticate: "AUTHENTICATE", OpOptions: "OPTIONS",
+	OpSupported: "SUPPORTED", OpQuery: "QUERY", OpResult: "RESULT", OpPrepare: "PREPARE", OpExecute: "EXECUTE",
+	OpRegister: "REGISTER", OpEvent: "EVENT", OpBatch: "BATCH", OpAuthChallenge: "AUTH_CHALLENGE",
+	OpAuthResponse: "AUTH_RESPONSE", OpAuthSuccess: "AUTH_SUCCESS", OpCPU: "CPU",
+}
+
+// String returns the name as Cassandra's messages have it.
+func (o Opcode) String() string {
+	if s, ok := opcodeNames[o]; ok {
+		return s
+	}
+	return fmt.Sprintf("OPCODE(0x%02X)", uint8(o))
+}
+
+// The flags of a header.
+const (
+	FlagCompressed byte = 0x01
+	FlagTracing    byte = 0x02
+	FlagPayload    byte = 0x04
+	FlagWarning    byte = 0x08
+	FlagBeta       byte = 0x10
+)
+
+// Header is the header of an envelope.
+type Header struct {
+	// Version is without the direction bit, which is Response.
+	Version  uint8
+	Response bool
+	Flags    byte
+	Stream   int16
+	Opcode   Opcode
+	// Length is that of the body in bytes; negative lengths are left as they came.
+	Length int32
+}
+
+// ParseHeader reads a header; b has at least HeaderSize bytes. It judges nothing.
+func ParseHeader(b []byte) Header {
+	_ = b[HeaderSize-1]
+	return Header{
+		Version:  b[0] & 0x7f,
+		Response: b[0]&0x80 != 0,
+		Flags:    b[1],
+		Stream:   int16(binary.BigEndian.Uint16(b[2:])),
+		Opcode:   Opcode(b[4]),
+		Length:   int32(binary.BigEndian.Uint32(b[5:])),
+	}
+}
+
+// AppendHeader appends a header.
+func AppendHeader(dst []byte, h Header) []byte {
+	v := h.Version
+	if h.Response {
+		v |= 0x80
+	}
+	dst = append(dst, v, h.Flags, byte(uint16(h.Stream)>>8), byte(h.Stream), byte(h.Opcode))
+	return binary.BigEndian.AppendUint32(dst, uint32(h.Length))
+}
+
+// BadVersion is the error for a message in a version that is not spoken. Drivers look for parts of its text.
+func BadVersion(version uint8) error {
+	return dberr.Protocolf("Invalid or unsupported protocol version (%d); supported versions are (3/v3, 4/v4, 5/v5)", version)
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqlwire
+
+import (
+	"bytes"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// Startup holds the options of STARTUP, by name. Options that nobody knows are there too.
+type Startup map[string]string
+
+// The options of STARTUP that mean something to the server.
+const (
+	StartupVersion         = "CQL_VERSION"
+	StartupCompression     = "COMPRESSION"
+	StartupThrowOnOverload = "THROW_ON_OVERLOAD"
+	StartupDriverName      = "DRIVER_NAME"
+	StartupDriverVersion   = "DRIVER_VERSION"
+)
+
+// DecodeStartup reads the body of STARTUP.
+func DecodeStartup(body []byte) (Startup, error) {
+	c := cursor{b: body}
+	n := c.count(4)
+	s := make(Startup, n)
+	for range n {
+		k := c.str()
+		s[string(k)] = string(c.str())
+	}
+	return s, c.err
+}
+
+// DecodeRegister reads the body of REGISTER: types of events, as they were sent.
+func DecodeRegister(body []byte) ([]string, error) {
+	c := cursor{b: body}
+	l := c.stringList()
+	return l, c.err
+}
+
+// DecodeAuthResponse reads the body of AUTH_RESPONSE: the token.
+func DecodeAuthResponse(body []byte) ([]byte, error) {
+	c := cursor{b: body}
+	token := c.bytes()
+	return token, c.err
+}
+
+// DecodePlain reads a token of the SASL mechanism PLAIN: authorization id, user and password, each after the other with a zero byte between.
+func DecodePlain(token []byte) (user, password string, err error) {
+	parts := bytes.Split(token, []byte{0})
+	switch {
+	case len(parts) < 2 || len(parts[len(parts)-2]) == 0:
+		return "", "", &dberr.BadCredentials{Message: "Authentication ID must not be null"}
+	case len(parts[len(parts)-1]) == 0:
+		return "", "", &dberr.BadCredentials{Message: "Password must not be null"}
+	case len(parts) > 3:
+		return "", "", &dberr.BadCredentials{Message: "Credential format error: username or password is empty or contains NUL(\\0) character"}
+	}
+	return string(parts[len(parts)-2]), string(parts[len(parts)-1]), nil
+}
+
+// SplitPayload cuts the custom payload off the front of a request's body (FlagPayload) and appends its entries to dst.
+func SplitPayload(dst []PayloadEntry, body []byte) (entries []PayloadEntry, rest []byte, err error) {
+	c := cursor{b: body}
+	for range c.count(6) {
+		k := c.str()
+		dst = append(dst, PayloadEntry{k, c.bytes()})
+	}
+	return dst, c.b, c.err
+}
+
+// PayloadEntry is an entry of a custom payload.
+type PayloadEntry struct{ Key, Value []byte }
+
+// PasswordAuthenticator is the class that AUTHENTICATE names. Some drivers have a list of classes they accept; this one is on all of them.
+const PasswordAuthenticator = "org.apache.cassandra.auth.PasswordAuthenticator"
+
+// AppendAuthenticate appends the body of AUTHENTICATE.
+func AppendAuthenticate(dst []byte, class string) []byte { return appendString(dst, class) }
+
+// AppendAuthSuccess appends the body of AUTH_SUCCESS, which carries no token.
+func AppendAuthSuccess(dst []byte) []byte { return AppendBytes(dst, nil) }
+
+// Option is an entry of SUPPORTED.
+type Option struct {
+	Key    string
+	Values []string
+}
+
+// AppendSupported appends the body of SUPPORTED, with the options in the given order.
+func AppendSupported(dst []byte, options []Option) []byte {
+	dst = appendU16(dst, uint16(len(options)))
+	for _, o := range options {
+		dst = appendString(dst, o.Key)
+		dst = appendStringList(dst, o.Values)
+	}
+	return dst
+}
+
+// AppendCPU appends the body of the answer to OpCPU: the CPU time that the server process has used, user and system together, in
+// microseconds. `ilion bench` asks for it before and after a run to tell what a request costs the server. The request's body is empty.
+func AppendCPU(dst []byte, micros int64) []byte { return appendI64(dst, micros) }

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqlwire
+
+import (
+	"encoding/binary"
+	"sync"
+)
+
+// Writer lays envelopes out in a buffer: Begin, append a body to Buf, End; again and again; Finish, and the bytes in Buf can be sent. In version 5
+// it packs as many envelopes as possible into each segment, in place. The zero Writer writes bare, uncompressed envelopes.
+type Writer struct {
+	// Buf is the output. The caller appends bodies to it and takes it away, or replaces it, after Finish.
+	Buf []byte
+
+	compression Compression
+	segments    bool
+	// open is true while a segment has begun and not ended; then segment is where its header stands. (The zero offset is a valid one.)
+	open     bool
+	segment  int
+	envelope int // where the header of the current envelope stands
+}
+
+// SetFraming changes the form of the envelopes begun from now on: segments is true for version 5 after the handshake. It must not be called
+// with a segment open.
+func (w *Writer) SetFraming(segments bool, c Compression) { w.segments, w.compression = segments, c }
+
+func (w *Writer) segmentHeader() int {
+	if w.compression == LZ4 {
+		return segmentHeaderLZ4
+	}
+	return segmentHeaderPlain
+}
+
+// Begin begins an envelope; the length in h does not matter.
+func (w *Writer) Begin(h Header) {
+	if w.segments && !w.open {
+		w.openSegment()
+	}
+	w.envelope = len(w.Buf)
+	w.Buf = AppendHeader(w.Buf, h)
+}
+
+// Cancel drops the envelope that was begun and not ended.
+func (w *Writer) Cancel() { w.Buf = w.Buf[:w.envelope] }
+
+// End ends the envelope that was begun last.
+func (w *Writer) End() {
+	body := w.Buf[w.envelope+HeaderSize:]
+	if !w.segments && w.compression != NoCompression && len(body) >= compressMin {
+		body = w.compress(body)
+	}
+	binary.BigEndian.PutUint32(w.Buf[w.envelope+5:], uint32(len(body)))
+	if w.open && len(w.Buf)-w.segment-w.segmentHeader() > SegmentPayloadMax {
+		w.spill()
+	}
+}
+
+// Finish ends the open segment, if there is one. Everything in Buf can be sent then.
+func (w *Writer) Finish() {
+	if w.open {
+		w.closeSegment(true)
+	}
+}
+
+// compress replaces the body of the current envelope by its compressed form, if that is smaller, and returns what stands there now.
+func (w *Writer) compress(body []byte) []byte {
+	s := getScratch()
+	defer putScratch(s)
+	var ok bool
+	if s.b, ok = compressBody(s.b[:0], body, w.compression); ok {
+		w.Buf = append(w.Buf[:w.envelope+HeaderSize], s.b...)
+		w.Buf[w.envelope+1] |= FlagCompressed
+	}
+	return w.Buf[w.envelope+HeaderSize:]
+}
+
+func (w *Writer) openSegment() {
+	w.open = true
+	w.segment = len(w.Buf)
+	var head [segmentHeaderLZ4]byte
+	w.Buf = append(w.Buf, head[:w.segmentHeader()]...)
+}
+
+// closeSegment ends the open segment: its payload is everything after its header.
+func (w *Writer) closeSegment(selfContained bool) {
+	w.open = false
+	head := w.segmentHeader()
+	start := w.segment + head
+	length, uncompressed := len(w.Buf)-start, 0
+	if length == 0 {
+		w.Buf = w.Buf[:w.segment]
+		return
+	}
+	if w.compression == LZ4 && length >= compressMin {
+		s := getScratch()
+		var ok bool
+		if s.b, ok = lz4Block(s.b[:0], w.Buf[start:]); ok {
+			uncompressed = length
+			length = len(s.b)
+			w.Buf = append(w.Buf[:start], s.b...)
+		}
+		putScratch(s)
+	}
+	putSegmentHeader(w.Buf[w.segment:], w.compression == LZ4, length, uncompressed, selfContained)
+	w.Buf = binary.LittleEndian.AppendUint32(w.Buf, segmentCRC32(w.Buf[start:start+length]))
+}
+
+// spill is called when the current envelope does not fit into the open segment: it goes to a segment of its own, or to several.
+func (w *Writer) spill() {
+	s := getScratch()
+	defer putScratch(s)
+	s.b = append(s.b[:0], w.Buf[w.envelope:]...)
+	w.Buf = w.Buf[:w.envelope]
+	w.closeSegment(true)
+	rest := s.b
+	if len(rest) <= SegmentPayloadMax {
+		w.openSegment()
+		w.envelope = len(w.Buf)
+		w.Buf = append(w.Buf, rest...)
+		return
+	}
+	for len(rest) > 0 {
+		n := min(len(rest), SegmentPayloadMax)
+		w.openSegment()
+		w.Buf = append(w.Buf, rest[:n]...)
+		w.closeSegment(false)
+		rest = rest[n:]
+	}
+}
+
+type scratch struct{ b []byte }
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+func getScratch() *scratch { return scratches.Get().(*scratch) }
+
+// putScratch gives a scratch buffer back unless it has become too large to keep.
+func putScratch(s *scratch) {
+	if cap(s.b) <= 1<<20 {
+		scratches.Put(s)
+	}
+}
