@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"encoding/binary"
+	"iter"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// A cursor walks over the values of a collection's or tuple's wire form. Values have a 32-bit length, negative for null.
+type cursor struct {
+	rest []byte
+	left int
+	bad  bool
+}
+
+func sequence(wire []byte) cursor { return counted(wire, 1) }
+func pairs(wire []byte) cursor    { return counted(wire, 2) }
+
+func counted(wire []byte, per int) cursor {
+	if len(wire) < 4 {
+		return cursor{bad: true}
+	}
+	n := int(int32(binary.BigEndian.Uint32(wire)))
+	if n < 0 {
+		return cursor{bad: true}
+	}
+	return cursor{rest: wire[4:], left: n * per}
+}
+
+// components walks over a tuple or UDT of up to n components.
+func components(wire []byte, n int) cursor { return cursor{rest: wire, left: n} }
+
+// next is the next value, nil for null; more is false at the end or where the bytes are too few.
+func (c *cursor) next() (value []byte, more bool) {
+	if c.left == 0 || c.bad {
+		return nil, false
+	}
+	if len(c.rest) < 4 {
+		c.bad = true
+		return nil, false
+	}
+	n := int(int32(binary.BigEndian.Uint32(c.rest)))
+	if n < 0 {
+		c.rest = c.rest[4:]
+		c.left--
+		return nil, true
+	}
+	if n > len(c.rest)-4 {
+		c.bad = true
+		return nil, false
+	}
+	value = c.rest[4 : 4+n : 4+n]
+	c.rest = c.rest[4+n:]
+	c.left--
+	return value, true
+}
+
+// finish says what was wrong with the collection walked over.
+func (c *cursor) finish(kind string) error {
+	if c.bad {
+		return dberr.Invalidf("Not enough bytes to read a %s", kind)
+	}
+	if len(c.rest) > 0 {
+		return dberr.Invalidf("Unexpected extraneous bytes after %s value", kind)
+	}
+	return nil
+}
+
+// walk is the cursor over a value of the type: keys and values in turn for a map.
+func (t *Type) walk(wire []byte) cursor {
+	switch t.Kind {
+	case List, Set:
+		return sequence(wire)
+	case Map:
+		return pairs(wire)
+	}
+	return components(wire, len(t.Elems))
+}
+
+// elemType is the type of the i-th value that walk gives.
+func (t *Type) elemType(i int) *Type {
+	switch t.Kind {
+	case List, Set:
+		return t.Elems[0]
+	case Map:
+		return t.Elems[i%2]
+	}
+	return t.Elems[i]
+}
+
+// Count is the number of elements of a list or set, of pairs of a map, of components present in a tuple or UDT. It is what the
+// header says, which is true of a validated value.
+func (t *Type) Count(wire []byte) int {
+	if t.IsCollection() {
+		if len(wire) < 4 {
+			return 0
+		}
+		return max(0, int(int32(binary.BigEndian.Uint32(wire))))
+	}
+	n := 0
+	c := t.walk(wire)
+	for {
+		if _, more := c.next(); !more {
+			return n
+		}
+		n++
+	}
+}
+
+// Elements yields the elements of a list or set in order, or the components of a tuple or UDT; nil is null, and components
+// that are missing at the end are not yielded. Elements alias wire.
+func (t *Type) Elements(wire []byte) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		c := t.walk(wire)
+		for i := 0; ; i++ {
+			elem, more := c.next()
+			if !more || !yield(i, elem) {
+				return
+			}
+		}
+	}
+}
+
+// Entries yields the keys and values of a map in order.
+func (t *Type) Entries(wire []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		c := pairs(wire)
+		for {
+			key, _ := c.next()
+			value, more := c.next()
+			if !more || !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// Element is the i-th element of a list or set, component of a tuple or field of a UDT; nil if null or missing.
+func (t *Type) Element(wire []byte, i int) []byte {
+	if i < 0 {
+		return nil
+	}
+	for j, elem := range t.Elements(wire) {
+		if j == i {
+			return elem
+		}
+	}
+	return nil
+}
+
+// Lookup finds the value of a key in a map, or the element itself in a set; ok is false if it is not there.
+func (t *Type) Lookup(wire, key []byte) (value []byte, ok bool) {
+	c := t.walk(wire)
+	for {
+		k, more := c.next()
+		if !more {
+			return nil, false
+		}
+		v := k
+		if t.Kind == Map {
+			if v, more = c.next(); !more {
+				return nil, false
+			}
+		}
+		if t.Elems[0].Compare(k, key) == 0 {
+			return v, true
+		}
+	}
+}
+
+// AppendCollection appends the wire form of a list, or of a set or map whose elements are in order already; a map takes keys
+// and values in turn.
+func (t *Type) AppendCollection(dst []byte, elems ...[]byte) []byte {
+	n := len(elems)
+	if t.Kind == Map {
+		n /= 2
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(n))
+	for _, e := range elems {
+		dst = AppendValue(dst, e)
+	}
+	return dst
+}
+
+// AppendTuple appends the wire form of a tuple or UDT; nil is a null component.
+func (t *Type) AppendTuple(dst []byte, components ...[]byte) []byte {
+	if dst == nil {
+		dst = []byte{}
+	}
+	for _, e := range components {
+		dst = AppendValue(dst, e)
+	}
+	return dst
+}
+
+// AppendValue appends a value with its 32-bit length, -1 for null.
+func AppendValue(dst, value []byte) []byte {
+	if value == nil {
+		return append(dst, 0xff, 0xff, 0xff, 0xff)
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(value)))
+	return append(dst, value...)
+}
+
+// SortedSet builds the wire form of a set: its elements in order, each once. It reorders elems.
+func (t *Type) SortedSet(elems [][]byte) []byte {
+	slices.SortStableFunc(elems, t.Elems[0].Compare)
+	elems = slices.CompactFunc(elems, func(a, b []byte) bool { return t.Elems[0].Compare(a, b) == 0 })
+	return t.AppendCollection(nil, elems...)
+}
+
+// SortedMap builds the wire form of a map from keys and values in turn: in order of the keys, the last of equal keys wins.
+func (t *Type) SortedMap(flat [][]byte) []byte {
+	type pair struct{ key, value []byte }
+	sorted := make([]pair, 0, len(flat)/2)
+	for i := 0; i+1 < len(flat); i += 2 {
+		sorted = append(sorted, pair{flat[i], flat[i+1]})
+	}
+	slices.SortStableFunc(sorted, func(a, b pair) int { return t.Elems[0].Compare(a.key, b.key) })
+	out := make([][]byte, 0, len(flat))
+	for i, p := range sorted {
+		if i > 0 && t.Elems[0].Compare(sorted[i-1].key, p.key) == 0 {
+			out[len(out)-1] = p.value
+			continue
+		}
+		out = append(out, p.key, p.value)
+	}
+	return t.AppendCollection(nil, out...)
+}
+
+// Canonical returns the value with its sets and maps in order and without duplicates, at any depth: what a bound value must
+// become before it is stored or compared. It returns wire itself if it is canonical already, or not valid.
+func (t *Type) Canonical(wire []byte) []byte {
+	if len(wire) == 0 || len(t.Elems) == 0 || t.isCanonical(wire) {
+		return wire
+	}
+	var values [][]byte
+	c := t.walk(wire)
+	for i := 0; ; i++ {
+		v, more := c.next()
+		if !more {
+			break
+		}
+		values = append(values, t.elemType(i).Canonical(v))
+	}
+	switch {
+	case c.bad && t.IsCollection():
+		return wire
+	case t.Kind == Set:
+		return t.SortedSet(values)
+	case t.Kind == Map:
+		return t.SortedMap(values)
+	case t.Kind == List:
+		return t.AppendCollection(nil, values...)
+	}
+	return t.AppendTuple(nil, values...)
+}
+
+// isCanonical tells without allocating.
+func (t *Type) isCanonical(wire []byte) bool {
+	var last []byte
+	c := t.walk(wire)
+	for i := 0; ; i++ {
+		v, more := c.next()
+		if !more {
+			return true
+		}
+		e := t.elemType(i)
+		if len(e.Elems) > 0 && len(v) > 0 && !e.isCanonical(v) {
+			return false
+		}
+		if t.Kind == Set || t.Kind == Map && i%2 == 0 {
+			if i > 0 && e.Compare(last, v) >= 0 {
+				return false
+			}
+			last = v
+		}
+	}
+}

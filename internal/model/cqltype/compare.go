@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// Compare orders two values as Cassandra's comparator of the type does: null before empty before everything else. Values
+// that are not valid for the type are ordered by their bytes after those that are. Equal values may differ in bytes: decimals
+// of different scales, varints with needless leading bytes, NaNs, booleans other than 0 and 1, tuples with trailing nulls.
+func (t *Type) Compare(a, b []byte) int {
+	if len(a) == 0 || len(b) == 0 {
+		return compareEmpty(a, b)
+	}
+	switch t.Kind {
+	case Ascii, Text, Blob, Inet, Duration, Custom, Empty:
+		return bytes.Compare(a, b)
+	case List, Set, Map:
+		return t.compareSequences(a, b)
+	case Tuple, UDT:
+		return t.compareTuples(a, b)
+	}
+	if okA, okB := t.wellFormed(a), t.wellFormed(b); !okA || !okB {
+		if okA != okB {
+			return cmp.Compare(btoi(okB), btoi(okA))
+		}
+		return bytes.Compare(a, b)
+	}
+	switch t.Kind {
+	case Boolean:
+		return cmp.Compare(btoi(a[0] != 0), btoi(b[0] != 0))
+	case Date, Time:
+		return bytes.Compare(a, b)
+	case Tinyint, Smallint, Int, Bigint, Counter, Timestamp:
+		if c := cmp.Compare(int8(a[0]), int8(b[0])); c != 0 {
+			return c
+		}
+		return bytes.Compare(a[1:], b[1:])
+	case Float:
+		return cmp.Compare(orderFloat(binary.BigEndian.Uint32(a)), orderFloat(binary.BigEndian.Uint32(b)))
+	case Double:
+		return cmp.Compare(orderDouble(binary.BigEndian.Uint64(a)), orderDouble(binary.BigEndian.Uint64(b)))
+	case UUID:
+		return comparePairs(uuidOrder, a, b)
+	case Timeuuid:
+		return comparePairs(timeuuidOrder, a, b)
+	case Varint:
+		return compareVarints(a, b)
+	case Decimal:
+		return compareDecimals(a, b)
+	}
+	return bytes.Compare(a, b)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// compareEmpty orders values of which at least one is null or empty.
+func compareEmpty(a, b []byte) int {
+	rank := func(v []byte) int {
+		switch {
+		case v == nil:
+			return 0
+		case len(v) == 0:
+			return 1
+		}
+		return 2
+	}
+	return cmp.Compare(rank(a), rank(b))
+}
+
+// wellFormed reports whether a non-empty value of a native kind has the width that its codec needs.
+func (t *Type) wellFormed(v []byte) bool {
+	switch t.Kind {
+	case Boolean, Tinyint:
+		return len(v) == 1
+	case Smallint:
+		return len(v) == 2
+	case Int, Float, Date:
+		return len(v) == 4
+	case Bigint, Counter, Timestamp, Time, Double:
+		return len(v) == 8
+	case UUID, Timeuuid:
+		return len(v) == 16
+	case Decimal:
+		return len(v) > 4
+	}
+	return true
+}
+
+// orderFloat maps the bits of a float to a number in Java's order: -0.0 before 0.0, all NaNs equal and last.
+func orderFloat(b uint32) uint32 {
+	switch {
+	case b&0x7fffffff > 0x7f800000:
+		return 0x7fc00000 | 1<<31
+	case b>>31 != 0:
+		return ^b
+	}
+	return b | 1<<31
+}
+
+func unorderFloat(b uint32) uint32 {
+	if b>>31 != 0 {
+		return b &^ (1 << 31)
+	}
+	return ^b
+}
+
+// orderDouble is orderFloat for doubles.
+func orderDouble(b uint64) uint64 {
+	switch {
+	case b&math.MaxInt64 > 0x7ff0000000000000:
+		return 0x7ff8000000000000 | 1<<63
+	case b>>63 != 0:
+		return ^b
+	}
+	return b | 1<<63
+}
+
+func unorderDouble(b uint64) uint64 {
+	if b>>63 != 0 {
+		return b &^ (1 << 63)
+	}
+	return ^b
+}
+
+// signBytes flips the sign of each byte but the first, which is compared as part of a signed number: Cassandra compares the
+// second half of timeuuids byte by byte, signed.
+const signBytes = 0x8080808080808080
+
+func comparePairs(order func([]byte) (hi, lo uint64), a, b []byte) int {
+	aHi, aLo := order(a)
+	bHi, bLo := order(b)
+	if c := cmp.Compare(aHi, bHi); c != 0 {
+		return c
+	}
+	return cmp.Compare(aLo, bLo)
+}
+
+func compareVarints(a, b []byte) int {
+	a, b = trimVarint(a), trimVarint(b)
+	negA, negB := a[0] >= 0x80, b[0] >= 0x80
+	switch {
+	case negA != negB:
+		return cmp.Compare(btoi(negB), btoi(negA))
+	case len(a) != len(b):
+		if negA {
+			return cmp.Compare(len(b), len(a))
+		}
+		return cmp.Compare(len(a), len(b))
+	}
+	return bytes.Compare(a, b)
+}
+
+// trimVarint drops leading bytes that say nothing.
+func trimVarint(v []byte) []byte {
+	for len(v) > 1 && (v[0] == 0 && v[1] < 0x80 || v[0] == 0xff && v[1] >= 0x80) {
+		v = v[1:]
+	}
+	return v
+}
+
+func compareDecimals(a, b []byte) int {
+	if [4]byte(a) == [4]byte(b) {
+		return compareVarints(a[4:], b[4:])
+	}
+	return decimalOf(a).compare(decimalOf(b))
+}
+
+func (t *Type) compareSequences(a, b []byte) int {
+	ca, cb := t.walk(a), t.walk(b)
+	for i := 0; ; i++ {
+		va, moreA := ca.next()
+		vb, moreB := cb.next()
+		if !moreA || !moreB {
+			return cmp.Compare(btoi(moreA), btoi(moreB))
+		}
+		if c := t.elemType(i).Compare(va, vb); c != 0 {
+			return c
+		}
+	}
+}
+
+// compareTuples takes a missing component as null.
+func (t *Type) compareTuples(a, b []byte) int {
+	ca, cb := t.walk(a), t.walk(b)
+	for i := range t.Elems {
+		va, _ := ca.next()
+		vb, _ := cb.next()
+		if c := t.elemType(i).Compare(va, vb); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// reorderTime turns the first half of a version 1 UUID into time_hi_and_version, time_mid, time_low.
+func reorderTime(hi uint64) uint64 { return hi<<48 | hi<<16&0xffff00000000 | hi>>32 }
+
+func restoreTime(v uint64) uint64 { return v<<32 | v>>16&0xffff0000 | v>>48 }
+
+// timeuuidOrder maps a timeuuid to two numbers in Cassandra's order: time, then the second half as signed bytes.
+func timeuuidOrder(v []byte) (hi, lo uint64) {
+	hi = reorderTime(binary.BigEndian.Uint64(v)) ^ 1<<63
+	lo = binary.BigEndian.Uint64(v[8:]) ^ signBytes
+	return hi, lo
+}
+
+func appendTimeuuid(dst []byte, hi, lo uint64) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, restoreTime(hi^1<<63))
+	return binary.BigEndian.AppendUint64(dst, lo^signBytes)
+}
+
+// uuidOrder maps a uuid to two numbers in Cassandra's order: version, then time for version 1 and bytes for others. The
+// version moves to the top four bits, the twelve before it down by four.
+func uuidOrder(v []byte) (hi, lo uint64) {
+	hi = binary.BigEndian.Uint64(v)
+	lo = binary.BigEndian.Uint64(v[8:])
+	if version := hi >> 12 & 0xf; version == 1 {
+		return reorderTime(hi), lo // the version is on top
+	}
+	return bits.RotateLeft64(hi&0xf000, 48) | hi>>4&^0xfff | hi&0xfff, lo
+}
+
+func appendUUID(dst []byte, hi, lo uint64) []byte {
+	if hi>>60 == 1 {
+		hi = restoreTime(hi)
+	} else {
+		hi = hi<<4&^0xffff | hi>>60<<12 | hi&0xfff
+	}
+	dst = binary.BigEndian.AppendUint64(dst, hi)
+	return binary.BigEndian.AppendUint64(dst, lo)
+}

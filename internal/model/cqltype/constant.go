@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// Constant is the kind of a literal in CQL text.
+type Constant uint8
+
+// The kinds of constants.
+const (
+	StringConst Constant = iota + 1
+	IntegerConst
+	FloatConst // with a point or exponent, NaN, Infinity, and their negatives
+	BooleanConst
+	UUIDConst
+	HexConst // its text has the leading 0x
+	DurationConst
+)
+
+var constantNames = [...]string{"UNKNOWN", "STRING", "INTEGER", "FLOAT", "BOOLEAN", "UUID", "HEX", "DURATION"}
+
+// String is the name as error texts have it: STRING, INTEGER, ...
+func (c Constant) String() string {
+	if int(c) < len(constantNames) {
+		return constantNames[c]
+	}
+	return constantNames[0]
+}
+
+// Preferred is the type a constant has where nothing asks for another: the smallest that holds it.
+func (c Constant) Preferred(text string) *Type {
+	switch c {
+	case StringConst:
+		for i := range len(text) {
+			if text[i] >= 0x80 {
+				return Native(Text)
+			}
+		}
+		return Native(Ascii)
+	case IntegerConst:
+		switch v, err := strconv.ParseInt(text, 10, 64); {
+		case err != nil:
+			return Native(Varint)
+		case v == int64(int32(v)):
+			return Native(Int)
+		}
+		return Native(Bigint)
+	case FloatConst:
+		v, ok := parseJavaFloat(floatText(text), 64)
+		if d, decimal := ParseDecimal(text); ok && decimal {
+			if back, _ := ParseDecimal(string(appendJavaFloat(nil, v, 64))); back.Unscaled == nil || back.Scale != d.Scale || back.Unscaled.Cmp(d.Unscaled) != 0 {
+				return Native(Decimal)
+			}
+		}
+		return Native(Double)
+	case BooleanConst:
+		return Native(Boolean)
+	case UUIDConst:
+		return Native(UUID)
+	case HexConst:
+		return Native(Blob)
+	case DurationConst:
+		return Native(Duration)
+	}
+	return Native(Empty)
+}
+
+// Fit says how well a constant goes with a type.
+type Fit uint8
+
+// The fits, worst first.
+const (
+	NoFit    Fit = iota
+	WeakFit      // it can be converted
+	ExactFit     // it is what the constant prefers
+)
+
+// takes lists the kinds that a constant converts to.
+var takes = map[Constant][]Kind{
+	StringConst:   {Ascii, Text, Inet, Date, Time, Timestamp},
+	IntegerConst:  {Bigint, Counter, Date, Decimal, Double, Duration, Float, Int, Smallint, Time, Timestamp, Tinyint, Varint},
+	FloatConst:    {Decimal, Double, Float},
+	BooleanConst:  {Boolean},
+	UUIDConst:     {UUID, Timeuuid},
+	HexConst:      {Blob},
+	DurationConst: {Duration},
+}
+
+// Fits says whether the constant can be a value of the type. A tuple or custom type takes any, as in Cassandra, and judges by
+// the text.
+func (t *Type) Fits(c Constant, text string) Fit {
+	if t.Kind == Tuple || t.Kind == Custom {
+		return WeakFit
+	}
+	for _, k := range takes[c] {
+		if k == t.Kind {
+			if c.Preferred(text).Kind == k {
+				return ExactFit
+			}
+			return WeakFit
+		}
+	}
+	return NoFit
+}
+
+// ConstantError says that a constant does not go with a type. The planner adds the receiver: Invalid STRING constant (abc) for
+// "k" of type int.
+type ConstantError struct {
+	Constant Constant
+	Text     string
+	Type     *Type
+}
+
+func (e *ConstantError) Error() string {
+	return fmt.Sprintf("invalid %s constant (%s) for type %s", e.Constant, e.Text, e.Type)
+}
+
+// For is the error a client sees, with the receiver's name.
+func (e *ConstantError) For(receiver string) error {
+	return dberr.Invalidf("Invalid %s constant (%s) for \"%s\" of type %s", e.Constant, e.Text, receiver, e.Type)
+}
+
+// FromConstant gives the wire form of a constant: *ConstantError if its kind does not go with the type, *dberr.Invalid with
+// Cassandra's text if what it says does not.
+func (t *Type) FromConstant(c Constant, text string) ([]byte, error) {
+	if t.Fits(c, text) == NoFit {
+		return nil, &ConstantError{c, text, t}
+	}
+	switch c {
+	case FloatConst:
+		text = floatText(text)
+	case HexConst:
+		text = text[min(2, len(text)):]
+	}
+	return t.FromText(text)
+}
+
+// floatText gives the special floats, which CQL knows in any case, Java's spelling; NaN has no sign.
+func floatText(text string) string {
+	bare, negative := strings.CutPrefix(text, "-")
+	switch {
+	case strings.EqualFold(bare, "nan"):
+		return "NaN"
+	case strings.EqualFold(bare, "infinity") && negative:
+		return "-Infinity"
+	case strings.EqualFold(bare, "infinity"):
+		return "Infinity"
+	}
+	return text
+}
+
+// FromText reads a value from the text inside a literal or a JSON string: any native type, and the colon-separated form of
+// tuples. Empty text is the empty value, but for types that have none. Errors are *dberr.Invalid.
+func (t *Type) FromText(text string) ([]byte, error) {
+	if text == "" {
+		switch t.Kind {
+		case Boolean:
+			return []byte{0}, nil
+		case Date, Time, Tinyint, Smallint, Duration, Tuple: // these judge it themselves
+		default:
+			return []byte{}, nil
+		}
+	}
+	switch t.Kind {
+	case Ascii:
+		for i := range len(text) {
+			if text[i] >= 0x80 {
+				return nil, dberr.Invalidf("Invalid ASCII character in string literal: java.nio.charset.UnmappableCharacterException: Input length = 1")
+			}
+		}
+		return []byte(text), nil
+	case Text:
+		return []byte(text), nil
+	case Blob, Custom:
+		b, err := hex.DecodeString(text)
+		if err != nil {
+			return nil, dberr.Invalidf("cannot parse '%s' as hex bytes", text)
+		}
+		return b, nil
+	case Boolean:
+		switch {
+		case strings.EqualFold(text, "true"):
+			return []byte{1}, nil
+		case strings.EqualFold(text, "false"):
+			return []byte{0}, nil
+		}
+		return nil, dberr.Invalidf("Unable to make boolean from '%s'", text)
+	case Tinyint, Smallint, Int, Bigint, Counter:
+		return t.integerFromText(text)
+	case Float, Double, Decimal, Varint:
+		return t.numberFromText(text)
+	case Inet:
+		if b, ok := parseInet(text); ok {
+			return b, nil
+		}
+		return nil, dberr.Invalidf("Unable to make inet address from '%s'", text)
+	case UUID, Timeuuid:
+		return t.uuidFromText(text)
+	case Date, Time, Timestamp, Duration:
+		return t.temporalFromText(text)
+	case Tuple:
+		return t.tupleFromText(text)
+	}
+	return nil, dberr.Invalidf("cannot parse '%s' as hex bytes", text)
+}
+
+func (t *Type) integerFromText(text string) ([]byte, error) {
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err == nil {
+		if wire, ok := t.FromInt64(v); ok {
+			return wire, nil
+		}
+	}
+	name := map[Kind]string{Tinyint: "byte", Smallint: "short", Int: "int", Bigint: "long", Counter: "long"}[t.Kind]
+	return nil, dberr.Invalidf("Unable to make %s from '%s'", name, text)
+}
+
+func (t *Type) numberFromText(text string) ([]byte, error) {
+	switch t.Kind {
+	case Decimal:
+		if d, ok := ParseDecimal(text); ok {
+			return EncodeDecimal(d), nil
+		}
+		return nil, dberr.Invalidf("unable to make BigDecimal from '%s'", text)
+	case Varint:
+		if len(text) <= digitsMax && isDigits(strings.TrimPrefix(strings.TrimPrefix(text, "+"), "-")) {
+			if v, ok := new(big.Int).SetString(text, 10); ok {
+				return EncodeVarint(v), nil
+			}
+		}
+		return nil, dberr.Invalidf("unable to make int from '%s'", text)
+	}
+	bits := 64
+	if t.Kind == Float {
+		bits = 32
+	}
+	v, ok := parseJavaFloat(text, bits)
+	if !ok {
+		return nil, dberr.Invalidf("Unable to make %s from '%s'", t, text)
+	}
+	return t.FromFloat64(v), nil
+}
+
+func (t *Type) uuidFromText(text string) ([]byte, error) {
+	u, ok := ParseUUID(text)
+	switch {
+	case !ok && t.Kind == UUID:
+		return nil, dberr.Invalidf("Unable to make UUID from '%s'", text)
+	case !ok:
+		return nil, dberr.Invalidf("Unknown timeuuid representation: %s", text)
+	case t.Kind == Timeuuid && u[6]>>4 != 1:
+		return nil, dberr.Invalidf("TimeUUID supports only version 1 UUIDs")
+	}
+	return u[:], nil
+}
+
+func (t *Type) temporalFromText(text string) ([]byte, error) {
+	switch t.Kind {
+	case Date:
+		v, err := parseDate(text)
+		if err != nil {
+			return nil, err
+		}
+		return binary.BigEndian.AppendUint32(nil, v), nil
+	case Duration:
+		d, err := ParseDuration(text)
+		if err != nil {
+			return nil, err
+		}
+		return EncodeDuration(d), nil
+	}
+	parse := ParseTimestamp
+	if t.Kind == Time {
+		parse = parseTime
+	}
+	v, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return binary.BigEndian.AppendUint64(nil, uint64(v)), nil
+}
+
+// tupleFromText reads components between colons: \: is a colon inside one, @ is null.
+func (t *Type) tupleFromText(text string) ([]byte, error) {
+	var parts []string
+	part := ""
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && i+1 < len(text) && (text[i+1] == ':' || text[i+1] == '@'):
+			part += text[i : i+2]
+			i++
+		case text[i] == ':':
+			parts, part = append(parts, part), ""
+		default:
+			part += text[i : i+1]
+		}
+	}
+	parts = append(parts, part)
+	if len(parts) > len(t.Elems) {
+		return nil, dberr.Invalidf("Invalid tuple literal: too many elements. Type %s expects %d but got %d", t, len(t.Elems), len(parts))
+	}
+	values := make([][]byte, len(parts))
+	unescape := strings.NewReplacer(`\:`, ":", `\@`, "@")
+	for i, p := range parts {
+		if p == "@" {
+			continue
+		}
+		v, err := t.Elems[i].FromText(unescape.Replace(p))
+		if err != nil {
+			return nil, err
+		}
+		values[i] = v
+	}
+	return t.AppendTuple(nil, values...), nil
+}

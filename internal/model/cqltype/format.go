@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Format is the CQL literal of a value, which FromConstant or the parser reads back: 'it”s', 0xcafe, [1, 2], {'a': 1}, (1, null),
+// {street: 'x'}. Null is null. An empty value of a type whose text is never empty is shown as the empty string, and invalid bytes as a blob.
+func (t *Type) Format(wire []byte) string { return string(t.appendLiteral(nil, wire)) }
+
+// Text is a value as CAST(.. AS text) shows it: a native one without quotes, others as Format.
+func (t *Type) Text(wire []byte) string {
+	if !t.IsNative() {
+		return t.Format(wire)
+	}
+	return string(t.appendText(nil, wire))
+}
+
+// quoted reports whether the text of a native value is put in quotes as a literal.
+func (t *Type) quoted() bool {
+	switch t.Kind {
+	case Ascii, Text, Inet, Date, Time, Timestamp:
+		return true
+	}
+	return false
+}
+
+func (t *Type) appendLiteral(dst, wire []byte) []byte {
+	switch {
+	case wire == nil:
+		return append(dst, "null"...)
+	case t.Kind == Custom:
+		return hex.AppendEncode(append(dst, "0x"...), wire)
+	case t.IsCollection() || t.Kind == Tuple || t.Kind == UDT:
+		return t.appendComposed(dst, wire)
+	case t.Kind == Timestamp && len(wire) == 8 && !plainYear(signExtend(wire)):
+		return strconv.AppendInt(dst, signExtend(wire), 10)
+	case t.quoted() || len(wire) == 0 && t.Kind != Blob:
+		dst = append(dst, '\'')
+		dst = append(dst, strings.ReplaceAll(string(t.appendText(nil, wire)), "'", "''")...)
+		return append(dst, '\'')
+	}
+	return t.appendText(dst, wire)
+}
+
+func (t *Type) appendComposed(dst, wire []byte) []byte {
+	brackets := map[Kind]string{List: "[]", Set: "{}", Map: "{}", Tuple: "()", UDT: "{}"}[t.Kind]
+	dst = append(dst, brackets[0])
+	for i, v := range t.Elements(wire) {
+		switch {
+		case t.Kind == Map && i%2 == 1:
+			dst = append(dst, ": "...)
+		case i > 0:
+			dst = append(dst, ", "...)
+		}
+		if t.Kind == UDT {
+			dst = append(append(dst, QuoteName(t.Fields[i])...), ": "...)
+		}
+		dst = t.elemType(i).appendLiteral(dst, v)
+	}
+	return append(dst, brackets[1])
+}
+
+// appendText writes a native value without quotes; null and empty are nothing.
+func (t *Type) appendText(dst, wire []byte) []byte {
+	if len(wire) == 0 && t.Kind != Blob {
+		return dst
+	}
+	if !t.wellFormed(wire) {
+		return hex.AppendEncode(append(dst, "0x"...), wire)
+	}
+	switch t.Kind {
+	case Ascii, Text:
+		return append(dst, wire...)
+	case Boolean:
+		return strconv.AppendBool(dst, wire[0] != 0)
+	case Tinyint, Smallint, Int, Bigint, Counter:
+		return strconv.AppendInt(dst, signExtend(wire), 10)
+	case Float:
+		return appendJavaFloat(dst, float64(math.Float32frombits(binary.BigEndian.Uint32(wire))), 32)
+	case Double:
+		return appendJavaFloat(dst, math.Float64frombits(binary.BigEndian.Uint64(wire)), 64)
+	case Varint:
+		return DecodeVarint(wire).Append(dst, 10)
+	case Decimal:
+		d, _ := DecodeDecimal(wire)
+		return append(dst, d.String()...)
+	case Date:
+		return appendDate(dst, int64(binary.BigEndian.Uint32(wire))-dateEpoch)
+	case Time:
+		return appendTime(dst, signExtend(wire))
+	case Timestamp:
+		return appendTimestamp(dst, signExtend(wire), 'T', "Z")
+	case UUID, Timeuuid:
+		return appendUUIDText(dst, wire)
+	case Inet:
+		if len(wire) == 4 || len(wire) == 16 {
+			return appendInet(dst, wire)
+		}
+	case Duration:
+		if d, ok := DecodeDuration(wire); ok {
+			return append(dst, d.String()...)
+		}
+	}
+	return hex.AppendEncode(append(dst, "0x"...), wire)
+}

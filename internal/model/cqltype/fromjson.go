@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// JSONValueError is JSON that is not a value of the type: what Cassandra throws as a MarshalException. INSERT JSON puts "Error
+// decoding JSON value for c: " before the message, fromJson() "execution of .. failed: org.apache...MarshalException: ".
+type JSONValueError struct{ Message string }
+
+func (e *JSONValueError) Error() string { return e.Message }
+
+func jsonErrorf(format string, args ...any) error {
+	return &JSONValueError{fmt.Sprintf(format, args...)}
+}
+
+// FromJSON encodes a parsed JSON value: what ParseJSON returns, or encoding/json with UseNumber. JSON's null is null. Errors are
+// *JSONValueError, but for a few that Cassandra raises as an invalid request: those are *dberr.Invalid and take no prefix.
+func (t *Type) FromJSON(v any) ([]byte, error) {
+	if v == nil {
+		return nil, nil
+	}
+	if m, ok := v.(map[string]any); ok {
+		o := &JSONObject{Names: slices.Sorted(maps.Keys(m))}
+		for _, name := range o.Names {
+			o.Values = append(o.Values, m[name])
+		}
+		v = o
+	}
+	switch t.Kind {
+	case List, Set, Map, Tuple, UDT:
+		return t.composedFromJSON(v)
+	case Boolean:
+		if b, ok := v.(bool); ok {
+			return EncodeBoolean(b), nil
+		}
+	case Tinyint, Smallint, Int, Bigint, Counter, Varint, Decimal, Float, Double:
+		return t.numberFromJSON(v)
+	case Timestamp:
+		if n, ok := v.(json.Number); ok {
+			if millis, err := strconv.ParseInt(string(n), 10, 64); err == nil {
+				return binary.BigEndian.AppendUint64(nil, uint64(millis)), nil
+			}
+		}
+	case Blob:
+		return blobFromJSON(v)
+	}
+	if s, ok := v.(string); ok {
+		return t.stringFromJSON(s)
+	}
+	return nil, jsonErrorf("Expected %s, but got a %s: %s", t.jsonExpects(), javaClass(v), javaString(v))
+}
+
+// jsonExpects is what error texts call the JSON that the type takes.
+func (t *Type) jsonExpects() string {
+	switch t.Kind {
+	case Ascii:
+		return "an ascii string"
+	case Text:
+		return "a UTF-8 string"
+	case Tinyint:
+		return "a byte value"
+	case Smallint:
+		return "a short value"
+	case Int:
+		return "an int value"
+	case Boolean, Bigint, Counter, Float, Double:
+		return "a " + t.String() + " value"
+	case Inet:
+		return "a string representation of an inet value"
+	case UUID, Timeuuid, Duration:
+		return "a string representation of a " + t.String()
+	case Date, Time:
+		return "a string representation of a " + t.String() + " value"
+	case Timestamp:
+		return "a long or a datestring representation of a timestamp value"
+	}
+	return "a value of type " + t.String()
+}
+
+// stringFromJSON reads a native value from a JSON string; only a duration's error stays an invalid request.
+func (t *Type) stringFromJSON(s string) ([]byte, error) {
+	wire, err := t.FromText(s)
+	if bad, ok := errors.AsType[*dberr.Invalid](err); ok && t.Kind != Duration {
+		return nil, &JSONValueError{bad.Message}
+	}
+	return wire, err
+}
+
+func blobFromJSON(v any) ([]byte, error) {
+	s, ok := v.(string)
+	reason := "not a string"
+	if ok {
+		digits, prefixed := strings.CutPrefix(s, "0x")
+		if prefixed {
+			wire, err := Native(Blob).FromText(digits)
+			if err == nil {
+				return wire, nil
+			}
+			reason = err.Error()
+		} else {
+			reason = "String representation of blob is missing 0x prefix: " + s
+		}
+	}
+	return nil, jsonErrorf("Value '%s' is not a valid blob representation: %s", javaString(v), reason)
+}
+
+func (t *Type) numberFromJSON(v any) ([]byte, error) {
+	text, isString := v.(string)
+	n, isNumber := v.(json.Number)
+	switch {
+	case t.Kind == Varint || t.Kind == Decimal:
+		// Cassandra reads the text of what its JSON parser made: a number with a fraction has gone through a double.
+		wire, err := t.numberFromText(javaString(v))
+		if err != nil {
+			return nil, jsonErrorf("Value '%s' is not a valid representation of a %s value", javaString(v), t)
+		}
+		return wire, nil
+	case isString:
+		return t.stringFromJSON(text)
+	case !isNumber:
+	case t.Kind == Float || t.Kind == Double:
+		if f, ok := parseJavaFloat(string(n), 64); ok {
+			return t.FromFloat64(f), nil
+		}
+	case t.Kind == Tinyint || t.Kind == Smallint:
+		return t.stringFromJSON(javaString(v))
+	default:
+		if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
+			if wire, ok := t.FromInt64(i); ok {
+				return wire, nil
+			}
+		}
+	}
+	return nil, jsonErrorf("Expected %s, but got a %s: %s", t.jsonExpects(), javaClass(v), javaString(v))
+}
+
+// composedFromJSON encodes collections, tuples and UDTs. As keys of a JSON object they are JSON inside a string.
+func (t *Type) composedFromJSON(v any) ([]byte, error) {
+	if s, ok := v.(string); ok {
+		inner, err := ParseJSON(s)
+		if err != nil {
+			return nil, jsonErrorf("Error decoding JSON string: %s", err)
+		}
+		if v = inner; v == nil {
+			return nil, nil
+		}
+	}
+	object, isObject := v.(*JSONObject)
+	list, isList := v.([]any)
+	refuse := func(expected string) error {
+		return jsonErrorf("Expected %s, but got a %s: %s", expected, javaClass(v), javaString(v))
+	}
+	switch t.Kind {
+	case Map:
+		if !isObject {
+			return nil, refuse("a map")
+		}
+		return t.mapFromJSON(object)
+	case UDT:
+		if !isObject {
+			return nil, refuse("a map")
+		}
+		return t.udtFromJSON(object)
+	case Set:
+		if !isList {
+			return nil, refuse("a list (representing a set)")
+		}
+	case Tuple:
+		if !isList {
+			return nil, refuse("a list representation of a tuple")
+		}
+		return t.tupleFromJSON(list)
+	case List:
+		if !isList {
+			return nil, refuse("a list")
+		}
+	}
+	values := make([][]byte, len(list))
+	for i, e := range list {
+		if e == nil {
+			return nil, jsonErrorf("Invalid null element in %s", map[Kind]string{List: "list", Set: "set"}[t.Kind])
+		}
+		wire, err := t.Elems[0].FromJSON(e)
+		if err != nil {
+			return nil, err
+		}
+		values[i] = wire
+	}
+	if t.Kind == Set {
+		return t.SortedSet(values), nil
+	}
+	return t.AppendCollection(nil, values...), nil
+}
+
+func (t *Type) mapFromJSON(o *JSONObject) ([]byte, error) {
+	flat := make([][]byte, 0, 2*len(o.Names))
+	for i, name := range o.Names {
+		if o.Values[i] == nil {
+			return nil, jsonErrorf("Invalid null value in map")
+		}
+		key, err := t.Elems[0].FromJSON(name)
+		if err != nil {
+			return nil, err
+		}
+		if key == nil {
+			return nil, jsonErrorf("Invalid null key in map")
+		}
+		value, err := t.Elems[1].FromJSON(o.Values[i])
+		if err != nil {
+			return nil, err
+		}
+		flat = append(flat, key, value)
+	}
+	return t.SortedMap(flat), nil
+}
+
+func (t *Type) tupleFromJSON(list []any) ([]byte, error) {
+	if len(list) > len(t.Elems) {
+		return nil, jsonErrorf("Tuple contains extra items (expected %d): %s", len(t.Elems), javaString(list))
+	}
+	values := make([][]byte, len(list))
+	for i, e := range list {
+		wire, err := t.Elems[i].FromJSON(e)
+		if err != nil {
+			return nil, err
+		}
+		values[i] = wire
+	}
+	return t.AppendTuple(nil, values...), nil
+}
+
+func (t *Type) udtFromJSON(o *JSONObject) ([]byte, error) {
+	values := make([][]byte, len(t.Elems))
+	for i, name := range o.Names {
+		f := t.FieldIndex(JSONName(name))
+		if f < 0 {
+			return nil, jsonErrorf("Unknown field '%s' in value of user defined type %s", JSONName(name), QuoteName(t.Name))
+		}
+		wire, err := t.Elems[f].FromJSON(o.Values[i])
+		if err != nil {
+			return nil, err
+		}
+		values[f] = wire
+	}
+	return t.AppendTuple(nil, values...), nil
+}
+
+// javaClass is the simple name of the class that Cassandra's JSON parser makes of a value.
+func javaClass(v any) string {
+	switch v := v.(type) {
+	case bool:
+		return "Boolean"
+	case string:
+		return "String"
+	case []any:
+		return "ArrayList"
+	case json.Number:
+		if strings.ContainsAny(string(v), ".eE") {
+			return "Double"
+		}
+		i, err := strconv.ParseInt(string(v), 10, 64)
+		switch {
+		case err != nil:
+			return "BigInteger"
+		case i == int64(int32(i)):
+			return "Integer"
+		}
+		return "Long"
+	}
+	return "LinkedHashMap"
+}
+
+// javaString is what Java's toString makes of a parsed JSON value.
+func javaString(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return strconv.FormatBool(v)
+	case string:
+		return v
+	case json.Number:
+		if javaClass(v) != "Double" {
+			if i, ok := new(big.Int).SetString(string(v), 10); ok {
+				return i.String() // -0 is 0
+			}
+			return string(v)
+		}
+		f, _ := parseJavaFloat(string(v), 64)
+		return string(appendJavaFloat(nil, f, 64))
+	case []any:
+		parts := make([]string, len(v))
+		for i, e := range v {
+			parts[i] = javaString(e)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case *JSONObject:
+		parts := make([]string, len(v.Names))
+		for i, name := range v.Names {
+			parts[i] = name + "=" + javaString(v.Values[i])
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	return fmt.Sprint(v)
+}

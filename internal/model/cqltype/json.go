@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// AppendJSON appends the JSON form of a value as toJson() and SELECT JSON give it. Null, and an empty value of a type other than
+// text and blob, are null; so are NaN and the infinities.
+func (t *Type) AppendJSON(dst, wire []byte) []byte {
+	if wire == nil || len(wire) == 0 && t.Kind != Text && t.Kind != Ascii && t.Kind != Blob && t.Kind != Tuple && t.Kind != UDT {
+		return append(dst, "null"...)
+	}
+	switch t.Kind {
+	case List, Set, Tuple:
+		return t.appendJSONArray(dst, wire)
+	case Map:
+		return t.appendJSONMap(dst, wire)
+	case UDT:
+		return t.appendJSONFields(dst, wire)
+	case Text, Ascii:
+		return AppendJSONString(dst, string(wire))
+	case Boolean, Tinyint, Smallint, Int, Bigint, Counter, Varint, Decimal:
+		return t.appendText(dst, wire)
+	case Float, Double:
+		if v, ok := t.Float64(wire); ok && (v != v || math.IsInf(v, 0)) {
+			return append(dst, "null"...)
+		}
+		return t.appendText(dst, wire)
+	}
+	dst = append(dst, '"')
+	switch {
+	case t.Kind == Blob || t.Kind == Custom:
+		dst = Native(Blob).appendText(dst, wire)
+	case t.Kind == Timestamp && len(wire) == 8:
+		dst = appendTimestamp(dst, signExtend(wire), ' ', "Z")
+	default:
+		dst = t.appendText(dst, wire)
+	}
+	return append(dst, '"')
+}
+
+func (t *Type) appendJSONArray(dst, wire []byte) []byte {
+	dst = append(dst, '[')
+	for i, v := range t.Elements(wire) {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = t.elemType(i).AppendJSON(dst, v)
+	}
+	if t.Kind == Tuple {
+		for i := t.Count(wire); i < len(t.Elems); i++ {
+			if i > 0 {
+				dst = append(dst, ", "...)
+			}
+			dst = append(dst, "null"...)
+		}
+	}
+	return append(dst, ']')
+}
+
+// appendJSONMap puts keys that are not strings in JSON into strings.
+func (t *Type) appendJSONMap(dst, wire []byte) []byte {
+	dst = append(dst, '{')
+	first := true
+	for key, value := range t.Entries(wire) {
+		if !first {
+			dst = append(dst, ", "...)
+		}
+		first = false
+		start := len(dst)
+		dst = t.Elems[0].AppendJSON(dst, key)
+		if dst[start] != '"' {
+			name := string(dst[start:])
+			dst = AppendJSONString(dst[:start], name)
+		}
+		dst = append(dst, ": "...)
+		dst = t.Elems[1].AppendJSON(dst, value)
+	}
+	return append(dst, '}')
+}
+
+func (t *Type) appendJSONFields(dst, wire []byte) []byte {
+	dst = append(dst, '{')
+	c := t.walk(wire)
+	for i, name := range t.Fields {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = AppendJSONName(dst, name)
+		dst = append(dst, ": "...)
+		v, _ := c.next()
+		dst = t.Elems[i].AppendJSON(dst, v)
+	}
+	return append(dst, '}')
+}
+
+// AppendJSONName appends the name of a column or field as a member's name: one with upper-case letters in its CQL quotes.
+func AppendJSONName(dst []byte, name string) []byte {
+	if name != strings.ToLower(name) {
+		name = `"` + name + `"`
+	}
+	return AppendJSONString(dst, name)
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// AppendJSONString appends a string in quotes, with the escapes that Cassandra writes: only quotes, backslashes and control
+// characters. Bytes that are not UTF-8 become U+FFFD.
+func AppendJSONString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			dst = utf8.AppendRune(dst, r)
+			i += n
+			continue
+		}
+		i++
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c >= 0x20:
+			dst = append(dst, c)
+		default:
+			if e := strings.IndexByte("\b\t\n\f\r", c); e >= 0 {
+				dst = append(dst, '\\', "btnfr"[e])
+			} else {
+				dst = append(dst, '\\', 'u', '0', '0', upperHex[c>>4], upperHex[c&15])
+			}
+		}
+	}
+	return append(dst, '"')
+}

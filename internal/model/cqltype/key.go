@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+)
+
+// The key form. One value is a marker byte and a body that says where it ends, so that forms of several values written one
+// after the other compare, as bytes, like the tuple of values, and a form of fewer values is a prefix of all that continue it.
+//
+//	marker   body
+//	01       -                               null
+//	02       -                               the empty value
+//	03       fixed width                     boolean, integers, floats, date, time, timestamp, uuid, timeuuid
+//	03       bytes, 00 as 00 FF, then 00 01  text, ascii, blob, inet, duration, custom
+//	03       header, two's complement        varint: see keynumber.go
+//	03       sign, exponent, digits, 00      decimal: see keynumber.go
+//	03       forms of the elements, then 00  list, set, map (key, value, ...), tuple and UDT (without trailing nulls)
+//	04       bytes as for text               a value that is not valid for the type: comparable and kept, never an error
+//
+// Descending is the bitwise complement of all of it.
+//
+// Law: bytes.Compare of two forms is Compare of the values. Values that Compare equal therefore have one form, as they are one
+// clustering key in Cassandra, and reading it gives a normal value: decimals without trailing zeros after the point, varints in
+// their fewest bytes, the canonical NaN, booleans 0 or 1, tuples padded with nulls. Every other value comes back exactly.
+const (
+	keyEnd   = 0x00
+	keyNull  = 0x01
+	keyEmpty = 0x02
+	keyValue = 0x03
+	keyRaw   = 0x04
+
+	escaped    = 0xff // after 00: a zero byte
+	terminator = 0x01 // after 00: the end
+)
+
+// ErrKey says that bytes are not the key form of the type.
+var ErrKey = errors.New("cqltype: malformed key form")
+
+// AppendKey appends the order-preserving form of a value to dst; desc gives the descending form.
+func (t *Type) AppendKey(dst, wire []byte, desc bool) []byte {
+	start := len(dst)
+	dst = t.appendKey(dst, wire)
+	if desc {
+		for i := start; i < len(dst); i++ {
+			dst[i] = ^dst[i]
+		}
+	}
+	return dst
+}
+
+func (t *Type) appendKey(dst, wire []byte) []byte {
+	switch {
+	case wire == nil:
+		return append(dst, keyNull)
+	case len(wire) == 0:
+		return append(dst, keyEmpty)
+	case !t.wellFormed(wire):
+		return appendEscaped(append(dst, keyRaw), wire)
+	}
+	dst = append(dst, keyValue)
+	switch t.Kind {
+	case Tinyint, Smallint, Int, Bigint, Counter, Timestamp:
+		dst = append(dst, wire[0]^0x80)
+		return append(dst, wire[1:]...)
+	case Date, Time:
+		return append(dst, wire...)
+	case Boolean:
+		return append(dst, byte(btoi(wire[0] != 0)))
+	case Float:
+		return binary.BigEndian.AppendUint32(dst, orderFloat(binary.BigEndian.Uint32(wire)))
+	case Double:
+		return binary.BigEndian.AppendUint64(dst, orderDouble(binary.BigEndian.Uint64(wire)))
+	case UUID:
+		hi, lo := uuidOrder(wire)
+		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, hi), lo)
+	case Timeuuid:
+		hi, lo := timeuuidOrder(wire)
+		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, hi), lo)
+	case Varint:
+		return appendVarintKey(dst, trimVarint(wire))
+	case Decimal:
+		return appendDecimalKey(dst, decimalOf(wire))
+	case List, Set, Map, Tuple, UDT:
+		return t.appendElementKeys(dst, wire)
+	}
+	return appendEscaped(dst, wire)
+}
+
+func appendEscaped(dst, v []byte) []byte {
+	for {
+		i := bytes.IndexByte(v, 0)
+		if i < 0 {
+			dst = append(dst, v...)
+			return append(dst, 0, terminator)
+		}
+		dst = append(dst, v[:i+1]...)
+		dst = append(dst, escaped)
+		v = v[i+1:]
+	}
+}
+
+func (t *Type) appendElementKeys(dst, wire []byte) []byte {
+	end := len(dst) // after the last component that is not null
+	c := t.walk(wire)
+	for i := 0; ; i++ {
+		v, more := c.next()
+		if !more {
+			break
+		}
+		dst = t.elemType(i).appendKey(dst, v)
+		if v != nil || t.IsCollection() {
+			end = len(dst)
+		}
+	}
+	return append(dst[:end], keyEnd)
+}
+
+// A keyReader reads key forms, ascending ones or (mask FF) descending ones.
+type keyReader struct {
+	src  []byte
+	mask byte
+}
+
+func maskOf(desc bool) byte {
+	if desc {
+		return 0xff
+	}
+	return 0
+}
+
+func (r *keyReader) byte() (byte, bool) {
+	if len(r.src) == 0 {
+		return 0, false
+	}
+	b := r.src[0] ^ r.mask
+	r.src = r.src[1:]
+	return b, true
+}
+
+// copy appends the next n bytes to dst.
+func (r *keyReader) copy(dst []byte, n int) ([]byte, bool) {
+	if n < 0 || len(r.src) < n {
+		return dst, false
+	}
+	start := len(dst)
+	dst = append(dst, r.src[:n]...)
+	if r.mask != 0 {
+		for i := start; i < len(dst); i++ {
+			dst[i] = ^dst[i]
+		}
+	}
+	r.src = r.src[n:]
+	return dst, true
+}
+
+// escaped appends an escaped string to dst, or only skips it.
+func (r *keyReader) escaped(dst []byte, skip bool) ([]byte, bool) {
+	for {
+		i := bytes.IndexByte(r.src, r.mask)
+		if i < 0 || i+1 >= len(r.src) {
+			return dst, false
+		}
+		next := r.src[i+1] ^ r.mask
+		if next != escaped && next != terminator {
+			return dst, false
+		}
+		if skip {
+			r.src = r.src[i:]
+		} else {
+			dst, _ = r.copy(dst, i)
+		}
+		r.src = r.src[2:]
+		if next == terminator {
+			return dst, true
+		}
+		if !skip {
+			dst = append(dst, 0)
+		}
+	}
+}
+
+// ReadKey takes one key form off src and appends the wire value to dst. wire is that value alone, nil for null; it has the rest
+// of dst's capacity, so that a caller with several values passes wire[len(wire):] as the next dst.
+func (t *Type) ReadKey(dst, src []byte, desc bool) (wire, rest []byte, err error) {
+	r := keyReader{src: src, mask: maskOf(desc)}
+	out, null, ok := t.readKey(&r, dst)
+	switch {
+	case !ok:
+		return nil, src, ErrKey
+	case null:
+		return nil, r.src, nil
+	case out == nil:
+		out = []byte{}
+	}
+	return out[len(dst):], r.src, nil
+}
+
+func (t *Type) readKey(r *keyReader, dst []byte) (out []byte, null, ok bool) {
+	marker, ok := r.byte()
+	if !ok {
+		return dst, false, false
+	}
+	switch marker {
+	case keyNull:
+		return dst, true, true
+	case keyEmpty:
+		return dst, false, true
+	case keyRaw:
+		dst, ok = r.escaped(dst, false)
+		return dst, false, ok
+	case keyValue:
+		dst, ok = t.readBody(r, dst)
+		return dst, false, ok
+	}
+	return dst, false, false
+}
+
+// keyWidth is the length of the body of a fixed-width type, 0 for others.
+func (t *Type) keyWidth() int {
+	switch t.Kind {
+	case Boolean, Tinyint:
+		return 1
+	case Smallint:
+		return 2
+	case Int, Float, Date:
+		return 4
+	case Bigint, Counter, Timestamp, Time, Double:
+		return 8
+	case UUID, Timeuuid:
+		return 16
+	}
+	return 0
+}
+
+func (t *Type) readBody(r *keyReader, dst []byte) ([]byte, bool) {
+	switch t.Kind {
+	case Varint:
+		return readVarintKey(r, dst)
+	case Decimal:
+		return readDecimalKey(r, dst)
+	case List, Set, Map, Tuple, UDT:
+		return t.readElementKeys(r, dst)
+	}
+	n := t.keyWidth()
+	if n == 0 {
+		return r.escaped(dst, false)
+	}
+	start := len(dst)
+	dst, ok := r.copy(dst, n)
+	if !ok {
+		return dst, false
+	}
+	v := dst[start:]
+	switch t.Kind {
+	case Tinyint, Smallint, Int, Bigint, Counter, Timestamp:
+		v[0] ^= 0x80
+	case Boolean:
+		return dst, v[0] <= 1
+	case Float:
+		binary.BigEndian.PutUint32(v, unorderFloat(binary.BigEndian.Uint32(v)))
+	case Double:
+		binary.BigEndian.PutUint64(v, unorderDouble(binary.BigEndian.Uint64(v)))
+	case UUID:
+		appendUUID(v[:0], binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:]))
+	case Timeuuid:
+		appendTimeuuid(v[:0], binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:]))
+	}
+	return dst, true
+}
+
+// readElementKeys rebuilds a collection, tuple or UDT.
+func (t *Type) readElementKeys(r *keyReader, dst []byte) ([]byte, bool) {
+	header := len(dst)
+	if t.IsCollection() {
+		dst = append(dst, 0, 0, 0, 0)
+	}
+	n := 0
+	for {
+		if len(r.src) == 0 {
+			return dst, false
+		}
+		if r.src[0]^r.mask == keyEnd {
+			r.src = r.src[1:]
+			break
+		}
+		if !t.IsCollection() && n == len(t.Elems) {
+			return dst, false
+		}
+		length := len(dst)
+		dst = append(dst, 0xff, 0xff, 0xff, 0xff)
+		var null, ok bool
+		if dst, null, ok = t.elemType(n).readKey(r, dst); !ok {
+			return dst, false
+		}
+		if !null {
+			binary.BigEndian.PutUint32(dst[length:], uint32(len(dst)-length-4))
+		}
+		n++
+	}
+	switch {
+	case t.Kind == Map && n%2 != 0:
+		return dst, false
+	case t.Kind == Map:
+		n /= 2
+	case !t.IsCollection():
+		for ; n < len(t.Elems); n++ {
+			dst = append(dst, 0xff, 0xff, 0xff, 0xff)
+		}
+		return dst, true
+	}
+	binary.BigEndian.PutUint32(dst[header:], uint32(n))
+	return dst, true
+}
+
+// SkipKey takes one key form off src.
+func (t *Type) SkipKey(src []byte, desc bool) (rest []byte, err error) {
+	r := keyReader{src: src, mask: maskOf(desc)}
+	if !t.skipKey(&r) {
+		return src, ErrKey
+	}
+	return r.src, nil
+}
+
+func (t *Type) skipKey(r *keyReader) bool {
+	marker, ok := r.byte()
+	switch {
+	case !ok:
+		return false
+	case marker == keyNull || marker == keyEmpty:
+		return true
+	case marker == keyRaw:
+		_, ok = r.escaped(nil, true)
+		return ok
+	case marker != keyValue:
+		return false
+	}
+	switch t.Kind {
+	case Varint:
+		return skipVarintKey(r)
+	case Decimal:
+		return skipDecimalKey(r)
+	case List, Set, Map, Tuple, UDT:
+		for i := 0; len(r.src) > 0; i++ {
+			if r.src[0]^r.mask == keyEnd {
+				r.src = r.src[1:]
+				return true
+			}
+			if !t.IsCollection() && i == len(t.Elems) || !t.elemType(i).skipKey(r) {
+				return false
+			}
+		}
+		return false
+	}
+	n := t.keyWidth()
+	if n == 0 {
+		_, ok = r.escaped(nil, true)
+		return ok
+	}
+	if len(r.src) < n {
+		return false
+	}
+	r.src = r.src[n:]
+	return true
+}
+
+// AfterPrefix returns the smallest byte string that is greater than every string with the prefix, nil if there is none (a
+// prefix of FF bytes only). It changes the prefix in place and returns a part of it.
+func AfterPrefix(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xff {
+			prefix[i]++
+			return prefix[:i+1]
+		}
+	}
+	return nil
+}

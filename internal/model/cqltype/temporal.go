@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// dateEpoch is the wire value of 1970-01-01 as a date.
+const dateEpoch = 1 << 31
+
+const secondsPerDay = 86400
+
+// isInteger reports whether the text is an optional minus and digits: a raw value inside a string.
+func isInteger(s string) bool { return isDigits(strings.TrimPrefix(s, "-")) }
+
+// A scanner reads a date or time from the front of a text.
+type scanner struct {
+	rest string
+	bad  bool
+}
+
+// digits reads a number of min to max digits.
+func (s *scanner) digits(least, most int) int {
+	n := 0
+	for n < len(s.rest) && n < most && s.rest[n] >= '0' && s.rest[n] <= '9' {
+		n++
+	}
+	if n < least {
+		s.bad = true
+		return 0
+	}
+	v, _ := strconv.Atoi(s.rest[:n])
+	s.rest = s.rest[n:]
+	return v
+}
+
+// accept reads a byte if it comes next.
+func (s *scanner) accept(c byte) bool {
+	if s.rest != "" && s.rest[0] == c {
+		s.rest = s.rest[1:]
+		return true
+	}
+	return false
+}
+
+func (s *scanner) expect(c byte) {
+	if !s.accept(c) {
+		s.bad = true
+	}
+}
+
+// date reads a year of four digits, or more with a sign, month and day.
+func (s *scanner) date() (year, month, day int) {
+	switch {
+	case s.accept('-'):
+		year = -s.digits(4, 10)
+	case s.accept('+'):
+		year = s.digits(5, 10)
+	default:
+		year = s.digits(4, 4)
+	}
+	s.expect('-')
+	month = s.digits(2, 2)
+	s.expect('-')
+	day = s.digits(2, 2)
+	if month < 1 || month > 12 || day < 1 || day > 31 {
+		s.bad = true
+	}
+	return year, month, day
+}
+
+func daysIn(year, month int) int {
+	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
+}
+
+// daysSinceEpoch is exact for every year that date reads.
+func daysSinceEpoch(year, month, day int) int64 {
+	seconds := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Unix()
+	return seconds / secondsPerDay // midnight: no remainder
+}
+
+// clock reads HH:mm, and :ss and a fraction if they are there, in nanoseconds of the day.
+func (s *scanner) clock() int64 {
+	hour := s.digits(2, 2)
+	s.expect(':')
+	minute := s.digits(2, 2)
+	second := 0
+	if s.accept(':') {
+		second = s.digits(2, 2)
+	}
+	nanos := 0
+	if s.accept('.') {
+		before := len(s.rest)
+		nanos = s.digits(1, 9)
+		for range 9 - (before - len(s.rest)) {
+			nanos *= 10
+		}
+	}
+	if hour > 23 || minute > 59 || second > 59 {
+		s.bad = true
+	}
+	return int64(hour)*nanosPerHour + int64(minute)*nanosPerMinute + int64(second)*nanosPerSecond + int64(nanos)
+}
+
+// zone reads what is left as a zone: nothing (UTC), Z, +hh, +hhmm, +hh:mm, or a space and a name such as UTC or Europe/Oslo.
+// A named zone is returned, an offset given in seconds.
+func (s *scanner) zone() (offset int, named *time.Location) {
+	if s.rest == "" || s.rest == "Z" {
+		s.rest = ""
+		return 0, nil
+	}
+	if name, ok := strings.CutPrefix(s.rest, " "); ok {
+		location, err := time.LoadLocation(name)
+		s.bad = s.bad || err != nil || name == "" || name == "Local"
+		s.rest = ""
+		return 0, location
+	}
+	sign := 1
+	if s.accept('-') {
+		sign = -1
+	} else {
+		s.expect('+')
+	}
+	hours, minutes := s.digits(2, 2), 0
+	if s.rest != "" {
+		s.accept(':')
+		minutes = s.digits(2, 2)
+	}
+	s.bad = s.bad || s.rest != "" || hours > 18 || minutes > 59
+	return sign * (hours*3600 + minutes*60), nil
+}
+
+// ParseTimestamp reads a timestamp as text, in milliseconds since the epoch: the number itself, "now", or
+// yyyy-mm-dd[( |T)HH:MM[:SS[.fffffffff]]] with a zone or without (then UTC). A day that a month does not have becomes its last.
+func ParseTimestamp(text string) (int64, error) {
+	if strings.EqualFold(text, "now") {
+		return time.Now().UnixMilli(), nil
+	}
+	if isInteger(text) {
+		v, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, dberr.Invalidf("Unable to make long (for date) from: '%s'", text)
+		}
+		return v, nil
+	}
+	s := scanner{rest: text}
+	year, month, day := s.date()
+	nanos := int64(0)
+	if !s.bad && (s.accept('T') || len(s.rest) > 1 && s.rest[0] == ' ' && s.rest[1] <= '9' && s.accept(' ')) {
+		nanos = s.clock()
+	}
+	offset, named := s.zone()
+	if s.bad {
+		return 0, dberr.Invalidf("Unable to parse a date/time from '%s'", text)
+	}
+	day = min(day, daysIn(year, month))
+	seconds := daysSinceEpoch(year, month, day)*secondsPerDay + nanos/nanosPerSecond - int64(offset)
+	if named != nil {
+		seconds = time.Date(year, time.Month(month), day, 0, 0, int(nanos/nanosPerSecond), 0, named).Unix()
+	}
+	if seconds < math.MinInt64/1000 || seconds > math.MaxInt64/1000-1 {
+		return 0, dberr.Invalidf("Unable to parse a date/time from '%s'", text)
+	}
+	return seconds*1000 + nanos%nanosPerSecond/nanosPerMilli, nil
+}
+
+// parseDate reads a date as text, as its wire number: that number itself, or [-]yyyy-mm-dd.
+func parseDate(text string) (uint32, error) {
+	if isInteger(text) {
+		v, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return 0, dberr.Invalidf("Unable to make unsigned int (for date) from: '%s'", text)
+		}
+		return uint32(v), nil
+	}
+	s := scanner{rest: text}
+	year, month, day := s.date()
+	if s.bad || s.rest != "" || day > daysIn(year, month) {
+		return 0, dberr.Invalidf("Unable to coerce '%s' to a formatted date (long)", text)
+	}
+	days := daysSinceEpoch(year, month, day)
+	if days < math.MinInt32 {
+		return 0, dberr.Invalidf("Input date %s is less than min supported date -5877641-06-23", text)
+	}
+	if days > math.MaxInt32 {
+		return 0, dberr.Invalidf("Input date %s is greater than max supported date +5881580-07-11", text)
+	}
+	return uint32(days + dateEpoch), nil
+}
+
+// parseTime reads a time of day as text, in nanoseconds: the number itself, or hh:mm:ss[.fffffffff].
+func parseTime(text string) (int64, error) {
+	if isInteger(text) {
+		v, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || v < 0 || v >= nanosPerDay {
+			return 0, dberr.Invalidf("Unable to make long (for time) from: '%s'", text)
+		}
+		return v, nil
+	}
+	s := scanner{rest: text}
+	nanos := s.clock()
+	if s.bad || s.rest != "" || len(text) < len("00:00:00") || text[5] != ':' {
+		return 0, dberr.Invalidf("(TimeType) Unable to coerce '%s' to a formatted time (long)", text)
+	}
+	return nanos, nil
+}
+
+// appendPadded writes a number with at least width digits.
+func appendPadded(dst []byte, v int64, width int) []byte {
+	if v < 0 {
+		dst, v = append(dst, '-'), -v
+	}
+	digits := strconv.AppendInt(nil, v, 10)
+	for range width - len(digits) {
+		dst = append(dst, '0')
+	}
+	return append(dst, digits...)
+}
+
+// appendDate writes a date in ISO form; years of more than four digits have a sign.
+func appendDate(dst []byte, days int64) []byte {
+	year, month, day := time.Unix(days*secondsPerDay, 0).UTC().Date()
+	if year > 9999 {
+		dst = append(dst, '+')
+	}
+	return appendCivil(dst, year, month, day)
+}
+
+func appendCivil(dst []byte, year int, month time.Month, day int) []byte {
+	dst = append(appendPadded(dst, int64(year), 4), '-')
+	dst = append(appendPadded(dst, int64(month), 2), '-')
+	return appendPadded(dst, int64(day), 2)
+}
+
+// appendTime writes hh:mm:ss.nnnnnnnnn, always with the fraction.
+func appendTime(dst []byte, nanos int64) []byte {
+	dst = append(appendPadded(dst, nanos/nanosPerHour, 2), ':')
+	dst = append(appendPadded(dst, nanos/nanosPerMinute%60, 2), ':')
+	dst = append(appendPadded(dst, nanos/nanosPerSecond%60, 2), '.')
+	return appendPadded(dst, nanos%nanosPerSecond, 9)
+}
+
+// appendTimestamp writes yyyy-mm-dd, a separator, hh:mm:ss.mmm and the suffix; UTC.
+func appendTimestamp(dst []byte, millis int64, separator byte, suffix string) []byte {
+	t := time.UnixMilli(millis).UTC()
+	year, month, day := t.Date()
+	dst = append(appendCivil(dst, year, month, day), separator)
+	dst = append(appendPadded(dst, int64(t.Hour()), 2), ':')
+	dst = append(appendPadded(dst, int64(t.Minute()), 2), ':')
+	dst = append(appendPadded(dst, int64(t.Second()), 2), '.')
+	return append(appendPadded(dst, int64(t.Nanosecond())/nanosPerMilli, 3), suffix...)
+}
+
+// plainYear reports whether a timestamp's year has four digits, so that its text can be read back.
+func plainYear(millis int64) bool {
+	year := time.UnixMilli(millis).UTC().Year()
+	return year >= 1 && year <= 9999
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cqltype
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"unicode/utf8"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// Validate reports the first reason why wire is not a value of the type, as *dberr.Invalid with Cassandra's text. Null (nil) is
+// valid for every type; nulls inside collections are not.
+func (t *Type) Validate(wire []byte) error {
+	if wire == nil {
+		return nil
+	}
+	switch t.Kind {
+	case List, Set:
+		return t.validateSequence(wire)
+	case Map:
+		return t.validateMap(wire)
+	case Tuple, UDT:
+		return t.validateTuple(wire)
+	}
+	return t.validateNative(wire)
+}
+
+func (t *Type) validateNative(wire []byte) error {
+	n := len(wire)
+	switch t.Kind {
+	case Ascii:
+		for _, b := range wire {
+			if b >= 0x80 {
+				return dberr.Invalidf("Invalid byte for ascii: %d", int8(b))
+			}
+		}
+	case Text:
+		if !utf8.Valid(wire) && !validJavaUTF8(wire) {
+			return dberr.Invalidf("String didn't validate.")
+		}
+	case Boolean:
+		return width(n, n <= 1, "Expected 1 or 0 byte value (%d)")
+	case Tinyint:
+		return width(n, n == 1, "Expected 1 byte for a tinyint (%d)")
+	case Smallint:
+		return width(n, n == 2, "Expected 2 bytes for a smallint (%d)")
+	case Int:
+		return width(n, n == 4 || n == 0, "Expected 4 or 0 byte int (%d)")
+	case Bigint, Counter:
+		return width(n, n == 8 || n == 0, "Expected 8 or 0 byte long (%d)")
+	case Timestamp:
+		return width(n, n == 8 || n == 0, "Expected 8 or 0 byte long for date (%d)")
+	case Date:
+		return width(n, n == 4, "Expected 4 byte long for date (%d)")
+	case Time:
+		return width(n, n == 8, "Expected 8 byte long for time (%d)")
+	case Float:
+		return width(n, n == 4 || n == 0, "Expected 4 or 0 byte value for a float (%d)")
+	case Double:
+		return width(n, n == 8 || n == 0, "Expected 8 or 0 byte value for a double (%d)")
+	case Decimal:
+		return width(n, n == 0 || n >= 4, "Expected 0 or at least 4 bytes (%d)")
+	case UUID:
+		return width(n, n == 16 || n == 0, "UUID should be 16 or 0 bytes (%d)")
+	case Timeuuid:
+		if n == 16 && wire[6]>>4 != 1 {
+			return dberr.Invalidf("Invalid version for TimeUUID type.")
+		}
+		return width(n, n == 16 || n == 0, "UUID should be 16 or 0 bytes (%d)")
+	case Inet:
+		if n != 0 && n != 4 && n != 16 {
+			return dberr.Invalidf("Expected 4 or 16 byte inetaddress; got %s", hex.EncodeToString(wire))
+		}
+	case Duration:
+		return validateDuration(wire)
+	case Empty:
+		if n > 0 {
+			return dberr.Invalidf("EmptyType only accept empty values")
+		}
+	}
+	return nil
+}
+
+func width(n int, ok bool, format string) error {
+	if ok {
+		return nil
+	}
+	return dberr.Invalidf(format, n)
+}
+
+func validateDuration(wire []byte) error {
+	if len(wire) < 3 {
+		return dberr.Invalidf("Expected at least 3 bytes for a duration (%d)", len(wire))
+	}
+	months, days, nanos, ok := readDuration(wire)
+	switch {
+	case !ok:
+		return dberr.Invalidf("Not enough bytes to read a duration")
+	case months < math.MinInt32 || months > math.MaxInt32:
+		return dberr.Invalidf("The duration months must be a 32 bits integer but was: %d", months)
+	case days < math.MinInt32 || days > math.MaxInt32:
+		return dberr.Invalidf("The duration days must be a 32 bits integer but was: %d", days)
+	case (months < 0 || days < 0 || nanos < 0) && (months > 0 || days > 0 || nanos > 0):
+		return dberr.Invalidf("The duration months, days and nanoseconds must be all of the same sign (%d, %d, %d)", months, days, nanos)
+	}
+	return nil
+}
+
+func (t *Type) validateSequence(wire []byte) error {
+	kind := "list"
+	if t.Kind == Set {
+		kind = "set"
+	}
+	c := sequence(wire)
+	for {
+		elem, more := c.next()
+		if !more {
+			break
+		}
+		if elem == nil {
+			return dberr.Invalidf("Null value read when not allowed")
+		}
+		if err := t.Elems[0].Validate(elem); err != nil {
+			return err
+		}
+	}
+	return c.finish(kind)
+}
+
+func (t *Type) validateMap(wire []byte) error {
+	c := pairs(wire)
+	for i := 0; ; i++ {
+		elem, more := c.next()
+		if !more {
+			break
+		}
+		if elem == nil {
+			return dberr.Invalidf("Null value read when not allowed")
+		}
+		if err := t.Elems[i%2].Validate(elem); err != nil {
+			return err
+		}
+	}
+	return c.finish("map")
+}
+
+func (t *Type) validateTuple(wire []byte) error {
+	for i, e := range t.Elems {
+		if len(wire) == 0 {
+			return nil // fewer fields than declared are allowed: the others were added later
+		}
+		name := "component"
+		if t.Kind == UDT {
+			name = "field " + t.Fields[i]
+		}
+		if len(wire) < 4 {
+			return dberr.Invalidf("Not enough bytes to read size of %dth %s", i, name)
+		}
+		n := int32(binary.BigEndian.Uint32(wire))
+		wire = wire[4:]
+		if n < 0 {
+			continue
+		}
+		if int64(n) > int64(len(wire)) {
+			return dberr.Invalidf("Not enough bytes to read %dth %s", i, name)
+		}
+		if err := e.Validate(wire[:n:n]); err != nil {
+			return err
+		}
+		wire = wire[n:]
+	}
+	if len(wire) > 0 {
+		kind := "tuple"
+		if t.Kind == UDT {
+			kind = "UDT"
+		}
+		return dberr.Invalidf("Invalid remaining data after end of %s value", kind)
+	}
+	return nil
+}
+
+// validJavaUTF8 accepts what Cassandra's validator does beyond UTF-8 proper: C0 80 for NUL, and encoded surrogates.
+func validJavaUTF8(b []byte) bool {
+	for len(b) > 0 {
+		if r, n := utf8.DecodeRune(b); r != utf8.RuneError || n > 1 {
+			b = b[n:]
+			continue
+		}
+		switch {
+		case len(b) >= 2 && b[0] == 0xc0 && b[1] == 0x80:
+			b = b[2:]
+		case len(b) >= 3 && b[0] == 0xed && b[1] >= 0xa0 && b[1] <= 0xbf && b[2] >= 0x80 && b[2] <= 0xbf:
+			b = b[3:]
+		default:
+			return false
+		}
+	}
+	return true
+}
