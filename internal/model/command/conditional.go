@@ -15,7 +15,7 @@ type Conditional struct {
 	Mutation Mutation
 	// Serial is the serial consistency level of a lightweight transaction, and 0 when there are no conditions.
 	Serial dberr.Consistency
-	// Rows are the rows that Conditions and Updates refer to by number.
+	// Rows are the rows that Conditions and Updates refer to by number, each at most once.
 	Rows       []RowRef
 	Conditions []Condition
 	Updates    []Update
@@ -81,7 +81,7 @@ type Update struct {
 	Column uint32
 	Type   *cqltype.Type
 	Args   [][]byte
-	// Timestamp is the operand's, row.Unstamped for the leader's stamp. TTL and Expiry as in row.Cell.
+	// Timestamp is the operand's, row.Unstamped for the leader's stamp, which counters always get. TTL and Expiry as in row.Cell.
 	Timestamp int64
 	TTL       int32
 	Expiry    int64

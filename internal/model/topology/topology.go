@@ -12,14 +12,17 @@ package topology
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"sort"
 
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
 // Position is a place of a table's ring: the token's place in ring order (token.Token.Position) and the partition key. So two keys
-// with one token have two positions, and a hot one can be split off. The empty key stands before all keys of its token.
+// with one token have two positions, and a hot one can be split off. Keys of one token are in the order of the store: by length,
+// then by bytes. The empty key stands before all keys of its token.
 type Position struct {
 	Ring uint64
 	Key  []byte
@@ -33,7 +36,21 @@ func (p Position) Compare(o Position) int {
 	if c := cmp.Compare(p.Ring, o.Ring); c != 0 {
 		return c
 	}
+	if c := cmp.Compare(len(p.Key), len(o.Key)); c != 0 {
+		return c
+	}
 	return bytes.Compare(p.Key, o.Key)
+}
+
+// encoded is the form of a boundary in the store, empty for the zero Position.
+func (p Position) encoded() []byte {
+	switch {
+	case p.IsZero():
+		return nil
+	case len(p.Key) == 0:
+		return keys.AppendToken(nil, token.AtPosition(p.Ring))
+	}
+	return keys.AppendPosition(nil, token.AtPosition(p.Ring), p.Key)
 }
 
 // IsZero reports whether p is the first position of the ring; as a Limit that means the ring's end.
@@ -77,6 +94,11 @@ func (s Span) Tokens() token.Range {
 		limit++ // 0 again behind the last token: the end of the ring
 	}
 	return token.Range{Begin: s.Begin.Ring, Limit: limit}
+}
+
+// Keys is the span of a table as the store knows it.
+func (s Span) Keys(table uint32) keys.Span {
+	return keys.Span{Table: table, Begin: s.Begin.encoded(), End: s.Limit.encoded()}
 }
 
 // String shows the ends.
@@ -242,4 +264,40 @@ func (s *Snapshot) Validate() error {
 		return fmt.Errorf("%d partitions belong to no table", len(s.byID)-seen)
 	}
 	return nil
+}
+
+// SpanOf is the inverse of Span.Keys.
+func SpanOf(k keys.Span) (Span, error) {
+	begin, err := position(k.Begin)
+	if err != nil {
+		return Span{}, err
+	}
+	limit, err := position(k.End)
+	if err != nil {
+		return Span{}, err
+	}
+	s := Span{begin, limit}
+	if !s.Valid() {
+		return Span{}, fmt.Errorf("span %s is empty", s)
+	}
+	return s, nil
+}
+
+// position reads a boundary as the store has it.
+func position(b []byte) (Position, error) {
+	if len(b) == 0 {
+		return Position{}, nil
+	}
+	if len(b) < 8 {
+		return Position{}, fmt.Errorf("boundary %x is too short", b)
+	}
+	p := Position{Ring: binary.BigEndian.Uint64(b)}
+	if len(b) == 8 {
+		return p, nil
+	}
+	if len(b) < 10 || int(binary.BigEndian.Uint16(b[8:])) != len(b)-10 || len(b) == 10 {
+		return Position{}, fmt.Errorf("boundary %x is no position", b)
+	}
+	p.Key = bytes.Clone(b[10:])
+	return p, nil
 }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// Counts is what a replica has done since it was opened. Bytes are logical (see package ru).
+type Counts struct {
+	Reads, Writes, Conditions uint64
+	RowsRead                  uint64
+	BytesRead, BytesWritten   uint64
+	// Units are the request units of all of them.
+	Units ru.Units
+}
+
+type counters struct {
+	reads, writes, conditions atomic.Uint64
+	rowsRead                  atomic.Uint64
+	bytesRead, bytesWritten   atomic.Uint64
+	units                     atomic.Int64
+}
+
+func (c *counters) wrote(u ru.Units, bytes int64) {
+	c.writes.Add(1)
+	c.bytesWritten.Add(uint64(bytes))
+	c.units.Add(int64(u))
+}
+
+func (c *counters) read(u ru.Units, rows, bytes int64) {
+	c.reads.Add(1)
+	if rows > 0 {
+		c.rowsRead.Add(uint64(rows))
+		c.bytesRead.Add(uint64(bytes))
+	}
+	c.units.Add(int64(u))
+}
+
+// Counts returns the counters of the replica.
+func (r *Replica) Counts() Counts {
+	c := &r.count
+	return Counts{Reads: c.reads.Load(), Writes: c.writes.Load(), Conditions: c.conditions.Load(), RowsRead: c.rowsRead.Load(),
+		BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(), Units: ru.Units(c.units.Load())}
+}
+
+// meter is a visitor that counts what passes it.
+type meter struct {
+	v           command.Visitor
+	key         int
+	rows, bytes int64
+}
+
+func (m *meter) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
+	m.key = len(key)
+	if static != nil {
+		m.bytes += int64(m.key + static.Size())
+	}
+	return m.v.Partition(t, key, static)
+}
+
+func (m *meter) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	m.rows++
+	m.bytes += int64(m.key + len(clustering) + r.Size())
+	return m.v.Row(clustering, r)
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Options of a Host. The zero value is ready for use.
+type Options struct {
+	// Durability says when writes are acknowledged.
+	Durability Durability
+	// SyncInterval is the time between syncs in Periodic mode; 10 ms if 0.
+	SyncInterval time.Duration
+	// GroupMax bounds the writes of a node that are applied and not yet durable; 65536 if 0.
+	GroupMax int
+	// LatchQueueMax bounds the writes that wait for one partition key; 1024 if 0.
+	LatchQueueMax int
+	// LatchWait bounds how long a write waits for a partition key; 2 s if 0.
+	LatchWait time.Duration
+	// Now is the clock of stamps; time.Now if nil.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	if o.SyncInterval == 0 {
+		o.SyncInterval = 10 * time.Millisecond
+	}
+	if o.GroupMax == 0 {
+		o.GroupMax = 1 << 16
+	}
+	if o.LatchQueueMax == 0 {
+		o.LatchQueueMax = 1024
+	}
+	if o.LatchWait == 0 {
+		o.LatchWait = 2 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Host holds the replicas of a node on one store.
+type Host struct {
+	store     Store
+	opts      Options
+	latches   *latches
+	committer *committer
+	batches   sync.Pool // *Batch
+	readers   sync.Pool // *meter
+	decisions sync.Pool // *decision
+
+	// mu orders changes of replicas; the map itself is never changed, only replaced.
+	mu       sync.Mutex
+	closed   bool
+	replicas atomic.Pointer[map[topology.PartitionID]*Replica]
+}
+
+// Open opens every replica whose meta is in the store. The caller closes the host before the store.
+func Open(s Store, o Options) (*Host, error) {
+	o = o.withDefaults()
+	h := &Host{store: s, opts: o, latches: newLatches(o.LatchQueueMax, o.LatchWait)}
+	h.batches.New = func() any { return new(Batch) }
+	h.readers.New = func() any { return new(meter) }
+	h.decisions.New = func() any { return new(decision) }
+	metas, err := s.Metas()
+	if err != nil {
+		return nil, fmt.Errorf("open replicas: %w", err)
+	}
+	replicas := make(map[topology.PartitionID]*Replica, len(metas))
+	h.committer = newCommitter(s, &o)
+	for i := range metas {
+		r, err := newReplica(h, &metas[i])
+		if err == nil {
+			err = admitSpan(replicas, r)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("open partition %d: %w", metas[i].Partition, err), h.committer.close())
+		}
+		replicas[r.id] = r
+	}
+	h.replicas.Store(&replicas)
+	return h, nil
+}
+
+// admitSpan enforces the invariant that spans of a node's replicas never overlap: they share one key space.
+func admitSpan(replicas map[topology.PartitionID]*Replica, r *Replica) error {
+	span := r.state.Load().span
+	for _, o := range replicas {
+		if o.id == r.id || o.table == r.table && o.state.Load().span.Overlaps(span) {
+			return fmt.Errorf("partition %d holds %s already", o.id, o.state.Load().span)
+		}
+	}
+	return nil
+}
+
+// Replica returns a replica by its partition's id, nil if it is not here.
+func (h *Host) Replica(id topology.PartitionID) *Replica { return (*h.replicas.Load())[id] }
+
+// Replicas returns all replicas, by id.
+func (h *Host) Replicas() []*Replica {
+	m := *h.replicas.Load()
+	out := make([]*Replica, 0, len(m))
+	for _, r := range m {
+		out = append(out, r)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].id < out[j].id })
+	return out
+}
+
+// Create gives birth to the replicas of new partitions, durably and all at once. Those that are here already are left alone, so it can
+// be repeated after a crash. voters of the stored meta are the partition's members in its first region.
+func (h *Host) Create(ps ...*topology.Partition) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return ErrClosed
+	}
+	replicas := h.copyReplicas(len(ps))
+	var b Batch
+	for _, p := range ps {
+		if replicas[p.ID] != nil {
+			continue
+		}
+		meta := birth(p)
+		r, err := newReplica(h, &meta)
+		if err == nil {
+			err = admitSpan(replicas, r)
+		}
+		if err != nil {
+			return fmt.Errorf("create partition %d: %w", p.ID, err)
+		}
+		replicas[p.ID] = r
+		b.Metas = append(b.Metas, meta)
+	}
+	if len(b.Metas) == 0 {
+		return nil
+	}
+	if err := h.committer.failed(); err != nil {
+		return err
+	}
+	if err := h.committer.order(&b); err != nil {
+		return err
+	}
+	if err := h.committer.sync(); err != nil {
+		return err
+	}
+	h.replicas.Store(&replicas)
+	return nil
+}
+
+// birth is the first meta of a partition.
+func birth(p *topology.Partition) keys.Meta {
+	m := keys.NewMeta(uint64(p.ID), p.Span.Keys(p.Table))
+	m.Epoch = p.Epoch
+	if len(p.Sets) > 0 {
+		for _, r := range p.Sets[0].Replicas {
+			member := keys.Member{Replica: uint64(r.ID), Node: r.Node}
+			if r.Learner {
+				m.Learners = append(m.Learners, member)
+			} else {
+				m.Voters = append(m.Voters, member)
+			}
+		}
+	}
+	return m
+}
+
+func (h *Host) copyReplicas(more int) map[topology.PartitionID]*Replica {
+	old := *h.replicas.Load()
+	out := make(map[topology.PartitionID]*Replica, len(old)+more)
+	for id, r := range old {
+		out[id] = r
+	}
+	return out
+}
+
+// Drop removes replicas with all they hold. Requests under way end first; later ones get ErrClosed.
+func (h *Host) Drop(ids ...topology.PartitionID) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return ErrClosed
+	}
+	replicas := h.copyReplicas(0)
+	var gone []*Replica
+	for _, id := range ids {
+		if r := replicas[id]; r != nil {
+			gone = append(gone, r)
+			delete(replicas, id)
+		}
+	}
+	h.replicas.Store(&replicas)
+	for _, r := range gone {
+		r.close()
+		if err := h.store.Forget(r.id, r.state.Load().span.Keys(r.table)); err != nil {
+			return h.committer.fail(fmt.Errorf("drop partition %d: %w", r.id, err))
+		}
+	}
+	return h.committer.sync()
+}
+
+// Close waits for the requests under way, writes the exact stamps, syncs and ends the host's goroutine. It leaves the store open.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	h.closed = true
+	var b Batch
+	for _, r := range h.Replicas() {
+		r.close()
+		if last := r.stamps.last.Load(); last != r.stamps.ceiling.Load() {
+			b.Metas = append(b.Metas, r.metaWith(last))
+		}
+	}
+	var err error
+	if len(b.Metas) > 0 && h.committer.failed() == nil {
+		err = h.committer.order(&b)
+		h.committer.touch()
+	}
+	return errors.Join(err, h.committer.close())
+}
+
+// Failed returns why the node accepts no more writes, nil if all is well.
+func (h *Host) Failed() error { return h.committer.failed() }
+
+// Syncs counts the syncs of the store, a measure of how well groups form.
+func (h *Host) Syncs() uint64 { return h.committer.syncs.Load() }
+
+// Waiting is the number of writes that are applied and not yet durable.
+func (h *Host) Waiting() int64 { return h.committer.waiting.Load() }
+
+func (h *Host) micros() int64 { return h.opts.Now().UnixMicro() }

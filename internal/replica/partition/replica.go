@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Replica is one replica of one physical partition.
+type Replica struct {
+	host   *Host
+	seq    sequencer
+	id     topology.PartitionID
+	table  uint32
+	state  atomic.Pointer[state]
+	stamps stamps
+	count  counters
+
+	// active counts requests under way, plus closing once the replica is closed; drained is told when only that is left.
+	active  atomic.Int64
+	drained chan struct{}
+	once    sync.Once
+
+	metaMu sync.Mutex
+	meta   keys.Meta // as stored, but for MaxTimestamp, which stamps knows
+}
+
+// closing is more than there can be requests.
+const closing = int64(1) << 40
+
+// state is what a replica is responsible for. It never changes; it is replaced.
+type state struct {
+	span  topology.Span
+	keys  keys.Span
+	epoch uint64
+}
+
+func newReplica(h *Host, m *keys.Meta) (*Replica, error) {
+	span, err := topology.SpanOf(m.Span)
+	if err != nil {
+		return nil, err
+	}
+	r := &Replica{host: h, seq: h.committer, id: topology.PartitionID(m.Partition), table: m.Span.Table, meta: *m, drained: make(chan struct{})}
+	r.state.Store(&state{span: span, keys: m.Span, epoch: m.Epoch})
+	r.stamps.recover(m)
+	return r, nil
+}
+
+// ID is the physical partition's id, Table its table.
+func (r *Replica) ID() topology.PartitionID { return r.id }
+
+// Table is the table whose rows the replica holds.
+func (r *Replica) Table() uint32 { return r.table }
+
+// Span is what the replica holds now, at which epoch.
+func (r *Replica) Span() (topology.Span, uint64) {
+	s := r.state.Load()
+	return s.span, s.epoch
+}
+
+// begin counts a request in; each success is followed by end.
+func (r *Replica) begin() error {
+	if r.active.Add(1) > closing {
+		r.end()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (r *Replica) end() {
+	if r.active.Add(-1) == closing {
+		r.once.Do(func() { close(r.drained) })
+	}
+}
+
+// close refuses new requests and waits for those under way.
+func (r *Replica) close() {
+	if r.active.Add(closing) == closing {
+		r.once.Do(func() { close(r.drained) })
+	}
+	<-r.drained
+}
+
+// metaWith is the meta to store with a reserved timestamp.
+func (r *Replica) metaWith(maxTimestamp int64) keys.Meta {
+	r.metaMu.Lock()
+	defer r.metaMu.Unlock()
+	m := r.meta
+	m.MaxTimestamp = maxTimestamp
+	return m
+}
+
+// owns checks that a key belongs here. Callers hold the key's latch, so that the answer stays true until they leave it.
+func (r *Replica) owns(t token.Token, key []byte) error {
+	s := r.state.Load()
+	if s.span.Contains(t, key) {
+		return nil
+	}
+	return &WrongRange{Partition: r.id, Have: s.span, Epoch: s.epoch}
+}
+
+// Write applies a mutation and completes done once (see Options.Durability); on an error that is not ErrStopped nothing was done.
+// Operands that came Unstamped are stamped in place; everything is copied before Write returns. It waits only while a
+// conditional write holds the logical partition.
+func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) {
+	if err := r.write(ctx, m); err != nil {
+		done.Done(err)
+		return
+	}
+	r.seq.join(done)
+}
+
+func (r *Replica) write(ctx context.Context, m *command.Mutation) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	defer r.end()
+	if err := r.seq.admit(); err != nil {
+		return err
+	}
+	g, err := r.host.latches.enter(ctx, r, m.Token, m.Key)
+	if err == nil {
+		if err = r.owns(m.Token, m.Key); err == nil {
+			err = r.commit(m, nil)
+		}
+		r.host.latches.leave(g)
+	}
+	if err != nil {
+		r.seq.cancel()
+		return err
+	}
+	r.count.wrote(ru.Write(m), ru.Bytes(m))
+	return nil
+}
+
+// commit stamps and orders one mutation. The caller holds its latch.
+func (r *Replica) commit(m *command.Mutation, result []byte) error {
+	b := r.host.batches.Get().(*Batch)
+	stamp := r.stamps.next(r.host.micros())
+	stampAll(m, stamp)
+	b.Mutations = append(b.Mutations[:0], m)
+	b.Result = result
+	err := r.order(b, stamp)
+	clear(b.Mutations)
+	b.Result = nil
+	r.host.batches.Put(b)
+	return err
+}
+
+// order applies a batch of this replica, raising the reserved timestamp in the same batch if the stamp passes it.
+func (r *Replica) order(b *Batch, stamp int64) error {
+	b.Metas = b.Metas[:0]
+	if stamp <= r.stamps.ceiling.Load() {
+		return r.seq.order(b)
+	}
+	r.stamps.raising.Lock()
+	defer r.stamps.raising.Unlock()
+	ceiling := r.stamps.ceiling.Load()
+	if stamp > ceiling {
+		ceiling = stamp + stampReserve
+		b.Metas = append(b.Metas, r.metaWith(ceiling))
+	}
+	err := r.seq.order(b)
+	if err == nil {
+		r.stamps.ceiling.Store(ceiling)
+	}
+	return err
+}
+
+// stampAll gives the leader's stamp to the mutation and its unstamped operands.
+func stampAll(m *command.Mutation, stamp int64) {
+	m.Timestamp = stamp
+	for i := range m.Ops {
+		if m.Ops[i].Kind != command.OpIndex {
+			row.Stamp(m.Ops[i].Operand, stamp)
+		}
+	}
+}
+
+// Read passes what c finds in this partition to v, in order. A read of a range needs the current epoch, if it names one: the
+// sender goes on behind the end it believes in.
+func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	defer r.end()
+	s := r.state.Load()
+	if c.Key != nil && !s.span.Contains(c.Token, c.Key) || c.Key == nil && c.Epoch != 0 && c.Epoch != s.epoch {
+		return &WrongRange{Partition: r.id, Have: s.span, Epoch: s.epoch}
+	}
+	m := r.host.readers.Get().(*meter)
+	*m = meter{v: v}
+	err := r.host.store.Read(ctx, c, s.keys, m)
+	r.count.read(ru.Read(ru.ShapeOf(c, m.rows), m.rows, m.bytes), m.rows, m.bytes)
+	m.v = nil
+	r.host.readers.Put(m)
+	return err
+}
+
+// Sweep removes what nobody can see any more, and completes done.
+func (r *Replica) Sweep(ctx context.Context, s *command.Sweep, done command.Completion) {
+	err := r.begin()
+	if err == nil {
+		if err = r.seq.admit(); err == nil {
+			if err = r.sweep(ctx, s); err != nil {
+				r.seq.cancel()
+			}
+		}
+		r.end()
+	}
+	if err != nil {
+		done.Done(err)
+		return
+	}
+	r.seq.join(done)
+}
+
+// sweep goes through the keys, which are in the order of the store, one logical partition at a time, holding its latch: sweeping reads
+// before it writes.
+func (r *Replica) sweep(ctx context.Context, s *command.Sweep) error {
+	for i := 0; i < len(s.Keys); {
+		p, isRow := keys.Parse(s.Keys[i])
+		tok, key := p.Token, p.Key
+		n := 1
+		if isRow {
+			prefix := s.Keys[i][:p.PrefixLen]
+			for i+n < len(s.Keys) && hasPrefix(s.Keys[i+n], prefix) {
+				n++
+			}
+		} else if e, ok := keys.ParseIndex(s.Keys[i]); ok {
+			tok, key = e.Token, e.Key
+		} else {
+			return fmt.Errorf("sweep of key %x: %w", s.Keys[i], command.ErrMalformed)
+		}
+		part := command.Sweep{Table: s.Table, Keys: s.Keys[i : i+n], Horizon: s.Horizon, Epoch: s.Epoch}
+		if err := r.sweepOne(ctx, tok, key, &part); err != nil {
+			return err
+		}
+		i += n
+	}
+	return nil
+}
+
+func hasPrefix(b, prefix []byte) bool {
+	return len(b) >= len(prefix) && string(b[:len(prefix)]) == string(prefix)
+}
+
+func (r *Replica) sweepOne(ctx context.Context, tok token.Token, key []byte, part *command.Sweep) error {
+	g, err := r.host.latches.acquire(ctx, stripeOf(r.table, tok), r, key, oneKey)
+	if err != nil {
+		return err
+	}
+	defer r.host.latches.leave(g)
+	if err := r.owns(tok, key); err != nil {
+		return err
+	}
+	return r.host.store.Sweep(part)
+}
+
+// Truncate removes all rows and completes done. Writes wait meanwhile.
+func (r *Replica) Truncate(ctx context.Context, done command.Completion) {
+	if err := r.truncate(ctx); err != nil {
+		done.Done(err)
+		return
+	}
+	r.seq.join(done)
+}
+
+func (r *Replica) truncate(ctx context.Context) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	defer r.end()
+	if err := r.seq.admit(); err != nil {
+		return err
+	}
+	release, err := r.freeze(ctx)
+	if err == nil {
+		err = r.host.store.Truncate(r.state.Load().keys)
+		release()
+	}
+	if err != nil {
+		r.seq.cancel()
+	}
+	return err
+}
+
+// freeze keeps all writers of the replica away until release is called.
+func (r *Replica) freeze(ctx context.Context) (release func(), err error) {
+	held := make([]guard, 0, stripeCount)
+	release = func() {
+		for _, g := range held {
+			r.host.latches.leave(g)
+		}
+	}
+	for i := range uint32(stripeCount) {
+		g, err := r.host.latches.acquire(ctx, i, r, nil, wholeOwner)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		held = append(held, g)
+	}
+	return release, nil
+}

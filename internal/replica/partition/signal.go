@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// ErrClosed says that the replica or its host is closed: nothing was done.
+var ErrClosed = errors.New("replica is closed")
+
+// ErrStopped says that the node's store failed and accepts no more writes until the process starts again. Whether the write that
+// is told so survives is not known.
+var ErrStopped = errors.New("store stopped after a disk error")
+
+// WrongRange says that a command is not, or not wholly, for this replica: the sender's map is old. Nothing was done.
+type WrongRange struct {
+	Partition topology.PartitionID
+	// Have is what the replica holds, at Epoch.
+	Have  topology.Span
+	Epoch uint64
+	// Moved names the partition that took over what was asked for, 0 if not known.
+	Moved topology.PartitionID
+}
+
+func (e *WrongRange) Error() string {
+	return fmt.Sprintf("partition %d holds %s at epoch %d only", e.Partition, e.Have, e.Epoch)
+}
+
+// LatchTimeout says that a write waited too long behind others of its logical partition, or until its context ended. Nothing was done.
+type LatchTimeout struct{ Cause error }
+
+func (e *LatchTimeout) Error() string {
+	return "waited too long for a partition key: " + e.Cause.Error()
+}
+func (e *LatchTimeout) Unwrap() error { return e.Cause }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Batch is what one apply changes: all of it or nothing.
+type Batch struct {
+	// Mutations are stamped.
+	Mutations []*command.Mutation
+	// Result is stored as the dedupe record of Mutations[0] if that has a DedupeID.
+	Result []byte
+	// Metas are new values of partition metas.
+	Metas []keys.Meta
+}
+
+// ErrRefused is wrapped by errors of Store.Apply about a batch that cannot be applied though the store is well: the disk is nearly
+// full, or an operand is malformed.
+var ErrRefused = errors.New("refused")
+
+// Store is what replicas need of the node's store. Everything applied is visible at once and durable after the next Sync. It copies
+// what it keeps and is safe for concurrent use.
+type Store interface {
+	// Apply commits a batch without syncing. An error that wraps ErrRefused changed nothing and concerns this batch alone; after
+	// any other one the store is not used for writing again.
+	Apply(b *Batch) error
+	// Read passes on the rows of c that lie in span, in order.
+	Read(ctx context.Context, c *command.Read, span keys.Span, v command.Visitor) error
+	// Result returns the dedupe record of a mutation; ok is false if there is none.
+	Result(m *command.Mutation) (result []byte, ok bool, err error)
+	// Sweep applies a sweep whose keys all belong to one logical partition, or are index entries.
+	Sweep(s *command.Sweep) error
+	// Truncate removes everything in the span, and index entries that lead there need not be kept.
+	Truncate(span keys.Span) error
+	// Metas returns all partition metas.
+	Metas() ([]keys.Meta, error)
+	// Forget removes everything in the span and the partition's meta.
+	Forget(id topology.PartitionID, span keys.Span) error
+	// Sync makes durable what was applied before.
+	Sync() error
+}
