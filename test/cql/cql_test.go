@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cql holds the database's behaviour as text: statements and what they answer, in testdata/*.txt.
+//
+// The same files run on a fresh node in memory, on one that cuts every table into 16 physical partitions, and with
+// -against=host:port on any CQL server. -rewrite writes down what was answered.
+//
+// Directives:
+//
+//	cql                     runs the statements of the input, each ended by a semicolon at the end of a line, and prints each answer
+//	cql page=N              the same, in pages of N rows, with a line between pages
+//
+// A file starts in a keyspace of its own, which is dropped at the end.
+package cql
+
+import (
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/ilion-db/ilion"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+)
+
+var against = flag.String("against", "", "host:port of a server to run against, instead of nodes in this process")
+
+// TestStatements proves that statements answer as written down, whatever the number of physical partitions.
+func TestStatements(t *testing.T) {
+	if *against != "" {
+		runFiles(t, *against)
+		return
+	}
+	for _, partitions := range []int{1, 16} {
+		t.Run(fmt.Sprintf("partitions=%d", partitions), func(t *testing.T) {
+			db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: partitions})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := db.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			runFiles(t, db.CQLAddr().String())
+		})
+	}
+}
+
+func runFiles(t *testing.T, addr string) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		c, err := rawclient.Dial(t.Context(), addr, rawclient.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		ks := "golden_" + strings.TrimSuffix(filepath.Base(path), ".txt")
+		for _, s := range []string{
+			"DROP KEYSPACE IF EXISTS " + ks,
+			"CREATE KEYSPACE " + ks + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+			"USE " + ks,
+		} {
+			if _, err := c.Query(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd != "cql" {
+				d.Fatalf(t, "unknown directive %s", d.Cmd)
+			}
+			page := 0
+			d.MaybeScanArgs(t, "page", &page)
+			var out strings.Builder
+			for _, s := range statements(d.Input) {
+				out.WriteString(answer(c, s, page))
+			}
+			return out.String()
+		})
+		if _, err := c.Query("DROP KEYSPACE " + ks); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// statements cuts an input after semicolons at the end of a line.
+func statements(input string) []string {
+	var out []string
+	for _, s := range strings.SplitAfter(input+"\n", ";\n") {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// answer runs a statement and prints what it answers, page by page if page is not 0.
+func answer(c *rawclient.Conn, text string, page int) string {
+	var out strings.Builder
+	var state []byte
+	for {
+		q := cqlwire.Query{Text: []byte(text)}
+		q.Consistency = dberr.Quorum
+		if page > 0 {
+			q.PageSize, q.PagingState = int32(page), state
+		}
+		_, body, err := c.Call(cqlwire.OpQuery, q.Append(nil, cqlwire.V4))
+		if e := (*cqlwire.Error)(nil); errors.As(err, &e) {
+			return out.String() + fmt.Sprintf("error 0x%04x: %s\n", int(e.Code), e.Message)
+		}
+		if err != nil {
+			return out.String() + fmt.Sprintf("broken: %v\n", err)
+		}
+		r, err := cqlwire.DecodeResult(body, cqlwire.V4)
+		if err != nil {
+			return out.String() + fmt.Sprintf("undecodable: %v\n", err)
+		}
+		out.WriteString(show(r))
+		if len(r.PagingState) == 0 {
+			return out.String()
+		}
+		state = append([]byte(nil), r.PagingState...)
+		out.WriteString("-- next page\n")
+	}
+}
+
+// show prints a result: a line a row, `name: value, ...`.
+func show(r *cqlwire.Result) string {
+	switch r.Kind {
+	case cqlwire.ResultVoid:
+		return "ok\n"
+	case cqlwire.ResultSetKeyspace:
+		return "using " + r.Keyspace + "\n"
+	case cqlwire.ResultSchemaChange:
+		return strings.TrimSpace(strings.ToLower(r.Change.Change+" "+r.Change.Target)+" "+r.Change.Name) + "\n"
+	case cqlwire.ResultRows:
+	default:
+		return fmt.Sprintf("result kind %d\n", r.Kind)
+	}
+	if r.RowCount == 0 {
+		return "no rows\n"
+	}
+	var out strings.Builder
+	cells := r.Cells
+	for range r.RowCount {
+		for i, col := range r.Columns {
+			if i > 0 {
+				out.WriteString(", ")
+			}
+			n := int32(binary.BigEndian.Uint32(cells))
+			cells = cells[4:]
+			out.WriteString(col.Name + ": ")
+			if n < 0 {
+				out.WriteString("null")
+				continue
+			}
+			out.WriteString(col.Type.Format(cells[:n]))
+			cells = cells[n:]
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
