@@ -3,6 +3,9 @@
 package expr
 
 import (
+	"errors"
+	"strconv"
+
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -14,25 +17,72 @@ func Bind(t parser.Term, r Receiver, env *Env) (Term, error) {
 	return (&binder{env: env}).bind(t, r)
 }
 
-// Scope resolves what a selection refers to in the row at hand. Whoever reads rows implements it, and fills the slots it gave
-// out in Bindings.Row.
-type Scope interface {
-	// Column returns the slot and the type of a column.
-	Column(name parser.Ident) (slot int, t *cqltype.Type, err error)
-	// CellMeta returns the slot and the type of writetime(arg), maxwritetime(arg) or ttl(arg).
-	CellMeta(kind parser.CellMetaKind, arg parser.Term) (slot int, t *cqltype.Type, err error)
+// Fits reports whether a term can be bound for a type at all.
+func Fits(t parser.Term, typ *cqltype.Type, env *Env) bool {
+	return (&binder{env: env}).fit(t, typ) != cqltype.NoFit
 }
 
-// BindSelector binds a term of a SELECT clause. Aggregate calls are added to env.Aggregates, and their results are taken from
-// Bindings.Aggregates.
-func BindSelector(t parser.Term, scope Scope, env *Env) (Term, error) {
-	return (&binder{env: env, scope: scope}).selector(t, nil)
+func (b *binder) bind(t parser.Term, r Receiver) (Term, error) {
+	switch t := t.(type) {
+	case *parser.Constant:
+		return bindConstant(t, r)
+	case *parser.Null:
+		if r.Type.Kind == cqltype.Counter {
+			return nil, dberr.Invalidf("Invalid null value for counter increment/decrement")
+		}
+		return &constant{r.Type, nil}, nil
+	case *parser.Marker:
+		if b.scope != nil {
+			r.Name = "[selection]"
+		}
+		return b.env.declare(t, r)
+	case *parser.TypeHint:
+		return b.bindHint(t, r)
+	case *parser.FunctionCall, *parser.Arithmetic, *parser.Negate:
+		return b.bindCall(t, r)
+	case *parser.ListLiteral:
+		return b.bindList(t, r)
+	case *parser.SetLiteral:
+		return b.bindSet(t, r)
+	case *parser.MapLiteral:
+		return b.bindMap(t, r)
+	case *parser.UDTLiteral:
+		return b.bindUDT(t, r)
+	case *parser.TupleLiteral:
+		return b.bindTuple(t, r)
+	case *parser.Paren:
+		return b.bind(t.Term, r)
+	}
+	if b.scope != nil {
+		return b.selector(t, r.Type)
+	}
+	return nil, dberr.Invalidf("%s is not allowed here", Text(t))
 }
 
-// SelectorName is the name that Cassandra gives to the column of a selector without alias, such as system.token(k) or
-// cast(a as text). The scope is needed for casts to a column's own type, which have the column's name.
-func SelectorName(t parser.Term, scope Scope, env *Env) string {
-	return (&binder{env: env, scope: scope}).name(t)
+func bindConstant(t *parser.Constant, r Receiver) (Term, error) {
+	v, err := r.Type.FromConstant(constantKinds[t.Kind], t.Text)
+	if mismatch, ok := errors.AsType[*cqltype.ConstantError](err); ok {
+		return nil, dberr.Invalidf("Invalid %s constant (%s) for \"%s\" of type %s", mismatch.Constant, mismatch.Text, r.Name, r.Type)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &constant{r.Type, v}, nil
 }
 
-func pending() error { return dberr.Serverf("not yet") }
+// bindHint binds (type)term. The hint only chooses among the meanings of the term: the term is bound for the receiver.
+func (b *binder) bindHint(t *parser.TypeHint, r Receiver) (Term, error) {
+	hint, err := b.env.ResolveType(t.Type)
+	if err != nil {
+		return nil, err
+	}
+	if b.fit(t.Term, hint) == cqltype.NoFit {
+		return nil, dberr.Invalidf("Cannot cast value %s to type %s", Text(t.Term), typeText(t.Type))
+	}
+	if assign(r.Type, hint) == cqltype.NoFit {
+		return nil, dberr.Invalidf("Cannot assign value %s to %s of type %s", Text(t), r.Name, r.Type)
+	}
+	return b.bind(t.Term, r)
+}
+
+func itoa(i int) string { return strconv.Itoa(i) }

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"math"
+	"math/big"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+)
+
+// Aggregate is an aggregate call of a selection. It is immutable; the state of a group is an Accumulator.
+type Aggregate struct {
+	fn   *function
+	args []Term
+}
+
+// Type is the type of the result.
+func (a *Aggregate) Type() *cqltype.Type { return a.fn.result }
+
+// IsCountRows reports whether the aggregate is count(*), which needs nothing of a row but that it is there.
+func (a *Aggregate) IsCountRows() bool { return a.fn == countRows }
+
+// New starts a group.
+func (a *Aggregate) New() *Accumulator {
+	return &Accumulator{aggregate: a, state: a.fn.state(a.fn)}
+}
+
+// Accumulator is the state of an aggregate over one group, over wire bytes. It belongs to one goroutine.
+type Accumulator struct {
+	aggregate *Aggregate
+	state     accumulator
+}
+
+// Add takes in the row in b.Row. Nothing of the row is kept.
+func (a *Accumulator) Add(b *Bindings) error {
+	var v []byte
+	for _, t := range a.aggregate.args {
+		var state State
+		var err error
+		if v, state, err = t.Eval(b); err != nil {
+			return err
+		}
+		if state != Value {
+			return nil // nulls do not count
+		}
+	}
+	return a.state.add(v)
+}
+
+// AddRows counts n rows at once; it is for IsCountRows aggregates only.
+func (a *Accumulator) AddRows(n int64) {
+	if c, ok := a.state.(*counter); ok {
+		c.n += n
+	}
+}
+
+// Result is the value so far; nil is null. The bytes are the caller's.
+func (a *Accumulator) Result() ([]byte, error) { return a.state.result() }
+
+// Reset starts the next group.
+func (a *Accumulator) Reset() { a.state = a.aggregate.fn.state(a.aggregate.fn) }
+
+// aggregateResult is the place of an aggregate's result in a selector.
+type aggregateResult struct {
+	typ   *cqltype.Type
+	index int
+}
+
+// AggregateIndex returns the index in Env.Aggregates of a term that is just an aggregate.
+func AggregateIndex(t Term) (index int, ok bool) {
+	if a, is := t.(*aggregateResult); is {
+		return a.index, true
+	}
+	return 0, false
+}
+
+func (a *aggregateResult) Type() *cqltype.Type { return a.typ }
+
+func (a *aggregateResult) Eval(b *Bindings) ([]byte, State, error) {
+	v := b.Aggregates[a.index]
+	return v, stateOf(v), nil
+}
+
+// accumulator is the running state of one aggregate function. Values are never null, but may be empty.
+type accumulator interface {
+	add(v []byte) error
+	result() ([]byte, error)
+}
+
+// countRows is count(*) and count(1).
+var countRows = &function{name: "countRows", result: tBigint, state: func(*function) accumulator { return new(counter) }}
+
+func aggregateFunctions() []*function {
+	var fs []*function
+	for k := cqltype.Ascii; k <= cqltype.Varint; k++ {
+		t := cqltype.Native(k)
+		fs = append(fs,
+			&function{name: "count", args: types(t), result: tBigint, state: func(*function) accumulator { return new(counter) }},
+			&function{name: "max", args: types(t), result: t, state: func(*function) accumulator { return &extreme{typ: t, sign: 1} }},
+			&function{name: "min", args: types(t), result: t, state: func(*function) accumulator { return &extreme{typ: t, sign: -1} }})
+	}
+	for _, t := range types(tTinyint, tSmallint, tInt, tBigint, tFloat, tDouble, tDecimal, tVarint, tCounter) {
+		for _, name := range []string{"sum", "avg"} {
+			fs = append(fs, &function{name: name, args: types(t), result: t, state: newTotal(t, name == "avg")})
+		}
+	}
+	return fs
+}
+
+type counter struct{ n int64 }
+
+func (c *counter) add([]byte) error        { c.n++; return nil }
+func (c *counter) result() ([]byte, error) { return wrap(tBigint, c.n), nil }
+
+// extreme is max (sign 1) and min (sign -1).
+type extreme struct {
+	typ  *cqltype.Type
+	sign int
+	best []byte
+	any  bool
+}
+
+func (e *extreme) add(v []byte) error {
+	if !e.any || e.typ.Compare(v, e.best)*e.sign > 0 {
+		e.best, e.any = append(e.best[:0], v...), true
+	}
+	return nil
+}
+
+func (e *extreme) result() ([]byte, error) {
+	if !e.any {
+		return nil, nil
+	}
+	return append([]byte{}, e.best...), nil
+}
+
+// newTotal returns the maker of a sum or an average.
+func newTotal(t *cqltype.Type, average bool) func(*function) accumulator {
+	return func(*function) accumulator {
+		switch t.Kind {
+		case cqltype.Float, cqltype.Double:
+			return &floatTotal{typ: t, average: average}
+		case cqltype.Decimal:
+			return &decimalTotal{average: average, value: cqltype.DecimalValue{Unscaled: new(big.Int)}}
+		case cqltype.Varint:
+			return &bigTotal{typ: t, average: average}
+		case cqltype.Bigint, cqltype.Counter:
+			if average {
+				return &bigTotal{typ: t, average: true} // the sum may exceed 64 bits, the average never does
+			}
+		}
+		return &integerTotal{typ: t, average: average}
+	}
+}
+
+// integerTotal wraps around like Java's integers do.
+type integerTotal struct {
+	typ     *cqltype.Type
+	average bool
+	sum, n  int64
+}
+
+func (s *integerTotal) add(v []byte) error {
+	if i, ok := s.typ.Int64(v); ok {
+		s.sum += i
+		s.n++
+	}
+	return nil
+}
+
+func (s *integerTotal) result() ([]byte, error) {
+	if s.average && s.n > 0 {
+		return wrap(s.typ, s.sum/s.n), nil
+	}
+	return wrap(s.typ, s.sum), nil
+}
+
+type bigTotal struct {
+	typ     *cqltype.Type
+	average bool
+	sum     big.Int
+	n       int64
+}
+
+func (s *bigTotal) add(v []byte) error {
+	if i := toBig(s.typ, v); i != nil {
+		s.sum.Add(&s.sum, i)
+		s.n++
+	}
+	return nil
+}
+
+func (s *bigTotal) result() ([]byte, error) {
+	v := &s.sum
+	if s.average && s.n > 0 {
+		v = new(big.Int).Quo(v, big.NewInt(s.n))
+	}
+	if s.typ.Kind == cqltype.Varint {
+		return cqltype.EncodeVarint(v), nil
+	}
+	return wrap(s.typ, lowBits(v)), nil
+}
+
+// floatTotal sums with a compensation for lost low bits (Kahan's sum as Neumaier improved it), in double precision.
+type floatTotal struct {
+	typ                       *cqltype.Type
+	average                   bool
+	sum, compensation, simple float64
+	n                         int64
+	// exact goes on where the sum of an average left the range of doubles.
+	exact *cqltype.DecimalValue
+}
+
+func (s *floatTotal) add(v []byte) error {
+	f, ok := s.typ.Float64(v)
+	if !ok {
+		return nil
+	}
+	s.n++
+	if s.exact != nil {
+		return s.addExact(f)
+	}
+	before := s.sum
+	s.simple += f
+	t := s.sum + f
+	if math.Abs(s.sum) >= math.Abs(f) {
+		s.compensation += (s.sum - t) + f
+	} else {
+		s.compensation += (f - t) + s.sum
+	}
+	s.sum = t
+	if s.average && math.IsInf(t, 0) && !math.IsInf(f, 0) && !math.IsInf(before, 0) {
+		d, err := decimalOfFloat(before)
+		if err != nil {
+			return err
+		}
+		s.exact = &d
+		return s.addExact(f)
+	}
+	return nil
+}
+
+func (s *floatTotal) addExact(f float64) error {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		s.exact, s.sum, s.simple = nil, f, f
+		return nil
+	}
+	d, err := decimalOfFloat(f)
+	if err != nil {
+		return err
+	}
+	d, err = decimalResult('+', *s.exact, d)
+	s.exact = &d
+	return err
+}
+
+func (s *floatTotal) result() ([]byte, error) {
+	total := s.sum + s.compensation
+	if math.IsNaN(total) {
+		total = s.simple
+	}
+	if s.average && s.n > 0 {
+		if s.exact != nil {
+			q, err := quotient(*s.exact, cqltype.DecimalValue{Unscaled: big.NewInt(s.n)}, s.exact.Scale, true)
+			if err != nil {
+				return nil, err
+			}
+			total = float64OfDecimal(q)
+		} else {
+			total /= float64(s.n)
+		}
+	}
+	if s.typ.Kind == cqltype.Float {
+		return fromFloat32(float32(total)), nil
+	}
+	return fromFloat64(total), nil
+}
+
+// decimalTotal sums; an average is carried along from value to value, each step rounded to the places at hand, as Cassandra does.
+type decimalTotal struct {
+	average bool
+	value   cqltype.DecimalValue
+	n       int64
+}
+
+func (s *decimalTotal) add(v []byte) error {
+	d, ok := cqltype.DecodeDecimal(v)
+	if !ok {
+		return nil
+	}
+	s.n++
+	var err error
+	if s.average {
+		if d, err = decimalResult('-', d, s.value); err != nil {
+			return err
+		}
+		if d, err = quotient(d, cqltype.DecimalValue{Unscaled: big.NewInt(s.n)}, d.Scale, true); err != nil {
+			return err
+		}
+	}
+	s.value, err = decimalResult('+', s.value, d)
+	return err
+}
+
+func (s *decimalTotal) result() ([]byte, error) { return cqltype.EncodeDecimal(s.value), nil }

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"math"
+	"math/big"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// operators holds the forms of each operator: of + - * / % between any two numeric types, + and - of durations, and 'n',
+// the negation.
+var operators = func() map[byte][]*function {
+	numeric := []*cqltype.Type{tTinyint, tSmallint, tInt, tBigint, tFloat, tDouble, tDecimal, tVarint, tCounter}
+	all := map[byte][]*function{}
+	for _, op := range []byte("+-*/%") {
+		for _, l := range numeric {
+			for _, r := range numeric {
+				all[op] = append(all[op], operation(op, l, r, promote(l, r)))
+			}
+		}
+	}
+	for _, op := range []byte("+-") {
+		for _, t := range []*cqltype.Type{tTimestamp, tDate} {
+			all[op] = append(all[op], operation(op, t, tDuration, t))
+		}
+	}
+	for _, t := range numeric {
+		f := &function{name: "-", args: types(t), result: t, pure: true}
+		f.call = func(_ *Bindings, args [][]byte) ([]byte, error) { return negate(t, args[0]) }
+		all['n'] = append(all['n'], f)
+	}
+	return all
+}()
+
+// promote is the type of an operation between two numeric types: the wider of the two, and a floating one if either is.
+func promote(l, r *cqltype.Type) *cqltype.Type {
+	size := max(width(l), width(r))
+	if isFloating(l) || isFloating(r) {
+		switch size {
+		case 4:
+			return tFloat
+		case 8:
+			return tDouble
+		}
+		if size < 4 {
+			return tFloat
+		}
+		return tDecimal
+	}
+	switch size {
+	case 1:
+		return tTinyint
+	case 2:
+		return tSmallint
+	case 4:
+		return tInt
+	case 8:
+		return tBigint
+	}
+	return tVarint
+}
+
+func isFloating(t *cqltype.Type) bool {
+	return t.Kind == cqltype.Float || t.Kind == cqltype.Double || t.Kind == cqltype.Decimal
+}
+
+func width(t *cqltype.Type) int {
+	switch t.Kind {
+	case cqltype.Tinyint:
+		return 1
+	case cqltype.Smallint:
+		return 2
+	case cqltype.Int, cqltype.Float:
+		return 4
+	case cqltype.Bigint, cqltype.Counter, cqltype.Double:
+		return 8
+	}
+	return math.MaxInt
+}
+
+func operation(op byte, l, r, result *cqltype.Type) *function {
+	f := &function{name: string(op), args: types(l, r), result: result, pure: true}
+	f.call = func(_ *Bindings, args [][]byte) ([]byte, error) {
+		v, err := operate(op, l, r, result, args[0], args[1])
+		if err != nil {
+			return nil, &dberr.FunctionFailure{Keyspace: "system", Function: string(op), ArgTypes: []string{l.String(), r.String()},
+				Message: "the operation '" + l.String() + " " + string(op) + " " + r.String() + "' failed: " + err.Error()}
+		}
+		return v, nil
+	}
+	return f
+}
+
+func operate(op byte, l, r, result *cqltype.Type, x, y []byte) ([]byte, error) {
+	switch result.Kind {
+	case cqltype.Tinyint, cqltype.Smallint, cqltype.Int, cqltype.Bigint:
+		a, okA := l.Int64(x)
+		b, okB := r.Int64(y)
+		if !okA || !okB {
+			return nil, nil
+		}
+		v, err := integerOp(op, a, b)
+		return wrap(result, v), err
+	case cqltype.Float:
+		a, okA := toFloat64(l, x)
+		b, okB := toFloat64(r, y)
+		if !okA || !okB {
+			return nil, nil
+		}
+		return fromFloat32(floatOp(op, float32(a), float32(b))), nil
+	case cqltype.Double:
+		a, okA := toFloat64(l, x)
+		b, okB := toFloat64(r, y)
+		if !okA || !okB {
+			return nil, nil
+		}
+		return fromFloat64(floatOp(op, a, b)), nil
+	case cqltype.Varint:
+		a, b := toBig(l, x), toBig(r, y)
+		if a == nil || b == nil {
+			return nil, nil
+		}
+		v, err := bigOp(op, a, b)
+		if err != nil {
+			return nil, err
+		}
+		return cqltype.EncodeVarint(v), nil
+	case cqltype.Decimal:
+		return decimalOp(op, l, r, x, y)
+	}
+	return shiftTime(op, result, x, y)
+}
+
+func integerOp(op byte, a, b int64) (int64, error) {
+	if (op == '/' || op == '%') && b == 0 {
+		return 0, dberr.Invalidf("/ by zero")
+	}
+	switch op {
+	case '+':
+		return a + b, nil
+	case '-':
+		return a - b, nil
+	case '*':
+		return a * b, nil
+	case '/':
+		return a / b, nil
+	}
+	return a % b, nil
+}
+
+func floatOp[F float32 | float64](op byte, a, b F) F {
+	switch op {
+	case '+':
+		return a + b
+	case '-':
+		return a - b
+	case '*':
+		return a * b
+	case '/':
+		return a / b
+	}
+	return F(math.Mod(float64(a), float64(b)))
+}
+
+func bigOp(op byte, a, b *big.Int) (*big.Int, error) {
+	if (op == '/' || op == '%') && b.Sign() == 0 {
+		return nil, dberr.Invalidf("BigInteger divide by zero")
+	}
+	if a.BitLen()+b.BitLen() > maxNumberBits {
+		return nil, dberr.Invalidf("the numbers are too long")
+	}
+	v := new(big.Int)
+	switch op {
+	case '+':
+		return v.Add(a, b), nil
+	case '-':
+		return v.Sub(a, b), nil
+	case '*':
+		return v.Mul(a, b), nil
+	case '/':
+		return v.Quo(a, b), nil
+	}
+	return v.Rem(a, b), nil
+}
+
+func decimalOp(op byte, l, r *cqltype.Type, x, y []byte) ([]byte, error) {
+	a, okA, err := toDecimal(l, x)
+	if err != nil {
+		return nil, err
+	}
+	b, okB, err := toDecimal(r, y)
+	if err != nil || !okA || !okB {
+		return nil, err
+	}
+	d, err := decimalResult(op, a, b)
+	if err != nil {
+		return nil, err
+	}
+	return cqltype.EncodeDecimal(d), nil
+}
+
+func decimalResult(op byte, a, b cqltype.DecimalValue) (cqltype.DecimalValue, error) {
+	if (op == '/' || op == '%') && b.Unscaled.Sign() == 0 {
+		return a, dberr.Invalidf("BigInteger divide by zero")
+	}
+	if a.Unscaled.BitLen()+b.Unscaled.BitLen() > maxNumberBits {
+		return a, dberr.Invalidf("the numbers are too long")
+	}
+	switch op {
+	case '*':
+		scale := int64(a.Scale) + int64(b.Scale)
+		if scale > math.MaxInt32 || scale < math.MinInt32 {
+			return a, dberr.Invalidf("the scale of the product is out of range")
+		}
+		return cqltype.DecimalValue{Unscaled: new(big.Int).Mul(a.Unscaled, b.Unscaled), Scale: int32(scale)}, nil
+	case '/':
+		return divideDecimal(a, b)
+	}
+	x, y, scale, err := align(a, b)
+	if err != nil {
+		return a, err
+	}
+	v := new(big.Int)
+	switch op {
+	case '+':
+		v.Add(x, y)
+	case '-':
+		v.Sub(x, y)
+	default:
+		v.Rem(x, y)
+	}
+	return cqltype.DecimalValue{Unscaled: v, Scale: scale}, nil
+}
+
+func negate(t *cqltype.Type, x []byte) ([]byte, error) {
+	switch {
+	case isInteger(t.Kind):
+		if v, ok := t.Int64(x); ok {
+			return wrap(t, -v), nil
+		}
+	case t.Kind == cqltype.Float:
+		if v, ok := t.Float64(x); ok {
+			return fromFloat32(-float32(v)), nil
+		}
+	case t.Kind == cqltype.Double:
+		if v, ok := t.Float64(x); ok {
+			return fromFloat64(-v), nil
+		}
+	case t.Kind == cqltype.Varint:
+		if v := cqltype.DecodeVarint(x); v != nil {
+			return cqltype.EncodeVarint(new(big.Int).Neg(v)), nil
+		}
+	case t.Kind == cqltype.Decimal:
+		if d, ok := cqltype.DecodeDecimal(x); ok {
+			return cqltype.EncodeDecimal(cqltype.DecimalValue{Unscaled: new(big.Int).Neg(d.Unscaled), Scale: d.Scale}), nil
+		}
+	}
+	return nil, nil
+}
+
+// shiftTime adds a duration to a timestamp or date, or takes it away.
+func shiftTime(op byte, t *cqltype.Type, x, y []byte) ([]byte, error) {
+	v, okV := t.Int64(x)
+	d, okD := cqltype.DecodeDuration(y)
+	if !okV || !okD {
+		return nil, nil
+	}
+	months, days, nanos := int64(d.Months), int64(d.Days), d.Nanos
+	if op == '-' {
+		months, days, nanos = -months, -days, -nanos
+	}
+	if t.Kind == cqltype.Timestamp {
+		w, _ := t.FromInt64(addMonths(v, months) + days*dayMillis + nanos/int64(time.Millisecond))
+		return w, nil
+	}
+	if nanos != 0 {
+		return nil, dberr.Invalidf("The duration must have a day precision. Was: %s", d)
+	}
+	w, ok := t.FromInt64(floorDiv(addMonths(v*dayMillis, months), dayMillis) + days)
+	if !ok {
+		return nil, dberr.Invalidf("the date is out of range")
+	}
+	return w, nil
+}
+
+// addMonths moves a time in milliseconds by months; a day that the month has not becomes its last.
+func addMonths(ms, months int64) int64 {
+	if months == 0 {
+		return ms
+	}
+	t := time.UnixMilli(ms).UTC()
+	first := time.Date(t.Year(), t.Month()+time.Month(months), 1, 0, 0, 0, 0, time.UTC)
+	last := time.Date(first.Year(), first.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
+	day := time.Date(first.Year(), first.Month(), min(t.Day(), last), 0, 0, 0, 0, time.UTC)
+	return day.UnixMilli() + ms - floorDiv(ms, dayMillis)*dayMillis
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// CompatibleWith reports whether values of type from can stand where values of type to are asked for, without conversion.
+func CompatibleWith(to, from *cqltype.Type) bool {
+	if sameValues(to, from) {
+		return true
+	}
+	switch to.Kind {
+	case cqltype.Blob:
+		return true // every value is bytes
+	case cqltype.Text:
+		return from.Kind == cqltype.Ascii
+	case cqltype.UUID:
+		return from.Kind == cqltype.Timeuuid
+	case cqltype.Bigint:
+		return from.Kind == cqltype.Timestamp
+	case cqltype.Timestamp:
+		return from.Kind == cqltype.Bigint
+	case cqltype.Varint:
+		return from.Kind == cqltype.Int || from.Kind == cqltype.Bigint || from.Kind == cqltype.Timestamp
+	case cqltype.List, cqltype.Set, cqltype.Map:
+		return from.Kind == to.Kind && allCompatible(to.Elems, from.Elems)
+	case cqltype.Tuple:
+		// a tuple with fewer components is one whose last ones are missing
+		return (from.Kind == cqltype.Tuple || from.Kind == cqltype.UDT) && len(from.Elems) <= len(to.Elems) &&
+			allCompatible(to.Elems[:len(from.Elems)], from.Elems)
+	}
+	return false
+}
+
+func allCompatible(to, from []*cqltype.Type) bool {
+	for i := range to {
+		if !CompatibleWith(to[i], from[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameValues compares types as an assignment sees them: frozen or not makes no difference to a value.
+func sameValues(a, b *cqltype.Type) bool { return a.Equal(b) || a.Freeze().Equal(b.Freeze()) }
+
+// assign says how well a value of type from fits a receiver of type to.
+func assign(to, from *cqltype.Type) cqltype.Fit {
+	switch {
+	case sameValues(to, from):
+		return cqltype.ExactFit
+	case CompatibleWith(to, from):
+		return cqltype.WeakFit
+	}
+	return cqltype.NoFit
+}
+
+// constantKinds maps the parser's kinds to those of cqltype.
+var constantKinds = [...]cqltype.Constant{
+	parser.StringConstant: cqltype.StringConst, parser.IntegerConstant: cqltype.IntegerConst, parser.FloatConstant: cqltype.FloatConst,
+	parser.BooleanConstant: cqltype.BooleanConst, parser.UUIDConstant: cqltype.UUIDConst, parser.HexConstant: cqltype.HexConst,
+	parser.DurationConstant: cqltype.DurationConst,
+}
+
+// binder binds the terms of one clause.
+type binder struct {
+	env *Env
+	// scope is nil outside a SELECT clause.
+	scope Scope
+	// inAggregate is true while the arguments of an aggregate are bound.
+	inAggregate bool
+	// fits remembers answers of fit: without it nested arithmetic would cost exponential time.
+	fits map[fitKey]cqltype.Fit
+}
+
+type fitKey struct {
+	term parser.Term
+	typ  *cqltype.Type
+}
+
+// fit says how well a term, not bound yet, fits a type.
+func (b *binder) fit(t parser.Term, to *cqltype.Type) cqltype.Fit {
+	switch t := t.(type) {
+	case *parser.Constant:
+		return to.Fits(constantKinds[t.Kind], t.Text)
+	case *parser.Null:
+		if to.Kind == cqltype.Counter {
+			return cqltype.NoFit
+		}
+		return cqltype.WeakFit
+	case *parser.Marker:
+		return cqltype.WeakFit
+	}
+	key := fitKey{t, to}
+	if f, ok := b.fits[key]; ok {
+		return f
+	}
+	f := b.computeFit(t, to)
+	if b.fits == nil {
+		b.fits = map[fitKey]cqltype.Fit{}
+	}
+	b.fits[key] = f
+	return f
+}
+
+func (b *binder) computeFit(t parser.Term, to *cqltype.Type) cqltype.Fit {
+	switch t := t.(type) {
+	case *parser.ListLiteral:
+		if to.Kind != cqltype.List {
+			return cqltype.NoFit
+		}
+		return b.fitAll(t.Elems, to.Elems[0])
+	case *parser.SetLiteral:
+		if to.Kind == cqltype.Map && len(t.Elems) == 0 {
+			return cqltype.WeakFit
+		}
+		if to.Kind != cqltype.Set {
+			return cqltype.NoFit
+		}
+		return b.fitAll(t.Elems, to.Elems[0])
+	case *parser.MapLiteral:
+		return b.fitMap(t, to)
+	case *parser.UDTLiteral:
+		if b.checkUDT(t, Receiver{Type: to}) != nil {
+			return cqltype.NoFit
+		}
+		return cqltype.WeakFit
+	case *parser.TupleLiteral:
+		if b.checkTuple(t, Receiver{Type: to}) != nil {
+			return cqltype.NoFit
+		}
+		return cqltype.WeakFit
+	case *parser.FunctionCall, *parser.Arithmetic, *parser.Negate:
+		return b.fitCall(t, to)
+	}
+	if from := b.exactType(t); from != nil {
+		return assign(to, from)
+	}
+	if p, ok := t.(*parser.Paren); ok {
+		return b.fit(p.Term, to)
+	}
+	return cqltype.NoFit
+}
+
+func (b *binder) fitAll(terms []parser.Term, to *cqltype.Type) cqltype.Fit {
+	if len(terms) == 0 {
+		return cqltype.WeakFit // an empty collection could be of any type
+	}
+	worst := cqltype.ExactFit
+	for _, t := range terms {
+		worst = min(worst, b.fit(t, to))
+	}
+	return worst
+}
+
+func (b *binder) fitMap(t *parser.MapLiteral, to *cqltype.Type) cqltype.Fit {
+	if to.Kind == cqltype.UDT && b.scope != nil {
+		if u, ok := asUDT(t); ok {
+			return b.fit(u, to)
+		}
+	}
+	if to.Kind != cqltype.Map {
+		return cqltype.NoFit
+	}
+	worst := cqltype.ExactFit
+	for _, e := range t.Entries {
+		worst = min(worst, b.fit(e.Key, to.Elems[0]), b.fit(e.Value, to.Elems[1]))
+	}
+	return worst
+}
+
+// fitCall fits the result of a function or operation. Where the function is unknown or none of its forms matches, it says
+// WeakFit: the error comes, with a better text, when the call itself is bound.
+func (b *binder) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
+	receiver := to
+	if b.scope != nil {
+		receiver = nil
+	}
+	f, err := b.resolveCall(t, receiver)
+	if err != nil || f == nil || f.result == nil {
+		return cqltype.WeakFit
+	}
+	return assign(to, f.result)
+}
+
+// exactType returns the type of a term that is known without knowing what it is for, else nil.
+func (b *binder) exactType(t parser.Term) *cqltype.Type {
+	switch t := t.(type) {
+	case *parser.TypeHint:
+		if typ, err := b.env.ResolveType(t.Type); err == nil {
+			return typ
+		}
+	case *parser.Column:
+		if b.scope != nil {
+			if _, typ, err := b.scope.Column(t.Name); err == nil {
+				return typ
+			}
+		}
+	case *parser.Paren:
+		return b.exactType(t.Term)
+	case *parser.CountRows:
+		return cqltype.Native(cqltype.Bigint)
+	case *parser.CellMeta:
+		if b.scope != nil {
+			if _, typ, err := b.scope.CellMeta(t.Kind, t.Arg); err == nil {
+				return typ
+			}
+		}
+	case *parser.Cast:
+		if typ, err := b.env.ResolveType(t.Type); err == nil {
+			return typ
+		}
+	case *parser.Field:
+		if u := b.exactType(t.Term); u != nil && u.Kind == cqltype.UDT {
+			if i := u.FieldIndex(t.Name.Name); i >= 0 {
+				return u.Elems[i]
+			}
+		}
+	case *parser.Element:
+		if c := b.exactType(t.Term); c != nil && (c.Kind == cqltype.Map || c.Kind == cqltype.Set) {
+			return c.Elems[len(c.Elems)-1]
+		}
+	case *parser.Slice:
+		return b.exactType(t.Term)
+	case *parser.FunctionCall, *parser.Arithmetic, *parser.Negate:
+		if f, err := b.resolveCall(t, nil); err == nil && f != nil {
+			return f.result
+		}
+	default:
+		return b.exactLiteralType(t)
+	}
+	return nil
+}
+
+// exactLiteralType is exactType of collections, tuples: known if those of their elements are.
+func (b *binder) exactLiteralType(t parser.Term) *cqltype.Type {
+	first := func(terms []parser.Term) *cqltype.Type {
+		for _, e := range terms {
+			if typ := b.exactType(e); typ != nil {
+				return typ
+			}
+		}
+		return nil
+	}
+	switch t := t.(type) {
+	case *parser.ListLiteral:
+		if e := first(t.Elems); e != nil {
+			return cqltype.ListOf(e).Freeze()
+		}
+	case *parser.SetLiteral:
+		if e := first(t.Elems); e != nil {
+			return cqltype.SetOf(e).Freeze()
+		}
+	case *parser.MapLiteral:
+		var keys, values []parser.Term
+		for _, e := range t.Entries {
+			keys, values = append(keys, e.Key), append(values, e.Value)
+		}
+		if k, v := first(keys), first(values); k != nil && v != nil {
+			return cqltype.MapOf(k, v).Freeze()
+		}
+	case *parser.TupleLiteral:
+		types := make([]*cqltype.Type, len(t.Elems))
+		for i, e := range t.Elems {
+			if types[i] = b.exactType(e); types[i] == nil {
+				return nil
+			}
+		}
+		return cqltype.TupleOf(types...)
+	}
+	return nil
+}
+
+// asUDT reads a map literal whose keys are names as the UDT literal that it is; see parser.MapLiteral.
+func asUDT(t *parser.MapLiteral) (*parser.UDTLiteral, bool) {
+	u := &parser.UDTLiteral{}
+	for _, e := range t.Entries {
+		c, ok := e.Key.(*parser.Column)
+		if !ok {
+			return nil, false
+		}
+		u.Fields = append(u.Fields, parser.FieldValue{Name: c.Name, Value: e.Value})
+	}
+	return u, true
+}

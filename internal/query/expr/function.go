@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// function is one form (overload) of a native function or operator.
+type function struct {
+	name   string // in lower case, but for castAsInt and its like
+	args   []*cqltype.Type
+	result *cqltype.Type
+	// pure functions depend on their arguments alone: with constant arguments they are evaluated when bound.
+	pure bool
+	// nulls is true if call wants to see null arguments; else a null argument makes the result null.
+	nulls bool
+	call  func(b *Bindings, args [][]byte) ([]byte, error)
+	// state makes the accumulator of an aggregate; nil for the others.
+	state func(f *function) accumulator
+}
+
+func (f *function) qualified() string { return "system." + f.name }
+
+// signature is the form as error texts show it.
+func (f *function) signature() string {
+	args := make([]string, len(f.args))
+	for i, a := range f.args {
+		args[i] = a.String()
+	}
+	return "system." + cqltype.QuoteName(f.name) + " : (" + strings.Join(args, ", ") + ") -> " + f.result.String()
+}
+
+func signatures(fs []*function) string {
+	parts := make([]string, len(fs))
+	for i, f := range fs {
+		parts[i] = f.signature()
+	}
+	return strings.Join(parts, ", ")
+}
+
+// callee is what is called: the name for texts, the operator if it is one, the forms and the arguments.
+type callee struct {
+	name  string
+	op    byte // + - * / %, 'n' for negation, 0 for a function
+	forms []*function
+	args  []parser.Term
+}
+
+// native finds the forms of a function by name; a keyspace other than system has none.
+func (b *binder) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
+	if t.Name.HasKeyspace() && t.Name.Keyspace.Name != "system" {
+		return nil, nil
+	}
+	switch name := t.Name.Name.Name; name {
+	case "token":
+		if b.env.Table == nil {
+			return nil, nil
+		}
+		return []*function{tokenFunction(b.env.Table)}, nil
+	case "tojson", "to_json":
+		if b.scope == nil {
+			return nil, dberr.Invalidf("toJson() may only be used within the selection clause of SELECT statements")
+		}
+		if len(t.Args) != 1 {
+			return nil, dberr.Invalidf("Invalid number of arguments for %s() function", "toJson")
+		}
+		arg := b.exactType(t.Args[0])
+		if arg == nil {
+			return nil, nil
+		}
+		return []*function{toJSONFunction(name, arg)}, nil
+	case "fromjson", "from_json":
+		if b.scope != nil || to == nil {
+			return nil, dberr.Invalidf("fromJson() cannot be used in the selection clause of a SELECT statement")
+		}
+		return []*function{fromJSONFunction(name, to)}, nil
+	default:
+		return natives[name], nil
+	}
+}
+
+// resolveCall finds the form of a call or operation for its arguments and, if to is not nil, for what its result is wanted
+// for. It is nil without an error if there is no function of the name.
+func (b *binder) resolveCall(t parser.Term, to *cqltype.Type) (*function, error) {
+	var c callee
+	switch t := t.(type) {
+	case *parser.FunctionCall:
+		forms, err := b.native(t, to)
+		if err != nil || len(forms) == 0 {
+			return nil, err
+		}
+		c = callee{(&printer{}).functionName(t), 0, forms, t.Args}
+	case *parser.Arithmetic:
+		c = callee{string(t.Op), t.Op, operators[t.Op], []parser.Term{t.Left, t.Right}}
+	case *parser.Negate:
+		c = callee{"-", 'n', operators['n'], []parser.Term{t.Term}}
+	}
+	if len(c.forms) == 1 {
+		return c.forms[0], b.checkArgs(c.forms[0], c.args)
+	}
+	return b.best(&c, to)
+}
+
+// checkArgs refuses arguments that do not fit the only form of a function.
+func (b *binder) checkArgs(f *function, args []parser.Term) error {
+	if len(args) != len(f.args) {
+		return dberr.Invalidf("Invalid number of arguments in call to function %s: %d required but %d provided", f.qualified(), len(f.args), len(args))
+	}
+	for i, a := range args {
+		if b.fit(a, f.args[i]) == cqltype.NoFit {
+			return dberr.Invalidf("Type error: %s cannot be passed as argument %d of function %s of type %s", Text(a), i, f.qualified(), f.args[i])
+		}
+	}
+	return nil
+}
+
+// best picks a form: one that matches exactly, else the only one that matches at all.
+func (b *binder) best(c *callee, to *cqltype.Type) (*function, error) {
+	var compatible []*function
+	for _, f := range c.forms {
+		if to != nil && assign(to, f.result) == cqltype.NoFit || len(f.args) != len(c.args) {
+			continue
+		}
+		worst := cqltype.ExactFit
+		for i, a := range c.args {
+			if worst = min(worst, b.fit(a, f.args[i])); worst == cqltype.NoFit {
+				break
+			}
+		}
+		switch worst {
+		case cqltype.ExactFit:
+			return f, nil
+		case cqltype.WeakFit:
+			compatible = append(compatible, f)
+		}
+	}
+	switch len(compatible) {
+	case 1:
+		return compatible[0], nil
+	case 0:
+		return nil, c.noMatch()
+	}
+	if c.op != 0 && c.op != 'n' && to != nil && !containsMarker(c.args...) {
+		for _, f := range compatible {
+			if sameValues(f.args[0], to) && sameValues(f.args[1], to) {
+				return f, nil
+			}
+		}
+	}
+	return nil, c.ambiguous(compatible)
+}
+
+func (c *callee) noMatch() error {
+	switch c.op {
+	case 0:
+		return dberr.Invalidf("Invalid call to function %s, none of its type signatures match (known type signatures: %s)", c.name, signatures(c.forms))
+	case 'n':
+		return dberr.Invalidf("the '-' operation is not supported on %s", Text(c.args[0]))
+	}
+	return dberr.Invalidf("the '%s' operation is not supported between %s and %s", c.name, Text(c.args[0]), Text(c.args[1]))
+}
+
+func (c *callee) ambiguous(compatible []*function) error {
+	switch c.op {
+	case 0:
+		return dberr.Invalidf("Ambiguous call to function %s (can be matched by following signatures: %s): use type casts to disambiguate",
+			c.name, signatures(compatible))
+	case 'n':
+		return dberr.Invalidf("Ambiguous negation: use type casts to disambiguate")
+	}
+	return dberr.Invalidf("Ambiguous '%s' operation with args %s and %s: use type casts to disambiguate", c.name, Text(c.args[0]), Text(c.args[1]))
+}
+
+// containsMarker reports whether a bind marker stands anywhere in the terms.
+func containsMarker(terms ...parser.Term) bool {
+	for _, t := range terms {
+		switch t := t.(type) {
+		case *parser.Marker:
+			return true
+		case *parser.TypeHint:
+			if containsMarker(t.Term) {
+				return true
+			}
+		case *parser.FunctionCall:
+			if containsMarker(t.Args...) {
+				return true
+			}
+		case *parser.Arithmetic:
+			if containsMarker(t.Left, t.Right) {
+				return true
+			}
+		case *parser.Negate:
+			if containsMarker(t.Term) {
+				return true
+			}
+		case *parser.Paren:
+			if containsMarker(t.Term) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// bindCall binds a call or operation outside a SELECT clause, or inside one as an argument.
+func (b *binder) bindCall(t parser.Term, r Receiver) (Term, error) {
+	if b.scope != nil {
+		return b.selector(t, r.Type)
+	}
+	f, err := b.resolveCall(t, r.Type)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case f == nil:
+		return nil, dberr.Invalidf("Unknown function %s called", (&printer{}).functionName(t.(*parser.FunctionCall)))
+	case f.state != nil:
+		return nil, dberr.Invalidf("Aggregation function are not supported in the where clause")
+	case assign(r.Type, f.result) == cqltype.NoFit:
+		what := "function " + f.qualified()
+		if _, ok := t.(*parser.FunctionCall); !ok {
+			what = "operation " + f.name
+		}
+		return nil, dberr.Invalidf("Type error: cannot assign result of %s (type %s) to %s (type %s)", what, f.result, r.Name, r.Type)
+	}
+	args, err := b.bindAll(argsOf(t), func(i int) Receiver {
+		return Receiver{Name: "arg" + itoa(i) + "(" + strings.ToLower(f.qualified()) + ")", Type: f.args[i]}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newCall(f, args)
+}
+
+func argsOf(t parser.Term) []parser.Term {
+	switch t := t.(type) {
+	case *parser.FunctionCall:
+		return t.Args
+	case *parser.Arithmetic:
+		return []parser.Term{t.Left, t.Right}
+	case *parser.Negate:
+		return []parser.Term{t.Term}
+	}
+	return nil
+}
+
+// call is a scalar function with its arguments.
+type call struct {
+	fn   *function
+	args []Term
+}
+
+// newCall makes the term of a call, evaluated if nothing in it can change.
+func newCall(f *function, args []Term) (Term, error) {
+	c := &call{f, args}
+	if !f.pure {
+		return c, nil
+	}
+	return fold(c, args)
+}
+
+func (c *call) Type() *cqltype.Type { return c.fn.result }
+
+func (c *call) Eval(b *Bindings) ([]byte, State, error) {
+	var room [4][]byte
+	values := room[:0]
+	for _, a := range c.args {
+		v, state, err := a.Eval(b)
+		if err != nil {
+			return nil, Null, err
+		}
+		if state == Unset {
+			return nil, Null, dberr.Invalidf("Invalid unset value for argument in call to function %s", c.fn.name)
+		}
+		if state == Null && !c.fn.nulls {
+			return nil, Null, nil
+		}
+		values = append(values, v)
+	}
+	v, err := c.fn.call(b, values)
+	if err != nil {
+		return nil, Null, err
+	}
+	return v, stateOf(v), nil
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// composite is a list, set, map (keys and values in turn), tuple or UDT of terms.
+type composite struct {
+	typ   *cqltype.Type
+	elems []Term // a nil element of a UDT is a field not given
+}
+
+func (c *composite) Type() *cqltype.Type { return c.typ }
+
+func (c *composite) Eval(b *Bindings) ([]byte, State, error) {
+	values := make([][]byte, len(c.elems))
+	for i, e := range c.elems {
+		if e == nil {
+			continue
+		}
+		v, state, err := e.Eval(b)
+		if err != nil {
+			return nil, Null, err
+		}
+		if state != Value {
+			if err := c.refuse(state, i); err != nil {
+				return nil, Null, err
+			}
+		}
+		values[i] = v
+	}
+	switch c.typ.Kind {
+	case cqltype.Set:
+		return c.typ.SortedSet(values), Value, nil
+	case cqltype.Map:
+		return c.typ.SortedMap(values), Value, nil
+	case cqltype.List:
+		return c.typ.AppendCollection(nil, values...), Value, nil
+	}
+	return c.typ.AppendTuple(nil, values...), Value, nil
+}
+
+// refuse says what is wrong with a null or unset element; nothing for a null in a tuple.
+func (c *composite) refuse(s State, i int) error {
+	switch {
+	case c.typ.IsCollection() && s == Unset:
+		return dberr.Invalidf("unset value is not supported inside collections")
+	case c.typ.IsCollection():
+		return dberr.Invalidf("null is not supported inside collections")
+	case s == Unset && c.typ.Kind == cqltype.Tuple:
+		return dberr.Invalidf("Invalid unset value for tuple field number %d", i)
+	case s == Unset:
+		return dberr.Invalidf("Invalid unset value for field '%s' of user defined type %s", c.typ.Fields[i], c.typ.Name)
+	}
+	return nil
+}
+
+// fold evaluates a term at once if all that it depends on is constant.
+func fold(t Term, elems []Term) (Term, error) {
+	for _, e := range elems {
+		if e == nil {
+			continue
+		}
+		if _, ok := ConstantValue(e); !ok {
+			return t, nil
+		}
+	}
+	v, _, err := t.Eval(&Bindings{})
+	if err != nil {
+		return nil, err
+	}
+	return &constant{t.Type(), v}, nil
+}
+
+func (b *binder) bindComposite(r Receiver, elems []Term) (Term, error) {
+	return fold(&composite{typ: r.Type, elems: elems}, elems)
+}
+
+func (b *binder) bindList(t *parser.ListLiteral, r Receiver) (Term, error) {
+	if r.Type.Kind != cqltype.List {
+		return nil, dberr.Invalidf("Invalid list literal for %s of type %s", r.Name, r.Type)
+	}
+	return b.bindElements(t.Elems, r, "list")
+}
+
+func (b *binder) bindSet(t *parser.SetLiteral, r Receiver) (Term, error) {
+	if r.Type.Kind == cqltype.Map && len(t.Elems) == 0 {
+		return b.bindComposite(r, nil) // {} reads as a set
+	}
+	if r.Type.Kind != cqltype.Set {
+		return nil, dberr.Invalidf("Invalid set literal for %s of type %s", r.Name, r.Type)
+	}
+	return b.bindElements(t.Elems, r, "set")
+}
+
+func (b *binder) bindElements(terms []parser.Term, r Receiver, kind string) (Term, error) {
+	elem := r.Element()
+	for _, t := range terms {
+		if b.fit(t, elem.Type) == cqltype.NoFit {
+			return nil, dberr.Invalidf("Invalid %s literal for %s: value %s is not of type %s", kind, r.Name, Text(t), elem.Type)
+		}
+	}
+	elems, err := b.bindAll(terms, func(int) Receiver { return elem })
+	if err != nil {
+		return nil, err
+	}
+	return b.bindComposite(r, elems)
+}
+
+func (b *binder) bindAll(terms []parser.Term, receiver func(i int) Receiver) ([]Term, error) {
+	elems := make([]Term, len(terms))
+	for i, t := range terms {
+		e, err := b.bind(t, receiver(i))
+		if err != nil {
+			return nil, err
+		}
+		elems[i] = e
+	}
+	return elems, nil
+}
+
+func (b *binder) bindMap(t *parser.MapLiteral, r Receiver) (Term, error) {
+	if b.scope != nil && r.Type.Kind == cqltype.UDT {
+		if u, ok := asUDT(t); ok {
+			return b.bindUDT(u, r)
+		}
+	}
+	if r.Type.Kind != cqltype.Map {
+		return nil, dberr.Invalidf("Invalid map literal for %s of type %s", r.Name, r.Type)
+	}
+	key, value := r.Key(), r.Element()
+	for _, e := range t.Entries {
+		if b.fit(e.Key, key.Type) == cqltype.NoFit {
+			return nil, dberr.Invalidf("Invalid map literal for %s: key %s is not of type %s", r.Name, Text(e.Key), key.Type)
+		}
+		if b.fit(e.Value, value.Type) == cqltype.NoFit {
+			return nil, dberr.Invalidf("Invalid map literal for %s: value %s is not of type %s", r.Name, Text(e.Value), value.Type)
+		}
+	}
+	var terms []parser.Term
+	for _, e := range t.Entries {
+		terms = append(terms, e.Key, e.Value)
+	}
+	elems, err := b.bindAll(terms, func(i int) Receiver {
+		if i%2 == 0 {
+			return key
+		}
+		return value
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b.bindComposite(r, elems)
+}
+
+func (b *binder) checkUDT(t *parser.UDTLiteral, r Receiver) error {
+	if r.Type.Kind != cqltype.UDT {
+		return dberr.Invalidf("Invalid user type literal for %s of type %s", r.Name, r.Type)
+	}
+	for i, name := range r.Type.Fields {
+		for _, f := range t.Fields {
+			if f.Name.Name == name && b.fit(f.Value, r.Type.Elems[i]) == cqltype.NoFit {
+				return dberr.Invalidf("Invalid user type literal for %s: field %s is not of type %s", r.Name, name, r.Type.Elems[i])
+			}
+		}
+	}
+	return nil
+}
+
+func (b *binder) bindUDT(t *parser.UDTLiteral, r Receiver) (Term, error) {
+	if err := b.checkUDT(t, r); err != nil {
+		return nil, err
+	}
+	elems := make([]Term, len(r.Type.Fields))
+	for _, f := range t.Fields {
+		i := r.Type.FieldIndex(f.Name.Name)
+		if i < 0 {
+			return nil, dberr.Invalidf("Unknown field '%s' in value of user defined type %s", f.Name.Name, r.Type.Name)
+		}
+		e, err := b.bind(f.Value, r.Field(i))
+		if err != nil {
+			return nil, err
+		}
+		elems[i] = e
+	}
+	return b.bindComposite(r, elems)
+}
+
+func (b *binder) checkTuple(t *parser.TupleLiteral, r Receiver) error {
+	if r.Type.Kind != cqltype.Tuple && r.Type.Kind != cqltype.UDT {
+		return dberr.Invalidf("Invalid tuple type literal for %s of type %s", r.Name, r.Type)
+	}
+	if len(t.Elems) > len(r.Type.Elems) {
+		return dberr.Invalidf("Invalid tuple literal for %s: too many elements. Type %s expects %d but got %d", r.Name, r.Type,
+			len(r.Type.Elems), len(t.Elems))
+	}
+	for i, e := range t.Elems {
+		if b.fit(e, r.Type.Elems[i]) == cqltype.NoFit {
+			return dberr.Invalidf("Invalid tuple literal for %s: component %d is not of type %s", r.Name, i, r.Type.Elems[i])
+		}
+	}
+	return nil
+}
+
+func (b *binder) bindTuple(t *parser.TupleLiteral, r Receiver) (Term, error) {
+	if err := b.checkTuple(t, r); err != nil {
+		return nil, err
+	}
+	elems, err := b.bindAll(t.Elems, func(i int) Receiver {
+		return Receiver{Name: r.Name + "[" + itoa(i) + "]", Type: r.Type.Elems[i]}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b.bindComposite(r, elems)
+}

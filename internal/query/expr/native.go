@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// Shorthands for the native types.
+var (
+	tAscii     = cqltype.Native(cqltype.Ascii)
+	tBigint    = cqltype.Native(cqltype.Bigint)
+	tBlob      = cqltype.Native(cqltype.Blob)
+	tCounter   = cqltype.Native(cqltype.Counter)
+	tDate      = cqltype.Native(cqltype.Date)
+	tDecimal   = cqltype.Native(cqltype.Decimal)
+	tDouble    = cqltype.Native(cqltype.Double)
+	tDuration  = cqltype.Native(cqltype.Duration)
+	tFloat     = cqltype.Native(cqltype.Float)
+	tInt       = cqltype.Native(cqltype.Int)
+	tSmallint  = cqltype.Native(cqltype.Smallint)
+	tText      = cqltype.Native(cqltype.Text)
+	tTime      = cqltype.Native(cqltype.Time)
+	tTimestamp = cqltype.Native(cqltype.Timestamp)
+	tTimeuuid  = cqltype.Native(cqltype.Timeuuid)
+	tTinyint   = cqltype.Native(cqltype.Tinyint)
+	tUUID      = cqltype.Native(cqltype.UUID)
+	tVarint    = cqltype.Native(cqltype.Varint)
+)
+
+// natives holds all forms of the native functions by name; those that depend on the statement (token, toJson, fromJson) are
+// made in binder.native.
+var natives = func() map[string][]*function {
+	all := map[string][]*function{}
+	for _, list := range [][]*function{timeFunctions(), blobFunctions(), aggregateFunctions(), castFunctions()} {
+		for _, f := range list {
+			all[f.name] = append(all[f.name], f)
+		}
+	}
+	return all
+}()
+
+// scalar makes a function and its forms under further names, which Cassandra 5.0 gave some of them.
+func scalar(pure bool, result *cqltype.Type, args []*cqltype.Type, call func(*Bindings, [][]byte) ([]byte, error), names ...string) []*function {
+	var fs []*function
+	for _, n := range names {
+		fs = append(fs, &function{name: n, args: args, result: result, pure: pure, call: call})
+	}
+	return fs
+}
+
+func types(ts ...*cqltype.Type) []*cqltype.Type { return ts }
+
+const dayMillis = 86400_000
+
+func timeFunctions() []*function {
+	var fs []*function
+	add := func(list []*function) { fs = append(fs, list...) }
+	add(scalar(false, tUUID, nil, func(*Bindings, [][]byte) ([]byte, error) {
+		u, err := uuid.NewRandom()
+		return u[:], err
+	}, "uuid"))
+	add(scalar(false, tTimeuuid, nil, func(b *Bindings, _ [][]byte) ([]byte, error) {
+		u := b.UUIDs.Next(b.Now.UnixNano())
+		return u[:], nil
+	}, "now", "currenttimeuuid", "current_timeuuid"))
+	add(scalar(false, tTimestamp, nil, func(b *Bindings, _ [][]byte) ([]byte, error) {
+		return fromInt64(tTimestamp, b.Now.UnixMilli()), nil
+	}, "currenttimestamp", "current_timestamp"))
+	add(scalar(false, tDate, nil, func(b *Bindings, _ [][]byte) ([]byte, error) {
+		return fromInt64(tDate, floorDiv(b.Now.UnixMilli(), dayMillis)), nil
+	}, "currentdate", "current_date"))
+	add(scalar(false, tTime, nil, func(b *Bindings, _ [][]byte) ([]byte, error) {
+		u := b.Now.UTC()
+		return fromInt64(tTime, int64(u.Sub(time.Date(u.Year(), u.Month(), u.Day(), 0, 0, 0, 0, time.UTC)))), nil
+	}, "currenttime", "current_time"))
+
+	// from converts a time in milliseconds to each of the types that a function may return.
+	from := map[*cqltype.Type]func(ms int64) []byte{
+		tTimestamp: func(ms int64) []byte { return fromInt64(tTimestamp, ms) },
+		tBigint:    func(ms int64) []byte { return fromInt64(tBigint, ms) },
+		tDate:      func(ms int64) []byte { return fromInt64(tDate, floorDiv(ms, dayMillis)) },
+	}
+	convert := func(arg, result *cqltype.Type, names ...string) {
+		add(scalar(true, result, types(arg), func(_ *Bindings, args [][]byte) ([]byte, error) {
+			ms, ok := millis(arg, args[0])
+			if !ok {
+				return nil, nil
+			}
+			return from[result](ms), nil
+		}, names...))
+	}
+	convert(tTimeuuid, tTimestamp, "dateof")
+	convert(tTimeuuid, tBigint, "unixtimestampof")
+	convert(tTimeuuid, tDate, "todate", "to_date")
+	convert(tTimestamp, tDate, "todate", "to_date")
+	convert(tTimeuuid, tTimestamp, "totimestamp", "to_timestamp")
+	convert(tDate, tTimestamp, "totimestamp", "to_timestamp")
+	convert(tTimeuuid, tBigint, "tounixtimestamp", "to_unix_timestamp")
+	convert(tTimestamp, tBigint, "tounixtimestamp", "to_unix_timestamp")
+	convert(tDate, tBigint, "tounixtimestamp", "to_unix_timestamp")
+
+	bound := func(make func(int64) [16]byte, names ...string) {
+		add(scalar(true, tTimeuuid, types(tTimestamp), func(_ *Bindings, args [][]byte) ([]byte, error) {
+			ms, ok := tTimestamp.Int64(args[0])
+			if !ok {
+				return nil, nil
+			}
+			u := make(ms)
+			if err := tTimeuuid.Validate(u[:]); err != nil {
+				return nil, dberr.Invalidf("timestamp %d is out of the range of timeuuid", ms)
+			}
+			return u[:], nil
+		}, names...))
+	}
+	bound(cqltype.MinTimeUUID, "mintimeuuid", "min_timeuuid")
+	bound(cqltype.MaxTimeUUID, "maxtimeuuid", "max_timeuuid")
+	return fs
+}
+
+// millis reads a timeuuid, timestamp or date as milliseconds since the epoch; ok is false for an empty value.
+func millis(t *cqltype.Type, v []byte) (ms int64, ok bool) {
+	switch t.Kind {
+	case cqltype.Timeuuid:
+		if len(v) != 16 {
+			return 0, false
+		}
+		return cqltype.TimeUUIDMillis([16]byte(v)), true
+	case cqltype.Date:
+		days, ok := t.Int64(v)
+		return days * dayMillis, ok
+	}
+	return t.Int64(v)
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// fromInt64 writes an integer that is known to be in the type's range; one that is not gives null.
+func fromInt64(t *cqltype.Type, v int64) []byte {
+	w, _ := t.FromInt64(v)
+	return w
+}
+
+// blobFunctions makes typeAsBlob and blobAsType for every native type.
+func blobFunctions() []*function {
+	var fs []*function
+	add := func(name string, t *cqltype.Type) {
+		fs = append(fs, scalar(true, tBlob, types(t), func(_ *Bindings, args [][]byte) ([]byte, error) { return args[0], nil },
+			name+"asblob", name+"_as_blob")...)
+		for _, n := range []string{"blobas" + name, "blob_as_" + name} {
+			fs = append(fs, scalar(true, t, types(tBlob), func(_ *Bindings, args [][]byte) ([]byte, error) {
+				if t.Validate(args[0]) != nil {
+					return nil, dberr.Invalidf("In call to function system.%s, value 0x%s is not a valid binary representation for type %s",
+						n, hex.EncodeToString(args[0]), t)
+				}
+				return args[0], nil
+			}, n)...)
+		}
+	}
+	for k := cqltype.Ascii; k <= cqltype.Varint; k++ {
+		if k != cqltype.Blob {
+			add(cqltype.Native(k).String(), cqltype.Native(k))
+		}
+	}
+	add("varchar", tText)
+	return fs
+}
+
+// tokenFunction is token() for the partition key of a table.
+func tokenFunction(table *schema.Table) *function {
+	f := &function{name: "token", result: tBigint, pure: true}
+	for _, c := range table.PartitionKey {
+		f.args = append(f.args, c.Type)
+	}
+	f.call = func(_ *Bindings, args [][]byte) ([]byte, error) {
+		var room [64]byte
+		return fromInt64(tBigint, int64(token.Hash(token.AppendKey(room[:0], args...)))), nil
+	}
+	return f
+}
+
+func toJSONFunction(name string, arg *cqltype.Type) *function {
+	return &function{name: name, args: types(arg), result: tText, pure: true, nulls: true, call: func(_ *Bindings, args [][]byte) ([]byte, error) {
+		if args[0] == nil {
+			return []byte("null"), nil
+		}
+		return arg.AppendJSON(nil, args[0]), nil
+	}}
+}
+
+func fromJSONFunction(name string, result *cqltype.Type) *function {
+	return &function{name: name, args: types(tText), result: result, pure: true, call: func(_ *Bindings, args [][]byte) ([]byte, error) {
+		fail := func(message string) error {
+			return &dberr.FunctionFailure{Keyspace: "system", Function: name, ArgTypes: []string{"text"},
+				Message: "execution of 'system." + name + "[text]' failed: " + message}
+		}
+		parsed, err := cqltype.ParseJSON(string(args[0]))
+		if syntax, ok := errors.AsType[*cqltype.JSONError](err); ok {
+			return nil, fail("Could not decode JSON string '" + string(args[0]) + "': " + syntax.Class + ": " + syntax.Message)
+		}
+		if err != nil || parsed == nil {
+			return nil, err
+		}
+		v, err := result.FromJSON(parsed)
+		if _, ok := errors.AsType[*cqltype.JSONValueError](err); ok {
+			return nil, fail("org.apache.cassandra.serializers.MarshalException: " + err.Error())
+		}
+		return v, err
+	}}
+}

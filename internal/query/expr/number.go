@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"encoding/binary"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// The bounds of arithmetic on varint and decimal: beyond them an operation is refused, so that a short statement cannot
+// make a number of gigabytes.
+const (
+	maxNumberBits  = 8 << 20 // of a varint or the digits of a decimal
+	maxScaleGap    = 20_000  // between the scales of two decimals that are brought to one
+	decimalDigits  = 32      // significant digits and places of a quotient
+	maxQuotientLen = 1000    // places of a quotient at most
+)
+
+var (
+	bigTen  = big.NewInt(10)
+	bigOne  = big.NewInt(1)
+	bigZero = new(big.Int)
+)
+
+// isInteger reports whether the values of a kind are read by Int64.
+func isInteger(k cqltype.Kind) bool {
+	return k == cqltype.Tinyint || k == cqltype.Smallint || k == cqltype.Int || k == cqltype.Bigint || k == cqltype.Counter
+}
+
+// wrap writes the low bits of an integer as the type has them, as Java's narrowing conversions do.
+func wrap(t *cqltype.Type, v int64) []byte {
+	switch t.Kind {
+	case cqltype.Tinyint:
+		return []byte{byte(v)}
+	case cqltype.Smallint:
+		return binary.BigEndian.AppendUint16(nil, uint16(v))
+	case cqltype.Int:
+		return binary.BigEndian.AppendUint32(nil, uint32(v))
+	}
+	return binary.BigEndian.AppendUint64(nil, uint64(v))
+}
+
+func fromFloat32(v float32) []byte { return binary.BigEndian.AppendUint32(nil, math.Float32bits(v)) }
+
+func fromFloat64(v float64) []byte { return binary.BigEndian.AppendUint64(nil, math.Float64bits(v)) }
+
+// toFloat64 reads an integer, float or double; ok is false for an empty value.
+func toFloat64(t *cqltype.Type, v []byte) (f float64, ok bool) {
+	if isInteger(t.Kind) {
+		i, ok := t.Int64(v)
+		return float64(i), ok
+	}
+	return t.Float64(v)
+}
+
+// toBig reads an integer or varint; nil for an empty value.
+func toBig(t *cqltype.Type, v []byte) *big.Int {
+	if t.Kind == cqltype.Varint {
+		return cqltype.DecodeVarint(v)
+	}
+	if i, ok := t.Int64(v); ok {
+		return big.NewInt(i)
+	}
+	return nil
+}
+
+// toDecimal reads any number as a decimal: integers without places, floats with the places of their shortest text. ok is
+// false for an empty value; NaN and infinities are errors.
+func toDecimal(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err error) {
+	switch t.Kind {
+	case cqltype.Decimal:
+		d, ok = cqltype.DecodeDecimal(v)
+		return d, ok, nil
+	case cqltype.Float, cqltype.Double:
+		f, ok := t.Float64(v)
+		if !ok {
+			return d, false, nil
+		}
+		d, err = decimalOfFloat(f)
+		return d, true, err
+	}
+	if b := toBig(t, v); b != nil {
+		return cqltype.DecimalValue{Unscaled: b}, true, nil
+	}
+	return d, false, nil
+}
+
+// decimalOfFloat is BigDecimal.valueOf: the decimal that the double's text stands for, 1.0 with one place.
+func decimalOfFloat(f float64) (cqltype.DecimalValue, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return cqltype.DecimalValue{}, dberr.Invalidf("%s cannot be converted into a decimal", tDouble.Text(fromFloat64(f)))
+	}
+	d, ok := cqltype.ParseDecimal(tDouble.Text(fromFloat64(f)))
+	if !ok {
+		return d, dberr.Invalidf("%v cannot be converted into a decimal", f)
+	}
+	return d, nil
+}
+
+func pow10(n int) *big.Int { return new(big.Int).Exp(bigTen, big.NewInt(int64(n)), nil) }
+
+// rescale brings a decimal to a scale that is not smaller than its own.
+func rescale(d cqltype.DecimalValue, scale int32) *big.Int {
+	if d.Scale == scale {
+		return d.Unscaled
+	}
+	return new(big.Int).Mul(d.Unscaled, pow10(int(scale-d.Scale)))
+}
+
+// align brings two decimals to one scale.
+func align(x, y cqltype.DecimalValue) (a, b *big.Int, scale int32, err error) {
+	if gap := int64(x.Scale) - int64(y.Scale); gap > maxScaleGap || gap < -maxScaleGap {
+		return nil, nil, 0, dberr.Invalidf("decimals with scales %d and %d are too far apart", x.Scale, y.Scale)
+	}
+	scale = max(x.Scale, y.Scale)
+	return rescale(x, scale), rescale(y, scale), scale, nil
+}
+
+func digits(v *big.Int) int64 {
+	if v.Sign() == 0 {
+		return 1
+	}
+	return int64(len(new(big.Int).Abs(v).String()))
+}
+
+// strip removes trailing zeros, as BigDecimal.stripTrailingZeros does.
+func strip(d cqltype.DecimalValue) cqltype.DecimalValue {
+	if d.Unscaled.Sign() == 0 {
+		return cqltype.DecimalValue{Unscaled: new(big.Int)}
+	}
+	s := d.Unscaled.String()
+	zeros := len(s) - len(strings.TrimRight(s, "0"))
+	if zeros == 0 || int64(d.Scale)-int64(zeros) < math.MinInt32 {
+		return d
+	}
+	u, _ := new(big.Int).SetString(s[:len(s)-zeros], 10)
+	return cqltype.DecimalValue{Unscaled: u, Scale: d.Scale - int32(zeros)}
+}
+
+// quotient divides with the given places, rounding half away from zero, or half to the even neighbour.
+func quotient(x, y cqltype.DecimalValue, scale int32, halfEven bool) (cqltype.DecimalValue, error) {
+	shift := int64(scale) - int64(x.Scale) + int64(y.Scale)
+	if shift > maxScaleGap || shift < -maxScaleGap {
+		return x, dberr.Invalidf("decimals with scales %d and %d are too far apart", x.Scale, y.Scale)
+	}
+	num, den := x.Unscaled, y.Unscaled
+	if shift >= 0 {
+		num = new(big.Int).Mul(num, pow10(int(shift)))
+	} else {
+		den = new(big.Int).Mul(den, pow10(int(-shift)))
+	}
+	return cqltype.DecimalValue{Unscaled: divRound(num, den, halfEven), Scale: scale}, nil
+}
+
+// divRound divides, rounding to the nearest integer.
+func divRound(num, den *big.Int, halfEven bool) *big.Int {
+	q, r := new(big.Int).QuoRem(num, den, new(big.Int))
+	twice := new(big.Int).Lsh(r.Abs(r), 1)
+	cmp := twice.Cmp(new(big.Int).Abs(den))
+	if cmp > 0 || cmp == 0 && (!halfEven || q.Bit(0) == 1) {
+		if num.Sign()*den.Sign() < 0 {
+			return q.Sub(q, bigOne)
+		}
+		return q.Add(q, bigOne)
+	}
+	return q
+}
+
+// divideDecimal is DecimalType.divide of Cassandra: as many places as 32 significant digits need.
+func divideDecimal(x, y cqltype.DecimalValue) (cqltype.DecimalValue, error) {
+	first := (digits(x.Unscaled) - int64(x.Scale)) - (digits(y.Unscaled) - int64(y.Scale))
+	scale := max(decimalDigits-first, int64(x.Scale), int64(y.Scale), decimalDigits)
+	q, err := quotient(x, y, int32(min(scale, maxQuotientLen)), false)
+	if err != nil {
+		return q, err
+	}
+	return strip(q), nil
+}
+
+// float64OfDecimal rounds to the nearest double.
+func float64OfDecimal(d cqltype.DecimalValue) float64 {
+	f, _ := strconv.ParseFloat(d.Unscaled.String()+"e"+strconv.FormatInt(-int64(d.Scale), 10), 64)
+	return f
+}
+
+// truncated is the integer part; ok is false where it would be absurdly long.
+func truncated(d cqltype.DecimalValue) (v *big.Int, ok bool) {
+	switch {
+	case d.Scale == 0:
+		return d.Unscaled, true
+	case d.Scale > 0 && int64(d.Scale) > digits(d.Unscaled):
+		return bigZero, true
+	case d.Scale > 0:
+		return new(big.Int).Quo(d.Unscaled, pow10(int(d.Scale))), true
+	case d.Scale < -maxScaleGap:
+		return nil, false
+	}
+	return new(big.Int).Mul(d.Unscaled, pow10(int(-d.Scale))), true
+}
+
+// lowBits is BigInteger.longValue: the lowest 64 bits in two's complement.
+func lowBits(v *big.Int) int64 {
+	low := new(big.Int).And(v, new(big.Int).SetUint64(math.MaxUint64)) // And works on two's complement
+	return int64(low.Uint64())
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// Text prints a term as Cassandra does in its messages: as it was written, but with spaces of its own, function names in
+// lower case, and strings in quotes that are not doubled inside.
+func Text(t parser.Term) string { return (&printer{}).text(t) }
+
+// printer prints terms; with a namer it prints the names of result columns.
+type printer struct {
+	binder *binder // nil in messages
+}
+
+func (p *printer) text(t parser.Term) string {
+	switch t := t.(type) {
+	case *parser.Constant:
+		if t.Kind == parser.StringConstant {
+			return "'" + t.Text + "'"
+		}
+		return t.Text
+	case *parser.Null:
+		return "NULL"
+	case *parser.Marker:
+		if t.Name != "" {
+			return ":" + t.Name
+		}
+		return "?"
+	case *parser.FunctionCall:
+		return p.functionName(t) + "(" + p.list(t.Args) + ")"
+	case *parser.TypeHint:
+		return "(" + typeText(t.Type) + ")" + p.text(t.Term)
+	case *parser.Arithmetic:
+		return p.text(t.Left) + " " + string(t.Op) + " " + p.text(t.Right)
+	case *parser.Negate:
+		return "-" + p.text(t.Term)
+	case *parser.ListLiteral:
+		return "[" + p.list(t.Elems) + "]"
+	case *parser.SetLiteral:
+		return "{" + p.list(t.Elems) + "}"
+	case *parser.TupleLiteral:
+		return "(" + p.list(t.Elems) + ")"
+	case *parser.MapLiteral:
+		var parts []string
+		for _, e := range t.Entries {
+			parts = append(parts, p.text(e.Key)+": "+p.text(e.Value))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case *parser.UDTLiteral:
+		var parts []string
+		for _, f := range t.Fields {
+			parts = append(parts, f.Name.Name+": "+p.text(f.Value))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	return p.selector(t)
+}
+
+// selector prints the terms that occur in a SELECT clause only.
+func (p *printer) selector(t parser.Term) string {
+	switch t := t.(type) {
+	case *parser.Column:
+		return t.Name.Name
+	case *parser.Paren:
+		return "(" + p.text(t.Term) + ")"
+	case *parser.CountRows:
+		return "count"
+	case *parser.CellMeta:
+		return cellMetaName(t.Kind) + "(" + p.text(t.Arg) + ")"
+	case *parser.Cast:
+		if p.binder != nil && p.binder.castIsNoop(t) {
+			return p.text(t.Term)
+		}
+		return "cast(" + p.text(t.Term) + " as " + typeText(t.Type) + ")"
+	case *parser.Field:
+		return p.text(t.Term) + "." + t.Name.Name
+	case *parser.Element:
+		return p.text(t.Term) + "[" + p.text(t.Key) + "]"
+	case *parser.Slice:
+		from, to := "", ""
+		if t.From != nil {
+			from = p.text(t.From)
+		}
+		if t.To != nil {
+			to = p.text(t.To)
+		}
+		return p.text(t.Term) + "[" + from + ".." + to + "]"
+	}
+	return ""
+}
+
+func (p *printer) list(terms []parser.Term) string {
+	parts := make([]string, len(terms))
+	for i, t := range terms {
+		parts[i] = p.text(t)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// functionName is the name as written in messages; in the names of result columns it is that of the function found.
+func (p *printer) functionName(t *parser.FunctionCall) string {
+	if p.binder != nil && !t.Name.HasKeyspace() {
+		return "system." + t.Name.Name.Name
+	}
+	if t.Name.HasKeyspace() {
+		return t.Name.Keyspace.Name + "." + t.Name.Name.Name
+	}
+	return t.Name.Name.Name
+}
+
+func cellMetaName(k parser.CellMetaKind) string {
+	switch k {
+	case parser.WriteTime:
+		return "writetime"
+	case parser.MaxWriteTime:
+		return "maxwritetime"
+	}
+	return "ttl"
+}
+
+// typeText prints a type as it was written, in lower case.
+func typeText(n *parser.TypeName) string {
+	var s string
+	params := func(name string) string {
+		parts := make([]string, len(n.Params))
+		for i, p := range n.Params {
+			parts[i] = typeText(p)
+		}
+		return name + "<" + strings.Join(parts, ", ") + ">"
+	}
+	switch n.Kind {
+	case parser.ListType:
+		s = params("list")
+	case parser.SetType:
+		s = params("set")
+	case parser.MapType:
+		s = params("map")
+	case parser.TupleType:
+		s = params("tuple")
+	case parser.VectorType:
+		s = params("vector")
+	case parser.UserType:
+		s = cqltype.QuoteName(n.User.Name.Name)
+		if n.User.HasKeyspace() {
+			s = cqltype.QuoteName(n.User.Keyspace.Name) + "." + s
+		}
+	case parser.CustomType:
+		s = "'" + n.Name + "'"
+	default:
+		if s = n.Name; s == "varchar" {
+			s = "text"
+		}
+	}
+	if n.Frozen {
+		return "frozen<" + s + ">"
+	}
+	return s
+}
