@@ -4,6 +4,8 @@ package parser
 
 // Statement is a parsed CQL statement: one of the pointer types of this package named after the statement.
 type Statement interface {
+	// String prints the statement as CQL that parses back to an equal tree.
+	String() string
 	statement()
 }
 

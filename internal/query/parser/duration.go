@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package parser
+
+// The three ways to write a duration; what they mean is for package cqltype.
+
+// unitDurationLen returns the length of a duration of digits and units (1y2mo3w4d5h6m7s8ms9us10ns, units in any case and
+// order) at the beginning of s, or 0. The duration ends where the word ends: `1LIMIT` is a number and a word.
+func unitDurationLen(s string) int {
+	p := 0
+	for {
+		digits := skipDigits(s, p)
+		if digits == p {
+			break
+		}
+		unit := unitLen(s[digits:])
+		if unit == 0 {
+			return 0
+		}
+		p = digits + unit
+	}
+	if p > 0 && p < len(s) && classes[s[p]]&classWord != 0 {
+		return 0
+	}
+	return p
+}
+
+// unitLen returns the length of the unit at the beginning of s, or 0.
+func unitLen(s string) int {
+	if s == "" {
+		return 0
+	}
+	var second byte
+	if len(s) > 1 {
+		second = s[1] | 0x20
+	}
+	switch s[0] | 0x20 {
+	case 'm':
+		if second == 'o' || second == 's' {
+			return 2
+		}
+		return 1
+	case 'u', 'n':
+		if second == 's' {
+			return 2
+		}
+	case 'y', 'w', 'd', 'h', 's':
+		return 1
+	}
+	if len(s) >= 3 && s[:2] == "µ" && s[2]|0x20 == 's' {
+		return 3
+	}
+	return 0
+}
+
+// isoDurationLen returns the length of an ISO 8601 duration at the beginning of s, which starts with P, or 0: PnYnMnDTnHnMnS,
+// PnW or PYYYY-MM-DDTHH:MM:SS. A word that only looks like its beginning (P, P1, PT) is none.
+func isoDurationLen(s string) int {
+	if isAlternative(s) {
+		return len(alternative)
+	}
+	p := isoPart(s, 1, 'W')
+	if p == 1 {
+		for _, unit := range []byte("YMD") {
+			p = isoPart(s, p, unit)
+		}
+		if p < len(s) && s[p] == 'T' {
+			end := p + 1
+			for _, unit := range []byte("HMS") {
+				end = isoPart(s, end, unit)
+			}
+			if end > p+1 {
+				p = end
+			}
+		}
+	}
+	if p == 1 || p < len(s) && classes[s[p]]&classWord != 0 {
+		return 0
+	}
+	return p
+}
+
+// isoPart returns the position after digits and the unit at p, or p if they are not there.
+func isoPart(s string, p int, unit byte) int {
+	digits := skipDigits(s, p)
+	if digits > p && digits < len(s) && s[digits] == unit {
+		return digits + 1
+	}
+	return p
+}
+
+// alternative is the pattern of ISO 8601's alternative format: 0 stands for a digit.
+const alternative = "P0000-00-00T00:00:00"
+
+func isAlternative(s string) bool {
+	if len(s) < len(alternative) {
+		return false
+	}
+	for i := 0; i < len(alternative); i++ {
+		if alternative[i] == '0' {
+			if classes[s[i]]&classDigit == 0 {
+				return false
+			}
+		} else if s[i] != alternative[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package parser
+
+// token is a word of the text: its kind and where it stands. Its text is a slice of the statement.
+type token struct {
+	kind kind
+	// escaped tells that a string or quoted name contains doubled quotes.
+	escaped bool
+	begin   int32
+	end     int32
+}
+
+// lexError says what is wrong with a tError token, which spans the bad text.
+type lexError struct {
+	// at is where Cassandra reports it: a byte offset, or the length of the text.
+	at int32
+	// expecting is what should have stood there in Cassandra's words; empty for a character that begins no token.
+	expecting string
+}
+
+// lexer cuts a text into tokens on demand. It copies nothing. Its zero value with text set is ready.
+type lexer struct {
+	text string
+	pos  int
+	err  lexError
+}
+
+func (l *lexer) next() token {
+	if bad, ok := l.skipSpace(); !ok {
+		return bad
+	}
+	if l.pos >= len(l.text) {
+		return token{kind: tEOF, begin: int32(len(l.text)), end: int32(len(l.text))}
+	}
+	begin := l.pos
+	c := l.text[begin]
+	switch classes[c] & classLetterDigit {
+	case classLetter:
+		return l.word()
+	case classDigit:
+		return l.number(begin)
+	}
+	switch c {
+	case '\'':
+		return l.quoted('\'', tString)
+	case '"':
+		t := l.quoted('"', tQuoted)
+		if t.kind == tQuoted && t.end-t.begin == 2 {
+			t.kind = tEmptyQuoted
+		}
+		return t
+	case '$':
+		return l.dollar()
+	}
+	return l.punctuation(c)
+}
+
+// skipSpace moves to the next token. A comment that does not end is an error token.
+func (l *lexer) skipSpace() (token, bool) {
+	for l.pos < len(l.text) {
+		switch c := l.text[l.pos]; {
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			l.pos++
+		case (c == '-' || c == '/') && l.pos+1 < len(l.text) && l.text[l.pos+1] == c:
+			begin := l.pos
+			for l.pos < len(l.text) && l.text[l.pos] != '\n' && l.text[l.pos] != '\r' {
+				l.pos++
+			}
+			if l.pos == len(l.text) {
+				return l.fail(begin, l.pos, "set null"), false
+			}
+		case c == '/' && l.pos+1 < len(l.text) && l.text[l.pos+1] == '*':
+			begin := l.pos
+			end := begin + 2
+			for end+1 < len(l.text) && (l.text[end] != '*' || l.text[end+1] != '/') {
+				end++
+			}
+			if end+1 >= len(l.text) {
+				return l.fail(begin, len(l.text), "'*'"), false
+			}
+			l.pos = end + 2
+		default:
+			return token{}, true
+		}
+	}
+	return token{}, true
+}
+
+func (l *lexer) fail(begin, at int, expecting string) token {
+	l.err = lexError{at: int32(at), expecting: expecting}
+	l.pos = len(l.text)
+	return token{kind: tError, begin: int32(begin), end: int32(len(l.text))}
+}
+
+func (l *lexer) take(k kind, begin, end int) token {
+	l.pos = end
+	return token{kind: k, begin: int32(begin), end: int32(end)}
+}
+
+// word scans an identifier, a keyword, a UUID that begins with a letter, or an ISO 8601 duration.
+func (l *lexer) word() token {
+	text, begin, end := l.text, l.pos, l.pos
+	var h uint32
+	for end < len(text) {
+		c := text[end]
+		if classes[c]&classWord == 0 {
+			break
+		}
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		h = hashByte(h, c)
+		end++
+	}
+	if end-begin == 8 && end < len(text) && text[end] == '-' && isUUID(text[begin:]) {
+		return l.take(tUUID, begin, begin+36)
+	}
+	if text[begin] == 'P' {
+		if d := isoDurationLen(text[begin:]); d > 0 {
+			return l.take(tDuration, begin, begin+d)
+		}
+	}
+	k := tIdent
+	if n := end - begin; n >= keywordLenMin && n <= keywordLenMax {
+		k = lookupKeyword(text[begin:end], h)
+	}
+	return l.take(k, begin, end)
+}
+
+// number scans what begins with a digit, after a minus sign if begin is before the first digit.
+func (l *lexer) number(begin int) token {
+	text, p := l.text, begin
+	if text[p] == '-' {
+		p++
+	} else if isUUID(text[p:]) {
+		return l.take(tUUID, begin, begin+36)
+	} else if text[p] == '0' && p+1 < len(text) && text[p+1]|0x20 == 'x' {
+		p += 2
+		for p < len(text) && classes[text[p]]&classHex != 0 {
+			p++
+		}
+		return l.take(tHex, begin, p)
+	}
+	if n := unitDurationLen(text[p:]); n > 0 {
+		return l.take(tDuration, begin, p+n)
+	}
+	p = skipDigits(text, p)
+	k := tInteger
+	if p < len(text) && text[p] == '.' && !isRange(text[p:]) {
+		k = tFloat
+		p = skipDigits(text, p+1)
+	}
+	if p < len(text) && text[p]|0x20 == 'e' {
+		e := p + 1
+		if e < len(text) && (text[e] == '+' || text[e] == '-') {
+			e++
+		}
+		if end := skipDigits(text, e); end > e {
+			k, p = tFloat, end
+		}
+	}
+	return l.take(k, begin, p)
+}
+
+// isRange reports whether a dot after a number begins `..` rather than being a decimal point. In `5...` it is the point.
+func isRange(s string) bool {
+	return len(s) > 1 && s[1] == '.' && (len(s) == 2 || s[2] != '.')
+}
+
+func skipDigits(text string, p int) int {
+	for p < len(text) && classes[text[p]]&classDigit != 0 {
+		p++
+	}
+	return p
+}
+
+// quoted scans a string or name in which the quote is doubled to stand for itself.
+func (l *lexer) quoted(quote byte, k kind) token {
+	begin := l.pos
+	t := token{kind: k, begin: int32(begin)}
+	for p := begin + 1; p < len(l.text); p++ {
+		if l.text[p] != quote {
+			continue
+		}
+		if p+1 < len(l.text) && l.text[p+1] == quote {
+			t.escaped = true
+			p++
+			continue
+		}
+		l.pos = p + 1
+		t.end = int32(p + 1)
+		return t
+	}
+	return l.fail(begin, len(l.text), "'"+string(rune(quote))+"'")
+}
+
+// dollar scans $$..$$, in which a single $ stands for itself.
+func (l *lexer) dollar() token {
+	begin := l.pos
+	if begin+1 >= len(l.text) || l.text[begin+1] != '$' {
+		return l.fail(begin, begin+1, "'$'")
+	}
+	for p := begin + 2; p+1 < len(l.text); p++ {
+		if l.text[p] == '$' && l.text[p+1] == '$' {
+			return l.take(tDollar, begin, p+2)
+		}
+	}
+	return l.fail(begin, len(l.text), "'$'")
+}
+
+func (l *lexer) punctuation(c byte) token {
+	begin := l.pos
+	var after byte
+	if begin+1 < len(l.text) {
+		after = l.text[begin+1]
+	}
+	switch {
+	case c == '<' && after == '=':
+		return l.take(tLessEqual, begin, begin+2)
+	case c == '>' && after == '=':
+		return l.take(tGreaterEqual, begin, begin+2)
+	case c == '+' && after == '=':
+		return l.take(tPlusEqual, begin, begin+2)
+	case c == '.' && after == '.':
+		return l.take(tRange, begin, begin+2)
+	case c == '!':
+		if after == '=' {
+			return l.take(tNotEqual, begin, begin+2)
+		}
+		return l.fail(begin, begin+1, "'='")
+	case c == '-':
+		return l.minus(after)
+	}
+	if k := singles[c]; k != 0 {
+		return l.take(k, begin, begin+1)
+	}
+	return l.fail(begin, begin, "")
+}
+
+// minus scans what begins with a minus sign: as in Cassandra the sign belongs to a number that follows at once, so that
+// `a -1` is two operands without an operator.
+func (l *lexer) minus(after byte) token {
+	begin := l.pos
+	rest := l.text[begin+1:]
+	switch {
+	case classes[after]&classDigit != 0:
+		return l.number(begin)
+	case after == '=':
+		return l.take(tMinusEqual, begin, begin+2)
+	case after == 'P':
+		if d := isoDurationLen(rest); d > 0 {
+			return l.take(tDuration, begin, begin+1+d)
+		}
+	case after|0x20 == 'n' && hasWord(rest, "nan"):
+		return l.take(tNegNaN, begin, begin+1+len("nan"))
+	case after|0x20 == 'i' && hasWord(rest, "infinity"):
+		return l.take(tNegInfinity, begin, begin+1+len("infinity"))
+	}
+	return l.take(tMinus, begin, begin+1)
+}
+
+// hasWord reports whether s begins with the word in any case, and the word ends there.
+func hasWord(s, word string) bool {
+	return len(s) >= len(word) && equalLower(s[:len(word)], word) && (len(s) == len(word) || classes[s[len(word)]]&classWord == 0)
+}
+
+func isUUID(s string) bool {
+	if len(s) < 36 || s[8] != '-' {
+		return false
+	}
+	for i := 0; i < 36; i++ {
+		switch i {
+		case 8, 13, 18, 23:
+			if s[i] != '-' {
+				return false
+			}
+		default:
+			if classes[s[i]]&classHex == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Character classes of bytes; bytes of 0x80 and above are in none.
+const (
+	classLetter = 1 << iota
+	classDigit
+	classHex
+	classWord
+
+	classLetterDigit = classLetter | classDigit
+)
+
+var classes = buildClasses()
+
+func buildClasses() (t [256]uint8) {
+	for c := '0'; c <= '9'; c++ {
+		t[c] = classDigit | classHex | classWord
+	}
+	for c := 'a'; c <= 'z'; c++ {
+		t[c] = classLetter | classWord
+		if c <= 'f' {
+			t[c] |= classHex
+		}
+		t[c-'a'+'A'] = t[c]
+	}
+	t['_'] = classWord
+	return t
+}
+
+// singles are the tokens of one byte.
+var singles = [256]kind{
+	'?': tMark, ':': tColon, ';': tSemicolon, ',': tComma, '.': tDot, '(': tOpen, ')': tClose, '[': tOpenBracket, ']': tCloseBracket,
+	'{': tOpenBrace, '}': tCloseBrace, '=': tEqual, '<': tLess, '>': tGreater, '+': tPlus, '*': tStar, '/': tSlash, '%': tPercent,
+}

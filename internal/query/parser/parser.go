@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package parser
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// Options bounds what is parsed; zero fields take the defaults.
+type Options struct {
+	// TextBytesMax bounds the length of a statement; default 16 MiB, at most 1 GiB.
+	TextBytesMax int
+	// MarkersMax bounds the number of bind markers; default and at most 65535, what the wire protocol can number.
+	MarkersMax int
+}
+
+const (
+	defaultTextBytesMax = 16 << 20
+	limitTextBytesMax   = 1 << 30
+	limitMarkersMax     = 65535
+	// depthMax bounds how deep terms, types and relations nest, and how many operators or selections one expression
+	// chains. It protects the stacks of all who walk the tree; real statements stay below ten.
+	depthMax = 200
+)
+
+func (o Options) withDefaults() Options {
+	if o.TextBytesMax <= 0 {
+		o.TextBytesMax = defaultTextBytesMax
+	}
+	o.TextBytesMax = min(o.TextBytesMax, limitTextBytesMax)
+	if o.MarkersMax <= 0 {
+		o.MarkersMax = limitMarkersMax
+	}
+	o.MarkersMax = min(o.MarkersMax, limitMarkersMax)
+	return o
+}
+
+// Parse parses one statement, which may end with semicolons, under the default bounds. The markers are in order of
+// appearance: markers[m.Index] describes the Marker m. An error is a *dberr.Syntax, or a *dberr.Invalid if a bound was hit.
+func Parse(text string) (Statement, []BindMarker, error) { return Options{}.Parse(text) }
+
+// Parse parses one statement under the bounds o.
+func (o Options) Parse(text string) (Statement, []BindMarker, error) {
+	o = o.withDefaults()
+	if err := checkLength(text, o.TextBytesMax); err != nil {
+		return nil, nil, err
+	}
+	p := parser{lex: lexer{text: text}, markersMax: o.MarkersMax}
+	p.advance()
+	st := p.statement()
+	for p.accept(tSemicolon) {
+	}
+	p.expectEnd()
+	if p.failed {
+		return nil, nil, p.failure.build(text)
+	}
+	return st, p.markers, nil
+}
+
+// ParseTerm parses a value: a term as in a WHERE or VALUES clause.
+func ParseTerm(text string) (Term, []BindMarker, error) {
+	if err := checkLength(text, defaultTextBytesMax); err != nil {
+		return nil, nil, err
+	}
+	p := parser{lex: lexer{text: text}, markersMax: limitMarkersMax}
+	p.advance()
+	t := p.term()
+	p.expectEnd()
+	if p.failed {
+		return nil, nil, p.failure.build(text)
+	}
+	return t, p.markers, nil
+}
+
+// ParseType parses a type as in a column definition.
+func ParseType(text string) (*TypeName, error) {
+	if err := checkLength(text, defaultTextBytesMax); err != nil {
+		return nil, err
+	}
+	p := parser{lex: lexer{text: text}}
+	p.advance()
+	t := p.typeName()
+	p.expectEnd()
+	if p.failed {
+		return nil, p.failure.build(text)
+	}
+	return t, nil
+}
+
+func checkLength(text string, limit int) error {
+	if len(text) > limit {
+		return dberr.Invalidf("Statement of %d bytes exceeds the allowed maximum of %d", len(text), limit)
+	}
+	return nil
+}
+
+// parser holds the state of one parse. Errors stick: after the first, the current token is tEOF, every accept is false
+// and every list ends, so that the parsing functions need not check.
+type parser struct {
+	lex lexer
+	tok token
+	// ahead holds the tokens after tok that were peeked at, aheadLen of them.
+	ahead    [4]token
+	aheadLen int
+
+	depth      int
+	failed     bool
+	failure    failure
+	markersMax int
+	markers    []BindMarker
+}
+
+// advance moves to the next token.
+func (p *parser) advance() {
+	if p.failed {
+		return
+	}
+	if p.aheadLen > 0 {
+		p.tok = p.ahead[0]
+		p.aheadLen--
+		copy(p.ahead[:p.aheadLen], p.ahead[1:])
+	} else {
+		p.tok = p.lex.next()
+	}
+	if p.tok.kind == tError {
+		p.fail()
+	}
+}
+
+// peek returns the kind of the n-th token after the current one; 1 <= n <= 4.
+func (p *parser) peek(n int) kind {
+	if p.failed {
+		return tEOF
+	}
+	for p.aheadLen < n {
+		p.ahead[p.aheadLen] = p.lex.next()
+		p.aheadLen++
+	}
+	return p.ahead[n-1].kind
+}
+
+func (p *parser) is(k kind) bool { return p.tok.kind == k }
+
+// accept moves over a token of kind k and reports whether it was there.
+func (p *parser) accept(k kind) bool {
+	if p.tok.kind != k || k == tEOF {
+		return false
+	}
+	p.advance()
+	return true
+}
+
+// expect moves over a token of kind k, or fails.
+func (p *parser) expect(k kind) {
+	if p.tok.kind != k {
+		p.mismatch(k)
+		return
+	}
+	p.advance()
+}
+
+// expectEnd fails unless the text has ended.
+func (p *parser) expectEnd() {
+	if p.tok.kind != tEOF {
+		p.mismatch(tEOF)
+	}
+}
+
+// text returns the current token as written.
+func (p *parser) text() string { return p.lex.text[p.tok.begin:p.tok.end] }
+
+// enter counts a level of nesting and reports whether it is allowed; leave must follow in any case.
+func (p *parser) enter() bool {
+	p.depth++
+	if p.depth > depthMax {
+		p.refuse("expression is nested deeper than the allowed maximum of %d", depthMax)
+	}
+	return !p.failed
+}
+
+func (p *parser) leave() { p.depth-- }
+
+// statement parses any statement.
+func (p *parser) statement() Statement {
+	switch p.tok.kind {
+	case kwSelect:
+		return p.selectStatement()
+	case kwInsert:
+		return p.insert()
+	case kwUpdate:
+		return p.update()
+	case kwDelete:
+		return p.delete()
+	case kwBegin:
+		return p.batch()
+	case kwUse:
+		p.advance()
+		return &Use{Keyspace: p.bindable(keyspaceName)}
+	case kwTruncate:
+		p.advance()
+		p.accept(kwTable)
+		return &Truncate{Table: p.tableName()}
+	case kwCreate:
+		return p.create()
+	case kwAlter:
+		return p.alter()
+	case kwDrop:
+		return p.drop()
+	case kwGrant, kwRevoke:
+		return p.grantOrRevoke()
+	case kwList:
+		return p.list()
+	case kwDescribe, kwDesc:
+		return p.describe()
+	}
+	p.fail()
+	return nil
+}
+
+// ident returns the identifier at the current token, which is a name (kind.isName) or "", and moves over it.
+func (p *parser) ident() Ident {
+	id := p.identOf(p.tok)
+	p.advance()
+	return id
+}
+
+func (p *parser) identOf(t token) Ident {
+	word := p.lex.text[t.begin:t.end]
+	if t.kind == tQuoted || t.kind == tEmptyQuoted {
+		word = word[1 : len(word)-1]
+		if t.escaped {
+			word = strings.ReplaceAll(word, `""`, `"`)
+		}
+		return Ident{Name: word, Quoted: true}
+	}
+	return Ident{Name: strings.ToLower(word)}
+}
+
+// name parses an identifier that may be any but a reserved word.
+func (p *parser) name() Ident {
+	if !p.tok.kind.isName() {
+		p.fail()
+		return Ident{}
+	}
+	return p.ident()
+}
+
+// columnName parses the name of a column in a reference, where "" is a name too (of no column).
+func (p *parser) columnName() Ident {
+	if p.tok.kind == tEmptyQuoted {
+		return p.ident()
+	}
+	return p.name()
+}
+
+// The names that may not be bind markers, as Cassandra calls them in its refusal.
+const (
+	keyspaceName = "keyspace names"
+	tableName    = "table names"
+	indexName    = "index names"
+	roleName     = "role names"
+)
+
+// bindable parses a name, and refuses a bind marker in a text of its own.
+func (p *parser) bindable(what string) Ident {
+	if p.is(tMark) {
+		p.refuse("Bind variables cannot be used for %s", what)
+	}
+	return p.name()
+}
+
+// qualified parses [keyspace.]name.
+func (p *parser) qualified(what string) QualifiedName {
+	first := p.bindable(what)
+	if !p.accept(tDot) {
+		return QualifiedName{Name: first}
+	}
+	return QualifiedName{Keyspace: first, Name: p.bindable(what)}
+}
+
+func (p *parser) tableName() QualifiedName { return p.qualified(tableName) }
+
+// functionName parses [keyspace.]name of a function.
+func (p *parser) functionName() QualifiedName {
+	var q QualifiedName
+	if p.tok.kind.isName() && p.peek(1) == tDot {
+		q.Keyspace = p.ident()
+		p.advance()
+	}
+	q.Name = p.localFunctionName()
+	return q
+}
+
+func (p *parser) localFunctionName() Ident {
+	if !p.tok.kind.isFunctionName() {
+		p.fail()
+		return Ident{}
+	}
+	return p.ident()
+}
+
+// stringLiteral parses a string and returns its contents.
+func (p *parser) stringLiteral() string {
+	if !p.is(tString) && !p.is(tDollar) {
+		p.mismatch(tString)
+		return ""
+	}
+	s := p.stringText()
+	p.advance()
+	return s
+}
+
+// stringText returns the contents of the string at the current token.
+func (p *parser) stringText() string {
+	s := p.text()
+	if p.is(tDollar) {
+		return s[2 : len(s)-2]
+	}
+	s = s[1 : len(s)-1]
+	if p.tok.escaped {
+		s = strings.ReplaceAll(s, "''", "'")
+	}
+	return s
+}
+
+// marker parses `?` or `:name`, at whose beginning the current token is.
+func (p *parser) marker() *Marker {
+	m := &Marker{Index: len(p.markers)}
+	if !p.accept(tMark) {
+		p.expect(tColon)
+		m.Name = p.name().Name
+	}
+	if len(p.markers) >= p.markersMax {
+		p.refuseBound("Too many markers(?). More than the allowed maximum of %d", p.markersMax)
+		return m
+	}
+	p.markers = append(p.markers, BindMarker{Name: m.Name})
+	return m
+}
+
+func (p *parser) isMarker() bool { return p.is(tMark) || p.is(tColon) }
+
+// ifNotExists parses an optional IF NOT EXISTS.
+func (p *parser) ifNotExists() bool {
+	if !p.accept(kwIf) {
+		return false
+	}
+	p.expect(kwNot)
+	p.expect(kwExists)
+	return true
+}
+
+// ifExists parses an optional IF EXISTS.
+func (p *parser) ifExists() bool {
+	if !p.accept(kwIf) {
+		return false
+	}
+	p.expect(kwExists)
+	return true
+}
