@@ -5,7 +5,7 @@
 //
 // Guarantees: (S1) a descriptor reachable from a Schema never changes; (S2) a table id, index id or column id is never used
 // twice, so data of a dropped column can never surface under a new one; (S3) a transition reads no clock and draws no
-// random number: ids and UUIDs come with the change. Start at Schema, then the transitions.
+// random number: UUIDs and times come with the change, ids from counters in the Schema. Start at Schema, then Change and Apply.
 package schema
 
 import (
@@ -38,7 +38,8 @@ type Keyspace struct {
 	Tables  map[string]*Table
 	// Types holds the user-defined types, Frozen = false.
 	Types map[string]*cqltype.Type
-	// Virtual is true for keyspaces whose rows are computed (system, system_schema, ...).
+	// Virtual is true for keyspaces whose rows are computed (system, system_schema, ...). Package catalog makes them; they
+	// are not encoded.
 	Virtual bool
 }
 
@@ -147,4 +148,13 @@ type TableOptions struct {
 	Extensions            map[string][]byte
 	// Cosmos holds cosmosdb_* options as given, by name.
 	Cosmos map[string]string
+}
+
+// FirstTableID is the first id that a Schema gives away; smaller ones belong to the store and to tables that are part of
+// every schema.
+const FirstTableID = 1024
+
+// New is the schema without any keyspace.
+func New() *Schema {
+	return &Schema{NextID: FirstTableID, Keyspaces: map[string]*Keyspace{}}
 }

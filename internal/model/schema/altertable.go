@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// AlterOp says what an AlterTable or AlterType does.
+type AlterOp string
+
+// The operations. AlterValueType is refused whenever the object exists.
+const (
+	AddColumns         AlterOp = "add"
+	DropColumns        AlterOp = "drop"
+	RenameColumns      AlterOp = "rename"
+	SetOptions         AlterOp = "options"
+	DropCompactStorage AlterOp = "drop_compact_storage"
+	AlterValueType     AlterOp = "alter_type"
+)
+
+// RenameSpec renames a column or field.
+type RenameSpec struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// AlterTable is ALTER TABLE; Op says which of the fields behind it counts.
+type AlterTable struct {
+	Stamp
+	Keyspace string  `json:"keyspace"`
+	Name     string  `json:"name"`
+	IfExists bool    `json:"if_exists,omitempty"`
+	Op       AlterOp `json:"op"`
+	// IfColumn makes adding an existing column, or dropping or renaming a missing one, no error.
+	IfColumn bool         `json:"if_column,omitempty"`
+	Add      []ColumnSpec `json:"add,omitempty"`
+	Drop     []string     `json:"drop,omitempty"`
+	// DroppedAt is the time of the drop in microseconds, 0 for Stamp.At.
+	DroppedAt  int64        `json:"dropped_at,omitempty"`
+	Rename     []RenameSpec `json:"rename,omitempty"`
+	Properties []Property   `json:"properties,omitempty"`
+}
+
+// Kind implements Change.
+func (*AlterTable) Kind() string { return "alter_table" }
+
+func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
+	old := s.Table(c.Keyspace, c.Name)
+	if old == nil {
+		if c.IfExists {
+			return s, nil, nil
+		}
+		return nil, nil, noTable(c.Keyspace, c.Name)
+	}
+	if err := checkUserKeyspace(c.Keyspace); err != nil {
+		return nil, nil, err
+	}
+	ks := s.Keyspaces[c.Keyspace]
+	t := old.clone()
+	var err error
+	switch c.Op {
+	case AddColumns:
+		err = c.add(t, ks)
+	case DropColumns:
+		err = c.drop(t)
+	case RenameColumns:
+		err = c.rename(t)
+	case SetOptions:
+		err = c.setOptions(t)
+	case DropCompactStorage:
+		if !t.CompactStorage {
+			return nil, nil, dberr.Invalidf("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE")
+		}
+		t.CompactStorage = false
+	default:
+		err = dberr.Invalidf("Altering column types is no longer supported")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if reflect.DeepEqual(t, old) {
+		return s, nil, nil
+	}
+	return s.withKeyspace(ks.withTable(t)), []Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil
+}
+
+func (c *AlterTable) add(t *Table, ks *Keyspace) error {
+	for i := range c.Add {
+		spec := &c.Add[i]
+		if c.IfColumn && t.ByName[spec.Name] != nil {
+			continue
+		}
+		typ, err := spec.Type.Bind(c.Keyspace, ks.Types)
+		if err != nil {
+			return err
+		}
+		if err := c.checkAdded(t, spec, typ); err != nil {
+			return err
+		}
+		col := &Column{Name: spec.Name, ID: t.NextColumn, Type: typ, Kind: Regular, Position: -1}
+		t.NextColumn++
+		if spec.Static {
+			col.Kind = Static
+			t.Statics = insertColumn(t.Statics, col)
+		} else {
+			t.Regulars = insertColumn(t.Regulars, col)
+		}
+		t.reindex()
+	}
+	return nil
+}
+
+func (c *AlterTable) checkAdded(t *Table, spec *ColumnSpec, typ *cqltype.Type) error {
+	if t.ByName[spec.Name] != nil {
+		return dberr.Invalidf("Column with name '%s' already exists", spec.Name)
+	}
+	if t.dense() {
+		return dberr.Invalidf("Cannot add new column to a COMPACT STORAGE table")
+	}
+	if err := checkColumnType(typ); err != nil {
+		return err
+	}
+	if spec.Static && len(t.Clustering) == 0 {
+		return dberr.Invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering column")
+	}
+	if d := t.LastDropped(spec.Name); d != nil {
+		if !valueCompatible(expandUDTs(typ), d.Type) {
+			return dberr.Invalidf("Cannot re-add previously dropped column '%s' of type %s, incompatible with previous type %s", spec.Name, typ, d.Type)
+		}
+		if spec.Static != (d.Kind == Static) {
+			kind, previous := "REGULAR", "STATIC"
+			if spec.Static {
+				kind, previous = previous, kind
+			}
+			return dberr.Invalidf("Cannot re-add previously dropped column '%s' of kind %s, incompatible with previous kind %s", spec.Name, kind, previous)
+		}
+		if t.Counter {
+			return dberr.Invalidf("Cannot re-add previously dropped counter column %s", spec.Name)
+		}
+	}
+	if t.Counter && typ.Kind != cqltype.Counter {
+		return dberr.Configf("%s: Cannot have a non counter column (\"%s\") in a counter table", t, spec.Name)
+	}
+	if !t.Counter && typ.Kind == cqltype.Counter {
+		return dberr.Configf("%s: Cannot have a counter column (\"%s\") in a non counter table", t, spec.Name)
+	}
+	return nil
+}
+
+// valueCompatible reports whether every value of old is one of t, so that a dropped column may come back with type t.
+func valueCompatible(t, old *cqltype.Type) bool {
+	if t.Equal(old) {
+		return true
+	}
+	switch t.Kind {
+	case cqltype.Blob:
+		return !old.MultiCell() && old.Kind != cqltype.Counter
+	case cqltype.Text:
+		return old.Kind == cqltype.Ascii
+	case cqltype.Varint:
+		return old.Kind == cqltype.Int || old.Kind == cqltype.Bigint || old.Kind == cqltype.Timestamp
+	case cqltype.UUID:
+		return old.Kind == cqltype.Timeuuid
+	case cqltype.Bigint:
+		return old.Kind == cqltype.Timestamp
+	case cqltype.Timestamp:
+		return old.Kind == cqltype.Bigint
+	}
+	return t.Kind == old.Kind && t.Frozen == old.Frozen && len(t.Elems) > 0 && len(t.Elems) == len(old.Elems) && t.Name == old.Name &&
+		slices.EqualFunc(t.Elems, old.Elems, valueCompatible)
+}
+
+// expandUDTs turns user-defined types into tuples: what a dropped column's type must become, as it may outlive them.
+func expandUDTs(t *cqltype.Type) *cqltype.Type {
+	if len(t.Elems) == 0 {
+		return t
+	}
+	elems := make([]*cqltype.Type, len(t.Elems))
+	for i, e := range t.Elems {
+		elems[i] = expandUDTs(e)
+	}
+	if t.Kind == cqltype.UDT {
+		return cqltype.TupleOf(elems...)
+	}
+	expanded := *t
+	expanded.Elems = elems
+	return &expanded
+}
+
+func (c *AlterTable) drop(t *Table) error {
+	at := c.DroppedAt
+	if at == 0 {
+		at = c.At
+	}
+	for _, name := range c.Drop {
+		col := t.ByName[name]
+		switch {
+		case col == nil && c.IfColumn:
+			continue
+		case col == nil:
+			return dberr.Invalidf("Column %s was not found in table '%s'", name, t)
+		case col.Kind.IsKey():
+			return dberr.Invalidf("Cannot drop PRIMARY KEY column %s", name)
+		case t.dense():
+			return dberr.Invalidf("Cannot drop columns from a COMPACT STORAGE table")
+		case col.Type.Kind == cqltype.UDT && col.Type.MultiCell():
+			return dberr.Invalidf("Cannot drop non-frozen column %s of user type %s", name, col.Type)
+		}
+		if names := indexNames(t.IndexesOn(name)); names != "" {
+			return dberr.Invalidf("Cannot drop column %s because it has dependent secondary indexes (%s)", name, names)
+		}
+		t.Dropped = append(t.Dropped, DroppedColumn{Name: name, ID: col.ID, Type: expandUDTs(col.Type), Kind: col.Kind, DroppedAt: at})
+		is := func(o *Column) bool { return o == col }
+		t.Statics, t.Regulars = slices.DeleteFunc(t.Statics, is), slices.DeleteFunc(t.Regulars, is)
+		t.reindex()
+	}
+	return nil
+}
+
+func indexNames(indexes []*Index) string {
+	names := make([]string, len(indexes))
+	for i, ix := range indexes {
+		names[i] = ix.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+func (c *AlterTable) rename(t *Table) error {
+	for _, r := range c.Rename {
+		col := t.ByName[r.From]
+		switch {
+		case col == nil && c.IfColumn:
+			continue
+		case col == nil:
+			return dberr.Invalidf("Undefined column name %s in table %s", r.From, t)
+		case !col.Kind.IsKey():
+			return dberr.Invalidf("Cannot rename non PRIMARY KEY column %s", r.From)
+		case t.ByName[r.To] != nil:
+			return dberr.Invalidf("Cannot rename column %s to %s in table '%s'; another column with that name already exists", r.From, r.To, t)
+		}
+		if names := indexNames(t.IndexesOn(r.From)); names != "" {
+			return dberr.Invalidf("Can't rename column %s because it has dependent secondary indexes (%s)", r.From, names)
+		}
+		renamed := *col
+		renamed.Name = r.To
+		key := t.PartitionKey
+		if col.Kind == Clustering {
+			key = t.Clustering
+		}
+		key[col.Position] = &renamed
+		t.reindex()
+	}
+	return nil
+}
+
+func (c *AlterTable) setOptions(t *Table) error {
+	options, err := applyProperties(t.Options, c.Properties, false)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(c.Properties, func(p Property) bool { return p.Name == propertyID }) {
+		return dberr.Configf("Cannot alter table id.")
+	}
+	t.Options = options
+	return t.checkCounterTTL()
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+)
+
+// Format is the version of the encoding of schemas and changes. A reader refuses a newer one.
+const Format = 1
+
+// The keys of objects: one for the counters, one for every keyspace with its types, one for every table with its indexes.
+const (
+	rootObject     = "schema"
+	keyspacePrefix = "keyspace/"
+	tablePrefix    = "table/"
+)
+
+type rootJSON struct {
+	Format   int    `json:"format"`
+	Version  UUID   `json:"version"`
+	Revision uint64 `json:"revision"`
+	NextID   uint32 `json:"next_id"`
+}
+
+type keyspaceJSON struct {
+	Name          string            `json:"name"`
+	Replication   map[string]string `json:"replication"`
+	DurableWrites bool              `json:"durable_writes"`
+	Options       map[string]string `json:"options,omitempty"`
+	Types         []userTypeJSON    `json:"types,omitempty"`
+}
+
+type userTypeJSON struct {
+	Name   string      `json:"name"`
+	Fields []FieldSpec `json:"fields"`
+}
+
+type columnJSON struct {
+	Name string     `json:"name"`
+	ID   uint32     `json:"id"`
+	Type *TypeSpec  `json:"type"`
+	Kind ColumnKind `json:"kind"`
+	Desc bool       `json:"desc,omitempty"`
+	// DroppedAt is for dropped columns only.
+	DroppedAt int64 `json:"dropped_at,omitempty"`
+}
+
+type indexJSON struct {
+	Name    string            `json:"name"`
+	ID      uint32            `json:"id"`
+	Column  string            `json:"column"`
+	Target  IndexTarget       `json:"target"`
+	Kind    string            `json:"kind"`
+	Options map[string]string `json:"options,omitempty"`
+}
+
+type tableJSON struct {
+	Keyspace       string       `json:"keyspace"`
+	Name           string       `json:"name"`
+	ID             uint32       `json:"id"`
+	UUID           UUID         `json:"uuid"`
+	Revision       uint64       `json:"revision"`
+	Columns        []columnJSON `json:"columns"`
+	NextColumn     uint32       `json:"next_column"`
+	Dropped        []columnJSON `json:"dropped,omitempty"`
+	Indexes        []indexJSON  `json:"indexes,omitempty"`
+	Counter        bool         `json:"counter,omitempty"`
+	CompactStorage bool         `json:"compact_storage,omitempty"`
+	Options        TableOptions `json:"options"`
+}
+
+// stored reports whether a keyspace is encoded: those of every cluster are made by the catalog, but the replication of some of
+// them can be altered.
+func stored(name string) bool { return !IsSystem(name) || IsReplicatedSystem(name) }
+
+// Objects encodes what differs between two versions, by key; old is nil for everything. gone lists the keys of what was dropped. The
+// tables of system keyspaces are left out.
+func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
+	if old == nil {
+		old = &Schema{}
+	}
+	put = map[string][]byte{}
+	add := func(key string, v any) {
+		b, e := json.Marshal(v)
+		if e != nil && err == nil {
+			err = fmt.Errorf("encode %s: %w", key, e)
+		}
+		put[key] = b
+	}
+	add(rootObject, rootJSON{Format, s.Version, s.Revision, s.NextID})
+	for ks := range s.All() {
+		before := old.Keyspaces[ks.Name]
+		if !stored(ks.Name) || ks == before {
+			continue
+		}
+		add(keyspacePrefix+ks.Name, ks.encode())
+		if IsSystem(ks.Name) {
+			continue
+		}
+		for _, t := range ks.SortedTables() {
+			if before == nil || before.Tables[t.Name] != t {
+				add(tablePrefix+ks.Name+"/"+t.Name, t.encode())
+			}
+		}
+	}
+	for ks := range old.All() {
+		if IsSystem(ks.Name) {
+			continue
+		}
+		now := s.Keyspaces[ks.Name]
+		if now == nil {
+			gone = append(gone, keyspacePrefix+ks.Name)
+		}
+		for _, t := range ks.SortedTables() {
+			if now == nil || now.Tables[t.Name] == nil {
+				gone = append(gone, tablePrefix+ks.Name+"/"+t.Name)
+			}
+		}
+	}
+	return put, gone, err
+}
+
+// FromObjects is the schema that all objects together make.
+func FromObjects(objects iter.Seq2[string, []byte]) (*Schema, error) {
+	s := New()
+	var tables []tableJSON
+	for key, b := range objects {
+		var err error
+		switch {
+		case key == rootObject:
+			err = s.decodeRoot(b)
+		case strings.HasPrefix(key, keyspacePrefix):
+			err = s.decodeKeyspace(b)
+		case strings.HasPrefix(key, tablePrefix):
+			var t tableJSON
+			err = json.Unmarshal(b, &t)
+			tables = append(tables, t)
+		default:
+			err = fmt.Errorf("unknown object")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("decode schema object %s: %w", key, err)
+		}
+	}
+	for i := range tables {
+		if err := s.decodeTable(&tables[i]); err != nil {
+			return nil, fmt.Errorf("decode table %s.%s: %w", tables[i].Keyspace, tables[i].Name, err)
+		}
+	}
+	return s, nil
+}
+
+// Encode is the whole schema in one piece.
+func Encode(s *Schema) ([]byte, error) {
+	put, _, err := Objects(nil, s)
+	if err != nil {
+		return nil, err
+	}
+	raw := make(map[string]json.RawMessage, len(put))
+	for k, b := range put {
+		raw[k] = b
+	}
+	return json.Marshal(raw)
+}
+
+// Decode is the inverse of Encode.
+func Decode(b []byte) (*Schema, error) {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return nil, fmt.Errorf("decode schema: %w", err)
+	}
+	return FromObjects(func(yield func(string, []byte) bool) {
+		for _, k := range slices.Sorted(maps.Keys(raw)) {
+			if !yield(k, raw[k]) {
+				return
+			}
+		}
+	})
+}
+
+func (s *Schema) decodeRoot(b []byte) error {
+	var root rootJSON
+	if err := json.Unmarshal(b, &root); err != nil {
+		return err
+	}
+	if root.Format > Format {
+		return fmt.Errorf("format %d is newer than %d, the newest this version can read", root.Format, Format)
+	}
+	s.Version, s.Revision, s.NextID = root.Version, root.Revision, root.NextID
+	return nil
+}
+
+func (k *Keyspace) encode() keyspaceJSON {
+	j := keyspaceJSON{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites, Options: k.Options}
+	for _, t := range k.SortedTypes() {
+		u := userTypeJSON{Name: t.Name}
+		for i, f := range t.Fields {
+			u.Fields = append(u.Fields, FieldSpec{f, SpecOf(t.Elems[i])})
+		}
+		j.Types = append(j.Types, u)
+	}
+	return j
+}
+
+func (s *Schema) decodeKeyspace(b []byte) error {
+	var j keyspaceJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	ks := &Keyspace{Name: j.Name, Replication: j.Replication, DurableWrites: j.DurableWrites, Options: j.Options}
+	pending := map[string]*userTypeJSON{}
+	for i := range j.Types {
+		pending[j.Types[i].Name] = &j.Types[i]
+	}
+	for i := range j.Types {
+		if err := ks.decodeType(&j.Types[i], pending); err != nil {
+			return err
+		}
+	}
+	s.Keyspaces[ks.Name] = ks
+	return nil
+}
+
+// decodeType makes a user-defined type, and first those it consists of.
+func (k *Keyspace) decodeType(j *userTypeJSON, pending map[string]*userTypeJSON) error {
+	if k.Types[j.Name] != nil {
+		return nil
+	}
+	if pending[j.Name] == nil {
+		return fmt.Errorf("type %s contains itself", j.Name)
+	}
+	delete(pending, j.Name)
+	t := cqltype.UDTOf(k.Name, j.Name, make([]string, len(j.Fields)), make([]*cqltype.Type, len(j.Fields)))
+	for i, f := range j.Fields {
+		for _, name := range f.Type.userTypes(nil) {
+			if p := pending[name]; p != nil {
+				if err := k.decodeType(p, pending); err != nil {
+					return err
+				}
+			}
+		}
+		var err error
+		if t.Elems[i], err = f.Type.Bind(k.Name, k.Types); err != nil {
+			return err
+		}
+		t.Fields[i] = f.Name
+	}
+	if k.Types == nil {
+		k.Types = map[string]*cqltype.Type{}
+	}
+	k.Types[j.Name] = t
+	return nil
+}
+
+// userTypes appends the names of the user-defined types in the spec.
+func (t *TypeSpec) userTypes(names []string) []string {
+	if t.Kind == cqltype.UDT {
+		names = append(names, t.Name)
+	}
+	for _, p := range t.Params {
+		names = p.userTypes(names)
+	}
+	return names
+}
+
+func (t *Table) encode() tableJSON {
+	j := tableJSON{Keyspace: t.Keyspace, Name: t.Name, ID: t.ID, UUID: t.UUID, Revision: t.Revision, NextColumn: t.NextColumn,
+		Counter: t.Counter, CompactStorage: t.CompactStorage, Options: t.Options}
+	for c := range t.Columns() {
+		j.Columns = append(j.Columns, columnJSON{Name: c.Name, ID: c.ID, Type: SpecOf(c.Type), Kind: c.Kind, Desc: c.Desc})
+	}
+	for i := range t.Dropped {
+		d := &t.Dropped[i]
+		j.Dropped = append(j.Dropped, columnJSON{Name: d.Name, ID: d.ID, Type: SpecOf(d.Type), Kind: d.Kind, DroppedAt: d.DroppedAt})
+	}
+	for _, ix := range t.SortedIndexes() {
+		j.Indexes = append(j.Indexes, indexJSON(*ix))
+	}
+	return j
+}
+
+func (s *Schema) decodeTable(j *tableJSON) error {
+	ks := s.Keyspaces[j.Keyspace]
+	if ks == nil {
+		return fmt.Errorf("no such keyspace")
+	}
+	t := &Table{Keyspace: j.Keyspace, Name: j.Name, ID: j.ID, UUID: j.UUID, Revision: j.Revision, NextColumn: j.NextColumn,
+		Counter: j.Counter, CompactStorage: j.CompactStorage, Options: j.Options, Indexes: map[string]*Index{}}
+	for i := range j.Columns {
+		if err := t.decodeColumn(&j.Columns[i], ks); err != nil {
+			return err
+		}
+	}
+	for _, d := range j.Dropped {
+		typ, err := d.Type.Bind(ks.Name, ks.Types)
+		if err != nil {
+			return err
+		}
+		t.Dropped = append(t.Dropped, DroppedColumn{Name: d.Name, ID: d.ID, Type: typ, Kind: d.Kind, DroppedAt: d.DroppedAt})
+	}
+	for _, ix := range j.Indexes {
+		index := Index(ix)
+		t.Indexes[ix.Name] = &index
+	}
+	t.reindex()
+	if ks.Tables == nil {
+		ks.Tables = map[string]*Table{}
+	}
+	ks.Tables[t.Name] = t
+	return nil
+}
+
+func (t *Table) decodeColumn(j *columnJSON, ks *Keyspace) error {
+	typ, err := j.Type.Bind(ks.Name, ks.Types)
+	if err != nil {
+		return err
+	}
+	c := &Column{Name: j.Name, ID: j.ID, Type: typ, Kind: j.Kind, Position: -1, Desc: j.Desc}
+	switch j.Kind {
+	case PartitionKey:
+		c.Position = len(t.PartitionKey)
+		t.PartitionKey = append(t.PartitionKey, c)
+	case Clustering:
+		c.Position = len(t.Clustering)
+		t.Clustering = append(t.Clustering, c)
+	case Static:
+		t.Statics = append(t.Statics, c)
+	default:
+		t.Regulars = append(t.Regulars, c)
+	}
+	return nil
+}
+
+// newChange makes an empty change of a kind, nil for an unknown one.
+func newChange(kind string) Change {
+	for _, c := range []Change{&CreateKeyspace{}, &AlterKeyspace{}, &DropKeyspace{}, &CreateTable{}, &AlterTable{}, &DropTable{},
+		&CreateType{}, &AlterType{}, &DropType{}, &CreateIndex{}, &DropIndex{}} {
+		if c.Kind() == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+type changeJSON struct {
+	Format int             `json:"format"`
+	Kind   string          `json:"kind"`
+	Change json.RawMessage `json:"change"`
+}
+
+// EncodeChange encodes a change with its kind and the format's version.
+func EncodeChange(c Change) ([]byte, error) {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", c.Kind(), err)
+	}
+	return json.Marshal(changeJSON{Format, c.Kind(), b})
+}
+
+// DecodeChange is the inverse of EncodeChange.
+func DecodeChange(b []byte) (Change, error) {
+	var j changeJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return nil, fmt.Errorf("decode change: %w", err)
+	}
+	if j.Format > Format {
+		return nil, fmt.Errorf("decode change: format %d is newer than %d, the newest this version can read", j.Format, Format)
+	}
+	c := newChange(j.Kind)
+	if c == nil {
+		return nil, fmt.Errorf("decode change: unknown kind %q", j.Kind)
+	}
+	if err := json.Unmarshal(j.Change, c); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", j.Kind, err)
+	}
+	return c, nil
+}

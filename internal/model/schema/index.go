@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// TargetSpec is a target as it was written.
+type TargetSpec struct {
+	Column string      `json:"column"`
+	Target IndexTarget `json:"target,omitempty"`
+}
+
+// CreateIndex is CREATE [CUSTOM] INDEX.
+type CreateIndex struct {
+	Stamp
+	Keyspace    string `json:"keyspace"`
+	Table       string `json:"table"`
+	IfNotExists bool   `json:"if_not_exists,omitempty"`
+	// Name is empty if the index is to be named after its table and column.
+	Name    string       `json:"name,omitempty"`
+	Targets []TargetSpec `json:"targets"`
+	Custom  bool         `json:"custom,omitempty"`
+	// Class is the class of a custom index; a non-custom one must have none.
+	Class      string     `json:"class,omitempty"`
+	HasClass   bool       `json:"has_class,omitempty"`
+	Properties []Property `json:"properties,omitempty"`
+}
+
+// DropIndex is DROP INDEX.
+type DropIndex struct {
+	Stamp
+	Keyspace string `json:"keyspace"`
+	Name     string `json:"name"`
+	IfExists bool   `json:"if_exists,omitempty"`
+}
+
+// Kind implements Change.
+func (*CreateIndex) Kind() string { return "create_index" }
+
+// Kind implements Change.
+func (*DropIndex) Kind() string { return "drop_index" }
+
+func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
+	if err := checkUserKeyspace(c.Keyspace); err != nil {
+		return nil, nil, err
+	}
+	if err := c.checkOptions(); err != nil {
+		return nil, nil, err
+	}
+	ks := s.Keyspaces[c.Keyspace]
+	if ks == nil {
+		return nil, nil, noKeyspace(c.Keyspace)
+	}
+	t := ks.Tables[c.Table]
+	if t == nil {
+		return nil, nil, dberr.Invalidf("Table '%s' doesn't exist", c.Table)
+	}
+	if c.Name != "" {
+		if _, taken := ks.Index(c.Name); taken != nil {
+			if c.IfNotExists {
+				return s, nil, nil
+			}
+			return nil, nil, dberr.Invalidf("Index '%s' already exists", c.Name)
+		}
+	}
+	index, err := c.build(ks, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, other := range t.SortedIndexes() {
+		if other.Column == index.Column && other.Target == index.Target && other.Kind == index.Kind && maps.Equal(other.Options, index.Options) {
+			if c.IfNotExists {
+				return s, nil, nil
+			}
+			return nil, nil, dberr.Invalidf("Index %s is a duplicate of existing index %s", index.Name, other.Name)
+		}
+	}
+	if c.Custom {
+		return nil, nil, c.refuseCustom()
+	}
+	index.ID = s.NextID
+	changed := t.clone()
+	if changed.Indexes == nil {
+		changed.Indexes = map[string]*Index{}
+	}
+	changed.Indexes[index.Name] = index
+	next := s.withKeyspace(ks.withTable(changed))
+	next.NextID++
+	return next, []Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Table}}, nil
+}
+
+func (c *CreateIndex) checkOptions() error {
+	for i := range c.Properties {
+		if c.Properties[i].Name != "options" {
+			return dberr.Syntaxf("Unknown property '%s'", c.Properties[i].Name)
+		}
+	}
+	switch {
+	case c.Custom && !c.HasClass:
+		return dberr.Invalidf("CUSTOM index requires specifiying the index class")
+	case !c.Custom && c.HasClass:
+		return dberr.Invalidf("Cannot specify index class for a non-CUSTOM index")
+	case !c.Custom && len(c.Properties) > 0:
+		return dberr.Invalidf("Cannot specify options for a non-CUSTOM index")
+	}
+	return nil
+}
+
+// refuseCustom names what is not there: the known classes as not supported, others as not found.
+func (c *CreateIndex) refuseCustom() error {
+	lower := strings.ToLower(c.Class)
+	if strings.Contains(lower, "sasi") || strings.Contains(lower, "storageattachedindex") || lower == "sai" {
+		return dberr.Invalidf("CUSTOM index class '%s' is not supported; use CREATE INDEX without CUSTOM", c.Class)
+	}
+	return dberr.Configf("Unable to find custom indexer class '%s'", c.Class)
+}
+
+func (c *CreateIndex) build(ks *Keyspace, t *Table) (*Index, error) {
+	if t.Counter {
+		return nil, dberr.Invalidf("Secondary indexes on counter tables aren't supported")
+	}
+	targets := make([]TargetSpec, len(c.Targets))
+	for i, target := range c.Targets {
+		col := t.ByName[target.Column]
+		if col == nil {
+			return nil, dberr.Invalidf("Undefined column name %s in table %s", target.Column, t)
+		}
+		if target.Target == IndexValue && col.Type.IsCollection() {
+			target.Target = IndexValues
+		}
+		targets[i] = target
+	}
+	if len(targets) == 0 {
+		return nil, dberr.Invalidf("Only CUSTOM indexes can be created without specifying a target column")
+	}
+	if len(targets) > 1 {
+		return nil, dberr.Invalidf("Only CUSTOM indexes support multiple columns")
+	}
+	target := targets[0]
+	if err := checkTarget(t, t.ByName[target.Column], target.Target); err != nil {
+		return nil, err
+	}
+	index := &Index{Name: c.Name, Column: target.Column, Target: target.Target, Kind: "COMPOSITES"}
+	if c.Custom {
+		index.Kind = "CUSTOM"
+	}
+	if index.Name == "" {
+		index.Name = freeIndexName(ks, c.Table, target.Column)
+	}
+	return index, nil
+}
+
+func checkTarget(t *Table, col *Column, target IndexTarget) error {
+	typ := col.Type
+	if typ.ContainsDuration() {
+		switch {
+		case typ.IsCollection():
+			return dberr.Invalidf("Secondary indexes are not supported on collections containing durations")
+		case typ.Kind == cqltype.Tuple:
+			return dberr.Invalidf("Secondary indexes are not supported on tuples containing durations")
+		case typ.Kind == cqltype.UDT:
+			return dberr.Invalidf("Secondary indexes are not supported on UDTs containing durations")
+		}
+		return dberr.Invalidf("Secondary indexes are not supported on duration columns")
+	}
+	if t.CompactStorage && col.Kind.IsKey() {
+		return dberr.Invalidf("Secondary indexes are not supported on PRIMARY KEY columns in COMPACT STORAGE tables")
+	}
+	if t.dense() {
+		return dberr.Invalidf("Secondary indexes are not supported on compact value column of COMPACT STORAGE tables")
+	}
+	if col.Kind == PartitionKey && len(t.PartitionKey) == 1 {
+		return dberr.Invalidf("Cannot create secondary index on the only partition key column %s", col.Name)
+	}
+	frozenCollection := typ.IsCollection() && typ.Frozen
+	if frozenCollection && target != IndexFull {
+		return dberr.Invalidf("Cannot create %s() index on frozen column %s. Frozen collections are immutable and must be fully indexed by using the 'full(%s)' modifier",
+			target, col.Name, col.Name)
+	}
+	if !frozenCollection && target == IndexFull {
+		return dberr.Invalidf("full() indexes can only be created on frozen collections")
+	}
+	if !typ.IsCollection() && target != IndexValue {
+		return dberr.Invalidf("Cannot create %s() index on %s. Non-collection columns only support simple indexes", target, col.Name)
+	}
+	if (target == IndexKeys || target == IndexEntries) && typ.Kind != cqltype.Map {
+		return dberr.Invalidf("Cannot create index on %s of column %s with non-map type", target, col.Name)
+	}
+	if typ.Kind == cqltype.UDT && typ.MultiCell() {
+		return dberr.Invalidf("Cannot create index on non-frozen UDT column %s", col.Name)
+	}
+	return nil
+}
+
+var nonWord = regexp.MustCompile(`\W`)
+
+// freeIndexName names an index after table and column, with a number if that is taken.
+func freeIndexName(ks *Keyspace, table, column string) string {
+	base := nonWord.ReplaceAllString(table+"_"+column+"_idx", "")
+	name := base
+	for i := 1; ; i++ {
+		if _, taken := ks.Index(name); taken == nil {
+			return name
+		}
+		name = base + "_" + strconv.Itoa(i)
+	}
+}
+
+func (c *DropIndex) apply(s *Schema) (*Schema, []Event, error) {
+	ks := s.Keyspaces[c.Keyspace]
+	var t *Table
+	if ks != nil {
+		t, _ = ks.Index(c.Name)
+	}
+	if t == nil {
+		if c.IfExists {
+			return s, nil, nil
+		}
+		return nil, nil, dberr.Invalidf("Index '%s.%s' doesn't exist'", c.Keyspace, c.Name)
+	}
+	changed := t.clone()
+	delete(changed.Indexes, c.Name)
+	return s.withKeyspace(ks.withTable(changed)), []Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: t.Name}}, nil
+}

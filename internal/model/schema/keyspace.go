@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"maps"
+	"regexp"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// The bounds of names. Cassandra's own limit for tables is that of file names; the text of its error names the keyspace's.
+const (
+	KeyspaceNameMax = 48
+	TableNameMax    = 222
+)
+
+var wordCharacters = regexp.MustCompile(`^\w+$`)
+
+func checkKeyspaceName(name string) error {
+	if len(name) > KeyspaceNameMax || !wordCharacters.MatchString(name) {
+		return dberr.Invalidf("Keyspace name must not be empty, more than %d characters long, or contain non-alphanumeric-underscore characters (got '%s')",
+			KeyspaceNameMax, name)
+	}
+	return nil
+}
+
+// checkUserKeyspace refuses what nobody may change.
+func checkUserKeyspace(name string) error {
+	if IsVirtualSystem(name) {
+		return dberr.Invalidf("Virtual keyspace '%s' is not user-modifiable", name)
+	}
+	if IsLocalSystem(name) {
+		return dberr.Invalidf("System keyspace '%s' is not user-modifiable", name)
+	}
+	return checkKeyspaceName(name)
+}
+
+func noKeyspace(name string) error { return dberr.Invalidf("Keyspace '%s' doesn't exist", name) }
+
+// CreateKeyspace is CREATE KEYSPACE.
+type CreateKeyspace struct {
+	Stamp
+	Name        string `json:"name"`
+	IfNotExists bool   `json:"if_not_exists,omitempty"`
+	// Properties are those of the WITH clause.
+	Properties []Property `json:"properties,omitempty"`
+	// Datacenters are the data centres that exist; replication may name no others.
+	Datacenters []string `json:"datacenters,omitempty"`
+}
+
+// AlterKeyspace is ALTER KEYSPACE.
+type AlterKeyspace struct {
+	Stamp
+	Name        string     `json:"name"`
+	IfExists    bool       `json:"if_exists,omitempty"`
+	Properties  []Property `json:"properties,omitempty"`
+	Datacenters []string   `json:"datacenters,omitempty"`
+}
+
+// DropKeyspace is DROP KEYSPACE.
+type DropKeyspace struct {
+	Stamp
+	Name     string `json:"name"`
+	IfExists bool   `json:"if_exists,omitempty"`
+}
+
+// Kind implements Change.
+func (*CreateKeyspace) Kind() string { return "create_keyspace" }
+
+// Kind implements Change.
+func (*AlterKeyspace) Kind() string { return "alter_keyspace" }
+
+// Kind implements Change.
+func (*DropKeyspace) Kind() string { return "drop_keyspace" }
+
+// keyspaceOptions are the properties of a keyspace, checked as far as they can be without knowing the keyspace.
+type keyspaceOptions struct {
+	replication map[string]string // nil if not given
+	durable     *bool
+	cosmos      map[string]string
+}
+
+func readKeyspaceOptions(properties []Property) (keyspaceOptions, error) {
+	var o keyspaceOptions
+	for i := range properties {
+		p := &properties[i]
+		switch {
+		case p.Name == "replication":
+			if !p.IsMap {
+				return o, dberr.Syntaxf("Invalid value for property 'replication'. It should be a map.")
+			}
+			o.replication = p.mapValue()
+		case p.Name == "durable_writes":
+			if p.IsMap {
+				return o, notString(p.Name)
+			}
+			durable := isTrue(p.Value)
+			o.durable = &durable
+		case strings.HasPrefix(p.Name, cosmosPrefix):
+			if o.cosmos == nil {
+				o.cosmos = map[string]string{}
+			}
+			o.cosmos[p.Name] = p.text()
+		default:
+			return o, dberr.Syntaxf("Unknown property '%s'", p.Name)
+		}
+	}
+	if o.replication != nil && o.replication[replicationClass] == "" {
+		return o, dberr.Configf("Missing replication strategy class")
+	}
+	return o, nil
+}
+
+func (c *CreateKeyspace) apply(s *Schema) (*Schema, []Event, error) {
+	if err := checkUserKeyspace(c.Name); err != nil {
+		return nil, nil, err
+	}
+	o, err := readKeyspaceOptions(c.Properties)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.replication == nil {
+		return nil, nil, dberr.Invalidf("Missing mandatory option 'replication'")
+	}
+	if s.Keyspaces[c.Name] != nil {
+		if c.IfNotExists {
+			return s, nil, nil
+		}
+		return nil, nil, &dberr.AlreadyExists{Keyspace: c.Name, Message: `Cannot add existing keyspace "` + c.Name + `"`}
+	}
+	replication, err := prepareReplication(c.Name, o.replication, nil, c.Datacenters)
+	if err != nil {
+		return nil, nil, err
+	}
+	ks := &Keyspace{Name: c.Name, Replication: replication, DurableWrites: true, Options: o.cosmos}
+	if o.durable != nil {
+		ks.DurableWrites = *o.durable
+	}
+	return s.withKeyspace(ks), []Event{{Change: Created, Target: TargetKeyspace, Keyspace: c.Name}}, nil
+}
+
+func (c *AlterKeyspace) apply(s *Schema) (*Schema, []Event, error) {
+	if err := checkUserKeyspace(c.Name); err != nil {
+		return nil, nil, err
+	}
+	o, err := readKeyspaceOptions(c.Properties)
+	if err != nil {
+		return nil, nil, err
+	}
+	old := s.Keyspaces[c.Name]
+	if old == nil {
+		if c.IfExists {
+			return s, nil, nil
+		}
+		return nil, nil, noKeyspace(c.Name)
+	}
+	ks := *old
+	if o.replication != nil {
+		if ks.Replication, err = prepareReplication(c.Name, o.replication, old.Replication, c.Datacenters); err != nil {
+			return nil, nil, err
+		}
+	}
+	if o.durable != nil {
+		ks.DurableWrites = *o.durable
+	}
+	if len(o.cosmos) > 0 {
+		ks.Options = maps.Clone(old.Options)
+		if ks.Options == nil {
+			ks.Options = map[string]string{}
+		}
+		maps.Copy(ks.Options, o.cosmos)
+	}
+	if ks.DurableWrites == old.DurableWrites && maps.Equal(ks.Replication, old.Replication) && maps.Equal(ks.Options, old.Options) {
+		return s, nil, nil
+	}
+	return s.withKeyspace(&ks), []Event{{Change: Updated, Target: TargetKeyspace, Keyspace: c.Name}}, nil
+}
+
+func (c *DropKeyspace) apply(s *Schema) (*Schema, []Event, error) {
+	if err := checkUserKeyspace(c.Name); err != nil {
+		return nil, nil, err
+	}
+	if IsSystem(c.Name) {
+		return nil, nil, dberr.Unauthorizedf("Cannot DROP <keyspace %s>", c.Name)
+	}
+	ks := s.Keyspaces[c.Name]
+	if ks == nil {
+		if c.IfExists {
+			return s, nil, nil
+		}
+		return nil, nil, noKeyspace(c.Name)
+	}
+	events := []Event{{Change: Dropped, Target: TargetKeyspace, Keyspace: c.Name}}
+	for _, t := range ks.SortedTables() {
+		events = append(events, Event{Change: Dropped, Target: TargetTable, Keyspace: c.Name, Name: t.Name})
+	}
+	next := *s
+	next.Keyspaces = maps.Clone(s.Keyspaces)
+	delete(next.Keyspaces, c.Name)
+	return &next, events, nil
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"encoding/hex"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+)
+
+// String is the canonical text of the UUID.
+func (u UUID) String() string {
+	var b [36]byte
+	hex.Encode(b[:8], u[:4])
+	hex.Encode(b[9:13], u[4:6])
+	hex.Encode(b[14:18], u[6:8])
+	hex.Encode(b[19:23], u[8:10])
+	hex.Encode(b[24:], u[10:])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	return string(b[:])
+}
+
+// ParseUUID reads the canonical text.
+func ParseUUID(s string) (u UUID, ok bool) {
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return u, false
+	}
+	b, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
+	if err != nil || len(b) != len(u) {
+		return u, false
+	}
+	return UUID(b), true
+}
+
+// MarshalText is the canonical text, for JSON.
+func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText reads the canonical text.
+func (u *UUID) UnmarshalText(b []byte) error {
+	v, ok := ParseUUID(string(b))
+	if !ok {
+		return errBadUUID
+	}
+	*u = v
+	return nil
+}
+
+// Keyspace finds a keyspace, nil if there is none.
+func (s *Schema) Keyspace(name string) *Keyspace { return s.Keyspaces[name] }
+
+// Table finds a table, nil if there is none.
+func (s *Schema) Table(keyspace, name string) *Table {
+	if ks := s.Keyspaces[keyspace]; ks != nil {
+		return ks.Tables[name]
+	}
+	return nil
+}
+
+// TableByID finds a table by its id, nil if there is none. It walks over the tables: callers on a hot path keep the *Table.
+func (s *Schema) TableByID(id uint32) *Table {
+	for _, ks := range s.Keyspaces {
+		for _, t := range ks.Tables {
+			if t.ID == id {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// Type finds a user-defined type, not frozen; nil if there is none.
+func (s *Schema) Type(keyspace, name string) *cqltype.Type {
+	if ks := s.Keyspaces[keyspace]; ks != nil {
+		return ks.Types[name]
+	}
+	return nil
+}
+
+// All iterates over the keyspaces by name.
+func (s *Schema) All() iter.Seq[*Keyspace] {
+	return func(yield func(*Keyspace) bool) {
+		for _, name := range slices.Sorted(maps.Keys(s.Keyspaces)) {
+			if !yield(s.Keyspaces[name]) {
+				return
+			}
+		}
+	}
+}
+
+// SortedTables lists the tables by name.
+func (k *Keyspace) SortedTables() []*Table {
+	tables := slices.Collect(maps.Values(k.Tables))
+	slices.SortFunc(tables, func(a, b *Table) int { return strings.Compare(a.Name, b.Name) })
+	return tables
+}
+
+// SortedTypes lists the types by name.
+func (k *Keyspace) SortedTypes() []*cqltype.Type {
+	types := slices.Collect(maps.Values(k.Types))
+	slices.SortFunc(types, func(a, b *cqltype.Type) int { return strings.Compare(a.Name, b.Name) })
+	return types
+}
+
+// Index finds an index of any table of the keyspace, and its table; nil if there is none.
+func (k *Keyspace) Index(name string) (*Table, *Index) {
+	for _, t := range k.Tables {
+		if i := t.Indexes[name]; i != nil {
+			return t, i
+		}
+	}
+	return nil, nil
+}
+
+// Column finds a column by its name, nil if there is none.
+func (t *Table) Column(name string) *Column { return t.ByName[name] }
+
+// ColumnByID finds a column by its id, nil if there is none (any more).
+func (t *Table) ColumnByID(id uint32) *Column {
+	for c := range t.Columns() {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// Columns iterates over all columns in the order of SELECT *: partition key, clustering, static, regular.
+func (t *Table) Columns() iter.Seq[*Column] {
+	return func(yield func(*Column) bool) {
+		for _, part := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
+			for _, c := range part {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// IndexByName finds an index of the table, nil if there is none.
+func (t *Table) IndexByName(name string) *Index { return t.Indexes[name] }
+
+// SortedIndexes lists the indexes by name.
+func (t *Table) SortedIndexes() []*Index {
+	indexes := slices.Collect(maps.Values(t.Indexes))
+	slices.SortFunc(indexes, func(a, b *Index) int { return strings.Compare(a.Name, b.Name) })
+	return indexes
+}
+
+// IndexesOn lists the indexes on a column, by name.
+func (t *Table) IndexesOn(column string) []*Index {
+	return slices.DeleteFunc(t.SortedIndexes(), func(i *Index) bool { return i.Column != column })
+}
+
+// DroppedIDs lists the ids of dropped columns, ascending; nil for most tables.
+func (t *Table) DroppedIDs() []uint32 {
+	if len(t.Dropped) == 0 {
+		return nil
+	}
+	ids := make([]uint32, len(t.Dropped))
+	for i := range t.Dropped {
+		ids[i] = t.Dropped[i].ID
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// LastDropped finds the newest record of a dropped column of this name, nil if there is none.
+func (t *Table) LastDropped(name string) *DroppedColumn {
+	for i := len(t.Dropped) - 1; i >= 0; i-- {
+		if t.Dropped[i].Name == name {
+			return &t.Dropped[i]
+		}
+	}
+	return nil
+}
+
+// String is keyspace.table, as Cassandra's messages have it.
+func (t *Table) String() string { return t.Keyspace + "." + t.Name }
+
+// String is the kind in the words of system_schema.columns.
+func (k ColumnKind) String() string {
+	switch k {
+	case PartitionKey:
+		return "partition_key"
+	case Clustering:
+		return "clustering"
+	case Static:
+		return "static"
+	}
+	return "regular"
+}
+
+// IsKey reports whether a column of this kind is part of the primary key.
+func (k ColumnKind) IsKey() bool { return k == PartitionKey || k == Clustering }
+
+// String is the target's word in CREATE INDEX, empty for the plain target.
+func (t IndexTarget) String() string {
+	return [...]string{"", "values", "keys", "entries", "full"}[min(t, IndexFull)]
+}
+
+// TargetText is the target as CREATE INDEX and system_schema.indexes have it, such as values(c).
+func (i *Index) TargetText() string {
+	column := cqltype.QuoteName(i.Column)
+	if i.Target == IndexValue {
+		return column
+	}
+	return i.Target.String() + "(" + column + ")"
+}
+
+// The keyspaces that are part of every cluster and that nobody may create or drop. Local ones hold what a node knows of
+// itself, virtual ones have no tables in system_schema.
+var (
+	localKeyspaces      = []string{"system", "system_schema"}
+	virtualKeyspaces    = []string{"system_views", "system_virtual_schema"}
+	replicatedKeyspaces = []string{"system_auth", "system_distributed", "system_traces"}
+)
+
+// IsLocalSystem reports whether the keyspace is system or system_schema.
+func IsLocalSystem(keyspace string) bool { return slices.Contains(localKeyspaces, keyspace) }
+
+// IsVirtualSystem reports whether the keyspace is system_views or system_virtual_schema.
+func IsVirtualSystem(keyspace string) bool { return slices.Contains(virtualKeyspaces, keyspace) }
+
+// IsReplicatedSystem reports whether the keyspace is system_auth, system_distributed or system_traces.
+func IsReplicatedSystem(keyspace string) bool { return slices.Contains(replicatedKeyspaces, keyspace) }
+
+// IsSystem reports whether the keyspace is any of the keyspaces that are part of every cluster.
+func IsSystem(keyspace string) bool {
+	return IsLocalSystem(keyspace) || IsVirtualSystem(keyspace) || IsReplicatedSystem(keyspace)
+}

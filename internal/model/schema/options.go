@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"encoding/hex"
+	"maps"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// ttlMax is the longest time to live, 20 years in seconds; bloomMin Cassandra's least bloom filter chance.
+const (
+	ttlMax   = 630720000
+	bloomMin = 6.71e-5
+)
+
+// DefaultTableOptions are the options of a table that was created without any.
+func DefaultTableOptions() TableOptions {
+	return TableOptions{
+		GCGrace:               864000,
+		BloomFilterFPChance:   0.01,
+		CRCCheckChance:        1,
+		AdditionalWritePolicy: "99p",
+		SpeculativeRetry:      "99p",
+		ReadRepair:            "BLOCKING",
+		MinIndexInterval:      128,
+		MaxIndexInterval:      2048,
+		Caching:               map[string]string{"keys": "ALL", "rows_per_partition": "NONE"},
+		Compaction:            map[string]string{"class": compactionPackage + sizeTiered, "min_threshold": "4", "max_threshold": "32"},
+		Compression:           map[string]string{"class": compressionPackage + "LZ4Compressor", "chunk_length_in_kb": "16"},
+	}
+}
+
+// clone copies the options with their maps.
+func (o TableOptions) clone() TableOptions {
+	o.Caching, o.Compaction, o.Compression = maps.Clone(o.Caching), maps.Clone(o.Compaction), maps.Clone(o.Compression)
+	o.Cosmos = maps.Clone(o.Cosmos)
+	extensions := maps.Clone(o.Extensions)
+	o.Extensions = extensions
+	return o
+}
+
+// propertyID is the property that gives a new table its UUID.
+const propertyID = "id"
+
+// applyProperties sets the options that were given over base. create is true for CREATE TABLE, where the default of the
+// bloom filter depends on the compaction strategy.
+func applyProperties(base TableOptions, properties []Property, create bool) (TableOptions, error) {
+	o := base.clone()
+	bloomGiven := false
+	for i := range properties {
+		p := &properties[i]
+		if !knownProperty(p.Name) {
+			return o, dberr.Syntaxf("Unknown property '%s'", p.Name)
+		}
+		bloomGiven = bloomGiven || p.Name == "bloom_filter_fp_chance"
+	}
+	for i := range properties {
+		if err := o.set(&properties[i]); err != nil {
+			return o, err
+		}
+	}
+	if create && !bloomGiven && o.Compaction["class"] == compactionPackage+leveled {
+		o.BloomFilterFPChance = 0.1
+	}
+	return o, o.check()
+}
+
+var tableProperties = map[string]bool{
+	"additional_write_policy": true, "bloom_filter_fp_chance": true, "caching": true, "cdc": true, "comment": true, "compaction": true,
+	"compression": true, "crc_check_chance": true, "default_time_to_live": true, "extensions": true, "gc_grace_seconds": true,
+	"max_index_interval": true, "memtable_flush_period_in_ms": true, "min_index_interval": true, "read_repair": true,
+	"speculative_retry": true, propertyID: true,
+}
+
+func knownProperty(name string) bool {
+	return tableProperties[name] || strings.HasPrefix(name, cosmosPrefix)
+}
+
+// set sets one known option.
+func (o *TableOptions) set(p *Property) (err error) {
+	switch p.Name {
+	case propertyID:
+		return nil // read by the transition
+	case "comment":
+		o.Comment, err = p.simple()
+	case "default_time_to_live":
+		o.DefaultTTL, err = p.int32()
+	case "gc_grace_seconds":
+		o.GCGrace, err = p.int32()
+	case "bloom_filter_fp_chance":
+		o.BloomFilterFPChance, err = p.float()
+	case "crc_check_chance":
+		o.CRCCheckChance, err = p.float()
+	case "memtable_flush_period_in_ms":
+		o.MemtableFlushPeriod, err = p.int32()
+	case "min_index_interval":
+		o.MinIndexInterval, err = p.int32()
+	case "max_index_interval":
+		o.MaxIndexInterval, err = p.int32()
+	case "cdc":
+		var text string
+		text, err = p.simple()
+		o.CDC = isTrue(text)
+	case "speculative_retry":
+		o.SpeculativeRetry, err = speculation(p)
+	case "additional_write_policy":
+		o.AdditionalWritePolicy, err = speculation(p)
+	case "read_repair":
+		o.ReadRepair, err = readRepair(p)
+	case "caching", "compaction", "compression", "extensions":
+		return o.setMap(p)
+	default:
+		if o.Cosmos == nil {
+			o.Cosmos = map[string]string{}
+		}
+		o.Cosmos[p.Name] = p.text()
+	}
+	return err
+}
+
+func (o *TableOptions) setMap(p *Property) (err error) {
+	if !p.IsMap {
+		return dberr.Syntaxf("Invalid value for property '%s'. It should be a map.", p.Name)
+	}
+	m := p.mapValue()
+	switch p.Name {
+	case "caching":
+		o.Caching, err = caching(m)
+	case "compaction":
+		o.Compaction, err = compaction(m)
+	case "compression":
+		o.Compression, err = compression(m)
+	default:
+		o.Extensions = make(map[string][]byte, len(m))
+		for k, v := range m {
+			o.Extensions[k] = extension(v)
+		}
+	}
+	return err
+}
+
+// extension reads the value of an extension: a blob literal, else the bytes of the text.
+func extension(text string) []byte {
+	if digits, ok := strings.CutPrefix(strings.ToLower(text), "0x"); ok {
+		if b, err := hex.DecodeString(digits); err == nil {
+			return b
+		}
+	}
+	return []byte(text)
+}
+
+func readRepair(p *Property) (string, error) {
+	text, err := p.simple()
+	if err != nil {
+		return "", err
+	}
+	switch mode := strings.ToUpper(text); mode {
+	case "BLOCKING", "NONE":
+		return mode, nil
+	}
+	return "", dberr.Configf("Invalid value %s for option 'read_repair'", text)
+}
+
+// check holds the bounds of the numbers.
+func (o *TableOptions) check() error {
+	if o.BloomFilterFPChance <= bloomMin || o.BloomFilterFPChance > 1 {
+		return dberr.Configf("bloom_filter_fp_chance must be larger than %s and less than or equal to 1.0 (got %s)",
+			FormatDouble(bloomMin), FormatDouble(o.BloomFilterFPChance))
+	}
+	if o.CRCCheckChance < 0 || o.CRCCheckChance > 1 {
+		return dberr.Configf("crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got %s)", FormatDouble(o.CRCCheckChance))
+	}
+	atLeast := func(name string, v, least int32) error {
+		if v < least {
+			return dberr.Configf("%s must be greater than or equal to %d (got %d)", name, least, v)
+		}
+		return nil
+	}
+	if err := atLeast("default_time_to_live", o.DefaultTTL, 0); err != nil {
+		return err
+	}
+	if o.DefaultTTL > ttlMax {
+		return dberr.Configf("default_time_to_live must be less than or equal to %d (got %d)", ttlMax, o.DefaultTTL)
+	}
+	if err := atLeast("gc_grace_seconds", o.GCGrace, 0); err != nil {
+		return err
+	}
+	if err := atLeast("min_index_interval", o.MinIndexInterval, 1); err != nil {
+		return err
+	}
+	if o.MaxIndexInterval < o.MinIndexInterval {
+		return dberr.Configf("max_index_interval must be greater than or equal to min_index_interval (%d) (got %d)", o.MinIndexInterval, o.MaxIndexInterval)
+	}
+	return atLeast("memtable_flush_period_in_ms", o.MemtableFlushPeriod, 0)
+}

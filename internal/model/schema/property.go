@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// cosmosPrefix begins the names of options of Azure Cosmos DB, which are kept as they are.
+const cosmosPrefix = "cosmosdb_"
+
+// Property is one option of a WITH clause, as the statement had it.
+type Property struct {
+	Name string `json:"name"`
+	// Value is the text of a constant, without quotes; Map the entries if IsMap is true.
+	Value string  `json:"value,omitempty"`
+	IsMap bool    `json:"is_map,omitempty"`
+	Map   []Entry `json:"map,omitempty"`
+}
+
+// Entry is one entry of a map property.
+type Entry struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+func (p *Property) mapValue() map[string]string {
+	m := make(map[string]string, len(p.Map))
+	for _, e := range p.Map {
+		m[e.Key] = e.Value
+	}
+	return m
+}
+
+// text is the value of a property that is only kept.
+func (p *Property) text() string {
+	if !p.IsMap {
+		return p.Value
+	}
+	return FormatMap(p.mapValue())
+}
+
+func notString(name string) error {
+	return dberr.Syntaxf("Invalid value for property '%s'. It should be a string.", name)
+}
+
+// isTrue reads a boolean property; every other text is false, as in Cassandra.
+func isTrue(text string) bool {
+	switch strings.ToLower(text) {
+	case "1", "true", "yes":
+		return true
+	}
+	return false
+}
+
+// simple is the text of a property that must not be a map.
+func (p *Property) simple() (string, error) {
+	if p.IsMap {
+		return "", notString(p.Name)
+	}
+	return p.Value, nil
+}
+
+func (p *Property) int32() (int32, error) {
+	text, err := p.simple()
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0, dberr.Syntaxf("Invalid integer value %s for '%s'", text, p.Name)
+	}
+	return int32(n), nil
+}
+
+func (p *Property) float() (float64, error) {
+	text, err := p.simple()
+	if err != nil {
+		return 0, err
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, dberr.Syntaxf("Invalid double value %s for '%s'", text, p.Name)
+	}
+	return f, nil
+}
+
+// FormatDouble is the text of a double as Java writes it: 0.01, 1.0, 1.0E-5.
+func FormatDouble(f float64) string {
+	abs := f
+	if abs < 0 {
+		abs = -abs
+	}
+	if abs != 0 && (abs < 1e-3 || abs >= 1e7) {
+		mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
+		if !strings.Contains(mantissa, ".") {
+			mantissa += ".0"
+		}
+		n, _ := strconv.Atoi(exponent)
+		return mantissa + "E" + strconv.Itoa(n)
+	}
+	text := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
+}
+
+// FormatMap is a map of texts as a CQL literal, sorted by key.
+func FormatMap(m map[string]string) string {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, k := range keysExcept(m) {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(FormatString(k))
+		b.WriteString(": ")
+		b.WriteString(FormatString(m[k]))
+	}
+	b.WriteByte('}')
+	return b.String()
+}
+
+// FormatString is a string literal.
+func FormatString(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

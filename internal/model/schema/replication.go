@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+const (
+	replicationClass  = "class"
+	replicationFactor = "replication_factor"
+	locatorPackage    = "org.apache.cassandra.locator."
+
+	simpleStrategy   = "SimpleStrategy"
+	topologyStrategy = "NetworkTopologyStrategy"
+	localStrategy    = "LocalStrategy"
+)
+
+// StrategyName is the short name of a replication's strategy, such as SimpleStrategy.
+func StrategyName(replication map[string]string) string {
+	return strings.TrimPrefix(replication[replicationClass], locatorPackage)
+}
+
+// prepareReplication checks a replication as Cassandra does and returns it as it is kept: the class with its package,
+// NetworkTopologyStrategy's replication_factor spread over the data centres.
+func prepareReplication(keyspace string, given, old map[string]string, datacenters []string) (map[string]string, error) {
+	class := given[replicationClass]
+	if !strings.Contains(class, ".") {
+		class = locatorPackage + class
+	}
+	options := maps.Clone(given)
+	delete(options, replicationClass)
+	var err error
+	switch strings.TrimPrefix(class, locatorPackage) {
+	case simpleStrategy:
+		err = checkSimple(keyspace, options)
+	case topologyStrategy:
+		options, err = spreadFactor(options, old, datacenters)
+		if err == nil {
+			err = checkTopology(keyspace, options, datacenters)
+		}
+	case localStrategy:
+		err = dberr.Configf("Unable to use given strategy class: LocalStrategy is reserved for internal use.")
+	default:
+		err = dberr.Configf("Unable to find replication strategy class '%s'", class)
+	}
+	if err != nil {
+		return nil, err
+	}
+	options[replicationClass] = class
+	return options, nil
+}
+
+func checkSimple(keyspace string, options map[string]string) error {
+	if extra := keysExcept(options, replicationFactor); len(extra) > 0 {
+		return dberr.Configf("Unrecognized strategy option {%s} passed to SimpleStrategy for keyspace %s", extra[0], keyspace)
+	}
+	factor, ok := options[replicationFactor]
+	if !ok {
+		return dberr.Configf("SimpleStrategy requires a replication_factor strategy option.")
+	}
+	return checkFactor(factor)
+}
+
+func checkTopology(keyspace string, options map[string]string, datacenters []string) error {
+	if extra := keysExcept(options, datacenters...); len(extra) > 0 {
+		return dberr.Configf("Unrecognized strategy option {%s} passed to NetworkTopologyStrategy for keyspace %s", extra[0], keyspace)
+	}
+	if len(options) == 0 {
+		return dberr.Configf("Configuration for at least one datacenter must be present")
+	}
+	for _, dc := range slices.Sorted(maps.Keys(options)) {
+		if err := checkFactor(options[dc]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spreadFactor replaces replication_factor by an entry for every data centre that has none; on ALTER, data centres that
+// had a factor keep it.
+func spreadFactor(options, old map[string]string, datacenters []string) (map[string]string, error) {
+	factor, ok := options[replicationFactor]
+	if !ok {
+		return options, nil
+	}
+	if err := checkFactor(factor); err != nil {
+		return nil, err
+	}
+	delete(options, replicationFactor)
+	for _, dc := range datacenters {
+		if _, given := options[dc]; given {
+			continue
+		}
+		if had, ok := old[dc]; ok && StrategyName(old) == topologyStrategy {
+			options[dc] = had
+		} else {
+			options[dc] = factor
+		}
+	}
+	return options, nil
+}
+
+// checkFactor checks the text of a replication factor; the transient form "3/1" is not for us.
+func checkFactor(text string) error {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return dberr.Configf("For input string: \"%s\"", text)
+	}
+	if n < 0 {
+		return dberr.Configf("Replication factor must be non-negative, found %d", n)
+	}
+	return nil
+}
+
+// keysExcept lists the keys that are not among known, sorted.
+func keysExcept(m map[string]string, known ...string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(k string) bool { return slices.Contains(known, k) })
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// TypeSpec is a type as it was written: user-defined types are names that may or may not exist. Its text form (MarshalText)
+// is CQL, read back by ParseType.
+type TypeSpec struct {
+	// Kind is a native kind, List, Set, Map, Tuple, UDT or Custom.
+	Kind cqltype.Kind
+	// Frozen is true if this very type was written inside frozen<>.
+	Frozen bool
+	// Keyspace (empty if it was not written) and Name identify a UDT; Name is the class of a Custom.
+	Keyspace, Name string
+	Params         []*TypeSpec
+}
+
+// SpecOf is the spec of a type.
+func SpecOf(t *cqltype.Type) *TypeSpec {
+	s := &TypeSpec{Kind: t.Kind, Frozen: t.Frozen, Keyspace: t.Keyspace, Name: t.Name}
+	if t.Kind != cqltype.UDT {
+		for _, e := range t.Elems {
+			s.Params = append(s.Params, SpecOf(e))
+		}
+	}
+	return s
+}
+
+// String is the type as Cassandra's messages have it: names are not quoted.
+func (t *TypeSpec) String() string {
+	return string(t.append(nil, func(name string) string { return name }))
+}
+
+// MarshalText is the type as CQL text that ParseType reads.
+func (t *TypeSpec) MarshalText() ([]byte, error) { return t.append(nil, cqltype.QuoteName), nil }
+
+// UnmarshalText is ParseType.
+func (t *TypeSpec) UnmarshalText(b []byte) error {
+	spec, err := ParseType(string(b))
+	if err != nil {
+		return err
+	}
+	*t = *spec
+	return nil
+}
+
+func (t *TypeSpec) append(dst []byte, quote func(string) string) []byte {
+	if t.Frozen {
+		dst = append(dst, "frozen<"...)
+		bare := *t
+		bare.Frozen = false
+		return append(bare.append(dst, quote), '>')
+	}
+	switch t.Kind {
+	case cqltype.List:
+		dst = append(dst, "list"...)
+	case cqltype.Set:
+		dst = append(dst, "set"...)
+	case cqltype.Map:
+		dst = append(dst, "map"...)
+	case cqltype.Tuple:
+		dst = append(dst, "tuple"...)
+	case cqltype.UDT:
+		if t.Keyspace != "" {
+			dst = append(dst, quote(t.Keyspace)...)
+			dst = append(dst, '.')
+		}
+		return append(dst, quote(t.Name)...)
+	case cqltype.Custom:
+		return append(append(append(dst, '\''), t.Name...), '\'')
+	default:
+		return append(dst, cqltype.Native(t.Kind).String()...)
+	}
+	dst = append(dst, '<')
+	for i, p := range t.Params {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = p.append(dst, quote)
+	}
+	return append(dst, '>')
+}
+
+// isFrozen reports whether a value of the type is one cell wherever it stands; tuples always are.
+func (t *TypeSpec) isFrozen() bool {
+	return t.Frozen || t.Kind == cqltype.Tuple || !t.isCollection() && t.Kind != cqltype.UDT
+}
+
+func (t *TypeSpec) isCollection() bool { return t.Kind >= cqltype.List && t.Kind <= cqltype.Map }
+
+// Bind resolves the type in a keyspace with these user-defined types. Errors are *dberr.Invalid with Cassandra's texts.
+func (t *TypeSpec) Bind(keyspace string, types map[string]*cqltype.Type) (*cqltype.Type, error) {
+	return t.bind(keyspace, types, false)
+}
+
+// bind is Bind; within is true inside something frozen, where nested collections need not be frozen themselves.
+func (t *TypeSpec) bind(keyspace string, types map[string]*cqltype.Type, within bool) (*cqltype.Type, error) {
+	frozen := within || t.Frozen
+	var bound *cqltype.Type
+	switch t.Kind {
+	case cqltype.UDT:
+		udt, err := t.bindUDT(keyspace, types)
+		if err != nil {
+			return nil, err
+		}
+		bound = udt
+	case cqltype.List, cqltype.Set, cqltype.Map:
+		if err := t.checkElements(frozen); err != nil {
+			return nil, err
+		}
+		elems, err := t.bindParams(keyspace, types, frozen)
+		if err != nil {
+			return nil, err
+		}
+		bound = &cqltype.Type{Kind: t.Kind, Elems: elems}
+	case cqltype.Tuple:
+		if slices.ContainsFunc(t.Params, func(p *TypeSpec) bool { return p.Kind == cqltype.Counter }) {
+			return nil, dberr.Invalidf("Counters are not allowed inside tuples")
+		}
+		elems, err := t.bindParams(keyspace, types, true)
+		if err != nil {
+			return nil, err
+		}
+		bound = cqltype.TupleOf(elems...)
+	case cqltype.Custom:
+		bound = cqltype.CustomOf(t.Name)
+	default:
+		return cqltype.Native(t.Kind), nil
+	}
+	if frozen {
+		bound = bound.Freeze()
+	}
+	return bound, nil
+}
+
+func (t *TypeSpec) bindParams(keyspace string, types map[string]*cqltype.Type, within bool) ([]*cqltype.Type, error) {
+	bound := make([]*cqltype.Type, len(t.Params))
+	for i, p := range t.Params {
+		var err error
+		if bound[i], err = p.bind(keyspace, types, within); err != nil {
+			return nil, err
+		}
+	}
+	return bound, nil
+}
+
+func (t *TypeSpec) bindUDT(keyspace string, types map[string]*cqltype.Type) (*cqltype.Type, error) {
+	if t.Keyspace != "" && t.Keyspace != keyspace {
+		return nil, dberr.Invalidf("Statement on keyspace %s cannot refer to a user type in keyspace %s; user types can only be used in the keyspace they are defined in",
+			keyspace, t.Keyspace)
+	}
+	udt := types[t.Name]
+	if udt == nil {
+		return nil, dberr.Invalidf("Unknown type %s.%s", keyspace, t.Name)
+	}
+	return udt, nil
+}
+
+// checkElements refuses what may not stand in a collection.
+func (t *TypeSpec) checkElements(frozen bool) error {
+	value := t.Params[len(t.Params)-1]
+	if err := t.checkNested(value, frozen); err != nil {
+		return err
+	}
+	if value.Kind == cqltype.Counter {
+		return dberr.Invalidf("Counters are not allowed inside collections: %s", t)
+	}
+	if t.Kind == cqltype.Set && value.Kind == cqltype.Duration {
+		return dberr.Invalidf("Durations are not allowed inside sets: %s", t)
+	}
+	if t.Kind != cqltype.Map {
+		return nil
+	}
+	key := t.Params[0]
+	if key.Kind == cqltype.Counter {
+		return dberr.Invalidf("Counters are not allowed inside collections: %s", t)
+	}
+	if key.Kind == cqltype.Duration {
+		return dberr.Invalidf("Durations are not allowed as map keys: %s", t)
+	}
+	return t.checkNested(key, frozen)
+}
+
+func (t *TypeSpec) checkNested(inner *TypeSpec, frozen bool) error {
+	if frozen || inner.isFrozen() {
+		return nil
+	}
+	if inner.isCollection() {
+		return dberr.Invalidf("Non-frozen collections are not allowed inside collections: %s", t)
+	}
+	return dberr.Invalidf("Non-frozen UDTs are not allowed inside collections: %s", t)
+}
+
+// ParseType reads the CQL text of a type, as MarshalText and cqltype.Type.String write it. It accepts no comments and is meant
+// for stored text; client statements go through the parser.
+func ParseType(text string) (*TypeSpec, error) {
+	p := typeParser{text: text}
+	t := p.parse(0)
+	p.space()
+	if t == nil || p.pos != len(text) {
+		return nil, dberr.Invalidf("cannot read type %q", text)
+	}
+	return t, nil
+}
+
+// typeDepthMax bounds how deep types nest.
+const typeDepthMax = 64
+
+type typeParser struct {
+	text string
+	pos  int
+}
+
+func (p *typeParser) space() {
+	for p.pos < len(p.text) && p.text[p.pos] == ' ' {
+		p.pos++
+	}
+}
+
+func (p *typeParser) take(c byte) bool {
+	p.space()
+	if p.pos < len(p.text) && p.text[p.pos] == c {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+// word reads a name; quoted is true if it was in double quotes.
+func (p *typeParser) word() (name string, quoted, ok bool) {
+	p.space()
+	if p.take('"') {
+		name, ok = p.until('"')
+		return name, true, ok
+	}
+	start := p.pos
+	for p.pos < len(p.text) && (isWordByte(p.text[p.pos])) {
+		p.pos++
+	}
+	return p.text[start:p.pos], false, p.pos > start
+}
+
+func isWordByte(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// until reads up to a quote; a doubled one stands for itself.
+func (p *typeParser) until(quote byte) (string, bool) {
+	var b strings.Builder
+	for p.pos < len(p.text) {
+		c := p.text[p.pos]
+		p.pos++
+		if c == quote {
+			if p.pos == len(p.text) || p.text[p.pos] != quote {
+				return b.String(), true
+			}
+			p.pos++
+		}
+		b.WriteByte(c)
+	}
+	return "", false
+}
+
+var composed = map[string]cqltype.Kind{"list": cqltype.List, "set": cqltype.Set, "map": cqltype.Map, "tuple": cqltype.Tuple}
+
+// parse reads a type, nil if there is none.
+func (p *typeParser) parse(depth int) *TypeSpec {
+	if depth > typeDepthMax {
+		return nil
+	}
+	if p.take('\'') {
+		class, ok := p.until('\'')
+		if !ok {
+			return nil
+		}
+		return &TypeSpec{Kind: cqltype.Custom, Name: class}
+	}
+	name, quoted, ok := p.word()
+	if !ok {
+		return nil
+	}
+	if !quoted && p.take('<') {
+		return p.params(name, depth)
+	}
+	if !quoted {
+		if native := cqltype.ByName(name); native != nil {
+			return &TypeSpec{Kind: native.Kind}
+		}
+	}
+	udt := &TypeSpec{Kind: cqltype.UDT, Name: name}
+	if p.take('.') {
+		udt.Keyspace = name
+		if udt.Name, _, ok = p.word(); !ok {
+			return nil
+		}
+	}
+	return udt
+}
+
+// params reads what follows "name<".
+func (p *typeParser) params(name string, depth int) *TypeSpec {
+	var params []*TypeSpec
+	for {
+		e := p.parse(depth + 1)
+		if e == nil {
+			return nil
+		}
+		params = append(params, e)
+		if !p.take(',') {
+			break
+		}
+	}
+	if !p.take('>') {
+		return nil
+	}
+	if name == "frozen" && len(params) == 1 {
+		params[0].Frozen = true
+		return params[0]
+	}
+	kind, ok := composed[name]
+	if !ok || kind == cqltype.Map && len(params) != 2 || (kind == cqltype.List || kind == cqltype.Set) && len(params) != 1 {
+		return nil
+	}
+	return &TypeSpec{Kind: kind, Params: params}
+}
