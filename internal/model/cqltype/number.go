@@ -148,7 +148,7 @@ const digitsMax = 1 << 20
 func ParseDecimal(s string) (d DecimalValue, ok bool) {
 	mantissa, exponent := s, int64(0)
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
-		e, err := strconv.ParseInt(s[i+1:], 10, 32)
+		e, err := strconv.ParseInt(s[i+1:], 10, 40)
 		if err != nil {
 			return d, false
 		}
@@ -276,11 +276,13 @@ func appendJavaFloat(dst []byte, v float64, bits int) []byte {
 // parseJavaFloat reads what Java's parseDouble does, but for hexadecimal.
 func parseJavaFloat(s string, bits int) (float64, bool) {
 	s = strings.TrimSpace(s)
-	switch strings.TrimLeft(s, "+-") {
-	case "NaN":
+	switch s {
+	case "NaN", "+NaN", "-NaN":
 		return math.NaN(), true
-	case "Infinity":
-		return math.Inf(1 - 2*btoi(s[0] == '-')), true
+	case "Infinity", "+Infinity":
+		return math.Inf(1), true
+	case "-Infinity":
+		return math.Inf(-1), true
 	}
 	if s == "" || strings.ContainsAny(s, "_xXnNpP") {
 		return 0, false
