@@ -9,8 +9,8 @@ import (
 	"runtime/debug"
 )
 
-// TuneRuntime fits the process to the memory budget: it sets the memory limit and the garbage collector's target, unless the
-// environment (GOMEMLIMIT, GOGC) has. It is for a process that is only a database; a program that embeds one keeps its own settings.
+// TuneRuntime fits the process to the memory budget: it sets the memory limit, the garbage collector's target and
+// the number of processors, unless the environment (GOMEMLIMIT, GOGC, GOMAXPROCS) has. It is for a process that is only a database; a program that embeds one keeps its own settings.
 //
 // The block cache is outside the Go heap with cgo and inside it without, where the usual target of 100 % would let the heap grow to
 // twice the cache before a collection. A synced write holds a processor for the length of an fsync, so there are never fewer than two.
@@ -27,7 +27,7 @@ func TuneRuntime(o Options) {
 	if os.Getenv("GOGC") == "" && !cgoEnabled {
 		debug.SetGCPercent(35)
 	}
-	if runtime.GOMAXPROCS(0) < 2 {
+	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < 2 {
 		runtime.GOMAXPROCS(2)
 	}
 }

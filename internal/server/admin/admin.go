@@ -5,6 +5,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 
@@ -22,9 +23,11 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	// Status is served at /status as JSON.
 	Status func() any
+	// Compact merges all levels of the store; POST /compact waits for it.
+	Compact func(ctx context.Context) error
 }
 
-// Handler serves /healthz (200 or 503), /readyz (200 or 503), /metrics (Prometheus text) and /status (JSON).
+// Handler serves /healthz (200 or 503), /readyz (200 or 503), /metrics (Prometheus text), /status (JSON) and POST /compact.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(o.Healthy))
@@ -37,9 +40,12 @@ func Handler(o Options) http.Handler {
 		// A client that went away in the middle of its answer is nobody to report to.
 		_ = enc.Encode(o.Status())
 	})
+	mux.HandleFunc("POST /compact", func(w http.ResponseWriter, r *http.Request) {
+		check(func() error { return o.Compact(r.Context()) })(w, r)
+	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\n"))
+		_, _ = w.Write([]byte("Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\nPOST /compact  merge all levels of the store now\n"))
 	})
 	return mux
 }

@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -20,10 +21,12 @@ func TestPages(t *testing.T) {
 	reg.MustRegister(c)
 	c.Inc()
 	ready := errors.New("the store is opening")
+	compacted := 0
 	srv := httptest.NewServer(Handler(Options{
 		Ready:   func() error { return ready },
 		Healthy: func() error { return nil },
 		Metrics: reg,
+		Compact: func(context.Context) error { compacted++; return nil },
 		Status:  func() any { return map[string]int{"tables": 3} },
 	}))
 	defer srv.Close()
@@ -48,5 +51,13 @@ func TestPages(t *testing.T) {
 		if resp.StatusCode != tc.code || !strings.Contains(string(body), tc.want) {
 			t.Errorf("%s: got %d %q, want %d with %q", tc.path, resp.StatusCode, body, tc.code, tc.want)
 		}
+	}
+	resp, err := http.Post(srv.URL+"/compact", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 || compacted != 1 {
+		t.Errorf("POST /compact: %d, compacted %d times", resp.StatusCode, compacted)
 	}
 }

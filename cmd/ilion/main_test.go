@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets scripts run this program under the name ilion.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"ilion": main})
+}
+
+// TestScripts proves what the command line prints and with which code it ends; see testdata/script.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+	})
+}
