@@ -129,3 +129,35 @@ func Stamp(operand []byte, ts int64) bool {
 	binary.BigEndian.PutUint64(operand[1:], uint64(ts))
 	return true
 }
+
+// Writes reports whether an operand sets anything: a marker or a cell. An operand that only deletes makes no row visible.
+// Corrupt bytes count as writing.
+func Writes(operand []byte) bool {
+	var h head
+	pos := h.read(operand)
+	if pos < 0 || h.live {
+		return true
+	}
+	var e entry
+	for pos < len(operand) {
+		if pos = e.read(operand, pos, h.base); pos < 0 || e.kind == kindCell || e.kind == kindExpiringCell {
+			return true
+		}
+	}
+	return false
+}
+
+// DeletedFrom calls fn with the start of each interval of rows that a header operand deletes; the empty start stands for the
+// whole partition.
+func DeletedFrom(operand []byte, fn func(start []byte)) {
+	var h head
+	if h.read(operand) < 0 {
+		return
+	}
+	if h.dead {
+		fn([]byte{})
+	}
+	for _, r := range appendDecoded(nil, h.ranges, h.base) {
+		fn(r.Start)
+	}
+}

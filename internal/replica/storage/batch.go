@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// Batch collects changes that are applied all or none. It is not safe for concurrent use.
+type Batch struct {
+	s *Store
+	b *pebble.Batch
+	// grows is true if something takes space and may be refused on a full disk.
+	grows bool
+	// touched are the live rows and deletions that the dead-run index must hear of.
+	touched []touch
+	arena   []byte
+}
+
+var batches = sync.Pool{New: func() any { return new(Batch) }}
+
+// NewBatch begins a batch; Commit or Close ends it.
+func (s *Store) NewBatch() *Batch {
+	b := batches.Get().(*Batch)
+	b.s, b.b, b.grows = s, s.db.NewBatch(), false
+	return b
+}
+
+// Close gives the batch up, or back after Commit.
+func (b *Batch) Close() {
+	if b.b == nil {
+		return
+	}
+	_ = b.b.Close()
+	clear(b.touched)
+	b.b, b.s, b.touched = nil, nil, b.touched[:0]
+	if b.arena = b.arena[:0]; cap(b.arena) < keptMax {
+		batches.Put(b)
+	}
+}
+
+// Apply applies mutations atomically. They survive a crash after the next Sync.
+func (s *Store) Apply(ms ...command.Mutation) error {
+	b := s.NewBatch()
+	defer b.Close()
+	for i := range ms {
+		if err := b.Mutate(&ms[i]); err != nil {
+			return err
+		}
+	}
+	return b.Commit()
+}
+
+// Mutate adds a mutation, whose operands must be stamped.
+func (b *Batch) Mutate(m *command.Mutation) error {
+	for i := range m.Ops {
+		op := &m.Ops[i]
+		if op.Kind == command.OpIndex {
+			b.index(m, op)
+			continue
+		}
+		if row.Timestamp(op.Operand) == row.Unstamped {
+			return fmt.Errorf("mutation of table %d: %w", m.Table, ErrUnstamped)
+		}
+		switch op.Kind {
+		case command.OpRow:
+			b.merge(m, keys.Row, op)
+		case command.OpHeader:
+			if err := b.s.MarkHeaders(m.Table); err != nil {
+				return err
+			}
+			b.merge(m, keys.Header, op)
+		default:
+			return fmt.Errorf("mutation of table %d: unknown operand kind %d", m.Table, op.Kind)
+		}
+	}
+	return nil
+}
+
+// merge adds an operand, encoding its key straight into the batch.
+func (b *Batch) merge(m *command.Mutation, kind byte, op *command.Op) {
+	n := tableKeyLen(m)
+	if kind == keys.Row {
+		n += len(op.Clustering)
+	}
+	d := b.b.MergeDeferred(n, len(op.Operand))
+	key := append(keys.AppendPartition(d.Key[:0], m.Table, m.Token, m.Key), kind)
+	if kind == keys.Row {
+		_ = append(key, op.Clustering...)
+	}
+	copy(d.Value, op.Operand)
+	_ = d.Finish() // fails for indexed batches only
+	b.s.m.operands.Add(1)
+	live := row.Writes(op.Operand)
+	b.grows = b.grows || live
+	b.touch(d.Key, len(key), kind, op.Operand, live)
+}
+
+// tableKeyLen is the length of a header's key.
+func tableKeyLen(m *command.Mutation) int { return 4 + 8 + 2 + min(len(m.Key), keys.MaxLen) + 1 }
+
+func (b *Batch) index(m *command.Mutation, op *command.Op) {
+	n := 4 + 2 + min(len(op.Value), keys.MaxLen) + 8 + 2 + min(len(m.Key), keys.MaxLen) + len(op.Clustering)
+	d := b.b.SetDeferred(n, 0)
+	keys.AppendIndex(d.Key[:0], op.Index, op.Value, m.Token, m.Key, op.Clustering)
+	_ = d.Finish()
+	b.grows = true
+	b.s.m.entries.Add(1)
+}
+
+// Set stores a system key: id is one of those below keys.FirstTable.
+func (b *Batch) Set(id uint32, sub, value []byte) {
+	d := b.b.SetDeferred(4+len(sub), len(value))
+	keys.AppendSystem(d.Key[:0], id, sub)
+	copy(d.Value, value)
+	_ = d.Finish()
+}
+
+// Delete removes a system key.
+func (b *Batch) Delete(id uint32, sub []byte) {
+	d := b.b.DeleteDeferred(4 + len(sub))
+	keys.AppendSystem(d.Key[:0], id, sub)
+	_ = d.Finish()
+}
+
+// PutMeta stores the meta of a physical partition.
+func (b *Batch) PutMeta(m *keys.Meta) {
+	b.arena = m.Append(b.arena[:0])
+	key := keys.AppendMeta(make([]byte, 0, 12), keys.PartitionID, m.Partition)
+	_ = b.b.Set(key, b.arena, nil)
+}
+
+// PutDedupe stores a dedupe record beside the partition it belongs to.
+func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID, value []byte) {
+	b.arena = keys.AppendDedupe(b.arena[:0], table, tok, pk, id)
+	_ = b.b.Set(b.arena, value, nil)
+}
+
+// Empty reports whether nothing was added.
+func (b *Batch) Empty() bool { return b.b.Empty() }
+
+// Commit applies the batch without waiting for the disk. Close it in any case.
+func (b *Batch) Commit() error {
+	s := b.s
+	if err := s.writable(b.grows); err != nil {
+		return err
+	}
+	s.gate.RLock()
+	b.announce()
+	err := b.b.Commit(pebble.NoSync)
+	s.gate.RUnlock()
+	if err != nil {
+		return s.check(fmt.Errorf("commit: %w", err))
+	}
+	s.m.batches.Add(1)
+	return nil
+}
+
+// writable refuses writes to a store that failed, is read-only or is nearly full.
+func (s *Store) writable(grows bool) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if s.o.ReadOnly {
+		return ErrReadOnly
+	}
+	if grows && s.disk.full.Load() {
+		return ErrDiskFull
+	}
+	return nil
+}

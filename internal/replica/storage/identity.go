@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// FormatVersion is the version of everything in a store: keys, rows, meta. A store of a newer version is refused.
+const FormatVersion = 1
+
+// Identity says whose data a directory holds.
+type Identity struct {
+	Format        int
+	Cluster, Node [16]byte
+	// Created is in UTC, to the second.
+	Created time.Time
+}
+
+// The identity is a small text file beside Pebble's own. It gets its final name only when the store is complete, so a creation
+// that was interrupted is told apart from a store that lost its files.
+const (
+	identityFile = "ilion.id"
+	identityTemp = "ilion.id.new"
+	identityHead = "ilion store"
+)
+
+func (id Identity) text() string {
+	return fmt.Sprintf("%s\nformat %d\ncluster %x\nnode %x\ncreated %s\n",
+		identityHead, id.Format, id.Cluster, id.Node, id.Created.UTC().Format(time.RFC3339))
+}
+
+func parseIdentity(text string) (Identity, error) {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	bad := errors.New("the identity file is damaged")
+	if len(lines) < 2 || lines[0] != identityHead {
+		return Identity{}, bad
+	}
+	var id Identity
+	for _, line := range lines[1:] {
+		name, value, _ := strings.Cut(line, " ")
+		var err error
+		switch name {
+		case "format":
+			if id.Format, err = strconv.Atoi(value); err == nil && id.Format > FormatVersion {
+				return id, fmt.Errorf("it was written by a newer version (format %d, this one knows %d)", id.Format, FormatVersion)
+			}
+		case "cluster":
+			err = parseID(&id.Cluster, value)
+		case "node":
+			err = parseID(&id.Node, value)
+		case "created":
+			id.Created, err = time.Parse(time.RFC3339, value)
+		}
+		if err != nil {
+			return Identity{}, bad
+		}
+	}
+	if id.Format < 1 {
+		return Identity{}, bad
+	}
+	return id, nil
+}
+
+func parseID(id *[16]byte, text string) error {
+	b, err := hex.DecodeString(text)
+	if err != nil || copy(id[:], b) != len(id) || len(b) != len(id) {
+		return errors.New("bad id")
+	}
+	return nil
+}
+
+// complete fills what was left open for a new store.
+func (id Identity) complete() Identity {
+	id.Format = FormatVersion
+	for _, p := range []*[16]byte{&id.Cluster, &id.Node} {
+		if *p == [16]byte{} {
+			_, _ = rand.Read(p[:]) // never fails
+		}
+	}
+	if id.Created.IsZero() {
+		id.Created = time.Now().UTC().Truncate(time.Second)
+	}
+	return id
+}
+
+// readIdentity looks at a directory; exists is false if a store is to be created there.
+func readIdentity(fs vfs.FS, dir string) (id Identity, exists bool, err error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return Identity{}, false, err
+	}
+	begun := false
+	for _, name := range names {
+		switch name {
+		case identityFile:
+			text, err := readFile(fs, fs.PathJoin(dir, name))
+			if err != nil {
+				return Identity{}, true, err
+			}
+			id, err = parseIdentity(text)
+			return id, true, err
+		case identityTemp:
+			begun = true
+		}
+	}
+	for _, name := range names {
+		if !begun && name != "LOCK" && name != "lost+found" {
+			return Identity{}, false, fmt.Errorf("it is not empty and not a data directory (it holds %q)", name)
+		}
+	}
+	return Identity{}, false, nil
+}
+
+func readFile(fs vfs.FS, name string) (string, error) {
+	f, err := fs.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 4096))
+	return string(b), err
+}
+
+// writeTemp writes the identity under its temporary name, synced.
+func writeTemp(fs vfs.FS, dir string, id Identity) error {
+	f, err := fs.Create(fs.PathJoin(dir, identityTemp), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, id.text())
+	if err = errors.Join(err, f.Sync()); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return syncDir(fs, dir)
+}
+
+// commitTemp gives the identity its final name.
+func commitTemp(fs vfs.FS, dir string) error {
+	if err := fs.Rename(fs.PathJoin(dir, identityTemp), fs.PathJoin(dir, identityFile)); err != nil {
+		return err
+	}
+	return syncDir(fs, dir)
+}
+
+func syncDir(fs vfs.FS, dir string) error {
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// makeDir creates dir and its parents and syncs the parent of every directory it created.
+func makeDir(fs vfs.FS, dir string) error {
+	var missing []string
+	for d := dir; ; d = fs.PathDir(d) {
+		info, err := fs.Stat(d)
+		if err == nil {
+			if !info.IsDir() {
+				return fmt.Errorf("%s is not a directory", d)
+			}
+			break
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if missing = append(missing, d); fs.PathDir(d) == d {
+			break
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, d := range missing {
+		if parent := fs.PathDir(d); parent != d {
+			if err := syncDir(fs, parent); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

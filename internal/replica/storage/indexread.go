@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// entries walks over the entries of an index that have one value, partition by partition.
+type entries struct {
+	it *pebble.Iterator
+	// part is what the entries of the current partition begin with.
+	part []byte
+	seek []byte
+}
+
+// readIndex reads the rows that have an entry: for each partition with entries its header, then the rows they name.
+func (rd *reader) readIndex() error {
+	var e entries
+	lower, upper := rd.entryBounds()
+	if upper != nil && bytes.Compare(lower, upper) >= 0 {
+		return nil
+	}
+	var err error
+	if e.it, err = rd.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper}); err != nil {
+		return err
+	}
+	rd.s.m.iterators.Add(1)
+	rd.lower = keys.AppendTable(rd.lower[:0], rd.r.Table)
+	rd.upper = keys.After(keys.AppendTable(rd.upper[:0], rd.r.Table))
+	if err = rd.open(); err == nil {
+		err = rd.walkEntries(&e)
+	}
+	return errors.Join(err, e.it.Close())
+}
+
+// entryBounds returns the stretch of entries that the read may need.
+func (rd *reader) entryBounds() (lower, upper []byte) {
+	r := rd.r
+	prefix := keys.AppendIndexValue(nil, r.Index.Index, r.Index.Value)
+	n := len(prefix)
+	if r.Key != nil {
+		lower = keys.AppendPosition(prefix, r.Token, r.Key)
+		return lower, keys.After(bytes.Clone(lower))
+	}
+	span := keys.TokenSpan(r.Table, r.Range)
+	lower = append(bytes.Clone(prefix), span.Begin...)
+	if upper = append(bytes.Clone(prefix), span.End...); len(span.End) == 0 {
+		upper = keys.After(upper)
+	}
+	if r.AfterKey != nil {
+		after := keys.AppendPosition(prefix[:n:n], r.AfterToken, r.AfterKey)
+		if r.AfterPartition {
+			after = keys.After(after)
+		}
+		if after == nil || bytes.Compare(after, lower) > 0 {
+			lower = after
+		}
+	}
+	return lower, upper
+}
+
+func (rd *reader) walkEntries(e *entries) error {
+	for valid := e.it.First(); valid; {
+		entry, ok := keys.ParseIndex(e.it.Key())
+		if !ok {
+			return fmt.Errorf("index entry %x: %w", e.it.Key(), errDamage)
+		}
+		n := len(e.it.Key()) - len(entry.Clustering)
+		e.part = append(e.part[:0], e.it.Key()[:n]...)
+		rd.seek = append(rd.seek[:0], entry.Key...)
+		rd.begin(entry.Token, rd.seek)
+		rd.pk = rd.prefix[len(rd.prefix)-len(entry.Key):]
+		rd.resume = rd.r.AfterKey != nil && !rd.r.AfterPartition && entry.Token == rd.r.AfterToken && bytes.Equal(rd.pk, rd.r.AfterKey)
+		if rd.t.headers.Load() {
+			rd.s.m.headerSeeks.Add(1)
+			rd.seek = append(append(rd.seek[:0], rd.prefix...), keys.Header)
+			rd.it.SeekGE(rd.seek)
+			if err := errors.Join(rd.it.Error(), rd.loadHeader()); err != nil {
+				return err
+			}
+			rd.fresh = false
+		}
+		step, err := rd.visitEntries(e, len(entry.Clustering) == 0)
+		if err != nil || step == command.Stop {
+			return err
+		}
+		if valid = e.it.Valid() && !rd.r.Reversed && !bytes.HasPrefix(e.it.Key(), e.part); !valid {
+			e.seek = keys.After(append(e.seek[:0], e.part...))
+			valid = e.seek != nil && e.it.SeekGE(e.seek)
+		}
+	}
+	return e.it.Error()
+}
+
+// visitEntries reads the rows of one partition that have entries. If the entry is that of the whole partition (a static column,
+// or a table without clustering columns) these are all rows.
+func (rd *reader) visitEntries(e *entries, whole bool) (command.Step, error) {
+	if whole {
+		return rd.partition()
+	}
+	var valid bool
+	if rd.r.Reversed {
+		e.seek = keys.After(append(e.seek[:0], e.part...))
+		valid = e.seek != nil && e.it.SeekLT(e.seek)
+	} else {
+		valid = true
+	}
+	for valid && bytes.HasPrefix(e.it.Key(), e.part) {
+		clustering := e.it.Key()[len(e.part):]
+		if rd.wanted(clustering) {
+			if step, err := rd.fetch(clustering); err != nil || step != command.More {
+				return step, err
+			}
+		}
+		if rd.r.Reversed {
+			valid = e.it.Prev()
+		} else {
+			valid = e.it.Next()
+		}
+	}
+	return command.More, e.it.Error()
+}
+
+// wanted reports whether a clustering key lies in the slices and behind the place where the read resumes.
+func (rd *reader) wanted(clustering []byte) bool {
+	if rd.resume {
+		c := bytes.Compare(clustering, rd.r.AfterClustering)
+		if c == 0 || (c < 0) != rd.r.Reversed {
+			return false
+		}
+	}
+	for i := range rd.r.Slices {
+		s := &rd.r.Slices[i]
+		if bytes.Compare(s.Start, clustering) <= 0 && (s.End == nil || bytes.Compare(clustering, s.End) < 0) {
+			return true
+		}
+	}
+	return len(rd.r.Slices) == 0
+}
+
+// fetch reads the row of an entry, if it is there.
+func (rd *reader) fetch(clustering []byte) (command.Step, error) {
+	rd.seek = append(append(rd.seek[:0], rd.prefix...), keys.Row)
+	rd.seek = append(rd.seek, clustering...)
+	if !rd.it.SeekGE(rd.seek) || !bytes.Equal(rd.it.Key(), rd.seek) {
+		return command.More, rd.it.Error()
+	}
+	return rd.visit(clustering)
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"io"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/ilion-db/ilion/internal/model/row"
+)
+
+// merger is stored by name with every store.
+var merger = &pebble.Merger{
+	Name: "ilion.row.v1",
+	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+		m := merges.Get().(*valueMerge)
+		m.first = append(m.first[:0], value...)
+		return m, nil
+	},
+}
+
+var merges = sync.Pool{New: func() any { return new(valueMerge) }}
+
+// valueMerge is one merge of Pebble's. It never deletes (Pebble's DeletableValueMerger resurrects data in v2.1.7) and never purges:
+// a lone operand is passed on as it is.
+type valueMerge struct {
+	// first holds the first operand, chunk those that followed; the row.Merger points into them.
+	first, chunk []byte
+	m            row.Merger
+	begun        bool
+	out          []byte
+}
+
+// chunkMin is the least size of a piece of operand memory.
+const chunkMin = 4 << 10
+
+// keptMax bounds the memory a pooled merge keeps.
+const keptMax = 1 << 20
+
+func (v *valueMerge) add(value []byte) error {
+	if !v.begun {
+		v.begun = true
+		v.m.Reset()
+		if err := v.m.Add(v.first); err != nil {
+			return err
+		}
+		v.chunk = v.chunk[:0]
+	}
+	if cap(v.chunk)-len(v.chunk) < len(value) {
+		v.chunk = make([]byte, 0, max(2*cap(v.chunk), len(value), chunkMin)) // the old one stays referenced by the merger
+	}
+	n := len(v.chunk)
+	v.chunk = append(v.chunk, value...)
+	return v.m.Add(v.chunk[n:])
+}
+
+// MergeNewer implements pebble.ValueMerger; the order of operands does not matter.
+func (v *valueMerge) MergeNewer(value []byte) error { return v.add(value) }
+
+// MergeOlder implements pebble.ValueMerger.
+func (v *valueMerge) MergeOlder(value []byte) error { return v.add(value) }
+
+// Finish implements pebble.ValueMerger.
+func (v *valueMerge) Finish(bool) ([]byte, io.Closer, error) {
+	if !v.begun {
+		return v.first, v, nil
+	}
+	v.out = v.m.Append(v.out[:0])
+	return v.out, v, nil
+}
+
+// Close gives the memory back.
+func (v *valueMerge) Close() error {
+	if v.begun {
+		v.m.Reset()
+		v.begun = false
+	}
+	if cap(v.first)+cap(v.chunk)+cap(v.out) <= keptMax {
+		merges.Put(v)
+	}
+	return nil
+}

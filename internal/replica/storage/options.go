@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"errors"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Options tune a Store. The zero value is useful.
+type Options struct {
+	// Identity is given to a store that is created; zero ids are drawn at random. A store that exists must have the same
+	// cluster id, unless this one is zero.
+	Identity Identity
+	// CacheBytes is the size of the block cache, 64 MiB by default.
+	CacheBytes int64
+	// MemtableBytes is the size of one memtable, 64 MiB by default; there are at most four.
+	MemtableBytes int64
+	// MaxOpenFiles bounds the open sstables, 1000 by default.
+	MaxOpenFiles int
+	// Compactions bounds how many compactions run at once, 1 by default.
+	Compactions int
+	// ReadOnly refuses all writes.
+	ReadOnly bool
+	// MinFreeDisk is the share of the disk, in percent, below which writes are refused, 5 by default; negative never refuses.
+	MinFreeDisk int
+	// DiskCheckEvery is how often free disk space is looked at, 5 s by default.
+	DiskCheckEvery time.Duration
+	// DiskUsage replaces statfs in tests.
+	DiskUsage func(dir string) (vfs.DiskUsage, error)
+	// DeadRunBytes bounds the memory for known runs of dead rows, 16 MiB by default; negative disables them.
+	DeadRunBytes int
+	// Events are called as things happen; nil ones are not.
+	Events Events
+}
+
+// Events tell the owner of a Store what goes on inside. They may come from any goroutine and must not block.
+type Events struct {
+	// Corrupt is called once when stored bytes turn out to be damaged; the store has stopped serving.
+	Corrupt func(error)
+	// Background is called for each error of a flush or compaction; Pebble tries again.
+	Background func(error)
+	// Stall is called when writes stop because compactions lag behind, and when they go on.
+	Stall func(stalled bool, reason string)
+	// DiskFull is called when writes are refused for lack of disk space, and when they are accepted again.
+	DiskFull func(full bool, freePercent int)
+	// Fatal is called before the process panics because the log can no longer be written.
+	Fatal func(text string)
+}
+
+func (o Options) withDefaults(fs vfs.FS) Options {
+	setDefault(&o.CacheBytes, 64<<20)
+	setDefault(&o.MemtableBytes, 64<<20)
+	setDefault(&o.MaxOpenFiles, 1000)
+	setDefault(&o.Compactions, 1)
+	setDefault(&o.MinFreeDisk, 5)
+	setDefault(&o.DiskCheckEvery, 5*time.Second)
+	setDefault(&o.DeadRunBytes, 16<<20)
+	if o.DiskUsage == nil {
+		o.DiskUsage = fs.GetDiskUsage
+	}
+	return o
+}
+
+func setDefault[T int | int64 | time.Duration](v *T, def T) {
+	if *v == 0 {
+		*v = def
+	}
+}
+
+// Signals to the caller.
+var (
+	// ErrDiskFull refuses a write that would take space; deletes and reads go on.
+	ErrDiskFull = errors.New("disk almost full: writes are refused, reads and deletes work")
+	// ErrCorrupt stops a store that found damaged bytes.
+	ErrCorrupt = errors.New("stored data is damaged")
+	// ErrUnstamped refuses an operand that the leader has not stamped.
+	ErrUnstamped = errors.New("operand without a timestamp")
+	// ErrReadOnly refuses a write to a store opened read-only.
+	ErrReadOnly = errors.New("store is open read-only")
+)

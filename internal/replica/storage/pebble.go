@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/sstable/colblk"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// comparer is the order of package keys. Plain bytes, but for Split.
+var comparer = &pebble.Comparer{
+	Name:                 keys.ComparerName,
+	Compare:              bytes.Compare,
+	Equal:                bytes.Equal,
+	ComparePointSuffixes: bytes.Compare,
+	CompareRangeSuffixes: bytes.Compare,
+	AbbreviatedKey:       keys.Abbreviate,
+	Split:                keys.Split,
+	Separator:            keys.Separator,
+	Successor:            keys.Successor,
+	ImmediateSuccessor:   func(dst, a []byte) []byte { return append(append(dst, a...), 0) },
+	FormatKey:            pebble.DefaultComparer.FormatKey,
+}
+
+const (
+	blockBytes   = 32 << 10
+	prefixBundle = 16
+	bloomBits    = 10
+)
+
+// pebbleOptions are those that /docs and the benchmarks were made with: columnar blocks, MinLZ, bloom filters on every level.
+func pebbleOptions(fs vfs.FS, o Options, s *Store) *pebble.Options {
+	schema := colblk.DefaultKeySchema(comparer, prefixBundle)
+	po := &pebble.Options{
+		FS:                          fs,
+		Comparer:                    comparer,
+		Merger:                      merger,
+		FormatMajorVersion:          pebble.FormatNewest,
+		KeySchema:                   schema.Name,
+		KeySchemas:                  sstable.MakeKeySchemas(&schema),
+		CacheSize:                   o.CacheBytes,
+		MemTableSize:                uint64(o.MemtableBytes),
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       1000,
+		LBaseMaxBytes:               max(64<<20, o.MemtableBytes),
+		MaxOpenFiles:                o.MaxOpenFiles,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, o.Compactions },
+		ReadOnly:                    o.ReadOnly,
+		Logger:                      logger{o.Events},
+		EventListener:               s.listener(),
+	}
+	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings {
+		return pebble.UniformDBCompressionSettings(sstable.MinLZCompression)
+	})
+	for i := range po.Levels {
+		po.Levels[i].BlockSize = blockBytes
+		po.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits)
+		po.Levels[i].FilterType = pebble.TableFilter
+	}
+	return po
+}
+
+// logger passes on only what ends the process. Pebble calls Fatalf when its log cannot be written and must not return.
+type logger struct{ events Events }
+
+func (logger) Infof(string, ...any)  {}
+func (logger) Errorf(string, ...any) {}
+func (l logger) Fatalf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if l.events.Fatal != nil {
+		l.events.Fatal(text)
+	}
+	panic("storage: " + text)
+}
+
+func (s *Store) listener() *pebble.EventListener {
+	return &pebble.EventListener{
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			s.stop(fmt.Errorf("%w: %s: %v", ErrCorrupt, info.Path, info.Details))
+		},
+		BackgroundError: func(err error) {
+			if s.o.Events.Background != nil {
+				s.o.Events.Background(err)
+			}
+		},
+		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
+			if s.o.Events.Stall != nil {
+				s.o.Events.Stall(true, info.Reason)
+			}
+		},
+		WriteStallEnd: func() {
+			if s.o.Events.Stall != nil {
+				s.o.Events.Stall(false, "")
+			}
+		},
+	}
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// reader carries one Read. It is pooled: everything it points to is reused.
+type reader struct {
+	s   *Store
+	t   *table
+	ctx context.Context
+	r   *command.Read
+	v   command.Visitor
+	it  *pebble.Iterator
+
+	opts         pebble.IterOptions
+	lower, upper []byte
+	lo, hi       []byte // bounds of the slice that is read
+	seek         []byte
+	// prefix is what all keys of the current logical partition begin with; tok and pk are taken from it.
+	prefix    []byte
+	tok       token.Token
+	pk        []byte
+	header    row.Header
+	headerBuf []byte
+	row       row.Row
+	// announced is true once the visitor has heard of the current partition.
+	announced bool
+	// resume is true in the partition that the read continues.
+	resume bool
+	// fresh is true while the iterator stands on the first key of the partition behind the header.
+	fresh bool
+	// visited counts keys, to look at the context now and then.
+	visited int
+	runs    []deadRun
+	version uint64
+	walked  int // dead rows in a row
+}
+
+// contextEvery is how many keys are read between two looks at the context.
+const contextEvery = 256
+
+var readers = sync.Pool{New: func() any { return new(reader) }}
+
+// Read passes what the command asks for to the visitor. It sees everything that was applied before the call.
+func (s *Store) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	rd := readers.Get().(*reader)
+	rd.s, rd.t, rd.ctx, rd.r, rd.v = s, s.table(r.Table), ctx, r, v
+	rd.visited, rd.resume = 0, false
+	var err error
+	switch {
+	case r.Index != nil:
+		err = rd.readIndex()
+	case r.Key != nil:
+		err = rd.readPartition()
+	default:
+		err = rd.readRange()
+	}
+	if rd.it != nil {
+		err = errors.Join(err, rd.it.Close())
+	}
+	rd.release()
+	if err != nil {
+		return s.check(fmt.Errorf("read table %d: %w", r.Table, err))
+	}
+	return nil
+}
+
+// release gives the reader back, without references to anything that is not its own.
+func (rd *reader) release() {
+	if rd.visited > 0 {
+		rd.s.m.rows.Add(uint64(rd.visited))
+	}
+	rd.s, rd.t, rd.ctx, rd.r, rd.v, rd.it, rd.runs, rd.pk = nil, nil, nil, nil, nil, nil, nil, nil
+	rd.opts = pebble.IterOptions{}
+	rd.header.Clear()
+	clear(rd.header.Ranges[:cap(rd.header.Ranges)])
+	clear(rd.header.Static.Cells[:cap(rd.header.Static.Cells)])
+	clear(rd.row.Cells[:cap(rd.row.Cells)])
+	if cap(rd.headerBuf)+cap(rd.row.Cells)*96 <= keptMax {
+		readers.Put(rd)
+	}
+}
+
+// open makes the iterator over [rd.lower, rd.upper).
+func (rd *reader) open() error {
+	rd.version = rd.s.dead.version.Load() // before the iterator: see deadRuns
+	rd.opts.LowerBound, rd.opts.UpperBound = rd.lower, rd.upper
+	it, err := rd.s.db.NewIter(&rd.opts)
+	if err != nil {
+		return err
+	}
+	rd.it = it
+	rd.s.m.iterators.Add(1)
+	return nil
+}
+
+// begin makes tok and pk the current partition.
+func (rd *reader) begin(tok token.Token, pk []byte) {
+	rd.prefix = keys.AppendPartition(rd.prefix[:0], rd.r.Table, tok, pk)
+	rd.tok, rd.pk = tok, pk
+	rd.announced, rd.fresh, rd.walked = false, false, 0
+	rd.header.Clear()
+	rd.runs = rd.s.dead.find(rd.prefix, rd.version, rd.r.Now)
+}
+
+// readPartition reads one logical partition.
+func (rd *reader) readPartition() error {
+	headers := rd.t.headers.Load()
+	rd.version = 0 // find nothing yet: there is no iterator
+	rd.begin(rd.r.Token, rd.r.Key)
+	if in := rd.t.installed.Load(); !headers && in != nil && in.Clustering == 0 {
+		return rd.get()
+	}
+	rd.resume = rd.r.AfterKey != nil && rd.r.AfterToken == rd.r.Token && bytes.Equal(rd.r.AfterKey, rd.r.Key)
+	rd.lower = append(rd.lower[:0], rd.prefix...)
+	rd.upper = append(rd.upper[:0], rd.prefix...)
+	if headers {
+		rd.lower = append(rd.lower, keys.Header)
+	} else if rd.lower = append(rd.lower, keys.Row); len(rd.r.Slices) > 0 {
+		rd.lower = append(rd.lower, rd.r.Slices[0].Start...)
+	}
+	if n := len(rd.r.Slices); n > 0 && rd.r.Slices[n-1].End != nil {
+		rd.upper = append(append(rd.upper, keys.Row), rd.r.Slices[n-1].End...)
+	} else {
+		rd.upper = append(rd.upper, keys.Dedupe)
+	}
+	rd.opts.UseL6Filters = true
+	if err := rd.open(); err != nil {
+		return err
+	}
+	rd.runs = rd.s.dead.find(rd.prefix, rd.version, rd.r.Now)
+	if headers {
+		rd.s.m.headerSeeks.Add(1)
+		rd.seekTo(rd.lower)
+		if err := rd.loadHeader(); err != nil {
+			return err
+		}
+	}
+	_, err := rd.partition()
+	return err
+}
+
+// seekTo moves to the first key at or after key within the current partition, past files whose filters lack the partition.
+func (rd *reader) seekTo(key []byte) bool {
+	if rd.r.Table&keys.WholeKey == 0 && rd.r.Key != nil && rd.r.Index == nil {
+		return rd.it.SeekPrefixGE(key)
+	}
+	return rd.it.SeekGE(key)
+}
+
+// get reads the row of a table without clustering columns and headers.
+func (rd *reader) get() error {
+	if n := len(rd.r.Slices); n > 0 && len(rd.r.Slices[0].Start) > 0 {
+		return nil
+	}
+	rd.seek = append(append(rd.seek[:0], rd.prefix...), keys.Row)
+	rd.s.m.gets.Add(1)
+	value, closer, err := rd.s.db.Get(rd.seek)
+	if err != nil {
+		if errors.Is(err, pebble.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	rd.visited++
+	exists, err := rd.row.Resolve(value, row.NotDeleted, rd.r.Now, rd.r.Dropped)
+	if err == nil && exists {
+		_, err = rd.deliver(rd.seek[len(rd.seek):])
+	}
+	return errors.Join(err, closer.Close())
+}
+
+// loadHeader reads the header if the iterator stands on it. The value is copied: the iterator moves on.
+func (rd *reader) loadHeader() error {
+	if !rd.it.Valid() {
+		return nil
+	}
+	key := rd.it.Key()
+	if len(key) != len(rd.prefix)+1 || key[len(rd.prefix)] != keys.Header || !bytes.HasPrefix(key, rd.prefix) {
+		rd.fresh = bytes.HasPrefix(key, rd.prefix)
+		return nil
+	}
+	value, err := rd.it.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	rd.headerBuf = append(rd.headerBuf[:0], value...)
+	return rd.header.Resolve(rd.headerBuf, rd.r.Now, rd.r.Dropped)
+}
+
+// readRange reads the partitions of a token range.
+func (rd *reader) readRange() error {
+	span := keys.TokenSpan(rd.r.Table, rd.r.Range)
+	rd.lower = append(keys.AppendTable(rd.lower[:0], rd.r.Table), span.Begin...)
+	rd.upper = keys.AppendTable(rd.upper[:0], rd.r.Table)
+	if len(span.End) > 0 {
+		rd.upper = append(rd.upper, span.End...)
+	} else {
+		rd.upper = keys.After(rd.upper)
+	}
+	if rd.r.AfterKey != nil {
+		rd.seek = keys.AppendPartition(rd.seek[:0], rd.r.Table, rd.r.AfterToken, rd.r.AfterKey)
+		if rd.r.AfterPartition {
+			rd.seek = append(rd.seek, 0xff)
+		}
+		if bytes.Compare(rd.seek, rd.lower) > 0 {
+			rd.lower = append(rd.lower[:0], rd.seek...)
+		}
+	}
+	if rd.upper != nil && bytes.Compare(rd.lower, rd.upper) >= 0 {
+		return nil
+	}
+	if err := rd.open(); err != nil {
+		return err
+	}
+	for valid := rd.it.First(); valid; valid = rd.leave() {
+		step, err := rd.visitCurrent()
+		if err != nil || step == command.Stop {
+			return err
+		}
+	}
+	return rd.it.Error()
+}
+
+// visitCurrent reads the partition that the iterator stands on.
+func (rd *reader) visitCurrent() (command.Step, error) {
+	key := rd.it.Key()
+	p, ok := keys.Parse(key)
+	if !ok {
+		return command.Stop, fmt.Errorf("key %x: %w", key, errDamage)
+	}
+	rd.seek = append(rd.seek[:0], p.Key...) // begin takes the key from here, behind the prefix it builds
+	rd.begin(p.Token, rd.seek)
+	rd.pk = rd.prefix[p.PrefixLen-len(p.Key):]
+	rd.resume = rd.r.AfterKey != nil && !rd.r.AfterPartition && p.Token == rd.r.AfterToken && bytes.Equal(rd.pk, rd.r.AfterKey)
+	rd.visited++
+	if err := rd.tick(); err != nil {
+		return command.Stop, err
+	}
+	if p.Kind == keys.Header {
+		rd.s.m.headerSeeks.Add(1)
+		if err := rd.loadHeader(); err != nil {
+			return command.Stop, err
+		}
+	} else {
+		rd.fresh = p.Kind == keys.Row
+	}
+	return rd.partition()
+}
+
+// nextTries is how many keys are stepped over before a seek is cheaper.
+const nextTries = 4
+
+// leave moves to the first key behind the current partition.
+func (rd *reader) leave() bool {
+	it := rd.it
+	if it.Valid() && !rd.r.Reversed {
+		for range nextTries {
+			if !bytes.HasPrefix(it.Key(), rd.prefix) {
+				return true
+			}
+			if !it.Next() {
+				return false
+			}
+		}
+		if !bytes.HasPrefix(it.Key(), rd.prefix) {
+			return true
+		}
+	}
+	rd.seek = append(append(rd.seek[:0], rd.prefix...), 0xff)
+	return it.SeekGE(rd.seek)
+}
+
+// tick looks at the context every few hundred keys.
+func (rd *reader) tick() error {
+	if rd.visited%contextEvery == 0 {
+		return rd.ctx.Err()
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+)
+
+// partition reads the current partition, whose header is loaded: first what the header says, then the slices in order.
+func (rd *reader) partition() (command.Step, error) {
+	if rd.header.Static.Exists() && !rd.resume {
+		if step, err := rd.announce(); err != nil || step != command.More {
+			return step, err
+		}
+	}
+	if rd.r.NoRows && rd.announced {
+		return command.NextPartition, nil
+	}
+	n := len(rd.r.Slices)
+	if n == 0 {
+		return rd.slice(nil, nil)
+	}
+	for i := range n {
+		s := &rd.r.Slices[i]
+		if rd.r.Reversed {
+			s = &rd.r.Slices[n-1-i]
+		}
+		if step, err := rd.slice(s.Start, s.End); err != nil || step != command.More {
+			return step, err
+		}
+	}
+	return command.More, nil
+}
+
+// slice reads the rows of [start, end) of the current partition.
+func (rd *reader) slice(start, end []byte) (command.Step, error) {
+	rd.lo = append(append(append(rd.lo[:0], rd.prefix...), keys.Row), start...)
+	rd.hi = append(rd.hi[:0], rd.prefix...)
+	if end != nil {
+		rd.hi = append(append(rd.hi, keys.Row), end...)
+	} else {
+		rd.hi = append(rd.hi, keys.Dedupe)
+	}
+	if rd.resume {
+		rd.narrow()
+	}
+	if bytes.Compare(rd.lo, rd.hi) >= 0 {
+		return command.More, nil
+	}
+	if rd.r.Reversed {
+		return rd.backward()
+	}
+	return rd.forward()
+}
+
+// narrow cuts off of the slice what an earlier page has read.
+func (rd *reader) narrow() {
+	rd.seek = append(append(append(rd.seek[:0], rd.prefix...), keys.Row), rd.r.AfterClustering...)
+	if rd.r.Reversed {
+		if bytes.Compare(rd.seek, rd.hi) < 0 {
+			rd.hi = append(rd.hi[:0], rd.seek...)
+		}
+		return
+	}
+	if rd.seek = append(rd.seek, 0); bytes.Compare(rd.seek, rd.lo) > 0 {
+		rd.lo = append(rd.lo[:0], rd.seek...)
+	}
+}
+
+// forward reads rows in ascending order from rd.lo to rd.hi.
+func (rd *reader) forward() (command.Step, error) {
+	it := rd.it
+	var valid bool
+	switch {
+	case rd.fresh && bytes.Compare(it.Key(), rd.lo) >= 0:
+		valid = true
+	case it.Valid() && len(rd.lo) == len(rd.prefix)+1 && len(it.Key()) == len(rd.lo) && it.Key()[len(rd.prefix)] == keys.Header &&
+		bytes.HasPrefix(it.Key(), rd.prefix):
+		valid = it.Next() // from the header to the first row
+	default:
+		valid = rd.seekTo(rd.lo)
+	}
+	rd.fresh = false
+	base := len(rd.prefix) + 1
+	runs := rd.runs
+	for valid {
+		key := it.Key()
+		if bytes.Compare(key, rd.hi) >= 0 {
+			break
+		}
+		if len(runs) > 0 {
+			if runs = runsAfter(runs, key[base:]); len(runs) > 0 && bytes.Compare(runs[0].start, key[base:]) <= 0 {
+				rd.s.m.deadSkips.Add(1)
+				if runs[0].end == nil {
+					break
+				}
+				rd.seek = append(append(rd.seek[:0], rd.prefix[:base-1]...), keys.Row)
+				rd.seek = append(rd.seek, runs[0].end...)
+				runs = runs[1:]
+				valid = it.SeekGE(rd.seek)
+				continue
+			}
+		}
+		if step, err := rd.visit(key[base:]); err != nil || step != command.More {
+			return step, err
+		}
+		valid = it.Next()
+	}
+	return command.More, it.Error()
+}
+
+// backward reads rows in descending order from rd.hi to rd.lo.
+func (rd *reader) backward() (command.Step, error) {
+	it := rd.it
+	base := len(rd.prefix) + 1
+	runs := rd.runs
+	valid := it.SeekLT(rd.hi)
+	for valid {
+		key := it.Key()
+		if bytes.Compare(key, rd.lo) < 0 {
+			break
+		}
+		for len(runs) > 0 && bytes.Compare(runs[len(runs)-1].start, key[base:]) > 0 {
+			runs = runs[:len(runs)-1]
+		}
+		if n := len(runs) - 1; n >= 0 && runs[n].covers(key[base:]) {
+			rd.s.m.deadSkips.Add(1)
+			rd.seek = append(append(rd.seek[:0], rd.prefix...), keys.Row)
+			rd.seek = append(rd.seek, runs[n].start...)
+			runs = runs[:n]
+			valid = it.SeekLT(rd.seek)
+			continue
+		}
+		if step, err := rd.visit(key[base:]); err != nil || step != command.More {
+			return step, err
+		}
+		valid = it.Prev()
+	}
+	return command.More, it.Error()
+}
+
+// visit resolves the row that the iterator stands on and passes it on if it exists.
+func (rd *reader) visit(clustering []byte) (command.Step, error) {
+	rd.visited++
+	if err := rd.tick(); err != nil {
+		return command.Stop, err
+	}
+	value, err := rd.it.ValueAndErr()
+	if err != nil {
+		return command.Stop, err
+	}
+	deleted := rd.header.Deleted
+	if len(rd.header.Ranges) > 0 {
+		deleted = rd.header.Covering(clustering)
+	}
+	exists, err := rd.row.Resolve(value, deleted, rd.r.Now, rd.r.Dropped)
+	if err != nil {
+		return command.Stop, err
+	}
+	if !exists {
+		if rd.walked++; rd.walked == deadWalkMax {
+			rd.s.dead.hints.add(rd.prefix, clustering, rd.r.Now, rd.r.Reversed, true)
+		}
+		return command.More, nil
+	}
+	rd.walked = 0
+	return rd.deliver(clustering)
+}
+
+// announce tells the visitor of the current partition, once.
+func (rd *reader) announce() (command.Step, error) {
+	rd.announced = true
+	var static *row.Row
+	if rd.r.Statics && rd.header.Static.Exists() {
+		static = &rd.header.Static
+	}
+	return rd.v.Partition(rd.tok, rd.pk, static)
+}
+
+// deliver passes a live row on.
+func (rd *reader) deliver(clustering []byte) (command.Step, error) {
+	if !rd.announced {
+		if step, err := rd.announce(); err != nil || step != command.More {
+			return step, err
+		}
+	}
+	if rd.r.NoRows {
+		return command.NextPartition, nil
+	}
+	return rd.v.Row(clustering, &rd.row)
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Store is an open store. All methods may be used concurrently, but for Close.
+type Store struct {
+	fs  vfs.FS
+	dir string
+	o   Options
+	db  *pebble.DB
+	id  Identity
+
+	tables tables
+	dead   deadRuns
+	disk   diskWatch
+	m      counters
+
+	// gate is held shared by every commit. Whoever must know that no commit is under way takes it exclusively, for
+	// microseconds: ApplySweep between reading a key and rewriting it, and the learner of dead runs at its start.
+	gate sync.RWMutex
+	// failed is set once, when damage was found; nothing is served after that (T4).
+	failed atomic.Pointer[error]
+	// background goroutines end when closing is closed.
+	closing chan struct{}
+	wg      sync.WaitGroup
+}
+
+// Open opens the store in dir, creating it where there is none. Its errors fit on one line.
+func Open(fs vfs.FS, dir string, o Options) (*Store, error) {
+	s := &Store{fs: fs, dir: dir, o: o.withDefaults(fs), closing: make(chan struct{})}
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("open data directory %s: %w", dir, explain(err))
+	}
+	return s, nil
+}
+
+// explain puts what an administrator can act on in front of an error of the operating system or of Pebble.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("no permission to write there: %w", err)
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("another process uses it: %w", err)
+	case errors.Is(err, pebble.ErrDBDoesNotExist):
+		return errors.New("its identity file is there but its data is not")
+	case pebble.IsCorruptionError(err):
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
+}
+
+func (s *Store) open() error {
+	if !s.o.ReadOnly {
+		if err := makeDir(s.fs, s.dir); err != nil {
+			return err
+		}
+	}
+	lock, err := pebble.LockDirectory(s.dir, s.fs)
+	if err != nil {
+		return lockError(err)
+	}
+	release := lock
+	defer func() {
+		if release != nil {
+			_ = release.Close()
+		}
+	}()
+	id, exists, err := readIdentity(s.fs, s.dir)
+	if err != nil {
+		return err
+	}
+	if exists {
+		if want := s.o.Identity.Cluster; want != [16]byte{} && want != id.Cluster {
+			return fmt.Errorf("it belongs to another cluster (%x, not %x)", id.Cluster, want)
+		}
+	} else {
+		if s.o.ReadOnly {
+			return errors.New("there is no data, and read-only creates none")
+		}
+		id = s.o.Identity.complete()
+		if err := writeTemp(s.fs, s.dir, id); err != nil {
+			return err
+		}
+	}
+	po := pebbleOptions(s.fs, s.o, s)
+	po.Lock, po.ErrorIfNotExists = lock, exists
+	if s.db, err = pebble.Open(s.dir, po); err != nil {
+		return err
+	}
+	s.id = id
+	if err := s.start(exists); err != nil {
+		return errors.Join(err, s.db.Close())
+	}
+	release = nil
+	s.tables.lock = lock
+	return nil
+}
+
+func lockError(err error) error {
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.EROFS) {
+		return err
+	}
+	return fmt.Errorf("another process uses it: %w", err)
+}
+
+// start loads what is kept in memory and begins the background work.
+func (s *Store) start(exists bool) error {
+	if !exists {
+		if err := s.db.LogData(nil, pebble.Sync); err != nil {
+			return err
+		}
+		if err := commitTemp(s.fs, s.dir); err != nil {
+			return err
+		}
+	}
+	if err := s.loadTables(); err != nil {
+		return err
+	}
+	s.dead.init(s.o.DeadRunBytes)
+	s.checkDisk()
+	s.wg.Go(s.watchDisk)
+	s.wg.Go(s.learnDeadRuns)
+	return nil
+}
+
+// Close ends the background work and closes the store. What was applied is synced. No other call may be under way.
+func (s *Store) Close() error {
+	close(s.closing)
+	s.wg.Wait()
+	err := s.db.Close()
+	return errors.Join(err, s.tables.lock.Close())
+}
+
+// Identity returns whose data the store holds.
+func (s *Store) Identity() Identity { return s.id }
+
+// SetIdentity replaces the cluster and node ids, durably, when the store joins a cluster.
+func (s *Store) SetIdentity(cluster, node [16]byte) error {
+	id := s.id
+	id.Cluster, id.Node = cluster, node
+	if err := writeTemp(s.fs, s.dir, id); err != nil {
+		return fmt.Errorf("write identity: %w", err)
+	}
+	if err := commitTemp(s.fs, s.dir); err != nil {
+		return fmt.Errorf("write identity: %w", err)
+	}
+	s.id = id
+	return nil
+}
+
+// Sync makes durable whatever was applied before the call (T1). Concurrent calls share one sync of the log.
+func (s *Store) Sync() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	s.m.syncs.Add(1)
+	if err := s.db.LogData(nil, pebble.Sync); err != nil {
+		return s.check(fmt.Errorf("sync store: %w", err))
+	}
+	return nil
+}
+
+// Checkpoint writes a consistent copy of the store to dir, which must not exist; files are linked where possible.
+func (s *Store) Checkpoint(dir string) error {
+	if err := s.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+		return s.check(fmt.Errorf("checkpoint to %s: %w", dir, err))
+	}
+	if err := writeTemp(s.fs, dir, s.id); err != nil {
+		return fmt.Errorf("checkpoint to %s: %w", dir, err)
+	}
+	if err := commitTemp(s.fs, dir); err != nil {
+		return fmt.Errorf("checkpoint to %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Flush writes the memtable to an sstable.
+func (s *Store) Flush() error { return s.check(s.db.Flush()) }
+
+// Err returns why the store stopped serving, nil while it serves.
+func (s *Store) Err() error {
+	if p := s.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// stop ends serving for good.
+func (s *Store) stop(err error) {
+	if s.failed.CompareAndSwap(nil, &err) && s.o.Events.Corrupt != nil {
+		s.o.Events.Corrupt(err)
+	}
+}
+
+// check looks for damage in an error from Pebble or from decoding.
+func (s *Store) check(err error) error {
+	if err == nil {
+		return nil
+	}
+	if pebble.IsCorruptionError(err) || isDamage(err) {
+		s.stop(fmt.Errorf("%w: %w", ErrCorrupt, err))
+	}
+	if failed := s.Err(); failed != nil {
+		return failed
+	}
+	return err
+}
