@@ -19,17 +19,16 @@ type Part struct {
 }
 
 // WriteAtomic applies mutations of any replicas of the host as one: all or nothing, visible at once, with one stamp for all
-// operands that came Unstamped. parts is reordered. It completes done as Replica.Write does.
-func (h *Host) WriteAtomic(ctx context.Context, parts []Part, done command.Completion) {
+// operands that came Unstamped. parts is reordered. It completes done or returns an error as Replica.Write does.
+func (h *Host) WriteAtomic(ctx context.Context, parts []Part, done command.Completion) error {
 	if len(parts) == 1 {
-		parts[0].Replica.Write(ctx, parts[0].Mutation, done)
-		return
+		return parts[0].Replica.Write(ctx, parts[0].Mutation, done)
 	}
 	if err := h.writeAtomic(ctx, parts); err != nil {
-		done.Done(err)
-		return
+		return err
 	}
 	h.committer.join(done)
+	return nil
 }
 
 func (h *Host) writeAtomic(ctx context.Context, parts []Part) error {

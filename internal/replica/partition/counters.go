@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // Counts is what a replica has done since it was opened. Bytes are logical (see package ru).
@@ -49,14 +50,33 @@ func (r *Replica) Counts() Counts {
 		BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(), Units: ru.Units(c.units.Load())}
 }
 
-// meter is a visitor that counts what passes it.
+// meter is a visitor that counts what passes it, and holds back what lies outside a span.
 type meter struct {
 	v           command.Visitor
 	key         int
 	rows, bytes int64
+	// sub is the part of a range that the replica holds. span is set if its ends lie between keys of one token.
+	sub  command.Read
+	span *topology.Span
+}
+
+func (m *meter) begin(v command.Visitor) { *m = meter{v: v} }
+
+// narrow makes sub the part of c that is in s; it reports whether there is any.
+func (m *meter) narrow(c *command.Read, s *state) bool {
+	r, ok := c.Range.Intersect(s.span.Tokens())
+	m.sub = *c
+	m.sub.Range = r
+	if len(s.span.Begin.Key) > 0 || len(s.span.Limit.Key) > 0 {
+		m.span = &s.span
+	}
+	return ok
 }
 
 func (m *meter) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
+	if m.span != nil && !m.span.Contains(t, key) {
+		return command.NextPartition, nil
+	}
 	m.key = len(key)
 	if static != nil {
 		m.bytes += int64(m.key + static.Size())

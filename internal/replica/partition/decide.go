@@ -14,19 +14,19 @@ import (
 )
 
 // Decide evaluates c on the rows as they are when its turn has come, applies its mutation if all conditions hold, and tells
-// done. Conditionals of one logical partition are evaluated in the order of their arrival; no write of that partition comes between the
-// read and the write. An error that is not ErrStopped means that nothing was done. c and what it points to must stay until done is told;
-// operands that came Unstamped are stamped in place.
-func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) {
+// done, or returns an error as Write does. Conditionals of one logical partition are evaluated in the order of their arrival; no
+// write of that partition comes between the read and the write. Operands that came Unstamped are stamped in place; nothing of c is
+// kept when Decide returns. It waits for its turn.
+func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
 	d, err := r.decide(ctx, c)
 	if err != nil {
-		done.Decided(nil, err)
-		return
+		return err
 	}
 	w := r.host.decisions.Get().(*decision)
 	w.host, w.outcome, w.done = r.host, d, done
 	// A refusal waits for the sync too: it tells what it has read, and a crash must not make that untrue.
 	r.seq.join(w)
+	return nil
 }
 
 // decision is the completion of a Decide.
@@ -84,7 +84,7 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (*comman
 	}
 	f := finder{refs: c.Rows, found: make([]*row.Row, len(c.Rows))}
 	if len(c.Rows) > 0 {
-		if err := r.host.store.Read(ctx, f.read(c), r.state.Load().keys, &f); err != nil {
+		if err := r.host.store.Read(ctx, f.read(c), &f); err != nil {
 			return nil, err
 		}
 	}
@@ -125,8 +125,8 @@ func (r *Replica) carryOut(c *command.Conditional, d *command.Decision, once boo
 
 // repeated answers a command that was applied before, from its dedupe record.
 func (r *Replica) repeated(m *command.Mutation) (*command.Decision, error) {
-	result, ok, err := r.host.store.Result(m)
-	if !ok || err != nil {
+	result, err := r.host.store.Result(m)
+	if result == nil || err != nil {
 		return nil, err
 	}
 	d := new(command.Decision)

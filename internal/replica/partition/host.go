@@ -184,8 +184,9 @@ func (h *Host) copyReplicas(more int) map[topology.PartitionID]*Replica {
 	return out
 }
 
-// Drop removes replicas with all they hold. Requests under way end first; later ones get ErrClosed.
-func (h *Host) Drop(ids ...topology.PartitionID) error {
+// Drop removes replicas with all they hold, and what these indexes of their tables have of it. Requests under way end first; later ones
+// get ErrClosed.
+func (h *Host) Drop(ids []topology.PartitionID, indexes []uint32) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -202,7 +203,11 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 	h.replicas.Store(&replicas)
 	for _, r := range gone {
 		r.close()
-		if err := h.store.Forget(r.id, r.state.Load().span.Keys(r.table)); err != nil {
+		err := h.store.Truncate(r.state.Load().keys, indexes)
+		if err == nil {
+			err = h.store.Forget(r.id)
+		}
+		if err != nil {
 			return h.committer.fail(fmt.Errorf("drop partition %d: %w", r.id, err))
 		}
 	}

@@ -4,7 +4,6 @@ package partition
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -106,18 +105,23 @@ func (r *Replica) owns(t token.Token, key []byte) error {
 	if s.span.Contains(t, key) {
 		return nil
 	}
+	return r.wrongRange()
+}
+
+func (r *Replica) wrongRange() error {
+	s := r.state.Load()
 	return &WrongRange{Partition: r.id, Have: s.span, Epoch: s.epoch}
 }
 
-// Write applies a mutation and completes done once (see Options.Durability); on an error that is not ErrStopped nothing was done.
-// Operands that came Unstamped are stamped in place; everything is copied before Write returns. It waits only while a
-// conditional write holds the logical partition.
-func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) {
+// Write applies a mutation and completes done once (see Options.Durability), or returns an error and never completes done: then, but for
+// ErrStopped, nothing was done. Operands that came Unstamped are stamped in place; everything is copied before Write returns. It
+// waits only while a conditional write holds the logical partition.
+func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
 	if err := r.write(ctx, m); err != nil {
-		done.Done(err)
-		return
+		return err
 	}
 	r.seq.join(done)
+	return nil
 }
 
 func (r *Replica) write(ctx context.Context, m *command.Mutation) error {
@@ -196,87 +200,54 @@ func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) 
 	defer r.end()
 	s := r.state.Load()
 	if c.Key != nil && !s.span.Contains(c.Token, c.Key) || c.Key == nil && c.Epoch != 0 && c.Epoch != s.epoch {
-		return &WrongRange{Partition: r.id, Have: s.span, Epoch: s.epoch}
+		return r.wrongRange()
 	}
 	m := r.host.readers.Get().(*meter)
-	*m = meter{v: v}
-	err := r.host.store.Read(ctx, c, s.keys, m)
+	m.begin(v)
+	var err error
+	if c.Key != nil || m.narrow(c, s) {
+		if c.Key == nil {
+			c = &m.sub
+		}
+		err = r.host.store.Read(ctx, c, m)
+	}
 	r.count.read(ru.Read(ru.ShapeOf(c, m.rows), m.rows, m.bytes), m.rows, m.bytes)
-	m.v = nil
+	m.begin(nil)
 	r.host.readers.Put(m)
 	return err
 }
 
-// Sweep removes what nobody can see any more, and completes done.
-func (r *Replica) Sweep(ctx context.Context, s *command.Sweep, done command.Completion) {
-	err := r.begin()
-	if err == nil {
-		if err = r.seq.admit(); err == nil {
-			if err = r.sweep(ctx, s); err != nil {
-				r.seq.cancel()
-			}
-		}
-		r.end()
+// Sweep removes what nobody can see any more, and completes done or returns an error as Write does. It needs no latch: what
+// readers see does not change.
+func (r *Replica) Sweep(s *command.Sweep, done command.Completion) error {
+	if err := r.begin(); err != nil {
+		return err
 	}
-	if err != nil {
-		done.Done(err)
-		return
+	defer r.end()
+	if _, epoch := r.Span(); s.Epoch != 0 && s.Epoch != epoch {
+		return r.wrongRange()
+	}
+	if err := r.seq.admit(); err != nil {
+		return err
+	}
+	if err := r.host.store.Sweep(s); err != nil {
+		r.seq.cancel()
+		return err
 	}
 	r.seq.join(done)
-}
-
-// sweep goes through the keys, which are in the order of the store, one logical partition at a time, holding its latch: sweeping reads
-// before it writes.
-func (r *Replica) sweep(ctx context.Context, s *command.Sweep) error {
-	for i := 0; i < len(s.Keys); {
-		p, isRow := keys.Parse(s.Keys[i])
-		tok, key := p.Token, p.Key
-		n := 1
-		if isRow {
-			prefix := s.Keys[i][:p.PrefixLen]
-			for i+n < len(s.Keys) && hasPrefix(s.Keys[i+n], prefix) {
-				n++
-			}
-		} else if e, ok := keys.ParseIndex(s.Keys[i]); ok {
-			tok, key = e.Token, e.Key
-		} else {
-			return fmt.Errorf("sweep of key %x: %w", s.Keys[i], command.ErrMalformed)
-		}
-		part := command.Sweep{Table: s.Table, Keys: s.Keys[i : i+n], Horizon: s.Horizon, Epoch: s.Epoch}
-		if err := r.sweepOne(ctx, tok, key, &part); err != nil {
-			return err
-		}
-		i += n
-	}
 	return nil
 }
 
-func hasPrefix(b, prefix []byte) bool {
-	return len(b) >= len(prefix) && string(b[:len(prefix)]) == string(prefix)
-}
-
-func (r *Replica) sweepOne(ctx context.Context, tok token.Token, key []byte, part *command.Sweep) error {
-	g, err := r.host.latches.acquire(ctx, stripeOf(r.table, tok), r, key, oneKey)
-	if err != nil {
+// Truncate removes all rows, and their entries in the given indexes of the table, and completes done or returns an error as Write does. Writes wait meanwhile.
+func (r *Replica) Truncate(ctx context.Context, indexes []uint32, done command.Completion) error {
+	if err := r.truncate(ctx, indexes); err != nil {
 		return err
-	}
-	defer r.host.latches.leave(g)
-	if err := r.owns(tok, key); err != nil {
-		return err
-	}
-	return r.host.store.Sweep(part)
-}
-
-// Truncate removes all rows and completes done. Writes wait meanwhile.
-func (r *Replica) Truncate(ctx context.Context, done command.Completion) {
-	if err := r.truncate(ctx); err != nil {
-		done.Done(err)
-		return
 	}
 	r.seq.join(done)
+	return nil
 }
 
-func (r *Replica) truncate(ctx context.Context) error {
+func (r *Replica) truncate(ctx context.Context, indexes []uint32) error {
 	if err := r.begin(); err != nil {
 		return err
 	}
@@ -286,7 +257,7 @@ func (r *Replica) truncate(ctx context.Context) error {
 	}
 	release, err := r.freeze(ctx)
 	if err == nil {
-		err = r.host.store.Truncate(r.state.Load().keys)
+		err = r.host.store.Truncate(r.state.Load().keys, indexes)
 		release()
 	}
 	if err != nil {

@@ -25,24 +25,23 @@ type Batch struct {
 // full, or an operand is malformed.
 var ErrRefused = errors.New("refused")
 
-// Store is what replicas need of the node's store. Everything applied is visible at once and durable after the next Sync. It copies
-// what it keeps and is safe for concurrent use.
+// Store is what replicas need of the node's store; Stored makes one of a storage.Store. Everything applied is visible at once
+// and durable after the next Sync. It copies what it keeps and is safe for concurrent use.
 type Store interface {
 	// Apply commits a batch without syncing. An error that wraps ErrRefused changed nothing and concerns this batch alone; after
 	// any other one the store is not used for writing again.
 	Apply(b *Batch) error
-	// Read passes on the rows of c that lie in span, in order.
-	Read(ctx context.Context, c *command.Read, span keys.Span, v command.Visitor) error
-	// Result returns the dedupe record of a mutation; ok is false if there is none.
-	Result(m *command.Mutation) (result []byte, ok bool, err error)
-	// Sweep applies a sweep whose keys all belong to one logical partition, or are index entries.
+	// Read passes on what c finds, in order; nothing but c restricts it.
+	Read(ctx context.Context, c *command.Read, v command.Visitor) error
+	// Result returns the dedupe record of a mutation, nil if there is none.
+	Result(m *command.Mutation) ([]byte, error)
+	// Sweep applies a sweep: it removes only what nobody can see, whoever writes at the same time.
 	Sweep(s *command.Sweep) error
-	// Truncate removes everything in the span, and index entries that lead there need not be kept.
-	Truncate(span keys.Span) error
-	// Metas returns all partition metas.
+	// Truncate removes everything in the span, and the entries of these indexes that lead there.
+	Truncate(span keys.Span, indexes []uint32) error
+	// Metas returns all partition metas; Forget removes one.
 	Metas() ([]keys.Meta, error)
-	// Forget removes everything in the span and the partition's meta.
-	Forget(id topology.PartitionID, span keys.Span) error
+	Forget(id topology.PartitionID) error
 	// Sync makes durable what was applied before.
 	Sync() error
 }

@@ -12,13 +12,189 @@
 // reads see every write acknowledged before. Whether a level is allowed for a statement is the session's business.
 package coordinator
 
-import "github.com/ilion-db/ilion/internal/model/dberr"
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
 
-// WriteOptions say how a write is to be done.
-type WriteOptions struct {
-	Level dberr.Consistency
-	// Atomic asks that all mutations are applied or none, as a logged batch does.
-	Atomic bool
-	// Type is the write type that errors carry: SIMPLE, BATCH, UNLOGGED_BATCH, COUNTER or CAS. Empty means SIMPLE.
-	Type string
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// Options of a Coordinator. The zero value is ready for use.
+type Options struct {
+	// RequestsMax bounds the requests under way in total; 16384 if 0.
+	RequestsMax int
+	// ReadTimeout is how long a read may take; 5 s if 0.
+	ReadTimeout time.Duration
+	// WriteTimeout is how long a write may wait for its turn and for the map; 2 s if 0.
+	WriteTimeout time.Duration
+	// TruncateTimeout is how long a TRUNCATE may take; 60 s if 0.
+	TruncateTimeout time.Duration
+	// TableName names a table in traces, as ks.t; its number is shown if nil.
+	TableName func(table uint32) string
+}
+
+func (o Options) withDefaults() Options {
+	if o.RequestsMax == 0 {
+		o.RequestsMax = 1 << 14
+	}
+	if o.ReadTimeout == 0 {
+		o.ReadTimeout = 5 * time.Second
+	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = 2 * time.Second
+	}
+	if o.TruncateTimeout == 0 {
+		o.TruncateTimeout = time.Minute
+	}
+	if o.TableName == nil {
+		o.TableName = func(table uint32) string { return strconv.FormatUint(uint64(table), 10) }
+	}
+	return o
+}
+
+// Replica is what the coordinator asks of a replica, wherever it is. *partition.Replica is one on this node.
+type Replica interface {
+	Read(ctx context.Context, c *command.Read, v command.Visitor) error
+	Write(ctx context.Context, m *command.Mutation, done command.Completion) error
+	Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error
+	Truncate(ctx context.Context, indexes []uint32, done command.Completion) error
+}
+
+// Coordinator routes the commands of a node. It is safe for concurrent use.
+type Coordinator struct {
+	host *partition.Host
+	opts Options
+
+	view    atomic.Pointer[view]
+	viewMu  sync.Mutex // orders SetTopology
+	writes  sync.Pool  // *write
+	decides sync.Pool  // *decide
+	relays  sync.Pool  // *relay
+
+	underWay atomic.Int64
+	stats    stats
+}
+
+// view is the map and a channel that is closed when a newer one is there.
+type view struct {
+	snapshot *topology.Snapshot
+	changed  chan struct{}
+}
+
+type stats struct {
+	reads, writes, decisions, touched, retries, overloaded atomic.Uint64
+}
+
+// Stats counts what a Coordinator did since it was made.
+type Stats struct {
+	Reads, Writes, Decisions uint64
+	// Touched is the number of physical partitions that all of them asked; a request for one partition key asks one.
+	Touched uint64
+	// Retries are requests repeated because the map had changed, Overloaded those refused at Options.RequestsMax.
+	Retries, Overloaded uint64
+	// UnderWay is the number of requests not yet answered.
+	UnderWay int64
+}
+
+// New makes a coordinator over the replicas of a host.
+func New(host *partition.Host, snapshot *topology.Snapshot, o Options) *Coordinator {
+	c := &Coordinator{host: host, opts: o.withDefaults()}
+	c.writes.New = func() any { return &write{c: c} }
+	c.decides.New = func() any { return &decide{c: c} }
+	c.relays.New = func() any { return new(relay) }
+	c.view.Store(&view{snapshot, make(chan struct{})})
+	return c
+}
+
+// Topology is the map that requests are routed by.
+func (c *Coordinator) Topology() *topology.Snapshot { return c.view.Load().snapshot }
+
+// SetTopology replaces the map, unless the one in use is newer. The replicas of new partitions must be open already.
+func (c *Coordinator) SetTopology(s *topology.Snapshot) {
+	c.viewMu.Lock()
+	defer c.viewMu.Unlock()
+	old := c.view.Load()
+	if old.snapshot.Version() >= s.Version() {
+		return
+	}
+	c.view.Store(&view{s, make(chan struct{})})
+	close(old.changed)
+}
+
+// Stats returns the counters.
+func (c *Coordinator) Stats() Stats {
+	s := &c.stats
+	return Stats{Reads: s.reads.Load(), Writes: s.writes.Load(), Decisions: s.decisions.Load(), Touched: s.touched.Load(),
+		Retries: s.retries.Load(), Overloaded: s.overloaded.Load(), UnderWay: c.underWay.Load()}
+}
+
+// admit counts a request in; each success is followed by leave.
+func (c *Coordinator) admit() error {
+	if c.underWay.Add(1) <= int64(c.opts.RequestsMax) {
+		return nil
+	}
+	c.leave()
+	c.stats.overloaded.Add(1)
+	return &dberr.Overloaded{Message: "Too many requests are under way on this node"}
+}
+
+func (c *Coordinator) leave() { c.underWay.Add(-1) }
+
+// replica is the one to ask about a partition, nil if none can be reached.
+func (c *Coordinator) replica(p *topology.Partition) Replica {
+	if r := c.host.Replica(p.ID); r != nil {
+		return r
+	}
+	return nil
+}
+
+// note adds "<what> physical partition 3 of table ks.t" to a trace.
+func (c *Coordinator) note(t *trace.Trace, what string, p *topology.Partition) {
+	c.stats.touched.Add(1)
+	if t != nil {
+		t.Add(what + " physical partition " + strconv.FormatUint(uint64(p.ID), 10) + " of table " + c.opts.TableName(p.Table))
+	}
+}
+
+// The pauses between attempts when the map does not change.
+const (
+	retryPauseMin = time.Millisecond
+	retryPauseMax = 50 * time.Millisecond
+)
+
+// retry is the waiting of one request for a newer map. The zero value is a request that has not waited yet.
+type retry struct {
+	deadline time.Time
+	pause    time.Duration
+}
+
+// wait returns nil when it is worth asking again: there is a newer map than seen, or a pause has passed. Otherwise it returns why
+// not: context.DeadlineExceeded after limit since the first wait, or the context's error.
+func (c *Coordinator) wait(ctx context.Context, r *retry, seen *view, limit time.Duration) error {
+	c.stats.retries.Add(1)
+	now := time.Now()
+	if r.pause == 0 {
+		r.deadline, r.pause = now.Add(limit), retryPauseMin
+	}
+	left := r.deadline.Sub(now)
+	if left <= 0 {
+		return context.DeadlineExceeded
+	}
+	timer := time.NewTimer(min(r.pause, left))
+	defer timer.Stop()
+	r.pause = min(2*r.pause, retryPauseMax)
+	select {
+	case <-seen.changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// errNoReplica says that the map names no replica that this node can ask. The map may change.
+var errNoReplica = errors.New("no replica can be reached")
+
+// misrouted reports whether asking again with a newer map may help. Nothing was done.
+func misrouted(err error) bool {
+	var wrong *partition.WrongRange
+	return errors.As(err, &wrong) || errors.Is(err, partition.ErrClosed) || errors.Is(err, errNoReplica)
+}
+
+// isAnswer reports whether an error is one that clients see as it is.
+func isAnswer(err error) bool {
+	switch err.(type) {
+	case *dberr.Invalid, *dberr.Overloaded, *dberr.Server, *dberr.Unavailable, *dberr.WriteTimeout, *dberr.WriteFailure,
+		*dberr.ReadTimeout, *dberr.ReadFailure, *dberr.Truncate, *dberr.FunctionFailure, *dberr.Unauthorized, *dberr.Config:
+		return true
+	}
+	return false
+}
+
+func timedOut(err error) bool {
+	var latch *partition.LatchTimeout
+	return errors.As(err, &latch) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// errUnknownTable answers a request for a table that was dropped while the request was on its way.
+func errUnknownTable() error { return dberr.Invalidf("unconfigured table") }
+
+// writeError is what a client is told about a failed write.
+func writeError(err error, level dberr.Consistency, kind string) error {
+	switch {
+	case err == nil || isAnswer(err):
+		return err
+	case errors.Is(err, errNoReplica), errors.Is(err, partition.ErrClosed):
+		return &dberr.Unavailable{Level: level, Required: 1}
+	case timedOut(err), misrouted(err):
+		return &dberr.WriteTimeout{Level: level, BlockFor: 1, WriteType: kind}
+	}
+	return &dberr.WriteFailure{Level: level, BlockFor: 1, Failures: 1, WriteType: kind, Message: err.Error()}
+}
+
+// readError is what a client is told about a failed read.
+func readError(err error, level dberr.Consistency, dataPresent bool) error {
+	switch {
+	case err == nil || isAnswer(err):
+		return err
+	case errors.Is(err, errNoReplica), errors.Is(err, partition.ErrClosed):
+		return &dberr.Unavailable{Level: level, Required: 1}
+	case timedOut(err), misrouted(err):
+		return &dberr.ReadTimeout{Level: level, BlockFor: 1, DataPresent: dataPresent}
+	}
+	return &dberr.ReadFailure{Level: level, BlockFor: 1, Failures: 1, DataPresent: dataPresent, Message: err.Error()}
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// WriteOptions say how a write is to be done.
+type WriteOptions struct {
+	Level dberr.Consistency
+	// Atomic asks that all mutations are applied or none, as a logged batch does.
+	Atomic bool
+	// Type is the write type that errors carry: SIMPLE, BATCH, UNLOGGED_BATCH, COUNTER or CAS. Empty means SIMPLE.
+	Type string
+}
+
+// Write sends mutations to their partitions and completes done once, perhaps before it returns. Everything is copied by then;
+// operands that came Unstamped are stamped in place, and Epoch is filled in. Without Atomic each mutation stands for itself: after an error
+// some may have been applied.
+func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteOptions, done command.Completion) {
+	if len(ms) == 0 {
+		done.Done(nil)
+		return
+	}
+	if err := c.admit(); err != nil {
+		done.Done(err)
+		return
+	}
+	c.stats.writes.Add(1)
+	w := c.writes.Get().(*write)
+	w.done, w.level, w.kind = done, o.Level, o.Type
+	if w.kind == "" {
+		w.kind = "SIMPLE"
+	}
+	t := trace.From(ctx)
+	if o.Atomic && len(ms) > 1 {
+		w.pending.Store(1)
+		if err := c.writeAtomic(ctx, t, ms, w); err != nil {
+			w.Done(err)
+		}
+		return
+	}
+	w.pending.Store(int64(len(ms)))
+	for i := range ms {
+		if err := c.writeOne(ctx, t, &ms[i], w); err != nil {
+			w.Done(err)
+		}
+	}
+}
+
+// write is a Write under way: it is told once for each of its mutations.
+type write struct {
+	c       *Coordinator
+	done    command.Completion
+	level   dberr.Consistency
+	kind    string
+	pending atomic.Int64
+	failure atomic.Pointer[error] // the first
+}
+
+// Done counts one mutation off; the last one completes the whole.
+func (w *write) Done(err error) {
+	if err != nil {
+		first := err // a copy, so that only failures allocate
+		w.failure.CompareAndSwap(nil, &first)
+	}
+	if w.pending.Add(-1) > 0 {
+		return
+	}
+	c, done := w.c, w.done
+	var answer error
+	if p := w.failure.Load(); p != nil {
+		answer = writeError(*p, w.level, w.kind)
+		w.failure.Store(nil)
+	}
+	w.done = nil
+	c.writes.Put(w)
+	c.leave()
+	done.Done(answer)
+}
+
+// writeOne sends one mutation; if it returns an error w is not told.
+func (c *Coordinator) writeOne(ctx context.Context, t *trace.Trace, m *command.Mutation, w *write) error {
+	var again retry
+	for {
+		v := c.view.Load()
+		p := v.snapshot.Locate(m.Table, m.Token, m.Key)
+		if p == nil {
+			return errUnknownTable()
+		}
+		err := errNoReplica
+		if r := c.replica(p); r != nil {
+			m.Epoch = p.Epoch
+			c.note(t, "Writing to", p)
+			err = r.Write(ctx, m, w)
+		}
+		if err == nil || !misrouted(err) {
+			return err
+		}
+		if c.wait(ctx, &again, v, c.opts.WriteTimeout) != nil {
+			return err
+		}
+	}
+}
+
+// writeAtomic sends mutations as one; if it returns an error w is not told.
+func (c *Coordinator) writeAtomic(ctx context.Context, t *trace.Trace, ms []command.Mutation, w *write) error {
+	var again retry
+	parts := make([]partition.Part, 0, len(ms))
+	for {
+		v := c.view.Load()
+		parts = parts[:0]
+		var err error
+		for i := range ms {
+			m := &ms[i]
+			p := v.snapshot.Locate(m.Table, m.Token, m.Key)
+			if p == nil {
+				return errUnknownTable()
+			}
+			r := c.host.Replica(p.ID)
+			if r == nil {
+				err = errNoReplica
+				break
+			}
+			m.Epoch = p.Epoch
+			c.note(t, "Writing to", p)
+			parts = append(parts, partition.Part{Replica: r, Mutation: m})
+		}
+		if err == nil {
+			err = c.host.WriteAtomic(ctx, parts, w)
+		}
+		if err == nil || !misrouted(err) {
+			return err
+		}
+		if c.wait(ctx, &again, v, c.opts.WriteTimeout) != nil {
+			return err
+		}
+	}
+}
+
+// Decide has a conditional evaluated where its partition is, and tells done once, perhaps before it returns. It waits for its turn
+// among the conditionals of the same partition key. Nothing of cond is kept when it returns.
+func (c *Coordinator) Decide(ctx context.Context, cond *command.Conditional, o WriteOptions, done command.DecisionCompletion) {
+	if err := c.admit(); err != nil {
+		done.Decided(nil, err)
+		return
+	}
+	c.stats.decisions.Add(1)
+	d := c.decides.Get().(*decide)
+	d.done, d.level, d.kind = done, o.Level, o.Type
+	if d.kind == "" {
+		d.kind = "CAS"
+	}
+	if d.kind == "CAS" && cond.Serial != 0 {
+		d.level = cond.Serial
+	}
+	if err := c.decideAt(ctx, cond, d); err != nil {
+		d.Decided(nil, err)
+	}
+}
+
+// decide is a Decide under way.
+type decide struct {
+	c     *Coordinator
+	done  command.DecisionCompletion
+	level dberr.Consistency
+	kind  string
+}
+
+// Decided passes the outcome on.
+func (d *decide) Decided(out *command.Decision, err error) {
+	c, done := d.c, d.done
+	err = writeError(err, d.level, d.kind)
+	d.done = nil
+	c.decides.Put(d)
+	c.leave()
+	done.Decided(out, err)
+}
+
+func (c *Coordinator) decideAt(ctx context.Context, cond *command.Conditional, d *decide) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.WriteTimeout)
+	defer cancel() // it bounds the waiting; nothing waits any more when Decide has returned
+	t := trace.From(ctx)
+	m := &cond.Mutation
+	var again retry
+	for {
+		v := c.view.Load()
+		p := v.snapshot.Locate(m.Table, m.Token, m.Key)
+		if p == nil {
+			return errUnknownTable()
+		}
+		err := errNoReplica
+		if r := c.replica(p); r != nil {
+			m.Epoch = p.Epoch
+			c.note(t, "Deciding at", p)
+			err = r.Decide(ctx, cond, d)
+		}
+		if err == nil || !misrouted(err) {
+			return err
+		}
+		if c.wait(ctx, &again, v, c.opts.WriteTimeout) != nil {
+			return err
+		}
+	}
+}
+
+// Truncate removes all rows of a table, and all entries of the given indexes, which are the table's.
+func (c *Coordinator) Truncate(ctx context.Context, table uint32, indexes ...uint32) error {
+	if err := c.admit(); err != nil {
+		return err
+	}
+	defer c.leave()
+	ctx, cancel := context.WithTimeout(ctx, c.opts.TruncateTimeout)
+	defer cancel()
+	if err := c.truncate(ctx, table, indexes); err != nil {
+		return &dberr.Truncate{Message: "Error during truncate: " + err.Error()}
+	}
+	return nil
+}
+
+// truncate goes from partition to partition. A map that changes meanwhile makes it begin again: it may be done twice.
+func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint32) error {
+	var again retry
+	t := trace.From(ctx)
+	for {
+		v := c.view.Load()
+		var err error
+		for _, p := range v.snapshot.Partitions(table) {
+			r := c.replica(p)
+			if r == nil {
+				err = errNoReplica
+				break
+			}
+			c.note(t, "Truncating", p)
+			w := waiter{make(chan error, 1)}
+			if err = r.Truncate(ctx, indexes, w); err == nil {
+				err = <-w.result
+			}
+			if err != nil {
+				break
+			}
+		}
+		if err == nil && c.view.Load() == v {
+			return nil
+		}
+		if err != nil && !misrouted(err) {
+			return err
+		}
+		if err := c.wait(ctx, &again, v, c.opts.TruncateTimeout); err != nil {
+			return err
+		}
+	}
+}
+
+// waiter is a completion that somebody waits for.
+type waiter struct{ result chan error }
+
+func (w waiter) Done(err error) { w.result <- err }
