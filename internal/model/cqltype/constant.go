@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
@@ -166,7 +167,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 		switch t.Kind {
 		case Boolean:
 			return []byte{0}, nil
-		case Date, Time, Tinyint, Smallint, Duration, Tuple: // these judge it themselves
+		case Date, Time, Tinyint, Smallint, Duration, List, Set, Map, Tuple, UDT: // these judge it themselves
 		default:
 			return []byte{}, nil
 		}
@@ -180,6 +181,9 @@ func (t *Type) FromText(text string) ([]byte, error) {
 		}
 		return []byte(text), nil
 	case Text:
+		if !utf8.ValidString(text) && !validJavaUTF8([]byte(text)) {
+			return nil, dberr.Invalidf("String didn't validate.")
+		}
 		return []byte(text), nil
 	case Blob, Custom:
 		b, err := hex.DecodeString(text)

@@ -23,10 +23,9 @@ func (t *Type) AppendJSON(dst, wire []byte) []byte {
 		return t.appendJSONFields(dst, wire)
 	case Text, Ascii:
 		return AppendJSONString(dst, string(wire))
-	case Boolean, Tinyint, Smallint, Int, Bigint, Counter, Varint, Decimal:
-		return t.appendText(dst, wire)
-	case Float, Double:
-		if v, ok := t.Float64(wire); ok && (v != v || math.IsInf(v, 0)) {
+	case Boolean, Tinyint, Smallint, Int, Bigint, Counter, Varint, Decimal, Float, Double:
+		v, _ := t.Float64(wire)
+		if !t.wellFormed(wire) || v != v || math.IsInf(v, 0) {
 			return append(dst, "null"...)
 		}
 		return t.appendText(dst, wire)

@@ -316,6 +316,17 @@ func (t *Type) readElementKeys(r *keyReader, dst []byte) ([]byte, bool) {
 	return dst, true
 }
 
+// KeyExact reports whether ReadKey gives back the very bytes of a valid value. Where it does not, a store that wants to show the
+// value as it was first written has to keep it beside the key.
+func (t *Type) KeyExact(wire []byte) bool {
+	switch t.Kind {
+	case Boolean, Float, Double, Varint, Decimal, List, Set, Map, Tuple, UDT:
+		back, _, err := t.ReadKey(nil, t.AppendKey(nil, wire, false), false)
+		return err == nil && bytes.Equal(back, wire)
+	}
+	return true
+}
+
 // SkipKey takes one key form off src.
 func (t *Type) SkipKey(src []byte, desc bool) (rest []byte, err error) {
 	r := keyReader{src: src, mask: maskOf(desc)}

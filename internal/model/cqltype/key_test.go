@@ -64,24 +64,10 @@ func TestKeyRoundTrip(t *testing.T) {
 		if err != nil || !bytes.Equal(normal, got) {
 			t.Fatalf("%s: %x, normal, came back as %x, %v", typ, got, normal, err)
 		}
-		if exactInKeys(typ) && !bytes.Equal(got, wire) {
+		if typ.KeyExact(wire) != bytes.Equal(got, wire) {
 			t.Fatalf("%s: %x came back as %x", typ, wire, got)
 		}
 	})
-}
-
-// exactInKeys reports whether no two values of the type are equal with different bytes.
-func exactInKeys(t *Type) bool {
-	switch t.Kind {
-	case Boolean, Decimal, Varint, Tuple, UDT:
-		return false
-	}
-	for _, e := range t.Elems {
-		if !exactInKeys(e) {
-			return false
-		}
-	}
-	return true
 }
 
 // TestKeyPrefix proves that forms written one after the other order like tuples, and that AfterPrefix bounds all that continue
@@ -181,10 +167,25 @@ func TestEqualValuesShareAKey(t *testing.T) {
 		if !bytes.Equal(a, b) || c.typ.Compare(unhex(c.a), unhex(c.b)) != 0 {
 			t.Errorf("%s: keys of %s and %s are %x and %x", c.typ, c.a, c.b, a, b)
 		}
+		if c.typ.KeyExact(unhex(c.a)) && c.a != c.back {
+			t.Errorf("%s: the key of %s is called exact", c.typ, c.a)
+		}
 		if got, _, err := c.typ.ReadKey(nil, a, false); err != nil || !bytes.Equal(got, unhex(c.back)) {
 			t.Errorf("%s: the key of %s reads as %x, %v, want %s", c.typ, c.a, got, err, c.back)
 		}
 	}
+}
+
+// TestKeysOfExactTypes: what is not numeric or composed comes back byte for byte.
+func TestKeysOfExactTypes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		typ := Native(rapid.SampledFrom([]Kind{Ascii, Bigint, Blob, Date, Duration, Inet, Int, Smallint, Text, Time, Timestamp, Timeuuid, Tinyint, UUID}).Draw(t, "kind"))
+		wire := drawValue(t, typ)
+		got, _, err := typ.ReadKey(nil, typ.AppendKey(nil, wire, true), true)
+		if err != nil || !bytes.Equal(got, wire) || !typ.KeyExact(wire) {
+			t.Fatalf("%s: %x came back as %x, %v", typ, wire, got, err)
+		}
+	})
 }
 
 // TestReadKeyReusesDst follows the rule for reading several values into one buffer.
