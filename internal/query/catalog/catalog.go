@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// Publication tells a listener that the schema changed.
+type Publication struct {
+	Old, New *schema.Schema
+	// Events are what Apply returned; empty when the schema was loaded or caught up with.
+	Events []schema.Event
+}
+
+// Catalog holds the schema that statements are bound to. It is safe for concurrent use.
+type Catalog struct {
+	snapshot atomic.Pointer[schema.Schema]
+	info     func() NodeInfo
+
+	mu        sync.Mutex // serialises Publish; guards listeners
+	listeners map[int]func(Publication)
+	next      int
+}
+
+// New makes a catalog. The system keyspaces are added to initial if they are missing. info says what system.local and its
+// like show; it is called for every read of them.
+func New(initial *schema.Schema, info func() NodeInfo) *Catalog {
+	c := &Catalog{info: info, listeners: map[int]func(Publication){}}
+	c.snapshot.Store(WithSystem(initial))
+	return c
+}
+
+// Snapshot is the present schema.
+func (c *Catalog) Snapshot() *schema.Schema { return c.snapshot.Load() }
+
+// Info is what the node says of itself.
+func (c *Catalog) Info() NodeInfo { return c.info() }
+
+// Publish makes s the present schema and tells the listeners, in the order in which they subscribed. A schema that is not newer than the
+// present one is ignored.
+func (c *Catalog) Publish(s *schema.Schema, events ...schema.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.snapshot.Load()
+	if s.Revision <= old.Revision {
+		return
+	}
+	s = WithSystem(s)
+	c.snapshot.Store(s)
+	for i := range c.next {
+		if listener := c.listeners[i]; listener != nil {
+			listener(Publication{Old: old, New: s, Events: events})
+		}
+	}
+}
+
+// Subscribe calls listener for every publication from now on, until cancel. The listener must not call the catalog's Publish,
+// Subscribe or cancel.
+func (c *Catalog) Subscribe(listener func(Publication)) (cancel func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := c.next
+	c.next++
+	c.listeners[id] = listener
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.listeners, id)
+	}
+}
+
+// CheckWritable refuses data modifications of computed tables, with Cassandra's errors.
+func CheckWritable(t *schema.Table) error {
+	if schema.IsVirtualSystem(t.Keyspace) {
+		return dberr.Invalidf("Modification is not supported by table %s", t)
+	}
+	if t.Virtual {
+		return dberr.Unauthorizedf("%s keyspace is not user-modifiable.", t.Keyspace)
+	}
+	return nil
+}
+
+// CheckTruncatable refuses TRUNCATE of computed tables.
+func CheckTruncatable(t *schema.Table) error {
+	if schema.IsVirtualSystem(t.Keyspace) {
+		return dberr.Invalidf("Truncation is not supported by table %s", t)
+	}
+	return CheckWritable(t)
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// Row is a row of a computed table in stored form.
+type Row struct {
+	// Key is the serialised partition key, Clustering the key form of the clustering columns.
+	Key, Clustering []byte
+	// Cells are sorted by (Column, Path).
+	Cells []row.Cell
+
+	token token.Token
+}
+
+// compare orders rows as a store does.
+func (r *Row) compare(o *Row) int {
+	return cmp.Or(r.token.Compare(o.token), bytes.Compare(r.Key, o.Key), bytes.Compare(r.Clustering, o.Clustering))
+}
+
+// Read executes a command over a computed table of the present schema, as a replica would over a stored one.
+func (c *Catalog) Read(ctx context.Context, cmd *command.Read, v command.Visitor) error {
+	snapshot := c.Snapshot()
+	t := snapshot.TableByID(cmd.Table)
+	if t == nil || !t.Virtual {
+		return dberr.Serverf("table %d is not a computed table", cmd.Table)
+	}
+	info := c.info()
+	rows := Rows(ctx, t, snapshot, &info, cmd.Key)
+	return scan(rows, cmd, v)
+}
+
+// scan visits what the command asks for. rows need not be sorted.
+func scan(rows []Row, cmd *command.Read, v command.Visitor) error {
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return !wanted(&r, cmd) })
+	slices.SortFunc(rows, func(a, b Row) int { return a.compare(&b) })
+	for len(rows) > 0 {
+		n := 1
+		for n < len(rows) && bytes.Equal(rows[n].Key, rows[0].Key) {
+			n++
+		}
+		partition := rows[:n]
+		rows = rows[n:]
+		step, err := v.Partition(partition[0].token, partition[0].Key, nil)
+		if err == nil && step == command.More && !cmd.NoRows {
+			step, err = visit(partition, cmd.Reversed, v)
+		}
+		if err != nil {
+			return err
+		}
+		if step == command.Stop {
+			return nil
+		}
+	}
+	return nil
+}
+
+// visit visits the rows of one partition; it returns More when all were visited.
+func visit(partition []Row, reversed bool, v command.Visitor) (command.Step, error) {
+	for i := range partition {
+		r := &partition[i]
+		if reversed {
+			r = &partition[len(partition)-1-i]
+		}
+		step, err := v.Row(r.Clustering, &row.Row{Live: true, Liveness: row.Liveness{Expiry: row.NoExpiry}, Cells: r.Cells})
+		if err != nil || step != command.More {
+			return step, err
+		}
+	}
+	return command.More, nil
+}
+
+// wanted reports whether a row is among those that the command selects.
+func wanted(r *Row, cmd *command.Read) bool {
+	if cmd.Key != nil {
+		if !bytes.Equal(r.Key, cmd.Key) {
+			return false
+		}
+	} else if !cmd.Range.Contains(r.token) || !after(r, cmd) {
+		return false
+	}
+	if len(cmd.Slices) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(cmd.Slices, func(s command.Slice) bool {
+		return bytes.Compare(r.Clustering, s.Start) >= 0 && (s.End == nil || bytes.Compare(r.Clustering, s.End) < 0)
+	})
+}
+
+// after reports whether a row lies behind the position that the command resumes at.
+func after(r *Row, cmd *command.Read) bool {
+	if cmd.AfterKey == nil {
+		return true
+	}
+	if c := cmp.Or(r.token.Compare(cmd.AfterToken), bytes.Compare(r.Key, cmd.AfterKey)); c != 0 {
+		return c > 0
+	}
+	if cmd.AfterPartition {
+		return false
+	}
+	if cmd.Reversed {
+		return bytes.Compare(r.Clustering, cmd.AfterClustering) < 0
+	}
+	return bytes.Compare(r.Clustering, cmd.AfterClustering) > 0
+}
+
+// Rows computes the rows of a table, in no order. If key is not nil, rows of other partitions may be left out. It is empty for a table that
+// has nothing to tell.
+func Rows(ctx context.Context, t *schema.Table, s *schema.Schema, info *NodeInfo, key []byte) []Row {
+	fill := fillers[t.Keyspace+"."+t.Name]
+	if fill == nil {
+		return nil
+	}
+	b := &builder{ctx: ctx, table: t, schema: s, info: info, key: key}
+	fill(b)
+	return b.rows
+}
+
+// fillers are the tables that have rows.
+var fillers = map[string]func(*builder){
+	"system.local":                    fillLocal,
+	"system.peers":                    fillPeers,
+	"system.peers_v2":                 fillPeersV2,
+	"system.prepared_statements":      fillPrepared,
+	"system.IndexInfo":                fillIndexInfo,
+	"system.size_estimates":           fillSizeEstimates,
+	"system_schema.keyspaces":         fillKeyspaces,
+	"system_schema.tables":            fillTables,
+	"system_schema.columns":           fillColumns,
+	"system_schema.dropped_columns":   fillDropped,
+	"system_schema.indexes":           fillIndexes,
+	"system_schema.types":             fillTypes,
+	"system_virtual_schema.keyspaces": fillVirtualKeyspaces,
+	"system_virtual_schema.tables":    fillVirtualTables,
+	"system_virtual_schema.columns":   fillColumns,
+	"system_views.clients":            fillClients,
+	"system_views.settings":           fillSettings,
+}

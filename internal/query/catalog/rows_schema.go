@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// keyspaces calls fn for the keyspaces whose description belongs into this table: the virtual ones into system_virtual_schema,
+// all others into system_schema.
+func (b *builder) keyspaces(fn func(*schema.Keyspace)) {
+	virtual := b.table.Keyspace == "system_virtual_schema"
+	for ks := range b.schema.All() {
+		if schema.IsVirtualSystem(ks.Name) == virtual && b.wants(ks.Name) {
+			fn(ks)
+		}
+	}
+}
+
+func (b *builder) tables(fn func(*schema.Table)) {
+	b.keyspaces(func(ks *schema.Keyspace) {
+		for _, t := range ks.SortedTables() {
+			fn(t)
+		}
+	})
+}
+
+func fillKeyspaces(b *builder) {
+	b.keyspaces(func(ks *schema.Keyspace) {
+		b.add(values{"keyspace_name": text(ks.Name), "durable_writes": boolean(ks.DurableWrites), "replication": mapOf(ks.Replication)})
+	})
+}
+
+func fillTables(b *builder) {
+	b.tables(func(t *schema.Table) {
+		o := &t.Options
+		v := values{
+			"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "id": uuidValue(t.UUID), "flags": set(t.Flags()),
+			"additional_write_policy": text(o.AdditionalWritePolicy), "bloom_filter_fp_chance": double(o.BloomFilterFPChance),
+			"caching": mapOf(o.Caching), "comment": text(o.Comment), "compaction": mapOf(o.Compaction), "compression": mapOf(o.Compression),
+			"crc_check_chance": double(o.CRCCheckChance), "dclocal_read_repair_chance": double(0), "read_repair_chance": double(0),
+			"default_time_to_live": int32Value(o.DefaultTTL), "extensions": blobs(o.Extensions), "gc_grace_seconds": int32Value(o.GCGrace),
+			"max_index_interval": int32Value(o.MaxIndexInterval), "memtable_flush_period_in_ms": int32Value(o.MemtableFlushPeriod),
+			"min_index_interval": int32Value(o.MinIndexInterval), "read_repair": text(o.ReadRepair), "speculative_retry": text(o.SpeculativeRetry),
+		}
+		if o.CDC { // Cassandra leaves it null where CDC is off
+			v["cdc"] = boolean(true)
+		}
+		b.add(v)
+	})
+}
+
+func fillColumns(b *builder) {
+	b.tables(func(t *schema.Table) {
+		for c := range t.Columns() {
+			order := "none"
+			if c.Kind == schema.Clustering {
+				order = "asc"
+				if c.Desc {
+					order = "desc"
+				}
+			}
+			b.add(values{
+				"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "column_name": text(c.Name), "clustering_order": text(order),
+				"column_name_bytes": text(c.Name), "kind": text(c.Kind.String()), "position": int32Value(int32(c.Position)), "type": text(c.Type.String()),
+			})
+		}
+	})
+}
+
+func fillDropped(b *builder) {
+	b.tables(func(t *schema.Table) {
+		for i := range t.Dropped {
+			d := &t.Dropped[i]
+			if t.LastDropped(d.Name) != d {
+				continue // dropped, added and dropped again
+			}
+			b.add(values{
+				"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "column_name": text(d.Name),
+				"dropped_time": bigint(d.DroppedAt / 1000), "kind": text(d.Kind.String()), "type": text(d.Type.String()),
+			})
+		}
+	})
+}
+
+func fillIndexes(b *builder) {
+	b.tables(func(t *schema.Table) {
+		for _, ix := range t.SortedIndexes() {
+			options := map[string]string{"target": ix.TargetText()}
+			for k, v := range ix.Options {
+				options[k] = v
+			}
+			b.add(values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "index_name": text(ix.Name), "kind": text(ix.Kind),
+				"options": mapOf(options)})
+		}
+	})
+}
+
+func fillTypes(b *builder) {
+	b.keyspaces(func(ks *schema.Keyspace) {
+		for _, t := range ks.SortedTypes() {
+			types := make([]string, len(t.Elems))
+			for i, e := range t.Elems {
+				types[i] = e.String()
+			}
+			b.add(values{"keyspace_name": text(ks.Name), "type_name": text(t.Name), "field_names": list(t.Fields), "field_types": list(types)})
+		}
+	})
+}
+
+func fillVirtualKeyspaces(b *builder) {
+	b.keyspaces(func(ks *schema.Keyspace) { b.add(values{"keyspace_name": text(ks.Name)}) })
+}
+
+func fillVirtualTables(b *builder) {
+	b.tables(func(t *schema.Table) {
+		b.add(values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "comment": text(t.Options.Comment)})
+	})
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+func tokenTexts(tokens []token.Token) []byte {
+	if len(tokens) == 0 {
+		return nil
+	}
+	texts := make([]string, len(tokens))
+	for i, t := range tokens {
+		texts[i] = t.String()
+	}
+	return set(texts)
+}
+
+func fillLocal(b *builder) {
+	n := b.info
+	rpc := n.rpc(b.ctx)
+	b.add(values{
+		"key": text("local"), "bootstrapped": text("COMPLETED"), "cluster_name": text(n.ClusterName),
+		"broadcast_address": inet(n.reachable(b.ctx)), "broadcast_port": port(n.Listen),
+		"listen_address": inet(n.reachable(b.ctx)), "listen_port": port(n.Listen),
+		"rpc_address": inet(rpc.Addr()), "rpc_port": port(rpc),
+		"cql_version": text(CQLVersion), "native_protocol_version": text(NativeProtocolVersion), "release_version": text(ReleaseVersion),
+		"data_center": text(n.datacenter()), "rack": text(n.rack()), "partitioner": text(Partitioner),
+		"gossip_generation": int32Value(n.Generation), "host_id": uuidValue(n.HostID), "schema_version": uuidValue(b.schema.Version),
+		"tokens": tokenTexts(n.Tokens),
+	})
+}
+
+// reachable is the address of the node for other nodes; a node that speaks to nobody shows the one for clients.
+func (e *Endpoint) reachable(ctx context.Context) netip.Addr {
+	if e.Listen.IsValid() && !e.Listen.Addr().IsUnspecified() {
+		return e.Listen.Addr()
+	}
+	return e.rpc(ctx).Addr()
+}
+
+// version is the schema version of a peer.
+func (b *builder) version(e *Endpoint) []byte {
+	if e.SchemaVersion == (schema.UUID{}) {
+		return uuidValue(b.schema.Version)
+	}
+	return uuidValue(e.SchemaVersion)
+}
+
+func fillPeers(b *builder) {
+	for i := range b.info.Peers {
+		p := &b.info.Peers[i]
+		b.add(values{
+			"peer": inet(p.reachable(b.ctx)), "data_center": text(p.datacenter()), "host_id": uuidValue(p.HostID), "rack": text(p.rack()),
+			"release_version": text(ReleaseVersion), "rpc_address": inet(p.rpc(b.ctx).Addr()), "schema_version": b.version(p),
+			"tokens": tokenTexts(p.Tokens),
+		})
+	}
+}
+
+func fillPeersV2(b *builder) {
+	for i := range b.info.Peers {
+		p := &b.info.Peers[i]
+		rpc := p.rpc(b.ctx)
+		b.add(values{
+			"peer": inet(p.reachable(b.ctx)), "peer_port": port(p.Listen), "data_center": text(p.datacenter()), "host_id": uuidValue(p.HostID),
+			"native_address": inet(rpc.Addr()), "native_port": port(rpc), "rack": text(p.rack()),
+			"release_version": text(ReleaseVersion), "schema_version": b.version(p), "tokens": tokenTexts(p.Tokens),
+		})
+	}
+}
+
+func fillPrepared(b *builder) {
+	if b.info.Prepared == nil {
+		return
+	}
+	for _, p := range b.info.Prepared() {
+		b.add(values{"prepared_id": append([]byte{}, p.ID[:]...), "logged_keyspace": textOrNull(p.Keyspace), "query_string": text(p.Query)})
+	}
+}
+
+// fillIndexInfo lists the indexes that are built: all, as an index is complete as soon as it is visible.
+func fillIndexInfo(b *builder) {
+	for ks := range b.schema.All() {
+		if !b.wants(ks.Name) {
+			continue
+		}
+		for _, t := range ks.SortedTables() {
+			for _, ix := range t.SortedIndexes() {
+				b.add(values{"table_name": text(ks.Name), "index_name": text(t.Name + "." + ix.Name)})
+			}
+		}
+	}
+}
+
+// fillSizeEstimates gives one range per token of the node, without knowing sizes: tools divide their work by it.
+func fillSizeEstimates(b *builder) {
+	tokens := b.info.Tokens
+	for ks := range b.schema.All() {
+		if schema.IsSystem(ks.Name) || !b.wants(ks.Name) {
+			continue
+		}
+		for _, t := range ks.SortedTables() {
+			for i := range tokens {
+				start := tokens[(i+len(tokens)-1)%len(tokens)]
+				b.add(values{"keyspace_name": text(ks.Name), "table_name": text(t.Name), "range_start": text(start.String()),
+					"range_end": text(tokens[i].String()), "mean_partition_size": bigint(0), "partitions_count": bigint(0)})
+			}
+		}
+	}
+}
+
+func fillClients(b *builder) {
+	if b.info.Clients == nil {
+		return
+	}
+	for _, c := range b.info.Clients() {
+		if !c.Remote.IsValid() {
+			continue
+		}
+		b.add(values{
+			"address": inet(c.Remote.Addr()), "port": port(c.Remote), "connection_stage": text("ready"), "username": textOrNull(c.User),
+			"driver_name": textOrNull(c.DriverName), "driver_version": textOrNull(c.DriverVersion), "hostname": text(c.Remote.Addr().String()),
+			"protocol_version": int32Value(int32(c.Version)), "request_count": bigint(c.Requests), "ssl_enabled": boolean(c.Encrypted),
+		})
+	}
+}
+
+func fillSettings(b *builder) {
+	if b.info.Settings == nil {
+		return
+	}
+	settings := b.info.Settings()
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		b.add(values{"name": text(name), "value": text(settings[name])})
+	}
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"crypto/md5"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// The ids of the stored system tables; those of computed ones begin at firstComputedID and never reach the store.
+const (
+	TraceSessionsID = 1000
+	TraceEventsID   = 1001
+
+	firstComputedID = 512
+)
+
+// declaration declares the tables of a keyspace, one per line: name(partition key | clustering key) columns -- comment.
+// Columns are separated by semicolons. The columns are Cassandra 4.0's.
+type declaration struct {
+	keyspace    string
+	replication map[string]string
+	tables      string
+}
+
+const systemTables = `
+available_ranges(keyspace_name text) ranges set<blob>
+available_ranges_v2(keyspace_name text) full_ranges set<blob>; transient_ranges set<blob>
+batches(id timeuuid) mutations list<blob>; version int
+built_views(keyspace_name text | view_name text) status_replicated boolean
+compaction_history(id uuid) bytes_in bigint; bytes_out bigint; columnfamily_name text; compacted_at timestamp; keyspace_name text; rows_merged map<int, bigint>
+IndexInfo(table_name text | index_name text) value blob
+local(key text) bootstrapped text; broadcast_address inet; broadcast_port int; cluster_name text; cql_version text; data_center text; gossip_generation int; host_id uuid; listen_address inet; listen_port int; native_protocol_version text; partitioner text; rack text; release_version text; rpc_address inet; rpc_port int; schema_version uuid; tokens set<text>; truncated_at map<uuid, blob> -- information about the local node
+paxos(row_key blob | cf_id uuid) in_progress_ballot timeuuid; most_recent_commit blob; most_recent_commit_at timeuuid; most_recent_commit_version int; proposal blob; proposal_ballot timeuuid; proposal_version int
+peer_events(peer inet) hints_dropped map<uuid, int>
+peer_events_v2(peer inet | peer_port int) hints_dropped map<uuid, int>
+peers(peer inet) data_center text; host_id uuid; preferred_ip inet; rack text; release_version text; rpc_address inet; schema_version uuid; tokens set<text> -- information about known peers in the cluster
+peers_v2(peer inet | peer_port int) data_center text; host_id uuid; native_address inet; native_port int; preferred_ip inet; preferred_port int; rack text; release_version text; schema_version uuid; tokens set<text> -- information about known peers in the cluster
+prepared_statements(prepared_id blob) logged_keyspace text; query_string text -- prepared statements
+repairs(parent_id timeuuid) cfids set<uuid>; coordinator inet; coordinator_port int; last_update timestamp; participants set<inet>; participants_wp set<text>; ranges set<blob>; repaired_at timestamp; started_at timestamp; state int
+size_estimates(keyspace_name text | table_name text; range_start text; range_end text) mean_partition_size bigint; partitions_count bigint -- per-table primary range size estimates
+sstable_activity(keyspace_name text; columnfamily_name text; generation int) rate_120m double; rate_15m double
+table_estimates(keyspace_name text | table_name text; range_type text; range_start text; range_end text) mean_partition_size bigint; partitions_count bigint
+transferred_ranges(operation text; keyspace_name text | peer inet) ranges set<blob>
+transferred_ranges_v2(operation text; keyspace_name text | peer inet; peer_port int) ranges set<blob>
+view_builds_in_progress(keyspace_name text | view_name text; start_token text; end_token text) keys_built bigint; last_token text
+`
+
+// optionColumns are the columns that tables and views have in common.
+const optionColumns = `additional_write_policy text; bloom_filter_fp_chance double; caching frozen<map<text, text>>; cdc boolean; comment text; compaction frozen<map<text, text>>; compression frozen<map<text, text>>; crc_check_chance double; dclocal_read_repair_chance double; default_time_to_live int; extensions frozen<map<text, blob>>; gc_grace_seconds int; id uuid; max_index_interval int; memtable_flush_period_in_ms int; min_index_interval int; read_repair text; read_repair_chance double; speculative_retry text`
+
+const schemaTables = `
+aggregates(keyspace_name text | aggregate_name text; argument_types frozen<list<text>>) final_func text; initcond text; return_type text; state_func text; state_type text -- user defined aggregate definitions
+columns(keyspace_name text | table_name text; column_name text) clustering_order text; column_name_bytes blob; kind text; position int; type text -- column definitions
+dropped_columns(keyspace_name text | table_name text; column_name text) dropped_time timestamp; kind text; type text -- dropped column registry
+functions(keyspace_name text | function_name text; argument_types frozen<list<text>>) argument_names frozen<list<text>>; body text; called_on_null_input boolean; language text; return_type text -- user defined function definitions
+indexes(keyspace_name text | table_name text; index_name text) kind text; options frozen<map<text, text>> -- secondary index definitions
+keyspaces(keyspace_name text) durable_writes boolean; replication frozen<map<text, text>> -- keyspace definitions
+tables(keyspace_name text | table_name text) ` + optionColumns + `; flags frozen<set<text>> -- table definitions
+triggers(keyspace_name text | table_name text; trigger_name text) options frozen<map<text, text>> -- trigger definitions
+types(keyspace_name text | type_name text) field_names frozen<list<text>>; field_types frozen<list<text>> -- user defined type definitions
+views(keyspace_name text | view_name text) base_table_id uuid; base_table_name text; include_all_columns boolean; where_clause text; ` + optionColumns + ` -- view definitions
+`
+
+const authTables = `
+network_permissions(role text) dcs frozen<set<text>>
+resource_role_permissons_index(resource text | role text)
+role_members(role text | member text)
+role_permissions(role text | resource text) permissions set<text>
+roles(role text) can_login boolean; is_superuser boolean; member_of set<text>; salted_hash text
+`
+
+const distributedTables = `
+parent_repair_history(parent_id timeuuid) columnfamily_names set<text>; exception_message text; exception_stacktrace text; finished_at timestamp; keyspace_name text; options map<text, text>; requested_ranges set<text>; started_at timestamp; successful_ranges set<text>
+repair_history(keyspace_name text; columnfamily_name text | id timeuuid) coordinator inet; coordinator_port int; exception_message text; exception_stacktrace text; finished_at timestamp; parent_id timeuuid; participants set<inet>; participants_v2 set<text>; range_begin text; range_end text; started_at timestamp; status text
+view_build_status(keyspace_name text; view_name text | host_id uuid) status text
+`
+
+const traceTables = `
+events(session_id uuid | event_id timeuuid) activity text; source inet; source_elapsed int; source_port int; thread text -- tracing events
+sessions(session_id uuid) client inet; command text; coordinator inet; coordinator_port int; duration int; parameters map<text, text>; request text; started_at timestamp -- tracing sessions
+`
+
+const (
+	latencyColumns   = `count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double`
+	histogramColumns = `count bigint; max double; p50th double; p99th double`
+	perTable         = `(keyspace_name text | table_name text) `
+	internodeKey     = `(address inet; port int | dc text; rack text) `
+)
+
+const viewsTables = `
+caches(name text) capacity_bytes bigint; entry_count int; hit_count bigint; hit_ratio double; recent_hit_rate_per_second bigint; recent_request_rate_per_second bigint; request_count bigint; size_bytes bigint -- system caches
+clients(address inet | port int) connection_stage text; driver_name text; driver_version text; hostname text; protocol_version int; request_count bigint; ssl_cipher_suite text; ssl_enabled boolean; ssl_protocol text; username text -- currently connected clients
+coordinator_read_latency` + perTable + latencyColumns + `
+coordinator_scan_latency` + perTable + latencyColumns + `
+coordinator_write_latency` + perTable + latencyColumns + `
+disk_usage` + perTable + `mebibytes bigint
+internode_inbound` + internodeKey + `corrupt_frames_recovered bigint; corrupt_frames_unrecovered bigint; error_bytes bigint; error_count bigint; expired_bytes bigint; expired_count bigint; processed_bytes bigint; processed_count bigint; received_bytes bigint; received_count bigint; scheduled_bytes bigint; scheduled_count bigint; throttled_count bigint; throttled_nanos bigint; using_bytes bigint; using_reserve_bytes bigint
+internode_outbound` + internodeKey + `active_connections bigint; connection_attempts bigint; error_bytes bigint; error_count bigint; expired_bytes bigint; expired_count bigint; overload_bytes bigint; overload_count bigint; pending_bytes bigint; pending_count bigint; sent_bytes bigint; sent_count bigint; successful_connection_attempts bigint; using_bytes bigint; using_reserve_bytes bigint
+local_read_latency` + perTable + latencyColumns + `
+local_scan_latency` + perTable + latencyColumns + `
+local_write_latency` + perTable + latencyColumns + `
+max_partition_size` + perTable + `mebibytes bigint
+rows_per_read` + perTable + histogramColumns + `
+settings(name text) value text -- current settings
+sstable_tasks(keyspace_name text | table_name text; task_id uuid) kind text; progress bigint; total bigint; unit text -- current sstable tasks
+system_properties(name text) value text -- Cassandra relevant system properties
+thread_pools(name text) active_tasks int; active_tasks_limit int; blocked_tasks bigint; blocked_tasks_all_time bigint; completed_tasks bigint; pending_tasks int
+tombstones_per_read` + perTable + histogramColumns + `
+`
+
+const virtualSchemaTables = `
+columns(keyspace_name text | table_name text; column_name text) clustering_order text; column_name_bytes blob; kind text; position int; type text -- virtual column definitions
+keyspaces(keyspace_name text) -- virtual keyspace definitions
+tables(keyspace_name text | table_name text) comment text -- virtual table definitions
+`
+
+func strategy(class string, options ...string) map[string]string {
+	m := map[string]string{"class": "org.apache.cassandra.locator." + class}
+	if len(options) > 0 {
+		m["replication_factor"] = options[0]
+	}
+	return m
+}
+
+// systemKeyspaces are the keyspaces of every cluster. They are immutable, as all descriptors.
+var systemKeyspaces = declareAll([]declaration{
+	{"system", strategy("LocalStrategy"), systemTables},
+	{"system_schema", strategy("LocalStrategy"), schemaTables},
+	{"system_auth", strategy("SimpleStrategy", "1"), authTables},
+	{"system_distributed", strategy("SimpleStrategy", "3"), distributedTables},
+	{"system_traces", strategy("SimpleStrategy", "2"), traceTables},
+	{"system_views", nil, viewsTables},
+	{"system_virtual_schema", nil, virtualSchemaTables},
+})
+
+func declareAll(declarations []declaration) []*schema.Keyspace {
+	var keyspaces []*schema.Keyspace
+	id := uint32(firstComputedID)
+	for _, d := range declarations {
+		ks := &schema.Keyspace{Name: d.keyspace, Replication: d.replication, DurableWrites: true, Virtual: d.keyspace != "system_traces",
+			Tables: map[string]*schema.Table{}}
+		for _, line := range strings.Split(strings.TrimSpace(d.tables), "\n") {
+			t := declare(d.keyspace, line)
+			t.Virtual, t.ID = ks.Virtual, id
+			id++
+			ks.Tables[t.Name] = t
+		}
+		keyspaces = append(keyspaces, ks)
+	}
+	traces := keyspaces[4]
+	traces.Tables["sessions"].ID = TraceSessionsID
+	traces.Tables["events"].ID = TraceEventsID
+	return keyspaces
+}
+
+// declare reads one line of a declaration. The lines are constants: a mistake in one is found by the first test.
+func declare(keyspace, line string) *schema.Table {
+	line, comment, _ := strings.Cut(line, " -- ")
+	name, rest, _ := strings.Cut(line, "(")
+	key, columns, _ := strings.Cut(rest, ")")
+	partition, clustering, _ := strings.Cut(key, "|")
+
+	t := &schema.Table{Keyspace: keyspace, Name: name, UUID: nameUUID(keyspace + name), NextColumn: 1, ByName: map[string]*schema.Column{},
+		Indexes: map[string]*schema.Index{}, Options: schema.DefaultTableOptions()}
+	t.Options.Comment = comment
+	t.PartitionKey = declareColumns(t, partition, schema.PartitionKey)
+	t.Clustering = declareColumns(t, clustering, schema.Clustering)
+	t.Regulars = declareColumns(t, columns, schema.Regular)
+	return t
+}
+
+func declareColumns(t *schema.Table, text string, kind schema.ColumnKind) []*schema.Column {
+	var columns []*schema.Column
+	for _, part := range strings.Split(text, ";") {
+		name, typeText, ok := strings.Cut(strings.TrimSpace(part), " ")
+		if !ok {
+			continue
+		}
+		spec, err := schema.ParseType(typeText)
+		if err != nil {
+			panic("catalog: " + t.Name + ": " + err.Error())
+		}
+		typ, err := spec.Bind(t.Keyspace, nil)
+		if err != nil {
+			panic("catalog: " + t.Name + ": " + err.Error())
+		}
+		col := &schema.Column{Name: name, Type: typ, Kind: kind, Position: -1}
+		if kind.IsKey() {
+			col.Position = len(columns)
+		}
+		columns = append(columns, col)
+		t.ByName[name] = col
+	}
+	if !kind.IsKey() {
+		slices.SortFunc(columns, func(a, b *schema.Column) int { return strings.Compare(a.Name, b.Name) })
+	}
+	for _, col := range columns {
+		col.ID = t.NextColumn
+		t.NextColumn++
+	}
+	return columns
+}
+
+// WithSystem adds the system keyspaces to a schema. Where the schema has one of them, its replication is kept: that of some can be
+// altered.
+func WithSystem(s *schema.Schema) *schema.Schema {
+	var missing []*schema.Keyspace
+	for _, ks := range systemKeyspaces {
+		have := s.Keyspace(ks.Name)
+		if have == nil {
+			missing = append(missing, ks)
+		} else if have.Tables == nil {
+			merged := *ks
+			merged.Replication, merged.DurableWrites, merged.Options = maps.Clone(have.Replication), have.DurableWrites, have.Options
+			missing = append(missing, &merged)
+		}
+	}
+	if len(missing) == 0 {
+		return s
+	}
+	return s.With(missing...)
+}
+
+// nameUUID is the version 3 UUID that Cassandra gives its system tables.
+func nameUUID(name string) schema.UUID {
+	u := schema.UUID(md5.Sum([]byte(name)))
+	u[6] = u[6]&0x0f | 0x30
+	u[8] = u[8]&0x3f | 0x80
+	return u
+}
