@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/expr"
+)
+
+const (
+	withoutPartitionKey   = "Aggregation query used without partition key"
+	multiplePartitionKeys = "Aggregation query used on multiple partition keys (IN restriction)"
+)
+
+// scans are reused, for their buffers.
+var scans = sync.Pool{New: func() any { return new(scan) }}
+
+// Execute reads one page into page, which is reset first. b holds the values of the bind markers. Errors are of package dberr,
+// or what the Reader returned.
+func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Options, page *Page) error {
+	page.Reset()
+	if o.Level == dberr.Any {
+		return dberr.Invalidf("ANY ConsistencyLevel is only supported for writes")
+	}
+	s := scans.Get().(*scan)
+	err := s.begin(p, b, o.withDefaults(), page)
+	if err == nil {
+		err = s.run(ctx, r)
+	}
+	s.release()
+	scans.Put(s)
+	return err
+}
+
+// begin prepares a scan for one execution.
+func (s *scan) begin(p *Plan, b *expr.Bindings, o Options, page *Page) error {
+	s.plan, s.options, s.page, s.bind = p, o, page, *b
+	s.remaining, s.partitionLimit, s.pageLeft = unlimited, unlimited, unlimited
+	limit, err := evalLimit(p.limit, &s.bind)
+	if err != nil {
+		return err
+	}
+	if s.partitionLimit, err = evalLimit(p.partitionLimit, &s.bind); err != nil {
+		return err
+	}
+	if p.distinct {
+		s.partitionLimit = 1
+	}
+	if p.aggregated {
+		s.warn()
+	}
+	if len(p.sort) > 0 && o.PageSize > 0 {
+		return dberr.Invalidf("Cannot page queries with both ORDER BY and a IN restriction on the partition key; " +
+			"you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
+	}
+	switch {
+	case p.aggregated && !p.grouped:
+		s.trim = limit // of the one row; the partition limit was refused
+	case len(p.sort) > 0:
+		s.trim = limit
+	default:
+		s.trim, s.remaining = unlimited, limit
+	}
+	if o.PageSize > 0 && s.pages(limit) {
+		s.pageLeft, s.paged = int64(o.PageSize), true
+	}
+	if len(o.PagingState) > 0 {
+		if s.from, err = readState(o.PagingState, p.table.ID); err != nil {
+			return err
+		}
+		s.resumed, s.remaining = true, s.from.remaining
+	}
+	s.values = grow(s.values, len(p.sel.slots))
+	s.bind.Row = s.values
+	if p.aggregated {
+		s.beginGroups()
+	}
+	return nil
+}
+
+// pages reports whether the result is cut into pages at all. A query whose LIMIT fits into one page is not, and a result that is
+// one row, or folds partitions together, cannot be.
+func (s *scan) pages(limit int64) bool {
+	p := s.plan
+	if p.aggregated {
+		return p.grouped && !p.distinct
+	}
+	return limit > int64(s.options.PageSize) || len(s.options.PagingState) > 0
+}
+
+func (s *scan) warn() {
+	w := &s.plan.where
+	switch {
+	case w.pkEmpty():
+		s.page.Warnings = append(s.page.Warnings, withoutPartitionKey)
+	case w.pk.has(in):
+		s.page.Warnings = append(s.page.Warnings, multiplePartitionKeys)
+	}
+}
+
+func grow(v [][]byte, n int) [][]byte {
+	v = slices.Grow(v[:0], n)[:n]
+	clear(v)
+	return v
+}
+
+// run reads until the page is full or there is nothing left.
+func (s *scan) run(ctx context.Context, r Reader) error {
+	w := &s.plan.where
+	if w.keyRange {
+		return s.runRange(ctx, r)
+	}
+	if key, ok, err := s.singleKey(); err != nil {
+		return err
+	} else if ok {
+		return s.runKeys(ctx, r, key)
+	}
+	keys, err := w.keys(&s.bind)
+	if err != nil {
+		return err
+	}
+	if s.options.Level.IsSerial() && len(keys) > 1 {
+		return dberr.Invalidf("SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time")
+	}
+	return s.runKeys(ctx, r, keys)
+}
+
+// singleKey evaluates a partition key that is given by equalities alone, without allocating.
+func (s *scan) singleKey() ([]partitionKey, bool, error) {
+	w := &s.plan.where
+	if w.token != nil {
+		return nil, false, nil
+	}
+	s.components = s.components[:0]
+	for _, r := range w.pk.list {
+		if r.kind != equal {
+			return nil, false, nil
+		}
+	}
+	for _, r := range w.pk.list {
+		v, err := evalKey(r.value.terms[0], r.first(), &s.bind)
+		if err != nil {
+			return nil, false, err
+		}
+		s.components = append(s.components, v)
+	}
+	var err error
+	if s.keyBytes, err = appendPartitionKey(s.keyBytes[:0], s.components); err != nil {
+		return nil, false, err
+	}
+	s.oneKey[0] = partitionKey{bytes: s.keyBytes, token: token.Hash(s.keyBytes)}
+	return s.oneKey[:], true, nil
+}
+
+// bounds evaluates what the commands of all partitions share. none is true if no row can match.
+func (s *scan) bounds() (none bool, err error) {
+	p, w := s.plan, &s.plan.where
+	s.cmd = command.Read{
+		Table: p.table.ID, Reversed: p.reversed, NoRows: p.distinct, Now: s.options.Now, Dropped: p.dropped, Level: s.options.Level,
+		Statics: p.statics,
+	}
+	s.slices = s.slices[:0]
+	if p.simple {
+		s.start, s.end, none, err = w.simpleInterval(s.start, s.end, &s.bind)
+		s.slices = append(s.slices, command.Slice{Start: s.start, End: s.end})
+	} else {
+		var all bool
+		var list []command.Slice
+		list, all, err = w.intervals(&s.bind)
+		s.slices = append(s.slices, list...)
+		none = !all && len(list) == 0
+	}
+	if none || err != nil {
+		return none, err
+	}
+	if len(w.filtered) > 0 {
+		if s.partitionFilters, s.rowFilters, err = w.filters(&s.bind, p.filterSlots); err != nil {
+			return false, err
+		}
+	}
+	if w.index != nil {
+		return false, s.lookup()
+	}
+	return false, nil
+}
+
+// lookup evaluates what is looked up in the index.
+func (s *scan) lookup() error {
+	w := &s.plan.where
+	if s.options.Building != nil && s.options.Building(w.index) {
+		return &dberr.ReadFailure{Level: s.options.Level, BlockFor: 1, Failures: 1,
+			Message: "The secondary index '" + w.index.Name + "' is not yet available"}
+	}
+	v, _, err := w.lookup.Eval(&s.bind)
+	if err != nil {
+		return err
+	}
+	if w.lookupEntry != nil {
+		value, _, err := w.lookupEntry.Eval(&s.bind)
+		if err != nil {
+			return err
+		}
+		v = expr.EntryValue(v, value)
+	}
+	if len(v) > keyBytesMax {
+		return dberr.Invalidf("Index expression values may not be larger than 64K")
+	}
+	s.index = command.IndexLookup{Index: w.index.ID, Value: v}
+	s.cmd.Index = &s.index
+	return nil
+}
+
+// runRange reads the partitions of a range of tokens.
+func (s *scan) runRange(ctx context.Context, r Reader) error {
+	none, err := s.bounds()
+	if none || err != nil {
+		return s.finish(false, err)
+	}
+	if s.cmd.Range, none, err = s.plan.where.tokens(&s.bind); none || err != nil {
+		return s.finish(false, err)
+	}
+	s.cmd.Slices = s.slices
+	if s.resumed {
+		s.rangeBehind(&s.from)
+	}
+	for {
+		if err := s.read(ctx, r); err != nil {
+			return err
+		}
+		if s.full || s.done || !s.paused {
+			return s.finish(s.full, nil)
+		}
+		s.rangeBehind(&s.at)
+	}
+}
+
+// rangeBehind makes the command go on behind a position.
+func (s *scan) rangeBehind(at *position) {
+	s.afterKey = append(s.afterKey[:0], at.key...)
+	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
+	s.cmd.AfterKey, s.cmd.AfterToken, s.cmd.AfterClustering = s.afterKey, at.token, s.afterClustering
+	s.cmd.AfterPartition = at.afterPartition
+	if !at.afterPartition {
+		s.enter(at)
+	}
+}
+
+// runKeys reads the given partitions one after the other.
+func (s *scan) runKeys(ctx context.Context, r Reader, keys []partitionKey) error {
+	none, err := s.bounds()
+	if none || err != nil {
+		return s.finish(false, err)
+	}
+	first := 0
+	if s.resumed {
+		first = slices.IndexFunc(keys, func(k partitionKey) bool { return bytes.Equal(k.bytes, s.from.key) })
+		if first < 0 {
+			return errState // it was made for other keys
+		}
+		if s.from.afterPartition {
+			first++
+		}
+	}
+	for i := first; i < len(keys); i++ {
+		s.cmd.Key, s.cmd.Token, s.cmd.Slices = keys[i].bytes, keys[i].token, s.slices
+		more := true
+		if s.resumed && bytes.Equal(keys[i].bytes, s.from.key) {
+			more = s.keyBehind(&s.from)
+		}
+		if err := s.runKey(ctx, r, more); err != nil {
+			return err
+		}
+		if s.full || s.done {
+			last := i == len(keys)-1
+			return s.finish(s.full && !(last && s.at.afterPartition), nil)
+		}
+	}
+	return s.finish(false, nil)
+}
+
+// runKey reads one partition; more is false if it is known that nothing of it is left.
+func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
+	for more {
+		if err := s.read(ctx, r); err != nil {
+			return err
+		}
+		if s.full || s.done || !s.paused {
+			return nil
+		}
+		more = !s.at.afterPartition && s.keyBehind(&s.at)
+	}
+	return s.endPartition()
+}
+
+// keyBehind makes the command go on behind a row of its partition; false if there can be none.
+func (s *scan) keyBehind(at *position) bool {
+	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
+	s.cmd.Slices = behind(s.slices, s.afterClustering, s.plan.reversed)
+	s.enter(at)
+	return len(s.cmd.Slices) > 0
+}
+
+// enter goes back into the partition of a position.
+func (s *scan) enter(at *position) {
+	if !s.open {
+		s.key = append(s.key[:0], at.key...)
+		s.token, s.leftInPartition = at.token, at.inPartition
+	}
+	s.open, s.rowsSeen, s.continuing = true, true, true
+}
+
+// read sends one command.
+func (s *scan) read(ctx context.Context, r Reader) error {
+	s.paused, s.visits = false, 0
+	s.cmd.Limit = s.usable()
+	if err := r.Read(ctx, &s.cmd, s); err != nil {
+		return err
+	}
+	if s.full || s.done || s.paused {
+		return nil
+	}
+	return s.endPartition()
+}
+
+// usable is the number of rows that can be used at most, 0 = not known.
+func (s *scan) usable() int {
+	p := s.plan
+	if p.aggregated || p.distinct || len(s.partitionFilters)+len(s.rowFilters) > 0 || s.cmd.Index != nil {
+		return 0
+	}
+	n := min(s.pageLeft, s.remaining)
+	if s.cmd.Key != nil {
+		left := s.partitionLimit
+		if s.continuing {
+			left = s.leftInPartition
+		}
+		n = min(n, left)
+	}
+	if n > int64(s.options.VisitsMax) {
+		return 0
+	}
+	return int(n)
+}
+
+// finish ends the page; more promises another one.
+func (s *scan) finish(more bool, err error) error {
+	if err != nil {
+		return err
+	}
+	if s.plan.aggregated && !s.plan.grouped {
+		if _, err := s.closeGroup(); err != nil {
+			return err
+		}
+	}
+	if len(s.plan.sort) > 0 {
+		s.sortRows()
+	}
+	if more {
+		s.page.PagingState = appendState(s.page.PagingState[:0], s.plan.table.ID, &s.at)
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+)
+
+type filterOp uint8
+
+const (
+	filterEqual filterOp = iota
+	filterIn
+	filterLess
+	filterLessEqual
+	filterGreater
+	filterGreaterEqual
+	filterContains
+	filterContainsKey
+	filterEntry
+)
+
+// filter is one check of a row, with its values evaluated.
+type filter struct {
+	op   filterOp
+	slot int
+	typ  *cqltype.Type
+	// value is what is compared with; key is for filterEntry and values for filterIn.
+	value, key []byte
+	values     [][]byte
+}
+
+// filters evaluates the restrictions that rows are checked against: those on partition key and static columns, and those on
+// clustering and regular ones. slots gives the slot of a column.
+func (w *where) filters(b *expr.Bindings, slots map[*schema.Column]int) (partition, rows []filter, err error) {
+	for _, r := range w.filtered {
+		list, err := r.filters(b, slots)
+		if err != nil {
+			return nil, nil, err
+		}
+		if k := r.first().Kind; k == schema.PartitionKey || k == schema.Static {
+			partition = append(partition, list...)
+		} else {
+			rows = append(rows, list...)
+		}
+	}
+	return partition, rows, nil
+}
+
+func (r *restriction) filters(b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
+	switch r.kind {
+	case equal:
+		return r.equalFilters(b, slots)
+	case in:
+		if len(r.columns) > 1 {
+			return nil, dberr.Invalidf("Multicolumn IN filters are not supported")
+		}
+		tuples, err := r.tuples(b)
+		if err != nil {
+			return nil, err
+		}
+		f := newFilter(filterIn, r.first(), slots)
+		for _, t := range tuples {
+			f.values = append(f.values, t[0])
+		}
+		return []filter{f}, nil
+	case contains:
+		return r.containsFilters(b, slots)
+	}
+	if len(r.columns) > 1 || r.multi {
+		return nil, dberr.Invalidf("Multi-column slice restrictions cannot be used for filtering.")
+	}
+	var out []filter
+	for _, end := range []struct {
+		bound             *bound
+		strict, inclusive filterOp
+	}{{r.low, filterGreater, filterGreaterEqual}, {r.high, filterLess, filterLessEqual}} {
+		if end.bound == nil {
+			continue
+		}
+		f := newFilter(end.strict, r.first(), slots)
+		if end.bound.inclusive {
+			f.op = end.inclusive
+		}
+		var err error
+		if f.value, err = evalFilter(end.bound.terms[0], b, "value", r.first()); err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+func newFilter(op filterOp, c *schema.Column, slots map[*schema.Column]int) filter {
+	return filter{op: op, slot: slots[c], typ: c.Type}
+}
+
+func (r *restriction) equalFilters(b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
+	var out []filter
+	var values [][]byte
+	if r.value.tuple != nil {
+		var err error
+		if values, err = r.value.eval(nil, r.columns, b); err != nil {
+			return nil, err
+		}
+	}
+	for i, c := range r.columns {
+		f := newFilter(filterEqual, c, slots)
+		if values != nil {
+			f.value = values[i]
+		} else {
+			var err error
+			if f.value, err = evalFilter(r.value.terms[i], b, "value", c); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+func (r *restriction) containsFilters(b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
+	var out []filter
+	c := r.first()
+	add := func(op filterOp, t expr.Term) error {
+		f := newFilter(op, c, slots)
+		var err error
+		f.value, err = evalFilter(t, b, "value", c)
+		out = append(out, f)
+		return err
+	}
+	for _, t := range r.elements {
+		if err := add(filterContains, t); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range r.keys {
+		if err := add(filterContainsKey, t); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range r.entries {
+		f := newFilter(filterEntry, c, slots)
+		var err error
+		if f.key, err = evalFilter(e.key, b, "map key", c); err != nil {
+			return nil, err
+		}
+		if f.value, err = evalFilter(e.value, b, "map value", c); err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// evalFilter evaluates what a row is checked against; noun is for the text.
+func evalFilter(t expr.Term, b *expr.Bindings, noun string, c *schema.Column) ([]byte, error) {
+	v, state, err := t.Eval(b)
+	switch {
+	case err != nil:
+		return nil, err
+	case state == expr.Null:
+		return nil, dberr.Invalidf("Unsupported null %s for column %s", noun, c.Name)
+	case state == expr.Unset:
+		return nil, dberr.Invalidf("Unsupported unset %s for column %s", noun, c.Name)
+	}
+	return v, nil
+}
+
+// matches reports whether a value passes. Null passes nothing.
+func (f *filter) matches(v []byte) bool {
+	if v == nil {
+		return false
+	}
+	switch f.op {
+	case filterIn:
+		for _, o := range f.values {
+			if f.typ.Compare(v, o) == 0 {
+				return true
+			}
+		}
+		return false
+	case filterContains:
+		return f.contains(v)
+	case filterContainsKey:
+		_, ok := f.typ.Lookup(v, f.value)
+		return ok
+	case filterEntry:
+		found, ok := f.typ.Lookup(v, f.key)
+		return ok && found != nil && f.typ.Elems[1].Compare(found, f.value) == 0
+	}
+	c := f.typ.Compare(v, f.value)
+	switch f.op {
+	case filterLess:
+		return c < 0
+	case filterLessEqual:
+		return c <= 0
+	case filterGreater:
+		return c > 0
+	case filterGreaterEqual:
+		return c >= 0
+	}
+	return c == 0
+}
+
+func (f *filter) contains(v []byte) bool {
+	elem := f.typ.Elems[len(f.typ.Elems)-1]
+	if f.typ.Kind == cqltype.Map {
+		for _, value := range f.typ.Entries(v) {
+			if elem.Compare(value, f.value) == 0 {
+				return true
+			}
+		}
+		return false
+	}
+	for _, value := range f.typ.Elements(v) {
+		if elem.Compare(value, f.value) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func passes(filters []filter, values [][]byte) bool {
+	for i := range filters {
+		if !filters[i].matches(values[filters[i].slot]) {
+			return false
+		}
+	}
+	return true
+}

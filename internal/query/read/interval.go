@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// Intervals of clustering keys. Because a clustering key is a concatenation of order-preserving forms, whatever a WHERE clause
+// says of the clustering columns is a union of half-open intervals of bytes. A nil End is open.
+
+// after returns the smallest key behind all that have the prefix, nil if there is none. It does not change the prefix.
+func after(prefix []byte) []byte {
+	return cqltype.AfterPrefix(bytes.Clone(prefix))
+}
+
+// rowsOf is the interval of all keys with a prefix.
+func rowsOf(prefix []byte) command.Slice { return command.Slice{Start: prefix, End: after(prefix)} }
+
+// point is the interval of one whole clustering key.
+func point(key []byte) command.Slice {
+	return command.Slice{Start: key, End: append(key[:len(key):len(key)], 0)}
+}
+
+// beyond gives the intervals of the keys below prefix whose columns, compared as a tuple of values, lie above the given ones
+// (or below them), or are equal if inclusive. Where columns are in different orders these are several intervals: one for each
+// column, with equal values before it.
+func beyond(prefix []byte, columns []*schema.Column, values [][]byte, above, inclusive bool) []command.Slice {
+	var out []command.Slice
+	equal := prefix
+	for i, v := range values {
+		c := columns[i]
+		whole := rowsOf(equal)
+		equal = c.Type.AppendKey(equal[:len(equal):len(equal)], v, c.Desc)
+		if above != c.Desc {
+			whole.Start = after(equal)
+			if whole.Start == nil {
+				continue
+			}
+		} else {
+			whole.End = equal
+		}
+		out = append(out, whole)
+	}
+	if inclusive {
+		out = append(out, rowsOf(equal))
+	}
+	return normalize(out)
+}
+
+// normalize sorts intervals and joins those that touch; empty ones vanish.
+func normalize(list []command.Slice) []command.Slice {
+	list = slices.DeleteFunc(list, func(s command.Slice) bool { return emptyInterval(s) })
+	slices.SortFunc(list, func(a, b command.Slice) int { return bytes.Compare(a.Start, b.Start) })
+	out := list[:0]
+	for _, s := range list {
+		if n := len(out); n > 0 && (out[n-1].End == nil || bytes.Compare(s.Start, out[n-1].End) <= 0) {
+			if out[n-1].End != nil && (s.End == nil || bytes.Compare(s.End, out[n-1].End) > 0) {
+				out[n-1].End = s.End
+			}
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func emptyInterval(s command.Slice) bool {
+	return s.End != nil && bytes.Compare(s.Start, s.End) >= 0
+}
+
+// intersect gives what two normalized lists have in common.
+func intersect(a, b []command.Slice) []command.Slice {
+	var out []command.Slice
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		s := a[i]
+		if bytes.Compare(b[j].Start, s.Start) > 0 {
+			s.Start = b[j].Start
+		}
+		firstEnds := a[i].End != nil && (b[j].End == nil || bytes.Compare(a[i].End, b[j].End) <= 0)
+		if !firstEnds {
+			s.End = b[j].End
+		}
+		if !emptyInterval(s) {
+			out = append(out, s)
+		}
+		if firstEnds {
+			i++
+		} else {
+			j++
+		}
+	}
+	return out
+}
+
+// behind cuts off what has been read: intervals as they are strictly after a key, or before it when reading in reverse.
+func behind(list []command.Slice, key []byte, reversed bool) []command.Slice {
+	if len(list) == 0 {
+		list = []command.Slice{{}}
+	}
+	rest := command.Slice{Start: append(key[:len(key):len(key)], 0)}
+	if reversed {
+		rest = command.Slice{End: key}
+	}
+	return intersect(list, []command.Slice{rest})
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// ordering is one column of ORDER BY.
+type ordering struct {
+	column     *schema.Column
+	descending bool
+}
+
+func orderingColumns(stmt *parser.Select, table *schema.Table) ([]ordering, error) {
+	var out []ordering
+	for _, o := range stmt.OrderBy {
+		if o.ANN != nil {
+			return nil, dberr.Invalidf("ANN ordering is not supported")
+		}
+		c, err := findColumn(table, o.Column)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ordering{c, o.Descending})
+	}
+	return out, nil
+}
+
+// bindDistinct checks SELECT DISTINCT.
+func (p *Plan) bindDistinct(stmt *parser.Select) error {
+	if !p.distinct {
+		return nil
+	}
+	if stmt.PerPartitionLimit != nil {
+		return dberr.Invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
+	}
+	if !p.where.wholePartitions() {
+		return dberr.Invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
+	}
+	for _, c := range p.sel.selected {
+		if c.Kind != schema.PartitionKey && c.Kind != schema.Static {
+			return dberr.Invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", c.Name)
+		}
+	}
+	if !p.where.keyRange {
+		return nil
+	}
+	for _, c := range p.table.PartitionKey {
+		if !slices.Contains(p.sel.selected, c) {
+			return dberr.Invalidf("SELECT DISTINCT queries must request all the partition key columns (missing %s)", c.Name)
+		}
+	}
+	return nil
+}
+
+const groupOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
+
+// bindGroups checks GROUP BY: its columns follow the primary key, which may be left out only where one value is asked for.
+func (p *Plan) bindGroups(stmt *parser.Select) error {
+	p.grouped = len(stmt.GroupBy) > 0
+	p.aggregated = p.grouped || len(p.sel.aggregates) > 0
+	if p.aggregated && !p.grouped && stmt.PerPartitionLimit != nil {
+		return dberr.Invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
+	}
+	if !p.grouped {
+		return nil
+	}
+	key := slices.Concat(p.table.PartitionKey, p.table.Clustering)
+	next := 0
+	for _, t := range stmt.GroupBy {
+		column, ok := t.(*parser.Column)
+		if !ok {
+			return dberr.Invalidf("Group by a function is not supported: %s", expr.Text(t))
+		}
+		c, err := findColumn(p.table, column.Name)
+		if err != nil {
+			return err
+		}
+		if c.Kind != schema.PartitionKey && c.Kind != schema.Clustering {
+			return dberr.Invalidf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s", c.Name)
+		}
+		for {
+			if next == len(key) {
+				return dberr.Invalidf(groupOrder)
+			}
+			k := key[next]
+			next++
+			if k.Kind == schema.Clustering {
+				p.groupPrefix++
+			}
+			if k == c {
+				break
+			}
+			if !p.where.fixed(k) {
+				return dberr.Invalidf(groupOrder)
+			}
+		}
+	}
+	if next < len(p.table.PartitionKey) {
+		return dberr.Invalidf("Group by is not supported on only a part of the partition key")
+	}
+	if p.groupPrefix > 0 && p.distinct {
+		return dberr.Invalidf("Grouping on clustering columns is not allowed for SELECT DISTINCT queries")
+	}
+	return nil
+}
+
+// bindOrder checks ORDER BY: clustering columns in their order or, all of them, in the opposite one.
+func (p *Plan) bindOrder(by []ordering) error {
+	if len(by) == 0 {
+		return nil
+	}
+	if p.where.indexed {
+		return dberr.Invalidf("ORDER BY with 2ndary indexes is not supported.")
+	}
+	if p.where.keyRange {
+		return dberr.Invalidf("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")
+	}
+	next := 0
+	var reversed []bool
+	for _, o := range by {
+		c := o.column
+		if c.Kind != schema.Clustering {
+			return dberr.Invalidf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s", c.Name)
+		}
+		for next != c.Position {
+			if next >= len(p.table.Clustering) || !p.where.fixed(p.table.Clustering[next]) {
+				return dberr.Invalidf("Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY")
+			}
+			next++
+		}
+		next++
+		reversed = append(reversed, o.descending != c.Desc)
+		if p.where.pk.has(in) {
+			p.sort = append(p.sort, c.Position)
+		}
+	}
+	for _, r := range reversed {
+		if r != reversed[0] {
+			return dberr.Invalidf("Unsupported order by relation")
+		}
+	}
+	p.reversed = reversed[0]
+	return nil
+}
+
+// bindLimits binds LIMIT and PER PARTITION LIMIT.
+func (p *Plan) bindLimits(stmt *parser.Select, env *expr.Env) error {
+	bind := func(t parser.Term, name string) (expr.Term, error) {
+		if t == nil {
+			return nil, nil
+		}
+		return expr.Bind(t, expr.Receiver{Name: name, Type: cqltype.Native(cqltype.Int)}, env)
+	}
+	var err error
+	if p.limit, err = bind(stmt.Limit, "[limit]"); err != nil {
+		return err
+	}
+	p.partitionLimit, err = bind(stmt.PerPartitionLimit, "[per_partition_limit]")
+	return err
+}
+
+// unlimited is the limit of a query without one.
+const unlimited = 1<<63 - 1
+
+func evalLimit(t expr.Term, b *expr.Bindings) (int64, error) {
+	if t == nil {
+		return unlimited, nil
+	}
+	v, state, err := t.Eval(b)
+	switch {
+	case err != nil:
+		return 0, err
+	case state == expr.Unset:
+		return unlimited, nil
+	case state == expr.Null:
+		return 0, dberr.Invalidf("Invalid null value of limit")
+	case len(v) != 4:
+		return 0, dberr.Invalidf("Invalid limit value")
+	}
+	n := int32(uint32(v[0])<<24 | uint32(v[1])<<16 | uint32(v[2])<<8 | uint32(v[3]))
+	if n <= 0 {
+		return 0, dberr.Invalidf("LIMIT must be strictly positive")
+	}
+	return int64(n), nil
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"context"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// Reader answers read commands: the coordinator for stored tables, the catalog for computed ones. It calls the visitor on
+// the caller's goroutine and keeps neither the command nor the visitor.
+type Reader interface {
+	Read(ctx context.Context, r *command.Read, v command.Visitor) error
+}
+
+// Column describes a column of a result.
+type Column struct {
+	Keyspace, Table, Name string
+	Type                  *cqltype.Type
+}
+
+// Options say how one execution is to be done. The zero value reads everything in one page at level ANY, which is refused:
+// Level has to be set.
+type Options struct {
+	Level dberr.Consistency
+	// PageSize is the number of rows (of groups, with GROUP BY) per page; zero or less: no paging.
+	PageSize int
+	// PagingState is where to go on, as a Page of the same statement had it; empty: from the beginning.
+	PagingState []byte
+	// Now is the second since the epoch at which expiry is judged.
+	Now int64
+	// PageBytesMax bounds the cells of a page: a page that has them ends early. 0 = 8 MiB. Without paging it is ignored.
+	PageBytesMax int
+	// SortBytesMax bounds what is held for ORDER BY over several partitions. 0 = 64 MiB.
+	SortBytesMax int
+	// VisitsMax bounds the rows that one command visits before another one goes on behind it, so that no storage iterator
+	// lives long. 0 = 10000.
+	VisitsMax int
+	// Building reports whether an index is still being built, in which case it is not used; nil: none is.
+	Building func(*schema.Index) bool
+}
+
+func (o Options) withDefaults() Options {
+	if o.PageBytesMax <= 0 {
+		o.PageBytesMax = 8 << 20
+	}
+	if o.SortBytesMax <= 0 {
+		o.SortBytesMax = 64 << 20
+	}
+	if o.VisitsMax <= 0 {
+		o.VisitsMax = 10_000
+	}
+	return o
+}
+
+// Page is what an execution gives. The caller may reuse one: Cells and PagingState keep their capacity.
+type Page struct {
+	// Cells holds the values of all rows, row by row, in the order of Plan.Columns: a 32-bit big-endian length (-1 = null) and
+	// that many bytes each.
+	Cells []byte
+	Rows  int
+	// PagingState asks for the next page; it is empty on the last one.
+	PagingState []byte
+	Warnings    []string
+	// Partitions is the number of logical partitions that were touched, Visited the number of rows that were looked at.
+	Partitions, Visited int
+}
+
+// Reset empties the page and keeps its memory.
+func (p *Page) Reset() {
+	*p = Page{Cells: p.Cells[:0], PagingState: p.PagingState[:0]}
+}

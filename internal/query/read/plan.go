@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// Plan is a SELECT bound to one revision of a table.
+type Plan struct {
+	keyspace *schema.Keyspace
+	table    *schema.Table
+
+	columns   []Column
+	variables []expr.Variable
+	pkIndexes []uint16
+
+	sel      selection
+	where    where
+	distinct bool
+	// aggregated is true if rows are folded together: there are aggregates or a GROUP BY. grouped is true with GROUP BY, and
+	// groupPrefix is the number of clustering columns that tell groups of a partition apart.
+	aggregated, grouped bool
+	groupPrefix         int
+	reversed            bool
+	// sort lists the clustering positions to order by after the read, for ORDER BY over several partitions.
+	sort []int
+
+	limit, partitionLimit expr.Term
+	// dropped are the ids of dropped columns, ascending.
+	dropped []uint32
+
+	// filterSlots are the slots of the columns that rows are checked by.
+	filterSlots map[*schema.Column]int
+	// simple is true if the clustering restrictions give one interval without allocating. statics asks commands for static cells;
+	// staticRows is true if a partition with nothing but static cells shows as a row.
+	simple, statics, staticRows bool
+	jsonNames                   []string
+}
+
+// Prepare binds a SELECT on a table of a keyspace. markers is the number of bind markers of the whole statement.
+func Prepare(stmt *parser.Select, ks *schema.Keyspace, table *schema.Table, markers int) (*Plan, error) {
+	env := expr.NewEnv(ks, table, markers)
+	p := &Plan{keyspace: ks, table: table, distinct: stmt.Distinct}
+	for _, d := range table.Dropped {
+		p.dropped = append(p.dropped, d.ID)
+	}
+	if err := p.bindSelection(stmt, env); err != nil {
+		return nil, err
+	}
+	w, err := bindWhere(stmt, table, env, p.sel.onlyStatics())
+	if err != nil {
+		return nil, err
+	}
+	p.where = *w
+	ordering, err := orderingColumns(stmt, table)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.bindDistinct(stmt); err != nil {
+		return nil, err
+	}
+	if err := p.bindGroups(stmt); err != nil {
+		return nil, err
+	}
+	if err := p.bindOrder(ordering); err != nil {
+		return nil, err
+	}
+	if err := p.where.checkFiltering(stmt.AllowFiltering); err != nil {
+		return nil, err
+	}
+	if err := p.bindLimits(stmt, env); err != nil {
+		return nil, err
+	}
+	p.settle()
+	p.describe(stmt, env)
+	return p, nil
+}
+
+// Keyspace and Table are what the plan reads from.
+func (p *Plan) Keyspace() *schema.Keyspace { return p.keyspace }
+
+// Table is the table at the revision the plan was made for.
+func (p *Plan) Table() *schema.Table { return p.table }
+
+// Columns describes the columns of the result.
+func (p *Plan) Columns() []Column { return p.columns }
+
+// Variables describes the bind markers.
+func (p *Plan) Variables() []expr.Variable { return p.variables }
+
+// PKIndexes are the markers that give the components of the partition key, in their order; nil if not all are bound.
+func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
+
+// settle works out what executions need to know.
+func (p *Plan) settle() {
+	p.filterSlots = map[*schema.Column]int{}
+	for _, r := range p.where.filtered {
+		for _, c := range r.columns {
+			p.filterSlots[c] = p.sel.slotOf(slot{c, cellValue})
+		}
+	}
+	p.sel.settle()
+	p.simple = p.where.simple()
+	p.staticRows = len(p.table.Statics) > 0 && p.where.wholePartitions() && !p.distinct
+	p.statics = p.staticRows || len(p.sel.statics) > 0
+	for _, o := range p.sel.outputs {
+		p.jsonNames = append(p.jsonNames, jsonName(o.name))
+	}
+}
+
+// describe fills what PREPARED shows: columns, markers and which of them are the partition key.
+func (p *Plan) describe(stmt *parser.Select, env *expr.Env) {
+	if stmt.JSON {
+		p.columns = []Column{{p.table.Keyspace, p.table.Name, "[json]", cqltype.Native(cqltype.Text)}}
+	} else {
+		for _, o := range p.sel.outputs {
+			p.columns = append(p.columns, Column{p.table.Keyspace, p.table.Name, o.name, o.typ})
+		}
+	}
+	p.variables = env.Variables()
+	p.pkIndexes = pkIndexes(stmt.Where, p.table)
+}
+
+// pkIndexes finds the markers that stand for partition key columns. Of several for one column the last counts.
+func pkIndexes(relations []parser.Relation, table *schema.Table) []uint16 {
+	indexes := make([]uint16, len(table.PartitionKey))
+	bound := 0
+	set := make([]bool, len(indexes))
+	note := func(c *schema.Column, t parser.Term) {
+		if m, ok := t.(*parser.Marker); ok {
+			indexes[c.Position] = uint16(m.Index)
+			if !set[c.Position] {
+				set[c.Position] = true
+				bound++
+			}
+		}
+	}
+	for i := range relations {
+		r := &relations[i]
+		if r.Kind != parser.SingleColumn || r.Key != nil {
+			continue
+		}
+		c := table.ByName[r.Columns[0].Name]
+		if c == nil || c.Kind != schema.PartitionKey {
+			continue
+		}
+		if r.Op != parser.In {
+			note(c, r.Value)
+		}
+		for _, v := range r.Values {
+			note(c, v)
+		}
+	}
+	if bound < len(indexes) {
+		return nil
+	}
+	return indexes
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// findColumn finds a column by its name.
+func findColumn(table *schema.Table, name parser.Ident) (*schema.Column, error) {
+	if c := table.ByName[name.Name]; c != nil {
+		return c, nil
+	}
+	return nil, dberr.Invalidf("Undefined column name %s in table %s.%s", cqltype.QuoteName(name.Name), table.Keyspace, table.Name)
+}
+
+// relationBinder binds the relations of one WHERE clause.
+type relationBinder struct {
+	table *schema.Table
+	env   *expr.Env
+}
+
+// restriction binds a relation on one or several columns.
+func (b *relationBinder) restriction(r *parser.Relation) (*restriction, error) {
+	if r.Kind == parser.MultiColumn {
+		return b.multiColumn(r)
+	}
+	return b.singleColumn(r)
+}
+
+func (b *relationBinder) singleColumn(r *parser.Relation) (*restriction, error) {
+	if r.Op == parser.NotEqual {
+		return nil, unsupported(r)
+	}
+	c, err := findColumn(b.table, r.Columns[0])
+	if err != nil {
+		return nil, err
+	}
+	if isSlice(r.Op) {
+		if err := checkDuration(c); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkColumn(r, c); err != nil {
+		return nil, err
+	}
+	receiver := expr.ForColumn(c)
+	out := &restriction{columns: []*schema.Column{c}, text: relationText(r)}
+	switch r.Op {
+	case parser.Equal:
+		if r.Key != nil {
+			return out, b.mapEntry(out, r, receiver)
+		}
+		out.kind = equal
+		out.value, err = b.single(r.Value, receiver)
+	case parser.In:
+		err = b.singleIn(out, r, receiver)
+	case parser.Contains:
+		out.kind = contains
+		err = b.element(&out.elements, r.Value, receiver.Element())
+	case parser.ContainsKey:
+		out.kind = contains
+		err = b.element(&out.keys, r.Value, receiver.Key())
+	case parser.Like:
+		if _, err = expr.Bind(r.Value, receiver, b.env); err == nil {
+			err = dberr.Invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.", relationText(r))
+		}
+	default:
+		out.kind = slice
+		var value operand
+		value, err = b.single(r.Value, receiver)
+		out.setBound(r.Op, value)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (b *relationBinder) mapEntry(out *restriction, r *parser.Relation, receiver expr.Receiver) error {
+	key, err := expr.Bind(r.Key, receiver.Key(), b.env)
+	if err != nil {
+		return err
+	}
+	value, err := expr.Bind(r.Value, receiver.Element(), b.env)
+	if err != nil {
+		return err
+	}
+	out.kind, out.entries = contains, []entry{{key, value}}
+	return nil
+}
+
+func (b *relationBinder) element(list *[]expr.Term, t parser.Term, receiver expr.Receiver) error {
+	v, err := expr.Bind(t, receiver, b.env)
+	*list = append(*list, v)
+	return err
+}
+
+func (b *relationBinder) single(t parser.Term, receiver expr.Receiver) (operand, error) {
+	v, err := expr.Bind(t, receiver, b.env)
+	return operand{terms: []expr.Term{v}}, err
+}
+
+func (b *relationBinder) singleIn(out *restriction, r *parser.Relation, receiver expr.Receiver) error {
+	if r.Values == nil {
+		list, err := expr.Bind(r.Value, receiver.Values(), b.env)
+		out.kind, out.list = in, list
+		return err
+	}
+	for _, t := range r.Values {
+		v, err := b.single(t, receiver)
+		if err != nil {
+			return err
+		}
+		out.values = append(out.values, v)
+	}
+	out.settleIn()
+	return nil
+}
+
+// checkColumn refuses operators that the column's type does not have.
+func checkColumn(r *parser.Relation, c *schema.Column) error {
+	key := c.Kind == schema.PartitionKey || c.Kind == schema.Clustering
+	switch {
+	case r.Op == parser.In && !key && len(r.Values) != 1:
+		return dberr.Invalidf("IN predicates on non-primary-key columns (%s) is not yet supported", c.Name)
+	case r.Op == parser.ContainsKey && c.Type.Kind != cqltype.Map:
+		return dberr.Invalidf("Cannot use CONTAINS KEY on non-map column %s", c.Name)
+	case r.Op == parser.Contains && !c.Type.IsCollection():
+		return dberr.Invalidf("Cannot use CONTAINS on non-collection column %s", c.Name)
+	}
+	if r.Key != nil {
+		switch {
+		case r.Op == parser.Like:
+			return dberr.Invalidf("%s can't be used with collections.", r.Op)
+		case c.Type.Kind != cqltype.Map:
+			return dberr.Invalidf("Column %s cannot be used as a map", c.Name)
+		case !c.Type.MultiCell():
+			return dberr.Invalidf("Map-entry equality predicates on frozen map column %s are not supported", c.Name)
+		case r.Op != parser.Equal:
+			return dberr.Invalidf("Only EQ relations are supported on map entries")
+		}
+		return nil
+	}
+	if !c.Type.MultiCell() || r.Op == parser.Contains || r.Op == parser.ContainsKey {
+		return nil
+	}
+	if c.Type.Kind == cqltype.UDT {
+		return dberr.Invalidf("Non-frozen UDT column '%s' (%s) cannot be restricted by any relation", c.Name, c.Type)
+	}
+	return dberr.Invalidf("Collection column '%s' (%s) cannot be restricted by a '%s' relation", c.Name, c.Type, r.Op)
+}
+
+func checkDuration(c *schema.Column) error {
+	if !c.Type.ContainsDuration() {
+		return nil
+	}
+	switch {
+	case c.Type.IsCollection():
+		return dberr.Invalidf("Slice restrictions are not supported on collections containing durations")
+	case c.Type.Kind == cqltype.Tuple:
+		return dberr.Invalidf("Slice restrictions are not supported on tuples containing durations")
+	case c.Type.Kind == cqltype.UDT:
+		return dberr.Invalidf("Slice restrictions are not supported on UDTs containing durations")
+	}
+	return dberr.Invalidf("Slice restrictions are not supported on duration columns")
+}
+
+func (b *relationBinder) multiColumn(r *parser.Relation) (*restriction, error) {
+	columns, err := b.tupleColumns(r)
+	if err != nil {
+		return nil, err
+	}
+	out := &restriction{columns: columns, multi: true, text: relationText(r)}
+	switch r.Op {
+	case parser.Equal:
+		out.kind = equal
+		out.value, err = b.tuple(r.Value, columns)
+	case parser.In:
+		err = b.multiIn(out, r, columns)
+	case parser.Less, parser.LessEqual, parser.Greater, parser.GreaterEqual:
+		for _, c := range columns {
+			if err := checkDuration(c); err != nil {
+				return nil, err
+			}
+		}
+		out.kind = slice
+		var value operand
+		value, err = b.tuple(r.Value, columns)
+		out.setBound(r.Op, value)
+	case parser.NotEqual:
+		return nil, unsupported(r)
+	default:
+		return nil, dberr.Invalidf("%s cannot be used for multi-column relations", r.Op)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (b *relationBinder) multiIn(out *restriction, r *parser.Relation, columns []*schema.Column) error {
+	if r.Values == nil {
+		receiver := tupleReceiver(columns)
+		list := *cqltype.ListOf(receiver.Type)
+		list.Frozen = true
+		var err error
+		out.kind = in
+		out.list, err = expr.Bind(r.Value, expr.Receiver{Name: "in" + receiver.Name, Type: &list}, b.env)
+		return err
+	}
+	for _, t := range r.Values {
+		v, err := b.tuple(t, columns)
+		if err != nil {
+			return err
+		}
+		out.values = append(out.values, v)
+	}
+	out.settleIn()
+	return nil
+}
+
+func (b *relationBinder) tupleColumns(r *parser.Relation) ([]*schema.Column, error) {
+	var columns []*schema.Column
+	for _, name := range r.Columns {
+		c, err := findColumn(b.table, name)
+		if err != nil {
+			return nil, err
+		}
+		if c.Kind != schema.Clustering {
+			return nil, dberr.Invalidf("Multi-column relations can only be applied to clustering columns but was applied to: %s", c.Name)
+		}
+		for _, o := range columns {
+			if o == c {
+				return nil, dberr.Invalidf("Column \"%s\" appeared twice in a relation: %s", c.Name, relationText(r))
+			}
+		}
+		if n := len(columns); n > 0 && columns[n-1].Position+1 != c.Position {
+			return nil, dberr.Invalidf("Clustering columns must appear in the PRIMARY KEY order in multi-column relations: %s", relationText(r))
+		}
+		columns = append(columns, c)
+	}
+	return columns, nil
+}
+
+// tupleReceiver receives a whole tuple of columns: it is named (a,b).
+func tupleReceiver(columns []*schema.Column) expr.Receiver {
+	names := make([]string, len(columns))
+	types := make([]*cqltype.Type, len(columns))
+	for i, c := range columns {
+		names[i], types[i] = c.Name, c.Type
+	}
+	return expr.Receiver{Name: "(" + strings.Join(names, ",") + ")", Type: cqltype.TupleOf(types...)}
+}
+
+func (b *relationBinder) tuple(t parser.Term, columns []*schema.Column) (operand, error) {
+	literal, ok := t.(*parser.TupleLiteral)
+	if !ok {
+		whole, err := expr.Bind(t, tupleReceiver(columns), b.env)
+		return operand{tuple: whole}, err
+	}
+	if len(literal.Elems) != len(columns) {
+		return operand{}, dberr.Invalidf("Expected %d elements in value tuple, but got %d: %s", len(columns), len(literal.Elems), expr.Text(t))
+	}
+	var out operand
+	for i, e := range literal.Elems {
+		v, err := expr.Bind(e, expr.ForColumn(columns[i]), b.env)
+		if err != nil {
+			return out, err
+		}
+		out.terms = append(out.terms, v)
+	}
+	return out, nil
+}
+
+// token binds token(a, b) op value.
+func (b *relationBinder) token(r *parser.Relation) (*tokenRestriction, error) {
+	if r.Op == parser.NotEqual {
+		return nil, unsupported(r)
+	}
+	columns := make([]*schema.Column, len(r.Columns))
+	for i, name := range r.Columns {
+		c, err := findColumn(b.table, name)
+		if err != nil {
+			return nil, err
+		}
+		columns[i] = c
+	}
+	if r.Op != parser.Equal && !isSlice(r.Op) {
+		return nil, dberr.Invalidf("%s cannot be used with the token function", r.Op)
+	}
+	if err := checkTokenColumns(columns, b.table); err != nil {
+		return nil, err
+	}
+	value, err := expr.Bind(r.Value, expr.Receiver{Name: "partition key token", Type: cqltype.Native(cqltype.Bigint)}, b.env)
+	if err != nil {
+		return nil, err
+	}
+	out := &tokenRestriction{text: relationText(r)}
+	bound := &tokenBound{value: value, inclusive: r.Op != parser.Less && r.Op != parser.Greater}
+	switch r.Op {
+	case parser.Equal:
+		out.equal, out.low, out.high = true, bound, bound
+	case parser.Greater, parser.GreaterEqual:
+		out.low = bound
+	default:
+		out.high = bound
+	}
+	return out, nil
+}
+
+func checkTokenColumns(columns []*schema.Column, table *schema.Table) error {
+	pk := table.PartitionKey
+	seen := map[*schema.Column]bool{}
+	twice, inOrder := false, len(columns) == len(pk)
+	for i, c := range columns {
+		twice = twice || seen[c]
+		seen[c] = true
+		inOrder = inOrder && c == pk[i]
+	}
+	if inOrder {
+		return nil
+	}
+	names := make([]string, len(pk))
+	for i, c := range pk {
+		names[i] = c.Name
+		if !seen[c] {
+			return dberr.Invalidf("The token() function must be applied to all partition key components or none of them")
+		}
+	}
+	switch {
+	case twice:
+		return dberr.Invalidf("The token() function contains duplicate partition key components")
+	case len(columns) != len(pk):
+		return dberr.Invalidf("The token() function must contains only partition key components")
+	}
+	return dberr.Invalidf("The token function arguments must be in the partition key order: %s", strings.Join(names, ", "))
+}
+
+func isSlice(op parser.Operator) bool {
+	return op == parser.Less || op == parser.LessEqual || op == parser.Greater || op == parser.GreaterEqual
+}
+
+func unsupported(r *parser.Relation) error {
+	return dberr.Invalidf("Unsupported \"%s\" relation: %s", r.Op, relationText(r))
+}
+
+// relationText prints a relation as Cassandra does.
+func relationText(r *parser.Relation) string {
+	var b strings.Builder
+	names := make([]string, len(r.Columns))
+	for i, c := range r.Columns {
+		names[i] = cqltype.QuoteName(c.Name)
+	}
+	switch r.Kind {
+	case parser.MultiColumn:
+		b.WriteString("(" + strings.Join(names, ", ") + ")")
+	case parser.TokenRelation:
+		b.WriteString("token(" + strings.Join(names, ", ") + ")")
+	default:
+		b.WriteString(names[0])
+		if r.Key != nil {
+			b.WriteString("[" + expr.Text(r.Key) + "]")
+		}
+	}
+	b.WriteString(" " + r.Op.String())
+	switch {
+	case r.Op == parser.IsNotNull:
+	case r.Value != nil:
+		b.WriteString(" " + expr.Text(r.Value))
+	default:
+		values := make([]string, len(r.Values))
+		for i, v := range r.Values {
+			values[i] = expr.Text(v)
+		}
+		b.WriteString(" (" + strings.Join(values, ", ") + ")")
+	}
+	return b.String()
+}

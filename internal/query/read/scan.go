@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/expr"
+)
+
+// scan is one execution of a plan: the visitor of its commands and all that it needs memory for. Scans are pooled.
+type scan struct {
+	plan    *Plan
+	options Options
+	page    *Page
+	bind    expr.Bindings
+
+	// What the commands are made of.
+	cmd                            command.Read
+	index                          command.IndexLookup
+	slices                         []command.Slice
+	start, end, keyBytes           []byte
+	components                     [][]byte
+	oneKey                         [1]partitionKey
+	partitionFilters, rowFilters   []filter
+	afterKey, afterClustering      []byte
+	remaining, pageLeft            int64
+	partitionLimit, trim           int64
+	paged, resumed                 bool
+	from                           position
+	visits                         int
+	full, done, paused, continuing bool
+	// at is where to go on if the page is full or the read has paused; it points into atClustering and key.
+	at           position
+	atClustering []byte
+
+	// The partition at hand.
+	open, rowsSeen, staticLive bool
+	key                        []byte
+	token                      token.Token
+	leftInPartition            int64
+
+	// values are the slots of the row at hand; they point into what was passed to the visitor, key and these buffers.
+	values                           [][]byte
+	staticBuf, clusteringBuf, rowBuf []byte
+	json                             []byte
+
+	group group
+
+	// Rows to be sorted.
+	sorted   []sortedRow
+	sortKeys []byte
+}
+
+// release forgets what must not be kept between executions.
+func (s *scan) release() {
+	clear(s.values)
+	clear(s.components)
+	clear(s.slices)
+	clear(s.sorted)
+	*s = scan{
+		slices: s.slices[:0], start: s.start[:0], end: s.end[:0], keyBytes: s.keyBytes[:0], components: s.components[:0],
+		afterKey: s.afterKey[:0], afterClustering: s.afterClustering[:0], atClustering: s.atClustering[:0], key: s.key[:0],
+		values: s.values[:0], staticBuf: s.staticBuf[:0], clusteringBuf: s.clusteringBuf[:0], rowBuf: s.rowBuf[:0],
+		json: s.json[:0], group: s.group.released(), sorted: s.sorted[:0], sortKeys: s.sortKeys[:0],
+	}
+}
+
+// Partition implements command.Visitor.
+func (s *scan) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
+	goesOn := s.continuing && bytes.Equal(key, s.key)
+	s.continuing = false
+	if !goesOn {
+		if err := s.endPartition(); err != nil || s.full || s.done {
+			return command.Stop, err
+		}
+		s.open, s.rowsSeen = true, false
+		s.key, s.token = append(s.key[:0], key...), tok
+		s.leftInPartition = s.partitionLimit
+		s.page.Partitions++
+	}
+	if err := s.fillPartition(static); err != nil {
+		return command.Stop, err
+	}
+	if !passes(s.partitionFilters, s.values) {
+		s.open = false
+		return s.visited(command.NextPartition, nil, true), nil
+	}
+	if !s.plan.distinct {
+		return command.More, nil
+	}
+	s.rowsSeen = true
+	step, err := s.take(nil, true)
+	return s.visited(step, nil, true), err
+}
+
+// Row implements command.Visitor.
+func (s *scan) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	s.rowsSeen = true
+	s.page.Visited++
+	if err := s.fillRow(clustering, r); err != nil {
+		return command.Stop, err
+	}
+	step := command.More
+	if passes(s.rowFilters, s.values) {
+		var err error
+		if step, err = s.take(clustering, false); err != nil {
+			return command.Stop, err
+		}
+	}
+	return s.visited(step, clustering, false), nil
+}
+
+// visited pauses the read when a command has visited enough.
+func (s *scan) visited(step command.Step, clustering []byte, afterPartition bool) command.Step {
+	s.visits++
+	if s.visits < s.options.VisitsMax || step == command.Stop {
+		return step
+	}
+	s.paused = true
+	s.mark(clustering, afterPartition || step == command.NextPartition)
+	return command.Stop
+}
+
+// mark sets the place to go on from.
+func (s *scan) mark(clustering []byte, afterPartition bool) {
+	s.atClustering = append(s.atClustering[:0], clustering...)
+	s.at = position{key: s.key, token: s.token, clustering: s.atClustering, afterPartition: afterPartition,
+		remaining: s.remaining, inPartition: s.leftInPartition}
+}
+
+// take uses a row that has passed the filters. alone says that the partition has no further ones.
+func (s *scan) take(clustering []byte, alone bool) (command.Step, error) {
+	if s.plan.aggregated {
+		return s.fold(clustering, alone)
+	}
+	if len(s.plan.sort) > 0 {
+		if err := s.noteSorted(clustering); err != nil {
+			return command.Stop, err
+		}
+	}
+	if err := s.emit(); err != nil {
+		return command.Stop, err
+	}
+	return s.counted(clustering, alone), nil
+}
+
+// counted counts a row, or a group, of the result. clustering is the last row in it.
+func (s *scan) counted(clustering []byte, alone bool) command.Step {
+	s.pageLeft--
+	if s.remaining != unlimited {
+		s.remaining--
+	}
+	if s.leftInPartition != unlimited {
+		s.leftInPartition--
+	}
+	over := alone || s.leftInPartition == 0 || len(s.plan.table.Clustering) == 0
+	switch {
+	case s.remaining == 0:
+		s.done = true
+	case s.pageLeft == 0 || s.paged && len(s.page.Cells) >= s.options.PageBytesMax:
+		s.full = true
+		s.mark(clustering, over)
+	case over:
+		return command.NextPartition
+	default:
+		return command.More
+	}
+	return command.Stop
+}
+
+// endPartition ends the partition at hand, if any: one that has nothing but static columns shows as a row, and groups end.
+func (s *scan) endPartition() error {
+	if !s.open {
+		return nil
+	}
+	s.open, s.continuing = false, false
+	if !s.rowsSeen && s.staticLive && s.plan.staticRows {
+		for _, i := range s.plan.sel.clusterings {
+			if i >= 0 {
+				s.values[i] = nil
+			}
+		}
+		for i := range s.plan.sel.regulars {
+			s.values[s.plan.sel.regulars[i].slot] = nil
+		}
+		if _, err := s.take(nil, true); err != nil || s.full || s.done {
+			return err
+		}
+	}
+	if s.plan.grouped && s.group.open {
+		_, err := s.closeGroup()
+		return err
+	}
+	return nil
+}
+
+// fillPartition fills the slots of the partition key and of static columns.
+func (s *scan) fillPartition(static *row.Row) error {
+	sel := &s.plan.sel
+	if len(sel.keys) == 1 {
+		s.values[sel.keys[0]] = s.key
+	} else {
+		rest := s.key
+		for _, i := range sel.keys {
+			v, r, ok := token.SplitComponent(rest)
+			if !ok {
+				return dberr.Serverf("malformed partition key of %s.%s", s.plan.table.Keyspace, s.plan.table.Name)
+			}
+			if rest = r; i >= 0 {
+				s.values[i] = v
+			}
+		}
+	}
+	s.staticLive = static != nil && len(static.Cells) > 0
+	if len(sel.statics) == 0 {
+		return nil
+	}
+	s.staticBuf = s.staticBuf[:0]
+	var cells []row.Cell
+	if static != nil {
+		cells = static.Cells
+	}
+	var err error
+	if s.staticBuf, err = s.fillCells(sel.statics, cells, s.staticBuf); err != nil {
+		return err
+	}
+	// The cells are the caller's, and the partition outlives the call.
+	for i := range sel.statics {
+		if c := &sel.statics[i]; !c.multiCell && c.part == cellValue && s.values[c.slot] != nil {
+			n := len(s.staticBuf)
+			s.staticBuf = append(s.staticBuf, s.values[c.slot]...)
+			s.values[c.slot] = s.staticBuf[n:len(s.staticBuf):len(s.staticBuf)]
+		}
+	}
+	return nil
+}
+
+// fillRow fills the slots of clustering and regular columns.
+func (s *scan) fillRow(clustering []byte, r *row.Row) error {
+	sel := &s.plan.sel
+	if len(sel.clusterings) > 0 {
+		if need := 4*len(clustering) + 64; cap(s.clusteringBuf) < need {
+			s.clusteringBuf = make([]byte, 0, 2*need)
+		}
+		dst, rest := s.clusteringBuf[:0], clustering
+		var err error
+		for position, i := range sel.clusterings {
+			c := s.plan.table.Clustering[position]
+			if i < 0 {
+				rest, err = c.Type.SkipKey(rest, c.Desc)
+			} else {
+				var v []byte
+				v, rest, err = c.Type.ReadKey(dst, rest, c.Desc)
+				if s.values[i] = v; v != nil {
+					s.values[i] = v[:len(v):len(v)]
+					dst = v[len(v):]
+				}
+			}
+			if err != nil {
+				return dberr.Serverf("clustering key of %s.%s: %v", s.plan.table.Keyspace, s.plan.table.Name, err)
+			}
+		}
+	}
+	var err error
+	s.rowBuf, err = s.fillCells(sel.regulars, r.Cells, s.rowBuf[:0])
+	return err
+}
+
+// fillCells merges the wanted slots with the cells of a row; both ascend by column.
+func (s *scan) fillCells(wanted []cellSlot, cells []row.Cell, buf []byte) ([]byte, error) {
+	next := 0
+	for i := range wanted {
+		w := &wanted[i]
+		for next < len(cells) && cells[next].Column < w.id {
+			next++
+		}
+		if next == len(cells) || cells[next].Column != w.id {
+			s.values[w.slot] = nil
+			continue
+		}
+		if !w.multiCell && w.part == cellValue {
+			s.values[w.slot] = cells[next].Value
+			continue
+		}
+		end := next + 1
+		for end < len(cells) && cells[end].Column == w.id {
+			end++
+		}
+		start := len(buf)
+		var err error
+		if buf, err = s.appendSlot(buf, w, cells[next:end]); err != nil {
+			return buf, err
+		}
+		if s.values[w.slot] = buf[start:len(buf):len(buf)]; start == len(buf) {
+			s.values[w.slot] = nil
+		}
+	}
+	return buf, nil
+}
+
+// appendSlot appends the value of a multi-cell column, or the write time or remaining time to live of any; nothing for null.
+func (s *scan) appendSlot(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, error) {
+	switch w.part {
+	case cellWriteTime, cellMaxWriteTime:
+		if w.multiCell && w.part == cellWriteTime {
+			return buf, nil // as Cassandra: only a single cell has one
+		}
+		newest := cells[0].Timestamp
+		for i := range cells {
+			newest = max(newest, cells[i].Timestamp)
+		}
+		return binary.BigEndian.AppendUint64(buf, uint64(newest)), nil
+	case cellTTL:
+		if w.multiCell || cells[0].TTL == 0 {
+			return buf, nil
+		}
+		return binary.BigEndian.AppendUint32(buf, uint32(cells[0].Expiry-s.options.Now)), nil
+	}
+	buf, err := row.AppendValue(buf, w.typ, cells)
+	if err != nil {
+		return buf, dberr.Serverf("column of %s.%s: %v", s.plan.table.Keyspace, s.plan.table.Name, err)
+	}
+	return buf, nil
+}
+
+// emit appends the row at hand to the page.
+func (s *scan) emit() error {
+	s.page.Rows++
+	if s.plan.sel.json {
+		return s.emitJSON()
+	}
+	cells := s.page.Cells
+	for i := range s.plan.sel.outputs {
+		v, err := s.output(&s.plan.sel.outputs[i])
+		if err != nil {
+			return err
+		}
+		cells = appendCell(cells, v)
+	}
+	s.page.Cells = cells
+	return nil
+}
+
+func (s *scan) output(o *output) ([]byte, error) {
+	if o.slot >= 0 {
+		return s.bind.Row[o.slot], nil
+	}
+	v, state, err := o.term.Eval(&s.bind)
+	if state != expr.Value {
+		v = nil
+	}
+	return v, err
+}
+
+func appendCell(dst, v []byte) []byte {
+	if v == nil {
+		return append(dst, 0xff, 0xff, 0xff, 0xff)
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(v)))
+	return append(dst, v...)
+}
+
+// emitJSON appends the row as one JSON object. A name with capitals is in quotes of its own, as an identifier would be.
+func (s *scan) emitJSON() error {
+	out := append(s.json[:0], '{')
+	for i := range s.plan.sel.outputs {
+		o := &s.plan.sel.outputs[i]
+		v, err := s.output(o)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			out = append(out, ", "...)
+		}
+		out = append(out, s.plan.jsonNames[i]...)
+		if v == nil {
+			out = append(out, "null"...)
+		} else {
+			out = o.typ.AppendJSON(out, v)
+		}
+	}
+	s.json = append(out, '}')
+	s.page.Cells = appendCell(s.page.Cells, s.json)
+	return nil
+}
+
+// sortedRow is a row to be sorted: where its cells and its sort key are.
+type sortedRow struct{ cells, cellsEnd, key, keyEnd int }
+
+// noteSorted notes the sort key of the row that is about to be emitted: the forms of the ordering columns.
+func (s *scan) noteSorted(clustering []byte) error {
+	if len(s.page.Cells) > s.options.SortBytesMax {
+		return dberr.Invalidf("ORDER BY over several partitions holds more than %d bytes; restrict the query", s.options.SortBytesMax)
+	}
+	r := sortedRow{cells: len(s.page.Cells), key: len(s.sortKeys)}
+	rest := clustering
+	for i, c := range s.plan.table.Clustering {
+		if len(rest) == 0 {
+			break
+		}
+		after, err := c.Type.SkipKey(rest, c.Desc)
+		if err != nil {
+			return dberr.Serverf("clustering key of %s.%s: %v", s.plan.table.Keyspace, s.plan.table.Name, err)
+		}
+		if slices.Contains(s.plan.sort, i) {
+			s.sortKeys = append(s.sortKeys, rest[:len(rest)-len(after)]...)
+		}
+		rest = after
+	}
+	r.keyEnd = len(s.sortKeys)
+	s.sorted = append(s.sorted, r)
+	return nil
+}
+
+// sortRows orders the rows of the page, and cuts them off at the limit.
+func (s *scan) sortRows() {
+	for i := range s.sorted {
+		s.sorted[i].cellsEnd = len(s.page.Cells)
+		if i+1 < len(s.sorted) {
+			s.sorted[i].cellsEnd = s.sorted[i+1].cells
+		}
+	}
+	slices.SortStableFunc(s.sorted, func(a, b sortedRow) int {
+		c := bytes.Compare(s.sortKeys[a.key:a.keyEnd], s.sortKeys[b.key:b.keyEnd])
+		if s.plan.reversed {
+			return -c
+		}
+		return c
+	})
+	rows := s.sorted
+	if int64(len(rows)) > s.trim {
+		rows = rows[:s.trim]
+	}
+	out := make([]byte, 0, len(s.page.Cells))
+	for _, r := range rows {
+		out = append(out, s.page.Cells[r.cells:r.cellsEnd]...)
+	}
+	s.page.Cells, s.page.Rows = out, len(rows)
+}
+
+// jsonName is the key of a column in JSON, with the colon.
+func jsonName(name string) string {
+	for _, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			name = `"` + name + `"`
+			break
+		}
+	}
+	return string(cqltype.AppendJSONString(nil, name)) + ": "
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// cellPart says what of a cell a slot holds.
+type cellPart uint8
+
+const (
+	cellValue cellPart = iota
+	cellWriteTime
+	cellMaxWriteTime
+	cellTTL
+)
+
+// slot is a value that is taken from each row: of a column, or when it was written.
+type slot struct {
+	column *schema.Column
+	part   cellPart
+}
+
+// output is a column of the result.
+type output struct {
+	name string
+	typ  *cqltype.Type
+	// slot is where the value stands if the selector is a column and nothing more, else -1; term computes it then.
+	slot int
+	term expr.Term
+}
+
+// selection is a SELECT clause. While it is bound it is the expr.Scope of its selectors.
+type selection struct {
+	table   *schema.Table
+	outputs []output
+	slots   []slot
+	// selected are the columns that selectors refer to, each once; wildcard is true for SELECT *.
+	selected   []*schema.Column
+	wildcard   bool
+	aggregates []*expr.Aggregate
+	json       bool
+
+	// The slots by where their values come from. keys and clusterings are by position, -1 = not needed; clusterings is cut after
+	// the last one needed. statics and regulars ascend by column id.
+	keys, clusterings []int
+	statics, regulars []cellSlot
+}
+
+// cellSlot is a slot that is filled from the cells of a row.
+type cellSlot struct {
+	id        uint32
+	slot      int
+	part      cellPart
+	multiCell bool
+	typ       *cqltype.Type
+}
+
+// Column implements expr.Scope.
+func (s *selection) Column(name parser.Ident) (int, *cqltype.Type, error) {
+	c, err := findColumn(s.table, name)
+	if err != nil {
+		return 0, nil, err
+	}
+	return s.use(slot{c, cellValue}), c.Type, nil
+}
+
+// CellMeta implements expr.Scope.
+func (s *selection) CellMeta(kind parser.CellMetaKind, arg parser.Term) (int, *cqltype.Type, error) {
+	name, part, typ := "writeTime", cellWriteTime, cqltype.Native(cqltype.Bigint)
+	switch kind {
+	case parser.TTL:
+		name, part, typ = "ttl", cellTTL, cqltype.Native(cqltype.Int)
+	case parser.MaxWriteTime:
+		name, part = "maxWriteTime", cellMaxWriteTime
+	}
+	column, ok := arg.(*parser.Column)
+	if !ok {
+		return 0, nil, dberr.Invalidf("%s of an element or field of a column is not supported: %s", name, expr.Text(arg))
+	}
+	c, err := findColumn(s.table, column.Name)
+	if err != nil {
+		return 0, nil, err
+	}
+	if c.Kind == schema.PartitionKey || c.Kind == schema.Clustering {
+		return 0, nil, dberr.Invalidf("Cannot use selection function %s on PRIMARY KEY part %s", name, c.Name)
+	}
+	if c.Type.IsCollection() && kind != parser.MaxWriteTime {
+		return 0, nil, dberr.Invalidf("Cannot use selection function %s on collections", name)
+	}
+	return s.use(slot{c, part}), typ, nil
+}
+
+// use gives the slot of a selected column.
+func (s *selection) use(v slot) int {
+	if !slices.Contains(s.selected, v.column) {
+		s.selected = append(s.selected, v.column)
+	}
+	return s.slotOf(v)
+}
+
+func (s *selection) slotOf(v slot) int {
+	if i := slices.Index(s.slots, v); i >= 0 {
+		return i
+	}
+	s.slots = append(s.slots, v)
+	return len(s.slots) - 1
+}
+
+// onlyStatics reports whether static columns are selected and, but for the partition key, nothing else.
+func (s *selection) onlyStatics() bool {
+	any := false
+	for _, c := range s.selected {
+		if c.Kind != schema.Static && c.Kind != schema.PartitionKey {
+			return false
+		}
+		any = any || c.Kind == schema.Static
+	}
+	return any && !s.wildcard
+}
+
+// bindSelection binds the SELECT clause.
+func (p *Plan) bindSelection(stmt *parser.Select, env *expr.Env) error {
+	s := &p.sel
+	s.table, s.json, s.wildcard = p.table, stmt.JSON, len(stmt.Selectors) == 0
+	if s.wildcard {
+		for _, list := range [][]*schema.Column{p.table.PartitionKey, p.table.Clustering, p.table.Statics, p.table.Regulars} {
+			for _, c := range list {
+				s.outputs = append(s.outputs, output{name: c.Name, typ: c.Type, slot: s.use(slot{c, cellValue})})
+			}
+		}
+		return nil
+	}
+	for _, raw := range stmt.Selectors {
+		t, err := expr.BindSelector(raw.Term, s, env)
+		if err != nil {
+			return err
+		}
+		o := output{name: raw.Alias.Name, typ: t.Type(), slot: -1, term: t}
+		if o.name == "" {
+			o.name = expr.SelectorName(raw.Term, s, env)
+		}
+		if i, ok := expr.SlotIndex(t); ok {
+			o.slot = i
+		}
+		s.outputs = append(s.outputs, o)
+	}
+	s.aggregates = env.Aggregates
+	return nil
+}
+
+// settle sorts the slots by where their values come from, once all have been given out.
+func (s *selection) settle() {
+	s.keys = make([]int, len(s.table.PartitionKey))
+	s.clusterings = make([]int, len(s.table.Clustering))
+	for i := range s.keys {
+		s.keys[i] = -1
+	}
+	for i := range s.clusterings {
+		s.clusterings[i] = -1
+	}
+	depth, anyKey := 0, false
+	for i, v := range s.slots {
+		c := v.column
+		cell := cellSlot{id: c.ID, slot: i, part: v.part, multiCell: c.Type.MultiCell(), typ: c.Type}
+		switch c.Kind {
+		case schema.PartitionKey:
+			s.keys[c.Position], anyKey = i, true
+		case schema.Clustering:
+			s.clusterings[c.Position] = i
+			depth = max(depth, c.Position+1)
+		case schema.Static:
+			s.statics = append(s.statics, cell)
+		default:
+			s.regulars = append(s.regulars, cell)
+		}
+	}
+	s.clusterings = s.clusterings[:depth]
+	if !anyKey {
+		s.keys = nil
+	}
+	for _, list := range [][]cellSlot{s.statics, s.regulars} {
+		slices.SortStableFunc(list, func(a, b cellSlot) int { return int(int64(a.id) - int64(b.id)) })
+	}
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// position is a place in a result: behind a row of a partition, or behind all of the partition.
+type position struct {
+	key        []byte
+	token      token.Token
+	clustering []byte
+	// afterPartition is true if nothing of the partition is left.
+	afterPartition bool
+	// remaining is what LIMIT leaves; inPartition what PER PARTITION LIMIT leaves of this partition. unlimited if there is none.
+	remaining, inPartition int64
+}
+
+// The paging state: a version byte, a flag byte, the table id, then as uvarints the remainders plus one (0 = unlimited), then the
+// key and the clustering key with their lengths, and a CRC-32C of all that, so that neither a damaged
+// state nor that of another table is mistaken for one of ours. Clients hold it as opaque bytes, maybe for days, so that an old version
+// stays readable.
+const (
+	stateVersion        = 1
+	stateAfterPartition = 1
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// appendState encodes a position of a query on a table.
+func appendState(dst []byte, table uint32, p *position) []byte {
+	start := len(dst)
+	flags := byte(0)
+	if p.afterPartition {
+		flags |= stateAfterPartition
+	}
+	dst = append(dst, stateVersion, flags)
+	dst = binary.BigEndian.AppendUint32(dst, table)
+	dst = appendRemainder(dst, p.remaining)
+	dst = appendRemainder(dst, p.inPartition)
+	dst = binary.AppendUvarint(dst, uint64(len(p.key)))
+	dst = append(dst, p.key...)
+	dst = binary.AppendUvarint(dst, uint64(len(p.clustering)))
+	dst = append(dst, p.clustering...)
+	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+func appendRemainder(dst []byte, n int64) []byte {
+	if n == unlimited {
+		return append(dst, 0)
+	}
+	return binary.AppendUvarint(dst, uint64(n)+1)
+}
+
+var errState = dberr.Protocolf("Invalid value for the paging state")
+
+// readState decodes a paging state; the position points into it.
+func readState(b []byte, table uint32) (p position, err error) {
+	if len(b) < 10 || b[0] != stateVersion || b[1]&^stateAfterPartition != 0 {
+		return p, errState
+	}
+	body := b[:len(b)-4]
+	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(b[len(body):]) || binary.BigEndian.Uint32(body[2:]) != table {
+		return p, errState
+	}
+	p.afterPartition = body[1]&stateAfterPartition != 0
+	rest := body[6:]
+	ok := true
+	number := func() uint64 {
+		v, n := binary.Uvarint(rest)
+		if n <= 0 {
+			ok, rest = false, nil
+			return 0
+		}
+		rest = rest[n:]
+		return v
+	}
+	chunk := func() []byte {
+		n := number()
+		if n > uint64(len(rest)) {
+			ok = false
+			return nil
+		}
+		c := rest[:n:n]
+		rest = rest[n:]
+		return c
+	}
+	remainder := func() int64 {
+		v := number()
+		if v == 0 {
+			return unlimited
+		}
+		if v > math.MaxInt32+1 {
+			ok = false
+		}
+		return int64(v) - 1
+	}
+	p.remaining, p.inPartition = remainder(), remainder()
+	p.key, p.clustering = chunk(), chunk()
+	if !ok || len(rest) > 0 || len(p.key) == 0 {
+		return p, errState
+	}
+	p.token = token.Hash(p.key)
+	return p, nil
+}
