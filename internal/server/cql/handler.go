@@ -26,7 +26,7 @@ type Session interface {
 	Close()
 }
 
-// Authenticator checks a name and a password. It may take its time: it runs on a worker.
+// Authenticator checks a name and a password. It may take its time: only the client that logs in waits, and the number of calls at a time is bounded.
 type Authenticator interface {
 	// Authenticate returns the role to act as, or a dberr.BadCredentials.
 	Authenticate(ctx context.Context, user, password string) (role string, err error)

@@ -70,40 +70,50 @@ func compressBody(dst, body []byte, c Compression) (out []byte, ok bool) {
 	return dst, true
 }
 
-// DecompressBody appends the uncompressed form of a v3 or v4 body to dst. It refuses more than limit bytes, before it allocates them.
-func DecompressBody(dst, body []byte, c Compression, limit int) ([]byte, error) {
-	n := len(dst)
+// DecompressedLen returns the length in bytes that a v3 or v4 body claims to have uncompressed, an error if that is more than limit or cannot be.
+func DecompressedLen(body []byte, c Compression, limit int) (int, error) {
+	var size uint64
+	growth := uint64(255) // what a byte of an LZ4 block can become
 	switch c {
 	case LZ4:
 		if len(body) < 4 {
-			return dst, errDecompress
+			return 0, errDecompress
 		}
-		size := binary.BigEndian.Uint32(body)
-		if uint64(size) > uint64(limit) {
-			return dst, tooBig(uint64(size), limit)
-		}
-		return lz4Unblock(dst, body[4:], int(size))
+		size = uint64(binary.BigEndian.Uint32(body))
 	case Snappy:
-		size, err := snappy.DecodedLen(body)
+		n, err := snappy.DecodedLen(body)
 		if err != nil {
-			return dst, errDecompress
+			return 0, errDecompress
 		}
-		if size > limit {
-			return dst, tooBig(uint64(size), limit)
-		}
-		// A snappy block can grow 64-fold at most, hence a claim beyond that is a lie: do not allocate for it.
-		if size > 64*len(body)+64 {
-			return dst, errDecompress
-		}
-		dst = grow(dst, size)
-		out, err := snappy.Decode(dst[n:n+size:n+size], body)
-		if err != nil || len(out) != size {
-			return dst[:n], errDecompress
-		}
-		return dst[:n+size], nil
+		size, growth = uint64(n), 64
 	default:
-		return dst, dberr.Protocolf("Invalid message: it is compressed, but no compression was agreed on")
+		return 0, dberr.Protocolf("Invalid message: it is compressed, but no compression was agreed on")
 	}
+	if size > uint64(limit) {
+		return 0, tooBig(size, limit)
+	}
+	if size > growth*uint64(len(body))+64 {
+		return 0, errDecompress
+	}
+	return int(size), nil
+}
+
+// DecompressBody appends the uncompressed form of a v3 or v4 body to dst. It refuses more than limit bytes, before it allocates them.
+func DecompressBody(dst, body []byte, c Compression, limit int) ([]byte, error) {
+	size, err := DecompressedLen(body, c, limit)
+	if err != nil {
+		return dst, err
+	}
+	if c == LZ4 {
+		return lz4Unblock(dst, body[4:], size)
+	}
+	n := len(dst)
+	dst = grow(dst, size)
+	out, err := snappy.Decode(dst[n:n+size:n+size], body)
+	if err != nil || len(out) != size {
+		return dst[:n], errDecompress
+	}
+	return dst[:n+size], nil
 }
 
 // DecompressSegment appends the uncompressed payload of a segment to dst.

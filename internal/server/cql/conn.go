@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// phase is where a connection stands in the handshake.
+type phase uint8
+
+const (
+	expectStartup phase = iota
+	expectAuthResponse
+	ready
+)
+
+// conn is a connection. Its goroutine runs serve; fields without a remark belong to that goroutine.
+type conn struct {
+	srv           *Server
+	sock          net.Conn // the socket
+	nc            net.Conn // what is spoken through: sock, or TLS over it
+	remote, local netip.AddrPort
+	encrypted     bool
+	ctx           context.Context
+	cancel        context.CancelFunc
+
+	// Input. raw is nil where readiness cannot be waited for (TLS): then small receives the first bytes of each read.
+	raw     syscall.RawConn
+	tryRead func(fd uintptr) bool // the method, bound once
+	readN   int
+	readErr error
+	small   []byte
+	in      *buffer // nil unless it holds a part of a message or is being worked on
+	plain   *buffer // where messages are decompressed to, nil when idle
+	large   cqlwire.Assembler
+	skip    int // bytes of a refused message still to be dropped; in version 5 of payload
+	// reservedIn and reservedLarge are the shares of InFlightBytes that in, and large and plain, have.
+	reservedIn, reservedLarge int64
+
+	tally   tally
+	request *request // for execution in place, nil when idle
+
+	// The state of the protocol.
+	phase           phase
+	version         uint8 // that of the last message until STARTUP settles it; 0 if that is not spoken
+	segments        bool
+	compression     cqlwire.Compression
+	throwOnOverload bool
+	lastMessage     bool           // the connection ends after the output is written
+	applicant       session.Client // who wants to log in
+	sess            Session
+
+	// pending counts the requests that execute other than in place.
+	pending  atomic.Int32
+	requests atomic.Int64
+	// client is set when the handshake is over.
+	client atomic.Pointer[session.Client]
+
+	// tasks are workers and flushers; none is added once closed.
+	tasks sync.WaitGroup
+
+	mu sync.Mutex
+	// The rest is guarded by mu.
+	wake      sync.Cond // writing has become false, output or pending have become less, or closed has become true
+	waiting   bool
+	out       cqlwire.Writer
+	outBuffer *buffer // owns out.Buf, nil when there is no output
+	writing   bool    // somebody writes, and will go on until the output is empty
+	scheduled bool    // a flusher has been started and has not begun
+	deadline  time.Time
+	closed    bool
+	reason    error
+}
+
+func newConn(s *Server, nc net.Conn, remote, local netip.AddrPort) *conn {
+	c := &conn{srv: s, sock: nc, nc: s.encrypt(nc), remote: remote, local: local, encrypted: s.opts.TLS != nil}
+	c.wake.L = &c.mu
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.initRead()
+	return c
+}
+
+// serve runs the connection and returns why it ended, nil if the client hung up.
+func (c *conn) serve() error {
+	_ = c.nc.SetReadDeadline(time.Now().Add(c.srv.opts.HandshakeTimeout))
+	for {
+		err := c.fill()
+		if err == nil {
+			err = c.consume()
+		}
+		c.settle()
+		if err == nil && c.lastMessage {
+			c.linger()
+			err = errLastMessage
+		}
+		if err != nil {
+			c.fail(err)
+			break
+		}
+	}
+	c.cancel()
+	c.srv.events.remove(c)
+	c.tasks.Wait()
+	if c.sess != nil {
+		c.sess.Close()
+	}
+	c.releaseInput(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.releaseOutput()
+	if errors.Is(c.reason, io.EOF) {
+		return nil
+	}
+	return c.reason
+}
+
+var errLastMessage = errors.New("the client was told why")
+
+// settle ends the work on one read: counts, output, and buffers that are not needed while the connection waits.
+func (c *conn) settle() {
+	c.requests.Add(c.tally.flush(&c.srv.stats))
+	c.releaseInput(false)
+	c.drain()
+}
+
+// fail ends the connection; the first reason counts. It may be called by anybody.
+func (c *conn) fail(reason error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failLocked(reason)
+}
+
+func (c *conn) failLocked(reason error) {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.reason = reason
+	c.cancel()
+	c.wake.Broadcast()
+	// Not nc.Close: TLS would write a goodbye first, and wait for a client that does not read.
+	_ = c.sock.Close()
+}
+
+// linger gives a client the time to read a last message: closing a socket with unread input resets it, and the message would be lost.
+func (c *conn) linger() {
+	if t, ok := c.nc.(interface{ CloseWrite() error }); !ok || t.CloseWrite() != nil {
+		return
+	}
+	_ = c.nc.SetReadDeadline(time.Now().Add(time.Second))
+	var drain [512]byte
+	for total := 0; total < 1<<20; {
+		n, err := c.nc.Read(drain[:])
+		if err != nil {
+			return
+		}
+		total += n
+	}
+}
+
+func (c *conn) info() ClientInfo {
+	i := ClientInfo{Requests: c.requests.Load()}
+	if client := c.client.Load(); client != nil {
+		i.Client, i.Ready = *client, true
+	} else {
+		i.Client = session.Client{Remote: c.remote, Local: c.local, Encrypted: c.encrypted}
+	}
+	return i
+}
+
+// enter ends the handshake.
+func (c *conn) enter(client session.Client) {
+	client.Remote, client.Local, client.Encrypted, client.Version = c.remote, c.local, c.encrypted, c.version
+	c.client.Store(&client)
+	c.sess = c.srv.newSession(client)
+	c.phase = ready
+	_ = c.nc.SetReadDeadline(time.Time{})
+}

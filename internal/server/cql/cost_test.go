@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// executes returns n EXECUTE requests in the framing of c.
+func executes(c *client, n int) []byte {
+	e := cqlwire.Execute{ID: append([]byte{1}, make([]byte, 15)...), ResultMetadataID: blobs[1].ID[:]}
+	e.Values = [][]byte{make([]byte, 1000)}
+	e.SkipMetadata = true
+	for i := range n {
+		c.put(int16(i), cqlwire.OpExecute, e.Append(nil, c.version))
+	}
+	c.w.Finish()
+	return c.w.Buf
+}
+
+// load sends the requests again and again and reads as many bytes of responses as the first round brought.
+func load(t testing.TB, c *client, data []byte, n int) (round func()) {
+	t.Helper()
+	if _, err := c.nc.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for range n {
+		a := c.must(cqlwire.OpResult)
+		size += cqlwire.HeaderSize + len(a.body)
+	}
+	if c.segments {
+		size += 10 * ((size + cqlwire.SegmentPayloadMax - 1) / cqlwire.SegmentPayloadMax)
+	}
+	buf := make([]byte, size)
+	return func() {
+		if _, err := c.nc.Write(data); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c.nc, buf); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Executing a prepared statement in place allocates nothing, from socket to socket.
+func TestAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	b := start(t, Options{})
+	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
+		c := dial(t, b.addr, version).hello(cqlwire.NoCompression)
+		const n = 16
+		round := load(t, c, executes(c, n), n)
+		if got := testing.AllocsPerRun(500, round) / n; got > 0.1 {
+			t.Errorf("v%d: %.2f allocations per request", version, got)
+		}
+	}
+}
+
+// An idle connection costs less than 24 KiB; 10,000 of them must fit into 240 MB.
+func TestIdleConnections(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector costs memory")
+	}
+	const n = 1000
+	b := start(t, Options{})
+	used := func() uint64 {
+		runtime.GC()
+		runtime.GC() // pools are emptied by the second one
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapInuse + m.StackInuse
+	}
+	// The clients' ends are kept as small as possible, but they count too.
+	conns := make([]net.Conn, n)
+	before := used()
+	var w cqlwire.Writer
+	w.Begin(cqlwire.Header{Version: cqlwire.V4, Opcode: cqlwire.OpStartup})
+	w.Buf = cqlwire.AppendStartup(w.Buf, cqlwire.Startup{"CQL_VERSION": "3.0.0"})
+	w.End()
+	q := cqlwire.Query{Text: []byte("x")}
+	q.Values = [][]byte{{1}}
+	w.Begin(cqlwire.Header{Version: cqlwire.V4, Opcode: cqlwire.OpQuery})
+	w.Buf = q.Append(w.Buf, cqlwire.V4)
+	w.End()
+	var head [cqlwire.HeaderSize]byte
+	body := make([]byte, 1000)
+	for i := range conns {
+		nc, err := net.Dial("tcp", b.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns[i] = nc
+		if _, err := nc.Write(w.Buf); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := io.ReadFull(nc, head[:]); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(nc, body[:cqlwire.ParseHeader(head[:]).Length]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	per := (used() - before) / n
+	t.Logf("%d bytes per idle connection, both ends", per)
+	if per > 24<<10 {
+		t.Errorf("%d bytes per idle connection", per)
+	}
+	for _, nc := range conns {
+		nc.Close()
+	}
+}
+
+// The cost of the door alone: c connections with m requests each in flight, 1 KB bound and 1 KB returned. CPU is that of client and server.
+func BenchmarkEcho(bb *testing.B) {
+	for _, tc := range []struct{ c, m int }{{1, 1}, {16, 1}, {16, 16}, {16, 128}} {
+		for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
+			bb.Run(fmt.Sprintf("c=%d/m=%d/v%d", tc.c, tc.m, version), func(bb *testing.B) {
+				b := start(bb, Options{})
+				rounds := make([]func(), tc.c)
+				for i := range rounds {
+					c := dial(bb, b.addr, version).hello(cqlwire.NoCompression)
+					_ = c.nc.SetDeadline(time.Time{})
+					rounds[i] = load(bb, c, executes(c, tc.m), tc.m)
+				}
+				st := b.srv.Stats()
+				reads, writes, cpu := st.Reads.Load(), st.Writes.Load(), cpuMicros()
+				bb.ReportAllocs()
+				bb.ResetTimer()
+				var wg sync.WaitGroup
+				each := (bb.N + tc.c*tc.m - 1) / (tc.c * tc.m)
+				for _, round := range rounds {
+					wg.Go(func() {
+						for range each {
+							round()
+						}
+					})
+				}
+				wg.Wait()
+				n := float64(each * tc.c * tc.m)
+				bb.ReportMetric(float64(cpuMicros()-cpu)/n, "cpu-us/req")
+				bb.ReportMetric(float64(st.Reads.Load()-reads)/n, "reads/req")
+				bb.ReportMetric(float64(st.Writes.Load()-writes)/n, "writes/req")
+			})
+		}
+	}
+}

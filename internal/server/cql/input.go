@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"io"
+	"syscall"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// smallReadSize is the size in bytes of the buffer that an idle connection keeps where readiness cannot be waited for.
+const smallReadSize = 4 << 10
+
+func (c *conn) initRead() {
+	if sc, ok := c.nc.(syscall.Conn); ok && canReadFD {
+		if raw, err := sc.SyscallConn(); err == nil {
+			c.raw = raw
+			c.tryRead = c.tryReadFD
+			return
+		}
+	}
+	c.small = make([]byte, smallReadSize)
+}
+
+// fill waits for input and reads once. Afterwards c.in holds at least one byte more than before.
+func (c *conn) fill() error {
+	n, err := 0, error(nil)
+	switch {
+	case c.raw != nil:
+		if err = c.raw.Read(c.tryRead); err == nil {
+			n, err = c.readN, c.readErr
+		}
+	case c.in != nil:
+		n, err = c.nc.Read(c.in.b[c.in.w:])
+	default:
+		if n, err = c.nc.Read(c.small); n > 0 {
+			c.in = getBuffer()
+			copy(c.in.b, c.small[:n])
+		}
+	}
+	if n > 0 {
+		c.in.w += n
+		c.srv.stats.Reads.Add(1)
+		c.srv.stats.BytesIn.Add(int64(n))
+		return nil
+	}
+	if err == nil {
+		err = io.EOF
+	}
+	return err
+}
+
+// tryReadFD is called by the runtime when the socket may be readable. The buffer is taken here and not before, so that a connection that waits
+// has none.
+func (c *conn) tryReadFD(fd uintptr) (done bool) {
+	idle := c.in == nil
+	if idle {
+		c.in = getBuffer()
+	}
+	n, again, err := readFD(fd, c.in.b[c.in.w:])
+	if again {
+		if idle {
+			putBuffer(c.in)
+			c.in = nil
+		}
+		return false
+	}
+	c.readN, c.readErr = n, err
+	return true
+}
+
+// consume executes all complete messages in the input. An error ends the connection.
+func (c *conn) consume() error {
+	for c.in.r < c.in.w && !c.lastMessage {
+		data := c.in.b[c.in.r:c.in.w]
+		if c.skip > 0 && !c.segments {
+			n := min(c.skip, len(data))
+			c.skip -= n
+			c.in.r += n
+			continue
+		}
+		take := c.envelope
+		if c.segments {
+			take = c.segment
+		}
+		size, ok, err := take(data)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return c.makeRoom(size)
+		}
+		c.in.r += size
+	}
+	c.in.r, c.in.w = 0, 0
+	return nil
+}
+
+// bodyMax is the largest body that is accepted now. Strangers get no more than a buffer.
+func (c *conn) bodyMax() int {
+	if c.phase != ready {
+		return min(c.srv.opts.FrameBytesMax, bufferSize-cqlwire.HeaderSize)
+	}
+	return c.srv.opts.FrameBytesMax
+}
+
+// envelope executes the bare message at the front of data. If it is not complete, size is how much is needed and ok is false.
+func (c *conn) envelope(data []byte) (size int, ok bool, err error) {
+	// The version is judged by the first byte alone: headers of version 1 and 2 are shorter, and nobody knows about 66.
+	if v := data[0] & 0x7f; v < cqlwire.VersionMin || v > cqlwire.VersionMax {
+		c.version = 0
+		c.respondError(0, cqlwire.BadVersion(v))
+		c.lastMessage = true
+		return len(data), true, nil
+	}
+	h, body, size, ok, err := cqlwire.NextEnvelope(data, c.bodyMax())
+	switch {
+	case err != nil && h.Length < 0:
+		c.respondError(h.Stream, err)
+		c.lastMessage = true
+		return len(data), true, nil
+	case err != nil:
+		c.respondError(h.Stream, err)
+		c.skip = cqlwire.HeaderSize + int(h.Length)
+		return 0, true, nil
+	case !ok:
+		return size, false, nil
+	}
+	return size, true, c.message(h, body)
+}
+
+// makeRoom prepares the input for the rest of a message or segment of size bytes. The buffer grows with what has arrived, not with what was announced.
+func (c *conn) makeRoom(size int) error {
+	in := c.in
+	have := in.w - in.r
+	if in.r > 0 && in.r+size > len(in.b) {
+		copy(in.b, in.b[in.r:in.w])
+		in.r, in.w = 0, have
+	}
+	if in.w < len(in.b) {
+		return nil
+	}
+	grown := min(size, 2*len(in.b))
+	if c.reserve(&c.reservedIn, grown-len(in.b)) {
+		b := &buffer{b: make([]byte, grown), w: have}
+		copy(b.b, in.b[:have])
+		putBuffer(in)
+		c.in = b
+		return nil
+	}
+	if c.segments {
+		return errNoMemory
+	}
+	c.overloaded(cqlwire.ParseHeader(in.b).Stream, errNoMemory)
+	c.skip = size - have
+	in.r, in.w = 0, 0
+	return nil
+}
+
+var errNoMemory error = &dberr.Overloaded{Message: "Too many bytes are in flight on this node"}
+
+// reserve takes n bytes of the budget for large messages and counts them in held.
+func (c *conn) reserve(held *int64, n int) bool {
+	s := c.srv
+	if s.stats.InFlightBytes.Add(int64(n)) > s.opts.InFlightBytesMax {
+		s.stats.InFlightBytes.Add(int64(-n))
+		return false
+	}
+	*held += int64(n)
+	return true
+}
+
+// release gives back what is counted in held.
+func (c *conn) release(held *int64) {
+	if *held > 0 {
+		c.srv.stats.InFlightBytes.Add(-*held)
+		*held = 0
+	}
+}
+
+// releaseInput gives back what the input does not need until more comes; all of it if the connection ends.
+func (c *conn) releaseInput(all bool) {
+	if c.in != nil && (all || c.in.w == 0) {
+		putBuffer(c.in)
+		c.in = nil
+		c.release(&c.reservedIn)
+	}
+	if c.plain != nil {
+		putBuffer(c.plain)
+		c.plain = nil
+	}
+	if c.request != nil {
+		c.request.recycle()
+		c.request = nil
+	}
+	if all || !c.large.Open() {
+		c.release(&c.reservedLarge)
+	}
+}
+
+// segment executes the messages in the segment at the front of data. Its errors end the connection: without trust in a segment nothing after it has a
+// meaning.
+func (c *conn) segment(data []byte) (size int, ok bool, err error) {
+	s, size, ok, err := cqlwire.NextSegment(data, c.compression == cqlwire.LZ4)
+	if !ok || err != nil {
+		return size, false, err
+	}
+	payload := s.Payload
+	if s.UncompressedLen > 0 {
+		plain := c.plainBuffer()
+		if plain.b, err = cqlwire.DecompressSegment(plain.b[:0], s); err != nil {
+			return 0, false, err
+		}
+		payload = plain.b
+	}
+	if !s.SelfContained {
+		return size, true, c.piece(payload)
+	}
+	if c.large.Open() || c.skip > 0 {
+		return 0, false, dberr.Protocolf("Invalid segment: self-contained in the middle of a large message")
+	}
+	for len(payload) > 0 && !c.lastMessage {
+		h, body, n, ok, err := cqlwire.NextEnvelope(payload, c.bodyMax())
+		if err != nil {
+			return 0, false, err
+		}
+		if !ok {
+			return 0, false, dberr.Protocolf("Invalid segment: a message does not end in it")
+		}
+		if err := c.message(h, body); err != nil {
+			return 0, false, err
+		}
+		payload = payload[n:]
+	}
+	return size, true, nil
+}
+
+// piece takes a segment that is a piece of a large message.
+func (c *conn) piece(payload []byte) error {
+	if c.skip > 0 {
+		if c.skip -= len(payload); c.skip < 0 {
+			return dberr.Protocolf("Invalid segment: bytes follow the end of a large message")
+		}
+		return nil
+	}
+	refused := errNoMemory
+	if c.reserve(&c.reservedLarge, len(payload)) {
+		h, body, ok, err := c.large.Add(payload, c.bodyMax())
+		if ok {
+			err = c.message(h, body)
+			c.large.Buf = nil
+			c.release(&c.reservedLarge)
+			return err
+		}
+		if _, big := err.(*dberr.Invalid); !big {
+			return err
+		}
+		refused = err
+	} else {
+		c.large.Buf = append(c.large.Buf, payload...)
+	}
+	if len(c.large.Buf) < cqlwire.HeaderSize {
+		return refused
+	}
+	h := cqlwire.ParseHeader(c.large.Buf)
+	c.skip = cqlwire.HeaderSize + int(h.Length) - len(c.large.Buf)
+	c.large.Buf = nil
+	c.release(&c.reservedLarge)
+	if c.skip < 0 || h.Length < 0 {
+		return dberr.Protocolf("Invalid segment: bytes follow the end of a large message")
+	}
+	if refused == errNoMemory {
+		c.overloaded(h.Stream, errNoMemory)
+	} else {
+		c.respondError(h.Stream, refused)
+	}
+	return nil
+}
+
+// decompress returns a body of version 3 or 4 uncompressed.
+func (c *conn) decompress(body []byte) ([]byte, error) {
+	size, err := cqlwire.DecompressedLen(body, c.compression, c.bodyMax())
+	if err != nil {
+		return nil, err
+	}
+	if size > bufferSize && !c.reserve(&c.reservedLarge, size) {
+		return nil, errNoMemory
+	}
+	plain := c.plainBuffer()
+	plain.b, err = cqlwire.DecompressBody(plain.b[:0], body, c.compression, c.bodyMax())
+	return plain.b, err
+}
+
+func (c *conn) plainBuffer() *buffer {
+	if c.plain == nil {
+		c.plain = getBuffer()
+	}
+	return c.plain
+}
+
+// releasePlain gives the buffer for decompressed input back after a message, if it has grown.
+func (c *conn) releasePlain() {
+	if c.plain != nil && cap(c.plain.b) > bufferKeepMax {
+		c.plain = nil
+		c.release(&c.reservedLarge)
+	}
+}

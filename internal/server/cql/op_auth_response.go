@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"context"
+
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// authResponse answers AUTH_RESPONSE: it checks the credentials. A client that fails may try again within the handshake's time.
+func (c *conn) authResponse(h cqlwire.Header, body []byte) {
+	role, err := c.login(body)
+	if err != nil {
+		c.respondError(h.Stream, err)
+		return
+	}
+	client := c.applicant
+	client.User = role
+	c.enter(client)
+	c.respond(h.Stream, cqlwire.OpAuthSuccess, cqlwire.AppendAuthSuccess)
+}
+
+func (c *conn) login(body []byte) (role string, err error) {
+	token, err := cqlwire.DecodeAuthResponse(body)
+	if err != nil {
+		return "", err
+	}
+	user, password, err := cqlwire.DecodePlain(token)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.srv.opts.HandshakeTimeout)
+	defer cancel()
+	select {
+	case c.srv.logins <- struct{}{}:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	defer func() { <-c.srv.logins }()
+	return c.srv.opts.Authenticator.Authenticate(ctx, user, password)
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// startup answers STARTUP: it settles version, compression and framing, and asks for credentials if there is an authenticator.
+func (c *conn) startup(h cqlwire.Header, body []byte) {
+	s, err := cqlwire.DecodeStartup(body)
+	var compression cqlwire.Compression
+	if err == nil {
+		err = checkCQLVersion(s)
+	}
+	if err == nil {
+		compression, err = chooseCompression(s[cqlwire.StartupCompression], h.Version)
+	}
+	if err != nil {
+		c.respondError(h.Stream, err)
+		return
+	}
+	c.version = h.Version
+	c.throwOnOverload = s[cqlwire.StartupThrowOnOverload] == "1"
+	client := session.Client{DriverName: s[cqlwire.StartupDriverName], DriverVersion: s[cqlwire.StartupDriverVersion]}
+	if c.srv.opts.Authenticator == nil {
+		c.enter(client)
+		c.respond(h.Stream, cqlwire.OpReady, func(dst []byte) []byte { return dst })
+	} else {
+		c.phase, c.applicant = expectAuthResponse, client
+		c.respond(h.Stream, cqlwire.OpAuthenticate, func(dst []byte) []byte {
+			return cqlwire.AppendAuthenticate(dst, cqlwire.PasswordAuthenticator)
+		})
+	}
+	// The answer to STARTUP is the last bare message.
+	c.compression, c.segments = compression, c.version >= cqlwire.V5
+	c.mu.Lock()
+	c.out.SetFraming(c.segments, compression)
+	c.mu.Unlock()
+}
+
+func checkCQLVersion(s cqlwire.Startup) error {
+	v, ok := s[cqlwire.StartupVersion]
+	if !ok {
+		return dberr.Protocolf("Missing value CQL_VERSION in STARTUP message")
+	}
+	major, _, _ := strings.Cut(v, ".")
+	n, err := strconv.Atoi(major)
+	if err != nil {
+		return dberr.Protocolf("Invalid version value: %s", v)
+	}
+	if n < 3 {
+		return dberr.Protocolf("CQL version %s is not supported by the binary protocol (supported version are >= 3.0.0)", v)
+	}
+	return nil
+}
+
+func chooseCompression(name string, version uint8) (cqlwire.Compression, error) {
+	switch strings.ToLower(name) {
+	case "":
+		return cqlwire.NoCompression, nil
+	case "lz4":
+		return cqlwire.LZ4, nil
+	case "snappy":
+		if version >= cqlwire.V5 {
+			return 0, dberr.Protocolf("Snappy compression is not supported in protocol V5")
+		}
+		return cqlwire.Snappy, nil
+	default:
+		return 0, dberr.Protocolf("Unknown compression algorithm: %s", name)
+	}
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// writeChunk is what is written under one deadline, in bytes.
+const writeChunk = 1 << 20
+
+var errSlowClient = errors.New("the client does not read")
+
+// begin begins a response in the output. mu is held.
+func (c *conn) begin(h cqlwire.Header) {
+	if c.outBuffer == nil {
+		c.outBuffer = getBuffer()
+		c.out.Buf = c.outBuffer.b[:0]
+	}
+	h.Response = true
+	if h.Version = c.version; c.version == 0 {
+		h.Version = cqlwire.VersionMax
+	}
+	c.out.Begin(h)
+}
+
+// respond sends a response without a prefix whose body is made by body, from the goroutine of the connection.
+func (c *conn) respond(stream int16, op cqlwire.Opcode, body func(dst []byte) []byte) {
+	c.mu.Lock()
+	if !c.closed {
+		c.begin(cqlwire.Header{Stream: stream, Opcode: op})
+		c.out.Buf = body(c.out.Buf)
+		c.out.End()
+	}
+	c.mu.Unlock()
+}
+
+func (c *conn) respondError(stream int16, err error) {
+	c.srv.stats.Errors.Add(1)
+	c.respond(stream, cqlwire.OpError, func(dst []byte) []byte { return cqlwire.AppendError(dst, c.version, err) })
+}
+
+// overloaded answers a request that a bound of this package refuses.
+func (c *conn) overloaded(stream int16, err error) {
+	c.srv.stats.Overloaded.Add(1)
+	c.respondError(stream, err)
+}
+
+// flush writes the output until it is empty, unless somebody else does so already. mu is held at entry and exit, but not during writes.
+func (c *conn) flush() {
+	if c.writing {
+		return
+	}
+	c.writing = true
+	for len(c.out.Buf) > 0 && !c.closed {
+		c.out.Finish()
+		b, data := c.outBuffer, c.out.Buf
+		c.outBuffer, c.out.Buf = nil, nil
+		c.mu.Unlock()
+		err := c.write(data)
+		b.b = data
+		putBuffer(b)
+		c.mu.Lock()
+		if err != nil {
+			c.failLocked(err)
+		}
+		c.wakeReader()
+	}
+	c.writing = false
+	c.wakeReader()
+}
+
+// write writes data; the caller has set writing.
+func (c *conn) write(data []byte) error {
+	for len(data) > 0 {
+		timeout := c.srv.opts.WriteTimeout
+		if now := time.Now(); c.deadline.Sub(now) < timeout-timeout/4 {
+			c.deadline = now.Add(timeout)
+			if err := c.nc.SetWriteDeadline(c.deadline); err != nil {
+				return err
+			}
+		}
+		n, err := c.nc.Write(data[:min(len(data), writeChunk)])
+		c.srv.stats.Writes.Add(1)
+		c.srv.stats.BytesOut.Add(int64(n))
+		if err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
+// drain flushes and waits until the client has read so much that it may be read from again. It is for the goroutine of the connection.
+func (c *conn) drain() {
+	c.mu.Lock()
+	c.flush()
+	c.wait(func() bool { return len(c.out.Buf) > c.srv.opts.OutputBytesMax })
+	c.mu.Unlock()
+}
+
+// wait waits while blocked says so and the connection is open. mu is held. It is for the goroutine of the connection.
+func (c *conn) wait(blocked func() bool) {
+	c.waiting = true
+	for !c.closed && blocked() {
+		c.wake.Wait()
+	}
+	c.waiting = false
+}
+
+func (c *conn) wakeReader() {
+	if c.waiting {
+		c.wake.Signal()
+	}
+}
+
+// scheduleFlush sees to it that the output is written soon. mu is held.
+func (c *conn) scheduleFlush() {
+	if c.writing || c.scheduled || c.closed {
+		return
+	}
+	c.scheduled = true
+	c.tasks.Add(1)
+	go c.flushSoon()
+}
+
+func (c *conn) flushSoon() {
+	defer c.tasks.Done()
+	// Completions come in bursts, as groups are committed: let the burst pass and write once.
+	runtime.Gosched()
+	c.mu.Lock()
+	c.scheduled = false
+	c.flush()
+	c.mu.Unlock()
+}
+
+func (c *conn) releaseOutput() {
+	if c.outBuffer != nil && !c.writing {
+		c.outBuffer.b = c.out.Buf
+		putBuffer(c.outBuffer)
+		c.outBuffer, c.out.Buf = nil, nil
+	}
+}
+
+// checkResponse replaces a response that is too long for a frame.
+func (c *conn) checkResponse(size int) error {
+	if size <= c.srv.opts.FrameBytesMax-responseSlack {
+		return nil
+	}
+	return dberr.Serverf("The response is too big: %d bytes exceed the maximum of %d; ask for smaller pages", size, c.srv.opts.FrameBytesMax)
+}
+
+// responseSlack is room for what a response carries besides its cells.
+const responseSlack = 1 << 20

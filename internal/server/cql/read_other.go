@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package cql
+
+import "errors"
+
+// readFD is not called where canReadFD is false.
+func readFD(uintptr, []byte) (n int, again bool, err error) { return 0, false, errors.ErrUnsupported }
+
+const canReadFD = false

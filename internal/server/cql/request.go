@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// The states of a request: whoever moves it away from running second, the session's method by returning Pending or the completion, sends the response.
+const (
+	running int32 = iota
+	pending
+	completed
+)
+
+// request is a request on its way through a session. It is pooled: one serves all requests of a read that are answered in place, one that becomes pending or
+// goes to a worker is its own master until its response is encoded.
+type request struct {
+	session.Call
+	c     *conn
+	h     cqlwire.Header
+	state atomic.Int32
+	// size is the share of InFlightBytes of a request in flight.
+	size int64
+	// own is the body of a request that went to a worker: it must not live in the read buffer.
+	own []byte
+
+	// skipMetadata and metadataID are what the client says of the columns it knows.
+	skipMetadata bool
+	metadataID   []byte
+
+	// Decoded messages, for the capacity of their slices.
+	query      cqlwire.Query
+	execute    cqlwire.Execute
+	prepare    cqlwire.Prepare
+	batch      cqlwire.Batch
+	statements []session.BatchStatement
+	entries    []cqlwire.PayloadEntry
+	payload    []session.Payload
+}
+
+var requests = sync.Pool{New: func() any {
+	r := new(request)
+	r.Call.CompleteTo(r)
+	return r
+}}
+
+// ownMax is the capacity in bytes of own and of the result's cells beyond which they are left to the garbage collector.
+const ownMax = 256 << 10
+
+func (c *conn) newRequest() *request {
+	r := requests.Get().(*request)
+	r.c = c
+	return r
+}
+
+// recycle gives the request back. What it pointed to is forgotten, so that the pool keeps nothing alive but buffers.
+func (r *request) recycle() {
+	r.c = nil
+	r.Request = session.Request{}
+	r.Result.Reset()
+	r.MayBlock = false
+	r.metadataID = nil
+	if cap(r.own) > ownMax {
+		r.own = nil
+	}
+	if cap(r.Result.Cells) > ownMax {
+		r.Result.Cells = nil
+	}
+	if len(r.batch.Statements) > 1000 || len(r.execute.Values) > 1000 || len(r.query.Values) > 1000 {
+		r.query, r.execute, r.batch, r.statements = cqlwire.Query{}, cqlwire.Execute{}, cqlwire.Batch{}, nil
+	}
+	requests.Put(r)
+}
+
+// parse reads the body into the session's request.
+func (r *request) parse(h cqlwire.Header, body []byte) (err error) {
+	r.h = h
+	r.state.Store(running)
+	r.Result.Reset()
+	r.skipMetadata, r.metadataID = false, nil
+	r.Request = session.Request{Version: r.c.version, Serial: dberr.Serial, PageSize: cqlwire.NoPaging, Tracing: h.Flags&cqlwire.FlagTracing != 0}
+	if h.Flags&cqlwire.FlagPayload != 0 && r.c.version >= cqlwire.V4 {
+		if r.entries, body, err = cqlwire.SplitPayload(r.entries[:0], body); err != nil {
+			return err
+		}
+		r.payload = r.payload[:0]
+		for _, e := range r.entries {
+			r.payload = append(r.payload, session.Payload(e))
+		}
+		r.Request.Payload = r.payload
+	}
+	return operations[h.Opcode].parse(r, body)
+}
+
+func (r *request) setOptions(o *cqlwire.Options) {
+	q := &r.Request
+	q.Consistency, q.Serial = o.Consistency, o.Serial
+	q.Timestamp, q.HasTimestamp = o.Timestamp, o.HasTimestamp
+	q.Keyspace = o.Keyspace
+	q.Now, q.HasNow = o.Now, o.HasNow
+}
+
+func (r *request) setParams(p *cqlwire.Params) {
+	r.setOptions(&p.Options)
+	q := &r.Request
+	q.PageSize, q.PagingState = p.PageSize, p.PagingState
+	q.Values = p.Values
+	if len(p.Unset) > 0 {
+		q.Unset = p.Unset
+	}
+	if len(p.Names) > 0 {
+		q.Names = p.Names
+	}
+	r.skipMetadata = p.SkipMetadata
+}
+
+// setID sets the id of a prepared statement. One of another length than ours is unknown.
+func setID(dst *[16]byte, id []byte) error {
+	if len(id) != len(dst) {
+		return &unknownID{id}
+	}
+	copy(dst[:], id)
+	return nil
+}
+
+// unknownID is a prepared id that cannot be ours.
+type unknownID struct{ id []byte }
+
+func (e *unknownID) Error() string { return "prepared id of a wrong length" }
+
+// run executes a request in place, and sends the response unless it is pending or went to a worker.
+func (c *conn) run(r *request, body []byte) {
+	switch operations[r.h.Opcode].run(r) {
+	case session.Done:
+		c.respondResult(r)
+	case session.Pending:
+		c.request = nil
+		c.depart(r, len(body))
+		if !r.state.CompareAndSwap(running, pending) {
+			r.finish()
+		}
+	case session.Offload:
+		c.request = nil
+		c.depart(r, len(body))
+		c.offload(r, body)
+	}
+}
+
+// depart counts a request that will be in flight from now on.
+func (c *conn) depart(r *request, size int) {
+	r.size = int64(size)
+	c.pending.Add(1)
+	c.srv.stats.InFlight.Add(1)
+	c.srv.stats.InFlightBytes.Add(r.size)
+}
+
+// Completed is called when a pending request has its result.
+func (r *request) Completed() {
+	if !r.state.CompareAndSwap(running, completed) {
+		r.finish()
+	}
+}
+
+// finish sends the response to a request that was in flight, from any goroutine.
+func (r *request) finish() {
+	c, size := r.c, r.size
+	c.mu.Lock()
+	if !c.closed {
+		c.encode(r)
+		c.scheduleFlush()
+	}
+	c.pending.Add(-1)
+	c.wakeReader()
+	c.mu.Unlock()
+	c.srv.stats.InFlightBytes.Add(-size)
+	c.srv.stats.InFlight.Add(-1)
+	r.recycle()
+}
+
+// respondResult sends the response to a request that was executed in place.
+func (c *conn) respondResult(r *request) {
+	c.mu.Lock()
+	if !c.closed {
+		c.encode(r)
+	}
+	full := len(c.out.Buf) >= flushSize
+	c.mu.Unlock()
+	if full {
+		c.drain()
+	}
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"crypto/md5"
+
+	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// encode appends the response to r to the output. mu is held.
+func (c *conn) encode(r *request) {
+	res := &r.Result
+	err := res.Err
+	if err == nil {
+		err = c.checkResponse(len(res.Cells))
+	}
+	op := cqlwire.OpResult
+	if err != nil {
+		op = cqlwire.OpError
+		c.srv.stats.Errors.Add(1)
+	}
+	h := cqlwire.Header{Stream: r.h.Stream, Opcode: op}
+	if !res.HasTrace && res.Warnings == nil && res.Payload == nil {
+		c.begin(h)
+	} else {
+		p := prefix(res)
+		h.Flags = p.Flags(c.version)
+		c.begin(h)
+		c.out.Buf = cqlwire.AppendPrefix(c.out.Buf, c.version, &p)
+	}
+	if err != nil {
+		c.out.Buf = appendFailure(c.out.Buf, c.version, err)
+	} else {
+		c.out.Buf = appendResult(c.out.Buf, c.version, r)
+	}
+	c.out.End()
+}
+
+func appendFailure(dst []byte, version uint8, err error) []byte {
+	if e, ok := err.(*unknownID); ok {
+		return cqlwire.AppendUnprepared(dst, e.id)
+	}
+	return cqlwire.AppendError(dst, version, err)
+}
+
+func prefix(res *session.Result) cqlwire.Prefix {
+	p := cqlwire.Prefix{TraceID: res.TraceID, HasTrace: res.HasTrace, Warnings: res.Warnings}
+	for _, e := range res.Payload {
+		p.Payload = append(p.Payload, cqlwire.PayloadEntry(e))
+	}
+	return p
+}
+
+func appendResult(dst []byte, version uint8, r *request) []byte {
+	res := &r.Result
+	switch res.Kind {
+	case session.Rows:
+		return appendRows(dst, version, r)
+	case session.SetKeyspace:
+		return cqlwire.AppendSetKeyspace(dst, res.Keyspace)
+	case session.SchemaChanged:
+		change := cqlwire.SchemaChange(res.Change)
+		return cqlwire.AppendSchemaChangeResult(dst, version, &change)
+	case session.PreparedStatement:
+		return appendPrepared(dst, version, res.Prepared)
+	default:
+		return cqlwire.AppendVoid(dst)
+	}
+}
+
+func appendRows(dst []byte, version uint8, r *request) []byte {
+	res := &r.Result
+	m := res.Metadata
+	h := cqlwire.RowsHeader{Columns: len(m.Columns), Rows: res.RowCount, PagingState: res.PagingState}
+	changed := version >= cqlwire.V5 && r.h.Opcode == cqlwire.OpExecute && string(r.metadataID) != string(m.ID[:])
+	switch {
+	case res.AlwaysMetadata:
+		// No METADATA_CHANGED: the client is not to remember these columns, the next outcome has others.
+		h.Block = block(m, version)
+	case changed:
+		h.Block, h.ChangedID = block(m, version), m.ID[:]
+	case !r.skipMetadata:
+		h.Block = block(m, version)
+	}
+	return cqlwire.AppendRows(dst, &h, res.Cells)
+}
+
+// block returns the encoded form of columns, which is made once per version.
+func block(m *session.Metadata, version uint8) cqlwire.ColumnsBlock {
+	slot := cqlwire.BlockSlot(version)
+	if b := m.Encoded(slot); b != nil {
+		return b
+	}
+	b := cqlwire.AppendColumnsBlock(nil, version, columns(m.Columns))
+	m.SetEncoded(slot, b)
+	return b
+}
+
+func columns(l []session.Column) []cqlwire.Column {
+	out := make([]cqlwire.Column, len(l))
+	for i, c := range l {
+		out[i] = cqlwire.Column(c)
+	}
+	return out
+}
+
+// noColumnsID is the metadata id of statements without rows.
+var noColumnsID = md5.Sum(nil)
+
+func appendPrepared(dst []byte, version uint8, p *session.Prepared) []byte {
+	h := cqlwire.PreparedHeader{ID: p.ID[:], ResultMetadataID: noColumnsID[:], Bind: columns(p.Bind), PKIndexes: p.PKIndexes}
+	if p.Result != nil {
+		h.ResultMetadataID = p.Result.ID[:]
+		h.Result = columns(p.Result.Columns)
+	}
+	return cqlwire.AppendPrepared(dst, version, &h)
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// Server serves CQL clients on any number of listeners.
+type Server struct {
+	newSession NewSession
+	opts       Options
+	supported  []byte // the body of SUPPORTED
+	stats      Stats
+	workers    workers
+	events     subscribers
+	// logins bounds the calls of the authenticator at a time: checking a password is costly on purpose.
+	logins chan struct{}
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // listeners, connections, workers
+
+	mu        sync.Mutex
+	closed    bool
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+}
+
+// New makes a server that has no listener yet.
+func New(newSession NewSession, opts Options) *Server {
+	opts = opts.withDefaults()
+	s := &Server{
+		newSession: newSession, opts: opts,
+		logins:    make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
+	}
+	s.workers.init(s, opts.Workers, opts.WorkQueueMax)
+	s.events.conns = map[*conn]eventMask{}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.supported = cqlwire.AppendSupported(nil, append([]cqlwire.Option{
+		{Key: "COMPRESSION", Values: []string{"snappy", "lz4"}},
+		{Key: "CQL_VERSION", Values: []string{opts.CQLVersion}},
+		{Key: "PROTOCOL_VERSIONS", Values: cqlwire.Versions},
+	}, opts.Supported...))
+	return s
+}
+
+// Stats returns the counters, which live as long as the server.
+func (s *Server) Stats() *Stats { return &s.stats }
+
+// Serve accepts connections from l until the server or the listener is closed, and closes l. It returns nil after Close or Shutdown.
+func (s *Server) Serve(l net.Listener) error {
+	defer l.Close()
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.listeners[l] = struct{}{}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, l)
+		s.mu.Unlock()
+		s.wg.Done()
+	}()
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			if s.ctx.Err() != nil || s.isClosed() {
+				return nil
+			}
+			if errors.Is(err, net.ErrClosed) {
+				return fmt.Errorf("accept CQL connections: %w", err)
+			}
+			// Most likely the process is out of file descriptors: existing connections go on, new ones wait.
+			select {
+			case <-time.After(50 * time.Millisecond):
+				continue
+			case <-s.ctx.Done():
+				return nil
+			}
+		}
+		s.accept(nc)
+	}
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+func (s *Server) accept(nc net.Conn) {
+	remote, local := addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
+	s.mu.Lock()
+	switch {
+	case s.closed:
+		s.mu.Unlock()
+		nc.Close()
+		return
+	case len(s.conns) >= s.opts.ConnectionsMax:
+		s.mu.Unlock()
+		s.refuse(nc)
+		s.opts.Events.Refused(remote)
+		return
+	}
+	c := newConn(s, nc, remote, local)
+	s.conns[c] = struct{}{}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	s.stats.Accepted.Add(1)
+	s.stats.Connections.Add(1)
+	s.opts.Events.Opened(remote)
+	go func() {
+		defer s.wg.Done()
+		err := c.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+		s.stats.Connections.Add(-1)
+		s.opts.Events.Closed(remote, err)
+	}()
+}
+
+// refuse tells a client that there are too many. It has asked nothing yet, hence stream 0 and a version that everybody reads.
+func (s *Server) refuse(nc net.Conn) {
+	s.stats.Refused.Add(1)
+	defer nc.Close()
+	if s.opts.TLS != nil {
+		return
+	}
+	var w cqlwire.Writer
+	w.Begin(cqlwire.Header{Version: cqlwire.V4, Response: true, Opcode: cqlwire.OpError})
+	w.Buf = cqlwire.AppendError(w.Buf, cqlwire.V4, &dberr.Overloaded{Message: "Too many connections"})
+	w.End()
+	_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = nc.Write(w.Buf)
+}
+
+// Shutdown stops accepting connections and waits until no request is in flight or ctx ends, then closes everything.
+func (s *Server) Shutdown(ctx context.Context) {
+	s.stopListening()
+	for tick := time.NewTicker(5 * time.Millisecond); s.stats.InFlight.Load() > 0; {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+			continue
+		}
+		break
+	}
+	s.Close()
+}
+
+func (s *Server) stopListening() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for l := range s.listeners {
+		l.Close()
+	}
+}
+
+// Close ends all connections and returns when all goroutines of the server have ended. Calls that are pending may complete afterwards.
+func (s *Server) Close() {
+	s.stopListening()
+	s.cancel()
+	s.mu.Lock()
+	conns := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.fail(errClosing)
+	}
+	s.wg.Wait()
+}
+
+var errClosing = errors.New("the server is closing")
+
+// ClientInfo is a connection as system_views.clients shows it.
+type ClientInfo struct {
+	session.Client
+	// Requests is the number of requests so far.
+	Requests int64
+	// Ready is false during the handshake; then most of Client is unknown.
+	Ready bool
+}
+
+// Clients lists the connections, in no order.
+func (s *Server) Clients() []ClientInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := make([]ClientInfo, 0, len(s.conns))
+	for c := range s.conns {
+		l = append(l, c.info())
+	}
+	return l
+}
+
+func addrPort(a net.Addr) netip.AddrPort {
+	if a, ok := a.(*net.TCPAddr); ok {
+		ap := a.AddrPort()
+		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+	}
+	return netip.AddrPort{}
+}
+
+// encrypt wraps a connection if the server has a TLS configuration.
+func (s *Server) encrypt(nc net.Conn) net.Conn {
+	if s.opts.TLS == nil {
+		return nc
+	}
+	return tls.Server(nc, s.opts.TLS)
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// Stats are the counters of a Server. They may be read at any time; somebody else turns them into metrics.
+type Stats struct {
+	// Connections is how many are open now; Accepted and Refused count since the start.
+	Connections       atomic.Int64
+	Accepted, Refused atomic.Int64
+	// Requests counts messages from clients by opcode; those without a counter of their own are under opcode 0.
+	Requests [cqlwire.OpAuthResponse + 1]atomic.Int64
+	// Errors counts ERROR responses, Overloaded those among them that a bound of this package caused.
+	Errors, Overloaded atomic.Int64
+	// InFlight is the number of requests that execute other than in place now, InFlightBytes the memory that Options.InFlightBytesMax bounds.
+	InFlight, InFlightBytes atomic.Int64
+	// Working and Queued are requests on workers and waiting for one.
+	Working, Queued atomic.Int64
+	// BytesIn and BytesOut are counted at the socket (before encryption), Reads and Writes are system calls.
+	BytesIn, BytesOut, Reads, Writes atomic.Int64
+	// EventsSent counts pushed events, one per connection.
+	EventsSent atomic.Int64
+}
+
+// tally collects the counts of one read, so that the shared counters are touched once per read and not once per request.
+type tally struct {
+	requests [cqlwire.OpAuthResponse + 1]uint32
+	mask     uint32 // opcodes with a count
+}
+
+func (t *tally) count(op cqlwire.Opcode) {
+	if int(op) >= len(t.requests) {
+		op = 0
+	}
+	t.requests[op]++
+	t.mask |= 1 << op
+}
+
+// flush adds the counts to s and returns how many requests there were.
+func (t *tally) flush(s *Stats) (total int64) {
+	for op := range t.requests {
+		if t.mask&(1<<op) != 0 {
+			n := int64(t.requests[op])
+			total += n
+			s.Requests[op].Add(n)
+			t.requests[op] = 0
+		}
+	}
+	t.mask = 0
+	return total
+}

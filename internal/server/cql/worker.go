@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"sync"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/session"
+)
+
+// workers runs requests that may take long. A worker starts when there is work and ends when there is none.
+type workers struct {
+	srv           *Server
+	max, queueMax int
+	mu            sync.Mutex
+	running       int
+	queue         []*request // a ring of queueMax
+	head, queued  int
+}
+
+func (w *workers) init(s *Server, n, queueMax int) {
+	w.srv, w.max, w.queueMax = s, n, queueMax
+}
+
+// submit hands r to a worker, now or when one is free; false if too many wait already.
+func (w *workers) submit(r *request) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running < w.max {
+		w.running++
+		w.srv.wg.Add(1)
+		go w.work(r)
+		return true
+	}
+	if w.queued == w.queueMax {
+		return false
+	}
+	if w.queue == nil {
+		w.queue = make([]*request, w.queueMax)
+	}
+	w.queue[(w.head+w.queued)%w.queueMax] = r
+	w.queued++
+	w.srv.stats.Queued.Add(1)
+	return true
+}
+
+func (w *workers) work(r *request) {
+	defer w.srv.wg.Done()
+	for r != nil {
+		w.srv.stats.Working.Add(1)
+		r.work()
+		w.srv.stats.Working.Add(-1)
+		r = w.next()
+	}
+}
+
+func (w *workers) next() *request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.queued == 0 {
+		w.running--
+		return nil
+	}
+	r := w.queue[w.head]
+	w.queue[w.head] = nil
+	w.head = (w.head + 1) % w.queueMax
+	w.queued--
+	w.srv.stats.Queued.Add(-1)
+	return r
+}
+
+var errQueueFull error = &dberr.Overloaded{Message: "Too many long-running requests are waiting on this node"}
+
+// offload copies what r needs out of the read buffer and hands it to a worker. r is in flight already.
+func (c *conn) offload(r *request, body []byte) {
+	r.own = append(r.own[:0], body...)
+	r.MayBlock = true
+	c.mu.Lock()
+	if !c.closed {
+		c.tasks.Add(1)
+	}
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		r.finish()
+		return
+	}
+	err := r.parse(r.h, r.own)
+	if err == nil && !c.srv.workers.submit(r) {
+		c.srv.stats.Overloaded.Add(1)
+		err = errQueueFull
+	}
+	if err != nil {
+		c.tasks.Done()
+		r.Result.Err = err
+		r.finish()
+	}
+}
+
+// work executes a request on a worker.
+func (r *request) work() {
+	c := r.c
+	defer c.tasks.Done()
+	if c.ctx.Err() != nil {
+		r.finish() // nobody is there to be answered
+		return
+	}
+	if operations[r.h.Opcode].run(r) == session.Pending && r.state.CompareAndSwap(running, pending) {
+		return
+	}
+	r.finish()
+}
