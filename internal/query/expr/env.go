@@ -20,21 +20,23 @@ type Variable struct {
 type Receiver struct {
 	Name string
 	Type *cqltype.Type
+	// In marks the list of IN ?: a bound one may hold nulls, which are for the clause to judge.
+	In bool
 }
 
 // ForColumn is the receiver of a column.
-func ForColumn(c *schema.Column) Receiver { return Receiver{c.Name, c.Type} }
+func ForColumn(c *schema.Column) Receiver { return Receiver{Name: c.Name, Type: c.Type} }
 
 // Values is the receiver of IN ? on what r receives: a list named in(name).
 func (r Receiver) Values() Receiver {
 	list := *cqltype.ListOf(r.Type.Freeze())
 	list.Frozen = true
-	return Receiver{"in(" + r.Name + ")", &list}
+	return Receiver{"in(" + r.Name + ")", &list, true}
 }
 
 // Element is the receiver of one element of the collection that r receives: value(name) of a list, set or map.
 func (r Receiver) Element() Receiver {
-	return Receiver{"value(" + r.Name + ")", r.Type.Elems[len(r.Type.Elems)-1]}
+	return Receiver{Name: "value(" + r.Name + ")", Type: r.Type.Elems[len(r.Type.Elems)-1]}
 }
 
 // Key is the receiver of what stands between the brackets: key(name) of a map, idx(name) of a list, and for a set the element
@@ -42,16 +44,16 @@ func (r Receiver) Element() Receiver {
 func (r Receiver) Key() Receiver {
 	switch r.Type.Kind {
 	case cqltype.Map:
-		return Receiver{"key(" + r.Name + ")", r.Type.Elems[0]}
+		return Receiver{Name: "key(" + r.Name + ")", Type: r.Type.Elems[0]}
 	case cqltype.Set:
 		return r.Element()
 	}
-	return Receiver{"idx(" + r.Name + ")", cqltype.Native(cqltype.Int)}
+	return Receiver{Name: "idx(" + r.Name + ")", Type: cqltype.Native(cqltype.Int)}
 }
 
 // Field is the receiver of field i of the UDT that r receives.
 func (r Receiver) Field(i int) Receiver {
-	return Receiver{r.Name + "." + r.Type.Fields[i], r.Type.Elems[i]}
+	return Receiver{Name: r.Name + "." + r.Type.Fields[i], Type: r.Type.Elems[i]}
 }
 
 // Env is where the terms of one statement are bound. It is used by one goroutine while the statement is prepared.
@@ -96,7 +98,9 @@ func (e *Env) declare(m *parser.Marker, r Receiver) (Term, error) {
 		v.Keyspace = e.Keyspace.Name
 	}
 	(*e.vars)[m.Index] = v
-	return newMarker(m.Index, r.Type), nil
+	t := newMarker(m.Index, r.Type)
+	t.nullElements = r.In
+	return t, nil
 }
 
 func (e *Env) keyspaceName() string {

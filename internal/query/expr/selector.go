@@ -223,7 +223,7 @@ func (b *binder) collectionFor(t parser.Term, what string) (Term, Receiver, erro
 	if typ.Kind == cqltype.List {
 		return nil, Receiver{}, dberr.Invalidf("%s selection is only allowed on sets and maps, but %s is a list", what, Text(t))
 	}
-	return of, Receiver{Text(t), typ}.Key(), nil
+	return of, Receiver{Name: Text(t), Type: typ}.Key(), nil
 }
 
 // bindKey binds what stands between brackets; markers are named after the collection, not after the selection.

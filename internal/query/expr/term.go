@@ -79,6 +79,8 @@ type marker struct {
 	index int
 	// canonical is true if values may need reordering: there is a set or map in the type.
 	canonical bool
+	// nullElements allows nulls in a list.
+	nullElements bool
 }
 
 func newMarker(index int, t *cqltype.Type) *marker {

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"encoding/binary"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// EntryValue is the value under which an index on the entries of a map holds one of them.
+func EntryValue(key, value []byte) []byte {
+	return AppendEntryValue(make([]byte, 0, 4+len(key)+len(value)), key, value)
+}
+
+// AppendEntryValue appends what EntryValue returns.
+func AppendEntryValue(dst, key, value []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(key)))
+	return append(append(dst, key...), value...)
+}
+
+// IndexValues returns the values under which an index holds a row, in wire form: those that an entry must have to be true. key is the
+// serialized partition key, clustering the row's clustering key, r the row; for an index on a static column they are no clustering
+// key and the static row. It serves whoever builds an index and whoever checks an entry.
+func IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error) {
+	c := t.ByName[ix.Column]
+	switch {
+	case c == nil:
+		return nil, nil
+	case c.Kind == schema.PartitionKey:
+		v, err := PartitionKeyValue(t, key, c.Position)
+		return [][]byte{v}, err
+	case c.Kind == schema.Clustering:
+		v, err := ClusteringValue(t, clustering, c.Position)
+		if v == nil || err != nil {
+			return nil, err
+		}
+		return [][]byte{v}, nil
+	case !c.Type.MultiCell():
+		if cell := r.Cell(c.ID); cell != nil {
+			return [][]byte{cell.Value}, nil
+		}
+		return nil, nil
+	}
+	var out [][]byte
+	for _, cell := range r.Column(c.ID) {
+		v, err := indexedElement(c.Type, ix.Target, &cell)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func indexedElement(t *cqltype.Type, target schema.IndexTarget, cell *row.Cell) ([]byte, error) {
+	if target == schema.IndexValues && t.Kind != cqltype.Set || t.Kind == cqltype.List {
+		return cell.Value, nil
+	}
+	key, err := PathKey(t, cell.Path)
+	if err == nil && target == schema.IndexEntries {
+		return EntryValue(key, cell.Value), nil
+	}
+	return key, err
+}
+
+// IndexOps returns the operands that enter a row into an index; the arguments are those of IndexValues.
+func IndexOps(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error) {
+	values, err := IndexValues(t, ix, key, clustering, r)
+	if err != nil {
+		return nil, err
+	}
+	ops := make([]command.Op, len(values))
+	for i, v := range values {
+		ops[i] = command.Op{Kind: command.OpIndex, Clustering: clustering, Index: ix.ID, Value: v}
+	}
+	return ops, nil
+}
+
+// PartitionKeyValue takes component i out of a serialized partition key.
+func PartitionKeyValue(t *schema.Table, key []byte, i int) ([]byte, error) {
+	if len(t.PartitionKey) == 1 {
+		return key, nil
+	}
+	for n := 0; ; n++ {
+		v, rest, ok := token.SplitComponent(key)
+		if !ok {
+			return nil, dberr.Serverf("a partition key of table %s.%s has fewer components than columns", t.Keyspace, t.Name)
+		}
+		if n == i {
+			return v, nil
+		}
+		key = rest
+	}
+}
+
+// ClusteringValue takes the value of clustering column i out of a clustering key; nil if the key has fewer columns.
+func ClusteringValue(t *schema.Table, clustering []byte, i int) ([]byte, error) {
+	rest := clustering
+	for n, c := range t.Clustering {
+		if len(rest) == 0 {
+			return nil, nil
+		}
+		if n == i {
+			v, _, err := c.Type.ReadKey(nil, rest, c.Desc)
+			return v, err
+		}
+		var err error
+		if rest, err = c.Type.SkipKey(rest, c.Desc); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
