@@ -32,6 +32,13 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 	columnFloor, column := floor, uint32(0)
 	var last, e entry
 	for first := true; pos < len(value); first = false {
+		if col, body, next := plainCell(value, pos); next > 0 && (first || last.col < col) && len(dropped) == 0 {
+			last.col, last.kind, last.hasPath, last.path = col, kindCell, false, nil
+			if pos = next; h.base > floor {
+				cells = append(cells, Cell{Column: col, Value: value[body:next:next], Timestamp: h.base, Expiry: NoExpiry})
+			}
+			continue
+		}
 		if pos = e.read(value, pos, h.base); pos < 0 || !first && disordered(&last, &e) {
 			r.Live, r.Cells = false, cells[:0]
 			return false, fmt.Errorf("entry of row: %w", ErrCorrupt)
@@ -55,6 +62,19 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 	}
 	r.Cells = cells
 	return r.Live || len(cells) > 0, nil
+}
+
+// plainCell is the short way past the most common entry: a cell with the row's timestamp, no path, a small column id and a
+// value of up to 127 bytes. It returns where the value begins and ends, 0 for any other entry.
+func plainCell(b []byte, pos int) (col uint32, body, next int) {
+	if pos+2 >= len(b) {
+		return 0, 0, 0
+	}
+	h := b[pos : pos+3]
+	if h[0] != kindCell|timeBase || (h[1]|h[2]) >= 0x80 || pos+3+int(h[2]) > len(b) {
+		return 0, 0, 0
+	}
+	return uint32(h[1]), pos + 3, pos + 3 + int(h[2])
 }
 
 // disordered is the order check of entries, cheap for the common case of ascending columns.

@@ -51,7 +51,7 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []uint32) {
 }
 
 // Oldest returns the second after which Sweep could remove something from a stored row: the earliest at of a deletion or
-// expiry of a cell, NoExpiry if there is neither. covered and dropped are as for Sweep; what they hide counts as second 0.
+// expiry of a cell, NoExpiry if there is neither. covered and dropped are as for Sweep; what they hide counts as second -1.
 func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
 	var h head
 	pos := h.read(value)
@@ -84,7 +84,7 @@ func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
 		}
 	}
 	if hides || !h.live && !h.dead && h.ranges == nil && len(value) == headLen {
-		return 0, nil
+		return -1, nil
 	}
 	return oldest, nil
 }

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+var tokens = rapid.OneOf(rapid.SampledFrom([]int64{math.MinInt64, -1, 0, 1, math.MaxInt64}), rapid.Int64())
+
+// short draws bytes that often share a beginning.
+func short(t *rapid.T, name string) []byte {
+	return rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 0x7f, 0xfe, 0xff}), 0, 4).Draw(t, name)
+}
+
+// drawKey draws any key of the store, or the beginning of one.
+func drawKey(t *rapid.T, name string) []byte {
+	table := rapid.SampledFrom([]uint32{FirstTable, FirstTable + 1, FirstTable | WholeKey, FirstTable | WideRing}).Draw(t, name+" table")
+	tok, pk, rest := token.Token(rapid.Int64Range(-2, 2).Draw(t, name+" token")), short(t, name+" pk"), short(t, name+" rest")
+	var key []byte
+	switch rapid.IntRange(0, 5).Draw(t, name+" kind") {
+	case 0:
+		key = AppendSystem(nil, rapid.Uint32Range(0, 4).Draw(t, name+" system"), rest)
+	case 1:
+		key = AppendHeader(nil, table&^WideRing, tok, pk)
+	case 2:
+		key = AppendDedupe(nil, table&^WideRing, tok, pk, command.DedupeID{Sequence: 7})
+	case 3:
+		key = AppendIndex(nil, table&^(WideRing|WholeKey), short(t, name+" value"), tok, pk, rest)
+	case 4:
+		key = append(append(AppendWide(nil, table|WideRing, [16]byte{15: byte(tok)}, pk), Row), rest...)
+	default:
+		key = AppendRow(nil, table&^WideRing, tok, pk, rest)
+	}
+	if rapid.IntRange(0, 3).Draw(t, name+" cut") == 0 {
+		key = key[:rapid.IntRange(1, len(key)).Draw(t, name+" length")]
+	}
+	return key
+}
+
+// TestOrder: keys are in order of (table, token, length of the key, key, kind, clustering).
+func TestOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type place struct {
+			table  uint32
+			tok    int64
+			pk, ck []byte
+		}
+		draw := func(name string) place {
+			return place{rapid.Uint32Range(FirstTable, FirstTable+1).Draw(t, name), tokens.Draw(t, name), short(t, name), short(t, name)}
+		}
+		a, b := draw("a"), draw("b")
+		want := cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.tok, b.tok), cmp.Compare(len(a.pk), len(b.pk)),
+			bytes.Compare(a.pk, b.pk), bytes.Compare(a.ck, b.ck))
+		ka := AppendRow(nil, a.table, token.Token(a.tok), a.pk, a.ck)
+		kb := AppendRow(nil, b.table, token.Token(b.tok), b.pk, b.ck)
+		if got := bytes.Compare(ka, kb); got != want {
+			t.Fatalf("%x %x: %d, want %d", ka, kb, got, want)
+		}
+		p, ok := Parse(ka)
+		if !ok || p.Table != a.table || int64(p.Token) != a.tok || !bytes.Equal(p.Key, a.pk) || p.Kind != Row || !bytes.Equal(p.Rest, a.ck) {
+			t.Fatalf("%x parses as %+v", ka, p)
+		}
+		if h := AppendHeader(nil, a.table, token.Token(a.tok), a.pk); bytes.Compare(h, ka) >= 0 || len(h) != p.PrefixLen+1 {
+			t.Fatalf("header %x is not before row %x", h, ka)
+		}
+		e := AppendIndex(nil, a.table, b.pk, token.Token(a.tok), a.pk, a.ck)
+		x, ok := ParseIndex(e)
+		if !ok || x.Index != a.table || int64(x.Token) != a.tok || !bytes.Equal(x.Value, b.pk) || !bytes.Equal(x.Key, a.pk) ||
+			!bytes.Equal(x.Clustering, a.ck) || Split(e) != x.ValueLen {
+			t.Fatalf("%x parses as %+v", e, x)
+		}
+	})
+}
+
+// TestComparerLaws: what Pebble demands of a comparer, for whole keys and for beginnings of keys, which separators are.
+func TestComparerLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawKey(t, "a"), drawKey(t, "b")
+		if bytes.Compare(a, b) > 0 {
+			a, b = b, a
+		}
+		pa, pb := a[:Split(a)], b[:Split(b)]
+		if bytes.Compare(pa, pb) > 0 {
+			t.Fatalf("%x <= %x, but not their prefixes %x %x", a, b, pa, pb)
+		}
+		if n := Split(pa); n != len(pa) {
+			t.Fatalf("the prefix %x of %x splits at %d", pa, a, n)
+		}
+		if len(pa) < len(a) && len(pb) > len(pa) && bytes.HasPrefix(pb, pa) {
+			t.Fatalf("prefix %x nests in %x (K1)", pa, pb)
+		}
+		if Abbreviate(a) > Abbreviate(b) {
+			t.Fatalf("%x <= %x, but not their abbreviations", a, b)
+		}
+		head := []byte("head")
+		if s := Successor(slices.Clone(head), a); !bytes.HasPrefix(s, head) || bytes.Compare(a, s[4:]) > 0 {
+			t.Fatalf("successor of %x is %x", a, s)
+		}
+		if bytes.Equal(a, b) {
+			return
+		}
+		s := Separator(slices.Clone(head), a, b)
+		if !bytes.HasPrefix(s, head) || bytes.Compare(a, s[4:]) > 0 || bytes.Compare(s[4:], b) >= 0 || len(s)-4 > len(a) {
+			t.Fatalf("separator of %x and %x is %x", a, b, s)
+		}
+	})
+}
+
+// TestAfter: After is the first key behind everything that has the prefix.
+func TestAfter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		prefix, rest := short(t, "prefix"), short(t, "rest")
+		after := After(slices.Clone(prefix))
+		key := append(slices.Clone(prefix), rest...)
+		if after != nil && (bytes.Compare(key, after) >= 0 || bytes.HasPrefix(after, prefix) && len(prefix) > 0) {
+			t.Fatalf("after %x is %x, not behind %x", prefix, after, key)
+		}
+		if after == nil && slices.ContainsFunc(prefix, func(b byte) bool { return b != 0xff }) {
+			t.Fatalf("nothing after %x", prefix)
+		}
+	})
+}
+
+// TestSpan: a span of tokens holds exactly the keys of its tokens, and a boundary inside a token divides its keys.
+func TestSpan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := tokens.Draw(t, "a"), tokens.Draw(t, "b")
+		r := token.Between(token.Token(min(a, b)), token.Token(max(a, b)))
+		s := TokenSpan(FirstTable, r)
+		if got := s.Tokens(); got != r {
+			t.Fatalf("%v became %v", r, got)
+		}
+		tok, pk := token.Token(tokens.Draw(t, "tok")), short(t, "pk")
+		lower, upper := s.Bounds()
+		key := AppendRow(nil, FirstTable, tok, pk, nil)
+		inside := bytes.Compare(lower, key) <= 0 && (upper == nil || bytes.Compare(key, upper) < 0)
+		if want := r.Contains(tok); s.Contains(tok, pk) != want || inside != want {
+			t.Fatalf("%v in %v: %v, by bounds %v, want %v", tok, r, s.Contains(tok, pk), inside, want)
+		}
+		cut := AppendPosition(nil, tok, short(t, "cut"))
+		left, right := Span{Table: FirstTable, End: cut}, Span{Table: FirstTable, Begin: cut}
+		if left.Contains(tok, pk) == right.Contains(tok, pk) {
+			t.Fatalf("%x is in both or neither of %v and %v", pk, left, right)
+		}
+		if !left.Tokens().Contains(tok) && left.Contains(tok, pk) || !right.Tokens().Contains(tok) {
+			t.Fatalf("the tokens of %v and %v do not cover %v", left, right, tok)
+		}
+	})
+}
+
+// TestMeta: the meta of a partition comes back as it was, and no prefix of its bytes is taken for one.
+func TestMeta(t *testing.T) {
+	m := NewMeta(1<<40, Span{Table: 2000, Begin: []byte{1}})
+	if m.Applied != 10 || m.Term != 5 || m.Epoch != 1 {
+		t.Errorf("born as %+v", m)
+	}
+	m.Voters = []Member{{1, [16]byte{1}}, {1 << 60, [16]byte{15: 2}}}
+	m.LearnersNext = []Member{{3, [16]byte{3}}}
+	m.AutoLeave = true
+	m.Children = []Child{{7, Span{Table: 2000, Begin: []byte{1, 2}, End: []byte{3}}, 2}}
+	m.MaxTimestamp, m.SchemaVersion = -5, 99
+	b := m.Append(nil)
+	got, err := DecodeMeta(b)
+	if err != nil || !gocmp.Equal(got, m, gocmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) })) {
+		t.Errorf("%v\n%s", err, gocmp.Diff(m, got))
+	}
+	for i := range b {
+		if _, err := DecodeMeta(b[:i]); err == nil {
+			t.Errorf("%d of %d bytes decode", i, len(b))
+		}
+	}
+}
+
+// FuzzParse: no bytes make the decoders panic.
+func FuzzParse(f *testing.F) {
+	f.Add(AppendRow(nil, FirstTable, 5, []byte("pk"), []byte("ck")))
+	f.Add(AppendIndex(nil, FirstTable, []byte("v"), 5, []byte("pk"), nil))
+	m := NewMeta(1, Span{Table: 2000})
+	f.Add(m.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if p, ok := Parse(b); ok && Split(b) != p.PrefixLen && p.Table&WholeKey == 0 {
+			t.Errorf("%x splits at %d, not %d", b, Split(b), p.PrefixLen)
+		}
+		_, _ = ParseIndex(b)
+		_, _ = DecodeMeta(b)
+	})
+}
