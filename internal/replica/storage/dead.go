@@ -48,6 +48,8 @@ type deadRuns struct {
 	runs            map[string][]deadRun
 	bytes, bytesMax int
 	lesson          *lesson
+	// walkMax and rowsMin are deadWalkMax and deadRowsMin, smaller in tests.
+	walkMax, rowsMin int
 
 	hints hints
 }
@@ -74,6 +76,7 @@ const (
 func (d *deadRuns) init(bytesMax int) {
 	d.bytesMax = bytesMax
 	d.runs = map[string][]deadRun{}
+	d.walkMax, d.rowsMin = deadWalkMax, deadRowsMin
 	d.hints.init(bytesMax > 0)
 }
 

@@ -52,10 +52,12 @@ func (b *Batch) announce() {
 
 // hints collects where runs of dead rows may be, for the learner.
 type hints struct {
-	mu      sync.Mutex
-	on      bool
-	byTable map[string]*hint
-	wake    chan struct{}
+	mu sync.Mutex
+	on bool
+	// every and dueAt are hintEvery and hintDueAt, smaller in tests.
+	every, dueAt int
+	byPartition  map[string]*hint
+	wake         chan struct{}
 }
 
 // hint is about one partition.
@@ -77,7 +79,8 @@ const (
 )
 
 func (h *hints) init(on bool) {
-	h.on, h.byTable, h.wake = on, map[string]*hint{}, make(chan struct{}, 1)
+	h.on, h.every, h.dueAt = on, hintEvery, hintDueAt
+	h.byPartition, h.wake = map[string]*hint{}, make(chan struct{}, 1)
 }
 
 // add notes a key at which something was deleted, or where a scan walked over dead rows; due asks for a lesson now, not after
@@ -88,35 +91,35 @@ func (h *hints) add(prefix, key []byte, now int64, back, due bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := h.byTable[string(prefix)]
+	p := h.byPartition[string(prefix)]
 	if p == nil {
-		if len(h.byTable) >= hintsMax {
-			for victim, v := range h.byTable { // any one that is not due
+		if len(h.byPartition) >= hintsMax {
+			for victim, v := range h.byPartition { // any one that is not due
 				if !v.due {
-					delete(h.byTable, victim)
+					delete(h.byPartition, victim)
 					break
 				}
 			}
-			if len(h.byTable) >= hintsMax {
+			if len(h.byPartition) >= hintsMax {
 				return
 			}
 		}
 		p = &hint{}
-		h.byTable[string(prefix)] = p
+		h.byPartition[string(prefix)] = p
 	}
 	p.now = max(p.now, now)
 	switch {
 	case back:
 		p.back = bytes.Clone(key)
-	case due || p.count%hintEvery == 0:
+	case due || p.count%h.every == 0:
 		if len(p.keys) < hintKeys {
 			p.keys = append(p.keys, bytes.Clone(key))
 		} else {
-			p.keys[p.count/hintEvery%hintKeys] = bytes.Clone(key)
+			p.keys[p.count/h.every%hintKeys] = bytes.Clone(key)
 		}
 	}
 	p.count++
-	if due || p.count >= hintDueAt {
+	if due || p.count >= h.dueAt {
 		p.due = true
 		select {
 		case h.wake <- struct{}{}:
@@ -129,9 +132,9 @@ func (h *hints) add(prefix, key []byte, now int64, back, due bool) {
 func (h *hints) take() (prefix []byte, p *hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for name, p := range h.byTable {
+	for name, p := range h.byPartition {
 		if p.due {
-			delete(h.byTable, name)
+			delete(h.byPartition, name)
 			return []byte(name), p
 		}
 	}
@@ -210,7 +213,7 @@ func (s *Store) learn(prefix, from []byte, now int64, back bool) {
 	d.mu.Unlock()
 	s.gate.Unlock()
 	run, rows, err := s.walkDead(prefix, from, now, back)
-	if err != nil || rows == 0 || rows < deadRowsMin && !d.adjoins(prefix, &run) {
+	if err != nil || rows == 0 || rows < d.rowsMin && !d.adjoins(prefix, &run) {
 		d.cancel()
 		_ = s.check(err)
 		return

@@ -162,7 +162,7 @@ func (rd *reader) visit(clustering []byte) (command.Step, error) {
 		return command.Stop, err
 	}
 	if !exists {
-		if rd.walked++; rd.walked == deadWalkMax {
+		if rd.walked++; rd.walked == rd.s.dead.walkMax {
 			rd.s.dead.hints.add(rd.prefix, clustering, rd.r.Now, rd.r.Reversed, true)
 		}
 		return command.More, nil
