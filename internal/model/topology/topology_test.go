@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+const table = 1024
+
+var places = []Place{{Region: "here", Nodes: []NodeID{{1}, {2}, {3}}}}
+
+func genKey(t *rapid.T, label string) (token.Token, []byte) {
+	key := rapid.SliceOfN(rapid.Byte(), 1, 3).Draw(t, label)
+	// Few tokens, so that several keys share one and boundaries fall between them.
+	return token.Token(rapid.Int64Range(-3, 3).Draw(t, label+" token") * (1 << 61)), key
+}
+
+// Whatever is split and merged, the partitions of a table tile its ring, ids are used once, the map survives its encoding, and Locate
+// agrees with looking at each span; the snapshot before stays as it was.
+func TestPartitionsTileTheRing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := New().AddTable(table, rapid.IntRange(1, 9).Draw(t, "n"), places)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err = s.AddTable(table+1, 2, places); err != nil {
+			t.Fatal(err)
+		}
+		for range rapid.IntRange(0, 20).Draw(t, "changes") {
+			before := s.Append(nil)
+			old := s
+			ps := s.Partitions(table)
+			i := rapid.IntRange(0, len(ps)-1).Draw(t, "partition")
+			if rapid.Bool().Draw(t, "split") {
+				tok, key := genKey(t, "at")
+				inside := ps[i].Span.Contains(tok, key) && At(tok, key).Compare(ps[i].Span.Begin) != 0
+				next, err := s.Split(ps[i].ID, At(tok, key))
+				if inside != (err == nil) {
+					t.Fatalf("split of %s at %s/%x: %v", ps[i].Span, tok, key, err)
+				}
+				if err == nil {
+					s = next
+				}
+			} else if next, err := s.Merge(ps[i].ID, ps[(i+1)%len(ps)].ID); (err == nil) != (i+1 < len(ps)) {
+				t.Fatalf("merge of %d and the next of %d: %v", i, len(ps), err)
+			} else if err == nil {
+				s = next
+			}
+			if err := s.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(before, old.Append(nil)) {
+				t.Fatal("a transition changed the snapshot it began with")
+			}
+		}
+		for range 20 {
+			tok, key := genKey(t, "key")
+			p := s.Locate(table, tok, key)
+			holders := 0
+			for i, q := range s.Partitions(table) {
+				if q.Span.Contains(tok, key) {
+					holders++
+					if q != p || s.Find(table, At(tok, key)) != i {
+						t.Fatalf("%s/%x is in partition %d, Locate says %d", tok, key, q.ID, p.ID)
+					}
+				}
+				if q.Span.Contains(tok, key) && !q.Span.Tokens().Contains(tok) {
+					t.Fatalf("span %s has the key, its tokens %s not", q.Span, q.Span.Tokens())
+				}
+				if q.Span.Contains(tok, key) != q.Span.Keys(table).Contains(tok, key) {
+					t.Fatalf("span %s and its form in the store disagree on %s/%x", q.Span, tok, key)
+				}
+			}
+			if holders != 1 {
+				t.Fatalf("%d partitions hold %s/%x", holders, tok, key)
+			}
+		}
+		for _, q := range s.Partitions(table) {
+			back, err := SpanOf(q.Span.Keys(table))
+			if err != nil || back.Begin.Compare(q.Span.Begin) != 0 || back.Limit.Compare(q.Span.Limit) != 0 {
+				t.Fatalf("span %s came back as %s: %v", q.Span, back, err)
+			}
+			for _, o := range s.Partitions(table) {
+				if q.Span.Overlaps(o.Span) != (q == o) || q.Span.Covers(o.Span) != (q == o) {
+					t.Fatalf("spans %s and %s", q.Span, o.Span)
+				}
+			}
+		}
+		decoded, err := Decode(s.Append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(s.Append(nil), decoded.Append(nil)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// A new table is cut into equal shares; a split keeps the left id and the nodes, raises both epochs and draws new replica ids.
+func TestTransitions(t *testing.T) {
+	s, err := New().AddTable(table, 4, places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range s.Partitions(table) {
+		if want := uint64(i) << 62; p.Span.Begin.Ring != want || p.Epoch != 1 || p.ID != PartitionID(i+1) {
+			t.Errorf("partition %d begins at %d at epoch %d, want %d at 1", p.ID, p.Span.Begin.Ring, p.Epoch, want)
+		}
+	}
+	if _, err := s.AddTable(table, 1, places); err == nil {
+		t.Error("a table was added twice")
+	}
+	if _, err := s.AddTable(table+1, 0, places); err == nil {
+		t.Error("a table without partitions was added")
+	}
+	split, err := s.Split(2, Position{Ring: 1<<62 + 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, right := split.Partition(2), split.Partition(5)
+	if left.Epoch != 2 || right.Epoch != 2 || left.Span.Limit.Compare(right.Span.Begin) != 0 {
+		t.Errorf("after a split: %+v, %+v", left, right)
+	}
+	for i, r := range right.Sets[0].Replicas {
+		if r.Node != left.Sets[0].Replicas[i].Node || r.ID == left.Sets[0].Replicas[i].ID {
+			t.Errorf("replica %d of the right half: %+v beside %+v", i, r, left.Sets[0].Replicas[i])
+		}
+	}
+	if right.Set("here").Leader != right.Sets[0].Replicas[0].ID {
+		t.Errorf("the right half is led by %d", right.Set("here").Leader)
+	}
+	if split.Version() != s.Version()+1 || split.Len() != 5 {
+		t.Errorf("version %d, %d partitions", split.Version(), split.Len())
+	}
+	led := split.WithLeader(5, "here", right.Sets[0].Replicas[2].ID)
+	if led.Partition(5).Set("here").Leader != right.Sets[0].Replicas[2].ID || led.Partitions(table)[2].ID != 5 || right.Sets[0].Leader == led.Partition(5).Sets[0].Leader {
+		t.Error("the new leader is not in the map, or in the old one too")
+	}
+	if led.WithLeader(5, "nowhere", 1) != led {
+		t.Error("a leader in a region that is not there")
+	}
+	dropped := led.DropTable(table)
+	if dropped.Len() != 0 || dropped.Locate(table, 0, []byte("k")) != nil || dropped.Find(table, Position{}) != -1 {
+		t.Error("a dropped table is still there")
+	}
+	again, err := dropped.AddTable(table, 1, places)
+	if err != nil || again.Partitions(table)[0].ID <= 5 {
+		t.Errorf("an id was used twice: %v", err)
+	}
+}
+
+// Looking up allocates nothing.
+func TestLocateAllocations(t *testing.T) {
+	s, err := New().AddTable(table, 64, places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := []byte("key")
+	tok := token.Hash(key)
+	if n := testing.AllocsPerRun(100, func() {
+		if s.Locate(table, tok, key) == nil {
+			t.Fatal("not found")
+		}
+	}); n > 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+// FuzzDecode: whatever is decoded is a valid map, and survives another round.
+func FuzzDecode(f *testing.F) {
+	s, err := New().AddTable(table, 3, places)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(s.Append(nil))
+	if s, err = s.Split(1, At(token.Hash([]byte("a"))/2+token.Min/2, []byte("a"))); err == nil {
+		f.Add(s.Append(nil))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := Decode(b)
+		if err != nil {
+			return
+		}
+		if err := s.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Decode(s.Append(nil))
+		if err != nil || !bytes.Equal(again.Append(nil), s.Append(nil)) {
+			t.Fatalf("second round: %v", err)
+		}
+	})
+}
+
+// BenchmarkLocate finds a key among the partitions of a table: CPU.
+func BenchmarkLocate(b *testing.B) {
+	s, err := New().AddTable(table, 256, places)
+	if err != nil {
+		b.Fatal(err)
+	}
+	key := []byte("0123456789abcdef")
+	tok := token.Hash(key)
+	b.ReportAllocs()
+	for b.Loop() {
+		if s.Locate(table, tok, key) == nil {
+			b.Fatal("not found")
+		}
+	}
+}

@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// In Synced mode nothing is acknowledged before a sync that began after it was applied, and one sync serves all who came meanwhile.
+func TestAcknowledgedAfterSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		h := open(t, s, 1, Options{Durability: Synced})
+		defer closeHost(t, h)
+		r := h.Replicas()[0]
+		gate := make(chan struct{})
+		s.syncing = func() error { <-gate; return nil }
+		before := s.syncs
+
+		const n = 10
+		done := make(result, n)
+		for i := range n {
+			if err := r.Write(t.Context(), put("k", int64(i)), done); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // the first one's sync is under way, the others gather
+		}
+		if len(done) != 0 {
+			t.Fatalf("%d writes were acknowledged before any sync", len(done))
+		}
+		gate <- struct{}{}
+		synctest.Wait()
+		if len(done) != 1 {
+			t.Fatalf("the first sync acknowledged %d writes, only one was applied before it", len(done))
+		}
+		gate <- struct{}{}
+		synctest.Wait()
+		if len(done) != n || s.syncs-before != 2 {
+			t.Fatalf("%d of %d writes acknowledged by %d syncs", len(done), n, s.syncs-before)
+		}
+		s.syncing = nil
+	})
+}
+
+// A refusal of a conditional waits for a sync as well: it tells what was read, which was not durable yet.
+func TestRefusalWaitsForSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		h := open(t, s, 1, Options{Durability: Synced})
+		defer closeHost(t, h)
+		gate := make(chan struct{})
+		s.syncing = func() error { <-gate; return nil }
+		done := make(outcomes, 1)
+		if err := h.Replicas()[0].Decide(t.Context(), swap("k", wire(1), 2), done); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(done) != 0 {
+			t.Fatal("told before the sync")
+		}
+		close(gate)
+		if o := <-done; o.err != nil || o.d.Applied {
+			t.Fatalf("got %+v, want a refusal", o)
+		}
+	})
+}
+
+// A sync that fails fails all it should have made durable, stops everything, and is never tried again.
+func TestFailedSyncStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		h := open(t, s, 1, Options{Durability: Synced})
+		r := h.Replicas()[0]
+		gate := make(chan struct{})
+		s.syncing = func() error { <-gate; return errors.New("input/output error") }
+		done := make(result, 2)
+		for i := range 2 {
+			if err := r.Write(t.Context(), put("k", int64(i)), done); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		close(gate)
+		synctest.Wait()
+		syncs := s.syncs
+		for range 2 {
+			if err := <-done; !errors.Is(err, ErrStopped) {
+				t.Fatalf("got %v, want ErrStopped", err)
+			}
+		}
+		if err := write(t.Context(), r, put("k", 3)); !errors.Is(err, ErrStopped) {
+			t.Fatalf("a later write got %v, want ErrStopped", err)
+		}
+		if _, err := decide(t.Context(), r, add("k", 3)); !errors.Is(err, ErrStopped) {
+			t.Fatalf("a later conditional got %v, want ErrStopped", err)
+		}
+		if err := h.Close(); !errors.Is(err, ErrStopped) {
+			t.Fatalf("Close: %v, want ErrStopped", err)
+		}
+		if s.syncs != syncs {
+			t.Fatal("synced again after a failure")
+		}
+	})
+}
+
+// In Periodic mode a write is acknowledged at once, durable an interval later, and an idle node never syncs.
+func TestPeriodic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		h := open(t, s, 1, Options{SyncInterval: 10 * time.Millisecond})
+		defer closeHost(t, h)
+		r := h.Replicas()[0]
+		before := s.syncs
+		time.Sleep(time.Hour)
+		if s.syncs != before {
+			t.Fatalf("an idle hour took %d syncs", s.syncs-before)
+		}
+		for i := range 100 {
+			done := make(result, 1)
+			if err := r.Write(t.Context(), put("k", int64(i)), done); err != nil {
+				t.Fatal(err)
+			}
+			if len(done) != 1 {
+				t.Fatal("not acknowledged at once")
+			}
+		}
+		time.Sleep(11 * time.Millisecond)
+		synctest.Wait()
+		if s.syncs != before+1 {
+			t.Fatalf("%d syncs for one interval of writes", s.syncs-before)
+		}
+		reopened := open(t, s.crash(), 1, Options{})
+		defer closeHost(t, reopened)
+		if v, _ := read(t, reopened.Replicas()[0], "k"); v != 99 {
+			t.Fatalf("after a crash the value is %d, want 99", v)
+		}
+	})
+}
+
+// Per logical partition the order of application is the order of stamps, with a clock that stands still and many writers.
+func TestStampsFollowCommits(t *testing.T) {
+	s := newFake()
+	now := time.UnixMicro(1_000_000)
+	h := open(t, s, 1, Options{Now: func() time.Time { return now }})
+	defer closeHost(t, h)
+	r := h.Replicas()[0]
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for j := range 50 {
+				key := fmt.Sprint("k", (i+j)%3)
+				var err error
+				if (i+j)%5 == 0 {
+					_, err = decide(t.Context(), r, add(key, 1))
+				} else {
+					err = write(t.Context(), r, put(key, int64(j)))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	last := map[string]int64{}
+	for _, m := range s.applied {
+		if m.Timestamp <= last[string(m.Key)] {
+			t.Fatalf("key %s: stamp %d was applied after %d", m.Key, m.Timestamp, last[string(m.Key)])
+		}
+		if got := row.Timestamp(m.Ops[0].Operand); got != m.Timestamp {
+			t.Fatalf("operand has %d, mutation %d", got, m.Timestamp)
+		}
+		last[string(m.Key)] = m.Timestamp
+	}
+	if len(s.applied) != 16*50 {
+		t.Fatalf("%d mutations applied, want %d", len(s.applied), 16*50)
+	}
+}
+
+// After a crash, with a clock that went back an hour, new stamps are above all that were ever applied; the reserve is raised rarely.
+func TestStampsAfterCrash(t *testing.T) {
+	s := newFake()
+	now := time.UnixMicro(10_000_000_000)
+	clock := func() time.Time { return now }
+	o := Options{Durability: Synced, Now: clock}
+	h := open(t, s, 1, o)
+	metas := 0
+	for i := range 100 {
+		if err := write(t.Context(), h.Replicas()[0], put("k", int64(i))); err != nil {
+			t.Fatal(err)
+		}
+		m, err := s.Metas()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m[0].MaxTimestamp < s.applied[i].Timestamp {
+			t.Fatalf("stamp %d is above the reserve %d", s.applied[i].Timestamp, m[0].MaxTimestamp)
+		}
+		if i > 0 && m[0].MaxTimestamp-int64(time.Second/time.Microsecond) == s.applied[i].Timestamp {
+			metas++
+		}
+		now = now.Add(50 * time.Millisecond)
+	}
+	if metas > 6 {
+		t.Fatalf("the reserve was raised %d times in five seconds", metas)
+	}
+	after := s.crash()
+	closeHost(t, h)
+	now = now.Add(-time.Hour)
+	h = open(t, after, 1, o)
+	if err := write(t.Context(), h.Replicas()[0], put("k", 1000)); err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := read(t, h.Replicas()[0], "k"); v != 1000 {
+		t.Fatalf("the write after the crash lost against one before it: %d", v)
+	}
+	last := after.applied[len(after.applied)-1].Timestamp
+	closeHost(t, h)
+	if m, _ := after.Metas(); m[0].MaxTimestamp != last {
+		t.Fatalf("a clean stop left the reserve at %d, want exactly %d", m[0].MaxTimestamp, last)
+	}
+}
+
+// Client timestamps are left alone.
+func TestClientTimestamps(t *testing.T) {
+	h := open(t, newFake(), 1, Options{})
+	defer closeHost(t, h)
+	r := h.Replicas()[0]
+	m := put("k", 7)
+	row.Stamp(m.Ops[0].Operand, 5)
+	if err := write(t.Context(), r, m); err != nil {
+		t.Fatal(err)
+	}
+	if v, ts := read(t, r, "k"); v != 7 || ts != 5 {
+		t.Fatalf("got %d at %d, want 7 at 5", v, ts)
+	}
+}
+
+// Counters and compare-and-set are exact under concurrency, with blind writes of other keys in between.
+func TestConditionalsAreExact(t *testing.T) {
+	for _, mode := range []Durability{Periodic, Synced} {
+		h := open(t, newFake(), 1, Options{Durability: mode})
+		r := h.Replicas()[0]
+		const workers, each = 64, 20
+		var wg sync.WaitGroup
+		for range workers {
+			wg.Go(func() {
+				for i := range each {
+					if _, err := decide(t.Context(), r, add("counter", 2)); err != nil {
+						t.Error(err)
+					}
+					if err := write(t.Context(), r, put("other", int64(i))); err != nil {
+						t.Error(err)
+					}
+				}
+				increment(t, r, "cas")
+			})
+		}
+		wg.Wait()
+		if v, _ := read(t, r, "counter"); v != 2*workers*each {
+			t.Errorf("mode %d: counter is %d, want %d", mode, v, 2*workers*each)
+		}
+		if v, _ := read(t, r, "cas"); v != workers {
+			t.Errorf("mode %d: %d increments by compare-and-set, want %d", mode, v, workers)
+		}
+		closeHost(t, h)
+	}
+}
+
+// increment tries until its compare-and-set is applied.
+func increment(t *testing.T, r *Replica, key string) {
+	var prev []byte
+	next := int64(1)
+	for {
+		d, err := decide(t.Context(), r, swap(key, prev, next))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if d.Applied {
+			return
+		}
+		prev = d.Found[0].Cell(1).Value
+		next = int64(binary.BigEndian.Uint64(prev)) + 1
+	}
+}
+
+// While a conditional is being evaluated, blind writes of its key wait, others do not, and the queue is served in order.
+func TestLatchHoldsBackBlindWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		h := open(t, s, 1, Options{})
+		defer closeHost(t, h)
+		r := h.Replicas()[0]
+		gate := make(chan struct{})
+		s.reading = func() { <-gate }
+		done := make(outcomes, 3)
+		blind := make(result, 1)
+		go func() { _ = r.Decide(t.Context(), swap("k", nil, 1), done) }()
+		synctest.Wait()
+		go func() { _ = r.Write(t.Context(), put("k", 2), blind) }()
+		synctest.Wait()
+		go func() { _ = r.Decide(t.Context(), swap("k", wire(2), 3), done) }()
+		synctest.Wait()
+		if err := write(t.Context(), r, put("elsewhere", 1)); err != nil {
+			t.Fatal(err)
+		}
+		if len(blind) != 0 {
+			t.Fatal("a blind write overtook the conditional that holds its key")
+		}
+		close(gate)
+		for range 2 {
+			if o := <-done; o.err != nil || !o.d.Applied {
+				t.Fatalf("got %+v, want both applied, the second after the blind write", o)
+			}
+		}
+		if v, _ := read(t, r, "k"); v != 3 {
+			t.Fatalf("the value is %d, want 3", v)
+		}
+	})
+}
+
+// Whoever waits for a key gives up at its deadline, having done nothing, and a full queue refuses at once.
+func TestLatchBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		h := open(t, s, 1, Options{LatchQueueMax: 2, LatchWait: time.Second})
+		defer closeHost(t, h)
+		r := h.Replicas()[0]
+		gate := make(chan struct{})
+		s.reading = func() { <-gate }
+		held := make(outcomes, 1)
+		go func() { _ = r.Decide(t.Context(), add("k", 1), held) }()
+		synctest.Wait()
+
+		errs := make(chan error, 2)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		for _, c := range []context.Context{ctx, t.Context()} {
+			go func() {
+				_, err := decide(c, r, add("k", 1))
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		var full *dberr.Overloaded
+		if _, err := decide(t.Context(), r, add("k", 1)); !errors.As(err, &full) {
+			t.Fatalf("got %v, want Overloaded", err)
+		}
+		for range 2 {
+			var late *LatchTimeout
+			if err := <-errs; !errors.As(err, &late) {
+				t.Fatalf("got %v, want LatchTimeout", err)
+			}
+		}
+		close(gate)
+		<-held
+		if v, _ := read(t, r, "k"); v != 1 {
+			t.Fatalf("the counter is %d, want 1: those that gave up must not count", v)
+		}
+		if n := h.Waiting(); n != 0 {
+			t.Fatalf("%d places of the group are lost", n)
+		}
+	})
+}
+
+// A command with a dedupe id is applied once, however often it comes, also after a crash.
+func TestDedupe(t *testing.T) {
+	s := newFake()
+	o := Options{Durability: Synced}
+	h := open(t, s, 1, o)
+	c := add("k", 5)
+	c.Mutation.Dedupe = command.DedupeID{Coordinator: [16]byte{1}, Sequence: 7}
+	for range 2 {
+		if d, err := decide(t.Context(), h.Replicas()[0], c); err != nil || !d.Applied {
+			t.Fatal(d, err)
+		}
+	}
+	after := s.crash()
+	closeHost(t, h)
+	h = open(t, after, 1, o)
+	defer closeHost(t, h)
+	if d, err := decide(t.Context(), h.Replicas()[0], c); err != nil || !d.Applied {
+		t.Fatal(d, err)
+	}
+	if v, _ := read(t, h.Replicas()[0], "k"); v != 5 {
+		t.Fatalf("counter is %d, want 5", v)
+	}
+}
+
+// An atomic write over partitions is one apply with one stamp, also when several of its keys share a stripe, and never locks up with
+// others or with conditionals.
+func TestWriteAtomic(t *testing.T) {
+	s := newFake()
+	h := open(t, s, 16, Options{Durability: Synced})
+	defer closeHost(t, h)
+	m := testMap(t, 16)
+	at := func(key string) *Replica {
+		c := put(key, 0)
+		return h.Replica(m.Locate(testTable, c.Token, c.Key).ID)
+	}
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range 20 {
+				var parts []Part
+				for k := range 200 { // more than fit into the stripes without sharing
+					key := fmt.Sprint("key", (k*7+w*13+i)%200)
+					parts = append(parts, Part{at(key), put(key, int64(w*1000+i))})
+				}
+				done := make(result, 1)
+				if err := h.WriteAtomic(t.Context(), parts, done); err != nil {
+					t.Error(err)
+					return
+				}
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				if _, err := decide(t.Context(), at("key1"), add("key1", 0)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	v0, ts0 := read(t, at("key0"), "key0")
+	for k := range 200 {
+		key := fmt.Sprint("key", k)
+		if key == "key1" {
+			continue // stamped again by the counters
+		}
+		if v, ts := read(t, at(key), key); v != v0 || ts != ts0 {
+			t.Fatalf("%s is %d at %d, key0 is %d at %d: half a batch", key, v, ts, v0, ts0)
+		}
+	}
+}
+
+// A replica refuses what is not in its span, and spans of a node never overlap.
+func TestSpans(t *testing.T) {
+	s := newFake()
+	h := open(t, s, 4, Options{})
+	defer closeHost(t, h)
+	m := testMap(t, 4)
+	c := put("k", 1)
+	own := m.Locate(testTable, c.Token, c.Key)
+	for _, p := range m.Partitions(testTable) {
+		err := write(t.Context(), h.Replica(p.ID), put("k", 1))
+		var wrong *WrongRange
+		if (p == own) != (err == nil) || err != nil && (!errors.As(err, &wrong) || wrong.Have.Contains(c.Token, c.Key)) {
+			t.Errorf("partition %d, %s: %v", p.ID, p.Span, err)
+		}
+	}
+	overlapping := &topology.Partition{ID: 99, Table: testTable, Epoch: 1, Span: own.Span}
+	if err := h.Create(overlapping); err == nil {
+		t.Error("a second replica of the same span was created")
+	}
+	if err := h.Create(m.Partitions(testTable)...); err != nil {
+		t.Errorf("creating again what is there: %v", err)
+	}
+	metas, _ := s.Metas()
+	for _, meta := range metas {
+		if meta.Applied != keys.BirthApplied || meta.Term != keys.BirthTerm || meta.Epoch != 1 || len(meta.Voters) != 1 {
+			t.Errorf("birth record %+v", meta)
+		}
+	}
+}
+
+// Truncate and Drop remove the rows; a dropped replica refuses, and is not there after a restart.
+func TestTruncateAndDrop(t *testing.T) {
+	s := newFake()
+	h := open(t, s, 2, Options{Durability: Synced})
+	m := testMap(t, 2)
+	c := put("k", 1)
+	r := h.Replica(m.Locate(testTable, c.Token, c.Key).ID)
+	if err := write(t.Context(), r, c); err != nil {
+		t.Fatal(err)
+	}
+	done := make(result, 1)
+	if err := r.Truncate(t.Context(), nil, done); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := read(t, r, "k"); v != 0 {
+		t.Fatal("the row survived a truncate")
+	}
+	if err := write(t.Context(), r, put("k", 2)); err != nil {
+		t.Fatal("a write after the truncate:", err)
+	}
+	if err := h.Drop([]topology.PartitionID{r.ID()}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(t.Context(), r, put("k", 3)); !errors.Is(err, ErrClosed) {
+		t.Fatalf("a write to a dropped replica: %v", err)
+	}
+	after := s.crash()
+	closeHost(t, h)
+	h, err := Open(after, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeHost(t, h)
+	if len(h.Replicas()) != 1 {
+		t.Fatalf("%d replicas after dropping one of two", len(h.Replicas()))
+	}
+}
+
+// Every request is counted and priced.
+func TestCounts(t *testing.T) {
+	h := open(t, newFake(), 1, Options{})
+	defer closeHost(t, h)
+	r := h.Replicas()[0]
+	if err := write(t.Context(), r, put("k", 1)); err != nil {
+		t.Fatal(err)
+	}
+	read(t, r, "k")
+	read(t, r, "nothing")
+	if _, err := decide(t.Context(), r, add("k", 1)); err != nil {
+		t.Fatal(err)
+	}
+	c := r.Counts()
+	if c.Writes != 2 || c.Conditions != 1 || c.Reads != 3 || c.RowsRead != 2 || c.Units.Float() != 5+1+1+1+5 {
+		t.Fatalf("%+v, %v RU", c, c.Units.Float())
+	}
+}
+
+// discard is a Store that does nothing, to measure what is around it.
+type discard struct{ Store }
+
+func (discard) Apply(*Batch) error          { return nil }
+func (discard) Sync() error                 { return nil }
+func (discard) Metas() ([]keys.Meta, error) { return nil, nil }
+
+type nothing struct{}
+
+func (nothing) Done(error) {}
+
+// A blind write allocates nothing in this package.
+func TestWriteAllocations(t *testing.T) {
+	h := open(t, discard{}, 1, Options{})
+	defer closeHost(t, h)
+	r := h.Replicas()[0]
+	m, ctx := put("k", 1), t.Context()
+	if n := testing.AllocsPerRun(1000, func() {
+		if err := r.Write(ctx, m, nothing{}); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Fatalf("a write allocates %v times", n)
+	}
+}
+
+// BenchmarkWrite is the cost of a blind write without the store: CPU.
+func BenchmarkWrite(b *testing.B) {
+	for _, mode := range []Durability{Periodic, Synced} {
+		b.Run(fmt.Sprint("mode=", mode), func(b *testing.B) {
+			h := open(b, discard{}, 1, Options{Durability: mode, GroupMax: 1 << 30})
+			defer closeHost(b, h)
+			r := h.Replicas()[0]
+			m := put("k", 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := r.Write(b.Context(), m, nothing{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkCounter is the cost of a counter on the fake store, with its queue: CPU.
+func BenchmarkCounter(b *testing.B) {
+	h := open(b, newFake(), 1, Options{})
+	defer closeHost(b, h)
+	r := h.Replicas()[0]
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := decide(b.Context(), r, add("k", 1)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
