@@ -38,12 +38,9 @@ func (b *Bucket) refill(now time.Time) {
 		b.balance, b.last = b.rate, now
 		return
 	}
-	in := Units(int64(b.rate) / 1e3 * int64(dt/time.Microsecond) / 1e3)
-	if in <= 0 {
-		return // keep last: small steps must add up
-	}
+	in := Units(float64(b.rate) * dt.Seconds())
 	b.balance += in
-	b.last = now
+	b.last = b.last.Add(time.Duration(float64(in) / float64(b.rate) * float64(time.Second))) // what is less than a thousandth flows in later
 }
 
 // Admit reports whether a command may run at now. If not, retryAfter says when the balance will be positive.
@@ -56,7 +53,7 @@ func (b *Bucket) Admit(now time.Time) (retryAfter time.Duration, ok bool) {
 		return 0, true
 	}
 	wait := time.Duration(float64(1-b.balance) / float64(b.rate) * float64(time.Second))
-	return max(wait, time.Millisecond), false
+	return max(wait+b.last.Sub(now), time.Millisecond), false
 }
 
 // Charge takes units out; the balance may become negative.
