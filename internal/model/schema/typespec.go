@@ -39,7 +39,12 @@ func (t *TypeSpec) String() string {
 }
 
 // MarshalText is the type as CQL text that ParseType reads.
-func (t *TypeSpec) MarshalText() ([]byte, error) { return t.append(nil, cqltype.QuoteName), nil }
+func (t *TypeSpec) MarshalText() ([]byte, error) {
+	return t.append(nil, func(name string) string {
+		// Always quoted: a user-defined type may have the name of a native one.
+		return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+	}), nil
+}
 
 // UnmarshalText is ParseType.
 func (t *TypeSpec) UnmarshalText(b []byte) error {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ddl
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// Store makes a schema change durable and known everywhere. When Apply returns, the catalog of this node has the new schema.
+type Store interface {
+	// Apply applies the change to the newest schema with schema.Apply and returns what that returned.
+	Apply(ctx context.Context, c schema.Change) (*schema.Schema, []schema.Event, error)
+}
+
+// Options are the sources of what a change may not draw itself. The zero value uses the clock and random UUIDs.
+type Options struct {
+	Now  func() time.Time
+	UUID func() schema.UUID
+}
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.UUID == nil {
+		o.UUID = func() schema.UUID { return schema.UUID(uuid.New()) }
+	}
+	return o
+}
+
+// Executor executes DDL and DESCRIBE. It is safe for concurrent use.
+type Executor struct {
+	catalog *catalog.Catalog
+	store   Store
+	opts    Options
+}
+
+// New makes an executor.
+func New(c *catalog.Catalog, store Store, opts Options) *Executor {
+	return &Executor{catalog: c, store: store, opts: opts.withDefaults()}
+}
+
+// Result is what a DDL statement did.
+type Result struct {
+	// Change is what changed, nil if nothing did: the object was there (or gone) already, or has these options already.
+	Change *schema.Event
+	// Warnings are for the client. They may be there beside an error.
+	Warnings []string
+}
+
+// Handles reports whether a statement is one of this package: DDL, also such that it refuses. DESCRIBE is not DDL.
+func Handles(stmt parser.Statement) bool {
+	switch stmt.(type) {
+	case *parser.CreateKeyspace, *parser.AlterKeyspace, *parser.DropKeyspace, *parser.CreateTable, *parser.AlterTable, *parser.DropTable,
+		*parser.CreateType, *parser.AlterType, *parser.DropType, *parser.CreateIndex, *parser.DropIndex:
+		return true
+	}
+	return outside(stmt)
+}
+
+// Prepare checks what can be checked of a statement without looking at the schema, as PREPARE does.
+func (e *Executor) Prepare(stmt parser.Statement, keyspace string) error {
+	if outside(stmt) {
+		return nil
+	}
+	_, err := e.change(stmt, keyspace)
+	return err
+}
+
+// Execute executes a statement that Handles accepts; keyspace is the session's, empty if it has none.
+func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string) (Result, error) {
+	if outside(stmt) {
+		return Result{}, refuse(stmt, keyspace, e.catalog.Snapshot())
+	}
+	change, err := e.change(stmt, keyspace)
+	if err == nil {
+		err = guard(change)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	if change == nil {
+		return Result{}, errors.New("not a DDL statement")
+	}
+	s, events, err := e.store.Apply(ctx, change)
+	if err != nil {
+		return Result{Warnings: unknownOrder(change, err)}, err
+	}
+	if len(events) == 0 {
+		return Result{}, nil
+	}
+	return Result{Change: &events[0], Warnings: e.warnings(change, s)}, nil
+}

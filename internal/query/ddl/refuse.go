@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ddl
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// This file is the list of statements that this version does not support. What creates an object is refused by name; what alters or drops
+// one is told that it does not exist, which is true.
+
+const (
+	noViews      = "Materialized views are not supported"
+	noFunctions  = "User-defined functions are not supported"
+	noAggregates = "User-defined aggregates are not supported"
+	noTriggers   = "Triggers are not supported"
+	noRoles      = "Roles and permissions are not supported"
+)
+
+// outside reports whether a statement is not supported.
+func outside(stmt parser.Statement) bool {
+	switch stmt.(type) {
+	case *parser.CreateView, *parser.AlterView, *parser.DropView, *parser.CreateFunction, *parser.DropFunction,
+		*parser.CreateAggregate, *parser.DropAggregate, *parser.CreateTrigger, *parser.DropTrigger,
+		*parser.CreateRole, *parser.AlterRole, *parser.DropRole, *parser.GrantPermissions, *parser.GrantRole,
+		*parser.ListPermissions, *parser.ListRoles, *parser.ListUsers:
+		return true
+	}
+	return false
+}
+
+// refuse is the error of a statement that is not supported; nil for DROP .. IF EXISTS, which has nothing to drop.
+func refuse(stmt parser.Statement, session string, s *schema.Schema) error {
+	switch st := stmt.(type) {
+	case *parser.CreateView:
+		return refuseCreate(st.Name, session, s, noViews)
+	case *parser.CreateFunction:
+		return refuseCreate(st.Name, session, s, noFunctions)
+	case *parser.CreateAggregate:
+		return refuseCreate(st.Name, session, s, noAggregates)
+	case *parser.CreateTrigger:
+		return refuseCreate(st.Table, session, s, noTriggers)
+	case *parser.AlterView:
+		return missing("Materialized view", st.Name, session, st.IfExists, "")
+	case *parser.DropView:
+		return missing("Materialized view", st.Name, session, st.IfExists, "")
+	case *parser.DropFunction:
+		return missing("Function", st.Name, session, st.IfExists, arguments(st.HasArgs, st.Args))
+	case *parser.DropAggregate:
+		return missing("Aggregate", st.Name, session, st.IfExists, arguments(st.HasArgs, st.Args))
+	case *parser.DropTrigger:
+		return missing("Trigger", parser.QualifiedName{Keyspace: st.Table.Keyspace, Name: st.Name}, session, st.IfExists, "")
+	}
+	return dberr.Invalidf(noRoles)
+}
+
+func refuseCreate(name parser.QualifiedName, session string, s *schema.Schema, text string) error {
+	ks, err := keyspaceOf(name, session)
+	switch {
+	case err != nil:
+		return err
+	case schema.IsLocalSystem(ks):
+		return dberr.Invalidf("System keyspace '%s' is not user-modifiable", ks)
+	case schema.IsVirtualSystem(ks):
+		return dberr.Invalidf("Virtual keyspace '%s' is not user-modifiable", ks)
+	case s.Keyspace(ks) == nil:
+		return dberr.Invalidf("Keyspace '%s' doesn't exist", ks)
+	}
+	return &dberr.Invalid{Message: text}
+}
+
+func missing(what string, name parser.QualifiedName, session string, ifExists bool, args string) error {
+	ks, err := keyspaceOf(name, session)
+	if err != nil || ifExists {
+		return err
+	}
+	return dberr.Invalidf("%s '%s.%s%s' doesn't exist", what, ks, name.Name.Name, args)
+}
+
+func arguments(given bool, types []*parser.TypeName) string {
+	if !given {
+		return ""
+	}
+	texts := make([]string, len(types))
+	for i, t := range types {
+		texts[i] = t.String()
+	}
+	return "(" + strings.Join(texts, ", ") + ")"
+}

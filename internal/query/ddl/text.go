@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ddl
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+var quote = cqltype.QuoteName
+
+// replicationText writes a replication as CREATE KEYSPACE has it: the class first and without its package.
+func replicationText(replication map[string]string) string {
+	var b strings.Builder
+	b.WriteString("{'class': " + schema.FormatString(schema.StrategyName(replication)))
+	for _, k := range slices.Sorted(maps.Keys(replication)) {
+		if k != "class" {
+			b.WriteString(", " + schema.FormatString(k) + ": " + schema.FormatString(replication[k]))
+		}
+	}
+	b.WriteByte('}')
+	return b.String()
+}
+
+func createKeyspace(ks *schema.Keyspace) string {
+	if schema.IsVirtualSystem(ks.Name) {
+		return "/*\nWarning: Keyspace " + quote(ks.Name) + " is a virtual keyspace and cannot be recreated with CQL.\nStructure, for reference:\nVIRTUAL KEYSPACE " +
+			quote(ks.Name) + ";\n*/"
+	}
+	text := "CREATE KEYSPACE " + quote(ks.Name) + " WITH replication = " + replicationText(ks.Replication) +
+		"  AND durable_writes = " + strconv.FormatBool(ks.DurableWrites)
+	for _, name := range slices.Sorted(maps.Keys(ks.Options)) {
+		text += " AND " + name + " = " + keptValue(ks.Options[name])
+	}
+	return text + ";"
+}
+
+// keptValue writes an option that was kept as it was given: a number, boolean or map stays one.
+func keptValue(v string) string {
+	if _, err := strconv.ParseFloat(v, 64); err == nil || v == "true" || v == "false" || strings.HasPrefix(v, "{") {
+		return v
+	}
+	return schema.FormatString(v)
+}
+
+func createType(t *cqltype.Type) string {
+	var b strings.Builder
+	b.WriteString("CREATE TYPE " + quote(t.Keyspace) + "." + quote(t.Name) + " (")
+	for i, f := range t.Fields {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString("\n    " + quote(f) + " " + t.Elems[i].String())
+	}
+	b.WriteString("\n);")
+	return b.String()
+}
+
+func createIndex(t *schema.Table, ix *schema.Index) string {
+	var b strings.Builder
+	b.WriteString("CREATE ")
+	if ix.Kind == "CUSTOM" {
+		b.WriteString("CUSTOM ")
+	}
+	b.WriteString("INDEX " + quote(ix.Name) + " ON " + tableName(t) + " (" + ix.TargetText() + ")")
+	if ix.Kind == "CUSTOM" {
+		options := maps.Clone(ix.Options)
+		b.WriteString(" USING " + schema.FormatString(options["class_name"]))
+		delete(options, "class_name")
+		if len(options) > 0 {
+			b.WriteString(" WITH OPTIONS = " + schema.FormatMap(options))
+		}
+	}
+	b.WriteByte(';')
+	return b.String()
+}
+
+func tableName(t *schema.Table) string { return quote(t.Keyspace) + "." + quote(t.Name) }
+
+// createTable prints a table. With internals it creates an equal one, dropped columns included.
+func createTable(t *schema.Table, internals bool) string {
+	var b strings.Builder
+	keyword := "CREATE"
+	virtual := schema.IsVirtualSystem(t.Keyspace)
+	if virtual {
+		b.WriteString("/*\nWarning: Table " + tableName(t) + " is a virtual table and cannot be recreated with CQL.\nStructure, for reference:\n")
+		keyword = "VIRTUAL"
+	}
+	b.WriteString(keyword + " TABLE " + tableName(t) + " (\n")
+	writeColumns(&b, t, internals)
+	b.WriteString(") WITH ")
+	if internals {
+		b.WriteString("ID = " + t.UUID.String() + "\n    AND ")
+	}
+	if t.CompactStorage {
+		b.WriteString("COMPACT STORAGE\n    AND ")
+	}
+	if len(t.Clustering) > 0 {
+		b.WriteString("CLUSTERING ORDER BY (")
+		for i, c := range t.Clustering {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(quote(c.Name) + order(c))
+		}
+		b.WriteString(")\n    AND ")
+	}
+	if virtual {
+		b.WriteString("comment = " + schema.FormatString(t.Options.Comment) + ";\n*/")
+		return b.String()
+	}
+	b.WriteString(strings.Join(optionTexts(&t.Options), "\n    AND ") + ";")
+	if internals {
+		writeDropped(&b, t)
+	}
+	return b.String()
+}
+
+func order(c *schema.Column) string {
+	if c.Desc {
+		return " DESC"
+	}
+	return " ASC"
+}
+
+// writeColumns writes the columns as Cassandra orders them: keys, statics, regulars, and of these what is one cell first.
+// With internals, a column that was dropped stands at the end, as it was then, even if there is one of that name again.
+func writeColumns(b *strings.Builder, t *schema.Table, internals bool) {
+	line := func(name string, typ *cqltype.Type, static, only bool) {
+		b.WriteString("    " + quote(name) + " " + typ.String())
+		if static {
+			b.WriteString(" static")
+		}
+		if only {
+			b.WriteString(" PRIMARY KEY")
+		}
+	}
+	single := len(t.PartitionKey) == 1 && len(t.Clustering) == 0
+	first := true
+	next := func() {
+		if !first {
+			b.WriteString(",\n")
+		}
+		first = false
+	}
+	for _, c := range slices.Concat(t.PartitionKey, t.Clustering, singleCellFirst(t.Statics), singleCellFirst(t.Regulars)) {
+		if internals && t.LastDropped(c.Name) != nil {
+			continue
+		}
+		next()
+		line(c.Name, c.Type, c.Kind == schema.Static, single && c.Kind == schema.PartitionKey)
+	}
+	if internals {
+		for _, d := range lastDropped(t) {
+			next()
+			line(d.Name, d.Type, d.Kind == schema.Static, false)
+		}
+	}
+	if !single {
+		next()
+		b.WriteString("    PRIMARY KEY (")
+		partition := quoted(t.PartitionKey)
+		if len(t.PartitionKey) > 1 {
+			partition = "(" + partition + ")"
+		}
+		b.WriteString(partition)
+		if len(t.Clustering) > 0 {
+			b.WriteString(", " + quoted(t.Clustering))
+		}
+		b.WriteByte(')')
+	}
+	b.WriteByte('\n')
+}
+
+func quoted(columns []*schema.Column) string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = quote(c.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func singleCellFirst(columns []*schema.Column) []*schema.Column {
+	sorted := slices.Clone(columns)
+	slices.SortStableFunc(sorted, func(a, b *schema.Column) int {
+		switch am, bm := a.Type.MultiCell(), b.Type.MultiCell(); {
+		case am == bm:
+			return 0
+		case bm:
+			return -1
+		}
+		return 1
+	})
+	return sorted
+}
+
+// lastDropped lists the dropped columns, the newest of each name, by name.
+func lastDropped(t *schema.Table) []*schema.DroppedColumn {
+	var dropped []*schema.DroppedColumn
+	for i := range t.Dropped {
+		if d := &t.Dropped[i]; t.LastDropped(d.Name) == d {
+			dropped = append(dropped, d)
+		}
+	}
+	slices.SortFunc(dropped, func(a, b *schema.DroppedColumn) int { return strings.Compare(a.Name, b.Name) })
+	return dropped
+}
+
+// writeDropped drops the columns that were dropped and adds those that came back.
+func writeDropped(b *strings.Builder, t *schema.Table) {
+	for _, d := range lastDropped(t) {
+		fmt.Fprintf(b, "\nALTER TABLE %s DROP %s USING TIMESTAMP %d;", tableName(t), quote(d.Name), d.DroppedAt)
+		if c := t.Column(d.Name); c != nil {
+			b.WriteString("\nALTER TABLE " + tableName(t) + " ADD " + quote(c.Name) + " " + c.Type.String())
+			if c.Kind == schema.Static {
+				b.WriteString(" static")
+			}
+			b.WriteByte(';')
+		}
+	}
+}
+
+// optionTexts lists the options, each as name = value, sorted by name.
+func optionTexts(o *schema.TableOptions) []string {
+	extensions := make([]string, 0, len(o.Extensions))
+	for _, k := range slices.Sorted(maps.Keys(o.Extensions)) {
+		extensions = append(extensions, schema.FormatString(k)+": 0x"+hex.EncodeToString(o.Extensions[k]))
+	}
+	texts := []string{
+		"additional_write_policy = " + schema.FormatString(o.AdditionalWritePolicy),
+		"bloom_filter_fp_chance = " + schema.FormatDouble(o.BloomFilterFPChance),
+		"caching = " + schema.FormatMap(o.Caching),
+		"cdc = " + strconv.FormatBool(o.CDC),
+		"comment = " + schema.FormatString(o.Comment),
+		"compaction = " + schema.FormatMap(o.Compaction),
+		"compression = " + schema.FormatMap(o.Compression),
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Cosmos)) {
+		texts = append(texts, name+" = "+keptValue(o.Cosmos[name]))
+	}
+	return append(texts,
+		"crc_check_chance = "+schema.FormatDouble(o.CRCCheckChance),
+		"default_time_to_live = "+strconv.Itoa(int(o.DefaultTTL)),
+		"extensions = {"+strings.Join(extensions, ", ")+"}",
+		"gc_grace_seconds = "+strconv.Itoa(int(o.GCGrace)),
+		"max_index_interval = "+strconv.Itoa(int(o.MaxIndexInterval)),
+		"memtable_flush_period_in_ms = "+strconv.Itoa(int(o.MemtableFlushPeriod)),
+		"min_index_interval = "+strconv.Itoa(int(o.MinIndexInterval)),
+		"read_repair = "+schema.FormatString(o.ReadRepair),
+		"speculative_retry = "+schema.FormatString(o.SpeculativeRetry))
+}
