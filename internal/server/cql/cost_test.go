@@ -3,6 +3,7 @@
 package cql
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
@@ -128,32 +130,92 @@ func BenchmarkEcho(bb *testing.B) {
 	for _, tc := range []struct{ c, m int }{{1, 1}, {16, 1}, {16, 16}, {16, 128}} {
 		for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 			bb.Run(fmt.Sprintf("c=%d/m=%d/v%d", tc.c, tc.m, version), func(bb *testing.B) {
-				b := start(bb, Options{})
-				rounds := make([]func(), tc.c)
-				for i := range rounds {
-					c := dial(bb, b.addr, version).hello(cqlwire.NoCompression)
-					_ = c.nc.SetDeadline(time.Time{})
-					rounds[i] = load(bb, c, executes(c, tc.m), tc.m)
-				}
-				st := b.srv.Stats()
-				reads, writes, cpu := st.Reads.Load(), st.Writes.Load(), cpuMicros()
-				bb.ReportAllocs()
-				bb.ResetTimer()
-				var wg sync.WaitGroup
-				each := (bb.N + tc.c*tc.m - 1) / (tc.c * tc.m)
-				for _, round := range rounds {
-					wg.Go(func() {
-						for range each {
-							round()
-						}
-					})
-				}
-				wg.Wait()
-				n := float64(each * tc.c * tc.m)
-				bb.ReportMetric(float64(cpuMicros()-cpu)/n, "cpu-us/req")
-				bb.ReportMetric(float64(st.Reads.Load()-reads)/n, "reads/req")
-				bb.ReportMetric(float64(st.Writes.Load()-writes)/n, "writes/req")
+				measure(bb, start(bb, Options{}), tc.c, tc.m, version)
 			})
 		}
+	}
+}
+
+func measure(bb *testing.B, b *bench, conns, inFlight int, version uint8) {
+	rounds := make([]func(), conns)
+	for i := range rounds {
+		c := dial(bb, b.addr, version).hello(cqlwire.NoCompression)
+		_ = c.nc.SetDeadline(time.Time{})
+		rounds[i] = load(bb, c, executes(c, inFlight), inFlight)
+	}
+	st := b.srv.Stats()
+	reads, writes, cpu := st.Reads.Load(), st.Writes.Load(), cpuMicros()
+	bb.ReportAllocs()
+	bb.ResetTimer()
+	var wg sync.WaitGroup
+	each := (bb.N + conns*inFlight - 1) / (conns * inFlight)
+	for _, round := range rounds {
+		wg.Go(func() {
+			for range each {
+				round()
+			}
+		})
+	}
+	wg.Wait()
+	n := float64(each * conns * inFlight)
+	bb.ReportMetric(float64(cpuMicros()-cpu)/n, "cpu-us/req")
+	bb.ReportMetric(float64(st.Reads.Load()-reads)/n, "reads/req")
+	bb.ReportMetric(float64(st.Writes.Load()-writes)/n, "writes/req")
+}
+
+// committer completes calls in groups, as a log that is synced does.
+type committer struct {
+	mu    sync.Mutex
+	cond  sync.Cond
+	calls []*session.Call
+	done  bool
+}
+
+func (g *committer) run() {
+	var group []*session.Call
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for !g.done {
+		if len(g.calls) == 0 {
+			g.cond.Wait()
+			continue
+		}
+		group, g.calls = g.calls, group[:0]
+		g.mu.Unlock()
+		for _, call := range group {
+			call.Complete()
+		}
+		g.mu.Lock()
+	}
+}
+
+// groupSession leaves every EXECUTE to the committer.
+type groupSession struct {
+	*fake
+	g *committer
+}
+
+func (s *groupSession) Execute(_ context.Context, call *session.Call) session.Status {
+	echo(call, call.Request.Values)
+	s.g.mu.Lock()
+	s.g.calls = append(s.g.calls, call)
+	s.g.mu.Unlock()
+	s.g.cond.Signal()
+	return session.Pending
+}
+
+// The cost of requests that all complete later and elsewhere.
+func BenchmarkGroup(bb *testing.B) {
+	g := &committer{}
+	g.cond.L = &g.mu
+	stopped := make(chan struct{})
+	go func() { g.run(); close(stopped) }()
+	defer func() { g.mu.Lock(); g.done = true; g.mu.Unlock(); g.cond.Signal(); <-stopped }()
+	for _, tc := range []struct{ c, m int }{{1, 1}, {16, 1}, {16, 16}, {16, 128}} {
+		bb.Run(fmt.Sprintf("c=%d/m=%d", tc.c, tc.m), func(bb *testing.B) {
+			b := start(bb, Options{})
+			b.srv.newSession = func(client session.Client) Session { return &groupSession{&fake{}, g} }
+			measure(bb, b, tc.c, tc.m, cqlwire.V4)
+		})
 	}
 }
