@@ -276,8 +276,10 @@ type Condition struct {
 }
 
 // Using holds the USING clause of a modification; a part not given is nil. A value is an integer *Constant or a *Marker.
-// Where a part is given twice, the last counts, as in Cassandra.
+// Where a part is given twice, the last counts, as in Cassandra; but a marker may not be overridden.
 type Using struct {
 	Timestamp Term
 	TTL       Term
+	// TTLFirst tells that TTL was written before TIMESTAMP; it means nothing but the order of markers.
+	TTLFirst bool
 }

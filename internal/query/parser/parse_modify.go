@@ -52,10 +52,13 @@ func (p *parser) using() Using {
 	}
 	for {
 		switch {
-		case p.is(kwTimestamp):
-			p.advance()
+		case p.accept(kwTimestamp):
+			p.override(u.Timestamp, "TIMESTAMP")
+			u.TTLFirst = u.TTL != nil
 			u.Timestamp = p.intValue()
 		case p.accept(kwTTL):
+			p.override(u.TTL, "TTL")
+			u.TTLFirst = false
 			u.TTL = p.intValue()
 		default:
 			p.fail()
@@ -64,6 +67,13 @@ func (p *parser) using() Using {
 		if !p.accept(kwAnd) {
 			return u
 		}
+	}
+}
+
+// override refuses to give a part of USING again if the first was a marker, which would then be bound to nothing.
+func (p *parser) override(earlier Term, what string) {
+	if _, marker := earlier.(*Marker); marker {
+		p.refuse("Multiple definition for %s in the USING clause", what)
 	}
 }
 

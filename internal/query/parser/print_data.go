@@ -147,14 +147,19 @@ func (p *printer) ifClause(exists bool, conditions []Condition) {
 
 func (p *printer) using(u Using) {
 	word := " USING "
-	if u.Timestamp != nil {
-		p.put(word, "TIMESTAMP ")
-		p.term(u.Timestamp)
-		word = " AND "
+	part := func(name string, value Term) {
+		if value != nil {
+			p.put(word, name)
+			p.term(value)
+			word = " AND "
+		}
 	}
-	if u.TTL != nil {
-		p.put(word, "TTL ")
-		p.term(u.TTL)
+	if u.TTLFirst {
+		part("TTL ", u.TTL)
+	}
+	part("TIMESTAMP ", u.Timestamp)
+	if !u.TTLFirst {
+		part("TTL ", u.TTL)
 	}
 }
 
