@@ -159,6 +159,12 @@ func (p *Plan) bindLimits(stmt *parser.Select, env *expr.Env) error {
 		}
 		return expr.Bind(t, expr.Receiver{Name: name, Type: cqltype.Native(cqltype.Int)}, env)
 	}
+	if stmt.Limit != nil {
+		p.limitText = expr.Text(stmt.Limit)
+	}
+	if stmt.PerPartitionLimit != nil {
+		p.partitionLimitText = expr.Text(stmt.PerPartitionLimit)
+	}
 	var err error
 	if p.limit, err = bind(stmt.Limit, "[limit]"); err != nil {
 		return err

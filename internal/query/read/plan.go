@@ -30,6 +30,8 @@ type Plan struct {
 	sort []int
 
 	limit, partitionLimit expr.Term
+	// limitText and partitionLimitText are the limits as written, for Explain.
+	limitText, partitionLimitText string
 	// dropped are the ids of dropped columns, ascending.
 	dropped []uint32
 
@@ -80,7 +82,7 @@ func Prepare(stmt *parser.Select, ks *schema.Keyspace, table *schema.Table, mark
 	return p, nil
 }
 
-// Keyspace and Table are what the plan reads from.
+// Keyspace is the keyspace of the table.
 func (p *Plan) Keyspace() *schema.Keyspace { return p.keyspace }
 
 // Table is the table at the revision the plan was made for.

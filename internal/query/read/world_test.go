@@ -420,6 +420,23 @@ func (w *world) update(stmt *parser.Update, markers int, b binds) error {
 				builder = &s.header
 			}
 			s.elements(builder, c, v)
+		case a.Kind == parser.SetElement && c.Type.MultiCell() && c.Type.Kind == cqltype.Map:
+			key, err := s.eval(a.Key, expr.ForColumn(c).Key())
+			if err != nil {
+				return err
+			}
+			v, err := s.eval(a.Value, expr.ForColumn(c).Element())
+			if err != nil {
+				return err
+			}
+			if v == nil || key == nil {
+				return errScene
+			}
+			builder := &s.row
+			if c.Kind == schema.Static {
+				builder = &s.header
+			}
+			builder.Cell(c.ID, c.Type.Elems[0].AppendKey(nil, key, false), v, s.ttl, s.expiry)
 		default:
 			return errScene
 		}
@@ -498,3 +515,5 @@ func (w *world) execute(p *Plan, b binds, o Options) (*Page, error) {
 	err := p.Execute(context.Background(), w.memory(p.Table()), bind, o, &page)
 	return &page, err
 }
+
+func parseText(text string) (parser.Statement, []parser.BindMarker, error) { return parser.Parse(text) }
