@@ -104,12 +104,13 @@ func (p *parser) constant() Term {
 	if c.Kind == 0 {
 		return nil
 	}
-	return &c
+	kept := c // c itself stays on the stack when there is no constant
+	return &kept
 }
 
 // constantValue is constant without an allocation; Kind is 0 if there is none.
 func (p *parser) constantValue() Constant {
-	c := Constant{Text: ""}
+	var c Constant
 	switch p.tok.kind {
 	case tString, tDollar:
 		c.Kind, c.Text = StringConstant, p.stringText()

@@ -336,6 +336,9 @@ func (p *parser) marker() *Marker {
 		p.refuseBound("Too many markers(?). More than the allowed maximum of %d", p.markersMax)
 		return m
 	}
+	if p.markers == nil {
+		p.markers = make([]BindMarker, 0, 8)
+	}
 	p.markers = append(p.markers, BindMarker{Name: m.Name})
 	return m
 }
