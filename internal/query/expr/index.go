@@ -62,7 +62,7 @@ func indexedElement(t *cqltype.Type, target schema.IndexTarget, cell *row.Cell) 
 	if target == schema.IndexValues && t.Kind != cqltype.Set || t.Kind == cqltype.List {
 		return cell.Value, nil
 	}
-	key, err := PathKey(t, cell.Path)
+	key, err := pathKey(t, cell.Path)
 	if err == nil && target == schema.IndexEntries {
 		return EntryValue(key, cell.Value), nil
 	}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// Coordinator is where mutations and conditions go; see package coordinator.
+type Coordinator interface {
+	Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion)
+	Decide(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions, done command.DecisionCompletion)
+}
+
+// Options bound what a write may be; the zero value has the defaults.
+type Options struct {
+	// BatchBytesMax refuses batches whose mutations are larger, in bytes; 0 = no bound but that of a frame.
+	BatchBytesMax int
+}
+
+// Request is what an execution of a plan is given by the client. Its views need to be valid only until Execute returns.
+type Request struct {
+	expr.Bindings
+	Level, Serial dberr.Consistency
+	// Timestamp is the default timestamp in microseconds, if HasTimestamp.
+	Timestamp    int64
+	HasTimestamp bool
+}
+
+func (r *Request) timestamp() int64 {
+	if r.HasTimestamp {
+		return r.Timestamp
+	}
+	return row.Unstamped
+}
+
+// Outcome is how an execution ended: an error, nothing (Columns is nil), or the rows of a conditional statement.
+type Outcome struct {
+	Err error
+	// Columns are the columns of the result, [applied] first; they are shared and not to be changed.
+	Columns []Column
+	// Cells holds the values row by row, each as a 32-bit length (-1 = null) and that many bytes.
+	Cells    []byte
+	RowCount int
+	// Applied tells whether the conditions held.
+	Applied bool
+}
+
+// Completion is told once how an execution ended. The rules of command.Completion hold. The outcome is valid during the call.
+type Completion interface{ Written(o *Outcome) }
+
+// Executor executes plans. It may be used by many goroutines at once.
+type Executor struct {
+	coordinator Coordinator
+	opts        Options
+	pool        sync.Pool
+}
+
+// NewExecutor makes an executor that sends its writes to c.
+func NewExecutor(c Coordinator, o Options) *Executor {
+	e := &Executor{coordinator: c, opts: o}
+	e.pool.New = func() any { return &Execution{executor: e} }
+	return e
+}
+
+// Execute executes a plan and completes done once, perhaps before it returns.
+func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Completion) {
+	x := e.pool.Get().(*Execution)
+	x.begin(done)
+	err := p.check(r)
+	if err == nil {
+		err = x.add(p, &r.Bindings, r.timestamp())
+	}
+	if err != nil {
+		x.finish(err)
+		return
+	}
+	x.columns, x.columnsFound = p.result, p.resultFound
+	x.send(ctx, p.writeOptions(r), r.Serial)
+}
+
+// check refuses wrong numbers of values and consistency levels.
+func (p *Plan) check(r *Request) error {
+	if err := r.CheckCount(p.markers); err != nil {
+		return err
+	}
+	return checkLevels(r, p.conditional, p.table.Counter, p.table.Name)
+}
+
+func checkLevels(r *Request, conditional, counter bool, table string) error {
+	switch {
+	case conditional && r.Level.IsSerial():
+		return dberr.Invalidf("%s is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is accepted but I don't care how many replicas commit it for non-SERIAL reads\"", r.Level)
+	case conditional && r.Serial != 0 && !r.Serial.IsSerial():
+		return dberr.Invalidf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
+	case conditional:
+	case counter && r.Level == dberr.Any:
+		return dberr.Invalidf("Consistency level ANY is not yet supported for counter table %s", table)
+	case counter && r.Level.IsSerial():
+		return dberr.Invalidf("Counter operations are inherently non-serializable")
+	case r.Level.IsSerial():
+		return dberr.Invalidf("You must use conditional updates for serializable writes")
+	}
+	return nil
+}
+
+func (p *Plan) writeOptions(r *Request) coordinator.WriteOptions {
+	o := coordinator.WriteOptions{Level: r.Level, Type: "SIMPLE"}
+	switch {
+	case p.conditional:
+		o.Type = "CAS"
+	case p.table.Counter:
+		o.Type = "COUNTER"
+	}
+	return o
+}
+
+// Execution is one execution of a plan or batch, with the memory of its mutations. Executions are pooled.
+type Execution struct {
+	executor *Executor
+	done     Completion
+	outcome  Outcome
+
+	// arena holds keys, operands and whatever else the mutations point to.
+	arena       []byte
+	row, header row.Builder
+	groups      []group // of which the first used are in use
+	used        int
+	byKey       map[string]int // index of groups, once they are many
+	mutations   []command.Mutation
+
+	// conditional is true if there are conditions; columns and columnsFound then describe the result.
+	conditional           bool
+	columns, columnsFound []Column
+	// batch is true where results carry the primary key.
+	batch bool
+
+	now     int64
+	pending atomic.Int64
+	failure atomic.Pointer[error] // the first
+}
+
+func (x *Execution) begin(done Completion) {
+	x.done = done
+	x.outcome = Outcome{Cells: x.outcome.Cells[:0]}
+	x.arena, x.used, x.mutations = x.arena[:0], 0, x.mutations[:0]
+	x.conditional, x.batch, x.columns, x.columnsFound = false, false, nil, nil
+	clear(x.byKey)
+	x.failure.Store(nil)
+}
+
+// add turns a plan and its values into changes of groups.
+func (x *Execution) add(p *Plan, b *expr.Bindings, fallback int64) error {
+	s, err := p.stamp(b, fallback)
+	if err != nil {
+		return err
+	}
+	x.now = s.at
+	x.conditional = x.conditional || p.conditional
+	if p.json != nil {
+		if b, err = p.decodeJSON(b); err != nil {
+			return err
+		}
+	}
+	t := target{stamp: &s, b: b}
+	if !p.where.simple {
+		return x.addMany(p, &t)
+	}
+	begin := len(x.arena)
+	if x.arena, err = p.where.appendSimpleKey(x.arena, b); err != nil {
+		return err
+	}
+	key := x.tail(begin)
+	begin = len(x.arena)
+	if x.arena, err = p.where.appendSimpleClustering(x.arena, p.table, b); err != nil {
+		return err
+	}
+	t.clustering = x.tail(begin)
+	t.group = x.group(p, key)
+	if p.whole && !p.where.full(p.table) {
+		return x.deleteRanges(p, &t)
+	}
+	return x.change(p, &t)
+}
+
+// addMany is add where IN, tuples or slices give any number of keys and rows.
+func (x *Execution) addMany(p *Plan, t *target) error {
+	if p.conditional && hasIn(p.where.clustering) {
+		return dberr.Invalidf("IN on the clustering key columns is not supported with conditional %s", p.changesName())
+	}
+	keys, err := p.where.keys(t.b)
+	if err != nil {
+		return err
+	}
+	if p.conditional && len(keys) > 1 {
+		return dberr.Invalidf("IN on the partition key is not supported with conditional %s", p.changesName())
+	}
+	ranges := p.whole && !p.where.full(p.table)
+	var prefixes [][]byte
+	if !ranges {
+		if prefixes, err = p.where.prefixes(p.table, t.b); err != nil {
+			return err
+		}
+		if len(keys)*len(prefixes) > combinationsMax {
+			return dberr.Invalidf("The IN restrictions give %d combinations of values, more than the maximum of %d", len(keys)*len(prefixes), combinationsMax)
+		}
+	}
+	for _, key := range keys {
+		t.group = x.group(p, x.hold(key))
+		if ranges {
+			if err := x.deleteRanges(p, t); err != nil {
+				return err
+			}
+		}
+		for _, c := range prefixes {
+			t.clustering = x.hold(c)
+			if err := x.change(p, t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Plan) changesName() string {
+	if p.kind == update {
+		return "updates"
+	}
+	return "deletions"
+}
+
+// change applies a plan to one row, or to the static row.
+func (x *Execution) change(p *Plan, t *target) error {
+	x.row.Reset(t.stamp.timestamp)
+	x.header.Reset(t.stamp.timestamp)
+	if p.whole {
+		x.row.DeleteRow(t.stamp.at)
+	}
+	if p.kind == insert && p.rows {
+		x.row.Live(t.stamp.ttl, t.stamp.expiry)
+	}
+	for i := range p.ops {
+		if err := x.apply(&p.ops[i], t); err != nil {
+			return err
+		}
+	}
+	if p.rows && p.kind != remove && len(p.indexes) > 0 && !x.row.Empty() {
+		if err := x.enterKeys(p, t.group, t.clustering); err != nil {
+			return err
+		}
+	}
+	x.operand(t.group, command.OpRow, t.clustering, &x.row)
+	x.operand(t.group, command.OpHeader, nil, &x.header)
+	if p.conditional {
+		return x.condition(p, t)
+	}
+	return nil
+}
+
+// deleteRanges applies a DELETE of a partition or of ranges of its rows.
+func (x *Execution) deleteRanges(p *Plan, t *target) error {
+	x.header.Reset(t.stamp.timestamp)
+	if len(p.where.clustering) == 0 {
+		x.header.DeleteRow(t.stamp.at)
+	} else {
+		list, err := p.where.intervals(p.table, t.b)
+		if err != nil {
+			return err
+		}
+		for _, s := range list {
+			x.header.DeleteRange(s.Start, s.End, t.stamp.at)
+		}
+	}
+	x.operand(t.group, command.OpHeader, nil, &x.header)
+	return nil
+}
+
+// operand adds what a builder holds to a group.
+func (x *Execution) operand(g *group, kind command.OpKind, clustering []byte, b *row.Builder) {
+	if b.Empty() {
+		return
+	}
+	begin := len(x.arena)
+	x.arena = b.Append(x.arena)
+	g.ops = append(g.ops, command.Op{Kind: kind, Clustering: clustering, Operand: x.tail(begin)})
+}
+
+// send sends all groups: those that depend on stored rows as conditionals, the others as one write.
+func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
+	if x.conditional && serial == 0 {
+		serial = dberr.Serial
+	}
+	decisions := int64(0)
+	for i := range x.groups[:x.used] {
+		g := &x.groups[i]
+		if g.decided() {
+			g.prepare(x, serial)
+			decisions++
+		} else if len(g.ops) > 0 {
+			x.mutations = append(x.mutations, g.mutation())
+		}
+	}
+	if size := x.executor.opts.BatchBytesMax; x.batch && size > 0 && len(x.arena) > size {
+		x.finish(dberr.Invalidf("Batch too large"))
+		return
+	}
+	x.pending.Store(1 + 1 + decisions) // one is released when everything has been sent
+	if len(x.mutations) > 0 {
+		x.executor.coordinator.Write(ctx, x.mutations, o, x)
+	} else {
+		x.Done(nil)
+	}
+	if decisions > 0 {
+		for i := range x.groups[:x.used] {
+			if g := &x.groups[i]; g.decided() {
+				x.executor.coordinator.Decide(ctx, &g.conditional, o, g)
+			}
+		}
+	}
+	x.Done(nil)
+}
+
+// Done counts off one part of the execution; the last one completes it. It makes Execution a command.Completion.
+func (x *Execution) Done(err error) {
+	if err != nil {
+		first := err // a copy, so that only failures allocate
+		x.failure.CompareAndSwap(nil, &first)
+	}
+	if x.pending.Add(-1) > 0 {
+		return
+	}
+	if p := x.failure.Load(); p != nil {
+		x.finish(*p)
+		return
+	}
+	x.finish(nil)
+}
+
+// finish completes the execution and gives it back to the pool.
+func (x *Execution) finish(err error) {
+	if err == nil && x.conditional {
+		err = x.fillResult()
+	}
+	x.outcome.Err = err
+	x.done.Written(&x.outcome)
+	x.done = nil
+	for i := range x.groups[:x.used] {
+		x.groups[i].reset()
+	}
+	if cap(x.arena) > keepBytesMax || cap(x.outcome.Cells) > keepBytesMax || len(x.groups) > keepGroupsMax {
+		return // let the garbage collector have what one large batch needed
+	}
+	x.executor.pool.Put(x)
+}
+
+// An execution with more memory than this is not kept.
+const (
+	keepBytesMax  = 1 << 20
+	keepGroupsMax = 256
+)

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// group is what an execution changes in one logical partition.
+type group struct {
+	x       *Execution
+	table   *schema.Table
+	key     []byte
+	token   token.Token
+	dropped []uint32
+	ops     []command.Op
+
+	// What the leader decides: rows are those that conditions and updates refer to; refs finds them.
+	rows       []command.RowRef
+	refs       map[string]int
+	conditions []command.Condition
+	updates    []command.Update
+	// checked are the rows under conditions, in the order met.
+	checked     []checkedRow
+	conditional command.Conditional
+	decision    *command.Decision
+}
+
+// checkedRow is a row under conditions: its place among rows, that of the static row (-1 if it is not needed), and what is asked.
+type checkedRow struct {
+	row, static int
+	exists      exists
+	columns     bool
+}
+
+// manyGroups is the number of groups from which on they are found by a map.
+const manyGroups = 16
+
+// group returns the group of a partition key, which the execution keeps alive.
+func (x *Execution) group(p *Plan, key []byte) *group {
+	if i, ok := x.findGroup(p.table.ID, key); ok {
+		return &x.groups[i]
+	}
+	if x.used == len(x.groups) {
+		x.groups = append(x.groups, group{})
+	}
+	g := &x.groups[x.used]
+	x.used++
+	g.x, g.table, g.key, g.token, g.dropped = x, p.table, key, token.Hash(key), p.dropped
+	return g
+}
+
+func (x *Execution) findGroup(table uint32, key []byte) (int, bool) {
+	if x.used < manyGroups {
+		for i := range x.groups[:x.used] {
+			if g := &x.groups[i]; g.table.ID == table && bytes.Equal(g.key, key) {
+				return i, true
+			}
+		}
+		return 0, false
+	}
+	if x.byKey == nil {
+		x.byKey = map[string]int{}
+	}
+	for i := len(x.byKey); i < x.used; i++ {
+		g := &x.groups[i]
+		x.byKey[groupName(g.table.ID, g.key)] = i
+	}
+	i, ok := x.byKey[groupName(table, key)]
+	return i, ok
+}
+
+func groupName(table uint32, key []byte) string {
+	name := append(make([]byte, 0, 4+len(key)), byte(table), byte(table>>8), byte(table>>16), byte(table>>24))
+	return string(append(name, key...))
+}
+
+// reset empties a group and keeps its memory.
+func (g *group) reset() {
+	clear(g.ops)
+	*g = group{ops: g.ops[:0]}
+}
+
+func (g *group) mutation() command.Mutation {
+	return command.Mutation{Table: g.table.ID, Token: g.token, Key: g.key, Ops: g.ops, SchemaVersion: g.table.Revision}
+}
+
+// decided reports whether the group depends on stored rows.
+func (g *group) decided() bool { return len(g.rows) > 0 }
+
+// rowRef returns the number of a row among those that the leader reads.
+func (g *group) rowRef(static bool, clustering []byte) int {
+	name := "s"
+	if !static {
+		name = "r" + string(clustering)
+	}
+	if i, ok := g.refs[name]; ok {
+		return i
+	}
+	if g.refs == nil {
+		g.refs = map[string]int{}
+	}
+	ref := command.RowRef{Static: static}
+	if !static {
+		ref.Clustering = clustering
+	}
+	g.rows = append(g.rows, ref)
+	g.refs[name] = len(g.rows) - 1
+	return len(g.rows) - 1
+}
+
+// prepare makes the command for the leader.
+func (g *group) prepare(x *Execution, serial dberr.Consistency) {
+	g.conditional = command.Conditional{Mutation: g.mutation(), Rows: g.rows, Conditions: g.conditions, Updates: g.updates, Now: x.now, Dropped: g.dropped}
+	if len(g.conditions) > 0 {
+		g.conditional.Serial = serial
+	}
+}
+
+// Decided takes in the leader's decision. It makes group a command.DecisionCompletion.
+func (g *group) Decided(d *command.Decision, err error) {
+	g.decision = d
+	g.x.Done(err)
+}
+
+// condition adds the conditions of a plan on a row.
+func (x *Execution) condition(p *Plan, t *target) error {
+	g := t.group
+	static := !p.rows
+	c := checkedRow{row: g.rowRef(static, t.clustering), static: -1, exists: p.exists, columns: len(p.conditions) > 0}
+	wantStatic := p.exists != mayExist && len(p.table.Statics) > 0
+	for i := range p.conditions {
+		n := c.row
+		if p.conditions[i].column.Kind == schema.Static {
+			wantStatic = true
+			n = g.rowRef(true, nil)
+		}
+		bound, err := p.conditions[i].eval(n, t.b)
+		if err != nil {
+			return err
+		}
+		g.conditions = append(g.conditions, bound)
+	}
+	if wantStatic {
+		c.static = g.rowRef(true, nil)
+	}
+	if p.exists != mayExist {
+		op := command.Exists
+		if p.exists == mustNotExist {
+			op = command.NotExists
+		}
+		g.conditions = append(g.conditions, command.Condition{Row: c.row, Operator: op})
+	}
+	return g.check(c)
+}
+
+// check notes a row under conditions, once, and refuses contradictions.
+func (g *group) check(c checkedRow) error {
+	i := slices.IndexFunc(g.checked, func(have checkedRow) bool { return have.row == c.row })
+	if i < 0 {
+		g.checked = append(g.checked, c)
+		return nil
+	}
+	have := &g.checked[i]
+	switch {
+	case have.exists != c.exists && have.exists != mayExist && c.exists != mayExist:
+		return dberr.Invalidf("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")
+	case have.columns && c.exists != mayExist || c.columns && have.exists != mayExist:
+		kind := "NOT EXISTS"
+		if max(have.exists, c.exists) == mustExist || c.exists == mustExist || have.exists == mustExist {
+			kind = "EXISTS"
+		}
+		return dberr.Invalidf("Cannot mix IF conditions and IF %s for the same row", kind)
+	}
+	have.static = max(have.static, c.static)
+	have.columns = have.columns || c.columns
+	return nil
+}
+
+// found is the row as the leader found it, nil if there was none.
+func (g *group) found(i int) *row.Row {
+	if i < 0 || g.decision == nil || i >= len(g.decision.Found) {
+		return nil
+	}
+	if r := g.decision.Found[i]; r != nil && r.Exists() {
+		return r
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+)
+
+// indexedBytesMax is one more than the longest value that can be indexed.
+const indexedBytesMax = 65535
+
+// index is a secondary index with its column.
+type index struct {
+	*schema.Index
+	column *schema.Column
+}
+
+// indexesOf lists the indexes of a table in the order of their ids.
+func indexesOf(t *schema.Table) []*index {
+	var out []*index
+	for _, ix := range t.Indexes {
+		if c := t.ByName[ix.Column]; c != nil {
+			i := len(out)
+			for i > 0 && out[i-1].ID > ix.ID {
+				i--
+			}
+			out = append(out[:i], append([]*index{{ix, c}}, out[i:]...)...)
+		}
+	}
+	return out
+}
+
+// enter adds an index entry for a value that the execution keeps alive.
+func (x *Execution) enter(g *group, ix *index, clustering, value []byte) error {
+	if len(value) >= indexedBytesMax {
+		t := g.table
+		return dberr.Invalidf("Cannot index value of size %d for index %s on %s.%s(%s) (maximum allowed size=%d)", len(value), ix.Name,
+			t.Keyspace, t.Name, ix.column.Name, indexedBytesMax)
+	}
+	if ix.column.Kind == schema.Static {
+		clustering = nil
+	}
+	g.ops = append(g.ops, command.Op{Kind: command.OpIndex, Clustering: clustering, Index: ix.ID, Value: value})
+	return nil
+}
+
+// enterElement adds the entries for an element of a multi-cell column: key is nil for a list.
+func (x *Execution) enterElement(g *group, o *operation, clustering, key, value []byte) error {
+	for _, ix := range o.indexes {
+		v := value
+		switch {
+		case ix.Target == schema.IndexEntries:
+			begin := len(x.arena)
+			x.arena = expr.AppendEntryValue(x.arena, key, value)
+			v = x.tail(begin)
+		case ix.Target == schema.IndexKeys || o.column.Type.Kind == cqltype.Set:
+			v = x.hold(key)
+		default:
+			v = x.hold(value)
+		}
+		if err := x.enter(g, ix, clustering, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enterKeys adds the entries of indexes on key columns for a row that is written.
+func (x *Execution) enterKeys(p *Plan, g *group, clustering []byte) error {
+	for _, ix := range p.indexes {
+		var v []byte
+		var err error
+		switch ix.column.Kind {
+		case schema.PartitionKey:
+			v, err = expr.PartitionKeyValue(p.table, g.key, ix.column.Position)
+		case schema.Clustering:
+			v, err = expr.ClusteringValue(p.table, clustering, ix.column.Position)
+		default:
+			continue
+		}
+		if err == nil && v != nil {
+			err = x.enter(g, ix, clustering, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

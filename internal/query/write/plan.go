@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// Column describes a column of a result.
+type Column = expr.Variable
+
+type kind uint8
+
+const (
+	insert kind = iota
+	update
+	remove
+)
+
+var kindNames = [...]string{insert: "INSERT", update: "UPDATE", remove: "DELETE"}
+
+// maxTTL is 20 years in seconds.
+const maxTTL = 20 * 365 * 24 * 60 * 60
+
+// Plan is an INSERT, UPDATE or DELETE bound to one revision of a table.
+type Plan struct {
+	kind     kind
+	keyspace *schema.Keyspace
+	table    *schema.Table
+
+	variables []expr.Variable
+	markers   int
+	pkIndexes []uint16
+
+	where where
+	// ops are the changes of columns, in the order written.
+	ops []operation
+	// rows is true if rows are written or deleted, not the static row alone; whole is true for a DELETE of rows, ranges
+	// or partitions.
+	rows, whole bool
+
+	timestamp, ttl expr.Term // nil if not given
+
+	// exists is the IF [NOT] EXISTS clause; conditions those on columns.
+	exists      exists
+	conditions  []condition
+	conditional bool
+	// notApplied are the columns of a result that was not applied, after [applied].
+	notApplied []*schema.Column
+	// result describes the columns of a conditional statement's result: [applied] alone, and with those of notApplied.
+	result, resultFound []Column
+
+	// stored is true if some operation depends on the stored row.
+	stored bool
+	// json is the document of INSERT JSON: the plan then is that of an INSERT whose markers are jsonColumns.
+	json        expr.Term
+	jsonColumns []*schema.Column
+	jsonUnset   bool
+
+	indexes []*index
+	dropped []uint32
+}
+
+type exists uint8
+
+const (
+	mayExist exists = iota
+	mustExist
+	mustNotExist
+)
+
+// Prepare binds an INSERT, UPDATE or DELETE on a table of a keyspace. markers is the number of bind markers of the statement.
+func Prepare(stmt parser.Statement, ks *schema.Keyspace, table *schema.Table, markers int) (*Plan, error) {
+	env := expr.NewEnv(ks, table, markers)
+	p, err := bind(stmt, env)
+	if err != nil {
+		return nil, err
+	}
+	p.variables, p.markers = env.Variables(), markers
+	return p, nil
+}
+
+// bind binds a statement in an environment that a batch may share.
+func bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
+	if err := catalog.CheckWritable(env.Table); err != nil {
+		return nil, err
+	}
+	p := &Plan{keyspace: env.Keyspace, table: env.Table}
+	for _, d := range env.Table.Dropped {
+		p.dropped = append(p.dropped, d.ID)
+	}
+	p.indexes = indexesOf(env.Table)
+	var err error
+	switch s := stmt.(type) {
+	case *parser.Insert:
+		err = p.bindInsert(s, env)
+	case *parser.Update:
+		err = p.bindUpdate(s, env)
+	case *parser.Delete:
+		err = p.bindDelete(s, env)
+	default:
+		err = dberr.Invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, p.finish()
+}
+
+// Keyspace is the keyspace of the table that the plan writes to.
+func (p *Plan) Keyspace() *schema.Keyspace { return p.keyspace }
+
+// Table is the table at the revision the plan was made for.
+func (p *Plan) Table() *schema.Table { return p.table }
+
+// Variables describes the bind markers.
+func (p *Plan) Variables() []expr.Variable { return p.variables }
+
+// PKIndexes are the markers that give the components of the partition key, in their order; nil if not all are bound.
+func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
+
+// Conditional reports whether the statement has an IF clause; its outcome then is rows.
+func (p *Plan) Conditional() bool { return p.conditional }
+
+// Counter reports whether the statement is one on a counter table.
+func (p *Plan) Counter() bool { return p.table.Counter }
+
+// bindUsing binds USING TIMESTAMP and TTL.
+func (p *Plan) bindUsing(timestamp, ttl parser.Term, env *expr.Env) (err error) {
+	if timestamp != nil {
+		r := expr.Receiver{Name: "[timestamp]", Type: cqltype.Native(cqltype.Bigint)}
+		if p.timestamp, err = expr.Bind(timestamp, r, env); err != nil {
+			return err
+		}
+	}
+	if ttl != nil {
+		r := expr.Receiver{Name: "[ttl]", Type: cqltype.Native(cqltype.Int)}
+		if p.ttl, err = expr.Bind(ttl, r, env); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish checks what concerns the statement as a whole and prepares what executions share.
+func (p *Plan) finish() error {
+	if p.table.Counter {
+		switch {
+		case p.conditional:
+			return dberr.Invalidf("Conditional updates are not supported on counter tables")
+		case p.timestamp != nil:
+			return dberr.Invalidf("Cannot provide custom timestamp for counter updates")
+		case p.ttl != nil:
+			return dberr.Invalidf("Cannot provide custom TTL for counter updates")
+		}
+	}
+	for i := range p.ops {
+		p.stored = p.stored || p.ops[i].kind.stored()
+	}
+	p.finishResult()
+	return nil
+}
+
+// stamp is the timestamp and time to live of one execution.
+type stamp struct {
+	timestamp int64
+	ttl       int32
+	expiry    int64
+	// at is the second at which deletions are made.
+	at int64
+}
+
+// stamp evaluates USING. fallback is the timestamp where the statement gives none.
+func (p *Plan) stamp(b *expr.Bindings, fallback int64) (s stamp, err error) {
+	s = stamp{timestamp: fallback, at: b.Now.Unix(), expiry: row.NoExpiry}
+	if p.conditional || p.table.Counter {
+		s.timestamp = row.Unstamped // the leader decides, so the leader stamps
+	}
+	if p.timestamp != nil {
+		v, state, err := p.timestamp.Eval(b)
+		if err != nil {
+			return s, err
+		}
+		switch state {
+		case expr.Null:
+			return s, dberr.Invalidf("Invalid null value of timestamp")
+		case expr.Value:
+			t, ok := p.timestamp.Type().Int64(v)
+			if !ok {
+				return s, dberr.Invalidf("Invalid timestamp value: 0x%x", v)
+			}
+			if t == row.Unstamped {
+				return s, dberr.Invalidf("Out of bound timestamp, must be in [%d, %d]", row.Unstamped+1, row.NoExpiry)
+			}
+			s.timestamp = t
+		}
+	}
+	if p.kind == remove {
+		return s, nil
+	}
+	if s.ttl, err = p.timeToLive(b); err == nil && s.ttl != 0 {
+		s.expiry = s.at + int64(s.ttl)
+	}
+	return s, err
+}
+
+func (p *Plan) timeToLive(b *expr.Bindings) (int32, error) {
+	if p.ttl == nil {
+		return p.table.Options.DefaultTTL, nil
+	}
+	v, state, err := p.ttl.Eval(b)
+	switch {
+	case err != nil:
+		return 0, err
+	case state == expr.Unset:
+		return p.table.Options.DefaultTTL, nil
+	case state == expr.Null:
+		return 0, nil
+	}
+	ttl, ok := p.ttl.Type().Int64(v)
+	switch {
+	case !ok:
+		return 0, dberr.Invalidf("Invalid timestamp value: 0x%x", v)
+	case ttl < 0:
+		return 0, dberr.Invalidf("A TTL must be greater or equal to 0, but was %d", ttl)
+	case ttl > maxTTL:
+		return 0, dberr.Invalidf("ttl is too large. requested (%d) maximum (%d)", ttl, maxTTL)
+	}
+	return int32(ttl), nil
+}
+
+// column finds a column by name.
+func column(t *schema.Table, name parser.Ident) (*schema.Column, error) {
+	if c := t.ByName[name.Name]; c != nil {
+		return c, nil
+	}
+	return nil, dberr.Invalidf("Undefined column name %s in table %s.%s", cqltype.QuoteName(name.Name), t.Keyspace, t.Name)
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+func (p *Plan) bindInsert(s *parser.Insert, env *expr.Env) error {
+	p.kind = insert
+	if p.table.Counter {
+		return dberr.Invalidf("INSERT statements are not allowed on counter tables, use UPDATE instead")
+	}
+	if s.JSON != nil {
+		return p.bindInsertJSON(s, env)
+	}
+	if len(s.Columns) == 0 {
+		return dberr.Invalidf("No columns provided to INSERT")
+	}
+	if err := p.bindInsertIf(s, env); err != nil {
+		return err
+	}
+	if len(s.Columns) != len(s.Values) {
+		return dberr.Invalidf("Unmatched column names/values")
+	}
+	for i, name := range s.Columns {
+		if slices.Contains(s.Columns[:i], name) {
+			return dberr.Invalidf("The column names contains duplicates")
+		}
+	}
+	columns := make([]*schema.Column, len(s.Columns))
+	for i, name := range s.Columns {
+		c, err := column(p.table, name)
+		if err != nil {
+			return err
+		}
+		columns[i] = c
+	}
+	p.pkIndexes = insertedKey(p.table, columns, s.Values)
+	return p.bindValues(columns, s.Values, env)
+}
+
+// bindInsertIf binds USING and IF NOT EXISTS.
+func (p *Plan) bindInsertIf(s *parser.Insert, env *expr.Env) error {
+	if err := p.bindUsing(s.Using.Timestamp, s.Using.TTL, env); err != nil {
+		return err
+	}
+	if !s.IfNotExists {
+		return nil
+	}
+	p.conditional, p.exists = true, mustNotExist
+	return p.checkConditionalTimestamp()
+}
+
+// bindValues binds the columns and values of an INSERT.
+func (p *Plan) bindValues(columns []*schema.Column, values []parser.Term, env *expr.Env) error {
+	clustered := false
+	for i, c := range columns {
+		clustered = clustered || c.Kind == schema.Clustering
+		if c.Kind <= schema.Clustering {
+			v, err := expr.Bind(values[i], expr.ForColumn(c), env)
+			if err != nil {
+				return err
+			}
+			r := &restriction{columns: []*schema.Column{c}, values: []operand{{terms: []expr.Term{v}}}}
+			if err := p.where.add(r); err != nil {
+				return err
+			}
+			continue
+		}
+		o, err := bindSet(c, values[i], env)
+		if err != nil {
+			return err
+		}
+		p.addOperation(o)
+	}
+	static, regular := p.touches()
+	onlyStatic := !clustered && static && !regular
+	p.rows = !onlyStatic || len(p.table.Clustering) == 0
+	return p.where.check(p, onlyStatic)
+}
+
+// insertedKey finds the markers that are the partition key of an INSERT.
+func insertedKey(t *schema.Table, columns []*schema.Column, values []parser.Term) []uint16 {
+	indexes := make([]uint16, len(t.PartitionKey))
+	found := 0
+	for i, c := range columns {
+		if c.Kind != schema.PartitionKey {
+			continue
+		}
+		if n, ok := markerOf(values[i]); ok {
+			indexes[c.Position] = n
+			found++
+		}
+	}
+	if found < len(indexes) {
+		return nil
+	}
+	return indexes
+}
+
+func markerOf(t parser.Term) (uint16, bool) {
+	m, ok := t.(*parser.Marker)
+	if !ok {
+		return 0, false
+	}
+	return uint16(m.Index), true
+}
+
+// restrictedKey finds the markers that are the partition key of a WHERE clause; of several for one column the last counts.
+func restrictedKey(t *schema.Table, relations []parser.Relation) []uint16 {
+	indexes := make([]uint16, len(t.PartitionKey))
+	found := make(map[int]bool, len(indexes))
+	for i := range relations {
+		r := &relations[i]
+		if r.Kind != parser.SingleColumn || r.Key != nil {
+			continue
+		}
+		c := t.ByName[r.Columns[0].Name]
+		if c == nil || c.Kind != schema.PartitionKey {
+			continue
+		}
+		values := r.Values
+		if r.Op == parser.Equal {
+			values = []parser.Term{r.Value}
+		}
+		for _, v := range values {
+			if n, ok := markerOf(v); ok {
+				indexes[c.Position] = n
+				found[c.Position] = true
+			}
+		}
+	}
+	if len(found) < len(indexes) {
+		return nil
+	}
+	return indexes
+}
+
+func (p *Plan) bindUpdate(s *parser.Update, env *expr.Env) error {
+	p.kind = update
+	if err := p.bindUsing(s.Using.Timestamp, s.Using.TTL, env); err != nil {
+		return err
+	}
+	if err := p.bindIf(s.IfExists, s.Conditions, env); err != nil {
+		return err
+	}
+	for i := range s.Assignments {
+		a := &s.Assignments[i]
+		c, err := column(p.table, a.Column)
+		if err != nil {
+			return err
+		}
+		if c.Kind <= schema.Clustering {
+			return dberr.Invalidf("PRIMARY KEY part %s found in SET part", c.Name)
+		}
+		o, err := bindAssignment(a, c, env)
+		if err != nil {
+			return err
+		}
+		p.addOperation(o)
+	}
+	return p.bindWhere(s.Where, env)
+}
+
+func (p *Plan) bindDelete(s *parser.Delete, env *expr.Env) error {
+	p.kind = remove
+	if err := p.bindUsing(s.Timestamp, nil, env); err != nil {
+		return err
+	}
+	if err := p.bindIf(s.IfExists, s.Conditions, env); err != nil {
+		return err
+	}
+	for i := range s.Targets {
+		d := &s.Targets[i]
+		c, err := column(p.table, d.Column)
+		if err != nil {
+			return err
+		}
+		if c.Kind <= schema.Clustering {
+			return dberr.Invalidf("Invalid identifier %s for deletion (should not be a PRIMARY KEY part)", c.Name)
+		}
+		o, err := bindDeletion(d, c, env)
+		if err != nil {
+			return err
+		}
+		p.addOperation(o)
+	}
+	p.whole = len(s.Targets) == 0
+	if err := p.bindWhere(s.Where, env); err != nil {
+		return err
+	}
+	return p.checkDelete()
+}
+
+// bindWhere binds the WHERE clause of UPDATE and DELETE, after everything else.
+func (p *Plan) bindWhere(relations []parser.Relation, env *expr.Env) error {
+	if err := p.where.bindRelations(relations, env); err != nil {
+		return err
+	}
+	static, regular := p.touches()
+	regular = regular || p.whole
+	for i := range p.conditions {
+		if p.conditions[i].column.Kind == schema.Static {
+			static = true
+		} else {
+			regular = true
+		}
+	}
+	p.pkIndexes = restrictedKey(p.table, relations)
+	p.rows = regular || len(p.where.clustering) > 0 || len(p.table.Clustering) == 0
+	return p.where.check(p, static && !regular)
+}
+
+// checkDelete refuses deletions of columns in ranges, and conditions on ranges.
+func (p *Plan) checkDelete() error {
+	_, regular := p.touches()
+	full := p.where.full(p.table)
+	if p.conditional && !full {
+		if regular || p.whole {
+			return dberr.Invalidf("DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to delete non static columns")
+		}
+		for i := range p.conditions {
+			if p.conditions[i].column.Kind != schema.Static {
+				return dberr.Invalidf("DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to use IF condition on non static columns")
+			}
+		}
+	}
+	if !full && regular {
+		return dberr.Invalidf("Range deletions are not supported for specific columns")
+	}
+	return nil
+}
+
+// jsonReceiver is the receiver of INSERT JSON ?.
+var jsonReceiver = expr.Receiver{Name: "[json]", Type: cqltype.Native(cqltype.Text)}
