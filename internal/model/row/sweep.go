@@ -88,3 +88,25 @@ func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
 	}
 	return oldest, nil
 }
+
+// Hidden reports whether a stored row holds anything that a deletion with the timestamp ts hides.
+func Hidden(value []byte, ts int64) (bool, error) {
+	var h head
+	pos := h.read(value)
+	if pos < 0 {
+		return false, ErrCorrupt
+	}
+	if h.live && h.marker.Timestamp <= ts || h.dead && h.deleted.ts <= ts {
+		return true, nil
+	}
+	var e entry
+	for pos < len(value) {
+		if pos = e.read(value, pos, h.base); pos < 0 {
+			return false, ErrCorrupt
+		}
+		if e.ts <= ts {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -3,6 +3,7 @@
 package storage
 
 import (
+	"encoding/binary"
 	"fmt"
 	"sync"
 
@@ -23,6 +24,8 @@ type Batch struct {
 	// touched are the live rows and deletions that the dead-run index must hear of.
 	touched []touch
 	arena   []byte
+	// stamp is that of the last mutation, in microseconds.
+	stamp int64
 }
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
@@ -30,7 +33,7 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 // NewBatch begins a batch; Commit or Close ends it.
 func (s *Store) NewBatch() *Batch {
 	b := batches.Get().(*Batch)
-	b.s, b.b, b.grows = s, s.db.NewBatch(), false
+	b.s, b.b, b.grows, b.stamp = s, s.db.NewBatch(), false, 0
 	return b
 }
 
@@ -61,6 +64,7 @@ func (s *Store) Apply(ms ...command.Mutation) error {
 
 // Mutate adds a mutation, whose operands must be stamped.
 func (b *Batch) Mutate(m *command.Mutation) error {
+	b.stamp = m.Timestamp
 	for i := range m.Ops {
 		op := &m.Ops[i]
 		if op.Kind == command.OpIndex {
@@ -138,10 +142,13 @@ func (b *Batch) PutMeta(m *keys.Meta) {
 	_ = b.b.Set(key, b.arena, nil)
 }
 
-// PutDedupe stores a dedupe record beside the partition it belongs to.
+// PutDedupe stores a dedupe record beside the partition it belongs to. Its age, for sweeps, is that of the leader's stamp of the
+// mutation that was added last.
 func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID, value []byte) {
 	b.arena = keys.AppendDedupe(b.arena[:0], table, tok, pk, id)
-	_ = b.b.Set(b.arena, value, nil)
+	n := len(b.arena)
+	b.arena = append(binary.BigEndian.AppendUint64(b.arena, uint64(b.stamp/1e6)), value...)
+	_ = b.b.Set(b.arena[:n], b.arena[n:], nil)
 }
 
 // Empty reports whether nothing was added.

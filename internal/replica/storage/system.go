@@ -85,7 +85,14 @@ func (s *Store) Metas(fn func(m keys.Meta) error) error {
 
 // Dedupe returns a copy of a dedupe record, nil if there is none.
 func (s *Store) Dedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID) ([]byte, error) {
-	return s.getCopy(keys.AppendDedupe(nil, table, tok, pk, id))
+	value, err := s.getCopy(keys.AppendDedupe(nil, table, tok, pk, id))
+	if err != nil || value == nil {
+		return nil, err
+	}
+	if _, ok := dedupeSecond(value); !ok {
+		return nil, s.check(fmt.Errorf("dedupe record: %w", errDamage))
+	}
+	return value[8:], nil
 }
 
 // Truncate removes everything in a span of a table, whatever its timestamps, and the entries of the given indexes that lie in

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+)
+
+// headerBytesMax bounds the list of deleted ranges in one header. Beyond it, ranges that hide nothing any more go without waiting
+// for the table's grace.
+const headerBytesMax = 64 << 10
+
+// SweeperOptions tune RunSweeper.
+type SweeperOptions struct {
+	// Now is the clock, in seconds since the epoch.
+	Now func() int64
+	// Spans are the parts of tables to look at in a round, those that this replica leads.
+	Spans func() []keys.Span
+	// Propose carries a sweep out: through the log of the partition, or with ApplySweep where there is none.
+	Propose func(ctx context.Context, sw command.Sweep) error
+	// KeysPerSecond bounds how fast keys are looked at, 20,000 by default.
+	KeysPerSecond int
+	// SliceKeys is how many keys are looked at in one go and so the most keys of a sweep, 1,000 by default.
+	SliceKeys int
+	// Pause is the time between two rounds, 5 minutes by default.
+	Pause time.Duration
+	// DedupeSeconds is how long dedupe records are kept, 3600 by default.
+	DedupeSeconds int64
+	// Error is called when a slice cannot be read or proposed; the sweeper goes on with the next span.
+	Error func(error)
+}
+
+func (o SweeperOptions) withDefaults() SweeperOptions {
+	if o.KeysPerSecond == 0 {
+		o.KeysPerSecond = 20_000
+	}
+	if o.SliceKeys == 0 {
+		o.SliceKeys = 1000
+	}
+	if o.Pause == 0 {
+		o.Pause = 5 * time.Minute
+	}
+	if o.DedupeSeconds == 0 {
+		o.DedupeSeconds = 3600
+	}
+	return o
+}
+
+// RunSweeper looks for what may be swept, slice by slice, until the context ends.
+func (s *Store) RunSweeper(ctx context.Context, o SweeperOptions) {
+	o = o.withDefaults()
+	for ctx.Err() == nil {
+		for _, span := range o.Spans() {
+			if err := s.sweepSpan(ctx, span, &o); err != nil && ctx.Err() == nil && o.Error != nil {
+				o.Error(err)
+			}
+		}
+		wait(ctx, o.Pause)
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+func (s *Store) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptions) error {
+	var from []byte
+	for {
+		g, err := s.FindGarbage(ctx, span, from, o.Now(), o.DedupeSeconds, o.SliceKeys)
+		if err != nil {
+			return err
+		}
+		for _, sw := range g.Sweeps {
+			if err := o.Propose(ctx, sw); err != nil {
+				return err
+			}
+		}
+		if from = g.Next; from == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		wait(ctx, time.Duration(g.Seen)*time.Second/time.Duration(o.KeysPerSecond))
+	}
+}
+
+// Garbage is what FindGarbage found.
+type Garbage struct {
+	// Sweeps are to be proposed; there is one per horizon.
+	Sweeps []command.Sweep
+	// Seen is the number of keys looked at.
+	Seen int
+	// Next is where the next slice begins, nil at the end of the span.
+	Next []byte
+}
+
+// FindGarbage looks at up to limit keys of a span, and of its indexes' entries, from a key on (nil: from the beginning), for what may be
+// swept at the second now. The table must be installed.
+func (s *Store) FindGarbage(ctx context.Context, span keys.Span, from []byte, now, dedupeSeconds int64, limit int) (Garbage, error) {
+	if err := s.Err(); err != nil {
+		return Garbage{}, err
+	}
+	t := s.table(span.Table).installed.Load()
+	if t == nil {
+		return Garbage{}, nil
+	}
+	f := finder{s: s, t: t, span: span, now: now, horizon: now - t.GCGrace, dedupe: now - dedupeSeconds, limit: limit}
+	lower, upper := span.Bounds()
+	var err error
+	if from == nil || keys.ID(from)&keys.IndexSpace == 0 {
+		if from != nil {
+			lower = from
+		}
+		err = f.rows(lower, upper)
+		from = nil
+	}
+	for i := range t.Indexes {
+		if err != nil || f.g.Next != nil || ctx.Err() != nil {
+			break
+		}
+		lower = keys.AppendTable(nil, t.Indexes[i].ID|keys.IndexSpace)
+		upper = keys.After(bytes.Clone(lower))
+		if from != nil && bytes.Compare(from, upper) >= 0 {
+			continue
+		}
+		if from != nil {
+			lower = from
+		}
+		err = f.entries(&t.Indexes[i], lower, upper)
+		from = nil
+	}
+	if err != nil {
+		return Garbage{}, s.check(fmt.Errorf("look for garbage in %v: %w", span, err))
+	}
+	f.add(f.found, f.horizon)
+	f.add(f.records, f.dedupe)
+	f.add(f.large, now+1)
+	return f.g, ctx.Err()
+}
+
+// finder is one FindGarbage under way.
+type finder struct {
+	s                    *Store
+	t                    *Table
+	span                 keys.Span
+	now, horizon, dedupe int64
+	limit                int
+	g                    Garbage
+	// found are rows, headers and entries, records dedupe records, large the headers that have grown too large.
+	found, records, large [][]byte
+}
+
+func (f *finder) add(list [][]byte, horizon int64) {
+	if len(list) > 0 {
+		f.g.Sweeps = append(f.g.Sweeps, command.Sweep{Table: f.t.ID, Keys: list, Horizon: horizon})
+	}
+}
+
+// full stops the slice at a key once enough were seen.
+func (f *finder) full(key []byte) bool {
+	if f.g.Seen >= f.limit {
+		f.g.Next = bytes.Clone(key)
+		return true
+	}
+	f.g.Seen++
+	return false
+}
+
+func (f *finder) rows(lower, upper []byte) error {
+	it, err := f.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	w := f.s.newSweep(&command.Sweep{Table: f.t.ID, Horizon: f.horizon})
+	for it.First(); it.Valid() && err == nil && !f.full(it.Key()); it.Next() {
+		p, ok := keys.Parse(it.Key())
+		if !ok {
+			err = fmt.Errorf("key %x: %w", it.Key(), errDamage)
+			break
+		}
+		var value []byte
+		if value, err = it.ValueAndErr(); err == nil {
+			err = f.row(w, it.Key(), &p, value)
+		}
+	}
+	return errors.Join(err, it.Error(), it.Close())
+}
+
+func (f *finder) row(w *sweep, key []byte, p *keys.Parts, value []byte) error {
+	switch p.Kind {
+	case keys.Dedupe:
+		if second, ok := dedupeSecond(value); !ok || second < f.dedupe {
+			f.records = append(f.records, bytes.Clone(key))
+		}
+		return nil
+	case keys.Header:
+		return f.header(w, key, p, value)
+	case keys.Row:
+	default:
+		return nil
+	}
+	if f.s.table(f.t.ID).headers.Load() && !bytes.Equal(w.prefix, key[:p.PrefixLen]) {
+		if err := w.loadHeader(key[:p.PrefixLen]); err != nil {
+			return err
+		}
+	}
+	covered := row.NotDeleted
+	if bytes.Equal(w.prefix, key[:p.PrefixLen]) {
+		covered = w.header.Covering(p.Rest)
+	}
+	oldest, err := row.Oldest(value, covered, f.t.Dropped)
+	if err == nil && oldest < f.horizon {
+		f.found = append(f.found, bytes.Clone(key))
+	}
+	return err
+}
+
+// header notes a header if something in it is old and, where that is a deletion, hides nothing any more.
+func (f *finder) header(w *sweep, key []byte, p *keys.Parts, value []byte) error {
+	if err := w.loadHeader(key[:p.PrefixLen]); err != nil {
+		return err
+	}
+	large := len(value) > headerBytesMax
+	if large {
+		w.sw.Horizon = f.now + 1
+	}
+	defer func() { w.sw.Horizon = f.horizon }()
+	w.merger.Reset()
+	if err := w.merger.Add(value); err != nil {
+		return err
+	}
+	var failed error
+	remains := w.merger.SweepHeader(w.sw.Horizon, f.t.Dropped, func(start, end []byte, ts int64) bool {
+		clean, err := w.hidesNothing(key[:p.PrefixLen], start, end, ts)
+		failed = errors.Join(failed, err)
+		return clean
+	})
+	if failed != nil {
+		return failed
+	}
+	if remains && bytes.Equal(w.merger.Append(nil), value) {
+		return nil
+	}
+	if large {
+		f.large = append(f.large, bytes.Clone(key))
+	} else {
+		f.found = append(f.found, bytes.Clone(key))
+	}
+	return nil
+}
+
+func (f *finder) entries(index *Index, lower, upper []byte) error {
+	it, err := f.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	w := f.s.newSweep(&command.Sweep{Table: f.t.ID, Horizon: f.horizon})
+	for it.First(); it.Valid() && err == nil && !f.full(it.Key()); it.Next() {
+		e, ok := keys.ParseIndex(it.Key())
+		if !ok || !f.span.Contains(e.Token, e.Key) {
+			continue
+		}
+		var holds bool
+		if holds, err = w.holds(index, &e); err == nil && !holds {
+			f.found = append(f.found, bytes.Clone(it.Key()))
+		}
+	}
+	return errors.Join(err, it.Error(), it.Close())
+}

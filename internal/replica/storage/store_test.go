@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// openMem opens a store in memory that the test closes.
+func openMem(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := Open(vfs.NewMem(), "db", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func apply(t testing.TB, s *Store, ms ...command.Mutation) {
+	t.Helper()
+	if err := s.Apply(ms...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mutation makes a mutation of one operand; build fills the builder.
+func mutation(pk, ck string, ts int64, build func(b *row.Builder)) command.Mutation {
+	return mutationOf(command.OpRow, pk, ck, ts, build)
+}
+
+func mutationOf(kind command.OpKind, pk, ck string, ts int64, build func(b *row.Builder)) command.Mutation {
+	var b row.Builder
+	b.Reset(ts)
+	build(&b)
+	return command.Mutation{Table: testTable, Token: token.Hash([]byte(pk)), Key: []byte(pk), Timestamp: ts,
+		Ops: []command.Op{{Kind: kind, Clustering: []byte(ck), Operand: bytes.Clone(b.Bytes())}}}
+}
+
+func insert(pk, ck string, ts int64) command.Mutation {
+	return mutation(pk, ck, ts, func(b *row.Builder) {
+		b.Live(0, 0)
+		b.Cell(1, nil, []byte("v"), 0, 0)
+	})
+}
+
+func remove(pk, ck string, ts, at int64) command.Mutation {
+	return mutation(pk, ck, ts, func(b *row.Builder) { b.DeleteRow(at) })
+}
+
+func readAll(t testing.TB, s *Store, r command.Read) []string {
+	t.Helper()
+	var c collector
+	if r.Table == 0 {
+		r.Table = testTable
+	}
+	if err := s.Read(context.Background(), &r, &c); err != nil {
+		t.Fatal(err)
+	}
+	return c.lines
+}
+
+func readOne(t testing.TB, s *Store, pk string) []string {
+	t.Helper()
+	return readAll(t, s, command.Read{Key: []byte(pk), Token: token.Hash([]byte(pk)), Now: 1})
+}
+
+// TestUpdateReadsNothing: updating one column of five, with an index on it, reads nothing and allocates next to nothing.
+func TestUpdateReadsNothing(t *testing.T) {
+	s := openMem(t, Options{})
+	apply(t, s, mutation("k", "", 1, func(b *row.Builder) {
+		b.Live(0, 0)
+		for c := range uint32(5) {
+			b.Cell(c+1, nil, []byte("v"), 0, 0)
+		}
+	}))
+	before := s.Metrics()
+	m := mutation("k", "", 2, func(b *row.Builder) { b.Cell(3, nil, []byte("new"), 0, 0) })
+	m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte("new")})
+	ms := []command.Mutation{m}
+	allocs := testing.AllocsPerRun(200, func() {
+		if err := s.Apply(ms...); err != nil {
+			t.Fatal(err)
+		}
+	})
+	after := s.Metrics()
+	if after.Gets != before.Gets || after.Iterators != before.Iterators || after.HeaderSeeks != before.HeaderSeeks {
+		t.Errorf("a write read: %+v, before %+v", after, before)
+	}
+	if after.Operands != before.Operands+201 || allocs > 1 {
+		t.Errorf("%d operands, %v allocations each", after.Operands-before.Operands, allocs)
+	}
+	if got, want := fmt.Sprint(readOne(t, s, "k")[1:]), `[  "" live@1 1""="v"@1 2""="v"@1 3""="new"@2 4""="v"@1 5""="v"@1 ]`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// silent is a visitor that allocates nothing.
+type silent struct{ rows int }
+
+func (v *silent) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
+func (v *silent) Row([]byte, *row.Row) (command.Step, error) { v.rows++; return command.More, nil }
+
+// TestPointReadAllocates: reading one row costs at most two allocations, with and without clustering columns and headers.
+func TestPointReadAllocates(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		clustering int
+		headers    bool
+	}{{"get", 0, false}, {"iterator", 1, false}, {"header", 1, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := openMem(t, Options{})
+			s.InstallTable(Table{ID: testTable, Clustering: c.clustering})
+			ck := strings.Repeat("c", c.clustering)
+			apply(t, s, insert("k", ck, 5))
+			if c.headers {
+				apply(t, s, mutationOf(command.OpHeader, "k", "", 1, func(b *row.Builder) { b.DeleteRow(1) }))
+			}
+			r := command.Read{Table: testTable, Key: []byte("k"), Token: token.Hash([]byte("k")), Now: 1}
+			if c.clustering > 0 {
+				r.Slices = []command.Slice{{Start: []byte("c"), End: []byte("d")}}
+			}
+			var v silent
+			allocs := testing.AllocsPerRun(200, func() {
+				if err := s.Read(context.Background(), &r, &v); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if v.rows != 201 || allocs > 2 {
+				t.Errorf("%d rows, %v allocations", v.rows, allocs)
+			}
+			if m := s.Metrics(); (m.Gets > 0) != (c.clustering == 0) || (m.HeaderSeeks > 0) != c.headers {
+				t.Errorf("%d gets, %d iterators, %d header seeks", m.Gets, m.Iterators, m.HeaderSeeks)
+			}
+		})
+	}
+}
+
+// TestHeaderFlagOutlivesCrash: a header that survives a crash is seen: its mark is before it in the log.
+func TestHeaderFlagOutlivesCrash(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	s, err := Open(fs, "db", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.InstallTable(Table{ID: testTable})
+	apply(t, s, insert("k", "", 1), mutationOf(command.OpHeader, "k", "", 2, func(b *row.Builder) { b.DeleteRow(1) }))
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(crashed, "db", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.InstallTable(Table{ID: testTable})
+	if got := readOne(t, s, "k"); len(got) > 0 {
+		t.Errorf("deleted partition is back: %v", got)
+	}
+}
+
+// TestSystemKeys: system keys, metas and dedupe records are stored and found, and do not mix with rows.
+func TestSystemKeys(t *testing.T) {
+	s := openMem(t, Options{})
+	if err := s.Set(keys.MetaID, []byte("schema/2"), []byte("two")); err != nil {
+		t.Fatal(err)
+	}
+	b := s.NewBatch()
+	b.Set(keys.MetaID, []byte("schema/1"), nil)
+	b.Set(keys.MetaID, []byte("other"), []byte("x"))
+	m := keys.NewMeta(7, keys.Span{Table: testTable})
+	b.PutMeta(&m)
+	id := command.DedupeID{Coordinator: [16]byte{1}, Sequence: 9}
+	b.PutDedupe(testTable, 5, []byte("pk"), id, []byte("result"))
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	var got []string
+	if err := s.Scan(keys.MetaID, []byte("schema/"), func(sub, value []byte) error {
+		got = append(got, fmt.Sprintf("%s=%s", sub, value))
+		return nil
+	}); err != nil || fmt.Sprint(got) != "[schema/1= schema/2=two]" {
+		t.Errorf("%v %v", got, err)
+	}
+	if v, err := s.Get(keys.MetaID, []byte("none")); v != nil || err != nil {
+		t.Errorf("%q %v", v, err)
+	}
+	if m, ok, err := s.Meta(7); !ok || err != nil || m.Applied != keys.BirthApplied {
+		t.Errorf("%+v %v %v", m, ok, err)
+	}
+	if _, ok, err := s.Meta(8); ok || err != nil {
+		t.Errorf("%v %v", ok, err)
+	}
+	if v, err := s.Dedupe(testTable, 5, []byte("pk"), id); string(v) != "result" || err != nil {
+		t.Errorf("%q %v", v, err)
+	}
+	if got := readAll(t, s, command.Read{}); len(got) > 0 {
+		t.Errorf("a dedupe record was read as a row: %v", got)
+	}
+}
+
+// TestTruncate: a span is emptied whatever its timestamps, with its index entries and no others.
+func TestTruncate(t *testing.T) {
+	s := openMem(t, Options{})
+	at := func(tok token.Token, ts int64) command.Mutation {
+		m := insert(fmt.Sprint(tok), "", ts)
+		m.Token = tok
+		m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte("v")})
+		return m
+	}
+	apply(t, s, at(-10, 1<<60), at(10, 1))
+	left := keys.TokenSpan(testTable, token.Between(token.Min, 0))
+	if err := s.Truncate(left, []uint32{testIndex}); err != nil {
+		t.Fatal(err)
+	}
+	look := command.Read{Index: &command.IndexLookup{Index: testIndex, Value: []byte("v")}}
+	if got := readAll(t, s, look); len(got) != 2 || !strings.Contains(got[0], "partition 10") {
+		t.Errorf("%v", got)
+	}
+	apply(t, s, at(-10, 1)) // an older timestamp than that of what was truncated
+	if got := readAll(t, s, command.Read{}); len(got) != 4 {
+		t.Errorf("%v", got)
+	}
+	if err := s.Truncate(keys.Span{Table: testTable}, []uint32{testIndex}); err != nil {
+		t.Fatal(err)
+	}
+	if got := append(readAll(t, s, command.Read{}), readAll(t, s, look)...); len(got) > 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestDiskFull: below the least free space writes are refused, deletes, system keys and reads are not.
+func TestDiskFull(t *testing.T) {
+	var free atomic.Uint64
+	free.Store(50)
+	var events []bool
+	s := openMem(t, Options{
+		DiskUsage: func(string) (vfs.DiskUsage, error) {
+			return vfs.DiskUsage{AvailBytes: free.Load(), TotalBytes: 1000}, nil
+		},
+		Events: Events{DiskFull: func(full bool, percent int) { events = append(events, full) }},
+	})
+	apply(t, s, insert("k", "", 1))
+	free.Store(49)
+	s.checkDisk()
+	if err := s.Apply(insert("k", "", 2)); !errors.Is(err, ErrDiskFull) {
+		t.Errorf("a write was accepted: %v", err)
+	}
+	apply(t, s, remove("k", "", 3, 1))
+	if err := s.Set(keys.MetaID, []byte("a"), nil); err != nil {
+		t.Error(err)
+	}
+	if got := readOne(t, s, "k"); len(got) > 0 {
+		t.Errorf("deleted row: %v", got)
+	}
+	free.Store(50)
+	s.checkDisk()
+	apply(t, s, insert("k", "", 4))
+	if fmt.Sprint(events) != "[true false]" {
+		t.Errorf("events %v", events)
+	}
+}
+
+// TestOpenRefusals: what cannot be opened says why, on one line.
+func TestOpenRefusals(t *testing.T) {
+	write := func(dir, name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create := func(dir string) {
+		s, err := Open(vfs.Default, dir, Options{Identity: Identity{Cluster: [16]byte{7}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		prep func(t *testing.T, dir string)
+		o    Options
+		want string
+	}{
+		{"foreign", func(_ *testing.T, dir string) { write(dir, "notes.txt", "x") }, Options{}, `it is not empty and not a data directory (it holds "notes.txt")`},
+		{"newer", func(_ *testing.T, dir string) { write(dir, identityFile, "ilion store\nformat 2\n") }, Options{}, "written by a newer version (format 2, this one knows 1)"},
+		{"damaged identity", func(_ *testing.T, dir string) { write(dir, identityFile, "???") }, Options{}, "the identity file is damaged"},
+		{"lost data", func(_ *testing.T, dir string) {
+			create(dir)
+			id, _ := os.ReadFile(filepath.Join(dir, identityFile))
+			_ = os.RemoveAll(dir)
+			_ = os.Mkdir(dir, 0o755)
+			write(dir, identityFile, string(id))
+		}, Options{}, "its identity file is there but its data is not"},
+		{"other cluster", func(_ *testing.T, dir string) { create(dir) }, Options{Identity: Identity{Cluster: [16]byte{8}}}, "it belongs to another cluster"},
+		{"locked", func(t *testing.T, dir string) {
+			s, err := Open(vfs.Default, dir, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+		}, Options{}, "another process uses it"},
+		{"read-only and empty", func(*testing.T, string) {}, Options{ReadOnly: true}, "there is no data, and read-only creates none"},
+		{"not a directory", func(_ *testing.T, dir string) {
+			_ = os.Remove(dir)
+			write(filepath.Dir(dir), filepath.Base(dir), "x")
+		}, Options{}, "not a directory"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			c.prep(t, dir)
+			s, err := Open(vfs.Default, dir, c.o)
+			if err == nil {
+				_ = s.Close()
+				t.Fatal("it opened")
+			}
+			if text := err.Error(); !strings.Contains(text, c.want) || strings.Contains(text, "\n") || !strings.Contains(text, dir) {
+				t.Errorf("got %q, want %q", text, c.want)
+			}
+		})
+	}
+}
+
+// TestReopen: identity and rows outlive a close, an interrupted creation is taken up again, and a checkpoint is a store.
+func TestReopen(t *testing.T) {
+	fs := vfs.NewMem()
+	if err := makeDir(fs, "a/b/db"); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeTemp(fs, "a/b/db", Identity{}.complete()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(fs, "a/b/db", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := s.Identity()
+	apply(t, s, insert("k", "", 1))
+	if err := s.Checkpoint("a/copy"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetIdentity([16]byte{9}, id.Node); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for dir, cluster := range map[string][16]byte{"a/b/db": {9}, "a/copy": id.Cluster} {
+		s, err := Open(fs, dir, Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.Identity()
+		if got.Cluster != cluster || got.Node != id.Node || !got.Created.Equal(id.Created) || len(readOne(t, s, "k")) != 2 {
+			t.Errorf("%s: %+v, was %+v", dir, got, id)
+		}
+		if err := s.Apply(insert("k", "", 2)); !errors.Is(err, ErrReadOnly) {
+			t.Errorf("read-only: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestUnstamped: an operand that no leader stamped is refused.
+func TestUnstamped(t *testing.T) {
+	s := openMem(t, Options{})
+	if err := s.Apply(insert("k", "", row.Unstamped)); !errors.Is(err, ErrUnstamped) {
+		t.Error(err)
+	}
+}
+
+// TestContext: a long read ends with its context.
+func TestContext(t *testing.T) {
+	s := openMem(t, Options{})
+	for i := range 2 * contextEvery {
+		apply(t, s, insert("k", fmt.Sprintf("%04d", i), 1))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var v silent
+	err := s.Read(ctx, &command.Read{Table: testTable, Key: []byte("k"), Token: token.Hash([]byte("k"))}, &v)
+	if !errors.Is(err, context.Canceled) || v.rows >= 2*contextEvery {
+		t.Errorf("%d rows, %v", v.rows, err)
+	}
+}
+
+// TestEstimate: the number of partitions is exact for few and close for many.
+func TestEstimate(t *testing.T) {
+	s := openMem(t, Options{})
+	var ms []command.Mutation
+	for i := range 20_000 {
+		ms = append(ms, insert(fmt.Sprint(i), "", 1))
+		if i == 99 || i == 19_999 {
+			apply(t, s, ms...)
+			ms = nil
+			e, err := s.Estimate(keys.Span{Table: testTable})
+			if n := float64(i + 1); err != nil || float64(e.Partitions) < 0.7*n || float64(e.Partitions) > 1.3*n {
+				t.Errorf("%v: %+v %v", n, e, err)
+			}
+		}
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	half := keys.TokenSpan(testTable, token.Between(0, token.Max))
+	if e, err := s.Estimate(half); err != nil || e.Bytes == 0 || e.Partitions < 7000 || e.Partitions > 13000 {
+		t.Errorf("%+v %v", e, err)
+	}
+	if e, err := s.Estimate(keys.Span{Table: testTable + 9}); err != nil || e.Partitions != 0 {
+		t.Errorf("%+v %v", e, err)
+	}
+}
+
+func readBytes(t testing.TB, fs vfs.FS, name string) []byte {
+	t.Helper()
+	f, err := fs.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func writeBytes(t testing.TB, fs vfs.FS, name string, b []byte) {
+	t.Helper()
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
