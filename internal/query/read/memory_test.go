@@ -18,7 +18,6 @@ import (
 type memory struct {
 	table      *schema.Table
 	partitions []*memoryPartition
-	reads      int
 }
 
 type memoryPartition struct {
@@ -67,7 +66,6 @@ func merge(old, operand []byte) ([]byte, error) {
 
 // Read implements Reader. An index visits every row: its entries are hints.
 func (m *memory) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
-	m.reads++
 	for _, p := range m.partitions {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -23,8 +23,7 @@ type Column struct {
 	Type                  *cqltype.Type
 }
 
-// Options say how one execution is to be done. The zero value reads everything in one page at level ANY, which is refused:
-// Level has to be set.
+// Options say how one execution is to be done. Level has to be set: the zero value is ANY, which is for writes only.
 type Options struct {
 	Level dberr.Consistency
 	// PageSize is the number of rows (of groups, with GROUP BY) per page; zero or less: no paging.

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
 // drawTable makes a table (k; a, b, c) with clustering columns in drawn orders, a static column and rows, some partitions with
@@ -34,7 +35,7 @@ func drawTable(t *rapid.T) *world {
 }
 
 func (w *world) run(t *rapid.T, text string) {
-	stmt, _, err := parseText(text)
+	stmt, _, err := parser.Parse(text)
 	if err == nil {
 		err = w.set(stmt, 0, binds{})
 	}

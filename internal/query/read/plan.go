@@ -46,10 +46,7 @@ type Plan struct {
 // Prepare binds a SELECT on a table of a keyspace. markers is the number of bind markers of the whole statement.
 func Prepare(stmt *parser.Select, ks *schema.Keyspace, table *schema.Table, markers int) (*Plan, error) {
 	env := expr.NewEnv(ks, table, markers)
-	p := &Plan{keyspace: ks, table: table, distinct: stmt.Distinct}
-	for _, d := range table.Dropped {
-		p.dropped = append(p.dropped, d.ID)
-	}
+	p := &Plan{keyspace: ks, table: table, distinct: stmt.Distinct, dropped: table.DroppedIDs()}
 	if err := p.bindSelection(stmt, env); err != nil {
 		return nil, err
 	}

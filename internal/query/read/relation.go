@@ -327,9 +327,7 @@ func checkTokenColumns(columns []*schema.Column, table *schema.Table) error {
 	if inOrder {
 		return nil
 	}
-	names := make([]string, len(pk))
-	for i, c := range pk {
-		names[i] = c.Name
+	for _, c := range pk {
 		if !seen[c] {
 			return dberr.Invalidf("The token() function must be applied to all partition key components or none of them")
 		}
@@ -340,7 +338,7 @@ func checkTokenColumns(columns []*schema.Column, table *schema.Table) error {
 	case len(columns) != len(pk):
 		return dberr.Invalidf("The token() function must contains only partition key components")
 	}
-	return dberr.Invalidf("The token function arguments must be in the partition key order: %s", strings.Join(names, ", "))
+	return dberr.Invalidf("The token function arguments must be in the partition key order: %s", pkNames(table))
 }
 
 func isSlice(op parser.Operator) bool {

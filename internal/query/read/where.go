@@ -3,9 +3,9 @@
 package read
 
 import (
-	"sort"
+	"slices"
+	"strings"
 
-	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
@@ -54,16 +54,16 @@ type tokenBound struct {
 }
 
 func (t *tokenRestriction) merge(o *tokenRestriction, table *schema.Table) (*tokenRestriction, error) {
-	quoted, plain := pkNames(table)
+	names := pkNames(table)
 	switch {
 	case t.equal:
-		return nil, dberr.Invalidf("%s cannot be restricted by more than one relation if it includes an Equal", plain)
+		return nil, dberr.Invalidf("%s cannot be restricted by more than one relation if it includes an Equal", names)
 	case o.equal:
-		return nil, dberr.Invalidf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation", quoted)
+		return nil, dberr.Invalidf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation", names)
 	case t.low != nil && o.low != nil:
-		return nil, dberr.Invalidf("More than one restriction was found for the start bound on %s", plain)
+		return nil, dberr.Invalidf("More than one restriction was found for the start bound on %s", names)
 	case t.high != nil && o.high != nil:
-		return nil, dberr.Invalidf("More than one restriction was found for the end bound on %s", plain)
+		return nil, dberr.Invalidf("More than one restriction was found for the end bound on %s", names)
 	}
 	out := &tokenRestriction{low: t.low, high: t.high, text: t.text + " AND " + o.text}
 	if o.low != nil {
@@ -75,16 +75,13 @@ func (t *tokenRestriction) merge(o *tokenRestriction, table *schema.Table) (*tok
 	return out, nil
 }
 
-func pkNames(table *schema.Table) (quoted, plain string) {
+// pkNames lists the columns of the partition key.
+func pkNames(table *schema.Table) string {
+	names := make([]string, len(table.PartitionKey))
 	for i, c := range table.PartitionKey {
-		if i > 0 {
-			quoted += ", "
-			plain += ", "
-		}
-		quoted += c.Name
-		plain += c.Name
+		names[i] = c.Name
 	}
-	return quoted, plain
+	return strings.Join(names, ", ")
 }
 
 // bindWhere binds and checks a WHERE clause. onlyStatics says that nothing but static (and partition key) columns is selected.
@@ -228,22 +225,13 @@ func (w *where) settleClustering(indexed, allowFiltering bool) error {
 	if w.indexed || len(filtered) > 0 {
 		var list []*restriction
 		for _, r := range w.clustering.list {
-			if contained(filtered, r) || w.supporting(r) != nil {
+			if slices.Contains(filtered, r) || w.supporting(r) != nil {
 				list = append(list, r)
 			}
 		}
 		w.filter(&w.clustering, list)
 	}
 	return nil
-}
-
-func contained(list []*restriction, r *restriction) bool {
-	for _, o := range list {
-		if o == r {
-			return true
-		}
-	}
-	return false
 }
 
 // splitClustering finds the restrictions that become intervals and returns the others.
@@ -317,92 +305,4 @@ func (w *where) wholePartitions() bool {
 		}
 	}
 	return true
-}
-
-func (w *where) hasIndex(set *restrictions) bool {
-	for _, r := range set.list {
-		if w.supporting(r) != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// supporting finds an index that answers a restriction, the first by name.
-func (w *where) supporting(r *restriction) *schema.Index {
-	names := make([]string, 0, len(w.table.Indexes))
-	for name := range w.table.Indexes {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
-		i := w.table.Indexes[name]
-		for _, c := range r.columns {
-			if c.Name == i.Column && supports(i, c, r) {
-				return i
-			}
-		}
-	}
-	return nil
-}
-
-func supports(i *schema.Index, c *schema.Column, r *restriction) bool {
-	switch i.Target {
-	case schema.IndexValue, schema.IndexFull:
-		return r.kind == equal
-	case schema.IndexValues:
-		return r.kind == contains && len(r.elements) > 0
-	case schema.IndexKeys:
-		return r.kind == contains && (len(r.keys) > 0 || c.Type.Kind == cqltype.Set && len(r.elements) > 0)
-	case schema.IndexEntries:
-		return r.kind == contains && len(r.entries) > 0
-	}
-	return false
-}
-
-// chooseIndex picks the index to read through: of a regular column before that of a static one, of those before keys.
-func (w *where) chooseIndex() {
-	var best *restriction
-	rank := func(r *restriction) int {
-		switch r.first().Kind {
-		case schema.Regular:
-			return 0
-		case schema.Clustering:
-			return 1
-		case schema.Static:
-			return 2
-		}
-		return 3
-	}
-	for _, r := range w.filtered {
-		if i := w.supporting(r); i != nil && (best == nil || rank(r) < rank(best)) {
-			best, w.index = r, i
-		}
-	}
-	if best == nil {
-		return // the index is on a column whose value is known anyhow
-	}
-	switch w.index.Target {
-	case schema.IndexValues:
-		w.lookup = best.elements[0]
-	case schema.IndexKeys:
-		if len(best.keys) > 0 {
-			w.lookup = best.keys[0]
-		} else {
-			w.lookup = best.elements[0]
-		}
-	case schema.IndexEntries:
-		w.lookup, w.lookupEntry = best.entries[0].key, best.entries[0].value
-	default:
-		for i, c := range best.columns {
-			if c.Name != w.index.Column {
-				continue
-			}
-			if best.value.tuple != nil {
-				w.index = nil // a scan answers it as well
-				return
-			}
-			w.lookup = best.value.terms[i]
-		}
-	}
 }

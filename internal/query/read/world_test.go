@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
@@ -26,6 +27,7 @@ type world struct {
 	clock, now int64
 	uuids      *cqltype.TimeUUIDs
 	stamp      byte
+	mu         sync.Mutex // of tables
 }
 
 // errScene says that a write is beyond what a world understands.
@@ -75,6 +77,8 @@ func (w *world) table(name parser.QualifiedName) (*schema.Keyspace, *schema.Tabl
 }
 
 func (w *world) memory(t *schema.Table) *memory {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	m := w.tables[t.ID]
 	if m == nil {
 		m = &memory{}
@@ -499,8 +503,17 @@ func (w *world) prepare(text string) (*Plan, error) {
 	return Prepare(sel, ks, t, len(markers))
 }
 
-// execute runs a plan.
+// execute runs a plan, at LOCAL_QUORUM unless another level is given.
 func (w *world) execute(p *Plan, b binds, o Options) (*Page, error) {
+	if o.Level == dberr.Any {
+		o.Level = dberr.LocalQuorum
+	}
+	return w.executeBound(p, b, o)
+}
+
+func (w *world) executeAt(p *Plan, o Options) (*Page, error) { return w.executeBound(p, binds{}, o) }
+
+func (w *world) executeBound(p *Plan, b binds, o Options) (*Page, error) {
 	bind := &expr.Bindings{Values: b.values, Unset: b.unset, Now: time.Unix(w.now, 0), UUIDs: w.uuids}
 	if err := bind.CheckCount(len(p.Variables())); err != nil {
 		return nil, err
@@ -508,12 +521,7 @@ func (w *world) execute(p *Plan, b binds, o Options) (*Page, error) {
 	if o.Now == 0 {
 		o.Now = w.now
 	}
-	if o.Level == dberr.Any {
-		o.Level = dberr.LocalQuorum
-	}
 	var page Page
 	err := p.Execute(context.Background(), w.memory(p.Table()), bind, o, &page)
 	return &page, err
 }
-
-func parseText(text string) (parser.Statement, []parser.BindMarker, error) { return parser.Parse(text) }

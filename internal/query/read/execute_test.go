@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// small is a world with a table of a few partitions.
+func small(t *testing.T) *world {
+	t.Helper()
+	w := newWorld()
+	lines := []string{
+		"CREATE KEYSPACE ks WITH replication = {}",
+		"CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))",
+		"CREATE INDEX vi ON ks.t (v)",
+	}
+	for k := range 4 {
+		for c := range 5 {
+			lines = append(lines, fmt.Sprintf("INSERT INTO ks.t (k, c, v) VALUES (%d, %d, %d)", k, c, c))
+		}
+	}
+	for _, text := range lines {
+		if err := w.set(mustParse(t, text), 0, binds{}); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	w.keyspace = "ks"
+	return w
+}
+
+func (w *world) must(t *testing.T, text string) *Plan {
+	t.Helper()
+	p, err := w.prepare(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return p
+}
+
+// TestRefusedExecutions holds what only an execution can refuse.
+func TestRefusedExecutions(t *testing.T) {
+	w := small(t)
+	if err := w.set(mustParse(t, "CREATE TABLE p (a int, b int, PRIMARY KEY ((a, b)))"), 0, binds{}); err != nil {
+		t.Fatal(err)
+	}
+	in := strings.Repeat("1, ", 299) + "2"
+	for _, c := range []struct {
+		name, query string
+		options     Options
+		want        string
+	}{
+		{"any", "SELECT * FROM t", Options{}, "ANY ConsistencyLevel is only supported for writes"},
+		{"serial", "SELECT * FROM t WHERE k IN (1, 2)", Options{Level: dberr.Serial}, "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time"},
+		{"building", "SELECT * FROM t WHERE v = 1", Options{Level: dberr.One, Building: func(i *schema.Index) bool { return i.Name == "vi" }},
+			"The secondary index 'vi' is not yet available"},
+		{"sort", "SELECT * FROM t WHERE k IN (1, 2) ORDER BY c", Options{Level: dberr.One, SortBytesMax: 10},
+			"ORDER BY over several partitions holds more than 10 bytes; restrict the query"},
+		{"state", "SELECT * FROM t", Options{Level: dberr.One, PageSize: 1, PagingState: []byte("garbage, much of it")}, "Invalid value for the paging state"},
+		{"combinations", "SELECT * FROM p WHERE a IN (" + in + ") AND b IN (" + in + ")", Options{Level: dberr.One},
+			"The IN restrictions give 90000 combinations of values, more than the maximum of 65536"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			page, err := w.executeAt(w.must(t, c.query), c.options)
+			if err == nil || err.Error() != c.want {
+				t.Fatalf("got %v and %d rows, want %q", err, page.Rows, c.want)
+			}
+		})
+	}
+}
+
+// TestStateOfOtherKeys proves that a page cannot go on with other partitions than it began with.
+func TestStateOfOtherKeys(t *testing.T) {
+	w := small(t)
+	page, err := w.executeAt(w.must(t, "SELECT * FROM t WHERE k = 1"), Options{Level: dberr.One, PageSize: 2})
+	if err != nil || len(page.PagingState) == 0 {
+		t.Fatal(err)
+	}
+	_, err = w.executeAt(w.must(t, "SELECT * FROM t WHERE k = 2"), Options{Level: dberr.One, PageSize: 2, PagingState: page.PagingState})
+	if err != errState {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// TestPlansAreShared proves Q1 for the race detector: one plan executed by many at once gives each the same.
+func TestPlansAreShared(t *testing.T) {
+	w := small(t)
+	p := w.must(t, "SELECT k, sum(v), c + 1 FROM t WHERE v >= 0 GROUP BY k ALLOW FILTERING")
+	want, err := w.executeAt(p, Options{Level: dberr.One})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				got, err := w.executeAt(p, Options{Level: dberr.One})
+				if err != nil || string(got.Cells) != string(want.Cells) {
+					t.Errorf("got %x, %v", got.Cells, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

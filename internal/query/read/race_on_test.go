@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build race
+
+package read
+
+// raced is true under the race detector, which makes pools forget.
+const raced = true
