@@ -94,6 +94,10 @@ func (p *Plan) Variables() []expr.Variable { return p.variables }
 // PKIndexes are the markers that give the components of the partition key, in their order; nil if not all are bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
+// SinglePartition reports whether every execution reads one logical partition at most, so that its cost is bounded by a page,
+// unless rows are filtered or folded.
+func (p *Plan) SinglePartition() bool { return !p.where.keyRange && !p.where.pk.has(in) }
+
 // settle works out what executions need to know.
 func (p *Plan) settle() {
 	p.filterSlots = map[*schema.Column]int{}
