@@ -262,6 +262,9 @@ func (k *Keyspace) decodeType(j *userTypeJSON, pending map[string]*userTypeJSON)
 
 // userTypes appends the names of the user-defined types in the spec.
 func (t *TypeSpec) userTypes(names []string) []string {
+	if t == nil {
+		return names
+	}
 	if t.Kind == cqltype.UDT {
 		names = append(names, t.Name)
 	}

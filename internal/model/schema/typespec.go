@@ -107,6 +107,9 @@ func (t *TypeSpec) Bind(keyspace string, types map[string]*cqltype.Type) (*cqlty
 
 // bind is Bind; within is true inside something frozen, where nested collections need not be frozen themselves.
 func (t *TypeSpec) bind(keyspace string, types map[string]*cqltype.Type, within bool) (*cqltype.Type, error) {
+	if t == nil {
+		return nil, dberr.Invalidf("no type given")
+	}
 	frozen := within || t.Frozen
 	var bound *cqltype.Type
 	switch t.Kind {

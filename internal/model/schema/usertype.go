@@ -199,6 +199,9 @@ func (c *CreateType) build(ks *Keyspace) (*cqltype.Type, error) {
 }
 
 func checkField(t *TypeSpec) error {
+	if t == nil {
+		return dberr.Invalidf("no type given")
+	}
 	if t.Kind == cqltype.Counter {
 		return dberr.Invalidf("A user type cannot contain counters")
 	}

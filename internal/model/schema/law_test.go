@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+)
+
+var intType = cqltype.Native(cqltype.Int)
+
+const udtKind = cqltype.UDT
+
+// TestLaws proves the package's guarantees over random sequences of changes: (S1) no change alters the schema it started from; (S2)
+// no id is given away twice; (S3) the encoded change has the same effect as the change itself. And that the encoding of a
+// schema, whole or by what changed, gives an equal one.
+func TestLaws(t *testing.T) {
+	done := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		s := twoKeyspaces(t)
+		ids := map[uint32]UUID{}                // of tables and indexes that ever were
+		columns := map[UUID]map[uint32]string{} // ids of columns that ever were, by table, with the time they were made
+		store, _, _ := Objects(nil, s)
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		for n := range 30 {
+			c := drawChange(t, s, rng, n)
+			before := encode(t, s)
+			next, events, err := Apply(s, c)
+			if diff := cmp.Diff(before, encode(t, s)); diff != "" {
+				t.Fatalf("%s changed the schema it started from:\n%s", c.Kind(), diff)
+			}
+			sameAgain(t, s, next, c)
+			if err != nil || next == s {
+				if next != s || len(events) > 0 {
+					t.Fatalf("%s did nothing and says %v", c.Kind(), events)
+				}
+				continue
+			}
+			done[c.Kind()]++
+			if next.Revision != s.Revision+1 || next.Version != c.stamp().Version || len(events) == 0 {
+				t.Fatalf("%s: revision %d after %d, version %s, %d events", c.Kind(), next.Revision, s.Revision, next.Version, len(events))
+			}
+			checkIDs(t, s, next, ids, columns)
+			checkTables(t, s, next)
+			checkStore(t, s, next, store)
+			s = next
+		}
+	})
+	for _, kind := range []string{"create_keyspace", "alter_keyspace", "drop_keyspace", "create_table", "alter_table", "drop_table", "create_type",
+		"alter_type", "drop_type", "create_index", "drop_index"} {
+		if done[kind] == 0 {
+			t.Errorf("no %s succeeded: the test proves less than it says (%v)", kind, done)
+		}
+	}
+}
+
+func twoKeyspaces(t *rapid.T) *Schema {
+	s := New()
+	for _, name := range []string{"ks1", "ks2"} {
+		var err error
+		if s, _, err = Apply(s, &CreateKeyspace{Name: name, Properties: []Property{{Name: "replication", IsMap: true,
+			Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func encode(t *rapid.T, s *Schema) string {
+	b, err := Encode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// sameAgain proves that a change that was encoded and decoded has the same effect.
+func sameAgain(t *rapid.T, s, want *Schema, c Change) {
+	b, err := EncodeChange(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := DecodeChange(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c, decoded); diff != "" {
+		t.Fatalf("change differs after decoding (-want +got):\n%s", diff)
+	}
+	got, _, _ := Apply(s, decoded)
+	if diff := cmp.Diff(encode(t, want), encode(t, got)); diff != "" {
+		t.Fatalf("%s has another effect after decoding (-want +got):\n%s", c.Kind(), diff)
+	}
+}
+
+func checkIDs(t *rapid.T, old, s *Schema, ids map[uint32]UUID, columns map[UUID]map[uint32]string) {
+	note := func(id uint32, owner UUID) {
+		if have, ok := ids[id]; ok && have != owner || id >= s.NextID {
+			t.Fatalf("id %d is used twice or is not below %d", id, s.NextID)
+		}
+		ids[id] = owner
+	}
+	for ks := range s.All() {
+		for _, table := range ks.SortedTables() {
+			note(table.ID, table.UUID)
+			for _, ix := range table.SortedIndexes() {
+				note(ix.ID, table.UUID)
+				if before := old.Table(ks.Name, table.Name); before != nil && before.Indexes[ix.Name] == nil && ix.ID < old.NextID {
+					t.Fatalf("new index %s has the old id %d", ix.Name, ix.ID)
+				}
+			}
+			if columns[table.UUID] == nil {
+				columns[table.UUID] = map[uint32]string{}
+			}
+			seen := columns[table.UUID]
+			live := map[uint32]bool{}
+			for c := range table.Columns() {
+				if seen[c.ID] == "dropped" || live[c.ID] || c.ID >= table.NextColumn {
+					t.Fatalf("%s.%s: column id %d was used before", table, c.Name, c.ID)
+				}
+				live[c.ID] = true
+			}
+			for _, id := range table.DroppedIDs() {
+				if live[id] {
+					t.Fatalf("%s: dropped id %d is alive", table, id)
+				}
+				seen[id] = "dropped"
+			}
+		}
+	}
+}
+
+// checkTables proves that a table is consistent in itself and that its revision tells whether it changed.
+func checkTables(t *rapid.T, old, s *Schema) {
+	for ks := range s.All() {
+		for _, table := range ks.SortedTables() {
+			n := 0
+			for c := range table.Columns() {
+				n++
+				if table.ByName[c.Name] != c {
+					t.Fatalf("%s: ByName does not have %s", table, c.Name)
+				}
+				for _, u := range ks.SortedTypes() {
+					checkCurrent(t, c.Type, u)
+				}
+			}
+			if n != len(table.ByName) {
+				t.Fatalf("%s: ByName has %d columns of %d", table, len(table.ByName), n)
+			}
+			byName := func(a, b *Column) int { return cmpNames(a.Name, b.Name) }
+			if !slices.IsSortedFunc(table.Statics, byName) || !slices.IsSortedFunc(table.Regulars, byName) {
+				t.Fatalf("%s: columns are not in order", table)
+			}
+			before := old.Table(ks.Name, table.Name)
+			if (before == table) != (table.Revision < s.Revision) {
+				t.Fatalf("%s: revision %d at %d does not say whether it changed", table, table.Revision, s.Revision)
+			}
+		}
+	}
+}
+
+func cmpNames(a, b string) int {
+	if a < b {
+		return -1
+	}
+	return 1
+}
+
+// checkCurrent proves that a user-defined type inside another is the present one.
+func checkCurrent(t *rapid.T, typ, udt *cqltype.Type) {
+	if typ.Kind == cqltype.UDT && typ.Name == udt.Name {
+		want := udt
+		if typ.Frozen {
+			want = udt.Freeze()
+		}
+		if !typ.Equal(want) {
+			t.Fatalf("type %s is an old one", udt.Name)
+		}
+	}
+	for _, e := range typ.Elems {
+		checkCurrent(t, e, udt)
+	}
+}
+
+// checkStore proves that storing only what changed keeps a store equal to the schema.
+func checkStore(t *rapid.T, old, s *Schema, store map[string][]byte) {
+	put, gone, err := Objects(old, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(store, put)
+	for _, key := range gone {
+		delete(store, key)
+	}
+	got, err := FromObjects(maps.All(store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(encode(t, s), encode(t, got)); diff != "" {
+		t.Fatalf("what was stored differs (-want +got):\n%s", diff)
+	}
+	if rapid.IntRange(0, 5).Draw(t, "compare deeply") == 5 { // the encoding could leave something out
+		if diff := cmp.Diff(s, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("what was stored differs (-want +got):\n%s", diff)
+		}
+	}
+}

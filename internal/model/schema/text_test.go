@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"testing"
+)
+
+// TestFormatDouble holds Java's texts of doubles, which error messages and DESCRIBE carry.
+func TestFormatDouble(t *testing.T) {
+	for f, want := range map[float64]string{
+		0: "0.0", 1: "1.0", 0.01: "0.01", 0.001: "0.001", 1e-5: "1.0E-5", 6.71e-5: "6.71E-5", -0.1: "-0.1", 1234567: "1234567.0", 12345678: "1.2345678E7",
+	} {
+		if got := FormatDouble(f); got != want {
+			t.Errorf("FormatDouble(%g) = %s, want %s", f, got, want)
+		}
+	}
+}
+
+// TestSpeculation holds the canonical forms of speculative retry policies.
+func TestSpeculation(t *testing.T) {
+	for text, want := range map[string]string{
+		"99PERCENTILE": "99p", "99.5p": "99.5p", "50.00ms": "50ms", "always": "ALWAYS", "NONE": "NEVER", "never": "NEVER",
+		"min(99p, 50ms)": "MIN(99p,50ms)", "MAX(50ms,99PERCENTILE)": "MAX(99p,50ms)",
+		"100p": "", "0p": "", "min(1ms,2ms)": "", "5": "", "": "", "min(99p": "",
+	} {
+		got, err := speculation(&Property{Name: "speculative_retry", Value: text})
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("speculation(%q) = %q, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+// FuzzParseType proves that the text of a type is read back equal, and that no text makes the reader panic.
+func FuzzParseType(f *testing.F) {
+	for _, seed := range []string{"int", "frozen<list<int>>", `map<text, frozen<"a ""b">>`, "tuple<int, frozen<ks.u>>", "'a.b.C'", "list<", "frozen<>", `"`,
+		"map<int>", "a.b.c", "list<list<list<int>>>"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		spec, err := ParseType(text)
+		if err != nil {
+			return
+		}
+		once, _ := spec.MarshalText()
+		again, err := ParseType(string(once))
+		if err != nil {
+			t.Fatalf("%q does not read back: %v", once, err)
+		}
+		if twice, _ := again.MarshalText(); string(twice) != string(once) {
+			t.Fatalf("%q becomes %q", once, twice)
+		}
+		if _, err := spec.Bind("ks", nil); err == nil {
+			_ = spec.String()
+		}
+	})
+}
+
+// FuzzDecodeChange proves that no bytes make decoding and applying a change panic.
+func FuzzDecodeChange(f *testing.F) {
+	for _, seed := range []string{
+		`{"format":1,"kind":"create_table","change":{"version":"00000000-0000-0000-0000-000000000000","keyspace":"ks","name":"t","columns":[{"name":"k","type":"int"}],"partition_key":["k"]}}`,
+		`{"format":1,"kind":"create_table","change":{"keyspace":"ks","name":"t","columns":[{"name":"k"}],"partition_key":["k"]}}`,
+		`{"format":1,"kind":"create_type","change":{"keyspace":"ks","name":"u","fields":[{"name":"a"}]}}`,
+		`{"format":1,"kind":"alter_type","change":{"keyspace":"ks","name":"u","op":"add"}}`,
+		`{"format":1,"kind":"alter_table","change":{"keyspace":"ks","name":"t","op":"add","add":[{"name":"x"}]}}`,
+		`{"format":2,"kind":"drop_table","change":{}}`, `{"kind":"nosuch"}`, `{}`, `[]`,
+	} {
+		f.Add([]byte(seed))
+	}
+	base := New().With(&Keyspace{Name: "ks", Tables: map[string]*Table{}})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := DecodeChange(b)
+		if err != nil {
+			return
+		}
+		if _, _, err := Apply(base, c); err != nil && err.Error() == "" {
+			t.Error("an error without a text")
+		}
+	})
+}
