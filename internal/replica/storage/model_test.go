@@ -215,6 +215,7 @@ func drawMutation(t *rapid.T) command.Mutation {
 			m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: value, Clustering: op.Clustering})
 		case 3:
 			b.Cell(col, nil, value, 3, now)
+			m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: value, Clustering: op.Clustering})
 		case 4, 5:
 			b.DeleteRow(now)
 		case 6:

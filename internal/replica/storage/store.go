@@ -6,21 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Store is an open store. All methods may be used concurrently, but for Close.
 type Store struct {
-	fs  vfs.FS
-	dir string
-	o   Options
-	db  *pebble.DB
-	id  Identity
+	fs   vfs.FS
+	dir  string
+	o    Options
+	db   *pebble.DB
+	id   Identity
+	lock *pebble.Lock
 
 	tables tables
 	dead   deadRuns
@@ -41,13 +45,13 @@ type Store struct {
 func Open(fs vfs.FS, dir string, o Options) (*Store, error) {
 	s := &Store{fs: fs, dir: dir, o: o.withDefaults(fs), closing: make(chan struct{})}
 	if err := s.open(); err != nil {
-		return nil, fmt.Errorf("open data directory %s: %w", dir, explain(err))
+		return nil, fmt.Errorf("open data directory %s: %w", dir, s.explain(err))
 	}
 	return s, nil
 }
 
 // explain puts what an administrator can act on in front of an error of the operating system or of Pebble.
-func explain(err error) error {
+func (s *Store) explain(err error) error {
 	switch {
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("no permission to write there: %w", err)
@@ -55,10 +59,20 @@ func explain(err error) error {
 		return fmt.Errorf("another process uses it: %w", err)
 	case errors.Is(err, pebble.ErrDBDoesNotExist):
 		return errors.New("its identity file is there but its data is not")
+	case errors.Is(err, record.ErrInvalidChunk), errors.Is(err, record.ErrZeroedChunk), errors.Is(err, record.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: the log (%s): %w", ErrCorrupt, s.logs(), err)
 	case pebble.IsCorruptionError(err):
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return err
+}
+
+// logs names the files of the write-ahead log; Pebble does not say which of them is damaged.
+func (s *Store) logs() string {
+	names, _ := s.fs.List(s.dir)
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 func (s *Store) open() error {
@@ -104,7 +118,7 @@ func (s *Store) open() error {
 		return errors.Join(err, s.db.Close())
 	}
 	release = nil
-	s.tables.lock = lock
+	s.lock = lock
 	return nil
 }
 
@@ -140,7 +154,7 @@ func (s *Store) Close() error {
 	close(s.closing)
 	s.wg.Wait()
 	err := s.db.Close()
-	return errors.Join(err, s.tables.lock.Close())
+	return errors.Join(err, s.lock.Close())
 }
 
 // Identity returns whose data the store holds.

@@ -53,7 +53,6 @@ const flagHeaders = 1
 type tables struct {
 	byID atomic.Pointer[map[uint32]*table]
 	mu   sync.Mutex // serializes changes
-	lock *pebble.Lock
 }
 
 // table returns what is known about a table, adding it where needed.

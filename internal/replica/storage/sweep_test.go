@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+)
+
+// holds is the test's index: any cell of the row has the value.
+func holds(r *row.Row, value []byte) bool {
+	for _, c := range r.Cells {
+		if bytes.Equal(c.Value, value) {
+			return true
+		}
+	}
+	return false
+}
+
+func installed(gcGrace int64) Table {
+	return Table{ID: testTable, Clustering: 1, GCGrace: gcGrace, Indexes: []Index{{ID: testIndex, Holds: holds}}}
+}
+
+// sweepAll runs whole rounds of the sweeper until one finds nothing.
+func sweepAll(s *Store, now int64, limit int) error {
+	for range 20 {
+		found := 0
+		var from []byte
+		for {
+			g, err := s.FindGarbage(context.Background(), keys.Span{Table: testTable}, from, now, 3600, limit)
+			if err != nil {
+				return err
+			}
+			for i := range g.Sweeps {
+				found += len(g.Sweeps[i].Keys)
+				if err := s.ApplySweep(&g.Sweeps[i]); err != nil {
+					return err
+				}
+			}
+			if from = g.Next; from == nil {
+				break
+			}
+		}
+		if found == 0 {
+			return nil
+		}
+	}
+	return errors.New("sweeps do not come to an end")
+}
+
+// count returns how many keys of tables and indexes the store holds.
+func count(t testing.TB, s *Store) (n int) {
+	t.Helper()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: keys.AppendTable(nil, keys.FirstTable)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer it.Close()
+	for it.First(); it.Valid(); it.Next() {
+		n++
+	}
+	return n
+}
+
+// TestSweepAgainstModel: whatever was written, sweeps to the end at some second change nothing that a reader of that second or
+// later sees, and leave nothing that could be swept.
+func TestSweepAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := Open(vfs.NewMem(), "db", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		eager(s)
+		s.InstallTable(installed(rapid.Int64Range(0, 3).Draw(t, "grace")))
+		m := model{partitions: map[string]*modelPartition{}}
+		for range rapid.IntRange(1, 25).Draw(t, "mutations") {
+			mu := drawMutation(t)
+			if err := s.Apply(mu); err != nil {
+				t.Fatal(err)
+			}
+			m.apply(t, &mu)
+			if rapid.IntRange(0, 5).Draw(t, "flush") == 0 {
+				if err := s.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		now := rapid.Int64Range(1, 14).Draw(t, "now")
+		if err := sweepAll(s, now, rapid.IntRange(1, 30).Draw(t, "limit")); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			r := drawRead(t)
+			r.Now = max(r.Now, now)
+			r.Dropped = nil
+			var want, got collector
+			m.read(t, &r, &want)
+			if err := s.Read(context.Background(), &r, &got); err != nil {
+				t.Fatal(err)
+			}
+			if r.Index != nil {
+				want.lines, got.lines = holding(want.lines, r.Index.Value), holding(got.lines, r.Index.Value)
+			}
+			if d := gocmp.Diff(want.lines, got.lines); d != "" {
+				t.Fatalf("swept at %d: %+v\n%s", now, r, d)
+			}
+		}
+	})
+}
+
+// holding keeps the lines of rows that have a value: index entries are hints.
+func holding(lines []string, value []byte) (out []string) {
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "partition") && strings.Contains(line, fmt.Sprintf("=%q", value)) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// TestSweepLeavesNothing: rows, headers, index entries and dedupe records of deleted data are all gone after their time, not before.
+func TestSweepLeavesNothing(t *testing.T) {
+	s := openMem(t, Options{})
+	s.InstallTable(installed(10))
+	for i := range 300 {
+		m := insert("k", fmt.Sprintf("%03d", i), 1)
+		m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte("v"), Clustering: m.Ops[0].Clustering})
+		apply(t, s, m, remove("rows", fmt.Sprintf("%03d", i), 2, 100))
+	}
+	apply(t, s, mutationOf(command.OpHeader, "k", "", 2, func(b *row.Builder) {
+		b.DeleteRange([]byte("0"), []byte("2"), 100)
+		b.DeleteRange([]byte("2"), nil, 105)
+	}))
+	b := s.NewBatch()
+	dup := insert("k", "", 100e6)
+	dup.Ops = nil
+	if err := b.Mutate(&dup); err != nil {
+		t.Fatal(err)
+	}
+	b.PutDedupe(testTable, dup.Token, dup.Key, command.DedupeID{Sequence: 1}, nil)
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	for _, c := range []struct {
+		now  int64
+		want int
+	}{
+		{110, 300 + 1 + 1}, // hidden rows and their entries need not wait
+		{111, 1 + 1},       // rows deleted at 100, and the range of 100
+		{116, 1},           // the range of 105
+		{3700, 1},          // the dedupe record is kept an hour
+		{3701, 0},
+	} {
+		if err := sweepAll(s, c.now, 50); err != nil {
+			t.Fatal(err)
+		}
+		if n := count(t, s); n != c.want {
+			t.Errorf("at %d %d keys are left, want %d", c.now, n, c.want)
+		}
+	}
+}
+
+// TestSweepKeepsWhatCame: an operand that arrives between finding and sweeping is kept.
+func TestSweepKeepsWhatCame(t *testing.T) {
+	s := openMem(t, Options{})
+	s.InstallTable(installed(0))
+	apply(t, s, remove("k", "a", 5, 1), mutationOf(command.OpHeader, "k", "", 3, func(b *row.Builder) { b.DeleteRow(1) }))
+	g, err := s.FindGarbage(context.Background(), keys.Span{Table: testTable}, nil, 10, 0, 100)
+	if err != nil || len(g.Sweeps) != 1 || len(g.Sweeps[0].Keys) != 2 {
+		t.Fatalf("%+v %v", g, err)
+	}
+	apply(t, s, insert("k", "a", 6), insert("k", "b", 2)) // the second is hidden by the header
+	if err := s.ApplySweep(&g.Sweeps[0]); err != nil {
+		t.Fatal(err)
+	}
+	if got := readOne(t, s, "k"); len(got) != 2 || !strings.Contains(got[1], `"a" live@6`) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestSweeper: the loop looks at the spans it is given and proposes what it finds.
+func TestSweeper(t *testing.T) {
+	s := openMem(t, Options{})
+	s.InstallTable(installed(0))
+	apply(t, s, remove("k", "a", 5, 1))
+	ctx, cancel := context.WithCancel(context.Background())
+	var got []command.Sweep
+	s.RunSweeper(ctx, SweeperOptions{
+		Now:   func() int64 { return 100 },
+		Spans: func() []keys.Span { return []keys.Span{{Table: testTable}} },
+		Propose: func(_ context.Context, sw command.Sweep) error {
+			got = append(got, sw)
+			cancel()
+			return s.ApplySweep(&sw)
+		},
+	})
+	if len(got) != 1 || got[0].Horizon != 100 || count(t, s) != 0 {
+		t.Errorf("%+v, %d keys left", got, count(t, s))
+	}
+}
