@@ -4,6 +4,7 @@ package read
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -321,7 +322,7 @@ func (s *scan) read(ctx context.Context, r Reader) error {
 	s.paused, s.visits = false, 0
 	s.cmd.Limit = s.usable()
 	if err := r.Read(ctx, &s.cmd, s); err != nil {
-		return err
+		return cmp.Or(s.err, err)
 	}
 	if s.full || s.done || s.paused {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -83,7 +84,7 @@ func (m *memory) Read(ctx context.Context, r *command.Read, v command.Visitor) e
 		}
 		step, err := m.visit(p, r, v, resumed)
 		if err != nil {
-			return err
+			return fmt.Errorf("read: %w", err) // as a store would
 		}
 		if step == command.Stop {
 			return nil

@@ -35,6 +35,8 @@ type scan struct {
 	from                           position
 	visits                         int
 	full, done, paused, continuing bool
+	// err is what went wrong in the visitor: the client is to see it as it is, whatever the reader makes of it.
+	err error
 	// at is where to go on if the page is full or the read has paused; it points into atClustering and key.
 	at           position
 	atClustering []byte
@@ -80,6 +82,23 @@ func (s *scan) release() {
 
 // Partition implements command.Visitor.
 func (s *scan) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
+	step, err := s.partition(tok, key, static)
+	if err != nil {
+		s.err = err
+	}
+	return step, err
+}
+
+// Row implements command.Visitor.
+func (s *scan) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	step, err := s.row(clustering, r)
+	if err != nil {
+		s.err = err
+	}
+	return step, err
+}
+
+func (s *scan) partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
 	goesOn := s.continuing && bytes.Equal(key, s.key)
 	s.continuing = false
 	if !goesOn {
@@ -106,8 +125,7 @@ func (s *scan) Partition(tok token.Token, key []byte, static *row.Row) (command.
 	return s.visited(step, nil, true), err
 }
 
-// Row implements command.Visitor.
-func (s *scan) Row(clustering []byte, r *row.Row) (command.Step, error) {
+func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 	s.rowsSeen = true
 	s.page.Visited++
 	if err := s.fillRow(clustering, r); err != nil {
