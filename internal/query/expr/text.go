@@ -33,6 +33,9 @@ func (p *printer) text(t parser.Term) string {
 		}
 		return "?"
 	case *parser.FunctionCall:
+		if p.binder != nil && isCountRows(t) {
+			return "count"
+		}
 		return p.functionName(t) + "(" + p.list(t.Args) + ")"
 	case *parser.TypeHint:
 		return "(" + typeText(t.Type) + ")" + p.text(t.Term)
