@@ -30,7 +30,7 @@ func TestLaws(t *testing.T) {
 		columns := map[UUID]map[uint32]string{} // ids of columns that ever were, by table, with the time they were made
 		store, _, _ := Objects(nil, s)
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-		for n := range 30 {
+		for n := range 25 {
 			c := drawChange(t, s, rng, n)
 			before := encode(t, s)
 			next, events, err := Apply(s, c)

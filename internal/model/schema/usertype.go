@@ -269,17 +269,32 @@ func (c *AlterType) add(udt *cqltype.Type, ks *Keyspace) error {
 	if typ.References(c.Keyspace, c.Name) {
 		return dberr.Invalidf("Cannot add new field %s of type %s to user type %s.%s as it would create a circular reference", name, c.Add.Type, c.Keyspace, c.Name)
 	}
+	if err := c.checkKeys(ks, typ); err != nil {
+		return err
+	}
+	udt.Fields, udt.Elems = append(udt.Fields, name), append(udt.Elems, typ)
+	return nil
+}
+
+// checkKeys refuses a field that the primary keys of tables that use the type could not stand: any field where the type is in a
+// partition key, as stored keys would get another token; a duration, which has no order, where it is a clustering column.
+func (c *AlterType) checkKeys(ks *Keyspace, field *cqltype.Type) error {
+	uses := func(col *Column) bool { return col.Type.References(c.Keyspace, c.Name) }
 	var inKey []string
 	for _, t := range ks.SortedTables() {
-		if slices.ContainsFunc(t.PartitionKey, func(col *Column) bool { return col.Type.References(c.Keyspace, c.Name) }) {
+		if slices.ContainsFunc(t.PartitionKey, uses) {
 			inKey = append(inKey, t.String())
 		}
 	}
 	if len(inKey) > 0 {
 		return dberr.Invalidf("Cannot add new field %s of type %s to user type %s.%s as the type is being used in partition key by the following tables: %s",
-			name, c.Add.Type, c.Keyspace, c.Name, strings.Join(inKey, ", "))
+			c.Add.Name, c.Add.Type, c.Keyspace, c.Name, strings.Join(inKey, ", "))
 	}
-	udt.Fields, udt.Elems = append(udt.Fields, name), append(udt.Elems, typ)
+	for _, t := range ks.SortedTables() {
+		if i := slices.IndexFunc(t.Clustering, uses); i >= 0 && field.ContainsDuration() {
+			return dberr.Invalidf("duration type is not supported for PRIMARY KEY column '%s'", t.Clustering[i].Name)
+		}
+	}
 	return nil
 }
 

@@ -33,7 +33,7 @@ func fillLocal(b *builder) {
 		"rpc_address": inet(rpc.Addr()), "rpc_port": port(rpc),
 		"cql_version": text(CQLVersion), "native_protocol_version": text(NativeProtocolVersion), "release_version": text(ReleaseVersion),
 		"data_center": text(n.datacenter()), "rack": text(n.rack()), "partitioner": text(Partitioner),
-		"gossip_generation": int32Value(n.Generation), "host_id": uuidValue(n.HostID), "schema_version": uuidValue(b.schema.Version),
+		"gossip_generation": int32Value(n.Generation), "host_id": uuidValue(n.HostID), "schema_version": uuidValue(b.version(schema.UUID{})),
 		"tokens": tokenTexts(n.Tokens),
 	})
 }
@@ -46,12 +46,18 @@ func (e *Endpoint) reachable(ctx context.Context) netip.Addr {
 	return e.rpc(ctx).Addr()
 }
 
-// version is the schema version of a peer.
-func (b *builder) version(e *Endpoint) []byte {
-	if e.SchemaVersion == (schema.UUID{}) {
-		return uuidValue(b.schema.Version)
+// emptyVersion is shown before the first change: drivers do not expect a zero UUID.
+var emptyVersion = nameUUID("")
+
+// version is the version to show of a node that said v; if it said nothing, that of the snapshot.
+func (b *builder) version(v schema.UUID) schema.UUID {
+	if v == (schema.UUID{}) {
+		v = b.schema.Version
 	}
-	return uuidValue(e.SchemaVersion)
+	if v == (schema.UUID{}) {
+		v = emptyVersion
+	}
+	return v
 }
 
 func fillPeers(b *builder) {
@@ -59,7 +65,7 @@ func fillPeers(b *builder) {
 		p := &b.info.Peers[i]
 		b.add(values{
 			"peer": inet(p.reachable(b.ctx)), "data_center": text(p.datacenter()), "host_id": uuidValue(p.HostID), "rack": text(p.rack()),
-			"release_version": text(ReleaseVersion), "rpc_address": inet(p.rpc(b.ctx).Addr()), "schema_version": b.version(p),
+			"release_version": text(ReleaseVersion), "rpc_address": inet(p.rpc(b.ctx).Addr()), "schema_version": uuidValue(b.version(p.SchemaVersion)),
 			"tokens": tokenTexts(p.Tokens),
 		})
 	}
@@ -72,7 +78,7 @@ func fillPeersV2(b *builder) {
 		b.add(values{
 			"peer": inet(p.reachable(b.ctx)), "peer_port": port(p.Listen), "data_center": text(p.datacenter()), "host_id": uuidValue(p.HostID),
 			"native_address": inet(rpc.Addr()), "native_port": port(rpc), "rack": text(p.rack()),
-			"release_version": text(ReleaseVersion), "schema_version": b.version(p), "tokens": tokenTexts(p.Tokens),
+			"release_version": text(ReleaseVersion), "schema_version": uuidValue(b.version(p.SchemaVersion)), "tokens": tokenTexts(p.Tokens),
 		})
 	}
 }
