@@ -27,7 +27,7 @@ var statementKindNames = [statementKinds]string{"select", "modify", "conditional
 // String is the name metrics use.
 func (k StatementKind) String() string { return statementKindNames[k] }
 
-// latencyBuckets have upper bounds of 16 us, 32 us, ... up to 2^(latencyBuckets+3) us; the last one also takes what is longer.
+// latencyBuckets have upper bounds of 16 us, 32 us, ... up to 2^(latencyBuckets+2) us; the last one takes what is longer.
 const latencyBuckets = 21
 
 // Latency is a histogram of durations. The zero value is empty; it may be used concurrently.
@@ -56,7 +56,9 @@ func (l *Latency) Snapshot() (count uint64, seconds float64, failed uint64, cumu
 	cumulative = make(map[float64]uint64, latencyBuckets)
 	for i := range l.buckets {
 		count += l.buckets[i].Load()
-		cumulative[float64(uint64(16)<<i)/1e6] = count
+		if i < latencyBuckets-1 {
+			cumulative[float64(uint64(16)<<i)/1e6] = count
+		}
 	}
 	return count, float64(l.micros.Load()) / 1e6, l.errors.Load(), cumulative
 }

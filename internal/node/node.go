@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package node is the composition root: it builds a database node of its parts, starts them in order, and stops them in the
+// reverse order. Nothing else knows how the parts fit together.
+//
+// Guarantees: (D1) Start returns when the node serves requests, or not at all: a failed start leaves nothing behind; (D2) Close
+// finishes the requests under way, syncs what was written, and leaves no goroutine; (D3) after a failure of the disk the node
+// stops itself (Failed) rather than serve on.
+//
+// Start at Start; schema.go carries schema changes out, index.go builds indexes, metrics.go and status.go show what goes on.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/ddl"
+	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/internal/server/cql"
+)
+
+const (
+	// drainTime is how long Close waits for requests under way.
+	drainTime = 10 * time.Second
+	// memoryDir is where an in-memory node believes its data to be.
+	memoryDir = "memory"
+)
+
+// Node is a running node.
+type Node struct {
+	opts Options
+	log  *slog.Logger
+
+	store       *storage.Store
+	host        *partition.Host
+	coordinator *coordinator.Coordinator
+	catalog     *catalog.Catalog
+	keeper      *schemaKeeper
+	builder     *indexBuilder
+	engine      *session.Engine
+	cql         *cql.Server
+	http        *http.Server
+	cqlListener net.Listener
+	webListener net.Listener
+	info        catalog.NodeInfo
+
+	wg      sync.WaitGroup // the servers
+	closers []func() error // in the order of starting
+
+	closeOnce sync.Once
+	closeErr  error
+	failOnce  sync.Once
+	failed    chan struct{}
+	failure   error
+}
+
+// Start starts a node and returns when it serves requests. ctx bounds the start alone.
+func Start(ctx context.Context, o Options) (*Node, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	n := &Node{opts: o, log: o.Log, failed: make(chan struct{})}
+	if err := n.start(ctx); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+func (n *Node) start(ctx context.Context) error {
+	// Listening comes first: a port that is taken is found before the store is touched.
+	if err := n.listen(ctx); err != nil {
+		return err
+	}
+	if err := n.openStore(); err != nil {
+		return err
+	}
+	sch, topo, err := loadSchema(n.store)
+	if err != nil {
+		return err
+	}
+	if err := n.openPartitions(topo); err != nil {
+		return err
+	}
+	n.catalog = catalog.New(sch, func() catalog.NodeInfo { return n.info })
+	n.builder = newIndexBuilder(n.store, n.coordinator, n.log)
+	n.closers = append(n.closers, func() error { n.builder.close(); return nil })
+	id := n.store.Identity()
+	n.keeper = &schemaKeeper{store: n.store, host: n.host, coordinator: n.coordinator, catalog: n.catalog, builder: n.builder,
+		place: []topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{id.Node}}}, partitions: n.opts.InitialPartitions, log: n.log}
+	if err := n.keeper.adopt(n.catalog.Snapshot()); err != nil {
+		return fmt.Errorf("bring the store in line with its schema: %w", err)
+	}
+	if err := n.builder.resume(n.catalog.Snapshot()); err != nil {
+		return err
+	}
+	return n.serve()
+}
+
+func (n *Node) listen(ctx context.Context) error {
+	var lc net.ListenConfig
+	var err error
+	if n.cqlListener, err = lc.Listen(ctx, "tcp", n.opts.CQL); err != nil {
+		return fmt.Errorf("listen for CQL clients: %w", err)
+	}
+	n.closers = append(n.closers, closeQuietly(n.cqlListener))
+	if n.opts.HTTP == "off" {
+		return nil
+	}
+	if n.webListener, err = lc.Listen(ctx, "tcp", n.opts.HTTP); err != nil {
+		return fmt.Errorf("listen for HTTP: %w", err)
+	}
+	n.closers = append(n.closers, closeQuietly(n.webListener))
+	return nil
+}
+
+// closeQuietly closes a listener that its server may have closed before.
+func closeQuietly(l net.Listener) func() error {
+	return func() error {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	}
+}
+
+func (n *Node) openStore() error {
+	var fs vfs.FS = vfs.Default
+	dir := n.opts.Data
+	if dir == "" {
+		fs, dir = vfs.NewMem(), memoryDir
+	}
+	var err error
+	n.store, err = storage.Open(fs, dir, storage.Options{
+		CacheBytes:    int64(n.opts.Memory.BlockCache),
+		MemtableBytes: int64(n.opts.Memory.Memtable),
+		MinFreeDisk:   int(n.opts.Storage.MinFreeDisk),
+		Events: storage.Events{
+			Corrupt: func(err error) { n.fail(err) },
+			Background: func(err error) {
+				n.log.LogAttrs(context.Background(), slog.LevelError, "background work of the store failed", slog.Any("error", err))
+			},
+			Stall: func(stalled bool, reason string) {
+				n.log.LogAttrs(context.Background(), slog.LevelWarn, "writes stalled by compactions", slog.Bool("stalled", stalled), slog.String("reason", reason))
+			},
+			DiskFull: func(full bool, free int) {
+				n.log.LogAttrs(context.Background(), slog.LevelWarn, "disk space", slog.Bool("writes_refused", full), slog.Int("free_percent", free))
+			},
+			Fatal: func(text string) {
+				n.log.LogAttrs(context.Background(), slog.LevelError, "the store cannot go on", slog.String("reason", text))
+			},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	n.closers = append(n.closers, n.store.Close)
+	return nil
+}
+
+func (n *Node) openPartitions(topo *topology.Snapshot) error {
+	durability := partition.Synced
+	if n.opts.Commit == "periodic" {
+		durability = partition.Periodic
+	}
+	var err error
+	if n.host, err = partition.Open(partition.Stored{Store: n.store}, partition.Options{Durability: durability, LatchWait: n.opts.Limits.WriteTimeout}); err != nil {
+		return err
+	}
+	n.closers = append(n.closers, n.host.Close)
+	n.coordinator = coordinator.New(n.host, topo, coordinator.Options{
+		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout, WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName})
+	return nil
+}
+
+// tableName names a table for traces.
+func (n *Node) tableName(id uint32) string {
+	if t := n.catalog.Snapshot().TableByID(id); t != nil {
+		return t.String()
+	}
+	return fmt.Sprint(id)
+}
+
+// serve starts everything that clients see.
+func (n *Node) serve() error {
+	n.info = n.describe()
+	d := ddl.New(n.catalog, n.keeper, ddl.Options{})
+	var err error
+	n.engine, err = session.New(n.catalog, n.coordinator, d, session.Options{
+		PreparedMax: n.opts.Limits.PreparedStatements,
+		Announce:    func(c session.SchemaChange) { n.cql.SchemaChanged(c) },
+		Building:    n.builder.Building,
+	})
+	if err != nil {
+		return err
+	}
+	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
+	tls, err := n.opts.TLS.config()
+	if err != nil {
+		return err
+	}
+	o := cql.Options{
+		TLS:                   tls,
+		ConnectionsMax:        n.opts.Limits.Connections,
+		FrameBytesMax:         int(n.opts.Limits.FrameBytes),
+		ConnectionInFlightMax: n.opts.Limits.RequestsPerConnection,
+		InFlightMax:           n.opts.Limits.Requests,
+		InFlightBytesMax:      int64(n.opts.Limits.RequestBytes),
+		CQLVersion:            catalog.CQLVersion,
+	}
+	if len(n.opts.Auth.Users) > 0 {
+		if o.Authenticator, err = newPasswords(n.opts.Auth.Users); err != nil {
+			return err
+		}
+	}
+	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
+	n.closers = append(n.closers, n.drain)
+	n.wg.Go(func() {
+		if err := n.cql.Serve(n.cqlListener); err != nil {
+			n.fail(err)
+		}
+	})
+	if err := n.serveHTTP(); err != nil {
+		return err
+	}
+	n.startBackground()
+	return nil
+}
+
+// drain lets the requests under way finish and closes all client connections.
+func (n *Node) drain() error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	n.cql.Shutdown(ctx)
+	return nil
+}
+
+func (n *Node) serveHTTP() error {
+	if n.webListener == nil {
+		return nil
+	}
+	tls, err := n.opts.TLS.config()
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registerMetrics(registry, n)
+	n.http = &http.Server{
+		Handler: admin.Handler(admin.Options{Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return n.status() },
+			Compact: n.store.Compact}),
+		TLSConfig:         tls,
+		ReadHeaderTimeout: 10 * time.Second,
+	}
+	n.closers = append(n.closers, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := n.http.Shutdown(ctx); err != nil {
+			return n.http.Close()
+		}
+		return nil
+	})
+	n.wg.Go(func() {
+		var err error
+		if tls != nil {
+			err = n.http.ServeTLS(n.webListener, "", "")
+		} else {
+			err = n.http.Serve(n.webListener)
+		}
+		if !errors.Is(err, http.ErrServerClosed) {
+			n.fail(fmt.Errorf("serve HTTP: %w", err))
+		}
+	})
+	return nil
+}
+
+// startBackground starts the sweeper and the watch over the disk.
+func (n *Node) startBackground() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		n.store.RunSweeper(ctx, storage.SweeperOptions{
+			Now:     func() int64 { return time.Now().Unix() },
+			Spans:   n.spans,
+			Propose: n.sweep,
+			Error: func(err error) {
+				n.log.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Any("error", err))
+			},
+		})
+	})
+	wg.Go(func() { n.watch(ctx) })
+	n.closers = append(n.closers, func() error {
+		cancel()
+		wg.Wait()
+		return nil
+	})
+}
+
+// watchEvery is how often the node looks whether its disk has failed.
+const watchEvery = 100 * time.Millisecond
+
+func (n *Node) watch(ctx context.Context) {
+	t := time.NewTicker(watchEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if err := n.host.Failed(); err != nil {
+				n.fail(err)
+				return
+			}
+		}
+	}
+}
+
+// sweep carries out a sweep through the replica that holds its keys.
+func (n *Node) sweep(_ context.Context, sw command.Sweep) error {
+	if len(sw.Keys) == 0 {
+		return nil
+	}
+	var p *topology.Partition
+	topo := n.coordinator.Topology()
+	if parts, ok := keys.Parse(sw.Keys[0]); ok {
+		p = topo.Locate(sw.Table, parts.Token, parts.Key)
+	} else if e, ok := keys.ParseIndex(sw.Keys[0]); ok {
+		p = topo.Locate(sw.Table, e.Token, e.Key)
+	}
+	if p == nil {
+		return nil // the table is gone
+	}
+	r := n.host.Replica(p.ID)
+	if r == nil {
+		return nil
+	}
+	done := make(waitDone, 1)
+	if err := r.Sweep(&sw, done); err != nil {
+		return err
+	}
+	return <-done
+}
+
+// spans are the parts of tables this node sweeps.
+func (n *Node) spans() []keys.Span {
+	var out []keys.Span
+	for _, r := range n.host.Replicas() {
+		span, _ := r.Span()
+		out = append(out, span.Keys(r.Table()))
+	}
+	return out
+}
+
+// describe is what clients are told of this node.
+func (n *Node) describe() catalog.NodeInfo {
+	id := n.store.Identity()
+	addr := n.cqlListener.Addr().(*net.TCPAddr).AddrPort()
+	info := catalog.NodeInfo{
+		Endpoint: catalog.Endpoint{
+			HostID: schema.UUID(id.Node), Datacenter: n.opts.DataCenter, Rack: n.opts.Rack,
+			Listen: addr, RPC: addr, Tokens: ringTokens(id.Node),
+		},
+		ClusterName: n.opts.ClusterName,
+		Generation:  int32(time.Now().Unix()),
+		Clients:     n.clients,
+		Prepared:    func() []catalog.PreparedStatement { return n.engine.PreparedStatements() },
+		Settings:    n.settings,
+	}
+	return info
+}
+
+// ReadyLine is what `ilion start` prints once the node serves requests.
+func (n *Node) ReadyLine() string {
+	line := "Ilion is ready: CQL on " + n.CQLAddr().String()
+	if a := n.HTTPAddr(); a != nil {
+		line += ", HTTP on " + a.String()
+	}
+	if n.opts.Data == "" {
+		return line + ", data in memory"
+	}
+	return line + ", data in " + n.opts.Data
+}
+
+// CQLAddr is where CQL clients connect.
+func (n *Node) CQLAddr() net.Addr { return n.cqlListener.Addr() }
+
+// HTTPAddr is where health and metrics are served, nil if they are not.
+func (n *Node) HTTPAddr() net.Addr {
+	if n.webListener == nil {
+		return nil
+	}
+	return n.webListener.Addr()
+}
+
+// Failed is closed when the node has met a failure it must not go on with (D3); Err then has it.
+func (n *Node) Failed() <-chan struct{} { return n.failed }
+
+// Err returns why the node failed, nil while it serves.
+func (n *Node) Err() error {
+	select {
+	case <-n.failed:
+		return n.failure
+	default:
+		return nil
+	}
+}
+
+func (n *Node) fail(err error) {
+	n.failOnce.Do(func() {
+		n.failure = err
+		n.log.LogAttrs(context.Background(), slog.LevelError, "the node stops", slog.Any("error", err))
+		close(n.failed)
+	})
+}
+
+// Close stops the node (D2).
+func (n *Node) Close() error {
+	n.closeOnce.Do(func() {
+		var errs []error
+		for i := len(n.closers) - 1; i >= 0; i-- {
+			errs = append(errs, n.closers[i]())
+		}
+		n.wg.Wait()
+		n.closeErr = errors.Join(errs...)
+	})
+	return n.closeErr
+}

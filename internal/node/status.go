@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+)
+
+// tokensPerNode is how many places on the ring a node shows, as a Cassandra node with its default of 16 virtual nodes.
+const tokensPerNode = 16
+
+// ringTokens are the node's places on the ring that drivers see: fixed by its identity, ascending.
+func ringTokens(node [16]byte) []token.Token {
+	out := make([]token.Token, tokensPerNode)
+	for i := range out {
+		out[i] = token.Hash(binary.BigEndian.AppendUint32(node[:len(node):len(node)], uint32(i)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Status is the node as /status shows it.
+type Status struct {
+	Cluster   string        `json:"cluster"`
+	Node      string        `json:"node"`
+	CQL       string        `json:"cql"`
+	Commit    string        `json:"commit"`
+	Data      string        `json:"data"`
+	Schema    string        `json:"schema_version"`
+	DiskBytes uint64        `json:"disk_bytes"`
+	DiskFree  int           `json:"disk_free_percent"`
+	DiskFull  bool          `json:"writes_refused_for_lack_of_disk"`
+	Tables    []TableStatus `json:"tables"`
+}
+
+// TableStatus is a table with its physical partitions.
+type TableStatus struct {
+	Name       string            `json:"name"`
+	Partitions []PartitionStatus `json:"physical_partitions"`
+}
+
+// PartitionStatus is a physical partition. Counts are since the start of the node, bytes are logical but for DiskBytes.
+type PartitionStatus struct {
+	ID                uint64  `json:"id"`
+	Span              string  `json:"span"`
+	DiskBytes         uint64  `json:"disk_bytes"`
+	LogicalPartitions uint64  `json:"logical_partitions_estimate"`
+	Reads             uint64  `json:"reads"`
+	Writes            uint64  `json:"writes"`
+	Conditions        uint64  `json:"conditions"`
+	RequestUnits      float64 `json:"request_units"`
+}
+
+func (n *Node) status() Status {
+	id, m, sch := n.store.Identity(), n.store.Metrics(), n.catalog.Snapshot()
+	s := Status{
+		Cluster: n.opts.ClusterName, Node: hex.EncodeToString(id.Node[:]), CQL: n.CQLAddr().String(), Commit: n.opts.Commit, Data: n.opts.Data,
+		Schema: sch.Version.String(), DiskBytes: m.DiskBytes, DiskFree: m.FreePercent, DiskFull: m.DiskFull, Tables: []TableStatus{},
+	}
+	topo := n.coordinator.Topology()
+	for ks := range sch.All() {
+		for _, t := range ks.SortedTables() {
+			if t.Virtual {
+				continue
+			}
+			ts := TableStatus{Name: t.String()}
+			for _, p := range topo.Partitions(t.ID) {
+				ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String()}
+				if e, err := n.store.Estimate(p.Span.Keys(t.ID)); err == nil {
+					ps.DiskBytes, ps.LogicalPartitions = e.Bytes, e.Partitions
+				}
+				if r := n.host.Replica(p.ID); r != nil {
+					c := r.Counts()
+					ps.Reads, ps.Writes, ps.Conditions, ps.RequestUnits = c.Reads, c.Writes, c.Conditions, c.Units.Float()
+				}
+				ts.Partitions = append(ts.Partitions, ps)
+			}
+			s.Tables = append(s.Tables, ts)
+		}
+	}
+	return s
+}
+
+// clients lists the connections for system_views.clients.
+func (n *Node) clients() []catalog.Client {
+	var out []catalog.Client
+	for _, c := range n.cql.Clients() {
+		out = append(out, catalog.Client{Remote: c.Remote, User: c.User, Version: c.Version, DriverName: c.DriverName,
+			DriverVersion: c.DriverVersion, Encrypted: c.Encrypted, Requests: c.Requests})
+	}
+	return out
+}
+
+// settings lists the options in force for system_views.settings. Passwords and keys are not among them.
+func (n *Node) settings() map[string]string {
+	o := &n.opts
+	return map[string]string{
+		"cluster_name":                      o.ClusterName,
+		"commitlog_sync":                    o.Commit,
+		"data":                              o.Data,
+		"cql":                               o.CQL,
+		"http":                              o.HTTP,
+		"data_center":                       o.DataCenter,
+		"rack":                              o.Rack,
+		"initial_partitions":                strconv.Itoa(o.InitialPartitions),
+		"memory_budget":                     fmt.Sprint(o.Memory.Budget),
+		"memory_block_cache":                fmt.Sprint(o.Memory.BlockCache),
+		"memory_memtable":                   fmt.Sprint(o.Memory.Memtable),
+		"limits_connections":                strconv.Itoa(o.Limits.Connections),
+		"limits_frame_bytes":                fmt.Sprint(o.Limits.FrameBytes),
+		"limits_requests":                   strconv.Itoa(o.Limits.Requests),
+		"limits_requests_per_connection":    strconv.Itoa(o.Limits.RequestsPerConnection),
+		"limits_request_bytes":              fmt.Sprint(o.Limits.RequestBytes),
+		"limits_prepared_statements":        strconv.Itoa(o.Limits.PreparedStatements),
+		"limits_read_timeout":               o.Limits.ReadTimeout.String(),
+		"limits_write_timeout":              o.Limits.WriteTimeout.String(),
+		"storage_min_free_disk_percent":     fmt.Sprint(o.Storage.MinFreeDisk),
+		"authenticator":                     map[bool]string{false: "AllowAllAuthenticator", true: "PasswordAuthenticator"}[len(o.Auth.Users) > 0],
+		"client_encryption_options_enabled": strconv.FormatBool(o.TLS.Cert != ""),
+	}
+}

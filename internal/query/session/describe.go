@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/ddl"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// describeState is the length of the paging state of DESCRIBE: the schema's version and the next row.
+const describeState = 16 + 4
+
+// runDescribe answers DESCRIBE, page by page. A page of an older schema than the first one's is refused: rows would be missing or twice.
+func (s *Session) runDescribe(_ context.Context, c *Call, st *statement, p *parser.Describe) Status {
+	version := s.engine.catalog.Snapshot().Version
+	rows, err := s.engine.ddl.Describe(p, st.keyspace)
+	if err != nil {
+		return c.Result.Fail(err)
+	}
+	from := 0
+	if state := c.Request.PagingState; len(state) > 0 {
+		if len(state) != describeState {
+			return c.Result.Fail(dberr.Protocolf("Invalid value for the paging state"))
+		}
+		if [16]byte(state[:16]) != version {
+			return c.Result.Fail(dberr.Invalidf("The schema has changed since the previous page of the DESCRIBE statement result. Please retry the DESCRIBE statement."))
+		}
+		from = min(int(binary.BigEndian.Uint32(state[16:])), len(rows.Rows))
+	}
+	to := len(rows.Rows)
+	if size := int(c.Request.PageSize); size > 0 && from+size < to {
+		to = from + size
+		c.Result.PagingState = binary.BigEndian.AppendUint32(append([]byte(nil), version[:]...), uint32(to))
+	}
+	columns := make([]Column, len(rows.Columns))
+	for i, col := range rows.Columns {
+		columns[i] = Column{Keyspace: ddl.DescribeKeyspace, Table: ddl.DescribeTable, Name: col.Name, Type: col.Type}
+	}
+	c.Result.Kind, c.Result.Metadata = Rows, NewMetadata(columns)
+	for _, row := range rows.Rows[from:to] {
+		c.Result.RowCount++
+		for _, v := range row {
+			c.Result.Cells = cqltype.AppendValue(c.Result.Cells, v)
+		}
+	}
+	return Done
+}

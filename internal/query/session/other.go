@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/ddl"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// mayBlock reports whether a statement that is neither a SELECT nor a modification may take long.
+func (st *statement) mayBlock() bool {
+	_, use := st.parsed.(*parser.Use)
+	return !use
+}
+
+// runOther executes what is bound when it runs: USE, TRUNCATE, DESCRIBE and DDL.
+func (s *Session) runOther(ctx context.Context, c *Call, st *statement) Status {
+	switch p := st.parsed.(type) {
+	case *parser.Use:
+		return s.runUse(c, p)
+	case *parser.Truncate:
+		return s.runTruncate(ctx, c, st, p)
+	case *parser.Describe:
+		return s.runDescribe(ctx, c, st, p)
+	}
+	return s.runSchema(ctx, c, st)
+}
+
+func (s *Session) runUse(c *Call, p *parser.Use) Status {
+	name := p.Keyspace.Name
+	if err := s.engine.keyspaceExists(name); err != nil {
+		return c.Result.Fail(err)
+	}
+	s.keyspace.Store(&name)
+	c.Result.Kind, c.Result.Keyspace = SetKeyspace, name
+	return Done
+}
+
+func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *parser.Truncate) Status {
+	_, t, err := s.engine.findTable(s.engine.catalog.Snapshot(), keyspaceOf(p.Table, st.keyspace), p.Table.Name.Name)
+	if err == nil {
+		err = catalog.CheckTruncatable(t)
+	}
+	if err == nil {
+		err = s.engine.coordinator.Truncate(ctx, t.ID)
+	}
+	c.Result.Err = err
+	return Done
+}
+
+// runSchema executes DDL. Others hear of the change before the client that made it has its answer (E4).
+func (s *Session) runSchema(ctx context.Context, c *Call, st *statement) Status {
+	if !ddl.Handles(st.parsed) {
+		return c.Result.Fail(dberr.Invalidf("This statement is not supported"))
+	}
+	r, err := s.engine.ddl.Execute(ctx, st.parsed, st.keyspace)
+	c.Result.Warnings = append(c.Result.Warnings, r.Warnings...)
+	if err != nil || r.Change == nil {
+		c.Result.Err = err
+		return Done
+	}
+	change := SchemaChange{Change: r.Change.Change, Target: r.Change.Target, Keyspace: r.Change.Keyspace, Name: r.Change.Name}
+	s.engine.opts.Announce(change)
+	c.Result.Kind, c.Result.Change = SchemaChanged, change
+	return Done
+}

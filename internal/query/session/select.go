@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/read"
+)
+
+// scratch is what an execution needs and the next one can use again.
+type scratch struct {
+	bindings expr.Bindings
+	page     read.Page
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+func (s *scratch) release() {
+	s.bindings = expr.Bindings{}
+	s.page.Cells, s.page.Warnings = nil, nil
+	scratches.Put(s)
+}
+
+// inlineRowsMax is the largest page that is read on the goroutine of a connection.
+const inlineRowsMax = 5000
+
+// runRead executes a SELECT.
+func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began time.Time) Status {
+	r := &c.Request
+	if !c.MayBlock && (!st.read.SinglePartition() || r.PageSize > inlineRowsMax) {
+		return Offload
+	}
+	sc := scratches.Get().(*scratch)
+	defer sc.release()
+	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
+		return c.Result.Fail(err)
+	}
+	o := read.Options{Level: r.Consistency, PageSize: int(r.PageSize), PagingState: r.PagingState, Now: began.Unix(), Building: s.engine.opts.Building}
+	if r.HasNow {
+		o.Now = int64(r.Now)
+	}
+	sc.page.Cells = c.Result.Cells[:0]
+	err := st.read.Execute(ctx, st.reader, &sc.bindings, o, &sc.page)
+	c.Result.Cells = sc.page.Cells
+	c.Result.Warnings = append(c.Result.Warnings, sc.page.Warnings...)
+	if err != nil {
+		return c.Result.Fail(err)
+	}
+	c.Result.Kind, c.Result.Metadata, c.Result.RowCount = Rows, st.result, sc.page.Rows
+	if len(sc.page.PagingState) > 0 {
+		// The scratch is reused before the answer may be encoded.
+		c.Result.PagingState = append([]byte(nil), sc.page.PagingState...)
+	}
+	return Done
+}
+
+// bindingsFor prepares the values of a request for its statement.
+func (s *Session) bindingsFor(b *expr.Bindings, st *statement, r *Request, began time.Time) error {
+	b.Now, b.UUIDs = began, s.engine.uuids
+	return st.bindings(b, r)
+}

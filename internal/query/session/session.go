@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package session is the single entry to the query wing: a Session is one client's state, an Engine what all sessions share.
+// Doors (CQL today) turn what they receive into a Call and get back a Result, both free of any protocol.
+//
+// Guarantees: (E1) a prepared statement is executed against the revision of the table it was bound to, or not at all; (E2) the path of a
+// prepared single-partition statement allocates nothing here; (E3) what may wait for anything but a processor is not done
+// on a goroutine that must not block (Offload); (E4) other clients hear of a schema change before its own client has the answer.
+//
+// Start at Session.Execute.
+package session
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// Session is the state of one client. Its methods may be called concurrently.
+type Session struct {
+	engine   *Engine
+	client   Client
+	keyspace atomic.Pointer[string]
+}
+
+// Close ends the session.
+func (s *Session) Close() {}
+
+// inKeyspace is the keyspace a request is to be understood in.
+func (s *Session) inKeyspace(r *Request) string {
+	if len(r.Keyspace) > 0 {
+		return string(r.Keyspace)
+	}
+	if k := s.keyspace.Load(); k != nil {
+		return *k
+	}
+	return ""
+}
+
+// Query executes a statement given as text.
+func (s *Session) Query(ctx context.Context, c *Call) Status {
+	began := s.engine.opts.Now()
+	st, err := s.engine.parse(c.Request.Text, s.inKeyspace(&c.Request))
+	if err != nil {
+		s.engine.latency[KindOther].record(s.engine.opts.Now().Sub(began), true)
+		return c.Result.Fail(err)
+	}
+	return s.start(ctx, c, st, began)
+}
+
+// Prepare binds a statement and remembers it under its id.
+func (s *Session) Prepare(_ context.Context, c *Call) Status {
+	keyspace := s.inKeyspace(&c.Request)
+	id := preparedID(keyspace, c.Request.Text)
+	st := s.engine.prepared.get(id)
+	if st == nil {
+		var err error
+		if st, err = s.engine.parse(c.Request.Text, keyspace); err != nil {
+			return c.Result.Fail(err)
+		}
+		s.engine.prepared.put(id, st)
+	}
+	c.Result.Kind, c.Result.Prepared = PreparedStatement, st.describe(id)
+	return Done
+}
+
+// Execute executes a prepared statement.
+func (s *Session) Execute(ctx context.Context, c *Call) Status {
+	began := s.engine.opts.Now()
+	st := s.engine.prepared.get(c.Request.ID)
+	if st == nil {
+		return c.Result.Fail(&dberr.Unprepared{ID: c.Request.ID})
+	}
+	return s.start(ctx, c, st, began)
+}
+
+// start runs a statement, with a trace if the client asked for one.
+func (s *Session) start(ctx context.Context, c *Call, st *statement, began time.Time) Status {
+	if c.Request.Tracing {
+		return s.traced(ctx, c, st.text, func(ctx context.Context, c *Call) Status { return s.run(ctx, c, st, began) })
+	}
+	return s.run(ctx, c, st, began)
+}
+
+// run executes a bound statement and records its latency, unless it is pending: then its completion does.
+func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Time) Status {
+	var status Status
+	switch {
+	case st.read != nil:
+		status = s.runRead(ctx, c, st, began)
+	case st.write != nil, st.batch != nil:
+		return s.runModify(ctx, c, st, began)
+	case !c.MayBlock && st.mayBlock():
+		return Offload
+	default:
+		status = s.runOther(ctx, c, st)
+	}
+	if status == Done {
+		s.finished(c, st.kind, began)
+	}
+	return status
+}
+
+// finished records a request that has its result.
+func (s *Session) finished(c *Call, kind StatementKind, began time.Time) {
+	if c.Result.Err != nil {
+		c.Result.Err = clientError(c.Result.Err)
+	}
+	s.engine.latency[kind].record(s.engine.opts.Now().Sub(began), c.Result.Err != nil)
+}

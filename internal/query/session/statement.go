@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/read"
+	"github.com/ilion-db/ilion/internal/query/write"
+)
+
+// statement is a parsed statement, bound to the revisions of its tables. Only used changes after it was made.
+type statement struct {
+	text, keyspace string
+	kind           StatementKind
+	parsed         parser.Statement
+	markers        []parser.BindMarker
+
+	// One of read, write and batch is set for a SELECT, a modification and a BATCH; none for what is bound when it runs.
+	read   *read.Plan
+	reader read.Reader
+	write  *write.Plan
+	batch  *write.Batch
+	// result describes the rows of a SELECT.
+	result    *Metadata
+	variables []expr.Variable
+	pkIndexes []uint16
+	// tables are the revisions the statement is bound to.
+	tables []*schema.Table
+
+	used atomic.Int64
+}
+
+// parse parses a text and binds it in a keyspace, which may be empty.
+func (e *Engine) parse(text []byte, keyspace string) (*statement, error) {
+	st := &statement{text: string(text), keyspace: keyspace}
+	var err error
+	if st.parsed, st.markers, err = parser.Parse(st.text); err != nil {
+		return nil, err
+	}
+	return st, e.bind(st)
+}
+
+// bind binds a parsed statement to the present schema.
+func (e *Engine) bind(st *statement) error {
+	switch s := st.parsed.(type) {
+	case *parser.Select:
+		st.kind = KindSelect
+		return e.bindSelect(st, s)
+	case *parser.Insert, *parser.Update, *parser.Delete, *parser.Batch:
+		st.kind = KindModify
+		return e.bindWrite(st)
+	case *parser.Use, *parser.Truncate, *parser.Describe:
+		st.kind = KindOther
+	default:
+		st.kind = KindSchema
+	}
+	return nil
+}
+
+func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
+	ks, t, err := e.findTable(e.catalog.Snapshot(), keyspaceOf(s.Table, st.keyspace), s.Table.Name.Name)
+	if err != nil {
+		return err
+	}
+	if st.read, err = read.Prepare(s, ks, t, len(st.markers)); err != nil {
+		return err
+	}
+	st.reader, st.tables = e.reader(t), []*schema.Table{t}
+	st.variables, st.pkIndexes = st.read.Variables(), st.read.PKIndexes()
+	columns := make([]Column, len(st.read.Columns()))
+	for i, c := range st.read.Columns() {
+		columns[i] = Column(c)
+	}
+	st.result = NewMetadata(columns)
+	return nil
+}
+
+func keyspaceOf(n parser.QualifiedName, session string) string {
+	if n.HasKeyspace() {
+		return n.Keyspace.Name
+	}
+	return session
+}
+
+// describe is what PREPARE answers.
+func (st *statement) describe(id [16]byte) *Prepared {
+	p := &Prepared{ID: id, PKIndexes: st.pkIndexes, Result: st.result}
+	for _, v := range st.variables {
+		p.Bind = append(p.Bind, Column{Keyspace: v.Keyspace, Table: v.Table, Name: v.Name, Type: v.Type})
+	}
+	return p
+}
+
+// bindings puts the values of a request in the order of the markers. Values that came by name are looked up by it.
+func (st *statement) bindings(b *expr.Bindings, r *Request) error {
+	b.Values, b.Unset = r.Values, r.Unset
+	if r.Names == nil {
+		return b.CheckCount(len(st.variables))
+	}
+	values := make([][]byte, 0, len(st.variables))
+	unset := make([]bool, 0, len(st.variables))
+	for i := range st.variables {
+		for j, name := range r.Names {
+			if string(name) == st.variables[i].Name {
+				values, unset = append(values, r.Values[j]), append(unset, r.IsUnset(j))
+				break
+			}
+		}
+	}
+	b.Values, b.Unset = values, unset
+	return b.CheckCount(len(st.variables))
+}
+
+// keyspaceExists checks USE.
+func (e *Engine) keyspaceExists(name string) error {
+	if e.catalog.Snapshot().Keyspace(name) == nil {
+		return dberr.Invalidf("Keyspace '%s' does not exist", name)
+	}
+	return nil
+}
