@@ -110,7 +110,7 @@ func TestUpdateReadsNothing(t *testing.T) {
 	if after.Gets != before.Gets || after.Iterators != before.Iterators || after.HeaderSeeks != before.HeaderSeeks {
 		t.Errorf("a write read: %+v, before %+v", after, before)
 	}
-	if after.Operands != before.Operands+201 || allocs > 1 {
+	if after.Operands != before.Operands+201 || allocs > 1 && !raced {
 		t.Errorf("%d operands, %v allocations each", after.Operands-before.Operands, allocs)
 	}
 	if got, want := fmt.Sprint(readOne(t, s, "k")[1:]), `[  "" live@1 1""="v"@1 2""="v"@1 3""="new"@2 4""="v"@1 5""="v"@1 ]`; got != want {
@@ -151,7 +151,7 @@ func TestPointReadAllocates(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			if v.rows != 201 || allocs > 2 {
+			if v.rows != 201 || allocs > 2 && !raced {
 				t.Errorf("%d rows, %v allocations", v.rows, allocs)
 			}
 			if m := s.Metrics(); (m.Gets > 0) != (c.clustering == 0) || (m.HeaderSeeks > 0) != c.headers {
