@@ -265,7 +265,7 @@ func (n *Node) serveHTTP() error {
 	registerMetrics(registry, n)
 	n.http = &http.Server{
 		Handler: admin.Handler(admin.Options{Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return n.status() },
-			Compact: n.store.Compact}),
+			Compact: n.store.Compact, Profile: isLoopback(n.opts.HTTP)}),
 		TLSConfig:         tls,
 		ReadHeaderTimeout: 10 * time.Second,
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/pprof"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -25,9 +26,11 @@ type Options struct {
 	Status func() any
 	// Compact merges all levels of the store; POST /compact waits for it.
 	Compact func(ctx context.Context) error
+	// Profile adds Go's profiles under /debug/pprof/. They show statements' shapes and cost processor time: for loopback only.
+	Profile bool
 }
 
-// Handler serves /healthz (200 or 503), /readyz (200 or 503), /metrics (Prometheus text), /status (JSON) and POST /compact.
+// Handler serves /healthz (200 or 503), /readyz (200 or 503), /metrics (Prometheus text), /status (JSON) and POST /compact, and profiles if asked for.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(o.Healthy))
@@ -43,6 +46,11 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("POST /compact", func(w http.ResponseWriter, r *http.Request) {
 		check(func() error { return o.Compact(r.Context()) })(w, r)
 	})
+	if o.Profile {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\nPOST /compact  merge all levels of the store now\n"))
