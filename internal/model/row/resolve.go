@@ -28,20 +28,61 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 	} else {
 		r.Liveness = Liveness{}
 	}
-	cells := r.Cells[:0]
+	cells, err := r.Cells[:0], error(nil)
+	if pos, cells = plainCells(value, pos, h.base, h.base > floor && len(dropped) == 0, cells); pos < len(value) {
+		cells, err = resolveRest(value, pos, h.base, floor, now, dropped, cells)
+	}
+	if err != nil {
+		r.Live, r.Cells = false, cells[:0]
+		return false, err
+	}
+	r.Cells = cells
+	return r.Live || len(cells) > 0, nil
+}
+
+// plainCells is the short way past the entries that most rows have and nothing else: live cells with the row's timestamp, no
+// path, ascending small column ids and values of less than 16 KiB. It stops at the first other entry.
+func plainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []Cell) {
+	if !live {
+		return pos, cells
+	}
+	for last := byte(0); pos+2 < len(b); {
+		h := b[pos : pos+3]
+		body, n := pos+3, int(h[2])
+		if n >= 0x80 && body < len(b) { // two bytes of length
+			n = n&0x7f | int(b[body])<<7
+			if body++; n >= 1<<14 {
+				break
+			}
+		}
+		next := body + n
+		if h[0] != kindCell|timeBase || h[1] >= 0x80 || h[1] <= last || next > len(b) {
+			break
+		}
+		last = h[1]
+		if len(cells) == cap(cells) {
+			cells = append(cells, Cell{})
+		} else {
+			cells = cells[:len(cells)+1]
+		}
+		c := &cells[len(cells)-1]
+		c.Column, c.Path, c.Value, c.Timestamp, c.TTL, c.Expiry = uint32(h[1]), nil, b[body:next:next], base, 0, NoExpiry
+		pos = next
+	}
+	return pos, cells
+}
+
+// resolveRest decodes the entries from pos on. Those before it were plain cells, the last of which is the last in cells.
+func resolveRest(value []byte, pos int, base, floor, now int64, dropped []uint32, cells []Cell) ([]Cell, error) {
 	columnFloor, column := floor, uint32(0)
 	var last, e entry
-	for first := true; pos < len(value); first = false {
-		if col, body, next := plainCell(value, pos); next > 0 && (first || last.col < col) && len(dropped) == 0 {
-			last.col, last.kind, last.hasPath, last.path = col, kindCell, false, nil
-			if pos = next; h.base > floor {
-				cells = append(cells, Cell{Column: col, Value: value[body:next:next], Timestamp: h.base, Expiry: NoExpiry})
-			}
-			continue
-		}
-		if pos = e.read(value, pos, h.base); pos < 0 || !first && disordered(&last, &e) {
-			r.Live, r.Cells = false, cells[:0]
-			return false, fmt.Errorf("entry of row: %w", ErrCorrupt)
+	first := len(cells) == 0
+	if !first {
+		last.col, last.kind = cells[len(cells)-1].Column, kindCell
+	}
+	for ; pos < len(value); first = false {
+		if pos = e.read(value, pos, base); pos < 0 || !first && disordered(&last, &e) {
+			return cells, fmt.Errorf("entry of row: %w", ErrCorrupt)
 		}
 		last.col, last.kind, last.hasPath, last.path = e.col, e.kind, e.hasPath, e.path
 		if e.col != column {
@@ -60,21 +101,7 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 		}
 		cells = append(cells, Cell{Column: e.col, Path: e.path, Value: e.value, Timestamp: e.ts, TTL: e.ttl, Expiry: e.when})
 	}
-	r.Cells = cells
-	return r.Live || len(cells) > 0, nil
-}
-
-// plainCell is the short way past the most common entry: a cell with the row's timestamp, no path, a small column id and a
-// value of up to 127 bytes. It returns where the value begins and ends, 0 for any other entry.
-func plainCell(b []byte, pos int) (col uint32, body, next int) {
-	if pos+2 >= len(b) {
-		return 0, 0, 0
-	}
-	h := b[pos : pos+3]
-	if h[0] != kindCell|timeBase || (h[1]|h[2]) >= 0x80 || pos+3+int(h[2]) > len(b) {
-		return 0, 0, 0
-	}
-	return uint32(h[1]), pos + 3, pos + 3 + int(h[2])
+	return cells, nil
 }
 
 // disordered is the order check of entries, cheap for the common case of ascending columns.

@@ -76,6 +76,18 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestLongValues: lengths around the borders of their encoding read back.
+func TestLongValues(t *testing.T) {
+	for _, n := range []int{0, 1, 127, 128, 255, 256, 16383, 16384, 1 << 20} {
+		value := bytes.Repeat([]byte{0xff}, n)
+		var r Row
+		ok, err := r.Resolve(benchOperand(3, value), NotDeleted, 0, nil)
+		if !ok || err != nil || len(r.Cells) != 3 || !bytes.Equal(r.Cells[2].Value, value) || r.Cells[2].Value == nil {
+			t.Errorf("%d bytes: %v %v, %d cells", n, ok, err, len(r.Cells))
+		}
+	}
+}
+
 // TestSizeIsLogical: the size of a row does not depend on the operands that made it.
 func TestSizeIsLogical(t *testing.T) {
 	var b Builder
@@ -182,15 +194,18 @@ func BenchmarkRow(b *testing.B) {
 			bd.Bytes()
 		}
 	})
-	b.Run("resolve", func(b *testing.B) {
-		b.ReportAllocs()
-		var r Row
-		for b.Loop() {
-			if ok, err := r.Resolve(insert, NotDeleted, 1, nil); !ok || err != nil {
-				b.Fatal(err)
+	for _, size := range []int{40, 200} {
+		b.Run(fmt.Sprintf("resolve/value=%d", size), func(b *testing.B) {
+			b.ReportAllocs()
+			op := benchOperand(5, bytes.Repeat([]byte("x"), size))
+			var r Row
+			for b.Loop() {
+				if ok, err := r.Resolve(op, NotDeleted, 1, nil); !ok || err != nil || len(r.Cells) != 5 {
+					b.Fatal(err)
+				}
 			}
-		}
-	})
+		})
+	}
 	for _, k := range []int{2, 1000} {
 		b.Run(fmt.Sprintf("merge/operands=%d", k), func(b *testing.B) {
 			b.ReportAllocs()

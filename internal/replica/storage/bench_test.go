@@ -90,7 +90,7 @@ func (s *benchStore) insert(b *testing.B, i int, update bool) {
 	}
 }
 
-func (s *benchStore) fill(b *testing.B, update func(i int) bool) {
+func (s *benchStore) fill(b *testing.B) {
 	for i := range benchPartitions * benchRows {
 		s.insert(b, i, false)
 	}
@@ -128,7 +128,7 @@ func BenchmarkStore(b *testing.B) {
 		measure(b, 1, func(i int) { s.insert(b, i, true) })
 	})
 	s := openBench(b)
-	s.fill(b, nil)
+	s.fill(b)
 	scan := func(b *testing.B) {
 		measure(b, benchRows, func(i int) {
 			pk, _ := s.key(i)
@@ -188,6 +188,9 @@ func BenchmarkGet(b *testing.B) {
 		write(i)
 	}
 	s.compact(b)
+	if err := s.Read(context.Background(), &command.Read{Table: testTable, Now: 1}, &silent{}); err != nil { // warm the cache
+		b.Fatal(err)
+	}
 	b.Run("read", func(b *testing.B) {
 		measure(b, 1, func(i int) {
 			pk := fmt.Appendf(nil, "key-%012d", i*7919%n)
