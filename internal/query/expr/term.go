@@ -98,34 +98,39 @@ func MarkerIndex(t Term) (index int, ok bool) {
 func (m *marker) Type() *cqltype.Type { return m.typ }
 
 func (m *marker) Eval(b *Bindings) ([]byte, State, error) {
-	return EvalMarker(b, m.index, m.typ, m.canonical)
-}
-
-// EvalMarker is Eval of a marker for callers that compiled it away: it validates and returns bound value i. canonical says
-// that the type contains sets or maps (NeedsCanonical).
-func EvalMarker(b *Bindings, i int, t *cqltype.Type, canonical bool) ([]byte, State, error) {
-	if i >= len(b.Values) {
-		return nil, Null, b.CheckCount(i + 1)
+	if m.index >= len(b.Values) {
+		return nil, Null, b.CheckCount(m.index + 1)
 	}
-	if b.Unset != nil && b.Unset[i] {
+	if b.Unset != nil && b.Unset[m.index] {
 		return nil, Unset, nil
 	}
-	v := b.Values[i]
+	v := b.Values[m.index]
 	if v == nil {
 		return nil, Null, nil
 	}
-	if err := t.Validate(v); err != nil {
+	if err := m.typ.Validate(v); err != nil && !(m.nullElements && validBesidesNulls(m.typ, v)) {
 		return nil, Null, err
 	}
-	if canonical {
-		v = t.Canonical(v)
+	if m.canonical {
+		v = m.typ.Canonical(v)
 	}
 	return v, Value, nil
 }
 
-// NeedsCanonical reports whether a bound value of the type may have to be reordered.
-func NeedsCanonical(t *cqltype.Type) bool { return needsCanonical(t) }
+// validBesidesNulls reports whether all that is wrong with a list is that it holds nulls.
+func validBesidesNulls(t *cqltype.Type, list []byte) bool {
+	n, size := 0, 4
+	for _, e := range t.Elements(list) {
+		if e != nil && t.Elems[0].Validate(e) != nil {
+			return false
+		}
+		n++
+		size += 4 + len(e)
+	}
+	return n == t.Count(list) && size == len(list)
+}
 
+// needsCanonical reports whether a bound value of the type may have to be reordered.
 func needsCanonical(t *cqltype.Type) bool {
 	if t.Kind == cqltype.Set || t.Kind == cqltype.Map {
 		return true

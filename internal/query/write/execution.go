@@ -143,6 +143,7 @@ type Execution struct {
 	// batch is true where results carry the primary key.
 	batch bool
 
+	stamp   stamp // of the statement being added
 	now     int64
 	pending atomic.Int64
 	failure atomic.Pointer[error] // the first
@@ -159,18 +160,18 @@ func (x *Execution) begin(done Completion) {
 
 // add turns a plan and its values into changes of groups.
 func (x *Execution) add(p *Plan, b *expr.Bindings, fallback int64) error {
-	s, err := p.stamp(b, fallback)
-	if err != nil {
+	var err error
+	if x.stamp, err = p.stamp(b, fallback); err != nil {
 		return err
 	}
-	x.now = s.at
+	x.now = x.stamp.at
 	x.conditional = x.conditional || p.conditional
 	if p.json != nil {
 		if b, err = p.decodeJSON(b); err != nil {
 			return err
 		}
 	}
-	t := target{stamp: &s, b: b}
+	t := target{stamp: &x.stamp, b: b}
 	if !p.where.simple {
 		return x.addMany(p, &t)
 	}

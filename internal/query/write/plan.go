@@ -131,6 +131,9 @@ func (p *Plan) Conditional() bool { return p.conditional }
 // Counter reports whether the statement is one on a counter table.
 func (p *Plan) Counter() bool { return p.table.Counter }
 
+// Decides reports whether an execution depends on the stored row, and so may wait for others on the same partition key.
+func (p *Plan) Decides() bool { return p.conditional || p.stored }
+
 // bindUsing binds USING TIMESTAMP and TTL.
 func (p *Plan) bindUsing(timestamp, ttl parser.Term, env *expr.Env) (err error) {
 	if timestamp != nil {

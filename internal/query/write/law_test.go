@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+const lawTables = `CREATE TABLE t (a int, b text, c text, d int, v int, w text, x int static, PRIMARY KEY ((a, b), c, d)) WITH CLUSTERING ORDER BY (c DESC, d ASC)
+CREATE INDEX ON t (v)
+CREATE INDEX ON t (b)
+CREATE TABLE kv (k blob PRIMARY KEY, v1 blob, v2 blob, v3 blob, v4 blob, v5 blob)`
+
+func lawWorld(t testing.TB) *world {
+	w := newWorld(t)
+	for _, s := range strings.Split(lawTables, "\n") {
+		w.mustDDL(t, s)
+	}
+	return w
+}
+
+// TestSimplePathEqualsGeneral proves that a statement with one key sends the same, taken the short way or through the products of
+// alternatives that IN needs.
+func TestSimplePathEqualsGeneral(t *testing.T) {
+	w := lawWorld(t)
+	texts := []string{
+		"INSERT INTO t (a, b, c, d, v, w, x) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		"UPDATE t SET v = ?, w = ? WHERE a = ? AND b = ? AND c = ? AND d = ?",
+		"UPDATE t SET x = ? WHERE a = ? AND b = ?",
+		"DELETE FROM t WHERE a = ? AND b = ? AND c = ? AND d = ?",
+		"DELETE FROM t WHERE a = ? AND b = ? AND c = ?",
+		"DELETE FROM t WHERE a = ? AND b = ?",
+		"DELETE w, x FROM t WHERE a = ? AND b = ? AND c = ? AND d = ?",
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		plan, err := w.prepare(rapid.SampledFrom(texts).Draw(rt, "text"))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		r := w.request()
+		for _, v := range plan.Variables() {
+			value := rapid.SliceOfN(rapid.ByteRange('a', 'c'), 0, 4).Draw(rt, v.Name)
+			if v.Type.String() == "int" {
+				value = binary.BigEndian.AppendUint32(nil, rapid.Uint32().Draw(rt, v.Name))
+			}
+			unset := rapid.IntRange(0, 9).Draw(rt, "state")
+			if unset == 0 {
+				value = nil
+			}
+			r.Values, r.Unset = append(r.Values, value), append(r.Unset, unset == 1)
+		}
+		run := func(p *Plan) string {
+			w.sent = nil
+			o := &outcome{}
+			w.executor.Execute(context.Background(), p, r, o)
+			return fmt.Sprintf("%s\n%s", strings.Join(w.sent, "\n"), o)
+		}
+		general := *plan
+		general.where.simple = false
+		if short, long := run(plan), run(&general); short != long {
+			rt.Fatalf("short way:\n%s\ngeneral way:\n%s", short, long)
+		}
+	})
+}
+
+// sink takes writes and does nothing; told counts.
+type sink struct {
+	bytes, told int
+}
+
+func (s *sink) Write(_ context.Context, ms []command.Mutation, _ coordinator.WriteOptions, done command.Completion) {
+	for i := range ms {
+		for j := range ms[i].Ops {
+			s.bytes += len(ms[i].Ops[j].Operand)
+		}
+	}
+	done.Done(nil)
+}
+
+func (s *sink) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions, done command.DecisionCompletion) {
+	done.Decided(&command.Decision{Applied: true}, nil)
+}
+
+func (s *sink) Written(*Outcome) { s.told++ }
+
+var hotStatements = []struct {
+	name, text string
+	values     int
+}{
+	{"insert", "INSERT INTO kv (k, v1, v2, v3, v4, v5) VALUES (?, ?, ?, ?, ?, ?)", 6},
+	{"insert ttl", "INSERT INTO kv (k, v1) VALUES (?, ?) USING TTL 100", 2},
+	{"update", "UPDATE kv SET v1 = ? WHERE k = ?", 2},
+	{"delete", "DELETE FROM kv WHERE k = ?", 1},
+}
+
+func hotRequest(w *world, values int) *Request {
+	r := w.request()
+	for range values {
+		r.Values = append(r.Values, make([]byte, 200))
+	}
+	r.Timestamp, r.HasTimestamp = 1, true
+	return r
+}
+
+// TestHotPathDoesNotAllocate proves (M4).
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	w := lawWorld(t)
+	s := &sink{}
+	e := NewExecutor(s, Options{})
+	for _, h := range hotStatements {
+		t.Run(h.name, func(t *testing.T) {
+			plan, err := w.prepare(h.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := hotRequest(w, h.values)
+			ctx := context.Background()
+			s.told = 0
+			allocs := testing.AllocsPerRun(100, func() { e.Execute(ctx, plan, r, s) })
+			if raceEnabled {
+				return // the pool forgets on purpose
+			}
+			if allocs != 0 {
+				t.Errorf("%v allocations", allocs)
+			}
+			if s.told != 101 {
+				t.Errorf("told %d times", s.told)
+			}
+		})
+	}
+}
+
+// BenchmarkExecute measures what the coordinator's side of a write costs, without storing it.
+func BenchmarkExecute(b *testing.B) {
+	w := lawWorld(b)
+	s := &sink{}
+	e := NewExecutor(s, Options{})
+	for _, h := range hotStatements {
+		b.Run(h.name, func(b *testing.B) {
+			plan, err := w.prepare(h.text)
+			if err != nil {
+				b.Fatal(err)
+			}
+			r := hotRequest(w, h.values)
+			ctx := context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				e.Execute(ctx, plan, r, s)
+			}
+		})
+	}
+}
+
+// later completes writes on other goroutines, after Write has returned.
+type later struct {
+	wg  sync.WaitGroup
+	err error
+}
+
+func (l *later) Write(_ context.Context, _ []command.Mutation, _ coordinator.WriteOptions, done command.Completion) {
+	l.wg.Go(func() { done.Done(l.err) })
+}
+
+func (l *later) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions, done command.DecisionCompletion) {
+	l.wg.Go(func() { done.Decided(&command.Decision{Applied: true}, l.err) })
+}
+
+// TestCompletedOnce proves that an execution of several parts, completed on other goroutines, tells its caller once, and tells
+// of the first failure.
+func TestCompletedOnce(t *testing.T) {
+	w := newWorld(t)
+	w.mustDDL(t, "CREATE TABLE cnt (k int PRIMARY KEY, n counter)")
+	plan, err := w.prepare("UPDATE cnt SET n = n + 1 WHERE k IN (1, 2, 3, 4)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, failure := range []error{nil, &dberr.WriteTimeout{}} {
+		l := &later{err: failure}
+		e := NewExecutor(l, Options{})
+		outcomes := make([]outcome, 50)
+		for i := range outcomes {
+			e.Execute(context.Background(), plan, w.request(), &outcomes[i])
+		}
+		l.wg.Wait()
+		for i := range outcomes {
+			if o := &outcomes[i]; o.told != 1 || o.Err != failure {
+				t.Fatalf("told %d times, %v", o.told, o.Err)
+			}
+		}
+	}
+}
+
+// TestBatchSize proves that the bound of Options refuses batches, and batches only.
+func TestBatchSize(t *testing.T) {
+	w := lawWorld(t)
+	e := NewExecutor(w, Options{BatchBytesMax: 1000})
+	plan, err := w.prepare("INSERT INTO kv (k, v1) VALUES (?, ?)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := [][]byte{{1}, make([]byte, 2000)}
+	r, o := w.request(), &outcome{}
+	r.Values = values
+	if e.Execute(context.Background(), plan, r, o); o.Err != nil {
+		t.Fatal(o.Err)
+	}
+	o = &outcome{}
+	e.ExecuteItems(context.Background(), 0, []BatchItem{{Plan: plan, Values: values}}, w.request(), o)
+	if o.Err == nil || o.Err.Error() != "Batch too large" {
+		t.Fatal(o.Err)
+	}
+}
