@@ -7,8 +7,8 @@
 //	id 2           replica registry                  [2 u32][physical partition u64]
 //	id 3           the meta partition's own keys     [3 u32][any bytes]: schema, nodes, the partition map
 //	id 4           flags of tables                   [4 u32][table u32]
-//	5 .. 1023      reserved
-//	1024 ..        tables without special bits       [table u32][position][len(pk) u16][pk][kind u8][rest]
+//	5 .. 511       reserved
+//	512 ..         tables without special bits       [table u32][position][len(pk) u16][pk][kind u8][rest]
 //	  kind 0         header: static cells, partition deletion, deleted ranges
 //	  kind 1         row                               rest = clustering key
 //	  kind 2         dedupe record                     rest = [coordinator 16][sequence u64]

@@ -17,8 +17,8 @@ const (
 	RegistryID  uint32 = 2
 	MetaID      uint32 = 3
 	FlagsID     uint32 = 4
-	// FirstTable is the first id of a table or index.
-	FirstTable uint32 = 1024
+	// FirstTable is the first id of a table or index. Ids up to 1023 are those of tables that every schema has.
+	FirstTable uint32 = 512
 )
 
 // The bits of an id that say how its keys are laid out.

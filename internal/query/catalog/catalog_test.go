@@ -16,6 +16,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -279,8 +280,8 @@ func TestSystemTables(t *testing.T) {
 	seen := map[uint32]string{}
 	for ks := range s.All() {
 		for _, table := range ks.SortedTables() {
-			if other := seen[table.ID]; other != "" || table.ID >= schema.FirstTableID {
-				t.Errorf("id %d of %s is taken by %q or too great", table.ID, table, other)
+			if other := seen[table.ID]; other != "" || table.ID < keys.FirstTable || table.ID >= schema.FirstTableID {
+				t.Errorf("id %d of %s is taken by %q or out of range", table.ID, table, other)
 			}
 			seen[table.ID] = table.String()
 		}
