@@ -89,6 +89,8 @@ type run struct {
 	o     Options
 	phase atomic.Int32
 	conns []*loader
+	// ended is true once a connection has ended before it was asked to: it broke.
+	ended atomic.Bool
 }
 
 // Run makes keyspace, tables and rows, loads the server and reports.
@@ -112,7 +114,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	var wg sync.WaitGroup
 	for _, l := range r.conns {
-		wg.Go(func() { l.loop(&r.phase) })
+		wg.Go(func() {
+			l.loop(&r.phase)
+			if phase(r.phase.Load()) != stopping {
+				r.ended.Store(true)
+			}
+		})
 	}
 	rep, err := r.measure(ctx, &cpu)
 	r.phase.Store(int32(stopping))
@@ -168,6 +175,9 @@ func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
 			return nil, err
 		}
 		now, n := time.Now(), r.count()
+		if r.ended.Load() {
+			return rep, nil // sum says why
+		}
 		if r.o.Progress != nil {
 			fmt.Fprintf(r.o.Progress, "%6.1fs %10.0f req/s %8d errors\n", now.Sub(begin).Seconds(), float64(n-lastCount)/now.Sub(last).Seconds(), r.errors())
 		}

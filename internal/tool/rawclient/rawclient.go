@@ -102,6 +102,8 @@ func (c *Conn) Call(op cqlwire.Opcode, body []byte) (cqlwire.Opcode, []byte, err
 	if err := c.nc.SetDeadline(time.Now().Add(c.timeout)); err != nil {
 		return 0, nil, err
 	}
+	// A deadline left behind would end the pipeline of a caller that goes on with Write and Read.
+	defer c.nc.SetDeadline(time.Time{})
 	c.out = AppendFrame(c.out[:0], 0, op, body)
 	if _, err := c.nc.Write(c.out); err != nil {
 		return 0, nil, err
