@@ -131,6 +131,7 @@ func AppendConditional(dst []byte, c *Conditional) []byte {
 	for i := range c.Updates {
 		u := &c.Updates[i]
 		a.uint(uint64(u.Row))
+		a.uint(uint64(u.Statement))
 		a.byte(byte(u.Kind))
 		a.uint(uint64(u.Column))
 		a.maybeType(u.Type)
@@ -165,10 +166,10 @@ func DecodeConditional(c *Conditional, src []byte) error {
 		}
 		c.Conditions = append(c.Conditions, k)
 	}
-	for range r.count(8) {
-		u := Update{Row: r.rowNumber(c), Kind: UpdateKind(r.byte()), Column: r.uint32(), Type: r.maybeType(), Args: r.nulls(nil),
+	for range r.count(9) {
+		u := Update{Row: r.rowNumber(c), Statement: int(r.uint32()), Kind: UpdateKind(r.byte()), Column: r.uint32(), Type: r.maybeType(), Args: r.nulls(nil),
 			Timestamp: r.int(), TTL: r.int32(), Expiry: r.int()}
-		if u.Kind > ListDeleteAt || u.Type == nil {
+		if u.Kind > ListPut || u.Type == nil {
 			r.fail()
 		}
 		c.Updates = append(c.Updates, u)

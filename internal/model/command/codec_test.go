@@ -99,7 +99,7 @@ func (p pick) conditional() Conditional {
 		return k
 	})
 	c.Updates = list(p, func() Update {
-		return Update{Row: p.upTo(len(c.Rows) - 1), Kind: UpdateKind(p.upTo(3)), Column: p.u32(), Type: p.typ(3), Args: p.nulls(), Timestamp: p.i64(),
+		return Update{Row: p.upTo(len(c.Rows) - 1), Statement: p.upTo(300), Kind: UpdateKind(p.upTo(4)), Column: p.u32(), Type: p.typ(3), Args: p.nulls(), Timestamp: p.i64(),
 			TTL: int32(p.u32()), Expiry: p.i64()}
 	})
 	return c

@@ -220,6 +220,10 @@ func TestResolve(t *testing.T) {
 	add := func(column uint32, delta int64) Update {
 		return Update{Kind: CounterAdd, Column: column, Type: bigType, Args: [][]byte{i64(delta)}, Timestamp: 5}
 	}
+	other := func(u Update) Update {
+		u.Statement = 1
+		return u
+	}
 	type cell struct {
 		Column uint32
 		Path   string
@@ -242,6 +246,18 @@ func TestResolve(t *testing.T) {
 		{"set behind the end", multi(1, listType, list), []Update{up(ListSetAt, i32(3), i32(7))}, nil, "List index 3 out of bound, list has size 3"},
 		{"delete before the beginning", multi(1, listType, list), []Update{up(ListDeleteAt, i32(-1))}, nil, "List index -1 out of bound, list has size 3"},
 		{"null index", multi(1, listType, list), []Update{up(ListDeleteAt, nil)}, nil, "Invalid null value for list index"},
+		{"set twice, the larger value wins", multi(1, listType, list), []Update{up(ListSetAt, i32(0), i32(9)), up(ListSetAt, i32(0), i32(6))},
+			[]cell{{1, "\x01", string(i32(9))}, {1, "\x02", string(i32(11))}, {1, "\x03", string(i32(10))}}, ""},
+		{"delete twice", multi(1, listType, list), []Update{up(ListDeleteAt, i32(0)), up(ListDeleteAt, i32(0))}, []cell{{1, "\x03", string(i32(10))}}, ""},
+		{"append, then set what was appended", multi(1, listType, list), []Update{up(ListPut, []byte("\x04"), i32(1)), up(ListSetAt, i32(3), i32(7))},
+			[]cell{{1, "\x01", string(i32(10))}, {1, "\x02", string(i32(11))}, {1, "\x03", string(i32(10))}, {1, "\x04", string(i32(7))}}, ""},
+		{"set before the append", multi(1, listType, list), []Update{up(ListSetAt, i32(3), i32(7)), up(ListPut, []byte("\x04"), i32(1))}, nil,
+			"List index 3 out of bound, list has size 3"},
+		{"set, then discard what was set", multi(1, listType, list), []Update{up(ListSetAt, i32(1), i32(7)), up(ListDiscard, i32(7))},
+			[]cell{{1, "\x01", string(i32(10))}, {1, "\x03", string(i32(10))}}, ""},
+		{"discard, then count what is left", multi(1, listType, list), []Update{up(ListDiscard, i32(10)), up(ListSetAt, i32(0), i32(7))}, []cell{{1, "\x02", string(i32(7))}}, ""},
+		{"another statement sees nothing of it", multi(1, listType, list), []Update{up(ListDiscard, i32(10)), other(up(ListSetAt, i32(1), i32(7)))}, []cell{{1, "\x02", string(i32(7))}}, ""},
+		{"a counter subtracts", single(2, i64(7)), []Update{add(2, 5), add(2, -3)}, []cell{{2, "", string(i64(9))}}, ""},
 		{"counter from nothing", nil, []Update{add(2, 5)}, []cell{{2, "", string(i64(5))}}, ""},
 		{"counter", single(2, i64(7)), []Update{add(2, -5)}, []cell{{2, "", string(i64(2))}}, ""},
 		{"counter twice, and another", single(2, i64(7)), []Update{add(2, 1), add(3, 1), add(2, 1)}, []cell{{2, "", string(i64(9))}, {3, "", string(i64(1))}}, ""},

@@ -72,6 +72,9 @@ const (
 	ListSetAt                      // Args[0] = int index, Args[1] = value (nil deletes the element)
 	ListDiscard                    // Args = values to remove
 	ListDeleteAt                   // Args[0] = int index
+	// ListPut adds elements whose paths are known: Args = path, value, path, value, ... It depends on nothing stored, but the updates
+	// after it count places with them.
+	ListPut
 )
 
 // Update is resolved by the leader into operands stamped like the rest of the mutation.
@@ -81,6 +84,9 @@ type Update struct {
 	Column uint32
 	Type   *cqltype.Type
 	Args   [][]byte
+	// Statement numbers the statements of a batch: an update sees the row as the updates before it in its own statement leave it, but
+	// not what other statements do. Counters see all.
+	Statement int
 	// Timestamp is the operand's, row.Unstamped for the leader's stamp, which counters always get. TTL and Expiry as in row.Cell.
 	Timestamp int64
 	TTL       int32

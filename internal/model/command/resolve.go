@@ -3,26 +3,25 @@
 package command
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
 // Resolve turns the updates of c, whose effect depends on found (as for Check), into operands, and appends them to ops. stamp
-// is the leader's, or row.Unstamped if it stamps them later. Updates see the rows as they were found, but counters see the additions before them in the same command. A counter's
-// cell always gets the leader's stamp: only so do additions never overtake each other. Errors are *dberr.Invalid with Cassandra's
-// texts.
+// is the leader's, or row.Unstamped if it stamps them later. An update sees the row as it was found and as the updates before it in the
+// same statement leave it; a counter sees all additions before it. A counter's cell always gets the leader's stamp: only so do additions
+// never overtake each other. Errors are *dberr.Invalid with Cassandra's texts.
 func Resolve(ops []Op, c *Conditional, found []*row.Row, stamp int64) ([]Op, error) {
 	if len(c.Updates) == 0 {
 		return ops, nil
 	}
-	var b row.Builder
-	sums := counterSums{}
+	r := resolver{now: c.Now}
 	for n := range c.Rows {
-		b.Reset(stamp)
+		r.begin(stamp)
 		for i := range c.Updates {
 			u := &c.Updates[i]
 			if u.Row < 0 || u.Row >= len(c.Rows) || u.Row >= len(found) {
@@ -31,14 +30,15 @@ func Resolve(ops []Op, c *Conditional, found []*row.Row, stamp int64) ([]Op, err
 			if u.Row != n {
 				continue
 			}
-			if err := u.resolve(&b, c.Now, found[n], sums); err != nil {
+			if err := r.resolve(u, found[n]); err != nil {
 				return nil, err
 			}
 		}
-		if b.Empty() {
+		r.putCounters()
+		if r.b.Empty() {
 			continue
 		}
-		op := Op{Kind: OpRow, Clustering: c.Rows[n].Clustering, Operand: b.Append(nil)}
+		op := Op{Kind: OpRow, Clustering: c.Rows[n].Clustering, Operand: r.b.Append(nil)}
 		if c.Rows[n].Static {
 			op.Kind, op.Clustering = OpHeader, nil
 		}
@@ -47,48 +47,60 @@ func Resolve(ops []Op, c *Conditional, found []*row.Row, stamp int64) ([]Op, err
 	return ops, nil
 }
 
-// counterSums holds the value of each counter that the command has added to.
-type counterSums map[counterPlace]int64
-
-type counterPlace struct {
-	row    int
-	column uint32
+// resolver turns the updates of one row after the other into operands.
+type resolver struct {
+	b   row.Builder
+	now int64
+	// counters are the totals of the counters that the row's updates add to.
+	counters []counter
+	lists    []*listState
 }
 
-func (u *Update) resolve(b *row.Builder, now int64, found *row.Row, sums counterSums) error {
+type counter struct {
+	column uint32
+	total  int64
+}
+
+func (r *resolver) begin(stamp int64) {
+	r.b.Reset(stamp)
+	r.counters, r.lists = r.counters[:0], r.lists[:0]
+}
+
+func (r *resolver) resolve(u *Update, found *row.Row) error {
 	var cells []row.Cell
 	if found != nil {
 		cells = found.Column(u.Column)
 	}
+	if u.Kind == CounterAdd {
+		return r.add(u, cells)
+	}
+	l := r.list(u, cells)
 	switch u.Kind {
-	case CounterAdd:
-		return u.add(b, cells, sums)
 	case ListSetAt:
 		if len(u.Args) != 2 {
 			return fmt.Errorf("list update with %d arguments: %w", len(u.Args), ErrMalformed)
 		}
-		path, err := u.place(cells, "Attempted to set an element on a list which is null")
+		path, err := l.place(u, "Attempted to set an element on a list which is null")
 		if err != nil {
 			return err
 		}
-		if u.Args[1] == nil {
-			u.remove(b, path, now)
-		} else if u.Timestamp == row.Unstamped {
-			b.Cell(u.Column, path, u.Args[1], u.TTL, u.Expiry)
-		} else {
-			b.CellAt(u.Column, path, u.Args[1], u.Timestamp, u.TTL, u.Expiry)
-		}
+		r.set(l, u, path, u.Args[1])
 	case ListDeleteAt:
-		path, err := u.place(cells, "Attempted to delete an element from a list which is null")
+		path, err := l.place(u, "Attempted to delete an element from a list which is null")
 		if err != nil {
 			return err
 		}
-		u.remove(b, path, now)
+		r.set(l, u, path, nil)
 	case ListDiscard:
-		for i := range cells {
-			if containsBytes(u.Args, cells[i].Value) {
-				u.remove(b, cells[i].Path, now)
-			}
+		for _, path := range l.having(u.Args) {
+			r.set(l, u, path, nil)
+		}
+	case ListPut:
+		if len(u.Args)%2 != 0 {
+			return fmt.Errorf("list update with %d arguments: %w", len(u.Args), ErrMalformed)
+		}
+		for i := 0; i < len(u.Args); i += 2 {
+			r.set(l, u, u.Args[i], u.Args[i+1])
 		}
 	default:
 		return fmt.Errorf("update kind %d: %w", u.Kind, ErrMalformed)
@@ -96,54 +108,25 @@ func (u *Update) resolve(b *row.Builder, now int64, found *row.Row, sums counter
 	return nil
 }
 
-// remove deletes an element.
-func (u *Update) remove(b *row.Builder, path []byte, now int64) {
-	if u.Timestamp == row.Unstamped {
-		b.Tombstone(u.Column, path, now)
-	} else {
-		b.TombstoneAt(u.Column, path, u.Timestamp, now)
-	}
-}
-
-// add puts the new total of a counter. It wraps, as Cassandra's do.
-func (u *Update) add(b *row.Builder, cells []row.Cell, sums counterSums) error {
+// add adds to a counter. It wraps, as Cassandra's do.
+func (r *resolver) add(u *Update, cells []row.Cell) error {
 	if len(u.Args) != 1 || len(u.Args[0]) != 8 {
 		return dberr.Invalidf("Invalid null value for counter increment")
 	}
-	place := counterPlace{u.Row, u.Column}
-	total, ok := sums[place]
-	if !ok && len(cells) > 0 && len(cells[0].Value) == 8 {
-		total = int64(binary.BigEndian.Uint64(cells[0].Value))
+	i := slices.IndexFunc(r.counters, func(c counter) bool { return c.column == u.Column })
+	if i < 0 {
+		i = len(r.counters)
+		r.counters = append(r.counters, counter{column: u.Column})
+		if len(cells) > 0 && len(cells[0].Value) == 8 {
+			r.counters[i].total = int64(binary.BigEndian.Uint64(cells[0].Value))
+		}
 	}
-	total += int64(binary.BigEndian.Uint64(u.Args[0]))
-	sums[place] = total
-	b.Cell(u.Column, nil, binary.BigEndian.AppendUint64(nil, uint64(total)), 0, row.NoExpiry)
+	r.counters[i].total += int64(binary.BigEndian.Uint64(u.Args[0]))
 	return nil
 }
 
-// place is the path of the list element that Args[0] counts to.
-func (u *Update) place(cells []row.Cell, ifNull string) ([]byte, error) {
-	if len(u.Args) == 0 {
-		return nil, fmt.Errorf("list update without an index: %w", ErrMalformed)
+func (r *resolver) putCounters() {
+	for _, c := range r.counters {
+		r.b.Cell(c.column, nil, binary.BigEndian.AppendUint64(nil, uint64(c.total)), 0, row.NoExpiry)
 	}
-	i, err := listIndex(u.Args[0])
-	if err != nil {
-		return nil, err
-	}
-	if len(cells) == 0 {
-		return nil, dberr.Invalidf("%s", ifNull)
-	}
-	if i < 0 || i >= len(cells) {
-		return nil, dberr.Invalidf("List index %d out of bound, list has size %d", i, len(cells))
-	}
-	return cells[i].Path, nil
-}
-
-func containsBytes(set [][]byte, b []byte) bool {
-	for _, e := range set {
-		if bytes.Equal(e, b) {
-			return true
-		}
-	}
-	return false
 }

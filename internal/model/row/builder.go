@@ -8,7 +8,7 @@ import (
 
 // Builder makes operands. It may be reused; once grown it allocates nothing. Paths and values are referenced, not copied,
 // until Bytes or Append. Entries may be added in any order; ascending order is cheapest. If one place (column, path) is
-// added twice, the later one wins. The zero Builder must be Reset.
+// added twice, the merge rule decides (W2), as it would between two operands. The zero Builder must be Reset.
 type Builder struct {
 	h       head
 	entries []built
@@ -93,6 +93,15 @@ func cellEntry(col uint32, path, value []byte, ts int64, ttl int32, expiry int64
 	return e
 }
 
+// beats is W2 between two entries of one place in one operand. What the leader has yet to stamp is taken for the later one: its stamp
+// is above all before it.
+func (e *built) beats(o *built) bool {
+	if e.absolute != o.absolute {
+		return o.absolute
+	}
+	return e.entry.beats(&o.entry)
+}
+
 func (b *Builder) add(e entry, absolute bool) {
 	if n := len(b.entries); n > 0 && b.sorted {
 		b.sorted = b.entries[n-1].compare(&e) < 0
@@ -112,11 +121,13 @@ func (b *Builder) Append(dst []byte) []byte {
 		slices.SortStableFunc(b.entries, func(x, y built) int { return x.compare(&y.entry) })
 		n := 0
 		for i := range b.entries {
-			if i+1 < len(b.entries) && b.entries[i].compare(&b.entries[i+1].entry) == 0 {
-				continue // the later one wins
+			switch e := &b.entries[i]; {
+			case n == 0 || b.entries[n-1].compare(&e.entry) != 0:
+				b.entries[n] = *e
+				n++
+			case e.beats(&b.entries[n-1]):
+				b.entries[n-1] = *e
 			}
-			b.entries[n] = b.entries[i]
-			n++
 		}
 		b.entries, b.sorted = b.entries[:n], true
 	}

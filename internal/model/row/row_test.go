@@ -30,19 +30,34 @@ func TestInsertCostsOneTimestamp(t *testing.T) {
 	}
 }
 
-// TestLaterAssignmentWins: a place set twice in one operand has the later value.
-func TestLaterAssignmentWins(t *testing.T) {
+// TestOnePlaceTwice: of two entries for one place in one operand the merge rule chooses, whatever their order.
+func TestOnePlaceTwice(t *testing.T) {
 	var b Builder
-	b.Reset(7)
-	b.Cell(2, nil, []byte("z"), 0, 0)
-	b.Cell(1, nil, []byte("first"), 0, 0)
-	b.Cell(1, nil, []byte("a"), 0, 0)
-	var r Row
-	if ok, err := r.Resolve(b.Bytes(), NotDeleted, 0, nil); !ok || err != nil {
-		t.Fatal(ok, err)
+	for _, order := range [][]string{{"first", "a"}, {"a", "first"}} {
+		b.Reset(7)
+		b.Cell(2, nil, []byte("z"), 0, 0)
+		b.Cell(3, nil, []byte("gone"), 0, 0)
+		for _, v := range order {
+			b.Cell(1, nil, []byte(v), 0, 0)
+		}
+		b.Tombstone(3, nil, 1)
+		b.Cell(3, nil, []byte("stays gone"), 0, 0)
+		var r Row
+		if ok, err := r.Resolve(b.Bytes(), NotDeleted, 0, nil); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if got := string(r.Cell(1).Value); got != "first" || len(r.Cells) != 2 {
+			t.Errorf("got %q in %d cells", got, len(r.Cells))
+		}
 	}
-	if got := string(r.Cell(1).Value); got != "a" || len(r.Cells) != 2 {
-		t.Errorf("got %q in %d cells", got, len(r.Cells))
+	b.Reset(Unstamped)
+	b.CellAt(1, nil, []byte("z, of long ago"), 5, 0, 0)
+	b.Cell(1, nil, []byte("a, of now"), 0, 0)
+	op := b.Bytes()
+	Stamp(op, 9)
+	var r Row
+	if ok, err := r.Resolve(op, NotDeleted, 0, nil); !ok || err != nil || string(r.Cell(1).Value) != "a, of now" {
+		t.Errorf("got %v, %v, %v", r, ok, err)
 	}
 }
 

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+)
+
+// listState is a list as a statement sees it while its updates are resolved: the stored elements and what the statement did before.
+type listState struct {
+	statement int
+	column    uint32
+	cells     []row.Cell // by path
+}
+
+// list returns the state of the list that u is about. cells are the stored elements.
+func (r *resolver) list(u *Update, cells []row.Cell) *listState {
+	for _, l := range r.lists {
+		if l.statement == u.Statement && l.column == u.Column {
+			return l
+		}
+	}
+	l := &listState{statement: u.Statement, column: u.Column, cells: slices.Clone(cells)}
+	r.lists = append(r.lists, l)
+	return l
+}
+
+// set puts the value of an element, or deletes it if value is nil, into the operand and, as far as it then would be seen, into the list.
+func (r *resolver) set(l *listState, u *Update, path, value []byte) {
+	at, there := slices.BinarySearchFunc(l.cells, path, func(c row.Cell, path []byte) int { return bytes.Compare(c.Path, path) })
+	hidden := there && !u.beats(&l.cells[at], value)
+	cell := row.Cell{Column: u.Column, Path: path, Value: value, Timestamp: u.Timestamp}
+	switch {
+	case hidden:
+	case value == nil && there:
+		l.cells = slices.Delete(l.cells, at, at+1)
+	case value != nil && there:
+		l.cells[at] = cell
+	case value != nil:
+		l.cells = slices.Insert(l.cells, at, cell)
+	}
+	switch stamped := u.Timestamp != row.Unstamped; {
+	case value == nil && stamped:
+		r.b.TombstoneAt(u.Column, path, u.Timestamp, r.now)
+	case value == nil:
+		r.b.Tombstone(u.Column, path, r.now)
+	case stamped:
+		r.b.CellAt(u.Column, path, value, u.Timestamp, u.TTL, u.Expiry)
+	default:
+		r.b.Cell(u.Column, path, value, u.TTL, u.Expiry)
+	}
+}
+
+// beats reports whether a value of u, nil for a deletion, would be seen instead of a cell of the list: the merge rule. A stored cell has a
+// timestamp; what the leader is to stamp will be above it.
+func (u *Update) beats(c *row.Cell, value []byte) bool {
+	switch {
+	case u.Timestamp == c.Timestamp:
+		return value == nil || bytes.Compare(value, c.Value) > 0
+	case u.Timestamp == row.Unstamped:
+		return true
+	}
+	return u.Timestamp > c.Timestamp
+}
+
+// place is the path of the element that Args[0] counts to.
+func (l *listState) place(u *Update, ifNull string) ([]byte, error) {
+	if len(u.Args) == 0 {
+		return nil, fmt.Errorf("list update without an index: %w", ErrMalformed)
+	}
+	i, err := listIndex(u.Args[0])
+	if err != nil {
+		return nil, err
+	}
+	if len(l.cells) == 0 {
+		return nil, dberr.Invalidf("%s", ifNull)
+	}
+	if i < 0 || i >= len(l.cells) {
+		return nil, dberr.Invalidf("List index %d out of bound, list has size %d", i, len(l.cells))
+	}
+	return l.cells[i].Path, nil
+}
+
+// having lists the paths of the elements that have one of the values.
+func (l *listState) having(values [][]byte) (paths [][]byte) {
+	for i := range l.cells {
+		if slices.ContainsFunc(values, func(v []byte) bool { return bytes.Equal(v, l.cells[i].Value) }) {
+			paths = append(paths, l.cells[i].Path)
+		}
+	}
+	return paths
+}
