@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/tool/bench"
+)
+
+// TestWorkloads proves that every workload runs against a fresh server without errors, and that the report has what readers of its JSON rely on.
+func TestWorkloads(t *testing.T) {
+	db, err := ilion.Start(t.Context(), ilion.Options{Periodic: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	for _, w := range []string{"read", "write", "mixed", "scan", "update"} {
+		t.Run(w, func(t *testing.T) {
+			var progress strings.Builder
+			rep, err := bench.Run(t.Context(), bench.Options{
+				Workload: w, Addr: db.CQLAddr().String(), Connections: 3, InFlight: 4, RowSize: 500, Keys: 3, Distribution: "zipf",
+				Duration: 100 * time.Millisecond, Consistency: dberr.LocalQuorum, Progress: &progress,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rep.Requests == 0 || rep.Errors != 0 || rep.FirstError != "" || rep.Latency.P50 <= 0 || rep.Latency.P999 < rep.Latency.P50 {
+				t.Errorf("report: %+v", rep)
+			}
+			b, err := json.Marshal(rep)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var fields map[string]any
+			if err := json.Unmarshal(b, &fields); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range []string{"workload", "requests", "errors", "requests_per_second", "latency_us", "server_cpu_us_per_request"} {
+				if fields[f] == nil {
+					t.Errorf("the JSON object has no %s", f)
+				}
+			}
+			if !strings.Contains(progress.String(), "req/s") || !strings.Contains(rep.Text(), "throughput") {
+				t.Errorf("progress %q, text %q", progress.String(), rep.Text())
+			}
+		})
+	}
+}
+
+// TestProcessCPU proves that the CPU time of a local process is read where the server cannot be asked: the figure is that of this very process.
+func TestProcessCPU(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("no process table in /proc")
+	}
+	db, err := ilion.Start(t.Context(), ilion.Options{Periodic: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	rep, err := bench.Run(t.Context(), bench.Options{
+		Workload: "write", Addr: db.CQLAddr().String(), Connections: 1, InFlight: 1, RowSize: 50, Keys: 10, Distribution: "uniform",
+		Duration: 100 * time.Millisecond, ServerPID: os.Getpid(), Consistency: dberr.One,
+	})
+	if err != nil || rep.ServerCPU == nil || *rep.ServerCPU <= 0 {
+		t.Errorf("report %+v, %v", rep, err)
+	}
+}
+
+// TestBadOptions proves that what cannot be run is refused before anything is sent.
+func TestBadOptions(t *testing.T) {
+	for name, o := range map[string]bench.Options{
+		"workload":     {Workload: "nosuch", Connections: 1, InFlight: 1, RowSize: 10, Keys: 1, Distribution: "uniform"},
+		"distribution": {Workload: "read", Connections: 1, InFlight: 1, RowSize: 10, Keys: 1, Distribution: "nosuch"},
+		"row size":     {Workload: "read", Connections: 1, InFlight: 1, RowSize: 4, Keys: 1, Distribution: "uniform"},
+		"in flight":    {Workload: "read", Connections: 1, InFlight: 40000, RowSize: 10, Keys: 1, Distribution: "uniform"},
+	} {
+		if _, err := bench.Run(t.Context(), o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
