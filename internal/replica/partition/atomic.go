@@ -94,7 +94,7 @@ func (h *Host) commitAll(parts []Part) error {
 	stamp := now
 	replicas := make([]*Replica, 0, len(parts))
 	for _, p := range parts {
-		if err := p.Replica.owns(p.Mutation.Token, p.Mutation.Key); err != nil {
+		if err := p.Replica.accepts(p.Mutation); err != nil {
 			return err
 		}
 		stamp = max(stamp, p.Replica.stamps.above(now))

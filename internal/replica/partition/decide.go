@@ -73,7 +73,7 @@ func (r *Replica) decide(ctx context.Context, c *command.Conditional) (*command.
 // evaluate reads, checks and applies, under the latch.
 func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (*command.Decision, error) {
 	m := &c.Mutation
-	if err := r.owns(m.Token, m.Key); err != nil {
+	if err := r.accepts(m); err != nil {
 		return nil, err
 	}
 	once := m.Dedupe != command.DedupeID{}

@@ -184,9 +184,9 @@ func (h *Host) copyReplicas(more int) map[topology.PartitionID]*Replica {
 	return out
 }
 
-// Drop removes replicas with all they hold, and what these indexes of their tables have of it. Requests under way end first; later ones
-// get ErrClosed.
-func (h *Host) Drop(ids []topology.PartitionID, indexes []uint32) error {
+// Drop removes replicas with all they hold, but for index entries: the indexes of a table are dropped with it. Requests under way end
+// first; later ones get ErrClosed.
+func (h *Host) Drop(ids ...topology.PartitionID) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -203,7 +203,7 @@ func (h *Host) Drop(ids []topology.PartitionID, indexes []uint32) error {
 	h.replicas.Store(&replicas)
 	for _, r := range gone {
 		r.close()
-		err := h.store.Truncate(r.state.Load().keys, indexes)
+		err := h.store.Truncate(r.state.Load().keys, nil)
 		if err == nil {
 			err = h.store.Forget(r.id)
 		}

@@ -501,7 +501,7 @@ func TestTruncateAndDrop(t *testing.T) {
 	if err := write(t.Context(), r, put("k", 2)); err != nil {
 		t.Fatal("a write after the truncate:", err)
 	}
-	if err := h.Drop([]topology.PartitionID{r.ID()}, nil); err != nil {
+	if err := h.Drop(r.ID()); err != nil {
 		t.Fatal(err)
 	}
 	if err := write(t.Context(), r, put("k", 3)); !errors.Is(err, ErrClosed) {
@@ -517,6 +517,46 @@ func TestTruncateAndDrop(t *testing.T) {
 	if len(h.Replicas()) != 1 {
 		t.Fatalf("%d replicas after dropping one of two", len(h.Replicas()))
 	}
+}
+
+// A replica that requires a schema refuses what was planned for an older one, and RequireSchema waits for what it accepted before.
+func TestRequireSchema(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		h := open(t, s, 1, Options{})
+		defer closeHost(t, h)
+		r := h.Replicas()[0]
+		gate := make(chan struct{})
+		s.reading = func() { <-gate }
+		old := swap("k", nil, 1)
+		old.Mutation.SchemaVersion = 4
+		done := make(outcomes, 1)
+		go func() { _ = r.Decide(t.Context(), old, done) }()
+		synctest.Wait()
+		required := make(chan struct{})
+		go func() {
+			r.RequireSchema(5)
+			close(required)
+		}()
+		time.Sleep(time.Minute)
+		select {
+		case <-required:
+			t.Fatal("did not wait for a conditional that was accepted before")
+		default:
+		}
+		close(gate)
+		<-required
+		if o := <-done; o.err != nil || !o.d.Applied {
+			t.Fatalf("%+v", o)
+		}
+		for version, want := range map[uint64]error{4: ErrStaleSchema, 5: nil, 6: nil, 0: nil} {
+			m := put("k", 2)
+			m.SchemaVersion = version
+			if err := write(t.Context(), r, m); !errors.Is(err, want) {
+				t.Errorf("version %d: %v, want %v", version, err, want)
+			}
+		}
+	})
 }
 
 // Every request is counted and priced.

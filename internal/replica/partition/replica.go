@@ -11,7 +11,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -24,6 +23,8 @@ type Replica struct {
 	state  atomic.Pointer[state]
 	stamps stamps
 	count  counters
+	// schema is the least schema version that mutations must have; see RequireSchema.
+	schema atomic.Uint64
 
 	// active counts requests under way, plus closing once the replica is closed; drained is told when only that is left.
 	active  atomic.Int64
@@ -99,13 +100,33 @@ func (r *Replica) metaWith(maxTimestamp int64) keys.Meta {
 	return m
 }
 
-// owns checks that a key belongs here. Callers hold the key's latch, so that the answer stays true until they leave it.
-func (r *Replica) owns(t token.Token, key []byte) error {
-	s := r.state.Load()
-	if s.span.Contains(t, key) {
-		return nil
+// accepts checks that a mutation belongs here and was planned for a schema that is new enough. Callers hold its latch, so that the
+// answer stays true until they leave it.
+func (r *Replica) accepts(m *command.Mutation) error {
+	if s := r.state.Load(); !s.span.Contains(m.Token, m.Key) {
+		return r.wrongRange()
 	}
-	return r.wrongRange()
+	if m.SchemaVersion != 0 && m.SchemaVersion < r.schema.Load() {
+		return ErrStaleSchema
+	}
+	return nil
+}
+
+// RequireSchema makes the replica refuse mutations that were planned for an older revision of the schema, with ErrStaleSchema.
+// When it returns, those that it accepted before are applied: whoever builds an index then misses none.
+func (r *Replica) RequireSchema(revision uint64) {
+	for old := r.schema.Load(); old < revision; old = r.schema.Load() {
+		if r.schema.CompareAndSwap(old, revision) {
+			break
+		}
+	}
+	for {
+		release, err := r.freeze(context.Background())
+		if err == nil {
+			release()
+			return
+		} // somebody held a latch for long: it is waited for, however long
+	}
 }
 
 func (r *Replica) wrongRange() error {
@@ -134,7 +155,7 @@ func (r *Replica) write(ctx context.Context, m *command.Mutation) error {
 	}
 	g, err := r.host.latches.enter(ctx, r, m.Token, m.Key)
 	if err == nil {
-		if err = r.owns(m.Token, m.Key); err == nil {
+		if err = r.accepts(m); err == nil {
 			err = r.commit(m, nil)
 		}
 		r.host.latches.leave(g)

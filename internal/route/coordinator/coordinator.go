@@ -78,6 +78,9 @@ type Coordinator struct {
 	decides sync.Pool  // *decide
 	relays  sync.Pool  // *relay
 
+	// replica is the one to ask about a partition, nil if none can be reached. Stand-alone it is the host's.
+	replica func(p *topology.Partition) Replica
+
 	underWay atomic.Int64
 	stats    stats
 }
@@ -106,6 +109,7 @@ type Stats struct {
 // New makes a coordinator over the replicas of a host.
 func New(host *partition.Host, snapshot *topology.Snapshot, o Options) *Coordinator {
 	c := &Coordinator{host: host, opts: o.withDefaults()}
+	c.replica = c.local
 	c.writes.New = func() any { return &write{c: c} }
 	c.decides.New = func() any { return &decide{c: c} }
 	c.relays.New = func() any { return new(relay) }
@@ -147,8 +151,8 @@ func (c *Coordinator) admit() error {
 
 func (c *Coordinator) leave() { c.underWay.Add(-1) }
 
-// replica is the one to ask about a partition, nil if none can be reached.
-func (c *Coordinator) replica(p *topology.Partition) Replica {
+// local finds a partition's replica on this node.
+func (c *Coordinator) local(p *topology.Partition) Replica {
 	if r := c.host.Replica(p.ID); r != nil {
 		return r
 	}

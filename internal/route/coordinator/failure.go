@@ -13,6 +13,10 @@ import (
 // errNoReplica says that the map names no replica that this node can ask. The map may change.
 var errNoReplica = errors.New("no replica can be reached")
 
+// ErrStaleSchema is returned for a write whose statement was bound to an older revision of its table. Nothing was done; the session
+// binds it again and repeats it.
+var ErrStaleSchema = partition.ErrStaleSchema
+
 // misrouted reports whether asking again with a newer map may help. Nothing was done.
 func misrouted(err error) bool {
 	var wrong *partition.WrongRange
@@ -42,6 +46,8 @@ func writeError(err error, level dberr.Consistency, kind string) error {
 	switch {
 	case err == nil || isAnswer(err):
 		return err
+	case errors.Is(err, ErrStaleSchema):
+		return ErrStaleSchema
 	case errors.Is(err, errNoReplica), errors.Is(err, partition.ErrClosed):
 		return &dberr.Unavailable{Level: level, Required: 1}
 	case timedOut(err), misrouted(err):

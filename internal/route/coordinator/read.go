@@ -92,7 +92,7 @@ func (c *Coordinator) readRange(ctx context.Context, q *command.Read, r *relay) 
 		p := view.snapshot.Partitions(q.Table)[i]
 		err := errNoReplica
 		if replica := c.replica(p); replica != nil {
-			sub.Range.Begin, sub.Epoch, r.from = cursor.Ring, p.Epoch, cursor
+			sub.Range.Begin, sub.Epoch, r.from, r.inPartition = cursor.Ring, p.Epoch, cursor, false
 			c.note(t, "Reading from", p)
 			err = replica.Read(ctx, &sub, r)
 			touched++
@@ -132,7 +132,8 @@ type relay struct {
 	failure error
 	rows    uint
 
-	// The last position passed on; key and clustering are copies. leftPartition: the visitor wants no more of it.
+	// The last position passed on; key and clustering are copies. inPartition: it was in the physical partition being read.
+	// leftPartition: the visitor wants no more of it.
 	inPartition, inRow, leftPartition bool
 	tok                               token.Token
 	key, clustering                   []byte
@@ -148,14 +149,13 @@ func (r *relay) begin(v command.Visitor, deadline time.Time) {
 // resume makes q go on behind the last position, which it returns.
 func (r *relay) resume(q *command.Read) topology.Position {
 	key := bytes.Clone(r.key)
-	q.AfterKey, q.AfterToken, q.AfterClustering, q.AfterPartition = nil, 0, nil, false
 	switch {
 	case r.leftPartition:
-		q.AfterKey, q.AfterToken, q.AfterPartition = key, r.tok, true
+		q.AfterKey, q.AfterToken, q.AfterClustering, q.AfterPartition = key, r.tok, nil, true
 	case r.inRow:
-		q.AfterKey, q.AfterToken, q.AfterClustering = key, r.tok, append([]byte{}, r.clustering...)
+		q.AfterKey, q.AfterToken, q.AfterClustering, q.AfterPartition = key, r.tok, append([]byte{}, r.clustering...), false
 		r.resumed = true
-	default: // the partition was announced, none of its rows has come
+	default: // the partition was announced, none of its rows has come: what q resumes behind stays
 		r.resumed = true
 	}
 	return topology.At(r.tok, key)
@@ -172,6 +172,7 @@ func (r *relay) Partition(t token.Token, key []byte, static *row.Row) (command.S
 	if r.resumed {
 		r.resumed = false
 		if t == r.tok && bytes.Equal(key, r.key) {
+			r.inPartition = true
 			return command.More, nil
 		}
 	}

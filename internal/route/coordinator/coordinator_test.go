@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const table = keys.FirstTable
+
+// testingT is what *testing.T, *testing.B and *rapid.T have in common.
+type testingT interface {
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Error(...any)
+}
+
+// world is a node: a store in memory, a host and a coordinator.
+type world struct {
+	*Coordinator
+	store *storage.Store
+	host  *partition.Host
+}
+
+func newWorld(t testingT, s *topology.Snapshot, o Options, ho partition.Options) *world {
+	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{MemtableBytes: 4 << 20, CacheBytes: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.InstallTable(storage.Table{ID: table, Clustering: 1})
+	host, err := partition.Open(partition.Stored{Store: store}, ho)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Create(s.Partitions(table)...); err != nil {
+		t.Fatal(err)
+	}
+	return &world{New(host, s, o), store, host}
+}
+
+func (w *world) close(t testingT) {
+	if err := errors.Join(w.host.Close(), w.store.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func tableOf(t testingT, n int) *topology.Snapshot {
+	s, err := topology.New().AddTable(table, n, []topology.Place{{Region: "here", Nodes: []topology.NodeID{{1}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// put writes column 1 of the row (key, clustering).
+func put(key, clustering string, v int64) command.Mutation {
+	var b row.Builder
+	b.Reset(row.Unstamped)
+	b.Cell(1, nil, binary.BigEndian.AppendUint64(nil, uint64(v)), 0, row.NoExpiry)
+	k := []byte(key)
+	return command.Mutation{Table: table, Token: token.Hash(k), Key: k, Ops: []command.Op{{Clustering: []byte(clustering), Operand: b.Append(nil)}}}
+}
+
+// add increments column 1 as a counter.
+func add(key, clustering string, delta int64) *command.Conditional {
+	k := []byte(key)
+	return &command.Conditional{Mutation: command.Mutation{Table: table, Token: token.Hash(k), Key: k}, Rows: []command.RowRef{{Clustering: []byte(clustering)}},
+		Updates: []command.Update{{Kind: command.CounterAdd, Column: 1, Type: &cqltype.Type{Kind: cqltype.Bigint},
+			Args: [][]byte{binary.BigEndian.AppendUint64(nil, uint64(delta))}, Timestamp: row.Unstamped}}}
+}
+
+type result chan error
+
+func (r result) Done(err error) { r <- err }
+
+type outcomes chan error
+
+func (o outcomes) Decided(_ *command.Decision, err error) { o <- err }
+
+func (w *world) write(ms []command.Mutation, o WriteOptions) error {
+	done := make(result, 1)
+	w.Write(context.Background(), ms, o, done)
+	return <-done
+}
+
+// log is a visitor that writes down what it sees and answers by its step function.
+type log struct {
+	lines []string
+	step  func(n int) command.Step
+}
+
+func (l *log) note(line string) (command.Step, error) {
+	l.lines = append(l.lines, line)
+	if l.step == nil {
+		return command.More, nil
+	}
+	return l.step(len(l.lines)), nil
+}
+
+func (l *log) Partition(_ token.Token, key []byte, static *row.Row) (command.Step, error) {
+	return l.note(fmt.Sprintf("partition %s %v", key, static != nil))
+}
+
+func (l *log) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	return l.note(fmt.Sprintf("row %s = %d", clustering, binary.BigEndian.Uint64(r.Cells[0].Value)))
+}
+
+func (w *world) read(t testingT, q command.Read, step func(int) command.Step) []string {
+	l := &log{step: step}
+	if err := w.Read(context.Background(), &q, l); err != nil {
+		t.Fatal(err)
+	}
+	return l.lines
+}
+
+// flaky is a replica that goes away in the middle of every other read.
+type flaky struct {
+	Replica
+	after int
+	reads *int
+}
+
+func (f flaky) Read(ctx context.Context, q *command.Read, v command.Visitor) error {
+	if *f.reads++; *f.reads%2 == 0 {
+		return f.Replica.Read(ctx, q, v)
+	}
+	return f.Replica.Read(ctx, q, &cutting{Visitor: v, left: f.after})
+}
+
+// cutting is a visitor that fails in place of its (left+1)th call.
+type cutting struct {
+	command.Visitor
+	left int
+}
+
+func (c *cutting) cut() bool { c.left--; return c.left < 0 }
+
+func (c *cutting) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
+	if c.cut() {
+		return command.Stop, partition.ErrClosed
+	}
+	return c.Visitor.Partition(t, key, static)
+}
+
+func (c *cutting) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	if c.cut() {
+		return command.Stop, partition.ErrClosed
+	}
+	return c.Visitor.Row(clustering, r)
+}
+
+// A table of 16 partitions, some of them split between keys, answers every read as a table of one does; and so it does when
+// replicas go away in the middle and the read goes on elsewhere.
+func TestManyPartitionsAreOne(t *testing.T) {
+	var all [][]byte
+	for k := range 12 {
+		all = append(all, fmt.Appendf(nil, "key%d", k))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		many := tableOf(t, 16)
+		for range rapid.IntRange(0, 4).Draw(t, "splits") {
+			at := rapid.SampledFrom(all).Draw(t, "split at")
+			p := many.Locate(table, token.Hash(at), at)
+			if next, err := many.Split(p.ID, topology.At(token.Hash(at), at)); err == nil {
+				many = next
+			}
+		}
+		one, cut := newWorld(t, tableOf(t, 1), Options{}, partition.Options{}), newWorld(t, many, Options{}, partition.Options{})
+		defer one.close(t)
+		defer cut.close(t)
+		for i := range rapid.IntRange(1, 40).Draw(t, "rows") {
+			key := string(rapid.SampledFrom(all).Draw(t, "key"))
+			m := put(key, fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "clustering")), int64(i))
+			if rapid.IntRange(0, 4).Draw(t, "static") == 0 {
+				m.Ops[0].Kind, m.Ops[0].Clustering = command.OpHeader, nil
+			}
+			row.Stamp(m.Ops[0].Operand, int64(i+1))
+			for _, w := range []*world{one, cut} {
+				if err := w.write([]command.Mutation{m}, WriteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		reads, after := 0, rapid.IntRange(0, 6).Draw(t, "cut after")
+		for range 8 {
+			q := drawRead(t, all)
+			// Steps that depend on how much was seen, as LIMIT and PER PARTITION LIMIT do.
+			stop, next := rapid.IntRange(1, 40).Draw(t, "stop"), rapid.IntRange(2, 9).Draw(t, "next")
+			step := func(n int) command.Step {
+				switch {
+				case n == stop:
+					return command.Stop
+				case n%next == 0:
+					return command.NextPartition
+				}
+				return command.More
+			}
+			want := one.read(t, q, step)
+			cut.replica = cut.local
+			if diff := cmp.Diff(want, cut.read(t, q, step)); diff != "" {
+				t.Fatalf("%+v: %s", q, diff)
+			}
+			if q.Key == nil {
+				cut.replica = func(p *topology.Partition) Replica { return flaky{cut.local(p), after, &reads} }
+				if diff := cmp.Diff(want, cut.read(t, q, step)); diff != "" {
+					t.Fatalf("interrupted, %+v: %s", q, diff)
+				}
+			}
+		}
+	})
+}
+
+// drawRead draws a read of a key or of a range, from the beginning or from somewhere.
+func drawRead(t *rapid.T, all [][]byte) command.Read {
+	q := command.Read{Table: table, Now: 1, Statics: rapid.Bool().Draw(t, "statics"), Reversed: rapid.Bool().Draw(t, "reversed")}
+	pick := func(label string) []byte { return rapid.SampledFrom(all).Draw(t, label) }
+	if rapid.Bool().Draw(t, "slice") {
+		q.Slices = []command.Slice{{Start: []byte("1"), End: []byte("4")}}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "point") == 0 {
+		q.Key = pick("of")
+		q.Token = token.Hash(q.Key)
+		return q
+	}
+	if rapid.Bool().Draw(t, "narrow") {
+		a, b := token.Hash(pick("from")), token.Hash(pick("to"))
+		q.Range = token.Between(min(a, b), max(a, b))
+	}
+	if rapid.Bool().Draw(t, "resume") {
+		q.AfterKey = pick("after")
+		q.AfterToken = token.Hash(q.AfterKey)
+		if q.AfterPartition = rapid.Bool().Draw(t, "whole"); !q.AfterPartition {
+			q.AfterClustering = fmt.Append(nil, rapid.IntRange(0, 5).Draw(t, "row"))
+		}
+	}
+	return q
+}
+
+// A request for one partition key asks one physical partition, and its trace says which; a scan asks all.
+func TestTraceAndTouched(t *testing.T) {
+	w := newWorld(t, tableOf(t, 16), Options{TableName: func(uint32) string { return "ks.t" }}, partition.Options{})
+	defer w.close(t)
+	if err := w.write([]command.Mutation{put("k", "c", 1)}, WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	events := func(q command.Read) []string {
+		tr := trace.New([16]byte{1}, time.Now())
+		if err := w.Read(trace.With(t.Context(), tr), &q, &log{}); err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, e := range tr.Events() {
+			out = append(out, e.Activity)
+		}
+		return out
+	}
+	k := []byte("k")
+	id := w.Topology().Locate(table, token.Hash(k), k).ID
+	if diff := cmp.Diff([]string{fmt.Sprintf("Reading from physical partition %d of table ks.t", id)},
+		events(command.Read{Table: table, Key: k, Token: token.Hash(k)})); diff != "" {
+		t.Error(diff)
+	}
+	scan := events(command.Read{Table: table})
+	if len(scan) != 17 || !strings.HasPrefix(scan[0], "Reading from physical partition 1 ") || scan[16] != "Read from 16 physical partitions of table ks.t" {
+		t.Errorf("a scan: %q", scan)
+	}
+	if s := w.Stats(); s.Touched != 1+1+16 || s.Reads != 2 || s.Writes != 1 || s.UnderWay != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A request that meets an old map waits for the new one and succeeds; without one it ends at its deadline, having done nothing.
+func TestOldMap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := tableOf(t, 1)
+		now, err := old.Split(1, topology.Position{Ring: 1 << 63})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, now, Options{}, partition.Options{})
+		defer w.close(t)
+		w.Coordinator = New(w.host, old, Options{})
+		key := "k" // lies in the part that the old map knows under another partition
+		for i := 0; now.Locate(table, token.Hash([]byte(key)), []byte(key)).ID == 1; i++ {
+			key = fmt.Sprint("k", i)
+		}
+		k := []byte(key)
+		begin := time.Now()
+		var timeout *dberr.WriteTimeout
+		if err := w.write([]command.Mutation{put(key, "c", 1)}, WriteOptions{Level: dberr.Quorum}); !errors.As(err, &timeout) || timeout.WriteType != "SIMPLE" ||
+			timeout.Level != dberr.Quorum || time.Since(begin) != 2*time.Second {
+			t.Fatalf("a write by an old map: %v after %v", err, time.Since(begin))
+		}
+		begin = time.Now()
+		var readTimeout *dberr.ReadTimeout
+		if err := w.Read(t.Context(), &command.Read{Table: table, Key: k, Token: token.Hash(k)}, &log{}); !errors.As(err, &readTimeout) || time.Since(begin) != 5*time.Second {
+			t.Fatalf("a read by an old map: %v after %v", err, time.Since(begin))
+		}
+		errs := make(chan error, 5)
+		done, decided := make(result, 2), make(outcomes, 1)
+		other := put(key, "e", 3)
+		go w.Write(t.Context(), []command.Mutation{put(key, "c", 1)}, WriteOptions{}, done)
+		go w.Write(t.Context(), []command.Mutation{put("k", "d", 2), other}, WriteOptions{Atomic: true, Type: "BATCH"}, done)
+		go w.Decide(t.Context(), add(key, "n", 1), WriteOptions{Type: "COUNTER"}, decided)
+		go func() { errs <- w.Read(t.Context(), &command.Read{Table: table}, &log{}) }()
+		time.Sleep(time.Second)
+		w.SetTopology(now)
+		w.SetTopology(old) // too late: the newer one stays
+		for _, err := range []error{<-done, <-done, <-decided, <-errs} {
+			if err != nil {
+				t.Errorf("after the new map: %v", err)
+			}
+		}
+		if w.Stats().Retries == 0 || w.Topology() != now {
+			t.Error("nothing was tried again")
+		}
+		var invalid *dberr.Invalid
+		m := put("k", "c", 1)
+		m.Table++
+		if err := w.write([]command.Mutation{m}, WriteOptions{}); !errors.As(err, &invalid) {
+			t.Errorf("a table that is not there: %v", err)
+		}
+	})
+}
+
+// Requests beyond the bound are refused, and a place is given back when a request ends.
+func TestAdmission(t *testing.T) {
+	w := newWorld(t, tableOf(t, 2), Options{RequestsMax: 1}, partition.Options{})
+	defer w.close(t)
+	if err := w.write([]command.Mutation{put("k", "c", 1)}, WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var over *dberr.Overloaded
+	inside := visitorFunc(func() error {
+		done, decided := make(result, 1), make(outcomes, 1)
+		w.Write(t.Context(), []command.Mutation{put("k", "c", 2)}, WriteOptions{}, done)
+		w.Decide(t.Context(), add("k", "n", 1), WriteOptions{}, decided)
+		for _, err := range []error{<-done, <-decided, w.Truncate(t.Context(), table), w.Read(t.Context(), &command.Read{Table: table}, &log{})} {
+			if !errors.As(err, &over) {
+				return fmt.Errorf("a second request: %v", err)
+			}
+		}
+		return nil
+	})
+	if err := w.Read(t.Context(), &command.Read{Table: table}, inside); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.write([]command.Mutation{put("k", "c", 2)}, WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.Stats(); s.Overloaded != 4 || s.UnderWay != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// visitorFunc is called for every partition.
+type visitorFunc func() error
+
+func (f visitorFunc) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, f()
+}
+func (f visitorFunc) Row([]byte, *row.Row) (command.Step, error) { return command.More, nil }
+
+// A visitor's error comes back as it is.
+func TestVisitorError(t *testing.T) {
+	w := newWorld(t, tableOf(t, 4), Options{}, partition.Options{})
+	defer w.close(t)
+	if err := w.write([]command.Mutation{put("k", "c", 1)}, WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want := dberr.Invalidf("too much")
+	if err := w.Read(t.Context(), &command.Read{Table: table}, visitorFunc(func() error { return want })); err != want {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// Batches of many partitions, counters and truncation, over 16 partitions and under concurrency.
+func TestWritesOverPartitions(t *testing.T) {
+	for _, mode := range []partition.Durability{partition.Periodic, partition.Synced} {
+		w := newWorld(t, tableOf(t, 16), Options{}, partition.Options{Durability: mode})
+		var wg sync.WaitGroup
+		for g := range 8 {
+			wg.Go(func() {
+				for i := range 10 {
+					var ms []command.Mutation
+					for k := range 20 {
+						ms = append(ms, put(fmt.Sprint("k", k), "c", int64(g*100+i)))
+					}
+					if err := w.write(ms, WriteOptions{Atomic: g%2 == 0, Type: "BATCH"}); err != nil {
+						t.Error(err)
+					}
+					decided := make(outcomes, 1)
+					w.Decide(t.Context(), add(fmt.Sprint("k", i), "n", 1), WriteOptions{Type: "COUNTER"}, decided)
+					if err := <-decided; err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		counters := 0
+		for _, line := range w.read(t, command.Read{Table: table, Now: 1}, nil) {
+			if line == "row n = 8" {
+				counters++
+			}
+		}
+		if counters != 10 {
+			t.Errorf("mode %d: %d of 10 counters are 8", mode, counters)
+		}
+		if err := w.Truncate(t.Context(), table); err != nil {
+			t.Fatal(err)
+		}
+		if lines := w.read(t, command.Read{Table: table, Now: 1}, nil); len(lines) > 0 {
+			t.Errorf("after a truncate: %q", lines)
+		}
+		w.close(t)
+	}
+}
+
+// A store that cannot write is told to the client with its reason, and as a failure of the right type.
+func TestFailures(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want error
+	}{
+		{nil, nil},
+		{fmt.Errorf("%w: input/output error", partition.ErrStopped),
+			&dberr.WriteFailure{Level: dberr.One, BlockFor: 1, Failures: 1, WriteType: "BATCH", Message: "store stopped after a disk error: input/output error"}},
+		{&partition.LatchTimeout{Cause: context.DeadlineExceeded}, &dberr.WriteTimeout{Level: dberr.One, BlockFor: 1, WriteType: "BATCH"}},
+		{errNoReplica, &dberr.Unavailable{Level: dberr.One, Required: 1}},
+		{&dberr.Overloaded{Message: "x"}, &dberr.Overloaded{Message: "x"}},
+		{ErrStaleSchema, ErrStaleSchema},
+	} {
+		if diff := cmp.Diff(fmt.Sprintf("%#v", tc.want), fmt.Sprintf("%#v", writeError(tc.err, dberr.One, "BATCH"))); diff != "" && tc.want != ErrStaleSchema {
+			t.Errorf("%v: %s", tc.err, diff)
+		}
+	}
+	if err := readError(storage.ErrCorrupt, dberr.One, true); err.Error() != storage.ErrCorrupt.Error() {
+		t.Errorf("read: %v", err)
+	}
+}
+
+type nothing struct{}
+
+func (nothing) Done(error) {}
+
+type blind struct{}
+
+func (blind) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
+func (blind) Row([]byte, *row.Row) (command.Step, error)                    { return command.More, nil }
+
+// The coordinator and the replica allocate nothing for a write or a read of one key; what is left is the store's.
+func TestAllocations(t *testing.T) {
+	w := newWorld(t, tableOf(t, 16), Options{}, partition.Options{})
+	defer w.close(t)
+	ms := []command.Mutation{put("k", "c", 1)}
+	var v blind
+	q := command.Read{Table: table, Key: []byte("other"), Token: token.Hash([]byte("other")), Now: 1}
+	ctx := t.Context()
+	if err := w.write([]command.Mutation{put("other", "c", 1)}, WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(1000, func() { w.Write(ctx, ms, WriteOptions{}, nothing{}) }); n > 0 {
+		t.Errorf("a write allocates %v times", n)
+	}
+	if n := testing.AllocsPerRun(1000, func() {
+		if err := w.Read(ctx, &q, v); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("a read allocates %v times", n)
+	}
+}
+
+// BenchmarkWrite and BenchmarkRead go through coordinator, replica and store in memory: CPU.
+func BenchmarkWrite(b *testing.B) {
+	w := newWorld(b, tableOf(b, 16), Options{}, partition.Options{})
+	defer w.close(b)
+	ms := []command.Mutation{put("k", "c", 1)}
+	b.ReportAllocs()
+	for b.Loop() {
+		ms[0].Key = binary.BigEndian.AppendUint64(ms[0].Key[:0], uint64(b.N))
+		ms[0].Token = token.Hash(ms[0].Key)
+		w.Write(b.Context(), ms, WriteOptions{}, nothing{})
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	w := newWorld(b, tableOf(b, 16), Options{}, partition.Options{})
+	defer w.close(b)
+	ms := []command.Mutation{put("k", "c", 1)}
+	w.Write(b.Context(), ms, WriteOptions{}, nothing{})
+	q := command.Read{Table: table, Key: ms[0].Key, Token: ms[0].Token, Now: 1}
+	var v blind
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := w.Read(b.Context(), &q, v); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
