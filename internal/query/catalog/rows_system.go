@@ -92,7 +92,8 @@ func fillPrepared(b *builder) {
 	}
 }
 
-// fillIndexInfo lists the indexes that are built: all, as an index is complete as soon as it is visible.
+// fillIndexInfo lists the indexes that are built: all, as an index is complete as soon as it is visible. table_name is the keyspace, as
+// in Cassandra.
 func fillIndexInfo(b *builder) {
 	for ks := range b.schema.All() {
 		if !b.wants(ks.Name) {
@@ -100,7 +101,7 @@ func fillIndexInfo(b *builder) {
 		}
 		for _, t := range ks.SortedTables() {
 			for _, ix := range t.SortedIndexes() {
-				b.add(values{"table_name": text(ks.Name), "index_name": text(t.Name + "." + ix.Name)})
+				b.add(values{"table_name": text(ks.Name), "index_name": text(ix.Name)})
 			}
 		}
 	}

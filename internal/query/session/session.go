@@ -43,6 +43,9 @@ func (s *Session) inKeyspace(r *Request) string {
 func (s *Session) Query(ctx context.Context, c *Call) Status {
 	began := s.engine.opts.Now()
 	st, err := s.engine.parse(c.Request.Text, s.inKeyspace(&c.Request))
+	if err == nil {
+		err = st.checkAmount(&c.Request)
+	}
 	if err != nil {
 		s.engine.latency[KindOther].record(s.engine.opts.Now().Sub(began), true)
 		return c.Result.Fail(err)

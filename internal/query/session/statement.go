@@ -3,6 +3,7 @@
 package session
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -114,6 +115,23 @@ func (st *statement) bindings(b *expr.Bindings, r *Request) error {
 	}
 	b.Values, b.Unset = values, unset
 	return b.CheckCount(len(st.variables))
+}
+
+// checkAmount refuses an unprepared statement that came with another number of values than it has markers.
+func (st *statement) checkAmount(r *Request) error {
+	n := len(r.Values)
+	if r.Names != nil {
+		n = 0
+		for i := range st.variables {
+			if slices.ContainsFunc(r.Names, func(name []byte) bool { return string(name) == st.variables[i].Name }) {
+				n++
+			}
+		}
+	}
+	if n != len(st.variables) {
+		return dberr.Invalidf("Invalid amount of bind variables")
+	}
+	return nil
 }
 
 // keyspaceExists checks USE.
