@@ -191,7 +191,7 @@ func (b *binder) bindUDT(t *parser.UDTLiteral, r Receiver) (Term, error) {
 }
 
 func (b *binder) checkTuple(t *parser.TupleLiteral, r Receiver) error {
-	if r.Type.Kind != cqltype.Tuple && r.Type.Kind != cqltype.UDT {
+	if r.Type.Kind != cqltype.Tuple && (r.Type.Kind != cqltype.UDT || !r.Type.Frozen) {
 		return dberr.Invalidf("Invalid tuple type literal for %s of type %s", r.Name, r.Type)
 	}
 	if len(t.Elems) > len(r.Type.Elems) {

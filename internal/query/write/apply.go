@@ -188,11 +188,20 @@ func (x *Execution) addList(o *operation, t *target, into *row.Builder, v []byte
 			uuids[i] = u
 		}
 	}
+	var put [][]byte
 	for i, e := range typ.Elements(v) {
-		into.Cell(o.column.ID, x.path(cqltype.Native(cqltype.Timeuuid), uuids[i][:]), e, t.stamp.ttl, t.stamp.expiry)
+		path := x.path(cqltype.Native(cqltype.Timeuuid), uuids[i][:])
+		if o.put {
+			put = append(put, path, e)
+		} else {
+			into.Cell(o.column.ID, path, e, t.stamp.ttl, t.stamp.expiry)
+		}
 		if err := x.enterElement(t.group, o, t.clustering, nil, e); err != nil {
 			return err
 		}
+	}
+	if len(put) > 0 {
+		x.update(o, t, command.ListPut, put...)
 	}
 	return nil
 }
@@ -220,7 +229,7 @@ func (x *Execution) update(o *operation, t *target, kind command.UpdateKind, arg
 	}
 	t.group.updates = append(t.group.updates, command.Update{
 		Row: t.group.rowRef(o.column.Kind == schema.Static, t.clustering), Kind: kind, Column: o.column.ID, Type: o.column.Type, Args: args,
-		Timestamp: t.stamp.timestamp, TTL: t.stamp.ttl, Expiry: t.stamp.expiry})
+		Statement: x.statement, Timestamp: t.stamp.timestamp, TTL: t.stamp.ttl, Expiry: t.stamp.expiry})
 }
 
 // applyPlace sets or deletes an element of a list by its index.

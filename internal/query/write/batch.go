@@ -4,7 +4,9 @@ package write
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -265,6 +267,31 @@ func (x *Execution) sendBatch(ctx context.Context, kind BatchKind, result *batch
 		o.Type = "COUNTER"
 	case kind == parser.Logged:
 		o.Type, o.Atomic = "BATCH", true
+	default:
+		x.warnPartitions()
 	}
 	x.send(ctx, o, r.Serial)
+}
+
+// unloggedPartitionsWarn is the number of partitions from which on an unlogged batch is warned of.
+const unloggedPartitionsWarn = 11
+
+// warnPartitions warns of an unlogged batch that is spread widely: it is neither atomic nor fast.
+func (x *Execution) warnPartitions() {
+	if x.used < unloggedPartitionsWarn {
+		return
+	}
+	var tables []string
+	for i := range x.groups[:x.used] {
+		t := x.groups[i].table
+		if name := t.Keyspace + "." + t.Name; !slices.Contains(tables, name) {
+			tables = append(tables, name)
+		}
+	}
+	plural := "s"
+	if len(tables) == 1 {
+		plural = ""
+	}
+	x.outcome.Warnings = append(x.outcome.Warnings, fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s [%s]. You should use a logged batch for atomicity, or asynchronous writes for performance.",
+		x.used, plural, strings.Join(tables, ", ")))
 }

@@ -52,6 +52,8 @@ type Outcome struct {
 	RowCount int
 	// Applied tells whether the conditions held.
 	Applied bool
+	// Warnings are for the client.
+	Warnings []string
 }
 
 // Completion is told once how an execution ended. The rules of command.Completion hold. The outcome is valid during the call.
@@ -143,17 +145,19 @@ type Execution struct {
 	// batch is true where results carry the primary key.
 	batch bool
 
-	stamp   stamp // of the statement being added
-	now     int64
-	pending atomic.Int64
-	failure atomic.Pointer[error] // the first
+	stamp stamp // of the statement being added
+	// statement numbers the statements of a batch.
+	statement int
+	now       int64
+	pending   atomic.Int64
+	failure   atomic.Pointer[error] // the first
 }
 
 func (x *Execution) begin(done Completion) {
 	x.done = done
 	x.outcome = Outcome{Cells: x.outcome.Cells[:0]}
 	x.arena, x.used, x.mutations = x.arena[:0], 0, x.mutations[:0]
-	x.conditional, x.batch, x.columns, x.columnsFound = false, false, nil, nil
+	x.conditional, x.batch, x.statement, x.columns, x.columnsFound = false, false, 0, nil, nil
 	clear(x.byKey)
 	x.failure.Store(nil)
 }
@@ -165,6 +169,7 @@ func (x *Execution) add(p *Plan, b *expr.Bindings, fallback int64) error {
 		return err
 	}
 	x.now = x.stamp.at
+	x.statement++
 	x.conditional = x.conditional || p.conditional
 	if p.json != nil {
 		if b, err = p.decodeJSON(b); err != nil {

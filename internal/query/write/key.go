@@ -49,8 +49,9 @@ func checkKeyLength(n int) error {
 	return nil
 }
 
+// checkClusteringValue refuses the empty value where a compact table's cells would have no name.
 func checkClusteringValue(t *schema.Table, c *schema.Column, v []byte) error {
-	if t.CompactStorage && len(v) == 0 {
+	if t.CompactStorage && len(t.Clustering) == 1 && len(v) == 0 {
 		return dberr.Invalidf("Invalid empty or null value for column %s", c.Name)
 	}
 	return nil

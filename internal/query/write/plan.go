@@ -3,6 +3,8 @@
 package write
 
 import (
+	"slices"
+
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -164,10 +166,17 @@ func (p *Plan) finish() error {
 		}
 	}
 	for i := range p.ops {
-		p.stored = p.stored || p.ops[i].kind.stored()
+		o := &p.ops[i]
+		p.stored = p.stored || o.kind.stored()
+		o.put = (o.kind == appendElements || o.kind == prependElements) && p.storedList(o.column)
 	}
 	p.finishResult()
 	return nil
+}
+
+// storedList reports whether an operation depends on the stored elements of a list.
+func (p *Plan) storedList(c *schema.Column) bool {
+	return slices.ContainsFunc(p.ops, func(o operation) bool { return o.column == c && o.kind.stored() })
 }
 
 // stamp is the timestamp and time to live of one execution.

@@ -81,6 +81,9 @@ func (p *Plan) bindValues(columns []*schema.Column, values []parser.Term, env *e
 		p.addOperation(o)
 	}
 	static, regular := p.touches()
+	if t := p.table; t.CompactStorage && len(t.Clustering) > 0 && len(t.Regulars) == 1 && !regular {
+		return dberr.Invalidf("Column %s is mandatory for this COMPACT STORAGE table", t.Regulars[0].Name)
+	}
 	onlyStatic := !clustered && static && !regular
 	p.rows = !onlyStatic || len(p.table.Clustering) == 0
 	return p.where.check(p, onlyStatic)

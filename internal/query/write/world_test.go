@@ -348,10 +348,13 @@ func (o *outcome) String() string {
 	if o.Err != nil {
 		return strings.TrimPrefix(fmt.Sprintf("%T", o.Err), "*dberr.") + ": " + o.Err.Error()
 	}
-	if o.Columns == nil {
-		return "void"
-	}
 	var out []string
+	for _, w := range o.Warnings {
+		out = append(out, "warning: "+w)
+	}
+	if o.Columns == nil {
+		return strings.Join(append(out, "void"), "\n")
+	}
 	cells := o.Cells
 	for range o.RowCount {
 		var fields []string
