@@ -18,9 +18,6 @@ type Aggregate struct {
 // Type is the type of the result.
 func (a *Aggregate) Type() *cqltype.Type { return a.fn.result }
 
-// IsCountRows reports whether the aggregate is count(*), which needs nothing of a row but that it is there.
-func (a *Aggregate) IsCountRows() bool { return a.fn == countRows }
-
 // New starts a group.
 func (a *Aggregate) New() *Accumulator {
 	return &Accumulator{aggregate: a, state: a.fn.state(a.fn)}
@@ -48,13 +45,6 @@ func (a *Accumulator) Add(b *Bindings) error {
 	return a.state.add(v)
 }
 
-// AddRows counts n rows at once; it is for IsCountRows aggregates only.
-func (a *Accumulator) AddRows(n int64) {
-	if c, ok := a.state.(*counter); ok {
-		c.n += n
-	}
-}
-
 // Result is the value so far; nil is null. The bytes are the caller's.
 func (a *Accumulator) Result() ([]byte, error) { return a.state.result() }
 
@@ -65,14 +55,6 @@ func (a *Accumulator) Reset() { a.state = a.aggregate.fn.state(a.aggregate.fn) }
 type aggregateResult struct {
 	typ   *cqltype.Type
 	index int
-}
-
-// AggregateIndex returns the index in Env.Aggregates of a term that is just an aggregate.
-func AggregateIndex(t Term) (index int, ok bool) {
-	if a, is := t.(*aggregateResult); is {
-		return a.index, true
-	}
-	return 0, false
 }
 
 func (a *aggregateResult) Type() *cqltype.Type { return a.typ }

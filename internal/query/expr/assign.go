@@ -7,8 +7,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// CompatibleWith reports whether values of type from can stand where values of type to are asked for, without conversion.
-func CompatibleWith(to, from *cqltype.Type) bool {
+// compatibleWith reports whether values of type from can stand where values of type to are asked for, without conversion.
+func compatibleWith(to, from *cqltype.Type) bool {
 	if sameValues(to, from) {
 		return true
 	}
@@ -37,7 +37,7 @@ func CompatibleWith(to, from *cqltype.Type) bool {
 
 func allCompatible(to, from []*cqltype.Type) bool {
 	for i := range to {
-		if !CompatibleWith(to[i], from[i]) {
+		if !compatibleWith(to[i], from[i]) {
 			return false
 		}
 	}
@@ -52,7 +52,7 @@ func assign(to, from *cqltype.Type) cqltype.Fit {
 	switch {
 	case sameValues(to, from):
 		return cqltype.ExactFit
-	case CompatibleWith(to, from):
+	case compatibleWith(to, from):
 		return cqltype.WeakFit
 	}
 	return cqltype.NoFit

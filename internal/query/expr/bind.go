@@ -17,11 +17,6 @@ func Bind(t parser.Term, r Receiver, env *Env) (Term, error) {
 	return (&binder{env: env}).bind(t, r)
 }
 
-// Fits reports whether a term can be bound for a type at all.
-func Fits(t parser.Term, typ *cqltype.Type, env *Env) bool {
-	return (&binder{env: env}).fit(t, typ) != cqltype.NoFit
-}
-
 func (b *binder) bind(t parser.Term, r Receiver) (Term, error) {
 	switch t := t.(type) {
 	case *parser.Constant:

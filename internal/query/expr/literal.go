@@ -65,7 +65,7 @@ func fold(t Term, elems []Term) (Term, error) {
 		if e == nil {
 			continue
 		}
-		if _, ok := ConstantValue(e); !ok {
+		if _, ok := constantValue(e); !ok {
 			return t, nil
 		}
 	}

@@ -60,7 +60,11 @@ func scalar(pure bool, result *cqltype.Type, args []*cqltype.Type, call func(*Bi
 
 func types(ts ...*cqltype.Type) []*cqltype.Type { return ts }
 
-const dayMillis = 86400_000
+const (
+	dayMillis = 86400_000
+	// uuidEpochMillis is the start of UUID time, 1582-10-15. Times after its end, in the year 5236, wrap around as in Cassandra.
+	uuidEpochMillis = -12219292800_000
+)
 
 func timeFunctions() []*function {
 	var fs []*function
@@ -115,10 +119,10 @@ func timeFunctions() []*function {
 			if !ok {
 				return nil, nil
 			}
-			u := make(ms)
-			if err := tTimeuuid.Validate(u[:]); err != nil {
-				return nil, dberr.Invalidf("timestamp %d is out of the range of timeuuid", ms)
+			if ms < uuidEpochMillis {
+				return nil, dberr.Invalidf("timestamp %d is before the first timeuuid", ms)
 			}
+			u := make(ms)
 			return u[:], nil
 		}, names...))
 	}

@@ -58,15 +58,12 @@ type constant struct {
 	value []byte // nil is null
 }
 
-// Constant makes a term of a wire value, nil for null.
-func Constant(t *cqltype.Type, value []byte) Term { return &constant{t, value} }
-
 func (c *constant) Type() *cqltype.Type { return c.typ }
 
 func (c *constant) Eval(*Bindings) ([]byte, State, error) { return c.value, stateOf(c.value), nil }
 
-// ConstantValue returns the value of a term that needs no Bindings; ok is false for the others. A null constant gives nil, true.
-func ConstantValue(t Term) (value []byte, ok bool) {
+// constantValue returns the value of a term that needs no Bindings; ok is false for the others. A null constant gives nil, true.
+func constantValue(t Term) (value []byte, ok bool) {
 	if c, is := t.(*constant); is {
 		return c.value, true
 	}
@@ -85,14 +82,6 @@ type marker struct {
 
 func newMarker(index int, t *cqltype.Type) *marker {
 	return &marker{typ: t, index: index, canonical: needsCanonical(t)}
-}
-
-// MarkerIndex returns the index of a term that is just a bind marker.
-func MarkerIndex(t Term) (index int, ok bool) {
-	if m, is := t.(*marker); is {
-		return m.index, true
-	}
-	return 0, false
 }
 
 func (m *marker) Type() *cqltype.Type { return m.typ }
