@@ -12,12 +12,22 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// emit appends the row at hand to the page.
+// emit appends the row at hand to the page, or refuses it if the result has no pages and becomes too large.
 func (s *scan) emit() error {
 	s.page.Rows++
+	var err error
 	if s.plan.sel.json {
-		return s.emitJSON()
+		err = s.emitJSON()
+	} else {
+		err = s.emitCells()
 	}
+	if err == nil && !s.paged && len(s.page.Cells) > s.options.ResultBytesMax {
+		return dberr.Invalidf("The result is larger than %d bytes, the most that is sent in one piece: set a page size or a LIMIT", s.options.ResultBytesMax)
+	}
+	return err
+}
+
+func (s *scan) emitCells() error {
 	cells := s.page.Cells
 	for i := range s.plan.sel.outputs {
 		v, err := s.output(&s.plan.sel.outputs[i])

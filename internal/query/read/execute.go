@@ -69,8 +69,11 @@ func (s *scan) begin(p *Plan, b *expr.Bindings, o Options, page *Page) error {
 	default:
 		s.trim, s.remaining = unlimited, limit
 	}
-	if o.PageSize > 0 && s.pages(limit) {
-		s.pageLeft, s.paged = int64(o.PageSize), true
+	if o.PageSize > 0 {
+		s.paged = !p.aggregated || p.grouped && !p.distinct
+		if s.paged && (p.aggregated || limit > int64(o.PageSize) || len(o.PagingState) > 0) {
+			s.pageLeft = int64(o.PageSize) // a LIMIT that fits into one page is reached before the page is full
+		}
 	}
 	if len(o.PagingState) > 0 {
 		if s.from, err = readState(o.PagingState, p.table.ID); err != nil {
@@ -84,16 +87,6 @@ func (s *scan) begin(p *Plan, b *expr.Bindings, o Options, page *Page) error {
 		s.beginGroups()
 	}
 	return nil
-}
-
-// pages reports whether the result is cut into pages at all. A query whose LIMIT fits into one page is not, and a result that is
-// one row, or folds partitions together, cannot be.
-func (s *scan) pages(limit int64) bool {
-	p := s.plan
-	if p.aggregated {
-		return p.grouped && !p.distinct
-	}
-	return limit > int64(s.options.PageSize) || len(s.options.PagingState) > 0
 }
 
 func (s *scan) warn() {

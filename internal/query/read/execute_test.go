@@ -4,6 +4,7 @@ package read
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -62,6 +63,10 @@ func TestRefusedExecutions(t *testing.T) {
 			"The secondary index 'vi' is not yet available"},
 		{"sort", "SELECT * FROM t WHERE k IN (1, 2) ORDER BY c", Options{Level: dberr.One, SortBytesMax: 10},
 			"ORDER BY over several partitions holds more than 10 bytes; restrict the query"},
+		{"whole", "SELECT * FROM t", Options{Level: dberr.One, ResultBytesMax: 200},
+			"The result is larger than 200 bytes, the most that is sent in one piece: set a page size or a LIMIT"},
+		{"whole groups", "SELECT JSON k, count(*) FROM t GROUP BY k", Options{Level: dberr.One, ResultBytesMax: 50},
+			"The result is larger than 50 bytes, the most that is sent in one piece: set a page size or a LIMIT"},
 		{"state", "SELECT * FROM t", Options{Level: dberr.One, PageSize: 1, PagingState: []byte("garbage, much of it")}, "Invalid value for the paging state"},
 		{"combinations", "SELECT * FROM p WHERE a IN (" + in + ") AND b IN (" + in + ")", Options{Level: dberr.One},
 			"The IN restrictions give 90000 combinations of values, more than the maximum of 65536"},
@@ -72,6 +77,27 @@ func TestRefusedExecutions(t *testing.T) {
 				t.Fatalf("got %v and %d rows, want %q", err, page.Rows, c.want)
 			}
 		})
+	}
+}
+
+// TestLimitWithinAPage proves that a client that pages is never refused for the size of the result, even if its LIMIT fits into one page.
+func TestLimitWithinAPage(t *testing.T) {
+	w := small(t)
+	p := w.must(t, "SELECT * FROM t LIMIT 10")
+	o := Options{Level: dberr.One, PageSize: 10, PageBytesMax: 100, ResultBytesMax: 100}
+	rows := 0
+	for {
+		page, err := w.executeAt(p, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows += page.Rows; len(page.PagingState) == 0 {
+			break
+		}
+		o.PagingState = slices.Clone(page.PagingState)
+	}
+	if rows != 10 {
+		t.Errorf("got %d rows, want 10", rows)
 	}
 }
 

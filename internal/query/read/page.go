@@ -34,6 +34,8 @@ type Options struct {
 	Now int64
 	// PageBytesMax bounds the cells of a page: a page that has them ends early. 0 = 8 MiB. Without paging it is ignored.
 	PageBytesMax int
+	// ResultBytesMax bounds the cells of a result that is not cut into pages: a larger one is refused. 0 = 255 MiB.
+	ResultBytesMax int
 	// SortBytesMax bounds what is held for ORDER BY over several partitions. 0 = 64 MiB.
 	SortBytesMax int
 	// VisitsMax bounds the rows that one command visits before another one goes on behind it, so that no storage iterator
@@ -46,6 +48,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.PageBytesMax <= 0 {
 		o.PageBytesMax = 8 << 20
+	}
+	if o.ResultBytesMax <= 0 {
+		o.ResultBytesMax = 255 << 20
 	}
 	if o.SortBytesMax <= 0 {
 		o.SortBytesMax = 64 << 20

@@ -21,16 +21,17 @@ type scan struct {
 	bind    expr.Bindings
 
 	// What the commands are made of.
-	cmd                            command.Read
-	index                          command.IndexLookup
-	slices                         []command.Slice
-	start, end, keyBytes           []byte
-	components                     [][]byte
-	oneKey                         [1]partitionKey
-	partitionFilters, rowFilters   []filter
-	afterKey, afterClustering      []byte
-	remaining, pageLeft            int64
-	partitionLimit, trim           int64
+	cmd                          command.Read
+	index                        command.IndexLookup
+	slices                       []command.Slice
+	start, end, keyBytes         []byte
+	components                   [][]byte
+	oneKey                       [1]partitionKey
+	partitionFilters, rowFilters []filter
+	afterKey, afterClustering    []byte
+	remaining, pageLeft          int64
+	partitionLimit, trim         int64
+	// paged is false if the result comes in one piece: the client does not page, or the result is one row.
 	paged, resumed                 bool
 	from                           position
 	visits                         int
