@@ -5,6 +5,8 @@ package storage
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"flag"
 	"fmt"
 	"os"
 	"syscall"
@@ -235,5 +237,59 @@ func BenchmarkQueue(b *testing.B) {
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+var partitions = flag.Int("partitions", 100_000, "logical partitions of BenchmarkManyPartitions; 10000000 takes minutes")
+
+// BenchmarkManyPartitions writes many partitions of one small row and counts, estimates and reads them.
+func BenchmarkManyPartitions(b *testing.B) {
+	s := openBench(b)
+	s.InstallTable(Table{ID: testTable})
+	s.value = []byte("small")
+	pk := func(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
+	begun := cpu()
+	for i := range *partitions {
+		s.b.Reset(1)
+		s.b.Live(0, 0)
+		s.b.Cell(1, nil, s.value, 0, 0)
+		key := pk(i)
+		s.m = command.Mutation{Table: testTable, Token: token.Hash(key), Key: key, Ops: append(s.m.Ops[:0], command.Op{Operand: s.b.Bytes()})}
+		if err := s.Apply(s.m); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	insert := cpu() - begun
+	whole := keys.Span{Table: testTable}
+	per := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / float64(*partitions) }
+	for b.Loop() {
+		begun := cpu()
+		n, exact, err := s.CountPartitions(context.Background(), whole, 1, 0)
+		if n != uint64(*partitions) || !exact || err != nil {
+			b.Fatal(n, exact, err)
+		}
+		b.ReportMetric(per(cpu()-begun), "count-cpu-us/partition")
+		wall := time.Now()
+		e, err := s.Estimate(whole)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(time.Since(wall).Microseconds()), "estimate-us")
+		b.ReportMetric(float64(e.Partitions)/float64(*partitions), "estimate-ratio")
+		b.ReportMetric(per(insert), "insert-cpu-us/partition")
+		b.ReportMetric(float64(s.Metrics().DiskBytes)/float64(*partitions), "disk-B/partition")
+		begun = cpu()
+		const reads = 10_000
+		for i := range reads {
+			key := pk(i * 7919 % *partitions)
+			var v silent
+			if err := s.Read(context.Background(), &command.Read{Table: testTable, Key: key, Token: token.Hash(key), Now: 1}, &v); err != nil || v.rows != 1 {
+				b.Fatal(v.rows, err)
+			}
+		}
+		b.ReportMetric(float64((cpu()-begun).Microseconds())/reads, "read-cpu-us")
 	}
 }

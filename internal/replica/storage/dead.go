@@ -17,6 +17,8 @@ type deadRun struct {
 	version uint64
 	// asOf is the second at which expired rows were found dead, 0 if nothing had to expire.
 	asOf int64
+	// rows is how many rows were walked over to learn it.
+	rows int
 }
 
 func (r *deadRun) covers(key []byte) bool {
@@ -48,8 +50,10 @@ type deadRuns struct {
 	runs            map[string][]deadRun
 	bytes, bytesMax int
 	lesson          *lesson
-	// walkMax and rowsMin are deadWalkMax and deadRowsMin, smaller in tests.
-	walkMax, rowsMin int
+	// saved names the partitions whose runs are stored.
+	saved map[string]savedState
+	// walkMax, rowsMin and saveMin are deadWalkMax, deadRowsMin and deadSaveMin, smaller in tests.
+	walkMax, rowsMin, saveMin int
 
 	hints hints
 }
@@ -69,6 +73,10 @@ const (
 	deadRowsMin = 64
 	// deadRunsMax bounds the runs of one partition that writes may split.
 	deadRunsMax = 64
+	// deadSaveMin is the least number of dead rows of a partition worth storing what is known of them.
+	deadSaveMin = 1024
+	// deadSavedMax bounds the partitions for which runs are stored.
+	deadSavedMax = 4096
 	// deadRunBytes is what a run takes beside its keys.
 	deadRunBytes = 80
 )
@@ -76,7 +84,8 @@ const (
 func (d *deadRuns) init(bytesMax int) {
 	d.bytesMax = bytesMax
 	d.runs = map[string][]deadRun{}
-	d.walkMax, d.rowsMin = deadWalkMax, deadRowsMin
+	d.saved = map[string]savedState{}
+	d.walkMax, d.rowsMin, d.saveMin = deadWalkMax, deadRowsMin, deadSaveMin
 	d.hints.init(bytesMax > 0)
 }
 
@@ -98,8 +107,9 @@ func (d *deadRuns) find(prefix []byte, version uint64, now int64) []deadRun {
 	return runs
 }
 
-// written takes a row out of the runs, and out of the lesson, before a live row is committed there.
-func (d *deadRuns) written(prefix, key []byte) {
+// written takes a row out of the runs, and out of the lesson, before a live row is committed there. If it returns true the batch
+// that writes the row must delete the stored runs of the partition.
+func (d *deadRuns) written(prefix, key []byte) (unsave bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l := d.lesson; l != nil && bytes.Equal(l.prefix, prefix) {
@@ -107,20 +117,30 @@ func (d *deadRuns) written(prefix, key []byte) {
 	}
 	runs := d.runs[string(prefix)]
 	i := slices.IndexFunc(runs, func(r deadRun) bool { return r.covers(key) })
+	if state := d.saved[string(prefix)]; state == savedUnknown || state == savedMirrored && i >= 0 {
+		delete(d.saved, string(prefix))
+		d.count()
+		unsave = true
+	}
 	if i < 0 {
-		return
+		return unsave
 	}
 	r := runs[i]
 	var parts []deadRun
 	if bytes.Compare(r.start, key) < 0 {
-		parts = append(parts, deadRun{r.start, bytes.Clone(key), r.version, r.asOf})
+		left := r
+		left.end = bytes.Clone(key)
+		parts = append(parts, left)
 	}
 	if r.end != nil && len(runs) < deadRunsMax { // what follows an open end is where a queue grows
-		if after := append(bytes.Clone(key), 0); bytes.Compare(after, r.end) < 0 {
-			parts = append(parts, deadRun{after, r.end, r.version, r.asOf})
+		right := r
+		right.start, right.rows = append(bytes.Clone(key), 0), 0
+		if bytes.Compare(right.start, r.end) < 0 {
+			parts = append(parts, right)
 		}
 	}
 	d.set(prefix, slices.Replace(slices.Clone(runs), i, i+1, parts...))
+	return unsave
 }
 
 // narrow keeps a key that is about to be written out of what is being learned.
@@ -149,6 +169,9 @@ func (d *deadRuns) set(prefix []byte, runs []deadRun) {
 		if other != string(prefix) || len(d.runs) == 1 {
 			d.bytes -= size(victims)
 			delete(d.runs, other)
+			if d.saved[other] == savedMirrored {
+				d.saved[other] = savedUnknown
+			}
 		}
 	}
 	d.count()
@@ -156,7 +179,7 @@ func (d *deadRuns) set(prefix []byte, runs []deadRun) {
 
 // count updates active. The caller holds mu.
 func (d *deadRuns) count() {
-	n := len(d.runs)
+	n := len(d.runs) + len(d.saved)
 	if d.lesson != nil {
 		n++
 	}
@@ -203,7 +226,7 @@ func (d *deadRuns) install(run deadRun) {
 		if run.end != nil && (r.end == nil || bytes.Compare(r.end, run.end) > 0) {
 			run.end = r.end
 		}
-		run.asOf = max(run.asOf, r.asOf)
+		run.asOf, run.rows = max(run.asOf, r.asOf), run.rows+r.rows
 	}
 	out = append(out, run)
 	slices.SortFunc(out, func(a, b deadRun) int { return bytes.Compare(a.start, b.start) })
@@ -224,16 +247,13 @@ func touches(a, b *deadRun) bool {
 	return (a.end == nil || bytes.Compare(b.start, a.end) <= 0) && (b.end == nil || bytes.Compare(a.start, b.end) <= 0)
 }
 
-// forget drops all runs, after the store changed in a way that no writer announced.
+// forget drops all runs. The caller deletes what is stored of them.
 func (d *deadRuns) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.runs, d.bytes = map[string][]deadRun{}, 0
+	d.runs, d.bytes, d.saved = map[string][]deadRun{}, 0, map[string]savedState{}
 	if l := d.lesson; l != nil { // whatever it finds is void
 		l.lo, l.hi = l.from, l.from
 	}
 	d.count()
 }
-
-// ForgetDeadRuns drops what the store remembers about deleted rows. It is called after sstables were ingested.
-func (s *Store) ForgetDeadRuns() { s.dead.forget() }

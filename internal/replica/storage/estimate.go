@@ -3,12 +3,15 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -61,6 +64,46 @@ func (s *Store) Estimate(span keys.Span) (Estimate, error) {
 	width := float64(step) * sampleSpots
 	e.Partitions = uint64(math.Round(seen * width / covered))
 	return e, s.check(errors.Join(it.Error(), it.Close()))
+}
+
+// CountPartitions counts the logical partitions of a span that have a live row or static cell at the second now. Beyond max, if
+// that is not 0, it stops counting and extrapolates; exact says whether it counted to the end.
+func (s *Store) CountPartitions(ctx context.Context, span keys.Span, now int64, max uint64) (n uint64, exact bool, err error) {
+	c := partitionCounter{span: span, max: max}
+	r := command.Read{Table: span.Table, Range: span.Tokens(), NoRows: true, Now: now}
+	if t := s.table(span.Table).installed.Load(); t != nil {
+		r.Dropped = t.Dropped
+	}
+	if err := s.Read(ctx, &r, &c); err != nil {
+		return 0, false, err
+	}
+	if !c.over {
+		return c.n, true, nil
+	}
+	e, err := s.Estimate(span)
+	return e.Partitions, false, err
+}
+
+// partitionCounter is the visitor of CountPartitions.
+type partitionCounter struct {
+	span   keys.Span
+	n, max uint64
+	over   bool
+}
+
+func (c *partitionCounter) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
+	if !c.span.Contains(tok, key) {
+		return command.NextPartition, nil
+	}
+	if c.n++; c.max > 0 && c.n > c.max {
+		c.over = true
+		return command.Stop, nil
+	}
+	return command.NextPartition, nil
+}
+
+func (c *partitionCounter) Row([]byte, *row.Row) (command.Step, error) {
+	return command.NextPartition, nil
 }
 
 // sample counts partitions from a key on, until there are enough or the step is over, and says how much of the ring that was.

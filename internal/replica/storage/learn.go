@@ -45,7 +45,9 @@ func (b *Batch) announce() {
 		case !t.live:
 			d.hints.add(t.prefix, t.clustering, 0, false, false)
 		case d.active.Load() != 0:
-			d.written(t.prefix, t.clustering)
+			if d.written(t.prefix, t.clustering) {
+				b.Delete(keys.DeadID, t.prefix)
+			}
 		}
 	}
 }
@@ -66,7 +68,9 @@ type hint struct {
 	due   bool
 	now   int64
 	keys  [][]byte
-	back  []byte
+	// low is the least of all keys; a queue's learner that fell behind finds the head there.
+	low  []byte
+	back []byte
 }
 
 const (
@@ -117,6 +121,9 @@ func (h *hints) add(prefix, key []byte, now int64, back, due bool) {
 		} else {
 			p.keys[p.count/h.every%hintKeys] = bytes.Clone(key)
 		}
+	}
+	if !back && (p.low == nil || bytes.Compare(key, p.low) < 0) {
+		p.low = bytes.Clone(key)
 	}
 	p.count++
 	if due || p.count >= h.dueAt {
@@ -170,6 +177,9 @@ func (s *Store) follow(prefix []byte, p *hint) {
 	if p.back != nil {
 		s.learn(prefix, p.back, p.now, true)
 	}
+	if p.low != nil {
+		p.keys = append(p.keys, p.low)
+	}
 	slices.SortFunc(p.keys, bytes.Compare)
 	for _, key := range p.keys {
 		if before, ok := s.dead.nearest(prefix, key); ok && before != nil {
@@ -218,8 +228,10 @@ func (s *Store) learn(prefix, from []byte, now int64, back bool) {
 		_ = s.check(err)
 		return
 	}
+	run.rows = rows
 	d.install(run)
 	s.m.deadRuns.Add(1)
+	_ = s.check(s.saveRuns(prefix))
 }
 
 // adjoins reports whether a run touches a known one.

@@ -143,6 +143,9 @@ func (s *Store) start(exists bool) error {
 		return err
 	}
 	s.dead.init(s.o.DeadRunBytes)
+	if err := s.loadRuns(); err != nil {
+		return err
+	}
 	s.checkDisk()
 	s.wg.Go(s.watchDisk)
 	s.wg.Go(s.learnDeadRuns)

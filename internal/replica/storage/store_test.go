@@ -437,6 +437,13 @@ func TestEstimate(t *testing.T) {
 	if err := s.Flush(); err != nil {
 		t.Fatal(err)
 	}
+	whole := keys.Span{Table: testTable}
+	if n, exact, err := s.CountPartitions(context.Background(), whole, 1, 0); n != 20_000 || !exact || err != nil {
+		t.Errorf("counted %d %v %v", n, exact, err)
+	}
+	if n, exact, err := s.CountPartitions(context.Background(), whole, 1, 1000); n < 14_000 || n > 26_000 || exact || err != nil {
+		t.Errorf("extrapolated %d %v %v", n, exact, err)
+	}
 	half := keys.TokenSpan(testTable, token.Between(0, token.Max))
 	if e, err := s.Estimate(half); err != nil || e.Bytes == 0 || e.Partitions < 7000 || e.Partitions > 13000 {
 		t.Errorf("%+v %v", e, err)

@@ -102,6 +102,7 @@ func (s *Store) Truncate(span keys.Span, indexes []uint32) error {
 	defer b.Close()
 	lower, upper := span.Bounds()
 	_ = b.b.DeleteRange(lower, upper, nil)
+	_ = b.b.DeleteRange(keys.AppendSystem(nil, keys.DeadID, lower), keys.AppendSystem(nil, keys.DeadID, upper), nil)
 	for _, index := range indexes {
 		if len(span.Begin) > 0 || len(span.End) > 0 {
 			if err := b.deleteEntries(index, span); err != nil {

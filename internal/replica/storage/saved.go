@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// What is known of many dead rows is stored too, so that the first read after a restart need not walk over them. A stored list is
+// deleted by the very batch that writes a row into one of its runs, and it is stored while no commit is under way: so in every
+// prefix of the log that a crash may leave, a stored list is true. It is a node's own and no part of a replica's state.
+
+// savedState says how the stored list of a partition compares with the one in memory.
+type savedState uint8
+
+const (
+	_ savedState = iota
+	// savedMirrored lists are part of what is in memory.
+	savedMirrored
+	// savedUnknown lists have been dropped from memory; any live row makes them void.
+	savedUnknown
+)
+
+// saveRuns stores the runs of a partition if there are enough rows in them.
+func (s *Store) saveRuns(prefix []byte) error {
+	if s.o.ReadOnly {
+		return nil
+	}
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	d := &s.dead
+	d.mu.Lock()
+	runs, rows := d.runs[string(prefix)], 0
+	for i := range runs {
+		rows += runs[i].rows
+	}
+	if rows < d.saveMin || d.saved[string(prefix)] == 0 && len(d.saved) >= deadSavedMax {
+		d.mu.Unlock()
+		return nil
+	}
+	d.saved[string(prefix)] = savedMirrored
+	d.count()
+	d.mu.Unlock()
+	if err := s.db.Set(keys.AppendSystem(nil, keys.DeadID, prefix), appendRuns(nil, runs), pebble.NoSync); err != nil {
+		return fmt.Errorf("store dead runs: %w", err)
+	}
+	return nil
+}
+
+// loadRuns takes what an earlier process stored.
+func (s *Store) loadRuns() error {
+	d := &s.dead
+	if d.bytesMax < 0 {
+		if s.o.ReadOnly {
+			return nil
+		}
+		return s.deleteSaved()
+	}
+	d.version.Store(1)
+	return s.Scan(keys.DeadID, nil, func(prefix, value []byte) error {
+		runs, ok := readRuns(value)
+		if !ok {
+			return fmt.Errorf("dead runs of %x: %w", prefix, errDamage)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.saved[string(prefix)] = savedUnknown; d.bytes+size(runs) <= d.bytesMax {
+			d.saved[string(prefix)] = savedMirrored
+			d.set(prefix, runs)
+		}
+		d.count()
+		return nil
+	})
+}
+
+func (s *Store) deleteSaved() error {
+	lower := keys.AppendSystem(nil, keys.DeadID, nil)
+	if err := s.db.DeleteRange(lower, keys.After(slices.Clone(lower)), pebble.NoSync); err != nil {
+		return fmt.Errorf("delete dead runs: %w", err)
+	}
+	return nil
+}
+
+// ForgetDeadRuns drops what the store knows about deleted rows. It is called, and Sync after it, before sstables are ingested,
+// since their rows are announced by no writer.
+func (s *Store) ForgetDeadRuns() error {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	s.dead.forget()
+	return s.check(s.deleteSaved())
+}
+
+// appendRuns encodes runs: for each a byte, 1 if it has no end, start and end with their lengths, asOf and rows, uvarints all.
+func appendRuns(dst []byte, runs []deadRun) []byte {
+	for i := range runs {
+		r := &runs[i]
+		if r.end == nil {
+			dst = append(dst, 1)
+		} else {
+			dst = append(dst, 0)
+		}
+		for _, b := range [][]byte{r.start, r.end} {
+			dst = append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+		}
+		dst = binary.AppendUvarint(dst, uint64(r.asOf))
+		dst = binary.AppendUvarint(dst, uint64(r.rows))
+	}
+	return dst
+}
+
+func readRuns(b []byte) (runs []deadRun, ok bool) {
+	for len(b) > 0 {
+		r := deadRun{version: 1}
+		open := b[0] == 1
+		b = b[1:]
+		for _, field := range []*[]byte{&r.start, &r.end} {
+			n, w := binary.Uvarint(b)
+			if w <= 0 || n > uint64(len(b)-w) {
+				return nil, false
+			}
+			*field = append([]byte{}, b[w:w+int(n)]...)
+			b = b[w+int(n):]
+		}
+		if open {
+			r.end = nil
+		}
+		for i := range 2 {
+			v, w := binary.Uvarint(b)
+			if w <= 0 {
+				return nil, false
+			}
+			if b = b[w:]; i == 0 {
+				r.asOf = int64(v)
+			} else {
+				r.rows = int(v)
+			}
+		}
+		runs = append(runs, r)
+	}
+	return runs, true
+}
