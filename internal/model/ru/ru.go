@@ -50,34 +50,21 @@ func perKB(n int64, price Units, parts int64) Units {
 	return Units((n*int64(price) + kb*parts - 1) / (kb * parts))
 }
 
-// Write is the price of a mutation.
-func Write(m *command.Mutation) Units {
-	var total Units
+// Write is the price of a mutation, and the number of its logical bytes.
+func Write(m *command.Mutation) (price Units, bytes int64) {
 	for i := range m.Ops {
 		op := &m.Ops[i]
+		n := int64(len(m.Key) + len(op.Clustering))
 		if op.Kind == command.OpIndex {
-			total += writeIndex
+			price += writeIndex
+			bytes += n + int64(len(op.Value))
 			continue
 		}
-		n := int64(len(m.Key) + len(op.Clustering) + row.Size(op.Operand))
-		total += writeRow + perKB(n-kb, writeRow, 11)
+		n += int64(row.Size(op.Operand))
+		price += writeRow + perKB(n-kb, writeRow, 11)
+		bytes += n
 	}
-	return total
-}
-
-// Bytes is the number of logical bytes of a mutation.
-func Bytes(m *command.Mutation) int64 {
-	n := int64(0)
-	for i := range m.Ops {
-		op := &m.Ops[i]
-		n += int64(len(m.Key) + len(op.Clustering))
-		if op.Kind == command.OpIndex {
-			n += int64(len(op.Value))
-		} else {
-			n += int64(row.Size(op.Operand))
-		}
-	}
-	return n
+	return price, bytes
 }
 
 // Shape says how a read is priced.

@@ -27,7 +27,10 @@ func op(t testing.TB, key, bytes int) command.Op {
 // The prices are those that are documented, at the points that the documentation names.
 func TestPrices(t *testing.T) {
 	key := []byte("key")
-	write := func(ops ...command.Op) Units { return Write(&command.Mutation{Key: key, Ops: ops}) }
+	write := func(ops ...command.Op) Units {
+		u, _ := Write(&command.Mutation{Key: key, Ops: ops})
+		return u
+	}
 	for _, tc := range []struct {
 		name string
 		got  Units
@@ -48,7 +51,7 @@ func TestPrices(t *testing.T) {
 		}
 	}
 	m := command.Mutation{Key: key, Ops: []command.Op{op(t, 3, 500), {Kind: command.OpIndex, Value: []byte("v"), Clustering: []byte("cc")}}}
-	if got := Bytes(&m); got != 506 {
+	if _, got := Write(&m); got != 506 {
 		t.Errorf("%d bytes, want 506", got)
 	}
 	for rows, want := range map[int64]Shape{0: Point, 1: Point, 2: Slice} {

@@ -60,7 +60,7 @@ func (h *Host) writeAtomic(ctx context.Context, parts []Part) error {
 		return err
 	}
 	for _, p := range parts {
-		p.Replica.count.wrote(ru.Write(p.Mutation), ru.Bytes(p.Mutation))
+		p.Replica.count.wrote(ru.Write(p.Mutation))
 	}
 	return nil
 }

@@ -119,8 +119,9 @@ func (r *Replica) carryOut(c *command.Conditional, d *command.Decision, once boo
 	}
 	m.Timestamp, d.Timestamp = whole.Timestamp, whole.Timestamp
 	r.count.writes.Add(1)
-	r.count.bytesWritten.Add(uint64(ru.Bytes(&whole)))
-	return units + ru.Write(&whole), nil
+	price, written := ru.Write(&whole)
+	r.count.bytesWritten.Add(uint64(written))
+	return units + price, nil
 }
 
 // repeated answers a command that was applied before, from its dedupe record.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -247,3 +248,46 @@ func (h *Host) Syncs() uint64 { return h.committer.syncs.Load() }
 func (h *Host) Waiting() int64 { return h.committer.waiting.Load() }
 
 func (h *Host) micros() int64 { return h.opts.Now().UnixMicro() }
+
+// Spans are the parts of tables that the node's replicas hold, by partition id.
+func (h *Host) Spans() []keys.Span {
+	rs := h.Replicas()
+	out := make([]keys.Span, len(rs))
+	for i, r := range rs {
+		out[i] = r.state.Load().keys
+	}
+	return out
+}
+
+// Sweep has the replica that holds the sweep's keys carry it out, and waits for it. The keys belong to one replica, as those that
+// were found in one of Spans do.
+func (h *Host) Sweep(sw *command.Sweep) error {
+	if len(sw.Keys) == 0 {
+		return nil
+	}
+	p, ok := keys.Parse(sw.Keys[0])
+	tok, key := p.Token, p.Key
+	if !ok {
+		e, entry := keys.ParseIndex(sw.Keys[0])
+		if !entry {
+			return fmt.Errorf("sweep of key %x: %w", sw.Keys[0], command.ErrMalformed)
+		}
+		tok, key = e.Token, e.Key
+	}
+	for _, r := range *h.replicas.Load() {
+		if r.table != sw.Table || !r.state.Load().keys.Contains(tok, key) {
+			continue
+		}
+		done := make(signal, 1)
+		if err := r.Sweep(sw, done); err != nil {
+			return err
+		}
+		return <-done
+	}
+	return ErrClosed
+}
+
+// signal is a completion that somebody waits for.
+type signal chan error
+
+func (s signal) Done(err error) { s <- err }

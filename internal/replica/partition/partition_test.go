@@ -591,6 +591,9 @@ func (nothing) Done(error) {}
 
 // A blind write allocates nothing in this package.
 func TestWriteAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools forget under the race detector")
+	}
 	h := open(t, discard{}, 1, Options{})
 	defer closeHost(t, h)
 	r := h.Replicas()[0]

@@ -164,7 +164,7 @@ func (r *Replica) write(ctx context.Context, m *command.Mutation) error {
 		r.seq.cancel()
 		return err
 	}
-	r.count.wrote(ru.Write(m), ru.Bytes(m))
+	r.count.wrote(ru.Write(m))
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (s Stored) Result(m *command.Mutation) ([]byte, error) {
 }
 
 // Sweep implements Store.
-func (s Stored) Sweep(*command.Sweep) error { return errors.ErrUnsupported }
+func (s Stored) Sweep(c *command.Sweep) error { return refused(s.ApplySweep(c)) }
 
 // Metas implements Store.
 func (s Stored) Metas() ([]keys.Meta, error) {
