@@ -122,6 +122,7 @@ func (m *modification) Written(o *write.Outcome) {
 
 // fillOutcome turns the outcome of a write into a result; the outcome's memory is not kept.
 func (r *Result) fillOutcome(o *write.Outcome) {
+	r.Warnings = append(r.Warnings, o.Warnings...)
 	if o.Err != nil {
 		r.Err = o.Err
 		return
