@@ -24,7 +24,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ilion-db/ilion/internal/model/command"
-	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -298,8 +297,8 @@ func (n *Node) startBackground() {
 	wg.Go(func() {
 		n.store.RunSweeper(ctx, storage.SweeperOptions{
 			Now:     func() int64 { return time.Now().Unix() },
-			Spans:   n.spans,
-			Propose: n.sweep,
+			Spans:   n.host.Spans,
+			Propose: func(_ context.Context, sw command.Sweep) error { return n.host.Sweep(&sw) },
 			Error: func(err error) {
 				n.log.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Any("error", err))
 			},
@@ -330,42 +329,6 @@ func (n *Node) watch(ctx context.Context) {
 			}
 		}
 	}
-}
-
-// sweep carries out a sweep through the replica that holds its keys.
-func (n *Node) sweep(_ context.Context, sw command.Sweep) error {
-	if len(sw.Keys) == 0 {
-		return nil
-	}
-	var p *topology.Partition
-	topo := n.coordinator.Topology()
-	if parts, ok := keys.Parse(sw.Keys[0]); ok {
-		p = topo.Locate(sw.Table, parts.Token, parts.Key)
-	} else if e, ok := keys.ParseIndex(sw.Keys[0]); ok {
-		p = topo.Locate(sw.Table, e.Token, e.Key)
-	}
-	if p == nil {
-		return nil // the table is gone
-	}
-	r := n.host.Replica(p.ID)
-	if r == nil {
-		return nil
-	}
-	done := make(waitDone, 1)
-	if err := r.Sweep(&sw, done); err != nil {
-		return err
-	}
-	return <-done
-}
-
-// spans are the parts of tables this node sweeps.
-func (n *Node) spans() []keys.Span {
-	var out []keys.Span
-	for _, r := range n.host.Replicas() {
-		span, _ := r.Span()
-		out = append(out, span.Keys(r.Table()))
-	}
-	return out
 }
 
 // describe is what clients are told of this node.

@@ -46,7 +46,11 @@ func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *pa
 		err = catalog.CheckTruncatable(t)
 	}
 	if err == nil {
-		err = s.engine.coordinator.Truncate(ctx, t.ID)
+		var indexes []uint32
+		for _, ix := range t.SortedIndexes() {
+			indexes = append(indexes, ix.ID)
+		}
+		err = s.engine.coordinator.Truncate(ctx, t.ID, indexes...)
 	}
 	c.Result.Err = err
 	return Done
