@@ -25,7 +25,7 @@ type Estimate struct {
 
 const (
 	// sampleSpots is how many places of a span are sampled, sampleRun how many partitions are visited at each.
-	sampleSpots = 16
+	sampleSpots = 64
 	sampleRun   = 32
 )
 
@@ -45,7 +45,7 @@ func (s *Store) Estimate(span keys.Span) (Estimate, error) {
 	size := r.Limit - r.Begin // 0 is the whole ring
 	step := size / sampleSpots
 	if size == 0 {
-		step = 1 << 60
+		step = 1 << 58
 	}
 	if step == 0 {
 		step = 1

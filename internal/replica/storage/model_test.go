@@ -307,7 +307,16 @@ func TestStoreAgainstModel(t *testing.T) {
 			eager(s)
 			return s
 		}
-		s := open()
+		// Rows or partitions in the bloom filters; with clustering columns or without.
+		id := rapid.SampledFrom([]uint32{testTable, testTable | keys.WholeKey}).Draw(t, "table")
+		flat := rapid.IntRange(0, 3).Draw(t, "flat") == 0
+		install := func(s *Store) *Store {
+			if flat {
+				s.InstallTable(Table{ID: id})
+			}
+			return s
+		}
+		s := install(open())
 		defer func() { _ = s.Close() }()
 		m := model{partitions: map[string]*modelPartition{}}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -324,22 +333,29 @@ func TestStoreAgainstModel(t *testing.T) {
 				if err := s.Close(); err != nil {
 					t.Fatal(err)
 				}
-				s = open()
+				s = install(open())
 			case 3, 4, 5, 6, 7, 8, 9, 10, 11, 12:
 				mu := drawMutation(t)
+				mu.Table = id
+				for i := range mu.Ops {
+					if flat {
+						mu.Ops[i].Clustering = nil
+					}
+				}
 				if err := s.Apply(mu); err != nil {
 					t.Fatal(err)
 				}
 				m.apply(t, &mu)
 			default:
-				checkRead(t, s, &m)
+				checkRead(t, s, &m, id)
 			}
 		}
 	})
 }
 
-func checkRead(t *rapid.T, s *Store, m *model) {
+func checkRead(t *rapid.T, s *Store, m *model, table uint32) {
 	r := drawRead(t)
+	r.Table = table
 	perPart := rapid.IntRange(0, 2).Draw(t, "per partition")
 	want, got := collector{perPart: perPart}, collector{perPart: perPart}
 	m.read(t, &r, &want)

@@ -209,6 +209,9 @@ func TestSweeper(t *testing.T) {
 			return s.ApplySweep(&sw)
 		},
 	})
+	if err := s.Compact(context.Background()); err != nil {
+		t.Error(err)
+	}
 	if len(got) != 1 || got[0].Horizon != 100 || count(t, s) != 0 {
 		t.Errorf("%+v, %d keys left", got, count(t, s))
 	}
