@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftlog
+
+import (
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// Batch collects what many groups have to write; after Commit it is empty and used again. One goroutine uses the batches of a
+// store, one at a time.
+type Batch struct {
+	s       *Store
+	b       *pebble.Batch
+	effects []effect
+}
+
+// effect is what a commit changes in memory.
+type effect struct {
+	g           *Group
+	kind        effectKind
+	entries     []*pb.Entry
+	index, term uint64 // hard state: commit and term
+	vote        uint64
+	conf        *pb.ConfState
+}
+
+type effectKind uint8
+
+const (
+	effectAppend effectKind = iota
+	effectHardState
+	effectConfState
+	effectTruncate
+	effectReset
+	effectDestroy
+)
+
+// pointDeletes is how many keys of an overwritten tail are deleted one by one: range deletions slow down reads of a memtable.
+const pointDeletes = 64
+
+// NewBatch returns an empty batch.
+func (s *Store) NewBatch() *Batch { return &Batch{s: s, b: s.db.NewBatch()} }
+
+// Append writes entries, which must follow the log or overwrite a part of its tail; what is left of the old tail is deleted.
+func (b *Batch) Append(group uint64, entries []*pb.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	g, err := b.s.Group(group)
+	if err != nil {
+		return err
+	}
+	first, last := entries[0].GetIndex(), entries[len(entries)-1].GetIndex()
+	if first > g.written+1 || last-first+1 != uint64(len(entries)) {
+		return fmt.Errorf("group %d: entries %d to %d do not follow %d", group, first, last, g.written)
+	}
+	b.cutTail(g, last)
+	for _, e := range entries {
+		d := b.b.SetDeferred(entryKeyLen, entryHead+len(e.Data))
+		putEntryKey(d.Key, group, e.GetIndex())
+		appendUints(d.Value[:0], e.GetTerm())
+		d.Value[8] = byte(e.GetType())
+		copy(d.Value[entryHead:], e.Data)
+		_ = d.Finish() // fails for indexed batches only
+	}
+	g.written, g.exists = last, true
+	b.effects = append(b.effects, effect{g: g, kind: effectAppend, entries: entries})
+	return nil
+}
+
+// cutTail deletes what stands above the new last entry (L3).
+func (b *Batch) cutTail(g *Group, last uint64) {
+	if g.written <= last {
+		return
+	}
+	if g.written-last > pointDeletes {
+		_ = b.b.DeleteRange(entryKey(g.id, last+1), entryKey(g.id, g.written+1), nil)
+		return
+	}
+	for i := last + 1; i <= g.written; i++ {
+		_ = b.b.Delete(entryKey(g.id, i), nil)
+	}
+}
+
+// SetHardState writes term, vote and commit.
+func (b *Batch) SetHardState(group, term, vote, commit uint64) error {
+	g, err := b.s.Group(group)
+	if err != nil {
+		return err
+	}
+	d := b.b.SetDeferred(9, 24)
+	appendUints(d.Key[:0], group)
+	d.Key[8] = kindHardState
+	appendUints(d.Value[:0], term, vote, commit)
+	_ = d.Finish()
+	g.exists = true
+	b.effects = append(b.effects, effect{g: g, kind: effectHardState, term: term, vote: vote, index: commit})
+	return nil
+}
+
+// SetConfState writes the members. What a group's state machine says of them counts more: it is as of its applied index.
+func (b *Batch) SetConfState(group uint64, cs *pb.ConfState) error {
+	g, err := b.s.Group(group)
+	if err != nil {
+		return err
+	}
+	_ = b.b.Set(recordKey(group, kindConfState), appendConfState(nil, cs), nil)
+	g.exists = true
+	b.effects = append(b.effects, effect{g: g, kind: effectConfState, conf: cloneConf(cs)})
+	return nil
+}
+
+// Truncate removes the entries up to index, whose term is given. The state that they led to must be durable. An index that is already
+// gone is no error.
+func (b *Batch) Truncate(group, index, term uint64) error {
+	g, err := b.s.Group(group)
+	if err != nil {
+		return err
+	}
+	if index > g.written {
+		return fmt.Errorf("group %d: truncate at %d beyond the last entry %d", group, index, g.written)
+	}
+	if first, _ := g.FirstIndex(); index < first {
+		return nil
+	}
+	_ = b.b.DeleteRange(entryKey(group, 0), entryKey(group, index+1), nil)
+	_ = b.b.Set(recordKey(group, kindTruncated), appendUints(nil, index, term), nil)
+	b.effects = append(b.effects, effect{g: g, kind: effectTruncate, index: index, term: term})
+	return nil
+}
+
+// Reset replaces the log by nothing behind a snapshot that is installed durably.
+func (b *Batch) Reset(group, index, term uint64, cs *pb.ConfState) error {
+	g, err := b.s.Group(group)
+	if err != nil {
+		return err
+	}
+	_ = b.b.DeleteRange(entryKey(group, 0), groupEnd(group), nil)
+	b.begin(g, index, term, cs)
+	return nil
+}
+
+// begin writes a truncated state with its members.
+func (b *Batch) begin(g *Group, index, term uint64, cs *pb.ConfState) {
+	_ = b.b.Set(recordKey(g.id, kindTruncated), appendUints(nil, index, term), nil)
+	_ = b.b.Set(recordKey(g.id, kindConfState), appendConfState(nil, cs), nil)
+	g.written, g.exists = index, true
+	b.effects = append(b.effects, effect{g: g, kind: effectReset, index: index, term: term, conf: cloneConf(cs)})
+}
+
+// Birth gives a group that has nothing a log that begins behind index, as if all before had been truncated, and a hard state with
+// the same term and index committed. It reports false, and does nothing, if the group has any record (L4).
+func (b *Batch) Birth(group, index, term uint64, cs *pb.ConfState) (bool, error) {
+	g, err := b.s.Group(group)
+	if err != nil || g.exists {
+		return false, err
+	}
+	b.begin(g, index, term, cs)
+	return true, b.SetHardState(group, term, 0, index)
+}
+
+// Destroy removes everything a group has.
+func (b *Batch) Destroy(group uint64) error {
+	g, err := b.s.Group(group)
+	if err != nil {
+		return err
+	}
+	_ = b.b.DeleteRange(groupKey(group), groupEnd(group), nil)
+	g.written, g.exists = 0, false
+	b.effects = append(b.effects, effect{g: g, kind: effectDestroy})
+	return nil
+}
+
+// groupEnd is the first key behind a group.
+func groupEnd(group uint64) []byte {
+	return append(recordKey(group, kindEntry), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0)
+}
+
+// Len is the size of the batch in bytes.
+func (b *Batch) Len() int { return b.b.Len() }
+
+// Commit writes the batch whole, with sync durably (L1), and shows it to readers. An empty batch with sync makes earlier ones
+// durable. After an error the store accepts nothing more (L5).
+func (b *Batch) Commit(sync bool) error {
+	if err := b.s.Failed(); err != nil {
+		return err
+	}
+	if b.b.Empty() && !sync {
+		return nil
+	}
+	mode := pebble.NoSync
+	if sync {
+		mode = pebble.Sync
+		b.s.syncs.Add(1)
+	}
+	err := error(nil)
+	if b.b.Empty() {
+		err = b.s.db.LogData(nil, mode)
+	} else {
+		err = b.b.Commit(mode)
+	}
+	if err != nil {
+		return b.s.fail(fmt.Errorf("commit: %w", err))
+	}
+	b.s.commits.Add(1)
+	for i := range b.effects {
+		b.effects[i].show()
+	}
+	clear(b.effects)
+	b.effects = b.effects[:0]
+	b.b.Reset()
+	b.s.shed()
+	return nil
+}
+
+// show makes readers see what was committed.
+func (e *effect) show() {
+	g := e.g
+	switch e.kind {
+	case effectAppend:
+		g.keep(e.entries)
+	case effectTruncate:
+		g.truncated(e.index, e.term)
+	case effectReset:
+		g.restart(e.index, e.term, e.conf)
+	case effectDestroy:
+		g.s.forget(g)
+	case effectHardState:
+		g.mu.Lock()
+		g.term, g.vote, g.commit = e.term, e.vote, e.index
+		g.mu.Unlock()
+	case effectConfState:
+		g.mu.Lock()
+		g.conf = e.conf
+		g.mu.Unlock()
+	}
+}
+
+// Close gives the batch up.
+func (b *Batch) Close() error { return b.b.Close() }

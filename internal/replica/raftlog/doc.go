@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package raftlog keeps the Raft logs of all groups of a node in one Pebble store of its own, so that one sync makes durable whatever
+// all of them had to write.
+//
+//	Batch:  Append, SetHardState, Truncate, Reset, Birth, ... of many groups ── Commit(sync) ── one write, at most one sync
+//	Group:  raft.Storage of one group: the newest entries from memory, older ones from the store
+//
+// Keys, big-endian, in this order; group 0 is the store's own:
+//
+//	[0 u64][0]                   format of the store
+//	[group u64][0]               hard state: term, vote, commit
+//	[group u64][1]               truncated state: index and term of the last entry that is gone
+//	[group u64][2]               conf state as of a birth, a reset or SetConfState
+//	[group u64][3][index u64]    entry: term u64, type u8, data
+//
+// Guarantees: (L1) what a Commit(true) wrote, and everything committed before it, survives any crash; without a sync a prefix of the
+// commits does; (L2) a batch is in the store whole or not at all; (L3) no entry above the last one appended is ever read again:
+// an append over existing entries deletes the rest of the old tail in the same batch; (L4) a birth never overwrites anything a
+// group has; (L5) after a failed commit nothing more is accepted.
+//
+// The package knows nothing of what entries mean, nor when it is safe to truncate: the caller does that only behind a sync of the
+// state that the entries led to. Start at Open, then Batch and Group.
+package raftlog

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftlog
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// Kinds of records of a group.
+const (
+	kindHardState = 0
+	kindTruncated = 1
+	kindConfState = 2
+	kindEntry     = 3
+)
+
+// entryHead is what stands before an entry's data: its term and type.
+const entryHead = 8 + 1
+
+const entryKeyLen = 8 + 1 + 8
+
+var formatKey = []byte{0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+const formatValue = "ilion raft log 1"
+
+func groupKey(group uint64) []byte { return binary.BigEndian.AppendUint64(nil, group) }
+
+func recordKey(group uint64, kind byte) []byte {
+	return append(binary.BigEndian.AppendUint64(make([]byte, 0, entryKeyLen), group), kind)
+}
+
+func entryKey(group, index uint64) []byte {
+	return binary.BigEndian.AppendUint64(recordKey(group, kindEntry), index)
+}
+
+func putEntryKey(dst []byte, group, index uint64) {
+	binary.BigEndian.PutUint64(dst, group)
+	dst[8] = kindEntry
+	binary.BigEndian.PutUint64(dst[9:], index)
+}
+
+func groupOf(key []byte) uint64 { return binary.BigEndian.Uint64(key) }
+
+// entryIndex reads the index from the key of an entry.
+func entryIndex(key []byte) uint64 { return binary.BigEndian.Uint64(key[9:]) }
+
+// entryBlock is an entry with the scalars that its pointers lead to: one allocation.
+type entryBlock struct {
+	entry       pb.Entry
+	term, index uint64
+	kind        pb.EntryType
+}
+
+// decodeEntry copies nothing: data must belong to the caller.
+func decodeEntry(index uint64, value []byte) (*pb.Entry, error) {
+	if len(value) < entryHead {
+		return nil, fmt.Errorf("entry %d of %d bytes: %w", index, len(value), ErrCorrupt)
+	}
+	b := &entryBlock{term: binary.BigEndian.Uint64(value), index: index, kind: pb.EntryType(value[8])}
+	b.entry.Term, b.entry.Index, b.entry.Type = &b.term, &b.index, &b.kind
+	if len(value) > entryHead {
+		b.entry.Data = value[entryHead:]
+	}
+	return &b.entry, nil
+}
+
+// entryBytes is what an entry takes in memory, about.
+func entryBytes(e *pb.Entry) int64 { return int64(len(e.Data)) + 128 }
+
+func appendUints(dst []byte, vs ...uint64) []byte {
+	for _, v := range vs {
+		dst = binary.BigEndian.AppendUint64(dst, v)
+	}
+	return dst
+}
+
+// readUints fills dst from b, which must be exactly as long.
+func readUints(b []byte, dst ...*uint64) error {
+	if len(b) != 8*len(dst) {
+		return fmt.Errorf("record of %d bytes: %w", len(b), ErrCorrupt)
+	}
+	for i, p := range dst {
+		*p = binary.BigEndian.Uint64(b[8*i:])
+	}
+	return nil
+}
+
+// appendConfState appends voters, learners, outgoing voters, next learners, each with its length, and auto-leave.
+func appendConfState(dst []byte, cs *pb.ConfState) []byte {
+	for _, list := range [][]uint64{cs.GetVoters(), cs.GetLearners(), cs.GetVotersOutgoing(), cs.GetLearnersNext()} {
+		dst = binary.AppendUvarint(dst, uint64(len(list)))
+		for _, id := range list {
+			dst = binary.AppendUvarint(dst, id)
+		}
+	}
+	if cs.GetAutoLeave() {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
+}
+
+func decodeConfState(b []byte) (*pb.ConfState, error) {
+	cs := pb.EnsureConfState(&pb.ConfState{})
+	for _, list := range []*[]uint64{&cs.Voters, &cs.Learners, &cs.VotersOutgoing, &cs.LearnersNext} {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > uint64(len(b)) {
+			return nil, fmt.Errorf("conf state: %w", ErrCorrupt)
+		}
+		b = b[size:]
+		for ; n > 0; n-- {
+			id, size := binary.Uvarint(b)
+			if size <= 0 {
+				return nil, fmt.Errorf("conf state: %w", ErrCorrupt)
+			}
+			*list, b = append(*list, id), b[size:]
+		}
+	}
+	if len(b) != 1 {
+		return nil, fmt.Errorf("conf state: %w", ErrCorrupt)
+	}
+	if b[0] == 1 {
+		leave := true
+		cs.AutoLeave = &leave
+	}
+	return cs, nil
+}

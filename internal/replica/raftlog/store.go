@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.etcd.io/raft/v3"
+)
+
+// Options of a Store. The zero value is ready for use.
+type Options struct {
+	// FS is the file system; the operating system's if nil.
+	FS vfs.FS
+	// GroupCacheBytes bounds the newest entries of one group that are kept in memory; 1 MiB if 0.
+	GroupCacheBytes int64
+	// NodeCacheBytes bounds those of all groups together; 256 MiB if 0.
+	NodeCacheBytes int64
+	// MemtableBytes is the size of a memtable; 64 MiB if 0. Most entries are truncated before they leave it.
+	MemtableBytes int64
+	// Fatal hears why the process is about to end: the write-ahead log cannot be written. Then the store panics.
+	Fatal func(text string)
+}
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.GroupCacheBytes == 0 {
+		o.GroupCacheBytes = 1 << 20
+	}
+	if o.NodeCacheBytes == 0 {
+		o.NodeCacheBytes = 256 << 20
+	}
+	if o.MemtableBytes == 0 {
+		o.MemtableBytes = 64 << 20
+	}
+	return o
+}
+
+var (
+	// ErrFormat is returned for a directory that another version, or something else, wrote.
+	ErrFormat = errors.New("not a raft log of a known format")
+	// ErrCorrupt is wrapped by errors about records that no Batch wrote.
+	ErrCorrupt = errors.New("corrupt raft log")
+	// ErrStopped is wrapped by everything after a commit that failed.
+	ErrStopped = errors.New("raft log stopped")
+)
+
+// Store holds the logs of all groups of a node. It is safe for concurrent use, but for its batches: one goroutine writes.
+type Store struct {
+	db   *pebble.DB
+	opts Options
+
+	mu     sync.RWMutex
+	groups map[uint64]*Group
+
+	cached atomic.Int64 // bytes of entries in memory, all groups
+	// evictMu guards ring and hand: the groups in the order they were opened, and whose cache goes next.
+	evictMu sync.Mutex
+	ring    []*Group
+	hand    int
+
+	failure atomic.Pointer[error] // (L5)
+	syncs   atomic.Uint64
+	commits atomic.Uint64
+}
+
+// Open opens or creates the store in dir, durably: directories that it makes are synced in their parents.
+func Open(dir string, o Options) (*Store, error) {
+	o = o.withDefaults()
+	if err := makeDir(o.FS, dir); err != nil {
+		return nil, fmt.Errorf("open raft log: %w", err)
+	}
+	s := &Store{opts: o, groups: map[uint64]*Group{}}
+	cache := pebble.NewCache(8 << 20)
+	defer cache.Unref()
+	db, err := pebble.Open(dir, &pebble.Options{
+		FS:                          o.FS,
+		Cache:                       cache,
+		FormatMajorVersion:          pebble.FormatNewest,
+		MemTableSize:                uint64(o.MemtableBytes),
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       8,
+		L0StopWritesThreshold:       1000,
+		Logger:                      logger{o.Fatal},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open raft log: %w", err)
+	}
+	s.db = db
+	if err := s.checkFormat(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// makeDir creates dir. A directory entry survives a crash only if its parent was synced, so those are.
+func makeDir(fs vfs.FS, dir string) error {
+	var missing []string
+	for d := dir; ; d = path.Dir(d) {
+		if _, err := fs.Stat(d); err == nil || d == path.Dir(d) {
+			break
+		}
+		missing = append(missing, d)
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, d := range missing {
+		parent, err := fs.OpenDir(path.Dir(d))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(parent.Sync(), parent.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFormat writes the format into an empty store and refuses a store that has another one.
+func (s *Store) checkFormat() error {
+	value, closer, err := s.db.Get(formatKey)
+	switch {
+	case err == nil:
+		known := string(value) == formatValue
+		if err := closer.Close(); err != nil {
+			return err
+		}
+		if !known {
+			return ErrFormat
+		}
+		return nil
+	case !errors.Is(err, pebble.ErrNotFound):
+		return err
+	}
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	empty := !it.First()
+	if err := it.Close(); err != nil {
+		return err
+	}
+	if !empty {
+		return ErrFormat
+	}
+	return s.db.Set(formatKey, []byte(formatValue), pebble.Sync)
+}
+
+// Close closes the store; nothing else may be in progress.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Group returns the log of a group; one that nobody wrote yet is empty: index 0, term 0.
+func (s *Store) Group(id uint64) (*Group, error) {
+	if id == 0 {
+		return nil, errors.New("group 0 is none")
+	}
+	s.mu.RLock()
+	g := s.groups[id]
+	s.mu.RUnlock()
+	if g != nil {
+		return g, nil
+	}
+	g, err := s.load(id)
+	if err != nil {
+		return nil, fmt.Errorf("load group %d: %w", id, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other := s.groups[id]; other != nil {
+		return other, nil
+	}
+	s.groups[id] = g
+	s.evictMu.Lock()
+	s.ring = append(s.ring, g)
+	s.evictMu.Unlock()
+	return g, nil
+}
+
+// Storage is Group as the library's interface.
+func (s *Store) Storage(group uint64) (raft.Storage, error) {
+	g, err := s.Group(group)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Groups returns the ids of all groups that have anything in the store, ascending.
+func (s *Store) Groups() ([]uint64, error) {
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return nil, err
+	}
+	var out []uint64
+	for ok := it.SeekGE(groupKey(1)); ok; {
+		id := groupOf(it.Key())
+		out = append(out, id)
+		if id+1 == 0 {
+			break
+		}
+		ok = it.SeekGE(groupKey(id + 1))
+	}
+	return out, errors.Join(it.Error(), it.Close())
+}
+
+// forget drops a destroyed group from memory.
+func (s *Store) forget(g *Group) {
+	s.mu.Lock()
+	if s.groups[g.id] == g {
+		delete(s.groups, g.id)
+	}
+	s.mu.Unlock()
+	s.evictMu.Lock()
+	for i, o := range s.ring {
+		if o == g {
+			s.ring = append(s.ring[:i], s.ring[i+1:]...)
+			break
+		}
+	}
+	s.evictMu.Unlock()
+	g.evict()
+}
+
+// shed drops whole caches of groups, in turn, until the node's bound holds.
+func (s *Store) shed() {
+	if s.cached.Load() <= s.opts.NodeCacheBytes {
+		return
+	}
+	s.evictMu.Lock()
+	defer s.evictMu.Unlock()
+	for n := len(s.ring); n > 0 && s.cached.Load() > s.opts.NodeCacheBytes; n-- {
+		if s.hand >= len(s.ring) {
+			s.hand = 0
+		}
+		s.ring[s.hand].evict()
+		s.hand++
+	}
+}
+
+// Failed returns why nothing is accepted any more, nil if all is well.
+func (s *Store) Failed() error {
+	if p := s.failure.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (s *Store) fail(cause error) error {
+	err := fmt.Errorf("%w: %w", ErrStopped, cause)
+	s.failure.CompareAndSwap(nil, &err)
+	return s.Failed()
+}
+
+// Metrics are counters since Open, and the bytes in memory now.
+type Metrics struct {
+	Commits, Syncs uint64
+	CachedBytes    int64
+}
+
+// Metrics reads the counters.
+func (s *Store) Metrics() Metrics {
+	return Metrics{Commits: s.commits.Load(), Syncs: s.syncs.Load(), CachedBytes: s.cached.Load()}
+}
+
+// logger passes on only what ends the process. Pebble calls Fatalf when its log cannot be written and must not return.
+type logger struct{ fatal func(string) }
+
+func (logger) Infof(string, ...any)  {}
+func (logger) Errorf(string, ...any) {}
+func (l logger) Fatalf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if l.fatal != nil {
+		l.fatal(text)
+	}
+	panic("raft log: " + text)
+}
