@@ -244,8 +244,7 @@ func (v *buildVisitor) Partition(tok token.Token, key []byte, static *row.Row) (
 	v.token, v.key, v.clustering = tok, append([]byte(nil), key...), nil
 	m := command.Mutation{Table: v.ti.table.ID, Token: tok, Key: v.key, SchemaVersion: v.ti.table.Revision}
 	if static != nil && v.ti.table.Column(v.ti.index.Column).Kind == schema.Static {
-		var err error
-		if m.Ops, err = expr.IndexOps(v.ti.table, v.ti.index, v.key, nil, static); err != nil {
+		if err := v.enter(&m, nil, static); err != nil {
 			return command.Stop, err
 		}
 	}
@@ -258,20 +257,25 @@ func (v *buildVisitor) Row(clustering []byte, r *row.Row) (command.Step, error) 
 	m := &v.mutations[len(v.mutations)-1]
 	v.clustering = append([]byte(nil), clustering...)
 	if v.ti.table.Column(v.ti.index.Column).Kind != schema.Static {
-		ops, err := expr.IndexOps(v.ti.table, v.ti.index, m.Key, v.clustering, r)
-		if err != nil {
+		if err := v.enter(m, v.clustering, r); err != nil {
 			return command.Stop, err
 		}
-		for i := range ops {
-			ops[i].Value = bytes.Clone(ops[i].Value) // a view over the row
-		}
-		m.Ops = append(m.Ops, ops...)
 	}
 	if v.rows++; v.rows >= buildChunk {
 		v.full = true
 		return command.Stop, nil
 	}
 	return command.More, nil
+}
+
+// enter adds the entries of a row.
+func (v *buildVisitor) enter(m *command.Mutation, clustering []byte, r *row.Row) error {
+	ops, err := expr.IndexOps(v.ti.table, v.ti.index, m.Key, clustering, r)
+	for i := range ops {
+		ops[i].Value = bytes.Clone(ops[i].Value) // a view over the row
+	}
+	m.Ops = append(m.Ops, ops...)
+	return err
 }
 
 // indexHolds returns what tells a sweep whether an entry is still true: that the row has the value.

@@ -7,7 +7,8 @@
 //
 // Directives:
 //
-//	cql                     runs the statements of the input, each ended by a semicolon at the end of a line, and prints each answer
+//	cql                     runs the statements of the input, each ended by a semicolon at the end of a line, and prints each answer,
+//	                        behind the warnings that came with it
 //	cql page=N              the same, in pages of N rows, with a line between pages
 //
 // A file starts in a keyspace of its own, which is dropped at the end.
@@ -111,6 +112,9 @@ func answer(c *rawclient.Conn, text string, page int) string {
 			q.PageSize, q.PagingState = int32(page), state
 		}
 		_, body, err := c.Call(cqlwire.OpQuery, q.Append(nil, cqlwire.V4))
+		for _, w := range c.Warnings {
+			out.WriteString("warning: " + w + "\n")
+		}
 		if e := (*cqlwire.Error)(nil); errors.As(err, &e) {
 			return out.String() + fmt.Sprintf("error 0x%04x: %s\n", int(e.Code), e.Message)
 		}

@@ -39,6 +39,8 @@ type Conn struct {
 	nc      net.Conn
 	timeout time.Duration
 	out     []byte
+	// Warnings came with the answer to the last Call.
+	Warnings []string
 }
 
 // Dial connects, and logs in if asked.
@@ -120,10 +122,11 @@ func (c *Conn) Call(op cqlwire.Opcode, body []byte) (cqlwire.Opcode, []byte, err
 	if _, err := io.ReadFull(c.nc, answer); err != nil {
 		return 0, nil, err
 	}
-	_, answer, err := cqlwire.SplitPrefix(h.Flags, answer)
+	prefix, answer, err := cqlwire.SplitPrefix(h.Flags, answer)
 	if err != nil {
 		return 0, nil, err
 	}
+	c.Warnings = prefix.Warnings
 	if h.Opcode == cqlwire.OpError {
 		e, err := cqlwire.DecodeError(answer, version)
 		if err != nil {
