@@ -4,6 +4,7 @@ package row
 
 import (
 	"encoding/binary"
+	"fmt"
 )
 
 // deletion is a deletion of a row or a partition.
@@ -130,21 +131,24 @@ func Stamp(operand []byte, ts int64) bool {
 	return true
 }
 
-// Writes reports whether an operand sets anything: a marker or a cell. An operand that only deletes makes no row visible.
-// Corrupt bytes count as writing.
-func Writes(operand []byte) bool {
+// Check decodes a whole operand and reports whether it sets anything: a marker or a cell. One that only deletes makes no row
+// visible. An error wraps ErrCorrupt: such an operand must not be stored, it could never be merged.
+func Check(operand []byte) (sets bool, err error) {
 	var h head
 	pos := h.read(operand)
-	if pos < 0 || h.live {
-		return true
+	if pos < 0 {
+		return false, fmt.Errorf("head of operand: %w", ErrCorrupt)
 	}
-	var e entry
-	for pos < len(operand) {
-		if pos = e.read(operand, pos, h.base); pos < 0 || e.kind == kindCell || e.kind == kindExpiringCell {
-			return true
+	sets = h.live
+	var last, e entry
+	for first := true; pos < len(operand); first = false {
+		if pos = e.read(operand, pos, h.base); pos < 0 || !first && disordered(&last, &e) {
+			return false, fmt.Errorf("entry of operand: %w", ErrCorrupt)
 		}
+		last.col, last.kind, last.hasPath, last.path = e.col, e.kind, e.hasPath, e.path
+		sets = sets || e.kind == kindCell || e.kind == kindExpiringCell
 	}
-	return false
+	return sets, nil
 }
 
 // DeletedFrom calls fn with the start of each interval of rows that a header operand deletes; the empty start stands for the

@@ -91,6 +91,35 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestCheck: only what sets a marker or a cell can make a row visible.
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		build func(b *Builder)
+		want  bool
+	}{
+		{"nothing", func(*Builder) {}, false},
+		{"marker", func(b *Builder) { b.Live(0, 0) }, true},
+		{"deletions", func(b *Builder) {
+			b.DeleteRow(1)
+			b.DeleteColumn(1, 0, 1)
+			b.Tombstone(2, nil, 1)
+			b.DeleteRange(nil, nil, 1)
+		}, false},
+		{"cell", func(b *Builder) { b.Tombstone(1, nil, 1); b.Cell(2, nil, nil, 0, 0) }, true},
+		{"expiring cell", func(b *Builder) { b.Cell(2, nil, nil, 1, 1) }, true},
+	} {
+		var b Builder
+		b.Reset(Unstamped)
+		if c.build(&b); b.Empty() != (c.name == "nothing") {
+			t.Errorf("%s: empty is %v", c.name, b.Empty())
+		}
+		if got, err := Check(b.Bytes()); got != c.want || err != nil {
+			t.Errorf("%s: %v %v", c.name, got, err)
+		}
+	}
+}
+
 // TestLongValues: lengths around the borders of their encoding read back.
 func TestLongValues(t *testing.T) {
 	for _, n := range []int{0, 1, 127, 128, 255, 256, 16383, 16384, 1 << 20} {
@@ -151,12 +180,13 @@ func FuzzResolve(f *testing.F) {
 		_, err := r.Resolve(value, 3, 5, []uint32{2})
 		herr := h.Resolve(value, 5, nil)
 		_, _ = Oldest(value, 3, nil)
-		_, _, _ = Writes(value), Size(value), Stamp(bytes.Clone(value), 3)
+		_, _ = Size(value), Stamp(bytes.Clone(value), 3)
+		_, cerr := Check(value)
 		DeletedFrom(value, func([]byte) {})
 		var m Merger
 		m.Reset()
 		merr := m.Add(value)
-		if (err == nil) != (merr == nil) || (herr == nil) != (err == nil) {
+		if (err == nil) != (merr == nil) || (herr == nil) != (err == nil) || (cerr == nil) != (err == nil) {
 			t.Errorf("resolve %v, header %v, merge %v", err, herr, merr)
 		}
 	})

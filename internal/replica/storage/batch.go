@@ -62,9 +62,12 @@ func (s *Store) Apply(ms ...command.Mutation) error {
 	return b.Commit()
 }
 
-// Mutate adds a mutation, whose operands must be stamped.
+// Mutate adds a mutation, whose operands must be stamped. After an error the batch must be given up.
 func (b *Batch) Mutate(m *command.Mutation) error {
 	b.stamp = m.Timestamp
+	if len(m.Key) > keys.MaxLen {
+		return fmt.Errorf("mutation of table %d: partition key of %d bytes", m.Table, len(m.Key))
+	}
 	for i := range m.Ops {
 		op := &m.Ops[i]
 		if op.Kind == command.OpIndex {
@@ -74,23 +77,30 @@ func (b *Batch) Mutate(m *command.Mutation) error {
 		if row.Timestamp(op.Operand) == row.Unstamped {
 			return fmt.Errorf("mutation of table %d: %w", m.Table, ErrUnstamped)
 		}
+		var err error
 		switch op.Kind {
 		case command.OpRow:
-			b.merge(m, keys.Row, op)
+			err = b.merge(m, keys.Row, op)
 		case command.OpHeader:
-			if err := b.s.MarkHeaders(m.Table); err != nil {
-				return err
+			if err = b.s.MarkHeaders(m.Table); err == nil {
+				err = b.merge(m, keys.Header, op)
 			}
-			b.merge(m, keys.Header, op)
 		default:
-			return fmt.Errorf("mutation of table %d: unknown operand kind %d", m.Table, op.Kind)
+			err = fmt.Errorf("unknown operand kind %d", op.Kind)
+		}
+		if err != nil {
+			return fmt.Errorf("mutation of table %d: %w", m.Table, err)
 		}
 	}
 	return nil
 }
 
-// merge adds an operand, encoding its key straight into the batch.
-func (b *Batch) merge(m *command.Mutation, kind byte, op *command.Op) {
+// merge adds an operand, encoding its key straight into the batch. It keeps out what could never be merged.
+func (b *Batch) merge(m *command.Mutation, kind byte, op *command.Op) error {
+	live, err := row.Check(op.Operand)
+	if err != nil {
+		return err
+	}
 	n := tableKeyLen(m)
 	if kind == keys.Row {
 		n += len(op.Clustering)
@@ -103,9 +113,9 @@ func (b *Batch) merge(m *command.Mutation, kind byte, op *command.Op) {
 	copy(d.Value, op.Operand)
 	_ = d.Finish() // fails for indexed batches only
 	b.s.m.operands.Add(1)
-	live := row.Writes(op.Operand)
 	b.grows = b.grows || live
-	b.touch(d.Key, len(key), kind, op.Operand, live)
+	b.touch(d.Key, len(key), kind, d.Value, live)
+	return nil
 }
 
 // tableKeyLen is the length of a header's key.

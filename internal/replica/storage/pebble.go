@@ -36,7 +36,7 @@ const (
 	bloomBits    = 10
 )
 
-// pebbleOptions are those that /docs and the benchmarks were made with: columnar blocks, MinLZ, bloom filters on every level.
+// pebbleOptions are those that the benchmarks were made with: columnar blocks, MinLZ, bloom filters on every level.
 func pebbleOptions(fs vfs.FS, o Options, s *Store) *pebble.Options {
 	schema := colblk.DefaultKeySchema(comparer, prefixBundle)
 	po := &pebble.Options{

@@ -55,7 +55,8 @@ const contextEvery = 256
 
 var readers = sync.Pool{New: func() any { return new(reader) }}
 
-// Read passes what the command asks for to the visitor. It sees everything that was applied before the call.
+// Read passes what the command asks for to the visitor. It sees everything that was applied before the call. Errors of the
+// visitor are returned as they are.
 func (s *Store) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	if err := s.Err(); err != nil {
 		return err
@@ -76,10 +77,24 @@ func (s *Store) Read(ctx context.Context, r *command.Read, v command.Visitor) er
 		err = errors.Join(err, rd.it.Close())
 	}
 	rd.release()
+	if answer, ok := errors.AsType[*refusal](err); ok {
+		return answer.error
+	}
 	if err != nil {
 		return s.check(fmt.Errorf("read table %d: %w", r.Table, err))
 	}
 	return nil
+}
+
+// refusal is an error of the visitor, which says nothing about the store.
+type refusal struct{ error }
+
+// refused wraps what a visitor returned.
+func refused(step command.Step, err error) (command.Step, error) {
+	if err != nil {
+		return command.Stop, &refusal{err}
+	}
+	return step, nil
 }
 
 // release gives the reader back, without references to anything that is not its own.

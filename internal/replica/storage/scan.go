@@ -178,7 +178,7 @@ func (rd *reader) announce() (command.Step, error) {
 	if rd.r.Statics && rd.header.Static.Exists() {
 		static = &rd.header.Static
 	}
-	return rd.v.Partition(rd.tok, rd.pk, static)
+	return refused(rd.v.Partition(rd.tok, rd.pk, static))
 }
 
 // deliver passes a live row on.
@@ -191,5 +191,5 @@ func (rd *reader) deliver(clustering []byte) (command.Step, error) {
 	if rd.r.NoRows {
 		return command.NextPartition, nil
 	}
-	return rd.v.Row(clustering, &rd.row)
+	return refused(rd.v.Row(clustering, &rd.row))
 }

@@ -404,6 +404,41 @@ func TestUnstamped(t *testing.T) {
 	}
 }
 
+// TestRefusedOperands: an operand that could never be merged is kept out, and the store goes on.
+func TestRefusedOperands(t *testing.T) {
+	s := openMem(t, Options{})
+	bad := insert("k", "", 1)
+	bad.Ops[0].Operand = bad.Ops[0].Operand[:len(bad.Ops[0].Operand)-1]
+	if err := s.Apply(bad); !errors.Is(err, row.ErrCorrupt) {
+		t.Errorf("a cut operand: %v", err)
+	}
+	long := insert(strings.Repeat("k", keys.MaxLen+1), "", 1)
+	if err := s.Apply(long); err == nil {
+		t.Error("a partition key that does not fit was taken")
+	}
+	apply(t, s, insert(strings.Repeat("k", keys.MaxLen), "", 1))
+	if got := readAll(t, s, command.Read{}); len(got) != 2 {
+		t.Errorf("%d lines", len(got))
+	}
+}
+
+// failing is a visitor that fails with what would be damage if the store said it.
+type failing struct{ silent }
+
+func (failing) Row([]byte, *row.Row) (command.Step, error) { return command.More, row.ErrCorrupt }
+
+// TestVisitorError: an error of the visitor comes back as it is and does not stop the store.
+func TestVisitorError(t *testing.T) {
+	s := openMem(t, Options{})
+	apply(t, s, insert("k", "", 1))
+	if err := s.Read(context.Background(), &command.Read{Table: testTable}, &failing{}); err != row.ErrCorrupt {
+		t.Error(err)
+	}
+	if got := readOne(t, s, "k"); len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestContext: a long read ends with its context.
 func TestContext(t *testing.T) {
 	s := openMem(t, Options{})
