@@ -21,21 +21,36 @@ func (r *Row) Size() int {
 // Size returns the logical size of an operand in bytes: like Row.Size, deletions of cells and columns count as cells without a
 // value, deleted ranges with their encoded length. It is 0 for corrupt bytes.
 func Size(operand []byte) int {
+	cells, bytes, ranges, ok := measure(operand)
+	if !ok {
+		return 0
+	}
+	return sizeRow + ranges + sizeCell*cells + bytes
+}
+
+// Contents returns the number of cells of an operand, deletions of cells and columns included, and the bytes of their paths and
+// values: what other databases charge for may be computed from it. Both are 0 for corrupt bytes.
+func Contents(operand []byte) (cells, bytes int) {
+	cells, bytes, _, ok := measure(operand)
+	if !ok {
+		return 0, 0
+	}
+	return cells, bytes
+}
+
+func measure(operand []byte) (cells, bytes, ranges int, ok bool) {
 	var h head
 	pos := h.read(operand)
 	if pos < 0 {
-		return 0
-	}
-	n := sizeRow
-	if h.ranges != nil {
-		n += len(h.ranges)
+		return 0, 0, 0, false
 	}
 	var e entry
 	for pos < len(operand) {
 		if pos = e.read(operand, pos, h.base); pos < 0 {
-			return 0
+			return 0, 0, 0, false
 		}
-		n += sizeCell + len(e.path) + len(e.value)
+		cells++
+		bytes += len(e.path) + len(e.value)
 	}
-	return n
+	return cells, bytes, len(h.ranges), true
 }

@@ -4,9 +4,7 @@ package write
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -223,7 +221,6 @@ func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []Bat
 
 // addBatch adds the statements of a batch.
 func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fallback int64, n int, item func(int) (*Plan, *expr.Bindings, error)) error {
-	x.batch = true
 	table := ""
 	if n > 0 {
 		p, _, err := item(0)
@@ -270,28 +267,11 @@ func (x *Execution) sendBatch(ctx context.Context, kind BatchKind, result *batch
 	default:
 		x.warnPartitions()
 	}
-	x.send(ctx, o, r.Serial)
-}
-
-// unloggedPartitionsWarn is the number of partitions from which on an unlogged batch is warned of.
-const unloggedPartitionsWarn = 11
-
-// warnPartitions warns of an unlogged batch that is spread widely: it is neither atomic nor fast.
-func (x *Execution) warnPartitions() {
-	if x.used < unloggedPartitionsWarn {
-		return
-	}
-	var tables []string
-	for i := range x.groups[:x.used] {
-		t := x.groups[i].table
-		if name := t.Keyspace + "." + t.Name; !slices.Contains(tables, name) {
-			tables = append(tables, name)
+	if !result.conditional {
+		if err := x.checkSize(); err != nil {
+			x.finish(err)
+			return
 		}
 	}
-	plural := "s"
-	if len(tables) == 1 {
-		plural = ""
-	}
-	x.outcome.Warnings = append(x.outcome.Warnings, fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s [%s]. You should use a logged batch for atomicity, or asynchronous writes for performance.",
-		x.used, plural, strings.Join(tables, ", ")))
+	x.send(ctx, o, r.Serial)
 }

@@ -22,7 +22,8 @@ type Coordinator interface {
 
 // Options bound what a write may be; the zero value has the defaults.
 type Options struct {
-	// BatchBytesMax refuses batches whose mutations are larger, in bytes; 0 = no bound but that of a frame.
+	// BatchBytesMax refuses batches over several logical partitions that are larger, in bytes, and warns from a tenth of it on; 0 = no
+	// bound but that of a frame.
 	BatchBytesMax int
 }
 
@@ -142,8 +143,6 @@ type Execution struct {
 	// conditional is true if there are conditions; columns and columnsFound then describe the result.
 	conditional           bool
 	columns, columnsFound []Column
-	// batch is true where results carry the primary key.
-	batch bool
 
 	stamp stamp // of the statement being added
 	// statement numbers the statements of a batch.
@@ -157,7 +156,7 @@ func (x *Execution) begin(done Completion) {
 	x.done = done
 	x.outcome = Outcome{Cells: x.outcome.Cells[:0]}
 	x.arena, x.used, x.mutations = x.arena[:0], 0, x.mutations[:0]
-	x.conditional, x.batch, x.statement, x.columns, x.columnsFound = false, false, 0, nil, nil
+	x.conditional, x.statement, x.columns, x.columnsFound = false, 0, nil, nil
 	clear(x.byKey)
 	x.failure.Store(nil)
 }
@@ -313,10 +312,6 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 		} else if len(g.ops) > 0 {
 			x.mutations = append(x.mutations, g.mutation())
 		}
-	}
-	if size := x.executor.opts.BatchBytesMax; x.batch && size > 0 && len(x.arena) > size {
-		x.finish(dberr.Invalidf("Batch too large"))
-		return
 	}
 	x.pending.Store(1 + 1 + decisions) // one is released when everything has been sent
 	if len(x.mutations) > 0 {

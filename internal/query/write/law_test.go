@@ -201,7 +201,8 @@ func TestCompletedOnce(t *testing.T) {
 	}
 }
 
-// TestBatchSize proves that the bound of Options refuses batches, and batches only.
+// TestBatchSize proves that the bound of Options refuses batches over several partitions, and nothing else, and that a tenth of it is
+// warned of. 16 bytes for a cell are Cassandra's.
 func TestBatchSize(t *testing.T) {
 	w := lawWorld(t)
 	e := NewExecutor(w, Options{BatchBytesMax: 1000})
@@ -209,15 +210,32 @@ func TestBatchSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := [][]byte{{1}, make([]byte, 2000)}
-	r, o := w.request(), &outcome{}
-	r.Values = values
-	if e.Execute(context.Background(), plan, r, o); o.Err != nil {
-		t.Fatal(o.Err)
+	for _, tc := range []struct {
+		items, bytes  int
+		refusal, warn string
+	}{
+		{1, 2000, "", ""},
+		{2, 500, "Batch too large", ""},
+		{2, 484, "", "Batch for [ks.kv] is of size 1000, exceeding specified threshold of 100 by 900."},
+		{2, 34, "", ""},
+	} {
+		items := make([]BatchItem, tc.items)
+		for i := range items {
+			items[i] = BatchItem{Plan: plan, Values: [][]byte{{byte(i + 1)}, make([]byte, tc.bytes)}}
+		}
+		o := &outcome{}
+		e.ExecuteItems(context.Background(), 0, items, w.request(), o)
+		refusal := ""
+		if o.Err != nil {
+			refusal = o.Err.Error()
+		}
+		if refusal != tc.refusal || strings.Join(o.Warnings, "\n") != tc.warn {
+			t.Errorf("%d items of %d bytes: %q, warnings %q", tc.items, tc.bytes, refusal, o.Warnings)
+		}
 	}
-	o = &outcome{}
-	e.ExecuteItems(context.Background(), 0, []BatchItem{{Plan: plan, Values: values}}, w.request(), o)
-	if o.Err == nil || o.Err.Error() != "Batch too large" {
+	r, o := w.request(), &outcome{}
+	r.Values = [][]byte{{1}, make([]byte, 2000)}
+	if e.Execute(context.Background(), plan, r, o); o.Err != nil {
 		t.Fatal(o.Err)
 	}
 }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+)
+
+// This file warns of batches and refuses them, where Cassandra does and in its words.
+
+// unloggedPartitionsWarn is the number of partitions from which on an unlogged batch is warned of.
+const unloggedPartitionsWarn = 11
+
+// warnPartitions warns of an unlogged batch that is spread widely: it is neither atomic nor fast.
+func (x *Execution) warnPartitions() {
+	if x.used < unloggedPartitionsWarn {
+		return
+	}
+	tables := x.tableNames()
+	plural := "s"
+	if len(tables) == 1 {
+		plural = ""
+	}
+	x.outcome.Warnings = append(x.outcome.Warnings, fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s [%s]. You should use a logged batch for atomicity, or asynchronous writes for performance.",
+		x.used, plural, strings.Join(tables, ", ")))
+}
+
+func (x *Execution) tableNames() (names []string) {
+	for i := range x.groups[:x.used] {
+		t := x.groups[i].table
+		if name := t.Keyspace + "." + t.Name; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+const (
+	// batchWarnPart is the part of Options.BatchBytesMax from which on a batch is warned of.
+	batchWarnPart = 10
+	// batchCellBytes is what a cell counts beside its path and value; cellBytesLeast is what it takes in an operand at least.
+	batchCellBytes = 16
+	cellBytesLeast = 3
+)
+
+// checkSize refuses a batch over several logical partitions that is too large, and warns of one that is on the way there. One over a
+// single logical partition is as good as a large row, which nobody minds. The size is counted as Cassandra does it.
+func (x *Execution) checkSize() error {
+	refuse := x.executor.opts.BatchBytesMax
+	warn := refuse / batchWarnPart
+	if refuse == 0 || len(x.arena)/cellBytesLeast*batchCellBytes < warn || !x.manyPartitions() {
+		return nil
+	}
+	size := 0
+	for i := range x.groups[:x.used] {
+		for j := range x.groups[i].ops {
+			op := &x.groups[i].ops[j]
+			cells, bytes := row.Contents(op.Operand)
+			size += len(op.Clustering) + cells*batchCellBytes + bytes
+		}
+	}
+	if size > refuse {
+		return dberr.Invalidf("Batch too large")
+	}
+	if size > warn {
+		x.outcome.Warnings = append(x.outcome.Warnings, fmt.Sprintf("Batch for [%s] is of size %d, exceeding specified threshold of %d by %d.",
+			strings.Join(x.tableNames(), ", "), size, warn, size-warn))
+	}
+	return nil
+}
+
+// manyPartitions reports whether there are several logical partitions, where rows of two tables of a keyspace under one key are one.
+func (x *Execution) manyPartitions() bool {
+	for i := 1; i < x.used; i++ {
+		if a, b := &x.groups[0], &x.groups[i]; a.table.Keyspace != b.table.Keyspace || !bytes.Equal(a.key, b.key) {
+			return true
+		}
+	}
+	return false
+}
