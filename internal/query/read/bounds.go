@@ -189,6 +189,18 @@ func (r *restriction) beyondAll(prefixes [][]byte, b *expr.Bindings) ([]command.
 	return normalize(out), nil
 }
 
+// oneRow reports whether the clustering restrictions leave one clustering key at most.
+func (w *where) oneRow() bool {
+	n := 0
+	for _, r := range w.sliced {
+		if r.kind != equal {
+			return false
+		}
+		n += len(r.columns)
+	}
+	return n == len(w.table.Clustering)
+}
+
 // simple reports whether the clustering restrictions are equalities and at most one slice, each on one column or a written tuple,
 // so that they give one interval.
 func (w *where) simple() bool {

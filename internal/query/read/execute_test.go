@@ -80,6 +80,32 @@ func TestRefusedExecutions(t *testing.T) {
 	}
 }
 
+// TestShort proves which executions are known to be short beforehand.
+func TestShort(t *testing.T) {
+	w := small(t)
+	for query, want := range map[string][2]bool{ // with pages of 10 rows, and without paging
+		"SELECT * FROM t WHERE k = 1":                                  {true, false},
+		"SELECT * FROM t WHERE k = 1 AND c = 2":                        {true, true},
+		"SELECT count(*) FROM t WHERE k = 1 AND c = 2":                 {true, true},
+		"SELECT * FROM t WHERE k = 1 AND c > 2":                        {true, false},
+		"SELECT * FROM t WHERE k = 1 AND c IN (2, 3)":                  {true, false},
+		"SELECT count(*) FROM t WHERE k = 1":                           {false, false},
+		"SELECT * FROM t WHERE k = 1 AND v > 2 ALLOW FILTERING":        {false, false},
+		"SELECT * FROM t WHERE v = 2":                                  {false, false},
+		"SELECT * FROM t WHERE k IN (1, 2)":                            {false, false},
+		"SELECT * FROM t":                                              {false, false},
+		"SELECT * FROM t WHERE token(k) = 1 AND c = 2 ALLOW FILTERING": {false, false},
+	} {
+		p := w.must(t, query)
+		if got := [2]bool{p.Short(10, 100), p.Short(-1, 100)}; got != want {
+			t.Errorf("%s: short with and without pages %v, want %v", query, got, want)
+		}
+		if p.Short(101, 100) != want[1] {
+			t.Errorf("%s: pages of more rows than allowed are taken for short", query)
+		}
+	}
+}
+
 // TestLimitWithinAPage proves that a client that pages is never refused for the size of the result, even if its LIMIT fits into one page.
 func TestLimitWithinAPage(t *testing.T) {
 	w := small(t)

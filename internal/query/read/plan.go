@@ -37,6 +37,8 @@ type Plan struct {
 
 	// filterSlots are the slots of the columns that rows are checked by.
 	filterSlots map[*schema.Column]int
+	// oneRow is true if the whole primary key is given by equalities.
+	oneRow bool
 	// simple is true if the clustering restrictions give one interval without allocating. statics asks commands for static cells;
 	// staticRows is true if a partition with nothing but static cells shows as a row.
 	simple, statics, staticRows bool
@@ -94,9 +96,15 @@ func (p *Plan) Variables() []expr.Variable { return p.variables }
 // PKIndexes are the markers that give the components of the partition key, in their order; nil if not all are bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
-// SinglePartition reports whether every execution reads one logical partition at most, so that its cost is bounded by a page,
-// unless rows are filtered or folded.
-func (p *Plan) SinglePartition() bool { return !p.where.keyRange && !p.where.pk.has(in) }
+// Short reports whether an execution with pages of that many rows looks at no more than about rowsMax rows of one logical partition, so
+// that it takes microseconds: it reads one row, or a page that is neither filtered nor folded.
+func (p *Plan) Short(pageSize, rowsMax int) bool {
+	w := &p.where
+	if w.keyRange || w.index != nil || w.token != nil || w.pk.has(in) {
+		return false
+	}
+	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.aggregated && len(w.filtered) == 0
+}
 
 // settle works out what executions need to know.
 func (p *Plan) settle() {
@@ -108,6 +116,7 @@ func (p *Plan) settle() {
 	}
 	p.sel.settle()
 	p.simple = p.where.simple()
+	p.oneRow = p.where.oneRow()
 	p.staticRows = len(p.table.Statics) > 0 && p.where.wholePartitions() && !p.distinct
 	p.statics = p.staticRows || len(p.sel.statics) > 0
 	for _, o := range p.sel.outputs {

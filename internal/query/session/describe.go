@@ -32,21 +32,29 @@ func (s *Session) runDescribe(_ context.Context, c *Call, st *statement, p *pars
 		}
 		from = min(int(binary.BigEndian.Uint32(state[16:])), len(rows.Rows))
 	}
+	paged := c.Request.PageSize > 0
 	to := len(rows.Rows)
-	if size := int(c.Request.PageSize); size > 0 && from+size < to {
-		to = from + size
-		c.Result.PagingState = binary.BigEndian.AppendUint32(append([]byte(nil), version[:]...), uint32(to))
+	if paged {
+		to = min(to, from+int(c.Request.PageSize))
 	}
 	columns := make([]Column, len(rows.Columns))
 	for i, col := range rows.Columns {
 		columns[i] = Column{Keyspace: ddl.DescribeKeyspace, Table: ddl.DescribeTable, Name: col.Name, Type: col.Type}
 	}
 	c.Result.Kind, c.Result.Metadata = Rows, NewMetadata(columns)
-	for _, row := range rows.Rows[from:to] {
-		c.Result.RowCount++
-		for _, v := range row {
+	for ; from < to; from++ {
+		for _, v := range rows.Rows[from] {
 			c.Result.Cells = cqltype.AppendValue(c.Result.Cells, v)
 		}
+		c.Result.RowCount++
+		if size := len(c.Result.Cells); paged && size >= min(pageBytesMax, s.engine.opts.ResultBytesMax) {
+			to = from + 1
+		} else if size > s.engine.opts.ResultBytesMax {
+			return c.Result.Fail(dberr.Invalidf("The schema is larger than %d bytes, the most that is sent in one piece: set a page size, or describe a part of it", s.engine.opts.ResultBytesMax))
+		}
+	}
+	if to < len(rows.Rows) {
+		c.Result.PagingState = binary.BigEndian.AppendUint32(append([]byte(nil), version[:]...), uint32(to))
 	}
 	return Done
 }

@@ -7,6 +7,9 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
@@ -21,8 +24,13 @@ import (
 
 // Options of an Engine.
 type Options struct {
-	// PreparedMax bounds the prepared statements kept for all clients; 10000 if 0.
-	PreparedMax int
+	// PreparedMax bounds the prepared statements kept for all clients, 10000 if 0; PreparedBytesMax about the memory they take, 128 MiB
+	// if 0.
+	PreparedMax, PreparedBytesMax int
+	// ResultBytesMax bounds the cells of a result that is not cut into pages, 255 MiB if 0. Pages end at 8 MiB, or at it if it is less.
+	ResultBytesMax int
+	// BatchBytesMax bounds batches over several logical partitions, no bound if 0; see write.Options.
+	BatchBytesMax int
 	// Announce tells other clients of a schema change before the client that made it has its answer; nil tells nobody.
 	Announce func(SchemaChange)
 	// Building reports whether an index is still being built; nil: none is.
@@ -43,12 +51,24 @@ type Engine struct {
 	tracer      tracer
 	latency     [statementKinds]Latency
 	cancel      func()
+	// publication is closed at the next publication of a schema, and replaced.
+	publication atomic.Pointer[chan struct{}]
+
+	// reshaped holds the tables whose columns have changed since the start. Clients of protocols 3 and 4 may remember other columns.
+	reshapedMu sync.RWMutex
+	reshaped   map[schema.UUID]struct{}
 }
 
 // New makes an engine. Close it before the catalog's owner goes.
 func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o Options) (*Engine, error) {
 	if o.PreparedMax == 0 {
 		o.PreparedMax = 10_000
+	}
+	if o.PreparedBytesMax == 0 {
+		o.PreparedBytesMax = 128 << 20
+	}
+	if o.ResultBytesMax == 0 {
+		o.ResultBytesMax = 255 << 20
 	}
 	if o.Announce == nil {
 		o.Announce = func(SchemaChange) {}
@@ -60,8 +80,10 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, err
 	}
-	e := &Engine{catalog: cat, coordinator: co, ddl: d, writes: write.NewExecutor(co, write.Options{}), opts: o, prepared: newPreparedCache(o.PreparedMax),
-		uuids: cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:]))}
+	e := &Engine{catalog: cat, coordinator: co, ddl: d, writes: write.NewExecutor(co, write.Options{BatchBytesMax: o.BatchBytesMax}), opts: o, prepared: newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
+		reshaped: map[schema.UUID]struct{}{}, uuids: cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:]))}
+	first := make(chan struct{})
+	e.publication.Store(&first)
 	if err := e.tracer.init(e); err != nil {
 		return nil, err
 	}
@@ -106,14 +128,73 @@ func (e *Engine) PreparedStatements() []catalog.PreparedStatement {
 
 // forget drops the prepared statements of what a publication changed: clients are told to prepare again and get the new columns.
 func (e *Engine) forget(p catalog.Publication) {
-	e.prepared.removeIf(func(st *statement) bool {
-		for _, t := range st.tables {
-			if p.New.Table(t.Keyspace, t.Name) != t {
-				return true
+	e.noteReshaped(p)
+	e.prepared.removeIf(func(st *statement) bool { return !st.current(p.New) })
+	next := make(chan struct{})
+	close(*e.publication.Swap(&next))
+}
+
+// noteReshaped notes the tables whose columns a publication changed.
+func (e *Engine) noteReshaped(p catalog.Publication) {
+	e.reshapedMu.Lock()
+	defer e.reshapedMu.Unlock()
+	for ks := range p.Old.All() {
+		for name, old := range ks.Tables {
+			t := p.New.Table(ks.Name, name)
+			switch {
+			case t == old:
+			case t == nil || t.UUID != old.UUID:
+				delete(e.reshaped, old.UUID)
+			case !slices.EqualFunc(slices.Collect(old.Columns()), slices.Collect(t.Columns()), func(a, b *schema.Column) bool {
+				return a.Name == b.Name && a.Type == b.Type
+			}):
+				e.reshaped[t.UUID] = struct{}{}
 			}
 		}
-		return false
-	})
+	}
+}
+
+func (e *Engine) isReshaped(t *schema.Table) bool {
+	e.reshapedMu.RLock()
+	defer e.reshapedMu.RUnlock()
+	_, yes := e.reshaped[t.UUID]
+	return yes
+}
+
+// prepare finds a prepared statement, or binds and keeps it.
+//
+// A statement whose tables all have a keyspace in the text means the same to everybody: its id is that of the text alone, so that a client gets the
+// same one again after it has changed its keyspace. Drivers take another id for a mistake.
+func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, error) {
+	plain := preparedID("", text)
+	if st := e.prepared.get(plain); st != nil && (st.qualified || keyspace == "") {
+		return st, plain, nil
+	}
+	id := plain
+	if keyspace != "" {
+		id = preparedID(keyspace, text)
+		if st := e.prepared.get(id); st != nil && !st.qualified {
+			return st, id, nil
+		}
+	}
+	if err := e.prepared.check(text); err != nil {
+		return nil, id, err
+	}
+	for attempt := 0; ; attempt++ {
+		st, err := e.parse(text, keyspace)
+		if err != nil {
+			return nil, id, err
+		}
+		if st.qualified {
+			id = plain
+		}
+		e.prepared.put(id, st)
+		// A schema change since the binding may have forgotten what it concerns before the statement was there to be forgotten.
+		if st.current(e.catalog.Snapshot()) || attempt == rebindsMax {
+			return st, id, nil
+		}
+		e.prepared.remove(id, st)
+	}
 }
 
 // reader is what reads a table: the catalog if its rows are computed.
@@ -124,10 +205,12 @@ func (e *Engine) reader(t *schema.Table) read.Reader {
 	return e.coordinator
 }
 
+var errNoKeyspace = dberr.Invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+
 // findTable finds the table a statement names, in the session's keyspace unless it names one.
 func (e *Engine) findTable(snapshot *schema.Schema, keyspace, name string) (*schema.Keyspace, *schema.Table, error) {
 	if keyspace == "" {
-		return nil, nil, dberr.Invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+		return nil, nil, errNoKeyspace
 	}
 	ks := snapshot.Keyspace(keyspace)
 	if ks == nil {
@@ -141,9 +224,15 @@ func (e *Engine) findTable(snapshot *schema.Schema, keyspace, name string) (*sch
 }
 
 // clientError turns an error that no client should see into one it can.
-func clientError(err error) error {
-	if errors.Is(err, context.Canceled) {
+func clientError(err error, r *Request, kind StatementKind) error {
+	switch {
+	case errors.Is(err, context.Canceled):
 		return &dberr.Server{Message: "the connection was closed while the request was executed"}
+	case errors.Is(err, coordinator.ErrStaleSchema):
+		// A part of the request came before a schema change, and may have been done; or there was one change after the other.
+		return &dberr.WriteTimeout{Level: r.Consistency, BlockFor: 1, WriteType: writeTypes[kind]}
 	}
 	return err
 }
+
+var writeTypes = [statementKinds]string{KindModify: "SIMPLE", KindConditional: "CAS", KindBatch: "UNLOGGED_BATCH"}

@@ -16,8 +16,12 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// rebindsMax is how often a request is bound again because its table changed under it.
-const rebindsMax = 3
+const (
+	// rebindsMax is how often a request is bound again because its table changed under it, by one schema change after the other.
+	rebindsMax = 20
+	// publicationWait bounds the wait for a schema change that a replica knows of already.
+	publicationWait = 2 * time.Second
+)
 
 // tableNames finds the tables of a batch's statements.
 type tableNames struct {
@@ -162,7 +166,12 @@ func (s *Session) runModify(ctx context.Context, c *Call, st *statement, began t
 		if !errors.Is(c.Result.Err, coordinator.ErrStaleSchema) || attempt == rebindsMax {
 			break
 		}
-		fresh, err := s.engine.parse([]byte(st.text), st.keyspace)
+		if !c.MayBlock {
+			m.release()
+			c.Result.Err = nil
+			return Offload
+		}
+		fresh, err := s.engine.rebind(ctx, st)
 		if err != nil {
 			c.Result.Err = err
 			break
@@ -172,6 +181,30 @@ func (s *Session) runModify(ctx context.Context, c *Call, st *statement, began t
 	s.finished(c, st.kind, began)
 	m.release()
 	return Done
+}
+
+// rebind binds a statement that a replica has refused as stale. The replicas hear of a schema change just before it is published, so it may
+// have to wait.
+func (e *Engine) rebind(ctx context.Context, st *statement) (*statement, error) {
+	e.awaitChange(ctx, st.tables)
+	return e.parse([]byte(st.text), st.keyspace)
+}
+
+// awaitChange waits until tables are not those of the present schema any more, or not for longer than a publication can take.
+func (e *Engine) awaitChange(ctx context.Context, tables []*schema.Table) {
+	ctx, cancel := context.WithTimeout(ctx, publicationWait)
+	defer cancel()
+	for {
+		next := *e.publication.Load()
+		if !currentTables(tables, e.catalog.Snapshot()) {
+			return
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return // whoever refuses the statement once more says why
+		}
+	}
 }
 
 // decides reports whether the write may have to wait for others on the same partition key.
@@ -185,7 +218,7 @@ func (st *statement) decides() bool {
 // Batch executes a batch message: statements by text or id, each with its own values.
 func (s *Session) Batch(ctx context.Context, c *Call) Status {
 	if c.Request.Tracing {
-		return s.traced(ctx, c, "BATCH", s.batch)
+		return s.traced(ctx, c, traceInfo{request: traceBatch}, s.batch)
 	}
 	return s.batch(ctx, c)
 }
@@ -197,7 +230,7 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 	began := s.engine.opts.Now()
 	m := s.newModification(c, KindBatch, began)
 	for attempt := 0; ; attempt++ {
-		items, err := s.items(c, attempt > 0)
+		items, tables, err := s.items(c, attempt > 0)
 		if err != nil {
 			c.Result.Err = err
 			break
@@ -210,6 +243,7 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 		if !errors.Is(c.Result.Err, coordinator.ErrStaleSchema) || attempt == rebindsMax {
 			break
 		}
+		s.engine.awaitChange(ctx, tables)
 		c.Result.Err = nil
 	}
 	s.finished(c, KindBatch, began)
@@ -217,22 +251,23 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 	return Done
 }
 
-// items binds the statements of a batch message. fresh binds prepared ones again.
-func (s *Session) items(c *Call, fresh bool) ([]write.BatchItem, error) {
+// items binds the statements of a batch message; tables are those they are bound to. fresh binds prepared ones again.
+func (s *Session) items(c *Call, fresh bool) (items []write.BatchItem, tables []*schema.Table, err error) {
 	keyspace := s.inKeyspace(&c.Request)
-	items := make([]write.BatchItem, len(c.Request.Statements))
+	items = make([]write.BatchItem, len(c.Request.Statements))
 	for i := range c.Request.Statements {
 		b := &c.Request.Statements[i]
 		st, err := s.batchStatement(b, keyspace, fresh)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if st.write == nil {
-			return nil, dberr.Invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
+			return nil, nil, dberr.Invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
 		}
+		tables = append(tables, st.tables...)
 		items[i] = write.BatchItem{Plan: st.write, Values: b.Values, Unset: b.Unset}
 	}
-	return items, nil
+	return items, tables, nil
 }
 
 func (s *Session) batchStatement(b *BatchStatement, keyspace string, fresh bool) (*statement, error) {

@@ -6,14 +6,22 @@ import (
 	"crypto/md5"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// preparedCache holds the prepared statements of a node by id. It is bounded: when it is full, the statement that was not
-// used for the longest among a sample makes room, and its clients prepare again when they are told so.
+// preparedCache holds the prepared statements of a node by id. It is bounded by number and by memory: beyond that, the statement
+// that was not used for the longest among a sample makes room, and its clients prepare again when they are told so.
 type preparedCache struct {
-	shards [preparedShards]preparedShard
-	max    int // per shard
+	shards   [preparedShards]preparedShard
+	max      int64
+	bytesMax int64
+
+	count, bytes atomic.Int64
+	// clock advances by one per statement prepared, so that in steady state a use writes nothing.
 	clock  atomic.Int64
+	hand   atomic.Uint32 // the shard where the next eviction looks first
 	evicts atomic.Int64
 }
 
@@ -21,6 +29,11 @@ const (
 	preparedShards = 64
 	// evictSample is how many entries an eviction looks at.
 	evictSample = 16
+	// A statement takes about this much memory: bound plans are much larger than what they were made of.
+	preparedBytesBase    = 4 << 10
+	preparedBytesPerByte = 8
+	// quotedMax is how much of a statement a refusal quotes.
+	quotedMax = 200
 )
 
 type preparedShard struct {
@@ -28,15 +41,15 @@ type preparedShard struct {
 	m  map[[16]byte]*statement
 }
 
-func newPreparedCache(max int) *preparedCache {
-	c := &preparedCache{max: (max + preparedShards - 1) / preparedShards}
+func newPreparedCache(max, bytesMax int) *preparedCache {
+	c := &preparedCache{max: int64(max), bytesMax: int64(bytesMax)}
 	for i := range c.shards {
 		c.shards[i].m = map[[16]byte]*statement{}
 	}
 	return c
 }
 
-// preparedID is the id Cassandra gives: the MD5 of the session's keyspace and the text. Drivers remember it across nodes, and some
+// preparedID is the id Cassandra gives: the MD5 of the keyspace and the text. Drivers remember it across nodes, and some
 // insist that a second PREPARE yields the same.
 func preparedID(keyspace string, text []byte) [16]byte {
 	h := md5.New()
@@ -58,38 +71,93 @@ func (c *preparedCache) get(id [16]byte) *statement {
 	if st == nil {
 		return nil
 	}
-	// The clock advances by one per statement prepared, so in steady state this writes nothing.
 	if now := c.clock.Load(); st.used.Load() != now {
 		st.used.Store(now)
 	}
 	return st
 }
 
+// check refuses a text that would take more memory than there is for all prepared statements.
+func (c *preparedCache) check(text []byte) error {
+	size := preparedBytes(len(text))
+	if size <= c.bytesMax {
+		return nil
+	}
+	quoted := string(text[:min(len(text), quotedMax)])
+	for len(quoted) > 0 && !utf8.ValidString(quoted) {
+		quoted = quoted[:len(quoted)-1]
+	}
+	return dberr.Invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d MB: %s...", size, c.bytesMax>>20, quoted)
+}
+
+// preparedBytes estimates the memory of a statement by the length of its text.
+func preparedBytes(text int) int64 { return preparedBytesBase + preparedBytesPerByte*int64(text) }
+
+// put keeps a statement, and drops others as long as there are too many.
 func (c *preparedCache) put(id [16]byte, st *statement) {
 	st.used.Store(c.clock.Add(1))
 	s := c.shard(&id)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, exists := s.m[id]; !exists && len(s.m) >= c.max {
-		s.evict()
-		c.evicts.Add(1)
-	}
+	c.drop(s, id)
 	s.m[id] = st
+	c.count.Add(1)
+	c.bytes.Add(preparedBytes(len(st.text)))
+	s.mu.Unlock()
+	for c.count.Load() > c.max || c.bytes.Load() > c.bytesMax {
+		if !c.evict(id) {
+			return
+		}
+	}
 }
 
-// evict removes the least recently used of a few entries; a map's order is random, which makes it a sample.
-func (s *preparedShard) evict() {
-	var victim [16]byte
-	oldest, n := int64(0), 0
-	for id, st := range s.m {
-		if u := st.used.Load(); n == 0 || u < oldest {
-			victim, oldest = id, u
+// remove drops a statement unless another one has taken its id.
+func (c *preparedCache) remove(id [16]byte, st *statement) {
+	s := c.shard(&id)
+	s.mu.Lock()
+	if s.m[id] == st {
+		c.drop(s, id)
+	}
+	s.mu.Unlock()
+}
+
+// drop drops an entry, if it is there. The shard is locked.
+func (c *preparedCache) drop(s *preparedShard, id [16]byte) {
+	if st := s.m[id]; st != nil {
+		delete(s.m, id)
+		c.count.Add(-1)
+		c.bytes.Add(-preparedBytes(len(st.text)))
+	}
+}
+
+// evict removes the least recently used of a few entries of the next shard that has any but keep; false if none has. A map's order is
+// random, which makes the few a sample.
+func (c *preparedCache) evict(keep [16]byte) bool {
+	for range preparedShards {
+		s := &c.shards[c.hand.Add(1)%preparedShards]
+		s.mu.Lock()
+		var victim [16]byte
+		oldest, n := int64(0), 0
+		for id, st := range s.m {
+			if id == keep {
+				continue
+			}
+			if u := st.used.Load(); n == 0 || u < oldest {
+				victim, oldest = id, u
+			}
+			if n++; n == evictSample {
+				break
+			}
 		}
-		if n++; n == evictSample {
-			break
+		if n > 0 {
+			c.drop(s, victim)
+		}
+		s.mu.Unlock()
+		if n > 0 {
+			c.evicts.Add(1)
+			return true
 		}
 	}
-	delete(s.m, victim)
+	return false
 }
 
 // removeIf drops every statement for which gone returns true.
@@ -99,7 +167,7 @@ func (c *preparedCache) removeIf(gone func(*statement) bool) {
 		s.mu.Lock()
 		for id, st := range s.m {
 			if gone(st) {
-				delete(s.m, id)
+				c.drop(s, id)
 			}
 		}
 		s.mu.Unlock()
@@ -118,12 +186,4 @@ func (c *preparedCache) each(f func(id [16]byte, st *statement)) {
 	}
 }
 
-func (c *preparedCache) len() (n int) {
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.RLock()
-		n += len(s.m)
-		s.mu.RUnlock()
-	}
-	return n
-}
+func (c *preparedCache) len() int { return int(c.count.Load()) }

@@ -118,7 +118,8 @@ type Result struct {
 	RowCount int
 	// PagingState is nil on the last page. It must outlive the call's completion only until the answer is encoded.
 	PagingState []byte
-	// AlwaysMetadata is true for conditional statements: their columns are sent even to a client that asked to leave them out.
+	// AlwaysMetadata sends the columns even to a client that asked to leave them out: those of a conditional statement, or of a table that
+	// was altered.
 	AlwaysMetadata bool
 
 	// Keyspace is the new keyspace of the session, for SetKeyspace.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/read"
 )
@@ -25,13 +26,17 @@ func (s *scratch) release() {
 	scratches.Put(s)
 }
 
-// inlineRowsMax is the largest page that is read on the goroutine of a connection.
-const inlineRowsMax = 5000
+const (
+	// inlineRowsMax is the largest page that is read on the goroutine of a connection.
+	inlineRowsMax = 5000
+	// pageBytesMax is where a page ends, however few its rows are, in bytes.
+	pageBytesMax = 8 << 20
+)
 
 // runRead executes a SELECT.
 func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	r := &c.Request
-	if !c.MayBlock && (!st.read.SinglePartition() || r.PageSize > inlineRowsMax) {
+	if !c.MayBlock && !st.read.Short(int(r.PageSize), inlineRowsMax) {
 		return Offload
 	}
 	sc := scratches.Get().(*scratch)
@@ -39,9 +44,13 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
 		return c.Result.Fail(err)
 	}
-	o := read.Options{Level: r.Consistency, PageSize: int(r.PageSize), PagingState: r.PagingState, Now: began.Unix(), Building: s.engine.opts.Building}
+	o := read.Options{Level: r.Consistency, PageSize: int(r.PageSize), PagingState: r.PagingState, Now: began.Unix(), Building: s.engine.opts.Building,
+		PageBytesMax: min(pageBytesMax, s.engine.opts.ResultBytesMax), ResultBytesMax: s.engine.opts.ResultBytesMax}
 	if r.HasNow {
 		o.Now = int64(r.Now)
+	}
+	if st.computed {
+		ctx = catalog.WithLocal(ctx, s.client.Local)
 	}
 	sc.page.Cells = c.Result.Cells[:0]
 	err := st.read.Execute(ctx, st.reader, &sc.bindings, o, &sc.page)
@@ -51,6 +60,9 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		return c.Result.Fail(err)
 	}
 	c.Result.Kind, c.Result.Metadata, c.Result.RowCount = Rows, st.result, sc.page.Rows
+	// Version 5 finds out by itself that the columns have changed; before it, a client that is not told them again decodes the rows by those
+	// it remembers.
+	c.Result.AlwaysMetadata = !st.settled && r.Version < 5
 	if len(sc.page.PagingState) > 0 {
 		// The scratch is reused before the answer may be encoded.
 		c.Result.PagingState = append([]byte(nil), sc.page.PagingState...)

@@ -50,20 +50,21 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 		s.engine.latency[KindOther].record(s.engine.opts.Now().Sub(began), true)
 		return c.Result.Fail(err)
 	}
-	return s.start(ctx, c, st, began)
+	return s.start(ctx, c, st, traceQuery, began)
 }
 
 // Prepare binds a statement and remembers it under its id.
-func (s *Session) Prepare(_ context.Context, c *Call) Status {
-	keyspace := s.inKeyspace(&c.Request)
-	id := preparedID(keyspace, c.Request.Text)
-	st := s.engine.prepared.get(id)
-	if st == nil {
-		var err error
-		if st, err = s.engine.parse(c.Request.Text, keyspace); err != nil {
-			return c.Result.Fail(err)
-		}
-		s.engine.prepared.put(id, st)
+func (s *Session) Prepare(ctx context.Context, c *Call) Status {
+	if c.Request.Tracing {
+		return s.traced(ctx, c, traceInfo{request: tracePrepare, text: string(c.Request.Text)}, s.runPrepare)
+	}
+	return s.runPrepare(ctx, c)
+}
+
+func (s *Session) runPrepare(_ context.Context, c *Call) Status {
+	st, id, err := s.engine.prepare(c.Request.Text, s.inKeyspace(&c.Request))
+	if err != nil {
+		return c.Result.Fail(err)
 	}
 	c.Result.Kind, c.Result.Prepared = PreparedStatement, st.describe(id)
 	return Done
@@ -76,13 +77,15 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 	if st == nil {
 		return c.Result.Fail(&dberr.Unprepared{ID: c.Request.ID})
 	}
-	return s.start(ctx, c, st, began)
+	return s.start(ctx, c, st, traceExecute, began)
 }
 
 // start runs a statement, with a trace if the client asked for one.
-func (s *Session) start(ctx context.Context, c *Call, st *statement, began time.Time) Status {
+func (s *Session) start(ctx context.Context, c *Call, st *statement, request string, began time.Time) Status {
 	if c.Request.Tracing {
-		return s.traced(ctx, c, st.text, func(ctx context.Context, c *Call) Status { return s.run(ctx, c, st, began) })
+		return s.traced(ctx, c, traceInfo{request: request, text: st.text}, func(ctx context.Context, c *Call) Status {
+			return s.run(ctx, c, st, began)
+		})
 	}
 	return s.run(ctx, c, st, began)
 }
@@ -109,7 +112,7 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 // finished records a request that has its result.
 func (s *Session) finished(c *Call, kind StatementKind, began time.Time) {
 	if c.Result.Err != nil {
-		c.Result.Err = clientError(c.Result.Err)
+		c.Result.Err = clientError(c.Result.Err, &c.Request, kind)
 	}
 	s.engine.latency[kind].record(s.engine.opts.Now().Sub(began), c.Result.Err != nil)
 }

@@ -17,17 +17,22 @@ import (
 // statement is a parsed statement, bound to the revisions of its tables. Only used changes after it was made.
 type statement struct {
 	text, keyspace string
-	kind           StatementKind
-	parsed         parser.Statement
-	markers        []parser.BindMarker
+	// qualified is true if every table of a SELECT, modification or batch is named with its keyspace.
+	qualified bool
+	kind      StatementKind
+	parsed    parser.Statement
+	markers   []parser.BindMarker
 
 	// One of read, write and batch is set for a SELECT, a modification and a BATCH; none for what is bound when it runs.
 	read   *read.Plan
 	reader read.Reader
-	write  *write.Plan
-	batch  *write.Batch
-	// result describes the rows of a SELECT.
+	// computed is true if the rows come from the catalog.
+	computed bool
+	write    *write.Plan
+	batch    *write.Batch
+	// result describes the rows of a SELECT; settled is false if clients may remember other columns (see Engine.reshaped).
 	result    *Metadata
+	settled   bool
 	variables []expr.Variable
 	pkIndexes []uint16
 	// tables are the revisions the statement is bound to.
@@ -43,6 +48,7 @@ func (e *Engine) parse(text []byte, keyspace string) (*statement, error) {
 	if st.parsed, st.markers, err = parser.Parse(st.text); err != nil {
 		return nil, err
 	}
+	st.qualified = allQualified(st.parsed)
 	return st, e.bind(st)
 }
 
@@ -55,12 +61,47 @@ func (e *Engine) bind(st *statement) error {
 	case *parser.Insert, *parser.Update, *parser.Delete, *parser.Batch:
 		st.kind = KindModify
 		return e.bindWrite(st)
-	case *parser.Use, *parser.Truncate, *parser.Describe:
+	case *parser.Use, *parser.Describe:
 		st.kind = KindOther
+	case *parser.Truncate:
+		st.kind = KindOther
+		if keyspaceOf(s.Table, st.keyspace) == "" {
+			return errNoKeyspace
+		}
 	default:
 		st.kind = KindSchema
+		return e.ddl.Prepare(st.parsed, st.keyspace)
 	}
 	return nil
+}
+
+// allQualified reports whether a statement on tables names all of them with their keyspaces.
+func allQualified(s parser.Statement) bool {
+	switch s := s.(type) {
+	case *parser.Select:
+		return s.Table.HasKeyspace()
+	case *parser.Insert:
+		return s.Table.HasKeyspace()
+	case *parser.Update:
+		return s.Table.HasKeyspace()
+	case *parser.Delete:
+		return s.Table.HasKeyspace()
+	case *parser.Batch:
+		return !slices.ContainsFunc(s.Statements, func(s parser.Statement) bool { return !allQualified(s) })
+	}
+	return false
+}
+
+// current reports whether the tables that a statement is bound to are those of a schema.
+func (st *statement) current(s *schema.Schema) bool { return currentTables(st.tables, s) }
+
+func currentTables(tables []*schema.Table, s *schema.Schema) bool {
+	for _, t := range tables {
+		if s.Table(t.Keyspace, t.Name) != t {
+			return false
+		}
+	}
+	return true
 }
 
 func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
@@ -71,13 +112,13 @@ func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
 	if st.read, err = read.Prepare(s, ks, t, len(st.markers)); err != nil {
 		return err
 	}
-	st.reader, st.tables = e.reader(t), []*schema.Table{t}
+	st.reader, st.computed, st.tables = e.reader(t), t.Virtual, []*schema.Table{t}
 	st.variables, st.pkIndexes = st.read.Variables(), st.read.PKIndexes()
 	columns := make([]Column, len(st.read.Columns()))
 	for i, c := range st.read.Columns() {
 		columns[i] = Column(c)
 	}
-	st.result = NewMetadata(columns)
+	st.result, st.settled = NewMetadata(columns), !e.isReshaped(t)
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"net/netip"
-	"slices"
 	"strconv"
 	"time"
 
@@ -22,6 +21,14 @@ type tracer struct {
 	session, event *statement
 }
 
+// What system_traces.sessions calls the kinds of requests.
+const (
+	traceQuery   = "Execute CQL3 query"
+	traceExecute = "Execute CQL3 prepared query"
+	traceBatch   = "Execute batch of CQL3 queries"
+	tracePrepare = "Preparing CQL3 query"
+)
+
 // traceTTL is how long traces are kept, in seconds; Cassandra's default.
 const traceTTL = "86400"
 
@@ -35,7 +42,7 @@ func (t *tracer) init(e *Engine) (err error) {
 	return err
 }
 
-// doneChannel is told of a completion.
+// doneChannel is told of completions; it has room for all of them.
 type doneChannel chan struct{}
 
 // Completed passes it on.
@@ -44,8 +51,14 @@ func (d doneChannel) Completed() { d <- struct{}{} }
 // Written passes it on; a trace that could not be stored is no reason to fail its request.
 func (d doneChannel) Written(*write.Outcome) { d <- struct{}{} }
 
+// traceInfo says what is traced.
+type traceInfo struct {
+	// request is what system_traces.sessions calls it; text is the statement, empty for a batch of several.
+	request, text string
+}
+
 // traced runs a request and stores its trace before it answers, so that the client finds it.
-func (s *Session) traced(ctx context.Context, c *Call, text string, run func(context.Context, *Call) Status) Status {
+func (s *Session) traced(ctx context.Context, c *Call, info traceInfo, run func(context.Context, *Call) Status) Status {
 	if !c.MayBlock {
 		return Offload
 	}
@@ -60,38 +73,59 @@ func (s *Session) traced(ctx context.Context, c *Call, text string, run func(con
 	c.CompleteTo(client)
 	t.Add("Request complete")
 	c.Result.TraceID, c.Result.HasTrace = id, true
-	s.engine.tracer.store(ctx, t, s.client, text, c.Request.Consistency, int(c.Request.PageSize))
+	s.engine.tracer.store(ctx, t, info, s.client, &c.Request)
 	return Done
 }
 
-// store writes a trace: the events, then the session with its duration, which tells clients that the trace is complete.
-func (t *tracer) store(ctx context.Context, tr *trace.Trace, client Client, text string, level dberr.Consistency, page int) {
-	source := t.engine.catalog.Info().RPC
+// store writes a trace. It is complete when store returns: clients take a session with a duration for that.
+func (t *tracer) store(ctx context.Context, tr *trace.Trace, info traceInfo, client Client, r *Request) {
+	source := client.Local
+	if !source.IsValid() {
+		source = t.engine.catalog.Info().RPC
+	}
 	port := binary.BigEndian.AppendUint32(nil, uint32(source.Port()))
 	events := tr.Events()
-	var last time.Duration
+	done := make(doneChannel, len(events)+1)
+	last := time.Microsecond
 	for _, ev := range events {
-		last = ev.At.Sub(tr.Started)
+		// Never 0, which cqlsh takes for unknown.
+		last = max(last, ev.At.Sub(tr.Started))
 		id := t.engine.uuids.Next(ev.At.UnixNano())
-		t.write(ctx, t.event, [][]byte{tr.ID[:], id[:], []byte(ev.Activity), address(source.Addr()),
+		t.write(ctx, t.event, done, [][]byte{tr.ID[:], id[:], []byte(ev.Activity), address(source.Addr()),
 			binary.BigEndian.AppendUint32(nil, uint32(last.Microseconds())), port, []byte("request")})
 	}
-	parameters := [][2]string{{"consistency_level", level.String()}, {"query", text}}
-	if page > 0 {
-		parameters = slices.Insert(parameters, 1, [2]string{"page_size", strconv.Itoa(page)})
-	}
-	t.write(ctx, t.session, [][]byte{tr.ID[:], address(client.Remote.Addr()), []byte("QUERY"), address(source.Addr()), port,
-		binary.BigEndian.AppendUint32(nil, uint32(last.Microseconds())), textMap(parameters), []byte("Execute CQL3 query"),
+	t.write(ctx, t.session, done, [][]byte{tr.ID[:], address(client.Remote.Addr()), []byte("QUERY"), address(source.Addr()), port,
+		binary.BigEndian.AppendUint32(nil, uint32(last.Microseconds())), textMap(parameters(info, r)), []byte(info.request),
 		binary.BigEndian.AppendUint64(nil, uint64(tr.Started.UnixMilli()))})
+	for range len(events) + 1 {
+		<-done
+	}
 }
 
-func (t *tracer) write(ctx context.Context, st *statement, values [][]byte) {
+// parameters are what a trace shows of its request, by name in order.
+func parameters(info traceInfo, r *Request) (p [][2]string) {
+	prepare := info.request == tracePrepare
+	if !prepare {
+		p = append(p, [2]string{"consistency_level", r.Consistency.String()})
+	}
+	if r.PageSize > 0 {
+		p = append(p, [2]string{"page_size", strconv.Itoa(int(r.PageSize))})
+	}
+	if info.text != "" {
+		p = append(p, [2]string{"query", info.text})
+	}
+	if !prepare {
+		p = append(p, [2]string{"serial_consistency_level", r.Serial.String()})
+	}
+	return p
+}
+
+// write begins to store a row; done is told of its end.
+func (t *tracer) write(ctx context.Context, st *statement, done doneChannel, values [][]byte) {
 	var r write.Request
 	r.Values, r.Level = values, dberr.One
 	r.Now, r.UUIDs = t.engine.opts.Now(), t.engine.uuids
-	done := make(doneChannel, 1)
 	t.engine.writes.Execute(ctx, st.write, &r, done)
-	<-done
 }
 
 // address is the wire form of an inet; null if it is not known.

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// BenchmarkExecute measures a prepared SELECT and INSERT of one row without a door, over a store in memory.
+func BenchmarkExecute(b *testing.B) {
+	w := newWorld(b, Options{})
+	w.query(b, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
+	w.query(b, "INSERT INTO ks.t (k, v) VALUES (1, 'some text that is stored')")
+	for name, c := range map[string]Request{
+		"select": {ID: w.prepared(b, w.client, "SELECT v FROM ks.t WHERE k = ?").ID, Values: [][]byte{i32(1)}},
+		"insert": {ID: w.prepared(b, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID, Values: [][]byte{i32(1), []byte("some text")}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			call := &Call{Request: c}
+			call.Request.Version, call.Request.Consistency, call.Request.PageSize = 4, dberr.One, 5000
+			done := make(doneChannel, 1)
+			call.CompleteTo(done)
+			b.ReportAllocs()
+			for b.Loop() {
+				if w.client.Execute(context.Background(), call) == Pending {
+					<-done
+				}
+				if call.Result.Err != nil {
+					b.Fatal(call.Result.Err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"crypto/md5"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// TestPrepareEveryKind proves that every kind of statement can be prepared, that its id stays the same, and that executing it does
+// what the text does. Drivers prepare DDL, too.
+func TestPrepareEveryKind(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.query(t, "USE ks")
+	for _, text := range []string{
+		"CREATE TABLE t (k int PRIMARY KEY, v text)",
+		"CREATE TABLE IF NOT EXISTS t (k int PRIMARY KEY, v text)",
+		"CREATE TYPE addr (street text)",
+		"CREATE INDEX ON t (v)",
+		"ALTER TABLE t ADD w int",
+		"INSERT INTO t (k, v) VALUES (1, 'a')",
+		"INSERT INTO t (k, v) VALUES (1, 'b') IF NOT EXISTS",
+		"UPDATE t SET v = 'c' WHERE k = 1 IF v = 'a'",
+		"DELETE FROM t WHERE k = 1 IF EXISTS",
+		"SELECT * FROM t",
+		"SELECT JSON * FROM ks.t",
+		"SELECT * FROM system.local",
+		"BEGIN BATCH INSERT INTO t (k) VALUES (1); DELETE FROM t WHERE k = 2; APPLY BATCH",
+		"BEGIN BATCH APPLY BATCH",
+		"TRUNCATE t",
+		"TRUNCATE TABLE ks.t",
+		"DESCRIBE TABLES",
+		"DESCRIBE TABLE t",
+		"DESCRIBE KEYSPACE ks",
+		"USE ks",
+		"DROP INDEX t_v_idx",
+		"DROP TYPE addr",
+		"DROP TABLE t",
+		"CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"DROP KEYSPACE other",
+	} {
+		p := w.prepared(t, w.client, text)
+		if len(p.Bind) != 0 {
+			t.Errorf("%s: has markers %v", text, p.Bind)
+		}
+		if again := w.prepared(t, w.client, text); again.ID != p.ID {
+			t.Errorf("%s: got another id the second time", text)
+		}
+		if r := w.run(w.client, (*Session).Execute, Request{ID: p.ID}); r.Err != nil {
+			t.Errorf("execute %s: %v", text, r.Err)
+		}
+	}
+	if err := w.try("SELECT * FROM ks.t"); err == nil {
+		t.Error("the prepared DROP TABLE has dropped nothing")
+	}
+}
+
+// TestPrepareErrors proves what PREPARE refuses: what can be seen without executing.
+func TestPrepareErrors(t *testing.T) {
+	w := newWorld(t, Options{PreparedBytesMax: 1 << 20})
+	for text, want := range map[string]string{
+		"SELEC":                              "line 1:0 no viable alternative at input 'SELEC' ([SELEC])",
+		"SELECT * FROM t":                    errNoKeyspace.Error(),
+		"TRUNCATE t":                         errNoKeyspace.Error(),
+		"CREATE TABLE t (k int PRIMARY KEY)": errNoKeyspace.Error(),
+		"INSERT INTO t (k) VALUES (1)":       errNoKeyspace.Error(),
+		"SELECT * FROM ks.t":                 "table t does not exist",
+		"SELECT * FROM nope.t":               "keyspace nope does not exist",
+		"USE nope":                           "",
+		"DROP TABLE ks.t":                    "",
+		"DROP KEYSPACE nope":                 "",
+		"TRUNCATE ks.t":                      "",
+		"SELECT * FROM system.local -- " + strings.Repeat("x", 1<<17) + "\n": "Prepared statement of size 1052920 bytes is larger than allowed maximum of 1 MB: " +
+			"SELECT * FROM system.local -- " + strings.Repeat("x", 170) + "...",
+	} {
+		r := w.run(w.client, (*Session).Prepare, Request{Text: []byte(text)})
+		got := ""
+		if r.Err != nil {
+			got = r.Err.Error()
+		}
+		if got != want {
+			t.Errorf("prepare %.50s: got error %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestIDs proves that an id is Cassandra's: of the keyspace and the text, or of the text alone if it names its keyspaces itself. So a client that
+// has changed its keyspace gets the same id for such a text, and another one where the text means something else.
+func TestIDs(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.query(t, "CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, here text)")
+	w.query(t, "CREATE TABLE other.t (k int PRIMARY KEY, there text)")
+	in, out := w.NewSession(Client{}), w.NewSession(Client{})
+	w.run(in, (*Session).Query, Request{Text: []byte("USE ks")})
+	w.run(out, (*Session).Query, Request{Text: []byte("USE other")})
+
+	const plain, qualified, batch = "SELECT * FROM t", "SELECT * FROM ks.t", "BEGIN BATCH INSERT INTO ks.t (k) VALUES (1); DELETE FROM other.t WHERE k = 1; APPLY BATCH"
+	for _, c := range []struct {
+		session *Session
+		text    string
+		hashed  string
+	}{
+		{w.client, qualified, qualified}, {in, qualified, qualified}, {out, qualified, qualified},
+		{w.client, batch, batch}, {in, batch, batch},
+		{in, plain, "ks" + plain}, {out, plain, "other" + plain},
+	} {
+		if got := w.prepared(t, c.session, c.text).ID; got != md5.Sum([]byte(c.hashed)) {
+			t.Errorf("%s has id %x, want the MD5 of %s", c.text, got, c.hashed)
+		}
+	}
+	// The keyspace of the request (protocol 5) counts as that of the session.
+	r := w.run(w.client, (*Session).Prepare, Request{Version: 5, Text: []byte(plain), Keyspace: []byte("other")})
+	if r.Err != nil || r.Prepared.ID != md5.Sum([]byte("other"+plain)) || r.Prepared.Result.Columns[1].Name != "there" {
+		t.Errorf("in the keyspace of the request: %+v, %v", r.Prepared, r.Err)
+	}
+	// DESCRIBE without a keyspace in the text means something else in each session.
+	if a, b := w.prepared(t, w.client, "DESCRIBE TABLES").ID, w.prepared(t, in, "DESCRIBE TABLES").ID; a == b {
+		t.Error("DESCRIBE TABLES has one id in two keyspaces")
+	}
+}
+
+// TestAlteredTable proves that ALTER TABLE makes prepared statements unknown, that the same text gets the same id with other columns, and
+// that clients of version 4 are told the columns from then on, even if they ask to leave them out.
+func TestAlteredTable(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a int)")
+	w.query(t, "CREATE TABLE ks.u (k int PRIMARY KEY, a int)")
+	all, insert, other := w.prepared(t, w.client, "SELECT * FROM ks.t"), w.prepared(t, w.client, "INSERT INTO ks.t (k) VALUES (?)"), w.prepared(t, w.client, "SELECT * FROM ks.u")
+	before := w.run(w.client, (*Session).Execute, Request{ID: all.ID})
+	if before.AlwaysMetadata {
+		t.Error("columns are sent of a table that was never altered")
+	}
+	w.query(t, "ALTER TABLE ks.t ADD b int")
+	for _, id := range [][16]byte{all.ID, insert.ID} {
+		var unprepared *dberr.Unprepared
+		if r := w.run(w.client, (*Session).Execute, Request{ID: id}); !errors.As(r.Err, &unprepared) || unprepared.ID != id {
+			t.Errorf("executing a statement on the altered table: %v", r.Err)
+		}
+	}
+	if r := w.run(w.client, (*Session).Execute, Request{ID: other.ID}); r.Err != nil || r.AlwaysMetadata {
+		t.Errorf("executing a statement on another table: %v, columns %v", r.Err, r.AlwaysMetadata)
+	}
+	again := w.prepared(t, w.client, "SELECT * FROM ks.t")
+	if again.ID != all.ID || again.Result.ID == all.Result.ID || len(again.Result.Columns) != 3 {
+		t.Errorf("prepared again: same id %v, same columns' id %v, %d columns", again.ID == all.ID, again.Result.ID == all.Result.ID, len(again.Result.Columns))
+	}
+	for version, want := range map[uint8]bool{3: true, 4: true, 5: false} {
+		if r := w.run(w.client, (*Session).Execute, Request{ID: all.ID, Version: version}); r.Err != nil || r.AlwaysMetadata != want || r.Metadata.ID != again.Result.ID {
+			t.Errorf("version %d: columns always sent %v, want %v (%v)", version, r.AlwaysMetadata, want, r.Err)
+		}
+	}
+	// What does not change columns does not change what is sent.
+	w.query(t, "ALTER TABLE ks.u WITH comment = 'x'")
+	w.prepared(t, w.client, "SELECT * FROM ks.u")
+	if r := w.run(w.client, (*Session).Execute, Request{ID: other.ID}); r.Err != nil || r.AlwaysMetadata {
+		t.Errorf("after a change of options: %v, columns %v", r.Err, r.AlwaysMetadata)
+	}
+}
+
+// TestPreparedBounds proves that the cache keeps as many statements as it may, neither more nor noticeably fewer, by number and by
+// memory, and drops what was not used.
+func TestPreparedBounds(t *testing.T) {
+	const max = 1000
+	c := newPreparedCache(max, 1<<30)
+	id := func(i int) [16]byte { return md5.Sum(fmt.Append(nil, i)) }
+	for i := range max {
+		c.put(id(i), &statement{text: "x"})
+	}
+	if n := c.len(); n != max || c.evicts.Load() != 0 {
+		t.Fatalf("%d statements kept, %d dropped: want %d, 0", n, c.evicts.Load(), max)
+	}
+	// One in use survives ten times as many that nobody executes.
+	for i := max; i < 11*max; i++ {
+		c.put(id(i), &statement{text: "x"})
+		if c.get(id(0)) == nil {
+			t.Fatalf("the statement in use was dropped after %d others", i)
+		}
+		if n := c.len(); n != max {
+			t.Fatalf("%d statements kept, want %d", n, max)
+		}
+	}
+	long := &statement{text: strings.Repeat("x", 1000)}
+	c = newPreparedCache(max, int(10*preparedBytes(1000)))
+	for i := range 100 {
+		c.put(id(i), long)
+	}
+	if n := c.len(); n != 10 || c.bytes.Load() != 10*preparedBytes(1000) {
+		t.Errorf("%d statements of %d bytes kept, want 10", n, c.bytes.Load())
+	}
+	c.removeIf(func(*statement) bool { return true })
+	if c.len() != 0 || c.bytes.Load() != 0 {
+		t.Errorf("%d statements of %d bytes left of none", c.len(), c.bytes.Load())
+	}
+	if newPreparedCache(1, 1<<20).evict(id(1)) {
+		t.Error("evicted from an empty cache")
+	}
+}
+
+// TestPrepareDuringAlter proves E1: whatever the order of PREPARE and ALTER TABLE, no statement of the old columns stays behind.
+func TestPrepareDuringAlter(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
+	const rounds = 30
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			s := w.NewSession(Client{})
+			for range 20 * rounds {
+				if r := w.run(s, (*Session).Prepare, Request{Text: []byte("SELECT * FROM ks.t")}); r.Err != nil {
+					t.Error(r.Err)
+				}
+			}
+		})
+	}
+	for i := range rounds {
+		if err := w.try(fmt.Sprintf("ALTER TABLE ks.t ADD c%d int", i)); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+	if p := w.prepared(t, w.client, "SELECT * FROM ks.t"); len(p.Result.Columns) != rounds+1 {
+		t.Errorf("the statement shows %d columns, the table has %d", len(p.Result.Columns), rounds+1)
+	}
+}
+
+// TestPreparedStatementsAreListed proves what system.prepared_statements is made of.
+func TestPreparedStatementsAreListed(t *testing.T) {
+	w := newWorld(t, Options{})
+	p := w.prepared(t, w.client, "SELECT * FROM system.local")
+	got := w.PreparedStatements()
+	if len(got) != 1 || got[0].ID != p.ID || got[0].Query != "SELECT * FROM system.local" {
+		t.Errorf("listed: %+v", got)
+	}
+}
