@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a person types into cqlsh: cqlsh.sh CQLSH HOST PORT
-set -euo pipefail
+set -uo pipefail
 cqlsh=$1 host=$2 port=$3
 run() { "$cqlsh" "$host" "$port" --no-color -e "$1" 2>&1; }
 want() { # statement, expected text
@@ -10,7 +10,7 @@ want() { # statement, expected text
     exit 1
   fi
 }
-run "DROP KEYSPACE IF EXISTS compat_cqlsh" >/dev/null
+run "DROP KEYSPACE IF EXISTS compat_cqlsh"
 want "CREATE KEYSPACE compat_cqlsh WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}; DESCRIBE KEYSPACES" compat_cqlsh
 want "CREATE TABLE compat_cqlsh.user (user text, id int, message text, PRIMARY KEY (user, id)); DESCRIBE TABLE compat_cqlsh.user" "PRIMARY KEY (user, id)"
 want "insert into compat_cqlsh.user (user,id,message) values ('theo',1,'hello'); insert into compat_cqlsh.user (user,id,message) values ('theo',2,'hello again'); SELECT * FROM compat_cqlsh.user WHERE user='theo'" "hello again"
