@@ -89,9 +89,11 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.listen(ctx); err != nil {
 		return err
 	}
+	began := time.Now()
 	if err := n.openStore(); err != nil {
 		return err
 	}
+	n.log.LogAttrs(ctx, slog.LevelInfo, "store opened", slog.String("data", n.opts.Data), slog.Duration("took", time.Since(began)))
 	sch, topo, err := loadSchema(n.store)
 	if err != nil {
 		return err
@@ -204,9 +206,11 @@ func (n *Node) serve() error {
 	d := ddl.New(n.catalog, n.keeper, ddl.Options{})
 	var err error
 	n.engine, err = session.New(n.catalog, n.coordinator, d, session.Options{
-		PreparedMax: n.opts.Limits.PreparedStatements,
-		Announce:    func(c session.SchemaChange) { n.cql.SchemaChanged(c) },
-		Building:    n.builder.Building,
+		PreparedMax:    n.opts.Limits.PreparedStatements,
+		ResultBytesMax: int(n.opts.Limits.ResultBytes),
+		BatchBytesMax:  int(n.opts.Limits.BatchBytes),
+		Announce:       func(c session.SchemaChange) { n.cql.SchemaChanged(c) },
+		Building:       n.builder.Building,
 	})
 	if err != nil {
 		return err

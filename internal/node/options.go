@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -63,6 +62,8 @@ type LimitOptions struct {
 	RequestsPerConnection int           `yaml:"requests_per_connection"`
 	Requests              int           `yaml:"requests"`
 	RequestBytes          Bytes         `yaml:"request_bytes"`
+	ResultBytes           Bytes         `yaml:"result_bytes"`
+	BatchBytes            Bytes         `yaml:"batch_bytes"`
 	PreparedStatements    int           `yaml:"prepared_statements"`
 	ReadTimeout           time.Duration `yaml:"read_timeout"`
 	WriteTimeout          time.Duration `yaml:"write_timeout"`
@@ -87,6 +88,13 @@ type TLSOptions struct {
 	// ClientCA, if set, makes client certificates signed by it mandatory.
 	ClientCA string `yaml:"client_ca"`
 }
+
+const (
+	// frameBytesMax is the largest frame the protocol allows.
+	frameBytesMax Bytes = 256 << 20
+	// frameHeadroom is what a frame carries besides the cells of a result.
+	frameHeadroom Bytes = 1 << 20
+)
 
 // Bytes is a size that the configuration file may write as a number or with a unit: 512KiB, 64MiB, 4GiB.
 type Bytes int64
@@ -162,6 +170,8 @@ func (o Options) withDefaults() Options {
 	num(&o.Limits.RequestsPerConnection, 32_768)
 	num(&o.Limits.Requests, 1<<17)
 	size(&o.Limits.RequestBytes, max(o.Memory.Budget/8, 64<<20))
+	size(&o.Limits.ResultBytes, min(o.Limits.FrameBytes-frameHeadroom, max(o.Memory.Budget/32, 16<<20)))
+	size(&o.Limits.BatchBytes, 50<<10)
 	num(&o.Limits.PreparedStatements, 10_000)
 	if o.Limits.ReadTimeout == 0 {
 		o.Limits.ReadTimeout = 5 * time.Second
@@ -190,6 +200,12 @@ func (o Options) validate() error {
 	}
 	if o.Memory.BlockCache+4*o.Memory.Memtable > o.Memory.Budget*9/10 {
 		return fmt.Errorf("memory.block_cache and four times memory.memtable leave too little of memory.budget: together they may take 90 %% of it")
+	}
+	if o.Limits.FrameBytes < 2*frameHeadroom || o.Limits.FrameBytes > frameBytesMax {
+		return fmt.Errorf("limits.frame_bytes %d is out of range: use %d to %d", o.Limits.FrameBytes, 2*frameHeadroom, frameBytesMax)
+	}
+	if o.Limits.ResultBytes < 1 || o.Limits.ResultBytes > o.Limits.FrameBytes-frameHeadroom {
+		return fmt.Errorf("limits.result_bytes %d is out of range: it must be at least %d less than limits.frame_bytes, %d", o.Limits.ResultBytes, frameHeadroom, o.Limits.FrameBytes)
 	}
 	if (o.TLS.Cert == "") != (o.TLS.Key == "") {
 		return errors.New("tls.cert and tls.key belong together: give both or neither")
@@ -240,6 +256,3 @@ func machineMemory() Bytes {
 	}
 	return total
 }
-
-// workers is how many goroutines serve requests that may take long.
-func workers() int { return max(8, 4*runtime.GOMAXPROCS(0)) }

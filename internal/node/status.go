@@ -118,6 +118,8 @@ func (n *Node) settings() map[string]string {
 		"limits_requests":                   strconv.Itoa(o.Limits.Requests),
 		"limits_requests_per_connection":    strconv.Itoa(o.Limits.RequestsPerConnection),
 		"limits_request_bytes":              fmt.Sprint(o.Limits.RequestBytes),
+		"limits_result_bytes":               fmt.Sprint(o.Limits.ResultBytes),
+		"limits_batch_bytes":                fmt.Sprint(o.Limits.BatchBytes),
 		"limits_prepared_statements":        strconv.Itoa(o.Limits.PreparedStatements),
 		"limits_read_timeout":               o.Limits.ReadTimeout.String(),
 		"limits_write_timeout":              o.Limits.WriteTimeout.String(),
