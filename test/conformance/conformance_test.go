@@ -25,6 +25,7 @@ import (
 
 var (
 	against = flag.String("against", "", "host:port of a server to replay against, instead of a fresh node in this process")
+	pieces  = flag.Int("partitions", 1, "physical partitions that the fresh node cuts every table into")
 	only    = flag.String("only", "", "replay only tests whose name or file contains this text")
 	rewrite = flag.Bool("rewrite", false, "rewrite differences.txt: known reasons are kept, new steps get ?")
 	verbose = flag.Bool("differences", false, "print every difference, the explained ones too")
@@ -64,7 +65,7 @@ func TestConformance(t *testing.T) {
 	files := recordings()
 	addr := *against
 	if addr == "" {
-		db, err := ilion.Start(t.Context(), ilion.Options{})
+		db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *pieces})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,6 +77,31 @@ func TestConformance(t *testing.T) {
 	report(t, results, known)
 	if *rewrite {
 		writeDifferences(t, "differences.txt", results, known)
+	}
+}
+
+// TestReasons proves that every reason in differences.txt is a heading of docs/compatibility.md, and every such heading a reason.
+func TestReasons(t *testing.T) {
+	text, err := os.ReadFile("../../docs/compatibility.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Differences\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	explained := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^### (.+)$`).FindAllStringSubmatch(section, -1) {
+		explained[m[1]] = false
+	}
+	for where, reason := range readDifferences(t, "differences.txt") {
+		if _, ok := explained[reason]; !ok {
+			t.Errorf("%s: docs/compatibility.md has no heading %q", where, reason)
+		}
+		explained[reason] = true
+	}
+	for reason, used := range explained {
+		if !used {
+			t.Errorf("docs/compatibility.md explains %q, which no step needs", reason)
+		}
 	}
 }
 
