@@ -48,6 +48,7 @@ var (
 		level("cql_requests_in_flight", "Requests that wait for a worker or a sync.", func(n *Node) float64 { return float64(n.cql.Stats().InFlight.Load()) }),
 		level("cql_request_bytes_in_flight", "Memory held for requests in flight.", func(n *Node) float64 { return float64(n.cql.Stats().InFlightBytes.Load()) }),
 		level("cql_requests_queued", "Requests that wait for a worker.", func(n *Node) float64 { return float64(n.cql.Stats().Queued.Load()) }),
+		level("cql_requests_parked", "Requests that wait until their client reads what it was answered before.", func(n *Node) float64 { return float64(n.cql.Stats().Parked.Load()) }),
 		count("cql_bytes_received_total", "Bytes read from clients.", func(n *Node) float64 { return float64(n.cql.Stats().BytesIn.Load()) }),
 		count("cql_bytes_sent_total", "Bytes written to clients.", func(n *Node) float64 { return float64(n.cql.Stats().BytesOut.Load()) }),
 		count("cql_events_sent_total", "Events pushed to clients.", func(n *Node) float64 { return float64(n.cql.Stats().EventsSent.Load()) }),

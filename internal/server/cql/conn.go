@@ -79,9 +79,12 @@ type conn struct {
 	outBuffer *buffer // owns out.Buf, nil when there is no output
 	writing   bool    // somebody writes, and will go on until the output is empty
 	scheduled bool    // a flusher has been started and has not begun
-	deadline  time.Time
-	closed    bool
-	reason    error
+	unsent    int     // bytes of output that are being written
+	// parked are requests for workers that wait until the client has read more.
+	parked   []*request
+	deadline time.Time
+	closed   bool
+	reason   error
 }
 
 func newConn(s *Server, nc net.Conn, remote, local netip.AddrPort) *conn {
@@ -113,6 +116,7 @@ func (c *conn) serve() error {
 	c.cancel()
 	c.srv.events.remove(c)
 	c.tasks.Wait()
+	c.dropParked()
 	if c.sess != nil {
 		c.sess.Close()
 	}

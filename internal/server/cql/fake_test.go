@@ -30,6 +30,8 @@ type fake struct {
 	srv    *Server
 	client session.Client
 	closed atomic.Bool
+	// worked counts what was done on workers.
+	worked atomic.Int64
 
 	mu   sync.Mutex
 	late []*session.Call // pending until release
@@ -77,9 +79,13 @@ func (f *fake) Query(ctx context.Context, call *session.Call) session.Status {
 		echo(call, call.Request.Values)
 		call.Complete()
 		return session.Pending
-	case "long": // for a worker
+	case "long": // for a worker; a cell of that many bytes
 		if !call.MayBlock {
 			return session.Offload
+		}
+		f.worked.Add(1)
+		if n, err := strconv.Atoi(arg); err == nil {
+			return echo(call, [][]byte{make([]byte, n)})
 		}
 		return echo(call, call.Request.Values)
 	case "block": // on a worker until the connection ends
@@ -204,6 +210,13 @@ func (b *bench) session(i int) *fake {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sessions[i]
+}
+
+// latest is the session of the connection that was ready last.
+func (b *bench) latest() *fake {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sessions[len(b.sessions)-1]
 }
 
 // client is a raw client: one goroutine, nothing hidden.

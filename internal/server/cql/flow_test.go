@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"fmt"
 	"math/big"
 	"net"
 	"net/netip"
@@ -284,6 +285,44 @@ func TestSlowReader(t *testing.T) {
 		}
 		<-written
 	}
+}
+
+// Requests of a client that does not read are not executed on workers either, beyond what was allowed to wait for it; they are when it reads, and
+// those of others meanwhile.
+func TestSlowReaderOfLongWork(t *testing.T) {
+	const n, size = 40, 1_500_000
+	b := start(t, Options{OutputBytesMax: 1 << 20, Workers: 2})
+	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
+		c := dial(t, b.addr, version).hello(cqlwire.NoCompression)
+		s := b.latest()
+		for i := range int16(n) {
+			c.query(i, fmt.Sprint("long ", size))
+		}
+		c.flush()
+		eventually(t, "requests wait", func() bool { return b.srv.Stats().Parked.Load() > n/2 })
+		if done := s.worked.Load(); done > n/4 {
+			t.Errorf("version %d: %d requests were executed for a client that does not read", version, done)
+		}
+		other := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+		other.query(1, "long")
+		other.flush()
+		other.rows()
+		for range n {
+			c.rows()
+		}
+		if done := s.worked.Load(); done != n || b.srv.Stats().Parked.Load() != 0 {
+			t.Errorf("version %d: %d requests executed, %d left", version, done, b.srv.Stats().Parked.Load())
+		}
+	}
+	// One that hangs up leaves nothing behind.
+	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	for i := range int16(n) {
+		c.query(i, fmt.Sprint("long ", size))
+	}
+	c.flush()
+	eventually(t, "requests wait", func() bool { return b.srv.Stats().Parked.Load() > n/2 })
+	c.nc.Close()
+	eventually(t, "nothing is in flight", func() bool { return b.srv.Stats().InFlight.Load() == 0 && b.srv.Stats().Parked.Load() == 0 })
 }
 
 // A client that never reads is cut off after the write timeout.

@@ -60,15 +60,17 @@ func (c *conn) flush() {
 	for len(c.out.Buf) > 0 && !c.closed {
 		c.out.Finish()
 		b, data := c.outBuffer, c.out.Buf
-		c.outBuffer, c.out.Buf = nil, nil
+		c.outBuffer, c.out.Buf, c.unsent = nil, nil, len(data)
 		c.mu.Unlock()
 		err := c.write(data)
 		b.b = data
 		putBuffer(b)
 		c.mu.Lock()
+		c.unsent = 0
 		if err != nil {
 			c.failLocked(err)
 		}
+		c.unpark()
 		c.wakeReader()
 	}
 	c.writing = false

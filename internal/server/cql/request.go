@@ -169,16 +169,21 @@ func (r *request) Completed() {
 
 // finish sends the response to a request that was in flight, from any goroutine.
 func (r *request) finish() {
-	c, size := r.c, r.size
+	c := r.c
 	c.mu.Lock()
+	c.answer(r)
+	c.mu.Unlock()
+}
+
+// answer is finish with mu held. The request belongs to somebody else afterwards.
+func (c *conn) answer(r *request) {
 	if !c.closed {
 		c.encode(r)
 		c.scheduleFlush()
 	}
 	c.pending.Add(-1)
 	c.wakeReader()
-	c.mu.Unlock()
-	c.srv.stats.InFlightBytes.Add(-size)
+	c.srv.stats.InFlightBytes.Add(-r.size)
 	c.srv.stats.InFlight.Add(-1)
 	r.recycle()
 }

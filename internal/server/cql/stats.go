@@ -21,6 +21,8 @@ type Stats struct {
 	InFlight, InFlightBytes atomic.Int64
 	// Working and Queued are requests on workers and waiting for one.
 	Working, Queued atomic.Int64
+	// Parked are requests that wait until their client reads what it was answered before.
+	Parked atomic.Int64
 	// BytesIn and BytesOut are counted at the socket (before encryption), Reads and Writes are system calls.
 	BytesIn, BytesOut, Reads, Writes atomic.Int64
 	// EventsSent counts pushed events, one per connection.

@@ -106,8 +106,53 @@ func (r *request) work() {
 		r.finish() // nobody is there to be answered
 		return
 	}
+	if c.park(r) {
+		return
+	}
 	if operations[r.h.Opcode].run(r) == session.Pending && r.state.CompareAndSwap(running, pending) {
 		return
 	}
 	r.finish()
+}
+
+// park puts a request aside if its client does not read what it was answered before (C2); then it is in flight still, but needs no worker.
+func (c *conn) park(r *request) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || len(c.out.Buf)+c.unsent <= c.srv.opts.OutputBytesMax {
+		return false
+	}
+	c.parked = append(c.parked, r)
+	c.srv.stats.Parked.Add(1)
+	return true
+}
+
+// unpark hands a request that was put aside to a worker; one at a time, as its answer may be large, and the end of its writing brings the next. mu
+// is held.
+func (c *conn) unpark() {
+	for len(c.parked) > 0 && !c.closed && len(c.out.Buf) <= c.srv.opts.OutputBytesMax {
+		r := c.parked[0]
+		c.parked[0] = nil
+		c.parked = c.parked[1:]
+		c.srv.stats.Parked.Add(-1)
+		c.tasks.Add(1)
+		if c.srv.workers.submit(r) {
+			return
+		}
+		c.tasks.Done()
+		c.srv.stats.Overloaded.Add(1)
+		r.Result.Err = errQueueFull
+		c.answer(r)
+	}
+}
+
+// dropParked ends what waits for a client that is gone.
+func (c *conn) dropParked() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.parked {
+		c.srv.stats.Parked.Add(-1)
+		c.answer(r)
+	}
+	c.parked = nil
 }
