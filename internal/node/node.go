@@ -271,6 +271,7 @@ func (n *Node) serveHTTP() error {
 			Compact: n.store.Compact, Profile: isLoopback(n.opts.HTTP)}),
 		TLSConfig:         tls,
 		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // handshakes that strangers fail
 	}
 	n.closers = append(n.closers, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

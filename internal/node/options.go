@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -132,12 +133,20 @@ func LoadOptions(path string, o *Options) error {
 	defer f.Close()
 	d := yaml.NewDecoder(f)
 	d.KnownFields(true)
-	if err := d.Decode(o); err != nil && !errors.Is(err, io.EOF) {
-		text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:\n"), " in type node.", " of ")
+	err = d.Decode(o)
+	if err == nil && d.Decode(new(yaml.Node)) != io.EOF {
+		err = errors.New("more than one document")
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n")
+		text = unknownField.ReplaceAllString(text, `unknown key "$1"`)
 		return fmt.Errorf("configuration file %s: %s", path, strings.Join(strings.Fields(text), " "))
 	}
 	return nil
 }
+
+// unknownField is what the YAML package says about a key that it does not know.
+var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
 
 func (o Options) withDefaults() Options {
 	def := func(s *string, v string) {
@@ -201,6 +210,12 @@ func (o Options) validate() error {
 	if o.Memory.BlockCache+4*o.Memory.Memtable > o.Memory.Budget*9/10 {
 		return fmt.Errorf("memory.block_cache and four times memory.memtable leave too little of memory.budget: together they may take 90 %% of it")
 	}
+	if err := o.Limits.validate(); err != nil {
+		return err
+	}
+	if p := o.Storage.MinFreeDisk; p < 0 || p > 100 {
+		return fmt.Errorf("storage.min_free_disk_percent %v is out of range: use 0 to 100", p)
+	}
 	if o.Limits.FrameBytes < 2*frameHeadroom || o.Limits.FrameBytes > frameBytesMax {
 		return fmt.Errorf("limits.frame_bytes %d is out of range: use %d to %d", o.Limits.FrameBytes, 2*frameHeadroom, frameBytesMax)
 	}
@@ -222,6 +237,28 @@ func (o Options) validate() error {
 		}
 		if !o.Insecure && len(o.Auth.Users) == 0 && !isLoopback(l.addr) {
 			return fmt.Errorf("refusing to listen on %s (%s) without authentication: configure auth.users, or say --insecure", l.addr, l.name)
+		}
+	}
+	return nil
+}
+
+func (l LimitOptions) validate() error {
+	for _, v := range []struct {
+		name  string
+		value int64
+		shown any
+	}{
+		{"connections", int64(l.Connections), l.Connections},
+		{"requests_per_connection", int64(l.RequestsPerConnection), l.RequestsPerConnection},
+		{"requests", int64(l.Requests), l.Requests},
+		{"request_bytes", int64(l.RequestBytes), l.RequestBytes},
+		{"batch_bytes", int64(l.BatchBytes), l.BatchBytes},
+		{"prepared_statements", int64(l.PreparedStatements), l.PreparedStatements},
+		{"read_timeout", int64(l.ReadTimeout), l.ReadTimeout},
+		{"write_timeout", int64(l.WriteTimeout), l.WriteTimeout},
+	} {
+		if v.value <= 0 {
+			return fmt.Errorf("limits.%s %v is out of range: it must be positive", v.name, v.shown)
 		}
 	}
 	return nil

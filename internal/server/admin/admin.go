@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -24,7 +25,7 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	// Status is served at /status as JSON.
 	Status func() any
-	// Compact merges all levels of the store; POST /compact waits for it.
+	// Compact merges all levels of the store; POST /compact waits for it. Nobody is asked who he is, so it is for loopback only.
 	Compact func(ctx context.Context) error
 	// Profile adds Go's profiles under /debug/pprof/. They show statements' shapes and cost processor time: for loopback only.
 	Profile bool
@@ -44,6 +45,10 @@ func Handler(o Options) http.Handler {
 		_ = enc.Encode(o.Status())
 	})
 	mux.HandleFunc("POST /compact", func(w http.ResponseWriter, r *http.Request) {
+		if !fromLoopback(r) {
+			http.Error(w, "only from the machine itself", http.StatusForbidden)
+			return
+		}
 		check(func() error { return o.Compact(r.Context()) })(w, r)
 	})
 	if o.Profile {
@@ -56,6 +61,12 @@ func Handler(o Options) http.Handler {
 		_, _ = w.Write([]byte("Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\nPOST /compact  merge all levels of the store now\n"))
 	})
 	return mux
+}
+
+// fromLoopback reports whether a request comes from the machine itself.
+func fromLoopback(r *http.Request) bool {
+	a, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
 func check(f func() error) http.HandlerFunc {

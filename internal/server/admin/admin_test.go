@@ -61,3 +61,19 @@ func TestPages(t *testing.T) {
 		t.Errorf("POST /compact: %d, compacted %d times", resp.StatusCode, compacted)
 	}
 }
+
+// TestCompactIsForTheMachineItself proves that nobody can set a compaction off from elsewhere, as nobody is asked who he is.
+func TestCompactIsForTheMachineItself(t *testing.T) {
+	compacted := 0
+	h := Handler(Options{Metrics: prometheus.NewRegistry(), Compact: func(context.Context) error { compacted++; return nil }})
+	for remote, want := range map[string]int{"127.0.0.1:999": 200, "[::1]:999": 200, "[::ffff:127.0.0.1]:999": 200, "192.0.2.1:999": 403, "[2001:db8::1]:999": 403, "@": 403} {
+		before := compacted
+		r := httptest.NewRequest(http.MethodPost, "/compact", nil)
+		r.RemoteAddr = remote
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != want || (compacted > before) != (want == 200) {
+			t.Errorf("from %s: %d, compacted %v", remote, w.Code, compacted > before)
+		}
+	}
+}

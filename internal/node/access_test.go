@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+	"golang.org/x/crypto/bcrypt"
+)
+
+// startNode starts a node in memory on free ports, with what is not said in o.
+func startNode(t *testing.T, o Options) *Node {
+	t.Helper()
+	if o.CQL == "" {
+		o.CQL = "127.0.0.1:0"
+	}
+	if o.HTTP == "" {
+		o.HTTP = "off"
+	}
+	o.Memory.Budget = 256 << 20
+	n, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+// login connects with the driver and asks for the name and address of the node.
+func login(addr string, change func(*gocql.ClusterConfig)) (rpc net.IP, err error) {
+	cluster := gocql.NewCluster(addr)
+	cluster.ConnectTimeout, cluster.Timeout = 5*time.Second, 5*time.Second
+	cluster.ReconnectionPolicy = &gocql.ConstantReconnectionPolicy{MaxRetries: 1}
+	if change != nil {
+		change(cluster)
+	}
+	s, err := cluster.CreateSession()
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	err = s.Query("SELECT rpc_address FROM system.local").Scan(&rpc)
+	return rpc, err
+}
+
+func hash(t *testing.T, password string) string {
+	t.Helper()
+	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(h)
+}
+
+// TestPasswords proves that with users configured only they come in, again and again, and that everybody else is told the same.
+func TestPasswords(t *testing.T) {
+	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"app": hash(t, "s3cret"), "other": hash(t, "öther")}}})
+	addr := n.CQLAddr().String()
+	as := func(user, password string) func(*gocql.ClusterConfig) {
+		return func(c *gocql.ClusterConfig) {
+			c.Authenticator = gocql.PasswordAuthenticator{Username: user, Password: password}
+		}
+	}
+	for range 2 { // the second time the password is remembered
+		for _, who := range [][2]string{{"app", "s3cret"}, {"other", "öther"}} {
+			if _, err := login(addr, as(who[0], who[1])); err != nil {
+				t.Errorf("%s: %v", who[0], err)
+			}
+		}
+		for _, who := range [][3]string{{"app", "wrong"}, {"app", "öther"}, {"nobody", "s3cret"}, {"app", "", "Password must not be null"}, {"", "s3cret", "Authentication ID must not be null"}} {
+			_, err := login(addr, as(who[0], who[1]))
+			if want := cmp.Or(who[2], "Provided username "+who[0]+" and/or password are incorrect"); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q with %q: got %v, want %q", who[0], who[1], err, want)
+			}
+		}
+	}
+	if _, err := login(addr, nil); err == nil {
+		t.Error("a client without credentials came in")
+	}
+	if got := n.settings()["authenticator"]; got != "PasswordAuthenticator" {
+		t.Errorf("settings show the authenticator %s", got)
+	}
+	for name, value := range n.settings() {
+		if strings.Contains(value, "$2") {
+			t.Errorf("setting %s shows a hash", name)
+		}
+	}
+}
+
+// TestBadHash proves that a hash that cannot be one keeps the node from starting.
+func TestBadHash(t *testing.T) {
+	_, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off", Auth: AuthOptions{Users: map[string]string{"app": "s3cret"}}})
+	if want := `auth.users: the hash of user "app" is not a bcrypt hash: make one with ilion hash-password`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+// authority makes certificates.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	a := &authority{t: t, dir: t.TempDir()}
+	a.cert, a.key = a.sign(name, nil)
+	return a
+}
+
+// sign makes a certificate and writes it to name.pem and name.key.
+func (a *authority) sign(name string, ips []net.IP) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: ips, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		template.IsCA, template.BasicConstraintsValid, template.KeyUsage, template.ExtKeyUsage = true, true, x509.KeyUsageCertSign, nil
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.write(name+".pem", "CERTIFICATE", der)
+	a.write(name+".key", "PRIVATE KEY", pkcs8)
+	return cert, key
+}
+
+func (a *authority) write(name, kind string, der []byte) {
+	if err := os.WriteFile(a.path(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
+
+func (a *authority) pool() *x509.CertPool {
+	p := x509.NewCertPool()
+	p.AddCert(a.cert)
+	return p
+}
+
+// client is a client's TLS configuration, with a certificate if name is not empty.
+func (a *authority) client(name string) *tls.Config {
+	c := &tls.Config{RootCAs: a.pool(), ServerName: "127.0.0.1"}
+	if name != "" {
+		pair, err := tls.LoadX509KeyPair(a.path(name+".pem"), a.path(name+".key"))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c
+}
+
+func withTLS(c *tls.Config) func(*gocql.ClusterConfig) {
+	return func(o *gocql.ClusterConfig) { o.SslOpts = &gocql.SslOptions{Config: c} }
+}
+
+// TestTLS proves that with a certificate CQL and HTTP speak TLS and nothing else, and that with tls.client_ca only clients with a
+// certificate of that authority come in.
+func TestTLS(t *testing.T) {
+	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "stranger")
+	ca.sign("server", []net.IP{net.IPv4(127, 0, 0, 1)})
+	ca.sign("app", nil)
+	stranger.sign("app", nil)
+	impostor := ca.client("")
+	impostor.Certificates = stranger.client("app").Certificates
+
+	files := TLSOptions{Cert: ca.path("server.pem"), Key: ca.path("server.key")}
+	mutual := files
+	mutual.ClientCA = ca.path("ca.pem")
+	for _, c := range []struct {
+		name   string
+		server TLSOptions
+		client *tls.Config
+		ok     bool
+	}{
+		{"one-sided", files, ca.client(""), true},
+		{"one-sided, client has a certificate", files, ca.client("app"), true},
+		{"client does not know the authority", files, stranger.client(""), false},
+		{"client speaks plain CQL", files, nil, false},
+		{"mutual", mutual, ca.client("app"), true},
+		{"mutual, client has no certificate", mutual, ca.client(""), false},
+		{"mutual, client has one of another authority", mutual, impostor, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := startNode(t, Options{HTTP: "127.0.0.1:0", TLS: c.server})
+			change := func(o *gocql.ClusterConfig) { o.ConnectTimeout = time.Second }
+			transport := &http.Transport{TLSClientConfig: c.client}
+			defer transport.CloseIdleConnections()
+			if c.client != nil {
+				change = withTLS(c.client)
+			}
+			if _, err := login(n.CQLAddr().String(), change); (err == nil) != c.ok {
+				t.Errorf("CQL: %v, want success %v", err, c.ok)
+			}
+			scheme := "https://"
+			if c.client == nil {
+				scheme = "http://"
+			}
+			r, err := (&http.Client{Transport: transport}).Get(scheme + n.HTTPAddr().String() + "/healthz")
+			ok := err == nil && r.StatusCode == http.StatusOK
+			if err == nil {
+				r.Body.Close()
+			}
+			if ok != c.ok {
+				t.Errorf("HTTP: %v, want success %v", err, c.ok)
+			}
+		})
+	}
+}
+
+// TestTLSFiles proves that files that are missing or something else keep the node from starting, by name.
+func TestTLSFiles(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	for want, o := range map[string]TLSOptions{
+		"tls.cert and tls.key belong together":   {Cert: ca.path("ca.pem")},
+		"tls.cert and tls.key: open ":            {Cert: ca.path("nope.pem"), Key: ca.path("ca.key")},
+		"tls.client_ca: open ":                   {Cert: ca.path("ca.pem"), Key: ca.path("ca.key"), ClientCA: ca.path("nope.pem")},
+		"tls.client_ca: no certificate in ":      {Cert: ca.path("ca.pem"), Key: ca.path("ca.key"), ClientCA: ca.path("ca.key")},
+		"tls.client_ca needs tls.cert and tls.k": {ClientCA: ca.path("ca.pem")},
+	} {
+		_, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off", TLS: o})
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// TestListeningBeyondLoopback proves what is refused without authentication, and what is allowed.
+func TestListeningBeyondLoopback(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		cql, http string
+		change    func(*Options)
+		refused   bool
+	}{
+		{"loopback", "127.0.0.1:0", "127.0.0.1:0", nil, false},
+		{"by name", "localhost:0", "off", nil, false},
+		{"all addresses", "0.0.0.0:0", "off", nil, true},
+		{"no address", ":0", "off", nil, true},
+		{"all addresses, version 6", "[::]:0", "off", nil, true},
+		{"a name", "example.com:0", "off", nil, true},
+		{"HTTP", "127.0.0.1:0", "0.0.0.0:0", nil, true},
+		{"with users", "0.0.0.0:0", "0.0.0.0:0", func(o *Options) { o.Auth.Users = map[string]string{"a": hash(t, "b")} }, false},
+		{"insecure", "0.0.0.0:0", "0.0.0.0:0", func(o *Options) { o.Insecure = true }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := Options{CQL: c.cql, HTTP: c.http}
+			if c.change != nil {
+				c.change(&o)
+			}
+			n, err := Start(t.Context(), o)
+			if err == nil {
+				err = n.Close()
+			}
+			if c.refused != (err != nil && strings.HasPrefix(err.Error(), "refusing to listen on ")) || !c.refused && err != nil {
+				t.Errorf("got %v, want refusal %v", err, c.refused)
+			}
+		})
+	}
+}
+
+// TestAddressOfTheNode proves that a node that listens on all addresses tells each client the address that it dialled: drivers know
+// nodes by it.
+func TestAddressOfTheNode(t *testing.T) {
+	n := startNode(t, Options{CQL: "0.0.0.0:0", Insecure: true})
+	_, port, err := net.SplitHostPort(n.CQLAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"127.0.0.1", "127.0.0.2"} {
+		rpc, err := login(net.JoinHostPort(host, port), nil)
+		if errors.Is(err, os.ErrDeadlineExceeded) || err != nil && host != "127.0.0.1" {
+			t.Skipf("%s: %v", host, err) // not every system has more than one loopback address
+		}
+		if err != nil || rpc.String() != host {
+			t.Errorf("dialled %s, was told %v (%v)", host, rpc, err)
+		}
+	}
+}
