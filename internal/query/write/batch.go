@@ -39,6 +39,7 @@ type batchResult struct {
 	conditional     bool
 	columns, found  []Column
 	counters, plain bool
+	static          bool
 }
 
 // PrepareBatch binds a batch statement. markers is the number of its bind markers.
@@ -114,6 +115,7 @@ func (b *Batch) Conditional() bool { return b.result.conditional }
 func checkBatch(kind BatchKind, plans []*Plan, timestamp bool) (r batchResult, err error) {
 	for _, p := range plans {
 		r.conditional = r.conditional || p.conditional
+		r.static = r.static || p.static
 	}
 	if timestamp && r.conditional {
 		return r, dberr.Invalidf("Cannot provide custom timestamp for conditional BATCH")
@@ -232,6 +234,7 @@ func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fa
 	if err := checkLevels(r, result.conditional, result.counters, table); err != nil && n > 0 {
 		return err
 	}
+	x.static = result.static
 	if result.conditional {
 		fallback = row.Unstamped // the leader stamps what it decides
 	}

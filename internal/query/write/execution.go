@@ -143,20 +143,24 @@ type Execution struct {
 	// conditional is true if there are conditions; columns and columnsFound then describe the result.
 	conditional           bool
 	columns, columnsFound []Column
+	// static is true if a statement of the batch is on a static column.
+	static bool
 
 	stamp stamp // of the statement being added
 	// statement numbers the statements of a batch.
 	statement int
 	now       int64
 	pending   atomic.Int64
-	failure   atomic.Pointer[error] // the first
+	// decided is closed when all conditionals are through, if there are mutations that wait for them.
+	decided chan struct{}
+	failure atomic.Pointer[error] // the first
 }
 
 func (x *Execution) begin(done Completion) {
 	x.done = done
 	x.outcome = Outcome{Cells: x.outcome.Cells[:0]}
 	x.arena, x.used, x.mutations = x.arena[:0], 0, x.mutations[:0]
-	x.conditional, x.statement, x.columns, x.columnsFound = false, 0, nil, nil
+	x.conditional, x.static, x.statement, x.columns, x.columnsFound = false, false, 0, nil, nil
 	clear(x.byKey)
 	x.failure.Store(nil)
 }
@@ -297,73 +301,3 @@ func (x *Execution) operand(g *group, kind command.OpKind, clustering []byte, b 
 	x.arena = b.Append(x.arena)
 	g.ops = append(g.ops, command.Op{Kind: kind, Clustering: clustering, Operand: x.tail(begin)})
 }
-
-// send sends all groups: those that depend on stored rows as conditionals, the others as one write.
-func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
-	if x.conditional && serial == 0 {
-		serial = dberr.Serial
-	}
-	decisions := int64(0)
-	for i := range x.groups[:x.used] {
-		g := &x.groups[i]
-		if g.decided() {
-			g.prepare(x, serial)
-			decisions++
-		} else if len(g.ops) > 0 {
-			x.mutations = append(x.mutations, g.mutation())
-		}
-	}
-	x.pending.Store(1 + 1 + decisions) // one is released when everything has been sent
-	if len(x.mutations) > 0 {
-		x.executor.coordinator.Write(ctx, x.mutations, o, x)
-	} else {
-		x.Done(nil)
-	}
-	if decisions > 0 {
-		for i := range x.groups[:x.used] {
-			if g := &x.groups[i]; g.decided() {
-				x.executor.coordinator.Decide(ctx, &g.conditional, o, g)
-			}
-		}
-	}
-	x.Done(nil)
-}
-
-// Done counts off one part of the execution; the last one completes it. It makes Execution a command.Completion.
-func (x *Execution) Done(err error) {
-	if err != nil {
-		first := err // a copy, so that only failures allocate
-		x.failure.CompareAndSwap(nil, &first)
-	}
-	if x.pending.Add(-1) > 0 {
-		return
-	}
-	if p := x.failure.Load(); p != nil {
-		x.finish(*p)
-		return
-	}
-	x.finish(nil)
-}
-
-// finish completes the execution and gives it back to the pool.
-func (x *Execution) finish(err error) {
-	if err == nil && x.conditional {
-		err = x.fillResult()
-	}
-	x.outcome.Err = err
-	x.done.Written(&x.outcome)
-	x.done = nil
-	for i := range x.groups[:x.used] {
-		x.groups[i].reset()
-	}
-	if cap(x.arena) > keepBytesMax || cap(x.outcome.Cells) > keepBytesMax || len(x.groups) > keepGroupsMax {
-		return // let the garbage collector have what one large batch needed
-	}
-	x.executor.pool.Put(x)
-}
-
-// An execution with more memory than this is not kept.
-const (
-	keepBytesMax  = 1 << 20
-	keepGroupsMax = 256
-)

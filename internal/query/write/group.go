@@ -135,7 +135,8 @@ func (x *Execution) condition(p *Plan, t *target) error {
 	g := t.group
 	static := !p.rows
 	c := checkedRow{row: g.rowRef(static, t.clustering), static: -1, exists: p.exists, columns: len(p.conditions) > 0}
-	wantStatic := p.exists != mayExist && len(p.table.Statics) > 0
+	// As in Cassandra, an answer about existence shows static columns only where the execution writes some.
+	wantStatic := p.exists != mayExist && (p.static || x.static)
 	for i := range p.conditions {
 		n := c.row
 		if p.conditions[i].column.Kind == schema.Static {

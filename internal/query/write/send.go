@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"context"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// send sends all groups: those that depend on stored rows as conditionals, the others as one write. Where there are both, the others wait
+// for the conditionals: what is refused there must leave nothing of the batch here.
+func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
+	if x.conditional && serial == 0 {
+		serial = dberr.Serial
+	}
+	decisions := int64(0)
+	for i := range x.groups[:x.used] {
+		g := &x.groups[i]
+		if g.decided() {
+			g.prepare(x, serial)
+			decisions++
+		} else if len(g.ops) > 0 {
+			x.mutations = append(x.mutations, g.mutation())
+		}
+	}
+	switch {
+	case decisions == 0 || len(x.mutations) == 0:
+		x.pending.Store(max(decisions, 1))
+	case !x.decideFirst(ctx, o, decisions):
+		return
+	default:
+		decisions = 0
+		x.pending.Store(1)
+	}
+	switch {
+	case decisions > 0:
+		x.decide(ctx, o)
+	case len(x.mutations) > 0:
+		x.executor.coordinator.Write(ctx, x.mutations, o, x)
+	default:
+		x.Done(nil)
+	}
+}
+
+// decide sends the conditionals. When the last one is through, x may belong to somebody else: groups are not looked at behind it.
+func (x *Execution) decide(ctx context.Context, o coordinator.WriteOptions) {
+	left := x.pending.Load()
+	for i := 0; left > 0; i++ {
+		if g := &x.groups[i]; g.decided() {
+			left--
+			x.executor.coordinator.Decide(ctx, &g.conditional, o, g)
+		}
+	}
+}
+
+// decideFirst sends the conditionals and waits for them; who executes a plan that decides expects to wait. It returns false if the
+// execution has failed and is finished.
+func (x *Execution) decideFirst(ctx context.Context, o coordinator.WriteOptions, decisions int64) bool {
+	through := make(chan struct{})
+	x.decided = through
+	x.pending.Store(decisions)
+	x.decide(ctx, o)
+	<-through
+	x.decided = nil
+	if p := x.failure.Load(); p != nil {
+		x.finish(*p)
+		return false
+	}
+	return true
+}
+
+// Done counts off one part of the execution; the last one completes it. It makes Execution a command.Completion.
+func (x *Execution) Done(err error) {
+	if err != nil {
+		first := err // a copy, so that only failures allocate
+		x.failure.CompareAndSwap(nil, &first)
+	}
+	if x.pending.Add(-1) > 0 {
+		return
+	}
+	if x.decided != nil {
+		close(x.decided)
+		return
+	}
+	if p := x.failure.Load(); p != nil {
+		x.finish(*p)
+		return
+	}
+	x.finish(nil)
+}
+
+// finish completes the execution and gives it back to the pool.
+func (x *Execution) finish(err error) {
+	if err == nil && x.conditional {
+		err = x.fillResult()
+	}
+	x.outcome.Err = err
+	x.done.Written(&x.outcome)
+	x.done = nil
+	for i := range x.groups[:x.used] {
+		x.groups[i].reset()
+	}
+	if cap(x.arena) > keepBytesMax || cap(x.outcome.Cells) > keepBytesMax || len(x.groups) > keepGroupsMax {
+		return // let the garbage collector have what one large batch needed
+	}
+	x.executor.pool.Put(x)
+}
+
+// An execution with more memory than this is not kept.
+const (
+	keepBytesMax  = 1 << 20
+	keepGroupsMax = 256
+)
