@@ -110,6 +110,16 @@ func (h *Host) commitAll(parts []Part) error {
 	for _, r := range replicas {
 		r.stamps.observe(stamp)
 	}
+	if u := h.unsettled; u != nil {
+		for _, p := range parts {
+			u.slot(p.Mutation.Table, p.Mutation.Token).enter()
+		}
+		defer func() {
+			for _, p := range parts {
+				u.slot(p.Mutation.Table, p.Mutation.Token).leave(u.c)
+			}
+		}()
+	}
 	return h.orderAll(&b, replicas, stamp)
 }
 

@@ -54,6 +54,9 @@ type committer struct {
 	done    chan struct{}
 	failure atomic.Pointer[error] // (P4)
 	syncs   atomic.Uint64
+	// begun numbers the syncs as they begin; finished is the highest of those that have succeeded.
+	begun, finished atomic.Uint64
+	waits           atomic.Uint64 // of readers
 }
 
 func newCommitter(s Store, o *Options) *committer {
@@ -179,8 +182,12 @@ func (c *committer) sync() error {
 		return err
 	}
 	c.syncs.Add(1)
+	number := c.begun.Add(1)
 	if err := c.store.Sync(); err != nil {
 		return c.fail(err)
+	}
+	for old := c.finished.Load(); old < number && !c.finished.CompareAndSwap(old, number); {
+		old = c.finished.Load()
 	}
 	return nil
 }

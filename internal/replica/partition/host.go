@@ -56,6 +56,8 @@ type Host struct {
 	opts      Options
 	latches   *latches
 	committer *committer
+	// unsettled is nil in Periodic mode, where readers see what a crash may take back.
+	unsettled *unsettled
 	batches   sync.Pool // *Batch
 	readers   sync.Pool // *meter
 	decisions sync.Pool // *decision
@@ -79,6 +81,9 @@ func Open(s Store, o Options) (*Host, error) {
 	}
 	replicas := make(map[topology.PartitionID]*Replica, len(metas))
 	h.committer = newCommitter(s, &o)
+	if o.Durability == Synced {
+		h.unsettled = newUnsettled(h.committer)
+	}
 	for i := range metas {
 		r, err := newReplica(h, &metas[i])
 		if err == nil {
@@ -243,6 +248,9 @@ func (h *Host) Failed() error { return h.committer.failed() }
 
 // Syncs counts the syncs of the store, a measure of how well groups form.
 func (h *Host) Syncs() uint64 { return h.committer.syncs.Load() }
+
+// ReadWaits counts the reads that waited for a sync, because they had met what was not durable yet.
+func (h *Host) ReadWaits() uint64 { return h.committer.waits.Load() }
 
 // Waiting is the number of writes that are applied and not yet durable.
 func (h *Host) Waiting() int64 { return h.committer.waiting.Load() }

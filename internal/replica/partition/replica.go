@@ -26,6 +26,9 @@ type Replica struct {
 	// schema is the least schema version that mutations must have; see RequireSchema.
 	schema atomic.Uint64
 
+	// wide is the slot of what concerns all keys at once.
+	wide slot
+
 	// active counts requests under way, plus closing once the replica is closed; drained is told when only that is left.
 	active  atomic.Int64
 	drained chan struct{}
@@ -175,6 +178,11 @@ func (r *Replica) commit(m *command.Mutation, result []byte) error {
 	stampAll(m, stamp)
 	b.Mutations = append(b.Mutations[:0], m)
 	b.Result = result
+	if u := r.host.unsettled; u != nil {
+		s := u.slot(m.Table, m.Token)
+		s.enter()
+		defer s.leave(u.c)
+	}
 	err := r.order(b, stamp)
 	clear(b.Mutations)
 	b.Result = nil
@@ -231,11 +239,22 @@ func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) 
 			c = &m.sub
 		}
 		err = r.host.store.Read(ctx, c, m)
+		if u := r.host.unsettled; err == nil && u != nil && r.unsettled(u, c) {
+			err = u.c.settle(ctx)
+		}
 	}
 	r.count.read(ru.Read(ru.ShapeOf(c, m.rows), m.rows, m.bytes), m.rows, m.bytes)
 	m.begin(nil)
 	r.host.readers.Put(m)
 	return err
+}
+
+// unsettled reports whether a crash could take back what c has just read. Scans do not look which keys they met.
+func (r *Replica) unsettled(u *unsettled, c *command.Read) bool {
+	if c.Key == nil {
+		return u.c.waiting.Load() > 0
+	}
+	return u.slot(c.Table, c.Token).open(u.c) || r.wide.open(u.c)
 }
 
 // Sweep removes what nobody can see any more, and completes done or returns an error as Write does. It needs no latch: what
@@ -278,7 +297,9 @@ func (r *Replica) truncate(ctx context.Context, indexes []uint32) error {
 	}
 	release, err := r.freeze(ctx)
 	if err == nil {
+		r.wide.enter()
 		err = r.host.store.Truncate(r.state.Load().keys, indexes)
+		r.wide.leave(r.host.committer)
 		release()
 	}
 	if err != nil {

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package linear lets many clients read and write a few registers over CQL, kills the server meanwhile if asked, and has porcupine search
+// for an order of all operations that explains every answer. There is none if a read saw what was lost later, or two IF clauses won.
+package linear
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+var (
+	rounds  = flag.Int("rounds", 3, "how often the process is killed")
+	seconds = flag.Float64("seconds", 0.5, "how long the clients work in a round")
+	clients = flag.Int("clients", 32, "how many clients there are")
+	levels  = []dberr.Consistency{dberr.Quorum, dberr.Serial, dberr.One}
+)
+
+const (
+	keys = 8
+	// checkTime bounds the search for an order.
+	checkTime = 2 * time.Minute
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	process.Main(m)
+}
+
+// action is what a client asks of a register.
+type action uint8
+
+const (
+	get action = iota
+	set
+	remove
+	swap   // UPDATE .. IF v = from
+	create // INSERT .. IF NOT EXISTS
+)
+
+// absent is the value of a register without a row.
+const absent = -1
+
+type input struct {
+	key      int
+	do       action
+	from, to int
+}
+
+// output is the answer; unknown if the connection broke before it came.
+type output struct {
+	unknown bool
+	applied bool // of swap and create
+	value   int  // of get, and of swap and create that were not applied
+}
+
+func (in input) String() string {
+	switch in.do {
+	case get:
+		return "get"
+	case set:
+		return fmt.Sprintf("set %d", in.to)
+	case remove:
+		return "remove"
+	case swap:
+		return fmt.Sprintf("swap %d for %d", in.from, in.to)
+	}
+	return fmt.Sprintf("create %d", in.to)
+}
+
+// registers is the specification: a register holds one value, and every operation takes effect at one moment between its call and its
+// return, or, if its outcome is unknown, at one moment before the process ended or never.
+var registers = porcupine.NondeterministicModel{
+	Init: func() []any { return []any{absent} },
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		parts := make([][]porcupine.Operation, keys)
+		for _, op := range history {
+			k := op.Input.(input).key
+			parts[k] = append(parts[k], op)
+		}
+		return parts
+	},
+	Step: func(state, in, out any) []any { return step(state.(int), in.(input), out.(output)) },
+	DescribeOperation: func(in, out any) string {
+		o := out.(output)
+		return fmt.Sprintf("%v -> applied %v, value %d, unknown %v", in, o.applied, o.value, o.unknown)
+	},
+}
+
+func step(state int, in input, out output) []any {
+	applies := in.do == set || in.do == remove || in.do == swap && state == in.from && state != absent || in.do == create && state == absent
+	next := state
+	switch {
+	case !applies:
+	case in.do == remove:
+		next = absent
+	default:
+		next = in.to
+	}
+	conditional := in.do == swap || in.do == create
+	switch {
+	case out.unknown:
+		return []any{state, next}
+	case in.do == get && out.value != state,
+		conditional && out.applied != applies,
+		conditional && !applies && out.value != state:
+		return nil
+	}
+	return []any{next}
+}
+
+// history collects operations.
+type history struct {
+	mu  sync.Mutex
+	ops []porcupine.Operation
+	// values makes every written value unique.
+	values atomic.Int64
+	began  time.Time
+}
+
+func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
+
+func (h *history) add(op porcupine.Operation) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, op)
+}
+
+// end gives operations of unknown outcome the moment at which their process was gone.
+func (h *history) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	for i := range h.ops {
+		if op := &h.ops[i]; op.Output.(output).unknown && op.Return == 0 {
+			op.Return = now
+		}
+	}
+}
+
+// client works until its connection breaks or until is reached.
+func (h *history) client(t *testing.T, c *rawclient.Conn, id int, until time.Time) {
+	defer c.Close()
+	rng := rand.New(rand.NewPCG(uint64(id), uint64(h.values.Load())))
+	seen := [keys]int{}
+	for time.Now().Before(until) {
+		in := input{key: rng.IntN(keys), to: int(h.values.Add(1))}
+		switch n := rng.IntN(20); {
+		case n < 8:
+			in.do = get
+		case n < 11:
+			in.do = set
+		case n < 12:
+			in.do = remove
+		case n < 16:
+			in.do, in.from = create, absent
+		default:
+			in.do, in.from = swap, seen[in.key]
+		}
+		op := porcupine.Operation{ClientId: id, Input: in, Call: h.now()}
+		out, err := perform(c, in, levels[rng.IntN(len(levels))])
+		op.Output, op.Return = out, h.now()
+		if refused := (*cqlwire.Error)(nil); errors.As(err, &refused) && refused.Code != cqlwire.CodeUnavailable {
+			t.Errorf("%v: %v", in, err)
+			return
+		}
+		if err != nil && in.do == get {
+			return
+		}
+		if err != nil {
+			op.Output, op.Return = output{unknown: true}, 0
+		}
+		h.add(op)
+		if err != nil {
+			return
+		}
+		if in.do == get || !out.applied {
+			seen[in.key] = out.value
+		} else {
+			seen[in.key] = in.to
+		}
+	}
+}
+
+// perform runs an operation. The level matters for reads.
+func perform(c *rawclient.Conn, in input, level dberr.Consistency) (output, error) {
+	if in.do != get {
+		level = dberr.Quorum
+	}
+	var text string
+	switch in.do {
+	case get:
+		text = fmt.Sprintf("SELECT v FROM linear.t WHERE k = %d", in.key)
+	case set:
+		text = fmt.Sprintf("INSERT INTO linear.t (k, v) VALUES (%d, %d)", in.key, in.to)
+	case remove:
+		text = fmt.Sprintf("DELETE FROM linear.t WHERE k = %d", in.key)
+	case swap:
+		text = fmt.Sprintf("UPDATE linear.t SET v = %d WHERE k = %d IF v = %d", in.to, in.key, in.from)
+	case create:
+		text = fmt.Sprintf("INSERT INTO linear.t (k, v) VALUES (%d, %d) IF NOT EXISTS", in.key, in.to)
+	}
+	r, err := process.Query(c, level, text)
+	if err != nil {
+		return output{}, err
+	}
+	out := output{applied: true, value: absent}
+	if in.do == set || in.do == remove {
+		return out, nil
+	}
+	cells := r.Cells
+	for i := 0; i < r.ColumnCount && r.RowCount == 1; i++ {
+		n := int32(binary.BigEndian.Uint32(cells))
+		cell := cells[4 : 4+max(n, 0)]
+		cells = cells[4+len(cell):]
+		switch r.Columns[i].Name {
+		case "[applied]":
+			out.applied = cell[0] == 1
+		case "v":
+			out.value = int(int32(binary.BigEndian.Uint32(cell)))
+		}
+	}
+	return out, nil
+}
+
+// TestKill proves that single-key operations of a node in batch mode are linearizable, whatever the consistency level of the reads, over
+// kills at any moment.
+func TestKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and kills processes")
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	h := &history{began: time.Now()}
+	s := process.Start(t, dir)
+	c := s.Dial(t)
+	process.Do(t, c, "CREATE KEYSPACE linear WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE linear.t (k int PRIMARY KEY, v int)")
+	c.Close()
+	for range *rounds {
+		var wg sync.WaitGroup
+		until := time.Now().Add(time.Duration(*seconds * float64(time.Second)))
+		for id := range *clients {
+			conn, err := rawclient.Dial(context.Background(), s.CQL, rawclient.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() { h.client(t, conn, id, until.Add(time.Minute)) })
+		}
+		time.Sleep(time.Until(until)) // how far the clients get is what varies
+		s.Kill()
+		wg.Wait()
+		h.end()
+		s = process.Start(t, dir)
+	}
+	var wg sync.WaitGroup
+	for id := range *clients {
+		conn := s.Dial(t)
+		wg.Go(func() { h.client(t, conn, id, time.Now().Add(100*time.Millisecond)) })
+	}
+	wg.Wait()
+	h.check(t)
+}
+
+func (h *history) check(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	model := registers.ToModel()
+	switch result, info := porcupine.CheckOperationsVerbose(model, h.ops, checkTime); result {
+	case porcupine.Illegal:
+		path := filepath.Join(t.ArtifactDir(), "history.html")
+		t.Errorf("no order explains the %d answers: see %s (%v)", len(h.ops), path, porcupine.VisualizePath(model, info, path))
+	case porcupine.Unknown:
+		t.Errorf("no order found in %s", checkTime)
+	}
+	if len(h.ops) < 100 {
+		t.Errorf("only %d operations: the test proves nothing", len(h.ops))
+	}
+	t.Logf("%d operations, checked in %s", len(h.ops), time.Since(began))
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package process runs the real binary as a process of its own, for tests that kill it, fill its disk or abuse its port.
+//
+// The binary is built once per test binary, or taken from the environment variable ILION_BIN. A package that uses it calls Main in its
+// TestMain.
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+)
+
+var (
+	buildDir  string
+	buildOnce sync.Once
+	buildErr  error
+)
+
+// Main runs the tests and removes what they built.
+func Main(m *testing.M) {
+	code := m.Run()
+	if buildDir != "" {
+		_ = os.RemoveAll(buildDir)
+	}
+	os.Exit(code)
+}
+
+// Binary returns the path of the binary under test.
+func Binary(t testing.TB) string {
+	t.Helper()
+	if bin := os.Getenv("ILION_BIN"); bin != "" {
+		return bin
+	}
+	buildOnce.Do(func() {
+		if buildDir, buildErr = os.MkdirTemp("", "ilion-test"); buildErr != nil {
+			return
+		}
+		out, err := exec.Command("go", "build", "-o", filepath.Join(buildDir, "ilion"), "github.com/ilion-db/ilion/cmd/ilion").CombinedOutput()
+		if err != nil {
+			buildErr = fmt.Errorf("build: %w\n%s", err, out)
+		}
+	})
+	if buildErr != nil {
+		t.Fatal(buildErr)
+	}
+	return filepath.Join(buildDir, "ilion")
+}
+
+// Server is a running process.
+type Server struct {
+	Cmd *exec.Cmd
+	// CQL and HTTP are its addresses.
+	CQL, HTTP string
+	stderr    *lockedBuffer
+	ended     chan struct{}
+	err       error
+}
+
+// lockedBuffer is what the process has written to stderr so far.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+var readyLine = regexp.MustCompile(`CQL on ([0-9.:]+), HTTP on ([0-9.:]+)`)
+
+// Start runs the binary on a data directory, with more arguments, and waits for its ready line. It is killed when the test ends.
+func Start(t testing.TB, dir string, args ...string) *Server {
+	t.Helper()
+	s, err := TryStart(t, dir, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TryStart is Start for processes that may refuse to start: its error is what they wrote to stderr. Wait then has the exit code.
+func TryStart(t testing.TB, dir string, args ...string) (*Server, error) {
+	t.Helper()
+	args = append([]string{"start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level", "warn"}, args...)
+	s := &Server{Cmd: exec.Command(Binary(t), args...), stderr: new(lockedBuffer), ended: make(chan struct{})}
+	s.Cmd.Stderr = s.stderr
+	stdout, err := s.Cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Cmd.Start(); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { s.Kill() })
+	line, readErr := bufio.NewReader(stdout).ReadString('\n')
+	go func() {
+		s.err = s.Cmd.Wait()
+		close(s.ended)
+	}()
+	m := readyLine.FindStringSubmatch(line)
+	if m == nil {
+		<-s.ended
+		return s, fmt.Errorf("no ready line but %q (%v); exit code %d; stderr: %s", line, readErr, s.Cmd.ProcessState.ExitCode(), s.Stderr())
+	}
+	s.CQL, s.HTTP = m[1], m[2]
+	return s, nil
+}
+
+// Stderr is what the process has written there so far.
+func (s *Server) Stderr() string { return s.stderr.String() }
+
+// Kill ends the process as kill -9 does and waits for its end.
+func (s *Server) Kill() {
+	_ = s.Cmd.Process.Kill() // it may have ended
+	<-s.ended
+}
+
+// Stop sends SIGTERM and waits for the end. It returns how long that took and the exit code.
+func (s *Server) Stop(t testing.TB) (time.Duration, int) {
+	t.Helper()
+	began := time.Now()
+	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.Wait(t, time.Minute)
+	return time.Since(began), s.Cmd.ProcessState.ExitCode()
+}
+
+// Wait waits for the end of the process and returns how long that took.
+func (s *Server) Wait(t testing.TB, limit time.Duration) time.Duration {
+	t.Helper()
+	began := time.Now()
+	select {
+	case <-s.ended:
+	case <-time.After(limit):
+		t.Fatalf("the process has not ended after %s; stderr: %s", limit, s.Stderr())
+	}
+	return time.Since(began)
+}
+
+// Running reports whether the process has not ended.
+func (s *Server) Running() bool {
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// RSS is the resident memory of the process in bytes.
+func (s *Server) RSS(t testing.TB) int64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
+			kib, err := strconv.ParseInt(f[1], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kib << 10
+		}
+	}
+	t.Fatal("no VmRSS in /proc")
+	return 0
+}
+
+// Dial connects a client.
+func (s *Server) Dial(t testing.TB) *rawclient.Conn {
+	t.Helper()
+	c, err := rawclient.Dial(context.Background(), s.CQL, rawclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Do runs statements, which must succeed.
+func Do(t testing.TB, c *rawclient.Conn, statements ...string) {
+	t.Helper()
+	for _, q := range statements {
+		if _, err := c.Query(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Query runs a statement at a consistency level.
+func Query(c *rawclient.Conn, level dberr.Consistency, text string) (*cqlwire.Result, error) {
+	q := cqlwire.Query{Text: []byte(text)}
+	q.Consistency, q.PageSize = level, cqlwire.NoPaging
+	_, body, err := c.Call(cqlwire.OpQuery, q.Append(nil, cqlwire.V4))
+	if err != nil {
+		return nil, err
+	}
+	return cqlwire.DecodeResult(body, cqlwire.V4)
+}
