@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -59,6 +60,9 @@ func (c *startCommand) Run(out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	n, err := node.Start(ctx, o)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil // told to stop before it was ready
+	}
 	if err != nil {
 		return err
 	}

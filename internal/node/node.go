@@ -113,6 +113,9 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.builder.resume(n.catalog.Snapshot()); err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err // the store may have taken long to open
+	}
 	return n.serve()
 }
 
