@@ -352,8 +352,7 @@ func (s *scan) finish(more bool, err error) error {
 		if _, err := s.closeGroup(); err != nil {
 			return err
 		}
-	}
-	if len(s.plan.sort) > 0 {
+	} else if len(s.plan.sort) > 0 {
 		s.sortRows()
 	}
 	if more {
