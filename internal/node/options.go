@@ -51,7 +51,8 @@ type Options struct {
 type MemoryOptions struct {
 	// Budget is what the process may use in all; 0 takes half of the machine's memory (or of the container's limit).
 	Budget Bytes `yaml:"budget"`
-	// BlockCache and Memtable are shares of the budget; 0 takes 40 % and 1/32 (four memtables can be alive at once).
+	// BlockCache and Memtable are shares of the budget; 0 takes 40 % and 1/128, at most 64 MiB (four memtables
+	// can be alive at once; a read of fresh rows slows down as they grow).
 	BlockCache Bytes `yaml:"block_cache"`
 	Memtable   Bytes `yaml:"memtable"`
 }
@@ -173,7 +174,7 @@ func (o Options) withDefaults() Options {
 	num(&o.InitialPartitions, 1)
 	size(&o.Memory.Budget, machineMemory()/2)
 	size(&o.Memory.BlockCache, o.Memory.Budget*2/5)
-	size(&o.Memory.Memtable, min(max(o.Memory.Budget/32, 4<<20), 256<<20))
+	size(&o.Memory.Memtable, min(max(o.Memory.Budget/128, 4<<20), 64<<20))
 	num(&o.Limits.Connections, 20_000)
 	size(&o.Limits.FrameBytes, 256<<20)
 	num(&o.Limits.RequestsPerConnection, 32_768)
