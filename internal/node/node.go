@@ -12,6 +12,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -60,6 +61,8 @@ type Node struct {
 	cqlListener net.Listener
 	webListener net.Listener
 	info        catalog.NodeInfo
+	tls         *tls.Config // nil: none
+	passwords   *passwords  // nil: everybody comes in
 
 	wg      sync.WaitGroup // the servers
 	closers []func() error // in the order of starting
@@ -85,7 +88,10 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context) error {
-	// Listening comes first: a port that is taken is found before the store is touched.
+	// What a configuration can get wrong, and a port that is taken, is found before the store is touched.
+	if err := n.loadSecrets(); err != nil {
+		return err
+	}
 	if err := n.listen(ctx); err != nil {
 		return err
 	}
@@ -117,6 +123,17 @@ func (n *Node) start(ctx context.Context) error {
 		return err // the store may have taken long to open
 	}
 	return n.serve()
+}
+
+// loadSecrets reads what clients have to prove and how the node proves who it is.
+func (n *Node) loadSecrets() (err error) {
+	if n.tls, err = n.opts.TLS.config(); err != nil {
+		return err
+	}
+	if len(n.opts.Auth.Users) > 0 {
+		n.passwords, err = newPasswords(n.opts.Auth.Users)
+	}
+	return err
 }
 
 func (n *Node) listen(ctx context.Context) error {
@@ -219,12 +236,8 @@ func (n *Node) serve() error {
 		return err
 	}
 	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
-	tls, err := n.opts.TLS.config()
-	if err != nil {
-		return err
-	}
 	o := cql.Options{
-		TLS:                   tls,
+		TLS:                   n.tls,
 		ConnectionsMax:        n.opts.Limits.Connections,
 		FrameBytesMax:         int(n.opts.Limits.FrameBytes),
 		ConnectionInFlightMax: n.opts.Limits.RequestsPerConnection,
@@ -232,10 +245,8 @@ func (n *Node) serve() error {
 		InFlightBytesMax:      int64(n.opts.Limits.RequestBytes),
 		CQLVersion:            catalog.CQLVersion,
 	}
-	if len(n.opts.Auth.Users) > 0 {
-		if o.Authenticator, err = newPasswords(n.opts.Auth.Users); err != nil {
-			return err
-		}
+	if n.passwords != nil {
+		o.Authenticator = n.passwords
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
 	n.closers = append(n.closers, n.drain)
@@ -263,16 +274,12 @@ func (n *Node) serveHTTP() error {
 	if n.webListener == nil {
 		return nil
 	}
-	tls, err := n.opts.TLS.config()
-	if err != nil {
-		return err
-	}
 	registry := prometheus.NewRegistry()
 	registerMetrics(registry, n)
 	n.http = &http.Server{
 		Handler: admin.Handler(admin.Options{Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return n.status() },
 			Compact: n.store.Compact, Profile: isLoopback(n.opts.HTTP)}),
-		TLSConfig:         tls,
+		TLSConfig:         n.tls.Clone(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // handshakes that strangers fail
 	}
@@ -286,7 +293,7 @@ func (n *Node) serveHTTP() error {
 	})
 	n.wg.Go(func() {
 		var err error
-		if tls != nil {
+		if n.tls != nil {
 			err = n.http.ServeTLS(n.webListener, "", "")
 		} else {
 			err = n.http.Serve(n.webListener)

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+)
+
+// process is a node in a process of its own.
+type process struct {
+	*exec.Cmd
+	addr   string
+	ready  time.Duration
+	stderr bytes.Buffer
+}
+
+var readyLine = regexp.MustCompile(`^Ilion is ready: CQL on ([0-9.:]+), data in `)
+
+// startProcess starts a node on dir. testscript.Main has put this test binary into the path as ilion.
+func startProcess(t *testing.T, dir string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command("ilion", "start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off")}
+	p.Stderr = &p.stderr
+	stdout, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill() })
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	p.ready = time.Since(began)
+	m := readyLine.FindStringSubmatch(line)
+	if m == nil {
+		t.Fatalf("no ready line but %q (%v)", line, err)
+	}
+	p.addr = m[1]
+	return p
+}
+
+// end waits for the process and returns how it ended.
+func (p *process) end(t *testing.T) syscall.WaitStatus {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = p.Wait() // how it ended is in ProcessState
+	}()
+	select {
+	case <-done:
+		return p.ProcessState.Sys().(syscall.WaitStatus)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the process does not end")
+		return 0
+	}
+}
+
+// stall leaves requests in flight whose answers nobody reads, so that a stop has something to wait for.
+func stall(t *testing.T, addr string) *rawclient.Conn {
+	t.Helper()
+	c, err := rawclient.Dial(t.Context(), addr, rawclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE ks.t (k int PRIMARY KEY, v text)",
+		"INSERT INTO ks.t (k, v) VALUES (1, '" + strings.Repeat("x", 2<<20) + "')",
+	} {
+		if _, err := c.Query(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := cqlwire.Query{Text: []byte("SELECT * FROM ks.t")}
+	q.Consistency = dberr.One
+	var frames []byte
+	for i := range int16(50) {
+		frames = rawclient.AppendFrame(frames, i, cqlwire.OpQuery, q.Append(nil, cqlwire.V4))
+	}
+	if _, err := c.Write(frames); err != nil {
+		t.Fatal(err)
+	}
+	// The first bytes of an answer: the requests are there.
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestSignals proves that SIGTERM and SIGINT end a node in order, with exit code 0 and no lock left, and that a second signal ends one at once that still
+// waits for requests under way.
+func TestSignals(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		p := startProcess(t, dir)
+		t.Logf("ready after %v", p.ready)
+		if err := p.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if s := p.end(t); !s.Exited() || s.ExitStatus() != 0 || strings.Contains(p.stderr.String(), "ilion:") {
+			t.Errorf("after %v: exited %v with %d, said %s", sig, s.Exited(), s.ExitStatus(), p.stderr.String())
+		}
+	}
+	p := startProcess(t, dir)
+	c := stall(t, p.addr)
+	defer c.Close()
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	// It has stopped to listen, so the first signal has arrived.
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		other, err := rawclient.Dial(t.Context(), p.addr, rawclient.Options{Timeout: time.Second})
+		if err != nil {
+			break
+		}
+		other.Close()
+		if time.Now().After(end) {
+			t.Fatal("it goes on listening")
+		}
+	}
+	if err := syscall.Kill(p.Process.Pid, 0); err != nil {
+		t.Fatalf("it did not wait for the requests under way: %v", err)
+	}
+	began := time.Now()
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if s := p.end(t); !s.Signaled() || s.Signal() != syscall.SIGTERM || time.Since(began) > 2*time.Second {
+		t.Errorf("after the second signal: signaled %v, exit code %d, after %v", s.Signaled(), s.ExitStatus(), time.Since(began))
+	}
+	p = startProcess(t, dir)
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if s := p.end(t); s.ExitStatus() != 0 {
+		t.Errorf("after the violent stop it ends with %d: %s", s.ExitStatus(), p.stderr.String())
+	}
+}
