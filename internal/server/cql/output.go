@@ -29,6 +29,18 @@ func (c *conn) begin(h cqlwire.Header) {
 	c.out.Begin(h)
 }
 
+// enlarge makes room for a body of about size bytes in the response that was begun, in a pooled buffer rather than by growing. mu is held.
+func (c *conn) enlarge(size int) {
+	need := len(c.out.Buf) + size
+	if need <= cap(c.out.Buf) || need > largeKeepMax {
+		return
+	}
+	b, old := getLarge(need), c.outBuffer
+	old.b = c.out.Buf
+	c.outBuffer, c.out.Buf = b, append(b.b[:0], c.out.Buf...)
+	putBuffer(old)
+}
+
 // respond sends a response without a prefix whose body is made by body, from the goroutine of the connection.
 func (c *conn) respond(stream int16, op cqlwire.Opcode, body func(dst []byte) []byte) {
 	c.mu.Lock()

@@ -33,10 +33,14 @@ func (c *conn) encode(r *request) {
 	if err != nil {
 		c.out.Buf = appendFailure(c.out.Buf, c.version, err)
 	} else {
+		c.enlarge(len(res.Cells) + metadataRoom)
 		c.out.Buf = appendResult(c.out.Buf, c.version, r)
 	}
 	c.out.End()
 }
+
+// metadataRoom is room for the description of most results' columns; larger ones grow the buffer.
+const metadataRoom = 4 << 10
 
 func appendFailure(dst []byte, version uint8, err error) []byte {
 	if e, ok := err.(*unknownID); ok {
