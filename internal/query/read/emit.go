@@ -21,10 +21,27 @@ func (s *scan) emit() error {
 	} else {
 		err = s.emitCells()
 	}
-	if err == nil && !s.paged && len(s.page.Cells) > s.options.ResultBytesMax {
+	if err != nil || s.paged || len(s.page.Cells) <= s.page.Held+s.options.PageBytesMax && len(s.page.Cells) <= s.options.ResultBytesMax {
+		return err
+	}
+	return s.holdMore()
+}
+
+// holdMore asks for memory for a result that has grown beyond a page and is not cut into pages.
+func (s *scan) holdMore() error {
+	size := len(s.page.Cells)
+	if size > s.options.ResultBytesMax {
 		return dberr.Invalidf("The result is larger than %d bytes, the most that is sent in one piece: set a page size or a LIMIT", s.options.ResultBytesMax)
 	}
-	return err
+	if s.options.Memory == nil {
+		return nil
+	}
+	n := size - s.page.Held
+	if err := s.options.Memory.Take(n); err != nil {
+		return err
+	}
+	s.page.Held += n
+	return nil
 }
 
 func (s *scan) emitCells() error {

@@ -23,6 +23,12 @@ type Column struct {
 	Type                  *cqltype.Type
 }
 
+// Memory is shared by all results that are not cut into pages.
+type Memory interface {
+	// Take takes bytes, unless it returns an error for the client.
+	Take(bytes int) error
+}
+
 // Options say how one execution is to be done. Level has to be set: the zero value is ANY, which is for writes only.
 type Options struct {
 	Level dberr.Consistency
@@ -36,6 +42,8 @@ type Options struct {
 	PageBytesMax int
 	// ResultBytesMax bounds the cells of a result that is not cut into pages: a larger one is refused. 0 = 255 MiB.
 	ResultBytesMax int
+	// Memory is asked before such a result grows by another PageBytesMax; nil: there is enough. What it gave is in Page.Held.
+	Memory Memory
 	// SortBytesMax bounds what is held for ORDER BY over several partitions. 0 = 64 MiB.
 	SortBytesMax int
 	// VisitsMax bounds the rows that one command visits before another one goes on behind it, so that no storage iterator
@@ -70,6 +78,8 @@ type Page struct {
 	// PagingState asks for the next page; it is empty on the last one.
 	PagingState []byte
 	Warnings    []string
+	// Held is what was taken from Options.Memory, in bytes; the caller gives it back, also after an error.
+	Held int
 	// Partitions is the number of logical partitions that were touched, Visited the number of rows that were looked at.
 	Partitions, Visited int
 }

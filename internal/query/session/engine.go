@@ -29,6 +29,8 @@ type Options struct {
 	PreparedMax, PreparedBytesMax int
 	// ResultBytesMax bounds the cells of a result that is not cut into pages, 255 MiB if 0. Pages end at 8 MiB, or at it if it is less.
 	ResultBytesMax int
+	// ResultsBytesMax bounds the cells of all results together that are being read without paging, four times as much if 0.
+	ResultsBytesMax int64
 	// BatchBytesMax bounds batches over several logical partitions, no bound if 0; see write.Options.
 	BatchBytesMax int
 	// Announce tells other clients of a schema change before the client that made it has its answer; nil tells nobody.
@@ -50,6 +52,7 @@ type Engine struct {
 	uuids       *cqltype.TimeUUIDs
 	tracer      tracer
 	latency     [statementKinds]Latency
+	results     resultMemory
 	cancel      func()
 	// publication is closed at the next publication of a schema, and replaced.
 	publication atomic.Pointer[chan struct{}]
@@ -70,6 +73,9 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	if o.ResultBytesMax == 0 {
 		o.ResultBytesMax = 255 << 20
 	}
+	if o.ResultsBytesMax == 0 {
+		o.ResultsBytesMax = 4 * int64(o.ResultBytesMax)
+	}
 	if o.Announce == nil {
 		o.Announce = func(SchemaChange) {}
 	}
@@ -82,6 +88,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	}
 	e := &Engine{catalog: cat, coordinator: co, ddl: d, writes: write.NewExecutor(co, write.Options{BatchBytesMax: o.BatchBytesMax}), opts: o, prepared: newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
 		reshaped: map[schema.UUID]struct{}{}, uuids: cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:]))}
+	e.results.max = o.ResultsBytesMax
 	first := make(chan struct{})
 	e.publication.Store(&first)
 	if err := e.tracer.init(e); err != nil {
@@ -190,10 +197,13 @@ func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, er
 		}
 		e.prepared.put(id, st)
 		// A schema change since the binding may have forgotten what it concerns before the statement was there to be forgotten.
-		if st.current(e.catalog.Snapshot()) || attempt == rebindsMax {
+		if st.current(e.catalog.Snapshot()) {
 			return st, id, nil
 		}
 		e.prepared.remove(id, st)
+		if attempt == preparesMax {
+			return st, id, nil // whoever executes it is told to prepare it again
+		}
 	}
 }
 
@@ -204,6 +214,9 @@ func (e *Engine) reader(t *schema.Table) read.Reader {
 	}
 	return e.coordinator
 }
+
+// preparesMax is how often a statement is bound again because a schema change came in between.
+const preparesMax = 3
 
 var errNoKeyspace = dberr.Invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
 

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// rebindsMax is how often a request is bound again because its table changed under it, by one schema change after the other.
-	rebindsMax = 20
+	// rebindTime is how long a request is bound again because its table changed under it, by one schema change after the other.
+	rebindTime = 2 * time.Second
 	// publicationWait bounds the wait for a schema change that a replica knows of already.
 	publicationWait = 2 * time.Second
 )
@@ -149,7 +149,7 @@ func (s *Session) runModify(ctx context.Context, c *Call, st *statement, began t
 		return Offload
 	}
 	m := s.newModification(c, st.kind, began)
-	for attempt := 0; ; attempt++ {
+	for {
 		if err := st.bindings(&m.request.Bindings, &c.Request); err != nil {
 			c.Result.Err = err
 			break
@@ -163,7 +163,7 @@ func (s *Session) runModify(ctx context.Context, c *Call, st *statement, began t
 		if m.phase.CompareAndSwap(executing, returned) {
 			return Pending
 		}
-		if !errors.Is(c.Result.Err, coordinator.ErrStaleSchema) || attempt == rebindsMax {
+		if !errors.Is(c.Result.Err, coordinator.ErrStaleSchema) || s.engine.opts.Now().Sub(began) > rebindTime {
 			break
 		}
 		if !c.MayBlock {
@@ -229,8 +229,8 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 	}
 	began := s.engine.opts.Now()
 	m := s.newModification(c, KindBatch, began)
-	for attempt := 0; ; attempt++ {
-		items, tables, err := s.items(c, attempt > 0)
+	for fresh := false; ; fresh = true {
+		items, tables, err := s.items(c, fresh)
 		if err != nil {
 			c.Result.Err = err
 			break
@@ -240,7 +240,7 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 		if m.phase.CompareAndSwap(executing, returned) {
 			return Pending
 		}
-		if !errors.Is(c.Result.Err, coordinator.ErrStaleSchema) || attempt == rebindsMax {
+		if !errors.Is(c.Result.Err, coordinator.ErrStaleSchema) || s.engine.opts.Now().Sub(began) > rebindTime {
 			break
 		}
 		s.engine.awaitChange(ctx, tables)

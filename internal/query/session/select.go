@@ -5,8 +5,10 @@ package session
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/read"
@@ -33,6 +35,21 @@ const (
 	pageBytesMax = 8 << 20
 )
 
+// resultMemory bounds the memory of all results that are being read without paging.
+type resultMemory struct {
+	max  int64
+	used atomic.Int64
+}
+
+// Take implements read.Memory.
+func (m *resultMemory) Take(n int) error {
+	if m.used.Add(int64(n)) > m.max {
+		m.used.Add(-int64(n))
+		return &dberr.Overloaded{Message: "Too many large results without paging are being read: set a page size"}
+	}
+	return nil
+}
+
 // runRead executes a SELECT.
 func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	r := &c.Request
@@ -45,7 +62,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		return c.Result.Fail(err)
 	}
 	o := read.Options{Level: r.Consistency, PageSize: int(r.PageSize), PagingState: r.PagingState, Now: began.Unix(), Building: s.engine.opts.Building,
-		PageBytesMax: min(pageBytesMax, s.engine.opts.ResultBytesMax), ResultBytesMax: s.engine.opts.ResultBytesMax}
+		PageBytesMax: min(pageBytesMax, s.engine.opts.ResultBytesMax), ResultBytesMax: s.engine.opts.ResultBytesMax, Memory: &s.engine.results}
 	if r.HasNow {
 		o.Now = int64(r.Now)
 	}
@@ -54,6 +71,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	}
 	sc.page.Cells = c.Result.Cells[:0]
 	err := st.read.Execute(ctx, st.reader, &sc.bindings, o, &sc.page)
+	s.engine.results.used.Add(-int64(sc.page.Held))
 	c.Result.Cells = sc.page.Cells
 	c.Result.Warnings = append(c.Result.Warnings, sc.page.Warnings...)
 	if err != nil {

@@ -281,6 +281,30 @@ func TestUnpagedBound(t *testing.T) {
 	}
 }
 
+// TestResultsBound proves that results without paging are bounded together, and that what one took is given back, whatever became of it.
+func TestResultsBound(t *testing.T) {
+	w := newWorld(t, Options{ResultBytesMax: 64 << 20, ResultsBytesMax: 20 << 20})
+	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
+	insert := w.prepared(t, w.client, "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
+	for i := range int32(12) {
+		if r := w.run(w.client, (*Session).Execute, Request{ID: insert.ID, Values: [][]byte{i32(i % 2), i32(i), make([]byte, 2<<20)}}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	r := w.run(w.client, (*Session).Query, Request{Text: []byte("SELECT * FROM ks.t")})
+	if overloaded, ok := r.Err.(*dberr.Overloaded); !ok || overloaded.Message != "Too many large results without paging are being read: set a page size" {
+		t.Errorf("24 MiB at a bound of 20 MiB: %v", r.Err)
+	}
+	for range 3 {
+		if r := w.query(t, "SELECT * FROM ks.t WHERE k = 1"); r.RowCount != 6 {
+			t.Errorf("%d rows", r.RowCount)
+		}
+	}
+	if used := w.results.used.Load(); used != 0 {
+		t.Errorf("%d bytes were not given back", used)
+	}
+}
+
 // TestDescribePages proves that the pages of DESCRIBE are the whole, and that a page of an older schema is refused.
 func TestDescribePages(t *testing.T) {
 	w := newWorld(t, Options{})
