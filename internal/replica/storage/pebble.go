@@ -41,6 +41,10 @@ const (
 	fileBytesMax = 32 << 20 // of a file in level 0
 )
 
+// rowsAreNoVersions keeps the values of a partition's rows beside their keys. By default Pebble takes keys that share what Split cuts off for
+// versions of one key, and moves the values of all but the first out of the way: every row of a scan would be fetched from another block.
+var rowsAreNoVersions = pebble.SpanPolicy{DisableValueSeparationBySuffix: true}
+
 // pebbleOptions are those that the benchmarks were made with: columnar blocks, MinLZ, bloom filters on every level.
 func pebbleOptions(fs vfs.FS, o Options, s *Store) *pebble.Options {
 	schema := colblk.DefaultKeySchema(comparer, prefixBundle)
@@ -63,6 +67,7 @@ func pebbleOptions(fs vfs.FS, o Options, s *Store) *pebble.Options {
 		Logger:                      logger{o.Events},
 		EventListener:               s.listener(),
 	}
+	po.Experimental.SpanPolicyFunc = func([]byte) (pebble.SpanPolicy, []byte, error) { return rowsAreNoVersions, nil, nil }
 	po.TargetFileSizes[0] = min(max(o.MemtableBytes/2, 2<<20), fileBytesMax)
 	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings {
 		return pebble.UniformDBCompressionSettings(sstable.MinLZCompression)
