@@ -110,6 +110,7 @@ func AppendConditional(dst []byte, c *Conditional) []byte {
 	a := appender{append(dst, Version, byte(KindConditional))}
 	a.mutation(&c.Mutation)
 	a.uint(uint64(c.Serial))
+	a.byte(byte(c.First))
 	a.int(c.Now)
 	a.columns(c.Dropped)
 	a.uint(uint64(len(c.Rows)))
@@ -154,6 +155,9 @@ func DecodeConditional(c *Conditional, src []byte) error {
 	c.Mutation.Ops = ops
 	r.mutation(&c.Mutation)
 	c.Serial = r.consistency()
+	if c.First = First(r.byte()); c.First > FirstMarked {
+		r.fail()
+	}
 	c.Now = r.int()
 	c.Dropped = r.columns(nil)
 	for range r.count(2) {
@@ -314,26 +318,35 @@ func AppendDecision(dst []byte, d *Decision) []byte {
 	a.int(d.Timestamp)
 	a.uint(uint64(len(d.Found)))
 	for _, f := range d.Found {
-		a.flag(f != nil)
-		if f == nil {
-			continue
-		}
-		a.flag(f.Live)
-		a.int(f.Liveness.Timestamp)
-		a.int(int64(f.Liveness.TTL))
-		a.int(f.Liveness.Expiry)
-		a.uint(uint64(len(f.Cells)))
-		for i := range f.Cells {
-			c := &f.Cells[i]
-			a.uint(uint64(c.Column))
-			a.null(c.Path)
-			a.bytes(c.Value)
-			a.int(c.Timestamp)
-			a.int(int64(c.TTL))
-			a.int(c.Expiry)
-		}
+		a.foundRow(f)
+	}
+	a.flag(d.First != nil)
+	if d.First != nil {
+		a.bytes(d.First.Clustering)
+		a.foundRow(d.First.Row)
 	}
 	return a.b
+}
+
+func (a *appender) foundRow(f *row.Row) {
+	a.flag(f != nil)
+	if f == nil {
+		return
+	}
+	a.flag(f.Live)
+	a.int(f.Liveness.Timestamp)
+	a.int(int64(f.Liveness.TTL))
+	a.int(f.Liveness.Expiry)
+	a.uint(uint64(len(f.Cells)))
+	for i := range f.Cells {
+		c := &f.Cells[i]
+		a.uint(uint64(c.Column))
+		a.null(c.Path)
+		a.bytes(c.Value)
+		a.int(c.Timestamp)
+		a.int(int64(c.TTL))
+		a.int(c.Expiry)
+	}
 }
 
 // DecodeDecision reads what AppendDecision wrote. Byte slices of d are views over src.
@@ -346,16 +359,22 @@ func DecodeDecision(d *Decision, src []byte) error {
 	d.Applied = r.flag()
 	d.Timestamp = r.int()
 	for range r.count(1) {
-		if !r.flag() {
-			d.Found = append(d.Found, nil)
-			continue
-		}
-		f := &row.Row{Live: r.flag()}
-		f.Liveness = row.Liveness{Timestamp: r.int(), TTL: r.int32(), Expiry: r.int()}
-		for range r.count(6) {
-			f.Cells = append(f.Cells, row.Cell{Column: r.uint32(), Path: r.null(), Value: r.bytes(), Timestamp: r.int(), TTL: r.int32(), Expiry: r.int()})
-		}
-		d.Found = append(d.Found, f)
+		d.Found = append(d.Found, r.foundRow())
+	}
+	if r.flag() {
+		d.First = &FoundRow{Clustering: r.bytes(), Row: r.foundRow()}
 	}
 	return r.end()
+}
+
+func (r *reader) foundRow() *row.Row {
+	if !r.flag() {
+		return nil
+	}
+	f := &row.Row{Live: r.flag()}
+	f.Liveness = row.Liveness{Timestamp: r.int(), TTL: r.int32(), Expiry: r.int()}
+	for range r.count(6) {
+		f.Cells = append(f.Cells, row.Cell{Column: r.uint32(), Path: r.null(), Value: r.bytes(), Timestamp: r.int(), TTL: r.int32(), Expiry: r.int()})
+	}
+	return f
 }

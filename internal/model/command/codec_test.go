@@ -89,7 +89,7 @@ func (p pick) mutation() Mutation {
 }
 
 func (p pick) conditional() Conditional {
-	c := Conditional{Mutation: p.mutation(), Serial: dberr.Consistency(p.upTo(10)), Now: p.i64(), Dropped: p.cols()}
+	c := Conditional{Mutation: p.mutation(), Serial: dberr.Consistency(p.upTo(10)), First: First(p.upTo(2)), Now: p.i64(), Dropped: p.cols()}
 	c.Rows = append(list(p, func() RowRef { return RowRef{p.bool(), p.bytes()} }), RowRef{})
 	c.Conditions = list(p, func() Condition {
 		k := Condition{Row: p.upTo(len(c.Rows) - 1), Operator: Operator(p.upTo(10)), Column: p.u32(), Element: p.null(), Values: p.nulls()}
@@ -122,16 +122,22 @@ func (p pick) read() Read {
 }
 
 func (p pick) decision() Decision {
-	return Decision{Applied: p.bool(), Timestamp: p.i64(), Found: list(p, func() *row.Row {
-		if p.bool() {
-			return nil
-		}
-		r := &row.Row{Live: p.bool(), Liveness: row.Liveness{Timestamp: p.i64(), TTL: int32(p.u32()), Expiry: p.i64()}}
-		r.Cells = list(p, func() row.Cell {
-			return row.Cell{Column: p.u32(), Path: p.null(), Value: append([]byte{}, p.bytes()...), Timestamp: p.i64(), TTL: int32(p.u32()), Expiry: p.i64()}
-		})
-		return r
-	})}
+	d := Decision{Applied: p.bool(), Timestamp: p.i64(), Found: list(p, p.foundRow)}
+	if p.bool() {
+		d.First = &FoundRow{Clustering: p.bytes(), Row: p.foundRow()}
+	}
+	return d
+}
+
+func (p pick) foundRow() *row.Row {
+	if p.bool() {
+		return nil
+	}
+	r := &row.Row{Live: p.bool(), Liveness: row.Liveness{Timestamp: p.i64(), TTL: int32(p.u32()), Expiry: p.i64()}}
+	r.Cells = list(p, func() row.Cell {
+		return row.Cell{Column: p.u32(), Path: p.null(), Value: append([]byte{}, p.bytes()...), Timestamp: p.i64(), TTL: int32(p.u32()), Expiry: p.i64()}
+	})
+	return r
 }
 
 // same compares values; where nil and empty mean the same, EquateEmpty is right, and distinct compares the rest.

@@ -19,10 +19,22 @@ type Conditional struct {
 	Rows       []RowRef
 	Conditions []Condition
 	Updates    []Update
+	// First asks for a row of the partition, if the conditions do not hold, which the answer shows.
+	First First
 	// Now is the second at which expiry is judged; Dropped as in Read.
 	Now     int64
 	Dropped []uint32
 }
+
+// First says which row of the partition answers a conditional that was refused.
+type First uint8
+
+// The choices. FirstMarked passes over rows that have no marker, those that no INSERT made.
+const (
+	NoFirst First = iota
+	FirstRow
+	FirstMarked
+)
 
 // RowRef names a row of the mutation's partition, or its static row.
 type RowRef struct {
@@ -93,12 +105,20 @@ type Update struct {
 	Expiry    int64
 }
 
+// FoundRow is a row with its clustering key.
+type FoundRow struct {
+	Clustering []byte
+	Row        *row.Row
+}
+
 // Decision is the outcome of a Conditional.
 type Decision struct {
 	Applied bool
 	// Found holds, parallel to Conditional.Rows, the rows as they were when the conditions were checked; nil = the row did
 	// not exist. They are copies the caller may keep.
 	Found []*row.Row
+	// First is the row that Conditional.First asks for, nil if there is none or the conditions hold.
+	First *FoundRow
 	// Timestamp is the stamp of the mutation if it was applied.
 	Timestamp int64
 }

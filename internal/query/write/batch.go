@@ -39,7 +39,7 @@ type batchResult struct {
 	conditional     bool
 	columns, found  []Column
 	counters, plain bool
-	static          bool
+	static, regular bool
 }
 
 // PrepareBatch binds a batch statement. markers is the number of its bind markers.
@@ -115,7 +115,7 @@ func (b *Batch) Conditional() bool { return b.result.conditional }
 func checkBatch(kind BatchKind, plans []*Plan, timestamp bool) (r batchResult, err error) {
 	for _, p := range plans {
 		r.conditional = r.conditional || p.conditional
-		r.static = r.static || p.static
+		r.static, r.regular = r.static || p.static, r.regular || p.regular
 	}
 	if timestamp && r.conditional {
 		return r, dberr.Invalidf("Cannot provide custom timestamp for conditional BATCH")
@@ -234,7 +234,7 @@ func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fa
 	if err := checkLevels(r, result.conditional, result.counters, table); err != nil && n > 0 {
 		return err
 	}
-	x.static = result.static
+	x.static, x.regular = result.static, result.regular
 	if result.conditional {
 		fallback = row.Unstamped // the leader stamps what it decides
 	}

@@ -143,8 +143,8 @@ type Execution struct {
 	// conditional is true if there are conditions; columns and columnsFound then describe the result.
 	conditional           bool
 	columns, columnsFound []Column
-	// static is true if a statement of the batch is on a static column.
-	static bool
+	// static and regular tell what kinds of columns the statements write.
+	static, regular bool
 
 	stamp stamp // of the statement being added
 	// statement numbers the statements of a batch.
@@ -160,7 +160,7 @@ func (x *Execution) begin(done Completion) {
 	x.done = done
 	x.outcome = Outcome{Cells: x.outcome.Cells[:0]}
 	x.arena, x.used, x.mutations = x.arena[:0], 0, x.mutations[:0]
-	x.conditional, x.static, x.statement, x.columns, x.columnsFound = false, false, 0, nil, nil
+	x.conditional, x.static, x.regular, x.statement, x.columns, x.columnsFound = false, false, false, 0, nil, nil
 	clear(x.byKey)
 	x.failure.Store(nil)
 }

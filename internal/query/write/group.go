@@ -119,8 +119,18 @@ func (g *group) rowRef(static bool, clustering []byte) int {
 // prepare makes the command for the leader.
 func (g *group) prepare(x *Execution, serial dberr.Consistency) {
 	g.conditional = command.Conditional{Mutation: g.mutation(), Rows: g.rows, Conditions: g.conditions, Updates: g.updates, Now: x.now, Dropped: g.dropped}
-	if len(g.conditions) > 0 {
-		g.conditional.Serial = serial
+	if len(g.conditions) == 0 {
+		return
+	}
+	g.conditional.Serial = serial
+	if slices.ContainsFunc(g.checked, func(c checkedRow) bool { return !g.rows[c.row].Static }) {
+		return
+	}
+	// As in Cassandra, conditions on static columns alone are answered with a row of the partition. Where no regular column is
+	// written none is read either, and only rows with a marker are seen.
+	g.conditional.First = command.FirstMarked
+	if x.regular {
+		g.conditional.First = command.FirstRow
 	}
 }
 
@@ -130,10 +140,16 @@ func (g *group) Decided(d *command.Decision, err error) {
 	g.x.Done(err)
 }
 
+// staticConditions reports whether all that a plan asks for are values of static columns.
+func (p *Plan) staticConditions() bool {
+	return len(p.conditions) > 0 && !slices.ContainsFunc(p.conditions, func(c condition) bool { return c.column.Kind != schema.Static })
+}
+
 // condition adds the conditions of a plan on a row.
 func (x *Execution) condition(p *Plan, t *target) error {
 	g := t.group
-	static := !p.rows
+	x.regular = x.regular || p.regular
+	static := !p.rows || p.staticConditions()
 	c := checkedRow{row: g.rowRef(static, t.clustering), static: -1, exists: p.exists, columns: len(p.conditions) > 0}
 	// As in Cassandra, an answer about existence shows static columns only where the execution writes some.
 	wantStatic := p.exists != mayExist && (p.static || x.static)

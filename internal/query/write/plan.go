@@ -58,8 +58,8 @@ type Plan struct {
 	// result describes the columns of a conditional statement's result: [applied] alone, and with those of notApplied.
 	result, resultFound []Column
 
-	// stored is true if some operation depends on the stored row, static if some is on a static column.
-	stored, static bool
+	// stored is true if some operation depends on the stored row; static and regular tell what kinds of columns are written.
+	stored, static, regular bool
 	// json is the document of INSERT JSON: the plan then is that of an INSERT whose markers are jsonColumns.
 	json        expr.Term
 	jsonColumns []*schema.Column
@@ -165,7 +165,8 @@ func (p *Plan) finish() error {
 			return dberr.Invalidf("Cannot provide custom TTL for counter updates")
 		}
 	}
-	p.static, _ = p.touches()
+	p.static, p.regular = p.touches()
+	p.regular = p.regular || p.whole
 	for i := range p.ops {
 		o := &p.ops[i]
 		p.stored = p.stored || o.kind.stored()

@@ -4,8 +4,10 @@ package write
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -34,6 +36,9 @@ func (x *Execution) fillResult() error {
 		return nil
 	}
 	o.Columns = x.columnsFound
+	if g.conditional.First != command.NoFirst {
+		return x.fillFirst(g)
+	}
 	slices.SortStableFunc(g.checked, func(a, b checkedRow) int {
 		return bytes.Compare(g.rows[a.row].Clustering, g.rows[b.row].Clustering)
 	})
@@ -45,24 +50,49 @@ func (x *Execution) fillResult() error {
 		if g.rows[c.row].Static {
 			r, static = nil, g.found(c.row)
 		}
-		if err := x.fillRow(g, c, r, static); err != nil {
+		if err := x.fillRow(g, g.rows[c.row].Clustering, r, static); err != nil {
 			return err
 		}
 	}
 	if o.RowCount == 0 {
-		o.Columns, o.RowCount = x.columns, 1
-		o.Cells = cqltype.AppendValue(o.Cells[:0], cellFalse)
+		x.fillNothing()
 	}
 	return nil
 }
 
+// fillNothing tells only that the conditions did not hold.
+func (x *Execution) fillNothing() {
+	o := &x.outcome
+	o.Columns, o.RowCount = x.columns, 1
+	o.Cells = cqltype.AppendValue(o.Cells[:0], cellFalse)
+}
+
+// fillFirst answers conditions on static columns: with the static row and some row of the partition, as far as they exist.
+func (x *Execution) fillFirst(g *group) error {
+	var static, r *row.Row
+	for _, c := range g.checked {
+		static = cmp.Or(static, g.found(c.row))
+	}
+	var clustering []byte
+	if g.decision != nil && g.decision.First != nil {
+		clustering = g.decision.First.Clustering
+		if g.conditional.First == command.FirstRow {
+			r = g.decision.First.Row
+		}
+	} else if static == nil {
+		x.fillNothing()
+		return nil
+	}
+	return x.fillRow(g, clustering, r, static)
+}
+
 // fillRow encodes one row that exists. columnsFound are looked up by name: a batch joins those of several plans.
-func (x *Execution) fillRow(g *group, c checkedRow, r, static *row.Row) error {
+func (x *Execution) fillRow(g *group, clustering []byte, r, static *row.Row) error {
 	o := &x.outcome
 	o.RowCount++
 	o.Cells = cqltype.AppendValue(o.Cells, cellFalse)
 	for i := range o.Columns[1:] {
-		v, err := g.value(g.table.ByName[o.Columns[1+i].Name], c, r, static)
+		v, err := g.value(g.table.ByName[o.Columns[1+i].Name], clustering, r, static)
 		if err != nil {
 			return err
 		}
@@ -71,12 +101,12 @@ func (x *Execution) fillRow(g *group, c checkedRow, r, static *row.Row) error {
 	return nil
 }
 
-func (g *group) value(col *schema.Column, c checkedRow, r, static *row.Row) ([]byte, error) {
+func (g *group) value(col *schema.Column, clustering []byte, r, static *row.Row) ([]byte, error) {
 	switch col.Kind {
 	case schema.PartitionKey:
 		return expr.PartitionKeyValue(g.table, g.key, col.Position)
 	case schema.Clustering:
-		return expr.ClusteringValue(g.table, g.rows[c.row].Clustering, col.Position)
+		return expr.ClusteringValue(g.table, clustering, col.Position)
 	case schema.Static:
 		r = static
 	}

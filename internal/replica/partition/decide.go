@@ -91,8 +91,12 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (*comman
 	d := &command.Decision{Found: f.found}
 	units := ru.Units(max(f.rows, 1))*ru.Unit + ru.Read(ru.Point, f.rows, f.bytes) - ru.Unit
 	ok, err := command.Check(c, f.found)
-	if ok && err == nil {
+	switch {
+	case err != nil:
+	case ok:
 		units, err = r.carryOut(c, d, once, units)
+	case c.First != command.NoFirst:
+		d.First, err = r.first(ctx, c)
 	}
 	r.count.conditions.Add(1)
 	r.count.read(units, f.rows, f.bytes)

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// firstRowsMax bounds how many rows without a marker are passed over, because the latch is held meanwhile.
+const firstRowsMax = 100
+
+// first finds the row that c.First asks for.
+func (r *Replica) first(ctx context.Context, c *command.Conditional) (*command.FoundRow, error) {
+	m := &c.Mutation
+	q := command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: c.Now, Dropped: c.Dropped}
+	if q.Key == nil {
+		q.Key = []byte{}
+	}
+	v := firstFinder{marked: c.First == command.FirstMarked}
+	if !v.marked {
+		q.Limit = 1
+	}
+	err := r.host.store.Read(ctx, &q, &v)
+	return v.found, err
+}
+
+// firstFinder takes the first row it is shown, if marked is set the first one with a marker.
+type firstFinder struct {
+	marked bool
+	seen   int
+	found  *command.FoundRow
+}
+
+func (v *firstFinder) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
+
+func (v *firstFinder) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	if v.seen++; v.marked && !r.Live && v.seen < firstRowsMax {
+		return command.More, nil
+	}
+	if r.Live || !v.marked {
+		v.found = &command.FoundRow{Clustering: bytes.Clone(clustering), Row: clone(r)}
+	}
+	return command.Stop, nil
+}
