@@ -46,7 +46,7 @@ func (p *Plan) bindDistinct(stmt *parser.Select) error {
 	}
 	for _, c := range p.sel.selected {
 		if c.Kind != schema.PartitionKey && c.Kind != schema.Static {
-			return dberr.Invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", c.Name)
+			return notDistinct(c)
 		}
 	}
 	if !p.where.keyRange {
@@ -112,6 +112,10 @@ func (p *Plan) bindGroups(stmt *parser.Select) error {
 	return nil
 }
 
+func notDistinct(c *schema.Column) error {
+	return dberr.Invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", c.Name)
+}
+
 // bindOrder checks ORDER BY: clustering columns in their order or, all of them, in the opposite one.
 func (p *Plan) bindOrder(by []ordering) error {
 	if len(by) == 0 {
@@ -139,6 +143,9 @@ func (p *Plan) bindOrder(by []ordering) error {
 		next++
 		reversed = append(reversed, o.descending != c.Desc)
 		if p.where.pk.has(in) {
+			if p.distinct {
+				return notDistinct(c) // rows are sorted by what was selected
+			}
 			p.sort = append(p.sort, c.Position)
 		}
 	}
