@@ -9,8 +9,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Batch collects what many groups have to write; after Commit it is empty and used again. One goroutine uses the batches of a
-// store, one at a time.
+// Batch collects what many groups have to write; after Commit it is empty and used again. A batch belongs to one goroutine. Two may be
+// in use at once if they write different groups: a split births a child while its parent's log goes on.
 type Batch struct {
 	s       *Store
 	b       *pebble.Batch
@@ -123,9 +123,10 @@ func (b *Batch) Truncate(group, index, term uint64) error {
 	if index > g.written {
 		return fmt.Errorf("group %d: truncate at %d beyond the last entry %d", group, index, g.written)
 	}
-	if first, _ := g.FirstIndex(); index < first {
+	if index <= g.removed {
 		return nil
 	}
+	g.removed = index
 	_ = b.b.DeleteRange(entryKey(group, 0), entryKey(group, index+1), nil)
 	_ = b.b.Set(recordKey(group, kindTruncated), appendUints(nil, index, term), nil)
 	b.effects = append(b.effects, effect{g: g, kind: effectTruncate, index: index, term: term})
@@ -147,7 +148,7 @@ func (b *Batch) Reset(group, index, term uint64, cs *pb.ConfState) error {
 func (b *Batch) begin(g *Group, index, term uint64, cs *pb.ConfState) {
 	_ = b.b.Set(recordKey(g.id, kindTruncated), appendUints(nil, index, term), nil)
 	_ = b.b.Set(recordKey(g.id, kindConfState), appendConfState(nil, cs), nil)
-	g.written, g.exists = index, true
+	g.written, g.removed, g.exists = index, index, true
 	b.effects = append(b.effects, effect{g: g, kind: effectReset, index: index, term: term, conf: cloneConf(cs)})
 }
 
@@ -169,7 +170,7 @@ func (b *Batch) Destroy(group uint64) error {
 		return err
 	}
 	_ = b.b.DeleteRange(groupKey(group), groupEnd(group), nil)
-	g.written, g.exists = 0, false
+	g.written, g.removed, g.exists = 0, 0, false
 	b.effects = append(b.effects, effect{g: g, kind: effectDestroy})
 	return nil
 }

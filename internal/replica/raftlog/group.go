@@ -18,10 +18,10 @@ type Group struct {
 	s  *Store
 	id uint64
 
-	// written is the last index that a batch has taken, also one not yet committed; exists is true if there is any record. The
-	// writer's own: no lock.
-	written uint64
-	exists  bool
+	// written is the last index that a batch has taken, also one not yet committed, and removed the truncated one; exists is true
+	// if there is any record. The writer's own: no lock.
+	written, removed uint64
+	exists           bool
 
 	mu                 sync.Mutex
 	term, vote, commit uint64
@@ -72,7 +72,7 @@ func (s *Store) load(id uint64) (*Group, error) {
 	if err := it.Error(); err != nil {
 		return nil, err
 	}
-	g.written, g.cacheFirst = g.last, g.last+1
+	g.written, g.removed, g.cacheFirst = g.last, g.cut, g.last+1
 	return g, nil
 }
 

@@ -225,6 +225,22 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestTruncationBehindReset proves that a truncation which was asked for before a reset, and comes after it in the same batch, does
+// not bring the log back.
+func TestTruncationBehindReset(t *testing.T) {
+	s := open(t, vfs.NewMem(), Options{})
+	defer func() { must(t, s.Close()) }()
+	b := s.NewBatch()
+	must(t, b.Append(1, []*pb.Entry{newEntry(1, 1, ""), newEntry(2, 1, "")}))
+	must(t, b.Commit(true))
+	must(t, b.Reset(1, 20, 3, four))
+	must(t, b.Truncate(1, 2, 1))
+	must(t, b.Commit(true))
+	if got, want := show(t, group(t, s, 1)), "term 0 vote 0 commit 0 voters [1 2 3 4] cut 20@3 last 20:"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+}
+
 // TestForeignDirectory proves that a directory with other content is refused.
 func TestForeignDirectory(t *testing.T) {
 	fs := vfs.NewMem()

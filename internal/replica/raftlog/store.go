@@ -53,7 +53,7 @@ var (
 	ErrStopped = errors.New("raft log stopped")
 )
 
-// Store holds the logs of all groups of a node. It is safe for concurrent use, but for its batches: one goroutine writes.
+// Store holds the logs of all groups of a node. It is safe for concurrent use; see Batch for writers.
 type Store struct {
 	db   *pebble.DB
 	opts Options

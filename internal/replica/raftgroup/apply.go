@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+func appendUvarint(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
+
+// Apply is one group's entries for the Applier; or, with Truncate, the wish to cut its log at an index.
+type Apply struct {
+	g       *Group
+	entries []*pb.Entry
+	// message is the library's, whose last entries these are; nil if more of it follow.
+	message *pb.Message
+	// members is the configuration that entries[0], a change of members, leads to.
+	members  *pb.ConfState
+	where    []byte
+	sequence uint64
+	truncate uint64
+}
+
+// Applied is what the Applier reports.
+type Applied struct {
+	g           *Group
+	message     *pb.Message
+	index, term uint64
+	// results of entries, in order.
+	entries  []appliedEntry
+	results  []any
+	truncate uint64
+}
+
+type appliedEntry struct {
+	index, term, sequence uint64
+	commands              int
+}
+
+// Applier applies entries. It belongs to one goroutine.
+type Applier struct {
+	machine  StateMachine
+	commands [][]byte
+}
+
+// NewApplier returns the applier of a node.
+func NewApplier(m StateMachine) *Applier { return &Applier{machine: m} }
+
+// Apply applies what came since the last call as one unsynced batch, then syncs once if a log is to be cut. After an error the
+// host must not go on: the state may hold a part of an entry.
+func (a *Applier) Apply(items []Apply) ([]Applied, error) {
+	out := make([]Applied, 0, len(items))
+	truncate := false
+	for i := range items {
+		it := &items[i]
+		if it.truncate != 0 {
+			truncate = true
+			out = append(out, Applied{g: it.g, truncate: it.truncate})
+			continue
+		}
+		done, err := a.run(it)
+		if err != nil {
+			return nil, fmt.Errorf("apply group %d: %w", it.g.id, err)
+		}
+		out = append(out, done)
+	}
+	if err := a.machine.Commit(); err != nil {
+		return nil, fmt.Errorf("commit applied entries: %w", err)
+	}
+	if truncate { // (G4)
+		if err := a.machine.Sync(); err != nil {
+			return nil, fmt.Errorf("sync before truncation: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// run applies one item to the open batch.
+func (a *Applier) run(it *Apply) (Applied, error) {
+	done := Applied{g: it.g, message: it.message, entries: make([]appliedEntry, 0, len(it.entries))}
+	for _, e := range it.entries {
+		index, term := e.GetIndex(), e.GetTerm()
+		if index != it.g.appliedBy+1 {
+			return done, fmt.Errorf("entry %d, applied %d: %w", index, it.g.appliedBy, ErrGap)
+		}
+		before := len(done.results)
+		sequence := it.sequence
+		var err error
+		if it.members != nil {
+			err = a.machine.Members(it.g.id, index, term, it.members, it.where)
+		} else {
+			if sequence, a.commands, err = decodeCommands(a.commands[:0], e.GetData()); err == nil {
+				done.results, err = a.machine.Apply(it.g.id, index, term, a.commands, done.results)
+			}
+		}
+		if err != nil {
+			return done, fmt.Errorf("entry %d: %w", index, err)
+		}
+		done.entries = append(done.entries, appliedEntry{index, term, sequence, len(done.results) - before})
+		it.g.appliedBy, done.index, done.term = index, index, term
+	}
+	clear(a.commands)
+	return done, nil
+}
+
+// apply passes on committed entries. A change of members is a barrier: it waits until everything before it is applied, and what comes
+// after waits for it, so that the configuration and the state change at the same index.
+func (h *Host) apply(g *Group, m *pb.Message) {
+	if g.barrier != nil || len(g.held) > 0 {
+		g.held = append(g.held, m)
+		return
+	}
+	if firstChange(m.GetEntries()) < 0 {
+		g.applying++
+		h.work.Applies = append(h.work.Applies, Apply{g: g, entries: m.GetEntries(), message: m})
+		return
+	}
+	g.held = append(g.held, m)
+	g.barrier = m.GetEntries()
+	h.passBarrier(g)
+}
+
+func firstChange(entries []*pb.Entry) int {
+	for i, e := range entries {
+		if e.GetType() != pb.EntryNormal {
+			return i
+		}
+	}
+	return -1
+}
+
+// passBarrier goes on with held messages, one piece at a time. held[0] is the message that barrier is the rest of.
+func (h *Host) passBarrier(g *Group) {
+	for g.barrier != nil && g.applying == 0 {
+		n := firstChange(g.barrier)
+		item := Apply{g: g}
+		switch {
+		case n == 0:
+			item.entries = g.barrier[:1]
+			h.changeMembers(g, &item)
+		case n > 0:
+			item.entries = g.barrier[:n]
+		default:
+			item.entries = g.barrier
+		}
+		g.barrier = g.barrier[len(item.entries):]
+		if len(g.barrier) == 0 {
+			item.message, g.barrier = g.held[0], nil
+			g.held = g.held[1:]
+		}
+		g.applying++
+		h.work.Applies = append(h.work.Applies, item)
+	}
+	for g.barrier == nil && len(g.held) > 0 {
+		m := g.held[0]
+		if firstChange(m.GetEntries()) >= 0 {
+			g.barrier = m.GetEntries()
+			h.passBarrier(g)
+			return
+		}
+		g.held = g.held[1:]
+		g.applying++
+		h.work.Applies = append(h.work.Applies, Apply{g: g, entries: m.GetEntries(), message: m})
+	}
+}
+
+// changeMembers makes the change known to the library and to the routes.
+func (h *Host) changeMembers(g *Group, item *Apply) {
+	cc, sequence, where, err := decodeChange(item.entries[0])
+	if err != nil {
+		panic(fmt.Sprintf("raft: group %d, entry %d changes members and cannot be read: %v", g.id, item.entries[0].GetIndex(), err))
+	}
+	g.revokeLease() // it rests on a quorum of the old members
+	g.addRoutes(where)
+	g.conf = g.raft.ApplyConfChange(cc)
+	item.members, item.sequence = cloneConf(g.conf), sequence
+	item.where = EncodeMembers(nil, g.members())
+	if h.opts.Events.MembersChanged != nil {
+		h.opts.Events.MembersChanged(g.id, item.entries[0].GetIndex())
+	}
+}
+
+// applied takes what the applier did: proposers hear of it, readers see it.
+func (h *Host) applied(a *Applied) {
+	g := a.g
+	if a.truncate != 0 {
+		h.truncate(g, a.truncate)
+		return
+	}
+	g.applying--
+	if g.closed {
+		g.checkIdle()
+		return
+	}
+	results := a.results
+	for i := range a.entries {
+		e := &a.entries[i]
+		g.finish(e, results[:e.commands])
+		results = results[e.commands:]
+	}
+	g.moveApplied(a.index, a.term)
+	if a.message != nil {
+		for _, m := range a.message.GetResponses() {
+			_ = g.raft.Step(m)
+		}
+	}
+	h.passBarrier(g)
+	h.tryInstall(g)
+	h.serveReads(g)
+	h.considerTruncation(g)
+	h.mark(g)
+}
+
+func (g *Group) moveApplied(index, term uint64) {
+	g.applied, g.appliedTerm = index, term
+	g.appliedShown.Store(index)
+	if g.leading && term == g.term {
+		g.evaluating.Store(term)
+	}
+}
+
+// finish ends the proposals of an applied entry. Entries are applied in the order in which they were proposed, so it is the oldest in
+// flight or somebody else's; older ones of ours that never came are lost.
+func (g *Group) finish(e *appliedEntry, results []any) {
+	for len(g.inflight) > 0 {
+		f := &g.inflight[0]
+		if f.term != e.term || f.sequence > e.sequence {
+			return
+		}
+		ours := f.sequence == e.sequence
+		if f.members != nil {
+			g.changing = false
+		}
+		if !ours {
+			f.end(Outcome{Err: ErrUnknown})
+		} else {
+			o := Outcome{Index: e.index, Term: e.term}
+			for i := range f.proposals {
+				if o.Result = nil; i < len(results) {
+					o.Result = results[i]
+				}
+				f.proposals[i].end(o)
+			}
+			if f.members != nil {
+				f.members.Done(o)
+			}
+		}
+		g.inflight[0] = flight{}
+		g.inflight = g.inflight[1:]
+		if ours {
+			return
+		}
+	}
+}
+
+// considerTruncation asks for a sync of the state machine when the log is long; behind it the log is cut.
+func (h *Host) considerTruncation(g *Group) {
+	o := &h.opts
+	if g.cutting || g.applied < g.cut+o.TruncateEntries && g.tailBytes < o.TruncateBytes || g.applied < g.cut+o.TruncateKeep+1 {
+		return
+	}
+	g.cutting = true
+	h.work.Applies = append(h.work.Applies, Apply{g: g, truncate: g.applied - o.TruncateKeep})
+}
+
+// truncate hands the cut to the log writer. What receivers of snapshots under way will ask for next stays.
+func (h *Host) truncate(g *Group, index uint64) {
+	g.cutting = false
+	if g.closed || len(g.shipping) > 0 || g.install || len(g.appends) > 0 || index <= g.cut || index > g.applied {
+		return
+	}
+	term, err := g.log.Term(index)
+	if err != nil {
+		return // the log was reset meanwhile
+	}
+	g.cutting = true
+	h.work.Appends = append(h.work.Appends, Append{g: g, truncate: index, term: term})
+}

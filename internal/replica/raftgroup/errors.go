@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNotLeader: this replica does not lead the group; nothing was done. Group.Leader may know who does.
+	ErrNotLeader = errors.New("not the leader")
+	// ErrStaleTerm: the proposal was made for a term that is over; nothing was done.
+	ErrStaleTerm = errors.New("the term of the proposal is over")
+	// ErrUnknown: the replica lost its leadership, or the group, while the request was under way. A proposal may still be applied.
+	ErrUnknown = errors.New("leadership was lost: outcome unknown")
+	// ErrReadTimeout: no quorum confirmed the read within an election timeout.
+	ErrReadTimeout = errors.New("no quorum confirmed the read")
+	// ErrMembersBusy: another change of members is under way, or the leader is too new to know.
+	ErrMembersBusy = errors.New("a change of members is under way")
+	// ErrClosed: the group or the host is closed.
+	ErrClosed = errors.New("closed")
+	// ErrBehindLog: the state machine is older than what the log still has. Its state was lost.
+	ErrBehindLog = errors.New("state machine is behind its truncated log")
+	// ErrGap: an entry does not follow the last one applied.
+	ErrGap = errors.New("entry does not follow the applied index")
+	// ErrFrame: bytes that AppendMessage did not write, or a newer version wrote.
+	ErrFrame = errors.New("malformed frame")
+)
+
+// Refused says which bound of Options a request reached. Nothing was done.
+type Refused struct {
+	// Bound is the name of the option, Limit its value.
+	Bound string
+	Limit int64
+}
+
+func (r *Refused) Error() string { return fmt.Sprintf("refused: %s of %d reached", r.Bound, r.Limit) }

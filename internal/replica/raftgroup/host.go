@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// Host owns the Raft state of all groups of a node. Step and the other methods belong to one goroutine, the loop; what others may call
+// is on Group.
+type Host struct {
+	opts  Options
+	log   Log
+	batch LogBatch // for Open only
+
+	groups map[uint64]*Group // never ranged over: order is
+	order  []*Group
+	peers  []*peer // in the order they were met
+	ticks  uint64
+	dirty  []*Group
+	work   Work
+	now    Instant
+
+	// waking is true while quiet groups of a dead peer are left.
+	waking bool
+	// logQueued are the bytes of entries that are with the log writer.
+	logQueued int64
+	// proposed are the bytes of proposals of all groups that have not ended.
+	proposed atomic.Int64
+}
+
+// peer is another node.
+type peer struct {
+	node  NodeID
+	frame []byte // messages of this iteration; empty if none
+	// silent counts ticks since something was heard.
+	silent int
+	down   bool
+}
+
+// Inbox is what happened since the last Step.
+type Inbox struct {
+	// Ticks that have passed.
+	Ticks int
+	// Calls run first, on the loop.
+	Calls []func(*Host)
+	// What the other steps report.
+	Logged    []Logged
+	Applied   []Applied
+	Installed []Installed
+	Shipped   []Shipped
+	// Frames of peers, decoded.
+	Frames    []Received
+	Proposals []Proposal
+	Reads     []Read
+	// Unreachable are nodes to which frames were dropped.
+	Unreachable []NodeID
+}
+
+// Received is a frame from a peer, decoded; without messages it is the node's heartbeat.
+type Received struct {
+	From     NodeID
+	Messages []Message
+}
+
+// Frame is to be sent to a peer.
+type Frame struct {
+	To   NodeID
+	Data []byte
+}
+
+// Work is what is to be done after a Step. Frames are sent at once and are valid until the next Step; appends go to the one LogWriter
+// and applies to the one Applier, both in order; installs and sends are done in any order.
+type Work struct {
+	Frames   []Frame
+	Appends  []Append
+	Applies  []Apply
+	Installs []Install
+	Sends    []Send
+}
+
+// NewHost returns a host without groups. batch is the host's own, for Open.
+func NewHost(log Log, batch LogBatch, o Options) *Host {
+	return &Host{opts: o.withDefaults(), log: log, batch: batch, groups: map[uint64]*Group{}}
+}
+
+// Options returns the options with defaults filled in.
+func (h *Host) Options() Options { return h.opts }
+
+// Group returns a group by its id, nil if it is not here. Loop only.
+func (h *Host) Group(id uint64) *Group { return h.groups[id] }
+
+// Groups returns all groups in the order they were opened. Loop only.
+func (h *Host) Groups() []*Group { return h.order }
+
+// Step takes in what happened until now and returns what is to be done.
+func (h *Host) Step(now Instant, in *Inbox) Work {
+	h.now = now
+	for _, p := range h.peers {
+		p.frame = p.frame[:0]
+	}
+	for _, call := range in.Calls {
+		call(h)
+	}
+	for i := range in.Logged {
+		h.logged(&in.Logged[i])
+	}
+	for i := range in.Applied {
+		h.applied(&in.Applied[i])
+	}
+	for i := range in.Installed {
+		h.installed(&in.Installed[i])
+	}
+	for i := range in.Shipped {
+		h.shipped(&in.Shipped[i])
+	}
+	for i := range in.Frames {
+		h.receive(&in.Frames[i])
+	}
+	for _, node := range in.Unreachable {
+		h.unreachable(node)
+	}
+	for i := range in.Proposals {
+		h.propose(in.Proposals[i])
+	}
+	for i := range in.Reads {
+		h.read(in.Reads[i])
+	}
+	for range in.Ticks {
+		h.tick()
+	}
+	for len(h.dirty) > 0 {
+		dirty := h.dirty
+		h.dirty = nil
+		for _, g := range dirty {
+			g.dirty = false
+			h.pump(g)
+		}
+	}
+	for _, p := range h.peers {
+		if len(p.frame) > 0 {
+			h.work.Frames = append(h.work.Frames, Frame{To: p.node, Data: p.frame})
+		}
+	}
+	w := h.work
+	h.work = Work{}
+	return w
+}
+
+func (h *Host) mark(g *Group) {
+	if !g.dirty && !g.closed {
+		g.dirty = true
+		h.dirty = append(h.dirty, g)
+	}
+}
+
+// peerOf returns the peer, which it meets for the first time if need be.
+func (h *Host) peerOf(node NodeID) *peer {
+	for _, p := range h.peers {
+		if p.node == node {
+			return p
+		}
+	}
+	p := &peer{node: node}
+	h.peers = append(h.peers, p)
+	return p
+}
+
+// send adds a message to its peer's frame. A receiver whose node is not known gets none: it will be heard of.
+func (h *Host) send(g *Group, m *pb.Message) {
+	r := g.route(m.GetTo())
+	if r == nil || r.Node == h.opts.Node || !carried(m.GetType()) {
+		return // not carried: what a replica that just lost its leadership would hand on to the new leader
+	}
+	p := h.peerOf(r.Node)
+	if len(p.frame) == 0 {
+		p.frame = NewFrame(p.frame)
+	}
+	p.frame = AppendMessage(p.frame, g.id, m)
+}
+
+// receive steps the messages of one frame.
+func (h *Host) receive(f *Received) {
+	p := h.peerOf(f.From)
+	p.silent = 0
+	if p.down {
+		h.setDown(p, false)
+	}
+	dropped := 0
+	for _, m := range f.Messages {
+		if m.Raft.GetType() == pb.MsgApp && len(m.Raft.GetEntries()) > 0 && h.logQueued > h.opts.LogQueueBytes {
+			dropped++
+			continue
+		}
+		h.step(p, m)
+	}
+	if dropped > 0 && h.opts.Events.Dropped != nil {
+		h.opts.Events.Dropped("LogQueueBytes", dropped)
+	}
+}
+
+func (h *Host) step(p *peer, message Message) {
+	m := message.Raft
+	g := h.groups[message.Group]
+	if g == nil {
+		if h.opts.Events.UnknownGroup != nil {
+			h.opts.Events.UnknownGroup(message.Group, m.GetTo(), p.node)
+		}
+		return
+	}
+	if m.GetTo() != g.replica {
+		return // meant for a replica that was here before: ids are never used twice
+	}
+	g.learn(m.GetFrom(), p.node)
+	switch t := m.GetType(); t {
+	case msgQuiesce:
+		h.quiesceWith(g, p, m)
+		return
+	case pb.MsgVote, pb.MsgPreVote:
+		if h.ticks < g.promised && string(m.GetContext()) != transferContext {
+			return // (G6)
+		}
+		h.awake(g)
+	case pb.MsgApp, pb.MsgHeartbeat, pb.MsgSnap:
+		if m.GetTerm() >= g.term {
+			g.promised = h.ticks + uint64(h.opts.ElectionTicks)
+		}
+		if t != pb.MsgHeartbeat {
+			h.awake(g)
+		} else if g.quiet {
+			h.wake(g)
+		}
+	case pb.MsgHeartbeatResp:
+		if g.quiet {
+			h.wake(g)
+		}
+	default:
+		h.awake(g)
+	}
+	if t := m.GetType(); t == pb.MsgSnap && !g.acceptSnapshot(m) {
+		return
+	}
+	_ = g.raft.Step(m) // an error says that the sender is no member (any more), or that nothing was done
+	h.mark(g)
+}
+
+// transferContext is what the library puts into votes that a leader asked for: such a leader serves no lease.
+const transferContext = "CampaignTransfer"
+
+// tick moves time on by one tick, for peers and for the groups that are awake.
+func (h *Host) tick() {
+	h.ticks++
+	for _, p := range h.peers {
+		if p.silent++; p.silent > h.opts.ElectionTicks && !p.down {
+			h.setDown(p, true)
+		}
+		if h.ticks%uint64(h.opts.HeartbeatTicks) == 0 && len(p.frame) == 0 {
+			p.frame = NewFrame(p.frame)
+		}
+	}
+	if h.waking {
+		h.wakeSome()
+	}
+	for _, g := range h.order {
+		if g.quiet || g.applied == 0 { // applied 0: it waits for its first snapshot, may vote, never campaigns
+			continue
+		}
+		g.raft.Tick()
+		h.tickReads(g)
+		h.tickUrgent(g)
+		if g.leading && !h.opts.AlwaysTick {
+			h.tryQuiesce(g)
+		}
+		h.mark(g)
+	}
+}
+
+func (h *Host) setDown(p *peer, down bool) {
+	p.down = down
+	h.waking = h.waking || down
+	if h.opts.Events.PeerDown != nil {
+		h.opts.Events.PeerDown(p.node, down)
+	}
+}
+
+// unreachable tells the leaders here that the node may have missed something.
+func (h *Host) unreachable(node NodeID) {
+	for _, g := range h.order {
+		if !g.leading {
+			continue
+		}
+		for _, m := range g.members() {
+			if m.Node == node && m.Replica != g.replica {
+				g.raft.ReportUnreachable(m.Replica)
+				h.mark(g)
+			}
+		}
+	}
+}
+
+// ForgetNode is for the proof that the node's process is gone: its address refused a connection. Its groups elect a new leader at
+// once instead of after an election timeout; the first living voter behind it asks for votes. Without that proof leases break.
+func (h *Host) ForgetNode(node NodeID) {
+	for _, g := range h.order {
+		leader := g.route(g.lead)
+		if g.leading || leader == nil || leader.Node != node {
+			continue
+		}
+		h.awake(g)
+		g.promised = 0
+		_ = g.raft.ForgetLeader()
+		if g.successor() == g.replica {
+			g.urgent = urgentTicks
+			_ = g.raft.Campaign()
+		}
+		h.mark(g)
+	}
+}
+
+// urgentTicks is how long a group without a leader asks again for votes every tick.
+const urgentTicks = 8
+
+func (h *Host) tickUrgent(g *Group) {
+	if g.urgent == 0 {
+		return
+	}
+	if g.urgent--; g.lead != raft.None {
+		g.urgent = 0
+	} else {
+		_ = g.raft.Campaign()
+	}
+}
+
+// Campaign makes a group without a leader, such as a newly born one, elect one now. It does nothing where a leader was heard of.
+func (h *Host) Campaign(id uint64) {
+	g := h.groups[id]
+	if g == nil || g.lead != raft.None || h.ticks < g.promised || g.applied == 0 {
+		return
+	}
+	h.awake(g)
+	g.urgent = urgentTicks
+	_ = g.raft.Campaign()
+	h.mark(g)
+}
+
+// Transfer asks another voter to lead. The lease ends before that: the vote that follows ignores leases. There is none again in this
+// term, because the request to the other one may travel for long.
+func (h *Host) Transfer(id, to uint64) error {
+	g := h.groups[id]
+	if g == nil || !g.leading {
+		return ErrNotLeader
+	}
+	if to == g.replica {
+		return nil
+	}
+	h.awake(g)
+	g.revokeLease()
+	g.transferred = true
+	g.raft.TransferLeader(to)
+	h.mark(g)
+	return nil
+}
+
+// Close takes a group out of the host: requests under way fail. idle is called on the loop as soon as nothing of the group is with the
+// applier or being installed. To remove the replica, its state is removed then, durably, and after that its log: in the other order
+// a crash between leaves a replica that has forgotten how it voted.
+func (h *Host) Close(id uint64, idle func(g *Group)) {
+	g := h.groups[id]
+	if g == nil {
+		return
+	}
+	g.stepDown(h, ErrUnknown)
+	g.close()
+	delete(h.groups, id)
+	for i, o := range h.order {
+		if o == g {
+			h.order = append(h.order[:i:i], h.order[i+1:]...)
+			break
+		}
+	}
+	g.idleThen = idle
+	g.checkIdle()
+}
+
+// DestroyLog removes the log of a closed group.
+func (h *Host) DestroyLog(g *Group) {
+	h.work.Appends = append(h.work.Appends, Append{g: g, destroy: true})
+}
+
+// quietLogger passes on only what must end the process: a panic in the library means that its state is not to be trusted.
+type quietLogger struct{}
+
+func (quietLogger) Debug(...any)                   {}
+func (quietLogger) Debugf(string, ...any)          {}
+func (quietLogger) Info(...any)                    {}
+func (quietLogger) Infof(string, ...any)           {}
+func (quietLogger) Warning(...any)                 {}
+func (quietLogger) Warningf(string, ...any)        {}
+func (quietLogger) Error(...any)                   {}
+func (quietLogger) Errorf(string, ...any)          {}
+func (quietLogger) Fatal(v ...any)                 { panic("raft: " + fmt.Sprint(v...)) }
+func (quietLogger) Fatalf(format string, v ...any) { panic("raft: " + fmt.Sprintf(format, v...)) }
+func (quietLogger) Panic(v ...any)                 { panic("raft: " + fmt.Sprint(v...)) }
+func (quietLogger) Panicf(format string, v ...any) { panic("raft: " + fmt.Sprintf(format, v...)) }

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"fmt"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// Append is one group's work for the LogWriter.
+type Append struct {
+	g       *Group
+	message *pb.Message
+	sync    bool
+	bytes   int64
+	// truncate cuts the log behind an index with a term, instead.
+	truncate, term uint64
+	destroy        bool
+}
+
+// Logged is what the LogWriter reports of one Append.
+type Logged struct {
+	g        *Group
+	message  *pb.Message
+	bytes    int64
+	truncate uint64
+}
+
+// LogWriter writes the logs of all groups. It belongs to one goroutine.
+type LogWriter struct {
+	batch LogBatch
+	// frames and their nodes are of the write under way; memory is used again.
+	frames []Frame
+}
+
+// NewLogWriter returns the writer of a node. The batch is its own.
+func NewLogWriter(b LogBatch) *LogWriter { return &LogWriter{batch: b} }
+
+// Write commits what came since the last call as one batch, synced if any of it needs that. It returns what the loop is to hear, in
+// order, and the answers to other nodes, valid until the next call (G3). After an error the host must not go on.
+func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
+	sync := false
+	for i := range items {
+		if err := w.add(&items[i]); err != nil {
+			return nil, nil, fmt.Errorf("write log of group %d: %w", items[i].g.id, err)
+		}
+		sync = sync || items[i].sync
+	}
+	if err := w.batch.Commit(sync); err != nil {
+		return nil, nil, fmt.Errorf("write log: %w", err)
+	}
+	for i := range w.frames {
+		w.frames[i].Data = w.frames[i].Data[:0]
+	}
+	out := make([]Logged, 0, len(items))
+	for i := range items {
+		it := &items[i]
+		if it.destroy {
+			continue
+		}
+		out = append(out, Logged{g: it.g, message: it.message, bytes: it.bytes, truncate: it.truncate})
+		for _, m := range it.message.GetResponses() {
+			if m.GetTo() != it.g.replica {
+				w.answer(it.g, m)
+			}
+		}
+	}
+	frames := make([]Frame, 0, len(w.frames))
+	for _, f := range w.frames {
+		if len(f.Data) > 0 {
+			frames = append(frames, f)
+		}
+	}
+	return out, frames, nil
+}
+
+// add puts one item into the batch.
+func (w *LogWriter) add(it *Append) error {
+	id := it.g.id
+	switch {
+	case it.destroy:
+		return w.batch.Destroy(id)
+	case it.truncate != 0:
+		return w.batch.Truncate(id, it.truncate, it.term)
+	}
+	m := it.message
+	if s := m.GetSnapshot(); !raft.IsEmptySnap(s) {
+		meta := s.GetMetadata()
+		if err := w.batch.Reset(id, meta.GetIndex(), meta.GetTerm(), meta.GetConfState()); err != nil {
+			return err
+		}
+	}
+	if m.Term != nil {
+		if err := w.batch.SetHardState(id, m.GetTerm(), m.GetVote(), m.GetCommit()); err != nil {
+			return err
+		}
+	}
+	return w.batch.Append(id, m.GetEntries())
+}
+
+// answer adds a message to the frame of its receiver's node.
+func (w *LogWriter) answer(g *Group, m *pb.Message) {
+	r := g.route(m.GetTo())
+	if r == nil {
+		return
+	}
+	for i := range w.frames {
+		if f := &w.frames[i]; f.To == r.Node {
+			if len(f.Data) == 0 {
+				f.Data = NewFrame(f.Data)
+			}
+			f.Data = AppendMessage(f.Data, g.id, m)
+			return
+		}
+	}
+	w.frames = append(w.frames, Frame{To: r.Node, Data: AppendMessage(NewFrame(nil), g.id, m)})
+}
+
+// append hands a write to the log writer; behind an installation it waits, so that the order stays.
+func (h *Host) append(g *Group, m *pb.Message, sync bool) {
+	snapshot := !raft.IsEmptySnap(m.GetSnapshot())
+	if len(g.appends) > 0 || snapshot {
+		g.appends = append(g.appends, m)
+		h.tryInstall(g)
+		return
+	}
+	h.handAppend(g, m, sync)
+}
+
+func (h *Host) handAppend(g *Group, m *pb.Message, sync bool) {
+	bytes := int64(0)
+	for _, e := range m.GetEntries() {
+		bytes += int64(len(e.GetData())) + entryOverhead
+	}
+	h.logQueued += bytes
+	g.tailBytes += bytes
+	h.work.Appends = append(h.work.Appends, Append{g: g, message: m, sync: sync, bytes: bytes})
+}
+
+// entryOverhead is what an entry takes beside its data, about.
+const entryOverhead = 64
+
+// logged takes what is in the log now: the library hears of it.
+func (h *Host) logged(l *Logged) {
+	g := l.g
+	h.logQueued -= l.bytes
+	if g.closed {
+		return
+	}
+	if l.truncate != 0 {
+		g.cutting = false
+		g.cut, g.tailBytes = max(g.cut, l.truncate), 0
+		if h.opts.Events.Truncated != nil {
+			h.opts.Events.Truncated(g.id, l.truncate)
+		}
+		return
+	}
+	if s := l.message.GetSnapshot(); !raft.IsEmptySnap(s) {
+		meta := s.GetMetadata()
+		g.cut, g.tailBytes = meta.GetIndex(), 0
+		g.moveApplied(meta.GetIndex(), meta.GetTerm())
+		if h.opts.Events.SnapshotInstalled != nil {
+			h.opts.Events.SnapshotInstalled(g.id, meta.GetIndex())
+		}
+	}
+	for _, m := range l.message.GetResponses() {
+		if m.GetTo() == g.replica {
+			_ = g.raft.Step(m)
+		}
+	}
+	h.mark(g)
+}

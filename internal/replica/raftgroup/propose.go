@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"errors"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Proposal is a command on its way into a group's log. Make it with Group.NewProposal and hand it to a Step.
+type Proposal struct {
+	g      *Group
+	term   uint64
+	data   []byte
+	waiter Waiter
+}
+
+// NewProposal admits a command, whose bytes must not be changed any more. With a term, it enters the log in that term or not at all
+// (G5): see Evaluating. Each success leads to one call of waiter.
+func (g *Group) NewProposal(term uint64, data []byte, waiter Waiter) (Proposal, error) {
+	o := &g.host.opts
+	switch {
+	case g.gone.Load():
+		return Proposal{}, ErrClosed
+	case g.leadShown.Load() != g.replica:
+		return Proposal{}, ErrNotLeader
+	case len(data) > o.ProposalBytes:
+		return Proposal{}, &Refused{"ProposalBytes", int64(o.ProposalBytes)}
+	}
+	if g.proposals.Add(1) > int64(o.ProposalsPerGroup) {
+		g.proposals.Add(-1)
+		return Proposal{}, &Refused{"ProposalsPerGroup", int64(o.ProposalsPerGroup)}
+	}
+	if g.host.proposed.Add(int64(len(data))) > o.ProposalsNodeBytes {
+		g.host.proposed.Add(-int64(len(data)))
+		g.proposals.Add(-1)
+		return Proposal{}, &Refused{"ProposalsNodeBytes", o.ProposalsNodeBytes}
+	}
+	return Proposal{g, term, data, waiter}, nil
+}
+
+// end releases what was admitted and tells the waiter.
+func (p *Proposal) end(o Outcome) {
+	p.g.proposals.Add(-1)
+	p.g.host.proposed.Add(-int64(len(p.data)))
+	p.waiter.Done(o)
+}
+
+// flight is an entry in the log whose proposers wait; members is set for a change of members.
+type flight struct {
+	term, sequence uint64
+	proposals      []Proposal
+	members        Waiter
+}
+
+func (f *flight) end(o Outcome) {
+	for i := range f.proposals {
+		f.proposals[i].end(o)
+	}
+	if f.members != nil {
+		f.members.Done(o)
+	}
+}
+
+// propose queues an admitted proposal.
+func (h *Host) propose(p Proposal) {
+	g := p.g
+	if g.closed || !g.leading {
+		p.end(Outcome{Err: ErrNotLeader})
+		return
+	}
+	h.awake(g)
+	g.queue = append(g.queue, p)
+	h.mark(g)
+}
+
+// proposeQueued packs the queue into entries while few are unapplied: what comes meanwhile gathers for the next one.
+func (h *Host) proposeQueued(g *Group) {
+	for len(g.queue) > 0 && len(g.inflight) < h.opts.UnappliedEntries && h.logQueued <= h.opts.LogQueueBytes {
+		n, size := 0, 16
+		for n < len(g.queue) {
+			p := &g.queue[n]
+			if p.term != 0 && p.term != g.term {
+				break
+			}
+			if n > 0 && size+len(p.data)+5 > h.opts.EntryBytes {
+				break
+			}
+			size += len(p.data) + 5
+			n++
+		}
+		if n == 0 { // (G5)
+			g.queue[0].end(Outcome{Err: ErrStaleTerm})
+			g.queue = g.queue[1:]
+			continue
+		}
+		ps := g.queue[:n:n]
+		g.sequence++
+		// Between Readys a replica cannot begin to lead: that takes a durable vote. So if the library takes the entry, the
+		// term is still g.term.
+		if err := g.raft.Propose(appendCommands(make([]byte, 0, size), g.sequence, ps)); err != nil {
+			h.refuseQueue(g, err)
+			return
+		}
+		g.queue = g.queue[n:]
+		g.inflight = append(g.inflight, flight{term: g.term, sequence: g.sequence, proposals: ps})
+	}
+}
+
+// refuseQueue ends what the library did not take: it leads no more, hands its leadership over or has too much uncommitted. In the
+// last case the queue stays, and so does it behind entries that will make room.
+func (h *Host) refuseQueue(g *Group, err error) {
+	if errors.Is(err, raft.ErrProposalDropped) && len(g.inflight) > 0 && !g.transferred {
+		return
+	}
+	for i := range g.queue {
+		g.queue[i].end(Outcome{Err: ErrNotLeader})
+	}
+	g.queue = nil
+}
+
+// Change is one change of a member.
+type Change struct {
+	Member Member
+	// As says what it is to become.
+	As Role
+}
+
+// Role of a member.
+type Role uint8
+
+// Roles: Gone removes the member.
+const (
+	Voter Role = iota
+	Learner
+	Gone
+)
+
+// ChangeMembers proposes a change of members; more than one change at a time goes through a joint configuration, which the group
+// leaves by itself. waiter hears when the change is applied here. Loop only.
+func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
+	g := h.groups[id]
+	switch {
+	case g == nil || !g.leading:
+		waiter.Done(Outcome{Err: ErrNotLeader})
+		return
+	case g.changing || g.appliedTerm != g.term || len(g.conf.GetVotersOutgoing()) > 0 || len(changes) == 0:
+		waiter.Done(Outcome{Err: ErrMembersBusy})
+		return
+	}
+	h.awake(g)
+	cc := &pb.ConfChangeV2{}
+	var where []Member
+	for i := range changes {
+		c := &changes[i]
+		kind := pb.ConfChangeAddNode
+		switch c.As {
+		case Learner:
+			kind = pb.ConfChangeAddLearnerNode
+		case Gone:
+			kind = pb.ConfChangeRemoveNode
+		}
+		cc.Changes = append(cc.Changes, &pb.ConfChangeSingle{Type: &kind, NodeId: &c.Member.Replica})
+		if c.As != Gone {
+			where = append(where, c.Member)
+		}
+	}
+	g.sequence++
+	cc.Context = EncodeMembers(appendUvarint(nil, g.sequence), where)
+	if err := g.raft.ProposeConfChange(cc); err != nil {
+		waiter.Done(Outcome{Err: ErrNotLeader})
+		return
+	}
+	g.changing = true
+	g.inflight = append(g.inflight, flight{term: g.term, sequence: g.sequence, members: waiter})
+	h.mark(g)
+}
+
+// decodeChange reads an entry that changes members. Its context is empty where a group leaves a joint configuration by itself.
+func decodeChange(e *pb.Entry) (cc *pb.ConfChangeV2, sequence uint64, where []Member, err error) {
+	if e.GetType() == pb.EntryConfChange {
+		v1 := &pb.ConfChange{}
+		err = proto.Unmarshal(e.GetData(), v1)
+		cc = v1.AsV2()
+	} else {
+		cc = &pb.ConfChangeV2{}
+		err = proto.Unmarshal(e.GetData(), cc)
+	}
+	if err != nil || len(cc.GetContext()) == 0 {
+		return cc, 0, nil, err
+	}
+	d := decoder{b: cc.GetContext()}
+	sequence = d.uint()
+	where, _, err = DecodeMembers(d.b)
+	return cc, sequence, where, err
+}

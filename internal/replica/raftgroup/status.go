@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+)
+
+// Status is what is known of a group at one replica.
+type Status struct {
+	Group, Replica uint64
+	// Leader is a replica's id, 0 if none is known. Leading says that it is this one.
+	Leader  uint64
+	Leading bool
+	Term    uint64
+	// Commit, Applied and Last are indexes; First is that of the first entry still in the log.
+	Commit, Applied, First, Last uint64
+	Quiet                        bool
+	// Members are as of Applied.
+	Members *pb.ConfState
+	// LeaseLeft is how long reads may be served, 0 for none, as of the last Step; in nanoseconds.
+	LeaseLeft int64
+	// Waiting counts proposals that have not ended, Reads those that wait for an index.
+	Waiting, Reads int64
+	// Peers are the other members; a leader's knowledge.
+	Peers []PeerStatus
+}
+
+// PeerStatus is what a leader knows of a member.
+type PeerStatus struct {
+	Replica uint64
+	// Match is the last entry known to be in its log, Lag how many it lacks.
+	Match, Lag uint64
+	// State is probe, replicate or snapshot.
+	State   string
+	Learner bool
+	// Active is false if nothing was heard from it in the last election timeout.
+	Active bool
+}
+
+// Status returns the status of a group; ok is false if it is not here. Loop only.
+func (h *Host) Status(id uint64) (s Status, ok bool) {
+	g := h.groups[id]
+	if g == nil {
+		return Status{}, false
+	}
+	first, _ := g.log.FirstIndex()
+	last, _ := g.log.LastIndex()
+	s = Status{
+		Group: g.id, Replica: g.replica, Leader: g.lead, Leading: g.leading, Term: g.term, Commit: g.commit, Applied: g.applied,
+		First: first, Last: last, Quiet: g.quiet, Members: cloneConf(g.conf), LeaseLeft: max(0, g.lease.Load()-int64(h.now)),
+		Waiting: g.proposals.Load(), Reads: g.reading.Load(),
+	}
+	if !g.leading {
+		return s, true
+	}
+	g.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+		if id == g.replica {
+			return
+		}
+		s.Peers = append(s.Peers, PeerStatus{
+			Replica: id, Match: p.Match, Lag: last - min(last, p.Match), State: p.State.String(), Learner: kind == raft.ProgressTypeLearner,
+			Active: p.RecentActive,
+		})
+	})
+	return s, true
+}
