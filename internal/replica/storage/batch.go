@@ -3,6 +3,7 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"sync"
@@ -23,7 +24,9 @@ type Batch struct {
 	grows bool
 	// touched are the live rows and deletions that the dead-run index must hear of.
 	touched []touch
-	arena   []byte
+	// hot are the keys whose operands are to be merged after the commit.
+	hot   []hot
+	arena []byte
 	// stamp is that of the last mutation, in microseconds.
 	stamp int64
 }
@@ -44,7 +47,8 @@ func (b *Batch) Close() {
 	}
 	_ = b.b.Close()
 	clear(b.touched)
-	b.b, b.s, b.touched = nil, nil, b.touched[:0]
+	clear(b.hot)
+	b.b, b.s, b.touched, b.hot = nil, nil, b.touched[:0], b.hot[:0]
 	if b.arena = b.arena[:0]; cap(b.arena) < keptMax {
 		batches.Put(b)
 	}
@@ -115,6 +119,9 @@ func (b *Batch) merge(m *command.Mutation, kind byte, op *command.Op) error {
 	b.s.m.operands.Add(1)
 	b.grows = b.grows || live
 	b.touch(d.Key, len(key), kind, d.Value, live)
+	if count := b.s.hot.add(d.Key); count > 0 {
+		b.hot = append(b.hot, hot{bytes.Clone(d.Key), count, len(d.Key) + len(d.Value)})
+	}
 	return nil
 }
 
@@ -178,6 +185,9 @@ func (b *Batch) Commit() error {
 		return s.check(fmt.Errorf("commit: %w", err))
 	}
 	s.m.batches.Add(1)
+	if len(b.hot) > 0 {
+		b.collapseAll()
+	}
 	return nil
 }
 

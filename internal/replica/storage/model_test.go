@@ -287,6 +287,7 @@ func drawRead(t *rapid.T) command.Read {
 // eager makes the learner of dead runs act on the smallest occasion.
 func eager(s *Store) {
 	s.dead.mu.Lock()
+	s.hot.after = 2
 	s.dead.walkMax, s.dead.rowsMin, s.dead.saveMin = 1, 1, 1
 	s.dead.mu.Unlock()
 	s.dead.hints.mu.Lock()

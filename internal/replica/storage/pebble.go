@@ -103,6 +103,7 @@ func (s *Store) listener() *pebble.EventListener {
 				s.o.Events.Background(err)
 			}
 		},
+		FlushEnd: func(pebble.FlushInfo) { s.hot.any.Store(false) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			if s.o.Events.Stall != nil {
 				s.o.Events.Stall(true, info.Reason)

@@ -80,7 +80,7 @@ func (rd *reader) forward() (command.Step, error) {
 		valid = true
 	case it.Valid() && len(rd.lo) == len(rd.prefix)+1 && len(it.Key()) == len(rd.lo) && it.Key()[len(rd.prefix)] == keys.Header &&
 		bytes.HasPrefix(it.Key(), rd.prefix):
-		valid = it.Next() // from the header to the first row
+		valid = rd.next() // from the header to the first row
 	default:
 		valid = rd.seekTo(rd.lo)
 	}
@@ -108,9 +108,18 @@ func (rd *reader) forward() (command.Step, error) {
 		if step, err := rd.visit(key[base:]); err != nil || step != command.More {
 			return step, err
 		}
-		valid = it.Next()
+		valid = rd.next()
 	}
 	return command.More, it.Error()
+}
+
+// next moves to the next key, in one leap over the versions of a key that has been written often.
+func (rd *reader) next() bool {
+	if key := rd.it.Key(); rd.s.hot.leaves(key) {
+		rd.seek = append(append(rd.seek[:0], key...), 0)
+		return rd.seekTo(rd.seek)
+	}
+	return rd.it.Next()
 }
 
 // backward reads rows in descending order from rd.hi to rd.lo.

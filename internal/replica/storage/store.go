@@ -5,6 +5,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"os"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type Store struct {
 
 	tables tables
 	dead   deadRuns
+	hot    hotKeys
 	disk   diskWatch
 	m      counters
 
@@ -44,6 +46,7 @@ type Store struct {
 // Open opens the store in dir, creating it where there is none. Its errors fit on one line.
 func Open(fs vfs.FS, dir string, o Options) (*Store, error) {
 	s := &Store{fs: fs, dir: dir, o: o.withDefaults(fs), closing: make(chan struct{})}
+	s.hot.seed, s.hot.after = maphash.MakeSeed(), collapseAfter
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", dir, s.explain(err))
 	}
