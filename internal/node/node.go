@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -173,7 +174,7 @@ func (n *Node) openStore() error {
 	n.store, err = storage.Open(fs, dir, storage.Options{
 		CacheBytes:    int64(n.opts.Memory.BlockCache),
 		MemtableBytes: int64(n.opts.Memory.Memtable),
-		MinFreeDisk:   int(n.opts.Storage.MinFreeDisk),
+		MinFreeDisk:   n.opts.Storage.MinFreeDisk,
 		Events: storage.Events{
 			Corrupt: func(err error) { n.fail(err) },
 			Background: func(err error) {
@@ -278,7 +279,7 @@ func (n *Node) serveHTTP() error {
 	registerMetrics(registry, n)
 	n.http = &http.Server{
 		Handler: admin.Handler(admin.Options{Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return n.status() },
-			Compact: n.store.Compact, Profile: isLoopback(n.opts.HTTP)}),
+			Compact: n.store.Compact, Checkpoint: n.checkpoint, Profile: isLoopback(n.opts.HTTP)}),
 		TLSConfig:         n.tls.Clone(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // handshakes that strangers fail
@@ -303,6 +304,15 @@ func (n *Node) serveHTTP() error {
 		}
 	})
 	return nil
+}
+
+// checkpoint writes a consistent copy of the data beside the data directory and returns its name. It shares what it can with the original.
+func (n *Node) checkpoint() (string, error) {
+	if n.opts.Data == "" {
+		return "", errors.New("the data is in memory: there is no place for a copy beside it")
+	}
+	dir := filepath.Clean(n.opts.Data) + ".checkpoint-" + time.Now().UTC().Format("20060102T150405.000Z")
+	return dir, n.store.Checkpoint(dir)
 }
 
 // startBackground starts the sweeper and the watch over the disk.

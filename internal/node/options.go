@@ -73,8 +73,8 @@ type LimitOptions struct {
 
 // StorageOptions tune the store.
 type StorageOptions struct {
-	// MinFreeDisk is the share of the disk that must stay free for writes to be accepted, in percent.
-	MinFreeDisk float64 `yaml:"min_free_disk_percent"`
+	// MinFreeDisk is the share of the disk that must stay free for writes to be accepted, in percent; -1: none.
+	MinFreeDisk int `yaml:"min_free_disk_percent"`
 }
 
 // AuthOptions switch on password authentication: it is on when there are users.
@@ -214,8 +214,8 @@ func (o Options) validate() error {
 	if err := o.Limits.validate(); err != nil {
 		return err
 	}
-	if p := o.Storage.MinFreeDisk; p < 0 || p > 100 {
-		return fmt.Errorf("storage.min_free_disk_percent %v is out of range: use 0 to 100", p)
+	if p := o.Storage.MinFreeDisk; p < -1 || p > 100 {
+		return fmt.Errorf("storage.min_free_disk_percent %d is out of range: use 1 to 100, or -1 to never refuse writes", p)
 	}
 	if o.Limits.FrameBytes < 2*frameHeadroom || o.Limits.FrameBytes > frameBytesMax {
 		return fmt.Errorf("limits.frame_bytes %d is out of range: use %d to %d", o.Limits.FrameBytes, 2*frameHeadroom, frameBytesMax)

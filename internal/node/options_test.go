@@ -42,10 +42,10 @@ auth:
   users:
     app: $2a$10$x
 storage:
-  min_free_disk_percent: 2.5
+  min_free_disk_percent: 3
 `)
 	want := Options{Data: "/d", CQL: "0.0.0.0:9042", Memory: MemoryOptions{Budget: 8 << 30, Memtable: 1 << 20}, Limits: LimitOptions{ReadTimeout: 500 * time.Millisecond, ResultBytes: 64 << 20},
-		Auth: AuthOptions{Users: map[string]string{"app": "$2a$10$x"}}, Storage: StorageOptions{MinFreeDisk: 2.5}}
+		Auth: AuthOptions{Users: map[string]string{"app": "$2a$10$x"}}, Storage: StorageOptions{MinFreeDisk: 3}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -80,7 +80,7 @@ func TestValidate(t *testing.T) {
 		"limits.result_bytes 268435456 is out of range: it must be":  func(o *Options) { o.Limits.ResultBytes = 256 << 20 },
 		"limits.connections -1 is out of range: it must be positive": func(o *Options) { o.Limits.Connections = -1 },
 		"limits.write_timeout -1s is out of range: it must be posi":  func(o *Options) { o.Limits.WriteTimeout = -time.Second },
-		"storage.min_free_disk_percent 101 is out of range: use 0 ":  func(o *Options) { o.Storage.MinFreeDisk = 101 },
+		"storage.min_free_disk_percent 101 is out of range: use 1 ":  func(o *Options) { o.Storage.MinFreeDisk = 101 },
 		`cql address "9042" is not host:port`:                        func(o *Options) { o.CQL = "9042" },
 		`http address "on" is not host:port`:                         func(o *Options) { o.HTTP = "on" },
 	} {

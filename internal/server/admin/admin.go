@@ -27,11 +27,14 @@ type Options struct {
 	Status func() any
 	// Compact merges all levels of the store; POST /compact waits for it. Nobody is asked who he is, so it is for loopback only.
 	Compact func(ctx context.Context) error
+	// Checkpoint writes a consistent copy of the data and returns where it is; POST /checkpoint, for loopback only as well.
+	Checkpoint func() (string, error)
 	// Profile adds Go's profiles under /debug/pprof/. They show statements' shapes and cost processor time: for loopback only.
 	Profile bool
 }
 
-// Handler serves /healthz (200 or 503), /readyz (200 or 503), /metrics (Prometheus text), /status (JSON) and POST /compact, and profiles if asked for.
+// Handler serves /healthz (200 or 503), /readyz (200 or 503), /metrics (Prometheus text), /status (JSON), POST /checkpoint and POST /compact, and
+// profiles if asked for.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(o.Healthy))
@@ -44,13 +47,8 @@ func Handler(o Options) http.Handler {
 		// A client that went away in the middle of its answer is nobody to report to.
 		_ = enc.Encode(o.Status())
 	})
-	mux.HandleFunc("POST /compact", func(w http.ResponseWriter, r *http.Request) {
-		if !fromLoopback(r) {
-			http.Error(w, "only from the machine itself", http.StatusForbidden)
-			return
-		}
-		check(func() error { return o.Compact(r.Context()) })(w, r)
-	})
+	mux.HandleFunc("POST /compact", fromLoopback(func(r *http.Request) (string, error) { return "ok", o.Compact(r.Context()) }))
+	mux.HandleFunc("POST /checkpoint", fromLoopback(func(*http.Request) (string, error) { return o.Checkpoint() }))
 	if o.Profile {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -58,25 +56,35 @@ func Handler(o Options) http.Handler {
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\nPOST /compact  merge all levels of the store now\n"))
+		_, _ = w.Write([]byte("Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\n\nFrom the machine itself:\nPOST /checkpoint  write a consistent copy of the data beside it\nPOST /compact     merge all levels of the store now\n"))
 	})
 	return mux
 }
 
-// fromLoopback reports whether a request comes from the machine itself.
-func fromLoopback(r *http.Request) bool {
-	a, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && a.Addr().Unmap().IsLoopback()
+// fromLoopback makes a handler of f that serves only the machine itself: nobody is asked who he is.
+func fromLoopback(f func(*http.Request) (string, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		a, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !a.Addr().Unmap().IsLoopback() {
+			http.Error(w, "only from the machine itself", http.StatusForbidden)
+			return
+		}
+		answer, err := f(r)
+		write(w, answer, err)
+	}
 }
 
 func check(f func() error) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		if err := f(); err != nil {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(err.Error() + "\n"))
-			return
-		}
-		_, _ = w.Write([]byte("ok\n"))
+	return func(w http.ResponseWriter, _ *http.Request) { write(w, "ok", f()) }
+}
+
+// write answers with a line, or with 503 and the error.
+func write(w http.ResponseWriter, answer string, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		answer = err.Error()
 	}
+	// A client that went away in the middle of its answer is nobody to report to.
+	_, _ = w.Write([]byte(answer + "\n"))
 }

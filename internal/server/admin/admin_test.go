@@ -62,18 +62,21 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestCompactIsForTheMachineItself proves that nobody can set a compaction off from elsewhere, as nobody is asked who he is.
-func TestCompactIsForTheMachineItself(t *testing.T) {
-	compacted := 0
-	h := Handler(Options{Metrics: prometheus.NewRegistry(), Compact: func(context.Context) error { compacted++; return nil }})
-	for remote, want := range map[string]int{"127.0.0.1:999": 200, "[::1]:999": 200, "[::ffff:127.0.0.1]:999": 200, "192.0.2.1:999": 403, "[2001:db8::1]:999": 403, "@": 403} {
-		before := compacted
-		r := httptest.NewRequest(http.MethodPost, "/compact", nil)
-		r.RemoteAddr = remote
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != want || (compacted > before) != (want == 200) {
-			t.Errorf("from %s: %d, compacted %v", remote, w.Code, compacted > before)
+// TestForTheMachineItself proves that nobody can set work off from elsewhere, as nobody is asked who he is.
+func TestForTheMachineItself(t *testing.T) {
+	done := 0
+	h := Handler(Options{Metrics: prometheus.NewRegistry(), Compact: func(context.Context) error { done++; return nil },
+		Checkpoint: func() (string, error) { done++; return "data.checkpoint", nil }})
+	for path, answer := range map[string]string{"/compact": "ok\n", "/checkpoint": "data.checkpoint\n"} {
+		for remote, want := range map[string]int{"127.0.0.1:999": 200, "[::1]:999": 200, "[::ffff:127.0.0.1]:999": 200, "192.0.2.1:999": 403, "[2001:db8::1]:999": 403, "@": 403} {
+			before := done
+			r := httptest.NewRequest(http.MethodPost, path, nil)
+			r.RemoteAddr = remote
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != want || (done > before) != (want == 200) || want == 200 && w.Body.String() != answer {
+				t.Errorf("%s from %s: %d %q, done %v", path, remote, w.Code, w.Body, done > before)
+			}
 		}
 	}
 }
