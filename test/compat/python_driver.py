@@ -72,6 +72,15 @@ session.execute("INSERT INTO people (id, home, at, f) VALUES (%s, {street: 'x', 
 row = session.execute("SELECT * FROM people WHERE id = %s", (me,)).one()
 assert row.home.zip == 5 and row.f == [(1, "one")], row
 
+everything = session.prepare("SELECT * FROM people WHERE id = ?")
+other = cluster.connect(ks)
+elsewhere = other.prepare("SELECT * FROM people WHERE id = ?")
+session.execute("ALTER TABLE people ADD age int")
+session.execute("UPDATE people SET age = 5 WHERE id = %s", (me,))
+for s, q in ((session, everything), (other, elsewhere), (session, everything)):
+    row = s.execute(q, (me,)).one()
+    assert row.age == 5 and row.home.zip == 5, row
+
 traced = session.execute("SELECT * FROM wide WHERE p = 'b'", trace=True)
 trace = traced.get_query_trace()
 assert any("physical partition" in e.description for e in trace.events), [e.description for e in trace.events]

@@ -56,6 +56,7 @@ func TestDriver(t *testing.T) {
 			t.Run("tokens", func(t *testing.T) { tokens(t, s, ks) })
 			t.Run("schema", func(t *testing.T) { schemaEvents(t, s, connect(t, db.CQLAddr().String(), version), ks) })
 			t.Run("conditions", func(t *testing.T) { conditions(t, s, ks) })
+			t.Run("alter", func(t *testing.T) { alter(t, s, connect(t, db.CQLAddr().String(), version), ks) })
 			t.Run("errors", func(t *testing.T) { driverErrors(t, s, ks) })
 		})
 	}
@@ -180,6 +181,26 @@ func conditions(t *testing.T, s *gocql.Session, ks string) {
 	var hits int64
 	if err := s.Query("SELECT n FROM "+ks+".hits WHERE k = ?", "x").Scan(&hits); err != nil || hits != 200 {
 		t.Fatalf("the counter is %d (%v) after 200 increments", hits, err)
+	}
+}
+
+// alter proves that sessions that have prepared SELECT * see new columns, whichever of them prepares it again after ALTER TABLE.
+func alter(t *testing.T, s, other *gocql.Session, ks string) {
+	exec(t, s, "CREATE TABLE "+ks+".grows (k int PRIMARY KEY, m text)")
+	exec(t, s, "INSERT INTO "+ks+".grows (k, m) VALUES (1, 'm')")
+	query := "SELECT * FROM " + ks + ".grows WHERE k = ?"
+	for _, session := range []*gocql.Session{s, other} {
+		if err := session.Query(query, 1).MapScan(map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(t, s, "ALTER TABLE "+ks+".grows ADD a int")
+	exec(t, s, "UPDATE "+ks+".grows SET a = 7 WHERE k = 1")
+	for _, session := range []*gocql.Session{s, other, s} {
+		row := map[string]any{}
+		if err := session.Query(query, 1).MapScan(row); err != nil || row["a"] != 7 || row["m"] != "m" {
+			t.Errorf("after ALTER TABLE: %v, %v", row, err)
+		}
 	}
 }
 
