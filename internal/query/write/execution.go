@@ -151,9 +151,7 @@ type Execution struct {
 	statement int
 	now       int64
 	pending   atomic.Int64
-	// decided is closed when all conditionals are through, if there are mutations that wait for them.
-	decided chan struct{}
-	failure atomic.Pointer[error] // the first
+	failure   atomic.Pointer[error] // the first
 }
 
 func (x *Execution) begin(done Completion) {

@@ -9,8 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// send sends all groups: those that depend on stored rows as conditionals, the others as one write. Where there are both, the others wait
-// for the conditionals: what is refused there must leave nothing of the batch here.
+// send sends all groups: those that depend on stored rows as conditionals, the others as one write. Where a batch updates lists by their places
+// in more than one partition, or has other changes as well, all go as one atomic write, whatever its kind: what is refused there must leave
+// nothing of the batch here, and Cassandra, too, looks at the lists before it writes anything.
 func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
 	if x.conditional && serial == 0 {
 		serial = dberr.Serial
@@ -25,14 +26,17 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 			x.mutations = append(x.mutations, g.mutation())
 		}
 	}
-	switch {
-	case decisions == 0 || len(x.mutations) == 0:
-		x.pending.Store(max(decisions, 1))
-	case !x.decideFirst(ctx, o, decisions):
-		return
-	default:
-		decisions = 0
+	x.pending.Store(max(decisions, 1))
+	if decisions > 0 && x.used > 1 && !x.conditional && o.Type != "COUNTER" {
 		x.pending.Store(1)
+		o.Atomic = true
+		for i := range x.groups[:x.used] {
+			if g := &x.groups[i]; g.decided() {
+				o.Updates = append(o.Updates, &g.conditional)
+			}
+		}
+		x.executor.coordinator.Write(ctx, x.mutations, o, x)
+		return
 	}
 	switch {
 	case decisions > 0:
@@ -55,22 +59,6 @@ func (x *Execution) decide(ctx context.Context, o coordinator.WriteOptions) {
 	}
 }
 
-// decideFirst sends the conditionals and waits for them; who executes a plan that decides expects to wait. It returns false if the
-// execution has failed and is finished.
-func (x *Execution) decideFirst(ctx context.Context, o coordinator.WriteOptions, decisions int64) bool {
-	through := make(chan struct{})
-	x.decided = through
-	x.pending.Store(decisions)
-	x.decide(ctx, o)
-	<-through
-	x.decided = nil
-	if p := x.failure.Load(); p != nil {
-		x.finish(*p)
-		return false
-	}
-	return true
-}
-
 // Done counts off one part of the execution; the last one completes it. It makes Execution a command.Completion.
 func (x *Execution) Done(err error) {
 	if err != nil {
@@ -78,10 +66,6 @@ func (x *Execution) Done(err error) {
 		x.failure.CompareAndSwap(nil, &first)
 	}
 	if x.pending.Add(-1) > 0 {
-		return
-	}
-	if x.decided != nil {
-		close(x.decided)
 		return
 	}
 	if p := x.failure.Load(); p != nil {

@@ -145,8 +145,14 @@ func (w *world) Write(_ context.Context, ms []command.Mutation, o coordinator.Wr
 		w.note(&ms[i], fmt.Sprintf("%s atomic=%v", o.Type, o.Atomic))
 		w.apply(ms[i].Ops, &ms[i])
 	}
+	var err error
+	for _, u := range o.Updates {
+		if _, failed := w.decide(u, o); err == nil {
+			err = failed
+		}
+	}
 	w.mu.Unlock()
-	done.Done(nil)
+	done.Done(err)
 }
 
 // Decide decides as a leader does.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
@@ -16,12 +17,15 @@ import (
 type Part struct {
 	Replica  *Replica
 	Mutation *command.Mutation
+	// Updates, if not nil, is a conditional without conditions; Mutation is its own.
+	Updates *command.Conditional
 }
 
 // WriteAtomic applies mutations of any replicas of the host as one: all or nothing, visible at once, with one stamp for all
-// operands that came Unstamped. parts is reordered. It completes done or returns an error as Replica.Write does.
+// operands that came Unstamped. Updates are resolved on the rows as they are before it; if one cannot be, nothing is applied. parts is
+// reordered and changed. It completes done or returns an error as Replica.Write does.
 func (h *Host) WriteAtomic(ctx context.Context, parts []Part, done command.Completion) error {
-	if len(parts) == 1 {
+	if len(parts) == 1 && parts[0].Updates == nil {
 		return parts[0].Replica.Write(ctx, parts[0].Mutation, done)
 	}
 	if err := h.writeAtomic(ctx, parts); err != nil {
@@ -50,7 +54,7 @@ func (h *Host) writeAtomic(ctx context.Context, parts []Part) error {
 	}
 	held, err := h.latchAll(ctx, parts)
 	if err == nil {
-		err = h.commitAll(parts)
+		err = h.commitAll(ctx, parts)
 	}
 	for _, g := range held {
 		h.latches.leave(g)
@@ -89,13 +93,19 @@ func (h *Host) latchAll(ctx context.Context, parts []Part) ([]guard, error) {
 }
 
 // commitAll stamps and orders the parts, whose latches are held.
-func (h *Host) commitAll(parts []Part) error {
+func (h *Host) commitAll(ctx context.Context, parts []Part) error {
 	now := h.micros()
 	stamp := now
 	replicas := make([]*Replica, 0, len(parts))
-	for _, p := range parts {
+	for i, p := range parts {
 		if err := p.Replica.accepts(p.Mutation); err != nil {
 			return err
+		}
+		if p.Updates != nil {
+			var err error
+			if parts[i].Mutation, err = p.Replica.resolve(ctx, p.Updates); err != nil {
+				return err
+			}
 		}
 		stamp = max(stamp, p.Replica.stamps.above(now))
 		replicas = append(replicas, p.Replica)
@@ -145,4 +155,16 @@ func (h *Host) orderAll(b *Batch, replicas []*Replica, stamp int64) error {
 		r.stamps.ceiling.Store(ceiling)
 	}
 	return nil
+}
+
+// resolve returns the mutation of a conditional without conditions, with its updates turned into operands. The caller holds the latch.
+func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command.Mutation, error) {
+	f, units, err := r.find(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	r.count.read(units, f.rows, f.bytes)
+	whole := c.Mutation
+	whole.Ops, err = command.Resolve(slices.Clip(c.Mutation.Ops), c, f.found, row.Unstamped)
+	return &whole, err
 }

@@ -68,7 +68,7 @@ func TestPowerFailure(t *testing.T) {
 			var parts []Part
 			for i := range 8 {
 				key := fmt.Sprint("batch", i)
-				parts = append(parts, Part{at(h, key), put(key, n)})
+				parts = append(parts, Part{Replica: at(h, key), Mutation: put(key, n)})
 			}
 			done := make(result, 1)
 			if err := h.WriteAtomic(t.Context(), parts, done); err != nil {

@@ -82,14 +82,11 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (*comman
 			return d, err
 		}
 	}
-	f := finder{refs: c.Rows, found: make([]*row.Row, len(c.Rows))}
-	if len(c.Rows) > 0 {
-		if err := r.host.store.Read(ctx, f.read(c), &f); err != nil {
-			return nil, err
-		}
+	f, units, err := r.find(ctx, c)
+	if err != nil {
+		return nil, err
 	}
 	d := &command.Decision{Found: f.found}
-	units := ru.Units(max(f.rows, 1))*ru.Unit + ru.Read(ru.Point, f.rows, f.bytes) - ru.Unit
 	ok, err := command.Check(c, f.found)
 	switch {
 	case err != nil:
@@ -101,6 +98,17 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (*comman
 	r.count.conditions.Add(1)
 	r.count.read(units, f.rows, f.bytes)
 	return d, err
+}
+
+// find reads the rows that a conditional refers to, and says what that costs.
+func (r *Replica) find(ctx context.Context, c *command.Conditional) (*finder, ru.Units, error) {
+	f := &finder{refs: c.Rows, found: make([]*row.Row, len(c.Rows))}
+	if len(c.Rows) > 0 {
+		if err := r.host.store.Read(ctx, f.read(c), f); err != nil {
+			return nil, 0, err
+		}
+	}
+	return f, ru.Units(max(f.rows, 1))*ru.Unit + ru.Read(ru.Point, f.rows, f.bytes) - ru.Unit, nil
 }
 
 // carryOut applies the mutation of a conditional that holds.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -419,7 +420,7 @@ func TestWriteAtomic(t *testing.T) {
 				var parts []Part
 				for k := range 200 { // more than fit into the stripes without sharing
 					key := fmt.Sprint("key", (k*7+w*13+i)%200)
-					parts = append(parts, Part{at(key), put(key, int64(w*1000+i))})
+					parts = append(parts, Part{Replica: at(key), Mutation: put(key, int64(w*1000+i))})
 				}
 				done := make(result, 1)
 				if err := h.WriteAtomic(t.Context(), parts, done); err != nil {
@@ -445,6 +446,57 @@ func TestWriteAtomic(t *testing.T) {
 		if v, ts := read(t, at(key), key); v != v0 || ts != ts0 {
 			t.Fatalf("%s is %d at %d, key0 is %d at %d: half a batch", key, v, ts, v0, ts0)
 		}
+	}
+}
+
+// Updates that depend on stored rows are part of an atomic write: they are applied with the others, with the same stamp, and if one cannot be
+// carried out nothing is.
+func TestWriteAtomicUpdates(t *testing.T) {
+	s := newFake()
+	h := open(t, s, 16, Options{Durability: Synced})
+	defer closeHost(t, h)
+	m := testMap(t, 16)
+	part := func(c *command.Conditional) Part {
+		return Part{Replica: h.Replica(m.Locate(testTable, c.Mutation.Token, c.Mutation.Key).ID), Mutation: &c.Mutation, Updates: c}
+	}
+	plain := func(key string, v int64) Part {
+		p := part(&command.Conditional{Mutation: *put(key, v)})
+		p.Updates = nil
+		return p
+	}
+	at := func(key string) *Replica { return plain(key, 0).Replica }
+	atomically := func(parts ...Part) error {
+		done := make(result, 1)
+		if err := h.WriteAtomic(t.Context(), parts, done); err != nil {
+			return err
+		}
+		return <-done
+	}
+	for i := range int64(3) {
+		if err := atomically(plain("a", i+1), part(add("b", 2)), part(add("c", 5))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, stamp := read(t, at("a"), "a")
+	b, _ := read(t, at("b"), "b")
+	c, stampC := read(t, at("c"), "c")
+	if a != 3 || b != 6 || c != 15 || stamp != stampC {
+		t.Errorf("a %d at %d, b %d, c %d at %d", a, stamp, b, c, stampC)
+	}
+	list := &cqltype.Type{Kind: cqltype.List, Elems: []*cqltype.Type{bigint}}
+	impossible := add("d", 1)
+	impossible.Updates = append(impossible.Updates, command.Update{Kind: command.ListSetAt, Column: 2, Type: list,
+		Args: [][]byte{{0, 0, 0, 0}, wire(1)}, Timestamp: row.Unstamped})
+	before := len(s.applied)
+	var invalid *dberr.Invalid
+	if err := atomically(plain("a", 9), part(add("b", 1)), part(impossible)); !errors.As(err, &invalid) {
+		t.Errorf("an element of a list that is not there was set: %v", err)
+	}
+	if len(s.applied) != before {
+		t.Error("the rest of it was applied")
+	}
+	if err := atomically(part(add("b", 1))); err != nil { // the latches are free, a single one goes as well
+		t.Error(err)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestReadWaitsForSync(t *testing.T) {
 	writers := map[string]func(h *Host, r *Replica, done result) error{
 		"write": func(_ *Host, r *Replica, done result) error { return r.Write(t.Context(), put("k", 1), done) },
 		"batch": func(h *Host, r *Replica, done result) error {
-			return h.WriteAtomic(t.Context(), []Part{{r, put("other", 1)}, {r, put("k", 1)}}, done)
+			return h.WriteAtomic(t.Context(), []Part{{Replica: r, Mutation: put("other", 1)}, {Replica: r, Mutation: put("k", 1)}}, done)
 		},
 		"truncate": func(_ *Host, r *Replica, done result) error { return r.Truncate(t.Context(), nil, done) },
 	}

@@ -17,6 +17,9 @@ type WriteOptions struct {
 	Level dberr.Consistency
 	// Atomic asks that all mutations are applied or none, as a logged batch does.
 	Atomic bool
+	// Updates are applied together with the mutations of an Atomic write. They have no conditions; if one of them cannot be carried out,
+	// nothing is.
+	Updates []*command.Conditional
 	// Type is the write type that errors carry: SIMPLE, BATCH, UNLOGGED_BATCH, COUNTER or CAS. Empty means SIMPLE.
 	Type string
 }
@@ -25,7 +28,7 @@ type WriteOptions struct {
 // operands that came Unstamped are stamped in place, and Epoch is filled in. Without Atomic each mutation stands for itself: after an error
 // some may have been applied.
 func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteOptions, done command.Completion) {
-	if len(ms) == 0 {
+	if len(ms)+len(o.Updates) == 0 {
 		done.Done(nil)
 		return
 	}
@@ -40,9 +43,9 @@ func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteO
 		w.kind = "SIMPLE"
 	}
 	t := trace.From(ctx)
-	if o.Atomic && len(ms) > 1 {
+	if o.Atomic && len(ms)+len(o.Updates) > 1 {
 		w.pending.Store(1)
-		if err := c.writeAtomic(ctx, t, ms, w); err != nil {
+		if err := c.writeAtomic(ctx, t, ms, o.Updates, w); err != nil {
 			w.Done(err)
 		}
 		return
@@ -110,29 +113,20 @@ func (c *Coordinator) writeOne(ctx context.Context, t *trace.Trace, m *command.M
 	}
 }
 
-// writeAtomic sends mutations as one; if it returns an error w is not told.
-func (c *Coordinator) writeAtomic(ctx context.Context, t *trace.Trace, ms []command.Mutation, w *write) error {
+// writeAtomic sends mutations and updates as one; if it returns an error w is not told.
+func (c *Coordinator) writeAtomic(ctx context.Context, t *trace.Trace, ms []command.Mutation, updates []*command.Conditional, w *write) error {
 	var again retry
-	parts := make([]partition.Part, 0, len(ms))
+	parts := make([]partition.Part, 0, len(ms)+len(updates))
 	for {
 		v := c.view.Load()
 		parts = parts[:0]
-		var err error
 		for i := range ms {
-			m := &ms[i]
-			p := v.snapshot.Locate(m.Table, m.Token, m.Key)
-			if p == nil {
-				return errUnknownTable()
-			}
-			r := c.host.Replica(p.ID)
-			if r == nil {
-				err = errNoReplica
-				break
-			}
-			m.Epoch = p.Epoch
-			c.note(t, "Writing to", p)
-			parts = append(parts, partition.Part{Replica: r, Mutation: m})
+			parts = append(parts, partition.Part{Mutation: &ms[i]})
 		}
+		for _, u := range updates {
+			parts = append(parts, partition.Part{Mutation: &u.Mutation, Updates: u})
+		}
+		err := c.locate(t, v, parts)
 		if err == nil {
 			err = c.host.WriteAtomic(ctx, parts, w)
 		}
@@ -143,6 +137,25 @@ func (c *Coordinator) writeAtomic(ctx context.Context, t *trace.Trace, ms []comm
 			return err
 		}
 	}
+}
+
+// locate finds the replicas of an atomic write.
+func (c *Coordinator) locate(t *trace.Trace, v *view, parts []partition.Part) error {
+	for i := range parts {
+		m := parts[i].Mutation
+		p := v.snapshot.Locate(m.Table, m.Token, m.Key)
+		if p == nil {
+			return errUnknownTable()
+		}
+		r := c.host.Replica(p.ID)
+		if r == nil {
+			return errNoReplica
+		}
+		m.Epoch = p.Epoch
+		c.note(t, "Writing to", p)
+		parts[i].Replica = r
+	}
+	return nil
 }
 
 // Decide has a conditional evaluated where its partition is, and tells done once, perhaps before it returns. It waits for its turn
