@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -68,6 +69,9 @@ type conn struct {
 	// client is set when the handshake is over.
 	client atomic.Pointer[session.Client]
 
+	// leaving is set when Shutdown has made the connection read no more requests.
+	leaving atomic.Bool
+
 	// tasks are workers and flushers; none is added once closed.
 	tasks sync.WaitGroup
 
@@ -100,6 +104,12 @@ func (c *conn) serve() error {
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.srv.opts.HandshakeTimeout))
 	for {
 		err := c.fill()
+		if err != nil && c.srv.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+			c.answerAll()
+			c.leaving.Store(true)
+			c.linger()
+			err = errClosing
+		}
 		if err == nil {
 			err = c.consume()
 		}
@@ -137,6 +147,14 @@ func (c *conn) settle() {
 	c.requests.Add(c.tally.flush(&c.srv.stats))
 	c.releaseInput(false)
 	c.drain()
+}
+
+// answerAll waits until the answers to all requests are written.
+func (c *conn) answerAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flush()
+	c.wait(func() bool { return c.pending.Load() > 0 || c.writing || c.scheduled || len(c.out.Buf) > 0 })
 }
 
 // fail ends the connection; the first reason counts. It may be called by anybody.

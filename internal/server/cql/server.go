@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -28,6 +29,9 @@ type Server struct {
 	events     subscribers
 	// logins bounds the calls of the authenticator at a time: checking a password is costly on purpose.
 	logins chan struct{}
+
+	// draining tells connections to read no more.
+	draining atomic.Bool
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -152,18 +156,33 @@ func (s *Server) refuse(nc net.Conn) {
 	_, _ = nc.Write(w.Buf)
 }
 
-// Shutdown stops accepting connections and waits until no request is in flight or ctx ends, then closes everything.
+// Shutdown stops accepting connections and requests, and waits until every client has the answers to the requests it was read, or ctx
+// ends. Then it closes everything.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.stopListening()
-	for tick := time.NewTicker(5 * time.Millisecond); s.stats.InFlight.Load() > 0; {
+	s.draining.Store(true)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for s.interrupt() && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-			continue
 		}
-		break
 	}
 	s.Close()
+}
+
+// interrupt wakes the connections that wait for input; false if there is no connection left.
+func (s *Server) interrupt() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for c := range s.conns {
+		if !c.leaving.Load() {
+			_ = c.nc.SetReadDeadline(now) // again and again: the end of a handshake takes it back
+		}
+	}
+	return len(s.conns) > 0
 }
 
 func (s *Server) stopListening() {
