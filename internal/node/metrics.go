@@ -82,7 +82,7 @@ var (
 		level("store_cache_bytes", "Memory of the block cache.", func(n *Node) float64 { return float64(n.store.Metrics().CacheBytes) }),
 		level("store_compaction_debt_bytes", "What compactions have to do.", func(n *Node) float64 { return float64(n.store.Metrics().CompactionDebt) }),
 		level("store_read_amplification", "How many files a read may have to look at.", func(n *Node) float64 { return float64(n.store.Metrics().ReadAmp) }),
-		level("physical_partitions", "Physical partitions on this node.", func(n *Node) float64 { return float64(n.coordinator.Topology().Len()) }),
+		level("physical_partitions", "Physical partitions on this node.", func(n *Node) float64 { return float64(n.host.Len()) }),
 	}
 )
 

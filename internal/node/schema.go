@@ -28,7 +28,8 @@ const (
 //
 // Order within a change: (K1) physical partitions of new tables are durable before the schema that names them; (K2) the new schema and
 // the new map are durable, in one batch, before anybody sees them; (K3) a dropped table is gone from schema and map before its rows
-// are. So after a crash at any point a partition whose table is not in the map is an orphan, and is removed at the next start.
+// are. So after a crash at any point a partition whose table is not in the map is an orphan, as are the entries of an index that is not
+// in the schema; they are removed at the next start.
 type schemaKeeper struct {
 	store       *storage.Store
 	host        *partition.Host
@@ -274,6 +275,9 @@ func (k *schemaKeeper) adopt(s *schema.Schema) error {
 			return err
 		}
 	}
+	if err := k.dropOrphans(s); err != nil {
+		return err
+	}
 	var missing []*schema.Table
 	for id, t := range storedTables(s) {
 		k.store.InstallTable(storedTable(t))
@@ -292,5 +296,23 @@ func (k *schemaKeeper) adopt(s *schema.Schema) error {
 		return err
 	}
 	k.coordinator.SetTopology(topo)
+	return nil
+}
+
+// dropOrphans removes the entries of indexes that the schema does not know.
+func (k *schemaKeeper) dropOrphans(s *schema.Schema) error {
+	known := indexIDs(s)
+	found, err := k.store.Indexes()
+	if err != nil {
+		return err
+	}
+	for _, id := range found {
+		if known[id] {
+			continue
+		}
+		if err := k.store.DropIndex(id); err != nil {
+			return err
+		}
+	}
 	return nil
 }

@@ -123,6 +123,9 @@ func (h *Host) Replicas() []*Replica {
 	return out
 }
 
+// Len is the number of replicas.
+func (h *Host) Len() int { return len(*h.replicas.Load()) }
+
 // Create gives birth to the replicas of new partitions, durably and all at once. Those that are here already are left alone, so it can
 // be repeated after a crash. voters of the stored meta are the partition's members in its first region.
 func (h *Host) Create(ps ...*topology.Partition) error {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// stopMax is how long a process that clients write to may take to end after SIGTERM.
+const stopMax = 5 * time.Second
+
+// TestStop proves that a process which is told to stop while clients write ends within seconds and with success, that no write it
+// acknowledged is lost, and that no client is told a lie meanwhile: it gets its answer, or its connection ends.
+func TestStop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and stops processes")
+	}
+	const clients = 32
+	dir := filepath.Join(t.TempDir(), "data")
+	s := process.Start(t, dir)
+	c := s.Dial(t)
+	process.Do(t, c, "CREATE KEYSPACE crash WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE crash.s (w int, i int, PRIMARY KEY (w, i))")
+	c.Close()
+	var acked [clients]atomic.Int64
+	var wg sync.WaitGroup
+	for w := range clients {
+		conn := s.Dial(t)
+		wg.Go(func() {
+			defer conn.Close()
+			for i := int64(0); ; i++ {
+				condition := ""
+				if i%4 == 0 {
+					condition = " IF NOT EXISTS"
+				}
+				_, err := conn.Query(fmt.Sprintf("INSERT INTO crash.s (w, i) VALUES (%d, %d)%s", w, i, condition))
+				if told := (*cqlwire.Error)(nil); errors.As(err, &told) {
+					t.Errorf("a client was told %v", told)
+				}
+				if err != nil {
+					return
+				}
+				acked[w].Store(i + 1)
+			}
+		})
+	}
+	time.Sleep(300 * time.Millisecond) // so that all write
+	took, code := s.Stop(t)
+	wg.Wait()
+	if code != 0 || took > stopMax || s.Stderr() != "" {
+		t.Errorf("it ended after %s with code %d and said %q", took, code, s.Stderr())
+	}
+	s = process.Start(t, dir)
+	c = s.Dial(t)
+	defer c.Close()
+	total := int64(0)
+	for w := range clients {
+		r, err := process.Query(c, dberr.Quorum, fmt.Sprintf("SELECT i FROM crash.s WHERE w = %d", w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := acked[w].Load(); int64(r.RowCount) < n {
+			t.Errorf("client %d: %d rows of %d that were acknowledged", w, r.RowCount, n)
+		}
+		total += acked[w].Load()
+	}
+	if total < 100 {
+		t.Errorf("only %d writes: the test proves nothing", total)
+	}
+	t.Logf("%d writes; stopped in %s", total, took)
+}
