@@ -39,8 +39,14 @@ func (s *Session) inKeyspace(r *Request) string {
 	return ""
 }
 
+// inlineTextMax is the longest statement that is parsed on the goroutine of a connection, in bytes.
+const inlineTextMax = 64 << 10
+
 // Query executes a statement given as text.
 func (s *Session) Query(ctx context.Context, c *Call) Status {
+	if !c.MayBlock && len(c.Request.Text) > inlineTextMax {
+		return Offload
+	}
 	began := s.engine.opts.Now()
 	st, err := s.engine.parse(c.Request.Text, s.inKeyspace(&c.Request))
 	if err == nil {
@@ -55,6 +61,9 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 
 // Prepare binds a statement and remembers it under its id.
 func (s *Session) Prepare(ctx context.Context, c *Call) Status {
+	if !c.MayBlock && len(c.Request.Text) > inlineTextMax {
+		return Offload
+	}
 	if c.Request.Tracing {
 		return s.traced(ctx, c, traceInfo{request: tracePrepare, text: string(c.Request.Text)}, s.runPrepare)
 	}
