@@ -349,6 +349,7 @@ func TestInPlace(t *testing.T) {
 		"TRUNCATE ks.t":                         false,
 		"DESCRIBE TABLES":                       false,
 		"CREATE TABLE ks.u (k int PRIMARY KEY)": false,
+		"INSERT INTO ks.t (k, c) VALUES (1, 1) -- " + strings.Repeat("x", inlineTextMax) + "\n": false,
 	} {
 		c := &Call{Request: Request{Text: []byte(text), Version: 4, Consistency: dberr.One, PageSize: 100}}
 		done := make(doneChannel, 1)
@@ -358,7 +359,7 @@ func TestInPlace(t *testing.T) {
 			<-done
 		}
 		if (status != Offload) != want {
-			t.Errorf("%s: executed in place %v, want %v", text, status != Offload, want)
+			t.Errorf("%.100s: executed in place %v, want %v", text, status != Offload, want)
 		}
 	}
 	c := &Call{Request: Request{Text: []byte("SELECT * FROM ks.t WHERE k = 1 AND c = 1"), Tracing: true}}
