@@ -135,7 +135,11 @@ func (m *move) step() {
 	case contains(s.Members.GetLearners(), m.in.Replica):
 		for _, p := range s.Peers {
 			if p.Replica == m.in.Replica && p.Active && p.Match > 0 && p.Lag < 50 {
-				m.change(leader, raftgroup.Change{Member: m.in, As: raftgroup.Voter}, raftgroup.Change{Member: m.out, As: raftgroup.Gone})
+				changes := []raftgroup.Change{{Member: m.in, As: raftgroup.Voter}}
+				if m.out.Replica != 0 {
+					changes = append(changes, raftgroup.Change{Member: m.out, As: raftgroup.Gone})
+				}
+				m.change(leader, changes...)
 			}
 		}
 	default:
@@ -169,10 +173,12 @@ func (m *move) begin(members *pb.ConfState) {
 		}
 	}
 	for _, n := range w.nodes {
-		if !hosts[n.id] && len(old) == voterCount {
+		if !hosts[n.id] && len(old) == len(members.GetVoters()) {
 			w.replicas++
 			m.in = raftgroup.Member{Replica: w.replicas, Node: nodeID(n.id)}
-			m.out = old[w.rng.IntN(len(old))]
+			if len(old) == voterCount {
+				m.out = old[w.rng.IntN(len(old))]
+			}
 			w.note("group %d: replica %d on node %d is to replace %d", m.group, m.in.Replica, n.id, m.out.Replica)
 			return
 		}
@@ -217,11 +223,11 @@ func (m *move) change(leader *node, changes ...raftgroup.Change) {
 // finish removes the old replica from its node.
 func (m *move) finish() {
 	w := m.w
-	n := w.nodes[nodeOf(m.out.Node)]
+	n := w.nodes[max(0, nodeOf(m.out.Node))] // any, if nobody is to go
 	if n.host == nil {
 		return
 	}
-	if g := n.host.Group(m.group); g == nil || g.Replica() != m.out.Replica {
+	if g := n.host.Group(m.group); m.out.Replica == 0 || g == nil || g.Replica() != m.out.Replica {
 		w.counts.Moves++
 		w.note("group %d: replica %d is gone", m.group, m.out.Replica)
 		m.in, m.out = raftgroup.Member{}, raftgroup.Member{}

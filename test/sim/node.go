@@ -327,6 +327,24 @@ func (n *node) crash() {
 	n.close()
 	n.fs = next
 	w.hist.crashed(n.id)
+	w.refuse(n)
+}
+
+// refuse lets some nodes find out that the process is gone: its machine refuses their connection.
+func (w *world) refuse(gone *node) {
+	for _, n := range w.nodes {
+		if n == gone || n.host == nil || !w.oneIn(3) {
+			continue
+		}
+		n.afterLife(w.between(time.Millisecond, 100*time.Millisecond), func() {
+			if gone.host != nil || w.net.blocked[n.id][gone.id] || w.net.blocked[gone.id][n.id] {
+				return
+			}
+			w.counts.Refused++
+			n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) { h.ForgetNode(nodeID(gone.id)) })
+			n.kick()
+		})
+	}
 }
 
 func (n *node) restart() {
@@ -370,7 +388,11 @@ func (w *world) begin() {
 	for group := uint64(1); group <= groupCount; group++ {
 		conf := &pb.ConfState{}
 		var where []raftgroup.Member
-		for v := range voterCount {
+		voters := voterCount
+		if group == groupCount {
+			voters = 1 // it grows, one by one
+		}
+		for v := range voters {
 			w.replicas++
 			conf.Voters = append(conf.Voters, w.replicas)
 			where = append(where, raftgroup.Member{Replica: w.replicas, Node: nodeID((int(group) + v) % nodeCount)})

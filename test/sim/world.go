@@ -43,7 +43,7 @@ type Counts struct {
 	Events, Acked, Unknown, LeaseReads, IndexReads         int
 	Crashes, Cuts, Pauses, SlowDisks, FullDisks, Transfers int
 	Snapshots, Truncations, Moves, Quiesced, Leaders       int
-	Compared                                               int
+	Compared, Refused                                      int
 }
 
 func (c *Counts) add(o *Counts) {
@@ -51,7 +51,7 @@ func (c *Counts) add(o *Counts) {
 		{&c.Events, &o.Events}, {&c.Acked, &o.Acked}, {&c.Unknown, &o.Unknown}, {&c.LeaseReads, &o.LeaseReads}, {&c.IndexReads, &o.IndexReads},
 		{&c.Crashes, &o.Crashes}, {&c.Cuts, &o.Cuts}, {&c.Pauses, &o.Pauses}, {&c.SlowDisks, &o.SlowDisks}, {&c.FullDisks, &o.FullDisks},
 		{&c.Transfers, &o.Transfers}, {&c.Snapshots, &o.Snapshots}, {&c.Truncations, &o.Truncations}, {&c.Moves, &o.Moves},
-		{&c.Quiesced, &o.Quiesced}, {&c.Leaders, &o.Leaders}, {&c.Compared, &o.Compared},
+		{&c.Quiesced, &o.Quiesced}, {&c.Leaders, &o.Leaders}, {&c.Compared, &o.Compared}, {&c.Refused, &o.Refused},
 	} {
 		*p.to += *p.from
 	}

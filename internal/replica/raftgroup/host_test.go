@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
+	"github.com/ilion-db/ilion/internal/replica/raftlog"
+)
+
+// bench is one node whose steps a test takes one by one. What the node sends is kept.
+type bench struct {
+	t       *testing.T
+	log     *raftlog.Store
+	store   *ledger.Store
+	host    *raftgroup.Host
+	writer  *raftgroup.LogWriter
+	applier *raftgroup.Applier
+	inbox   raftgroup.Inbox
+	now     raftgroup.Instant
+	sent    []*pb.Message
+	applies []raftgroup.Apply
+	// lazy leaves applies where they are.
+	lazy bool
+}
+
+// open makes node 0 with group 1, whose members are replicas 10, 11, ... on nodes 0, 1, ...
+func open(t *testing.T, fs vfs.FS, members int, o raftgroup.Options) (*bench, *raftgroup.Group) {
+	t.Helper()
+	b := reopen(t, fs, o)
+	conf := &pb.ConfState{}
+	var where []raftgroup.Member
+	for i := range members {
+		conf.Voters = append(conf.Voters, uint64(10+i))
+		where = append(where, raftgroup.Member{Replica: uint64(10 + i), Node: nodeID(i)})
+	}
+	meta := ledger.Meta{Replica: 10, Applied: 10, Term: 5, Conf: conf, Where: raftgroup.EncodeMembers(nil, where)}
+	if err := b.store.Create(1, meta); err != nil {
+		t.Fatal(err)
+	}
+	gs, err := b.openGroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, gs[0]
+}
+
+func reopen(t *testing.T, fs vfs.FS, o raftgroup.Options) *bench {
+	t.Helper()
+	b := &bench{t: t}
+	var err error
+	if b.log, err = raftlog.Open("log", raftlog.Options{FS: fs, MemtableBytes: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if b.store, err = ledger.Open("rows", fs, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.close)
+	o.Node = nodeID(0)
+	b.host = raftgroup.NewHost(b.log, b.log.NewBatch(), o)
+	b.writer, b.applier = raftgroup.NewLogWriter(b.log.NewBatch()), raftgroup.NewApplier(b.store)
+	return b
+}
+
+func (b *bench) openGroups() ([]*raftgroup.Group, error) {
+	var configs []raftgroup.GroupConfig
+	err := b.store.Metas(func(group uint64, m ledger.Meta) {
+		where, _, _ := raftgroup.DecodeMembers(m.Where)
+		configs = append(configs, raftgroup.GroupConfig{ID: group, Replica: m.Replica, Applied: m.Applied, Term: m.Term, Conf: m.Conf, Where: where})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b.host.Open(configs...)
+}
+
+func (b *bench) close() {
+	if b.log != nil {
+		if err := errors.Join(b.log.Close(), b.store.Close()); err != nil {
+			b.t.Error(err)
+		}
+		b.log = nil
+	}
+}
+
+// run takes steps until nothing is left to do.
+func (b *bench) run() {
+	b.t.Helper()
+	for range 100 {
+		in := b.inbox
+		b.inbox = raftgroup.Inbox{}
+		w := b.host.Step(b.now, &in)
+		b.keep(w.Frames)
+		b.applies = append(b.applies, w.Applies...)
+		if len(w.Appends) > 0 {
+			logged, frames, err := b.writer.Write(w.Appends)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			b.keep(frames)
+			b.inbox.Logged = logged
+		}
+		if len(b.applies) > 0 && !b.lazy {
+			applied, err := b.applier.Apply(b.applies)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			b.applies, b.inbox.Applied = nil, applied
+		}
+		if len(b.inbox.Logged)+len(b.inbox.Applied) == 0 {
+			return
+		}
+	}
+	b.t.Fatal("the steps do not come to an end")
+}
+
+func (b *bench) keep(frames []raftgroup.Frame) {
+	for _, f := range frames {
+		messages, err := raftgroup.DecodeFrame(nil, append([]byte(nil), f.Data...))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for _, m := range messages {
+			b.sent = append(b.sent, m.Raft)
+		}
+	}
+}
+
+// take returns what was sent since the last take, as text.
+func (b *bench) take() string {
+	var out []string
+	for _, m := range b.sent {
+		text := fmt.Sprintf("%v to %d", m.GetType(), m.GetTo())
+		if m.GetReject() {
+			text += " reject"
+		}
+		out = append(out, text)
+	}
+	b.sent = nil
+	return strings.Join(out, ", ")
+}
+
+// hear hands in a message from replica 11 on node 1.
+func (b *bench) hear(m *pb.Message) {
+	b.t.Helper()
+	m.To, m.From = new(uint64(10)), new(uint64(11))
+	messages, err := raftgroup.DecodeFrame(nil, raftgroup.AppendMessage(raftgroup.NewFrame(nil), 1, m))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.inbox.Frames = append(b.inbox.Frames, raftgroup.Received{From: nodeID(1), Messages: messages})
+	b.run()
+}
+
+func (b *bench) tick(n int) {
+	b.t.Helper()
+	for range n {
+		b.now += raftgroup.Instant(50 * time.Millisecond)
+		b.inbox.Ticks = 1
+		b.run()
+	}
+}
+
+// outcome is a Waiter that remembers.
+type outcome struct {
+	calls int
+	raftgroup.Outcome
+}
+
+func (o *outcome) Done(out raftgroup.Outcome) { o.calls++; o.Outcome = out }
+
+func (b *bench) propose(g *raftgroup.Group, term uint64, data []byte) *outcome {
+	b.t.Helper()
+	o := &outcome{}
+	p, err := g.NewProposal(term, data, o)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.inbox.Proposals = append(b.inbox.Proposals, p)
+	return o
+}
+
+// TestSingleVoter proves the way of a proposal through the steps, its result, and that state and log survive a restart.
+func TestSingleVoter(t *testing.T) {
+	fs := vfs.NewMem()
+	b, g := open(t, fs, 1, raftgroup.Options{})
+	b.run()
+	term, ok := g.Evaluating()
+	if !ok || term != 6 {
+		t.Fatalf("term %d, %v: a single voter leads at once", term, ok)
+	}
+	first, second := b.propose(g, 0, ledger.Add("n", 2)), b.propose(g, term, ledger.Add("n", 3))
+	b.run()
+	if first.Err != nil || second.Err != nil || second.Result != uint64(5) || first.Index != second.Index {
+		t.Fatalf("%+v, %+v: want sums in one entry", first, second)
+	}
+	b.close()
+	b = reopen(t, fs, raftgroup.Options{})
+	gs, err := b.openGroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.run()
+	third := b.propose(gs[0], 0, ledger.Add("n", 1))
+	b.run()
+	if third.Err != nil || third.Result != uint64(6) || third.Term != 7 {
+		t.Fatalf("after a restart: %+v", third)
+	}
+}
+
+// TestStaleTerm proves (G5): a proposal of another term is refused and nothing else of the queue with it.
+func TestStaleTerm(t *testing.T) {
+	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
+	b.run()
+	before, stale, after := b.propose(g, 6, ledger.Add("n", 1)), b.propose(g, 5, ledger.Add("n", 10)), b.propose(g, 6, ledger.Add("n", 1))
+	b.run()
+	if before.Err != nil || !errors.Is(stale.Err, raftgroup.ErrStaleTerm) || after.Err != nil || after.Result != uint64(2) {
+		t.Fatalf("%+v %+v %+v", before, stale, after)
+	}
+}
+
+// TestBounds proves (G7) for what clients bring: each bound refuses with its name, and room is made when requests end.
+func TestBounds(t *testing.T) {
+	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{ProposalsPerGroup: 3, ProposalBytes: 200, ProposalsNodeBytes: 250, ReadsPerGroup: 1})
+	b.run()
+	refused := func(err error) string {
+		var r *raftgroup.Refused
+		if !errors.As(err, &r) {
+			return fmt.Sprint(err)
+		}
+		return r.Bound
+	}
+	try := func(n int) error {
+		p, err := g.NewProposal(0, ledger.Set("k", make([]byte, n)), &outcome{})
+		if err == nil {
+			b.inbox.Proposals = append(b.inbox.Proposals, p)
+		}
+		return err
+	}
+	for _, step := range []struct {
+		bytes int
+		want  string
+	}{{300, "ProposalBytes"}, {100, ""}, {100, ""}, {100, "ProposalsNodeBytes"}, {1, ""}, {1, "ProposalsPerGroup"}} {
+		if err := try(step.bytes); (err == nil) != (step.want == "") || err != nil && refused(err) != step.want {
+			t.Fatalf("%d bytes: %v, want %s", step.bytes, err, step.want)
+		}
+	}
+	if _, err := g.NewRead(&outcome{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.NewRead(&outcome{}); refused(err) != "ReadsPerGroup" {
+		t.Fatal(err)
+	}
+	b.run()
+	if err := try(100); err != nil {
+		t.Fatalf("after all ended: %v", err)
+	}
+}
+
+// TestEntriesGather proves that while UnappliedEntries are under way proposals gather, and then leave as one entry.
+func TestEntriesGather(t *testing.T) {
+	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{UnappliedEntries: 2})
+	b.run()
+	b.lazy = true
+	var out []*outcome
+	for range 6 {
+		out = append(out, b.propose(g, 0, ledger.Add("n", 1)))
+		b.run()
+	}
+	b.lazy = false
+	b.run()
+	var indexes []uint64
+	for _, o := range out {
+		indexes = append(indexes, o.Index-out[0].Index)
+	}
+	if fmt.Sprint(indexes) != "[0 1 2 2 2 2]" {
+		t.Fatalf("entries %v", indexes)
+	}
+}
+
+// TestVoteGuard proves (G6): no vote after a restart and after a leader was heard, for an election timeout, unless that leader asked
+// for it; then there is one.
+func TestVoteGuard(t *testing.T) {
+	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
+	vote := func(term uint64, context string) string {
+		b.take()
+		b.hear(&pb.Message{Type: pb.MsgVote.Enum(), Term: &term, LogTerm: new(uint64(9)), Index: new(uint64(90)), Context: []byte(context)})
+		return b.take()
+	}
+	if got := vote(7, ""); got != "" {
+		t.Errorf("after a restart: %s", got)
+	}
+	b.tick(20)
+	if got := vote(8, ""); got != "MsgVoteResp to 11" {
+		t.Errorf("an election timeout later: %q", got)
+	}
+	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(8)), Commit: new(uint64(10))})
+	b.hear(&pb.Message{Type: pb.MsgAppResp.Enum(), Term: new(uint64(9)), Index: new(uint64(10))}) // makes the library forget the leader
+	if got := vote(9, ""); got != "" {
+		t.Errorf("after a leader was heard: %s", got)
+	}
+	if got := vote(10, "CampaignTransfer"); got != "MsgVoteResp to 11" {
+		t.Errorf("at the leader's own wish: %q", got)
+	}
+}
+
+// TestLeaseTokens proves that a lease serves what was read while it was there, and nothing else: not what was read before it was granted,
+// nor after it ended, nor over a revocation.
+func TestLeaseTokens(t *testing.T) {
+	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
+	b.run()
+	if g.Lease() != 0 {
+		t.Fatal("a lease before any read")
+	}
+	grant := func() {
+		o := &outcome{}
+		r, err := g.NewRead(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.inbox.Reads = append(b.inbox.Reads, r)
+		b.run()
+		if o.Err != nil || o.calls != 1 {
+			t.Fatalf("%+v", o)
+		}
+	}
+	early := g.Lease()
+	grant()
+	token := g.Lease()
+	end := b.now + raftgroup.Instant(810*time.Millisecond)
+	switch {
+	case g.Leased(early, b.now):
+		t.Error("what was read before the lease was granted is served")
+	case !g.Leased(token, end-1):
+		t.Error("the lease is shorter than it should be")
+	case g.Leased(token, end):
+		t.Error("the lease has no end")
+	}
+	if err := b.host.Transfer(1, 99); err != nil {
+		t.Fatal(err)
+	}
+	if g.Leased(token, b.now) || g.Lease() != 0 {
+		t.Error("a lease while the leadership is handed over")
+	}
+	grant()
+	if g.Lease() != 0 {
+		t.Error("a lease in the term in which the leadership was offered")
+	}
+}
+
+// TestStateBehindLog proves that a state older than the log's beginning is refused: it lost something.
+func TestStateBehindLog(t *testing.T) {
+	fs := vfs.NewMem()
+	b, g := open(t, fs, 1, raftgroup.Options{TruncateEntries: 4, TruncateKeep: 1})
+	b.run()
+	for range 20 {
+		b.propose(g, 0, ledger.Add("n", 1))
+		b.run()
+	}
+	if s, _ := b.host.Status(1); s.First < 15 {
+		t.Fatalf("the log was not cut: %+v", s)
+	}
+	meta, _, err := b.store.Meta(1)
+	if err == nil {
+		err = b.store.Remove(1)
+	}
+	meta.Applied = 12
+	if err := errors.Join(err, b.store.Create(1, meta)); err != nil {
+		t.Fatal(err)
+	}
+	b.close()
+	b = reopen(t, fs, raftgroup.Options{})
+	if _, err := b.openGroups(); !errors.Is(err, raftgroup.ErrBehindLog) {
+		t.Fatalf("%v", err)
+	}
+}
+
+// TestLeftoverLog proves that a replica which waits for its first snapshot does not start from the log of an earlier one.
+func TestLeftoverLog(t *testing.T) {
+	fs := vfs.NewMem()
+	b, g := open(t, fs, 1, raftgroup.Options{})
+	b.run()
+	b.propose(g, 0, ledger.Add("n", 1))
+	b.run()
+	if err := errors.Join(b.store.Remove(1), b.store.Create(1, ledger.Meta{Replica: 20, Conf: &pb.ConfState{}})); err != nil {
+		t.Fatal(err)
+	}
+	b.close()
+	b = reopen(t, fs, raftgroup.Options{})
+	if _, err := b.openGroups(); err != nil {
+		t.Fatal(err)
+	}
+	b.tick(100)
+	if s, _ := b.host.Status(1); s.Last != 0 || s.Applied != 0 || s.Leading || s.Term != 6 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// TestGap proves that the applier refuses an entry that does not follow.
+func TestGap(t *testing.T) {
+	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
+	b.run()
+	b.lazy = true
+	b.propose(g, 0, ledger.Add("n", 1))
+	b.run()
+	if _, err := b.applier.Apply(b.applies); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.applier.Apply(b.applies); !errors.Is(err, raftgroup.ErrGap) {
+		t.Fatalf("%v", err)
+	}
+}
+
+// TestLogQueueBound proves that a leader's appends are dropped, and own proposals wait, while too much is with the log writer.
+func TestLogQueueBound(t *testing.T) {
+	var dropped int
+	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{LogQueueBytes: 1000, Events: raftgroup.Events{Dropped: func(string, int) { dropped++ }}})
+	b.run()
+	o := b.propose(g, 0, ledger.Set("k", make([]byte, 2000)))
+	w := b.host.Step(b.now, &b.inbox)
+	b.inbox = raftgroup.Inbox{}
+	second := b.propose(g, 0, ledger.Set("k", nil))
+	b.hear(&pb.Message{Type: pb.MsgApp.Enum(), Term: new(uint64(6)), Entries: []*pb.Entry{{Term: new(uint64(6)), Index: new(uint64(20))}}})
+	if dropped != 1 || second.calls != 0 {
+		t.Fatalf("dropped %d, %+v", dropped, second)
+	}
+	logged, _, err := b.writer.Write(w.Appends)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.inbox.Logged = logged
+	b.run()
+	if o.Err != nil || second.Err != nil || second.calls != 1 {
+		t.Fatalf("%+v %+v", o, second)
+	}
+}

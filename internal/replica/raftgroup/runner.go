@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// Runner gives the steps their goroutines: one loop, one log writer, one applier, and a few for snapshots. It decides nothing.
+type Runner struct {
+	host      *Host
+	writer    *LogWriter
+	applier   *Applier
+	snapshots SnapshotStore
+	transport Transport
+	clock     Clock
+
+	mu         sync.Mutex
+	inbox      Inbox
+	inboxBytes int64
+	closed     bool
+	wake       chan struct{}
+
+	appends  queue[Append]
+	applies  queue[Apply]
+	installs queue[Install]
+	sends    queue[Send]
+	bucket   bucket
+
+	stop     chan struct{}
+	stopOnce sync.Once
+	done     sync.WaitGroup
+	failure  atomic.Pointer[error]
+}
+
+// NewRunner returns a runner of a host whose groups may be open already. Start starts it.
+func NewRunner(h *Host, w *LogWriter, a *Applier, s SnapshotStore, t Transport, c Clock) *Runner {
+	r := &Runner{
+		host: h, writer: w, applier: a, snapshots: s, transport: t, clock: c, wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		bucket: bucket{rate: h.opts.SnapshotRate},
+	}
+	r.appends.init()
+	r.applies.init()
+	r.installs.init()
+	r.sends.init()
+	return r
+}
+
+// Start starts the goroutines.
+func (r *Runner) Start() {
+	r.goRun(r.loop)
+	r.goRun(func() { serve(r, &r.appends, r.write) })
+	r.goRun(func() { serve(r, &r.applies, r.apply) })
+	for range r.host.opts.SnapshotsAtOnce {
+		r.goRun(func() { serveOne(r, &r.installs, r.install) })
+		r.goRun(func() { serveOne(r, &r.sends, r.send) })
+	}
+}
+
+func (r *Runner) goRun(f func()) {
+	r.done.Add(1)
+	go func() {
+		defer r.done.Done()
+		f()
+	}()
+}
+
+// Close ends leases, fails what waits and ends the goroutines. The transport's listener is closed after it, never before: whoever
+// finds it closed takes it for proof that no lease is left.
+func (r *Runner) Close() error {
+	r.halt()
+	r.done.Wait()
+	return r.Failed()
+}
+
+func (r *Runner) halt() { r.stopOnce.Do(func() { close(r.stop) }) }
+
+// Failed returns why the runner stopped by itself, nil if it did not.
+func (r *Runner) Failed() error {
+	if p := r.failure.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// fail stops the node's groups: a log or a state that could not be written is not written again.
+func (r *Runner) fail(err error) {
+	if r.failure.CompareAndSwap(nil, &err) && r.host.opts.Events.Failed != nil {
+		r.host.opts.Events.Failed(err)
+	}
+	r.halt()
+}
+
+// put changes the inbox and wakes the loop; it reports false when the runner is closed.
+func (r *Runner) put(f func(*Inbox)) bool {
+	r.mu.Lock()
+	ok := !r.closed
+	if ok {
+		f(&r.inbox)
+	}
+	r.mu.Unlock()
+	if ok {
+		r.signal()
+	}
+	return ok
+}
+
+func (r *Runner) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Receive takes a frame from a peer; the transport calls it and does not use the frame again.
+func (r *Runner) Receive(from NodeID, frame []byte) error {
+	messages, err := DecodeFrame(nil, frame)
+	if err != nil {
+		return err
+	}
+	dropped := 0
+	r.mu.Lock()
+	if r.inboxBytes > r.host.opts.InboxBytes {
+		all := len(messages)
+		messages = onlySnapshots(messages)
+		dropped = all - len(messages)
+	}
+	ok := !r.closed
+	if ok {
+		r.inboxBytes += int64(len(frame))
+		r.inbox.Frames = append(r.inbox.Frames, Received{from, messages})
+	}
+	r.mu.Unlock()
+	if dropped > 0 && r.host.opts.Events.Dropped != nil {
+		r.host.opts.Events.Dropped("InboxBytes", dropped)
+	}
+	if ok {
+		r.signal()
+	}
+	return nil
+}
+
+func onlySnapshots(messages []Message) []Message {
+	kept := messages[:0]
+	for _, m := range messages {
+		if m.Raft.GetType() == pb.MsgSnap {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}
+
+// Propose hands a command to a group (see Group.NewProposal). If it returns an error, waiter is not called.
+func (r *Runner) Propose(g *Group, term uint64, data []byte, waiter Waiter) error {
+	p, err := g.NewProposal(term, data, waiter)
+	if err != nil {
+		return err
+	}
+	if !r.put(func(in *Inbox) { in.Proposals = append(in.Proposals, p) }) {
+		g.proposals.Add(-1)
+		g.host.proposed.Add(-int64(len(data)))
+		return ErrClosed
+	}
+	return nil
+}
+
+// ReadIndex asks a quorum for the right to read (see Group.NewRead). If it returns an error, waiter is not called.
+func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
+	read, err := g.NewRead(waiter)
+	if err != nil {
+		return err
+	}
+	if !r.put(func(in *Inbox) { in.Reads = append(in.Reads, read) }) {
+		g.reading.Add(-1)
+		return ErrClosed
+	}
+	return nil
+}
+
+// Read calls read under the lease, or again behind a read index: what it read last holds everything that had succeeded when Read was
+// called. Only the leader can.
+func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
+	if lease := g.Lease(); lease != 0 {
+		if err := read(); err != nil {
+			return err
+		}
+		if g.Leased(lease, r.clock.Now()) {
+			return nil
+		}
+	}
+	done := make(chanWaiter, 1)
+	if err := r.ReadIndex(g, done); err != nil {
+		return err
+	}
+	select {
+	case o := <-done:
+		if o.Err != nil {
+			return o.Err
+		}
+		return read()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// chanWaiter is a Waiter for somebody who blocks; it needs room for one.
+type chanWaiter chan Outcome
+
+// Done is called on the loop.
+func (c chanWaiter) Done(o Outcome) { c <- o }
+
+// Call runs f on the loop, soon; it reports false if the runner is closed.
+func (r *Runner) Call(f func(*Host)) bool {
+	return r.put(func(in *Inbox) { in.Calls = append(in.Calls, f) })
+}
+
+// Do runs f on the loop and waits for it.
+func (r *Runner) Do(f func(*Host)) error {
+	done := make(chan struct{})
+	if !r.Call(func(h *Host) { f(h); close(done) }) {
+		return ErrClosed
+	}
+	select {
+	case <-done:
+		return nil
+	case <-r.stop:
+		return ErrClosed
+	}
+}
+
+// loop runs Step whenever something happened.
+func (r *Runner) loop() {
+	ticker := time.NewTicker(r.host.opts.Tick)
+	defer ticker.Stop()
+	defer r.drain()
+	var spare Inbox
+	for {
+		ticks := 0
+		select {
+		case <-r.stop:
+			return
+		case <-r.wake:
+		case <-ticker.C:
+			ticks = 1
+		}
+		r.mu.Lock()
+		in := r.inbox
+		r.inbox, r.inboxBytes = spare, 0
+		r.mu.Unlock()
+		in.Ticks = ticks
+		work := r.host.Step(r.clock.Now(), &in)
+		for _, f := range work.Frames {
+			r.sendFrame(f)
+		}
+		r.appends.put(work.Appends)
+		r.applies.put(work.Applies)
+		r.installs.put(work.Installs)
+		r.sends.put(work.Sends)
+		in.clear()
+		spare = in
+	}
+}
+
+// clear empties an inbox and keeps its memory.
+func (in *Inbox) clear() {
+	in.Ticks = 0
+	in.Calls = emptied(in.Calls)
+	in.Logged = emptied(in.Logged)
+	in.Applied = emptied(in.Applied)
+	in.Installed = emptied(in.Installed)
+	in.Shipped = emptied(in.Shipped)
+	in.Frames = emptied(in.Frames)
+	in.Proposals = emptied(in.Proposals)
+	in.Reads = emptied(in.Reads)
+	in.Unreachable = emptied(in.Unreachable)
+}
+
+// keptMax is how many elements a list in an inbox may keep memory for.
+const keptMax = 16 << 10
+
+func emptied[T any](s []T) []T {
+	if cap(s) > keptMax {
+		return nil
+	}
+	clear(s)
+	return s[:0]
+}
+
+// drain ends everything when the loop does.
+func (r *Runner) drain() {
+	r.mu.Lock()
+	r.closed = true
+	in := r.inbox
+	r.inbox = Inbox{}
+	r.mu.Unlock()
+	for _, g := range r.host.order {
+		g.stepDown(r.host, ErrUnknown)
+		g.leadShown.Store(0)
+		g.close()
+	}
+	for i := range in.Proposals {
+		in.Proposals[i].end(Outcome{Err: ErrClosed})
+	}
+	for i := range in.Reads {
+		in.Reads[i].end(Outcome{Err: ErrClosed})
+	}
+}
+
+func (r *Runner) sendFrame(f Frame) {
+	if !r.transport.Send(f.To, f.Data) {
+		r.put(func(in *Inbox) { in.Unreachable = append(in.Unreachable, f.To) })
+	}
+}
+
+func (r *Runner) write(items []Append) {
+	logged, frames, err := r.writer.Write(items)
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	for _, f := range frames {
+		r.sendFrame(f)
+	}
+	r.put(func(in *Inbox) { in.Logged = append(in.Logged, logged...) })
+}
+
+func (r *Runner) apply(items []Apply) {
+	applied, err := r.applier.Apply(items)
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	r.put(func(in *Inbox) { in.Applied = append(in.Applied, applied...) })
+}
+
+func (r *Runner) install(i Install) {
+	installed, err := i.Run(r.snapshots)
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	r.put(func(in *Inbox) { in.Installed = append(in.Installed, installed) })
+}
+
+func (r *Runner) send(s Send) {
+	frame, err := s.Frame(r.snapshots, r.host.opts.SnapshotBytes)
+	if err == nil {
+		r.bucket.wait(int64(len(frame)), r.stop)
+		err = r.transport.SendSnapshot(s.To, frame)
+	}
+	r.put(func(in *Inbox) { in.Shipped = append(in.Shipped, s.Result(err)) })
+}
+
+// queue passes work to goroutines in order.
+type queue[T any] struct {
+	mu    sync.Mutex
+	items []T
+	wake  chan struct{}
+}
+
+func (q *queue[T]) init() { q.wake = make(chan struct{}, 1) }
+
+func (q *queue[T]) put(items []T) {
+	if len(items) == 0 {
+		return
+	}
+	q.mu.Lock()
+	if q.items == nil {
+		q.items = items
+	} else {
+		q.items = append(q.items, items...)
+	}
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *queue[T]) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// serve runs f over all that is queued, again and again.
+func serve[T any](r *Runner, q *queue[T], f func([]T)) {
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-q.wake:
+		}
+		q.mu.Lock()
+		items := q.items
+		q.items = nil
+		q.mu.Unlock()
+		if len(items) > 0 {
+			f(items)
+		}
+	}
+}
+
+// serveOne runs f over one item at a time; several goroutines may serve one queue.
+func serveOne[T any](r *Runner, q *queue[T], f func(T)) {
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-q.wake:
+		}
+		q.mu.Lock()
+		n := len(q.items)
+		var item T
+		if n > 0 {
+			item = q.items[0]
+			q.items = append([]T(nil), q.items[1:]...)
+		}
+		q.mu.Unlock()
+		if n > 1 {
+			q.signal()
+		}
+		if n > 0 {
+			f(item)
+			q.signal()
+		}
+	}
+}
+
+// bucket lets bytes pass at a rate.
+type bucket struct {
+	mu   sync.Mutex
+	rate int64
+	free time.Time
+}
+
+func (b *bucket) wait(n int64, stop <-chan struct{}) {
+	b.mu.Lock()
+	now := time.Now()
+	if b.free.Before(now) {
+		b.free = now
+	}
+	pause := b.free.Sub(now)
+	b.free = b.free.Add(time.Duration(float64(n) / float64(b.rate) * float64(time.Second)))
+	b.mu.Unlock()
+	if pause <= 0 {
+		return
+	}
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-stop:
+	}
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
+
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// until waits for a condition that other goroutines bring about.
+func (c *cluster) until(what string, cond func() bool) {
+	c.tb.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !cond(); c.settle() {
+		if time.Now().After(deadline) {
+			c.tb.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func (c *cluster) add(g int, m *member, n uint64) (uint64, error) {
+	w := make(done, 1)
+	if err := m.runner.Propose(m.groups[g], 0, ledger.Add("n", n), w); err != nil {
+		return 0, err
+	}
+	o := <-w
+	sum, _ := o.Result.(uint64)
+	return sum, o.Err
+}
+
+// TestRunner proves with real goroutines and connections what the simulator proves of the steps: concurrent writes to several groups
+// are all applied once on every node, reads see them, leaders can be moved, and Close ends everything and everybody.
+func TestRunner(t *testing.T) {
+	c := newCluster(t, vfs.NewMem(), "data", 3, raftgroup.Options{TruncateEntries: 50, TruncateKeep: 10})
+	c.elect()
+	const writers, writes = 8, 25
+	var wg sync.WaitGroup
+	for g := range 3 {
+		for range writers {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for range writes {
+					if _, err := c.add(g, c.leader(g), 1); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}()
+		}
+	}
+	wg.Wait()
+	for g := range 3 {
+		m := c.leader(g)
+		var got uint64
+		err := m.runner.Read(context.Background(), m.groups[g], func() error {
+			value, err := m.store.Get(uint64(g+1), "n")
+			got = ledger.Number(value)
+			return err
+		})
+		if err != nil || got != writers*writes {
+			t.Fatalf("group %d: %d, %v", g+1, got, err)
+		}
+	}
+	old, next := c.nodes[0], c.nodes[1]
+	if err := old.runner.Do(func(h *raftgroup.Host) { _ = h.Transfer(1, next.groups[0].Replica()) }); err != nil {
+		t.Fatal(err)
+	}
+	c.until("node 1 leads group 1", func() bool { _, ok := next.groups[0].Evaluating(); return ok })
+	if _, err := c.add(0, old, 1); !errors.Is(err, raftgroup.ErrNotLeader) {
+		t.Errorf("the old leader: %v", err)
+	}
+	if sum, err := c.add(0, next, 1); err != nil || sum != writers*writes+1 {
+		t.Errorf("the new leader: %d, %v", sum, err)
+	}
+	for _, m := range c.nodes {
+		c.until("all have all", func() bool { return m.groups[0].Applied() == next.groups[0].Applied() })
+	}
+	c.close()
+	if err := next.runner.Propose(next.groups[0], 0, ledger.Add("n", 1), make(done, 1)); err == nil {
+		t.Error("a proposal after Close")
+	}
+	if next.groups[0].Lease() != 0 {
+		t.Error("a lease after Close")
+	}
+}
+
+// TestQuietGroupsWake proves that idle groups fall quiet, wake for a write, and wake by themselves when their leader's node falls silent.
+func TestQuietGroupsWake(t *testing.T) {
+	c := newCluster(t, vfs.NewMem(), "data", 8, raftgroup.Options{Tick: 5 * time.Millisecond, WakesPerTick: 1})
+	c.elect()
+	quiet := func(m *member, n int64) func() bool { return func() bool { return m.quiet.Load() == n } }
+	for _, m := range c.nodes {
+		c.until("all groups are quiet", quiet(m, 8))
+	}
+	if sum, err := c.add(0, c.leader(0), 7); err != nil || sum != 7 {
+		t.Fatalf("%d, %v", sum, err)
+	}
+	for _, m := range c.nodes {
+		c.until("all groups are quiet again", quiet(m, 8))
+	}
+	c.nodes[0].wire.cut.Store(true)
+	c.until("others lead the groups of the silent node", func() bool {
+		led := 0
+		for _, g := range []int{0, 4} {
+			for _, m := range c.nodes[1:] {
+				if _, ok := m.groups[g].Evaluating(); ok {
+					led++
+				}
+			}
+		}
+		return led == 2
+	})
+	c.close()
+}
