@@ -376,7 +376,7 @@ func TestShutdown(t *testing.T) {
 	default:
 	}
 	<-time.After(20 * time.Millisecond) // the connection hears of it within a tick
-	c.query(3, "x") // comes too late: it is neither answered nor does it cost the client the answer it waits for
+	c.query(3, "x")                     // comes too late: it is neither answered nor does it cost the client the answer it waits for
 	c.flush()
 	b.session(0).release()
 	if a := c.must(cqlwire.OpResult); a.Stream != 1 {
