@@ -227,14 +227,16 @@ func storedTable(t *schema.Table) storage.Table {
 
 // clear removes the rows of dropped tables and the entries of dropped indexes (K3).
 func (k *schemaKeeper) clear(old, next *schema.Schema, was *topology.Snapshot, dropped []*schema.Table) error {
+	var ids []topology.PartitionID
 	for _, t := range dropped {
-		var ids []topology.PartitionID
 		for _, p := range was.Partitions(t.ID) {
 			ids = append(ids, p.ID)
 		}
-		if err := k.host.Drop(ids...); err != nil {
-			return fmt.Errorf("drop table %s: %w", t, err)
-		}
+	}
+	if err := k.host.Drop(ids...); err != nil {
+		return fmt.Errorf("drop the partitions of %d tables: %w", len(dropped), err)
+	}
+	for _, t := range dropped {
 		k.store.ForgetTable(t.ID)
 	}
 	after := indexIDs(next)

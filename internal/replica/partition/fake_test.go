@@ -32,6 +32,8 @@ type fakeStore struct {
 	durable map[string][]byte
 	applied []*command.Mutation // copies, in the order of application
 	syncs   int
+	// truncated are the spans given to Truncate.
+	truncated []keys.Span
 	// syncing, if set, is called by Sync before it does anything.
 	syncing func() error
 	// reading, if set, is called by Read before it does anything.
@@ -157,6 +159,7 @@ func (s *fakeStore) Sweep(*command.Sweep) error { return nil }
 func (s *fakeStore) Truncate(span keys.Span, _ []uint32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.truncated = append(s.truncated, span)
 	lower, upper := span.Bounds()
 	maps.DeleteFunc(s.data, func(k string, _ []byte) bool { return k >= string(lower) && (upper == nil || k < string(upper)) })
 	return nil
@@ -178,10 +181,12 @@ func (s *fakeStore) Metas() ([]keys.Meta, error) {
 	return out, nil
 }
 
-func (s *fakeStore) Forget(id topology.PartitionID) error {
+func (s *fakeStore) Forget(ids ...topology.PartitionID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.data, string(metaKey(uint64(id))))
+	for _, id := range ids {
+		delete(s.data, string(metaKey(uint64(id))))
+	}
 	return nil
 }
 

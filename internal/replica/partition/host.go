@@ -3,8 +3,11 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -86,27 +89,40 @@ func Open(s Store, o Options) (*Host, error) {
 	}
 	for i := range metas {
 		r, err := newReplica(h, &metas[i])
-		if err == nil {
-			err = admitSpan(replicas, r)
-		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open partition %d: %w", metas[i].Partition, err), h.committer.close())
 		}
 		replicas[r.id] = r
 	}
+	if err := checkSpans(slices.Collect(maps.Values(replicas))); err != nil {
+		return nil, errors.Join(err, h.committer.close())
+	}
 	h.replicas.Store(&replicas)
 	return h, nil
 }
 
-// admitSpan enforces the invariant that spans of a node's replicas never overlap: they share one key space.
-func admitSpan(replicas map[topology.PartitionID]*Replica, r *Replica) error {
-	span := r.state.Load().span
-	for _, o := range replicas {
-		if o.id == r.id || o.table == r.table && o.state.Load().span.Overlaps(span) {
-			return fmt.Errorf("partition %d holds %s already", o.id, o.state.Load().span)
+// checkSpans enforces the invariant that spans of a node's replicas never overlap: they share one key space.
+func checkSpans(all []*Replica) error {
+	slices.SortFunc(all, func(a, b *Replica) int {
+		return cmp.Or(cmp.Compare(a.table, b.table), a.state.Load().span.Begin.Compare(b.state.Load().span.Begin))
+	})
+	for i, r := range all[min(1, len(all)):] {
+		before := all[i]
+		if span := before.state.Load().span; before.table == r.table && span.Overlaps(r.state.Load().span) {
+			return fmt.Errorf("partition %d, %s, overlaps partition %d, %s", r.id, r.state.Load().span, before.id, span)
 		}
 	}
 	return nil
+}
+
+func ofTables(replicas map[topology.PartitionID]*Replica, tables map[uint32]bool) []*Replica {
+	var out []*Replica
+	for _, r := range replicas {
+		if tables[r.table] {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // Replica returns a replica by its partition's id, nil if it is not here.
@@ -135,6 +151,7 @@ func (h *Host) Create(ps ...*topology.Partition) error {
 		return ErrClosed
 	}
 	replicas := h.copyReplicas(len(ps))
+	tables := map[uint32]bool{}
 	var b Batch
 	for _, p := range ps {
 		if replicas[p.ID] != nil {
@@ -142,17 +159,17 @@ func (h *Host) Create(ps ...*topology.Partition) error {
 		}
 		meta := birth(p)
 		r, err := newReplica(h, &meta)
-		if err == nil {
-			err = admitSpan(replicas, r)
-		}
 		if err != nil {
 			return fmt.Errorf("create partition %d: %w", p.ID, err)
 		}
-		replicas[p.ID] = r
+		replicas[p.ID], tables[r.table] = r, true
 		b.Metas = append(b.Metas, meta)
 	}
 	if len(b.Metas) == 0 {
 		return nil
+	}
+	if err := checkSpans(ofTables(replicas, tables)); err != nil {
+		return fmt.Errorf("create partitions: %w", err)
 	}
 	if err := h.committer.failed(); err != nil {
 		return err
@@ -212,15 +229,36 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 	h.replicas.Store(&replicas)
 	for _, r := range gone {
 		r.close()
-		err := h.store.Truncate(r.state.Load().keys, nil)
-		if err == nil {
-			err = h.store.Forget(r.id)
-		}
-		if err != nil {
-			return h.committer.fail(fmt.Errorf("drop partition %d: %w", r.id, err))
-		}
+	}
+	if err := h.clear(gone, replicas); err != nil {
+		return h.committer.fail(fmt.Errorf("drop partitions: %w", err))
 	}
 	return h.committer.sync()
+}
+
+// clear removes what replicas hold, and then their metas. A table of which no replica stays goes as a whole, in one stroke.
+func (h *Host) clear(gone []*Replica, stay map[topology.PartitionID]*Replica) error {
+	kept := map[uint32]bool{}
+	for _, r := range stay {
+		kept[r.table] = true
+	}
+	cleared := map[uint32]bool{}
+	ids := make([]topology.PartitionID, 0, len(gone))
+	for _, r := range gone {
+		ids = append(ids, r.id)
+		span := r.state.Load().keys
+		if !kept[r.table] {
+			if cleared[r.table] {
+				continue
+			}
+			cleared[r.table] = true
+			span = keys.Span{Table: r.table}
+		}
+		if err := h.store.Truncate(span, nil); err != nil {
+			return err
+		}
+	}
+	return h.store.Forget(ids...)
 }
 
 // Close waits for the requests under way, writes the exact stamps, syncs and ends the host's goroutine. It leaves the store open.

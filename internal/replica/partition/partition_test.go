@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -687,5 +689,75 @@ func BenchmarkCounter(b *testing.B) {
 		if _, err := decide(b.Context(), r, add("k", 1)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A table is emptied in one stroke however many partitions it has, while others write to it: nothing of before is left, nothing of after is lost.
+// Dropping it is one stroke too.
+func TestTruncateTable(t *testing.T) {
+	s := newFake()
+	h := open(t, s, 16, Options{Durability: Synced})
+	defer closeHost(t, h)
+	m := testMap(t, 16)
+	at := func(key string) *Replica {
+		c := put(key, 0)
+		return h.Replica(m.Locate(testTable, c.Token, c.Key).ID)
+	}
+	for i := range 50 {
+		if err := write(t.Context(), at(fmt.Sprint(i)), put(fmt.Sprint(i), 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	truncated := make(result, 1)
+	wg.Go(func() {
+		if err := h.TruncateTable(t.Context(), h.Replicas(), nil, truncated); err != nil {
+			t.Error(err)
+			truncated <- err
+		}
+		if err := <-truncated; err != nil {
+			t.Error(err)
+		}
+		for i := range 50 {
+			if err := write(t.Context(), at(fmt.Sprint(i)), put(fmt.Sprint(i), 3)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for i := range 50 {
+		if err := write(t.Context(), at(fmt.Sprint("x", i)), put(fmt.Sprint("x", i), 2)); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+	for i := range 50 {
+		if v, _ := read(t, at(fmt.Sprint(i)), fmt.Sprint(i)); v != 3 {
+			t.Errorf("key %d has %d", i, v)
+		}
+	}
+	whole := []keys.Span{{Table: testTable}}
+	if diff := cmp.Diff(whole, s.truncated); diff != "" {
+		t.Errorf("truncated:\n%s", diff)
+	}
+	var ids []topology.PartitionID
+	for _, r := range h.Replicas() {
+		ids = append(ids, r.ID())
+	}
+	s.truncated = nil
+	if err := h.Drop(ids[3]); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.truncated) != 1 || len(s.truncated[0].Begin) == 0 {
+		t.Errorf("one partition of the table was dropped, truncated: %v", s.truncated)
+	}
+	s.truncated = nil
+	if err := h.Drop(ids...); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(whole, s.truncated); diff != "" {
+		t.Errorf("dropped:\n%s", diff)
+	}
+	if h.Len() != 0 || len(s.data) != 0 {
+		t.Errorf("%d replicas and %d keys are left", h.Len(), len(s.data))
 	}
 }

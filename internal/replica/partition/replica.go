@@ -124,7 +124,7 @@ func (r *Replica) RequireSchema(revision uint64) {
 		}
 	}
 	for {
-		release, err := r.freeze(context.Background())
+		release, err := r.host.freeze(context.Background(), r, wholeOwner)
 		if err == nil {
 			release()
 			return
@@ -295,7 +295,7 @@ func (r *Replica) truncate(ctx context.Context, indexes []uint32) error {
 	if err := r.seq.admit(); err != nil {
 		return err
 	}
-	release, err := r.freeze(ctx)
+	release, err := r.host.freeze(ctx, r, wholeOwner)
 	if err == nil {
 		r.wide.enter()
 		err = r.host.store.Truncate(r.state.Load().keys, indexes)
@@ -306,23 +306,4 @@ func (r *Replica) truncate(ctx context.Context, indexes []uint32) error {
 		r.seq.cancel()
 	}
 	return err
-}
-
-// freeze keeps all writers of the replica away until release is called.
-func (r *Replica) freeze(ctx context.Context) (release func(), err error) {
-	held := make([]guard, 0, stripeCount)
-	release = func() {
-		for _, g := range held {
-			r.host.latches.leave(g)
-		}
-	}
-	for i := range uint32(stripeCount) {
-		g, err := r.host.latches.acquire(ctx, i, r, nil, wholeOwner)
-		if err != nil {
-			release()
-			return nil, err
-		}
-		held = append(held, g)
-	}
-	return release, nil
 }

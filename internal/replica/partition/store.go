@@ -39,9 +39,9 @@ type Store interface {
 	Sweep(s *command.Sweep) error
 	// Truncate removes everything in the span, and the entries of these indexes that lead there.
 	Truncate(span keys.Span, indexes []uint32) error
-	// Metas returns all partition metas; Forget removes one.
+	// Metas returns all partition metas; Forget removes some of them.
 	Metas() ([]keys.Meta, error)
-	Forget(id topology.PartitionID) error
+	Forget(ids ...topology.PartitionID) error
 	// Sync makes durable what was applied before.
 	Sync() error
 }

@@ -61,9 +61,11 @@ func (s Stored) Metas() ([]keys.Meta, error) {
 }
 
 // Forget implements Store.
-func (s Stored) Forget(id topology.PartitionID) error {
+func (s Stored) Forget(ids ...topology.PartitionID) error {
 	b := s.NewBatch()
 	defer b.Close()
-	b.Delete(keys.PartitionID, binary.BigEndian.AppendUint64(nil, uint64(id)))
+	for _, id := range ids {
+		b.Delete(keys.PartitionID, binary.BigEndian.AppendUint64(nil, uint64(id)))
+	}
 	return b.Commit()
 }

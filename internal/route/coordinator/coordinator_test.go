@@ -363,7 +363,7 @@ func TestAdmission(t *testing.T) {
 		w.Decide(t.Context(), add("k", "n", 1), WriteOptions{}, decided)
 		for _, err := range []error{<-done, <-decided, w.Truncate(t.Context(), table), w.Read(t.Context(), &command.Read{Table: table}, &log{})} {
 			if !errors.As(err, &over) {
-				return fmt.Errorf("a second request: %v", err)
+				return fmt.Errorf("a second request: %w", err)
 			}
 		}
 		return nil

@@ -25,7 +25,7 @@ func misrouted(err error) bool {
 
 // isAnswer reports whether an error is one that clients see as it is.
 func isAnswer(err error) bool {
-	switch err.(type) {
+	switch err.(type) { //nolint:errorlint // what wraps an answer says more than the answer: it is told as a failure
 	case *dberr.Invalid, *dberr.Overloaded, *dberr.Server, *dberr.Unavailable, *dberr.WriteTimeout, *dberr.WriteFailure,
 		*dberr.ReadTimeout, *dberr.ReadFailure, *dberr.Truncate, *dberr.FunctionFailure, *dberr.Unauthorized, *dberr.Config:
 		return true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -238,28 +239,12 @@ func (c *Coordinator) Truncate(ctx context.Context, table uint32, indexes ...uin
 	return nil
 }
 
-// truncate goes from partition to partition. A map that changes meanwhile makes it begin again: it may be done twice.
+// truncate empties a table. A map that changes meanwhile makes it begin again: it may be done twice.
 func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint32) error {
 	var again retry
-	t := trace.From(ctx)
 	for {
 		v := c.view.Load()
-		var err error
-		for _, p := range v.snapshot.Partitions(table) {
-			r := c.replica(p)
-			if r == nil {
-				err = errNoReplica
-				break
-			}
-			c.note(t, "Truncating", p)
-			w := waiter{make(chan error, 1)}
-			if err = r.Truncate(ctx, indexes, w); err == nil {
-				err = <-w.result
-			}
-			if err != nil {
-				break
-			}
-		}
+		err := c.truncateAll(ctx, v.snapshot.Partitions(table), indexes)
 		if err == nil && c.view.Load() == v {
 			return nil
 		}
@@ -270,6 +255,41 @@ func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint
 			return err
 		}
 	}
+}
+
+// truncateAll empties all partitions of a table: in one stroke if their replicas are on this node, else one by one.
+func (c *Coordinator) truncateAll(ctx context.Context, all []*topology.Partition, indexes []uint32) error {
+	if len(all) == 0 {
+		return errUnknownTable()
+	}
+	t := trace.From(ctx)
+	var here []*partition.Replica
+	for _, p := range all {
+		if r := c.host.Replica(p.ID); r != nil {
+			c.note(t, "Truncating", p)
+			here = append(here, r)
+		}
+	}
+	w := waiter{make(chan error, 1)}
+	if len(here) == len(all) {
+		if err := c.host.TruncateTable(ctx, here, indexes, w); err != nil {
+			return err
+		}
+		return <-w.result
+	}
+	for _, p := range all {
+		r := c.replica(p)
+		if r == nil {
+			return errNoReplica
+		}
+		if err := r.Truncate(ctx, indexes, w); err != nil {
+			return err
+		}
+		if err := <-w.result; err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // waiter is a completion that somebody waits for.
