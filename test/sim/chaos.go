@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"errors"
 	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -203,7 +204,7 @@ func (m *move) prepare() bool {
 		if h.Group(m.group) != nil {
 			return
 		}
-		if _, err := h.Open(config(m.group, meta)); err != nil {
+		if _, err := h.Open(config(m.group, meta)); err != nil && !errors.Is(err, raftgroup.ErrLeaving) {
 			m.w.fail("node %d: %v", n.id, err)
 		}
 	})

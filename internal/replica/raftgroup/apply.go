@@ -176,6 +176,7 @@ func (h *Host) changeMembers(g *Group, item *Apply) {
 	g.revokeLease() // it rests on a quorum of the old members
 	g.addRoutes(where)
 	g.conf = g.raft.ApplyConfChange(cc)
+	g.pruneRoutes()
 	item.members, item.sequence = cloneConf(g.conf), sequence
 	item.where = EncodeMembers(nil, g.members())
 	if h.opts.Events.MembersChanged != nil {

@@ -130,6 +130,8 @@ type entryBlock struct {
 type decoder struct {
 	b   []byte
 	bad bool
+	// whole is the length of the frame.
+	whole int
 }
 
 func (d *decoder) uint() uint64 {
@@ -166,6 +168,14 @@ func (d *decoder) bytes() []byte {
 	return v
 }
 
+// own copies what is a small part of a large frame: an entry stays in memory for long, and must not keep the frame there.
+func (d *decoder) own(view []byte) []byte {
+	if d.whole < 64<<10 || len(view) > d.whole/8 || view == nil {
+		return view
+	}
+	return append([]byte(nil), view...)
+}
+
 // count reads the length of a list whose elements take at least size bytes.
 func (d *decoder) count(size int) int {
 	n := d.uint()
@@ -190,7 +200,7 @@ func (d *decoder) confState() *pb.ConfState {
 
 // DecodeFrame appends the messages of a frame to dst. They are views of it: the frame must not be changed any more.
 func DecodeFrame(dst []Message, frame []byte) ([]Message, error) {
-	d := decoder{b: frame}
+	d := decoder{b: frame, whole: len(frame)}
 	if v := d.byte(); d.bad || v != frameVersion {
 		return dst, fmt.Errorf("version %d: %w", v, ErrFrame)
 	}
@@ -224,7 +234,7 @@ func (d *decoder) message() Message {
 		m.Entries = make([]*pb.Entry, 0, n)
 		for ; n > 0 && !d.bad; n-- {
 			e := &entryBlock{term: d.uint(), index: d.uint(), kind: pb.EntryType(d.byte())}
-			e.e.Term, e.e.Index, e.e.Type, e.e.Data = &e.term, &e.index, &e.kind, d.bytes()
+			e.e.Term, e.e.Index, e.e.Type, e.e.Data = &e.term, &e.index, &e.kind, d.own(d.bytes())
 			m.Entries = append(m.Entries, &e.e)
 		}
 	}

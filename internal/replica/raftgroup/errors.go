@@ -20,6 +20,8 @@ var (
 	ErrMembersBusy = errors.New("a change of members is under way")
 	// ErrClosed: the group or the host is closed.
 	ErrClosed = errors.New("closed")
+	// ErrLeaving: an earlier replica of the group is not gone yet.
+	ErrLeaving = errors.New("an earlier replica is being removed")
 	// ErrBehindLog: the state machine is older than what the log still has. Its state was lost.
 	ErrBehindLog = errors.New("state machine is behind its truncated log")
 	// ErrGap: an entry does not follow the last one applied.

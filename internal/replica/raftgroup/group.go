@@ -136,6 +136,15 @@ func (g *Group) addRoutes(more []Member) {
 	g.routes.Store(&routes)
 }
 
+// pruneRoutes forgets replicas that are no members, when there are many: each move leaves one behind.
+func (g *Group) pruneRoutes() {
+	if len(*g.routes.Load()) <= routesMax/4 {
+		return
+	}
+	routes := g.members()
+	g.routes.Store(&routes)
+}
+
 // members returns the members of the current configuration with their nodes.
 func (g *Group) members() []Member {
 	var out []Member

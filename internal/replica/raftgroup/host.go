@@ -18,12 +18,14 @@ type Host struct {
 	batch LogBatch // for Open only
 
 	groups map[uint64]*Group // never ranged over: order is
-	order  []*Group
-	peers  []*peer // in the order they were met
-	ticks  uint64
-	dirty  []*Group
-	work   Work
-	now    Instant
+	// leaving are closed groups whose log may still be written or destroyed: their ids are not opened again before that.
+	leaving map[uint64]bool
+	order   []*Group
+	peers   []*peer // in the order they were met
+	ticks   uint64
+	dirty   []*Group
+	work    Work
+	now     Instant
 
 	// waking is true while quiet groups of a dead peer are left.
 	waking bool
@@ -85,7 +87,7 @@ type Work struct {
 
 // NewHost returns a host without groups. batch is the host's own, for Open.
 func NewHost(log Log, batch LogBatch, o Options) *Host {
-	return &Host{opts: o.withDefaults(), log: log, batch: batch, groups: map[uint64]*Group{}}
+	return &Host{opts: o.withDefaults(), log: log, batch: batch, groups: map[uint64]*Group{}, leaving: map[uint64]bool{}}
 }
 
 // Options returns the options with defaults filled in.
@@ -101,7 +103,7 @@ func (h *Host) Groups() []*Group { return h.order }
 func (h *Host) Step(now Instant, in *Inbox) Work {
 	h.now = now
 	for _, p := range h.peers {
-		p.frame = p.frame[:0]
+		p.frame = reused(p.frame)
 	}
 	for _, call := range in.Calls {
 		call(h)
@@ -149,6 +151,16 @@ func (h *Host) Step(now Instant, in *Inbox) Work {
 	w := h.work
 	h.work = Work{}
 	return w
+}
+
+// frameKept is how large a frame's memory may be to be used again.
+const frameKept = 4 << 20
+
+func reused(frame []byte) []byte {
+	if cap(frame) > frameKept {
+		return nil
+	}
+	return frame[:0]
 }
 
 func (h *Host) mark(g *Group) {
@@ -367,7 +379,7 @@ func (h *Host) Transfer(id, to uint64) error {
 
 // Close takes a group out of the host: requests under way fail. idle is called on the loop as soon as nothing of the group is with the
 // applier or being installed. To remove the replica, its state is removed then, durably, and after that its log: in the other order
-// a crash between leaves a replica that has forgotten how it voted.
+// a crash between leaves a replica that has forgotten how it voted. Until the log is destroyed Open refuses the id with ErrLeaving.
 func (h *Host) Close(id uint64, idle func(g *Group)) {
 	g := h.groups[id]
 	if g == nil {
@@ -376,6 +388,7 @@ func (h *Host) Close(id uint64, idle func(g *Group)) {
 	g.stepDown(h, ErrUnknown)
 	g.close()
 	delete(h.groups, id)
+	h.leaving[id] = true
 	for i, o := range h.order {
 		if o == g {
 			h.order = append(h.order[:i:i], h.order[i+1:]...)
@@ -386,7 +399,7 @@ func (h *Host) Close(id uint64, idle func(g *Group)) {
 	g.checkIdle()
 }
 
-// DestroyLog removes the log of a closed group.
+// DestroyLog removes the log of a closed group. Then its id may be opened again.
 func (h *Host) DestroyLog(g *Group) {
 	h.work.Appends = append(h.work.Appends, Append{g: g, destroy: true})
 }

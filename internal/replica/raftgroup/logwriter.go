@@ -26,6 +26,7 @@ type Logged struct {
 	message  *pb.Message
 	bytes    int64
 	truncate uint64
+	destroy  bool
 }
 
 // LogWriter writes the logs of all groups. It belongs to one goroutine.
@@ -52,15 +53,12 @@ func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 		return nil, nil, fmt.Errorf("write log: %w", err)
 	}
 	for i := range w.frames {
-		w.frames[i].Data = w.frames[i].Data[:0]
+		w.frames[i].Data = reused(w.frames[i].Data)
 	}
 	out := make([]Logged, 0, len(items))
 	for i := range items {
 		it := &items[i]
-		if it.destroy {
-			continue
-		}
-		out = append(out, Logged{g: it.g, message: it.message, bytes: it.bytes, truncate: it.truncate})
+		out = append(out, Logged{g: it.g, message: it.message, bytes: it.bytes, truncate: it.truncate, destroy: it.destroy})
 		for _, m := range it.message.GetResponses() {
 			if m.GetTo() != it.g.replica {
 				w.answer(it.g, m)
@@ -146,6 +144,9 @@ const entryOverhead = 64
 func (h *Host) logged(l *Logged) {
 	g := l.g
 	h.logQueued -= l.bytes
+	if l.destroy {
+		delete(h.leaving, g.id)
+	}
 	if g.closed {
 		return
 	}

@@ -33,6 +33,9 @@ func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 		if h.groups[c.ID] != nil {
 			return nil, fmt.Errorf("group %d is open already", c.ID)
 		}
+		if h.leaving[c.ID] {
+			return nil, fmt.Errorf("open group %d: %w", c.ID, ErrLeaving)
+		}
 		changed, err := h.repair(c)
 		if err != nil {
 			return nil, fmt.Errorf("open group %d: %w", c.ID, err)
