@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +18,7 @@ type hashPasswordCommand struct{}
 // Run reads one line and prints its bcrypt hash. bcrypt looks at 72 bytes, so longer passwords are refused.
 func (hashPasswordCommand) Run(out io.Writer) error {
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read the password: %w", err)
 	}
 	line = strings.TrimRight(line, "\r\n")

@@ -33,6 +33,8 @@ const (
 	buildWait = time.Second
 	// buildRetry is the pause after a failed attempt.
 	buildRetry = time.Second
+	// publicationPause is the pause before a chunk is tried again because the table was being altered.
+	publicationPause = 5 * time.Millisecond
 )
 
 // tableIndex is an index and its table.
@@ -63,6 +65,7 @@ func newIndexes(old, next *schema.Schema) []tableIndex {
 type indexBuilder struct {
 	store       *storage.Store
 	coordinator *coordinator.Coordinator
+	schema      func() *schema.Schema // as it is now
 	log         *slog.Logger
 	ctx         context.Context
 	cancel      context.CancelFunc
@@ -72,8 +75,8 @@ type indexBuilder struct {
 	building map[uint32]bool
 }
 
-func newIndexBuilder(s *storage.Store, c *coordinator.Coordinator, log *slog.Logger) *indexBuilder {
-	b := &indexBuilder{store: s, coordinator: c, log: log, building: map[uint32]bool{}}
+func newIndexBuilder(s *storage.Store, c *coordinator.Coordinator, now func() *schema.Schema, log *slog.Logger) *indexBuilder {
+	b := &indexBuilder{store: s, coordinator: c, schema: now, log: log, building: map[uint32]bool{}}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b
 }
@@ -156,16 +159,20 @@ func (b *indexBuilder) build(ti tableIndex) {
 	began := time.Now()
 	for {
 		rows, err := b.scan(ti)
-		if err == nil {
+		gone := errors.Is(err, errIndexGone)
+		if err == nil || gone {
 			err = b.finish(ti)
+		}
+		if err == nil && gone {
+			return
 		}
 		if err == nil {
 			b.log.LogAttrs(b.ctx, slog.LevelInfo, "index built", slog.String("table", ti.table.String()), slog.String("index", ti.index.Name),
 				slog.Int("rows", rows), slog.Duration("took", time.Since(began)))
 			return
 		}
-		if unknown := (*dberr.Invalid)(nil); b.ctx.Err() != nil || errors.As(err, &unknown) {
-			return // the node stops, or the table is gone
+		if b.ctx.Err() != nil {
+			return // the next start goes on
 		}
 		b.log.LogAttrs(b.ctx, slog.LevelWarn, "index build failed and is tried again", slog.String("index", ti.index.Name), slog.Any("error", err))
 		select {
@@ -192,29 +199,60 @@ func (b *indexBuilder) finish(ti tableIndex) error {
 	return nil
 }
 
+// errIndexGone ends the build of an index that was dropped meanwhile, or whose table was.
+var errIndexGone = errors.New("the index was dropped")
+
+// current is the index and its table as they are now: a table may be altered while its index is being built.
+func (b *indexBuilder) current(ti tableIndex) (tableIndex, error) {
+	t := b.schema().TableByID(ti.table.ID)
+	if t == nil {
+		return ti, errIndexGone
+	}
+	for _, ix := range t.Indexes {
+		if ix.ID == ti.index.ID {
+			return tableIndex{t, ix}, nil
+		}
+	}
+	return ti, errIndexGone
+}
+
 // scan writes the entries of every row of the table, chunk by chunk.
 func (b *indexBuilder) scan(ti tableIndex) (rows int, err error) {
-	v := &buildVisitor{ti: ti}
-	read := command.Read{Table: ti.table.ID, Range: token.Full, Statics: len(ti.table.Statics) > 0, Dropped: ti.table.DroppedIDs(), Level: dberr.One}
+	v := new(buildVisitor)
+	read := command.Read{Table: ti.table.ID, Range: token.Full, Level: dberr.One}
 	for {
+		if v.ti, err = b.current(ti); err != nil {
+			return rows, err
+		}
 		v.mutations, v.rows, v.full, v.whole = nil, 0, false, false
-		read.Now = time.Now().Unix()
-		if err := b.coordinator.Read(b.ctx, &read, v); err != nil {
+		read.Now, read.Statics, read.Dropped = time.Now().Unix(), len(v.ti.table.Statics) > 0, v.ti.table.DroppedIDs()
+		err := b.chunk(&read, v)
+		if errors.Is(err, coordinator.ErrStaleSchema) && b.ctx.Err() == nil {
+			time.Sleep(publicationPause) // the replicas know the new table a moment before everybody else
+			continue
+		}
+		if err != nil {
+			if _, gone := b.current(ti); gone != nil {
+				err = gone
+			}
 			return rows, err
 		}
 		rows += v.rows
-		if len(v.mutations) > 0 {
-			done := make(waitDone, 1)
-			b.coordinator.Write(b.ctx, v.mutations, coordinator.WriteOptions{Level: dberr.One, Type: "UNLOGGED_BATCH"}, done)
-			if err := <-done; err != nil {
-				return rows, err
-			}
-		}
 		if !v.full {
 			return rows, nil
 		}
 		read.AfterKey, read.AfterToken, read.AfterClustering, read.AfterPartition = v.key, v.token, v.clustering, v.whole
 	}
+}
+
+// chunk reads some rows and writes their entries.
+func (b *indexBuilder) chunk(read *command.Read, v *buildVisitor) error {
+	if err := b.coordinator.Read(b.ctx, read, v); err != nil || len(v.mutations) == 0 {
+		return err
+	}
+	done := make(waitDone, 1)
+	b.coordinator.Write(b.ctx, v.mutations, coordinator.WriteOptions{Level: dberr.One, Type: "UNLOGGED_BATCH"}, done)
+	return <-done
 }
 
 // waitDone is a completion somebody waits for.

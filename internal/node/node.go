@@ -109,11 +109,13 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	n.catalog = catalog.New(sch, func() catalog.NodeInfo { return n.info })
-	n.builder = newIndexBuilder(n.store, n.coordinator, n.log)
+	n.builder = newIndexBuilder(n.store, n.coordinator, n.catalog.Snapshot, n.log)
 	n.closers = append(n.closers, func() error { n.builder.close(); return nil })
 	id := n.store.Identity()
-	n.keeper = &schemaKeeper{store: n.store, host: n.host, coordinator: n.coordinator, catalog: n.catalog, builder: n.builder,
-		place: []topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{id.Node}}}, partitions: n.opts.InitialPartitions, log: n.log}
+	n.keeper = &schemaKeeper{
+		store: n.store, host: n.host, coordinator: n.coordinator, catalog: n.catalog, builder: n.builder,
+		place: []topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{id.Node}}}, partitions: n.opts.InitialPartitions, log: n.log,
+	}
 	if err := n.keeper.adopt(n.catalog.Snapshot()); err != nil {
 		return fmt.Errorf("bring the store in line with its schema: %w", err)
 	}
@@ -209,7 +211,8 @@ func (n *Node) openPartitions(topo *topology.Snapshot) error {
 	}
 	n.closers = append(n.closers, n.host.Close)
 	n.coordinator = coordinator.New(n.host, topo, coordinator.Options{
-		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout, WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName})
+		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout, WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName,
+	})
 	return nil
 }
 
@@ -278,8 +281,10 @@ func (n *Node) serveHTTP() error {
 	registry := prometheus.NewRegistry()
 	registerMetrics(registry, n)
 	n.http = &http.Server{
-		Handler: admin.Handler(admin.Options{Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return n.status() },
-			Compact: n.store.Compact, Checkpoint: n.checkpoint, Profile: isLoopback(n.opts.HTTP)}),
+		Handler: admin.Handler(admin.Options{
+			Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return n.status() },
+			Compact: n.store.Compact, Checkpoint: n.checkpoint, Profile: isLoopback(n.opts.HTTP),
+		}),
 		TLSConfig:         n.tls.Clone(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // handshakes that strangers fail

@@ -135,7 +135,7 @@ func LoadOptions(path string, o *Options) error {
 	d := yaml.NewDecoder(f)
 	d.KnownFields(true)
 	err = d.Decode(o)
-	if err == nil && d.Decode(new(yaml.Node)) != io.EOF {
+	if err == nil && !errors.Is(d.Decode(new(yaml.Node)), io.EOF) {
 		err = errors.New("more than one document")
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -44,8 +44,10 @@ auth:
 storage:
   min_free_disk_percent: 3
 `)
-	want := Options{Data: "/d", CQL: "0.0.0.0:9042", Memory: MemoryOptions{Budget: 8 << 30, Memtable: 1 << 20}, Limits: LimitOptions{ReadTimeout: 500 * time.Millisecond, ResultBytes: 64 << 20},
-		Auth: AuthOptions{Users: map[string]string{"app": "$2a$10$x"}}, Storage: StorageOptions{MinFreeDisk: 3}}
+	want := Options{
+		Data: "/d", CQL: "0.0.0.0:9042", Memory: MemoryOptions{Budget: 8 << 30, Memtable: 1 << 20}, Limits: LimitOptions{ReadTimeout: 500 * time.Millisecond, ResultBytes: 64 << 20},
+		Auth: AuthOptions{Users: map[string]string{"app": "$2a$10$x"}}, Storage: StorageOptions{MinFreeDisk: 3},
+	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

@@ -3,8 +3,10 @@
 package node
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
 // What a kill between the steps of a schema change leaves behind is removed at the next start: a partition whose table is not in the
@@ -70,5 +73,74 @@ func TestOrphans(t *testing.T) {
 	defer host.Close()
 	if host.Len() != before {
 		t.Errorf("%d partitions, want %d", host.Len(), before)
+	}
+}
+
+// A build goes on with the table as it is now when the table is altered meanwhile, and ends without leaving entries when the index or the
+// table is dropped.
+func TestBuildOfChangedTable(t *testing.T) {
+	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	c, err := rawclient.Dial(t.Context(), n.CQLAddr().String(), rawclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	do := func(statements ...string) {
+		t.Helper()
+		for _, q := range statements {
+			if _, err := c.Query(q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	do("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATE TABLE k.t (k int PRIMARY KEY, v int)")
+	for i := range 20 {
+		do(fmt.Sprintf("INSERT INTO k.t (k, v) VALUES (%d, 1)", i))
+	}
+	do("CREATE INDEX i ON k.t (v)")
+	table := n.catalog.Snapshot().Table("k", "t")
+	old := tableIndex{table, table.Indexes["i"]}
+	entries := func() int {
+		t.Helper()
+		found, err := n.store.Indexes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	if entries() != 1 {
+		t.Fatal("the index has no entries")
+	}
+	rebuild := func() {
+		t.Helper()
+		if err := n.store.DropIndex(old.index.ID); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() { n.builder.build(old); close(done) }()
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the build does not end")
+		}
+	}
+	do("ALTER TABLE k.t ADD x text")
+	rebuild()
+	if r, err := c.Query("SELECT k FROM k.t WHERE v = 1"); err != nil || r.RowCount != 20 {
+		t.Errorf("after ALTER the index finds %v (%v)", r, err)
+	}
+	do("DROP INDEX k.i")
+	rebuild()
+	if entries() != 0 {
+		t.Error("the build of a dropped index left entries")
+	}
+	do("DROP TABLE k.t")
+	rebuild()
+	if entries() != 0 {
+		t.Error("the build of a dropped table's index left entries")
 	}
 }

@@ -92,8 +92,10 @@ func (n *Node) status() Status {
 func (n *Node) clients() []catalog.Client {
 	var out []catalog.Client
 	for _, c := range n.cql.Clients() {
-		out = append(out, catalog.Client{Remote: c.Remote, User: c.User, Version: c.Version, DriverName: c.DriverName,
-			DriverVersion: c.DriverVersion, Encrypted: c.Encrypted, Requests: c.Requests})
+		out = append(out, catalog.Client{
+			Remote: c.Remote, User: c.User, Version: c.Version, DriverName: c.DriverName,
+			DriverVersion: c.DriverVersion, Encrypted: c.Encrypted, Requests: c.Requests,
+		})
 	}
 	return out
 }

@@ -125,6 +125,7 @@ func TryStart(t testing.TB, dir string, args ...string) (*Server, error) {
 	m := readyLine.FindStringSubmatch(line)
 	if m == nil {
 		<-s.ended
+		//nolint:errorlint // readErr may be nil
 		return s, fmt.Errorf("no ready line but %q (%v); exit code %d; stderr: %s", line, readErr, s.Cmd.ProcessState.ExitCode(), s.Stderr())
 	}
 	s.CQL, s.HTTP = m[1], m[2]

@@ -171,8 +171,10 @@ func DecodeConditional(c *Conditional, src []byte) error {
 		c.Conditions = append(c.Conditions, k)
 	}
 	for range r.count(9) {
-		u := Update{Row: r.rowNumber(c), Statement: int(r.uint32()), Kind: UpdateKind(r.byte()), Column: r.uint32(), Type: r.maybeType(), Args: r.nulls(nil),
-			Timestamp: r.int(), TTL: r.int32(), Expiry: r.int()}
+		u := Update{
+			Row: r.rowNumber(c), Statement: int(r.uint32()), Kind: UpdateKind(r.byte()), Column: r.uint32(), Type: r.maybeType(), Args: r.nulls(nil),
+			Timestamp: r.int(), TTL: r.int32(), Expiry: r.int(),
+		}
 		if u.Kind > ListPut || u.Type == nil {
 			r.fail()
 		}

@@ -99,16 +99,20 @@ func (p pick) conditional() Conditional {
 		return k
 	})
 	c.Updates = list(p, func() Update {
-		return Update{Row: p.upTo(len(c.Rows) - 1), Statement: p.upTo(300), Kind: UpdateKind(p.upTo(4)), Column: p.u32(), Type: p.typ(3), Args: p.nulls(), Timestamp: p.i64(),
-			TTL: int32(p.u32()), Expiry: p.i64()}
+		return Update{
+			Row: p.upTo(len(c.Rows) - 1), Statement: p.upTo(300), Kind: UpdateKind(p.upTo(4)), Column: p.u32(), Type: p.typ(3), Args: p.nulls(), Timestamp: p.i64(),
+			TTL: int32(p.u32()), Expiry: p.i64(),
+		}
 	})
 	return c
 }
 
 func (p pick) read() Read {
-	c := Read{Table: p.u32(), Key: p.null(), Token: token.Token(p.i64()), AfterKey: p.null(), AfterToken: token.Token(p.i64()),
+	c := Read{
+		Table: p.u32(), Key: p.null(), Token: token.Token(p.i64()), AfterKey: p.null(), AfterToken: token.Token(p.i64()),
 		AfterClustering: p.null(), AfterPartition: p.bool(), Reversed: p.bool(), Statics: p.bool(), NoRows: p.bool(), Limit: p.upTo(1 << 30),
-		Now: p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64()}
+		Now: p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(),
+	}
 	c.Range.Begin = p.u64()
 	if p.bool() {
 		c.Range.Limit = rapid.Uint64Min(c.Range.Begin/2+1).Draw(p.T, "limit") | 1<<63
@@ -248,8 +252,10 @@ func FuzzDecode(f *testing.F) {
 	m := Mutation{Table: 1024, Key: []byte("k"), Ops: []Op{{Operand: []byte("x")}, {Kind: OpIndex, Value: []byte("v")}}, Dedupe: DedupeID{Sequence: 1}}
 	udt := &cqltype.Type{Kind: cqltype.UDT, Keyspace: "ks", Name: "u", Fields: []string{"a"}, Elems: []*cqltype.Type{{Kind: cqltype.Int}}}
 	f.Add(AppendMutation(nil, &m))
-	f.Add(AppendConditional(nil, &Conditional{Mutation: m, Rows: []RowRef{{}}, Conditions: []Condition{{Operator: Equal, Type: udt, Values: [][]byte{nil, {}}}},
-		Updates: []Update{{Type: &cqltype.Type{Kind: cqltype.Map, Elems: []*cqltype.Type{udt, udt}}}}}))
+	f.Add(AppendConditional(nil, &Conditional{
+		Mutation: m, Rows: []RowRef{{}}, Conditions: []Condition{{Operator: Equal, Type: udt, Values: [][]byte{nil, {}}}},
+		Updates: []Update{{Type: &cqltype.Type{Kind: cqltype.Map, Elems: []*cqltype.Type{udt, udt}}}},
+	}))
 	f.Add(AppendRead(nil, &Read{Key: []byte("k"), Slices: []Slice{{nil, nil}}, Index: &IndexLookup{1, []byte("v")}}))
 	f.Add(AppendSweep(nil, &Sweep{Keys: [][]byte{{1}, {2}}}))
 	f.Add(AppendDecision(nil, &Decision{Applied: true, Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Value: []byte("v")}}}}}))

@@ -158,10 +158,18 @@ func TestPreferred(t *testing.T) {
 		text     string
 		want     Kind
 	}{
-		{IntegerConst, "2147483647", Int}, {IntegerConst, "2147483648", Bigint}, {IntegerConst, "9223372036854775808", Varint},
-		{FloatConst, "1.5", Double}, {FloatConst, "1.10", Decimal}, {FloatConst, "NaN", Double}, {FloatConst, "0.12345678901234567890", Decimal},
-		{StringConst, "abc", Ascii}, {StringConst, "é", Text},
-		{HexConst, "0x00", Blob}, {BooleanConst, "true", Boolean}, {DurationConst, "1d", Duration},
+		{IntegerConst, "2147483647", Int},
+		{IntegerConst, "2147483648", Bigint},
+		{IntegerConst, "9223372036854775808", Varint},
+		{FloatConst, "1.5", Double},
+		{FloatConst, "1.10", Decimal},
+		{FloatConst, "NaN", Double},
+		{FloatConst, "0.12345678901234567890", Decimal},
+		{StringConst, "abc", Ascii},
+		{StringConst, "é", Text},
+		{HexConst, "0x00", Blob},
+		{BooleanConst, "true", Boolean},
+		{DurationConst, "1d", Duration},
 	} {
 		if got := c.constant.Preferred(c.text); got.Kind != c.want {
 			t.Errorf("%s %s prefers %s", c.constant, c.text, got)

@@ -4,6 +4,7 @@ package cqltype
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -86,7 +87,10 @@ func ParseJSONMap(text string) (*JSONObject, error) {
 		p := jsonParser{text: text}
 		err = &JSONError{jsonMismatch, "Cannot deserialize instance of `java.util.LinkedHashMap` out of " + token + " token" + p.at(0)}
 	}
-	bad := err.(*JSONError)
+	bad, ok := errors.AsType[*JSONError](err)
+	if !ok {
+		return nil, err
+	}
 	return nil, dberr.Invalidf("Could not decode JSON string as a map: %s: %s. (String was: %s)", bad.Class, bad.Message, text)
 }
 

@@ -45,7 +45,7 @@ func draw(t *rapid.T, header bool) (operand []byte, facts []fact) {
 		if f.path != "-" {
 			path = []byte(f.path)
 		}
-		place := fmt.Sprint(f.kind == "column", f.col, f.path, f.kind == "column" || f.path == "-")
+		var place string
 		switch f.kind {
 		case "marker", "delete", "range":
 			place = f.kind

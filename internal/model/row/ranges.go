@@ -30,19 +30,6 @@ func (r *Range) empty() bool { return r.End != nil && bytes.Compare(r.Start, r.E
 
 func (r *Range) strength() deletion { return deletion{r.Timestamp, r.At} }
 
-// compareEnds orders ends, nil last.
-func compareEnds(a, b []byte) int {
-	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return 1
-	case b == nil:
-		return -1
-	}
-	return bytes.Compare(a, b)
-}
-
 func appendRanges(dst []byte, ranges []Range, base int64) []byte {
 	if len(ranges) == 0 {
 		return dst

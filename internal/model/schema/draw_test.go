@@ -69,8 +69,10 @@ func drawChange(t *rapid.T, s *Schema, rng *rand.Rand, n int) Change {
 	ks := drawKeyspace(t)
 	switch kinds[rng.IntN(len(kinds))] {
 	case 0:
-		return &CreateKeyspace{Stamp: stamp, Name: ks, IfNotExists: lenient, Datacenters: []string{"dc"}, Properties: []Property{{Name: "replication",
-			IsMap: true, Map: []Entry{{"class", "NetworkTopologyStrategy"}, {"replication_factor", "3"}}}}}
+		return &CreateKeyspace{Stamp: stamp, Name: ks, IfNotExists: lenient, Datacenters: []string{"dc"}, Properties: []Property{{
+			Name:  "replication",
+			IsMap: true, Map: []Entry{{"class", "NetworkTopologyStrategy"}, {"replication_factor", "3"}},
+		}}}
 	case 1:
 		return &AlterKeyspace{Stamp: stamp, Name: ks, IfExists: lenient, Properties: []Property{{Name: "durable_writes", Value: "false"}}}
 	case 2:
@@ -79,9 +81,11 @@ func drawChange(t *rapid.T, s *Schema, rng *rand.Rand, n int) Change {
 		}
 		return &DropKeyspace{Stamp: stamp, Name: ks, IfExists: lenient}
 	case 3, 4:
-		return &CreateTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), IfNotExists: lenient, ID: UUID{2, byte(n >> 8), byte(n)},
+		return &CreateTable{
+			Stamp: stamp, Keyspace: ks, Name: drawTable(t), IfNotExists: lenient, ID: UUID{2, byte(n >> 8), byte(n)},
 			Columns:      append(drawColumns(t), ColumnSpec{Name: "k", Type: SpecOf(intType)}, ColumnSpec{Name: "l", Type: SpecOf(intType)}),
-			PartitionKey: []string{"k"}, Clustering: []string{"l"}, Order: []OrderSpec{{"l", lenient}}, Properties: drawProperties(t)}
+			PartitionKey: []string{"k"}, Clustering: []string{"l"}, Order: []OrderSpec{{"l", lenient}}, Properties: drawProperties(t),
+		}
 	case 5:
 		return &AlterTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), Op: AddColumns, IfColumn: lenient, Add: drawColumns(t)}
 	case 6, 7:

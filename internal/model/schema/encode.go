@@ -275,8 +275,10 @@ func (t *TypeSpec) userTypes(names []string) []string {
 }
 
 func (t *Table) encode() tableJSON {
-	j := tableJSON{Keyspace: t.Keyspace, Name: t.Name, ID: t.ID, UUID: t.UUID, Revision: t.Revision, NextColumn: t.NextColumn,
-		Counter: t.Counter, CompactStorage: t.CompactStorage, Options: t.Options}
+	j := tableJSON{
+		Keyspace: t.Keyspace, Name: t.Name, ID: t.ID, UUID: t.UUID, Revision: t.Revision, NextColumn: t.NextColumn,
+		Counter: t.Counter, CompactStorage: t.CompactStorage, Options: t.Options,
+	}
 	for c := range t.Columns() {
 		j.Columns = append(j.Columns, columnJSON{Name: c.Name, ID: c.ID, Type: SpecOf(c.Type), Kind: c.Kind, Desc: c.Desc})
 	}
@@ -295,8 +297,10 @@ func (s *Schema) decodeTable(j *tableJSON) error {
 	if ks == nil {
 		return fmt.Errorf("no such keyspace")
 	}
-	t := &Table{Keyspace: j.Keyspace, Name: j.Name, ID: j.ID, UUID: j.UUID, Revision: j.Revision, NextColumn: j.NextColumn,
-		Counter: j.Counter, CompactStorage: j.CompactStorage, Options: j.Options, Indexes: map[string]*Index{}}
+	t := &Table{
+		Keyspace: j.Keyspace, Name: j.Name, ID: j.ID, UUID: j.UUID, Revision: j.Revision, NextColumn: j.NextColumn,
+		Counter: j.Counter, CompactStorage: j.CompactStorage, Options: j.Options, Indexes: map[string]*Index{},
+	}
 	for i := range j.Columns {
 		if err := t.decodeColumn(&j.Columns[i], ks); err != nil {
 			return err
@@ -344,8 +348,10 @@ func (t *Table) decodeColumn(j *columnJSON, ks *Keyspace) error {
 
 // newChange makes an empty change of a kind, nil for an unknown one.
 func newChange(kind string) Change {
-	for _, c := range []Change{&CreateKeyspace{}, &AlterKeyspace{}, &DropKeyspace{}, &CreateTable{}, &AlterTable{}, &DropTable{},
-		&CreateType{}, &AlterType{}, &DropType{}, &CreateIndex{}, &DropIndex{}} {
+	for _, c := range []Change{
+		&CreateKeyspace{}, &AlterKeyspace{}, &DropKeyspace{}, &CreateTable{}, &AlterTable{}, &DropTable{},
+		&CreateType{}, &AlterType{}, &DropType{}, &CreateIndex{}, &DropIndex{},
+	} {
 		if c.Kind() == kind {
 			return c
 		}

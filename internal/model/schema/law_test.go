@@ -54,8 +54,10 @@ func TestLaws(t *testing.T) {
 			s = next
 		}
 	})
-	for _, kind := range []string{"create_keyspace", "alter_keyspace", "drop_keyspace", "create_table", "alter_table", "drop_table", "create_type",
-		"alter_type", "drop_type", "create_index", "drop_index"} {
+	for _, kind := range []string{
+		"create_keyspace", "alter_keyspace", "drop_keyspace", "create_table", "alter_table", "drop_table", "create_type",
+		"alter_type", "drop_type", "create_index", "drop_index",
+	} {
 		if done[kind] == 0 {
 			t.Errorf("no %s succeeded: the test proves less than it says (%v)", kind, done)
 		}
@@ -66,8 +68,10 @@ func twoKeyspaces(t *rapid.T) *Schema {
 	s := New()
 	for _, name := range []string{"ks1", "ks2"} {
 		var err error
-		if s, _, err = Apply(s, &CreateKeyspace{Name: name, Properties: []Property{{Name: "replication", IsMap: true,
-			Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}}}); err != nil {
+		if s, _, err = Apply(s, &CreateKeyspace{Name: name, Properties: []Property{{
+			Name: "replication", IsMap: true,
+			Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}},
+		}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

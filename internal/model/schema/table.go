@@ -66,8 +66,10 @@ func (c *CreateTable) apply(s *Schema) (*Schema, []Event, error) {
 		if c.IfNotExists {
 			return s, nil, nil
 		}
-		return nil, nil, &dberr.AlreadyExists{Keyspace: c.Keyspace, Table: c.Name,
-			Message: `Cannot add already existing table "` + c.Name + `" to keyspace "` + c.Keyspace + `"`}
+		return nil, nil, &dberr.AlreadyExists{
+			Keyspace: c.Keyspace, Table: c.Name,
+			Message: `Cannot add already existing table "` + c.Name + `" to keyspace "` + c.Keyspace + `"`,
+		}
 	}
 	t, err := c.build(ks)
 	if err != nil {
@@ -117,8 +119,10 @@ func (c *CreateTable) build(ks *Keyspace) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{Keyspace: c.Keyspace, Name: c.Name, UUID: c.ID, Options: options, CompactStorage: c.CompactStorage, NextColumn: 1,
-		Indexes: map[string]*Index{}}
+	t := &Table{
+		Keyspace: c.Keyspace, Name: c.Name, UUID: c.ID, Options: options, CompactStorage: c.CompactStorage, NextColumn: 1,
+		Indexes: map[string]*Index{},
+	}
 	if t.UUID, err = c.uuid(); err != nil {
 		return nil, err
 	}

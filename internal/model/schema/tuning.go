@@ -23,16 +23,20 @@ const (
 	leveled            = "LeveledCompactionStrategy"
 )
 
-var commonCompaction = []string{"enabled", "log_all", "only_purge_repaired_tombstones", "provide_overlapping_tombstones",
+var commonCompaction = []string{
+	"enabled", "log_all", "only_purge_repaired_tombstones", "provide_overlapping_tombstones",
 	"tombstone_compaction_interval", "tombstone_threshold", "unchecked_tombstone_compaction",
-	"min_threshold", "max_threshold", "bucket_high", "bucket_low", "min_sstable_size"}
+	"min_threshold", "max_threshold", "bucket_high", "bucket_low", "min_sstable_size",
+}
 
 // compactionOptions lists, by strategy, the options beyond the common ones.
 var compactionOptions = map[string][]string{
 	sizeTiered: nil,
 	leveled:    {"fanout_size", "single_sstable_uplevel", "sstable_size_in_mb"},
-	"TimeWindowCompactionStrategy": {"compaction_window_size", "compaction_window_unit", "expired_sstable_check_frequency_seconds",
-		"timestamp_resolution", "unsafe_aggressive_sstable_expiration"},
+	"TimeWindowCompactionStrategy": {
+		"compaction_window_size", "compaction_window_unit", "expired_sstable_check_frequency_seconds",
+		"timestamp_resolution", "unsafe_aggressive_sstable_expiration",
+	},
 	"DateTieredCompactionStrategy": {"base_time_seconds", "max_sstable_age_days", "max_window_size_seconds", "timestamp_resolution"},
 }
 

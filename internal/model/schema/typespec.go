@@ -249,7 +249,7 @@ func (p *typeParser) word() (name string, quoted, ok bool) {
 		return name, true, ok
 	}
 	start := p.pos
-	for p.pos < len(p.text) && (isWordByte(p.text[p.pos])) {
+	for p.pos < len(p.text) && isWordByte(p.text[p.pos]) {
 		p.pos++
 	}
 	return p.text[start:p.pos], false, p.pos > start

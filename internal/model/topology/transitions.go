@@ -20,8 +20,10 @@ type Place struct {
 
 // next copies the snapshot as the basis of a change. Partitions are shared: they never change.
 func (s *Snapshot) next() *Snapshot {
-	n := &Snapshot{version: s.version + 1, nextPartition: s.nextPartition, nextReplica: s.nextReplica,
-		tables: make(map[uint32][]*Partition, len(s.tables)+1), byID: make(map[PartitionID]*Partition, len(s.byID)+1)}
+	n := &Snapshot{
+		version: s.version + 1, nextPartition: s.nextPartition, nextReplica: s.nextReplica,
+		tables: make(map[uint32][]*Partition, len(s.tables)+1), byID: make(map[PartitionID]*Partition, len(s.byID)+1),
+	}
 	for t, ps := range s.tables {
 		n.tables[t] = ps
 	}
@@ -58,8 +60,10 @@ func (s *Snapshot) AddTable(table uint32, n int, places []Place) (*Snapshot, err
 	out := s.next()
 	ps := make([]*Partition, 0, n)
 	for _, r := range token.Full.Divide(n) {
-		p := &Partition{ID: out.nextPartition, Table: table, Epoch: 1, Sets: out.sets(places),
-			Span: Span{Position{Ring: r.Begin}, Position{Ring: r.Limit}}}
+		p := &Partition{
+			ID: out.nextPartition, Table: table, Epoch: 1, Sets: out.sets(places),
+			Span: Span{Position{Ring: r.Begin}, Position{Ring: r.Limit}},
+		}
 		out.nextPartition++
 		ps = append(ps, p)
 		out.byID[p.ID] = p

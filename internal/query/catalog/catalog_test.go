@@ -26,11 +26,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func testInfo() NodeInfo {
 	return NodeInfo{
-		Endpoint: Endpoint{HostID: schema.UUID{1}, Listen: netip.MustParseAddrPort("127.0.0.1:7000"), RPC: netip.MustParseAddrPort("0.0.0.0:9042"),
-			Tokens: []token.Token{-5, 7}},
+		Endpoint: Endpoint{
+			HostID: schema.UUID{1}, Listen: netip.MustParseAddrPort("127.0.0.1:7000"), RPC: netip.MustParseAddrPort("0.0.0.0:9042"),
+			Tokens: []token.Token{-5, 7},
+		},
 		ClusterName: "test", Generation: 5,
-		Peers: []Endpoint{{HostID: schema.UUID{2}, Datacenter: "dc2", Listen: netip.MustParseAddrPort("127.0.0.2:7000"),
-			RPC: netip.MustParseAddrPort("127.0.0.2:9042"), Tokens: []token.Token{3}}},
+		Peers: []Endpoint{{
+			HostID: schema.UUID{2}, Datacenter: "dc2", Listen: netip.MustParseAddrPort("127.0.0.2:7000"),
+			RPC: netip.MustParseAddrPort("127.0.0.2:9042"), Tokens: []token.Token{3},
+		}},
 		Clients: func() []Client {
 			return []Client{{Remote: netip.MustParseAddrPort("[::1]:5000"), Version: 4, User: "u"}}
 		},
@@ -51,12 +55,21 @@ func testSchema(t *testing.T) *schema.Schema {
 		return ts
 	}
 	for i, c := range []schema.Change{
-		&schema.CreateKeyspace{Name: "ks", Properties: []schema.Property{{Name: "replication", IsMap: true,
-			Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}}}},
+		&schema.CreateKeyspace{Name: "ks", Properties: []schema.Property{{
+			Name: "replication", IsMap: true,
+			Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}},
+		}}},
 		&schema.CreateType{Keyspace: "ks", Name: "u", Fields: []schema.FieldSpec{{Name: "a", Type: spec("int")}}},
-		&schema.CreateTable{Keyspace: "ks", Name: "t", ID: schema.UUID{1}, PartitionKey: []string{"k"}, Clustering: []string{"c"},
-			Columns: []schema.ColumnSpec{{Name: "k", Type: spec("int")}, {Name: "c", Type: spec("int")}, {Name: "v", Type: spec("u")},
-				{Name: "m", Type: spec("map<text, int>")}, {Name: "x", Type: spec("int")}}},
+		&schema.CreateTable{
+			Keyspace: "ks", Name: "t", ID: schema.UUID{1}, PartitionKey: []string{"k"}, Clustering: []string{"c"},
+			Columns: []schema.ColumnSpec{
+				{Name: "k", Type: spec("int")},
+				{Name: "c", Type: spec("int")},
+				{Name: "v", Type: spec("u")},
+				{Name: "m", Type: spec("map<text, int>")},
+				{Name: "x", Type: spec("int")},
+			},
+		},
 		&schema.CreateIndex{Keyspace: "ks", Table: "t", Targets: []schema.TargetSpec{{Column: "m", Target: schema.IndexKeys}}},
 		&schema.AlterTable{Keyspace: "ks", Name: "t", Op: schema.DropColumns, Drop: []string{"x"}},
 	} {

@@ -90,8 +90,10 @@ func fillIndexes(b *builder) {
 			for k, v := range ix.Options {
 				options[k] = v
 			}
-			b.add(values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "index_name": text(ix.Name), "kind": text(ix.Kind),
-				"options": mapOf(options)})
+			b.add(values{
+				"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "index_name": text(ix.Name), "kind": text(ix.Kind),
+				"options": mapOf(options),
+			})
 		}
 	})
 }

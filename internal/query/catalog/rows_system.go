@@ -117,8 +117,10 @@ func fillSizeEstimates(b *builder) {
 		for _, t := range ks.SortedTables() {
 			for i := range tokens {
 				start := tokens[(i+len(tokens)-1)%len(tokens)]
-				b.add(values{"keyspace_name": text(ks.Name), "table_name": text(t.Name), "range_start": text(start.String()),
-					"range_end": text(tokens[i].String()), "mean_partition_size": bigint(0), "partitions_count": bigint(0)})
+				b.add(values{
+					"keyspace_name": text(ks.Name), "table_name": text(t.Name), "range_start": text(start.String()),
+					"range_end": text(tokens[i].String()), "mean_partition_size": bigint(0), "partitions_count": bigint(0),
+				})
 			}
 		}
 	}

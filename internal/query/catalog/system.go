@@ -142,8 +142,10 @@ func declareAll(declarations []declaration) []*schema.Keyspace {
 	var keyspaces []*schema.Keyspace
 	id := uint32(firstComputedID)
 	for _, d := range declarations {
-		ks := &schema.Keyspace{Name: d.keyspace, Replication: d.replication, DurableWrites: true, Virtual: d.keyspace != "system_traces",
-			Tables: map[string]*schema.Table{}}
+		ks := &schema.Keyspace{
+			Name: d.keyspace, Replication: d.replication, DurableWrites: true, Virtual: d.keyspace != "system_traces",
+			Tables: map[string]*schema.Table{},
+		}
 		for _, line := range strings.Split(strings.TrimSpace(d.tables), "\n") {
 			t := declare(d.keyspace, line)
 			t.Virtual, t.ID = ks.Virtual, id
@@ -165,8 +167,10 @@ func declare(keyspace, line string) *schema.Table {
 	key, columns, _ := strings.Cut(rest, ")")
 	partition, clustering, _ := strings.Cut(key, "|")
 
-	t := &schema.Table{Keyspace: keyspace, Name: name, UUID: nameUUID(keyspace + name), NextColumn: 1, ByName: map[string]*schema.Column{},
-		Indexes: map[string]*schema.Index{}, Options: schema.DefaultTableOptions()}
+	t := &schema.Table{
+		Keyspace: keyspace, Name: name, UUID: nameUUID(keyspace + name), NextColumn: 1, ByName: map[string]*schema.Column{},
+		Indexes: map[string]*schema.Index{}, Options: schema.DefaultTableOptions(),
+	}
 	t.Options.Comment = comment
 	t.PartitionKey = declareColumns(t, partition, schema.PartitionKey)
 	t.Clustering = declareColumns(t, clustering, schema.Clustering)

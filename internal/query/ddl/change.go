@@ -40,11 +40,15 @@ func (e *Executor) stamp() schema.Stamp {
 func (e *Executor) change(stmt parser.Statement, session string) (schema.Change, error) {
 	switch s := stmt.(type) {
 	case *parser.CreateKeyspace:
-		return &schema.CreateKeyspace{Stamp: e.stamp(), Name: s.Name.Name, IfNotExists: s.IfNotExists,
-			Properties: properties(s.Properties), Datacenters: e.datacenters()}, nil
+		return &schema.CreateKeyspace{
+			Stamp: e.stamp(), Name: s.Name.Name, IfNotExists: s.IfNotExists,
+			Properties: properties(s.Properties), Datacenters: e.datacenters(),
+		}, nil
 	case *parser.AlterKeyspace:
-		return &schema.AlterKeyspace{Stamp: e.stamp(), Name: s.Name.Name, IfExists: s.IfExists,
-			Properties: properties(s.Properties), Datacenters: e.datacenters()}, nil
+		return &schema.AlterKeyspace{
+			Stamp: e.stamp(), Name: s.Name.Name, IfExists: s.IfExists,
+			Properties: properties(s.Properties), Datacenters: e.datacenters(),
+		}, nil
 	case *parser.DropKeyspace:
 		return &schema.DropKeyspace{Stamp: e.stamp(), Name: s.Name.Name, IfExists: s.IfExists}, nil
 	case *parser.CreateTable:
@@ -143,9 +147,11 @@ func (e *Executor) createTable(s *parser.CreateTable, session string) (schema.Ch
 	if err != nil {
 		return nil, err
 	}
-	c := &schema.CreateTable{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfNotExists: s.IfNotExists, ID: e.opts.UUID(), Columns: specs,
+	c := &schema.CreateTable{
+		Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfNotExists: s.IfNotExists, ID: e.opts.UUID(), Columns: specs,
 		PartitionKey: names(keys[0].Partition), Clustering: names(keys[0].Clustering), CompactStorage: s.Options.CompactStorage,
-		Properties: properties(s.Options.Properties)}
+		Properties: properties(s.Options.Properties),
+	}
 	for _, o := range s.Options.ClusteringOrder {
 		c.Order = append(c.Order, schema.OrderSpec{Column: o.Column.Name, Desc: o.Descending})
 	}
@@ -258,8 +264,10 @@ func (e *Executor) createIndex(s *parser.CreateIndex, session string) (schema.Ch
 	if s.Name.HasKeyspace() && s.Name.Keyspace.Name != ks {
 		return nil, dberr.Invalidf("Keyspace name '%s' doesn't match index name '%s'", ks, plain(s.Name))
 	}
-	c := &schema.CreateIndex{Stamp: e.stamp(), Keyspace: ks, Table: s.Table.Name.Name, IfNotExists: s.IfNotExists, Name: s.Name.Name.Name,
-		Custom: s.Custom, Class: s.Class, HasClass: s.HasClass, Properties: properties(s.Properties)}
+	c := &schema.CreateIndex{
+		Stamp: e.stamp(), Keyspace: ks, Table: s.Table.Name.Name, IfNotExists: s.IfNotExists, Name: s.Name.Name.Name,
+		Custom: s.Custom, Class: s.Class, HasClass: s.HasClass, Properties: properties(s.Properties),
+	}
 	for _, t := range s.Targets {
 		c.Targets = append(c.Targets, schema.TargetSpec{Column: t.Column.Name, Target: indexTargets[t.Kind]})
 	}

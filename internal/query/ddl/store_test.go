@@ -46,7 +46,8 @@ func (m *memoryStore) Apply(_ context.Context, c schema.Change) (*schema.Schema,
 // newTestExecutor makes an executor over an empty schema of a single node, with a clock and UUIDs that count.
 func newTestExecutor() *Executor {
 	info := catalog.NodeInfo{ClusterName: "Test Cluster", Endpoint: catalog.Endpoint{
-		Listen: netip.MustParseAddrPort("127.0.0.1:7000"), Tokens: []token.Token{-100, 100}}}
+		Listen: netip.MustParseAddrPort("127.0.0.1:7000"), Tokens: []token.Token{-100, 100},
+	}}
 	c := catalog.New(schema.New(), func() catalog.NodeInfo { return info })
 	var ids uint64
 	return New(c, &memoryStore{catalog: c}, Options{

@@ -87,8 +87,10 @@ func operation(op byte, l, r, result *cqltype.Type) *function {
 	f.call = func(_ *Bindings, args [][]byte) ([]byte, error) {
 		v, err := operate(op, l, r, result, args[0], args[1])
 		if err != nil {
-			return nil, &dberr.FunctionFailure{Keyspace: "system", Function: string(op), ArgTypes: []string{l.String(), r.String()},
-				Message: "the operation '" + l.String() + " " + string(op) + " " + r.String() + "' failed: " + err.Error()}
+			return nil, &dberr.FunctionFailure{
+				Keyspace: "system", Function: string(op), ArgTypes: []string{l.String(), r.String()},
+				Message: "the operation '" + l.String() + " " + string(op) + " " + r.String() + "' failed: " + err.Error(),
+			}
 		}
 		return v, nil
 	}

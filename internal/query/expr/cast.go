@@ -23,8 +23,10 @@ func castFunctions() []*function {
 	var fs []*function
 	add := func(from, to *cqltype.Type, call func(v []byte) ([]byte, error)) {
 		if from != to {
-			fs = append(fs, &function{name: castName(to), args: types(from), result: to, pure: true,
-				call: func(_ *Bindings, args [][]byte) ([]byte, error) { return call(args[0]) }})
+			fs = append(fs, &function{
+				name: castName(to), args: types(from), result: to, pure: true,
+				call: func(_ *Bindings, args [][]byte) ([]byte, error) { return call(args[0]) },
+			})
 		}
 	}
 	numeric := types(tTinyint, tSmallint, tInt, tBigint, tFloat, tDouble, tDecimal, tCounter, tVarint)

@@ -210,8 +210,10 @@ func toJSONFunction(name string, arg *cqltype.Type) *function {
 func fromJSONFunction(name string, result *cqltype.Type) *function {
 	return &function{name: name, args: types(tText), result: result, pure: true, call: func(_ *Bindings, args [][]byte) ([]byte, error) {
 		fail := func(message string) error {
-			return &dberr.FunctionFailure{Keyspace: "system", Function: name, ArgTypes: []string{"text"},
-				Message: "execution of 'system." + name + "[text]' failed: " + message}
+			return &dberr.FunctionFailure{
+				Keyspace: "system", Function: name, ArgTypes: []string{"text"},
+				Message: "execution of 'system." + name + "[text]' failed: " + message,
+			}
 		}
 		parsed, err := cqltype.ParseJSON(string(args[0]))
 		if syntax, ok := errors.AsType[*cqltype.JSONError](err); ok {

@@ -3,6 +3,7 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -32,20 +33,24 @@ var testTable, testKeyspace = func() (*schema.Table, *schema.Keyspace) {
 		t.ByName[name] = c
 	}
 	add("k", tInt)
-	for name, typ := range map[string]*cqltype.Type{"a": tTinyint, "b": tSmallint, "c": tInt, "d": tBigint, "e": tFloat, "f": tDouble, "g": tVarint,
+	for name, typ := range map[string]*cqltype.Type{
+		"a": tTinyint, "b": tSmallint, "c": tInt, "d": tBigint, "e": tFloat, "f": tDouble, "g": tVarint,
 		"h": tDecimal, "n": tCounter, "s": tText, "x": tBlob, "ts": tTimestamp, "da": tDate, "ti": tTime, "id": tUUID, "tu": tTimeuuid,
 		"l": cqltype.ListOf(tInt), "st": cqltype.SetOf(tText), "m": cqltype.MapOf(tText, tInt), "u": u, "fu": u.Freeze(), "i": cqltype.Native(cqltype.Inet),
-		"fl": cqltype.ListOf(tInt).Freeze(), "z": tInt} {
+		"fl": cqltype.ListOf(tInt).Freeze(), "z": tInt,
+	} {
 		add(name, typ)
 	}
 	return t, ks
 }()
 
 // testRow holds the values of the columns as constants of CQL; z is null.
-var testRow = map[string]string{"k": "1", "a": "1", "b": "2", "c": "3", "d": "4", "e": "5.5", "f": "6.5", "g": "7", "h": "8.25", "n": "5",
+var testRow = map[string]string{
+	"k": "1", "a": "1", "b": "2", "c": "3", "d": "4", "e": "5.5", "f": "6.5", "g": "7", "h": "8.25", "n": "5",
 	"s": "'żółw'", "x": "0x00000007", "ts": "'2011-02-03 04:05:06.789+0000'", "da": "'2011-02-03'", "ti": "'04:05:06.789'",
 	"id": "123e4567-e89b-12d3-a456-426614174000", "tu": "50554d6e-29bb-11e5-b345-feff819cdc9f", "l": "[3, 1]", "st": "{'b', 'a'}",
-	"m": "{'x': 1, 'y': 2, 'z': 3}", "u": "{street: 'Main', zip: 5}", "fu": "{zip: 7}", "i": "'10.0.0.1'", "fl": "[9]"}
+	"m": "{'x': 1, 'y': 2, 'z': 3}", "u": "{street: 'Main', zip: 5}", "fu": "{zip: 7}", "i": "'10.0.0.1'", "fl": "[9]",
+}
 
 // testScope gives out slots for the columns of testTable.
 type testScope struct {
@@ -134,7 +139,7 @@ func selectors(t testing.TB, text string) ([]parser.Selector, int) {
 }
 
 func formatError(err error) string {
-	if f, ok := err.(*dberr.FunctionFailure); ok {
+	if f, ok := errors.AsType[*dberr.FunctionFailure](err); ok {
 		return fmt.Sprintf("function failure %s.%s%v: %s", f.Keyspace, f.Function, f.ArgTypes, f.Message)
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%T", err), "*dberr.") + ": " + err.Error()

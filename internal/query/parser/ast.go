@@ -82,8 +82,10 @@ const (
 	DurationConstant
 )
 
-var constantKindNames = [...]string{StringConstant: "STRING", IntegerConstant: "INTEGER", FloatConstant: "FLOAT", BooleanConstant: "BOOLEAN",
-	UUIDConstant: "UUID", HexConstant: "HEX", DurationConstant: "DURATION"}
+var constantKindNames = [...]string{
+	StringConstant: "STRING", IntegerConstant: "INTEGER", FloatConstant: "FLOAT", BooleanConstant: "BOOLEAN",
+	UUIDConstant: "UUID", HexConstant: "HEX", DurationConstant: "DURATION",
+}
 
 // String returns Cassandra's name of the kind, as in "Invalid STRING constant".
 func (k ConstantKind) String() string {
@@ -225,8 +227,10 @@ const (
 	IsNotNull
 )
 
-var operatorNames = [...]string{Equal: "=", Less: "<", LessEqual: "<=", Greater: ">", GreaterEqual: ">=", NotEqual: "!=", In: "IN",
-	Contains: "CONTAINS", ContainsKey: "CONTAINS KEY", Like: "LIKE", IsNotNull: "IS NOT NULL"}
+var operatorNames = [...]string{
+	Equal: "=", Less: "<", LessEqual: "<=", Greater: ">", GreaterEqual: ">=", NotEqual: "!=", In: "IN",
+	Contains: "CONTAINS", ContainsKey: "CONTAINS KEY", Like: "LIKE", IsNotNull: "IS NOT NULL",
+}
 
 // String returns the operator as Cassandra prints it.
 func (o Operator) String() string {

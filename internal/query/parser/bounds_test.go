@@ -103,9 +103,22 @@ func TestHugeStatements(t *testing.T) {
 // TestQuoteIdentifier checks that a quoted name reads back as the name, for all that a name can be.
 func TestQuoteIdentifier(t *testing.T) {
 	cases := []struct{ name, want string }{
-		{"abc", "abc"}, {"a_1", "a_1"}, {"Abc", `"Abc"`}, {"select", `"select"`}, {"table", `"table"`}, {"columnfamily", `"columnfamily"`},
-		{"user", "user"}, {"int", "int"}, {"key", "key"}, {"1a", `"1a"`}, {"_a", `"_a"`}, {"a b", `"a b"`}, {`a"b`, `"a""b"`}, {"", `""`},
-		{"é", `"é"`}, {"token", `"token"`},
+		{"abc", "abc"},
+		{"a_1", "a_1"},
+		{"Abc", `"Abc"`},
+		{"select", `"select"`},
+		{"table", `"table"`},
+		{"columnfamily", `"columnfamily"`},
+		{"user", "user"},
+		{"int", "int"},
+		{"key", "key"},
+		{"1a", `"1a"`},
+		{"_a", `"_a"`},
+		{"a b", `"a b"`},
+		{`a"b`, `"a""b"`},
+		{"", `""`},
+		{"é", `"é"`},
+		{"token", `"token"`},
 	}
 	for _, c := range cases {
 		got := parser.QuoteIdentifier(c.name)

@@ -227,10 +227,12 @@ func (p *printer) ofRole(role Ident, noRecursive bool) {
 // String prints the statement as CQL that parses back to an equal tree.
 func (s *ListUsers) String() string { return "LIST USERS" }
 
-var describeWords = [...]string{DescribeCluster: "CLUSTER", DescribeSchema: "SCHEMA", DescribeKeyspaces: "KEYSPACES",
+var describeWords = [...]string{
+	DescribeCluster: "CLUSTER", DescribeSchema: "SCHEMA", DescribeKeyspaces: "KEYSPACES",
 	DescribeKeyspace: "KEYSPACE", DescribeTables: "TABLES", DescribeTable: "TABLE", DescribeIndex: "INDEX",
 	DescribeView: "MATERIALIZED VIEW", DescribeTypes: "TYPES", DescribeType: "TYPE", DescribeFunctions: "FUNCTIONS",
-	DescribeFunction: "FUNCTION", DescribeAggregates: "AGGREGATES", DescribeAggregate: "AGGREGATE", DescribeGeneric: ""}
+	DescribeFunction: "FUNCTION", DescribeAggregates: "AGGREGATES", DescribeAggregate: "AGGREGATE", DescribeGeneric: "",
+}
 
 // String prints the statement as CQL that parses back to an equal tree.
 func (s *Describe) String() string {

@@ -189,8 +189,10 @@ func (s *scan) bounds() (none bool, err error) {
 func (s *scan) lookup() error {
 	w := &s.plan.where
 	if s.options.Building != nil && s.options.Building(w.index) {
-		return &dberr.ReadFailure{Level: s.options.Level, BlockFor: 1, Failures: 1,
-			Message: "The secondary index '" + w.index.Name + "' is not yet available"}
+		return &dberr.ReadFailure{
+			Level: s.options.Level, BlockFor: 1, Failures: 1,
+			Message: "The secondary index '" + w.index.Name + "' is not yet available",
+		}
 	}
 	v, _, err := w.lookup.Eval(&s.bind)
 	if err != nil {

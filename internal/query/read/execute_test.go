@@ -3,6 +3,7 @@
 package read
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,17 +60,32 @@ func TestRefusedExecutions(t *testing.T) {
 	}{
 		{"any", "SELECT * FROM t", Options{}, "ANY ConsistencyLevel is only supported for writes"},
 		{"serial", "SELECT * FROM t WHERE k IN (1, 2)", Options{Level: dberr.Serial}, "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time"},
-		{"building", "SELECT * FROM t WHERE v = 1", Options{Level: dberr.One, Building: func(i *schema.Index) bool { return i.Name == "vi" }},
-			"The secondary index 'vi' is not yet available"},
-		{"sort", "SELECT * FROM t WHERE k IN (1, 2) ORDER BY c", Options{Level: dberr.One, SortBytesMax: 10},
-			"ORDER BY over several partitions holds more than 10 bytes; restrict the query"},
-		{"whole", "SELECT * FROM t", Options{Level: dberr.One, ResultBytesMax: 200},
-			"The result is larger than 200 bytes, the most that is sent in one piece: set a page size or a LIMIT"},
-		{"whole groups", "SELECT JSON k, count(*) FROM t GROUP BY k", Options{Level: dberr.One, ResultBytesMax: 50},
-			"The result is larger than 50 bytes, the most that is sent in one piece: set a page size or a LIMIT"},
+		{
+			"building", "SELECT * FROM t WHERE v = 1",
+			Options{Level: dberr.One, Building: func(i *schema.Index) bool { return i.Name == "vi" }},
+			"The secondary index 'vi' is not yet available",
+		},
+		{
+			"sort", "SELECT * FROM t WHERE k IN (1, 2) ORDER BY c",
+			Options{Level: dberr.One, SortBytesMax: 10},
+			"ORDER BY over several partitions holds more than 10 bytes; restrict the query",
+		},
+		{
+			"whole", "SELECT * FROM t",
+			Options{Level: dberr.One, ResultBytesMax: 200},
+			"The result is larger than 200 bytes, the most that is sent in one piece: set a page size or a LIMIT",
+		},
+		{
+			"whole groups", "SELECT JSON k, count(*) FROM t GROUP BY k",
+			Options{Level: dberr.One, ResultBytesMax: 50},
+			"The result is larger than 50 bytes, the most that is sent in one piece: set a page size or a LIMIT",
+		},
 		{"state", "SELECT * FROM t", Options{Level: dberr.One, PageSize: 1, PagingState: []byte("garbage, much of it")}, "Invalid value for the paging state"},
-		{"combinations", "SELECT * FROM p WHERE a IN (" + in + ") AND b IN (" + in + ")", Options{Level: dberr.One},
-			"The IN restrictions give 90000 combinations of values, more than the maximum of 65536"},
+		{
+			"combinations", "SELECT * FROM p WHERE a IN (" + in + ") AND b IN (" + in + ")",
+			Options{Level: dberr.One},
+			"The IN restrictions give 90000 combinations of values, more than the maximum of 65536",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			page, err := w.executeAt(w.must(t, c.query), c.options)
@@ -135,7 +151,7 @@ func TestStateOfOtherKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.executeAt(w.must(t, "SELECT * FROM t WHERE k = 2"), Options{Level: dberr.One, PageSize: 2, PagingState: page.PagingState})
-	if err != errState {
+	if !errors.Is(err, errState) {
 		t.Fatalf("got %v", err)
 	}
 }

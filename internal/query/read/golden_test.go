@@ -18,7 +18,9 @@ import (
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata/golden", func(t *testing.T, path string) {
 		w := newWorld()
-		w.set(mustParse(t, "CREATE KEYSPACE ks WITH replication = {}"), 0, binds{})
+		if err := w.set(mustParse(t, "CREATE KEYSPACE ks WITH replication = {}"), 0, binds{}); err != nil {
+			t.Fatal(err)
+		}
 		w.keyspace = "ks"
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {

@@ -156,8 +156,10 @@ func (s *scan) visited(step command.Step, clustering []byte, afterPartition bool
 // mark sets the place to go on from.
 func (s *scan) mark(clustering []byte, afterPartition bool) {
 	s.atClustering = append(s.atClustering[:0], clustering...)
-	s.at = position{key: s.key, token: s.token, clustering: s.atClustering, afterPartition: afterPartition,
-		remaining: s.remaining, inPartition: s.leftInPartition}
+	s.at = position{
+		key: s.key, token: s.token, clustering: s.atClustering, afterPartition: afterPartition,
+		remaining: s.remaining, inPartition: s.leftInPartition,
+	}
 }
 
 // take uses a row that has passed the filters. alone says that the partition has no further ones.

@@ -34,8 +34,10 @@ type world struct {
 var errScene = fmt.Errorf("not a statement for setting scenes")
 
 func newWorld() *world {
-	return &world{schema: schema.New(), tables: map[uint32]*memory{}, clock: 1000, now: 1_700_000_000,
-		uuids: cqltype.NewTimeUUIDs([6]byte{1, 2, 3, 4, 5, 6}, 1)}
+	return &world{
+		schema: schema.New(), tables: map[uint32]*memory{}, clock: 1000, now: 1_700_000_000,
+		uuids: cqltype.NewTimeUUIDs([6]byte{1, 2, 3, 4, 5, 6}, 1),
+	}
 }
 
 // binds are bound values.
@@ -95,8 +97,10 @@ func (w *world) set(stmt parser.Statement, markers int, b binds) error {
 		w.keyspace = s.Keyspace.Name
 		return nil
 	case *parser.CreateKeyspace:
-		return w.change(&schema.CreateKeyspace{Name: s.Name.Name, IfNotExists: s.IfNotExists, Properties: []schema.Property{{Name: "replication", IsMap: true,
-			Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}}}})
+		return w.change(&schema.CreateKeyspace{Name: s.Name.Name, IfNotExists: s.IfNotExists, Properties: []schema.Property{{
+			Name: "replication", IsMap: true,
+			Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}},
+		}}})
 	case *parser.CreateType:
 		return w.createType(s)
 	case *parser.CreateTable:
@@ -222,8 +226,10 @@ func (w *world) scene(name parser.QualifiedName, using parser.Using, markers int
 		return nil, err
 	}
 	w.clock++
-	s := &scene{w: w, table: t, env: expr.NewEnv(ks, t, markers), values: map[string][]byte{}, timestamp: w.clock,
-		bind: &expr.Bindings{Values: b.values, Unset: b.unset, Now: time.Unix(w.now, 0), UUIDs: w.uuids}}
+	s := &scene{
+		w: w, table: t, env: expr.NewEnv(ks, t, markers), values: map[string][]byte{}, timestamp: w.clock,
+		bind: &expr.Bindings{Values: b.values, Unset: b.unset, Now: time.Unix(w.now, 0), UUIDs: w.uuids},
+	}
 	if using.Timestamp != nil {
 		v, err := s.eval(using.Timestamp, expr.Receiver{Name: "[timestamp]", Type: cqltype.Native(cqltype.Bigint)})
 		if err != nil {

@@ -229,7 +229,8 @@ func (x *Execution) update(o *operation, t *target, kind command.UpdateKind, arg
 	}
 	t.group.updates = append(t.group.updates, command.Update{
 		Row: t.group.rowRef(o.column.Kind == schema.Static, t.clustering), Kind: kind, Column: o.column.ID, Type: o.column.Type, Args: args,
-		Statement: x.statement, Timestamp: t.stamp.timestamp, TTL: t.stamp.ttl, Expiry: t.stamp.expiry})
+		Statement: x.statement, Timestamp: t.stamp.timestamp, TTL: t.stamp.ttl, Expiry: t.stamp.expiry,
+	})
 }
 
 // applyPlace sets or deletes an element of a list by its index.

@@ -51,7 +51,7 @@ func (x *Execution) enter(g *group, ix *index, clustering, value []byte) error {
 // enterElement adds the entries for an element of a multi-cell column: key is nil for a list.
 func (x *Execution) enterElement(g *group, o *operation, clustering, key, value []byte) error {
 	for _, ix := range o.indexes {
-		v := value
+		var v []byte
 		switch {
 		case ix.Target == schema.IndexEntries:
 			begin := len(x.arena)

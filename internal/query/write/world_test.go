@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -375,15 +374,6 @@ func (o *outcome) String() string {
 			fields = append(fields, c.Name+"="+v)
 		}
 		out = append(out, strings.Join(fields, " "))
-	}
-	return strings.Join(out, "\n")
-}
-
-// dump lists the rows of the store, for comparisons.
-func (w *world) dump() string {
-	var out []string
-	for _, k := range slices.Sorted(maps.Keys(w.rows)) {
-		out = append(out, k+" "+hex.EncodeToString(w.rows[k]))
 	}
 	return strings.Join(out, "\n")
 }

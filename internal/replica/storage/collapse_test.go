@@ -88,6 +88,7 @@ type elements int
 func (v *elements) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
 	return command.More, nil
 }
+
 func (v *elements) Row(_ []byte, r *row.Row) (command.Step, error) {
 	*v = elements(len(r.Column(1)))
 	return command.More, nil

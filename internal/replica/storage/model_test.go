@@ -143,16 +143,14 @@ func (m *model) readPartition(t *rapid.T, p *modelPartition, r *command.Read, v 
 
 // collector writes down what it is shown and stops after a number of rows.
 type collector struct {
-	lines      []string
-	limit      int
-	rows       int
-	stopped    bool
-	tok        token.Token
-	pk, ck     []byte
-	perPart    int // rows per partition, 0 = all
-	inPart     int
-	sawPart    bool
-	partitions int
+	lines   []string
+	limit   int
+	rows    int
+	stopped bool
+	tok     token.Token
+	pk, ck  []byte
+	perPart int // rows per partition, 0 = all
+	inPart  int
 }
 
 func (c *collector) Partition(tok token.Token, pk []byte, static *row.Row) (command.Step, error) {

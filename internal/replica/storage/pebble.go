@@ -96,7 +96,7 @@ func (l logger) Fatalf(format string, args ...any) {
 func (s *Store) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			s.stop(fmt.Errorf("%w: %s: %v", ErrCorrupt, info.Path, info.Details))
+			s.stop(fmt.Errorf("%w: %s: %w", ErrCorrupt, info.Path, info.Details))
 		},
 		BackgroundError: func(err error) {
 			if s.o.Events.Background != nil {

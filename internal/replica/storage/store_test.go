@@ -56,8 +56,10 @@ func mutationOf(kind command.OpKind, pk, ck string, ts int64, build func(b *row.
 	var b row.Builder
 	b.Reset(ts)
 	build(&b)
-	return command.Mutation{Table: testTable, Token: token.Hash([]byte(pk)), Key: []byte(pk), Timestamp: ts,
-		Ops: []command.Op{{Kind: kind, Clustering: []byte(ck), Operand: bytes.Clone(b.Bytes())}}}
+	return command.Mutation{
+		Table: testTable, Token: token.Hash([]byte(pk)), Key: []byte(pk), Timestamp: ts,
+		Ops: []command.Op{{Kind: kind, Clustering: []byte(ck), Operand: bytes.Clone(b.Bytes())}},
+	}
 }
 
 func insert(pk, ck string, ts int64) command.Mutation {

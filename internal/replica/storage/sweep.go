@@ -262,7 +262,7 @@ func (w *sweep) hidesNothing(prefix, start, end []byte, ts int64) (bool, error) 
 		if value, err = it.ValueAndErr(); err != nil {
 			break
 		}
-		hidden := true
+		var hidden bool
 		if hidden, err = row.Hidden(value, ts); hidden {
 			break
 		}

@@ -135,8 +135,10 @@ func (c *Coordinator) SetTopology(s *topology.Snapshot) {
 // Stats returns the counters.
 func (c *Coordinator) Stats() Stats {
 	s := &c.stats
-	return Stats{Reads: s.reads.Load(), Writes: s.writes.Load(), Decisions: s.decisions.Load(), Touched: s.touched.Load(),
-		Retries: s.retries.Load(), Overloaded: s.overloaded.Load(), UnderWay: c.underWay.Load()}
+	return Stats{
+		Reads: s.reads.Load(), Writes: s.writes.Load(), Decisions: s.decisions.Load(), Touched: s.touched.Load(),
+		Retries: s.retries.Load(), Overloaded: s.overloaded.Load(), UnderWay: c.underWay.Load(),
+	}
 }
 
 // admit counts a request in; each success is followed by leave.

@@ -90,9 +90,13 @@ func put(key, clustering string, v int64) command.Mutation {
 // add increments column 1 as a counter.
 func add(key, clustering string, delta int64) *command.Conditional {
 	k := []byte(key)
-	return &command.Conditional{Mutation: command.Mutation{Table: table, Token: token.Hash(k), Key: k}, Rows: []command.RowRef{{Clustering: []byte(clustering)}},
-		Updates: []command.Update{{Kind: command.CounterAdd, Column: 1, Type: &cqltype.Type{Kind: cqltype.Bigint},
-			Args: [][]byte{binary.BigEndian.AppendUint64(nil, uint64(delta))}, Timestamp: row.Unstamped}}}
+	return &command.Conditional{
+		Mutation: command.Mutation{Table: table, Token: token.Hash(k), Key: k}, Rows: []command.RowRef{{Clustering: []byte(clustering)}},
+		Updates: []command.Update{{
+			Kind: command.CounterAdd, Column: 1, Type: &cqltype.Type{Kind: cqltype.Bigint},
+			Args: [][]byte{binary.BigEndian.AppendUint64(nil, uint64(delta))}, Timestamp: row.Unstamped,
+		}},
+	}
 }
 
 type result chan error
@@ -450,8 +454,10 @@ func TestFailures(t *testing.T) {
 		want error
 	}{
 		{nil, nil},
-		{fmt.Errorf("%w: input/output error", partition.ErrStopped),
-			&dberr.WriteFailure{Level: dberr.One, BlockFor: 1, Failures: 1, WriteType: "BATCH", Message: "store stopped after a disk error: input/output error"}},
+		{
+			fmt.Errorf("%w: input/output error", partition.ErrStopped),
+			&dberr.WriteFailure{Level: dberr.One, BlockFor: 1, Failures: 1, WriteType: "BATCH", Message: "store stopped after a disk error: input/output error"},
+		},
 		{&partition.LatchTimeout{Cause: context.DeadlineExceeded}, &dberr.WriteTimeout{Level: dberr.One, BlockFor: 1, WriteType: "BATCH"}},
 		{errNoReplica, &dberr.Unavailable{Level: dberr.One, Required: 1}},
 		{&dberr.Overloaded{Message: "x"}, &dberr.Overloaded{Message: "x"}},
@@ -473,7 +479,8 @@ func (nothing) Done(error) {}
 type blind struct{}
 
 func (blind) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
-func (blind) Row([]byte, *row.Row) (command.Step, error)                    { return command.More, nil }
+
+func (blind) Row([]byte, *row.Row) (command.Step, error) { return command.More, nil }
 
 // The coordinator and the replica allocate nothing for a write or a read of one key; what is left is the store's.
 func TestAllocations(t *testing.T) {

@@ -65,8 +65,10 @@ func TestPages(t *testing.T) {
 // TestForTheMachineItself proves that nobody can set work off from elsewhere, as nobody is asked who he is.
 func TestForTheMachineItself(t *testing.T) {
 	done := 0
-	h := Handler(Options{Metrics: prometheus.NewRegistry(), Compact: func(context.Context) error { done++; return nil },
-		Checkpoint: func() (string, error) { done++; return "data.checkpoint", nil }})
+	h := Handler(Options{
+		Metrics: prometheus.NewRegistry(), Compact: func(context.Context) error { done++; return nil },
+		Checkpoint: func() (string, error) { done++; return "data.checkpoint", nil },
+	})
 	for path, answer := range map[string]string{"/compact": "ok\n", "/checkpoint": "data.checkpoint\n"} {
 		for remote, want := range map[string]int{"127.0.0.1:999": 200, "[::1]:999": 200, "[::ffff:127.0.0.1]:999": 200, "192.0.2.1:999": 403, "[2001:db8::1]:999": 403, "@": 403} {
 			before := done

@@ -55,10 +55,17 @@ func systemLocal(call *session.Call) session.Status {
 		t     *cqltype.Type
 		value string
 	}{
-		{"key", text, "local"}, {"cluster_name", text, "test"}, {"data_center", text, "dc1"}, {"rack", text, "r1"},
-		{"host_id", id, "0123456789abcdef"}, {"schema_version", id, "0123456789abcdef"}, {"release_version", text, "4.0.0"},
-		{"rpc_address", inet, "\x7f\x00\x00\x01"}, {"broadcast_address", inet, "\x7f\x00\x00\x01"},
-		{"partitioner", text, "org.apache.cassandra.dht.Murmur3Partitioner"}, {"tokens", tokens, "\x00\x00\x00\x01\x00\x00\x00\x010"},
+		{"key", text, "local"},
+		{"cluster_name", text, "test"},
+		{"data_center", text, "dc1"},
+		{"rack", text, "r1"},
+		{"host_id", id, "0123456789abcdef"},
+		{"schema_version", id, "0123456789abcdef"},
+		{"release_version", text, "4.0.0"},
+		{"rpc_address", inet, "\x7f\x00\x00\x01"},
+		{"broadcast_address", inet, "\x7f\x00\x00\x01"},
+		{"partitioner", text, "org.apache.cassandra.dht.Murmur3Partitioner"},
+		{"tokens", tokens, "\x00\x00\x00\x01\x00\x00\x00\x010"},
 	} {
 		if only != "" && c.name != only {
 			continue

@@ -3,6 +3,7 @@
 package cql
 
 import (
+	"errors"
 	"io"
 	"syscall"
 
@@ -254,7 +255,7 @@ func (c *conn) piece(payload []byte) error {
 			c.release(&c.reservedLarge)
 			return err
 		}
-		if _, big := err.(*dberr.Invalid); !big {
+		if _, big := errors.AsType[*dberr.Invalid](err); !big {
 			return err
 		}
 		refused = err
@@ -271,7 +272,7 @@ func (c *conn) piece(payload []byte) error {
 	if c.skip < 0 || h.Length < 0 {
 		return dberr.Protocolf("Invalid segment: bytes follow the end of a large message")
 	}
-	if refused == errNoMemory {
+	if errors.Is(refused, errNoMemory) {
 		c.overloaded(h.Stream, errNoMemory)
 	} else {
 		c.respondError(h.Stream, refused)

@@ -182,8 +182,13 @@ func TestSizes(t *testing.T) {
 		version uint8
 		c       cqlwire.Compression
 	}{
-		{3, cqlwire.NoCompression}, {3, cqlwire.LZ4}, {4, cqlwire.NoCompression}, {4, cqlwire.LZ4}, {4, cqlwire.Snappy},
-		{5, cqlwire.NoCompression}, {5, cqlwire.LZ4},
+		{3, cqlwire.NoCompression},
+		{3, cqlwire.LZ4},
+		{4, cqlwire.NoCompression},
+		{4, cqlwire.LZ4},
+		{4, cqlwire.Snappy},
+		{5, cqlwire.NoCompression},
+		{5, cqlwire.LZ4},
 	} {
 		t.Run(fmt.Sprintf("v%d compression %d", tc.version, tc.c), func(t *testing.T) {
 			c := dial(t, b.addr, tc.version).hello(tc.c)

@@ -4,6 +4,7 @@ package cql
 
 import (
 	"crypto/md5"
+	"errors"
 
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
@@ -43,7 +44,7 @@ func (c *conn) encode(r *request) {
 const metadataRoom = 4 << 10
 
 func appendFailure(dst []byte, version uint8, err error) []byte {
-	if e, ok := err.(*unknownID); ok {
+	if e, ok := errors.AsType[*unknownID](err); ok {
 		return cqlwire.AppendUnprepared(dst, e.id)
 	}
 	return cqlwire.AppendError(dst, version, err)

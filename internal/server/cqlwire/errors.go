@@ -88,7 +88,7 @@ func AppendError(dst []byte, version uint8, err error) []byte {
 func appendPlainError(dst []byte, err error) ([]byte, bool) {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		var code ErrorCode
-		switch e.(type) {
+		switch e.(type) { //nolint:errorlint // the loop unwraps
 		case *dberr.Server:
 			code = CodeServer
 		case *dberr.Protocol:

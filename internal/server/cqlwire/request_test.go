@@ -64,8 +64,10 @@ func TestRequestLayout(t *testing.T) {
 		if err := b.Decode(body, V4); err != nil {
 			t.Fatal(err)
 		}
-		want := Batch{Kind: 1, Options: Options{Consistency: dberr.Quorum, Serial: dberr.Serial, Timestamp: 5, HasTimestamp: true},
-			Statements: []BatchStatement{{Text: []byte("I"), Values: [][]byte{{0xbe, 0xef}}}, {ID: []byte{0x0a}}}}
+		want := Batch{
+			Kind: 1, Options: Options{Consistency: dberr.Quorum, Serial: dberr.Serial, Timestamp: 5, HasTimestamp: true},
+			Statements: []BatchStatement{{Text: []byte("I"), Values: [][]byte{{0xbe, 0xef}}}, {ID: []byte{0x0a}}},
+		}
 		if d := cmp.Diff(want, b, cmpopts.IgnoreUnexported(Batch{}), cmpopts.EquateEmpty()); d != "" {
 			t.Fatal(d)
 		}

@@ -105,7 +105,7 @@ func (c *Conn) Call(op cqlwire.Opcode, body []byte) (cqlwire.Opcode, []byte, err
 		return 0, nil, err
 	}
 	// A deadline left behind would end the pipeline of a caller that goes on with Write and Read.
-	defer c.nc.SetDeadline(time.Time{})
+	defer func() { _ = c.nc.SetDeadline(time.Time{}) }() // a dead connection says so when it is used next
 	c.out = AppendFrame(c.out[:0], 0, op, body)
 	if _, err := c.nc.Write(c.out); err != nil {
 		return 0, nil, err
