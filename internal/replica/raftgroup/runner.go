@@ -239,6 +239,10 @@ func (r *Runner) loop() {
 	defer ticker.Stop()
 	defer r.drain()
 	var spare Inbox
+	// Between ticks the loop reads Go's clock, which is cheaper than the boot clock. It stands still while the machine is suspended, so
+	// the loop may take a moment for an earlier one: a lease that begins then ends earlier. Who serves reads asks the boot clock.
+	base := r.clock.Now()
+	at := time.Now()
 	for {
 		ticks := 0
 		select {
@@ -247,13 +251,15 @@ func (r *Runner) loop() {
 		case <-r.wake:
 		case <-ticker.C:
 			ticks = 1
+			base = r.clock.Now() // in this order: a pause between makes the sum earlier, not later
+			at = time.Now()
 		}
 		r.mu.Lock()
 		in := r.inbox
 		r.inbox, r.inboxBytes = spare, 0
 		r.mu.Unlock()
 		in.Ticks = ticks
-		work := r.host.Step(r.clock.Now(), &in)
+		work := r.host.Step(base+Instant(time.Since(at)), &in)
 		for _, f := range work.Frames {
 			r.sendFrame(f)
 		}
