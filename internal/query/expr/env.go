@@ -24,6 +24,14 @@ type Receiver struct {
 	In bool
 }
 
+// FindColumn finds a column of a table by its name. The error is *dberr.Invalid.
+func FindColumn(table *schema.Table, name parser.Ident) (*schema.Column, error) {
+	if c := table.ByName[name.Name]; c != nil {
+		return c, nil
+	}
+	return nil, dberr.Invalidf("Undefined column name %s in table %s.%s", cqltype.QuoteName(name.Name), table.Keyspace, table.Name)
+}
+
 // ForColumn is the receiver of a column.
 func ForColumn(c *schema.Column) Receiver { return Receiver{Name: c.Name, Type: c.Type} }
 

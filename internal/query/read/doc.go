@@ -12,6 +12,6 @@
 // The package knows expressions only as terms that can be evaluated (package expr), and storage only as a Reader that answers a
 // command.Read. It refuses to know sessions, permissions, topology and the protocol.
 //
-// Start at Prepare and Plan (plan.go). relation.go, restriction.go and where.go are the WHERE clause; bounds.go and interval.go turn
-// it into keys and intervals of clustering keys; selection.go is the SELECT clause; execute.go, scan.go and group.go run it.
+// Start at Prepare and Plan (plan.go). where.go and token.go are the WHERE clause, of restrictions of package relation; keys.go and
+// bounds.go turn it into keys and intervals of clustering keys; selection.go is the SELECT clause; execute.go, scan.go and group.go run it.
 package read

@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
 const (
@@ -94,7 +95,7 @@ func (s *scan) warn() {
 	switch {
 	case w.pkEmpty():
 		s.page.Warnings = append(s.page.Warnings, withoutPartitionKey)
-	case w.pk.has(in):
+	case w.pk.Has(relation.In):
 		s.page.Warnings = append(s.page.Warnings, multiplePartitionKeys)
 	}
 }
@@ -133,13 +134,13 @@ func (s *scan) singleKey() ([]partitionKey, bool, error) {
 		return nil, false, nil
 	}
 	s.components = s.components[:0]
-	for _, r := range w.pk.list {
-		if r.kind != equal {
+	for _, r := range w.pk.List {
+		if r.Kind != relation.Equal {
 			return nil, false, nil
 		}
 	}
-	for _, r := range w.pk.list {
-		v, err := evalKey(r.value.terms[0], r.first(), &s.bind)
+	for _, r := range w.pk.List {
+		v, err := relation.EvalKey(r.Value.Terms[0], r.First(), &s.bind)
 		if err != nil {
 			return nil, false, err
 		}
@@ -298,7 +299,7 @@ func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 // keyBehind makes the command go on behind a row of its partition; false if there can be none.
 func (s *scan) keyBehind(at *position) bool {
 	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
-	s.cmd.Slices = behind(s.slices, s.afterClustering, s.plan.reversed)
+	s.cmd.Slices = relation.Behind(s.slices, s.afterClustering, s.plan.reversed)
 	s.enter(at)
 	return len(s.cmd.Slices) > 0
 }

@@ -5,6 +5,8 @@ package read
 import (
 	"slices"
 	"strings"
+
+	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
 // Explain prints the plan, one line per part that is there:
@@ -90,8 +92,8 @@ func columnList(p *Plan, n int) string {
 
 func (w *where) partitionsText() string {
 	if !w.keyRange {
-		text := restrictionsText(w.pk.list)
-		if slices.ContainsFunc(w.pk.list, func(r *restriction) bool { return r.kind == in }) {
+		text := restrictionsText(w.pk.List)
+		if slices.ContainsFunc(w.pk.List, func(r *relation.Restriction) bool { return r.Kind == relation.In }) {
 			text += ", in the order of their values"
 		}
 		if w.token != nil {
@@ -105,10 +107,10 @@ func (w *where) partitionsText() string {
 	return "all"
 }
 
-func restrictionsText(list []*restriction) string {
+func restrictionsText(list []*relation.Restriction) string {
 	texts := make([]string, len(list))
 	for i, r := range list {
-		texts[i] = r.text
+		texts[i] = r.Text
 	}
 	return strings.Join(texts, " AND ")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
 type filterOp uint8
@@ -37,11 +38,11 @@ type filter struct {
 // clustering and regular ones. slots gives the slot of a column.
 func (w *where) filters(b *expr.Bindings, slots map[*schema.Column]int) (partition, rows []filter, err error) {
 	for _, r := range w.filtered {
-		list, err := r.filters(b, slots)
+		list, err := newFilters(r, b, slots)
 		if err != nil {
 			return nil, nil, err
 		}
-		if k := r.first().Kind; k == schema.PartitionKey || k == schema.Static {
+		if k := r.First().Kind; k == schema.PartitionKey || k == schema.Static {
 			partition = append(partition, list...)
 		} else {
 			rows = append(rows, list...)
@@ -50,43 +51,43 @@ func (w *where) filters(b *expr.Bindings, slots map[*schema.Column]int) (partiti
 	return partition, rows, nil
 }
 
-func (r *restriction) filters(b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
-	switch r.kind {
-	case equal:
-		return r.equalFilters(b, slots)
-	case in:
-		if len(r.columns) > 1 {
+func newFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
+	switch r.Kind {
+	case relation.Equal:
+		return equalFilters(r, b, slots)
+	case relation.In:
+		if len(r.Columns) > 1 {
 			return nil, dberr.Invalidf("Multicolumn IN filters are not supported")
 		}
-		tuples, err := r.tuples(b)
+		tuples, err := r.Tuples(b)
 		if err != nil {
 			return nil, err
 		}
-		f := newFilter(filterIn, r.first(), slots)
+		f := newFilter(filterIn, r.First(), slots)
 		for _, t := range tuples {
 			f.values = append(f.values, t[0])
 		}
 		return []filter{f}, nil
-	case contains:
-		return r.containsFilters(b, slots)
+	case relation.Contains:
+		return containsFilters(r, b, slots)
 	}
-	if len(r.columns) > 1 || r.multi {
+	if len(r.Columns) > 1 || r.Multi {
 		return nil, dberr.Invalidf("Multi-column slice restrictions cannot be used for filtering.")
 	}
 	var out []filter
 	for _, end := range []struct {
-		bound             *bound
+		bound             *relation.Bound
 		strict, inclusive filterOp
-	}{{r.low, filterGreater, filterGreaterEqual}, {r.high, filterLess, filterLessEqual}} {
+	}{{r.Low, filterGreater, filterGreaterEqual}, {r.High, filterLess, filterLessEqual}} {
 		if end.bound == nil {
 			continue
 		}
-		f := newFilter(end.strict, r.first(), slots)
-		if end.bound.inclusive {
+		f := newFilter(end.strict, r.First(), slots)
+		if end.bound.Inclusive {
 			f.op = end.inclusive
 		}
 		var err error
-		if f.value, err = evalFilter(end.bound.terms[0], b, "value", r.first()); err != nil {
+		if f.value, err = evalFilter(end.bound.Terms[0], b, "value", r.First()); err != nil {
 			return nil, err
 		}
 		out = append(out, f)
@@ -98,22 +99,22 @@ func newFilter(op filterOp, c *schema.Column, slots map[*schema.Column]int) filt
 	return filter{op: op, slot: slots[c], typ: c.Type}
 }
 
-func (r *restriction) equalFilters(b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
+func equalFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
 	var out []filter
 	var values [][]byte
-	if r.value.tuple != nil {
+	if r.Value.Tuple != nil {
 		var err error
-		if values, err = r.value.eval(nil, r.columns, b); err != nil {
+		if values, err = r.Value.Eval(nil, r.Columns, b); err != nil {
 			return nil, err
 		}
 	}
-	for i, c := range r.columns {
+	for i, c := range r.Columns {
 		f := newFilter(filterEqual, c, slots)
 		if values != nil {
 			f.value = values[i]
 		} else {
 			var err error
-			if f.value, err = evalFilter(r.value.terms[i], b, "value", c); err != nil {
+			if f.value, err = evalFilter(r.Value.Terms[i], b, "value", c); err != nil {
 				return nil, err
 			}
 		}
@@ -122,9 +123,9 @@ func (r *restriction) equalFilters(b *expr.Bindings, slots map[*schema.Column]in
 	return out, nil
 }
 
-func (r *restriction) containsFilters(b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
+func containsFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
 	var out []filter
-	c := r.first()
+	c := r.First()
 	add := func(op filterOp, t expr.Term) error {
 		f := newFilter(op, c, slots)
 		var err error
@@ -132,23 +133,23 @@ func (r *restriction) containsFilters(b *expr.Bindings, slots map[*schema.Column
 		out = append(out, f)
 		return err
 	}
-	for _, t := range r.elements {
+	for _, t := range r.Elements {
 		if err := add(filterContains, t); err != nil {
 			return nil, err
 		}
 	}
-	for _, t := range r.keys {
+	for _, t := range r.Keys {
 		if err := add(filterContainsKey, t); err != nil {
 			return nil, err
 		}
 	}
-	for _, e := range r.entries {
+	for _, e := range r.Entries {
 		f := newFilter(filterEntry, c, slots)
 		var err error
-		if f.key, err = evalFilter(e.key, b, "map key", c); err != nil {
+		if f.key, err = evalFilter(e.Key, b, "map key", c); err != nil {
 			return nil, err
 		}
-		if f.value, err = evalFilter(e.value, b, "map value", c); err != nil {
+		if f.value, err = evalFilter(e.Value, b, "map value", c); err != nil {
 			return nil, err
 		}
 		out = append(out, f)

@@ -5,10 +5,11 @@ package read
 import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-func (w *where) hasIndex(set *restrictions) bool {
-	for _, r := range set.list {
+func (w *where) hasIndex(set *relation.Set) bool {
+	for _, r := range set.List {
 		if w.supporting(r) != nil {
 			return true
 		}
@@ -17,9 +18,9 @@ func (w *where) hasIndex(set *restrictions) bool {
 }
 
 // supporting finds an index that answers a restriction, the first by name.
-func (w *where) supporting(r *restriction) *schema.Index {
+func (w *where) supporting(r *relation.Restriction) *schema.Index {
 	for _, i := range w.table.SortedIndexes() {
-		for _, c := range r.columns {
+		for _, c := range r.Columns {
 			if c.Name == i.Column && supports(i, c, r) {
 				return i
 			}
@@ -28,25 +29,25 @@ func (w *where) supporting(r *restriction) *schema.Index {
 	return nil
 }
 
-func supports(i *schema.Index, c *schema.Column, r *restriction) bool {
+func supports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
 	switch i.Target {
 	case schema.IndexValue, schema.IndexFull:
-		return r.kind == equal
+		return r.Kind == relation.Equal
 	case schema.IndexValues:
-		return r.kind == contains && len(r.elements) > 0
+		return r.Kind == relation.Contains && len(r.Elements) > 0
 	case schema.IndexKeys:
-		return r.kind == contains && (len(r.keys) > 0 || c.Type.Kind == cqltype.Set && len(r.elements) > 0)
+		return r.Kind == relation.Contains && (len(r.Keys) > 0 || c.Type.Kind == cqltype.Set && len(r.Elements) > 0)
 	case schema.IndexEntries:
-		return r.kind == contains && len(r.entries) > 0
+		return r.Kind == relation.Contains && len(r.Entries) > 0
 	}
 	return false
 }
 
 // chooseIndex picks the index to read through: of a regular column before that of a static one, of those before keys.
 func (w *where) chooseIndex() {
-	var best *restriction
-	rank := func(r *restriction) int {
-		switch r.first().Kind {
+	var best *relation.Restriction
+	rank := func(r *relation.Restriction) int {
+		switch r.First().Kind {
 		case schema.Regular:
 			return 0
 		case schema.Clustering:
@@ -66,25 +67,25 @@ func (w *where) chooseIndex() {
 	}
 	switch w.index.Target {
 	case schema.IndexValues:
-		w.lookup = best.elements[0]
+		w.lookup = best.Elements[0]
 	case schema.IndexKeys:
-		if len(best.keys) > 0 {
-			w.lookup = best.keys[0]
+		if len(best.Keys) > 0 {
+			w.lookup = best.Keys[0]
 		} else {
-			w.lookup = best.elements[0]
+			w.lookup = best.Elements[0]
 		}
 	case schema.IndexEntries:
-		w.lookup, w.lookupEntry = best.entries[0].key, best.entries[0].value
+		w.lookup, w.lookupEntry = best.Entries[0].Key, best.Entries[0].Value
 	default:
-		for i, c := range best.columns {
+		for i, c := range best.Columns {
 			if c.Name != w.index.Column {
 				continue
 			}
-			if best.value.tuple != nil {
+			if best.Value.Tuple != nil {
 				w.index = nil // a scan answers it as well
 				return
 			}
-			w.lookup = best.value.terms[i]
+			w.lookup = best.Value.Terms[i]
 		}
 	}
 }

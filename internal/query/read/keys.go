@@ -4,12 +4,12 @@ package read
 
 import (
 	"bytes"
-	"encoding/binary"
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
 // keyBytesMax is the longest partition key, and the longest value that an index can be asked for.
@@ -50,36 +50,21 @@ type partitionKey struct {
 
 // keys evaluates the restrictions on the partition key: the keys in the order of their values, each once.
 func (w *where) keys(b *expr.Bindings) ([]partitionKey, error) {
-	type tuple struct {
-		values [][]byte
-		order  []byte
+	tuples, err := relation.Product(w.pk.List, b)
+	if err != nil {
+		return nil, err
 	}
-	all := []tuple{{}}
-	for _, r := range w.pk.list {
-		values, err := r.tuples(b)
-		if err != nil {
+	out := make([]partitionKey, len(tuples))
+	for i, values := range tuples {
+		if out[i].bytes, err = appendPartitionKey(nil, values); err != nil {
 			return nil, err
 		}
-		if err := combinations(len(all), len(values)); err != nil {
-			return nil, err
-		}
-		var next []tuple
-		for _, t := range all {
-			for _, v := range values {
-				next = append(next, tuple{append(slices.Clip(t.values), v[0]), appendForms(bytes.Clone(t.order), r.columns, v)})
-			}
-		}
-		all = next
+		out[i].order = relation.AppendForms(nil, w.table.PartitionKey, values)
 	}
-	slices.SortStableFunc(all, func(a, b tuple) int { return bytes.Compare(a.order, b.order) })
-	all = slices.CompactFunc(all, func(a, b tuple) bool { return bytes.Equal(a.order, b.order) })
-	out := make([]partitionKey, 0, len(all))
-	for _, t := range all {
-		key, err := appendPartitionKey(nil, t.values)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, partitionKey{key, token.Hash(key), t.order})
+	slices.SortFunc(out, func(a, b partitionKey) int { return bytes.Compare(a.order, b.order) })
+	out = slices.CompactFunc(out, func(a, b partitionKey) bool { return bytes.Equal(a.order, b.order) })
+	for i := range out {
+		out[i].token = token.Hash(out[i].bytes)
 	}
 	if w.token == nil {
 		return out, nil
@@ -89,58 +74,4 @@ func (w *where) keys(b *expr.Bindings) ([]partitionKey, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(out, func(k partitionKey) bool { return !r.Contains(k.token) }), nil
-}
-
-// tokens evaluates the restriction on the token; none is true if no token can meet it. As in Cassandra the minimum token as
-// an end means that there is no end.
-func (w *where) tokens(b *expr.Bindings) (r token.Range, none bool, err error) {
-	if w.token == nil {
-		return token.Full, false, nil
-	}
-	low, high := token.Min, token.Min
-	lowIn, highIn := true, true
-	if t := w.token.low; t != nil {
-		if low, err = evalToken(t.value, b); err != nil {
-			return r, false, err
-		}
-		lowIn = t.inclusive
-	}
-	if t := w.token.high; t != nil {
-		if high, err = evalToken(t.value, b); err != nil {
-			return r, false, err
-		}
-		highIn = t.inclusive
-	}
-	if low != token.Min && high != token.Min && (low > high || low == high && !(lowIn && highIn)) {
-		return r, true, nil
-	}
-	if low != token.Min && !lowIn {
-		if low == token.Max {
-			return r, true, nil
-		}
-		low++
-	}
-	switch {
-	case high == token.Min:
-		high = token.Max
-	case !highIn:
-		high--
-	}
-	if low > high {
-		return r, true, nil
-	}
-	return token.Between(low, high), false, nil
-}
-
-func evalToken(t expr.Term, b *expr.Bindings) (token.Token, error) {
-	v, state, err := t.Eval(b)
-	switch {
-	case err != nil:
-		return 0, err
-	case state == expr.Unset:
-		return 0, dberr.Invalidf("Invalid unset value for column partition key token")
-	case len(v) != 8:
-		return 0, dberr.Invalidf("Invalid null token value")
-	}
-	return token.Token(binary.BigEndian.Uint64(v)), nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
 // ordering is one column of ORDER BY.
@@ -24,7 +25,7 @@ func orderingColumns(stmt *parser.Select, table *schema.Table) ([]ordering, erro
 		if o.ANN != nil {
 			return nil, dberr.Invalidf("ANN ordering is not supported")
 		}
-		c, err := findColumn(table, o.Column)
+		c, err := expr.FindColumn(table, o.Column)
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +80,7 @@ func (p *Plan) bindGroups(stmt *parser.Select) error {
 		if !ok {
 			return dberr.Invalidf("Group by a function is not supported: %s", expr.Text(t))
 		}
-		c, err := findColumn(p.table, column.Name)
+		c, err := expr.FindColumn(p.table, column.Name)
 		if err != nil {
 			return err
 		}
@@ -142,7 +143,7 @@ func (p *Plan) bindOrder(by []ordering) error {
 		}
 		next++
 		reversed = append(reversed, o.descending != c.Desc)
-		if p.where.pk.has(in) {
+		if p.where.pk.Has(relation.In) {
 			if p.distinct {
 				return notDistinct(c) // rows are sorted by what was selected
 			}

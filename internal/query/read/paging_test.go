@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
@@ -226,48 +225,6 @@ func TestIntervalsMeanTheirRelations(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, w.all(t, text, -1, 0, 0)); diff != "" {
 			t.Fatalf("%s (-rows that meet it +result):\n%s", text, diff)
-		}
-	})
-}
-
-// TestIntervalArithmetic holds normalize, intersect and behind to sets of keys of one byte.
-func TestIntervalArithmetic(t *testing.T) {
-	draw := func(t *rapid.T, name string) []command.Slice {
-		var list []command.Slice
-		for range rapid.IntRange(0, 5).Draw(t, name) {
-			s := command.Slice{Start: []byte{byte(rapid.IntRange(0, 20).Draw(t, "start"))}}
-			if n := rapid.IntRange(0, 21).Draw(t, "end"); n < 21 {
-				s.End = []byte{byte(n)}
-			}
-			list = append(list, s)
-		}
-		return list
-	}
-	has := func(list []command.Slice, k byte) bool { return len(list) > 0 && inSlices(list, []byte{k}) }
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := draw(t, "a"), draw(t, "b")
-		na, nb := normalize(slices.Clone(a)), normalize(slices.Clone(b))
-		both := intersect(na, nb)
-		at := byte(rapid.IntRange(0, 20).Draw(t, "at"))
-		var forward, back []command.Slice
-		if len(na) > 0 {
-			forward, back = behind(na, []byte{at}, false), behind(na, []byte{at}, true)
-		}
-		for k := byte(0); k < 22; k++ {
-			if has(na, k) != has(a, k) {
-				t.Fatalf("normalize changes %d", k)
-			}
-			if has(both, k) != (has(a, k) && has(b, k)) {
-				t.Fatalf("intersect is wrong about %d", k)
-			}
-			if has(forward, k) != (has(a, k) && k > at) || has(back, k) != (has(a, k) && k < at) {
-				t.Fatalf("behind %d is wrong about %d", at, k)
-			}
-		}
-		for i := 1; i < len(na); i++ {
-			if na[i-1].End == nil || string(na[i-1].End) >= string(na[i].Start) {
-				t.Fatalf("not disjoint and ascending: %v", na)
-			}
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
 // Plan is a SELECT bound to one revision of a table.
@@ -100,7 +101,7 @@ func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 // that it takes microseconds: it reads one row, or a page that is neither filtered nor folded.
 func (p *Plan) Short(pageSize, rowsMax int) bool {
 	w := &p.where
-	if w.keyRange || w.index != nil || w.token != nil || w.pk.has(in) {
+	if w.keyRange || w.index != nil || w.token != nil || w.pk.Has(relation.In) {
 		return false
 	}
 	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.aggregated && len(w.filtered) == 0
@@ -110,7 +111,7 @@ func (p *Plan) Short(pageSize, rowsMax int) bool {
 func (p *Plan) settle() {
 	p.filterSlots = map[*schema.Column]int{}
 	for _, r := range p.where.filtered {
-		for _, c := range r.columns {
+		for _, c := range r.Columns {
 			p.filterSlots[c] = p.sel.slotOf(slot{c, cellValue})
 		}
 	}
@@ -134,41 +135,5 @@ func (p *Plan) describe(stmt *parser.Select, env *expr.Env) {
 		}
 	}
 	p.variables = env.Variables()
-	p.pkIndexes = pkIndexes(stmt.Where, p.table)
-}
-
-// pkIndexes finds the markers that stand for partition key columns. Of several for one column the last counts.
-func pkIndexes(relations []parser.Relation, table *schema.Table) []uint16 {
-	indexes := make([]uint16, len(table.PartitionKey))
-	bound := 0
-	set := make([]bool, len(indexes))
-	note := func(c *schema.Column, t parser.Term) {
-		if m, ok := t.(*parser.Marker); ok {
-			indexes[c.Position] = uint16(m.Index)
-			if !set[c.Position] {
-				set[c.Position] = true
-				bound++
-			}
-		}
-	}
-	for i := range relations {
-		r := &relations[i]
-		if r.Kind != parser.SingleColumn || r.Key != nil {
-			continue
-		}
-		c := table.ByName[r.Columns[0].Name]
-		if c == nil || c.Kind != schema.PartitionKey {
-			continue
-		}
-		if r.Op != parser.In {
-			note(c, r.Value)
-		}
-		for _, v := range r.Values {
-			note(c, v)
-		}
-	}
-	if bound < len(indexes) {
-		return nil
-	}
-	return indexes
+	p.pkIndexes = relation.PartitionMarkers(stmt.Where, p.table)
 }

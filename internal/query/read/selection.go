@@ -65,7 +65,7 @@ type cellSlot struct {
 
 // Column implements expr.Scope.
 func (s *selection) Column(name parser.Ident) (int, *cqltype.Type, error) {
-	c, err := findColumn(s.table, name)
+	c, err := expr.FindColumn(s.table, name)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -85,7 +85,7 @@ func (s *selection) CellMeta(kind parser.CellMetaKind, arg parser.Term) (int, *c
 	if !ok {
 		return 0, nil, dberr.Invalidf("%s of an element or field of a column is not supported: %s", name, expr.Text(arg))
 	}
-	c, err := findColumn(s.table, column.Name)
+	c, err := expr.FindColumn(s.table, column.Name)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -4,12 +4,12 @@ package read
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
 const requiresFiltering = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. " +
@@ -20,7 +20,7 @@ type where struct {
 	table *schema.Table
 	// pk, clustering and others are the restrictions by the kind of their columns; token is the one on the token, nil if
 	// there is none.
-	pk, clustering, others restrictions
+	pk, clustering, others relation.Set
 	token                  *tokenRestriction
 
 	// keyRange is true if partitions are found by scanning a range of tokens (through an index or not), not by their keys.
@@ -34,62 +34,18 @@ type where struct {
 	lookupEntry expr.Term
 
 	// sliced are the clustering restrictions that become intervals of clustering keys, in order; the last may be a slice.
-	sliced []*restriction
+	sliced []*relation.Restriction
 	// filtered are the restrictions that rows are checked against, in Cassandra's order.
-	filtered []*restriction
+	filtered []*relation.Restriction
 	// filteredColumns counts restricted columns as Cassandra counts expressions.
 	filteredColumns int
-}
-
-// tokenRestriction is a restriction on the token of the partition key; nil bounds are open.
-type tokenRestriction struct {
-	equal     bool
-	low, high *tokenBound
-	text      string
-}
-
-type tokenBound struct {
-	value     expr.Term
-	inclusive bool
-}
-
-func (t *tokenRestriction) merge(o *tokenRestriction, table *schema.Table) (*tokenRestriction, error) {
-	names := pkNames(table)
-	switch {
-	case t.equal:
-		return nil, dberr.Invalidf("%s cannot be restricted by more than one relation if it includes an Equal", names)
-	case o.equal:
-		return nil, dberr.Invalidf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation", names)
-	case t.low != nil && o.low != nil:
-		return nil, dberr.Invalidf("More than one restriction was found for the start bound on %s", names)
-	case t.high != nil && o.high != nil:
-		return nil, dberr.Invalidf("More than one restriction was found for the end bound on %s", names)
-	}
-	out := &tokenRestriction{low: t.low, high: t.high, text: t.text + " AND " + o.text}
-	if o.low != nil {
-		out.low = o.low
-	}
-	if o.high != nil {
-		out.high = o.high
-	}
-	return out, nil
-}
-
-// pkNames lists the columns of the partition key.
-func pkNames(table *schema.Table) string {
-	names := make([]string, len(table.PartitionKey))
-	for i, c := range table.PartitionKey {
-		names[i] = c.Name
-	}
-	return strings.Join(names, ", ")
 }
 
 // bindWhere binds and checks a WHERE clause. onlyStatics says that nothing but static (and partition key) columns is selected.
 func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStatics bool) (*where, error) {
 	w := &where{table: table}
-	b := &relationBinder{table, env}
 	for i := range stmt.Where {
-		if err := w.add(b, &stmt.Where[i], stmt.AllowFiltering); err != nil {
+		if err := w.add(&stmt.Where[i], env, stmt.AllowFiltering); err != nil {
 			return nil, err
 		}
 	}
@@ -97,22 +53,22 @@ func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStat
 	if err := w.settlePartitionKey(indexed, stmt.AllowFiltering); err != nil {
 		return nil, err
 	}
-	if onlyStatics && !w.clustering.empty() {
+	if onlyStatics && !w.clustering.Empty() {
 		return nil, dberr.Invalidf("Cannot restrict clustering columns when selecting only static columns")
 	}
 	if err := w.settleClustering(indexed, stmt.AllowFiltering); err != nil {
 		return nil, err
 	}
-	if !w.others.empty() {
+	if !w.others.Empty() {
 		if indexed {
 			w.indexed = true
 		} else if !stmt.AllowFiltering {
 			return nil, dberr.Invalidf(requiresFiltering)
 		}
-		w.filter(&w.others, w.others.list)
+		w.filter(&w.others, w.others.List)
 	}
 	if w.indexed {
-		if w.pk.has(in) {
+		if w.pk.Has(relation.In) {
 			return nil, dberr.Invalidf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
 		}
 		w.chooseIndex()
@@ -120,12 +76,12 @@ func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStat
 	return w, nil
 }
 
-func (w *where) add(b *relationBinder, r *parser.Relation, allowFiltering bool) error {
+func (w *where) add(r *parser.Relation, env *expr.Env, allowFiltering bool) error {
 	if r.Op == parser.IsNotNull {
-		return dberr.Invalidf("Unsupported restriction: %s", relationText(r))
+		return dberr.Invalidf("Unsupported restriction: %s", relation.Text(r))
 	}
 	if r.Kind == parser.TokenRelation {
-		t, err := b.token(r)
+		t, err := bindToken(r, env)
 		if err != nil {
 			return err
 		}
@@ -135,56 +91,32 @@ func (w *where) add(b *relationBinder, r *parser.Relation, allowFiltering bool) 
 		w.token = t
 		return err
 	}
-	bound, err := b.restriction(r)
+	bound, err := relation.Bind(r, env)
 	if err != nil {
 		return err
 	}
-	switch bound.first().Kind {
+	switch bound.First().Kind {
 	case schema.PartitionKey:
-		return w.pk.add(bound)
+		return w.pk.Add(bound)
 	case schema.Clustering:
-		return w.addClustering(bound, allowFiltering)
-	}
-	return w.others.add(bound)
-}
-
-func (w *where) addClustering(r *restriction, allowFiltering bool) error {
-	before := w.clustering.list
-	if err := w.clustering.add(r); err != nil {
-		return err
-	}
-	if len(before) == 0 || allowFiltering {
-		return nil
-	}
-	last, first := before[len(before)-1], r.first()
-	if last.kind == slice && first.Position > last.first().Position {
-		return dberr.Invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",
-			first.Name, last.first().Name)
-	}
-	if first.Position < last.first().Position && r.kind == slice {
-		next := first
-		for _, o := range before {
-			if o.first().Position > first.Position {
-				next = o.first()
-				break
-			}
+		if !allowFiltering {
+			return w.clustering.AddClustering(bound)
 		}
-		return dberr.Invalidf("PRIMARY KEY column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",
-			next.Name, first.Name)
+		return w.clustering.Add(bound)
 	}
-	return nil
+	return w.others.Add(bound)
 }
 
 // pkNeedsFiltering reports whether restrictions on the partition key do not give its value.
 func (w *where) pkNeedsFiltering() bool {
-	return !w.pk.empty() && (w.pk.size() < len(w.table.PartitionKey) || w.pk.has(slice) || w.pk.has(contains))
+	return !w.pk.Empty() && (w.pk.Size() < len(w.table.PartitionKey) || w.pk.Has(relation.Slice) || w.pk.Has(relation.Contains))
 }
 
 // pkEmpty reports whether neither the partition key nor its token is restricted.
-func (w *where) pkEmpty() bool { return w.pk.empty() && w.token == nil }
+func (w *where) pkEmpty() bool { return w.pk.Empty() && w.token == nil }
 
 // onToken reports whether the token restriction bounds a scan. If the key is given too, it only filters the keys.
-func (w *where) onToken() bool { return w.token != nil && (w.pk.empty() || w.pkNeedsFiltering()) }
+func (w *where) onToken() bool { return w.token != nil && (w.pk.Empty() || w.pkNeedsFiltering()) }
 
 func (w *where) settlePartitionKey(indexed, allowFiltering bool) error {
 	if w.onToken() {
@@ -200,13 +132,13 @@ func (w *where) settlePartitionKey(indexed, allowFiltering bool) error {
 		w.keyRange, w.indexed = true, indexed
 	}
 	if w.indexed || w.pkNeedsFiltering() {
-		w.filter(&w.pk, w.pk.list)
+		w.filter(&w.pk, w.pk.List)
 	}
 	return nil
 }
 
 func (w *where) settleClustering(indexed, allowFiltering bool) error {
-	if w.clustering.has(contains) && !indexed && !allowFiltering {
+	if w.clustering.Has(relation.Contains) && !indexed && !allowFiltering {
 		return dberr.Invalidf("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
 	}
 	filtered := w.splitClustering()
@@ -223,8 +155,8 @@ func (w *where) settleClustering(indexed, allowFiltering bool) error {
 		w.indexed = true
 	}
 	if w.indexed || len(filtered) > 0 {
-		var list []*restriction
-		for _, r := range w.clustering.list {
+		var list []*relation.Restriction
+		for _, r := range w.clustering.List {
 			if slices.Contains(filtered, r) || w.supporting(r) != nil {
 				list = append(list, r)
 			}
@@ -235,10 +167,10 @@ func (w *where) settleClustering(indexed, allowFiltering bool) error {
 }
 
 // splitClustering finds the restrictions that become intervals and returns the others.
-func (w *where) splitClustering() (filtered []*restriction) {
+func (w *where) splitClustering() (filtered []*relation.Restriction) {
 	position, open := 0, true
-	for _, r := range w.clustering.list {
-		if r.kind == contains || r.first().Position != position {
+	for _, r := range w.clustering.List {
+		if r.Kind == relation.Contains || r.First().Position != position {
 			filtered = append(filtered, r)
 			open = false
 			continue
@@ -246,8 +178,8 @@ func (w *where) splitClustering() (filtered []*restriction) {
 		if open {
 			w.sliced = append(w.sliced, r)
 		}
-		if r.kind != slice {
-			position = r.last().Position + 1
+		if r.Kind != relation.Slice {
+			position = r.Last().Position + 1
 		}
 	}
 	return filtered
@@ -255,8 +187,8 @@ func (w *where) splitClustering() (filtered []*restriction) {
 
 func (w *where) unrestrictedBefore() error {
 	i := 0
-	for _, r := range w.clustering.list {
-		for _, c := range r.columns {
+	for _, r := range w.clustering.List {
+		for _, c := range r.Columns {
 			if w.table.Clustering[i] != c {
 				return dberr.Invalidf("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted",
 					c.Name, w.table.Clustering[i].Name)
@@ -267,9 +199,9 @@ func (w *where) unrestrictedBefore() error {
 	return nil
 }
 
-func (w *where) filter(set *restrictions, list []*restriction) {
+func (w *where) filter(set *relation.Set, list []*relation.Restriction) {
 	w.filtered = append(w.filtered, list...)
-	w.filteredColumns += set.size()
+	w.filteredColumns += set.Size()
 }
 
 // checkFiltering refuses what would filter without having been allowed to.
@@ -277,7 +209,7 @@ func (w *where) checkFiltering(allowed bool) error {
 	if allowed || !w.keyRange && !w.indexed {
 		return nil
 	}
-	if w.filteredColumns > 1 || w.filteredColumns == 0 && !w.clustering.empty() || w.filteredColumns != 0 && w.others.multipleContains() {
+	if w.filteredColumns > 1 || w.filteredColumns == 0 && !w.clustering.Empty() || w.filteredColumns != 0 && w.multipleContains() {
 		return dberr.Invalidf(requiresFiltering)
 	}
 	return nil
@@ -289,20 +221,29 @@ func (w *where) fixed(c *schema.Column) bool {
 	if c.Kind == schema.PartitionKey {
 		set = &w.pk
 	}
-	r := set.of(c)
-	return r != nil && r.kind == equal
+	r := set.Of(c)
+	return r != nil && r.Kind == relation.Equal
 }
 
 // wholePartitions reports whether partitions are read without choosing among their rows, so that one without rows still shows
 // its static columns.
 func (w *where) wholePartitions() bool {
-	if !w.clustering.empty() {
+	if !w.clustering.Empty() {
 		return false
 	}
-	for _, r := range w.others.list {
-		if r.first().Kind == schema.Regular {
+	for _, r := range w.others.List {
+		if r.First().Kind == schema.Regular {
 			return false
 		}
 	}
 	return true
+}
+
+// multipleContains reports whether collections have to contain more than one thing.
+func (w *where) multipleContains() bool {
+	n := 0
+	for _, r := range w.others.List {
+		n += len(r.Elements) + len(r.Keys) + len(r.Entries)
+	}
+	return n > 1
 }

@@ -3,6 +3,7 @@
 package read
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -350,7 +351,7 @@ func (w *world) insert(stmt *parser.Insert, markers int, b binds) error {
 		return err
 	}
 	for i, name := range stmt.Columns {
-		c, err := findColumn(s.table, name)
+		c, err := expr.FindColumn(s.table, name)
 		if err != nil {
 			return err
 		}
@@ -387,7 +388,7 @@ func (s *scene) where(relations []parser.Relation) error {
 		if r.Kind != parser.SingleColumn || r.Op != parser.Equal {
 			return errScene
 		}
-		c, err := findColumn(s.table, r.Columns[0])
+		c, err := expr.FindColumn(s.table, r.Columns[0])
 		if err != nil {
 			return err
 		}
@@ -407,7 +408,7 @@ func (w *world) update(stmt *parser.Update, markers int, b binds) error {
 		return errScene
 	}
 	for _, a := range stmt.Assignments {
-		c, err := findColumn(s.table, a.Column)
+		c, err := expr.FindColumn(s.table, a.Column)
 		if err != nil {
 			return err
 		}
@@ -466,7 +467,7 @@ func (w *world) remove(stmt *parser.Delete, markers int, b binds) error {
 		return errScene
 	}
 	for _, target := range stmt.Targets {
-		c, err := findColumn(s.table, target.Column)
+		c, err := expr.FindColumn(s.table, target.Column)
 		if err != nil {
 			return err
 		}
@@ -485,7 +486,7 @@ func (w *world) remove(stmt *parser.Delete, markers int, b binds) error {
 	case s.whole && len(s.table.Clustering) > 0:
 		s.row.DeleteRow(w.now)
 	case len(s.clustering) > 0:
-		s.header.DeleteRange(s.clustering, after(s.clustering), w.now)
+		s.header.DeleteRange(s.clustering, cqltype.AfterPrefix(bytes.Clone(s.clustering)), w.now)
 	default:
 		s.header.DeleteRow(w.now)
 	}

@@ -54,7 +54,7 @@ func (p *Plan) bindIf(ifExists bool, conditions []parser.Condition, env *expr.En
 		return nil
 	}
 	for i := range conditions {
-		c, err := column(p.table, conditions[i].Column)
+		c, err := expr.FindColumn(p.table, conditions[i].Column)
 		if err != nil {
 			return err
 		}

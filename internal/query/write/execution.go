@@ -11,6 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/relation"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -200,7 +201,7 @@ func (x *Execution) add(p *Plan, b *expr.Bindings, fallback int64) error {
 
 // addMany is add where IN, tuples or slices give any number of keys and rows.
 func (x *Execution) addMany(p *Plan, t *target) error {
-	if p.conditional && hasIn(p.where.clustering) {
+	if p.conditional && p.where.clustering.Has(relation.In) {
 		return dberr.Invalidf("IN on the clustering key columns is not supported with conditional %s", p.changesName())
 	}
 	keys, err := p.where.keys(t.b)
@@ -216,8 +217,8 @@ func (x *Execution) addMany(p *Plan, t *target) error {
 		if prefixes, err = p.where.prefixes(p.table, t.b); err != nil {
 			return err
 		}
-		if len(keys)*len(prefixes) > combinationsMax {
-			return dberr.Invalidf("The IN restrictions give %d combinations of values, more than the maximum of %d", len(keys)*len(prefixes), combinationsMax)
+		if err := relation.Combinations(len(keys), len(prefixes)); err != nil {
+			return err
 		}
 	}
 	for _, key := range keys {
@@ -275,7 +276,7 @@ func (x *Execution) change(p *Plan, t *target) error {
 // deleteRanges applies a DELETE of a partition or of ranges of its rows.
 func (x *Execution) deleteRanges(p *Plan, t *target) error {
 	x.header.Reset(t.stamp.timestamp)
-	if len(p.where.clustering) == 0 {
+	if p.where.clustering.Empty() {
 		x.header.DeleteRow(t.stamp.at)
 	} else {
 		list, err := p.where.intervals(p.table, t.b)

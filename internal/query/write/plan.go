@@ -248,11 +248,3 @@ func (p *Plan) timeToLive(b *expr.Bindings) (int32, error) {
 	}
 	return int32(ttl), nil
 }
-
-// column finds a column by name.
-func column(t *schema.Table, name parser.Ident) (*schema.Column, error) {
-	if c := t.ByName[name.Name]; c != nil {
-		return c, nil
-	}
-	return nil, dberr.Invalidf("Undefined column name %s in table %s.%s", cqltype.QuoteName(name.Name), t.Keyspace, t.Name)
-}

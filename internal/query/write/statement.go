@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
 func (p *Plan) bindInsert(s *parser.Insert, env *expr.Env) error {
@@ -36,7 +37,7 @@ func (p *Plan) bindInsert(s *parser.Insert, env *expr.Env) error {
 	}
 	columns := make([]*schema.Column, len(s.Columns))
 	for i, name := range s.Columns {
-		c, err := column(p.table, name)
+		c, err := expr.FindColumn(p.table, name)
 		if err != nil {
 			return err
 		}
@@ -68,8 +69,7 @@ func (p *Plan) bindValues(columns []*schema.Column, values []parser.Term, env *e
 			if err != nil {
 				return err
 			}
-			r := &restriction{columns: []*schema.Column{c}, values: []operand{{terms: []expr.Term{v}}}}
-			if err := p.where.add(r); err != nil {
+			if err := p.where.add(relation.EqualTo(c, v)); err != nil {
 				return err
 			}
 			continue
@@ -116,36 +116,6 @@ func markerOf(t parser.Term) (uint16, bool) {
 	return uint16(m.Index), true
 }
 
-// restrictedKey finds the markers that are the partition key of a WHERE clause; of several for one column the last counts.
-func restrictedKey(t *schema.Table, relations []parser.Relation) []uint16 {
-	indexes := make([]uint16, len(t.PartitionKey))
-	found := make(map[int]bool, len(indexes))
-	for i := range relations {
-		r := &relations[i]
-		if r.Kind != parser.SingleColumn || r.Key != nil {
-			continue
-		}
-		c := t.ByName[r.Columns[0].Name]
-		if c == nil || c.Kind != schema.PartitionKey {
-			continue
-		}
-		values := r.Values
-		if r.Op == parser.Equal {
-			values = []parser.Term{r.Value}
-		}
-		for _, v := range values {
-			if n, ok := markerOf(v); ok {
-				indexes[c.Position] = n
-				found[c.Position] = true
-			}
-		}
-	}
-	if len(found) < len(indexes) {
-		return nil
-	}
-	return indexes
-}
-
 func (p *Plan) bindUpdate(s *parser.Update, env *expr.Env) error {
 	p.kind = update
 	if err := p.bindUsing(s.Using.Timestamp, s.Using.TTL, env); err != nil {
@@ -156,7 +126,7 @@ func (p *Plan) bindUpdate(s *parser.Update, env *expr.Env) error {
 	}
 	for i := range s.Assignments {
 		a := &s.Assignments[i]
-		c, err := column(p.table, a.Column)
+		c, err := expr.FindColumn(p.table, a.Column)
 		if err != nil {
 			return err
 		}
@@ -182,7 +152,7 @@ func (p *Plan) bindDelete(s *parser.Delete, env *expr.Env) error {
 	}
 	for i := range s.Targets {
 		d := &s.Targets[i]
-		c, err := column(p.table, d.Column)
+		c, err := expr.FindColumn(p.table, d.Column)
 		if err != nil {
 			return err
 		}
@@ -216,8 +186,8 @@ func (p *Plan) bindWhere(relations []parser.Relation, env *expr.Env) error {
 			regular = true
 		}
 	}
-	p.pkIndexes = restrictedKey(p.table, relations)
-	p.rows = regular || len(p.where.clustering) > 0 || len(p.table.Clustering) == 0
+	p.pkIndexes = relation.PartitionMarkers(relations, p.table)
+	p.rows = regular || !p.where.clustering.Empty() || len(p.table.Clustering) == 0
 	return p.where.check(p, static && !regular)
 }
 

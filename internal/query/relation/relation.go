@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package read
+package relation
 
 import (
 	"strings"
@@ -12,37 +12,27 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// findColumn finds a column by its name.
-func findColumn(table *schema.Table, name parser.Ident) (*schema.Column, error) {
-	if c := table.ByName[name.Name]; c != nil {
-		return c, nil
-	}
-	return nil, dberr.Invalidf("Undefined column name %s in table %s.%s", cqltype.QuoteName(name.Name), table.Keyspace, table.Name)
-}
-
-// relationBinder binds the relations of one WHERE clause.
-type relationBinder struct {
-	table *schema.Table
-	env   *expr.Env
-}
-
-// restriction binds a relation on one or several columns.
-func (b *relationBinder) restriction(r *parser.Relation) (*restriction, error) {
+// Bind binds a relation on one or several columns to the restriction that it is. Errors are *dberr.Invalid.
+func Bind(r *parser.Relation, env *expr.Env) (*Restriction, error) {
+	b := binder{env}
 	if r.Kind == parser.MultiColumn {
 		return b.multiColumn(r)
 	}
 	return b.singleColumn(r)
 }
 
-func (b *relationBinder) singleColumn(r *parser.Relation) (*restriction, error) {
+// binder binds the relations of one WHERE clause.
+type binder struct{ env *expr.Env }
+
+func (b binder) singleColumn(r *parser.Relation) (*Restriction, error) {
 	if r.Op == parser.NotEqual {
-		return nil, unsupported(r)
+		return nil, Unsupported(r)
 	}
-	c, err := findColumn(b.table, r.Columns[0])
+	c, err := expr.FindColumn(b.env.Table, r.Columns[0])
 	if err != nil {
 		return nil, err
 	}
-	if isSlice(r.Op) {
+	if IsSlice(r.Op) {
 		if err := checkDuration(c); err != nil {
 			return nil, err
 		}
@@ -51,29 +41,29 @@ func (b *relationBinder) singleColumn(r *parser.Relation) (*restriction, error) 
 		return nil, err
 	}
 	receiver := expr.ForColumn(c)
-	out := &restriction{columns: []*schema.Column{c}, text: relationText(r)}
+	out := &Restriction{Columns: []*schema.Column{c}, Text: Text(r)}
 	switch r.Op {
 	case parser.Equal:
 		if r.Key != nil {
 			return out, b.mapEntry(out, r, receiver)
 		}
-		out.kind = equal
-		out.value, err = b.single(r.Value, receiver)
+		out.Kind = Equal
+		out.Value, err = b.single(r.Value, receiver)
 	case parser.In:
 		err = b.singleIn(out, r, receiver)
 	case parser.Contains:
-		out.kind = contains
-		err = b.element(&out.elements, r.Value, receiver.Element())
+		out.Kind = Contains
+		err = b.element(&out.Elements, r.Value, receiver.Element())
 	case parser.ContainsKey:
-		out.kind = contains
-		err = b.element(&out.keys, r.Value, receiver.Key())
+		out.Kind = Contains
+		err = b.element(&out.Keys, r.Value, receiver.Key())
 	case parser.Like:
 		if _, err = expr.Bind(r.Value, receiver, b.env); err == nil {
-			err = dberr.Invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.", relationText(r))
+			err = dberr.Invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.", Text(r))
 		}
 	default:
-		out.kind = slice
-		var value operand
+		out.Kind = Slice
+		var value Operand
 		value, err = b.single(r.Value, receiver)
 		out.setBound(r.Op, value)
 	}
@@ -83,7 +73,7 @@ func (b *relationBinder) singleColumn(r *parser.Relation) (*restriction, error) 
 	return out, nil
 }
 
-func (b *relationBinder) mapEntry(out *restriction, r *parser.Relation, receiver expr.Receiver) error {
+func (b binder) mapEntry(out *Restriction, r *parser.Relation, receiver expr.Receiver) error {
 	key, err := expr.Bind(r.Key, receiver.Key(), b.env)
 	if err != nil {
 		return err
@@ -92,25 +82,25 @@ func (b *relationBinder) mapEntry(out *restriction, r *parser.Relation, receiver
 	if err != nil {
 		return err
 	}
-	out.kind, out.entries = contains, []entry{{key, value}}
+	out.Kind, out.Entries = Contains, []Entry{{key, value}}
 	return nil
 }
 
-func (b *relationBinder) element(list *[]expr.Term, t parser.Term, receiver expr.Receiver) error {
+func (b binder) element(list *[]expr.Term, t parser.Term, receiver expr.Receiver) error {
 	v, err := expr.Bind(t, receiver, b.env)
 	*list = append(*list, v)
 	return err
 }
 
-func (b *relationBinder) single(t parser.Term, receiver expr.Receiver) (operand, error) {
+func (b binder) single(t parser.Term, receiver expr.Receiver) (Operand, error) {
 	v, err := expr.Bind(t, receiver, b.env)
-	return operand{terms: []expr.Term{v}}, err
+	return Operand{Terms: []expr.Term{v}}, err
 }
 
-func (b *relationBinder) singleIn(out *restriction, r *parser.Relation, receiver expr.Receiver) error {
+func (b binder) singleIn(out *Restriction, r *parser.Relation, receiver expr.Receiver) error {
 	if r.Values == nil {
 		list, err := expr.Bind(r.Value, receiver.Values(), b.env)
-		out.kind, out.list = in, list
+		out.Kind, out.list = In, list
 		return err
 	}
 	for _, t := range r.Values {
@@ -172,16 +162,16 @@ func checkDuration(c *schema.Column) error {
 	return dberr.Invalidf("Slice restrictions are not supported on duration columns")
 }
 
-func (b *relationBinder) multiColumn(r *parser.Relation) (*restriction, error) {
+func (b binder) multiColumn(r *parser.Relation) (*Restriction, error) {
 	columns, err := b.tupleColumns(r)
 	if err != nil {
 		return nil, err
 	}
-	out := &restriction{columns: columns, multi: true, text: relationText(r)}
+	out := &Restriction{Columns: columns, Multi: true, Text: Text(r)}
 	switch r.Op {
 	case parser.Equal:
-		out.kind = equal
-		out.value, err = b.tuple(r.Value, columns)
+		out.Kind = Equal
+		out.Value, err = b.tuple(r.Value, columns)
 	case parser.In:
 		err = b.multiIn(out, r, columns)
 	case parser.Less, parser.LessEqual, parser.Greater, parser.GreaterEqual:
@@ -190,12 +180,12 @@ func (b *relationBinder) multiColumn(r *parser.Relation) (*restriction, error) {
 				return nil, err
 			}
 		}
-		out.kind = slice
-		var value operand
+		out.Kind = Slice
+		var value Operand
 		value, err = b.tuple(r.Value, columns)
 		out.setBound(r.Op, value)
 	case parser.NotEqual:
-		return nil, unsupported(r)
+		return nil, Unsupported(r)
 	default:
 		return nil, dberr.Invalidf("%s cannot be used for multi-column relations", r.Op)
 	}
@@ -205,14 +195,14 @@ func (b *relationBinder) multiColumn(r *parser.Relation) (*restriction, error) {
 	return out, nil
 }
 
-func (b *relationBinder) multiIn(out *restriction, r *parser.Relation, columns []*schema.Column) error {
+func (b binder) multiIn(out *Restriction, r *parser.Relation, columns []*schema.Column) error {
 	if r.Values == nil {
 		receiver := tupleReceiver(columns)
-		list := *cqltype.ListOf(receiver.Type)
-		list.Frozen = true
+		list := receiver.Values()
+		list.Name = "in" + receiver.Name
 		var err error
-		out.kind = in
-		out.list, err = expr.Bind(r.Value, expr.Receiver{Name: "in" + receiver.Name, Type: &list}, b.env)
+		out.Kind = In
+		out.list, err = expr.Bind(r.Value, list, b.env)
 		return err
 	}
 	for _, t := range r.Values {
@@ -226,10 +216,10 @@ func (b *relationBinder) multiIn(out *restriction, r *parser.Relation, columns [
 	return nil
 }
 
-func (b *relationBinder) tupleColumns(r *parser.Relation) ([]*schema.Column, error) {
+func (b binder) tupleColumns(r *parser.Relation) ([]*schema.Column, error) {
 	var columns []*schema.Column
 	for _, name := range r.Columns {
-		c, err := findColumn(b.table, name)
+		c, err := expr.FindColumn(b.env.Table, name)
 		if err != nil {
 			return nil, err
 		}
@@ -238,11 +228,11 @@ func (b *relationBinder) tupleColumns(r *parser.Relation) ([]*schema.Column, err
 		}
 		for _, o := range columns {
 			if o == c {
-				return nil, dberr.Invalidf("Column \"%s\" appeared twice in a relation: %s", c.Name, relationText(r))
+				return nil, dberr.Invalidf("Column \"%s\" appeared twice in a relation: %s", c.Name, Text(r))
 			}
 		}
 		if n := len(columns); n > 0 && columns[n-1].Position+1 != c.Position {
-			return nil, dberr.Invalidf("Clustering columns must appear in the PRIMARY KEY order in multi-column relations: %s", relationText(r))
+			return nil, dberr.Invalidf("Clustering columns must appear in the PRIMARY KEY order in multi-column relations: %s", Text(r))
 		}
 		columns = append(columns, c)
 	}
@@ -259,98 +249,38 @@ func tupleReceiver(columns []*schema.Column) expr.Receiver {
 	return expr.Receiver{Name: "(" + strings.Join(names, ",") + ")", Type: cqltype.TupleOf(types...)}
 }
 
-func (b *relationBinder) tuple(t parser.Term, columns []*schema.Column) (operand, error) {
+func (b binder) tuple(t parser.Term, columns []*schema.Column) (Operand, error) {
 	literal, ok := t.(*parser.TupleLiteral)
 	if !ok {
 		whole, err := expr.Bind(t, tupleReceiver(columns), b.env)
-		return operand{tuple: whole}, err
+		return Operand{Tuple: whole}, err
 	}
 	if len(literal.Elems) != len(columns) {
-		return operand{}, dberr.Invalidf("Expected %d elements in value tuple, but got %d: %s", len(columns), len(literal.Elems), expr.Text(t))
+		return Operand{}, dberr.Invalidf("Expected %d elements in value tuple, but got %d: %s", len(columns), len(literal.Elems), expr.Text(t))
 	}
-	var out operand
+	var out Operand
 	for i, e := range literal.Elems {
 		v, err := expr.Bind(e, expr.ForColumn(columns[i]), b.env)
 		if err != nil {
 			return out, err
 		}
-		out.terms = append(out.terms, v)
+		out.Terms = append(out.Terms, v)
 	}
 	return out, nil
 }
 
-// token binds token(a, b) op value.
-func (b *relationBinder) token(r *parser.Relation) (*tokenRestriction, error) {
-	if r.Op == parser.NotEqual {
-		return nil, unsupported(r)
-	}
-	columns := make([]*schema.Column, len(r.Columns))
-	for i, name := range r.Columns {
-		c, err := findColumn(b.table, name)
-		if err != nil {
-			return nil, err
-		}
-		columns[i] = c
-	}
-	if r.Op != parser.Equal && !isSlice(r.Op) {
-		return nil, dberr.Invalidf("%s cannot be used with the token function", r.Op)
-	}
-	if err := checkTokenColumns(columns, b.table); err != nil {
-		return nil, err
-	}
-	value, err := expr.Bind(r.Value, expr.Receiver{Name: "partition key token", Type: cqltype.Native(cqltype.Bigint)}, b.env)
-	if err != nil {
-		return nil, err
-	}
-	out := &tokenRestriction{text: relationText(r)}
-	bound := &tokenBound{value: value, inclusive: r.Op != parser.Less && r.Op != parser.Greater}
-	switch r.Op {
-	case parser.Equal:
-		out.equal, out.low, out.high = true, bound, bound
-	case parser.Greater, parser.GreaterEqual:
-		out.low = bound
-	default:
-		out.high = bound
-	}
-	return out, nil
-}
-
-func checkTokenColumns(columns []*schema.Column, table *schema.Table) error {
-	pk := table.PartitionKey
-	seen := map[*schema.Column]bool{}
-	twice, inOrder := false, len(columns) == len(pk)
-	for i, c := range columns {
-		twice = twice || seen[c]
-		seen[c] = true
-		inOrder = inOrder && c == pk[i]
-	}
-	if inOrder {
-		return nil
-	}
-	for _, c := range pk {
-		if !seen[c] {
-			return dberr.Invalidf("The token() function must be applied to all partition key components or none of them")
-		}
-	}
-	switch {
-	case twice:
-		return dberr.Invalidf("The token() function contains duplicate partition key components")
-	case len(columns) != len(pk):
-		return dberr.Invalidf("The token() function must contains only partition key components")
-	}
-	return dberr.Invalidf("The token function arguments must be in the partition key order: %s", pkNames(table))
-}
-
-func isSlice(op parser.Operator) bool {
+// IsSlice reports whether an operator is one of <, <=, > and >=.
+func IsSlice(op parser.Operator) bool {
 	return op == parser.Less || op == parser.LessEqual || op == parser.Greater || op == parser.GreaterEqual
 }
 
-func unsupported(r *parser.Relation) error {
-	return dberr.Invalidf("Unsupported \"%s\" relation: %s", r.Op, relationText(r))
+// Unsupported refuses a relation whose operator nothing has.
+func Unsupported(r *parser.Relation) error {
+	return dberr.Invalidf("Unsupported \"%s\" relation: %s", r.Op, Text(r))
 }
 
-// relationText prints a relation as Cassandra does.
-func relationText(r *parser.Relation) string {
+// Text prints a relation as Cassandra does.
+func Text(r *parser.Relation) string {
 	var b strings.Builder
 	names := make([]string, len(r.Columns))
 	for i, c := range r.Columns {

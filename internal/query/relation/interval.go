@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package read
+package relation
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
 // Intervals of clustering keys. Because a clustering key is a concatenation of order-preserving forms, whatever a WHERE clause
@@ -19,11 +20,11 @@ func after(prefix []byte) []byte {
 	return cqltype.AfterPrefix(bytes.Clone(prefix))
 }
 
-// rowsOf is the interval of all keys with a prefix.
-func rowsOf(prefix []byte) command.Slice { return command.Slice{Start: prefix, End: after(prefix)} }
+// RowsOf is the interval of all keys with a prefix.
+func RowsOf(prefix []byte) command.Slice { return command.Slice{Start: prefix, End: after(prefix)} }
 
-// point is the interval of one whole clustering key.
-func point(key []byte) command.Slice {
+// Point is the interval of one whole clustering key.
+func Point(key []byte) command.Slice {
 	return command.Slice{Start: key, End: append(key[:len(key):len(key)], 0)}
 }
 
@@ -35,7 +36,7 @@ func beyond(prefix []byte, columns []*schema.Column, values [][]byte, above, inc
 	equal := prefix
 	for i, v := range values {
 		c := columns[i]
-		whole := rowsOf(equal)
+		whole := RowsOf(equal)
 		equal = c.Type.AppendKey(equal[:len(equal):len(equal)], v, c.Desc)
 		if above != c.Desc {
 			whole.Start = after(equal)
@@ -48,13 +49,13 @@ func beyond(prefix []byte, columns []*schema.Column, values [][]byte, above, inc
 		out = append(out, whole)
 	}
 	if inclusive {
-		out = append(out, rowsOf(equal))
+		out = append(out, RowsOf(equal))
 	}
-	return normalize(out)
+	return Normalize(out)
 }
 
-// normalize sorts intervals and joins those that touch; empty ones vanish.
-func normalize(list []command.Slice) []command.Slice {
+// Normalize sorts intervals and joins those that touch; empty ones vanish.
+func Normalize(list []command.Slice) []command.Slice {
 	list = slices.DeleteFunc(list, func(s command.Slice) bool { return emptyInterval(s) })
 	slices.SortFunc(list, func(a, b command.Slice) int { return bytes.Compare(a.Start, b.Start) })
 	out := list[:0]
@@ -74,7 +75,7 @@ func emptyInterval(s command.Slice) bool {
 	return s.End != nil && bytes.Compare(s.Start, s.End) >= 0
 }
 
-// intersect gives what two normalized lists have in common.
+// intersect gives what two Normalized lists have in common.
 func intersect(a, b []command.Slice) []command.Slice {
 	var out []command.Slice
 	for i, j := 0, 0; i < len(a) && j < len(b); {
@@ -98,8 +99,8 @@ func intersect(a, b []command.Slice) []command.Slice {
 	return out
 }
 
-// behind cuts off what has been read: intervals as they are strictly after a key, or before it when reading in reverse.
-func behind(list []command.Slice, key []byte, reversed bool) []command.Slice {
+// Behind cuts off what has been read: intervals as they are strictly after a key, or before it when reading in reverse.
+func Behind(list []command.Slice, key []byte, reversed bool) []command.Slice {
 	if len(list) == 0 {
 		list = []command.Slice{{}}
 	}
@@ -108,4 +109,44 @@ func behind(list []command.Slice, key []byte, reversed bool) []command.Slice {
 		rest = command.Slice{End: key}
 	}
 	return intersect(list, []command.Slice{rest})
+}
+
+// AppendForms appends the order-preserving forms of the values of the first columns.
+func AppendForms(dst []byte, columns []*schema.Column, values [][]byte) []byte {
+	for i, v := range values {
+		dst = columns[i].Type.AppendKey(dst, v, columns[i].Desc)
+	}
+	return dst
+}
+
+// Under evaluates a slice under each of the prefixes.
+func (r *Restriction) Under(prefixes [][]byte, b *expr.Bindings) ([]command.Slice, error) {
+	low, err := r.Low.eval(r.Columns, b)
+	if err != nil {
+		return nil, err
+	}
+	high, err := r.High.eval(r.Columns, b)
+	if err != nil {
+		return nil, err
+	}
+	var out []command.Slice
+	for _, p := range prefixes {
+		list := []command.Slice{RowsOf(p)}
+		if r.Low != nil {
+			list = intersect(list, beyond(p, r.Columns, low, true, r.Low.Inclusive))
+		}
+		if r.High != nil {
+			list = intersect(list, beyond(p, r.Columns, high, false, r.High.Inclusive))
+		}
+		out = append(out, list...)
+	}
+	return Normalize(out), nil
+}
+
+// eval evaluates an end of a slice; nil where there is none.
+func (b *Bound) eval(columns []*schema.Column, at *expr.Bindings) ([][]byte, error) {
+	if b == nil {
+		return nil, nil
+	}
+	return b.Eval(nil, columns[:b.columns], at)
 }

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package relation
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// Set is the restrictions on columns of one kind; the zero value is empty.
+type Set struct {
+	// List is in the order of the columns: by position, then by name; each restriction once.
+	List []*Restriction
+}
+
+// Of returns the restriction that a column is part of, nil if there is none.
+func (s *Set) Of(c *schema.Column) *Restriction {
+	for _, r := range s.List {
+		if slices.Contains(r.Columns, c) {
+			return r
+		}
+	}
+	return nil
+}
+
+// Add merges a restriction into the set.
+func (s *Set) Add(r *Restriction) error {
+	merged := r
+	var rest []*Restriction
+	for _, existing := range s.List {
+		if !slices.ContainsFunc(existing.Columns, func(c *schema.Column) bool { return slices.Contains(r.Columns, c) }) {
+			rest = append(rest, existing)
+			continue
+		}
+		m, err := existing.merge(merged)
+		if err != nil {
+			return err
+		}
+		merged = m
+	}
+	s.List = append(rest, merged)
+	slices.SortStableFunc(s.List, func(a, b *Restriction) int {
+		if d := a.First().Position - b.First().Position; d != 0 {
+			return d
+		}
+		return strings.Compare(a.First().Name, b.First().Name)
+	})
+	return nil
+}
+
+// AddClustering is Add for clustering columns: nothing may be restricted behind a slice.
+func (s *Set) AddClustering(r *Restriction) error {
+	before := s.List
+	if err := s.Add(r); err != nil {
+		return err
+	}
+	if len(before) == 0 {
+		return nil
+	}
+	last, first := before[len(before)-1], r.First()
+	if last.Kind == Slice && first.Position > last.First().Position {
+		return dberr.Invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",
+			first.Name, last.First().Name)
+	}
+	if first.Position < last.First().Position && r.Kind == Slice {
+		next := first
+		for _, o := range before {
+			if o.First().Position > first.Position {
+				next = o.First()
+				break
+			}
+		}
+		return dberr.Invalidf("PRIMARY KEY column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",
+			next.Name, first.Name)
+	}
+	return nil
+}
+
+// Empty reports whether nothing is restricted.
+func (s *Set) Empty() bool { return len(s.List) == 0 }
+
+// Size is the number of restricted columns.
+func (s *Set) Size() int {
+	n := 0
+	for _, r := range s.List {
+		n += len(r.Columns)
+	}
+	return n
+}
+
+// Has reports whether there is a restriction of a form.
+func (s *Set) Has(k Kind) bool {
+	return slices.ContainsFunc(s.List, func(r *Restriction) bool { return r.Kind == k })
+}
