@@ -1,4 +1,4 @@
-.PHONY: build check test race fuzz bench compat
+.PHONY: build check test race lint fuzz bench compat
 
 build:            ## the binary
 	CGO_ENABLED=0 go build -o ilion ./cmd/ilion

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package docs holds the test that the documents speak of what there is.
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// announced are documents that are linked before they are written: they wait for figures that are being measured.
+var announced = []string{"docs/performance.md", "docs/dev/fuzzing.md"}
+
+// tree is what the documents may name.
+type tree struct {
+	// paths are all files and folders, relative to the root; bases are their last elements.
+	paths, bases map[string]bool
+	// packages are the folders of packages by package name.
+	packages map[string][]string
+	// symbols are "folder Name" and "folder Type.Member"; members are "Type.Member" of any package, types their types.
+	symbols, members, types map[string]bool
+}
+
+func readTree(t *testing.T) *tree {
+	t.Helper()
+	all := &tree{map[string]bool{}, map[string]bool{}, map[string][]string{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, file)
+		rel = filepath.ToSlash(rel)
+		if d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules") {
+			return filepath.SkipDir
+		}
+		all.paths[rel], all.bases[path.Base(rel)] = true, true
+		if !strings.HasSuffix(rel, ".go") || strings.Contains(rel, "testdata/") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		all.add(path.Dir(rel), f, strings.HasSuffix(rel, "_test.go"))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func (a *tree) add(folder string, f *ast.File, test bool) {
+	if name := f.Name.Name; !test && !slices.Contains(a.packages[name], folder) {
+		a.packages[name] = append(a.packages[name], folder)
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				a.symbols[folder+" "+d.Name.Name] = true
+				continue
+			}
+			a.addMember(folder, receiver(d.Recv.List[0].Type), d.Name.Name)
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				a.addSpec(folder, s)
+			}
+		}
+	}
+}
+
+func (a *tree) addSpec(folder string, s ast.Spec) {
+	switch s := s.(type) {
+	case *ast.ValueSpec:
+		for _, n := range s.Names {
+			a.symbols[folder+" "+n.Name] = true
+		}
+	case *ast.TypeSpec:
+		a.symbols[folder+" "+s.Name.Name], a.types[s.Name.Name] = true, true
+		var fields *ast.FieldList
+		switch t := s.Type.(type) {
+		case *ast.StructType:
+			fields = t.Fields
+		case *ast.InterfaceType:
+			fields = t.Methods
+		default:
+			return
+		}
+		for _, f := range fields.List {
+			for _, n := range f.Names {
+				a.addMember(folder, s.Name.Name, n.Name)
+			}
+		}
+	}
+}
+
+func (a *tree) addMember(folder, typ, name string) {
+	a.symbols[folder+" "+typ+"."+name], a.members[typ+"."+name] = true, true
+}
+
+// receiver is the name of a method's type.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+var (
+	fence   = regexp.MustCompile("(?ms)^```.*?^```")
+	code    = regexp.MustCompile("`([^`\n]+)`")
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	aPath   = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)+/?$`)
+	goFile  = regexp.MustCompile(`^\w+\.go$`)
+	symbol  = regexp.MustCompile(`^\*?([a-z]\w*)\.([A-Z]\w*(?:\.\w+)?)$`)
+	member  = regexp.MustCompile(`^([A-Z]\w*)\.([A-Za-z]\w*)$`)
+	heading = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	notSlug = regexp.MustCompile(`[^\w\- ]`)
+)
+
+// missing says why a piece of code names nothing that there is, or "". What is not of the forms above is not judged.
+func (a *tree) missing(text string) string {
+	if m := symbol.FindStringSubmatch(text); m != nil {
+		folders, ours := a.packages[m[1]]
+		if ours && !slices.ContainsFunc(folders, func(f string) bool { return a.symbols[f+" "+m[2]] }) {
+			return "no such symbol in " + strings.Join(folders, ", ")
+		}
+		return ""
+	}
+	if m := member.FindStringSubmatch(text); m != nil {
+		if a.types[m[1]] && !a.members[text] {
+			return "the type has no such member"
+		}
+		return ""
+	}
+	switch {
+	case goFile.MatchString(text):
+		if !a.bases[text] {
+			return "no such file"
+		}
+	case aPath.MatchString(text):
+		p := strings.TrimSuffix(text, "/")
+		first, _, _ := strings.Cut(p, "/")
+		if first == "." || strings.Contains(p, "NNNN") || !a.paths[first] && !a.paths["internal/"+first] {
+			return "" // a file of the user, a placeholder, or a module of others
+		}
+		if !a.paths[p] && !a.paths["internal/"+p] && !slices.Contains(announced, p) {
+			return "no such file or folder"
+		}
+	}
+	return ""
+}
+
+func documents(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, found...)
+	}
+	if len(out) < 5 {
+		t.Fatalf("found only %v: the test looks at the wrong folder", out)
+	}
+	return out
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestNamesExist proves that every file, package and symbol that a document names in backticks exists.
+func TestNamesExist(t *testing.T) {
+	all := readTree(t)
+	for _, file := range documents(t) {
+		for _, m := range code.FindAllStringSubmatch(fence.ReplaceAllString(read(t, file), ""), -1) {
+			if why := all.missing(m[1]); why != "" {
+				t.Errorf("%s: `%s`: %s", file, m[1], why)
+			}
+		}
+	}
+	for _, wrong := range []string{"storage.Nothing", "storage.Store.Nothing", "Store.Nothing", "nothing.go", "model/nothing", "test/nothing/x.txt"} {
+		if all.missing(wrong) == "" {
+			t.Errorf("the test would not miss %s", wrong)
+		}
+	}
+}
+
+// TestLinksResolve proves that links between documents lead to a file, and to a heading of it.
+func TestLinksResolve(t *testing.T) {
+	for _, file := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(fence.ReplaceAllString(read(t, file), ""), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			name, anchor, _ := strings.Cut(m[1], "#")
+			target := file
+			if name != "" {
+				target = filepath.Join(filepath.Dir(file), name)
+			}
+			rel, _ := filepath.Rel(root, target)
+			if _, err := os.Stat(target); err != nil {
+				if slices.Contains(announced, filepath.ToSlash(rel)) {
+					continue
+				}
+				t.Errorf("%s: link to %s: no such file", file, m[1])
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(read(t, target)), anchor) {
+				t.Errorf("%s: link to %s: no such heading", file, m[1])
+			}
+		}
+	}
+}
+
+// TestAnnouncedIsMissing proves that the list of announced documents shrinks as they are written.
+func TestAnnouncedIsMissing(t *testing.T) {
+	for _, file := range announced {
+		if _, err := os.Stat(filepath.Join(root, file)); err == nil {
+			t.Errorf("%s is written: take it off the list", file)
+		}
+	}
+}
+
+func anchors(text string) (out []string) {
+	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		out = append(out, strings.ReplaceAll(notSlug.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return out
+}
+
+// TestHouseIsDrawn proves that the picture and the table of ARCHITECTURE.md show the packages that there are, no more and no less.
+func TestHouseIsDrawn(t *testing.T) {
+	text := read(t, filepath.Join(root, "ARCHITECTURE.md"))
+	var packages []string
+	for _, folders := range readTree(t).packages {
+		for _, f := range folders {
+			if p, ok := strings.CutPrefix(f, "internal/"); ok {
+				packages = append(packages, p)
+			}
+		}
+	}
+	picture := fence.FindString(text)
+	gap := regexp.MustCompile(`\s{2,}`)
+	var drawn, listed []string
+	for line := range strings.Lines(picture) {
+		fields := gap.Split(strings.TrimSpace(line), -1)
+		if len(fields) < 3 || !slices.ContainsFunc(packages, func(p string) bool { return strings.HasPrefix(p, fields[0]+"/") }) {
+			continue
+		}
+		for _, name := range fields[2:] {
+			drawn = append(drawn, fields[0]+"/"+name)
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(text, -1) {
+		for _, name := range code.FindAllStringSubmatch(m[1], -1) {
+			if slices.Contains(packages, name[1]) || strings.Contains(name[1], "/") {
+				listed = append(listed, name[1])
+			}
+		}
+	}
+	for _, p := range packages {
+		if !slices.Contains(listed, p) {
+			t.Errorf("%s is not in the table", p)
+		}
+		// tool is drawn as one beside node, and what is below a package belongs to it.
+		if strings.Count(p, "/") == 1 && !strings.HasPrefix(p, "tool/") && !slices.Contains(drawn, p) {
+			t.Errorf("%s is not in the picture", p)
+		}
+	}
+	for _, p := range slices.Concat(drawn, listed) {
+		if !slices.Contains(packages, p) {
+			t.Errorf("%s is shown, but there is no such package", p)
+		}
+	}
+}
