@@ -23,9 +23,7 @@ func ParseUUID(s string) (u [16]byte, ok bool) {
 	return u, err == nil
 }
 
-// FormatUUID writes the canonical text.
-func FormatUUID(u [16]byte) string { return string(appendUUIDText(make([]byte, 0, 36), u[:])) }
-
+// appendUUIDText appends the canonical text.
 func appendUUIDText(dst, u []byte) []byte {
 	for i, end := range [...]int{4, 6, 8, 10, 16} {
 		begin := [...]int{0, 4, 6, 8, 10}[i]

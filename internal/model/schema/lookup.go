@@ -141,9 +141,6 @@ func (t *Table) Columns() iter.Seq[*Column] {
 	}
 }
 
-// IndexByName finds an index of the table, nil if there is none.
-func (t *Table) IndexByName(name string) *Index { return t.Indexes[name] }
-
 // SortedIndexes lists the indexes by name.
 func (t *Table) SortedIndexes() []*Index {
 	indexes := slices.Collect(maps.Values(t.Indexes))

@@ -358,12 +358,6 @@ func (s permissionSet) list() []Permission {
 	return list
 }
 
-// Applicable returns the permissions that a resource admits, in ascending order.
-func (r *Resource) Applicable() []Permission {
-	set, _ := r.applicable()
-	return set.list()
-}
-
 // applicable returns the permissions that a resource admits, and Cassandra's word for its type.
 func (r *Resource) applicable() (permissionSet, string) {
 	switch r.Kind {

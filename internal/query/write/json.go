@@ -4,7 +4,6 @@ package write
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -72,49 +71,18 @@ func (p *Plan) decodeJSON(b *expr.Bindings) (*expr.Bindings, error) {
 
 // jsonMembers parses the document; names are as columns have them: in lower case unless they are in quotes.
 func jsonMembers(text string) (names []string, values map[string]any, err error) {
-	fail := func(class, message string) error {
-		return dberr.Invalidf("Could not decode JSON string as a map: %s: %s. (String was: %s)", class, message, text)
-	}
-	parsed, err := cqltype.ParseJSON(text)
-	if syntax, ok := errors.AsType[*cqltype.JSONError](err); ok {
-		return nil, nil, fail(syntax.Class, syntax.Message)
-	}
+	object, err := cqltype.ParseJSONMap(text)
 	if err != nil {
 		return nil, nil, err
 	}
-	if parsed == nil {
+	if object == nil {
 		return nil, nil, dberr.Invalidf("Got null for INSERT JSON values")
-	}
-	object, ok := parsed.(*cqltype.JSONObject)
-	if !ok {
-		return nil, nil, fail("com.fasterxml.jackson.databind.exc.MismatchedInputException",
-			"Cannot deserialize instance of `java.util.LinkedHashMap` out of "+jsonToken(parsed)+" token\n at [Source: (String)\""+text+"\"; line: 1, column: 1]")
 	}
 	values = make(map[string]any, len(object.Names))
 	for i, name := range object.Names {
-		if n := len(name); n >= 2 && name[0] == '"' && name[n-1] == '"' {
-			name = name[1 : n-1]
-		} else {
-			name = strings.ToLower(name)
-		}
+		name = cqltype.JSONName(name)
 		names = append(names, name)
 		values[name] = object.Values[i]
 	}
 	return names, values, nil
-}
-
-// jsonToken is the name that Cassandra's JSON library has for what begins a value.
-func jsonToken(v any) string {
-	switch v := v.(type) {
-	case []any:
-		return "START_ARRAY"
-	case string:
-		return "VALUE_STRING"
-	case bool:
-		if v {
-			return "VALUE_TRUE"
-		}
-		return "VALUE_FALSE"
-	}
-	return "VALUE_NUMBER_INT"
 }
