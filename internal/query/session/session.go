@@ -12,10 +12,12 @@ package session
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
 // Session is the state of one client. Its methods may be called concurrently.
@@ -93,6 +95,10 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 func (s *Session) start(ctx context.Context, c *Call, st *statement, request string, began time.Time) Status {
 	if c.Request.Tracing {
 		return s.traced(ctx, c, traceInfo{request: request, text: st.text}, func(ctx context.Context, c *Call) Status {
+			if st.read != nil {
+				lines := strings.Split(strings.TrimSpace(st.read.Explain()), "\n")
+				trace.From(ctx).Add("Plan: " + strings.Join(lines, "; "))
+			}
 			return s.run(ctx, c, st, began)
 		})
 	}
