@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// serving is an accepted command connection.
+type serving struct {
+	t       *Transport
+	session *session
+	ctx     context.Context
+
+	mu sync.Mutex
+	// under are the commands that may still be answered; count and bytes include those whose handlers did not return yet.
+	under map[uint64]*Responder
+	count int
+	bytes int64
+}
+
+// Responder answers one command. It is safe for concurrent use; what comes after the end is dropped.
+type Responder struct {
+	s      *serving
+	id     uint64
+	size   int64
+	paged  bool
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	// holds are the answer and the handler: both have to end before the command counts no more.
+	holds atomic.Int32
+
+	mu     sync.Mutex
+	over   bool
+	credit int
+	// more is closed when there is credit again and somebody waits for it.
+	more chan struct{}
+}
+
+// answerWait is the size up to which an answer that ends a command does not wait for room: what a write has to say.
+const answerWait = 4 << 10
+
+func (t *Transport) serveCommands(s *stream) {
+	if t.reply(s, Command, s.peer.Node, nil) != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	v := &serving{t: t, session: t.newSession(s, newOutbox(t.opts.QueueBytes)), ctx: ctx, under: map[uint64]*Responder{}}
+	_ = v.session.run(false, v.handle)
+	cancel()
+	v.session.out.reset(true)
+}
+
+func (v *serving) handle(kind byte, b []byte) error {
+	if len(b) < 8 {
+		return malformed(kind, len(b))
+	}
+	id := binary.LittleEndian.Uint64(b)
+	switch {
+	case kind == kindRequest && len(b) >= 17:
+		return v.request(id, binary.LittleEndian.Uint64(b[8:]), int(b[16]), b[17:len(b):len(b)])
+	case kind == kindCancel && len(b) == 8:
+		if r := v.find(id); r != nil {
+			r.finish()
+		}
+		return nil
+	case kind == kindCredit && len(b) == 8:
+		if r := v.find(id); r != nil {
+			return r.grant()
+		}
+		return nil
+	}
+	return malformed(kind, len(b))
+}
+
+func (v *serving) find(id uint64) *Responder {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.under[id]
+}
+
+// request starts a handler, or refuses.
+func (v *serving) request(id, micros uint64, ahead int, request []byte) error {
+	t := v.t
+	r := &Responder{s: v, id: id, size: int64(len(request)), paged: ahead > 0, credit: ahead}
+	v.mu.Lock()
+	_, double := v.under[id]
+	busy := v.count >= t.opts.CommandsPerPeer || (v.bytes > 0 && v.bytes+r.size > t.opts.CommandBytes) || t.handlers.OnCommand == nil
+	if !double && !busy {
+		v.under[id] = r
+		v.count++
+		v.bytes += r.size
+	}
+	v.mu.Unlock()
+	switch {
+	case double:
+		return fmt.Errorf("%w: request %d twice", ErrFrame, id)
+	case busy:
+		t.counters.commandsBusy.Add(1)
+		v.refuse(id, fmt.Errorf("%w: CommandsPerPeer or CommandBytes of the other node", ErrBusy))
+		if v.session.out.held() > 4*t.opts.QueueBytes {
+			return fmt.Errorf("%w: the peer does not read its refusals", ErrBusy)
+		}
+		return nil
+	}
+	if micros > 0 && micros < uint64(math.MaxInt64/time.Microsecond) {
+		r.ctx, r.cancel = context.WithTimeout(v.ctx, time.Duration(micros)*time.Microsecond)
+	} else {
+		r.ctx, r.cancel = context.WithCancel(v.ctx)
+	}
+	t.counters.commandsServed.Add(1)
+	r.holds.Store(2)
+	handler := func() {
+		t.handlers.OnCommand(r.ctx, v.session.s.peer.Node, request, r)
+		r.let()
+	}
+	if !t.goRun(handler) {
+		r.finish()
+		return ErrClosed
+	}
+	return nil
+}
+
+// let gives up one of the holds.
+func (r *Responder) let() {
+	if r.holds.Add(-1) == 0 {
+		r.s.mu.Lock()
+		defer r.s.mu.Unlock()
+		r.s.count--
+		r.s.bytes -= r.size
+	}
+}
+
+func (v *serving) refuse(id uint64, err error) {
+	var head [9]byte
+	binary.LittleEndian.PutUint64(head[:], id)
+	head[8] = byte(statusOf(err))
+	text := err.Error()
+	v.session.out.force(kindFail, head[:], []byte(clip(text, textMax)))
+}
+
+// finish ends the command here; false if it was over.
+func (r *Responder) finish() bool {
+	r.mu.Lock()
+	was := r.over
+	r.over = true
+	r.mu.Unlock()
+	if was {
+		return false
+	}
+	r.s.mu.Lock()
+	delete(r.s.under, r.id)
+	r.s.mu.Unlock()
+	r.cancel()
+	r.let()
+	return true
+}
+
+// grant lets one page more be sent.
+func (r *Responder) grant() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.credit++; r.credit > 255 {
+		return fmt.Errorf("%w: credit for %d pages", ErrFrame, r.credit)
+	}
+	if r.more != nil {
+		close(r.more)
+		r.more = nil
+	}
+	return nil
+}
+
+// Page sends a part of the answer and copies it. It waits until the caller took enough of those before; an error says that there is no
+// use in going on: the caller gave up, the deadline passed, the connection is lost, or one answer was asked for.
+func (r *Responder) Page(data []byte) error {
+	if !r.paged {
+		return ErrOneAnswer
+	}
+	if err := r.tooLong(data); err != nil {
+		return err
+	}
+	for {
+		r.mu.Lock()
+		if !r.over && r.credit > 0 {
+			r.credit--
+			r.mu.Unlock()
+			break
+		}
+		if r.more == nil {
+			r.more = make(chan struct{})
+		}
+		more := r.more
+		r.mu.Unlock()
+		select {
+		case <-more:
+		case <-r.ctx.Done():
+			return context.Cause(r.ctx)
+		}
+	}
+	if !r.put(kindPage, data) {
+		return r.lost()
+	}
+	return nil
+}
+
+// End sends the last or only part of the answer and copies it. Up to 4 KiB it does not wait.
+func (r *Responder) End(data []byte) error {
+	if err := r.tooLong(data); err != nil {
+		r.Fail(err)
+		return err
+	}
+	r.mu.Lock()
+	over := r.over
+	r.mu.Unlock()
+	if over {
+		return r.lost()
+	}
+	sent := true
+	if len(data) > answerWait {
+		sent = r.put(kindLast, data)
+	} else {
+		r.force(data)
+	}
+	if !r.finish() || !sent {
+		return r.lost()
+	}
+	return nil
+}
+
+// Fail ends the answer with an error; the caller sees its text, up to 1 KiB. ErrBusy stays ErrBusy.
+func (r *Responder) Fail(err error) {
+	if r.finish() {
+		r.s.refuse(r.id, err)
+	}
+}
+
+func (r *Responder) tooLong(data []byte) error {
+	if len(data) > r.s.t.opts.FrameBytes {
+		return fmt.Errorf("%w: answer of %d bytes", ErrTooLong, len(data))
+	}
+	return nil
+}
+
+func (r *Responder) put(kind byte, data []byte) bool {
+	var head [8]byte
+	binary.LittleEndian.PutUint64(head[:], r.id)
+	return r.s.session.out.wait(r.ctx.Done(), kind, head[:], data)
+}
+
+func (r *Responder) force(data []byte) {
+	var head [8]byte
+	binary.LittleEndian.PutUint64(head[:], r.id)
+	r.s.session.out.force(kindLast, head[:], data)
+}
+
+func (r *Responder) lost() error {
+	if err := context.Cause(r.ctx); err != nil {
+		return err
+	}
+	return ErrLost
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// A frame, after the handshake, in protocol version 1 (all numbers little-endian):
+//
+//	length of the payload u32, kind u8, CRC32C of these five bytes and the payload u32, payload
+const headLen = 9
+
+// Kinds of frames.
+const (
+	kindKeepAlive      = 1  // nothing; every class, both ways
+	kindRaft           = 2  // bytes of the raft host
+	kindSnapshotBegin  = 3  // sequence u64, size u64
+	kindSnapshotOffset = 4  // where to go on u64; to the sender
+	kindSnapshotChunk  = 5  // offset u64, bytes
+	kindSnapshotEnd    = 6  // CRC32C of the whole u32
+	kindResult         = 7  // status u8, text; to the sender of a snapshot
+	kindRequest        = 8  // id u64, microseconds left u64 (0: no deadline), pages ahead u8, request
+	kindCancel         = 9  // id u64
+	kindCredit         = 10 // id u64; one page more
+	kindPage           = 11 // id u64, bytes; more will follow
+	kindLast           = 12 // id u64, bytes; the end
+	kindFail           = 13 // id u64, status u8, text
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// frameHead returns the head of a frame whose payload is a followed by b.
+func frameHead(kind byte, a, b []byte) (head [headLen]byte) {
+	binary.LittleEndian.PutUint32(head[:], uint32(len(a)+len(b)))
+	head[4] = kind
+	sum := crc32.Update(0, castagnoli, head[:5])
+	sum = crc32.Update(sum, castagnoli, a)
+	sum = crc32.Update(sum, castagnoli, b)
+	binary.LittleEndian.PutUint32(head[5:], sum)
+	return head
+}
+
+func appendFrame(dst []byte, kind byte, a, b []byte) []byte {
+	head := frameHead(kind, a, b)
+	return append(append(append(dst, head[:]...), a...), b...)
+}
+
+// frameReader cuts a stream into frames.
+type frameReader struct {
+	r   *bufio.Reader
+	max int
+	// reuse, if not nil, is where payloads are read to: they are valid until the next call.
+	reuse []byte
+}
+
+// readStep bounds the memory that is taken for bytes which were announced and did not arrive yet.
+const readStep = 1 << 20
+
+// next returns the next frame; io.EOF only between frames.
+func (f *frameReader) next() (kind byte, payload []byte, err error) {
+	head, err := f.r.Peek(headLen)
+	if err != nil {
+		if err == io.EOF && len(head) > 0 { //nolint:errorlint // bufio returns what its reader returned
+			err = io.ErrUnexpectedEOF
+		}
+		return 0, nil, err
+	}
+	n := int64(binary.LittleEndian.Uint32(head))
+	kind = head[4]
+	want := binary.LittleEndian.Uint32(head[5:])
+	sum := crc32.Update(0, castagnoli, head[:5])
+	if n > int64(f.max) {
+		return 0, nil, fmt.Errorf("%w: length %d of kind %d, at most %d", ErrFrame, n, kind, f.max)
+	}
+	_, _ = f.r.Discard(headLen)
+	payload = f.reuse[:0]
+	if f.reuse == nil && n > 0 {
+		payload = make([]byte, 0, min(n, readStep))
+	}
+	for int64(len(payload)) < n {
+		from := len(payload)
+		step := int(min(n-int64(from), readStep))
+		payload = grow(payload, step, int(n))
+		if _, err := io.ReadFull(f.r, payload[from:]); err != nil {
+			if err == io.EOF { //nolint:errorlint // as above
+				err = io.ErrUnexpectedEOF
+			}
+			return 0, nil, err
+		}
+	}
+	if f.reuse != nil {
+		f.reuse = payload[:0]
+	}
+	if sum = crc32.Update(sum, castagnoli, payload); sum != want {
+		return 0, nil, fmt.Errorf("%w: checksum %08x of kind %d, want %08x", ErrFrame, sum, kind, want)
+	}
+	return kind, payload, nil
+}
+
+// grow lengthens b by n bytes; it takes at most twice the memory that is used, and not more than limit bytes.
+func grow(b []byte, n, limit int) []byte {
+	if need := len(b) + n; need > cap(b) {
+		grown := make([]byte, len(b), max(need, min(2*cap(b), limit)))
+		copy(grown, b)
+		b = grown
+	}
+	return b[:len(b)+n]
+}
+
+func malformed(kind byte, n int) error {
+	return fmt.Errorf("%w: kind %d of %d bytes does not belong here", ErrFrame, kind, n)
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// stream is a connection behind its handshake.
+type stream struct {
+	net.Conn
+	// raw is below TLS: closing it does not wait for the peer.
+	raw  net.Conn
+	peer Peer
+}
+
+func (t *Transport) hello(c Class, to NodeID) hello {
+	return hello{
+		class: c, least: VersionMin, most: Version, cluster: t.self.Cluster, node: t.self.Node, to: to,
+		clusterVersion: t.clusterVersion.Load(), incarnation: t.incarnation, address: t.self.Address,
+	}
+}
+
+// judge decides about the other side's hello; both sides do. want is the node that was dialled, or zero.
+func (t *Transport) judge(h hello, leaf *x509.Certificate, want NodeID) (p Peer, err error) {
+	refuse := func(reason error, format string, args ...any) (Peer, error) {
+		return p, &Refused{Reason: reason, Text: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case !overlap(h.least, h.most):
+		return refuse(ErrVersion, "node %x speaks %d to %d, node %x speaks %d to %d", t.self.Node, VersionMin, Version, h.node, h.least, h.most)
+	case h.cluster != t.self.Cluster:
+		return refuse(ErrCluster, "node %x is in cluster %x, node %x in cluster %x", t.self.Node, t.self.Cluster, h.node, h.cluster)
+	case h.node == NodeID{}:
+		return refuse(ErrHandshake, "a node without an id")
+	case h.node == t.self.Node:
+		return refuse(ErrSelf, "node %x", t.self.Node)
+	case want != NodeID{} && h.node != want:
+		return refuse(ErrOtherNode, "node %x was dialled, node %x answers", want, h.node)
+	case h.to != NodeID{} && h.to != t.self.Node:
+		return refuse(ErrOtherNode, "node %x was dialled, node %x answers", h.to, t.self.Node)
+	case leaf != nil && !names(leaf, h.node):
+		return refuse(ErrIdentity, "node %x came with the certificate of %v", h.node, leaf.URIs)
+	}
+	p = Peer{
+		Node: h.node, Incarnation: h.incarnation, Address: h.address, ClusterVersion: h.clusterVersion, Version: min(Version, h.most),
+	}
+	if t.opts.Admit != nil {
+		if err := t.opts.Admit(p); err != nil {
+			return refuse(ErrNotAdmitted, "node %x: %v", h.node, err)
+		}
+	}
+	return p, nil
+}
+
+// connect dials and shakes hands. The connection is tracked; the caller ends it with t.release.
+func (t *Transport) connect(ctx context.Context, address string, c Class, want NodeID) (*stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.opts.DialTimeout)
+	defer cancel()
+	raw, err := t.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	if !t.track(raw) {
+		return nil, ErrClosed
+	}
+	s, err := t.greet(ctx, raw, c, want)
+	if err != nil {
+		t.release(raw)
+		return nil, err
+	}
+	s.peer.Address = address
+	return s, nil
+}
+
+// greet is the dialler's handshake.
+func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeID) (*stream, error) {
+	deadline, _ := ctx.Deadline()
+	_ = raw.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	s := &stream{Conn: raw, raw: raw}
+	var leaf *x509.Certificate
+	if t.clientTLS != nil {
+		conn := tls.Client(raw, t.clientTLS)
+		if err := conn.HandshakeContext(ctx); err != nil {
+			return nil, fmt.Errorf("tls: %w", err)
+		}
+		leaf = conn.ConnectionState().PeerCertificates[0]
+		s.Conn = conn
+	}
+	mine := t.hello(c, want)
+	if _, err := s.Write(mine.append(nil)); err != nil {
+		return nil, fmt.Errorf("handshake: %w", err)
+	}
+	theirs, err := readHello(s)
+	if err != nil {
+		return nil, fmt.Errorf("handshake: %w", err)
+	}
+	// Our own judgement first: it knows what we wanted.
+	if s.peer, err = t.judge(theirs, leaf, want); err != nil {
+		return nil, err
+	}
+	if theirs.status != statusOK {
+		return nil, &Refused{Reason: theirs.status.reason(), Text: theirs.text, ByPeer: true}
+	}
+	return s, nil
+}
+
+// receive is the acceptor's half until the verdict; reply says it. A refusal has been sent when it returns an error.
+func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, error) {
+	_ = raw.SetDeadline(time.Now().Add(t.opts.HandshakeTimeout))
+	s := &stream{Conn: raw, raw: raw}
+	var leaf *x509.Certificate
+	if t.serverTLS != nil {
+		conn := tls.Server(raw, t.serverTLS)
+		if err := conn.HandshakeContext(ctx); err != nil {
+			return nil, 0, fmt.Errorf("tls: %w", err)
+		}
+		leaf = conn.ConnectionState().PeerCertificates[0]
+		s.Conn = conn
+	}
+	theirs, err := readHello(s)
+	if err != nil {
+		if errors.Is(err, ErrHandshake) {
+			_ = t.reply(s, theirs.class, NodeID{}, &Refused{Reason: ErrHandshake, Text: err.Error()})
+		}
+		return nil, 0, fmt.Errorf("handshake: %w", err)
+	}
+	s.peer, err = t.judge(theirs, leaf, NodeID{})
+	if c := theirs.class; err == nil && c != Raft && c != Snapshot && c != Command {
+		err = &Refused{Reason: ErrHandshake, Text: c.String()}
+	}
+	if err != nil {
+		_ = t.reply(s, theirs.class, theirs.node, err)
+		return nil, 0, err
+	}
+	return s, theirs.class, nil
+}
+
+// reply sends this side's hello with a verdict.
+func (t *Transport) reply(s *stream, c Class, to NodeID, verdict error) error {
+	mine := t.hello(c, to)
+	if verdict != nil {
+		mine.status, mine.text = statusOf(verdict), verdict.Error()
+		if r := (*Refused)(nil); errors.As(verdict, &r) {
+			mine.text = r.Text
+		}
+		mine.text = clip(mine.text, textMax)
+	}
+	_, err := s.Write(mine.append(nil))
+	return err
+}
+
+// Discover shakes hands with whoever is at an address, without knowing who, puts it into the address book and returns it.
+func (t *Transport) Discover(ctx context.Context, address string) (Peer, error) {
+	s, err := t.connect(ctx, address, Command, NodeID{})
+	if err != nil {
+		return Peer{}, fmt.Errorf("discover %s: %w", address, err)
+	}
+	t.release(s.raw)
+	t.SetAddress(s.peer.Node, address)
+	return s.peer, nil
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestHandshakeMatrix proves who is let in and who is not, on both sides: node 1 is dialled by, and dials, a peer that says what the
+// case says.
+func TestHandshakeMatrix(t *testing.T) {
+	good := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(2), to: id(1), clusterVersion: 7, incarnation: 9}
+	with := func(f func(*hello)) hello { h := good; f(&h); return h }
+	cases := []struct {
+		name     string
+		peer     hello
+		accepted error // what node 1 says when it is dialled
+		dialled  error // what node 1 finds when it dials
+	}{
+		{"as it should be", good, nil, nil},
+		{"newer, but speaks ours too", with(func(h *hello) { h.most = 9 }), nil, nil},
+		{"too new", with(func(h *hello) { h.least, h.most = 2, 9 }), ErrVersion, ErrVersion},
+		{"too old", with(func(h *hello) { h.least, h.most = 0, 0 }), ErrVersion, ErrVersion},
+		{"versions the wrong way round", with(func(h *hello) { h.least, h.most = 1, 0 }), ErrVersion, ErrVersion},
+		{"another cluster", with(func(h *hello) { h.cluster[3] = 1 }), ErrCluster, ErrCluster},
+		{"no cluster", with(func(h *hello) { h.cluster = ClusterID{} }), ErrCluster, ErrCluster},
+		{"itself", with(func(h *hello) { h.node = id(1) }), ErrSelf, ErrSelf},
+		{"meant for another node", with(func(h *hello) { h.to = id(3) }), ErrOtherNode, ErrOtherNode},
+		{"another node than was dialled", with(func(h *hello) { h.node = id(3) }), nil, ErrOtherNode},
+		{"without an id", with(func(h *hello) { h.node = NodeID{} }), ErrHandshake, ErrHandshake},
+		{"not admitted", with(func(h *hello) { h.clusterVersion = 666 }), ErrNotAdmitted, ErrNotAdmitted},
+		{"of an unknown class", with(func(h *hello) { h.class = 'x' }), ErrHandshake, nil},
+	}
+	admit := func(p Peer) error {
+		if p.ClusterVersion == 666 {
+			return errors.New("removed on Friday")
+		}
+		return nil
+	}
+	for _, c := range cases {
+		t.Run(c.name+"/accepted", func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *Network) {
+				var seen error
+				start(t, n, 1, Handlers{}, Options{Admit: admit, Events: Events{HandshakeRefused: func(_ string, err error) { seen = err }}})
+				conn, err := n.Dialler("stranger")(t.Context(), host(1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				if _, err := conn.Write(c.peer.append(nil)); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := readHello(conn)
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if c.accepted == nil {
+					if answer.status != statusOK || seen != nil {
+						t.Fatalf("status %d, %v", answer.status, seen)
+					}
+					return
+				}
+				if !errors.Is(answer.status.reason(), c.accepted) || answer.text == "" || !errors.Is(seen, c.accepted) {
+					t.Fatalf("told %v (%s), event %v, want %v", answer.status.reason(), answer.text, seen, c.accepted)
+				}
+			})
+		})
+		t.Run(c.name+"/dialled", func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *Network) {
+				l, err := n.Listen(host(2))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				answerHello(l, c.peer)
+				tr := start(t, n, 1, Handlers{}, Options{Admit: admit})
+				s, err := tr.connect(t.Context(), host(2), Raft, id(2))
+				if !errors.Is(err, c.dialled) {
+					t.Fatalf("%v, want %v", err, c.dialled)
+				}
+				if err == nil {
+					if s.peer.Incarnation != 9 || s.peer.ClusterVersion != 7 || s.peer.Version != 1 {
+						t.Fatalf("%+v", s.peer)
+					}
+					tr.release(s.raw)
+				}
+			})
+		})
+	}
+}
+
+// answerHello accepts one connection and answers whatever comes with h.
+func answerHello(l net.Listener, h hello) {
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		if _, err := readHello(conn); err != nil {
+			return
+		}
+		_, _ = conn.Write(h.append(nil))
+	}()
+}
+
+// TestRefusalIsHeard proves that the dialler learns the text of the other side's refusal.
+func TestRefusalIsHeard(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		start(t, n, 1, Handlers{}, Options{Admit: func(Peer) error { return errors.New("removed on Friday") }})
+		two := start(t, n, 2, Handlers{}, Options{})
+		two.SetAddress(id(1), host(1))
+		_, err := two.Call(t.Context(), id(1), nil)
+		if r := (*Refused)(nil); !errors.As(err, &r) || !r.ByPeer || !errors.Is(err, ErrNotAdmitted) || !errors.Is(err, ErrUnreachable) ||
+			!strings.Contains(r.Text, "Friday") {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestNodeThatDialsItself proves that a wrong address that leads back is found out.
+func TestNodeThatDialsItself(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		one := start(t, n, 1, Handlers{}, Options{})
+		one.SetAddress(id(2), host(1))
+		if _, err := one.Call(t.Context(), id(2), nil); !errors.Is(err, ErrSelf) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestFutureHello proves that a hello of an unknown version, laid out differently behind its head, is refused politely.
+func TestFutureHello(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		start(t, n, 1, Handlers{}, Options{})
+		conn, err := n.Dialler("stranger")(t.Context(), host(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		b := append([]byte(magic), 'r', 40, 50, 3, 0, 1, 2, 3)
+		b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+		_, _ = conn.Write(b)
+		if h, err := readHello(conn); err != nil || h.status != statusVersion {
+			t.Fatalf("%+v, %v", h, err)
+		}
+	})
+}
+
+// TestSilentStrangers proves that connections which say nothing are closed in time and bounded in number.
+func TestSilentStrangers(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		one := start(t, n, 1, Handlers{}, Options{Handshakes: 2})
+		begin := time.Now()
+		var conns []net.Conn
+		for range 3 {
+			conn, err := n.Dialler("stranger")(t.Context(), host(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			conns = append(conns, conn)
+			synctest.Wait()
+		}
+		if got := one.Counters().HandshakesRefused; got != 1 {
+			t.Fatalf("%d refused at once, want the third", got)
+		}
+		for _, c := range conns {
+			if _, err := c.Read(make([]byte, 1)); err == nil {
+				t.Fatal("it answered silence")
+			}
+		}
+		if took := time.Since(begin); took != 5*time.Second {
+			t.Fatalf("closed after %v", took)
+		}
+	})
+}
+
+// TestDiscover proves that an address is enough to learn who is there.
+func TestDiscover(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		start(t, n, 1, Handlers{}, Options{ClusterVersion: 4})
+		two := start(t, n, 2, Handlers{}, Options{})
+		p, err := two.Discover(context.Background(), host(1))
+		if err != nil || p.Node != id(1) || p.ClusterVersion != 4 || two.Address(id(1)) != host(1) {
+			t.Fatalf("%+v, %v", p, err)
+		}
+	})
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var home = ClusterID{0xc1}
+
+func id(i int) NodeID { return NodeID{byte(i)} }
+
+func host(i int) string { return fmt.Sprintf("host%d", i) }
+
+// start starts node i on host(i) of the network, closed at the end of the test.
+func start(t *testing.T, n *Network, i int, h Handlers, o Options) *Transport {
+	t.Helper()
+	return startAt(t, n, i, host(i), h, o)
+}
+
+func startAt(t *testing.T, n *Network, i int, at string, h Handlers, o Options) *Transport {
+	t.Helper()
+	tr, err := New(Self{Cluster: home, Node: id(i), Address: at}, n.Dialler(at), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := n.Listen(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.Start(l, h); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tr.Close() })
+	return tr
+}
+
+// ledger keeps what OnFrame was told.
+type ledger struct {
+	mu     sync.Mutex
+	frames []string
+}
+
+func (l *ledger) take(from NodeID, frame []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.frames = append(l.frames, fmt.Sprintf("%d:%s", from[0], frame))
+	return nil
+}
+
+func (l *ledger) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.frames...)
+}
+
+// numbers checks that frames are uint32 that rise, and counts them.
+type numbers struct {
+	mu    sync.Mutex
+	last  uint32
+	count int
+	wrong string
+}
+
+func (c *numbers) take(_ NodeID, frame []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := binary.LittleEndian.Uint32(frame)
+	if n <= c.last && c.wrong == "" {
+		c.wrong = fmt.Sprintf("%d behind %d", n, c.last)
+	}
+	c.last = n
+	c.count++
+	return nil
+}
+
+func (c *numbers) state() (last uint32, count int, wrong string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last, c.count, c.wrong
+}
+
+func number(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
+
+// bubble runs a test on virtual time. Keep-alives would turn a test that is stuck into one that never ends: it ends here.
+func bubble(t *testing.T, f func(t *testing.T, n *Network)) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := time.AfterFunc(3*time.Hour, func() { panic(t.Name() + " is stuck") })
+		defer stuck.Stop()
+		f(t, NewNetwork())
+	})
+}

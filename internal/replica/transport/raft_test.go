@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestFramesInOrder proves that frames arrive in order, once, coalesced, and that Send copies.
+func TestFramesInOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var got numbers
+		start(t, n, 1, Handlers{OnFrame: got.take}, Options{})
+		two := start(t, n, 2, Handlers{}, Options{})
+		two.SetAddress(id(1), host(1))
+		frame := make([]byte, 4)
+		for i := uint32(1); i <= 10_000; i++ {
+			copy(frame, number(i))
+			if !two.Send(id(1), frame) {
+				t.Fatalf("frame %d was dropped", i)
+			}
+		}
+		synctest.Wait()
+		if last, count, wrong := got.state(); last != 10_000 || count != 10_000 || wrong != "" {
+			t.Fatalf("%d frames up to %d, %s", count, last, wrong)
+		}
+		if c := two.Counters(); c.Writes > 100 || c.FramesSent != 10_000 {
+			t.Fatalf("%+v", c)
+		}
+	})
+}
+
+// TestSlowPeer proves that a peer that takes nothing fills its own queue, after which Send says false at once, and holds up
+// nobody else.
+func TestSlowPeer(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		release := make(chan struct{})
+		var fast ledger
+		start(t, n, 1, Handlers{OnFrame: func(NodeID, []byte) error { <-release; return nil }}, Options{})
+		start(t, n, 2, Handlers{OnFrame: fast.take}, Options{})
+		three := start(t, n, 3, Handlers{}, Options{QueueBytes: 1 << 20})
+		three.SetAddress(id(1), host(1))
+		three.SetAddress(id(2), host(2))
+		three.Send(id(1), []byte("first"))
+		synctest.Wait()
+		sent := 0
+		for three.Send(id(1), make([]byte, 64<<10)) {
+			synctest.Wait()
+			if sent++; sent > 100 {
+				t.Fatal("the queue has no bound")
+			}
+		}
+		if sent < 15 { // 1 MiB waits, up to 256 KiB more are in the network
+			t.Fatalf("full after %d frames of 64 KiB", sent)
+		}
+		if !three.Send(id(2), []byte("hello")) {
+			t.Fatal("another peer's frame was dropped")
+		}
+		synctest.Wait()
+		if got := fast.all(); len(got) != 1 || three.Counters().FramesDropped != 1 {
+			t.Fatalf("%v, %+v", got, three.Counters())
+		}
+		close(release)
+		synctest.Wait()
+		if !three.Send(id(1), []byte("again")) {
+			t.Fatal("still full")
+		}
+	})
+}
+
+// TestLargeFrame proves that a frame above the queue passes alone, and one above FrameBytes never.
+func TestLargeFrame(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var got ledger
+		start(t, n, 1, Handlers{OnFrame: got.take}, Options{})
+		two := start(t, n, 2, Handlers{}, Options{QueueBytes: 1000, FrameBytes: 3 << 20})
+		two.SetAddress(id(1), host(1))
+		if two.Send(id(1), make([]byte, 3<<20+1)) {
+			t.Fatal("a frame above FrameBytes passed")
+		}
+		if !two.Send(id(1), make([]byte, 3<<20)) || two.Send(id(1), []byte("x")) {
+			t.Fatal("a large frame passes if nothing else waits, and then nothing else does")
+		}
+		synctest.Wait()
+		if all := got.all(); len(all) != 1 || len(all[0]) != 3<<20+2 {
+			t.Fatalf("%d frames", len(all))
+		}
+	})
+}
+
+// TestRefusedIsNotSilence proves that a process that is gone is told from one that is silent, and that nothing is queued meanwhile.
+func TestRefusedIsNotSilence(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var gone, refused, silent atomic.Int32
+		o := Options{Events: Events{
+			Gone: func(p Peer) {
+				if p.Node == id(1) && p.Incarnation != 0 {
+					gone.Add(1)
+				}
+			},
+			DialFailed: func(_ NodeID, _ Class, _ string, err error) {
+				if errors.Is(err, syscall.ECONNREFUSED) {
+					refused.Add(1)
+				} else {
+					silent.Add(1)
+				}
+			},
+		}}
+		two := start(t, n, 2, Handlers{}, o)
+		two.SetAddress(id(1), host(1))
+		two.Send(id(1), []byte("nobody is there yet"))
+		time.Sleep(time.Second)
+		if gone.Load() != 0 || refused.Load() < 3 {
+			t.Fatalf("before it ever answered: gone %d, refused %d", gone.Load(), refused.Load())
+		}
+		var got ledger
+		one := start(t, n, 1, Handlers{OnFrame: got.take}, Options{})
+		time.Sleep(3 * time.Second)
+		if !two.Send(id(1), []byte("a")) {
+			t.Fatal("dropped")
+		}
+		synctest.Wait()
+		if fmt.Sprint(got.all()) != "[2:a]" {
+			t.Fatal(got.all())
+		}
+
+		n.Cut(host(1), host(2), true)
+		time.Sleep(20 * time.Second)
+		if gone.Load() != 0 || silent.Load() == 0 {
+			t.Fatalf("silence: gone %d, silent %d", gone.Load(), silent.Load())
+		}
+		if two.Send(id(1), []byte("b")) {
+			t.Fatal("a frame for a silent peer was queued")
+		}
+		n.Cut(host(1), host(2), false)
+		time.Sleep(10 * time.Second)
+		if !two.Send(id(1), []byte("c")) {
+			t.Fatal("dropped behind the cut")
+		}
+		synctest.Wait()
+		if gone.Load() != 0 {
+			t.Fatal("gone, by a cut")
+		}
+		begin := time.Now()
+		one.Close()
+		synctest.Wait()
+		if gone.Load() != 1 || time.Since(begin) != 0 {
+			t.Fatalf("gone %d times, %v after it was", gone.Load(), time.Since(begin))
+		}
+		if all := strings.Join(got.all(), " "); all != "2:a 2:c" {
+			t.Fatal(all)
+		}
+	})
+}
+
+// TestRestartElsewhere proves that a node which restarted under another address is found: it dials, and the others learn where it is.
+func TestRestartElsewhere(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var moved atomic.Value
+		var got ledger
+		two := start(t, n, 2, Handlers{OnFrame: func(NodeID, []byte) error { return nil }}, Options{Events: Events{
+			AddressChanged: func(_ NodeID, from, to string) { moved.Store(from + "->" + to) },
+		}})
+		one := start(t, n, 1, Handlers{OnFrame: got.take}, Options{})
+		two.SetAddress(id(1), host(1))
+		two.Send(id(1), []byte("before"))
+		synctest.Wait()
+		one.Close()
+		time.Sleep(time.Minute)
+		again := startAt(t, n, 1, "elsewhere", Handlers{OnFrame: got.take}, Options{})
+		again.SetAddress(id(2), host(2))
+		again.Send(id(2), []byte("I am back"))
+		synctest.Wait()
+		if !two.Send(id(1), []byte("after")) {
+			t.Fatal("dropped, though it was heard")
+		}
+		synctest.Wait()
+		if fmt.Sprint(got.all()) != "[2:before 2:after]" || moved.Load() != "host1->elsewhere" || two.Address(id(1)) != "elsewhere" {
+			t.Fatal(got.all(), moved.Load(), two.Address(id(1)))
+		}
+	})
+}
+
+// TestSilentDeathElsewhere proves that a connection to a process that was replaced is given up at once, though it looks alive.
+func TestSilentDeathElsewhere(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var old, fresh ledger
+		two := start(t, n, 2, Handlers{OnFrame: func(NodeID, []byte) error { return nil }}, Options{})
+		start(t, n, 1, Handlers{OnFrame: old.take}, Options{})
+		two.SetAddress(id(1), host(1))
+		two.Send(id(1), []byte("before"))
+		synctest.Wait()
+		n.Cut(host(2), host(1), true)
+		n.Cut(host(1), host(2), true)
+		again := startAt(t, n, 1, "elsewhere", Handlers{OnFrame: fresh.take}, Options{})
+		again.SetAddress(id(2), host(2))
+		again.Send(id(2), []byte("I am the new one"))
+		synctest.Wait()
+		two.Send(id(1), []byte("after"))
+		synctest.Wait()
+		if fmt.Sprint(fresh.all()) != "[2:after]" {
+			t.Fatal(fresh.all())
+		}
+	})
+}
+
+// TestBreaksKeepOrder proves that frames are lost and never swapped or doubled when connections break again and again, however slow
+// the receiver is.
+func TestBreaksKeepOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var got numbers
+		start(t, n, 1, Handlers{OnFrame: func(from NodeID, frame []byte) error {
+			time.Sleep(100 * time.Microsecond)
+			return got.take(from, frame)
+		}}, Options{})
+		two := start(t, n, 2, Handlers{}, Options{Jitter: func() float64 { return 0 }})
+		two.SetAddress(id(1), host(1))
+		n.Delay(host(2), host(1), 3*time.Millisecond)
+		for i := uint32(1); i <= 20_000; i++ {
+			two.Send(id(1), number(i))
+			if i%100 == 0 {
+				time.Sleep(20 * time.Millisecond)
+			}
+			if i%1500 == 0 {
+				n.Drop(host(2), host(1))
+			}
+		}
+		time.Sleep(10 * time.Second)
+		two.Send(id(1), number(20_001))
+		time.Sleep(time.Second)
+		if last, count, wrong := got.state(); last != 20_001 || count < 5000 || wrong != "" {
+			t.Fatalf("%d frames up to %d, %s", count, last, wrong)
+		}
+	})
+}
+
+// TestIdle proves that an idle connection stays, at the price of a keep-alive a second.
+func TestIdle(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var got ledger
+		start(t, n, 1, Handlers{OnFrame: got.take}, Options{})
+		two := start(t, n, 2, Handlers{}, Options{})
+		two.SetAddress(id(1), host(1))
+		two.Send(id(1), []byte("a"))
+		time.Sleep(time.Hour)
+		two.Send(id(1), []byte("b"))
+		synctest.Wait()
+		if c := two.Counters(); c.Dials != 1 || c.Writes > 3700 || len(got.all()) != 2 {
+			t.Fatalf("%+v, %v", c, got.all())
+		}
+	})
+}
+
+// TestForget proves that a forgotten node is not dialled any more.
+func TestForget(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		two := start(t, n, 2, Handlers{}, Options{})
+		two.SetAddress(id(1), host(1))
+		two.Send(id(1), []byte("a"))
+		time.Sleep(time.Second)
+		two.Forget(id(1))
+		before := two.Counters().Dials
+		time.Sleep(time.Hour)
+		if after := two.Counters().Dials; after != before || before == 0 || two.Send(id(1), []byte("a")) {
+			t.Fatalf("%d dials, then %d", before, after)
+		}
+	})
+}
+
+// TestBackoff proves that pauses grow to their bound and are shortened by the given source only.
+func TestBackoff(t *testing.T) {
+	tr, err := New(Self{Node: id(1)}, nil, Options{Jitter: func() float64 { return 0.5 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	for n, want := range map[int]time.Duration{0: 15 * time.Millisecond, 3: 120 * time.Millisecond, 7: 1500 * time.Millisecond, 1000: 1500 * time.Millisecond} {
+		if got := tr.backoff(n); got != want {
+			t.Errorf("backoff(%d) is %v, want %v", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"sync"
+	"time"
+)
+
+// SnapshotReader is a snapshot as it arrives, over as many connections as it takes.
+type SnapshotReader struct {
+	// Size is how many bytes the sender has announced, at most Options.SnapshotBytes.
+	Size  int64
+	r     *io.PipeReader
+	ended bool
+}
+
+// Read returns io.EOF only behind Size bytes whose checksum was right.
+func (s *SnapshotReader) Read(b []byte) (int, error) {
+	n, err := s.r.Read(b)
+	if err == io.EOF { //nolint:errorlint // a pipe returns what it was closed with
+		s.ended = true
+	}
+	return n, err
+}
+
+type transferID struct {
+	node        NodeID
+	incarnation uint64
+	sequence    uint64
+}
+
+// transfer is a snapshot on its way in. It stays for ResumeTimeout without a connection, be it cut or ended: the sender may not
+// know yet.
+type transfer struct {
+	id   transferID
+	size int64
+	w    *io.PipeWriter
+	// done is closed when the handler returned; err is what it said.
+	done chan struct{}
+	err  error
+
+	// turn is held by the connection that feeds the transfer; it guards what follows.
+	turn    chan struct{}
+	offset  int64
+	sum     uint32
+	ended   bool
+	retired bool
+
+	mu      sync.Mutex
+	session *session
+	timer   *time.Timer
+}
+
+// fail lets the handler's next Read fail.
+func (tr *transfer) fail(err error) { _ = tr.w.CloseWithError(err) }
+
+// serveSnapshot is the life of an accepted snapshot connection.
+func (t *Transport) serveSnapshot(s *stream) {
+	if t.reply(s, Snapshot, s.peer.Node, nil) != nil {
+		return
+	}
+	session := t.newSession(s, newOutbox(t.opts.QueueBytes))
+	var tr *transfer
+	_ = session.run(true, func(kind byte, b []byte) (err error) {
+		switch {
+		case kind == kindSnapshotBegin && len(b) == 16 && tr == nil:
+			tr, err = t.begin(session, binary.LittleEndian.Uint64(b), int64(binary.LittleEndian.Uint64(b[8:])))
+			return err
+		case kind == kindSnapshotChunk && len(b) >= 8 && tr != nil:
+			return tr.chunk(session, int64(binary.LittleEndian.Uint64(b)), b[8:])
+		case kind == kindSnapshotEnd && len(b) == 4 && tr != nil:
+			return tr.end(session, binary.LittleEndian.Uint32(b))
+		}
+		return malformed(kind, len(b))
+	})
+	if tr != nil {
+		t.detach(tr, session)
+	}
+}
+
+// begin attaches a connection to its transfer and tells the sender where to go on, or how it ended.
+func (t *Transport) begin(s *session, sequence uint64, size int64) (*transfer, error) {
+	id := transferID{s.s.peer.Node, s.s.peer.Incarnation, sequence}
+	if size < 0 || size > t.opts.SnapshotBytes || t.handlers.OnSnapshot == nil {
+		result(s, fmt.Errorf("%w: a snapshot of %d bytes is not taken here", ErrBusy, size))
+		return nil, nil
+	}
+	t.mu.Lock()
+	tr := t.transfers[id]
+	if tr == nil {
+		tr = t.newTransfer(id, size)
+	}
+	t.mu.Unlock()
+	if tr == nil {
+		result(s, fmt.Errorf("%w: SnapshotsInbound", ErrBusy))
+		return nil, nil
+	}
+	tr.mu.Lock()
+	before := tr.session
+	tr.session = s
+	tr.mu.Unlock()
+	if before != nil {
+		before.abort(ErrLost)
+	}
+	select {
+	case <-tr.turn:
+	case <-s.dead:
+		return nil, s.err
+	}
+	tr.mu.Lock()
+	tr.timer.Stop()
+	tr.mu.Unlock()
+	if tr.retired || tr.size != size {
+		tr.turn <- struct{}{}
+		return nil, ErrSnapshot
+	}
+	select {
+	case <-tr.done:
+		result(s, tr.err)
+	default:
+		if tr.ended {
+			return tr, tr.finish(s)
+		}
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], uint64(tr.offset))
+		s.out.force(kindSnapshotOffset, b[:], nil)
+	}
+	return tr, nil
+}
+
+// newTransfer starts a handler; nil if there are too many. It is called with t.mu.
+func (t *Transport) newTransfer(id transferID, size int64) *transfer {
+	running := 0
+	for _, tr := range t.transfers {
+		select {
+		case <-tr.done:
+		default:
+			running++
+		}
+	}
+	if running >= t.opts.SnapshotsInbound || len(t.transfers) >= 16*t.opts.SnapshotsInbound || t.closed {
+		return nil
+	}
+	r, w := io.Pipe()
+	tr := &transfer{id: id, size: size, w: w, done: make(chan struct{}), turn: make(chan struct{}, 1)}
+	tr.turn <- struct{}{}
+	tr.timer = time.AfterFunc(t.opts.ResumeTimeout, func() { t.retire(tr) })
+	t.transfers[id] = tr
+	t.done.Add(1)
+	go func() {
+		defer t.done.Done()
+		defer close(tr.done)
+		s := &SnapshotReader{Size: size, r: r}
+		tr.err = t.handlers.OnSnapshot(id.node, s)
+		if tr.err == nil && !s.ended {
+			tr.err = fmt.Errorf("%w: its handler did not read to the end", ErrSnapshot)
+		}
+		_ = r.CloseWithError(ErrSnapshot)
+		if tr.err == nil {
+			t.counters.snapshotsReceived.Add(1)
+		}
+		if t.opts.Events.SnapshotReceived != nil {
+			t.opts.Events.SnapshotReceived(id.node, size, tr.err)
+		}
+	}()
+	return tr
+}
+
+// detach gives the turn back; the transfer is kept for a while.
+func (t *Transport) detach(tr *transfer, s *session) {
+	tr.mu.Lock()
+	if tr.session == s {
+		tr.session = nil
+	}
+	tr.timer.Reset(t.opts.ResumeTimeout)
+	tr.mu.Unlock()
+	tr.turn <- struct{}{}
+}
+
+// retire forgets a transfer nobody feeds.
+func (t *Transport) retire(tr *transfer) {
+	select {
+	case <-tr.turn:
+	default:
+		return // somebody does
+	}
+	defer func() { tr.turn <- struct{}{} }()
+	select {
+	case <-tr.done:
+	default:
+		if tr.ended { // its handler works on what it has; the sender may come back for the result
+			tr.mu.Lock()
+			tr.timer.Reset(t.opts.ResumeTimeout)
+			tr.mu.Unlock()
+			return
+		}
+	}
+	tr.retired = true
+	tr.fail(fmt.Errorf("%w: %d of %d bytes came", ErrSnapshot, tr.offset, tr.size))
+	t.mu.Lock()
+	delete(t.transfers, tr.id)
+	t.mu.Unlock()
+}
+
+// chunk hands bytes to the handler.
+func (tr *transfer) chunk(s *session, offset int64, b []byte) error {
+	if tr.ended {
+		return nil // the handler gave up, the sender does not know yet
+	}
+	if offset != tr.offset || int64(len(b)) > tr.size-offset {
+		return fmt.Errorf("%w: chunk of %d bytes at %d, want %d of %d", ErrFrame, len(b), offset, tr.offset, tr.size)
+	}
+	tr.sum = crc32.Update(tr.sum, castagnoli, b)
+	tr.offset += int64(len(b))
+	if _, err := tr.w.Write(b); err != nil {
+		tr.ended = true
+		return tr.finish(s)
+	}
+	return nil
+}
+
+// end checks the whole and tells the sender what the handler says.
+func (tr *transfer) end(s *session, sum uint32) error {
+	if tr.ended {
+		return nil
+	}
+	tr.ended = true
+	if tr.offset != tr.size || sum != tr.sum {
+		tr.fail(fmt.Errorf("%w: %d of %d bytes, checksum %08x, want %08x", ErrSnapshot, tr.offset, tr.size, tr.sum, sum))
+	} else {
+		_ = tr.w.Close()
+	}
+	return tr.finish(s)
+}
+
+// finish waits for the handler.
+func (tr *transfer) finish(s *session) error {
+	select {
+	case <-tr.done:
+		result(s, tr.err)
+		return nil
+	case <-s.dead:
+		return s.err
+	}
+}
+
+func result(s *session, err error) {
+	if err == nil {
+		s.out.force(kindResult, []byte{byte(statusOK)}, nil)
+		return
+	}
+	s.out.force(kindResult, []byte{byte(statusOf(err))}, []byte(clip(err.Error(), textMax)))
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func noise(n int) []byte {
+	r := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// shelf keeps what OnSnapshot was given.
+type shelf struct {
+	mu   sync.Mutex
+	got  [][]byte
+	errs []error
+}
+
+func (s *shelf) take(_ NodeID, r *SnapshotReader) error {
+	b, err := io.ReadAll(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got, s.errs = append(s.got, b), append(s.errs, err)
+	return err
+}
+
+// TestSnapshotBesideFrames proves that a snapshot takes the time its rate allows, arrives whole, and does not delay frames.
+func TestSnapshotBesideFrames(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var s shelf
+		var frames numbers
+		start(t, n, 1, Handlers{OnSnapshot: s.take, OnFrame: frames.take}, Options{})
+		two := start(t, n, 2, Handlers{}, Options{SnapshotRate: 1 << 20, SnapshotChunk: 64 << 10})
+		two.SetAddress(id(1), host(1))
+		data := noise(3<<20 + 12345)
+		begin := time.Now()
+		done := make(chan error)
+		go func() { done <- two.SendSnapshot(id(1), data) }()
+		for i := uint32(1); i <= 2000; i++ {
+			two.Send(id(1), number(i))
+			synctest.Wait()
+			if last, _, _ := frames.state(); last != i {
+				t.Fatalf("frame %d was delayed", i)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took < 2900*time.Millisecond || took > 3200*time.Millisecond {
+			t.Fatalf("3 MiB at 1 MiB/s took %v", took)
+		}
+		if len(s.got) != 1 || !bytes.Equal(s.got[0], data) {
+			t.Fatal("it arrived changed")
+		}
+	})
+}
+
+// TestSnapshotResumes proves that a snapshot whose connection breaks again and again goes on where it was, in the same reader; and that
+// bytes are not sent twice but for those that were under way.
+func TestSnapshotResumes(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var s shelf
+		start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
+		two := start(t, n, 2, Handlers{}, Options{SnapshotRate: 1 << 20, SnapshotChunk: 10_000})
+		two.SetAddress(id(1), host(1))
+		n.Delay(host(2), host(1), 30*time.Millisecond)
+		data := noise(5 << 20)
+		done := make(chan error, 1)
+		go func() { done <- two.SendSnapshot(id(1), data) }()
+		for range 7 {
+			time.Sleep(500 * time.Millisecond)
+			n.Drop(host(2), host(1))
+		}
+		// A silent cut, too: it is found by the missing keep-alives, and the result asked for again.
+		n.Cut(host(1), host(2), true)
+		time.Sleep(8 * time.Second)
+		n.Cut(host(1), host(2), false)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if len(s.got) != 1 || !bytes.Equal(s.got[0], data) {
+			t.Fatalf("%d readers", len(s.got))
+		}
+		c := two.Counters()
+		if c.SnapshotsResumed < 7 || c.Dials < 9 || c.SnapshotBytesSent > uint64(len(data))+2<<20 {
+			t.Fatalf("%+v", c)
+		}
+	})
+}
+
+// TestSnapshotResultSurvivesCut proves that a connection lost while the handler works costs nothing: the sender learns the result, and
+// the handler ran once.
+func TestSnapshotResultSurvivesCut(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var runs atomic.Int32
+		start(t, n, 1, Handlers{OnSnapshot: func(_ NodeID, r *SnapshotReader) error {
+			runs.Add(1)
+			_, err := io.Copy(io.Discard, r)
+			time.Sleep(10 * time.Second)
+			return err
+		}}, Options{})
+		two := start(t, n, 2, Handlers{}, Options{})
+		two.SetAddress(id(1), host(1))
+		done := make(chan error, 1)
+		go func() { done <- two.SendSnapshot(id(1), []byte("all there is")) }()
+		for range 5 {
+			time.Sleep(time.Second)
+			n.Drop(host(2), host(1))
+		}
+		if err := <-done; err != nil || runs.Load() != 1 {
+			t.Fatalf("%v, %d runs", err, runs.Load())
+		}
+	})
+}
+
+// TestSnapshotFailures proves what sender and receiver hear when it does not work.
+func TestSnapshotFailures(t *testing.T) {
+	send := func(t *testing.T, n *Network, o Options, size int) (*Transport, error) {
+		two := start(t, n, 2, Handlers{}, o)
+		two.SetAddress(id(1), host(1))
+		return two, two.SendSnapshot(id(1), noise(size))
+	}
+	t.Run("nobody there", func(t *testing.T) {
+		bubble(t, func(t *testing.T, n *Network) {
+			if _, err := send(t, n, Options{}, 1); !errors.Is(err, ErrUnreachable) {
+				t.Fatal(err)
+			}
+		})
+	})
+	t.Run("handler refuses at once", func(t *testing.T) {
+		bubble(t, func(t *testing.T, n *Network) {
+			start(t, n, 1, Handlers{OnSnapshot: func(NodeID, *SnapshotReader) error { return errors.New("disk is full") }}, Options{})
+			_, err := send(t, n, Options{}, 10<<20)
+			if r := (*RemoteError)(nil); !errors.As(err, &r) || r.Text != "disk is full" {
+				t.Fatal(err)
+			}
+		})
+	})
+	t.Run("handler stops before the end", func(t *testing.T) {
+		bubble(t, func(t *testing.T, n *Network) {
+			start(t, n, 1, Handlers{OnSnapshot: func(_ NodeID, r *SnapshotReader) error {
+				_, err := io.CopyN(io.Discard, r, r.Size)
+				return err
+			}}, Options{})
+			if _, err := send(t, n, Options{}, 1<<20); err == nil || !strings.Contains(err.Error(), "did not read to the end") {
+				t.Fatal(err)
+			}
+		})
+	})
+	t.Run("too large", func(t *testing.T) {
+		bubble(t, func(t *testing.T, n *Network) {
+			start(t, n, 1, Handlers{OnSnapshot: new(shelf).take}, Options{SnapshotBytes: 100})
+			if _, err := send(t, n, Options{}, 101); !errors.Is(err, ErrBusy) {
+				t.Fatal(err)
+			}
+		})
+	})
+	t.Run("sender vanishes", func(t *testing.T) {
+		bubble(t, func(t *testing.T, n *Network) {
+			var s shelf
+			start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
+			two := start(t, n, 2, Handlers{}, Options{SnapshotRate: 1 << 20})
+			two.SetAddress(id(1), host(1))
+			done := make(chan error, 1)
+			go func() { done <- two.SendSnapshot(id(1), noise(5<<20)) }()
+			time.Sleep(time.Second)
+			two.Close()
+			if err := <-done; err == nil {
+				t.Fatal("sent")
+			}
+			time.Sleep(31 * time.Second)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if len(s.errs) != 1 || !errors.Is(s.errs[0], ErrSnapshot) {
+				t.Fatal(s.errs)
+			}
+		})
+	})
+	t.Run("receiver vanishes", func(t *testing.T) {
+		bubble(t, func(t *testing.T, n *Network) {
+			var s shelf
+			one := start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
+			time.AfterFunc(time.Second, func() { one.Close() })
+			begin := time.Now()
+			_, err := send(t, n, Options{SnapshotRate: 1 << 20}, 5<<20)
+			if took := time.Since(begin); err == nil || took < 30*time.Second || took > 40*time.Second {
+				t.Fatalf("%v after %v", err, took)
+			}
+		})
+	})
+	t.Run("too many", func(t *testing.T) {
+		bubble(t, func(t *testing.T, n *Network) {
+			start(t, n, 1, Handlers{OnSnapshot: new(shelf).take}, Options{SnapshotsInbound: 1})
+			two := start(t, n, 2, Handlers{}, Options{SnapshotRate: 1 << 20})
+			two.SetAddress(id(1), host(1))
+			done := make(chan error, 2)
+			for range 2 {
+				go func() { done <- two.SendSnapshot(id(1), noise(2<<20)) }()
+			}
+			if first, second := <-done, <-done; !errors.Is(first, ErrBusy) || second != nil {
+				t.Fatal(first, second)
+			}
+		})
+	})
+}
+
+// TestSnapshotChecksum proves that the reader does not end well if the whole is not what the sender meant: a chunk that was changed
+// before its frame was made.
+func TestSnapshotChecksum(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var s shelf
+		start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
+		two := start(t, n, 2, Handlers{}, Options{})
+		two.SetAddress(id(1), host(1))
+		conn, err := two.peerOf(id(1)).reach(t.Context(), Snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer two.release(conn.raw)
+		b := appendFrame(nil, kindSnapshotBegin, []byte{1, 0, 0, 0, 0, 0, 0, 0}, []byte{4, 0, 0, 0, 0, 0, 0, 0})
+		b = appendFrame(b, kindSnapshotChunk, make([]byte, 8), []byte("abcd"))
+		b = appendFrame(b, kindSnapshotEnd, []byte{1, 2, 3, 4}, nil)
+		_, _ = conn.Write(b)
+		synctest.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.errs) != 1 || !errors.Is(s.errs[0], ErrSnapshot) || !strings.Contains(fmt.Sprint(s.errs[0]), "checksum") {
+			t.Fatal(s.errs)
+		}
+	})
+}
+
+// TestSnapshotEmpty proves that nothing can be sent.
+func TestSnapshotEmpty(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var s shelf
+		start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
+		two := start(t, n, 2, Handlers{}, Options{})
+		two.SetAddress(id(1), host(1))
+		if err := two.SendSnapshot(id(1), nil); err != nil || len(s.got) != 1 || len(s.got[0]) != 0 {
+			t.Fatal(err, s.got)
+		}
+	})
+}

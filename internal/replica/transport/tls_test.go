@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+func authority(t testing.TB) *Authority {
+	t.Helper()
+	a, err := NewAuthority("test", Validity{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func configOf(t testing.TB, a *Authority, node NodeID, v Validity) *tls.Config {
+	t.Helper()
+	root, _, err := a.PEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, key, err := a.Issue(node, []string{"127.0.0.1", "a.example"}, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := TLSConfig(root, certificate, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// loopback starts node i on a TCP port of this machine.
+func loopback(t testing.TB, i int, h Handlers, o Options) (*Transport, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := New(Self{Cluster: home, Node: id(i), Address: l.Addr().String()}, DialTCP, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.Start(l, h); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tr.Close() })
+	return tr, l.Addr().String()
+}
+
+func echo(_ context.Context, _ NodeID, b []byte, r *Responder) { r.End(b) }
+
+// TestMutualTLS proves, over TCP, that only nodes of the authority with a certificate of their own name talk to each other; in both
+// directions.
+func TestMutualTLS(t *testing.T) {
+	a, stranger := authority(t), authority(t)
+	good := Options{TLS: configOf(t, a, id(1), Validity{})}
+	cases := []struct {
+		name string
+		peer *tls.Config // of node 2
+		want error       // what node 2 hears; nil and text: none
+		text string
+	}{
+		{"as it should be", configOf(t, a, id(2), Validity{}), nil, ""},
+		{"another node's certificate", configOf(t, a, id(3), Validity{}), ErrIdentity, ""},
+		{"of another authority", configOf(t, stranger, id(2), Validity{}), nil, "tls: "},
+		{"expired", configOf(t, a, id(2), Validity{From: time.Now().Add(-2 * time.Hour), For: time.Hour}), nil, "tls: "},
+		{"without TLS", nil, nil, "handshake"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			_, address := loopback(t, 1, Handlers{OnCommand: echo}, good)
+			two, _ := loopback(t, 2, Handlers{}, Options{TLS: c.peer})
+			two.SetAddress(id(1), address)
+			b, err := two.Call(t.Context(), id(1), []byte("x"))
+			if c.want == nil && c.text == "" {
+				if err != nil || string(b) != "x" {
+					t.Fatal(b, err)
+				}
+				return
+			}
+			if err == nil || !errors.Is(err, c.want) && c.want != nil || !strings.Contains(err.Error(), c.text) {
+				t.Fatalf("%v, want %v", err, c.want)
+			}
+		})
+		t.Run(c.name+"/dialled", func(t *testing.T) {
+			_, address := loopback(t, 2, Handlers{OnCommand: echo}, Options{TLS: c.peer})
+			one, _ := loopback(t, 1, Handlers{}, good)
+			one.SetAddress(id(2), address)
+			_, err := one.Call(t.Context(), id(2), []byte("x"))
+			if bad := c.want != nil || c.text != ""; bad != (err != nil) || (c.want != nil && !errors.Is(err, c.want)) {
+				t.Fatalf("%v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// TestCloseDoesNotWaitForPeers proves that Close is quick with TLS, under load, though the peer does not read.
+func TestCloseDoesNotWaitForPeers(t *testing.T) {
+	a := authority(t)
+	stuck := make(chan struct{})
+	_, address := loopback(t, 1, Handlers{OnFrame: func(NodeID, []byte) error { <-stuck; return nil }}, Options{TLS: configOf(t, a, id(1), Validity{})})
+	defer close(stuck)
+	connected := make(chan struct{}, 1)
+	two, _ := loopback(t, 2, Handlers{}, Options{
+		TLS:    configOf(t, a, id(2), Validity{}),
+		Events: Events{Connected: func(Peer, Class) { connected <- struct{}{} }},
+	})
+	two.SetAddress(id(1), address)
+	two.Send(id(1), make([]byte, 15<<20))
+	<-connected
+	begin := time.Now()
+	two.Close()
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Fatalf("Close took %v", took)
+	}
+}
+
+// TestAuthorityPEM proves that an authority survives its encoding, and that a node's certificate is none.
+func TestAuthorityPEM(t *testing.T) {
+	a := authority(t)
+	certificate, key, err := a.PEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := LoadAuthority(certificate, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, k, err := again.Issue(id(1), nil, Validity{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := TLSConfig(certificate, c, k); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadAuthority(c, k); err == nil {
+		t.Fatal("a node became an authority")
+	}
+}
+
+// TestUselessTLS proves that a configuration which would trust everybody, or nobody, is refused at the start.
+func TestUselessTLS(t *testing.T) {
+	for name, c := range map[string]*tls.Config{"empty": {}, "no certificate": {RootCAs: configOf(t, authority(t), id(1), Validity{}).RootCAs}} {
+		if _, err := New(Self{Node: id(1)}, DialTCP, Options{TLS: c}); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
