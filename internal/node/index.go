@@ -174,7 +174,7 @@ func (b *indexBuilder) build(ti tableIndex) {
 		if b.ctx.Err() != nil {
 			return // the next start goes on
 		}
-		b.log.LogAttrs(b.ctx, slog.LevelWarn, "index build failed and is tried again", slog.String("index", ti.index.Name), slog.Any("error", err))
+		b.log.LogAttrs(b.ctx, slog.LevelWarn, "index build failed and is tried again", slog.String("index", ti.index.Name), slog.String("error", err.Error()))
 		select {
 		case <-b.ctx.Done():
 			return

@@ -4,8 +4,8 @@
 // reverse order. Nothing else knows how the parts fit together.
 //
 // Guarantees: (D1) Start returns when the node serves requests, or not at all: a failed start leaves nothing behind; (D2) Close
-// finishes the requests under way, syncs what was written, and leaves no goroutine; (D3) after a failure of the disk the node
-// stops itself (Failed) rather than serve on.
+// finishes the requests under way, syncs what was written, and leaves no goroutine but those that a broken disk holds; (D3) after a
+// failure of the disk the node stops itself (Failed) rather than serve on.
 //
 // Start at Start; schema.go carries schema changes out, index.go builds indexes, metrics.go and status.go show what goes on.
 package node
@@ -41,6 +41,8 @@ import (
 const (
 	// drainTime is how long Close waits for requests under way.
 	drainTime = 10 * time.Second
+	// failedTime is how long Close waits for anything once the node has failed: calls of a broken store may never return.
+	failedTime = 3 * time.Second
 	// memoryDir is where an in-memory node believes its data to be.
 	memoryDir = "memory"
 )
@@ -180,7 +182,7 @@ func (n *Node) openStore() error {
 		Events: storage.Events{
 			Corrupt: func(err error) { n.fail(err) },
 			Background: func(err error) {
-				n.log.LogAttrs(context.Background(), slog.LevelError, "background work of the store failed", slog.Any("error", err))
+				n.log.LogAttrs(context.Background(), slog.LevelError, "background work of the store failed", slog.String("error", err.Error()))
 			},
 			Stall: func(stalled bool, reason string) {
 				n.log.LogAttrs(context.Background(), slog.LevelWarn, "writes stalled by compactions", slog.Bool("stalled", stalled), slog.String("reason", reason))
@@ -188,9 +190,7 @@ func (n *Node) openStore() error {
 			DiskFull: func(full bool, free int) {
 				n.log.LogAttrs(context.Background(), slog.LevelWarn, "disk space", slog.Bool("writes_refused", full), slog.Int("free_percent", free))
 			},
-			Fatal: func(text string) {
-				n.log.LogAttrs(context.Background(), slog.LevelError, "the store cannot go on", slog.String("reason", text))
-			},
+			Fatal: n.fail,
 		},
 	})
 	if err != nil {
@@ -330,7 +330,7 @@ func (n *Node) startBackground() {
 			Spans:   n.host.Spans,
 			Propose: func(_ context.Context, sw command.Sweep) error { return n.host.Sweep(&sw) },
 			Error: func(err error) {
-				n.log.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Any("error", err))
+				n.log.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.String("error", err.Error()))
 			},
 		})
 	})
@@ -418,7 +418,7 @@ func (n *Node) Err() error {
 func (n *Node) fail(err error) {
 	n.failOnce.Do(func() {
 		n.failure = err
-		n.log.LogAttrs(context.Background(), slog.LevelError, "the node stops", slog.Any("error", err))
+		n.log.LogAttrs(context.Background(), slog.LevelError, "the node stops", slog.String("error", err.Error()))
 		close(n.failed)
 	})
 }
@@ -426,12 +426,25 @@ func (n *Node) fail(err error) {
 // Close stops the node (D2).
 func (n *Node) Close() error {
 	n.closeOnce.Do(func() {
-		var errs []error
-		for i := len(n.closers) - 1; i >= 0; i-- {
-			errs = append(errs, n.closers[i]())
+		closed := make(chan error, 1)
+		go func() {
+			var errs []error
+			for i := len(n.closers) - 1; i >= 0; i-- {
+				errs = append(errs, n.closers[i]())
+			}
+			n.wg.Wait()
+			closed <- errors.Join(errs...)
+		}()
+		select {
+		case n.closeErr = <-closed:
+			return
+		case <-n.failed: // before, or by closing
 		}
-		n.wg.Wait()
-		n.closeErr = errors.Join(errs...)
+		select {
+		case n.closeErr = <-closed:
+		case <-time.After(failedTime):
+			n.closeErr = n.Err()
+		}
 	})
 	return n.closeErr
 }

@@ -108,7 +108,7 @@ func (k *schemaKeeper) Apply(_ context.Context, c schema.Change) (*schema.Schema
 	k.catalog.Publish(next, events...)
 	if err := k.clear(old, next, was, dropped); err != nil {
 		// The change is made; what could not be removed is removed at the next start.
-		k.log.LogAttrs(context.Background(), slog.LevelError, "remove dropped data", slog.Any("error", err))
+		k.log.LogAttrs(context.Background(), slog.LevelError, "remove dropped data", slog.String("error", err.Error()))
 	}
 	k.builder.run(builds)
 	return next, events, nil

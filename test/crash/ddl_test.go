@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	ddlClients    = 8
+	ddlClients    = 16
 	ddlPartitions = 4 // of a table
 	ddlRows       = 3
 )

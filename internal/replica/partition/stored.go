@@ -5,7 +5,6 @@ package partition
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
@@ -36,11 +35,16 @@ func (s Stored) Apply(b *Batch) error {
 
 // refused marks the errors after which the store goes on.
 func refused(err error) error {
-	if errors.Is(err, storage.ErrDiskFull) || errors.Is(err, storage.ErrUnstamped) || errors.Is(err, storage.ErrReadOnly) {
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+	if errors.Is(err, storage.ErrDiskFull) || errors.Is(err, storage.ErrDiskBrim) || errors.Is(err, storage.ErrUnstamped) || errors.Is(err, storage.ErrReadOnly) {
+		return &refusal{err}
 	}
 	return err
 }
+
+// refusal marks an error with ErrRefused and adds nothing to what clients are told.
+type refusal struct{ error }
+
+func (r *refusal) Unwrap() []error { return []error{ErrRefused, r.error} }
 
 // Result implements Store.
 func (s Stored) Result(m *command.Mutation) ([]byte, error) {

@@ -22,6 +22,8 @@ type Batch struct {
 	b *pebble.Batch
 	// grows is true if something takes space and may be refused on a full disk.
 	grows bool
+	// mutates is true if there is any mutation of a table.
+	mutates bool
 	// touched are the live rows and deletions that the dead-run index must hear of.
 	touched []touch
 	// hot are the keys whose operands are to be merged after the commit.
@@ -36,7 +38,7 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 // NewBatch begins a batch; Commit or Close ends it.
 func (s *Store) NewBatch() *Batch {
 	b := batches.Get().(*Batch)
-	b.s, b.b, b.grows, b.stamp = s, s.db.NewBatch(), false, 0
+	b.s, b.b, b.grows, b.mutates, b.stamp = s, s.db.NewBatch(), false, false, 0
 	return b
 }
 
@@ -68,7 +70,7 @@ func (s *Store) Apply(ms ...command.Mutation) error {
 
 // Mutate adds a mutation, whose operands must be stamped. After an error the batch must be given up.
 func (b *Batch) Mutate(m *command.Mutation) error {
-	b.stamp = m.Timestamp
+	b.stamp, b.mutates = m.Timestamp, true
 	if len(m.Key) > keys.MaxLen {
 		return fmt.Errorf("mutation of table %d: partition key of %d bytes", m.Table, len(m.Key))
 	}
@@ -174,8 +176,12 @@ func (b *Batch) Empty() bool { return b.b.Empty() }
 // Commit applies the batch without waiting for the disk. Close it in any case.
 func (b *Batch) Commit() error {
 	s := b.s
+	s.spend(b.b.Len())
 	if err := s.writable(b.grows); err != nil {
 		return err
+	}
+	if b.mutates && s.disk.brim.Load() {
+		return ErrDiskBrim
 	}
 	s.gate.RLock()
 	b.announce()

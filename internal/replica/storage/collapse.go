@@ -132,9 +132,9 @@ func (s *Store) collapse(h *hot) error {
 	}
 	s.m.collapsed.Add(1)
 	if s.hot.collapsed(h.key) {
-		_, err = s.db.AsyncFlush()
+		s.flushSoon()
 	}
-	return err
+	return nil
 }
 
 // replace writes the merged value of a key in the place of its operands.

@@ -16,7 +16,7 @@ type Options struct {
 	Identity Identity
 	// CacheBytes is the size of the block cache, 64 MiB by default.
 	CacheBytes int64
-	// MemtableBytes is the size of one memtable, 64 MiB by default; there are at most four.
+	// MemtableBytes is the size of one memtable, 64 MiB by default; there are at most four. It is less where the disk is small: a 128th of it.
 	MemtableBytes int64
 	// MaxOpenFiles bounds the open sstables, 1000 by default.
 	MaxOpenFiles int
@@ -24,7 +24,8 @@ type Options struct {
 	Compactions int
 	// ReadOnly refuses all writes.
 	ReadOnly bool
-	// MinFreeDisk is the share of the disk, in percent, below which writes are refused, 5 by default; negative never refuses.
+	// MinFreeDisk is the share of the disk, in percent, below which writes are refused, 5 by default; negative never refuses. What flushing
+	// the memtables may take does not count as free.
 	MinFreeDisk int
 	// DiskCheckEvery is how often free disk space is looked at, 5 s by default.
 	DiskCheckEvery time.Duration
@@ -46,8 +47,9 @@ type Events struct {
 	Stall func(stalled bool, reason string)
 	// DiskFull is called when writes are refused for lack of disk space, and when they are accepted again.
 	DiskFull func(full bool, freePercent int)
-	// Fatal is called before the process panics because the log can no longer be written.
-	Fatal func(text string)
+	// Fatal is called once when the disk did not take what had to be written; the store has stopped serving, and those of its
+	// calls that are writing then never return. Without it there is a panic.
+	Fatal func(error)
 }
 
 func (o Options) withDefaults(fs vfs.FS) Options {
@@ -74,6 +76,8 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 var (
 	// ErrDiskFull refuses a write that would take space; deletes and reads go on.
 	ErrDiskFull = errors.New("disk almost full: writes are refused, reads and deletes work")
+	// ErrDiskBrim refuses a delete as well, when the space that is kept for them is used up.
+	ErrDiskBrim = errors.New("disk full: writes and deletes are refused, reads, TRUNCATE and DROP work")
 	// ErrCorrupt stops a store that found damaged bytes.
 	ErrCorrupt = errors.New("stored data is damaged")
 	// ErrUnstamped refuses an operand that the leader has not stamped.

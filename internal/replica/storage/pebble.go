@@ -64,7 +64,7 @@ func pebbleOptions(fs vfs.FS, o Options, s *Store) *pebble.Options {
 		MaxOpenFiles:                o.MaxOpenFiles,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, o.Compactions },
 		ReadOnly:                    o.ReadOnly,
-		Logger:                      logger{o.Events},
+		Logger:                      logger{s},
 		EventListener:               s.listener(),
 	}
 	po.Experimental.SpanPolicyFunc = func([]byte) (pebble.SpanPolicy, []byte, error) { return rowsAreNoVersions, nil, nil }
@@ -80,18 +80,12 @@ func pebbleOptions(fs vfs.FS, o Options, s *Store) *pebble.Options {
 	return po
 }
 
-// logger passes on only what ends the process. Pebble calls Fatalf when its log cannot be written and must not return.
-type logger struct{ events Events }
+// logger passes on only what ends the process: Pebble calls Fatalf when its log cannot be written.
+type logger struct{ s *Store }
 
-func (logger) Infof(string, ...any)  {}
-func (logger) Errorf(string, ...any) {}
-func (l logger) Fatalf(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if l.events.Fatal != nil {
-		l.events.Fatal(text)
-	}
-	panic("storage: " + text)
-}
+func (logger) Infof(string, ...any)                {}
+func (logger) Errorf(string, ...any)               {}
+func (l logger) Fatalf(format string, args ...any) { l.s.broken(fmt.Sprintf(format, args...)) }
 
 func (s *Store) listener() *pebble.EventListener {
 	return &pebble.EventListener{
@@ -103,7 +97,11 @@ func (s *Store) listener() *pebble.EventListener {
 				s.o.Events.Background(err)
 			}
 		},
-		FlushEnd: func(pebble.FlushInfo) { s.hot.any.Store(false) },
+		FlushEnd: func(pebble.FlushInfo) {
+			s.hot.any.Store(false)
+			s.disk.lookAgain()
+		},
+		CompactionEnd: func(pebble.CompactionInfo) { s.disk.lookAgain() },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			if s.o.Events.Stall != nil {
 				s.o.Events.Stall(true, info.Reason)

@@ -36,6 +36,8 @@ type Store struct {
 	// gate is held shared by every commit. Whoever must know that no commit is under way takes it exclusively, for
 	// microseconds: ApplySweep between reading a key and rewriting it, and the learner of dead runs at its start.
 	gate sync.RWMutex
+	// inUse is true from the end of Open on.
+	inUse atomic.Bool
 	// failed is set once, when damage was found; nothing is served after that (T4).
 	failed atomic.Pointer[error]
 	// background goroutines end when closing is closed.
@@ -111,7 +113,8 @@ func (s *Store) open() error {
 			return err
 		}
 	}
-	po := pebbleOptions(s.fs, s.o, s)
+	s.o.MemtableBytes = s.memtableFor(s.o.MemtableBytes)
+	po := pebbleOptions(logFS{s.fs, s}, s.o, s)
 	po.Lock, po.ErrorIfNotExists = lock, exists
 	if s.db, err = pebble.Open(s.dir, po); err != nil {
 		return err
@@ -122,6 +125,7 @@ func (s *Store) open() error {
 	}
 	release = nil
 	s.lock = lock
+	s.inUse.Store(true)
 	return nil
 }
 

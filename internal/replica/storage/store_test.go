@@ -260,35 +260,54 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
-// TestDiskFull: below the least free space writes are refused, deletes, system keys and reads are not.
+// TestDiskFull: below the least free space writes are refused; deletes are when next to nothing is left; system keys, truncation and
+// reads are not. The space is looked at often enough that a small disk is never filled between two looks.
 func TestDiskFull(t *testing.T) {
-	var free atomic.Uint64
-	free.Store(50)
+	const total = 1000 << 20
+	var free atomic.Int64
+	free.Store(52 << 20)
 	var events []bool
 	s := openMem(t, Options{
 		DiskUsage: func(string) (vfs.DiskUsage, error) {
-			return vfs.DiskUsage{AvailBytes: free.Load(), TotalBytes: 1000}, nil
+			return vfs.DiskUsage{AvailBytes: uint64(free.Load()), TotalBytes: total}, nil
 		},
 		Events: Events{DiskFull: func(full bool, percent int) { events = append(events, full) }},
 	})
 	apply(t, s, insert("k", "", 1))
-	free.Store(49)
+	free.Store(49 << 20)
 	s.checkDisk()
 	if err := s.Apply(insert("k", "", 2)); !errors.Is(err, ErrDiskFull) {
 		t.Errorf("a write was accepted: %v", err)
 	}
 	apply(t, s, remove("k", "", 3, 1))
+	free.Store(9 << 20)
+	s.checkDisk()
+	if err := s.Apply(remove("k", "", 4, 1)); !errors.Is(err, ErrDiskBrim) {
+		t.Errorf("a delete was accepted: %v", err)
+	}
 	if err := s.Set(keys.MetaID, []byte("a"), nil); err != nil {
+		t.Error(err)
+	}
+	if err := s.Truncate(keys.Span{Table: testTable}, nil); err != nil {
 		t.Error(err)
 	}
 	if got := readOne(t, s, "k"); len(got) > 0 {
 		t.Errorf("deleted row: %v", got)
 	}
-	free.Store(50)
+	free.Store(52 << 20)
 	s.checkDisk()
-	apply(t, s, insert("k", "", 4))
+	apply(t, s, insert("k", "", 5))
 	if fmt.Sprint(events) != "[true false]" {
 		t.Errorf("events %v", events)
+	}
+	large := mutation("large", "", 6, func(b *row.Builder) { b.Cell(1, nil, make([]byte, 100_000), 0, row.NoExpiry) })
+	for err := error(nil); err == nil; free.Add(-300_000) { // three bytes for each that is written
+		if err = s.Apply(large); err != nil && !errors.Is(err, ErrDiskFull) {
+			t.Fatal(err)
+		}
+		if free.Load() < 40<<20 {
+			t.Fatal("the disk was filled between two looks")
+		}
 	}
 }
 

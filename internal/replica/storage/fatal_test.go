@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/ilion-db/ilion/internal/model/row"
+)
+
+// brokenOps are the operations on the log that TestBrokenDisk lets fail, one after the other.
+var brokenOps = map[string]errorfs.OpKind{"write": errorfs.OpFileWrite, "sync": errorfs.OpFileSyncData, "create": errorfs.OpCreate, "reuse": errorfs.OpReuseForWrite}
+
+// A disk that does not take what belongs into the log breaks the store: the owner is told once, in one line, and the process lives until the
+// owner ends it, whatever Pebble was doing; later calls are refused. What was synced before is there when the disk works again. Since
+// calls of a broken store never return, this happens in a process of its own.
+func TestBrokenDisk(t *testing.T) {
+	if dir := os.Getenv("ILION_BROKEN_DIR"); dir != "" {
+		breakDisk(dir, brokenOps[os.Getenv("ILION_BROKEN_OP")])
+		return
+	}
+	for name := range brokenOps {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "db")
+			child := exec.Command(os.Args[0], "-test.run=^TestBrokenDisk$")
+			child.Env = append(os.Environ(), "ILION_BROKEN_DIR="+dir, "ILION_BROKEN_OP="+name)
+			out, err := child.CombinedOutput()
+			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+			if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) || ended.ExitCode() != 3 || len(lines) != 2 ||
+				!strings.HasPrefix(lines[0], "told: the store cannot go on: ") || lines[1] != "refused: the store cannot go on" {
+				t.Fatalf("%v: %s", err, out)
+			}
+			s, err := Open(vfs.Default, dir, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if len(readOne(t, s, "before")) == 0 {
+				t.Error("what was synced is lost")
+			}
+		})
+	}
+}
+
+// breakDisk writes until the store breaks, and ends the process with code 3 when all is as it should be.
+func breakDisk(dir string, kind errorfs.OpKind) {
+	var broken atomic.Bool
+	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if broken.Load() && op.Kind == kind && strings.HasSuffix(op.Path, logSuffix) {
+			return errors.New("input/output error")
+		}
+		return nil
+	}))
+	told := make(chan error, 10)
+	s, err := Open(fs, dir, Options{MemtableBytes: 1 << 20, Events: Events{Fatal: func(err error) { told <- err }}})
+	must := func(err error) {
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	must(err)
+	must(s.Apply(mutation("before", "", 1, func(b *row.Builder) { b.Cell(1, nil, []byte("v"), 0, row.NoExpiry) })))
+	must(s.Sync())
+	large := mutation("after", "", 1, func(b *row.Builder) { b.Cell(1, nil, make([]byte, 50_000), 0, row.NoExpiry) })
+	healthy := 1 // operations
+	if kind == errorfs.OpReuseForWrite {
+		healthy = 150 // until there are logs to be reused; errorfs lets nothing else fail on those
+	}
+	for i := range 200 {
+		broken.Store(i >= healthy)
+		go func() {
+			if s.Apply(large) == nil {
+				_ = s.Sync()
+			}
+		}()
+		time.Sleep(time.Millisecond) // so that memtables are flushed and their logs reused
+	}
+	select {
+	case err := <-told:
+		fmt.Println("told:", err)
+	case <-time.After(10 * time.Second):
+		fmt.Println("nobody was told")
+		os.Exit(1)
+	}
+	if err := s.Apply(large); errors.Is(err, ErrBroken) && errors.Is(s.Sync(), ErrBroken) && len(told) == 0 {
+		fmt.Println("refused:", ErrBroken)
+	}
+	os.Exit(3)
+}
