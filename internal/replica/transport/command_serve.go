@@ -106,7 +106,7 @@ func (v *serving) request(id, micros uint64, ahead int, request []byte) error {
 	case busy:
 		t.counters.commandsBusy.Add(1)
 		v.refuse(id, fmt.Errorf("%w: CommandsPerPeer or CommandBytes of the other node", ErrBusy))
-		if v.session.out.held() > 4*t.opts.QueueBytes {
+		if v.session.out.bytes() > 4*t.opts.QueueBytes {
 			return fmt.Errorf("%w: the peer does not read its refusals", ErrBusy)
 		}
 		return nil

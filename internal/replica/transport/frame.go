@@ -59,7 +59,7 @@ type frameReader struct {
 }
 
 // readStep bounds the memory that is taken for bytes which were announced and did not arrive yet.
-const readStep = 1 << 20
+const readStep = 256 << 10
 
 // next returns the next frame; io.EOF only between frames.
 func (f *frameReader) next() (kind byte, payload []byte, err error) {

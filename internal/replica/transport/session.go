@@ -15,19 +15,29 @@ type outbox struct {
 	// wake has room for one and is signalled when the outbox is not empty any more.
 	wake chan struct{}
 
-	mu      sync.Mutex
-	shut    bool
-	pending []byte
-	frames  uint64
-	// writing is the bytes of the write under way, spare the memory of one before.
-	writing int
-	spare   []byte
+	mu   sync.Mutex
+	shut bool
+	// blocks wait in order; frames never span two. held is their bytes and those of the write under way.
+	blocks []block
+	held   int
+	// spare is the memory of blocks that were written; none in an idle outbox.
+	spare [][]byte
 	// room is closed when a write ends and somebody waits for it.
 	room chan struct{}
 }
 
-// spareMax is the memory that an idle outbox keeps.
-const spareMax = 1 << 20
+// block is what one write sends.
+type block struct {
+	data   []byte
+	frames uint64
+}
+
+// blockBytes is large enough to make the price of a write small, and small enough to stay in the cache until it is sent; spareMax
+// is how many an outbox keeps.
+const (
+	blockBytes = 64 << 10
+	spareMax   = 16
+)
 
 func newOutbox(limit int) *outbox { return &outbox{limit: limit, wake: make(chan struct{}, 1)} }
 
@@ -81,22 +91,27 @@ func (o *outbox) wait(stop <-chan struct{}, kind byte, a, b []byte) bool {
 }
 
 func (o *outbox) fits(n int) bool {
-	held := len(o.pending) + o.writing
-	return held == 0 || held+n <= o.limit
+	return o.held == 0 || o.held+n <= o.limit
 }
 
-// held is the bytes that wait or are being written.
-func (o *outbox) held() int {
+// bytes is what waits or is being written.
+func (o *outbox) bytes() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.pending) + o.writing
+	return o.held
 }
 
 // add is called with mu and releases it.
 func (o *outbox) add(head [headLen]byte, a, b []byte) {
-	first := len(o.pending) == 0
-	o.pending = append(append(append(o.pending, head[:]...), a...), b...)
-	o.frames++
+	first := len(o.blocks) == 0
+	n := headLen + len(a) + len(b)
+	if first || cap(o.blocks[len(o.blocks)-1].data)-len(o.blocks[len(o.blocks)-1].data) < n {
+		o.blocks = append(o.blocks, block{data: o.memory(n)})
+	}
+	last := &o.blocks[len(o.blocks)-1]
+	last.data = append(append(append(last.data, head[:]...), a...), b...)
+	last.frames++
+	o.held += n
 	o.mu.Unlock()
 	if first {
 		select {
@@ -106,25 +121,49 @@ func (o *outbox) add(head [headLen]byte, a, b []byte) {
 	}
 }
 
-// take returns all that waits and how many frames it is.
-func (o *outbox) take() ([]byte, uint64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	b, n := o.pending, o.frames
-	o.pending, o.frames, o.spare = o.spare[:0], 0, nil
-	o.writing = len(b)
-	return b, n
+// memory returns an empty buffer for at least n bytes.
+func (o *outbox) memory(n int) []byte {
+	if n > blockBytes {
+		return make([]byte, 0, n)
+	}
+	if k := len(o.spare); k > 0 {
+		b := o.spare[k-1]
+		o.spare = o.spare[:k-1]
+		return b
+	}
+	return make([]byte, 0, blockBytes)
 }
 
-// written ends the write of what take returned.
-func (o *outbox) written(b []byte) {
+// take returns the first block, which stays in the account until written is called; false if there is none.
+func (o *outbox) take() (block, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.writing = 0
-	if cap(b) <= spareMax && o.spare == nil {
-		o.spare = b[:0]
+	if len(o.blocks) == 0 {
+		o.blocks = nil // its memory grew with the queue
+		return block{}, false
+	}
+	b := o.blocks[0]
+	o.blocks[0] = block{}
+	o.blocks = o.blocks[1:]
+	return b, true
+}
+
+// written ends the write of a block.
+func (o *outbox) written(b block) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.held -= len(b.data)
+	if cap(b.data) == blockBytes && len(o.spare) < spareMax {
+		o.spare = append(o.spare, b.data[:0])
 	}
 	o.signalRoom()
+}
+
+// rest gives back the memory nobody needs now.
+func (o *outbox) rest() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.spare = nil
 }
 
 func (o *outbox) signalRoom() {
@@ -134,12 +173,15 @@ func (o *outbox) signalRoom() {
 	}
 }
 
-// reset drops all that waits, returns how many frames that was, and shuts or opens the outbox.
+// reset drops all that waits, returns how many frames that was, and shuts or opens the outbox. No write is under way.
 func (o *outbox) reset(shut bool) uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := o.frames
-	o.pending, o.frames, o.writing, o.shut = nil, 0, 0, shut
+	var n uint64
+	for _, b := range o.blocks {
+		n += b.frames
+	}
+	o.blocks, o.held, o.spare, o.shut = nil, 0, nil, shut
 	o.signalRoom()
 	return n
 }
@@ -229,10 +271,11 @@ func (s *session) write() error {
 			return nil
 		case <-s.out.wake:
 		case <-timer.C:
+			s.out.rest()
 			s.out.force(kindKeepAlive, nil, nil)
 		}
-		if b, frames := s.out.take(); frames > 0 {
-			n, err := s.s.Write(b)
+		for b, ok := s.out.take(); ok; b, ok = s.out.take() {
+			n, err := s.s.Write(b.data)
 			s.out.written(b)
 			s.t.counters.writes.Add(1)
 			s.t.counters.bytesSent.Add(uint64(n))
