@@ -56,6 +56,7 @@ var sameWing = map[string]string{
 	"internal/server/admin":      "",
 	"internal/query/parser":      "",
 	"internal/replica/storage":   "",
+	"internal/replica/transport": "",
 	"internal/route/coordinator": "",
 	"internal/tool/rawclient":    "",
 }
