@@ -105,9 +105,10 @@ func (c *conn) serve() error {
 	for {
 		err := c.fill()
 		if err != nil && c.srv.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
-			c.answerAll()
-			c.leaving.Store(true)
-			c.linger()
+			if busy := c.answerAll(); busy {
+				c.leaving.Store(true)
+				c.linger()
+			}
 			err = errClosing
 		}
 		if err == nil {
@@ -149,12 +150,15 @@ func (c *conn) settle() {
 	c.drain()
 }
 
-// answerAll waits until the answers to all requests are written.
-func (c *conn) answerAll() {
+// answerAll waits until the answers to all requests are written, and reports whether there were any.
+func (c *conn) answerAll() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	owing := func() bool { return c.pending.Load() > 0 || c.writing || c.scheduled || len(c.out.Buf) > 0 }
+	busy := owing()
 	c.flush()
-	c.wait(func() bool { return c.pending.Load() > 0 || c.writing || c.scheduled || len(c.out.Buf) > 0 })
+	c.wait(owing)
+	return busy
 }
 
 // fail ends the connection; the first reason counts. It may be called by anybody.
