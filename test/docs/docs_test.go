@@ -19,9 +19,6 @@ import (
 
 const root = "../.."
 
-// announced are documents that are linked before they are written: they wait for figures that are being measured.
-var announced = []string{"docs/performance.md", "docs/dev/fuzzing.md"}
-
 // tree is what the documents may name.
 type tree struct {
 	// paths are all files and folders, relative to the root; bases are their last elements.
@@ -161,7 +158,7 @@ func (a *tree) missing(text string) string {
 		if first == "." || strings.Contains(p, "NNNN") || !a.paths[first] && !a.paths["internal/"+first] {
 			return "" // a file of the user, a placeholder, or a module of others
 		}
-		if !a.paths[p] && !a.paths["internal/"+p] && !slices.Contains(announced, p) {
+		if !a.paths[p] && !a.paths["internal/"+p] {
 			return "no such file or folder"
 		}
 	}
@@ -222,11 +219,7 @@ func TestLinksResolve(t *testing.T) {
 			if name != "" {
 				target = filepath.Join(filepath.Dir(file), name)
 			}
-			rel, _ := filepath.Rel(root, target)
 			if _, err := os.Stat(target); err != nil {
-				if slices.Contains(announced, filepath.ToSlash(rel)) {
-					continue
-				}
 				t.Errorf("%s: link to %s: no such file", file, m[1])
 				continue
 			}
@@ -237,15 +230,7 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
-// TestAnnouncedIsMissing proves that the list of announced documents shrinks as they are written.
-func TestAnnouncedIsMissing(t *testing.T) {
-	for _, file := range announced {
-		if _, err := os.Stat(filepath.Join(root, file)); err == nil {
-			t.Errorf("%s is written: take it off the list", file)
-		}
-	}
-}
-
+// anchors are the names under which the headings of a document can be linked.
 func anchors(text string) (out []string) {
 	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
 		out = append(out, strings.ReplaceAll(notSlug.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
