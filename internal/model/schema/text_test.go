@@ -34,7 +34,7 @@ func TestSpeculation(t *testing.T) {
 // FuzzParseType proves that the text of a type is read back equal, and that no text makes the reader panic.
 func FuzzParseType(f *testing.F) {
 	for _, seed := range []string{
-		"int", "frozen<list<int>>", `map<text, frozen<"a ""b">>`, "tuple<int, frozen<ks.u>>", "'a.b.C'", "list<", "frozen<>", `"`,
+		"int", "frozen<list<int>>", `map<text, frozen<"a ""b">>`, "tuple<int, frozen<ks.u>>", "'a.b.C'", "'a''b'", "list<", "frozen<>", `"`,
 		"map<int>", "a.b.c", "list<list<list<int>>>",
 	} {
 		f.Add(seed)

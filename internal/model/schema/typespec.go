@@ -79,7 +79,7 @@ func (t *TypeSpec) append(dst []byte, quote func(string) string) []byte {
 		}
 		return append(dst, quote(t.Name)...)
 	case cqltype.Custom:
-		return append(append(append(dst, '\''), t.Name...), '\'')
+		return append(dst, FormatString(t.Name)...)
 	default:
 		return append(dst, cqltype.Native(t.Kind).String()...)
 	}
