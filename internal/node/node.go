@@ -247,6 +247,7 @@ func (n *Node) serve() error {
 		ConnectionInFlightMax: n.opts.Limits.RequestsPerConnection,
 		InFlightMax:           n.opts.Limits.Requests,
 		InFlightBytesMax:      int64(n.opts.Limits.RequestBytes),
+		BacklogMax:            int64(n.opts.Limits.RequestBytes),
 		CQLVersion:            catalog.CQLVersion,
 	}
 	if n.passwords != nil {

@@ -69,6 +69,8 @@ type conn struct {
 	// client is set when the handshake is over.
 	client atomic.Pointer[session.Client]
 
+	// writingSince is when the system call that is writing began, in Unix nanoseconds, 0 if there is none.
+	writingSince atomic.Int64
 	// leaving is set when Shutdown has made the connection read no more requests.
 	leaving atomic.Bool
 
@@ -84,6 +86,7 @@ type conn struct {
 	writing   bool    // somebody writes, and will go on until the output is empty
 	scheduled bool    // a flusher has been started and has not begun
 	unsent    int     // bytes of output that are being written
+	counted   int64   // of the output, in Stats.Backlog
 	// parked are requests for workers that wait until the client has read more.
 	parked   []*request
 	deadline time.Time
@@ -135,6 +138,8 @@ func (c *conn) serve() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.releaseOutput()
+	c.unsent = 0
+	c.account()
 	if errors.Is(c.reason, io.EOF) {
 		return nil
 	}

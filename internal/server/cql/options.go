@@ -37,6 +37,9 @@ type Options struct {
 	// OutputBytesMax is what may wait for a client to read it, default 4 MiB. Beyond it the connection is not read from, and a client that
 	// registered for events and does not read is cut off.
 	OutputBytesMax int
+	// BacklogMax bounds what waits for all clients together to read it, in bytes, default 1 GiB. Beyond it requests wait, while
+	// clients that do not read are cut off; where none can be they are answered OVERLOADED.
+	BacklogMax int64
 	// Workers is the number of goroutines for work that may take long, default 4 per CPU and at least 16; WorkQueueMax is how many requests may wait
 	// for one, default 4096. Beyond it requests are answered OVERLOADED.
 	Workers, WorkQueueMax int
@@ -68,6 +71,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.InFlightMax, 65_536)
 	setDefault(&o.InFlightBytesMax, 1<<30)
 	setDefault(&o.OutputBytesMax, 4<<20)
+	setDefault(&o.BacklogMax, 1<<30)
 	setDefault(&o.Workers, max(16, 4*runtime.GOMAXPROCS(0)))
 	setDefault(&o.WorkQueueMax, 4096)
 	setDefault(&o.HandshakeTimeout, 30*time.Second)

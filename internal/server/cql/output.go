@@ -12,7 +12,7 @@ import (
 )
 
 // writeChunk is what is written under one deadline, in bytes.
-const writeChunk = 1 << 20
+const writeChunk = 256 << 10
 
 var errSlowClient = errors.New("the client does not read")
 
@@ -79,6 +79,7 @@ func (c *conn) flush() {
 		putBuffer(b)
 		c.mu.Lock()
 		c.unsent = 0
+		c.account()
 		if err != nil {
 			c.failLocked(err)
 		}
@@ -93,13 +94,16 @@ func (c *conn) flush() {
 func (c *conn) write(data []byte) error {
 	for len(data) > 0 {
 		timeout := c.srv.opts.WriteTimeout
-		if now := time.Now(); c.deadline.Sub(now) < timeout-timeout/4 {
+		now := time.Now()
+		if c.deadline.Sub(now) < timeout-timeout/4 {
 			c.deadline = now.Add(timeout)
 			if err := c.nc.SetWriteDeadline(c.deadline); err != nil {
 				return err
 			}
 		}
+		c.writingSince.Store(now.UnixNano())
 		n, err := c.nc.Write(data[:min(len(data), writeChunk)])
+		c.writingSince.Store(0)
 		c.srv.stats.Writes.Add(1)
 		c.srv.stats.BytesOut.Add(int64(n))
 		if err != nil {

@@ -38,6 +38,7 @@ func (c *conn) encode(r *request) {
 		c.out.Buf = appendResult(c.out.Buf, c.version, r)
 	}
 	c.out.End()
+	c.account()
 }
 
 // metadataRoom is room for the description of most results' columns; larger ones grow the buffer.

@@ -30,6 +30,8 @@ type Server struct {
 	// logins bounds the calls of the authenticator at a time: checking a password is costly on purpose.
 	logins chan struct{}
 
+	// relieved is when the last look for slow clients began, in Unix nanoseconds.
+	relieved atomic.Int64
 	// draining tells connections to read no more.
 	draining atomic.Bool
 

@@ -23,6 +23,8 @@ type Stats struct {
 	Working, Queued atomic.Int64
 	// Parked are requests that wait until their client reads what it was answered before.
 	Parked atomic.Int64
+	// Backlog is what Options.BacklogMax bounds, in bytes, but for small shares.
+	Backlog atomic.Int64
 	// BytesIn and BytesOut are counted at the socket (before encryption), Reads and Writes are system calls.
 	BytesIn, BytesOut, Reads, Writes atomic.Int64
 	// EventsSent counts pushed events, one per connection.

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// Many clients that do not read make the node hold no more than the bound and one answer each for those that came at the same moment; they
+// are cut off, others wait for that, and afterwards nothing is counted any more.
+func TestBacklog(t *testing.T) {
+	const clients, bound = 60, 60_000_000
+	b := start(t, Options{OutputBytesMax: 1 << 20, BacklogMax: bound})
+	st := b.srv.Stats()
+	other := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	most := int64(0)
+	for range clients {
+		c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+		for i := range int16(3) {
+			c.query(i, "big 4000000")
+		}
+		c.flush()
+		<-time.After(10 * time.Millisecond) // so that not all come at the same moment
+		most = max(most, st.Backlog.Load())
+	}
+	for range 100 {
+		most = max(most, st.Backlog.Load())
+		other.query(1, "x")
+		other.flush()
+		other.rows()
+	}
+	if most > 5*bound/2 { // without a bound it is all of them, four times as much
+		t.Errorf("%d bytes waited for clients, the bound is %d", most, bound)
+	}
+	eventually(t, "some are cut off", func() bool { return st.Connections.Load() < clients+1 && st.Backlog.Load() <= bound })
+	b.srv.Close()
+	if n := st.Backlog.Load(); n != 0 {
+		t.Errorf("%d bytes are still counted", n)
+	}
+}
