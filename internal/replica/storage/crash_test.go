@@ -146,42 +146,37 @@ func checkPrefix(t *testing.T, s *Store, synced, written uint64) {
 }
 
 // TestDamagedLog: a byte flipped in the middle of the synced log is reported when the store opens; the torn end that a crash
-// leaves behind is not. (Damage in the last two or three blocks of 32 KiB cannot be told from a torn end: no later block vouches for them.)
+// leaves behind is not. (Damage in what the last syncs covered cannot be told from a torn end: a later block vouches only for what was
+// synced before it was written.)
 func TestDamagedLog(t *testing.T) {
-	const batches, vouched = 400, 4 * 32 << 10
+	const logMin, batchesMax = 512 << 10, 5000
 	fs := vfs.NewCrashableMem()
 	s, err := Open(fs, "db", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	payload := bytes.Repeat([]byte("x"), 2000)
-	for n := range uint64(batches) {
-		crashBatch(t, s, n+1, payload)
-		if n%10 == 9 {
-			if err := s.Sync(); err != nil {
-				t.Fatal(err)
-			}
+	batches := uint64(0)
+	// Logs are as large as memtables, and the first ones of a store are small.
+	for size := int64(0); size < logMin && batches < batchesMax; {
+		for range 10 {
+			batches++
+			crashBatch(t, s, batches, payload)
 		}
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		_, size = newestLog(t, fs)
 	}
 	disk := fs.CrashClone(vfs.CrashCloneCfg{})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	name := ""
-	names, err := disk.List("db")
-	slices.Sort(names) // the last log is the one in use
-	for _, n := range names {
-		if strings.HasSuffix(n, ".log") {
-			name = "db/" + n
-		}
-	}
-	if err != nil || name == "" {
-		t.Fatal("no log: ", err)
-	}
+	name, _ := newestLog(t, disk)
 	log := readBytes(t, disk, name)
-	for _, at := range []int{len(log) / 10, len(log) / 4, len(log) / 2, len(log) - vouched} {
+	last := len(log) / 2 // several syncs before the end
+	for _, at := range []int{last / 10, last / 4, last / 2, last} {
 		damaged := bytes.Clone(log)
-		t.Log(len(log), at)
 		damaged[at] ^= 0x10
 		writeBytes(t, disk, name, damaged)
 		s, err := Open(disk, "db", Options{})
@@ -199,6 +194,26 @@ func TestDamagedLog(t *testing.T) {
 	}
 	defer s.Close()
 	checkPrefix(t, s, 0, batches)
+}
+
+// newestLog is the log in use: the one with the highest number.
+func newestLog(t *testing.T, fs vfs.FS) (name string, size int64) {
+	t.Helper()
+	names, err := fs.List("db")
+	slices.Sort(names)
+	for _, n := range names {
+		if strings.HasSuffix(n, ".log") {
+			name = "db/" + n
+		}
+	}
+	if err != nil || name == "" {
+		t.Fatal("no log: ", err)
+	}
+	info, err := fs.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name, info.Size()
 }
 
 // TestDamagedTable: flipped bytes in an sstable are never served: the read fails, naming the file, and the store stops.
