@@ -178,6 +178,8 @@ func (n *Node) openStore() error {
 	n.store, err = storage.Open(fs, dir, storage.Options{
 		CacheBytes:    int64(n.opts.Memory.BlockCache),
 		MemtableBytes: int64(n.opts.Memory.Memtable),
+		LargeRowBytes: int64(n.opts.Memory.Budget / 8),
+		LargeRowWait:  n.opts.Limits.ReadTimeout,
 		MinFreeDisk:   n.opts.Storage.MinFreeDisk,
 		Events: storage.Events{
 			Corrupt: func(err error) { n.fail(err) },

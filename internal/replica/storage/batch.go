@@ -121,6 +121,9 @@ func (b *Batch) merge(m *command.Mutation, kind byte, op *command.Op) error {
 	b.s.m.operands.Add(1)
 	b.grows = b.grows || live
 	b.touch(d.Key, len(key), kind, d.Value, live)
+	if len(d.Value) >= largeMin/largeByte {
+		b.s.large.note(d.Key[:len(key)-1], len(d.Value), 0)
+	}
 	if count := b.s.hot.add(d.Key); count > 0 {
 		b.hot = append(b.hot, hot{bytes.Clone(d.Key), count, len(d.Key) + len(d.Value)})
 	}

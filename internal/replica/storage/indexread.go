@@ -76,7 +76,9 @@ func (rd *reader) walkEntries(e *entries) error {
 		n := len(e.it.Key()) - len(entry.Clustering)
 		e.part = append(e.part[:0], e.it.Key()[:n]...)
 		rd.seek = append(rd.seek[:0], entry.Key...)
-		rd.begin(entry.Token, rd.seek)
+		if err := rd.begin(entry.Token, rd.seek); err != nil {
+			return err
+		}
 		rd.pk = rd.prefix[len(rd.prefix)-len(entry.Key):]
 		rd.resume = rd.r.AfterKey != nil && !rd.r.AfterPartition && entry.Token == rd.r.AfterToken && bytes.Equal(rd.pk, rd.r.AfterKey)
 		if rd.t.headers.Load() {

@@ -33,6 +33,10 @@ type Options struct {
 	DiskUsage func(dir string) (vfs.DiskUsage, error)
 	// DeadRunBytes bounds the memory for known runs of dead rows, 16 MiB by default; negative disables them.
 	DeadRunBytes int
+	// LargeRowBytes bounds the memory for reading rows of very many cells, all readers together, 256 MiB by default. LargeRowWait is how long a
+	// reader waits for its share, 5 s by default.
+	LargeRowBytes int64
+	LargeRowWait  time.Duration
 	// Events are called as things happen; nil ones are not.
 	Events Events
 }
@@ -60,6 +64,8 @@ func (o Options) withDefaults(fs vfs.FS) Options {
 	setDefault(&o.MinFreeDisk, 5)
 	setDefault(&o.DiskCheckEvery, 5*time.Second)
 	setDefault(&o.DeadRunBytes, 16<<20)
+	setDefault(&o.LargeRowBytes, 256<<20)
+	setDefault(&o.LargeRowWait, 5*time.Second)
 	if o.DiskUsage == nil {
 		o.DiskUsage = fs.GetDiskUsage
 	}

@@ -48,6 +48,8 @@ type reader struct {
 	runs    []deadRun
 	version uint64
 	walked  int // dead rows in a row
+	// large is the share of Options.LargeRowBytes that the current partition has.
+	large int64
 }
 
 // contextEvery is how many keys are read between two looks at the context.
@@ -102,6 +104,8 @@ func (rd *reader) release() {
 	if rd.visited > 0 {
 		rd.s.m.rows.Add(uint64(rd.visited))
 	}
+	rd.s.large.leave(rd.large)
+	rd.large = 0
 	rd.s, rd.t, rd.ctx, rd.r, rd.v, rd.it, rd.runs, rd.pk = nil, nil, nil, nil, nil, nil, nil, nil
 	rd.opts = pebble.IterOptions{}
 	rd.header.Clear()
@@ -126,20 +130,33 @@ func (rd *reader) open() error {
 	return nil
 }
 
-// begin makes tok and pk the current partition.
-func (rd *reader) begin(tok token.Token, pk []byte) {
+// begin makes tok and pk the current partition. It waits where the partition has large rows.
+func (rd *reader) begin(tok token.Token, pk []byte) error {
 	rd.prefix = keys.AppendPartition(rd.prefix[:0], rd.r.Table, tok, pk)
 	rd.tok, rd.pk = tok, pk
 	rd.announced, rd.fresh, rd.walked = false, false, 0
 	rd.header.Clear()
 	rd.runs = rd.s.dead.find(rd.prefix, rd.version, rd.r.Now)
+	rd.s.large.leave(rd.large)
+	var err error
+	rd.large, err = rd.s.large.enter(rd.ctx, rd.prefix)
+	return err
+}
+
+// look notes a row that takes much memory to read.
+func (rd *reader) look(value []byte) {
+	if len(value) >= largeLook {
+		rd.s.large.note(rd.prefix, len(value), len(rd.row.Cells))
+	}
 }
 
 // readPartition reads one logical partition.
 func (rd *reader) readPartition() error {
 	headers := rd.t.headers.Load()
 	rd.version = 0 // find nothing yet: there is no iterator
-	rd.begin(rd.r.Token, rd.r.Key)
+	if err := rd.begin(rd.r.Token, rd.r.Key); err != nil {
+		return err
+	}
 	if in := rd.t.installed.Load(); !headers && in != nil && in.Clustering == 0 {
 		return rd.get()
 	}
@@ -196,6 +213,7 @@ func (rd *reader) get() error {
 	}
 	rd.visited++
 	exists, err := rd.row.Resolve(value, row.NotDeleted, rd.r.Now, rd.r.Dropped)
+	rd.look(value)
 	if err == nil && exists {
 		_, err = rd.deliver(rd.seek[len(rd.seek):])
 	}
@@ -262,7 +280,9 @@ func (rd *reader) visitCurrent() (command.Step, error) {
 		return command.Stop, fmt.Errorf("key %x: %w", key, errDamage)
 	}
 	rd.seek = append(rd.seek[:0], p.Key...) // begin takes the key from here, behind the prefix it builds
-	rd.begin(p.Token, rd.seek)
+	if err := rd.begin(p.Token, rd.seek); err != nil {
+		return command.Stop, err
+	}
 	rd.pk = rd.prefix[p.PrefixLen-len(p.Key):]
 	rd.resume = rd.r.AfterKey != nil && !rd.r.AfterPartition && p.Token == rd.r.AfterToken && bytes.Equal(rd.pk, rd.r.AfterKey)
 	rd.visited++

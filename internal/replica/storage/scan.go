@@ -167,6 +167,7 @@ func (rd *reader) visit(clustering []byte) (command.Step, error) {
 		deleted = rd.header.Covering(clustering)
 	}
 	exists, err := rd.row.Resolve(value, deleted, rd.r.Now, rd.r.Dropped)
+	rd.look(value)
 	if err != nil {
 		return command.Stop, err
 	}

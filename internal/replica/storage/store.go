@@ -30,6 +30,7 @@ type Store struct {
 	tables tables
 	dead   deadRuns
 	hot    hotKeys
+	large  largeRows
 	disk   diskWatch
 	m      counters
 
@@ -49,6 +50,7 @@ type Store struct {
 func Open(fs vfs.FS, dir string, o Options) (*Store, error) {
 	s := &Store{fs: fs, dir: dir, o: o.withDefaults(fs), closing: make(chan struct{})}
 	s.hot.seed, s.hot.after = maphash.MakeSeed(), collapseAfter
+	s.large.seed, s.large.budget, s.large.waitMax = s.hot.seed, s.o.LargeRowBytes, s.o.LargeRowWait
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", dir, s.explain(err))
 	}
