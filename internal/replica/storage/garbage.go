@@ -20,6 +20,9 @@ import (
 // for the table's grace.
 const headerBytesMax = 64 << 10
 
+// largePause divides the pause between two rounds while there are such headers.
+const largePause = 30
+
 // SweeperOptions tune RunSweeper.
 type SweeperOptions struct {
 	// Now is the clock, in seconds since the epoch.
@@ -60,12 +63,18 @@ func (o SweeperOptions) withDefaults() SweeperOptions {
 func (s *Store) RunSweeper(ctx context.Context, o SweeperOptions) {
 	o = o.withDefaults()
 	for ctx.Err() == nil {
+		large := false
 		for _, span := range o.Spans() {
-			if err := s.sweepSpan(ctx, span, &o); err != nil && ctx.Err() == nil && o.Error != nil {
+			l, err := s.sweepSpan(ctx, span, &o)
+			if large = large || l; err != nil && ctx.Err() == nil && o.Error != nil {
 				o.Error(err)
 			}
 		}
-		wait(ctx, o.Pause)
+		if large { // readers of these partitions suffer, and the deletions can only go in the round after the rows they hide
+			wait(ctx, o.Pause/largePause)
+		} else {
+			wait(ctx, o.Pause)
+		}
 	}
 }
 
@@ -78,20 +87,22 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (s *Store) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptions) error {
+// sweepSpan sweeps a span once, and reports whether it has met headers that are too large.
+func (s *Store) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptions) (large bool, err error) {
 	var from []byte
 	for {
 		g, err := s.FindGarbage(ctx, span, from, o.Now(), o.DedupeSeconds, o.SliceKeys)
 		if err != nil {
-			return err
+			return large, err
 		}
+		large = large || g.Large
 		for _, sw := range g.Sweeps {
 			if err := o.Propose(ctx, sw); err != nil {
-				return err
+				return large, err
 			}
 		}
 		if from = g.Next; from == nil || ctx.Err() != nil {
-			return ctx.Err()
+			return large, ctx.Err()
 		}
 		wait(ctx, time.Duration(g.Seen)*time.Second/time.Duration(o.KeysPerSecond))
 	}
@@ -103,6 +114,8 @@ type Garbage struct {
 	Sweeps []command.Sweep
 	// Seen is the number of keys looked at.
 	Seen int
+	// Large is true if there was a header of more than headerBytesMax.
+	Large bool
 	// Next is where the next slice begins, nil at the end of the span.
 	Next []byte
 }
@@ -235,6 +248,7 @@ func (f *finder) header(w *sweep, key []byte, p *keys.Parts, value []byte) error
 	}
 	large := len(value) > headerBytesMax
 	if large {
+		f.g.Large = true
 		w.sw.Horizon = f.now + 1
 	}
 	defer func() { w.sw.Horizon = f.horizon }()

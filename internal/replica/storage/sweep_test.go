@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -18,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
 )
 
 // holds is the test's index: any cell of the row has the value.
@@ -215,4 +217,46 @@ func TestSweeper(t *testing.T) {
 	if len(got) != 1 || got[0].Horizon != 100 || count(t, s) != 0 {
 		t.Errorf("%+v, %d keys left", got, count(t, s))
 	}
+}
+
+// Deleted ranges that make a header too large go soon: first the rows they hide, in the next round, which does not wait for the usual pause, they
+// themselves.
+func TestLargeHeaderGoes(t *testing.T) {
+	s := openMem(t, Options{})
+	s.InstallTable(Table{ID: testTable, Clustering: 1, GCGrace: 864_000})
+	const n = 4000
+	for i := range n {
+		ck := fmt.Sprintf("%06d", i)
+		apply(t, s, insert("k", ck, 1), mutationOf(command.OpHeader, "k", "", 2, func(b *row.Builder) { b.DeleteRange([]byte(ck), []byte(ck+"x"), 9_999_000) }))
+	}
+	size := func() int {
+		t.Helper()
+		n, err := s.mergedSize(keys.AppendHeader(nil, testTable, token.Hash([]byte("k")), []byte("k")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if size() < headerBytesMax {
+		t.Fatalf("the header has %d bytes only", size())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(done)
+		s.RunSweeper(ctx, SweeperOptions{
+			Now: func() int64 { return 10_000_000 }, Spans: func() []keys.Span { return []keys.Span{{Table: testTable}} }, KeysPerSecond: 1 << 30, Pause: 15 * time.Second,
+			Propose: func(_ context.Context, sw command.Sweep) error { return s.ApplySweep(&sw) }, Error: func(err error) { t.Error(err) },
+		})
+	}()
+	for size() >= headerBytesMax {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("the header still has %d bytes", size())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	<-done
 }
