@@ -22,6 +22,8 @@ type Batch struct {
 	b *pebble.Batch
 	// grows is true if something takes space and may be refused on a full disk.
 	grows bool
+	// weakens is true if deletions are taken out of headers.
+	weakens bool
 	// mutates is true if there is any mutation of a table.
 	mutates bool
 	// touched are the live rows and deletions that the dead-run index must hear of.
@@ -38,7 +40,7 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 // NewBatch begins a batch; Commit or Close ends it.
 func (s *Store) NewBatch() *Batch {
 	b := batches.Get().(*Batch)
-	b.s, b.b, b.grows, b.mutates, b.stamp = s, s.db.NewBatch(), false, false, 0
+	b.s, b.b, b.grows, b.weakens, b.mutates, b.stamp = s, s.db.NewBatch(), false, false, false, 0
 	return b
 }
 
@@ -189,6 +191,9 @@ func (b *Batch) Commit() error {
 	s.gate.RLock()
 	b.announce()
 	err := b.b.Commit(pebble.NoSync)
+	if b.weakens {
+		s.weakened.Add(1) // before a sweep can use a header from before
+	}
 	s.gate.RUnlock()
 	if err != nil {
 		return s.check(fmt.Errorf("commit: %w", err))

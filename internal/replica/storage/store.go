@@ -37,6 +37,8 @@ type Store struct {
 	// gate is held shared by every commit. Whoever must know that no commit is under way takes it exclusively, for
 	// microseconds: ApplySweep between reading a key and rewriting it, and the learner of dead runs at its start.
 	gate sync.RWMutex
+	// weakened counts what took deletions out of headers: sweeps and truncations.
+	weakened atomic.Uint64
 	// inUse is true from the end of Open on.
 	inUse atomic.Bool
 	// failed is set once, when damage was found; nothing is served after that (T4).

@@ -34,7 +34,11 @@ func (s *Store) ApplySweep(sw *command.Sweep) error {
 		return s.check(fmt.Errorf("sweep table %d: %w", sw.Table, err))
 	}
 	for chunk := range slices.Chunk(sw.Keys, sweepChunk) {
-		if err := s.sweepChunk(w, chunk); err != nil {
+		err := w.prepare(chunk[0])
+		if err == nil {
+			err = s.sweepChunk(w, chunk)
+		}
+		if err != nil {
 			return s.check(fmt.Errorf("sweep table %d: %w", sw.Table, err))
 		}
 	}
@@ -49,7 +53,12 @@ func (s *Store) sweepChunk(w *sweep, chunk [][]byte) error {
 	if err := w.keys(b, chunk); err != nil {
 		return err
 	}
-	return b.Commit(pebble.NoSync)
+	err := b.Commit(pebble.NoSync)
+	if w.weakens {
+		w.weakens = false
+		s.weakened.Add(1)
+	}
+	return err
 }
 
 // Sweep adds a sweep to the batch. The caller applies the commands of this partition one after the other and has committed all
@@ -59,6 +68,7 @@ func (b *Batch) Sweep(sw *command.Sweep) error {
 	err := w.checkHeaders()
 	if err == nil {
 		err = w.keys(b.b, sw.Keys)
+		b.weakens = b.weakens || w.weakens
 	}
 	if err != nil {
 		return b.s.check(fmt.Errorf("sweep table %d: %w", sw.Table, err))
@@ -73,9 +83,13 @@ type sweep struct {
 	sw    *command.Sweep
 	// clean holds the deletions of headers that hide nothing any more, as cleanKey has them.
 	clean map[string]bool
-	// header is that of the partition with prefix.
+	// header is that of the partition with prefix, loaded when Store.weakened was at loaded. A deletion it knows is in force, or a stronger
+	// one, as long as that has not changed.
 	prefix []byte
 	header row.Header
+	loaded uint64
+	// weakens is true if the batch under way takes deletions out of headers.
+	weakens bool
 	buf    []byte
 	merger row.Merger
 	row    row.Row
@@ -150,6 +164,9 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 		remains = w.merger.Sweep(w.header.Covering(p.Rest), w.sw.Horizon, w.table.Dropped)
 	}
 	out := w.merger.Append(nil)
+	if p.Kind == keys.Header && !bytes.Equal(out, value) {
+		w.weakens = true
+	}
 	switch {
 	case !remains:
 		w.s.m.swept.Add(1)
@@ -162,8 +179,21 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	return b.Set(key, out, nil)
 }
 
-// loadHeader makes the header of a partition the current one.
+// prepare loads the header that the first of some keys needs, while writers need not wait for it: it may be large.
+func (w *sweep) prepare(key []byte) error {
+	if p, ok := keys.Parse(key); ok && p.Kind == keys.Row && p.Table == w.sw.Table {
+		return w.loadHeader(key[:p.PrefixLen])
+	}
+	return nil
+}
+
+// loadHeader makes the header of a partition the current one, unless it is.
 func (w *sweep) loadHeader(prefix []byte) error {
+	now := w.s.weakened.Load()
+	if len(w.prefix) > 0 && w.loaded == now && bytes.Equal(w.prefix, prefix) {
+		return nil
+	}
+	w.loaded = now
 	w.prefix = append(w.prefix[:0], prefix...)
 	w.header.Clear()
 	value, err := w.get(append(w.prefix, keys.Header))

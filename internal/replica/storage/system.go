@@ -101,6 +101,7 @@ func (s *Store) Truncate(span keys.Span, indexes []uint32) error {
 	b := s.NewBatch()
 	defer b.Close()
 	lower, upper := span.Bounds()
+	b.weakens = true
 	_ = b.b.DeleteRange(lower, upper, nil)
 	_ = b.b.DeleteRange(keys.AppendSystem(nil, keys.DeadID, lower), keys.AppendSystem(nil, keys.DeadID, upper), nil)
 	for _, index := range indexes {
