@@ -93,6 +93,7 @@ func appendDecoded(dst []Range, b []byte, base int64) []Range {
 		return dst
 	}
 	n, pos := uvarint(b, 0)
+	dst = slices.Grow(dst, int(min(n, uint64(len(b)))))
 	for i := uint64(0); i < n; i++ {
 		var r Range
 		pos = readRange(b, pos, base, &r)
@@ -106,6 +107,7 @@ type rangeScratch struct {
 	bounds [][]byte
 	active rangeHeap
 	out    []Range
+	head   []Range // of a list being sorted
 }
 
 // rangeHeap has the strongest range on top.
@@ -127,7 +129,7 @@ func (h *rangeHeap) Pop() any {
 // it, and neighbours that are alike are one. It may reorder in; the result is valid until the next call.
 func (s *rangeScratch) normalize(in []Range) []Range {
 	in = slices.DeleteFunc(in, func(r Range) bool { return r.empty() })
-	slices.SortFunc(in, func(x, y Range) int { return bytes.Compare(x.Start, y.Start) })
+	s.sort(in)
 	if disjoint(in) {
 		s.out = append(s.out[:0], in...)
 		s.out = coalesce(s.out)
@@ -163,6 +165,30 @@ func (s *rangeScratch) normalize(in []Range) []Range {
 	}
 	s.out = coalesce(s.out)
 	return s.out
+}
+
+// sort orders ranges by their start. Mostly these are a few new ones and, behind them, a long list that is in order.
+func (s *rangeScratch) sort(in []Range) {
+	compare := func(x, y Range) int { return bytes.Compare(x.Start, y.Start) }
+	n := max(len(in)-1, 0)
+	for n > 0 && compare(in[n-1], in[n]) <= 0 {
+		n--
+	}
+	if n == 0 {
+		return
+	}
+	slices.SortFunc(in[:n], compare)
+	s.head = append(s.head[:0], in[:n]...)
+	a, b, to := s.head, in[n:], in[:0]
+	for len(a) > 0 && len(b) > 0 { // to never catches up with b: what is missing between them is in a
+		if compare(a[0], b[0]) <= 0 {
+			to, a = append(to, a[0]), a[1:]
+		} else {
+			to, b = append(to, b[0]), b[1:]
+		}
+	}
+	copy(in[len(to):], a) // what is left of b is in its place
+	clear(s.head)
 }
 
 func disjoint(sorted []Range) bool {
