@@ -90,9 +90,9 @@ type sweep struct {
 	loaded uint64
 	// weakens is true if the batch under way takes deletions out of headers.
 	weakens bool
-	buf    []byte
-	merger row.Merger
-	row    row.Row
+	buf     []byte
+	merger  row.Merger
+	row     row.Row
 }
 
 func (s *Store) newSweep(sw *command.Sweep) *sweep {
