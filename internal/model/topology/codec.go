@@ -44,11 +44,7 @@ func appendSets(dst []byte, sets []ReplicaSet) []byte {
 		for _, r := range set.Replicas {
 			dst = binary.AppendUvarint(dst, uint64(r.ID))
 			dst = append(dst, r.Node[:]...)
-			learner := byte(0)
-			if r.Learner {
-				learner = 1
-			}
-			dst = append(dst, learner)
+			dst = append(dst, byte(r.State))
 		}
 	}
 	return dst
@@ -169,8 +165,8 @@ func (r *decoder) sets() []ReplicaSet {
 			m := Replica{ID: ReplicaID(r.uint())}
 			copy(m.Node[:], r.take(16))
 			if b := r.take(1); len(b) == 1 {
-				m.Learner = b[0] != 0
-				r.bad = r.bad || b[0] > 1
+				m.State = MemberState(b[0])
+				r.bad = r.bad || m.State > Leaving
 			}
 			set.Replicas = append(set.Replicas, m)
 		}

@@ -118,12 +118,25 @@ type ReplicaID uint64
 // NodeID is the identity in a node's data directory.
 type NodeID [16]byte
 
+// MetaPartition is the physical partition of the cluster's own records: schema, map, nodes. It is in no table's ring.
+const MetaPartition PartitionID = 1 << 62
+
+// MemberState is what a replica is to its replica set.
+type MemberState uint8
+
+// The states of a replica: a Voter is counted; one that is Joining becomes one as soon as it has caught up; one that is Leaving is there
+// until enough others are.
+const (
+	Voter MemberState = iota
+	Joining
+	Leaving
+)
+
 // Replica is one member of a replica set.
 type Replica struct {
-	ID   ReplicaID
-	Node NodeID
-	// Learner is true for a member without a vote.
-	Learner bool
+	ID    ReplicaID
+	Node  NodeID
+	State MemberState
 }
 
 // ReplicaSet is the replicas of a physical partition in one region.

@@ -116,7 +116,7 @@ func (s *Snapshot) Split(id PartitionID, at Position) (*Snapshot, error) {
 func (s *Snapshot) mirror(set ReplicaSet) ReplicaSet {
 	out := ReplicaSet{Region: set.Region, Replicas: make([]Replica, len(set.Replicas))}
 	for i, r := range set.Replicas {
-		out.Replicas[i] = Replica{ID: s.nextReplica, Node: r.Node, Learner: r.Learner}
+		out.Replicas[i] = Replica{ID: s.nextReplica, Node: r.Node, State: r.State}
 		if r.ID == set.Leader {
 			out.Leader = s.nextReplica
 		}

@@ -191,7 +191,7 @@ func birth(p *topology.Partition) keys.Meta {
 	if len(p.Sets) > 0 {
 		for _, r := range p.Sets[0].Replicas {
 			member := keys.Member{Replica: uint64(r.ID), Node: r.Node}
-			if r.Learner {
+			if r.State == topology.Joining {
 				m.Learners = append(m.Learners, member)
 			} else {
 				m.Voters = append(m.Voters, member)

@@ -41,3 +41,28 @@ func (e *LatchTimeout) Error() string {
 	return "waited too long for a partition key: " + e.Cause.Error()
 }
 func (e *LatchTimeout) Unwrap() error { return e.Cause }
+
+// NotLeader says that a command is for the leader of the partition and this replica is not it, or is not sure. Nothing was done.
+type NotLeader struct {
+	Partition topology.PartitionID
+	// Leader is the node that leads as far as this replica knows, zero if it knows none.
+	Leader topology.NodeID
+}
+
+func (e *NotLeader) Error() string {
+	return fmt.Sprintf("this replica does not lead partition %d", e.Partition)
+}
+
+// ErrUncertain says that nobody here knows whether the write was, or will be, applied. The same command with the same id may be sent again.
+var ErrUncertain = errors.New("the outcome of the write is not known")
+
+// ErrUnderWay says that the same command, by its id, is being carried out already. It may be sent again to hear how it ended.
+var ErrUnderWay = errors.New("the same command is under way")
+
+// ErrUnconfirmed says that rows were passed on and that the replica could not confirm afterwards that it still led. They must not be used.
+var ErrUnconfirmed = errors.New("what was read could not be confirmed")
+
+// Conflict answers a change of records whose expected version is not the present one. Nothing was done.
+type Conflict struct{ Version uint64 }
+
+func (e *Conflict) Error() string { return fmt.Sprintf("the records are at version %d", e.Version) }
