@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"encoding/binary"
+
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// PutReplica notes that the node has a replica of a physical partition.
+func (b *Batch) PutReplica(r *keys.Replica) {
+	b.Set(keys.RegistryID, binary.BigEndian.AppendUint64(nil, r.Partition), r.Append(nil))
+}
+
+// DeleteReplica removes that note.
+func (b *Batch) DeleteReplica(partition uint64) {
+	b.Delete(keys.RegistryID, binary.BigEndian.AppendUint64(nil, partition))
+}
+
+// DeleteMeta removes the meta of a physical partition.
+func (b *Batch) DeleteMeta(partition uint64) {
+	b.Delete(keys.PartitionID, binary.BigEndian.AppendUint64(nil, partition))
+}
+
+// Replicas lists the replicas that the node has, in order of their partitions. One without a meta waits for its first snapshot.
+func (s *Store) Replicas() ([]keys.Replica, error) {
+	var out []keys.Replica
+	err := s.Scan(keys.RegistryID, nil, func(_, value []byte) error {
+		r, err := keys.DecodeReplica(value)
+		if err == nil {
+			out = append(out, r)
+		}
+		return err
+	})
+	return out, err
+}
