@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Caller reaches other nodes; *transport.Transport is one.
+type Caller interface {
+	Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error)
+}
+
+// Report is what a node says of itself.
+type Report struct {
+	// Clock is the node's wall clock when it answered.
+	Clock time.Time `json:"clock"`
+	// Started is when its process began.
+	Started time.Time `json:"started"`
+	// Records is the version of the cluster's records that it has, Schema that of the schema.
+	Records uint64   `json:"records"`
+	Schema  [16]byte `json:"schema"`
+	// Software is what `ilion version` prints, Format the newest cluster version that it speaks.
+	Software string `json:"software"`
+	Format   uint32 `json:"format"`
+	// DiskFree is in percent, -1 if not known; DiskFull says that it refuses writes.
+	DiskFree  int    `json:"disk_free"`
+	DiskFull  bool   `json:"disk_full"`
+	DiskBytes uint64 `json:"disk_bytes"`
+	// Replicas are those on the node, Leading the ones that lead.
+	Replicas int `json:"replicas"`
+	Leading  int `json:"leading"`
+}
+
+// Options of Peers. The zero value is ready for use.
+type Options struct {
+	// Every is the time between two reports of a node; 1 s if 0. Timeout bounds the wait for one; 1 s if 0.
+	Every   time.Duration
+	Timeout time.Duration
+	// Changed is told when a node comes or goes; nil tells nobody. It must not call back.
+	Changed func(node topology.NodeID, alive bool)
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+}
+
+// Peers is what this node knows of the others. It is safe for concurrent use.
+type Peers struct {
+	self   topology.NodeID
+	caller Caller
+	opts   Options
+
+	mu    sync.Mutex
+	peers map[topology.NodeID]*peer
+}
+
+type peer struct {
+	watched bool
+	down    time.Time // zero: alive
+	report  Report
+	heard   time.Time // when report came; zero: never
+	skew    time.Duration
+}
+
+// New returns Peers that know of nobody.
+func New(self topology.NodeID, c Caller, o Options) *Peers {
+	if o.Every == 0 {
+		o.Every = time.Second
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Peers{self: self, caller: c, opts: o, peers: map[topology.NodeID]*peer{}}
+}
+
+func (p *Peers) of(node topology.NodeID) *peer {
+	q := p.peers[node]
+	if q == nil {
+		q = &peer{}
+		p.peers[node] = q
+	}
+	return q
+}
+
+// Watch says which nodes there are. Those that are not named any more are forgotten.
+func (p *Peers) Watch(nodes []topology.NodeID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, q := range p.peers {
+		q.watched = false
+	}
+	for _, n := range nodes {
+		if n != p.self {
+			p.of(n).watched = true
+		}
+	}
+	for n, q := range p.peers {
+		if !q.watched {
+			delete(p.peers, n)
+		}
+	}
+}
+
+// SetDown notes that a node went away, or that it is back (E1).
+func (p *Peers) SetDown(node topology.NodeID, down bool) {
+	p.mu.Lock()
+	q := p.peers[node]
+	changed := q != nil && q.down.IsZero() == down
+	if changed {
+		q.down = time.Time{}
+		if down {
+			q.down = p.opts.Now()
+		}
+	}
+	p.mu.Unlock()
+	if changed && p.opts.Changed != nil {
+		p.opts.Changed(node, !down)
+	}
+}
+
+// Alive reports whether a node is not known to be away. The node itself is alive.
+func (p *Peers) Alive(node topology.NodeID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.peers[node]
+	return q == nil || q.down.IsZero()
+}
+
+// Down returns since when which nodes are away.
+func (p *Peers) Down() map[topology.NodeID]time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[topology.NodeID]time.Time{}
+	for n, q := range p.peers {
+		if !q.down.IsZero() {
+			out[n] = q.down
+		}
+	}
+	return out
+}
+
+// Known is what a node said last.
+type Known struct {
+	Report
+	// Age is how long ago it said so.
+	Age time.Duration
+	// Skew is how much later its clock is than this node's, give or take half of the time its answer took.
+	Skew time.Duration
+	// Alive is as Peers.Alive says.
+	Alive bool
+}
+
+// Report returns what a node said last; ok is false if it never said anything.
+func (p *Peers) Report(node topology.NodeID) (k Known, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.peers[node]
+	if q == nil || q.heard.IsZero() {
+		return Known{Alive: q == nil || q.down.IsZero()}, false
+	}
+	return Known{Report: q.report, Age: p.opts.Now().Sub(q.heard), Skew: q.skew, Alive: q.down.IsZero()}, true
+}
+
+// Run asks every node for its report, again and again, until ctx ends.
+func (p *Peers) Run(ctx context.Context) {
+	t := time.NewTicker(p.opts.Every)
+	defer t.Stop()
+	for {
+		p.ask(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// ask asks all nodes at once and waits for their answers.
+func (p *Peers) ask(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, n := range p.nodes() {
+		wg.Go(func() {
+			asked := p.opts.Now()
+			var r Report
+			if err := p.call(ctx, n, kindReport, nil, &r); err != nil {
+				return // who says nothing is noticed by the heartbeats
+			}
+			p.heard(n, asked, r)
+		})
+	}
+	wg.Wait()
+}
+
+func (p *Peers) nodes() []topology.NodeID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]topology.NodeID, 0, len(p.peers))
+	for n := range p.peers {
+		out = append(out, n)
+	}
+	return out
+}
+
+func (p *Peers) heard(node topology.NodeID, asked time.Time, r Report) {
+	p.mu.Lock()
+	if q := p.peers[node]; q != nil {
+		now := p.opts.Now()
+		q.report, q.heard = r, now
+		q.skew = r.Clock.Sub(asked.Add(now.Sub(asked) / 2))
+	}
+	p.mu.Unlock()
+	p.SetDown(node, false)
+}
+
+// Agree waits until every node that is alive has the version of the cluster's records. It returns those that did not say so
+// before ctx ended.
+func (p *Peers) Agree(ctx context.Context, version uint64) (missing []topology.NodeID) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, n := range p.nodes() {
+		if !p.Alive(n) {
+			continue
+		}
+		wg.Go(func() {
+			if err := p.call(ctx, n, kindAwait, awaitRequest{version}, nil); err != nil {
+				mu.Lock()
+				missing = append(missing, n)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return missing
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// world is some nodes that hear each other unless one is cut off.
+type world struct {
+	nodes map[topology.NodeID]Host
+	cut   map[topology.NodeID]bool
+}
+
+type answer struct {
+	data []byte
+	err  error
+}
+
+func (a *answer) End(data []byte) error { a.data = data; return nil }
+func (a *answer) Fail(err error)        { a.err = err }
+
+func (w *world) Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error) {
+	if w.cut[to] || w.nodes[to] == nil {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	var a answer
+	Serve(ctx, w.nodes[to], request, &a)
+	return a.data, a.err
+}
+
+type host struct {
+	report Report
+	admit  error
+}
+
+func (h *host) Describe() Report { return h.report }
+func (h *host) Await(ctx context.Context, version uint64) error {
+	if h.report.Records >= version {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+func (h *host) Admit(_ context.Context, n Newcomer) (Welcome, error) {
+	return Welcome{Replica: 7, Nodes: map[string]topology.NodeID{n.Internal: n.Node}}, h.admit
+}
+
+// TestPeers proves what is known of others: reports, the difference of clocks, who is down and who agrees.
+func TestPeers(t *testing.T) {
+	a, b, c := topology.NodeID{1}, topology.NodeID{2}, topology.NodeID{3}
+	now := time.Unix(1_000_000, 0)
+	w := &world{nodes: map[topology.NodeID]Host{
+		b: &host{report: Report{Clock: now.Add(3 * time.Second), Records: 10, Leading: 4}}, c: &host{report: Report{Records: 9, Clock: now}},
+	}, cut: map[topology.NodeID]bool{}}
+	var events []bool
+	p := New(a, w, Options{Timeout: 10 * time.Millisecond, Now: func() time.Time { return now }, Changed: func(_ topology.NodeID, alive bool) { events = append(events, alive) }})
+	p.Watch([]topology.NodeID{a, b, c})
+	p.ask(t.Context())
+	if k, ok := p.Report(b); !ok || k.Leading != 4 || k.Skew != 3*time.Second || !k.Alive {
+		t.Errorf("report of b: %+v %v", k, ok)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if got := p.Agree(ctx, 10); !slices.Equal(got, []topology.NodeID{c}) {
+		t.Errorf("version 10 is missing at %v", got)
+	}
+	p.SetDown(c, true)
+	p.SetDown(c, true)
+	if p.Alive(c) || !p.Alive(a) || !p.Alive(b) || len(p.Down()) != 1 {
+		t.Errorf("down: %v", p.Down())
+	}
+	if got := p.Agree(t.Context(), 10); len(got) > 0 {
+		t.Errorf("it waits for nodes that are down: %v", got)
+	}
+	p.ask(t.Context()) // c answers
+	if !p.Alive(c) || !slices.Equal(events, []bool{false, true}) {
+		t.Errorf("c is back, told: %v", events)
+	}
+	p.Watch([]topology.NodeID{a, b})
+	if _, ok := p.Report(c); ok {
+		t.Error("c is not forgotten")
+	}
+}
+
+// TestJoin proves that a newcomer's description arrives and that a refusal is told.
+func TestJoin(t *testing.T) {
+	b := topology.NodeID{2}
+	h := &host{}
+	w := &world{nodes: map[topology.NodeID]Host{b: h}}
+	n := Newcomer{Node: topology.NodeID{9}, Internal: "127.0.0.9:7000"}
+	got, err := Join(t.Context(), w, b, n)
+	if err != nil || got.Replica != 7 || got.Nodes["127.0.0.9:7000"] != n.Node {
+		t.Errorf("%+v %v", got, err)
+	}
+	h.admit = errors.New("no room")
+	if _, err := Join(t.Context(), w, b, n); err == nil || err.Error() != "no room" {
+		t.Errorf("refusal: %v", err)
+	}
+}

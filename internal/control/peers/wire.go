@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Kind is the first byte of a request between nodes. Those below KindFirst are commands for replicas.
+type Kind = byte
+
+// The kinds of request; a JSON object follows.
+const (
+	KindFirst Kind = 64 + iota
+	kindReport
+	kindAwait
+	kindJoin
+)
+
+type awaitRequest struct {
+	Version uint64 `json:"version"`
+}
+
+// Newcomer is a node that wants to join, as it describes itself.
+type Newcomer struct {
+	Node topology.NodeID `json:"node"`
+	// Internal, CQL and HTTP are addresses; HTTP may be empty.
+	Internal string `json:"internal"`
+	CQL      string `json:"cql"`
+	HTTP     string `json:"http"`
+	Region   string `json:"region"`
+	Zone     string `json:"zone"`
+	// FormatMin and FormatMax are the cluster versions that it speaks.
+	FormatMin uint32 `json:"format_min"`
+	FormatMax uint32 `json:"format_max"`
+}
+
+// Welcome answers a Newcomer.
+type Welcome struct {
+	// Replica is the id of its replica of the meta partition.
+	Replica topology.ReplicaID `json:"replica"`
+	// Nodes are the internal addresses of all nodes.
+	Nodes map[string]topology.NodeID `json:"nodes"`
+}
+
+// Host is the node that answers.
+type Host interface {
+	// Describe is the node's report.
+	Describe() Report
+	// Await returns when the node has a version of the records, or ctx ended.
+	Await(ctx context.Context, version uint64) error
+	// Admit takes a newcomer in; it may be asked again for the same one.
+	Admit(ctx context.Context, n Newcomer) (Welcome, error)
+}
+
+// Answer carries an answer back; *transport.Responder is one.
+type Answer interface {
+	End(data []byte) error
+	Fail(err error)
+}
+
+// Serve answers a request that begins with a kind from KindFirst on.
+func Serve(ctx context.Context, h Host, request []byte, a Answer) {
+	answer, err := serve(ctx, h, request)
+	if err != nil {
+		a.Fail(err)
+		return
+	}
+	_ = a.End(answer) // who asked may be gone
+}
+
+func serve(ctx context.Context, h Host, request []byte) ([]byte, error) {
+	body := request[1:]
+	switch request[0] {
+	case kindReport:
+		return json.Marshal(h.Describe())
+	case kindAwait:
+		var q awaitRequest
+		if err := json.Unmarshal(body, &q); err != nil {
+			return nil, fmt.Errorf("malformed request: %w", err)
+		}
+		return []byte("{}"), h.Await(ctx, q.Version)
+	case kindJoin:
+		var n Newcomer
+		if err := json.Unmarshal(body, &n); err != nil {
+			return nil, fmt.Errorf("malformed request: %w", err)
+		}
+		w, err := h.Admit(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(w)
+	}
+	return nil, fmt.Errorf("requests of kind %d are not known to this version", request[0])
+}
+
+// Join asks a node to take a newcomer in.
+func Join(ctx context.Context, c Caller, to topology.NodeID, n Newcomer) (w Welcome, err error) {
+	err = call(ctx, c, to, kindJoin, n, &w)
+	return w, err
+}
+
+func (p *Peers) call(ctx context.Context, to topology.NodeID, k Kind, question, answer any) error {
+	return call(ctx, p.caller, to, k, question, answer)
+}
+
+func call(ctx context.Context, c Caller, to topology.NodeID, k Kind, question, answer any) error {
+	request := []byte{k}
+	if question != nil {
+		body, err := json.Marshal(question)
+		if err != nil {
+			return err
+		}
+		request = append(request, body...)
+	}
+	b, err := c.Call(ctx, to, request)
+	if err != nil || answer == nil {
+		return err
+	}
+	return json.Unmarshal(b, answer)
+}
