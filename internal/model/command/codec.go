@@ -23,11 +23,12 @@ const (
 	KindRead        Kind = 3
 	KindSweep       Kind = 4
 	KindDecision    Kind = 5
+	KindEntry       Kind = 6
 )
 
 // KindOf returns the kind of an encoded command, 0 if it cannot be one.
 func KindOf(src []byte) Kind {
-	if len(src) < 2 || src[0] == 0 || src[0] > Version || src[1] > byte(KindDecision) {
+	if len(src) < 2 || src[0] == 0 || src[0] > Version || src[1] > byte(KindEntry) {
 		return 0
 	}
 	return Kind(src[1])
@@ -50,6 +51,13 @@ func DecodeMutation(m *Mutation, src []byte) error {
 	return r.end()
 }
 
+// What an encoded mutation says of its id.
+const (
+	withoutID = iota
+	withID
+	withRetried
+)
+
 func (a *appender) mutation(m *Mutation) {
 	a.uint(uint64(m.Table))
 	a.fixed(int64(m.Token))
@@ -57,11 +65,20 @@ func (a *appender) mutation(m *Mutation) {
 	a.uint(m.SchemaVersion)
 	a.uint(m.Epoch)
 	a.int(m.Timestamp)
-	dedupe := m.Dedupe != DedupeID{}
-	a.flag(dedupe)
-	if dedupe {
+	switch {
+	case m.Dedupe == DedupeID{}:
+		a.byte(withoutID)
+	case m.Retried == 0:
+		a.byte(withID)
+	default:
+		a.byte(withRetried)
+	}
+	if m.Dedupe != (DedupeID{}) {
 		a.b = append(a.b, m.Dedupe.Coordinator[:]...)
 		a.uint(m.Dedupe.Sequence)
+		if m.Retried != 0 {
+			a.uint(uint64(m.Retried))
+		}
 	}
 	a.uint(uint64(len(m.Ops)))
 	for i := range m.Ops {
@@ -85,9 +102,16 @@ func (r *reader) mutation(m *Mutation) {
 	m.SchemaVersion = r.uint()
 	m.Epoch = r.uint()
 	m.Timestamp = r.int()
-	if r.flag() {
+	id := r.byte()
+	if id > withRetried {
+		r.fail()
+	}
+	if id != withoutID {
 		copy(m.Dedupe.Coordinator[:], r.take(16))
 		m.Dedupe.Sequence = r.uint()
+	}
+	if id == withRetried {
+		m.Retried = r.uint32()
 	}
 	n := r.count(3)
 	for range n {
@@ -287,6 +311,11 @@ func DecodeRead(c *Read, src []byte) error {
 // AppendSweep appends the encoded form of s.
 func AppendSweep(dst []byte, s *Sweep) []byte {
 	a := appender{append(dst, Version, byte(KindSweep))}
+	a.sweep(s)
+	return a.b
+}
+
+func (a *appender) sweep(s *Sweep) {
 	a.uint(uint64(s.Table))
 	a.int(s.Horizon)
 	a.uint(s.Epoch)
@@ -294,7 +323,6 @@ func AppendSweep(dst []byte, s *Sweep) []byte {
 	for _, k := range s.Keys {
 		a.bytes(k)
 	}
-	return a.b
 }
 
 // DecodeSweep reads what AppendSweep wrote. Keys are views over src.
@@ -303,6 +331,11 @@ func DecodeSweep(s *Sweep, src []byte) error {
 	if err != nil {
 		return err
 	}
+	r.sweep(s)
+	return r.end()
+}
+
+func (r *reader) sweep(s *Sweep) {
 	*s = Sweep{Keys: s.Keys[:0]}
 	s.Table = r.uint32()
 	s.Horizon = r.int()
@@ -310,7 +343,6 @@ func DecodeSweep(s *Sweep, src []byte) error {
 	for range r.count(1) {
 		s.Keys = append(s.Keys, r.bytes())
 	}
-	return r.end()
 }
 
 // AppendDecision appends the encoded form of d.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command is what a coordinator says to a replica and what it hears back: Mutation, Conditional, Read, Sweep, and their
-// versioned encoding.
+// Package command is what a coordinator says to a replica and what it hears back: Mutation, Conditional, Read, Sweep, the Entry of a
+// replica set's log, and their versioned encoding.
 //
 // Guarantees: (C1) a command carries everything its application needs: no clock, catalog or configuration of the replica
 // takes part, so the same log gives the same rows; (C2) an encoded command names its version, and an older one stays readable.
@@ -54,6 +54,8 @@ type Mutation struct {
 	Epoch uint64
 	// Dedupe identifies the command for exactly-once application; the zero value asks for none.
 	Dedupe DedupeID
+	// Retried is the time since the first attempt with this id, in milliseconds; 0 is the first attempt itself.
+	Retried uint32
 	// Timestamp is the stamp the leader gave to the operands that came Unstamped; 0 before that.
 	Timestamp int64
 }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+// EntryKind says what a command of a replica set's log does. The numbers are stored in logs: never change one.
+type EntryKind uint8
+
+// The kinds of an Entry.
+const (
+	// EntryWrite applies stamped mutations of one physical partition as one.
+	EntryWrite EntryKind = 1
+	// EntrySweep removes what nobody can see any more.
+	EntrySweep EntryKind = 2
+	// EntryTruncate removes all rows of the partition.
+	EntryTruncate EntryKind = 3
+	// EntryRequire makes the partition refuse mutations that were planned for an older revision of the schema.
+	EntryRequire EntryKind = 4
+	// EntryRecords changes records of the meta partition.
+	EntryRecords EntryKind = 5
+)
+
+// Entry is a command of a replica set's log. Applying it reads nothing but the store and the entry (C1).
+type Entry struct {
+	Kind EntryKind
+	// Mutations belong to EntryWrite.
+	Mutations []Mutation
+	// Result is stored as the dedupe record of Mutations[0]; nil for none.
+	Result []byte
+	Sweep  Sweep
+	// Indexes are those of the table whose entries EntryTruncate removes, too.
+	Indexes []uint32
+	// SchemaVersion is what EntryRequire asks for.
+	SchemaVersion uint64
+	Records       Records
+}
+
+// Record is a record of the meta partition. A nil Value deletes it.
+type Record struct{ Key, Value []byte }
+
+// Records is a change of the meta partition: compare and set.
+type Records struct {
+	// Expect is the version of the records that the change is based on; 0 is any.
+	Expect uint64
+	Put    []Record
+}
+
+// AppendEntry appends the encoded form of e.
+func AppendEntry(dst []byte, e *Entry) []byte {
+	a := appender{append(dst, Version, byte(KindEntry), byte(e.Kind))}
+	switch e.Kind {
+	case EntryWrite:
+		a.null(e.Result)
+		a.uint(uint64(len(e.Mutations)))
+		for i := range e.Mutations {
+			a.mutation(&e.Mutations[i])
+		}
+	case EntrySweep:
+		a.sweep(&e.Sweep)
+	case EntryTruncate:
+		a.columns(e.Indexes)
+	case EntryRequire:
+		a.uint(e.SchemaVersion)
+	case EntryRecords:
+		a.records(&e.Records)
+	}
+	return a.b
+}
+
+// AppendWriteEntry appends what AppendEntry does for an EntryWrite of one mutation.
+func AppendWriteEntry(dst []byte, m *Mutation, result []byte) []byte {
+	a := appender{append(dst, Version, byte(KindEntry), byte(EntryWrite))}
+	a.null(result)
+	a.uint(1)
+	a.mutation(m)
+	return a.b
+}
+
+// AppendRecords appends the encoded form of c, as it is sent between nodes.
+func AppendRecords(dst []byte, c *Records) []byte {
+	return AppendEntry(dst, &Entry{Kind: EntryRecords, Records: *c})
+}
+
+func (a *appender) records(c *Records) {
+	a.uint(c.Expect)
+	a.uint(uint64(len(c.Put)))
+	for i := range c.Put {
+		a.bytes(c.Put[i].Key)
+		a.null(c.Put[i].Value)
+	}
+}
+
+// DecodeEntry reads what AppendEntry wrote into e. Byte slices of e are views over src; the capacity of e's lists, and of the
+// operands of its mutations, is reused.
+func DecodeEntry(e *Entry, src []byte) error {
+	r, err := open(src, KindEntry)
+	if err != nil {
+		return err
+	}
+	*e = Entry{Mutations: e.Mutations[:0], Indexes: e.Indexes[:0], Sweep: Sweep{Keys: e.Sweep.Keys[:0]}, Records: Records{Put: e.Records.Put[:0]}}
+	e.Kind = EntryKind(r.byte())
+	switch e.Kind {
+	case EntryWrite:
+		e.Result = r.null()
+		r.mutations(e)
+	case EntrySweep:
+		r.sweep(&e.Sweep)
+	case EntryTruncate:
+		e.Indexes = r.columns(e.Indexes)
+	case EntryRequire:
+		e.SchemaVersion = r.uint()
+	case EntryRecords:
+		r.records(&e.Records)
+	default:
+		r.fail()
+	}
+	return r.end()
+}
+
+// mutations keeps the operands' memory of what was decoded into e before.
+func (r *reader) mutations(e *Entry) {
+	n := r.count(15)
+	if n == 0 {
+		r.fail()
+	}
+	for i := range n {
+		if i < cap(e.Mutations) {
+			e.Mutations = e.Mutations[:i+1]
+		} else {
+			e.Mutations = append(e.Mutations, Mutation{})
+		}
+		r.mutation(&e.Mutations[i])
+	}
+}
+
+func (r *reader) records(c *Records) {
+	c.Expect = r.uint()
+	for range r.count(2) {
+		c.Put = append(c.Put, Record{Key: r.bytes(), Value: r.null()})
+	}
+}
+
+// DecodeRecords reads what AppendRecords wrote. Keys and values are views over src.
+func DecodeRecords(c *Records, src []byte) error {
+	var e Entry
+	if err := DecodeEntry(&e, src); err != nil {
+		return err
+	}
+	if e.Kind != EntryRecords {
+		return ErrMalformed
+	}
+	*c = e.Records
+	return nil
+}
