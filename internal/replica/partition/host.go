@@ -32,6 +32,9 @@ type Options struct {
 	LatchWait time.Duration
 	// Now is the clock of stamps; time.Now if nil.
 	Now func() time.Time
+	// Cluster makes the replicas members of replica sets; nil stands alone. Durability and SyncInterval do not matter then: a write is
+	// acknowledged when a quorum has it on disk.
+	Cluster *Cluster
 }
 
 func (o Options) withDefaults() Options {
