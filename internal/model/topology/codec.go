@@ -7,31 +7,153 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 )
 
-// codecVersion is the first byte of an encoded snapshot.
-const codecVersion = 1
+// The map is stored in records: one header, one record for every table, one for the meta partition under MetaTable. So a new table
+// among a thousand others writes two small ones. A record begins with the version of its form; a reader refuses newer ones.
+const recordVersion = 1
 
-// ErrMalformed says that bytes are not an encoded snapshot.
+// The whole map in one piece, as Append makes it, begins with wholeVersion; the form before it had no meta partition.
+const (
+	wholeVersion      = 2
+	wholeVersionFirst = 1
+)
+
+// ErrMalformed says that bytes are not an encoded map, or a part of one.
 var ErrMalformed = errors.New("malformed topology")
 
-// Append appends the encoded form: equal snapshots have equal bytes.
-func (s *Snapshot) Append(dst []byte) []byte {
-	dst = append(dst, codecVersion)
+// AppendHeader appends the record of the counters.
+func (s *Snapshot) AppendHeader(dst []byte) []byte {
+	dst = append(dst, recordVersion)
 	dst = binary.AppendUvarint(dst, s.version)
 	dst = binary.AppendUvarint(dst, uint64(s.nextPartition))
-	dst = binary.AppendUvarint(dst, uint64(s.nextReplica))
-	dst = binary.AppendUvarint(dst, uint64(len(s.byID)))
-	for _, t := range s.Tables() {
-		for _, p := range s.tables[t] {
-			dst = binary.AppendUvarint(dst, uint64(p.ID))
-			dst = binary.AppendUvarint(dst, uint64(p.Table))
-			dst = AppendSpan(dst, p.Span)
-			dst = binary.AppendUvarint(dst, p.Epoch)
-			dst = appendSets(dst, p.Sets)
-		}
+	return binary.AppendUvarint(dst, uint64(s.nextReplica))
+}
+
+// AppendTable appends the record of a table, or of the meta partition if that is MetaTable. Equal tables have equal bytes.
+func (s *Snapshot) AppendTable(dst []byte, table uint32) []byte {
+	ps := s.tables[table]
+	if table == MetaTable && s.meta != nil {
+		ps = []*Partition{s.meta}
+	}
+	dst = append(dst, recordVersion)
+	dst = binary.AppendUvarint(dst, uint64(len(ps)))
+	for _, p := range ps {
+		dst = binary.AppendUvarint(dst, uint64(p.ID))
+		dst = AppendSpan(dst, p.Span)
+		dst = binary.AppendUvarint(dst, p.Epoch)
+		dst = appendSets(dst, p.Sets)
 	}
 	return dst
+}
+
+// SameTable reports whether a table, or the meta partition if that is MetaTable, is the same one in both maps, without looking at it closely.
+func (s *Snapshot) SameTable(o *Snapshot, table uint32) bool {
+	if table == MetaTable {
+		return s.meta == o.meta
+	}
+	a, b := s.tables[table], o.tables[table]
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// Assemble makes a map of a header and the records of tables: those that are given, and those of base that are not. A nil record removes
+// the table. Only what is new is decoded, and checked to be a valid part of the whole.
+func Assemble(base *Snapshot, header []byte, tables map[uint32][]byte) (*Snapshot, error) {
+	s := base.next()
+	r, err := open(header)
+	if err != nil {
+		return nil, err
+	}
+	s.version, s.nextPartition, s.nextReplica = r.uint(), PartitionID(r.uint()), ReplicaID(r.uint())
+	if r.bad || len(r.b) > 0 || s.nextPartition > MetaPartition {
+		return nil, fmt.Errorf("header: %w", ErrMalformed)
+	}
+	for table := range tables {
+		if table == MetaTable {
+			s.meta = nil
+			continue
+		}
+		for _, p := range s.tables[table] {
+			delete(s.byID, p.ID)
+		}
+		delete(s.tables, table)
+	}
+	replicas := map[ReplicaID]PartitionID{}
+	for table, record := range tables {
+		if record == nil {
+			continue
+		}
+		if err := s.addRecord(table, record, replicas); err != nil {
+			return nil, fmt.Errorf("table %d: %w", table, err)
+		}
+	}
+	return s, nil
+}
+
+// addRecord decodes the record of a table that is not in s, and checks it.
+func (s *Snapshot) addRecord(table uint32, record []byte, replicas map[ReplicaID]PartitionID) error {
+	r, err := open(record)
+	if err != nil {
+		return err
+	}
+	var ps []*Partition
+	for range r.count(20) {
+		p := &Partition{ID: PartitionID(r.uint()), Table: table, Span: r.span(), Epoch: r.uint(), Sets: r.sets()}
+		if r.bad || s.Partition(p.ID) != nil {
+			return ErrMalformed
+		}
+		if table != MetaTable {
+			s.byID[p.ID] = p
+		}
+		ps = append(ps, p)
+	}
+	if r.bad || len(r.b) > 0 {
+		return ErrMalformed
+	}
+	if table != MetaTable {
+		s.tables[table] = ps
+		err = s.validateTable(table, replicas)
+	} else if len(ps) != 1 || ps[0].ID != MetaPartition {
+		return ErrMalformed
+	} else {
+		s.meta = ps[0]
+		err = s.validateMembers(s.meta, replicas)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return nil
+}
+
+// open checks the version of a record.
+func open(record []byte) (*decoder, error) {
+	switch {
+	case len(record) == 0 || record[0] == 0:
+		return nil, ErrMalformed
+	case record[0] > recordVersion:
+		return nil, fmt.Errorf("topology of a newer version: %d, this one reads up to %d", record[0], recordVersion)
+	}
+	return &decoder{b: record[1:]}, nil
+}
+
+// Append appends the whole map in one piece: equal snapshots have equal bytes.
+func (s *Snapshot) Append(dst []byte) []byte {
+	dst = append(dst, wholeVersion)
+	dst = appendRecord(dst, s.AppendHeader(nil))
+	tables := s.Tables()
+	if s.meta != nil {
+		tables = append(tables, MetaTable)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(tables)))
+	for _, t := range tables {
+		dst = appendRecord(binary.AppendUvarint(dst, uint64(t)), s.AppendTable(nil, t))
+	}
+	return dst
+}
+
+func appendRecord(dst, record []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(record))), record...)
 }
 
 func appendSets(dst []byte, sets []ReplicaSet) []byte {
@@ -70,15 +192,45 @@ func DecodeSpan(src []byte) (s Span, rest []byte, err error) {
 	return s, r.b, nil
 }
 
-// Decode reads what Append wrote and validates it.
+// Decode reads what Append wrote, now or before there was a meta partition, and validates it.
 func Decode(src []byte) (*Snapshot, error) {
-	if len(src) == 0 || src[0] == 0 {
+	switch {
+	case len(src) == 0 || src[0] == 0:
+		return nil, ErrMalformed
+	case src[0] > wholeVersion:
+		return nil, fmt.Errorf("topology of a newer version: %d, this one reads up to %d", src[0], wholeVersion)
+	}
+	s, err := decodeWhole(&decoder{b: src[1:]}, src[0])
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return s, nil
+}
+
+func decodeWhole(r *decoder, version byte) (*Snapshot, error) {
+	if version == wholeVersionFirst {
+		return decodeFirst(r)
+	}
+	header := r.take(r.uint())
+	tables := map[uint32][]byte{}
+	for range r.count(2) {
+		table, record := r.uint(), r.take(r.uint())
+		if r.bad || table > math.MaxUint32 || tables[uint32(table)] != nil {
+			return nil, ErrMalformed
+		}
+		tables[uint32(table)] = record
+	}
+	if r.bad || len(r.b) > 0 {
 		return nil, ErrMalformed
 	}
-	if src[0] > codecVersion {
-		return nil, fmt.Errorf("topology of a newer version: %d, this one reads up to %d", src[0], codecVersion)
-	}
-	r := decoder{b: src[1:]}
+	return Assemble(New(), header, tables)
+}
+
+// decodeFirst reads the form that stand-alone nodes stored.
+func decodeFirst(r *decoder) (*Snapshot, error) {
 	s := New()
 	s.version = r.uint()
 	s.nextPartition = PartitionID(r.uint())
@@ -98,9 +250,6 @@ func Decode(src []byte) (*Snapshot, error) {
 	}
 	if r.bad || len(r.b) > 0 {
 		return nil, ErrMalformed
-	}
-	if err := s.Validate(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return s, nil
 }
@@ -166,7 +315,7 @@ func (r *decoder) sets() []ReplicaSet {
 			copy(m.Node[:], r.take(16))
 			if b := r.take(1); len(b) == 1 {
 				m.State = MemberState(b[0])
-				r.bad = r.bad || m.State > Leaving
+				r.bad = r.bad || m.State > Learner
 			}
 			set.Replicas = append(set.Replicas, m)
 		}

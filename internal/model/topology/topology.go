@@ -5,7 +5,7 @@
 //
 // Guarantees: (G1) a Snapshot never changes; every transition makes a new one with a higher version; (G2) the partitions of a
 // table tile its ring: every position belongs to exactly one; (G3) partition ids and replica ids are never used twice;
-// (G4) nothing on the way of a request allocates (Locate, At, Partitions). The package knows nothing of nodes' addresses, of loads
+// (G4) nothing on the way of a request allocates (Locate, At, Partitions); (G5) no two replicas of a partition are on one node. The package knows nothing of nodes' addresses, of loads
 // or of who decides. Start at Snapshot, then transitions.go.
 package topology
 
@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"sort"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
@@ -121,16 +122,30 @@ type NodeID [16]byte
 // MetaPartition is the physical partition of the cluster's own records: schema, map, nodes. It is in no table's ring.
 const MetaPartition PartitionID = 1 << 62
 
+// MetaTable stands for the table of the meta partition; its keys are in no table's order.
+const MetaTable = keys.MetaID
+
 // MemberState is what a replica is to its replica set.
 type MemberState uint8
 
 // The states of a replica: a Voter is counted; one that is Joining becomes one as soon as it has caught up; one that is Leaving is there
-// until enough others are.
+// until enough others are; a Learner has all data and is not counted, until it is told to join.
 const (
 	Voter MemberState = iota
 	Joining
 	Leaving
+	Learner
 )
+
+// String is the state's name, lower case.
+func (s MemberState) String() string {
+	if int(s) < len(memberStates) {
+		return memberStates[s]
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
+var memberStates = [...]string{"voter", "joining", "leaving", "learner"}
 
 // Replica is one member of a replica set.
 type Replica struct {
@@ -168,6 +183,37 @@ func (p *Partition) Set(region string) *ReplicaSet {
 	return nil
 }
 
+// On returns the member on a node, nil if there is none.
+func (s *ReplicaSet) On(node NodeID) *Replica {
+	for i := range s.Replicas {
+		if s.Replicas[i].Node == node {
+			return &s.Replicas[i]
+		}
+	}
+	return nil
+}
+
+// Member returns a member by its id, nil if there is none.
+func (s *ReplicaSet) Member(id ReplicaID) *Replica {
+	for i := range s.Replicas {
+		if s.Replicas[i].ID == id {
+			return &s.Replicas[i]
+		}
+	}
+	return nil
+}
+
+// Count is the number of members in a state.
+func (s *ReplicaSet) Count(state MemberState) int {
+	n := 0
+	for i := range s.Replicas {
+		if s.Replicas[i].State == state {
+			n++
+		}
+	}
+	return n
+}
+
 // Snapshot is one version of the map.
 type Snapshot struct {
 	version       uint64
@@ -175,6 +221,7 @@ type Snapshot struct {
 	nextReplica   ReplicaID
 	tables        map[uint32][]*Partition // in ring order; tiles the ring (G2)
 	byID          map[PartitionID]*Partition
+	meta          *Partition // nil while there is none
 }
 
 // New is the empty map, version 1.
@@ -188,10 +235,34 @@ func (s *Snapshot) Version() uint64 { return s.version }
 // Partitions returns the partitions of a table in ring order, nil if the table is not there. The caller must not change them.
 func (s *Snapshot) Partitions(table uint32) []*Partition { return s.tables[table] }
 
-// Partition returns a partition by its id, nil if it is not there.
-func (s *Snapshot) Partition(id PartitionID) *Partition { return s.byID[id] }
+// Partition returns a partition by its id, nil if it is not there. The meta partition is one of them.
+func (s *Snapshot) Partition(id PartitionID) *Partition {
+	if id == MetaPartition {
+		return s.meta
+	}
+	return s.byID[id]
+}
 
-// Len is the number of partitions of all tables.
+// Meta is the meta partition, nil in a map that was made without one.
+func (s *Snapshot) Meta() *Partition { return s.meta }
+
+// All yields every partition: the meta partition, if there is one, then those of the tables in order.
+func (s *Snapshot) All() iter.Seq[*Partition] {
+	return func(yield func(*Partition) bool) {
+		if s.meta != nil && !yield(s.meta) {
+			return
+		}
+		for _, t := range s.Tables() {
+			for _, p := range s.tables[t] {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Len is the number of partitions of all tables, without the meta partition.
 func (s *Snapshot) Len() int { return len(s.byID) }
 
 // Tables returns the tables of the map, ascending.
@@ -234,49 +305,6 @@ func find(ps []*Partition, p Position) int {
 		}
 	}
 	return lo
-}
-
-// Validate checks (G2) and (G3) and returns the first violation. Transitions keep them, so only what comes from outside is checked.
-func (s *Snapshot) Validate() error {
-	seen := 0
-	replicas := map[ReplicaID]PartitionID{}
-	for _, table := range s.Tables() {
-		ps := s.tables[table]
-		if len(ps) == 0 {
-			return fmt.Errorf("table %d has no partitions", table)
-		}
-		var begin Position
-		for i, p := range ps {
-			switch {
-			case p.Table != table:
-				return fmt.Errorf("partition %d of table %d is listed under table %d", p.ID, p.Table, table)
-			case p.ID == 0 || p.ID >= s.nextPartition || s.byID[p.ID] != p:
-				return fmt.Errorf("partition %d of table %d is not registered under its id", p.ID, table)
-			case p.Epoch == 0:
-				return fmt.Errorf("partition %d has no epoch", p.ID)
-			case p.Span.Begin.Compare(begin) != 0:
-				return fmt.Errorf("partition %d of table %d begins at %s, not at %s", p.ID, table, p.Span.Begin, begin)
-			case !p.Span.Valid():
-				return fmt.Errorf("partition %d of table %d is empty at %s", p.ID, table, p.Span.Begin)
-			case p.Span.Limit.IsZero() != (i == len(ps)-1):
-				return fmt.Errorf("partition %d of table %d ends at %s", p.ID, table, p.Span.Limit)
-			}
-			for _, set := range p.Sets {
-				for _, r := range set.Replicas {
-					if other, ok := replicas[r.ID]; ok || r.ID == 0 || r.ID >= s.nextReplica {
-						return fmt.Errorf("replica %d of partition %d is already one of partition %d, or has no id", r.ID, p.ID, other)
-					}
-					replicas[r.ID] = p.ID
-				}
-			}
-			begin = p.Span.Limit
-			seen++
-		}
-	}
-	if seen != len(s.byID) {
-		return fmt.Errorf("%d partitions belong to no table", len(s.byID)-seen)
-	}
-	return nil
 }
 
 // SpanOf is the inverse of Span.Keys.

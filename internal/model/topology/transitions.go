@@ -4,7 +4,9 @@ package topology
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -20,17 +22,10 @@ type Place struct {
 
 // next copies the snapshot as the basis of a change. Partitions are shared: they never change.
 func (s *Snapshot) next() *Snapshot {
-	n := &Snapshot{
+	return &Snapshot{
 		version: s.version + 1, nextPartition: s.nextPartition, nextReplica: s.nextReplica,
-		tables: make(map[uint32][]*Partition, len(s.tables)+1), byID: make(map[PartitionID]*Partition, len(s.byID)+1),
+		tables: maps.Clone(s.tables), byID: maps.Clone(s.byID), meta: s.meta,
 	}
-	for t, ps := range s.tables {
-		n.tables[t] = ps
-	}
-	for id, p := range s.byID {
-		n.byID[id] = p
-	}
-	return n
 }
 
 // sets gives every node of the places a new replica.
@@ -49,26 +44,68 @@ func (s *Snapshot) sets(places []Place) []ReplicaSet {
 	return out
 }
 
+// Piece is a part of a new table: it begins at Begin, ends where the next one begins, and lives at Places.
+type Piece struct {
+	Begin  Position
+	Places []Place
+}
+
+// Equal cuts the ring into n pieces of equal shares of the tokens, all at the same places.
+func Equal(n int, places []Place) []Piece {
+	pieces := make([]Piece, 0, max(n, 0))
+	if n < 1 || n > PartitionsMax {
+		return pieces
+	}
+	for _, r := range token.Full.Divide(n) {
+		pieces = append(pieces, Piece{Position{Ring: r.Begin}, places})
+	}
+	return pieces
+}
+
 // AddTable cuts a new table into n partitions of equal shares of the tokens, each with replicas at the places.
 func (s *Snapshot) AddTable(table uint32, n int, places []Place) (*Snapshot, error) {
 	if n < 1 || n > PartitionsMax {
 		return nil, fmt.Errorf("a table cannot have %d partitions", n)
 	}
-	if _, ok := s.tables[table]; ok {
+	return s.CutTable(table, Equal(n, places))
+}
+
+// CutTable adds a table in pieces, which are in ring order; the first begins where the ring does.
+func (s *Snapshot) CutTable(table uint32, pieces []Piece) (*Snapshot, error) {
+	if len(pieces) < 1 || len(pieces) > PartitionsMax {
+		return nil, fmt.Errorf("a table cannot have %d partitions", len(pieces))
+	}
+	if _, ok := s.tables[table]; ok || table == MetaTable {
 		return nil, fmt.Errorf("table %d is in the topology already", table)
 	}
 	out := s.next()
-	ps := make([]*Partition, 0, n)
-	for _, r := range token.Full.Divide(n) {
-		p := &Partition{
-			ID: out.nextPartition, Table: table, Epoch: 1, Sets: out.sets(places),
-			Span: Span{Position{Ring: r.Begin}, Position{Ring: r.Limit}},
+	ps := make([]*Partition, 0, len(pieces))
+	for i, piece := range pieces {
+		p := &Partition{ID: out.nextPartition, Table: table, Epoch: 1, Sets: out.sets(piece.Places), Span: Span{Begin: piece.Begin}}
+		if i+1 < len(pieces) {
+			p.Span.Limit = pieces[i+1].Begin
 		}
 		out.nextPartition++
 		ps = append(ps, p)
 		out.byID[p.ID] = p
 	}
 	out.tables[table] = ps
+	if err := out.validateTable(table, map[ReplicaID]PartitionID{}); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// AddMeta adds the meta partition at the places.
+func (s *Snapshot) AddMeta(places []Place) (*Snapshot, error) {
+	if s.meta != nil {
+		return nil, errors.New("there is a meta partition already")
+	}
+	out := s.next()
+	out.meta = &Partition{ID: MetaPartition, Table: MetaTable, Epoch: 1, Sets: out.sets(places)}
+	if err := out.validateMembers(out.meta, map[ReplicaID]PartitionID{}); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 
@@ -142,21 +179,6 @@ func (s *Snapshot) Merge(left, right PartitionID) (*Snapshot, error) {
 	i := find(s.tables[l.Table], l.Span.Begin)
 	out.replace(l.Table, i, i+2, &merged)
 	return out, nil
-}
-
-// WithLeader records who leads a partition in a region; it returns s itself if it is known already or does not apply.
-func (s *Snapshot) WithLeader(id PartitionID, region string, leader ReplicaID) *Snapshot {
-	p := s.byID[id]
-	if p == nil || p.Set(region) == nil || p.Set(region).Leader == leader {
-		return s
-	}
-	changed := *p
-	changed.Sets = append([]ReplicaSet(nil), p.Sets...)
-	changed.Set(region).Leader = leader
-	out := s.next()
-	i := find(s.tables[p.Table], p.Span.Begin)
-	out.replace(p.Table, i, i+1, &changed)
-	return out
 }
 
 // replace puts ps in the place of the partitions [from, to) of a table.

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import "fmt"
+
+// Validate checks (G2), (G3) and (G5) and returns the first violation. Transitions keep them, so only what comes from outside is checked.
+func (s *Snapshot) Validate() error {
+	if s.nextPartition > MetaPartition {
+		return fmt.Errorf("the next partition would have the id %d", s.nextPartition)
+	}
+	seen := 0
+	replicas := map[ReplicaID]PartitionID{}
+	for _, table := range s.Tables() {
+		if err := s.validateTable(table, replicas); err != nil {
+			return err
+		}
+		seen += len(s.tables[table])
+	}
+	if seen != len(s.byID) {
+		return fmt.Errorf("%d partitions belong to no table", len(s.byID)-seen)
+	}
+	if s.meta == nil {
+		return nil
+	}
+	return s.validateMembers(s.meta, replicas)
+}
+
+// validateTable checks a table; replicas has those of the tables before it, and gets those of this one.
+func (s *Snapshot) validateTable(table uint32, replicas map[ReplicaID]PartitionID) error {
+	ps := s.tables[table]
+	if len(ps) == 0 {
+		return fmt.Errorf("table %d has no partitions", table)
+	}
+	var begin Position
+	for i, p := range ps {
+		switch {
+		case p.Table != table:
+			return fmt.Errorf("partition %d of table %d is listed under table %d", p.ID, p.Table, table)
+		case p.ID == 0 || p.ID >= s.nextPartition || s.byID[p.ID] != p:
+			return fmt.Errorf("partition %d of table %d is not registered under its id", p.ID, table)
+		case p.Epoch == 0:
+			return fmt.Errorf("partition %d has no epoch", p.ID)
+		case p.Span.Begin.Compare(begin) != 0:
+			return fmt.Errorf("partition %d of table %d begins at %s, not at %s", p.ID, table, p.Span.Begin, begin)
+		case !p.Span.Valid():
+			return fmt.Errorf("partition %d of table %d is empty at %s", p.ID, table, p.Span.Begin)
+		case p.Span.Limit.IsZero() != (i == len(ps)-1):
+			return fmt.Errorf("partition %d of table %d ends at %s", p.ID, table, p.Span.Limit)
+		}
+		if err := s.validateMembers(p, replicas); err != nil {
+			return err
+		}
+		begin = p.Span.Limit
+	}
+	return nil
+}
+
+func (s *Snapshot) validateMembers(p *Partition, replicas map[ReplicaID]PartitionID) error {
+	for i, set := range p.Sets {
+		for j, r := range set.Replicas {
+			if other, ok := replicas[r.ID]; ok || r.ID == 0 || r.ID >= s.nextReplica {
+				return fmt.Errorf("replica %d of partition %d is already one of partition %d, or has no id", r.ID, p.ID, other)
+			}
+			if r.State > Learner {
+				return fmt.Errorf("replica %d of partition %d is in %s", r.ID, p.ID, r.State)
+			}
+			replicas[r.ID] = p.ID
+			for k := range i + 1 {
+				before := p.Sets[k].Replicas
+				if k == i {
+					before = before[:j]
+				}
+				for l := range before {
+					if before[l].Node == r.Node {
+						return fmt.Errorf("replicas %d and %d of partition %d are on one node", before[l].ID, r.ID, p.ID)
+					}
+				}
+			}
+		}
+		for k := range i {
+			if p.Sets[k].Region == set.Region {
+				return fmt.Errorf("partition %d has two replica sets in region %q", p.ID, set.Region)
+			}
+		}
+	}
+	return nil
+}
