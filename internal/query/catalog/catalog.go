@@ -28,7 +28,7 @@ type Catalog struct {
 }
 
 // New makes a catalog. The system keyspaces are added to initial if they are missing. info says what system.local and its
-// like show; it is called for every read of them.
+// like show; it is called once for every query of them and must be cheap, as copying what was put together when it last changed.
 func New(initial *schema.Schema, info func() NodeInfo) *Catalog {
 	c := &Catalog{info: info, listeners: map[int]func(Publication){}}
 	c.snapshot.Store(WithSystem(initial))
@@ -74,12 +74,12 @@ func (c *Catalog) Subscribe(listener func(Publication)) (cancel func()) {
 	}
 }
 
-// CheckWritable refuses data modifications of computed tables, with Cassandra's errors.
+// CheckWritable refuses data modifications of computed tables, and of stored ones that are the cluster's own, with Cassandra's errors.
 func CheckWritable(t *schema.Table) error {
 	if schema.IsVirtualSystem(t.Keyspace) {
 		return dberr.Invalidf("Modification is not supported by table %s", t)
 	}
-	if t.Virtual {
+	if t.Virtual || schema.IsLocalSystem(t.Keyspace) {
 		return dberr.Unauthorizedf("%s keyspace is not user-modifiable.", t.Keyspace)
 	}
 	return nil

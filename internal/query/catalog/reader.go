@@ -30,16 +30,15 @@ func (r *Row) compare(o *Row) int {
 	return cmp.Or(r.token.Compare(o.token), bytes.Compare(r.Key, o.Key), bytes.Compare(r.Clustering, o.Clustering))
 }
 
-// Read executes a command over a computed table of the present schema, as a replica would over a stored one.
+// Read executes a command over a computed table of the present schema, or of that which ctx has seen before (WithLocal), as a replica would over
+// a stored one.
 func (c *Catalog) Read(ctx context.Context, cmd *command.Read, v command.Visitor) error {
-	snapshot := c.Snapshot()
+	snapshot, info := c.see(ctx)
 	t := snapshot.TableByID(cmd.Table)
 	if t == nil || !t.Virtual {
 		return dberr.Serverf("table %d is not a computed table", cmd.Table)
 	}
-	info := c.info()
-	rows := Rows(ctx, t, snapshot, &info, cmd.Key)
-	return scan(rows, cmd, v)
+	return scan(Rows(ctx, t, snapshot, info, cmd.Key), cmd, v)
 }
 
 // scan visits what the command asks for. rows need not be sorted.

@@ -27,7 +27,7 @@ func (b *builder) tables(fn func(*schema.Table)) {
 
 func fillKeyspaces(b *builder) {
 	b.keyspaces(func(ks *schema.Keyspace) {
-		b.add(values{"keyspace_name": text(ks.Name), "durable_writes": boolean(ks.DurableWrites), "replication": mapOf(ks.Replication)})
+		b.add(values{"keyspace_name": text(ks.Name), "durable_writes": boolean(ks.DurableWrites), "replication": mapOf(b.info.Replication(ks))})
 	})
 }
 

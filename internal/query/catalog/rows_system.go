@@ -3,7 +3,6 @@
 package catalog
 
 import (
-	"context"
 	"maps"
 	"net/netip"
 	"slices"
@@ -25,25 +24,18 @@ func tokenTexts(tokens []token.Token) []byte {
 
 func fillLocal(b *builder) {
 	n := b.info
-	rpc := n.rpc(b.ctx)
+	rpc := n.ownAddress(dialled(b.ctx))
+	node := n.internal(rpc)
 	b.add(values{
 		"key": text("local"), "bootstrapped": text("COMPLETED"), "cluster_name": text(n.ClusterName),
-		"broadcast_address": inet(n.reachable(b.ctx)), "broadcast_port": port(n.Listen),
-		"listen_address": inet(n.reachable(b.ctx)), "listen_port": port(n.Listen),
+		"broadcast_address": inet(node.Addr()), "broadcast_port": port(n.Listen),
+		"listen_address": inet(node.Addr()), "listen_port": port(n.Listen),
 		"rpc_address": inet(rpc.Addr()), "rpc_port": port(rpc),
 		"cql_version": text(CQLVersion), "native_protocol_version": text(NativeProtocolVersion), "release_version": text(ReleaseVersion),
 		"data_center": text(n.datacenter()), "rack": text(n.rack()), "partitioner": text(Partitioner),
 		"gossip_generation": int32Value(n.Generation), "host_id": uuidValue(n.HostID), "schema_version": uuidValue(b.version(schema.UUID{})),
 		"tokens": tokenTexts(n.Tokens),
 	})
-}
-
-// reachable is the address of the node for other nodes; a node that speaks to nobody shows the one for clients.
-func (e *Endpoint) reachable(ctx context.Context) netip.Addr {
-	if e.Listen.IsValid() && !e.Listen.Addr().IsUnspecified() {
-		return e.Listen.Addr()
-	}
-	return e.rpc(ctx).Addr()
 }
 
 // emptyVersion is shown before the first change: drivers do not expect a zero UUID.
@@ -60,24 +52,35 @@ func (b *builder) version(v schema.UUID) schema.UUID {
 	return v
 }
 
+// fillPeers shows the peers to clients that know nodes by their address alone, because they have one port for all: of several nodes at one address
+// they are shown the first, and none at the address of this node.
 func fillPeers(b *builder) {
-	for i := range b.info.Peers {
-		p := &b.info.Peers[i]
+	local := dialled(b.ctx)
+	shown := map[netip.Addr]bool{b.info.ownAddress(local).Addr(): true}
+	nodes := map[netip.Addr]bool{}
+	for _, p := range b.info.shownPeers(local) {
+		if shown[p.rpc.Addr()] || nodes[p.node.Addr()] {
+			continue
+		}
+		shown[p.rpc.Addr()], nodes[p.node.Addr()] = true, true
 		b.add(values{
-			"peer": inet(p.reachable(b.ctx)), "data_center": text(p.datacenter()), "host_id": uuidValue(p.HostID), "rack": text(p.rack()),
-			"release_version": text(ReleaseVersion), "rpc_address": inet(p.rpc(b.ctx).Addr()), "schema_version": uuidValue(b.version(p.SchemaVersion)),
+			"peer": inet(p.node.Addr()), "data_center": text(p.datacenter()), "host_id": uuidValue(p.HostID), "rack": text(p.rack()),
+			"release_version": text(ReleaseVersion), "rpc_address": inet(p.rpc.Addr()), "schema_version": uuidValue(b.version(p.SchemaVersion)),
 			"tokens": tokenTexts(p.Tokens),
 		})
 	}
 }
 
 func fillPeersV2(b *builder) {
-	for i := range b.info.Peers {
-		p := &b.info.Peers[i]
-		rpc := p.rpc(b.ctx)
+	nodes := map[netip.AddrPort]bool{}
+	for _, p := range b.info.shownPeers(dialled(b.ctx)) {
+		if nodes[p.node] {
+			continue // it has taken the address of one that is no more, and the map has both
+		}
+		nodes[p.node] = true
 		b.add(values{
-			"peer": inet(p.reachable(b.ctx)), "peer_port": port(p.Listen), "data_center": text(p.datacenter()), "host_id": uuidValue(p.HostID),
-			"native_address": inet(rpc.Addr()), "native_port": port(rpc), "rack": text(p.rack()),
+			"peer": inet(p.node.Addr()), "peer_port": port(p.node), "data_center": text(p.datacenter()), "host_id": uuidValue(p.HostID),
+			"native_address": inet(p.rpc.Addr()), "native_port": port(p.rpc), "rack": text(p.rack()),
 			"release_version": text(ReleaseVersion), "schema_version": uuidValue(b.version(p.SchemaVersion)), "tokens": tokenTexts(p.Tokens),
 		})
 	}
@@ -109,17 +112,22 @@ func fillIndexInfo(b *builder) {
 
 // fillSizeEstimates gives one range per token of the node, without knowing sizes: tools divide their work by it.
 func fillSizeEstimates(b *builder) {
-	tokens := b.info.Tokens
+	ring := slices.Clone(b.info.Tokens)
+	for _, p := range b.info.shownPeers(dialled(b.ctx)) {
+		ring = append(ring, p.Tokens...)
+	}
+	slices.Sort(ring)
 	for ks := range b.schema.All() {
 		if schema.IsSystem(ks.Name) || !b.wants(ks.Name) {
 			continue
 		}
 		for _, t := range ks.SortedTables() {
-			for i := range tokens {
-				start := tokens[(i+len(tokens)-1)%len(tokens)]
+			for _, end := range b.info.Tokens {
+				i, _ := slices.BinarySearch(ring, end)
+				start := ring[(i+len(ring)-1)%len(ring)]
 				b.add(values{
 					"keyspace_name": text(ks.Name), "table_name": text(t.Name), "range_start": text(start.String()),
-					"range_end": text(tokens[i].String()), "mean_partition_size": bigint(0), "partitions_count": bigint(0),
+					"range_end": text(end.String()), "mean_partition_size": bigint(0), "partitions_count": bigint(0),
 				})
 			}
 		}

@@ -15,6 +15,7 @@ import (
 const (
 	TraceSessionsID = 1000
 	TraceEventsID   = 1001
+	BatchesID       = 1002
 
 	firstComputedID = 512
 )
@@ -30,7 +31,7 @@ type declaration struct {
 const systemTables = `
 available_ranges(keyspace_name text) ranges set<blob>
 available_ranges_v2(keyspace_name text) full_ranges set<blob>; transient_ranges set<blob>
-batches(id timeuuid) mutations list<blob>; version int
+batches(id uuid) data blob -- atomic batches over several physical partitions that are under way
 built_views(keyspace_name text | view_name text) status_replicated boolean
 compaction_history(id uuid) bytes_in bigint; bytes_out bigint; columnfamily_name text; compacted_at timestamp; keyspace_name text; rows_merged map<int, bigint>
 IndexInfo(table_name text | index_name text) value blob
@@ -157,8 +158,14 @@ func declareAll(declarations []declaration) []*schema.Keyspace {
 	traces := keyspaces[4]
 	traces.Tables["sessions"].ID = TraceSessionsID
 	traces.Tables["events"].ID = TraceEventsID
+	batches := keyspaces[0].Tables["batches"]
+	batches.ID, batches.Virtual, batches.Options.GCGrace = BatchesID, false, batchesGCGrace
 	return keyspaces
 }
+
+// batchesGCGrace is how long the deletion of a batch's record is kept, in seconds: longer than anybody tries to write the record. One that came back
+// would be carried out once more, and bring back what was deleted and forgotten since.
+const batchesGCGrace = 3600
 
 // declare reads one line of a declaration. The lines are constants: a mistake in one is found by the first test.
 func declare(keyspace, line string) *schema.Table {
