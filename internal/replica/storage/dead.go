@@ -4,6 +4,7 @@ package storage
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,8 @@ type deadRuns struct {
 	runs            map[string][]deadRun
 	bytes, bytesMax int
 	lesson          *lesson
+	// held are stretches of keys of which nothing is learned for now.
+	held []heldRange
 	// saved names the partitions whose runs are stored.
 	saved map[string]savedState
 	// walkMax, rowsMin and saveMin are deadWalkMax, deadRowsMin and deadSaveMin, smaller in tests.
@@ -252,8 +255,54 @@ func (d *deadRuns) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.runs, d.bytes, d.saved = map[string][]deadRun{}, 0, map[string]savedState{}
-	if l := d.lesson; l != nil { // whatever it finds is void
-		l.lo, l.hi = l.from, l.from
+	d.lesson = nil // whatever it finds is void
+	d.count()
+}
+
+// heldRange is the keys of [lower, upper).
+type heldRange struct{ lower, upper []byte }
+
+func (h *heldRange) contains(prefix []byte) bool {
+	return bytes.Compare(h.lower, prefix) <= 0 && bytes.Compare(prefix, h.upper) < 0
+}
+
+// hold drops what is known of the partitions in [lower, upper), and keeps the learner away from them until release. The caller
+// deletes what is stored of them.
+func (d *deadRuns) hold(lower, upper []byte) {
+	h := heldRange{lower, upper}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = append(d.held, h)
+	for prefix, runs := range d.runs {
+		if h.contains([]byte(prefix)) {
+			d.bytes -= size(runs)
+			delete(d.runs, prefix)
+		}
+	}
+	maps.DeleteFunc(d.saved, func(prefix string, _ savedState) bool { return h.contains([]byte(prefix)) })
+	if l := d.lesson; l != nil && h.contains(l.prefix) {
+		d.lesson = nil
 	}
 	d.count()
+}
+
+// release undoes hold.
+func (d *deadRuns) release(lower []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := slices.IndexFunc(d.held, func(h heldRange) bool { return bytes.Equal(h.lower, lower) }); i >= 0 {
+		d.held = slices.Delete(d.held, i, i+1)
+	}
+}
+
+// begin begins a lesson, unless its partition is held.
+func (d *deadRuns) begin(l *lesson) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if slices.ContainsFunc(d.held, func(h heldRange) bool { return h.contains(l.prefix) }) {
+		return false
+	}
+	d.lesson = l
+	d.count()
+	return true
 }

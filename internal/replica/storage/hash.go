@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc64"
-	"io"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -24,6 +23,19 @@ func (s *Store) HashSpan(span keys.Span) (uint64, error) {
 	}
 	lower, upper := span.Bounds()
 	return s.hash(s.db, lower, upper)
+}
+
+// HashPartition hashes what a physical partition, or keys.MetaPartition, owns at one state, and says which log entry was the last applied to it.
+func (s *Store) HashPartition(partition uint64) (applied, hash uint64, err error) {
+	if err := s.Err(); err != nil {
+		return 0, 0, err
+	}
+	st, err := s.pin(partition)
+	if err != nil {
+		return 0, 0, err
+	}
+	hash, err = s.hash(st.snap, st.lower, st.upper)
+	return st.meta.Applied, hash, errors.Join(err, st.snap.Close())
 }
 
 // hash hashes the keys of [lower, upper).
@@ -55,5 +67,3 @@ func (s *Store) hash(from pebble.Reader, lower, upper []byte) (uint64, error) {
 	err = errors.Join(err, it.Error(), it.Close())
 	return h.Sum64(), s.check(err)
 }
-
-var _ io.ReaderAt = (*Snapshot)(nil)

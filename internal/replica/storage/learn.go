@@ -217,11 +217,11 @@ func (d *deadRuns) nearest(prefix, key []byte) (end []byte, ok bool) {
 func (s *Store) learn(prefix, from []byte, now int64, back bool) {
 	d := &s.dead
 	s.gate.Lock() // rule 2 of deadRuns
-	d.mu.Lock()
-	d.lesson = &lesson{prefix: prefix, from: from, back: back}
-	d.count()
-	d.mu.Unlock()
+	ok := d.begin(&lesson{prefix: prefix, from: from, back: back})
 	s.gate.Unlock()
+	if !ok {
+		return
+	}
 	run, rows, err := s.walkDead(prefix, from, now, back)
 	if err != nil || rows == 0 || rows < d.rowsMin && !d.adjoins(prefix, &run) {
 		d.cancel()

@@ -13,7 +13,7 @@ type counters struct {
 	operands, entries, batches, syncs      atomic.Uint64
 	gets, iterators, headerSeeks, rows     atomic.Uint64
 	deadSkips, deadRuns, swept, sweepsKept atomic.Uint64
-	collapsed                              atomic.Uint64
+	collapsed, captured, installed         atomic.Uint64
 }
 
 // Metrics are counts since Open, and levels.
@@ -28,6 +28,8 @@ type Metrics struct {
 	Swept, SweepsKept uint64
 	// Collapsed keys had gathered so many operands that a write merged them.
 	Collapsed uint64
+	// SnapshotsCaptured and SnapshotsInstalled are of whole partitions.
+	SnapshotsCaptured, SnapshotsInstalled uint64
 	// DiskFull is true while writes are refused; FreePercent is -1 if unknown.
 	DiskFull    bool
 	FreePercent int
@@ -47,8 +49,8 @@ func (s *Store) Metrics() Metrics {
 		Operands: s.m.operands.Load(), IndexEntries: s.m.entries.Load(), Batches: s.m.batches.Load(), Syncs: s.m.syncs.Load(),
 		Gets: s.m.gets.Load(), Iterators: s.m.iterators.Load(), HeaderSeeks: s.m.headerSeeks.Load(), Rows: s.m.rows.Load(),
 		DeadSkips: s.m.deadSkips.Load(), DeadRuns: s.m.deadRuns.Load(), Swept: s.m.swept.Load(), SweepsKept: s.m.sweepsKept.Load(),
-		Collapsed: s.m.collapsed.Load(),
-		DiskFull:  s.disk.full.Load(), FreePercent: int(s.disk.free.Load()),
+		Collapsed: s.m.collapsed.Load(), SnapshotsCaptured: s.m.captured.Load(), SnapshotsInstalled: s.m.installed.Load(),
+		DiskFull: s.disk.full.Load(), FreePercent: int(s.disk.free.Load()),
 		DiskBytes: p.DiskSpaceUsage(), MemtableBytes: p.MemTable.Size, CacheBytes: uint64(p.BlockCache.Size),
 		CompactionDebt: p.Compact.EstimatedDebt, ReadAmp: p.ReadAmp(), Pebble: p,
 	}

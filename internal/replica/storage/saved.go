@@ -87,13 +87,27 @@ func (s *Store) deleteSaved() error {
 	return nil
 }
 
-// ForgetDeadRuns drops what the store knows about deleted rows. It is called, and Sync after it, before sstables are ingested,
-// since their rows are announced by no writer.
+// ForgetDeadRuns drops what the store knows about deleted rows.
 func (s *Store) ForgetDeadRuns() error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	s.dead.forget()
 	return s.check(s.deleteSaved())
+}
+
+// holdDeadRuns drops what the store knows about deleted rows in [lower, upper), and learns nothing about them before deadRuns.release. It is
+// called, and Sync after it, before sstables are ingested there, since their rows are announced by no writer.
+func (s *Store) holdDeadRuns(lower, upper []byte) error {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if s.dead.bytesMax < 0 {
+		return nil
+	}
+	s.dead.hold(lower, upper)
+	if err := s.db.DeleteRange(keys.AppendSystem(nil, keys.DeadID, lower), keys.AppendSystem(nil, keys.DeadID, upper), pebble.NoSync); err != nil {
+		return fmt.Errorf("delete dead runs: %w", err)
+	}
+	return nil
 }
 
 // appendRuns encodes runs: for each a byte, 1 if it has no end, start and end with their lengths, asOf and rows, uvarints all.

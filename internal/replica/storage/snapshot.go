@@ -3,10 +3,15 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
@@ -22,6 +27,15 @@ var (
 	ErrBadSnapshot = errors.New("the snapshot cannot be used")
 	// ErrOverlap refuses a snapshot of keys that another partition in this store owns. Nothing was changed.
 	ErrOverlap = errors.New("the snapshot overlaps another partition")
+)
+
+const (
+	// snapshotDir holds what is on its way in or out; Open empties it.
+	snapshotDir = "snapshots"
+	// roomEvery is how many bytes are written between two looks at the free space.
+	roomEvery = 32 << 20
+	// spanTries bounds how often the partition may be split between finding out its span and taking the snapshot.
+	spanTries = 10
 )
 
 // Snapshot is one state of a physical partition, in a temporary file. ReadAt may be called concurrently.
@@ -47,19 +61,259 @@ func (p *Snapshot) Close() error {
 	return errors.Join(p.f.Close(), p.s.fs.Remove(p.name))
 }
 
-// CaptureSnapshot writes one state of a partition to a temporary file: its meta, rows, headers and dedupe records, the index entries that
-// lead to it, and for keys.MetaPartition everything under keys.MetaID. It takes seconds per gigabyte and ends with its context.
-// The partition may be written to meanwhile.
-func (s *Store) CaptureSnapshot(ctx context.Context, partition uint64) (*Snapshot, error) {
-	return nil, ErrNoPartition
+// emptySnapshots removes what an earlier process left.
+func (s *Store) emptySnapshots() error {
+	dir := s.fs.PathJoin(s.dir, snapshotDir)
+	if err := s.fs.RemoveAll(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return makeDir(s.fs, dir)
 }
 
-// InstallSnapshot replaces what the store has of a partition by what r, from CaptureSnapshot, brings, with the meta as change leaves it (nil: as
-// it is); change is called once, after everything was read and verified, and its error is passed on. It may change anything but
-// partition and span. own is what the replica held before: it goes as well. An own of table 0 is nothing.
-//
-// When it returns nil the new state is durable. Otherwise, and after a crash at any point, the store has either the old state or
-// the new one, whole. Nobody may read or write the partition meanwhile.
-func (s *Store) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader, change func(*keys.Meta) error) error {
-	return ErrBadSnapshot
+// tempName makes the name of a new temporary file.
+func (s *Store) tempName(suffix string) string {
+	return s.fs.PathJoin(s.dir, snapshotDir, strconv.FormatUint(s.temps.Add(1), 10)+suffix)
+}
+
+// room refuses to take that many bytes of disk if too little would be left.
+func (s *Store) room(size uint64) error {
+	u, err := s.o.DiskUsage(s.dir)
+	if s.o.MinFreeDisk < 0 || err != nil || u.TotalBytes == 0 {
+		return nil
+	}
+	keep := u.TotalBytes/100*uint64(s.o.MinFreeDisk) + s.db.Metrics().WAL.Size
+	if u.AvailBytes < keep || u.AvailBytes-keep < size {
+		return fmt.Errorf("%w: it takes %d MiB, %d of %d MiB are free, and %d must stay free", ErrNoRoom,
+			size>>20, u.AvailBytes>>20, u.TotalBytes>>20, keep>>20)
+	}
+	return nil
+}
+
+// state is one state of a partition.
+type state struct {
+	snap *pebble.EventuallyFileOnlySnapshot
+	meta keys.Meta
+	// lower and upper bound its rows; indexes are those of its table.
+	lower, upper []byte
+	indexes      []uint32
+}
+
+// rowBounds returns the bounds of what a partition owns alone.
+func rowBounds(partition uint64, span keys.Span) (lower, upper []byte) {
+	if partition == keys.MetaPartition {
+		lower = keys.AppendSystem(nil, keys.MetaID, nil)
+		return lower, keys.After(bytes.Clone(lower))
+	}
+	return span.Bounds()
+}
+
+// indexBounds returns the bounds of an index.
+func indexBounds(index uint32) (lower, upper []byte) {
+	lower = keys.AppendTable(nil, index|keys.IndexSpace)
+	return lower, keys.After(bytes.Clone(lower))
+}
+
+// pin takes the state of a partition. It is a snapshot that survives when others are installed meanwhile, which Pebble's plain ones and
+// their readers do not; for that it has to be told the keys beforehand, and so the span, which a split may change.
+func (s *Store) pin(partition uint64) (*state, error) {
+	for range spanTries {
+		m, ok, err := s.Meta(partition)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, ErrNoPartition
+		}
+		st := &state{}
+		st.lower, st.upper = rowBounds(partition, m.Span)
+		key := keys.AppendMeta(nil, keys.PartitionID, partition)
+		ranges := []pebble.KeyRange{{Start: key, End: append(bytes.Clone(key), 0)}, {Start: st.lower, End: st.upper}}
+		if t := s.table(m.Span.Table).installed.Load(); t != nil && partition != keys.MetaPartition {
+			for i := range t.Indexes {
+				st.indexes = append(st.indexes, t.Indexes[i].ID)
+				lower, upper := indexBounds(t.Indexes[i].ID)
+				ranges = append(ranges, pebble.KeyRange{Start: lower, End: upper})
+			}
+		}
+		slices.SortFunc(ranges, func(a, b pebble.KeyRange) int { return bytes.Compare(a.Start, b.Start) })
+		st.snap = s.db.NewEventuallyFileOnlySnapshot(ranges)
+		if ok, err = st.load(key); err != nil || !ok {
+			return nil, s.check(errors.Join(err, ErrNoPartition, st.snap.Close()))
+		}
+		if st.meta.Span.Table == m.Span.Table && bytes.Equal(st.meta.Span.Begin, m.Span.Begin) && bytes.Equal(st.meta.Span.End, m.Span.End) {
+			return st, nil
+		}
+		if err := st.snap.Close(); err != nil {
+			return nil, s.check(err)
+		}
+	}
+	return nil, fmt.Errorf("partition %d is being split all the time", partition)
+}
+
+// load reads the meta.
+func (st *state) load(key []byte) (ok bool, err error) {
+	value, closer, err := st.snap.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	st.meta, err = keys.DecodeMeta(value)
+	return err == nil, errors.Join(err, closer.Close())
+}
+
+// each passes all keys of the state on, in ascending order.
+func (st *state) each(fn func(key, value []byte) error) error {
+	sections := append([]uint32{0}, st.indexes...)
+	first := func(id uint32) []byte {
+		if id == 0 {
+			return st.lower
+		}
+		lower, _ := indexBounds(id)
+		return lower
+	}
+	slices.SortFunc(sections, func(a, b uint32) int { return bytes.Compare(first(a), first(b)) })
+	for _, id := range sections {
+		var err error
+		if id == 0 {
+			err = st.rows(fn)
+		} else {
+			lower, upper := indexBounds(id)
+			var it *pebble.Iterator
+			if it, err = st.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper}); err == nil {
+				err = errors.Join(eachEntry(it, st.meta.Span, func(key []byte) error { return fn(key, nil) }), it.Close())
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (st *state) rows(fn func(key, value []byte) error) error {
+	it, err := st.snap.NewIter(&pebble.IterOptions{LowerBound: st.lower, UpperBound: st.upper})
+	if err != nil {
+		return err
+	}
+	for it.First(); it.Valid() && err == nil; it.Next() {
+		var value []byte
+		if value, err = it.ValueAndErr(); err == nil {
+			err = fn(it.Key(), value)
+		}
+	}
+	return errors.Join(err, it.Error(), it.Close())
+}
+
+// entrySteps is how many entries outside of a span are stepped over before a seek is tried: a value may have very many.
+const entrySteps = 8
+
+// eachEntry passes on the keys of the entries of an index, between the iterator's bounds, that lie in a span.
+func eachEntry(it *pebble.Iterator, span keys.Span, fn func(key []byte) error) error {
+	var seek []byte
+	passed := 0
+	for valid := it.First(); valid; {
+		e, ok := keys.ParseIndex(it.Key())
+		switch {
+		case ok && span.Contains(e.Token, e.Key):
+			passed = 0
+			if err := fn(it.Key()); err != nil {
+				return err
+			}
+		case ok:
+			if passed++; passed < entrySteps {
+				break
+			}
+			passed = 0
+			// The entries of a value are in order of position: go to where the span begins, or behind the value.
+			seek = append(append(seek[:0], it.Key()[:e.ValueLen]...), span.Begin...)
+			if bytes.Compare(seek, it.Key()) <= 0 {
+				if seek = keys.After(append(seek[:0], it.Key()[:e.ValueLen]...)); seek == nil {
+					return it.Error()
+				}
+			}
+			valid = it.SeekGE(seek)
+			continue
+		}
+		valid = it.Next()
+	}
+	return it.Error()
+}
+
+// CaptureSnapshot writes one state of a partition to a temporary file: its meta, rows, headers and dedupe records, the index entries that
+// lead to it, and for keys.MetaPartition everything under keys.MetaID. The partition's table must be installed. It takes seconds per
+// gigabyte, and ends with its context. The partition may be written to meanwhile.
+func (s *Store) CaptureSnapshot(ctx context.Context, partition uint64) (*Snapshot, error) {
+	if s.o.ReadOnly {
+		return nil, ErrReadOnly
+	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	st, err := s.pin(partition)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot of partition %d: %w", partition, err)
+	}
+	p, err := s.spool(ctx, st)
+	if cerr := st.snap.Close(); cerr != nil && err == nil {
+		err = errors.Join(cerr, p.Close())
+	}
+	if err != nil {
+		return nil, s.check(fmt.Errorf("snapshot of partition %d: %w", partition, err))
+	}
+	s.m.captured.Add(1)
+	return p, nil
+}
+
+// spool writes a state to a file.
+func (s *Store) spool(ctx context.Context, st *state) (*Snapshot, error) {
+	estimate, err := s.db.EstimateDiskUsage(st.lower, st.upper)
+	if err == nil {
+		err = s.room(estimate)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &Snapshot{s: s, name: s.tempName(".out"), meta: st.meta}
+	if p.f, err = s.fs.Create(p.name, vfs.WriteCategoryUnspecified); err != nil {
+		return nil, err
+	}
+	w := streamWriter{w: p.f}
+	h := streamHead{estimate: estimate, meta: st.meta}
+	if st.meta.Partition != keys.MetaPartition {
+		h.headers = s.table(st.meta.Span.Table).headers.Load()
+	}
+	if err = w.begin(&h); err == nil {
+		err = s.spoolKeys(ctx, st, &w)
+	}
+	if err = errors.Join(err, p.f.Close()); err == nil {
+		p.size = w.size
+		p.f, err = s.fs.Open(p.name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.fs.Remove(p.name))
+	}
+	return p, nil
+}
+
+func (s *Store) spoolKeys(ctx context.Context, st *state, w *streamWriter) error {
+	looked := w.size
+	err := st.each(func(key, value []byte) error {
+		full, err := w.add(key, value)
+		if err != nil || !full {
+			return err
+		}
+		if w.size-looked >= roomEvery {
+			looked = w.size
+			if err := s.room(0); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	return w.end()
 }

@@ -37,6 +37,8 @@ type Store struct {
 	// gate is held shared by every commit. Whoever must know that no commit is under way takes it exclusively, for
 	// microseconds: ApplySweep between reading a key and rewriting it, and the learner of dead runs at its start.
 	gate sync.RWMutex
+	// temps numbers temporary files.
+	temps atomic.Uint64
 	// weakened counts what took deletions out of headers: sweeps and truncations.
 	weakened atomic.Uint64
 	// inUse is true from the end of Open on.
@@ -147,6 +149,11 @@ func (s *Store) start(exists bool) error {
 			return err
 		}
 		if err := commitTemp(s.fs, s.dir); err != nil {
+			return err
+		}
+	}
+	if !s.o.ReadOnly {
+		if err := s.emptySnapshots(); err != nil {
 			return err
 		}
 	}

@@ -122,23 +122,19 @@ func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
 			}
 			continue
 		}
-		lower := keys.AppendTable(nil, index|keys.IndexSpace)
-		_ = b.b.DeleteRange(lower, keys.After(bytes.Clone(lower)), nil)
+		lower, upper := indexBounds(index)
+		_ = b.b.DeleteRange(lower, upper, nil)
 	}
 	return nil
 }
 
 // deleteEntries deletes the entries of an index in a part of the table, one by one: each value has its own stretch of keys.
 func (b *Batch) deleteEntries(index uint32, span keys.Span) error {
-	lower := keys.AppendTable(nil, index|keys.IndexSpace)
-	it, err := b.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: keys.After(bytes.Clone(lower))})
+	lower, upper := indexBounds(index)
+	it, err := b.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return b.s.check(err)
 	}
-	for it.First(); it.Valid(); it.Next() {
-		if e, ok := keys.ParseIndex(it.Key()); ok && span.Contains(e.Token, e.Key) {
-			_ = b.b.DeleteSized(it.Key(), 0, nil)
-		}
-	}
-	return b.s.check(errors.Join(it.Error(), it.Close()))
+	err = eachEntry(it, span, func(key []byte) error { return b.b.DeleteSized(key, 0, nil) })
+	return b.s.check(errors.Join(err, it.Close()))
 }

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// ingestedBytes is from which size on, keys and values, another sstable is begun.
+const ingestedBytes = 64 << 20
+
+// InstallSnapshot replaces what the store has of a partition by what r, from CaptureSnapshot, brings, with the meta as change leaves it (nil: as
+// it is); change is called once, after everything was read and verified, and its error is passed on. It may change anything but
+// partition and span. own is what the replica held before: it goes as well. An own of table 0 is nothing. r is read up to the
+// snapshot's end and no further.
+//
+// When it returns nil the new state is durable, with all that was applied before. Otherwise, and after a crash at any point, the
+// store has either the old state or the new one, whole; index entries of the old one may stay, they are hints. Nobody may read or write
+// the partition meanwhile.
+//
+// Everything is removed and ingested in one version edit of Pebble's: the hull of own span and snapshot by an excise, where they
+// touch. Pebble excises one span at a time, so where they do not touch, own is removed by a range deletion in one of the sstables.
+func (s *Store) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader, change func(*keys.Meta) error) error {
+	if err := s.writable(true); err != nil {
+		return err
+	}
+	in := &install{s: s, ctx: ctx, r: streamReader{r: r}}
+	err := in.run(own, change)
+	if err = errors.Join(err, in.cleanUp()); err != nil {
+		return s.check(fmt.Errorf("install snapshot of partition %d: %w", in.head.meta.Partition, err))
+	}
+	s.m.installed.Add(1)
+	return nil
+}
+
+// install is one InstallSnapshot under way.
+type install struct {
+	s    *Store
+	ctx  context.Context
+	r    streamReader
+	head streamHead
+	// lower and upper bound the rows.
+	lower, upper []byte
+	sst          *sstable.Writer
+	sstID        uint32
+	sstBytes     int
+	// files are those that were written, complete or not.
+	files []string
+	// last is the last key, bytes what has come since the last look at the free space.
+	last  []byte
+	bytes int
+}
+
+func (in *install) run(own keys.Span, change func(*keys.Meta) error) error {
+	if err := in.receive(); err != nil {
+		return err
+	}
+	m := in.head.meta
+	if change != nil {
+		if err := change(&m); err != nil {
+			return err
+		}
+	}
+	lower, upper := rowBounds(m.Partition, m.Span)
+	if m.Partition != in.head.meta.Partition || !bytes.Equal(lower, in.lower) || !bytes.Equal(upper, in.upper) {
+		return errors.New("its partition or span was changed")
+	}
+	rest, err := in.hull(own)
+	if err != nil {
+		return err
+	}
+	key := keys.AppendMeta(nil, keys.PartitionID, m.Partition)
+	if err := in.write(key, m.Append(nil)); err != nil {
+		return err
+	}
+	if rest != nil {
+		if err := in.begin(keys.ID(rest[0])); err != nil {
+			return err
+		}
+		if err := in.sst.DeleteRange(rest[0], rest[1]); err != nil {
+			return err
+		}
+	}
+	if err := in.finish(); err != nil {
+		return err
+	}
+	return in.ingest(rest)
+}
+
+// receive reads and verifies the stream, and makes sstables of it.
+func (in *install) receive() error {
+	if err := in.r.begin(&in.head); err != nil {
+		return err
+	}
+	m := &in.head.meta
+	if m.Partition != keys.MetaPartition && m.Span.Table < keys.FirstTable {
+		return fmt.Errorf("%w: it is of table %d", ErrBadSnapshot, m.Span.Table)
+	}
+	if in.lower, in.upper = rowBounds(m.Partition, m.Span); bytes.Compare(in.lower, in.upper) >= 0 {
+		return fmt.Errorf("%w: its span is empty", ErrBadSnapshot)
+	}
+	if err := in.s.room(in.head.estimate); err != nil {
+		return err
+	}
+	for more := true; more; {
+		if err := in.ctx.Err(); err != nil {
+			return err
+		}
+		var err error
+		if more, err = in.r.next(in.record); err != nil {
+			return err
+		}
+	}
+	return in.finish()
+}
+
+// record takes one key of the stream, if the partition may have it.
+func (in *install) record(key, value []byte) error {
+	if bytes.Compare(key, in.last) <= 0 {
+		return fmt.Errorf("%w: key %x after %x", ErrBadSnapshot, key, in.last)
+	}
+	in.last = append(in.last[:0], key...)
+	if bytes.Compare(key, in.lower) < 0 || bytes.Compare(key, in.upper) >= 0 {
+		m := &in.head.meta
+		if e, ok := keys.ParseIndex(key); !ok || m.Partition == keys.MetaPartition || len(value) > 0 || !m.Span.Contains(e.Token, e.Key) {
+			return fmt.Errorf("%w: key %x does not belong to it", ErrBadSnapshot, key)
+		}
+	}
+	if in.bytes += len(key) + len(value); in.bytes >= roomEvery {
+		in.bytes = 0
+		if err := in.s.room(0); err != nil {
+			return err
+		}
+	}
+	return in.write(key, value)
+}
+
+// write adds a key to the sstables. Each holds keys of one id, so that none spans what it has nothing to do with.
+func (in *install) write(key, value []byte) error {
+	if id := keys.ID(key); in.sst == nil || in.sstID != id || in.sstBytes >= ingestedBytes {
+		if err := in.begin(id); err != nil {
+			return err
+		}
+	}
+	in.sstBytes += len(key) + len(value)
+	return in.sst.Set(key, value)
+}
+
+// begin begins an sstable.
+func (in *install) begin(id uint32) error {
+	if err := in.finish(); err != nil {
+		return err
+	}
+	name := in.s.tempName(".sst")
+	f, err := in.s.fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	in.files = append(in.files, name)
+	in.sst, in.sstID, in.sstBytes = sstable.NewWriter(objstorageprovider.NewFileWritable(f), in.s.tableOptions()), id, 0
+	return nil
+}
+
+// finish completes and syncs the current sstable, if any.
+func (in *install) finish() error {
+	if in.sst == nil {
+		return nil
+	}
+	err := in.sst.Close()
+	in.sst = nil
+	return err
+}
+
+// tableOptions are those of the sstables that compactions write.
+func (s *Store) tableOptions() sstable.WriterOptions {
+	po := pebbleOptions(s.fs, s.o, s)
+	po.EnsureDefaults()
+	o := po.MakeWriterOptions(len(po.Levels)-1, s.db.TableFormat())
+	o.DisableValueBlocks = rowsAreNoVersions.DisableValueSeparationBySuffix
+	return o
+}
+
+// hull checks that nobody else owns what is to be removed, and makes in.lower and in.upper the bounds of the excise. It returns the bounds
+// of what lies apart from it, nil for nothing.
+func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
+	partition := in.head.meta.Partition
+	gone := [][][]byte{{in.lower, in.upper}}
+	if own.Table != 0 {
+		lower, upper := own.Bounds()
+		if bytes.Compare(lower, upper) < 0 {
+			gone = append(gone, [][]byte{lower, upper})
+		}
+	}
+	err = in.s.Metas(func(m keys.Meta) error {
+		lower, upper := rowBounds(m.Partition, m.Span)
+		for _, g := range gone {
+			if m.Partition != partition && bytes.Compare(lower, g[1]) < 0 && bytes.Compare(g[0], upper) < 0 {
+				return fmt.Errorf("%w: %d has %v", ErrOverlap, m.Partition, m.Span)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(gone) == 1 {
+		return nil, err
+	}
+	lower, upper := gone[1][0], gone[1][1]
+	if bytes.Compare(lower, in.upper) > 0 || bytes.Compare(in.lower, upper) > 0 {
+		return gone[1], nil
+	}
+	if bytes.Compare(lower, in.lower) < 0 {
+		in.lower = lower
+	}
+	if bytes.Compare(upper, in.upper) > 0 {
+		in.upper = upper
+	}
+	return nil, nil
+}
+
+// ingest makes the sstables part of the store. Before it everything older is made durable, since an ingest may get ahead of the log.
+func (in *install) ingest(rest [][]byte) error {
+	s := in.s
+	if err := in.ctx.Err(); err != nil {
+		return err
+	}
+	if in.head.headers {
+		if err := s.MarkHeaders(in.head.meta.Span.Table); err != nil {
+			return err
+		}
+	}
+	spans := [][][]byte{{in.lower, in.upper}}
+	if rest != nil {
+		spans = append(spans, rest)
+	}
+	for _, span := range spans {
+		if err := s.holdDeadRuns(span[0], span[1]); err != nil {
+			return err
+		}
+		defer s.dead.release(span[0])
+	}
+	if err := s.Sync(); err != nil {
+		return err
+	}
+	excise := pebble.KeyRange{Start: in.lower, End: in.upper}
+	if _, err := s.db.IngestAndExcise(context.Background(), in.files, nil, nil, excise); err != nil {
+		return err
+	}
+	s.weakened.Add(1)
+	s.disk.lookAgain()
+	return s.Sync() // it may be in the log only
+}
+
+// cleanUp removes the files; those that were ingested are gone.
+func (in *install) cleanUp() error {
+	err := in.finish()
+	for _, name := range in.files {
+		if rerr := in.s.fs.Remove(name); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+	}
+	return err
+}

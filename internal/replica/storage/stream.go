@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/golang/snappy"
+
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// A snapshot travels as keys and values, not as sstables, so that two nodes need not have the same version of Pebble:
+//
+//	magic        "ilionsnp", format u8
+//	chunk        kind u8, size u32, stored u32, CRC-32C u32 of the 9 bytes before and the payload; payload of stored bytes,
+//	             compressed with Snappy if stored < size
+//	  head       flags, estimated size, meta: see streamHead
+//	  records    in ascending order of keys, over all chunks: length that the key shares with the one before it in the chunk,
+//	             length of its rest, length of the value, rest, value
+//	  end        numbers of chunks before it and of records
+//
+// Fixed-width integers are little-endian, all others uvarints.
+const (
+	streamMagic  = "ilionsnp"
+	streamFormat = 1
+
+	chunkHead    byte = 1
+	chunkRecords byte = 2
+	chunkEnd     byte = 3
+
+	chunkHeadLen = 13
+	// chunkBytes is from which size on a chunk is written. Only one record can make it larger.
+	chunkBytes = 256 << 10
+	// chunkBytesMax bounds what a reader accepts.
+	chunkBytesMax = 1 << 30
+)
+
+// flagHasHeaders says that the table may have headers.
+const flagHasHeaders = 1
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// streamHead is what a snapshot begins with.
+type streamHead struct {
+	headers  bool
+	estimate uint64
+	meta     keys.Meta
+}
+
+func (h *streamHead) append(dst []byte) []byte {
+	flags := uint64(0)
+	if h.headers {
+		flags = flagHasHeaders
+	}
+	dst = binary.AppendUvarint(dst, flags)
+	dst = binary.AppendUvarint(dst, h.estimate)
+	return h.meta.Append(dst)
+}
+
+func (h *streamHead) decode(b []byte) error {
+	flags, n := binary.Uvarint(b)
+	estimate, m := binary.Uvarint(b[max(n, 0):])
+	if n <= 0 || m <= 0 {
+		return fmt.Errorf("%w: its head is damaged", ErrBadSnapshot)
+	}
+	meta, err := keys.DecodeMeta(b[n+m:])
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBadSnapshot, err)
+	}
+	*h = streamHead{flags&flagHasHeaders != 0, estimate, meta}
+	return nil
+}
+
+// streamWriter writes a snapshot.
+type streamWriter struct {
+	w io.Writer
+	// size is how many bytes were written.
+	size            int64
+	chunks, records uint64
+	raw, out        []byte
+	key             []byte
+}
+
+func (w *streamWriter) begin(h *streamHead) error {
+	n, err := w.w.Write(append([]byte(streamMagic), streamFormat))
+	w.size += int64(n)
+	if err != nil {
+		return err
+	}
+	w.raw = h.append(w.raw[:0])
+	return w.chunk(chunkHead)
+}
+
+// add adds a record; full is true if a chunk was written.
+func (w *streamWriter) add(key, value []byte) (full bool, err error) {
+	shared := 0
+	if len(w.raw) > 0 {
+		shared = sharedLen(w.key, key)
+	}
+	w.raw = binary.AppendUvarint(w.raw, uint64(shared))
+	w.raw = binary.AppendUvarint(w.raw, uint64(len(key)-shared))
+	w.raw = binary.AppendUvarint(w.raw, uint64(len(value)))
+	w.raw = append(append(w.raw, key[shared:]...), value...)
+	w.key = append(w.key[:0], key...)
+	w.records++
+	if len(w.raw) < chunkBytes {
+		return false, nil
+	}
+	return true, w.chunk(chunkRecords)
+}
+
+func sharedLen(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+func (w *streamWriter) end() error {
+	if len(w.raw) > 0 {
+		if err := w.chunk(chunkRecords); err != nil {
+			return err
+		}
+	}
+	w.raw = binary.AppendUvarint(w.raw, w.chunks)
+	w.raw = binary.AppendUvarint(w.raw, w.records)
+	return w.chunk(chunkEnd)
+}
+
+// chunk writes what is in raw.
+func (w *streamWriter) chunk(kind byte) error {
+	if len(w.raw) > chunkBytesMax {
+		return fmt.Errorf("a row of %d bytes is too large for a snapshot", len(w.raw))
+	}
+	w.out = resized(w.out, chunkHeadLen+snappy.MaxEncodedLen(len(w.raw)))
+	payload := snappy.Encode(w.out[chunkHeadLen:], w.raw)
+	if len(payload) >= len(w.raw) {
+		payload = w.out[chunkHeadLen:][:copy(w.out[chunkHeadLen:], w.raw)]
+	}
+	head := w.out[:chunkHeadLen]
+	head[0] = kind
+	binary.LittleEndian.PutUint32(head[1:], uint32(len(w.raw)))
+	binary.LittleEndian.PutUint32(head[5:], uint32(len(payload)))
+	sum := crc32.Update(crc32.Checksum(head[:9], castagnoli), castagnoli, payload)
+	binary.LittleEndian.PutUint32(head[9:], sum)
+	n, err := w.w.Write(w.out[:chunkHeadLen+len(payload)])
+	w.size += int64(n)
+	w.chunks++
+	w.raw = shrunk(w.raw)[:0]
+	w.out = shrunk(w.out)
+	return err
+}
+
+// resized returns a slice of n bytes, b's if it is large enough.
+func resized(b []byte, n int) []byte {
+	if cap(b) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}
+
+// shrunk lets go of memory that one very large row needed.
+func shrunk(b []byte) []byte {
+	if cap(b) > 4*chunkBytes {
+		return nil
+	}
+	return b
+}
+
+// streamReader reads a snapshot. Every error about the bytes is an ErrBadSnapshot.
+type streamReader struct {
+	r               io.Reader
+	chunks, records uint64
+	stored          bytes.Buffer
+	plain           []byte
+	key             []byte
+}
+
+func (r *streamReader) begin(h *streamHead) error {
+	var magic [len(streamMagic) + 1]byte
+	if _, err := io.ReadFull(r.r, magic[:]); err != nil {
+		return cutOff(err)
+	}
+	if string(magic[:len(streamMagic)]) != streamMagic {
+		return fmt.Errorf("%w: it is none", ErrBadSnapshot)
+	}
+	if v := magic[len(streamMagic)]; v != streamFormat {
+		return fmt.Errorf("%w: it has format %d, this version knows %d", ErrBadSnapshot, v, streamFormat)
+	}
+	kind, b, err := r.chunk()
+	if err == nil && kind != chunkHead {
+		err = fmt.Errorf("%w: it has no head", ErrBadSnapshot)
+	}
+	if err != nil {
+		return err
+	}
+	return h.decode(b)
+}
+
+// next passes the records of the next chunk on; more is false at the end. Keys are valid during the call.
+func (r *streamReader) next(fn func(key, value []byte) error) (more bool, err error) {
+	kind, b, err := r.chunk()
+	if err != nil {
+		return false, err
+	}
+	switch kind {
+	case chunkRecords:
+		return true, r.each(b, fn)
+	case chunkEnd:
+		chunks, n := binary.Uvarint(b)
+		records, m := binary.Uvarint(b[max(n, 0):])
+		if n <= 0 || m <= 0 || chunks != r.chunks-1 || records != r.records {
+			return false, fmt.Errorf("%w: parts of it are missing", ErrBadSnapshot)
+		}
+		return false, nil
+	}
+	return false, fmt.Errorf("%w: chunk of kind %d", ErrBadSnapshot, kind)
+}
+
+func (r *streamReader) each(b []byte, fn func(key, value []byte) error) error {
+	r.key = r.key[:0]
+	for len(b) > 0 {
+		var lens [3]uint64
+		for i := range lens {
+			v, n := binary.Uvarint(b)
+			if n <= 0 {
+				return fmt.Errorf("%w: undecodable record", ErrBadSnapshot)
+			}
+			lens[i], b = v, b[n:]
+		}
+		shared, rest, size := lens[0], lens[1], lens[2]
+		if shared > uint64(len(r.key)) || rest > uint64(len(b)) || size > uint64(len(b))-rest {
+			return fmt.Errorf("%w: undecodable record", ErrBadSnapshot)
+		}
+		r.key = append(r.key[:shared], b[:rest]...)
+		r.records++
+		if err := fn(r.key, b[rest:rest+size]); err != nil {
+			return err
+		}
+		b = b[rest+size:]
+	}
+	return nil
+}
+
+// chunk reads and verifies a chunk; its bytes are valid until the next one.
+func (r *streamReader) chunk() (kind byte, b []byte, err error) {
+	var head [chunkHeadLen]byte
+	if _, err := io.ReadFull(r.r, head[:]); err != nil {
+		return 0, nil, cutOff(err)
+	}
+	size, stored := binary.LittleEndian.Uint32(head[1:]), binary.LittleEndian.Uint32(head[5:])
+	if size > chunkBytesMax || stored > size {
+		return 0, nil, fmt.Errorf("%w: chunk of %d bytes", ErrBadSnapshot, size)
+	}
+	if r.stored.Cap() > 4*chunkBytes {
+		r.stored = bytes.Buffer{}
+	}
+	r.stored.Reset()
+	if _, err := io.CopyN(&r.stored, r.r, int64(stored)); err != nil { // memory grows with what really comes
+		return 0, nil, cutOff(err)
+	}
+	b = r.stored.Bytes()
+	if crc32.Update(crc32.Checksum(head[:9], castagnoli), castagnoli, b) != binary.LittleEndian.Uint32(head[9:]) {
+		return 0, nil, fmt.Errorf("%w: checksum mismatch in chunk %d", ErrBadSnapshot, r.chunks)
+	}
+	if stored < size {
+		if n, err := snappy.DecodedLen(b); err != nil || n != int(size) {
+			return 0, nil, fmt.Errorf("%w: chunk %d does not unpack", ErrBadSnapshot, r.chunks)
+		}
+		r.plain = resized(shrunk(r.plain), int(size))
+		if b, err = snappy.Decode(r.plain, b); err != nil {
+			return 0, nil, fmt.Errorf("%w: chunk %d: %w", ErrBadSnapshot, r.chunks, err)
+		}
+	}
+	r.chunks++
+	return head[0], b, nil
+}
+
+// cutOff names the end of the stream before the end of the snapshot; other errors are the reader's own.
+func cutOff(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: it is cut off", ErrBadSnapshot)
+	}
+	return err
+}
