@@ -43,6 +43,7 @@ func (s *Snapshot) AppendTable(dst []byte, table uint32) []byte {
 		dst = binary.AppendUvarint(dst, uint64(p.ID))
 		dst = AppendSpan(dst, p.Span)
 		dst = binary.AppendUvarint(dst, p.Epoch)
+		dst = binary.AppendUvarint(dst, p.Moves)
 		dst = appendSets(dst, p.Sets)
 	}
 	return dst
@@ -99,7 +100,7 @@ func (s *Snapshot) addRecord(table uint32, record []byte, replicas map[ReplicaID
 	}
 	var ps []*Partition
 	for range r.count(20) {
-		p := &Partition{ID: PartitionID(r.uint()), Table: table, Span: r.span(), Epoch: r.uint(), Sets: r.sets()}
+		p := &Partition{ID: PartitionID(r.uint()), Table: table, Span: r.span(), Epoch: r.uint(), Moves: r.uint(), Sets: r.sets()}
 		if r.bad || s.Partition(p.ID) != nil {
 			return ErrMalformed
 		}

@@ -122,6 +122,7 @@ func (s *Snapshot) changeSet(id PartitionID, region string, f func(p *Partition,
 		return nil, fmt.Errorf("there is no partition %d", id)
 	}
 	changed := *p
+	changed.Moves++
 	changed.Sets = slices.Clone(p.Sets)
 	set := changed.Set(region)
 	if set == nil {

@@ -169,6 +169,8 @@ type Partition struct {
 	Span  Span
 	// Epoch counts the changes of Span, from 1. A command carries the epoch its sender believed in.
 	Epoch uint64
+	// Moves counts the changes of the members since the partition was born with them.
+	Moves uint64
 	// Sets holds one replica set per region; a single region today.
 	Sets []ReplicaSet
 }
