@@ -20,6 +20,8 @@ type Client struct {
 	DriverName, DriverVersion string
 	// Encrypted is true over TLS.
 	Encrypted bool
+	// Tablets is true if the client understands the custom payload tablets-routing-v1.
+	Tablets bool
 }
 
 // Payload is an entry of a custom payload, which clients and servers may attach to a message.

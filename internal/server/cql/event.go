@@ -61,26 +61,56 @@ func (s *Server) SchemaChanged(change session.SchemaChange) {
 	s.push(schemaEvents, func(dst []byte, version uint8) []byte { return cqlwire.AppendSchemaEvent(dst, version, &wire) })
 }
 
-// NodeStatus tells clients that a node is up or down. node is the address that clients dial.
-func (s *Server) NodeStatus(up bool, node netip.AddrPort) {
+// StatusChanged tells clients that a node of the cluster is up or down. node is the address that clients dial. What they were told last of a node they
+// are not told again. A node that joins is announced by TopologyChanged first, and one that goes is down before.
+func (s *Server) StatusChanged(node netip.AddrPort, up bool) {
 	change := "DOWN"
 	if up {
 		change = "UP"
 	}
-	s.push(statusEvents, func(dst []byte, _ uint8) []byte {
-		return cqlwire.AppendNodeEvent(dst, cqlwire.StatusChange, change, node)
+	s.nodes.tell(s.nodes.up, node, up, func() { s.pushNode(statusEvents, cqlwire.StatusChange, change, node) })
+}
+
+// TopologyChanged tells clients that a node joined the cluster or left it; see StatusChanged. Clients look into system.peers then: the node is there, or gone,
+// before.
+func (s *Server) TopologyChanged(node netip.AddrPort, added bool) {
+	change := "REMOVED_NODE"
+	if added {
+		change = "NEW_NODE"
+	}
+	s.nodes.tell(s.nodes.added, node, added, func() {
+		if !added {
+			delete(s.nodes.up, node) // if it comes back, clients are told that it is up
+		}
+		s.pushNode(topologyEvents, cqlwire.TopologyChange, change, node)
 	})
 }
 
-// TopologyChanged tells clients that a node joined or left. node is the address that clients dial.
-func (s *Server) TopologyChanged(joined bool, node netip.AddrPort) {
-	change := "REMOVED_NODE"
-	if joined {
-		change = "NEW_NODE"
+func (s *Server) pushNode(mask eventMask, kind, change string, node netip.AddrPort) {
+	s.push(mask, func(dst []byte, _ uint8) []byte { return cqlwire.AppendNodeEvent(dst, kind, change, node) })
+}
+
+// nodeStates is what clients were told last of each node.
+type nodeStates struct {
+	mu        sync.Mutex // also orders the events
+	up, added map[netip.AddrPort]bool
+}
+
+// nodesMax bounds the nodes that are remembered; clients are told again of what was forgotten.
+const nodesMax = 4096
+
+// tell calls push unless the state was told last.
+func (n *nodeStates) tell(states map[netip.AddrPort]bool, node netip.AddrPort, state bool, push func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if last, ok := states[node]; ok && last == state {
+		return
 	}
-	s.push(topologyEvents, func(dst []byte, _ uint8) []byte {
-		return cqlwire.AppendNodeEvent(dst, cqlwire.TopologyChange, change, node)
-	})
+	if len(states) >= nodesMax {
+		clear(states)
+	}
+	states[node] = state
+	push()
 }
 
 func (s *Server) push(mask eventMask, body func(dst []byte, version uint8) []byte) {

@@ -28,6 +28,9 @@ func (c *conn) startup(h cqlwire.Header, body []byte) {
 	c.version = h.Version
 	c.throwOnOverload = s[cqlwire.StartupThrowOnOverload] == "1"
 	client := session.Client{DriverName: s[cqlwire.StartupDriverName], DriverVersion: s[cqlwire.StartupDriverVersion]}
+	if _, asked := s[cqlwire.TabletsRouting]; asked && c.srv.opts.Tablets {
+		client.Tablets = c.version >= cqlwire.V4 // version 3 has no custom payload
+	}
 	if c.srv.opts.Authenticator == nil {
 		c.enter(client)
 		c.respond(h.Stream, cqlwire.OpReady, func(dst []byte) []byte { return dst })

@@ -19,6 +19,9 @@ type Options struct {
 	TLS *tls.Config
 	// CQLVersion is what SUPPORTED tells, default 3.4.5.
 	CQLVersion string
+	// Tablets offers tablets-routing-v1: a client that asks for it is told where data is when it asked the wrong node; the sessions do that for
+	// clients with session.Client.Tablets.
+	Tablets bool
 	// Supported are further entries of SUPPORTED.
 	Supported []cqlwire.Option
 

@@ -27,6 +27,7 @@ type Server struct {
 	stats      Stats
 	workers    workers
 	events     subscribers
+	nodes      nodeStates
 	// logins bounds the calls of the authenticator at a time: checking a password is costly on purpose.
 	logins chan struct{}
 
@@ -55,12 +56,17 @@ func New(newSession NewSession, opts Options) *Server {
 	}
 	s.workers.init(s, opts.Workers, opts.WorkQueueMax)
 	s.events.conns = map[*conn]eventMask{}
+	s.nodes.up, s.nodes.added = map[netip.AddrPort]bool{}, map[netip.AddrPort]bool{}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.supported = cqlwire.AppendSupported(nil, append([]cqlwire.Option{
+	supported := []cqlwire.Option{
 		{Key: "COMPRESSION", Values: []string{"snappy", "lz4"}},
 		{Key: "CQL_VERSION", Values: []string{opts.CQLVersion}},
 		{Key: "PROTOCOL_VERSIONS", Values: cqlwire.Versions},
-	}, opts.Supported...))
+	}
+	if opts.Tablets {
+		supported = append(supported, cqlwire.Option{Key: cqlwire.TabletsRouting, Values: []string{""}})
+	}
+	s.supported = cqlwire.AppendSupported(nil, append(supported, opts.Supported...))
 	return s
 }
 

@@ -20,6 +20,13 @@ const (
 	StartupDriverVersion   = "DRIVER_VERSION"
 )
 
+// TabletsRouting is the key by which SUPPORTED offers, and STARTUP asks for, the extension tablets-routing-v1 of the protocol; TabletsPayload is the key of its custom
+// payload.
+const (
+	TabletsRouting = "TABLETS_ROUTING_V1"
+	TabletsPayload = "tablets-routing-v1"
+)
+
 // DecodeStartup reads the body of STARTUP.
 func DecodeStartup(body []byte) (Startup, error) {
 	c := cursor{b: body}
