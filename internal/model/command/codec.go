@@ -58,17 +58,20 @@ const (
 	withRetried
 )
 
-func (a *appender) mutation(m *Mutation) {
+func (a *appender) mutation(m *Mutation) { a.stamped(m, m.Timestamp, m.Retried) }
+
+// stamped appends a mutation with another stamp, which its Unstamped operands get, too, unless it is 0.
+func (a *appender) stamped(m *Mutation, stamp int64, retried uint32) {
 	a.uint(uint64(m.Table))
 	a.fixed(int64(m.Token))
 	a.bytes(m.Key)
 	a.uint(m.SchemaVersion)
 	a.uint(m.Epoch)
-	a.int(m.Timestamp)
+	a.int(stamp)
 	switch {
 	case m.Dedupe == DedupeID{}:
 		a.byte(withoutID)
-	case m.Retried == 0:
+	case retried == 0:
 		a.byte(withID)
 	default:
 		a.byte(withRetried)
@@ -76,8 +79,8 @@ func (a *appender) mutation(m *Mutation) {
 	if m.Dedupe != (DedupeID{}) {
 		a.b = append(a.b, m.Dedupe.Coordinator[:]...)
 		a.uint(m.Dedupe.Sequence)
-		if m.Retried != 0 {
-			a.uint(uint64(m.Retried))
+		if retried != 0 {
+			a.uint(uint64(retried))
 		}
 	}
 	a.uint(uint64(len(m.Ops)))
@@ -88,8 +91,11 @@ func (a *appender) mutation(m *Mutation) {
 		if o.Kind == OpIndex {
 			a.uint(uint64(o.Index))
 			a.bytes(o.Value)
-		} else {
-			a.bytes(o.Operand)
+			continue
+		}
+		a.bytes(o.Operand)
+		if stamp != 0 {
+			row.Stamp(a.b[len(a.b)-len(o.Operand):], stamp)
 		}
 	}
 }

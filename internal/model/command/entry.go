@@ -66,12 +66,19 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 	return a.b
 }
 
-// AppendWriteEntry appends what AppendEntry does for an EntryWrite of one mutation.
-func AppendWriteEntry(dst []byte, m *Mutation, result []byte) []byte {
+// BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one.
+func BeginWrite(dst []byte, n int, result []byte) []byte {
 	a := appender{append(dst, Version, byte(KindEntry), byte(EntryWrite))}
 	a.null(result)
-	a.uint(1)
-	a.mutation(m)
+	a.uint(uint64(n))
+	return a.b
+}
+
+// AddWrite appends a mutation with the leader's stamp, also for the operands that are Unstamped. The mutation itself stays as it
+// is, so that it can be sent again.
+func AddWrite(dst []byte, m *Mutation, stamp int64) []byte {
+	a := appender{dst}
+	a.stamped(m, stamp, 0)
 	return a.b
 }
 

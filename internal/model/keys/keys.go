@@ -22,6 +22,9 @@ const (
 	FirstTable uint32 = 512
 )
 
+// RecordsVersion is the key under MetaID whose value, 8 bytes, is the version of the other ones. They begin with a higher byte.
+const RecordsVersion = "\x00"
+
 // The bits of an id that say how its keys are laid out.
 const (
 	// WideRing marks tables whose position is 16 bytes.

@@ -27,14 +27,14 @@ type Meta struct {
 	// Applied and Term are those of the last log entry that the rows reflect.
 	Applied, Term uint64
 	Span          Span
-	// Epoch grows with every change of the span or of the members.
+	// Epoch grows with every change of the span.
 	Epoch uint64
 	// Voters are the members that vote; the others as raft's ConfState has them.
 	Voters, Learners, VotersOutgoing, LearnersNext []Member
 	AutoLeave                                      bool
 	// Children are the partitions that split off, oldest first.
 	Children []Child
-	// MaxTimestamp is the highest stamp given by a leader, in microseconds.
+	// MaxTimestamp is the highest stamp of a leader that was applied, stand-alone the highest one reserved; in microseconds.
 	MaxTimestamp int64
 	// SchemaVersion is the schema revision that the log has installed.
 	SchemaVersion uint64
@@ -65,10 +65,30 @@ func NewMeta(partition uint64, span Span) Meta {
 
 // Append appends the encoded meta: the format, then its fields in order; integers are uvarints, lists have a length.
 func (m *Meta) Append(dst []byte) []byte {
+	dst = m.appendHead(dst)
+	dst = m.AppendLayout(dst)
+	return m.appendTail(dst)
+}
+
+// AppendWith is Append for a meta whose AppendLayout is known: it seldom changes, and the rest with every entry.
+func (m *Meta) AppendWith(dst, layout []byte) []byte {
+	return m.appendTail(append(m.appendHead(dst), layout...))
+}
+
+func (m *Meta) appendHead(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, metaFormat)
-	for _, v := range []uint64{m.Partition, m.Applied, m.Term} {
-		dst = binary.AppendUvarint(dst, v)
-	}
+	dst = binary.AppendUvarint(dst, m.Partition)
+	dst = binary.AppendUvarint(dst, m.Applied)
+	return binary.AppendUvarint(dst, m.Term)
+}
+
+func (m *Meta) appendTail(dst []byte) []byte {
+	dst = binary.AppendVarint(dst, m.MaxTimestamp)
+	return binary.AppendUvarint(dst, m.SchemaVersion)
+}
+
+// AppendLayout appends the part of the encoded meta that says who holds what: span, epoch, members, children.
+func (m *Meta) AppendLayout(dst []byte) []byte {
 	dst = appendSpan(dst, m.Span)
 	dst = binary.AppendUvarint(dst, m.Epoch)
 	for _, list := range [][]Member{m.Voters, m.Learners, m.VotersOutgoing, m.LearnersNext} {
@@ -83,8 +103,7 @@ func (m *Meta) Append(dst []byte) []byte {
 		dst = appendSpan(binary.AppendUvarint(dst, c.Partition), c.Span)
 		dst = binary.AppendUvarint(dst, c.Epoch)
 	}
-	dst = binary.AppendVarint(dst, m.MaxTimestamp)
-	return binary.AppendUvarint(dst, m.SchemaVersion)
+	return dst
 }
 
 func boolBit(b bool) uint64 {
