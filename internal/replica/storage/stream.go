@@ -178,7 +178,9 @@ func shrunk(b []byte) []byte {
 
 // streamReader reads a snapshot. Every error about the bytes is an ErrBadSnapshot.
 type streamReader struct {
-	r               io.Reader
+	r io.Reader
+	// size is how many bytes were read.
+	size            int64
 	chunks, records uint64
 	stored          bytes.Buffer
 	plain           []byte
@@ -190,6 +192,7 @@ func (r *streamReader) begin(h *streamHead) error {
 	if _, err := io.ReadFull(r.r, magic[:]); err != nil {
 		return cutOff(err)
 	}
+	r.size += int64(len(magic))
 	if string(magic[:len(streamMagic)]) != streamMagic {
 		return fmt.Errorf("%w: it is none", ErrBadSnapshot)
 	}
@@ -282,6 +285,7 @@ func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 		}
 	}
 	r.chunks++
+	r.size += chunkHeadLen + int64(stored)
 	return head[0], b, nil
 }
 
