@@ -58,10 +58,13 @@ const (
 	withRetried
 )
 
-func (a *appender) mutation(m *Mutation) { a.stamped(m, m.Timestamp, m.Retried) }
+func (a *appender) mutation(m *Mutation) {
+	a.heading(m, m.Timestamp, m.Retried)
+	a.ops(m.Ops, row.Unstamped)
+}
 
-// stamped appends a mutation with another stamp, which its Unstamped operands get, too, unless it is 0.
-func (a *appender) stamped(m *Mutation, stamp int64, retried uint32) {
+// heading appends what stands before the operands.
+func (a *appender) heading(m *Mutation, stamp int64, retried uint32) {
 	a.uint(uint64(m.Table))
 	a.fixed(int64(m.Token))
 	a.bytes(m.Key)
@@ -83,9 +86,13 @@ func (a *appender) stamped(m *Mutation, stamp int64, retried uint32) {
 			a.uint(uint64(retried))
 		}
 	}
-	a.uint(uint64(len(m.Ops)))
-	for i := range m.Ops {
-		o := &m.Ops[i]
+}
+
+// ops appends operands; those that are Unstamped get stamp in the copy.
+func (a *appender) ops(ops []Op, stamp int64) {
+	a.uint(uint64(len(ops)))
+	for i := range ops {
+		o := &ops[i]
 		a.byte(byte(o.Kind))
 		a.bytes(o.Clustering)
 		if o.Kind == OpIndex {
@@ -94,7 +101,7 @@ func (a *appender) stamped(m *Mutation, stamp int64, retried uint32) {
 			continue
 		}
 		a.bytes(o.Operand)
-		if stamp != 0 {
+		if stamp != row.Unstamped {
 			row.Stamp(a.b[len(a.b)-len(o.Operand):], stamp)
 		}
 	}

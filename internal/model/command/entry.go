@@ -78,7 +78,8 @@ func BeginWrite(dst []byte, n int, result []byte) []byte {
 // is, so that it can be sent again.
 func AddWrite(dst []byte, m *Mutation, stamp int64) []byte {
 	a := appender{dst}
-	a.stamped(m, stamp, 0)
+	a.heading(m, stamp, 0)
+	a.ops(m.Ops, stamp)
 	return a.b
 }
 
