@@ -180,14 +180,59 @@ func (b *Batch) Empty() bool { return b.b.Empty() }
 
 // Commit applies the batch without waiting for the disk. Close it in any case.
 func (b *Batch) Commit() error {
-	s := b.s
-	s.spend(b.b.Len())
-	if err := s.writable(b.grows); err != nil {
+	b.s.spend(b.b.Len())
+	if err := b.s.accepts(b.grows, b.mutates); err != nil {
 		return err
 	}
-	if b.mutates && s.disk.brim.Load() {
+	return b.commit()
+}
+
+// CommitLogged is Commit for what the log of a replica set has decided: all its replicas must apply the same, so it is not refused for lack
+// of disk space. The leader asks Admit before it proposes.
+func (b *Batch) CommitLogged() error {
+	b.s.spend(b.b.Len())
+	if err := b.s.writable(false); err != nil {
+		return err
+	}
+	return b.commit()
+}
+
+// Admit returns the error with which Mutate or Commit would refuse a mutation, stamped or not.
+func (s *Store) Admit(m *command.Mutation) error {
+	grows := false
+	if len(m.Key) > keys.MaxLen {
+		return fmt.Errorf("mutation of table %d: partition key of %d bytes", m.Table, len(m.Key))
+	}
+	for i := range m.Ops {
+		switch op := &m.Ops[i]; op.Kind {
+		case command.OpIndex:
+			grows = true
+		case command.OpRow, command.OpHeader:
+			live, err := row.Check(op.Operand)
+			if err != nil {
+				return fmt.Errorf("mutation of table %d: %w", m.Table, err)
+			}
+			grows = grows || live
+		default:
+			return fmt.Errorf("mutation of table %d: unknown operand kind %d", m.Table, op.Kind)
+		}
+	}
+	return s.accepts(grows, true)
+}
+
+// accepts refuses what the disk has no room for.
+func (s *Store) accepts(grows, mutates bool) error {
+	if err := s.writable(grows); err != nil {
+		return err
+	}
+	if mutates && s.disk.brim.Load() {
 		return ErrDiskBrim
 	}
+	return nil
+}
+
+func (b *Batch) commit() error {
+	s := b.s
 	s.gate.RLock()
 	b.announce()
 	err := b.b.Commit(pebble.NoSync)

@@ -3,9 +3,11 @@
 package storage
 
 import (
+	"encoding/binary"
 	"errors"
-	"fmt"
+	"hash"
 	"hash/crc64"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -15,8 +17,9 @@ import (
 
 var hashTable = crc64.MakeTable(crc64.ECMA)
 
-// HashSpan hashes one state of a span of a table: keys and merged values of headers, rows and dedupe records. Two replicas that
-// have applied the same log have the same hash, whatever was flushed, compacted, collapsed or installed. Index entries are not in it.
+// HashSpan hashes one state of a span of a table: keys and merged values of headers, rows and dedupe records. Two replicas that have
+// applied the same log and have the same table installed have the same hash, whatever was flushed, compacted, collapsed or installed.
+// Index entries are not in it, nor are cells of dropped columns, which sweeps may have removed here and not yet there.
 func (s *Store) HashSpan(span keys.Span) (uint64, error) {
 	if err := s.Err(); err != nil {
 		return 0, err
@@ -26,7 +29,7 @@ func (s *Store) HashSpan(span keys.Span) (uint64, error) {
 }
 
 // HashPartition hashes what a physical partition, or keys.MetaPartition, owns at one state, and says which log entry was the last applied to it.
-func (s *Store) HashPartition(partition uint64) (applied, hash uint64, err error) {
+func (s *Store) HashPartition(partition uint64) (applied, sum uint64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, 0, err
 	}
@@ -34,8 +37,8 @@ func (s *Store) HashPartition(partition uint64) (applied, hash uint64, err error
 	if err != nil {
 		return 0, 0, err
 	}
-	hash, err = s.hash(st.snap, st.lower, st.upper)
-	return st.meta.Applied, hash, errors.Join(err, st.snap.Close())
+	sum, err = s.hash(st.snap, st.lower, st.upper)
+	return st.meta.Applied, sum, errors.Join(err, st.snap.Close())
 }
 
 // hash hashes the keys of [lower, upper).
@@ -44,26 +47,51 @@ func (s *Store) hash(from pebble.Reader, lower, upper []byte) (uint64, error) {
 	if err != nil {
 		return 0, s.check(err)
 	}
-	h := crc64.New(hashTable)
-	var m row.Merger
-	var buf []byte
+	h := hasher{sum: crc64.New(hashTable)}
+	if t := s.table(keys.ID(lower)).installed.Load(); t != nil {
+		h.dropped = t.Dropped
+	}
 	for it.First(); it.Valid() && err == nil; it.Next() {
 		var value []byte
-		if value, err = it.ValueAndErr(); err != nil {
-			break
+		if value, err = it.ValueAndErr(); err == nil {
+			err = h.add(it.Key(), value)
 		}
-		if p, ok := keys.Parse(it.Key()); ok && p.Kind != keys.Dedupe {
-			m.Reset() // a lone operand need not look as if it had been merged
-			if err = m.Add(value); err != nil {
-				break
-			}
-			buf = m.Append(buf[:0])
-			value = buf
-		}
-		_, _ = fmt.Fprintf(h, "%d %d ", len(it.Key()), len(value))
-		_, _ = h.Write(it.Key())
-		_, _ = h.Write(value)
 	}
 	err = errors.Join(err, it.Error(), it.Close())
-	return h.Sum64(), s.check(err)
+	return h.sum.Sum64(), s.check(err)
+}
+
+// hasher hashes keys and values.
+type hasher struct {
+	sum     hash.Hash64
+	dropped []uint32
+	m       row.Merger
+	buf     []byte
+}
+
+func (h *hasher) add(key, value []byte) error {
+	if p, ok := keys.Parse(key); ok && p.Kind != keys.Dedupe {
+		h.m.Reset()
+		if err := h.m.Add(value); err != nil {
+			return err
+		}
+		var remains bool
+		if p.Kind == keys.Header {
+			remains = h.m.SweepHeader(math.MinInt64, h.dropped, func(_, _ []byte, _ int64) bool { return false })
+		} else {
+			remains = h.m.Sweep(row.NotDeleted, math.MinInt64, h.dropped)
+		}
+		if !remains {
+			return nil
+		}
+		h.buf = h.m.Append(h.buf[:0]) // a lone operand need not look as if it had been merged
+		value = h.buf
+	}
+	var lens [8]byte
+	binary.LittleEndian.PutUint32(lens[:], uint32(len(key)))
+	binary.LittleEndian.PutUint32(lens[4:], uint32(len(value)))
+	for _, b := range [][]byte{lens[:], key, value} {
+		_, _ = h.sum.Write(b) // never fails
+	}
+	return nil
 }

@@ -61,8 +61,12 @@ func (s *Store) sweepChunk(w *sweep, chunk [][]byte) error {
 	return err
 }
 
-// Sweep adds a sweep to the batch. The caller applies the commands of this partition one after the other and has committed all
-// that went before: the sweep reads the store, not the batch.
+// Sweep adds a sweep to the batch, for the application of a log. The caller applies the commands of this partition one after the other and
+// has committed all that went before: the sweep reads the store, not the batch.
+//
+// What it removes of rows, headers and dedupe records is a function of what the store has of the partition, the command and the installed
+// Table.Dropped; GCGrace was used when the command was made. A replica that has not installed a drop yet keeps the cells of that column,
+// which nobody sees, until a later sweep meets them. Which index entries go depends on the installed Indexes, too: they are hints.
 func (b *Batch) Sweep(sw *command.Sweep) error {
 	w := b.s.newSweep(sw)
 	err := w.checkHeaders()
