@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package meta
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Difference is what has to be stored so that s becomes next, ascending by key. s must be a state that was loaded, and next one that
+// was made from it.
+func (s *State) Difference(next *State) ([]command.Record, error) {
+	d := difference{old: s.records}
+	if next.Schema != s.Schema {
+		put, gone, err := schema.Objects(s.Schema, next.Schema)
+		if err != nil {
+			return nil, fmt.Errorf("encode the schema: %w", err)
+		}
+		for key, value := range put {
+			d.put(schemaPrefix+key, value)
+		}
+		for _, key := range gone {
+			d.delete(schemaPrefix + key)
+		}
+	}
+	d.topology(s, next)
+	for _, n := range next.Nodes {
+		if s.Node(n.ID) != n {
+			d.put(nodePrefix+string(n.ID[:]), n.Append(nil))
+		}
+	}
+	for _, n := range s.Nodes {
+		if next.Node(n.ID) == nil {
+			d.delete(nodePrefix + string(n.ID[:]))
+			d.delete(proposalPrefix + string(n.ID[:]))
+		}
+	}
+	if next.ClusterVersion != s.ClusterVersion {
+		d.put(clusterKey, binary.AppendUvarint(nil, uint64(next.ClusterVersion)))
+	}
+	for id := range next.Building {
+		if !s.Building[id] {
+			d.put(idKey(buildPrefix, id), []byte{1})
+		}
+	}
+	for id := range s.Building {
+		if !next.Building[id] {
+			d.delete(idKey(buildPrefix, id))
+		}
+	}
+	for name, text := range next.Settings {
+		d.put(settingPrefix+name, []byte(text))
+	}
+	for name := range s.Settings {
+		if _, ok := next.Settings[name]; !ok {
+			d.delete(settingPrefix + name)
+		}
+	}
+	slices.SortFunc(d.records, func(a, b command.Record) int { return bytes.Compare(a.Key, b.Key) })
+	return d.records, nil
+}
+
+// difference collects records that are not as they were.
+type difference struct {
+	old     map[string][]byte
+	records []command.Record
+}
+
+func (d *difference) put(key string, value []byte) {
+	if old, ok := d.old[key]; !ok || !bytes.Equal(old, value) {
+		d.records = append(d.records, command.Record{Key: []byte(key), Value: append([]byte{}, value...)})
+	}
+}
+
+func (d *difference) delete(key string) {
+	if _, ok := d.old[key]; ok {
+		d.records = append(d.records, command.Record{Key: []byte(key)})
+	}
+}
+
+func idKey(prefix string, id uint32) string {
+	return string(binary.BigEndian.AppendUint32([]byte(prefix), id))
+}
+
+// topology adds the tables of the map that changed. A map that was stored in one piece is stored anew.
+func (d *difference) topology(s, next *State) {
+	_, whole := d.old[wholeMapKey]
+	if s.Map == next.Map && !whole {
+		return
+	}
+	d.delete(wholeMapKey)
+	d.put(mapKey, next.Map.AppendHeader(nil))
+	tables := next.Map.Tables()
+	if next.Map.Meta() != nil {
+		tables = append(tables, topology.MetaTable)
+	}
+	for _, t := range tables {
+		if whole || !s.Map.SameTable(next.Map, t) {
+			d.put(idKey(tablePrefix, t), next.Map.AppendTable(nil, t))
+		}
+	}
+	for _, t := range s.Map.Tables() {
+		if next.Map.Partitions(t) == nil {
+			d.delete(idKey(tablePrefix, t))
+		}
+	}
+}

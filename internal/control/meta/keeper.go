@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package meta
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Change stores records if they are still at the expected version, and returns the new one, or *partition.Conflict. Any other error
+// leaves open whether it happened, now or later.
+type Change func(ctx context.Context, c command.Records) (version uint64, err error)
+
+// ErrUncertain says that nobody knows whether an Update happened, or will.
+var ErrUncertain = errors.New("the outcome of the change is not known")
+
+// ErrUnseen says that an Update happened, and that this node's own records did not show it in time.
+var ErrUnseen = errors.New("the change is made but this node has not seen it yet")
+
+// ErrClosed says that the keeper is closed.
+var ErrClosed = errors.New("the keeper of the cluster's state is closed")
+
+// Options tunes a Keeper. The zero value of all but Self is useful.
+type Options struct {
+	// Self is the node that the keeper belongs to. No other keeper may have it at the same time.
+	Self topology.NodeID
+	// Pause is how long to wait before a proposal is sent again, and before a failed load is tried again: 50 ms, doubled each time
+	// up to 20 times that.
+	Pause time.Duration
+	// Attempts bounds how often a proposal is sent that gets an error: 16. Conflicts are bounded by the context alone.
+	Attempts int
+	// LoadFailed hears why the records could not be loaded; they are tried again.
+	LoadFailed func(err error)
+}
+
+// Keeper has the newest state of this node and changes it for the whole cluster.
+//
+// An Update works like this:
+//
+//	base := the newest state here; next := f(base)
+//	propose the difference {Expect: base.Version} with a mark of this keeper
+//	  answered with a version    wait until this node's own state is there
+//	  answered with a conflict   wait for a newer state; it has the mark: done; else begin again with it
+//	  anything else              a newer state decides as above; while there is none propose the same again
+//
+// The mark is what makes the last line safe: of several equal proposals with one Expect at most one is applied, and a newer state
+// without the mark proves that none was or will be.
+type Keeper struct {
+	scan   Scan
+	change Change
+	opts   Options
+	nonce  uint64 // of this keeper: sequence begins again with each
+	turn   chan struct{}
+	seq    uint64 // of the last proposal; guarded by turn
+
+	state   atomic.Pointer[State]
+	wake    chan struct{}
+	closing chan struct{}
+	wg      sync.WaitGroup
+
+	mu     sync.Mutex
+	wanted uint64        // the version that records are known to have reached
+	seen   uint64        // the version that all subscribers have seen
+	loaded chan struct{} // closed and made anew when the state changes or is seen
+
+	publishing  sync.Mutex // orders Subscribe and publications
+	subscribers []func(old, new *State)
+}
+
+// New loads the state and starts the keeper.
+func New(scan Scan, change Change, opts Options) (*Keeper, error) {
+	if opts.Pause <= 0 {
+		opts.Pause = 50 * time.Millisecond
+	}
+	if opts.Attempts <= 0 {
+		opts.Attempts = 16
+	}
+	state, err := Load(scan)
+	if err != nil {
+		return nil, err
+	}
+	var random [8]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return nil, err
+	}
+	k := &Keeper{
+		scan: scan, change: change, opts: opts, nonce: binary.BigEndian.Uint64(random[:]), turn: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), loaded: make(chan struct{}), wanted: state.Version, seen: state.Version,
+	}
+	k.state.Store(state)
+	k.wg.Go(k.run)
+	return k, nil
+}
+
+// Close stops loading and ends what waits.
+func (k *Keeper) Close() {
+	close(k.closing)
+	k.wg.Wait()
+}
+
+// State is the newest state of this node.
+func (k *Keeper) State() *State { return k.state.Load() }
+
+// Subscribe makes f hear of every state after the one that it returns, in ascending order though not necessarily each. f must neither
+// block for long nor call Update or Subscribe.
+func (k *Keeper) Subscribe(f func(old, new *State)) *State {
+	k.publishing.Lock()
+	defer k.publishing.Unlock()
+	k.subscribers = append(k.subscribers, f)
+	return k.State()
+}
+
+// Reload says that the records of this node are at a version, or a later one. It does not block.
+func (k *Keeper) Reload(version uint64) {
+	k.mu.Lock()
+	k.wanted = max(k.wanted, version)
+	k.mu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run loads states whenever there may be a newer one.
+func (k *Keeper) run() {
+	for {
+		select {
+		case <-k.closing:
+			return
+		case <-k.wake:
+		}
+		for attempt := 0; k.behind(); {
+			next, err := k.State().reload(k.scan)
+			if err == nil {
+				if next.Version <= k.State().Version {
+					break // the records are not there yet; who brings them there calls Reload
+				}
+				k.publish(next)
+				continue
+			}
+			if k.opts.LoadFailed != nil {
+				k.opts.LoadFailed(err)
+			}
+			if !k.sleep(context.Background(), attempt) {
+				return
+			}
+			attempt++
+		}
+	}
+}
+
+func (k *Keeper) behind() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.State().Version < k.wanted
+}
+
+// publish makes next the newest state and tells all subscribers.
+func (k *Keeper) publish(next *State) {
+	k.publishing.Lock()
+	defer k.publishing.Unlock()
+	old := k.state.Swap(next)
+	k.signal(0)
+	for _, f := range k.subscribers {
+		f(old, next)
+	}
+	k.signal(next.Version)
+}
+
+// signal wakes who waits for a state, or, with a version, for its having been seen.
+func (k *Keeper) signal(seen uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.seen = max(k.seen, seen)
+	close(k.loaded)
+	k.loaded = make(chan struct{})
+}
+
+// sleep waits before the next attempt, longer each time; false if ctx ended or the keeper was closed.
+func (k *Keeper) sleep(ctx context.Context, attempt int) bool {
+	t := time.NewTimer(k.pause(attempt))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+	case <-k.closing:
+	}
+	return false
+}
+
+func (k *Keeper) pause(attempt int) time.Duration {
+	return min(k.opts.Pause<<min(attempt, 8), 20*k.opts.Pause)
+}
+
+// Wait returns the newest state once all subscribers have seen a state of the version or a later one.
+func (k *Keeper) Wait(ctx context.Context, version uint64) (*State, error) {
+	return k.await(ctx, func() bool { return k.seen >= version })
+}
+
+// after returns a state that is newer than a version.
+func (k *Keeper) after(ctx context.Context, version uint64) (*State, error) {
+	return k.await(ctx, func() bool { return k.State().Version > version })
+}
+
+// await waits until ok, which is called under mu.
+func (k *Keeper) await(ctx context.Context, ok func() bool) (*State, error) {
+	for {
+		k.mu.Lock()
+		done, next := ok(), k.loaded
+		k.mu.Unlock()
+		if done {
+			return k.State(), nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-k.closing:
+			return nil, ErrClosed
+		}
+	}
+}

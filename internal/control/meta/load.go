@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package meta
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// The keys; see the package.
+const (
+	schemaPrefix   = "schema/"
+	mapKey         = "map"
+	tablePrefix    = "map/"
+	nodePrefix     = "node/"
+	buildPrefix    = "build/"
+	settingPrefix  = "setting/"
+	clusterKey     = "cluster_version"
+	proposalPrefix = "proposal/"
+	wholeMapKey    = "topology"
+	versionKey     = "version"
+)
+
+// Scan passes one state of the records to fn, in any order, and returns its version. Arguments are valid during the call.
+type Scan func(fn func(key, value []byte) error) (version uint64, err error)
+
+// Load reads the state that the records make.
+func Load(scan Scan) (*State, error) { return Empty().reload(scan) }
+
+// reload reads the state that follows s; what has not changed is not decoded again (M2).
+func (s *State) reload(scan Scan) (*State, error) {
+	next := &State{records: make(map[string][]byte, len(s.records))}
+	var changed []string
+	version, err := scan(func(key, value []byte) error {
+		if len(key) == 0 || key[0] == 0 || string(key) == versionKey {
+			return nil
+		}
+		if old, ok := s.records[string(key)]; ok && bytes.Equal(old, value) {
+			next.records[string(key)] = old
+			return nil
+		}
+		next.records[string(key)] = append([]byte{}, value...)
+		changed = append(changed, string(key))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the records: %w", err)
+	}
+	for key := range s.records {
+		if _, ok := next.records[key]; !ok {
+			changed = append(changed, key)
+		}
+	}
+	next.Version = version
+	slices.Sort(changed)
+	if next.Schema, err = s.nextSchema(next.records, changed); err != nil {
+		return nil, fmt.Errorf("load the schema: %w", err)
+	}
+	if next.Map, err = s.nextMap(next.records, changed); err != nil {
+		return nil, fmt.Errorf("load the map: %w", err)
+	}
+	if next.Nodes, err = s.nextNodes(next.records, changed); err != nil {
+		return nil, fmt.Errorf("load the nodes: %w", err)
+	}
+	return next, next.loadRest(s, changed)
+}
+
+// touches reports whether any of the changed keys begins with the prefix.
+func touches(changed []string, prefix string) bool {
+	i, _ := slices.BinarySearch(changed, prefix)
+	return i < len(changed) && strings.HasPrefix(changed[i], prefix)
+}
+
+func (s *State) nextMap(records map[string][]byte, changed []string) (*topology.Snapshot, error) {
+	header := records[mapKey]
+	if header == nil {
+		switch whole := records[wholeMapKey]; {
+		case whole == nil:
+			return topology.New(), nil
+		case !touches(changed, wholeMapKey) && !touches(changed, mapKey):
+			return s.Map, nil
+		default:
+			return topology.Decode(whole)
+		}
+	}
+	if !touches(changed, mapKey) {
+		return s.Map, nil
+	}
+	base := s.Map
+	if s.records[mapKey] == nil {
+		base = topology.New() // the map before was stored in one piece
+	}
+	tables := map[uint32][]byte{}
+	for _, key := range changed {
+		if id, ok := strings.CutPrefix(key, tablePrefix); ok {
+			if len(id) != 4 {
+				return nil, fmt.Errorf("key %q: %w", key, ErrMalformed)
+			}
+			tables[binary.BigEndian.Uint32([]byte(id))] = records[key]
+		}
+	}
+	return topology.Assemble(base, header, tables)
+}
+
+func (s *State) nextNodes(records map[string][]byte, changed []string) ([]*Node, error) {
+	if !touches(changed, nodePrefix) {
+		return s.Nodes, nil
+	}
+	var nodes []*Node
+	for _, key := range slices.Sorted(maps.Keys(records)) {
+		name, ok := strings.CutPrefix(key, nodePrefix)
+		if !ok {
+			continue
+		}
+		id := topology.NodeID([]byte(name + strings.Repeat("\x00", 16))[:16])
+		if len(name) != len(id) {
+			return nil, fmt.Errorf("key %q: %w", key, ErrMalformed)
+		}
+		n := s.Node(id)
+		if _, isNew := slices.BinarySearch(changed, key); isNew || n == nil {
+			var err error
+			if n, err = DecodeNode(id, records[key]); err != nil {
+				return nil, fmt.Errorf("node %x: %w", id, err)
+			}
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+// loadRest reads the small records.
+func (s *State) loadRest(old *State, changed []string) error {
+	s.ClusterVersion, s.Building, s.Settings = old.ClusterVersion, old.Building, old.Settings
+	if touches(changed, clusterKey) {
+		s.ClusterVersion = 0
+		if b := s.records[clusterKey]; b != nil {
+			r := fields{b: b}
+			if s.ClusterVersion = uint32(r.uint(math.MaxUint32)); r.bad {
+				return fmt.Errorf("cluster version: %w", ErrMalformed)
+			}
+		}
+	}
+	if touches(changed, buildPrefix) {
+		s.Building = map[uint32]bool{}
+		for key := range s.records {
+			if id, ok := strings.CutPrefix(key, buildPrefix); ok && len(id) == 4 {
+				s.Building[binary.BigEndian.Uint32([]byte(id))] = true
+			}
+		}
+	}
+	if touches(changed, settingPrefix) {
+		s.Settings = map[string]string{}
+		for key, value := range s.records {
+			if name, ok := strings.CutPrefix(key, settingPrefix); ok {
+				s.Settings[name] = string(value)
+			}
+		}
+	}
+	return nil
+}
+
+// nextSchema decodes the objects that changed, and with a keyspace all its tables: they are bound to its types.
+func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema.Schema, error) {
+	if !touches(changed, schemaPrefix) {
+		return s.Schema, nil
+	}
+	whole, partly := map[string]bool{}, map[string][]string{}
+	for _, key := range changed {
+		object, ok := strings.CutPrefix(key, schemaPrefix)
+		if !ok {
+			continue
+		}
+		if ks, ok := strings.CutPrefix(object, "keyspace/"); ok {
+			whole[ks] = true
+		} else if path, ok := strings.CutPrefix(object, "table/"); ok {
+			ks, table, _ := strings.Cut(path, "/")
+			partly[ks] = append(partly[ks], table)
+		}
+	}
+	fresh, err := schema.FromObjects(func(yield func(string, []byte) bool) {
+		for key, value := range records {
+			object, ok := strings.CutPrefix(key, schemaPrefix)
+			if ok && wanted(object, key, changed, whole, partly) && !yield(object, value) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	next := *fresh
+	next.Keyspaces = maps.Clone(s.Schema.Keyspaces)
+	for ks := range whole {
+		delete(next.Keyspaces, ks)
+		if k := fresh.Keyspaces[ks]; k != nil {
+			next.Keyspaces[ks] = k
+		}
+	}
+	for ks, tables := range partly {
+		if old := next.Keyspaces[ks]; old != nil && !whole[ks] {
+			next.Keyspaces[ks] = graft(old, fresh.Keyspaces[ks], tables)
+		}
+	}
+	return &next, nil
+}
+
+// wanted reports whether an object has to be decoded.
+func wanted(object, key string, changed []string, whole map[string]bool, partly map[string][]string) bool {
+	if ks, ok := strings.CutPrefix(object, "keyspace/"); ok {
+		return whole[ks] || partly[ks] != nil
+	}
+	path, ok := strings.CutPrefix(object, "table/")
+	if !ok {
+		return true // the counters
+	}
+	ks, _, _ := strings.Cut(path, "/")
+	_, isNew := slices.BinarySearch(changed, key)
+	return whole[ks] || isNew
+}
+
+// graft is a keyspace in which the named tables are those of fresh.
+func graft(old, fresh *schema.Keyspace, names []string) *schema.Keyspace {
+	ks := *old
+	ks.Tables = maps.Clone(old.Tables)
+	if ks.Tables == nil {
+		ks.Tables = map[string]*schema.Table{}
+	}
+	for _, name := range names {
+		delete(ks.Tables, name)
+		if fresh != nil && fresh.Tables[name] != nil {
+			ks.Tables[name] = fresh.Tables[name]
+		}
+	}
+	return &ks
+}
