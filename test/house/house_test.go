@@ -42,6 +42,7 @@ var sameWing = map[string]string{
 	"internal/query/ddl":         "internal/query/parser internal/query/catalog internal/query/expr",
 	"internal/query/session":     "internal/query/parser internal/query/catalog internal/query/expr internal/query/read internal/query/write internal/query/ddl",
 	"internal/replica/partition": "internal/replica/storage",
+	"internal/replica/remote":    "internal/replica/partition internal/replica/transport",
 	"internal/model/row":         "internal/model/cqltype",
 	"internal/model/schema":      "internal/model/cqltype internal/model/dberr",
 	"internal/model/keys":        "internal/model/token internal/model/command", // a dedupe key ends in the id of its command

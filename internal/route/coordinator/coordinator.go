@@ -38,6 +38,8 @@ type Options struct {
 	TruncateTimeout time.Duration
 	// TableName names a table in traces, as ks.t; its number is shown if nil.
 	TableName func(table uint32) string
+	// Cluster makes the coordinator one of many nodes; nil stands alone.
+	Cluster *Cluster
 }
 
 func (o Options) withDefaults() Options {
@@ -80,6 +82,10 @@ type Coordinator struct {
 
 	// replica is the one to ask about a partition, nil if none can be reached. Stand-alone it is the host's.
 	replica func(p *topology.Partition) Replica
+	// cluster is nil on a node that stands alone.
+	cluster *cluster
+	hints   atomic.Pointer[hint]
+	sends   sync.Pool
 
 	underWay atomic.Int64
 	stats    stats
@@ -89,10 +95,14 @@ type Coordinator struct {
 type view struct {
 	snapshot *topology.Snapshot
 	changed  chan struct{}
+	// routes are those of a cluster, by partition.
+	routes map[topology.PartitionID]*route
 }
 
 type stats struct {
-	reads, writes, decisions, touched, retries, overloaded atomic.Uint64
+	reads, writes, decisions, touched, retries, overloaded, forwarded atomic.Uint64
+	reasons                                                           [reasonCount]atomic.Uint64
+	repeated, batches, replayed                                       atomic.Uint64
 }
 
 // Stats counts what a Coordinator did since it was made.
@@ -102,6 +112,13 @@ type Stats struct {
 	Touched uint64
 	// Retries are requests repeated because the map had changed, Overloaded those refused at Options.RequestsMax.
 	Retries, Overloaded uint64
+	// Forwarded is the number of requests sent to other nodes.
+	Forwarded uint64
+	// RetryReasons counts, in a cluster, why requests were repeated.
+	RetryReasons RetryReasons
+	// Repeated counts the reads that ended with ErrRepeat, Batches the atomic batches over several physical partitions, Replayed those of them that
+	// were finished for a coordinator that was gone.
+	Repeated, Batches, Replayed uint64
 	// UnderWay is the number of requests not yet answered.
 	UnderWay int64
 }
@@ -113,7 +130,13 @@ func New(host *partition.Host, snapshot *topology.Snapshot, o Options) *Coordina
 	c.writes.New = func() any { return &write{c: c} }
 	c.decides.New = func() any { return &decide{c: c} }
 	c.relays.New = func() any { return new(relay) }
-	c.view.Store(&view{snapshot, make(chan struct{})})
+	c.hints.Store(&hint{make(chan struct{})})
+	v := &view{snapshot: snapshot, changed: make(chan struct{})}
+	if o.Cluster != nil {
+		c.cluster = newCluster(o.Cluster, host)
+		v.routes = routesOf(snapshot, nil)
+	}
+	c.view.Store(v)
 	return c
 }
 
@@ -128,7 +151,11 @@ func (c *Coordinator) SetTopology(s *topology.Snapshot) {
 	if old.snapshot.Version() >= s.Version() {
 		return
 	}
-	c.view.Store(&view{s, make(chan struct{})})
+	next := &view{snapshot: s, changed: make(chan struct{})}
+	if c.cluster != nil {
+		next.routes = routesOf(s, old.routes)
+	}
+	c.view.Store(next)
 	close(old.changed)
 }
 
@@ -138,6 +165,8 @@ func (c *Coordinator) Stats() Stats {
 	return Stats{
 		Reads: s.reads.Load(), Writes: s.writes.Load(), Decisions: s.decisions.Load(), Touched: s.touched.Load(),
 		Retries: s.retries.Load(), Overloaded: s.overloaded.Load(), UnderWay: c.underWay.Load(),
+		Forwarded: s.forwarded.Load(), RetryReasons: s.retryReasons(),
+		Repeated: s.repeated.Load(), Batches: s.batches.Load(), Replayed: s.replayed.Load(),
 	}
 }
 

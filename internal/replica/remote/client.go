@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+)
+
+// Wait bounds a request whose context has no deadline.
+const Wait = 10 * time.Second
+
+// Client asks replicas on other nodes. It is safe for concurrent use.
+type Client struct {
+	t       *transport.Transport
+	buffers buffers
+	writes  sync.Pool // *write
+	reads   sync.Pool // *pages
+	// marks numbers the reads, so that one can be named.
+	marks atomic.Uint64
+}
+
+// New makes a client over a transport, which outlives all that is asked through it.
+func New(t *transport.Transport) *Client {
+	c := &Client{t: t}
+	c.marks.Store(uint64(time.Now().UnixNano())) // what a process before this one asked for is another read
+	c.writes.New = func() any {
+		w := &write{c: c}
+		w.run = w.exchange // once: a method value made for each write would be an allocation
+		return w
+	}
+	c.reads.New = func() any { return new(pages) }
+	return c
+}
+
+// Replica is a replica on another node. It holds no state: making one is cheap.
+type Replica struct {
+	c    *Client
+	node topology.NodeID
+	id   topology.PartitionID
+}
+
+// Replica names the replica of a physical partition on a node.
+func (c *Client) Replica(node topology.NodeID, id topology.PartitionID) *Replica {
+	return &Replica{c: c, node: node, id: id}
+}
+
+// ID is the physical partition, Node where the replica is.
+func (r *Replica) ID() topology.PartitionID { return r.id }
+
+// Node is where the replica is.
+func (r *Replica) Node() topology.NodeID { return r.node }
+
+// Indexed is what a completion may implement to learn the index at which its write is in the log: At is called before a good end is told.
+type Indexed interface{ At(index uint64) }
+
+// Write sends a mutation and returns; it copies all of it. The completion learns all errors, as from partition.Replica.Write; the operands
+// stay as they are, the leader stamps its own. The context gives the deadline and the trace; its end does not end the wait.
+func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
+	w := r.begin(ctx, kindWrite)
+	w.done = done
+	*w.request = command.AppendMutation(*w.request, m)
+	go w.run()
+	return nil
+}
+
+// Decide sends a conditional and returns; see Write and partition.Replica.Decide.
+func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
+	w := r.begin(ctx, kindDecide)
+	w.decided = done
+	*w.request = command.AppendConditional(*w.request, c)
+	go w.run()
+	return nil
+}
+
+// WriteAll sends several mutations of the partition that are applied as one; see Write and partition.Replica.WriteAll. The Replica
+// of the parts is not looked at.
+func (r *Replica) WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error {
+	w := r.begin(ctx, kindWriteAll)
+	w.done = done
+	*w.request = appendParts(*w.request, parts)
+	go w.run()
+	return nil
+}
+
+// Truncate sends a truncation and returns; see partition.Replica.Truncate.
+func (r *Replica) Truncate(ctx context.Context, indexes []uint32, done command.Completion) error {
+	w := r.begin(ctx, kindTruncate)
+	w.done = done
+	*w.request = appendInt(*w.request, len(indexes))
+	for _, i := range indexes {
+		*w.request = binary.AppendUvarint(*w.request, uint64(i))
+	}
+	go w.run()
+	return nil
+}
+
+// Require waits until the partition refuses mutations of older revisions; see partition.Replica.Require.
+func (r *Replica) Require(ctx context.Context, revision uint64) error {
+	_, err := r.number(ctx, kindRequire, func(b []byte) []byte { return binary.AppendUvarint(b, revision) })
+	return err
+}
+
+// Last asks for the highest stamp that the partition has given; see partition.Replica.Last.
+func (r *Replica) Last(ctx context.Context) (stamp int64, err error) {
+	n, err := r.number(ctx, kindLast, func(b []byte) []byte { return b })
+	return int64(n), err
+}
+
+// Change changes records of the meta partition; see partition.Replica.Change. ErrUncertain leaves open whether it did.
+func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64, err error) {
+	return r.number(ctx, kindChange, func(b []byte) []byte { return command.AppendRecords(b, &c) })
+}
+
+// number asks for what is answered by a number, and waits.
+func (r *Replica) number(ctx context.Context, kind byte, body func([]byte) []byte) (uint64, error) {
+	t := trace.From(ctx)
+	request := r.c.buffers.get()
+	defer r.c.buffers.put(request)
+	*request = body(appendHead(*request, kind, r.id, t))
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	b, err := r.c.t.Call(ctx, r.node, *request)
+	if err != nil {
+		return 0, lost(err)
+	}
+	a, err := open(b, t)
+	if err != nil {
+		return 0, err
+	}
+	n := a.uint()
+	return n, a.close(t)
+}
+
+// bounded gives a context a deadline if it has none.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, Wait)
+}
+
+// write is a request under way that somebody else than its caller waits for.
+type write struct {
+	c        *Client
+	run      func()
+	node     topology.NodeID
+	kind     byte
+	request  *[]byte
+	deadline time.Time
+	trace    *trace.Trace
+	done     command.Completion
+	decided  command.DecisionCompletion
+}
+
+func (r *Replica) begin(ctx context.Context, kind byte) *write {
+	w := r.c.writes.Get().(*write)
+	w.node, w.kind, w.trace, w.request = r.node, kind, trace.From(ctx), r.c.buffers.get()
+	*w.request = appendHead(*w.request, kind, r.id, w.trace)
+	var ok bool
+	if w.deadline, ok = ctx.Deadline(); !ok {
+		w.deadline = time.Now().Add(Wait)
+	}
+	return w
+}
+
+// exchange sends the request, waits for the answer and tells the completion, on a goroutine of its own.
+func (w *write) exchange() {
+	c := w.c
+	ctx, cancel := context.WithDeadline(context.Background(), w.deadline)
+	b, err := c.t.Call(ctx, w.node, *w.request)
+	cancel()
+	c.buffers.put(w.request)
+	t, done, decided, kind := w.trace, w.done, w.decided, w.kind
+	w.trace, w.done, w.decided, w.request = nil, nil, nil, nil
+	c.writes.Put(w)
+	var a reader
+	if err == nil {
+		a, err = open(b, t)
+	} else {
+		err = lost(err)
+	}
+	if kind == kindDecide {
+		endDecide(a, err, t, decided)
+		return
+	}
+	var index uint64
+	if err == nil {
+		index = a.uint()
+		err = a.close(t)
+	}
+	if err == nil && index > 0 {
+		if i, ok := done.(Indexed); ok {
+			i.At(index)
+		}
+	}
+	done.Done(err)
+}
+
+func endDecide(a reader, err error, t *trace.Trace, done command.DecisionCompletion) {
+	if err != nil {
+		done.Decided(nil, err)
+		return
+	}
+	index, encoded := a.uint(), a.bytes()
+	d := new(command.Decision)
+	if err = a.close(t); err == nil {
+		err = command.DecodeDecision(d, encoded)
+	}
+	if err != nil {
+		done.Decided(nil, unreadable(err)) // what was done cannot be told
+		return
+	}
+	if i, ok := done.(Indexed); ok && index > 0 {
+		i.At(index)
+	}
+	done.Decided(d, nil)
+}
+
+// lost turns an error of the transport into what it means (M2).
+func lost(err error) error {
+	switch {
+	case errors.Is(err, transport.ErrUnreachable), errors.Is(err, transport.ErrBusy), errors.Is(err, transport.ErrTooLong):
+		return err
+	}
+	if e, ok := errors.AsType[*transport.RemoteError](err); ok {
+		return &Failure{e.Text}
+	}
+	return fmt.Errorf("%w: %w", partition.ErrUncertain, err)
+}
+
+// unreadable is an answer that nobody can read: the outcome is not known.
+func unreadable(err error) error { return fmt.Errorf("%w: %w", partition.ErrUncertain, err) }
+
+// open reads the head of an answer. An error of the other node is returned when its trace was taken.
+func open(b []byte, t *trace.Trace) (reader, error) {
+	a := reader{b: b}
+	v, flags := a.byte(), a.byte()
+	if a.err != nil || v == 0 || v > version {
+		return a, unreadable(ErrMalformed)
+	}
+	if flags&answerFailed == 0 {
+		return a, nil
+	}
+	err := a.failure()
+	if e := a.close(t); e != nil {
+		return a, e
+	}
+	return a, err
+}
+
+// close takes the trace events behind an answer and checks that nothing follows.
+func (a *reader) close(t *trace.Trace) error {
+	if a.err == nil && len(a.b) > 0 {
+		a.takeTrace(t)
+	}
+	if err := a.end(); err != nil {
+		return unreadable(err)
+	}
+	return nil
+}
+
+// appendParts and takeParts carry the parts of WriteAll: each a mutation, or a conditional without conditions.
+func appendParts(dst []byte, parts []partition.Part) []byte {
+	dst = appendInt(dst, len(parts))
+	for i := range parts {
+		// The length comes first and is not known: it is written with a fixed width.
+		at := len(dst)
+		dst = append(dst, 0, 0, 0, 0, boolByte(parts[i].Updates != nil))
+		if u := parts[i].Updates; u != nil {
+			dst = command.AppendConditional(dst, u)
+		} else {
+			dst = command.AppendMutation(dst, parts[i].Mutation)
+		}
+		binary.BigEndian.PutUint32(dst[at:], uint32(len(dst)-at-5))
+	}
+	return dst
+}
+
+func (r *reader) takeParts() ([]partition.Part, error) {
+	n := r.count(5)
+	parts := make([]partition.Part, 0, n)
+	for range n {
+		head := r.take(5)
+		if head == nil {
+			return nil, ErrMalformed
+		}
+		body := r.take(uint64(binary.BigEndian.Uint32(head)))
+		if r.err != nil || head[4] > 1 {
+			return nil, ErrMalformed
+		}
+		var p partition.Part
+		var err error
+		if head[4] == 1 {
+			p.Updates = new(command.Conditional)
+			err = command.DecodeConditional(p.Updates, body)
+			p.Mutation = &p.Updates.Mutation
+		} else {
+			p.Mutation = new(command.Mutation)
+			err = command.DecodeMutation(p.Mutation, body)
+		}
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
+	}
+	return parts, r.end()
+}

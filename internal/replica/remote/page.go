@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"encoding/binary"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// PageBytes is the size at which a page of rows is sent. A row larger than that is a page of its own.
+const PageBytes = 64 << 10
+
+// A page is version and flags, as every answer, and then items: a partition (token, key, static row or none) or a row (clustering key,
+// cells). The last page ends with itemEnd, the number of the items of all pages, and the trace; a failed one with itemFailed, the error
+// and the trace.
+const (
+	itemPartition byte = 1 + iota
+	itemPartitionStatic
+	itemRow
+	itemEnd
+	itemFailed
+)
+
+// The flags of an encoded row.
+const (
+	rowLive = 1 << iota
+	rowLifetime
+)
+
+// The flags of an encoded cell.
+const (
+	cellPath     = 1 << iota
+	cellTime     // the timestamp is not that of the row's first
+	cellLifetime // there is a TTL, or an expiry
+)
+
+// appendRow appends a row. Timestamps are written as the difference to the row's base, which is nearly always all there is to say.
+func appendRow(dst []byte, r *row.Row) []byte {
+	base := r.Liveness.Timestamp
+	if !r.Live && len(r.Cells) > 0 {
+		base = r.Cells[0].Timestamp
+	}
+	lifetime := r.Liveness.TTL != 0 || r.Liveness.Expiry != row.NoExpiry && r.Live
+	dst = append(dst, boolByte(r.Live)*rowLive|boolByte(lifetime)*rowLifetime)
+	dst = binary.AppendVarint(dst, base)
+	if lifetime {
+		dst = binary.AppendVarint(binary.AppendVarint(dst, int64(r.Liveness.TTL)), r.Liveness.Expiry)
+	}
+	dst = appendInt(dst, len(r.Cells))
+	last := uint32(0)
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		life := c.TTL != 0 || c.Expiry != row.NoExpiry
+		flags := boolByte(c.Path != nil)*cellPath | boolByte(c.Timestamp != base)*cellTime | boolByte(life)*cellLifetime
+		dst = binary.AppendUvarint(append(dst, flags), uint64(c.Column-last)) // cells are sorted by column
+		last = c.Column
+		if c.Path != nil {
+			dst = appendBytes(dst, c.Path)
+		}
+		if c.Timestamp != base {
+			dst = binary.AppendVarint(dst, c.Timestamp-base)
+		}
+		if life {
+			dst = binary.AppendVarint(binary.AppendVarint(dst, int64(c.TTL)), c.Expiry)
+		}
+		dst = appendBytes(dst, c.Value)
+	}
+	return dst
+}
+
+// takeRow reads a row into out, whose memory is reused; its bytes are views.
+func (r *reader) takeRow(out *row.Row) {
+	flags := r.byte()
+	base := r.int()
+	*out = row.Row{Cells: out.Cells[:0], Live: flags&rowLive != 0}
+	if out.Live {
+		out.Liveness = row.Liveness{Timestamp: base, Expiry: row.NoExpiry}
+	}
+	if flags&rowLifetime != 0 {
+		out.Liveness.TTL, out.Liveness.Expiry = int32(r.int()), r.int()
+	}
+	column := uint32(0)
+	for range r.count(3) {
+		f := r.byte()
+		column += uint32(r.uint())
+		c := row.Cell{Column: column, Timestamp: base, Expiry: row.NoExpiry}
+		if f&cellPath != 0 {
+			c.Path = r.bytes()
+		}
+		if f&cellTime != 0 {
+			c.Timestamp = base + r.int()
+		}
+		if f&cellLifetime != 0 {
+			c.TTL, c.Expiry = int32(r.int()), r.int()
+		}
+		c.Value = r.bytes()
+		out.Cells = append(out.Cells, c)
+	}
+}
+
+func appendPartition(dst []byte, t token.Token, key []byte, static *row.Row) []byte {
+	kind := itemPartition
+	if static != nil {
+		kind = itemPartitionStatic
+	}
+	dst = appendBytes(binary.BigEndian.AppendUint64(append(dst, kind), uint64(t)), key)
+	if static != nil {
+		dst = appendRow(dst, static)
+	}
+	return dst
+}
+
+// pages reads the pages of a read and passes what is in them to a visitor.
+type pages struct {
+	v command.Visitor
+	// skipping: the visitor wants no more of this partition. over: it wants no more at all, or failed.
+	skipping, over bool
+	failure        error
+	items          uint64
+	row            row.Row
+}
+
+func (p *pages) begin(v command.Visitor) { *p = pages{v: v, row: row.Row{Cells: p.row.Cells[:0]}} }
+
+// end forgets what points into pages that are gone.
+func (p *pages) end() {
+	clear(p.row.Cells[:cap(p.row.Cells)])
+	p.v, p.failure = nil, nil
+}
+
+// take passes the items of a page on, and reports whether it was the last one. What is behind the items stays in r.
+func (p *pages) take(r *reader) (last bool, err error) {
+	for len(r.b) > 0 {
+		switch kind := r.byte(); kind {
+		case itemPartition, itemPartitionStatic:
+			tok, key := token.Token(0), []byte(nil)
+			if b := r.take(8); b != nil {
+				tok, key = token.Token(binary.BigEndian.Uint64(b)), r.bytes()
+			}
+			var static *row.Row
+			if kind == itemPartitionStatic {
+				static = &p.row
+				r.takeRow(static)
+			}
+			p.items++
+			if r.err == nil && !p.over {
+				p.skipping = false
+				p.heed(p.v.Partition(tok, key, static))
+			}
+		case itemRow:
+			clustering := r.bytes()
+			r.takeRow(&p.row)
+			p.items++
+			if r.err == nil && !p.over && !p.skipping {
+				p.heed(p.v.Row(clustering, &p.row))
+			}
+		case itemEnd:
+			if n := r.uint(); n != p.items {
+				r.fail()
+			}
+			return true, r.err
+		case itemFailed:
+			return true, r.failure()
+		default:
+			r.fail()
+		}
+	}
+	return false, r.err
+}
+
+func (p *pages) heed(s command.Step, err error) {
+	switch {
+	case err != nil:
+		p.over, p.failure = true, err
+	case s == command.Stop:
+		p.over = true
+	case s == command.NextPartition:
+		p.skipping = true
+	}
+}

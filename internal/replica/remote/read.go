@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/trace"
+)
+
+// Read passes what c finds at the other replica to v, page by page; see partition.Replica.Read. When v stops in the middle the other node is
+// told, and what it has sent already is dropped: its last page brings the word that what v was given is confirmed (M3). It waits, and ends
+// with its context.
+func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
+	t := trace.From(ctx)
+	p := r.c.reads.Get().(*pages)
+	p.begin(v)
+	err := r.read(ctx, c, p, t)
+	p.end()
+	r.c.reads.Put(p)
+	return err
+}
+
+func (r *Replica) read(ctx context.Context, c *command.Read, p *pages, t *trace.Trace) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	request := r.c.buffers.get()
+	*request = appendHead(*request, kindRead, r.id, t)
+	mark := r.c.marks.Add(1)
+	*request = command.AppendRead(binary.AppendUvarint(*request, mark), c)
+	s, err := r.c.t.Stream(ctx, r.node, *request)
+	r.c.buffers.put(request)
+	if err != nil {
+		return lost(err)
+	}
+	defer s.Close()
+	told := false
+	for {
+		b, err := s.Next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = ErrMalformed // no page said that it is the last one
+			}
+			return lost(err)
+		}
+		a, err := open(b, t)
+		if err != nil {
+			return err
+		}
+		last, err := p.take(&a)
+		switch {
+		case p.failure != nil:
+			return p.failure
+		case a.err != nil:
+			return unreadable(a.err)
+		case last:
+			if e := a.close(t); e != nil {
+				return e
+			}
+			return err
+		case p.over && !told:
+			told = true
+			r.enough(mark)
+		}
+	}
+}
+
+// enough tells the other node that nothing more of a read is wanted. It is a word without an answer that matters: if it is lost, the read
+// ends by itself.
+func (r *Replica) enough(mark uint64) {
+	request := r.c.buffers.get()
+	defer r.c.buffers.put(request)
+	*request = binary.AppendUvarint(appendHead(*request, kindEnough, r.id, nil), mark)
+	ctx, cancel := context.WithTimeout(context.Background(), Wait)
+	defer cancel()
+	if s, err := r.c.t.Stream(ctx, r.node, *request); err == nil {
+		defer s.Close()
+	}
+}

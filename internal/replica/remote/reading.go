@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// headBytes is what a page begins with: see head.
+const headBytes = 2
+
+// Partition implements command.Visitor.
+func (p *reading) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
+	if p.enough.Load() {
+		return command.Stop, nil
+	}
+	p.page = appendPartition(p.page, t, key, static)
+	p.items++
+	return p.sent(false)
+}
+
+// Row implements command.Visitor.
+func (p *reading) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	if p.enough.Load() {
+		return command.Stop, nil
+	}
+	p.page = appendRow(appendBytes(append(p.page, itemRow), clustering), r)
+	p.items++
+	p.rows++
+	if p.rows == p.last {
+		return command.Stop, nil
+	}
+	return p.sent(p.rows == p.flushAt)
+}
+
+// sent sends the page if it is full, or is what its reader may have been waiting for.
+func (p *reading) sent(now bool) (command.Step, error) {
+	if len(p.page) < PageBytes && !now {
+		return command.More, nil
+	}
+	if err := p.to.Page(p.page); err != nil {
+		p.lost = err
+		return command.Stop, nil
+	}
+	p.page = p.page[:headBytes]
+	return command.More, nil
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// Target is a replica that requests are carried out on; *partition.Replica is one.
+type Target interface {
+	Read(ctx context.Context, c *command.Read, v command.Visitor) error
+	Write(ctx context.Context, m *command.Mutation, done command.Completion) error
+	Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error
+	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
+	Truncate(ctx context.Context, indexes []uint32, done command.Completion) error
+	Require(ctx context.Context, revision uint64) error
+	Last(ctx context.Context) (stamp int64, err error)
+	Change(ctx context.Context, c command.Records) (version uint64, err error)
+}
+
+// Responder is how an answer goes back; *transport.Responder is one.
+type Responder interface {
+	Page(data []byte) error
+	End(data []byte) error
+	Fail(err error)
+}
+
+// Server carries out what other nodes ask of the replicas here. It is safe for concurrent use.
+type Server struct {
+	find    func(topology.PartitionID) Target
+	buffers buffers
+	works   sync.Pool // *work
+	reads   sync.Pool // *reading
+
+	// open are the reads under way, by who asked for them.
+	mu   sync.Mutex
+	open map[mark]*reading
+}
+
+// mark names a read of a node.
+type mark struct {
+	from   topology.NodeID
+	number uint64
+}
+
+// NewServer makes a server over the replicas of a host.
+func NewServer(host *partition.Host) *Server {
+	return newServer(func(id topology.PartitionID) Target {
+		if r := host.Replica(id); r != nil {
+			return r
+		}
+		return nil
+	})
+}
+
+func newServer(find func(topology.PartitionID) Target) *Server {
+	s := &Server{find: find, open: map[mark]*reading{}}
+	s.works.New = func() any { return new(work) }
+	s.reads.New = func() any { return new(reading) }
+	return s
+}
+
+// Serve carries out a request, which it owns, and answers it, perhaps after it has returned. It is for transport.Handlers.OnCommand where the
+// first byte of the request is between 1 and KindMax.
+func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte, to Responder) {
+	r := reader{b: request}
+	kind, v, flags := r.byte(), r.byte(), r.byte()
+	id := topology.PartitionID(r.uint())
+	switch {
+	case r.err != nil || v == 0:
+		to.Fail(ErrMalformed)
+		return
+	case v > version:
+		to.Fail(fmt.Errorf("a request of version %d, this node knows %d", v, version))
+		return
+	case kind == kindEnough:
+		s.enough(mark{from, r.uint()})
+		_ = to.End(nil)
+		return
+	}
+	var t *trace.Trace
+	if flags&traced != 0 {
+		t = trace.New([16]byte{}, time.Now())
+		ctx = trace.With(ctx, t)
+	}
+	target := s.find(id)
+	if target == nil {
+		s.fail(to, t, partition.ErrClosed) // nothing was done: the sender's map is another
+		return
+	}
+	switch kind {
+	case kindRead:
+		s.read(ctx, target, from, &r, t, to)
+	case kindWrite, kindDecide, kindWriteAll, kindTruncate:
+		s.write(ctx, target, kind, &r, t, to)
+	case kindRequire, kindLast, kindChange:
+		s.number(ctx, target, kind, &r, t, to)
+	default:
+		to.Fail(fmt.Errorf("a request of the unknown kind %d", kind))
+	}
+}
+
+// head begins an answer.
+func head(dst []byte, t *trace.Trace, failed bool) []byte {
+	return append(dst, version, boolByte(failed)*answerFailed|boolByte(t != nil)*answerTraced)
+}
+
+func tail(dst []byte, t *trace.Trace) []byte {
+	if t == nil {
+		return dst
+	}
+	return appendTrace(dst, t)
+}
+
+// fail answers with an error.
+func (s *Server) fail(to Responder, t *trace.Trace, err error) {
+	b := s.buffers.get()
+	*b = tail(AppendError(head(*b, t, true), err), t)
+	_ = to.End(*b)
+	s.buffers.put(b)
+}
+
+// number carries out what is answered by a number, and waits for it.
+func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader, t *trace.Trace, to Responder) {
+	var n uint64
+	var err error
+	switch kind {
+	case kindRequire:
+		n = r.uint()
+		if err = r.end(); err == nil {
+			err = target.Require(ctx, n)
+		}
+	case kindLast:
+		var stamp int64
+		stamp, err = target.Last(ctx)
+		n = uint64(stamp)
+	case kindChange:
+		var c command.Records
+		if err = command.DecodeRecords(&c, r.b); err == nil {
+			n, err = target.Change(ctx, c)
+		}
+	}
+	if err != nil {
+		s.fail(to, t, err)
+		return
+	}
+	b := s.buffers.get()
+	*b = tail(binary.AppendUvarint(head(*b, t, false), n), t)
+	_ = to.End(*b)
+	s.buffers.put(b)
+}
+
+// work is a write under way. It is used again when both the replica has returned from the call and the completion was told.
+type work struct {
+	s           *Server
+	to          Responder
+	t           *trace.Trace
+	index       uint64
+	holds       atomic.Int32
+	mutation    command.Mutation
+	conditional command.Conditional
+}
+
+func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader, t *trace.Trace, to Responder) {
+	w := s.works.Get().(*work)
+	w.s, w.to, w.t, w.index = s, to, t, 0
+	w.holds.Store(2)
+	var err error
+	switch kind {
+	case kindWrite:
+		if err = command.DecodeMutation(&w.mutation, r.b); err == nil {
+			err = target.Write(ctx, &w.mutation, w)
+		}
+	case kindDecide:
+		if err = command.DecodeConditional(&w.conditional, r.b); err == nil {
+			err = target.Decide(ctx, &w.conditional, w)
+		}
+	case kindWriteAll:
+		var parts []partition.Part
+		if parts, err = r.takeParts(); err == nil {
+			err = s.bind(target, parts)
+		}
+		if err == nil {
+			err = target.WriteAll(ctx, parts, w)
+		}
+	case kindTruncate:
+		var indexes []uint32
+		for range r.count(1) {
+			indexes = append(indexes, uint32(r.uint()))
+		}
+		if err = r.end(); err == nil {
+			err = target.Truncate(ctx, indexes, w)
+		}
+	}
+	if err != nil {
+		w.Done(err)
+	}
+	w.let()
+}
+
+// bind tells the parts of WriteAll which replica they belong to.
+func (s *Server) bind(target Target, parts []partition.Part) error {
+	if len(parts) == 0 {
+		return ErrMalformed
+	}
+	if r, ok := target.(*partition.Replica); ok {
+		for i := range parts {
+			parts[i].Replica = r
+		}
+	}
+	return nil
+}
+
+// At remembers the index for the answer; see Indexed.
+func (w *work) At(index uint64) { w.index = index }
+
+// Done answers.
+func (w *work) Done(err error) {
+	if err != nil {
+		w.s.fail(w.to, w.t, err)
+	} else {
+		b := w.s.buffers.get()
+		*b = tail(binary.AppendUvarint(head(*b, w.t, false), w.index), w.t)
+		_ = w.to.End(*b)
+		w.s.buffers.put(b)
+	}
+	w.let()
+}
+
+// answerNow is the size of an answer that goes out without waiting for room on the connection; see transport.Responder.End.
+const answerNow = 4 << 10
+
+// Decided answers. A decision that shows large rows may have to wait for room, which a completion must not.
+func (w *work) Decided(d *command.Decision, err error) {
+	if err != nil {
+		w.Done(err)
+		return
+	}
+	b := w.s.buffers.get()
+	*b = binary.AppendUvarint(head(*b, w.t, false), w.index)
+	encoded := w.s.buffers.get()
+	*encoded = command.AppendDecision(*encoded, d)
+	*b = tail(appendBytes(*b, *encoded), w.t)
+	w.s.buffers.put(encoded)
+	if len(*b) <= answerNow {
+		_ = w.to.End(*b)
+		w.s.buffers.put(b)
+	} else {
+		s, to := w.s, w.to
+		go func() { // it ends with the request: by the caller's deadline at the latest
+			_ = to.End(*b)
+			s.buffers.put(b)
+		}()
+	}
+	w.let()
+}
+
+func (w *work) let() {
+	if w.holds.Add(-1) > 0 {
+		return
+	}
+	s := w.s
+	clear(w.mutation.Ops)
+	w.mutation = command.Mutation{Ops: w.mutation.Ops[:0]}
+	clear(w.conditional.Mutation.Ops)
+	w.conditional = command.Conditional{Mutation: command.Mutation{Ops: w.conditional.Mutation.Ops[:0]}}
+	w.s, w.to, w.t = nil, nil, nil
+	s.works.Put(w)
+}
+
+// reading is a read under way: the visitor that makes pages.
+type reading struct {
+	s    *Server
+	to   Responder
+	page []byte
+	// items counts what was sent; rows those of them that are rows, last how many there can be use for, 0 = not known.
+	items      uint64
+	rows, last int
+	flushAt    int
+	enough     atomic.Bool
+	lost       error // the answer cannot be sent any more
+	query      command.Read
+}
+
+func (s *Server) read(ctx context.Context, target Target, from topology.NodeID, r *reader, t *trace.Trace, to Responder) {
+	name := mark{from, r.uint()}
+	p := s.reads.Get().(*reading)
+	if err := command.DecodeRead(&p.query, r.b); err != nil || r.err != nil {
+		to.Fail(ErrMalformed)
+		return
+	}
+	p.s, p.to, p.page, p.items, p.rows, p.lost = s, to, head(p.page[:0], t, false), 0, 0, nil
+	p.last, p.flushAt = 0, 0
+	p.enough.Store(false)
+	if n := p.query.Limit; n > 0 && p.query.Key != nil {
+		p.last = n + 1 // one more than can be used says that there are more
+	} else if n > 0 {
+		p.flushAt = n + 1
+	}
+	s.mu.Lock()
+	s.open[name] = p
+	s.mu.Unlock()
+	err := target.Read(ctx, &p.query, p)
+	s.mu.Lock()
+	if s.open[name] == p {
+		delete(s.open, name)
+	}
+	s.mu.Unlock()
+	switch {
+	case p.lost != nil:
+		to.Fail(p.lost)
+	case err != nil:
+		p.page = tail(AppendError(append(p.page, itemFailed), err), t)
+		_ = to.End(p.page)
+	default:
+		p.page = tail(binary.AppendUvarint(append(p.page, itemEnd), p.items), t)
+		_ = to.End(p.page)
+	}
+	if cap(p.page) > bufferMax {
+		p.page = nil
+	}
+	p.query = command.Read{Slices: p.query.Slices[:0]}
+	p.to, p.lost = nil, nil
+	s.reads.Put(p)
+}
+
+// enough ends a read soon: its caller wants no more.
+func (s *Server) enough(name mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.open[name]; p != nil {
+		p.enough.Store(true)
+	}
+}

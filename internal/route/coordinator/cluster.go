@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"context"
+	"encoding/hex"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// Cluster is what a coordinator needs to know of the other nodes.
+type Cluster struct {
+	// Node is this node. It is the first half of the ids of writes.
+	Node topology.NodeID
+	// Replica names the replica of a partition on another node.
+	Replica func(node topology.NodeID, id topology.PartitionID) Member
+	// Alive says whether a node is believed to be up. It must be quick.
+	Alive func(node topology.NodeID) bool
+	// NodeName names a node in traces, by its address for instance; its id is shown if nil.
+	NodeName func(node topology.NodeID) string
+	// Sequence is the second half of the first write's id; later ones count up. No number may ever come twice from one node, over restarts. 0
+	// takes the nanoseconds of the clock: a node writes less than once in a nanosecond, so one that starts again goes on above all that
+	// it gave before, unless its clock was set back meanwhile by more than it was down.
+	Sequence uint64
+	// Batches is where atomic batches over several physical partitions are recorded; without it they are refused.
+	Batches *BatchLog
+}
+
+// Member is what the coordinator asks of a replica of a replica set; *partition.Replica and *remote.Replica are some.
+type Member interface {
+	Replica
+	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
+	Last(ctx context.Context) (stamp int64, err error)
+}
+
+// Local is a replica on this node.
+type Local interface {
+	Member
+	// Leader returns the node that leads, as far as the replica knows.
+	Leader() (topology.NodeID, bool)
+	// Leading reports whether it leads itself.
+	Leading() bool
+	// Seen says that index was acknowledged to this node: what the replica serves alone has to include it.
+	Seen(index uint64)
+}
+
+// cluster is a Cluster at work.
+type cluster struct {
+	Cluster
+	sequence atomic.Uint64
+	// here finds a replica on this node, nil if there is none.
+	here func(id topology.PartitionID) Local
+}
+
+func newCluster(o *Cluster, host *partition.Host) *cluster {
+	cl := &cluster{Cluster: *o}
+	if cl.Sequence == 0 {
+		cl.Sequence = uint64(time.Now().UnixNano())
+	}
+	cl.sequence.Store(cl.Sequence - 1)
+	if cl.NodeName == nil {
+		cl.NodeName = func(node topology.NodeID) string { return hex.EncodeToString(node[:]) }
+	}
+	cl.here = func(id topology.PartitionID) Local {
+		if r := host.Replica(id); r != nil {
+			return r
+		}
+		return nil
+	}
+	return cl
+}
+
+// nextID is the id of a write.
+func (cl *cluster) nextID() command.DedupeID {
+	return command.DedupeID{Coordinator: cl.Node, Sequence: cl.sequence.Add(1)}
+}
+
+// BatchLog is the table of atomic batches under way: one row for each, whose partition key is its id, and one column with what it does.
+type BatchLog struct {
+	// Table is the table's id.
+	Table uint32
+	// Record makes the row of a batch, Remove deletes it. All operands carry the stamp.
+	Record func(id [16]byte, stamp int64, encoded []byte) command.Mutation
+	Remove func(id [16]byte, stamp int64) command.Mutation
+}
+
+// route is what a coordinator knows of the way to a partition, beside the map.
+type route struct {
+	// leader is the node that led last, nil if that is not known.
+	leader atomic.Pointer[topology.NodeID]
+	// remote is the replica on another node that was asked last.
+	remote atomic.Pointer[placed]
+}
+
+type placed struct {
+	node   topology.NodeID
+	member Member
+}
+
+// LeaderChanged tells the coordinator who leads a partition, zero if nobody is known to. What waits for the partition is asked again at once.
+func (c *Coordinator) LeaderChanged(id topology.PartitionID, node topology.NodeID) {
+	v := c.view.Load()
+	r := v.routes[id]
+	if r == nil {
+		return
+	}
+	r.learn(node)
+	if (node != topology.NodeID{}) {
+		c.wake()
+	}
+}
+
+// learn remembers a leader; it allocates only when it is another one.
+func (r *route) learn(node topology.NodeID) {
+	old := r.leader.Load()
+	switch {
+	case node == topology.NodeID{}:
+		if old != nil {
+			r.leader.CompareAndSwap(old, nil)
+		}
+	case old == nil || *old != node:
+		r.leader.Store(&node)
+	}
+}
+
+// member returns the replica of a partition on another node.
+func (cl *cluster) member(r *route, node topology.NodeID, id topology.PartitionID) Member {
+	if p := r.remote.Load(); p != nil && p.node == node {
+		return p.member
+	}
+	m := cl.Replica(node, id)
+	r.remote.Store(&placed{node, m})
+	return m
+}
+
+// routesOf makes the routes of a map, keeping what is known.
+func routesOf(s *topology.Snapshot, old map[topology.PartitionID]*route) map[topology.PartitionID]*route {
+	out := make(map[topology.PartitionID]*route, s.Len())
+	for _, t := range s.Tables() {
+		for _, p := range s.Partitions(t) {
+			if r := old[p.ID]; r != nil {
+				out[p.ID] = r
+			} else {
+				out[p.ID] = new(route)
+			}
+		}
+	}
+	return out
+}
+
+// hint is a channel that is closed when a leader became known.
+type hint struct{ changed chan struct{} }
+
+// wake makes everything that waits look again.
+func (c *Coordinator) wake() {
+	old := c.hints.Swap(&hint{make(chan struct{})})
+	close(old.changed)
+}
