@@ -218,42 +218,9 @@ func (h *Host) applied(a *Applied) {
 func (g *Group) moveApplied(index, term uint64) {
 	g.applied, g.appliedTerm = index, term
 	g.appliedShown.Store(index)
+	g.refresh()
 	if g.leading && term == g.term {
 		g.evaluating.Store(term)
-	}
-}
-
-// finish ends the proposals of an applied entry. Entries are applied in the order in which they were proposed, so it is the oldest in
-// flight or somebody else's; older ones of ours that never came are lost.
-func (g *Group) finish(e *appliedEntry, results []any) {
-	for len(g.inflight) > 0 {
-		f := &g.inflight[0]
-		if f.term != e.term || f.sequence > e.sequence {
-			return
-		}
-		ours := f.sequence == e.sequence
-		if f.members != nil {
-			g.changing = false
-		}
-		if !ours {
-			f.end(Outcome{Err: ErrUnknown})
-		} else {
-			o := Outcome{Index: e.index, Term: e.term}
-			for i := range f.proposals {
-				if o.Result = nil; i < len(results) {
-					o.Result = results[i]
-				}
-				f.proposals[i].end(o)
-			}
-			if f.members != nil {
-				f.members.Done(o)
-			}
-		}
-		g.inflight[0] = flight{}
-		g.inflight = g.inflight[1:]
-		if ours {
-			return
-		}
 	}
 }
 

@@ -4,6 +4,7 @@ package raftgroup_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -83,6 +84,9 @@ func newCluster(tb testing.TB, fs vfs.FS, dir string, groups int, o raftgroup.Op
 	}
 	for _, m := range c.nodes {
 		m.wire.connect(c.nodes, m.runner.Receive)
+		for _, to := range c.nodes {
+			m.wire.snapshot[to.id] = to.runner.ReceiveSnapshot
+		}
 		m.runner.Start()
 	}
 	return c
@@ -160,6 +164,7 @@ type wire struct {
 	done     sync.WaitGroup
 	mu       sync.Mutex
 	conns    []net.Conn
+	snapshot map[raftgroup.NodeID]func(raftgroup.NodeID, io.Reader) error
 	cut      atomic.Bool
 }
 
@@ -176,7 +181,7 @@ func newWire(tb testing.TB, id raftgroup.NodeID) *wire {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &wire{id: id, listener: l, peers: map[raftgroup.NodeID]*link{}, stop: make(chan struct{})}
+	return &wire{id: id, listener: l, peers: map[raftgroup.NodeID]*link{}, snapshot: map[raftgroup.NodeID]func(raftgroup.NodeID, io.Reader) error{}, stop: make(chan struct{})}
 }
 
 func (w *wire) connect(nodes []*member, receive func(raftgroup.NodeID, []byte) error) {
@@ -278,11 +283,11 @@ func (w *wire) Send(to raftgroup.NodeID, frame []byte) bool {
 }
 
 // SendSnapshot is raftgroup.Transport's.
-func (w *wire) SendSnapshot(to raftgroup.NodeID, frame []byte) error {
-	if w.cut.Load() || !w.Send(to, frame) {
+func (w *wire) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
+	if w.cut.Load() {
 		return errors.New("not sent")
 	}
-	return nil
+	return w.snapshot[to](w.id, io.MultiReader(bytes.NewReader(head), io.NewSectionReader(data, 0, size)))
 }
 
 func (w *wire) close() {

@@ -11,12 +11,15 @@ import (
 
 // A frame is what one node tells another at one time:
 //
-//	version u8, then messages until the end; none is a heartbeat of the node
+//	version u8, at, echo, then messages until the end; none is a heartbeat of the node
+//	  at is the sender's clock, echo the last that it has heard of the receiver's: so the receiver knows, by its own clock, after
+//	  which instant the frame was sent. Frames of the log writer have 0 for both.
 //	message: group, type u8, flags u8, to, from, term, log term, index, commit, reject hint
 //	  flag 2: context     length, bytes
 //	  flag 4: entries     count, then term, index, type u8, length, data each
-//	  flag 8: snapshot    index, term, members, length, data
+//	  flag 8: snapshot    index, term, members, length, data: where the members are, and no state
 //
+// Index and reject hint of a heartbeat are the host's: see claim in fresh.go.
 // All numbers are uvarints but for those of one byte.
 const frameVersion = 1
 
@@ -44,10 +47,15 @@ func carried(t pb.MessageType) bool {
 type Message struct {
 	Group uint64
 	Raft  *pb.Message
+	// Data is what comes behind a snapshot, else nil. Without it only snapshots are stepped that change nothing.
+	Data SnapshotData
 }
 
 // NewFrame begins a frame in dst.
-func NewFrame(dst []byte) []byte { return append(dst, frameVersion) }
+func NewFrame(dst []byte, at, echo Instant) []byte {
+	dst = binary.AppendUvarint(append(dst, frameVersion), uint64(at))
+	return binary.AppendUvarint(dst, uint64(echo))
+}
 
 // AppendMessage appends a message to a frame.
 func AppendMessage(dst []byte, group uint64, m *pb.Message) []byte {
@@ -198,20 +206,24 @@ func (d *decoder) confState() *pb.ConfState {
 	return cs
 }
 
-// DecodeFrame appends the messages of a frame to dst. They are views of it: the frame must not be changed any more.
-func DecodeFrame(dst []Message, frame []byte) ([]Message, error) {
+// DecodeFrame reads a frame. The messages are views of it: it must not be changed any more.
+func DecodeFrame(from NodeID, frame []byte) (Received, error) {
 	d := decoder{b: frame, whole: len(frame)}
 	if v := d.byte(); d.bad || v != frameVersion {
-		return dst, fmt.Errorf("version %d: %w", v, ErrFrame)
+		return Received{}, fmt.Errorf("version %d: %w", v, ErrFrame)
+	}
+	f := Received{From: from, At: Instant(d.uint()), Echo: Instant(d.uint())}
+	if d.bad {
+		return Received{}, ErrFrame
 	}
 	for len(d.b) > 0 {
 		m := d.message()
 		if d.bad || !carried(m.Raft.GetType()) {
-			return dst, ErrFrame
+			return Received{}, ErrFrame
 		}
-		dst = append(dst, m)
+		f.Messages = append(f.Messages, m)
 	}
-	return dst, nil
+	return f, nil
 }
 
 func (d *decoder) message() Message {

@@ -43,22 +43,24 @@ func drawMessage(t *rapid.T) Message {
 			Data: rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "data"),
 		}
 	}
-	return Message{rapid.Uint64().Draw(t, "group"), m}
+	return Message{Group: rapid.Uint64().Draw(t, "group"), Raft: m}
 }
 
 // TestFrameRoundTrip proves that a frame carries everything the library says, over random messages.
 func TestFrameRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want []Message
-		frame := NewFrame(nil)
+		at, echo := Instant(rapid.Int64().Draw(t, "at")), Instant(rapid.Int64().Draw(t, "echo"))
+		frame := NewFrame(nil, at, echo)
 		for range rapid.IntRange(0, 4).Draw(t, "messages") {
 			m := drawMessage(t)
 			want = append(want, m)
 			frame = AppendMessage(frame, m.Group, m.Raft)
 		}
-		got, err := DecodeFrame(nil, frame)
-		if err != nil || len(got) != len(want) {
-			t.Fatalf("%d messages, %v; want %d", len(got), err, len(want))
+		f, err := DecodeFrame(NodeID{7}, frame)
+		got := f.Messages
+		if err != nil || len(got) != len(want) || f.From != (NodeID{7}) || f.At != at || f.Echo != echo {
+			t.Fatalf("%d messages from %x at %d echo %d, %v; want %d at %d echo %d", len(got), f.From, f.At, f.Echo, err, len(want), at, echo)
 		}
 		for i := range want {
 			if got[i].Group != want[i].Group || !proto.Equal(got[i].Raft, want[i].Raft) {
@@ -70,22 +72,22 @@ func TestFrameRoundTrip(t *testing.T) {
 
 // TestFrameRefusals proves that other versions, messages that do not travel and cut-off frames are refused.
 func TestFrameRefusals(t *testing.T) {
-	whole := AppendMessage(NewFrame(nil), 3, &pb.Message{
+	whole := AppendMessage(NewFrame(nil, 0, 0), 3, &pb.Message{
 		Type: pb.MsgApp.Enum(), To: new(uint64(1)), From: new(uint64(2)), Entries: []*pb.Entry{{Term: new(uint64(5)), Index: new(uint64(6)), Data: []byte("data")}},
 	})
 	for n := range whole {
-		if n == 1 {
-			continue // the version alone is a heartbeat
+		if n == 3 {
+			continue // version and instants alone are a heartbeat
 		}
-		if _, err := DecodeFrame(nil, whole[:n]); !errors.Is(err, ErrFrame) {
+		if _, err := DecodeFrame(NodeID{}, whole[:n]); !errors.Is(err, ErrFrame) {
 			t.Errorf("%d of %d bytes: %v", n, len(whole), err)
 		}
 	}
-	if _, err := DecodeFrame(nil, append([]byte{frameVersion + 1}, whole[1:]...)); !errors.Is(err, ErrFrame) {
+	if _, err := DecodeFrame(NodeID{}, append([]byte{frameVersion + 1}, whole[1:]...)); !errors.Is(err, ErrFrame) {
 		t.Errorf("another version: %v", err)
 	}
 	for _, kind := range []pb.MessageType{pb.MsgProp, pb.MsgStorageAppendResp, pb.MsgHup, pb.MsgTransferLeader, 99} {
-		if _, err := DecodeFrame(nil, AppendMessage(NewFrame(nil), 1, &pb.Message{Type: kind.Enum()})); !errors.Is(err, ErrFrame) {
+		if _, err := DecodeFrame(NodeID{}, AppendMessage(NewFrame(nil, 0, 0), 1, &pb.Message{Type: kind.Enum()})); !errors.Is(err, ErrFrame) {
 			t.Errorf("message %v: %v", kind, err)
 		}
 	}
@@ -93,21 +95,22 @@ func TestFrameRefusals(t *testing.T) {
 
 // FuzzFrame proves that no frame makes the decoder panic or take more memory than the frame, and that what it reads it writes again.
 func FuzzFrame(f *testing.F) {
-	f.Add(NewFrame(nil))
-	f.Add(AppendMessage(NewFrame(nil), 3, &pb.Message{Type: pb.MsgApp.Enum(), Context: []byte("x"), Entries: []*pb.Entry{{Data: []byte("data")}}}))
-	f.Add(AppendMessage(NewFrame(nil), 3, &pb.Message{Type: pb.MsgSnap.Enum(), Snapshot: &pb.Snapshot{Metadata: &pb.SnapshotMetadata{ConfState: &pb.ConfState{Voters: []uint64{1, 2}}}}}))
+	f.Add(NewFrame(nil, 0, 0))
+	f.Add(AppendMessage(NewFrame(nil, 0, 0), 3, &pb.Message{Type: pb.MsgApp.Enum(), Context: []byte("x"), Entries: []*pb.Entry{{Data: []byte("data")}}}))
+	f.Add(AppendMessage(NewFrame(nil, 0, 0), 3, &pb.Message{Type: pb.MsgSnap.Enum(), Snapshot: &pb.Snapshot{Metadata: &pb.SnapshotMetadata{ConfState: &pb.ConfState{Voters: []uint64{1, 2}}}}}))
 	f.Fuzz(func(t *testing.T, frame []byte) {
-		messages, err := DecodeFrame(nil, frame)
+		got, err := DecodeFrame(NodeID{}, frame)
 		if err != nil {
 			return
 		}
-		again := NewFrame(nil)
+		messages := got.Messages
+		again := NewFrame(nil, 0, 0)
 		for _, m := range messages {
 			again = AppendMessage(again, m.Group, m.Raft)
 		}
-		back, err := DecodeFrame(nil, again)
-		if err != nil || len(back) != len(messages) {
-			t.Fatalf("%d messages, %v; were %d", len(back), err, len(messages))
+		back, err := DecodeFrame(NodeID{}, again)
+		if err != nil || len(back.Messages) != len(messages) {
+			t.Fatalf("%d messages, %v; were %d", len(back.Messages), err, len(messages))
 		}
 	})
 }

@@ -12,8 +12,15 @@ var (
 	ErrNotLeader = errors.New("not the leader")
 	// ErrStaleTerm: the proposal was made for a term that is over; nothing was done.
 	ErrStaleTerm = errors.New("the term of the proposal is over")
-	// ErrUnknown: the replica lost its leadership, or the group, while the request was under way. A proposal may still be applied.
+	// ErrReplaced: the proposal was in the log and another leader's entry was committed in its place; nothing was done. It is an
+	// ErrStaleTerm.
+	ErrReplaced = fmt.Errorf("another entry was committed in its place: %w", ErrStaleTerm)
+	// ErrUnknown: the replica lost its leadership, or the group, and could not see what became of the proposal.
 	ErrUnknown = errors.New("leadership was lost: outcome unknown")
+	// ErrNotReady: the replica is no voter that could lead at once: it is behind, silent, or no voter at all. Nothing was done.
+	ErrNotReady = errors.New("replica is not ready to lead")
+	// ErrUnwanted: a snapshot that is of no use here, or one too many.
+	ErrUnwanted = errors.New("the snapshot is not wanted")
 	// ErrReadTimeout: no quorum confirmed the read within an election timeout.
 	ErrReadTimeout = errors.New("no quorum confirmed the read")
 	// ErrMembersBusy: another change of members is under way, or the leader is too new to know.

@@ -22,8 +22,9 @@ type Group struct {
 	// evaluating is the term in which this replica leads and has applied everything older, 0 for none.
 	evaluating atomic.Uint64
 	leadShown  atomic.Uint64
-	// appliedShown is applied, for readers.
+	// appliedShown is applied, for readers; freshAt is FreshAt's.
 	appliedShown atomic.Uint64
+	freshAt      atomic.Int64
 	proposals    atomic.Int64 // admitted and not ended
 	reading      atomic.Int64
 	gone         atomic.Bool
@@ -54,17 +55,24 @@ type Group struct {
 	sequence    uint64 // of the last entry this replica proposed
 	queue       []Proposal
 	inflight    []flight // in log order
+	orphans     []flight // of terms that are over: their fate is not known yet
 	reads       readState
 	transferred bool // leadership was offered to another in this term
+	// offered is to whom Transfer or Handover offered it last, and when that began.
+	offered, offeredTick uint64
+	fresh                freshness
 
-	held     []*pb.Message // MsgStorageApply behind a change of members
-	barrier  []*pb.Entry   // what is left of the message in which the change is
-	applying int           // items with the applier
-	appends  []*pb.Message // MsgStorageAppend behind an installation; [0] is the one with the snapshot
-	install  bool          // the installation was handed out
-	shipping []uint64      // receivers of snapshots under way
-	changing bool          // a change of members is proposed
-	idleThen func(*Group)  // of Close
+	held      []*pb.Message // MsgStorageApply behind a change of members
+	barrier   []*pb.Entry   // what is left of the message in which the change is
+	applying  int           // items with the applier
+	appends   []waiting     // MsgStorageAppend behind an installation; [0] is the one with the snapshot
+	install   bool          // the installation was handed out
+	arriving  SnapshotData  // of the snapshot that is being stepped
+	expecting bool          // the data of one are on their way
+	shipping  []uint64      // receivers of snapshots under way
+	changing  bool          // a change of members is proposed
+	shipAfter uint64        // the tick before which no snapshot is sent, after a failure
+	idleThen  func(*Group)  // of Close
 
 	quiet      bool
 	lastActive uint64
@@ -196,6 +204,7 @@ func (h *Host) pump(g *Group) {
 			return
 		}
 		rd := g.raft.Ready()
+		g.number(rd.Entries)
 		if rd.HardState != nil {
 			g.term, g.commit = rd.HardState.GetTerm(), rd.HardState.GetCommit()
 		}
@@ -225,21 +234,26 @@ func (h *Host) pump(g *Group) {
 func (h *Host) followed(g *Group, s *raft.SoftState) {
 	leading := s.RaftState == raft.StateLeader
 	if g.leading && !leading {
-		g.stepDown(h, ErrUnknown)
+		g.stepDown(h)
 	}
 	changed := g.lead != s.Lead
 	g.lead, g.leading = s.Lead, leading
 	g.leadShown.Store(s.Lead)
 	if leading {
-		g.transferred, g.changing = false, false
+		g.transferred, g.changing, g.offered = false, false, 0
 	}
+	g.fresh = freshness{}
 	if changed && h.opts.Events.LeaderChanged != nil {
-		h.opts.Events.LeaderChanged(g.id, g.lead, g.term)
+		leader := Member{Replica: g.lead}
+		if r := g.route(g.lead); r != nil {
+			leader = *r
+		}
+		h.opts.Events.LeaderChanged(g.id, leader, g.term)
 	}
 }
 
-// stepDown ends everything that only a leader may finish.
-func (g *Group) stepDown(h *Host, inflight error) {
+// stepDown ends everything that only a leader may finish. What is in the log already may still be committed: see fate.go.
+func (g *Group) stepDown(h *Host) {
 	g.leading, g.changing = false, false
 	g.evaluating.Store(0)
 	g.revokeLease()
@@ -248,10 +262,7 @@ func (g *Group) stepDown(h *Host, inflight error) {
 		g.queue[i].end(Outcome{Err: ErrNotLeader})
 	}
 	g.queue = nil
-	for i := range g.inflight {
-		g.inflight[i].end(Outcome{Err: inflight})
-	}
-	g.inflight = nil
+	g.orphan(h)
 }
 
 // checkIdle tells who closed the group when nothing of it is under way any more.
@@ -268,5 +279,10 @@ func (g *Group) close() {
 	g.closed = true
 	g.gone.Store(true)
 	g.failWaiting(ErrClosed)
+	g.abandon()
+	g.freshAt.Store(0)
+	for i := range g.appends {
+		g.host.discard(g.appends[i].data)
+	}
 	g.queue, g.held, g.appends, g.barrier = nil, nil, nil, nil
 }

@@ -4,10 +4,12 @@ package raftgroup
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 )
 
 // Host owns the Raft state of all groups of a node. Step and the other methods belong to one goroutine, the loop; what others may call
@@ -33,6 +35,10 @@ type Host struct {
 	logQueued int64
 	// proposed are the bytes of proposals of all groups that have not ended.
 	proposed atomic.Int64
+	// held counts snapshots that arrive, or have arrived and are neither installed nor thrown away.
+	held int
+	// ticking is true in a Step with ticks: then now is the boot clock's.
+	ticking bool
 }
 
 // peer is another node.
@@ -42,6 +48,8 @@ type peer struct {
 	// silent counts ticks since something was heard.
 	silent int
 	down   bool
+	// heard is the peer's clock as it last showed it, echoed the latest of this node's that it has heard.
+	heard, echoed Instant
 }
 
 // Inbox is what happened since the last Step.
@@ -67,6 +75,10 @@ type Inbox struct {
 type Received struct {
 	From     NodeID
 	Messages []Message
+	// At is the sender's clock, Echo the last it had heard of this node's; 0 for none.
+	At, Echo Instant
+	// g is set by Expect.
+	g *Group
 }
 
 // Frame is to be sent to a peer.
@@ -76,13 +88,14 @@ type Frame struct {
 }
 
 // Work is what is to be done after a Step. Frames are sent at once and are valid until the next Step; appends go to the one LogWriter
-// and applies to the one Applier, both in order; installs and sends are done in any order.
+// and applies to the one Applier, both in order; installs and sends are done in any order, and discards are closed.
 type Work struct {
 	Frames   []Frame
 	Appends  []Append
 	Applies  []Apply
 	Installs []Install
 	Sends    []Send
+	Discards []SnapshotData
 }
 
 // NewHost returns a host without groups. batch is the host's own, for Open.
@@ -101,7 +114,7 @@ func (h *Host) Groups() []*Group { return h.order }
 
 // Step takes in what happened until now and returns what is to be done.
 func (h *Host) Step(now Instant, in *Inbox) Work {
-	h.now = now
+	h.now, h.ticking = now, in.Ticks > 0
 	for _, p := range h.peers {
 		p.frame = reused(p.frame)
 	}
@@ -189,18 +202,50 @@ func (h *Host) send(g *Group, m *pb.Message) {
 		return // not carried: what a replica that just lost its leadership would hand on to the new leader
 	}
 	p := h.peerOf(r.Node)
-	if len(p.frame) == 0 {
-		p.frame = NewFrame(p.frame)
+	if m.GetType() == pb.MsgHeartbeat {
+		h.claim(g, m)
 	}
+	if len(p.frame) > 0 && len(p.frame)+sizeOf(m) > frameSplit {
+		h.work.Frames = append(h.work.Frames, Frame{To: p.node, Data: p.frame})
+		p.frame = nil
+	}
+	h.begin(p)
 	p.frame = AppendMessage(p.frame, g.id, m)
+}
+
+// begin begins the peer's frame if there is none.
+func (h *Host) begin(p *peer) {
+	if len(p.frame) == 0 {
+		p.frame = NewFrame(p.frame, h.now, p.heard)
+	}
+}
+
+// frameSplit is the size above which a frame takes no further message: a transport bounds frames, and a large one delays others.
+const frameSplit = 4 << 20
+
+// sizeOf is about how many bytes a message takes, as far as that matters.
+func sizeOf(m *pb.Message) int {
+	n := 64
+	for _, e := range m.GetEntries() {
+		n += len(e.GetData()) + 16
+	}
+	return n
 }
 
 // receive steps the messages of one frame.
 func (h *Host) receive(f *Received) {
 	p := h.peerOf(f.From)
 	p.silent = 0
+	p.heard, p.echoed = max(p.heard, f.At), max(p.echoed, f.Echo)
 	if p.down {
 		h.setDown(p, false)
+	}
+	if f.g != nil { // the end of what Expect began
+		f.g.expecting = false
+		if !h.step(p, f.Messages[0]) {
+			h.discard(f.Messages[0].Data)
+		}
+		return
 	}
 	dropped := 0
 	for _, m := range f.Messages {
@@ -215,26 +260,27 @@ func (h *Host) receive(f *Received) {
 	}
 }
 
-func (h *Host) step(p *peer, message Message) {
+// step hands a message to the library; it reports whether it did.
+func (h *Host) step(p *peer, message Message) bool {
 	m := message.Raft
 	g := h.groups[message.Group]
 	if g == nil {
 		if h.opts.Events.UnknownGroup != nil {
 			h.opts.Events.UnknownGroup(message.Group, m.GetTo(), p.node)
 		}
-		return
+		return false
 	}
 	if m.GetTo() != g.replica {
-		return // meant for a replica that was here before: ids are never used twice
+		return false // meant for a replica that was here before: ids are never used twice
 	}
 	g.learn(m.GetFrom(), p.node)
 	switch t := m.GetType(); t {
 	case msgQuiesce:
 		h.quiesceWith(g, p, m)
-		return
+		return false
 	case pb.MsgVote, pb.MsgPreVote:
 		if h.ticks < g.promised && string(m.GetContext()) != transferContext {
-			return // (G6)
+			return false // (G6)
 		}
 		h.awake(g)
 	case pb.MsgApp, pb.MsgHeartbeat, pb.MsgSnap:
@@ -253,11 +299,22 @@ func (h *Host) step(p *peer, message Message) {
 	default:
 		h.awake(g)
 	}
-	if t := m.GetType(); t == pb.MsgSnap && !g.acceptSnapshot(m) {
-		return
+	if m.GetType() == pb.MsgSnap {
+		if !g.acceptSnapshot(message) {
+			return false
+		}
+		h.arrived(g, message)
+		return true
 	}
 	_ = g.raft.Step(m) // an error says that the sender is no member (any more), or that nothing was done
+	switch m.GetType() {
+	case pb.MsgHeartbeat:
+		h.hearClaim(g, p, m)
+	case pb.MsgHeartbeatResp:
+		g.supported(p, m)
+	}
 	h.mark(g)
+	return true
 }
 
 // transferContext is what the library puts into votes that a leader asked for: such a leader serves no lease.
@@ -270,8 +327,8 @@ func (h *Host) tick() {
 		if p.silent++; p.silent > h.opts.ElectionTicks && !p.down {
 			h.setDown(p, true)
 		}
-		if h.ticks%uint64(h.opts.HeartbeatTicks) == 0 && len(p.frame) == 0 {
-			p.frame = NewFrame(p.frame)
+		if h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
+			h.begin(p)
 		}
 	}
 	if h.waking {
@@ -283,6 +340,10 @@ func (h *Host) tick() {
 		}
 		g.raft.Tick()
 		h.tickReads(g)
+		h.tickFates(g)
+		if g.leading && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
+			h.tickFresh(g)
+		}
 		h.tickUrgent(g)
 		if g.leading && !h.opts.AlwaysTick {
 			h.tryQuiesce(g)
@@ -359,8 +420,12 @@ func (h *Host) Campaign(id uint64) {
 	h.mark(g)
 }
 
-// Transfer asks another voter to lead. The lease ends before that: the vote that follows ignores leases. There is none again in this
-// term, because the request to the other one may travel for long.
+// transferLag is how many entries a replica may lack to be asked to lead: it gets them first, and clients wait meanwhile.
+const transferLag = 1000
+
+// Transfer asks another voter to lead, if it is caught up and was heard of lately; else it returns ErrNotReady. The lease ends
+// before that: the vote that follows ignores leases. There is none again in this term, because the request to the other one may
+// travel for long.
 func (h *Host) Transfer(id, to uint64) error {
 	g := h.groups[id]
 	if g == nil || !g.leading {
@@ -369,12 +434,65 @@ func (h *Host) Transfer(id, to uint64) error {
 	if to == g.replica {
 		return nil
 	}
+	if _, ok := h.ready(g, to); !ok {
+		return ErrNotReady
+	}
+	h.transfer(g, to)
+	return nil
+}
+
+// ready returns how far a replica is that could lead at once.
+func (h *Host) ready(g *Group, replica uint64) (match uint64, ok bool) {
+	r := g.route(replica)
+	if r == nil || r.Node != h.opts.Node && h.peerOf(r.Node).down || !slices.Contains(g.conf.GetVoters(), replica) {
+		return 0, false
+	}
+	last, err := g.log.LastIndex()
+	if err != nil {
+		return 0, false
+	}
+	g.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+		if id == replica && kind == raft.ProgressTypePeer {
+			// A quiet group is not heard of; its members have everything.
+			match, ok = p.Match, p.State != tracker.StateSnapshot && p.Match+transferLag >= last && (p.RecentActive || g.quiet)
+		}
+	})
+	return match, ok
+}
+
+// Handover asks, for every group that is led here, the most caught-up other voter to lead, and returns how many groups with
+// other voters are still led here. It is meant to be called again every few ticks until none are left, or the patience ends: some may
+// have nobody who is ready, and a request may get lost. Loop only.
+func (h *Host) Handover() (left int) {
+	for _, g := range h.order {
+		voters := g.conf.GetVoters()
+		if !g.leading || len(voters) < 2 {
+			continue
+		}
+		left++
+		to, best := uint64(0), uint64(0)
+		for i := range voters {
+			id := voters[(i+int(g.id%uint64(len(voters))))%len(voters)] // not all to one node
+			if match, ok := h.ready(g, id); ok && id != g.replica && (to == 0 || match > best) {
+				to, best = id, match
+			}
+		}
+		if to != 0 && (g.offered == 0 || h.ticks-g.offeredTick > uint64(h.opts.ElectionTicks) || to == g.offered) {
+			h.transfer(g, to)
+		}
+	}
+	return left
+}
+
+func (h *Host) transfer(g *Group, to uint64) {
+	if g.offered != to || !g.transferred {
+		g.offered, g.offeredTick = to, h.ticks
+	}
 	h.awake(g)
 	g.revokeLease()
 	g.transferred = true
 	g.raft.TransferLeader(to)
 	h.mark(g)
-	return nil
 }
 
 // Close takes a group out of the host: requests under way fail. idle is called on the loop as soon as nothing of the group is with the
@@ -385,7 +503,7 @@ func (h *Host) Close(id uint64, idle func(g *Group)) {
 	if g == nil {
 		return
 	}
-	g.stepDown(h, ErrUnknown)
+	g.stepDown(h)
 	g.close()
 	delete(h.groups, id)
 	h.leaving[id] = true

@@ -125,11 +125,11 @@ func (b *bench) run() {
 
 func (b *bench) keep(frames []raftgroup.Frame) {
 	for _, f := range frames {
-		messages, err := raftgroup.DecodeFrame(nil, append([]byte(nil), f.Data...))
+		got, err := raftgroup.DecodeFrame(nodeID(0), append([]byte(nil), f.Data...))
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		for _, m := range messages {
+		for _, m := range got.Messages {
 			b.sent = append(b.sent, m.Raft)
 		}
 	}
@@ -153,11 +153,11 @@ func (b *bench) take() string {
 func (b *bench) hear(m *pb.Message) {
 	b.t.Helper()
 	m.To, m.From = new(uint64(10)), new(uint64(11))
-	messages, err := raftgroup.DecodeFrame(nil, raftgroup.AppendMessage(raftgroup.NewFrame(nil), 1, m))
+	f, err := raftgroup.DecodeFrame(nodeID(1), raftgroup.AppendMessage(raftgroup.NewFrame(nil, b.now, 0), 1, m))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.inbox.Frames = append(b.inbox.Frames, raftgroup.Received{From: nodeID(1), Messages: messages})
+	b.inbox.Frames = append(b.inbox.Frames, f)
 	b.run()
 }
 

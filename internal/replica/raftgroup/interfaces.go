@@ -45,12 +45,25 @@ type StateMachine interface {
 	Sync() error
 }
 
-// SnapshotStore makes snapshots of a state machine's groups and installs them. It is safe for concurrent use, but not for one group.
+// SnapshotStore makes snapshots of a state machine's groups, takes those that arrive, and installs them. It is safe for concurrent
+// use; Snapshot and Install are not called for one group at a time.
 type SnapshotStore interface {
 	// Snapshot captures the group as it is now; metadata is exactly that of the captured state. The caller closes data.
-	Snapshot(group uint64) (metadata *pb.SnapshotMetadata, data io.ReadCloser, err error)
-	// Install replaces the group's state by data, durably. Nothing is applied to the group meanwhile.
-	Install(group uint64, metadata *pb.SnapshotMetadata, data io.Reader) error
+	Snapshot(group uint64) (metadata *pb.SnapshotMetadata, data SnapshotData, err error)
+	// Receive keeps what arrives, on disk and not in memory, until it is closed: it may be installed, or thrown away because it is not
+	// needed any more. Nothing of the group changes. It reads to io.EOF, which comes only if every byte is right. What it
+	// leaves on disk when the process ends has to be removed at the next start.
+	Receive(group uint64, r io.Reader) (SnapshotData, error)
+	// Install replaces the group's state by what Receive returned, durably. Nothing is applied to the group meanwhile. The caller closes
+	// data, whatever comes of it.
+	Install(group uint64, metadata *pb.SnapshotMetadata, data SnapshotData) error
+}
+
+// SnapshotData is a snapshot without its metadata: bytes that are kept until Close.
+type SnapshotData interface {
+	io.ReaderAt
+	Size() int64
+	Close() error
 }
 
 // Transport carries frames to other nodes. Frames may be lost; those of one sender to one receiver are not reordered. It is safe for
@@ -58,8 +71,9 @@ type SnapshotStore interface {
 type Transport interface {
 	// Send queues a copy of the frame and returns at once; false says that it was dropped because the peer's queue is full.
 	Send(to NodeID, frame []byte) bool
-	// SendSnapshot delivers a frame that may be large and returns when the receiver has it, or why not. It must not delay other frames.
-	SendSnapshot(to NodeID, frame []byte) error
+	// SendSnapshot delivers head and then size bytes of data to Runner.ReceiveSnapshot, and returns when that did, or why not. It bounds the
+	// rate and must not delay frames.
+	SendSnapshot(to NodeID, head []byte, data io.ReaderAt, size int64) error
 }
 
 // Waiter hears once how a proposal or a read ended. It is called on the loop and must not block.
@@ -67,7 +81,7 @@ type Waiter interface{ Done(Outcome) }
 
 // Outcome of a proposal or a read.
 type Outcome struct {
-	// Err is nil, ErrUnknown if a proposal may still be applied, or why nothing was done.
+	// Err is nil, ErrUnknown if a proposal may have been applied or may still be, or why nothing was done and never will be.
 	Err error
 	// Index and Term are those of the proposal's entry; Index of a read is what had to be applied.
 	Index, Term uint64

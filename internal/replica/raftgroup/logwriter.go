@@ -107,20 +107,20 @@ func (w *LogWriter) answer(g *Group, m *pb.Message) {
 	for i := range w.frames {
 		if f := &w.frames[i]; f.To == r.Node {
 			if len(f.Data) == 0 {
-				f.Data = NewFrame(f.Data)
+				f.Data = NewFrame(f.Data, 0, 0)
 			}
 			f.Data = AppendMessage(f.Data, g.id, m)
 			return
 		}
 	}
-	w.frames = append(w.frames, Frame{To: r.Node, Data: AppendMessage(NewFrame(nil), g.id, m)})
+	w.frames = append(w.frames, Frame{To: r.Node, Data: AppendMessage(NewFrame(nil, 0, 0), g.id, m)})
 }
 
 // append hands a write to the log writer; behind an installation it waits, so that the order stays.
 func (h *Host) append(g *Group, m *pb.Message, sync bool) {
 	snapshot := !raft.IsEmptySnap(m.GetSnapshot())
 	if len(g.appends) > 0 || snapshot {
-		g.appends = append(g.appends, m)
+		g.appends = append(g.appends, waiting{m, h.claimData(g, snapshot)})
 		h.tryInstall(g)
 		return
 	}
@@ -161,6 +161,7 @@ func (h *Host) logged(l *Logged) {
 	if s := l.message.GetSnapshot(); !raft.IsEmptySnap(s) {
 		meta := s.GetMetadata()
 		g.cut, g.tailBytes = meta.GetIndex(), 0
+		g.passed(meta.GetIndex(), meta.GetTerm())
 		g.moveApplied(meta.GetIndex(), meta.GetTerm())
 		if h.opts.Events.SnapshotInstalled != nil {
 			h.opts.Events.SnapshotInstalled(g.id, meta.GetIndex())

@@ -49,12 +49,15 @@ type Options struct {
 	TruncateEntries uint64
 	TruncateBytes   int64
 	TruncateKeep    uint64
-	// SnapshotBytes bounds the snapshot of one group; 256 MiB if 0.
-	SnapshotBytes int64
 	// SnapshotsAtOnce bounds the snapshots that are sent, and those that are installed, at one time; 2 if 0.
 	SnapshotsAtOnce int
-	// SnapshotRate is how fast they are sent, in bytes per second; 64 MiB if 0.
-	SnapshotRate int64
+	// SnapshotsHeld bounds those that arrive, or have arrived and are not installed yet; 8 if 0.
+	SnapshotsHeld int
+
+	// FateTicks is how long a replica that lost its leadership waits to see what became of its proposals; two election timeouts if 0.
+	// FateEntries bounds the entries whose fate it waits for; 64 if 0. Beyond that the outcome is ErrUnknown.
+	FateTicks   int
+	FateEntries int
 
 	// AlwaysTick keeps idle groups from falling quiet.
 	AlwaysTick bool
@@ -79,9 +82,10 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.TruncateEntries, 20_000)
 	setDefault(&o.TruncateBytes, 64<<20)
 	setDefault(&o.TruncateKeep, o.TruncateEntries/2)
-	setDefault(&o.SnapshotBytes, 256<<20)
 	setDefault(&o.SnapshotsAtOnce, 2)
-	setDefault(&o.SnapshotRate, 64<<20)
+	setDefault(&o.SnapshotsHeld, 8)
+	setDefault(&o.FateTicks, 2*o.ElectionTicks)
+	setDefault(&o.FateEntries, 64)
 	setDefault(&o.WakesPerTick, 64)
 	return o
 }
@@ -102,8 +106,8 @@ func (o *Options) lease() time.Duration {
 
 // Events are what an owner may want to log, count or act on. Each may be nil; they are called from within the steps and must not block.
 type Events struct {
-	// LeaderChanged: the group follows leader in term; 0 is none.
-	LeaderChanged func(group, leader, term uint64)
+	// LeaderChanged: the group follows leader in term; its Replica is 0 for none, its Node is zero while nobody has said where it is.
+	LeaderChanged func(group uint64, leader Member, term uint64)
 	// MembersChanged: a change of members was applied.
 	MembersChanged func(group, index uint64)
 	// Quiesced: the group fell quiet (or woke).

@@ -52,8 +52,10 @@ func (p *Proposal) end(o Outcome) {
 // flight is an entry in the log whose proposers wait; members is set for a change of members.
 type flight struct {
 	term, sequence uint64
-	proposals      []Proposal
-	members        Waiter
+	// index is known as soon as the library has given it one; orphaned is the tick in which the leadership was lost.
+	index, orphaned uint64
+	proposals       []Proposal
+	members         Waiter
 }
 
 func (f *flight) end(o Outcome) {
@@ -176,6 +178,7 @@ func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	}
 	g.changing = true
 	g.inflight = append(g.inflight, flight{term: g.term, sequence: g.sequence, members: waiter})
+	h.pump(g) // it has its index before anything else happens
 	h.mark(g)
 }
 

@@ -4,11 +4,12 @@ package raftgroup
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // Runner gives the steps their goroutines: one loop, one log writer, one applier, and a few for snapshots. It decides nothing.
@@ -30,7 +31,7 @@ type Runner struct {
 	applies  queue[Apply]
 	installs queue[Install]
 	sends    queue[Send]
-	bucket   bucket
+	discards queue[SnapshotData]
 
 	stop     chan struct{}
 	stopOnce sync.Once
@@ -42,12 +43,12 @@ type Runner struct {
 func NewRunner(h *Host, w *LogWriter, a *Applier, s SnapshotStore, t Transport, c Clock) *Runner {
 	r := &Runner{
 		host: h, writer: w, applier: a, snapshots: s, transport: t, clock: c, wake: make(chan struct{}, 1), stop: make(chan struct{}),
-		bucket: bucket{rate: h.opts.SnapshotRate},
 	}
 	r.appends.init()
 	r.applies.init()
 	r.installs.init()
 	r.sends.init()
+	r.discards.init()
 	return r
 }
 
@@ -56,6 +57,7 @@ func (r *Runner) Start() {
 	r.goRun(r.loop)
 	r.goRun(func() { serve(r, &r.appends, r.write) })
 	r.goRun(func() { serve(r, &r.applies, r.apply) })
+	r.goRun(func() { serve(r, &r.discards, closeAll) })
 	for range r.host.opts.SnapshotsAtOnce {
 		r.goRun(func() { serveOne(r, &r.installs, r.install) })
 		r.goRun(func() { serveOne(r, &r.sends, r.send) })
@@ -75,6 +77,10 @@ func (r *Runner) goRun(f func()) {
 func (r *Runner) Close() error {
 	r.halt()
 	r.done.Wait()
+	for _, i := range r.installs.items {
+		_ = i.data.Close()
+	}
+	closeAll(r.discards.items)
 	return r.Failed()
 }
 
@@ -119,21 +125,19 @@ func (r *Runner) signal() {
 
 // Receive takes a frame from a peer; the transport calls it and does not use the frame again.
 func (r *Runner) Receive(from NodeID, frame []byte) error {
-	messages, err := DecodeFrame(nil, frame)
+	f, err := DecodeFrame(from, frame)
 	if err != nil {
 		return err
 	}
 	dropped := 0
 	r.mu.Lock()
 	if r.inboxBytes > r.host.opts.InboxBytes {
-		all := len(messages)
-		messages = onlySnapshots(messages)
-		dropped = all - len(messages)
+		dropped, f.Messages = len(f.Messages), nil
 	}
 	ok := !r.closed
 	if ok {
 		r.inboxBytes += int64(len(frame))
-		r.inbox.Frames = append(r.inbox.Frames, Received{from, messages})
+		r.inbox.Frames = append(r.inbox.Frames, f)
 	}
 	r.mu.Unlock()
 	if dropped > 0 && r.host.opts.Events.Dropped != nil {
@@ -145,14 +149,37 @@ func (r *Runner) Receive(from NodeID, frame []byte) error {
 	return nil
 }
 
-func onlySnapshots(messages []Message) []Message {
-	kept := messages[:0]
-	for _, m := range messages {
-		if m.Raft.GetType() == pb.MsgSnap {
-			kept = append(kept, m)
-		}
+// ReceiveSnapshot takes what a peer sends with Transport.SendSnapshot; it returns when the data are on this node's disk, or why they are
+// not. r has to end with io.EOF only if every byte is right.
+func (r *Runner) ReceiveSnapshot(from NodeID, stream io.Reader) error {
+	f, err := ReadHead(from, stream)
+	if err != nil {
+		return err
 	}
-	return kept
+	var refused error
+	if err := r.Do(func(h *Host) { refused = h.Expect(&f) }); err != nil {
+		return err
+	}
+	if refused != nil {
+		return refused
+	}
+	data, err := r.snapshots.Receive(f.Messages[0].Group, stream)
+	if err != nil {
+		r.Call(func(h *Host) { h.Abandon(&f) })
+		return fmt.Errorf("receive snapshot of group %d: %w", f.Messages[0].Group, err)
+	}
+	f.Take(data)
+	if !r.put(func(in *Inbox) { in.Frames = append(in.Frames, f) }) {
+		_ = data.Close()
+		return ErrClosed
+	}
+	return nil
+}
+
+func closeAll(list []SnapshotData) {
+	for _, d := range list {
+		_ = d.Close() // what is left is removed at the next start
+	}
 }
 
 // Propose hands a command to a group (see Group.NewProposal). If it returns an error, waiter is not called.
@@ -267,6 +294,7 @@ func (r *Runner) loop() {
 		r.applies.put(work.Applies)
 		r.installs.put(work.Installs)
 		r.sends.put(work.Sends)
+		r.discards.put(work.Discards)
 		in.clear()
 		spare = in
 	}
@@ -305,9 +333,17 @@ func (r *Runner) drain() {
 	r.inbox = Inbox{}
 	r.mu.Unlock()
 	for _, g := range r.host.order {
-		g.stepDown(r.host, ErrUnknown)
+		g.stepDown(r.host)
 		g.leadShown.Store(0)
 		g.close()
+	}
+	closeAll(r.host.work.Discards)
+	for i := range in.Frames {
+		for _, m := range in.Frames[i].Messages {
+			if m.Data != nil {
+				_ = m.Data.Close()
+			}
+		}
 	}
 	for i := range in.Proposals {
 		in.Proposals[i].end(Outcome{Err: ErrClosed})
@@ -354,10 +390,9 @@ func (r *Runner) install(i Install) {
 }
 
 func (r *Runner) send(s Send) {
-	frame, err := s.Frame(r.snapshots, r.host.opts.SnapshotBytes)
+	head, data, err := s.Capture(r.snapshots)
 	if err == nil {
-		r.bucket.wait(int64(len(frame)), r.stop)
-		err = r.transport.SendSnapshot(s.To, frame)
+		err = errors.Join(r.transport.SendSnapshot(s.To, head, data, data.Size()), data.Close())
 	}
 	r.put(func(in *Inbox) { in.Shipped = append(in.Shipped, s.Result(err)) })
 }
@@ -433,32 +468,5 @@ func serveOne[T any](r *Runner, q *queue[T], f func(T)) {
 			f(item)
 			q.signal()
 		}
-	}
-}
-
-// bucket lets bytes pass at a rate.
-type bucket struct {
-	mu   sync.Mutex
-	rate int64
-	free time.Time
-}
-
-func (b *bucket) wait(n int64, stop <-chan struct{}) {
-	b.mu.Lock()
-	now := time.Now()
-	if b.free.Before(now) {
-		b.free = now
-	}
-	pause := b.free.Sub(now)
-	b.free = b.free.Add(time.Duration(float64(n) / float64(b.rate) * float64(time.Second)))
-	b.mu.Unlock()
-	if pause <= 0 {
-		return
-	}
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-stop:
 	}
 }

@@ -3,7 +3,7 @@
 package raftgroup
 
 import (
-	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +11,9 @@ import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
+
+// A snapshot travels as a head - a frame with one message: metadata, and where the members are - and its data behind it. The data are on
+// the receiver's disk before the library hears of the message: it cannot take back that it accepted one.
 
 // Send is a snapshot to be sent to a replica.
 type Send struct {
@@ -34,6 +37,7 @@ func (s *Send) Result(err error) Shipped { return Shipped{s.g, s.message.GetTo()
 type Install struct {
 	g       *Group
 	message *pb.Message
+	data    SnapshotData
 }
 
 // Installed is what Install.Run reports.
@@ -47,7 +51,7 @@ func (h *Host) ship(g *Group, m *pb.Message) {
 		}
 	}
 	r := g.route(m.GetTo())
-	if r == nil {
+	if r == nil || h.ticks < g.shipAfter {
 		g.raft.ReportSnapshot(m.GetTo(), raft.SnapshotFailure)
 		h.mark(g)
 		return
@@ -56,27 +60,119 @@ func (h *Host) ship(g *Group, m *pb.Message) {
 	h.work.Sends = append(h.work.Sends, Send{g: g, message: m, To: r.Node})
 }
 
-// Frame captures the group's state as it is now and makes the frame that carries it. The library asked for some snapshot; index,
-// term and members are those of the state that is really sent. max bounds the data.
-func (s *Send) Frame(store SnapshotStore, max int64) (frame []byte, err error) {
+// headMax bounds the head of a snapshot.
+const headMax = 1 << 20
+
+// Capture captures the group's state as it is now: head and data for Transport.SendSnapshot. The library asked for some snapshot; index,
+// term and members are those of the state that is really sent. The caller closes data.
+func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err error) {
 	meta, data, err := store.Snapshot(s.g.id)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot of group %d: %w", s.g.id, err)
-	}
-	defer func() { err = errors.Join(err, data.Close()) }()
-	payload := bytes.NewBuffer(EncodeMembers(nil, *s.g.routes.Load()))
-	n, err := io.Copy(payload, io.LimitReader(data, max+1))
-	if err != nil {
-		return nil, fmt.Errorf("snapshot of group %d: %w", s.g.id, err)
-	}
-	if n > max {
-		return nil, fmt.Errorf("snapshot of group %d: %w", s.g.id, &Refused{"SnapshotBytes", max})
+		return nil, nil, fmt.Errorf("snapshot of group %d: %w", s.g.id, err)
 	}
 	m := &pb.Message{
 		Type: s.message.Type, To: s.message.To, From: s.message.From, Term: s.message.Term,
-		Snapshot: &pb.Snapshot{Metadata: meta, Data: payload.Bytes()},
+		Snapshot: &pb.Snapshot{Metadata: meta, Data: EncodeMembers(nil, *s.g.routes.Load())},
 	}
-	return AppendMessage(NewFrame(nil), s.g.id, m), nil
+	head = AppendMessage(NewFrame(make([]byte, 4, 256), 0, 0), s.g.id, m)
+	if len(head)-4 > headMax {
+		return nil, nil, errors.Join(fmt.Errorf("snapshot of group %d: head of %d bytes: %w", s.g.id, len(head), ErrFrame), data.Close())
+	}
+	binary.LittleEndian.PutUint32(head, uint32(len(head)-4))
+	return head, data, nil
+}
+
+// ReadHead reads what Capture made the head of a snapshot, and not a byte more.
+func ReadHead(from NodeID, r io.Reader) (Received, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return Received{}, fmt.Errorf("head of a snapshot: %w", err)
+	}
+	n := binary.LittleEndian.Uint32(size[:])
+	if n > headMax {
+		return Received{}, fmt.Errorf("head of a snapshot, %d bytes: %w", n, ErrFrame)
+	}
+	head := make([]byte, n)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return Received{}, fmt.Errorf("head of a snapshot: %w", err)
+	}
+	f, err := DecodeFrame(from, head)
+	if err != nil {
+		return Received{}, fmt.Errorf("head of a snapshot: %w", err)
+	}
+	if len(f.Messages) != 1 || f.Messages[0].Raft.GetType() != pb.MsgSnap {
+		return Received{}, fmt.Errorf("head of a snapshot with %d messages: %w", len(f.Messages), ErrFrame)
+	}
+	return f, nil
+}
+
+// Expect says whether the data behind a head are to be taken; then Take or Abandon has to follow. Loop only.
+func (h *Host) Expect(f *Received) error {
+	m := f.Messages[0].Raft
+	g := h.groups[f.Messages[0].Group]
+	switch {
+	case g == nil:
+		if h.opts.Events.UnknownGroup != nil {
+			h.opts.Events.UnknownGroup(f.Messages[0].Group, m.GetTo(), f.From)
+		}
+		return fmt.Errorf("group %d is not here: %w", f.Messages[0].Group, ErrUnwanted)
+	case m.GetTo() != g.replica:
+		return fmt.Errorf("group %d: replica %d is not here: %w", g.id, m.GetTo(), ErrUnwanted)
+	case m.GetTerm() < g.term:
+		return fmt.Errorf("group %d: the leader of term %d sends a snapshot in term %d: %w", g.id, m.GetTerm(), g.term, ErrUnwanted)
+	case m.GetSnapshot().GetMetadata().GetIndex() <= g.commit:
+		h.step(h.peerOf(f.From), f.Messages[0]) // changes nothing, but the leader hears how far this replica is
+		return fmt.Errorf("group %d: the snapshot is at %d, the replica at %d: %w", g.id, m.GetSnapshot().GetMetadata().GetIndex(), g.commit, ErrUnwanted)
+	case g.expecting || len(g.appends) > 0:
+		return fmt.Errorf("group %d: another snapshot is under way: %w", g.id, ErrUnwanted)
+	case h.held >= h.opts.SnapshotsHeld:
+		return &Refused{"SnapshotsHeld", int64(h.opts.SnapshotsHeld)}
+	}
+	g.expecting = true
+	h.held++
+	f.g = g
+	return nil
+}
+
+// Abandon ends what Expect began: the data did not come. Loop only.
+func (h *Host) Abandon(f *Received) {
+	f.g.expecting = false
+	h.held--
+}
+
+// Take ends what Expect began: the data are here. The head goes into the Inbox, as a frame.
+func (f *Received) Take(data SnapshotData) { f.Messages[0].Data = data }
+
+// arrived steps a snapshot whose data are here. If the library accepts it, it says so in its next Ready.
+func (h *Host) arrived(g *Group, message Message) {
+	g.arriving = message.Data
+	_ = g.raft.Step(message.Raft)
+	h.pump(g)
+	if g.arriving != nil { // it was ignored
+		h.discard(g.arriving)
+		g.arriving = nil
+	}
+}
+
+// discard throws data away.
+func (h *Host) discard(data SnapshotData) {
+	if data != nil {
+		h.held--
+		h.work.Discards = append(h.work.Discards, data)
+	}
+}
+
+// claimData returns the data of the snapshot that the library accepts.
+func (h *Host) claimData(g *Group, snapshot bool) SnapshotData {
+	if !snapshot {
+		return nil
+	}
+	data := g.arriving
+	if data == nil {
+		panic(fmt.Sprintf("raft: group %d accepts a snapshot that did not arrive", g.id))
+	}
+	g.arriving = nil
+	return data
 }
 
 // shipped tells the library, always: until then it sends the receiver nothing.
@@ -97,19 +193,29 @@ func (h *Host) shipped(s *Shipped) {
 	status := raft.SnapshotFinish
 	if s.err != nil {
 		status = raft.SnapshotFailure
+		g.shipAfter = h.ticks + uint64(h.opts.ElectionTicks)/2 // to capture a state costs something
 	}
 	g.raft.ReportSnapshot(s.to, status)
 	h.mark(g)
 }
 
-// acceptSnapshot checks what came and learns where the members are.
-func (g *Group) acceptSnapshot(m *pb.Message) bool {
-	where, _, err := DecodeMembers(m.GetSnapshot().GetData())
-	if err != nil || m.GetSnapshot().GetMetadata().GetIndex() == 0 {
+// acceptSnapshot checks what came and learns where the members are. Without its data a snapshot may be stepped only if the library is
+// sure to ignore it.
+func (g *Group) acceptSnapshot(message Message) bool {
+	s := message.Raft.GetSnapshot()
+	where, _, err := DecodeMembers(s.GetData())
+	index := s.GetMetadata().GetIndex()
+	if err != nil || index == 0 || message.Data == nil && index > g.commit {
 		return false
 	}
 	g.addRoutes(where)
 	return true
+}
+
+// waiting is an append behind an installation, or the one with the snapshot and its data.
+type waiting struct {
+	message *pb.Message
+	data    SnapshotData
 }
 
 // tryInstall hands out an installation when nothing is being applied to the group.
@@ -118,20 +224,18 @@ func (h *Host) tryInstall(g *Group) {
 		return
 	}
 	g.install = true
-	h.work.Installs = append(h.work.Installs, Install{g: g, message: g.appends[0]})
+	h.work.Installs = append(h.work.Installs, Install{g: g, message: g.appends[0].message, data: g.appends[0].data})
+	g.appends[0].data = nil
 }
 
 // Run installs the snapshot durably. After an error the host must not go on.
 func (i *Install) Run(store SnapshotStore) (Installed, error) {
-	s := i.message.GetSnapshot()
-	_, data, err := DecodeMembers(s.GetData())
-	if err == nil {
-		err = store.Install(i.g.id, s.GetMetadata(), bytes.NewReader(data))
-	}
-	if err != nil {
+	meta := i.message.GetSnapshot().GetMetadata()
+	err := store.Install(i.g.id, meta, i.data)
+	if err = errors.Join(err, i.data.Close()); err != nil {
 		return Installed{}, fmt.Errorf("install snapshot of group %d: %w", i.g.id, err)
 	}
-	i.g.appliedBy = s.GetMetadata().GetIndex()
+	i.g.appliedBy = meta.GetIndex()
 	return Installed{i.g}, nil
 }
 
@@ -139,19 +243,20 @@ func (i *Install) Run(store SnapshotStore) (Installed, error) {
 func (h *Host) installed(i *Installed) {
 	g := i.g
 	g.install = false
+	h.held--
 	if g.closed {
 		g.checkIdle()
 		return
 	}
-	g.conf = pb.EnsureConfState(cloneConf(g.appends[0].GetSnapshot().GetMetadata().GetConfState()))
+	g.conf = pb.EnsureConfState(cloneConf(g.appends[0].message.GetSnapshot().GetMetadata().GetConfState()))
 	appends := g.appends
 	g.appends = nil
-	for n, m := range appends {
-		if n > 0 && !raft.IsEmptySnap(m.GetSnapshot()) {
+	for n, w := range appends {
+		if n > 0 && !raft.IsEmptySnap(w.message.GetSnapshot()) {
 			g.appends = appends[n:]
 			h.tryInstall(g)
 			return
 		}
-		h.handAppend(g, m, true)
+		h.handAppend(g, w.message, true)
 	}
 }

@@ -124,7 +124,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		data := make([]byte, 64<<20)
 		b.SetBytes(int64(len(data)))
 		for b.Loop() {
-			if err := two.SendSnapshot(id(1), data); err != nil {
+			if err := sendWhole(two, data); err != nil {
 				b.Fatal(err)
 			}
 		}

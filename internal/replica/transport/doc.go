@@ -24,11 +24,11 @@
 //	func (t raftTransport) Send(to raftgroup.NodeID, frame []byte) bool {
 //		return t.Transport.Send(transport.NodeID(to), frame)
 //	}
-//	func (t raftTransport) SendSnapshot(to raftgroup.NodeID, frame []byte) error {
-//		return t.Transport.SendSnapshot(transport.NodeID(to), frame)
+//	func (t raftTransport) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
+//		return t.Transport.SendSnapshot(transport.NodeID(to), head, data, size)
 //	}
 //
-// with OnFrame and OnSnapshot (behind io.ReadAll) calling Runner.Receive. Whoever stops a node closes the Runner first: Events.Gone is
+// with OnFrame calling Runner.Receive and OnSnapshot Runner.ReceiveSnapshot. Whoever stops a node closes the Runner first: Events.Gone is
 // what the others take for proof that no lease is left.
 //
 // Start at Transport.Send, then link.run in peer.go and session.run in session.go. Network in memory.go is the twin for tests.

@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"sync"
@@ -42,6 +43,12 @@ func startAt(t *testing.T, n *Network, i int, at string, h Handlers, o Options) 
 	}
 	t.Cleanup(func() { tr.Close() })
 	return tr
+}
+
+// sendWhole sends bytes as the head and the data of a snapshot to node 1.
+func sendWhole(t *Transport, data []byte) error {
+	n := len(data) / 3
+	return t.SendSnapshot(id(1), data[:n], bytes.NewReader(data[n:]), int64(len(data)-n))
 }
 
 // ledger keeps what OnFrame was told.

@@ -72,13 +72,14 @@ type Options struct {
 
 	// FrameBytes bounds one message: a raft frame, a request, a page; 64 MiB if 0, at most 1 GiB.
 	FrameBytes int
-	// QueueBytes bounds what waits for one peer and class; 16 MiB if 0. A message above it passes if nothing else waits.
+	// QueueBytes bounds what waits for one peer and class; 16 MiB if 0. A message above half of it passes if not more than half waits; one
+	// that was refused is made room for. So the bound is the larger of QueueBytes and half of it plus FrameBytes.
 	QueueBytes int
 	// InboundConnections bounds accepted connections; 4096 if 0. Handshakes bounds those that are not through their handshake; 64 if 0.
 	InboundConnections int
 	Handshakes         int
 
-	// DialTimeout bounds a dial and the handshake behind it, HandshakeTimeout an accepted handshake; 5 s each if 0.
+	// DialTimeout bounds a dial and the handshake behind it, HandshakeTimeout an accepted handshake; if 0, IdleTimeout, and at least 1 s.
 	DialTimeout      time.Duration
 	HandshakeTimeout time.Duration
 	// BackoffMin and BackoffMax are the pauses behind the first and a late failure to connect; 20 ms and 2 s if 0. Up to half of a pause is
@@ -121,8 +122,6 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.QueueBytes, 16<<20)
 	setDefault(&o.InboundConnections, 4096)
 	setDefault(&o.Handshakes, 64)
-	setDefault(&o.DialTimeout, 5*time.Second)
-	setDefault(&o.HandshakeTimeout, 5*time.Second)
 	setDefault(&o.BackoffMin, 20*time.Millisecond)
 	setDefault(&o.BackoffMax, 2*time.Second)
 	if o.Jitter == nil {
@@ -130,6 +129,8 @@ func (o Options) withDefaults() Options {
 	}
 	setDefault(&o.KeepAlive, time.Second)
 	setDefault(&o.IdleTimeout, 5*time.Second)
+	setDefault(&o.DialTimeout, max(time.Second, o.IdleTimeout))
+	setDefault(&o.HandshakeTimeout, max(time.Second, o.IdleTimeout))
 	setDefault(&o.SnapshotRate, 64<<20)
 	setDefault(&o.SnapshotChunk, 256<<10)
 	o.SnapshotChunk = min(o.SnapshotChunk, o.FrameBytes)

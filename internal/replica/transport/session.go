@@ -17,6 +17,8 @@ type outbox struct {
 
 	mu   sync.Mutex
 	shut bool
+	// owed: a large frame was refused. Until one passes, or nothing waits, small ones leave room for it.
+	owed bool
 	// blocks wait in order; frames never span two. held is their bytes and those of the write under way.
 	blocks []block
 	held   int
@@ -41,7 +43,8 @@ const (
 
 func newOutbox(limit int) *outbox { return &outbox{limit: limit, wake: make(chan struct{}, 1)} }
 
-// put adds a frame of a followed by b; false if it is full or shut. A frame passes if nothing else waits, however long it is.
+// put adds a frame of a followed by b; false if it is full or shut. A large frame passes if less than half of the limit waits, however
+// long it is.
 func (o *outbox) put(kind byte, a, b []byte) bool {
 	head := frameHead(kind, a, b)
 	o.mu.Lock()
@@ -90,7 +93,18 @@ func (o *outbox) wait(stop <-chan struct{}, kind byte, a, b []byte) bool {
 	}
 }
 
+// fits reports whether a frame of n bytes is let in; called with mu.
 func (o *outbox) fits(n int) bool {
+	half := o.limit / 2
+	switch {
+	case n > half:
+		o.owed = o.held > half
+		return !o.owed
+	case o.held == 0:
+		o.owed = false
+	case o.owed:
+		return o.held+n <= half
+	}
 	return o.held == 0 || o.held+n <= o.limit
 }
 

@@ -3,7 +3,6 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -14,14 +13,32 @@ import (
 	"time"
 )
 
-// SendSnapshot delivers bytes that may be many, on a connection of their own, and returns when the receiver's handler took them, or
-// why not. It waits while SnapshotsAtOnce others are under way.
-func (t *Transport) SendSnapshot(to NodeID, frame []byte) error {
-	return t.SendSnapshotFrom(t.ctx, to, bytes.NewReader(frame), int64(len(frame)))
+// SendSnapshot delivers head and size bytes of data behind it, on a connection of their own, and returns when the receiver's handler
+// took them, or why not. See SendSnapshotFrom.
+func (t *Transport) SendSnapshot(to NodeID, head []byte, data io.ReaderAt, size int64) error {
+	return t.SendSnapshotFrom(t.ctx, to, headed{head, data}, int64(len(head))+size)
 }
 
-// SendSnapshotFrom is SendSnapshot for what is not in memory. A connection that is cut is replaced, and the snapshot goes on where the
-// receiver stands, for ResumeTimeout without progress.
+// headed is a head and data behind it.
+type headed struct {
+	head []byte
+	data io.ReaderAt
+}
+
+// ReadAt is io.ReaderAt's.
+func (h headed) ReadAt(b []byte, at int64) (n int, err error) {
+	if at < int64(len(h.head)) {
+		n = copy(b, h.head[at:])
+		if n == len(b) {
+			return n, nil
+		}
+	}
+	m, err := h.data.ReadAt(b[n:], at+int64(n)-int64(len(h.head)))
+	return n + m, err
+}
+
+// SendSnapshotFrom delivers bytes that may be many. It waits while SnapshotsAtOnce others are under way. A connection that is cut is
+// replaced, and the snapshot goes on where the receiver stands, for ResumeTimeout without progress.
 func (t *Transport) SendSnapshotFrom(ctx context.Context, to NodeID, r io.ReaderAt, size int64) error {
 	select {
 	case t.sendSlots <- struct{}{}:

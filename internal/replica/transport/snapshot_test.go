@@ -51,7 +51,7 @@ func TestSnapshotBesideFrames(t *testing.T) {
 		data := noise(3<<20 + 12345)
 		begin := time.Now()
 		done := make(chan error)
-		go func() { done <- two.SendSnapshot(id(1), data) }()
+		go func() { done <- sendWhole(two, data) }()
 		for i := uint32(1); i <= 2000; i++ {
 			two.Send(id(1), number(i))
 			synctest.Wait()
@@ -83,7 +83,7 @@ func TestSnapshotResumes(t *testing.T) {
 		n.Delay(host(2), host(1), 30*time.Millisecond)
 		data := noise(5 << 20)
 		done := make(chan error, 1)
-		go func() { done <- two.SendSnapshot(id(1), data) }()
+		go func() { done <- sendWhole(two, data) }()
 		for range 7 {
 			time.Sleep(500 * time.Millisecond)
 			n.Drop(host(2), host(1))
@@ -119,7 +119,7 @@ func TestSnapshotResultSurvivesCut(t *testing.T) {
 		two := start(t, n, 2, Handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
 		done := make(chan error, 1)
-		go func() { done <- two.SendSnapshot(id(1), []byte("all there is")) }()
+		go func() { done <- sendWhole(two, []byte("all there is")) }()
 		for range 5 {
 			time.Sleep(time.Second)
 			n.Drop(host(2), host(1))
@@ -135,7 +135,7 @@ func TestSnapshotFailures(t *testing.T) {
 	send := func(t *testing.T, n *Network, o Options, size int) (*Transport, error) {
 		two := start(t, n, 2, Handlers{}, o)
 		two.SetAddress(id(1), host(1))
-		return two, two.SendSnapshot(id(1), noise(size))
+		return two, sendWhole(two, noise(size))
 	}
 	t.Run("nobody there", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *Network) {
@@ -179,7 +179,7 @@ func TestSnapshotFailures(t *testing.T) {
 			two := start(t, n, 2, Handlers{}, Options{SnapshotRate: 1 << 20})
 			two.SetAddress(id(1), host(1))
 			done := make(chan error, 1)
-			go func() { done <- two.SendSnapshot(id(1), noise(5<<20)) }()
+			go func() { done <- sendWhole(two, noise(5<<20)) }()
 			time.Sleep(time.Second)
 			two.Close()
 			if err := <-done; err == nil {
@@ -212,7 +212,7 @@ func TestSnapshotFailures(t *testing.T) {
 			two.SetAddress(id(1), host(1))
 			done := make(chan error, 2)
 			for range 2 {
-				go func() { done <- two.SendSnapshot(id(1), noise(2<<20)) }()
+				go func() { done <- sendWhole(two, noise(2<<20)) }()
 			}
 			if first, second := <-done, <-done; !errors.Is(first, ErrBusy) || second != nil {
 				t.Fatal(first, second)
@@ -254,7 +254,7 @@ func TestSnapshotEmpty(t *testing.T) {
 		start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
 		two := start(t, n, 2, Handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
-		if err := two.SendSnapshot(id(1), nil); err != nil || len(s.got) != 1 || len(s.got[0]) != 0 {
+		if err := sendWhole(two, nil); err != nil || len(s.got) != 1 || len(s.got[0]) != 0 {
 			t.Fatal(err, s.got)
 		}
 	})

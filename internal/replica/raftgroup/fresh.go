@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"slices"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// A replica is fresh as of an instant if it has applied everything that any client had been told of before that instant. What it takes:
+//
+//   - Every frame of a loop carries the sender's clock and the last it has heard of the receiver's. So what comes in a frame
+//     was sent behind an instant of the receiver's own clock, however long it travelled.
+//   - A leader was the only one as of an instant if a quorum of voters answered heartbeats of its term in frames sent behind that
+//     instant. All acknowledged before it is at most at the leader's commit index.
+//   - A heartbeat to a replica claims: all acknowledged until so many microseconds ago is at or below this index.
+//
+// A replica that has applied that index is fresh as of that instant. A removed, cut-off or lagging one hears no claims, or does not
+// fulfil them, and ages. So does one of a quiet group: heartbeats of nodes stand in for those of groups, but who still
+// leads which group they do not say; the read that goes to the leader instead wakes the group.
+
+// Fresh reports whether everything that had succeeded max before now is applied here. It is to be called before the read; what time
+// passes between adds to the age. Leaders and learners may be fresh, too.
+func (g *Group) Fresh(now Instant, max time.Duration) bool {
+	at := g.freshAt.Load()
+	return at != 0 && int64(now)-at <= int64(max)
+}
+
+// FreshAt is the instant as of which this replica has applied everything that had succeeded; 0 if it is not known. Who asks before a
+// read and compares with a clock behind it knows the age of what was read.
+func (g *Group) FreshAt() Instant { return Instant(g.freshAt.Load()) }
+
+// freshness is what the loop knows of it; it begins anew with every leader and role.
+type freshness struct {
+	// A leader's: when each voter last spoke for it.
+	support []support
+	// A follower's: the claim that waits for its index, and the last one behind it.
+	claim, next claimed
+}
+
+type support struct {
+	replica uint64
+	at      Instant
+}
+
+type claimed struct {
+	at    Instant
+	index uint64
+}
+
+// supported notes that a voter answered a heartbeat of this term.
+func (g *Group) supported(p *peer, m *pb.Message) {
+	if !g.leading || m.GetTerm() != g.term || p.echoed == 0 {
+		return
+	}
+	for i := range g.fresh.support {
+		if s := &g.fresh.support[i]; s.replica == m.GetFrom() {
+			s.at = max(s.at, p.echoed)
+			return
+		}
+	}
+	g.fresh.support = append(g.fresh.support, support{m.GetFrom(), p.echoed})
+}
+
+// sole returns an instant as of which nobody else led, 0 if none is known.
+func (h *Host) sole(g *Group) Instant {
+	if !g.leading || g.appliedTerm != g.term {
+		return 0
+	}
+	at := h.quorum(g, g.conf.GetVoters())
+	if old := g.conf.GetVotersOutgoing(); len(old) > 0 {
+		at = min(at, h.quorum(g, old))
+	}
+	return at
+}
+
+// quorum returns an instant behind which a majority of the voters spoke for this leader.
+func (h *Host) quorum(g *Group, voters []uint64) Instant {
+	var room [8]Instant
+	at := room[:0]
+	for _, id := range voters {
+		switch i := slices.IndexFunc(g.fresh.support, func(s support) bool { return s.replica == id }); {
+		case id == g.replica:
+			at = append(at, h.now)
+		case i >= 0:
+			at = append(at, g.fresh.support[i].at)
+		default:
+			at = append(at, 0)
+		}
+	}
+	if len(at) == 0 {
+		return 0
+	}
+	slices.Sort(at)
+	return at[(len(at)-1)/2]
+}
+
+// claim writes into a heartbeat what its receiver may know: the index in Index, the age in RejectHint, in microseconds plus one; 0 is no
+// claim. Only in a tick, whose now is the boot clock's: between ticks it may be behind, and an age too small.
+func (h *Host) claim(g *Group, m *pb.Message) {
+	if !h.ticking {
+		return
+	}
+	at := h.sole(g)
+	if at == 0 || at > h.now {
+		return
+	}
+	index, age := g.commit, uint64(h.now-at)/1000+2
+	m.Index, m.RejectHint = &index, &age
+}
+
+// hearClaim takes what a heartbeat of the leader says.
+func (h *Host) hearClaim(g *Group, p *peer, m *pb.Message) {
+	age := Instant(m.GetRejectHint()) * 1000
+	if age <= 0 || p.echoed == 0 || age > p.echoed {
+		return
+	}
+	c := claimed{p.echoed - age - age/8, m.GetIndex()} // clocks differ
+	f := &g.fresh
+	if f.claim.at == 0 {
+		f.claim = c
+	} else {
+		f.next = c
+	}
+	g.refresh()
+}
+
+// refresh shows how fresh the replica is.
+func (g *Group) refresh() {
+	f := &g.fresh
+	for f.claim.at != 0 && f.claim.index <= g.applied {
+		if at := int64(f.claim.at); at > g.freshAt.Load() {
+			g.freshAt.Store(at)
+		}
+		f.claim, f.next = f.next, claimed{}
+	}
+}
+
+// tickFresh lets a leader know of itself.
+func (h *Host) tickFresh(g *Group) {
+	if at := h.sole(g); at != 0 && int64(at) > g.freshAt.Load() {
+		g.freshAt.Store(int64(at))
+	}
+}
