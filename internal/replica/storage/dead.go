@@ -250,15 +250,6 @@ func touches(a, b *deadRun) bool {
 	return (a.end == nil || bytes.Compare(b.start, a.end) <= 0) && (b.end == nil || bytes.Compare(a.start, b.end) <= 0)
 }
 
-// forget drops all runs. The caller deletes what is stored of them.
-func (d *deadRuns) forget() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.runs, d.bytes, d.saved = map[string][]deadRun{}, 0, map[string]savedState{}
-	d.lesson = nil // whatever it finds is void
-	d.count()
-}
-
 // heldRange is the keys of [lower, upper).
 type heldRange struct{ lower, upper []byte }
 

@@ -87,14 +87,6 @@ func (s *Store) deleteSaved() error {
 	return nil
 }
 
-// ForgetDeadRuns drops what the store knows about deleted rows.
-func (s *Store) ForgetDeadRuns() error {
-	s.gate.Lock()
-	defer s.gate.Unlock()
-	s.dead.forget()
-	return s.check(s.deleteSaved())
-}
-
 // holdDeadRuns drops what the store knows about deleted rows in [lower, upper), and learns nothing about them before deadRuns.release. It is
 // called, and Sync after it, before sstables are ingested there, since their rows are announced by no writer.
 func (s *Store) holdDeadRuns(lower, upper []byte) error {

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// quarters are the spans of four physical partitions of the test table, with ids 1 to 4.
+var quarters = func() (list [5]keys.Span) {
+	for i := range uint64(4) {
+		list[i+1] = keys.TokenSpan(testTable, token.Range{Begin: i << 62, Limit: (i + 1) << 62})
+	}
+	return list
+}()
+
+// joined is the span from the beginning of one to the end of another.
+func joined(a, b keys.Span) keys.Span { return keys.Span{Table: a.Table, Begin: a.Begin, End: b.End} }
+
+// openParts opens a store that knows the test table and its index.
+func openParts(t testing.TB, fs vfs.FS, o Options) *Store {
+	t.Helper()
+	o.MemtableBytes, o.CacheBytes = 1<<20, 1<<20
+	s, err := Open(fs, "db", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.InstallTable(testTableInfo())
+	return s
+}
+
+func testTableInfo() Table {
+	return Table{ID: testTable, Clustering: 1, Indexes: []Index{{ID: testIndex, Holds: func(*row.Row, []byte) bool { return true }}}}
+}
+
+func closeStore(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// birth stores the meta of a partition.
+func birth(t testing.TB, s *Store, id uint64, span keys.Span) {
+	t.Helper()
+	b := s.NewBatch()
+	defer b.Close()
+	m := keys.NewMeta(id, span)
+	b.PutMeta(&m)
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write fills a partition as a log would: every entry brings operands, an index entry and a dedupe record, and counts in the meta.
+func write(t testing.TB, s *Store, id uint64, entries int, version int64) {
+	t.Helper()
+	m, ok, err := s.Meta(id)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	for i := range entries {
+		writeEntry(t, s, &m, i, version)
+	}
+}
+
+func writeEntry(t testing.TB, s *Store, m *keys.Meta, i int, version int64) {
+	t.Helper()
+	pk := keyIn(m.Span, i/4)
+	b := s.NewBatch()
+	defer b.Close()
+	value := fmt.Sprintf("v%d-%d", version, i%3)
+	mu := mutation(pk, fmt.Sprintf("ck%d", i%4), version*1e6+int64(i), func(b *row.Builder) {
+		b.Live(0, 0)
+		b.Cell(1, nil, []byte(value), 0, 0)
+		b.Cell(2+uint32(i%2), nil, bytes.Repeat([]byte{byte(i)}, 30), 0, 0)
+	})
+	mu.Ops = append(mu.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte(value), Clustering: mu.Ops[0].Clustering})
+	if i%5 == 0 {
+		mu.Ops = append(mu.Ops, mutationOf(command.OpHeader, pk, "", mu.Timestamp, func(b *row.Builder) { b.DeleteRange([]byte("x"), nil, 1) }).Ops...)
+	}
+	if err := b.Mutate(&mu); err != nil {
+		t.Fatal(err)
+	}
+	if i%3 == 0 {
+		b.PutDedupe(testTable, mu.Token, mu.Key, command.DedupeID{Sequence: uint64(i)}, []byte(value))
+	}
+	m.Applied++
+	b.PutMeta(m)
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keyIn finds the i-th partition key that lies in a span.
+func keyIn(span keys.Span, i int) string {
+	for n := 0; ; n++ {
+		if pk := fmt.Sprintf("key%d", n); span.Contains(token.Hash([]byte(pk)), []byte(pk)) {
+			if i--; i < 0 {
+				return pk
+			}
+		}
+	}
+}
+
+func capture(t testing.TB, s *Store, id uint64) *Snapshot {
+	t.Helper()
+	p, err := s.CaptureSnapshot(context.Background(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func stream(p *Snapshot) io.Reader { return io.NewSectionReader(p, 0, p.Size()) }
+
+// snapshotBytes captures a partition into memory.
+func snapshotBytes(t testing.TB, s *Store, id uint64) []byte {
+	t.Helper()
+	p := capture(t, s, id)
+	b, err := io.ReadAll(stream(p))
+	if err = errors.Join(err, p.Close()); err != nil || int64(len(b)) != p.Size() {
+		t.Fatalf("%d bytes of %d: %v", len(b), p.Size(), err)
+	}
+	return b
+}
+
+func hashOf(t testing.TB, s *Store, span keys.Span) uint64 {
+	t.Helper()
+	h, err := s.HashSpan(span)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// indexed reads through the index: every row of a span that has a value.
+func indexed(t testing.TB, s *Store, span keys.Span, value string) []string {
+	t.Helper()
+	return readAll(t, s, command.Read{Range: span.Tokens(), Now: 1, Index: &command.IndexLookup{Index: testIndex, Value: []byte(value)}})
+}
+
+// everything lists all keys and values of a store, but for what is the node's own.
+func everything(t testing.TB, s *Store) []string {
+	t.Helper()
+	it, err := s.db.NewIter(&pebble.IterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for it.First(); it.Valid(); it.Next() {
+		if id := keys.ID(it.Key()); id != keys.DeadID {
+			out = append(out, fmt.Sprintf("%x=%x", it.Key(), it.Value()))
+		}
+	}
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// leftFiles lists what is in the directory of temporary files.
+func leftFiles(t testing.TB, s *Store) []string {
+	t.Helper()
+	names, err := s.fs.List(s.fs.PathJoin(s.dir, snapshotDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// place puts a store's content where a test wants it: 0 in the memtable, 1 in sstables, 2 in the lowest level.
+func place(t testing.TB, s *Store, how int) {
+	t.Helper()
+	var err error
+	switch how {
+	case 1:
+		err = s.Flush()
+	case 2:
+		err = s.Compact(context.Background())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSnapshotCarriesPartition: whatever the receiver had of the partition, and wherever either store keeps its keys, it ends with the
+// sender's rows, headers, dedupe records, index entries, flag and meta; what its other partitions have stays as it was.
+func TestSnapshotCarriesPartition(t *testing.T) {
+	owns := map[string]keys.Span{
+		"nothing": {}, "the same": quarters[2], "more": joined(quarters[2], quarters[3]), "less": keys.TokenSpan(testTable, token.Range{Begin: 5 << 60, Limit: 6 << 60}),
+		"what lies before": keys.TokenSpan(testTable, token.Range{Begin: 3 << 60, Limit: 4 << 60}), "what lies apart": quarters[4], "another table": {Table: testTable + 7},
+	}
+	for name, own := range owns {
+		for how := range 9 {
+			t.Run(fmt.Sprintf("%s/%d", name, how), func(t *testing.T) { carry(t, own, how%3, how/3) })
+		}
+	}
+}
+
+func carry(t *testing.T, own keys.Span, from, to int) {
+	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
+	defer closeStore(t, a)
+	defer closeStore(t, b)
+	birth(t, a, 2, quarters[2])
+	birth(t, a, 1, quarters[1])
+	write(t, a, 2, 40, 2)
+	write(t, a, 1, 8, 1)
+	place(t, a, from)
+	write(t, a, 2, 20, 3)
+	if own.Table == testTable {
+		birth(t, b, 2, own)
+		write(t, b, 2, 30, 1)
+	}
+	// A neighbour on each side that own leaves room for.
+	for _, id := range []uint64{1, 3, 4} {
+		if l, u := own.Bounds(); own.Table == testTable && overlap(l, u, quarters[id]) {
+			continue
+		}
+		birth(t, b, id, quarters[id])
+		write(t, b, id, 12, 1)
+	}
+	apply(t, b, command.Mutation{Table: testTable + 9, Token: 5, Key: []byte("k"), Timestamp: 1, Ops: insert("k", "", 1).Ops})
+	place(t, b, to)
+	others := func() (list []string) {
+		for _, kv := range everything(t, b) {
+			key := fmt.Sprintf("%x", keys.AppendTable(nil, testTable))
+			if !strings.HasPrefix(kv, key) || strings.HasPrefix(kv, key) && inOthers(kv, own) {
+				list = append(list, kv)
+			}
+		}
+		return slices.DeleteFunc(list, func(kv string) bool { // of partition 2 itself; old index entries may stay
+			return strings.HasPrefix(kv, fmt.Sprintf("%x", keys.AppendMeta(nil, keys.PartitionID, 2))) || strings.HasPrefix(kv, "20") || strings.HasPrefix(kv, "00000004")
+		})
+	}
+	before := others()
+
+	p := capture(t, a, 2)
+	write(t, a, 2, 60, 4) // is not in it
+	want := keys.NewMeta(2, quarters[2])
+	want.Applied += 60
+	if m := p.Meta(); m.Applied != want.Applied || m.Span.String() != want.Span.String() {
+		t.Fatalf("%+v", m)
+	}
+	err := b.InstallSnapshot(context.Background(), own, stream(p), func(m *keys.Meta) error {
+		m.Epoch = 77
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := openParts(t, vfs.NewMem(), Options{})
+	defer closeStore(t, c)
+	birth(t, c, 2, quarters[2])
+	write(t, c, 2, 40, 2)
+	write(t, c, 2, 20, 3)
+	if got, want := hashOf(t, b, quarters[2]), hashOf(t, c, quarters[2]); got != want {
+		t.Errorf("hash %x, want %x", got, want)
+	}
+	if l, u := own.Bounds(); own.Table == testTable && !overlap(l, u, quarters[2]) && len(readAll(t, b, command.Read{Range: own.Tokens()})) > 0 {
+		t.Error("what the replica had is still there")
+	}
+	for i := range 3 {
+		value := fmt.Sprintf("v3-%d", i)
+		if got, want := indexed(t, b, quarters[2], value), indexed(t, c, quarters[2], value); len(want) < 2 || !slices.Equal(got, want) {
+			t.Errorf("by the index %q, want %q", got, want)
+		}
+	}
+	m, ok, err := b.Meta(2)
+	if err != nil || !ok || m.Epoch != 77 || m.Applied != want.Applied || !b.table(testTable).headers.Load() {
+		t.Errorf("%+v %v %v", m, ok, err)
+	}
+	if after := others(); !slices.Equal(before, after) {
+		t.Errorf("others had\n%s\nand have\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+	}
+	if rest := leftFiles(t, b); len(rest) > 0 {
+		t.Errorf("left behind: %v", rest)
+	}
+	if err := p.Close(); err != nil || len(leftFiles(t, a)) > 0 {
+		t.Errorf("left behind: %v %v", leftFiles(t, a), err)
+	}
+}
+
+func overlap(lower, upper []byte, span keys.Span) bool {
+	l, u := span.Bounds()
+	return bytes.Compare(lower, u) < 0 && bytes.Compare(l, upper) < 0
+}
+
+// inOthers reports whether a key of the table belongs to neither the snapshot nor what the replica had.
+func inOthers(kv string, own keys.Span) bool {
+	var key []byte
+	_, _ = fmt.Sscanf(kv[:strings.IndexByte(kv, '=')], "%x", &key)
+	for _, span := range []keys.Span{quarters[2], own} {
+		if l, u := span.Bounds(); span.Table != 0 && bytes.Compare(l, key) <= 0 && bytes.Compare(key, u) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// TestSnapshotOfMeta: the meta partition is all of keys.MetaID and nothing else.
+func TestSnapshotOfMeta(t *testing.T) {
+	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
+	defer closeStore(t, a)
+	defer closeStore(t, b)
+	for s, records := range map[*Store][]string{a: {"x", "y", ""}, b: {"old", "y"}} {
+		birth(t, s, keys.MetaPartition, keys.Span{})
+		birth(t, s, 1, quarters[1])
+		write(t, s, 1, 8, 1)
+		for _, r := range records {
+			if err := s.Set(keys.MetaID, []byte(r), []byte(r+records[0])); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rows := hashOf(t, b, quarters[1])
+	if err := b.InstallSnapshot(context.Background(), keys.Span{}, bytes.NewReader(snapshotBytes(t, a, keys.MetaPartition)), nil); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	if err := b.Scan(keys.MetaID, nil, func(sub, value []byte) error {
+		got = append(got, string(sub)+"="+string(value))
+		return nil
+	}); err != nil || !slices.Equal(got, []string{"=x", "x=xx", "y=yx"}) {
+		t.Errorf("%q %v", got, err)
+	}
+	wantAt, want, _ := a.HashPartition(keys.MetaPartition)
+	if at, h, err := b.HashPartition(keys.MetaPartition); at != wantAt || h != want || err != nil || hashOf(t, b, quarters[1]) != rows {
+		t.Errorf("hash %x at %d, want %x at %d: %v", h, at, want, wantAt, err)
+	}
+}
+
+// TestBadSnapshot: a stream that is cut off anywhere or has any byte wrong is refused, one that nobody wants as well, and nothing changes.
+func TestBadSnapshot(t *testing.T) {
+	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
+	defer closeStore(t, a)
+	defer closeStore(t, b)
+	birth(t, a, 2, quarters[2])
+	write(t, a, 2, 40, 2)
+	birth(t, b, 2, quarters[2])
+	write(t, b, 2, 30, 1)
+	before := everything(t, b)
+	good := snapshotBytes(t, a, 2)
+	check := func(what string, stream []byte, want error) {
+		t.Helper()
+		if err := b.InstallSnapshot(context.Background(), quarters[2], bytes.NewReader(stream), nil); !errors.Is(err, want) {
+			t.Errorf("install %s: %v", what, err)
+		}
+		if p, err := b.ReceiveSnapshot(context.Background(), bytes.NewReader(stream)); !errors.Is(err, want) {
+			t.Errorf("receive %s: %v %v", what, p, err)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 150 {
+		check("cut off", good[:rng.IntN(len(good))], ErrBadSnapshot)
+		bad := bytes.Clone(good)
+		at := rng.IntN(len(bad))
+		bad[at] ^= 1 << rng.IntN(8)
+		check(fmt.Sprint("flipped at ", at), bad, ErrBadSnapshot)
+	}
+	full := errors.New("no")
+	if err := b.InstallSnapshot(context.Background(), quarters[2], bytes.NewReader(good), func(*keys.Meta) error { return full }); !errors.Is(err, full) {
+		t.Error(err)
+	}
+	if err := b.InstallSnapshot(context.Background(), quarters[2], bytes.NewReader(good), func(m *keys.Meta) error {
+		m.Span = quarters[3]
+		return nil
+	}); err == nil {
+		t.Error("the span was changed")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := b.InstallSnapshot(ctx, quarters[2], bytes.NewReader(good), nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := a.CaptureSnapshot(context.Background(), 9); !errors.Is(err, ErrNoPartition) {
+		t.Error(err)
+	}
+	if after := everything(t, b); !slices.Equal(before, after) {
+		t.Errorf("the store has changed")
+	}
+	if rest := leftFiles(t, b); len(rest) > 0 {
+		t.Errorf("left behind: %v", rest)
+	}
+	p, err := b.ReceiveSnapshot(context.Background(), bytes.NewReader(good))
+	if err != nil || p.Size() != int64(len(good)) || p.Meta().Applied != keys.BirthApplied+40 {
+		t.Fatalf("%+v %v", p, err)
+	}
+	if err := b.InstallSnapshot(context.Background(), quarters[2], stream(p), nil); err != nil || hashOf(t, b, quarters[2]) != hashOf(t, a, quarters[2]) {
+		t.Error(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSnapshotOverlaps: neither the snapshot nor what the replica says it had may be another partition's.
+func TestSnapshotOverlaps(t *testing.T) {
+	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
+	defer closeStore(t, a)
+	defer closeStore(t, b)
+	birth(t, a, 2, quarters[2])
+	good := snapshotBytes(t, a, 2)
+	birth(t, b, 3, joined(quarters[3], quarters[4]))
+	for _, own := range []keys.Span{quarters[3], quarters[4], joined(quarters[2], quarters[4])} {
+		if err := b.InstallSnapshot(context.Background(), own, bytes.NewReader(good), nil); !errors.Is(err, ErrOverlap) {
+			t.Errorf("%v: %v", own, err)
+		}
+	}
+	birth(t, b, 1, joined(quarters[1], quarters[2]))
+	if err := b.InstallSnapshot(context.Background(), keys.Span{}, bytes.NewReader(good), nil); !errors.Is(err, ErrOverlap) {
+		t.Error(err)
+	}
+}
+
+// TestSnapshotNeedsRoom: neither side begins, or goes on, when the disk would become too full.
+func TestSnapshotNeedsRoom(t *testing.T) {
+	free := uint64(1 << 30)
+	usage := func(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{AvailBytes: free, TotalBytes: 1 << 30}, nil }
+	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{DiskUsage: usage})
+	defer closeStore(t, a)
+	defer closeStore(t, b)
+	for _, s := range []*Store{a, b} {
+		birth(t, s, 2, quarters[2])
+		write(t, s, 2, 400, 1)
+		place(t, s, 1)
+	}
+	good := snapshotBytes(t, a, 2)
+	free = 1<<30/100*5 + b.db.Metrics().WAL.Size + 100
+	if _, err := b.CaptureSnapshot(context.Background(), 2); !errors.Is(err, ErrNoRoom) {
+		t.Error(err)
+	}
+	if err := b.InstallSnapshot(context.Background(), quarters[2], bytes.NewReader(good), nil); !errors.Is(err, ErrNoRoom) {
+		t.Error(err)
+	}
+	if _, err := b.ReceiveSnapshot(context.Background(), bytes.NewReader(good)); !errors.Is(err, ErrNoRoom) {
+		t.Error(err)
+	}
+	if rest := leftFiles(t, b); len(rest) > 0 {
+		t.Errorf("left behind: %v", rest)
+	}
+}
+
+// TestOpenEmptiesSnapshots: what an earlier process was writing is gone.
+func TestOpenEmptiesSnapshots(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openParts(t, fs, Options{})
+	birth(t, s, 2, quarters[2])
+	capture(t, s, 2)
+	if len(leftFiles(t, s)) != 1 {
+		t.Fatal(leftFiles(t, s))
+	}
+	closeStore(t, s)
+	s = openParts(t, fs, Options{})
+	defer closeStore(t, s)
+	if rest := leftFiles(t, s); len(rest) > 0 {
+		t.Errorf("left behind: %v", rest)
+	}
+}
