@@ -41,6 +41,8 @@ var sameWing = map[string]string{
 	"internal/query/write":       "internal/query/parser internal/query/catalog internal/query/expr internal/query/relation",
 	"internal/query/ddl":         "internal/query/parser internal/query/catalog internal/query/expr",
 	"internal/query/session":     "internal/query/parser internal/query/catalog internal/query/expr internal/query/read internal/query/write internal/query/ddl",
+	"internal/control/placement": "internal/control/meta",
+	"internal/control/meta":      "",
 	"internal/replica/partition": "internal/replica/storage",
 	"internal/replica/remote":    "internal/replica/partition internal/replica/transport",
 	"internal/model/row":         "internal/model/cqltype",

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Why an action is wanted; the smaller the more urgent.
+type Why uint8
+
+// The reasons.
+const (
+	Repair  Why = iota // a change that cannot end as it was begun
+	Heal               // a node has been dead for too long
+	Grow               // there are nodes for more replicas
+	Leave              // a node was asked to leave
+	Balance            // the ring says so
+)
+
+var whys = [...]string{"repair", "heal", "grow", "leave", "balance"}
+
+// String is the reason's name, lower case.
+func (w Why) String() string { return whys[w] }
+
+// Kind of a step.
+type Kind uint8
+
+// The kinds of steps, each a transition of the map.
+const (
+	Add   Kind = iota // a new replica on Node that is to vote
+	Watch             // a new replica on Node that only learns
+	Join              // Replica, a learner, is to vote
+	Learn             // Replica, which was joining, only learns
+	Go                // Replica, a voter, is to leave
+	Drop              // Replica, which does not vote, is removed
+)
+
+var kinds = [...]string{"add", "watch", "join", "learn", "go", "drop"}
+
+// Step is one transition.
+type Step struct {
+	Kind Kind
+	// Node is that of the replica.
+	Node topology.NodeID
+	// Replica is 0 for one that the step makes.
+	Replica topology.ReplicaID
+}
+
+// Action is one change of one replica set: all of its steps or none.
+type Action struct {
+	Partition topology.PartitionID
+	Region    string
+	Why       Why
+	Steps     []Step
+}
+
+// String is the action in words, for logs.
+func (a Action) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "partition %d: %s:", a.Partition, a.Why)
+	for i, s := range a.Steps {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if s.Replica != 0 {
+			fmt.Fprintf(&b, " %s replica %d on node %x", kinds[s.Kind], s.Replica, s.Node[:4])
+		} else {
+			fmt.Fprintf(&b, " %s a replica on node %x", kinds[s.Kind], s.Node[:4])
+		}
+	}
+	return b.String()
+}
+
+// Apply makes the action in the map.
+func (a Action) Apply(m *topology.Snapshot) (*topology.Snapshot, error) {
+	for _, s := range a.Steps {
+		var err error
+		switch s.Kind {
+		case Add:
+			m, _, err = m.AddMember(a.Partition, a.Region, s.Node, topology.Joining)
+		case Watch:
+			m, _, err = m.AddMember(a.Partition, a.Region, s.Node, topology.Learner)
+		case Join:
+			m, err = m.MarkJoining(a.Partition, s.Replica)
+		case Learn:
+			m, err = m.MarkLearner(a.Partition, s.Replica)
+		case Go:
+			m, err = m.MarkLeaving(a.Partition, s.Replica)
+		case Drop:
+			m, err = m.DropMember(a.Partition, s.Replica)
+		default:
+			err = fmt.Errorf("unknown step %d", s.Kind)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Apply makes all actions in the map.
+func Apply(m *topology.Snapshot, actions []Action) (*topology.Snapshot, error) {
+	for _, a := range actions {
+		next, err := a.Apply(m)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a, err)
+		}
+		m = next
+	}
+	return m, nil
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Decide says which replica sets are to change now, the most urgent first. It is called again after every change and as time passes.
+// A set that is changing is left alone, unless it cannot end as it was begun; a set without a quorum can do nothing and is not counted.
+func Decide(state *meta.State, view View) []Action {
+	d := &decider{state: state, view: &view, regions: map[string]*region{}}
+	d.survey()
+	var found []candidate
+	busy := 0
+	for p := range state.Map.All() {
+		for i := range p.Sets {
+			s := &subject{decider: d, p: p, set: &p.Sets[i], region: d.region(p.Sets[i].Region)}
+			s.look()
+			if !s.quorum {
+				continue
+			}
+			if s.busy {
+				busy++
+			}
+			if steps, why := s.step(); len(steps) > 0 {
+				found = append(found, candidate{Action{p.ID, s.set.Region, why, steps}, s.busy || p.ID == topology.MetaPartition, s.alive})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.action.Why, b.action.Why), cmp.Compare(a.alive, b.alive))
+	})
+	most := view.ChangesMax
+	if most <= 0 {
+		most = ChangesMax
+	}
+	var out []Action
+	for _, c := range found {
+		if !c.free {
+			if busy >= most {
+				continue
+			}
+			busy++
+		}
+		out = append(out, c.action)
+	}
+	return out
+}
+
+type candidate struct {
+	action Action
+	free   bool // of the bound: it changes already, or is the meta partition
+	alive  int  // voters that answer; the fewer the more urgent
+}
+
+// decider is one call of Decide.
+type decider struct {
+	state   *meta.State
+	view    *View
+	regions map[string]*region
+	load    map[topology.NodeID]int // replicas that are to stay
+}
+
+// region is the nodes of a region that count.
+type region struct {
+	ring  *Ring
+	nodes []*meta.Node
+	// target is how many voters a set is to have.
+	target int
+}
+
+// survey counts the replicas of each node.
+func (d *decider) survey() {
+	d.load = make(map[topology.NodeID]int, len(d.state.Nodes))
+	for p := range d.state.Map.All() {
+		for i := range p.Sets {
+			for _, m := range p.Sets[i].Replicas {
+				if m.State != topology.Leaving {
+					d.load[m.Node]++
+				}
+			}
+		}
+	}
+}
+
+func (d *decider) region(name string) *region {
+	r := d.regions[name]
+	if r != nil {
+		return r
+	}
+	r = &region{}
+	for _, n := range d.state.Nodes {
+		if n.Region == name && d.view.stays(n) {
+			r.nodes = append(r.nodes, n)
+		}
+	}
+	r.ring = NewRing(r.nodes)
+	if r.target = min(len(r.nodes), Replicas); r.target < 3 {
+		r.target = 1
+	}
+	d.regions[name] = r
+	return r
+}
+
+// subject is a replica set that is looked at.
+type subject struct {
+	*decider
+	p      *topology.Partition
+	set    *topology.ReplicaSet
+	region *region
+
+	votes  int // of the Raft configuration: those that leave still have one
+	alive  int // of them, those that answer
+	quorum bool
+	busy   bool
+}
+
+func (s *subject) look() {
+	for _, m := range s.set.Replicas {
+		switch m.State {
+		case topology.Joining:
+			s.busy = true
+			continue
+		case topology.Learner:
+			continue
+		case topology.Leaving:
+			s.busy = true
+		}
+		s.votes++
+		if !s.view.down(m.Node) {
+			s.alive++
+		}
+	}
+	s.quorum = s.alive > s.votes/2
+}
+
+func (s *subject) stays(m *topology.Replica) bool { return s.view.stays(s.state.Node(m.Node)) }
+
+// step is the next change of the set, none if it is as it should be.
+func (s *subject) step() ([]Step, Why) {
+	if s.busy {
+		return s.repair(), Repair
+	}
+	if bad := s.worst(); bad != nil {
+		if steps := s.replace(bad); len(steps) > 0 {
+			if s.view.dead(bad.Node) {
+				return steps, Heal
+			}
+			return steps, Leave
+		}
+	}
+	if steps := s.grow(); len(steps) > 0 {
+		return steps, Grow
+	}
+	if steps := s.learners(); len(steps) > 0 {
+		return steps, Grow
+	}
+	return s.balance(), Balance
+}
+
+// repair helps a change to its end whose joining replica has lost its node, and takes back a lone one that could only be the second voter.
+func (s *subject) repair() []Step {
+	var joining []*topology.Replica
+	for i := range s.set.Replicas {
+		m := &s.set.Replicas[i]
+		if m.State != topology.Joining {
+			continue
+		}
+		if s.stays(m) {
+			joining = append(joining, m)
+			continue
+		}
+		steps := []Step{{Drop, m.Node, m.ID}}
+		if c := s.choose(1); len(c) > 0 {
+			steps = append(steps, c...)
+		}
+		return steps
+	}
+	if s.votes != 1 || len(joining) != 1 || s.set.Count(topology.Leaving) > 0 {
+		return nil
+	}
+	if s.region.target > 1 {
+		if c := s.choose(1); len(c) > 0 {
+			return c
+		}
+	}
+	return []Step{{Learn, joining[0].Node, joining[0].ID}}
+}
+
+// worst is the voter that has to be replaced first: a dead one, else one whose node leaves.
+func (s *subject) worst() (worst *topology.Replica) {
+	for i := range s.set.Replicas {
+		m := &s.set.Replicas[i]
+		if m.State == topology.Voter && !s.stays(m) && (worst == nil || s.view.dead(m.Node) && !s.view.dead(worst.Node)) {
+			worst = m
+		}
+	}
+	return worst
+}
+
+// replace lets a voter go for another. Of four one may go alone if its node was asked to leave (L3).
+func (s *subject) replace(bad *topology.Replica) []Step {
+	leave := Step{Go, bad.Node, bad.ID}
+	if c := s.choose(1); len(c) > 0 {
+		return append(c, leave)
+	}
+	if s.votes == Replicas && !s.view.dead(bad.Node) && s.alive == s.votes && s.region.target < Replicas {
+		return []Step{leave}
+	}
+	return nil
+}
+
+// grow adds voters: two to one, or one to three.
+func (s *subject) grow() []Step {
+	n := 1
+	if s.votes == 1 {
+		n = 2
+	}
+	if s.votes >= s.region.target {
+		return nil
+	}
+	if c := s.choose(n); len(c) == n {
+		return c
+	}
+	return nil
+}
+
+// learners adds and removes members that do not vote: all nodes at the meta partition, the second of two elsewhere.
+func (s *subject) learners() []Step {
+	var steps []Step
+	every := s.p.ID == topology.MetaPartition
+	for i := range s.set.Replicas {
+		m := &s.set.Replicas[i]
+		if m.State != topology.Learner {
+			continue
+		}
+		n := s.state.Node(m.Node)
+		switch {
+		case every && n != nil && n.State != meta.Left:
+		case !every && s.votes < 3 && n != nil && (n.State == meta.Up || n.State == meta.Draining):
+		default:
+			steps = append(steps, Step{Drop, m.Node, m.ID})
+		}
+	}
+	if len(steps) > 0 {
+		return steps
+	}
+	if every {
+		for _, n := range s.region.nodes {
+			if s.set.On(n.ID) == nil && s.view.takes(n) {
+				steps = append(steps, Step{Kind: Watch, Node: n.ID})
+			}
+		}
+		return steps
+	}
+	if s.votes == 1 && len(s.set.Replicas) == 1 {
+		for _, c := range s.choose(1) {
+			steps = append(steps, Step{Kind: Watch, Node: c.Node})
+		}
+	}
+	return steps
+}
+
+// balance moves one replica to where the ring has it. The meta partition stays where it is.
+func (s *subject) balance() []Step {
+	if s.p.ID == topology.MetaPartition || s.votes != s.region.target || s.alive < s.votes || s.votes < 3 {
+		return nil
+	}
+	home := s.region.ring.Home(s.p, s.votes)
+	for _, node := range home {
+		if s.set.On(node) != nil || !s.view.takes(s.state.Node(node)) {
+			continue
+		}
+		for _, m := range s.set.Replicas {
+			if m.State == topology.Voter && !slices.Contains(home, m.Node) {
+				return []Step{{Add, node, 0}, {Go, m.Node, m.ID}}
+			}
+		}
+	}
+	return nil
+}
+
+// choose picks up to n nodes for new voters: where the ring has the partition, in zones that have no replica yet, learners
+// before others, those with fewer replicas before those with more.
+func (s *subject) choose(n int) []Step {
+	home := s.region.ring.Home(s.p, s.region.ring.nodes)
+	zones := map[string]bool{}
+	for i := range s.set.Replicas {
+		if m := &s.set.Replicas[i]; m.State != topology.Learner && m.State != topology.Leaving && s.stays(m) {
+			zones[s.state.Node(m.Node).Zone] = true
+		}
+	}
+	var out []Step
+	for range n {
+		best, bestRank := -1, [4]int{}
+		for i, id := range home {
+			node := s.state.Node(id)
+			m := s.set.On(id)
+			taken := m != nil && m.State != topology.Learner || slices.ContainsFunc(out, func(o Step) bool { return o.Node == id })
+			if taken || !s.view.takes(node) {
+				continue
+			}
+			rank := [4]int{1, 0, 1, s.load[id]}
+			if i < s.region.target {
+				rank[0] = 0
+			}
+			if zones[node.Zone] {
+				rank[1] = 1
+			}
+			if m != nil {
+				rank[2] = 0
+			}
+			if best < 0 || slices.Compare(rank[:], bestRank[:]) < 0 {
+				best, bestRank = i, rank
+			}
+		}
+		if best < 0 {
+			break
+		}
+		step := Step{Kind: Add, Node: home[best]}
+		if m := s.set.On(step.Node); m != nil {
+			step.Kind, step.Replica = Join, m.ID
+		}
+		zones[s.state.Node(step.Node).Zone] = true
+		s.load[step.Node]++
+		out = append(out, step)
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"bytes"
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// NextToken is the token of a node that joins: the middle of the largest gap between the tokens of all nodes, the first of several
+// equal ones in ring order. The first node of all gets the smallest token.
+func NextToken(nodes []*meta.Node) token.Token {
+	var at []uint64
+	for _, n := range nodes {
+		if n.State == meta.Left {
+			continue
+		}
+		for _, t := range n.Tokens {
+			at = append(at, t.Position())
+		}
+	}
+	if len(at) == 0 {
+		return token.Min
+	}
+	slices.Sort(at)
+	at = slices.Compact(at)
+	// The gap behind the last token goes around the ring to the first; differences wrap alike. One token alone has all the ring behind it.
+	best, size := at[len(at)-1], at[0]-at[len(at)-1]-1
+	for i := 1; i < len(at); i++ {
+		if gap := at[i] - at[i-1] - 1; gap > size || gap == size && best == at[len(at)-1] {
+			best, size = at[i-1], gap
+		}
+	}
+	return token.AtPosition(best + size/2 + 1)
+}
+
+// Ring is the ring of a region as drivers see it.
+type Ring struct {
+	tokens []ringToken // ascending
+	nodes  int
+	zones  map[string]bool
+}
+
+type ringToken struct {
+	at   uint64
+	node *meta.Node
+}
+
+// NewRing is the ring of the nodes.
+func NewRing(nodes []*meta.Node) *Ring {
+	r := &Ring{zones: map[string]bool{}}
+	for _, n := range nodes {
+		if len(n.Tokens) == 0 {
+			continue
+		}
+		r.nodes++
+		r.zones[n.Zone] = true
+		for _, t := range n.Tokens {
+			r.tokens = append(r.tokens, ringToken{t.Position(), n})
+		}
+	}
+	slices.SortFunc(r.tokens, func(a, b ringToken) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), bytes.Compare(a.node.ID[:], b.node.ID[:]))
+	})
+	return r
+}
+
+// from is the index of the token that owns a place: the first at or behind it.
+func (r *Ring) from(at uint64) int {
+	i, _ := slices.BinarySearchFunc(r.tokens, at, func(t ringToken, at uint64) int {
+		if t.at < at {
+			return -1
+		}
+		return 1
+	})
+	if i == len(r.tokens) {
+		return 0
+	}
+	return i
+}
+
+// ReplicasAt is what drivers compute for NetworkTopologyStrategy with n replicas in the region: along the ring from the token, first a node
+// of every zone, then those that were passed over, in order. With one zone these are the next n nodes. It is shorter if there are fewer nodes.
+func (r *Ring) ReplicasAt(t token.Token, n int) []topology.NodeID {
+	return r.walk(r.from(t.Position()), n)
+}
+
+func (r *Ring) walk(from, n int) []topology.NodeID {
+	n = min(n, r.nodes)
+	out := make([]topology.NodeID, 0, n)
+	var passed []topology.NodeID
+	zones := map[string]bool{}
+	for i := 0; i < len(r.tokens) && len(out) < n; i++ {
+		node := r.tokens[(from+i)%len(r.tokens)].node
+		if slices.Contains(out, node.ID) || slices.Contains(passed, node.ID) {
+			continue
+		}
+		switch {
+		case !zones[node.Zone]:
+			zones[node.Zone] = true
+			out = append(out, node.ID)
+			if len(zones) == len(r.zones) {
+				take := min(len(passed), n-len(out))
+				out, passed = append(out, passed[:take]...), passed[take:]
+			}
+		case len(zones) == len(r.zones):
+			out = append(out, node.ID)
+		default:
+			passed = append(passed, node.ID)
+		}
+	}
+	return out
+}
+
+// Home is the n nodes that are to hold a partition, the first to lead it: those of the ring, if the partition is in the range of one
+// token. Of one that holds several, a point inside decides that depends on the table, so that small tables are not all led by one
+// node, and that only those near a new node move there.
+func (r *Ring) Home(p *topology.Partition, n int) []topology.NodeID {
+	return r.home(p.Table, p.Span, n)
+}
+
+func (r *Ring) home(table uint32, span topology.Span, n int) []topology.NodeID {
+	if len(r.tokens) == 0 {
+		return nil
+	}
+	tokens := span.Tokens()
+	begin, last := tokens.Begin, tokens.Limit-1
+	if first := r.from(begin); first == r.from(last) && (r.tokens[first].at >= last || r.tokens[first].at < begin) {
+		return r.walk(first, n)
+	}
+	inside, _ := bits.Mul64(uint64(table)*golden, last-begin)
+	return r.walk(r.from(begin+inside), n)
+}
+
+// golden is 2^64 divided by the golden ratio: its multiples are spread evenly.
+const golden = 0x9E3779B97F4A7C15

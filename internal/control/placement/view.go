@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Replicas is how many voters a replica set has where there are enough nodes.
+const Replicas = 4
+
+// Defaults of View.
+const (
+	HealAfter  = 5 * time.Minute
+	ChangesMax = 8
+	FreeMin    = 15 // percent
+)
+
+// View is what whoever decides sees of the nodes.
+type View struct {
+	Now time.Time
+	// Down holds since when a node has not answered.
+	Down map[topology.NodeID]time.Time
+	// Free is how much of a node's disk is free, in percent; nodes that are missing are taken to have enough. One with less than FreeMin
+	// gets no replicas.
+	Free map[topology.NodeID]int
+	// HealAfter is how long a node may be down before its replicas are replaced; 0 is the default.
+	HealAfter time.Duration
+	// ChangesMax bounds the replica sets that change at a time; 0 is the default.
+	ChangesMax int
+}
+
+func (v *View) down(id topology.NodeID) bool {
+	_, down := v.Down[id]
+	return down
+}
+
+// dead reports whether a node has been down for too long.
+func (v *View) dead(id topology.NodeID) bool {
+	since, down := v.Down[id]
+	after := v.HealAfter
+	if after <= 0 {
+		after = HealAfter
+	}
+	return down && v.Now.Sub(since) >= after
+}
+
+// stays reports whether a node's replicas are to remain.
+func (v *View) stays(n *meta.Node) bool {
+	return n != nil && (n.State == meta.Up || n.State == meta.Draining) && !v.dead(n.ID)
+}
+
+// takes reports whether a node can be given a replica now.
+func (v *View) takes(n *meta.Node) bool {
+	free, known := v.Free[n.ID]
+	return n.State == meta.Up && !v.down(n.ID) && (!known || free >= FreeMin)
+}
+
+// MayLead reports whether a node is to lead partitions: see PreferredLeader.
+func (v *View) MayLead(n *meta.Node) bool {
+	return n != nil && (n.State == meta.Up || n.State == meta.Leaving) && !v.down(n.ID)
+}
+
+// RingOf is the ring of the nodes of a region whose replicas are to remain.
+func RingOf(state *meta.State, view *View, region string) *Ring {
+	var nodes []*meta.Node
+	for _, n := range state.Nodes {
+		if n.Region == region && view.stays(n) {
+			nodes = append(nodes, n)
+		}
+	}
+	return NewRing(nodes)
+}
