@@ -41,13 +41,19 @@ func withoutEffect(properties []schema.Property) []string {
 	return []string{"Kept but without effect: " + strings.Join(kept, ", ")}
 }
 
-// factors warns, in Cassandra's words, of replication factors that the nodes cannot give.
+// factors warns, in Cassandra's words, of replication factors that the nodes cannot give; in a cluster of any that is not the effective one.
 func (e *Executor) factors(keyspace string, properties []schema.Property, s *schema.Schema) []string {
 	ks := s.Keyspace(keyspace)
 	if ks == nil || !slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "replication" }) {
 		return nil
 	}
 	info := e.catalog.Info()
+	if replicas := info.Replicas(); replicas > 0 {
+		if info.Declares(ks) {
+			return nil
+		}
+		return []string{fmt.Sprintf("Keyspace %s has %d replicas of everything, and %d of them confirm every write, whatever replication is declared. DESCRIBE shows what was declared", keyspace, replicas, replicas/2+1)}
+	}
 	var warnings []string
 	for _, option := range slices.Sorted(maps.Keys(ks.Replication)) {
 		factor, err := strconv.Atoi(ks.Replication[option])

@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/ddl"
 	"github.com/ilion-db/ilion/internal/query/read"
@@ -35,6 +36,13 @@ type Options struct {
 	BatchBytesMax int
 	// Announce tells other clients of a schema change before the client that made it has its answer; nil tells nobody.
 	Announce func(SchemaChange)
+	// ReadTimeout is how long a SELECT is repeated because what was read could not be confirmed; 5 s if 0.
+	ReadTimeout time.Duration
+	// Routing tells clients that ask for it where data is; nil tells nobody. See MapRouting.
+	Routing Routing
+	// Near reports whether this node answers a read of a partition by itself, at once. Others are not done on the goroutine of a connection. It is called for each read
+	// of one partition and must be quick. nil: this node answers all.
+	Near func(table uint32, t token.Token, level dberr.Consistency) bool
 	// Building reports whether an index is still being built; nil: none is.
 	Building func(*schema.Index) bool
 	// Now is the clock; time.Now if nil.
@@ -53,6 +61,7 @@ type Engine struct {
 	tracer      tracer
 	latency     [statementKinds]Latency
 	results     resultMemory
+	repeats     atomic.Uint64
 	cancel      func()
 	// publication is closed at the next publication of a schema, and replaced.
 	publication atomic.Pointer[chan struct{}]
@@ -75,6 +84,9 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	}
 	if o.ResultsBytesMax == 0 {
 		o.ResultsBytesMax = 4 * int64(o.ResultBytesMax)
+	}
+	if o.ReadTimeout == 0 {
+		o.ReadTimeout = 5 * time.Second
 	}
 	if o.Announce == nil {
 		o.Announce = func(SchemaChange) {}
@@ -132,6 +144,9 @@ func (e *Engine) PreparedStatements() []catalog.PreparedStatement {
 	})
 	return out
 }
+
+// RepeatedReads counts how often a SELECT was executed once more because what was read could not be confirmed.
+func (e *Engine) RepeatedReads() uint64 { return e.repeats.Load() }
 
 // forget drops the prepared statements of what a publication changed: clients are told to prepare again and get the new columns.
 func (e *Engine) forget(p catalog.Publication) {

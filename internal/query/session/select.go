@@ -4,6 +4,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/read"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
 // scratch is what an execution needs and the next one can use again.
@@ -53,7 +55,7 @@ func (m *resultMemory) Take(n int) error {
 // runRead executes a SELECT.
 func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	r := &c.Request
-	if !c.MayBlock && !st.read.Short(int(r.PageSize), inlineRowsMax) {
+	if !c.MayBlock && (!st.read.Short(int(r.PageSize), inlineRowsMax) || !s.near(st, r)) {
 		return Offload
 	}
 	sc := scratches.Get().(*scratch)
@@ -69,10 +71,23 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	if st.computed {
 		ctx = catalog.WithLocal(ctx, s.client.Local)
 	}
-	sc.page.Cells = c.Result.Cells[:0]
-	err := st.read.Execute(ctx, st.reader, &sc.bindings, o, &sc.page)
-	s.engine.results.used.Add(-int64(sc.page.Held))
-	c.Result.Cells = sc.page.Cells
+	again := repetition{engine: s.engine, began: began}
+	var err error
+	for {
+		sc.page.Cells = c.Result.Cells[:0]
+		err = st.read.Execute(ctx, st.reader, &sc.bindings, o, &sc.page)
+		s.engine.results.used.Add(-int64(sc.page.Held))
+		c.Result.Cells = sc.page.Cells
+		if !errors.Is(err, coordinator.ErrRepeat) {
+			break
+		}
+		if !c.MayBlock {
+			return Offload // which begins anew
+		}
+		if err = again.wait(ctx, r.Consistency); err != nil {
+			break
+		}
+	}
 	c.Result.Warnings = append(c.Result.Warnings, sc.page.Warnings...)
 	if err != nil {
 		return c.Result.Fail(err)
@@ -86,6 +101,15 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		c.Result.PagingState = append([]byte(nil), sc.page.PagingState...)
 	}
 	return Done
+}
+
+// near reports whether a SELECT of one partition can be answered without asking another node.
+func (s *Session) near(st *statement, r *Request) bool {
+	if s.engine.opts.Near == nil || st.computed {
+		return true
+	}
+	table, t, ok := st.token(r)
+	return ok && s.engine.opts.Near(table, t, r.Consistency)
 }
 
 // bindingsFor prepares the values of a request for its statement.

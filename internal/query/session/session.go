@@ -5,7 +5,8 @@
 //
 // Guarantees: (E1) a prepared statement is executed against the revision of the table it was bound to, or not at all; (E2) the path of a
 // prepared single-partition statement allocates nothing here; (E3) what may wait for anything but a processor is not done
-// on a goroutine that must not block (Offload); (E4) other clients hear of a schema change before its own client has the answer.
+// on a goroutine that must not block (Offload); (E4) other clients hear of a schema change before its own client has the answer; (E5) nothing that a
+// read found before it had to be repeated is left in its result.
 //
 // Start at Session.Execute.
 package session
@@ -25,6 +26,8 @@ type Session struct {
 	engine   *Engine
 	client   Client
 	keyspace atomic.Pointer[string]
+	// warned has a bit for each consistency level that the client was warned about.
+	warned atomic.Uint32
 }
 
 // Close ends the session.
@@ -88,6 +91,7 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 	if st == nil {
 		return c.Result.Fail(&dberr.Unprepared{ID: c.Request.ID})
 	}
+	s.reroute(c, st)
 	return s.start(ctx, c, st, traceExecute, began)
 }
 
@@ -126,8 +130,11 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 
 // finished records a request that has its result.
 func (s *Session) finished(c *Call, kind StatementKind, began time.Time) {
-	if c.Result.Err != nil {
+	switch {
+	case c.Result.Err != nil:
 		c.Result.Err = clientError(c.Result.Err, &c.Request, kind)
+	case kind == KindModify || kind == KindConditional || kind == KindBatch:
+		s.warnLevel(c)
 	}
 	s.engine.latency[kind].record(s.engine.opts.Now().Sub(began), c.Result.Err != nil)
 }

@@ -81,6 +81,12 @@ func (k *keeper) reshape(s *schema.Schema) (err error) {
 
 func newWorld(t testing.TB, o Options) *world {
 	t.Helper()
+	return newWorldOf(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{} })
+}
+
+// newWorldOf makes a world that says of itself what info returns.
+func newWorldOf(t testing.TB, o Options, info func() catalog.NodeInfo) *world {
+	t.Helper()
 	w := &world{}
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
 	if err != nil {
@@ -93,7 +99,7 @@ func newWorld(t testing.TB, o Options) *world {
 	}
 	t.Cleanup(func() { host.Close() })
 	co := coordinator.New(host, topology.New(), coordinator.Options{TableName: func(uint32) string { return "t" }})
-	w.catalog = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
+	w.catalog = catalog.New(schema.New(), info)
 	k := &keeper{host: host, coordinator: co, catalog: w.catalog, store: store}
 	if err := k.reshape(w.catalog.Snapshot()); err != nil {
 		t.Fatal(err)
@@ -112,14 +118,19 @@ func newWorld(t testing.TB, o Options) *world {
 	return w
 }
 
-// run executes a call as a door does: in place first, then on a worker.
+// run executes a call at ONE unless it has a level.
 func (w *world) run(s *Session, method func(*Session, context.Context, *Call) Status, r Request) *Result {
+	if r.Consistency == dberr.Any {
+		r.Consistency = dberr.One
+	}
+	return w.call(s, method, r)
+}
+
+// call executes a call as a door does: in place first, then on a worker.
+func (w *world) call(s *Session, method func(*Session, context.Context, *Call) Status, r Request) *Result {
 	c := &Call{Request: r}
 	if c.Request.Version == 0 {
 		c.Request.Version = 4
-	}
-	if c.Request.Consistency == dberr.Any {
-		c.Request.Consistency = dberr.One
 	}
 	c.Request.Serial = dberr.Serial
 	done := make(doneChannel, 1)
@@ -171,5 +182,14 @@ func cells(r *Result) (out []string) {
 	}
 	return out
 }
+
+// writeOptions are those of writes that a test sends to the coordinator by itself.
+var writeOptions = coordinator.WriteOptions{Level: dberr.Quorum}
+
+// completion tells a channel how a write ended.
+type completion chan error
+
+// Done implements command.Completion.
+func (c completion) Done(err error) { c <- err }
 
 func i32(n int32) []byte { return []byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)} }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// Every write of a cluster is confirmed by a quorum of its replicas, whatever its level; every read but those at ONE and LOCAL_ONE sees all writes that were confirmed
+// before. So levels get what they ask for, or more, with one exception: a write that asks for more replicas than a quorum has. Its client is told so,
+// once per connection and level.
+
+// warnLevel adds a warning to the result of a write if its level asks for more than it got.
+func (s *Session) warnLevel(c *Call) {
+	level := c.Request.Consistency
+	if level != dberr.All && level != dberr.Two && level != dberr.Three {
+		return
+	}
+	bit := uint32(1) << level
+	if s.warned.Load()&bit != 0 {
+		return
+	}
+	info := s.engine.catalog.Info()
+	replicas := info.Replicas()
+	asked := replicas
+	switch level {
+	case dberr.Two:
+		asked = 2
+	case dberr.Three:
+		asked = 3
+	}
+	quorum := replicas/2 + 1
+	if replicas == 0 || asked <= quorum || s.warned.Or(bit)&bit != 0 {
+		return
+	}
+	c.Result.Warnings = append(c.Result.Warnings, fmt.Sprintf("Writes at consistency level %s are confirmed by %d of %d replicas, as all writes are", level, quorum, replicas))
+}
