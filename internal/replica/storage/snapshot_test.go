@@ -346,6 +346,27 @@ func TestSnapshotOfMeta(t *testing.T) {
 	}
 }
 
+// TestInstalledHeaders: a store that never had a header of the table finds those that a snapshot brought, also after a crash.
+func TestInstalledHeaders(t *testing.T) {
+	a := openParts(t, vfs.NewMem(), Options{})
+	defer closeStore(t, a)
+	birth(t, a, 1, keys.Span{Table: testTable})
+	apply(t, a, insert("k", "a", 1), insert("k", "b", 1), mutationOf(command.OpHeader, "k", "", 2, func(b *row.Builder) { b.DeleteRange([]byte("b"), nil, 1) }))
+	fs := vfs.NewCrashableMem()
+	b := openParts(t, fs, Options{})
+	defer closeStore(t, b)
+	if err := b.InstallSnapshot(context.Background(), keys.Span{}, bytes.NewReader(snapshotBytes(t, a, 1)), nil); err != nil {
+		t.Fatal(err)
+	}
+	c := openParts(t, fs.CrashClone(vfs.CrashCloneCfg{}), Options{})
+	defer closeStore(t, c)
+	for _, s := range []*Store{b, c} {
+		if got, want := readOne(t, s, "k"), readOne(t, a, "k"); !slices.Equal(got, want) || len(got) != 2 {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestBadSnapshot: a stream that is cut off anywhere or has any byte wrong is refused, one that nobody wants as well, and nothing changes.
 func TestBadSnapshot(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
