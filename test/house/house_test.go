@@ -43,7 +43,7 @@ var sameWing = map[string]string{
 	"internal/query/session":     "internal/query/parser internal/query/catalog internal/query/expr internal/query/read internal/query/write internal/query/ddl",
 	"internal/control/placement": "internal/control/meta",
 	"internal/control/meta":      "",
-	"internal/replica/partition": "internal/replica/storage",
+	"internal/replica/partition": "internal/replica/storage internal/replica/raftgroup internal/replica/raftlog",
 	"internal/replica/remote":    "internal/replica/partition internal/replica/transport",
 	"internal/model/row":         "internal/model/cqltype",
 	"internal/model/schema":      "internal/model/cqltype internal/model/dberr",

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -21,12 +22,23 @@ type Part struct {
 	Updates *command.Conditional
 }
 
+// errSeveral refuses what only stores that stand alone can do at once.
+var errSeveral = errors.New("several partitions of a cluster cannot be written as one")
+
 // WriteAtomic applies mutations of any replicas of the host as one: all or nothing, visible at once, with one stamp for all
 // operands that came Unstamped. Updates are resolved on the rows as they are before it; if one cannot be, nothing is applied. parts is
 // reordered and changed. It completes done or returns an error as Replica.Write does.
+//
+// In a cluster all parts belong to one replica: what several partitions do as one is the coordinator's business.
 func (h *Host) WriteAtomic(ctx context.Context, parts []Part, done command.Completion) error {
 	if len(parts) == 1 && parts[0].Updates == nil {
 		return parts[0].Replica.Write(ctx, parts[0].Mutation, done)
+	}
+	if h.cluster != nil {
+		if slices.ContainsFunc(parts, func(p Part) bool { return p.Replica != parts[0].Replica }) {
+			return errSeveral
+		}
+		return parts[0].Replica.WriteAll(ctx, parts, done)
 	}
 	if err := h.writeAtomic(ctx, parts); err != nil {
 		return err

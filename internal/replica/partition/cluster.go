@@ -5,10 +5,13 @@ package partition
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"sync"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
@@ -39,70 +42,279 @@ type Cluster struct {
 // errAlone answers what only members of a replica set can do.
 var errAlone = errors.New("the node stands alone: it has no replica sets")
 
-// Join makes an empty replica of a partition that waits for its first snapshot: the leader sends one when it adds the replica to its
-// configuration. One that is here already is left alone. Durable when it returns.
-func (h *Host) Join(id topology.PartitionID, replica topology.ReplicaID) error { return errAlone }
+// cluster is the part of a Host that only a cluster has.
+type cluster struct {
+	host    *Host
+	opts    Cluster
+	clock   raftgroup.Clock
+	machine *machine
+	runner  *raftgroup.Runner
+	flights sync.Pool // *flight
 
-// Receive takes a frame of another node; it is the caller's again when Receive returns.
-func (h *Host) Receive(from topology.NodeID, frame []byte) error { return errAlone }
-
-// ReceiveSnapshot takes a snapshot that another node sends and returns when it was handed on, or why not.
-func (h *Host) ReceiveSnapshot(from topology.NodeID, r io.Reader, size int64) error { return errAlone }
-
-// NodeGone is for the proof that a node's process is gone: its address refused a connection. What it led elects a leader at once.
-func (h *Host) NodeGone(node topology.NodeID) {}
-
-// Handover gives every leadership of the node to a voter that has all of the log, and waits until what is under way has ended. Call it
-// before Close. It ends with its context; what is left then is decided by elections.
-func (h *Host) Handover(ctx context.Context) error { return nil }
-
-// WriteAll applies several mutations of this partition as one: see Host.WriteAtomic. Mutations[0].Dedupe is the id of all.
-func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Completion) error {
-	return r.host.WriteAtomic(ctx, parts, done)
+	// closed ends what waits, cancel what reads and writes snapshots. failed is closed when the runner stopped by itself.
+	closed chan struct{}
+	failed chan struct{}
+	cancel context.CancelFunc
+	tidied sync.WaitGroup
 }
 
-// Require makes the partition refuse mutations that were planned for an older revision of the schema, with ErrStaleSchema. When it
-// returns, those that were accepted before are applied, in a cluster at all replicas that serve reads of a leader.
-func (r *Replica) Require(ctx context.Context, revision uint64) error {
-	r.RequireSchema(revision)
+// openCluster opens the replicas of the registry and starts their groups.
+func (h *Host) openCluster(s Store) error {
+	stored, ok := s.(Stored)
+	if !ok {
+		return fmt.Errorf("a cluster needs partition.Stored, not %T", s)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &cluster{host: h, opts: *h.opts.Cluster, closed: make(chan struct{}), failed: make(chan struct{}), cancel: cancel}
+	c.flights.New = func() any { return new(flight) }
+	if c.clock = c.opts.Clock; c.clock == nil {
+		c.clock = raftgroup.BootClock{}
+	}
+	if c.opts.StalenessMax == 0 {
+		c.opts.StalenessMax = 500 * time.Millisecond
+	}
+	h.cluster = c
+	c.machine = newMachine(c, stored.Store)
+	configs, err := c.load(stored)
+	if err == nil {
+		err = c.start(ctx, stored, configs)
+	}
+	if err != nil {
+		cancel()
+		c.machine.close()
+	}
+	return err
+}
+
+// load makes members of what the registry lists.
+func (c *cluster) load(s Stored) ([]raftgroup.GroupConfig, error) {
+	registry, err := s.Replicas()
+	if err != nil {
+		return nil, fmt.Errorf("open replicas: %w", err)
+	}
+	metas, err := s.Metas()
+	if err != nil {
+		return nil, fmt.Errorf("open replicas: %w", err)
+	}
+	byID := make(map[uint64]*keys.Meta, len(metas))
+	for i := range metas {
+		byID[metas[i].Partition] = &metas[i]
+	}
+	replicas := make(map[topology.PartitionID]*Replica, len(registry))
+	configs := make([]raftgroup.GroupConfig, 0, len(registry))
+	for i := range registry {
+		record := &registry[i]
+		meta := byID[record.Partition]
+		delete(byID, record.Partition)
+		r, err := c.newMember(topology.PartitionID(record.Partition), topology.ReplicaID(record.Replica), meta)
+		if err != nil {
+			return nil, fmt.Errorf("open partition %d: %w", record.Partition, err)
+		}
+		replicas[r.id] = r
+		if meta == nil {
+			meta = &keys.Meta{Partition: record.Partition}
+		}
+		configs = append(configs, configOf(record.Replica, meta, false))
+	}
+	for i := range metas {
+		if byID[metas[i].Partition] != nil {
+			return nil, fmt.Errorf("open partition %d: it has rows and is not in the node's registry", metas[i].Partition)
+		}
+	}
+	if err := checkSpans(values(replicas)); err != nil {
+		return nil, err
+	}
+	c.host.replicas.Store(&replicas)
+	return configs, c.destroyOrphans(replicas)
+}
+
+// destroyOrphans removes the logs of replicas whose state was removed before a crash.
+func (c *cluster) destroyOrphans(replicas map[topology.PartitionID]*Replica) error {
+	groups, err := c.opts.Log.Groups()
+	if err != nil {
+		return fmt.Errorf("open logs: %w", err)
+	}
+	b := c.opts.Log.NewBatch()
+	orphans := 0
+	for _, g := range groups {
+		if replicas[topology.PartitionID(g)] == nil {
+			orphans++
+			if err = b.Destroy(g); err != nil {
+				break
+			}
+		}
+	}
+	if err == nil && orphans > 0 {
+		err = b.Commit(true)
+	}
+	if err = errors.Join(err, b.Close()); err != nil {
+		return fmt.Errorf("remove logs without a replica: %w", err)
+	}
 	return nil
 }
 
-// Last is the highest stamp that the partition has given. Only the leader knows.
-func (r *Replica) Last(ctx context.Context) (stamp int64, err error) { return r.stamps.last.Load(), nil }
-
-// Change changes records of the meta partition if they are still at the expected version, and returns the new version, or
-// *Conflict with the present one. Only the leader of the meta partition can. Keys begin with a byte above 0.
-func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64, err error) {
-	return 0, errAlone
+// start opens the groups and starts the runner.
+func (c *cluster) start(ctx context.Context, s Stored, configs []raftgroup.GroupConfig) error {
+	o := c.opts.Raft
+	o.Node = raftgroup.NodeID(c.opts.Node)
+	o.Events.LeaderChanged, o.Events.Failed = c.leaderChanged, c.runnerFailed
+	host := raftgroup.NewHost(c.opts.Log, c.opts.Log.NewBatch(), o)
+	groups, err := host.Open(configs...)
+	if err != nil {
+		return err
+	}
+	c.setGroups(groups)
+	c.runner = raftgroup.NewRunner(host, raftgroup.NewLogWriter(c.opts.Log.NewBatch()), raftgroup.NewApplier(c.machine),
+		&snapshots{ctx: ctx, cluster: c, store: s.Store}, c.opts.Transport, c.clock)
+	c.runner.Start()
+	c.tidied.Go(c.tidy)
+	return nil
 }
 
-// Records passes one state of the meta partition's records to fn, in order of their keys, and returns its version. It serves what
-// the local replica has applied. Arguments are valid during the call.
-func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err error) {
-	return 0, errAlone
+func (c *cluster) setGroups(groups []*raftgroup.Group) {
+	for _, g := range groups {
+		c.member(topology.PartitionID(g.ID())).group.Store(g)
+	}
 }
 
-// Leading reports whether this replica leads and may evaluate. It is a hint: it may have changed already. Stand-alone it is true.
-func (r *Replica) Leading() bool { return true }
+// newMember makes a replica of a meta; nil makes one that waits for its first snapshot.
+func (c *cluster) newMember(id topology.PartitionID, replica topology.ReplicaID, meta *keys.Meta) (*Replica, error) {
+	if meta == nil {
+		meta = &keys.Meta{Partition: uint64(id)}
+	}
+	r, err := newReplica(c.host, meta)
+	if err != nil {
+		return nil, err
+	}
+	m := &member{cluster: c, replica: r, id: replica}
+	r.member = m
+	if meta.Span.Table == 0 {
+		m.recent.reset(c.clock.Now())
+		return r, nil
+	}
+	if m.isMeta() {
+		version, err := recordsVersion(c.machine.store)
+		if err != nil {
+			return nil, err
+		}
+		m.applied.shown = version // who opens a host reads the records then
+	}
+	return r, m.refresh(meta)
+}
 
-// Leader returns the node that leads, as far as this replica knows.
-func (r *Replica) Leader() (topology.NodeID, bool) { return topology.NodeID{}, false }
+// member returns the member of a partition, nil if it is not here.
+func (c *cluster) member(id topology.PartitionID) *member {
+	if r := c.host.Replica(id); r != nil {
+		return r.member
+	}
+	return nil
+}
 
-// Seen says that this node has seen index acknowledged: a read that a follower serves here has applied at least that much.
-func (r *Replica) Seen(index uint64) {}
+func (c *cluster) leaderChanged(group uint64, leader raftgroup.Member, term uint64) {
+	if f := c.opts.Raft.Events.LeaderChanged; f != nil {
+		f(group, leader, term)
+	}
+	if f := c.opts.LeaderChanged; f != nil {
+		m := c.member(topology.PartitionID(group))
+		f(topology.PartitionID(group), topology.NodeID(leader.Node), m != nil && leader.Replica != 0 && leader.Replica == uint64(m.id))
+	}
+}
 
-// Applied is the index of the last entry that readers here see, 0 stand-alone.
-func (r *Replica) Applied() uint64 { return 0 }
+func (c *cluster) runnerFailed(err error) {
+	close(c.failed)
+	if f := c.opts.Raft.Events.Failed; f != nil {
+		f(err)
+	}
+}
 
-// Status is what the replica knows of its replica set.
-func (r *Replica) Status() (raftgroup.Status, error) { return raftgroup.Status{}, errAlone }
+// tidy lets go of ids where nothing is written any more.
+func (c *cluster) tidy() {
+	tick := time.NewTicker(rememberFor)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.closed:
+			return
+		case <-tick.C:
+		}
+		now := c.clock.Now()
+		for _, r := range *c.host.replicas.Load() {
+			r.member.recent.tidy(now)
+		}
+	}
+}
 
-// Transfer asks another replica to lead.
-func (r *Replica) Transfer(to topology.ReplicaID) error { return errAlone }
+// close ends the groups. What is under way is told that nobody knows.
+func (c *cluster) close() error {
+	close(c.closed)
+	c.cancel()
+	err := c.runner.Close()
+	c.tidied.Wait()
+	c.machine.close()
+	return err
+}
 
-// Campaign makes a replica set without a leader elect one now.
-func (r *Replica) Campaign() {}
+// Receive takes a frame of another node and keeps it.
+func (h *Host) Receive(from topology.NodeID, frame []byte) error {
+	if h.cluster == nil {
+		return errAlone
+	}
+	return h.cluster.runner.Receive(raftgroup.NodeID(from), frame)
+}
 
-// ChangeMembers changes the members of the replica set and returns when this replica, its leader, has applied the change.
-func (r *Replica) ChangeMembers(ctx context.Context, changes []raftgroup.Change) error { return errAlone }
+// ReceiveSnapshot takes a snapshot that another node sends, of size bytes with what stands before it, and returns when it is on this
+// node's disk, or why it is not.
+func (h *Host) ReceiveSnapshot(from topology.NodeID, r io.Reader, size int64) error {
+	if h.cluster == nil {
+		return errAlone
+	}
+	return h.cluster.runner.ReceiveSnapshot(raftgroup.NodeID(from), r)
+}
+
+// NodeGone is for the proof that a node's process is gone: its address refused a connection. What it led elects a leader at once.
+func (h *Host) NodeGone(node topology.NodeID) {
+	if h.cluster != nil {
+		h.cluster.runner.Call(func(r *raftgroup.Host) { r.ForgetNode(raftgroup.NodeID(node)) })
+	}
+}
+
+// Handover gives every leadership of the node to a voter that has all of the log, and waits until what is under way has ended. Call it
+// before Close. It ends with its context; what is left then is decided by elections.
+func (h *Host) Handover(ctx context.Context) error {
+	if h.cluster == nil {
+		return nil
+	}
+	for {
+		left := 0
+		err := h.cluster.runner.Do(func(r *raftgroup.Host) {
+			left = r.Handover()
+			for _, g := range r.Groups() {
+				if s, ok := r.Status(g.ID()); ok && s.Waiting > 0 {
+					left++
+				}
+			}
+		})
+		if err != nil {
+			return ErrClosed
+		}
+		if left == 0 {
+			return nil
+		}
+		pause := time.NewTimer(20 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return fmt.Errorf("%d leaderships or requests are left: %w", left, ctx.Err())
+		case <-pause.C:
+		}
+	}
+}
+
+func values(replicas map[topology.PartitionID]*Replica) []*Replica {
+	out := make([]*Replica, 0, len(replicas))
+	for _, r := range replicas {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b *Replica) int { return int(min(max(int64(a.id)-int64(b.id), -1), 1)) })
+	return out
+}

@@ -23,22 +23,9 @@ const (
 	Synced
 )
 
-// sequencer gives batches their order, has them applied and says when they are durable. Stand-alone that is committer; in a cluster
-// it is the partition's Raft group.
-type sequencer interface {
-	// admit reserves a place before anything is done. Each success is followed by one join or one cancel.
-	admit() error
-	cancel()
-	// order applies a batch: when it returns, readers see it. Callers hold what keeps conflicting writers away.
-	order(b *Batch) error
-	// join completes c when everything ordered so far is durable.
-	join(c command.Completion)
-	// failed returns why nothing is accepted any more, nil if all is well.
-	failed() error
-}
-
-// committer is the sequencer of a node that stands alone: order is the store's, and one goroutine makes what was applied durable
-// and completes it, all of a node's together: one sync for everybody who was applied before it began.
+// committer gives the batches of a node that stands alone their order, which is the store's, and one goroutine makes what was applied
+// durable and completes it, all of a node's together: one sync for everybody who was applied before it began. In a cluster
+// the logs of the replica sets are in its place: see member.
 type committer struct {
 	store    Store
 	mode     Durability
@@ -66,6 +53,7 @@ func newCommitter(s Store, o *Options) *committer {
 	return c
 }
 
+// admit reserves a place before anything is done. Each success is followed by one join or one cancel.
 func (c *committer) admit() error {
 	if err := c.failed(); err != nil {
 		return err
@@ -79,6 +67,7 @@ func (c *committer) admit() error {
 
 func (c *committer) cancel() { c.waiting.Add(-1) }
 
+// order applies a batch: when it returns, readers see it. Callers hold what keeps conflicting writers away.
 func (c *committer) order(b *Batch) error {
 	err := c.store.Apply(b)
 	if err != nil && !errors.Is(err, ErrRefused) {
@@ -87,7 +76,7 @@ func (c *committer) order(b *Batch) error {
 	return err
 }
 
-// join completes at once in Periodic mode.
+// join completes d when everything ordered so far is durable, in Periodic mode at once.
 func (c *committer) join(d command.Completion) {
 	if c.mode == Periodic {
 		c.waiting.Add(-1)
@@ -118,6 +107,7 @@ func (c *committer) signal() {
 	}
 }
 
+// failed returns why nothing is accepted any more, nil if all is well.
 func (c *committer) failed() error {
 	if p := c.failure.Load(); p != nil {
 		return *p

@@ -18,6 +18,9 @@ import (
 // write of that partition comes between the read and the write. Operands that came Unstamped are stamped in place; nothing of c is
 // kept when Decide returns. It waits for its turn.
 func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
+	if r.member != nil {
+		return r.member.decide(ctx, c, done)
+	}
 	d, err := r.decide(ctx, c)
 	if err != nil {
 		return err
@@ -25,7 +28,7 @@ func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done comma
 	w := r.host.decisions.Get().(*decision)
 	w.host, w.outcome, w.done = r.host, d, done
 	// A refusal waits for the sync too: it tells what it has read, and a crash must not make that untrue.
-	r.seq.join(w)
+	r.host.committer.join(w)
 	return nil
 }
 
@@ -52,52 +55,80 @@ func (r *Replica) decide(ctx context.Context, c *command.Conditional) (*command.
 		return nil, err
 	}
 	defer r.end()
-	if err := r.seq.admit(); err != nil {
+	if err := r.host.committer.admit(); err != nil {
 		return nil, err
 	}
 	m := &c.Mutation
-	g, err := r.host.latches.acquire(ctx, stripeOf(r.table, m.Token), r, m.Key, oneKey)
+	g, err := r.host.latches.acquire(ctx, stripeOf(m.Table, m.Token), r, m.Key, oneKey)
 	if err != nil {
-		r.seq.cancel()
+		r.host.committer.cancel()
 		return nil, err
 	}
-	d, err := r.evaluate(ctx, c)
+	v, err := r.evaluate(ctx, c)
+	if err == nil && v.whole != nil {
+		err = r.carryOut(c, &v)
+	}
 	r.host.latches.leave(g)
 	if err != nil {
-		r.seq.cancel()
+		r.host.committer.cancel()
 		return nil, err
 	}
-	return d, nil
+	return v.decision, nil
 }
 
-// evaluate reads, checks and applies, under the latch.
-func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (*command.Decision, error) {
+// verdict is what came of a conditional: the decision, and the mutation to apply for it to be true, nil if there is none.
+type verdict struct {
+	decision *command.Decision
+	whole    *command.Mutation
+	// result is the dedupe record to store with it.
+	result []byte
+}
+
+// evaluate reads and checks, under the latch.
+func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (v verdict, err error) {
 	m := &c.Mutation
 	if err := r.accepts(m); err != nil {
-		return nil, err
+		return v, err
 	}
 	once := m.Dedupe != command.DedupeID{}
 	if once {
 		if d, err := r.repeated(m); d != nil || err != nil {
-			return d, err
+			return verdict{decision: d}, err
 		}
 	}
 	f, units, err := r.find(ctx, c)
 	if err != nil {
-		return nil, err
+		return v, err
 	}
-	d := &command.Decision{Found: f.found}
+	v.decision = &command.Decision{Found: f.found}
 	ok, err := command.Check(c, f.found)
 	switch {
 	case err != nil:
 	case ok:
-		units, err = r.carryOut(c, d, once, units)
+		err = v.apply(c, once)
 	case c.First != command.NoFirst:
-		d.First, err = r.first(ctx, c)
+		v.decision.First, err = r.first(ctx, c)
 	}
 	r.count.conditions.Add(1)
 	r.count.read(units, f.rows, f.bytes)
-	return d, err
+	return v, err
+}
+
+// apply makes it the verdict of a conditional that holds. Updates are resolved Unstamped: their stamp is taken together with that of the
+// other operands.
+func (v *verdict) apply(c *command.Conditional, once bool) error {
+	ops, err := command.Resolve(slices.Clip(c.Mutation.Ops), c, v.decision.Found, row.Unstamped)
+	if err != nil {
+		return err
+	}
+	whole := c.Mutation
+	whole.Ops = ops
+	v.whole = &whole
+	v.decision.Applied = true
+	if once {
+		v.result = command.AppendDecision(nil, &command.Decision{Applied: true})
+	}
+	return nil
 }
 
 // find reads the rows that a conditional refers to, and says what that costs.
@@ -112,28 +143,13 @@ func (r *Replica) find(ctx context.Context, c *command.Conditional) (*finder, ru
 }
 
 // carryOut applies the mutation of a conditional that holds.
-func (r *Replica) carryOut(c *command.Conditional, d *command.Decision, once bool, units ru.Units) (ru.Units, error) {
-	m := &c.Mutation
-	// Updates are resolved Unstamped: the stamp is taken together with that of the other operands, in commit.
-	ops, err := command.Resolve(slices.Clip(m.Ops), c, d.Found, row.Unstamped)
-	if err != nil {
-		return units, err
+func (r *Replica) carryOut(c *command.Conditional, v *verdict) error {
+	if err := r.commit(v.whole, v.result); err != nil {
+		return err
 	}
-	whole := *m
-	whole.Ops = ops
-	var result []byte
-	d.Applied = true
-	if once {
-		result = command.AppendDecision(nil, &command.Decision{Applied: true})
-	}
-	if err := r.commit(&whole, result); err != nil {
-		return units, err
-	}
-	m.Timestamp, d.Timestamp = whole.Timestamp, whole.Timestamp
-	r.count.writes.Add(1)
-	price, written := ru.Write(&whole)
-	r.count.bytesWritten.Add(uint64(written))
-	return units + price, nil
+	c.Mutation.Timestamp, v.decision.Timestamp = v.whole.Timestamp, v.whole.Timestamp
+	r.count.wrote(ru.Write(v.whole))
+	return nil
 }
 
 // repeated answers a command that was applied before, from its dedupe record.

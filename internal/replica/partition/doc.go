@@ -9,7 +9,7 @@
 // nothing more is accepted: a sync that failed is never tried again; (P5) when Synced, what a read returns survives a crash: a read that
 // meets a write which is applied but not yet durable waits for its sync.
 //
-//	Replica.Write/Decide ── latches ── stamp ── sequencer ── Store.Apply
+//	Replica.Write/Decide ── latches ── stamp ── committer.order ── Store.Apply
 //	                                                │
 //	                                            committer ── Store.Sync ── Completion.Done
 //

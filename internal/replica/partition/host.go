@@ -58,10 +58,12 @@ func (o Options) withDefaults() Options {
 
 // Host holds the replicas of a node on one store.
 type Host struct {
-	store     Store
-	opts      Options
-	latches   *latches
+	store   Store
+	opts    Options
+	latches *latches
+	// committer is nil in a cluster, cluster stand-alone.
 	committer *committer
+	cluster   *cluster
 	// unsettled is nil in Periodic mode, where readers see what a crash may take back.
 	unsettled *unsettled
 	batches   sync.Pool // *Batch
@@ -74,13 +76,20 @@ type Host struct {
 	replicas atomic.Pointer[map[topology.PartitionID]*Replica]
 }
 
-// Open opens every replica whose meta is in the store. The caller closes the host before the store.
+// Open opens every replica whose meta is in the store; in a cluster those of the node's registry, with their groups. The caller closes
+// the host before the store.
 func Open(s Store, o Options) (*Host, error) {
 	o = o.withDefaults()
 	h := &Host{store: s, opts: o, latches: newLatches(o.LatchQueueMax, o.LatchWait)}
 	h.batches.New = func() any { return new(Batch) }
 	h.readers.New = func() any { return new(meter) }
 	h.decisions.New = func() any { return new(decision) }
+	if o.Cluster != nil {
+		if err := h.openCluster(s); err != nil {
+			return nil, err
+		}
+		return h, nil
+	}
 	metas, err := s.Metas()
 	if err != nil {
 		return nil, fmt.Errorf("open replicas: %w", err)
@@ -107,11 +116,14 @@ func Open(s Store, o Options) (*Host, error) {
 // checkSpans enforces the invariant that spans of a node's replicas never overlap: they share one key space.
 func checkSpans(all []*Replica) error {
 	slices.SortFunc(all, func(a, b *Replica) int {
-		return cmp.Or(cmp.Compare(a.table, b.table), a.state.Load().span.Begin.Compare(b.state.Load().span.Begin))
+		return cmp.Or(cmp.Compare(a.Table(), b.Table()), a.state.Load().span.Begin.Compare(b.state.Load().span.Begin))
 	})
 	for i, r := range all[min(1, len(all)):] {
 		before := all[i]
-		if span := before.state.Load().span; before.table == r.table && span.Overlaps(r.state.Load().span) {
+		if r.Table() == 0 {
+			continue // it waits for its first snapshot
+		}
+		if span := before.state.Load().span; before.Table() == r.Table() && span.Overlaps(r.state.Load().span) {
 			return fmt.Errorf("partition %d, %s, overlaps partition %d, %s", r.id, r.state.Load().span, before.id, span)
 		}
 	}
@@ -121,7 +133,7 @@ func checkSpans(all []*Replica) error {
 func ofTables(replicas map[topology.PartitionID]*Replica, tables map[uint32]bool) []*Replica {
 	var out []*Replica
 	for _, r := range replicas {
-		if tables[r.table] {
+		if tables[r.Table()] {
 			out = append(out, r)
 		}
 	}
@@ -146,12 +158,16 @@ func (h *Host) Replicas() []*Replica {
 func (h *Host) Len() int { return len(*h.replicas.Load()) }
 
 // Create gives birth to the replicas of new partitions, durably and all at once. Those that are here already are left alone, so it can
-// be repeated after a crash. voters of the stored meta are the partition's members in its first region.
+// be repeated after a crash. voters of the stored meta are the partition's members in its first region. In a cluster it makes those
+// that are voters on this node.
 func (h *Host) Create(ps ...*topology.Partition) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return ErrClosed
+	}
+	if h.cluster != nil {
+		return h.cluster.create(ps)
 	}
 	replicas := h.copyReplicas(len(ps))
 	tables := map[uint32]bool{}
@@ -165,7 +181,7 @@ func (h *Host) Create(ps ...*topology.Partition) error {
 		if err != nil {
 			return fmt.Errorf("create partition %d: %w", p.ID, err)
 		}
-		replicas[p.ID], tables[r.table] = r, true
+		replicas[p.ID], tables[r.Table()] = r, true
 		b.Metas = append(b.Metas, meta)
 	}
 	if len(b.Metas) == 0 {
@@ -221,6 +237,9 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 	if h.closed {
 		return ErrClosed
 	}
+	if h.cluster != nil {
+		return h.cluster.drop(ids)
+	}
 	replicas := h.copyReplicas(0)
 	var gone []*Replica
 	for _, id := range ids {
@@ -239,29 +258,38 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 	return h.committer.sync()
 }
 
-// clear removes what replicas hold, and then their metas. A table of which no replica stays goes as a whole, in one stroke.
+// clear removes what replicas hold, and then their metas.
 func (h *Host) clear(gone []*Replica, stay map[topology.PartitionID]*Replica) error {
-	kept := map[uint32]bool{}
-	for _, r := range stay {
-		kept[r.table] = true
-	}
-	cleared := map[uint32]bool{}
-	ids := make([]topology.PartitionID, 0, len(gone))
-	for _, r := range gone {
-		ids = append(ids, r.id)
-		span := r.state.Load().keys
-		if !kept[r.table] {
-			if cleared[r.table] {
-				continue
-			}
-			cleared[r.table] = true
-			span = keys.Span{Table: r.table}
-		}
+	for _, span := range spansOf(gone, stay) {
 		if err := h.store.Truncate(span, nil); err != nil {
 			return err
 		}
 	}
+	ids := make([]topology.PartitionID, 0, len(gone))
+	for _, r := range gone {
+		ids = append(ids, r.id)
+	}
 	return h.store.Forget(ids...)
+}
+
+// spansOf are the spans to remove with replicas. A table of which no replica stays goes as a whole, in one stroke.
+func spansOf(gone []*Replica, stay map[topology.PartitionID]*Replica) []keys.Span {
+	kept, whole := map[uint32]bool{}, map[uint32]bool{}
+	for _, r := range stay {
+		kept[r.Table()] = true
+	}
+	var out []keys.Span
+	for _, r := range gone {
+		switch table := r.Table(); {
+		case table == 0: // it never had a state
+		case kept[table]:
+			out = append(out, r.state.Load().keys)
+		case !whole[table]:
+			whole[table] = true
+			out = append(out, keys.Span{Table: table})
+		}
+	}
+	return out
 }
 
 // Close waits for the requests under way, writes the exact stamps, syncs and ends the host's goroutine. It leaves the store open.
@@ -272,6 +300,12 @@ func (h *Host) Close() error {
 		return nil
 	}
 	h.closed = true
+	if h.cluster != nil {
+		for _, r := range h.Replicas() {
+			r.close()
+		}
+		return h.cluster.close()
+	}
 	var b Batch
 	for _, r := range h.Replicas() {
 		r.close()
@@ -288,25 +322,50 @@ func (h *Host) Close() error {
 }
 
 // Failed returns why the node accepts no more writes, nil if all is well.
-func (h *Host) Failed() error { return h.committer.failed() }
+func (h *Host) Failed() error {
+	if h.cluster == nil {
+		return h.committer.failed()
+	}
+	if err := h.cluster.runner.Failed(); err != nil {
+		return fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	return nil
+}
 
-// Syncs counts the syncs of the store, a measure of how well groups form.
-func (h *Host) Syncs() uint64 { return h.committer.syncs.Load() }
+// Syncs counts the syncs of the store, a measure of how well groups form. In a cluster logs are synced instead: 0.
+func (h *Host) Syncs() uint64 {
+	if h.committer == nil {
+		return 0
+	}
+	return h.committer.syncs.Load()
+}
 
-// ReadWaits counts the reads that waited for a sync, because they had met what was not durable yet.
-func (h *Host) ReadWaits() uint64 { return h.committer.waits.Load() }
+// ReadWaits counts the reads that waited for a sync, because they had met what was not durable yet: in a cluster none do.
+func (h *Host) ReadWaits() uint64 {
+	if h.committer == nil {
+		return 0
+	}
+	return h.committer.waits.Load()
+}
 
-// Waiting is the number of writes that are applied and not yet durable.
-func (h *Host) Waiting() int64 { return h.committer.waiting.Load() }
+// Waiting is the number of writes that are applied and not yet durable: in a cluster there are none.
+func (h *Host) Waiting() int64 {
+	if h.committer == nil {
+		return 0
+	}
+	return h.committer.waiting.Load()
+}
 
 func (h *Host) micros() int64 { return h.opts.Now().UnixMicro() }
 
-// Spans are the parts of tables that the node's replicas hold, by partition id.
+// Spans are the parts of tables that the node's replicas hold and may sweep, by partition id: in a cluster those that they lead.
 func (h *Host) Spans() []keys.Span {
 	rs := h.Replicas()
-	out := make([]keys.Span, len(rs))
-	for i, r := range rs {
-		out[i] = r.state.Load().keys
+	out := make([]keys.Span, 0, len(rs))
+	for _, r := range rs {
+		if r.member == nil || r.Leading() && !r.member.isMeta() {
+			out = append(out, r.state.Load().keys)
+		}
 	}
 	return out
 }
@@ -317,17 +376,12 @@ func (h *Host) Sweep(sw *command.Sweep) error {
 	if len(sw.Keys) == 0 {
 		return nil
 	}
-	p, ok := keys.Parse(sw.Keys[0])
-	tok, key := p.Token, p.Key
+	tok, key, ok := positionOf(sw.Keys[0])
 	if !ok {
-		e, entry := keys.ParseIndex(sw.Keys[0])
-		if !entry {
-			return fmt.Errorf("sweep of key %x: %w", sw.Keys[0], command.ErrMalformed)
-		}
-		tok, key = e.Token, e.Key
+		return fmt.Errorf("sweep of key %x: %w", sw.Keys[0], command.ErrMalformed)
 	}
 	for _, r := range *h.replicas.Load() {
-		if r.table != sw.Table || !r.state.Load().keys.Contains(tok, key) {
+		if r.Table() != sw.Table || !r.state.Load().keys.Contains(tok, key) {
 			continue
 		}
 		done := make(signal, 1)

@@ -33,7 +33,9 @@ type latches struct {
 type stripe struct {
 	mu      sync.Mutex
 	entries []*latch // in order of arrival
-	_       [24]byte // a cache line of its own
+	// flights are blind writes that are proposed and not yet applied, in a cluster.
+	flights []*flight
+	_       [8]byte // a cache line of its own
 }
 
 // latch is an entry of a stripe: held, or waiting to be.
@@ -80,7 +82,7 @@ type guard struct {
 
 // enter lets a blind write in: with the mutex if nothing holds the key, which is nearly always, else behind those who do.
 func (l *latches) enter(ctx context.Context, r *Replica, t token.Token, key []byte) (guard, error) {
-	i := stripeOf(r.table, t)
+	i := stripeOf(r.Table(), t)
 	s := &l.stripes[i]
 	s.mu.Lock()
 	if len(s.entries) == 0 {

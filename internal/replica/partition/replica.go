@@ -16,10 +16,10 @@ import (
 
 // Replica is one replica of one physical partition.
 type Replica struct {
-	host   *Host
-	seq    sequencer
+	host *Host
+	// member is what the replica is to its replica set, nil stand-alone.
+	member *member
 	id     topology.PartitionID
-	table  uint32
 	state  atomic.Pointer[state]
 	stamps stamps
 	count  counters
@@ -41,7 +41,8 @@ type Replica struct {
 // closing is more than there can be requests.
 const closing = int64(1) << 40
 
-// state is what a replica is responsible for. It never changes; it is replaced.
+// state is what a replica is responsible for. It never changes; it is replaced. Its keys are of table 0 as long as the replica waits for
+// its first snapshot.
 type state struct {
 	span  topology.Span
 	keys  keys.Span
@@ -49,21 +50,29 @@ type state struct {
 }
 
 func newReplica(h *Host, m *keys.Meta) (*Replica, error) {
+	s, err := stateOf(m)
+	if err != nil {
+		return nil, err
+	}
+	r := &Replica{host: h, id: topology.PartitionID(m.Partition), meta: *m, drained: make(chan struct{})}
+	r.state.Store(s)
+	r.stamps.recover(m)
+	return r, nil
+}
+
+func stateOf(m *keys.Meta) (*state, error) {
 	span, err := topology.SpanOf(m.Span)
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{host: h, seq: h.committer, id: topology.PartitionID(m.Partition), table: m.Span.Table, meta: *m, drained: make(chan struct{})}
-	r.state.Store(&state{span: span, keys: m.Span, epoch: m.Epoch})
-	r.stamps.recover(m)
-	return r, nil
+	return &state{span: span, keys: m.Span, epoch: m.Epoch}, nil
 }
 
 // ID is the physical partition's id, Table its table.
 func (r *Replica) ID() topology.PartitionID { return r.id }
 
 // Table is the table whose rows the replica holds.
-func (r *Replica) Table() uint32 { return r.table }
+func (r *Replica) Table() uint32 { return r.state.Load().keys.Table }
 
 // Span is what the replica holds now, at which epoch.
 func (r *Replica) Span() (topology.Span, uint64) {
@@ -116,7 +125,8 @@ func (r *Replica) accepts(m *command.Mutation) error {
 }
 
 // RequireSchema makes the replica refuse mutations that were planned for an older revision of the schema, with ErrStaleSchema.
-// When it returns, those that it accepted before are applied: whoever builds an index then misses none.
+// When it returns, those that it accepted before are applied: whoever builds an index then misses none. It is Require of a node
+// that stands alone.
 func (r *Replica) RequireSchema(revision uint64) {
 	for old := r.schema.Load(); old < revision; old = r.schema.Load() {
 		if r.schema.CompareAndSwap(old, revision) {
@@ -141,10 +151,13 @@ func (r *Replica) wrongRange() error {
 // ErrStopped, nothing was done. Operands that came Unstamped are stamped in place; everything is copied before Write returns. It
 // waits only while a conditional write holds the logical partition.
 func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
+	if r.member != nil {
+		return r.member.write(ctx, m, done)
+	}
 	if err := r.write(ctx, m); err != nil {
 		return err
 	}
-	r.seq.join(done)
+	r.host.committer.join(done)
 	return nil
 }
 
@@ -153,7 +166,7 @@ func (r *Replica) write(ctx context.Context, m *command.Mutation) error {
 		return err
 	}
 	defer r.end()
-	if err := r.seq.admit(); err != nil {
+	if err := r.host.committer.admit(); err != nil {
 		return err
 	}
 	g, err := r.host.latches.enter(ctx, r, m.Token, m.Key)
@@ -164,7 +177,7 @@ func (r *Replica) write(ctx context.Context, m *command.Mutation) error {
 		r.host.latches.leave(g)
 	}
 	if err != nil {
-		r.seq.cancel()
+		r.host.committer.cancel()
 		return err
 	}
 	r.count.wrote(ru.Write(m))
@@ -194,7 +207,7 @@ func (r *Replica) commit(m *command.Mutation, result []byte) error {
 func (r *Replica) order(b *Batch, stamp int64) error {
 	b.Metas = b.Metas[:0]
 	if stamp <= r.stamps.ceiling.Load() {
-		return r.seq.order(b)
+		return r.host.committer.order(b)
 	}
 	r.stamps.raising.Lock()
 	defer r.stamps.raising.Unlock()
@@ -203,7 +216,7 @@ func (r *Replica) order(b *Batch, stamp int64) error {
 		ceiling = stamp + stampReserve
 		b.Metas = append(b.Metas, r.metaWith(ceiling))
 	}
-	err := r.seq.order(b)
+	err := r.host.committer.order(b)
 	if err == nil {
 		r.stamps.ceiling.Store(ceiling)
 	}
@@ -227,6 +240,9 @@ func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) 
 		return err
 	}
 	defer r.end()
+	if r.member != nil {
+		return r.member.read(ctx, c, v)
+	}
 	s := r.state.Load()
 	if c.Key != nil && !s.span.Contains(c.Token, c.Key) || c.Key == nil && c.Epoch != 0 && c.Epoch != s.epoch {
 		return r.wrongRange()
@@ -267,23 +283,29 @@ func (r *Replica) Sweep(s *command.Sweep, done command.Completion) error {
 	if _, epoch := r.Span(); s.Epoch != 0 && s.Epoch != epoch {
 		return r.wrongRange()
 	}
-	if err := r.seq.admit(); err != nil {
+	if r.member != nil {
+		return r.member.sweep(s, done)
+	}
+	if err := r.host.committer.admit(); err != nil {
 		return err
 	}
 	if err := r.host.store.Sweep(s); err != nil {
-		r.seq.cancel()
+		r.host.committer.cancel()
 		return err
 	}
-	r.seq.join(done)
+	r.host.committer.join(done)
 	return nil
 }
 
 // Truncate removes all rows, and their entries in the given indexes of the table, and completes done or returns an error as Write does. Writes wait meanwhile.
 func (r *Replica) Truncate(ctx context.Context, indexes []uint32, done command.Completion) error {
+	if r.member != nil {
+		return r.member.truncate(ctx, indexes, done)
+	}
 	if err := r.truncate(ctx, indexes); err != nil {
 		return err
 	}
-	r.seq.join(done)
+	r.host.committer.join(done)
 	return nil
 }
 
@@ -292,7 +314,7 @@ func (r *Replica) truncate(ctx context.Context, indexes []uint32) error {
 		return err
 	}
 	defer r.end()
-	if err := r.seq.admit(); err != nil {
+	if err := r.host.committer.admit(); err != nil {
 		return err
 	}
 	release, err := r.host.freeze(ctx, r, wholeOwner)
@@ -303,7 +325,7 @@ func (r *Replica) truncate(ctx context.Context, indexes []uint32) error {
 		release()
 	}
 	if err != nil {
-		r.seq.cancel()
+		r.host.committer.cancel()
 	}
 	return err
 }

@@ -13,6 +13,9 @@ import (
 // table's. It takes as long for a large table as for a small one; all writers of the node wait meanwhile. It completes done or returns an
 // error as Replica.Write does.
 func (h *Host) TruncateTable(ctx context.Context, replicas []*Replica, indexes []uint32, done command.Completion) error {
+	if h.cluster != nil {
+		return errSeveral
+	}
 	if err := h.truncateTable(ctx, replicas, indexes); err != nil {
 		return err
 	}
@@ -42,7 +45,7 @@ func (h *Host) truncateTable(ctx context.Context, replicas []*Replica, indexes [
 		for _, r := range replicas {
 			r.wide.enter()
 		}
-		err = h.store.Truncate(keys.Span{Table: replicas[0].table}, indexes)
+		err = h.store.Truncate(keys.Span{Table: replicas[0].Table()}, indexes)
 		for _, r := range replicas {
 			r.wide.leave(h.committer)
 		}

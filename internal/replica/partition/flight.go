@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// Indexed is a completion that wants to know the log index at which its write was applied; At is called before the completion. A
+// read elsewhere on this node that must not be older says so with Replica.Seen.
+type Indexed interface{ At(index uint64) }
+
+// flight is a blind write from its proposal until it is applied. It is in its stripe's list meanwhile, so that who must read before
+// it writes can wait for it.
+type flight struct {
+	member *member
+	done   command.Completion
+	id     command.DedupeID
+	token  token.Token
+	key    []byte
+	entry  []byte
+	stripe *stripe
+	at     int // in stripe.flights
+	// barrier, if not nil, waits for this flight. One is enough: it is the latch's holder.
+	barrier *barrier
+}
+
+// barrier waits for flights. The stripe's mutex guards left.
+type barrier struct {
+	left  int
+	ready chan struct{}
+}
+
+// takeOff puts a flight into the list; the caller holds the stripe's mutex.
+func (s *stripe) takeOff(f *flight) {
+	f.stripe, f.at = s, len(s.flights)
+	s.flights = append(s.flights, f)
+}
+
+// land takes a flight out of the list; the caller holds the stripe's mutex.
+func (s *stripe) land(f *flight) {
+	last := len(s.flights) - 1
+	moved := s.flights[last]
+	s.flights[f.at], moved.at = moved, f.at
+	s.flights[last] = nil
+	s.flights = s.flights[:last]
+	if b := f.barrier; b != nil {
+		f.barrier = nil
+		if b.left--; b.left == 0 {
+			close(b.ready)
+		}
+	}
+}
+
+// settle waits until the blind writes of a key that are under way have ended. The caller holds the key's latch, so no others can
+// come, and those of other keys are not waited for.
+func (s *stripe) settle(ctx context.Context, m *member, t token.Token, key []byte, waitMax time.Duration) error {
+	var b *barrier
+	s.mu.Lock()
+	for _, f := range s.flights {
+		if f.member == m && f.token == t && bytes.Equal(f.key, key) {
+			if b == nil {
+				b = &barrier{ready: make(chan struct{})}
+			}
+			f.barrier = b
+			b.left++
+		}
+	}
+	s.mu.Unlock()
+	if b == nil {
+		return nil
+	}
+	timer := time.NewTimer(waitMax)
+	defer timer.Stop()
+	var cause error
+	select {
+	case <-b.ready:
+		return nil
+	case <-ctx.Done():
+		cause = ctx.Err()
+	case <-timer.C:
+		cause = context.DeadlineExceeded
+	}
+	s.mu.Lock()
+	for _, f := range s.flights {
+		if f.barrier == b {
+			f.barrier = nil
+		}
+	}
+	s.mu.Unlock()
+	return &LatchTimeout{cause}
+}
+
+// Done implements raftgroup.Waiter. It is called on the loop.
+func (f *flight) Done(o raftgroup.Outcome) {
+	m, done := f.member, f.done
+	f.stripe.mu.Lock()
+	f.stripe.land(f)
+	f.stripe.mu.Unlock()
+	if f.id != (command.DedupeID{}) {
+		m.recent.leave(f.id)
+	}
+	m.cluster.putFlight(f)
+	m.complete(done, o)
+}
+
+// complete tells a completion how its proposal ended.
+func (m *member) complete(done command.Completion, o raftgroup.Outcome) {
+	err := m.ended(o)
+	if err == nil {
+		if i, ok := done.(Indexed); ok {
+			i.At(o.Index)
+		}
+	}
+	done.Done(err)
+}
+
+// flightKept is how large an entry's memory may be to be used again.
+const flightKept = 64 << 10
+
+func (c *cluster) putFlight(f *flight) {
+	if cap(f.entry) > flightKept || cap(f.key) > flightKept {
+		return
+	}
+	*f = flight{entry: f.entry[:0], key: f.key[:0]}
+	c.flights.Put(f)
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+)
+
+// errOrder says that an entry does not follow what was applied, which would make replicas differ.
+var errOrder = errors.New("entry out of order")
+
+// machine applies the entries of all replicas of a node to its store: it is raftgroup's StateMachine, and belongs to its applier.
+//
+// What an entry changes and how far its partition has been applied are in one batch of the store. What becomes of an entry depends on
+// the entry, the partition's meta and its rows only: where a leader refuses because of its clock, its disk or its schema it does so
+// before it proposes. A command that the log refuses has an error for its result, at every replica the same.
+//
+// A sweep and a truncation read the store, so what is open is committed before them, with the progress from before their entry.
+// After a crash there the entry is applied again, which changes nothing: operands that are merged twice are merged once, and
+// only the meta partition has commands of which that is not true, and no sweeps.
+type machine struct {
+	cluster *cluster
+	store   *storage.Store
+	batch   *storage.Batch
+	// touched are the members whose progress is in the open batch.
+	touched []*member
+	entry   command.Entry
+	key     [8]byte
+	value   []byte
+}
+
+// progress is what an entry can change of a partition's meta, but for the members. version is that of the meta partition's records.
+type progress struct {
+	applied, term   uint64
+	stamp           int64
+	schema, version uint64
+}
+
+// applied is what the applier, or an installation, knows of a member. Both never work on one at the same time.
+type applied struct {
+	progress
+	// layout is the encoded part of meta that seldom changes; of the rest of meta, progress knows better.
+	meta    keys.Meta
+	layout  []byte
+	touched bool
+	// ids are those of plain writes in the open batch.
+	ids []command.DedupeID
+	// shown is the version of records that the owner has heard of.
+	shown uint64
+}
+
+func newMachine(c *cluster, s *storage.Store) *machine {
+	return &machine{cluster: c, store: s, batch: s.NewBatch()}
+}
+
+// begin checks that an entry is the next one of its group.
+func (a *machine) begin(group, index uint64) (*member, error) {
+	m := a.cluster.member(topology.PartitionID(group))
+	if m == nil {
+		return nil, fmt.Errorf("partition %d has no replica here", group)
+	}
+	if index != m.applied.applied+1 {
+		return nil, fmt.Errorf("partition %d: entry %d behind %d: %w", group, index, m.applied.applied, errOrder)
+	}
+	return m, nil
+}
+
+// touch makes the next commit store the member's progress.
+func (a *machine) touch(m *member) {
+	if !m.applied.touched {
+		m.applied.touched = true
+		a.touched = append(a.touched, m)
+	}
+}
+
+// Apply implements raftgroup.StateMachine.
+func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
+	m, err := a.begin(group, index)
+	if err != nil {
+		return results, err
+	}
+	next := m.applied.progress
+	for _, c := range commands {
+		if err := command.DecodeEntry(&a.entry, c); err != nil {
+			return results, err
+		}
+		result, err := a.command(m, &next)
+		if err != nil {
+			return results, err
+		}
+		results = append(results, result)
+	}
+	next.applied, next.term = index, term
+	m.applied.progress = next
+	a.touch(m)
+	return results, nil
+}
+
+// command applies a.entry. result is an error if the log refuses it; err stops the node.
+func (a *machine) command(m *member, next *progress) (result any, err error) {
+	e := &a.entry
+	switch e.Kind {
+	case command.EntryWrite:
+		return a.write(m, next)
+	case command.EntrySweep:
+		if !m.holdsAll(&e.Sweep) {
+			return m.replica.wrongRange(), nil
+		}
+		if err := a.Commit(); err != nil {
+			return nil, err
+		}
+		return nil, a.batch.Sweep(&e.Sweep)
+	case command.EntryTruncate:
+		if m.isMeta() {
+			return m.replica.wrongRange(), nil
+		}
+		if err := a.Commit(); err != nil {
+			return nil, err
+		}
+		return nil, a.batch.Truncate(m.applied.meta.Span, e.Indexes)
+	case command.EntryRequire:
+		next.schema = max(next.schema, e.SchemaVersion)
+		return nil, nil
+	case command.EntryRecords:
+		return a.records(m, next)
+	}
+	return nil, fmt.Errorf("entry of kind %d: %w", e.Kind, command.ErrMalformed)
+}
+
+// write applies mutations as one.
+func (a *machine) write(m *member, next *progress) (result any, err error) {
+	ms := a.entry.Mutations
+	state := m.replica.state.Load()
+	for i := range ms {
+		c := &ms[i]
+		if c.Table != state.keys.Table || !state.span.Contains(c.Token, c.Key) || m.isMeta() {
+			return m.replica.wrongRange(), nil
+		}
+		if c.SchemaVersion != 0 && c.SchemaVersion < next.schema {
+			return ErrStaleSchema, nil
+		}
+	}
+	for i := range ms {
+		c := &ms[i]
+		if err := a.batch.Mutate(c); err != nil {
+			return nil, err
+		}
+		next.stamp = max(next.stamp, c.Timestamp)
+		if i > 0 || c.Dedupe == (command.DedupeID{}) {
+			continue
+		}
+		if a.entry.Result != nil {
+			a.batch.PutDedupe(c.Table, c.Token, c.Key, c.Dedupe, a.entry.Result)
+		} else {
+			m.applied.ids = append(m.applied.ids, c.Dedupe)
+			a.touch(m)
+		}
+	}
+	return nil, nil
+}
+
+// Members implements raftgroup.StateMachine.
+func (a *machine) Members(group, index, term uint64, members *pb.ConfState, where []byte) error {
+	m, err := a.begin(group, index)
+	if err != nil {
+		return err
+	}
+	places, _, err := raftgroup.DecodeMembers(where)
+	if err != nil {
+		return err
+	}
+	m.applied.applied, m.applied.term = index, term
+	setMembers(&m.applied.meta, members, places)
+	m.applied.layout = m.applied.meta.AppendLayout(m.applied.layout[:0])
+	a.touch(m)
+	return nil
+}
+
+// Commit implements raftgroup.StateMachine. Memory hears of what was applied when readers see it, and not before.
+func (a *machine) Commit() error {
+	if a.batch.Empty() && len(a.touched) == 0 {
+		return nil
+	}
+	for _, m := range a.touched {
+		binary.BigEndian.PutUint64(a.key[:], uint64(m.replica.id))
+		a.value = m.applied.encode(a.value[:0])
+		a.batch.Set(keys.PartitionID, a.key[:], a.value)
+	}
+	err := a.batch.CommitLogged()
+	a.batch.Close()
+	a.batch = a.store.NewBatch()
+	if err != nil {
+		return err
+	}
+	now := a.cluster.clock.Now() // for how long ids are remembered; nothing that is applied depends on it
+	for i, m := range a.touched {
+		m.show(now)
+		a.touched[i] = nil
+	}
+	a.touched = a.touched[:0]
+	return nil
+}
+
+// Sync implements raftgroup.StateMachine.
+func (a *machine) Sync() error { return a.store.Sync() }
+
+func (a *machine) close() { a.batch.Close() }
+
+// encode appends the meta with the present progress.
+func (p *applied) encode(dst []byte) []byte {
+	m := &p.meta
+	m.Applied, m.Term, m.MaxTimestamp, m.SchemaVersion = p.applied, p.term, p.stamp, p.schema
+	return m.AppendWith(dst, p.layout)
+}
+
+// load takes over a stored meta.
+func (p *applied) load(m *keys.Meta, version uint64) {
+	p.meta = *m
+	p.progress = progress{applied: m.Applied, term: m.Term, stamp: m.MaxTimestamp, schema: m.SchemaVersion, version: version}
+	p.layout = m.AppendLayout(p.layout[:0])
+}
+
+// show lets the rest of the replica know what was committed.
+func (m *member) show(now raftgroup.Instant) {
+	p := &m.applied
+	p.touched = false
+	m.replica.stamps.observe(p.stamp)
+	m.replica.schema.Store(p.schema)
+	if len(p.ids) > 0 {
+		m.recent.remember(p.ids, now)
+		p.ids = p.ids[:0]
+	}
+	if p.version != p.shown {
+		p.shown = p.version
+		if f := m.cluster.opts.RecordsChanged; f != nil {
+			f(p.version)
+		}
+	}
+}
+
+// holdsAll reports whether all keys of a sweep are the replica's.
+func (m *member) holdsAll(s *command.Sweep) bool {
+	state := m.replica.state.Load()
+	if m.isMeta() || s.Table != state.keys.Table {
+		return false
+	}
+	for _, key := range s.Keys {
+		t, pk, ok := positionOf(key)
+		if !ok || !state.span.Contains(t, pk) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+)
+
+// The meta partition holds records under one version. The version is a key beside them, written in the batch that changes them; while
+// that is open, the member's progress has it, so several changes may be in one batch.
+
+func (m *member) isMeta() bool { return m.replica.id == topology.MetaPartition }
+
+// records applies a compare-and-set. The result is the new version, or a *Conflict.
+func (a *machine) records(m *member, next *progress) (result any, err error) {
+	if !m.isMeta() {
+		return m.replica.wrongRange(), nil
+	}
+	c := &a.entry.Records
+	if c.Expect != 0 && c.Expect != next.version {
+		return &Conflict{Version: next.version}, nil
+	}
+	for i := range c.Put {
+		if c.Put[i].Value == nil {
+			a.batch.Delete(keys.MetaID, c.Put[i].Key)
+		} else {
+			a.batch.Set(keys.MetaID, c.Put[i].Key, c.Put[i].Value)
+		}
+	}
+	next.version++
+	binary.BigEndian.PutUint64(a.key[:], next.version)
+	a.batch.Set(keys.MetaID, []byte(keys.RecordsVersion), a.key[:])
+	return next.version, nil
+}
+
+// recordsVersion reads the stored version, 0 if nothing was changed yet.
+func recordsVersion(s *storage.Store) (uint64, error) {
+	value, err := s.Get(keys.MetaID, []byte(keys.RecordsVersion))
+	if err != nil || value == nil {
+		return 0, err
+	}
+	return decodeVersion(value)
+}
+
+func decodeVersion(value []byte) (uint64, error) {
+	if len(value) != 8 {
+		return 0, fmt.Errorf("version of the records: %d bytes", len(value))
+	}
+	return binary.BigEndian.Uint64(value), nil
+}
+
+// Records passes one state of the meta partition's records to fn, in order of their keys, and returns its version. It serves what
+// the local replica has applied. Arguments are valid during the call.
+func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err error) {
+	if h.cluster == nil {
+		return 0, errAlone
+	}
+	err = h.cluster.machine.store.Scan(keys.MetaID, nil, func(key, value []byte) error {
+		if string(key) == keys.RecordsVersion {
+			var err error
+			version, err = decodeVersion(value)
+			return err
+		}
+		return fn(key, value)
+	})
+	return version, err
+}
+
+// Change changes records of the meta partition if they are still at the expected version, and returns the new version, or
+// *Conflict with the present one. Only the leader of the meta partition can. Keys begin with a byte above 0.
+func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64, err error) {
+	switch {
+	case r.member == nil:
+		return 0, errAlone
+	case !r.member.isMeta():
+		return 0, r.wrongRange()
+	}
+	for i := range c.Put {
+		if k := c.Put[i].Key; len(k) == 0 || k[0] == 0 {
+			return 0, fmt.Errorf("record with the key %x: %w", k, command.ErrMalformed)
+		}
+	}
+	o, err := r.member.order(ctx, &command.Entry{Kind: command.EntryRecords, Records: c})
+	if err != nil {
+		return 0, err
+	}
+	version, _ = o.Result.(uint64)
+	return version, nil
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+)
+
+// errSnapshot refuses a snapshot that does not fit what this node has.
+var errSnapshot = errors.New("snapshot does not fit")
+
+// snapshots is raftgroup's SnapshotStore. ctx ends with the host.
+type snapshots struct {
+	ctx     context.Context
+	cluster *cluster
+	store   *storage.Store
+}
+
+// Snapshot implements raftgroup.SnapshotStore.
+func (s *snapshots) Snapshot(group uint64) (*pb.SnapshotMetadata, raftgroup.SnapshotData, error) {
+	data, err := s.store.CaptureSnapshot(s.ctx, group)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := data.Meta()
+	return &pb.SnapshotMetadata{Index: &m.Applied, Term: &m.Term, ConfState: confOf(&m)}, data, nil
+}
+
+// Receive implements raftgroup.SnapshotStore. What could not be installed is refused here, for later the node would have to stop.
+func (s *snapshots) Receive(group uint64, r io.Reader) (raftgroup.SnapshotData, error) {
+	data, err := s.store.ReceiveSnapshot(s.ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	m := data.Meta()
+	if err := s.fits(group, &m); err != nil {
+		return nil, errors.Join(err, data.Close())
+	}
+	return data, nil
+}
+
+// fits checks that a snapshot is of the group and overlaps no other replica of the node.
+func (s *snapshots) fits(group uint64, meta *keys.Meta) error {
+	if meta.Partition != group {
+		return fmt.Errorf("%w: it is of partition %d, not %d", errSnapshot, meta.Partition, group)
+	}
+	span, err := topology.SpanOf(meta.Span)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errSnapshot, err)
+	}
+	for id, r := range *s.cluster.host.replicas.Load() {
+		if o := r.state.Load(); id != topology.PartitionID(group) && o.keys.Table == meta.Span.Table && o.span.Overlaps(span) {
+			return fmt.Errorf("%w: %s overlaps partition %d, %s", errSnapshot, span, id, o.span)
+		}
+	}
+	return nil
+}
+
+// Install implements raftgroup.SnapshotStore. Reads of a follower that were under way find out that it happened.
+func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data raftgroup.SnapshotData) error {
+	m := s.cluster.member(topology.PartitionID(group))
+	if m == nil {
+		return fmt.Errorf("partition %d has no replica here", group)
+	}
+	m.installs.Add(1)
+	defer m.installs.Add(1)
+	var meta keys.Meta
+	check := func(k *keys.Meta) error {
+		if k.Applied != metadata.GetIndex() || k.Term != metadata.GetTerm() {
+			return fmt.Errorf("%w: it is at %d, its state at %d", errSnapshot, metadata.GetIndex(), k.Applied)
+		}
+		meta = *k
+		return s.fits(group, k)
+	}
+	own := m.replica.state.Load().keys
+	if err := s.store.InstallSnapshot(s.ctx, own, io.NewSectionReader(data, 0, data.Size()), check); err != nil {
+		return err
+	}
+	return m.refresh(&meta)
+}
+
+// refresh makes the replica what its stored meta says.
+func (m *member) refresh(meta *keys.Meta) error {
+	var version uint64
+	if m.isMeta() {
+		var err error
+		if version, err = recordsVersion(m.cluster.machine.store); err != nil {
+			return err
+		}
+	}
+	s, err := stateOf(meta)
+	if err != nil {
+		return err
+	}
+	m.applied.load(meta, version)
+	m.replica.state.Store(s)
+	now := m.cluster.clock.Now()
+	m.recent.reset(now)
+	m.show(now)
+	return nil
+}
