@@ -28,6 +28,10 @@ type Bugs struct {
 	DoubleApply bool
 	// StaleTerm: a proposal evaluated in one term is made in whichever term there is.
 	StaleTerm bool
+	// HastyFate: a client takes an unknown outcome for the certainty that nothing was done.
+	HastyFate bool
+	// AnyFollower: reads are served by whatever replica there is, fresh or not.
+	AnyFollower bool
 }
 
 type logWithoutSync struct{ raftgroup.LogBatch }
@@ -67,6 +71,19 @@ func (m machineTwice) Apply(group, index, term uint64, commands [][]byte, result
 	return m.StateMachine.Apply(group, index, term, commands, results)
 }
 
+// machineWatched tells the history which attempts of clients are applied, and where.
+type machineWatched struct {
+	raftgroup.StateMachine
+	n *node
+}
+
+func (m machineWatched) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
+	for _, c := range commands {
+		m.n.w.attemptApplied(binary.BigEndian.Uint64(c[len(c)-8:]), m.n, group, index)
+	}
+	return m.StateMachine.Apply(group, index, term, commands, results)
+}
+
 func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 	if n.w.plan.Bugs.EarlyTruncation {
 		m = machineWithoutSync{m}
@@ -74,24 +91,29 @@ func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 	if n.w.plan.Bugs.DoubleApply {
 		m = machineTwice{m}
 	}
-	return m
+	return machineWatched{m, n}
 }
 
 type snapshotsOffByOne struct{ raftgroup.SnapshotStore }
 
-func (s snapshotsOffByOne) Snapshot(group uint64) (*pb.SnapshotMetadata, io.ReadCloser, error) {
+type replaced struct {
+	*bytes.Reader
+	io.Closer
+}
+
+func (s snapshotsOffByOne) Snapshot(group uint64) (*pb.SnapshotMetadata, raftgroup.SnapshotData, error) {
 	meta, data, err := s.SnapshotStore.Snapshot(group)
 	if err != nil {
 		return nil, nil, err
 	}
-	raw, err := io.ReadAll(data)
+	raw, err := io.ReadAll(io.NewSectionReader(data, 0, data.Size()))
 	if err != nil {
 		return nil, nil, err
 	}
 	index := meta.GetIndex() - 1
 	_, size := binary.Uvarint(raw)
 	raw = append(binary.AppendUvarint(nil, index), raw[size:]...)
-	return &pb.SnapshotMetadata{Index: &index, Term: meta.Term, ConfState: meta.ConfState}, io.NopCloser(bytes.NewReader(raw)), nil
+	return &pb.SnapshotMetadata{Index: &index, Term: meta.Term, ConfState: meta.ConfState}, replaced{bytes.NewReader(raw), data}, nil
 }
 
 func (n *node) plantSnapshots(s raftgroup.SnapshotStore) raftgroup.SnapshotStore {

@@ -16,8 +16,83 @@ type history struct {
 	ops    []*op
 	values uint64
 	last   []*op // the reads at the end
+	// attempts are what clients proposed, by number from 1.
+	attempts []attempt
+	// floors are what counters had reached, by key and in time.
+	floors map[string][]floor
 	// latches are held for evaluations: one at a time for a group, at one leader in one term.
 	latches map[latchAt]bool
+}
+
+// attempt is one proposal of an operation.
+type attempt struct {
+	// index is where it was applied, on whichever replica first.
+	index  uint64
+	failed bool
+}
+
+// floor says that a counter was seen at value, and by when.
+type floor struct {
+	at    time.Duration
+	value uint64
+}
+
+// attempted numbers a proposal.
+func (h *history) attempted() uint64 {
+	h.attempts = append(h.attempts, attempt{})
+	return uint64(len(h.attempts))
+}
+
+// attemptApplied checks that an attempt is applied at one index, and not if a client was told that it never will be.
+func (w *world) attemptApplied(id uint64, n *node, group, index uint64) {
+	a := &w.hist.attempts[id-1]
+	if a.failed {
+		w.fail("group %d, entry %d on node %d: attempt %d is applied and was answered as not done", group, index, n.id, id)
+	}
+	if a.index != 0 && a.index != index {
+		w.fail("group %d, entry %d on node %d: attempt %d was applied at %d, too", group, index, n.id, id, a.index)
+	}
+	a.index = index
+}
+
+// attemptFailed notes that a client was told that nothing was done.
+func (w *world) attemptFailed(id uint64, why error) {
+	a := &w.hist.attempts[id-1]
+	a.failed = true
+	if a.index != 0 {
+		w.fail("attempt %d was applied at %d and is answered as not done: %v", id, a.index, why)
+	}
+}
+
+// attemptDone checks that a success is one.
+func (w *world) attemptDone(id, index uint64) {
+	if a := w.hist.attempts[id-1]; a.index != index {
+		w.fail("attempt %d succeeded at %d and was applied at %d", id, index, a.index)
+	}
+}
+
+// reached notes what a counter has reached.
+func (w *world) reached(o *op) {
+	if o.key != counter && o.key != bumped {
+		return
+	}
+	if w.hist.floors == nil {
+		w.hist.floors = map[string][]floor{}
+	}
+	name := fmt.Sprintf("%d/%s", o.group, o.key)
+	list := w.hist.floors[name]
+	if len(list) == 0 || list[len(list)-1].value < o.value {
+		w.hist.floors[name] = append(list, floor{w.now, o.value})
+	}
+}
+
+// checkAge checks that a counter read at a follower is not older than allowed: all that anybody knew before then is in it.
+func (w *world) checkAge(n *node, group uint64, key string, value uint64, allowed time.Duration) {
+	list := w.hist.floors[fmt.Sprintf("%d/%s", group, key)]
+	i := sort.Search(len(list), func(i int) bool { return list[i].at >= w.now-allowed })
+	if i > 0 && list[i-1].value > value {
+		w.fail("node %d: fresh read of %d/%s is %d; it was %d at %v", n.id, group, key, value, list[i-1].value, list[i-1].at)
+	}
 }
 
 type latchAt struct {
@@ -211,6 +286,9 @@ func (w *world) checkConverged() {
 				continue
 			}
 			found++
+			if k := n.store.Kept(); k != 0 {
+				w.fail("node %d: %d snapshots were not thrown away", n.id, k)
+			}
 			hash, err := n.store.Hash(group)
 			if err != nil || hash != want || g.Applied() != s.Applied {
 				w.fail("group %d: node %d applied %d hash %016x, leader applied %d hash %016x (%v)", group, n.id, g.Applied(), hash, s.Applied, want, err)

@@ -65,6 +65,7 @@ func (w *world) startClients() {
 	}
 	for n := range nodeCount {
 		w.after(w.between(0, 300*time.Millisecond), func() { w.leaseReader(w.nodes[n]) })
+		w.after(w.between(0, 300*time.Millisecond), func() { w.freshReader(w.nodes[n]) })
 	}
 }
 
@@ -132,6 +133,7 @@ func (w *world) acknowledge(o *op, value uint64) {
 	next := o.next
 	o.next, o.done, o.ended, o.value = nil, true, w.now, value
 	w.counts.Acked++
+	w.reached(o)
 	w.note("client %d: %v %d/%s = %d (node %d)", o.client, o.kind, o.group, o.key, value, o.node)
 	next()
 }
@@ -191,17 +193,34 @@ func (n *node) submit(o *op, refused func()) bool {
 }
 
 func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, refused func(), value func(raftgroup.Outcome) uint64) bool {
-	w, life := n.w, n.life
-	p, err := g.NewProposal(term, command, waiter(func(out raftgroup.Outcome) {
+	w, life, id := n.w, n.life, n.w.hist.attempted()
+	p, err := g.NewProposal(term, binary.BigEndian.AppendUint64(command, id), waiter(func(out raftgroup.Outcome) {
 		switch {
 		case n.life != life:
 		case out.Err == nil:
+			if n.leading(o.group) == nil {
+				w.counts.Inherited++
+			}
+			w.attemptDone(id, out.Index)
 			w.acknowledge(o, value(out))
-		case errors.Is(out.Err, raftgroup.ErrUnknown) || errors.Is(out.Err, raftgroup.ErrClosed):
+		case errors.Is(out.Err, raftgroup.ErrUnknown) && !w.plan.Bugs.HastyFate:
 			value(out)
+			w.counts.Lost++
 			w.giveUp(o)
 		default:
+			if errors.Is(out.Err, raftgroup.ErrReplaced) {
+				w.counts.Replaced++
+			}
+			value(out)
+			w.attemptFailed(id, out.Err)
+			if o.next == nil {
+				return
+			}
 			o.sent = false
+			if w.oneIn(2) {
+				w.giveUp(o) // for good: it must not be seen
+				return
+			}
 			refused()
 		}
 	}))
@@ -297,6 +316,38 @@ func (w *world) leaseReader(n *node) {
 			w.acknowledge(o, value)
 		}
 	})
+}
+
+// freshReader is a client beside each node that reads whatever replica is there, if it is fresh, and never asks a leader.
+func (w *world) freshReader(n *node) {
+	if w.finished {
+		return
+	}
+	w.after(w.between(5*time.Millisecond, 40*time.Millisecond), func() { w.freshReader(n) })
+	if n.host == nil || n.paused > w.now {
+		return
+	}
+	group := 1 + w.rng.Uint64N(groupCount)
+	g := n.host.Group(group)
+	if g == nil {
+		return
+	}
+	age := []time.Duration{150 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, time.Second}[w.rng.IntN(4)]
+	w.counts.FreshAsked++
+	if !g.Fresh(n.Now(), age) && !w.plan.Bugs.AnyFollower {
+		return
+	}
+	w.counts.FreshReads++
+	if n.leading(group) == nil {
+		w.counts.FollowerReads++
+	}
+	o := &op{group: group, key: []string{counter, bumped}[w.rng.IntN(2)]}
+	value, err := n.get(o)
+	if err != nil {
+		w.fail("node %d: %v", n.id, err)
+		return
+	}
+	w.checkAge(n, group, o.key, value, age+age/20+time.Millisecond) // clocks drift
 }
 
 // lastReads reads every key once more when all is calm.

@@ -3,7 +3,9 @@
 package sim
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
@@ -54,10 +56,11 @@ func (n *network) send(from, to int, frame []byte) {
 
 var errLost = errors.New("connection lost")
 
-// sendSnapshot delivers a snapshot's frame beside the others, and says how that ended.
-func (n *network) sendSnapshot(from, to int, frame []byte, done func(error)) {
+// sendSnapshot delivers a snapshot's head and data beside the frames, and says how that ended.
+func (n *network) sendSnapshot(from, to int, head []byte, data raftgroup.SnapshotData, done func(error)) {
 	w := n.w
-	w.noteFrame(from, to, frame)
+	w.noteFrame(from, to, head)
+	stream := io.MultiReader(bytes.NewReader(head), io.NewSectionReader(data, 0, data.Size()))
 	took := w.between(time.Millisecond, 200*time.Millisecond)
 	w.after(took, func() {
 		target := w.nodes[to]
@@ -65,8 +68,7 @@ func (n *network) sendSnapshot(from, to int, frame []byte, done func(error)) {
 			done(errLost)
 			return
 		}
-		target.deliver(from, frame)
-		done(nil)
+		target.receive(from, stream, done)
 	})
 }
 
@@ -99,6 +101,5 @@ func (n *network) join(node int) {
 
 // decode is what a node's receiver does.
 func decode(from int, frame []byte) (raftgroup.Received, error) {
-	messages, err := raftgroup.DecodeFrame(nil, frame)
-	return raftgroup.Received{From: nodeID(from), Messages: messages}, err
+	return raftgroup.DecodeFrame(nodeID(from), frame)
 }

@@ -5,6 +5,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -56,8 +57,8 @@ func (n *node) options() raftgroup.Options {
 	return raftgroup.Options{
 		Node: nodeID(n.id), Tick: tick, ElectionTicks: elections, TruncateEntries: 12, TruncateKeep: 3, UnappliedEntries: 2,
 		Events: raftgroup.Events{
-			LeaderChanged: func(group, leader, term uint64) {
-				if r := n.host.Group(group); r != nil && leader == r.Replica() {
+			LeaderChanged: func(group uint64, leader raftgroup.Member, term uint64) {
+				if r := n.host.Group(group); r != nil && leader.Replica == r.Replica() {
 					w.counts.Leaders++
 					w.note("node %d leads group %d in term %d", n.id, group, term)
 				}
@@ -189,6 +190,12 @@ func (n *node) takeWork(work raftgroup.Work) {
 			n.kick()
 		})
 	}
+	for _, d := range work.Discards {
+		n.w.counts.Discards++
+		if err := d.Close(); err != nil {
+			n.w.fail("node %d: %v", n.id, err)
+		}
+	}
 	for _, s := range work.Sends {
 		n.afterLife(n.latency(5*time.Millisecond), func() { n.send(s) })
 	}
@@ -196,9 +203,16 @@ func (n *node) takeWork(work raftgroup.Work) {
 
 // send captures a snapshot when the disk gets to it and hands it to the network.
 func (n *node) send(s raftgroup.Send) {
-	frame, err := s.Frame(n.snaps, 1<<20)
-	life := n.life
+	head, data, err := s.Capture(n.snaps)
+	life, over := n.life, false
 	done := func(err error) {
+		if over {
+			return
+		}
+		over = true
+		if err := data.Close(); err != nil {
+			n.w.fail("node %d: %v", n.id, err)
+		}
 		if n.life == life && n.host != nil {
 			n.inbox.Shipped = append(n.inbox.Shipped, s.Result(err))
 			n.kick()
@@ -208,7 +222,44 @@ func (n *node) send(s raftgroup.Send) {
 		n.w.fail("node %d: %v", n.id, err)
 		return
 	}
-	n.w.net.sendSnapshot(n.id, nodeOf(s.To), frame, done)
+	n.w.net.sendSnapshot(n.id, nodeOf(s.To), head, data, done)
+	n.w.after(4*time.Second, func() { done(errLost) }) // the receiver may have died
+}
+
+// receive takes a snapshot: the loop is asked whether it is wanted, then the data come, which takes a while, and then the loop hears of
+// it.
+func (n *node) receive(from int, stream io.Reader, done func(error)) {
+	f, err := raftgroup.ReadHead(nodeID(from), stream)
+	if err != nil {
+		n.w.fail("node %d: head from node %d: %v", n.id, from, err)
+		return
+	}
+	n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) {
+		if err := h.Expect(&f); err != nil {
+			n.w.counts.Unwanted++
+			done(err)
+			return
+		}
+		n.afterLife(n.latency(20*time.Millisecond), func() { n.takeData(f, stream, done) })
+	})
+	n.kick()
+}
+
+func (n *node) takeData(f raftgroup.Received, stream io.Reader, done func(error)) {
+	defer n.kick()
+	if n.w.oneIn(15) && !n.w.calm {
+		n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) { h.Abandon(&f) })
+		done(errLost)
+		return
+	}
+	data, err := n.snaps.Receive(f.Messages[0].Group, stream)
+	if err != nil {
+		n.w.fail("node %d: %v", n.id, err)
+		return
+	}
+	f.Take(data)
+	n.inbox.Frames = append(n.inbox.Frames, f)
+	done(nil)
 }
 
 // latency draws how long a disk operation takes.

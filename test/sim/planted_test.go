@@ -28,6 +28,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"a lease is too long", Bugs{LongLease: true}, true},
 		{"an entry is applied twice", Bugs{DoubleApply: true}, false},
 		{"a proposal outlives its term", Bugs{StaleTerm: true}, true},
+		{"what is unknown is taken for not done", Bugs{HastyFate: true}, true},
+		{"a follower is read that is not fresh", Bugs{AnyFollower: true}, false},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			if b.rare && testing.Short() {

@@ -54,6 +54,19 @@ func TestSeeds(t *testing.T) {
 		unchecked += r.Unchecked
 	}
 	t.Logf("%d seeds in %v: %+v, keys unchecked: %d", n, time.Since(began).Round(time.Millisecond), sum, unchecked)
+	if n >= 64 {
+		for _, c := range []struct {
+			what string
+			n    int
+		}{
+			{"proposals that outlive their leader", sum.Inherited}, {"proposals that are replaced", sum.Replaced},
+			{"snapshots thrown away", sum.Discards}, {"unwanted snapshots", sum.Unwanted},
+		} {
+			if c.n == 0 {
+				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, n)
+			}
+		}
+	}
 	if n >= 8 {
 		for _, c := range []struct {
 			what string
@@ -62,6 +75,7 @@ func TestSeeds(t *testing.T) {
 			{"acknowledged", sum.Acked}, {"lease reads", sum.LeaseReads}, {"index reads", sum.IndexReads}, {"crashes", sum.Crashes}, {"cuts", sum.Cuts},
 			{"snapshots", sum.Snapshots}, {"truncations", sum.Truncations}, {"moves", sum.Moves}, {"transfers", sum.Transfers},
 			{"quiet groups", sum.Quiesced}, {"full disks", sum.FullDisks}, {"states compared", sum.Compared}, {"refused connections", sum.Refused},
+			{"follower reads", sum.FollowerReads},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, n)

@@ -44,6 +44,12 @@ type Counts struct {
 	Crashes, Cuts, Pauses, SlowDisks, FullDisks, Transfers int
 	Snapshots, Truncations, Moves, Quiesced, Leaders       int
 	Compared, Refused                                      int
+	// Inherited proposals succeeded after their leader had stepped down, Replaced ones are known to be nowhere, of Lost ones nothing is
+	// known. Of FreshAsked replicas FreshReads were fresh enough, FollowerReads of them did not lead.
+	Inherited, Replaced, Lost             int
+	FreshAsked, FreshReads, FollowerReads int
+	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
+	Discards, Unwanted int
 }
 
 func (c *Counts) add(o *Counts) {
@@ -52,6 +58,8 @@ func (c *Counts) add(o *Counts) {
 		{&c.Crashes, &o.Crashes}, {&c.Cuts, &o.Cuts}, {&c.Pauses, &o.Pauses}, {&c.SlowDisks, &o.SlowDisks}, {&c.FullDisks, &o.FullDisks},
 		{&c.Transfers, &o.Transfers}, {&c.Snapshots, &o.Snapshots}, {&c.Truncations, &o.Truncations}, {&c.Moves, &o.Moves},
 		{&c.Quiesced, &o.Quiesced}, {&c.Leaders, &o.Leaders}, {&c.Compared, &o.Compared}, {&c.Refused, &o.Refused},
+		{&c.Inherited, &o.Inherited}, {&c.Replaced, &o.Replaced}, {&c.Lost, &o.Lost}, {&c.FreshAsked, &o.FreshAsked},
+		{&c.FreshReads, &o.FreshReads}, {&c.FollowerReads, &o.FollowerReads}, {&c.Discards, &o.Discards}, {&c.Unwanted, &o.Unwanted},
 	} {
 		*p.to += *p.from
 	}

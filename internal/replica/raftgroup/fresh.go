@@ -64,6 +64,11 @@ func (g *Group) supported(p *peer, m *pb.Message) {
 	g.fresh.support = append(g.fresh.support, support{m.GetFrom(), p.echoed})
 }
 
+// supportedBehind reports whether a replica answered a heartbeat of this term behind an instant.
+func (g *Group) supportedBehind(replica uint64, at Instant) bool {
+	return slices.ContainsFunc(g.fresh.support, func(s support) bool { return s.replica == replica && s.at > at })
+}
+
 // sole returns an instant as of which nobody else led, 0 if none is known.
 func (h *Host) sole(g *Group) Instant {
 	if !g.leading || g.appliedTerm != g.term {

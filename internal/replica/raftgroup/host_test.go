@@ -345,9 +345,10 @@ func TestLeaseTokens(t *testing.T) {
 	case g.Leased(token, end):
 		t.Error("the lease has no end")
 	}
-	if err := b.host.Transfer(1, 99); err != nil {
-		t.Fatal(err)
+	if err := b.host.Transfer(1, 99); !errors.Is(err, raftgroup.ErrNotReady) || !g.Leased(token, b.now) {
+		t.Fatalf("transfer to a stranger: %v", err)
 	}
+	b.host.TransferAnyway(1, 99)
 	if g.Leased(token, b.now) || g.Lease() != 0 {
 		t.Error("a lease while the leadership is handed over")
 	}

@@ -31,5 +31,7 @@
 // with OnFrame calling Runner.Receive and OnSnapshot Runner.ReceiveSnapshot. Whoever stops a node closes the Runner first: Events.Gone is
 // what the others take for proof that no lease is left.
 //
+// A node that is to join asks an address for the id of its cluster with Ask, before it has a Transport.
+//
 // Start at Transport.Send, then link.run in peer.go and session.run in session.go. Network in memory.go is the twin for tests.
 package transport

@@ -133,6 +133,9 @@ func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, 
 		}
 		return nil, 0, fmt.Errorf("handshake: %w", err)
 	}
+	if theirs.class == ask {
+		return s, ask, t.answer(s, theirs)
+	}
 	s.peer, err = t.judge(theirs, leaf, NodeID{})
 	if c := theirs.class; err == nil && c != Raft && c != Snapshot && c != Command {
 		err = &Refused{Reason: ErrHandshake, Text: c.String()}

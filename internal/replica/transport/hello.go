@@ -50,6 +50,8 @@ func (c Class) String() string {
 		return "snapshot"
 	case Command:
 		return "command"
+	case ask:
+		return "ask"
 	}
 	return fmt.Sprintf("class %d", uint8(c))
 }

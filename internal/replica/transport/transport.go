@@ -230,6 +230,9 @@ func (t *Transport) serve(conn net.Conn) {
 		}
 		return
 	}
+	if class == ask {
+		return // it was answered
+	}
 	t.heard(s.peer)
 	t.counters.accepted.Add(1)
 	if t.opts.Events.Accepted != nil {

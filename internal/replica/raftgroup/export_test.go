@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+// TransferAnyway is Transfer to whoever it is.
+func (h *Host) TransferAnyway(id, to uint64) { h.transfer(h.groups[id], to) }

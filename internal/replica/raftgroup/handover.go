@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/tracker"
+)
+
+// transferLag is how many entries a replica may lack to be asked to lead: it gets them first, and clients wait meanwhile.
+const transferLag = 1000
+
+// Transfer asks another voter to lead, if it is caught up and was heard of lately; else it returns ErrNotReady. The lease ends
+// before that: the vote that follows ignores leases. There is none again in this term, because the request to the other one may
+// travel for long.
+func (h *Host) Transfer(id, to uint64) error {
+	g := h.groups[id]
+	if g == nil || !g.leading {
+		return ErrNotLeader
+	}
+	if to == g.replica {
+		return nil
+	}
+	if _, ok := h.ready(g, to); !ok {
+		return ErrNotReady
+	}
+	h.transfer(g, to)
+	return nil
+}
+
+// ready returns how far a replica is that could lead at once.
+func (h *Host) ready(g *Group, replica uint64) (match uint64, ok bool) {
+	r := g.route(replica)
+	if r == nil || r.Node != h.opts.Node && h.peerOf(r.Node).down || !slices.Contains(g.conf.GetVoters(), replica) {
+		return 0, false
+	}
+	last, err := g.log.LastIndex()
+	if err != nil {
+		return 0, false
+	}
+	g.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+		if id == replica && kind == raft.ProgressTypePeer {
+			// A quiet group is not heard of, its members have everything. RecentActive begins anew every election timeout.
+			active := p.RecentActive || g.quiet || g.supportedBehind(id, h.now-Instant(h.opts.ElectionTicks)*Instant(h.opts.Tick))
+			match, ok = p.Match, active && p.State != tracker.StateSnapshot && p.Match+transferLag >= last
+		}
+	})
+	return match, ok
+}
+
+// Handover asks, for every group that is led here, the most caught-up other voter to lead, and returns how many groups with
+// other voters are still led here. It is meant to be called again every few ticks until none are left, or the patience ends: some may
+// have nobody who is ready, and a request may get lost. Loop only.
+func (h *Host) Handover() (left int) {
+	for _, g := range h.order {
+		voters := g.conf.GetVoters()
+		if !g.leading || len(voters) < 2 {
+			continue
+		}
+		left++
+		to, best := uint64(0), uint64(0)
+		for i := range voters {
+			id := voters[(i+int(g.id%uint64(len(voters))))%len(voters)] // not all to one node
+			if match, ok := h.ready(g, id); ok && id != g.replica && (to == 0 || match > best) {
+				to, best = id, match
+			}
+		}
+		if to != 0 && (g.offered == 0 || h.ticks-g.offeredTick > uint64(h.opts.ElectionTicks) || to == g.offered) {
+			h.transfer(g, to)
+		}
+	}
+	return left
+}
+
+func (h *Host) transfer(g *Group, to uint64) {
+	if g.offered != to || !g.transferred {
+		g.offered, g.offeredTick = to, h.ticks
+	}
+	h.awake(g)
+	g.revokeLease()
+	g.transferred = true
+	g.raft.TransferLeader(to)
+	h.mark(g)
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"time"
+)
+
+// ask is the class of a hello that only wants to know who answers. The asker belongs to no cluster yet: it names neither a cluster nor
+// a node. The other side says who it is and hangs up. A version that does not know the class refuses it as another cluster's.
+const ask Class = 'a'
+
+// AskTimeout bounds Ask where its context does not.
+const AskTimeout = 5 * time.Second
+
+// Ask asks whoever is at an address which cluster it belongs to, and who it is; for a node that is to join and knows nothing but an
+// address. With TLS, which may be nil, both sides show certificates of one authority, and that of the answerer has to name it.
+// Nothing is entered into any address book. Errors: a *Refused, or what dial says.
+func Ask(ctx context.Context, dial Dial, config *tls.Config, address string) (ClusterID, Peer, error) {
+	cluster, peer, err := askNow(ctx, dial, config, address)
+	if err != nil {
+		return ClusterID{}, Peer{}, fmt.Errorf("ask %s: %w", address, err)
+	}
+	return cluster, peer, nil
+}
+
+func askNow(ctx context.Context, dial Dial, config *tls.Config, address string) (cluster ClusterID, peer Peer, err error) {
+	client, _, err := sides(config)
+	if err != nil {
+		return cluster, peer, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, AskTimeout)
+	defer cancel()
+	raw, err := dial(ctx, address)
+	if err != nil {
+		return cluster, peer, err
+	}
+	defer func() { _ = raw.Close() }()
+	deadline, _ := ctx.Deadline()
+	_ = raw.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	conn, leaf := raw, (*x509.Certificate)(nil)
+	if client != nil {
+		c := tls.Client(raw, client)
+		if err := c.HandshakeContext(ctx); err != nil {
+			return cluster, peer, fmt.Errorf("tls: %w", err)
+		}
+		leaf, conn = c.ConnectionState().PeerCertificates[0], net.Conn(c)
+	}
+	mine := hello{class: ask, least: VersionMin, most: Version}
+	if _, err := conn.Write(mine.append(nil)); err != nil {
+		return cluster, peer, fmt.Errorf("handshake: %w", err)
+	}
+	h, err := readHello(conn)
+	switch {
+	case err != nil:
+		return cluster, peer, fmt.Errorf("handshake: %w", err)
+	case !overlap(h.least, h.most):
+		return cluster, peer, &Refused{Reason: ErrVersion, Text: fmt.Sprintf("this node speaks %d to %d, node %x speaks %d to %d", VersionMin, Version, h.node, h.least, h.most)}
+	case h.status != statusOK:
+		return cluster, peer, &Refused{Reason: h.status.reason(), Text: h.text, ByPeer: true}
+	case h.node == NodeID{}:
+		return cluster, peer, &Refused{Reason: ErrHandshake, Text: "a node without an id"}
+	case h.cluster == ClusterID{}:
+		return cluster, peer, &Refused{Reason: ErrCluster, Text: fmt.Sprintf("node %x belongs to no cluster yet", h.node)}
+	case leaf != nil && !names(leaf, h.node):
+		return cluster, peer, &Refused{Reason: ErrIdentity, Text: fmt.Sprintf("node %x came with the certificate of %v", h.node, leaf.URIs)}
+	}
+	return h.cluster, Peer{
+		Node: h.node, Incarnation: h.incarnation, Address: h.address, ClusterVersion: h.clusterVersion, Version: min(Version, h.most),
+	}, nil
+}
+
+// answer tells somebody who asks who this node is.
+func (t *Transport) answer(s *stream, h hello) error {
+	if !overlap(h.least, h.most) {
+		err := &Refused{Reason: ErrVersion, Text: fmt.Sprintf("node %x speaks %d to %d, the asker %d to %d", t.self.Node, VersionMin, Version, h.least, h.most)}
+		_ = t.reply(s, ask, h.node, err)
+		return err
+	}
+	return t.reply(s, ask, h.node, nil)
+}
