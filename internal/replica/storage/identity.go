@@ -122,6 +122,21 @@ func readIdentity(fs vfs.FS, dir string) (id Identity, exists bool, err error) {
 	return Identity{}, false, nil
 }
 
+// ReadIdentity tells whose data a directory holds, without opening the store; nil if there is none yet.
+func ReadIdentity(fs vfs.FS, dir string) (*Identity, error) {
+	if _, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	id, exists, err := readIdentity(fs, dir)
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	if !exists {
+		return nil, nil
+	}
+	return &id, nil
+}
+
 func readFile(fs vfs.FS, name string) (string, error) {
 	f, err := fs.Open(name)
 	if err != nil {

@@ -117,5 +117,5 @@ func (s *Store) MarkHeaders(id uint32) error {
 var errDamage = errors.New("undecodable")
 
 func isDamage(err error) bool {
-	return errors.Is(err, errDamage) || errors.Is(err, row.ErrCorrupt) || errors.Is(err, keys.ErrCorrupt)
+	return errors.Is(err, errDamage) || errors.Is(err, row.ErrCorrupt) || errors.Is(err, keys.ErrCorrupt) || errors.Is(err, keys.ErrReplicaCorrupt)
 }
