@@ -33,13 +33,12 @@ type Kind uint8
 const (
 	Add   Kind = iota // a new replica on Node that is to vote
 	Watch             // a new replica on Node that only learns
-	Join              // Replica, a learner, is to vote
+	Join              // Replica, which learns or was to leave, is to vote
 	Learn             // Replica, which was joining, only learns
-	Go                // Replica, a voter, is to leave
-	Drop              // Replica, which does not vote, is removed
+	Go                // Replica is to leave
 )
 
-var kinds = [...]string{"add", "watch", "join", "learn", "go", "drop"}
+var kinds = [...]string{"add", "watch", "join", "learn", "go"}
 
 // Step is one transition.
 type Step struct {
@@ -90,8 +89,6 @@ func (a Action) Apply(m *topology.Snapshot) (*topology.Snapshot, error) {
 			m, err = m.MarkLearner(a.Partition, s.Replica)
 		case Go:
 			m, err = m.MarkLeaving(a.Partition, s.Replica)
-		case Drop:
-			m, err = m.DropMember(a.Partition, s.Replica)
 		default:
 			err = fmt.Errorf("unknown step %d", s.Kind)
 		}

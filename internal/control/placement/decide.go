@@ -24,7 +24,7 @@ func Decide(state *meta.State, view View) []Action {
 			if !s.quorum {
 				continue
 			}
-			if s.busy {
+			if s.moving {
 				busy++
 			}
 			if steps, why := s.step(); len(steps) > 0 {
@@ -114,10 +114,11 @@ type subject struct {
 	set    *topology.ReplicaSet
 	region *region
 
-	votes  int // of the Raft configuration: those that leave still have one
+	votes  int // those that leave are counted: nobody knows yet that they do not vote
 	alive  int // of them, those that answer
 	quorum bool
 	busy   bool
+	moving bool // somebody who answers is joining
 }
 
 func (s *subject) look() {
@@ -125,6 +126,7 @@ func (s *subject) look() {
 		switch m.State {
 		case topology.Joining:
 			s.busy = true
+			s.moving = s.moving || !s.view.down(m.Node)
 			continue
 		case topology.Learner:
 			continue
@@ -163,7 +165,8 @@ func (s *subject) step() ([]Step, Why) {
 	return s.balance(), Balance
 }
 
-// repair helps a change to its end whose joining replica has lost its node, and takes back a lone one that could only be the second voter.
+// repair helps a change to its end: a replica that was joining has lost its node; one that leaves is waited for in vain, because nobody
+// comes in its place; one that joins alone could only be the second voter.
 func (s *subject) repair() []Step {
 	var joining []*topology.Replica
 	for i := range s.set.Replicas {
@@ -171,17 +174,19 @@ func (s *subject) repair() []Step {
 		if m.State != topology.Joining {
 			continue
 		}
-		if s.stays(m) {
-			joining = append(joining, m)
-			continue
+		if !s.stays(m) {
+			return append(s.choose(1), Step{Go, m.Node, m.ID})
 		}
-		steps := []Step{{Drop, m.Node, m.ID}}
-		if c := s.choose(1); len(c) > 0 {
-			steps = append(steps, c...)
-		}
-		return steps
+		joining = append(joining, m)
 	}
-	if s.votes != 1 || len(joining) != 1 || s.set.Count(topology.Leaving) > 0 {
+	leaving := s.set.Count(topology.Leaving)
+	switch {
+	case len(joining) == 0 && s.votes-leaving != 1 && s.votes-leaving < 3:
+		if c := s.choose(1); len(c) > 0 {
+			return c
+		}
+		return s.keep()
+	case len(joining) != 1 || s.votes != 1 || leaving > 0:
 		return nil
 	}
 	if s.region.target > 1 {
@@ -190,6 +195,16 @@ func (s *subject) repair() []Step {
 		}
 	}
 	return []Step{{Learn, joining[0].Node, joining[0].ID}}
+}
+
+// keep lets a replica stay after all whose node stays.
+func (s *subject) keep() []Step {
+	for i := range s.set.Replicas {
+		if m := &s.set.Replicas[i]; m.State == topology.Leaving && s.stays(m) {
+			return []Step{{Join, m.Node, m.ID}}
+		}
+	}
+	return nil
 }
 
 // worst is the voter that has to be replaced first: a dead one, else one whose node leaves.
@@ -244,7 +259,7 @@ func (s *subject) learners() []Step {
 		case every && n != nil && n.State != meta.Left:
 		case !every && s.votes < 3 && n != nil && (n.State == meta.Up || n.State == meta.Draining):
 		default:
-			steps = append(steps, Step{Drop, m.Node, m.ID})
+			steps = append(steps, Step{Go, m.Node, m.ID})
 		}
 	}
 	if len(steps) > 0 {

@@ -22,6 +22,9 @@ type Table struct {
 // is back.
 func Place(state *meta.State, view *View, region string, t Table) []topology.Piece {
 	ring := RingOf(state, view, region)
+	if ring.nodes == 0 {
+		ring = ringOf(state, region, func(n *meta.Node) bool { return n.State != meta.Left }) // where it can be made; it moves later
+	}
 	var pieces []topology.Piece
 	if ring.nodes > Replicas && !t.Whole {
 		pieces = ring.cut()

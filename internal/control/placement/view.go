@@ -66,9 +66,13 @@ func (v *View) MayLead(n *meta.Node) bool {
 
 // RingOf is the ring of the nodes of a region whose replicas are to remain.
 func RingOf(state *meta.State, view *View, region string) *Ring {
+	return ringOf(state, region, view.stays)
+}
+
+func ringOf(state *meta.State, region string, counts func(*meta.Node) bool) *Ring {
 	var nodes []*meta.Node
 	for _, n := range state.Nodes {
-		if n.Region == region && view.stays(n) {
+		if n.Region == region && counts(n) {
 			nodes = append(nodes, n)
 		}
 	}

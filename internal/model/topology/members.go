@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// The life of a member: AddMember makes it Joining or Learner; Settle, once it votes, a Voter; MarkLeaving then asks for its end, and
-// Settle, once it votes no more, removes it. One that never voted is dropped by DropMember. A member that is in a new table from the
-// beginning is born a Voter.
+// The life of a member: AddMember makes it Joining or Learner; Settle, once it votes, a Voter; MarkLeaving asks for its end, and Settle,
+// if it does not vote or no more, removes it. Only Settle removes a member, because only the leader of a partition knows who votes. A
+// member that is in a new table from the beginning is born a Voter.
 
 // AddMember gives a node a new replica of a partition; state is Joining or Learner.
 func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state MemberState) (*Snapshot, ReplicaID, error) {
@@ -33,45 +33,42 @@ func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state M
 	return out, replica, nil
 }
 
-// MarkLeaving asks a voter to go.
+// MarkLeaving asks a member to go, whatever it is.
 func (s *Snapshot) MarkLeaving(id PartitionID, replica ReplicaID) (*Snapshot, error) {
-	return s.turn(id, replica, Voter, Leaving)
+	return s.turn(id, replica, Leaving, Voter, Joining, Learner)
 }
 
-// MarkJoining asks a learner to become a voter.
+// MarkJoining asks a learner to become a voter, or one that is leaving to stay one.
 func (s *Snapshot) MarkJoining(id PartitionID, replica ReplicaID) (*Snapshot, error) {
-	return s.turn(id, replica, Learner, Joining)
+	return s.turn(id, replica, Joining, Learner, Leaving)
 }
 
 // MarkLearner takes back that a replica is to become a voter.
 func (s *Snapshot) MarkLearner(id PartitionID, replica ReplicaID) (*Snapshot, error) {
-	return s.turn(id, replica, Joining, Learner)
+	return s.turn(id, replica, Learner, Joining)
 }
 
-// turn changes the state of a member.
-func (s *Snapshot) turn(id PartitionID, replica ReplicaID, from, to MemberState) (*Snapshot, error) {
-	return s.changeMember(id, replica, func(_ *ReplicaSet, r *Replica) error {
-		if r.State != from {
-			return fmt.Errorf("replica %d of partition %d is %s, not %s", replica, id, r.State, from)
+// turn changes the state of a member that is in one of the states from.
+func (s *Snapshot) turn(id PartitionID, replica ReplicaID, to MemberState, from ...MemberState) (*Snapshot, error) {
+	p := s.Partition(id)
+	if p != nil {
+		for i := range p.Sets {
+			if m := p.Sets[i].Member(replica); m != nil && slices.Contains(from, m.State) {
+				return s.changeSet(id, p.Sets[i].Region, func(_ *Partition, set *ReplicaSet) error {
+					set.Member(replica).State = to
+					return nil
+				})
+			} else if m != nil {
+				return nil, fmt.Errorf("replica %d of partition %d is %s and cannot be %s", replica, id, m.State, to)
+			}
 		}
-		r.State = to
-		return nil
-	})
+	}
+	return nil, fmt.Errorf("partition %d has no replica %d", id, replica)
 }
 
-// DropMember removes a member that does not vote.
-func (s *Snapshot) DropMember(id PartitionID, replica ReplicaID) (*Snapshot, error) {
-	return s.changeMember(id, replica, func(set *ReplicaSet, r *Replica) error {
-		if r.State != Joining && r.State != Learner {
-			return fmt.Errorf("replica %d of partition %d is %s and cannot be dropped", replica, id, r.State)
-		}
-		set.Replicas = slices.DeleteFunc(set.Replicas, func(o Replica) bool { return o.ID == replica })
-		return nil
-	})
-}
-
-// Settle records which replicas of a set vote, after its leader has changed that: those that joined are voters now, and those that were
-// leaving and vote no more are gone. It returns s itself if nothing is new.
+// Settle records which replicas of a set vote: those that joined are voters now, and those that are leaving and do not vote are gone.
+// voters are those of the Raft configuration as a leader has it that has applied the log up to its own term and is sure to lead. It
+// returns s itself if nothing is new.
 func (s *Snapshot) Settle(id PartitionID, region string, voters []ReplicaID) (*Snapshot, error) {
 	changed := false
 	out, err := s.changeSet(id, region, func(_ *Partition, set *ReplicaSet) error {
@@ -100,19 +97,6 @@ func (s *Snapshot) Settle(id PartitionID, region string, voters []ReplicaID) (*S
 		return s, nil
 	}
 	return out, nil
-}
-
-// changeMember changes one member of a partition.
-func (s *Snapshot) changeMember(id PartitionID, replica ReplicaID, f func(set *ReplicaSet, r *Replica) error) (*Snapshot, error) {
-	p := s.Partition(id)
-	if p != nil {
-		for i := range p.Sets {
-			if p.Sets[i].Member(replica) != nil {
-				return s.changeSet(id, p.Sets[i].Region, func(_ *Partition, set *ReplicaSet) error { return f(set, set.Member(replica)) })
-			}
-		}
-	}
-	return nil, fmt.Errorf("partition %d has no replica %d", id, replica)
 }
 
 // changeSet changes a copy of the replica set of a partition in a region.
