@@ -4,10 +4,11 @@
 //
 //	id 0           store identity                    [0 u32]
 //	id 1           partition meta (see Meta)         [1 u32][physical partition u64]
-//	id 2           replica registry                  [2 u32][physical partition u64]
+//	id 2           replica registry (see Replica)    [2 u32][physical partition u64]
 //	id 3           the meta partition's own keys     [3 u32][any bytes]: schema, nodes, the partition map
 //	id 4           flags of tables                   [4 u32][table u32]
-//	5 .. 511       reserved
+//	id 5           runs of dead rows, a node's own   [5 u32][key of a partition without its kind]
+//	6 .. 511       reserved
 //	512 ..         tables without special bits       [table u32][position][len(pk) u16][pk][kind u8][rest]
 //	  kind 0         header: static cells, partition deletion, deleted ranges
 //	  kind 1         row                               rest = clustering key
@@ -22,7 +23,7 @@
 // one token are in order of length, then of bytes.
 //
 // Guarantees: (K1) the prefix that Split cuts off is self-delimiting, so no prefix is the beginning of another one; (K2) no key
-// carries the id of a physical partition, except the partition's own meta. Partition keys and indexed values of more than MaxLen
+// carries the id of a physical partition, except the partition's own meta and registry record. Partition keys and indexed values of more than MaxLen
 // bytes are refused before they come here; longer ones are cut off. The package knows nothing of values or of Pebble.
 // Start at AppendRow and Split.
 package keys

@@ -194,5 +194,6 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = ParseIndex(b)
 		_, _ = DecodeMeta(b)
+		_, _ = DecodeReplica(b)
 	})
 }
