@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package meta
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// cluster is a meta partition with a log, and the records of several nodes that follow it at their own pace.
+type cluster struct {
+	mu      sync.Mutex
+	rng     *rand.Rand
+	records map[string][]byte
+	version uint64
+	log     []command.Records
+	nodes   []*follower
+	trouble bool // changes get lost, are late, or happen without an answer
+	stopped chan struct{}
+	wg      sync.WaitGroup
+}
+
+// follower is the records of one node.
+type follower struct {
+	c       *cluster
+	mu      sync.Mutex
+	records map[string][]byte
+	version uint64
+	keeper  *Keeper
+}
+
+var errLost = errors.New("lost")
+
+func newCluster(t *testing.T, nodes int, seed uint64) *cluster {
+	t.Helper()
+	c := &cluster{rng: rand.New(rand.NewPCG(seed, 1)), records: map[string][]byte{}, version: 1, stopped: make(chan struct{})}
+	for i := range nodes {
+		f := &follower{c: c, records: map[string][]byte{}, version: 1}
+		var err error
+		if f.keeper, err = New(f.scan, f.change, Options{Self: topology.NodeID{byte(i + 1)}}); err != nil {
+			t.Fatal(err)
+		}
+		c.nodes = append(c.nodes, f)
+		c.wg.Go(f.follow)
+	}
+	return c
+}
+
+func (c *cluster) close() {
+	close(c.stopped)
+	c.wg.Wait()
+	for _, f := range c.nodes {
+		f.keeper.Close()
+	}
+}
+
+func (c *cluster) random(n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rng.IntN(n)
+}
+
+// apply is the compare-and-set of the log.
+func (c *cluster) apply(r command.Records) (uint64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.Expect != c.version {
+		return 0, &partition.Conflict{Version: c.version}
+	}
+	put(c.records, r.Put)
+	c.version++
+	c.log = append(c.log, r)
+	return c.version, nil
+}
+
+func put(records map[string][]byte, changes []command.Record) {
+	for _, r := range changes {
+		if r.Value == nil {
+			delete(records, string(r.Key))
+		} else {
+			records[string(r.Key)] = r.Value
+		}
+	}
+}
+
+func (f *follower) scan(fn func(key, value []byte) error) (uint64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, value := range f.records {
+		if err := fn([]byte(key), value); err != nil {
+			return 0, err
+		}
+	}
+	return f.version, nil
+}
+
+// change proposes; with trouble it gets lost, happens without an answer, or late and without one.
+func (f *follower) change(ctx context.Context, r command.Records) (uint64, error) {
+	r.Put = slices.Clone(r.Put)
+	if !f.c.trouble {
+		return f.c.apply(r)
+	}
+	switch f.c.random(5) {
+	case 0:
+		return 0, errLost
+	case 1:
+		_, _ = f.c.apply(r)
+		return 0, errLost
+	case 2:
+		late := time.Duration(f.c.random(300)) * time.Millisecond
+		f.c.wg.Go(func() {
+			time.Sleep(late)
+			_, _ = f.c.apply(r)
+		})
+		return 0, errLost
+	}
+	return f.c.apply(r)
+}
+
+// follow applies the log a few entries at a time.
+func (f *follower) follow() {
+	for {
+		select {
+		case <-f.c.stopped:
+			return
+		case <-time.After(time.Duration(1+f.c.random(40)) * time.Millisecond):
+		}
+		f.catchUp(1 + f.c.random(4))
+	}
+}
+
+func (f *follower) catchUp(most int) {
+	f.c.mu.Lock()
+	log := f.c.log[f.version-1:]
+	f.c.mu.Unlock()
+	f.mu.Lock()
+	for _, r := range log[:min(most, len(log))] {
+		put(f.records, r.Put)
+		f.version++
+	}
+	version := f.version
+	f.mu.Unlock()
+	f.keeper.Reload(version)
+}
+
+// increment is an update of a number in the settings.
+func increment(s *State) (*State, error) {
+	n, _ := strconv.Atoi(s.Settings["n"])
+	return s.WithSetting("n", strconv.Itoa(n+1)), nil
+}
+
+// However changes of several nodes get into each other's way, get lost, come late or are not answered, each Update happens exactly once, and
+// when it returns its node's subscribers have seen it.
+func TestUpdatesHappenOnce(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { updatesHappenOnce(t, seed) })
+		})
+	}
+}
+
+func updatesHappenOnce(t *testing.T, seed uint64) {
+	const nodes, updaters, updates = 3, 2, 6
+	c := newCluster(t, nodes, seed)
+	c.trouble = seed > 0
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	uncertain := 0
+	for i, f := range c.nodes {
+		var last uint64
+		var seen *State
+		first := f.keeper.Subscribe(func(old, next *State) {
+			mu.Lock()
+			defer mu.Unlock()
+			if old.Version < last || next.Version <= old.Version || seen != nil && seen != old {
+				t.Errorf("node %d: version %d after %d, last %d", i, next.Version, old.Version, last)
+			}
+			last, seen = next.Version, next
+		})
+		if first.Version != 1 {
+			t.Errorf("version %d at first", first.Version)
+		}
+		for range updaters {
+			wg.Go(func() {
+				for range updates {
+					s, err := f.keeper.Update(t.Context(), increment)
+					mu.Lock()
+					if errors.Is(err, ErrUncertain) {
+						uncertain++
+					} else if err != nil {
+						t.Error(err)
+					} else if last < s.Version {
+						t.Errorf("node %d: version %d returned, %d seen", i, s.Version, last)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	time.Sleep(time.Second) // what is late
+	c.close()
+	n, _ := strconv.Atoi(string(c.records[settingPrefix+"n"]))
+	if all := nodes * updaters * updates; n > all || n < all-uncertain {
+		t.Fatalf("%d of %d updates happened, %d are uncertain", n, all, uncertain)
+	}
+	if uncertain > 3 {
+		t.Errorf("%d updates are uncertain", uncertain)
+	}
+	for i, f := range c.nodes {
+		f.catchUp(len(c.log))
+		want, err := Load(f.scan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !maps.EqualFunc(want.records, c.records, slices.Equal) {
+			t.Errorf("node %d has other records than the cluster", i)
+		}
+	}
+}
+
+// A function that changes nothing proposes nothing; its error comes back as it is; a context that ends while the outcome is open says so.
+func TestUpdateEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 1)
+		defer c.close()
+		k := c.nodes[0].keeper
+		mine := errors.New("mine")
+		if _, err := k.Update(t.Context(), func(*State) (*State, error) { return nil, mine }); err != mine {
+			t.Errorf("%v", err)
+		}
+		if s, err := k.Update(t.Context(), func(s *State) (*State, error) { return s.WithSetting("n", ""), nil }); err != nil || s.Version != 1 {
+			t.Errorf("%v, %v", s, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		k.change = func(context.Context, command.Records) (uint64, error) { return 0, errLost }
+		if _, err := k.Update(ctx, increment); !errors.Is(err, ErrUncertain) || !errors.Is(err, errLost) {
+			t.Errorf("%v", err)
+		}
+		k.change = func(context.Context, command.Records) (uint64, error) { return 7, nil } // and the records never come
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := k.Update(ctx, increment); !errors.Is(err, ErrUnseen) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		k.change = func(context.Context, command.Records) (uint64, error) { return 0, partition.ErrStopped }
+		began := time.Now()
+		if _, err := k.Update(t.Context(), increment); !errors.Is(err, ErrUncertain) || time.Since(began) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// A load that fails is tried again; nobody is told of what was not loaded.
+func TestLoadFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var broken error
+		failures, version := 0, uint64(1)
+		scan := func(func(key, value []byte) error) (uint64, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return version, broken
+		}
+		k, err := New(scan, nil, Options{LoadFailed: func(error) {
+			mu.Lock()
+			defer mu.Unlock()
+			failures++
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		mu.Lock()
+		broken, version = errLost, 2
+		mu.Unlock()
+		k.Reload(2)
+		time.Sleep(time.Second)
+		mu.Lock()
+		if failures < 2 || k.State().Version != 1 {
+			t.Errorf("%d failures, version %d", failures, k.State().Version)
+		}
+		broken = nil
+		mu.Unlock()
+		if s, err := k.Wait(t.Context(), 2); err != nil || s.Version != 2 {
+			t.Errorf("%v, %v", s, err)
+		}
+	})
+}
