@@ -95,6 +95,8 @@ type route struct {
 	leader atomic.Pointer[topology.NodeID]
 	// remote is the replica on another node that was asked last.
 	remote atomic.Pointer[placed]
+	// led, made by who waits, is closed when somebody begins to lead.
+	led atomic.Pointer[chan struct{}]
 }
 
 type placed struct {
@@ -104,14 +106,30 @@ type placed struct {
 
 // LeaderChanged tells the coordinator who leads a partition, zero if nobody is known to. What waits for the partition is asked again at once.
 func (c *Coordinator) LeaderChanged(id topology.PartitionID, node topology.NodeID) {
-	v := c.view.Load()
-	r := v.routes[id]
-	if r == nil {
-		return
+	if r := c.view.Load().routes[id]; r != nil {
+		r.learn(node)
+		if node != (topology.NodeID{}) {
+			r.wake()
+		}
 	}
-	r.learn(node)
-	if (node != topology.NodeID{}) {
-		c.wake()
+}
+
+// changed is closed when somebody begins to lead.
+func (r *route) changed() <-chan struct{} {
+	for {
+		if ch := r.led.Load(); ch != nil {
+			return *ch
+		}
+		ch := make(chan struct{})
+		if r.led.CompareAndSwap(nil, &ch) {
+			return ch
+		}
+	}
+}
+
+func (r *route) wake() {
+	if ch := r.led.Swap(nil); ch != nil {
+		close(*ch)
 	}
 }
 
@@ -140,7 +158,11 @@ func (cl *cluster) member(r *route, node topology.NodeID, id topology.PartitionI
 
 // routesOf makes the routes of a map, keeping what is known.
 func routesOf(s *topology.Snapshot, old map[topology.PartitionID]*route) map[topology.PartitionID]*route {
-	out := make(map[topology.PartitionID]*route, s.Len())
+	out := make(map[topology.PartitionID]*route, s.Len()+1)
+	out[topology.MetaPartition] = new(route)
+	if r := old[topology.MetaPartition]; r != nil {
+		out[topology.MetaPartition] = r
+	}
 	for _, t := range s.Tables() {
 		for _, p := range s.Partitions(t) {
 			if r := old[p.ID]; r != nil {
@@ -151,13 +173,4 @@ func routesOf(s *topology.Snapshot, old map[topology.PartitionID]*route) map[top
 		}
 	}
 	return out
-}
-
-// hint is a channel that is closed when a leader became known.
-type hint struct{ changed chan struct{} }
-
-// wake makes everything that waits look again.
-func (c *Coordinator) wake() {
-	old := c.hints.Swap(&hint{make(chan struct{})})
-	close(old.changed)
 }

@@ -84,8 +84,8 @@ type Coordinator struct {
 	replica func(p *topology.Partition) Replica
 	// cluster is nil on a node that stands alone.
 	cluster *cluster
-	hints   atomic.Pointer[hint]
-	sends   sync.Pool
+	sends   sync.Pool // *send
+	watch   watch
 
 	underWay atomic.Int64
 	stats    stats
@@ -130,7 +130,7 @@ func New(host *partition.Host, snapshot *topology.Snapshot, o Options) *Coordina
 	c.writes.New = func() any { return &write{c: c} }
 	c.decides.New = func() any { return &decide{c: c} }
 	c.relays.New = func() any { return new(relay) }
-	c.hints.Store(&hint{make(chan struct{})})
+	c.sends.New = func() any { return new(send) }
 	v := &view{snapshot: snapshot, changed: make(chan struct{})}
 	if o.Cluster != nil {
 		c.cluster = newCluster(o.Cluster, host)

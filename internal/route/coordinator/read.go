@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -26,19 +27,23 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 	r := c.relays.Get().(*relay)
 	r.begin(v, time.Now().Add(c.opts.ReadTimeout))
 	var err error
-	if q.Key != nil {
+	switch {
+	case c.cluster != nil:
+		err = c.readInCluster(ctx, q, r)
+	case q.Key != nil:
 		err = c.readKey(ctx, q, r)
-	} else {
+	default:
 		err = c.readRange(ctx, q, r)
 	}
 	switch {
 	case err == nil:
 	case r.failure != nil && errors.Is(err, r.failure):
 		err = r.failure // what the visitor itself returned goes back unchanged
+	case c.cluster != nil: // it is an answer already
 	default:
 		err = readError(err, q.Level, r.seen)
 	}
-	r.v, r.failure = nil, nil
+	r.v, r.failure, r.sub = nil, nil, command.Read{}
 	c.relays.Put(r)
 	return err
 }
@@ -131,6 +136,10 @@ type relay struct {
 	// failure is the visitor's own error.
 	failure error
 	rows    uint
+	// heard is set by the first call, for who watches from another goroutine.
+	heard atomic.Bool
+	// sub is the command sent to one physical partition of a cluster.
+	sub command.Read
 
 	// The last position passed on; key and clustering are copies. inPartition: it was in the physical partition being read.
 	// leftPartition: the visitor wants no more of it.
@@ -143,7 +152,11 @@ type relay struct {
 
 // begin prepares a relay for a read.
 func (r *relay) begin(v command.Visitor, deadline time.Time) {
-	*r = relay{v: v, deadline: deadline, key: r.key[:0], clustering: r.clustering[:0]}
+	key, clustering := r.key[:0], r.clustering[:0]
+	r.heard.Store(false)
+	r.v, r.deadline, r.from, r.failure, r.rows, r.tok = v, deadline, topology.Position{}, nil, 0, 0
+	r.stopped, r.seen, r.inPartition, r.inRow, r.leftPartition, r.resumed = false, false, false, false, false, false
+	r.key, r.clustering = key, clustering
 }
 
 // resume makes q go on behind the last position, which it returns.
@@ -166,6 +179,9 @@ const checkEvery = 256
 
 // Partition implements command.Visitor.
 func (r *relay) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
+	if !r.heard.Load() {
+		r.heard.Store(true)
+	}
 	if !r.from.IsZero() && topology.At(t, key).Compare(r.from) < 0 {
 		return command.NextPartition, nil
 	}

@@ -99,3 +99,10 @@ func (cl *cluster) quorum(p *topology.Partition) (required, alive int) {
 
 // anyReplica reports whether a level is content with what one replica says.
 func anyReplica(level dberr.Consistency) bool { return level == dberr.One || level == dberr.LocalOne }
+
+func overloaded(err error) bool {
+	_, ok := errors.AsType[*dberr.Overloaded](err)
+	return ok
+}
+
+func underWay(err error) bool { return errors.Is(err, partition.ErrUnderWay) }

@@ -4,6 +4,7 @@ package coordinator
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -44,6 +45,10 @@ func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteO
 		w.kind = "SIMPLE"
 	}
 	t := trace.From(ctx)
+	if c.cluster != nil {
+		c.writeInCluster(ctx, t, ms, o, w)
+		return
+	}
 	if o.Atomic && len(ms)+len(o.Updates) > 1 {
 		w.pending.Store(1)
 		if err := c.writeAtomic(ctx, t, ms, o.Updates, w); err != nil {
@@ -66,6 +71,8 @@ type write struct {
 	level   dberr.Consistency
 	kind    string
 	pending atomic.Int64
+	// wrote counts the mutations that were written, in a cluster.
+	wrote   atomic.Int64
 	failure atomic.Pointer[error] // the first
 }
 
@@ -74,6 +81,8 @@ func (w *write) Done(err error) {
 	if err != nil {
 		first := err // a copy, so that only failures allocate
 		w.failure.CompareAndSwap(nil, &first)
+	} else if w.c.cluster != nil {
+		w.wrote.Add(1)
 	}
 	if w.pending.Add(-1) > 0 {
 		return
@@ -82,12 +91,30 @@ func (w *write) Done(err error) {
 	var answer error
 	if p := w.failure.Load(); p != nil {
 		answer = writeError(*p, w.level, w.kind)
+		if e, ok := answer.(*dberr.Unavailable); ok && w.wrote.Load() > 0 {
+			// It would say that nothing was done.
+			answer = &dberr.WriteTimeout{Level: e.Level, BlockFor: e.Required, WriteType: w.kind}
+		}
 		w.failure.Store(nil)
 	}
+	w.wrote.Store(0)
 	w.done = nil
 	c.writes.Put(w)
 	c.leave()
 	done.Done(answer)
+}
+
+// writeInCluster is Write on one of many nodes.
+func (c *Coordinator) writeInCluster(ctx context.Context, t *trace.Trace, ms []command.Mutation, o WriteOptions, w *write) {
+	if o.Atomic && len(ms)+len(o.Updates) > 1 {
+		w.pending.Store(1)
+		c.batchInCluster(t, ms, o.Updates, w)
+		return
+	}
+	w.pending.Store(int64(len(ms)))
+	for i := range ms {
+		c.sendWrite(ctx, t, &ms[i], w)
+	}
 }
 
 // writeOne sends one mutation; if it returns an error w is not told.
@@ -175,6 +202,10 @@ func (c *Coordinator) Decide(ctx context.Context, cond *command.Conditional, o W
 	if d.kind == "CAS" && cond.Serial != 0 {
 		d.level = cond.Serial
 	}
+	if c.cluster != nil {
+		c.sendDecision(ctx, trace.From(ctx), cond, d)
+		return
+	}
 	if err := c.decideAt(ctx, cond, d); err != nil {
 		d.Decided(nil, err)
 	}
@@ -244,7 +275,12 @@ func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint
 	var again retry
 	for {
 		v := c.view.Load()
-		err := c.truncateAll(ctx, v.snapshot.Partitions(table), indexes)
+		var err error
+		if c.cluster != nil {
+			err = c.truncateEach(ctx, v.snapshot.Partitions(table), indexes)
+		} else {
+			err = c.truncateAll(ctx, v.snapshot.Partitions(table), indexes)
+		}
 		if err == nil && c.view.Load() == v {
 			return nil
 		}
@@ -288,6 +324,50 @@ func (c *Coordinator) truncateAll(ctx context.Context, all []*topology.Partition
 		if err := <-w.result; err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// truncatedAtOnce is how many partitions of a table are truncated at a time.
+const truncatedAtOnce = 8
+
+// truncateEach empties all partitions of a table in a cluster: each is an entry of its own log. One that was emptied and did not say so is emptied
+// again, before the statement is answered.
+func (c *Coordinator) truncateEach(ctx context.Context, all []*topology.Partition, indexes []uint32) error {
+	if len(all) == 0 {
+		return errUnknownTable()
+	}
+	return inParallel(truncatedAtOnce, len(all), func(i int) error {
+		e := c.errand(dberr.All, c.opts.TruncateTimeout)
+		p := all[i]
+		return e.run(ctx, "Truncating", func(*view) *topology.Partition { return p }, func(ctx context.Context, t *target, _ *topology.Partition) error {
+			done := &ending{told: make(chan struct{}), target: *t}
+			if err := t.member.Truncate(ctx, indexes, done); err != nil {
+				return err
+			}
+			_, err := done.wait(ctx)
+			return err
+		})
+	})
+}
+
+// inParallel calls do with 0 to n-1, so many at a time, and returns the first error.
+func inParallel(atOnce, n int, do func(i int) error) error {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	var failure atomic.Pointer[error]
+	for range min(atOnce, n) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n) && failure.Load() == nil; i = next.Add(1) - 1 {
+				if err := do(int(i)); err != nil {
+					failure.CompareAndSwap(nil, &err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if p := failure.Load(); p != nil {
+		return *p
 	}
 	return nil
 }

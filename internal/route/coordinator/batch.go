@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// batch is an atomic write in a cluster, on a goroutine of its own. In one physical partition it is one entry of that partition's log. Over
+// several it goes like this:
+//
+//  1. what its updates depend on is read, and the participants are asked for their highest stamps;
+//  2. all becomes mutations whose operands carry one stamp above those;
+//  3. the mutations are recorded, whole, in the table of batches: from here on the batch will be carried out, whoever fails;
+//  4. they are written, in any order and as often as need be: a fixed stamp makes the second time the same as the first;
+//  5. the record is removed, which nobody waits for.
+//
+// Before 3 nothing was done; who fails there says so. Behind it Replay finishes what is left.
+type batch struct {
+	c        *Coordinator
+	w        *write
+	trace    *trace.Trace
+	deadline time.Time
+	// mutations and updates are encoded as they came.
+	mutations, updates [][]byte
+}
+
+// errApart says that the parts of a batch are not in one physical partition (any more).
+var errApart = errors.New("the parts of the batch are in several physical partitions")
+
+// batchLog is the write type of what fails before the record of a batch is known to be there.
+const batchLog = "BATCH_LOG"
+
+// batchInCluster takes copies and goes on elsewhere; w is told once.
+func (c *Coordinator) batchInCluster(tr *trace.Trace, ms []command.Mutation, updates []*command.Conditional, w *write) {
+	b := &batch{c: c, w: w, trace: tr, deadline: time.Now().Add(c.opts.WriteTimeout)}
+	for i := range ms {
+		b.mutations = append(b.mutations, command.AppendMutation(nil, &ms[i]))
+	}
+	for _, u := range updates {
+		b.updates = append(b.updates, command.AppendConditional(nil, u))
+	}
+	go b.run()
+}
+
+func (b *batch) run() {
+	ctx, cancel := context.WithDeadline(trace.With(context.Background(), b.trace), b.deadline)
+	defer cancel()
+	err := b.together(ctx)
+	if errors.Is(err, errApart) {
+		b.apart(ctx)
+		return
+	}
+	b.w.Done(err)
+}
+
+// errand is one of the batch's.
+func (b *batch) errand() errand {
+	e := b.c.errand(b.w.level, b.c.opts.WriteTimeout)
+	e.deadline = b.deadline
+	return e
+}
+
+// parts decodes fresh copies: who carries them out may stamp them.
+func (b *batch) parts() ([]partition.Part, error) {
+	parts := make([]partition.Part, 0, len(b.mutations)+len(b.updates))
+	for _, src := range b.mutations {
+		m := new(command.Mutation)
+		if err := command.DecodeMutation(m, bytes.Clone(src)); err != nil {
+			return nil, err
+		}
+		parts = append(parts, partition.Part{Mutation: m})
+	}
+	for _, src := range b.updates {
+		u := new(command.Conditional)
+		if err := command.DecodeConditional(u, bytes.Clone(src)); err != nil {
+			return nil, err
+		}
+		parts = append(parts, partition.Part{Mutation: &u.Mutation, Updates: u})
+	}
+	return parts, nil
+}
+
+// together writes a batch of one physical partition as one entry, or says errApart and has done nothing.
+func (b *batch) together(ctx context.Context) error {
+	id := b.c.cluster.nextID()
+	e := b.errand()
+	one, err := b.parts()
+	if err != nil {
+		return e.writeError(err, b.w.kind)
+	}
+	first := one[0].Mutation
+	locate := func(v *view) *topology.Partition { return v.snapshot.Locate(first.Table, first.Token, first.Key) }
+	err = e.run(ctx, "Writing a batch to", locate, func(ctx context.Context, t *target, p *topology.Partition) error {
+		parts, err := b.parts()
+		if err != nil {
+			return err
+		}
+		for i := range parts {
+			m := parts[i].Mutation
+			if m.Table != p.Table || !p.Span.Contains(m.Token, m.Key) {
+				return errApart
+			}
+			m.Epoch, m.Dedupe = p.Epoch, id
+			if e.maybe {
+				m.Retried = uint32(max(1, time.Since(e.began).Milliseconds()))
+			}
+			parts[i].Replica, _ = t.member.(*partition.Replica)
+		}
+		done := &ending{told: make(chan struct{}), target: *t}
+		if err := t.member.WriteAll(ctx, parts, done); err != nil {
+			return err
+		}
+		_, err = done.wait(ctx)
+		return err
+	})
+	if errors.Is(err, errApart) && !e.maybe {
+		return errApart
+	}
+	return e.writeError(err, b.w.kind)
+}
+
+// apart writes a batch of several physical partitions, and tells w.
+func (b *batch) apart(ctx context.Context) {
+	c := b.c
+	if c.cluster.Batches == nil {
+		b.w.Done(dberr.Serverf("this node has no table of atomic batches"))
+		return
+	}
+	c.stats.batches.Add(1)
+	ms, stamp, err := b.prepare(ctx)
+	if err != nil {
+		e := b.errand()
+		b.w.Done(e.writeError(err, batchLog))
+		return
+	}
+	id := newBatchID()
+	e := b.errand()
+	record := c.cluster.Batches.Record(id, stamp, appendBatch(nil, stamp, ms))
+	if err := e.put(ctx, "Recording a batch in", &record); err != nil {
+		b.w.Done(e.writeError(err, batchLog))
+		return
+	}
+	err = b.writeAll(ctx, ms)
+	if err == nil {
+		b.w.Done(nil)
+		_ = c.removeBatch(b.trace, id, stamp)
+		return
+	}
+	if errors.Is(err, ErrStaleSchema) && c.removeBatch(b.trace, id, stamp) == nil {
+		b.w.Done(ErrStaleSchema) // nothing was written, and nothing will be
+		return
+	}
+	required := max(1, e.required)
+	b.w.Done(&dberr.WriteTimeout{Level: b.w.level, BlockFor: required, WriteType: b.w.kind})
+}
+
+func newBatchID() (id [16]byte) {
+	_, _ = rand.Read(id[:]) // never fails
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return id
+}
+
+// prepare makes mutations of all parts, with one stamp.
+func (b *batch) prepare(ctx context.Context) ([]command.Mutation, int64, error) {
+	parts, err := b.parts()
+	if err != nil {
+		return nil, 0, err
+	}
+	found := make([][]*row.Row, len(parts))
+	err = inParallel(8, len(parts), func(i int) error {
+		if parts[i].Updates == nil {
+			return nil
+		}
+		var err error
+		found[i], err = b.find(ctx, parts[i].Updates)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	// The stamp comes behind the reads, so that it is above all that they have seen.
+	stamp, err := b.stamp(ctx, parts)
+	if err != nil {
+		return nil, 0, err
+	}
+	ms := make([]command.Mutation, 0, len(parts))
+	for i := range parts {
+		m := *parts[i].Mutation
+		if u := parts[i].Updates; u != nil {
+			if m.Ops, err = command.Resolve(slices.Clip(m.Ops), u, found[i], stamp); err != nil {
+				return nil, 0, err
+			}
+		}
+		m.Timestamp = stamp
+		for j := range m.Ops {
+			if m.Ops[j].Kind != command.OpIndex {
+				row.Stamp(m.Ops[j].Operand, stamp)
+			}
+		}
+		ms = append(ms, m)
+	}
+	return ms, stamp, nil
+}
+
+// stamp is above what the participants have given.
+func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error) {
+	v := b.c.view.Load()
+	asked := map[topology.PartitionID]*command.Mutation{}
+	for i := range parts {
+		m := parts[i].Mutation
+		p := v.snapshot.Locate(m.Table, m.Token, m.Key)
+		if p == nil {
+			return 0, errUnknownTable()
+		}
+		asked[p.ID] = m
+	}
+	of := make([]*command.Mutation, 0, len(asked))
+	for _, m := range asked {
+		of = append(of, m)
+	}
+	stamps := make([]int64, len(of))
+	err := inParallel(8, len(of), func(i int) error {
+		e := b.errand()
+		m := of[i]
+		return e.run(ctx, "Asking for the last stamp of", locator(m), func(ctx context.Context, t *target, _ *topology.Partition) error {
+			var err error
+			stamps[i], err = t.member.Last(ctx)
+			return err
+		})
+	})
+	stamp := time.Now().UnixMicro()
+	for _, s := range stamps {
+		stamp = max(stamp, s+1)
+	}
+	return stamp, err
+}
+
+func locator(m *command.Mutation) func(*view) *topology.Partition {
+	return func(v *view) *topology.Partition { return v.snapshot.Locate(m.Table, m.Token, m.Key) }
+}
+
+// put writes a mutation with fixed stamps, as often as need be. It has no id: an id that nobody remembers any more would be refused, though writing it again
+// changes nothing.
+func (e *errand) put(ctx context.Context, what string, m *command.Mutation) error {
+	encoded := command.AppendMutation(nil, m)
+	return e.run(ctx, what, locator(m), func(ctx context.Context, t *target, p *topology.Partition) error {
+		fresh := new(command.Mutation)
+		if err := command.DecodeMutation(fresh, bytes.Clone(encoded)); err != nil {
+			return err
+		}
+		fresh.Epoch = p.Epoch
+		done := &ending{told: make(chan struct{}), target: *t}
+		if err := t.member.Write(ctx, fresh, done); err != nil {
+			return err
+		}
+		_, err := done.wait(ctx)
+		return err
+	})
+}
+
+// writeAll writes the mutations of a recorded batch. ErrStaleSchema says that none of them was written; where some were the others are written by the old
+// revision, for the batch has begun: an index that was made at that moment may miss them.
+func (b *batch) writeAll(ctx context.Context, ms []command.Mutation) error {
+	stale := make([]bool, len(ms))
+	clean := true // nothing was or may have been written
+	results := make([]bool, len(ms))
+	err := inParallel(8, len(ms), func(i int) error {
+		e := b.errand()
+		err := e.put(ctx, "Writing to", &ms[i])
+		stale[i] = errors.Is(err, ErrStaleSchema)
+		results[i] = e.maybe || !stale[i]
+		if stale[i] {
+			return nil
+		}
+		return err
+	})
+	for _, r := range results {
+		clean = clean && !r
+	}
+	switch {
+	case err != nil:
+		return err
+	case clean:
+		return ErrStaleSchema
+	}
+	return inParallel(8, len(ms), func(i int) error {
+		if !stale[i] {
+			return nil
+		}
+		e := b.errand()
+		return e.putAny(ctx, &ms[i])
+	})
+}
+
+// putAny is put for any revision of the table, and for one that is gone.
+func (e *errand) putAny(ctx context.Context, m *command.Mutation) error {
+	again := *m
+	again.SchemaVersion = 0
+	err := e.put(ctx, "Writing to", &again)
+	if invalid, ok := errors.AsType[*dberr.Invalid](err); ok && invalid.Message == errUnknownTable().Error() {
+		return nil
+	}
+	return err
+}
+
+// removeBatch removes a record.
+func (c *Coordinator) removeBatch(tr *trace.Trace, id [16]byte, stamp int64) error {
+	ctx, cancel := context.WithTimeout(trace.With(context.Background(), tr), c.opts.WriteTimeout)
+	defer cancel()
+	e := c.errand(dberr.Quorum, c.opts.WriteTimeout)
+	m := c.cluster.Batches.Remove(id, stamp+1)
+	return e.put(ctx, "Removing the record of a batch from", &m)
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/trace"
+)
+
+// readInCluster is Read on one of many nodes. It goes from physical partition to physical partition; a read of a key needs one. Each of them
+// confirms at its end what it gave. Behind a partition that was confirmed a read goes on wherever it can; what was passed on of one that was not
+// makes all of it worthless, and the session has to begin again (ErrRepeat). The error is what the client is told.
+func (c *Coordinator) readInCluster(ctx context.Context, q *command.Read, r *relay) error {
+	ctx, cancel := context.WithDeadline(ctx, r.deadline)
+	defer cancel()
+	e := c.errand(q.Level, c.opts.ReadTimeout)
+	e.any = anyReplica(q.Level)
+	err := c.readOn(ctx, q, r, &e)
+	if err == ErrRepeat { //nolint:errorlint // it is made here
+		c.stats.repeated.Add(1)
+	}
+	return e.readError(err, r.seen)
+}
+
+func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *errand) error {
+	tr := trace.From(ctx)
+	sub := &r.sub
+	*sub = *q
+	cursor := rangeBegin(q)
+	touched := 0
+	for {
+		v := c.view.Load()
+		p := find(v, q, cursor)
+		if p == nil {
+			return errUnknownTable()
+		}
+		t, err := e.pick(v, p)
+		if err == nil {
+			sub.Epoch, r.inPartition = p.Epoch, false
+			if q.Key == nil {
+				sub.Range.Begin, r.from = cursor.Ring, cursor
+			}
+			c.noteAt(tr, "Reading from", p, &t)
+			err = e.read(ctx, &t, sub, r)
+			touched++
+		}
+		if err == nil {
+			e.succeeded(&t)
+			cursor = p.Span.Limit
+			if q.Key != nil || r.stopped || cursor.IsZero() || q.Range.Limit != 0 && cursor.Compare(topology.Position{Ring: q.Range.Limit}) >= 0 {
+				if tr != nil && q.Key == nil {
+					tr.Add("Read from " + strconv.Itoa(touched) + " physical partitions of table " + c.opts.TableName(q.Table))
+				}
+				return nil
+			}
+			e.anew()
+			continue
+		}
+		switch {
+		case r.failure != nil:
+			return r.failure
+		case ctx.Err() != nil || !time.Now().Before(r.deadline):
+			return context.DeadlineExceeded
+		case !e.failed(&t, err):
+			return err
+		case r.inPartition:
+			return ErrRepeat
+		case e.wait(ctx, &t, v) != nil:
+			return err
+		}
+	}
+}
+
+func rangeBegin(q *command.Read) topology.Position {
+	cursor := topology.Position{Ring: q.Range.Begin}
+	if q.Key == nil && q.AfterKey != nil {
+		if after := topology.At(q.AfterToken, q.AfterKey); cursor.Compare(after) < 0 {
+			cursor = after
+		}
+	}
+	return cursor
+}
+
+func find(v *view, q *command.Read, cursor topology.Position) *topology.Partition {
+	if q.Key != nil {
+		return v.snapshot.Locate(q.Table, q.Token, q.Key)
+	}
+	if i := v.snapshot.Find(q.Table, cursor); i >= 0 {
+		return v.snapshot.Partitions(q.Table)[i]
+	}
+	return nil
+}
+
+// anew prepares for the next partition, of which nothing is known yet.
+func (e *errand) anew() {
+	e.pause, e.refused, e.turn, e.attempts, e.atOnce = 0, false, 0, 0, 0
+	e.next, e.avoid = topology.NodeID{}, topology.NodeID{}
+}
+
+// read makes one attempt. One at another node is given up when nothing has come by the time that attempt says; what has begun may take as long
+// as there is.
+func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay) error {
+	if !t.remote {
+		return t.member.Read(ctx, q, r)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.heard.Store(false)
+	patience := time.AfterFunc(time.Until(e.attempt()), func() {
+		if !r.heard.Load() {
+			cancel()
+		}
+	})
+	defer patience.Stop()
+	return t.member.Read(ctx, q, r)
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/trace"
+)
+
+// errand is one command on its way through a cluster: it says which replica to ask next, whether it is worth asking again, and what the
+// client is told when it is not. It waits for nothing but in wait.
+//
+// Who leads is known, the best source first: from the answer that this command has just got (next), from the replica on this node, from the
+// last success or LeaderChanged (route). Without any, the replicas are asked in the order of the map: each knows the leader, or leads.
+type errand struct {
+	c        *Coordinator
+	level    dberr.Consistency
+	began    time.Time
+	deadline time.Time
+	pause    time.Duration
+	// any: one replica may answer. refused: the one here would not.
+	any, refused bool
+	// maybe: an attempt may have done something.
+	maybe bool
+	// next is the node that the last answer named as the leader; avoid could not answer, and is passed over once.
+	next, avoid topology.NodeID
+	turn        int
+	attempts    int
+	// at once counts the attempts without a pause in a row.
+	atOnce int
+	// required is the quorum of the partition asked last.
+	required int
+}
+
+// target is a replica to ask.
+type target struct {
+	member Member
+	node   topology.NodeID
+	// here is the partition's replica on this node, nil if there is none, also if it is not the one to ask.
+	here   Local
+	remote bool
+	route  *route
+}
+
+func (c *Coordinator) errand(level dberr.Consistency, limit time.Duration) errand {
+	now := time.Now()
+	return errand{c: c, level: level, began: now, deadline: now.Add(limit)}
+}
+
+// attempt is when an attempt at another node is given up: a third of all the time there is for the first two, so that a process that is stopped does
+// not eat it all; what is left for those behind them.
+func (e *errand) attempt() time.Time {
+	if e.attempts > 2 {
+		return e.deadline
+	}
+	until := time.Now().Add(e.deadline.Sub(e.began) / 3)
+	if until.After(e.deadline) {
+		return e.deadline
+	}
+	return until
+}
+
+// pick chooses the replica to ask, or says why there is none: errNoReplica, which may change, or *dberr.Unavailable.
+func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
+	cl := e.c.cluster
+	t := target{here: cl.here(p.ID), route: v.routes[p.ID]}
+	if t.route == nil {
+		t.route = new(route) // a partition that is in no table's ring
+	}
+	e.attempts++
+	avoid := e.avoid
+	e.avoid = topology.NodeID{}
+	if e.any {
+		e.required = 1
+		if t.here != nil && !e.refused {
+			return t.at(cl, cl.Node, p)
+		}
+	}
+	node, known := e.leader(&t, avoid)
+	if !e.any || !known {
+		required, alive := cl.quorum(p)
+		if !e.any {
+			e.required = required
+		}
+		if !known && alive < required && !e.maybe {
+			if e.any {
+				alive = 0 // those that live may not answer alone: no leader vouches for them
+			}
+			return t, &dberr.Unavailable{Level: e.level, Required: e.required, Alive: alive}
+		}
+	}
+	if !known {
+		if node, known = e.inOrder(&t, p, avoid); !known {
+			return t, errNoReplica
+		}
+	}
+	return t.at(cl, node, p)
+}
+
+// at makes the replica on a node the one to ask.
+func (t target) at(cl *cluster, node topology.NodeID, p *topology.Partition) (target, error) {
+	t.node = node
+	if node == cl.Node {
+		t.member = t.here
+		return t, nil
+	}
+	t.remote, t.member = true, cl.member(t.route, node, p.ID)
+	return t, nil
+}
+
+// leader is the node that leads as far as is known here, if it can be asked.
+func (e *errand) leader(t *target, avoid topology.NodeID) (topology.NodeID, bool) {
+	next := e.next
+	e.next = topology.NodeID{}
+	if e.askable(t, next, avoid) {
+		return next, true
+	}
+	if t.here != nil {
+		if t.here.Leading() && e.askable(t, e.c.cluster.Node, avoid) {
+			return e.c.cluster.Node, true
+		}
+		if node, ok := t.here.Leader(); ok && e.askable(t, node, avoid) {
+			return node, true
+		}
+	}
+	if node := t.route.leader.Load(); node != nil && e.askable(t, *node, avoid) {
+		return *node, true
+	}
+	return topology.NodeID{}, false
+}
+
+// askable reports whether a node can be asked now.
+func (e *errand) askable(t *target, node, avoid topology.NodeID) bool {
+	cl := e.c.cluster
+	switch node {
+	case topology.NodeID{}, avoid:
+		return false
+	case cl.Node:
+		return t.here != nil
+	}
+	return cl.Alive(node)
+}
+
+// inOrder goes through the replicas of the map, the one that led when it was written first.
+func (e *errand) inOrder(t *target, p *topology.Partition, avoid topology.NodeID) (topology.NodeID, bool) {
+	if len(p.Sets) == 0 {
+		return topology.NodeID{}, false
+	}
+	set := &p.Sets[0]
+	n := len(set.Replicas)
+	first := 0
+	for i := range set.Replicas {
+		if set.Replicas[i].ID == set.Leader {
+			first = i
+		}
+	}
+	for range n {
+		node := set.Replicas[(first+e.turn)%n].Node
+		e.turn++
+		if e.askable(t, node, avoid) {
+			return node, true
+		}
+	}
+	return topology.NodeID{}, false
+}
+
+// failed takes in how an attempt ended and reports whether to ask again.
+func (e *errand) failed(t *target, err error) bool {
+	why, leader := reasonOf(err)
+	if e.maybe && why == final && overloaded(err) {
+		why = busy // it would say that nothing was done, which is not known any more
+	}
+	if why == final {
+		return false
+	}
+	e.c.stats.reasons[why].Add(1)
+	switch why {
+	case notLeader:
+		e.avoid = t.node
+		if leader != t.node {
+			e.next = leader
+		}
+		t.forget()
+	case unreachable:
+		e.avoid = t.node
+		t.forget()
+	case unknown:
+		e.maybe = true
+		if !underWay(err) {
+			e.avoid = t.node
+			t.forget()
+		}
+	}
+	if e.any && t.here != nil && !t.remote {
+		e.refused = true
+	}
+	return true
+}
+
+// forget drops the hint that the node asked leads.
+func (t *target) forget() {
+	if t.route == nil {
+		return
+	}
+	if old := t.route.leader.Load(); old != nil && *old == t.node {
+		t.route.leader.CompareAndSwap(old, nil)
+	}
+}
+
+// succeeded remembers who answered.
+func (e *errand) succeeded(t *target) {
+	if !e.any {
+		t.route.learn(t.node)
+	}
+}
+
+// atOnceMax bounds how often in a row an errand follows what it is told without a pause: two replicas may name each other.
+const atOnceMax = 2
+
+// wait returns nil when it is time to ask again: somebody was named, a leader became known, there is a newer map, or a pause has passed; and
+// otherwise why there is no use in it any more.
+func (e *errand) wait(ctx context.Context, t *target, seen *view) error {
+	e.c.stats.retries.Add(1)
+	left := time.Until(e.deadline)
+	if left <= 0 {
+		return context.DeadlineExceeded
+	}
+	if (e.next != topology.NodeID{}) && e.atOnce < atOnceMax {
+		e.atOnce++
+		return ctx.Err()
+	}
+	e.atOnce = 0
+	e.pause = min(max(2*e.pause, retryPauseMin), retryPauseMax)
+	var led <-chan struct{}
+	if t.route != nil {
+		led = t.route.changed()
+	}
+	timer := time.NewTimer(min(e.pause, left))
+	defer timer.Stop()
+	select {
+	case <-seen.changed:
+	case <-led:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// writeError is what a client is told about a write in a cluster.
+func (e *errand) writeError(err error, kind string) error {
+	late := &dberr.WriteTimeout{Level: e.level, BlockFor: max(e.required, 1), WriteType: kind}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrStaleSchema), overloaded(err):
+		if e.maybe {
+			return late
+		}
+		if overloaded(err) {
+			return err
+		}
+		return ErrStaleSchema
+	case isAnswer(err):
+		return err
+	case timedOut(err):
+		return late
+	}
+	if why, _ := reasonOf(err); why != final {
+		return late
+	}
+	return &dberr.WriteFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, WriteType: kind, Message: err.Error()}
+}
+
+// readError is what a client is told about a read in a cluster.
+func (e *errand) readError(err error, dataPresent bool) error {
+	late := &dberr.ReadTimeout{Level: e.level, BlockFor: max(e.required, 1), DataPresent: dataPresent}
+	switch {
+	case err == nil || isAnswer(err) || errors.Is(err, ErrRepeat):
+		return err
+	case timedOut(err):
+		return late
+	}
+	if why, _ := reasonOf(err); why != final {
+		return late
+	}
+	return &dberr.ReadFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, DataPresent: dataPresent, Message: err.Error()}
+}
+
+// noteAt adds "<what> physical partition 3 of table ks.t at node <name>" to a trace.
+func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition, t *target) {
+	c.stats.touched.Add(1)
+	if t.remote {
+		c.stats.forwarded.Add(1)
+	}
+	if tr != nil {
+		tr.Add(what + " physical partition " + strconv.FormatUint(uint64(p.ID), 10) + " of table " + c.opts.TableName(p.Table) +
+			" at node " + c.cluster.NodeName(t.node))
+	}
+}
+
+// AtLeader has do carried out at the leader of a partition, and asks again, elsewhere if need be, until limit has passed. do waits for its outcome; it
+// may be called again after an outcome that is not known (partition.ErrUncertain, transport.ErrLost). The error is do's last one, or *dberr.Unavailable.
+// p need not be in the map.
+func (c *Coordinator) AtLeader(ctx context.Context, p *topology.Partition, limit time.Duration, do func(ctx context.Context, m Member) error) error {
+	e := c.errand(dberr.Quorum, limit)
+	return e.run(ctx, "Asking", func(*view) *topology.Partition { return p }, func(ctx context.Context, t *target, _ *topology.Partition) error {
+		return do(ctx, t.member)
+	})
+}
+
+// run carries an errand out on this goroutine. do waits for its outcome and honours its context.
+func (e *errand) run(ctx context.Context, what string, locate func(*view) *topology.Partition,
+	do func(context.Context, *target, *topology.Partition) error) error {
+	tr := trace.From(ctx)
+	for {
+		v := e.c.view.Load()
+		p := locate(v)
+		if p == nil {
+			return errUnknownTable()
+		}
+		t, err := e.pick(v, p)
+		if err == nil {
+			e.c.noteAt(tr, what, p, &t)
+			err = e.once(ctx, &t, p, do)
+		}
+		if err == nil {
+			e.succeeded(&t)
+			return nil
+		}
+		if ctx.Err() != nil || !e.failed(&t, err) || e.wait(ctx, &t, v) != nil {
+			return err
+		}
+	}
+}
+
+// once makes an attempt with its own deadline.
+func (e *errand) once(ctx context.Context, t *target, p *topology.Partition, do func(context.Context, *target, *topology.Partition) error) error {
+	until := e.deadline
+	if t.remote {
+		until = e.attempt()
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	return do(ctx, t, p)
+}

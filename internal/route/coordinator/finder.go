@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// find reads the rows that a conditional refers to, at its leader; nil stands for one that does not exist.
+func (b *batch) find(ctx context.Context, u *command.Conditional) ([]*row.Row, error) {
+	f := &finder{refs: u.Rows}
+	e := b.errand()
+	err := e.run(ctx, "Reading from", locator(&u.Mutation), func(ctx context.Context, t *target, p *topology.Partition) error {
+		f.found = make([]*row.Row, len(u.Rows))
+		q := f.query(u)
+		q.Epoch = p.Epoch
+		return t.member.Read(ctx, q, f)
+	})
+	return f.found, err
+}
+
+// finder collects rows by their clustering keys.
+type finder struct {
+	refs  []command.RowRef
+	found []*row.Row
+}
+
+func (f *finder) query(u *command.Conditional) *command.Read {
+	m := &u.Mutation
+	q := &command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: u.Now, Dropped: u.Dropped, Level: dberr.Quorum, NoRows: true}
+	if q.Key == nil {
+		q.Key = []byte{}
+	}
+	for i := range f.refs {
+		if f.refs[i].Static {
+			q.Statics = true
+			continue
+		}
+		// No full clustering key is the beginning of another one, so this interval holds one row at most.
+		k := f.refs[i].Clustering
+		q.NoRows = false
+		q.Slices = append(q.Slices, command.Slice{Start: k, End: append(k[:len(k):len(k)], 0)})
+	}
+	slices.SortFunc(q.Slices, func(a, b command.Slice) int { return bytes.Compare(a.Start, b.Start) })
+	q.Slices = slices.CompactFunc(q.Slices, func(a, b command.Slice) bool { return bytes.Equal(a.Start, b.Start) })
+	return q
+}
+
+// Partition implements command.Visitor.
+func (f *finder) Partition(_ token.Token, _ []byte, static *row.Row) (command.Step, error) {
+	if static != nil && static.Exists() {
+		f.keep(true, nil, static)
+	}
+	return command.More, nil
+}
+
+// Row implements command.Visitor.
+func (f *finder) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	f.keep(false, clustering, r)
+	return command.More, nil
+}
+
+func (f *finder) keep(static bool, clustering []byte, r *row.Row) {
+	for i := range f.refs {
+		if f.refs[i].Static == static && (static || bytes.Equal(f.refs[i].Clustering, clustering)) {
+			f.found[i] = copyRow(r)
+		}
+	}
+}
+
+func copyRow(r *row.Row) *row.Row {
+	out := &row.Row{Live: r.Live, Liveness: r.Liveness, Cells: slices.Clone(r.Cells)}
+	for i := range out.Cells {
+		out.Cells[i].Path, out.Cells[i].Value = bytes.Clone(out.Cells[i].Path), bytes.Clone(out.Cells[i].Value)
+	}
+	return out
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/trace"
+)
+
+// send is a mutation or a conditional on its way through a cluster. The first attempt is made on the caller's goroutine, with the caller's memory; if it
+// fails in a way that is worth another one, the others are made on a goroutine of its own, from the copy.
+//
+// The copy is made before the first attempt, and every attempt sends it: the same id, the same operands, unstamped where they came so. A replica on this
+// node stamps the caller's operands in place, and may fail then. To send such a stamp on would be wrong: it is from a leader that perhaps is none any more
+// and whose clock may be behind, and a write that was acknowledged before this one began may carry a higher one, which would hide this one for good.
+// That nothing is applied twice is the id's doing, not the stamp's. Operands that came stamped are the same in every attempt anyway.
+type send struct {
+	errand
+	// One of these is told, once, by who sets answered.
+	write    *write
+	decide   *decide
+	answered atomic.Bool
+
+	copy  []byte // encoded
+	table uint32
+	token token.Token
+	key   []byte // of the copy's; kept apart, so that finding the partition decodes nothing
+	kind  string
+	trace *trace.Trace
+
+	// need is the quorum, for late.
+	need atomic.Int32
+	// holds are the call of the first attempt and its completion: when both are over the send is used again, or the next attempt begins.
+	holds   atomic.Int32
+	target  target
+	view    *view
+	err     error
+	outcome *command.Decision
+	bound   bound
+
+	// The place in the watch, under its mutex.
+	before, behind *send
+	watched        bool
+}
+
+// bound is a context that knows a deadline and does not end at it: whoever is asked keeps it.
+type bound struct {
+	context.Context
+	until time.Time
+}
+
+func (b *bound) Deadline() (time.Time, bool) { return b.until, true }
+
+// sendWrite and sendDecision make the first attempt; the write or the decide is told once.
+func (c *Coordinator) sendWrite(ctx context.Context, tr *trace.Trace, m *command.Mutation, w *write) {
+	s := c.newSend(tr, m, w.kind)
+	s.level, s.write = w.level, w
+	s.copy = command.AppendMutation(s.copy[:0], m)
+	c.watch.add(s)
+	s.first(ctx, "Writing to", m, func(ctx context.Context) error { return s.target.member.Write(ctx, m, s) })
+}
+
+func (c *Coordinator) sendDecision(ctx context.Context, tr *trace.Trace, cond *command.Conditional, d *decide) {
+	s := c.newSend(tr, &cond.Mutation, d.kind)
+	s.level, s.decide = d.level, d
+	s.copy = command.AppendConditional(s.copy[:0], cond)
+	c.watch.add(s)
+	s.first(ctx, "Deciding at", &cond.Mutation, func(ctx context.Context) error { return s.target.member.Decide(ctx, cond, s) })
+}
+
+func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, kind string) *send {
+	m.Dedupe, m.Retried = c.cluster.nextID(), 0
+	s := c.sends.Get().(*send)
+	s.errand = c.errand(0, c.opts.WriteTimeout)
+	s.answered.Store(false)
+	s.trace, s.kind = tr, kind
+	s.table, s.token, s.key = m.Table, m.Token, append(s.key[:0], m.Key...)
+	return s
+}
+
+// first makes the first attempt.
+func (s *send) first(ctx context.Context, what string, m *command.Mutation, call func(context.Context) error) {
+	s.view = s.c.view.Load()
+	p := s.locate(s.view)
+	if p == nil {
+		s.finish(nil, errUnknownTable())
+		return
+	}
+	var err error
+	if s.target, err = s.pick(s.view, p); err == nil {
+		m.Epoch = p.Epoch
+		s.need.Store(int32(s.required))
+		s.c.noteAt(s.trace, what, p, &s.target)
+		s.holds.Store(2)
+		if s.target.remote {
+			s.bound = bound{ctx, s.attempt()}
+			ctx = &s.bound
+		}
+		if err = call(ctx); err == nil {
+			s.let()
+			return
+		}
+	}
+	s.err = err
+	s.ended()
+}
+
+func (s *send) locate(v *view) *topology.Partition {
+	return v.snapshot.Locate(s.table, s.token, s.key)
+}
+
+// At hears the index of the write in the partition's log.
+func (s *send) At(index uint64) {
+	if s.target.remote && s.target.here != nil {
+		s.target.here.Seen(index)
+	}
+}
+
+// Done and Decided hear how the first attempt ended.
+func (s *send) Done(err error) { s.heard(nil, err) }
+
+// Decided implements command.DecisionCompletion.
+func (s *send) Decided(d *command.Decision, err error) { s.heard(d, err) }
+
+func (s *send) heard(d *command.Decision, err error) {
+	s.err = err
+	if err != nil {
+		s.let()
+		return
+	}
+	s.succeeded(&s.target)
+	s.c.watch.drop(s)
+	if !s.answered.CompareAndSwap(false, true) {
+		return // too late: the collector takes it
+	}
+	w, dec := s.write, s.decide
+	s.let()
+	if w != nil {
+		w.Done(nil)
+	} else {
+		dec.Decided(d, nil)
+	}
+}
+
+// let ends one of the holds of the first attempt.
+func (s *send) let() {
+	if s.holds.Add(-1) > 0 {
+		return
+	}
+	if s.err != nil {
+		s.ended()
+		return
+	}
+	s.release()
+}
+
+// release gives a send back whose only attempt has ended well.
+func (s *send) release() {
+	c := s.c
+	if cap(s.copy) > keepBytesMax {
+		s.copy = nil
+	}
+	s.write, s.decide, s.trace, s.view, s.err, s.outcome = nil, nil, nil, nil, nil, nil
+	s.target, s.bound = target{}, bound{}
+	c.sends.Put(s)
+}
+
+// keepBytesMax is the size of the largest copy whose memory is kept.
+const keepBytesMax = 64 << 10
+
+// ended decides what follows a first attempt that failed.
+func (s *send) ended() {
+	err := s.err
+	if !s.failed(&s.target, err) {
+		s.finish(nil, err)
+		return
+	}
+	go s.again(err)
+}
+
+// again makes the other attempts.
+func (s *send) again(err error) {
+	ctx, cancel := context.WithDeadline(trace.With(context.Background(), s.trace), s.deadline)
+	defer cancel()
+	t, seen := s.target, s.view
+	for {
+		if s.wait(ctx, &t, seen) != nil || s.answered.Load() {
+			s.finish(nil, err)
+			return
+		}
+		seen = s.c.view.Load()
+		p := s.locate(seen)
+		if p == nil {
+			s.finish(nil, errUnknownTable())
+			return
+		}
+		var d *command.Decision
+		if t, err = s.pick(seen, p); err == nil {
+			s.c.noteAt(s.trace, "Asking again:", p, &t)
+			err = s.once(ctx, &t, p, func(ctx context.Context, t *target, p *topology.Partition) error {
+				var err error
+				d, err = s.attemptCopy(ctx, t, p)
+				return err
+			})
+		}
+		if err == nil {
+			s.succeeded(&t)
+			s.finish(d, nil)
+			return
+		}
+		if !s.failed(&t, err) {
+			s.finish(nil, err)
+			return
+		}
+	}
+}
+
+// attemptCopy sends the copy and waits. What is sent is a copy of it, for a replica on this node stamps in place.
+func (s *send) attemptCopy(ctx context.Context, t *target, p *topology.Partition) (*command.Decision, error) {
+	done := &ending{told: make(chan struct{}), target: *t}
+	var err error
+	if s.decide != nil {
+		cond := new(command.Conditional)
+		if err = command.DecodeConditional(cond, bytes.Clone(s.copy)); err != nil {
+			return nil, err
+		}
+		s.address(&cond.Mutation, p)
+		err = t.member.Decide(ctx, cond, done)
+	} else {
+		m := new(command.Mutation)
+		if err = command.DecodeMutation(m, bytes.Clone(s.copy)); err != nil {
+			return nil, err
+		}
+		s.address(m, p)
+		err = t.member.Write(ctx, m, done)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return done.wait(ctx)
+}
+
+// address says where a copy goes, and for how long it has been under way if an earlier attempt may have arrived.
+func (s *send) address(m *command.Mutation, p *topology.Partition) {
+	m.Epoch = p.Epoch
+	if s.maybe {
+		m.Retried = uint32(max(1, time.Since(s.began).Milliseconds()))
+	}
+}
+
+// ending is a completion that somebody waits for.
+type ending struct {
+	told    chan struct{}
+	outcome *command.Decision
+	err     error
+	target  target
+}
+
+func (e *ending) At(index uint64) {
+	if e.target.remote && e.target.here != nil {
+		e.target.here.Seen(index)
+	}
+}
+
+func (e *ending) Done(err error) { e.Decided(nil, err) }
+
+func (e *ending) Decided(d *command.Decision, err error) {
+	e.outcome, e.err = d, err
+	close(e.told)
+}
+
+// wait returns the outcome, or the context's error when that ends first: then it is not known.
+func (e *ending) wait(ctx context.Context) (*command.Decision, error) {
+	select {
+	case <-e.told:
+		return e.outcome, e.err
+	case <-ctx.Done():
+		return nil, context.DeadlineExceeded
+	}
+}
+
+// late ends a send at its deadline, whatever is still under way; the watch has set answered. The errand may belong to another goroutine.
+func (s *send) late() {
+	s.tell(nil, &dberr.WriteTimeout{Level: s.level, BlockFor: int(s.need.Load()), WriteType: s.kind})
+}
+
+// finish ends a send that has no attempt under way.
+func (s *send) finish(d *command.Decision, err error) {
+	s.c.watch.drop(s)
+	if s.answered.CompareAndSwap(false, true) {
+		s.tell(d, s.writeError(err, s.kind))
+	}
+}
+
+func (s *send) tell(d *command.Decision, err error) {
+	if s.write != nil {
+		s.write.Done(err)
+	} else {
+		s.decide.Decided(d, err)
+	}
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"sync"
+	"time"
+)
+
+// watch ends sends at their deadlines. A replica on this node that leads and is cut off cannot say how a write ends, and has no deadline of its own.
+// All sends have the same time, so they are kept in the order in which they came, and one timer looks at the first of them.
+type watch struct {
+	mu          sync.Mutex
+	first, last *send
+	timer       *time.Timer
+	armed       bool
+}
+
+// add takes a send in.
+func (w *watch) add(s *send) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.before, s.behind = w.last, nil
+	if w.last != nil {
+		w.last.behind = s
+	} else {
+		w.first = s
+	}
+	w.last = s
+	s.watched = true
+	if !w.armed {
+		w.arm(s.deadline)
+	}
+}
+
+func (w *watch) arm(at time.Time) {
+	w.armed = true
+	wait := max(time.Until(at), time.Millisecond)
+	if w.timer == nil {
+		w.timer = time.AfterFunc(wait, w.look)
+		return
+	}
+	w.timer.Reset(wait)
+}
+
+// drop forgets a send; twice does no harm.
+func (w *watch) drop(s *send) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.watched {
+		w.unlink(s)
+	}
+}
+
+func (w *watch) unlink(s *send) {
+	if s.before != nil {
+		s.before.behind = s.behind
+	} else {
+		w.first = s.behind
+	}
+	if s.behind != nil {
+		s.behind.before = s.before
+	} else {
+		w.last = s.before
+	}
+	s.before, s.behind, s.watched = nil, nil, false
+}
+
+// look ends what is late, and comes back for the next.
+func (w *watch) look() {
+	var late []*send
+	w.mu.Lock()
+	now := time.Now()
+	for w.first != nil && !w.first.deadline.After(now) {
+		s := w.first
+		w.unlink(s)
+		// Here, under the mutex: who drops a send first keeps it, and may use it for another write at once.
+		if s.answered.CompareAndSwap(false, true) {
+			late = append(late, s)
+		}
+	}
+	w.armed = false
+	if w.first != nil {
+		w.arm(w.first.deadline)
+	}
+	w.mu.Unlock()
+	for _, s := range late {
+		s.late()
+	}
+}
