@@ -9,9 +9,10 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/ilion-db/ilion/internal/node"
 )
 
 const (
@@ -22,6 +23,10 @@ const (
 // commands is the command tree.
 type commands struct {
 	Start        startCommand        `cmd:"" help:"Run a database node."`
+	Demo         demoCommand         `cmd:"" help:"Run a cluster of processes on this machine, with sample data, and say what to try."`
+	Status       statusCommand       `cmd:"" help:"Show the nodes of a cluster, and what is wrong."`
+	Node         nodeCommand         `cmd:"" help:"Take a node out of service or out of the cluster."`
+	Cert         certCommand         `cmd:"" help:"Make the certificates that nodes prove themselves to each other with."`
 	Bench        benchCommand        `cmd:"" help:"Load a CQL server and measure it."`
 	HashPassword hashPasswordCommand `cmd:"" name:"hash-password" help:"Read a password from standard input and print its hash for auth.users."`
 	Version      versionCommand      `cmd:"" help:"Print the version."`
@@ -88,24 +93,6 @@ type versionCommand struct{}
 
 // Run prints the version, the commit it was built from and the Go version.
 func (versionCommand) Run(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "ilion %s (%s %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(out, "ilion %s (%s %s/%s)\n", node.Software(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
-}
-
-// version is what the build knows about itself.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 && (v == "" || v == "(devel)") {
-			v = "devel-" + s.Value[:12]
-		}
-	}
-	if v == "" {
-		v = "devel"
-	}
-	return v
 }

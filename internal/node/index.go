@@ -5,28 +5,23 @@ package node
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
-	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
 const (
-	// buildPrefix begins the keys (in keys.MetaID) of indexes that are still being built, so that a restart goes on with them.
-	buildPrefix = "build/"
 	// buildChunk is how many rows a build reads before it writes their entries.
 	buildChunk = 2000
 	// buildWait is how long CREATE INDEX waits, so that the index of a small table is ready when the statement returns.
@@ -37,202 +32,161 @@ const (
 	publicationPause = 5 * time.Millisecond
 )
 
-// tableIndex is an index and its table.
-type tableIndex struct {
-	table *schema.Table
-	index *schema.Index
-}
-
-func (t tableIndex) key() []byte {
-	return binary.BigEndian.AppendUint32([]byte(buildPrefix), t.index.ID)
-}
-
-// newIndexes lists the indexes that a change added to tables that existed before.
-func newIndexes(old, next *schema.Schema) []tableIndex {
-	before := indexIDs(old)
-	var out []tableIndex
-	for _, t := range storedTables(next) {
-		for _, ix := range t.SortedIndexes() {
-			if !before[ix.ID] {
-				out = append(out, tableIndex{t, ix})
-			}
-		}
-	}
-	return out
-}
-
-// indexBuilder writes the entries of rows that were there before their index. Later writes make their own entries.
+// indexBuilder writes the entries of rows that were there before their index. Later writes make their own entries. Which indexes are
+// to be built is in the records; in a cluster the node that leads the meta partition builds.
 type indexBuilder struct {
-	store       *storage.Store
+	records     *meta.Keeper
 	coordinator *coordinator.Coordinator
 	schema      func() *schema.Schema // as it is now
-	log         *slog.Logger
-	ctx         context.Context
-	cancel      context.CancelFunc
-	wg          sync.WaitGroup
+	// mine reports whether this node is to build; require makes all replicas of a table refuse mutations of older revisions.
+	mine    func() bool
+	require func(ctx context.Context, table uint32, revision uint64) error
+	log     *slog.Logger
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	wake    chan struct{}
 
-	mu       sync.RWMutex
-	building map[uint32]bool
+	mu      sync.Mutex
+	changed chan struct{} // closed and made anew by look
 }
 
-func newIndexBuilder(s *storage.Store, c *coordinator.Coordinator, now func() *schema.Schema, log *slog.Logger) *indexBuilder {
-	b := &indexBuilder{store: s, coordinator: c, schema: now, log: log, building: map[uint32]bool{}}
+func newIndexBuilder(k *meta.Keeper, c *coordinator.Coordinator, now func() *schema.Schema, log *slog.Logger) *indexBuilder {
+	b := &indexBuilder{records: k, coordinator: c, schema: now, log: log, wake: make(chan struct{}, 1), changed: make(chan struct{})}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b
 }
 
 // Building reports whether an index is not complete yet.
-func (b *indexBuilder) Building(ix *schema.Index) bool {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.building[ix.ID]
-}
+func (b *indexBuilder) Building(ix *schema.Index) bool { return b.records.State().Building[ix.ID] }
 
-// begin marks the new indexes as being built; it is called before anybody can see them.
-func (b *indexBuilder) begin(old, next *schema.Schema) []tableIndex {
-	fresh := newIndexes(old, next)
+// look says that there may be something to build, or that something was built. It does not block.
+func (b *indexBuilder) look() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, ti := range fresh {
-		b.building[ti.index.ID] = true
+	close(b.changed)
+	b.changed = make(chan struct{})
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
 	}
-	return fresh
 }
 
-// run builds in the background and waits up to buildWait.
-func (b *indexBuilder) run(builds []tableIndex) {
-	if len(builds) == 0 {
+// wait waits until indexes are complete, up to buildWait.
+func (b *indexBuilder) wait(ctx context.Context, fresh []tableIndex) {
+	if len(fresh) == 0 {
 		return
 	}
-	done := make(chan struct{})
-	b.wg.Go(func() {
-		defer close(done)
-		for _, ti := range builds {
-			b.build(ti)
-		}
-	})
 	t := time.NewTimer(buildWait)
 	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
+	for {
+		b.mu.Lock()
+		changed := b.changed
+		b.mu.Unlock()
+		if !slices.ContainsFunc(fresh, func(ti tableIndex) bool { return b.Building(ti.index) }) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-t.C:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
-// resume goes on with the builds that a stop interrupted.
-func (b *indexBuilder) resume(s *schema.Schema) error {
-	pending := map[uint32]bool{}
-	err := b.store.Scan(keys.MetaID, []byte(buildPrefix), func(sub, _ []byte) error {
-		if len(sub) == len(buildPrefix)+4 {
-			pending[binary.BigEndian.Uint32(sub[len(buildPrefix):])] = true
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("look for unfinished indexes: %w", err)
-	}
-	var builds []tableIndex
-	for _, ti := range newIndexes(schema.New(), s) {
-		if pending[ti.index.ID] {
-			b.building[ti.index.ID] = true
-			builds = append(builds, ti)
-		}
-	}
-	if len(builds) > 0 {
-		b.wg.Go(func() {
-			for _, ti := range builds {
-				b.build(ti)
+// start builds in the background what is to be built, until close.
+func (b *indexBuilder) start() { b.wg.Go(b.run) }
+
+func (b *indexBuilder) run() {
+	t := time.NewTicker(buildRetry) // whose turn it is can change without a sign
+	defer t.Stop()
+	for {
+		for id := range b.records.State().Building {
+			if b.ctx.Err() == nil && b.mine() {
+				b.build(id)
 			}
-		})
+		}
+		select {
+		case <-b.ctx.Done():
+			return
+		case <-b.wake:
+		case <-t.C:
+		}
 	}
-	return nil
 }
 
-// close ends the builds; resume goes on with them.
+// close ends the builds; the next start, or the next leader, goes on with them.
 func (b *indexBuilder) close() {
 	b.cancel()
 	b.wg.Wait()
 }
 
-// build builds one index, as often as it takes.
-func (b *indexBuilder) build(ti tableIndex) {
+// build builds one index, or says why it could not; then it is tried again.
+func (b *indexBuilder) build(id uint32) {
 	began := time.Now()
-	for {
-		rows, err := b.scan(ti)
-		gone := errors.Is(err, errIndexGone)
-		if err == nil || gone {
-			err = b.finish(ti)
-		}
-		if err == nil && gone {
-			return
-		}
-		if err == nil {
-			b.log.LogAttrs(b.ctx, slog.LevelInfo, "index built", slog.String("table", ti.table.String()), slog.String("index", ti.index.Name),
-				slog.Int("rows", rows), slog.Duration("took", time.Since(began)))
-			return
-		}
-		if b.ctx.Err() != nil {
-			return // the next start goes on
-		}
-		b.log.LogAttrs(b.ctx, slog.LevelWarn, "index build failed and is tried again", slog.String("index", ti.index.Name), slog.String("error", err.Error()))
-		select {
-		case <-b.ctx.Done():
-			return
-		case <-time.After(buildRetry):
-		}
+	var rows int
+	ti, err := b.current(id)
+	if err == nil {
+		// Mutations that were planned before the index was there are in the log now, before this, or are refused from now on.
+		err = b.require(b.ctx, ti.table.ID, ti.table.Revision)
 	}
-}
-
-func (b *indexBuilder) finish(ti tableIndex) error {
-	batch := b.store.NewBatch()
-	defer batch.Close()
-	batch.Delete(keys.MetaID, ti.key())
-	if err := batch.Commit(); err != nil {
-		return err
+	if err == nil {
+		rows, err = b.scan(id)
 	}
-	if err := b.store.Sync(); err != nil {
-		return err
+	gone := errors.Is(err, errIndexGone)
+	if err == nil || gone {
+		_, err = b.records.Update(b.ctx, func(s *meta.State) (*meta.State, error) {
+			if !s.Building[id] {
+				return s, nil
+			}
+			return s.WithBuilding(id, false), nil
+		})
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.building, ti.index.ID)
-	return nil
+	switch {
+	case b.ctx.Err() != nil:
+	case err != nil:
+		b.log.LogAttrs(b.ctx, slog.LevelWarn, "index build failed and is tried again", slog.Uint64("index", uint64(id)), slog.String("error", err.Error()))
+	case !gone:
+		b.log.LogAttrs(b.ctx, slog.LevelInfo, "index built", slog.String("table", ti.table.String()), slog.String("index", ti.index.Name),
+			slog.Int("rows", rows), slog.Duration("took", time.Since(began)))
+	}
 }
 
 // errIndexGone ends the build of an index that was dropped meanwhile, or whose table was.
 var errIndexGone = errors.New("the index was dropped")
 
-// current is the index and its table as they are now: a table may be altered while its index is being built.
-func (b *indexBuilder) current(ti tableIndex) (tableIndex, error) {
-	t := b.schema().TableByID(ti.table.ID)
-	if t == nil {
-		return ti, errIndexGone
-	}
-	for _, ix := range t.Indexes {
-		if ix.ID == ti.index.ID {
-			return tableIndex{t, ix}, nil
+// current is an index and its table as they are now: a table may be altered while its index is being built.
+func (b *indexBuilder) current(id uint32) (tableIndex, error) {
+	for _, t := range storedTables(b.schema()) {
+		for _, ix := range t.Indexes {
+			if ix.ID == id {
+				return tableIndex{t, ix}, nil
+			}
 		}
 	}
-	return ti, errIndexGone
+	return tableIndex{}, errIndexGone
 }
 
 // scan writes the entries of every row of the table, chunk by chunk.
-func (b *indexBuilder) scan(ti tableIndex) (rows int, err error) {
+func (b *indexBuilder) scan(id uint32) (rows int, err error) {
 	v := new(buildVisitor)
-	read := command.Read{Table: ti.table.ID, Range: token.Full, Level: dberr.One}
+	read := command.Read{Range: token.Full, Level: dberr.Quorum}
 	for {
-		if v.ti, err = b.current(ti); err != nil {
+		if v.ti, err = b.current(id); err != nil {
 			return rows, err
 		}
 		v.mutations, v.rows, v.full, v.whole = nil, 0, false, false
-		read.Now, read.Statics, read.Dropped = time.Now().Unix(), len(v.ti.table.Statics) > 0, v.ti.table.DroppedIDs()
+		read.Table, read.Now = v.ti.table.ID, time.Now().Unix()
+		read.Statics, read.Dropped = len(v.ti.table.Statics) > 0, v.ti.table.DroppedIDs()
 		err := b.chunk(&read, v)
-		if errors.Is(err, coordinator.ErrStaleSchema) && b.ctx.Err() == nil {
+		if repeat := errors.Is(err, coordinator.ErrStaleSchema) || errors.Is(err, coordinator.ErrRepeat); repeat && b.ctx.Err() == nil {
 			time.Sleep(publicationPause) // the replicas know the new table a moment before everybody else
 			continue
 		}
 		if err != nil {
-			if _, gone := b.current(ti); gone != nil {
+			if _, gone := b.current(id); gone != nil {
 				err = gone
 			}
 			return rows, err
@@ -251,7 +205,7 @@ func (b *indexBuilder) chunk(read *command.Read, v *buildVisitor) error {
 		return err
 	}
 	done := make(waitDone, 1)
-	b.coordinator.Write(b.ctx, v.mutations, coordinator.WriteOptions{Level: dberr.One, Type: "UNLOGGED_BATCH"}, done)
+	b.coordinator.Write(b.ctx, v.mutations, coordinator.WriteOptions{Level: dberr.Quorum, Type: "UNLOGGED_BATCH"}, done)
 	return <-done
 }
 

@@ -25,12 +25,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/control/reconcile"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/ddl"
 	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -56,16 +61,26 @@ type Node struct {
 	host        *partition.Host
 	coordinator *coordinator.Coordinator
 	catalog     *catalog.Catalog
-	keeper      *schemaKeeper
-	builder     *indexBuilder
+	// records are schema, map and nodes; keeper changes them as statements ask, and local has the replicas here follow them.
+	records *meta.Keeper
+	keeper  *schemaKeeper
+	local   *reconcile.Local
+	builder *indexBuilder
+	// cluster is nil for a node that stands alone.
+	cluster     *cluster
 	engine      *session.Engine
 	cql         *cql.Server
 	http        *http.Server
 	cqlListener net.Listener
 	webListener net.Listener
-	info        catalog.NodeInfo
-	tls         *tls.Config // nil: none
-	passwords   *passwords  // nil: everybody comes in
+	// nodeListener is for other nodes.
+	nodeListener net.Listener
+	info         catalog.NodeInfo
+	began        time.Time
+	tls          *tls.Config // nil: none
+	nodeTLS      *tls.Config
+	nodeID       *topology.NodeID // of the certificate
+	passwords    *passwords       // nil: everybody comes in
 
 	wg      sync.WaitGroup // the servers
 	closers []func() error // in the order of starting
@@ -83,7 +98,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{opts: o, log: o.Log, failed: make(chan struct{})}
+	n := &Node{opts: o, log: o.Log, began: time.Now(), failed: make(chan struct{})}
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
@@ -98,30 +113,14 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.listen(ctx); err != nil {
 		return err
 	}
-	began := time.Now()
-	if err := n.openStore(); err != nil {
+	if err := n.openStore(ctx); err != nil {
 		return err
 	}
-	n.log.LogAttrs(ctx, slog.LevelInfo, "store opened", slog.String("data", n.opts.Data), slog.Duration("took", time.Since(began)))
-	sch, topo, err := loadSchema(n.store)
-	if err != nil {
+	n.log.LogAttrs(ctx, slog.LevelInfo, "store opened", slog.String("data", n.opts.Data), slog.Duration("took", time.Since(n.began)))
+	if err := n.openPartitions(); err != nil {
 		return err
 	}
-	if err := n.openPartitions(topo); err != nil {
-		return err
-	}
-	n.catalog = catalog.New(sch, func() catalog.NodeInfo { return n.info })
-	n.builder = newIndexBuilder(n.store, n.coordinator, n.catalog.Snapshot, n.log)
-	n.closers = append(n.closers, func() error { n.builder.close(); return nil })
-	id := n.store.Identity()
-	n.keeper = &schemaKeeper{
-		store: n.store, host: n.host, coordinator: n.coordinator, catalog: n.catalog, builder: n.builder,
-		place: []topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{id.Node}}}, partitions: n.opts.InitialPartitions, log: n.log,
-	}
-	if err := n.keeper.adopt(n.catalog.Snapshot()); err != nil {
-		return fmt.Errorf("bring the store in line with its schema: %w", err)
-	}
-	if err := n.builder.resume(n.catalog.Snapshot()); err != nil {
+	if err := n.openRecords(ctx); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -133,6 +132,9 @@ func (n *Node) start(ctx context.Context) error {
 // loadSecrets reads what clients have to prove and how the node proves who it is.
 func (n *Node) loadSecrets() (err error) {
 	if n.tls, err = n.opts.TLS.config(); err != nil {
+		return err
+	}
+	if n.nodeTLS, n.nodeID, err = n.opts.Cluster.TLS.config(); err != nil {
 		return err
 	}
 	if len(n.opts.Auth.Users) > 0 {
@@ -148,6 +150,12 @@ func (n *Node) listen(ctx context.Context) error {
 		return fmt.Errorf("listen for CQL clients: %w", err)
 	}
 	n.closers = append(n.closers, closeQuietly(n.cqlListener))
+	if n.opts.Cluster.Internal != "" {
+		if n.nodeListener, err = lc.Listen(ctx, "tcp", n.opts.Cluster.Internal); err != nil {
+			return fmt.Errorf("listen for other nodes: %w", err)
+		}
+		n.closers = append(n.closers, closeQuietly(n.nodeListener))
+	}
 	if n.opts.HTTP == "off" {
 		return nil
 	}
@@ -168,14 +176,18 @@ func closeQuietly(l net.Listener) func() error {
 	}
 }
 
-func (n *Node) openStore() error {
+func (n *Node) openStore(ctx context.Context) error {
+	identity, err := n.identity(ctx)
+	if err != nil {
+		return err
+	}
 	var fs vfs.FS = vfs.Default
 	dir := n.opts.Data
 	if dir == "" {
 		fs, dir = vfs.NewMem(), memoryDir
 	}
-	var err error
 	n.store, err = storage.Open(fs, dir, storage.Options{
+		Identity:      identity,
 		CacheBytes:    int64(n.opts.Memory.BlockCache),
 		MemtableBytes: int64(n.opts.Memory.Memtable),
 		LargeRowBytes: int64(n.opts.Memory.Budget / 8),
@@ -202,20 +214,106 @@ func (n *Node) openStore() error {
 	return nil
 }
 
-func (n *Node) openPartitions(topo *topology.Snapshot) error {
-	durability := partition.Synced
-	if n.opts.Commit == "periodic" {
-		durability = partition.Periodic
+// openPartitions opens the replicas, and before that what they need of a cluster.
+func (n *Node) openPartitions() error {
+	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout}
+	if n.opts.Commit != "periodic" {
+		o.Durability = partition.Synced
+	}
+	if err := n.checkMembership(); err != nil {
+		return err
 	}
 	var err error
-	if n.host, err = partition.Open(partition.Stored{Store: n.store}, partition.Options{Durability: durability, LatchWait: n.opts.Limits.WriteTimeout}); err != nil {
+	if n.nodeListener != nil {
+		if n.cluster, err = n.newCluster(); err != nil {
+			return err
+		}
+		o.Cluster = n.cluster.options()
+	}
+	if n.host, err = partition.Open(partition.Stored{Store: n.store}, o); err != nil {
 		return err
 	}
 	n.closers = append(n.closers, n.host.Close)
-	n.coordinator = coordinator.New(n.host, topo, coordinator.Options{
-		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout, WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName,
-	})
+	n.local = &reconcile.Local{Node: n.store.Identity().Node, Host: replicas{n.host}}
 	return nil
+}
+
+// replicas is the host as package reconcile sees it.
+type replicas struct{ *partition.Host }
+
+func (r replicas) Has(id topology.PartitionID) bool { return r.Replica(id) != nil }
+
+// openRecords loads schema, map and nodes, makes everything follow them, and joins the cluster if that is to be done.
+func (n *Node) openRecords(ctx context.Context) error {
+	scan, change := meta.Alone(n.store)
+	self := n.store.Identity().Node
+	if n.cluster != nil {
+		scan, change = n.host.Records, n.cluster.change
+	}
+	var err error
+	n.records, err = meta.New(scan, change, meta.Options{Self: self, LoadFailed: func(err error) {
+		n.log.LogAttrs(context.Background(), slog.LevelError, "records not loaded", slog.String("error", err.Error()))
+	}})
+	if err != nil {
+		return err
+	}
+	n.closers = append(n.closers, func() error { n.records.Close(); return nil })
+	first := n.records.State()
+	n.catalog = catalog.New(first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
+	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
+	n.builder = newIndexBuilder(n.records, n.coordinator, n.catalog.Snapshot, n.log)
+	n.builder.require = n.require
+	n.builder.mine = func() bool { return n.cluster == nil || n.cluster.leadsMeta() }
+	n.keeper = &schemaKeeper{records: n.records, catalog: n.catalog, builder: n.builder, place: n.place}
+	if n.cluster != nil {
+		n.keeper.agree = n.cluster.agree
+	}
+	if first.Version > 0 || n.cluster == nil {
+		if err := n.dropOrphans(first); err != nil {
+			return fmt.Errorf("bring the store in line with its schema: %w", err)
+		}
+	}
+	follow := installer{n}
+	follow.install(meta.Empty(), first)
+	if seen := n.records.Subscribe(follow.install); seen != first {
+		follow.install(first, seen)
+	}
+	if n.cluster == nil {
+		return n.keeper.ensure(ctx)
+	}
+	if err := n.cluster.listen(n.nodeListener); err != nil {
+		return err
+	}
+	return n.cluster.join(ctx)
+}
+
+func (n *Node) coordinatorOptions() coordinator.Options {
+	o := coordinator.Options{
+		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout, WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName,
+	}
+	if c := n.cluster; c != nil {
+		o.Cluster = &coordinator.Cluster{
+			Node: c.self, Alive: c.peers.Alive, NodeName: c.transport.Address, Batches: write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(),
+			Replica: func(node topology.NodeID, id topology.PartitionID) coordinator.Member {
+				return c.client.Replica(node, id)
+			},
+		}
+	}
+	return o
+}
+
+// place says how a new table is cut and where its parts live.
+func (n *Node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
+	parts := n.opts.InitialPartitions
+	if schema.IsSystem(t.Keyspace) {
+		parts = 1
+	}
+	if n.cluster == nil {
+		here := []topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{n.store.Identity().Node}}}
+		return topology.Equal(parts, here), nil
+	}
+	view := n.cluster.view()
+	return placement.Place(s, &view, n.opts.DataCenter, placement.Table{ID: t.ID, Parts: parts, Whole: parts > 1 || schema.IsSystem(t.Keyspace)}), nil
 }
 
 // tableName names a table for traces.
@@ -228,15 +326,17 @@ func (n *Node) tableName(id uint32) string {
 
 // serve starts everything that clients see.
 func (n *Node) serve() error {
-	n.info = n.describe()
+	n.describe()
 	d := ddl.New(n.catalog, n.keeper, ddl.Options{})
 	var err error
 	n.engine, err = session.New(n.catalog, n.coordinator, d, session.Options{
 		PreparedMax:    n.opts.Limits.PreparedStatements,
 		ResultBytesMax: int(n.opts.Limits.ResultBytes),
 		BatchBytesMax:  int(n.opts.Limits.BatchBytes),
-		Announce:       func(c session.SchemaChange) { n.cql.SchemaChanged(c) },
+		ReadTimeout:    n.opts.Limits.ReadTimeout,
 		Building:       n.builder.Building,
+		Routing:        n.routing(),
+		Near:           n.near(),
 	})
 	if err != nil {
 		return err
@@ -255,8 +355,15 @@ func (n *Node) serve() error {
 	if n.passwords != nil {
 		o.Authenticator = n.passwords
 	}
+	o.Tablets = n.cluster != nil
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
 	n.closers = append(n.closers, n.drain)
+	n.builder.start()
+	n.closers = append(n.closers, func() error { n.builder.close(); return nil })
+	if n.cluster != nil {
+		n.cluster.start()
+		n.closers = append(n.closers, n.cluster.stop, n.cluster.handover)
+	}
 	n.wg.Go(func() {
 		if err := n.cql.Serve(n.cqlListener); err != nil {
 			n.fail(err)
@@ -286,7 +393,7 @@ func (n *Node) serveHTTP() error {
 	n.http = &http.Server{
 		Handler: admin.Handler(admin.Options{
 			Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return n.status() },
-			Compact: n.store.Compact, Checkpoint: n.checkpoint, Profile: isLoopback(n.opts.HTTP),
+			Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Profile: isLoopback(n.opts.HTTP),
 		}),
 		TLSConfig:         n.tls.Clone(),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -330,7 +437,7 @@ func (n *Node) startBackground() {
 	wg.Go(func() {
 		n.store.RunSweeper(ctx, storage.SweeperOptions{
 			Now:     func() int64 { return time.Now().Unix() },
-			Spans:   n.host.Spans,
+			Spans:   n.sweepable,
 			Propose: func(_ context.Context, sw command.Sweep) error { return n.host.Sweep(&sw) },
 			Error: func(err error) {
 				n.log.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.String("error", err.Error()))
@@ -364,21 +471,56 @@ func (n *Node) watch(ctx context.Context) {
 	}
 }
 
-// describe is what clients are told of this node.
-func (n *Node) describe() catalog.NodeInfo {
+// sweepable are the parts of tables whose garbage this node is to remove: those of replicas that lead.
+func (n *Node) sweepable() []keys.Span {
+	var out []keys.Span
+	for _, r := range n.host.Replicas() {
+		if r.ID() != topology.MetaPartition && r.Leading() {
+			span, _ := r.Span()
+			out = append(out, span.Keys(r.Table()))
+		}
+	}
+	return out
+}
+
+// announce tells clients of this node what changed in the schema, whoever changed it.
+func (n *Node) announce(events []schema.Event) {
+	if n.cql == nil {
+		return
+	}
+	for _, e := range events {
+		n.cql.SchemaChanged(session.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name})
+	}
+}
+
+// describe fixes what clients are told of this node as long as it runs.
+func (n *Node) describe() {
 	id := n.store.Identity()
 	addr := n.cqlListener.Addr().(*net.TCPAddr).AddrPort()
-	info := catalog.NodeInfo{
+	n.info = catalog.NodeInfo{
 		Endpoint: catalog.Endpoint{
 			HostID: schema.UUID(id.Node), Datacenter: n.opts.DataCenter, Rack: n.opts.Rack,
 			Listen: addr, RPC: addr, Tokens: ringTokens(id.Node),
 		},
 		ClusterName: n.opts.ClusterName,
-		Generation:  int32(time.Now().Unix()),
+		Generation:  int32(n.began.Unix()),
 		Clients:     n.clients,
 		Prepared:    func() []catalog.PreparedStatement { return n.engine.PreparedStatements() },
 		Settings:    n.settings,
 	}
+}
+
+// nodeInfo is what clients are told of this node and the others now.
+func (n *Node) nodeInfo() catalog.NodeInfo {
+	info := n.info
+	if n.cluster == nil {
+		return info
+	}
+	self, others := n.cluster.endpoints()
+	if self.Tokens != nil {
+		info.Tokens = self.Tokens
+	}
+	info.Peers, info.EffectiveReplication = others, n.cluster.effectiveReplication
 	return info
 }
 

@@ -42,6 +42,7 @@ type Options struct {
 	Storage StorageOptions `yaml:"storage"`
 	Auth    AuthOptions    `yaml:"auth"`
 	TLS     TLSOptions     `yaml:"tls"`
+	Cluster ClusterOptions `yaml:"cluster"`
 
 	// Log receives what happens; nil discards it.
 	Log *slog.Logger `yaml:"-"`
@@ -89,6 +90,31 @@ type TLSOptions struct {
 	Key  string `yaml:"key"`
 	// ClientCA, if set, makes client certificates signed by it mandatory.
 	ClientCA string `yaml:"client_ca"`
+}
+
+// ClusterOptions make the node one of many: it is when Internal is set.
+type ClusterOptions struct {
+	// Internal is the address where other nodes reach this one, host:port; empty for a node that stands alone. Advertise is the
+	// address that they are told, Internal's if empty.
+	Internal  string `yaml:"internal"`
+	Advertise string `yaml:"advertise"`
+	// Bootstrap founds a cluster, of the data that are in the directory if there are any. It does nothing where that was done before.
+	Bootstrap bool `yaml:"bootstrap"`
+	// Join lists internal addresses of nodes of the cluster to join; one that answers is enough.
+	Join []string `yaml:"join"`
+	// HealAfter is how long a node may be away before its replicas are built elsewhere; 5 min if 0.
+	HealAfter time.Duration `yaml:"heal_after"`
+	// ClockSkew is the difference of clocks between nodes above which it is reported; 500 ms if 0.
+	ClockSkew time.Duration `yaml:"clock_skew"`
+	// TLS is what nodes prove themselves to each other with.
+	TLS NodeTLSOptions `yaml:"tls"`
+}
+
+// NodeTLSOptions are the files `ilion cert` makes. All or none are given.
+type NodeTLSOptions struct {
+	CA   string `yaml:"ca"`
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
 }
 
 const (
@@ -192,6 +218,13 @@ func (o Options) withDefaults() Options {
 	if o.Storage.MinFreeDisk == 0 {
 		o.Storage.MinFreeDisk = 5
 	}
+	def(&o.Cluster.Advertise, o.Cluster.Internal)
+	if o.Cluster.HealAfter == 0 {
+		o.Cluster.HealAfter = 5 * time.Minute
+	}
+	if o.Cluster.ClockSkew == 0 {
+		o.Cluster.ClockSkew = 500 * time.Millisecond
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -229,6 +262,9 @@ func (o Options) validate() error {
 	if o.TLS.ClientCA != "" && o.TLS.Cert == "" {
 		return errors.New("tls.client_ca needs tls.cert and tls.key")
 	}
+	if err := o.Cluster.validate(o.Insecure, o.Commit); err != nil {
+		return err
+	}
 	for _, l := range []struct{ name, addr string }{{"cql", o.CQL}, {"http", o.HTTP}} {
 		if l.addr == "off" && l.name == "http" {
 			continue
@@ -241,6 +277,44 @@ func (o Options) validate() error {
 		}
 	}
 	return nil
+}
+
+func (c ClusterOptions) validate(insecure bool, commit string) error {
+	if c.Internal == "" {
+		if c.Bootstrap || len(c.Join) > 0 {
+			return errors.New("a node of a cluster needs an address for the others: give --internal HOST:PORT")
+		}
+		return nil
+	}
+	if c.Bootstrap && len(c.Join) > 0 {
+		return errors.New("--bootstrap founds a cluster and --join joins one: give one of them")
+	}
+	if commit == "periodic" {
+		return errors.New("commit periodic is for a node that stands alone: in a cluster every acknowledged write is on the disks of three nodes")
+	}
+	for _, a := range append([]string{c.Internal, c.Advertise}, c.Join...) {
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			return fmt.Errorf("address %q of a node is not host:port", a)
+		}
+	}
+	if host, port, _ := net.SplitHostPort(c.Advertise); port != "0" && isUnspecified(host) {
+		return fmt.Errorf("other nodes cannot reach %s: set cluster.advertise to an address of this machine", c.Advertise)
+	}
+	if n := c.TLS; (n.CA == "") != (n.Cert == "") || (n.CA == "") != (n.Key == "") {
+		return errors.New("cluster.tls.ca, cluster.tls.cert and cluster.tls.key belong together: give all or none")
+	}
+	if c.TLS.CA == "" && !insecure && !isLoopback(c.Internal) {
+		return fmt.Errorf("refusing to listen on %s (internal) without mutual TLS: configure cluster.tls (see ilion cert), or say --insecure", c.Internal)
+	}
+	if c.HealAfter < 0 || c.ClockSkew < 0 {
+		return errors.New("cluster.heal_after and cluster.clock_skew must be positive")
+	}
+	return nil
+}
+
+func isUnspecified(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
 }
 
 func (l LimitOptions) validate() error {

@@ -121,7 +121,7 @@ func TestBuildOfChangedTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		done := make(chan struct{})
-		go func() { n.builder.build(old); close(done) }()
+		go func() { n.builder.build(old.index.ID); close(done) }()
 		select {
 		case <-done:
 		case <-time.After(10 * time.Second):

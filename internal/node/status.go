@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 )
 
@@ -28,16 +29,41 @@ func ringTokens(node [16]byte) []token.Token {
 
 // Status is the node as /status shows it.
 type Status struct {
-	Cluster   string        `json:"cluster"`
-	Node      string        `json:"node"`
-	CQL       string        `json:"cql"`
-	Commit    string        `json:"commit"`
-	Data      string        `json:"data"`
-	Schema    string        `json:"schema_version"`
-	DiskBytes uint64        `json:"disk_bytes"`
-	DiskFree  int           `json:"disk_free_percent"`
-	DiskFull  bool          `json:"writes_refused_for_lack_of_disk"`
-	Tables    []TableStatus `json:"tables"`
+	Cluster   string `json:"cluster"`
+	Node      string `json:"node"`
+	CQL       string `json:"cql"`
+	Commit    string `json:"commit"`
+	Data      string `json:"data"`
+	Schema    string `json:"schema_version"`
+	DiskBytes uint64 `json:"disk_bytes"`
+	DiskFree  int    `json:"disk_free_percent"`
+	DiskFull  bool   `json:"writes_refused_for_lack_of_disk"`
+	// Nodes are those of the cluster, this one among them; empty for a node that stands alone.
+	Nodes []NodeStatus `json:"nodes,omitempty"`
+	// Problems are what somebody should look at, in words.
+	Problems []string      `json:"problems"`
+	Tables   []TableStatus `json:"tables"`
+}
+
+// NodeStatus is a node of the cluster as this one sees it.
+type NodeStatus struct {
+	ID string `json:"id"`
+	// State is up, down, draining or leaving.
+	State    string `json:"state"`
+	Internal string `json:"internal"`
+	CQL      string `json:"cql"`
+	HTTP     string `json:"http"`
+	Region   string `json:"region"`
+	Zone     string `json:"zone"`
+	Replicas int    `json:"replicas"`
+	Leading  int    `json:"leading"`
+	// DiskFree is in percent, -1 if not known.
+	DiskFree        int    `json:"disk_free_percent"`
+	DiskFull        bool   `json:"writes_refused_for_lack_of_disk"`
+	DiskBytes       uint64 `json:"disk_bytes"`
+	ClockSkewMillis int64  `json:"clock_skew_ms"`
+	UpSeconds       int64  `json:"up_seconds"`
+	Software        string `json:"software"`
 }
 
 // TableStatus is a table with its physical partitions.
@@ -46,7 +72,7 @@ type TableStatus struct {
 	Partitions []PartitionStatus `json:"physical_partitions"`
 }
 
-// PartitionStatus is a physical partition. Counts are since the start of the node, bytes are logical but for DiskBytes.
+// PartitionStatus is a physical partition. Sizes and counts are those of the replica on this node, 0 if it has none. Counts are since the start of the node, bytes are logical but for DiskBytes.
 type PartitionStatus struct {
 	ID                uint64  `json:"id"`
 	Span              string  `json:"span"`
@@ -56,13 +82,29 @@ type PartitionStatus struct {
 	Writes            uint64  `json:"writes"`
 	Conditions        uint64  `json:"conditions"`
 	RequestUnits      float64 `json:"request_units"`
+	// Leader is the node that leads as far as this one knows, Replicas are the members of the replica set; empty for a node that stands alone.
+	Leader   string          `json:"leader,omitempty"`
+	Replicas []ReplicaStatus `json:"replicas,omitempty"`
+}
+
+// ReplicaStatus is a member of a replica set, as the map has it.
+type ReplicaStatus struct {
+	ID    uint64 `json:"id"`
+	Node  string `json:"node"`
+	State string `json:"state"`
 }
 
 func (n *Node) status() Status {
 	id, m, sch := n.store.Identity(), n.store.Metrics(), n.catalog.Snapshot()
 	s := Status{
 		Cluster: n.opts.ClusterName, Node: hex.EncodeToString(id.Node[:]), CQL: n.CQLAddr().String(), Commit: n.opts.Commit, Data: n.opts.Data,
-		Schema: sch.Version.String(), DiskBytes: m.DiskBytes, DiskFree: m.FreePercent, DiskFull: m.DiskFull, Tables: []TableStatus{},
+		Schema: sch.Version.String(), DiskBytes: m.DiskBytes, DiskFree: m.FreePercent, DiskFull: m.DiskFull, Problems: []string{}, Tables: []TableStatus{},
+	}
+	if m.DiskFull {
+		s.Problems = append(s.Problems, "the disk of this node is almost full: it refuses writes")
+	}
+	if n.cluster != nil {
+		n.cluster.status(&s)
 	}
 	topo := n.coordinator.Topology()
 	for ks := range sch.All() {
@@ -72,20 +114,36 @@ func (n *Node) status() Status {
 			}
 			ts := TableStatus{Name: t.String()}
 			for _, p := range topo.Partitions(t.ID) {
-				ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String()}
-				if e, err := n.store.Estimate(p.Span.Keys(t.ID)); err == nil {
-					ps.DiskBytes, ps.LogicalPartitions = e.Bytes, e.Partitions
-				}
-				if r := n.host.Replica(p.ID); r != nil {
-					c := r.Counts()
-					ps.Reads, ps.Writes, ps.Conditions, ps.RequestUnits = c.Reads, c.Writes, c.Conditions, c.Units.Float()
-				}
-				ts.Partitions = append(ts.Partitions, ps)
+				ts.Partitions = append(ts.Partitions, n.partitionStatus(p))
 			}
 			s.Tables = append(s.Tables, ts)
 		}
 	}
 	return s
+}
+
+func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
+	ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String()}
+	if n.cluster != nil {
+		for i := range p.Sets {
+			for _, r := range p.Sets[i].Replicas {
+				ps.Replicas = append(ps.Replicas, ReplicaStatus{ID: uint64(r.ID), Node: hex.EncodeToString(r.Node[:]), State: r.State.String()})
+			}
+		}
+	}
+	r := n.host.Replica(p.ID)
+	if r == nil {
+		return ps
+	}
+	if e, err := n.store.Estimate(p.Span.Keys(p.Table)); err == nil {
+		ps.DiskBytes, ps.LogicalPartitions = e.Bytes, e.Partitions
+	}
+	if leader, ok := r.Leader(); ok {
+		ps.Leader = hex.EncodeToString(leader[:])
+	}
+	c := r.Counts()
+	ps.Reads, ps.Writes, ps.Conditions, ps.RequestUnits = c.Reads, c.Writes, c.Conditions, c.Units.Float()
+	return ps
 }
 
 // clients lists the connections for system_views.clients.

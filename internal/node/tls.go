@@ -7,6 +7,9 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
 // config builds the TLS configuration of the listeners; nil if TLS is off.
@@ -31,4 +34,31 @@ func (o TLSOptions) config() (*tls.Config, error) {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	return c, nil
+}
+
+// config builds the mutual TLS of the connections between nodes, and reads which node the certificate is for; nil if TLS is off.
+func (o NodeTLSOptions) config() (*tls.Config, *topology.NodeID, error) {
+	if o.CA == "" {
+		return nil, nil, nil
+	}
+	var pems [3][]byte
+	for i, path := range []string{o.CA, o.Cert, o.Key} {
+		var err error
+		if pems[i], err = os.ReadFile(path); err != nil {
+			return nil, nil, fmt.Errorf("cluster.tls: %w", err)
+		}
+	}
+	c, err := transport.TLSConfig(pems[0], pems[1], pems[2])
+	if err != nil {
+		return nil, nil, fmt.Errorf("cluster.tls: %w", err)
+	}
+	leaf, err := x509.ParseCertificate(c.Certificates[0].Certificate[0])
+	if err != nil {
+		return nil, nil, fmt.Errorf("cluster.tls.cert: %w", err)
+	}
+	id, ok := transport.NodeOf(leaf)
+	if !ok {
+		return nil, nil, fmt.Errorf("cluster.tls.cert: %s names no node: make it with ilion cert node", o.Cert)
+	}
+	return c, &id, nil
 }

@@ -15,6 +15,7 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -27,6 +28,17 @@ const (
 // NodeURI is what the certificate of a node names it by, as a subject alternative name.
 func NodeURI(node NodeID) *url.URL {
 	return &url.URL{Scheme: uriScheme, Opaque: uriNode + hex.EncodeToString(node[:])}
+}
+
+// NodeOf is the node that a certificate names.
+func NodeOf(c *x509.Certificate) (node NodeID, ok bool) {
+	for _, u := range c.URIs {
+		id, found := strings.CutPrefix(u.Opaque, uriNode)
+		if b, err := hex.DecodeString(id); u.Scheme == uriScheme && found && err == nil && len(b) == len(node) {
+			return NodeID(b), true
+		}
+	}
+	return NodeID{}, false
 }
 
 // names reports whether the certificate names the node.

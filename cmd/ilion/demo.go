@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+)
+
+type demoCommand struct {
+	Nodes   int           `default:"4" help:"Nodes, 1 to 9: each a process of its own at 127.0.0.1, 127.0.0.2, and so on."`
+	Data    string        `placeholder:"DIR" help:"Keep the data here (default: a temporary directory that is removed at the end)."`
+	Restart time.Duration `default:"15s" help:"How long a node that was killed stays away."`
+	Port    int           `default:"9042" help:"Port for CQL clients; HTTP is at 8080 and nodes talk to each other at 7000, moved by as much."`
+}
+
+// demo is a cluster of processes on this machine.
+type demo struct {
+	demoCommand
+	program string
+	out     io.Writer
+	mu      sync.Mutex // guards out
+}
+
+// Run starts the nodes, fills in a few rows and restarts every node that is killed, until it is interrupted.
+func (c *demoCommand) Run(out io.Writer) error {
+	if c.Nodes < 1 || c.Nodes > 9 {
+		return &usageError{"a demo has 1 to 9 nodes"}
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	d := &demo{demoCommand: *c, program: program, out: out}
+	if d.Data == "" {
+		if d.Data, err = os.MkdirTemp("", "ilion-demo-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(d.Data)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	return d.run(ctx)
+}
+
+func (d *demo) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	d.say("Starting %d nodes; data in %s\n", d.Nodes, d.Data)
+	for i := range d.Nodes {
+		p, err := d.start(ctx, i)
+		if err != nil {
+			return err
+		}
+		d.say("  node %d   CQL %-16s HTTP http://%-16s process %d\n", i+1, d.addr(i, d.Port), d.addr(i, d.httpPort()), p.Process.Pid)
+		wg.Go(func() { d.keep(ctx, i, p) })
+	}
+	if err := d.fill(ctx); err != nil {
+		return fmt.Errorf("write the sample data: %w", err)
+	}
+	d.say(demoHints, d.addr(0, d.Port), d.addr(0, d.httpPort()))
+	<-ctx.Done()
+	return nil
+}
+
+// demoHints tell what to do with a cluster.
+const demoHints = `
+The cluster is ready. Try, in another terminal:
+
+  cqlsh %[1]s                      SELECT * FROM demo.foods WHERE food_group = 'Beef Products';
+  ilion status --http %[2]s    who is there, who leads, what is under-replicated
+  ilion bench mixed --addr %[1]s --consistency QUORUM
+  kill -9 <process>                       of any node: reads and writes go on; it is started again after a while and catches up
+
+Press Ctrl-C here to stop.
+`
+
+func (d *demo) say(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fmt.Fprintf(d.out, format, args...)
+}
+
+func (d *demo) addr(i, port int) string { return fmt.Sprintf("127.0.0.%d:%d", i+1, port) }
+func (d *demo) httpPort() int           { return d.Port - 9042 + 8080 }
+func (d *demo) innerPort() int          { return d.Port - 9042 + 7000 }
+
+// start starts a node and returns when it is ready.
+func (d *demo) start(ctx context.Context, i int) (*exec.Cmd, error) {
+	dir := filepath.Join(d.Data, fmt.Sprintf("node%d", i+1))
+	if err := os.MkdirAll(d.Data, 0o755); err != nil {
+		return nil, err
+	}
+	args := []string{"start", "--data", dir, "--cql", d.addr(i, d.Port), "--http", d.addr(i, d.httpPort()), "--internal", d.addr(i, d.innerPort()),
+		"--zone", fmt.Sprintf("zone%d", i+1)}
+	if i == 0 {
+		args = append(args, "--bootstrap")
+	} else {
+		args = append(args, "--join", d.addr(0, d.innerPort()))
+	}
+	log, err := os.OpenFile(dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(d.program, args...)
+	cmd.Stderr = log
+	cmd.SysProcAttr = ownGroup()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start node %d: %w", i+1, err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || ctx.Err() != nil {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("node %d did not start: %s", i+1, lastLine(dir+".log", line))
+	}
+	return cmd, nil
+}
+
+// lastLine is the end of a log, for an error message.
+func lastLine(path, fallback string) string {
+	b, err := os.ReadFile(path)
+	if err != nil || len(b) == 0 {
+		return fallback
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return lines[len(lines)-1]
+}
+
+// keep starts a node again whenever it has ended, and ends it with ctx.
+func (d *demo) keep(ctx context.Context, i int, p *exec.Cmd) {
+	for {
+		ended := make(chan error, 1)
+		go func() { ended <- p.Wait() }()
+		select {
+		case <-ctx.Done():
+			_ = p.Process.Signal(syscall.SIGTERM)
+			<-ended
+			return
+		case err := <-ended:
+			d.say("node %d (process %d) ended: %v; it is started again in %s\n", i+1, p.Process.Pid, err, d.Restart)
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(d.Restart):
+			}
+			next, err := d.start(ctx, i)
+			if err == nil {
+				p = next
+				d.say("node %d is back as process %d\n", i+1, p.Process.Pid)
+				break
+			}
+			if errors.Is(err, context.Canceled) {
+				return
+			}
+			d.say("%v\n", err)
+		}
+	}
+}
+
+// The sample: foods by their group, which is the partition key.
+var demoFoods = []struct {
+	group, name string
+	calories    int
+}{
+	{"Beef Products", "Beef, ground", 254}, {"Beef Products", "Beef, tenderloin", 247}, {"Beef Products", "Beef, brisket", 251},
+	{"Baked Products", "Bread, rye", 259}, {"Baked Products", "Croissant, butter", 406}, {"Baked Products", "Bagel, plain", 264},
+	{"Sausages and Luncheon Meats", "Salami, Italian", 425}, {"Sausages and Luncheon Meats", "Frankfurter, beef", 322},
+	{"Vegetables", "Kale, raw", 35}, {"Vegetables", "Leek, raw", 61},
+}
+
+func (d *demo) fill(ctx context.Context) error {
+	c, err := rawclient.Dial(ctx, d.addr(0, d.Port), rawclient.Options{})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, text := range []string{
+		"CREATE KEYSPACE IF NOT EXISTS demo WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+		"CREATE TABLE IF NOT EXISTS demo.foods (food_group text, name text, calories int, PRIMARY KEY (food_group, name))",
+	} {
+		if _, err := c.Query(text); err != nil {
+			return err
+		}
+	}
+	for _, f := range demoFoods {
+		if _, err := c.Query(fmt.Sprintf("INSERT INTO demo.foods (food_group, name, calories) VALUES ('%s', '%s', %d)", f.group, f.name, f.calories)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

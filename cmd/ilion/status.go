@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/node"
+)
+
+// door is how commands reach a running node.
+type door struct {
+	HTTP string `name:"http" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"HTTP address of any node of the cluster."`
+}
+
+// ask sends a request to the node and returns what it answers.
+func (d door) ask(method, path string) ([]byte, error) {
+	req, err := http.NewRequest(method, "http://"+d.HTTP+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := http.Client{Timeout: time.Minute}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("no node answers at %s: %w", d.HTTP, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s", strings.TrimSpace(string(body)))
+	}
+	return body, nil
+}
+
+type statusCommand struct {
+	door
+	JSON bool `name:"json" help:"Print what the node answers."`
+}
+
+// Run prints the cluster as one of its nodes sees it.
+func (c *statusCommand) Run(out io.Writer) error {
+	body, err := c.ask(http.MethodGet, "/status")
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err := out.Write(body)
+		return err
+	}
+	var s node.Status
+	if err := json.Unmarshal(body, &s); err != nil {
+		return fmt.Errorf("%s answers something else than a status: %w", c.HTTP, err)
+	}
+	printStatus(out, &s)
+	return nil
+}
+
+func printStatus(out io.Writer, s *node.Status) {
+	fmt.Fprintf(out, "Cluster %s, schema %s\n", s.Cluster, s.Schema)
+	if len(s.Nodes) == 0 {
+		fmt.Fprintf(out, "One node, which stands alone: CQL at %s, data in %s, %s\n", s.CQL, s.Data, size(s.DiskBytes))
+	} else {
+		printNodes(out, s)
+	}
+	partitions := 0
+	for _, t := range s.Tables {
+		partitions += len(t.Partitions)
+	}
+	fmt.Fprintf(out, "\n%d tables in %d physical partitions\n", len(s.Tables), partitions)
+	if len(s.Problems) == 0 {
+		fmt.Fprintln(out, "All is well.")
+		return
+	}
+	fmt.Fprintln(out, "\nProblems:")
+	for _, p := range s.Problems {
+		fmt.Fprintln(out, "  "+p)
+	}
+}
+
+func printNodes(out io.Writer, s *node.Status) {
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tSTATE\tCQL\tREGION\tZONE\tREPLICAS\tLEADING\tDATA\tDISK FREE\tCLOCK\tUP\t")
+	for _, n := range s.Nodes {
+		free := "?"
+		if n.DiskFree >= 0 {
+			free = fmt.Sprintf("%d %%", n.DiskFree)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%+d ms\t%s\t\n", n.ID[:min(8, len(n.ID))], n.State, n.CQL, n.Region, n.Zone, n.Replicas, n.Leading,
+			size(n.DiskBytes), free, n.ClockSkewMillis, (time.Duration(n.UpSeconds) * time.Second).String())
+	}
+	_ = w.Flush()
+}
+
+// size shows bytes in a unit that fits.
+func size(b uint64) string {
+	for _, u := range []struct {
+		name string
+		of   float64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if float64(b) >= u.of {
+			return fmt.Sprintf("%.1f %s", float64(b)/u.of, u.name)
+		}
+	}
+	return fmt.Sprintf("%d B", b)
+}
+
+type nodeCommand struct {
+	Drain        nodeDrainCommand        `cmd:"" help:"Move all leaders away from a node, before it is stopped for a while. It ends when the node starts again."`
+	Decommission nodeDecommissionCommand `cmd:"" help:"Move all replicas away from a node and take it out of the cluster for good."`
+}
+
+type nodeDrainCommand struct {
+	door
+	Node string `arg:"" placeholder:"NODE" help:"Identity of the node, or the beginning of it, as ilion status shows it."`
+}
+
+// Run drains a node.
+func (c *nodeDrainCommand) Run(out io.Writer) error { return c.order(out, "drain", c.Node) }
+
+type nodeDecommissionCommand struct {
+	door
+	Node string `arg:"" placeholder:"NODE" help:"Identity of the node, or the beginning of it, as ilion status shows it."`
+}
+
+// Run decommissions a node.
+func (c *nodeDecommissionCommand) Run(out io.Writer) error {
+	return c.order(out, "decommission", c.Node)
+}
+
+// order gives an order about a node, which whoever is asked passes on.
+func (d door) order(out io.Writer, what, node string) error {
+	body, err := d.ask(http.MethodPost, "/node/"+what+"?node="+url.QueryEscape(node))
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(body)
+	return err
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Local makes the replicas on this node what the map says.
+type Local struct {
+	Node topology.NodeID
+	Host interface {
+		// Has reports whether a replica of the partition is here.
+		Has(id topology.PartitionID) bool
+		Create(ps ...*topology.Partition) error
+		Join(id topology.PartitionID, replica topology.ReplicaID) error
+		Drop(ids ...topology.PartitionID) error
+	}
+}
+
+// Make makes the replicas that a map gives to this node and that are not here yet. A replica that is there already is left alone (L1).
+func (l *Local) Make(old, next *topology.Snapshot) error {
+	var births []*topology.Partition
+	var errs []error
+	for p := range changed(old, next) {
+		switch m := l.member(p); {
+		case m == nil || l.Host.Has(p.ID):
+		case m.State == topology.Voter && p.Moves == 0:
+			births = append(births, p)
+		default:
+			// It comes later than the others, or slept while they changed: the leader's snapshot tells it everything.
+			if err := l.Host.Join(p.ID, m.ID); err != nil {
+				errs = append(errs, fmt.Errorf("make replica %d of partition %d: %w", m.ID, p.ID, err))
+			}
+		}
+	}
+	if len(births) > 0 {
+		errs = append(errs, l.Host.Create(births...))
+	}
+	return errors.Join(errs...)
+}
+
+// Remove removes the replicas that are no members any more, with all they hold. The map that a node has on its disk is never older than its
+// replicas, because they were made durable after it, in the same log; so what is not in the map is really gone (L2).
+func (l *Local) Remove(old, next *topology.Snapshot) error {
+	var gone []topology.PartitionID
+	for p := range changed(old, next) {
+		if l.member(p) == nil && l.Host.Has(p.ID) {
+			gone = append(gone, p.ID)
+		}
+	}
+	for p := range changed(next, old) {
+		if next.Partition(p.ID) == nil && l.Host.Has(p.ID) {
+			gone = append(gone, p.ID)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	return l.Host.Drop(gone...)
+}
+
+// member is this node's place in a replica set, nil if it has none.
+func (l *Local) member(p *topology.Partition) *topology.Replica {
+	for i := range p.Sets {
+		if m := p.Sets[i].On(l.Node); m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// changed yields the partitions of next that are not the same in old.
+func changed(old, next *topology.Snapshot) func(yield func(*topology.Partition) bool) {
+	return func(yield func(*topology.Partition) bool) {
+		if m := next.Meta(); m != nil && m != old.Meta() && !yield(m) {
+			return
+		}
+		for _, t := range next.Tables() {
+			if next.SameTable(old, t) {
+				continue
+			}
+			for _, p := range next.Partitions(t) {
+				if old.Partition(p.ID) != p && !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}

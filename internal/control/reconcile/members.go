@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// lagMax is how many entries a joining replica may lack when it is counted from now on.
+const lagMax = 2000
+
+// Step is the next thing that the leader of a partition does to its replica set. At most one field is set; none says that there is nothing to
+// do, or that something must happen first.
+type Step struct {
+	// Changes are to be made in one stroke.
+	Changes []raftgroup.Change
+	// Transfer is who is to lead first, because this replica is to go.
+	Transfer topology.ReplicaID
+	// Settled are the voters that the map is to be told of.
+	Settled []topology.ReplicaID
+}
+
+// Next decides what the leader of a partition does, from what the map wants and what its replica set is: at most one change of voters is
+// under way, and the map hears of each before the next.
+func Next(set *topology.ReplicaSet, s *raftgroup.Status) Step {
+	if len(s.Members.GetVotersOutgoing()) > 0 || len(s.Members.GetLearnersNext()) > 0 {
+		return Step{} // a change is under way
+	}
+	now := placement.Config{Voters: ids(s.Members.GetVoters()), Learners: ids(s.Members.GetLearners())}
+	if unsettled(set, now.Voters) {
+		return Step{Settled: now.Voters}
+	}
+	plan := placement.Plan(set, now, func(id topology.ReplicaID) bool { return caughtUp(s, id) })
+	if slices.Contains(plan.Remove, topology.ReplicaID(s.Replica)) {
+		return Step{Transfer: heir(plan.Remove, s)}
+	}
+	var step Step
+	for _, r := range plan.Learn {
+		step.Changes = append(step.Changes, raftgroup.Change{Member: member(r), As: raftgroup.Learner})
+	}
+	for _, r := range plan.Promote {
+		step.Changes = append(step.Changes, raftgroup.Change{Member: member(r), As: raftgroup.Voter})
+	}
+	for _, id := range plan.Remove {
+		step.Changes = append(step.Changes, raftgroup.Change{Member: raftgroup.Member{Replica: uint64(id)}, As: raftgroup.Gone})
+	}
+	return step
+}
+
+func ids(list []uint64) []topology.ReplicaID {
+	out := make([]topology.ReplicaID, len(list))
+	for i, id := range list {
+		out[i] = topology.ReplicaID(id)
+	}
+	return out
+}
+
+func member(r topology.Replica) raftgroup.Member {
+	return raftgroup.Member{Replica: uint64(r.ID), Node: raftgroup.NodeID(r.Node)}
+}
+
+// unsettled reports whether Settle would change the set.
+func unsettled(set *topology.ReplicaSet, voters []topology.ReplicaID) bool {
+	return slices.ContainsFunc(set.Replicas, func(r topology.Replica) bool {
+		votes := slices.Contains(voters, r.ID)
+		return votes && (r.State == topology.Joining || r.State == topology.Learner) || !votes && r.State == topology.Leaving
+	})
+}
+
+// heir is the other voter that knows most and stays, 0 if there is none that answers.
+func heir(leaving []topology.ReplicaID, s *raftgroup.Status) topology.ReplicaID {
+	var best *raftgroup.PeerStatus
+	for i := range s.Peers {
+		p := &s.Peers[i]
+		if p.Active && !p.Learner && !slices.Contains(leaving, topology.ReplicaID(p.Replica)) && (best == nil || p.Match > best.Match) {
+			best = p
+		}
+	}
+	if best == nil {
+		return 0
+	}
+	return topology.ReplicaID(best.Replica)
+}
+
+func caughtUp(s *raftgroup.Status, id topology.ReplicaID) bool {
+	for i := range s.Peers {
+		if p := &s.Peers[i]; p.Replica == uint64(id) {
+			return p.Active && p.Match > 0 && p.Lag <= lagMax
+		}
+	}
+	return false
+}
+
+// Replica is what Members does things to; *partition.Replica is one.
+type Replica interface {
+	ID() topology.PartitionID
+	Leading() bool
+	Status() (raftgroup.Status, error)
+	ChangeMembers(ctx context.Context, changes []raftgroup.Change) error
+	Transfer(to topology.ReplicaID) error
+}
+
+// step carries out, for one replica, what Next says if it leads. It reports whether the set is as the map wants it.
+func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition) (settled bool, err error) {
+	if len(p.Sets) == 0 || !r.Leading() {
+		return true, nil
+	}
+	s, err := r.Status()
+	if err != nil {
+		return false, err
+	}
+	set := &p.Sets[0]
+	step := Next(set, &s)
+	switch {
+	case step.Settled != nil:
+		return false, m.publish(ctx, p.ID, set.Region, step.Settled)
+	case step.Transfer != 0:
+		return false, r.Transfer(step.Transfer)
+	case len(step.Changes) > 0:
+		if err := r.ChangeMembers(ctx, step.Changes); err != nil {
+			return false, fmt.Errorf("change the members of partition %d: %w", p.ID, err)
+		}
+		return false, nil
+	}
+	return set.Count(topology.Joining)+set.Count(topology.Leaving) == 0, nil
+}

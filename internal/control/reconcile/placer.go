@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+)
+
+// placerEvery is the time between two looks at the map.
+const placerEvery = 500 * time.Millisecond
+
+// Placer has the map want what placement decides, on the node that leads the meta partition. Its fields are set before Run.
+type Placer struct {
+	Keeper *meta.Keeper
+	// Mine reports whether this node leads the meta partition.
+	Mine func() bool
+	// View is what this node sees of the others.
+	View func() placement.View
+	// Done is told what was decided, Failed why nothing could be; it will be tried again.
+	Done   func(action string)
+	Failed func(err error)
+}
+
+// Run decides until ctx ends.
+func (p *Placer) Run(ctx context.Context) {
+	t := time.NewTicker(placerEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if !p.Mine() {
+			continue
+		}
+		if err := p.round(ctx); err != nil && ctx.Err() == nil {
+			p.Failed(err)
+		}
+	}
+}
+
+func (p *Placer) round(ctx context.Context) error {
+	if s, actions := p.decide(p.Keeper.State()); len(actions) == 0 && s == p.Keeper.State() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	var told []string
+	_, err := p.Keeper.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		told = nil
+		next, actions := p.decide(s)
+		m, err := placement.Apply(next.Map, actions)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range actions {
+			told = append(told, a.String())
+		}
+		if m == next.Map {
+			return next, nil
+		}
+		return next.WithMap(m), nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, text := range told {
+		p.Done(text)
+	}
+	return nil
+}
+
+// decide returns what the map is to want, and a state in which nodes that were asked to leave and have nothing left have left.
+func (p *Placer) decide(s *meta.State) (*meta.State, []placement.Action) {
+	view := p.View()
+	actions := placement.Decide(s, view)
+	if len(actions) > 0 {
+		return s, actions
+	}
+	for _, n := range s.Nodes {
+		if n.State == meta.Leaving && placement.Holds(s, n.ID) == 0 {
+			left := *n
+			left.State = meta.Left
+			s = s.WithNode(&left)
+		}
+	}
+	return s, nil
+}

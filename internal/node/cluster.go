@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
+	"github.com/ilion-db/ilion/internal/control/reconcile"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/raftlog"
+	"github.com/ilion-db/ilion/internal/replica/remote"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+)
+
+const (
+	// logDir is where the logs of the replica sets are, beside the store's files.
+	logDir = "raft"
+	// keepAlive and silence are how soon a connection to a node that says nothing is given up.
+	keepAlive = 300 * time.Millisecond
+	silence   = 1500 * time.Millisecond
+	// handoverTime bounds how long a node that stops waits for others to lead.
+	handoverTime = 5 * time.Second
+	// FormatVersion is the newest cluster version that this software speaks, FormatOldest the oldest.
+	FormatVersion = 1
+	FormatOldest  = 1
+)
+
+// cluster is what makes a node one of many.
+type cluster struct {
+	n         *Node
+	self      topology.NodeID
+	log       *raftlog.Store
+	transport *transport.Transport
+	client    *remote.Client
+	server    *remote.Server
+	peers     *peers.Peers
+	members   *reconcile.Members
+
+	cancel context.CancelFunc
+	ctx    context.Context // ends with the node
+	wg     sync.WaitGroup
+	// leaders are told of changes once there is somebody to tell.
+	started chan struct{}
+}
+
+// newCluster opens what the node needs to talk to others. Nothing arrives before listen.
+func (n *Node) newCluster() (*cluster, error) {
+	id := n.store.Identity()
+	c := &cluster{n: n, self: id.Node, started: make(chan struct{})}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	var fs vfs.FS = vfs.Default
+	dir := filepath.Join(n.opts.Data, logDir)
+	if n.opts.Data == "" {
+		fs, dir = vfs.NewMem(), filepath.Join(memoryDir, logDir)
+	}
+	var err error
+	c.log, err = raftlog.Open(dir, raftlog.Options{FS: fs, MemtableBytes: int64(n.opts.Memory.Memtable), NodeCacheBytes: int64(n.opts.Memory.Budget / 16),
+		Fatal: func(text string) { n.fail(errors.New(text)) }})
+	if err != nil {
+		return nil, fmt.Errorf("open the log of the replica sets: %w", err)
+	}
+	n.closers = append(n.closers, c.log.Close)
+	c.transport, err = transport.New(transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr()}, transport.DialTCP, transport.Options{
+		TLS: n.nodeTLS, Admit: c.admit, ClusterVersion: FormatVersion, KeepAlive: keepAlive, IdleTimeout: silence,
+		Events: transport.Events{
+			Gone: func(p transport.Peer) { c.gone(p.Node) },
+			HandshakeRefused: func(remote string, err error) {
+				n.log.LogAttrs(c.ctx, slog.LevelWarn, "another node was turned away", slog.String("remote", remote), slog.String("error", err.Error()))
+			},
+			DialFailed: func(node topology.NodeID, _ transport.Class, address string, err error) {
+				n.log.LogAttrs(c.ctx, slog.LevelDebug, "node not reached", slog.String("node", short(node)), slog.String("address", address), slog.String("error", err.Error()))
+			},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.closers = append(n.closers, c.transport.Close)
+	c.client = remote.New(c.transport)
+	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged})
+	return c, nil
+}
+
+// options are those of the replicas' host.
+func (c *cluster) options() *partition.Cluster {
+	return &partition.Cluster{
+		Node: c.self, Log: c.log, Transport: frames{c.transport},
+		Raft: raftgroup.Options{Events: raftgroup.Events{
+			PeerDown: func(node raftgroup.NodeID, down bool) { c.peers.SetDown(topology.NodeID(node), down) },
+			Failed:   c.n.fail,
+			Dropped: func(bound string, n int) {
+				c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "messages between nodes dropped", slog.String("bound", bound), slog.Int("messages", n))
+			},
+		}},
+		RecordsChanged: func(version uint64) {
+			if k := c.n.records; k != nil {
+				k.Reload(version)
+			}
+		},
+		LeaderChanged: c.leaderChanged,
+	}
+}
+
+// frames joins transport and raftgroup, which do not know each other.
+type frames struct{ t *transport.Transport }
+
+func (f frames) Send(to raftgroup.NodeID, frame []byte) bool {
+	return f.t.Send(topology.NodeID(to), frame)
+}
+
+func (f frames) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
+	return f.t.SendSnapshot(topology.NodeID(to), head, data, size)
+}
+
+// listen lets other nodes in.
+func (c *cluster) listen(l net.Listener) error {
+	c.server = remote.NewServer(c.n.host)
+	return c.transport.Start(l, transport.Handlers{
+		OnFrame: c.n.host.Receive,
+		OnSnapshot: func(from topology.NodeID, s *transport.SnapshotReader) error {
+			return c.n.host.ReceiveSnapshot(from, s, s.Size)
+		},
+		OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
+			switch {
+			case len(request) == 0:
+				r.Fail(errors.New("empty request"))
+			case request[0] >= peers.KindFirst:
+				peers.Serve(ctx, c, request, r)
+			default:
+				c.server.Serve(ctx, from, request, r)
+			}
+		},
+	})
+}
+
+// admit refuses nodes that have left.
+func (c *cluster) admit(p transport.Peer) error {
+	if k := c.n.records; k != nil {
+		if node := k.State().Node(p.Node); node != nil && node.State == meta.Left {
+			return fmt.Errorf("node %s has left the cluster", short(p.Node))
+		}
+	}
+	return nil
+}
+
+// gone is told of the proof that a node's process has ended.
+func (c *cluster) gone(node topology.NodeID) {
+	c.peers.SetDown(node, true)
+	if h := c.n.host; h != nil {
+		h.NodeGone(node)
+	}
+}
+
+// leaderChanged is told who leads a partition.
+func (c *cluster) leaderChanged(id topology.PartitionID, leader topology.NodeID, here bool) {
+	select {
+	case <-c.started:
+	default:
+		return
+	}
+	c.n.coordinator.LeaderChanged(id, leader)
+	if here {
+		c.members.Look(id)
+	}
+	if id == topology.MetaPartition {
+		c.n.builder.look()
+	}
+}
+
+// start begins what runs in the background.
+func (c *cluster) start() {
+	n := c.n
+	c.members = &reconcile.Members{
+		Keeper: n.records,
+		Replica: func(id topology.PartitionID) reconcile.Replica {
+			if r := n.host.Replica(id); r != nil {
+				return r
+			}
+			return nil
+		},
+		Failed: func(id topology.PartitionID, err error) {
+			n.log.LogAttrs(c.ctx, slog.LevelDebug, "change of members not made", slog.Uint64("partition", uint64(id)), slog.String("error", err.Error()))
+		},
+	}
+	balance := &reconcile.Balance{Node: c.self, Keeper: n.records, Led: c.led, View: c.view}
+	placer := &reconcile.Placer{
+		Keeper: n.records, Mine: c.leadsMeta, View: c.view,
+		Done: func(what string) { n.log.LogAttrs(c.ctx, slog.LevelInfo, "placement", slog.String("action", what)) },
+		Failed: func(err error) {
+			n.log.LogAttrs(c.ctx, slog.LevelWarn, "placement failed and is tried again", slog.String("error", err.Error()))
+		},
+	}
+	close(c.started)
+	for _, r := range n.host.Replicas() {
+		c.members.Look(r.ID())
+	}
+	c.run(func() { c.peers.Run(c.ctx) })
+	c.run(func() { c.members.Run(c.ctx) })
+	c.run(func() { balance.Run(c.ctx) })
+	c.run(func() { placer.Run(c.ctx) })
+	c.run(c.present)
+	c.run(c.replay)
+}
+
+func (c *cluster) run(f func()) { c.wg.Go(f) }
+
+// stop ends the background work.
+func (c *cluster) stop() error {
+	c.cancel()
+	c.wg.Wait()
+	return nil
+}
+
+// handover lets others lead before the node stops.
+func (c *cluster) handover() error {
+	ctx, cancel := context.WithTimeout(context.Background(), handoverTime)
+	defer cancel()
+	if err := c.n.host.Handover(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+// led lists the replicas on this node that lead.
+func (c *cluster) led() []reconcile.Replica {
+	var out []reconcile.Replica
+	for _, r := range c.n.host.Replicas() {
+		if r.Leading() {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// leadsMeta reports whether this node leads the meta partition.
+func (c *cluster) leadsMeta() bool {
+	r := c.n.host.Replica(topology.MetaPartition)
+	return r != nil && r.Leading()
+}
+
+// change has records changed by whoever leads the meta partition.
+func (c *cluster) change(ctx context.Context, records command.Records) (uint64, error) {
+	hint := topology.NodeID{}
+	for {
+		version, err := c.changeAt(ctx, hint, records)
+		var other *partition.NotLeader
+		switch {
+		case errors.As(err, &other):
+			hint = other.Leader
+		case errors.Is(err, transport.ErrUnreachable), errors.Is(err, transport.ErrBusy), errors.Is(err, transport.ErrNoAddress), errors.Is(err, partition.ErrClosed) && c.ctx.Err() == nil:
+			hint = topology.NodeID{}
+		default:
+			return version, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-c.ctx.Done():
+			return 0, partition.ErrClosed
+		case <-time.After(changePause):
+		}
+	}
+}
+
+// changePause is the pause before the next one is asked who may lead the meta partition.
+const changePause = 10 * time.Millisecond
+
+// changeAt asks the leader of the meta partition: this node's replica, the one it follows, or the one somebody named.
+func (c *cluster) changeAt(ctx context.Context, hint topology.NodeID, records command.Records) (uint64, error) {
+	r := c.n.host.Replica(topology.MetaPartition)
+	if r == nil {
+		return 0, &partition.NotLeader{Partition: topology.MetaPartition}
+	}
+	if r.Leading() {
+		return r.Change(ctx, records)
+	}
+	if leader, ok := r.Leader(); ok {
+		hint = leader
+	}
+	if hint == c.self || hint == (topology.NodeID{}) {
+		return 0, &partition.NotLeader{Partition: topology.MetaPartition}
+	}
+	return c.client.Replica(hint, topology.MetaPartition).Change(ctx, records)
+}
+
+// short is how a node is named in logs.
+func short(node topology.NodeID) string { return fmt.Sprintf("%x", node[:4]) }

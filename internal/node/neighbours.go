@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+)
+
+const (
+	// replayEvery is how often a node looks for atomic batches whose coordinator is gone, replayAfter how old they are then at least.
+	replayEvery = 5 * time.Second
+	replayAfter = 10 * time.Second
+)
+
+// Describe implements peers.Host.
+func (c *cluster) Describe() peers.Report {
+	n := c.n
+	m := n.store.Metrics()
+	replicas := n.host.Replicas()
+	r := peers.Report{
+		Clock: time.Now(), Started: n.began, Records: n.records.State().Version, Schema: n.catalog.Snapshot().Version, Software: Software(), Format: FormatVersion,
+		DiskFree: m.FreePercent, DiskFull: m.DiskFull, DiskBytes: m.DiskBytes, Replicas: len(replicas),
+	}
+	for _, replica := range replicas {
+		if replica.Leading() {
+			r.Leading++
+		}
+	}
+	return r
+}
+
+// Await implements peers.Host.
+func (c *cluster) Await(ctx context.Context, version uint64) error {
+	_, err := c.n.records.Wait(ctx, version)
+	return err
+}
+
+// view is what this node sees of the others, for placement.
+func (c *cluster) view() placement.View {
+	v := placement.View{Now: time.Now(), Down: c.peers.Down(), Free: map[topology.NodeID]int{}, HealAfter: c.n.opts.Cluster.HealAfter}
+	for _, node := range c.n.records.State().Nodes {
+		if k, ok := c.peers.Report(node.ID); ok && k.DiskFree >= 0 {
+			v.Free[node.ID] = k.DiskFree
+		}
+	}
+	if free := c.n.store.Metrics().FreePercent; free >= 0 {
+		v.Free[c.self] = free
+	}
+	return v
+}
+
+// installed follows new records: who is there, and where.
+func (c *cluster) installed(old, next *meta.State) {
+	var nodes []topology.NodeID
+	for _, node := range next.Nodes {
+		if node.State != meta.Left {
+			nodes = append(nodes, node.ID)
+			if node.ID != c.self {
+				c.transport.SetAddress(node.ID, node.Internal)
+			}
+		}
+		if node.ID == c.self && node.State == meta.Left {
+			c.n.fail(errors.New("the node was taken out of the cluster; its data may be removed"))
+		}
+	}
+	c.peers.Watch(nodes)
+	for _, node := range old.Nodes {
+		if now := next.Node(node.ID); (now == nil || now.State == meta.Left) && node.State != meta.Left {
+			c.transport.Forget(node.ID)
+		}
+	}
+	select {
+	case <-c.started:
+		c.members.Changed(old, next)
+		c.tellTopology(old, next)
+	default:
+	}
+}
+
+// tellTopology tells clients who came and went.
+func (c *cluster) tellTopology(old, next *meta.State) {
+	for _, node := range next.Nodes {
+		was := old.Node(node.ID)
+		here, before := node.State != meta.Left, was != nil && was.State != meta.Left
+		if a, err := netip.ParseAddrPort(node.CQL); err == nil && here != before && node.ID != c.self {
+			c.n.cql.TopologyChanged(a, here)
+			if here {
+				c.n.cql.StatusChanged(a, true)
+			}
+		}
+	}
+}
+
+// aliveChanged is told that a node came or went.
+func (c *cluster) aliveChanged(node topology.NodeID, alive bool) {
+	c.n.log.LogAttrs(c.ctx, slog.LevelInfo, map[bool]string{true: "node is up", false: "node is down"}[alive], slog.String("node", short(node)))
+	select {
+	case <-c.started:
+	default:
+		return
+	}
+	if n := c.n.records.State().Node(node); n != nil {
+		if a, err := netip.ParseAddrPort(n.CQL); err == nil {
+			c.n.cql.StatusChanged(a, alive)
+		}
+	}
+}
+
+// replay finishes atomic batches whose coordinator is gone.
+func (c *cluster) replay() {
+	t := time.NewTicker(replayEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-t.C:
+		}
+		done, err := c.n.coordinator.ReplayBatches(c.ctx, replayAfter)
+		if done > 0 {
+			c.n.log.LogAttrs(c.ctx, slog.LevelInfo, "unfinished batches written", slog.Int("batches", done))
+		}
+		if err != nil && c.ctx.Err() == nil {
+			c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "unfinished batches not written", slog.String("error", err.Error()))
+		}
+	}
+}
+
+// agree waits until the other nodes have a version of the records.
+func (c *cluster) agree(ctx context.Context, version uint64) {
+	ctx, cancel := context.WithTimeout(ctx, agreeWait)
+	defer cancel()
+	for _, node := range c.peers.Agree(ctx, version) {
+		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "a node has not heard of a change of the schema in time", slog.String("node", short(node)))
+	}
+}
+
+// endpoints are the other nodes, for drivers.
+func (c *cluster) endpoints() (self catalog.Endpoint, others []catalog.Endpoint) {
+	for _, node := range c.n.records.State().Nodes {
+		if node.State == meta.Left {
+			continue
+		}
+		e := catalog.Endpoint{HostID: schema.UUID(node.ID), Datacenter: node.Region, Rack: node.Zone, Tokens: node.Tokens}
+		e.Listen, _ = netip.ParseAddrPort(node.Internal) // what is no address is not shown
+		e.RPC, _ = netip.ParseAddrPort(node.CQL)
+		if node.ID == c.self {
+			self = e
+			continue
+		}
+		if k, ok := c.peers.Report(node.ID); ok && k.Alive {
+			e.SchemaVersion = k.Schema
+		}
+		others = append(others, e)
+	}
+	return self, others
+}
+
+// order is what an operator tells the cluster about a node.
+func (n *Node) order(ctx context.Context, what, node string) (string, error) {
+	if n.cluster == nil {
+		return "", errors.New("this node stands alone")
+	}
+	return n.cluster.order(ctx, node, map[string]meta.NodeState{"drain": meta.Draining, "decommission": meta.Leaving}[what])
+}
+
+// order changes what a node is meant to be; name is the beginning of its id.
+func (c *cluster) order(ctx context.Context, name string, to meta.NodeState) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, changeWait)
+	defer cancel()
+	var found *meta.Node
+	_, err := c.n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		found = nil
+		for _, node := range s.Nodes {
+			if name == "" || !strings.HasPrefix(hex.EncodeToString(node.ID[:]), strings.ToLower(name)) {
+				continue
+			}
+			if found != nil {
+				return nil, fmt.Errorf("%q is the beginning of more than one node's identity", name)
+			}
+			found = node
+		}
+		switch {
+		case found == nil:
+			return nil, fmt.Errorf("there is no node whose identity begins with %q: see ilion status", name)
+		case found.State == meta.Left:
+			return nil, fmt.Errorf("node %s has left already", short(found.ID))
+		case found.State == meta.Leaving && to == meta.Draining:
+			return nil, fmt.Errorf("node %s is leaving, which drains it as well", short(found.ID))
+		}
+		if to == meta.Leaving {
+			stay := slices.ContainsFunc(s.Nodes, func(o *meta.Node) bool { return o.ID != found.ID && o.State == meta.Up })
+			if !stay {
+				return nil, errors.New("it is the last node of the cluster")
+			}
+		}
+		node := *found
+		node.State = to
+		return s.WithNode(&node), nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if to == meta.Draining {
+		return fmt.Sprintf("node %s gives all leaderships away; stop it when ilion status shows none", short(found.ID)), nil
+	}
+	return fmt.Sprintf("node %s gives all replicas away and ends when it has none: see ilion status", short(found.ID)), nil
+}
+
+// requirePause is the pause before a partition is asked again.
+const requirePause = 20 * time.Millisecond
+
+// require makes the partitions of a table refuse mutations that were planned for older revisions.
+func (n *Node) require(ctx context.Context, table uint32, revision uint64) error {
+	for _, p := range n.coordinator.Topology().Partitions(table) {
+		for {
+			err := n.requireAt(ctx, p.ID, revision)
+			if err == nil {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(requirePause):
+			}
+		}
+	}
+	return nil
+}
+
+func (n *Node) requireAt(ctx context.Context, id topology.PartitionID, revision uint64) error {
+	r := n.host.Replica(id)
+	if r != nil && r.Leading() {
+		return r.Require(ctx, revision)
+	}
+	var errs []error
+	p := n.coordinator.Topology().Partition(id)
+	if p == nil {
+		return nil // dropped
+	}
+	for i := range p.Sets {
+		for _, m := range p.Sets[i].Replicas {
+			if n.cluster == nil || m.Node == n.cluster.self || !n.cluster.peers.Alive(m.Node) {
+				continue
+			}
+			err := n.cluster.client.Replica(m.Node, id).Require(ctx, revision)
+			if err == nil {
+				return nil
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, fmt.Errorf("partition %d has no leader", id))...)
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// shortagesMax bounds how many replica sets a status names.
+const shortagesMax = 10
+
+// status adds the cluster to the status of the node.
+func (c *cluster) status(s *Status) {
+	state := c.n.records.State()
+	for _, node := range state.Nodes {
+		if node.State == meta.Left {
+			continue
+		}
+		k, heard := c.peers.Report(node.ID)
+		if node.ID == c.self {
+			k, heard = peers.Known{Report: c.Describe(), Alive: true}, true
+		}
+		s.Nodes = append(s.Nodes, nodeStatus(node, k, heard))
+		if !k.Alive {
+			s.Problems = append(s.Problems, fmt.Sprintf("node %s (%s) does not answer", short(node.ID), node.Internal))
+			continue
+		}
+		if skew := k.Skew.Abs(); skew > c.n.opts.Cluster.ClockSkew {
+			s.Problems = append(s.Problems, fmt.Sprintf("the clock of node %s differs from this node's by %s", short(node.ID), skew.Round(time.Millisecond)))
+		}
+		if k.DiskFull && node.ID != c.self {
+			s.Problems = append(s.Problems, fmt.Sprintf("the disk of node %s is almost full: it refuses writes", short(node.ID)))
+		}
+	}
+	s.Problems = append(s.Problems, c.shortages(state)...)
+}
+
+func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
+	out := NodeStatus{
+		ID: hex.EncodeToString(node.ID[:]), State: node.State.String(), Internal: node.Internal, CQL: node.CQL, HTTP: node.HTTP, Region: node.Region, Zone: node.Zone,
+		DiskFree: -1,
+	}
+	if !k.Alive {
+		out.State = "down"
+	}
+	if heard {
+		out.Replicas, out.Leading, out.DiskFree, out.DiskFull, out.DiskBytes = k.Replicas, k.Leading, k.DiskFree, k.DiskFull, k.DiskBytes
+		out.ClockSkewMillis, out.Software = k.Skew.Milliseconds(), k.Software
+		if k.Alive {
+			out.UpSeconds = int64(time.Since(k.Started) / time.Second)
+		}
+	}
+	return out
+}
+
+// shortages says in words which replica sets lack voters.
+func (c *cluster) shortages(state *meta.State) []string {
+	short := placement.UnderReplicated(state, c.peers.Down())
+	var out []string
+	for i, s := range short {
+		if i == shortagesMax {
+			out = append(out, fmt.Sprintf("and %d more replica sets with fewer than %d replicas", len(short)-i, placement.Replicas))
+			break
+		}
+		what := fmt.Sprintf("partition %d of table %s", s.Partition, c.n.tableName(s.Table))
+		if s.Partition == topology.MetaPartition {
+			what = "the meta partition"
+		}
+		text := fmt.Sprintf("%s has %d of %d replicas", what, s.Alive, placement.Replicas)
+		switch {
+		case s.Spare < 0:
+			text += ": it cannot be written to"
+		case s.Spare == 0:
+			text += ": none may fail"
+		default:
+			text += fmt.Sprintf(": %d may fail", s.Spare)
+		}
+		if s.Changing {
+			text += ", replicas are joining"
+		}
+		out = append(out, text)
+	}
+	return out
+}
