@@ -23,12 +23,13 @@ const ingestedBytes = 64 << 20
 
 // InstallSnapshot replaces what the store has of a partition by what r, from CaptureSnapshot, brings, with the meta as change leaves it (nil: as
 // it is); change is called once, after everything was read and verified, and its error is passed on. It may change anything but
-// partition and span. own is what the replica held before: it goes as well. An own of table 0 is nothing. r is read up to the
-// snapshot's end and no further.
+// partition and span. own is what the replica held before: it goes as well. An own of table 0 is nothing, and for keys.MetaPartition it does
+// not count. r is read up to the snapshot's end and no further.
 //
 // When it returns nil the new state is durable, with all that was applied before. Otherwise, and after a crash at any point, the
-// store has either the old state or the new one, whole; index entries of the old one may stay, they are hints. Nobody may read or write
-// the partition meanwhile.
+// store has either the old state or the new one, whole; index entries of the old one may stay, they are hints. What is applied to other
+// partitions meanwhile may be lost in a crash that the new state survives, as if it had been applied later. Nobody may read or write
+// this partition meanwhile.
 //
 // Everything is removed and ingested in one version edit of Pebble's: the hull of own span and snapshot by an excise, where they
 // touch. Pebble excises one span at a time, so where they do not touch, own is removed by a range deletion in one of the sstables.
@@ -197,7 +198,10 @@ func (s *Store) tableOptions() sstable.WriterOptions {
 func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
 	partition := in.head.meta.Partition
 	gone := [][][]byte{{in.lower, in.upper}}
-	if own.Table != 0 {
+	if own.Table != 0 && partition != keys.MetaPartition {
+		if own.Table < keys.FirstTable {
+			return nil, fmt.Errorf("a replica of table %d", own.Table) // those keys are the store's own
+		}
 		lower, upper := own.Bounds()
 		if bytes.Compare(lower, upper) < 0 {
 			gone = append(gone, [][]byte{lower, upper})

@@ -444,6 +444,9 @@ func TestSnapshotOverlaps(t *testing.T) {
 			t.Errorf("%v: %v", own, err)
 		}
 	}
+	if err := b.InstallSnapshot(context.Background(), keys.Span{Table: keys.RegistryID}, bytes.NewReader(good), nil); err == nil {
+		t.Error("the registry was removed")
+	}
 	birth(t, b, 1, joined(quarters[1], quarters[2]))
 	if err := b.InstallSnapshot(context.Background(), keys.Span{}, bytes.NewReader(good), nil); !errors.Is(err, ErrOverlap) {
 		t.Error(err)
