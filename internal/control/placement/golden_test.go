@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// stage is a cluster that a script plays with.
+type stage struct {
+	state *meta.State
+	view  View
+}
+
+func nodeID(t *testing.T, name string) topology.NodeID {
+	n, err := strconv.Atoi(strings.TrimPrefix(name, "n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topology.NodeID{byte(n)}
+}
+
+// TestDecide plays the scripts of testdata/decide: what is decided when nodes come, die, leave and come back, and how it ends.
+//
+//	node n1 [zone=a]        a node joins            state n1 leaving     what it is meant to be
+//	down n1 / up n1         it answers no more      wait 5m              time passes
+//	free n1 10              free disk, in percent   table 1024 [parts=2] [whole]
+//	decide                  decides and does it     lead                 every leader does all it can, and publishes
+//	show                    the map                 short                what status says
+func TestDecide(t *testing.T) {
+	datadriven.Walk(t, "testdata/decide", func(t *testing.T, path string) {
+		s := &stage{state: meta.Empty(), view: View{Now: time.Unix(0, 0), Down: map[topology.NodeID]time.Time{}, Free: map[topology.NodeID]int{}}}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			out, err := s.run(t, d)
+			if err != nil {
+				return "error: " + err.Error() + "\n"
+			}
+			return out
+		})
+	})
+}
+
+func (s *stage) run(t *testing.T, d *datadriven.TestData) (string, error) {
+	arg := func(i int) string { return d.CmdArgs[i].Key }
+	switch d.Cmd {
+	case "node":
+		n := &meta.Node{ID: nodeID(t, arg(0)), Region: here}
+		d.MaybeScanArgs(t, "zone", &n.Zone)
+		n.Tokens = append(n.Tokens, NextToken(s.state.Nodes))
+		s.state = s.state.WithNode(n)
+		if s.state.Map.Meta() == nil {
+			m, err := s.state.Map.AddMeta([]topology.Place{{Region: here, Nodes: []topology.NodeID{n.ID}}})
+			if err != nil {
+				return "", err
+			}
+			s.state = s.state.WithMap(m)
+		}
+		return fmt.Sprintf("token %s\n", n.Tokens[0]), nil
+	case "down":
+		s.view.Down[nodeID(t, arg(0))] = s.view.Now
+	case "up":
+		delete(s.view.Down, nodeID(t, arg(0)))
+	case "free":
+		free, err := strconv.Atoi(arg(1))
+		s.view.Free[nodeID(t, arg(0))] = free
+		return "", err
+	case "wait":
+		d, err := time.ParseDuration(arg(0))
+		s.view.Now = s.view.Now.Add(d)
+		return "", err
+	case "state":
+		n := *s.state.Node(nodeID(t, arg(0)))
+		for n.State = meta.Up; n.State.String() != arg(1); n.State++ {
+		}
+		s.state = s.state.WithNode(&n)
+	case "table":
+		id, err := strconv.Atoi(arg(0))
+		if err != nil {
+			return "", err
+		}
+		table := Table{ID: uint32(id), Parts: 1, Whole: d.HasArg("whole")}
+		d.MaybeScanArgs(t, "parts", &table.Parts)
+		m, err := s.state.Map.CutTable(table.ID, Place(s.state, &s.view, here, table))
+		if err != nil {
+			return "", err
+		}
+		s.state = s.state.WithMap(m)
+		return s.show(), nil
+	case "decide":
+		return s.decide()
+	case "lead":
+		return "", s.lead()
+	case "show":
+		return s.show(), nil
+	case "short":
+		var b strings.Builder
+		for _, x := range UnderReplicated(s.state, s.view.Down) {
+			fmt.Fprintf(&b, "%s: %d of %d voters answer, %d may fail, changing: %t\n", name(x.Partition), x.Alive, x.Voters, x.Spare, x.Changing)
+		}
+		return b.String(), nil
+	default:
+		t.Fatalf("unknown command %s", d.Cmd)
+	}
+	return "", nil
+}
+
+func (s *stage) decide() (string, error) {
+	var b strings.Builder
+	actions := Decide(s.state, s.view)
+	for _, a := range actions {
+		fmt.Fprintf(&b, "%s: %s", name(a.Partition), a.Why)
+		for _, step := range a.Steps {
+			fmt.Fprintf(&b, ", %s n%d", kinds[step.Kind], step.Node[0])
+		}
+		b.WriteByte('\n')
+	}
+	m, err := Apply(s.state.Map, actions)
+	if err != nil {
+		return "", err
+	}
+	s.state = s.state.WithMap(m)
+	return b.String(), nil
+}
+
+// lead has the configuration of every set become what Plan says, with learners on nodes that answer caught up at once.
+func (s *stage) lead() error {
+	for p := range s.state.Map.All() {
+		set, c := &p.Sets[0], Config{}
+		for _, m := range set.Replicas {
+			if m.State == topology.Voter || m.State == topology.Leaving {
+				c.Voters = append(c.Voters, m.ID)
+			} else {
+				c.Learners = append(c.Learners, m.ID)
+			}
+		}
+		change := Plan(set, c, func(id topology.ReplicaID) bool { return !s.view.down(set.Member(id).Node) })
+		var voters []topology.ReplicaID
+		for _, m := range change.Promote {
+			voters = append(voters, m.ID)
+		}
+	each:
+		for _, id := range c.Voters {
+			for _, gone := range change.Remove {
+				if gone == id {
+					continue each
+				}
+			}
+			voters = append(voters, id)
+		}
+		m, err := s.state.Map.Settle(p.ID, here, voters)
+		if err != nil {
+			return err
+		}
+		s.state = s.state.WithMap(m)
+	}
+	return nil
+}
+
+func (s *stage) show() string {
+	var b strings.Builder
+	ring := RingOf(s.state, &s.view, here)
+	for p := range s.state.Map.All() {
+		b.WriteString(name(p.ID))
+		if p.ID != topology.MetaPartition {
+			fmt.Fprintf(&b, " %s", p.Span)
+		}
+		b.WriteByte(':')
+		for _, m := range p.Sets[0].Replicas {
+			fmt.Fprintf(&b, " n%d", m.Node[0])
+			if m.State != topology.Voter {
+				fmt.Fprintf(&b, " (%s)", m.State)
+			}
+		}
+		leader := PreferredLeader(&p.Sets[0], ring.Home(p, ring.nodes), func(n topology.NodeID) bool { return s.view.MayLead(s.state.Node(n)) })
+		if m := p.Sets[0].Member(leader); m != nil {
+			fmt.Fprintf(&b, ", led by n%d", m.Node[0])
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func name(id topology.PartitionID) string {
+	if id == topology.MetaPartition {
+		return "meta"
+	}
+	return fmt.Sprint("p", id)
+}
