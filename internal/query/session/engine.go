@@ -145,6 +145,16 @@ func (e *Engine) PreparedStatements() []catalog.PreparedStatement {
 	return out
 }
 
+// AnnounceReplication tells clients that the replication of all keyspaces with stored rows has changed: what system_schema shows is the effective one, and drivers look
+// again only when they are told to.
+func (e *Engine) AnnounceReplication() {
+	for ks := range e.catalog.Snapshot().All() {
+		if !schema.IsLocalSystem(ks.Name) && !schema.IsVirtualSystem(ks.Name) {
+			e.opts.Announce(SchemaChange{Change: "UPDATED", Target: "KEYSPACE", Keyspace: ks.Name})
+		}
+	}
+}
+
 // RepeatedReads counts how often a SELECT was executed once more because what was read could not be confirmed.
 func (e *Engine) RepeatedReads() uint64 { return e.repeats.Load() }
 
