@@ -106,7 +106,7 @@ func (in *install) receive() error {
 		return err
 	}
 	m := &in.head.meta
-	if m.Partition != keys.MetaPartition && m.Span.Table < keys.FirstTable {
+	if m.Partition != keys.MetaPartition && !isTable(m.Span.Table) {
 		return fmt.Errorf("%w: it is of table %d", ErrBadSnapshot, m.Span.Table)
 	}
 	if in.lower, in.upper = rowBounds(m.Partition, m.Span); bytes.Compare(in.lower, in.upper) >= 0 {
@@ -193,13 +193,18 @@ func (s *Store) tableOptions() sstable.WriterOptions {
 	return o
 }
 
+// isTable reports whether an id is that of a table, and not of an index or of the store's own keys.
+func isTable(id uint32) bool {
+	return id&^(keys.WideRing|keys.WholeKey) >= keys.FirstTable && id&keys.IndexSpace == 0
+}
+
 // hull checks that nobody else owns what is to be removed, and makes in.lower and in.upper the bounds of the excise. It returns the bounds
 // of what lies apart from it, nil for nothing.
 func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
 	partition := in.head.meta.Partition
 	gone := [][][]byte{{in.lower, in.upper}}
 	if own.Table != 0 && partition != keys.MetaPartition {
-		if own.Table < keys.FirstTable {
+		if !isTable(own.Table) {
 			return nil, fmt.Errorf("a replica of table %d", own.Table) // those keys are the store's own
 		}
 		lower, upper := own.Bounds()

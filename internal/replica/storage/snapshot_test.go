@@ -431,6 +431,95 @@ func TestBadSnapshot(t *testing.T) {
 	}
 }
 
+// TestForeignSnapshot: a stream whose checksums are right is refused if it brings what its partition cannot have, in an order it cannot
+// have, or what this version does not know. That does no harm to the store.
+func TestForeignSnapshot(t *testing.T) {
+	s := openParts(t, vfs.NewMem(), Options{})
+	defer closeStore(t, s)
+	birth(t, s, 3, quarters[3])
+	write(t, s, 3, 8, 1)
+	before := everything(t, s)
+	row := func(i uint64, tok int64) []byte {
+		return keys.AppendRow(nil, testTable, token.Token(tok), []byte{byte(i)}, nil)
+	}
+	inside, other := int64(-1)<<62, int64(1)
+	entry := func(tok int64) []byte {
+		return keys.AppendIndex(nil, testIndex, []byte("v"), token.Token(tok), []byte("k"), nil)
+	}
+	good := streamHead{meta: keys.NewMeta(2, quarters[2])}
+	records := func(list ...[]byte) func(w *streamWriter) error {
+		return func(w *streamWriter) error {
+			err := w.begin(&good)
+			for _, key := range list {
+				_, aerr := w.add(key, nil)
+				err = errors.Join(err, aerr)
+			}
+			return errors.Join(err, w.end())
+		}
+	}
+	head := func(h streamHead) func(w *streamWriter) error {
+		return func(w *streamWriter) error { return errors.Join(w.begin(&h), w.end()) }
+	}
+	for what, build := range map[string]func(w *streamWriter) error{
+		"":                     records(row(1, inside), row(2, inside), entry(inside)),
+		"another one's row":    records(row(1, inside), row(1, other)),
+		"another one's entry":  records(entry(other)),
+		"a meta":               records(keys.AppendMeta(nil, keys.PartitionID, 3)),
+		"descending keys":      records(row(2, inside), row(1, inside)),
+		"a key twice":          records(row(1, inside), row(1, inside)),
+		"an index for a table": head(streamHead{meta: keys.NewMeta(2, keys.Span{Table: testTable | keys.IndexSpace})}),
+		"metas for a table":    head(streamHead{meta: keys.NewMeta(2, keys.Span{Table: keys.PartitionID})}),
+		"an empty span":        head(streamHead{meta: keys.NewMeta(2, keys.Span{Table: testTable, Begin: []byte{2}, End: []byte{1}})}),
+		"a newer meta": func(w *streamWriter) error {
+			_, err := w.w.Write(append([]byte(streamMagic), streamFormat))
+			w.raw = []byte{0, 0, 99}
+			return errors.Join(err, w.chunk(chunkHead), w.end())
+		},
+		"a chunk less": func(w *streamWriter) error {
+			err := w.begin(&good)
+			w.chunks++
+			return errors.Join(err, w.end())
+		},
+		"an unknown chunk": func(w *streamWriter) error { return errors.Join(w.begin(&good), w.chunk(9), w.end()) },
+		"undecodable records": func(w *streamWriter) error {
+			err := w.begin(&good)
+			w.raw = []byte{7, 1, 1, 0}
+			return errors.Join(err, w.end())
+		},
+	} {
+		var buf bytes.Buffer
+		if err := build(&streamWriter{w: &buf}); err != nil {
+			t.Fatal(err)
+		}
+		err := s.InstallSnapshot(context.Background(), keys.Span{}, &buf, nil)
+		if what == "" {
+			if err != nil {
+				t.Errorf("a good one: %v", err)
+			}
+			removePartition(t, s, 2, quarters[2])
+			continue
+		}
+		if !errors.Is(err, ErrBadSnapshot) || s.Err() != nil {
+			t.Errorf("%s: %v, the store: %v", what, err, s.Err())
+		}
+	}
+	if after := everything(t, s); !slices.Equal(before, after) {
+		t.Errorf("the store has\n%s\nand had\n%s", strings.Join(after, "\n"), strings.Join(before, "\n"))
+	}
+}
+
+// removePartition undoes an install.
+func removePartition(t *testing.T, s *Store, id uint64, span keys.Span) {
+	t.Helper()
+	b := s.NewBatch()
+	defer b.Close()
+	err := b.Truncate(span, []uint32{testIndex})
+	b.DeleteMeta(id)
+	if err = errors.Join(err, b.Commit()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestSnapshotOverlaps: neither the snapshot nor what the replica says it had may be another partition's.
 func TestSnapshotOverlaps(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})

@@ -71,7 +71,7 @@ func (h *streamHead) decode(b []byte) error {
 	}
 	meta, err := keys.DecodeMeta(b[n+m:])
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrBadSnapshot, err)
+		return fmt.Errorf("%w: %v", ErrBadSnapshot, err) // not wrapped: it is no damage of this store
 	}
 	*h = streamHead{flags&flagHasHeaders != 0, estimate, meta}
 	return nil
