@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package meta
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+)
+
+var places = []topology.Place{{Region: "here", Nodes: []topology.NodeID{{1}, {2}, {3}}}}
+
+// scanOf passes records in the order of a map: any.
+func scanOf(records map[string][]byte, version uint64) Scan {
+	return func(fn func(key, value []byte) error) (uint64, error) {
+		for key, value := range records {
+			buffer := bytes.Clone(value) // valid during the call only
+			if err := fn([]byte(key), buffer); err != nil {
+				return 0, err
+			}
+			for i := range buffer {
+				buffer[i] = 0xee
+			}
+		}
+		return version, nil
+	}
+}
+
+// ddl is the schema after a change.
+func ddl(t interface{ Fatal(...any) }, s *schema.Schema, c schema.Change) *schema.Schema {
+	next, _, err := schema.Apply(s, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func stamp(n int) schema.Stamp {
+	return schema.Stamp{Version: schema.UUID{byte(n), byte(n >> 8)}, At: int64(n)}
+}
+
+func createKeyspace(n int, name string) schema.Change {
+	return &schema.CreateKeyspace{Stamp: stamp(n), Name: name, Properties: []schema.Property{
+		{Name: "replication", IsMap: true, Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}},
+	}}
+}
+
+func createTable(t interface{ Fatal(...any) }, n int, ks, name string) schema.Change {
+	c, err := schema.DecodeChange(fmt.Appendf(nil, `{"format":1,"kind":"create_table","change":{"version":"%s","keyspace":%q,"name":%q,
+		"columns":[{"name":"k","type":"int"}],"partition_key":["k"]}}`, "00000000-0000-0000-0000-000000000000", ks, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := c.(*schema.CreateTable)
+	table.Stamp, table.ID = stamp(n), schema.UUID{15: byte(n), 14: byte(n >> 8), 0: 1}
+	return c
+}
+
+// same asserts that two states are equal in all that is stored.
+func same(t *rapid.T, a, b *State) {
+	encode := func(s *State) (out []string) {
+		sch, err := schema.Encode(s.Schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string(sch), string(s.Map.Append(nil)), fmt.Sprint(s.Version, s.ClusterVersion))
+		for _, n := range s.Nodes {
+			out = append(out, string(n.ID[:])+string(n.Append(nil)))
+		}
+		return out
+	}
+	if diff := cmp.Diff(encode(a), encode(b)); diff != "" {
+		t.Fatal(diff)
+	}
+	if diff := cmp.Diff([]any{a.Building, a.Settings}, []any{b.Building, b.Settings}, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// change is any change of a state.
+func change(t *rapid.T, s *State, n int) *State {
+	ks := fmt.Sprint("ks", rapid.IntRange(0, 2).Draw(t, "keyspace"))
+	name := fmt.Sprint("t", rapid.IntRange(0, 3).Draw(t, "table"))
+	id := topology.NodeID{byte(rapid.IntRange(1, 5).Draw(t, "node"))}
+	next := *s
+	have := s.Schema.Keyspaces[ks]
+	switch rapid.IntRange(0, 8).Draw(t, "change") {
+	case 0, 1:
+		if have == nil {
+			next.Schema = ddl(t, s.Schema, createKeyspace(n, ks))
+		} else if have.Tables[name] == nil {
+			next.Schema = ddl(t, s.Schema, createTable(t, n, ks, name))
+			m, err := s.Map.AddTable(next.Schema.Table(ks, name).ID, rapid.IntRange(1, 3).Draw(t, "parts"), places)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next.Map = m
+		} else {
+			next.Schema = ddl(t, s.Schema, &schema.DropTable{Stamp: stamp(n), Keyspace: ks, Name: name})
+			next.Map = s.Map.DropTable(have.Tables[name].ID)
+		}
+	case 2:
+		if have != nil && rapid.Bool().Draw(t, "drop keyspace") {
+			next.Schema = ddl(t, s.Schema, &schema.DropKeyspace{Stamp: stamp(n), Name: ks})
+			for _, table := range have.Tables {
+				next.Map = next.Map.DropTable(table.ID)
+			}
+		}
+	case 3:
+		for _, table := range s.Map.Tables() {
+			p := s.Map.Partitions(table)[0]
+			m, _, err := s.Map.AddMember(p.ID, "here", topology.NodeID{100, byte(n)}, topology.Learner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next.Map = m
+		}
+	case 4:
+		if m, err := s.Map.AddMeta(places); err == nil {
+			next.Map = m
+		}
+	case 5:
+		return s.WithNode(&Node{ID: id, Zone: fmt.Sprint(n), Tokens: []token.Token{token.Token(n)}})
+	case 6:
+		return s.WithoutNode(id)
+	case 7:
+		next.ClusterVersion++
+		return next.WithBuilding(uint32(n%3), rapid.Bool().Draw(t, "building"))
+	case 8:
+		return s.WithSetting(name, rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "text"))
+	}
+	return &next
+}
+
+// After any change the records that Difference gives make the next state, both for who reads them anew and for who follows; what did
+// not change is shared with the state before (M2).
+func TestDifference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		records := map[string][]byte{}
+		here, err := Load(scanOf(records, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		follower := here
+		for n := range rapid.IntRange(1, 25).Draw(t, "changes") {
+			next := change(t, here, n+1)
+			difference, err := here.Difference(next)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range difference {
+				if old, ok := records[string(r.Key)]; ok && r.Value != nil && bytes.Equal(old, r.Value) || !ok && r.Value == nil {
+					t.Fatalf("record %q is in the difference and is the same", r.Key)
+				}
+				if i > 0 && bytes.Compare(difference[i-1].Key, r.Key) >= 0 {
+					t.Fatalf("record %q is not behind the one before", r.Key)
+				}
+			}
+			put(records, difference)
+			before := here
+			version := before.Version + 1
+			if here, err = before.reload(scanOf(records, version)); err != nil {
+				t.Fatal(err)
+			}
+			afresh, err := Load(scanOf(records, version))
+			if err != nil {
+				t.Fatal(err)
+			}
+			wanted := *next
+			wanted.Version = version
+			same(t, here, &wanted)
+			same(t, here, afresh)
+			shared(t, before, here)
+			if rapid.Bool().Draw(t, "follows") {
+				if follower, err = follower.reload(scanOf(records, version)); err != nil {
+					t.Fatal(err)
+				}
+				same(t, follower, here)
+			}
+		}
+	})
+}
+
+// shared asserts (M2) for tables of the schema and of the map.
+func shared(t *rapid.T, before, after *State) {
+	for name, ks := range after.Schema.Keyspaces {
+		old := before.Schema.Keyspaces[name]
+		if old == nil || !bytes.Equal(before.records["schema/keyspace/"+name], after.records["schema/keyspace/"+name]) {
+			continue
+		}
+		for table, now := range ks.Tables {
+			key := "schema/table/" + name + "/" + table
+			if bytes.Equal(before.records[key], after.records[key]) && old.Tables[table] != now {
+				t.Fatalf("%s was decoded again", key)
+			}
+		}
+	}
+	for _, table := range after.Map.Tables() {
+		key := idKey(tablePrefix, table)
+		if bytes.Equal(before.records[key], after.records[key]) && !before.Map.SameTable(after.Map, table) {
+			t.Fatalf("the map of table %d was decoded again", table)
+		}
+	}
+}
+
+// A table among many writes a few small records.
+func TestSmallDifference(t *testing.T) {
+	s := Empty()
+	s.Schema = ddl(t, s.Schema, createKeyspace(1, "ks"))
+	for i := range 200 {
+		s.Schema = ddl(t, s.Schema, createTable(t, i, "ks", fmt.Sprint("t", i)))
+		m, err := s.Map.AddTable(s.Schema.Table("ks", fmt.Sprint("t", i)).ID, 4, places)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Map = m
+	}
+	all, err := Empty().Difference(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := map[string][]byte{}
+	put(records, all)
+	if s, err = Load(scanOf(records, 1)); err != nil {
+		t.Fatal(err)
+	}
+	next := *s
+	next.Schema = ddl(t, s.Schema, createTable(t, 999, "ks", "another"))
+	if next.Map, err = s.Map.AddTable(next.Schema.Table("ks", "another").ID, 4, places); err != nil {
+		t.Fatal(err)
+	}
+	difference, err := s.Difference(&next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for _, r := range difference {
+		size += len(r.Key) + len(r.Value)
+	}
+	if len(difference) != 4 || size > 4096 {
+		t.Fatalf("%d records of %d bytes", len(difference), size)
+	}
+}
+
+// The map that a stand-alone node stored in one piece is read, and replaced by the first change.
+func TestWholeMap(t *testing.T) {
+	m, err := topology.New().AddTable(1024, 3, places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := map[string][]byte{wholeMapKey: m.Append(nil)}
+	s, err := Load(scanOf(records, 0))
+	if err != nil || len(s.Map.Partitions(1024)) != 3 {
+		t.Fatalf("%v", err)
+	}
+	difference, err := s.Difference(s.WithMap(s.Map))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(records, difference)
+	if _, ok := records[wholeMapKey]; ok || len(records) != 2 {
+		t.Fatalf("%d records", len(records))
+	}
+	if s, err = s.reload(scanOf(records, 1)); err != nil || !bytes.Equal(s.Map.Append(nil), m.Append(nil)) {
+		t.Fatalf("%v", err)
+	}
+}
+
+// A node alone makes a change with one batch, refuses one that is based on another version, and reads it all again after a start.
+func TestAlone(t *testing.T) {
+	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	scan, change := Alone(store)
+	k, err := New(scan, change, Options{Self: topology.NodeID{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	for want := range uint64(3) {
+		if s, err := k.Update(t.Context(), increment); err != nil || s.Version != want+1 || s.Settings["n"] != fmt.Sprint(want+1) {
+			t.Fatalf("%+v, %v", s, err)
+		}
+	}
+	if _, err := change(t.Context(), command.Records{Expect: 1}); err == nil {
+		t.Error("a change of an older version was made")
+	}
+	if s, err := k.Update(t.Context(), func(s *State) (*State, error) { return s.WithSetting("n", ""), nil }); err != nil || len(s.Settings) != 0 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if b, err := store.Get(keys.MetaID, []byte("setting/n")); err != nil || b != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// A node's record survives its encoding; fields that a later version put behind are kept, and damage is an error.
+func TestNodeRecord(t *testing.T) {
+	n := &Node{
+		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu", Zone: "a",
+		Tokens: []token.Token{token.Min, -1, token.Max}, State: Leaving, FormatMin: 1, FormatMax: 3, Joined: time.UnixMilli(1e12).UTC(),
+	}
+	record := n.Append(nil)
+	got, err := DecodeNode(n.ID, record)
+	if diff := cmp.Diff(n, got, cmp.AllowUnexported(Node{})); err != nil || diff != "" {
+		t.Fatal(err, diff)
+	}
+	later := append(bytes.Clone(record), "later fields"...)
+	got, err = DecodeNode(n.ID, later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.State = Left; !bytes.HasSuffix(got.Append(nil), []byte("later fields")) {
+		t.Error("later fields are lost")
+	}
+	for i := range record {
+		if _, err := DecodeNode(n.ID, record[:i]); err == nil {
+			t.Errorf("the first %d bytes of %d are a node", i, len(record))
+		}
+	}
+	if _, err := DecodeNode(n.ID, []byte{nodeFormat + 1}); err == nil {
+		t.Error("a newer format was read")
+	}
+}
+
+// FuzzDecodeNode: what is decoded survives another round.
+func FuzzDecodeNode(f *testing.F) {
+	f.Add((&Node{CQL: "a:1", Tokens: []token.Token{5}}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n, err := DecodeNode(topology.NodeID{}, b)
+		if err != nil {
+			return
+		}
+		again, err := DecodeNode(topology.NodeID{}, n.Append(nil))
+		if err != nil || !bytes.Equal(again.Append(nil), n.Append(nil)) {
+			t.Fatalf("second round: %v", err)
+		}
+	})
+}
+
+// BenchmarkReload follows a change of one table among a thousand: CPU.
+func BenchmarkReload(b *testing.B) {
+	s := Empty()
+	s.Schema = ddl(b, s.Schema, createKeyspace(1, "ks"))
+	for i := range 1000 {
+		s.Schema = ddl(b, s.Schema, createTable(b, i, "ks", fmt.Sprint("t", i)))
+		m, err := s.Map.AddTable(s.Schema.Table("ks", fmt.Sprint("t", i)).ID, 4, places)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.Map = m
+	}
+	all, err := Empty().Difference(s)
+	if err != nil {
+		b.Fatal(err)
+	}
+	records := map[string][]byte{}
+	put(records, all)
+	for _, first := range []bool{true, false} {
+		b.Run(fmt.Sprint("first=", first), func(b *testing.B) {
+			b.ReportAllocs()
+			at, err := Load(scanOf(records, 1))
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if first {
+					at = Empty()
+				} else {
+					m, _, err := at.Map.AddMember(1, "here", topology.NodeID{9, byte(b.N)}, topology.Learner)
+					if err != nil {
+						b.Fatal(err)
+					}
+					records[idKey(tablePrefix, at.Map.Tables()[0])] = m.AppendTable(nil, at.Map.Tables()[0])
+					records[mapKey] = m.AppendHeader(nil)
+				}
+				if _, err = at.reload(scanOf(records, 2)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
