@@ -61,6 +61,10 @@ var (
 		count("coordinator_partitions_touched_total", "Physical partitions asked by all requests together.", func(n *Node) float64 { return float64(n.coordinator.Stats().Touched) }),
 		count("coordinator_retries_total", "Requests repeated because the partition map had changed.", func(n *Node) float64 { return float64(n.coordinator.Stats().Retries) }),
 		count("coordinator_overloaded_total", "Requests refused at limits.requests.", func(n *Node) float64 { return float64(n.coordinator.Stats().Overloaded) }),
+		count("coordinator_forwarded_requests_total", "Requests that were sent to a replica on another node.", func(n *Node) float64 { return float64(n.coordinator.Stats().Forwarded) }),
+		count("coordinator_repeated_reads_total", "Reads that were begun again because what was read could not be confirmed.", func(n *Node) float64 { return float64(n.coordinator.Stats().Repeated) }),
+		count("coordinator_atomic_batches_total", "Atomic batches over several physical partitions.", func(n *Node) float64 { return float64(n.coordinator.Stats().Batches) }),
+		count("coordinator_replayed_batches_total", "Those of them that were finished for a coordinator that was gone.", func(n *Node) float64 { return float64(n.coordinator.Stats().Replayed) }),
 		level("coordinator_requests_under_way", "Requests not yet answered.", func(n *Node) float64 { return float64(n.coordinator.Stats().UnderWay) }),
 
 		count("store_syncs_total", "Syncs of the store's log; writes that arrive during one share the next.", func(n *Node) float64 { return float64(n.store.Metrics().Syncs) }),
@@ -91,6 +95,12 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, f := range figures {
 		ch <- f.desc
 	}
+	for _, f := range clusterFigures {
+		ch <- f.desc
+	}
+	ch <- peerDesc
+	ch <- skewDesc
+	ch <- retryDesc
 	ch <- latencyDesc
 	ch <- failedDesc
 	ch <- requestDesc
@@ -100,6 +110,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, f := range figures {
 		ch <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(c.n))
+	}
+	if c.n.cluster != nil {
+		c.n.cluster.collect(ch)
 	}
 	for _, k := range session.Kinds() {
 		count, seconds, failed, buckets := c.n.engine.Latency(k).Snapshot()

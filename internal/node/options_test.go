@@ -131,8 +131,8 @@ func TestConfigurationIsDocumented(t *testing.T) {
 		t.Fatalf("found only %d keys", len(keys))
 	}
 	for _, key := range keys {
-		if !regexp.MustCompile("`([a-z]+\\.)?"+string(key[1])+"`").Match(page) && string(key[1]) != "memory" && string(key[1]) != "limits" &&
-			string(key[1]) != "storage" && string(key[1]) != "auth" && string(key[1]) != "tls" {
+		if !regexp.MustCompile("`([a-z]+\\.)*"+string(key[1])+"`").Match(page) && string(key[1]) != "memory" && string(key[1]) != "limits" &&
+			string(key[1]) != "storage" && string(key[1]) != "auth" && string(key[1]) != "tls" && string(key[1]) != "cluster" {
 			t.Errorf("%s is not documented", key[1])
 		}
 	}
