@@ -136,8 +136,8 @@ func (m *member) writeAll(ctx context.Context, parts []Part, done command.Comple
 	}
 	for i := range parts {
 		parts[i].Replica = r
-		if err := m.admits(parts[i].Mutation); err != nil {
-			return err
+		if m.isMeta() || parts[i].Mutation.Table != r.Table() {
+			return r.wrongRange()
 		}
 	}
 	latches, err := r.host.latchAll(ctx, slices.Clone(parts))

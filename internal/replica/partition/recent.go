@@ -3,6 +3,7 @@
 package partition
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -32,13 +33,16 @@ type recent struct {
 	underWay          map[command.DedupeID]struct{}
 }
 
-// reset forgets what was applied: nothing is known of the time before now.
-func (r *recent) reset(now raftgroup.Instant) {
+// reset forgets what was applied: nothing is known of the time before since.
+func (r *recent) reset(since raftgroup.Instant) {
 	r.mu.Lock()
 	r.young, r.old = nil, nil
-	r.since, r.youngSince = now, now
+	r.since, r.youngSince = since, since
 	r.mu.Unlock()
 }
+
+// always is the beginning of time, for a replica that nothing was applied to yet.
+const always = raftgroup.Instant(math.MinInt64 / 2)
 
 // enter notes a write that is about to be proposed, which leave takes back. applied says that it need not be: it was applied before.
 // The error is ErrUnderWay or ErrUncertain. age is the time since the first attempt, 0 for the first one itself.
@@ -96,7 +100,10 @@ func (r *recent) tidy(now raftgroup.Instant) {
 
 // forget turns when the young ids are old enough to stand alone for rememberFor.
 func (r *recent) forget(now raftgroup.Instant) {
-	if now-r.youngSince > raftgroup.Instant(rememberFor) && len(r.young)+len(r.old) > 0 {
+	if len(r.young)+len(r.old) == 0 {
+		return // what is remembered is all there was since then
+	}
+	if now-r.youngSince > raftgroup.Instant(rememberFor) {
 		r.turn(now)
 	}
 }

@@ -105,7 +105,11 @@ func (m *member) refresh(meta *keys.Meta) error {
 	m.applied.load(meta, version)
 	m.replica.state.Store(s)
 	now := m.cluster.clock.Now()
-	m.recent.reset(now)
+	if meta.Applied == keys.BirthApplied {
+		m.recent.reset(always)
+	} else {
+		m.recent.reset(now)
+	}
 	m.show(now)
 	return nil
 }

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/raftlog"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+)
+
+// world is a cluster of hosts in this process, over a network of function calls that can be cut.
+type world struct {
+	t     testing.TB
+	nodes []*node
+	mu    sync.Mutex
+	cut   map[[2]int]bool
+	// sequence numbers the commands of the world's one coordinator.
+	sequence atomic.Uint64
+}
+
+type node struct {
+	w     *world
+	index int
+	fs    *vfs.MemFS
+	log   *raftlog.Store
+	store *storage.Store
+	host  atomic.Pointer[Host] // nil while it is down
+	// records are the versions that RecordsChanged was told.
+	mu      sync.Mutex
+	records []uint64
+}
+
+func nodeID(i int) topology.NodeID { return topology.NodeID{byte(i + 1)} }
+
+func newWorld(t testing.TB, n int) *world {
+	t.Helper()
+	w := &world{t: t, cut: map[[2]int]bool{}}
+	for i := range n {
+		w.nodes = append(w.nodes, &node{w: w, index: i, fs: vfs.NewCrashableMem()})
+		w.start(i)
+	}
+	t.Cleanup(func() {
+		for i := range w.nodes {
+			w.stop(i)
+		}
+	})
+	return w
+}
+
+// start opens a node on its disk.
+func (w *world) start(i int) {
+	w.t.Helper()
+	n := w.nodes[i]
+	var err error
+	if n.log, err = raftlog.Open("log", raftlog.Options{FS: n.fs, MemtableBytes: 1 << 20}); err != nil {
+		w.t.Fatal(err)
+	}
+	if n.store, err = storage.Open(n.fs, "rows", storage.Options{MemtableBytes: 1 << 20, CacheBytes: 1 << 20}); err != nil {
+		w.t.Fatal(err)
+	}
+	h, err := Open(Stored{n.store}, Options{Cluster: &Cluster{
+		Node: nodeID(i), Log: n.log, Transport: n,
+		Raft: raftgroup.Options{Tick: 20 * time.Millisecond, ElectionTicks: 10, TruncateEntries: 200, TruncateKeep: 20},
+		RecordsChanged: func(version uint64) {
+			n.mu.Lock()
+			n.records = append(n.records, version)
+			n.mu.Unlock()
+		},
+	}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	n.host.Store(h)
+}
+
+// stop closes a node that runs.
+func (w *world) stop(i int) {
+	n := w.nodes[i]
+	h := n.host.Swap(nil)
+	if h == nil {
+		return
+	}
+	if err := errors.Join(h.Close(), n.store.Close(), n.log.Close()); err != nil {
+		w.t.Errorf("node %d: %v", i, err)
+	}
+}
+
+// crash stops a node and takes away what was not synced when it did.
+func (w *world) crash(i int) {
+	n := w.nodes[i]
+	left := n.fs.CrashClone(vfs.CrashCloneCfg{})
+	w.stop(i)
+	n.fs = left
+}
+
+// isolate cuts a node off, or brings it back.
+func (w *world) isolate(i int, cut bool) {
+	w.mu.Lock()
+	for o := range w.nodes {
+		w.cut[[2]int{i, o}], w.cut[[2]int{o, i}] = cut, cut
+	}
+	w.mu.Unlock()
+}
+
+// to returns the host that a frame reaches, nil if it is lost.
+func (n *node) to(id raftgroup.NodeID) *Host {
+	n.w.mu.Lock()
+	defer n.w.mu.Unlock()
+	o := int(id[0]) - 1
+	if n.w.cut[[2]int{n.index, o}] {
+		return nil
+	}
+	return n.w.nodes[o].host.Load()
+}
+
+// Send implements raftgroup.Transport.
+func (n *node) Send(to raftgroup.NodeID, frame []byte) bool {
+	if h := n.to(to); h != nil {
+		return h.Receive(nodeID(n.index), bytes.Clone(frame)) == nil
+	}
+	return true
+}
+
+// SendSnapshot implements raftgroup.Transport.
+func (n *node) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
+	h := n.to(to)
+	if h == nil {
+		return errors.New("unreachable")
+	}
+	return h.ReceiveSnapshot(nodeID(n.index), io.MultiReader(bytes.NewReader(head), io.NewSectionReader(data, 0, size)), size)
+}
+
+// table is a map of one table in n partitions whose replicas are on the given nodes; replica ids are 1, 2, ... within a partition.
+func (w *world) table(n int, on ...int) *topology.Snapshot {
+	w.t.Helper()
+	place := topology.Place{Region: "here"}
+	for _, i := range on {
+		place.Nodes = append(place.Nodes, nodeID(i))
+	}
+	s, err := topology.New().AddTable(testTable, n, []topology.Place{place})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// create gives birth to partitions on all nodes.
+func (w *world) create(ps ...*topology.Partition) {
+	w.t.Helper()
+	for _, n := range w.nodes {
+		if err := n.host.Load().Create(ps...); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// newTable makes a table of one partition on the given nodes.
+func (w *world) newTable(on ...int) *topology.Partition {
+	w.t.Helper()
+	p := w.table(1, on...).Partitions(testTable)[0]
+	w.create(p)
+	return p
+}
+
+// until waits for something that must become true.
+func (w *world) until(what string, ok func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Fatalf("%s: it does not come", what)
+		}
+	}
+}
+
+// replica returns a node's replica of a partition, nil if there is none.
+func (w *world) replica(i int, id topology.PartitionID) *Replica {
+	if h := w.nodes[i].host.Load(); h != nil {
+		return h.Replica(id)
+	}
+	return nil
+}
+
+// leader waits for the node that leads a partition and is not cut off.
+func (w *world) leader(id topology.PartitionID) (i int) {
+	w.t.Helper()
+	w.until("a leader", func() bool {
+		for n := range w.nodes {
+			w.mu.Lock()
+			lost := w.cut[[2]int{n, n}]
+			w.mu.Unlock()
+			if r := w.replica(n, id); !lost && r != nil && r.Leading() {
+				i = n
+				return true
+			}
+		}
+		return false
+	})
+	return i
+}
+
+// request sends one command to the leader until somebody knows its outcome, as a coordinator does; retried says for how long it has been
+// trying.
+func (w *world) request(id topology.PartitionID, send func(r *Replica, retried uint32) error) error {
+	began, unsure := time.Now(), false
+	for try := 0; ; try++ {
+		r := w.replica(try%len(w.nodes), id)
+		if r == nil {
+			continue
+		}
+		retried := uint32(0)
+		if unsure {
+			retried = uint32(time.Since(began).Milliseconds()) + 1
+		}
+		err := send(r, retried)
+		unsure = unsure || errors.Is(err, ErrUncertain)
+		var moved *NotLeader
+		var busy *dberr.Overloaded
+		switch {
+		case errors.As(err, &moved), errors.Is(err, ErrUnderWay), errors.Is(err, ErrClosed), errors.As(err, &busy):
+		case errors.Is(err, ErrUncertain) && time.Since(began) < 3*time.Second:
+		default:
+			return err
+		}
+		if time.Since(began) > 15*time.Second {
+			return fmt.Errorf("given up: %w", err)
+		}
+		if try%len(w.nodes) == len(w.nodes)-1 {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
+func (w *world) dedupe() command.DedupeID {
+	return command.DedupeID{Coordinator: [16]byte{9}, Sequence: w.sequence.Add(1)}
+}
+
+// write writes a value with an id of its own until the outcome is known.
+func (w *world) write(id topology.PartitionID, key string, v int64) error {
+	dedupe := w.dedupe()
+	return w.request(id, func(r *Replica, retried uint32) error {
+		m := put(key, v)
+		m.Dedupe, m.Retried = dedupe, retried
+		return write(context.Background(), r, m)
+	})
+}
+
+// add increments a counter until the outcome is known.
+func (w *world) add(id topology.PartitionID, key string) error {
+	dedupe := w.dedupe()
+	return w.request(id, func(r *Replica, retried uint32) error {
+		c := add(key, 1)
+		c.Mutation.Dedupe, c.Mutation.Retried = dedupe, retried
+		_, err := decide(context.Background(), r, c)
+		return err
+	})
+}
+
+// get reads column 1 and its timestamp at one replica.
+func get(ctx context.Context, r *Replica, key string, level dberr.Consistency) (v, ts int64, err error) {
+	k := []byte(key)
+	f := finder{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}
+	c := f.read(&command.Conditional{Mutation: command.Mutation{Table: testTable, Token: token.Hash(k), Key: k}, Rows: f.refs})
+	c.Level = level
+	if err := r.Read(ctx, c, &f); err != nil || f.found[0] == nil {
+		return 0, 0, err
+	}
+	cell := f.found[0].Cell(1)
+	return int64(binary.BigEndian.Uint64(cell.Value)), cell.Timestamp, nil
+}
+
+// read reads at the leader.
+func (w *world) read(id topology.PartitionID, key string) (v, ts int64) {
+	w.t.Helper()
+	err := w.request(id, func(r *Replica, _ uint32) (err error) {
+		v, ts, err = get(context.Background(), r, key, dberr.Quorum)
+		if errors.Is(err, ErrUnconfirmed) {
+			err = &NotLeader{}
+		}
+		return err
+	})
+	if err != nil {
+		w.t.Errorf("read %s: %v", key, err)
+	}
+	return v, ts
+}
+
+// same waits until all replicas of a partition have applied as much, and compares what they hold.
+func (w *world) same(id topology.PartitionID, on ...int) {
+	w.t.Helper()
+	lead := w.leader(id)
+	w.until("equal indexes", func() bool {
+		want := w.replica(lead, id).Applied()
+		for _, i := range on {
+			if w.replica(i, id).Applied() != want {
+				return false
+			}
+		}
+		return true
+	})
+	var first uint64
+	for n, i := range on {
+		_, hash, err := w.nodes[i].store.HashPartition(uint64(id))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if n == 0 {
+			first = hash
+		} else if hash != first {
+			w.t.Errorf("partition %d on node %d differs from node %d", id, i, on[0])
+		}
+	}
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// metaPartition is the meta partition on the given nodes.
+func metaPartition(on ...int) *topology.Partition {
+	set := topology.ReplicaSet{Region: "here"}
+	for i, n := range on {
+		set.Replicas = append(set.Replicas, topology.Replica{ID: topology.ReplicaID(i + 1), Node: nodeID(n)})
+	}
+	return &topology.Partition{ID: topology.MetaPartition, Table: topology.MetaTable, Epoch: 1, Sets: []topology.ReplicaSet{set}}
+}
+
+// TestRecords: concurrent proposers on all nodes, while leaders change, make one history: each version is given once, and each change is
+// based on the one before. Everybody is told, and a node that joins later gets it all.
+func TestRecords(t *testing.T) {
+	const meta = topology.MetaPartition
+	w := newWorld(t, 4)
+	w.create(metaPartition(0, 1, 2))
+	lead := w.replica(w.leader(meta), meta)
+	if v, err := lead.Change(t.Context(), command.Records{Put: []command.Record{{Key: []byte("begin"), Value: []byte{}}}}); v != 1 || err != nil {
+		t.Fatal(v, err)
+	}
+	stop := make(chan struct{})
+	var troubles, proposers sync.WaitGroup
+	troubles.Go(func() { w.trouble(meta, stop) })
+	var mu sync.Mutex
+	given := map[uint64]bool{}
+	for p := range 4 {
+		proposers.Go(func() {
+			expect := uint64(1)
+			for changes := 0; changes < 20; {
+				var version uint64
+				err := w.request(meta, func(r *Replica, _ uint32) (err error) {
+					key := binary.BigEndian.AppendUint64([]byte("v"), expect)
+					version, err = r.Change(context.Background(), command.Records{
+						Expect: expect, Put: []command.Record{{Key: key, Value: []byte{byte(p)}}},
+					})
+					return err
+				})
+				var conflict *Conflict
+				switch {
+				case errors.As(err, &conflict):
+					expect = conflict.Version
+				case err != nil && !errors.Is(err, ErrUncertain):
+					t.Error(err)
+					return
+				case err == nil:
+					mu.Lock()
+					if given[version] {
+						t.Errorf("version %d was given twice", version)
+					}
+					given[version] = true
+					mu.Unlock()
+					expect = version
+					changes++
+				}
+			}
+		})
+	}
+	proposers.Wait()
+	close(stop)
+	troubles.Wait()
+	if len(given) < 80 {
+		t.Errorf("%d versions were given to 4 proposers", len(given))
+	}
+	if err := w.nodes[3].host.Load().Join(meta, 9); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the learner", func() bool {
+		return w.replica(w.leader(meta), meta).ChangeMembers(t.Context(), learner(3, 9)) == nil
+	})
+	w.until("a snapshot", func() bool { return w.replica(3, meta).Applied() > 10 })
+	w.same(meta, 0, 1, 2, 3)
+	var first string
+	for i, n := range w.nodes {
+		var all string
+		version, err := n.host.Load().Records(func(key, value []byte) error {
+			all += fmt.Sprintf("%x=%x ", key, value)
+			return nil
+		})
+		if all = fmt.Sprint(version, " ", all); err != nil || i > 0 && all != first {
+			t.Errorf("node %d: %v, %s\nnode 0: %s", i, err, all, first)
+		}
+		first = all
+		n.mu.Lock()
+		if len(n.records) == 0 || n.records[len(n.records)-1] != version {
+			t.Errorf("node %d was told of %v, the version is %d", i, n.records, version)
+		}
+		n.mu.Unlock()
+	}
+	r := w.replica(w.leader(meta), meta)
+	if err := errors.Join(write(t.Context(), r, put("k", 1))); err == nil {
+		t.Error("the meta partition took a row")
+	}
+	if _, err := r.Change(t.Context(), command.Records{Put: []command.Record{{Key: []byte{0}}}}); err == nil {
+		t.Error("a change of the version itself")
+	}
+}
+
+// TestWriteAll: several mutations are one entry with one stamp; with updates it is applied once however often it is sent; if one cannot be
+// applied nothing is.
+func TestWriteAll(t *testing.T) {
+	w := newWorld(t, 3)
+	p := w.newTable(0, 1, 2)
+	r := w.replica(w.leader(p.ID), p.ID)
+	send := func(parts ...Part) error {
+		done := make(result, 1)
+		if err := r.WriteAll(t.Context(), parts, done); err != nil {
+			return err
+		}
+		return <-done
+	}
+	once := func(n uint64, update bool) []Part {
+		a, b := put("a", int64(n)), put("b", int64(n))
+		a.Dedupe = sequence(n)
+		if update {
+			c := add("counter", 1)
+			return []Part{{Mutation: a}, {Mutation: b}, {Mutation: &c.Mutation, Updates: c}}
+		}
+		return []Part{{Mutation: a}, {Mutation: b}}
+	}
+	for range 3 {
+		if err := errors.Join(send(once(1, true)...), send(once(2, false)...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, at := w.read(p.ID, "a")
+	b, bt := w.read(p.ID, "b")
+	if n, _ := w.read(p.ID, "counter"); a != 2 || b != 2 || at != bt || n != 1 {
+		t.Errorf("%d at %d, %d at %d, counter %d", a, at, b, bt, n)
+	}
+	bad := put("c", 1)
+	bad.Table++
+	if err := send(Part{Mutation: put("a", 9)}, Part{Mutation: bad}); err == nil {
+		t.Error("a mutation of another table")
+	}
+	if a, _ := w.read(p.ID, "a"); a != 2 {
+		t.Error("half of it was applied")
+	}
+	if last, err := r.Last(t.Context()); err != nil || last < at {
+		t.Errorf("last stamp %d, %v", last, err)
+	}
+	w.same(p.ID, 0, 1, 2)
+}
+
+// TestTruncateRequireSweep: they take their place in the log: what was written before a truncation is gone at all replicas, what comes
+// after it stays; what was planned for an older schema is refused.
+func TestTruncateRequireSweep(t *testing.T) {
+	w := newWorld(t, 3)
+	p := w.newTable(0, 1, 2)
+	var stop atomic.Bool
+	var writers sync.WaitGroup
+	for c := range 3 {
+		writers.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				if err := w.write(p.ID, fmt.Sprint("x", c, i%10), 1); err != nil {
+					t.Error(err)
+				}
+				if err := w.add(p.ID, "counter"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	if err := w.write(p.ID, "before", 1); err != nil {
+		t.Fatal(err)
+	}
+	r := w.replica(w.leader(p.ID), p.ID)
+	done := make(result, 1)
+	if err := r.Truncate(t.Context(), nil, done); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := w.write(p.ID, "after", 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Require(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	old := put("old", 1)
+	old.SchemaVersion = 4
+	if err := write(t.Context(), r, old); !errors.Is(err, ErrStaleSchema) {
+		t.Errorf("%v", err)
+	}
+	sweep := &command.Sweep{Table: testTable, Horizon: time.Now().Unix(), Keys: [][]byte{keys.AppendHeader(nil, testTable, old.Token, old.Key)}}
+	if err := w.nodes[w.leader(p.ID)].host.Load().Sweep(sweep); err != nil {
+		t.Error(err)
+	}
+	stop.Store(true)
+	writers.Wait()
+	before, _ := w.read(p.ID, "before")
+	after, _ := w.read(p.ID, "after")
+	if before != 0 || after != 2 {
+		t.Errorf("before %d, after %d", before, after)
+	}
+	w.same(p.ID, 0, 1, 2)
+	follower := w.replica((w.leader(p.ID)+1)%3, p.ID)
+	w.until("the schema at a follower", func() bool { return follower.schema.Load() == 5 })
+	var moved *NotLeader
+	if err := follower.Truncate(t.Context(), nil, done); !errors.As(err, &moved) {
+		t.Errorf("a truncation at a follower: %v", err)
+	}
+}
+
+// TestConditionSeesWritesUnderWay: a conditional that comes right behind blind writes of its key sees them all, whatever other keys
+// of the stripe do.
+func TestConditionSeesWritesUnderWay(t *testing.T) {
+	w := newWorld(t, 3)
+	p := w.newTable(0, 1, 2)
+	r := w.replica(w.leader(p.ID), p.ID)
+	done := make(result, 100)
+	for i := range int64(10) {
+		for n := range int64(10) {
+			if err := r.Write(t.Context(), put("k", 10*i+n), done); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, err := decide(t.Context(), r, swap("k", wire(10*i+9), -i))
+		if err != nil || !d.Applied {
+			t.Fatalf("%+v %v", d, err)
+		}
+		if d, err = decide(t.Context(), r, swap("k", wire(1000), 1000)); err != nil || d.Applied {
+			t.Fatalf("%+v %v", d, err)
+		}
+	}
+	for range 100 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range r.host.latches.stripes {
+		s := &r.host.latches.stripes[i]
+		s.mu.Lock()
+		if len(s.flights)+len(s.entries) != 0 {
+			t.Errorf("stripe %d holds %d flights and %d latches", i, len(s.flights), len(s.entries))
+		}
+		s.mu.Unlock()
+	}
+}

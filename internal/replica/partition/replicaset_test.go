@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// TestAcknowledgedSurvives: what was acknowledged is there after its leader crashed and lost all that it had not synced, and so
+// it is when all nodes did; replicas hold the same.
+func TestAcknowledgedSurvives(t *testing.T) {
+	w := newWorld(t, 3)
+	p := w.newTable(0, 1, 2)
+	if lead := w.leader(p.ID); lead != 0 {
+		t.Logf("node %d leads, though another one is listed first", lead)
+	}
+	for i := range 50 {
+		if err := w.write(p.ID, fmt.Sprint(i), int64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lead := w.leader(p.ID)
+	w.crash(lead)
+	check := func() {
+		t.Helper()
+		for i := range 50 {
+			if v, _ := w.read(p.ID, fmt.Sprint(i)); v != int64(i) {
+				t.Errorf("key %d has %d", i, v)
+			}
+		}
+	}
+	check()
+	w.start(lead)
+	for i := range w.nodes {
+		w.crash(i)
+	}
+	for i := range w.nodes {
+		w.start(i)
+	}
+	check()
+	w.same(p.ID, 0, 1, 2)
+}
+
+// trouble moves and cuts off leaders until stop is closed.
+func (w *world) trouble(id topology.PartitionID, stop chan struct{}) {
+	for round := 0; ; round++ {
+		lead := w.leader(id)
+		switch r := w.replica(lead, id); round % 3 {
+		case 0, 1:
+			if s, err := r.Status(); err == nil && len(s.Peers) > 0 {
+				_ = r.Transfer(topology.ReplicaID(s.Peers[round%len(s.Peers)].Replica))
+			}
+		case 2:
+			w.isolate(lead, true)
+		}
+		select {
+		case <-stop:
+			w.isolate(lead, false)
+			return
+		case <-time.After(300 * time.Millisecond):
+		}
+		w.isolate(lead, false)
+	}
+}
+
+// TestLeaderChanges: while leaders change, a write that was acknowledged is never lost, and none comes back later: the last value of a key
+// is what was acknowledged last. Stamps grow. Counters count each addition once.
+func TestLeaderChanges(t *testing.T) {
+	w := newWorld(t, 3)
+	p := w.newTable(0, 1, 2)
+	w.leader(p.ID)
+	stop := make(chan struct{})
+	var troubles, clients sync.WaitGroup
+	troubles.Go(func() { w.trouble(p.ID, stop) })
+	end := time.Now().Add(3 * time.Second)
+	for c := range 4 {
+		clients.Go(func() {
+			key, last := fmt.Sprint("w", c), int64(0)
+			for v := int64(1); time.Now().Before(end); v++ {
+				if err := w.write(p.ID, key, v); errors.Is(err, ErrUncertain) {
+					continue
+				} else if err != nil {
+					t.Error(err)
+					return
+				}
+				got, ts := w.read(p.ID, key)
+				if got != v || ts <= last {
+					t.Errorf("%s: %d at %d was acknowledged, %d at %d is there", key, v, last, got, ts)
+				}
+				last = ts
+			}
+		})
+	}
+	var mu sync.Mutex
+	sure, unsure := int64(0), int64(0)
+	for range 4 {
+		clients.Go(func() {
+			for time.Now().Before(end) {
+				err := w.add(p.ID, "counter")
+				mu.Lock()
+				if errors.Is(err, ErrUncertain) {
+					unsure++
+				} else if err != nil {
+					t.Error(err)
+				} else {
+					sure++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	clients.Wait()
+	close(stop)
+	troubles.Wait()
+	if n, _ := w.read(p.ID, "counter"); n < sure || n > sure+unsure {
+		t.Errorf("the counter is %d after %d additions and %d of which nobody knows", n, sure, unsure)
+	}
+	if sure == 0 {
+		t.Error("no addition succeeded")
+	}
+	t.Logf("%d additions, %d of which nobody knows", sure, unsure)
+	w.same(p.ID, 0, 1, 2)
+}
+
+// TestStaleTerm: what was evaluated in a term that is over is in no log.
+func TestStaleTerm(t *testing.T) {
+	w := newWorld(t, 3)
+	p := w.newTable(0, 1, 2)
+	r := w.replica(w.leader(p.ID), p.ID)
+	g, term, err := r.member.leading()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := (w.leader(p.ID) + 1) % 3
+	move := func(r *Replica, to int) {
+		w.until("another leader", func() bool {
+			_ = r.Transfer(w.replica(to, p.ID).Member())
+			return w.replica(to, p.ID).Leading()
+		})
+	}
+	lead := w.leader(p.ID)
+	move(r, next)
+	move(w.replica(next, p.ID), lead)
+	done := make(outcomes1, 1)
+	if err := w.nodes[lead].host.Load().cluster.runner.Propose(g, term, []byte("anything"), done); err != nil {
+		t.Fatal(err)
+	}
+	if o := <-done; !errors.Is(o.Err, raftgroup.ErrStaleTerm) {
+		t.Fatalf("%+v", o)
+	}
+	w.same(p.ID, 0, 1, 2)
+}
+
+// TestRetries: an id that was applied is answered, also by another leader and after that; one that is older than what is remembered is
+// nobody's to know. The first attempt that comes late is not applied either.
+func TestRetries(t *testing.T) {
+	w := newWorld(t, 3)
+	p := w.newTable(0, 1, 2)
+	lead := w.leader(p.ID)
+	r := w.replica(lead, p.ID)
+	m := func(v int64, retried uint32) error {
+		c := put("k", v)
+		c.Dedupe.Sequence, c.Retried = 1, retried
+		return write(t.Context(), w.replica(w.leader(p.ID), p.ID), c)
+	}
+	if err := m(1, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.write(p.ID, "k", 2); err != nil {
+		t.Fatal(err)
+	}
+	again := func() {
+		t.Helper()
+		for _, retried := range []uint32{0, 1, 60_000} {
+			if err := m(1, retried); err != nil {
+				t.Errorf("retried %d: %v", retried, err)
+			}
+		}
+		if v, _ := w.read(p.ID, "k"); v != 2 {
+			t.Errorf("a write was applied twice: %d", v)
+		}
+	}
+	again()
+	next := (lead + 1) % 3
+	w.until("another leader", func() bool {
+		_ = r.Transfer(w.replica(next, p.ID).Member())
+		return w.replica(next, p.ID).Leading()
+	})
+	again()
+	for i := range w.nodes {
+		w.stop(i)
+	}
+	for i := range w.nodes {
+		w.start(i)
+	}
+	w.leader(p.ID)
+	if err := m(1, 60_000); !errors.Is(err, ErrUncertain) {
+		t.Errorf("an id from before a restart: %v", err)
+	}
+	if err := w.write(p.ID, "k", 4); err != nil {
+		t.Errorf("a first attempt: %v", err)
+	}
+}
+
+// TestFollowerReads: a follower serves ONE as long as it hears from its leader, and no older state than this node has seen; anything else is
+// for the leader.
+func TestFollowerReads(t *testing.T) {
+	w := newWorld(t, 3)
+	p := w.newTable(0, 1, 2)
+	if err := w.write(p.ID, "k", 7); err != nil {
+		t.Fatal(err)
+	}
+	lead := w.leader(p.ID)
+	i := (lead + 1) % 3
+	f := w.replica(i, p.ID)
+	w.until("a fresh follower", func() bool {
+		v, _, err := get(t.Context(), f, "k", dberr.LocalOne)
+		return err == nil && v == 7
+	})
+	var moved *NotLeader
+	if _, _, err := get(t.Context(), f, "k", dberr.Quorum); !errors.As(err, &moved) || moved.Leader != nodeID(lead) {
+		t.Errorf("QUORUM at a follower: %v", err)
+	}
+	seen := f.Applied()
+	f.Seen(seen + 1000)
+	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, &moved) {
+		t.Errorf("a follower that has not applied what was seen: %v", err)
+	}
+	f.member.seen.Store(seen)
+	w.isolate(i, true)
+	w.until("silence", func() bool {
+		_, _, err := get(t.Context(), f, "k", dberr.One)
+		return errors.As(err, &moved)
+	})
+	w.isolate(i, false)
+}
+
+// TestMove: a joining replica gets a snapshot and becomes a voter in the same change in which another one leaves, which is dropped then;
+// both the new one and the others survive a restart.
+func TestMove(t *testing.T) {
+	w := newWorld(t, 4)
+	p := w.newTable(0, 1, 2)
+	for i := range 300 { // the log is cut meanwhile
+		if err := w.write(p.ID, fmt.Sprint(i), int64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const joining = topology.ReplicaID(77)
+	host := func(i int) *Host { return w.nodes[i].host.Load() }
+	if err := errors.Join(host(3).Join(p.ID, joining), host(3).Join(p.ID, joining)); err != nil {
+		t.Fatal(err)
+	}
+	if err := host(3).Join(p.ID, 78); err == nil {
+		t.Error("joined as two replicas")
+	}
+	if err := write(t.Context(), host(3).Replica(p.ID), put("k", 1)); err == nil {
+		t.Error("a replica that waits for its snapshot took a write")
+	}
+	w.stop(3) // it waits on after a restart
+	w.start(3)
+	member := raftgroup.Member{Replica: uint64(joining), Node: raftgroup.NodeID(nodeID(3))}
+	change := func(changes ...raftgroup.Change) {
+		t.Helper()
+		w.until("a change of members", func() bool {
+			err := w.replica(w.leader(p.ID), p.ID).ChangeMembers(t.Context(), changes)
+			return err == nil
+		})
+	}
+	change(raftgroup.Change{Member: member, As: raftgroup.Learner})
+	w.until("a snapshot", func() bool { return host(3).Replica(p.ID).Applied() > 300 })
+	lead := w.leader(p.ID)
+	old := (lead + 1) % 3
+	gone := raftgroup.Member{Replica: uint64(w.replica(old, p.ID).Member()), Node: raftgroup.NodeID(nodeID(old))}
+	change(raftgroup.Change{Member: member, As: raftgroup.Voter}, raftgroup.Change{Member: gone, As: raftgroup.Gone})
+	if err := host(old).Drop(p.ID); err != nil {
+		t.Fatal(err)
+	}
+	if host(old).Len() != 0 {
+		t.Error("the replica that left is still there")
+	}
+	left := []int{lead, (lead + 2) % 3, 3}
+	w.same(p.ID, left...)
+	for i := range w.nodes {
+		w.crash(i)
+		w.start(i)
+	}
+	if v, _ := w.read(p.ID, "123"); v != 123 {
+		t.Errorf("%d", v)
+	}
+	if host(old).Len() != 0 {
+		t.Error("the replica that left is back")
+	}
+	w.same(p.ID, left...)
+	// Where it was, another one may be born: ids are not used again.
+	if err := host(old).Join(p.ID, 79); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHandover: a node that hands over leads nothing afterwards, and no request fails.
+func TestHandover(t *testing.T) {
+	w := newWorld(t, 3)
+	ps := w.table(8, 0, 1, 2).Partitions(testTable)
+	w.create(ps...)
+	for _, p := range ps {
+		w.leader(p.ID)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	h := w.nodes[0].host.Load()
+	if err := h.Handover(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range h.Replicas() {
+		if r.Leading() {
+			t.Errorf("partition %d is still led", r.ID())
+		}
+	}
+	if len(h.Spans()) != 0 {
+		t.Error("a node that leads nothing sweeps")
+	}
+}
+
+// learner makes a replica on a node a learner.
+func learner(node int, id topology.ReplicaID) []raftgroup.Change {
+	return []raftgroup.Change{{Member: raftgroup.Member{Replica: uint64(id), Node: raftgroup.NodeID(nodeID(node))}, As: raftgroup.Learner}}
+}
