@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The life of a member, and what is refused on the way.
+func TestMemberLife(t *testing.T) {
+	s, err := New().AddTable(table, 2, places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = s.AddMeta(places); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.AddMeta(places); err == nil {
+		t.Error("a second meta partition was added")
+	}
+	for _, id := range []PartitionID{2, MetaPartition} {
+		before := s.Append(nil)
+		voters := []ReplicaID{}
+		for _, r := range s.Partition(id).Sets[0].Replicas {
+			voters = append(voters, r.ID)
+		}
+		joining, replica, err := s.AddMember(id, "here", NodeID{4}, Joining)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := joining.AddMember(id, "here", NodeID{4}, Learner); err == nil {
+			t.Error("a node got two replicas")
+		}
+		if _, _, err := s.AddMember(id, "here", NodeID{4}, Voter); err == nil {
+			t.Error("a replica was a voter at once")
+		}
+		if _, _, err := s.AddMember(id, "nowhere", NodeID{4}, Joining); err == nil {
+			t.Error("a replica in a region without a set")
+		}
+		if same, err := joining.Settle(id, "here", voters); err != nil || same != joining {
+			t.Errorf("it does not vote and was settled: %v", err)
+		}
+		settled, err := joining.Settle(id, "here", append(voters, replica))
+		if err != nil || settled.Partition(id).Set("here").Member(replica).State != Voter {
+			t.Fatalf("it votes and was not settled: %v", err)
+		}
+		if _, err := settled.MarkJoining(id, replica); err == nil {
+			t.Error("a voter is joining")
+		}
+		leaving, err := settled.MarkLeaving(id, voters[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept, err := leaving.Settle(id, "here", append(voters, replica)); err != nil || kept != leaving {
+			t.Errorf("a leaving replica that votes is gone: %v", err)
+		}
+		gone, err := leaving.Settle(id, "here", append(voters[1:], replica))
+		if err != nil || gone.Partition(id).Set("here").Member(voters[0]) != nil || gone.Partition(id).Set("here").Leader == voters[0] {
+			t.Errorf("a leaving replica that votes no more is there: %v", err)
+		}
+		if _, err := gone.MarkLeaving(id, voters[0]); err == nil {
+			t.Error("a replica that is gone is leaving")
+		}
+		if _, next, err := gone.AddMember(id, "here", NodeID{1}, Joining); err != nil || next <= replica {
+			t.Errorf("replica %d after %d: %v", next, replica, err)
+		}
+		if !bytes.Equal(before, s.Append(nil)) {
+			t.Fatal("a transition changed the snapshot it began with")
+		}
+		s = gone
+	}
+}
+
+// Pieces must tile the ring and have nodes at most once.
+func TestCutTable(t *testing.T) {
+	at := func(ring uint64) Position { return Position{Ring: ring} }
+	for _, bad := range [][]Piece{
+		nil, {{Begin: at(1)}}, {{}, {Begin: at(5)}, {Begin: at(5)}}, {{}, {Begin: at(9)}, {Begin: at(5)}},
+		{{Places: []Place{{Region: "here", Nodes: []NodeID{{1}, {1}}}}}},
+		{{Places: []Place{{Region: "here", Nodes: []NodeID{{1}}}, {Region: "here", Nodes: []NodeID{{2}}}}}},
+		{{Places: []Place{{Region: "here", Nodes: []NodeID{{1}}}, {Region: "there", Nodes: []NodeID{{1}}}}}},
+	} {
+		if _, err := New().CutTable(table, bad); err == nil {
+			t.Errorf("%+v was accepted", bad)
+		}
+	}
+	s, err := New().CutTable(table, []Piece{{Places: places}, {Begin: at(7), Places: []Place{{Region: "here", Nodes: []NodeID{{9}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ps := s.Partitions(table)
+	if len(ps) != 2 || ps[0].Span.Limit.Ring != 7 || ps[1].Span.Begin.Ring != 7 || ps[1].Sets[0].Replicas[0].Node != (NodeID{9}) {
+		t.Errorf("%+v", ps)
+	}
+	if _, err := s.CutTable(MetaTable, Equal(1, places)); err == nil {
+		t.Error("the meta partition's number was given to a table")
+	}
+}
+
+// Whoever follows a map record by record has the same as who reads it in one piece; what did not change is shared; a record that does not
+// fit is refused.
+func TestAssemble(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, follower := New(), New()
+		must := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var err error
+		for range rapid.IntRange(1, 20).Draw(t, "rounds") {
+			before := s
+			for range rapid.IntRange(1, 3).Draw(t, "changes") {
+				number := uint32(rapid.IntRange(1024, 1027).Draw(t, "table"))
+				ps := s.Partitions(number)
+				switch kind := rapid.IntRange(0, 3).Draw(t, "change"); {
+				case ps == nil:
+					s, err = s.AddTable(number, rapid.IntRange(1, 4).Draw(t, "n"), places)
+					must(err)
+				case kind == 0:
+					s = s.DropTable(number)
+				case kind == 1 && s.Meta() == nil:
+					s, err = s.AddMeta(places)
+					must(err)
+				case kind == 2:
+					if next, _, err := s.AddMember(ps[0].ID, "here", NodeID{byte(rapid.IntRange(4, 9).Draw(t, "node"))}, Learner); err == nil {
+						s = next
+					}
+				default:
+					r := ps[0].Sets[0].Replicas[0]
+					if next, err := s.MarkLeaving(ps[0].ID, r.ID); err == nil {
+						s = next
+					}
+				}
+			}
+			changes := map[uint32][]byte{}
+			for _, number := range append(append(before.Tables(), s.Tables()...), MetaTable) {
+				if !before.SameTable(s, number) {
+					changes[number] = nil
+					if s.Partitions(number) != nil || number == MetaTable {
+						changes[number] = s.AppendTable(nil, number)
+					}
+				}
+			}
+			old := follower
+			follower, err = Assemble(follower, s.AppendHeader(nil), changes)
+			must(err)
+			must(follower.Validate())
+			whole, err := Decode(s.Append(nil))
+			must(err)
+			if !bytes.Equal(follower.Append(nil), s.Append(nil)) || !bytes.Equal(whole.Append(nil), s.Append(nil)) {
+				t.Fatal("the follower has another map")
+			}
+			for _, number := range s.Tables() {
+				if _, changed := changes[number]; !changed && !old.SameTable(follower, number) {
+					t.Fatalf("table %d was decoded again", number)
+				}
+			}
+		}
+		for _, number := range s.Tables() {
+			if _, err := Assemble(s, s.AppendHeader(nil), map[uint32][]byte{number + 100: s.AppendTable(nil, number)}); err == nil {
+				t.Fatal("a partition is in two tables")
+			}
+			record := s.AppendTable(nil, number)
+			if _, err := Assemble(New(), New().AppendHeader(nil), map[uint32][]byte{number: record}); err == nil {
+				t.Fatal("a partition has an id that was not given")
+			}
+			if _, err := Assemble(New(), s.AppendHeader(nil), map[uint32][]byte{number: record[:len(record)-1]}); err == nil {
+				t.Fatal("a record that was cut off was accepted")
+			}
+		}
+		if all := slices.Collect(s.All()); len(all) != s.Len()+len(slices.DeleteFunc([]*Partition{s.Meta()}, func(p *Partition) bool { return p == nil })) {
+			t.Fatalf("%d partitions of %d", len(all), s.Len())
+		}
+	})
+}
