@@ -13,7 +13,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
@@ -165,7 +164,7 @@ func (in *install) begin(id uint32) error {
 		return err
 	}
 	name := in.s.tempName(".sst")
-	f, err := in.s.fs.Create(name, vfs.WriteCategoryUnspecified)
+	f, err := in.s.createTemp(name)
 	if err != nil {
 		return err
 	}

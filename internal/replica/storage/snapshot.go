@@ -36,6 +36,8 @@ const (
 	snapshotDir = "snapshots"
 	// roomEvery is how many bytes are written between two looks at the free space.
 	roomEvery = 32 << 20
+	// tempSyncBytes is how much of a temporary file is written to the disk at a time.
+	tempSyncBytes = 1 << 20
 	// spanTries bounds how often the partition may be split between finding out its span and taking the snapshot.
 	spanTries = 10
 )
@@ -75,6 +77,15 @@ func (s *Store) emptySnapshots() error {
 // tempName makes the name of a new temporary file.
 func (s *Store) tempName(suffix string) string {
 	return s.fs.PathJoin(s.dir, snapshotDir, strconv.FormatUint(s.temps.Add(1), 10)+suffix)
+}
+
+// createTemp creates a temporary file that is written to the disk little by little, so that the log never has to wait for all of it.
+func (s *Store) createTemp(name string) (vfs.File, error) {
+	f, err := s.fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, err
+	}
+	return vfs.NewSyncingFile(f, vfs.SyncingFileOptions{BytesPerSync: tempSyncBytes}), nil
 }
 
 // room refuses to take that many bytes of disk if too little would be left.
@@ -281,7 +292,7 @@ func (s *Store) spool(ctx context.Context, st *state) (*Snapshot, error) {
 		return nil, err
 	}
 	p := &Snapshot{s: s, name: s.tempName(".out"), meta: st.meta}
-	if p.f, err = s.fs.Create(p.name, vfs.WriteCategoryUnspecified); err != nil {
+	if p.f, err = s.createTemp(p.name); err != nil {
 		return nil, err
 	}
 	w := streamWriter{w: p.f}
@@ -309,7 +320,7 @@ func (s *Store) ReceiveSnapshot(ctx context.Context, r io.Reader) (*Snapshot, er
 		return nil, err
 	}
 	p := &Snapshot{s: s, name: s.tempName(".in")}
-	f, err := s.fs.Create(p.name, vfs.WriteCategoryUnspecified)
+	f, err := s.createTemp(p.name)
 	if err != nil {
 		return nil, fmt.Errorf("receive snapshot: %w", err)
 	}
