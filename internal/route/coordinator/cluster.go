@@ -159,17 +159,11 @@ func (cl *cluster) member(r *route, node topology.NodeID, id topology.PartitionI
 // routesOf makes the routes of a map, keeping what is known.
 func routesOf(s *topology.Snapshot, old map[topology.PartitionID]*route) map[topology.PartitionID]*route {
 	out := make(map[topology.PartitionID]*route, s.Len()+1)
-	out[topology.MetaPartition] = new(route)
-	if r := old[topology.MetaPartition]; r != nil {
-		out[topology.MetaPartition] = r
-	}
-	for _, t := range s.Tables() {
-		for _, p := range s.Partitions(t) {
-			if r := old[p.ID]; r != nil {
-				out[p.ID] = r
-			} else {
-				out[p.ID] = new(route)
-			}
+	for p := range s.All() {
+		if r := old[p.ID]; r != nil {
+			out[p.ID] = r
+		} else {
+			out[p.ID] = new(route)
 		}
 	}
 	return out

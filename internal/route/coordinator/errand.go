@@ -147,7 +147,7 @@ func (e *errand) askable(t *target, node, avoid topology.NodeID) bool {
 	return cl.Alive(node)
 }
 
-// inOrder goes through the replicas of the map, the one that led when it was written first.
+// inOrder goes through the voters of the map, the one that led when it was written first.
 func (e *errand) inOrder(t *target, p *topology.Partition, avoid topology.NodeID) (topology.NodeID, bool) {
 	if len(p.Sets) == 0 {
 		return topology.NodeID{}, false
@@ -161,9 +161,10 @@ func (e *errand) inOrder(t *target, p *topology.Partition, avoid topology.NodeID
 		}
 	}
 	for range n {
-		node := set.Replicas[(first+e.turn)%n].Node
+		r := &set.Replicas[(first+e.turn)%n]
+		node := r.Node
 		e.turn++
-		if e.askable(t, node, avoid) {
+		if counted(r.State) && e.askable(t, node, avoid) {
 			return node, true
 		}
 	}

@@ -79,6 +79,9 @@ func reasonOfSentinel(err error) reason {
 // begins it again.
 var ErrRepeat = errors.New("the read has to be repeated as a whole")
 
+// counted reports whether a member of a replica set votes: one that is leaving does until it is gone.
+func counted(s topology.MemberState) bool { return s == topology.Voter || s == topology.Leaving }
+
 // quorum is how many of a partition's voters a write or a read needs, and how many are alive.
 func (cl *cluster) quorum(p *topology.Partition) (required, alive int) {
 	if len(p.Sets) == 0 {
@@ -86,7 +89,7 @@ func (cl *cluster) quorum(p *topology.Partition) (required, alive int) {
 	}
 	n := 0
 	for _, r := range p.Sets[0].Replicas {
-		if r.State == topology.Joining {
+		if !counted(r.State) {
 			continue
 		}
 		n++

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+)
+
+// spread returns mutations of n keys that lie in n partitions of a fleet of 16.
+func spread(c *Coordinator, n int) []command.Mutation {
+	var ms []command.Mutation
+	seen := map[uint64]bool{}
+	for k := 0; len(ms) < n; k++ {
+		m := put(fmt.Sprint("k", k), "c", int64(k))
+		if p := c.Topology().Locate(m.Table, m.Token, m.Key); !seen[uint64(p.ID)] {
+			seen[uint64(p.ID)] = true
+			ms = append(ms, m)
+		}
+	}
+	return ms
+}
+
+// written counts the rows of the test's table, left the records of batches that are there.
+func (f *fleet) written() (n, left int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var found row.Row
+	for _, s := range f.rows {
+		switch exists, _ := found.Resolve(s.value, row.NotDeleted, 1, nil); {
+		case s.table == table:
+			n++
+		case exists:
+			left++
+		}
+	}
+	return n, left
+}
+
+// A batch of one physical partition is one entry, with one id however often it is sent.
+func TestBatchOfOnePartition(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		f.script = func(a *asked) *verdict {
+			if a.n == 0 {
+				return &verdict{err: partition.ErrUncertain, async: true, applied: true}
+			}
+			return nil
+		}
+		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, put("a", "c", 1), put("b", "c", 2)); err != nil {
+			t.Fatal(err)
+		}
+		if n, left := f.written(); n != 2 || left != 0 || len(f.ids) != 1 {
+			t.Errorf("%d rows, %d records, %d ids", n, left, len(f.ids))
+		}
+		if log := f.take(); len(log) < 2 || log[0] != "write all 1 at 2" || !strings.HasSuffix(log[len(log)-1], " again") {
+			t.Errorf("%q", log)
+		}
+	})
+}
+
+// A batch of several partitions carries one stamp above all that they have given, is recorded before anything is written, and leaves no record.
+func TestBatchOverPartitions(t *testing.T) {
+	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+		ms := spread(c, 3)
+		high := time.Now().Add(time.Hour).UnixMicro()
+		f.last[c.Topology().Locate(table, ms[1].Token, ms[1].Key).ID] = high
+		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, ms...); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // virtual: the removal
+		f.change(func() {
+			for place, s := range f.rows {
+				if s.table == table && s.stamp != high+1 {
+					t.Errorf("%s is stamped %d, want %d", place, s.stamp, high+1)
+				}
+			}
+		})
+		if n, left := f.written(); n != 3 || left != 0 || c.Stats().Batches != 1 {
+			t.Errorf("%d rows, %d records", n, left)
+		}
+		writes := 0
+		for i, line := range f.take() {
+			if strings.HasPrefix(line, "write") {
+				if writes++; writes == 1 && !strings.HasPrefix(line, "write 17 ") {
+					t.Errorf("attempt %d, the first write, is not the record: %s", i, line)
+				}
+			}
+		}
+	})
+}
+
+// Wherever a coordinator dies, and whether the write it died at arrived or not, all of its batch is there in the end or nothing: what was recorded is finished by the
+// leader of the record's partition. A batch that was told to have succeeded is there at once.
+func TestBatchIsAtomic(t *testing.T) {
+	for dies := 0; ; dies++ {
+		done := false
+		for _, arrives := range []bool{false, true} {
+			inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+				f.script = func(a *asked) *verdict {
+					switch {
+					case a.n == dies && arrives:
+						return &verdict{applied: true, hang: true}
+					case a.n >= dies:
+						return &verdict{hang: true, err: transport.ErrUnreachable} // the process is gone: it does nothing more
+					}
+					return nil
+				}
+				err := writeNow(c, WriteOptions{Level: dberr.Quorum, Atomic: true, Type: "BATCH"}, spread(c, 3)...)
+				if n, _ := f.written(); err == nil && n != 3 {
+					t.Errorf("dies at %d: acknowledged with %d of 3 rows", dies, n)
+				}
+				f.change(func() { done = done || err == nil && dies > len(f.log) })
+				var late *dberr.WriteTimeout
+				if err != nil && (!errors.As(err, &late) || late.WriteType != "BATCH" && late.WriteType != "BATCH_LOG") {
+					t.Errorf("dies at %d: %v", dies, err)
+				}
+				time.Sleep(time.Minute)
+				f.change(func() {
+					f.script = nil
+					for id := range f.leader {
+						f.here[id], f.leader[id] = true, node(1)
+					}
+				})
+				before, recorded := f.written()
+				for range 2 { // twice does no harm
+					if _, err := c.ReplayBatches(context.Background(), 10*time.Second); err != nil {
+						t.Fatal(err)
+					}
+				}
+				n, left := f.written()
+				if n != 0 && n != 3 || left != 0 {
+					t.Errorf("dies at %d, arrives %v: %d rows of 3 and %d records, before the replay %d and %d", dies, arrives, n, left, before, recorded)
+				}
+				if late != nil && late.WriteType == "BATCH" && n != 3 {
+					t.Errorf("dies at %d, arrives %v: it was said to be on its way, and is not there", dies, arrives)
+				}
+			})
+		}
+		if done {
+			if dies < 8 {
+				t.Errorf("a batch has only %d steps", dies)
+			}
+			return
+		}
+	}
+}
+
+// A replay leaves alone what is young, and what a partition led elsewhere holds; it changes nothing that was written after the batch.
+func TestReplayKeepsOrder(t *testing.T) {
+	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+		ms := spread(c, 2)
+		keep := put("k0", "c", 99)
+		f.script = func(a *asked) *verdict {
+			if a.what == "write" && a.m.Table == batchTable && a.n > 4 {
+				return &verdict{err: partition.ErrStopped, async: true} // the removal fails
+			}
+			return nil
+		}
+		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, ms...); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		f.change(func() { f.script = nil })
+		keep.Key, keep.Token = ms[0].Key, ms[0].Token
+		if err := writeNow(c, WriteOptions{}, keep); err != nil { // leaders observe the stamp of the batch
+			t.Fatal(err)
+		}
+		if n, err := c.ReplayBatches(t.Context(), 0); n != 0 || err != nil {
+			t.Errorf("replayed %d of another leader: %v", n, err)
+		}
+		p := c.Topology().Partitions(batchTable)[0]
+		f.change(func() { f.here[p.ID], f.leader[p.ID] = true, node(1) })
+		if n, err := c.ReplayBatches(t.Context(), time.Minute); n != 0 || err != nil {
+			t.Errorf("replayed %d that are young: %v", n, err)
+		}
+		if n, err := c.ReplayBatches(t.Context(), 0); n != 1 || err != nil {
+			t.Errorf("replayed %d: %v", n, err)
+		}
+		if lines, err := readNow(t.Context(), c, dberr.Quorum, string(keep.Key)); err != nil || lines[1] != "row c = 99" {
+			t.Errorf("a later write was overwritten: %q, %v", lines, err)
+		}
+		if _, left := f.written(); left != 0 {
+			t.Errorf("%d records left", left)
+		}
+	})
+}
+
+// A batch whose statement is bound to an old revision is as if it had not been; once a part of it is written it is carried out by the old one.
+func TestBatchOfAnOldRevision(t *testing.T) {
+	for _, some := range []bool{false, true} {
+		inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+			ms := spread(c, 3)
+			for i := range ms {
+				ms[i].SchemaVersion = 5
+			}
+			f.script = func(a *asked) *verdict {
+				if a.what == "write" && a.m.SchemaVersion == 5 && (!some || bytes.Equal(a.m.Key, ms[1].Key)) {
+					return &verdict{err: partition.ErrStaleSchema, async: true}
+				}
+				return nil
+			}
+			err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, ms...)
+			time.Sleep(time.Second)
+			n, left := f.written()
+			if some && (err != nil || n != 3) || !some && (!errors.Is(err, ErrStaleSchema) || n != 0) || left != 0 {
+				t.Errorf("some %v: %v, %d rows, %d records", some, err, n, left)
+			}
+		})
+	}
+}
+
+// An update that cannot be carried out leaves nothing of its batch; one that can becomes a plain mutation with the stamp of the batch.
+func TestBatchWithUpdates(t *testing.T) {
+	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+		ms := spread(c, 2)
+		list := &cqltype.Type{Kind: cqltype.List, Elems: []*cqltype.Type{{Kind: cqltype.Bigint}}}
+		update := func(kind command.UpdateKind, args ...[]byte) *command.Conditional {
+			return &command.Conditional{
+				Mutation: command.Mutation{Table: table, Token: ms[1].Token, Key: ms[1].Key}, Rows: []command.RowRef{{Clustering: []byte("l")}},
+				Updates: []command.Update{{Kind: kind, Column: 7, Type: list, Args: args, Timestamp: row.Unstamped, Expiry: row.NoExpiry}},
+			}
+		}
+		o := WriteOptions{Atomic: true, Type: "BATCH", Updates: []*command.Conditional{update(command.ListSetAt, []byte{0, 0, 0, 3}, []byte("v"))}}
+		var invalid *dberr.Invalid
+		if err := writeNow(c, o, ms[0]); !errors.As(err, &invalid) {
+			t.Errorf("an index that is not there: %v", err)
+		}
+		if n, left := f.written(); n != 0 || left != 0 {
+			t.Errorf("it left %d rows and %d records", n, left)
+		}
+		o.Updates = []*command.Conditional{update(command.ListPut, []byte("path"), []byte("v"))}
+		if err := writeNow(c, o, ms[0]); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if n, left := f.written(); n != 2 || left != 0 {
+			t.Errorf("%d rows and %d records", n, left)
+		}
+	})
+}
+
+// Records of batches survive their encoding, and nothing else is taken for one.
+func TestBatchEncoding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var ms []command.Mutation
+		for i := range rapid.IntRange(0, 4).Draw(t, "n") {
+			ms = append(ms, put(fmt.Sprint("k", i), rapid.StringN(0, 5, 5).Draw(t, "c"), int64(i)))
+		}
+		stamp := rapid.Int64().Draw(t, "stamp")
+		encoded := appendBatch(nil, stamp, ms)
+		got, back, err := decodeBatch(encoded)
+		if err != nil || got != stamp || !bytes.Equal(appendBatch(nil, got, back), encoded) {
+			t.Fatalf("%d %v %v", got, back, err)
+		}
+		cut := rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")
+		if _, _, err := decodeBatch(encoded[:cut]); err == nil {
+			t.Fatalf("%d of %d bytes are taken for a record", cut, len(encoded))
+		}
+	})
+}

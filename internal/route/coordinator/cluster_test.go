@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+)
+
+// inFleet runs a test with a fleet of which node 1 is asked, in virtual time; every partition is led by node 2.
+func inFleet(t *testing.T, partitions int, f func(t *testing.T, f *fleet, c *Coordinator)) {
+	synctest.Test(t, func(t *testing.T) {
+		fl := newFleet()
+		s := mapOf(t, partitions)
+		for _, table := range s.Tables() {
+			for _, p := range s.Partitions(table) {
+				fl.leader[p.ID] = node(2)
+			}
+		}
+		c := fl.join(t, s, Options{})
+		f(t, fl, c)
+		synctest.Wait()
+		if n := c.Stats().UnderWay; n != 0 {
+			t.Errorf("%d requests are still under way", n)
+		}
+	})
+}
+
+// Whom a request is sent to: the leader, as the replica here knows it, or as the last answers said, or the first replica of the map; a read at ONE goes to
+// the replica here, and to the leader when that one refuses.
+func TestWhomToAsk(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		ok := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		// No replica here. The map's first is node 1 itself, which has none either, so node 2 comes next.
+		ok(writeNow(c, WriteOptions{}, put("k", "c", 1)))
+		f.is(t, "write 1 at 2")
+		// The leader has changed: the old one names the new one, which is remembered.
+		f.leader[1] = node(4)
+		ok(writeNow(c, WriteOptions{}, put("k", "c", 2)))
+		f.is(t, "write 1 at 2", "write 1 at 4")
+		ok(writeNow(c, WriteOptions{}, put("k", "c", 3)))
+		f.is(t, "write 1 at 4")
+		// Somebody says who leads now.
+		f.leader[1] = node(3)
+		c.LeaderChanged(1, node(3))
+		_, err := readNow(t.Context(), c, dberr.One, "k")
+		ok(err)
+		f.is(t, "read(ONE) 1 at 3")
+		// A replica here knows better than a hint.
+		f.here[1] = true
+		f.leader[1] = node(2)
+		_, err = readNow(t.Context(), c, dberr.Quorum, "k")
+		ok(err)
+		f.is(t, "read(QUORUM) 1 at 2")
+		// At ONE it is asked itself, and may refuse.
+		_, err = readNow(t.Context(), c, dberr.LocalOne, "k")
+		ok(err)
+		f.is(t, "read(LOCAL_ONE) 1 at 1", "read(LOCAL_ONE) 1 at 2")
+		f.leader[1] = node(1)
+		ok(writeNow(c, WriteOptions{}, put("k", "c", 4)))
+		_, err = readNow(t.Context(), c, dberr.One, "k")
+		ok(err)
+		f.is(t, "write 1 at 1", "read(ONE) 1 at 1")
+		s := c.Stats()
+		if s.Forwarded != 7 || s.RetryReasons.NotLeader != 2 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// The trace says which node served.
+func TestTraceNamesNodes(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		f.leader[1] = node(3)
+		ctx, tr := traced()
+		done := make(result, 1)
+		c.Write(ctx, []command.Mutation{put("k", "c", 1)}, WriteOptions{}, done)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range tr.Events() {
+			got = append(got, e.Activity)
+		}
+		want := []string{"Writing to physical partition 1 of table ks.t at node 10.0.0.2", "Asking again: physical partition 1 of table ks.t at node 10.0.0.3"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A write that fails in any way that may be mended is asked again: with the same id and the same bytes, and, if it may have arrived, saying for how long it has
+// been under way. It is applied once.
+func TestRetries(t *testing.T) {
+	for name, tc := range map[string]struct {
+		first verdict
+		again bool // the second attempt has to say that there was one
+	}{
+		"not leader":       {first: verdict{err: &partition.NotLeader{}}},
+		"not leader later": {first: verdict{err: &partition.NotLeader{}, async: true}},
+		"closed":           {first: verdict{err: partition.ErrClosed}},
+		"wrong range":      {first: verdict{err: &partition.WrongRange{}}},
+		"unreachable":      {first: verdict{err: transport.ErrUnreachable, async: true}},
+		"busy":             {first: verdict{err: transport.ErrBusy}},
+		"latch":            {first: verdict{err: &partition.LatchTimeout{Cause: context.DeadlineExceeded}, async: true}},
+		"uncertain":        {first: verdict{err: partition.ErrUncertain, async: true}, again: true},
+		"uncertain, done":  {first: verdict{err: partition.ErrUncertain, async: true, applied: true}, again: true},
+		"under way":        {first: verdict{err: partition.ErrUnderWay, async: true}, again: true},
+		"lost":             {first: verdict{err: transport.ErrLost, async: true, applied: true}, again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+				for _, decide := range []bool{false, true} {
+					f.take()
+					n := 0
+					f.script = func(a *asked) *verdict {
+						if n++; n == 1 {
+							return &tc.first
+						}
+						return nil
+					}
+					ms := []command.Mutation{put("k", "c", 1)}
+					if decide {
+						decided := make(outcomes, 1)
+						cond := &command.Conditional{Mutation: ms[0]}
+						c.Decide(t.Context(), cond, WriteOptions{}, decided)
+						clear(cond.Mutation.Ops[0].Operand) // the caller's again
+						if err := <-decided; err != nil {
+							t.Fatal(err)
+						}
+					} else {
+						done := make(result, 1)
+						c.Write(t.Context(), ms, WriteOptions{}, done)
+						if !tc.first.applied {
+							clear(ms[0].Ops[0].Operand) // the caller's again
+						}
+						if err := <-done; err != nil {
+							t.Fatal(err)
+						}
+					}
+					if len(f.sent) < 2 {
+						t.Fatalf("asked %d times", len(f.sent))
+					}
+					var first, second command.Mutation
+					if err := errors.Join(command.DecodeMutation(&first, f.sent[0]), command.DecodeMutation(&second, f.sent[1])); err != nil {
+						t.Fatal(err)
+					}
+					if second.Retried > 0 != tc.again || first.Retried != 0 {
+						t.Errorf("retried for %d ms, then %d ms", first.Retried, second.Retried)
+					}
+					second.Retried = 0
+					if diff := cmp.Diff(first, second); diff != "" || first.Dedupe.Sequence < 1000 || first.Dedupe.Coordinator != node(1) {
+						t.Errorf("id %v, %s", first.Dedupe, diff)
+					}
+				}
+				if len(f.ids) != 2 {
+					t.Errorf("%d commands were applied", len(f.ids))
+				}
+			})
+		})
+	}
+}
+
+// stamping is a leader on this node that stamps in place and fails.
+type stamping struct {
+	*fake
+	err   error
+	async bool
+}
+
+func (r stamping) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
+	if v := r.ask("write", m); v != nil {
+		return v.err
+	}
+	row.Stamp(m.Ops[0].Operand, 77)
+	m.Timestamp = 77
+	if r.async {
+		go done.Done(r.err)
+		return nil
+	}
+	return r.err
+}
+
+// A leader on this node that has stamped a write and fails leaves no trace in the next attempt: its stamp may be below one that was acknowledged before
+// this write began, by the leader that it does not know of.
+func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
+	for _, async := range []bool{false, true} {
+		inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+			f.here[1], f.leader[1] = true, node(1)
+			c.cluster.here = func(id topology.PartitionID) Local {
+				return stamping{&fake{f, node(1), id}, &partition.NotLeader{Leader: node(3)}, async}
+			}
+			f.script = func(a *asked) *verdict {
+				if a.n == 0 {
+					return nil
+				}
+				f.leader[1] = node(3)
+				return nil
+			}
+			f.last[1], f.next = 100, 100 // what node 3 has given and acknowledged
+			ms := []command.Mutation{put("k", "c", 1)}
+			if err := writeNow(c, WriteOptions{}, ms...); err != nil {
+				t.Fatal(err)
+			}
+			var second command.Mutation
+			if err := command.DecodeMutation(&second, f.sent[1]); err != nil {
+				t.Fatal(err)
+			}
+			if ts := row.Timestamp(second.Ops[0].Operand); ts != row.Unstamped || second.Timestamp != 0 || !bytes.Equal(f.sent[0], f.sent[1]) {
+				t.Errorf("async %v: the second attempt carries stamp %d", async, ts)
+			}
+			for _, s := range f.rows {
+				if s.stamp <= 100 {
+					t.Errorf("the write is stamped %d, below what was acknowledged before", s.stamp)
+				}
+			}
+		})
+	}
+}
+
+// A node that takes requests and answers none costs a third of the time, not all of it.
+func TestSilentNode(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		f.leader[1] = node(3)
+		f.script = func(a *asked) *verdict {
+			if a.node == node(2) {
+				return &verdict{hang: true}
+			}
+			return nil
+		}
+		begin := time.Now()
+		if _, err := readNow(t.Context(), c, dberr.Quorum, "k"); err != nil || time.Since(begin) > 5*time.Second/3+100*time.Millisecond {
+			t.Errorf("a read: %v after %v", err, time.Since(begin))
+		}
+		f.is(t, "read(QUORUM) 1 at 2", "read(QUORUM) 1 at 3")
+	})
+}
+
+// What the client is told when it does not work: UNAVAILABLE at once where too few are alive and nothing was done; a timeout, at the deadline, where it is not known or
+// might still have worked.
+func TestTruthOfErrors(t *testing.T) {
+	type world func(f *fleet)
+	down := func(nodes ...int) world {
+		return func(f *fleet) {
+			for _, n := range nodes {
+				f.down[node(n)] = true
+			}
+			delete(f.leader, 1)
+		}
+	}
+	for name, tc := range map[string]struct {
+		world world
+		level dberr.Consistency
+		read  bool
+		want  error
+		after time.Duration
+	}{
+		"two of four":                {down(3, 4), dberr.Quorum, false, &dberr.Unavailable{Level: dberr.Quorum, Required: 3, Alive: 2}, 0},
+		"two of four, a read":        {down(3, 4), dberr.LocalQuorum, true, &dberr.Unavailable{Level: dberr.LocalQuorum, Required: 3, Alive: 2}, 0},
+		"two of four, a read at ONE": {down(3, 4), dberr.One, true, &dberr.Unavailable{Level: dberr.One, Required: 1, Alive: 0}, 0},
+		"no leader":                  {down(4), dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum, BlockFor: 3, WriteType: "SIMPLE"}, 2 * time.Second},
+		"no leader, read":            {down(4), dberr.One, true, &dberr.ReadTimeout{Level: dberr.One, BlockFor: 1}, 5 * time.Second},
+		"nobody knows, then too few": {func(f *fleet) {
+			f.script = func(a *asked) *verdict {
+				down(3, 4)(f)
+				return &verdict{err: partition.ErrUncertain, async: true}
+			}
+		}, dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum, BlockFor: 3, WriteType: "SIMPLE"}, 2 * time.Second},
+		"nobody knows, then refused": {func(f *fleet) {
+			f.script = func(a *asked) *verdict {
+				if a.n == 0 {
+					return &verdict{err: partition.ErrUncertain, async: true}
+				}
+				return &verdict{err: partition.ErrStaleSchema}
+			}
+		}, dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum, BlockFor: 3, WriteType: "SIMPLE"}, 0},
+		"stale": {func(f *fleet) {
+			f.script = func(a *asked) *verdict { return &verdict{err: partition.ErrStaleSchema, async: true} }
+		}, dberr.Quorum, false, ErrStaleSchema, 0},
+		"overloaded": {func(f *fleet) {
+			f.script = func(a *asked) *verdict { return &verdict{err: &dberr.Overloaded{Message: "x"}, async: true} }
+		}, dberr.Quorum, false, &dberr.Overloaded{Message: "x"}, 0},
+		"hangs here": {func(f *fleet) {
+			f.here[1], f.leader[1] = true, node(1)
+			f.script = func(a *asked) *verdict { return &verdict{hang: true} }
+		}, dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum, BlockFor: 3, WriteType: "SIMPLE"}, 2 * time.Second},
+		"disk": {func(f *fleet) {
+			f.script = func(a *asked) *verdict { return &verdict{err: partition.ErrStopped, async: true} }
+		}, dberr.Quorum, false, &dberr.WriteFailure{Level: dberr.Quorum, BlockFor: 3, Failures: 1, WriteType: "SIMPLE", Message: partition.ErrStopped.Error()}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+				tc.world(f)
+				begin := time.Now()
+				var err error
+				if tc.read {
+					_, err = readNow(t.Context(), c, tc.level, "k")
+				} else {
+					err = writeNow(c, WriteOptions{Level: tc.level}, put("k", "c", 1))
+				}
+				if diff := cmp.Diff(fmt.Sprintf("%#v", tc.want), fmt.Sprintf("%#v", err)); diff != "" && !errors.Is(err, ErrStaleSchema) {
+					t.Error(diff)
+				}
+				if took := time.Since(begin); took < tc.after || took > tc.after+100*time.Millisecond {
+					t.Errorf("after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// A request that waits goes on at once when a leader becomes known, and when there is a new map.
+func TestWaitingEnds(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		delete(f.leader, 1)
+		for _, event := range []func(){
+			func() { c.LeaderChanged(1, node(3)) },
+			func() { c.SetTopology(c.Topology().DropTable(table + 50)) },
+		} {
+			done := make(result, 1)
+			c.Write(t.Context(), []command.Mutation{put("k", "c", 1)}, WriteOptions{}, done)
+			time.Sleep(time.Second + 7*time.Millisecond)
+			f.mu.Lock()
+			f.leader[1] = node(3)
+			f.mu.Unlock()
+			begin := time.Now()
+			event()
+			if err := <-done; err != nil || time.Since(begin) > 0 {
+				t.Errorf("%v after %v", err, time.Since(begin))
+			}
+			f.mu.Lock()
+			delete(f.leader, 1)
+			f.mu.Unlock()
+			c.LeaderChanged(1, topology.NodeID{})
+		}
+	})
+}
+
+// A read that has passed rows on and could not be confirmed is to be repeated by the session; nothing is, where the rows of this physical partition did not begin yet.
+func TestUnconfirmedReads(t *testing.T) {
+	inFleet(t, 4, func(t *testing.T, f *fleet, c *Coordinator) {
+		for k := range 20 {
+			if err := writeNow(c, WriteOptions{}, put(fmt.Sprint("k", k), "c", int64(k))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		whole, err := readNow(t.Context(), c, dberr.Quorum, "")
+		if err != nil || len(whole) != 40 {
+			t.Fatal(len(whole), err)
+		}
+		fail := func(at int, v verdict) {
+			n := 0
+			f.script = func(a *asked) *verdict {
+				if n++; n == at {
+					return &v
+				}
+				return nil
+			}
+		}
+		for at := 1; at <= 4; at++ {
+			for _, reason := range []error{partition.ErrUnconfirmed, &partition.NotLeader{}, partition.ErrUncertain, partition.ErrClosed} {
+				fail(at, verdict{err: reason, applied: true})
+				if _, err := readNow(t.Context(), c, dberr.Quorum, ""); !errors.Is(err, ErrRepeat) {
+					t.Errorf("%v behind the rows of partition %d: %v", reason, at, err)
+				}
+				fail(at, verdict{err: reason})
+				if got, err := readNow(t.Context(), c, dberr.Quorum, ""); err != nil || !slices.Equal(got, whole) {
+					t.Errorf("%v before the rows of partition %d: %v, %d lines", reason, at, err, len(got))
+				}
+			}
+		}
+		fail(1, verdict{err: partition.ErrUnconfirmed, applied: true})
+		if _, err := readNow(t.Context(), c, dberr.Quorum, "k1"); !errors.Is(err, ErrRepeat) {
+			t.Errorf("a key: %v", err)
+		}
+		if n := c.Stats().Repeated; n != 17 {
+			t.Errorf("%d reads repeated", n)
+		}
+	})
+}
+
+// A write that was forwarded is included in what the replica here serves alone.
+func TestSeenAtHome(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		f.here[1] = true
+		if err := writeNow(c, WriteOptions{}, put("k", "c", 1)); err != nil {
+			t.Fatal(err)
+		}
+		if f.seen[1] == 0 {
+			t.Error("the replica here does not know of the write")
+		}
+	})
+}
+
+// TRUNCATE empties every partition, and asks again like any other command.
+func TestTruncateInCluster(t *testing.T) {
+	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+		for k := range 20 {
+			if err := writeNow(c, WriteOptions{}, put(fmt.Sprint("k", k), "c", int64(k))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.leader[3] = node(4)
+		n := 0
+		f.script = func(a *asked) *verdict {
+			if n++; n%5 == 0 {
+				return &verdict{err: partition.ErrUncertain, async: true}
+			}
+			return nil
+		}
+		if err := c.Truncate(t.Context(), table); err != nil || len(f.rows) != 0 {
+			t.Error(err, len(f.rows))
+		}
+		f.script = nil
+		f.down[node(3)], f.down[node(4)] = true, true
+		f.leader = map[topology.PartitionID]topology.NodeID{}
+		c.LeaderChanged(3, topology.NodeID{})
+		var refused *dberr.Truncate
+		if err := c.Truncate(t.Context(), table); !errors.As(err, &refused) {
+			t.Errorf("without a quorum: %v", err)
+		}
+	})
+}

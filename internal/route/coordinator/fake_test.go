@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+)
+
+// batchTable is the fakes' table of atomic batches.
+const batchTable = keys.FirstTable + 100
+
+// fleet is the replica sets of some partitions, as a coordinator on node 1 sees them: each is one set of rows, which the leader serves. What happens at
+// a node is scripted.
+type fleet struct {
+	mu     sync.Mutex
+	leader map[topology.PartitionID]topology.NodeID
+	here   map[topology.PartitionID]bool // there is a replica on node 1
+	down   map[topology.NodeID]bool      // refuses connections, and Alive knows it
+	// script is asked before anything is done at a node; a result that is not nil ends the attempt.
+	script func(a *asked) *verdict
+	log    []string
+	rows   map[string]stored
+	ids    map[command.DedupeID]bool
+	seen   map[topology.PartitionID]uint64
+	// sent are the mutations as they arrived, encoded.
+	sent [][]byte
+	last map[topology.PartitionID]int64
+	next int64
+}
+
+type stored struct {
+	stamp     int64
+	value     []byte
+	partition topology.PartitionID
+	table     uint32
+	key       []byte
+	row       string
+}
+
+// asked is one attempt.
+type asked struct {
+	node topology.NodeID
+	id   topology.PartitionID
+	what string
+	n    int // how many there were before
+	m    *command.Mutation
+}
+
+// verdict ends an attempt: err is returned, or told later if async is set; applied does the work all the same; hang never ends.
+type verdict struct {
+	err         error
+	async, hang bool
+	applied     bool
+}
+
+func node(i int) topology.NodeID { return topology.NodeID{byte(i)} }
+
+func newFleet() *fleet {
+	return &fleet{leader: map[topology.PartitionID]topology.NodeID{}, here: map[topology.PartitionID]bool{}, down: map[topology.NodeID]bool{},
+		rows: map[string]stored{}, ids: map[command.DedupeID]bool{}, seen: map[topology.PartitionID]uint64{}, last: map[topology.PartitionID]int64{}}
+}
+
+// mapOf places the partitions of a table, and one of the table of batches, on nodes 1 to 4.
+func mapOf(t testingT, n int) *topology.Snapshot {
+	places := []topology.Place{{Region: "here", Nodes: []topology.NodeID{node(1), node(2), node(3), node(4)}}}
+	s, err := topology.New().AddTable(table, n, places)
+	if err == nil {
+		s, err = s.AddTable(batchTable, 1, places)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// join makes the coordinator of node 1.
+func (f *fleet) join(t testingT, s *topology.Snapshot, o Options) *Coordinator {
+	o.Cluster = &Cluster{
+		Node:    node(1),
+		Replica: func(n topology.NodeID, id topology.PartitionID) Member { return &fake{f, n, id} },
+		Alive: func(n topology.NodeID) bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return !f.down[n]
+		},
+		NodeName: func(n topology.NodeID) string { return fmt.Sprintf("10.0.0.%d", n[0]) },
+		Sequence: 1000,
+		Batches:  f.batches(),
+	}
+	o.TableName = func(uint32) string { return "ks.t" }
+	c := New(nil, s, o)
+	c.cluster.here = func(id topology.PartitionID) Local {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.here[id] {
+			return &fake{f, node(1), id}
+		}
+		return nil
+	}
+	return c
+}
+
+// fake is a replica of the fleet on a node.
+type fake struct {
+	f    *fleet
+	node topology.NodeID
+	id   topology.PartitionID
+}
+
+// ask notes an attempt and says how it ends, nil if well.
+func (r *fake) ask(what string, m *command.Mutation) *verdict {
+	f := r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a := &asked{r.node, r.id, what, len(f.log), m}
+	line := fmt.Sprintf("%s %d at %d", what, r.id, r.node[0])
+	if m != nil && m.Retried > 0 {
+		line += " again"
+	}
+	f.log = append(f.log, line)
+	if m != nil {
+		f.sent = append(f.sent, command.AppendMutation(nil, m))
+	}
+	if f.script != nil {
+		if v := f.script(a); v != nil {
+			return v
+		}
+	}
+	if f.down[r.node] {
+		return &verdict{err: fmt.Errorf("%w: %d", transport.ErrUnreachable, r.node[0])}
+	}
+	if l := f.leader[r.id]; l != r.node {
+		return &verdict{err: &partition.NotLeader{Partition: r.id, Leader: l}}
+	}
+	return nil
+}
+
+// carry ends an attempt by its verdict; work is what the replica does if there is none.
+func (r *fake) carry(v *verdict, work func(), done func(error)) error {
+	switch {
+	case v == nil:
+		r.f.mu.Lock()
+		work()
+		r.f.mu.Unlock()
+		if i, ok := any(done).(interface{ At(uint64) }); ok {
+			i.At(1)
+		}
+		done(nil)
+		return nil
+	case v.applied:
+		r.f.mu.Lock()
+		work()
+		r.f.mu.Unlock()
+	}
+	switch {
+	case v.hang:
+		return nil
+	case v.async:
+		go done(v.err)
+		return nil
+	}
+	return v.err
+}
+
+// apply merges a mutation by timestamp, as stores do; an id that was applied is not applied again.
+func (f *fleet) apply(id topology.PartitionID, m *command.Mutation) {
+	if m.Dedupe != (command.DedupeID{}) {
+		if f.ids[m.Dedupe] {
+			return
+		}
+		f.ids[m.Dedupe] = true
+	}
+	f.next++
+	stamp := max(f.last[id]+1, f.next)
+	f.last[id] = max(stamp, m.Timestamp)
+	for i := range m.Ops {
+		o := &m.Ops[i]
+		row.Stamp(o.Operand, stamp)
+		at := row.Timestamp(o.Operand)
+		place := fmt.Sprintf("%d/%x/%x", m.Table, m.Key, o.Clustering)
+		if old, ok := f.rows[place]; !ok || old.stamp < at {
+			f.rows[place] = stored{at, bytes.Clone(o.Operand), id, m.Table, bytes.Clone(m.Key), string(o.Clustering)}
+		}
+	}
+}
+
+func (r *fake) Write(_ context.Context, m *command.Mutation, done command.Completion) error {
+	v := r.ask("write", m)
+	return r.carry(v, func() { r.f.apply(r.id, m) }, func(err error) {
+		if i, ok := done.(interface{ At(uint64) }); ok && err == nil {
+			i.At(7)
+		}
+		done.Done(err)
+	})
+}
+
+func (r *fake) Decide(_ context.Context, c *command.Conditional, done command.DecisionCompletion) error {
+	v := r.ask("decide", &c.Mutation)
+	return r.carry(v, func() { r.f.apply(r.id, &c.Mutation) }, func(err error) {
+		if err != nil {
+			done.Decided(nil, err)
+			return
+		}
+		done.Decided(&command.Decision{Applied: true}, nil)
+	})
+}
+
+func (r *fake) WriteAll(_ context.Context, parts []partition.Part, done command.Completion) error {
+	v := r.ask("write all", parts[0].Mutation)
+	return r.carry(v, func() {
+		id := parts[0].Mutation.Dedupe
+		if r.f.ids[id] {
+			return
+		}
+		r.f.ids[id] = true
+		for i := range parts {
+			parts[i].Mutation.Dedupe = command.DedupeID{}
+			r.f.apply(r.id, parts[i].Mutation)
+		}
+	}, done.Done)
+}
+
+func (r *fake) Truncate(_ context.Context, _ []uint32, done command.Completion) error {
+	v := r.ask("truncate", nil)
+	return r.carry(v, func() {
+		for place, s := range r.f.rows {
+			if s.partition == r.id {
+				delete(r.f.rows, place)
+			}
+		}
+	}, done.Done)
+}
+
+func (r *fake) Last(context.Context) (int64, error) {
+	if v := r.ask("last", nil); v != nil {
+		return 0, v.err
+	}
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	return r.f.last[r.id], nil
+}
+
+// Read passes the rows of the partition on in order of their keys; a verdict comes behind them if applied is set, else in their place.
+func (r *fake) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
+	w := r.ask(fmt.Sprintf("read(%s)", c.Level), nil)
+	if w != nil && w.hang {
+		<-ctx.Done()
+		return fmt.Errorf("%w: %w", partition.ErrUncertain, ctx.Err())
+	}
+	if w != nil && !w.applied {
+		return w.err
+	}
+	r.f.mu.Lock()
+	var all []stored
+	for _, s := range r.f.rows {
+		if s.partition == r.id && (c.Key == nil || bytes.Equal(c.Key, s.key)) {
+			all = append(all, s)
+		}
+	}
+	r.f.mu.Unlock()
+	slices.SortFunc(all, func(a, b stored) int { return bytes.Compare(append(a.key, a.row...), append(b.key, b.row...)) })
+	var found row.Row
+	for i, s := range all {
+		if exists, err := found.Resolve(s.value, row.NotDeleted, c.Now, nil); err != nil || !exists {
+			continue
+		}
+		if i == 0 || !bytes.Equal(all[i-1].key, s.key) {
+			if step, err := v.Partition(token.Hash(s.key), s.key, nil); step == command.Stop || err != nil {
+				break
+			}
+		}
+		if step, err := v.Row([]byte(s.row), &found); step == command.Stop || err != nil {
+			break
+		}
+	}
+	if w != nil {
+		return w.err
+	}
+	return nil
+}
+
+func (r *fake) Leader() (topology.NodeID, bool) {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	l, ok := r.f.leader[r.id]
+	return l, ok
+}
+
+func (r *fake) Leading() bool {
+	l, _ := r.Leader()
+	return l == r.node
+}
+
+func (r *fake) Seen(index uint64) {
+	r.f.change(func() { r.f.seen[r.id] = max(r.f.seen[r.id], index) })
+}
+
+// change is for what tests change while something may be under way.
+func (f *fleet) change(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
+}
+
+// batches is the log of batches: a row whose one cell is the batch, deleted by a later stamp.
+func (f *fleet) batches() *BatchLog {
+	mutation := func(id [16]byte, b *row.Builder) command.Mutation {
+		return command.Mutation{Table: batchTable, Token: token.Hash(id[:]), Key: id[:], Ops: []command.Op{{Operand: b.Append(nil)}}}
+	}
+	return &BatchLog{
+		Table: batchTable,
+		Record: func(id [16]byte, stamp int64, encoded []byte) command.Mutation {
+			var b row.Builder
+			b.Reset(stamp)
+			b.Cell(1, nil, encoded, 0, row.NoExpiry)
+			return mutation(id, &b)
+		},
+		Remove: func(id [16]byte, stamp int64) command.Mutation {
+			var b row.Builder
+			b.Reset(stamp)
+			b.DeleteRow(1)
+			return mutation(id, &b)
+		},
+	}
+}
+
+// take returns what was asked since the last time.
+func (f *fleet) take() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.log
+	f.log, f.sent = nil, nil
+	return l
+}
+
+func (f *fleet) is(t *testing.T, want ...string) {
+	t.Helper()
+	if got := f.take(); !slices.Equal(got, want) {
+		t.Errorf("asked %q, want %q", got, want)
+	}
+}
+
+func writeNow(c *Coordinator, o WriteOptions, ms ...command.Mutation) error {
+	done := make(result, 1)
+	c.Write(context.Background(), ms, o, done)
+	return <-done
+}
+
+func readNow(ctx context.Context, c *Coordinator, level dberr.Consistency, key string) ([]string, error) {
+	q := command.Read{Table: table, Level: level, Now: 1}
+	if key != "" {
+		q.Key, q.Token = []byte(key), token.Hash([]byte(key))
+	}
+	l := &log{}
+	err := c.Read(ctx, &q, l)
+	return l.lines, err
+}
+
+func traced() (context.Context, *trace.Trace) {
+	tr := trace.New([16]byte{1}, time.Now())
+	return trace.With(context.Background(), tr), tr
+}
