@@ -144,8 +144,7 @@ func (s *Store) FindGarbage(ctx context.Context, span keys.Span, from []byte, no
 		if err != nil || f.g.Next != nil || ctx.Err() != nil {
 			break
 		}
-		lower = keys.AppendTable(nil, t.Indexes[i].ID|keys.IndexSpace)
-		upper = keys.After(bytes.Clone(lower))
+		lower, upper = indexBounds(t.Indexes[i].ID)
 		if from != nil && bytes.Compare(from, upper) >= 0 {
 			continue
 		}

@@ -157,3 +157,44 @@ func (rd *reader) fetch(clustering []byte) (command.Step, error) {
 	}
 	return rd.visit(clustering)
 }
+
+// indexBounds returns the bounds of an index.
+func indexBounds(index uint32) (lower, upper []byte) {
+	lower = keys.AppendTable(nil, index|keys.IndexSpace)
+	return lower, keys.After(bytes.Clone(lower))
+}
+
+// entrySteps is how many entries outside of a span are stepped over before a seek is tried: a value may have very many.
+const entrySteps = 8
+
+// eachEntry passes on the keys of the entries of an index, between the iterator's bounds, that lie in a span.
+func eachEntry(it *pebble.Iterator, span keys.Span, fn func(key []byte) error) error {
+	var seek []byte
+	passed := 0
+	for valid := it.First(); valid; {
+		e, ok := keys.ParseIndex(it.Key())
+		switch {
+		case ok && span.Contains(e.Token, e.Key):
+			passed = 0
+			if err := fn(it.Key()); err != nil {
+				return err
+			}
+		case ok:
+			if passed++; passed < entrySteps {
+				break
+			}
+			passed = 0
+			// The entries of a value are in order of position: go to where the span begins, or behind the value.
+			seek = append(append(seek[:0], it.Key()[:e.ValueLen]...), span.Begin...)
+			if bytes.Compare(seek, it.Key()) <= 0 {
+				if seek = keys.After(append(seek[:0], it.Key()[:e.ValueLen]...)); seek == nil {
+					return it.Error()
+				}
+			}
+			valid = it.SeekGE(seek)
+			continue
+		}
+		valid = it.Next()
+	}
+	return it.Error()
+}

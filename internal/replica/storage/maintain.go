@@ -17,8 +17,8 @@ import (
 func (s *Store) DropIndex(index uint32) error {
 	b := s.NewBatch()
 	defer b.Close()
-	lower := keys.AppendTable(nil, index|keys.IndexSpace)
-	if err := b.b.DeleteRange(lower, keys.After(bytes.Clone(lower)), nil); err != nil {
+	lower, upper := indexBounds(index)
+	if err := b.b.DeleteRange(lower, upper, nil); err != nil {
 		return s.check(fmt.Errorf("drop index %d: %w", index, err))
 	}
 	return b.Commit()
