@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -34,7 +35,16 @@ func get(t *testing.T, n *Node, path string) string {
 // TestMetrics proves that the metrics are named as Prometheus recommends, that they move, and that docs/operations.md explains each.
 func TestMetrics(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
-	n := startNode(t, Options{HTTP: "127.0.0.1:0"})
+	n := startNode(t, Options{HTTP: "127.0.0.1:0", Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}})
+	other := startNode(t, Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0", Join: []string{n.internalAddr()}}})
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, heard := n.cluster.peers.Report(other.cluster.self); heard {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the second node says nothing")
+		}
+	}
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY)")
