@@ -66,7 +66,8 @@ func (s *Store) sweepChunk(w *sweep, chunk [][]byte) error {
 //
 // What it removes of rows, headers and dedupe records is a function of what the store has of the partition, the command and the installed
 // Table.Dropped; GCGrace was used when the command was made. A replica that has not installed a drop yet keeps the cells of that column,
-// which nobody sees, until a later sweep meets them. Which index entries go depends on the installed Indexes, too: they are hints.
+// which nobody sees, and perhaps a deletion that hides them, until it leads and looks for garbage itself. Which index entries go depends
+// on the installed Indexes, too: they are hints.
 func (b *Batch) Sweep(sw *command.Sweep) error {
 	w := b.s.newSweep(sw)
 	err := w.checkHeaders()
