@@ -7,11 +7,29 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // BenchmarkExecute measures a prepared SELECT and INSERT of one row without a door, over a store in memory.
 func BenchmarkExecute(b *testing.B) {
-	w := newWorld(b, Options{})
+	benchmarkExecute(b, Options{})
+}
+
+// BenchmarkExecuteInCluster is the same with what a cluster needs beside: values are kept, reads are looked at for where they are answered, and the client wants
+// to know where data is.
+func BenchmarkExecuteInCluster(b *testing.B) {
+	var w *world
+	routing := &MapRouting{Map: func() *topology.Snapshot { return w.coordinator.Topology() }}
+	benchmarkExecute(b, Options{LateStale: true, Routing: routing, Near: func(uint32, token.Token, dberr.Consistency) bool { return true }}, &w)
+}
+
+func benchmarkExecute(b *testing.B, o Options, made ...**world) {
+	w := newWorld(b, o)
+	for _, m := range made {
+		*m = w
+	}
+	w.client = w.NewSession(Client{Version: 4, Tablets: o.Routing != nil})
 	w.query(b, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
 	w.query(b, "INSERT INTO ks.t (k, v) VALUES (1, 'some text that is stored')")
 	for name, c := range map[string]Request{

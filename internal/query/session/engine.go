@@ -43,6 +43,9 @@ type Options struct {
 	// Near reports whether this node answers a read of a partition by itself, at once. Others are not done on the goroutine of a connection. It is called for each read
 	// of one partition and must be quick. nil: this node answers all.
 	Near func(table uint32, t token.Token, level dberr.Consistency) bool
+	// LateStale says that the coordinator may refuse a write with ErrStaleSchema after its method has returned, as replica sets do: then what the client sent is
+	// copied, so that the write can be bound and sent again.
+	LateStale bool
 	// Building reports whether an index is still being built; nil: none is.
 	Building func(*schema.Index) bool
 	// Now is the clock; time.Now if nil.

@@ -78,10 +78,15 @@ func (e *Engine) bindBatch(st *statement, b *parser.Batch, names tableNames) (er
 // modification is a write under way. Its Written may come while it is being executed or later, from elsewhere.
 type modification struct {
 	session *Session
+	ctx     context.Context
 	call    *Call
+	// st is the statement, nil for a batch message; tables are those that it, or the statements of the message, are bound to.
+	st      *statement
+	tables  []*schema.Table
 	kind    StatementKind
 	began   time.Time
 	request write.Request
+	kept    kept
 	// phase goes from executing to either of the others, which tells whoever comes second what is left to do.
 	phase atomic.Int32
 }
@@ -94,9 +99,9 @@ const (
 
 var modifications = sync.Pool{New: func() any { return new(modification) }}
 
-func (s *Session) newModification(c *Call, kind StatementKind, began time.Time) *modification {
+func (s *Session) newModification(ctx context.Context, c *Call, st *statement, kind StatementKind, began time.Time) *modification {
 	m := modifications.Get().(*modification)
-	m.session, m.call, m.kind, m.began = s, c, kind, began
+	m.session, m.ctx, m.call, m.st, m.kind, m.began = s, ctx, c, st, kind, began
 	r := &c.Request
 	m.request.Level, m.request.Serial = r.Consistency, r.Serial
 	m.request.Timestamp, m.request.HasTimestamp = r.Timestamp, r.HasTimestamp
@@ -104,11 +109,15 @@ func (s *Session) newModification(c *Call, kind StatementKind, began time.Time) 
 	if r.HasNow {
 		m.request.Now = time.Unix(int64(r.Now), 0)
 	}
+	if s.engine.opts.LateStale {
+		m.kept.keep(r)
+	}
 	return m
 }
 
 func (m *modification) release() {
-	m.session, m.call, m.request = nil, nil, write.Request{}
+	m.kept.giveBack(&m.call.Request)
+	m.session, m.ctx, m.call, m.st, m.tables, m.request = nil, nil, nil, nil, nil, write.Request{}
 	modifications.Put(m)
 }
 
@@ -118,10 +127,99 @@ func (m *modification) Written(o *write.Outcome) {
 	if m.phase.CompareAndSwap(executing, written) {
 		return // the executing method is still there and goes on
 	}
+	if m.kept.on && m.stale() {
+		go m.again()
+		return
+	}
 	call := m.call
 	m.session.finished(call, m.kind, m.began)
 	m.release()
 	call.Complete()
+}
+
+// again repeats a modification that was refused as stale after its method had returned. It takes no longer than the waiting for one schema change after
+// the other may.
+func (m *modification) again() {
+	call := m.call
+	call.MayBlock = true
+	m.forget()
+	if m.run(true) == Done {
+		call.Complete()
+	}
+}
+
+// stale reports whether the modification was refused because a table has changed, and is to be bound and sent again. Of a batch a part may have been
+// done: that of counters is not repeated.
+func (m *modification) stale() bool {
+	if !errors.Is(m.call.Result.Err, coordinator.ErrStaleSchema) || m.session.engine.opts.Now().Sub(m.began) > rebindTime {
+		return false
+	}
+	return len(m.tables) < 2 || !m.tables[0].Counter
+}
+
+// forget drops the outcome of an attempt, and waits for the change that it was too old for: the replicas hear of one before it is published.
+func (m *modification) forget() {
+	m.call.Result.Err, m.call.Result.Warnings = nil, nil
+	m.session.engine.awaitChange(m.ctx, m.tables)
+}
+
+// run executes a modification, binding it again as long as its tables change in between; fresh binds it again at once. It returns Done with the result, or
+// Pending; unless it is pending, m is released.
+func (m *modification) run(fresh bool) Status {
+	s, c := m.session, m.call
+	for ; ; fresh = true {
+		m.phase.Store(executing)
+		if err := m.send(fresh); err != nil {
+			c.Result.Err = err
+			break
+		}
+		if m.phase.CompareAndSwap(executing, returned) {
+			return Pending
+		}
+		if !m.stale() {
+			break
+		}
+		if !c.MayBlock {
+			c.Result.Err, c.Result.Warnings = nil, nil
+			m.release()
+			return Offload
+		}
+		m.forget()
+	}
+	s.finished(c, m.kind, m.began)
+	m.release()
+	return Done
+}
+
+// send binds a modification if it is to be bound, and sends it. After an error nothing was sent.
+func (m *modification) send(fresh bool) error {
+	s, c := m.session, m.call
+	if m.st == nil {
+		items, tables, err := s.items(c, fresh)
+		if err == nil {
+			m.tables = tables
+			s.engine.writes.ExecuteItems(m.ctx, write.BatchKind(c.Request.BatchKind), items, &m.request, m)
+		}
+		return err
+	}
+	if fresh {
+		st, err := s.engine.parse([]byte(m.st.text), m.st.keyspace)
+		if err != nil {
+			return err
+		}
+		m.st = st
+	}
+	st := m.st
+	m.tables = st.tables
+	if err := st.bindings(&m.request.Bindings, &c.Request); err != nil {
+		return err
+	}
+	if st.batch != nil {
+		s.engine.writes.ExecuteBatch(m.ctx, st.batch, &m.request, m)
+	} else {
+		s.engine.writes.Execute(m.ctx, st.write, &m.request, m)
+	}
+	return nil
 }
 
 // fillOutcome turns the outcome of a write into a result; the outcome's memory is not kept.
@@ -143,51 +241,12 @@ func (r *Result) fillOutcome(o *write.Outcome) {
 	r.Cells, r.RowCount = append(r.Cells[:0], o.Cells...), o.RowCount
 }
 
-// runModify executes a modification or a batch statement, binding it again if its table changed in between.
+// runModify executes a modification or a batch statement.
 func (s *Session) runModify(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	if !c.MayBlock && st.decides() {
 		return Offload
 	}
-	m := s.newModification(c, st.kind, began)
-	for {
-		if err := st.bindings(&m.request.Bindings, &c.Request); err != nil {
-			c.Result.Err = err
-			break
-		}
-		m.phase.Store(executing)
-		if st.batch != nil {
-			s.engine.writes.ExecuteBatch(ctx, st.batch, &m.request, m)
-		} else {
-			s.engine.writes.Execute(ctx, st.write, &m.request, m)
-		}
-		if m.phase.CompareAndSwap(executing, returned) {
-			return Pending
-		}
-		if !errors.Is(c.Result.Err, coordinator.ErrStaleSchema) || s.engine.opts.Now().Sub(began) > rebindTime {
-			break
-		}
-		if !c.MayBlock {
-			m.release()
-			c.Result.Err = nil
-			return Offload
-		}
-		fresh, err := s.engine.rebind(ctx, st)
-		if err != nil {
-			c.Result.Err = err
-			break
-		}
-		st, c.Result.Err = fresh, nil
-	}
-	s.finished(c, st.kind, began)
-	m.release()
-	return Done
-}
-
-// rebind binds a statement that a replica has refused as stale. The replicas hear of a schema change just before it is published, so it may
-// have to wait.
-func (e *Engine) rebind(ctx context.Context, st *statement) (*statement, error) {
-	e.awaitChange(ctx, st.tables)
-	return e.parse([]byte(st.text), st.keyspace)
+	return s.newModification(ctx, c, st, st.kind, began).run(false)
 }
 
 // awaitChange waits until tables are not those of the present schema any more, or not for longer than a publication can take.
@@ -227,28 +286,7 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 	if !c.MayBlock {
 		return Offload
 	}
-	began := s.engine.opts.Now()
-	m := s.newModification(c, KindBatch, began)
-	for fresh := false; ; fresh = true {
-		items, tables, err := s.items(c, fresh)
-		if err != nil {
-			c.Result.Err = err
-			break
-		}
-		m.phase.Store(executing)
-		s.engine.writes.ExecuteItems(ctx, write.BatchKind(c.Request.BatchKind), items, &m.request, m)
-		if m.phase.CompareAndSwap(executing, returned) {
-			return Pending
-		}
-		if !errors.Is(c.Result.Err, coordinator.ErrStaleSchema) || s.engine.opts.Now().Sub(began) > rebindTime {
-			break
-		}
-		s.engine.awaitChange(ctx, tables)
-		c.Result.Err = nil
-	}
-	s.finished(c, KindBatch, began)
-	m.release()
-	return Done
+	return s.newModification(ctx, c, nil, KindBatch, s.engine.opts.Now()).run(false)
 }
 
 // items binds the statements of a batch message; tables are those they are bound to. fresh binds prepared ones again.

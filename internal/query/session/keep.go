@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+// kept is a copy of what a request points to, for a modification that may have to be sent again after the method that got the request has returned. Its
+// memory is used again.
+type kept struct {
+	on    bool
+	arena []byte
+	lists [][]byte
+	// What the request had.
+	values, names [][]byte
+	statements    []BatchStatement
+	keyspace      []byte
+}
+
+// keptBytesMax is the most memory that is kept for the next request, in bytes.
+const keptBytesMax = 64 << 10
+
+// keep makes a request point to copies.
+func (k *kept) keep(r *Request) {
+	k.on, k.values, k.names, k.statements, k.keyspace = true, r.Values, r.Names, r.Statements, r.Keyspace
+	size, count := len(r.Keyspace), len(r.Values)+len(r.Names)
+	for _, list := range [...][][]byte{r.Values, r.Names} {
+		size += sizeOf(list)
+	}
+	for i := range r.Statements {
+		size += len(r.Statements[i].Text) + sizeOf(r.Statements[i].Values)
+		count += len(r.Statements[i].Values)
+	}
+	if cap(k.arena) < size {
+		k.arena = make([]byte, 0, size)
+	}
+	if cap(k.lists) < count {
+		k.lists = make([][]byte, 0, count)
+	}
+	k.arena, k.lists = k.arena[:0], k.lists[:0]
+	r.Keyspace, r.Values, r.Names = k.bytes(r.Keyspace), k.copied(r.Values), k.copied(r.Names)
+	if len(r.Statements) == 0 {
+		return
+	}
+	statements := make([]BatchStatement, len(r.Statements))
+	for i, s := range r.Statements {
+		s.Text, s.Values = k.bytes(s.Text), k.copied(s.Values)
+		statements[i] = s
+	}
+	r.Statements = statements
+}
+
+func sizeOf(list [][]byte) (n int) {
+	for _, b := range list {
+		n += len(b)
+	}
+	return n
+}
+
+// copied copies a list; nil stays nil, in it and for it.
+func (k *kept) copied(list [][]byte) [][]byte {
+	if list == nil {
+		return nil
+	}
+	begin := len(k.lists)
+	for _, b := range list {
+		k.lists = append(k.lists, k.bytes(b))
+	}
+	return k.lists[begin:len(k.lists):len(k.lists)]
+}
+
+func (k *kept) bytes(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	begin := len(k.arena)
+	k.arena = append(k.arena, b...)
+	return k.arena[begin:len(k.arena):len(k.arena)]
+}
+
+// giveBack makes a request point to what it did before.
+func (k *kept) giveBack(r *Request) {
+	if !k.on {
+		return
+	}
+	r.Values, r.Names, r.Statements, r.Keyspace = k.values, k.names, k.statements, k.keyspace
+	k.on, k.values, k.names, k.statements, k.keyspace = false, nil, nil, nil, nil
+	clear(k.lists)
+	if cap(k.arena)+24*cap(k.lists) > keptBytesMax {
+		k.arena, k.lists = nil, nil
+	}
+}

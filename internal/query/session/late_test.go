@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/write"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// lateCoordinator refuses writes as stale after their method has returned and what the client sent is gone, as many times as stale says; meanwhile the schema
+// changes.
+type lateCoordinator struct {
+	write.Coordinator
+	mu       sync.Mutex
+	stale    int
+	change   func()
+	returned chan struct{} // closed when the method has returned
+}
+
+func (l *lateCoordinator) refuses(done func(error)) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stale == 0 {
+		return false
+	}
+	l.stale--
+	go func() {
+		<-l.returned
+		l.change()
+		done(coordinator.ErrStaleSchema)
+	}()
+	return true
+}
+
+func (l *lateCoordinator) Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion) {
+	if !l.refuses(done.Done) {
+		l.Coordinator.Write(ctx, ms, o, done)
+	}
+}
+
+func (l *lateCoordinator) Decide(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions, done command.DecisionCompletion) {
+	if !l.refuses(func(err error) { done.Decided(nil, err) }) {
+		l.Coordinator.Decide(ctx, c, o, done)
+	}
+}
+
+// TestLateStale proves (E1) where replicas are elsewhere: a write that is refused as stale after its method has returned is bound and sent again, with the values that the
+// client sent, though the buffer they came in has been used for something else.
+func TestLateStale(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		method  func(*Session, context.Context, *Call) Status
+		request func(w *world, bytes func(string) []byte) Request
+		stale   int
+		want    []string
+		err     bool
+	}{
+		{"execute", (*Session).Execute, func(w *world, b func(string) []byte) Request {
+			return Request{ID: w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID, Values: [][]byte{b("key"), b("value")}}
+		}, 1, []string{"key", "value"}, false},
+		{"execute, twice, by name", (*Session).Execute, func(w *world, b func(string) []byte) Request {
+			return Request{ID: w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID, Values: [][]byte{b("value"), b("key")}, Names: [][]byte{b("v"), b("k")}}
+		}, 2, []string{"key", "value"}, false},
+		{"condition", (*Session).Execute, func(w *world, b func(string) []byte) Request {
+			return Request{ID: w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?) IF NOT EXISTS").ID, Values: [][]byte{b("key"), b("value")}}
+		}, 1, []string{"key", "value"}, false},
+		{"query", (*Session).Query, func(_ *world, b func(string) []byte) Request {
+			return Request{Text: b("INSERT INTO ks.t (k, v) VALUES ('key', ?)"), Values: [][]byte{b("value")}}
+		}, 1, []string{"key", "value"}, false},
+		{"batch", (*Session).Batch, func(_ *world, b func(string) []byte) Request {
+			return Request{Keyspace: b("ks"), Statements: []BatchStatement{
+				{Text: b("INSERT INTO t (k) VALUES (?)"), Values: [][]byte{b("key")}}, {Text: b("UPDATE t SET v = ? WHERE k = 'key'"), Values: [][]byte{b("value")}},
+			}}
+		}, 1, []string{"key", "value"}, false},
+		{"batch of counters", (*Session).Batch, func(_ *world, b func(string) []byte) Request {
+			return Request{BatchKind: Counter, Statements: []BatchStatement{
+				{Text: b("UPDATE ks.c SET n = n + 1 WHERE k = 1")}, {Text: b("UPDATE ks.c SET n = n + 1 WHERE k = 2")},
+			}}
+		}, 1, nil, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, Options{LateStale: true})
+			w.query(t, "CREATE TABLE ks.t (k text PRIMARY KEY, v text)")
+			w.query(t, "CREATE TABLE ks.c (k int PRIMARY KEY, n counter)")
+			late := &lateCoordinator{Coordinator: w.coordinator, stale: test.stale, returned: make(chan struct{})}
+			columns := "abcdefgh"
+			late.change = func() {
+				if test.err {
+					return
+				}
+				late.mu.Lock()
+				name := columns[:1]
+				columns = columns[1:]
+				late.mu.Unlock()
+				if err := w.try("ALTER TABLE ks.t ADD new_" + name + " int"); err != nil {
+					t.Error(err)
+				}
+			}
+			w.writes = write.NewExecutor(late, write.Options{})
+			var buffer [][]byte
+			c := &Call{Request: test.request(w, func(s string) []byte {
+				buffer = append(buffer, []byte(s))
+				return buffer[len(buffer)-1]
+			})}
+			c.Request.Version, c.Request.Consistency, c.Request.Serial = 5, dberr.Quorum, dberr.Serial
+			done := make(doneChannel, 1)
+			c.CompleteTo(done)
+			status := test.method(w.client, context.Background(), c)
+			if status == Offload {
+				c.MayBlock = true
+				status = test.method(w.client, context.Background(), c)
+			}
+			for _, b := range buffer {
+				copy(b, strings.Repeat("#", len(b)))
+			}
+			close(late.returned)
+			if status != Pending {
+				t.Fatalf("status %d, %v", status, c.Result.Err)
+			}
+			<-done
+			if test.err {
+				if _, ok := errors.AsType[*dberr.WriteTimeout](c.Result.Err); !ok {
+					t.Errorf("%v", c.Result.Err)
+				}
+				return
+			}
+			if c.Result.Err != nil || len(c.Result.Warnings) > 0 {
+				t.Errorf("%v, %q", c.Result.Err, c.Result.Warnings)
+			}
+			if diff := cmp.Diff(test.want, cells(w.query(t, "SELECT k, v FROM ks.t"))); diff != "" {
+				t.Errorf("what is stored (-want +got):\n%s", diff)
+			}
+			if late.stale != 0 {
+				t.Errorf("%d refusals are left", late.stale)
+			}
+		})
+	}
+}
