@@ -72,6 +72,12 @@ func (w *world) fault() {
 
 // transfer makes a leader hand over, sometimes to somebody who cannot hear.
 func (w *world) transfer(n *node) {
+	if w.oneIn(3) {
+		w.counts.Transfers++
+		n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) { w.note("node %d hands everything over, %d groups", n.id, h.Handover()) })
+		n.kick()
+		return
+	}
 	for group := uint64(1); group <= groupCount; group++ {
 		if n.leading(group) == nil {
 			continue

@@ -22,6 +22,8 @@ const (
 // fate says what a committed entry tells of a flight; entries come in order.
 func (f *flight) fate(index, term uint64) fate {
 	switch {
+	case f.index == 0:
+		return fateOpen
 	case f.index == index && f.term == term:
 		return fateDone
 	case f.index == index, f.index > index && f.term < term:
@@ -32,41 +34,35 @@ func (f *flight) fate(index, term uint64) fate {
 	return fateOpen
 }
 
-// number gives flights the indexes of their entries, which the library has just put into its log. Entries that it took and
-// replaced by an empty one - a change of members that it refuses - are nowhere.
+// number gives flights the indexes of their entries, which the library has just put into its log: all that was proposed since the
+// last Ready is in this one. A change of members that the library refuses it replaces by an empty entry: it is nowhere.
 func (g *Group) number(entries []*pb.Entry) {
-	if len(g.inflight) == 0 || len(entries) == 0 || g.inflight[len(g.inflight)-1].index != 0 {
-		return
+	next := len(g.inflight)
+	for next > 0 && g.inflight[next-1].index == 0 {
+		next--
 	}
-	next := 0
-	for next < len(g.inflight) && g.inflight[next].index != 0 {
-		next++
+	if next == len(g.inflight) || len(entries) == 0 {
+		return
 	}
 	for _, e := range entries {
 		sequence := sequenceOf(e)
-		if sequence == 0 {
-			continue
-		}
-		for i := next; i < len(g.inflight) && g.inflight[i].sequence <= sequence; i++ {
-			if f := &g.inflight[i]; f.term == e.GetTerm() && f.sequence == sequence {
+		for i := next; sequence != 0 && i < len(g.inflight); i++ {
+			if f := &g.inflight[i]; f.sequence == sequence && f.term == e.GetTerm() {
 				f.index = e.GetIndex()
-				g.dropUnnumbered(next, i)
-				next++
 				break
 			}
 		}
 	}
-}
-
-// dropUnnumbered ends the flights in [from, to): a later one has an index, they have none.
-func (g *Group) dropUnnumbered(from, to int) {
-	for i := from; i < to; i++ {
-		if g.inflight[i].members != nil {
+	left := g.inflight[:next]
+	for _, f := range g.inflight[next:] {
+		if f.index == 0 && f.members != nil {
 			g.changing = false
+			f.end(Outcome{Err: ErrMembersBusy})
+			continue
 		}
-		g.inflight[i].end(Outcome{Err: ErrMembersBusy})
+		left = append(left, f)
 	}
-	g.inflight = append(g.inflight[:from], g.inflight[to:]...)
+	g.inflight = left
 }
 
 // sequenceOf reads the sequence of an entry, 0 if it has none.

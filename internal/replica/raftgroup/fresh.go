@@ -32,11 +32,11 @@ func (g *Group) Fresh(now Instant, max time.Duration) bool {
 // read and compares with a clock behind it knows the age of what was read.
 func (g *Group) FreshAt() Instant { return Instant(g.freshAt.Load()) }
 
-// freshness is what the loop knows of it; it begins anew with every leader and role.
+// freshness is what the loop knows of it.
 type freshness struct {
-	// A leader's: when each voter last spoke for it.
+	// A leader's: when each voter last spoke for it in this term.
 	support []support
-	// A follower's: the claim that waits for its index, and the last one behind it.
+	// A follower's: the claim that waits for its index, and the last one behind it. Committed is for ever, so claims outlive leaders.
 	claim, next claimed
 }
 

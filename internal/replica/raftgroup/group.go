@@ -242,7 +242,7 @@ func (h *Host) followed(g *Group, s *raft.SoftState) {
 	if leading {
 		g.transferred, g.changing, g.offered = false, false, 0
 	}
-	g.fresh = freshness{}
+	g.fresh.support = nil
 	if changed && h.opts.Events.LeaderChanged != nil {
 		leader := Member{Replica: g.lead}
 		if r := g.route(g.lead); r != nil {

@@ -5,6 +5,7 @@ package raftgroup_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,8 @@ type bench struct {
 	applies []raftgroup.Apply
 	// lazy leaves applies where they are.
 	lazy bool
+	// echo is what the peer says it has heard of this node's clock.
+	echo raftgroup.Instant
 }
 
 // open makes node 0 with group 1, whose members are replicas 10, 11, ... on nodes 0, 1, ...
@@ -116,7 +119,14 @@ func (b *bench) run() {
 			}
 			b.applies, b.inbox.Applied = nil, applied
 		}
-		if len(b.inbox.Logged)+len(b.inbox.Applied) == 0 {
+		for _, i := range w.Installs {
+			done, err := i.Run(b.store)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			b.inbox.Installed = append(b.inbox.Installed, done)
+		}
+		if len(b.inbox.Logged)+len(b.inbox.Applied)+len(b.inbox.Installed) == 0 {
 			return
 		}
 	}
@@ -153,7 +163,7 @@ func (b *bench) take() string {
 func (b *bench) hear(m *pb.Message) {
 	b.t.Helper()
 	m.To, m.From = new(uint64(10)), new(uint64(11))
-	f, err := raftgroup.DecodeFrame(nodeID(1), raftgroup.AppendMessage(raftgroup.NewFrame(nil, b.now, 0), 1, m))
+	f, err := raftgroup.DecodeFrame(nodeID(1), raftgroup.AppendMessage(raftgroup.NewFrame(nil, b.now, b.echo), 1, m))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -168,6 +178,16 @@ func (b *bench) tick(n int) {
 		b.inbox.Ticks = 1
 		b.run()
 	}
+}
+
+// received is what the store keeps of a snapshot that came.
+func (b *bench) received(data raftgroup.SnapshotData) raftgroup.SnapshotData {
+	b.t.Helper()
+	kept, err := b.store.Receive(1, io.NewSectionReader(data, 0, data.Size()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return kept
 }
 
 // outcome is a Waiter that remembers.

@@ -123,3 +123,82 @@ func TestQuietGroupsWake(t *testing.T) {
 	})
 	c.close()
 }
+
+// TestEventsOfQuietGroups proves that groups without any traffic tell when their leader's node falls silent, who leads then and where, and
+// when the node is back.
+func TestEventsOfQuietGroups(t *testing.T) {
+	var mu sync.Mutex
+	var down, up bool
+	leaders := map[uint64]raftgroup.Member{}
+	o := raftgroup.Options{Tick: 10 * time.Millisecond}
+	o.Events.PeerDown = func(node raftgroup.NodeID, is bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if node == nodeID(0) {
+			down, up = down || is, up || down && !is
+		}
+	}
+	o.Events.LeaderChanged = func(group uint64, leader raftgroup.Member, _ uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if leader.Replica != 0 {
+			leaders[group] = leader
+		}
+	}
+	seen := func(f func() bool) func() bool {
+		return func() bool { mu.Lock(); defer mu.Unlock(); return f() }
+	}
+	c := newCluster(t, vfs.NewMem(), "data", 4, o)
+	c.elect()
+	for _, m := range c.nodes {
+		c.until("all groups are quiet", func() bool { return m.quiet.Load() == 4 })
+	}
+	c.until("all leaders are known", seen(func() bool { return leaders[1].Node == nodeID(0) && leaders[4].Node == nodeID(3) }))
+	c.nodes[0].wire.cut.Store(true)
+	c.until("the silent node is down, and its group has another leader", seen(func() bool {
+		return down && leaders[1].Node != nodeID(0) && leaders[1].Node != raftgroup.NodeID{}
+	}))
+	c.nodes[0].wire.cut.Store(false)
+	c.until("the node is back", seen(func() bool { return up }))
+	c.close()
+}
+
+// TestHandover proves that a node gives all its groups to replicas that are ready, and refuses others by name.
+func TestHandover(t *testing.T) {
+	c := newCluster(t, vfs.NewMem(), "data", 9, raftgroup.Options{})
+	c.elect()
+	m := c.nodes[0]
+	var left int
+	c.until("nothing is left", func() bool {
+		if err := m.runner.Do(func(h *raftgroup.Host) { left = h.Handover() }); err != nil {
+			t.Fatal(err)
+		}
+		return left == 0
+	})
+	for g := 0; g < 9; g += 4 {
+		c.until("another leads", func() bool {
+			for _, n := range c.nodes[1:] {
+				if _, ok := n.groups[g].Evaluating(); ok {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	if err := m.runner.Do(func(h *raftgroup.Host) {
+		if err := h.Transfer(1, 11); !errors.Is(err, raftgroup.ErrNotLeader) {
+			t.Errorf("transfer of what is led elsewhere: %v", err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n := c.nodes[1]
+	if err := n.runner.Do(func(h *raftgroup.Host) {
+		if err := h.Transfer(2, 4711); !errors.Is(err, raftgroup.ErrNotReady) {
+			t.Errorf("transfer to a stranger: %v", err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.close()
+}

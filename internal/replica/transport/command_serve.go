@@ -53,7 +53,7 @@ func (t *Transport) serveCommands(s *stream) {
 	}
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
-	v := &serving{t: t, session: t.newSession(s, newOutbox(t.opts.QueueBytes)), ctx: ctx, under: map[uint64]*Responder{}}
+	v := &serving{t: t, session: t.newSession(s, t.outbox()), ctx: ctx, under: map[uint64]*Responder{}}
 	_ = v.session.run(false, v.handle)
 	cancel()
 	v.session.out.reset(true)

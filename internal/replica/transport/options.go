@@ -72,8 +72,8 @@ type Options struct {
 
 	// FrameBytes bounds one message: a raft frame, a request, a page; 64 MiB if 0, at most 1 GiB.
 	FrameBytes int
-	// QueueBytes bounds what waits for one peer and class; 16 MiB if 0. A message above half of it passes if not more than half waits; one
-	// that was refused is made room for. So the bound is the larger of QueueBytes and half of it plus FrameBytes.
+	// QueueBytes bounds what waits for one peer and class; 16 MiB if 0. Messages above half of it have room of their own: one passes in any
+	// case, several up to five quarters of FrameBytes.
 	QueueBytes int
 	// InboundConnections bounds accepted connections; 4096 if 0. Handshakes bounds those that are not through their handshake; 64 if 0.
 	InboundConnections int

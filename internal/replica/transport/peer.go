@@ -144,7 +144,7 @@ func (p *peer) link(c Class) *link {
 	} else if p.command != nil {
 		return p.command
 	}
-	l := &link{t: p.t, p: p, class: c, out: newOutbox(p.t.opts.QueueBytes), early: make(chan struct{}, 1)}
+	l := &link{t: p.t, p: p, class: c, out: p.t.outbox(), early: make(chan struct{}, 1)}
 	if !p.t.goRun(l.run) {
 		l.failed(ErrClosed)
 	}

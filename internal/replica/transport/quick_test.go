@@ -53,7 +53,7 @@ func TestQuickFailureDetection(t *testing.T) {
 // TestLargeFramesPass proves that a frame above QueueBytes gets through although small ones never leave the queue empty, and that what
 // waits stays bounded.
 func TestLargeFramesPass(t *testing.T) {
-	o := newOutbox(1000 << 10)
+	o := newOutbox(1000<<10, 6000<<10)
 	small, large := make([]byte, 100<<10-headLen), make([]byte, 5000<<10)
 	drain := func() {
 		b, ok := o.take()
@@ -62,33 +62,30 @@ func TestLargeFramesPass(t *testing.T) {
 		}
 		o.written(b)
 	}
-	// Each frame is a write of its own.
-	fill := func() (n int) {
+	fill := func() (n int) { // each frame is a write of its own
 		for o.put(kindRaft, small, nil) {
 			n++
 		}
 		return n
 	}
-	if n := fill(); n != 10 {
-		t.Fatalf("%d small frames, want 10", n)
+	if n := fill(); n != 10 || !o.put(kindRaft, large, nil) {
+		t.Fatalf("%d small frames, want 10 and a large one", n)
 	}
-	if o.put(kindRaft, large, nil) {
-		t.Fatal("a large frame into a full queue")
-	}
-	if o.put(kindRaft, small, nil) {
-		t.Fatal("small frames take the room that a large one waits for")
-	}
-	rounds := 0
-	for passed := false; !passed; rounds++ {
-		if rounds > 10 {
-			t.Fatal("small frames keep the large one out")
-		}
-		drain()
-		fill()
-		passed = o.put(kindRaft, large, nil)
-	}
-	if o.put(kindRaft, large, nil) || o.bytes() > 5500<<10+headLen {
+	if o.put(kindRaft, large, nil) || o.bytes() > 6000<<10+headLen {
 		t.Fatalf("%d bytes wait", o.bytes())
 	}
+	for range 10 {
+		drain()
+	}
+	if n := fill(); n != 10 {
+		t.Fatalf("%d small frames behind a large one, want 10", n)
+	}
 	drain()
+	if o.fits(1) || !o.put(kindRaft, large, nil) {
+		t.Fatal("the room of the large frame was not given back, or to others")
+	}
+	o.reset(false)
+	if fill() != 10 || !o.put(kindRaft, large, nil) {
+		t.Fatal("a reset leaves bytes behind")
+	}
 }

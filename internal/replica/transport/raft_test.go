@@ -75,7 +75,7 @@ func TestSlowPeer(t *testing.T) {
 	})
 }
 
-// TestLargeFrame proves that a frame above the queue passes alone, and one above FrameBytes never.
+// TestLargeFrame proves that one frame above the queue passes, small ones beside it, and one above FrameBytes never.
 func TestLargeFrame(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		var got ledger
@@ -85,11 +85,11 @@ func TestLargeFrame(t *testing.T) {
 		if two.Send(id(1), make([]byte, 3<<20+1)) {
 			t.Fatal("a frame above FrameBytes passed")
 		}
-		if !two.Send(id(1), make([]byte, 3<<20)) || two.Send(id(1), []byte("x")) {
-			t.Fatal("a large frame passes if nothing else waits, and then nothing else does")
+		if !two.Send(id(1), make([]byte, 3<<20)) || two.Send(id(1), make([]byte, 2<<20)) || !two.Send(id(1), []byte("x")) {
+			t.Fatal("want a large frame and a small one, and no second large one")
 		}
 		synctest.Wait()
-		if all := got.all(); len(all) != 1 || len(all[0]) != 3<<20+2 {
+		if all := got.all(); len(all) != 2 || len(all[0]) != 3<<20+2 {
 			t.Fatalf("%d frames", len(all))
 		}
 	})

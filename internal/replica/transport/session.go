@@ -11,17 +11,18 @@ import (
 
 // outbox gathers frames for one connection after another; what has gathered while one write was under way is the next write.
 type outbox struct {
-	limit int
+	// limit bounds the bytes of small frames, largeLimit those of large ones; one passes in any case.
+	limit, largeLimit int
 	// wake has room for one and is signalled when the outbox is not empty any more.
 	wake chan struct{}
 
 	mu   sync.Mutex
 	shut bool
-	// owed: a large frame was refused. Until one passes, or nothing waits, small ones leave room for it.
-	owed bool
 	// blocks wait in order; frames never span two. held is their bytes and those of the write under way.
 	blocks []block
 	held   int
+	// large are those of frames above half of limit, each of which is a block.
+	large int
 	// spare is the memory of blocks that were written; none in an idle outbox.
 	spare [][]byte
 	// room is closed when a write ends and somebody waits for it.
@@ -41,10 +42,14 @@ const (
 	spareMax   = 16
 )
 
-func newOutbox(limit int) *outbox { return &outbox{limit: limit, wake: make(chan struct{}, 1)} }
+func newOutbox(limit, largeLimit int) *outbox {
+	return &outbox{limit: limit, largeLimit: largeLimit, wake: make(chan struct{}, 1)}
+}
 
-// put adds a frame of a followed by b; false if it is full or shut. A large frame passes if less than half of the limit waits, however
-// long it is.
+// outbox returns one for raft frames or commands.
+func (t *Transport) outbox() *outbox { return newOutbox(t.opts.QueueBytes, t.opts.FrameBytes/4*5) }
+
+// put adds a frame of a followed by b; false if it is full or shut.
 func (o *outbox) put(kind byte, a, b []byte) bool {
 	head := frameHead(kind, a, b)
 	o.mu.Lock()
@@ -93,20 +98,16 @@ func (o *outbox) wait(stop <-chan struct{}, kind byte, a, b []byte) bool {
 	}
 }
 
-// fits reports whether a frame of n bytes is let in; called with mu.
+// fits reports whether a frame of n bytes is let in; called with mu. Small and large frames have room of their own: while a large one is
+// written, heartbeats go on gathering, and no stream of small ones keeps a large one out.
 func (o *outbox) fits(n int) bool {
-	half := o.limit / 2
-	switch {
-	case n > half:
-		o.owed = o.held > half
-		return !o.owed
-	case o.held == 0:
-		o.owed = false
-	case o.owed:
-		return o.held+n <= half
+	if o.isLarge(n) {
+		return o.large == 0 || o.large+n <= o.largeLimit
 	}
-	return o.held == 0 || o.held+n <= o.limit
+	return o.held == o.large || o.held-o.large+n <= o.limit
 }
+
+func (o *outbox) isLarge(n int) bool { return n > o.limit/2 && n > blockBytes }
 
 // bytes is what waits or is being written.
 func (o *outbox) bytes() int {
@@ -126,6 +127,9 @@ func (o *outbox) add(head [headLen]byte, a, b []byte) {
 	last.data = append(append(append(last.data, head[:]...), a...), b...)
 	last.frames++
 	o.held += n
+	if o.isLarge(n) {
+		o.large += n
+	}
 	o.mu.Unlock()
 	if first {
 		select {
@@ -167,6 +171,9 @@ func (o *outbox) written(b block) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.held -= len(b.data)
+	if b.frames == 1 && o.isLarge(len(b.data)) {
+		o.large -= len(b.data)
+	}
 	if cap(b.data) == blockBytes && len(o.spare) < spareMax {
 		o.spare = append(o.spare, b.data[:0])
 	}
@@ -195,7 +202,7 @@ func (o *outbox) reset(shut bool) uint64 {
 	for _, b := range o.blocks {
 		n += b.frames
 	}
-	o.blocks, o.held, o.spare, o.shut = nil, 0, nil, shut
+	o.blocks, o.held, o.large, o.spare, o.shut = nil, 0, 0, nil, shut
 	o.signalRoom()
 	return n
 }

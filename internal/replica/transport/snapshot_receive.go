@@ -64,7 +64,7 @@ func (t *Transport) serveSnapshot(s *stream) {
 	if t.reply(s, Snapshot, s.peer.Node, nil) != nil {
 		return
 	}
-	session := t.newSession(s, newOutbox(t.opts.QueueBytes))
+	session := t.newSession(s, t.outbox())
 	var tr *transfer
 	_ = session.run(true, func(kind byte, b []byte) (err error) {
 		switch {

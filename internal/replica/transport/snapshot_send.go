@@ -109,7 +109,7 @@ func (s *sending) attempt(ctx context.Context) (final bool, err error) {
 		return errors.As(err, new(*Refused)) && !errors.Is(err, ErrBusy), err
 	}
 	// The outbox holds two chunks: one is written while the next is read.
-	session := s.t.newSession(conn, newOutbox(2*(s.t.opts.SnapshotChunk+frameExtra)))
+	session := s.t.newSession(conn, newOutbox(2*(s.t.opts.SnapshotChunk+frameExtra), 0))
 	offset := make(chan int64, 1)
 	result := make(chan error, 1)
 	var moving sync.WaitGroup

@@ -272,7 +272,7 @@ func (t *Transport) serveRaft(s *stream) {
 	if t.reply(s, Raft, node, nil) != nil {
 		return
 	}
-	_ = t.newSession(s, newOutbox(t.opts.QueueBytes)).run(false, func(kind byte, payload []byte) error {
+	_ = t.newSession(s, t.outbox()).run(false, func(kind byte, payload []byte) error {
 		if kind != kindRaft || t.handlers.OnFrame == nil {
 			return malformed(kind, len(payload))
 		}
