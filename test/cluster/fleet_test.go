@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// keepDir keeps the logs of the nodes for a look at them.
+var keepDir = flag.String("logs", "", "directory in which the logs of the nodes are kept")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	process.Main(m)
+}
+
+const (
+	cqlPort, webPort, innerPort = 19042, 18080, 17000
+	// startTime bounds the start of a node, settleTime how long a healthy cluster takes until all replica sets are whole.
+	startTime, settleTime = 60 * time.Second, 90 * time.Second
+)
+
+// fleets counts the clusters of this process; each has addresses of its own.
+var fleets atomic.Int32
+
+// fleet is a cluster of processes.
+type fleet struct {
+	t     testing.TB
+	dir   string
+	net   string // 127.x.y.
+	extra string // more of the configuration file, in YAML
+	nodes []*member
+	// inNamespaces has the nodes run in network namespaces: see cut_test.go.
+	wires *wires
+}
+
+// member is a node of a fleet: a directory and an address, and a process as long as it runs.
+type member struct {
+	f     *fleet
+	index int
+	ip    string
+	dir   string
+	args  []string
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// newFleet prepares a cluster of no nodes. config is added to the configuration file of every node.
+func newFleet(t testing.TB, config string) *fleet {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	process.Binary(t)
+	pid := os.Getpid()
+	f := &fleet{t: t, dir: t.TempDir(), net: fmt.Sprintf("127.%d.%d.", 1+pid%250, pid/250%8*30+int(fleets.Add(1))%30+1)}
+	f.extra = config
+	body := "memory:\n  budget: 192MiB\n" + config
+	if err := os.WriteFile(f.config(), []byte(body), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.bury)
+	return f
+}
+
+// startFleet starts a cluster of n nodes and waits until all replica sets are whole.
+func startFleet(t testing.TB, n int, config string) *fleet {
+	t.Helper()
+	f := newFleet(t, config)
+	for range n {
+		f.add().start()
+	}
+	f.settle()
+	return f
+}
+
+func (f *fleet) config() string { return filepath.Join(f.dir, "ilion.yaml") }
+
+// bury ends every process that still runs, and shows the ends of the logs of a test that failed.
+func (f *fleet) bury() {
+	for _, m := range f.nodes {
+		m.kill()
+	}
+	for _, m := range f.nodes {
+		b, err := os.ReadFile(m.log())
+		if err != nil {
+			continue
+		}
+		if *keepDir != "" {
+			_ = os.MkdirAll(*keepDir, 0o755)
+			name := fmt.Sprintf("%s-%d.log", strings.ReplaceAll(f.t.Name(), "/", "-"), m.index+1)
+			_ = os.WriteFile(filepath.Join(*keepDir, name), b, 0o644)
+		}
+		if f.t.Failed() {
+			f.t.Logf("log of node %d (%s):\n%s", m.index+1, m.ip, b[max(0, len(b)-3000):])
+		}
+	}
+}
+
+// add makes a node that has not been started. The first founds the cluster, the others join it.
+func (f *fleet) add() *member {
+	i := len(f.nodes)
+	m := &member{f: f, index: i, ip: fmt.Sprintf("%s%d", f.net, i+1), dir: filepath.Join(f.dir, fmt.Sprintf("node%d", i+1))}
+	if i == 0 {
+		m.args = []string{"--bootstrap"}
+	} else {
+		var join []string
+		for _, o := range f.nodes {
+			join = append(join, o.inner())
+		}
+		m.args = []string{"--join", strings.Join(join, ",")}
+	}
+	f.nodes = append(f.nodes, m)
+	return m
+}
+
+func (m *member) cql() string   { return fmt.Sprintf("%s:%d", m.ip, cqlPort) }
+func (m *member) web() string   { return fmt.Sprintf("%s:%d", m.ip, webPort) }
+func (m *member) inner() string { return fmt.Sprintf("%s:%d", m.ip, innerPort) }
+func (m *member) log() string   { return m.dir + ".log" }
+func (m *member) name() string  { return fmt.Sprintf("node %d", m.index+1) }
+
+// start starts the node and waits until it is ready.
+func (m *member) start() {
+	m.f.t.Helper()
+	if err := m.tryStart(); err != nil {
+		m.f.t.Fatal(err)
+	}
+}
+
+// tryStart is start for nodes that may fail to. It may be called by any goroutine.
+func (m *member) tryStart() error {
+	ready := m.launch(append([]string{"--internal", m.inner()}, m.args...)...)
+	select {
+	case err := <-ready:
+		return err
+	case <-time.After(startTime):
+		return fmt.Errorf("%s is not ready after %s: %s", m.name(), startTime, m.lastWords())
+	}
+}
+
+// launch starts the process with arguments. Exactly one value is sent when it is ready or has ended.
+func (m *member) launch(args ...string) <-chan error {
+	ready := make(chan error, 1)
+	log, err := os.OpenFile(m.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		ready <- err
+		return ready
+	}
+	defer log.Close()
+	args = append([]string{"start", "--data", m.dir, "--cql", m.cql(), "--http", m.web(), "--config", m.f.config()}, args...)
+	cmd := exec.Command(process.Binary(m.f.t), args...)
+	if m.f.wires != nil {
+		cmd = m.f.wires.command(m, cmd)
+	}
+	cmd.Stderr = log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		ready <- err
+		return ready
+	}
+	ended := make(chan struct{})
+	m.cmd, m.ended = cmd, ended
+	go func() {
+		line, _ := bufio.NewReader(stdout).ReadString('\n')
+		if strings.Contains(line, "ready") {
+			ready <- nil
+		}
+		_ = cmd.Wait()
+		close(ended)
+		if !strings.Contains(line, "ready") {
+			ready <- fmt.Errorf("%s ended: %s", m.name(), m.lastWords())
+		}
+	}()
+	return ready
+}
+
+// lastWords is the last line of the log.
+func (m *member) lastWords() string {
+	b, err := os.ReadFile(m.log())
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return lines[len(lines)-1]
+}
+
+func (m *member) running() bool {
+	if m.cmd == nil {
+		return false
+	}
+	select {
+	case <-m.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// signal sends a signal to the process.
+func (m *member) signal(s syscall.Signal) {
+	m.f.t.Helper()
+	if err := m.cmd.Process.Signal(s); err != nil {
+		m.f.t.Fatal(err)
+	}
+}
+
+// kill ends the process as kill -9 does, if it runs.
+func (m *member) kill() {
+	if m.running() {
+		_ = m.cmd.Process.Kill() // it may have ended
+		<-m.ended
+	}
+}
+
+// stop ends the process with SIGTERM and returns how long that took.
+func (m *member) stop() time.Duration {
+	m.f.t.Helper()
+	began := time.Now()
+	m.signal(syscall.SIGTERM)
+	select {
+	case <-m.ended:
+	case <-time.After(time.Minute):
+		m.f.t.Fatalf("%s has not ended a minute after SIGTERM", m.name())
+	}
+	if code := m.cmd.ProcessState.ExitCode(); code != 0 {
+		m.f.t.Errorf("%s ended with code %d: %s", m.name(), code, m.lastWords())
+	}
+	return time.Since(began)
+}
+
+// wipe removes the disk of a node that does not run.
+func (m *member) wipe() {
+	m.f.t.Helper()
+	if err := os.RemoveAll(m.dir); err != nil {
+		m.f.t.Fatal(err)
+	}
+	if m.index == 0 {
+		m.args = []string{"--join", m.f.nodes[1].inner() + "," + m.f.nodes[2].inner()}
+	}
+}
+
+// dial connects a client.
+func (m *member) dial() *rawclient.Conn {
+	m.f.t.Helper()
+	c, err := rawclient.Dial(m.f.t.Context(), m.cql(), rawclient.Options{})
+	if err != nil {
+		m.f.t.Fatal(err)
+	}
+	m.f.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// do runs statements, which must succeed.
+func (m *member) do(statements ...string) {
+	m.f.t.Helper()
+	c := m.dial()
+	defer c.Close()
+	process.Do(m.f.t, c, statements...)
+}
+
+// web requests are short.
+var browser = http.Client{Timeout: 10 * time.Second}
+
+// status is the cluster as the node sees it.
+func (m *member) status() (*node.Status, error) {
+	resp, err := browser.Get("http://" + m.web() + "/status")
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var s node.Status
+	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// order gives the node an order about another one.
+func (m *member) order(what, about string) {
+	m.f.t.Helper()
+	resp, err := browser.Post("http://"+m.web()+"/node/"+what+"?node="+url.QueryEscape(about), "", nil)
+	if err != nil {
+		m.f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK {
+		m.f.t.Fatalf("%s %s: %s", what, about, body)
+	}
+}
+
+// id is the identity of the node.
+func (m *member) id() string {
+	m.f.t.Helper()
+	s, err := m.status()
+	if err != nil {
+		m.f.t.Fatal(err)
+	}
+	return s.Node
+}
+
+// alive are the nodes whose processes run.
+func (f *fleet) alive() []*member {
+	var out []*member
+	for _, m := range f.nodes {
+		if m.running() {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// without are the nodes that run but one.
+func (f *fleet) without(not ...*member) []*member {
+	var out []*member
+next:
+	for _, m := range f.alive() {
+		for _, n := range not {
+			if m == n {
+				continue next
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// until waits for a condition, which says what is missing yet or "".
+func (f *fleet) until(what string, limit time.Duration, missing func() string) time.Duration {
+	f.t.Helper()
+	began := time.Now()
+	for {
+		text := missing()
+		if text == "" {
+			return time.Since(began)
+		}
+		if time.Since(began) > limit {
+			f.t.Fatalf("%s: not after %s: %s", what, limit, text)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// settle waits until every node that runs says that all is well and every replica set is whole: as many voters as there are nodes, at most
+// four, and a leader.
+func (f *fleet) settle() time.Duration {
+	f.t.Helper()
+	return f.until("settle", settleTime, func() string {
+		alive := f.alive()
+		for _, m := range alive {
+			s, err := m.status()
+			if err != nil {
+				return err.Error()
+			}
+			if text := unsettled(s, len(alive)); text != "" {
+				return m.name() + ": " + text
+			}
+		}
+		return ""
+	})
+}
+
+func unsettled(s *node.Status, nodes int) string {
+	voters := map[int]int{1: 1, 2: 1, 3: 3}[nodes]
+	if voters == 0 {
+		voters = 4
+	}
+	up := 0
+	for _, n := range s.Nodes {
+		if n.State == "up" {
+			up++
+		}
+	}
+	if up != nodes {
+		return fmt.Sprintf("%d nodes are up", up)
+	}
+	if len(s.Problems) > 0 && nodes >= 4 {
+		return s.Problems[0]
+	}
+	for _, table := range s.Tables {
+		for _, p := range table.Partitions {
+			have, here := 0, false
+			for _, r := range p.Replicas {
+				if r.State == "voter" {
+					have++
+				}
+				here = here || r.Node == s.Node
+			}
+			switch {
+			case have != voters || len(p.Replicas) != voters:
+				return fmt.Sprintf("%s has %d voters, %d replicas", table.Name, have, len(p.Replicas))
+			case here && p.Leader == "":
+				return table.Name + " has no leader"
+			}
+		}
+	}
+	return ""
+}
+
+// leader is the node that leads the first partition of a table.
+func (f *fleet) leader(table string) *member {
+	f.t.Helper()
+	var found *member
+	f.until("leader of "+table, 10*time.Second, func() string {
+		for _, m := range f.alive() {
+			s, err := m.status()
+			if err != nil {
+				continue
+			}
+			for _, t := range s.Tables {
+				if t.Name == table && len(t.Partitions) > 0 {
+					if found = f.byID(s, t.Partitions[0].Leader); found != nil {
+						return ""
+					}
+				}
+			}
+		}
+		return "nobody knows"
+	})
+	return found
+}
+
+// byID is the node with an identity, which s lists.
+func (f *fleet) byID(s *node.Status, id string) *member {
+	for _, n := range s.Nodes {
+		if n.ID != id || id == "" {
+			continue
+		}
+		for _, m := range f.nodes {
+			if m.cql() == n.CQL {
+				return m
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"flag"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	requests = flag.Int64("requests", 3000, "requests of a test under load")
+	clients  = flag.Int("clients", 24, "clients of a test under load")
+)
+
+// TestRestartEach proves that no client of the other nodes sees an error while each of four nodes in turn is stopped and started again.
+func TestRestartEach(t *testing.T) {
+	f := startFleet(t, 4, "")
+	l := startLoad(f, *clients, 0)
+	for _, m := range f.nodes {
+		l.only(f.without(m)...)
+		l.mark("before the stop of " + m.name())
+		l.more(*requests / 16)
+		l.mark("stop of " + m.name())
+		took := m.stop()
+		l.mark(m.name() + " is away")
+		l.more(*requests / 16)
+		l.mark("start of " + m.name())
+		m.start()
+		l.more(*requests / 16)
+		back := f.settle()
+		t.Logf("%s: stopped in %s; all replica sets were whole %s after its start", m.name(), took.Round(time.Millisecond), back.Round(time.Millisecond))
+		l.only(f.alive()...)
+		l.more(*requests / 16)
+	}
+	l.finish()
+}
+
+// TestKillLeader proves that no client of the other nodes sees an error when a leader is killed, and that all requests are answered within the
+// bound for a refused connection.
+func TestKillLeader(t *testing.T) {
+	f := startFleet(t, 4, "")
+	l := startLoad(f, *clients, 0)
+	for _, table := range []string{"load.plain", "load.registers"} {
+		m := f.leader(table)
+		l.only(f.without(m)...)
+		l.more(*requests / 8)
+		l.mark("kill of " + m.name() + ", which leads " + table)
+		m.kill()
+		l.lasts(3 * time.Second)
+		l.mark("start of " + m.name())
+		m.start()
+		f.settle()
+		l.only(f.alive()...)
+		l.more(*requests / 8)
+	}
+	l.finish()
+}
+
+// TestJoin proves that no client sees an error while a fifth node joins and replicas move to it.
+func TestJoin(t *testing.T) {
+	f := startFleet(t, 4, "")
+	l := startLoad(f, *clients, 0)
+	l.more(*requests / 4)
+	l.mark("join of a fifth node")
+	f.add().start()
+	t.Logf("all replica sets were whole %s after the start", f.settle().Round(time.Millisecond))
+	l.mark("with five nodes")
+	l.only(f.alive()...)
+	l.more(*requests / 4)
+	l.finish()
+}
+
+// TestPause proves the bound for a leader that says nothing: it is replaced by timeout.
+func TestPause(t *testing.T) {
+	f := startFleet(t, 4, "")
+	l := startLoad(f, *clients, 0)
+	m := f.leader("load.plain")
+	l.only(f.without(m)...)
+	l.more(*requests / 8)
+	l.mark("SIGSTOP of " + m.name())
+	m.signal(syscall.SIGSTOP)
+	l.lasts(5 * time.Second)
+	l.mark("SIGCONT of " + m.name())
+	m.signal(syscall.SIGCONT)
+	l.more(*requests / 8)
+	f.settle()
+	l.mark("all is well")
+	l.only(f.alive()...)
+	l.more(*requests / 8)
+	l.finish()
+}
