@@ -54,7 +54,7 @@ type Mutation struct {
 	Epoch uint64
 	// Dedupe identifies the command for exactly-once application; the zero value asks for none.
 	Dedupe DedupeID
-	// Retried is the time since the first attempt with this id, in milliseconds; 0 is the first attempt itself.
+	// Retried is the time since the first attempt with this id that may have been carried out, in milliseconds; 0: there was none.
 	Retried uint32
 	// Timestamp is the stamp the leader gave to the operands that came Unstamped; 0 before that.
 	Timestamp int64

@@ -202,7 +202,7 @@ func (a *machine) Commit() error {
 	if err != nil {
 		return err
 	}
-	now := a.cluster.clock.Now() // for how long ids are remembered; nothing that is applied depends on it
+	now := a.cluster.clock.Now() // for how long ids are remembered: nothing that is applied depends on it
 	for i, m := range a.touched {
 		m.show(now)
 		a.touched[i] = nil

@@ -81,7 +81,7 @@ func TestLeaderChanges(t *testing.T) {
 	stop := make(chan struct{})
 	var troubles, clients sync.WaitGroup
 	troubles.Go(func() { w.trouble(p.ID, stop) })
-	end := time.Now().Add(3 * time.Second)
+	end := time.Now().Add(2 * time.Second)
 	for c := range 4 {
 		clients.Go(func() {
 			key, last := fmt.Sprint("w", c), int64(0)
