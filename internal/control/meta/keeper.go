@@ -68,7 +68,7 @@ type Keeper struct {
 
 	mu     sync.Mutex
 	wanted uint64        // the version that records are known to have reached
-	seen   uint64        // the version that all subscribers have seen
+	seen   *State        // the newest that all subscribers have seen; State may be newer
 	loaded chan struct{} // closed and made anew when the state changes or is seen
 
 	publishing  sync.Mutex // orders Subscribe and publications
@@ -93,7 +93,7 @@ func New(scan Scan, change Change, opts Options) (*Keeper, error) {
 	}
 	k := &Keeper{
 		scan: scan, change: change, opts: opts, nonce: binary.BigEndian.Uint64(random[:]), turn: make(chan struct{}, 1),
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), loaded: make(chan struct{}), wanted: state.Version, seen: state.Version,
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), loaded: make(chan struct{}), wanted: state.Version, seen: state,
 	}
 	k.state.Store(state)
 	k.wg.Go(k.run)
@@ -168,18 +168,20 @@ func (k *Keeper) publish(next *State) {
 	k.publishing.Lock()
 	defer k.publishing.Unlock()
 	old := k.state.Swap(next)
-	k.signal(0)
+	k.signal(nil)
 	for _, f := range k.subscribers {
 		f(old, next)
 	}
-	k.signal(next.Version)
+	k.signal(next)
 }
 
-// signal wakes who waits for a state, or, with a version, for its having been seen.
-func (k *Keeper) signal(seen uint64) {
+// signal wakes who waits for a state, or, with one, for its having been seen.
+func (k *Keeper) signal(seen *State) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.seen = max(k.seen, seen)
+	if seen != nil {
+		k.seen = seen
+	}
 	close(k.loaded)
 	k.loaded = make(chan struct{})
 }
@@ -201,24 +203,34 @@ func (k *Keeper) pause(attempt int) time.Duration {
 	return min(k.opts.Pause<<min(attempt, 8), 20*k.opts.Pause)
 }
 
-// Wait returns the newest state once all subscribers have seen a state of the version or a later one.
+// Wait returns the newest state that all subscribers have seen, once it is of the version or a later one.
 func (k *Keeper) Wait(ctx context.Context, version uint64) (*State, error) {
-	return k.await(ctx, func() bool { return k.seen >= version })
+	return k.await(ctx, func() *State {
+		if k.seen.Version < version {
+			return nil
+		}
+		return k.seen
+	})
 }
 
 // after returns a state that is newer than a version.
 func (k *Keeper) after(ctx context.Context, version uint64) (*State, error) {
-	return k.await(ctx, func() bool { return k.State().Version > version })
+	return k.await(ctx, func() *State {
+		if s := k.State(); s.Version > version {
+			return s
+		}
+		return nil
+	})
 }
 
-// await waits until ok, which is called under mu.
-func (k *Keeper) await(ctx context.Context, ok func() bool) (*State, error) {
+// await waits until get, which is called under mu, has a state.
+func (k *Keeper) await(ctx context.Context, get func() *State) (*State, error) {
 	for {
 		k.mu.Lock()
-		done, next := ok(), k.loaded
+		state, next := get(), k.loaded
 		k.mu.Unlock()
-		if done {
-			return k.State(), nil
+		if state != nil {
+			return state, nil
 		}
 		select {
 		case <-next:

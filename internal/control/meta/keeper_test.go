@@ -187,6 +187,7 @@ func updatesHappenOnce(t *testing.T, seed uint64) {
 		var last uint64
 		var seen *State
 		first := f.keeper.Subscribe(func(old, next *State) {
+			time.Sleep(5 * time.Millisecond) // of the bubble: who does not wait for subscribers is caught
 			mu.Lock()
 			defer mu.Unlock()
 			if old.Version < last || next.Version <= old.Version || seen != nil && seen != old {

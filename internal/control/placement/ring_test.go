@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Nodes that join one after the other halve the largest gap: the shares of a power of two nodes are equal.
+func TestNextToken(t *testing.T) {
+	var nodes []*meta.Node
+	for i := range 64 {
+		n := &meta.Node{ID: topology.NodeID{byte(i + 1)}, Tokens: []token.Token{NextToken(nodes)}}
+		for _, o := range nodes {
+			if o.Tokens[0] == n.Tokens[0] {
+				t.Fatalf("nodes %x and %x have the token %s", o.ID[0], n.ID[0], n.Tokens[0])
+			}
+		}
+		nodes = append(nodes, n)
+		if i > 0 && len(nodes)&i == 0 { // a power of two
+			at := NewRing(nodes).tokens
+			for j := range at {
+				if gap := at[(j+1)%len(at)].at - at[j].at; gap != 1<<63/uint64(len(at)/2) {
+					t.Errorf("%d nodes: a share of %d", len(nodes), gap)
+				}
+			}
+		}
+	}
+}
+
+// naive is NetworkTopologyStrategy's choice, put plainly: the walk along the ring, of which the first node of every zone stands before
+// the nodes that were met before the last of those, and all others follow.
+func naive(nodes []*meta.Node, t token.Token, n int) []topology.NodeID {
+	type place struct {
+		at   uint64
+		node *meta.Node
+	}
+	var walk []*meta.Node
+	var places []place
+	zones := map[string]bool{}
+	for _, o := range nodes {
+		zones[o.Zone] = true
+		for _, token := range o.Tokens {
+			places = append(places, place{token.Position() - t.Position(), o}) // the distance along the ring
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if a.at < b.at {
+			return -1
+		}
+		return 1
+	})
+	for _, p := range places {
+		if !slices.Contains(walk, p.node) {
+			walk = append(walk, p.node)
+		}
+	}
+	var first, again, later []topology.NodeID
+	seen := map[string]bool{}
+	for _, o := range walk {
+		switch {
+		case !seen[o.Zone]:
+			seen[o.Zone] = true
+			first = append(first, o.ID)
+		case len(seen) < len(zones):
+			again = append(again, o.ID)
+		default:
+			later = append(later, o.ID)
+		}
+	}
+	all := slices.Concat(first, again, later)
+	return all[:min(n, len(all))]
+}
+
+// ReplicasAt is what drivers compute, also with several tokens a node, and fewer replicas are a prefix of more.
+func TestReplicasAt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var nodes []*meta.Node
+		for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
+			n := &meta.Node{ID: topology.NodeID{byte(i + 1)}, Zone: fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "zone"))}
+			for range rapid.IntRange(1, 3).Draw(t, "tokens") {
+				n.Tokens = append(n.Tokens, NextToken(append(nodes, n)))
+			}
+			nodes = append(nodes, n)
+		}
+		ring := NewRing(nodes)
+		for range 10 {
+			at := token.Token(rapid.Int64().Draw(t, "at"))
+			all := ring.ReplicasAt(at, len(nodes))
+			for n := range len(nodes) + 2 {
+				got := ring.ReplicasAt(at, n)
+				if want := naive(nodes, at, n); !slices.Equal(got, want) || !slices.Equal(got, all[:len(got)]) {
+					t.Fatalf("%d replicas at %s: %x, want %x", n, at, got, want)
+				}
+			}
+		}
+	})
+}
+
+// A table of more than four nodes is cut so that every key is where a driver looks for it, first of all at its leader.
+func TestPlaceFollowsTheRing(t *testing.T) {
+	state := meta.Empty()
+	for i := range 7 {
+		state = state.WithNode(&meta.Node{ID: topology.NodeID{byte(i + 1)}, Region: here, Zone: fmt.Sprint(i % 3), Tokens: []token.Token{NextToken(state.Nodes)}})
+	}
+	m, err := state.Map.CutTable(1024, Place(state, &View{}, here, Table{ID: 1024, Parts: 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := RingOf(state, &View{}, here)
+	keys := []token.Token{token.Min + 1, token.Max}
+	for _, n := range state.Nodes {
+		keys = append(keys, n.Tokens[0], n.Tokens[0]+1)
+	}
+	for i := range 1000 {
+		keys = append(keys, token.Hash(fmt.Append(nil, i)))
+	}
+	for _, at := range keys {
+		if at == token.Min {
+			continue // no key has it, so it has no piece of its own
+		}
+		set := &m.Locate(1024, at, []byte("key")).Sets[0]
+		for i, want := range ring.ReplicasAt(at, Replicas) {
+			if len(set.Replicas) != Replicas || set.Replicas[i].Node != want {
+				t.Fatalf("token %s: %+v, want %x", at, set.Replicas, ring.ReplicasAt(at, Replicas))
+			}
+		}
+	}
+}
+
+// Many tables of one piece are led by all nodes alike, and few of them move when a node joins.
+func TestHomeSpreads(t *testing.T) {
+	var nodes []*meta.Node
+	homes := func() (lead map[topology.NodeID]int, out [][]topology.NodeID) {
+		lead = map[topology.NodeID]int{}
+		ring := NewRing(nodes)
+		for table := range uint32(1000) {
+			home := ring.home(1024+table, topology.Span{}, Replicas)
+			lead[home[0]]++
+			slices.SortFunc(home, func(a, b topology.NodeID) int { return slices.Compare(a[:], b[:]) })
+			out = append(out, home)
+		}
+		return lead, out
+	}
+	join := func() {
+		nodes = append(nodes, &meta.Node{ID: topology.NodeID{byte(len(nodes) + 1)}, Tokens: []token.Token{NextToken(nodes)}})
+	}
+	for range 8 {
+		join()
+	}
+	lead, before := homes()
+	for _, n := range nodes {
+		if lead[n.ID] < 115 || lead[n.ID] > 135 {
+			t.Errorf("node %d leads %d tables of 1000", n.ID[0], lead[n.ID])
+		}
+	}
+	join()
+	_, after := homes()
+	moved := 0
+	for i := range before {
+		if !slices.Equal(before[i], after[i]) {
+			moved++
+		}
+	}
+	if moved > 500 {
+		t.Errorf("%d tables of 1000 change when the ninth node joins", moved)
+	}
+}
+
+// exchange never leads to two voters or to fewer than three after three, never takes one away for whom somebody comes, and ends a
+// change as soon as all that join have caught up.
+func TestExchange(t *testing.T) {
+	for _, voters := range []int{1, 3, 4} {
+		for leaving := range min(voters, 2) + 1 {
+			for joining := range 4 {
+				for caughtUp := range joining + 1 {
+					promote, remove := exchange(voters, leaving, joining, caughtUp)
+					to := voters + promote - remove
+					what := fmt.Sprintf("%d voters, %d leaving, %d joining, %d of them caught up: %d more, %d fewer", voters, leaving, joining, caughtUp, promote, remove)
+					if to == 2 || to < 1 || to > Replicas || voters >= 3 && to < 3 || promote > caughtUp || remove > leaving {
+						t.Error(what)
+					}
+					if free := max(0, leaving-joining); remove > promote+free {
+						t.Error(what, "- before somebody came")
+					}
+					if leaving == 1 && joining == 1 && caughtUp == 1 && (promote != 1 || remove != 1) {
+						t.Error(what, "- and they could change places")
+					}
+				}
+			}
+		}
+	}
+}
+
+// A voter that the map does not know is one that leaves; where nobody can take the place of one that leaves, and its node stays, it stays.
+func TestStrayReplicas(t *testing.T) {
+	state := meta.Empty()
+	for i := range 3 {
+		state = state.WithNode(&meta.Node{ID: topology.NodeID{byte(i + 1)}, Region: here, Tokens: []token.Token{NextToken(state.Nodes)}})
+	}
+	m, err := state.Map.CutTable(1024, Place(state, &View{}, here, Table{ID: 1024, Parts: 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := &m.Partition(1).Sets[0]
+	change := Plan(set, Config{Voters: []topology.ReplicaID{1, 2, 3, 77}, Learners: []topology.ReplicaID{78}}, nil)
+	if len(change.Learn)+len(change.Promote) > 0 || !slices.Equal(change.Remove, []topology.ReplicaID{78, 77}) {
+		t.Errorf("%+v", change)
+	}
+	if m, err = m.MarkLeaving(1, 2); err != nil {
+		t.Fatal(err)
+	}
+	actions := Decide(state.WithMap(m), View{})
+	if len(actions) != 1 || len(actions[0].Steps) != 1 || actions[0].Steps[0].Kind != Join || actions[0].Steps[0].Replica != 2 {
+		t.Errorf("%v", actions)
+	}
+}
