@@ -58,7 +58,9 @@ func (k *schemaKeeper) Apply(ctx context.Context, c schema.Change) (*schema.Sche
 	if k.agree != nil {
 		k.agree(ctx, state.Version)
 	}
-	k.builder.wait(ctx, fresh)
+	if k.builder.wait(ctx, fresh); k.agree != nil && len(fresh) > 0 {
+		k.agree(ctx, k.records.State().Version) // that the index can be used is told like any change
+	}
 	return k.catalog.Snapshot(), events, nil
 }
 

@@ -21,10 +21,13 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion"
+	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/test/nodes"
 )
 
 var (
-	against = flag.String("against", "", "host:port of a server to replay against, instead of a fresh node in this process")
+	against = flag.String("against", "", "host:port of a server to replay against, or of several nodes, separated by commas, instead of a fresh node in this process")
+	cluster = flag.Int("nodes", 1, "how many nodes the fresh cluster has; with more than one, each statement of a session goes to the next node")
 	pieces  = flag.Int("partitions", 1, "physical partitions that the fresh node cuts every table into")
 	only    = flag.String("only", "", "replay only tests whose name or file contains this text")
 	rewrite = flag.Bool("rewrite", false, "rewrite differences.txt: known reasons are kept, new steps get ?")
@@ -63,21 +66,28 @@ func TestConformance(t *testing.T) {
 		t.Skip("replays for about half a minute")
 	}
 	files := recordings()
-	addr := *against
-	if addr == "" {
-		db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *pieces})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { db.Close() })
-		addr = db.CQLAddr().String()
-	}
 	known := readDifferences(t, "differences.txt")
-	results := replayAll(t, addr, files)
+	results := replayAll(t, servers(t), files)
 	report(t, results, known)
 	if *rewrite {
 		writeDifferences(t, "differences.txt", results, known)
 	}
+}
+
+// servers are the nodes to replay against.
+func servers(t *testing.T) []string {
+	switch {
+	case *against != "":
+		return strings.Split(*against, ",")
+	case *cluster > 1:
+		return nodes.Start(t, nodes.Options{Nodes: *cluster, Change: func(_ int, o *node.Options) { o.InitialPartitions = *pieces }}).Addrs()
+	}
+	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *pieces})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return []string{db.CQLAddr().String()}
 }
 
 // TestReasons proves that every reason in differences.txt is a heading of docs/compatibility.md, and every such heading a reason.
@@ -122,7 +132,7 @@ func recordings() []string {
 }
 
 // replayAll runs every file on a goroutine of its own, the tests of a file one after the other, and at last those that must run alone.
-func replayAll(t *testing.T, addr string, files []string) map[string]*result {
+func replayAll(t *testing.T, addrs []string, files []string) map[string]*result {
 	out := map[string]*result{}
 	var alone []*recording
 	var mu sync.Mutex
@@ -145,7 +155,7 @@ func replayAll(t *testing.T, addr string, files []string) map[string]*result {
 					alone = append(alone, rec)
 					mu.Unlock()
 				default:
-					sum.add(replayTest(addr, rec))
+					sum.add(replayTest(addrs, rec))
 				}
 			}
 			mu.Lock()
@@ -155,14 +165,14 @@ func replayAll(t *testing.T, addr string, files []string) map[string]*result {
 	}
 	wg.Wait()
 	for _, rec := range alone {
-		out[rec.File].add(replayTest(addr, rec))
+		out[rec.File].add(replayTest(addrs, rec))
 	}
 	return out
 }
 
-func replayTest(addr string, rec *recording) *result {
+func replayTest(addrs []string, rec *recording) *result {
 	sum := &result{}
-	admin, err := dial(addr)
+	admin, err := dial(addrs[0])
 	if err != nil {
 		sum.counted++
 		sum.differ = append(sum.differ, difference{where: fmt.Sprintf("%s:%d", rec.File, rec.Line), lines: []string{err.Error()}})
@@ -176,7 +186,7 @@ func replayTest(addr string, rec *recording) *result {
 	}
 	cleanup()
 	defer cleanup()
-	r := &replay{addr: addr, rec: rec, conns: map[int]*conn{}, ids: map[int][]byte{}, cols: map[int][][2]string{}, states: map[int][]byte{}}
+	r := newReplay(addrs, rec)
 	defer r.close()
 	for i := range rec.Steps {
 		st := &rec.Steps[i]

@@ -112,22 +112,34 @@ func expand(v any) any {
 }
 
 // replay is the state of one test while it runs.
+//
+// With more than one address, every step of a session goes to the next node, as a driver without a preference would send it: the session has a
+// connection to each node, which is told of the keyspace before it is needed, and statements are prepared on all of them.
 type replay struct {
-	addr   string
+	addrs  []string
 	rec    *recording
-	conns  map[int]*conn
+	conns  map[place]*conn
+	uses   map[int]string // the keyspace of each session
+	turn   int
 	ids    map[int][]byte
 	cols   map[int][][2]string
 	states map[int][]byte
 }
 
-func (r *replay) conn(n int) (*conn, error) {
-	if c := r.conns[n]; c != nil {
+// place is a session's connection to a node.
+type place struct{ session, node int }
+
+func newReplay(addrs []string, rec *recording) *replay {
+	return &replay{addrs: addrs, rec: rec, conns: map[place]*conn{}, uses: map[int]string{}, ids: map[int][]byte{}, cols: map[int][][2]string{}, states: map[int][]byte{}}
+}
+
+func (r *replay) conn(at place) (*conn, error) {
+	if c := r.conns[at]; c != nil {
 		return c, nil
 	}
-	c, err := dial(r.addr)
+	c, err := dial(r.addrs[at.node])
 	if err == nil {
-		r.conns[n] = c
+		r.conns[at] = c
 	}
 	return c, err
 }
@@ -136,6 +148,54 @@ func (r *replay) close() {
 	for _, c := range r.conns {
 		c.c.Close()
 	}
+}
+
+// next returns the connection for the next step of a session, in the session's keyspace.
+func (r *replay) next(session int) (place, *conn, error) {
+	at := place{session, r.turn % len(r.addrs)}
+	r.turn++
+	c, err := r.conn(at)
+	if err != nil || r.use(c, r.uses[session]) {
+		return at, c, err
+	}
+	// The keyspace is gone, but for the connection that is in it.
+	for at.node = range r.addrs {
+		if c := r.conns[at]; c != nil && c.keyspace == r.uses[session] {
+			return at, c, nil
+		}
+	}
+	return at, c, nil
+}
+
+// use brings a connection into a keyspace and reports whether it is there.
+func (r *replay) use(c *conn, keyspace string) bool {
+	if keyspace == c.keyspace {
+		return true
+	}
+	a, err := c.query(`USE "` + strings.ReplaceAll(keyspace, `"`, `""`) + `"`)
+	return err == nil && a.Kind == "set_keyspace"
+}
+
+// everywhere prepares on the other nodes what was prepared on one. The id must be the same, as drivers want it.
+func (r *replay) everywhere(at place, st *step, id []byte) error {
+	for n := range r.addrs {
+		if n == at.node {
+			continue
+		}
+		c, err := r.conn(place{at.session, n})
+		if err != nil {
+			return err
+		}
+		r.use(c, r.uses[at.session])
+		a, err := c.call(opPrepare, appendLong(nil, st.CQL))
+		if err != nil {
+			return err
+		}
+		if a.Kind != "prepared" || !bytes.Equal(a.id, id) {
+			return fmt.Errorf("prepared as %x at node %d, at node %d: %s %x", id, at.node, n, brief(a), a.id)
+		}
+	}
+	return nil
 }
 
 // nothing is the answer when a step cannot even be sent.
@@ -149,14 +209,12 @@ func (r *replay) run(i int) (answer, error) {
 	if st.SleepMS > 0 {
 		time.Sleep(time.Duration(st.SleepMS) * time.Millisecond) // recorded: expiry is judged in real seconds
 	}
-	c, err := r.conn(st.Session)
+	if st.Keyspace != nil {
+		r.uses[st.Session] = *st.Keyspace
+	}
+	at, c, err := r.next(st.Session)
 	if err != nil {
 		return answer{}, err
-	}
-	if st.Keyspace != nil && *st.Keyspace != c.keyspace {
-		if _, err := c.query("USE " + `"` + strings.ReplaceAll(*st.Keyspace, `"`, `""`) + `"`); err != nil {
-			return answer{}, err
-		}
 	}
 	var state []byte
 	if st.Paging == "continue" {
@@ -175,14 +233,15 @@ func (r *replay) run(i int) (answer, error) {
 	got, err := c.call(opcode, body)
 	if err != nil {
 		c.c.Close()
-		delete(r.conns, st.Session)
+		delete(r.conns, at)
 		return got, err
 	}
 	switch got.Kind {
 	case "set_keyspace":
-		c.keyspace = got.Keyspace
+		c.keyspace, r.uses[st.Session] = got.Keyspace, got.Keyspace
 	case "prepared":
 		r.ids[i], r.cols[i] = got.id, got.Columns
+		return got, r.everywhere(at, st, got.id)
 	case "rows":
 		if got.Columns == nil && st.Op == "execute" {
 			got.Columns = r.cols[st.Prepared]

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodes runs the nodes of a cluster inside the process of a test: they talk to each other over loopback and keep their data in
+// memory, or in directories where a node has to come back with what it had.
+//
+// It promises that a cluster that it returns is settled: every node knows every other, every replica set has as many voters as it is to have, and
+// a leader. It knows the nodes by what they show to everybody (CQL and /status), not by their insides. Start at Start. Processes that
+// are killed are the business of test/cluster.
+package nodes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+)
+
+const (
+	// settleTime bounds how long a cluster may take until it is settled.
+	settleTime = 2 * time.Minute
+	// lookEvery is the pause between looks at a cluster that is to settle.
+	lookEvery = 20 * time.Millisecond
+	// memoryEach bounds the memory of a node: many share a machine with the test.
+	memoryEach = 256 << 20
+	// replicas are those of a set in a cluster that has the nodes for them, smallSet those in one of three.
+	replicas, smallSet = 4, 3
+)
+
+// Options say what cluster is wanted. The zero value is one of four nodes in memory.
+type Options struct {
+	// Nodes is how many there are; 4 if 0.
+	Nodes int
+	// Dir, if set, is where the nodes keep their data, a directory each. A node in memory cannot be started again.
+	Dir string
+	// Change, if set, alters the options of node i before it starts.
+	Change func(i int, o *node.Options)
+}
+
+// Cluster is a running cluster. Its methods may be called by one goroutine at a time, unless they say otherwise.
+type Cluster struct {
+	t     testing.TB
+	o     Options
+	nodes []*node.Node // nil: stopped
+	// what a node listened on, so that it comes back there; and who can be joined
+	cql, internal []string
+	http          *http.Client
+}
+
+// Start starts a cluster and returns when it is settled. The end of the test stops it, and fails the test if a node does not stop cleanly.
+func Start(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	if o.Nodes == 0 {
+		o.Nodes = 4
+	}
+	c := &Cluster{t: t, o: o, nodes: make([]*node.Node, o.Nodes), cql: make([]string, o.Nodes), internal: make([]string, o.Nodes), http: &http.Client{Timeout: 5 * time.Second}}
+	t.Cleanup(c.close)
+	c.start(0)
+	// The others join at once: whoever takes them in puts them in order.
+	var wg sync.WaitGroup
+	for i := 1; i < o.Nodes; i++ {
+		wg.Go(func() { c.start(i) })
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	c.Settle()
+	return c
+}
+
+// start starts node i: for the first time, or again.
+func (c *Cluster) start(i int) {
+	o := node.Options{
+		CQL: "127.0.0.1:0", HTTP: "127.0.0.1:0", Rack: fmt.Sprintf("rack%d", i+1), Memory: node.MemoryOptions{Budget: memoryEach},
+		Cluster: node.ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: i == 0},
+	}
+	if c.o.Dir != "" {
+		o.Data = filepath.Join(c.o.Dir, fmt.Sprintf("node%d", i+1))
+	}
+	if i > 0 {
+		o.Cluster.Join = []string{c.internal[0]}
+	}
+	if c.cql[i] != "" {
+		o.CQL, o.Cluster.Internal = c.cql[i], c.internal[i]
+	}
+	if c.o.Change != nil {
+		c.o.Change(i, &o)
+	}
+	ctx, cancel := context.WithTimeout(c.t.Context(), settleTime)
+	defer cancel()
+	n, err := node.Start(ctx, o)
+	if err != nil {
+		c.t.Errorf("node %d: %v", i, err)
+		return
+	}
+	c.nodes[i], c.cql[i] = n, n.CQLAddr().String()
+	if c.internal[i] != "" {
+		return
+	}
+	s, err := c.status(i)
+	if err != nil {
+		c.t.Errorf("node %d: %v", i, err)
+		return
+	}
+	for _, other := range s.Nodes {
+		if other.ID == s.Node {
+			c.internal[i] = other.Internal
+		}
+	}
+}
+
+// Stop stops node i as SIGTERM does.
+func (c *Cluster) Stop(i int) {
+	c.t.Helper()
+	n := c.nodes[i]
+	c.nodes[i] = nil
+	if err := n.Close(); err != nil {
+		c.t.Errorf("stop node %d: %v", i, err)
+	}
+}
+
+// Restart starts node i, which was stopped, where it was. It needs Options.Dir.
+func (c *Cluster) Restart(i int) {
+	c.t.Helper()
+	if c.start(i); c.t.Failed() {
+		c.t.FailNow()
+	}
+}
+
+func (c *Cluster) close() {
+	// The others first: the one that founded the cluster is nobody special, but somebody has to be last.
+	for i := len(c.nodes) - 1; i >= 0; i-- {
+		if c.nodes[i] != nil {
+			c.Stop(i)
+		}
+	}
+	c.http.CloseIdleConnections()
+}
+
+// Len is how many nodes the cluster has, those that are stopped among them.
+func (c *Cluster) Len() int { return len(c.nodes) }
+
+// CQL is the address of node i for clients, Addrs are all of them.
+func (c *Cluster) CQL(i int) string { return c.cql[i] }
+
+// Addrs lists the addresses of all nodes for clients.
+func (c *Cluster) Addrs() []string { return append([]string(nil), c.cql...) }
+
+// Dial connects a client to node i. The end of the test closes the connection.
+func (c *Cluster) Dial(i int) *rawclient.Conn {
+	c.t.Helper()
+	conn, err := rawclient.Dial(c.t.Context(), c.cql[i], rawclient.Options{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// Do runs statements at node i, which must succeed.
+func (c *Cluster) Do(i int, statements ...string) {
+	c.t.Helper()
+	conn, err := rawclient.Dial(c.t.Context(), c.cql[i], rawclient.Options{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, s := range statements {
+		if _, err := conn.Query(s); err != nil {
+			var e *cqlwire.Error
+			if errors.As(err, &e) {
+				c.t.Fatalf("node %d: %s: 0x%04x %s", i, s, int(e.Code), e.Message)
+			}
+			c.t.Fatalf("node %d: %s: %v", i, s, err)
+		}
+	}
+}
+
+// Status is what node i shows of itself and the cluster. It may be called at any time, by any goroutine.
+func (c *Cluster) Status(i int) *node.Status {
+	c.t.Helper()
+	s, err := c.status(i)
+	if err != nil {
+		c.t.Fatalf("status of node %d: %v", i, err)
+	}
+	return s
+}
+
+func (c *Cluster) status(i int) (*node.Status, error) {
+	b, err := c.get(i, "/status")
+	if err != nil {
+		return nil, err
+	}
+	s := new(node.Status)
+	return s, json.Unmarshal(b, s)
+}
+
+// get fetches a page of node i.
+func (c *Cluster) get(i int, path string) ([]byte, error) {
+	r, err := c.http.Get("http://" + c.nodes[i].HTTPAddr().String() + path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", r.Status, b)
+	}
+	return b, err
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/node"
+)
+
+// Settle waits until the cluster is settled, as far as its running nodes are concerned.
+func (c *Cluster) Settle() {
+	c.t.Helper()
+	deadline := time.Now().Add(settleTime)
+	for {
+		why := c.unsettled()
+		if why == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("the cluster does not settle: %s", why)
+		}
+		time.Sleep(lookEvery)
+	}
+}
+
+// unsettled says why the cluster is not settled, "" if it is.
+func (c *Cluster) unsettled() string {
+	want := 1
+	switch {
+	case len(c.nodes) >= replicas:
+		want = replicas
+	case len(c.nodes) >= smallSet:
+		want = smallSet
+	}
+	schemas := map[string]bool{}
+	for i, n := range c.nodes {
+		if n == nil {
+			continue
+		}
+		if err := n.Err(); err != nil {
+			c.t.Fatalf("node %d failed: %v", i, err)
+		}
+		s, err := c.status(i)
+		if err != nil {
+			return fmt.Sprintf("node %d: %v", i, err)
+		}
+		if why := c.look(s, want); why != "" {
+			return fmt.Sprintf("node %d: %s", i, why)
+		}
+		schemas[s.Schema] = true
+	}
+	if len(schemas) > 1 {
+		return fmt.Sprintf("%d versions of the schema", len(schemas))
+	}
+	return ""
+}
+
+// look says what a node sees that is not settled.
+func (c *Cluster) look(s *node.Status, want int) string {
+	up, led := 0, 0
+	for _, n := range s.Nodes {
+		if n.State == "up" {
+			up++
+		}
+		led += n.Leading
+	}
+	running := 0
+	for _, n := range c.nodes {
+		if n != nil {
+			running++
+		}
+	}
+	if up != running {
+		return fmt.Sprintf("%d of %d nodes are up", up, running)
+	}
+	if running < len(c.nodes) {
+		return "" // the sets lack members, which nobody is to replace yet
+	}
+	sets := 1 // that of the meta partition
+	for _, t := range s.Tables {
+		for _, p := range t.Partitions {
+			sets++
+			voters := 0
+			for _, r := range p.Replicas {
+				if r.State != "voter" {
+					return fmt.Sprintf("a replica of partition %d of %s is %s", p.ID, t.Name, r.State)
+				}
+				voters++
+			}
+			if voters != want {
+				return fmt.Sprintf("partition %d of %s has %d voters of %d", p.ID, t.Name, voters, want)
+			}
+		}
+	}
+	for _, problem := range s.Problems {
+		if strings.Contains(problem, "partition") {
+			return problem
+		}
+	}
+	if led < sets {
+		return fmt.Sprintf("%d of %d partitions have a leader", led, sets)
+	}
+	return ""
+}
