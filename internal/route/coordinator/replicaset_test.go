@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/raftlog"
+	"github.com/ilion-db/ilion/internal/replica/remote"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+)
+
+// member is a node of a real cluster in this process.
+type member struct {
+	*Coordinator
+	store     *storage.Store
+	log       *raftlog.Store
+	host      *partition.Host
+	transport *transport.Transport
+	up        atomic.Bool
+}
+
+// frames joins transport and raftgroup.
+type frames struct{ t *transport.Transport }
+
+func (f frames) Send(to raftgroup.NodeID, frame []byte) bool {
+	return f.t.Send(topology.NodeID(to), frame)
+}
+
+func (f frames) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
+	return f.t.SendSnapshot(topology.NodeID(to), head, data, size)
+}
+
+// newCluster4 starts four nodes that hold a table of n partitions and the table of batches.
+func newCluster4(t *testing.T, n int) []*member {
+	net := transport.NewNetwork()
+	s := mapOf(t, n)
+	all := make([]*member, 4)
+	for i := range all {
+		m := &member{}
+		all[i] = m
+		m.up.Store(true)
+		at := fmt.Sprint("host", i+1)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var err error
+		fs := vfs.NewMem()
+		m.log, err = raftlog.Open("log", raftlog.Options{FS: fs, MemtableBytes: 1 << 20})
+		must(err)
+		m.store, err = storage.Open(fs, "rows", storage.Options{MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+		must(err)
+		m.store.InstallTable(storage.Table{ID: table, Clustering: 1})
+		m.store.InstallTable(storage.Table{ID: batchTable})
+		m.transport, err = transport.New(transport.Self{Cluster: transport.ClusterID{1}, Node: node(i + 1), Address: at}, net.Dialler(at), transport.Options{})
+		must(err)
+		var co atomic.Pointer[Coordinator]
+		m.host, err = partition.Open(partition.Stored{Store: m.store}, partition.Options{Cluster: &partition.Cluster{
+			Node: node(i + 1), Log: m.log, Transport: frames{m.transport},
+			Raft: raftgroup.Options{Tick: 30 * time.Millisecond, ElectionTicks: 10},
+			LeaderChanged: func(id topology.PartitionID, leader topology.NodeID, _ bool) {
+				if c := co.Load(); c != nil {
+					c.LeaderChanged(id, leader)
+				}
+			},
+		}})
+		must(err)
+		client, server := remote.New(m.transport), remote.NewServer(m.host)
+		m.Coordinator = New(m.host, s, Options{Cluster: &Cluster{
+			Node:    node(i + 1),
+			Replica: func(node topology.NodeID, id topology.PartitionID) Member { return client.Replica(node, id) },
+			Alive:   func(node topology.NodeID) bool { return all[node[0]-1].up.Load() },
+			Batches: new(fleet).batches(),
+		}})
+		co.Store(m.Coordinator)
+		l, err := net.Listen(at)
+		must(err)
+		must(m.transport.Start(l, transport.Handlers{
+			OnFrame: m.host.Receive,
+			OnSnapshot: func(from topology.NodeID, s *transport.SnapshotReader) error {
+				return m.host.ReceiveSnapshot(from, s, s.Size)
+			},
+			OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
+				server.Serve(ctx, from, request, r)
+			},
+		}))
+	}
+	for i, m := range all {
+		for o := range all {
+			if o != i {
+				m.transport.SetAddress(node(o+1), fmt.Sprint("host", o+1))
+			}
+		}
+		for p := range s.All() {
+			if err := m.host.Create(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Cleanup(func() {
+		for _, m := range all {
+			m.stop(t)
+		}
+	})
+	return all
+}
+
+// stop ends a node.
+func (m *member) stop(t *testing.T) {
+	if m.up.Swap(false) {
+		if err := errors.Join(m.host.Close(), m.transport.Close(), m.store.Close(), m.log.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// On four nodes every coordinator serves every request, wherever the leaders are; and goes on when the node that leads is gone: what was acknowledged is there, counters
+// have counted everything once, batches are whole.
+func TestRealCluster(t *testing.T) {
+	all := newCluster4(t, 2)
+	sum := func(c *Coordinator, key string) (int64, error) {
+		var got int64
+		q := command.Read{Table: table, Key: []byte(key), Token: token.Hash([]byte(key)), Now: 1, Level: dberr.Quorum}
+		err := c.Read(t.Context(), &q, cells(func(r *row.Row) { got = int64(binary.BigEndian.Uint64(r.Cells[0].Value)) }))
+		return got, err
+	}
+	count := func(c *Coordinator, key string) error {
+		out := make(outcomes, 1)
+		c.Decide(t.Context(), add(key, "n", 1), WriteOptions{Type: "COUNTER", Level: dberr.Quorum}, out)
+		return <-out
+	}
+	added, unknown := int64(0), int64(0)
+	round := func(live []*member, round int) {
+		t.Helper()
+		for i, m := range live {
+			if err := writeNow(m.Coordinator, WriteOptions{Level: dberr.Quorum}, put(fmt.Sprint("w", i), "c", int64(round))); err != nil {
+				t.Fatalf("round %d: a write at node %d: %v", round, i, err)
+			}
+			if err := count(m.Coordinator, "counter"); err == nil {
+				added++
+			} else {
+				unknown++
+			}
+			b := []command.Mutation{put(fmt.Sprint("b", i), "c", int64(round)), put(fmt.Sprint("b", i+10), "c", int64(round)), put(fmt.Sprint("b", i+20), "c", int64(round))}
+			if err := writeNow(m.Coordinator, WriteOptions{Level: dberr.Quorum, Atomic: true, Type: "BATCH"}, b...); err != nil {
+				t.Fatalf("round %d: a batch at node %d: %v", round, i, err)
+			}
+		}
+		for _, m := range live {
+			for i := range live {
+				for _, key := range []string{fmt.Sprint("w", i), fmt.Sprint("b", i), fmt.Sprint("b", i+10), fmt.Sprint("b", i+20)} {
+					if v, err := sum(m.Coordinator, key); err != nil || v != int64(round) {
+						t.Errorf("round %d: %s is %d at another node: %v", round, key, v, err)
+					}
+				}
+			}
+			if v, err := sum(m.Coordinator, "counter"); err != nil || v < added || v > added+unknown {
+				t.Errorf("round %d: the counter is %d, %d were added, %d perhaps: %v", round, v, added, unknown, err)
+			}
+		}
+	}
+	for i := range 5 {
+		round(all, i+1)
+	}
+	// Whoever leads the counter goes.
+	k := []byte("counter")
+	p := all[0].Topology().Locate(table, token.Hash(k), k)
+	leader := -1
+	for i, m := range all {
+		if m.host.Replica(p.ID).Leading() {
+			leader = i
+		}
+	}
+	if leader < 0 {
+		t.Fatal("nobody leads")
+	}
+	all[leader].stop(t)
+	live := append(append([]*member(nil), all[:leader]...), all[leader+1:]...)
+	for i := range 5 {
+		round(live, i+10)
+	}
+	var forwarded uint64
+	for _, m := range live {
+		forwarded += m.Stats().Forwarded
+	}
+	if forwarded == 0 {
+		t.Error("nothing was forwarded")
+	}
+	if err := live[0].Truncate(t.Context(), table); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := sum(live[1].Coordinator, "counter"); err != nil || v != 0 {
+		t.Errorf("after TRUNCATE the counter is %d: %v", v, err)
+	}
+}
+
+// cells is a visitor that is given rows.
+type cells func(r *row.Row)
+
+func (cells) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
+
+func (c cells) Row(_ []byte, r *row.Row) (command.Step, error) {
+	c(r)
+	return command.More, nil
+}
