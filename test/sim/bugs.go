@@ -22,7 +22,7 @@ type Bugs struct {
 	EarlyTruncation bool
 	// WrongSnapshotIndex: a snapshot says that it is older by one entry than its state.
 	WrongSnapshotIndex bool
-	// LongLease: a lease has no margin, and ends 400 ms after voters are free again, as if it were counted from a slow answer.
+	// LongLease: a lease has no margin, and ends 700 ms after voters are free again, as if it were counted from a slow answer.
 	LongLease bool
 	// DoubleApply: some entries are applied twice, on every replica.
 	DoubleApply bool
@@ -126,7 +126,7 @@ func (n *node) plantSnapshots(s raftgroup.SnapshotStore) raftgroup.SnapshotStore
 // plantLease moves the clock by which leases begin.
 func (n *node) plantLease() raftgroup.Instant {
 	if n.w.plan.Bugs.LongLease {
-		return raftgroup.Instant(elections*tick - (elections-2)*tick*9/10 + 400*time.Millisecond)
+		return raftgroup.Instant(elections*tick - (elections-2)*tick*9/10 + 700*time.Millisecond)
 	}
 	return 0
 }

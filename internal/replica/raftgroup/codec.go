@@ -13,7 +13,7 @@ import (
 //
 //	version u8, at, echo, then messages until the end; none is a heartbeat of the node
 //	  at is the sender's clock, echo the last that it has heard of the receiver's: so the receiver knows, by its own clock, after
-//	  which instant the frame was sent. Frames of the log writer have 0 for both.
+//	  which instant the frame was sent. Each process adds a number of its own. Frames of the log writer have 0 for both.
 //	message: group, type u8, flags u8, to, from, term, log term, index, commit, reject hint
 //	  flag 2: context     length, bytes
 //	  flag 4: entries     count, then term, index, type u8, length, data each

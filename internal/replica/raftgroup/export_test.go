@@ -4,3 +4,6 @@ package raftgroup
 
 // TransferAnyway is Transfer to whoever it is.
 func (h *Host) TransferAnyway(id, to uint64) { h.transfer(h.groups[id], to) }
+
+// Stamp is how an instant appears in this process's frames.
+func (h *Host) Stamp(at Instant) Instant { return at + h.salt }

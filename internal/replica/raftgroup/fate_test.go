@@ -166,7 +166,16 @@ func TestFreshness(t *testing.T) {
 		t.Fatal("nobody has said anything that is dated")
 	}
 	stamp := b.now
-	b.echo = stamp
+	b.echo = stamp // as an earlier process would have said it
+	b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
+	b.echo = b.host.Stamp(stamp + 1) // what was not said yet
+	b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
+	b.tick(2)
+	if g.FreshAt() != 0 {
+		t.Fatal("an echo of something else made it fresh")
+	}
+	stamp = b.now
+	b.echo = b.host.Stamp(stamp)
 	b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
 	b.take()
 	b.tick(2)
@@ -181,7 +190,7 @@ func TestFreshness(t *testing.T) {
 	heartbeat := func(term, index uint64, age time.Duration) {
 		b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: &term, Index: &index, Commit: new(uint64(11)), RejectHint: new(uint64(age.Microseconds()))})
 	}
-	b.echo = b.now
+	b.echo = b.host.Stamp(b.now)
 	heartbeat(term+1, 12, 80*time.Millisecond)
 	if g.FreshAt() != stamp {
 		t.Fatal("entry 12 is not applied")

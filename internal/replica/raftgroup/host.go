@@ -3,6 +3,8 @@
 package raftgroup
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 
@@ -37,6 +39,9 @@ type Host struct {
 	held int
 	// ticking is true in a Step with ticks: then now is the boot clock's.
 	ticking bool
+	// salt is added to the instants in frames, so that an echo of what an earlier process said, perhaps by the clock of an earlier boot, is
+	// not taken for one of this one's; began is the first now.
+	salt, began Instant
 }
 
 // peer is another node.
@@ -46,7 +51,7 @@ type peer struct {
 	// silent counts ticks since something was heard.
 	silent int
 	down   bool
-	// heard is the peer's clock as it last showed it, echoed the latest of this node's that it has heard.
+	// heard is the peer's clock as it last showed it, salted; echoed the latest of this process's that it has heard.
 	heard, echoed Instant
 }
 
@@ -98,7 +103,12 @@ type Work struct {
 
 // NewHost returns a host without groups. batch is the host's own, for Open.
 func NewHost(log Log, batch LogBatch, o Options) *Host {
-	return &Host{opts: o.withDefaults(), log: log, batch: batch, groups: map[uint64]*Group{}, leaving: map[uint64]bool{}}
+	var salt [8]byte
+	_, _ = rand.Read(salt[:]) // never fails
+	return &Host{
+		opts: o.withDefaults(), log: log, batch: batch, groups: map[uint64]*Group{}, leaving: map[uint64]bool{},
+		salt: Instant(binary.LittleEndian.Uint64(salt[:])),
+	}
 }
 
 // Options returns the options with defaults filled in.
@@ -113,6 +123,9 @@ func (h *Host) Groups() []*Group { return h.order }
 // Step takes in what happened until now and returns what is to be done.
 func (h *Host) Step(now Instant, in *Inbox) Work {
 	h.now, h.ticking = now, in.Ticks > 0
+	if h.began == 0 {
+		h.began = now
+	}
 	for _, p := range h.peers {
 		p.frame = reused(p.frame)
 	}
@@ -214,7 +227,7 @@ func (h *Host) send(g *Group, m *pb.Message) {
 // begin begins the peer's frame if there is none.
 func (h *Host) begin(p *peer) {
 	if len(p.frame) == 0 {
-		p.frame = NewFrame(p.frame, h.now, p.heard)
+		p.frame = NewFrame(p.frame, h.now+h.salt, p.heard)
 	}
 }
 
@@ -234,7 +247,12 @@ func sizeOf(m *pb.Message) int {
 func (h *Host) receive(f *Received) {
 	p := h.peerOf(f.From)
 	p.silent = 0
-	p.heard, p.echoed = max(p.heard, f.At), max(p.echoed, f.Echo)
+	if f.At != 0 {
+		p.heard = f.At
+	}
+	if echo := f.Echo - h.salt; f.Echo != 0 && echo >= h.began && echo <= h.now {
+		p.echoed = max(p.echoed, echo)
+	}
 	if p.down {
 		h.setDown(p, false)
 	}

@@ -192,7 +192,7 @@ func (s storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
 	return s.g.initial, pb.EnsureConfState(cloneConf(s.g.conf)), nil
 }
 
-// Snapshot returns metadata only. Ship replaces it by those of the state that it really sends.
+// Snapshot returns metadata only. Send.Capture replaces it by those of the state that it really sends.
 func (s storage) Snapshot() (*pb.Snapshot, error) {
 	index, term := s.g.applied, s.g.appliedTerm
 	if index == 0 {
