@@ -33,6 +33,8 @@ const (
 	// keepAlive and silence are how soon a connection to a node that says nothing is given up.
 	keepAlive = 300 * time.Millisecond
 	silence   = 1500 * time.Millisecond
+	// clusterWorkers is how many reads may wait for other nodes at a time.
+	clusterWorkers = 256
 	// handoverTime bounds how long a node that stops waits for others to lead.
 	handoverTime = 5 * time.Second
 	// FormatVersion is the newest cluster version that this software speaks, FormatOldest the oldest.
@@ -76,13 +78,16 @@ func (n *Node) newCluster() (*cluster, error) {
 	}
 	n.closers = append(n.closers, c.log.Close)
 	c.transport, err = transport.New(transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr()}, transport.DialTCP, transport.Options{
-		TLS: n.nodeTLS, Admit: c.admit, ClusterVersion: FormatVersion, KeepAlive: keepAlive, IdleTimeout: silence,
+		TLS: n.nodeTLS, Admit: c.admit, ClusterVersion: n.format, KeepAlive: keepAlive, IdleTimeout: silence,
 		Events: transport.Events{
 			Gone: func(p transport.Peer) { c.gone(p.Node) },
 			HandshakeRefused: func(remote string, err error) {
 				n.log.LogAttrs(c.ctx, slog.LevelWarn, "another node was turned away", slog.String("remote", remote), slog.String("error", err.Error()))
 			},
 			DialFailed: func(node topology.NodeID, _ transport.Class, address string, err error) {
+				if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer && errors.Is(err, transport.ErrNotAdmitted) {
+					c.left()
+				}
 				n.log.LogAttrs(c.ctx, slog.LevelDebug, "node not reached", slog.String("node", short(node)), slog.String("address", address), slog.String("error", err.Error()))
 			},
 		},
@@ -92,7 +97,7 @@ func (n *Node) newCluster() (*cluster, error) {
 	}
 	n.closers = append(n.closers, c.transport.Close)
 	c.client = remote.New(c.transport)
-	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged})
+	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.left})
 	return c, nil
 }
 
@@ -140,7 +145,7 @@ func (c *cluster) listen(l net.Listener) error {
 			case len(request) == 0:
 				r.Fail(errors.New("empty request"))
 			case request[0] >= peers.KindFirst:
-				peers.Serve(ctx, c, request, r)
+				peers.Serve(ctx, c, from, request, r)
 			default:
 				c.server.Serve(ctx, from, request, r)
 			}
@@ -156,6 +161,11 @@ func (c *cluster) admit(p transport.Peer) error {
 		}
 	}
 	return nil
+}
+
+// left is told that the others count this node out.
+func (c *cluster) left() {
+	c.n.fail(errors.New("the node was taken out of the cluster: its data may be removed"))
 }
 
 // gone is told of the proof that a node's process has ended.

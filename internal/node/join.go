@@ -80,7 +80,7 @@ func (n *Node) found() error {
 	}
 	id := n.store.Identity()
 	next := s.WithNode(n.record(token.Min))
-	next.ClusterVersion = FormatVersion
+	next.ClusterVersion = n.format
 	m, err := s.Map.AddMeta([]topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{id.Node}}})
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (n *Node) record(at token.Token) *meta.Node {
 	cql, web := n.clientAddrs()
 	return &meta.Node{
 		ID: n.store.Identity().Node, Internal: n.internalAddr(), CQL: cql, HTTP: web, Region: n.opts.DataCenter, Zone: n.opts.Rack,
-		Tokens: []token.Token{at}, State: meta.Up, FormatMin: FormatOldest, FormatMax: FormatVersion, Joined: time.Now().UTC().Truncate(time.Millisecond),
+		Tokens: []token.Token{at}, State: meta.Up, FormatMin: FormatOldest, FormatMax: n.format, Joined: time.Now().UTC().Truncate(time.Millisecond),
 	}
 }
 
@@ -313,9 +313,9 @@ func (c *cluster) present() {
 }
 
 // effectiveReplication is how many replicas every table has or will have.
-func (c *cluster) effectiveReplication() int {
+func effectiveReplication(s *meta.State) int {
 	nodes := 0
-	for _, n := range c.n.records.State().Nodes {
+	for _, n := range s.Nodes {
 		if n.State == meta.Up || n.State == meta.Draining {
 			nodes++
 		}

@@ -28,12 +28,20 @@ const (
 )
 
 // Describe implements peers.Host.
-func (c *cluster) Describe() peers.Report {
+func (c *cluster) Describe(to topology.NodeID) peers.Report {
+	r := c.describe()
+	if node := c.n.records.State().Node(to); node != nil && node.State == meta.Left {
+		r.Left = true
+	}
+	return r
+}
+
+func (c *cluster) describe() peers.Report {
 	n := c.n
 	m := n.store.Metrics()
 	replicas := n.host.Replicas()
 	r := peers.Report{
-		Clock: time.Now(), Started: n.began, Records: n.records.State().Version, Schema: n.catalog.Snapshot().Version, Software: Software(), Format: FormatVersion,
+		Clock: time.Now(), Started: n.began, Records: n.records.State().Version, Schema: n.catalog.Snapshot().Version, Software: Software(), Format: n.format,
 		DiskFree: m.FreePercent, DiskFull: m.DiskFull, DiskBytes: m.DiskBytes, Replicas: len(replicas),
 	}
 	for _, replica := range replicas {
@@ -75,10 +83,13 @@ func (c *cluster) installed(old, next *meta.State) {
 			}
 		}
 		if node.ID == c.self && node.State == meta.Left {
-			c.n.fail(errors.New("the node was taken out of the cluster; its data may be removed"))
+			c.left()
 		}
 	}
 	c.peers.Watch(nodes)
+	if next.ClusterVersion != old.ClusterVersion {
+		c.transport.SetClusterVersion(next.ClusterVersion)
+	}
 	for _, node := range old.Nodes {
 		if now := next.Node(node.ID); (now == nil || now.State == meta.Left) && node.State != meta.Left {
 			c.transport.Forget(node.ID)
@@ -92,17 +103,23 @@ func (c *cluster) installed(old, next *meta.State) {
 	}
 }
 
-// tellTopology tells clients who came and went.
+// tellTopology tells clients who came and went, and that replicas are elsewhere if there are more of them now.
 func (c *cluster) tellTopology(old, next *meta.State) {
 	for _, node := range next.Nodes {
 		was := old.Node(node.ID)
 		here, before := node.State != meta.Left, was != nil && was.State != meta.Left
-		if a, err := netip.ParseAddrPort(node.CQL); err == nil && here != before && node.ID != c.self {
+		if here == before || node.ID == c.self {
+			continue
+		}
+		if a, ok := endpoint(node).Address(c.n.info.RPC); ok {
 			c.n.cql.TopologyChanged(a, here)
 			if here {
 				c.n.cql.StatusChanged(a, true)
 			}
 		}
+	}
+	if effectiveReplication(old) != effectiveReplication(next) {
+		c.n.engine.AnnounceReplication()
 	}
 }
 
@@ -115,7 +132,7 @@ func (c *cluster) aliveChanged(node topology.NodeID, alive bool) {
 		return
 	}
 	if n := c.n.records.State().Node(node); n != nil {
-		if a, err := netip.ParseAddrPort(n.CQL); err == nil {
+		if a, ok := endpoint(n).Address(c.n.info.RPC); ok {
 			c.n.cql.StatusChanged(a, alive)
 		}
 	}
@@ -156,19 +173,25 @@ func (c *cluster) endpoints() (self catalog.Endpoint, others []catalog.Endpoint)
 		if node.State == meta.Left {
 			continue
 		}
-		e := catalog.Endpoint{HostID: schema.UUID(node.ID), Datacenter: node.Region, Rack: node.Zone, Tokens: node.Tokens}
-		e.Listen, _ = netip.ParseAddrPort(node.Internal) // what is no address is not shown
-		e.RPC, _ = netip.ParseAddrPort(node.CQL)
+		e := endpoint(node)
 		if node.ID == c.self {
-			self = e
+			self = *e
 			continue
 		}
 		if k, ok := c.peers.Report(node.ID); ok && k.Alive {
 			e.SchemaVersion = k.Schema
 		}
-		others = append(others, e)
+		others = append(others, *e)
 	}
 	return self, others
+}
+
+// endpoint is a node as drivers see it.
+func endpoint(node *meta.Node) *catalog.Endpoint {
+	e := &catalog.Endpoint{HostID: schema.UUID(node.ID), Datacenter: node.Region, Rack: node.Zone, Tokens: node.Tokens}
+	e.Listen, _ = netip.ParseAddrPort(node.Internal) // what is no address is not shown
+	e.RPC, _ = netip.ParseAddrPort(node.CQL)
+	return e
 }
 
 // order is what an operator tells the cluster about a node.

@@ -80,6 +80,7 @@ type Node struct {
 	tls          *tls.Config // nil: none
 	nodeTLS      *tls.Config
 	nodeID       *topology.NodeID // of the certificate
+	format       uint32           // the newest cluster version that the node speaks
 	passwords    *passwords       // nil: everybody comes in
 
 	wg      sync.WaitGroup // the servers
@@ -98,7 +99,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{opts: o, log: o.Log, began: time.Now(), failed: make(chan struct{})}
+	n := &Node{opts: o, log: o.Log, began: time.Now(), format: max(o.format, FormatVersion), failed: make(chan struct{})}
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
@@ -335,6 +336,7 @@ func (n *Node) serve() error {
 		BatchBytesMax:  int(n.opts.Limits.BatchBytes),
 		ReadTimeout:    n.opts.Limits.ReadTimeout,
 		Building:       n.builder.Building,
+		LateStale:      n.cluster != nil,
 		Routing:        n.routing(),
 		Near:           n.near(),
 	})
@@ -355,7 +357,9 @@ func (n *Node) serve() error {
 	if n.passwords != nil {
 		o.Authenticator = n.passwords
 	}
-	o.Tablets = n.cluster != nil
+	if n.cluster != nil {
+		o.Tablets, o.Workers = true, clusterWorkers
+	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
 	n.closers = append(n.closers, n.drain)
 	n.builder.start()
@@ -520,7 +524,7 @@ func (n *Node) nodeInfo() catalog.NodeInfo {
 	if self.Tokens != nil {
 		info.Tokens = self.Tokens
 	}
-	info.Peers, info.EffectiveReplication = others, n.cluster.effectiveReplication
+	info.Peers, info.EffectiveReplication = others, func() int { return effectiveReplication(n.records.State()) }
 	return info
 }
 

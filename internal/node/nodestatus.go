@@ -25,7 +25,7 @@ func (c *cluster) status(s *Status) {
 		}
 		k, heard := c.peers.Report(node.ID)
 		if node.ID == c.self {
-			k, heard = peers.Known{Report: c.Describe(), Alive: true}, true
+			k, heard = peers.Known{Report: c.describe(), Alive: true}, true
 		}
 		s.Nodes = append(s.Nodes, nodeStatus(node, k, heard))
 		if !k.Alive {

@@ -46,6 +46,9 @@ type Options struct {
 
 	// Log receives what happens; nil discards it.
 	Log *slog.Logger `yaml:"-"`
+
+	// format stands in tests for the cluster version of later software.
+	format uint32
 }
 
 // MemoryOptions divide the memory of the process.

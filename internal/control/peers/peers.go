@@ -31,6 +31,8 @@ type Report struct {
 	DiskFree  int    `json:"disk_free"`
 	DiskFull  bool   `json:"disk_full"`
 	DiskBytes uint64 `json:"disk_bytes"`
+	// Left says that the node that asks has left the cluster, as far as this one knows.
+	Left bool `json:"left,omitempty"`
 	// Replicas are those on the node, Leading the ones that lead.
 	Replicas int `json:"replicas"`
 	Leading  int `json:"leading"`
@@ -43,6 +45,8 @@ type Options struct {
 	Timeout time.Duration
 	// Changed is told when a node comes or goes; nil tells nobody. It must not call back.
 	Changed func(node topology.NodeID, alive bool)
+	// Left is told that this node is no member of the cluster any more; nil tells nobody.
+	Left func()
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
@@ -210,6 +214,9 @@ func (p *Peers) nodes() []topology.NodeID {
 }
 
 func (p *Peers) heard(node topology.NodeID, asked time.Time, r Report) {
+	if r.Left && p.opts.Left != nil {
+		p.opts.Left()
+	}
 	p.mu.Lock()
 	if q := p.peers[node]; q != nil {
 		now := p.opts.Now()

@@ -32,7 +32,7 @@ func (w *world) Call(ctx context.Context, to topology.NodeID, request []byte) ([
 		return nil, ctx.Err()
 	}
 	var a answer
-	Serve(ctx, w.nodes[to], request, &a)
+	Serve(ctx, w.nodes[to], topology.NodeID{1}, request, &a)
 	return a.data, a.err
 }
 
@@ -41,7 +41,7 @@ type host struct {
 	admit  error
 }
 
-func (h *host) Describe() Report { return h.report }
+func (h *host) Describe(topology.NodeID) Report { return h.report }
 func (h *host) Await(ctx context.Context, version uint64) error {
 	if h.report.Records >= version {
 		return nil
@@ -61,7 +61,8 @@ func TestPeers(t *testing.T) {
 		b: &host{report: Report{Clock: now.Add(3 * time.Second), Records: 10, Leading: 4}}, c: &host{report: Report{Records: 9, Clock: now}},
 	}, cut: map[topology.NodeID]bool{}}
 	var events []bool
-	p := New(a, w, Options{Timeout: 10 * time.Millisecond, Now: func() time.Time { return now }, Changed: func(_ topology.NodeID, alive bool) { events = append(events, alive) }})
+	left := false
+	p := New(a, w, Options{Left: func() { left = true }, Timeout: 10 * time.Millisecond, Now: func() time.Time { return now }, Changed: func(_ topology.NodeID, alive bool) { events = append(events, alive) }})
 	p.Watch([]topology.NodeID{a, b, c})
 	p.ask(t.Context())
 	if k, ok := p.Report(b); !ok || k.Leading != 4 || k.Skew != 3*time.Second || !k.Alive {
@@ -83,6 +84,11 @@ func TestPeers(t *testing.T) {
 	p.ask(t.Context()) // c answers
 	if !p.Alive(c) || !slices.Equal(events, []bool{false, true}) {
 		t.Errorf("c is back, told: %v", events)
+	}
+	w.nodes[b].(*host).report.Left = true
+	p.ask(t.Context())
+	if !left {
+		t.Error("the node does not hear that it has left")
 	}
 	p.Watch([]topology.NodeID{a, b})
 	if _, ok := p.Report(c); ok {

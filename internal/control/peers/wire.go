@@ -49,8 +49,8 @@ type Welcome struct {
 
 // Host is the node that answers.
 type Host interface {
-	// Describe is the node's report.
-	Describe() Report
+	// Describe is the node's report to another one.
+	Describe(to topology.NodeID) Report
 	// Await returns when the node has a version of the records, or ctx ended.
 	Await(ctx context.Context, version uint64) error
 	// Admit takes a newcomer in; it may be asked again for the same one.
@@ -64,8 +64,8 @@ type Answer interface {
 }
 
 // Serve answers a request that begins with a kind from KindFirst on.
-func Serve(ctx context.Context, h Host, request []byte, a Answer) {
-	answer, err := serve(ctx, h, request)
+func Serve(ctx context.Context, h Host, from topology.NodeID, request []byte, a Answer) {
+	answer, err := serve(ctx, h, from, request)
 	if err != nil {
 		a.Fail(err)
 		return
@@ -73,11 +73,11 @@ func Serve(ctx context.Context, h Host, request []byte, a Answer) {
 	_ = a.End(answer) // who asked may be gone
 }
 
-func serve(ctx context.Context, h Host, request []byte) ([]byte, error) {
+func serve(ctx context.Context, h Host, from topology.NodeID, request []byte) ([]byte, error) {
 	body := request[1:]
 	switch request[0] {
 	case kindReport:
-		return json.Marshal(h.Describe())
+		return json.Marshal(h.Describe(from))
 	case kindAwait:
 		var q awaitRequest
 		if err := json.Unmarshal(body, &q); err != nil {

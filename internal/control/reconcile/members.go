@@ -34,10 +34,13 @@ func Next(set *topology.ReplicaSet, s *raftgroup.Status) Step {
 	}
 	now := placement.Config{Voters: ids(s.Members.GetVoters()), Learners: ids(s.Members.GetLearners())}
 	if unsettled(set, now.Voters) {
+		if s.LeaseLeft == 0 && !s.Quiet {
+			return Step{} // another leader may have changed them since
+		}
 		return Step{Settled: now.Voters}
 	}
 	plan := placement.Plan(set, now, func(id topology.ReplicaID) bool { return caughtUp(s, id) })
-	if slices.Contains(plan.Remove, topology.ReplicaID(s.Replica)) {
+	if slices.Contains(plan.Remove, topology.ReplicaID(s.Replica)) && len(now.Voters) > 1 { // the only voter has nobody to give it to
 		return Step{Transfer: heir(plan.Remove, s)}
 	}
 	var step Step

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// until waits for what other goroutines bring about.
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// member starts a node of the cluster of the first one, which founds it.
+func clusterNode(t *testing.T, first *Node, o Options) *Node {
+	t.Helper()
+	o.Cluster.Internal = "127.0.0.1:0"
+	if first == nil {
+		o.Cluster.Bootstrap = true
+	} else {
+		o.Cluster.Join = []string{first.internalAddr()}
+	}
+	return startNode(t, o)
+}
+
+// voters counts the voters of every partition; it is the same number for all, or 0.
+func voters(n *Node) int {
+	count := -1
+	for p := range n.records.State().Map.All() {
+		v := p.Sets[0].Count(topology.Voter)
+		if count >= 0 && v != count || p.Sets[0].Count(topology.Joining) > 0 {
+			return 0
+		}
+		count = v
+	}
+	return count
+}
+
+// TestClusterGrows proves that replica sets grow from one voter to three and then four as nodes join (never two), that what one node writes
+// another reads, that all follow a schema change, and that a node that leaves is taken out of every set and stops.
+func TestClusterGrows(t *testing.T) {
+	a := clusterNode(t, nil, Options{})
+	c := newClient(t, a)
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
+	for i := range 20 {
+		c.query(fmt.Sprintf("INSERT INTO k.t (k, v) VALUES (%d, %d)", i, i))
+	}
+	b := clusterNode(t, a, Options{})
+	until(t, "two nodes know each other", func() bool { return len(a.records.State().Nodes) == 2 && len(b.records.State().Nodes) == 2 })
+	if got := voters(a); got != 1 {
+		t.Errorf("two nodes: %d voters", got)
+	}
+	clusterNode(t, a, Options{})
+	until(t, "three voters", func() bool { return voters(a) == 3 })
+	d := clusterNode(t, a, Options{})
+	until(t, "four voters", func() bool { return voters(d) == 4 })
+	e := newClient(t, d)
+	if r := e.query("SELECT count(*) FROM k.t"); r.RowCount != 1 {
+		t.Errorf("the fourth node counts %v", r)
+	}
+	e.query("ALTER TABLE k.t ADD w int")
+	newClient(t, b).query("INSERT INTO k.t (k, w) VALUES (7, 8)")
+	until(t, "all nodes have the new column", func() bool {
+		return a.catalog.Snapshot().Table("k", "t").Column("w") != nil && b.catalog.Snapshot().Table("k", "t").Column("w") != nil
+	})
+	if _, err := a.order(t.Context(), "decommission", fmt.Sprintf("%x", d.cluster.self)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "three voters again", func() bool { return voters(a) == 3 })
+	until(t, "the node that left ends", func() bool { return d.Err() != nil })
+	if state := a.records.State().Node(d.cluster.self).State; state != meta.Left {
+		t.Errorf("the node is %s", state)
+	}
+}
+
+// TestAdoption proves that a node that stood alone goes on as the first of a cluster with all its data, does so again after a restart, and
+// never stands alone again.
+func TestAdoption(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	alone := startNode(t, Options{Data: dir})
+	c := newClient(t, alone)
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
+	c.query("CREATE INDEX i ON k.t (v)")
+	for i := range 50 {
+		c.query(fmt.Sprintf("INSERT INTO k.t (k, v) VALUES (%d, %d)", i, i%5))
+	}
+	if err := alone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		n := clusterNode(t, nil, Options{Data: dir})
+		c := newClient(t, n)
+		if r := c.query("SELECT k FROM k.t"); r.RowCount != 50 {
+			t.Errorf("%d rows", r.RowCount)
+		}
+		if r := c.query("SELECT k FROM k.t WHERE v = 3"); r.RowCount != 10 {
+			t.Errorf("the index finds %d rows", r.RowCount)
+		}
+		c.query("INSERT INTO k.t (k, v) VALUES (1, 9)")
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for want, o := range map[string]Options{
+		"give --internal": {Data: dir},
+	} {
+		if _, err := Start(t.Context(), o.quiet()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func (o Options) quiet() Options {
+	o.CQL, o.HTTP = "127.0.0.1:0", "off"
+	return o
+}
+
+// TestJoinRefusals proves that data of another node are never mixed into a cluster, and that each refusal says what to do.
+func TestJoinRefusals(t *testing.T) {
+	first := clusterNode(t, nil, Options{})
+	used := filepath.Join(t.TempDir(), "used")
+	alone := startNode(t, Options{Data: used})
+	newClient(t, alone).query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	if err := alone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := clusterNode(t, nil, Options{Data: filepath.Join(t.TempDir(), "other")})
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, want string
+		o          Options
+	}{
+		{"neither", "give --bootstrap to found one", Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0"}}},
+		{"both", "give one of them", Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true, Join: []string{"127.0.0.1:1"}}}},
+		{"no address", "give --internal", Options{Cluster: ClusterOptions{Bootstrap: true}}},
+		{"periodic", "commit periodic is for a node that stands alone", Options{Commit: "periodic", Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}}},
+		{"no certificates", "configure cluster.tls", Options{Cluster: ClusterOptions{Internal: "192.0.2.1:7000", Bootstrap: true}}},
+		{"data", "only --bootstrap takes them into a cluster", Options{Data: used, Cluster: ClusterOptions{Internal: "127.0.0.1:0", Join: []string{first.internalAddr()}}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			n, err := Start(ctx, c.o.quiet())
+			if err == nil {
+				_ = n.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+	if _, err := os.Stat(used); err != nil {
+		t.Error("the directory is gone")
+	}
+}
+
+// TestClusterVersion proves that nodes of two versions work together in the older one, and in the newer one when the last node speaks it.
+func TestClusterVersion(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "old")
+	a := clusterNode(t, nil, Options{Data: dir})
+	b := clusterNode(t, a, Options{format: FormatVersion + 1})
+	until(t, "the newer node is there", func() bool { return len(a.records.State().Nodes) == 2 })
+	c := newClient(t, b)
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
+	c.query("INSERT INTO k.t (k, v) VALUES (1, 1)")
+	if v := b.records.State().ClusterVersion; v != FormatVersion {
+		t.Errorf("with a node of the older version the cluster works in version %d", v)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a = clusterNode(t, nil, Options{Data: dir, format: FormatVersion + 1})
+	until(t, "the cluster works in the newer version", func() bool {
+		return a.records.State().ClusterVersion == FormatVersion+1 && b.records.State().ClusterVersion == FormatVersion+1
+	})
+	if r := newClient(t, a).query("SELECT * FROM k.t"); r.RowCount != 1 {
+		t.Errorf("%d rows", r.RowCount)
+	}
+}
