@@ -50,17 +50,20 @@ func TestAcknowledgedSurvives(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// trouble moves and cuts off leaders until stop is closed.
+// trouble moves leaders, cuts them off and crashes them until stop is closed.
 func (w *world) trouble(id topology.PartitionID, stop chan struct{}) {
 	for round := 0; ; round++ {
 		lead := w.leader(id)
-		switch r := w.replica(lead, id); round % 3 {
+		switch r := w.replica(lead, id); round % 4 {
 		case 0, 1:
 			if s, err := r.Status(); err == nil && len(s.Peers) > 0 {
 				_ = r.Transfer(topology.ReplicaID(s.Peers[round%len(s.Peers)].Replica))
 			}
 		case 2:
 			w.isolate(lead, true)
+		case 3:
+			w.crash(lead)
+			w.start(lead)
 		}
 		select {
 		case <-stop:
