@@ -27,6 +27,8 @@ type Client struct {
 	buffers buffers
 	writes  sync.Pool // *write
 	reads   sync.Pool // *pages
+	// expiries are *expiry.
+	expiries sync.Pool
 	// marks numbers the reads, so that one can be named.
 	marks atomic.Uint64
 }
@@ -178,9 +180,9 @@ func (r *Replica) begin(ctx context.Context, kind byte) *write {
 // exchange sends the request, waits for the answer and tells the completion, on a goroutine of its own.
 func (w *write) exchange() {
 	c := w.c
-	ctx, cancel := context.WithDeadline(context.Background(), w.deadline)
+	ctx := begin(&c.expiries, w.deadline)
 	b, err := c.t.Call(ctx, w.node, *w.request)
-	cancel()
+	ctx.end(&c.expiries)
 	c.buffers.put(w.request)
 	t, done, decided, kind := w.trace, w.done, w.decided, w.kind
 	w.trace, w.done, w.decided, w.request = nil, nil, nil, nil
