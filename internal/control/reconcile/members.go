@@ -109,16 +109,21 @@ type Replica interface {
 	Transfer(to topology.ReplicaID) error
 }
 
-// step carries out, for one replica, what Next says if it leads. It reports whether the set is as the map wants it.
+// step carries out, for one replica, what Next says if it leads. It reports whether nothing is left to be done here.
 func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition) (settled bool, err error) {
-	if len(p.Sets) == 0 || !r.Leading() {
+	if len(p.Sets) == 0 {
 		return true, nil
 	}
+	set := &p.Sets[0]
+	agreed := set.Count(topology.Joining)+set.Count(topology.Leaving) == 0
 	s, err := r.Status()
 	if err != nil {
 		return false, err
 	}
-	set := &p.Sets[0]
+	if !r.Leading() {
+		// Who is to lead hears of it before it may act, and leadership may come here while others begin what they cannot end.
+		return agreed && !s.Leading, nil
+	}
 	step := Next(set, &s)
 	switch {
 	case step.Settled != nil:
@@ -131,5 +136,5 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition) (s
 		}
 		return false, nil
 	}
-	return set.Count(topology.Joining)+set.Count(topology.Leaving) == 0, nil
+	return agreed, nil
 }

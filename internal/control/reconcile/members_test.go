@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"testing"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// member of a replica set that does nothing by itself.
+type still struct {
+	leading bool // may act
+	status  raftgroup.Status
+	changes []raftgroup.Change
+}
+
+func (r *still) ID() topology.PartitionID          { return 1 }
+func (r *still) Leading() bool                     { return r.leading }
+func (r *still) Status() (raftgroup.Status, error) { return r.status, nil }
+func (r *still) Transfer(topology.ReplicaID) error { return nil }
+func (r *still) ChangeMembers(_ context.Context, c []raftgroup.Change) error {
+	r.changes = append(r.changes, c...)
+	return nil
+}
+
+// A replica set that changes is looked at until it has changed by every node that may come to lead it: a new leader hears that it leads before it
+// may act, and the one before it may act no more.
+func TestMembersAreNotForgotten(t *testing.T) {
+	p := &topology.Partition{ID: 1, Sets: []topology.ReplicaSet{{Replicas: []topology.Replica{
+		{ID: 1, Node: topology.NodeID{1}, State: topology.Voter}, {ID: 2, Node: topology.NodeID{2}, State: topology.Voter},
+		{ID: 3, Node: topology.NodeID{3}, State: topology.Voter}, {ID: 4, Node: topology.NodeID{4}, State: topology.Joining},
+	}}}}
+	r := &still{status: raftgroup.Status{Replica: 1, Leader: 2, Members: &pb.ConfState{Voters: []uint64{1, 2, 3}}}}
+	var m Members
+	look := func(when string, settled bool, changes int) {
+		t.Helper()
+		got, err := m.step(t.Context(), r, p)
+		if err != nil || got != settled || len(r.changes) != changes {
+			t.Errorf("%s: settled %v, %d changes, %v; want %v, %d", when, got, len(r.changes), err, settled, changes)
+		}
+	}
+	look("another one leads", false, 0)
+	r.status.Leader, r.status.Leading = 1, true
+	look("it leads and may not act", false, 0)
+	r.leading = true
+	look("it leads", false, 1)
+	for i := range p.Sets[0].Replicas {
+		p.Sets[0].Replicas[i].State = topology.Voter
+	}
+	r.status.Members.Voters = append(r.status.Members.Voters, 4)
+	look("all vote", true, 1)
+	r.leading = false
+	look("it leads and may not act, all vote", false, 1)
+	r.status.Leading = false
+	look("another one leads, all vote", true, 1)
+}
