@@ -26,8 +26,11 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// keepDir keeps the logs of the nodes for a look at them.
-var keepDir = flag.String("logs", "", "directory in which the logs of the nodes are kept")
+// keepDir keeps the logs of the nodes for a look at them, of logLevel.
+var (
+	keepDir  = flag.String("logs", "", "directory in which the logs of the nodes are kept")
+	logLevel = flag.String("log-level", "info", "level of the logs of the nodes")
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -37,7 +40,7 @@ func TestMain(m *testing.M) {
 const (
 	cqlPort, webPort, innerPort = 19042, 18080, 17000
 	// startTime bounds the start of a node, settleTime how long a healthy cluster takes until all replica sets are whole.
-	startTime, settleTime = 60 * time.Second, 90 * time.Second
+	startTime, settleTime = 60 * time.Second, 30 * time.Second
 )
 
 // fleets counts the clusters of this process; each has addresses of its own.
@@ -98,6 +101,9 @@ func (f *fleet) config() string { return filepath.Join(f.dir, "ilion.yaml") }
 
 // bury ends every process that still runs, and shows the ends of the logs of a test that failed.
 func (f *fleet) bury() {
+	if f.t.Failed() && *keepDir != "" {
+		f.keepStatus()
+	}
 	for _, m := range f.nodes {
 		m.kill()
 	}
@@ -113,6 +119,24 @@ func (f *fleet) bury() {
 		}
 		if f.t.Failed() {
 			f.t.Logf("log of node %d (%s):\n%s", m.index+1, m.ip, b[max(0, len(b)-3000):])
+		}
+	}
+}
+
+// keepStatus keeps what the nodes of a test that failed say about themselves.
+func (f *fleet) keepStatus() {
+	for _, m := range f.alive() {
+		for _, page := range []string{"status", "metrics", "debug/pprof/goroutine?debug=2"} {
+			resp, err := browser.Get("http://" + m.web() + "/" + page)
+			if err != nil {
+				continue
+			}
+			b, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err == nil {
+				name := fmt.Sprintf("%s-%d.%s", strings.ReplaceAll(f.t.Name(), "/", "-"), m.index+1, strings.NewReplacer("/", "-", "?", "-").Replace(page))
+				_ = os.WriteFile(filepath.Join(*keepDir, name), b, 0o644)
+			}
 		}
 	}
 }
@@ -168,7 +192,7 @@ func (m *member) launch(args ...string) <-chan error {
 		return ready
 	}
 	defer log.Close()
-	args = append([]string{"start", "--data", m.dir, "--cql", m.cql(), "--http", m.web(), "--config", m.f.config()}, args...)
+	args = append([]string{"start", "--data", m.dir, "--cql", m.cql(), "--http", m.web(), "--config", m.f.config(), "--log-level", *logLevel}, args...)
 	cmd := exec.Command(process.Binary(m.f.t), args...)
 	if m.f.wires != nil {
 		cmd = m.f.wires.command(m, cmd)

@@ -66,8 +66,23 @@ func TestJoin(t *testing.T) {
 	l := startLoad(f, *clients, 0)
 	l.more(*requests / 4)
 	l.mark("join of a fifth node")
-	f.add().start()
-	t.Logf("all replica sets were whole %s after the start", f.settle().Round(time.Millisecond))
+	m := f.add()
+	m.start()
+	began := time.Now()
+	f.until("the node has its share of the replicas", settleTime, func() string {
+		s, err := m.status()
+		if err != nil {
+			return err.Error()
+		}
+		for _, n := range s.Nodes {
+			if n.ID == s.Node && n.Replicas > len(loadTables)/2 {
+				return ""
+			}
+		}
+		return "not yet"
+	})
+	f.settle()
+	t.Logf("the node had its share of the replicas %s after it was ready", time.Since(began).Round(time.Millisecond))
 	l.mark("with five nodes")
 	l.only(f.alive()...)
 	l.more(*requests / 4)
@@ -92,4 +107,10 @@ func TestPause(t *testing.T) {
 	l.only(f.alive()...)
 	l.more(*requests / 8)
 	l.finish()
+}
+
+// TestStart proves that a cluster of four is whole soon after its nodes were started.
+func TestStart(t *testing.T) {
+	f := startFleet(t, 4, "")
+	t.Logf("nodes: %d", len(f.alive()))
 }

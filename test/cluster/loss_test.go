@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// soon is when a cluster that has lost its quorum says so, prompt how long each answer takes from then on.
+const (
+	soon   = 2 * time.Second
+	prompt = 250 * time.Millisecond
+)
+
+// TestTwoOfFour proves that with two of four nodes lost, writes and QUORUM reads are refused soon and with the true numbers, and that everything
+// works again when one is back.
+func TestTwoOfFour(t *testing.T) {
+	f := startFleet(t, 4, "")
+	a := f.nodes[0]
+	a.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
+	const tables = 4 // so that every node leads one
+	for i := range tables {
+		a.do(fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i), fmt.Sprintf("INSERT INTO ks.t%d (k, v) VALUES (1, 1)", i))
+	}
+	f.settle()
+	c := f.nodes[1].dial()
+	f.nodes[2].kill()
+	f.nodes[3].kill()
+	began := time.Now()
+	requests := map[string]string{
+		"write":          "INSERT INTO ks.t%d (k, v) VALUES (1, 2)",
+		"condition":      "INSERT INTO ks.t%d (k, v) VALUES (2, 2) IF NOT EXISTS",
+		"read at QUORUM": "SELECT v FROM ks.t%d WHERE k = 1",
+	}
+	for i := range tables {
+		for what, text := range requests {
+			text = fmt.Sprintf(text, i)
+			first := time.Since(began)
+			for {
+				asked := time.Now()
+				err := unavailable(c, text)
+				took := time.Since(asked)
+				if err == nil && took < prompt {
+					break
+				}
+				if time.Since(began) > soon+first {
+					t.Fatalf("%s %s after the loss, answered in %s: %v", what, time.Since(began), took, err)
+				}
+			}
+			t.Logf("table %d: %s is refused as it should be %s after the loss", i, what, time.Since(began).Round(time.Millisecond))
+		}
+	}
+	asked := time.Now()
+	_, err := process.Query(c, dberr.One, "SELECT v FROM ks.t0 WHERE k = 1")
+	t.Logf("a read at ONE without a quorum is answered in %s: %v", time.Since(asked).Round(time.Millisecond), err)
+
+	f.nodes[3].start()
+	began = time.Now()
+	f.until("everything works with three nodes", 10*time.Second, func() string {
+		for i := range tables {
+			for what, text := range requests {
+				if _, err := process.Query(c, dberr.Quorum, fmt.Sprintf(text, i)); err != nil {
+					return fmt.Sprintf("%s of table %d: %v", what, i, err)
+				}
+			}
+		}
+		return ""
+	})
+	t.Logf("everything works %s after the start of the third node", time.Since(began).Round(time.Millisecond))
+}
+
+// unavailable runs a statement that has to be refused with the numbers of two nodes of four.
+func unavailable(c *rawclient.Conn, text string) error {
+	_, err := process.Query(c, dberr.Quorum, text)
+	e := (*cqlwire.Error)(nil)
+	switch {
+	case err == nil:
+		return errors.New("it was done")
+	case !errors.As(err, &e) || e.Code != cqlwire.CodeUnavailable:
+		return err
+	case e.Required != 3 || e.Alive != 2:
+		return fmt.Errorf("unavailable with %d required and %d alive", e.Required, e.Alive)
+	}
+	return nil
+}
+
+// TestFounderGone proves that the node that founded a cluster is a node like any other, and that the schema can be changed as long as the meta
+// partition has a quorum.
+func TestFounderGone(t *testing.T) {
+	f := startFleet(t, 4, "")
+	a, b := f.nodes[0], f.nodes[1]
+	a.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}", "CREATE TABLE ks.t0 (k int PRIMARY KEY, v int)")
+	c := b.dial()
+	a.kill()
+	began := time.Now()
+	process.Do(t, c, "CREATE TABLE ks.t1 (k int PRIMARY KEY, v int)")
+	t.Logf("CREATE TABLE %s after the founder, which led the meta partition, was killed", time.Since(began).Round(time.Millisecond))
+	for _, table := range []string{"ks.t0", "ks.t1"} {
+		if _, err := process.Query(c, dberr.Quorum, "INSERT INTO "+table+" (k, v) VALUES (1, 1)"); err != nil {
+			t.Error(err)
+		}
+	}
+	a.start()
+	f.settle()
+	if _, err := process.Query(a.dial(), dberr.One, "SELECT v FROM ks.t1 WHERE k = 1"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMetaLost proves that data are served without the meta partition, and that changes of the schema wait and are told so.
+func TestMetaLost(t *testing.T) {
+	f := startFleet(t, 6, "")
+	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
+	const tables = 12
+	for i := range tables {
+		f.nodes[0].do(fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i))
+	}
+	f.settle()
+	// The meta partition is where the cluster began, on the first four nodes.
+	s, err := f.nodes[5].status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := []*member{f.nodes[0], f.nodes[1]}
+	served := servedWithout(f, s, lost)
+	if len(served) == 0 {
+		t.Fatal("every table would lose its quorum, too: the test proves nothing")
+	}
+	c := f.nodes[5].dial()
+	for _, m := range lost {
+		m.kill()
+	}
+	for _, table := range served {
+		for i := range 20 {
+			if _, err := process.Query(c, dberr.Quorum, fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, 1)", table, i)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	began := time.Now()
+	_, err = c.Query("CREATE TABLE ks.late (k int PRIMARY KEY)")
+	if err == nil {
+		t.Error("a table was created without a quorum of the meta partition")
+	}
+	t.Logf("%d tables are served; CREATE TABLE is answered after %s: %v", len(served), time.Since(began).Round(time.Millisecond), err)
+	for _, m := range lost {
+		m.start()
+	}
+	f.until("the schema can be changed again", 20*time.Second, func() string {
+		if _, err := c.Query("CREATE TABLE IF NOT EXISTS ks.late (k int PRIMARY KEY)"); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	f.settle()
+}
+
+// servedWithout lists tables of keyspace ks that keep three voters without some nodes.
+func servedWithout(f *fleet, s *node.Status, lost []*member) []string {
+	var out []string
+	for _, table := range s.Tables {
+		if table.Name[:3] != "ks." {
+			continue
+		}
+		left := 0
+		for _, r := range table.Partitions[0].Replicas {
+			m := f.byID(s, r.Node)
+			if m != lost[0] && m != lost[1] {
+				left++
+			}
+		}
+		if left >= 3 {
+			out = append(out, table.Name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestWipe proves that a node whose disk was wiped comes back as a new one, that the replicas of the old one are rebuilt there, and that the old
+// one can be taken out.
+func TestWipe(t *testing.T) {
+	f := startFleet(t, 4, "cluster:\n  heal_after: 2s\n")
+	l := startLoad(f, *clients, 0)
+	l.more(*requests / 4)
+	m := f.nodes[2]
+	old := m.id()
+	l.only(f.without(m)...)
+	l.mark("kill of " + m.name())
+	m.kill()
+	m.wipe()
+	l.mark("start on an empty disk")
+	m.start()
+	if m.id() == old {
+		t.Error("the node on the new disk has the identity of the old one")
+	}
+	took := f.until("the replicas are rebuilt", settleTime, func() string { return f.rid(old) })
+	t.Logf("rebuilt %s after the start", took.Round(time.Millisecond))
+	f.nodes[0].order("decommission", old)
+	l.mark("decommission of the old identity")
+	f.settle()
+	l.only(f.alive()...)
+	l.more(*requests / 4)
+	l.finish()
+}
+
+// rid says which replicas a node has yet that is to have none.
+func (f *fleet) rid(id string) string {
+	s, err := f.nodes[0].status()
+	if err != nil {
+		return err.Error()
+	}
+	for _, table := range s.Tables {
+		for _, p := range table.Partitions {
+			voters := 0
+			for _, r := range p.Replicas {
+				if r.Node == id {
+					return fmt.Sprintf("%s has a replica there, %s", table.Name, r.State)
+				}
+				if r.State == "voter" {
+					voters++
+				}
+			}
+			if voters != 4 {
+				return fmt.Sprintf("%s has %d voters", table.Name, voters)
+			}
+		}
+	}
+	return ""
+}
+
+// TestDecommission proves that no client of the other nodes sees an error while one of five nodes leaves for good.
+func TestDecommission(t *testing.T) {
+	f := startFleet(t, 5, "")
+	l := startLoad(f, *clients, 0)
+	m := f.leader("load.plain")
+	l.only(f.without(m)...)
+	l.more(*requests / 4)
+	l.mark("decommission of " + m.name())
+	id := m.id()
+	began := time.Now()
+	f.without(m)[0].order("decommission", id)
+	f.until("the node has no replicas", settleTime, func() string {
+		if f.nodes[0] == m {
+			f.nodes[0], f.nodes[1] = f.nodes[1], f.nodes[0] // ask somebody who stays
+		}
+		return f.rid(id)
+	})
+	t.Logf("all replicas were elsewhere after %s", time.Since(began).Round(time.Millisecond))
+	select {
+	case <-m.ended:
+		t.Logf("the process ended by itself with code %d: %s", m.cmd.ProcessState.ExitCode(), m.lastWords())
+	case <-time.After(settleTime):
+		t.Fatalf("the process still runs %s after its last replica had gone", settleTime)
+	}
+	l.mark("four nodes")
+	f.settle()
+	l.more(*requests / 4)
+	l.finish()
+}
