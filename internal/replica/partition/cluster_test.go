@@ -76,9 +76,13 @@ func (w *world) start(i int) {
 	if n.store, err = storage.Open(n.fs, "rows", storage.Options{MemtableBytes: 1 << 20, CacheBytes: 1 << 20}); err != nil {
 		w.t.Fatal(err)
 	}
+	election := 10
+	if _, measured := w.t.(*testing.B); measured {
+		election = 100 // leaders stay, however busy the machine is
+	}
 	h, err := Open(Stored{n.store}, Options{Cluster: &Cluster{
 		Node: nodeID(i), Log: n.log, Transport: n,
-		Raft: raftgroup.Options{Tick: 20 * time.Millisecond, ElectionTicks: 10, TruncateEntries: 200, TruncateKeep: 20},
+		Raft: raftgroup.Options{Tick: 20 * time.Millisecond, ElectionTicks: election, TruncateEntries: 200, TruncateKeep: 20},
 		RecordsChanged: func(version uint64) {
 			n.mu.Lock()
 			n.records = append(n.records, version)
