@@ -177,18 +177,24 @@ func (n *node) submit(o *op, refused func()) bool {
 	if w.oneIn(3) {
 		thinking = w.between(0, 3*time.Second)
 	}
-	n.afterLife(thinking, func() {
+	var try func()
+	try = func() {
 		if o.next == nil {
 			release()
 			return
 		}
 		sent := n.propose(o, g, w.plantTerm(term), ledger.Set(o.key, binary.BigEndian.AppendUint64(nil, next)), func() { release(); refused() },
 			func(raftgroup.Outcome) uint64 { release(); return next })
-		if !sent {
+		switch {
+		case sent:
+		case w.plan.Bugs.StaleTerm: // it waits until it may, in whichever term
+			n.afterLife(50*time.Millisecond, try)
+		default:
 			release()
 			refused()
 		}
-	})
+	}
+	n.afterLife(thinking, try)
 	return true
 }
 
