@@ -52,11 +52,13 @@ func (c *Coordinator) batchInCluster(tr *trace.Trace, ms []command.Mutation, upd
 	for _, u := range updates {
 		b.updates = append(b.updates, command.AppendConditional(nil, u))
 	}
-	go b.run()
+	if !c.tasks.start(b.run) {
+		w.Done(errNoReplica)
+	}
 }
 
 func (b *batch) run() {
-	ctx, cancel := context.WithDeadline(trace.With(context.Background(), b.trace), b.deadline)
+	ctx, cancel := context.WithDeadline(trace.With(b.c.tasks.ctx, b.trace), b.deadline)
 	defer cancel()
 	err := b.together(ctx)
 	if errors.Is(err, errApart) {
@@ -318,7 +320,7 @@ func (e *errand) putAny(ctx context.Context, m *command.Mutation) error {
 
 // removeBatch removes a record.
 func (c *Coordinator) removeBatch(tr *trace.Trace, id [16]byte, stamp int64) error {
-	ctx, cancel := context.WithTimeout(trace.With(context.Background(), tr), c.opts.WriteTimeout)
+	ctx, cancel := context.WithTimeout(trace.With(c.tasks.ctx, tr), c.opts.WriteTimeout)
 	defer cancel()
 	e := c.errand(dberr.Quorum, c.opts.WriteTimeout)
 	m := c.cluster.Batches.Remove(id, stamp+1)

@@ -142,7 +142,8 @@ func (r *route) learn(node topology.NodeID) {
 			r.leader.CompareAndSwap(old, nil)
 		}
 	case old == nil || *old != node:
-		r.leader.Store(&node)
+		kept := node
+		r.leader.Store(&kept)
 	}
 }
 

@@ -34,6 +34,7 @@ func inFleet(t *testing.T, partitions int, f func(t *testing.T, f *fleet, c *Coo
 		}
 		c := fl.join(t, s, Options{})
 		f(t, fl, c)
+		c.Close()
 		synctest.Wait()
 		if n := c.Stats().UnderWay; n != 0 {
 			t.Errorf("%d requests are still under way", n)
@@ -256,6 +257,26 @@ func TestSilentNode(t *testing.T) {
 	})
 }
 
+// While the one that led is silent the others are asked, though they still name it; the one that they elect is found at once.
+func TestSilentLeaderIsReplaced(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		hold := time.Now().Add(900 * time.Millisecond)
+		f.script = func(a *asked) *verdict {
+			if !time.Now().Before(hold) {
+				f.leader[1] = node(3)
+			}
+			if a.node == node(2) {
+				return &verdict{err: fmt.Errorf("%w: %w", partition.ErrUncertain, context.DeadlineExceeded), async: true, slow: time.Second * 2 / 3}
+			}
+			return nil
+		}
+		begin := time.Now()
+		if err := writeNow(c, WriteOptions{}, put("k", "c", 1)); err != nil || time.Since(begin) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}
+
 // What the client is told when it does not work: UNAVAILABLE at once where too few are alive and nothing was done; a timeout, at the deadline, where it is not known or
 // might still have worked.
 func TestTruthOfErrors(t *testing.T) {
@@ -438,6 +459,25 @@ func TestTruncateInCluster(t *testing.T) {
 		var refused *dberr.Truncate
 		if err := c.Truncate(t.Context(), table); !errors.As(err, &refused) {
 			t.Errorf("without a quorum: %v", err)
+		}
+	})
+}
+
+// Close ends what waits, and says that its outcome is not known; nothing is left behind.
+func TestClose(t *testing.T) {
+	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+		f.script = func(*asked) *verdict { return &verdict{err: partition.ErrUncertain, async: true} }
+		done := make(result, 2)
+		c.Write(t.Context(), []command.Mutation{put("k", "c", 1)}, WriteOptions{}, done)
+		c.Write(t.Context(), spread(c, 3), WriteOptions{Atomic: true, Type: "BATCH"}, done)
+		time.Sleep(time.Second)
+		begin := time.Now()
+		c.Close()
+		for range 2 {
+			var late *dberr.WriteTimeout
+			if err := <-done; !errors.As(err, &late) || time.Since(begin) > 0 {
+				t.Errorf("%v after %v", err, time.Since(begin))
+			}
 		}
 	})
 }

@@ -108,14 +108,18 @@ func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay)
 	if !t.remote {
 		return t.member.Read(ctx, q, r)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	r.heard.Store(false)
 	patience := time.AfterFunc(time.Until(e.attempt()), func() {
 		if !r.heard.Load() {
-			cancel()
+			cancel(context.DeadlineExceeded)
 		}
 	})
 	defer patience.Stop()
-	return t.member.Read(ctx, q, r)
+	err := t.member.Read(ctx, q, r)
+	if err != nil && context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // it is set above
+		return context.DeadlineExceeded
+	}
+	return err
 }

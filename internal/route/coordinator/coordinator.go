@@ -86,6 +86,7 @@ type Coordinator struct {
 	cluster *cluster
 	sends   sync.Pool // *send
 	watch   watch
+	tasks   tasks
 
 	underWay atomic.Int64
 	stats    stats
@@ -127,6 +128,7 @@ type Stats struct {
 func New(host *partition.Host, snapshot *topology.Snapshot, o Options) *Coordinator {
 	c := &Coordinator{host: host, opts: o.withDefaults()}
 	c.replica = c.local
+	c.tasks.ctx, c.tasks.cancel = context.WithCancel(context.Background())
 	c.writes.New = func() any { return &write{c: c} }
 	c.decides.New = func() any { return &decide{c: c} }
 	c.relays.New = func() any { return new(relay) }

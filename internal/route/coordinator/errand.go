@@ -30,8 +30,12 @@ type errand struct {
 	maybe bool
 	// next is the node that the last answer named as the leader; avoid could not answer, and is passed over once.
 	next, avoid topology.NodeID
-	turn        int
-	attempts    int
+	// silent let an attempt run into its deadline. It is left alone until quietUntil, whoever says that it leads: meanwhile another one may be elected. Then it
+	// gets another chance, for it may just be slow.
+	silent     topology.NodeID
+	quietUntil time.Time
+	turn       int
+	attempts   int
 	// at once counts the attempts without a pause in a row.
 	atOnce int
 	// required is the quorum of the partition asked last.
@@ -143,6 +147,10 @@ func (e *errand) askable(t *target, node, avoid topology.NodeID) bool {
 		return false
 	case cl.Node:
 		return t.here != nil
+	case e.silent:
+		if time.Now().Before(e.quietUntil) {
+			return false
+		}
 	}
 	return cl.Alive(node)
 }
@@ -193,6 +201,9 @@ func (e *errand) failed(t *target, err error) bool {
 		t.forget()
 	case unknown:
 		e.maybe = true
+		if t.remote && errors.Is(err, context.DeadlineExceeded) {
+			e.silent, e.quietUntil = t.node, time.Now().Add(e.deadline.Sub(e.began)/3)
+		}
 		if !underWay(err) {
 			e.avoid = t.node
 			t.forget()

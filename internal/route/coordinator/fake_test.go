@@ -67,6 +67,8 @@ type verdict struct {
 	err         error
 	async, hang bool
 	applied     bool
+	// slow is how long an asynchronous failure takes.
+	slow time.Duration
 }
 
 func node(i int) topology.NodeID { return topology.NodeID{byte(i)} }
@@ -172,7 +174,7 @@ func (r *fake) carry(v *verdict, work func(), done func(error)) error {
 	case v.hang:
 		return nil
 	case v.async:
-		go done(v.err)
+		time.AfterFunc(v.slow, func() { done(v.err) })
 		return nil
 	}
 	return v.err

@@ -128,6 +128,7 @@ func newCluster4(t *testing.T, n int) []*member {
 // stop ends a node.
 func (m *member) stop(t *testing.T) {
 	if m.up.Swap(false) {
+		m.Coordinator.Close()
 		if err := errors.Join(m.host.Close(), m.transport.Close(), m.store.Close(), m.log.Close()); err != nil {
 			t.Error(err)
 		}

@@ -183,12 +183,14 @@ func (s *send) ended() {
 		s.finish(nil, err)
 		return
 	}
-	go s.again(err)
+	if !s.c.tasks.start(func() { s.again(err) }) {
+		s.finish(nil, err)
+	}
 }
 
 // again makes the other attempts.
 func (s *send) again(err error) {
-	ctx, cancel := context.WithDeadline(trace.With(context.Background(), s.trace), s.deadline)
+	ctx, cancel := context.WithDeadline(trace.With(s.c.tasks.ctx, s.trace), s.deadline)
 	defer cancel()
 	t, seen := s.target, s.view
 	for {

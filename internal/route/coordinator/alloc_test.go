@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// instant is a replica, here or elsewhere, that succeeds at once and does nothing.
+type instant struct{ *fake }
+
+func (instant) Leading() bool                     { return true }
+func (i instant) Leader() (topology.NodeID, bool) { return i.node, true }
+func (instant) Seen(uint64)                       {}
+
+func (instant) Write(_ context.Context, _ *command.Mutation, done command.Completion) error {
+	done.Done(nil)
+	return nil
+}
+
+func (instant) Read(context.Context, *command.Read, command.Visitor) error { return nil }
+
+// In a cluster a write costs the coordinator no allocation either, whether it is led here or elsewhere. A read costs those of its deadline, and where it
+// is forwarded those of the bound of its first answer: contexts and timers, all of fixed size.
+func TestClusterAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools forget under the race detector")
+	}
+	f := newFleet()
+	c := f.join(t, mapOf(t, 4), Options{})
+	one := instant{&fake{f, node(1), 0}}
+	for _, here := range []bool{true, false} {
+		var l Local
+		if here {
+			l = one
+		}
+		c.cluster.here = func(topology.PartitionID) Local { return l }
+		c.cluster.Replica = func(topology.NodeID, topology.PartitionID) Member { return one }
+		for _, p := range c.Topology().Partitions(table) {
+			c.LeaderChanged(p.ID, node(2))
+		}
+		ms := []command.Mutation{put("k", "c", 1)}
+		if n := testing.AllocsPerRun(1000, func() { c.Write(t.Context(), ms, WriteOptions{}, nothing{}) }); n > 0 {
+			t.Errorf("here %v: a write allocates %v times", here, n)
+		}
+		q := command.Read{Table: table, Key: []byte("k"), Token: token.Hash([]byte("k")), Level: dberr.Quorum}
+		most := 6.0
+		if !here {
+			most = 13
+		}
+		if n := testing.AllocsPerRun(1000, func() {
+			if err := c.Read(t.Context(), &q, blind{}); err != nil {
+				t.Fatal(err)
+			}
+		}); n > most {
+			t.Errorf("here %v: a read allocates %v times", here, n)
+		}
+	}
+}
+
+// BenchmarkClusterWrite measures what the coordinator itself costs in a cluster: CPU.
+func BenchmarkClusterWrite(b *testing.B) {
+	f := newFleet()
+	c := f.join(b, mapOf(b, 4), Options{})
+	one := instant{&fake{f, node(1), 0}}
+	c.cluster.here = func(topology.PartitionID) Local { return one }
+	m := put("k", "c", 1)
+	m.Ops[0].Operand = append(m.Ops[0].Operand, make([]byte, 1024)...)
+	ms := []command.Mutation{m}
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Write(b.Context(), ms, WriteOptions{}, nothing{})
+	}
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"context"
+	"sync"
+)
+
+// tasks are the goroutines of a coordinator: retries, and atomic batches.
+type tasks struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	mu     sync.Mutex
+	closed bool
+	all    sync.WaitGroup
+}
+
+// start runs f on a goroutine that Close waits for; false if the coordinator is closed.
+func (t *tasks) start(f func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	t.all.Go(f)
+	return true
+}
+
+// Close ends the retries and batches that are under way, by an error where the outcome is not known, and returns when their goroutines are gone. Call it before
+// the replicas are closed. Requests that come later get one attempt.
+func (c *Coordinator) Close() {
+	t := &c.tasks
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.cancel()
+	t.all.Wait()
+}
