@@ -331,6 +331,7 @@ func AppendSweep(dst []byte, s *Sweep) []byte {
 func (a *appender) sweep(s *Sweep) {
 	a.uint(uint64(s.Table))
 	a.int(s.Horizon)
+	a.columns(s.Dropped)
 	a.uint(s.Epoch)
 	a.uint(uint64(len(s.Keys)))
 	for _, k := range s.Keys {
@@ -349,9 +350,10 @@ func DecodeSweep(s *Sweep, src []byte) error {
 }
 
 func (r *reader) sweep(s *Sweep) {
-	*s = Sweep{Keys: s.Keys[:0]}
+	*s = Sweep{Keys: s.Keys[:0], Dropped: s.Dropped[:0]}
 	s.Table = r.uint32()
 	s.Horizon = r.int()
+	s.Dropped = r.columns(s.Dropped)
 	s.Epoch = r.uint()
 	for range r.count(1) {
 		s.Keys = append(s.Keys, r.bytes())

@@ -202,7 +202,7 @@ func TestRoundTrip(t *testing.T) {
 				}
 			}
 		case KindSweep:
-			want, got := Sweep{Table: p.u32(), Horizon: p.i64(), Epoch: p.u64(), Keys: list(p, p.bytes)}, Sweep{}
+			want, got := Sweep{Table: p.u32(), Horizon: p.i64(), Epoch: p.u64(), Keys: list(p, p.bytes), Dropped: list(p, p.u32)}, Sweep{}
 			b = AppendSweep(nil, &want)
 			decode = func(b []byte) error { return DecodeSweep(&got, b) }
 			if err := decode(b); err != nil {

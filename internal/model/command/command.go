@@ -136,5 +136,7 @@ type Sweep struct {
 	Table   uint32
 	Keys    [][]byte
 	Horizon int64
+	// Dropped are the columns of the table, ascending, whose cells go whatever their age.
+	Dropped []uint32
 	Epoch   uint64
 }

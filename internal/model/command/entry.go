@@ -104,7 +104,7 @@ func DecodeEntry(e *Entry, src []byte) error {
 	if err != nil {
 		return err
 	}
-	*e = Entry{Mutations: e.Mutations[:0], Indexes: e.Indexes[:0], Sweep: Sweep{Keys: e.Sweep.Keys[:0]}, Records: Records{Put: e.Records.Put[:0]}}
+	*e = Entry{Mutations: e.Mutations[:0], Indexes: e.Indexes[:0], Sweep: Sweep{Keys: e.Sweep.Keys[:0], Dropped: e.Sweep.Dropped[:0]}, Records: Records{Put: e.Records.Put[:0]}}
 	e.Kind = EntryKind(r.byte())
 	switch e.Kind {
 	case EntryWrite:

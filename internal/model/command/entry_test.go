@@ -28,7 +28,7 @@ func entries() []Entry {
 	return []Entry{
 		{Kind: EntryWrite, Mutations: []Mutation{m}, Result: []byte{}},
 		{Kind: EntryWrite, Mutations: []Mutation{m, {Table: 600, Key: []byte("l")}, m}},
-		{Kind: EntrySweep, Sweep: Sweep{Table: 600, Keys: [][]byte{[]byte("a"), []byte("b")}, Horizon: 12, Epoch: 3}},
+		{Kind: EntrySweep, Sweep: Sweep{Table: 600, Keys: [][]byte{[]byte("a"), []byte("b")}, Horizon: 12, Dropped: []uint32{4, 9}, Epoch: 3}},
 		{Kind: EntryTruncate, Indexes: []uint32{1, 2}},
 		{Kind: EntryTruncate},
 		{Kind: EntryRequire, SchemaVersion: 1 << 40},

@@ -177,7 +177,7 @@ type finder struct {
 
 func (f *finder) add(list [][]byte, horizon int64) {
 	if len(list) > 0 {
-		f.g.Sweeps = append(f.g.Sweeps, command.Sweep{Table: f.t.ID, Keys: list, Horizon: horizon})
+		f.g.Sweeps = append(f.g.Sweeps, command.Sweep{Table: f.t.ID, Keys: list, Horizon: horizon, Dropped: f.t.Dropped})
 	}
 }
 
@@ -196,7 +196,7 @@ func (f *finder) rows(lower, upper []byte) error {
 	if err != nil {
 		return err
 	}
-	w := f.s.newSweep(&command.Sweep{Table: f.t.ID, Horizon: f.horizon})
+	w := f.s.newSweep(&command.Sweep{Table: f.t.ID, Horizon: f.horizon, Dropped: f.t.Dropped})
 	for it.First(); it.Valid() && err == nil && !f.full(it.Key()); it.Next() {
 		p, ok := keys.Parse(it.Key())
 		if !ok {
@@ -280,7 +280,7 @@ func (f *finder) entries(index *Index, lower, upper []byte) error {
 	if err != nil {
 		return err
 	}
-	w := f.s.newSweep(&command.Sweep{Table: f.t.ID, Horizon: f.horizon})
+	w := f.s.newSweep(&command.Sweep{Table: f.t.ID, Horizon: f.horizon, Dropped: f.t.Dropped})
 	for it.First(); it.Valid() && err == nil && !f.full(it.Key()); it.Next() {
 		e, ok := keys.ParseIndex(it.Key())
 		if !ok || !f.span.Contains(e.Token, e.Key) {

@@ -4,6 +4,7 @@ package storage
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ const FormatVersion = 1
 type Identity struct {
 	Format        int
 	Cluster, Node [16]byte
+	// Birth is drawn when the directory is made, and is 0 in one made before there was any. It tells a node from another one whose certificate
+	// gives it the same identity, such as the node itself behind the loss of its disk.
+	Birth uint64
 	// Created is in UTC, to the second.
 	Created time.Time
 }
@@ -36,8 +40,8 @@ const (
 )
 
 func (id Identity) text() string {
-	return fmt.Sprintf("%s\nformat %d\ncluster %x\nnode %x\ncreated %s\n",
-		identityHead, id.Format, id.Cluster, id.Node, id.Created.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s\nformat %d\ncluster %x\nnode %x\nbirth %016x\ncreated %s\n",
+		identityHead, id.Format, id.Cluster, id.Node, id.Birth, id.Created.UTC().Format(time.RFC3339))
 }
 
 func parseIdentity(text string) (Identity, error) {
@@ -59,6 +63,8 @@ func parseIdentity(text string) (Identity, error) {
 			err = parseID(&id.Cluster, value)
 		case "node":
 			err = parseID(&id.Node, value)
+		case "birth":
+			id.Birth, err = strconv.ParseUint(value, 16, 64)
 		case "created":
 			id.Created, err = time.Parse(time.RFC3339, value)
 		}
@@ -87,6 +93,11 @@ func (id Identity) complete() Identity {
 		if *p == [16]byte{} {
 			_, _ = rand.Read(p[:]) // never fails
 		}
+	}
+	for id.Birth == 0 {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // never fails
+		id.Birth = binary.BigEndian.Uint64(b[:])
 	}
 	if id.Created.IsZero() {
 		id.Created = time.Now().UTC().Truncate(time.Second)

@@ -64,10 +64,8 @@ func (s *Store) sweepChunk(w *sweep, chunk [][]byte) error {
 // Sweep adds a sweep to the batch, for the application of a log. The caller applies the commands of this partition one after the other and
 // has committed all that went before: the sweep reads the store, not the batch.
 //
-// What it removes of rows, headers and dedupe records is a function of what the store has of the partition, the command and the installed
-// Table.Dropped; GCGrace was used when the command was made. A replica that has not installed a drop yet keeps the cells of that column,
-// which nobody sees, and perhaps a deletion that hides them, until it leads and looks for garbage itself. Which index entries go depends
-// on the installed Indexes, too: they are hints.
+// What it removes of rows, headers and dedupe records is a function of what the store has of the partition and of the command. Which index
+// entries go depends on the installed Indexes, too: they are hints.
 func (b *Batch) Sweep(sw *command.Sweep) error {
 	w := b.s.newSweep(sw)
 	err := w.checkHeaders()
@@ -162,11 +160,11 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	}
 	var remains bool
 	if p.Kind == keys.Header {
-		remains = w.merger.SweepHeader(w.sw.Horizon, w.table.Dropped, func(start, end []byte, ts int64) bool {
+		remains = w.merger.SweepHeader(w.sw.Horizon, w.sw.Dropped, func(start, end []byte, ts int64) bool {
 			return w.clean[cleanKey(key[:p.PrefixLen], start, end, ts)]
 		})
 	} else {
-		remains = w.merger.Sweep(w.header.Covering(p.Rest), w.sw.Horizon, w.table.Dropped)
+		remains = w.merger.Sweep(w.header.Covering(p.Rest), w.sw.Horizon, w.sw.Dropped)
 	}
 	out := w.merger.Append(nil)
 	if p.Kind == keys.Header && !bytes.Equal(out, value) {
@@ -205,7 +203,7 @@ func (w *sweep) loadHeader(prefix []byte) error {
 	if err != nil || value == nil {
 		return err
 	}
-	return w.header.Resolve(bytes.Clone(value), w.sw.Horizon, w.table.Dropped)
+	return w.header.Resolve(bytes.Clone(value), w.sw.Horizon, w.sw.Dropped)
 }
 
 // entry removes an index entry if its row no longer has the value.
@@ -237,7 +235,7 @@ func (w *sweep) holds(index *Index, e *keys.Entry) (bool, error) {
 	if err != nil || value == nil {
 		return false, err
 	}
-	exists, err := w.row.Resolve(value, w.header.Covering(e.Clustering), w.sw.Horizon, w.table.Dropped)
+	exists, err := w.row.Resolve(value, w.header.Covering(e.Clustering), w.sw.Horizon, w.sw.Dropped)
 	return exists && index.Holds(&w.row, e.Value), err
 }
 
