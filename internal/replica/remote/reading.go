@@ -37,7 +37,7 @@ func (p *reading) Row(clustering []byte, r *row.Row) (command.Step, error) {
 
 // sent sends the page if it is full, or is what its reader may have been waiting for.
 func (p *reading) sent(now bool) (command.Step, error) {
-	if len(p.page) < PageBytes && !now {
+	if len(p.page) < p.s.page && !now {
 		return command.More, nil
 	}
 	if err := p.to.Page(p.page); err != nil {

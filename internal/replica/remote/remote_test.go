@@ -520,7 +520,7 @@ func drawRow(t *rapid.T) *row.Row {
 	column := uint32(0)
 	for range rapid.IntRange(0, 5).Draw(t, "cells") {
 		column += uint32(rapid.IntRange(0, 3).Draw(t, "column"))
-		c := row.Cell{Column: column, Value: make([]byte, rapid.SampledFrom([]int{0, 1, 1, 100, 100, 100, 100, 20 << 10}).Draw(t, "size")), Timestamp: r.Liveness.Timestamp, Expiry: row.NoExpiry}
+		c := row.Cell{Column: column, Value: make([]byte, rapid.SampledFrom([]int{0, 1, 1, 10, 10, 100, 100, 300}).Draw(t, "size")), Timestamp: r.Liveness.Timestamp, Expiry: row.NoExpiry}
 		if rapid.Bool().Draw(t, "path") {
 			c.Path = rapid.SliceOfN(rapid.Byte(), 0, 3).Draw(t, "path")
 		}
@@ -538,6 +538,7 @@ func drawRow(t *rapid.T) *row.Row {
 // A read at another node passes on what one here does, whatever the rows are and wherever the visitor stops or goes on to the next partition.
 func TestReadIsAsHere(t *testing.T) {
 	w := newWorld(t)
+	w.server.page = 512
 	rapid.Check(t, func(t *rapid.T) {
 		var items []item
 		for k := range rapid.IntRange(0, 5).Draw(t, "partitions") {

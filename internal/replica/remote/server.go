@@ -38,6 +38,7 @@ type Responder interface {
 // Server carries out what other nodes ask of the replicas here. It is safe for concurrent use.
 type Server struct {
 	find    func(topology.PartitionID) Target
+	page    int // PageBytes, but in tests
 	buffers buffers
 	works   sync.Pool // *work
 	reads   sync.Pool // *reading
@@ -64,7 +65,7 @@ func NewServer(host *partition.Host) *Server {
 }
 
 func newServer(find func(topology.PartitionID) Target) *Server {
-	s := &Server{find: find, open: map[mark]*reading{}}
+	s := &Server{find: find, page: PageBytes, open: map[mark]*reading{}}
 	s.works.New = func() any { return new(work) }
 	s.reads.New = func() any { return new(reading) }
 	return s
