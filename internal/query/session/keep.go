@@ -28,7 +28,7 @@ func (k *kept) keep(r *Request) {
 		size += len(r.Statements[i].Text) + sizeOf(r.Statements[i].Values)
 		count += len(r.Statements[i].Values)
 	}
-	if cap(k.arena) < size {
+	if k.arena == nil || cap(k.arena) < size { // of nil, an empty value would be a null
 		k.arena = make([]byte, 0, size)
 	}
 	if cap(k.lists) < count {

@@ -146,3 +146,16 @@ func TestLateStale(t *testing.T) {
 		})
 	}
 }
+
+// TestKeptEmpty proves that an empty value stays one and a null stays null, also where nothing else is kept.
+func TestKeptEmpty(t *testing.T) {
+	k := new(kept)
+	r := Request{Values: [][]byte{{}, nil}}
+	for range 2 {
+		k.keep(&r)
+		if r.Values[0] == nil || len(r.Values[0]) > 0 || r.Values[1] != nil {
+			t.Errorf("an empty value and a null became %#v", r.Values)
+		}
+		k.giveBack(&r)
+	}
+}
