@@ -58,6 +58,9 @@ type cluster struct {
 	wg     sync.WaitGroup
 	// leaders are told of changes once there is somebody to tell.
 	started chan struct{}
+
+	refusals quiet
+	twin     twinWatch
 }
 
 // newCluster opens what the node needs to talk to others. Nothing arrives before listen.
@@ -80,11 +83,10 @@ func (n *Node) newCluster() (*cluster, error) {
 	c.transport, err = transport.New(transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr()}, transport.DialTCP, transport.Options{
 		TLS: n.nodeTLS, Admit: c.admit, ClusterVersion: n.format, KeepAlive: keepAlive, IdleTimeout: silence,
 		Events: transport.Events{
-			Gone: func(p transport.Peer) { c.gone(p.Node) },
-			HandshakeRefused: func(remote string, err error) {
-				n.log.LogAttrs(c.ctx, slog.LevelWarn, "another node was turned away", slog.String("remote", remote), slog.String("error", err.Error()))
-			},
+			Gone:             func(p transport.Peer) { c.gone(p.Node) },
+			HandshakeRefused: c.turnedAway,
 			DialFailed: func(node topology.NodeID, _ transport.Class, address string, err error) {
+				c.watchTwin(err)
 				if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer && errors.Is(err, transport.ErrNotAdmitted) {
 					c.left()
 				}
@@ -108,6 +110,16 @@ func (c *cluster) options() *partition.Cluster {
 		Raft: raftgroup.Options{Events: raftgroup.Events{
 			PeerDown: func(node raftgroup.NodeID, down bool) { c.peers.SetDown(topology.NodeID(node), down) },
 			Failed:   c.n.fail,
+			SnapshotSent: func(group, to uint64, err error) {
+				if err != nil {
+					c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "snapshot not sent", slog.Uint64("partition", group), slog.Uint64("replica", to), slog.String("error", oneLine(err)))
+					return
+				}
+				c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "snapshot sent", slog.Uint64("partition", group), slog.Uint64("replica", to))
+			},
+			SnapshotInstalled: func(group, index uint64) {
+				c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "snapshot installed", slog.Uint64("partition", group), slog.Uint64("index", index))
+			},
 			Dropped: func(bound string, n int) {
 				c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "messages between nodes dropped", slog.String("bound", bound), slog.Int("messages", n))
 			},

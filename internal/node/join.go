@@ -4,11 +4,16 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -27,7 +32,57 @@ const (
 	// askTimeout bounds one attempt to reach a node of the cluster that is to be joined, joinPause is the pause between attempts.
 	askTimeout = 5 * time.Second
 	joinPause  = 500 * time.Millisecond
+	// joinAttempts is how often a cluster is asked that answers with errors, twinAttempts how often one that knows the node from another process.
+	joinAttempts = 20
+	twinAttempts = 10
 )
+
+// errOnlySelf is the end of a node that is told to join itself.
+var errOnlySelf = errors.New("--join names this node itself: give the internal address of another node, or --bootstrap to found a cluster")
+
+// others are the addresses to join by. A list that is the same on all nodes may name this one, too.
+func (n *Node) others() (out []string) {
+	for _, address := range n.opts.Cluster.Join {
+		if address != n.opts.Cluster.Internal && address != n.opts.Cluster.Advertise && address != n.internalAddr() {
+			out = append(out, address)
+		}
+	}
+	return out
+}
+
+// hopeless reports whether a failure to join will not pass by itself: somebody answered, and it was the wrong one, or did not want this node.
+func hopeless(err error) bool {
+	var refused *transport.Refused
+	switch {
+	case errors.Is(err, transport.ErrTwin), errors.Is(err, transport.ErrBusy):
+		return false // a process that has just ended may be taken for a living one
+	case errors.As(err, &refused), errors.Is(err, transport.ErrHandshake), errors.Is(err, errOnlySelf):
+		return true
+	}
+	var authority x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	var alert tls.AlertError
+	return errors.As(err, &authority) || errors.As(err, &invalid) || errors.As(err, &alert)
+}
+
+// explain adds to a failure to join what it is likely to come from.
+func explain(err error) error {
+	var refused *transport.Refused
+	var alert tls.AlertError
+	switch {
+	case errors.Is(err, transport.ErrCluster) && errors.As(err, &refused) && refused.ByPeer:
+		return fmt.Errorf("%w: the data directory belongs to another cluster; start on an empty one", err)
+	case errors.Is(err, transport.ErrHandshake) && !errors.As(err, &refused):
+		return fmt.Errorf("%w: this is not the internal address of a node, or it uses TLS and this node does not", err)
+	case errors.As(err, &alert):
+		return fmt.Errorf("%w: the other node does not accept the certificate in cluster.tls", err)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("%w: it hung up; perhaps it uses TLS and this node does not (cluster.tls), or its log says why", err)
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: nothing that answers as a node does", err)
+	}
+	return err
+}
 
 // member reports whether the store belongs to a node of a cluster: it has a replica of the meta partition.
 func member(s *storage.Store) (bool, error) {
@@ -45,22 +100,28 @@ func member(s *storage.Store) (bool, error) {
 
 // askCluster learns the id of the cluster that is to be joined from the first node that answers.
 func (n *Node) askCluster(ctx context.Context) (transport.ClusterID, error) {
-	for {
+	others := n.others()
+	if len(others) == 0 {
+		return transport.ClusterID{}, errOnlySelf
+	}
+	for said := new(quiet); ; {
 		var errs []error
-		for _, address := range n.opts.Cluster.Join {
+		for _, address := range others {
 			ask, cancel := context.WithTimeout(ctx, askTimeout)
 			id, _, err := transport.Ask(ask, transport.DialTCP, n.nodeTLS, address)
 			cancel()
 			if err == nil {
 				return id, nil
 			}
-			errs = append(errs, fmt.Errorf("%s: %w", address, err))
+			errs = append(errs, explain(err))
 		}
-		err := fmt.Errorf("no node of the cluster answers: %w", errors.Join(errs...))
-		if refused := (*transport.Refused)(nil); errors.As(err, &refused) {
-			return transport.ClusterID{}, err
+		err := errors.Join(errs...)
+		if hopeless(err) {
+			return transport.ClusterID{}, fmt.Errorf("no node of the cluster answers: %s", oneLine(err))
 		}
-		n.log.LogAttrs(ctx, slog.LevelWarn, "waiting for the cluster", slog.String("error", oneLine(err)))
+		if said.allow("") {
+			n.log.LogAttrs(ctx, slog.LevelWarn, "waiting for a node of the cluster to answer", slog.Any("join", others), slog.String("error", oneLine(err)))
+		}
 		select {
 		case <-ctx.Done():
 			return transport.ClusterID{}, ctx.Err()
@@ -79,7 +140,11 @@ func (n *Node) found() error {
 		return err
 	}
 	id := n.store.Identity()
-	next := s.WithNode(n.record(token.Min))
+	self := n.record(token.Min)
+	if err := self.Check(); err != nil {
+		return err
+	}
+	next := s.WithNode(self)
 	next.ClusterVersion = n.format
 	m, err := s.Map.AddMeta([]topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{id.Node}}})
 	if err != nil {
@@ -137,6 +202,7 @@ func (n *Node) record(at token.Token) *meta.Node {
 	return &meta.Node{
 		ID: n.store.Identity().Node, Internal: n.internalAddr(), CQL: cql, HTTP: web, Region: n.opts.DataCenter, Zone: n.opts.Rack,
 		Tokens: []token.Token{at}, State: meta.Up, FormatMin: FormatOldest, FormatMax: n.format, Joined: time.Now().UTC().Truncate(time.Millisecond),
+		Birth: n.store.Identity().Birth,
 	}
 }
 
@@ -180,7 +246,7 @@ func (c *cluster) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for attempt := 0; !known; attempt++ {
+	for attempt, said := 0, new(quiet); !known; attempt++ {
 		err := c.introduce(ctx)
 		if err == nil {
 			break
@@ -188,10 +254,13 @@ func (c *cluster) join(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if remote := (*transport.RemoteError)(nil); errors.As(err, &remote) && attempt > 20 {
-			return fmt.Errorf("the cluster does not take the node in: %w", err)
+		remote, refusal := (*transport.RemoteError)(nil), (*peers.Refusal)(nil)
+		if errors.As(err, &refusal) || errors.As(err, &remote) && attempt > joinAttempts || hopeless(err) || errors.Is(err, transport.ErrTwin) && attempt > twinAttempts {
+			return fmt.Errorf("the cluster does not take the node in: %s", oneLine(err))
 		}
-		n.log.LogAttrs(ctx, slog.LevelWarn, "joining", slog.String("error", oneLine(err)))
+		if said.allow("") {
+			n.log.LogAttrs(ctx, slog.LevelWarn, "waiting to be taken in by the cluster", slog.String("error", oneLine(err)))
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -209,19 +278,23 @@ func (c *cluster) join(ctx context.Context) error {
 // introduce asks one node of the cluster after the other to take this one in.
 func (c *cluster) introduce(ctx context.Context) error {
 	me := c.n.record(token.Min)
+	others := c.n.others()
+	if len(others) == 0 {
+		return errOnlySelf
+	}
 	var errs []error
-	for _, address := range c.n.opts.Cluster.Join {
+	for _, address := range others {
 		ask, cancel := context.WithTimeout(ctx, askTimeout)
 		p, err := c.transport.Discover(ask, address)
 		var w peers.Welcome
 		if err == nil {
 			w, err = peers.Join(ask, c.transport, p.Node, peers.Newcomer{
-				Node: me.ID, Internal: me.Internal, CQL: me.CQL, HTTP: me.HTTP, Region: me.Region, Zone: me.Zone, FormatMin: me.FormatMin, FormatMax: me.FormatMax,
+				Node: me.ID, Birth: me.Birth, Internal: me.Internal, CQL: me.CQL, HTTP: me.HTTP, Region: me.Region, Zone: me.Zone, FormatMin: me.FormatMin, FormatMax: me.FormatMax,
 			})
 		}
 		cancel()
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", address, err))
+			errs = append(errs, explain(err))
 			continue
 		}
 		for at, node := range w.Nodes {
@@ -234,6 +307,10 @@ func (c *cluster) introduce(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+func refuse(format string, args ...any) error {
+	return &peers.Refusal{Text: fmt.Sprintf(format, args...)}
+}
+
 // Admit implements peers.Host: it takes a newcomer into the records, where everybody sees it.
 func (c *cluster) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcome, error) {
 	k := c.n.records
@@ -241,15 +318,21 @@ func (c *cluster) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcome,
 		known := s.Node(who.Node)
 		switch {
 		case known != nil && known.State == meta.Left:
-			return nil, fmt.Errorf("node %s has left the cluster: start it on an empty directory", short(who.Node))
+			return nil, refuse("node %s has left the cluster: start it on an empty directory", short(who.Node))
+		case known != nil && known.Birth != who.Birth:
+			return nil, refuse("node %s is a member already, with another data directory: what it has promised there binds it. "+
+				"Give the new directory an identity of its own (ilion cert node), and decommission %s if its disk is lost", short(who.Node), short(who.Node))
 		case who.FormatMin > s.ClusterVersion || who.FormatMax < s.ClusterVersion:
-			return nil, fmt.Errorf("the cluster works in version %d, the node speaks %d to %d", s.ClusterVersion, who.FormatMin, who.FormatMax)
+			return nil, refuse("the cluster works in version %d, the node speaks %d to %d", s.ClusterVersion, who.FormatMin, who.FormatMax)
 		case s.Map.Meta() == nil:
 			return nil, errors.New("this node has no cluster")
 		}
 		node := &meta.Node{
 			ID: who.Node, Internal: who.Internal, CQL: who.CQL, HTTP: who.HTTP, Region: who.Region, Zone: who.Zone, State: meta.Up,
-			FormatMin: who.FormatMin, FormatMax: who.FormatMax, Joined: time.Now().UTC().Truncate(time.Millisecond),
+			FormatMin: who.FormatMin, FormatMax: who.FormatMax, Joined: time.Now().UTC().Truncate(time.Millisecond), Birth: who.Birth,
+		}
+		if err := node.Check(); err != nil {
+			return nil, &peers.Refusal{Text: err.Error()}
 		}
 		if known != nil {
 			node.Tokens, node.Joined = known.Tokens, known.Joined
@@ -347,18 +430,23 @@ func (n *Node) identity(ctx context.Context) (id storage.Identity, err error) {
 	if n.nodeID != nil {
 		id.Node = *n.nodeID
 	}
-	if len(n.opts.Cluster.Join) == 0 {
-		return id, nil
-	}
 	if n.opts.Data != "" {
 		if was, err := storage.ReadIdentity(vfs.Default, n.opts.Data); err != nil || was != nil {
 			return id, err // it is somebody already
 		}
 	}
+	switch c := &n.opts.Cluster; {
+	case c.Internal != "" && !c.Bootstrap && len(c.Join) == 0:
+		return id, errNoCluster
+	case len(c.Join) == 0:
+		return id, nil
+	}
 	cluster, err := n.askCluster(ctx)
 	id.Cluster = cluster
 	return id, err
 }
+
+var errNoCluster = errors.New("the node belongs to no cluster yet: give --bootstrap to found one, or --join HOST:PORT to join one")
 
 // checkMembership founds a cluster if that is to be done, and refuses what cannot be: a member does not stand alone again, and a node that
 // stands alone has to say how it comes into a cluster.
@@ -379,7 +467,7 @@ func (n *Node) checkMembership() error {
 	case c.Bootstrap:
 		return n.found()
 	case len(c.Join) == 0:
-		return errors.New("the node belongs to no cluster yet: give --bootstrap to found one, or --join HOST:PORT to join one")
+		return errNoCluster
 	}
 	scan, _ := meta.Alone(n.store)
 	s, err := meta.Load(scan)

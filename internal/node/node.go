@@ -100,10 +100,28 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{opts: o, log: o.Log, began: time.Now(), format: max(o.format, FormatVersion), failed: make(chan struct{})}
-	if err := n.start(ctx); err != nil {
+	if err := n.startUnlessFailed(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
+}
+
+// startUnlessFailed ends the start when the node fails meanwhile: it may wait for others then.
+func (n *Node) startUnlessFailed(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-n.failed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := n.start(ctx)
+	if failure := n.Err(); failure != nil && err != nil {
+		return failure
+	}
+	return err
 }
 
 func (n *Node) start(ctx context.Context) error {

@@ -49,6 +49,8 @@ type Node struct {
 	FormatMin, FormatMax uint32
 	// Joined is when it was added, to the millisecond.
 	Joined time.Time
+	// Birth is that of the node's data directory: another directory is another node, whatever its certificate says. 0 is not known.
+	Birth uint64
 
 	// rest is what a later version has added to the record; it is kept.
 	rest []byte
@@ -81,7 +83,24 @@ func (n *Node) Append(dst []byte) []byte {
 	if !n.Joined.IsZero() {
 		joined = n.Joined.UnixMilli()
 	}
-	return append(binary.AppendVarint(dst, joined), n.rest...)
+	dst = binary.AppendVarint(dst, joined)
+	if n.Birth == 0 && len(n.rest) == 0 {
+		return dst
+	}
+	return append(binary.AppendUvarint(dst, n.Birth), n.rest...)
+}
+
+// Check returns an error if the node cannot be stored: what it says of itself is too long.
+func (n *Node) Check() error {
+	for _, text := range []string{n.Internal, n.CQL, n.HTTP, n.Region, n.Zone} {
+		if len(text) > nodeTextMax {
+			return fmt.Errorf("an address, a region or a zone of %d bytes; at most %d", len(text), nodeTextMax)
+		}
+	}
+	if n.Region == "" || n.Zone == "" {
+		return errors.New("a node without a region or a zone")
+	}
+	return nil
 }
 
 // DecodeNode reads what Append wrote, in this version or a later one with the same format.
@@ -108,6 +127,9 @@ func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
 	n.FormatMin, n.FormatMax = uint32(r.uint(math.MaxUint32)), uint32(r.uint(math.MaxUint32))
 	if joined := r.int(); joined != 0 {
 		n.Joined = time.UnixMilli(joined).UTC()
+	}
+	if len(r.b) > 0 { // the first records had no birth
+		n.Birth = r.uint(math.MaxUint64)
 	}
 	if r.bad {
 		return nil, ErrMalformed

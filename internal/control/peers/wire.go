@@ -5,6 +5,7 @@ package peers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -28,6 +29,8 @@ type awaitRequest struct {
 // Newcomer is a node that wants to join, as it describes itself.
 type Newcomer struct {
 	Node topology.NodeID `json:"node"`
+	// Birth is that of its data directory.
+	Birth uint64 `json:"birth"`
 	// Internal, CQL and HTTP are addresses; HTTP may be empty.
 	Internal string `json:"internal"`
 	CQL      string `json:"cql"`
@@ -45,7 +48,14 @@ type Welcome struct {
 	Replica topology.ReplicaID `json:"replica"`
 	// Nodes are the internal addresses of all nodes.
 	Nodes map[string]topology.NodeID `json:"nodes"`
+	// Refused, if not empty, says why the newcomer is not taken in, and that asking again is of no use.
+	Refused string `json:"refused,omitempty"`
 }
+
+// Refusal is the error of a newcomer that is not taken in, however often it asks.
+type Refusal struct{ Text string }
+
+func (e *Refusal) Error() string { return e.Text }
 
 // Host is the node that answers.
 type Host interface {
@@ -89,7 +99,13 @@ func serve(ctx context.Context, h Host, from topology.NodeID, request []byte) ([
 		if err := json.Unmarshal(body, &n); err != nil {
 			return nil, fmt.Errorf("malformed request: %w", err)
 		}
+		if n.Node != from {
+			return nil, fmt.Errorf("node %x asks in the name of node %x", from, n.Node)
+		}
 		w, err := h.Admit(ctx, n)
+		if refusal, ok := errors.AsType[*Refusal](err); ok {
+			w, err = Welcome{Refused: refusal.Text}, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -98,9 +114,12 @@ func serve(ctx context.Context, h Host, from topology.NodeID, request []byte) ([
 	return nil, fmt.Errorf("requests of kind %d are not known to this version", request[0])
 }
 
-// Join asks a node to take a newcomer in.
+// Join asks a node to take a newcomer in. A *Refusal says that it never will.
 func Join(ctx context.Context, c Caller, to topology.NodeID, n Newcomer) (w Welcome, err error) {
 	err = call(ctx, c, to, kindJoin, n, &w)
+	if err == nil && w.Refused != "" {
+		err = &Refusal{w.Refused}
+	}
 	return w, err
 }
 

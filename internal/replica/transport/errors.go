@@ -18,6 +18,8 @@ var (
 	ErrOtherNode = errors.New("another node is at this address")
 	// ErrIdentity: the certificate does not name the node id that is claimed.
 	ErrIdentity = errors.New("the certificate does not name the node")
+	// ErrTwin: another process with the same id is connected. It may be the same node's, and about to be found dead.
+	ErrTwin = errors.New("another process has this identity")
 	// ErrNotAdmitted: Options.Admit refused the node.
 	ErrNotAdmitted = errors.New("the node is not admitted")
 	// ErrHandshake: bytes that are no handshake.
@@ -45,7 +47,7 @@ var (
 
 // Refused is a handshake that ended in a refusal; it unwraps to one of the errors above.
 type Refused struct {
-	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrNotAdmitted, ErrBusy or ErrHandshake.
+	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrTwin, ErrNotAdmitted, ErrBusy or ErrHandshake.
 	Reason error
 	// Text says what was expected and what was found.
 	Text string
@@ -83,12 +85,13 @@ const (
 	statusBusy
 	statusFailed // of a handler: the text says why
 	statusOneAnswer
+	statusTwin
 )
 
 var statusErrors = [...]error{
 	statusHandshake: ErrHandshake, statusCluster: ErrCluster, statusVersion: ErrVersion, statusSelf: ErrSelf,
 	statusOtherNode: ErrOtherNode, statusIdentity: ErrIdentity, statusNotAdmitted: ErrNotAdmitted, statusBusy: ErrBusy,
-	statusOneAnswer: ErrOneAnswer,
+	statusOneAnswer: ErrOneAnswer, statusTwin: ErrTwin,
 }
 
 // statusOf returns the status that stands for an error.

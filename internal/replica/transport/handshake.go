@@ -140,6 +140,9 @@ func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, 
 	if c := theirs.class; err == nil && c != Raft && c != Snapshot && c != Command {
 		err = &Refused{Reason: ErrHandshake, Text: c.String()}
 	}
+	if err == nil {
+		err = t.enter(s.peer, theirs.class)
+	}
 	if err != nil {
 		_ = t.reply(s, theirs.class, theirs.node, err)
 		return nil, 0, err

@@ -196,3 +196,56 @@ func TestDiscover(t *testing.T) {
 		}
 	})
 }
+
+// TestTwins proves that a node is one process at a time: a second one with its id is told so as long as the first is connected, and comes
+// in when that has ended.
+func TestTwins(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		start(t, n, 1, Handlers{}, Options{})
+		first := start(t, n, 2, Handlers{}, Options{})
+		first.SetAddress(id(1), host(1))
+		first.Send(id(1), []byte("hello"))
+		synctest.Wait()
+		var refused error
+		second := startAt(t, n, 2, "elsewhere", Handlers{}, Options{Events: Events{DialFailed: func(_ NodeID, _ Class, _ string, err error) { refused = err }}})
+		for _, c := range []Class{Raft, Command, Snapshot} {
+			if _, err := second.connect(t.Context(), host(1), c, id(1)); !errors.Is(err, ErrTwin) {
+				t.Fatalf("%s: %v, want %v", c, err, ErrTwin)
+			}
+		}
+		second.SetAddress(id(1), host(1))
+		second.Send(id(1), []byte("me too"))
+		synctest.Wait()
+		if r := (*Refused)(nil); !errors.As(refused, &r) || !r.ByPeer || !errors.Is(refused, ErrTwin) {
+			t.Fatalf("the second one hears %v", refused)
+		}
+		first.Close()
+		time.Sleep(10 * time.Second)
+		s, err := second.connect(t.Context(), host(1), Raft, id(1))
+		if err != nil {
+			t.Fatalf("the first one has ended: %v", err)
+		}
+		second.release(s.raw)
+	})
+}
+
+// TestOneHostCannotKeepOthersOut proves that connections which say nothing take no more than their host's share of the handshakes.
+func TestOneHostCannotKeepOthersOut(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		one := start(t, n, 1, Handlers{}, Options{Handshakes: 32})
+		for range 40 {
+			conn, err := n.Dialler("stranger")(t.Context(), host(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			synctest.Wait()
+		}
+		if got := one.Counters().HandshakesRefused; got != 32 {
+			t.Fatalf("%d of 40 refused at once, want 32", got)
+		}
+		if _, err := start(t, n, 2, Handlers{}, Options{}).Discover(t.Context(), host(1)); err != nil {
+			t.Fatalf("a node from another host: %v", err)
+		}
+	})
+}

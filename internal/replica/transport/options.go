@@ -75,7 +75,8 @@ type Options struct {
 	// QueueBytes bounds what waits for one peer and class; 16 MiB if 0. Messages above half of it have room of their own: one passes in any
 	// case, several up to five quarters of FrameBytes.
 	QueueBytes int
-	// InboundConnections bounds accepted connections; 4096 if 0. Handshakes bounds those that are not through their handshake; 64 if 0.
+	// InboundConnections bounds accepted connections; 4096 if 0. Handshakes bounds those that are not through their handshake; 64 if 0, a quarter of them from one
+	// host.
 	InboundConnections int
 	Handshakes         int
 

@@ -43,6 +43,8 @@ type Transport struct {
 	conns     map[net.Conn]struct{}
 	accepted  int
 	shaking   int
+	shakingOf map[string]int // by the host they come from
+	present   map[NodeID]*presence
 	inbound   map[NodeID]*inbound
 	transfers map[transferID]*transfer
 }
@@ -68,6 +70,7 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	t := &Transport{
 		self: self, dial: dial, opts: opts.withDefaults(), clientTLS: client, serverTLS: server,
 		peers: map[NodeID]*peer{}, conns: map[net.Conn]struct{}{}, inbound: map[NodeID]*inbound{}, transfers: map[transferID]*transfer{},
+		shakingOf: map[string]int{}, present: map[NodeID]*presence{},
 	}
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -180,14 +183,8 @@ func (t *Transport) accept(l net.Listener) {
 			}
 			continue
 		}
-		t.mu.Lock()
-		full := t.accepted >= t.opts.InboundConnections || t.shaking >= t.opts.Handshakes
-		if !full {
-			t.accepted++
-			t.shaking++
-		}
-		t.mu.Unlock()
-		if full {
+		host, ok := t.room(conn)
+		if !ok {
 			_ = conn.Close()
 			t.handshakeRefused(conn, fmt.Errorf("%w: InboundConnections or Handshakes", ErrBusy))
 			continue
@@ -195,7 +192,7 @@ func (t *Transport) accept(l net.Listener) {
 		if !t.track(conn) {
 			return
 		}
-		if !t.goRun(func() { t.serve(conn) }) {
+		if !t.goRun(func() { t.serve(conn, host) }) {
 			return
 		}
 	}
@@ -213,7 +210,7 @@ func (t *Transport) handshakeRefused(c net.Conn, err error) {
 }
 
 // serve is the life of an accepted connection.
-func (t *Transport) serve(conn net.Conn) {
+func (t *Transport) serve(conn net.Conn, host string) {
 	defer func() {
 		t.release(conn)
 		t.mu.Lock()
@@ -221,9 +218,7 @@ func (t *Transport) serve(conn net.Conn) {
 		t.mu.Unlock()
 	}()
 	s, class, err := t.receive(t.ctx, conn)
-	t.mu.Lock()
-	t.shaking--
-	t.mu.Unlock()
+	t.freeHandshake(host)
 	if err != nil {
 		if t.ctx.Err() == nil {
 			t.handshakeRefused(conn, err)
@@ -233,6 +228,7 @@ func (t *Transport) serve(conn net.Conn) {
 	if class == ask {
 		return // it was answered
 	}
+	defer t.leave(s.peer, class)
 	t.heard(s.peer)
 	t.counters.accepted.Add(1)
 	if t.opts.Events.Accepted != nil {
