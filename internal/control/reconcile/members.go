@@ -22,7 +22,7 @@ type Step struct {
 	Changes []raftgroup.Change
 	// Transfer is who is to lead first, because this replica is to go.
 	Transfer topology.ReplicaID
-	// Settled are the voters that the map is to be told of.
+	// Settled are the voters that the map is to be told of, if the status was that of the leader: another one may have changed them since.
 	Settled []topology.ReplicaID
 }
 
@@ -34,9 +34,6 @@ func Next(set *topology.ReplicaSet, s *raftgroup.Status) Step {
 	}
 	now := placement.Config{Voters: ids(s.Members.GetVoters()), Learners: ids(s.Members.GetLearners())}
 	if unsettled(set, now.Voters) {
-		if s.LeaseLeft == 0 && !s.Quiet {
-			return Step{} // another leader may have changed them since
-		}
 		return Step{Settled: now.Voters}
 	}
 	plan := placement.Plan(set, now, func(id topology.ReplicaID) bool { return caughtUp(s, id) })
@@ -105,6 +102,8 @@ type Replica interface {
 	ID() topology.PartitionID
 	Leading() bool
 	Status() (raftgroup.Status, error)
+	// Last succeeds only if this replica leads when it returns.
+	Last(ctx context.Context) (stamp int64, err error)
 	ChangeMembers(ctx context.Context, changes []raftgroup.Change) error
 	Transfer(to topology.ReplicaID) error
 }
@@ -127,6 +126,9 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition) (s
 	step := Next(set, &s)
 	switch {
 	case step.Settled != nil:
+		if err := confirm(ctx, r, s.Term); err != nil {
+			return false, err
+		}
 		return false, m.publish(ctx, p.ID, set.Region, step.Settled)
 	case step.Transfer != 0:
 		return false, r.Transfer(step.Transfer)
@@ -137,4 +139,16 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition) (s
 		return false, nil
 	}
 	return agreed, nil
+}
+
+// confirm proves that a replica has led from the beginning of a term until now.
+func confirm(ctx context.Context, r Replica, term uint64) error {
+	if _, err := r.Last(ctx); err != nil {
+		return err
+	}
+	s, err := r.Status()
+	if err == nil && (s.Term != term || !s.Leading) {
+		err = fmt.Errorf("partition %d: term %d is over", r.ID(), term)
+	}
+	return err
 }

@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -17,12 +18,14 @@ type still struct {
 	leading bool // may act
 	status  raftgroup.Status
 	changes []raftgroup.Change
+	deposed error // what Last says
 }
 
-func (r *still) ID() topology.PartitionID          { return 1 }
-func (r *still) Leading() bool                     { return r.leading }
-func (r *still) Status() (raftgroup.Status, error) { return r.status, nil }
-func (r *still) Transfer(topology.ReplicaID) error { return nil }
+func (r *still) ID() topology.PartitionID            { return 1 }
+func (r *still) Leading() bool                       { return r.leading }
+func (r *still) Status() (raftgroup.Status, error)   { return r.status, nil }
+func (r *still) Last(context.Context) (int64, error) { return 0, r.deposed }
+func (r *still) Transfer(topology.ReplicaID) error   { return nil }
 func (r *still) ChangeMembers(_ context.Context, c []raftgroup.Change) error {
 	r.changes = append(r.changes, c...)
 	return nil
@@ -49,10 +52,14 @@ func TestMembersAreNotForgotten(t *testing.T) {
 	look("it leads and may not act", false, 0)
 	r.leading = true
 	look("it leads", false, 1)
+	r.status.Members.Voters = append(r.status.Members.Voters, 4)
+	r.deposed = errors.New("somebody else leads by now")
+	if settled, err := m.step(t.Context(), r, p); settled || err != r.deposed { // the map would have heard of it
+		t.Errorf("a leader that may be none: settled %v, %v", settled, err)
+	}
 	for i := range p.Sets[0].Replicas {
 		p.Sets[0].Replicas[i].State = topology.Voter
 	}
-	r.status.Members.Voters = append(r.status.Members.Voters, 4)
 	look("all vote", true, 1)
 	r.leading = false
 	look("it leads and may not act, all vote", false, 1)
