@@ -25,6 +25,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/remote"
 	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
 const (
@@ -275,49 +276,22 @@ func (c *cluster) leadsMeta() bool {
 	return r != nil && r.Leading()
 }
 
-// change has records changed by whoever leads the meta partition.
-func (c *cluster) change(ctx context.Context, records command.Records) (uint64, error) {
-	hint := topology.NodeID{}
-	for {
-		version, err := c.changeAt(ctx, hint, records)
-		var other *partition.NotLeader
-		switch {
-		case errors.As(err, &other):
-			hint = other.Leader
-		case errors.Is(err, transport.ErrUnreachable), errors.Is(err, transport.ErrBusy), errors.Is(err, transport.ErrNoAddress), errors.Is(err, partition.ErrClosed) && c.ctx.Err() == nil:
-			hint = topology.NodeID{}
-		default:
-			return version, err
-		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-c.ctx.Done():
-			return 0, partition.ErrClosed
-		case <-time.After(changePause):
-		}
+// change has records changed by whoever leads the meta partition. It may be asked twice: the second time is a conflict.
+func (c *cluster) change(ctx context.Context, records command.Records) (version uint64, err error) {
+	p := c.n.records.State().Map.Meta()
+	if p == nil {
+		return 0, errors.New("the node has not joined yet")
 	}
+	err = c.n.coordinator.AtLeader(ctx, p, changeWait, func(ctx context.Context, m coordinator.Member) error {
+		version, err = m.(changer).Change(ctx, records)
+		return err
+	})
+	return version, err
 }
 
-// changePause is the pause before the next one is asked who may lead the meta partition.
-const changePause = 10 * time.Millisecond
-
-// changeAt asks the leader of the meta partition: this node's replica, the one it follows, or the one somebody named.
-func (c *cluster) changeAt(ctx context.Context, hint topology.NodeID, records command.Records) (uint64, error) {
-	r := c.n.host.Replica(topology.MetaPartition)
-	if r == nil {
-		return 0, &partition.NotLeader{Partition: topology.MetaPartition}
-	}
-	if r.Leading() {
-		return r.Change(ctx, records)
-	}
-	if leader, ok := r.Leader(); ok {
-		hint = leader
-	}
-	if hint == c.self || hint == (topology.NodeID{}) {
-		return 0, &partition.NotLeader{Partition: topology.MetaPartition}
-	}
-	return c.client.Replica(hint, topology.MetaPartition).Change(ctx, records)
+// changer is a replica of the meta partition, here or on another node.
+type changer interface {
+	Change(ctx context.Context, c command.Records) (uint64, error)
 }
 
 // short is how a node is named in logs.

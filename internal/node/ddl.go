@@ -169,8 +169,12 @@ func (i installer) check(what string, err error) {
 }
 
 // require makes the replicas of changed tables refuse mutations that were planned for an earlier revision. Their sessions plan again.
-// Without it a write planned before a new index could be applied after the index was built, and be missing in it.
+// Without it a write planned before a new index could be applied after the index was built, and be missing in it. In a cluster the builder of the
+// index sees to that, in the log of each partition.
 func (i installer) require(was, is *schema.Schema, m *topology.Snapshot) {
+	if i.n.cluster != nil {
+		return
+	}
 	before := storedTables(was)
 	for id, t := range storedTables(is) {
 		if before[id] == nil || before[id].Revision == t.Revision {

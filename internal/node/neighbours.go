@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
 const (
@@ -245,48 +246,26 @@ func (c *cluster) order(ctx context.Context, name string, to meta.NodeState) (st
 	return fmt.Sprintf("node %s gives all replicas away and ends when it has none: see ilion status", short(found.ID)), nil
 }
 
-// requirePause is the pause before a partition is asked again.
-const requirePause = 20 * time.Millisecond
-
 // require makes the partitions of a table refuse mutations that were planned for older revisions.
 func (n *Node) require(ctx context.Context, table uint32, revision uint64) error {
 	for _, p := range n.coordinator.Topology().Partitions(table) {
-		for {
-			err := n.requireAt(ctx, p.ID, revision)
-			if err == nil {
-				break
+		if n.cluster == nil {
+			if r := n.host.Replica(p.ID); r != nil {
+				r.RequireSchema(revision)
 			}
-			select {
-			case <-ctx.Done():
-				return err
-			case <-time.After(requirePause):
-			}
+			continue
+		}
+		err := n.coordinator.AtLeader(ctx, p, changeWait, func(ctx context.Context, m coordinator.Member) error {
+			return m.(requirer).Require(ctx, revision)
+		})
+		if err != nil {
+			return fmt.Errorf("partition %d: %w", p.ID, err)
 		}
 	}
 	return nil
 }
 
-func (n *Node) requireAt(ctx context.Context, id topology.PartitionID, revision uint64) error {
-	r := n.host.Replica(id)
-	if r != nil && r.Leading() {
-		return r.Require(ctx, revision)
-	}
-	var errs []error
-	p := n.coordinator.Topology().Partition(id)
-	if p == nil {
-		return nil // dropped
-	}
-	for i := range p.Sets {
-		for _, m := range p.Sets[i].Replicas {
-			if n.cluster == nil || m.Node == n.cluster.self || !n.cluster.peers.Alive(m.Node) {
-				continue
-			}
-			err := n.cluster.client.Replica(m.Node, id).Require(ctx, revision)
-			if err == nil {
-				return nil
-			}
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(append(errs, fmt.Errorf("partition %d has no leader", id))...)
+// requirer is a replica, here or on another node.
+type requirer interface {
+	Require(ctx context.Context, revision uint64) error
 }

@@ -280,6 +280,7 @@ func (n *Node) openRecords(ctx context.Context) error {
 	first := n.records.State()
 	n.catalog = catalog.New(first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
 	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
+	n.closers = append(n.closers, func() error { n.coordinator.Close(); return nil })
 	n.builder = newIndexBuilder(n.records, n.coordinator, n.catalog.Snapshot, n.log)
 	n.builder.require = n.require
 	n.builder.mine = func() bool { return n.cluster == nil || n.cluster.leadsMeta() }
@@ -348,16 +349,18 @@ func (n *Node) serve() error {
 	n.describe()
 	d := ddl.New(n.catalog, n.keeper, ddl.Options{})
 	var err error
-	n.engine, err = session.New(n.catalog, n.coordinator, d, session.Options{
+	options := session.Options{
 		PreparedMax:    n.opts.Limits.PreparedStatements,
 		ResultBytesMax: int(n.opts.Limits.ResultBytes),
 		BatchBytesMax:  int(n.opts.Limits.BatchBytes),
 		ReadTimeout:    n.opts.Limits.ReadTimeout,
 		Building:       n.builder.Building,
 		LateStale:      n.cluster != nil,
-		Routing:        n.routing(),
-		Near:           n.near(),
-	})
+	}
+	if r := n.routing(); r != nil {
+		options.Routing, options.Near = r, r.Near
+	}
+	n.engine, err = session.New(n.catalog, n.coordinator, d, options)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@
 package partition
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -14,6 +15,9 @@ import (
 
 // leavingMax bounds how long a new replica waits until the log of an earlier one is destroyed.
 const leavingMax = 10 * time.Second
+
+// never is where nothing comes from.
+var never chan struct{}
 
 // born is a replica that is about to be opened: the record of it, and the meta of one that is born with its partition.
 type born struct {
@@ -111,8 +115,8 @@ func (c *cluster) add(list []born) error {
 
 // open opens groups, when the logs of earlier replicas are gone.
 func (c *cluster) open(configs []raftgroup.GroupConfig) error {
-	until := time.Now().Add(leavingMax)
-	for {
+	const pause = 10 * time.Millisecond
+	for waited := time.Duration(0); ; waited += pause {
 		var err error
 		closed := c.runner.Do(func(h *raftgroup.Host) {
 			var groups []*raftgroup.Group
@@ -123,15 +127,11 @@ func (c *cluster) open(configs []raftgroup.GroupConfig) error {
 		if closed != nil {
 			return ErrClosed
 		}
-		if !errors.Is(err, raftgroup.ErrLeaving) || time.Now().After(until) {
+		if !errors.Is(err, raftgroup.ErrLeaving) || waited >= leavingMax {
 			return err
 		}
-		pause := time.NewTimer(10 * time.Millisecond)
-		select {
-		case <-c.closed:
-			pause.Stop()
+		if _, err := await(c.opts.Drive, patience{ctx: context.Background(), ends: [2]chan struct{}{c.closed}, max: pause}, never); errors.Is(err, errEnded) {
 			return ErrClosed
-		case <-pause.C:
 		}
 	}
 }
@@ -158,12 +158,11 @@ func (c *cluster) drop(ids []topology.PartitionID) error {
 	}
 	idle := make([]*raftgroup.Group, 0, len(gone))
 	for range gone {
-		select {
-		case g := <-groups:
-			idle = append(idle, g)
-		case <-c.failed:
+		g, err := await(c.opts.Drive, patience{ctx: context.Background(), ends: [2]chan struct{}{c.failed}}, groups)
+		if err != nil {
 			return ErrClosed // the state stays; so do the replicas, at the next start
 		}
+		idle = append(idle, g)
 	}
 	c.host.replicas.Store(&stay)
 	if err := c.removeState(gone, stay); err != nil {

@@ -37,6 +37,8 @@ type Cluster struct {
 	// LeaderChanged: the partition follows a leader on this node, the zero NodeID if none is known; here says that the leader is the
 	// local replica. It must not block.
 	LeaderChanged func(id topology.PartitionID, leader topology.NodeID, here bool)
+	// Drive is for simulations: it runs the steps instead of goroutines. Then Transport is not used.
+	Drive *Drive
 }
 
 // errAlone answers what only members of a replica set can do.
@@ -48,7 +50,7 @@ type cluster struct {
 	opts    Cluster
 	clock   raftgroup.Clock
 	machine *machine
-	runner  *raftgroup.Runner
+	runner  Runner
 	flights sync.Pool // *flight
 
 	// closed ends what waits, cancel what reads and writes snapshots. failed is closed when the runner stopped by itself.
@@ -73,7 +75,7 @@ func (h *Host) openCluster(s Store) error {
 	if c.opts.StalenessMax == 0 {
 		c.opts.StalenessMax = 500 * time.Millisecond
 	}
-	h.cluster = c
+	h.cluster, h.latches.drive = c, c.opts.Drive
 	c.machine = newMachine(c, stored.Store)
 	configs, err := c.load(stored)
 	if err == nil {
@@ -164,8 +166,13 @@ func (c *cluster) start(ctx context.Context, s Stored, configs []raftgroup.Group
 		return err
 	}
 	c.setGroups(groups)
-	c.runner = raftgroup.NewRunner(host, raftgroup.NewLogWriter(c.opts.Log.NewBatch()), raftgroup.NewApplier(c.machine),
-		&snapshots{ctx: ctx, cluster: c, store: s.Store}, c.opts.Transport, c.clock)
+	snaps := &snapshots{ctx: ctx, cluster: c, store: s.Store}
+	if d := c.opts.Drive; d != nil {
+		c.runner = d.Runner(host, c.machine, snaps)
+		c.runner.Start()
+		return nil
+	}
+	c.runner = raftgroup.NewRunner(host, raftgroup.NewLogWriter(c.opts.Log.NewBatch()), raftgroup.NewApplier(c.machine), snaps, c.opts.Transport, c.clock)
 	c.runner.Start()
 	c.tidied.Go(c.tidy)
 	return nil
@@ -300,12 +307,8 @@ func (h *Host) Handover(ctx context.Context) error {
 		if left == 0 {
 			return nil
 		}
-		pause := time.NewTimer(20 * time.Millisecond)
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			return fmt.Errorf("%d leaderships or requests are left: %w", left, ctx.Err())
-		case <-pause.C:
+		if _, err := await(h.cluster.opts.Drive, patience{ctx: ctx, max: 20 * time.Millisecond}, never); ctx.Err() != nil {
+			return fmt.Errorf("%d leaderships or requests are left: %w", left, err)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (m *member) judge(ctx context.Context, c *command.Conditional, latch guard,
 	if err := m.admits(v.whole); err != nil {
 		return false, err
 	}
-	stamp := r.stamps.next(r.host.micros())
+	stamp := r.stamps.next(max(r.host.micros(), v.whole.Timestamp))
 	entry := command.AddWrite(command.BeginWrite(nil, 1, v.result), v.whole, stamp)
 	v.decision.Timestamp = stamp
 	latch.keepKey()
@@ -180,7 +180,11 @@ func (m *member) launchAll(ctx context.Context, parts []Part, latches []guard, d
 		}
 	}
 	remembered := once && !updates
-	stamp := r.stamps.next(r.host.micros())
+	now := r.host.micros()
+	for _, c := range ms {
+		now = max(now, c.Timestamp)
+	}
+	stamp := r.stamps.next(now)
 	entry := command.BeginWrite(nil, len(ms), result)
 	for _, c := range ms {
 		entry = command.AddWrite(entry, c, stamp)

@@ -76,16 +76,9 @@ func (s *stripe) settle(ctx context.Context, m *member, t token.Token, key []byt
 	if b == nil {
 		return nil
 	}
-	timer := time.NewTimer(waitMax)
-	defer timer.Stop()
-	var cause error
-	select {
-	case <-b.ready:
+	_, cause := await(m.cluster.opts.Drive, patience{ctx: ctx, max: waitMax}, b.ready)
+	if cause == nil {
 		return nil
-	case <-ctx.Done():
-		cause = ctx.Err()
-	case <-timer.C:
-		cause = context.DeadlineExceeded
 	}
 	s.mu.Lock()
 	for _, f := range s.flights {

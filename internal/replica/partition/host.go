@@ -4,6 +4,7 @@ package partition
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -388,7 +389,12 @@ func (h *Host) Sweep(sw *command.Sweep) error {
 		if err := r.Sweep(sw, done); err != nil {
 			return err
 		}
-		return <-done
+		var d *Drive
+		if h.cluster != nil {
+			d = h.cluster.opts.Drive
+		}
+		ended, err := await(d, patience{ctx: context.Background()}, done)
+		return errors.Join(err, ended)
 	}
 	return ErrClosed
 }

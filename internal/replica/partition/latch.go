@@ -26,6 +26,7 @@ const stripeCount = 1024
 type latches struct {
 	queueMax int
 	waitMax  time.Duration
+	drive    *Drive
 	pool     sync.Pool // *latch; a field, so that channels stay with the tests that made them
 	stripes  [stripeCount]stripe
 }
@@ -127,16 +128,9 @@ func (l *latches) acquire(ctx context.Context, i uint32, r *Replica, key []byte,
 }
 
 func (l *latches) wait(ctx context.Context, g guard) error {
-	timer := time.NewTimer(l.waitMax)
-	defer timer.Stop()
-	var cause error
-	select {
-	case <-g.latch.ready:
+	_, cause := await(l.drive, patience{ctx: ctx, max: l.waitMax}, g.latch.ready)
+	if cause == nil {
 		return nil
-	case <-ctx.Done():
-		cause = ctx.Err()
-	case <-timer.C:
-		cause = context.DeadlineExceeded
 	}
 	g.stripe.mu.Lock()
 	if g.latch.held { // granted meanwhile

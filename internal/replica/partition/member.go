@@ -4,6 +4,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -163,14 +164,13 @@ func (r *Replica) ChangeMembers(ctx context.Context, changes []raftgroup.Change)
 	if !r.member.cluster.runner.Call(func(h *raftgroup.Host) { h.ChangeMembers(uint64(r.id), changes, done) }) {
 		return ErrClosed
 	}
-	select {
-	case o := <-done:
+	c := r.member.cluster
+	o, err := await(c.opts.Drive, patience{ctx: ctx, ends: [2]chan struct{}{c.closed, c.failed}}, done)
+	switch {
+	case err == nil:
 		return r.member.ended(o)
-	case <-r.member.cluster.closed:
+	case errors.Is(err, errEnded):
 		return ErrClosed
-	case <-r.member.cluster.failed:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return err
 }

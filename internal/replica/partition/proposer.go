@@ -82,8 +82,8 @@ func (m *member) write(ctx context.Context, c *command.Mutation, done command.Co
 	return nil
 }
 
-// launch stamps a blind write and proposes it, under the guard of its key: so the order of the log is that of the stamps. applied
-// says that the write was applied before.
+// launch stamps a blind write and proposes it, under the guard of its key: so the order of the log is that of the stamps. A part of an atomic
+// batch brings its stamp along; what is stamped later is above that, too. applied says that the write was applied before.
 func (m *member) launch(c *command.Mutation, held guard, done command.Completion) (applied bool, err error) {
 	r := m.replica
 	g, term, err := m.leading()
@@ -101,7 +101,7 @@ func (m *member) launch(c *command.Mutation, held guard, done command.Completion
 	}
 	f := m.cluster.flights.Get().(*flight)
 	f.member, f.done, f.id, f.token, f.key = m, done, c.Dedupe, c.Token, append(f.key[:0], c.Key...)
-	stamp := r.stamps.next(r.host.micros())
+	stamp := r.stamps.next(max(r.host.micros(), c.Timestamp))
 	f.entry = command.AddWrite(command.BeginWrite(f.entry[:0], 1, nil), c, stamp)
 	// In the list before it is proposed: it may end at once.
 	if held.latch != nil {
@@ -172,12 +172,11 @@ func (m *member) order(ctx context.Context, e *command.Entry) (raftgroup.Outcome
 	if err := m.cluster.runner.Propose(g, term, command.AppendEntry(nil, e), done); err != nil {
 		return raftgroup.Outcome{}, m.refused(err)
 	}
-	select {
-	case o := <-done:
-		return o, m.ended(o)
-	case <-ctx.Done():
-		return raftgroup.Outcome{}, errors.Join(ErrUncertain, ctx.Err())
+	o, err := await(m.cluster.opts.Drive, patience{ctx: ctx}, done)
+	if err != nil {
+		return raftgroup.Outcome{}, errors.Join(ErrUncertain, err)
 	}
+	return o, m.ended(o)
 }
 
 // outcomes1 is a raftgroup.Waiter for somebody who blocks; it needs room for one.

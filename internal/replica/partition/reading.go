@@ -91,12 +91,11 @@ func (m *member) askQuorum(ctx context.Context, g *raftgroup.Group, term uint64)
 	if err := m.cluster.runner.ReadIndex(g, done); err != nil {
 		return m.refused(err)
 	}
-	select {
-	case o := <-done:
-		return m.stillLeads(g, term, o.Err)
-	case <-ctx.Done():
-		return ctx.Err()
+	o, err := await(m.cluster.opts.Drive, patience{ctx: ctx}, done)
+	if err != nil {
+		return err
 	}
+	return m.stillLeads(g, term, o.Err)
 }
 
 // confirm returns nil if what was read may be used.

@@ -100,7 +100,11 @@ func (r *Replica) close() {
 	if r.active.Add(closing) == closing {
 		r.once.Do(func() { close(r.drained) })
 	}
-	<-r.drained
+	var d *Drive
+	if r.member != nil {
+		d = r.member.cluster.opts.Drive
+	}
+	_, _ = await(d, patience{ctx: context.Background()}, r.drained)
 }
 
 // metaWith is the meta to store with a reserved timestamp.
