@@ -2,8 +2,8 @@
 
 // Package cql holds the database's behaviour as text: statements and what they answer, in testdata/*.txt.
 //
-// The same files run on a fresh node in memory, on one that cuts every table into 16 physical partitions, and with
-// -against=host:port on any CQL server. -rewrite writes down what was answered.
+// The same files run on a fresh node in memory, on one that cuts every table into 16 physical partitions, on a cluster of four, where every statement goes
+// to the next node, on one of six, which cuts tables at the tokens of its nodes, and with -against=host:port on any CQL server. -rewrite writes down what was answered.
 //
 // Directives:
 //
@@ -20,6 +20,7 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,15 +30,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/nodes"
 )
 
 var against = flag.String("against", "", "host:port of a server to run against, instead of nodes in this process")
 
-// TestStatements proves that statements answer as written down, whatever the number of physical partitions.
+// TestStatements proves that statements answer as written down, whatever the number of physical partitions and nodes.
 func TestStatements(t *testing.T) {
 	if *against != "" {
-		runFiles(t, *against)
+		runFiles(t, strings.Split(*against, ","))
 		return
+	}
+	for _, n := range []int{4, 6} {
+		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("starts many nodes")
+			}
+			runFiles(t, nodes.Start(t, nodes.Options{Nodes: n}).Addrs())
+		})
 	}
 	for _, partitions := range []int{1, 16} {
 		t.Run(fmt.Sprintf("partitions=%d", partitions), func(t *testing.T) {
@@ -50,28 +60,37 @@ func TestStatements(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			runFiles(t, db.CQLAddr().String())
+			runFiles(t, []string{db.CQLAddr().String()})
 		})
 	}
 }
 
-func runFiles(t *testing.T, addr string) {
+func runFiles(t *testing.T, addrs []string) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		c, err := rawclient.Dial(t.Context(), addr, rawclient.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
 		ks := "golden_" + strings.TrimSuffix(filepath.Base(path), ".txt")
+		cs := make([]*rawclient.Conn, len(addrs))
+		for i, addr := range addrs {
+			c, err := rawclient.Dial(t.Context(), addr, rawclient.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			cs[i] = c
+		}
 		for _, s := range []string{
 			"DROP KEYSPACE IF EXISTS " + ks,
 			"CREATE KEYSPACE " + ks + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-			"USE " + ks,
 		} {
-			if _, err := c.Query(s); err != nil {
+			if _, err := cs[0].Query(s); err != nil {
 				t.Fatal(err)
 			}
 		}
+		for _, c := range cs {
+			if _, err := c.Query("USE " + ks); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := 0
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd != "cql" {
 				d.Fatalf(t, "unknown directive %s", d.Cmd)
@@ -80,11 +99,12 @@ func runFiles(t *testing.T, addr string) {
 			d.MaybeScanArgs(t, "page", &page)
 			var out strings.Builder
 			for _, s := range statements(d.Input) {
-				out.WriteString(answer(c, s, page))
+				out.WriteString(answer(slices.Concat(cs[n%len(cs):], cs[:n%len(cs)]), s, page))
+				n++
 			}
 			return out.String()
 		})
-		if _, err := c.Query("DROP KEYSPACE " + ks); err != nil {
+		if _, err := cs[0].Query("DROP KEYSPACE " + ks); err != nil {
 			t.Error(err)
 		}
 	})
@@ -101,11 +121,12 @@ func statements(input string) []string {
 	return out
 }
 
-// answer runs a statement and prints what it answers, page by page if page is not 0.
-func answer(c *rawclient.Conn, text string, page int) string {
+// answer runs a statement and prints what it answers, page by page if page is not 0, each page from the next of the nodes.
+func answer(cs []*rawclient.Conn, text string, page int) string {
 	var out strings.Builder
 	var state []byte
-	for {
+	for i := 0; ; i++ {
+		c := cs[i%len(cs)]
 		q := cqlwire.Query{Text: []byte(text)}
 		q.Consistency = dberr.Quorum
 		if page > 0 {

@@ -13,3 +13,23 @@ func TestSettled(t *testing.T) {
 	}
 	c.Settle()
 }
+
+// TestCut proves that tables of more nodes than a set has replicas are cut, so that every node has some of each, and that others are not.
+func TestCut(t *testing.T) {
+	c := Start(t, Options{Nodes: 6})
+	c.Do(3, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}", "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	have := map[string]int{}
+	for _, table := range c.Status(5).Tables {
+		if table.Name != "ks.t" {
+			continue
+		}
+		for _, p := range table.Partitions {
+			for _, r := range p.Replicas {
+				have[r.Node]++
+			}
+		}
+	}
+	if len(have) != 6 {
+		t.Errorf("replicas of a table by node: %v", have)
+	}
+}
