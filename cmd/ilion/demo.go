@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/node"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
@@ -106,7 +107,11 @@ func (d *demo) start(ctx context.Context, i int) (*exec.Cmd, error) {
 	if err := os.MkdirAll(d.Data, 0o755); err != nil {
 		return nil, err
 	}
-	args := []string{"start", "--data", dir, "--cql", d.addr(i, d.Port), "--http", d.addr(i, d.httpPort()), "--internal", d.addr(i, d.innerPort()),
+	config := filepath.Join(d.Data, "demo.yaml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, "memory:\n  budget: %d\n", node.ShareOfMemory(d.Nodes)), 0o644); err != nil {
+		return nil, err
+	}
+	args := []string{"start", "--config", config, "--data", dir, "--cql", d.addr(i, d.Port), "--http", d.addr(i, d.httpPort()), "--internal", d.addr(i, d.innerPort()),
 		"--zone", fmt.Sprintf("zone%d", i+1)}
 	if i == 0 {
 		args = append(args, "--bootstrap")

@@ -121,6 +121,8 @@ type NodeTLSOptions struct {
 }
 
 const (
+	// budgetMin is the least memory budget.
+	budgetMin Bytes = 64 << 20
 	// frameBytesMax is the largest frame the protocol allows.
 	frameBytesMax Bytes = 256 << 20
 	// frameHeadroom is what a frame carries besides the cells of a result.
@@ -241,7 +243,7 @@ func (o Options) validate() error {
 	if o.InitialPartitions < 1 || o.InitialPartitions > 1024 {
 		return fmt.Errorf("initial_partitions %d is out of range: use 1 to 1024", o.InitialPartitions)
 	}
-	if o.Memory.Budget < 64<<20 {
+	if o.Memory.Budget < budgetMin {
 		return fmt.Errorf("memory.budget %d is too small: give at least 64MiB", o.Memory.Budget)
 	}
 	if o.Memory.BlockCache+4*o.Memory.Memtable > o.Memory.Budget*9/10 {
@@ -352,6 +354,11 @@ func isLoopback(addr string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback()
+}
+
+// ShareOfMemory is a memory budget for each of several nodes on one machine.
+func ShareOfMemory(nodes int) Bytes {
+	return max(machineMemory()/2/Bytes(max(nodes, 1)), budgetMin)
 }
 
 // machineMemory is what the process could use at most: the machine's memory or the container's limit, whichever is smaller.
