@@ -53,19 +53,22 @@ func (m *Members) Changed(old, next *meta.State) {
 	}
 }
 
-// Run takes steps until ctx ends.
-func (m *Members) Run(ctx context.Context) {
-	t := time.NewTicker(membersEvery)
+// every calls f again and again until ctx ends.
+func every(ctx context.Context, pause time.Duration, f func()) {
+	t := time.NewTicker(pause)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
+			f()
 		}
-		m.round(ctx)
 	}
 }
+
+// Run takes steps until ctx ends.
+func (m *Members) Run(ctx context.Context) { every(ctx, membersEvery, func() { m.round(ctx) }) }
 
 func (m *Members) round(ctx context.Context) {
 	m.mu.Lock()
@@ -119,18 +122,7 @@ type Balance struct {
 }
 
 // Run moves leaderships until ctx ends.
-func (b *Balance) Run(ctx context.Context) {
-	t := time.NewTicker(balanceEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		b.round()
-	}
-}
+func (b *Balance) Run(ctx context.Context) { every(ctx, balanceEvery, b.round) }
 
 func (b *Balance) round() {
 	s, view := b.Keeper.State(), b.View()

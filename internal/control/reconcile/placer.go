@@ -28,21 +28,14 @@ type Placer struct {
 
 // Run decides until ctx ends.
 func (p *Placer) Run(ctx context.Context) {
-	t := time.NewTicker(placerEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
+	every(ctx, placerEvery, func() {
 		if !p.Mine() {
-			continue
+			return
 		}
 		if err := p.round(ctx); err != nil && ctx.Err() == nil {
 			p.Failed(err)
 		}
-	}
+	})
 }
 
 func (p *Placer) round(ctx context.Context) error {
