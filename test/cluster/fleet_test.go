@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 const (
 	cqlPort, webPort, innerPort = 19042, 18080, 17000
 	// startTime bounds the start of a node, settleTime how long a healthy cluster takes until all replica sets are whole.
-	startTime, settleTime = 60 * time.Second, 30 * time.Second
+	startTime, settleTime = 60 * time.Second, 60 * time.Second
 )
 
 // fleets counts the clusters of this process; each has addresses of its own.
@@ -406,6 +406,32 @@ func (f *fleet) settle() time.Duration {
 		}
 		return ""
 	})
+}
+
+// still waits until the cluster is settled and no replica has moved for a while.
+func (f *fleet) still() {
+	f.t.Helper()
+	was, since := "", time.Now()
+	f.until("replicas stay where they are", settleTime, func() string {
+		s, err := f.alive()[0].status()
+		if err != nil {
+			return err.Error()
+		}
+		var now strings.Builder
+		for _, table := range s.Tables {
+			for _, p := range table.Partitions {
+				fmt.Fprint(&now, p.ID, p.Replicas)
+			}
+		}
+		if now.String() != was {
+			was, since = now.String(), time.Now()
+		}
+		if time.Since(since) < 2*time.Second {
+			return "they have just moved"
+		}
+		return ""
+	})
+	f.settle()
 }
 
 func unsettled(s *node.Status, nodes int) string {
