@@ -270,9 +270,13 @@ func (n *Node) openRecords(ctx context.Context) error {
 		scan, change = n.host.Records, n.cluster.change
 	}
 	var err error
-	n.records, err = meta.New(scan, change, meta.Options{Self: self, LoadFailed: func(err error) {
+	o := meta.Options{Self: self, LoadFailed: func(err error) {
 		n.log.LogAttrs(context.Background(), slog.LevelError, "records not loaded", slog.String("error", err.Error()))
-	}})
+	}}
+	if n.cluster != nil {
+		o.Line = n.cluster.line
+	}
+	n.records, err = meta.New(scan, change, o)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,8 @@ type Options struct {
 	Pause time.Duration
 	// Attempts bounds how often a proposal is sent that gets an error: 16. Conflicts are bounded by the context alone.
 	Attempts int
+	// Line asks whoever leads the meta partition for the turn of this keeper: see Enter. Its errors do not matter. nil: nobody is asked.
+	Line func(ctx context.Context) (version uint64, err error)
 	// LoadFailed hears why the records could not be loaded; they are tried again.
 	LoadFailed func(err error)
 }
@@ -46,6 +48,7 @@ type Options struct {
 // An Update works like this:
 //
 //	base := the newest state here; next := f(base)
+//	wait for this keeper's turn; if the state is an older one then than that of the one before, begin again
 //	propose the difference {Expect: base.Version} with a mark of this keeper
 //	  answered with a version    wait until this node's own state is there
 //	  answered with a conflict   wait for a newer state; it has the mark: done; else begin again with it
@@ -60,6 +63,11 @@ type Keeper struct {
 	nonce  uint64 // of this keeper: sequence begins again with each
 	turn   chan struct{}
 	seq    uint64 // of the last proposal; guarded by turn
+
+	// line is held by the first of those that wait in Enter; it guards granted, the version that the last turn began with, and when that ends.
+	line    chan struct{}
+	granted uint64
+	ends    time.Time
 
 	state   atomic.Pointer[State]
 	wake    chan struct{}
@@ -92,7 +100,7 @@ func New(scan Scan, change Change, opts Options) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{
-		scan: scan, change: change, opts: opts, nonce: binary.BigEndian.Uint64(random[:]), turn: make(chan struct{}, 1),
+		scan: scan, change: change, opts: opts, nonce: binary.BigEndian.Uint64(random[:]), turn: make(chan struct{}, 1), line: make(chan struct{}, 1),
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), loaded: make(chan struct{}), wanted: state.Version, seen: state,
 	}
 	k.state.Store(state)

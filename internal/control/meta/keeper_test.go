@@ -33,6 +33,8 @@ type cluster struct {
 	log     []command.Records
 	nodes   []*follower
 	trouble bool // changes get lost, are late, or happen without an answer
+	lined   bool // keepers wait for their turn at the first node's; with trouble they are not always answered
+	beaten  int  // changes that were based on an older version
 	stopped chan struct{}
 	wg      sync.WaitGroup
 }
@@ -54,7 +56,7 @@ func newCluster(t *testing.T, nodes int, seed uint64) *cluster {
 	for i := range nodes {
 		f := &follower{c: c, records: map[string][]byte{}, version: 1}
 		var err error
-		if f.keeper, err = New(f.scan, f.change, Options{Self: topology.NodeID{byte(i + 1)}}); err != nil {
+		if f.keeper, err = New(f.scan, f.change, Options{Self: topology.NodeID{byte(i + 1)}, Line: c.line}); err != nil {
 			t.Fatal(err)
 		}
 		c.nodes = append(c.nodes, f)
@@ -77,11 +79,19 @@ func (c *cluster) random(n int) int {
 	return c.rng.IntN(n)
 }
 
+func (c *cluster) line(ctx context.Context) (uint64, error) {
+	if !c.lined || c.trouble && c.random(4) == 0 {
+		return 0, errLost
+	}
+	return c.nodes[0].keeper.Enter(ctx)
+}
+
 // apply is the compare-and-set of the log.
 func (c *cluster) apply(r command.Records) (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.Expect != c.version {
+		c.beaten++
 		return 0, &partition.Conflict{Version: c.version}
 	}
 	put(c.records, r.Put)
@@ -179,7 +189,7 @@ func TestUpdatesHappenOnce(t *testing.T) {
 func updatesHappenOnce(t *testing.T, seed uint64) {
 	const nodes, updaters, updates = 3, 2, 6
 	c := newCluster(t, nodes, seed)
-	c.trouble = seed > 0
+	c.trouble, c.lined = seed > 0, seed%2 == 1
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	uncertain := 0
@@ -235,6 +245,58 @@ func updatesHappenOnce(t *testing.T, seed uint64) {
 			t.Errorf("node %d has other records than the cluster", i)
 		}
 	}
+}
+
+// Who waits for its turn is not beaten by those that are nearer to the log, and changes are made in the order in which they were asked for; one who
+// does not use its turn is not waited for long.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const nodes, updates = 4, 10
+		c := newCluster(t, nodes, 1)
+		c.lined = true
+		if _, err := c.nodes[0].keeper.Enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := c.nodes[1].keeper.Update(t.Context(), increment); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < turnMax || took > 2*turnMax {
+			t.Errorf("waited %s for one who does nothing", took)
+		}
+		var wg sync.WaitGroup
+		var order []int
+		for i, f := range c.nodes {
+			wg.Go(func() {
+				for range updates {
+					if _, err := f.keeper.Update(t.Context(), increment); err != nil {
+						t.Error(err)
+					}
+					c.mu.Lock()
+					order = append(order, i)
+					c.mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := c.nodes[0].keeper.Enter(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("a context that has ended: %v", err)
+		}
+		c.close()
+		if _, err := c.nodes[0].keeper.Enter(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("a keeper that is closed: %v", err)
+		}
+		if c.beaten > 0 {
+			t.Errorf("%d of %d changes were based on an older version", c.beaten, len(c.log))
+		}
+		for i := range c.nodes {
+			if n := slices.Index(order, i); n > 2*nodes {
+				t.Errorf("node %d came as number %d: %v", i, n, order)
+			}
+		}
+	})
 }
 
 // A function that changes nothing proposes nothing; its error comes back as it is; a context that ends while the outcome is open says so.

@@ -28,7 +28,7 @@ func (k *Keeper) Update(ctx context.Context, f func(*State) (*State, error)) (*S
 	case <-k.closing:
 		return nil, ErrClosed
 	}
-	for {
+	for turn := false; ; {
 		base := k.State()
 		next, err := f(base)
 		if err != nil {
@@ -43,8 +43,14 @@ func (k *Keeper) Update(ctx context.Context, f func(*State) (*State, error)) (*S
 		if len(records) == 0 {
 			return k.Wait(ctx, base.Version)
 		}
+		if !turn {
+			if turn = true; !k.enter(ctx, base.Version) {
+				continue
+			}
+		}
 		version, err := k.propose(ctx, base.Version, records)
 		if errors.Is(err, errBeaten) {
+			turn = false
 			continue
 		}
 		if err != nil {

@@ -53,6 +53,8 @@ func (h *host) Admit(_ context.Context, n Newcomer) (Welcome, error) {
 	return Welcome{Replica: 7, Nodes: map[string]topology.NodeID{n.Internal: n.Node}}, h.admit
 }
 
+func (h *host) Enter(context.Context) (uint64, error) { return h.report.Records, h.admit }
+
 // TestPeers proves what is known of others: reports, the difference of clocks, who is down and who agrees.
 func TestPeers(t *testing.T) {
 	a, b, c := topology.NodeID{1}, topology.NodeID{2}, topology.NodeID{3}
@@ -101,12 +103,19 @@ func TestJoin(t *testing.T) {
 	b := topology.NodeID{2}
 	h := &host{}
 	w := &world{nodes: map[topology.NodeID]Host{b: h}}
-	n := Newcomer{Node: topology.NodeID{9}, Internal: "127.0.0.9:7000"}
+	n := Newcomer{Node: topology.NodeID{1}, Internal: "127.0.0.9:7000"}
 	got, err := Join(t.Context(), w, b, n)
 	if err != nil || got.Replica != 7 || got.Nodes["127.0.0.9:7000"] != n.Node {
 		t.Errorf("%+v %v", got, err)
 	}
+	h.report.Records = 17
+	if version, err := Turn(t.Context(), w, b); version != 17 || err != nil {
+		t.Errorf("turn at version %d: %v", version, err)
+	}
 	h.admit = errors.New("no room")
+	if _, err := Turn(t.Context(), w, b); err == nil {
+		t.Error("a turn that is none")
+	}
 	if _, err := Join(t.Context(), w, b, n); err == nil || err.Error() != "no room" {
 		t.Errorf("refusal: %v", err)
 	}

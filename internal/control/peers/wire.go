@@ -20,7 +20,12 @@ const (
 	kindReport
 	kindAwait
 	kindJoin
+	kindTurn
 )
+
+type turnAnswer struct {
+	Version uint64 `json:"version"`
+}
 
 type awaitRequest struct {
 	Version uint64 `json:"version"`
@@ -65,6 +70,8 @@ type Host interface {
 	Await(ctx context.Context, version uint64) error
 	// Admit takes a newcomer in; it may be asked again for the same one.
 	Admit(ctx context.Context, n Newcomer) (Welcome, error)
+	// Enter returns when it is the turn of who asks to change the records, with their version.
+	Enter(ctx context.Context) (version uint64, err error)
 }
 
 // Answer carries an answer back; *transport.Responder is one.
@@ -94,6 +101,12 @@ func serve(ctx context.Context, h Host, from topology.NodeID, request []byte) ([
 			return nil, fmt.Errorf("malformed request: %w", err)
 		}
 		return []byte("{}"), h.Await(ctx, q.Version)
+	case kindTurn:
+		version, err := h.Enter(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(turnAnswer{version})
 	case kindJoin:
 		var n Newcomer
 		if err := json.Unmarshal(body, &n); err != nil {
@@ -121,6 +134,13 @@ func Join(ctx context.Context, c Caller, to topology.NodeID, n Newcomer) (w Welc
 		err = &Refusal{w.Refused}
 	}
 	return w, err
+}
+
+// Turn asks a node for the turn to change the records: see meta.Keeper.Enter.
+func Turn(ctx context.Context, c Caller, to topology.NodeID) (version uint64, err error) {
+	var a turnAnswer
+	err = call(ctx, c, to, kindTurn, nil, &a)
+	return a.Version, err
 }
 
 func (p *Peers) call(ctx context.Context, to topology.NodeID, k Kind, question, answer any) error {

@@ -15,7 +15,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"sort"
+	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -273,7 +273,7 @@ func (s *Snapshot) Tables() []uint32 {
 	for t := range s.tables {
 		out = append(out, t)
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
+	slices.Sort(out)
 	return out
 }
 
