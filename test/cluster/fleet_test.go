@@ -53,7 +53,7 @@ type fleet struct {
 	net   string // 127.x.y.
 	extra string // more of the configuration file, in YAML
 	nodes []*member
-	// inNamespaces has the nodes run in network namespaces: see cut_test.go.
+	// wires are nil for nodes on loopback addresses: see cut_test.go.
 	wires *wires
 }
 
@@ -155,6 +155,9 @@ func (f *fleet) add() *member {
 		m.args = []string{"--join", strings.Join(join, ",")}
 	}
 	f.nodes = append(f.nodes, m)
+	if f.wires != nil {
+		f.wires.attach(m)
+	}
 	return m
 }
 

@@ -81,8 +81,9 @@ type load struct {
 	f     *fleet
 	t     testing.TB
 	began time.Time
-	// uncertain allows errors whose outcome is unknown: the models then know two states.
-	uncertain bool
+	// uncertain allows errors; of what has no answer the models know two states.
+	uncertain atomic.Bool
+	tolerated atomic.Int64
 
 	targets atomic.Pointer[[]*member]
 	clients []*client
@@ -173,6 +174,14 @@ func startLoad(f *fleet, clients int, limit int64) *load {
 func (l *load) end() {
 	l.stop.Store(true)
 	l.wg.Wait()
+}
+
+// tolerate allows errors from now on, or forbids them again.
+func (l *load) tolerate(yes bool) {
+	l.uncertain.Store(yes)
+	if !yes {
+		l.t.Logf("%d errors that are no lies", l.tolerated.Swap(0))
+	}
 }
 
 // mark begins a phase of the report.
@@ -277,7 +286,9 @@ func (c *client) ask(k kind, level dberr.Consistency, text string) (r *cqlwire.R
 	}
 	e := (*cqlwire.Error)(nil)
 	said := errors.As(err, &e)
-	if !c.l.uncertain {
+	if c.l.uncertain.Load() {
+		c.l.tolerated.Add(1)
+	} else {
 		c.l.fail("client %d at %s, %s, after %s: %s: %v", c.id, c.at.name(), kindNames[k], took.Round(time.Millisecond), text, err)
 	}
 	if !said { // the connection broke
