@@ -91,7 +91,7 @@ func (n *Node) newCluster() (*cluster, error) {
 				if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer && errors.Is(err, transport.ErrNotAdmitted) {
 					c.left()
 				}
-				n.log.LogAttrs(c.ctx, slog.LevelDebug, "node not reached", slog.String("node", short(node)), slog.String("address", address), slog.String("error", err.Error()))
+				c.notReached(node, address, err)
 			},
 		},
 	})
@@ -237,6 +237,7 @@ func (c *cluster) start() {
 	c.run(func() { balance.Run(c.ctx) })
 	c.run(func() { placer.Run(c.ctx) })
 	c.run(c.present)
+	c.run(c.greet)
 	c.run(c.replay)
 }
 

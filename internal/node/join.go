@@ -4,7 +4,6 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
 	"errors"
@@ -61,20 +60,24 @@ func hopeless(err error) bool {
 	}
 	var authority x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
-	var alert tls.AlertError
-	return errors.As(err, &authority) || errors.As(err, &invalid) || errors.As(err, &alert)
+	return errors.As(err, &authority) || errors.As(err, &invalid) || alerted(err)
+}
+
+// alerted reports whether the other side has ended the TLS handshake.
+func alerted(err error) bool {
+	var e *net.OpError
+	return errors.As(err, &e) && e.Op == "remote error"
 }
 
 // explain adds to a failure to join what it is likely to come from.
 func explain(err error) error {
 	var refused *transport.Refused
-	var alert tls.AlertError
 	switch {
 	case errors.Is(err, transport.ErrCluster) && errors.As(err, &refused) && refused.ByPeer:
 		return fmt.Errorf("%w: the data directory belongs to another cluster; start on an empty one", err)
 	case errors.Is(err, transport.ErrHandshake) && !errors.As(err, &refused):
 		return fmt.Errorf("%w: this is not the internal address of a node, or it uses TLS and this node does not", err)
-	case errors.As(err, &alert):
+	case alerted(err):
 		return fmt.Errorf("%w: the other node does not accept the certificate in cluster.tls", err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return fmt.Errorf("%w: it hung up; perhaps it uses TLS and this node does not (cluster.tls), or its log says why", err)
@@ -267,12 +270,62 @@ func (c *cluster) join(ctx context.Context) error {
 		case <-time.After(joinPause):
 		}
 	}
-	for n.records.State().Version == 0 {
-		if _, err := n.records.Wait(ctx, 1); err != nil {
-			return fmt.Errorf("waiting for the records of the cluster: %w", err)
+	if known {
+		return c.checkAlone(ctx)
+	}
+	return c.awaitRecords(ctx)
+}
+
+// awaitRecords waits until the cluster's records are here, which the leader of the meta partition sends.
+func (c *cluster) awaitRecords(ctx context.Context) error {
+	for c.n.records.State().Version == 0 {
+		wait, cancel := context.WithTimeout(ctx, quietTime)
+		_, err := c.n.records.Wait(wait, 1)
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			c.n.log.LogAttrs(ctx, slog.LevelWarn, "waiting for the records of the cluster, which the other nodes send here", slog.String("address", c.n.internalAddr()))
 		}
 	}
 	return nil
+}
+
+// checkAlone refuses to go on as a cluster of one node when another cluster was to be joined: both were founded with --bootstrap.
+func (c *cluster) checkAlone(ctx context.Context) error {
+	if len(c.n.records.State().Nodes) != 1 {
+		return nil
+	}
+	for _, address := range c.n.others() {
+		ask, cancel := context.WithTimeout(ctx, askTimeout)
+		id, _, err := transport.Ask(ask, transport.DialTCP, c.n.nodeTLS, address)
+		cancel()
+		if err == nil && id != c.n.store.Identity().Cluster {
+			return fmt.Errorf("the data directory is a cluster of its own, founded with --bootstrap, and %s is a node of another one: "+
+				"start on an empty directory to join that, or without --join to go on with this", address)
+		}
+	}
+	return nil
+}
+
+// greet looks for other nodes at the addresses that were given to join by, for the case that all nodes are elsewhere since they stopped.
+func (c *cluster) greet() {
+	for _, address := range c.n.others() {
+		for range joinAttempts {
+			ctx, cancel := context.WithTimeout(c.ctx, askTimeout)
+			_, err := c.transport.Discover(ctx, address)
+			cancel()
+			if err == nil || hopeless(err) {
+				break
+			}
+			select {
+			case <-c.ctx.Done():
+				return
+			case <-time.After(joinPause):
+			}
+		}
+	}
 }
 
 // introduce asks one node of the cluster after the other to take this one in.
@@ -313,6 +366,9 @@ func refuse(format string, args ...any) error {
 
 // Admit implements peers.Host: it takes a newcomer into the records, where everybody sees it.
 func (c *cluster) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcome, error) {
+	if err := c.callBack(ctx, who); err != nil {
+		return peers.Welcome{}, err
+	}
 	k := c.n.records
 	s, err := k.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		known := s.Node(who.Node)
@@ -360,6 +416,23 @@ func (c *cluster) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcome,
 		}
 	}
 	return w, nil
+}
+
+// callBackTimeout bounds the wait for a newcomer to answer at its address.
+const callBackTimeout = 2 * time.Second
+
+// callBack finds out whether a newcomer is where it says: a member that cannot be reached would be waited for.
+func (c *cluster) callBack(ctx context.Context, who peers.Newcomer) error {
+	ctx, cancel := context.WithTimeout(ctx, callBackTimeout)
+	defer cancel()
+	p, err := c.transport.Discover(ctx, who.Internal)
+	switch {
+	case err != nil:
+		return fmt.Errorf("this node cannot reach the new one at %s (see cluster.advertise): %w", who.Internal, err)
+	case p.Node != who.Node:
+		return fmt.Errorf("node %s says that it is at %s, where node %s answers (see cluster.advertise)", short(who.Node), who.Internal, short(p.Node))
+	}
+	return nil
 }
 
 // present keeps the node's own record true: addresses may change over a restart, and a drain ends with one.

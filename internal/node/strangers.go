@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
@@ -40,7 +41,20 @@ func kindOfRefusal(err error) string {
 	case errors.Is(err, transport.ErrHandshake):
 		return "handshake"
 	}
-	return ""
+	var e *net.OpError // whose text has ports
+	if errors.As(err, &e) && e.Err != nil {
+		return e.Op + e.Err.Error()
+	}
+	return err.Error()
+}
+
+// notReached logs that another node could not be reached, as something to look at if it is not just away.
+func (c *cluster) notReached(node topology.NodeID, address string, err error) {
+	level := slog.LevelDebug
+	if hopeless(err) && c.refusals.allow(address+" "+kindOfRefusal(err)) {
+		level = slog.LevelWarn
+	}
+	c.n.log.LogAttrs(c.ctx, level, "node not reached", slog.String("node", short(node)), slog.String("address", address), slog.String("error", explain(err).Error()))
 }
 
 const (

@@ -7,3 +7,8 @@ func (h *Host) TransferAnyway(id, to uint64) { h.transfer(h.groups[id], to) }
 
 // Stamp is how an instant appears in this process's frames.
 func (h *Host) Stamp(at Instant) Instant { return at + h.salt }
+
+// Inconsistent has the library find an impossible state in the next step.
+func (r *Runner) Inconsistent() {
+	r.Call(func(*Host) { quietLogger{}.Panicf("tocommit(%d) is out of range", 7) })
+}

@@ -29,6 +29,8 @@ type Host struct {
 	work    Work
 	now     Instant
 
+	// handing is true from the first Handover on: no leadership that is offered is taken any more.
+	handing bool
 	// waking is true while quiet groups of a dead peer are left.
 	waking bool
 	// logQueued are the bytes of entries that are with the log writer.
@@ -294,6 +296,11 @@ func (h *Host) step(p *peer, message Message) bool {
 	case msgQuiesce:
 		h.quiesceWith(g, p, m)
 		return false
+	case pb.MsgTimeoutNow:
+		if h.handing {
+			return false // whoever offers a leadership does not know yet that the node is about to stop
+		}
+		h.awake(g)
 	case pb.MsgVote, pb.MsgPreVote:
 		if h.ticks < g.promised && string(m.GetContext()) != transferContext {
 			return false // (G6)
@@ -474,7 +481,15 @@ func (quietLogger) Warning(...any)                 {}
 func (quietLogger) Warningf(string, ...any)        {}
 func (quietLogger) Error(...any)                   {}
 func (quietLogger) Errorf(string, ...any)          {}
-func (quietLogger) Fatal(v ...any)                 { panic("raft: " + fmt.Sprint(v...)) }
-func (quietLogger) Fatalf(format string, v ...any) { panic("raft: " + fmt.Sprintf(format, v...)) }
-func (quietLogger) Panic(v ...any)                 { panic("raft: " + fmt.Sprint(v...)) }
-func (quietLogger) Panicf(format string, v ...any) { panic("raft: " + fmt.Sprintf(format, v...)) }
+func (quietLogger) Fatal(v ...any)                 { panic(inconsistent(fmt.Sprint(v...))) }
+func (quietLogger) Fatalf(format string, v ...any) { panic(inconsistent(fmt.Sprintf(format, v...))) }
+func (quietLogger) Panic(v ...any)                 { panic(inconsistent(fmt.Sprint(v...))) }
+func (quietLogger) Panicf(format string, v ...any) { panic(inconsistent(fmt.Sprintf(format, v...))) }
+
+// inconsistent is what the library panics with.
+type inconsistent string
+
+func (i inconsistent) Error() string {
+	return "this node's log is not what others were told it is: the data directory is a copy, was put back to an earlier state, or lost writes that the " +
+		"disk had confirmed; take the node out of the cluster and start it on an empty directory (raft: " + string(i) + ")"
+}

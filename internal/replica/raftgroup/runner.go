@@ -265,6 +265,7 @@ func (r *Runner) loop() {
 	ticker := time.NewTicker(r.host.opts.Tick)
 	defer ticker.Stop()
 	defer r.drain()
+	defer r.recoverInconsistent()
 	var spare Inbox
 	// Between ticks the loop reads Go's clock, which is cheaper than the boot clock. It stands still while the machine is suspended, so
 	// the loop may take a moment for an earlier one: a lease that begins then ends earlier. Who serves reads asks the boot clock.
@@ -297,6 +298,17 @@ func (r *Runner) loop() {
 		r.discards.put(work.Discards)
 		in.clear()
 		spare = in
+	}
+}
+
+// recoverInconsistent ends the groups, and nothing else, when the library finds their state to be impossible.
+func (r *Runner) recoverInconsistent() {
+	switch p := recover().(type) {
+	case nil:
+	case inconsistent:
+		r.fail(p)
+	default:
+		panic(p)
 	}
 }
 

@@ -5,6 +5,7 @@ package raftgroup_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -199,6 +200,58 @@ func TestHandover(t *testing.T) {
 		}
 	}); err != nil {
 		t.Fatal(err)
+	}
+	c.close()
+}
+
+// TestHandoverIsFinal proves that a node which has begun to hand over takes nothing back that it is offered.
+func TestHandoverIsFinal(t *testing.T) {
+	c := newCluster(t, vfs.NewMem(), "data", 1, raftgroup.Options{})
+	c.elect()
+	stops := c.nodes[0]
+	var leads *member
+	c.until("another node leads", func() bool {
+		_ = stops.runner.Do(func(h *raftgroup.Host) { h.Handover() })
+		for _, n := range c.nodes[1:] {
+			if _, ok := n.groups[0].Evaluating(); ok {
+				leads = n
+			}
+		}
+		return leads != nil
+	})
+	group, replica := leads.groups[0].ID(), stops.groups[0].Replica()
+	_ = leads.runner.Do(func(h *raftgroup.Host) { h.TransferAnyway(group, replica) })
+	// While a leadership is on offer nothing is proposed; the offer lapses after an election timeout.
+	c.until("the node that was to give it back leads on", func() bool {
+		_, err := c.add(0, leads, 1)
+		return err == nil
+	})
+	if _, ok := stops.groups[0].Evaluating(); ok {
+		t.Error("the node that stops leads again")
+	}
+	c.close()
+}
+
+// TestInconsistent proves that a node whose log is not what it told the others ends with a reason, and that the others go on.
+func TestInconsistent(t *testing.T) {
+	failed := make(chan error, 4)
+	c := newCluster(t, vfs.NewMem(), "data", 1, raftgroup.Options{Events: raftgroup.Events{Failed: func(err error) { failed <- err }}})
+	c.elect()
+	c.nodes[3].runner.Inconsistent()
+	if err := <-failed; !strings.Contains(err.Error(), "tocommit(7) is out of range") || !strings.Contains(err.Error(), "empty directory") {
+		t.Fatal(err)
+	}
+	if err := c.nodes[3].runner.Failed(); err == nil {
+		t.Error("the runner does not say that it failed")
+	}
+	if sum, err := c.add(0, c.leader(0), 7); err != nil || sum != 7 {
+		t.Fatalf("the others: %d, %v", sum, err)
+	}
+	for i, m := range c.nodes {
+		if err := m.runner.Close(); (err != nil) != (i == 3) {
+			t.Errorf("node %d closes with %v", i, err)
+		}
+		m.runner = c.nodes[0].runner // closed
 	}
 	c.close()
 }

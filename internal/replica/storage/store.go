@@ -136,8 +136,8 @@ func (s *Store) open() error {
 }
 
 func lockError(err error) error {
-	if errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.EROFS) {
-		return err
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EAGAIN) {
+		return err // explain knows it
 	}
 	return fmt.Errorf("another process uses it: %w", err)
 }
