@@ -65,6 +65,8 @@ func (w *wires) attach(m *member) {
 	w.ip("netns add %s", ns)
 	w.t.Cleanup(func() {
 		m.kill()
+		// Connections that ended by force keep a namespace alive for a while, and its card with it.
+		_ = exec.Command("ip", "link", "del", fmt.Sprintf("%sv%d", w.prefix, m.index+1)).Run()
 		_ = exec.Command("ip", "netns", "del", ns).Run()
 	})
 	w.ip("link add %sv%d type veth peer name eth0 netns %s", w.prefix, m.index+1, ns)

@@ -51,10 +51,11 @@ type fleet struct {
 	t     testing.TB
 	dir   string
 	net   string // 127.x.y.
-	extra string // more of the configuration file, in YAML
 	nodes []*member
 	// wires are nil for nodes on loopback addresses: see cut_test.go.
 	wires *wires
+	// patience is how long settle waits.
+	patience time.Duration
 }
 
 // member is a node of a fleet: a directory and an address, and a process as long as it runs.
@@ -77,7 +78,7 @@ func newFleet(t testing.TB, config string) *fleet {
 	process.Binary(t)
 	pid := os.Getpid()
 	f := &fleet{t: t, dir: t.TempDir(), net: fmt.Sprintf("127.%d.%d.", 1+pid%250, pid/250%8*30+int(fleets.Add(1))%30+1)}
-	f.extra = config
+	f.patience = settleTime
 	body := "memory:\n  budget: 192MiB\n" + config
 	if err := os.WriteFile(f.config(), []byte(body), 0o644); err != nil {
 		t.Fatal(err)
@@ -396,7 +397,7 @@ func (f *fleet) until(what string, limit time.Duration, missing func() string) t
 // four, and a leader.
 func (f *fleet) settle() time.Duration {
 	f.t.Helper()
-	return f.until("settle", settleTime, func() string {
+	return f.until("settle", f.patience, func() string {
 		alive := f.alive()
 		for _, m := range alive {
 			s, err := m.status()
