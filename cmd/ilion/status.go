@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +21,9 @@ type door struct {
 	HTTP string `name:"http" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"HTTP address of any node of the cluster."`
 }
 
+// answerMax bounds what is read of an answer, in bytes.
+const answerMax = 256 << 20
+
 // ask sends a request to the node and returns what it answers.
 func (d door) ask(method, path string) ([]byte, error) {
 	req, err := http.NewRequest(method, "http://"+d.HTTP+path, nil)
@@ -29,15 +33,25 @@ func (d door) ask(method, path string) ([]byte, error) {
 	client := http.Client{Timeout: time.Minute}
 	resp, err := client.Do(req)
 	if err != nil {
+		if e := (*url.Error)(nil); errors.As(err, &e) {
+			err = e.Err // the address is said already
+		}
+		if strings.Contains(err.Error(), "malformed HTTP") {
+			return nil, fmt.Errorf("%s is not the HTTP address of a node", d.HTTP)
+		}
 		return nil, fmt.Errorf("no node answers at %s: %w", d.HTTP, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, answerMax))
 	if err != nil {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s", strings.TrimSpace(string(body)))
+		text := strings.TrimSpace(string(body))
+		if text == "" || strings.ContainsAny(text, "\n<") {
+			return nil, fmt.Errorf("%s is not the HTTP address of a node: it answers %s", d.HTTP, resp.Status)
+		}
+		return nil, errors.New(text)
 	}
 	return body, nil
 }
@@ -59,7 +73,7 @@ func (c *statusCommand) Run(out io.Writer) error {
 	}
 	var s node.Status
 	if err := json.Unmarshal(body, &s); err != nil {
-		return fmt.Errorf("%s answers something else than a status: %w", c.HTTP, err)
+		return fmt.Errorf("%s is not the HTTP address of a node: its answer is no status", c.HTTP)
 	}
 	printStatus(out, &s)
 	return nil

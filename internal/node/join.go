@@ -271,6 +271,10 @@ func (c *cluster) join(ctx context.Context) error {
 		}
 	}
 	if known {
+		if self := n.records.State().Node(c.self); self != nil && self.Region != n.opts.DataCenter {
+			return fmt.Errorf("the node is in region %q, where its replicas are: start it with --region %s; "+
+				"a node of another region is a new one, on an empty directory", self.Region, self.Region)
+		}
 		return c.checkAlone(ctx)
 	}
 	return c.awaitRecords(ctx)
