@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -227,10 +226,9 @@ func (c *cluster) order(ctx context.Context, name string, to meta.NodeState) (st
 		case found.State == meta.Leaving && to == meta.Draining:
 			return nil, fmt.Errorf("node %s is leaving, which drains it as well", short(found.ID))
 		}
-		if to == meta.Leaving {
-			stay := slices.ContainsFunc(s.Nodes, func(o *meta.Node) bool { return o.ID != found.ID && o.State == meta.Up })
-			if !stay {
-				return nil, errors.New("it is the last node of the cluster")
+		if to == meta.Leaving && found.State != meta.Leaving {
+			if err := mayLeave(s, found.ID); err != nil {
+				return nil, err
 			}
 		}
 		node := *found
@@ -240,10 +238,35 @@ func (c *cluster) order(ctx context.Context, name string, to meta.NodeState) (st
 	if err != nil {
 		return "", err
 	}
-	if to == meta.Draining {
+	switch stay := staying(c.n.records.State(), found.ID); {
+	case to == meta.Draining:
 		return fmt.Sprintf("node %s gives all leaderships away; stop it when ilion status shows none", short(found.ID)), nil
+	case !c.peers.Alive(found.ID) && stay < placement.Replicas:
+		return fmt.Sprintf("node %s does not answer: it is out of the cluster when a new node has taken its place (start one with --join)", short(found.ID)), nil
 	}
 	return fmt.Sprintf("node %s gives all replicas away and ends when it has none: see ilion status", short(found.ID)), nil
+}
+
+// staying counts the nodes that are there when one has left.
+func staying(s *meta.State, leaver topology.NodeID) (n int) {
+	for _, o := range s.Nodes {
+		if o.ID != leaver && (o.State == meta.Up || o.State == meta.Draining) {
+			n++
+		}
+	}
+	return n
+}
+
+// mayLeave refuses what would never end: replica sets of three and four stay at three voters at least.
+func mayLeave(s *meta.State, leaver topology.NodeID) error {
+	stay := staying(s, leaver)
+	if stay == 0 {
+		return errors.New("it is the last node of the cluster")
+	}
+	if p := s.Map.Meta(); stay < 3 && p != nil && len(p.Sets) > 0 && p.Sets[0].Count(topology.Voter) >= 3 {
+		return fmt.Errorf("only %d nodes would stay, and replica sets keep three replicas: start another node first", stay)
+	}
+	return nil
 }
 
 // require makes the partitions of a table refuse mutations that were planned for older revisions.
