@@ -125,9 +125,9 @@ func (c *cluster) options() *partition.Cluster {
 				c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "messages between nodes dropped", slog.String("bound", bound), slog.Int("messages", n))
 			},
 		}},
-		RecordsChanged: func(version uint64) {
+		RecordsChanged: func(version uint64, put []command.Record) {
 			if k := c.n.records; k != nil {
-				k.Reload(version)
+				k.Follow(version, put)
 			}
 		},
 		LeaderChanged: c.leaderChanged,
@@ -254,6 +254,7 @@ func (c *cluster) stop() error {
 func (c *cluster) handover() error {
 	ctx, cancel := context.WithTimeout(context.Background(), handoverTime)
 	defer cancel()
+	c.peers.Stop(ctx)
 	if err := c.n.host.Handover(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

@@ -52,6 +52,9 @@ func (c *cluster) describe() peers.Report {
 	return r
 }
 
+// Stops implements peers.Host.
+func (c *cluster) Stops(node topology.NodeID) { c.peers.SetStops(node) }
+
 // Await implements peers.Host.
 func (c *cluster) Await(ctx context.Context, version uint64) error {
 	_, err := c.n.records.Wait(ctx, version)
@@ -60,7 +63,7 @@ func (c *cluster) Await(ctx context.Context, version uint64) error {
 
 // view is what this node sees of the others, for placement.
 func (c *cluster) view() placement.View {
-	v := placement.View{Now: time.Now(), Down: c.peers.Down(), Free: map[topology.NodeID]int{}, HealAfter: c.n.opts.Cluster.HealAfter}
+	v := placement.View{Now: time.Now(), Down: c.peers.Down(), Stopping: c.peers.Stopping(), Free: map[topology.NodeID]int{}, HealAfter: c.n.opts.Cluster.HealAfter}
 	for _, node := range c.n.records.State().Nodes {
 		if k, ok := c.peers.Report(node.ID); ok && k.DiskFree >= 0 {
 			v.Free[node.ID] = k.DiskFree

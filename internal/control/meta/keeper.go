@@ -76,6 +76,7 @@ type Keeper struct {
 
 	mu     sync.Mutex
 	wanted uint64        // the version that records are known to have reached
+	heard  []change      // how, in order; what is missing is read from the records
 	seen   *State        // the newest that all subscribers have seen; State may be newer
 	loaded chan struct{} // closed and made anew when the state changes or is seen
 
@@ -137,6 +138,48 @@ func (k *Keeper) Reload(version uint64) {
 	}
 }
 
+// change is what leads to a version of the records from the one before.
+type change struct {
+	version uint64
+	put     []command.Record
+}
+
+// heardMax bounds the changes that a keeper which is busy remembers.
+const heardMax = 64
+
+// Follow says that the records of this node are at a version, and, if put is not nil, by which change it came from the one before. It does not
+// block, and keeps put.
+func (k *Keeper) Follow(version uint64, put []command.Record) {
+	if put != nil {
+		k.mu.Lock()
+		if len(k.heard) < heardMax {
+			k.heard = append(k.heard, change{version, put})
+		}
+		k.mu.Unlock()
+	}
+	k.Reload(version)
+}
+
+// load returns the state that follows: by the change that led to the next version if that was heard of, else from the records.
+func (k *Keeper) load() (*State, error) {
+	s := k.State()
+	k.mu.Lock()
+	i := 0
+	for i < len(k.heard) && k.heard[i].version <= s.Version {
+		i++
+	}
+	k.heard = append(k.heard[:0:0], k.heard[i:]...)
+	var next *change
+	if len(k.heard) > 0 && k.heard[0].version == s.Version+1 {
+		next = &k.heard[0]
+	}
+	k.mu.Unlock()
+	if next == nil {
+		return s.reload(k.scan)
+	}
+	return s.follow(next.version, next.put)
+}
+
 // run loads states whenever there may be a newer one.
 func (k *Keeper) run() {
 	for {
@@ -146,7 +189,7 @@ func (k *Keeper) run() {
 		case <-k.wake:
 		}
 		for attempt := 0; k.behind(); {
-			next, err := k.State().reload(k.scan)
+			next, err := k.load()
 			if err == nil {
 				if next.Version <= k.State().Version {
 					break // the records are not there yet; who brings them there calls Reload

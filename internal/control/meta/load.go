@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -60,6 +61,31 @@ func (s *State) reload(scan Scan) (*State, error) {
 		}
 	}
 	next.Version = version
+	return next.decode(s, changed)
+}
+
+// follow makes the state that one change leads to.
+func (s *State) follow(version uint64, put []command.Record) (*State, error) {
+	next := &State{Version: version, records: maps.Clone(s.records)}
+	changed := make([]string, 0, len(put))
+	for _, r := range put {
+		key := string(r.Key)
+		old, known := s.records[key]
+		switch {
+		case r.Value == nil && !known, r.Value != nil && known && bytes.Equal(old, r.Value):
+			continue
+		case r.Value == nil:
+			delete(next.records, key)
+		default:
+			next.records[key] = r.Value
+		}
+		changed = append(changed, key)
+	}
+	return next.decode(s, changed)
+}
+
+// decode makes the rest of a state that has records, and differs from s in the changed ones.
+func (next *State) decode(s *State, changed []string) (_ *State, err error) {
 	slices.Sort(changed)
 	if next.Schema, err = s.nextSchema(next.records, changed); err != nil {
 		return nil, fmt.Errorf("load the schema: %w", err)
@@ -186,6 +212,10 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 		}
 	}
 	fresh, err := schema.FromObjects(func(yield func(string, []byte) bool) {
+		if len(whole) == 0 {
+			yieldParts(records, changed, partly, yield)
+			return
+		}
 		for key, value := range records {
 			object, ok := strings.CutPrefix(key, schemaPrefix)
 			if ok && wanted(object, key, changed, whole, partly) && !yield(object, value) {
@@ -210,6 +240,23 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 		}
 	}
 	return &next, nil
+}
+
+// yieldParts yields the objects that changed, and the keyspaces that they are in: no keyspace itself has changed, and there may be thousands of
+// tables in them.
+func yieldParts(records map[string][]byte, changed []string, partly map[string][]string, yield func(string, []byte) bool) {
+	for _, key := range changed {
+		object, ok := strings.CutPrefix(key, schemaPrefix)
+		if value := records[key]; ok && value != nil && !yield(object, value) {
+			return
+		}
+	}
+	for ks := range partly {
+		object := "keyspace/" + ks
+		if value := records[schemaPrefix+object]; value != nil && !yield(object, value) {
+			return
+		}
+	}
 }
 
 // wanted reports whether an object has to be decoded.

@@ -64,9 +64,11 @@ type Peers struct {
 type peer struct {
 	watched bool
 	down    time.Time // zero: alive
-	report  Report
-	heard   time.Time // when report came; zero: never
-	skew    time.Duration
+	// stops is set between the word that the process is about to end and its end.
+	stops  bool
+	report Report
+	heard  time.Time // when report came; zero: never
+	skew   time.Duration
 }
 
 // New returns Peers that know of nobody.
@@ -118,6 +120,7 @@ func (p *Peers) SetDown(node topology.NodeID, down bool) {
 	changed := q != nil && q.down.IsZero() == down
 	if changed {
 		q.down = time.Time{}
+		q.stops = false
 		if down {
 			q.down = p.opts.Now()
 		}
@@ -126,6 +129,41 @@ func (p *Peers) SetDown(node topology.NodeID, down bool) {
 	if changed && p.opts.Changed != nil {
 		p.opts.Changed(node, !down)
 	}
+}
+
+// SetStops notes that the process of a node is about to end: it is to lead nothing more.
+func (p *Peers) SetStops(node topology.NodeID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q := p.peers[node]; q != nil {
+		q.stops = true
+	}
+}
+
+// Stopping returns the nodes whose processes are about to end.
+func (p *Peers) Stopping() map[topology.NodeID]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[topology.NodeID]bool{}
+	for n, q := range p.peers {
+		if q.stops {
+			out[n] = true
+		}
+	}
+	return out
+}
+
+// Stop tells all nodes that are alive that this one is about to end, and waits for their answers, for Options.Timeout at most.
+func (p *Peers) Stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, n := range p.nodes() {
+		if p.Alive(n) {
+			wg.Go(func() { _ = p.call(ctx, n, kindStop, nil, nil) }) // who does not hear it finds out
+		}
+	}
+	wg.Wait()
 }
 
 // Alive reports whether a node is not known to be away. The node itself is alive.
@@ -220,6 +258,9 @@ func (p *Peers) heard(node topology.NodeID, asked time.Time, r Report) {
 	p.mu.Lock()
 	if q := p.peers[node]; q != nil {
 		now := p.opts.Now()
+		if !r.Started.Equal(q.report.Started) {
+			q.stops = false // it is another process
+		}
 		q.report, q.heard = r, now
 		q.skew = r.Clock.Sub(asked.Add(now.Sub(asked) / 2))
 	}

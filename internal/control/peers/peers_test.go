@@ -37,11 +37,13 @@ func (w *world) Call(ctx context.Context, to topology.NodeID, request []byte) ([
 }
 
 type host struct {
-	report Report
-	admit  error
+	report  Report
+	admit   error
+	stopped bool
 }
 
 func (h *host) Describe(topology.NodeID) Report { return h.report }
+func (h *host) Stops(topology.NodeID)           { h.stopped = true }
 func (h *host) Await(ctx context.Context, version uint64) error {
 	if h.report.Records >= version {
 		return nil
@@ -86,6 +88,16 @@ func TestPeers(t *testing.T) {
 	p.ask(t.Context()) // c answers
 	if !p.Alive(c) || !slices.Equal(events, []bool{false, true}) {
 		t.Errorf("c is back, told: %v", events)
+	}
+	p.Stop(t.Context())
+	p.SetStops(b)
+	if !w.nodes[b].(*host).stopped || !w.nodes[c].(*host).stopped || !p.Stopping()[b] || p.Stopping()[c] {
+		t.Errorf("stopping: %v", p.Stopping())
+	}
+	w.nodes[b].(*host).report.Started = now
+	p.ask(t.Context())
+	if len(p.Stopping()) > 0 {
+		t.Error("a new process of the node is taken for the one that ended")
 	}
 	w.nodes[b].(*host).report.Left = true
 	p.ask(t.Context())

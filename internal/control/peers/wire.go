@@ -21,6 +21,7 @@ const (
 	kindAwait
 	kindJoin
 	kindTurn
+	kindStop
 )
 
 type turnAnswer struct {
@@ -70,6 +71,8 @@ type Host interface {
 	Await(ctx context.Context, version uint64) error
 	// Admit takes a newcomer in; it may be asked again for the same one.
 	Admit(ctx context.Context, n Newcomer) (Welcome, error)
+	// Stops is told that the process of another node is about to end.
+	Stops(node topology.NodeID)
 	// Enter returns when it is the turn of who asks to change the records, with their version.
 	Enter(ctx context.Context) (version uint64, err error)
 }
@@ -101,6 +104,9 @@ func serve(ctx context.Context, h Host, from topology.NodeID, request []byte) ([
 			return nil, fmt.Errorf("malformed request: %w", err)
 		}
 		return []byte("{}"), h.Await(ctx, q.Version)
+	case kindStop:
+		h.Stops(from)
+		return []byte("{}"), nil
 	case kindTurn:
 		version, err := h.Enter(ctx)
 		if err != nil {
