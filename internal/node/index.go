@@ -17,6 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -138,8 +139,8 @@ func (b *indexBuilder) build(id uint32) {
 	gone := errors.Is(err, errIndexGone)
 	if err == nil || gone {
 		_, err = b.records.Update(b.ctx, func(s *meta.State) (*meta.State, error) {
-			if !s.Building[id] {
-				return s, nil
+			if !s.Building[id] || gone && indexIDs(catalog.WithSystem(s.Schema))[id] {
+				return s, nil // the records have it before everybody else: the next look finds it
 			}
 			return s.WithBuilding(id, false), nil
 		})

@@ -96,7 +96,7 @@ func (c *Cluster) look(s *node.Status, want int) string {
 		}
 	}
 	for _, problem := range s.Problems {
-		if strings.Contains(problem, "partition") {
+		if want == replicas && strings.Contains(problem, "partition") {
 			return problem
 		}
 	}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ddl proves that changes of the schema are right while others change it too, and while rows are written, from all nodes of a cluster.
+package ddl
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+const keyspace = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}"
+
+func start(t *testing.T, n int) *nodes.Cluster {
+	t.Helper()
+	if testing.Short() && n > 1 {
+		t.Skip("starts many nodes")
+	}
+	c := nodes.Start(t, nodes.Options{Nodes: n})
+	c.Do(0, keyspace)
+	return c
+}
+
+// count runs a statement at QUORUM that returns one number.
+func count(t *testing.T, c *rawclient.Conn, text string) int {
+	t.Helper()
+	r, err := process.Query(c, dberr.Quorum, text)
+	if err != nil {
+		t.Errorf("%s: %v", text, err)
+		return -1
+	}
+	return int(binary.BigEndian.Uint64(r.Cells[4:]))
+}
+
+// TestIndexesAtOnce proves that an index is whole when CREATE INDEX has returned, at every node, while other nodes make other indexes.
+func TestIndexesAtOnce(t *testing.T) {
+	for _, n := range []int{1, 4} {
+		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
+			const tables, rows, lanes = 24, 20, 4
+			c := start(t, n)
+			var wg sync.WaitGroup
+			for lane := range lanes {
+				maker, reader := c.Dial(lane%n), c.Dial((lane+1)%n)
+				wg.Go(func() {
+					for i := lane; i < tables; i += lanes {
+						process.Do(t, maker, fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i))
+						for k := range rows {
+							process.Do(t, maker, fmt.Sprintf("INSERT INTO ks.t%d (k, v) VALUES (%d, 1)", i, k))
+						}
+						process.Do(t, maker, fmt.Sprintf("CREATE INDEX ON ks.t%d (v)", i))
+						if got := count(t, reader, fmt.Sprintf("SELECT count(*) FROM ks.t%d WHERE v = 1", i)); got != rows {
+							t.Errorf("the index of table %d finds %d rows of %d", i, got, rows)
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// TestIndexWhileWriting proves that no row that was acknowledged is missing in an index that was made while rows were written, changed and deleted
+// through all nodes, and that what was changed or deleted is not found any more.
+func TestIndexWhileWriting(t *testing.T) {
+	c := start(t, 4)
+	c.Do(0, "CREATE TABLE ks.t (k int PRIMARY KEY, v int, w int)")
+	const lanes, before = 8, 500
+	insert := func(conn *rawclient.Conn, k int) error {
+		_, err := conn.Query(fmt.Sprintf("INSERT INTO ks.t (k, v, w) VALUES (%d, %d, 0)", k, k%7))
+		return err
+	}
+	conns := make([]*rawclient.Conn, lanes)
+	for lane := range conns {
+		conns[lane] = c.Dial(lane % c.Len())
+	}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	state := make([]map[int]int, lanes) // of each lane: k -> v of rows that are there
+	ready := make(chan struct{}, lanes)
+	for lane, conn := range conns {
+		state[lane] = map[int]int{}
+		wg.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				k := i*lanes + lane
+				if err := insert(conn, k); err != nil {
+					t.Error(err)
+					return
+				}
+				state[lane][k] = k % 7
+				var err error
+				switch old := k - lanes*(i%200); { // a row of before, perhaps from before the index
+				case i%5 == 1:
+					_, err = conn.Query(fmt.Sprintf("UPDATE ks.t SET v = 9 WHERE k = %d", old))
+					state[lane][old] = 9
+				case i%5 == 3:
+					_, err = conn.Query(fmt.Sprintf("DELETE FROM ks.t WHERE k = %d", old))
+					delete(state[lane], old)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if i == before/lanes {
+					ready <- struct{}{}
+				}
+			}
+		})
+	}
+	for range lanes {
+		<-ready
+	}
+	// Each is built while rows come; those that stay are the last of their columns.
+	c.Do(1, "CREATE INDEX v1 ON ks.t (v)")
+	c.Do(2, "CREATE INDEX w1 ON ks.t (w)")
+	c.Do(3, "DROP INDEX ks.v1")
+	c.Do(0, "CREATE INDEX v2 ON ks.t (v)")
+	stop.Store(true)
+	wg.Wait()
+	want := map[int]map[int]bool{}
+	for _, rows := range state {
+		for k, v := range rows {
+			if want[v] == nil {
+				want[v] = map[int]bool{}
+			}
+			want[v][k] = true
+		}
+	}
+	for i := range c.Len() {
+		conn := c.Dial(i)
+		for v := range 10 {
+			r, err := process.Query(conn, dberr.Quorum, fmt.Sprintf("SELECT k FROM ks.t WHERE v = %d", v))
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, fmt.Sprintf("node %d, v = %d", i, v), want[v], ints(r))
+		}
+	}
+}
+
+func ints(r *cqlwire.Result) map[int]bool {
+	out := map[int]bool{}
+	for b := r.Cells; len(b) >= 8; b = b[8:] {
+		out[int(int32(binary.BigEndian.Uint32(b[4:])))] = true
+	}
+	return out
+}
+
+// compare reports what is missing and what is too many.
+func compare(t *testing.T, where string, want, got map[int]bool) {
+	t.Helper()
+	missing, extra := 0, 0
+	for k := range want {
+		if !got[k] {
+			missing++
+		}
+	}
+	for k := range got {
+		if !want[k] {
+			extra++
+		}
+	}
+	if missing+extra > 0 {
+		t.Errorf("%s: of %d rows %d are missing, and %d are there that should not be", where, len(want), missing, extra)
+	}
+}
