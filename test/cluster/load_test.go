@@ -260,7 +260,9 @@ func (c *client) connect() bool {
 	if err != nil {
 		c.conn = nil
 		if !c.l.ended() {
-			c.l.fail("client %d: %v", c.id, err)
+			if !c.l.uncertain.Load() {
+				c.l.fail("client %d: %v", c.id, err)
+			}
 			time.Sleep(50 * time.Millisecond)
 		}
 		return false
@@ -372,7 +374,11 @@ func (c *client) read(k kind, level dberr.Consistency) {
 	cells := *owner.cells.Load()
 	x := cells[c.rng.IntN(len(cells))]
 	began := time.Now()
-	least := x.least(level, began, c.at)
+	at := c.at
+	if c.l.uncertain.Load() {
+		at = nil // a node that has been started again has forgotten what it acknowledged
+	}
+	least := x.least(level, began, at)
 	r, unknown, refused := c.ask(k, level, fmt.Sprintf("SELECT v FROM load.%s WHERE k = %d", x.table, x.key))
 	if unknown || refused {
 		return
