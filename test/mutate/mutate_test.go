@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"runtime/metrics"
 	"sync"
 	"testing"
 
@@ -246,7 +247,7 @@ func (m *mutator) next(seeds [][]byte) []byte {
 
 // TestMutations proves that no decoder panics or contradicts itself on -executions mutated inputs each.
 func TestMutations(t *testing.T) {
-	for _, tg := range targets() {
+	for _, tg := range append(targets(), nodeTargets()...) {
 		t.Run(tg.name, func(t *testing.T) {
 			workers := runtime.GOMAXPROCS(0)
 			var wg sync.WaitGroup
@@ -274,4 +275,32 @@ func attempt(run func([]byte) string, b []byte) (why string) {
 		}
 	}()
 	return run(b)
+}
+
+// What a decoder may take, in bytes: memoryBase, and memoryFactor for each byte of its input. A structure is larger than the bytes it was
+// read from, and what is encoded again counts as well.
+const (
+	memoryBase   = 1 << 20
+	memoryFactor = 1024
+)
+
+// TestMemory proves that what decoders allocate is in proportion to their input, whatever lengths it claims.
+func TestMemory(t *testing.T) {
+	for _, tg := range append(targets(), nodeTargets()...) {
+		t.Run(tg.name, func(t *testing.T) {
+			m, run := mutator{rng: rand.New(rand.NewPCG(*seed, 99))}, tg.run()
+			sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+			allocated := func() uint64 { metrics.Read(sample); return sample[0].Value.Uint64() }
+			for range min(*executions, 3000) {
+				b := bytes.Clone(m.next(tg.seeds))
+				before := allocated()
+				if why := attempt(run, b); why != "" {
+					t.Fatalf("%s\ninput %x", why, b)
+				}
+				if took := allocated() - before; took > memoryBase+memoryFactor*uint64(len(b)) {
+					t.Fatalf("%d bytes were allocated for %d\ninput %x", took, len(b), b)
+				}
+			}
+		})
+	}
 }

@@ -39,6 +39,8 @@ const (
 	chunkBytes = 256 << 10
 	// chunkBytesMax bounds what a reader accepts.
 	chunkBytesMax = 1 << 30
+	// expansionMax is above what Snappy can make of a byte, 64 of 3: a chunk that claims more takes no memory.
+	expansionMax = 32
 )
 
 // flagHasHeaders says that the table may have headers.
@@ -276,7 +278,7 @@ func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 		return 0, nil, fmt.Errorf("%w: checksum mismatch in chunk %d", ErrBadSnapshot, r.chunks)
 	}
 	if stored < size {
-		if n, err := snappy.DecodedLen(b); err != nil || n != int(size) {
+		if n, err := snappy.DecodedLen(b); err != nil || n != int(size) || n > len(b)*expansionMax {
 			return 0, nil, fmt.Errorf("%w: chunk %d does not unpack", ErrBadSnapshot, r.chunks)
 		}
 		r.plain = resized(shrunk(r.plain), int(size))
