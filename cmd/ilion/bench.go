@@ -30,7 +30,7 @@ type benchCommand struct {
 	Duration     time.Duration `default:"10s" help:"Length of the measurement."`
 	Warmup       time.Duration `default:"2s" help:"Load before the measurement."`
 	Consistency  string        `default:"LOCAL_ONE" help:"Consistency level."`
-	ServerPID    int           `name:"server-pid" help:"Process on this machine whose CPU time is charged, for servers that cannot be asked."`
+	ServerPIDs   []int         `name:"server-pid" placeholder:"PID,..." help:"Processes on this machine whose CPU times are summed and charged: of a server that cannot be asked, or of all nodes of a cluster."`
 	SkipLoad     bool          `help:"Use the rows an earlier run has left."`
 	JSON         bool          `name:"json" help:"Print one JSON object instead of text."`
 }
@@ -46,7 +46,7 @@ func (c *benchCommand) Run(out io.Writer) error {
 	rep, err := bench.Run(ctx, bench.Options{
 		Workload: c.Workload, Addr: c.Addr, User: c.User, Password: c.Password, Connections: c.Connections, InFlight: c.Inflight,
 		RowSize: c.RowSize, Keys: c.Keys, Distribution: c.Distribution, Warmup: c.Warmup, Duration: c.Duration,
-		Consistency: level, ServerPID: c.ServerPID, SkipLoad: c.SkipLoad, Progress: os.Stderr,
+		Consistency: level, ServerPIDs: c.ServerPIDs, SkipLoad: c.SkipLoad, Progress: os.Stderr,
 	})
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// Options describe a run. Run wants all of them set but ServerPID, User, Password and Progress.
+// Options describe a run. Run wants all of them set but ServerPIDs, User, Password and Progress.
 type Options struct {
 	// Workload is read, write, mixed, scan or update.
 	Workload string
@@ -38,8 +38,8 @@ type Options struct {
 	// Warmup runs before the measurement, Duration is the measurement.
 	Warmup, Duration time.Duration
 	Consistency      dberr.Consistency
-	// ServerPID is a local process whose CPU time is read if the server cannot be asked.
-	ServerPID int
+	// ServerPIDs are local processes whose CPU times are summed: where the server cannot be asked, or several nodes do the work.
+	ServerPIDs []int
 	// SkipLoad trusts that an earlier run with the same sizes has left its rows.
 	SkipLoad bool
 	// Progress gets a line each second; nil for none.
@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := w.setup(ctx, admin); err != nil {
 		return nil, err
 	}
-	cpu := cpuClock{admin: admin, pid: o.ServerPID}
+	cpu := cpuClock{admin: admin, pids: o.ServerPIDs}
 	r := &run{o: o}
 	if err := r.connect(ctx, w); err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ func TestProcessCPU(t *testing.T) {
 	t.Cleanup(func() { db.Close() })
 	rep, err := bench.Run(t.Context(), bench.Options{
 		Workload: "write", Addr: db.CQLAddr().String(), Connections: 1, InFlight: 1, RowSize: 50, Keys: 10, Distribution: "uniform",
-		Duration: 100 * time.Millisecond, ServerPID: os.Getpid(), Consistency: dberr.One,
+		Duration: 100 * time.Millisecond, ServerPIDs: []int{os.Getpid()}, Consistency: dberr.One,
 	})
 	if err != nil || rep.ServerCPU == nil || *rep.ServerCPU <= 0 {
 		t.Errorf("report %+v, %v", rep, err)
