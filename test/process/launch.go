@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Launch runs the binary with arguments and does not wait for anything. It is killed when the test ends.
+func Launch(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := &Server{Cmd: exec.Command(Binary(t), args...), stderr: new(lockedBuffer), ended: make(chan struct{})}
+	s.Cmd.Stderr, s.Cmd.Stdout = s.stderr, s.stderr
+	if err := s.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		s.err = s.Cmd.Wait()
+		close(s.ended)
+	}()
+	t.Cleanup(func() { s.Kill() })
+	return s
+}
+
+// Says waits until the process has written a text to stderr.
+func (s *Server) Says(t testing.TB, text string) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.Stderr(), text); <-tick.C {
+		if time.Now().After(deadline) || !s.Running() && !strings.Contains(s.Stderr(), text) {
+			t.Fatalf("it does not say %q; stderr: %s", text, s.Stderr())
+		}
+	}
+}
+
+// Refuses waits for the end of the process, which must be failure, and that what it says last is one line with all of the texts.
+func (s *Server) Refuses(t testing.TB, code int, texts ...string) {
+	t.Helper()
+	s.Wait(t, time.Minute)
+	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
+	last := lines[len(lines)-1]
+	if got := s.Cmd.ProcessState.ExitCode(); got != code || !strings.HasPrefix(last, "ilion: ") {
+		t.Errorf("exit code %d, want %d; stderr: %s", got, code, s.Stderr())
+	}
+	for _, text := range texts {
+		if !strings.Contains(last, text) {
+			t.Errorf("%q is not in %q", text, last)
+		}
+	}
+	if strings.Contains(s.Stderr(), "goroutine ") {
+		t.Errorf("a stack trace: %s", s.Stderr())
+	}
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+var strangers = flag.Int("strangers", 1500, "connections to the internal address that are no nodes")
+
+// What strangers may cost a node.
+const (
+	strangersRSS   = 96 << 20
+	strangersLines = 60
+)
+
+// TestStrangers proves that whoever is no node and connects to the internal address - with garbage, with half of a handshake and silence, as
+// a client, as a node of another cluster, thousands of times - neither stops the node, nor fills its memory or its log, nor keeps a node that may
+// join from joining.
+func TestStrangers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	base, internal := t.TempDir(), freeAddress(t)
+	node := process.Start(t, base+"/node", "--internal", internal, "--bootstrap")
+	before := node.RSS(t)
+	dial := func() net.Conn {
+		conn, err := net.DialTimeout("tcp", internal, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	cluster, self, err := transport.Ask(t.Context(), transport.DialTCP, nil, internal)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var open []net.Conn // silent ones, and some that say a little
+	for i := range 200 {
+		conn := dial()
+		defer conn.Close()
+		_, _ = conn.Write([]byte("ilion")[:i%6]) // it may be closed already
+		open = append(open, conn)
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	garbage := make([]byte, 4096)
+	for i := range *strangers {
+		conn := dial()
+		for j := range garbage {
+			garbage[j] = byte(rng.Uint32())
+		}
+		if i%2 == 0 {
+			copy(garbage, "ilionr\x01\x01\xff\x07")
+		}
+		_, _ = conn.Write(garbage[:rng.IntN(len(garbage))])
+		_ = conn.Close()
+	}
+	t.Run("a client", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if _, err := rawclient.Dial(ctx, internal, rawclient.Options{}); err == nil {
+			t.Error("it speaks CQL")
+		}
+	})
+	t.Run("a node at the address of clients", func(t *testing.T) {
+		if _, _, err := transport.Ask(t.Context(), transport.DialTCP, nil, node.CQL); !errors.Is(err, transport.ErrHandshake) {
+			t.Error(err)
+		}
+	})
+	for _, conn := range open { // silence is given up
+		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("a connection that says nothing is kept")
+		}
+	}
+	t.Run("another cluster", func(t *testing.T) {
+		tr, err := transport.New(transport.Self{Cluster: transport.ClusterID{1}, Node: transport.NodeID{2}}, transport.DialTCP, transport.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		for range 50 {
+			if _, err := tr.Discover(t.Context(), internal); !errors.Is(err, transport.ErrCluster) {
+				t.Fatal(err)
+			}
+		}
+	})
+	t.Run("the node's own id", func(t *testing.T) {
+		tr, err := transport.New(transport.Self{Cluster: cluster, Node: self.Node}, transport.DialTCP, transport.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		if _, err := tr.Discover(t.Context(), internal); !errors.Is(err, transport.ErrSelf) {
+			t.Error(err)
+		}
+	})
+	process.Start(t, base+"/second", "--internal", freeAddress(t), "--join", internal)
+	c := node.Dial(t)
+	defer c.Close()
+	process.Do(t, c, "SELECT * FROM system.peers")
+	if rss := node.RSS(t); rss > before+strangersRSS {
+		t.Errorf("%d MiB, were %d", rss>>20, before>>20)
+	}
+	if n := strings.Count(node.Stderr(), "\n"); n > strangersLines {
+		t.Errorf("%d lines of log: %s", n, node.Stderr())
+	}
+	t.Logf("%d MiB, were %d; %d lines of log", node.RSS(t)>>20, before>>20, strings.Count(node.Stderr(), "\n"))
+}
