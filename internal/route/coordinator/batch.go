@@ -27,7 +27,8 @@ import (
 //  4. they are written, in any order and as often as need be: a fixed stamp makes the second time the same as the first;
 //  5. the record is removed, which nobody waits for.
 //
-// Before 3 nothing was done; who fails there says so. Behind it Replay finishes what is left.
+// Before 3 nothing was done; who fails there says so. Behind it Replay finishes what is left. A write's time is given up to 3, and again for 4: two leaders
+// may be elected anew, one after the other.
 type batch struct {
 	c        *Coordinator
 	w        *write
@@ -155,6 +156,9 @@ func (b *batch) apart(ctx context.Context) {
 		b.w.Done(e.writeError(err, batchLog))
 		return
 	}
+	b.deadline = time.Now().Add(c.opts.WriteTimeout)
+	ctx, cancel := context.WithDeadline(trace.With(c.tasks.ctx, b.trace), b.deadline)
+	defer cancel()
 	err = b.writeAll(ctx, ms)
 	if err == nil {
 		b.w.Done(nil)

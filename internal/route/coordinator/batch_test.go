@@ -103,6 +103,32 @@ func TestBatchOverPartitions(t *testing.T) {
 	})
 }
 
+// A batch outlives the election of a leader before it is recorded and another one after that, though both take longer than one write may.
+func TestBatchOutlivesTwoElections(t *testing.T) {
+	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+		began := time.Now() // virtual
+		f.script = func(a *asked) *verdict {
+			if a.what != "write" {
+				return nil
+			}
+			leads := 3 * time.Second
+			if a.m.Table == batchTable {
+				leads = 1500 * time.Millisecond
+			}
+			if time.Since(began) < leads {
+				return &verdict{err: &partition.NotLeader{}, async: true}
+			}
+			return nil
+		}
+		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 3)...); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < 3*time.Second {
+			t.Errorf("it took %s: the test proves nothing", took)
+		}
+	})
+}
+
 // Wherever a coordinator dies, and whether the write it died at arrived or not, all of its batch is there in the end or nothing: what was recorded is finished by the
 // leader of the record's partition. A batch that was told to have succeeded is there at once.
 func TestBatchIsAtomic(t *testing.T) {
