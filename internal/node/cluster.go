@@ -125,9 +125,14 @@ func (c *cluster) options() *partition.Cluster {
 				c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "messages between nodes dropped", slog.String("bound", bound), slog.Int("messages", n))
 			},
 		}},
-		RecordsChanged: func(version uint64, put []command.Record) {
+		RecordsChanged: func(version uint64) {
 			if k := c.n.records; k != nil {
-				k.Follow(version, put)
+				k.Reload(version)
+			}
+		},
+		RecordsPut: func(version uint64, put []command.Record) {
+			if k := c.n.records; k != nil {
+				k.Hear(version, put)
 			}
 		},
 		LeaderChanged: c.leaderChanged,

@@ -49,8 +49,9 @@ func (k *schemaKeeper) Apply(ctx context.Context, c schema.Change) (*schema.Sche
 		if err != nil || next == old {
 			return s, err
 		}
-		fresh = newIndexes(old, next)
-		return k.next(s, old, next, fresh)
+		changes := tableChanges(old, next)
+		fresh = newIndexes(changes)
+		return k.next(s, next, changes, fresh)
 	})
 	if err != nil {
 		return nil, nil, changeError(err)
@@ -65,26 +66,30 @@ func (k *schemaKeeper) Apply(ctx context.Context, c schema.Change) (*schema.Sche
 }
 
 // next is the state with another schema, a map that fits to it, and the indexes that are to be built.
-func (k *schemaKeeper) next(s *meta.State, old, next *schema.Schema, fresh []tableIndex) (*meta.State, error) {
+func (k *schemaKeeper) next(s *meta.State, next *schema.Schema, changes []tableChange, fresh []tableIndex) (*meta.State, error) {
 	out := *s
 	out.Schema = next
-	created, dropped := tableChanges(old, next)
-	for _, t := range created {
-		pieces, err := k.place(s, t)
-		if err == nil {
-			out.Map, err = out.Map.CutTable(t.ID, pieces)
+	for _, c := range changes {
+		switch {
+		case c.was == nil:
+			pieces, err := k.place(s, c.is)
+			if err == nil {
+				out.Map, err = out.Map.CutTable(c.is.ID, pieces)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("create table %s: %w", c.is, err)
+			}
+		case c.is == nil:
+			out.Map = out.Map.DropTable(c.was.ID)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("create table %s: %w", t, err)
-		}
-	}
-	for _, t := range dropped {
-		out.Map = out.Map.DropTable(t.ID)
 	}
 	building := &out
-	for id := range s.Building {
-		if !indexIDs(next)[id] {
-			building = building.WithBuilding(id, false)
+	if len(s.Building) > 0 {
+		known := indexIDs(next)
+		for id := range s.Building {
+			if !known[id] {
+				building = building.WithBuilding(id, false)
+			}
 		}
 	}
 	for _, ti := range fresh {
@@ -139,22 +144,21 @@ type installer struct{ n *Node }
 // any point is made good at the next start, which installs all from nothing.
 func (i installer) install(old, next *meta.State) {
 	n := i.n
-	was, is := catalog.WithSystem(old.Schema), catalog.WithSystem(next.Schema)
+	var changes []tableChange
 	if old.Schema != next.Schema {
-		installTables(n.store, was, is)
+		changes = tableChanges(catalog.WithSystem(old.Schema), catalog.WithSystem(next.Schema))
 	}
+	installTables(n.store, changes)
 	i.check("make new replicas", n.local.Make(old.Map, next.Map))
 	n.coordinator.SetTopology(next.Map)
 	if old.Schema != next.Schema {
-		i.require(was, is, next.Map)
+		i.require(changes, next.Map)
 		events := schema.Compare(old.Schema, next.Schema)
 		n.catalog.Publish(next.Schema, events...)
 		n.announce(events)
 	}
 	i.check("remove replicas", n.local.Remove(old.Map, next.Map))
-	if old.Schema != next.Schema {
-		i.check("remove dropped tables", clearDropped(n.store, was, is))
-	}
+	i.check("remove dropped tables", clearDropped(n.store, changes))
 	n.builder.look()
 	if n.cluster != nil {
 		n.cluster.installed(old, next)
@@ -171,45 +175,43 @@ func (i installer) check(what string, err error) {
 // require makes the replicas of changed tables refuse mutations that were planned for an earlier revision. Their sessions plan again.
 // Without it a write planned before a new index could be applied after the index was built, and be missing in it. In a cluster the builder of the
 // index sees to that, in the log of each partition.
-func (i installer) require(was, is *schema.Schema, m *topology.Snapshot) {
+func (i installer) require(changes []tableChange, m *topology.Snapshot) {
 	if i.n.cluster != nil {
 		return
 	}
-	before := storedTables(was)
-	for id, t := range storedTables(is) {
-		if before[id] == nil || before[id].Revision == t.Revision {
+	for _, c := range changes {
+		if c.was == nil || c.is == nil || c.was.Revision == c.is.Revision {
 			continue
 		}
-		for _, p := range m.Partitions(id) {
+		for _, p := range m.Partitions(c.is.ID) {
 			if r := i.n.host.Replica(p.ID); r != nil {
-				r.RequireSchema(t.Revision)
+				r.RequireSchema(c.is.Revision)
 			}
 		}
 	}
 }
 
 // installTables tells the store about the tables that are new or changed.
-func installTables(s *storage.Store, was, is *schema.Schema) {
-	before := storedTables(was)
-	for id, t := range storedTables(is) {
-		if before[id] != t {
-			s.InstallTable(storedTable(t))
+func installTables(s *storage.Store, changes []tableChange) {
+	for _, c := range changes {
+		if c.is != nil {
+			s.InstallTable(storedTable(c.is))
 		}
 	}
 }
 
 // clearDropped forgets dropped tables and removes the entries of dropped indexes.
-func clearDropped(s *storage.Store, was, is *schema.Schema) error {
-	after := storedTables(is)
-	for id := range storedTables(was) {
-		if after[id] == nil {
-			s.ForgetTable(id)
-		}
-	}
-	kept := indexIDs(is)
+func clearDropped(s *storage.Store, changes []tableChange) error {
 	var errs []error
-	for id := range indexIDs(was) {
-		if !kept[id] {
+	for _, c := range changes {
+		if c.is == nil {
+			s.ForgetTable(c.was.ID)
+		}
+		kept := idsOf(c.is)
+		for id := range idsOf(c.was) {
+			if kept[id] {
+				continue
+			}
 			if err := s.DropIndex(id); err != nil {
 				errs = append(errs, fmt.Errorf("drop index %d: %w", id, err))
 			}

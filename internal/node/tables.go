@@ -29,20 +29,62 @@ func sortedTables(s *schema.Schema) []*schema.Table {
 	return slices.SortedFunc(maps.Values(storedTables(s)), func(a, b *schema.Table) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// tableChanges lists the stored tables that a change added and removed.
-func tableChanges(old, next *schema.Schema) (created, dropped []*schema.Table) {
-	before, after := storedTables(old), storedTables(next)
-	for id, t := range after {
-		if before[id] == nil {
-			created = append(created, t)
+// tableChange is a stored table before and after a change of the schema, nil where it was not, or is not any more.
+type tableChange struct{ was, is *schema.Table }
+
+// tableChanges lists the stored tables that differ, by id. What both schemas share is passed over, so that one table among thousands
+// costs little.
+func tableChanges(old, next *schema.Schema) []tableChange {
+	var out []tableChange
+	add := func(was, is *schema.Table) {
+		if was != nil && was.Virtual {
+			was = nil
+		}
+		if is != nil && is.Virtual {
+			is = nil
+		}
+		switch {
+		case was == is:
+		case was != nil && is != nil && was.ID != is.ID: // dropped, and another one made in its name
+			out = append(out, tableChange{was: was}, tableChange{is: is})
+		default:
+			out = append(out, tableChange{was, is})
 		}
 	}
-	for id, t := range before {
-		if after[id] == nil {
-			dropped = append(dropped, t)
+	for ks := range next.All() {
+		before := old.Keyspaces[ks.Name]
+		if before == ks {
+			continue
+		}
+		if before == nil {
+			before = &schema.Keyspace{}
+		}
+		for name, is := range ks.Tables {
+			if was := before.Tables[name]; was != is {
+				add(was, is)
+			}
 		}
 	}
-	return created, dropped
+	for ks := range old.All() {
+		after := next.Keyspaces[ks.Name]
+		if after == ks {
+			continue
+		}
+		for name, was := range ks.Tables {
+			if after == nil || after.Tables[name] == nil {
+				add(was, nil)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b tableChange) int { return cmp.Compare(a.id(), b.id()) })
+	return out
+}
+
+func (c tableChange) id() uint32 {
+	if c.is != nil {
+		return c.is.ID
+	}
+	return c.was.ID
 }
 
 // storedTable is what the store has to know of a table.
@@ -71,16 +113,30 @@ type tableIndex struct {
 }
 
 // newIndexes lists the indexes that a change added to tables that existed before.
-func newIndexes(old, next *schema.Schema) []tableIndex {
-	before := indexIDs(old)
-	tables := storedTables(old)
+func newIndexes(changes []tableChange) []tableIndex {
 	var out []tableIndex
-	for _, t := range sortedTables(next) {
-		for _, ix := range t.SortedIndexes() {
-			if !before[ix.ID] && tables[t.ID] != nil {
-				out = append(out, tableIndex{t, ix})
+	for _, c := range changes {
+		if c.was == nil || c.is == nil {
+			continue
+		}
+		before := idsOf(c.was)
+		for _, ix := range c.is.SortedIndexes() {
+			if !before[ix.ID] {
+				out = append(out, tableIndex{c.is, ix})
 			}
 		}
+	}
+	return out
+}
+
+// idsOf are the ids of a table's indexes; of none if it is nil.
+func idsOf(t *schema.Table) map[uint32]bool {
+	if t == nil || len(t.Indexes) == 0 {
+		return nil
+	}
+	out := map[uint32]bool{}
+	for _, ix := range t.Indexes {
+		out[ix.ID] = true
 	}
 	return out
 }

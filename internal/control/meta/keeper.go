@@ -76,7 +76,7 @@ type Keeper struct {
 
 	mu     sync.Mutex
 	wanted uint64        // the version that records are known to have reached
-	heard  []change      // how, in order; what is missing is read from the records
+	heard  []heard       // how, in order; what is missing is read from the records
 	seen   *State        // the newest that all subscribers have seen; State may be newer
 	loaded chan struct{} // closed and made anew when the state changes or is seen
 
@@ -138,8 +138,8 @@ func (k *Keeper) Reload(version uint64) {
 	}
 }
 
-// change is what leads to a version of the records from the one before.
-type change struct {
+// heard is what leads to a version of the records from the one before.
+type heard struct {
 	version uint64
 	put     []command.Record
 }
@@ -147,17 +147,14 @@ type change struct {
 // heardMax bounds the changes that a keeper which is busy remembers.
 const heardMax = 64
 
-// Follow says that the records of this node are at a version, and, if put is not nil, by which change it came from the one before. It does not
-// block, and keeps put.
-func (k *Keeper) Follow(version uint64, put []command.Record) {
-	if put != nil {
-		k.mu.Lock()
-		if len(k.heard) < heardMax {
-			k.heard = append(k.heard, change{version, put})
-		}
-		k.mu.Unlock()
+// Hear tells by which change the records of this node came to a version from the one before; Reload follows. It does not block, and keeps
+// put. Without it states are read from the records, as a whole.
+func (k *Keeper) Hear(version uint64, put []command.Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.heard) < heardMax {
+		k.heard = append(k.heard, heard{version, put})
 	}
-	k.Reload(version)
 }
 
 // load returns the state that follows: by the change that led to the next version if that was heard of, else from the records.
@@ -169,7 +166,7 @@ func (k *Keeper) load() (*State, error) {
 		i++
 	}
 	k.heard = append(k.heard[:0:0], k.heard[i:]...)
-	var next *change
+	var next *heard
 	if len(k.heard) > 0 && k.heard[0].version == s.Version+1 {
 		next = &k.heard[0]
 	}

@@ -70,7 +70,7 @@ func (s *State) follow(version uint64, put []command.Record) (*State, error) {
 	changed := make([]string, 0, len(put))
 	for _, r := range put {
 		key := string(r.Key)
-		old, known := s.records[key]
+		old, known := next.records[key]
 		switch {
 		case r.Value == nil && !known, r.Value != nil && known && bytes.Equal(old, r.Value):
 			continue
@@ -87,6 +87,7 @@ func (s *State) follow(version uint64, put []command.Record) (*State, error) {
 // decode makes the rest of a state that has records, and differs from s in the changed ones.
 func (next *State) decode(s *State, changed []string) (_ *State, err error) {
 	slices.Sort(changed)
+	changed = slices.Compact(changed)
 	if next.Schema, err = s.nextSchema(next.records, changed); err != nil {
 		return nil, fmt.Errorf("load the schema: %w", err)
 	}
@@ -251,8 +252,11 @@ func yieldParts(records map[string][]byte, changed []string, partly map[string][
 			return
 		}
 	}
+	objects := []string{"schema"} // the counters
 	for ks := range partly {
-		object := "keyspace/" + ks
+		objects = append(objects, "keyspace/"+ks)
+	}
+	for _, object := range objects {
 		if value := records[schemaPrefix+object]; value != nil && !yield(object, value) {
 			return
 		}

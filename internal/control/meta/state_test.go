@@ -5,6 +5,7 @@ package meta
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -183,6 +184,15 @@ func TestDifference(t *testing.T) {
 			wanted.Version = version
 			same(t, here, &wanted)
 			same(t, here, afresh)
+			if told, err := before.follow(version, difference); err != nil {
+				t.Fatal(err)
+			} else {
+				same(t, told, here)
+				shared(t, before, told)
+				if !maps.EqualFunc(told.records, here.records, bytes.Equal) {
+					t.Fatal("who was told of the change has other records")
+				}
+			}
 			shared(t, before, here)
 			if rapid.Bool().Draw(t, "follows") {
 				if follower, err = follower.reload(scanOf(records, version)); err != nil {

@@ -56,11 +56,11 @@ func compareKeyspaces(before, after *Keyspace) (out []Event) {
 			out = append(out, Event{Change: Updated, Target: target, Keyspace: after.Name, Name: name})
 		}
 	}
-	for _, name := range union(before.Types, after.Types) {
+	for _, name := range differing(before.Types, after.Types) {
 		a, b := before.Types[name], after.Types[name]
 		event(TargetType, name, a != nil, b != nil, a == b || reflect.DeepEqual(a, b))
 	}
-	for _, name := range union(before.Tables, after.Tables) {
+	for _, name := range differing(before.Tables, after.Tables) {
 		a, b := before.Tables[name], after.Tables[name]
 		if a != nil && b != nil && a.ID != b.ID { // dropped and made again meanwhile
 			event(TargetTable, name, true, false, false)
@@ -71,12 +71,19 @@ func compareKeyspaces(before, after *Keyspace) (out []Event) {
 	return out
 }
 
-// union lists the names in either of two maps, sorted.
-func union[V any](a, b map[string]V) []string {
-	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]V{}
+// differing lists the names under which two maps have not the same, sorted. What they share is not looked at closely: there may be thousands.
+func differing[V comparable](a, b map[string]V) []string {
+	var out []string
+	for name, v := range a {
+		if other, ok := b[name]; !ok || other != v {
+			out = append(out, name)
+		}
 	}
-	maps.Copy(all, b)
-	return slices.Sorted(maps.Keys(all))
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }

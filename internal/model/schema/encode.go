@@ -105,7 +105,7 @@ func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 		if IsSystem(ks.Name) {
 			continue
 		}
-		for _, t := range ks.SortedTables() {
+		for _, t := range ks.Tables {
 			if before == nil || before.Tables[t.Name] != t {
 				add(tablePrefix+ks.Name+"/"+t.Name, t.encode())
 			}
@@ -119,12 +119,16 @@ func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 		if now == nil {
 			gone = append(gone, keyspacePrefix+ks.Name)
 		}
-		for _, t := range ks.SortedTables() {
+		if now == ks {
+			continue
+		}
+		for _, t := range ks.Tables {
 			if now == nil || now.Tables[t.Name] == nil {
 				gone = append(gone, tablePrefix+ks.Name+"/"+t.Name)
 			}
 		}
 	}
+	slices.Sort(gone)
 	return put, gone, err
 }
 

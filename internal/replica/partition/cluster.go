@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
@@ -34,6 +35,9 @@ type Cluster struct {
 	// RecordsChanged: the local replica of the meta partition has applied a change, or installed a snapshot; its records are at this
 	// version or a later one. It must not block.
 	RecordsChanged func(version uint64)
+	// RecordsPut is told before of each change that was applied here one by one, which led to version from the one before; put is the
+	// receiver's to keep. It must not block.
+	RecordsPut func(version uint64, put []command.Record)
 	// LeaderChanged: the partition follows a leader on this node, the zero NodeID if none is known; here says that the leader is the
 	// local replica. It must not block.
 	LeaderChanged func(id topology.PartitionID, leader topology.NodeID, here bool)

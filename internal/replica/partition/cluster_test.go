@@ -46,6 +46,8 @@ type node struct {
 	// records are the versions that RecordsChanged was told.
 	mu      sync.Mutex
 	records []uint64
+	// puts are the changes that RecordsPut was told.
+	puts map[uint64][]command.Record
 }
 
 func nodeID(i int) topology.NodeID { return topology.NodeID{byte(i + 1)} }
@@ -83,6 +85,14 @@ func (w *world) start(i int) {
 	h, err := Open(Stored{n.store}, Options{Cluster: &Cluster{
 		Node: nodeID(i), Log: n.log, Transport: n,
 		Raft: raftgroup.Options{Tick: 20 * time.Millisecond, ElectionTicks: election, TruncateEntries: 200, TruncateKeep: 20},
+		RecordsPut: func(version uint64, put []command.Record) {
+			n.mu.Lock()
+			if n.puts == nil {
+				n.puts = map[uint64][]command.Record{}
+			}
+			n.puts[version] = put
+			n.mu.Unlock()
+		},
 		RecordsChanged: func(version uint64) {
 			n.mu.Lock()
 			n.records = append(n.records, version)

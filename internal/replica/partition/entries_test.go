@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -88,6 +89,7 @@ func TestRecords(t *testing.T) {
 	w.until("a snapshot", func() bool { return w.replica(3, meta).Applied() > 10 })
 	w.same(meta, 0, 1, 2, 3)
 	var first string
+	told := map[uint64][]command.Record{}
 	for i, n := range w.nodes {
 		var all string
 		version, err := n.host.Load().Records(func(key, value []byte) error {
@@ -101,6 +103,15 @@ func TestRecords(t *testing.T) {
 		n.mu.Lock()
 		if len(n.records) == 0 || n.records[len(n.records)-1] != version {
 			t.Errorf("node %d was told of %v, the version is %d", i, n.records, version)
+		}
+		if i < 3 && len(n.puts) < 80 { // the learner may have all from its snapshot
+			t.Errorf("node %d was told how %d of %d versions came", i, len(n.puts), version)
+		}
+		for v, put := range n.puts {
+			if was, ok := told[v]; ok && !reflect.DeepEqual(was, put) {
+				t.Errorf("version %d came by %q at one node and by %q at node %d", v, was, put, i)
+			}
+			told[v] = put
 		}
 		n.mu.Unlock()
 	}

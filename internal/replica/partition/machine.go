@@ -55,8 +55,9 @@ type applied struct {
 	touched bool
 	// ids are those of plain writes in the open batch.
 	ids []command.DedupeID
-	// shown is the version of records that the owner has heard of.
-	shown uint64
+	// shown is the version of records that the owner has heard of, changes are those in the open batch.
+	shown   uint64
+	changes []recordsChange
 }
 
 func newMachine(c *cluster, s *storage.Store) *machine {
@@ -225,7 +226,7 @@ func (p *applied) encode(dst []byte) []byte {
 
 // load takes over a stored meta.
 func (p *applied) load(m *keys.Meta, version uint64) {
-	p.meta = *m
+	p.meta, p.changes = *m, nil
 	p.progress = progress{applied: m.Applied, term: m.Term, stamp: m.MaxTimestamp, schema: m.SchemaVersion, version: version}
 	p.layout = m.AppendLayout(p.layout[:0])
 }
@@ -241,10 +242,7 @@ func (m *member) show(now raftgroup.Instant) {
 		p.ids = p.ids[:0]
 	}
 	if p.version != p.shown {
-		p.shown = p.version
-		if f := m.cluster.opts.RecordsChanged; f != nil {
-			f(p.version)
-		}
+		m.showRecords()
 	}
 }
 

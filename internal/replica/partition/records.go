@@ -3,6 +3,7 @@
 package partition
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -16,6 +17,26 @@ import (
 // The meta partition holds records under one version. The version is a key beside them, written in the batch that changes them; while
 // that is open, the member's progress has it, so several changes may be in one batch.
 
+// recordsChange is what led to a version from the one before.
+type recordsChange struct {
+	version uint64
+	put     []command.Record
+}
+
+// showRecords tells the owner how the records have changed.
+func (m *member) showRecords() {
+	p := &m.applied
+	if f := m.cluster.opts.RecordsPut; f != nil {
+		for _, c := range p.changes {
+			f(c.version, c.put)
+		}
+	}
+	p.shown, p.changes = p.version, nil
+	if f := m.cluster.opts.RecordsChanged; f != nil {
+		f(p.version)
+	}
+}
+
 func (m *member) isMeta() bool { return m.replica.id == topology.MetaPartition }
 
 // records applies a compare-and-set. The result is the new version, or a *Conflict.
@@ -27,7 +48,9 @@ func (a *machine) records(m *member, next *progress) (result any, err error) {
 	if c.Expect != 0 && c.Expect != next.version {
 		return &Conflict{Version: next.version}, nil
 	}
+	change := recordsChange{next.version + 1, make([]command.Record, len(c.Put))}
 	for i := range c.Put {
+		change.put[i] = command.Record{Key: bytes.Clone(c.Put[i].Key), Value: bytes.Clone(c.Put[i].Value)} // the entry's memory is used again
 		if c.Put[i].Value == nil {
 			a.batch.Delete(keys.MetaID, c.Put[i].Key)
 		} else {
@@ -35,6 +58,7 @@ func (a *machine) records(m *member, next *progress) (result any, err error) {
 		}
 	}
 	next.version++
+	m.applied.changes = append(m.applied.changes, change)
 	binary.BigEndian.PutUint64(a.key[:], next.version)
 	a.batch.Set(keys.MetaID, []byte(keys.RecordsVersion), a.key[:])
 	return next.version, nil
