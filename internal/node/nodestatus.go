@@ -47,7 +47,11 @@ func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
 		ID: hex.EncodeToString(node.ID[:]), State: node.State.String(), Internal: node.Internal, CQL: node.CQL, HTTP: node.HTTP, Region: node.Region, Zone: node.Zone,
 		DiskFree: -1,
 	}
-	if !k.Alive {
+	switch {
+	case k.Alive:
+	case node.State == meta.Leaving:
+		out.State = "leaving, down"
+	default:
 		out.State = "down"
 	}
 	if heard {

@@ -66,7 +66,8 @@ func Handler(o Options) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\n\nFrom the machine itself:\nPOST /checkpoint  write a consistent copy of the data beside it\nPOST /compact     merge all levels of the store now\nPOST /node/drain?node=..         move leaders away from a node\nPOST /node/decommission?node=..  move everything away from a node\n"))
 	})
-	return mux
+	// What a browser sends because of another site's page comes from the machine itself, too, and is no order of who sits there.
+	return http.NewCrossOriginProtection().Handler(mux)
 }
 
 // fromLoopback makes a handler of f that serves only the machine itself: nobody is asked who he is.

@@ -82,3 +82,30 @@ func TestForTheMachineItself(t *testing.T) {
 		}
 	}
 }
+
+// TestOrdersOfOtherSites proves that a page of another site, which the operator's browser shows, gives no orders.
+func TestOrdersOfOtherSites(t *testing.T) {
+	ordered := 0
+	srv := httptest.NewServer(Handler(Options{Metrics: prometheus.NewRegistry(), Order: func(context.Context, string, string) (string, error) { ordered++; return "ok", nil }}))
+	defer srv.Close()
+	for header, code := range map[string]int{"": 200, "http://elsewhere.example": 403} {
+		req, err := http.NewRequest(http.MethodPost, srv.URL+"/node/decommission?node=ab", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header != "" {
+			req.Header.Set("Origin", header)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != code {
+			t.Errorf("origin %q: %d, want %d", header, resp.StatusCode, code)
+		}
+	}
+	if ordered != 1 {
+		t.Errorf("%d orders were carried out, want 1", ordered)
+	}
+}
