@@ -1,4 +1,4 @@
-.PHONY: build check test race lint fuzz bench compat
+.PHONY: build check test race lint sim fuzz bench compat conformance
 
 build:            ## the binary
 	CGO_ENABLED=0 go build -o ilion ./cmd/ilion
@@ -26,5 +26,10 @@ fuzz:             ## every fuzz target for FUZZTIME each
 bench:            ## the performance table of docs/performance.md
 	test/perf/run.sh
 
-compat:           ## real drivers against a fresh node; installs them from their registries
-	test/compat/run.sh
+NODES ?= 1
+compat:           ## real drivers against a fresh node, or NODES of them; installs them from their registries
+	NODES=$(NODES) test/compat/run.sh
+
+conformance:      ## all recordings against one node and against four
+	go test ./test/conformance -count=1
+	go test ./test/conformance -count=1 -run TestConformance -nodes=4

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Node.js application does first: node_driver.js HOST PORT
+// What a Node.js application does first: node_driver.js HOST PORT [NODES]
 const assert = require('assert');
 const cassandra = require('cassandra-driver');
 
-const [host, port] = [process.argv[2], Number(process.argv[3])];
+const [host, port, nodes] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4] || 1)];
 const ks = 'compat_node';
 
 async function main() {
@@ -12,6 +12,9 @@ async function main() {
   await client.execute(`DROP KEYSPACE IF EXISTS ${ks}`);
   await client.execute(`CREATE KEYSPACE ${ks} WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}`);
   await client.execute(`CREATE TABLE ${ks}.wide (p text, c int, v text, tags set<text>, m map<text, int>, PRIMARY KEY (p, c))`);
+
+  assert.equal(client.hosts.length, nodes);
+  if (nodes === 4) assert.equal(client.getReplicas(ks, Buffer.from('a')).length, nodes);
 
   const watcher = new cassandra.Client({ contactPoints: [`${host}:${port}`], localDataCenter: 'datacenter1' });
   await watcher.connect();
@@ -61,7 +64,7 @@ async function main() {
 
   await client.execute(`DROP KEYSPACE ${ks}`);
   await client.shutdown();
-  console.log('node driver: 10,000 rows streamed, schema, tokens, batch, LWT, tracing, errors');
+  console.log(`node driver, ${nodes} node(s): 10,000 rows streamed, schema, tokens, batch, LWT, tracing, errors`);
 }
 
 main().catch(err => { console.error(err); process.exit(1); });

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Python application does first: python_driver.py HOST PORT PROTOCOL_VERSION"""
+"""What a Python application does first: python_driver.py HOST PORT PROTOCOL_VERSION [NODES]"""
 import sys
 import threading
 import uuid
@@ -11,6 +11,7 @@ from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
 from cassandra.query import BatchStatement, SimpleStatement
 
 host, port, version = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+nodes = int(sys.argv[4]) if len(sys.argv) > 4 else 1
 ks = f"compat_py{version}"
 
 
@@ -27,6 +28,14 @@ session.execute(f"DROP KEYSPACE IF EXISTS {ks}")
 session.execute(f"CREATE KEYSPACE {ks} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
 session.set_keyspace(ks)
 session.execute("CREATE TABLE wide (p text, c int, v text, tags set<text>, m map<text, int>, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)")
+
+# One contact point is enough to find all nodes; every node is asked, has the schema, and is among the replicas of a key where sets have four.
+assert len(cluster.metadata.all_hosts()) == nodes, cluster.metadata.all_hosts()
+assert cluster.control_connection.wait_for_schema_agreement()
+if nodes == 4:
+    assert len(cluster.metadata.get_replicas(ks, b"a")) == nodes, cluster.metadata.get_replicas(ks, b"a")
+    asked = {session.execute("SELECT host_id FROM system.local").one().host_id for _ in range(3 * nodes)}
+    assert asked == {h.host_id for h in cluster.metadata.all_hosts()}, asked
 
 # A second client sees schema changes as events.
 watcher = connect()
@@ -94,4 +103,4 @@ except InvalidRequest as e:
 assert "CREATE TABLE" in cluster.metadata.keyspaces[ks].tables["wide"].export_as_string()
 session.execute(f"DROP KEYSPACE {ks}")
 cluster.shutdown()
-print(f"python driver, protocol v{version}: 10,000 rows paged, events, tokens, batch, LWT, UDT, tracing, errors")
+print(f"python driver, protocol v{version}, {nodes} node(s): 10,000 rows paged, events, tokens, batch, LWT, UDT, tracing, errors")
