@@ -221,7 +221,7 @@ func TestTwins(t *testing.T) {
 		}
 		first.Close()
 		time.Sleep(10 * time.Second)
-		s, err := second.connect(t.Context(), host(1), Raft, id(1))
+		s, err := second.connect(t.Context(), host(1), Command, id(1))
 		if err != nil {
 			t.Fatalf("the first one has ended: %v", err)
 		}
