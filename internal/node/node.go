@@ -156,6 +156,7 @@ func (n *Node) loadSecrets() (err error) {
 	if n.nodeTLS, n.nodeID, err = n.opts.Cluster.TLS.config(); err != nil {
 		return err
 	}
+	n.warnOfOpenKeys()
 	if len(n.opts.Auth.Users) > 0 {
 		n.passwords, err = newPasswords(n.opts.Auth.Users)
 	}

@@ -3,10 +3,13 @@
 package node
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"os"
+	"runtime"
 
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/transport"
@@ -34,6 +37,19 @@ func (o TLSOptions) config() (*tls.Config, error) {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	return c, nil
+}
+
+// warnOfOpenKeys logs private keys that other users of the machine can read.
+func (n *Node) warnOfOpenKeys() {
+	for _, path := range []string{n.opts.Cluster.TLS.Key, n.opts.TLS.Key} {
+		if path == "" || runtime.GOOS == "windows" {
+			continue
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
+			n.log.LogAttrs(context.Background(), slog.LevelWarn, "a private key can be read by other users of the machine", slog.String("file", path),
+				slog.String("mode", info.Mode().Perm().String()))
+		}
+	}
 }
 
 // config builds the mutual TLS of the connections between nodes, and reads which node the certificate is for; nil if TLS is off.
