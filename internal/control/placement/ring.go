@@ -119,8 +119,8 @@ func (r *Ring) walk(from, n int) []topology.NodeID {
 }
 
 // Home is the n nodes that are to hold a partition, the first to lead it: those of the ring, if the partition is in the range of one
-// token. Of one that holds several, a point inside decides that depends on the table, so that small tables are not all led by one
-// node, and that only those near a new node move there.
+// token. Of one that holds several, a point inside decides that depends on the table, so that only those near a new node move there; the
+// table also decides who of them leads, so that all lead as many.
 func (r *Ring) Home(p *topology.Partition, n int) []topology.NodeID {
 	return r.home(p.Table, p.Span, n)
 }
@@ -130,13 +130,35 @@ func (r *Ring) home(table uint32, span topology.Span, n int) []topology.NodeID {
 		return nil
 	}
 	tokens := span.Tokens()
-	begin, last := tokens.Begin, tokens.Limit-1
+	begin, last := max(tokens.Begin, 1), tokens.Limit-1 // no key has the first token
+	number := uint64(table)*golden + begin*silver
 	if first := r.from(begin); first == r.from(last) && (r.tokens[first].at >= last || r.tokens[first].at < begin) {
-		return r.walk(first, n)
+		home := r.walk(first, n)
+		shuffle(home[min(1, len(home)):min(Replicas, len(home))], number)
+		return home
 	}
 	inside, _ := bits.Mul64(uint64(table)*golden, last-begin)
-	return r.walk(r.from(begin+inside), n)
+	home := r.walk(r.from(begin+inside), n)
+	set := home[:min(Replicas, len(home))]
+	slices.SortFunc(set, func(a, b topology.NodeID) int { return bytes.Compare(a[:], b[:]) })
+	shuffle(set, uint64(table)*silver)
+	return home
+}
+
+// shuffle orders the nodes of a set by a number, the leader first: numbers that are spread evenly lead to leaders that are, and so do those of
+// the sets that a dead node led. In the order of the ring its neighbour would lead them all.
+func shuffle(set []topology.NodeID, number uint64) {
+	for i := range set {
+		at, rest := bits.Mul64(number, uint64(len(set)-i))
+		j := i + int(at)
+		node := set[j]
+		copy(set[i+1:j+1], set[i:j])
+		set[i], number = node, rest
+	}
 }
 
 // golden is 2^64 divided by the golden ratio: its multiples are spread evenly.
 const golden = 0x9E3779B97F4A7C15
+
+// silver is 2^64 times the fraction of the square root of two, odd: its multiples, too, and in another order.
+const silver = 0x6A09E667F3BCC909

@@ -305,6 +305,7 @@ func (s *Schema) decodeTable(j *tableJSON) error {
 		Keyspace: j.Keyspace, Name: j.Name, ID: j.ID, UUID: j.UUID, Revision: j.Revision, NextColumn: j.NextColumn,
 		Counter: j.Counter, CompactStorage: j.CompactStorage, Options: j.Options, Indexes: map[string]*Index{},
 	}
+	t.Options.share()
 	for i := range j.Columns {
 		if err := t.decodeColumn(&j.Columns[i], ks); err != nil {
 			return err

@@ -42,6 +42,21 @@ func (o TableOptions) clone() TableOptions {
 	return o
 }
 
+// defaults are shared by all tables that were decoded.
+var defaults = DefaultTableOptions()
+
+// share takes the maps of the defaults where the options have equal ones: a schema of thousands of tables is half as large.
+func (o *TableOptions) share() {
+	for _, m := range []struct {
+		have   *map[string]string
+		common map[string]string
+	}{{&o.Caching, defaults.Caching}, {&o.Compaction, defaults.Compaction}, {&o.Compression, defaults.Compression}} {
+		if maps.Equal(*m.have, m.common) {
+			*m.have = m.common
+		}
+	}
+}
+
 // propertyID is the property that gives a new table its UUID.
 const propertyID = "id"
 
