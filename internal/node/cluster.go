@@ -158,6 +158,9 @@ func (c *cluster) listen(l net.Listener) error {
 		OnSnapshot: func(from topology.NodeID, s *transport.SnapshotReader) error {
 			return c.n.host.ReceiveSnapshot(from, s, s.Size)
 		},
+		Quick: func(_ topology.NodeID, request []byte, r *transport.Responder) bool {
+			return c.server.Quick(request, r)
+		},
 		OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
 			switch {
 			case len(request) == 0:

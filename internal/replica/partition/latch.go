@@ -83,20 +83,27 @@ type guard struct {
 
 // enter lets a blind write in: with the mutex if nothing holds the key, which is nearly always, else behind those who do.
 func (l *latches) enter(ctx context.Context, r *Replica, t token.Token, key []byte) (guard, error) {
-	i := stripeOf(r.Table(), t)
-	s := &l.stripes[i]
+	if g, ok := l.enterNow(r, t, key); ok {
+		return g, nil
+	}
+	return l.acquire(ctx, stripeOf(r.Table(), t), r, key, oneKey)
+}
+
+// enterNow is enter for who must not wait; false if it would have to.
+func (l *latches) enterNow(r *Replica, t token.Token, key []byte) (guard, bool) {
+	s := &l.stripes[stripeOf(r.Table(), t)]
 	s.mu.Lock()
 	if len(s.entries) == 0 {
-		return guard{stripe: s}, nil
+		return guard{stripe: s}, true
 	}
 	probe := latch{owner: r, key: key}
 	for _, e := range s.entries {
 		if e.conflicts(&probe) {
 			s.mu.Unlock()
-			return l.acquire(ctx, i, r, key, oneKey)
+			return guard{}, false
 		}
 	}
-	return guard{stripe: s}, nil
+	return guard{stripe: s}, true
 }
 
 // acquire takes a latch, waiting for those before it. It gives up when ctx ends or after waitMax, with *LatchTimeout, and at once with

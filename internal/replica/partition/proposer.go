@@ -70,6 +70,26 @@ func (m *member) write(ctx context.Context, c *command.Mutation, done command.Co
 	if err != nil {
 		return err
 	}
+	return m.writeUnder(g, c, done)
+}
+
+// writeNow is Replica.WriteNow in a cluster.
+func (m *member) writeNow(c *command.Mutation, done command.Completion) (taken bool, err error) {
+	r := m.replica
+	if err := r.begin(); err != nil {
+		return true, err
+	}
+	defer r.end()
+	g, ok := r.host.latches.enterNow(r, c.Token, c.Key)
+	if !ok {
+		return false, nil
+	}
+	return true, m.writeUnder(g, c, done)
+}
+
+// writeUnder writes under a guard, which it gives up.
+func (m *member) writeUnder(g guard, c *command.Mutation, done command.Completion) error {
+	r := m.replica
 	applied, err := m.launch(c, g, done)
 	r.host.latches.leave(g)
 	if err != nil {

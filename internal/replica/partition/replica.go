@@ -165,6 +165,14 @@ func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.C
 	return nil
 }
 
+// WriteNow is Write for who must not wait: taken is false, and nothing was done, where Write might have to.
+func (r *Replica) WriteNow(m *command.Mutation, done command.Completion) (taken bool, err error) {
+	if r.member == nil {
+		return false, nil
+	}
+	return r.member.writeNow(m, done)
+}
+
 func (r *Replica) write(ctx context.Context, m *command.Mutation) error {
 	if err := r.begin(); err != nil {
 		return err

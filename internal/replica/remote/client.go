@@ -27,8 +27,6 @@ type Client struct {
 	buffers buffers
 	writes  sync.Pool // *write
 	reads   sync.Pool // *pages
-	// expiries are *expiry.
-	expiries sync.Pool
 	// marks numbers the reads, so that one can be named.
 	marks atomic.Uint64
 }
@@ -37,11 +35,7 @@ type Client struct {
 func New(t *transport.Transport) *Client {
 	c := &Client{t: t}
 	c.marks.Store(uint64(time.Now().UnixNano())) // what a process before this one asked for is another read
-	c.writes.New = func() any {
-		w := &write{c: c}
-		w.run = w.exchange // once: a method value made for each write would be an allocation
-		return w
-	}
+	c.writes.New = func() any { return &write{c: c} }
 	c.reads.New = func() any { return new(pages) }
 	return c
 }
@@ -73,7 +67,7 @@ func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.C
 	w := r.begin(ctx, kindWrite)
 	w.done = done
 	*w.request = command.AppendMutation(*w.request, m)
-	go w.run()
+	w.send()
 	return nil
 }
 
@@ -82,7 +76,7 @@ func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done comma
 	w := r.begin(ctx, kindDecide)
 	w.decided = done
 	*w.request = command.AppendConditional(*w.request, c)
-	go w.run()
+	w.send()
 	return nil
 }
 
@@ -92,7 +86,7 @@ func (r *Replica) WriteAll(ctx context.Context, parts []partition.Part, done com
 	w := r.begin(ctx, kindWriteAll)
 	w.done = done
 	*w.request = appendParts(*w.request, parts)
-	go w.run()
+	w.send()
 	return nil
 }
 
@@ -104,7 +98,7 @@ func (r *Replica) Truncate(ctx context.Context, indexes []uint32, done command.C
 	for _, i := range indexes {
 		*w.request = binary.AppendUvarint(*w.request, uint64(i))
 	}
-	go w.run()
+	w.send()
 	return nil
 }
 
@@ -153,10 +147,10 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, Wait)
 }
 
-// write is a request under way that somebody else than its caller waits for.
+// write is a request under way that nobody waits for.
 type write struct {
 	c        *Client
-	run      func()
+	call     transport.Pending
 	node     topology.NodeID
 	kind     byte
 	request  *[]byte
@@ -177,15 +171,21 @@ func (r *Replica) begin(ctx context.Context, kind byte) *write {
 	return w
 }
 
-// exchange sends the request, waits for the answer and tells the completion, on a goroutine of its own.
-func (w *write) exchange() {
-	c := w.c
-	ctx := begin(&c.expiries, w.deadline)
-	b, err := c.t.Call(ctx, w.node, *w.request)
-	ctx.end(&c.expiries)
-	c.buffers.put(w.request)
-	t, done, decided, kind := w.trace, w.done, w.decided, w.kind
-	w.trace, w.done, w.decided, w.request = nil, nil, nil, nil
+// send sends the request, which the transport copies.
+func (w *write) send() {
+	request := w.request
+	w.request = nil
+	if err := w.c.t.Begin(&w.call, w.node, w.deadline, *request, w); err != nil {
+		// Whoever asked is told on another goroutine, as everybody is: it may hold what its completion needs.
+		go w.Answered(nil, err)
+	}
+	w.c.buffers.put(request)
+}
+
+// Answered implements transport.Answer: it tells the completion.
+func (w *write) Answered(b []byte, err error) {
+	c, t, done, decided, kind := w.c, w.trace, w.done, w.decided, w.kind
+	w.trace, w.done, w.decided = nil, nil, nil
 	c.writes.Put(w)
 	var a reader
 	if err == nil {

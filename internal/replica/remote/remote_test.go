@@ -180,7 +180,9 @@ func newWorld(t testing.TB) *world {
 		t.Cleanup(func() { tr.Close() })
 		return tr
 	}
-	w.one = start(1, transport.Handlers{OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
+	w.one = start(1, transport.Handlers{Quick: func(_ topology.NodeID, request []byte, r *transport.Responder) bool {
+		return w.server.Quick(request, r)
+	}, OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
 		w.server.Serve(ctx, from, request, r)
 	}})
 	two := start(2, transport.Handlers{})

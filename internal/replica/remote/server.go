@@ -111,6 +111,39 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 	}
 }
 
+// prompt is a Target that can take a write at once.
+type prompt interface {
+	WriteNow(m *command.Mutation, done command.Completion) (taken bool, err error)
+}
+
+// Quick takes a plain write where nothing has to be waited for; see transport.Handlers.Quick. If it returns false, the request is for Serve.
+func (s *Server) Quick(request []byte, to Responder) bool {
+	r := reader{b: request}
+	kind, v, flags := r.byte(), r.byte(), r.byte()
+	id := topology.PartitionID(r.uint())
+	if kind != kindWrite || v != version || flags != 0 || r.err != nil {
+		return false
+	}
+	target, ok := s.find(id).(prompt)
+	if !ok {
+		return false
+	}
+	w := s.begin(to, nil)
+	err := command.DecodeMutation(&w.mutation, r.b)
+	taken := true
+	if err == nil {
+		taken, err = target.WriteNow(&w.mutation, w)
+	}
+	switch {
+	case !taken:
+		w.holds.Store(1)
+	case err != nil:
+		w.Done(err)
+	}
+	w.let()
+	return taken
+}
+
 // head begins an answer.
 func head(dst []byte, t *trace.Trace, failed bool) []byte {
 	return append(dst, version, boolByte(failed)*answerFailed|boolByte(t != nil)*answerTraced)
@@ -172,10 +205,15 @@ type work struct {
 	conditional command.Conditional
 }
 
-func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader, t *trace.Trace, to Responder) {
+func (s *Server) begin(to Responder, t *trace.Trace) *work {
 	w := s.works.Get().(*work)
 	w.s, w.to, w.t, w.index = s, to, t, 0
 	w.holds.Store(2)
+	return w
+}
+
+func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader, t *trace.Trace, to Responder) {
+	w := s.begin(to, t)
 	var err error
 	switch kind {
 	case kindWrite:

@@ -30,15 +30,38 @@ func (t *Transport) Stream(ctx context.Context, to NodeID, request []byte) (*Str
 	return t.open(ctx, to, request, t.opts.PagesAhead)
 }
 
+// Answer hears how a command of Begin ended, once: with the answer, which it owns, or with an error as Call returns it. It is called on a
+// goroutine of the transport that others wait behind, so it must not block.
+type Answer interface{ Answered(b []byte, err error) }
+
+// Pending is a command that nobody waits for. It belongs to its owner, who may use it again from its Answer on.
+type Pending struct{ call call }
+
+// Begin sends a command and returns; the request is copied. If it returns nil, then to hears the answer, or context.DeadlineExceeded at until, as the
+// other node does; a zero until is none.
+func (t *Transport) Begin(p *Pending, to NodeID, until time.Time, request []byte, answer Answer) error {
+	p.call = call{until: until, answer: answer}
+	_, err := t.start(&p.call, to, request, 0)
+	return err
+}
+
 // Stream is the answer of a command, page by page. It belongs to one goroutine; Close ends it.
 type Stream struct {
-	ctx context.Context
-	l   *link
-	id  uint64
-	// pages has room for all that the other node may send.
-	pages chan page
+	ctx   context.Context
+	l     *link
 	paged bool
 	over  error
+	call  call
+}
+
+// call is a command under way, as its connection knows it.
+type call struct {
+	id uint64
+	// until is when it is given up, zero for never.
+	until time.Time
+	// pages, of a Stream, has room for all that the other node may send, and for the end. A Pending has an answer instead.
+	pages  chan page
+	answer Answer
 }
 
 // page is a part of an answer; the last one has an end, io.EOF or an error.
@@ -48,6 +71,20 @@ type page struct {
 }
 
 func (t *Transport) open(ctx context.Context, to NodeID, request []byte, ahead int) (*Stream, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := &Stream{ctx: ctx, paged: ahead > 0, call: call{pages: make(chan page, ahead+1)}}
+	s.call.until, _ = ctx.Deadline()
+	var err error
+	s.l, err = t.start(&s.call, to, request, ahead)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (t *Transport) start(c *call, to NodeID, request []byte, ahead int) (*link, error) {
 	if len(request) > t.opts.FrameBytes {
 		return nil, fmt.Errorf("%w: request of %d bytes", ErrTooLong, len(request))
 	}
@@ -55,24 +92,21 @@ func (t *Transport) open(ctx context.Context, to NodeID, request []byte, ahead i
 	if p == nil {
 		return nil, fmt.Errorf("%w: %w: %x", ErrUnreachable, ErrNoAddress, to)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	var head [17]byte
-	if deadline, ok := ctx.Deadline(); ok {
-		binary.LittleEndian.PutUint64(head[8:], uint64(max(1, time.Until(deadline).Microseconds())))
+	if !c.until.IsZero() {
+		binary.LittleEndian.PutUint64(head[8:], uint64(max(1, time.Until(c.until).Microseconds())))
 	}
 	head[16] = byte(ahead)
-	s := &Stream{ctx: ctx, l: p.link(Command), pages: make(chan page, ahead+1), paged: ahead > 0}
-	if err := s.l.begin(s, &head, request); err != nil {
+	l := p.link(Command)
+	if err := l.begin(c, &head, request); err != nil {
 		return nil, err
 	}
 	t.counters.commandsSent.Add(1)
-	return s, nil
+	return l, nil
 }
 
 // begin registers a command and queues its request, as one step: a connection that is lost ends it.
-func (l *link) begin(s *Stream, head *[17]byte, request []byte) error {
+func (l *link) begin(c *call, head *[17]byte, request []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -82,24 +116,74 @@ func (l *link) begin(s *Stream, head *[17]byte, request []byte) error {
 		return fmt.Errorf("%w: CommandsPerPeer of %d", ErrBusy, l.t.opts.CommandsPerPeer)
 	}
 	l.last++
-	s.id = l.last
-	binary.LittleEndian.PutUint64(head[:], s.id)
+	c.id = l.last
+	binary.LittleEndian.PutUint64(head[:], c.id)
 	if !l.out.put(kindRequest, head[:], request) {
 		return fmt.Errorf("%w: QueueBytes of %d", ErrBusy, l.t.opts.QueueBytes)
 	}
 	if l.calls == nil {
-		l.calls = map[uint64]*Stream{}
+		l.calls = map[uint64]*call{}
 	}
-	l.calls[s.id] = s
+	l.calls[c.id] = c
+	if !c.until.IsZero() && (l.sweepAt.IsZero() || c.until.Before(l.sweepAt)) {
+		l.sweepSoon(c.until)
+	}
 	return nil
 }
 
-// end is the last a stream hears, unless it has all it may get.
-func (s *Stream) end(err error) {
+// sweepSoon makes sweep look at that time; called with mu. One timer for all commands of a connection is cheaper than one for each.
+func (l *link) sweepSoon(at time.Time) {
+	l.sweepAt = at
+	if l.sweeper == nil {
+		l.sweeper = time.AfterFunc(time.Until(at), l.sweep)
+		return
+	}
+	l.sweeper.Reset(time.Until(at))
+}
+
+// sweep gives up the commands whose time is over.
+func (l *link) sweep() {
+	var late []*call
+	var next time.Time
+	l.mu.Lock()
+	now := time.Now()
+	for id, c := range l.calls {
+		switch {
+		case c.until.IsZero():
+		case !c.until.After(now):
+			delete(l.calls, id)
+			l.tell(id, kindCancel)
+			if !c.end(context.DeadlineExceeded) {
+				late = append(late, c)
+			}
+		case next.IsZero() || c.until.Before(next):
+			next = c.until
+		}
+	}
+	if l.sweepAt = next; !next.IsZero() {
+		l.sweepSoon(next)
+	}
+	l.mu.Unlock()
+	tell(late, context.DeadlineExceeded)
+}
+
+// tell tells those who hear it by a call, with no lock held.
+func tell(calls []*call, err error) {
+	for _, c := range calls {
+		c.answer.Answered(nil, err)
+	}
+}
+
+// end is the last a stream hears, unless it has all it may get. It reports false for a Pending, whom somebody has to tell.
+func (c *call) end(err error) bool {
+	if c.pages == nil {
+		return false
+	}
 	select {
-	case s.pages <- page{end: err}:
+	case c.pages <- page{end: err}:
 	default: // the end is there already
 	}
+	return true
 }
 
 // Next returns a page, which the caller owns, and io.EOF behind the last one. It may return the last page and no error, then io.EOF.
@@ -108,12 +192,12 @@ func (s *Stream) Next() ([]byte, error) {
 		return nil, s.over
 	}
 	select {
-	case p := <-s.pages:
+	case p := <-s.call.pages:
 		return s.take(p)
 	default:
 	}
 	select {
-	case p := <-s.pages:
+	case p := <-s.call.pages:
 		return s.take(p)
 	case <-s.ctx.Done():
 		s.Close()
@@ -131,7 +215,7 @@ func (s *Stream) take(p page) ([]byte, error) {
 		return nil, p.end
 	}
 	if s.paged {
-		s.l.tell(s.id, kindCredit)
+		s.l.tell(s.call.id, kindCredit)
 	}
 	return p.data, nil
 }
@@ -142,8 +226,8 @@ func (s *Stream) Close() {
 		return
 	}
 	s.over = ErrClosed
-	if s.l.end(s.id) {
-		s.l.tell(s.id, kindCancel)
+	if s.l.end(s.call.id) {
+		s.l.tell(s.call.id, kindCancel)
 	}
 }
 
@@ -180,16 +264,26 @@ func (l *link) answer(kind byte, b []byte) error {
 		return malformed(kind, len(b))
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.calls[id]
-	if s == nil {
+	c := l.calls[id]
+	if c == nil {
+		l.mu.Unlock()
 		return nil // it was cancelled
 	}
 	if p.end != nil {
 		delete(l.calls, id)
-	} else if len(s.pages) == cap(s.pages)-1 {
+	} else if len(c.pages) == max(cap(c.pages)-1, 0) {
+		l.mu.Unlock()
 		return fmt.Errorf("%w: a page nobody asked for", ErrFrame) // room for the end stays
 	}
-	s.pages <- p
+	if c.pages != nil {
+		c.pages <- p // with mu, so that it comes before the end of a connection that is lost
+		l.mu.Unlock()
+		return nil
+	}
+	l.mu.Unlock()
+	if p.end == io.EOF { //nolint:errorlint // it is set above
+		p.end = nil
+	}
+	c.answer.Answered(p.data, p.end)
 	return nil
 }

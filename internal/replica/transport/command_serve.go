@@ -16,7 +16,6 @@ import (
 type serving struct {
 	t       *Transport
 	session *session
-	ctx     context.Context
 
 	mu sync.Mutex
 	// under are the commands that may still be answered; count and bytes include those whose handlers did not return yet.
@@ -27,12 +26,12 @@ type serving struct {
 
 // Responder answers one command. It is safe for concurrent use; what comes after the end is dropped.
 type Responder struct {
-	s      *serving
-	id     uint64
-	size   int64
-	paged  bool
-	ctx    context.Context
-	cancel context.CancelFunc
+	s     *serving
+	id    uint64
+	size  int64
+	paged bool
+	// deadline is zero for none.
+	deadline time.Time
 
 	// holds are the answer and the handler: both have to end before the command counts no more.
 	holds atomic.Int32
@@ -42,6 +41,7 @@ type Responder struct {
 	credit int
 	// more is closed when there is credit again and somebody waits for it.
 	more chan struct{}
+	life life
 }
 
 // answerWait is the size up to which an answer that ends a command does not wait for room: what a write has to say.
@@ -51,12 +51,23 @@ func (t *Transport) serveCommands(s *stream) {
 	if t.reply(s, Command, s.peer.Node, nil) != nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(t.ctx)
-	defer cancel()
-	v := &serving{t: t, session: t.newSession(s, t.outbox()), ctx: ctx, under: map[uint64]*Responder{}}
+	v := &serving{t: t, session: t.newSession(s, t.outbox()), under: map[uint64]*Responder{}}
 	_ = v.session.run(false, v.handle)
-	cancel()
+	v.lost()
 	v.session.out.reset(true)
+}
+
+// lost ends the contexts of what may still be answered: there is nobody to hear it.
+func (v *serving) lost() {
+	v.mu.Lock()
+	all := make([]*Responder, 0, len(v.under))
+	for _, r := range v.under {
+		all = append(all, r)
+	}
+	v.mu.Unlock()
+	for _, r := range all {
+		r.end(context.Canceled)
+	}
 }
 
 func (v *serving) handle(kind byte, b []byte) error {
@@ -112,21 +123,26 @@ func (v *serving) request(id, micros uint64, ahead int, request []byte) error {
 		return nil
 	}
 	if micros > 0 && micros < uint64(math.MaxInt64/time.Microsecond) {
-		r.ctx, r.cancel = context.WithTimeout(v.ctx, time.Duration(micros)*time.Microsecond)
-	} else {
-		r.ctx, r.cancel = context.WithCancel(v.ctx)
+		r.deadline = time.Now().Add(time.Duration(micros) * time.Microsecond)
 	}
 	t.counters.commandsServed.Add(1)
 	r.holds.Store(2)
-	handler := func() {
-		t.handlers.OnCommand(r.ctx, v.session.s.peer.Node, request, r)
+	if t.handlers.Quick != nil && t.handlers.Quick(v.session.s.peer.Node, request, r) {
 		r.let()
+		return nil
 	}
-	if !t.goRun(handler) {
+	if !t.crew.do(task{r, request}) {
 		r.finish()
 		return ErrClosed
 	}
 	return nil
+}
+
+// run has the handler carry out a command.
+func (r *Responder) run(request []byte) {
+	t := r.s.t
+	t.handlers.OnCommand((*served)(r), r.s.session.s.peer.Node, request, r)
+	r.let()
 }
 
 // let gives up one of the holds.
@@ -159,7 +175,7 @@ func (r *Responder) finish() bool {
 	r.s.mu.Lock()
 	delete(r.s.under, r.id)
 	r.s.mu.Unlock()
-	r.cancel()
+	r.end(context.Canceled)
 	r.let()
 	return true
 }
@@ -201,8 +217,8 @@ func (r *Responder) Page(data []byte) error {
 		r.mu.Unlock()
 		select {
 		case <-more:
-		case <-r.ctx.Done():
-			return context.Cause(r.ctx)
+		case <-r.ended():
+			return r.why()
 		}
 	}
 	if !r.put(kindPage, data) {
@@ -252,7 +268,7 @@ func (r *Responder) tooLong(data []byte) error {
 func (r *Responder) put(kind byte, data []byte) bool {
 	var head [8]byte
 	binary.LittleEndian.PutUint64(head[:], r.id)
-	return r.s.session.out.wait(r.ctx.Done(), kind, head[:], data)
+	return r.s.session.out.wait(r.ended(), kind, head[:], data)
 }
 
 func (r *Responder) force(data []byte) {
@@ -262,7 +278,7 @@ func (r *Responder) force(data []byte) {
 }
 
 func (r *Responder) lost() error {
-	if err := context.Cause(r.ctx); err != nil {
+	if err := r.why(); err != nil {
 		return err
 	}
 	return ErrLost

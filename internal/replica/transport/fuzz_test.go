@@ -70,14 +70,13 @@ func FuzzCommands(f *testing.F) {
 	}
 	f.Cleanup(func() { tr.Close() })
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
-		v := &serving{t: tr, ctx: t.Context(), under: map[uint64]*Responder{}}
+		v := &serving{t: tr, under: map[uint64]*Responder{}}
 		v.session = tr.newSession(nil, newOutbox(1<<20, 0))
 		if err := v.handle(kind, b); err == nil && (kind < kindRequest || kind > kindCredit) || err != nil && !errors.Is(err, ErrFrame) {
 			t.Fatalf("kind %d: %v", kind, err)
 		}
-		l := &link{t: tr, class: Command, out: newOutbox(1<<20, 0), calls: map[uint64]*Stream{}}
-		s := &Stream{pages: make(chan page, 1), l: l}
-		l.calls[0] = s
+		l := &link{t: tr, class: Command, out: newOutbox(1<<20, 0), calls: map[uint64]*call{}}
+		l.calls[0] = &call{pages: make(chan page, 1)}
 		err := l.handle(kind, b)
 		if err == nil && (kind < kindPage || kind > kindFail) || err != nil && !errors.Is(err, ErrFrame) {
 			t.Fatalf("kind %d: %v", kind, err)

@@ -58,6 +58,9 @@ type Handlers struct {
 	// OnCommand takes a command on a goroutine of its own and owns the request. It answers with r, at once or later; ctx ends at
 	// the deadline, when the caller gave up, when the connection is lost and when r was answered.
 	OnCommand func(ctx context.Context, from NodeID, request []byte, r *Responder)
+	// Quick, if not nil, may take a command before OnCommand, on the goroutine of its connection, where all other commands of that node wait: it must do
+	// no more than takes microseconds, and return false, having done nothing, if there is more to do.
+	Quick func(from NodeID, request []byte, r *Responder) bool
 }
 
 // Options of a Transport. The zero value is ready for use.

@@ -215,8 +215,11 @@ type link struct {
 	session *session
 	// err is why the last attempt failed, nil while there is a connection or a first attempt.
 	err   error
-	calls map[uint64]*Stream
+	calls map[uint64]*call
 	last  uint64
+	// sweeper looks for commands whose time is over, at sweepAt; zero while none has a bound.
+	sweeper *time.Timer
+	sweepAt time.Time
 }
 
 // run connects until the peer is forgotten.
@@ -264,29 +267,40 @@ func (l *link) serve(s *stream) error {
 	err := session.run(false, l.handle)
 	l.mu.Lock()
 	l.session = nil
-	l.drop(false, fmt.Errorf("%w: %w", ErrLost, err))
+	lost := fmt.Errorf("%w: %w", ErrLost, err)
+	untold := l.drop(false, lost)
 	l.mu.Unlock()
+	tell(untold, lost)
 	return err
 }
 
 // failed makes the link refuse what comes.
 func (l *link) failed(err error) {
+	err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.err = fmt.Errorf("%w: %w", ErrUnreachable, err)
-	l.drop(true, l.err)
+	l.err = err
+	untold := l.drop(true, err)
+	l.mu.Unlock()
+	tell(untold, err)
 }
 
-// drop ends what waits; called with mu.
-func (l *link) drop(shut bool, err error) {
+// drop ends what waits, and returns those who are to be told when mu, with which it is called, is free.
+func (l *link) drop(shut bool, err error) (untold []*call) {
 	n := l.out.reset(shut)
 	if l.class == Raft {
 		l.t.counters.framesDropped.Add(n)
 	}
 	for _, c := range l.calls {
-		c.end(err)
+		if !c.end(err) {
+			untold = append(untold, c)
+		}
 	}
 	clear(l.calls)
+	if l.sweeper != nil {
+		l.sweeper.Stop()
+	}
+	l.sweepAt = time.Time{}
+	return untold
 }
 
 // handle takes what the peer sends on a connection that this node dialled.

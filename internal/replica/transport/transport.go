@@ -26,6 +26,7 @@ type Transport struct {
 	clusterVersion       atomic.Uint32
 	counters             counters
 
+	crew      crew
 	bucket    bucket
 	sendSlots chan struct{}
 	sequence  atomic.Uint64
@@ -76,6 +77,7 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	_, _ = rand.Read(b[:]) // never fails
 	t.incarnation = binary.LittleEndian.Uint64(b[:])
 	t.clusterVersion.Store(t.opts.ClusterVersion)
+	t.crew.t = t
 	t.bucket.rate = t.opts.SnapshotRate
 	t.sendSlots = make(chan struct{}, t.opts.SnapshotsAtOnce)
 	t.ctx, t.cancel = context.WithCancel(context.Background())

@@ -100,6 +100,7 @@ func newCluster4(t *testing.T, n int) []*member {
 			OnSnapshot: func(from topology.NodeID, s *transport.SnapshotReader) error {
 				return m.host.ReceiveSnapshot(from, s, s.Size)
 			},
+			Quick: func(_ topology.NodeID, request []byte, r *transport.Responder) bool { return server.Quick(request, r) },
 			OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
 				server.Serve(ctx, from, request, r)
 			},
