@@ -298,6 +298,7 @@ func (n *Node) openRecords(ctx context.Context) error {
 			return fmt.Errorf("bring the store in line with its schema: %w", err)
 		}
 	}
+	installTables(n.store, tableChanges(schema.New(), catalog.WithSystem(schema.New()))) // no change brings the tables that are always there
 	follow := installer{n}
 	follow.install(meta.Empty(), first)
 	if seen := n.records.Subscribe(follow.install); seen != first {

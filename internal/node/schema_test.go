@@ -12,7 +12,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
@@ -142,5 +144,26 @@ func TestBuildOfChangedTable(t *testing.T) {
 	rebuild()
 	if entries() != 0 {
 		t.Error("the build of a dropped table's index left entries")
+	}
+}
+
+// The stored tables that every schema has are known to the store, so that what was deleted in them is swept: it could not be found otherwise.
+func TestSystemTablesAreSwept(t *testing.T) {
+	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	long := time.Now().AddDate(-1, 0, 0)
+	var b row.Builder
+	b.Reset(long.UnixMicro())
+	b.DeleteRow(long.Unix())
+	deleted := command.Mutation{Table: catalog.BatchesID, Key: []byte("0123456789abcdef"), Timestamp: long.UnixMicro(), Ops: []command.Op{{Operand: b.Bytes()}}}
+	if err := n.store.Apply(deleted); err != nil {
+		t.Fatal(err)
+	}
+	g, err := n.store.FindGarbage(t.Context(), keys.Span{Table: catalog.BatchesID}, nil, time.Now().Unix(), 3600, 100)
+	if err != nil || len(g.Sweeps) == 0 {
+		t.Errorf("%+v, %v", g, err)
 	}
 }
