@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gocql
+
+import (
+	"fmt"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/test/nodes"
+)
+
+// apart gives every node an address of its own with one port for all: the driver does not look at the ports that nodes say they have.
+func apart(t *testing.T) func(i int, o *node.Options) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs 127.0.0.2 and on")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return func(i int, o *node.Options) { o.CQL = fmt.Sprintf("127.0.0.%d:%d", i+1, port) }
+}
+
+// TestDriverOnCluster proves that what works with one node works with four and with six, of which the driver is told one and finds the others.
+func TestDriverOnCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many nodes")
+	}
+	for _, n := range []int{4, 6} {
+		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
+			c := nodes.Start(t, nodes.Options{Nodes: n, Change: apart(t)})
+			s := connect(t, c.CQL(1), 5)
+			const ks = "go"
+			exec(t, s, "CREATE KEYSPACE "+ks+" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
+			exec(t, s, "CREATE TABLE "+ks+".wide (p text, c int, v text, tags set<text>, m map<text, int>, l list<int>, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)")
+			t.Run("everybody", func(t *testing.T) { everybody(t, s, n) })
+			t.Run("paging", func(t *testing.T) { paging(t, s, ks) })
+			t.Run("tokens", func(t *testing.T) { tokens(t, s, ks) })
+			t.Run("conditions", func(t *testing.T) { conditions(t, s, ks) })
+			t.Run("alter", func(t *testing.T) { alter(t, s, connect(t, c.CQL(n-1), 4), ks) })
+			t.Run("errors", func(t *testing.T) { driverErrors(t, s, ks) })
+			for i := range n { // whose control connection is to node i
+				other := fmt.Sprintf("events%d", i)
+				exec(t, s, "CREATE KEYSPACE "+other+" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
+				t.Run(other, func(t *testing.T) { schemaEvents(t, s, connect(t, c.CQL(i), 5), other) })
+			}
+		})
+	}
+}
+
+// everybody proves that the driver's requests reach every node.
+func everybody(t *testing.T, s *gocql.Session, n int) {
+	seen := map[gocql.UUID]bool{}
+	for range 20 * n {
+		var id gocql.UUID
+		if err := s.Query("SELECT host_id FROM system.local").Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		seen[id] = true
+	}
+	if len(seen) != n {
+		t.Errorf("the driver asked %d of %d nodes", len(seen), n)
+	}
+}
+
+// TestPagingThroughRestarts proves that pages go on where they were while every node in turn is stopped, so that leaders move, and started again, and
+// that the driver uses the nodes that came back, with the statement it prepared before.
+func TestPagingThroughRestarts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many nodes")
+	}
+	c := nodes.Start(t, nodes.Options{Dir: t.TempDir(), Change: apart(t)})
+	cluster := gocql.NewCluster(c.Addrs()...)
+	cluster.Timeout = 10 * time.Second
+	cluster.RetryPolicy = &gocql.SimpleRetryPolicy{NumRetries: 5}
+	cluster.ReconnectInterval = time.Second
+	cluster.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy())
+	s, err := cluster.CreateSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	const rows = 10_000
+	exec(t, s, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
+	exec(t, s, "CREATE TABLE ks.t (p int, c int, v text, PRIMARY KEY (p, c))")
+	for i := 0; i < rows; i += 100 {
+		b := s.Batch(gocql.UnloggedBatch)
+		for k := i; k < i+100; k++ {
+			b.Query("INSERT INTO ks.t (p, c, v) VALUES (0, ?, 'some text')", k)
+		}
+		if err := b.Exec(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var done atomic.Bool
+	scans := make(chan int, 1)
+	go func() {
+		n := 0
+		for ; !done.Load(); n++ {
+			iter := s.Query("SELECT c FROM ks.t WHERE p = ?", 0).PageSize(250).Idempotent(true).Iter()
+			got, next := 0, 0
+			for iter.Scan(&got) {
+				if got != next {
+					t.Errorf("row %d came where %d was to come", got, next)
+				}
+				next = got + 1
+			}
+			if err := iter.Close(); err != nil || next != rows {
+				t.Errorf("%d rows of %d came: %v", next, rows, err)
+				break
+			}
+		}
+		scans <- n
+	}()
+	t.Cleanup(func() { done.Store(true) })
+	for i := range c.Len() {
+		c.Stop(i)
+		c.Restart(i)
+		c.Settle()
+	}
+	done.Store(true)
+	t.Logf("%d scans", <-scans)
+	deadline := time.Now().Add(30 * time.Second)
+	for seen := map[gocql.UUID]bool{}; len(seen) < c.Len(); {
+		var id gocql.UUID
+		if err := s.Query("SELECT host_id FROM system.local").Scan(&id); err == nil {
+			seen[id] = true
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the driver uses %d of %d nodes after the restarts", len(seen), c.Len())
+		}
+	}
+}
