@@ -346,16 +346,15 @@ const transferContext = "CampaignTransfer"
 // tick moves time on by one tick, for peers and for the groups that are awake.
 func (h *Host) tick() {
 	h.ticks++
+	silenced := false
 	for _, p := range h.peers {
 		if p.silent++; p.silent > h.opts.ElectionTicks && !p.down {
 			h.setDown(p, true)
+			silenced = true
 		}
 		if h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
 			h.begin(p)
 		}
-	}
-	if h.waking {
-		h.wakeSome()
 	}
 	for _, g := range h.order {
 		if g.quiet || g.applied == 0 { // applied 0: it waits for its first snapshot, may vote, never campaigns
@@ -373,6 +372,34 @@ func (h *Host) tick() {
 		}
 		h.mark(g)
 	}
+	if silenced {
+		for _, g := range h.order {
+			if !g.quiet && g.applied > 0 && h.deserted(g) {
+				h.succeed(g)
+			}
+		}
+	}
+	if h.waking {
+		h.wakeSome()
+	}
+}
+
+// deserted reports whether the group follows a leader on a node that is down.
+func (h *Host) deserted(g *Group) bool {
+	leader := g.route(g.lead)
+	return !g.leading && leader != nil && leader.Node != h.opts.Node && h.peerOf(leader.Node).down
+}
+
+// succeed has a group without a leader elect one soon: the first living voter behind the old one asks for votes, again and again for a while. Left to
+// the library, all would after times drawn by lot, two of them at once now and then, and neither could win. Nothing was heard of the
+// leader's node for an election timeout, so no lease rests on this replica's word any more (G6).
+func (h *Host) succeed(g *Group) {
+	_ = g.raft.ForgetLeader()
+	if g.successor() == g.replica {
+		g.urgent = urgentTicks
+		_ = g.raft.Campaign()
+	}
+	h.mark(g)
 }
 
 func (h *Host) setDown(p *peer, down bool) {
@@ -408,12 +435,7 @@ func (h *Host) ForgetNode(node NodeID) {
 		}
 		h.awake(g)
 		g.promised = 0
-		_ = g.raft.ForgetLeader()
-		if g.successor() == g.replica {
-			g.urgent = urgentTicks
-			_ = g.raft.Campaign()
-		}
-		h.mark(g)
+		h.succeed(g)
 	}
 }
 

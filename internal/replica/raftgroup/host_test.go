@@ -333,6 +333,22 @@ func TestVoteGuard(t *testing.T) {
 	}
 }
 
+// TestSuccession proves that the first voter behind a leader whose node has been silent for an election timeout asks for votes at once, not after a time drawn by lot, which two may draw alike.
+func TestSuccession(t *testing.T) {
+	b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
+	b.run()
+	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(6)), Commit: new(uint64(10))})
+	b.take()
+	b.tick(19)
+	if got := b.take(); strings.Contains(got, "Vote") {
+		t.Fatalf("too early: %s", got)
+	}
+	b.tick(2)
+	if got := b.take(); !strings.Contains(got, "MsgPreVote to 11") {
+		t.Errorf("after an election timeout: %q", got)
+	}
+}
+
 // TestLeaseTokens proves that a lease serves what was read while it was there, and nothing else: not what was read before it was granted,
 // nor after it ended, nor over a revocation.
 func TestLeaseTokens(t *testing.T) {

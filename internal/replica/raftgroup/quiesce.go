@@ -88,8 +88,7 @@ func (h *Host) wakeSome() {
 		if !g.quiet {
 			continue
 		}
-		leader := g.route(g.lead)
-		if leader == nil || leader.Node == h.opts.Node || !h.peerOf(leader.Node).down {
+		if !h.deserted(g) {
 			continue
 		}
 		if left == 0 {
@@ -97,6 +96,9 @@ func (h *Host) wakeSome() {
 		}
 		left--
 		h.wake(g)
+		if g.applied > 0 {
+			h.succeed(g)
+		}
 	}
 	h.waking = false
 }
