@@ -40,9 +40,10 @@ type transfer struct {
 	id   transferID
 	size int64
 	w    *io.PipeWriter
-	// done is closed when the handler returned; err is what it said.
-	done chan struct{}
-	err  error
+	// done is closed when the handler returned; err is what it said then, at finished.
+	done     chan struct{}
+	err      error
+	finished time.Time
 
 	// turn is held by the connection that feeds the transfer; it guards what follows.
 	turn    chan struct{}
@@ -143,7 +144,7 @@ func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 			running++
 		}
 	}
-	if running >= t.opts.SnapshotsInbound || len(t.transfers) >= 16*t.opts.SnapshotsInbound || t.closed {
+	if running >= t.opts.SnapshotsInbound || t.closed || len(t.transfers) >= transfersKept*t.opts.SnapshotsInbound && !t.makeRoom() {
 		return nil
 	}
 	r, w := io.Pipe()
@@ -156,6 +157,7 @@ func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 		defer t.done.Done()
 		defer close(tr.done)
 		s := &SnapshotReader{Size: size, r: r}
+		defer func() { tr.finished = time.Now() }()
 		tr.err = t.handlers.OnSnapshot(id.node, s)
 		if tr.err == nil && !s.ended {
 			tr.err = fmt.Errorf("%w: its handler did not read to the end", ErrSnapshot)
@@ -169,6 +171,38 @@ func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 		}
 	}()
 	return tr
+}
+
+// transfersKept is how many transfers are kept, most of them finished, for each that may be running.
+const transfersKept = 16
+
+// makeRoom forgets the finished transfer that nobody has come back to for longest: small ones may be many. It is called with t.mu.
+func (t *Transport) makeRoom() bool {
+	var oldest *transfer
+	for _, tr := range t.transfers {
+		select {
+		case <-tr.done:
+			if len(tr.turn) == 1 && (oldest == nil || tr.finished.Before(oldest.finished)) {
+				oldest = tr
+			}
+		default:
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	select {
+	case <-oldest.turn:
+	default:
+		return false // somebody is asking for its result just now
+	}
+	oldest.retired = true
+	oldest.mu.Lock()
+	oldest.timer.Stop()
+	oldest.mu.Unlock()
+	oldest.turn <- struct{}{}
+	delete(t.transfers, oldest.id)
+	return true
 }
 
 // detach gives the turn back; the transfer is kept for a while.
@@ -203,7 +237,9 @@ func (t *Transport) retire(tr *transfer) {
 	tr.retired = true
 	tr.fail(fmt.Errorf("%w: %d of %d bytes came", ErrSnapshot, tr.offset, tr.size))
 	t.mu.Lock()
-	delete(t.transfers, tr.id)
+	if t.transfers[tr.id] == tr {
+		delete(t.transfers, tr.id)
+	}
 	t.mu.Unlock()
 }
 

@@ -221,6 +221,30 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 }
 
+// TestManySnapshots proves that small snapshots one after the other are all taken: those that have ended do not keep others out, and are not
+// all remembered.
+func TestManySnapshots(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		one := start(t, n, 1, Handlers{OnSnapshot: new(shelf).take}, Options{SnapshotsInbound: 2})
+		two := start(t, n, 2, Handlers{}, Options{})
+		two.SetAddress(id(1), host(1))
+		began := time.Now()
+		for i := range 5 * transfersKept {
+			if err := sendWhole(two, noise(100)); err != nil {
+				t.Fatalf("snapshot %d: %v", i, err)
+			}
+		}
+		if took := time.Since(began); took > one.opts.ResumeTimeout/2 {
+			t.Errorf("they took %s", took)
+		}
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		if kept := len(one.transfers); kept > 2*transfersKept {
+			t.Errorf("%d are remembered", kept)
+		}
+	})
+}
+
 // TestSnapshotChecksum proves that the reader does not end well if the whole is not what the sender meant: a chunk that was changed
 // before its frame was made.
 func TestSnapshotChecksum(t *testing.T) {
