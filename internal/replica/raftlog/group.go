@@ -33,7 +33,13 @@ type Group struct {
 	cache      []*pb.Entry
 	cacheFirst uint64
 	cacheBytes int64
+	// turns say where terms begin, of the entries that were appended since the group was loaded: they cost nothing to keep, and an entry may be
+	// 16 MiB.
+	turns []turn
 }
+
+// turn is the beginning of a term in the log.
+type turn struct{ index, term uint64 }
 
 // load reads a group's records and finds its last entry.
 func (s *Store) load(id uint64) (*Group, error) {
@@ -133,6 +139,11 @@ func (g *Group) Term(index uint64) (uint64, error) {
 		return 0, raft.ErrUnavailable
 	case index >= g.cacheFirst:
 		return g.cache[index-g.cacheFirst].GetTerm(), nil
+	}
+	for i := len(g.turns) - 1; i >= 0; i-- {
+		if index >= g.turns[i].index {
+			return g.turns[i].term, nil
+		}
 	}
 	value, closer, err := g.s.db.Get(entryKey(g.id, index))
 	if err != nil {
@@ -244,9 +255,23 @@ func (g *Group) keep(entries []*pb.Entry) {
 		g.cacheBytes += entryBytes(e)
 	}
 	g.last = entries[len(entries)-1].GetIndex()
+	g.turn(entries)
 	g.trim(g.s.opts.GroupCacheBytes)
 	g.s.cached.Add(g.cacheBytes - before)
 	g.mu.Unlock()
+}
+
+// turn notes the terms of entries that were appended. Needs mu.
+func (g *Group) turn(entries []*pb.Entry) {
+	first := entries[0].GetIndex()
+	for len(g.turns) > 0 && g.turns[len(g.turns)-1].index >= first {
+		g.turns = g.turns[:len(g.turns)-1]
+	}
+	for _, e := range entries {
+		if n := len(g.turns); n == 0 || g.turns[n-1].term != e.GetTerm() {
+			g.turns = append(g.turns, turn{e.GetIndex(), e.GetTerm()})
+		}
+	}
 }
 
 // trim drops the oldest entries of a cache that is too large, to a half, so that memory moves seldom. Needs mu.
@@ -276,6 +301,9 @@ func (g *Group) truncated(index, term uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cut, g.cutTerm = index, term
+	for len(g.turns) > 1 && g.turns[1].index <= index {
+		g.turns = g.turns[1:]
+	}
 	n := 0
 	for n < len(g.cache) && g.cacheFirst+uint64(n) <= index {
 		g.cacheBytes -= entryBytes(g.cache[n])
@@ -294,5 +322,5 @@ func (g *Group) restart(index, term uint64, cs *pb.ConfState) {
 	defer g.mu.Unlock()
 	g.s.cached.Add(-g.cacheBytes)
 	g.cut, g.cutTerm, g.last, g.conf = index, term, index, cs
-	g.cache, g.cacheFirst, g.cacheBytes = nil, index+1, 0
+	g.cache, g.cacheFirst, g.cacheBytes, g.turns = nil, index+1, 0, nil
 }
