@@ -39,9 +39,10 @@ func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) b
 			c.Remove = append(c.Remove, id)
 		}
 	}
+	// A voter that the map does not know is younger than the map that this node has: the map loses a voter only after Raft did.
 	var leaving []topology.ReplicaID
 	for _, id := range now.Voters {
-		if m := set.Member(id); m == nil || m.State == topology.Leaving {
+		if m := set.Member(id); m != nil && m.State == topology.Leaving {
 			leaving = append(leaving, id)
 		}
 	}

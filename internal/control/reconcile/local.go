@@ -15,18 +15,28 @@ type Local struct {
 	Host interface {
 		// Has reports whether a replica of the partition is here.
 		Has(id topology.PartitionID) bool
+		// Member is the id of that replica, 0 if it is in no replica set.
+		Member(id topology.PartitionID) topology.ReplicaID
 		Create(ps ...*topology.Partition) error
 		Join(id topology.PartitionID, replica topology.ReplicaID) error
 		Drop(ids ...topology.PartitionID) error
 	}
 }
 
-// Make makes the replicas that a map gives to this node and that are not here yet. A replica that is there already is left alone (L1).
+// Make makes the replicas that a map gives to this node and that are not here yet. A replica that is there already is left alone (L1). One that
+// is there under another id left the set in a version of the map that this node has passed over: it makes room.
 func (l *Local) Make(old, next *topology.Snapshot) error {
 	var births []*topology.Partition
 	var errs []error
 	for p := range changed(old, next) {
-		switch m := l.member(p); {
+		m := l.member(p)
+		if m != nil && l.other(p.ID, m.ID) {
+			if err := l.Host.Drop(p.ID); err != nil {
+				errs = append(errs, fmt.Errorf("make room for replica %d of partition %d: %w", m.ID, p.ID, err))
+				continue
+			}
+		}
+		switch {
 		case m == nil || l.Host.Has(p.ID):
 		case m.State == topology.Voter && p.Moves == 0:
 			births = append(births, p)
@@ -41,6 +51,12 @@ func (l *Local) Make(old, next *topology.Snapshot) error {
 		errs = append(errs, l.Host.Create(births...))
 	}
 	return errors.Join(errs...)
+}
+
+// other reports whether a replica of the partition is here that is not this member.
+func (l *Local) other(id topology.PartitionID, m topology.ReplicaID) bool {
+	here := l.Host.Member(id)
+	return here != 0 && here != m
 }
 
 // Remove removes the replicas that are no members any more, with all they hold. The map that a node has on its disk is never older than its

@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,6 +89,10 @@ func TestNext(t *testing.T) {
 // disk is a node's replicas.
 type disk map[topology.PartitionID]string
 
+func (d disk) Member(id topology.PartitionID) (r topology.ReplicaID) {
+	_, _ = fmt.Sscanf(d[id], "empty %d", &r)
+	return r
+}
 func (d disk) Has(id topology.PartitionID) bool { return d[id] != "" }
 func (d disk) Create(ps ...*topology.Partition) error {
 	for _, p := range ps {
@@ -95,7 +100,10 @@ func (d disk) Create(ps ...*topology.Partition) error {
 	}
 	return nil
 }
-func (d disk) Join(id topology.PartitionID, _ topology.ReplicaID) error { d[id] = "empty"; return nil }
+func (d disk) Join(id topology.PartitionID, r topology.ReplicaID) error {
+	d[id] = fmt.Sprint("empty ", r)
+	return nil
+}
 func (d disk) Drop(ids ...topology.PartitionID) error {
 	for _, id := range ids {
 		delete(d, id)
@@ -122,7 +130,7 @@ func TestLocal(t *testing.T) {
 	joined, replica, err := m.AddMember(2, "r", b, topology.Joining)
 	joined = must(joined, err)
 	settled := must(joined.Settle(2, "r", []topology.ReplicaID{joined.Partition(2).Sets[0].Replicas[0].ID, replica}))
-	d := disk{}
+	d, empty := disk{}, fmt.Sprint("empty ", replica)
 	local := &Local{Node: b, Host: d}
 	follow := func(from, to *topology.Snapshot, want disk) {
 		t.Helper()
@@ -139,13 +147,17 @@ func TestLocal(t *testing.T) {
 		}
 	}
 	follow(none, m, disk{1: "born"})
-	follow(m, joined, disk{1: "born", 2: "empty"})
-	follow(joined, settled, disk{1: "born", 2: "empty"})
+	follow(m, joined, disk{1: "born", 2: empty})
+	follow(joined, settled, disk{1: "born", 2: empty})
 	delete(d, 2)
-	follow(none, settled, disk{1: "born", 2: "empty"}) // a voter of a set that has changed since is not born again
+	follow(none, settled, disk{1: "born", 2: empty}) // a voter of a set that has changed since is not born again
 	leaving := must(settled.MarkLeaving(2, replica))
-	follow(settled, leaving, disk{1: "born", 2: "empty"})
+	follow(settled, leaving, disk{1: "born", 2: empty})
 	gone := must(leaving.Settle(2, "r", []topology.ReplicaID{settled.Partition(2).Sets[0].Replicas[0].ID}))
 	follow(leaving, gone, disk{1: "born"})
-	follow(gone, gone.DropTable(600), disk{})
+	again, next, err := gone.AddMember(2, "r", b, topology.Joining)
+	again = must(again, err)
+	d[2] = empty // who comes from before it left finds another one in its place
+	follow(leaving, again, disk{1: "born", 2: fmt.Sprint("empty ", next)})
+	follow(again, again.DropTable(600).DropTable(601), disk{})
 }

@@ -41,6 +41,10 @@ type Cluster struct {
 	// LeaderChanged: the partition follows a leader on this node, the zero NodeID if none is known; here says that the leader is the
 	// local replica. It must not block.
 	LeaderChanged func(id topology.PartitionID, leader topology.NodeID, here bool)
+	// Replaced: a member of the meta partition speaks to another replica of it than the one on this node, one that was given to the node
+	// since. The one that is here was removed while the node was away and will not hear of anything any more, that included: drop it,
+	// then join as the other. It must not block.
+	Replaced func(replica topology.ReplicaID)
 	// Drive is for simulations: it runs the steps instead of goroutines. Then Transport is not used.
 	Drive *Drive
 }
@@ -163,7 +167,7 @@ func (c *cluster) destroyOrphans(replicas map[topology.PartitionID]*Replica) err
 func (c *cluster) start(ctx context.Context, s Stored, configs []raftgroup.GroupConfig) error {
 	o := c.opts.Raft
 	o.Node = raftgroup.NodeID(c.opts.Node)
-	o.Events.LeaderChanged, o.Events.Failed = c.leaderChanged, c.runnerFailed
+	o.Events.LeaderChanged, o.Events.UnknownGroup, o.Events.Failed = c.leaderChanged, c.unknownGroup, c.runnerFailed
 	host := raftgroup.NewHost(c.opts.Log, c.opts.Log.NewBatch(), o)
 	groups, err := host.Open(configs...)
 	if err != nil {
@@ -228,6 +232,15 @@ func (c *cluster) leaderChanged(group uint64, leader raftgroup.Member, term uint
 	if f := c.opts.LeaderChanged; f != nil {
 		m := c.member(topology.PartitionID(group))
 		f(topology.PartitionID(group), topology.NodeID(leader.Node), m != nil && leader.Replica != 0 && leader.Replica == uint64(m.id))
+	}
+}
+
+func (c *cluster) unknownGroup(group, replica uint64, from raftgroup.NodeID) {
+	if f := c.opts.Raft.Events.UnknownGroup; f != nil {
+		f(group, replica, from)
+	}
+	if f := c.opts.Replaced; f != nil && topology.PartitionID(group) == topology.MetaPartition && c.member(topology.MetaPartition) != nil {
+		f(topology.ReplicaID(replica))
 	}
 }
 

@@ -95,6 +95,14 @@ func (r *Replica) Member() topology.ReplicaID {
 	return r.member.id
 }
 
+// Member is the id of the replica of a partition that is here, 0 if there is none, and stand-alone.
+func (h *Host) Member(id topology.PartitionID) topology.ReplicaID {
+	if r := h.Replica(id); r != nil {
+		return r.Member()
+	}
+	return 0
+}
+
 // Seen says that this node has seen index acknowledged: a read that a follower serves here has applied at least that much.
 func (r *Replica) Seen(index uint64) {
 	if r.member == nil {

@@ -288,8 +288,11 @@ func (h *Host) step(p *peer, message Message) bool {
 		}
 		return false
 	}
-	if m.GetTo() != g.replica {
-		return false // meant for a replica that was here before: ids are never used twice
+	if m.GetTo() != g.replica { // meant for a replica that was here before, for ids are never used twice, or for one that is to come
+		if m.GetTo() > g.replica && h.opts.Events.UnknownGroup != nil {
+			h.opts.Events.UnknownGroup(message.Group, m.GetTo(), p.node)
+		}
+		return false
 	}
 	g.learn(m.GetFrom(), p.node)
 	switch t := m.GetType(); t {
@@ -375,7 +378,7 @@ func (h *Host) tick() {
 	if silenced {
 		for _, g := range h.order {
 			if !g.quiet && g.applied > 0 && h.deserted(g) {
-				h.succeed(g)
+				h.succeed(g, h.opts.ElectionTicks)
 			}
 		}
 	}
@@ -393,10 +396,12 @@ func (h *Host) deserted(g *Group) bool {
 // succeed has a group without a leader elect one soon: the first living voter behind the old one asks for votes, again and again for a while. Left to
 // the library, all would after times drawn by lot, two of them at once now and then, and neither could win. Nothing was heard of the
 // leader's node for an election timeout, so no lease rests on this replica's word any more (G6).
-func (h *Host) succeed(g *Group) {
+//
+// The others may have heard from it a little later: so it goes on for some ticks.
+func (h *Host) succeed(g *Group, ticks int) {
 	_ = g.raft.ForgetLeader()
 	if g.successor() == g.replica {
-		g.urgent = urgentTicks
+		g.urgent = ticks
 		_ = g.raft.Campaign()
 	}
 	h.mark(g)
@@ -435,11 +440,11 @@ func (h *Host) ForgetNode(node NodeID) {
 		}
 		h.awake(g)
 		g.promised = 0
-		h.succeed(g)
+		h.succeed(g, urgentTicks)
 	}
 }
 
-// urgentTicks is how long a group without a leader asks again for votes every tick.
+// urgentTicks is how long a group without a leader asks again for votes every tick, and how long it waits for votes once it may count on them.
 const urgentTicks = 8
 
 func (h *Host) tickUrgent(g *Group) {
@@ -448,7 +453,10 @@ func (h *Host) tickUrgent(g *Group) {
 	}
 	if g.urgent--; g.lead != raft.None {
 		g.urgent = 0
-	} else {
+		return
+	}
+	// To campaign again while votes come in, which wait for disks, would throw them away.
+	if g.raft.BasicStatus().RaftState != raft.StateCandidate || g.urgent%urgentTicks == 0 {
 		_ = g.raft.Campaign()
 	}
 }

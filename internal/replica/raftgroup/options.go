@@ -114,7 +114,7 @@ type Events struct {
 	Quiesced func(group uint64, quiet bool)
 	// PeerDown: nothing was heard from the node for an election timeout (or it is back).
 	PeerDown func(node NodeID, down bool)
-	// UnknownGroup: a message came for a group that is not here.
+	// UnknownGroup: a message came for a group that is not here, or for a replica of it that is younger than the one that is.
 	UnknownGroup func(group, replica uint64, from NodeID)
 	// SnapshotSent, SnapshotInstalled: err is nil, or why not.
 	SnapshotSent      func(group, to uint64, err error)
