@@ -97,7 +97,7 @@ func (h *Host) wakeSome() {
 		left--
 		h.wake(g)
 		if g.applied > 0 {
-			h.succeed(g)
+			h.succeed(g, h.opts.ElectionTicks)
 		}
 	}
 	h.waking = false
