@@ -25,6 +25,14 @@ func (t *Transport) Call(ctx context.Context, to NodeID, request []byte) ([]byte
 	return b, err
 }
 
+// Bounded is a context whose bounds Call and Stream can keep without a timer for each, and without asking for its Done.
+type Bounded interface {
+	context.Context
+	// Bounds returns a context that ends only early, when the command is given up with context.DeadlineExceeded, and when it is if nothing has come by
+	// then. Times may be zero for never.
+	Bounds() (parent context.Context, until, first time.Time)
+}
+
 // Stream sends a command whose answer comes in pages. Errors are those of Call.
 func (t *Transport) Stream(ctx context.Context, to NodeID, request []byte) (*Stream, error) {
 	return t.open(ctx, to, request, t.opts.PagesAhead)
@@ -57,8 +65,8 @@ type Stream struct {
 // call is a command under way, as its connection knows it.
 type call struct {
 	id uint64
-	// until is when it is given up, zero for never.
-	until time.Time
+	// until is when it is given up, and first when it is given up if no page has come; zero for never.
+	until, first time.Time
 	// pages, of a Stream, has room for all that the other node may send, and for the end. A Pending has an answer instead.
 	pages  chan page
 	answer Answer
@@ -71,12 +79,16 @@ type page struct {
 }
 
 func (t *Transport) open(ctx context.Context, to NodeID, request []byte, ahead int) (*Stream, error) {
-	if err := ctx.Err(); err != nil {
+	s := &Stream{ctx: ctx, paged: ahead > 0, call: call{pages: make(chan page, ahead+1)}}
+	if b, ok := ctx.(Bounded); ok {
+		s.ctx, s.call.until, s.call.first = b.Bounds()
+	} else {
+		s.call.until, _ = ctx.Deadline()
+	}
+	err := s.ctx.Err()
+	if err != nil {
 		return nil, err
 	}
-	s := &Stream{ctx: ctx, paged: ahead > 0, call: call{pages: make(chan page, ahead+1)}}
-	s.call.until, _ = ctx.Deadline()
-	var err error
 	s.l, err = t.start(&s.call, to, request, ahead)
 	if err != nil {
 		return nil, err
@@ -125,10 +137,18 @@ func (l *link) begin(c *call, head *[17]byte, request []byte) error {
 		l.calls = map[uint64]*call{}
 	}
 	l.calls[c.id] = c
-	if !c.until.IsZero() && (l.sweepAt.IsZero() || c.until.Before(l.sweepAt)) {
-		l.sweepSoon(c.until)
+	if at := c.over(); !at.IsZero() && (l.sweepAt.IsZero() || at.Before(l.sweepAt)) {
+		l.sweepSoon(at)
 	}
 	return nil
+}
+
+// over is when a command is given up as things are; called with the link's mu.
+func (c *call) over() time.Time {
+	if !c.first.IsZero() && (c.until.IsZero() || c.first.Before(c.until)) {
+		return c.first
+	}
+	return c.until
 }
 
 // sweepSoon makes sweep look at that time; called with mu. One timer for all commands of a connection is cheaper than one for each.
@@ -148,16 +168,16 @@ func (l *link) sweep() {
 	l.mu.Lock()
 	now := time.Now()
 	for id, c := range l.calls {
-		switch {
-		case c.until.IsZero():
-		case !c.until.After(now):
+		switch at := c.over(); {
+		case at.IsZero():
+		case !at.After(now):
 			delete(l.calls, id)
 			l.tell(id, kindCancel)
 			if !c.end(context.DeadlineExceeded) {
 				late = append(late, c)
 			}
-		case next.IsZero() || c.until.Before(next):
-			next = c.until
+		case next.IsZero() || at.Before(next):
+			next = at
 		}
 	}
 	if l.sweepAt = next; !next.IsZero() {
@@ -275,6 +295,7 @@ func (l *link) answer(kind byte, b []byte) error {
 		l.mu.Unlock()
 		return fmt.Errorf("%w: a page nobody asked for", ErrFrame) // room for the end stays
 	}
+	c.first = time.Time{}
 	if c.pages != nil {
 		c.pages <- p // with mu, so that it comes before the end of a connection that is lost
 		l.mu.Unlock()

@@ -5,6 +5,8 @@ package coordinator
 import (
 	"context"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -16,8 +18,9 @@ import (
 // confirms at its end what it gave. Behind a partition that was confirmed a read goes on wherever it can; what was passed on of one that was not
 // makes all of it worthless, and the session has to begin again (ErrRepeat). The error is what the client is told.
 func (c *Coordinator) readInCluster(ctx context.Context, q *command.Read, r *relay) error {
-	ctx, cancel := context.WithDeadline(ctx, r.deadline)
-	defer cancel()
+	lazy := &readContext{Context: ctx, until: r.deadline}
+	defer lazy.end()
+	ctx = lazy
 	e := c.errand(q.Level, c.opts.ReadTimeout)
 	e.any = anyReplica(q.Level)
 	err := c.readOn(ctx, q, r, &e)
@@ -108,18 +111,73 @@ func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay)
 	if !t.remote {
 		return t.member.Read(ctx, q, r)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	r.heard.Store(false)
-	patience := time.AfterFunc(time.Until(e.attempt()), func() {
-		if !r.heard.Load() {
-			cancel(context.DeadlineExceeded)
-		}
-	})
-	defer patience.Stop()
-	err := t.member.Read(ctx, q, r)
-	if err != nil && context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // it is set above
+	attempt := &readContext{Context: ctx, until: r.deadline, first: e.attempt(), heard: &r.heard}
+	if whole, ok := ctx.(*readContext); ok {
+		attempt.Context = whole.Context // their ends are the same
+	}
+	err := t.member.Read(attempt, q, r)
+	attempt.end()
+	if err != nil && !r.heard.Load() && !time.Now().Before(attempt.first) && timedOut(err) {
 		return context.DeadlineExceeded
 	}
 	return err
+}
+
+// readContext is context.WithDeadline for reads, most of which wait for nothing: a timer, a channel and a place among the children of the context of
+// the client's connection cost as much as a read. They are made for the first who waits; the transport keeps the bounds itself.
+type readContext struct {
+	context.Context
+	until time.Time
+	// first, if not zero, is when it ends if nothing was heard.
+	first time.Time
+	heard *atomic.Bool
+
+	once  sync.Once
+	real  context.Context
+	close context.CancelFunc
+	timer *time.Timer
+}
+
+// Bounds implements transport.Bounded.
+func (c *readContext) Bounds() (parent context.Context, until, first time.Time) {
+	return c.Context, c.until, c.first
+}
+
+// Deadline implements context.Context, as do the others.
+func (c *readContext) Deadline() (time.Time, bool) { return c.until, true }
+
+func (c *readContext) Done() <-chan struct{} {
+	c.once.Do(func() {
+		c.real, c.close = context.WithDeadline(c.Context, c.until)
+		if !c.first.IsZero() {
+			c.timer = time.AfterFunc(time.Until(c.first), func() {
+				if !c.heard.Load() {
+					c.close()
+				}
+			})
+		}
+	})
+	return c.real.Done()
+}
+
+func (c *readContext) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	if !time.Now().Before(c.until) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// end frees what was made. Nobody waits any more.
+func (c *readContext) end() {
+	if c.close == nil {
+		return
+	}
+	c.close()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 }

@@ -88,15 +88,17 @@ func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
 	}
 	node, known := e.leader(&t, avoid)
 	if !e.any || !known {
-		required, alive := cl.quorum(p)
+		required := majority(p)
 		if !e.any {
 			e.required = required
 		}
-		if !known && alive < required && !e.maybe {
-			if e.any {
-				alive = 0 // those that live may not answer alone: no leader vouches for them
+		if !known && !e.maybe {
+			if alive := cl.alive(p); alive < required {
+				if e.any {
+					alive = 0 // those that live may not answer alone: no leader vouches for them
+				}
+				return t, &dberr.Unavailable{Level: e.level, Required: e.required, Alive: alive}
 			}
-			return t, &dberr.Unavailable{Level: e.level, Required: e.required, Alive: alive}
 		}
 	}
 	if !known {

@@ -82,22 +82,32 @@ var ErrRepeat = errors.New("the read has to be repeated as a whole")
 // counted reports whether a member of a replica set votes: one that is leaving does until it is gone.
 func counted(s topology.MemberState) bool { return s == topology.Voter || s == topology.Leaving }
 
-// quorum is how many of a partition's voters a write or a read needs, and how many are alive.
-func (cl *cluster) quorum(p *topology.Partition) (required, alive int) {
+// majority is how many of a partition's voters a write or a read needs.
+func majority(p *topology.Partition) int {
 	if len(p.Sets) == 0 {
-		return 1, 0
+		return 1
 	}
 	n := 0
-	for _, r := range p.Sets[0].Replicas {
-		if !counted(r.State) {
-			continue
-		}
-		n++
-		if r.Node == cl.Node || cl.Alive(r.Node) {
-			alive++
+	for i := range p.Sets[0].Replicas {
+		if counted(p.Sets[0].Replicas[i].State) {
+			n++
 		}
 	}
-	return n/2 + 1, alive
+	return n/2 + 1
+}
+
+// alive is how many of them are up.
+func (cl *cluster) alive(p *topology.Partition) int {
+	if len(p.Sets) == 0 {
+		return 0
+	}
+	n := 0
+	for i := range p.Sets[0].Replicas {
+		if r := &p.Sets[0].Replicas[i]; counted(r.State) && (r.Node == cl.Node || cl.Alive(r.Node)) {
+			n++
+		}
+	}
+	return n
 }
 
 // anyReplica reports whether a level is content with what one replica says.
