@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ddl
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// draw is a random change of a few objects that everybody changes.
+func draw(r *rand.Rand) string {
+	pick := func(words ...string) string { return words[r.IntN(len(words))] }
+	ks := pick("a", "a", "b")
+	table, typ, col := ks+"."+pick("t", "u"), ks+"."+pick("p", "q"), pick("v", "w", "x")
+	absent, exists := pick("", "IF NOT EXISTS "), pick("", "IF EXISTS ")
+	switch n := r.IntN(60); {
+	case n < 1:
+		return "DROP KEYSPACE " + exists + ks
+	case n < 5:
+		return "CREATE KEYSPACE " + absent + ks + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}"
+	case n < 8:
+		return "ALTER KEYSPACE " + ks + " WITH durable_writes = " + pick("true", "false")
+	case n < 16:
+		return fmt.Sprintf("CREATE TABLE %s%s (k int PRIMARY KEY, v int, f frozen<%s>)", absent, table, pick("p", "q", "list<int>", "list<int>"))
+	case n < 20:
+		return "DROP TABLE " + exists + table
+	case n < 27:
+		return fmt.Sprintf("ALTER TABLE %s ADD %s %s", table, col, pick("int", "int", "text"))
+	case n < 31:
+		return "ALTER TABLE " + table + " DROP " + col
+	case n < 37:
+		return "ALTER TABLE " + table + " WITH comment = '" + pick("one", "two", "three") + "'"
+	case n < 42:
+		return "CREATE TYPE " + absent + typ + " (n int)"
+	case n < 48:
+		return "ALTER TYPE " + typ + pick(" ADD n int", " ADD m int", " RENAME n TO m", " RENAME m TO n")
+	case n < 50:
+		return "DROP TYPE " + exists + typ
+	case n < 56:
+		return fmt.Sprintf("CREATE INDEX %s%s ON %s (%s)", absent, pick("i", "j"), table, col)
+	}
+	return "DROP INDEX " + exists + ks + "." + pick("i", "j")
+}
+
+// lane sends statements to a node, and to the next one if that is gone.
+type lane struct {
+	t     *testing.T
+	addrs []string
+	at    int
+	conn  *rawclient.Conn
+}
+
+func (l *lane) close() {
+	if l.conn != nil {
+		l.conn.Close()
+		l.conn = nil
+	}
+}
+
+// do sends a statement and says what came of it.
+func (l *lane) do(text string) *op {
+	for tries := 0; l.conn == nil; tries++ {
+		var err error
+		if l.conn, err = rawclient.Dial(l.t.Context(), l.addrs[l.at], rawclient.Options{}); err != nil {
+			if l.at = (l.at + 1) % len(l.addrs); tries > 2*len(l.addrs) {
+				l.t.Errorf("no node can be reached: %v", err)
+				return nil
+			}
+		}
+	}
+	o := &op{text: text, from: time.Now()}
+	r, err := l.conn.Query(text)
+	o.to = time.Now()
+	var e *cqlwire.Error
+	switch {
+	case errors.As(err, &e):
+		o.answer = e.Message
+		o.open = strings.HasPrefix(e.Message, "It is not known")
+		if o.open || e.Code == 0 {
+			l.t.Logf("%s: %s", text, e.Message)
+		}
+	case err != nil:
+		o.answer, o.open = err.Error(), true
+		l.close()
+	case r.Kind == cqlwire.ResultSchemaChange:
+		o.answer = fmt.Sprint(schema.Event{Change: r.Change.Change, Target: r.Change.Target, Keyspace: r.Change.Keyspace, Name: r.Change.Name})
+	default:
+		o.answer = "nothing"
+	}
+	return o
+}
+
+// TestSerial proves that statements which change the same objects through all nodes at once are answered as if they had come one after the other; that all nodes
+// have the schema of that order in the end, one that was away meanwhile among them; and that nothing is left of what was dropped.
+func TestSerial(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many nodes")
+	}
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restart=%v", restart), func(t *testing.T) {
+			const lanes, statements, away = 4, 200, 3
+			seed := uint64(time.Now().UnixNano())
+			t.Logf("seed %d", seed)
+			o := nodes.Options{}
+			if restart {
+				o.Dir = t.TempDir()
+			}
+			c := nodes.Start(t, o)
+			addrs := c.Addrs()
+			var sent atomic.Int64
+			first := (&lane{t: t, addrs: addrs}).do("CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
+			var wg sync.WaitGroup
+			all := make([][]*op, lanes)
+			for i := range lanes {
+				r := rand.New(rand.NewPCG(seed, uint64(i)))
+				wg.Go(func() {
+					l := &lane{t: t, addrs: addrs, at: i}
+					defer l.close()
+					for sent.Add(1) <= statements {
+						if o := l.do(draw(r)); o != nil {
+							all[i] = append(all[i], o)
+						}
+					}
+				})
+			}
+			if restart {
+				for sent.Load() < statements/3 {
+					time.Sleep(time.Millisecond)
+				}
+				c.Stop(away)
+				for sent.Load() < statements*2/3 {
+					time.Sleep(time.Millisecond)
+				}
+				c.Restart(away)
+			}
+			wg.Wait()
+			c.Settle()
+			ops := append(slices.Concat(all...), first)
+			slices.SortFunc(ops, func(a, b *op) int { return a.from.Compare(b.from) })
+			report(t, ops)
+			serial(t, ops, alike(t, c))
+			nothingLeft(t, c)
+		})
+	}
+}
+
+// report logs how many statements changed something.
+func report(t *testing.T, ops []*op) {
+	var changed, nothing, open int
+	for _, o := range ops {
+		switch {
+		case o.open:
+			open++
+		case o.answer == "nothing":
+			nothing++
+		case strings.HasPrefix(o.answer, "{"):
+			changed++
+		}
+	}
+	t.Logf("%d statements: %d changed something, %d nothing, of %d it is not known, the others are errors", len(ops), changed, nothing, open)
+}
+
+// alike proves that all nodes have the same schema, and returns its text.
+func alike(t *testing.T, c *nodes.Cluster) string {
+	t.Helper()
+	first := map[string]string{}
+	var texts string
+	for i := range c.Len() {
+		conn := c.Dial(i)
+		for _, query := range []string{
+			"DESCRIBE SCHEMA WITH INTERNALS", "SELECT schema_version FROM system.local", "SELECT * FROM system_schema.keyspaces", "SELECT * FROM system_schema.tables",
+			"SELECT * FROM system_schema.columns", "SELECT * FROM system_schema.dropped_columns", "SELECT * FROM system_schema.types", "SELECT * FROM system_schema.indexes",
+		} {
+			r, err := process.Query(conn, dberr.One, query)
+			if err != nil {
+				t.Fatalf("%s: %v", query, err)
+			}
+			if i == 0 {
+				first[query] = string(r.Cells)
+			} else if first[query] != string(r.Cells) {
+				t.Errorf("%s: nodes 0 and %d answer\n%q\n%q", query, i, first[query], r.Cells)
+			}
+		}
+		r, err := process.Query(conn, dberr.One, "SELECT DISTINCT schema_version FROM system.peers_v2")
+		if err != nil { // DISTINCT is for keys
+			r, err = process.Query(conn, dberr.One, "SELECT schema_version FROM system.peers_v2")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for cell := range cells(r) {
+			if string(cell) != first["SELECT schema_version FROM system.local"][4:] {
+				t.Errorf("node %d says that another has schema %x", i, cell)
+			}
+		}
+		if i == 0 {
+			if r, err = process.Query(conn, dberr.One, "DESCRIBE SCHEMA"); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for cell := range cells(r) {
+				if n++; n%len(r.Columns) == 0 {
+					texts += string(cell) + "\n"
+				}
+			}
+		}
+	}
+	return texts
+}
+
+// cells iterates over the cells of a result.
+func cells(r *cqlwire.Result) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for b := r.Cells; len(b) >= 4; {
+			n := max(int(int32(binary.BigEndian.Uint32(b))), 0)
+			if !yield(b[4 : 4+n]) {
+				return
+			}
+			b = b[4+n:]
+		}
+	}
+}
+
+// nothingLeft waits until every node runs the replicas of the tables that are there, and no others.
+func nothingLeft(t *testing.T, c *nodes.Cluster) {
+	t.Helper()
+	for i := range c.Len() {
+		var why string
+		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			s := c.Status(i)
+			want := map[string]int{}
+			for _, table := range s.Tables {
+				if len(table.Partitions) == 0 {
+					t.Fatalf("node %d: table %s has no partition", i, table.Name)
+				}
+				for _, p := range table.Partitions {
+					for _, r := range p.Replicas {
+						want[r.Node]++
+					}
+				}
+			}
+			why = ""
+			for _, n := range s.Nodes {
+				if n.Replicas != want[n.ID]+1 { // that of the meta partition
+					why += fmt.Sprintf("node %s has %d replicas instead of %d; ", n.ID, n.Replicas, want[n.ID]+1)
+				}
+			}
+			if why == "" {
+				break
+			}
+		}
+		if why != "" {
+			t.Errorf("as node %d sees it: %s", i, why)
+		}
+	}
+}
