@@ -21,6 +21,7 @@ var (
 // TestChaos proves that nothing that clients are told is wrong while nodes are killed, stopped and paused, one, two or all at a time, with clients at
 // all of them. They may be refused, or hear nothing.
 func TestChaos(t *testing.T) {
+	onlyLong(t)
 	seed := *chaosSeed
 	if seed == 0 {
 		seed = rand.Uint64()

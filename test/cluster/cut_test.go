@@ -101,6 +101,7 @@ func (w *wires) mend(a, b *member) {
 // TestCutOff proves that a leader that is cut off from all other nodes is replaced by timeout without an error for clients of the others, and that
 // it does not serve what is not true any more.
 func TestCutOff(t *testing.T) {
+	onlyLong(t)
 	f := newWiredFleet(t, "")
 	for range 4 {
 		f.add().start()
@@ -183,6 +184,7 @@ func (w *witness) finish() {
 // TestCutPair shows what clients see while two nodes cannot reach each other and all others can: nothing may be wrong, and when the link is back
 // everything works.
 func TestCutPair(t *testing.T) {
+	onlyLong(t)
 	f := newWiredFleet(t, "")
 	for range 4 {
 		f.add().start()

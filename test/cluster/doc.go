@@ -2,7 +2,7 @@
 
 // Package cluster starts clusters of real processes on loopback addresses, breaks them, and checks every answer that clients get meanwhile.
 //
-// Its tests are short by default. The flags make them long: -requests, -rows and the like. Each test has a cluster of its own at addresses
+// Its tests are few and short by default: -cluster.long runs all, -requests, -rows, -faults and the like make them longer. Each test has a cluster of its own at addresses
 // of its own (127.x.y.1 and up), so that tests and whole test binaries run beside each other; ILION_BIN names a binary that is to be tested
 // instead of one built from the source.
 //

@@ -116,6 +116,7 @@ func (c *contacts) ObserveQuery(_ context.Context, q gocql.ObservedQuery) {
 // TestDriverFindsReplicas proves that of the requests of a driver that is aware of tokens, at least 95 % go to a node that has a replica, with six
 // nodes and four replicas.
 func TestDriverFindsReplicas(t *testing.T) {
+	onlyLong(t)
 	f := startFleet(t, 6, "")
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 4}",
 		"CREATE TABLE ks.t (k bigint PRIMARY KEY, v bigint)")

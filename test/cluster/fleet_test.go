@@ -26,6 +26,17 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
+// long has the tests run that take more than a minute together.
+var long = flag.Bool("cluster.long", false, "run all tests of clusters")
+
+// onlyLong skips a test without -cluster.long.
+func onlyLong(t *testing.T) {
+	t.Helper()
+	if !*long {
+		t.Skip("one of the long ones: give -cluster.long")
+	}
+}
+
 // keepDir keeps the logs of the nodes for a look at them, of logLevel.
 var (
 	keepDir  = flag.String("logs", "", "directory in which the logs of the nodes are kept")

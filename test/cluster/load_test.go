@@ -291,7 +291,11 @@ func (c *client) ask(k kind, level dberr.Consistency, text string) (r *cqlwire.R
 	if c.l.uncertain.Load() {
 		c.l.tolerated.Add(1)
 	} else {
-		c.l.fail("client %d at %s, %s, after %s: %s: %v", c.id, c.at.name(), kindNames[k], took.Round(time.Millisecond), text, err)
+		kind := ""
+		if said {
+			kind = e.WriteType
+		}
+		c.l.fail("client %d at %s, %s, after %s: %.60s: %v %s", c.id, c.at.name(), kindNames[k], took.Round(time.Millisecond), text, err, kind)
 	}
 	if !said { // the connection broke
 		c.conn.Close()

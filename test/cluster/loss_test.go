@@ -123,6 +123,7 @@ func TestFounderGone(t *testing.T) {
 
 // TestMetaLost proves that data are served without the meta partition, and that changes of the schema wait and are told so.
 func TestMetaLost(t *testing.T) {
+	onlyLong(t)
 	f := startFleet(t, 4, "")
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
 	const tables = 12 // of one piece each, as there are no more nodes than replicas yet

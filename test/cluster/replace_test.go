@@ -13,6 +13,7 @@ import (
 // TestWipe proves that a node whose disk was wiped comes back as a new one, that the replicas of the old one are rebuilt there, and that the old
 // one can be taken out.
 func TestWipe(t *testing.T) {
+	onlyLong(t)
 	f := startFleet(t, 4, "cluster:\n  heal_after: 2s\n")
 	l := startLoad(f, *clients, 0)
 	l.more(*requests / 4)
@@ -64,6 +65,7 @@ func (f *fleet) rid(id string) string {
 
 // TestDecommission proves that no client of the other nodes sees an error while one of five nodes leaves for good.
 func TestDecommission(t *testing.T) {
+	onlyLong(t)
 	f := startFleet(t, 5, "")
 	l := startLoad(f, *clients, 0)
 	m := f.leader("load.plain")

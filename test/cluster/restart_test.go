@@ -50,7 +50,7 @@ func TestKillLeader(t *testing.T) {
 		l.more(*requests / 8)
 		l.mark("kill of " + m.name() + ", which leads " + table)
 		m.kill()
-		l.lasts(3 * time.Second)
+		l.lasts(time.Second)
 		l.mark("start of " + m.name())
 		m.start()
 		f.settle()
@@ -111,6 +111,7 @@ func TestPause(t *testing.T) {
 
 // TestStart proves that a cluster of four is whole soon after its nodes were started.
 func TestStart(t *testing.T) {
+	onlyLong(t)
 	f := startFleet(t, 4, "")
 	t.Logf("nodes: %d", len(f.alive()))
 }
