@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package meta
+
+import (
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// TestNodeBytes pins the bytes of a node's record, without a birth and with one: they are in stores.
+func TestNodeBytes(t *testing.T) {
+	n := &Node{
+		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "eu", Zone: "a",
+		Tokens: []token.Token{token.Min, -1, token.Max}, State: Leaving, FormatMin: 1, FormatMax: 300, Joined: time.UnixMilli(1e12),
+	}
+	check := func(name, want string) {
+		t.Helper()
+		if got := hex.EncodeToString(n.Append(nil)); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+		}
+	}
+	check("without a birth", "010d31302e302e302e313a373030300d31302e302e302e313a39303432000265750161038000000000000000ffffffffffffffff7fffffffffffffff0201ac0280c0a8ca9a3a")
+	n.Birth, n.rest = 1<<40, []byte("later")
+	check("with a birth, and more", "010d31302e302e302e313a373030300d31302e302e302e313a39303432000265750161038000000000000000ffffffffffffffff7fffffffffffffff0201ac0280c0a8ca9a3a8080808080206c61746572")
+}
