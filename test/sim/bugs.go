@@ -3,13 +3,13 @@
 package sim
 
 import (
-	"bytes"
-	"encoding/binary"
-	"io"
 	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
@@ -18,20 +18,30 @@ import (
 type Bugs struct {
 	// NoSync: the log is not synced.
 	NoSync bool
-	// EarlyTruncation: logs are cut though the state machine was not synced.
+	// EarlyTruncation: logs are cut though the store was not synced.
 	EarlyTruncation bool
 	// WrongSnapshotIndex: a snapshot says that it is older by one entry than its state.
 	WrongSnapshotIndex bool
 	// LongLease: a lease has no margin, and ends 700 ms after voters are free again, as if it were counted from a slow answer.
 	LongLease bool
-	// DoubleApply: some entries are applied twice, on every replica.
-	DoubleApply bool
-	// StaleTerm: a proposal evaluated in one term is made in whichever term there is.
+	// DoubleCounter: an addition is sent again under another id.
+	DoubleCounter bool
+	// ClockSweep: a replica sweeps by its own clock instead of the log's horizon.
+	ClockSweep bool
+	// Overlap: a replica's stored span reaches into that of its neighbour.
+	Overlap bool
+	// StaleTerm: what was evaluated in one term is proposed in whichever term there is, by whoever leads then.
 	StaleTerm bool
+	// AnyFollower: reads at ONE are served by whatever is on the node, a removed replica's rows, too.
+	AnyFollower bool
+	// LostSwap: the meta partition does not look at the expected version.
+	LostSwap bool
+	// PlainRetry: a plain write is sent again without its id.
+	PlainRetry bool
+	// LowStamp: replicas do not learn from the log which stamps were given, so a leader may begin below the highest.
+	LowStamp bool
 	// HastyFate: a client takes an unknown outcome for the certainty that nothing was done.
 	HastyFate bool
-	// AnyFollower: reads are served by whatever replica there is, fresh or not.
-	AnyFollower bool
 }
 
 type logWithoutSync struct{ raftgroup.LogBatch }
@@ -62,58 +72,64 @@ type machineWithoutSync struct{ raftgroup.StateMachine }
 
 func (machineWithoutSync) Sync() error { return nil }
 
-type machineTwice struct{ raftgroup.StateMachine }
-
-func (m machineTwice) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
-	if index%41 == 0 {
-		commands = append(commands, commands...)
-	}
-	return m.StateMachine.Apply(group, index, term, commands, results)
-}
-
-// machineWatched tells the history which attempts of clients are applied, and where.
-type machineWatched struct {
+// machineOther changes entries before they are applied.
+type machineOther struct {
 	raftgroup.StateMachine
-	n *node
+	change func(e *command.Entry) bool
 }
 
-func (m machineWatched) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
-	for _, c := range commands {
-		m.n.w.attemptApplied(binary.BigEndian.Uint64(c[len(c)-8:]), m.n, group, index)
+func (m machineOther) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
+	other := make([][]byte, len(commands))
+	for i, c := range commands {
+		var e command.Entry
+		if err := command.DecodeEntry(&e, c); err != nil {
+			return results, err
+		}
+		other[i] = c
+		if m.change(&e) {
+			other[i] = command.AppendEntry(nil, &e)
+		}
 	}
-	return m.StateMachine.Apply(group, index, term, commands, results)
+	return m.StateMachine.Apply(group, index, term, other, results)
 }
 
 func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
-	if n.w.plan.Bugs.EarlyTruncation {
+	b := n.w.plan.Bugs
+	if b.EarlyTruncation {
 		m = machineWithoutSync{m}
 	}
-	if n.w.plan.Bugs.DoubleApply {
-		m = machineTwice{m}
+	if b.ClockSweep {
+		m = machineOther{m, func(e *command.Entry) bool {
+			e.Sweep.Horizon = n.wall().Unix()
+			return e.Kind == command.EntrySweep
+		}}
 	}
-	return machineWatched{m, n}
+	if b.LostSwap {
+		m = machineOther{m, func(e *command.Entry) bool {
+			e.Records.Expect = 0
+			return e.Kind == command.EntryRecords
+		}}
+	}
+	if b.LowStamp {
+		m = machineOther{m, func(e *command.Entry) bool {
+			for i := range e.Mutations {
+				e.Mutations[i].Timestamp = 1
+			}
+			return e.Kind == command.EntryWrite
+		}}
+	}
+	return m
 }
 
 type snapshotsOffByOne struct{ raftgroup.SnapshotStore }
-
-type replaced struct {
-	*bytes.Reader
-	io.Closer
-}
 
 func (s snapshotsOffByOne) Snapshot(group uint64) (*pb.SnapshotMetadata, raftgroup.SnapshotData, error) {
 	meta, data, err := s.SnapshotStore.Snapshot(group)
 	if err != nil {
 		return nil, nil, err
 	}
-	raw, err := io.ReadAll(io.NewSectionReader(data, 0, data.Size()))
-	if err != nil {
-		return nil, nil, err
-	}
 	index := meta.GetIndex() - 1
-	_, size := binary.Uvarint(raw)
-	raw = append(binary.AppendUvarint(nil, index), raw[size:]...)
-	return &pb.SnapshotMetadata{Index: &index, Term: meta.Term, ConfState: meta.ConfState}, replaced{bytes.NewReader(raw), data}, nil
+	return &pb.SnapshotMetadata{Index: &index, Term: meta.Term, ConfState: meta.ConfState}, data, nil
 }
 
 func (n *node) plantSnapshots(s raftgroup.SnapshotStore) raftgroup.SnapshotStore {
@@ -131,10 +147,67 @@ func (n *node) plantLease() raftgroup.Instant {
 	return 0
 }
 
-// plantTerm is the term that a client gives to its proposal.
-func (w *world) plantTerm(evaluated uint64) uint64 {
-	if w.plan.Bugs.StaleTerm {
-		return 0
+// plantTerm reports whether it takes a proposal away: to be made later, in whatever term there is then.
+func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waiter) bool {
+	w := n.w
+	if !w.plan.Bugs.StaleTerm || topology.PartitionID(g.ID()) == topology.MetaPartition || !w.oneIn(4) {
+		return false
 	}
-	return evaluated
+	began, id := w.now, g.ID()
+	var try func()
+	try = func() {
+		err := error(raftgroup.ErrNotLeader)
+		if leader := w.leaderOf(topology.PartitionID(id)); leader != nil {
+			var p raftgroup.Proposal
+			if p, err = leader.host.Group(id).NewProposal(0, data, waiter); err == nil {
+				leader.inbox.Proposals = append(leader.inbox.Proposals, p)
+				leader.kick()
+			}
+		}
+		switch {
+		case err == nil:
+		case w.now-began < 8*time.Second:
+			n.afterLife(50*time.Millisecond, try)
+		default:
+			waiter.Done(raftgroup.Outcome{Err: raftgroup.ErrNotLeader})
+		}
+	}
+	n.afterLife(w.between(0, 1500*time.Millisecond), try)
+	return true
+}
+
+// plantID is the id that a client sends.
+func (w *world) plantID(o *op, id command.DedupeID, again bool) command.DedupeID {
+	switch b := w.plan.Bugs; {
+	case again && b.DoubleCounter && o.kind == opAdd:
+		id.Sequence = w.hist.newValue()
+	case b.PlainRetry && o.kind == opWrite:
+		id = command.DedupeID{}
+	}
+	return id
+}
+
+// plantMetas changes what is stored before a node opens it.
+func (n *node) plantMetas() error {
+	if !n.w.plan.Bugs.Overlap {
+		return nil
+	}
+	var metas []keys.Meta
+	err := n.store.Metas(func(m keys.Meta) error {
+		metas = append(metas, m)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b := n.store.NewBatch()
+	defer b.Close()
+	for i := range metas {
+		m := &metas[i]
+		if m.Span.Table == rowsTable {
+			m.Span = keys.Span{Table: rowsTable}
+		}
+		b.PutMeta(m)
+	}
+	return b.Commit()
 }

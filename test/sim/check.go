@@ -5,10 +5,16 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sort"
+	"strconv"
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // history is what clients did and saw.
@@ -16,88 +22,18 @@ type history struct {
 	ops    []*op
 	values uint64
 	last   []*op // the reads at the end
-	// attempts are what clients proposed, by number from 1.
-	attempts []attempt
 	// floors are what counters had reached, by key and in time.
 	floors map[string][]floor
-	// latches are held for evaluations: one at a time for a group, at one leader in one term.
-	latches map[latchAt]bool
-}
-
-// attempt is one proposal of an operation.
-type attempt struct {
-	// index is where it was applied, on whichever replica first.
-	index  uint64
-	failed bool
+	// records: what the cluster's setting was at each version, and the numbers that somebody was told to have counted.
+	settings  map[uint64]string
+	counted   map[int]int
+	uncounted int
 }
 
 // floor says that a counter was seen at value, and by when.
 type floor struct {
 	at    time.Duration
 	value uint64
-}
-
-// attempted numbers a proposal.
-func (h *history) attempted() uint64 {
-	h.attempts = append(h.attempts, attempt{})
-	return uint64(len(h.attempts))
-}
-
-// attemptApplied checks that an attempt is applied at one index, and not if a client was told that it never will be.
-func (w *world) attemptApplied(id uint64, n *node, group, index uint64) {
-	a := &w.hist.attempts[id-1]
-	if a.failed {
-		w.fail("group %d, entry %d on node %d: attempt %d is applied and was answered as not done", group, index, n.id, id)
-	}
-	if a.index != 0 && a.index != index {
-		w.fail("group %d, entry %d on node %d: attempt %d was applied at %d, too", group, index, n.id, id, a.index)
-	}
-	a.index = index
-}
-
-// attemptFailed notes that a client was told that nothing was done.
-func (w *world) attemptFailed(id uint64, why error) {
-	a := &w.hist.attempts[id-1]
-	a.failed = true
-	if a.index != 0 {
-		w.fail("attempt %d was applied at %d and is answered as not done: %v", id, a.index, why)
-	}
-}
-
-// attemptDone checks that a success is one.
-func (w *world) attemptDone(id, index uint64) {
-	if a := w.hist.attempts[id-1]; a.index != index {
-		w.fail("attempt %d succeeded at %d and was applied at %d", id, index, a.index)
-	}
-}
-
-// reached notes what a counter has reached.
-func (w *world) reached(o *op) {
-	if o.key != counter && o.key != bumped {
-		return
-	}
-	if w.hist.floors == nil {
-		w.hist.floors = map[string][]floor{}
-	}
-	name := fmt.Sprintf("%d/%s", o.group, o.key)
-	list := w.hist.floors[name]
-	if len(list) == 0 || list[len(list)-1].value < o.value {
-		w.hist.floors[name] = append(list, floor{w.now, o.value})
-	}
-}
-
-// checkAge checks that a counter read at a follower is not older than allowed: all that anybody knew before then is in it.
-func (w *world) checkAge(n *node, group uint64, key string, value uint64, allowed time.Duration) {
-	list := w.hist.floors[fmt.Sprintf("%d/%s", group, key)]
-	i := sort.Search(len(list), func(i int) bool { return list[i].at >= w.now-allowed })
-	if i > 0 && list[i-1].value > value {
-		w.fail("node %d: fresh read of %d/%s is %d; it was %d at %v", n.id, group, key, value, list[i-1].value, list[i-1].at)
-	}
-}
-
-type latchAt struct {
-	node, life  int
-	group, term uint64
 }
 
 func (h *history) newValue() uint64 { h.values++; return h.values }
@@ -107,98 +43,158 @@ func (h *history) add(o *op) {
 	h.ops = append(h.ops, o)
 }
 
-// drop takes back an operation that never reached anybody.
+// drop takes back an operation that was never carried out, and never will be.
 func (h *history) drop(o *op) { h.ops[o.id] = nil }
 
-func (h *history) latched(n *node, group, term uint64) bool {
-	return h.latches[latchAt{n.id, n.life, group, term}]
+// reached notes what a counter has reached.
+func (w *world) reached(o *op) {
+	if !slices.Contains(counters, o.key) || o.blind {
+		return
+	}
+	if w.hist.floors == nil {
+		w.hist.floors = map[string][]floor{}
+	}
+	list := w.hist.floors[o.key]
+	if len(list) == 0 || list[len(list)-1].value < o.value {
+		w.hist.floors[o.key] = append(list, floor{w.now, o.value})
+	}
 }
 
-func (h *history) latch(n *node, group, term uint64) (release func()) {
-	if h.latches == nil {
-		h.latches = map[latchAt]bool{}
+// checkAge checks that a counter read at a follower is not older than allowed: all that anybody knew before then is in it.
+func (w *world) checkAge(n *node, key string, value uint64, at, allowed time.Duration) {
+	list := w.hist.floors[key]
+	i := sort.Search(len(list), func(i int) bool { return list[i].at >= at-allowed })
+	if i > 0 && list[i-1].value > value {
+		w.fail("node %d: read %s here: %d; it was %d at %v", n.id, key, value, list[i-1].value, list[i-1].at)
 	}
-	at := latchAt{n.id, n.life, group, term}
-	h.latches[at] = true
-	return func() { delete(h.latches, at) }
 }
 
-// crashed ends what was under way at a node: it was lost, or nobody knows.
-func (h *history) crashed(node int) {
-	for _, o := range h.ops {
-		if o == nil || o.next == nil || o.node != node {
-			continue
-		}
-		next := o.next
-		o.next = nil
-		if !o.sent {
-			h.drop(o)
-		}
-		next()
+// checkRecords checks that all nodes see one history of the records.
+func (w *world) checkRecords(n *node, s *meta.State) {
+	if w.hist.settings == nil {
+		w.hist.settings = map[uint64]string{}
 	}
+	was, ok := w.hist.settings[s.Version]
+	if !ok {
+		w.hist.settings[s.Version] = s.Settings[setting]
+	} else if was != s.Settings[setting] {
+		w.fail("node %d: at version %d the setting is %q; it was %q elsewhere", n.id, s.Version, s.Settings[setting], was)
+	}
+	if s.Version < n.state.Version {
+		w.fail("node %d: the records go back from version %d to %d", n.id, n.state.Version, s.Version)
+	}
+}
+
+// counted notes a number that was counted with success.
+func (w *world) counted(n *node, number int) {
+	if w.hist.counted == nil {
+		w.hist.counted = map[int]int{}
+	}
+	if first, ok := w.hist.counted[number]; ok {
+		w.fail("nodes %d and %d have both counted up to %d: a change of the records is lost", first, n.id, number)
+	}
+	w.hist.counted[number] = n.id
+	w.note("node %d counts %d", n.id, number)
 }
 
 // input and output are what porcupine sees.
 type input struct {
-	kind  opKind
-	value uint64
+	kind       opKind
+	value, old uint64
+	stamp      int64
 }
 
 type output struct {
-	value   uint64
-	unknown bool
+	value          uint64
+	stamp          int64
+	applied, blind bool
+	unknown        bool
 }
 
-// register is the model of all keys: a number that is set, added to and read. Of an operation with an unknown outcome any answer
-// will do.
+type cell struct {
+	value uint64
+	stamp int64
+}
+
+// register is the model of a key that leaders stamp: what comes later in the log wins. Of an operation with an unknown outcome any
+// answer will do.
 var register = porcupine.Model{
-	Init: func() any { return uint64(0) },
+	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
-		s, i, o := state.(uint64), in.(input), out.(output)
+		s, i, o := state.(cell), in.(input), out.(output)
 		switch i.kind {
 		case opWrite:
-			return true, i.value
-		case opRead:
-			return o.unknown || o.value == s, s
+			return true, cell{value: i.value}
+		case opDelete, opTruncate:
+			return true, cell{}
 		case opAdd:
-			return o.unknown || o.value == s+1, s + 1
-		default: // opBump: it set what it had seen plus one; with another state in between it may not succeed
-			if i.value == s+1 {
-				return true, i.value
+			return o.unknown || o.blind || o.value == s.value+1, cell{value: s.value + 1}
+		case opSwap:
+			switch {
+			case o.unknown && s.value != i.old:
+				return true, s
+			case o.unknown || o.applied:
+				return s.value == i.old, cell{value: i.value}
 			}
-			return o.unknown, s
+			return s.value == i.old, s // old is what it found
+		default:
+			return o.unknown || o.value == s.value, s
 		}
 	},
-	DescribeOperation: func(in, out any) string {
-		return fmt.Sprintf("%v %d -> %v", in.(input).kind, in.(input).value, out.(output))
-	},
+	DescribeOperation: describe,
 }
+
+// highest is the model of a key that clients stamp: the highest stamp wins, whatever the order.
+var highest = porcupine.Model{
+	Init: func() any { return cell{} },
+	Step: func(state, in, out any) (bool, any) {
+		s, i, o := state.(cell), in.(input), out.(output)
+		if i.kind == opStamped {
+			if i.stamp > s.stamp {
+				s = cell{i.value, i.stamp}
+			}
+			return true, s
+		}
+		return o.unknown || o.value == s.value && o.stamp == s.stamp, s
+	},
+	DescribeOperation: describe,
+}
+
+func describe(in, out any) string { return fmt.Sprintf("%+v -> %+v", in.(input), out.(output)) }
 
 // checkHistories checks every key; it returns how many took too long.
 func (w *world) checkHistories() (unchecked int) {
-	keys := map[string][]*op{}
-	var names []string
+	byKey := map[string][]*op{}
 	for _, o := range w.hist.ops {
-		if o == nil || !o.done && o.kind == opRead {
-			continue
+		switch {
+		case o == nil || !o.done && o.kind == opRead:
+		case o.kind == opTruncate:
+			for _, key := range wiped {
+				byKey[key] = append(byKey[key], o)
+			}
+		default:
+			byKey[o.key] = append(byKey[o.key], o)
 		}
-		name := fmt.Sprintf("%d/%s", o.group, o.key)
-		if keys[name] == nil {
-			names = append(names, name)
-		}
-		keys[name] = append(keys[name], o)
 	}
-	sort.Strings(names)
 	for _, o := range w.hist.last {
 		if !o.done {
-			w.fail("group %d: no last read of %s", o.group, o.key)
+			w.fail("no last read of %s", o.key)
 		}
 	}
-	for _, name := range names {
-		ops := operations(keys[name])
-		switch porcupine.CheckOperationsTimeout(register, ops, 10*time.Second) {
+	for _, name := range allKeys {
+		ops := operations(byKey[name])
+		model := register
+		if slices.Contains(stamped, name) {
+			model = highest
+		}
+		switch porcupine.CheckOperationsTimeout(model, ops, 10*time.Second) {
 		case porcupine.Illegal:
 			w.fail("key %s is not linearizable (%d operations)", name, len(ops))
+			if w.plan.Print != nil {
+				for _, o := range byKey[name] {
+					w.plan.Print(o.String())
+				}
+			}
 		case porcupine.Unknown:
 			unchecked++
 		}
@@ -206,20 +202,17 @@ func (w *world) checkHistories() (unchecked int) {
 	return unchecked
 }
 
-// operations are those that count: one that is unknown and whose value nobody saw may never have been, so it is left out. Bumped
-// numbers grow by one, so all up to the highest seen were there.
+// operations are those that count: one that is unknown and whose value nobody saw may never have been, so it is left out.
 func operations(ops []*op) []porcupine.Operation {
 	seen := map[uint64]bool{}
-	highest := uint64(0)
 	for _, o := range ops {
 		if o.done {
-			seen[o.value] = true
-			highest = max(highest, o.value)
+			seen[o.value], seen[o.old] = true, true
 		}
 	}
 	var out []porcupine.Operation
 	for _, o := range ops {
-		if !o.done && (o.kind == opWrite && !seen[o.value] || o.kind == opBump && o.value > highest) {
+		if !o.done && o.value != 0 && !seen[o.value] {
 			continue
 		}
 		end := int64(math.MaxInt64)
@@ -227,90 +220,127 @@ func operations(ops []*op) []porcupine.Operation {
 			end = int64(o.ended)
 		}
 		out = append(out, porcupine.Operation{
-			ClientId: o.client, Input: input{o.kind, o.value}, Call: int64(o.called), Output: output{o.value, !o.done}, Return: end,
+			ClientId: o.client, Input: input{o.kind, o.value, o.old, o.stamp}, Call: int64(o.called),
+			Output: output{o.value, o.stamp, o.applied, o.blind, !o.done}, Return: end,
 		})
 	}
 	return out
 }
 
-// compareStates checks that a node's groups hold what any other replica held at the same applied index.
+// compareStates checks that a node's partitions hold what any other replica held at the same applied indexes, and that none of them
+// overlaps another.
 func (w *world) compareStates(n *node) {
 	if !w.oneIn(6) || n.store == nil {
 		return
 	}
-	group := 1 + w.rng.Uint64N(groupCount)
-	m, ok, err := n.store.Meta(group)
+	all := partitions(w.born)
+	id := uint64(all[w.rng.IntN(len(all))])
+	m, ok, err := n.store.Meta(id)
 	if err != nil || !ok || m.Applied == 0 {
 		return
 	}
-	hash, err := n.store.Hash(group)
+	applied, hash, err := n.store.HashPartition(id)
 	if err != nil {
 		w.fail("node %d: %v", n.id, err)
 		return
 	}
-	at := stateAt{group, m.Applied}
+	at := stateAt{id, applied}
 	if first, ok := w.hashes[at]; !ok {
 		w.hashes[at] = hash
 	} else if first != hash {
-		w.fail("group %d at %d: node %d holds %016x, another replica %016x", group, m.Applied, n.id, hash, first)
+		w.fail("partition %d at %d: node %d holds %016x, another replica %016x", id, applied, n.id, hash, first)
 	} else {
 		w.counts.Compared++
 	}
+	w.checkSpans(n)
 }
 
-// checkConverged checks that in the end all members of a group have applied the same and hold the same.
+// checkSpans checks that no two partitions on a disk overlap.
+func (w *world) checkSpans(n *node) {
+	var metas []keys.Meta
+	err := n.store.Metas(func(m keys.Meta) error {
+		metas = append(metas, m)
+		return nil
+	})
+	for i := range metas {
+		a, e := topology.SpanOf(metas[i].Span)
+		if e != nil {
+			err = e
+		}
+		for j := range i {
+			if b, _ := topology.SpanOf(metas[j].Span); metas[i].Span.Table == metas[j].Span.Table && a.Overlaps(b) {
+				w.fail("node %d: partitions %d and %d overlap", n.id, metas[i].Partition, metas[j].Partition)
+			}
+		}
+	}
+	if err != nil {
+		w.fail("node %d: %v", n.id, err)
+	}
+}
+
+// checkConverged checks that in the end all members of a replica set have applied the same and hold the same, and that the records have
+// counted all that was counted.
 func (w *world) checkConverged() {
-	for group := uint64(1); group <= groupCount; group++ {
-		leader := w.leaderOf(group)
+	for _, id := range partitions(w.born) {
+		leader := w.leaderOf(id)
 		if leader == nil {
-			w.fail("group %d has no leader in the end", group)
+			w.fail("partition %d has no leader in the end", id)
 			continue
 		}
-		s, _ := leader.host.Status(group)
-		want, err := leader.store.Hash(group)
+		s, _ := leader.host.Status(uint64(id))
+		_, want, err := leader.store.HashPartition(uint64(id))
 		if err != nil {
 			w.fail("node %d: %v", leader.id, err)
 		}
-		replicas := append(append([]uint64{}, s.Members.GetVoters()...), s.Members.GetLearners()...)
+		members := append(append([]uint64{}, s.Members.GetVoters()...), s.Members.GetLearners()...)
+		members = slices.DeleteFunc(members, func(replica uint64) bool { // its disk is lost
+			m := leader.snapshot().Partition(id).Sets[0].Member(topology.ReplicaID(replica))
+			return m != nil && w.nodeOf(m.Node) == nil
+		})
 		found := 0
 		for _, n := range w.nodes {
-			g := n.host.Group(group)
-			if g == nil {
-				continue
-			}
-			member := false
-			for _, r := range replicas {
-				member = member || r == g.Replica()
-			}
-			if !member {
+			g := n.host.Group(uint64(id))
+			if g == nil || !slices.Contains(members, g.Replica()) {
 				continue
 			}
 			found++
-			if k := n.store.Kept(); k != 0 {
-				w.fail("node %d: %d snapshots were not thrown away", n.id, k)
-			}
-			hash, err := n.store.Hash(group)
-			if err != nil || hash != want || g.Applied() != s.Applied {
-				w.fail("group %d: node %d applied %d hash %016x, leader applied %d hash %016x (%v)", group, n.id, g.Applied(), hash, s.Applied, want, err)
+			applied, hash, err := n.store.HashPartition(uint64(id))
+			if err != nil || hash != want || applied != s.Applied {
+				w.fail("partition %d: node %d applied %d hash %016x, leader applied %d hash %016x (%v)", id, n.id, applied, hash, s.Applied, want, err)
 			}
 		}
-		if found != len(replicas) {
-			w.fail("group %d: %d of %d members found", group, found, len(replicas))
+		if found != len(members) {
+			w.fail("partition %d: %d of %d members found: %v", id, found, len(members), s.Members)
 		}
-		w.note("group %d converged at %d: %016x", group, s.Applied, want)
+		if len(s.Members.GetVoters()) < voterCount {
+			w.fail("partition %d has %d voters in the end", id, len(s.Members.GetVoters()))
+		}
+		w.note("partition %d converged at %d: %016x", id, s.Applied, want)
+	}
+	w.checkCount()
+	if len(w.failures) > 0 {
+		for _, n := range w.nodes {
+			w.note("node %d: records at %d, loaded %d, updating %v, reloading %v", n.id, n.wanted, n.state.Version, n.updating, n.reloading)
+			for p := range n.snapshot().All() {
+				w.note("  partition %d: here %d, wanted %v", p.ID, n.parts.Member(p.ID), p.Sets[0].Replicas)
+			}
+		}
 	}
 }
 
-// leaderOf returns the node that leads a group in the highest term.
-func (w *world) leaderOf(group uint64) (leader *node) {
-	term := uint64(0)
+func (w *world) checkCount() {
+	newest := w.nodes[0].state
 	for _, n := range w.nodes {
-		if n.leading(group) == nil {
-			continue
-		}
-		if s, _ := n.host.Status(group); s.Term > term {
-			leader, term = n, s.Term
+		if n.state.Version > newest.Version {
+			newest = n.state
 		}
 	}
-	return leader
+	n, _ := strconv.Atoi(newest.Settings[setting])
+	most := 0
+	for number := range w.hist.counted {
+		most = max(most, number)
+	}
+	if n < most || n < len(w.hist.counted) {
+		w.fail("the setting is %d in the end; %d were counted, the highest is %d", n, len(w.hist.counted), most)
+	}
 }

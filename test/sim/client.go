@@ -3,374 +3,502 @@
 package sim
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/replica/raftgroup"
-	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
 type opKind uint8
 
 const (
-	opWrite opKind = iota // set a register to a value never used before
-	opRead                // read a register or a counter
-	opAdd                 // add one to a counter
-	opBump                // read a number at the leader, propose the next one in the same term
+	opRead     opKind = iota
+	opWrite           // set a register to a value never used before, with the leader's stamp
+	opDelete          // delete a row, with the leader's stamp
+	opTruncate        // remove all rows of a partition
+	opSwap            // set a register, if it has the value last seen
+	opAdd             // add one to a counter
+	opStamped         // set a register with the client's stamp
 )
 
-func (k opKind) String() string { return [...]string{"write", "read", "add", "bump"}[k] }
+func (k opKind) String() string {
+	return [...]string{"read", "write", "delete", "truncate", "swap", "add", "stamped"}[k]
+}
 
 // op is one operation of a client.
 type op struct {
 	id     int
 	client int
 	kind   opKind
-	group  uint64
 	key    string
-	value  uint64 // written, or seen
-	called time.Duration
-	ended  time.Duration
+	// value is written, or seen; stamp goes with it where clients stamp. old is what a swap expects; applied how it ended.
+	value, old uint64
+	stamp      int64
+	applied    bool
+	// blind is set if what was there before is not known, to an addition.
+	blind         bool
+	called, ended time.Duration
 	// done is set when the client has an answer; an op without one has an unknown outcome.
 	done bool
-	// node is where it is under way, -1 if nowhere; sent is true once it may have reached a log.
-	node int
-	sent bool
-	next func()
 }
 
-// Keys of a group: registers r0 and r1, the counter c, the evaluated number b.
-var registers = []string{"r0", "r1"}
-
+// The tables, and what their keys are for: the first letter says it.
 const (
-	counter = "c"
-	bumped  = "b"
+	rowsTable  = keys.FirstTable     // r: registers and swaps, c: counters, m: registers that clients stamp
+	wipedTable = keys.FirstTable + 1 // w: registers that are deleted and truncated, and swept
+	smallTable = keys.FirstTable + 2 // s: registers, d: a counter; its set begins with one voter
+	region     = "here"
+	setting    = "count"
+	column     = 1
 )
 
+var (
+	registers = []string{"r0", "r1", "r2", "s0"}
+	counters  = []string{"c0", "c1", "d0"}
+	stamped   = []string{"m0", "m1"}
+	wiped     = []string{"w0", "w1"}
+	allKeys   = append(append(append(append([]string{}, registers...), counters...), stamped...), wiped...)
+	bigint    = &cqltype.Type{Kind: cqltype.Bigint}
+)
+
+func tableOf(key string) uint32 {
+	switch key[0] {
+	case 'w':
+		return wipedTable
+	case 's', 'd':
+		return smallTable
+	}
+	return rowsTable
+}
+
+// client is a coordinator's side of one connection: it is part of a node.
 type client struct {
 	w    *world
+	n    *node
+	t    *task
 	id   int
-	hint [groupCount + 1]int
+	last map[string]uint64
 }
 
-func (w *world) startClients() {
-	for id := range 8 {
-		c := &client{w: w, id: id}
-		for g := range c.hint {
-			c.hint[g] = w.rng.IntN(nodeCount)
-		}
-		w.after(w.between(0, 300*time.Millisecond), c.next)
-	}
-	for n := range nodeCount {
-		w.after(w.between(0, 300*time.Millisecond), func() { w.leaseReader(w.nodes[n]) })
-		w.after(w.between(0, 300*time.Millisecond), func() { w.freshReader(w.nodes[n]) })
-	}
-}
-
-func (c *client) next() {
-	w := c.w
-	if w.finished {
-		return
-	}
-	o := &op{client: c.id, group: 1 + w.rng.Uint64N(groupCount), called: w.now, node: -1}
-	switch d := w.rng.IntN(10); {
-	case d < 3:
-		o.kind, o.key, o.value = opWrite, registers[w.rng.IntN(len(registers))], w.hist.newValue()
-	case d < 6:
-		o.kind, o.key = opRead, append([]string{counter, bumped}, registers...)[w.rng.IntN(4)]
-	case d < 8:
-		o.kind, o.key = opAdd, counter
-	default:
-		o.kind, o.key = opBump, bumped
-	}
-	o.next = func() { w.after(w.between(time.Millisecond, 150*time.Millisecond), c.next) }
-	w.hist.add(o)
-	w.after(4*time.Second, func() { w.giveUp(o) })
-	c.try(o)
-}
-
-// try sends the operation to the node that the client believes to lead.
-func (c *client) try(o *op) {
-	w := c.w
-	if o.next == nil {
-		return // given up
-	}
-	n := w.nodes[c.hint[o.group]]
-	if n.host == nil || n.host.Group(o.group) == nil || !n.submit(o, func() { c.retry(o) }) {
-		c.retry(o)
-	}
-}
-
-// retry goes to another node: nothing was done.
-func (c *client) retry(o *op) {
-	o.node, o.sent = -1, false
-	c.hint[o.group] = (c.hint[o.group] + 1) % nodeCount
-	c.w.after(c.w.between(2*time.Millisecond, 20*time.Millisecond), func() { c.try(o) })
-}
-
-// giveUp leaves an operation whose client has waited long enough; if it was sent, nobody knows.
-func (w *world) giveUp(o *op) {
-	if o.next == nil {
-		return
-	}
-	next := o.next
-	o.next = nil
-	if o.sent {
-		w.counts.Unknown++
-	} else {
-		w.hist.drop(o)
-	}
-	next()
-}
-
-// acknowledge ends an operation well.
-func (w *world) acknowledge(o *op, value uint64) {
-	if o.next == nil {
-		return // the client has gone: unknown it stays
-	}
-	next := o.next
-	o.next, o.done, o.ended, o.value = nil, true, w.now, value
-	w.counts.Acked++
-	w.reached(o)
-	w.note("client %d: %v %d/%s = %d (node %d)", o.client, o.kind, o.group, o.key, value, o.node)
-	next()
-}
-
-// waiter is a raftgroup.Waiter.
-type waiter func(raftgroup.Outcome)
-
-// Done is called on the loop.
-func (f waiter) Done(o raftgroup.Outcome) { f(o) }
-
-// submit begins an operation at this node; it reports false if that cannot be. refused is called if nothing was done.
-func (n *node) submit(o *op, refused func()) bool {
+func (n *node) startClients() {
 	w := n.w
-	g := n.host.Group(o.group)
-	o.node = n.id
-	switch o.kind {
-	case opRead:
-		return n.read(o, g, refused)
-	case opWrite:
-		return n.propose(o, g, 0, ledger.Set(o.key, binary.BigEndian.AppendUint64(nil, o.value)), refused, func(raftgroup.Outcome) uint64 { return o.value })
-	case opAdd:
-		return n.propose(o, g, 0, ledger.Add(o.key, 1), refused, func(out raftgroup.Outcome) uint64 {
-			sum, _ := out.Result.(uint64)
-			return sum
+	for i := range 2 {
+		w.spawn(n, func(t *task) {
+			c := &client{w: w, n: n, t: t, id: 2*n.id + i, last: map[string]uint64{}}
+			for t.sleep(w.between(time.Millisecond, 130*time.Millisecond)) && !w.finished {
+				c.carryOut(c.draw())
+			}
 		})
 	}
-	// opBump: evaluate under a latch, propose later, in the term of the evaluation.
-	term, ok := g.Evaluating()
-	if !ok || w.hist.latched(n, o.group, term) {
-		return false
-	}
-	value, err := n.store.Get(o.group, o.key)
-	if err != nil {
-		w.fail("node %d: %v", n.id, err)
-		return false
-	}
-	next := ledger.Number(value) + 1
-	release := w.hist.latch(n, o.group, term)
-	o.value = next
-	thinking := w.between(0, 20*time.Millisecond)
-	if w.oneIn(3) {
-		thinking = w.between(0, 3*time.Second)
-	}
-	var try func()
-	try = func() {
-		if o.next == nil {
-			release()
-			return
-		}
-		sent := n.propose(o, g, w.plantTerm(term), ledger.Set(o.key, binary.BigEndian.AppendUint64(nil, next)), func() { release(); refused() },
-			func(raftgroup.Outcome) uint64 { release(); return next })
-		switch {
-		case sent:
-		case w.plan.Bugs.StaleTerm: // it waits until it may, in whichever term
-			n.afterLife(50*time.Millisecond, try)
-		default:
-			release()
-			refused()
-		}
-	}
-	n.afterLife(thinking, try)
-	return true
+	w.spawn(n, n.readHere)
+	n.startSetter()
 }
 
-func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, refused func(), value func(raftgroup.Outcome) uint64) bool {
-	w, life, id := n.w, n.life, n.w.hist.attempted()
-	p, err := g.NewProposal(term, binary.BigEndian.AppendUint64(command, id), waiter(func(out raftgroup.Outcome) {
-		switch {
-		case n.life != life:
-		case out.Err == nil:
-			if n.leading(o.group) == nil {
-				w.counts.Inherited++
-			}
-			w.attemptDone(id, out.Index)
-			w.acknowledge(o, value(out))
-		case errors.Is(out.Err, raftgroup.ErrUnknown) && !w.plan.Bugs.HastyFate:
-			value(out)
-			w.counts.Lost++
-			w.giveUp(o)
-		default:
-			if errors.Is(out.Err, raftgroup.ErrReplaced) {
-				w.counts.Replaced++
-			}
-			value(out)
-			w.attemptFailed(id, out.Err)
-			if o.next == nil {
-				return
-			}
-			o.sent = false
-			if w.oneIn(2) {
-				w.giveUp(o) // for good: it must not be seen
-				return
-			}
-			refused()
-		}
-	}))
-	if err != nil {
-		return false
+// draw chooses what to do.
+func (c *client) draw() *op {
+	w := c.w
+	o := &op{client: c.id, called: w.now}
+	one := func(list []string) string { return list[w.rng.IntN(len(list))] }
+	switch d := w.rng.IntN(24); {
+	case d < 7:
+		o.kind, o.key = opRead, one(allKeys)
+	case d < 11:
+		o.kind, o.key = opWrite, one(registers)
+	case d < 14:
+		o.kind, o.key, o.old = opSwap, one(registers), 0
+		o.old = c.last[o.key]
+	case d < 18:
+		o.kind, o.key = opAdd, one(counters)
+	case d < 21:
+		o.kind, o.key = opStamped, one(stamped)
+		o.stamp = c.n.wall().UnixMicro()*16 + int64(c.id)
+	case d < 22:
+		o.kind, o.key = opDelete, one(wiped)
+	case d < 23 && w.oneIn(6):
+		o.kind, o.key = opTruncate, wiped[0]
+	default:
+		o.kind, o.key = opWrite, one(wiped)
 	}
-	o.sent = true
-	n.inbox.Proposals = append(n.inbox.Proposals, p)
-	n.kick()
-	return true
+	if o.kind != opRead && o.kind != opAdd && o.kind != opDelete && o.kind != opTruncate {
+		o.value = w.hist.newValue()
+	}
+	return o
 }
 
-// read answers from memory under a lease, or asks for a read index. The bytes are read first, and a while passes before the clock is
-// looked at: a process may be paused anywhere.
-func (n *node) read(o *op, g *raftgroup.Group, refused func()) bool {
-	w := n.w
-	lease := g.Lease()
-	early, err := n.get(o)
-	if err != nil {
-		w.fail("node %d: %v", n.id, err)
+// patient is how long a client tries, attempt how long it waits for one answer.
+const (
+	patient = 4 * time.Second
+	attempt = 700 * time.Millisecond
+)
+
+// answer is what a replica says.
+type answer struct {
+	err      error
+	decision *command.Decision
+	index    uint64
+	value    uint64
+	stamp    int64
+	// nowhere says that there is no such replica.
+	nowhere bool
+}
+
+// carryOut does an operation by the rules of the coordinator: the same id with every attempt, and how long ago the first was that may have
+// been carried out.
+func (c *client) carryOut(o *op) {
+	w, n := c.w, c.n
+	w.hist.add(o)
+	id := command.DedupeID{Coordinator: n.self(), Sequence: w.hist.newValue()}
+	began, maybe := n.Now(), false
+	for {
+		if w.now-o.called > patient || w.finished && w.now-o.called > time.Second && o.client < lastReader {
+			break
+		}
+		p := n.snapshot().Locate(tableOf(o.key), token.Hash([]byte(o.key)), []byte(o.key))
+		to := w.pick(n, p.ID)
+		if to == nil || to.host == nil {
+			delete(n.hints, p.ID)
+			if !c.t.sleep(w.between(5*time.Millisecond, 60*time.Millisecond)) {
+				return
+			}
+			continue
+		}
+		retried := uint32(0)
+		if maybe {
+			retried = uint32(max(1, (n.Now()-began)/1_000_000))
+		}
+		a, ok := c.ask(to, o, p, w.plantID(o, id, maybe), retried)
+		switch {
+		case c.t.dead:
+			return
+		case ok && a.err == nil && !a.nowhere:
+			if here := n.parts.Replica(p.ID); here != nil && to != n && a.index != 0 {
+				here.Seen(a.index)
+				n.sawIndex(here, o, &a)
+			}
+			c.finish(o, &a)
+			return
+		}
+		if c.failed(o, p.ID, ok, &a, &maybe) {
+			break
+		}
+		if !c.t.sleep(w.between(2*time.Millisecond, 25*time.Millisecond)) {
+			return
+		}
+	}
+	if maybe {
+		w.counts.Unknown++
+	} else {
+		w.hist.drop(o) // nothing was done, and will be
+	}
+}
+
+// failed judges an attempt that did not succeed; it reports whether the client gives up.
+func (c *client) failed(o *op, id topology.PartitionID, answered bool, a *answer, maybe *bool) (giveUp bool) {
+	w, n := c.w, c.n
+	var not *partition.NotLeader
+	var latch *partition.LatchTimeout
+	var busy *dberr.Overloaded
+	var wrong *partition.WrongRange
+	switch err := a.err; {
+	case !answered:
+		*maybe = true
+		delete(n.hints, id)
+	case a.nowhere, errors.Is(err, partition.ErrClosed):
+		delete(n.hints, id)
+	case errors.As(err, &not):
+		n.hints[id] = not.Leader
+	case errors.Is(err, partition.ErrUncertain):
+		w.counts.Lost++
+		*maybe = !w.plan.Bugs.HastyFate
+		if w.plan.Bugs.HastyFate {
+			return true
+		}
+	case errors.Is(err, partition.ErrUnderWay):
+		w.counts.UnderWay++
+		*maybe = true
+	case errors.As(err, &latch), errors.As(err, &busy), errors.Is(err, partition.ErrUnconfirmed), errors.As(err, &wrong),
+		errors.Is(err, context.DeadlineExceeded) && o.kind == opRead:
+	case errors.Is(err, errDead):
+		*maybe = true
+	default:
+		w.fail("client %d: %v of %s: %v", c.id, o.kind, o.key, err)
+		return true
+	}
+	if o.kind == opRead {
+		*maybe = false
 		return false
 	}
-	pause := time.Duration(0)
-	if w.oneIn(4) {
-		pause = w.between(0, 200*time.Millisecond)
+	if *maybe && o.kind == opTruncate {
+		return true // it has no id: twice is not once
 	}
-	n.afterLife(pause, func() {
-		if o.next == nil {
+	return !*maybe && w.oneIn(5) // for good: it must not be seen
+}
+
+// finish ends an operation well.
+func (c *client) finish(o *op, a *answer) {
+	w := c.w
+	o.done, o.ended = true, w.now
+	switch o.kind {
+	case opRead:
+		o.value, o.stamp = a.value, a.stamp
+	case opSwap:
+		o.applied = a.decision.Applied
+		if !o.applied {
+			o.old = found(a.decision)
+		} else {
+			c.last[o.key] = o.value
+		}
+	case opAdd:
+		if o.blind = len(a.decision.Found) == 0; !o.blind {
+			o.value = found(a.decision) + 1
+		}
+	}
+	if o.kind == opRead || o.kind == opWrite {
+		c.last[o.key] = o.value
+	} else if o.kind == opSwap && !o.applied {
+		c.last[o.key] = o.old
+	}
+	w.counts.Acked++
+	w.reached(o)
+	w.note("client %d: %v %s = %d, %v", o.client, o.kind, o.key, o.value, o.applied)
+}
+
+// found is the value that a decision shows.
+func found(d *command.Decision) uint64 {
+	if len(d.Found) == 0 || d.Found[0] == nil {
+		return 0
+	}
+	return number(d.Found[0])
+}
+
+func number(r *row.Row) uint64 {
+	if cell := r.Cell(column); cell != nil && len(cell.Value) == 8 {
+		return binary.BigEndian.Uint64(cell.Value)
+	}
+	return 0
+}
+
+// ask makes one attempt at a node and waits for its answer.
+func (c *client) ask(to *node, o *op, p *topology.Partition, id command.DedupeID, retried uint32) (a answer, ok bool) {
+	w := c.w
+	w.net.ask(c.n, to, func(st *task, reply func(func())) {
+		tell := func(got answer) { reply(func() { a, ok = got, true }) }
+		r := to.parts.Replica(p.ID)
+		if r == nil {
+			tell(answer{nowhere: true})
 			return
 		}
-		if g.Leased(lease, n.Now()) {
-			w.counts.LeaseReads++
-			w.acknowledge(o, early)
-			return
-		}
-		life := n.life
-		r, err := g.NewRead(waiter(func(out raftgroup.Outcome) {
-			switch {
-			case n.life != life || o.next == nil:
-			case out.Err != nil:
-				refused()
-			default:
-				value, err := n.get(o)
-				if err != nil {
-					w.fail("node %d: %v", n.id, err)
-					return
-				}
-				w.counts.IndexReads++
-				w.acknowledge(o, value)
+		ctx := limit{context.Background(), w, w.now + attempt}
+		ended := &ending{tell: tell}
+		var err error
+		switch o.kind {
+		case opRead:
+			v := &viewer{st: st}
+			err = r.Read(ctx, readOf(o.key, dberr.Quorum, to.wall().Unix()), v)
+			if err == nil {
+				tell(answer{value: v.value, stamp: v.stamp})
 			}
-		}))
+		case opTruncate:
+			err = r.Truncate(ctx, nil, ended)
+		case opSwap, opAdd:
+			err = r.Decide(ctx, conditionalOf(o, p, id, retried), ended)
+		default:
+			err = r.Write(ctx, mutationOf(o, p, id, retried, to.wall().Unix()), ended)
+		}
 		if err != nil {
-			refused()
+			tell(answer{err: err})
+		}
+	})
+	_ = c.t.wait(func() bool { return ok }, attempt+200*time.Millisecond)
+	return a, ok
+}
+
+// ending is the completion of a write.
+type ending struct {
+	tell  func(answer)
+	index uint64
+}
+
+// At, Done and Decided hear how it ended.
+func (e *ending) At(index uint64) { e.index = index }
+
+// Done implements command.Completion.
+func (e *ending) Done(err error) { e.tell(answer{err: err, index: e.index}) }
+
+// Decided implements command.DecisionCompletion.
+func (e *ending) Decided(d *command.Decision, err error) {
+	e.tell(answer{err: err, decision: d, index: e.index})
+}
+
+func mutationOf(o *op, p *topology.Partition, id command.DedupeID, retried uint32, now int64) *command.Mutation {
+	var b row.Builder
+	switch o.kind {
+	case opStamped:
+		b.Reset(o.stamp)
+	default:
+		b.Reset(row.Unstamped)
+	}
+	if o.kind == opDelete {
+		b.DeleteRow(now)
+	} else {
+		b.Cell(column, nil, binary.BigEndian.AppendUint64(nil, o.value), 0, row.NoExpiry)
+	}
+	key := []byte(o.key)
+	return &command.Mutation{
+		Table: tableOf(o.key), Token: token.Hash(key), Key: key, Ops: []command.Op{{Operand: b.Append(nil)}}, Epoch: p.Epoch, Dedupe: id, Retried: retried,
+	}
+}
+
+func conditionalOf(o *op, p *topology.Partition, id command.DedupeID, retried uint32) *command.Conditional {
+	if o.kind == opAdd {
+		key := []byte(o.key)
+		return &command.Conditional{
+			Mutation: command.Mutation{Table: tableOf(o.key), Token: token.Hash(key), Key: key, Epoch: p.Epoch, Dedupe: id, Retried: retried},
+			Rows:     []command.RowRef{{}},
+			Updates: []command.Update{{
+				Kind: command.CounterAdd, Column: column, Type: bigint, Args: [][]byte{binary.BigEndian.AppendUint64(nil, 1)}, Timestamp: row.Unstamped,
+			}},
+		}
+	}
+	var expected []byte
+	if o.old != 0 {
+		expected = binary.BigEndian.AppendUint64(nil, o.old)
+	}
+	return &command.Conditional{
+		Mutation: *mutationOf(o, p, id, retried, 0), Rows: []command.RowRef{{}},
+		Conditions: []command.Condition{{Operator: command.Equal, Column: column, Type: bigint, Values: [][]byte{expected}}},
+	}
+}
+
+func readOf(key string, level dberr.Consistency, now int64) *command.Read {
+	k := []byte(key)
+	return &command.Read{Table: tableOf(key), Token: token.Hash(k), Key: k, Level: level, Now: now}
+}
+
+// viewer takes what a read passes on. A process may be paused anywhere, also behind the row and before what was read is confirmed.
+type viewer struct {
+	st    *task
+	value uint64
+	stamp int64
+}
+
+// Partition implements command.Visitor.
+func (v *viewer) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
+
+// Row implements command.Visitor.
+func (v *viewer) Row(_ []byte, r *row.Row) (command.Step, error) {
+	v.value = number(r)
+	if cell := r.Cell(column); cell != nil {
+		v.stamp = cell.Timestamp
+	}
+	if w := v.st.w; w.oneIn(4) && !v.st.sleep(w.between(0, 200*time.Millisecond)) {
+		return command.Stop, errDead
+	}
+	return command.More, nil
+}
+
+// readHere is a client that reads counters at ONE: at the replica of its node, if that may serve it.
+func (n *node) readHere(t *task) {
+	w := n.w
+	for t.sleep(w.between(5*time.Millisecond, 40*time.Millisecond)) && !w.finished {
+		key := counters[w.rng.IntN(len(counters))]
+		p := n.snapshot().Locate(tableOf(key), token.Hash([]byte(key)), []byte(key))
+		r := n.parts.Replica(p.ID)
+		if r == nil && !w.plan.Bugs.AnyFollower {
+			continue
+		}
+		w.counts.HereAsked++
+		v := &viewer{st: t}
+		at := w.now
+		var want uint64
+		err := error(partition.ErrClosed)
+		read := readOf(key, dberr.One, n.wall().Unix())
+		if r != nil {
+			want = n.seen[seenAt{r.Member(), key}]
+			err = r.Read(limit{context.Background(), w, w.now + attempt}, read, v)
+		}
+		if err != nil && w.plan.Bugs.AnyFollower && !t.dead {
+			err = n.store.Read(context.Background(), read, v)
+		}
+		if t.dead {
 			return
 		}
-		n.inbox.Reads = append(n.inbox.Reads, r)
-		n.kick()
-	})
-	return true
-}
-
-func (n *node) get(o *op) (uint64, error) {
-	value, err := n.store.Get(o.group, o.key)
-	return ledger.Number(value), err
-}
-
-// leaseReader is a client beside each node that reads all the time, whoever leads: it is the one who notices a lease that is too long.
-func (w *world) leaseReader(n *node) {
-	if w.finished {
-		return
-	}
-	w.after(w.between(10*time.Millisecond, 60*time.Millisecond), func() { w.leaseReader(n) })
-	if n.host == nil {
-		return
-	}
-	group := 1 + w.rng.Uint64N(groupCount)
-	g := n.host.Group(group)
-	if g == nil {
-		return
-	}
-	lease := g.Lease()
-	o := &op{client: 100 + n.id, kind: opRead, group: group, key: append([]string{counter, bumped}, registers...)[w.rng.IntN(4)], called: w.now, node: n.id}
-	o.next = func() {}
-	value, err := n.get(o)
-	if err != nil {
-		w.fail("node %d: %v", n.id, err)
-		return
-	}
-	n.afterLife(w.between(0, 5*time.Millisecond), func() {
-		if g.Leased(lease, n.Now()) {
-			w.counts.LeaseReads++
-			w.hist.add(o)
-			w.acknowledge(o, value)
+		if err != nil {
+			continue
 		}
-	})
+		w.counts.HereReads++
+		if r == nil || !r.Leading() {
+			w.counts.FollowerReads++
+		}
+		if v.value < want {
+			w.fail("node %d: read %s here: %d; this node has seen %d", n.id, key, v.value, want)
+		}
+		w.checkAge(n, key, v.value, at, stale+stale/20+time.Millisecond) // clocks drift
+	}
 }
 
-// freshReader is a client beside each node that reads whatever replica is there, if it is fresh, and never asks a leader.
-func (w *world) freshReader(n *node) {
-	if w.finished {
-		return
+// stale is partition.Cluster's default of StalenessMax.
+const stale = 500 * time.Millisecond
+
+// sawIndex notes that the node has told its replica of an acknowledged addition.
+func (n *node) sawIndex(here *partition.Replica, o *op, a *answer) {
+	if o.kind == opAdd && len(a.decision.Found) > 0 {
+		at := seenAt{here.Member(), o.key}
+		n.seen[at] = max(n.seen[at], found(a.decision)+1)
 	}
-	w.after(w.between(5*time.Millisecond, 40*time.Millisecond), func() { w.freshReader(n) })
-	if n.host == nil || n.paused > w.now || w.plan.Bugs.LongLease {
-		return // the bug moves the clock of freshness, too; those who read under leases are to find it
-	}
-	group := 1 + w.rng.Uint64N(groupCount)
-	g := n.host.Group(group)
-	if g == nil {
-		return
-	}
-	age := []time.Duration{150 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, time.Second}[w.rng.IntN(4)]
-	w.counts.FreshAsked++
-	if !g.Fresh(n.Now(), age) && !w.plan.Bugs.AnyFollower {
-		return
-	}
-	w.counts.FreshReads++
-	if n.leading(group) == nil {
-		w.counts.FollowerReads++
-	}
-	o := &op{group: group, key: []string{counter, bumped}[w.rng.IntN(2)]}
-	value, err := n.get(o)
-	if err != nil {
-		w.fail("node %d: %v", n.id, err)
-		return
-	}
-	w.checkAge(n, group, o.key, value, age+age/20+time.Millisecond) // clocks drift
 }
+
+// sweep has a leader sweep the rows that are deleted and rewritten.
+func (n *node) sweep() {
+	w := n.w
+	for _, r := range n.parts.Replicas() {
+		if r.Table() != wipedTable || !r.Leading() {
+			continue
+		}
+		s := &command.Sweep{Table: wipedTable, Horizon: n.wall().Unix() - 1}
+		for _, key := range wiped {
+			s.Keys = append(s.Keys, keys.AppendRow(nil, wipedTable, token.Hash([]byte(key)), []byte(key), nil))
+		}
+		if bytes.Compare(s.Keys[0], s.Keys[1]) > 0 {
+			s.Keys[0], s.Keys[1] = s.Keys[1], s.Keys[0]
+		}
+		if err := r.Sweep(s, &ending{tell: func(answer) {}}); err == nil {
+			w.counts.Sweeps++
+		}
+	}
+}
+
+// lastReader is the first of the clients that read in the end.
+const lastReader = 200
 
 // lastReads reads every key once more when all is calm.
 func (w *world) lastReads() {
-	for group := uint64(1); group <= groupCount; group++ {
-		for _, key := range append([]string{counter, bumped}, registers...) {
-			c := &client{w: w, id: 200}
-			o := &op{client: 200, kind: opRead, group: group, key: key, called: w.now, node: -1}
-			o.next = func() {}
-			w.hist.add(o)
+	for _, key := range allKeys {
+		n := w.nodes[w.rng.IntN(nodeCount)]
+		w.spawn(n, func(t *task) {
+			o := &op{client: lastReader, kind: opRead, key: key, called: w.now}
 			w.hist.last = append(w.hist.last, o)
-			c.try(o)
-		}
+			c := &client{w: w, n: n, t: t, id: lastReader, last: map[string]uint64{}}
+			c.carryOut(o)
+		})
 	}
 }
 
 // String shows an operation, for the text of a failure.
 func (o *op) String() string {
-	return fmt.Sprintf("client %d %v %d [%v %v] done %v", o.client, o.kind, o.value, o.called, o.ended, o.done)
+	return fmt.Sprintf("client %d %v %s %d old %d applied %v stamp %d [%v %v] done %v", o.client, o.kind, o.key, o.value, o.old, o.applied, o.stamp, o.called,
+		o.ended, o.done)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
@@ -30,6 +31,7 @@ func (n *network) delay(from, to int) time.Duration {
 	w := n.w
 	d := w.between(100*time.Microsecond, time.Millisecond)
 	if w.oneIn(200) && !w.calm {
+		w.counts.Delayed++
 		d = w.between(time.Millisecond, 300*time.Millisecond)
 	}
 	if n.slow[from] || n.slow[to] {
@@ -38,18 +40,23 @@ func (n *network) delay(from, to int) time.Duration {
 	return d
 }
 
-func (n *network) send(from, to int, frame []byte) {
+func (n *network) send(from *node, id topology.NodeID, frame []byte) {
 	w := n.w
-	w.noteFrame(from, to, frame)
-	if n.blocked[from][to] || w.oneIn(300) && !w.calm {
+	to := int(id[0]) - 1
+	w.noteFrame(from.id, to, frame)
+	if n.blocked[from.id][to] {
 		return
 	}
-	at := max(w.now+n.delay(from, to), n.last[from][to])
-	n.last[from][to] = at
-	own := append([]byte(nil), frame...)
+	if w.oneIn(300) && !w.calm {
+		w.counts.Dropped++
+		return
+	}
+	at := max(w.now+n.delay(from.id, to), n.last[from.id][to])
+	n.last[from.id][to] = at
+	own, sender := append([]byte(nil), frame...), from.self()
 	w.after(at-w.now, func() {
-		if !n.blocked[from][to] {
-			w.nodes[to].deliver(from, own)
+		if target := w.nodeOf(id); target != nil && !n.blocked[from.id][to] {
+			target.deliver(sender, own)
 		}
 	})
 }
@@ -57,19 +64,62 @@ func (n *network) send(from, to int, frame []byte) {
 var errLost = errors.New("connection lost")
 
 // sendSnapshot delivers a snapshot's head and data beside the frames, and says how that ended.
-func (n *network) sendSnapshot(from, to int, head []byte, data raftgroup.SnapshotData, done func(error)) {
+func (n *network) sendSnapshot(from *node, id topology.NodeID, head []byte, data raftgroup.SnapshotData, done func(error)) {
 	w := n.w
-	w.noteFrame(from, to, head)
+	to, sender := int(id[0])-1, from.self()
+	w.noteFrame(from.id, to, head)
 	stream := io.MultiReader(bytes.NewReader(head), io.NewSectionReader(data, 0, data.Size()))
-	took := w.between(time.Millisecond, 200*time.Millisecond)
+	took, life := w.between(time.Millisecond, 200*time.Millisecond), from.life
 	w.after(took, func() {
-		target := w.nodes[to]
-		if n.blocked[from][to] || n.blocked[to][from] || target.host == nil || w.oneIn(20) && !w.calm {
+		target := w.nodeOf(id)
+		if n.blocked[from.id][to] || n.blocked[to][from.id] || target == nil || target.host == nil || from.life != life || w.oneIn(20) && !w.calm {
 			done(errLost)
 			return
 		}
-		target.receive(from, stream, done)
+		target.receive(sender, stream, done)
 	})
+}
+
+// transitMost is how long a request may be on its way; who carries them drops older ones (see package partition, Mutation.Retried).
+const transitMost = time.Second
+
+// ask brings a request to a node, where serve runs as a task of its process, and its answer back; answer is called in the life of the
+// node that asked, if the answer arrives.
+func (n *network) ask(from *node, to *node, serve func(t *task, reply func(answer func()))) {
+	w := n.w
+	sent, asked, target := w.now, from.life, to.self()
+	var arrive func()
+	arrive = func() {
+		switch {
+		case to.host == nil || to.self() != target || n.blocked[from.id][to.id] || w.now-sent > transitMost:
+			return
+		case to.paused > w.now:
+			w.after(to.paused-w.now, arrive)
+			return
+		}
+		life := to.life
+		w.spawn(to, func(t *task) {
+			serve(t, func(answer func()) {
+				if to.life != life {
+					return // a process that is gone says nothing
+				}
+				back := time.Duration(1)
+				if from != to {
+					back = n.delay(to.id, from.id)
+				}
+				w.after(back, func() {
+					if from.life == asked && from.host != nil && !n.blocked[to.id][from.id] {
+						answer()
+					}
+				})
+			})
+		})
+	}
+	there := time.Duration(1)
+	if from != to {
+		there = n.delay(from.id, to.id)
+	}
+	w.after(there, arrive)
 }
 
 // cut separates a node from all others, or only in one direction, or from some.
@@ -97,9 +147,4 @@ func (n *network) join(node int) {
 	for other := range nodeCount {
 		n.blocked[node][other], n.blocked[other][node] = false, false
 	}
-}
-
-// decode is what a node's receiver does.
-func decode(from int, frame []byte) (raftgroup.Received, error) {
-	return raftgroup.DecodeFrame(nodeID(from), frame)
 }

@@ -4,27 +4,31 @@ package sim
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	pb "go.etcd.io/raft/v3/raftpb"
 
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
-	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
+	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// node is one process and its disk. While it is down host is nil.
+// node is a machine, its disk and the process on it. While that is down host is nil.
 type node struct {
 	w  *world
 	id int
-	fs *vfs.MemFS
+	// wipes counts disks: each is a new node to the others.
+	wipes byte
+	fs    *vfs.MemFS
 
 	log    *raftlog.Store
-	store  *ledger.Store
+	store  *storage.Store
+	parts  *partition.Host
 	host   *raftgroup.Host
 	writer *raftgroup.LogWriter
 	apply  *raftgroup.Applier
@@ -32,46 +36,111 @@ type node struct {
 
 	// life counts starts: what an earlier life had scheduled does nothing.
 	life  int
+	tasks []*task
 	inbox raftgroup.Inbox
 	// stepping, writing, applying say that the step is scheduled.
 	stepping, writing, applying bool
 	appends                     []raftgroup.Append
 	applies                     []raftgroup.Apply
 
-	// rate is how fast the node's clock runs, base what it showed in the beginning.
-	rate float64
-	base time.Duration
+	// state is the newest one that was loaded of the cluster's records, wanted the version that they are known to have reached.
+	state    *meta.State
+	wanted   uint64
+	replaced topology.ReplicaID
+	// born says that the first replicas were made.
+	born  bool
+	marks uint64
+	// updating and reloading say that a task does it.
+	updating, reloading bool
+	// hints are the nodes that are believed to lead, down those that are silent, and since when. seen is what a reader here may rely on.
+	hints map[topology.PartitionID]topology.NodeID
+	down  map[topology.NodeID]time.Time
+	seen  map[seenAt]uint64
+
+	// rate is how fast the node's clocks run, base what the monotone one showed in the beginning, skew how far the wall clock is off.
+	rate       float64
+	base, skew time.Duration
 	// paused until then; disk latencies are multiplied by slow; full refuses writes.
 	paused time.Duration
 	slow   int
 	full   bool
 }
 
-// Now is the node's clock.
+type seenAt struct {
+	replica topology.ReplicaID
+	key     string
+}
+
+// self is the node's identity, which is on its disk.
+func (n *node) self() (id topology.NodeID) {
+	id[0], id[1] = byte(n.id+1), n.wipes
+	return id
+}
+
+// nodeOf returns the machine of an identity, and nil if it is on its disk no more.
+func (w *world) nodeOf(id topology.NodeID) *node {
+	if id[0] == 0 {
+		return nil
+	}
+	if n := w.nodes[id[0]-1]; n.self() == id {
+		return n
+	}
+	return nil
+}
+
+// Now is the node's monotone clock.
 func (n *node) Now() raftgroup.Instant {
 	return raftgroup.Instant(n.base + time.Duration(float64(n.w.now)*n.rate))
 }
 
-func (n *node) options() raftgroup.Options {
-	w := n.w
-	return raftgroup.Options{
-		Node: nodeID(n.id), Tick: tick, ElectionTicks: elections, TruncateEntries: 12, TruncateKeep: 3, UnappliedEntries: 2,
-		Events: raftgroup.Events{
-			LeaderChanged: func(group uint64, leader raftgroup.Member, term uint64) {
-				if r := n.host.Group(group); r != nil && leader.Replica == r.Replica() {
+// epoch is where wall clocks begin.
+var epoch = time.Unix(1_700_000_000, 0)
+
+// wall is the node's wall clock.
+func (n *node) wall() time.Time {
+	return epoch.Add(n.skew + time.Duration(float64(n.w.now)*n.rate))
+}
+
+func (n *node) options() partition.Options {
+	w, life := n.w, n.life
+	return partition.Options{
+		Now: n.wall,
+		Cluster: &partition.Cluster{
+			Node: n.self(), Log: n.log, Clock: n,
+			Drive:          &partition.Drive{Runner: n.runner, Wait: n.await},
+			RecordsChanged: func(version uint64) { n.wanted = max(n.wanted, version) },
+			Replaced:       func(r topology.ReplicaID) { n.replaced = max(n.replaced, r) },
+			LeaderChanged: func(id topology.PartitionID, leader topology.NodeID, here bool) {
+				n.hints[id] = leader
+				if here {
 					w.counts.Leaders++
-					w.note("node %d leads group %d in term %d", n.id, group, term)
+					w.note("node %d leads partition %d", n.id, id)
 				}
 			},
-			SnapshotInstalled: func(group, index uint64) {
-				w.counts.Snapshots++
-				w.note("node %d installed group %d at %d", n.id, group, index)
-			},
-			Truncated: func(uint64, uint64) { w.counts.Truncations++ },
-			Quiesced: func(_ uint64, quiet bool) {
-				if quiet {
-					w.counts.Quiesced++
-				}
+			Raft: raftgroup.Options{
+				Tick: tick, ElectionTicks: elections, TruncateEntries: 14, TruncateKeep: 4, UnappliedEntries: 2,
+				Events: raftgroup.Events{
+					SnapshotInstalled: func(group, index uint64) {
+						w.counts.Snapshots++
+						w.note("node %d installed partition %d at %d", n.id, group, index)
+					},
+					Truncated: func(uint64, uint64) { w.counts.Truncations++ },
+					Quiesced: func(_ uint64, quiet bool) {
+						if quiet {
+							w.counts.Quiesced++
+						}
+					},
+					PeerDown: func(peer raftgroup.NodeID, down bool) {
+						if n.life != life {
+							return
+						}
+						if down {
+							n.down[topology.NodeID(peer)] = n.wall()
+						} else {
+							delete(n.down, topology.NodeID(peer))
+						}
+					},
+				},
 			},
 		},
 	}
@@ -80,41 +149,45 @@ func (n *node) options() raftgroup.Options {
 // start opens the stores and everything in them.
 func (n *node) start() {
 	w := n.w
-	var err error
-	if n.log, err = raftlog.Open("data/log", raftlog.Options{FS: n.fs, MemtableBytes: 512 << 10, GroupCacheBytes: 4 << 10}); err != nil {
-		w.fail("node %d: %v", n.id, err)
-		return
-	}
-	if n.store, err = ledger.Open("data/rows", n.fs, 512<<10); err != nil {
-		w.fail("node %d: %v", n.id, err)
-		return
-	}
-	n.snaps = n.plantSnapshots(n.store)
-	n.writer = raftgroup.NewLogWriter(n.plantLog(n.log.NewBatch()))
-	n.apply = raftgroup.NewApplier(n.plantMachine(n.store))
-	n.host = raftgroup.NewHost(n.log, n.log.NewBatch(), n.options())
 	n.inbox, n.appends, n.applies = raftgroup.Inbox{}, nil, nil
-	n.stepping, n.writing, n.applying, n.paused, n.slow, n.full = false, false, false, 0, 1, false
-	var configs []raftgroup.GroupConfig
-	err = n.store.Metas(func(group uint64, m ledger.Meta) { configs = append(configs, config(group, m)) })
-	if err == nil {
-		_, err = n.host.Open(configs...)
-	}
+	n.stepping, n.writing, n.applying, n.paused, n.slow, n.full, n.updating, n.reloading = false, false, false, 0, 1, false, false, false
+	n.wanted, n.replaced, n.state = 0, 0, meta.Empty()
+	n.hints, n.down, n.seen = map[topology.PartitionID]topology.NodeID{}, map[topology.NodeID]time.Time{}, map[seenAt]uint64{}
+	err := n.open()
 	if err != nil {
 		w.fail("node %d does not start: %v", n.id, err)
 		return
 	}
 	w.note("node %d starts", n.id)
 	n.afterLife(w.between(0, tick), n.tick)
+	w.spawn(n, n.lookAfter)
+	n.startClients()
 }
 
-// config is what a state machine's meta says when a group is opened.
-func config(group uint64, m ledger.Meta) raftgroup.GroupConfig {
-	where, _, err := raftgroup.DecodeMembers(m.Where)
-	if err != nil {
-		panic(fmt.Sprintf("group %d: %v", group, err))
+func (n *node) open() (err error) {
+	if n.log, err = raftlog.Open("data/log", raftlog.Options{FS: n.fs, MemtableBytes: 512 << 10, GroupCacheBytes: 4 << 10}); err != nil {
+		return err
 	}
-	return raftgroup.GroupConfig{ID: group, Replica: m.Replica, Applied: m.Applied, Term: m.Term, Conf: m.Conf, Where: where}
+	n.store, err = storage.Open(n.fs, "data/rows", storage.Options{
+		Identity:   storage.Identity{Cluster: [16]byte{1}, Node: n.self()},
+		CacheBytes: 1 << 20, MemtableBytes: 512 << 10, MinFreeDisk: -1, DeadRunBytes: -1,
+	})
+	if err != nil {
+		return err
+	}
+	for _, table := range []uint32{rowsTable, wipedTable, smallTable} {
+		n.store.InstallTable(storage.Table{ID: table})
+	}
+	if n.life == 0 {
+		if err := n.writeBirth(); err != nil {
+			return err
+		}
+	}
+	if err := n.plantMetas(); err != nil {
+		return err
+	}
+	n.parts, err = partition.Open(partition.Stored{Store: n.store}, n.options())
+	return err
 }
 
 // afterLife schedules something that the end of this life cancels.
@@ -134,13 +207,13 @@ func (n *node) tick() {
 }
 
 // deliver is called by the network.
-func (n *node) deliver(from int, frame []byte) {
+func (n *node) deliver(from topology.NodeID, frame []byte) {
 	if n.host == nil {
 		return
 	}
-	f, err := decode(from, frame)
+	f, err := raftgroup.DecodeFrame(raftgroup.NodeID(from), frame)
 	if err != nil {
-		n.w.fail("node %d: frame from node %d: %v", n.id, from, err)
+		n.w.fail("node %d: frame from node %x: %v", n.id, from[:2], err)
 		return
 	}
 	n.inbox.Frames = append(n.inbox.Frames, f)
@@ -174,7 +247,7 @@ func (n *node) step() {
 
 func (n *node) takeWork(work raftgroup.Work) {
 	for _, f := range work.Frames {
-		n.w.net.send(n.id, nodeOf(f.To), f.Data)
+		n.w.net.send(n, topology.NodeID(f.To), f.Data)
 	}
 	n.appends = append(n.appends, work.Appends...)
 	n.applies = append(n.applies, work.Applies...)
@@ -204,34 +277,32 @@ func (n *node) takeWork(work raftgroup.Work) {
 // send captures a snapshot when the disk gets to it and hands it to the network.
 func (n *node) send(s raftgroup.Send) {
 	head, data, err := s.Capture(n.snaps)
+	if err != nil {
+		n.w.fail("node %d: %v", n.id, err)
+		return
+	}
 	life, over := n.life, false
 	done := func(err error) {
-		if over {
+		if over || n.life != life || n.host == nil {
 			return
 		}
 		over = true
 		if err := data.Close(); err != nil {
 			n.w.fail("node %d: %v", n.id, err)
 		}
-		if n.life == life && n.host != nil {
-			n.inbox.Shipped = append(n.inbox.Shipped, s.Result(err))
-			n.kick()
-		}
+		n.inbox.Shipped = append(n.inbox.Shipped, s.Result(err))
+		n.kick()
 	}
-	if err != nil {
-		n.w.fail("node %d: %v", n.id, err)
-		return
-	}
-	n.w.net.sendSnapshot(n.id, nodeOf(s.To), head, data, done)
+	n.w.net.sendSnapshot(n, topology.NodeID(s.To), head, data, done)
 	n.w.after(4*time.Second, func() { done(errLost) }) // the receiver may have died
 }
 
 // receive takes a snapshot: the loop is asked whether it is wanted, then the data come, which takes a while, and then the loop hears of
 // it.
-func (n *node) receive(from int, stream io.Reader, done func(error)) {
-	f, err := raftgroup.ReadHead(nodeID(from), stream)
+func (n *node) receive(from topology.NodeID, stream io.Reader, done func(error)) {
+	f, err := raftgroup.ReadHead(raftgroup.NodeID(from), stream)
 	if err != nil {
-		n.w.fail("node %d: head from node %d: %v", n.id, from, err)
+		n.w.fail("node %d: head from node %x: %v", n.id, from[:2], err)
 		return
 	}
 	n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) {
@@ -254,7 +325,10 @@ func (n *node) takeData(f raftgroup.Received, stream io.Reader, done func(error)
 	}
 	data, err := n.snaps.Receive(f.Messages[0].Group, stream)
 	if err != nil {
-		n.w.fail("node %d: %v", n.id, err)
+		// A replica that is being removed may take the place of what came: whoever sent it tries again.
+		n.w.note("node %d: %v", n.id, err)
+		n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) { h.Abandon(&f) })
+		done(err)
 		return
 	}
 	f.Take(data)
@@ -288,7 +362,7 @@ func (n *node) scheduleWrite() {
 	})
 }
 
-func (n *node) write() (logged []raftgroup.Logged, frames [][]byte, ok bool) {
+func (n *node) write() (logged []raftgroup.Logged, frames []raftgroup.Frame, ok bool) {
 	items := n.appends
 	n.appends = nil
 	ok = n.guard(func() error {
@@ -296,17 +370,17 @@ func (n *node) write() (logged []raftgroup.Logged, frames [][]byte, ok bool) {
 		var err error
 		logged, out, err = n.writer.Write(items)
 		for _, f := range out {
-			frames = append(frames, append([]byte{byte(nodeOf(f.To))}, f.Data...))
+			frames = append(frames, raftgroup.Frame{To: f.To, Data: append([]byte(nil), f.Data...)})
 		}
 		return err
 	})
 	return logged, frames, ok
 }
 
-func (n *node) wrote(logged []raftgroup.Logged, frames [][]byte) {
+func (n *node) wrote(logged []raftgroup.Logged, frames []raftgroup.Frame) {
 	n.writing = false
 	for _, f := range frames {
-		n.w.net.send(n.id, int(f[0]), f[1:])
+		n.w.net.send(n, topology.NodeID(f.To), f.Data)
 	}
 	n.inbox.Logged = append(n.inbox.Logged, logged...)
 	n.kick()
@@ -374,26 +448,24 @@ func (n *node) crash() {
 	}
 	w.note("node %d crashes, unsynced bytes kept: %d%%", n.id, percent)
 	next := n.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(w.plan.Seed, uint64(w.now)))})
-	n.life++
 	n.close()
 	n.fs = next
-	w.hist.crashed(n.id)
 	w.refuse(n)
 }
 
 // refuse lets some nodes find out that the process is gone: its machine refuses their connection.
 func (w *world) refuse(gone *node) {
+	id := gone.self()
 	for _, n := range w.nodes {
 		if n == gone || n.host == nil || !w.oneIn(3) {
 			continue
 		}
 		n.afterLife(w.between(time.Millisecond, 100*time.Millisecond), func() {
-			if gone.host != nil || w.net.blocked[n.id][gone.id] || w.net.blocked[gone.id][n.id] {
+			if gone.host != nil || gone.self() != id || w.net.blocked[n.id][gone.id] || w.net.blocked[gone.id][n.id] {
 				return
 			}
 			w.counts.Refused++
-			n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) { h.ForgetNode(nodeID(gone.id)) })
-			n.kick()
+			n.parts.NodeGone(id)
 		})
 	}
 }
@@ -404,67 +476,36 @@ func (n *node) restart() {
 	}
 }
 
+// close ends the process without a word: tasks first, for they may have iterators open.
 func (n *node) close() {
-	if n.host == nil && n.log == nil {
-		return
+	n.life++
+	n.kill()
+	n.host, n.parts = nil, nil
+	if n.log != nil {
+		_ = n.log.Close()
 	}
-	n.host = nil
-	_ = errors.Join(n.log.Close(), n.store.Close())
+	if n.store != nil {
+		_ = n.store.Close()
+	}
 	n.log, n.store = nil, nil
 }
 
-// leading returns the node's group if this node leads it.
-func (n *node) leading(group uint64) *raftgroup.Group {
+// leads reports whether a node leads a partition, by what its loop knows, and in which term.
+func (n *node) leads(id topology.PartitionID) (term uint64, ok bool) {
 	if n.host == nil {
-		return nil
+		return 0, false
 	}
-	g := n.host.Group(group)
-	if g == nil {
-		return nil
-	}
-	if s, ok := n.host.Status(group); !ok || !s.Leading {
-		return nil
-	}
-	return g
+	s, ok := n.host.Status(uint64(id))
+	return s.Term, ok && s.Leading
 }
 
-// begin makes the first nodes and replicas.
-func (w *world) begin() {
-	for i := range nodeCount {
-		n := &node{w: w, id: i, fs: vfs.NewCrashableMem(), slow: 1}
-		n.rate = 1 + (w.rng.Float64()-0.5)*0.08
-		n.base = w.between(0, time.Hour)
-		w.nodes = append(w.nodes, n)
-	}
-	for group := uint64(1); group <= groupCount; group++ {
-		conf := &pb.ConfState{}
-		var where []raftgroup.Member
-		voters := voterCount
-		if group == groupCount {
-			voters = 1 // it grows, one by one
-		}
-		for v := range voters {
-			w.replicas++
-			conf.Voters = append(conf.Voters, w.replicas)
-			where = append(where, raftgroup.Member{Replica: w.replicas, Node: nodeID((int(group) + v) % nodeCount)})
-		}
-		for _, m := range where {
-			n := w.nodes[nodeOf(m.Node)]
-			w.create(n, group, ledger.Meta{Replica: m.Replica, Applied: 10, Term: 5, Conf: conf, Where: raftgroup.EncodeMembers(nil, where)})
-		}
-	}
+// leaderOf returns the node that leads a partition in the highest term.
+func (w *world) leaderOf(id topology.PartitionID) (leader *node) {
+	last := uint64(0)
 	for _, n := range w.nodes {
-		n.start()
+		if term, ok := n.leads(id); ok && term > last {
+			leader, last = n, term
+		}
 	}
-}
-
-// create stores a group's first meta on a node that is down.
-func (w *world) create(n *node, group uint64, m ledger.Meta) {
-	store, err := ledger.Open("data/rows", n.fs, 512<<10)
-	if err == nil {
-		err = errors.Join(store.Create(group, m), store.Close())
-	}
-	if err != nil {
-		w.fail("create group %d on node %d: %v", group, n.id, err)
-	}
+	return leader
 }

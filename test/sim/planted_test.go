@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -26,10 +27,15 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"the log is cut without a sync of the state", Bugs{EarlyTruncation: true}, false},
 		{"a snapshot has the wrong index", Bugs{WrongSnapshotIndex: true}, false},
 		{"a lease is too long", Bugs{LongLease: true}, true},
-		{"an entry is applied twice", Bugs{DoubleApply: true}, false},
+		{"a counter is added to twice", Bugs{DoubleCounter: true}, false},
+		{"a replica sweeps by its clock", Bugs{ClockSweep: true}, false},
+		{"two spans overlap", Bugs{Overlap: true}, false},
 		{"a proposal outlives its term", Bugs{StaleTerm: true}, true},
+		{"a follower is read that is not fresh, or removed", Bugs{AnyFollower: true}, false},
+		{"the records are changed without a comparison", Bugs{LostSwap: true}, false},
+		{"a plain write is sent again without its id", Bugs{PlainRetry: true}, true},
+		{"a leader begins below the highest stamp", Bugs{LowStamp: true}, true},
 		{"what is unknown is taken for not done", Bugs{HastyFate: true}, true},
-		{"a follower is read that is not fresh", Bugs{AnyFollower: true}, false},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			if b.rare && testing.Short() {
@@ -46,8 +52,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 }
 
-// TestNothingIsImitated proves that the simulator runs the product: its code, tests aside, writes no log, applies no entry and splits
-// nothing by itself. What bugs.go plants wraps the product's.
+// TestNothingIsImitated proves that the simulator runs the product: its code, tests aside, writes no log, applies no entry, installs no
+// snapshot, gives no stamp, takes no latch and splits nothing by itself. What bugs.go plants wraps the product's.
 func TestNothingIsImitated(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 5 {
@@ -74,21 +80,23 @@ func TestNothingIsImitated(t *testing.T) {
 			if !ok || name == "bugs.go" {
 				continue
 			}
-			for _, word := range []string{"Apply", "Split", "Append", "Truncate", "Entries", "Members", "Install", "Step"} {
-				if fn.Name.Name == word {
-					t.Errorf("%s defines %s: the simulator runs the product's", name, word)
-				}
+			if slices.Contains([]string{
+				"Apply", "Split", "Append", "Truncate", "Entries", "Members", "Install", "Snapshot", "Step", "Decide", "Plan", "Sweep", "Stamp", "Latch",
+			}, fn.Name.Name) {
+				t.Errorf("%s defines %s: the simulator runs the product's", name, fn.Name.Name)
 			}
 		}
 	}
-	for _, want := range []string{"raftgroup", "raftgroup/ledger", "raftlog"} {
-		if !imports["github.com/ilion-db/ilion/internal/replica/"+want] {
+	for _, want := range []string{
+		"replica/raftgroup", "replica/raftlog", "replica/partition", "replica/storage", "control/meta", "control/placement", "control/reconcile",
+	} {
+		if !imports["github.com/ilion-db/ilion/internal/"+want] {
 			t.Errorf("the simulator does not run %s", want)
 		}
 	}
 	for got := range imports {
-		if strings.HasPrefix(got, "go.etcd.io/raft/v3") && !strings.HasSuffix(got, "/raftpb") {
-			t.Errorf("the simulator imports %s: consensus is the product's business", got)
+		if strings.HasPrefix(got, "go.etcd.io/raft/v3") && !strings.HasSuffix(got, "/raftpb") || got == "github.com/cockroachdb/pebble/v2" {
+			t.Errorf("the simulator imports %s: consensus and storage are the product's business", got)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 var (
 	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; 64, or 8 with -short, if 0")
 	first = flag.Uint64("sim.seed", 1, "the first seed")
+	most  = flag.Duration("sim.for", 0, "TestSeeds begins no further seed after so long; 0 for never")
 	lines = flag.Bool("sim.v", false, "print one line for each fault and acknowledgement")
 )
 
@@ -45,40 +46,44 @@ func TestSeeds(t *testing.T) {
 	var sum Counts
 	unchecked := 0
 	began := time.Now()
-	for seed := *first; seed < *first+uint64(n); seed++ {
+	done := 0
+	for seed := *first; seed < *first+uint64(n) && (*most == 0 || time.Since(began) < *most); seed++ {
 		r := run(t, Plan{Seed: seed})
 		if len(r.Failures) > 0 {
 			t.Errorf("%v\nreproduce: go test ./test/sim -run TestSeeds -sim.seed=%d -sim.seeds=1 -sim.v", r, seed)
 		}
 		sum.add(&r.Counts)
 		unchecked += r.Unchecked
+		if done++; done%50 == 0 {
+			t.Logf("%d seeds, the last one %d: %d operations, %d faults", done, seed, sum.Acked, sum.Faults())
+		}
 	}
-	t.Logf("%d seeds in %v: %+v, keys unchecked: %d", n, time.Since(began).Round(time.Millisecond), sum, unchecked)
-	if n >= 64 {
+	t.Logf("%d seeds in %v, %d faults: %+v, keys unchecked: %d", done, time.Since(began).Round(time.Millisecond), sum.Faults(), sum, unchecked)
+	if done >= 64 {
 		for _, c := range []struct {
 			what string
 			n    int
 		}{
-			{"proposals that outlive their leader", sum.Inherited}, {"proposals that are replaced", sum.Replaced},
+			{"requests that meet themselves", sum.UnderWay}, {"unknown outcomes", sum.Lost}, {"lost disks", sum.Wipes},
 			{"snapshots thrown away", sum.Discards}, {"unwanted snapshots", sum.Unwanted},
 		} {
 			if c.n == 0 {
-				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, n)
+				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)
 			}
 		}
 	}
-	if n >= 8 {
+	if done >= 8 {
 		for _, c := range []struct {
 			what string
 			n    int
 		}{
-			{"acknowledged", sum.Acked}, {"lease reads", sum.LeaseReads}, {"index reads", sum.IndexReads}, {"crashes", sum.Crashes}, {"cuts", sum.Cuts},
+			{"acknowledged", sum.Acked}, {"index reads", sum.IndexReads}, {"crashes", sum.Crashes}, {"cuts", sum.Cuts},
 			{"snapshots", sum.Snapshots}, {"truncations", sum.Truncations}, {"moves", sum.Moves}, {"transfers", sum.Transfers},
 			{"quiet groups", sum.Quiesced}, {"full disks", sum.FullDisks}, {"states compared", sum.Compared}, {"refused connections", sum.Refused},
-			{"follower reads", sum.FollowerReads},
+			{"follower reads", sum.FollowerReads}, {"sweeps", sum.Sweeps}, {"changes of the records", sum.Updates},
 		} {
 			if c.n == 0 {
-				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, n)
+				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)
 			}
 		}
 	}

@@ -8,9 +8,14 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"reflect"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
 // Plan says what to simulate. The zero value but for Seed is the usual run.
@@ -40,28 +45,29 @@ type Report struct {
 
 // Counts of what happened.
 type Counts struct {
-	Events, Acked, Unknown, LeaseReads, IndexReads         int
-	Crashes, Cuts, Pauses, SlowDisks, FullDisks, Transfers int
-	Snapshots, Truncations, Moves, Quiesced, Leaders       int
-	Compared, Refused                                      int
-	// Inherited proposals succeeded after their leader had stepped down, Replaced ones are known to be nowhere, of Lost ones nothing is
-	// known. Of FreshAsked replicas FreshReads were fresh enough, FollowerReads of them did not lead.
-	Inherited, Replaced, Lost             int
-	FreshAsked, FreshReads, FollowerReads int
+	Events, Acked, Unknown, IndexReads                            int
+	Crashes, Cuts, Pauses, SlowDisks, FullDisks, Transfers, Wipes int
+	Snapshots, Truncations, Moves, Settled, Quiesced, Leaders     int
+	Compared, Refused, Updates, Sweeps, Asked                     int
+	// Lost outcomes were not known to the replica that was asked, UnderWay are requests that met themselves.
+	Lost, UnderWay int
+	// Of HereAsked reads at ONE HereReads were served on the spot, FollowerReads of them by replicas that did not lead.
+	HereAsked, HereReads, FollowerReads int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
+	// Dropped and Delayed are frames.
+	Dropped, Delayed int
+}
+
+// Faults is how much went wrong.
+func (c *Counts) Faults() int {
+	return c.Crashes + c.Cuts + c.Pauses + c.SlowDisks + c.FullDisks + c.Transfers + c.Wipes + c.Refused + c.Asked + c.Dropped + c.Delayed
 }
 
 func (c *Counts) add(o *Counts) {
-	for _, p := range []struct{ to, from *int }{
-		{&c.Events, &o.Events}, {&c.Acked, &o.Acked}, {&c.Unknown, &o.Unknown}, {&c.LeaseReads, &o.LeaseReads}, {&c.IndexReads, &o.IndexReads},
-		{&c.Crashes, &o.Crashes}, {&c.Cuts, &o.Cuts}, {&c.Pauses, &o.Pauses}, {&c.SlowDisks, &o.SlowDisks}, {&c.FullDisks, &o.FullDisks},
-		{&c.Transfers, &o.Transfers}, {&c.Snapshots, &o.Snapshots}, {&c.Truncations, &o.Truncations}, {&c.Moves, &o.Moves},
-		{&c.Quiesced, &o.Quiesced}, {&c.Leaders, &o.Leaders}, {&c.Compared, &o.Compared}, {&c.Refused, &o.Refused},
-		{&c.Inherited, &o.Inherited}, {&c.Replaced, &o.Replaced}, {&c.Lost, &o.Lost}, {&c.FreshAsked, &o.FreshAsked},
-		{&c.FreshReads, &o.FreshReads}, {&c.FollowerReads, &o.FollowerReads}, {&c.Discards, &o.Discards}, {&c.Unwanted, &o.Unwanted},
-	} {
-		*p.to += *p.from
+	to, from := reflect.ValueOf(c).Elem(), reflect.ValueOf(o).Elem()
+	for i := range to.NumField() {
+		to.Field(i).SetInt(to.Field(i).Int() + from.Field(i).Int())
 	}
 }
 
@@ -72,8 +78,8 @@ func (r *Report) String() string {
 // Shape of the cluster.
 const (
 	nodeCount  = 5
-	groupCount = 3
 	voterCount = 4
+	healAfter  = 2500 * time.Millisecond
 	tick       = 50 * time.Millisecond
 	elections  = 20
 )
@@ -117,11 +123,15 @@ type world struct {
 	// hashes of groups at applied indexes, as first seen.
 	hashes   map[stateAt]uint64
 	failures []string
-	moves    []*move
-	replicas uint64 // the last replica id given
+	// tasks: the one that runs, those that wait for something, in order.
+	current *task
+	waiting []*task
+	// born is the map as it was in the beginning.
+	born    *topology.Snapshot
+	records []command.Record
 }
 
-type stateAt struct{ group, applied uint64 }
+type stateAt struct{ partition, applied uint64 }
 
 func (w *world) after(d time.Duration, do func()) {
 	w.seq++
@@ -170,13 +180,12 @@ func Run(p Plan) *Report {
 	w := &world{plan: p, rng: rand.New(rand.NewPCG(p.Seed, 0x51)), hashes: map[stateAt]uint64{}}
 	w.net.init(w)
 	w.begin()
-	w.startClients()
 	w.startChaos()
 	// After the faults everything heals; clients go on for a while, then every key is read once more.
 	w.after(p.Length, w.heal)
 	w.after(p.Length+3*time.Second, func() { w.finished = true })
-	end := p.Length + 12*time.Second
-	w.after(p.Length+7*time.Second, w.lastReads)
+	end := p.Length + 13*time.Second
+	w.after(p.Length+8*time.Second, w.lastReads)
 	for len(w.queue) > 0 && len(w.failures) == 0 {
 		e := heap.Pop(&w.queue).(event)
 		if e.at > end {
@@ -185,6 +194,7 @@ func Run(p Plan) *Report {
 		w.now = e.at
 		w.counts.Events++
 		e.do()
+		w.poll()
 	}
 	r := &Report{Plan: p, Duration: w.now}
 	if len(w.failures) == 0 {
@@ -198,9 +208,50 @@ func Run(p Plan) *Report {
 	return r
 }
 
-func nodeID(i int) (id raftgroup.NodeID) {
-	id[0] = byte(i + 1)
-	return id
+// begin makes the nodes and the first map.
+func (w *world) begin() {
+	for i := range nodeCount {
+		n := &node{w: w, id: i, fs: vfs.NewCrashableMem(), slow: 1}
+		n.rate = 1 + (w.rng.Float64()-0.5)*0.08
+		n.base = w.between(0, time.Hour)
+		n.skew = w.between(-2*time.Second, 2*time.Second)
+		w.nodes = append(w.nodes, n)
+	}
+	if err := w.firstMap(); err != nil {
+		w.fail("first map: %v", err)
+		return
+	}
+	for _, n := range w.nodes {
+		n.start()
+	}
 }
 
-func nodeOf(id raftgroup.NodeID) int { return int(id[0]) - 1 }
+// firstMap cuts the tables: most replica sets have four voters, one of them has a single one, and grows.
+func (w *world) firstMap() (err error) {
+	at := func(first, n int) []topology.Place {
+		p := topology.Place{Region: region}
+		for i := range n {
+			p.Nodes = append(p.Nodes, w.nodes[(first+i)%nodeCount].self())
+		}
+		return []topology.Place{p}
+	}
+	m := topology.New()
+	if m, err = m.AddMeta(at(0, voterCount)); err == nil {
+		pieces := topology.Equal(2, at(1, voterCount))
+		pieces[1].Places = at(3, voterCount)
+		m, err = m.CutTable(rowsTable, pieces)
+	}
+	if err == nil {
+		m, err = m.AddTable(wipedTable, 1, at(2, voterCount))
+	}
+	if err == nil {
+		m, err = m.AddTable(smallTable, 1, at(4, 1))
+	}
+	if err != nil {
+		return err
+	}
+	w.born = m
+	return w.firstRecords()
+}
+
+var _ partition.Runner = driver{}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"io"
+
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// driver is partition.Runner of one life of a node: what is to be done is put into the inbox, and the world steps.
+type driver struct {
+	n    *node
+	life int
+}
+
+// runner is partition.Drive's Runner.
+func (n *node) runner(h *raftgroup.Host, m raftgroup.StateMachine, s raftgroup.SnapshotStore) partition.Runner {
+	n.host = h
+	n.snaps = n.plantSnapshots(s)
+	n.writer = raftgroup.NewLogWriter(n.plantLog(n.log.NewBatch()))
+	n.apply = raftgroup.NewApplier(n.plantMachine(m))
+	return driver{n, n.life}
+}
+
+func (d driver) gone() bool { return d.n.life != d.life || d.n.host == nil }
+
+// Start implements partition.Runner, as do the others.
+func (d driver) Start() {}
+
+func (d driver) Close() error { return nil }
+
+func (d driver) Failed() error { return nil }
+
+func (d driver) Receive(raftgroup.NodeID, []byte) error { return raftgroup.ErrClosed }
+
+func (d driver) ReceiveSnapshot(raftgroup.NodeID, io.Reader) error { return raftgroup.ErrClosed }
+
+func (d driver) Propose(g *raftgroup.Group, term uint64, data []byte, waiter raftgroup.Waiter) error {
+	n := d.n
+	if d.gone() {
+		return raftgroup.ErrClosed
+	}
+	own := append([]byte(nil), data...) // the memory is used again when the proposal has ended
+	if n.plantTerm(g, own, waiter) {
+		return nil
+	}
+	p, err := g.NewProposal(term, own, waiter)
+	if err != nil {
+		return err
+	}
+	n.inbox.Proposals = append(n.inbox.Proposals, p)
+	n.kick()
+	return nil
+}
+
+func (d driver) ReadIndex(g *raftgroup.Group, waiter raftgroup.Waiter) error {
+	if d.gone() {
+		return raftgroup.ErrClosed
+	}
+	r, err := g.NewRead(waiter)
+	if err != nil {
+		return err
+	}
+	d.n.w.counts.IndexReads++
+	d.n.inbox.Reads = append(d.n.inbox.Reads, r)
+	d.n.kick()
+	return nil
+}
+
+func (d driver) Call(f func(*raftgroup.Host)) bool {
+	if d.gone() {
+		return false
+	}
+	d.n.inbox.Calls = append(d.n.inbox.Calls, f)
+	d.n.kick()
+	return true
+}
+
+func (d driver) Do(f func(*raftgroup.Host)) error {
+	done := false
+	if !d.Call(func(h *raftgroup.Host) { f(h); done = true }) {
+		return raftgroup.ErrClosed
+	}
+	if err := d.n.await(context.Background(), func() bool { return done }, 0); err != nil {
+		return raftgroup.ErrClosed
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package groups
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// Bugs are mistakes that the product does not make and the simulator must find. Each is planted in what stands around the product:
+// the disk it writes to, the clock it reads, the command it is given.
+type Bugs struct {
+	// NoSync: the log is not synced.
+	NoSync bool
+	// EarlyTruncation: logs are cut though the state machine was not synced.
+	EarlyTruncation bool
+	// WrongSnapshotIndex: a snapshot says that it is older by one entry than its state.
+	WrongSnapshotIndex bool
+	// LongLease: a lease has no margin, and ends 700 ms after voters are free again, as if it were counted from a slow answer.
+	LongLease bool
+	// DoubleApply: some entries are applied twice, on every replica.
+	DoubleApply bool
+	// StaleTerm: a proposal evaluated in one term is made in whichever term there is.
+	StaleTerm bool
+	// HastyFate: a client takes an unknown outcome for the certainty that nothing was done.
+	HastyFate bool
+	// AnyFollower: reads are served by whatever replica there is, fresh or not.
+	AnyFollower bool
+}
+
+type logWithoutSync struct{ raftgroup.LogBatch }
+
+func (l logWithoutSync) Commit(bool) error { return l.LogBatch.Commit(false) }
+
+// logOnDisk refuses to write when the disk is full.
+type logOnDisk struct {
+	raftgroup.LogBatch
+	n *node
+}
+
+func (l logOnDisk) Commit(sync bool) error {
+	if l.n.full {
+		return errDiskFull
+	}
+	return l.LogBatch.Commit(sync)
+}
+
+func (n *node) plantLog(b raftgroup.LogBatch) raftgroup.LogBatch {
+	if n.w.plan.Bugs.NoSync {
+		b = logWithoutSync{b}
+	}
+	return logOnDisk{b, n}
+}
+
+type machineWithoutSync struct{ raftgroup.StateMachine }
+
+func (machineWithoutSync) Sync() error { return nil }
+
+type machineTwice struct{ raftgroup.StateMachine }
+
+func (m machineTwice) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
+	if index%41 == 0 {
+		commands = append(commands, commands...)
+	}
+	return m.StateMachine.Apply(group, index, term, commands, results)
+}
+
+// machineWatched tells the history which attempts of clients are applied, and where.
+type machineWatched struct {
+	raftgroup.StateMachine
+	n *node
+}
+
+func (m machineWatched) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
+	for _, c := range commands {
+		m.n.w.attemptApplied(binary.BigEndian.Uint64(c[len(c)-8:]), m.n, group, index)
+	}
+	return m.StateMachine.Apply(group, index, term, commands, results)
+}
+
+func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
+	if n.w.plan.Bugs.EarlyTruncation {
+		m = machineWithoutSync{m}
+	}
+	if n.w.plan.Bugs.DoubleApply {
+		m = machineTwice{m}
+	}
+	return machineWatched{m, n}
+}
+
+type snapshotsOffByOne struct{ raftgroup.SnapshotStore }
+
+type replaced struct {
+	*bytes.Reader
+	io.Closer
+}
+
+func (s snapshotsOffByOne) Snapshot(group uint64) (*pb.SnapshotMetadata, raftgroup.SnapshotData, error) {
+	meta, data, err := s.SnapshotStore.Snapshot(group)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := io.ReadAll(io.NewSectionReader(data, 0, data.Size()))
+	if err != nil {
+		return nil, nil, err
+	}
+	index := meta.GetIndex() - 1
+	_, size := binary.Uvarint(raw)
+	raw = append(binary.AppendUvarint(nil, index), raw[size:]...)
+	return &pb.SnapshotMetadata{Index: &index, Term: meta.Term, ConfState: meta.ConfState}, replaced{bytes.NewReader(raw), data}, nil
+}
+
+func (n *node) plantSnapshots(s raftgroup.SnapshotStore) raftgroup.SnapshotStore {
+	if n.w.plan.Bugs.WrongSnapshotIndex {
+		return snapshotsOffByOne{s}
+	}
+	return s
+}
+
+// plantLease moves the clock by which leases begin.
+func (n *node) plantLease() raftgroup.Instant {
+	if n.w.plan.Bugs.LongLease {
+		return raftgroup.Instant(elections*tick - (elections-2)*tick*9/10 + 700*time.Millisecond)
+	}
+	return 0
+}
+
+// plantTerm is the term that a client gives to its proposal.
+func (w *world) plantTerm(evaluated uint64) uint64 {
+	if w.plan.Bugs.StaleTerm {
+		return 0
+	}
+	return evaluated
+}

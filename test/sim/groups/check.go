@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package groups
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// history is what clients did and saw.
+type history struct {
+	ops    []*op
+	values uint64
+	last   []*op // the reads at the end
+	// attempts are what clients proposed, by number from 1.
+	attempts []attempt
+	// floors are what counters had reached, by key and in time.
+	floors map[string][]floor
+	// latches are held for evaluations: one at a time for a group, at one leader in one term.
+	latches map[latchAt]bool
+}
+
+// attempt is one proposal of an operation.
+type attempt struct {
+	// index is where it was applied, on whichever replica first.
+	index  uint64
+	failed bool
+}
+
+// floor says that a counter was seen at value, and by when.
+type floor struct {
+	at    time.Duration
+	value uint64
+}
+
+// attempted numbers a proposal.
+func (h *history) attempted() uint64 {
+	h.attempts = append(h.attempts, attempt{})
+	return uint64(len(h.attempts))
+}
+
+// attemptApplied checks that an attempt is applied at one index, and not if a client was told that it never will be.
+func (w *world) attemptApplied(id uint64, n *node, group, index uint64) {
+	a := &w.hist.attempts[id-1]
+	if a.failed {
+		w.fail("group %d, entry %d on node %d: attempt %d is applied and was answered as not done", group, index, n.id, id)
+	}
+	if a.index != 0 && a.index != index {
+		w.fail("group %d, entry %d on node %d: attempt %d was applied at %d, too", group, index, n.id, id, a.index)
+	}
+	a.index = index
+}
+
+// attemptFailed notes that a client was told that nothing was done.
+func (w *world) attemptFailed(id uint64, why error) {
+	a := &w.hist.attempts[id-1]
+	a.failed = true
+	if a.index != 0 {
+		w.fail("attempt %d was applied at %d and is answered as not done: %v", id, a.index, why)
+	}
+}
+
+// attemptDone checks that a success is one.
+func (w *world) attemptDone(id, index uint64) {
+	if a := w.hist.attempts[id-1]; a.index != index {
+		w.fail("attempt %d succeeded at %d and was applied at %d", id, index, a.index)
+	}
+}
+
+// reached notes what a counter has reached.
+func (w *world) reached(o *op) {
+	if o.key != counter && o.key != bumped {
+		return
+	}
+	if w.hist.floors == nil {
+		w.hist.floors = map[string][]floor{}
+	}
+	name := fmt.Sprintf("%d/%s", o.group, o.key)
+	list := w.hist.floors[name]
+	if len(list) == 0 || list[len(list)-1].value < o.value {
+		w.hist.floors[name] = append(list, floor{w.now, o.value})
+	}
+}
+
+// checkAge checks that a counter read at a follower is not older than allowed: all that anybody knew before then is in it.
+func (w *world) checkAge(n *node, group uint64, key string, value uint64, allowed time.Duration) {
+	list := w.hist.floors[fmt.Sprintf("%d/%s", group, key)]
+	i := sort.Search(len(list), func(i int) bool { return list[i].at >= w.now-allowed })
+	if i > 0 && list[i-1].value > value {
+		w.fail("node %d: fresh read of %d/%s is %d; it was %d at %v", n.id, group, key, value, list[i-1].value, list[i-1].at)
+	}
+}
+
+type latchAt struct {
+	node, life  int
+	group, term uint64
+}
+
+func (h *history) newValue() uint64 { h.values++; return h.values }
+
+func (h *history) add(o *op) {
+	o.id = len(h.ops)
+	h.ops = append(h.ops, o)
+}
+
+// drop takes back an operation that never reached anybody.
+func (h *history) drop(o *op) { h.ops[o.id] = nil }
+
+func (h *history) latched(n *node, group, term uint64) bool {
+	return h.latches[latchAt{n.id, n.life, group, term}]
+}
+
+func (h *history) latch(n *node, group, term uint64) (release func()) {
+	if h.latches == nil {
+		h.latches = map[latchAt]bool{}
+	}
+	at := latchAt{n.id, n.life, group, term}
+	h.latches[at] = true
+	return func() { delete(h.latches, at) }
+}
+
+// crashed ends what was under way at a node: it was lost, or nobody knows.
+func (h *history) crashed(node int) {
+	for _, o := range h.ops {
+		if o == nil || o.next == nil || o.node != node {
+			continue
+		}
+		next := o.next
+		o.next = nil
+		if !o.sent {
+			h.drop(o)
+		}
+		next()
+	}
+}
+
+// input and output are what porcupine sees.
+type input struct {
+	kind  opKind
+	value uint64
+}
+
+type output struct {
+	value   uint64
+	unknown bool
+}
+
+// register is the model of all keys: a number that is set, added to and read. Of an operation with an unknown outcome any answer
+// will do.
+var register = porcupine.Model{
+	Init: func() any { return uint64(0) },
+	Step: func(state, in, out any) (bool, any) {
+		s, i, o := state.(uint64), in.(input), out.(output)
+		switch i.kind {
+		case opWrite:
+			return true, i.value
+		case opRead:
+			return o.unknown || o.value == s, s
+		case opAdd:
+			return o.unknown || o.value == s+1, s + 1
+		default: // opBump: it set what it had seen plus one; with another state in between it may not succeed
+			if i.value == s+1 {
+				return true, i.value
+			}
+			return o.unknown, s
+		}
+	},
+	DescribeOperation: func(in, out any) string {
+		return fmt.Sprintf("%v %d -> %v", in.(input).kind, in.(input).value, out.(output))
+	},
+}
+
+// checkHistories checks every key; it returns how many took too long.
+func (w *world) checkHistories() (unchecked int) {
+	keys := map[string][]*op{}
+	var names []string
+	for _, o := range w.hist.ops {
+		if o == nil || !o.done && o.kind == opRead {
+			continue
+		}
+		name := fmt.Sprintf("%d/%s", o.group, o.key)
+		if keys[name] == nil {
+			names = append(names, name)
+		}
+		keys[name] = append(keys[name], o)
+	}
+	sort.Strings(names)
+	for _, o := range w.hist.last {
+		if !o.done {
+			w.fail("group %d: no last read of %s", o.group, o.key)
+		}
+	}
+	for _, name := range names {
+		ops := operations(keys[name])
+		switch porcupine.CheckOperationsTimeout(register, ops, 10*time.Second) {
+		case porcupine.Illegal:
+			w.fail("key %s is not linearizable (%d operations)", name, len(ops))
+		case porcupine.Unknown:
+			unchecked++
+		}
+	}
+	return unchecked
+}
+
+// operations are those that count: one that is unknown and whose value nobody saw may never have been, so it is left out. Bumped
+// numbers grow by one, so all up to the highest seen were there.
+func operations(ops []*op) []porcupine.Operation {
+	seen := map[uint64]bool{}
+	highest := uint64(0)
+	for _, o := range ops {
+		if o.done {
+			seen[o.value] = true
+			highest = max(highest, o.value)
+		}
+	}
+	var out []porcupine.Operation
+	for _, o := range ops {
+		if !o.done && (o.kind == opWrite && !seen[o.value] || o.kind == opBump && o.value > highest) {
+			continue
+		}
+		end := int64(math.MaxInt64)
+		if o.done {
+			end = int64(o.ended)
+		}
+		out = append(out, porcupine.Operation{
+			ClientId: o.client, Input: input{o.kind, o.value}, Call: int64(o.called), Output: output{o.value, !o.done}, Return: end,
+		})
+	}
+	return out
+}
+
+// compareStates checks that a node's groups hold what any other replica held at the same applied index.
+func (w *world) compareStates(n *node) {
+	if !w.oneIn(6) || n.store == nil {
+		return
+	}
+	group := 1 + w.rng.Uint64N(groupCount)
+	m, ok, err := n.store.Meta(group)
+	if err != nil || !ok || m.Applied == 0 {
+		return
+	}
+	hash, err := n.store.Hash(group)
+	if err != nil {
+		w.fail("node %d: %v", n.id, err)
+		return
+	}
+	at := stateAt{group, m.Applied}
+	if first, ok := w.hashes[at]; !ok {
+		w.hashes[at] = hash
+	} else if first != hash {
+		w.fail("group %d at %d: node %d holds %016x, another replica %016x", group, m.Applied, n.id, hash, first)
+	} else {
+		w.counts.Compared++
+	}
+}
+
+// checkConverged checks that in the end all members of a group have applied the same and hold the same.
+func (w *world) checkConverged() {
+	for group := uint64(1); group <= groupCount; group++ {
+		leader := w.leaderOf(group)
+		if leader == nil {
+			w.fail("group %d has no leader in the end", group)
+			continue
+		}
+		s, _ := leader.host.Status(group)
+		want, err := leader.store.Hash(group)
+		if err != nil {
+			w.fail("node %d: %v", leader.id, err)
+		}
+		replicas := append(append([]uint64{}, s.Members.GetVoters()...), s.Members.GetLearners()...)
+		found := 0
+		for _, n := range w.nodes {
+			g := n.host.Group(group)
+			if g == nil {
+				continue
+			}
+			member := false
+			for _, r := range replicas {
+				member = member || r == g.Replica()
+			}
+			if !member {
+				continue
+			}
+			found++
+			if k := n.store.Kept(); k != 0 {
+				w.fail("node %d: %d snapshots were not thrown away", n.id, k)
+			}
+			hash, err := n.store.Hash(group)
+			if err != nil || hash != want || g.Applied() != s.Applied {
+				w.fail("group %d: node %d applied %d hash %016x, leader applied %d hash %016x (%v)", group, n.id, g.Applied(), hash, s.Applied, want, err)
+			}
+		}
+		if found != len(replicas) {
+			w.fail("group %d: %d of %d members found", group, found, len(replicas))
+		}
+		w.note("group %d converged at %d: %016x", group, s.Applied, want)
+	}
+}
+
+// leaderOf returns the node that leads a group in the highest term.
+func (w *world) leaderOf(group uint64) (leader *node) {
+	term := uint64(0)
+	for _, n := range w.nodes {
+		if n.leading(group) == nil {
+			continue
+		}
+		if s, _ := n.host.Status(group); s.Term > term {
+			leader, term = n, s.Term
+		}
+	}
+	return leader
+}

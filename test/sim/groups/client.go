@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package groups
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
+)
+
+type opKind uint8
+
+const (
+	opWrite opKind = iota // set a register to a value never used before
+	opRead                // read a register or a counter
+	opAdd                 // add one to a counter
+	opBump                // read a number at the leader, propose the next one in the same term
+)
+
+func (k opKind) String() string { return [...]string{"write", "read", "add", "bump"}[k] }
+
+// op is one operation of a client.
+type op struct {
+	id     int
+	client int
+	kind   opKind
+	group  uint64
+	key    string
+	value  uint64 // written, or seen
+	called time.Duration
+	ended  time.Duration
+	// done is set when the client has an answer; an op without one has an unknown outcome.
+	done bool
+	// node is where it is under way, -1 if nowhere; sent is true once it may have reached a log.
+	node int
+	sent bool
+	next func()
+}
+
+// Keys of a group: registers r0 and r1, the counter c, the evaluated number b.
+var registers = []string{"r0", "r1"}
+
+const (
+	counter = "c"
+	bumped  = "b"
+)
+
+type client struct {
+	w    *world
+	id   int
+	hint [groupCount + 1]int
+}
+
+func (w *world) startClients() {
+	for id := range 8 {
+		c := &client{w: w, id: id}
+		for g := range c.hint {
+			c.hint[g] = w.rng.IntN(nodeCount)
+		}
+		w.after(w.between(0, 300*time.Millisecond), c.next)
+	}
+	for n := range nodeCount {
+		w.after(w.between(0, 300*time.Millisecond), func() { w.leaseReader(w.nodes[n]) })
+		w.after(w.between(0, 300*time.Millisecond), func() { w.freshReader(w.nodes[n]) })
+	}
+}
+
+func (c *client) next() {
+	w := c.w
+	if w.finished {
+		return
+	}
+	o := &op{client: c.id, group: 1 + w.rng.Uint64N(groupCount), called: w.now, node: -1}
+	switch d := w.rng.IntN(10); {
+	case d < 3:
+		o.kind, o.key, o.value = opWrite, registers[w.rng.IntN(len(registers))], w.hist.newValue()
+	case d < 6:
+		o.kind, o.key = opRead, append([]string{counter, bumped}, registers...)[w.rng.IntN(4)]
+	case d < 8:
+		o.kind, o.key = opAdd, counter
+	default:
+		o.kind, o.key = opBump, bumped
+	}
+	o.next = func() { w.after(w.between(time.Millisecond, 150*time.Millisecond), c.next) }
+	w.hist.add(o)
+	w.after(4*time.Second, func() { w.giveUp(o) })
+	c.try(o)
+}
+
+// try sends the operation to the node that the client believes to lead.
+func (c *client) try(o *op) {
+	w := c.w
+	if o.next == nil {
+		return // given up
+	}
+	n := w.nodes[c.hint[o.group]]
+	if n.host == nil || n.host.Group(o.group) == nil || !n.submit(o, func() { c.retry(o) }) {
+		c.retry(o)
+	}
+}
+
+// retry goes to another node: nothing was done.
+func (c *client) retry(o *op) {
+	o.node, o.sent = -1, false
+	c.hint[o.group] = (c.hint[o.group] + 1) % nodeCount
+	c.w.after(c.w.between(2*time.Millisecond, 20*time.Millisecond), func() { c.try(o) })
+}
+
+// giveUp leaves an operation whose client has waited long enough; if it was sent, nobody knows.
+func (w *world) giveUp(o *op) {
+	if o.next == nil {
+		return
+	}
+	next := o.next
+	o.next = nil
+	if o.sent {
+		w.counts.Unknown++
+	} else {
+		w.hist.drop(o)
+	}
+	next()
+}
+
+// acknowledge ends an operation well.
+func (w *world) acknowledge(o *op, value uint64) {
+	if o.next == nil {
+		return // the client has gone: unknown it stays
+	}
+	next := o.next
+	o.next, o.done, o.ended, o.value = nil, true, w.now, value
+	w.counts.Acked++
+	w.reached(o)
+	w.note("client %d: %v %d/%s = %d (node %d)", o.client, o.kind, o.group, o.key, value, o.node)
+	next()
+}
+
+// waiter is a raftgroup.Waiter.
+type waiter func(raftgroup.Outcome)
+
+// Done is called on the loop.
+func (f waiter) Done(o raftgroup.Outcome) { f(o) }
+
+// submit begins an operation at this node; it reports false if that cannot be. refused is called if nothing was done.
+func (n *node) submit(o *op, refused func()) bool {
+	w := n.w
+	g := n.host.Group(o.group)
+	o.node = n.id
+	switch o.kind {
+	case opRead:
+		return n.read(o, g, refused)
+	case opWrite:
+		return n.propose(o, g, 0, ledger.Set(o.key, binary.BigEndian.AppendUint64(nil, o.value)), refused, func(raftgroup.Outcome) uint64 { return o.value })
+	case opAdd:
+		return n.propose(o, g, 0, ledger.Add(o.key, 1), refused, func(out raftgroup.Outcome) uint64 {
+			sum, _ := out.Result.(uint64)
+			return sum
+		})
+	}
+	// opBump: evaluate under a latch, propose later, in the term of the evaluation.
+	term, ok := g.Evaluating()
+	if !ok || w.hist.latched(n, o.group, term) {
+		return false
+	}
+	value, err := n.store.Get(o.group, o.key)
+	if err != nil {
+		w.fail("node %d: %v", n.id, err)
+		return false
+	}
+	next := ledger.Number(value) + 1
+	release := w.hist.latch(n, o.group, term)
+	o.value = next
+	thinking := w.between(0, 20*time.Millisecond)
+	if w.oneIn(3) {
+		thinking = w.between(0, 3*time.Second)
+	}
+	var try func()
+	try = func() {
+		if o.next == nil {
+			release()
+			return
+		}
+		sent := n.propose(o, g, w.plantTerm(term), ledger.Set(o.key, binary.BigEndian.AppendUint64(nil, next)), func() { release(); refused() },
+			func(raftgroup.Outcome) uint64 { release(); return next })
+		switch {
+		case sent:
+		case w.plan.Bugs.StaleTerm: // it waits until it may, in whichever term
+			n.afterLife(50*time.Millisecond, try)
+		default:
+			release()
+			refused()
+		}
+	}
+	n.afterLife(thinking, try)
+	return true
+}
+
+func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, refused func(), value func(raftgroup.Outcome) uint64) bool {
+	w, life, id := n.w, n.life, n.w.hist.attempted()
+	p, err := g.NewProposal(term, binary.BigEndian.AppendUint64(command, id), waiter(func(out raftgroup.Outcome) {
+		switch {
+		case n.life != life:
+		case out.Err == nil:
+			if n.leading(o.group) == nil {
+				w.counts.Inherited++
+			}
+			w.attemptDone(id, out.Index)
+			w.acknowledge(o, value(out))
+		case errors.Is(out.Err, raftgroup.ErrUnknown) && !w.plan.Bugs.HastyFate:
+			value(out)
+			w.counts.Lost++
+			w.giveUp(o)
+		default:
+			if errors.Is(out.Err, raftgroup.ErrReplaced) {
+				w.counts.Replaced++
+			}
+			value(out)
+			w.attemptFailed(id, out.Err)
+			if o.next == nil {
+				return
+			}
+			o.sent = false
+			if w.oneIn(2) {
+				w.giveUp(o) // for good: it must not be seen
+				return
+			}
+			refused()
+		}
+	}))
+	if err != nil {
+		return false
+	}
+	o.sent = true
+	n.inbox.Proposals = append(n.inbox.Proposals, p)
+	n.kick()
+	return true
+}
+
+// read answers from memory under a lease, or asks for a read index. The bytes are read first, and a while passes before the clock is
+// looked at: a process may be paused anywhere.
+func (n *node) read(o *op, g *raftgroup.Group, refused func()) bool {
+	w := n.w
+	lease := g.Lease()
+	early, err := n.get(o)
+	if err != nil {
+		w.fail("node %d: %v", n.id, err)
+		return false
+	}
+	pause := time.Duration(0)
+	if w.oneIn(4) {
+		pause = w.between(0, 200*time.Millisecond)
+	}
+	n.afterLife(pause, func() {
+		if o.next == nil {
+			return
+		}
+		if g.Leased(lease, n.Now()) {
+			w.counts.LeaseReads++
+			w.acknowledge(o, early)
+			return
+		}
+		life := n.life
+		r, err := g.NewRead(waiter(func(out raftgroup.Outcome) {
+			switch {
+			case n.life != life || o.next == nil:
+			case out.Err != nil:
+				refused()
+			default:
+				value, err := n.get(o)
+				if err != nil {
+					w.fail("node %d: %v", n.id, err)
+					return
+				}
+				w.counts.IndexReads++
+				w.acknowledge(o, value)
+			}
+		}))
+		if err != nil {
+			refused()
+			return
+		}
+		n.inbox.Reads = append(n.inbox.Reads, r)
+		n.kick()
+	})
+	return true
+}
+
+func (n *node) get(o *op) (uint64, error) {
+	value, err := n.store.Get(o.group, o.key)
+	return ledger.Number(value), err
+}
+
+// leaseReader is a client beside each node that reads all the time, whoever leads: it is the one who notices a lease that is too long.
+func (w *world) leaseReader(n *node) {
+	if w.finished {
+		return
+	}
+	w.after(w.between(10*time.Millisecond, 60*time.Millisecond), func() { w.leaseReader(n) })
+	if n.host == nil {
+		return
+	}
+	group := 1 + w.rng.Uint64N(groupCount)
+	g := n.host.Group(group)
+	if g == nil {
+		return
+	}
+	lease := g.Lease()
+	o := &op{client: 100 + n.id, kind: opRead, group: group, key: append([]string{counter, bumped}, registers...)[w.rng.IntN(4)], called: w.now, node: n.id}
+	o.next = func() {}
+	value, err := n.get(o)
+	if err != nil {
+		w.fail("node %d: %v", n.id, err)
+		return
+	}
+	n.afterLife(w.between(0, 5*time.Millisecond), func() {
+		if g.Leased(lease, n.Now()) {
+			w.counts.LeaseReads++
+			w.hist.add(o)
+			w.acknowledge(o, value)
+		}
+	})
+}
+
+// freshReader is a client beside each node that reads whatever replica is there, if it is fresh, and never asks a leader.
+func (w *world) freshReader(n *node) {
+	if w.finished {
+		return
+	}
+	w.after(w.between(5*time.Millisecond, 40*time.Millisecond), func() { w.freshReader(n) })
+	if n.host == nil || n.paused > w.now || w.plan.Bugs.LongLease {
+		return // the bug moves the clock of freshness, too; those who read under leases are to find it
+	}
+	group := 1 + w.rng.Uint64N(groupCount)
+	g := n.host.Group(group)
+	if g == nil {
+		return
+	}
+	age := []time.Duration{150 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, time.Second}[w.rng.IntN(4)]
+	w.counts.FreshAsked++
+	if !g.Fresh(n.Now(), age) && !w.plan.Bugs.AnyFollower {
+		return
+	}
+	w.counts.FreshReads++
+	if n.leading(group) == nil {
+		w.counts.FollowerReads++
+	}
+	o := &op{group: group, key: []string{counter, bumped}[w.rng.IntN(2)]}
+	value, err := n.get(o)
+	if err != nil {
+		w.fail("node %d: %v", n.id, err)
+		return
+	}
+	w.checkAge(n, group, o.key, value, age+age/20+time.Millisecond) // clocks drift
+}
+
+// lastReads reads every key once more when all is calm.
+func (w *world) lastReads() {
+	for group := uint64(1); group <= groupCount; group++ {
+		for _, key := range append([]string{counter, bumped}, registers...) {
+			c := &client{w: w, id: 200}
+			o := &op{client: 200, kind: opRead, group: group, key: key, called: w.now, node: -1}
+			o.next = func() {}
+			w.hist.add(o)
+			w.hist.last = append(w.hist.last, o)
+			c.try(o)
+		}
+	}
+}
+
+// String shows an operation, for the text of a failure.
+func (o *op) String() string {
+	return fmt.Sprintf("client %d %v %d [%v %v] done %v", o.client, o.kind, o.value, o.called, o.ended, o.done)
+}

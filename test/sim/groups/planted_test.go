@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package groups
+
+import (
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var within = flag.Uint64("sim.within", 200, "seeds in which a planted bug must be found")
+
+// TestPlantedBugsAreFound proves that the simulator sees what it is there to see: each planted bug fails within 200 seeds.
+func TestPlantedBugsAreFound(t *testing.T) {
+	for _, b := range []struct {
+		name string
+		bugs Bugs
+		rare bool // takes a coincidence, so many seeds
+	}{
+		{"the log is not synced", Bugs{NoSync: true}, false},
+		{"the log is cut without a sync of the state", Bugs{EarlyTruncation: true}, false},
+		{"a snapshot has the wrong index", Bugs{WrongSnapshotIndex: true}, false},
+		{"a lease is too long", Bugs{LongLease: true}, true},
+		{"an entry is applied twice", Bugs{DoubleApply: true}, false},
+		{"a proposal outlives its term", Bugs{StaleTerm: true}, true},
+		{"what is unknown is taken for not done", Bugs{HastyFate: true}, true},
+		{"a follower is read that is not fresh", Bugs{AnyFollower: true}, false},
+	} {
+		t.Run(b.name, func(t *testing.T) {
+			if b.rare && testing.Short() {
+				t.Skip("many seeds")
+			}
+			for seed := uint64(1); seed <= *within; seed++ {
+				if r := run(t, Plan{Seed: seed, Bugs: b.bugs}); len(r.Failures) > 0 {
+					t.Logf("found with seed %d after %v: %s", seed, r.Duration, r.Failures[0])
+					return
+				}
+			}
+			t.Errorf("not found in %d seeds", *within)
+		})
+	}
+}
+
+// TestNothingIsImitated proves that the simulator runs the product: its code, tests aside, writes no log, applies no entry and splits
+// nothing by itself. What bugs.go plants wraps the product's.
+func TestNothingIsImitated(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) < 5 {
+		t.Fatal(files, err)
+	}
+	imports := map[string]bool{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, src, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range f.Imports {
+			imports[strings.Trim(i.Path.Value, `"`)] = true
+		}
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || name == "bugs.go" {
+				continue
+			}
+			for _, word := range []string{"Apply", "Split", "Append", "Truncate", "Entries", "Members", "Install", "Step"} {
+				if fn.Name.Name == word {
+					t.Errorf("%s defines %s: the simulator runs the product's", name, word)
+				}
+			}
+		}
+	}
+	for _, want := range []string{"raftgroup", "raftgroup/ledger", "raftlog"} {
+		if !imports["github.com/ilion-db/ilion/internal/replica/"+want] {
+			t.Errorf("the simulator does not run %s", want)
+		}
+	}
+	for got := range imports {
+		if strings.HasPrefix(got, "go.etcd.io/raft/v3") && !strings.HasSuffix(got, "/raftpb") {
+			t.Errorf("the simulator imports %s: consensus is the product's business", got)
+		}
+	}
+}
