@@ -33,7 +33,7 @@ const (
 	logDir = "raft"
 	// keepAlive and silence are how soon a connection to a node that says nothing is given up.
 	keepAlive = 300 * time.Millisecond
-	silence   = 1500 * time.Millisecond
+	silence   = 1200 * time.Millisecond
 	// clusterWorkers is how many reads may wait for other nodes at a time.
 	clusterWorkers = 256
 	// handoverTime bounds how long a node that stops waits for others to lead.

@@ -101,7 +101,7 @@ func find(v *view, q *command.Read, cursor topology.Position) *topology.Partitio
 
 // anew prepares for the next partition, of which nothing is known yet.
 func (e *errand) anew() {
-	e.pause, e.refused, e.turn, e.attempts, e.atOnce = 0, false, 0, 0, 0
+	e.pause, e.refused, e.turn, e.late, e.atOnce = 0, false, 0, 0, 0
 	e.next, e.avoid = topology.NodeID{}, topology.NodeID{}
 }
 

@@ -35,7 +35,8 @@ type errand struct {
 	silent     topology.NodeID
 	quietUntil time.Time
 	turn       int
-	attempts   int
+	// late counts the attempts that ran into their deadline.
+	late int
 	// at once counts the attempts without a pause in a row.
 	atOnce int
 	// required is the quorum of the partition asked last.
@@ -57,10 +58,10 @@ func (c *Coordinator) errand(level dberr.Consistency, limit time.Duration) erran
 	return errand{c: c, level: level, began: now, deadline: now.Add(limit)}
 }
 
-// attempt is when an attempt at another node is given up: a third of all the time there is for the first two, so that a process that is stopped does
-// not eat it all; what is left for those behind them.
+// attempt is when an attempt at another node is given up: a third of all the time there is, so that a process that is stopped does not eat it all;
+// what is left when two have run into that.
 func (e *errand) attempt() time.Time {
-	if e.attempts > 2 {
+	if e.late >= 2 {
 		return e.deadline
 	}
 	until := time.Now().Add(e.deadline.Sub(e.began) / 3)
@@ -77,7 +78,6 @@ func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
 	if t.route == nil {
 		t.route = new(route) // a partition that is in no table's ring
 	}
-	e.attempts++
 	avoid := e.avoid
 	e.avoid = topology.NodeID{}
 	if e.any {
@@ -204,6 +204,7 @@ func (e *errand) failed(t *target, err error) bool {
 	case unknown:
 		e.maybe = true
 		if t.remote && errors.Is(err, context.DeadlineExceeded) {
+			e.late++
 			e.silent, e.quietUntil = t.node, time.Now().Add(e.deadline.Sub(e.began)/3)
 		}
 		if !underWay(err) {
