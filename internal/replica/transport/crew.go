@@ -21,7 +21,7 @@ type task struct {
 }
 
 // idleMax is how many goroutines wait for commands.
-const idleMax = 64
+const idleMax = 128
 
 // do carries out a task, soon; false if the transport is closed.
 func (c *crew) do(k task) bool {

@@ -34,15 +34,22 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// frameHead returns the head of a frame whose payload is a followed by b.
+// frameHead returns the head of a frame whose payload is a, which is short, followed by b.
 func frameHead(kind byte, a, b []byte) (head [headLen]byte) {
 	binary.LittleEndian.PutUint32(head[:], uint32(len(a)+len(b)))
 	head[4] = kind
-	sum := crc32.Update(0, castagnoli, head[:5])
-	sum = crc32.Update(sum, castagnoli, a)
-	sum = crc32.Update(sum, castagnoli, b)
+	sum := crc32.Update(shortSum(shortSum(0, head[:5]), a), castagnoli, b)
 	binary.LittleEndian.PutUint32(head[5:], sum)
 	return head
+}
+
+// shortSum is crc32.Update for a few bytes that, unlike what that is given, need not be on the heap.
+func shortSum(sum uint32, b []byte) uint32 {
+	sum = ^sum
+	for _, c := range b {
+		sum = castagnoli[byte(sum)^c] ^ sum>>8
+	}
+	return ^sum
 }
 
 func appendFrame(dst []byte, kind byte, a, b []byte) []byte {

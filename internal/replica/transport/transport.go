@@ -283,7 +283,7 @@ func (t *Transport) serveRaft(s *stream) {
 // to reach the peer failed, or its address is not known.
 func (t *Transport) Send(to NodeID, frame []byte) bool {
 	p := t.peerOf(to)
-	if p == nil || len(frame) > t.opts.FrameBytes || !p.link(Raft).out.put(kindRaft, frame, nil) {
+	if p == nil || len(frame) > t.opts.FrameBytes || !p.link(Raft).out.put(kindRaft, nil, frame) {
 		t.counters.framesDropped.Add(1)
 		return false
 	}
