@@ -215,6 +215,7 @@ func (s *Server) Close() {
 	for _, c := range conns {
 		c.fail(errClosing)
 	}
+	s.workers.close()
 	s.wg.Wait()
 }
 

@@ -9,13 +9,16 @@ import (
 	"github.com/ilion-db/ilion/internal/query/session"
 )
 
-// workers runs requests that may take long. A worker starts when there is work and ends when there is none.
+// workers runs requests that may take long. A worker starts when there is work; a few wait for more when there is none, as a new goroutine would have to
+// grow its stack first.
 type workers struct {
 	srv           *Server
 	max, queueMax int
 	mu            sync.Mutex
-	running       int
-	queue         []*request // a ring of queueMax
+	closed        bool
+	running       int             // and not idle
+	idle          []chan *request // of each idle worker; the last one worked last
+	queue         []*request      // a ring of queueMax
 	head, queued  int
 }
 
@@ -27,6 +30,12 @@ func (w *workers) init(s *Server, n, queueMax int) {
 func (w *workers) submit(r *request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if n := len(w.idle); n > 0 {
+		w.running++
+		w.idle[n-1] <- r // there is room: it had nothing
+		w.idle = w.idle[:n-1]
+		return true
+	}
 	if w.running < w.max {
 		w.running++
 		w.srv.wg.Add(1)
@@ -47,27 +56,55 @@ func (w *workers) submit(r *request) bool {
 
 func (w *workers) work(r *request) {
 	defer w.srv.wg.Done()
+	wait := make(chan *request, 1)
 	for r != nil {
 		w.srv.stats.Working.Add(1)
 		r.work()
 		w.srv.stats.Working.Add(-1)
-		r = w.next()
+		r = w.next(wait)
 	}
 }
 
-func (w *workers) next() *request {
+// idleWorkers is how many workers wait for work at most.
+const idleWorkers = 128
+
+// next returns what a worker has to do next, nil if nothing any more.
+func (w *workers) next(wait chan *request) *request {
+	if r, rest := w.queuedOr(wait); !rest {
+		return r
+	}
+	return <-wait
+}
+
+// queuedOr takes a request off the queue. If there is none, rest says whether the worker is idle now and hears on wait, or ends.
+func (w *workers) queuedOr(wait chan *request) (r *request, rest bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.queued == 0 {
 		w.running--
-		return nil
+		if w.closed || len(w.idle) >= idleWorkers {
+			return nil, false
+		}
+		w.idle = append(w.idle, wait)
+		return nil, true
 	}
-	r := w.queue[w.head]
+	r = w.queue[w.head]
 	w.queue[w.head] = nil
 	w.head = (w.head + 1) % w.queueMax
 	w.queued--
 	w.srv.stats.Queued.Add(-1)
-	return r
+	return r, false
+}
+
+// close ends idle workers, now and later.
+func (w *workers) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	for _, wait := range w.idle {
+		close(wait)
+	}
+	w.idle = nil
 }
 
 var errQueueFull error = &dberr.Overloaded{Message: "Too many long-running requests are waiting on this node"}
