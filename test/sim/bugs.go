@@ -150,7 +150,7 @@ func (n *node) plantLease() raftgroup.Instant {
 // plantTerm reports whether it takes a proposal away: to be made later, in whatever term there is then.
 func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waiter) bool {
 	w := n.w
-	if !w.plan.Bugs.StaleTerm || topology.PartitionID(g.ID()) == topology.MetaPartition || !w.oneIn(4) {
+	if !w.plan.Bugs.StaleTerm || topology.PartitionID(g.ID()) == topology.MetaPartition || !w.oneIn(2) {
 		return false
 	}
 	began, id := w.now, g.ID()

@@ -115,7 +115,7 @@ func (w *world) wipe(n *node) {
 func (w *world) transfer(n *node) {
 	if w.oneIn(3) {
 		w.counts.Transfers++
-		n.handover()
+		n.stop()
 		return
 	}
 	for _, g := range n.host.Groups() {

@@ -214,6 +214,10 @@ func (c *client) failed(o *op, id topology.PartitionID, answered bool, a *answer
 	case !answered:
 		*maybe = true
 		delete(n.hints, id)
+		if w.plan.Bugs.HastyFate && o.kind != opRead {
+			*maybe = false
+			return true
+		}
 	case a.nowhere, errors.Is(err, partition.ErrClosed):
 		delete(n.hints, id)
 	case errors.As(err, &not):

@@ -231,7 +231,8 @@ func (n *node) lookAtMembers(t *task) {
 			})
 			n.w.counts.Settled++
 		case step.Transfer != 0:
-			_ = r.Transfer(step.Transfer)
+			err := r.Transfer(step.Transfer)
+			n.w.note("node %d: partition %d is to be led by replica %d: %v", n.id, r.ID(), step.Transfer, err)
 		case len(step.Changes) > 0:
 			ctx := limit{context.Background(), n.w, n.w.now + 2*time.Second}
 			err := r.ChangeMembers(ctx, step.Changes)
@@ -489,9 +490,13 @@ func (n *node) whole() bool {
 	return true
 }
 
-// handover makes a leader give everything away.
-func (n *node) handover() {
+// stop ends the process as an administrator does: it gives its leaderships away before, and takes none that is offered from then on.
+func (n *node) stop() {
 	w := n.w
+	n.afterLife(w.between(300*time.Millisecond, 1500*time.Millisecond), func() {
+		n.crash()
+		w.after(w.between(50*time.Millisecond, time.Second), n.restart)
+	})
 	n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) { w.note("node %d hands everything over, %d groups", n.id, h.Handover()) })
 	n.kick()
 }
