@@ -49,11 +49,12 @@ var sameWing = map[string]string{
 	"internal/control/reconcile":        "internal/control/meta internal/control/placement",
 	"internal/model/row":                "internal/model/cqltype",
 	"internal/model/schema":             "internal/model/cqltype internal/model/dberr",
-	"internal/model/keys":               "internal/model/token internal/model/command", // a dedupe key ends in the id of its command
-	"internal/model/command":            "internal/model/cqltype internal/model/dberr internal/model/row internal/model/token",
-	"internal/model/topology":           "internal/model/token internal/model/keys",
+	"internal/model/keys":               "internal/model/codec internal/model/token internal/model/command", // a dedupe key ends in the id of its command
+	"internal/model/command":            "internal/model/codec internal/model/cqltype internal/model/dberr internal/model/row internal/model/token",
+	"internal/model/topology":           "internal/model/codec internal/model/token internal/model/keys",
 	"internal/model/ru":                 "internal/model/command internal/model/row",
 	"internal/model/cqltype":            "internal/model/dberr",
+	"internal/model/codec":              "",
 	"internal/model/token":              "",
 	"internal/model/dberr":              "",
 	"internal/model/trace":              "",

@@ -5,6 +5,7 @@ package command
 import (
 	"math"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -38,7 +39,7 @@ func KindOf(src []byte) Kind {
 func AppendMutation(dst []byte, m *Mutation) []byte {
 	a := appender{append(dst, Version, byte(KindMutation))}
 	a.mutation(m)
-	return a.b
+	return a.Writer
 }
 
 // DecodeMutation reads what AppendMutation wrote into m. Byte slices of m are views over src; the capacity of m.Ops is reused.
@@ -48,7 +49,7 @@ func DecodeMutation(m *Mutation, src []byte) error {
 		return err
 	}
 	r.mutation(m)
-	return r.end()
+	return r.End()
 }
 
 // What an encoded mutation says of its id.
@@ -65,78 +66,78 @@ func (a *appender) mutation(m *Mutation) {
 
 // heading appends what stands before the operands.
 func (a *appender) heading(m *Mutation, stamp int64, retried uint32) {
-	a.uint(uint64(m.Table))
-	a.fixed(int64(m.Token))
-	a.bytes(m.Key)
-	a.uint(m.SchemaVersion)
-	a.uint(m.Epoch)
-	a.int(stamp)
+	a.Uint(uint64(m.Table))
+	a.Fixed(uint64(m.Token))
+	a.Bytes(m.Key)
+	a.Uint(m.SchemaVersion)
+	a.Uint(m.Epoch)
+	a.Int(stamp)
 	switch {
 	case m.Dedupe == DedupeID{}:
-		a.byte(withoutID)
+		a.Byte(withoutID)
 	case retried == 0:
-		a.byte(withID)
+		a.Byte(withID)
 	default:
-		a.byte(withRetried)
+		a.Byte(withRetried)
 	}
 	if m.Dedupe != (DedupeID{}) {
-		a.b = append(a.b, m.Dedupe.Coordinator[:]...)
-		a.uint(m.Dedupe.Sequence)
+		a.Raw(m.Dedupe.Coordinator[:])
+		a.Uint(m.Dedupe.Sequence)
 		if retried != 0 {
-			a.uint(uint64(retried))
+			a.Uint(uint64(retried))
 		}
 	}
 }
 
 // ops appends operands; those that are Unstamped get stamp in the copy.
 func (a *appender) ops(ops []Op, stamp int64) {
-	a.uint(uint64(len(ops)))
+	a.Uint(uint64(len(ops)))
 	for i := range ops {
 		o := &ops[i]
-		a.byte(byte(o.Kind))
-		a.bytes(o.Clustering)
+		a.Byte(byte(o.Kind))
+		a.Bytes(o.Clustering)
 		if o.Kind == OpIndex {
-			a.uint(uint64(o.Index))
-			a.bytes(o.Value)
+			a.Uint(uint64(o.Index))
+			a.Bytes(o.Value)
 			continue
 		}
-		a.bytes(o.Operand)
+		a.Bytes(o.Operand)
 		if stamp != row.Unstamped {
-			row.Stamp(a.b[len(a.b)-len(o.Operand):], stamp)
+			row.Stamp(a.Writer[len(a.Writer)-len(o.Operand):], stamp)
 		}
 	}
 }
 
 func (r *reader) mutation(m *Mutation) {
 	*m = Mutation{Ops: m.Ops[:0]}
-	m.Table = r.uint32()
-	m.Token = token.Token(r.fixed())
-	m.Key = r.bytes()
-	m.SchemaVersion = r.uint()
-	m.Epoch = r.uint()
-	m.Timestamp = r.int()
-	id := r.byte()
+	m.Table = r.Uint32()
+	m.Token = token.Token(r.Fixed())
+	m.Key = r.Bytes()
+	m.SchemaVersion = r.Uint()
+	m.Epoch = r.Uint()
+	m.Timestamp = r.Int()
+	id := r.Byte()
 	if id > withRetried {
-		r.fail()
+		r.Fail()
 	}
 	if id != withoutID {
-		copy(m.Dedupe.Coordinator[:], r.take(16))
-		m.Dedupe.Sequence = r.uint()
+		copy(m.Dedupe.Coordinator[:], r.Take(16))
+		m.Dedupe.Sequence = r.Uint()
 	}
 	if id == withRetried {
-		m.Retried = r.uint32()
+		m.Retried = r.Uint32()
 	}
-	n := r.count(3)
+	n := r.Count(3)
 	for range n {
-		o := Op{Kind: OpKind(r.byte()), Clustering: r.bytes()}
+		o := Op{Kind: OpKind(r.Byte()), Clustering: r.Bytes()}
 		switch o.Kind {
 		case OpIndex:
-			o.Index = r.uint32()
-			o.Value = r.bytes()
+			o.Index = r.Uint32()
+			o.Value = r.Bytes()
 		case OpRow, OpHeader:
-			o.Operand = r.bytes()
+			o.Operand = r.Bytes()
 		default:
-			r.fail()
+			r.Fail()
 		}
 		m.Ops = append(m.Ops, o)
 	}
@@ -146,39 +147,39 @@ func (r *reader) mutation(m *Mutation) {
 func AppendConditional(dst []byte, c *Conditional) []byte {
 	a := appender{append(dst, Version, byte(KindConditional))}
 	a.mutation(&c.Mutation)
-	a.uint(uint64(c.Serial))
-	a.byte(byte(c.First))
-	a.int(c.Now)
+	a.Uint(uint64(c.Serial))
+	a.Byte(byte(c.First))
+	a.Int(c.Now)
 	a.columns(c.Dropped)
-	a.uint(uint64(len(c.Rows)))
+	a.Uint(uint64(len(c.Rows)))
 	for i := range c.Rows {
-		a.flag(c.Rows[i].Static)
-		a.bytes(c.Rows[i].Clustering)
+		a.Flag(c.Rows[i].Static)
+		a.Bytes(c.Rows[i].Clustering)
 	}
-	a.uint(uint64(len(c.Conditions)))
+	a.Uint(uint64(len(c.Conditions)))
 	for i := range c.Conditions {
 		k := &c.Conditions[i]
-		a.uint(uint64(k.Row))
-		a.byte(byte(k.Operator))
-		a.uint(uint64(k.Column))
+		a.Uint(uint64(k.Row))
+		a.Byte(byte(k.Operator))
+		a.Uint(uint64(k.Column))
 		a.maybeType(k.Type)
-		a.null(k.Element)
+		a.Null(k.Element)
 		a.nulls(k.Values)
 	}
-	a.uint(uint64(len(c.Updates)))
+	a.Uint(uint64(len(c.Updates)))
 	for i := range c.Updates {
 		u := &c.Updates[i]
-		a.uint(uint64(u.Row))
-		a.uint(uint64(u.Statement))
-		a.byte(byte(u.Kind))
-		a.uint(uint64(u.Column))
+		a.Uint(uint64(u.Row))
+		a.Uint(uint64(u.Statement))
+		a.Byte(byte(u.Kind))
+		a.Uint(uint64(u.Column))
 		a.maybeType(u.Type)
 		a.nulls(u.Args)
-		a.int(u.Timestamp)
-		a.int(int64(u.TTL))
-		a.int(u.Expiry)
+		a.Int(u.Timestamp)
+		a.Int(int64(u.TTL))
+		a.Int(u.Expiry)
 	}
-	return a.b
+	return a.Writer
 }
 
 // DecodeConditional reads what AppendConditional wrote. Byte slices of c are views over src.
@@ -192,47 +193,47 @@ func DecodeConditional(c *Conditional, src []byte) error {
 	c.Mutation.Ops = ops
 	r.mutation(&c.Mutation)
 	c.Serial = r.consistency()
-	if c.First = First(r.byte()); c.First > FirstMarked {
-		r.fail()
+	if c.First = First(r.Byte()); c.First > FirstMarked {
+		r.Fail()
 	}
-	c.Now = r.int()
+	c.Now = r.Int()
 	c.Dropped = r.columns(nil)
-	for range r.count(2) {
-		c.Rows = append(c.Rows, RowRef{Static: r.flag(), Clustering: r.bytes()})
+	for range r.Count(2) {
+		c.Rows = append(c.Rows, RowRef{Static: r.Flag(), Clustering: r.Bytes()})
 	}
-	for range r.count(6) {
-		k := Condition{Row: r.rowNumber(c), Operator: Operator(r.byte()), Column: r.uint32(), Type: r.maybeType(), Element: r.null(), Values: r.nulls(nil)}
+	for range r.Count(6) {
+		k := Condition{Row: r.rowNumber(c), Operator: Operator(r.Byte()), Column: r.Uint32(), Type: r.maybeType(), Element: r.Null(), Values: r.nulls(nil)}
 		if k.Operator > ContainsKey || (k.Type == nil) != (k.Operator <= NotExists) {
-			r.fail()
+			r.Fail()
 		}
 		c.Conditions = append(c.Conditions, k)
 	}
-	for range r.count(9) {
+	for range r.Count(9) {
 		u := Update{
-			Row: r.rowNumber(c), Statement: int(r.uint32()), Kind: UpdateKind(r.byte()), Column: r.uint32(), Type: r.maybeType(), Args: r.nulls(nil),
-			Timestamp: r.int(), TTL: r.int32(), Expiry: r.int(),
+			Row: r.rowNumber(c), Statement: int(r.Uint32()), Kind: UpdateKind(r.Byte()), Column: r.Uint32(), Type: r.maybeType(), Args: r.nulls(nil),
+			Timestamp: r.Int(), TTL: r.Int32(), Expiry: r.Int(),
 		}
 		if u.Kind > ListPut || u.Type == nil {
-			r.fail()
+			r.Fail()
 		}
 		c.Updates = append(c.Updates, u)
 	}
-	return r.end()
+	return r.End()
 }
 
 func (r *reader) rowNumber(c *Conditional) int {
-	n := r.uint()
+	n := r.Uint()
 	if n >= uint64(len(c.Rows)) {
-		r.fail()
+		r.Fail()
 		return 0
 	}
 	return int(n)
 }
 
 func (r *reader) consistency() dberr.Consistency {
-	v := r.uint()
+	v := r.Uint()
 	if v > uint64(dberr.LocalOne) {
-		r.fail()
+		r.Fail()
 	}
 	return dberr.Consistency(v)
 }
@@ -250,32 +251,32 @@ const (
 // AppendRead appends the encoded form of c.
 func AppendRead(dst []byte, c *Read) []byte {
 	a := appender{append(dst, Version, byte(KindRead))}
-	flags := boolByte(c.AfterPartition)*readAfterPartition | boolByte(c.Reversed)*readReversed | boolByte(c.Statics)*readStatics |
-		boolByte(c.NoRows)*readNoRows | boolByte(c.Index != nil)*readIndex
-	a.byte(flags)
-	a.uint(uint64(c.Table))
-	a.null(c.Key)
-	a.fixed(int64(c.Token))
-	a.uint(c.Range.Begin)
-	a.uint(c.Range.Limit)
-	a.null(c.AfterKey)
-	a.fixed(int64(c.AfterToken))
-	a.null(c.AfterClustering)
-	a.uint(uint64(len(c.Slices)))
+	flags := codec.Bit(c.AfterPartition)*readAfterPartition | codec.Bit(c.Reversed)*readReversed | codec.Bit(c.Statics)*readStatics |
+		codec.Bit(c.NoRows)*readNoRows | codec.Bit(c.Index != nil)*readIndex
+	a.Byte(flags)
+	a.Uint(uint64(c.Table))
+	a.Null(c.Key)
+	a.Fixed(uint64(c.Token))
+	a.Uint(c.Range.Begin)
+	a.Uint(c.Range.Limit)
+	a.Null(c.AfterKey)
+	a.Fixed(uint64(c.AfterToken))
+	a.Null(c.AfterClustering)
+	a.Uint(uint64(len(c.Slices)))
 	for i := range c.Slices {
-		a.bytes(c.Slices[i].Start)
-		a.null(c.Slices[i].End)
+		a.Bytes(c.Slices[i].Start)
+		a.Null(c.Slices[i].End)
 	}
 	if c.Index != nil {
-		a.uint(uint64(c.Index.Index))
-		a.bytes(c.Index.Value)
+		a.Uint(uint64(c.Index.Index))
+		a.Bytes(c.Index.Value)
 	}
-	a.uint(uint64(max(c.Limit, 0)))
-	a.int(c.Now)
+	a.Uint(uint64(max(c.Limit, 0)))
+	a.Int(c.Now)
 	a.columns(c.Dropped)
-	a.uint(uint64(c.Level))
-	a.uint(c.Epoch)
-	return a.b
+	a.Uint(uint64(c.Level))
+	a.Uint(c.Epoch)
+	return a.Writer
 }
 
 // DecodeRead reads what AppendRead wrote. Byte slices of c are views over src.
@@ -285,57 +286,57 @@ func DecodeRead(c *Read, src []byte) error {
 		return err
 	}
 	*c = Read{Slices: c.Slices[:0]}
-	flags := r.byte()
+	flags := r.Byte()
 	if flags >= readFlagsEnd {
-		r.fail()
+		r.Fail()
 	}
 	c.AfterPartition = flags&readAfterPartition != 0
 	c.Reversed = flags&readReversed != 0
 	c.Statics = flags&readStatics != 0
 	c.NoRows = flags&readNoRows != 0
-	c.Table = r.uint32()
-	c.Key = r.null()
-	c.Token = token.Token(r.fixed())
-	c.Range = token.Range{Begin: r.uint(), Limit: r.uint()}
+	c.Table = r.Uint32()
+	c.Key = r.Null()
+	c.Token = token.Token(r.Fixed())
+	c.Range = token.Range{Begin: r.Uint(), Limit: r.Uint()}
 	if !c.Range.Valid() {
-		r.fail()
+		r.Fail()
 	}
-	c.AfterKey = r.null()
-	c.AfterToken = token.Token(r.fixed())
-	c.AfterClustering = r.null()
-	for range r.count(2) {
-		c.Slices = append(c.Slices, Slice{Start: r.bytes(), End: r.null()})
+	c.AfterKey = r.Null()
+	c.AfterToken = token.Token(r.Fixed())
+	c.AfterClustering = r.Null()
+	for range r.Count(2) {
+		c.Slices = append(c.Slices, Slice{Start: r.Bytes(), End: r.Null()})
 	}
 	if flags&readIndex != 0 {
-		c.Index = &IndexLookup{Index: r.uint32(), Value: r.bytes()}
+		c.Index = &IndexLookup{Index: r.Uint32(), Value: r.Bytes()}
 	}
-	limit := r.uint()
+	limit := r.Uint()
 	if limit > math.MaxInt32 {
 		limit = math.MaxInt32
 	}
 	c.Limit = int(limit)
-	c.Now = r.int()
+	c.Now = r.Int()
 	c.Dropped = r.columns(nil)
 	c.Level = r.consistency()
-	c.Epoch = r.uint()
-	return r.end()
+	c.Epoch = r.Uint()
+	return r.End()
 }
 
 // AppendSweep appends the encoded form of s.
 func AppendSweep(dst []byte, s *Sweep) []byte {
 	a := appender{append(dst, Version, byte(KindSweep))}
 	a.sweep(s)
-	return a.b
+	return a.Writer
 }
 
 func (a *appender) sweep(s *Sweep) {
-	a.uint(uint64(s.Table))
-	a.int(s.Horizon)
+	a.Uint(uint64(s.Table))
+	a.Int(s.Horizon)
 	a.columns(s.Dropped)
-	a.uint(s.Epoch)
-	a.uint(uint64(len(s.Keys)))
+	a.Uint(s.Epoch)
+	a.Uint(uint64(len(s.Keys)))
 	for _, k := range s.Keys {
-		a.bytes(k)
+		a.Bytes(k)
 	}
 }
 
@@ -346,55 +347,55 @@ func DecodeSweep(s *Sweep, src []byte) error {
 		return err
 	}
 	r.sweep(s)
-	return r.end()
+	return r.End()
 }
 
 func (r *reader) sweep(s *Sweep) {
 	*s = Sweep{Keys: s.Keys[:0], Dropped: s.Dropped[:0]}
-	s.Table = r.uint32()
-	s.Horizon = r.int()
+	s.Table = r.Uint32()
+	s.Horizon = r.Int()
 	s.Dropped = r.columns(s.Dropped)
-	s.Epoch = r.uint()
-	for range r.count(1) {
-		s.Keys = append(s.Keys, r.bytes())
+	s.Epoch = r.Uint()
+	for range r.Count(1) {
+		s.Keys = append(s.Keys, r.Bytes())
 	}
 }
 
 // AppendDecision appends the encoded form of d.
 func AppendDecision(dst []byte, d *Decision) []byte {
 	a := appender{append(dst, Version, byte(KindDecision))}
-	a.flag(d.Applied)
-	a.int(d.Timestamp)
-	a.uint(uint64(len(d.Found)))
+	a.Flag(d.Applied)
+	a.Int(d.Timestamp)
+	a.Uint(uint64(len(d.Found)))
 	for _, f := range d.Found {
 		a.foundRow(f)
 	}
-	a.flag(d.First != nil)
+	a.Flag(d.First != nil)
 	if d.First != nil {
-		a.bytes(d.First.Clustering)
+		a.Bytes(d.First.Clustering)
 		a.foundRow(d.First.Row)
 	}
-	return a.b
+	return a.Writer
 }
 
 func (a *appender) foundRow(f *row.Row) {
-	a.flag(f != nil)
+	a.Flag(f != nil)
 	if f == nil {
 		return
 	}
-	a.flag(f.Live)
-	a.int(f.Liveness.Timestamp)
-	a.int(int64(f.Liveness.TTL))
-	a.int(f.Liveness.Expiry)
-	a.uint(uint64(len(f.Cells)))
+	a.Flag(f.Live)
+	a.Int(f.Liveness.Timestamp)
+	a.Int(int64(f.Liveness.TTL))
+	a.Int(f.Liveness.Expiry)
+	a.Uint(uint64(len(f.Cells)))
 	for i := range f.Cells {
 		c := &f.Cells[i]
-		a.uint(uint64(c.Column))
-		a.null(c.Path)
-		a.bytes(c.Value)
-		a.int(c.Timestamp)
-		a.int(int64(c.TTL))
-		a.int(c.Expiry)
+		a.Uint(uint64(c.Column))
+		a.Null(c.Path)
+		a.Bytes(c.Value)
+		a.Int(c.Timestamp)
+		a.Int(int64(c.TTL))
+		a.Int(c.Expiry)
 	}
 }
 
@@ -405,25 +406,25 @@ func DecodeDecision(d *Decision, src []byte) error {
 		return err
 	}
 	*d = Decision{}
-	d.Applied = r.flag()
-	d.Timestamp = r.int()
-	for range r.count(1) {
+	d.Applied = r.Flag()
+	d.Timestamp = r.Int()
+	for range r.Count(1) {
 		d.Found = append(d.Found, r.foundRow())
 	}
-	if r.flag() {
-		d.First = &FoundRow{Clustering: r.bytes(), Row: r.foundRow()}
+	if r.Flag() {
+		d.First = &FoundRow{Clustering: r.Bytes(), Row: r.foundRow()}
 	}
-	return r.end()
+	return r.End()
 }
 
 func (r *reader) foundRow() *row.Row {
-	if !r.flag() {
+	if !r.Flag() {
 		return nil
 	}
-	f := &row.Row{Live: r.flag()}
-	f.Liveness = row.Liveness{Timestamp: r.int(), TTL: r.int32(), Expiry: r.int()}
-	for range r.count(6) {
-		f.Cells = append(f.Cells, row.Cell{Column: r.uint32(), Path: r.null(), Value: r.bytes(), Timestamp: r.int(), TTL: r.int32(), Expiry: r.int()})
+	f := &row.Row{Live: r.Flag()}
+	f.Liveness = row.Liveness{Timestamp: r.Int(), TTL: r.Int32(), Expiry: r.Int()}
+	for range r.Count(6) {
+		f.Cells = append(f.Cells, row.Cell{Column: r.Uint32(), Path: r.Null(), Value: r.Bytes(), Timestamp: r.Int(), TTL: r.Int32(), Expiry: r.Int()})
 	}
 	return f
 }

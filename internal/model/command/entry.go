@@ -49,8 +49,8 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 	a := appender{append(dst, Version, byte(KindEntry), byte(e.Kind))}
 	switch e.Kind {
 	case EntryWrite:
-		a.null(e.Result)
-		a.uint(uint64(len(e.Mutations)))
+		a.Null(e.Result)
+		a.Uint(uint64(len(e.Mutations)))
 		for i := range e.Mutations {
 			a.mutation(&e.Mutations[i])
 		}
@@ -59,19 +59,19 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 	case EntryTruncate:
 		a.columns(e.Indexes)
 	case EntryRequire:
-		a.uint(e.SchemaVersion)
+		a.Uint(e.SchemaVersion)
 	case EntryRecords:
 		a.records(&e.Records)
 	}
-	return a.b
+	return a.Writer
 }
 
 // BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one.
 func BeginWrite(dst []byte, n int, result []byte) []byte {
 	a := appender{append(dst, Version, byte(KindEntry), byte(EntryWrite))}
-	a.null(result)
-	a.uint(uint64(n))
-	return a.b
+	a.Null(result)
+	a.Uint(uint64(n))
+	return a.Writer
 }
 
 // AddWrite appends a mutation with the leader's stamp, also for the operands that are Unstamped. The mutation itself stays as it
@@ -80,7 +80,7 @@ func AddWrite(dst []byte, m *Mutation, stamp int64) []byte {
 	a := appender{dst}
 	a.heading(m, stamp, 0)
 	a.ops(m.Ops, stamp)
-	return a.b
+	return a.Writer
 }
 
 // AppendRecords appends the encoded form of c, as it is sent between nodes.
@@ -89,11 +89,11 @@ func AppendRecords(dst []byte, c *Records) []byte {
 }
 
 func (a *appender) records(c *Records) {
-	a.uint(c.Expect)
-	a.uint(uint64(len(c.Put)))
+	a.Uint(c.Expect)
+	a.Uint(uint64(len(c.Put)))
 	for i := range c.Put {
-		a.bytes(c.Put[i].Key)
-		a.null(c.Put[i].Value)
+		a.Bytes(c.Put[i].Key)
+		a.Null(c.Put[i].Value)
 	}
 }
 
@@ -105,30 +105,30 @@ func DecodeEntry(e *Entry, src []byte) error {
 		return err
 	}
 	*e = Entry{Mutations: e.Mutations[:0], Indexes: e.Indexes[:0], Sweep: Sweep{Keys: e.Sweep.Keys[:0], Dropped: e.Sweep.Dropped[:0]}, Records: Records{Put: e.Records.Put[:0]}}
-	e.Kind = EntryKind(r.byte())
+	e.Kind = EntryKind(r.Byte())
 	switch e.Kind {
 	case EntryWrite:
-		e.Result = r.null()
+		e.Result = r.Null()
 		r.mutations(e)
 	case EntrySweep:
 		r.sweep(&e.Sweep)
 	case EntryTruncate:
 		e.Indexes = r.columns(e.Indexes)
 	case EntryRequire:
-		e.SchemaVersion = r.uint()
+		e.SchemaVersion = r.Uint()
 	case EntryRecords:
 		r.records(&e.Records)
 	default:
-		r.fail()
+		r.Fail()
 	}
-	return r.end()
+	return r.End()
 }
 
 // mutations keeps the operands' memory of what was decoded into e before.
 func (r *reader) mutations(e *Entry) {
-	n := r.count(15)
+	n := r.Count(15)
 	if n == 0 {
-		r.fail()
+		r.Fail()
 	}
 	for i := range n {
 		if i < cap(e.Mutations) {
@@ -141,9 +141,9 @@ func (r *reader) mutations(e *Entry) {
 }
 
 func (r *reader) records(c *Records) {
-	c.Expect = r.uint()
-	for range r.count(2) {
-		c.Put = append(c.Put, Record{Key: r.bytes(), Value: r.null()})
+	c.Expect = r.Uint()
+	for range r.Count(2) {
+		c.Put = append(c.Put, Record{Key: r.Bytes(), Value: r.Null()})
 	}
 }
 

@@ -2,7 +2,10 @@
 
 package command
 
-import "github.com/ilion-db/ilion/internal/model/cqltype"
+import (
+	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+)
 
 // typeDepthMax bounds how deep types nest in a command; CREATE TYPE and CREATE TABLE stay far below it.
 const typeDepthMax = 64
@@ -12,17 +15,17 @@ const typeDepthMax = 64
 func AppendType(dst []byte, t *cqltype.Type) []byte {
 	a := appender{dst}
 	a.typ(t)
-	return a.b
+	return a.Writer
 }
 
 // DecodeType takes one type off src.
 func DecodeType(src []byte) (t *cqltype.Type, rest []byte, err error) {
-	r := reader{b: src}
+	r := reader{codec.NewReader(src, ErrMalformed)}
 	t = r.typ(0)
-	if r.err != nil {
-		return nil, nil, r.err
+	if err := r.Err(); err != nil {
+		return nil, nil, err
 	}
-	return t, r.b, nil
+	return t, r.Rest(), nil
 }
 
 // frozenBit marks a frozen type in the byte of its kind.
@@ -31,14 +34,14 @@ const frozenBit = 0x80
 // maybeType writes 0 for nil, which no kind is.
 func (a *appender) maybeType(t *cqltype.Type) {
 	if t == nil {
-		a.byte(0)
+		a.Byte(0)
 		return
 	}
 	a.typ(t)
 }
 
 func (a *appender) typ(t *cqltype.Type) {
-	a.byte(byte(t.Kind) | boolByte(t.Frozen)*frozenBit)
+	a.Byte(byte(t.Kind) | codec.Bit(t.Frozen)*frozenBit)
 	switch t.Kind {
 	case cqltype.List, cqltype.Set:
 		a.typ(t.Elems[0])
@@ -46,36 +49,36 @@ func (a *appender) typ(t *cqltype.Type) {
 		a.typ(t.Elems[0])
 		a.typ(t.Elems[1])
 	case cqltype.Tuple:
-		a.uint(uint64(len(t.Elems)))
+		a.Uint(uint64(len(t.Elems)))
 		for _, e := range t.Elems {
 			a.typ(e)
 		}
 	case cqltype.UDT:
-		a.string(t.Keyspace)
-		a.string(t.Name)
-		a.uint(uint64(len(t.Elems)))
+		a.Text(t.Keyspace)
+		a.Text(t.Name)
+		a.Uint(uint64(len(t.Elems)))
 		for i, e := range t.Elems {
-			a.string(t.Fields[i])
+			a.Text(t.Fields[i])
 			a.typ(e)
 		}
 	case cqltype.Custom:
-		a.string(t.Name)
+		a.Text(t.Name)
 	}
 }
 
 func (r *reader) maybeType() *cqltype.Type {
-	if len(r.b) > 0 && r.b[0] == 0 {
-		r.byte()
+	if b := r.Rest(); len(b) > 0 && b[0] == 0 {
+		r.Byte()
 		return nil
 	}
 	return r.typ(0)
 }
 
 func (r *reader) typ(depth int) *cqltype.Type {
-	head := r.byte()
+	head := r.Byte()
 	t := &cqltype.Type{Kind: cqltype.Kind(head &^ frozenBit), Frozen: head&frozenBit != 0}
 	if t.Kind == 0 || t.Kind > cqltype.Empty || depth > typeDepthMax {
-		r.fail()
+		r.Fail()
 		return t
 	}
 	switch t.Kind {
@@ -85,17 +88,17 @@ func (r *reader) typ(depth int) *cqltype.Type {
 		t.Elems = []*cqltype.Type{r.typ(depth + 1), nil}
 		t.Elems[1] = r.typ(depth + 1)
 	case cqltype.Tuple:
-		for range r.count(1) {
+		for range r.Count(1) {
 			t.Elems = append(t.Elems, r.typ(depth+1))
 		}
 	case cqltype.UDT:
-		t.Keyspace, t.Name = r.string(), r.string()
-		for range r.count(2) {
-			t.Fields = append(t.Fields, r.string())
+		t.Keyspace, t.Name = r.Text(), r.Text()
+		for range r.Count(2) {
+			t.Fields = append(t.Fields, r.Text())
 			t.Elems = append(t.Elems, r.typ(depth+1))
 		}
 	case cqltype.Custom:
-		t.Name = r.string()
+		t.Name = r.Text()
 	}
 	return t
 }
