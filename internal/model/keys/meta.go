@@ -3,9 +3,10 @@
 package keys
 
 import (
-	"encoding/binary"
 	"errors"
 	"math"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
 // Birth values of a partition: its first log entry has the next index, so no replica can be replayed from nothing.
@@ -76,106 +77,61 @@ func (m *Meta) AppendWith(dst, layout []byte) []byte {
 }
 
 func (m *Meta) appendHead(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, metaFormat)
-	dst = binary.AppendUvarint(dst, m.Partition)
-	dst = binary.AppendUvarint(dst, m.Applied)
-	return binary.AppendUvarint(dst, m.Term)
+	w := codec.Writer(dst)
+	w.Uint(metaFormat)
+	w.Uint(m.Partition)
+	w.Uint(m.Applied)
+	w.Uint(m.Term)
+	return w
 }
 
 func (m *Meta) appendTail(dst []byte) []byte {
-	dst = binary.AppendVarint(dst, m.MaxTimestamp)
-	return binary.AppendUvarint(dst, m.SchemaVersion)
+	w := codec.Writer(dst)
+	w.Int(m.MaxTimestamp)
+	w.Uint(m.SchemaVersion)
+	return w
 }
 
 // AppendLayout appends the part of the encoded meta that says who holds what: span, epoch, members, children.
 func (m *Meta) AppendLayout(dst []byte) []byte {
-	dst = appendSpan(dst, m.Span)
-	dst = binary.AppendUvarint(dst, m.Epoch)
+	w := codec.Writer(dst)
+	m.Span.append(&w)
+	w.Uint(m.Epoch)
 	for _, list := range [][]Member{m.Voters, m.Learners, m.VotersOutgoing, m.LearnersNext} {
-		dst = binary.AppendUvarint(dst, uint64(len(list)))
+		w.Uint(uint64(len(list)))
 		for _, v := range list {
-			dst = append(binary.AppendUvarint(dst, v.Replica), v.Node[:]...)
+			w.Uint(v.Replica)
+			w.Raw(v.Node[:])
 		}
 	}
-	dst = binary.AppendUvarint(dst, boolBit(m.AutoLeave))
-	dst = binary.AppendUvarint(dst, uint64(len(m.Children)))
+	w.Flag(m.AutoLeave)
+	w.Uint(uint64(len(m.Children)))
 	for _, c := range m.Children {
-		dst = appendSpan(binary.AppendUvarint(dst, c.Partition), c.Span)
-		dst = binary.AppendUvarint(dst, c.Epoch)
+		w.Uint(c.Partition)
+		c.Span.append(&w)
+		w.Uint(c.Epoch)
 	}
-	return dst
+	return w
 }
 
-func boolBit(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
+func (s *Span) append(w *codec.Writer) {
+	w.Uint(uint64(s.Table))
+	w.Bytes(s.Begin)
+	w.Bytes(s.End)
 }
 
-func appendSpan(dst []byte, s Span) []byte {
-	dst = binary.AppendUvarint(dst, uint64(s.Table))
-	for _, b := range [][]byte{s.Begin, s.End} {
-		dst = append(binary.AppendUvarint(dst, uint64(len(b))), b...)
-	}
-	return dst
-}
-
-// decoder reads fields until one is missing; then bad stays set.
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-func (d *decoder) uint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.bad, n = true, len(d.b)
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) int() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.bad, n = true, len(d.b)
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-// count reads the length of a list whose elements take at least one byte.
-func (d *decoder) count() int {
-	n := d.uint()
-	if n > uint64(len(d.b)) {
-		d.bad, n = true, 0
-	}
-	return int(n)
-}
-
-func (d *decoder) bytes(n int) []byte {
-	if n > len(d.b) {
-		d.bad, n = true, len(d.b)
-	}
-	out := append([]byte(nil), d.b[:n]...)
-	d.b = d.b[n:]
-	return out
-}
+// decoder takes off what Append wrote. What it returns are copies.
+type decoder struct{ codec.Reader }
 
 func (d *decoder) span() Span {
-	table := d.uint()
-	if table > math.MaxUint32 {
-		d.bad = true
-	}
-	return Span{Table: uint32(table), Begin: d.bytes(d.count()), End: d.bytes(d.count())}
+	return Span{Table: d.Uint32(), Begin: append([]byte(nil), d.Bytes()...), End: append([]byte(nil), d.Bytes()...)}
 }
 
 func (d *decoder) members() []Member {
 	var list []Member
-	for n := d.count(); n > 0 && !d.bad; n-- {
-		m := Member{Replica: d.uint()}
-		copy(m.Node[:], d.bytes(len(m.Node)))
+	for range d.Count(1 + len(Member{}.Node)) {
+		m := Member{Replica: d.Uint()}
+		copy(m.Node[:], d.Take(uint64(len(m.Node))))
 		list = append(list, m)
 	}
 	return list
@@ -183,19 +139,19 @@ func (d *decoder) members() []Member {
 
 // DecodeMeta reads what Append wrote.
 func DecodeMeta(b []byte) (Meta, error) {
-	d := decoder{b: b}
-	if d.uint() != metaFormat {
+	d := decoder{codec.NewReader(b, ErrCorrupt)}
+	if d.Uint() != metaFormat {
 		return Meta{}, ErrCorrupt
 	}
-	m := Meta{Format: metaFormat, Partition: d.uint(), Applied: d.uint(), Term: d.uint(), Span: d.span(), Epoch: d.uint()}
+	m := Meta{Format: metaFormat, Partition: d.Uint(), Applied: d.Uint(), Term: d.Uint(), Span: d.span(), Epoch: d.Uint()}
 	m.Voters, m.Learners, m.VotersOutgoing, m.LearnersNext = d.members(), d.members(), d.members(), d.members()
-	m.AutoLeave = d.uint() == 1
-	for n := d.count(); n > 0 && !d.bad; n-- {
-		m.Children = append(m.Children, Child{Partition: d.uint(), Span: d.span(), Epoch: d.uint()})
+	m.AutoLeave = d.Flag()
+	for range d.Count(5) {
+		m.Children = append(m.Children, Child{Partition: d.Uint(), Span: d.span(), Epoch: d.Uint()})
 	}
-	m.MaxTimestamp, m.SchemaVersion = d.int(), d.uint()
-	if d.bad || len(d.b) > 0 {
-		return Meta{}, ErrCorrupt
+	m.MaxTimestamp, m.SchemaVersion = d.Int(), d.Uint()
+	if err := d.End(); err != nil {
+		return Meta{}, err
 	}
 	return m, nil
 }

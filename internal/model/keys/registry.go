@@ -3,8 +3,9 @@
 package keys
 
 import (
-	"encoding/binary"
 	"errors"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
 // MetaPartition is the physical partition of the cluster's own records. Its rows are the keys under MetaID; it is in no table.
@@ -27,21 +28,23 @@ const replicaFormat = 1
 
 // Append appends the encoded record: the format, then the fields in order, as varints.
 func (r *Replica) Append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, replicaFormat)
-	dst = binary.AppendUvarint(dst, r.Partition)
-	dst = binary.AppendUvarint(dst, r.Replica)
-	return binary.AppendVarint(dst, r.Created)
+	w := codec.Writer(dst)
+	w.Uint(replicaFormat)
+	w.Uint(r.Partition)
+	w.Uint(r.Replica)
+	w.Int(r.Created)
+	return w
 }
 
 // DecodeReplica reads what Append wrote.
 func DecodeReplica(b []byte) (Replica, error) {
-	d := decoder{b: b}
-	if d.uint() != replicaFormat {
+	d := codec.NewReader(b, ErrReplicaCorrupt)
+	if d.Uint() != replicaFormat {
 		return Replica{}, ErrReplicaCorrupt
 	}
-	r := Replica{Partition: d.uint(), Replica: d.uint(), Created: d.int()}
-	if d.bad || len(d.b) > 0 {
-		return Replica{}, ErrReplicaCorrupt
+	r := Replica{Partition: d.Uint(), Replica: d.Uint(), Created: d.Int()}
+	if err := d.End(); err != nil {
+		return Replica{}, err
 	}
 	return r, nil
 }
