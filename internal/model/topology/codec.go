@@ -3,11 +3,10 @@
 package topology
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
 // The map is stored in records: one header, one record for every table, one for the meta partition under MetaTable. So a new table
@@ -25,10 +24,11 @@ var ErrMalformed = errors.New("malformed topology")
 
 // AppendHeader appends the record of the counters.
 func (s *Snapshot) AppendHeader(dst []byte) []byte {
-	dst = append(dst, recordVersion)
-	dst = binary.AppendUvarint(dst, s.version)
-	dst = binary.AppendUvarint(dst, uint64(s.nextPartition))
-	return binary.AppendUvarint(dst, uint64(s.nextReplica))
+	w := codec.Writer(append(dst, recordVersion))
+	w.Uint(s.version)
+	w.Uint(uint64(s.nextPartition))
+	w.Uint(uint64(s.nextReplica))
+	return w
 }
 
 // AppendTable appends the record of a table, or of the meta partition if that is MetaTable. Equal tables have equal bytes.
@@ -37,16 +37,16 @@ func (s *Snapshot) AppendTable(dst []byte, table uint32) []byte {
 	if table == MetaTable && s.meta != nil {
 		ps = []*Partition{s.meta}
 	}
-	dst = append(dst, recordVersion)
-	dst = binary.AppendUvarint(dst, uint64(len(ps)))
+	w := codec.Writer(append(dst, recordVersion))
+	w.Uint(uint64(len(ps)))
 	for _, p := range ps {
-		dst = binary.AppendUvarint(dst, uint64(p.ID))
-		dst = AppendSpan(dst, p.Span)
-		dst = binary.AppendUvarint(dst, p.Epoch)
-		dst = binary.AppendUvarint(dst, p.Moves)
-		dst = appendSets(dst, p.Sets)
+		w.Uint(uint64(p.ID))
+		w = AppendSpan(w, p.Span)
+		w.Uint(p.Epoch)
+		w.Uint(p.Moves)
+		appendSets(&w, p.Sets)
 	}
-	return dst
+	return w
 }
 
 // SameTable reports whether a table, or the meta partition if that is MetaTable, is the same one in both maps, without looking at it closely.
@@ -66,8 +66,8 @@ func Assemble(base *Snapshot, header []byte, tables map[uint32][]byte) (*Snapsho
 	if err != nil {
 		return nil, err
 	}
-	s.version, s.nextPartition, s.nextReplica = r.uint(), PartitionID(r.uint()), ReplicaID(r.uint())
-	if r.bad || len(r.b) > 0 || s.nextPartition > MetaPartition {
+	s.version, s.nextPartition, s.nextReplica = r.Uint(), PartitionID(r.Uint()), ReplicaID(r.Uint())
+	if r.End() != nil || s.nextPartition > MetaPartition {
 		return nil, fmt.Errorf("header: %w", ErrMalformed)
 	}
 	for table := range tables {
@@ -99,9 +99,9 @@ func (s *Snapshot) addRecord(table uint32, record []byte, replicas map[ReplicaID
 		return err
 	}
 	var ps []*Partition
-	for range r.count(20) {
-		p := &Partition{ID: PartitionID(r.uint()), Table: table, Span: r.span(), Epoch: r.uint(), Moves: r.uint(), Sets: r.sets()}
-		if r.bad || s.Partition(p.ID) != nil {
+	for range r.Count(20) {
+		p := &Partition{ID: PartitionID(r.Uint()), Table: table, Span: r.span(), Epoch: r.Uint(), Moves: r.Uint(), Sets: r.sets()}
+		if r.Err() != nil || s.Partition(p.ID) != nil {
 			return ErrMalformed
 		}
 		if table != MetaTable {
@@ -109,7 +109,7 @@ func (s *Snapshot) addRecord(table uint32, record []byte, replicas map[ReplicaID
 		}
 		ps = append(ps, p)
 	}
-	if r.bad || len(r.b) > 0 {
+	if r.End() != nil {
 		return ErrMalformed
 	}
 	if table != MetaTable {
@@ -135,62 +135,57 @@ func open(record []byte) (*decoder, error) {
 	case record[0] > recordVersion:
 		return nil, fmt.Errorf("topology of a newer version: %d, this one reads up to %d", record[0], recordVersion)
 	}
-	return &decoder{b: record[1:]}, nil
+	return newDecoder(record[1:]), nil
 }
 
 // Append appends the whole map in one piece: equal snapshots have equal bytes.
 func (s *Snapshot) Append(dst []byte) []byte {
-	dst = append(dst, wholeVersion)
-	dst = appendRecord(dst, s.AppendHeader(nil))
+	w := codec.Writer(append(dst, wholeVersion))
+	w.Bytes(s.AppendHeader(nil))
 	tables := s.Tables()
 	if s.meta != nil {
 		tables = append(tables, MetaTable)
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(tables)))
+	w.Uint(uint64(len(tables)))
 	for _, t := range tables {
-		dst = appendRecord(binary.AppendUvarint(dst, uint64(t)), s.AppendTable(nil, t))
+		w.Uint(uint64(t))
+		w.Bytes(s.AppendTable(nil, t))
 	}
-	return dst
+	return w
 }
 
-func appendRecord(dst, record []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(record))), record...)
-}
-
-func appendSets(dst []byte, sets []ReplicaSet) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(sets)))
+func appendSets(w *codec.Writer, sets []ReplicaSet) {
+	w.Uint(uint64(len(sets)))
 	for _, set := range sets {
-		dst = binary.AppendUvarint(dst, uint64(len(set.Region)))
-		dst = append(dst, set.Region...)
-		dst = binary.AppendUvarint(dst, uint64(set.Leader))
-		dst = binary.AppendUvarint(dst, uint64(len(set.Replicas)))
+		w.Text(set.Region)
+		w.Uint(uint64(set.Leader))
+		w.Uint(uint64(len(set.Replicas)))
 		for _, r := range set.Replicas {
-			dst = binary.AppendUvarint(dst, uint64(r.ID))
-			dst = append(dst, r.Node[:]...)
-			dst = append(dst, byte(r.State))
+			w.Uint(uint64(r.ID))
+			w.Raw(r.Node[:])
+			w.Byte(byte(r.State))
 		}
 	}
-	return dst
 }
 
 // AppendSpan appends the encoded form of a span.
 func AppendSpan(dst []byte, s Span) []byte {
+	w := codec.Writer(dst)
 	for _, p := range [2]Position{s.Begin, s.Limit} {
-		dst = binary.BigEndian.AppendUint64(dst, p.Ring)
-		dst = binary.AppendUvarint(dst, uint64(len(p.Key)))
-		dst = append(dst, p.Key...)
+		w.Fixed(p.Ring)
+		w.Bytes(p.Key)
 	}
-	return dst
+	return w
 }
 
 // DecodeSpan takes a span off src. Its keys are copies.
 func DecodeSpan(src []byte) (s Span, rest []byte, err error) {
-	r := decoder{b: src}
+	r := newDecoder(src)
 	s = r.span()
-	if r.bad || !s.Valid() {
+	if r.Err() != nil || !s.Valid() {
 		return Span{}, nil, ErrMalformed
 	}
-	return s, r.b, nil
+	return s, r.Rest(), nil
 }
 
 // Decode reads what Append wrote, now or before there was a meta partition, and validates it.
@@ -201,7 +196,7 @@ func Decode(src []byte) (*Snapshot, error) {
 	case src[0] > wholeVersion:
 		return nil, fmt.Errorf("topology of a newer version: %d, this one reads up to %d", src[0], wholeVersion)
 	}
-	s, err := decodeWhole(&decoder{b: src[1:]}, src[0])
+	s, err := decodeWhole(newDecoder(src[1:]), src[0])
 	if err != nil {
 		return nil, err
 	}
@@ -215,16 +210,16 @@ func decodeWhole(r *decoder, version byte) (*Snapshot, error) {
 	if version == wholeVersionFirst {
 		return decodeFirst(r)
 	}
-	header := r.take(r.uint())
+	header := r.Bytes()
 	tables := map[uint32][]byte{}
-	for range r.count(2) {
-		table, record := r.uint(), r.take(r.uint())
-		if r.bad || table > math.MaxUint32 || tables[uint32(table)] != nil {
+	for range r.Count(2) {
+		table, record := r.Uint32(), r.Bytes()
+		if r.Err() != nil || tables[table] != nil {
 			return nil, ErrMalformed
 		}
-		tables[uint32(table)] = record
+		tables[table] = record
 	}
-	if r.bad || len(r.b) > 0 {
+	if r.End() != nil {
 		return nil, ErrMalformed
 	}
 	return Assemble(New(), header, tables)
@@ -233,90 +228,41 @@ func decodeWhole(r *decoder, version byte) (*Snapshot, error) {
 // decodeFirst reads the form that stand-alone nodes stored.
 func decodeFirst(r *decoder) (*Snapshot, error) {
 	s := New()
-	s.version = r.uint()
-	s.nextPartition = PartitionID(r.uint())
-	s.nextReplica = ReplicaID(r.uint())
-	for range r.count(20) {
-		p := &Partition{ID: PartitionID(r.uint())}
-		table := r.uint()
-		p.Table = uint32(table)
-		p.Span = r.span()
-		p.Epoch = r.uint()
-		p.Sets = r.sets()
-		if r.bad || table != uint64(p.Table) || s.byID[p.ID] != nil {
+	s.version, s.nextPartition, s.nextReplica = r.Uint(), PartitionID(r.Uint()), ReplicaID(r.Uint())
+	for range r.Count(20) {
+		p := &Partition{ID: PartitionID(r.Uint()), Table: r.Uint32(), Span: r.span(), Epoch: r.Uint(), Sets: r.sets()}
+		if r.Err() != nil || s.byID[p.ID] != nil {
 			return nil, ErrMalformed
 		}
 		s.tables[p.Table] = append(s.tables[p.Table], p)
 		s.byID[p.ID] = p
 	}
-	if r.bad || len(r.b) > 0 {
+	if r.End() != nil {
 		return nil, ErrMalformed
 	}
 	return s, nil
 }
 
-// decoder takes values off b; bad is set by the first that does not fit, and all later ones are zero.
-type decoder struct {
-	b   []byte
-	bad bool
-}
+// decoder takes off what the Append functions wrote. Keys are copies.
+type decoder struct{ codec.Reader }
 
-func (r *decoder) fail() { r.b, r.bad = nil, true }
-
-func (r *decoder) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *decoder) take(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return nil
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *decoder) count(itemMin int) int {
-	n := r.uint()
-	if n > uint64(len(r.b)/itemMin) {
-		r.fail()
-		return 0
-	}
-	return int(n)
-}
+func newDecoder(b []byte) *decoder { return &decoder{codec.NewReader(b, ErrMalformed)} }
 
 func (r *decoder) span() Span { return Span{r.position(), r.position()} }
 
 func (r *decoder) position() Position {
-	ring := r.take(8)
-	key := r.take(r.uint())
-	if r.bad {
-		return Position{}
-	}
-	p := Position{Ring: binary.BigEndian.Uint64(ring)}
-	if len(key) > 0 {
-		p.Key = bytes.Clone(key)
-	}
-	return p
+	return Position{Ring: r.Fixed(), Key: append([]byte(nil), r.Bytes()...)}
 }
 
 func (r *decoder) sets() []ReplicaSet {
 	var out []ReplicaSet
-	for range r.count(3) {
-		set := ReplicaSet{Region: string(r.take(r.uint())), Leader: ReplicaID(r.uint())}
-		for range r.count(18) {
-			m := Replica{ID: ReplicaID(r.uint())}
-			copy(m.Node[:], r.take(16))
-			if b := r.take(1); len(b) == 1 {
-				m.State = MemberState(b[0])
-				r.bad = r.bad || m.State > Learner
+	for range r.Count(3) {
+		set := ReplicaSet{Region: r.Text(), Leader: ReplicaID(r.Uint())}
+		for range r.Count(18) {
+			m := Replica{ID: ReplicaID(r.Uint())}
+			copy(m.Node[:], r.Take(uint64(len(m.Node))))
+			if m.State = MemberState(r.Byte()); m.State > Learner {
+				r.Fail()
 			}
 			set.Replicas = append(set.Replicas, m)
 		}
