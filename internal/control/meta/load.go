@@ -7,10 +7,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -169,9 +169,9 @@ func (s *State) loadRest(old *State, changed []string) error {
 	if touches(changed, clusterKey) {
 		s.ClusterVersion = 0
 		if b := s.records[clusterKey]; b != nil {
-			r := fields{b: b}
-			if s.ClusterVersion = uint32(r.uint(math.MaxUint32)); r.bad {
-				return fmt.Errorf("cluster version: %w", ErrMalformed)
+			r := codec.NewReader(b, ErrMalformed)
+			if s.ClusterVersion = r.Uint32(); r.Err() != nil {
+				return fmt.Errorf("cluster version: %w", r.Err())
 			}
 		}
 	}

@@ -3,12 +3,11 @@
 package meta
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -68,26 +67,27 @@ var ErrMalformed = errors.New("malformed record")
 
 // Append appends the encoded node without its id: the format, then its fields in order. Later versions add fields behind them.
 func (n *Node) Append(dst []byte) []byte {
-	dst = append(dst, nodeFormat)
+	w := codec.Writer(append(dst, nodeFormat))
 	for _, text := range []string{n.Internal, n.CQL, n.HTTP, n.Region, n.Zone} {
-		dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+		w.Text(text)
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(n.Tokens)))
+	w.Uint(uint64(len(n.Tokens)))
 	for _, t := range n.Tokens {
-		dst = binary.BigEndian.AppendUint64(dst, uint64(t))
+		w.Fixed(uint64(t))
 	}
-	for _, v := range []uint64{uint64(n.State), uint64(n.FormatMin), uint64(n.FormatMax)} {
-		dst = binary.AppendUvarint(dst, v)
-	}
+	w.Uint(uint64(n.State))
+	w.Uint(uint64(n.FormatMin))
+	w.Uint(uint64(n.FormatMax))
 	joined := int64(0)
 	if !n.Joined.IsZero() {
 		joined = n.Joined.UnixMilli()
 	}
-	dst = binary.AppendVarint(dst, joined)
-	if n.Birth == 0 && len(n.rest) == 0 {
-		return dst
+	w.Int(joined)
+	if n.Birth != 0 || len(n.rest) > 0 {
+		w.Uint(n.Birth)
+		w.Raw(n.rest)
 	}
-	return append(binary.AppendUvarint(dst, n.Birth), n.rest...)
+	return w
 }
 
 // Check returns an error if the node cannot be stored: what it says of itself is too long.
@@ -111,67 +111,29 @@ func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
 	if src[0] > nodeFormat {
 		return nil, fmt.Errorf("node record of format %d, this version reads up to %d", src[0], nodeFormat)
 	}
-	r := fields{b: src[1:]}
+	r := codec.NewReader(src[1:], ErrMalformed)
 	n := &Node{ID: id}
 	for _, text := range []*string{&n.Internal, &n.CQL, &n.HTTP, &n.Region, &n.Zone} {
-		*text = string(r.take(r.uint(nodeTextMax)))
+		*text = string(r.Take(r.UpTo(nodeTextMax)))
 	}
-	if count := r.uint(nodeTokensMax); count > 0 && count <= uint64(len(r.b)/8) {
-		for range count {
-			n.Tokens = append(n.Tokens, token.Token(binary.BigEndian.Uint64(r.take(8))))
-		}
-	} else if count > 0 {
-		r.bad = true
-	}
-	n.State = NodeState(r.uint(uint64(Left)))
-	n.FormatMin, n.FormatMax = uint32(r.uint(math.MaxUint32)), uint32(r.uint(math.MaxUint32))
-	if joined := r.int(); joined != 0 {
-		n.Joined = time.UnixMilli(joined).UTC()
-	}
-	if len(r.b) > 0 { // the first records had no birth
-		n.Birth = r.uint(math.MaxUint64)
-	}
-	if r.bad {
+	count := r.Count(8)
+	if count > nodeTokensMax {
 		return nil, ErrMalformed
 	}
-	if len(r.b) > 0 {
-		n.rest = append([]byte(nil), r.b...)
+	for range count {
+		n.Tokens = append(n.Tokens, token.Token(r.Fixed()))
+	}
+	n.State = NodeState(r.UpTo(uint64(Left)))
+	n.FormatMin, n.FormatMax = r.Uint32(), r.Uint32()
+	if joined := r.Int(); joined != 0 {
+		n.Joined = time.UnixMilli(joined).UTC()
+	}
+	if len(r.Rest()) > 0 { // the first records had no birth
+		n.Birth = r.Uint()
+	}
+	n.rest = append([]byte(nil), r.Rest()...)
+	if err := r.Err(); err != nil {
+		return nil, err
 	}
 	return n, nil
-}
-
-// fields takes values off b until one does not fit; then bad stays set, and all that follow are zero.
-type fields struct {
-	b   []byte
-	bad bool
-}
-
-func (r *fields) uint(most uint64) uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 || v > most {
-		r.b, r.bad = nil, true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *fields) int() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.b, r.bad = nil, true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *fields) take(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.b, r.bad = nil, true
-		return nil
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
 }
