@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// TestYoungerReplica proves that messages for a replica that is to come are heard of, and do nothing else; those for one that was here before
+// are not.
+func TestYoungerReplica(t *testing.T) {
+	var heard [][2]uint64
+	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{Events: raftgroup.Events{
+		UnknownGroup: func(group, replica uint64, from raftgroup.NodeID) {
+			if from != nodeID(1) {
+				t.Errorf("heard from %x", from)
+			}
+			heard = append(heard, [2]uint64{group, replica})
+		},
+	}})
+	b.tick(1)
+	b.take()
+	for _, at := range [][2]uint64{{1, 9}, {1, 40}, {2, 7}} {
+		m := &pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(8)), To: new(at[1]), From: new(uint64(11))}
+		f, err := raftgroup.DecodeFrame(nodeID(1), raftgroup.AppendMessage(raftgroup.NewFrame(nil, b.now, b.echo), at[0], m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.inbox.Frames = append(b.inbox.Frames, f)
+		b.run()
+	}
+	if got := b.take(); got != "" || len(heard) != 2 || heard[0] != [2]uint64{1, 40} || heard[1] != [2]uint64{2, 7} {
+		t.Errorf("sent %q, heard of %v", got, heard)
+	}
+	if s, _ := b.host.Status(1); s.Term >= 8 {
+		t.Errorf("the replica that is here followed into term %d", s.Term)
+	}
+}
