@@ -272,17 +272,19 @@ func (h *Host) clear(gone []*Replica, stay map[topology.PartitionID]*Replica) er
 	return h.store.Forget(ids...)
 }
 
-// spansOf are the spans to remove with replicas. A table of which no replica stays goes as a whole, in one stroke.
+// spansOf are the spans to remove with replicas. A table of which no replica stays goes as a whole, in one stroke; but not while a replica
+// waits for its first snapshot: it may be of any table, and its rows may come in this moment, before it says so.
 func spansOf(gone []*Replica, stay map[topology.PartitionID]*Replica) []keys.Span {
 	kept, whole := map[uint32]bool{}, map[uint32]bool{}
 	for _, r := range stay {
 		kept[r.Table()] = true
 	}
+	waiting := kept[0]
 	var out []keys.Span
 	for _, r := range gone {
 		switch table := r.Table(); {
 		case table == 0: // it never had a state
-		case kept[table]:
+		case kept[table], waiting:
 			out = append(out, r.state.Load().keys)
 		case !whole[table]:
 			whole[table] = true

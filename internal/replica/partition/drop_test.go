@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// TestDropBesideJoining: what a replica leaves behind is removed without touching the rows of one of the same table that is about to come: while its
+// first snapshot is being installed its rows are here, and it does not know its table yet.
+func TestDropBesideJoining(t *testing.T) {
+	b := newBench(t)
+	goes, comes := half(false, 2), half(true, 2)
+	b.entry(lower, 11, stamped(goes[0], 1, 100, 0), stamped(goes[1], 1, 101, 0))
+	b.entry(upper, 11, stamped(comes[0], 1, 100, 0), stamped(comes[1], 1, 101, 0))
+	b.commit()
+	joining, err := b.cluster.newMember(topology.PartitionID(upper), 77, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := []*Replica{b.cluster.host.Replica(topology.PartitionID(lower))}
+	if err := b.cluster.removeState(gone, map[topology.PartitionID]*Replica{joining.id: joining}); err != nil {
+		t.Fatal(err)
+	}
+	if left, came := b.rows(goes...), b.rows(comes...); left != 0 || came != 2 {
+		t.Errorf("%d rows of the replica that was dropped are left, %d of 2 of the other one", left, came)
+	}
+}
