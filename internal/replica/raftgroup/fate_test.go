@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
@@ -116,8 +117,8 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// snapshot hands in a snapshot of replica 11 and installs it.
-func (b *bench) snapshot(term, index, snapTerm uint64) {
+// snapshotOf is a snapshot that replica 11 sends in a term, as it is announced, and its data. The members are those of replica 10's state.
+func (b *bench) snapshotOf(term, index, snapTerm uint64) (raftgroup.Received, raftgroup.SnapshotData) {
 	b.t.Helper()
 	other, err := ledger.Open("rows", vfs.NewMem(), 1<<20)
 	if err != nil {
@@ -136,13 +137,20 @@ func (b *bench) snapshot(term, index, snapTerm uint64) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer data.Close()
-	kind, to, from, now := pb.MsgSnap, uint64(10), uint64(11), term+1
-	m := &pb.Message{Type: &kind, To: &to, From: &from, Term: &now, Snapshot: &pb.Snapshot{Metadata: sm, Data: meta.Where}}
+	kind, to, from := pb.MsgSnap, uint64(10), uint64(11)
+	m := &pb.Message{Type: &kind, To: &to, From: &from, Term: &term, Snapshot: &pb.Snapshot{Metadata: sm, Data: meta.Where}}
 	f, err := raftgroup.DecodeFrame(nodeID(1), raftgroup.AppendMessage(raftgroup.NewFrame(nil, b.now, 0), 1, m))
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	return f, data
+}
+
+// snapshot hands in a snapshot of replica 11 and installs it.
+func (b *bench) snapshot(term, index, snapTerm uint64) {
+	b.t.Helper()
+	f, data := b.snapshotOf(term+1, index, snapTerm)
+	defer data.Close()
 	b.replicate(term+1, 11, term, 11) // it leads
 	if err := b.host.Expect(&f); err != nil {
 		b.t.Fatal(err)
@@ -157,6 +165,60 @@ func (b *bench) snapshot(term, index, snapTerm uint64) {
 	if b.store.Kept() != 0 {
 		b.t.Errorf("%d snapshots are kept", b.store.Kept())
 	}
+}
+
+// TestSnapshotBehindChange proves that a snapshot does not overtake a change of members that waits to be applied: the library takes over the snapshot's
+// members at once, and the change would be made to those. One that comes meanwhile is thrown away, and the next one is taken.
+func TestSnapshotBehindChange(t *testing.T) {
+	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
+	b.run()
+	arrives, data := b.snapshotOf(6, 20, 6)
+	defer data.Close()
+	b.replicate(6, 10, 5, 10)
+	if err := b.host.Expect(&arrives); err != nil {
+		t.Fatal(err)
+	}
+	add, leave := change(t, &pb.ConfChangeV2{Transition: pb.ConfChangeTransitionJointExplicit.Enum(), Changes: []*pb.ConfChangeSingle{
+		{Type: pb.ConfChangeAddLearnerNode.Enum(), NodeId: new(uint64(13))}}}), change(t, &pb.ConfChangeV2{})
+	b.replicate(6, 10, 5, 11, entry(6, 11, pb.EntryConfChangeV2, add))
+	b.lazy = true
+	b.replicate(6, 11, 6, 13, entry(6, 12, pb.EntryNormal, nil), entry(6, 13, pb.EntryConfChangeV2, leave))
+	arrives.Take(b.received(data))
+	b.inbox.Frames = append(b.inbox.Frames, arrives)
+	b.run()
+	again, more := b.snapshotOf(6, 20, 6)
+	defer more.Close()
+	if err := b.host.Expect(&again); !errors.Is(err, raftgroup.ErrUnwanted) {
+		t.Errorf("a snapshot is asked for while a change of members waits: %v", err)
+	}
+	b.lazy = false
+	b.run()
+	s, _ := b.host.Status(1)
+	if s.Applied != 13 || s.Commit != 13 || len(s.Members.GetVotersOutgoing()) > 0 || len(s.Members.GetLearners()) != 1 || b.store.Kept() != 0 {
+		t.Fatalf("%+v, %d snapshots are kept", s, b.store.Kept())
+	}
+	if err := b.host.Expect(&again); err != nil {
+		t.Fatal(err)
+	}
+	again.Take(b.received(more))
+	b.inbox.Frames = append(b.inbox.Frames, again)
+	b.run()
+	if s, _ := b.host.Status(1); s.Applied != 20 {
+		t.Fatalf("the next snapshot is not installed: %+v", s)
+	}
+}
+
+func entry(term, index uint64, kind pb.EntryType, data []byte) *pb.Entry {
+	return &pb.Entry{Term: &term, Index: &index, Type: &kind, Data: data}
+}
+
+func change(t *testing.T, cc *pb.ConfChangeV2) []byte {
+	t.Helper()
+	b, err := proto.Marshal(cc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // TestFreshness proves when a leader vouches for itself and what its followers may know: only what a quorum has just confirmed.

@@ -119,6 +119,11 @@ func (b *bench) run() {
 			}
 			b.applies, b.inbox.Applied = nil, applied
 		}
+		for _, d := range w.Discards {
+			if err := d.Close(); err != nil {
+				b.t.Fatal(err)
+			}
+		}
 		for _, i := range w.Installs {
 			done, err := i.Run(b.store)
 			if err != nil {

@@ -123,6 +123,8 @@ func (h *Host) Expect(f *Received) error {
 	case m.GetSnapshot().GetMetadata().GetIndex() <= g.commit:
 		h.step(h.peerOf(f.From), f.Messages[0]) // changes nothing, but the leader hears how far this replica is
 		return fmt.Errorf("group %d: the snapshot is at %d, the replica at %d: %w", g.id, m.GetSnapshot().GetMetadata().GetIndex(), g.commit, ErrUnwanted)
+	case len(g.held) > 0:
+		return fmt.Errorf("group %d: a change of members is being applied: %w", g.id, ErrUnwanted)
 	case g.expecting || len(g.appends) > 0:
 		return fmt.Errorf("group %d: another snapshot is under way: %w", g.id, ErrUnwanted)
 	case h.held >= h.opts.SnapshotsHeld:
@@ -200,12 +202,13 @@ func (h *Host) shipped(s *Shipped) {
 }
 
 // acceptSnapshot checks what came and learns where the members are. Without its data a snapshot may be stepped only if the library is
-// sure to ignore it.
+// sure to ignore it. With them it takes over the snapshot's members at once: changes of members from before, which wait to be
+// applied, would then be made to those. So one that came meanwhile is thrown away; the leader finds out that it has to send another.
 func (g *Group) acceptSnapshot(message Message) bool {
 	s := message.Raft.GetSnapshot()
 	where, _, err := DecodeMembers(s.GetData())
 	index := s.GetMetadata().GetIndex()
-	if err != nil || index == 0 || message.Data == nil && index > g.commit {
+	if err != nil || index == 0 || index > g.commit && (message.Data == nil || len(g.held) > 0) {
 		return false
 	}
 	g.addRoutes(where)
