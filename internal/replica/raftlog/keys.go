@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
 // Kinds of records of a group.
@@ -90,40 +92,30 @@ func readUints(b []byte, dst ...*uint64) error {
 
 // appendConfState appends voters, learners, outgoing voters, next learners, each with its length, and auto-leave.
 func appendConfState(dst []byte, cs *pb.ConfState) []byte {
+	w := codec.Writer(dst)
 	for _, list := range [][]uint64{cs.GetVoters(), cs.GetLearners(), cs.GetVotersOutgoing(), cs.GetLearnersNext()} {
-		dst = binary.AppendUvarint(dst, uint64(len(list)))
+		w.Uint(uint64(len(list)))
 		for _, id := range list {
-			dst = binary.AppendUvarint(dst, id)
+			w.Uint(id)
 		}
 	}
-	if cs.GetAutoLeave() {
-		return append(dst, 1)
-	}
-	return append(dst, 0)
+	w.Flag(cs.GetAutoLeave())
+	return w
 }
 
 func decodeConfState(b []byte) (*pb.ConfState, error) {
 	cs := pb.EnsureConfState(&pb.ConfState{})
+	r := codec.NewReader(b, ErrCorrupt)
 	for _, list := range []*[]uint64{&cs.Voters, &cs.Learners, &cs.VotersOutgoing, &cs.LearnersNext} {
-		n, size := binary.Uvarint(b)
-		if size <= 0 || n > uint64(len(b)) {
-			return nil, fmt.Errorf("conf state: %w", ErrCorrupt)
-		}
-		b = b[size:]
-		for ; n > 0; n-- {
-			id, size := binary.Uvarint(b)
-			if size <= 0 {
-				return nil, fmt.Errorf("conf state: %w", ErrCorrupt)
-			}
-			*list, b = append(*list, id), b[size:]
+		for range r.Count(1) {
+			*list = append(*list, r.Uint())
 		}
 	}
-	if len(b) != 1 {
-		return nil, fmt.Errorf("conf state: %w", ErrCorrupt)
+	if r.Flag() {
+		cs.AutoLeave = new(true)
 	}
-	if b[0] == 1 {
-		leave := true
-		cs.AutoLeave = &leave
+	if err := r.End(); err != nil {
+		return nil, fmt.Errorf("conf state: %w", err)
 	}
 	return cs, nil
 }

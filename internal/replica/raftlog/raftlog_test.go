@@ -3,6 +3,7 @@
 package raftlog
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 )
 
@@ -397,5 +399,25 @@ func BenchmarkAppend(b *testing.B) {
 			must(b, batch.Close())
 			must(b, s.Close())
 		})
+	}
+}
+
+// TestConfStateBytes pins the bytes of a stored configuration, and proves that no beginning of them and nothing longer is taken for one.
+func TestConfStateBytes(t *testing.T) {
+	cs := &pb.ConfState{Voters: []uint64{1, 300}, Learners: []uint64{4}, VotersOutgoing: []uint64{1}, LearnersNext: []uint64{1 << 60}, AutoLeave: new(true)}
+	b := appendConfState(nil, cs)
+	if got, want := hex.EncodeToString(b), "0201ac02010401010180808080808080801001"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if got, err := decodeConfState(b); err != nil || !proto.Equal(got, cs) {
+		t.Errorf("%v %v", got, err)
+	}
+	for n := range b {
+		if _, err := decodeConfState(b[:n]); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%d of %d bytes: %v", n, len(b), err)
+		}
+	}
+	if _, err := decodeConfState(append(b, 0)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("one byte more: %v", err)
 	}
 }

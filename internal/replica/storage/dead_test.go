@@ -4,8 +4,10 @@ package storage
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -329,5 +331,23 @@ func TestQueueConcurrent(t *testing.T) {
 	wg.Wait()
 	if m := s.Metrics(); m.DeadSkips == 0 || m.DeadRuns == 0 {
 		t.Errorf("no run was used: %d learned, %d skips", m.DeadRuns, m.DeadSkips)
+	}
+}
+
+// TestSavedBytes pins the bytes of a stored list of runs, and proves that a list that is cut within a run is refused.
+func TestSavedBytes(t *testing.T) {
+	runs := []deadRun{{start: []byte("a"), end: []byte{}, asOf: 300, rows: 5, version: 1}, {start: []byte{}, rows: 1000, version: 1}}
+	b := appendRuns(nil, runs)
+	if got, want := hex.EncodeToString(b), "00016100ac020501000000e807"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if got, err := readRuns(b); err != nil || !reflect.DeepEqual(got, runs) {
+		t.Errorf("%+v %v", got, err)
+	}
+	first := len(appendRuns(nil, runs[:1]))
+	for n := range b {
+		if got, err := readRuns(b[:n]); err == nil && (n != 0 && n != first || len(got) != min(n, 1)) {
+			t.Errorf("%d of %d bytes: %+v", n, len(b), got)
+		}
 	}
 }

@@ -3,12 +3,13 @@
 package storage
 
 import (
-	"encoding/binary"
+	"bytes"
 	"fmt"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
@@ -64,9 +65,9 @@ func (s *Store) loadRuns() error {
 	}
 	d.version.Store(1)
 	return s.Scan(keys.DeadID, nil, func(prefix, value []byte) error {
-		runs, ok := readRuns(value)
-		if !ok {
-			return fmt.Errorf("dead runs of %x: %w", prefix, errDamage)
+		runs, err := readRuns(value)
+		if err != nil {
+			return fmt.Errorf("dead runs of %x: %w", prefix, err)
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -104,50 +105,28 @@ func (s *Store) holdDeadRuns(lower, upper []byte) error {
 
 // appendRuns encodes runs: for each a byte, 1 if it has no end, start and end with their lengths, asOf and rows, uvarints all.
 func appendRuns(dst []byte, runs []deadRun) []byte {
+	w := codec.Writer(dst)
 	for i := range runs {
 		r := &runs[i]
-		if r.end == nil {
-			dst = append(dst, 1)
-		} else {
-			dst = append(dst, 0)
-		}
-		for _, b := range [][]byte{r.start, r.end} {
-			dst = append(binary.AppendUvarint(dst, uint64(len(b))), b...)
-		}
-		dst = binary.AppendUvarint(dst, uint64(r.asOf))
-		dst = binary.AppendUvarint(dst, uint64(r.rows))
+		w.Flag(r.end == nil)
+		w.Bytes(r.start)
+		w.Bytes(r.end)
+		w.Uint(uint64(r.asOf))
+		w.Uint(uint64(r.rows))
 	}
-	return dst
+	return w
 }
 
-func readRuns(b []byte) (runs []deadRun, ok bool) {
-	for len(b) > 0 {
-		r := deadRun{version: 1}
-		open := b[0] == 1
-		b = b[1:]
-		for _, field := range []*[]byte{&r.start, &r.end} {
-			n, w := binary.Uvarint(b)
-			if w <= 0 || n > uint64(len(b)-w) {
-				return nil, false
-			}
-			*field = append([]byte{}, b[w:w+int(n)]...)
-			b = b[w+int(n):]
-		}
+func readRuns(b []byte) ([]deadRun, error) {
+	r := codec.NewReader(b, errDamage)
+	var runs []deadRun
+	for len(r.Rest()) > 0 {
+		open := r.Flag()
+		run := deadRun{start: bytes.Clone(r.Bytes()), end: bytes.Clone(r.Bytes()), asOf: int64(r.Uint()), rows: int(r.Uint()), version: 1}
 		if open {
-			r.end = nil
+			run.end = nil
 		}
-		for i := range 2 {
-			v, w := binary.Uvarint(b)
-			if w <= 0 {
-				return nil, false
-			}
-			if b = b[w:]; i == 0 {
-				r.asOf = int64(v)
-			} else {
-				r.rows = int(v)
-			}
-		}
-		runs = append(runs, r)
+		runs = append(runs, run)
 	}
-	return runs, true
+	return runs, r.Err()
 }

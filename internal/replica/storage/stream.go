@@ -12,6 +12,7 @@ import (
 
 	"github.com/golang/snappy"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
@@ -60,18 +61,19 @@ func (h *streamHead) append(dst []byte) []byte {
 	if h.headers {
 		flags = flagHasHeaders
 	}
-	dst = binary.AppendUvarint(dst, flags)
-	dst = binary.AppendUvarint(dst, h.estimate)
-	return h.meta.Append(dst)
+	w := codec.Writer(dst)
+	w.Uint(flags)
+	w.Uint(h.estimate)
+	return h.meta.Append(w)
 }
 
 func (h *streamHead) decode(b []byte) error {
-	flags, n := binary.Uvarint(b)
-	estimate, m := binary.Uvarint(b[max(n, 0):])
-	if n <= 0 || m <= 0 {
-		return fmt.Errorf("%w: its head is damaged", ErrBadSnapshot)
+	r := codec.NewReader(b, fmt.Errorf("%w: its head is damaged", ErrBadSnapshot))
+	flags, estimate := r.Uint(), r.Uint()
+	if err := r.Err(); err != nil {
+		return err
 	}
-	meta, err := keys.DecodeMeta(b[n+m:])
+	meta, err := keys.DecodeMeta(r.Rest())
 	if err != nil {
 		return fmt.Errorf("%w: %v", ErrBadSnapshot, err) // not wrapped: it is no damage of this store
 	}
@@ -221,9 +223,9 @@ func (r *streamReader) next(fn func(key, value []byte) error) (more bool, err er
 	case chunkRecords:
 		return true, r.each(b, fn)
 	case chunkEnd:
-		chunks, n := binary.Uvarint(b)
-		records, m := binary.Uvarint(b[max(n, 0):])
-		if n <= 0 || m <= 0 || chunks != r.chunks-1 || records != r.records {
+		end := codec.NewReader(b, ErrBadSnapshot)
+		chunks, records := end.Uint(), end.Uint()
+		if end.Err() != nil || chunks != r.chunks-1 || records != r.records {
 			return false, fmt.Errorf("%w: parts of it are missing", ErrBadSnapshot)
 		}
 		return false, nil
@@ -231,6 +233,7 @@ func (r *streamReader) next(fn func(key, value []byte) error) (more bool, err er
 	return false, fmt.Errorf("%w: chunk of kind %d", ErrBadSnapshot, kind)
 }
 
+// each takes the records apart by hand: it sees every byte of a snapshot, and its keys are put together of two.
 func (r *streamReader) each(b []byte, fn func(key, value []byte) error) error {
 	r.key = r.key[:0]
 	for len(b) > 0 {
