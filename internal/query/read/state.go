@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"math"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -40,22 +41,21 @@ func appendState(dst []byte, table uint32, p *position) []byte {
 	if p.afterPartition {
 		flags |= stateAfterPartition
 	}
-	dst = append(dst, stateVersion, flags)
-	dst = binary.BigEndian.AppendUint32(dst, table)
-	dst = appendRemainder(dst, p.remaining)
-	dst = appendRemainder(dst, p.inPartition)
-	dst = binary.AppendUvarint(dst, uint64(len(p.key)))
-	dst = append(dst, p.key...)
-	dst = binary.AppendUvarint(dst, uint64(len(p.clustering)))
-	dst = append(dst, p.clustering...)
-	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+	w := codec.Writer(append(dst, stateVersion, flags))
+	w = binary.BigEndian.AppendUint32(w, table)
+	writeRemainder(&w, p.remaining)
+	writeRemainder(&w, p.inPartition)
+	w.Bytes(p.key)
+	w.Bytes(p.clustering)
+	return binary.BigEndian.AppendUint32(w, crc32.Checksum(w[start:], castagnoli))
 }
 
-func appendRemainder(dst []byte, n int64) []byte {
+func writeRemainder(w *codec.Writer, n int64) {
 	if n == unlimited {
-		return append(dst, 0)
+		w.Uint(0)
+		return
 	}
-	return binary.AppendUvarint(dst, uint64(n)+1)
+	w.Uint(uint64(n) + 1)
 }
 
 var errState = dberr.Protocolf("Invalid value for the paging state")
@@ -70,42 +70,23 @@ func readState(b []byte, table uint32) (p position, err error) {
 		return p, errState
 	}
 	p.afterPartition = body[1]&stateAfterPartition != 0
-	rest := body[6:]
-	ok := true
-	number := func() uint64 {
-		v, n := binary.Uvarint(rest)
-		if n <= 0 {
-			ok, rest = false, nil
-			return 0
-		}
-		rest = rest[n:]
-		return v
+	r := codec.NewReader(body[6:], errState)
+	p.remaining, p.inPartition = readRemainder(&r), readRemainder(&r)
+	p.key, p.clustering = r.Bytes(), r.Bytes()
+	if err := r.End(); err != nil {
+		return p, err
 	}
-	chunk := func() []byte {
-		n := number()
-		if n > uint64(len(rest)) {
-			ok = false
-			return nil
-		}
-		c := rest[:n:n]
-		rest = rest[n:]
-		return c
-	}
-	remainder := func() int64 {
-		v := number()
-		if v == 0 {
-			return unlimited
-		}
-		if v > math.MaxInt32+1 {
-			ok = false
-		}
-		return int64(v) - 1
-	}
-	p.remaining, p.inPartition = remainder(), remainder()
-	p.key, p.clustering = chunk(), chunk()
-	if !ok || len(rest) > 0 || len(p.key) == 0 {
+	if len(p.key) == 0 {
 		return p, errState
 	}
 	p.token = token.Hash(p.key)
 	return p, nil
+}
+
+func readRemainder(r *codec.Reader) int64 {
+	v := r.UpTo(math.MaxInt32 + 1)
+	if v == 0 {
+		return unlimited
+	}
+	return int64(v) - 1
 }

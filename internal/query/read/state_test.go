@@ -4,6 +4,7 @@ package read
 
 import (
 	"bytes"
+	"encoding/hex"
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -49,4 +50,12 @@ func FuzzState(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The bytes of a paging state are with clients: they stay.
+func TestStateBytes(t *testing.T) {
+	p := position{key: []byte("key"), clustering: []byte{}, afterPartition: true, remaining: 300, inPartition: unlimited}
+	if got, want := hex.EncodeToString(appendState(nil, 600, &p)), "010100000258ad0200036b657900d2de01f7"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
 }

@@ -5,6 +5,7 @@ package coordinator
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -297,4 +298,12 @@ func TestBatchEncoding(t *testing.T) {
 			t.Fatalf("%d of %d bytes are taken for a record", cut, len(encoded))
 		}
 	})
+}
+
+// The bytes of a batch's record are in stores: they stay.
+func TestBatchBytes(t *testing.T) {
+	ms := []command.Mutation{{Table: 600, Key: []byte("k"), Ops: []command.Op{{Operand: []byte("o")}}}, {Table: 601, Key: []byte("l")}}
+	if got, want := hex.EncodeToString(appendBatch(nil, -500, ms)), "01e70702170101d8040000000000000000016b00000000010000016f130101d9040000000000000000016c0000000000"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
 }

@@ -5,11 +5,11 @@ package coordinator
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -22,45 +22,35 @@ const batchVersion = 1
 
 // appendBatch encodes the mutations of a batch, whose operands carry the stamp.
 func appendBatch(dst []byte, stamp int64, ms []command.Mutation) []byte {
-	dst = binary.AppendVarint(append(dst, batchVersion), stamp)
-	dst = binary.AppendUvarint(dst, uint64(len(ms)))
+	w := codec.Writer(append(dst, batchVersion))
+	w.Int(stamp)
+	w.Uint(uint64(len(ms)))
 	for i := range ms {
-		m := command.AppendMutation(nil, &ms[i])
-		dst = append(binary.AppendUvarint(dst, uint64(len(m))), m...)
+		w.Bytes(command.AppendMutation(nil, &ms[i]))
 	}
-	return dst
+	return w
 }
 
 // decodeBatch reads what appendBatch wrote. Mutations are views over src.
 func decodeBatch(src []byte) (stamp int64, ms []command.Mutation, err error) {
-	malformed := fmt.Errorf("record of a batch: %w", command.ErrMalformed)
-	if len(src) == 0 || src[0] != batchVersion {
-		return 0, nil, malformed
+	r := codec.NewReader(src, fmt.Errorf("record of a batch: %w", command.ErrMalformed))
+	if r.Byte() != batchVersion {
+		r.Fail()
 	}
-	src = src[1:]
-	stamp, n := binary.Varint(src)
-	if n <= 0 {
-		return 0, nil, malformed
-	}
-	src = src[n:]
-	count, n := binary.Uvarint(src)
-	if n <= 0 || count > uint64(len(src)) {
-		return 0, nil, malformed
-	}
-	src = src[n:]
-	for range count {
-		size, n := binary.Uvarint(src)
-		if n <= 0 || size > uint64(len(src)-n) {
-			return 0, nil, malformed
+	stamp = r.Int()
+	for range r.Count(1) {
+		encoded := r.Bytes()
+		if r.Err() != nil {
+			break
 		}
 		var m command.Mutation
-		if err := command.DecodeMutation(&m, src[n:n+int(size)]); err != nil {
+		if err := command.DecodeMutation(&m, encoded); err != nil {
 			return 0, nil, err
 		}
-		ms, src = append(ms, m), src[n+int(size):]
+		ms = append(ms, m)
 	}
-	if len(src) > 0 {
-		return 0, nil, malformed
+	if err := r.End(); err != nil {
+		return 0, nil, err
 	}
 	return stamp, ms, nil
 }
