@@ -129,7 +129,7 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition) (s
 		if err := confirm(ctx, r, s.Term); err != nil {
 			return false, err
 		}
-		return false, m.publish(ctx, p.ID, set.Region, step.Settled)
+		return false, m.publish(ctx, p, set.Region, step.Settled)
 	case step.Transfer != 0:
 		return false, r.Transfer(step.Transfer)
 	case len(step.Changes) > 0:

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// keeperOf is the keeper of a cluster with a map, whose records are in memory.
+func keeperOf(t *testing.T, m *topology.Snapshot) *meta.Keeper {
+	t.Helper()
+	records, version := map[string][]byte{}, uint64(0)
+	scan := func(fn func(key, value []byte) error) (uint64, error) {
+		for _, key := range slices.Sorted(maps.Keys(records)) {
+			if err := fn([]byte(key), records[key]); err != nil {
+				return 0, err
+			}
+		}
+		return version, nil
+	}
+	change := func(_ context.Context, c command.Records) (uint64, error) {
+		for _, r := range c.Put {
+			records[string(r.Key)] = r.Value
+		}
+		version++
+		return version, nil
+	}
+	k, err := meta.New(scan, change, meta.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	want(t, k, m)
+	return k
+}
+
+// want makes the map want something.
+func want(t *testing.T, k *meta.Keeper, m *topology.Snapshot) {
+	t.Helper()
+	if _, err := k.Update(t.Context(), func(s *meta.State) (*meta.State, error) { return s.WithMap(m), nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a leader found out about its voters is told to the map that it was found out for. It may be told late: another leader has led since, the map has
+// heard of its voters, and wants another change. A voter that has come and is to go again would then be taken for one that has gone.
+func TestLatePublication(t *testing.T) {
+	must := func(m *topology.Snapshot, err error) *topology.Snapshot {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	place := topology.Place{Region: "r"}
+	for i := range 3 {
+		place.Nodes = append(place.Nodes, topology.NodeID{byte(i + 1)})
+	}
+	first := must(topology.New().AddTable(600, 1, []topology.Place{place}))
+	first, fourth, err := first.AddMember(1, "r", topology.NodeID{4}, topology.Joining)
+	first = must(first, err)
+	k := keeperOf(t, first)
+	then := k.State().Map.Partition(1)
+	found := []topology.ReplicaID{1, 2, 3, fourth}
+	second := must(first.Settle(1, "r", found))
+	second, fifth, err := second.AddMember(1, "r", topology.NodeID{5}, topology.Joining)
+	second = must(must(second, err).MarkLeaving(1, fourth))
+	second = must(second.Settle(1, "r", []topology.ReplicaID{1, 2, 3, fifth}))
+	second = must(second.MarkLeaving(1, fifth))
+	want(t, k, second)
+	m := Members{Keeper: k}
+	if err := m.publish(t.Context(), then, "r", found); err != nil {
+		t.Fatal(err)
+	}
+	if k.State().Map.Partition(1).Sets[0].Member(fifth) == nil {
+		t.Error("the map has lost a voter")
+	}
+	if err := m.publish(t.Context(), k.State().Map.Partition(1), "r", []topology.ReplicaID{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	if k.State().Map.Partition(1).Sets[0].Member(fifth) != nil {
+		t.Error("the map does not hear that a voter has gone")
+	}
+}
