@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+func goldenRow() *row.Row {
+	return &row.Row{
+		Live: true, Liveness: row.Liveness{Timestamp: 1 << 50, TTL: 60, Expiry: 1 << 33},
+		Cells: []row.Cell{
+			{Column: 3, Value: []byte("value"), Timestamp: 1 << 50, Expiry: row.NoExpiry}, {Column: 300, Path: []byte("p"), Timestamp: 5, TTL: 5, Expiry: 6},
+			{Column: 301, Value: make([]byte, 20), Timestamp: 1 << 50, Expiry: row.NoExpiry},
+		},
+	}
+}
+
+// TestWireBytes pins the bytes that nodes of other versions send.
+func TestWireBytes(t *testing.T) {
+	u := conditional()
+	errs := []byte{}
+	for _, err := range all {
+		errs = AppendError(errs, err)
+	}
+	for _, c := range []struct {
+		name string
+		got  []byte
+		want string
+	}{
+		{"head", appendHead(nil, kindWrite, 300, nil), "030100ac02"},
+		{"traced head", appendHead(nil, kindRead, 1, trace.New([16]byte{}, time.Now())), "01010101"},
+		{"parts", appendParts(nil, []partition.Part{{Mutation: mutation()}, {Mutation: &u.Mutation, Updates: u}}), "020000003500010107fffffffffffffffd016b05040002020000000000000000000000000000000646010001630d008000000000000000010101760000004601010207fffffffffffffffd016b05040002020000000000000000000000000000000646010001630d008000000000000000010101760000000001000163010002010c00010000"},
+		{"partition", appendPartition(nil, -5, []byte("key"), goldenRow()), "02fffffffffffffffb036b65790380808080808080047880808080400300030576616c756507a9020170f5ffffffffffff030a0c000001140000000000000000000000000000000000000000"},
+		{"partition without statics", appendPartition(nil, 5, nil, nil), "01000000000000000500"},
+		{"row", appendRow(nil, &row.Row{Cells: goldenRow().Cells[1:]}), "000a0205ac0201700a0c000201f6ffffffffffff03140000000000000000000000000000000000000000"},
+		{"errors", errs, "030405060701030700000000000000000000000000000001000000000000000000000000000000000002030000000000000001008000000000000000016b0405098080808080808080102001612101622201632301642401652501662601672f0168270169016a016b28010200000000000000000000000000002980bcc1960b016c2a0a03022b050102034341532c010102012d0201020301016d2e02010203054241544348016e30016f01700203696e74047465787401710008616e797468696e67"},
+	} {
+		if got := hex.EncodeToString(c.got); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+// BenchmarkPage makes and reads a page of a hundred rows: CPU.
+func BenchmarkPage(b *testing.B) {
+	r := goldenRow()
+	var page []byte
+	b.Run("append", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			page = appendPartition(head(page[:0], nil, false), 5, []byte("key"), nil)
+			for range 100 {
+				page = appendRow(appendBytes(append(page, itemRow), []byte("clustering")), r)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		var p pages
+		b.ReportAllocs()
+		for b.Loop() {
+			p.begin(blind{})
+			a, err := open(page, nil)
+			if err == nil {
+				_, err = p.take(&a)
+			}
+			if err != nil || p.items != 101 {
+				b.Fatal(p.items, err)
+			}
+		}
+	})
+}
