@@ -11,6 +11,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -59,6 +60,11 @@ type cluster struct {
 	wg     sync.WaitGroup
 	// leaders are told of changes once there is somebody to tell.
 	started chan struct{}
+	// keeper hears of new records, host that a node's process is gone, once they are there; replicas and transport work before that. version is the
+	// newest of the records that the replica here has told of.
+	keeper  atomic.Pointer[meta.Keeper]
+	host    atomic.Pointer[partition.Host]
+	version atomic.Uint64
 
 	refusals quiet
 	twin     twinWatch
@@ -126,17 +132,24 @@ func (c *cluster) options() *partition.Cluster {
 			},
 		}},
 		RecordsChanged: func(version uint64) {
-			if k := c.n.records; k != nil {
+			c.version.Store(version)
+			if k := c.keeper.Load(); k != nil {
 				k.Reload(version)
 			}
 		},
 		RecordsPut: func(version uint64, put []command.Record) {
-			if k := c.n.records; k != nil {
+			if k := c.keeper.Load(); k != nil {
 				k.Hear(version, put)
 			}
 		},
 		LeaderChanged: c.leaderChanged,
 	}
+}
+
+// follow makes a keeper hear of new records, those first that came since it read them.
+func (c *cluster) follow(k *meta.Keeper) {
+	c.keeper.Store(k)
+	k.Reload(c.version.Load())
 }
 
 // frames joins transport and raftgroup, which do not know each other.
@@ -176,7 +189,7 @@ func (c *cluster) listen(l net.Listener) error {
 
 // admit refuses nodes that have left.
 func (c *cluster) admit(p transport.Peer) error {
-	if k := c.n.records; k != nil {
+	if k := c.keeper.Load(); k != nil {
 		if node := k.State().Node(p.Node); node != nil && node.State == meta.Left {
 			return fmt.Errorf("node %s has left the cluster", short(p.Node))
 		}
@@ -192,7 +205,7 @@ func (c *cluster) left() {
 // gone is told of the proof that a node's process has ended.
 func (c *cluster) gone(node topology.NodeID) {
 	c.peers.SetDown(node, true)
-	if h := c.n.host; h != nil {
+	if h := c.host.Load(); h != nil {
 		h.NodeGone(node)
 	}
 }
@@ -286,10 +299,11 @@ func (c *cluster) leadsMeta() bool {
 	return r != nil && r.Leading()
 }
 
-// change has records changed by whoever leads the meta partition. It may be asked twice: the second time is a conflict.
+// change has records changed by whoever leads the meta partition. It may be asked twice: the second time is a conflict. What a node without any
+// records makes of that is no change of the cluster's; and to expect version 0 is to expect none in particular.
 func (c *cluster) change(ctx context.Context, records command.Records) (version uint64, err error) {
 	p := c.n.records.State().Map.Meta()
-	if p == nil {
+	if p == nil || records.Expect == 0 {
 		return 0, errors.New("the node has not joined yet")
 	}
 	err = c.n.coordinator.AtLeader(ctx, p, changeWait, func(ctx context.Context, m coordinator.Member) error {

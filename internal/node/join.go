@@ -270,19 +270,28 @@ func (c *cluster) join(ctx context.Context) error {
 		case <-time.After(joinPause):
 		}
 	}
-	if known {
+	if known && n.records.State().Version > 0 {
 		if self := n.records.State().Node(c.self); self != nil && self.Region != n.opts.DataCenter {
 			return fmt.Errorf("the node is in region %q, where its replicas are: start it with --region %s; "+
 				"a node of another region is a new one, on an empty directory", self.Region, self.Region)
 		}
 		return c.checkAlone(ctx)
 	}
-	return c.awaitRecords(ctx)
+	return c.awaitRecords(ctx, known)
 }
 
-// awaitRecords waits until the cluster's records are here, which the leader of the meta partition sends.
-func (c *cluster) awaitRecords(ctx context.Context) error {
+// awaitRecords waits until the cluster's records are here, which the leader of the meta partition sends. A node that was taken in and stopped before they
+// came knows nobody else when it starts again.
+func (c *cluster) awaitRecords(ctx context.Context, again bool) error {
 	for c.n.records.State().Version == 0 {
+		for _, address := range c.n.others() {
+			if !again {
+				break
+			}
+			ask, cancel := context.WithTimeout(ctx, askTimeout)
+			_, _ = c.transport.Discover(ask, address) // whom nobody finds may still find this node
+			cancel()
+		}
 		wait, cancel := context.WithTimeout(ctx, quietTime)
 		_, err := c.n.records.Wait(wait, 1)
 		cancel()

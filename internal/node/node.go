@@ -254,6 +254,9 @@ func (n *Node) openPartitions() error {
 		return err
 	}
 	n.closers = append(n.closers, n.host.Close)
+	if n.cluster != nil {
+		n.cluster.host.Store(n.host)
+	}
 	n.local = &reconcile.Local{Node: n.store.Identity().Node, Host: replicas{n.host}}
 	return nil
 }
@@ -282,6 +285,9 @@ func (n *Node) openRecords(ctx context.Context) error {
 		return err
 	}
 	n.closers = append(n.closers, func() error { n.records.Close(); return nil })
+	if n.cluster != nil {
+		n.cluster.follow(n.records)
+	}
 	first := n.records.State()
 	n.catalog = catalog.New(first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
 	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
