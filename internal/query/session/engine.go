@@ -264,6 +264,21 @@ func (e *Engine) findTable(snapshot *schema.Schema, keyspace, name string) (*sch
 	return ks, t, nil
 }
 
+// dropped is what a client is told whose table was dropped while its request was on its way, as it would be told a moment later.
+func (e *Engine) dropped(err error, tables []*schema.Table) error {
+	if len(tables) == 0 {
+		return err
+	}
+	gone := tables[0]
+	snapshot := e.catalog.Snapshot()
+	for _, t := range tables {
+		if now := snapshot.Table(t.Keyspace, t.Name); now == nil || now.ID != t.ID {
+			gone = t
+		}
+	}
+	return dberr.Invalidf("table %s does not exist", gone.Name)
+}
+
 // clientError turns an error that no client should see into one it can.
 func clientError(err error, r *Request, kind StatementKind) error {
 	switch {

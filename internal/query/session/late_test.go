@@ -159,3 +159,21 @@ func TestKeptEmpty(t *testing.T) {
 		k.giveBack(&r)
 	}
 }
+
+// TestDroppedUnderWay proves that a request whose table is dropped while it is on its way is told what one that comes a moment later is told: routes are changed before the
+// catalog is.
+func TestDroppedUnderWay(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.query(t, "CREATE TABLE ks.t (k text PRIMARY KEY, v text)")
+	table := w.catalog.Snapshot().Table("ks", "t")
+	co := w.coordinator
+	co.SetTopology(co.Topology().DropTable(table.ID))
+	for _, text := range []string{
+		"INSERT INTO ks.t (k, v) VALUES ('a', 'b')", "INSERT INTO ks.t (k, v) VALUES ('a', 'b') IF NOT EXISTS", "SELECT * FROM ks.t", "SELECT * FROM ks.t WHERE k = 'a'",
+		"BEGIN BATCH INSERT INTO ks.t (k, v) VALUES ('a', 'b'); INSERT INTO ks.t (k, v) VALUES ('c', 'b'); APPLY BATCH", "TRUNCATE ks.t",
+	} {
+		if err := w.try(text); err == nil || err.Error() != "table t does not exist" {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -132,7 +132,7 @@ func (m *modification) Written(o *write.Outcome) {
 		return
 	}
 	call := m.call
-	m.session.finished(call, m.kind, m.began)
+	m.session.finished(call, m.kind, m.tables, m.began)
 	m.release()
 	call.Complete()
 }
@@ -186,7 +186,7 @@ func (m *modification) run(fresh bool) Status {
 		}
 		m.forget()
 	}
-	s.finished(c, m.kind, m.began)
+	s.finished(c, m.kind, m.tables, m.began)
 	m.release()
 	return Done
 }

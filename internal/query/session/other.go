@@ -6,9 +6,11 @@ import (
 	"context"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/ddl"
 	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
 // mayBlock reports whether a statement that is neither a SELECT nor a modification may take long.
@@ -50,7 +52,9 @@ func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *pa
 		for _, ix := range t.SortedIndexes() {
 			indexes = append(indexes, ix.ID)
 		}
-		err = s.engine.coordinator.Truncate(ctx, t.ID, indexes...)
+		if err = s.engine.coordinator.Truncate(ctx, t.ID, indexes...); coordinator.IsUnknownTable(err) {
+			err = s.engine.dropped(err, []*schema.Table{t})
+		}
 	}
 	c.Result.Err = err
 	return Done

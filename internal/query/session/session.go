@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
 // Session is the state of one client. Its methods may be called concurrently.
@@ -123,14 +125,16 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 		status = s.runOther(ctx, c, st)
 	}
 	if status == Done {
-		s.finished(c, st.kind, began)
+		s.finished(c, st.kind, st.tables, began)
 	}
 	return status
 }
 
 // finished records a request that has its result.
-func (s *Session) finished(c *Call, kind StatementKind, began time.Time) {
+func (s *Session) finished(c *Call, kind StatementKind, tables []*schema.Table, began time.Time) {
 	switch {
+	case coordinator.IsUnknownTable(c.Result.Err):
+		c.Result.Err = s.engine.dropped(c.Result.Err, tables)
 	case c.Result.Err != nil:
 		c.Result.Err = clientError(c.Result.Err, &c.Request, kind)
 	case kind == KindModify || kind == KindConditional || kind == KindBatch:

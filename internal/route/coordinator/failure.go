@@ -39,7 +39,15 @@ func timedOut(err error) bool {
 }
 
 // errUnknownTable answers a request for a table that was dropped while the request was on its way.
-func errUnknownTable() error { return dberr.Invalidf("unconfigured table") }
+func errUnknownTable() error { return dberr.Invalidf(unknownTable) }
+
+const unknownTable = "unconfigured table"
+
+// IsUnknownTable reports whether an error says that a table was dropped while the request was on its way. The coordinator does not know the table's name.
+func IsUnknownTable(err error) bool {
+	invalid, ok := errors.AsType[*dberr.Invalid](err)
+	return ok && invalid.Message == unknownTable
+}
 
 // writeError is what a client is told about a failed write.
 func writeError(err error, level dberr.Consistency, kind string) error {

@@ -265,6 +265,9 @@ func (c *Coordinator) Truncate(ctx context.Context, table uint32, indexes ...uin
 	ctx, cancel := context.WithTimeout(ctx, c.opts.TruncateTimeout)
 	defer cancel()
 	if err := c.truncate(ctx, table, indexes); err != nil {
+		if IsUnknownTable(err) {
+			return err
+		}
 		return &dberr.Truncate{Message: "Error during truncate: " + err.Error()}
 	}
 	return nil
