@@ -56,9 +56,17 @@ func (c *cluster) describe() peers.Report {
 func (c *cluster) Stops(node topology.NodeID) { c.peers.SetStops(node) }
 
 // Await implements peers.Host.
-func (c *cluster) Await(ctx context.Context, version uint64) error {
-	_, err := c.n.records.Wait(ctx, version)
-	return err
+func (c *cluster) Await(ctx context.Context, version uint64, others bool) (peers.Standing, error) {
+	s, err := c.n.records.Wait(ctx, version)
+	if err != nil {
+		return peers.Standing{}, err
+	}
+	if others {
+		ctx, cancel := context.WithTimeout(ctx, agreeWait)
+		defer cancel()
+		c.peers.Known(ctx, version)
+	}
+	return peers.Standing{Records: s.Version, Schema: s.Schema.Version}, nil
 }
 
 // view is what this node sees of the others, for placement.
@@ -90,6 +98,9 @@ func (c *cluster) installed(old, next *meta.State) {
 		}
 	}
 	c.peers.Watch(nodes)
+	if old.Schema != next.Schema {
+		c.peers.Follow(next.Version)
+	}
 	if next.ClusterVersion != old.ClusterVersion {
 		c.transport.SetClusterVersion(next.ClusterVersion)
 	}

@@ -57,13 +57,21 @@ type Peers struct {
 	caller Caller
 	opts   Options
 
+	wake chan struct{} // wanted is greater than before
+
 	mu    sync.Mutex
 	peers map[topology.NodeID]*peer
+	// wanted is the version of the records that the others are asked for; pending says that they have not been yet.
+	wanted  uint64
+	pending bool
+	changed chan struct{} // closed and made anew when something is known of a node
 }
 
 type peer struct {
 	watched bool
-	down    time.Time // zero: alive
+	// asked is set while the node is waited for to have the version that is wanted.
+	asked bool
+	down  time.Time // zero: alive
 	// stops is set between the word that the process is about to end and its end.
 	stops  bool
 	report Report
@@ -82,7 +90,7 @@ func New(self topology.NodeID, c Caller, o Options) *Peers {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Peers{self: self, caller: c, opts: o, peers: map[topology.NodeID]*peer{}}
+	return &Peers{self: self, caller: c, opts: o, peers: map[topology.NodeID]*peer{}, wake: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
 func (p *Peers) of(node topology.NodeID) *peer {
@@ -124,6 +132,7 @@ func (p *Peers) SetDown(node topology.NodeID, down bool) {
 		if down {
 			q.down = p.opts.Now()
 		}
+		p.signal()
 	}
 	p.mu.Unlock()
 	if changed && p.opts.Changed != nil {
@@ -211,6 +220,9 @@ func (p *Peers) Report(node topology.NodeID) (k Known, ok bool) {
 
 // Run asks every node for its report, again and again, until ctx ends.
 func (p *Peers) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { p.follow(ctx) })
 	t := time.NewTicker(p.opts.Every)
 	defer t.Stop()
 	for {
@@ -260,31 +272,13 @@ func (p *Peers) heard(node topology.NodeID, asked time.Time, r Report) {
 		now := p.opts.Now()
 		if !r.Started.Equal(q.report.Started) {
 			q.stops = false // it is another process
+		} else if r.Records < q.report.Records { // it has said more since it wrote this
+			r.Records, r.Schema = q.report.Records, q.report.Schema
 		}
 		q.report, q.heard = r, now
 		q.skew = r.Clock.Sub(asked.Add(now.Sub(asked) / 2))
+		p.signal()
 	}
 	p.mu.Unlock()
 	p.SetDown(node, false)
-}
-
-// Agree waits until every node that is alive has the version of the cluster's records. It returns those that did not say so
-// before ctx ended.
-func (p *Peers) Agree(ctx context.Context, version uint64) (missing []topology.NodeID) {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for _, n := range p.nodes() {
-		if !p.Alive(n) {
-			continue
-		}
-		wg.Go(func() {
-			if err := p.call(ctx, n, kindAwait, awaitRequest{version}, nil); err != nil {
-				mu.Lock()
-				missing = append(missing, n)
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	return missing
 }

@@ -44,12 +44,12 @@ type host struct {
 
 func (h *host) Describe(topology.NodeID) Report { return h.report }
 func (h *host) Stops(topology.NodeID)           { h.stopped = true }
-func (h *host) Await(ctx context.Context, version uint64) error {
+func (h *host) Await(ctx context.Context, version uint64, _ bool) (Standing, error) {
 	if h.report.Records >= version {
-		return nil
+		return Standing{h.report.Records, h.report.Schema}, nil
 	}
 	<-ctx.Done()
-	return ctx.Err()
+	return Standing{}, ctx.Err()
 }
 func (h *host) Admit(_ context.Context, n Newcomer) (Welcome, error) {
 	return Welcome{Replica: 7, Nodes: map[string]topology.NodeID{n.Internal: n.Node}}, h.admit
@@ -130,5 +130,35 @@ func TestJoin(t *testing.T) {
 	}
 	if _, err := Join(t.Context(), w, b, n); err == nil || err.Error() != "no room" {
 		t.Errorf("refusal: %v", err)
+	}
+}
+
+// TestFollow proves that a node hears of new versions of the others' schemas without waiting for their reports, that Known waits for that, and
+// that a node which does not answer holds nobody up for longer than Timeout.
+func TestFollow(t *testing.T) {
+	b, c := topology.NodeID{2}, topology.NodeID{3}
+	h := &host{report: Report{Records: 9, Schema: [16]byte{9}}}
+	w := &world{nodes: map[topology.NodeID]Host{b: h, c: h}, cut: map[topology.NodeID]bool{}}
+	p := New(topology.NodeID{1}, w, Options{Timeout: 100 * time.Millisecond, Every: time.Hour})
+	p.Watch([]topology.NodeID{b, c})
+	p.ask(t.Context())
+	h.report.Records, h.report.Schema = 10, [16]byte{10}
+	w.cut[c] = true
+	p.Follow(10)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { p.follow(ctx); close(done) }()
+	p.Known(t.Context(), 10)
+	if k, _ := p.Report(b); k.Records != 10 || k.Schema != h.report.Schema {
+		t.Errorf("b is said to have %d, %v", k.Records, k.Schema)
+	}
+	if k, _ := p.Report(c); k.Records != 9 {
+		t.Errorf("c is said to have %d", k.Records)
+	}
+	cancel()
+	<-done
+	p.heard(b, time.Now(), Report{Records: 9})
+	if k, _ := p.Report(b); k.Records != 10 {
+		t.Error("a report that was under way takes back what came after it")
 	}
 }

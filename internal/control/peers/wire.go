@@ -28,8 +28,11 @@ type turnAnswer struct {
 	Version uint64 `json:"version"`
 }
 
+// awaitRequest is answered with a Standing.
 type awaitRequest struct {
 	Version uint64 `json:"version"`
+	// Others says that the node is also to know that the others have the version.
+	Others bool `json:"others,omitempty"`
 }
 
 // Newcomer is a node that wants to join, as it describes itself.
@@ -67,8 +70,8 @@ func (e *Refusal) Error() string { return e.Text }
 type Host interface {
 	// Describe is the node's report to another one.
 	Describe(to topology.NodeID) Report
-	// Await returns when the node has a version of the records, or ctx ended.
-	Await(ctx context.Context, version uint64) error
+	// Await returns when the node has a version of the records, and with others knows that of the other nodes, or ctx ended.
+	Await(ctx context.Context, version uint64, others bool) (Standing, error)
 	// Admit takes a newcomer in; it may be asked again for the same one.
 	Admit(ctx context.Context, n Newcomer) (Welcome, error)
 	// Stops is told that the process of another node is about to end.
@@ -103,7 +106,11 @@ func serve(ctx context.Context, h Host, from topology.NodeID, request []byte) ([
 		if err := json.Unmarshal(body, &q); err != nil {
 			return nil, fmt.Errorf("malformed request: %w", err)
 		}
-		return []byte("{}"), h.Await(ctx, q.Version)
+		s, err := h.Await(ctx, q.Version, q.Others)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(s)
 	case kindStop:
 		h.Stops(from)
 		return []byte("{}"), nil
