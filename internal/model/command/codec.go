@@ -11,40 +11,32 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Version is the version of the encoding written here. It is the first byte of every encoded command; the Kind is the second.
+// Version is the version of the encoding written here. It is the first byte of every encoded command; the kind is the second.
 const Version = 1
 
-// Kind says what an encoded command is.
-type Kind uint8
+// kind says what an encoded command is.
+type kind uint8
 
 // The kinds of encoded commands. The numbers are stored in logs: never change one.
 const (
-	KindMutation    Kind = 1
-	KindConditional Kind = 2
-	KindRead        Kind = 3
-	KindSweep       Kind = 4
-	KindDecision    Kind = 5
-	KindEntry       Kind = 6
+	kindMutation    kind = 1
+	kindConditional kind = 2
+	kindRead        kind = 3
+	_               kind = 4 // was a sweep outside of an entry
+	kindDecision    kind = 5
+	kindEntry       kind = 6
 )
-
-// KindOf returns the kind of an encoded command, 0 if it cannot be one.
-func KindOf(src []byte) Kind {
-	if len(src) < 2 || src[0] == 0 || src[0] > Version || src[1] > byte(KindEntry) {
-		return 0
-	}
-	return Kind(src[1])
-}
 
 // AppendMutation appends the encoded form of m.
 func AppendMutation(dst []byte, m *Mutation) []byte {
-	a := appender{append(dst, Version, byte(KindMutation))}
+	a := appender{append(dst, Version, byte(kindMutation))}
 	a.mutation(m)
 	return a.Writer
 }
 
 // DecodeMutation reads what AppendMutation wrote into m. Byte slices of m are views over src; the capacity of m.Ops is reused.
 func DecodeMutation(m *Mutation, src []byte) error {
-	r, err := open(src, KindMutation)
+	r, err := open(src, kindMutation)
 	if err != nil {
 		return err
 	}
@@ -145,7 +137,7 @@ func (r *reader) mutation(m *Mutation) {
 
 // AppendConditional appends the encoded form of c.
 func AppendConditional(dst []byte, c *Conditional) []byte {
-	a := appender{append(dst, Version, byte(KindConditional))}
+	a := appender{append(dst, Version, byte(kindConditional))}
 	a.mutation(&c.Mutation)
 	a.Uint(uint64(c.Serial))
 	a.Byte(byte(c.First))
@@ -184,7 +176,7 @@ func AppendConditional(dst []byte, c *Conditional) []byte {
 
 // DecodeConditional reads what AppendConditional wrote. Byte slices of c are views over src.
 func DecodeConditional(c *Conditional, src []byte) error {
-	r, err := open(src, KindConditional)
+	r, err := open(src, kindConditional)
 	if err != nil {
 		return err
 	}
@@ -250,7 +242,7 @@ const (
 
 // AppendRead appends the encoded form of c.
 func AppendRead(dst []byte, c *Read) []byte {
-	a := appender{append(dst, Version, byte(KindRead))}
+	a := appender{append(dst, Version, byte(kindRead))}
 	flags := codec.Bit(c.AfterPartition)*readAfterPartition | codec.Bit(c.Reversed)*readReversed | codec.Bit(c.Statics)*readStatics |
 		codec.Bit(c.NoRows)*readNoRows | codec.Bit(c.Index != nil)*readIndex
 	a.Byte(flags)
@@ -281,7 +273,7 @@ func AppendRead(dst []byte, c *Read) []byte {
 
 // DecodeRead reads what AppendRead wrote. Byte slices of c are views over src.
 func DecodeRead(c *Read, src []byte) error {
-	r, err := open(src, KindRead)
+	r, err := open(src, kindRead)
 	if err != nil {
 		return err
 	}
@@ -322,13 +314,6 @@ func DecodeRead(c *Read, src []byte) error {
 	return r.End()
 }
 
-// AppendSweep appends the encoded form of s.
-func AppendSweep(dst []byte, s *Sweep) []byte {
-	a := appender{append(dst, Version, byte(KindSweep))}
-	a.sweep(s)
-	return a.Writer
-}
-
 func (a *appender) sweep(s *Sweep) {
 	a.Uint(uint64(s.Table))
 	a.Int(s.Horizon)
@@ -338,16 +323,6 @@ func (a *appender) sweep(s *Sweep) {
 	for _, k := range s.Keys {
 		a.Bytes(k)
 	}
-}
-
-// DecodeSweep reads what AppendSweep wrote. Keys are views over src.
-func DecodeSweep(s *Sweep, src []byte) error {
-	r, err := open(src, KindSweep)
-	if err != nil {
-		return err
-	}
-	r.sweep(s)
-	return r.End()
 }
 
 func (r *reader) sweep(s *Sweep) {
@@ -363,7 +338,7 @@ func (r *reader) sweep(s *Sweep) {
 
 // AppendDecision appends the encoded form of d.
 func AppendDecision(dst []byte, d *Decision) []byte {
-	a := appender{append(dst, Version, byte(KindDecision))}
+	a := appender{append(dst, Version, byte(kindDecision))}
 	a.Flag(d.Applied)
 	a.Int(d.Timestamp)
 	a.Uint(uint64(len(d.Found)))
@@ -401,7 +376,7 @@ func (a *appender) foundRow(f *row.Row) {
 
 // DecodeDecision reads what AppendDecision wrote. Byte slices of d are views over src.
 func DecodeDecision(d *Decision, src []byte) error {
-	r, err := open(src, KindDecision)
+	r, err := open(src, kindDecision)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ type Records struct {
 
 // AppendEntry appends the encoded form of e.
 func AppendEntry(dst []byte, e *Entry) []byte {
-	a := appender{append(dst, Version, byte(KindEntry), byte(e.Kind))}
+	a := appender{append(dst, Version, byte(kindEntry), byte(e.Kind))}
 	switch e.Kind {
 	case EntryWrite:
 		a.Null(e.Result)
@@ -68,7 +68,7 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 
 // BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one.
 func BeginWrite(dst []byte, n int, result []byte) []byte {
-	a := appender{append(dst, Version, byte(KindEntry), byte(EntryWrite))}
+	a := appender{append(dst, Version, byte(kindEntry), byte(EntryWrite))}
 	a.Null(result)
 	a.Uint(uint64(n))
 	return a.Writer
@@ -100,7 +100,7 @@ func (a *appender) records(c *Records) {
 // DecodeEntry reads what AppendEntry wrote into e. Byte slices of e are views over src; the capacity of e's lists, and of the
 // operands of its mutations, is reused.
 func DecodeEntry(e *Entry, src []byte) error {
-	r, err := open(src, KindEntry)
+	r, err := open(src, kindEntry)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,6 @@ func TestStoredBytes(t *testing.T) {
 			AfterPartition: true, Reversed: true, NoRows: true, Slices: []Slice{{[]byte("a"), nil}, {nil, []byte("b")}}, Index: &IndexLookup{7, []byte("v")},
 			Limit: 5000, Now: -1, Dropped: []uint32{2}, Level: dberr.Quorum, Epoch: 4,
 		}), "01031bd804026bfffffffffffffffb0384070100000000000000060661667465720201610000026207017688270101020404"},
-		{"sweep", AppendSweep(nil, &log[2].Sweep), "0104d80418020409030201610162"},
 		{"decision", AppendDecision(nil, &Decision{Timestamp: 5, Found: []*row.Row{nil, found}, First: &FoundRow{Clustering: []byte("c"), Row: found}}), "0105000a020001011178808080804002030001761000feffffffffffffffff01ac020100000a0c01016301011178808080804002030001761000feffffffffffffffff01ac020100000a0c"},
 		{"entry: write", AppendEntry(nil, &log[1]), "0106010003d804fffffffffffffffb016b03029a0101010000000000000000000000000000000902000163076f706572616e640200070176d8040000000000000000016c0000000000d804fffffffffffffffb016b03029a0101010000000000000000000000000000000902000163076f706572616e640200070176"},
 		{"entry: write, step by step", AddWrite(BeginWrite(nil, 1, []byte("r")), &Mutation{Table: 600, Key: []byte("k"), Retried: 250, Ops: []Op{{Operand: unstamped()}}}, 500), "010601027201d8040000000000000000016b0000e807000100000d0000000000000001f401010176"},

@@ -10,28 +10,10 @@ import (
 // typeDepthMax bounds how deep types nest in a command; CREATE TYPE and CREATE TABLE stay far below it.
 const typeDepthMax = 64
 
-// AppendType appends a compact form of a type: its kind, with a flag for frozen, then names and components. It is part of the
-// encoding of commands and versioned with it.
-func AppendType(dst []byte, t *cqltype.Type) []byte {
-	a := appender{dst}
-	a.typ(t)
-	return a.Writer
-}
-
-// DecodeType takes one type off src.
-func DecodeType(src []byte) (t *cqltype.Type, rest []byte, err error) {
-	r := reader{codec.NewReader(src, ErrMalformed)}
-	t = r.typ(0)
-	if err := r.Err(); err != nil {
-		return nil, nil, err
-	}
-	return t, r.Rest(), nil
-}
-
 // frozenBit marks a frozen type in the byte of its kind.
 const frozenBit = 0x80
 
-// maybeType writes 0 for nil, which no kind is.
+// maybeType writes a compact form of a type: its kind, with a flag for frozen, then names and components. It writes 0 for nil, which no kind is.
 func (a *appender) maybeType(t *cqltype.Type) {
 	if t == nil {
 		a.Byte(0)

@@ -52,14 +52,14 @@ func (r *reader) nulls(dst [][]byte) [][]byte {
 }
 
 // open reads the version and the kind that every encoded command begins with.
-func open(src []byte, want Kind) (reader, error) {
+func open(src []byte, want kind) (reader, error) {
 	if len(src) < 2 {
 		return reader{}, ErrMalformed
 	}
 	if src[0] > Version {
 		return reader{}, fmt.Errorf("%w: %d, this one reads up to %d", ErrVersion, src[0], Version)
 	}
-	if src[0] == 0 || Kind(src[1]) != want {
+	if src[0] == 0 || kind(src[1]) != want {
 		return reader{}, ErrMalformed
 	}
 	return reader{codec.NewReader(src[2:], ErrMalformed)}, nil

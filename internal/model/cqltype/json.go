@@ -89,7 +89,7 @@ func (t *Type) appendJSONFields(dst, wire []byte) []byte {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		dst = AppendJSONName(dst, name)
+		dst = appendJSONName(dst, name)
 		dst = append(dst, ": "...)
 		v, _ := c.next()
 		dst = t.Elems[i].AppendJSON(dst, v)
@@ -97,8 +97,8 @@ func (t *Type) appendJSONFields(dst, wire []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendJSONName appends the name of a column or field as a member's name: one with upper-case letters in its CQL quotes.
-func AppendJSONName(dst []byte, name string) []byte {
+// appendJSONName appends the name of a column or field as a member's name: one with upper-case letters in its CQL quotes.
+func appendJSONName(dst []byte, name string) []byte {
 	if name != strings.ToLower(name) {
 		name = `"` + name + `"`
 	}

@@ -59,14 +59,14 @@ func MaxTimeUUID(unixMillis int64) [16]byte {
 	return timeUUID((unixMillis+1)*ticksPerMilli-1, 0x7f7f7f7f7f7f7f7f)
 }
 
-// TimeUUIDTicks is the time of a version 1 UUID in 100 ns since the Unix epoch.
-func TimeUUIDTicks(u [16]byte) int64 {
+// timeUUIDTicks is the time of a version 1 UUID in 100 ns since the Unix epoch.
+func timeUUIDTicks(u [16]byte) int64 {
 	return int64(reorderTime(binary.BigEndian.Uint64(u[:]))&(1<<60-1)) - gregorian
 }
 
 // TimeUUIDMillis is the time of a version 1 UUID in milliseconds since the Unix epoch.
 func TimeUUIDMillis(u [16]byte) int64 {
-	ticks := TimeUUIDTicks(u)
+	ticks := timeUUIDTicks(u)
 	millis := ticks / ticksPerMilli
 	if ticks%ticksPerMilli < 0 {
 		millis--

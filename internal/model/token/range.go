@@ -42,26 +42,12 @@ func (r Range) Contains(t Token) bool {
 // Covers reports whether all of o is in r.
 func (r Range) Covers(o Range) bool { return o.Begin >= r.Begin && o.last() <= r.last() }
 
-// Intersects reports whether the ranges have a position in common.
-func (r Range) Intersects(o Range) bool { return r.Begin <= o.last() && o.Begin <= r.last() }
-
 // Intersect is what the ranges have in common; ok is false if that is nothing.
 func (r Range) Intersect(o Range) (common Range, ok bool) {
-	if !r.Intersects(o) {
+	if r.Begin > o.last() || o.Begin > r.last() {
 		return Range{}, false
 	}
 	return Range{Begin: max(r.Begin, o.Begin), Limit: min(r.last(), o.last()) + 1}, true
-}
-
-// Adjacent reports whether o begins where r ends.
-func (r Range) Adjacent(o Range) bool { return r.Limit != 0 && r.Limit == o.Begin }
-
-// SplitAt cuts the range before a position strictly inside it; ok is false if it is not.
-func (r Range) SplitAt(p uint64) (left, right Range, ok bool) {
-	if p <= r.Begin || p > r.last() {
-		return Range{}, Range{}, false
-	}
-	return Range{r.Begin, p}, Range{p, r.Limit}, true
 }
 
 // Divide cuts the range into n pieces whose sizes differ by at most one position; fewer than n if it has fewer positions.

@@ -41,7 +41,10 @@ func (s *Snapshot) AppendTable(dst []byte, table uint32) []byte {
 	w.Uint(uint64(len(ps)))
 	for _, p := range ps {
 		w.Uint(uint64(p.ID))
-		w = AppendSpan(w, p.Span)
+		for _, at := range [2]Position{p.Span.Begin, p.Span.Limit} {
+			w.Fixed(at.Ring)
+			w.Bytes(at.Key)
+		}
 		w.Uint(p.Epoch)
 		w.Uint(p.Moves)
 		appendSets(&w, p.Sets)
@@ -166,26 +169,6 @@ func appendSets(w *codec.Writer, sets []ReplicaSet) {
 			w.Byte(byte(r.State))
 		}
 	}
-}
-
-// AppendSpan appends the encoded form of a span.
-func AppendSpan(dst []byte, s Span) []byte {
-	w := codec.Writer(dst)
-	for _, p := range [2]Position{s.Begin, s.Limit} {
-		w.Fixed(p.Ring)
-		w.Bytes(p.Key)
-	}
-	return w
-}
-
-// DecodeSpan takes a span off src. Its keys are copies.
-func DecodeSpan(src []byte) (s Span, rest []byte, err error) {
-	r := newDecoder(src)
-	s = r.span()
-	if r.Err() != nil || !s.Valid() {
-		return Span{}, nil, ErrMalformed
-	}
-	return s, r.Rest(), nil
 }
 
 // Decode reads what Append wrote, now or before there was a meta partition, and validates it.
