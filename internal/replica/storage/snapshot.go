@@ -273,7 +273,8 @@ func (s *Store) spool(ctx context.Context, st *state) (*Snapshot, error) {
 }
 
 // ReceiveSnapshot keeps a snapshot that CaptureSnapshot made elsewhere in a temporary file, for InstallSnapshot. It reads r to io.EOF and
-// verifies every byte. Nothing else changes.
+// verifies every byte. Nothing else changes. It refuses what there would be no room to install: a replica that has taken a snapshot cannot
+// go on without it.
 func (s *Store) ReceiveSnapshot(ctx context.Context, r io.Reader) (*Snapshot, error) {
 	if err := s.writable(true); err != nil {
 		return nil, err
@@ -323,6 +324,9 @@ func (s *Store) receive(ctx context.Context, p *Snapshot, r io.Reader, w io.Writ
 		}
 	}
 	p.meta, p.size = h.meta, in.size
+	if err := errors.Join(s.writable(true), s.room(max(h.estimate, uint64(in.size)))); err != nil {
+		return err
+	}
 	if n, err := io.Copy(io.Discard, r); err != nil || n > 0 {
 		return errors.Join(err, fmt.Errorf("%w: %d bytes follow it", ErrBadSnapshot, n))
 	}

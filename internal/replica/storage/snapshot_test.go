@@ -565,10 +565,22 @@ func TestSnapshotNeedsRoom(t *testing.T) {
 	if _, err := b.ReceiveSnapshot(context.Background(), bytes.NewReader(good)); !errors.Is(err, ErrNoRoom) {
 		t.Error(err)
 	}
+	free = 1<<30/100*5 + b.db.Metrics().WAL.Size + 1<<20
+	taking := io.MultiReader(bytes.NewReader(good[:len(good)-1]), readerFunc(func(p []byte) (int, error) {
+		free -= 1<<20 - 100 // what the file takes, or others, before its end comes
+		return copy(p, good[len(good)-1:]), io.EOF
+	}))
+	if _, err := b.ReceiveSnapshot(context.Background(), taking); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("a snapshot is taken that could not be installed: %v", err)
+	}
 	if rest := leftFiles(t, b); len(rest) > 0 {
 		t.Errorf("left behind: %v", rest)
 	}
 }
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // TestOpenEmptiesSnapshots: what an earlier process was writing is gone.
 func TestOpenEmptiesSnapshots(t *testing.T) {
