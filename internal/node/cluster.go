@@ -55,6 +55,9 @@ type cluster struct {
 	peers     *peers.Peers
 	members   *reconcile.Members
 
+	// returning is held while the replica of the meta partition is exchanged.
+	returning sync.Mutex
+
 	cancel context.CancelFunc
 	ctx    context.Context // ends with the node
 	wg     sync.WaitGroup
@@ -143,7 +146,28 @@ func (c *cluster) options() *partition.Cluster {
 			}
 		},
 		LeaderChanged: c.leaderChanged,
+		Replaced:      func(replica topology.ReplicaID) { c.run(func() { c.comeBack(replica) }) },
 	}
+}
+
+// comeBack makes the node a member of the meta partition again: it was away for so long that its replica of it was taken out, and was given another
+// one since it is back. What it knows stays in force until the records have come with the new replica's snapshot.
+func (c *cluster) comeBack(replica topology.ReplicaID) {
+	c.returning.Lock()
+	defer c.returning.Unlock()
+	old := c.n.host.Replica(topology.MetaPartition)
+	if c.ctx.Err() != nil || old != nil && old.Member() >= replica {
+		return
+	}
+	err := c.n.host.Drop(topology.MetaPartition)
+	if err == nil {
+		err = c.n.host.Join(topology.MetaPartition, replica)
+	}
+	if err != nil {
+		c.n.fail(fmt.Errorf("become a member of the meta partition again: %w", err))
+		return
+	}
+	c.n.log.LogAttrs(c.ctx, slog.LevelInfo, "the node was away for long and is a member of the meta partition again", slog.Uint64("replica", uint64(replica)))
 }
 
 // follow makes a keeper hear of new records, those first that came since it read them.

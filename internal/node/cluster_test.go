@@ -196,3 +196,43 @@ func TestClusterVersion(t *testing.T) {
 		t.Errorf("%d rows", r.RowCount)
 	}
 }
+
+// TestLongAbsence proves that a node which was away for so long that its replicas were rebuilt elsewhere, that of the meta partition among them,
+// follows the records again when it is back, and can be used.
+func TestLongAbsence(t *testing.T) {
+	const heal = 500 * time.Millisecond
+	dir := filepath.Join(t.TempDir(), "away")
+	var nodes []*Node
+	for i := range 5 {
+		var first *Node
+		o := Options{Cluster: ClusterOptions{HealAfter: heal}}
+		if i > 0 {
+			first = nodes[0]
+		}
+		if i == 1 {
+			o.Data = dir
+		}
+		nodes = append(nodes, clusterNode(t, first, o))
+	}
+	a, away := nodes[0], nodes[1]
+	until(t, "four voters", func() bool { return voters(a) == 4 && len(a.records.State().Nodes) == 5 })
+	id := away.cluster.self
+	set := func() *topology.ReplicaSet { return &a.records.State().Map.Meta().Sets[0] }
+	was := set().On(id).ID
+	if err := away.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "its replica of the meta partition is replaced", func() bool { m := set().On(id); return (m == nil || m.ID != was) && voters(a) == 4 })
+	newClient(t, a).query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	back := clusterNode(t, a, Options{Data: dir, Cluster: ClusterOptions{HealAfter: heal}})
+	until(t, "the node follows the records", func() bool { return back.records.State().Version >= a.records.State().Version })
+	if back.cluster.self != id {
+		t.Fatal("it came back as another node")
+	}
+	c := newClient(t, back)
+	c.query("CREATE TABLE k.t (k int PRIMARY KEY)")
+	c.query("INSERT INTO k.t (k) VALUES (1)")
+	if r := newClient(t, a).query("SELECT * FROM k.t"); r.RowCount != 1 {
+		t.Errorf("%d rows", r.RowCount)
+	}
+}

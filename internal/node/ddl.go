@@ -153,7 +153,7 @@ func (i installer) install(old, next *meta.State) {
 	n.coordinator.SetTopology(next.Map)
 	if old.Schema != next.Schema {
 		i.require(changes, next.Map)
-		events := schema.Compare(old.Schema, next.Schema)
+		events := happened(old.Schema, next.Schema)
 		n.catalog.Publish(next.Schema, events...)
 		n.announce(events)
 	}
@@ -163,6 +163,11 @@ func (i installer) install(old, next *meta.State) {
 	if n.cluster != nil {
 		n.cluster.installed(old, next)
 	}
+}
+
+// happened is what clients are told of. The system keyspaces, which are in the records from the first change on, have always been there.
+func happened(old, next *schema.Schema) []schema.Event {
+	return schema.Compare(catalog.WithSystem(old), catalog.WithSystem(next))
 }
 
 // check reports what went wrong. What the disk refused ends the node by itself; the rest is made good at the next start.

@@ -550,6 +550,16 @@ func (n *Node) checkMembership() error {
 		return errors.New("the data belong to a node of a cluster: give --internal HOST:PORT")
 	case known || c.Internal == "":
 		return nil
+	}
+	// A crash while the replica of the meta partition was being exchanged leaves the others behind (see comeBack).
+	left, err := n.store.Replicas()
+	switch {
+	case err != nil:
+		return err
+	case len(left) > 0 && len(c.Join) == 0:
+		return errors.New("the node is a member of a cluster whose records it has lost: give --join HOST:PORT to get them again")
+	case len(left) > 0:
+		return nil
 	case c.Bootstrap:
 		return n.found()
 	case len(c.Join) == 0:
