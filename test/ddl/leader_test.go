@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ddl
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// metaLeader is the node that leads the meta partition, -1 if none says so: it leads one partition more than there are of tables.
+func metaLeader(c *nodes.Cluster) int {
+	for i := range c.Len() {
+		s := c.Status(i)
+		led := 0
+		for _, table := range s.Tables {
+			for _, p := range table.Partitions {
+				if p.Leader == s.Node {
+					led++
+				}
+			}
+		}
+		for _, n := range s.Nodes {
+			if n.ID == s.Node && n.Leading == led+1 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// TestIndexThroughLoss proves that an index is whole though the node that leads the meta partition, which builds it, is stopped in the middle, while rows are written
+// through the others.
+func TestIndexThroughLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many nodes")
+	}
+	const rows, values, writers = 20_000, 10, 3
+	c := nodes.Start(t, nodes.Options{Dir: t.TempDir()})
+	c.Do(0, keyspace, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	fill(t, c, rows, values)
+	leader := -1
+	for deadline := time.Now().Add(10 * time.Second); leader < 0 && time.Now().Before(deadline); {
+		leader = metaLeader(c)
+	}
+	if leader < 0 {
+		t.Fatal("nobody leads the meta partition")
+	}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	last := make([]int, writers)
+	for lane := range writers {
+		conn := c.Dial((leader + 1 + lane) % c.Len())
+		wg.Go(func() {
+			for k := rows + lane; !stop.Load(); k += writers {
+				_, err := conn.Query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d)", k, k%values))
+				var e *cqlwire.Error
+				if errors.As(err, &e) && e.Code == cqlwire.CodeWriteTimeout {
+					_, err = conn.Query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d)", k, k%values)) // the same again: it is in the index once
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				last[lane] = k
+			}
+		})
+	}
+	other := c.Dial((leader + 1) % c.Len())
+	made := make(chan error, 1)
+	go func() {
+		_, err := other.Query("CREATE INDEX ON ks.t (v)")
+		made <- err
+	}()
+	probe := c.Dial((leader + 2) % c.Len())
+	for { // the index is known, and is being built
+		r, err := process.Query(probe, dberr.One, "SELECT index_name FROM system_schema.indexes WHERE keyspace_name = 'ks'")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.RowCount > 0 {
+			break
+		}
+	}
+	_, err := process.Query(probe, dberr.Quorum, "SELECT count(*) FROM ks.t WHERE v = 3")
+	t.Logf("when the leader is stopped the index answers %v", err)
+	c.Stop(leader)
+	if err := <-made; err != nil {
+		t.Errorf("CREATE INDEX: %v", err)
+	}
+	usable(t, probe)
+	stop.Store(true)
+	wg.Wait()
+	c.Restart(leader)
+	c.Settle()
+	total := rows
+	for lane, k := range last {
+		if k > 0 {
+			total += (k-rows-lane)/writers + 1
+		}
+	}
+	for i := range c.Len() {
+		conn, found := c.Dial(i), 0
+		for v := range values {
+			found += count(t, conn, fmt.Sprintf("SELECT count(*) FROM ks.t WHERE v = %d", v))
+		}
+		if found != total {
+			t.Errorf("node %d finds %d of %d rows by the index", i, found, total)
+		}
+	}
+	t.Logf("%d rows were written meanwhile", total-rows)
+}
+
+// usable waits until the index answers.
+func usable(t *testing.T, conn *rawclient.Conn) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		_, err := process.Query(conn, dberr.Quorum, "SELECT count(*) FROM ks.t WHERE v = 3")
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the index is not built: %v", err)
+		}
+	}
+}
+
+// fill writes rows 0 to n-1 with v = k % values.
+func fill(t *testing.T, c *nodes.Cluster, n, values int) {
+	t.Helper()
+	conn := c.Dial(0)
+	for k := 0; k < n; {
+		b := "BEGIN UNLOGGED BATCH\n"
+		for end := min(k+100, n); k < end; k++ {
+			b += fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d);\n", k, k%values)
+		}
+		process.Do(t, conn, b+"APPLY BATCH")
+	}
+}

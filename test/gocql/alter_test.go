@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gocql
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/ilion-db/ilion/test/nodes"
+)
+
+// TestAlterWhileWriting proves that prepared statements go on to write and read what they say while other columns of the table are added, dropped and added again with
+// another type, through all nodes and over both versions of the protocol: no acknowledged write is lost, no value stands in another column, and the only errors are those
+// that the driver deals with.
+func TestAlterWhileWriting(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many nodes")
+	}
+	c := nodes.Start(t, nodes.Options{Change: apart(t)})
+	admin := connect(t, c.CQL(0), 5)
+	exec(t, admin, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
+	for _, version := range []int{4, 5} {
+		t.Run(fmt.Sprintf("v%d", version), func(t *testing.T) {
+			table := fmt.Sprintf("ks.t%d", version)
+			exec(t, admin, "CREATE TABLE "+table+" (k int PRIMARY KEY, m text, z int)")
+			const lanes, alterations = 8, 12
+			var stop atomic.Bool
+			var wg sync.WaitGroup
+			last := make([]int, lanes)
+			var reads atomic.Int64
+			for lane := range lanes {
+				s := connect(t, c.CQL(lane%c.Len()), version)
+				wg.Go(func() {
+					for k := lane; !stop.Load(); k += lanes {
+						if err := write(s, table, k); err != nil {
+							t.Errorf("row %d: %v", k, err)
+							return
+						}
+						last[lane] = k
+						if err := readBack(s, table, k); err != nil {
+							t.Errorf("row %d: %v", k, err)
+							return
+						}
+						reads.Add(1)
+					}
+				})
+			}
+			for i := range alterations {
+				s := connect(t, c.CQL(i%c.Len()), version)
+				before := reads.Load()
+				switch i % 4 {
+				case 0:
+					exec(t, s, "ALTER TABLE "+table+" ADD a int")
+				case 1:
+					exec(t, s, "ALTER TABLE "+table+" ADD n text") // between the others, by name
+				case 2:
+					exec(t, s, "ALTER TABLE "+table+" DROP a")
+				case 3:
+					exec(t, s, "ALTER TABLE "+table+" DROP n")
+				}
+				for deadline := time.Now().Add(30 * time.Second); reads.Load() < before+2*lanes && !t.Failed() && time.Now().Before(deadline); {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			stop.Store(true)
+			wg.Wait()
+			rows := map[int]bool{}
+			iter := admin.Query("SELECT k, m, z FROM " + table).Consistency(gocql.Quorum).Iter()
+			var k, z int
+			var m string
+			for iter.Scan(&k, &m, &z) {
+				if m != fmt.Sprint("m", k) || z != -k {
+					t.Errorf("row %d has %q, %d", k, m, z)
+				}
+				rows[k] = true
+			}
+			if err := iter.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for lane, end := range last {
+				for k := lane; k <= end && end > 0; k += lanes {
+					if !rows[k] {
+						t.Errorf("row %d was acknowledged and is not there", k)
+					}
+				}
+			}
+			t.Logf("%d rows, %d reads", len(rows), reads.Load())
+		})
+	}
+}
+
+// write writes a row in two ways.
+func write(s *gocql.Session, table string, k int) error {
+	if k%2 == 0 {
+		return s.Query("INSERT INTO "+table+" (k, m, z) VALUES (?, ?, ?)", k, fmt.Sprint("m", k), -k).Exec()
+	}
+	b := s.Batch(gocql.LoggedBatch)
+	b.Query("UPDATE "+table+" SET m = ? WHERE k = ?", fmt.Sprint("m", k), k)
+	b.Query("UPDATE "+table+" SET z = ? WHERE k = ?", -k, k)
+	return b.Exec()
+}
+
+// readBack reads a row by all its columns, whichever there are: their number changes under the statement.
+func readBack(s *gocql.Session, table string, k int) error {
+	row := map[string]any{}
+	if err := s.Query("SELECT * FROM "+table+" WHERE k = ?", k).Consistency(gocql.Quorum).MapScan(row); err != nil {
+		return err
+	}
+	if row["k"] != k || row["m"] != fmt.Sprint("m", k) || row["z"] != -k {
+		return fmt.Errorf("it is read as %v", row)
+	}
+	for _, column := range []string{"a", "n"} {
+		if v, ok := row[column]; ok && v != 0 && v != "" {
+			return fmt.Errorf("%s is %v", column, v)
+		}
+	}
+	return nil
+}
