@@ -5,7 +5,6 @@ package node
 import (
 	"context"
 	"crypto/x509"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +19,6 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/placement"
-	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/storage"
@@ -87,20 +85,6 @@ func explain(err error) error {
 	return err
 }
 
-// member reports whether the store belongs to a node of a cluster: it has a replica of the meta partition.
-func member(s *storage.Store) (bool, error) {
-	replicas, err := s.Replicas()
-	if err != nil {
-		return false, err
-	}
-	for _, r := range replicas {
-		if r.Partition == uint64(topology.MetaPartition) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
 // askCluster learns the id of the cluster that is to be joined from the first node that answers.
 func (n *Node) askCluster(ctx context.Context) (transport.ClusterID, error) {
 	others := n.others()
@@ -131,115 +115,6 @@ func (n *Node) askCluster(ctx context.Context) (transport.ClusterID, error) {
 		case <-time.After(joinPause):
 		}
 	}
-}
-
-// found makes the store the first node of a cluster, with the data that are in it: it writes the record of the node, a meta partition whose
-// only voter it is, and a note for each replica, in one batch. Until that is on disk the node stands alone; afterwards it never
-// does again.
-func (n *Node) found() error {
-	scan, _ := meta.Alone(n.store)
-	s, err := meta.Load(scan)
-	if err != nil {
-		return err
-	}
-	id := n.store.Identity()
-	self := n.record(token.Min)
-	if err := self.Check(); err != nil {
-		return err
-	}
-	next := s.WithNode(self)
-	next.ClusterVersion = n.format
-	m, err := s.Map.AddMeta([]topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{id.Node}}})
-	if err != nil {
-		return err
-	}
-	if next.Map, err = adopt(m, n.opts.DataCenter, id.Node); err != nil {
-		return err
-	}
-	records, err := s.Difference(next)
-	if err != nil {
-		return err
-	}
-	b := n.store.NewBatch()
-	defer b.Close()
-	for _, r := range records {
-		if r.Value == nil {
-			b.Delete(keys.MetaID, r.Key)
-		} else {
-			b.Set(keys.MetaID, r.Key, r.Value)
-		}
-	}
-	b.Set(keys.MetaID, []byte(keys.RecordsVersion), binary.BigEndian.AppendUint64(nil, s.Version+1))
-	for p := range next.Map.All() {
-		r := p.Sets[0].On(id.Node)
-		b.PutReplica(&keys.Replica{Partition: uint64(p.ID), Replica: uint64(r.ID), Created: time.Now().Unix()})
-		if p.ID != topology.MetaPartition {
-			continue
-		}
-		birth := keys.NewMeta(uint64(p.ID), keys.Span{Table: keys.MetaID})
-		birth.Voters = []keys.Member{{Replica: uint64(r.ID), Node: id.Node}}
-		b.PutMeta(&birth)
-	}
-	if err := b.Commit(); err != nil {
-		return err
-	}
-	return n.store.Sync()
-}
-
-// adopt checks that every replica of a map is on the node.
-func adopt(m *topology.Snapshot, region string, node topology.NodeID) (*topology.Snapshot, error) {
-	for p := range m.All() {
-		if len(p.Sets) != 1 || len(p.Sets[0].Replicas) != 1 || p.Sets[0].Replicas[0].Node != node {
-			return nil, fmt.Errorf("partition %d is not on this node alone", p.ID)
-		}
-		if r := p.Sets[0].Region; r != region {
-			return nil, fmt.Errorf("the data are in region %q: start the node with --region %s", r, r)
-		}
-	}
-	return m, nil
-}
-
-// record is what the cluster is told of this node. Its token is given by whoever takes it in.
-func (n *Node) record(at token.Token) *meta.Node {
-	cql, web := n.clientAddrs()
-	return &meta.Node{
-		ID: n.store.Identity().Node, Internal: n.internalAddr(), CQL: cql, HTTP: web, Region: n.opts.DataCenter, Zone: n.opts.Rack,
-		Tokens: []token.Token{at}, State: meta.Up, FormatMin: FormatOldest, FormatMax: n.format, Joined: time.Now().UTC().Truncate(time.Millisecond),
-		Birth: n.store.Identity().Birth,
-	}
-}
-
-// internalAddr is where other nodes reach this one, clientAddrs where clients do.
-func (n *Node) internalAddr() string {
-	if n.nodeListener == nil {
-		return ""
-	}
-	return reachable(n.opts.Cluster.Advertise, n.nodeListener.Addr(), "")
-}
-
-func (n *Node) clientAddrs() (cql, web string) {
-	host, _, _ := net.SplitHostPort(n.internalAddr()) // it was checked, or is the listener's own
-	cql = reachable(n.opts.CQL, n.cqlListener.Addr(), host)
-	if n.webListener != nil {
-		web = reachable(n.opts.HTTP, n.webListener.Addr(), host)
-	}
-	return cql, web
-}
-
-// reachable is the address of a listener for others: with the port it really has, and with another host where it listens on all.
-func reachable(configured string, l net.Addr, elsewhere string) string {
-	host, port, err := net.SplitHostPort(configured)
-	if err != nil {
-		return l.String()
-	}
-	_, real, err := net.SplitHostPort(l.String())
-	if err == nil && port == "0" {
-		port = real
-	}
-	if isUnspecified(host) && elsewhere != "" {
-		host = elsewhere
-	}
-	return net.JoinHostPort(host, port)
 }
 
 // join has the cluster take this node in, and waits until it has the cluster's records.
@@ -373,114 +248,6 @@ func (c *cluster) introduce(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func refuse(format string, args ...any) error {
-	return &peers.Refusal{Text: fmt.Sprintf(format, args...)}
-}
-
-// Admit implements peers.Host: it takes a newcomer into the records, where everybody sees it.
-func (c *cluster) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcome, error) {
-	if err := c.callBack(ctx, who); err != nil {
-		return peers.Welcome{}, err
-	}
-	k := c.n.records
-	s, err := k.Update(ctx, func(s *meta.State) (*meta.State, error) {
-		known := s.Node(who.Node)
-		switch {
-		case known != nil && known.State == meta.Left:
-			return nil, refuse("node %s has left the cluster: start it on an empty directory", short(who.Node))
-		case known != nil && known.Birth != who.Birth:
-			return nil, refuse("node %s is a member already, with another data directory: what it has promised there binds it. "+
-				"Give the new directory an identity of its own (ilion cert node), and decommission %s if its disk is lost", short(who.Node), short(who.Node))
-		case who.FormatMin > s.ClusterVersion || who.FormatMax < s.ClusterVersion:
-			return nil, refuse("the cluster works in version %d, the node speaks %d to %d", s.ClusterVersion, who.FormatMin, who.FormatMax)
-		case s.Map.Meta() == nil:
-			return nil, errors.New("this node has no cluster")
-		}
-		node := &meta.Node{
-			ID: who.Node, Internal: who.Internal, CQL: who.CQL, HTTP: who.HTTP, Region: who.Region, Zone: who.Zone, State: meta.Up,
-			FormatMin: who.FormatMin, FormatMax: who.FormatMax, Joined: time.Now().UTC().Truncate(time.Millisecond), Birth: who.Birth,
-		}
-		if err := node.Check(); err != nil {
-			return nil, &peers.Refusal{Text: err.Error()}
-		}
-		if known != nil {
-			node.Tokens, node.Joined = known.Tokens, known.Joined
-		} else {
-			node.Tokens = []token.Token{placement.NextToken(s.Nodes)}
-		}
-		next := s.WithNode(node)
-		set := &s.Map.Meta().Sets[0]
-		if set.On(who.Node) != nil {
-			return next, nil
-		}
-		m, _, err := s.Map.AddMember(topology.MetaPartition, set.Region, who.Node, topology.Learner)
-		if err != nil {
-			return nil, err
-		}
-		return next.WithMap(m), nil
-	})
-	if err != nil {
-		return peers.Welcome{}, err
-	}
-	w := peers.Welcome{Replica: s.Map.Meta().Sets[0].On(who.Node).ID, Nodes: map[string]topology.NodeID{}}
-	for _, node := range s.Nodes {
-		if node.State != meta.Left {
-			w.Nodes[node.Internal] = node.ID
-		}
-	}
-	return w, nil
-}
-
-// callBackTimeout bounds the wait for a newcomer to answer at its address.
-const callBackTimeout = 2 * time.Second
-
-// callBack finds out whether a newcomer is where it says: a member that cannot be reached would be waited for.
-func (c *cluster) callBack(ctx context.Context, who peers.Newcomer) error {
-	ctx, cancel := context.WithTimeout(ctx, callBackTimeout)
-	defer cancel()
-	p, err := c.transport.Discover(ctx, who.Internal)
-	switch {
-	case err != nil:
-		return fmt.Errorf("this node cannot reach the new one at %s (see cluster.advertise): %w", who.Internal, err)
-	case p.Node != who.Node:
-		return fmt.Errorf("node %s says that it is at %s, where node %s answers (see cluster.advertise)", short(who.Node), who.Internal, short(p.Node))
-	}
-	return nil
-}
-
-// present keeps the node's own record true: addresses may change over a restart, and a drain ends with one.
-func (c *cluster) present() {
-	for {
-		ctx, cancel := context.WithTimeout(c.ctx, changeWait)
-		_, err := c.n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
-			was := s.Node(c.self)
-			if was == nil || was.State == meta.Left || was.State == meta.Leaving {
-				return s, nil
-			}
-			is := c.n.record(token.Min)
-			is.Tokens, is.Joined = was.Tokens, was.Joined
-			if string(is.Append(nil)) == string(was.Append(nil)) {
-				return s, nil
-			}
-			return s.WithNode(is), nil
-		})
-		cancel()
-		if err == nil {
-			break
-		}
-		select {
-		case <-c.ctx.Done():
-			return
-		case <-time.After(joinPause):
-		}
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, changeWait)
-	defer cancel()
-	if err := c.n.keeper.ensure(ctx); err != nil && c.ctx.Err() == nil {
-		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "system tables not made", slog.String("error", err.Error()))
-	}
-}
-
 // effectiveReplication is how many replicas every table has or will have.
 func effectiveReplication(s *meta.State) int {
 	nodes := 0
@@ -530,48 +297,4 @@ func (n *Node) identity(ctx context.Context) (id storage.Identity, err error) {
 	cluster, err := n.askCluster(ctx)
 	id.Cluster = cluster
 	return id, err
-}
-
-var errNoCluster = errors.New("the node belongs to no cluster yet: give --bootstrap to found one, or --join HOST:PORT to join one")
-
-// checkMembership founds a cluster if that is to be done, and refuses what cannot be: a member does not stand alone again, and a node that
-// stands alone has to say how it comes into a cluster.
-func (n *Node) checkMembership() error {
-	known, err := member(n.store)
-	if err != nil {
-		return err
-	}
-	if id := n.store.Identity().Node; n.nodeID != nil && *n.nodeID != id {
-		return fmt.Errorf("the certificate in cluster.tls is for node %x, the data are those of node %x", *n.nodeID, id)
-	}
-	c := &n.opts.Cluster
-	switch {
-	case known && c.Internal == "":
-		return errors.New("the data belong to a node of a cluster: give --internal HOST:PORT")
-	case known || c.Internal == "":
-		return nil
-	}
-	// A crash while the replica of the meta partition was being exchanged leaves the others behind (see comeBack).
-	left, err := n.store.Replicas()
-	switch {
-	case err != nil:
-		return err
-	case len(left) > 0 && len(c.Join) == 0:
-		return errors.New("the node is a member of a cluster whose records it has lost: give --join HOST:PORT to get them again")
-	case len(left) > 0:
-		return nil
-	case c.Bootstrap:
-		return n.found()
-	case len(c.Join) == 0:
-		return errNoCluster
-	}
-	scan, _ := meta.Alone(n.store)
-	s, err := meta.Load(scan)
-	if err != nil {
-		return err
-	}
-	if s.Version > 0 || s.Map.Len() > 0 {
-		return errors.New("the directory has data of a node that stood alone: only --bootstrap takes them into a cluster; to join another one, start on an empty directory")
-	}
-	return nil
 }

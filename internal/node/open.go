@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/control/reconcile"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/write"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+func (n *Node) openStore(ctx context.Context) error {
+	identity, err := n.identity(ctx)
+	if err != nil {
+		return err
+	}
+	var fs vfs.FS = vfs.Default
+	dir := n.opts.Data
+	if dir == "" {
+		fs, dir = vfs.NewMem(), memoryDir
+	}
+	n.store, err = storage.Open(fs, dir, storage.Options{
+		Identity:      identity,
+		CacheBytes:    int64(n.opts.Memory.BlockCache),
+		MemtableBytes: int64(n.opts.Memory.Memtable),
+		LargeRowBytes: int64(n.opts.Memory.Budget / 8),
+		LargeRowWait:  n.opts.Limits.ReadTimeout,
+		MinFreeDisk:   n.opts.Storage.MinFreeDisk,
+		Events: storage.Events{
+			Corrupt: func(err error) { n.fail(err) },
+			Background: func(err error) {
+				n.log.LogAttrs(context.Background(), slog.LevelError, "background work of the store failed", slog.String("error", err.Error()))
+			},
+			Stall: func(stalled bool, reason string) {
+				n.log.LogAttrs(context.Background(), slog.LevelWarn, "writes stalled by compactions", slog.Bool("stalled", stalled), slog.String("reason", reason))
+			},
+			DiskFull: func(full bool, free int) {
+				n.log.LogAttrs(context.Background(), slog.LevelWarn, "disk space", slog.Bool("writes_refused", full), slog.Int("free_percent", free))
+			},
+			Fatal: n.fail,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	n.closers = append(n.closers, n.store.Close)
+	return nil
+}
+
+// openPartitions opens the replicas, and before that what they need of a cluster.
+func (n *Node) openPartitions() error {
+	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout}
+	if n.opts.Commit != "periodic" {
+		o.Durability = partition.Synced
+	}
+	if err := n.checkMembership(); err != nil {
+		return err
+	}
+	var err error
+	if n.nodeListener != nil {
+		if n.cluster, err = n.newCluster(); err != nil {
+			return err
+		}
+		o.Cluster = n.cluster.options()
+	}
+	if n.host, err = partition.Open(partition.Stored{Store: n.store}, o); err != nil {
+		return err
+	}
+	n.closers = append(n.closers, n.host.Close)
+	if n.cluster != nil {
+		n.cluster.host.Store(n.host)
+	}
+	n.local = &reconcile.Local{Node: n.store.Identity().Node, Host: replicas{n.host}}
+	return nil
+}
+
+// replicas is the host as package reconcile sees it.
+type replicas struct{ *partition.Host }
+
+func (r replicas) Has(id topology.PartitionID) bool { return r.Replica(id) != nil }
+
+// openRecords loads schema, map and nodes, makes everything follow them, and joins the cluster if that is to be done.
+func (n *Node) openRecords(ctx context.Context) error {
+	scan, change := meta.Alone(n.store)
+	self := n.store.Identity().Node
+	if n.cluster != nil {
+		scan, change = n.host.Records, n.cluster.change
+	}
+	var err error
+	o := meta.Options{Self: self, LoadFailed: func(err error) {
+		n.log.LogAttrs(context.Background(), slog.LevelError, "records not loaded", slog.String("error", err.Error()))
+	}}
+	if n.cluster != nil {
+		o.Line = n.cluster.line
+	}
+	n.records, err = meta.New(scan, change, o)
+	if err != nil {
+		return err
+	}
+	n.closers = append(n.closers, func() error { n.records.Close(); return nil })
+	if n.cluster != nil {
+		n.cluster.follow(n.records)
+	}
+	first := n.records.State()
+	n.catalog = catalog.New(first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
+	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
+	n.closers = append(n.closers, func() error { n.coordinator.Close(); return nil })
+	n.builder = newIndexBuilder(n.records, n.coordinator, n.catalog.Snapshot, n.log)
+	n.builder.require = n.require
+	n.builder.mine = func() bool { return n.cluster == nil || n.cluster.leadsMeta() }
+	n.keeper = &schemaKeeper{records: n.records, catalog: n.catalog, builder: n.builder, place: n.place}
+	if n.cluster != nil {
+		n.keeper.agree = n.cluster.agree
+	}
+	if first.Version > 0 || n.cluster == nil {
+		if err := n.dropOrphans(first); err != nil {
+			return fmt.Errorf("bring the store in line with its schema: %w", err)
+		}
+	}
+	installTables(n.store, tableChanges(schema.New(), catalog.WithSystem(schema.New()))) // no change brings the tables that are always there
+	follow := installer{n}
+	follow.install(meta.Empty(), first)
+	if seen := n.records.Subscribe(follow.install); seen != first {
+		follow.install(first, seen)
+	}
+	if n.cluster == nil {
+		return n.keeper.ensure(ctx)
+	}
+	if err := n.cluster.listen(n.nodeListener); err != nil {
+		return err
+	}
+	return n.cluster.join(ctx)
+}
+
+func (n *Node) coordinatorOptions() coordinator.Options {
+	o := coordinator.Options{
+		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout, WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName,
+	}
+	if c := n.cluster; c != nil {
+		o.Cluster = &coordinator.Cluster{
+			Node: c.self, Alive: c.peers.Alive, NodeName: c.transport.Address, Batches: write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(),
+			Replica: func(node topology.NodeID, id topology.PartitionID) coordinator.Member {
+				return c.client.Replica(node, id)
+			},
+		}
+	}
+	return o
+}
+
+// place says how a new table is cut and where its parts live.
+func (n *Node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
+	parts := n.opts.InitialPartitions
+	if schema.IsSystem(t.Keyspace) {
+		parts = 1
+	}
+	if n.cluster == nil {
+		here := []topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{n.store.Identity().Node}}}
+		return topology.Equal(parts, here), nil
+	}
+	view := n.cluster.view()
+	return placement.Place(s, &view, n.opts.DataCenter, placement.Table{ID: t.ID, Parts: parts, Whole: parts > 1 || schema.IsSystem(t.Keyspace)}), nil
+}
+
+// tableName names a table for traces.
+func (n *Node) tableName(id uint32) string {
+	if t := n.catalog.Snapshot().TableByID(id); t != nil {
+		return t.String()
+	}
+	return fmt.Sprint(id)
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/ddl"
+	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/internal/server/cql"
+)
+
+// serve starts everything that clients see.
+func (n *Node) serve() error {
+	n.describe()
+	d := ddl.New(n.catalog, n.keeper, ddl.Options{})
+	var err error
+	options := session.Options{
+		PreparedMax:    n.opts.Limits.PreparedStatements,
+		ResultBytesMax: int(n.opts.Limits.ResultBytes),
+		BatchBytesMax:  int(n.opts.Limits.BatchBytes),
+		ReadTimeout:    n.opts.Limits.ReadTimeout,
+		Building:       n.builder.Building,
+		LateStale:      n.cluster != nil,
+	}
+	if r := n.routing(); r != nil {
+		options.Routing, options.Near = r, r.Near
+	}
+	n.engine, err = session.New(n.catalog, n.coordinator, d, options)
+	if err != nil {
+		return err
+	}
+	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
+	o := cql.Options{
+		TLS:                   n.tls,
+		ConnectionsMax:        n.opts.Limits.Connections,
+		FrameBytesMax:         int(n.opts.Limits.FrameBytes),
+		ConnectionInFlightMax: n.opts.Limits.RequestsPerConnection,
+		InFlightMax:           n.opts.Limits.Requests,
+		InFlightBytesMax:      int64(n.opts.Limits.RequestBytes),
+		BacklogMax:            int64(n.opts.Limits.RequestBytes),
+		CQLVersion:            catalog.CQLVersion,
+	}
+	if n.passwords != nil {
+		o.Authenticator = n.passwords
+	}
+	if n.cluster != nil {
+		o.Tablets, o.Workers = true, clusterWorkers
+	}
+	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
+	n.closers = append(n.closers, n.drain)
+	n.builder.start()
+	n.closers = append(n.closers, func() error { n.builder.close(); return nil })
+	if n.cluster != nil {
+		n.cluster.start()
+		n.closers = append(n.closers, n.cluster.stop, n.cluster.handover)
+	}
+	n.wg.Go(func() {
+		if err := n.cql.Serve(n.cqlListener); err != nil {
+			n.fail(err)
+		}
+	})
+	if err := n.serveHTTP(); err != nil {
+		return err
+	}
+	n.startBackground()
+	return nil
+}
+
+// drain lets the requests under way finish and closes all client connections.
+func (n *Node) drain() error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	n.cql.Shutdown(ctx)
+	return nil
+}
+
+func (n *Node) serveHTTP() error {
+	if n.webListener == nil {
+		return nil
+	}
+	registry := prometheus.NewRegistry()
+	registerMetrics(registry, n)
+	n.http = &http.Server{
+		Handler: admin.Handler(admin.Options{
+			Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return n.status() },
+			Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Profile: isLoopback(n.opts.HTTP),
+		}),
+		TLSConfig:         n.tls.Clone(),
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // handshakes that strangers fail
+	}
+	n.closers = append(n.closers, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := n.http.Shutdown(ctx); err != nil {
+			return n.http.Close()
+		}
+		return nil
+	})
+	n.wg.Go(func() {
+		var err error
+		if n.tls != nil {
+			err = n.http.ServeTLS(n.webListener, "", "")
+		} else {
+			err = n.http.Serve(n.webListener)
+		}
+		if !errors.Is(err, http.ErrServerClosed) {
+			n.fail(fmt.Errorf("serve HTTP: %w", err))
+		}
+	})
+	return nil
+}
+
+// checkpoint writes a consistent copy of the data beside the data directory and returns its name. It shares what it can with the original.
+func (n *Node) checkpoint() (string, error) {
+	if n.opts.Data == "" {
+		return "", errors.New("the data is in memory: there is no place for a copy beside it")
+	}
+	dir := filepath.Clean(n.opts.Data) + ".checkpoint-" + time.Now().UTC().Format("20060102T150405.000Z")
+	return dir, n.store.Checkpoint(dir)
+}
+
+// startBackground starts the sweeper and the watch over the disk.
+func (n *Node) startBackground() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		n.store.RunSweeper(ctx, storage.SweeperOptions{
+			Now:     func() int64 { return time.Now().Unix() },
+			Spans:   n.sweepable,
+			Propose: func(_ context.Context, sw command.Sweep) error { return n.host.Sweep(&sw) },
+			Error: func(err error) {
+				n.log.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.String("error", err.Error()))
+			},
+		})
+	})
+	wg.Go(func() { n.watch(ctx) })
+	n.closers = append(n.closers, func() error {
+		cancel()
+		wg.Wait()
+		return nil
+	})
+}
+
+// watchEvery is how often the node looks whether its disk has failed.
+const watchEvery = 100 * time.Millisecond
+
+func (n *Node) watch(ctx context.Context) {
+	t := time.NewTicker(watchEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if err := n.host.Failed(); err != nil {
+				n.fail(err)
+				return
+			}
+		}
+	}
+}
+
+// sweepable are the parts of tables whose garbage this node is to remove: those of replicas that lead.
+func (n *Node) sweepable() []keys.Span {
+	var out []keys.Span
+	for _, r := range n.host.Replicas() {
+		if r.ID() != topology.MetaPartition && r.Leading() {
+			span, _ := r.Span()
+			out = append(out, span.Keys(r.Table()))
+		}
+	}
+	return out
+}
+
+// announce tells clients of this node what changed in the schema, whoever changed it.
+func (n *Node) announce(events []schema.Event) {
+	if n.cql == nil {
+		return
+	}
+	for _, e := range events {
+		n.cql.SchemaChanged(session.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name})
+	}
+}
+
+// describe fixes what clients are told of this node as long as it runs.
+func (n *Node) describe() {
+	id := n.store.Identity()
+	addr := n.cqlListener.Addr().(*net.TCPAddr).AddrPort()
+	n.info = catalog.NodeInfo{
+		Endpoint: catalog.Endpoint{
+			HostID: schema.UUID(id.Node), Datacenter: n.opts.DataCenter, Rack: n.opts.Rack,
+			Listen: addr, RPC: addr, Tokens: ringTokens(id.Node),
+		},
+		ClusterName: n.opts.ClusterName,
+		Generation:  int32(n.began.Unix()),
+		Clients:     n.clients,
+		Prepared:    func() []catalog.PreparedStatement { return n.engine.PreparedStatements() },
+		Settings:    n.settings,
+	}
+}
+
+// nodeInfo is what clients are told of this node and the others now.
+func (n *Node) nodeInfo() catalog.NodeInfo {
+	info := n.info
+	if n.cluster == nil {
+		return info
+	}
+	self, others := n.cluster.endpoints()
+	if self.Tokens != nil {
+		info.Tokens = self.Tokens
+	}
+	info.Peers, info.EffectiveReplication = others, func() int { return effectiveReplication(n.records.State()) }
+	return info
+}
