@@ -3,13 +3,10 @@
 package raftgroup
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 )
-
-func appendUvarint(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
 
 // Apply is one group's entries for the Applier; or, with Truncate, the wish to cut its log at an index.
 type Apply struct {

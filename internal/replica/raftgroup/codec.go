@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
 // A frame is what one node tells another at one time:
@@ -82,7 +84,7 @@ func AppendMessage(dst []byte, group uint64, m *pb.Message) []byte {
 	dst = binary.AppendUvarint(dst, m.GetCommit())
 	dst = binary.AppendUvarint(dst, m.GetRejectHint())
 	if flags&flagContext != 0 {
-		dst = appendBytes(dst, m.GetContext())
+		dst = codec.AppendBytes(dst, m.GetContext())
 	}
 	if flags&flagEntries != 0 {
 		dst = binary.AppendUvarint(dst, uint64(len(m.GetEntries())))
@@ -90,7 +92,7 @@ func AppendMessage(dst []byte, group uint64, m *pb.Message) []byte {
 			dst = binary.AppendUvarint(dst, e.GetTerm())
 			dst = binary.AppendUvarint(dst, e.GetIndex())
 			dst = append(dst, byte(e.GetType()))
-			dst = appendBytes(dst, e.GetData())
+			dst = codec.AppendBytes(dst, e.GetData())
 		}
 	}
 	if flags&flagSnapshot != 0 {
@@ -98,26 +100,21 @@ func AppendMessage(dst []byte, group uint64, m *pb.Message) []byte {
 		dst = binary.AppendUvarint(dst, meta.GetIndex())
 		dst = binary.AppendUvarint(dst, meta.GetTerm())
 		dst = appendConfState(dst, meta.GetConfState())
-		dst = appendBytes(dst, m.GetSnapshot().GetData())
+		dst = codec.AppendBytes(dst, m.GetSnapshot().GetData())
 	}
 	return dst
 }
 
-func appendBytes(dst, b []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
-}
-
 func appendConfState(dst []byte, cs *pb.ConfState) []byte {
+	w := codec.Writer(dst)
 	for _, list := range [][]uint64{cs.GetVoters(), cs.GetLearners(), cs.GetVotersOutgoing(), cs.GetLearnersNext()} {
-		dst = binary.AppendUvarint(dst, uint64(len(list)))
+		w.Uint(uint64(len(list)))
 		for _, id := range list {
-			dst = binary.AppendUvarint(dst, id)
+			w.Uint(id)
 		}
 	}
-	if cs.GetAutoLeave() {
-		return append(dst, 1)
-	}
-	return append(dst, 0)
+	w.Flag(cs.GetAutoLeave())
+	return w
 }
 
 // messageBlock is a message with the scalars its pointers lead to: one allocation instead of ten.
@@ -134,46 +131,21 @@ type entryBlock struct {
 	kind        pb.EntryType
 }
 
-// decoder reads fields until one is missing; then bad stays set.
+// decoder takes off what the functions above appended. Its byte slices are views of the frame.
 type decoder struct {
-	b   []byte
-	bad bool
+	codec.Reader
 	// whole is the length of the frame.
 	whole int
 }
 
-func (d *decoder) uint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
+func newDecoder(b []byte) decoder { return decoder{codec.NewReader(b, ErrFrame), len(b)} }
 
-func (d *decoder) byte() byte {
-	if len(d.b) == 0 {
-		d.bad = true
-		return 0
-	}
-	v := d.b[0]
-	d.b = d.b[1:]
-	return v
-}
-
-// bytes returns a view of the frame, nil if it is empty.
+// bytes is a view, nil where there are none.
 func (d *decoder) bytes() []byte {
-	n := d.uint()
-	if n > uint64(len(d.b)) {
-		d.bad, d.b = true, nil
-		return nil
+	if v := d.Take(d.Uint()); len(v) > 0 {
+		return v
 	}
-	v := d.b[:n:n]
-	if d.b = d.b[n:]; n == 0 {
-		return nil
-	}
-	return v
+	return nil
 }
 
 // own copies what is a small part of a large frame: an entry stays in memory for long, and must not keep the frame there.
@@ -184,56 +156,45 @@ func (d *decoder) own(view []byte) []byte {
 	return append([]byte(nil), view...)
 }
 
-// count reads the length of a list whose elements take at least size bytes.
-func (d *decoder) count(size int) int {
-	n := d.uint()
-	if n > uint64(len(d.b)/size) {
-		d.bad = true
-		return 0
-	}
-	return int(n)
-}
-
 func (d *decoder) confState() *pb.ConfState {
 	cs := &pb.ConfState{}
 	for _, list := range []*[]uint64{&cs.Voters, &cs.Learners, &cs.VotersOutgoing, &cs.LearnersNext} {
-		for n := d.count(1); n > 0; n-- {
-			*list = append(*list, d.uint())
+		for range d.Count(1) {
+			*list = append(*list, d.Uint())
 		}
 	}
-	leave := d.byte() == 1
-	cs.AutoLeave = &leave
+	cs.AutoLeave = new(d.Byte() == 1)
 	return cs
 }
 
 // DecodeFrame reads a frame. The messages are views of it: it must not be changed any more.
 func DecodeFrame(from NodeID, frame []byte) (Received, error) {
-	d := decoder{b: frame, whole: len(frame)}
-	if v := d.byte(); d.bad || v != frameVersion {
+	d := newDecoder(frame)
+	if v := d.Byte(); v != frameVersion {
 		return Received{}, fmt.Errorf("version %d: %w", v, ErrFrame)
 	}
-	f := Received{From: from, At: Instant(d.uint()), Echo: Instant(d.uint())}
-	if d.bad {
-		return Received{}, ErrFrame
-	}
-	for len(d.b) > 0 {
+	f := Received{From: from, At: Instant(d.Uint()), Echo: Instant(d.Uint())}
+	for len(d.Rest()) > 0 {
 		m := d.message()
-		if d.bad || !carried(m.Raft.GetType()) {
+		if d.Err() != nil || !carried(m.Raft.GetType()) {
 			return Received{}, ErrFrame
 		}
 		f.Messages = append(f.Messages, m)
+	}
+	if err := d.Err(); err != nil {
+		return Received{}, err
 	}
 	return f, nil
 }
 
 func (d *decoder) message() Message {
 	k := &messageBlock{}
-	group := d.uint()
-	k.kind = pb.MessageType(d.byte())
-	flags := d.byte()
+	group := d.Uint()
+	k.kind = pb.MessageType(d.Byte())
+	flags := d.Byte()
 	k.reject = flags&flagReject != 0
 	for _, p := range [...]*uint64{&k.to, &k.from, &k.term, &k.logTerm, &k.index, &k.commit, &k.hint} {
-		*p = d.uint()
+		*p = d.Uint()
 	}
 	m := &k.m
 	m.Type, m.To, m.From, m.Term, m.LogTerm = &k.kind, &k.to, &k.from, &k.term, &k.logTerm
@@ -242,16 +203,16 @@ func (d *decoder) message() Message {
 		m.Context = d.bytes()
 	}
 	if flags&flagEntries != 0 {
-		n := d.count(4)
+		n := d.Count(4)
 		m.Entries = make([]*pb.Entry, 0, n)
-		for ; n > 0 && !d.bad; n-- {
-			e := &entryBlock{term: d.uint(), index: d.uint(), kind: pb.EntryType(d.byte())}
+		for ; n > 0 && d.Err() == nil; n-- {
+			e := &entryBlock{term: d.Uint(), index: d.Uint(), kind: pb.EntryType(d.Byte())}
 			e.e.Term, e.e.Index, e.e.Type, e.e.Data = &e.term, &e.index, &e.kind, d.own(d.bytes())
 			m.Entries = append(m.Entries, &e.e)
 		}
 	}
 	if flags&flagSnapshot != 0 {
-		index, term := d.uint(), d.uint()
+		index, term := d.Uint(), d.Uint()
 		m.Snapshot = &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term, ConfState: d.confState()}, Data: d.bytes()}
 	}
 	return Message{Group: group, Raft: m}
@@ -264,7 +225,7 @@ const commandsVersion = 1
 func appendCommands(dst []byte, sequence uint64, ps []Proposal) []byte {
 	dst = binary.AppendUvarint(append(dst, commandsVersion), sequence)
 	for i := range ps {
-		dst = appendBytes(dst, ps[i].data)
+		dst = codec.AppendBytes(dst, ps[i].data)
 	}
 	return dst
 }
@@ -274,44 +235,47 @@ func decodeCommands(dst [][]byte, data []byte) (sequence uint64, commands [][]by
 	if len(data) == 0 {
 		return 0, dst, nil
 	}
-	d := decoder{b: data}
-	if v := d.byte(); v != commandsVersion {
+	d := newDecoder(data)
+	if v := d.Byte(); v != commandsVersion {
 		return 0, dst, fmt.Errorf("commands of version %d: %w", v, ErrFrame)
 	}
-	sequence = d.uint()
-	for len(d.b) > 0 {
-		dst = append(dst, d.bytes())
-	}
-	if d.bad {
+	sequence = d.Uint()
+	if d.Err() != nil {
 		return 0, dst, fmt.Errorf("commands: %w", ErrFrame)
+	}
+	// By hand, not with d.Bytes: every command that is applied passes here, and the method costs 14 % of the loop.
+	for b := d.Rest(); len(b) > 0; {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > uint64(len(b)-size) {
+			return 0, dst, fmt.Errorf("commands: %w", ErrFrame)
+		}
+		end := size + int(n)
+		dst, b = append(dst, b[size:end:end]), b[end:]
 	}
 	return sequence, dst, nil
 }
 
 // EncodeMembers encodes members for StateMachine.Members and snapshots.
 func EncodeMembers(dst []byte, members []Member) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(members)))
+	w := codec.Writer(dst)
+	w.Uint(uint64(len(members)))
 	for _, m := range members {
-		dst = append(binary.AppendUvarint(dst, m.Replica), m.Node[:]...)
+		w.Uint(m.Replica)
+		w.Raw(m.Node[:])
 	}
-	return dst
+	return w
 }
 
 // DecodeMembers reads what EncodeMembers wrote and returns what follows.
 func DecodeMembers(b []byte) (members []Member, rest []byte, err error) {
-	d := decoder{b: b}
-	for n := d.count(17); n > 0 && !d.bad; n-- {
-		m := Member{Replica: d.uint()}
-		if len(d.b) < len(m.Node) {
-			d.bad = true
-			break
-		}
-		copy(m.Node[:], d.b)
-		d.b = d.b[len(m.Node):]
+	d := newDecoder(b)
+	for range d.Count(17) {
+		m := Member{Replica: d.Uint()}
+		copy(m.Node[:], d.Take(uint64(len(m.Node))))
 		members = append(members, m)
 	}
-	if d.bad {
-		return nil, nil, fmt.Errorf("members: %w", ErrFrame)
+	if err := d.Err(); err != nil {
+		return nil, nil, fmt.Errorf("members: %w", err)
 	}
-	return members, d.b, nil
+	return members, d.Rest(), nil
 }

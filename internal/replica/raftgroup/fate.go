@@ -74,11 +74,11 @@ func sequenceOf(e *pb.Entry) uint64 {
 		}
 		return sequence
 	}
-	d := decoder{b: e.GetData()}
-	if len(d.b) == 0 || d.byte() != commandsVersion {
+	d := newDecoder(e.GetData())
+	if d.Byte() != commandsVersion {
 		return 0
 	}
-	return d.uint()
+	return d.Uint()
 }
 
 // finish ends the proposals whose fate an applied entry decides.

@@ -3,6 +3,7 @@
 package raftgroup
 
 import (
+	"encoding/binary"
 	"errors"
 
 	"go.etcd.io/raft/v3"
@@ -171,7 +172,7 @@ func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 		}
 	}
 	g.sequence++
-	cc.Context = EncodeMembers(appendUvarint(nil, g.sequence), where)
+	cc.Context = EncodeMembers(binary.AppendUvarint(nil, g.sequence), where)
 	if err := g.raft.ProposeConfChange(cc); err != nil {
 		waiter.Done(Outcome{Err: ErrNotLeader})
 		return
@@ -195,8 +196,8 @@ func decodeChange(e *pb.Entry) (cc *pb.ConfChangeV2, sequence uint64, where []Me
 	if err != nil || len(cc.GetContext()) == 0 {
 		return cc, 0, nil, err
 	}
-	d := decoder{b: cc.GetContext()}
-	sequence = d.uint()
-	where, _, err = DecodeMembers(d.b)
+	d := newDecoder(cc.GetContext())
+	sequence = d.Uint()
+	where, _, err = DecodeMembers(d.Rest())
 	return cc, sequence, where, err
 }
