@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -135,7 +136,7 @@ func (r *Replica) number(ctx context.Context, kind byte, body func([]byte) []byt
 	if err != nil {
 		return 0, err
 	}
-	n := a.uint()
+	n := a.Uint()
 	return n, a.close(t)
 }
 
@@ -199,7 +200,7 @@ func (w *write) Answered(b []byte, err error) {
 	}
 	var index uint64
 	if err == nil {
-		index = a.uint()
+		index = a.Uint()
 		err = a.close(t)
 	}
 	if err == nil && index > 0 {
@@ -215,7 +216,7 @@ func endDecide(a reader, err error, t *trace.Trace, done command.DecisionComplet
 		done.Decided(nil, err)
 		return
 	}
-	index, encoded := a.uint(), a.bytes()
+	index, encoded := a.Uint(), a.Bytes()
 	d := new(command.Decision)
 	if err = a.close(t); err == nil {
 		err = command.DecodeDecision(d, encoded)
@@ -247,9 +248,9 @@ func unreadable(err error) error { return fmt.Errorf("%w: %w", partition.ErrUnce
 
 // open reads the head of an answer. An error of the other node is returned when its trace was taken.
 func open(b []byte, t *trace.Trace) (reader, error) {
-	a := reader{b: b}
-	v, flags := a.byte(), a.byte()
-	if a.err != nil || v == 0 || v > version {
+	a := newReader(b)
+	v, flags := a.Byte(), a.Byte()
+	if a.Err() != nil || v == 0 || v > version {
 		return a, unreadable(ErrMalformed)
 	}
 	if flags&answerFailed == 0 {
@@ -264,10 +265,10 @@ func open(b []byte, t *trace.Trace) (reader, error) {
 
 // close takes the trace events behind an answer and checks that nothing follows.
 func (a *reader) close(t *trace.Trace) error {
-	if a.err == nil && len(a.b) > 0 {
+	if a.Err() == nil && len(a.Rest()) > 0 {
 		a.takeTrace(t)
 	}
-	if err := a.end(); err != nil {
+	if err := a.End(); err != nil {
 		return unreadable(err)
 	}
 	return nil
@@ -279,7 +280,7 @@ func appendParts(dst []byte, parts []partition.Part) []byte {
 	for i := range parts {
 		// The length comes first and is not known: it is written with a fixed width.
 		at := len(dst)
-		dst = append(dst, 0, 0, 0, 0, boolByte(parts[i].Updates != nil))
+		dst = append(dst, 0, 0, 0, 0, codec.Bit(parts[i].Updates != nil))
 		if u := parts[i].Updates; u != nil {
 			dst = command.AppendConditional(dst, u)
 		} else {
@@ -291,15 +292,15 @@ func appendParts(dst []byte, parts []partition.Part) []byte {
 }
 
 func (r *reader) takeParts() ([]partition.Part, error) {
-	n := r.count(5)
+	n := r.Count(5)
 	parts := make([]partition.Part, 0, n)
 	for range n {
-		head := r.take(5)
+		head := r.Take(5)
 		if head == nil {
 			return nil, ErrMalformed
 		}
-		body := r.take(uint64(binary.BigEndian.Uint32(head)))
-		if r.err != nil || head[4] > 1 {
+		body := r.Take(uint64(binary.BigEndian.Uint32(head)))
+		if r.Err() != nil || head[4] > 1 {
 			return nil, ErrMalformed
 		}
 		var p partition.Part
@@ -317,5 +318,5 @@ func (r *reader) takeParts() ([]partition.Part, error) {
 		}
 		parts = append(parts, p)
 	}
-	return parts, r.end()
+	return parts, r.End()
 }

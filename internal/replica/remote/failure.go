@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -66,7 +67,14 @@ func AppendError(dst []byte, err error) []byte {
 	if b, ok := appendAnswer(dst, err); ok {
 		return b
 	}
-	return appendString(append(dst, codeText), err.Error())
+	return appendTexts(append(dst, codeText), err.Error())
+}
+
+func appendTexts(dst []byte, texts ...string) []byte {
+	for _, t := range texts {
+		dst = codec.AppendBytes(dst, t)
+	}
+	return dst
 }
 
 func appendInt(dst []byte, v int) []byte { return binary.AppendUvarint(dst, uint64(max(v, 0))) }
@@ -92,14 +100,14 @@ func appendSignal(dst []byte, err error) ([]byte, bool) {
 		if e.Cause != nil {
 			cause = e.Cause.Error()
 		}
-		return appendString(append(dst, codeLatchTimeout), cause), true
+		return appendTexts(append(dst, codeLatchTimeout), cause), true
 	}
 	if e, ok := errors.AsType[*partition.Conflict](err); ok {
 		return binary.AppendUvarint(append(dst, codeConflict), e.Version), true
 	}
 	switch {
 	case errors.Is(err, partition.ErrStopped):
-		return appendString(append(dst, codeStopped), err.Error()), true
+		return appendTexts(append(dst, codeStopped), err.Error()), true
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return append(dst, codeDeadline), true
 	}
@@ -110,72 +118,55 @@ func appendSignal(dst []byte, err error) ([]byte, bool) {
 func appendAnswer(dst []byte, err error) ([]byte, bool) {
 	switch e := err.(type) { //nolint:errorlint // see above
 	case *dberr.Server:
-		return appendString(append(dst, codeServer), e.Message), true
+		return appendTexts(append(dst, codeServer), e.Message), true
 	case *dberr.Protocol:
-		return appendString(append(dst, codeProtocol), e.Message), true
+		return appendTexts(append(dst, codeProtocol), e.Message), true
 	case *dberr.BadCredentials:
-		return appendString(append(dst, codeCredentials), e.Message), true
+		return appendTexts(append(dst, codeCredentials), e.Message), true
 	case *dberr.Unauthorized:
-		return appendString(append(dst, codeUnauthorized), e.Message), true
+		return appendTexts(append(dst, codeUnauthorized), e.Message), true
 	case *dberr.Syntax:
-		return appendString(append(dst, codeSyntax), e.Message), true
+		return appendTexts(append(dst, codeSyntax), e.Message), true
 	case *dberr.Invalid:
-		return appendString(append(dst, codeInvalid), e.Message), true
+		return appendTexts(append(dst, codeInvalid), e.Message), true
 	case *dberr.Config:
-		return appendString(append(dst, codeConfig), e.Message), true
+		return appendTexts(append(dst, codeConfig), e.Message), true
 	case *dberr.Truncate:
-		return appendString(append(dst, codeTruncate), e.Message), true
+		return appendTexts(append(dst, codeTruncate), e.Message), true
 	case *dberr.AlreadyExists:
-		return appendString(appendString(appendString(append(dst, codeExists), e.Keyspace), e.Table), e.Message), true
+		return appendTexts(append(dst, codeExists), e.Keyspace, e.Table, e.Message), true
 	case *dberr.Unprepared:
 		return append(append(dst, codeUnprepared), e.ID[:]...), true
 	case *dberr.Overloaded:
-		return appendString(appendInt(append(dst, codeOverloaded), int(e.RetryAfter)), e.Message), true
+		return appendTexts(appendInt(append(dst, codeOverloaded), int(e.RetryAfter)), e.Message), true
 	case *dberr.Unavailable:
 		return appendInt(appendInt(appendInt(append(dst, codeUnavailable), int(e.Level)), e.Required), e.Alive), true
 	case *dberr.WriteTimeout:
 		dst = appendInt(appendInt(appendInt(append(dst, codeWriteTimeout), int(e.Level)), e.Received), e.BlockFor)
-		return appendString(dst, e.WriteType), true
+		return appendTexts(dst, e.WriteType), true
 	case *dberr.ReadTimeout:
 		dst = appendInt(appendInt(appendInt(append(dst, codeReadTimeout), int(e.Level)), e.Received), e.BlockFor)
-		return append(dst, boolByte(e.DataPresent)), true
+		return append(dst, codec.Bit(e.DataPresent)), true
 	case *dberr.ReadFailure:
 		dst = appendInt(appendInt(appendInt(appendInt(append(dst, codeReadFailure), int(e.Level)), e.Received), e.BlockFor), e.Failures)
-		return appendString(append(dst, boolByte(e.DataPresent)), e.Message), true
+		return appendTexts(append(dst, codec.Bit(e.DataPresent)), e.Message), true
 	case *dberr.WriteFailure:
 		dst = appendInt(appendInt(appendInt(appendInt(append(dst, codeWriteFailure), int(e.Level)), e.Received), e.BlockFor), e.Failures)
-		return appendString(appendString(dst, e.WriteType), e.Message), true
+		return appendTexts(dst, e.WriteType, e.Message), true
 	case *dberr.FunctionFailure:
-		dst = appendString(appendString(append(dst, codeFunction), e.Keyspace), e.Function)
-		dst = appendInt(dst, len(e.ArgTypes))
-		for _, t := range e.ArgTypes {
-			dst = appendString(dst, t)
-		}
-		return appendString(dst, e.Message), true
+		dst = appendTexts(append(dst, codeFunction), e.Keyspace, e.Function)
+		dst = appendTexts(appendInt(dst, len(e.ArgTypes)), e.ArgTypes...)
+		return appendTexts(dst, e.Message), true
 	}
 	return dst, false
 }
 
-func boolByte(v bool) byte {
-	if v {
-		return 1
-	}
-	return 0
-}
-
 func appendPosition(dst []byte, p topology.Position) []byte {
-	return appendBytes(binary.BigEndian.AppendUint64(dst, p.Ring), p.Key)
+	return codec.AppendBytes(binary.BigEndian.AppendUint64(dst, p.Ring), p.Key)
 }
 
 func (r *reader) position() topology.Position {
-	var p topology.Position
-	if ring := r.take(8); ring != nil {
-		p.Ring = binary.BigEndian.Uint64(ring)
-	}
-	if key := r.bytes(); len(key) > 0 {
-		p.Key = append([]byte(nil), key...)
-	}
-	return p
+	return topology.Position{Ring: r.Fixed(), Key: append([]byte(nil), r.Bytes()...)}
 }
 
 // stopped is ErrStopped with the text of the other node.
@@ -191,36 +182,36 @@ func (e *latchCause) Error() string { return e.text }
 
 // DecodeError reads what AppendError wrote and returns the error, or ErrMalformed for what is none. A code of a newer node is a *Failure.
 func DecodeError(src []byte) error {
-	r := reader{b: src}
+	r := newReader(src)
 	err := r.failure()
-	if r.end() != nil {
-		return r.err
+	if e := r.End(); e != nil {
+		return e
 	}
 	return err
 }
 
 // failure takes an error off.
 func (r *reader) failure() error {
-	code := r.byte()
+	code := r.Byte()
 	if e := sentinels[code]; e != nil {
 		return e
 	}
 	switch code {
 	case codeText:
-		return &Failure{r.string()}
+		return &Failure{r.Text()}
 	case codeNotLeader:
-		return &partition.NotLeader{Partition: topology.PartitionID(r.uint()), Leader: r.node()}
+		return &partition.NotLeader{Partition: topology.PartitionID(r.Uint()), Leader: r.node()}
 	case codeWrongRange:
-		e := &partition.WrongRange{Partition: topology.PartitionID(r.uint())}
+		e := &partition.WrongRange{Partition: topology.PartitionID(r.Uint())}
 		e.Have.Begin, e.Have.Limit = r.position(), r.position()
-		e.Epoch, e.Moved = r.uint(), topology.PartitionID(r.uint())
+		e.Epoch, e.Moved = r.Uint(), topology.PartitionID(r.Uint())
 		return e
 	case codeLatchTimeout:
-		return &partition.LatchTimeout{Cause: &latchCause{r.string()}}
+		return &partition.LatchTimeout{Cause: &latchCause{r.Text()}}
 	case codeConflict:
-		return &partition.Conflict{Version: r.uint()}
+		return &partition.Conflict{Version: r.Uint()}
 	case codeStopped:
-		return &stopped{r.string()}
+		return &stopped{r.Text()}
 	case codeDeadline:
 		return partition.ErrUncertain
 	}
@@ -231,47 +222,47 @@ func (r *reader) failure() error {
 func (r *reader) answer(code byte) error {
 	switch code {
 	case codeServer:
-		return &dberr.Server{Message: r.string()}
+		return &dberr.Server{Message: r.Text()}
 	case codeProtocol:
-		return &dberr.Protocol{Message: r.string()}
+		return &dberr.Protocol{Message: r.Text()}
 	case codeCredentials:
-		return &dberr.BadCredentials{Message: r.string()}
+		return &dberr.BadCredentials{Message: r.Text()}
 	case codeUnauthorized:
-		return &dberr.Unauthorized{Message: r.string()}
+		return &dberr.Unauthorized{Message: r.Text()}
 	case codeSyntax:
-		return &dberr.Syntax{Message: r.string()}
+		return &dberr.Syntax{Message: r.Text()}
 	case codeInvalid:
-		return &dberr.Invalid{Message: r.string()}
+		return &dberr.Invalid{Message: r.Text()}
 	case codeConfig:
-		return &dberr.Config{Message: r.string()}
+		return &dberr.Config{Message: r.Text()}
 	case codeTruncate:
-		return &dberr.Truncate{Message: r.string()}
+		return &dberr.Truncate{Message: r.Text()}
 	case codeExists:
-		return &dberr.AlreadyExists{Keyspace: r.string(), Table: r.string(), Message: r.string()}
+		return &dberr.AlreadyExists{Keyspace: r.Text(), Table: r.Text(), Message: r.Text()}
 	case codeUnprepared:
 		return &dberr.Unprepared{ID: r.node()}
 	case codeOverloaded:
-		return &dberr.Overloaded{RetryAfter: time.Duration(r.uint() & (1<<62 - 1)), Message: r.string()}
+		return &dberr.Overloaded{RetryAfter: time.Duration(r.Uint() & (1<<62 - 1)), Message: r.Text()}
 	case codeUnavailable:
 		return &dberr.Unavailable{Level: r.level(), Required: r.small(), Alive: r.small()}
 	case codeWriteTimeout:
-		return &dberr.WriteTimeout{Level: r.level(), Received: r.small(), BlockFor: r.small(), WriteType: r.string()}
+		return &dberr.WriteTimeout{Level: r.level(), Received: r.small(), BlockFor: r.small(), WriteType: r.Text()}
 	case codeReadTimeout:
-		return &dberr.ReadTimeout{Level: r.level(), Received: r.small(), BlockFor: r.small(), DataPresent: r.byte() == 1}
+		return &dberr.ReadTimeout{Level: r.level(), Received: r.small(), BlockFor: r.small(), DataPresent: r.Byte() == 1}
 	case codeReadFailure:
-		return &dberr.ReadFailure{Level: r.level(), Received: r.small(), BlockFor: r.small(), Failures: r.small(), DataPresent: r.byte() == 1, Message: r.string()}
+		return &dberr.ReadFailure{Level: r.level(), Received: r.small(), BlockFor: r.small(), Failures: r.small(), DataPresent: r.Byte() == 1, Message: r.Text()}
 	case codeWriteFailure:
-		return &dberr.WriteFailure{Level: r.level(), Received: r.small(), BlockFor: r.small(), Failures: r.small(), WriteType: r.string(), Message: r.string()}
+		return &dberr.WriteFailure{Level: r.level(), Received: r.small(), BlockFor: r.small(), Failures: r.small(), WriteType: r.Text(), Message: r.Text()}
 	case codeFunction:
-		e := &dberr.FunctionFailure{Keyspace: r.string(), Function: r.string()}
-		for range r.count(1) {
-			e.ArgTypes = append(e.ArgTypes, r.string())
+		e := &dberr.FunctionFailure{Keyspace: r.Text(), Function: r.Text()}
+		for range r.Count(1) {
+			e.ArgTypes = append(e.ArgTypes, r.Text())
 		}
-		e.Message = r.string()
+		e.Message = r.Text()
 		return e
 	}
-	r.b = nil
+	r.Take(uint64(len(r.Rest())))
 	return &Failure{"an error that only a newer version knows"}
 }
 
-func (r *reader) level() dberr.Consistency { return dberr.Consistency(r.uint()) }
+func (r *reader) level() dberr.Consistency { return dberr.Consistency(r.Uint()) }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -57,7 +58,7 @@ func BenchmarkPage(b *testing.B) {
 		for b.Loop() {
 			page = appendPartition(head(page[:0], nil, false), 5, []byte("key"), nil)
 			for range 100 {
-				page = appendRow(appendBytes(append(page, itemRow), []byte("clustering")), r)
+				page = appendRow(codec.AppendBytes(append(page, itemRow), []byte("clustering")), r)
 			}
 		}
 	})

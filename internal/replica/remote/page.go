@@ -5,6 +5,7 @@ package remote
 import (
 	"encoding/binary"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -44,7 +45,7 @@ func appendRow(dst []byte, r *row.Row) []byte {
 		base = r.Cells[0].Timestamp
 	}
 	lifetime := r.Liveness.TTL != 0 || r.Liveness.Expiry != row.NoExpiry && r.Live
-	dst = append(dst, boolByte(r.Live)*rowLive|boolByte(lifetime)*rowLifetime)
+	dst = append(dst, codec.Bit(r.Live)*rowLive|codec.Bit(lifetime)*rowLifetime)
 	dst = binary.AppendVarint(dst, base)
 	if lifetime {
 		dst = binary.AppendVarint(binary.AppendVarint(dst, int64(r.Liveness.TTL)), r.Liveness.Expiry)
@@ -54,11 +55,11 @@ func appendRow(dst []byte, r *row.Row) []byte {
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		life := c.TTL != 0 || c.Expiry != row.NoExpiry
-		flags := boolByte(c.Path != nil)*cellPath | boolByte(c.Timestamp != base)*cellTime | boolByte(life)*cellLifetime
+		flags := codec.Bit(c.Path != nil)*cellPath | codec.Bit(c.Timestamp != base)*cellTime | codec.Bit(life)*cellLifetime
 		dst = binary.AppendUvarint(append(dst, flags), uint64(c.Column-last)) // cells are sorted by column
 		last = c.Column
 		if c.Path != nil {
-			dst = appendBytes(dst, c.Path)
+			dst = codec.AppendBytes(dst, c.Path)
 		}
 		if c.Timestamp != base {
 			dst = binary.AppendVarint(dst, c.Timestamp-base)
@@ -66,37 +67,37 @@ func appendRow(dst []byte, r *row.Row) []byte {
 		if life {
 			dst = binary.AppendVarint(binary.AppendVarint(dst, int64(c.TTL)), c.Expiry)
 		}
-		dst = appendBytes(dst, c.Value)
+		dst = codec.AppendBytes(dst, c.Value)
 	}
 	return dst
 }
 
 // takeRow reads a row into out, whose memory is reused; its bytes are views.
 func (r *reader) takeRow(out *row.Row) {
-	flags := r.byte()
-	base := r.int()
+	flags := r.Byte()
+	base := r.Int()
 	*out = row.Row{Cells: out.Cells[:0], Live: flags&rowLive != 0}
 	if out.Live {
 		out.Liveness = row.Liveness{Timestamp: base, Expiry: row.NoExpiry}
 	}
 	if flags&rowLifetime != 0 {
-		out.Liveness.TTL, out.Liveness.Expiry = int32(r.int()), r.int()
+		out.Liveness.TTL, out.Liveness.Expiry = int32(r.Int()), r.Int()
 	}
 	column := uint32(0)
-	for range r.count(3) {
-		f := r.byte()
-		column += uint32(r.uint())
+	for range r.Count(3) {
+		f := r.Byte()
+		column += uint32(r.Uint())
 		c := row.Cell{Column: column, Timestamp: base, Expiry: row.NoExpiry}
 		if f&cellPath != 0 {
-			c.Path = r.bytes()
+			c.Path = r.Bytes()
 		}
 		if f&cellTime != 0 {
-			c.Timestamp = base + r.int()
+			c.Timestamp = base + r.Int()
 		}
 		if f&cellLifetime != 0 {
-			c.TTL, c.Expiry = int32(r.int()), r.int()
+			c.TTL, c.Expiry = int32(r.Int()), r.Int()
 		}
-		c.Value = r.bytes()
+		c.Value = r.Bytes()
 		out.Cells = append(out.Cells, c)
 	}
 }
@@ -106,7 +107,7 @@ func appendPartition(dst []byte, t token.Token, key []byte, static *row.Row) []b
 	if static != nil {
 		kind = itemPartitionStatic
 	}
-	dst = appendBytes(binary.BigEndian.AppendUint64(append(dst, kind), uint64(t)), key)
+	dst = codec.AppendBytes(binary.BigEndian.AppendUint64(append(dst, kind), uint64(t)), key)
 	if static != nil {
 		dst = appendRow(dst, static)
 	}
@@ -133,42 +134,39 @@ func (p *pages) end() {
 
 // take passes the items of a page on, and reports whether it was the last one. What is behind the items stays in r.
 func (p *pages) take(r *reader) (last bool, err error) {
-	for len(r.b) > 0 {
-		switch kind := r.byte(); kind {
+	for len(r.Rest()) > 0 {
+		switch kind := r.Byte(); kind {
 		case itemPartition, itemPartitionStatic:
-			tok, key := token.Token(0), []byte(nil)
-			if b := r.take(8); b != nil {
-				tok, key = token.Token(binary.BigEndian.Uint64(b)), r.bytes()
-			}
+			tok, key := token.Token(r.Fixed()), r.Bytes()
 			var static *row.Row
 			if kind == itemPartitionStatic {
 				static = &p.row
 				r.takeRow(static)
 			}
 			p.items++
-			if r.err == nil && !p.over {
+			if r.Err() == nil && !p.over {
 				p.skipping = false
 				p.heed(p.v.Partition(tok, key, static))
 			}
 		case itemRow:
-			clustering := r.bytes()
+			clustering := r.Bytes()
 			r.takeRow(&p.row)
 			p.items++
-			if r.err == nil && !p.over && !p.skipping {
+			if r.Err() == nil && !p.over && !p.skipping {
 				p.heed(p.v.Row(clustering, &p.row))
 			}
 		case itemEnd:
-			if n := r.uint(); n != p.items {
-				r.fail()
+			if n := r.Uint(); n != p.items {
+				r.Fail()
 			}
-			return true, r.err
+			return true, r.Err()
 		case itemFailed:
 			return true, r.failure()
 		default:
-			r.fail()
+			r.Fail()
 		}
 	}
-	return false, r.err
+	return false, r.Err()
 }
 
 func (p *pages) heed(s command.Step, err error) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
@@ -17,7 +18,7 @@ func FuzzPages(f *testing.F) {
 		{Column: 1, Timestamp: 5, Expiry: row.NoExpiry, Value: []byte("v")}, {Column: 3, Timestamp: 7, TTL: 9, Expiry: 99, Path: []byte{1}, Value: []byte("w")},
 	}}
 	page := appendPartition([]byte{version, answerTraced}, 7, []byte("key"), &r)
-	page = appendRow(appendBytes(append(page, itemRow), []byte{1, 2}), &r)
+	page = appendRow(codec.AppendBytes(append(page, itemRow), []byte{1, 2}), &r)
 	t := trace.New([16]byte{}, time.Now())
 	t.Add("here")
 	f.Add(appendTrace(append(page, itemEnd, 2), t))

@@ -55,8 +55,8 @@ func (r *Replica) read(ctx context.Context, c *command.Read, p *pages, t *trace.
 		switch {
 		case p.failure != nil:
 			return p.failure
-		case a.err != nil:
-			return unreadable(a.err)
+		case a.Err() != nil:
+			return unreadable(a.Err())
 		case last:
 			if e := a.close(t); e != nil {
 				return e

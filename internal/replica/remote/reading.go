@@ -3,6 +3,7 @@
 package remote
 
 import (
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -26,7 +27,7 @@ func (p *reading) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	if p.enough.Load() {
 		return command.Stop, nil
 	}
-	p.page = appendRow(appendBytes(append(p.page, itemRow), clustering), r)
+	p.page = appendRow(codec.AppendBytes(append(p.page, itemRow), clustering), r)
 	p.items++
 	p.rows++
 	if p.rows == p.last {

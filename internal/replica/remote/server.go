@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -74,18 +75,18 @@ func newServer(find func(topology.PartitionID) Target) *Server {
 // Serve carries out a request, which it owns, and answers it, perhaps after it has returned. It is for transport.Handlers.OnCommand where the
 // first byte of the request is between 1 and KindMax.
 func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte, to Responder) {
-	r := reader{b: request}
-	kind, v, flags := r.byte(), r.byte(), r.byte()
-	id := topology.PartitionID(r.uint())
+	r := newReader(request)
+	kind, v, flags := r.Byte(), r.Byte(), r.Byte()
+	id := topology.PartitionID(r.Uint())
 	switch {
-	case r.err != nil || v == 0:
+	case r.Err() != nil || v == 0:
 		to.Fail(ErrMalformed)
 		return
 	case v > version:
 		to.Fail(fmt.Errorf("a request of version %d, this node knows %d", v, version))
 		return
 	case kind == kindEnough:
-		s.enough(mark{from, r.uint()})
+		s.enough(mark{from, r.Uint()})
 		_ = to.End(nil)
 		return
 	}
@@ -118,10 +119,10 @@ type prompt interface {
 
 // Quick takes a plain write where nothing has to be waited for; see transport.Handlers.Quick. If it returns false, the request is for Serve.
 func (s *Server) Quick(request []byte, to Responder) bool {
-	r := reader{b: request}
-	kind, v, flags := r.byte(), r.byte(), r.byte()
-	id := topology.PartitionID(r.uint())
-	if kind != kindWrite || v != version || flags != 0 || r.err != nil {
+	r := newReader(request)
+	kind, v, flags := r.Byte(), r.Byte(), r.Byte()
+	id := topology.PartitionID(r.Uint())
+	if kind != kindWrite || v != version || flags != 0 || r.Err() != nil {
 		return false
 	}
 	target, ok := s.find(id).(prompt)
@@ -129,7 +130,7 @@ func (s *Server) Quick(request []byte, to Responder) bool {
 		return false
 	}
 	w := s.begin(to, nil)
-	err := command.DecodeMutation(&w.mutation, r.b)
+	err := command.DecodeMutation(&w.mutation, r.Rest())
 	taken := true
 	if err == nil {
 		taken, err = target.WriteNow(&w.mutation, w)
@@ -146,7 +147,7 @@ func (s *Server) Quick(request []byte, to Responder) bool {
 
 // head begins an answer.
 func head(dst []byte, t *trace.Trace, failed bool) []byte {
-	return append(dst, version, boolByte(failed)*answerFailed|boolByte(t != nil)*answerTraced)
+	return append(dst, version, codec.Bit(failed)*answerFailed|codec.Bit(t != nil)*answerTraced)
 }
 
 func tail(dst []byte, t *trace.Trace) []byte {
@@ -170,8 +171,8 @@ func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader
 	var err error
 	switch kind {
 	case kindRequire:
-		n = r.uint()
-		if err = r.end(); err == nil {
+		n = r.Uint()
+		if err = r.End(); err == nil {
 			err = target.Require(ctx, n)
 		}
 	case kindLast:
@@ -180,7 +181,7 @@ func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader
 		n = uint64(stamp)
 	case kindChange:
 		var c command.Records
-		if err = command.DecodeRecords(&c, r.b); err == nil {
+		if err = command.DecodeRecords(&c, r.Rest()); err == nil {
 			n, err = target.Change(ctx, c)
 		}
 	}
@@ -217,11 +218,11 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 	var err error
 	switch kind {
 	case kindWrite:
-		if err = command.DecodeMutation(&w.mutation, r.b); err == nil {
+		if err = command.DecodeMutation(&w.mutation, r.Rest()); err == nil {
 			err = target.Write(ctx, &w.mutation, w)
 		}
 	case kindDecide:
-		if err = command.DecodeConditional(&w.conditional, r.b); err == nil {
+		if err = command.DecodeConditional(&w.conditional, r.Rest()); err == nil {
 			err = target.Decide(ctx, &w.conditional, w)
 		}
 	case kindWriteAll:
@@ -234,10 +235,10 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 		}
 	case kindTruncate:
 		var indexes []uint32
-		for range r.count(1) {
-			indexes = append(indexes, uint32(r.uint()))
+		for range r.Count(1) {
+			indexes = append(indexes, uint32(r.Uint()))
 		}
-		if err = r.end(); err == nil {
+		if err = r.End(); err == nil {
 			err = target.Truncate(ctx, indexes, w)
 		}
 	}
@@ -289,7 +290,7 @@ func (w *work) Decided(d *command.Decision, err error) {
 	*b = binary.AppendUvarint(head(*b, w.t, false), w.index)
 	encoded := w.s.buffers.get()
 	*encoded = command.AppendDecision(*encoded, d)
-	*b = tail(appendBytes(*b, *encoded), w.t)
+	*b = tail(codec.AppendBytes(*b, *encoded), w.t)
 	w.s.buffers.put(encoded)
 	if len(*b) <= answerNow {
 		_ = w.to.End(*b)
@@ -332,9 +333,9 @@ type reading struct {
 }
 
 func (s *Server) read(ctx context.Context, target Target, from topology.NodeID, r *reader, t *trace.Trace, to Responder) {
-	name := mark{from, r.uint()}
+	name := mark{from, r.Uint()}
 	p := s.reads.Get().(*reading)
-	if err := command.DecodeRead(&p.query, r.b); err != nil || r.err != nil {
+	if err := command.DecodeRead(&p.query, r.Rest()); err != nil || r.Err() != nil {
 		to.Fail(ErrMalformed)
 		return
 	}

@@ -5,9 +5,11 @@ package remote
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
@@ -77,114 +79,31 @@ func appendTrace(dst []byte, t *trace.Trace) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(events)))
 	for _, e := range events {
 		dst = binary.AppendUvarint(dst, uint64(max(0, e.At.Sub(t.Started)/time.Microsecond)))
-		dst = appendString(dst, e.Activity)
+		dst = codec.AppendBytes(dst, e.Activity)
 	}
 	return dst
 }
 
 // takeTrace adds the events of another node to t.
 func (r *reader) takeTrace(t *trace.Trace) {
-	for range r.count(2) {
-		r.uint()
-		activity := r.bytes()
-		if r.err == nil {
-			t.Add(string(activity))
+	for range r.Count(2) {
+		r.Uint()
+		activity := r.Text()
+		if r.Err() == nil {
+			t.Add(activity)
 		}
 	}
 }
 
-func appendBytes(dst, v []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(v))), v...)
-}
+// reader takes off what the append functions wrote. Its byte slices are views.
+type reader struct{ codec.Reader }
 
-func appendString(dst []byte, v string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(v))), v...)
-}
-
-// reader takes values off b. What does not fit sets err; everything read afterwards is zero. No count is believed that the rest cannot hold.
-type reader struct {
-	b   []byte
-	err error
-}
-
-func (r *reader) fail() {
-	if r.err == nil {
-		r.err = ErrMalformed
-	}
-	r.b = nil
-}
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.fail()
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) int() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
+func newReader(b []byte) reader { return reader{codec.NewReader(b, ErrMalformed)} }
 
 // small is a number that fits an int wherever this runs.
-func (r *reader) small() int {
-	v := r.uint()
-	if v > 1<<31-1 {
-		r.fail()
-		return 0
-	}
-	return int(v)
-}
-
-func (r *reader) take(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return nil
-	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
-}
-
-// bytes is a view, empty when there is nothing.
-func (r *reader) bytes() []byte  { return r.take(r.uint()) }
-func (r *reader) string() string { return string(r.bytes()) }
+func (r *reader) small() int { return int(r.UpTo(math.MaxInt32)) }
 
 func (r *reader) node() (id topology.NodeID) {
-	copy(id[:], r.take(uint64(len(id))))
+	copy(id[:], r.Take(uint64(len(id))))
 	return id
-}
-
-func (r *reader) count(itemMin int) int {
-	n := r.uint()
-	if n > uint64(len(r.b)/itemMin) {
-		r.fail()
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) end() error {
-	if r.err == nil && len(r.b) > 0 {
-		r.fail()
-	}
-	return r.err
 }
