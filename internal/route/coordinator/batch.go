@@ -322,10 +322,15 @@ func (e *errand) putAny(ctx context.Context, m *command.Mutation) error {
 	return err
 }
 
+// removeGrace is how long Close waits for the records of batches that are done to be removed. One that stays is written again later, over what may have been
+// deleted for good since, by a TRUNCATE for instance.
+const removeGrace = 500 * time.Millisecond
+
 // removeBatch removes a record.
 func (c *Coordinator) removeBatch(tr *trace.Trace, id [16]byte, stamp int64) error {
-	ctx, cancel := context.WithTimeout(trace.With(c.tasks.ctx, tr), c.opts.WriteTimeout)
+	ctx, cancel := context.WithTimeout(trace.With(context.WithoutCancel(c.tasks.ctx), tr), c.opts.WriteTimeout)
 	defer cancel()
+	defer context.AfterFunc(c.tasks.ctx, func() { time.AfterFunc(removeGrace, cancel) })()
 	e := c.errand(dberr.Quorum, c.opts.WriteTimeout)
 	m := c.cluster.Batches.Remove(id, stamp+1)
 	return e.put(ctx, "Removing the record of a batch from", &m)

@@ -104,6 +104,36 @@ func TestBatchOverPartitions(t *testing.T) {
 	})
 }
 
+// A coordinator that is closed leaves no record of a batch that has succeeded, though its removal takes more than one attempt; and it does not wait for long
+// where nobody takes it.
+func TestCloseRemovesRecords(t *testing.T) {
+	for _, dead := range []bool{false, true} {
+		inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+			tries := 0
+			f.script = func(a *asked) *verdict {
+				if a.m == nil || a.m.Table != batchTable {
+					return nil
+				}
+				if tries++; tries == 2 || tries > 2 && dead {
+					return &verdict{err: &partition.NotLeader{}, async: true}
+				}
+				return nil
+			}
+			if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 3)...); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now() // virtual
+			c.Close()
+			if _, left := f.written(); left > 0 && !dead {
+				t.Errorf("%d records are left", left)
+			}
+			if took := time.Since(began); took > time.Second || dead && tries < 3 {
+				t.Errorf("it took %s, %d attempts", took, tries)
+			}
+		})
+	}
+}
+
 // A batch outlives the election of a leader before it is recorded and another one after that, though both take longer than one write may.
 func TestBatchOutlivesTwoElections(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
