@@ -224,11 +224,15 @@ func (g *Group) moveApplied(index, term uint64) {
 // considerTruncation asks for a sync of the state machine when the log is long; behind it the log is cut.
 func (h *Host) considerTruncation(g *Group) {
 	o := &h.opts
-	if g.cutting || g.applied < g.cut+o.TruncateEntries && g.tailBytes < o.TruncateBytes || g.applied < g.cut+o.TruncateKeep+1 {
+	keep := o.TruncateKeep
+	if g.tailBytes >= o.TruncateBytes {
+		keep = min(keep, (g.applied-g.cut)/2) // large entries: half of them stay
+	}
+	if g.cutting || g.applied < g.cut+o.TruncateEntries && g.tailBytes < o.TruncateBytes || g.applied < g.cut+keep+1 {
 		return
 	}
 	g.cutting = true
-	h.work.Applies = append(h.work.Applies, Apply{g: g, truncate: g.applied - o.TruncateKeep})
+	h.work.Applies = append(h.work.Applies, Apply{g: g, truncate: g.applied - keep})
 }
 
 // truncate hands the cut to the log writer. What receivers of snapshots under way will ask for next stays.

@@ -44,8 +44,8 @@ type Options struct {
 	// again, and own proposals wait.
 	LogQueueBytes int64
 
-	// TruncateEntries and TruncateBytes are the length of a log at which it is cut; 20,000 and 64 MiB if 0. TruncateKeep
-	// entries stay for slow followers; half of TruncateEntries if 0.
+	// TruncateEntries and TruncateBytes are the length of a log at which it is cut; 20,000 and 256 MiB if 0. TruncateKeep
+	// entries stay for slow followers; half of TruncateEntries if 0. Where the bytes are too many, half of the log stays at most.
 	TruncateEntries uint64
 	TruncateBytes   int64
 	TruncateKeep    uint64
@@ -80,7 +80,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.InboxBytes, 64<<20)
 	setDefault(&o.LogQueueBytes, 64<<20)
 	setDefault(&o.TruncateEntries, 20_000)
-	setDefault(&o.TruncateBytes, 64<<20)
+	setDefault(&o.TruncateBytes, 256<<20)
 	setDefault(&o.TruncateKeep, o.TruncateEntries/2)
 	setDefault(&o.SnapshotsAtOnce, 2)
 	setDefault(&o.SnapshotsHeld, 8)
