@@ -23,6 +23,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
@@ -308,11 +309,12 @@ func (s *Store) Snapshot(group uint64) (*pb.SnapshotMetadata, raftgroup.Snapshot
 	if err := errors.Join(err, closer.Close()); err != nil {
 		return nil, nil, err
 	}
-	data := binary.AppendUvarint(nil, m.Applied)
-	data = append(binary.AppendUvarint(data, uint64(len(m.Where))), m.Where...)
+	var data codec.Writer
+	data.Uint(m.Applied)
+	data.Bytes(m.Where)
 	err = each(view, group, func(key, value []byte) {
-		data = append(binary.AppendUvarint(data, uint64(len(key))), key...)
-		data = append(binary.AppendUvarint(data, uint64(len(value))), value...)
+		data.Bytes(key)
+		data.Bytes(value)
 	})
 	if err != nil {
 		return nil, nil, err
@@ -373,16 +375,19 @@ func (s *Store) Install(group uint64, meta *pb.SnapshotMetadata, data raftgroup.
 	if err != nil || !ok {
 		return fmt.Errorf("group %d is not here: %w", group, errors.Join(err, errCorrupt))
 	}
-	d := decoder{raw}
-	if applied := d.uint(); applied != meta.GetIndex() {
+	d := codec.NewReader(raw, errCorrupt)
+	if applied := d.Uint(); applied != meta.GetIndex() {
 		return fmt.Errorf("group %d: snapshot at %d holds the state of %d: %w", group, meta.GetIndex(), applied, ErrOutOfOrder)
 	}
-	m.Applied, m.Term, m.Conf, m.Where = meta.GetIndex(), meta.GetTerm(), meta.GetConfState(), bytes.Clone(d.bytes())
+	m.Applied, m.Term, m.Conf, m.Where = meta.GetIndex(), meta.GetTerm(), meta.GetConfState(), bytes.Clone(d.Bytes())
 	b := s.db.NewBatch()
 	_ = b.DeleteRange(dataKey(group, ""), dataKey(group+1, ""), nil)
-	for len(d.b) > 0 {
-		key := d.bytes()
-		_ = b.Set(dataKey(group, string(key)), d.bytes(), nil)
+	for len(d.Rest()) > 0 {
+		key := d.Bytes()
+		_ = b.Set(dataKey(group, string(key)), d.Bytes(), nil)
+	}
+	if err := d.Err(); err != nil {
+		return fmt.Errorf("group %d: snapshot at %d: %w", group, meta.GetIndex(), errors.Join(err, b.Close()))
 	}
 	_ = b.Set(metaKey(group), m.encode(), nil)
 	s.close(group)
@@ -412,31 +417,15 @@ func (m *Meta) head() []byte {
 }
 
 func (m *Meta) tail() []byte {
-	b := append(binary.AppendUvarint(nil, uint64(len(m.Where))), m.Where...)
+	b := codec.AppendBytes(nil, m.Where)
 	conf, _ := proto.MarshalOptions{Deterministic: true}.Marshal(m.Conf)
 	return append(b, conf...)
 }
 
 func decodeMeta(b []byte) (Meta, error) {
-	d := decoder{b}
-	m := Meta{Replica: d.uint(), Applied: d.uint(), Term: d.uint(), Where: bytes.Clone(d.bytes()), Conf: &pb.ConfState{}}
-	return m, proto.Unmarshal(d.b, m.Conf)
-}
-
-// decoder reads what this package wrote.
-type decoder struct{ b []byte }
-
-func (d *decoder) uint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	d.b = d.b[max(n, 0):]
-	return v
-}
-
-func (d *decoder) bytes() []byte {
-	n := min(int(d.uint()), len(d.b))
-	v := d.b[:n]
-	d.b = d.b[n:]
-	return v
+	d := codec.NewReader(b, errCorrupt)
+	m := Meta{Replica: d.Uint(), Applied: d.Uint(), Term: d.Uint(), Where: bytes.Clone(d.Bytes()), Conf: &pb.ConfState{}}
+	return m, errors.Join(d.Err(), proto.Unmarshal(d.Rest(), m.Conf))
 }
 
 type quiet struct{}
