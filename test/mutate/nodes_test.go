@@ -160,7 +160,9 @@ func peerRequests() (out [][]byte) {
 type node struct{ peers.Host }
 
 func (node) Describe(topology.NodeID) peers.Report { return peers.Report{Started: time.Unix(5, 0)} }
-func (node) Await(context.Context, uint64) error   { return nil }
+func (node) Await(context.Context, uint64, bool) (peers.Standing, error) {
+	return peers.Standing{}, nil
+}
 func (node) Stops(topology.NodeID)                 {}
 func (node) Enter(context.Context) (uint64, error) { return 1, nil }
 func (node) Admit(context.Context, peers.Newcomer) (peers.Welcome, error) {
