@@ -134,6 +134,42 @@ func TestCloseRemovesRecords(t *testing.T) {
 	}
 }
 
+// A batch that has succeeded does not come back behind a TRUNCATE, though its record could not be removed.
+func TestTruncateFinishesBatches(t *testing.T) {
+	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+		writes := 0
+		f.script = func(a *asked) *verdict {
+			if a.m == nil || a.m.Table != batchTable {
+				return nil
+			}
+			if writes++; writes > 1 {
+				return &verdict{err: &partition.NotLeader{}, async: true}
+			}
+			return nil
+		}
+		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 3)...); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second) // virtual: the removal gives up
+		f.change(func() { f.script = nil })
+		if n, left := f.written(); n != 3 || left != 1 {
+			t.Fatalf("%d rows, %d records: the test proves nothing", n, left)
+		}
+		if err := c.Truncate(t.Context(), table); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour) // virtual
+		p := c.Topology().Partitions(batchTable)[0]
+		f.change(func() { f.here[p.ID], f.leader[p.ID] = true, node(1) })
+		if _, err := c.ReplayBatches(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if n, left := f.written(); n != 0 || left != 0 {
+			t.Errorf("%d rows are back, %d records are left", n, left)
+		}
+	})
+}
+
 // A batch outlives the election of a leader before it is recorded and another one after that, though both take longer than one write may.
 func TestBatchOutlivesTwoElections(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {

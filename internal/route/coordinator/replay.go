@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
@@ -100,13 +102,15 @@ type leftBatch struct {
 	encoded []byte
 }
 
-// leftBatches is a visitor that collects them.
+// leftBatches is a visitor that collects them, those of one table only if that is not 0. full says that there may be more.
 type leftBatches struct {
 	before  int64
 	span    topology.Span
+	table   uint32
 	records []leftBatch
 	key     []byte
 	bytes   int
+	full    bool
 }
 
 // Partition implements command.Visitor.
@@ -121,15 +125,48 @@ func (l *leftBatches) Partition(t token.Token, key []byte, _ *row.Row) (command.
 // Row implements command.Visitor.
 func (l *leftBatches) Row(_ []byte, r *row.Row) (command.Step, error) {
 	for i := range r.Cells {
-		if v := r.Cells[i]; v.Timestamp < l.before {
+		if v := r.Cells[i]; v.Timestamp < l.before && (l.table == 0 || writesTo(v.Value, l.table)) {
 			l.records = append(l.records, leftBatch{id: [16]byte(l.key), stamp: v.Timestamp, encoded: bytes.Clone(v.Value)})
 			l.bytes += len(v.Value)
 		}
 	}
-	if len(l.records) >= replayedMax || l.bytes >= replayedBytesMax {
+	if l.full = len(l.records) >= replayedMax || l.bytes >= replayedBytesMax; l.full {
 		return command.Stop, nil
 	}
 	return command.More, nil
+}
+
+// writesTo reports whether a record has a mutation of a table.
+func writesTo(encoded []byte, table uint32) bool {
+	_, ms, err := decodeBatch(encoded)
+	return err == nil && slices.ContainsFunc(ms, func(m command.Mutation) bool { return m.Table == table })
+}
+
+// finishBatches finishes the batches under way that write to a table, however young they are. A batch that has succeeded may still be recorded, and be written
+// again should its coordinator stop: that must not be after the table was truncated.
+func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
+	log := c.cluster.Batches
+	if log == nil || table == log.Table {
+		return nil
+	}
+	for _, p := range c.Topology().Partitions(log.Table) {
+		for more := true; more; {
+			var left *leftBatches
+			e := c.errand(dberr.Quorum, c.opts.TruncateTimeout)
+			err := e.run(ctx, "Reading unfinished batches from", func(*view) *topology.Partition { return p }, func(ctx context.Context, t *target, p *topology.Partition) error {
+				left = &leftBatches{before: math.MaxInt64, span: p.Span, table: table}
+				return t.member.Read(ctx, &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: time.Now().Unix(), Level: dberr.Quorum, Epoch: p.Epoch}, left)
+			})
+			for i := 0; err == nil && i < len(left.records); i++ {
+				err = c.replay(ctx, &left.records[i])
+			}
+			if err != nil {
+				return err
+			}
+			more = left.full
+		}
+	}
+	return nil
 }
 
 // replay writes all of a record and removes it. Who wrote it may have done some or all of that: it changes nothing.

@@ -340,6 +340,9 @@ func (c *Coordinator) truncateEach(ctx context.Context, all []*topology.Partitio
 	if len(all) == 0 {
 		return errUnknownTable()
 	}
+	if err := c.finishBatches(ctx, all[0].Table); err != nil {
+		return err
+	}
 	return inParallel(truncatedAtOnce, len(all), func(i int) error {
 		e := c.errand(dberr.All, c.opts.TruncateTimeout)
 		p := all[i]
