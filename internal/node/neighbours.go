@@ -69,6 +69,15 @@ func (c *cluster) Await(ctx context.Context, version uint64, others bool) (peers
 	return peers.Standing{Records: s.Version, Schema: s.Schema.Version}, nil
 }
 
+// Acknowledged implements peers.Host.
+func (c *cluster) Acknowledged(to map[topology.PartitionID]uint64) {
+	for id, index := range to {
+		if r := c.n.host.Replica(id); r != nil {
+			r.Seen(index)
+		}
+	}
+}
+
 // view is what this node sees of the others, for placement.
 func (c *cluster) view() placement.View {
 	v := placement.View{Now: time.Now(), Down: c.peers.Down(), Stopping: c.peers.Stopping(), Free: map[topology.NodeID]int{}, HealAfter: c.n.opts.Cluster.HealAfter}

@@ -36,6 +36,20 @@ func (p *Peers) Agree(ctx context.Context, version uint64) (missing []topology.N
 	return missing
 }
 
+// Acknowledged tells all nodes that are alive how far the logs of partitions are acknowledged, and waits for their answers, for Options.Timeout at most:
+// whoever does not answer for that long trusts no replica of its own any more.
+func (p *Peers) Acknowledged(ctx context.Context, to map[topology.PartitionID]uint64) {
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, n := range p.nodes() {
+		if p.Alive(n) {
+			wg.Go(func() { _ = p.call(ctx, n, kindAcknowledged, acknowledged{to}, nil) }) // see above
+		}
+	}
+	wg.Wait()
+}
+
 // Follow says that this node has a version of the records, with another schema than before: Run asks the others when they have it, without
 // waiting for their next reports. It does not block.
 func (p *Peers) Follow(version uint64) {

@@ -40,6 +40,8 @@ type host struct {
 	report  Report
 	admit   error
 	stopped bool
+
+	acknowledged map[topology.PartitionID]uint64
 }
 
 func (h *host) Describe(topology.NodeID) Report { return h.report }
@@ -54,6 +56,8 @@ func (h *host) Await(ctx context.Context, version uint64, _ bool) (Standing, err
 func (h *host) Admit(_ context.Context, n Newcomer) (Welcome, error) {
 	return Welcome{Replica: 7, Nodes: map[string]topology.NodeID{n.Internal: n.Node}}, h.admit
 }
+
+func (h *host) Acknowledged(to map[topology.PartitionID]uint64) { h.acknowledged = to }
 
 func (h *host) Enter(context.Context) (uint64, error) { return h.report.Records, h.admit }
 
@@ -88,6 +92,10 @@ func TestPeers(t *testing.T) {
 	p.ask(t.Context()) // c answers
 	if !p.Alive(c) || !slices.Equal(events, []bool{false, true}) {
 		t.Errorf("c is back, told: %v", events)
+	}
+	p.Acknowledged(t.Context(), map[topology.PartitionID]uint64{7: 70})
+	if w.nodes[b].(*host).acknowledged[7] != 70 || w.nodes[c].(*host).acknowledged[7] != 70 {
+		t.Error("what is acknowledged is not told")
 	}
 	p.Stop(t.Context())
 	p.SetStops(b)

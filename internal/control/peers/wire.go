@@ -22,6 +22,7 @@ const (
 	kindJoin
 	kindTurn
 	kindStop
+	kindAcknowledged
 )
 
 type turnAnswer struct {
@@ -33,6 +34,11 @@ type awaitRequest struct {
 	Version uint64 `json:"version"`
 	// Others says that the node is also to know that the others have the version.
 	Others bool `json:"others,omitempty"`
+}
+
+// acknowledged is how far the logs of partitions are acknowledged.
+type acknowledged struct {
+	To map[topology.PartitionID]uint64 `json:"to"`
 }
 
 // Newcomer is a node that wants to join, as it describes itself.
@@ -76,6 +82,8 @@ type Host interface {
 	Admit(ctx context.Context, n Newcomer) (Welcome, error)
 	// Stops is told that the process of another node is about to end.
 	Stops(node topology.NodeID)
+	// Acknowledged is told how far the logs of partitions are acknowledged.
+	Acknowledged(to map[topology.PartitionID]uint64)
 	// Enter returns when it is the turn of who asks to change the records, with their version.
 	Enter(ctx context.Context) (version uint64, err error)
 }
@@ -113,6 +121,13 @@ func serve(ctx context.Context, h Host, from topology.NodeID, request []byte) ([
 		return json.Marshal(s)
 	case kindStop:
 		h.Stops(from)
+		return []byte("{}"), nil
+	case kindAcknowledged:
+		var a acknowledged
+		if err := json.Unmarshal(body, &a); err != nil {
+			return nil, fmt.Errorf("malformed request: %w", err)
+		}
+		h.Acknowledged(a.To)
 		return []byte("{}"), nil
 	case kindTurn:
 		version, err := h.Enter(ctx)

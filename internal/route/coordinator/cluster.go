@@ -21,6 +21,9 @@ type Cluster struct {
 	Replica func(node topology.NodeID, id topology.PartitionID) Member
 	// Alive says whether a node is believed to be up. It must be quick.
 	Alive func(node topology.NodeID) bool
+	// Acknowledged tells the other nodes how far the logs of partitions are acknowledged, so that the replicas which they read alone include that. It
+	// returns when those that answer know it; nil tells nobody.
+	Acknowledged func(ctx context.Context, to map[topology.PartitionID]uint64)
 	// NodeName names a node in traces, by its address for instance; its id is shown if nil.
 	NodeName func(node topology.NodeID) string
 	// Sequence is the second half of the first write's id; later ones count up. No number may ever come twice from one node, over restarts. 0

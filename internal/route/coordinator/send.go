@@ -264,9 +264,11 @@ type ending struct {
 	outcome *command.Decision
 	err     error
 	target  target
+	index   uint64 // in the log, 0 if it was not told
 }
 
 func (e *ending) At(index uint64) {
+	e.index = index
 	if e.target.remote && e.target.here != nil {
 		e.target.here.Seen(index)
 	}

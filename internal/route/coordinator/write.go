@@ -343,7 +343,8 @@ func (c *Coordinator) truncateEach(ctx context.Context, all []*topology.Partitio
 	if err := c.finishBatches(ctx, all[0].Table); err != nil {
 		return err
 	}
-	return inParallel(truncatedAtOnce, len(all), func(i int) error {
+	ends := make([]uint64, len(all))
+	err := inParallel(truncatedAtOnce, len(all), func(i int) error {
 		e := c.errand(dberr.All, c.opts.TruncateTimeout)
 		p := all[i]
 		return e.run(ctx, "Truncating", func(*view) *topology.Partition { return p }, func(ctx context.Context, t *target, _ *topology.Partition) error {
@@ -351,11 +352,31 @@ func (c *Coordinator) truncateEach(ctx context.Context, all []*topology.Partitio
 			if err := t.member.Truncate(ctx, indexes, done); err != nil {
 				return err
 			}
-			_, err := done.wait(ctx)
-			return err
+			if _, err := done.wait(ctx); err != nil {
+				return err
+			}
+			ends[i] = done.index
+			if here, ok := t.member.(applied); ok {
+				ends[i] = here.Applied()
+			}
+			return nil
 		})
 	})
+	if err != nil || c.cluster.Acknowledged == nil {
+		return err
+	}
+	// A replica that its node reads alone may be half a second behind. Writes may be missed for as long, but where rows are removed to be gone, clients rely on it that
+	// nobody finds them any more.
+	to := make(map[topology.PartitionID]uint64, len(all))
+	for i, p := range all {
+		to[p.ID] = ends[i]
+	}
+	c.cluster.Acknowledged(ctx, to)
+	return nil
 }
+
+// applied is a replica here; Applied is the index of the last entry that its readers see.
+type applied interface{ Applied() uint64 }
 
 // inParallel calls do with 0 to n-1, so many at a time, and returns the first error.
 func inParallel(atOnce, n int, do func(i int) error) error {
