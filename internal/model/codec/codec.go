@@ -41,7 +41,7 @@ func (w *Writer) Flag(v bool) { *w = append(*w, Bit(v)) }
 func (w *Writer) Bytes(v []byte) { *w = AppendBytes(*w, v) }
 
 // Text is Bytes for a string.
-func (w *Writer) Text(v string) { *w = AppendBytes(*w, v) }
+func (w *Writer) Text(v string) { *w = AppendText(*w, v) }
 
 // Null appends bytes of which nil is not the empty slice.
 func (w *Writer) Null(v []byte) {
@@ -53,8 +53,13 @@ func (w *Writer) Null(v []byte) {
 	w.Raw(v)
 }
 
-// AppendBytes is Writer.Bytes and Writer.Text for callers that append to a plain slice.
-func AppendBytes[B []byte | string](dst []byte, v B) []byte {
+// AppendBytes is Writer.Bytes for callers that append to a plain slice.
+func AppendBytes(dst, v []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(v))), v...)
+}
+
+// AppendText is Writer.Text for them.
+func AppendText(dst []byte, v string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(v))), v...)
 }
 

@@ -72,7 +72,7 @@ func AppendError(dst []byte, err error) []byte {
 
 func appendTexts(dst []byte, texts ...string) []byte {
 	for _, t := range texts {
-		dst = codec.AppendBytes(dst, t)
+		dst = codec.AppendText(dst, t)
 	}
 	return dst
 }

@@ -79,7 +79,7 @@ func appendTrace(dst []byte, t *trace.Trace) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(events)))
 	for _, e := range events {
 		dst = binary.AppendUvarint(dst, uint64(max(0, e.At.Sub(t.Started)/time.Microsecond)))
-		dst = codec.AppendBytes(dst, e.Activity)
+		dst = codec.AppendText(dst, e.Activity)
 	}
 	return dst
 }
