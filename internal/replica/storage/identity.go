@@ -135,8 +135,8 @@ func readIdentity(fs vfs.FS, dir string) (id Identity, exists bool, err error) {
 
 // ReadIdentity tells whose data a directory holds, without opening the store; nil if there is none yet.
 func ReadIdentity(fs vfs.FS, dir string) (*Identity, error) {
-	if _, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+	if info, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil, nil // Open says what is wrong with a file
 	}
 	id, exists, err := readIdentity(fs, dir)
 	if err != nil {
