@@ -140,7 +140,7 @@ func ReadIdentity(fs vfs.FS, dir string) (*Identity, error) {
 	}
 	id, exists, err := readIdentity(fs, dir)
 	if err != nil {
-		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+		return nil, fmt.Errorf("open data directory %s: %w", dir, err)
 	}
 	if !exists {
 		return nil, nil
