@@ -163,8 +163,9 @@ func (node) Describe(topology.NodeID) peers.Report { return peers.Report{Started
 func (node) Await(context.Context, uint64, bool) (peers.Standing, error) {
 	return peers.Standing{}, nil
 }
-func (node) Stops(topology.NodeID)                 {}
-func (node) Enter(context.Context) (uint64, error) { return 1, nil }
+func (node) Stops(topology.NodeID)                        {}
+func (node) Acknowledged(map[topology.PartitionID]uint64) {}
+func (node) Enter(context.Context) (uint64, error)        { return 1, nil }
 func (node) Admit(context.Context, peers.Newcomer) (peers.Welcome, error) {
 	return peers.Welcome{Replica: 1}, nil
 }
