@@ -43,13 +43,16 @@ func session(f *fleet, observer gocql.QueryObserver) *gocql.Session {
 }
 
 // TestDriverThroughFaults proves that an application with the Go driver, which talks to all nodes and repeats what may be repeated, sees no error
-// while nodes are stopped, killed and started, and always reads what it has written.
+// while nodes are stopped, killed and started, and always reads what it has written. It takes long because this driver waits ten seconds before it
+// uses a node again that is back.
 func TestDriverThroughFaults(t *testing.T) {
+	onlyLong(t)
 	f := startFleet(t, 4, "")
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 4}",
 		"CREATE TABLE ks.t (k bigint PRIMARY KEY, v bigint)")
 	f.settle()
-	s := session(f, nil)
+	var seen served
+	s := session(f, &seen)
 	var stop atomic.Bool
 	var done atomic.Int64
 	var wg sync.WaitGroup
@@ -80,10 +83,10 @@ func TestDriverThroughFaults(t *testing.T) {
 		}
 		m.start()
 		f.settle()
-		// The driver hears of the node by an event, or by its own tries.
-		want := done.Load() + *requests/8
-		f.until("requests go on", settleTime, func() string {
-			if t.Failed() || done.Load() >= want {
+		// The driver hears of the node by an event, or by its own tries. Until then it would have one node less at the next fault.
+		from, want := time.Now(), done.Load()+*requests/8
+		f.until("requests go on, also at the node that is back", settleTime, func() string {
+			if t.Failed() || done.Load() >= want && seen.since(m.ip, from) {
 				return ""
 			}
 			return "they do not"
@@ -92,6 +95,21 @@ func TestDriverThroughFaults(t *testing.T) {
 	stop.Store(true)
 	wg.Wait()
 	t.Logf("%d requests without an error", done.Load())
+}
+
+// served knows when each node has last answered the driver.
+type served struct{ nodes sync.Map }
+
+// ObserveQuery implements gocql.QueryObserver.
+func (s *served) ObserveQuery(_ context.Context, q gocql.ObservedQuery) {
+	if q.Err == nil && q.Host != nil {
+		s.nodes.Store(q.Host.ConnectAddress().String(), q.End)
+	}
+}
+
+func (s *served) since(ip string, from time.Time) bool {
+	at, ok := s.nodes.Load(ip)
+	return ok && at.(time.Time).After(from)
 }
 
 // contacts counts which requests went to a node that has a replica.
