@@ -146,15 +146,20 @@ func (c *cluster) options() *partition.Cluster {
 			}
 		},
 		LeaderChanged: c.leaderChanged,
-		Replaced:      func(replica topology.ReplicaID) { c.run(func() { c.comeBack(replica) }) },
+		Replaced: func(replica topology.ReplicaID) { // it is told again and again
+			if c.returning.TryLock() {
+				c.run(func() {
+					defer c.returning.Unlock()
+					c.comeBack(replica)
+				})
+			}
+		},
 	}
 }
 
 // comeBack makes the node a member of the meta partition again: it was away for so long that its replica of it was taken out, and was given another
 // one since it is back. What it knows stays in force until the records have come with the new replica's snapshot.
 func (c *cluster) comeBack(replica topology.ReplicaID) {
-	c.returning.Lock()
-	defer c.returning.Unlock()
 	old := c.n.host.Replica(topology.MetaPartition)
 	if c.ctx.Err() != nil || old != nil && old.Member() >= replica {
 		return
