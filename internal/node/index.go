@@ -183,7 +183,10 @@ func (b *indexBuilder) scan(id uint32) (rows int, err error) {
 		read.Statics, read.Dropped = len(v.ti.table.Statics) > 0, v.ti.table.DroppedIDs()
 		err := b.chunk(&read, v)
 		if repeat := errors.Is(err, coordinator.ErrStaleSchema) || errors.Is(err, coordinator.ErrRepeat); repeat && b.ctx.Err() == nil {
-			time.Sleep(publicationPause) // the replicas know the new table a moment before everybody else
+			select { // the replicas know the new table a moment before everybody else
+			case <-b.ctx.Done():
+			case <-time.After(publicationPause):
+			}
 			continue
 		}
 		if err != nil {

@@ -15,8 +15,8 @@ const (
 	// rememberFor is how long the ids of applied writes are remembered at least, rememberMax how many, in two halves.
 	rememberFor = 5 * time.Second
 	rememberMax = 64 << 10
-	// transitMax is how old a command may have become on its way: Mutation.Retried is as of when it was sent. Who carries commands between
-	// nodes must drop what took longer than rememberFor.
+	// transitMax is how old a command may have become on its way: Mutation.Retried is as of when it was sent. What takes longer is bounded by the
+	// deadline of the attempt alone, which travels as what was left of it: nobody drops a command by its age.
 	transitMax = time.Second
 )
 

@@ -62,7 +62,8 @@ func (s *Server) SchemaChanged(change session.SchemaChange) {
 }
 
 // StatusChanged tells clients that a node of the cluster is up or down. node is the address that clients dial. What they were told last of a node they
-// are not told again. A node that joins is announced by TopologyChanged first, and one that goes is down before.
+// are not told again. A node that joins is announced by TopologyChanged first; one that leaves may be told of
+// as down before that, or not at all.
 func (s *Server) StatusChanged(node netip.AddrPort, up bool) {
 	change := "DOWN"
 	if up {
