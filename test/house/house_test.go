@@ -57,6 +57,7 @@ var sameWing = map[string]string{
 	"internal/model/codec":              "",
 	"internal/model/token":              "",
 	"internal/model/dberr":              "",
+	"internal/model/sched":              "",
 	"internal/model/trace":              "",
 	"internal/server/cqlwire":           "",
 	"internal/server/admin":             "",
@@ -67,8 +68,9 @@ var sameWing = map[string]string{
 	"internal/tool/rawclient":           "",
 }
 
-// modelLibraries are the only modules outside the standard library that the model may import: leaves for numbers and ids.
-var modelLibraries = []string{"github.com/cockroachdb/apd/v3", "github.com/google/uuid"}
+// modelLibraries are the only packages outside the standard library that the model may import: leaves for numbers and ids, and the
+// boot clock of model/sched.
+var modelLibraries = []string{"github.com/cockroachdb/apd/v3", "github.com/google/uuid", "golang.org/x/sys/unix"}
 
 func wingOf(pkg string) int {
 	for i, names := range wings {

@@ -303,7 +303,7 @@ func (c *client) ask(to *node, o *op, p *topology.Partition, id command.DedupeID
 			tell(answer{nowhere: true})
 			return
 		}
-		ctx := limit{context.Background(), w, w.now + attempt}
+		ctx := to.limit(attempt)
 		ended := &ending{tell: tell}
 		var err error
 		switch o.kind {
@@ -432,7 +432,7 @@ func (n *node) readHere(t *task) {
 		read := readOf(key, dberr.One, n.wall().Unix())
 		if r != nil {
 			want = n.seen[seenAt{r.Member(), key}]
-			err = r.Read(limit{context.Background(), w, w.now + attempt}, read, v)
+			err = r.Read(n.limit(attempt), read, v)
 		}
 		if err != nil && w.plan.Bugs.AnyFollower && !t.dead {
 			err = n.store.Read(context.Background(), read, v)

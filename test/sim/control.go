@@ -3,7 +3,6 @@
 package sim
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -234,7 +233,7 @@ func (n *node) lookAtMembers(t *task) {
 			err := r.Transfer(step.Transfer)
 			n.w.note("node %d: partition %d is to be led by replica %d: %v", n.id, r.ID(), step.Transfer, err)
 		case len(step.Changes) > 0:
-			ctx := limit{context.Background(), n.w, n.w.now + 2*time.Second}
+			ctx := n.limit(2 * time.Second)
 			err := r.ChangeMembers(ctx, step.Changes)
 			n.w.note("node %d: members of partition %d change: %v, %v", n.id, r.ID(), step.Changes, err)
 			if err == nil {
@@ -363,7 +362,7 @@ func (n *node) change(t *task, c command.Records) (version uint64, err error) {
 			reply(func() { err, answered = errNothing, true })
 			return
 		}
-		v, e := r.Change(limit{context.Background(), w, w.now + time.Second}, c)
+		v, e := r.Change(to.limit(time.Second), c)
 		reply(func() { version, err, answered = v, e, true })
 	})
 	_ = t.wait(func() bool { return answered }, 1500*time.Millisecond)

@@ -84,7 +84,7 @@ func (d driver) Do(f func(*raftgroup.Host)) error {
 	if !d.Call(func(h *raftgroup.Host) { f(h); done = true }) {
 		return raftgroup.ErrClosed
 	}
-	if err := d.n.await(context.Background(), func() bool { return done }, 0); err != nil {
+	if err := (process{d.n, d.life}).Wait(context.Background(), func() bool { return done }, 0); err != nil {
 		return raftgroup.ErrClosed
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
@@ -107,7 +108,7 @@ func (n *node) options() partition.Options {
 		Now: n.wall,
 		Cluster: &partition.Cluster{
 			Node: n.self(), Log: n.log, Clock: n,
-			Drive:          &partition.Drive{Runner: n.runner, Wait: n.await},
+			Drive:          &partition.Drive{Runner: n.runner, Scheduler: sched.Driven(process{n, n.life})},
 			RecordsChanged: func(version uint64) { n.wanted = max(n.wanted, version) },
 			Replaced:       func(r topology.ReplicaID) { n.replaced = max(n.replaced, r) },
 			LeaderChanged: func(id topology.PartitionID, leader topology.NodeID, here bool) {

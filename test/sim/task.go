@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
 // task is something that waits in the middle of what it does: a request at a replica, a client, the loop that looks after the map. It has
@@ -142,26 +144,67 @@ func (n *node) kill() {
 	}
 }
 
-// limit is a context with a deadline in virtual time.
-type limit struct {
-	context.Context
-	w     *world
-	until time.Duration
+// limit is a context of the node with a deadline in virtual time.
+func (n *node) limit(d time.Duration) context.Context {
+	return limited{context.Background(), n, process{n: n}.Now().Add(d)}
 }
+
+// limited needs no timer: whoever waits with it asks for the deadline.
+type limited struct {
+	context.Context
+	n  *node
+	at time.Time
+}
+
+// Deadline implements context.Context.
+func (l limited) Deadline() (time.Time, bool) { return l.at, true }
 
 // Err implements context.Context.
-func (l limit) Err() error {
-	if l.w.now >= l.until {
-		return context.DeadlineExceeded
+func (l limited) Err() error {
+	if (process{n: l.n}).Now().Before(l.at) {
+		return nil
 	}
-	return nil
+	return context.DeadlineExceeded
 }
 
-// await is partition.Drive's Wait.
-func (n *node) await(ctx context.Context, ready func() bool, most time.Duration) error {
-	w := n.w
-	if l, ok := ctx.(limit); ok {
-		left := l.until - w.now
+// real is how long a duration by the node's clock takes.
+func (p process) real(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return max(1, time.Duration(float64(d)/p.n.rate))
+}
+
+// process is the sched.Driver of one life of a node.
+type process struct {
+	n    *node
+	life int
+}
+
+// Now implements sched.Driver, as do the others. It is far from the wall clock, so that who confuses them is found.
+func (p process) Now() time.Time { return monotone.Add(time.Duration(p.n.Now())) }
+
+var monotone = time.Unix(1_000_000, 0)
+
+func (p process) Wall() time.Time { return p.n.wall() }
+
+func (p process) Boot() time.Duration { return time.Duration(p.n.Now()) }
+
+func (p process) Go(f func()) { p.AfterFunc(0, f) }
+
+func (p process) AfterFunc(d time.Duration, f func()) sched.Timer {
+	t := &timer{process: p, f: f}
+	t.Reset(d)
+	return t
+}
+
+func (p process) Wait(ctx context.Context, ready func() bool, most time.Duration) error {
+	w := p.n.w
+	if w.current == nil || w.current.n != p.n {
+		panic("a wait outside the tasks of the node")
+	}
+	if at, ok := ctx.Deadline(); ok {
+		left := at.Sub(p.Now())
 		if left <= 0 {
 			return context.DeadlineExceeded
 		}
@@ -169,8 +212,52 @@ func (n *node) await(ctx context.Context, ready func() bool, most time.Duration)
 			most = left
 		}
 	}
-	if w.current == nil || w.current.n != n {
-		panic("somebody waits who is no task of the node")
+	most = p.real(most)
+	ended := func() bool { return ctx.Err() != nil || ready != nil && ready() }
+	if ctx.Done() == nil {
+		ended = ready
 	}
-	return w.current.wait(ready, most)
+	err := w.current.wait(ended, most)
+	if err == nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// timer runs a function as a task of its process.
+type timer struct {
+	process
+	f func()
+	// set counts settings, so that an earlier one does nothing; armed says that the last one has not fired.
+	set   int
+	armed bool
+}
+
+// Stop implements sched.Timer.
+func (t *timer) Stop() bool {
+	was := t.armed
+	t.armed = false
+	return was
+}
+
+// Reset implements sched.Timer.
+func (t *timer) Reset(d time.Duration) bool {
+	was := t.armed
+	t.armed = true
+	t.set++
+	set := t.set
+	var fire func()
+	fire = func() {
+		n := t.n
+		switch {
+		case !t.armed || t.set != set || n.life != t.life || n.host == nil:
+		case n.paused > n.w.now:
+			n.w.after(n.paused-n.w.now, fire)
+		default:
+			t.armed = false
+			n.w.spawn(n, func(*task) { t.f() })
+		}
+	}
+	t.n.w.after(t.real(d), fire)
+	return was
 }

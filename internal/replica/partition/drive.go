@@ -4,22 +4,20 @@ package partition
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Drive takes the place of what needs goroutines and real time: with it a Host starts none, and nothing in it waits but through Wait.
-// So a simulation runs all that the package decides, in one thread and from a seed.
+// Drive takes the place of what needs goroutines and real time: with it a Host starts none, and nothing in it waits but through the
+// scheduler. So a simulation runs all that the package decides, in one thread and from a seed.
 type Drive struct {
 	// Runner makes what runs the steps of the host's groups.
 	Runner func(h *raftgroup.Host, m raftgroup.StateMachine, s raftgroup.SnapshotStore) Runner
-	// Wait returns nil as soon as ready has said true, or why it never will: max is over, if it is not 0, or ctx has ended, or the node is
-	// about to. ready must not be called again after it has said true. Locks of the host may be held meanwhile only by who makes and
-	// removes replicas.
-	Wait func(ctx context.Context, ready func() bool, max time.Duration) error
+	// Scheduler is a driven one. Locks of the host may be held over its waits only by who makes and removes replicas.
+	Scheduler *sched.Scheduler
 }
 
 // Runner is what a Host needs of raftgroup.Runner, which is one and says what the methods do.
@@ -36,7 +34,7 @@ type Runner interface {
 }
 
 // errEnded says that what was waited for cannot come any more.
-var errEnded = errors.New("the host is closed")
+var errEnded = sched.ErrEnded
 
 // patience bounds how long somebody waits.
 type patience struct {
@@ -47,34 +45,11 @@ type patience struct {
 	max time.Duration
 }
 
-// await returns what comes out of ready, or the error of the context, errEnded, or context.DeadlineExceeded after max.
-func await[T any](d *Drive, p patience, ready <-chan T) (v T, err error) {
+// await is sched.Await, driven or real.
+func await[T any](d *Drive, p patience, ready <-chan T) (T, error) {
+	var s *sched.Scheduler
 	if d != nil {
-		err = d.Wait(p.ctx, func() bool {
-			select {
-			case v = <-ready:
-				return true
-			default:
-				return false
-			}
-		}, p.max)
-		return v, err
+		s = d.Scheduler
 	}
-	var over <-chan time.Time
-	if p.max > 0 {
-		timer := time.NewTimer(p.max)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case v = <-ready:
-		return v, nil
-	case <-p.ctx.Done():
-		return v, p.ctx.Err()
-	case <-p.ends[0]:
-	case <-p.ends[1]:
-	case <-over:
-		return v, context.DeadlineExceeded
-	}
-	return v, errEnded
+	return sched.Await(s, p.ctx, ready, p.max, p.ends[0], p.ends[1])
 }

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"context"
+	"time"
+)
+
+// endsMax bounds the channels beside the one that is waited for.
+const endsMax = 2
+
+// Await returns what comes out of ready, or the zero value if that is closed. Otherwise it returns the error of ctx,
+// context.DeadlineExceeded after most, if that is not 0, or ErrEnded once one of ends, at most two, is closed.
+func Await[T any](
+	s *Scheduler, ctx context.Context, ready <-chan T, most time.Duration, ends ...<-chan struct{},
+) (v T, err error) {
+	var end [endsMax]<-chan struct{}
+	if copy(end[:], ends) < len(ends) {
+		panic("sched: more ends than endsMax")
+	}
+	if s != nil {
+		return awaitDriven(s, ctx, ready, most, end)
+	}
+	var over <-chan time.Time
+	if most > 0 {
+		timer := time.NewTimer(most)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case v = <-ready:
+		return v, nil
+	case <-ctx.Done():
+		return v, ctx.Err()
+	case <-end[0]:
+	case <-end[1]:
+	case <-over:
+		return v, context.DeadlineExceeded
+	}
+	return v, ErrEnded
+}
+
+func awaitDriven[T any](
+	s *Scheduler, ctx context.Context, ready <-chan T, most time.Duration, ends [endsMax]<-chan struct{},
+) (v T, err error) {
+	ended := false
+	err = s.driver.Wait(ctx, func() bool {
+		select {
+		case v = <-ready:
+			return true
+		default:
+			ended = received(ends)
+			return ended
+		}
+	}, most)
+	if err == nil && ended {
+		err = ErrEnded
+	}
+	return v, err
+}
+
+// Sleep returns nil after d, or earlier if something comes out of one of at most two signals; and the error of ctx once that has
+// ended, which is checked first.
+func (s *Scheduler) Sleep(ctx context.Context, d time.Duration, signals ...<-chan struct{}) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var signal [endsMax]<-chan struct{}
+	if copy(signal[:], signals) < len(signals) {
+		panic("sched: more signals than endsMax")
+	}
+	if s != nil {
+		return s.sleepDriven(ctx, d, signal)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-signal[0]:
+	case <-signal[1]:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (s *Scheduler) sleepDriven(ctx context.Context, d time.Duration, signals [endsMax]<-chan struct{}) error {
+	err := s.driver.Wait(ctx, func() bool { return received(signals) }, max(d, 1))
+	if err == context.DeadlineExceeded && ctx.Err() == nil { //nolint:errorlint // Wait returns it as it is
+		err = nil
+	}
+	return err
+}
+
+// received takes what the first ready channel holds, in their order.
+func received(channels [endsMax]<-chan struct{}) bool {
+	for _, c := range channels {
+		select {
+		case <-c:
+			return true
+		default:
+		}
+	}
+	return false
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"context"
+	"time"
+)
+
+// WithTimeout is context.WithTimeout.
+func (s *Scheduler) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if s != nil {
+		return s.WithDeadline(ctx, s.driver.Now().Add(d))
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+// WithDeadline is context.WithDeadline, for an instant of Now.
+func (s *Scheduler) WithDeadline(ctx context.Context, at time.Time) (context.Context, context.CancelFunc) {
+	if s == nil {
+		return context.WithDeadline(ctx, at)
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	c := &limited{Context: inner, parent: ctx, at: at}
+	d := s.Until(at)
+	if d <= 0 {
+		cancel(context.DeadlineExceeded)
+		return c, func() {}
+	}
+	timer := s.driver.AfterFunc(d, func() { cancel(context.DeadlineExceeded) })
+	return c, func() {
+		timer.Stop()
+		cancel(context.Canceled)
+	}
+}
+
+// AfterDone runs f in a goroutine of its own once ctx has ended, as context.AfterFunc does; stop reports whether it prevented that.
+func (s *Scheduler) AfterDone(ctx context.Context, f func()) (stop func() bool) {
+	if s == nil {
+		return context.AfterFunc(ctx, f)
+	}
+	const waiting, stopped, done = 0, 1, 2
+	state := waiting
+	s.driver.Go(func() {
+		err := s.driver.Wait(context.Background(), func() bool { return state == stopped || ctx.Err() != nil }, 0)
+		if err == nil && state == waiting {
+			state = done
+			f()
+		}
+	})
+	return func() bool {
+		if state != waiting {
+			return false
+		}
+		state = stopped
+		return true
+	}
+}
+
+// limited is a context with a deadline in a simulator's time. Contexts of the standard library that are derived from it are canceled
+// with it in the same moment, without a goroutine, for its channel is that of the context inside; their error is context.Canceled.
+type limited struct {
+	context.Context
+	parent context.Context
+	at     time.Time
+}
+
+// Deadline implements context.Context.
+func (c *limited) Deadline() (time.Time, bool) {
+	if at, ok := c.parent.Deadline(); ok && at.Before(c.at) {
+		return at, true
+	}
+	return c.at, true
+}
+
+// Err implements context.Context.
+func (c *limited) Err() error {
+	if c.Context.Err() == nil {
+		return nil
+	}
+	if err := c.parent.Err(); err != nil {
+		return err
+	}
+	return context.Cause(c.Context)
+}
