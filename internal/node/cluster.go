@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
+	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -251,7 +252,7 @@ func (c *cluster) leaderChanged(id topology.PartitionID, leader topology.NodeID,
 		c.members.Look(id)
 	}
 	if id == topology.MetaPartition {
-		c.n.builder.look()
+		c.n.builder.Look()
 	}
 }
 
@@ -335,7 +336,7 @@ func (c *cluster) change(ctx context.Context, records command.Records) (version 
 	if p == nil || records.Expect == 0 {
 		return 0, errors.New("the node has not joined yet")
 	}
-	err = c.n.coordinator.AtLeader(ctx, p, changeWait, func(ctx context.Context, m coordinator.Member) error {
+	err = c.n.coordinator.AtLeader(ctx, p, schemachange.Wait, func(ctx context.Context, m coordinator.Member) error {
 		version, err = m.(changer).Change(ctx, records)
 		return err
 	})

@@ -15,16 +15,18 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
 const (
 	// replayEvery is how often a node looks for atomic batches whose coordinator is gone, replayAfter how old they are then at least.
 	replayEvery = 5 * time.Second
 	replayAfter = 10 * time.Second
+	// agreeWait is how long a change of the schema waits for the other nodes to have it.
+	agreeWait = time.Second
 )
 
 // Describe implements peers.Host.
@@ -228,7 +230,7 @@ func (n *Node) order(ctx context.Context, what, node string) (string, error) {
 
 // order changes what a node is meant to be; name is the beginning of its id.
 func (c *cluster) order(ctx context.Context, name string, to meta.NodeState) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, changeWait)
+	ctx, cancel := context.WithTimeout(ctx, schemachange.Wait)
 	defer cancel()
 	var found *meta.Node
 	_, err := c.n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
@@ -291,28 +293,4 @@ func mayLeave(s *meta.State, leaver topology.NodeID) error {
 		return fmt.Errorf("only %d nodes would stay, and replica sets keep three replicas: start another node first", stay)
 	}
 	return nil
-}
-
-// require makes the partitions of a table refuse mutations that were planned for older revisions.
-func (n *Node) require(ctx context.Context, table uint32, revision uint64) error {
-	for _, p := range n.coordinator.Topology().Partitions(table) {
-		if n.cluster == nil {
-			if r := n.host.Replica(p.ID); r != nil {
-				r.RequireSchema(revision)
-			}
-			continue
-		}
-		err := n.coordinator.AtLeader(ctx, p, changeWait, func(ctx context.Context, m coordinator.Member) error {
-			return m.(requirer).Require(ctx, revision)
-		})
-		if err != nil {
-			return fmt.Errorf("partition %d: %w", p.ID, err)
-		}
-	}
-	return nil
-}
-
-// requirer is a replica, here or on another node.
-type requirer interface {
-	Require(ctx context.Context, revision uint64) error
 }

@@ -7,7 +7,8 @@
 // finishes the requests under way, syncs what was written, and leaves no goroutine but those that a broken disk holds; (D3) after a
 // failure of the disk the node stops itself (Failed) rather than serve on.
 //
-// Start at Start; schema.go carries schema changes out, index.go builds indexes, metrics.go and status.go show what goes on.
+// Start at Start; open.go builds what data needs, cluster.go what other nodes need, serve.go what clients need; metrics.go and
+// status.go show what goes on.
 package node
 
 import (
@@ -21,8 +22,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
+	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/session"
@@ -50,11 +53,13 @@ type Node struct {
 	host        *partition.Host
 	coordinator *coordinator.Coordinator
 	catalog     *catalog.Catalog
-	// records are schema, map and nodes; keeper changes them as statements ask, and local has the replicas here follow them.
-	records *meta.Keeper
-	keeper  *schemaKeeper
-	local   *reconcile.Local
-	builder *indexBuilder
+	// records are schema, map and nodes; changer changes them as statements ask, installer has this node follow them, and
+	// local its replicas.
+	records   *meta.Keeper
+	changer   *schemachange.Changer
+	installer *schemachange.Installer
+	local     *reconcile.Local
+	builder   *backfill.Builder
 	// cluster is nil for a node that stands alone.
 	cluster     *cluster
 	engine      *session.Engine

@@ -117,26 +117,12 @@ func (n *Node) openRecords(ctx context.Context) error {
 	n.catalog = catalog.New(first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
 	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
 	n.closers = append(n.closers, func() error { n.coordinator.Close(); return nil })
-	n.builder = newIndexBuilder(n.records, n.coordinator, n.catalog.Snapshot, n.log)
-	n.builder.require = n.require
-	n.builder.mine = func() bool { return n.cluster == nil || n.cluster.leadsMeta() }
-	n.keeper = &schemaKeeper{records: n.records, catalog: n.catalog, builder: n.builder, place: n.place}
-	if n.cluster != nil {
-		n.keeper.agree = n.cluster.agree
-	}
-	if first.Version > 0 || n.cluster == nil {
-		if err := n.dropOrphans(first); err != nil {
-			return fmt.Errorf("bring the store in line with its schema: %w", err)
-		}
-	}
-	installTables(n.store, tableChanges(schema.New(), catalog.WithSystem(schema.New()))) // no change brings the tables that are always there
-	follow := installer{n}
-	follow.install(meta.Empty(), first)
-	if seen := n.records.Subscribe(follow.install); seen != first {
-		follow.install(first, seen)
+	n.newSchema()
+	if err := n.followRecords(); err != nil {
+		return err
 	}
 	if n.cluster == nil {
-		return n.keeper.ensure(ctx)
+		return n.changer.Ensure(ctx)
 	}
 	if err := n.cluster.listen(n.nodeListener); err != nil {
 		return err

@@ -5,7 +5,6 @@ package node
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -107,7 +105,7 @@ func TestBuildOfChangedTable(t *testing.T) {
 	}
 	do("CREATE INDEX i ON k.t (v)")
 	table := n.catalog.Snapshot().Table("k", "t")
-	old := tableIndex{table, table.Indexes["i"]}
+	old := table.Indexes["i"].ID
 	entries := func() int {
 		t.Helper()
 		found, err := n.store.Indexes()
@@ -121,11 +119,11 @@ func TestBuildOfChangedTable(t *testing.T) {
 	}
 	rebuild := func() {
 		t.Helper()
-		if err := n.store.DropIndex(old.index.ID); err != nil {
+		if err := n.store.DropIndex(old); err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan struct{})
-		go func() { n.builder.build(old.index.ID); close(done) }()
+		go func() { n.builder.Build(t.Context(), old); close(done) }()
 		select {
 		case <-done:
 		case <-time.After(10 * time.Second):
@@ -167,20 +165,5 @@ func TestSystemTablesAreSwept(t *testing.T) {
 	g, err := n.store.FindGarbage(t.Context(), keys.Span{Table: catalog.BatchesID}, nil, time.Now().Unix(), 3600, 100)
 	if err != nil || len(g.Sweeps) == 0 {
 		t.Errorf("%+v, %v", g, err)
-	}
-}
-
-// TestFirstChange proves that clients hear of the first change of a cluster's schema, and not of the system keyspaces that are recorded with it.
-func TestFirstChange(t *testing.T) {
-	empty := schema.New()
-	next, _, err := schema.Apply(catalog.WithSystem(empty), &schema.CreateKeyspace{Name: "ks", Properties: []schema.Property{
-		{Name: "replication", IsMap: true, Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []schema.Event{{Change: schema.Created, Target: schema.TargetKeyspace, Keyspace: "ks"}}
-	if got := happened(empty, next); !slices.Equal(got, want) {
-		t.Errorf("clients are told %v", got)
 	}
 }

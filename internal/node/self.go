@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -58,7 +59,7 @@ func reachable(configured string, l net.Addr, elsewhere string) string {
 // present keeps the node's own record true: addresses may change over a restart, and a drain ends with one.
 func (c *cluster) present() {
 	for {
-		ctx, cancel := context.WithTimeout(c.ctx, changeWait)
+		ctx, cancel := context.WithTimeout(c.ctx, schemachange.Wait)
 		_, err := c.n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
 			was := s.Node(c.self)
 			if was == nil || was.State == meta.Left || was.State == meta.Leaving {
@@ -81,9 +82,9 @@ func (c *cluster) present() {
 		case <-time.After(joinPause):
 		}
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, changeWait)
+	ctx, cancel := context.WithTimeout(c.ctx, schemachange.Wait)
 	defer cancel()
-	if err := c.n.keeper.ensure(ctx); err != nil && c.ctx.Err() == nil {
+	if err := c.n.changer.Ensure(ctx); err != nil && c.ctx.Err() == nil {
 		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "system tables not made", slog.String("error", err.Error()))
 	}
 }

@@ -30,7 +30,7 @@ import (
 // serve starts everything that clients see.
 func (n *Node) serve() error {
 	n.describe()
-	d := ddl.New(n.catalog, n.keeper, ddl.Options{})
+	d := ddl.New(n.catalog, n.changer, ddl.Options{})
 	var err error
 	options := session.Options{
 		PreparedMax:    n.opts.Limits.PreparedStatements,
@@ -66,8 +66,7 @@ func (n *Node) serve() error {
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
 	n.closers = append(n.closers, n.drain)
-	n.builder.start()
-	n.closers = append(n.closers, func() error { n.builder.close(); return nil })
+	n.inBackground(n.builder.Run)
 	if n.cluster != nil {
 		n.cluster.start()
 		n.closers = append(n.closers, n.cluster.stop, n.cluster.handover)
@@ -80,7 +79,8 @@ func (n *Node) serve() error {
 	if err := n.serveHTTP(); err != nil {
 		return err
 	}
-	n.startBackground()
+	n.inBackground(n.sweep)
+	n.inBackground(n.watch)
 	return nil
 }
 
@@ -138,25 +138,27 @@ func (n *Node) checkpoint() (string, error) {
 	return dir, n.store.Checkpoint(dir)
 }
 
-// startBackground starts the sweeper and the watch over the disk.
-func (n *Node) startBackground() {
+// inBackground runs f until the node stops.
+func (n *Node) inBackground(f func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		n.store.RunSweeper(ctx, storage.SweeperOptions{
-			Now:     func() int64 { return time.Now().Unix() },
-			Spans:   n.sweepable,
-			Propose: func(_ context.Context, sw command.Sweep) error { return n.host.Sweep(&sw) },
-			Error: func(err error) {
-				n.log.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.String("error", err.Error()))
-			},
-		})
-	})
-	wg.Go(func() { n.watch(ctx) })
+	wg.Go(func() { f(ctx) })
 	n.closers = append(n.closers, func() error {
 		cancel()
 		wg.Wait()
 		return nil
+	})
+}
+
+// sweep removes what nobody can see any more, until ctx ends.
+func (n *Node) sweep(ctx context.Context) {
+	n.store.RunSweeper(ctx, storage.SweeperOptions{
+		Now:     func() int64 { return time.Now().Unix() },
+		Spans:   n.sweepable,
+		Propose: func(_ context.Context, sw command.Sweep) error { return n.host.Sweep(&sw) },
+		Error: func(err error) {
+			n.log.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.String("error", err.Error()))
+		},
 	})
 }
 

@@ -43,6 +43,8 @@ var sameWing = map[string]string{
 	"internal/query/session":            "internal/query/parser internal/query/catalog internal/query/expr internal/query/read internal/query/write internal/query/ddl",
 	"internal/control/placement":        "internal/control/meta",
 	"internal/control/meta":             "",
+	"internal/control/backfill":         "internal/control/meta",
+	"internal/control/schemachange":     "internal/control/meta",
 	"internal/replica/partition":        "internal/replica/storage internal/replica/raftgroup internal/replica/raftlog",
 	"internal/replica/remote":           "internal/replica/partition internal/replica/transport",
 	"internal/replica/raftgroup/ledger": "internal/replica/raftgroup",

@@ -79,6 +79,20 @@ func (l *Local) Remove(old, next *topology.Snapshot) error {
 	return l.Host.Drop(gone...)
 }
 
+// Orphans removes those of the replicas here that a map does not know: a crash has left them (L2). That of the meta partition stays.
+func (l *Local) Orphans(m *topology.Snapshot, here []topology.PartitionID) error {
+	var orphans []topology.PartitionID
+	for _, id := range here {
+		if id != topology.MetaPartition && m.Partition(id) == nil {
+			orphans = append(orphans, id)
+		}
+	}
+	if len(orphans) == 0 {
+		return nil
+	}
+	return l.Host.Drop(orphans...)
+}
+
 // member is this node's place in a replica set, nil if it has none.
 func (l *Local) member(p *topology.Partition) *topology.Replica {
 	for i := range p.Sets {

@@ -72,6 +72,20 @@ func (s *Schema) TableByID(id uint32) *Table {
 	return nil
 }
 
+// IndexByID finds an index by its id, and its table; nil if there is none. It walks over the tables, as TableByID does.
+func (s *Schema) IndexByID(id uint32) (*Table, *Index) {
+	for _, ks := range s.Keyspaces {
+		for _, t := range ks.Tables {
+			for _, ix := range t.Indexes {
+				if ix.ID == id {
+					return t, ix
+				}
+			}
+		}
+	}
+	return nil, nil
+}
+
 // Type finds a user-defined type, not frozen; nil if there is none.
 func (s *Schema) Type(keyspace, name string) *cqltype.Type {
 	if ks := s.Keyspaces[keyspace]; ks != nil {

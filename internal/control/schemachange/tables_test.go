@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package schemachange
 
 import (
 	"testing"
@@ -46,7 +46,7 @@ func TestTableChanges(t *testing.T) {
 	if diff := cmp.Diff([][2]uint32{{2, 0}, {3, 0}, {4, 4}, {6, 0}, {0, 9}, {0, 12}}, got); diff != "" {
 		t.Error(diff)
 	}
-	if fresh := newIndexes(changes); len(fresh) != 1 || fresh[0].index.ID != 11 || fresh[0].table != more {
+	if fresh := newIndexes(changes); len(fresh) != 1 || fresh[0] != more.Indexes[string(rune('a'+11))] {
 		t.Errorf("new indexes of old tables: %+v", fresh)
 	}
 	if again := tableChanges(next, next); len(again) != 0 {

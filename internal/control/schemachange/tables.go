@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package schemachange
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
 // storedTables lists the tables that have rows in the store, by id.
@@ -32,8 +31,8 @@ func sortedTables(s *schema.Schema) []*schema.Table {
 // tableChange is a stored table before and after a change of the schema, nil where it was not, or is not any more.
 type tableChange struct{ was, is *schema.Table }
 
-// tableChanges lists the stored tables that differ, by id. What both schemas share is passed over, so that one table among thousands
-// costs little.
+// tableChanges lists the stored tables that differ, by id. What both schemas share is passed over, so that one table among
+// thousands costs little.
 func tableChanges(old, next *schema.Schema) []tableChange {
 	var out []tableChange
 	add := func(was, is *schema.Table) {
@@ -87,15 +86,7 @@ func (c tableChange) id() uint32 {
 	return c.was.ID
 }
 
-// storedTable is what the store has to know of a table.
-func storedTable(t *schema.Table) storage.Table {
-	st := storage.Table{ID: t.ID, Clustering: len(t.Clustering), GCGrace: int64(t.Options.GCGrace), Dropped: t.DroppedIDs()}
-	for _, ix := range t.SortedIndexes() {
-		st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Holds: indexHolds(t, ix)})
-	}
-	return st
-}
-
+// indexIDs are the ids of all indexes of a schema.
 func indexIDs(s *schema.Schema) map[uint32]bool {
 	out := map[uint32]bool{}
 	for _, t := range storedTables(s) {
@@ -106,15 +97,9 @@ func indexIDs(s *schema.Schema) map[uint32]bool {
 	return out
 }
 
-// tableIndex is an index and its table.
-type tableIndex struct {
-	table *schema.Table
-	index *schema.Index
-}
-
 // newIndexes lists the indexes that a change added to tables that existed before.
-func newIndexes(changes []tableChange) []tableIndex {
-	var out []tableIndex
+func newIndexes(changes []tableChange) []*schema.Index {
+	var out []*schema.Index
 	for _, c := range changes {
 		if c.was == nil || c.is == nil {
 			continue
@@ -122,7 +107,7 @@ func newIndexes(changes []tableChange) []tableIndex {
 		before := idsOf(c.was)
 		for _, ix := range c.is.SortedIndexes() {
 			if !before[ix.ID] {
-				out = append(out, tableIndex{c.is, ix})
+				out = append(out, ix)
 			}
 		}
 	}

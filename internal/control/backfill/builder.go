@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backfill
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+const (
+	// chunkRows is how many rows a build reads before it writes their entries.
+	chunkRows = 2000
+	// awaitMax is how long CREATE INDEX waits, so that the index of a small table is ready when the statement returns.
+	awaitMax = time.Second
+	// retryPause is the pause after a failed attempt. Whether this node is to build can change without a sign, so it
+	// also looks that often.
+	retryPause = time.Second
+	// publicationPause is the pause before a chunk is tried again because the table was being altered.
+	publicationPause = 5 * time.Millisecond
+)
+
+// Table is the data of all tables, wherever its partitions are.
+type Table interface {
+	// Read passes rows to a visitor, as coordinator.Coordinator.Read does. ErrAgain says that the same read may succeed
+	// if it is tried again.
+	Read(ctx context.Context, read *command.Read, v command.Visitor) error
+	// Write returns when mutations are acknowledged at the level, each by itself. ErrAgain is as of Read.
+	Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) error
+	// Require makes all partitions of a table refuse mutations that were planned for an older revision of it. When it
+	// returns, those that were accepted before are applied.
+	Require(ctx context.Context, table uint32, revision uint64) error
+}
+
+// ErrAgain says that what a Table was asked for was not done because the table was being altered or moved.
+var ErrAgain = errors.New("the table is being changed")
+
+// Entries returns the entries of a row in an index. Their values may be views over the row.
+type Entries func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error)
+
+// Options are the parts that a Builder works with. All are needed.
+type Options struct {
+	Records *meta.Keeper
+	Table   Table
+	Entries Entries
+	// Schema is the schema by which statements are planned on this node now.
+	Schema func() *schema.Schema
+	// Mine reports whether this node is to build.
+	Mine func() bool
+	Log  *slog.Logger
+}
+
+// Builder builds the indexes that are to be built. It is safe for concurrent use.
+type Builder struct {
+	Options
+	wake chan struct{}
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and made anew by Look
+}
+
+// New returns a Builder; Run has it build.
+func New(o Options) *Builder {
+	return &Builder{Options: o, wake: make(chan struct{}, 1), changed: make(chan struct{})}
+}
+
+// Building reports whether an index is not complete yet.
+func (b *Builder) Building(ix *schema.Index) bool { return b.Records.State().Building[ix.ID] }
+
+// Look says that there may be something to build, or that something was built. It does not block.
+func (b *Builder) Look() {
+	b.mu.Lock()
+	close(b.changed)
+	b.changed = make(chan struct{})
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Await waits until indexes are complete, for a second at most.
+func (b *Builder) Await(ctx context.Context, indexes []*schema.Index) {
+	if len(indexes) == 0 {
+		return
+	}
+	t := time.NewTimer(awaitMax)
+	defer t.Stop()
+	for {
+		b.mu.Lock()
+		changed := b.changed
+		b.mu.Unlock()
+		if !slices.ContainsFunc(indexes, b.Building) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-t.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Run builds what is to be built until ctx ends. The next start, or the next node whose turn it is, goes on with it.
+func (b *Builder) Run(ctx context.Context) {
+	t := time.NewTicker(retryPause)
+	defer t.Stop()
+	for {
+		for id := range b.Records.State().Building {
+			if ctx.Err() == nil && b.Mine() {
+				b.Build(ctx, id)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.wake:
+		case <-t.C:
+		}
+	}
+}
+
+// Build builds one index, or logs why it could not; then the records still have it as one to be built.
+func (b *Builder) Build(ctx context.Context, id uint32) {
+	began := time.Now()
+	var rows int
+	t, ix, err := b.current(id)
+	if err == nil {
+		// Mutations that were planned before the index was there are in the log now, before this, or are refused from now on.
+		err = b.Table.Require(ctx, t.ID, t.Revision)
+	}
+	if err == nil {
+		rows, err = b.scan(ctx, id)
+	}
+	gone := errors.Is(err, errDropped)
+	if err == nil || gone {
+		_, err = b.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+			if !s.Building[id] {
+				return s, nil
+			}
+			if _, ix := s.Schema.IndexByID(id); gone && ix != nil {
+				return s, nil // the records have it before this node's statements do: the next look finds it
+			}
+			return s.WithBuilding(id, false), nil
+		})
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		b.Log.LogAttrs(ctx, slog.LevelWarn, "index build failed and is tried again",
+			slog.Uint64("index", uint64(id)), slog.String("error", err.Error()))
+	case !gone:
+		b.Log.LogAttrs(ctx, slog.LevelInfo, "index built", slog.String("table", t.String()), slog.String("index", ix.Name),
+			slog.Int("rows", rows), slog.Duration("took", time.Since(began)))
+	}
+}
+
+// errDropped ends the build of an index that was dropped meanwhile, or whose table was.
+var errDropped = errors.New("the index was dropped")
+
+// current is an index and its table as they are now: a table may be altered while its index is being built.
+func (b *Builder) current(id uint32) (*schema.Table, *schema.Index, error) {
+	t, ix := b.Schema().IndexByID(id)
+	if ix == nil {
+		return nil, nil, errDropped
+	}
+	return t, ix, nil
+}
+
+// scan writes the entries of every row of the table, chunk by chunk.
+func (b *Builder) scan(ctx context.Context, id uint32) (rows int, err error) {
+	v := &visitor{entries: b.Entries}
+	read := command.Read{Range: token.Full, Level: dberr.Quorum}
+	for {
+		if v.table, v.index, err = b.current(id); err != nil {
+			return rows, err
+		}
+		v.mutations, v.rows, v.full, v.whole = nil, 0, false, false
+		read.Table, read.Now = v.table.ID, time.Now().Unix()
+		read.Statics, read.Dropped = len(v.table.Statics) > 0, v.table.DroppedIDs()
+		err := b.chunk(ctx, &read, v)
+		if errors.Is(err, ErrAgain) && ctx.Err() == nil {
+			select { // the replicas know the new table a moment before everybody else
+			case <-ctx.Done():
+			case <-time.After(publicationPause):
+			}
+			continue
+		}
+		if err != nil {
+			if _, _, gone := b.current(id); gone != nil {
+				err = gone
+			}
+			return rows, err
+		}
+		rows += v.rows
+		if !v.full {
+			return rows, nil
+		}
+		read.AfterKey, read.AfterToken, read.AfterClustering, read.AfterPartition = v.key, v.token, v.clustering, v.whole
+	}
+}
+
+// chunk reads some rows and writes their entries.
+func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) error {
+	if err := b.Table.Read(ctx, read, v); err != nil || len(v.mutations) == 0 {
+		return err
+	}
+	return b.Table.Write(ctx, v.mutations, dberr.Quorum)
+}

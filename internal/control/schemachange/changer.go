@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schemachange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Wait bounds a change of the schema.
+const Wait = 10 * time.Second
+
+// Changer makes schema changes: it computes the next schema and map, and has them recorded. What follows from a change on
+// every node is the Installer's business. Its fields are set before it is used.
+type Changer struct {
+	Records *meta.Keeper
+	// Schema is the schema by which statements are planned on this node now.
+	Schema func() *schema.Schema
+	// Whole adds the system keyspaces, which are part of every schema, to that of the records.
+	Whole func(*schema.Schema) *schema.Schema
+	// Place says how a new table is cut and where its parts live.
+	Place func(s *meta.State, t *schema.Table) ([]topology.Piece, error)
+	// Agree waits until the other nodes have a version of the records, nil if there are none.
+	Agree func(ctx context.Context, version uint64)
+	// Built waits a moment for indexes to be complete.
+	Built func(ctx context.Context, indexes []*schema.Index)
+}
+
+// Apply makes a schema change. When it returns, the change is durable and every later statement sees it, on all nodes that answer.
+func (c *Changer) Apply(ctx context.Context, change schema.Change) (*schema.Schema, []schema.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, Wait)
+	defer cancel()
+	var events []schema.Event
+	var fresh []*schema.Index
+	state, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		old := c.Whole(s.Schema)
+		next, happened, err := schema.Apply(old, change)
+		events, fresh = happened, nil
+		if err != nil || next == old {
+			return s, err
+		}
+		tables := tableChanges(old, next)
+		fresh = newIndexes(tables)
+		return c.next(s, next, tables, fresh)
+	})
+	if err != nil {
+		return nil, nil, changeError(err)
+	}
+	if c.Agree != nil {
+		c.Agree(ctx, state.Version)
+	}
+	if c.Built(ctx, fresh); c.Agree != nil && len(fresh) > 0 {
+		c.Agree(ctx, c.Records.State().Version) // that the index can be used is told like any change
+	}
+	return c.Schema(), events, nil
+}
+
+// next is the state with another schema, a map that fits to it, and the indexes that are to be built.
+func (c *Changer) next(s *meta.State, next *schema.Schema, tables []tableChange, fresh []*schema.Index) (*meta.State, error) {
+	out := *s
+	out.Schema = next
+	for _, t := range tables {
+		switch {
+		case t.was == nil:
+			m, err := c.cut(s, out.Map, t.is)
+			if err != nil {
+				return nil, err
+			}
+			out.Map = m
+		case t.is == nil:
+			out.Map = out.Map.DropTable(t.was.ID)
+		}
+	}
+	building := &out
+	if len(s.Building) > 0 {
+		known := indexIDs(next)
+		for id := range s.Building {
+			if !known[id] {
+				building = building.WithBuilding(id, false)
+			}
+		}
+	}
+	for _, ix := range fresh {
+		building = building.WithBuilding(ix.ID, true)
+	}
+	return building, nil
+}
+
+// cut adds a table to a map that was made from a state.
+func (c *Changer) cut(s *meta.State, m *topology.Snapshot, t *schema.Table) (*topology.Snapshot, error) {
+	pieces, err := c.Place(s, t)
+	if err == nil {
+		m, err = m.CutTable(t.ID, pieces)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create table %s: %w", t, err)
+	}
+	return m, nil
+}
+
+// Ensure makes the partitions of the stored tables that are part of every schema, if they are not there yet.
+func (c *Changer) Ensure(ctx context.Context) error {
+	_, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		out := *s
+		for _, t := range sortedTables(c.Whole(s.Schema)) {
+			if s.Map.Partitions(t.ID) != nil {
+				continue
+			}
+			m, err := c.cut(s, out.Map, t)
+			if err != nil {
+				return nil, err
+			}
+			out.Map = m
+		}
+		if out.Map == s.Map {
+			return s, nil
+		}
+		return &out, nil
+	})
+	return err
+}
+
+// changeError is what a client is told about a change that was not made, or perhaps was.
+func changeError(err error) error {
+	switch {
+	case errors.Is(err, meta.ErrUncertain), errors.Is(err, meta.ErrUnseen):
+		return dberr.Serverf("It is not known whether the schema was changed: %s. Look before you repeat the statement.", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return dberr.Serverf("The schema was not changed: the meta partition has no leader that answers. Data can be read and written meanwhile.")
+	}
+	return err
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/ilion-db/ilion/internal/control/backfill"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/schemachange"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// newSchema builds what changes the schema, what has this node follow it, and what builds indexes.
+func (n *Node) newSchema() {
+	n.builder = backfill.New(backfill.Options{
+		Records: n.records, Table: tableData{n}, Entries: expr.IndexOps, Schema: n.catalog.Snapshot, Log: n.log,
+		Mine: func() bool { return n.cluster == nil || n.cluster.leadsMeta() },
+	})
+	n.changer = &schemachange.Changer{
+		Records: n.records, Schema: n.catalog.Snapshot, Whole: catalog.WithSystem, Place: n.place, Built: n.builder.Await,
+	}
+	n.installer = &schemachange.Installer{
+		Store: n.store, Replicas: n.local, Whole: catalog.WithSystem, Values: expr.IndexValues, Route: n.coordinator.SetTopology,
+		Publish: func(s *schema.Schema, events []schema.Event) {
+			n.catalog.Publish(s, events...)
+			n.announce(events)
+		},
+		Failed: func(what string, err error) {
+			n.log.LogAttrs(context.Background(), slog.LevelError, what, slog.String("error", err.Error()))
+		},
+	}
+	if n.cluster != nil {
+		n.changer.Agree = n.cluster.agree
+		return
+	}
+	n.installer.Require = func(id topology.PartitionID, revision uint64) {
+		if r := n.host.Replica(id); r != nil {
+			r.RequireSchema(revision)
+		}
+	}
+}
+
+// followRecords makes the node what the records say, now and from now on. It is their one subscriber.
+func (n *Node) followRecords() error {
+	first := n.records.State()
+	if first.Version > 0 || n.cluster == nil {
+		if err := n.dropOrphans(first); err != nil {
+			return fmt.Errorf("bring the store in line with its schema: %w", err)
+		}
+	}
+	n.installer.Begin()
+	n.install(meta.Empty(), first)
+	if seen := n.records.Subscribe(n.install); seen != first {
+		n.install(first, seen)
+	}
+	return nil
+}
+
+func (n *Node) install(old, next *meta.State) {
+	n.installer.Install(old, next)
+	n.builder.Look()
+	if n.cluster != nil {
+		n.cluster.installed(old, next)
+	}
+}
+
+// dropOrphans removes what a crash has left: replicas and entries of indexes that are not in the records.
+func (n *Node) dropOrphans(s *meta.State) error {
+	var here []topology.PartitionID
+	for _, r := range n.host.Replicas() {
+		here = append(here, r.ID())
+	}
+	if err := n.local.Orphans(s.Map, here); err != nil {
+		return err
+	}
+	return n.installer.Orphans(s.Schema)
+}
+
+// tableData is the coordinator as package backfill sees it.
+type tableData struct{ n *Node }
+
+// Read implements backfill.Table.
+func (d tableData) Read(ctx context.Context, read *command.Read, v command.Visitor) error {
+	return again(d.n.coordinator.Read(ctx, read, v))
+}
+
+// Write implements backfill.Table.
+func (d tableData) Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) error {
+	done := make(outcome, 1)
+	d.n.coordinator.Write(ctx, ms, coordinator.WriteOptions{Level: level, Type: "UNLOGGED_BATCH"}, done)
+	return again(<-done)
+}
+
+// outcome is a completion somebody waits for.
+type outcome chan error
+
+// Done passes the outcome on.
+func (o outcome) Done(err error) { o <- err }
+
+func again(err error) error {
+	if errors.Is(err, coordinator.ErrStaleSchema) || errors.Is(err, coordinator.ErrRepeat) {
+		return fmt.Errorf("%w: %w", backfill.ErrAgain, err)
+	}
+	return err
+}
+
+// Require implements backfill.Table.
+func (d tableData) Require(ctx context.Context, table uint32, revision uint64) error {
+	n := d.n
+	for _, p := range n.coordinator.Topology().Partitions(table) {
+		if n.cluster == nil {
+			if r := n.host.Replica(p.ID); r != nil {
+				r.RequireSchema(revision)
+			}
+			continue
+		}
+		err := n.coordinator.AtLeader(ctx, p, schemachange.Wait, func(ctx context.Context, m coordinator.Member) error {
+			return m.(requirer).Require(ctx, revision)
+		})
+		if err != nil {
+			return fmt.Errorf("partition %d: %w", p.ID, err)
+		}
+	}
+	return nil
+}
+
+// requirer is a replica, here or on another node.
+type requirer interface {
+	Require(ctx context.Context, revision uint64) error
+}
