@@ -332,3 +332,47 @@ func TestResolveStatic(t *testing.T) {
 		t.Fatalf("%+v, %v", ops, err)
 	}
 }
+
+// TestClientTimestampBesideStamp has one batch set one element of a list twice, once with the client's timestamp and once with the leader's.
+// Whichever comes first, the higher timestamp wins, and on a tie the larger value.
+func TestClientTimestampBesideStamp(t *testing.T) {
+	set := func(ts int64, value string) Update {
+		return Update{Kind: ListSetAt, Column: 1, Args: [][]byte{binary.BigEndian.AppendUint32(nil, 0), []byte(value)}, Timestamp: ts}
+	}
+	const stamp = 1000
+	found := []*row.Row{{Cells: []row.Cell{{Column: 1, Path: []byte("p"), Value: []byte("old"), Timestamp: 10}}}}
+	for _, tc := range []struct {
+		name, want string
+		updates    []Update
+	}{
+		{"a later one of the client", "100", []Update{set(2*stamp, "100"), set(row.Unstamped, "50")}},
+		{"a later one of the client, second", "100", []Update{set(row.Unstamped, "50"), set(2*stamp, "100")}},
+		{"an earlier one of the client", "50", []Update{set(stamp/2, "100"), set(row.Unstamped, "50")}},
+		{"an earlier one of the client, second", "50", []Update{set(row.Unstamped, "50"), set(stamp/2, "100")}},
+		{"the same", "7", []Update{set(row.Unstamped, "7"), set(stamp, "100")}},
+		{"two of the client", "2", []Update{set(3*stamp, "2"), set(row.Unstamped, "3"), set(2*stamp, "1")}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := &Conditional{Rows: []RowRef{{}}, Updates: tc.updates, Now: 1}
+			ops, err := Resolve(nil, c, found, row.Unstamped)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var m row.Merger
+			m.Reset()
+			for _, op := range ops {
+				row.Stamp(op.Operand, stamp)
+				if err := m.Add(op.Operand); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var r row.Row
+			if _, err := r.Resolve(m.Append(nil), row.NotDeleted, 2, nil); err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Cells) != 1 || string(r.Cells[0].Value) != tc.want {
+				t.Errorf("cells %+v, want the value %s", r.Cells, tc.want)
+			}
+		})
+	}
+}

@@ -44,16 +44,26 @@ func (r *resolver) set(l *listState, u *Update, path, value []byte) {
 	case value != nil:
 		l.cells = slices.Insert(l.cells, at, cell)
 	}
-	switch stamped := u.Timestamp != row.Unstamped; {
-	case value == nil && stamped:
-		r.b.TombstoneAt(u.Column, path, u.Timestamp, r.now)
-	case value == nil:
-		r.b.Tombstone(u.Column, path, r.now)
-	case stamped:
-		r.b.CellAt(u.Column, path, value, u.Timestamp, u.TTL, u.Expiry)
-	default:
-		r.b.Cell(u.Column, path, value, u.TTL, u.Expiry)
+	b, ts := r.operandFor(u)
+	if value == nil {
+		b.TombstoneAt(u.Column, path, ts, r.now)
+	} else {
+		b.CellAt(u.Column, path, value, ts, u.TTL, u.Expiry)
 	}
+}
+
+// operandFor returns the builder that takes what u sets, and the timestamp to set it with. What has the client's timestamp goes into an
+// operand of its own while the leader's stamp is not known: which of two values of one element wins is found when the operands merge.
+func (r *resolver) operandFor(u *Update) (b *row.Builder, ts int64) {
+	switch {
+	case u.Timestamp == row.Unstamped:
+		return &r.b, r.stamp
+	case r.stamp != row.Unstamped:
+		return &r.b, u.Timestamp
+	case r.own.Empty():
+		r.own.Reset(u.Timestamp)
+	}
+	return &r.own, u.Timestamp
 }
 
 // beats reports whether a value of u, nil for a deletion, would be seen instead of a cell of the list: the merge rule. A stored cell has a

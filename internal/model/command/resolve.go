@@ -35,22 +35,25 @@ func Resolve(ops []Op, c *Conditional, found []*row.Row, stamp int64) ([]Op, err
 			}
 		}
 		r.putCounters()
-		if r.b.Empty() {
-			continue
+		for _, b := range []*row.Builder{&r.b, &r.own} {
+			if b.Empty() {
+				continue
+			}
+			op := Op{Kind: OpRow, Clustering: c.Rows[n].Clustering, Operand: b.Append(nil)}
+			if c.Rows[n].Static {
+				op.Kind, op.Clustering = OpHeader, nil
+			}
+			ops = append(ops, op)
 		}
-		op := Op{Kind: OpRow, Clustering: c.Rows[n].Clustering, Operand: r.b.Append(nil)}
-		if c.Rows[n].Static {
-			op.Kind, op.Clustering = OpHeader, nil
-		}
-		ops = append(ops, op)
 	}
 	return ops, nil
 }
 
 // resolver turns the updates of one row after the other into operands.
 type resolver struct {
-	b   row.Builder
-	now int64
+	// b holds what has the leader's stamp, own what has the client's timestamps (see operandFor).
+	b, own     row.Builder
+	stamp, now int64
 	// counters are the totals of the counters that the row's updates add to.
 	counters []counter
 	lists    []*listState
@@ -62,7 +65,9 @@ type counter struct {
 }
 
 func (r *resolver) begin(stamp int64) {
+	r.stamp = stamp
 	r.b.Reset(stamp)
+	r.own.Reset(stamp)
 	r.counters, r.lists = r.counters[:0], r.lists[:0]
 }
 

@@ -11,16 +11,11 @@ import (
 // added twice, the merge rule decides (W2), as it would between two operands. The zero Builder must be Reset.
 type Builder struct {
 	h       head
-	entries []built
+	entries []entry
 	ranges  []Range
 	sorted  bool
 	scratch rangeScratch
 	buf     []byte
-}
-
-type built struct {
-	entry
-	absolute bool // ts is explicit while the operand is Unstamped
 }
 
 // Reset begins an operand whose timestamp is ts, in microseconds, or Unstamped.
@@ -46,22 +41,22 @@ func (b *Builder) DeleteRow(at int64) {
 
 // Cell sets a value: of a single-cell column if path is nil, else of one element. ttl and expiry as for Live.
 func (b *Builder) Cell(col uint32, path, value []byte, ttl int32, expiry int64) {
-	b.add(cellEntry(col, path, value, b.h.base, ttl, expiry), false)
+	b.add(cellEntry(col, path, value, b.h.base, ttl, expiry))
 }
 
-// CellAt is Cell with a timestamp of its own.
+// CellAt is Cell with a timestamp of its own, which an Unstamped operand has no room for.
 func (b *Builder) CellAt(col uint32, path, value []byte, ts int64, ttl int32, expiry int64) {
-	b.add(cellEntry(col, path, value, ts, ttl, expiry), b.h.base == Unstamped)
+	b.add(cellEntry(col, path, value, ts, ttl, expiry))
 }
 
 // Tombstone deletes a single-cell column (path nil) or one element. at is the second it is made.
 func (b *Builder) Tombstone(col uint32, path []byte, at int64) {
-	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: b.h.base, when: at}, false)
+	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: b.h.base, when: at})
 }
 
-// TombstoneAt is Tombstone with a timestamp of its own.
+// TombstoneAt is Tombstone with a timestamp of its own, as for CellAt.
 func (b *Builder) TombstoneAt(col uint32, path []byte, ts, at int64) {
-	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: ts, when: at}, b.h.base == Unstamped)
+	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: ts, when: at})
 }
 
 // DeleteColumn deletes all elements of a multi-cell column with the operand's timestamp plus delta, which is 0, or -1 when
@@ -71,7 +66,7 @@ func (b *Builder) DeleteColumn(col uint32, delta int, at int64) {
 	if delta < 0 {
 		ts-- // wraps for Unstamped, and back when the stamp is added
 	}
-	b.add(entry{kind: kindColDeletion, col: col, ts: ts, when: at}, false)
+	b.add(entry{kind: kindColDeletion, col: col, ts: ts, when: at})
 }
 
 // DeleteRange deletes the rows whose clustering key is in [start, end), with the operand's timestamp; a nil end is unbounded. It
@@ -93,20 +88,11 @@ func cellEntry(col uint32, path, value []byte, ts int64, ttl int32, expiry int64
 	return e
 }
 
-// beats is W2 between two entries of one place in one operand. What the leader has yet to stamp is taken for the later one: its stamp
-// is above all before it.
-func (e *built) beats(o *built) bool {
-	if e.absolute != o.absolute {
-		return o.absolute
-	}
-	return e.entry.beats(&o.entry)
-}
-
-func (b *Builder) add(e entry, absolute bool) {
+func (b *Builder) add(e entry) {
 	if n := len(b.entries); n > 0 && b.sorted {
 		b.sorted = b.entries[n-1].compare(&e) < 0
 	}
-	b.entries = append(b.entries, built{e, absolute})
+	b.entries = append(b.entries, e)
 }
 
 // Bytes returns the operand; it is valid until the next call of Bytes.
@@ -118,11 +104,11 @@ func (b *Builder) Bytes() []byte {
 // Append appends the operand to dst.
 func (b *Builder) Append(dst []byte) []byte {
 	if !b.sorted {
-		slices.SortStableFunc(b.entries, func(x, y built) int { return x.compare(&y.entry) })
+		slices.SortStableFunc(b.entries, func(x, y entry) int { return x.compare(&y) })
 		n := 0
 		for i := range b.entries {
 			switch e := &b.entries[i]; {
-			case n == 0 || b.entries[n-1].compare(&e.entry) != 0:
+			case n == 0 || b.entries[n-1].compare(e) != 0:
 				b.entries[n] = *e
 				n++
 			case e.beats(&b.entries[n-1]):
@@ -136,7 +122,7 @@ func (b *Builder) Append(dst []byte) []byte {
 	}
 	dst = b.h.append(dst, b.ranges)
 	for i := range b.entries {
-		dst = b.entries[i].append(dst, b.h.base, b.entries[i].absolute)
+		dst = b.entries[i].append(dst, b.h.base)
 	}
 	return dst
 }

@@ -23,9 +23,9 @@
 //	ranges         count uvarint, then each: flags u8 (1 = no end), delta, at uvarint, start bytes, end bytes
 //	entries        to the end, ascending by (column, deletion before cells, path):
 //	  kind u8      bits 0-1: 0 column deletion, 1 cell, 2 expiring cell, 3 tombstone
-//	               bits 2-3: timestamp is 0 base, 1 base-1, 2 base+delta, 3 absolute (i64 BE)
+//	               bits 2-3: timestamp is 0 base, 1 base-1, 2 base+delta
 //	               bit 4: has a path
-//	  column uvarint, [delta or absolute], [path bytes]
+//	  column uvarint, [delta], [path bytes]
 //	  deletions    at uvarint
 //	  cells        [ttl uvarint, expiry uvarint], value bytes
 //
@@ -33,6 +33,6 @@
 // clustering keys; in a header the row deletion is the deletion of the partition. "at" is the second at which a deletion was
 // made: it decides when it may be swept, never what it hides.
 //
-// In canonical form base is the marker's timestamp, or the highest one where there is no marker, nothing is absolute, and
-// nothing is kept that a deletion beside it hides. So an INSERT of five columns stores its timestamp once.
+// In canonical form base is the marker's timestamp, or the highest one where there is no marker, and nothing is kept that a
+// deletion beside it hides. So an INSERT of five columns stores its timestamp once.
 package row

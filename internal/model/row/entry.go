@@ -33,7 +33,6 @@ const (
 	timeBase         = 0 << entryTimeShift
 	timeBefore       = 1 << entryTimeShift
 	timeDelta        = 2 << entryTimeShift
-	timeAbsolute     = 3 << entryTimeShift
 )
 
 // entry is one decoded entry. Its slices point into the bytes it was read from.
@@ -164,12 +163,8 @@ func (e *entry) read(b []byte, pos int, base int64) int {
 		var d int64
 		d, pos = delta(b, pos)
 		e.ts = base + d
-	case timeAbsolute:
-		if pos+8 > len(b) {
-			return -1
-		}
-		e.ts = int64(binary.BigEndian.Uint64(b[pos:]))
-		pos += 8
+	default:
+		return -1
 	}
 	e.path = nil
 	if e.hasPath {
@@ -191,15 +186,13 @@ func (e *entry) read(b []byte, pos int, base int64) int {
 	return pos
 }
 
-// append encodes the entry; mode is one of the time constants, or timeDelta to choose the shortest.
-func (e *entry) append(dst []byte, base int64, absolute bool) []byte {
+// append encodes the entry.
+func (e *entry) append(dst []byte, base int64) []byte {
 	k := e.kind
 	if e.hasPath {
 		k |= entryPath
 	}
 	switch {
-	case absolute:
-		k |= timeAbsolute
 	case e.ts == base:
 	case e.ts == base-1:
 		k |= timeBefore
@@ -208,11 +201,8 @@ func (e *entry) append(dst []byte, base int64, absolute bool) []byte {
 	}
 	dst = append(dst, k)
 	dst = binary.AppendUvarint(dst, uint64(e.col))
-	switch k & entryTimeMask {
-	case timeDelta:
+	if k&entryTimeMask == timeDelta {
 		dst = appendDelta(dst, e.ts-base)
-	case timeAbsolute:
-		dst = binary.BigEndian.AppendUint64(dst, uint64(e.ts))
 	}
 	if e.hasPath {
 		dst = appendChunk(dst, e.path)

@@ -118,7 +118,7 @@ func (m *Merger) Append(dst []byte) []byte {
 	h := head{base: m.canonicalBase(), live: m.live, marker: m.marker, dead: m.dead, deleted: m.deleted}
 	dst = h.append(dst, m.ranges)
 	for i := range m.entries {
-		dst = m.entries[i].append(dst, h.base, false)
+		dst = m.entries[i].append(dst, h.base)
 	}
 	return dst
 }

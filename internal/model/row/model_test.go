@@ -40,7 +40,7 @@ func draw(t *rapid.T, header bool) (operand []byte, facts []fact) {
 		f.kind = rapid.SampledFrom([]string{"marker", "delete", "cell", "cell", "cell", "tombstone", "column", "range"}).Draw(t, "kind")
 		f.value = rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "value")
 		f.ttl = rapid.Int32Range(0, 2).Draw(t, "ttl")
-		explicit := rapid.IntRange(0, 4).Draw(t, "explicit") == 0
+		explicit := stamped && rapid.IntRange(0, 4).Draw(t, "explicit") == 0
 		var path []byte
 		if f.path != "-" {
 			path = []byte(f.path)

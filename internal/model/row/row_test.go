@@ -50,15 +50,6 @@ func TestOnePlaceTwice(t *testing.T) {
 			t.Errorf("got %q in %d cells", got, len(r.Cells))
 		}
 	}
-	b.Reset(Unstamped)
-	b.CellAt(1, nil, []byte("z, of long ago"), 5, 0, 0)
-	b.Cell(1, nil, []byte("a, of now"), 0, 0)
-	op := b.Bytes()
-	Stamp(op, 9)
-	var r Row
-	if ok, err := r.Resolve(op, NotDeleted, 0, nil); !ok || err != nil || string(r.Cell(1).Value) != "a, of now" {
-		t.Errorf("got %v, %v, %v", r, ok, err)
-	}
 }
 
 // TestHotPathAllocatesNothing: building, merging and resolving a row of five columns allocates nothing once grown.
@@ -166,7 +157,7 @@ func seeds(f *testing.F) {
 	b.CellAt(2, nil, []byte("w"), 4, 3, 8)
 	b.Tombstone(3, nil, 2)
 	f.Add(bytes.Clone(b.Bytes()), []byte{})
-	b.Reset(Unstamped)
+	b.Reset(2)
 	b.DeleteRange([]byte("a"), []byte("b"), 3)
 	b.DeleteRange([]byte("aa"), nil, 4)
 	b.CellAt(1, nil, nil, 3, 0, 0)

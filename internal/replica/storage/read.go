@@ -150,7 +150,8 @@ func (rd *reader) look(value []byte) {
 	}
 }
 
-// readPartition reads one logical partition.
+// readPartition reads one logical partition. Whether it has to look for a header is known for certain only after the iterator was made:
+// the table may get its first header meanwhile, in one batch with rows that the iterator sees.
 func (rd *reader) readPartition() error {
 	headers := rd.t.headers.Load()
 	rd.version = 0 // find nothing yet: there is no iterator
@@ -158,24 +159,26 @@ func (rd *reader) readPartition() error {
 		return err
 	}
 	if in := rd.t.installed.Load(); !headers && in != nil && in.Clustering == 0 {
-		return rd.get()
+		if done, err := rd.get(); done || err != nil {
+			return err
+		}
+		headers = true
 	}
 	rd.resume = rd.r.AfterKey != nil && rd.r.AfterToken == rd.r.Token && bytes.Equal(rd.r.AfterKey, rd.r.Key)
-	rd.lower = append(rd.lower[:0], rd.prefix...)
-	rd.upper = append(rd.upper[:0], rd.prefix...)
-	if headers {
-		rd.lower = append(rd.lower, keys.Header)
-	} else if rd.lower = append(rd.lower, keys.Row); len(rd.r.Slices) > 0 {
-		rd.lower = append(rd.lower, rd.r.Slices[0].Start...)
-	}
-	if n := len(rd.r.Slices); n > 0 && rd.r.Slices[n-1].End != nil {
-		rd.upper = append(append(rd.upper, keys.Row), rd.r.Slices[n-1].End...)
-	} else {
-		rd.upper = append(rd.upper, keys.Dedupe)
-	}
 	rd.opts.UseL6Filters = true
+	rd.bound(headers)
 	if err := rd.open(); err != nil {
 		return err
+	}
+	if !headers && rd.t.headers.Load() {
+		headers = true
+		if err := rd.it.Close(); err != nil {
+			return err
+		}
+		rd.bound(headers)
+		if err := rd.open(); err != nil {
+			return err
+		}
 	}
 	rd.runs = rd.s.dead.find(rd.prefix, rd.version, rd.r.Now)
 	if headers {
@@ -189,6 +192,22 @@ func (rd *reader) readPartition() error {
 	return err
 }
 
+// bound makes lower and upper the bounds of what is read of the current partition.
+func (rd *reader) bound(headers bool) {
+	rd.lower = append(rd.lower[:0], rd.prefix...)
+	rd.upper = append(rd.upper[:0], rd.prefix...)
+	if headers {
+		rd.lower = append(rd.lower, keys.Header)
+	} else if rd.lower = append(rd.lower, keys.Row); len(rd.r.Slices) > 0 {
+		rd.lower = append(rd.lower, rd.r.Slices[0].Start...)
+	}
+	if n := len(rd.r.Slices); n > 0 && rd.r.Slices[n-1].End != nil {
+		rd.upper = append(append(rd.upper, keys.Row), rd.r.Slices[n-1].End...)
+	} else {
+		rd.upper = append(rd.upper, keys.Dedupe)
+	}
+}
+
 // seekTo moves to the first key at or after key within the current partition, past files whose filters lack the partition.
 func (rd *reader) seekTo(key []byte) bool {
 	if rd.r.Table&keys.WholeKey == 0 && rd.r.Key != nil && rd.r.Index == nil {
@@ -197,19 +216,27 @@ func (rd *reader) seekTo(key []byte) bool {
 	return rd.it.SeekGE(key)
 }
 
-// get reads the row of a table without clustering columns and headers.
-func (rd *reader) get() error {
+// get reads the row of a table without clustering columns and headers; done is false if the table has got headers meanwhile.
+func (rd *reader) get() (done bool, err error) {
 	if n := len(rd.r.Slices); n > 0 && len(rd.r.Slices[0].Start) > 0 {
-		return nil
+		return true, nil
 	}
 	rd.seek = append(append(rd.seek[:0], rd.prefix...), keys.Row)
 	rd.s.m.gets.Add(1)
 	value, closer, err := rd.s.db.Get(rd.seek)
+	if rd.t.headers.Load() {
+		if err == nil {
+			err = closer.Close()
+		} else if errors.Is(err, pebble.ErrNotFound) {
+			err = nil
+		}
+		return false, err
+	}
 	if err != nil {
 		if errors.Is(err, pebble.ErrNotFound) {
-			return nil
+			return true, nil
 		}
-		return err
+		return false, err
 	}
 	rd.visited++
 	exists, err := rd.row.Resolve(value, row.NotDeleted, rd.r.Now, rd.r.Dropped)
@@ -217,7 +244,7 @@ func (rd *reader) get() error {
 	if err == nil && exists {
 		_, err = rd.deliver(rd.seek[len(rd.seek):])
 	}
-	return errors.Join(err, closer.Close())
+	return true, errors.Join(err, closer.Close())
 }
 
 // loadHeader reads the header if the iterator stands on it. The value is copied: the iterator moves on.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -535,4 +536,61 @@ func writeBytes(t testing.TB, fs vfs.FS, name string, b []byte) {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestFirstHeaderIsNotTorn: a batch that deletes a range and inserts a row, the first deletion of its table, is seen whole or not at all by
+// those that read meanwhile. Each round has a fresh table, with clustering columns or, where a Get finds the only row, without.
+func TestFirstHeaderIsNotTorn(t *testing.T) {
+	s := openMem(t, Options{})
+	for i := range uint32(3_000) {
+		table, flat := testTable+10+i, i%2 == 1
+		of := func(m command.Mutation) command.Mutation {
+			m.Table = table
+			return m
+		}
+		before, after := insert("k", "a", 1), insert("k", "b", 3)
+		deletion := mutationOf(command.OpHeader, "k", "", 2, func(b *row.Builder) { b.DeleteRange([]byte("a"), []byte("b"), 1) })
+		if flat { // the row has its second column only where the partition's deletion came first
+			s.InstallTable(Table{ID: table})
+			before = mutation("k", "", 1, func(b *row.Builder) { b.Cell(1, nil, []byte("a"), 0, 0) })
+			after = mutation("k", "", 3, func(b *row.Builder) { b.Cell(2, nil, []byte("b"), 0, 0) })
+			deletion = mutationOf(command.OpHeader, "k", "", 2, func(b *row.Builder) { b.DeleteRow(1) })
+		}
+		apply(t, s, of(before))
+		var begun, ended atomic.Bool
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			begun.Store(true)
+			for last := false; !last; {
+				last = ended.Load()
+				var v cellCounter
+				if err := s.Read(t.Context(), &command.Read{Table: table, Key: before.Key, Token: before.Token, Now: 1}, &v); err != nil || v != 1 {
+					t.Errorf("table %d: %d cells, %v", table, v, err)
+					return
+				}
+			}
+		}()
+		for !begun.Load() {
+			runtime.Gosched()
+		}
+		apply(t, s, of(deletion), of(after))
+		ended.Store(true)
+		<-done
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// cellCounter is a visitor that counts cells.
+type cellCounter int
+
+func (*cellCounter) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
+
+func (c *cellCounter) Row(_ []byte, r *row.Row) (command.Step, error) {
+	*c += cellCounter(len(r.Cells))
+	return command.More, nil
 }
