@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -48,7 +50,7 @@ var ErrAgain = errors.New("the table is being changed")
 // Entries returns the entries of a row in an index. Their values may be views over the row.
 type Entries func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error)
 
-// Options are the parts that a Builder works with. All are needed.
+// Options are the parts that a Builder works with. All but Sched are needed.
 type Options struct {
 	Records *meta.Keeper
 	Table   Table
@@ -58,6 +60,8 @@ type Options struct {
 	// Mine reports whether this node is to build.
 	Mine func() bool
 	Log  *slog.Logger
+	// Sched is what the builder tells time and waits by, nil outside simulations.
+	Sched *sched.Scheduler
 }
 
 // Builder builds the indexes that are to be built. It is safe for concurrent use.
@@ -94,20 +98,15 @@ func (b *Builder) Await(ctx context.Context, indexes []*schema.Index) {
 	if len(indexes) == 0 {
 		return
 	}
-	t := time.NewTimer(awaitMax)
-	defer t.Stop()
-	for {
+	for until := b.Sched.Now().Add(awaitMax); ; {
 		b.mu.Lock()
 		changed := b.changed
 		b.mu.Unlock()
-		if !slices.ContainsFunc(indexes, b.Building) {
+		left := b.Sched.Until(until)
+		if left <= 0 || !slices.ContainsFunc(indexes, b.Building) {
 			return
 		}
-		select {
-		case <-changed:
-		case <-t.C:
-			return
-		case <-ctx.Done():
+		if _, err := sched.Await(b.Sched, ctx, changed, left); err != nil {
 			return
 		}
 	}
@@ -115,26 +114,21 @@ func (b *Builder) Await(ctx context.Context, indexes []*schema.Index) {
 
 // Run builds what is to be built until ctx ends. The next start, or the next node whose turn it is, goes on with it.
 func (b *Builder) Run(ctx context.Context) {
-	t := time.NewTicker(retryPause)
-	defer t.Stop()
 	for {
-		for id := range b.Records.State().Building {
+		for _, id := range slices.Sorted(maps.Keys(b.Records.State().Building)) {
 			if ctx.Err() == nil && b.Mine() {
 				b.Build(ctx, id)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if b.Sched.Sleep(ctx, retryPause, b.wake) != nil {
 			return
-		case <-b.wake:
-		case <-t.C:
 		}
 	}
 }
 
 // Build builds one index, or logs why it could not; then the records still have it as one to be built.
 func (b *Builder) Build(ctx context.Context, id uint32) {
-	began := time.Now()
+	began := b.Sched.Now()
 	var rows int
 	t, ix, err := b.current(id)
 	if err == nil {
@@ -163,7 +157,7 @@ func (b *Builder) Build(ctx context.Context, id uint32) {
 			slog.Uint64("index", uint64(id)), slog.String("error", err.Error()))
 	case !gone:
 		b.Log.LogAttrs(ctx, slog.LevelInfo, "index built", slog.String("table", t.String()), slog.String("index", ix.Name),
-			slog.Int("rows", rows), slog.Duration("took", time.Since(began)))
+			slog.Int("rows", rows), slog.Duration("took", b.Sched.Since(began)))
 	}
 }
 
@@ -188,15 +182,11 @@ func (b *Builder) scan(ctx context.Context, id uint32) (rows int, err error) {
 			return rows, err
 		}
 		v.mutations, v.rows, v.full, v.whole = nil, 0, false, false
-		read.Table, read.Now = v.table.ID, time.Now().Unix()
+		read.Table, read.Now = v.table.ID, b.Sched.Wall().Unix()
 		read.Statics, read.Dropped = len(v.table.Statics) > 0, v.table.DroppedIDs()
 		err := b.chunk(ctx, &read, v)
-		if errors.Is(err, ErrAgain) && ctx.Err() == nil {
-			select { // the replicas know the new table a moment before everybody else
-			case <-ctx.Done():
-			case <-time.After(publicationPause):
-			}
-			continue
+		if errors.Is(err, ErrAgain) && b.Sched.Sleep(ctx, publicationPause) == nil {
+			continue // the replicas know the new table a moment before everybody else
 		}
 		if err != nil {
 			if _, _, gone := b.current(id); gone != nil {

@@ -4,14 +4,14 @@ package meta
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -41,6 +41,10 @@ type Options struct {
 	Line func(ctx context.Context) (version uint64, err error)
 	// LoadFailed hears why the records could not be loaded; they are tried again.
 	LoadFailed func(err error)
+	// Sched is what the keeper's goroutine and its waits go by, nil outside simulations. Nonce tells this keeper from any other that
+	// its node has had; random if 0.
+	Sched *sched.Scheduler
+	Nonce uint64
 }
 
 // Keeper has the newest state of this node and changes it for the whole cluster.
@@ -60,19 +64,20 @@ type Keeper struct {
 	scan   Scan
 	change Change
 	opts   Options
+	sched  *sched.Scheduler
 	nonce  uint64 // of this keeper: sequence begins again with each
-	turn   chan struct{}
+	turn   lock
 	seq    uint64 // of the last proposal; guarded by turn
 
 	// line is held by the first of those that wait in Enter; it guards granted, the version that the last turn began with, and when that ends.
-	line    chan struct{}
+	line    lock
 	granted uint64
 	ends    time.Time
 
 	state   atomic.Pointer[State]
 	wake    chan struct{}
 	closing chan struct{}
-	wg      sync.WaitGroup
+	running sched.Group
 
 	mu     sync.Mutex
 	wanted uint64        // the version that records are known to have reached
@@ -80,8 +85,33 @@ type Keeper struct {
 	seen   *State        // the newest that all subscribers have seen; State may be newer
 	loaded chan struct{} // closed and made anew when the state changes or is seen
 
-	publishing  sync.Mutex // orders Subscribe and publications
+	publishing  lock // orders Subscribe and publications; subscribers may wait
 	subscribers []func(old, new *State)
+}
+
+// lock is a mutex over waits: a channel of capacity one, full while nobody holds it.
+type lock chan struct{}
+
+func newLock() lock {
+	l := make(lock, 1)
+	l.release()
+	return l
+}
+
+func (l lock) release() { l <- struct{}{} }
+
+// hold takes a lock; ErrClosed says that the keeper was closed meanwhile.
+func (k *Keeper) hold(ctx context.Context, l lock) error {
+	_, err := sched.Await(k.sched, ctx, l, 0, k.closing)
+	return ended(err)
+}
+
+// ended names the end of a wait as callers know it.
+func ended(err error) error {
+	if errors.Is(err, sched.ErrEnded) {
+		return ErrClosed
+	}
+	return err
 }
 
 // New loads the state and starts the keeper.
@@ -96,23 +126,23 @@ func New(scan Scan, change Change, opts Options) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	var random [8]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return nil, err
+	if opts.Nonce == 0 {
+		opts.Nonce = rand.Uint64()
 	}
 	k := &Keeper{
-		scan: scan, change: change, opts: opts, nonce: binary.BigEndian.Uint64(random[:]), turn: make(chan struct{}, 1), line: make(chan struct{}, 1),
+		scan: scan, change: change, opts: opts, sched: opts.Sched, nonce: opts.Nonce, turn: newLock(), line: newLock(), publishing: newLock(),
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), loaded: make(chan struct{}), wanted: state.Version, seen: state,
+		running: sched.Group{Scheduler: opts.Sched},
 	}
 	k.state.Store(state)
-	k.wg.Go(k.run)
+	k.running.Go(k.run)
 	return k, nil
 }
 
 // Close stops loading and ends what waits.
 func (k *Keeper) Close() {
 	close(k.closing)
-	k.wg.Wait()
+	k.running.Wait()
 }
 
 // State is the newest state of this node.
@@ -121,8 +151,10 @@ func (k *Keeper) State() *State { return k.state.Load() }
 // Subscribe makes f hear of every state after the one that it returns, in ascending order though not necessarily each. f must neither
 // block for long nor call Update or Subscribe.
 func (k *Keeper) Subscribe(f func(old, new *State)) *State {
-	k.publishing.Lock()
-	defer k.publishing.Unlock()
+	if k.hold(context.Background(), k.publishing) != nil {
+		return k.State() // closed: there will be no other
+	}
+	defer k.publishing.release()
 	k.subscribers = append(k.subscribers, f)
 	return k.State()
 }
@@ -180,10 +212,8 @@ func (k *Keeper) load() (*State, error) {
 // run loads states whenever there may be a newer one.
 func (k *Keeper) run() {
 	for {
-		select {
-		case <-k.closing:
+		if _, err := sched.Await(k.sched, context.Background(), k.wake, 0, k.closing); err != nil {
 			return
-		case <-k.wake:
 		}
 		for attempt := 0; k.behind(); {
 			next, err := k.load()
@@ -191,7 +221,9 @@ func (k *Keeper) run() {
 				if next.Version <= k.State().Version {
 					break // the records are not there yet; who brings them there calls Reload
 				}
-				k.publish(next)
+				if k.publish(next) != nil {
+					return
+				}
 				continue
 			}
 			if k.opts.LoadFailed != nil {
@@ -212,15 +244,18 @@ func (k *Keeper) behind() bool {
 }
 
 // publish makes next the newest state and tells all subscribers.
-func (k *Keeper) publish(next *State) {
-	k.publishing.Lock()
-	defer k.publishing.Unlock()
+func (k *Keeper) publish(next *State) error {
+	if err := k.hold(context.Background(), k.publishing); err != nil {
+		return err
+	}
+	defer k.publishing.release()
 	old := k.state.Swap(next)
 	k.signal(nil)
 	for _, f := range k.subscribers {
 		f(old, next)
 	}
 	k.signal(next)
+	return nil
 }
 
 // signal wakes who waits for a state, or, with one, for its having been seen.
@@ -236,15 +271,8 @@ func (k *Keeper) signal(seen *State) {
 
 // sleep waits before the next attempt, longer each time; false if ctx ended or the keeper was closed.
 func (k *Keeper) sleep(ctx context.Context, attempt int) bool {
-	t := time.NewTimer(k.pause(attempt))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-	case <-k.closing:
-	}
-	return false
+	_, err := sched.Await[struct{}](k.sched, ctx, nil, k.pause(attempt), k.closing)
+	return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 }
 
 func (k *Keeper) pause(attempt int) time.Duration {
@@ -280,12 +308,8 @@ func (k *Keeper) await(ctx context.Context, get func() *State) (*State, error) {
 		if state != nil {
 			return state, nil
 		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-k.closing:
-			return nil, ErrClosed
+		if _, err := sched.Await(k.sched, ctx, next, 0, k.closing); err != nil {
+			return nil, ended(err)
 		}
 	}
 }

@@ -18,21 +18,17 @@ const turnMax = 200 * time.Millisecond
 // A turn is no right: what makes changes safe is that each is compared with the version it is based on. Without turns they are as
 // safe, but who is far from the leader computes for many others before its own change is the first.
 func (k *Keeper) Enter(ctx context.Context) (version uint64, err error) {
-	select {
-	case k.line <- struct{}{}: // in the order in which they came
-		defer func() { <-k.line }()
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-k.closing:
-		return 0, ErrClosed
+	if err := k.hold(ctx, k.line); err != nil { // in the order in which they came
+		return 0, err
 	}
+	defer k.line.release()
 	select {
 	case <-k.closing:
 		return 0, ErrClosed
 	default:
 	}
-	if left := time.Until(k.ends); left > 0 {
-		turn, cancel := context.WithTimeout(ctx, left)
+	if left := k.sched.Until(k.ends); left > 0 {
+		turn, cancel := k.sched.WithTimeout(ctx, left)
 		defer cancel()
 		if _, err := k.after(turn, k.granted); errors.Is(err, ErrClosed) {
 			return 0, err
@@ -41,7 +37,7 @@ func (k *Keeper) Enter(ctx context.Context) (version uint64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	k.granted, k.ends = k.State().Version, time.Now().Add(turnMax)
+	k.granted, k.ends = k.State().Version, k.sched.Now().Add(turnMax)
 	return k.granted, nil
 }
 

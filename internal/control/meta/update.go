@@ -20,14 +20,10 @@ var errBeaten = errors.New("another change was first")
 // be a pure function of it: it is called again whenever somebody else was faster. Its errors are returned as they are; a next state
 // that differs in nothing is no change. Updates of one keeper are made one after the other. (M3), (M4)
 func (k *Keeper) Update(ctx context.Context, f func(*State) (*State, error)) (*State, error) {
-	select {
-	case k.turn <- struct{}{}:
-		defer func() { <-k.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-k.closing:
-		return nil, ErrClosed
+	if err := k.hold(ctx, k.turn); err != nil {
+		return nil, err
 	}
+	defer k.turn.release()
 	for turn := false; ; {
 		base := k.State()
 		next, err := f(base)
@@ -101,7 +97,7 @@ func (k *Keeper) propose(ctx context.Context, base uint64, records []command.Rec
 
 // pauseAfter waits a moment for a state that is newer than a version, nil if none comes.
 func (k *Keeper) pauseAfter(ctx context.Context, version uint64, attempt int) *State {
-	ctx, cancel := context.WithTimeout(ctx, k.pause(attempt))
+	ctx, cancel := k.sched.WithTimeout(ctx, k.pause(attempt))
 	defer cancel()
 	newer, err := k.after(ctx, version)
 	if err != nil {

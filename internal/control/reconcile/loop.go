@@ -4,11 +4,14 @@ package reconcile
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -29,6 +32,8 @@ type Members struct {
 	Replica func(id topology.PartitionID) Replica
 	// Failed is told why a step was not taken; it will be tried again.
 	Failed func(id topology.PartitionID, err error)
+	// Sched is what the loop waits by, nil outside simulations.
+	Sched *sched.Scheduler
 
 	mu    sync.Mutex
 	dirty map[topology.PartitionID]bool
@@ -53,29 +58,21 @@ func (m *Members) Changed(old, next *meta.State) {
 	}
 }
 
-// every calls f again and again until ctx ends.
-func every(ctx context.Context, pause time.Duration, f func()) {
-	t := time.NewTicker(pause)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			f()
-		}
+// every calls f after each pause until ctx ends.
+func every(ctx context.Context, s *sched.Scheduler, pause time.Duration, f func()) {
+	for s.Sleep(ctx, pause) == nil {
+		f()
 	}
 }
 
 // Run takes steps until ctx ends.
-func (m *Members) Run(ctx context.Context) { every(ctx, membersEvery, func() { m.round(ctx) }) }
+func (m *Members) Run(ctx context.Context) {
+	every(ctx, m.Sched, membersEvery, func() { m.round(ctx) })
+}
 
 func (m *Members) round(ctx context.Context) {
 	m.mu.Lock()
-	looks := make([]topology.PartitionID, 0, len(m.dirty))
-	for id := range m.dirty {
-		looks = append(looks, id)
-	}
+	looks := slices.Sorted(maps.Keys(m.dirty))
 	clear(m.dirty)
 	m.mu.Unlock()
 	for _, id := range looks {
@@ -84,7 +81,7 @@ func (m *Members) round(ctx context.Context) {
 		if p == nil || r == nil {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+		ctx, cancel := m.Sched.WithTimeout(ctx, stepTimeout)
 		settled, err := m.step(ctx, r, p)
 		cancel()
 		if err != nil && m.Failed != nil {
@@ -120,10 +117,12 @@ type Balance struct {
 	Led func() []Replica
 	// View is what this node sees of the others.
 	View func() placement.View
+	// Sched is what the loop waits by, nil outside simulations.
+	Sched *sched.Scheduler
 }
 
 // Run moves leaderships until ctx ends.
-func (b *Balance) Run(ctx context.Context) { every(ctx, balanceEvery, b.round) }
+func (b *Balance) Run(ctx context.Context) { every(ctx, b.Sched, balanceEvery, b.round) }
 
 func (b *Balance) round() {
 	s, view := b.Keeper.State(), b.View()

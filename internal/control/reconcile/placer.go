@@ -9,6 +9,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
 // placerEvery is the time between two looks at the map.
@@ -24,11 +25,13 @@ type Placer struct {
 	// Done is told what was decided, Failed why nothing could be; it will be tried again.
 	Done   func(action string)
 	Failed func(err error)
+	// Sched is what the loop waits by, nil outside simulations.
+	Sched *sched.Scheduler
 }
 
 // Run decides until ctx ends.
 func (p *Placer) Run(ctx context.Context) {
-	every(ctx, placerEvery, func() {
+	every(ctx, p.Sched, placerEvery, func() {
 		if !p.Mine() {
 			return
 		}
@@ -42,7 +45,7 @@ func (p *Placer) round(ctx context.Context) error {
 	if s, actions := p.decide(p.Keeper.State()); len(actions) == 0 && s == p.Keeper.State() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	ctx, cancel := p.Sched.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	var told []string
 	_, err := p.Keeper.Update(ctx, func(s *meta.State) (*meta.State, error) {

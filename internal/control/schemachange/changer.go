@@ -10,6 +10,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -31,11 +32,13 @@ type Changer struct {
 	Agree func(ctx context.Context, version uint64)
 	// Built waits a moment for indexes to be complete.
 	Built func(ctx context.Context, indexes []*schema.Index)
+	// Sched is what waits go by, nil outside simulations.
+	Sched *sched.Scheduler
 }
 
 // Apply makes a schema change. When it returns, the change is durable and every later statement sees it, on all nodes that answer.
 func (c *Changer) Apply(ctx context.Context, change schema.Change) (*schema.Schema, []schema.Event, error) {
-	ctx, cancel := context.WithTimeout(ctx, Wait)
+	ctx, cancel := c.Sched.WithTimeout(ctx, Wait)
 	defer cancel()
 	var events []schema.Event
 	var fresh []*schema.Index
