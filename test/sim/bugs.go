@@ -48,24 +48,11 @@ type logWithoutSync struct{ raftgroup.LogBatch }
 
 func (l logWithoutSync) Commit(bool) error { return l.LogBatch.Commit(false) }
 
-// logOnDisk refuses to write when the disk is full.
-type logOnDisk struct {
-	raftgroup.LogBatch
-	n *node
-}
-
-func (l logOnDisk) Commit(sync bool) error {
-	if l.n.full {
-		return errDiskFull
-	}
-	return l.LogBatch.Commit(sync)
-}
-
 func (n *node) plantLog(b raftgroup.LogBatch) raftgroup.LogBatch {
 	if n.w.plan.Bugs.NoSync {
 		b = logWithoutSync{b}
 	}
-	return logOnDisk{b, n}
+	return n.OnDisk(b)
 }
 
 type machineWithoutSync struct{ raftgroup.StateMachine }
@@ -100,7 +87,7 @@ func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 	}
 	if b.ClockSweep {
 		m = machineOther{m, func(e *command.Entry) bool {
-			e.Sweep.Horizon = n.wall().Unix()
+			e.Sweep.Horizon = n.Wall().Unix()
 			return e.Kind == command.EntrySweep
 		}}
 	}
@@ -150,34 +137,34 @@ func (n *node) plantLease() raftgroup.Instant {
 // plantTerm reports whether it takes a proposal away: to be made later, in whatever term there is then.
 func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waiter) bool {
 	w := n.w
-	if !w.plan.Bugs.StaleTerm || topology.PartitionID(g.ID()) == topology.MetaPartition || !w.oneIn(2) {
+	if !w.plan.Bugs.StaleTerm || topology.PartitionID(g.ID()) == topology.MetaPartition || !w.OneIn(2) {
 		return false
 	}
-	began, id := w.now, g.ID()
+	began, id := w.Now, g.ID()
 	var try func()
 	try = func() {
 		err := error(raftgroup.ErrNotLeader)
 		if leader := w.leaderOf(topology.PartitionID(id)); leader != nil {
 			var p raftgroup.Proposal
-			if p, err = leader.host.Group(id).NewProposal(0, data, waiter); err == nil {
-				leader.inbox.Proposals = append(leader.inbox.Proposals, p)
-				leader.kick()
+			if p, err = leader.Host.Group(id).NewProposal(0, data, waiter); err == nil {
+				leader.Inbox.Proposals = append(leader.Inbox.Proposals, p)
+				leader.Kick()
 			}
 		}
 		switch {
 		case err == nil:
-		case w.now-began < 8*time.Second:
-			n.afterLife(50*time.Millisecond, try)
+		case w.Now-began < 8*time.Second:
+			n.AfterLife(50*time.Millisecond, try)
 		default:
 			waiter.Done(raftgroup.Outcome{Err: raftgroup.ErrNotLeader})
 		}
 	}
-	n.afterLife(w.between(0, 1500*time.Millisecond), try)
+	n.AfterLife(w.Between(0, 1500*time.Millisecond), try)
 	return true
 }
 
 // plantID is the id that a client sends.
-func (w *world) plantID(o *op, id command.DedupeID, again bool) command.DedupeID {
+func (w *simulation) plantID(o *op, id command.DedupeID, again bool) command.DedupeID {
 	switch b := w.plan.Bugs; {
 	case again && b.DoubleCounter && o.kind == opAdd:
 		id.Sequence = w.hist.newValue()

@@ -47,7 +47,7 @@ func (h *history) add(o *op) {
 func (h *history) drop(o *op) { h.ops[o.id] = nil }
 
 // reached notes what a counter has reached.
-func (w *world) reached(o *op) {
+func (w *simulation) reached(o *op) {
 	if !slices.Contains(counters, o.key) || o.blind {
 		return
 	}
@@ -56,21 +56,21 @@ func (w *world) reached(o *op) {
 	}
 	list := w.hist.floors[o.key]
 	if len(list) == 0 || list[len(list)-1].value < o.value {
-		w.hist.floors[o.key] = append(list, floor{w.now, o.value})
+		w.hist.floors[o.key] = append(list, floor{w.Now, o.value})
 	}
 }
 
 // checkAge checks that a counter read at a follower is not older than allowed: all that anybody knew before then is in it.
-func (w *world) checkAge(n *node, key string, value uint64, at, allowed time.Duration) {
+func (w *simulation) checkAge(n *node, key string, value uint64, at, allowed time.Duration) {
 	list := w.hist.floors[key]
 	i := sort.Search(len(list), func(i int) bool { return list[i].at >= at-allowed })
 	if i > 0 && list[i-1].value > value {
-		w.fail("node %d: read %s here: %d; it was %d at %v", n.id, key, value, list[i-1].value, list[i-1].at)
+		w.Fail("node %d: read %s here: %d; it was %d at %v", n.ID, key, value, list[i-1].value, list[i-1].at)
 	}
 }
 
 // checkRecords checks that all nodes see one history of the records.
-func (w *world) checkRecords(n *node, s *meta.State) {
+func (w *simulation) checkRecords(n *node, s *meta.State) {
 	if w.hist.settings == nil {
 		w.hist.settings = map[uint64]string{}
 	}
@@ -78,23 +78,23 @@ func (w *world) checkRecords(n *node, s *meta.State) {
 	if !ok {
 		w.hist.settings[s.Version] = s.Settings[setting]
 	} else if was != s.Settings[setting] {
-		w.fail("node %d: at version %d the setting is %q; it was %q elsewhere", n.id, s.Version, s.Settings[setting], was)
+		w.Fail("node %d: at version %d the setting is %q; it was %q elsewhere", n.ID, s.Version, s.Settings[setting], was)
 	}
 	if s.Version < n.state.Version {
-		w.fail("node %d: the records go back from version %d to %d", n.id, n.state.Version, s.Version)
+		w.Fail("node %d: the records go back from version %d to %d", n.ID, n.state.Version, s.Version)
 	}
 }
 
 // counted notes a number that was counted with success.
-func (w *world) counted(n *node, number int) {
+func (w *simulation) counted(n *node, number int) {
 	if w.hist.counted == nil {
 		w.hist.counted = map[int]int{}
 	}
 	if first, ok := w.hist.counted[number]; ok {
-		w.fail("nodes %d and %d have both counted up to %d: a change of the records is lost", first, n.id, number)
+		w.Fail("nodes %d and %d have both counted up to %d: a change of the records is lost", first, n.ID, number)
 	}
-	w.hist.counted[number] = n.id
-	w.note("node %d counts %d", n.id, number)
+	w.hist.counted[number] = n.ID
+	w.Note("node %d counts %d", n.ID, number)
 }
 
 // input and output are what porcupine sees.
@@ -163,7 +163,7 @@ var highest = porcupine.Model{
 func describe(in, out any) string { return fmt.Sprintf("%+v -> %+v", in.(input), out.(output)) }
 
 // checkHistories checks every key; it returns how many took too long.
-func (w *world) checkHistories() (unchecked int) {
+func (w *simulation) checkHistories() (unchecked int) {
 	byKey := map[string][]*op{}
 	for _, o := range w.hist.ops {
 		switch {
@@ -178,7 +178,7 @@ func (w *world) checkHistories() (unchecked int) {
 	}
 	for _, o := range w.hist.last {
 		if !o.done {
-			w.fail("no last read of %s", o.key)
+			w.Fail("no last read of %s", o.key)
 		}
 	}
 	for _, name := range allKeys {
@@ -189,7 +189,7 @@ func (w *world) checkHistories() (unchecked int) {
 		}
 		switch porcupine.CheckOperationsTimeout(model, ops, 10*time.Second) {
 		case porcupine.Illegal:
-			w.fail("key %s is not linearizable (%d operations)", name, len(ops))
+			w.Fail("key %s is not linearizable (%d operations)", name, len(ops))
 			if w.plan.Print != nil {
 				for _, o := range byKey[name] {
 					w.plan.Print(o.String())
@@ -229,26 +229,26 @@ func operations(ops []*op) []porcupine.Operation {
 
 // compareStates checks that a node's partitions hold what any other replica held at the same applied indexes, and that none of them
 // overlaps another.
-func (w *world) compareStates(n *node) {
-	if !w.oneIn(6) || n.store == nil {
+func (w *simulation) compareStates(n *node) {
+	if !w.OneIn(6) || n.store == nil {
 		return
 	}
 	all := partitions(w.born)
-	id := uint64(all[w.rng.IntN(len(all))])
+	id := uint64(all[w.Rand.IntN(len(all))])
 	m, ok, err := n.store.Meta(id)
 	if err != nil || !ok || m.Applied == 0 {
 		return
 	}
 	applied, hash, err := n.store.HashPartition(id)
 	if err != nil {
-		w.fail("node %d: %v", n.id, err)
+		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
 	at := stateAt{id, applied}
 	if first, ok := w.hashes[at]; !ok {
 		w.hashes[at] = hash
 	} else if first != hash {
-		w.fail("partition %d at %d: node %d holds %016x, another replica %016x", id, applied, n.id, hash, first)
+		w.Fail("partition %d at %d: node %d holds %016x, another replica %016x", id, applied, n.ID, hash, first)
 	} else {
 		w.counts.Compared++
 	}
@@ -256,7 +256,7 @@ func (w *world) compareStates(n *node) {
 }
 
 // checkSpans checks that no two partitions on a disk overlap.
-func (w *world) checkSpans(n *node) {
+func (w *simulation) checkSpans(n *node) {
 	var metas []keys.Meta
 	err := n.store.Metas(func(m keys.Meta) error {
 		metas = append(metas, m)
@@ -269,28 +269,28 @@ func (w *world) checkSpans(n *node) {
 		}
 		for j := range i {
 			if b, _ := topology.SpanOf(metas[j].Span); metas[i].Span.Table == metas[j].Span.Table && a.Overlaps(b) {
-				w.fail("node %d: partitions %d and %d overlap", n.id, metas[i].Partition, metas[j].Partition)
+				w.Fail("node %d: partitions %d and %d overlap", n.ID, metas[i].Partition, metas[j].Partition)
 			}
 		}
 	}
 	if err != nil {
-		w.fail("node %d: %v", n.id, err)
+		w.Fail("node %d: %v", n.ID, err)
 	}
 }
 
 // checkConverged checks that in the end all members of a replica set have applied the same and hold the same, and that the records have
 // counted all that was counted.
-func (w *world) checkConverged() {
+func (w *simulation) checkConverged() {
 	for _, id := range partitions(w.born) {
 		leader := w.leaderOf(id)
 		if leader == nil {
-			w.fail("partition %d has no leader in the end", id)
+			w.Fail("partition %d has no leader in the end", id)
 			continue
 		}
-		s, _ := leader.host.Status(uint64(id))
+		s, _ := leader.Host.Status(uint64(id))
 		_, want, err := leader.store.HashPartition(uint64(id))
 		if err != nil {
-			w.fail("node %d: %v", leader.id, err)
+			w.Fail("node %d: %v", leader.ID, err)
 		}
 		members := append(append([]uint64{}, s.Members.GetVoters()...), s.Members.GetLearners()...)
 		members = slices.DeleteFunc(members, func(replica uint64) bool { // its disk is lost
@@ -299,36 +299,36 @@ func (w *world) checkConverged() {
 		})
 		found := 0
 		for _, n := range w.nodes {
-			g := n.host.Group(uint64(id))
+			g := n.Host.Group(uint64(id))
 			if g == nil || !slices.Contains(members, g.Replica()) {
 				continue
 			}
 			found++
 			applied, hash, err := n.store.HashPartition(uint64(id))
 			if err != nil || hash != want || applied != s.Applied {
-				w.fail("partition %d: node %d applied %d hash %016x, leader applied %d hash %016x (%v)", id, n.id, applied, hash, s.Applied, want, err)
+				w.Fail("partition %d: node %d applied %d hash %016x, leader applied %d hash %016x (%v)", id, n.ID, applied, hash, s.Applied, want, err)
 			}
 		}
 		if found != len(members) {
-			w.fail("partition %d: %d of %d members found: %v", id, found, len(members), s.Members)
+			w.Fail("partition %d: %d of %d members found: %v", id, found, len(members), s.Members)
 		}
 		if len(s.Members.GetVoters()) < voterCount {
-			w.fail("partition %d has %d voters in the end", id, len(s.Members.GetVoters()))
+			w.Fail("partition %d has %d voters in the end", id, len(s.Members.GetVoters()))
 		}
-		w.note("partition %d converged at %d: %016x", id, s.Applied, want)
+		w.Note("partition %d converged at %d: %016x", id, s.Applied, want)
 	}
 	w.checkCount()
-	if len(w.failures) > 0 {
+	if len(w.Failures) > 0 {
 		for _, n := range w.nodes {
-			w.note("node %d: records at %d, loaded %d, updating %v, reloading %v", n.id, n.wanted, n.state.Version, n.updating, n.reloading)
+			w.Note("node %d: records at %d, loaded %d, updating %v, reloading %v", n.ID, n.wanted, n.state.Version, n.updating, n.reloading)
 			for p := range n.snapshot().All() {
-				w.note("  partition %d: here %d, wanted %v", p.ID, n.parts.Member(p.ID), p.Sets[0].Replicas)
+				w.Note("  partition %d: here %d, wanted %v", p.ID, n.parts.Member(p.ID), p.Sets[0].Replicas)
 			}
 		}
 	}
 }
 
-func (w *world) checkCount() {
+func (w *simulation) checkCount() {
 	newest := w.nodes[0].state
 	for _, n := range w.nodes {
 		if n.state.Version > newest.Version {
@@ -341,6 +341,6 @@ func (w *world) checkCount() {
 		most = max(most, number)
 	}
 	if n < most || n < len(w.hist.counted) {
-		w.fail("the setting is %d in the end; %d were counted, the highest is %d", n, len(w.hist.counted), most)
+		w.Fail("the setting is %d in the end; %d were counted, the highest is %d", n, len(w.hist.counted), most)
 	}
 }

@@ -15,9 +15,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/test/sim/world"
 )
 
 type opKind uint8
@@ -84,9 +86,9 @@ func tableOf(key string) uint32 {
 
 // client is a coordinator's side of one connection: it is part of a node.
 type client struct {
-	w    *world
+	w    *simulation
 	n    *node
-	t    *task
+	t    *world.Task
 	id   int
 	last map[string]uint64
 }
@@ -94,23 +96,23 @@ type client struct {
 func (n *node) startClients() {
 	w := n.w
 	for i := range 2 {
-		w.spawn(n, func(t *task) {
-			c := &client{w: w, n: n, t: t, id: 2*n.id + i, last: map[string]uint64{}}
-			for t.sleep(w.between(time.Millisecond, 130*time.Millisecond)) && !w.finished {
+		n.Spawn(func(t *world.Task) {
+			c := &client{w: w, n: n, t: t, id: 2*n.ID + i, last: map[string]uint64{}}
+			for t.Sleep(w.Between(time.Millisecond, 130*time.Millisecond)) && !w.finished {
 				c.carryOut(c.draw())
 			}
 		})
 	}
-	w.spawn(n, n.readHere)
+	n.Spawn(n.readHere)
 	n.startSetter()
 }
 
 // draw chooses what to do.
 func (c *client) draw() *op {
 	w := c.w
-	o := &op{client: c.id, called: w.now}
-	one := func(list []string) string { return list[w.rng.IntN(len(list))] }
-	switch d := w.rng.IntN(24); {
+	o := &op{client: c.id, called: w.Now}
+	one := func(list []string) string { return list[w.Rand.IntN(len(list))] }
+	switch d := w.Rand.IntN(24); {
 	case d < 7:
 		o.kind, o.key = opRead, one(allKeys)
 	case d < 11:
@@ -122,10 +124,10 @@ func (c *client) draw() *op {
 		o.kind, o.key = opAdd, one(counters)
 	case d < 21:
 		o.kind, o.key = opStamped, one(stamped)
-		o.stamp = c.n.wall().UnixMicro()*16 + int64(c.id)
+		o.stamp = c.n.Wall().UnixMicro()*16 + int64(c.id)
 	case d < 22:
 		o.kind, o.key = opDelete, one(wiped)
-	case d < 23 && w.oneIn(6):
+	case d < 23 && w.OneIn(6):
 		o.kind, o.key = opTruncate, wiped[0]
 	default:
 		o.kind, o.key = opWrite, one(wiped)
@@ -161,14 +163,14 @@ func (c *client) carryOut(o *op) {
 	id := command.DedupeID{Coordinator: n.self(), Sequence: w.hist.newValue()}
 	began, maybe := n.Now(), false
 	for {
-		if w.now-o.called > patient || w.finished && w.now-o.called > time.Second && o.client < lastReader {
+		if w.Now-o.called > patient || w.finished && w.Now-o.called > time.Second && o.client < lastReader {
 			break
 		}
 		p := n.snapshot().Locate(tableOf(o.key), token.Hash([]byte(o.key)), []byte(o.key))
 		to := w.pick(n, p.ID)
-		if to == nil || to.host == nil {
+		if to == nil || to.Host == nil {
 			delete(n.hints, p.ID)
-			if !c.t.sleep(w.between(5*time.Millisecond, 60*time.Millisecond)) {
+			if !c.t.Sleep(w.Between(5*time.Millisecond, 60*time.Millisecond)) {
 				return
 			}
 			continue
@@ -179,7 +181,7 @@ func (c *client) carryOut(o *op) {
 		}
 		a, ok := c.ask(to, o, p, w.plantID(o, id, maybe), retried)
 		switch {
-		case c.t.dead:
+		case c.t.Dead():
 			return
 		case ok && a.err == nil && !a.nowhere:
 			if here := n.parts.Replica(p.ID); here != nil && to != n && a.index != 0 {
@@ -192,7 +194,7 @@ func (c *client) carryOut(o *op) {
 		if c.failed(o, p.ID, ok, &a, &maybe) {
 			break
 		}
-		if !c.t.sleep(w.between(2*time.Millisecond, 25*time.Millisecond)) {
+		if !c.t.Sleep(w.Between(2*time.Millisecond, 25*time.Millisecond)) {
 			return
 		}
 	}
@@ -233,10 +235,10 @@ func (c *client) failed(o *op, id topology.PartitionID, answered bool, a *answer
 		*maybe = true
 	case errors.As(err, &latch), errors.As(err, &busy), errors.Is(err, partition.ErrUnconfirmed), errors.As(err, &wrong),
 		errors.Is(err, context.DeadlineExceeded) && o.kind == opRead:
-	case errors.Is(err, errDead):
+	case errors.Is(err, sched.ErrEnded):
 		*maybe = true
 	default:
-		w.fail("client %d: %v of %s: %v", c.id, o.kind, o.key, err)
+		w.Fail("client %d: %v of %s: %v", c.id, o.kind, o.key, err)
 		return true
 	}
 	if o.kind == opRead {
@@ -246,13 +248,13 @@ func (c *client) failed(o *op, id topology.PartitionID, answered bool, a *answer
 	if *maybe && o.kind == opTruncate {
 		return true // it has no id: twice is not once
 	}
-	return !*maybe && w.oneIn(5) // for good: it must not be seen
+	return !*maybe && w.OneIn(5) // for good: it must not be seen
 }
 
 // finish ends an operation well.
 func (c *client) finish(o *op, a *answer) {
 	w := c.w
-	o.done, o.ended = true, w.now
+	o.done, o.ended = true, w.Now
 	switch o.kind {
 	case opRead:
 		o.value, o.stamp = a.value, a.stamp
@@ -275,7 +277,7 @@ func (c *client) finish(o *op, a *answer) {
 	}
 	w.counts.Acked++
 	w.reached(o)
-	w.note("client %d: %v %s = %d, %v", o.client, o.kind, o.key, o.value, o.applied)
+	w.Note("client %d: %v %s = %d, %v", o.client, o.kind, o.key, o.value, o.applied)
 }
 
 // found is the value that a decision shows.
@@ -296,20 +298,20 @@ func number(r *row.Row) uint64 {
 // ask makes one attempt at a node and waits for its answer.
 func (c *client) ask(to *node, o *op, p *topology.Partition, id command.DedupeID, retried uint32) (a answer, ok bool) {
 	w := c.w
-	w.net.ask(c.n, to, func(st *task, reply func(func())) {
+	w.ask(c.n, to, func(st *world.Task, reply func(func())) {
 		tell := func(got answer) { reply(func() { a, ok = got, true }) }
 		r := to.parts.Replica(p.ID)
 		if r == nil {
 			tell(answer{nowhere: true})
 			return
 		}
-		ctx := to.limit(attempt)
+		ctx := to.Limit(attempt)
 		ended := &ending{tell: tell}
 		var err error
 		switch o.kind {
 		case opRead:
 			v := &viewer{st: st}
-			err = r.Read(ctx, readOf(o.key, dberr.Quorum, to.wall().Unix()), v)
+			err = r.Read(ctx, readOf(o.key, dberr.Quorum, to.Wall().Unix()), v)
 			if err == nil {
 				tell(answer{value: v.value, stamp: v.stamp})
 			}
@@ -318,13 +320,13 @@ func (c *client) ask(to *node, o *op, p *topology.Partition, id command.DedupeID
 		case opSwap, opAdd:
 			err = r.Decide(ctx, conditionalOf(o, p, id, retried), ended)
 		default:
-			err = r.Write(ctx, mutationOf(o, p, id, retried, to.wall().Unix()), ended)
+			err = r.Write(ctx, mutationOf(o, p, id, retried, to.Wall().Unix()), ended)
 		}
 		if err != nil {
 			tell(answer{err: err})
 		}
 	})
-	_ = c.t.wait(func() bool { return ok }, attempt+200*time.Millisecond)
+	_ = c.t.Wait(func() bool { return ok }, attempt+200*time.Millisecond)
 	return a, ok
 }
 
@@ -392,7 +394,7 @@ func readOf(key string, level dberr.Consistency, now int64) *command.Read {
 
 // viewer takes what a read passes on. A process may be paused anywhere, also behind the row and before what was read is confirmed.
 type viewer struct {
-	st    *task
+	st    *world.Task
 	value uint64
 	stamp int64
 }
@@ -408,17 +410,17 @@ func (v *viewer) Row(_ []byte, r *row.Row) (command.Step, error) {
 	if cell := r.Cell(column); cell != nil {
 		v.stamp = cell.Timestamp
 	}
-	if w := v.st.w; w.oneIn(4) && !v.st.sleep(w.between(0, 200*time.Millisecond)) {
-		return command.Stop, errDead
+	if w := v.st.Machine.World; w.OneIn(4) && !v.st.Sleep(w.Between(0, 200*time.Millisecond)) {
+		return command.Stop, sched.ErrEnded
 	}
 	return command.More, nil
 }
 
 // readHere is a client that reads counters at ONE: at the replica of its node, if that may serve it.
-func (n *node) readHere(t *task) {
+func (n *node) readHere(t *world.Task) {
 	w := n.w
-	for t.sleep(w.between(5*time.Millisecond, 40*time.Millisecond)) && !w.finished {
-		key := counters[w.rng.IntN(len(counters))]
+	for t.Sleep(w.Between(5*time.Millisecond, 40*time.Millisecond)) && !w.finished {
+		key := counters[w.Rand.IntN(len(counters))]
 		p := n.snapshot().Locate(tableOf(key), token.Hash([]byte(key)), []byte(key))
 		r := n.parts.Replica(p.ID)
 		if r == nil && !w.plan.Bugs.AnyFollower {
@@ -426,18 +428,18 @@ func (n *node) readHere(t *task) {
 		}
 		w.counts.HereAsked++
 		v := &viewer{st: t}
-		at := w.now
+		at := w.Now
 		var want uint64
 		err := error(partition.ErrClosed)
-		read := readOf(key, dberr.One, n.wall().Unix())
+		read := readOf(key, dberr.One, n.Wall().Unix())
 		if r != nil {
 			want = n.seen[seenAt{r.Member(), key}]
-			err = r.Read(n.limit(attempt), read, v)
+			err = r.Read(n.Limit(attempt), read, v)
 		}
-		if err != nil && w.plan.Bugs.AnyFollower && !t.dead {
+		if err != nil && w.plan.Bugs.AnyFollower && !t.Dead() {
 			err = n.store.Read(context.Background(), read, v)
 		}
-		if t.dead {
+		if t.Dead() {
 			return
 		}
 		if err != nil {
@@ -448,7 +450,7 @@ func (n *node) readHere(t *task) {
 			w.counts.FollowerReads++
 		}
 		if v.value < want {
-			w.fail("node %d: read %s here: %d; this node has seen %d", n.id, key, v.value, want)
+			w.Fail("node %d: read %s here: %d; this node has seen %d", n.ID, key, v.value, want)
 		}
 		w.checkAge(n, key, v.value, at, stale+stale/20+time.Millisecond) // clocks drift
 	}
@@ -472,7 +474,7 @@ func (n *node) sweep() {
 		if r.Table() != wipedTable || !r.Leading() {
 			continue
 		}
-		s := &command.Sweep{Table: wipedTable, Horizon: n.wall().Unix() - 1}
+		s := &command.Sweep{Table: wipedTable, Horizon: n.Wall().Unix() - 1}
 		for _, key := range wiped {
 			s.Keys = append(s.Keys, keys.AppendRow(nil, wipedTable, token.Hash([]byte(key)), []byte(key), nil))
 		}
@@ -489,11 +491,11 @@ func (n *node) sweep() {
 const lastReader = 200
 
 // lastReads reads every key once more when all is calm.
-func (w *world) lastReads() {
+func (w *simulation) lastReads() {
 	for _, key := range allKeys {
-		n := w.nodes[w.rng.IntN(nodeCount)]
-		w.spawn(n, func(t *task) {
-			o := &op{client: lastReader, kind: opRead, key: key, called: w.now}
+		n := w.nodes[w.Rand.IntN(nodeCount)]
+		n.Spawn(func(t *world.Task) {
+			o := &op{client: lastReader, kind: opRead, key: key, called: w.Now}
 			w.hist.last = append(w.hist.last, o)
 			c := &client{w: w, n: n, t: t, id: lastReader, last: map[string]uint64{}}
 			c.carryOut(o)

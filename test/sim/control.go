@@ -15,43 +15,45 @@ import (
 	"github.com/ilion-db/ilion/internal/control/reconcile"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/test/sim/world"
 )
 
 // lookAfter is the control of a node: it keeps the replicas here as the map wants them, the replica sets that are led here, and, where the
 // meta partition is led, what the map wants. Whatever it begins it may have to begin again.
-func (n *node) lookAfter(t *task) {
+func (n *node) lookAfter(t *world.Task) {
 	w := n.w
 	if err := n.firstBoot(t); err != nil {
-		if !t.dead {
-			w.fail("node %d: first replicas: %v", n.id, err)
+		if !t.Dead() {
+			w.Fail("node %d: first replicas: %v", n.ID, err)
 		}
 		return
 	}
-	next := w.now
+	next := w.Now
 	for {
-		if t.wait(func() bool {
+		if t.Wait(func() bool {
 			return n.wanted > n.state.Version || n.replaced > 0 && n.replaced > n.parts.Member(topology.MetaPartition)
-		}, max(next-w.now, time.Millisecond)) == errDead {
+		}, max(next-w.Now, time.Millisecond)) == sched.ErrEnded {
 			return
 		}
 		n.reload(t)
 		n.comeBack(t)
-		if w.now >= next {
+		if w.Now >= next {
 			n.lookAtMembers(t)
 			n.place(t)
-			next = w.now + w.between(100*time.Millisecond, 300*time.Millisecond)
+			next = w.Now + w.Between(100*time.Millisecond, 300*time.Millisecond)
 		}
-		if t.dead {
+		if t.Dead() {
 			return
 		}
 	}
 }
 
 // firstBoot makes the replicas that the node is born with; those of a new disk are asked for.
-func (n *node) firstBoot(t *task) error {
+func (n *node) firstBoot(t *world.Task) error {
 	w := n.w
 	version, err := n.parts.Records(func([]byte, []byte) error { return nil })
 	if err != nil || version > 0 || n.parts.Replica(topology.MetaPartition) != nil {
@@ -74,18 +76,18 @@ type local struct{ *partition.Host }
 func (l local) Has(id topology.PartitionID) bool { return l.Replica(id) != nil }
 
 // joinCluster has another node add this one to the records, until its place in the meta partition is known.
-func (n *node) joinCluster(t *task) error {
+func (n *node) joinCluster(t *world.Task) error {
 	w := n.w
 	for {
-		if !t.sleep(w.between(100*time.Millisecond, 500*time.Millisecond)) {
-			return errDead
+		if !t.Sleep(w.Between(100*time.Millisecond, 500*time.Millisecond)) {
+			return sched.ErrEnded
 		}
-		to := w.nodes[w.rng.IntN(nodeCount)]
-		if to == n || to.host == nil {
+		to := w.nodes[w.Rand.IntN(nodeCount)]
+		if to == n || to.Host == nil {
 			continue
 		}
 		id, answered := topology.ReplicaID(0), false
-		w.net.ask(n, to, func(st *task, reply func(func())) {
+		w.ask(n, to, func(st *world.Task, reply func(func())) {
 			if m := to.metaMember(n.self()); m != 0 {
 				reply(func() { id, answered = m, true })
 				return
@@ -98,10 +100,10 @@ func (n *node) joinCluster(t *task) error {
 			})
 			reply(func() { answered = true })
 		})
-		_ = t.wait(func() bool { return answered }, 2*time.Second)
+		_ = t.Wait(func() bool { return answered }, 2*time.Second)
 		if id != 0 {
 			self := n.self()
-			w.note("node %d joins as %x, replica %d of the meta partition", n.id, self[:2], id)
+			w.Note("node %d joins as %x, replica %d of the meta partition", n.ID, self[:2], id)
 			return n.parts.Join(topology.MetaPartition, id)
 		}
 	}
@@ -117,8 +119,8 @@ func (n *node) metaMember(id topology.NodeID) topology.ReplicaID {
 }
 
 // record is the node as the records have it.
-func (w *world) record(n *node, others []*meta.Node) *meta.Node {
-	r := &meta.Node{ID: n.self(), Region: region, Zone: fmt.Sprint(n.id), FormatMin: 1, FormatMax: 1, Joined: n.wall()}
+func (w *simulation) record(n *node, others []*meta.Node) *meta.Node {
+	r := &meta.Node{ID: n.self(), Region: region, Zone: fmt.Sprint(n.ID), FormatMin: 1, FormatMax: 1, Joined: n.Wall()}
 	r.Tokens = append(r.Tokens, placement.NextToken(others))
 	return r
 }
@@ -126,7 +128,7 @@ func (w *world) record(n *node, others []*meta.Node) *meta.Node {
 // writeBirth gives the voters of the meta partition the records they are born with.
 func (n *node) writeBirth() error {
 	w := n.w
-	if n.wipes > 0 || n.id >= voterCount {
+	if n.wipes > 0 || n.ID >= voterCount {
 		return nil
 	}
 	b := n.store.NewBatch()
@@ -139,7 +141,7 @@ func (n *node) writeBirth() error {
 }
 
 // firstRecords are those of the first map and nodes.
-func (w *world) firstRecords() (err error) {
+func (w *simulation) firstRecords() (err error) {
 	s := meta.Empty().WithMap(w.born)
 	for _, n := range w.nodes {
 		s = s.WithNode(w.record(n, s.Nodes))
@@ -157,31 +159,31 @@ func (n *node) snapshot() *topology.Snapshot {
 }
 
 // reload makes the replicas here what the newest records say.
-func (n *node) reload(t *task) {
-	if t.wait(func() bool { return !n.reloading }, 0) != nil {
+func (n *node) reload(t *world.Task) {
+	if t.Wait(func() bool { return !n.reloading }, 0) != nil {
 		return
 	}
 	n.reloading = true
 	defer func() { n.reloading = false }()
-	if err := n.load(); err != nil && !t.dead {
-		n.w.fail("node %d: %v", n.id, err)
+	if err := n.load(); err != nil && !t.Dead() {
+		n.w.Fail("node %d: %v", n.ID, err)
 	}
 }
 
 // comeBack takes the place that the node has in the meta partition if it was given another one while it was away.
-func (n *node) comeBack(t *task) {
-	if n.replaced <= n.parts.Member(topology.MetaPartition) || t.wait(func() bool { return !n.reloading }, 0) != nil {
+func (n *node) comeBack(t *world.Task) {
+	if n.replaced <= n.parts.Member(topology.MetaPartition) || t.Wait(func() bool { return !n.reloading }, 0) != nil {
 		return
 	}
 	n.reloading = true
 	defer func() { n.reloading = false }()
-	n.w.note("node %d: replica %d of the meta partition takes the place of %d", n.id, n.replaced, n.parts.Member(topology.MetaPartition))
+	n.w.Note("node %d: replica %d of the meta partition takes the place of %d", n.ID, n.replaced, n.parts.Member(topology.MetaPartition))
 	err := n.parts.Drop(topology.MetaPartition)
 	if err == nil {
 		err = n.parts.Join(topology.MetaPartition, n.replaced)
 	}
-	if err != nil && !t.dead {
-		n.w.fail("node %d: %v", n.id, err)
+	if err != nil && !t.Dead() {
+		n.w.Fail("node %d: %v", n.ID, err)
 	}
 }
 
@@ -204,13 +206,13 @@ func (n *node) load() error {
 }
 
 // lookAtMembers takes a step for each replica set that is led here.
-func (n *node) lookAtMembers(t *task) {
+func (n *node) lookAtMembers(t *world.Task) {
 	if n.state.Version == 0 {
 		return
 	}
 	for _, r := range n.parts.Replicas() {
 		p := n.state.Map.Partition(r.ID())
-		if t.dead || p == nil || !r.Leading() {
+		if t.Dead() || p == nil || !r.Leading() {
 			continue
 		}
 		s, err := r.Status()
@@ -231,11 +233,11 @@ func (n *node) lookAtMembers(t *task) {
 			n.w.counts.Settled++
 		case step.Transfer != 0:
 			err := r.Transfer(step.Transfer)
-			n.w.note("node %d: partition %d is to be led by replica %d: %v", n.id, r.ID(), step.Transfer, err)
+			n.w.Note("node %d: partition %d is to be led by replica %d: %v", n.ID, r.ID(), step.Transfer, err)
 		case len(step.Changes) > 0:
-			ctx := n.limit(2 * time.Second)
+			ctx := n.Limit(2 * time.Second)
 			err := r.ChangeMembers(ctx, step.Changes)
-			n.w.note("node %d: members of partition %d change: %v, %v", n.id, r.ID(), step.Changes, err)
+			n.w.Note("node %d: members of partition %d change: %v, %v", n.ID, r.ID(), step.Changes, err)
 			if err == nil {
 				n.w.counts.Moves++
 			}
@@ -244,13 +246,13 @@ func (n *node) lookAtMembers(t *task) {
 }
 
 // place has the map want what placement decides, where the meta partition is led; at first it writes down what there is.
-func (n *node) place(t *task) {
+func (n *node) place(t *world.Task) {
 	w := n.w
 	r := n.parts.Replica(topology.MetaPartition)
-	if t.dead || r == nil || !r.Leading() {
+	if t.Dead() || r == nil || !r.Leading() {
 		return
 	}
-	view := placement.View{Now: n.wall(), Down: n.down, HealAfter: healAfter, ChangesMax: 3}
+	view := placement.View{Now: n.Wall(), Down: n.down, HealAfter: healAfter, ChangesMax: 3}
 	if n.state.Version == 0 || len(placement.Decide(n.state, view)) == 0 {
 		return
 	}
@@ -261,7 +263,7 @@ func (n *node) place(t *task) {
 			return s, err
 		}
 		for _, a := range actions {
-			w.note("node %d: %v", n.id, a)
+			w.Note("node %d: %v", n.ID, a)
 		}
 		return s.WithMap(m), nil
 	})
@@ -270,8 +272,8 @@ func (n *node) place(t *task) {
 var errUnknown = errors.New("the outcome of the change is not known")
 
 // update changes the records of the cluster, as meta.Keeper does: compute, propose the difference, find out by its mark whether it was made.
-func (n *node) update(t *task, f func(*meta.State) (*meta.State, error)) error {
-	if err := t.wait(func() bool { return !n.updating }, 5*time.Second); err != nil {
+func (n *node) update(t *world.Task, f func(*meta.State) (*meta.State, error)) error {
+	if err := t.Wait(func() bool { return !n.updating }, 5*time.Second); err != nil {
 		return err
 	}
 	n.updating = true
@@ -287,7 +289,7 @@ func (n *node) update(t *task, f func(*meta.State) (*meta.State, error)) error {
 			return err
 		}
 		n.marks++
-		mark := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(n.life)), n.marks)
+		mark := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(n.Life)), n.marks)
 		self := n.self()
 		key := "proposal/" + string(self[:])
 		change := command.Records{Expect: base.Version, Put: append(records, command.Record{Key: []byte(key), Value: mark})}
@@ -300,23 +302,23 @@ func (n *node) update(t *task, f func(*meta.State) (*meta.State, error)) error {
 }
 
 // propose reports whether a change was made; an error says that nobody knows.
-func (n *node) propose(t *task, base uint64, change command.Records, key, mark string) (made bool, err error) {
+func (n *node) propose(t *world.Task, base uint64, change command.Records, key, mark string) (made bool, err error) {
 	w := n.w
 	open := false
 	for range 10 {
 		version, err := n.change(t, change)
 		var conflict *partition.Conflict
 		switch {
-		case t.dead:
+		case t.Dead():
 			return false, errUnknown
 		case err == nil:
 			w.counts.Updates++
-			if t.wait(func() bool { return n.wanted >= version }, 3*time.Second) == nil {
+			if t.Wait(func() bool { return n.wanted >= version }, 3*time.Second) == nil {
 				n.reload(t)
 			}
 			return true, nil
 		case errors.As(err, &conflict):
-			if t.wait(func() bool { return n.wanted > base }, 3*time.Second) != nil {
+			if t.Wait(func() bool { return n.wanted > base }, 3*time.Second) != nil {
 				if open {
 					return false, errUnknown
 				}
@@ -324,11 +326,11 @@ func (n *node) propose(t *task, base uint64, change command.Records, key, mark s
 			}
 		default:
 			open = open || !errors.Is(err, errNothing)
-			_ = t.wait(func() bool { return n.wanted > base }, w.between(20*time.Millisecond, 300*time.Millisecond))
+			_ = t.Wait(func() bool { return n.wanted > base }, w.Between(20*time.Millisecond, 300*time.Millisecond))
 		}
 		if now := n.wanted; now > base {
 			n.reload(t)
-			return !t.dead && n.recordOf(key) == mark, nil
+			return !t.Dead() && n.recordOf(key) == mark, nil
 		}
 	}
 	return false, errUnknown
@@ -348,7 +350,7 @@ func (n *node) recordOf(key string) (value string) {
 var errNothing = errors.New("nothing was done")
 
 // change asks the leader of the meta partition, as far as this node knows it.
-func (n *node) change(t *task, c command.Records) (version uint64, err error) {
+func (n *node) change(t *world.Task, c command.Records) (version uint64, err error) {
 	w := n.w
 	to := w.pick(n, topology.MetaPartition)
 	if to == nil {
@@ -356,16 +358,16 @@ func (n *node) change(t *task, c command.Records) (version uint64, err error) {
 	}
 	answered := false
 	err = errUnknown
-	w.net.ask(n, to, func(st *task, reply func(func())) {
+	w.ask(n, to, func(st *world.Task, reply func(func())) {
 		r := to.parts.Replica(topology.MetaPartition)
 		if r == nil {
 			reply(func() { err, answered = errNothing, true })
 			return
 		}
-		v, e := r.Change(to.limit(time.Second), c)
+		v, e := r.Change(to.Limit(time.Second), c)
 		reply(func() { version, err, answered = v, e, true })
 	})
-	_ = t.wait(func() bool { return answered }, 1500*time.Millisecond)
+	_ = t.Wait(func() bool { return answered }, 1500*time.Millisecond)
 	var not *partition.NotLeader
 	switch {
 	case errors.As(err, &not):
@@ -378,8 +380,8 @@ func (n *node) change(t *task, c command.Records) (version uint64, err error) {
 }
 
 // pick chooses the node to ask for a partition: who is believed to lead, else any member.
-func (w *world) pick(n *node, id topology.PartitionID) *node {
-	if to := w.nodeOf(n.hints[id]); to != nil && !w.oneIn(20) {
+func (w *simulation) pick(n *node, id topology.PartitionID) *node {
+	if to := w.nodeOf(n.hints[id]); to != nil && !w.OneIn(20) {
 		return to
 	}
 	p := n.snapshot().Partition(id)
@@ -387,14 +389,14 @@ func (w *world) pick(n *node, id topology.PartitionID) *node {
 		return nil
 	}
 	set := p.Sets[0].Replicas
-	return w.nodeOf(set[w.rng.IntN(len(set))].Node)
+	return w.nodeOf(set[w.Rand.IntN(len(set))].Node)
 }
 
 // startSetter counts a setting of the cluster up, again and again: each success is one.
 func (n *node) startSetter() {
 	w := n.w
-	w.spawn(n, func(t *task) {
-		for t.sleep(w.between(200*time.Millisecond, 2*time.Second)) && !w.finished {
+	n.Spawn(func(t *world.Task) {
+		for t.Sleep(w.Between(200*time.Millisecond, 2*time.Second)) && !w.finished {
 			if n.state.Version == 0 {
 				continue
 			}
@@ -410,7 +412,7 @@ func (n *node) startSetter() {
 			default:
 				w.hist.uncounted++
 			}
-			if t.dead {
+			if t.Dead() {
 				return
 			}
 		}
@@ -418,7 +420,7 @@ func (n *node) startSetter() {
 }
 
 // moveSomething asks for a replica somewhere else, as an operator would; the ring may want it back later.
-func (n *node) moveSomething(t *task) {
+func (n *node) moveSomething(t *world.Task) {
 	w := n.w
 	err := n.update(t, func(s *meta.State) (*meta.State, error) {
 		var ps []*topology.Partition
@@ -430,30 +432,30 @@ func (n *node) moveSomething(t *task) {
 		if len(ps) == 0 {
 			return s, nil
 		}
-		p := ps[w.rng.IntN(len(ps))]
+		p := ps[w.Rand.IntN(len(ps))]
 		set := p.Sets[0].Replicas
 		for _, other := range s.Nodes {
 			if p.Sets[0].On(other.ID) == nil && w.nodeOf(other.ID) != nil {
 				a := placement.Action{Partition: p.ID, Region: region, Steps: []placement.Step{
-					{Kind: placement.Add, Node: other.ID}, {Kind: placement.Go, Replica: set[w.rng.IntN(len(set))].ID},
+					{Kind: placement.Add, Node: other.ID}, {Kind: placement.Go, Replica: set[w.Rand.IntN(len(set))].ID},
 				}}
 				m, err := a.Apply(s.Map)
 				if err != nil {
 					return s, err
 				}
-				w.note("node %d: asked for: %v", n.id, a)
+				w.Note("node %d: asked for: %v", n.ID, a)
 				return s.WithMap(m), nil
 			}
 		}
 		return s, nil
 	})
 	if err != nil {
-		w.note("node %d: a move was not asked for: %v", n.id, err)
+		w.Note("node %d: a move was not asked for: %v", n.ID, err)
 	}
 }
 
 // giveUp says that a node will not come back.
-func (n *node) giveUp(t *task, gone topology.NodeID) {
+func (n *node) giveUp(t *world.Task, gone topology.NodeID) {
 	_ = n.update(t, func(s *meta.State) (*meta.State, error) {
 		old := s.Node(gone)
 		if old == nil || old.State != meta.Up {
@@ -492,12 +494,12 @@ func (n *node) whole() bool {
 // stop ends the process as an administrator does: it gives its leaderships away before, and takes none that is offered from then on.
 func (n *node) stop() {
 	w := n.w
-	n.afterLife(w.between(300*time.Millisecond, 1500*time.Millisecond), func() {
+	n.AfterLife(w.Between(300*time.Millisecond, 1500*time.Millisecond), func() {
 		n.crash()
-		w.after(w.between(50*time.Millisecond, time.Second), n.restart)
+		w.After(w.Between(50*time.Millisecond, time.Second), n.restart)
 	})
-	n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) { w.note("node %d hands everything over, %d groups", n.id, h.Handover()) })
-	n.kick()
+	n.Inbox.Calls = append(n.Inbox.Calls, func(h *raftgroup.Host) { w.Note("node %d hands everything over, %d groups", n.ID, h.Handover()) })
+	n.Kick()
 }
 
 // partitions are the ids of a map in order.

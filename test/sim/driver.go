@@ -18,14 +18,14 @@ type driver struct {
 
 // runner is partition.Drive's Runner.
 func (n *node) runner(h *raftgroup.Host, m raftgroup.StateMachine, s raftgroup.SnapshotStore) partition.Runner {
-	n.host = h
-	n.snaps = n.plantSnapshots(s)
-	n.writer = raftgroup.NewLogWriter(n.plantLog(n.log.NewBatch()))
-	n.apply = raftgroup.NewApplier(n.plantMachine(m))
-	return driver{n, n.life}
+	n.Host = h
+	n.Snaps = n.plantSnapshots(s)
+	n.Writer = raftgroup.NewLogWriter(n.plantLog(n.log.NewBatch()))
+	n.Apply = raftgroup.NewApplier(n.plantMachine(m))
+	return driver{n, n.Life}
 }
 
-func (d driver) gone() bool { return d.n.life != d.life || d.n.host == nil }
+func (d driver) gone() bool { return d.n.Life != d.life || d.n.Host == nil }
 
 // Start implements partition.Runner, as do the others.
 func (d driver) Start() {}
@@ -51,8 +51,8 @@ func (d driver) Propose(g *raftgroup.Group, term uint64, data []byte, waiter raf
 	if err != nil {
 		return err
 	}
-	n.inbox.Proposals = append(n.inbox.Proposals, p)
-	n.kick()
+	n.Inbox.Proposals = append(n.Inbox.Proposals, p)
+	n.Kick()
 	return nil
 }
 
@@ -65,8 +65,8 @@ func (d driver) ReadIndex(g *raftgroup.Group, waiter raftgroup.Waiter) error {
 		return err
 	}
 	d.n.w.counts.IndexReads++
-	d.n.inbox.Reads = append(d.n.inbox.Reads, r)
-	d.n.kick()
+	d.n.Inbox.Reads = append(d.n.Inbox.Reads, r)
+	d.n.Kick()
 	return nil
 }
 
@@ -74,8 +74,8 @@ func (d driver) Call(f func(*raftgroup.Host)) bool {
 	if d.gone() {
 		return false
 	}
-	d.n.inbox.Calls = append(d.n.inbox.Calls, f)
-	d.n.kick()
+	d.n.Inbox.Calls = append(d.n.Inbox.Calls, f)
+	d.n.Kick()
 	return true
 }
 
@@ -84,8 +84,10 @@ func (d driver) Do(f func(*raftgroup.Host)) error {
 	if !d.Call(func(h *raftgroup.Host) { f(h); done = true }) {
 		return raftgroup.ErrClosed
 	}
-	if err := (process{d.n, d.life}).Wait(context.Background(), func() bool { return done }, 0); err != nil {
+	if err := d.n.Process().Wait(context.Background(), func() bool { return done }, 0); err != nil {
 		return raftgroup.ErrClosed
 	}
 	return nil
 }
+
+var _ partition.Runner = driver{}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// Plan says what to simulate. The zero value but for Seed is the usual run.
+type Plan struct {
+	Seed uint64
+	// Length of the part with faults, in virtual time; 20 s if 0. A quiet part follows.
+	Length time.Duration
+	// Wait lets the file systems' background work settle before a crash: synctest.Wait.
+	Wait func()
+	// Bugs are planted.
+	Bugs Bugs
+	// Print hears one line for each fault and each acknowledgement; nil for none.
+	Print func(line string)
+}
+
+// Report is what a run came to.
+type Report struct {
+	Plan     Plan
+	Trace    uint64
+	Duration time.Duration
+	Counts   Counts
+	// Failures are the violations found; empty for a good run.
+	Failures []string
+	// Unchecked are the keys whose history took porcupine too long.
+	Unchecked int
+}
+
+// Counts of what happened.
+type Counts struct {
+	world.Faults
+	Events, Acked, Unknown, IndexReads     int
+	Transfers, Wipes                       int
+	Snapshots, Truncations, Moves, Settled int
+	Quiesced, Leaders                      int
+	Compared, Updates, Sweeps, Asked       int
+	// Lost outcomes were not known to the replica that was asked, UnderWay are requests that met themselves.
+	Lost, UnderWay int
+	// Of HereAsked reads at ONE HereReads were served on the spot, FollowerReads of them by replicas that did not lead.
+	HereAsked, HereReads, FollowerReads int
+	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
+	Discards, Unwanted int
+}
+
+// Sum is how much went wrong.
+func (c *Counts) Sum() int { return c.Faults.Sum() + c.Transfers + c.Wipes + c.Asked }
+
+func (c *Counts) add(o *Counts) { add(reflect.ValueOf(c).Elem(), reflect.ValueOf(o).Elem()) }
+
+func add(to, from reflect.Value) {
+	for i := range to.NumField() {
+		if f := to.Field(i); f.Kind() == reflect.Struct {
+			add(f, from.Field(i))
+		} else {
+			f.SetInt(f.Int() + from.Field(i).Int())
+		}
+	}
+}
+
+func (r *Report) String() string {
+	return fmt.Sprintf("seed %d: %v, trace %016x, %+v, unchecked %d, failures %v", r.Plan.Seed, r.Duration, r.Trace, r.Counts, r.Unchecked, r.Failures)
+}
+
+// Shape of the cluster.
+const (
+	nodeCount  = 5
+	voterCount = 4
+	healAfter  = 2500 * time.Millisecond
+	tick       = 50 * time.Millisecond
+	elections  = 20
+)
+
+// simulation is one run.
+type simulation struct {
+	*world.World
+	plan   Plan
+	nodes  []*node
+	counts Counts
+	hist   history
+	// finished is set when clients end.
+	finished bool
+	// hashes of groups at applied indexes, as first seen.
+	hashes map[stateAt]uint64
+	// born is the map as it was in the beginning.
+	born    *topology.Snapshot
+	records []command.Record
+}
+
+type stateAt struct{ partition, applied uint64 }
+
+// Run simulates one plan.
+func Run(p Plan) *Report {
+	if p.Length == 0 {
+		p.Length = 20 * time.Second
+	}
+	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{}}
+	w.Wait, w.Print = p.Wait, p.Print
+	w.begin()
+	w.startChaos()
+	// After the faults everything heals; clients go on for a while, then every key is read once more.
+	w.After(p.Length, w.heal)
+	w.After(p.Length+3*time.Second, func() { w.finished = true })
+	w.After(p.Length+8*time.Second, w.lastReads)
+	w.World.Run(p.Length + 13*time.Second)
+	r := &Report{Plan: p, Duration: w.Now}
+	if len(w.Failures) == 0 {
+		w.checkConverged()
+		r.Unchecked = w.checkHistories()
+	}
+	for _, n := range w.nodes {
+		w.counts.Discards += n.Discards
+		w.counts.Unwanted += n.Unwanted
+		n.close()
+	}
+	w.counts.Events, w.counts.Faults = w.Events, w.World.Faults
+	r.Trace, r.Counts, r.Failures = w.Trace, w.counts, w.Failures
+	return r
+}
+
+// begin makes the nodes and the first map.
+func (w *simulation) begin() {
+	for _, m := range w.Machines {
+		w.nodes = append(w.nodes, newNode(w, m))
+	}
+	if err := w.firstMap(); err != nil {
+		w.Fail("first map: %v", err)
+		return
+	}
+	for _, n := range w.nodes {
+		n.start()
+	}
+}
+
+// firstMap cuts the tables: most replica sets have four voters, one of them has a single one, and grows.
+func (w *simulation) firstMap() (err error) {
+	at := func(first, n int) []topology.Place {
+		p := topology.Place{Region: region}
+		for i := range n {
+			p.Nodes = append(p.Nodes, w.nodes[(first+i)%nodeCount].self())
+		}
+		return []topology.Place{p}
+	}
+	m := topology.New()
+	if m, err = m.AddMeta(at(0, voterCount)); err == nil {
+		pieces := topology.Equal(2, at(1, voterCount))
+		pieces[1].Places = at(3, voterCount)
+		m, err = m.CutTable(rowsTable, pieces)
+	}
+	if err == nil {
+		m, err = m.AddTable(wipedTable, 1, at(2, voterCount))
+	}
+	if err == nil {
+		m, err = m.AddTable(smallTable, 1, at(4, 1))
+	}
+	if err != nil {
+		return err
+	}
+	w.born = m
+	return w.firstRecords()
+}

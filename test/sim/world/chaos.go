@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import "time"
+
+// Weather is what may happen to a machine whatever runs on it: each entry draws one fault, and has it end.
+func (w *World) Weather(m *Machine, crash, restart func()) []func() {
+	return []func(){
+		func() {
+			crash()
+			w.After(w.Between(50*time.Millisecond, 3*time.Second), restart)
+		},
+		m.cut, m.pause, m.slowDown, m.fill,
+	}
+}
+
+func (m *Machine) cut() {
+	w := m.World
+	w.Faults.Cuts++
+	w.Note("node %d is cut off", m.ID)
+	w.Net.Cut(m.ID)
+	w.After(w.Between(300*time.Millisecond, 4*time.Second), func() { w.Net.Join(m.ID) })
+}
+
+func (m *Machine) pause() {
+	w := m.World
+	w.Faults.Pauses++
+	m.Paused = w.Now + w.Between(100*time.Millisecond, 3*time.Second)
+	w.Note("node %d pauses until %v", m.ID, m.Paused)
+}
+
+func (m *Machine) slowDown() {
+	w := m.World
+	w.Faults.SlowDisks++
+	w.Note("node %d has a slow disk", m.ID)
+	m.Slow = 10 + w.Rand.IntN(60)
+	w.Net.slow[m.ID] = w.OneIn(2)
+	w.After(w.Between(time.Second, 3*time.Second), func() { m.Slow, w.Net.slow[m.ID] = 1, false })
+}
+
+func (m *Machine) fill() {
+	w := m.World
+	w.Faults.FullDisks++
+	w.Note("node %d has a full disk", m.ID)
+	m.Full = true
+	m.AfterLife(w.Between(time.Second, 2*time.Second), func() { m.Full = false })
+}
+
+// Heal ends all faults; restart is called for every machine a little later.
+func (w *World) Heal(restart func(m *Machine)) {
+	w.Calm = true
+	w.Note("calm")
+	for _, m := range w.Machines {
+		w.Net.Join(m.ID)
+		w.Net.slow[m.ID] = false
+		m.Slow, m.Full, m.Paused = 1, false, 0
+		w.After(100*time.Millisecond, func() { restart(m) })
+	}
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// Loop runs the steps of a raftgroup.Host, as raftgroup.Runner does with goroutines: what is to be done is put into the inbox, the log
+// writer and the applier run when the disk gets to it, and frames go over the network.
+type Loop struct {
+	*Machine
+	Host   *raftgroup.Host
+	Writer *raftgroup.LogWriter
+	Apply  *raftgroup.Applier
+	Snaps  raftgroup.SnapshotStore
+	Inbox  raftgroup.Inbox
+	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
+	Discards, Unwanted int
+	Hooks              Hooks
+
+	// stepping, writing, applying say that the step is scheduled.
+	stepping, writing, applying bool
+	appends                     []raftgroup.Append
+	applies                     []raftgroup.Apply
+}
+
+// Hooks tie a loop to what it is part of.
+type Hooks struct {
+	Tick time.Duration
+	// ID is the identity of the node, At the loop that bears another one, or nil.
+	ID func() raftgroup.NodeID
+	At func(id raftgroup.NodeID) *Loop
+	// Ahead is added to the clock of each step by a planted bug. Nil for none.
+	Ahead func() raftgroup.Instant
+	// Applied is called after entries were applied, Stop to end a process whose disk is full.
+	Applied func()
+	Stop    func()
+	// Lenient says that a snapshot may fail to be received.
+	Lenient bool
+}
+
+// Begin starts to tick; the host and the others are there.
+func (l *Loop) Begin() { l.AfterLife(l.World.Between(0, l.Hooks.Tick), l.tick) }
+
+// Reset forgets what an earlier life had under way.
+func (l *Loop) Reset() {
+	l.Inbox, l.appends, l.applies = raftgroup.Inbox{}, nil, nil
+	l.stepping, l.writing, l.applying = false, false, false
+}
+
+func (l *Loop) tick() {
+	l.Inbox.Ticks++
+	l.Kick()
+	l.AfterLife(l.Real(l.Hooks.Tick), l.tick)
+}
+
+// Call has the loop run a function.
+func (l *Loop) Call(f func(*raftgroup.Host)) {
+	l.Inbox.Calls = append(l.Inbox.Calls, f)
+	l.Kick()
+}
+
+// deliver is called by the network.
+func (l *Loop) deliver(from raftgroup.NodeID, frame []byte) {
+	if !l.Up {
+		return
+	}
+	f, err := raftgroup.DecodeFrame(from, frame)
+	if err != nil {
+		l.World.Fail("node %d: frame from node %x: %v", l.ID, from[:2], err)
+		return
+	}
+	l.Inbox.Frames = append(l.Inbox.Frames, f)
+	l.Kick()
+}
+
+// Kick sees to it that the loop runs soon.
+func (l *Loop) Kick() {
+	if !l.Up || l.stepping {
+		return
+	}
+	l.stepping = true
+	w := l.World
+	l.AfterLife(max(w.Between(5*time.Microsecond, 50*time.Microsecond), l.Paused-w.Now), l.step)
+}
+
+// step runs the loop once and schedules what it wants done.
+func (l *Loop) step() {
+	if l.Paused > l.World.Now {
+		l.AfterLife(l.Paused-l.World.Now, l.step)
+		return
+	}
+	l.stepping = false
+	in := l.Inbox
+	l.Inbox = raftgroup.Inbox{}
+	in.Ticks = min(in.Ticks, 1) // a ticker drops ticks that nobody took
+	l.Guard(func() error {
+		now := l.Now()
+		if l.Hooks.Ahead != nil {
+			now += l.Hooks.Ahead()
+		}
+		l.take(l.Host.Step(now, &in))
+		return nil
+	})
+}
+
+func (l *Loop) take(work raftgroup.Work) {
+	l.post(work.Frames)
+	l.appends = append(l.appends, work.Appends...)
+	l.applies = append(l.applies, work.Applies...)
+	l.scheduleWrite()
+	l.scheduleApply()
+	for _, i := range work.Installs {
+		l.AfterLife(l.Latency(20*time.Millisecond), func() {
+			l.Guard(func() error {
+				done, err := i.Run(l.Snaps)
+				l.Inbox.Installed = append(l.Inbox.Installed, done)
+				return err
+			})
+			l.Kick()
+		})
+	}
+	for _, d := range work.Discards {
+		l.Discards++
+		if err := d.Close(); err != nil {
+			l.World.Fail("node %d: %v", l.ID, err)
+		}
+	}
+	for _, s := range work.Sends {
+		l.AfterLife(l.Latency(5*time.Millisecond), func() { l.ship(s) })
+	}
+}
+
+// post sends frames; who bears the identity is asked when they arrive.
+func (l *Loop) post(frames []raftgroup.Frame) {
+	from := l.Hooks.ID()
+	for _, f := range frames {
+		to := f.To
+		l.World.Net.Send(l.ID, int(to[0])-1, f.Data, func(frame []byte) {
+			if target := l.Hooks.At(to); target != nil {
+				target.deliver(from, frame)
+			}
+		})
+	}
+}
+
+var errLost = errors.New("connection lost")
+
+// ship captures a snapshot when the disk gets to it and hands it to the network.
+func (l *Loop) ship(s raftgroup.Send) {
+	w := l.World
+	head, data, err := s.Capture(l.Snaps)
+	if err != nil {
+		w.Fail("node %d: %v", l.ID, err)
+		return
+	}
+	life, over := l.Life, false
+	done := func(err error) {
+		if over || l.Life != life || !l.Up {
+			return
+		}
+		over = true
+		if err := data.Close(); err != nil {
+			w.Fail("node %d: %v", l.ID, err)
+		}
+		l.Inbox.Shipped = append(l.Inbox.Shipped, s.Result(err))
+		l.Kick()
+	}
+	from, to := l.Hooks.ID(), s.To
+	w.NoteFrame(l.ID, int(to[0])-1, head)
+	stream := io.MultiReader(bytes.NewReader(head), io.NewSectionReader(data, 0, data.Size()))
+	w.Net.Stream(l.ID, int(to[0])-1, func(whole bool) {
+		if target := l.Hooks.At(to); whole && target != nil {
+			target.receive(from, stream, done)
+			return
+		}
+		done(errLost)
+	})
+	w.After(4*time.Second, func() { done(errLost) }) // the receiver may have died
+}
+
+// receive takes a snapshot: the loop is asked whether it is wanted, then the data come, which takes a while, and then the loop hears of
+// it.
+func (l *Loop) receive(from raftgroup.NodeID, stream io.Reader, done func(error)) {
+	f, err := raftgroup.ReadHead(from, stream)
+	if err != nil {
+		l.World.Fail("node %d: head from node %x: %v", l.ID, from[:2], err)
+		return
+	}
+	l.Call(func(h *raftgroup.Host) {
+		if err := h.Expect(&f); err != nil {
+			l.Unwanted++
+			done(err)
+			return
+		}
+		l.AfterLife(l.Latency(20*time.Millisecond), func() { l.takeData(f, stream, done) })
+	})
+}
+
+func (l *Loop) takeData(f raftgroup.Received, stream io.Reader, done func(error)) {
+	w := l.World
+	if w.OneIn(15) && !w.Calm {
+		l.Call(func(h *raftgroup.Host) { h.Abandon(&f) })
+		done(errLost)
+		return
+	}
+	data, err := l.Snaps.Receive(f.Messages[0].Group, stream)
+	switch {
+	case err != nil && l.Hooks.Lenient:
+		// A replica that is being removed may take the place of what came: whoever sent it tries again.
+		w.Note("node %d: %v", l.ID, err)
+		l.Call(func(h *raftgroup.Host) { h.Abandon(&f) })
+		done(err)
+	case err != nil:
+		w.Fail("node %d: %v", l.ID, err)
+	default:
+		f.Take(data)
+		l.Inbox.Frames = append(l.Inbox.Frames, f)
+		done(nil)
+		l.Kick()
+	}
+}
+
+// scheduleWrite lets the log writer take what is queued. The bytes may reach the disk when the write begins or when it ends: a crash
+// between finds either.
+func (l *Loop) scheduleWrite() {
+	if l.writing || len(l.appends) == 0 {
+		return
+	}
+	l.writing = true
+	if l.World.OneIn(2) {
+		logged, frames, ok := l.write()
+		if ok {
+			l.AfterLife(l.Latency(4*time.Millisecond), func() { l.wrote(logged, frames) })
+		}
+		return
+	}
+	l.AfterLife(l.Latency(4*time.Millisecond), func() {
+		if logged, frames, ok := l.write(); ok {
+			l.wrote(logged, frames)
+		}
+	})
+}
+
+func (l *Loop) write() (logged []raftgroup.Logged, frames []raftgroup.Frame, ok bool) {
+	items := l.appends
+	l.appends = nil
+	ok = l.Guard(func() error {
+		var out []raftgroup.Frame
+		var err error
+		logged, out, err = l.Writer.Write(items)
+		for _, f := range out {
+			f.Data = append([]byte(nil), f.Data...)
+			frames = append(frames, f)
+		}
+		return err
+	})
+	return logged, frames, ok
+}
+
+func (l *Loop) wrote(logged []raftgroup.Logged, frames []raftgroup.Frame) {
+	l.writing = false
+	l.post(frames)
+	l.Inbox.Logged = append(l.Inbox.Logged, logged...)
+	l.Kick()
+	l.scheduleWrite()
+}
+
+func (l *Loop) scheduleApply() {
+	if l.applying || len(l.applies) == 0 {
+		return
+	}
+	l.applying = true
+	l.AfterLife(l.Latency(2*time.Millisecond), func() {
+		items := l.applies
+		l.applies = nil
+		ok := l.Guard(func() error {
+			done, err := l.Apply.Apply(items)
+			l.Inbox.Applied = append(l.Inbox.Applied, done...)
+			return err
+		})
+		if !ok {
+			return
+		}
+		l.applying = false
+		l.Hooks.Applied()
+		l.Kick()
+		l.scheduleApply()
+	})
+}
+
+// errDiskFull is what a full disk answers; the process ends then.
+var errDiskFull = errors.New("no space left on device")
+
+// Guard runs a step. A full disk ends the process; any other error or panic is a failure of the product.
+func (l *Loop) Guard(step func() error) (ok bool) {
+	w := l.World
+	defer func() {
+		if r := recover(); r != nil {
+			w.Fail("node %d: panic: %v", l.ID, r)
+			ok = false
+		}
+	}()
+	err := step()
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, errDiskFull):
+		w.Note("node %d: %v", l.ID, err)
+		l.Hooks.Stop()
+	default:
+		w.Fail("node %d: %v", l.ID, err)
+	}
+	return false
+}
+
+// OnDisk is a log's batch that a full disk refuses.
+func (m *Machine) OnDisk(b raftgroup.LogBatch) raftgroup.LogBatch { return logOnDisk{b, m} }
+
+type logOnDisk struct {
+	raftgroup.LogBatch
+	m *Machine
+}
+
+func (l logOnDisk) Commit(sync bool) error {
+	if l.m.Full {
+		return errDiskFull
+	}
+	return l.LogBatch.Commit(sync)
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// Machine is a computer: clocks, a disk and at most one process.
+type Machine struct {
+	World *World
+	ID    int
+	FS    *vfs.MemFS
+	// Up says that a process runs, Life counts them: what an earlier one had scheduled does nothing.
+	Up   bool
+	Life int
+	// Paused until then; latencies of the disk are multiplied by Slow; Full refuses writes.
+	Paused time.Duration
+	Slow   int
+	Full   bool
+
+	tasks []*Task
+	// rate is how fast the clocks run, base what that since the start shows in the beginning, skew how far the wall clock is off, and
+	// suspended for how long the machine was: the boot clock has run on, the monotone one has not.
+	rate                  float64
+	base, skew, suspended time.Duration
+}
+
+func newMachine(w *World, id int) *Machine {
+	return &Machine{
+		World: w, ID: id, FS: vfs.NewCrashableMem(), Slow: 1,
+		rate: 1 + (w.Rand.Float64()-0.5)*0.08, base: w.Between(0, time.Hour), skew: w.Between(-2*time.Second, 2*time.Second),
+	}
+}
+
+// epoch is where wall clocks begin, monotone where the instants do that package sched measures with: far from it, so that a program that
+// confuses them is found.
+var (
+	epoch    = time.Unix(1_700_000_000, 0)
+	monotone = time.Unix(1_000_000, 0)
+)
+
+// Now is the boot clock; it implements raftgroup.Clock.
+func (m *Machine) Now() raftgroup.Instant {
+	return raftgroup.Instant(m.base + m.elapsed())
+}
+
+// Wall is the wall clock.
+func (m *Machine) Wall() time.Time { return epoch.Add(m.skew + m.elapsed()) }
+
+func (m *Machine) elapsed() time.Duration { return time.Duration(float64(m.World.Now) * m.rate) }
+
+// Real is how long a duration by the machine's clocks takes.
+func (m *Machine) Real(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return max(1, time.Duration(float64(d)/m.rate))
+}
+
+// Boot begins the life of a process.
+func (m *Machine) Boot() { m.Up, m.Paused, m.Slow, m.Full = true, 0, 1, false }
+
+// AfterLife schedules something that the end of this life cancels.
+func (m *Machine) AfterLife(d time.Duration, do func()) {
+	life := m.Life
+	m.World.After(d, func() {
+		if m.Life == life && m.Up {
+			do()
+		}
+	})
+}
+
+// AfterPause does something when the process runs: at once, or when its pause is over, unless its life has ended.
+func (m *Machine) AfterPause(do func()) {
+	if m.Paused > m.World.Now {
+		m.AfterLife(m.Paused-m.World.Now, func() { m.AfterPause(do) })
+		return
+	}
+	do()
+}
+
+// Latency draws how long a disk operation takes.
+func (m *Machine) Latency(most time.Duration) time.Duration {
+	return m.World.Between(50*time.Microsecond, most) * time.Duration(m.Slow)
+}
+
+// Crash ends the process by way of close. What was not synced is lost, or all of it is kept: the process died and the machine did not.
+func (m *Machine) Crash(end func()) {
+	w := m.World
+	w.Faults.Crashes++
+	if w.Wait != nil {
+		w.Wait()
+	}
+	percent := 0
+	if w.OneIn(5) {
+		percent = 100
+	}
+	w.Note("node %d crashes, unsynced bytes kept: %d%%", m.ID, percent)
+	next := m.FS.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(w.seed, uint64(w.Now)))})
+	end()
+	m.FS = next
+}
+
+// End ends the process: its tasks first, for they may have iterators open.
+func (m *Machine) End() {
+	m.Life++
+	m.Up = false
+	m.kill()
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"time"
+)
+
+// Network is between machines. What one sends to another arrives in order, as in a connection; between different pairs there is no order.
+type Network struct {
+	w *World
+	// blocked[a][b] is true while nothing goes from a to b, last[a][b] is when the last frame arrives.
+	blocked [][]bool
+	last    [][]time.Duration
+	// slow makes delays long, for a while.
+	slow []bool
+}
+
+func (n *Network) init(w *World, machines int) {
+	n.w, n.slow = w, make([]bool, machines)
+	for range machines {
+		n.blocked = append(n.blocked, make([]bool, machines))
+		n.last = append(n.last, make([]time.Duration, machines))
+	}
+}
+
+// Delay draws how long a frame takes: mostly under a millisecond, now and then long. A machine hears itself at once.
+func (n *Network) Delay(from, to int) time.Duration {
+	w := n.w
+	if from == to {
+		return 1
+	}
+	d := w.Between(100*time.Microsecond, time.Millisecond)
+	if w.OneIn(200) && !w.Calm {
+		w.Faults.Delayed++
+		d = w.Between(time.Millisecond, 300*time.Millisecond)
+	}
+	if n.slow[from] || n.slow[to] {
+		d += w.Between(0, 400*time.Millisecond)
+	}
+	return d
+}
+
+// Blocked reports whether nothing goes from one machine to another.
+func (n *Network) Blocked(from, to int) bool { return n.blocked[from][to] }
+
+// Parted reports whether two machines have no connection.
+func (n *Network) Parted(a, b int) bool { return n.blocked[a][b] || n.blocked[b][a] }
+
+// Send brings a frame of Raft to a machine, unless it is lost.
+func (n *Network) Send(from, to int, frame []byte, deliver func(frame []byte)) {
+	w := n.w
+	w.NoteFrame(from, to, frame)
+	if n.blocked[from][to] {
+		return
+	}
+	if w.OneIn(300) && !w.Calm {
+		w.Faults.Dropped++
+		return
+	}
+	at := max(w.Now+n.Delay(from, to), n.last[from][to])
+	n.last[from][to] = at
+	own := append([]byte(nil), frame...)
+	w.After(at-w.Now, func() {
+		if !n.blocked[from][to] {
+			deliver(own)
+		}
+	})
+}
+
+// Stream takes a while, beside the frames, and then ends well or not.
+func (n *Network) Stream(from, to int, end func(whole bool)) {
+	w := n.w
+	life := w.Machines[from].Life
+	w.After(w.Between(time.Millisecond, 200*time.Millisecond), func() {
+		end(!n.Parted(from, to) && w.Machines[to].Up && w.Machines[from].Life == life && (w.Calm || !w.OneIn(20)))
+	})
+}
+
+// Cut separates a machine from all others, or only in one direction, or from some.
+func (n *Network) Cut(machine int) {
+	w := n.w
+	shape := w.Rand.IntN(4)
+	for other := range n.blocked {
+		if other == machine {
+			continue
+		}
+		switch shape {
+		case 0, 1:
+			n.blocked[machine][other], n.blocked[other][machine] = true, true
+		case 2:
+			n.blocked[machine][other] = true
+		default:
+			if w.OneIn(2) {
+				n.blocked[machine][other], n.blocked[other][machine] = true, true
+			}
+		}
+	}
+}
+
+// Join ends all cuts of a machine.
+func (n *Network) Join(machine int) {
+	for other := range n.blocked {
+		n.blocked[machine][other], n.blocked[other][machine] = false, false
+	}
+}
+
+// Refuse lets some machines find out that a process is gone: its machine refuses their connection.
+func (n *Network) Refuse(gone *Machine, hear func(m *Machine)) {
+	w, life := n.w, gone.Life
+	for _, m := range w.Machines {
+		if m == gone || !m.Up || !w.OneIn(3) {
+			continue
+		}
+		m.AfterLife(w.Between(time.Millisecond, 100*time.Millisecond), func() {
+			if gone.Up || gone.Life != life || n.Parted(m.ID, gone.ID) {
+				return
+			}
+			w.Faults.Refused++
+			hear(m)
+		})
+	}
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/sched"
+)
+
+// Process is the sched.Driver of one life of a machine.
+type Process struct {
+	*Machine
+	life int
+}
+
+// Process returns that of the present life.
+func (m *Machine) Process() Process { return Process{m, m.Life} }
+
+// Scheduler is how the code of the present life waits.
+func (m *Machine) Scheduler() *sched.Scheduler { return sched.Driven(m.Process()) }
+
+// Now implements sched.Driver, as do the others.
+func (p Process) Now() time.Time { return monotone.Add(p.base + p.elapsed() - p.suspended) }
+
+// Boot is Machine.Now.
+func (p Process) Boot() time.Duration { return time.Duration(p.Machine.Now()) }
+
+// Go begins a task as soon as the one that runs waits.
+func (p Process) Go(f func()) { p.AfterFunc(0, f) }
+
+// AfterFunc runs f as a task of this life.
+func (p Process) AfterFunc(d time.Duration, f func()) sched.Timer {
+	t := &timer{process: p, f: f}
+	t.Reset(d)
+	return t
+}
+
+// Wait waits as the task that runs.
+func (p Process) Wait(ctx context.Context, ready func() bool, most time.Duration) error {
+	t := p.World.current
+	if t == nil || t.Machine != p.Machine {
+		panic("a wait outside the tasks of the process")
+	}
+	if at, ok := ctx.Deadline(); ok {
+		left := at.Sub(p.Now())
+		if left <= 0 {
+			return context.DeadlineExceeded
+		}
+		if most == 0 || left < most {
+			most = left
+		}
+	}
+	ended := ready
+	if ctx.Done() != nil {
+		ended = func() bool { return ctx.Err() != nil || ready != nil && ready() }
+	}
+	if err := t.Wait(ended, p.Real(most)); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// timer runs a function as a task of its process.
+type timer struct {
+	process Process
+	f       func()
+	// at is when it fires, by the process's clock. set counts settings, so that an earlier one does nothing; armed says that the last has
+	// not fired.
+	at    time.Time
+	set   int
+	armed bool
+}
+
+// Stop implements sched.Timer.
+func (t *timer) Stop() bool {
+	was := t.armed
+	t.armed = false
+	return was
+}
+
+// Reset implements sched.Timer.
+func (t *timer) Reset(d time.Duration) bool {
+	was := t.Stop()
+	t.armed, t.at = true, t.process.Now().Add(d)
+	t.set++
+	t.schedule(t.set, d)
+	return was
+}
+
+func (t *timer) schedule(set int, d time.Duration) {
+	p := t.process
+	p.World.After(p.Real(d), func() {
+		if !t.armed || t.set != set || p.Life != p.life || !p.Up {
+			return
+		}
+		p.AfterPause(func() {
+			if !t.armed || t.set != set {
+				return
+			}
+			t.armed = false
+			p.Spawn(func(*Task) { t.f() })
+		})
+	})
+}
+
+// Limit is a context with a deadline by the clock of the present life. It needs no timer: a wait asks for the deadline.
+func (m *Machine) Limit(d time.Duration) context.Context {
+	p := m.Process()
+	return limited{context.Background(), p, p.Now().Add(d)}
+}
+
+type limited struct {
+	context.Context
+	p  Process
+	at time.Time
+}
+
+// Deadline implements context.Context.
+func (l limited) Deadline() (time.Time, bool) { return l.at, true }
+
+// Err implements context.Context.
+func (l limited) Err() error {
+	if l.p.Now().Before(l.at) {
+		return nil
+	}
+	return context.DeadlineExceeded
+}

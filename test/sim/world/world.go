@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"container/heap"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+)
+
+// World is one run.
+type World struct {
+	Rand *rand.Rand
+	// Now is the virtual time since the beginning.
+	Now      time.Duration
+	Machines []*Machine
+	Net      Network
+	Faults   Faults
+	// Events counts what has happened, Failures are the violations that were found.
+	Events   int
+	Failures []string
+	// Trace is a hash over every note and frame.
+	Trace uint64
+	// Calm is set when faults end.
+	Calm bool
+	// Wait lets background work of the file systems come to rest before a crash; Print hears every note. Either may be nil.
+	Wait  func()
+	Print func(line string)
+
+	seed  uint64
+	queue events
+	seq   int
+	// tasks: the one that runs, and those that wait for something, in order.
+	current *Task
+	waiting []*Task
+}
+
+// Faults counts what went wrong.
+type Faults struct {
+	Crashes, Cuts, Pauses, SlowDisks, FullDisks int
+	// Refused connections are those that a node took for a sign of another's end; Dropped and Delayed are frames.
+	Refused, Dropped, Delayed int
+}
+
+// Sum is how much went wrong.
+func (f *Faults) Sum() int {
+	return f.Crashes + f.Cuts + f.Pauses + f.SlowDisks + f.FullDisks + f.Refused + f.Dropped + f.Delayed
+}
+
+// New makes a world of so many machines.
+func New(seed uint64, machines int) *World {
+	w := &World{Rand: rand.New(rand.NewPCG(seed, 0x51)), seed: seed}
+	for i := range machines {
+		w.Machines = append(w.Machines, newMachine(w, i))
+	}
+	w.Net.init(w, machines)
+	return w
+}
+
+type event struct {
+	at  time.Duration
+	seq int
+	do  func()
+}
+
+type events []event
+
+func (q events) Len() int { return len(q) }
+func (q events) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *events) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*q = old[:len(old)-1]
+	return e
+}
+
+// After has something done later.
+func (w *World) After(d time.Duration, do func()) {
+	w.seq++
+	heap.Push(&w.queue, event{w.Now + d, w.seq, do})
+}
+
+// Run goes on until a moment, or the first failure.
+func (w *World) Run(until time.Duration) {
+	for len(w.queue) > 0 && len(w.Failures) == 0 {
+		e := heap.Pop(&w.queue).(event)
+		if e.at > until {
+			break
+		}
+		w.Now = e.at
+		w.Events++
+		e.do()
+		w.poll()
+	}
+}
+
+// Between draws a duration.
+func (w *World) Between(lo, hi time.Duration) time.Duration {
+	return lo + time.Duration(w.Rand.Int64N(int64(hi-lo)))
+}
+
+// OneIn is true once in n times.
+func (w *World) OneIn(n int) bool { return w.Rand.IntN(n) == 0 }
+
+// Fail records a violation, which ends the run.
+func (w *World) Fail(format string, args ...any) {
+	w.Failures = append(w.Failures, fmt.Sprintf(format, args...))
+	w.Note("FAIL %s", fmt.Sprintf(format, args...))
+}
+
+// Note enters a line into the trace.
+func (w *World) Note(format string, args ...any) {
+	line := fmt.Sprintf("%12v ", w.Now) + fmt.Sprintf(format, args...)
+	w.trace([]byte(line))
+	if w.Print != nil {
+		w.Print(line)
+	}
+}
+
+// NoteFrame enters a frame into the trace: its bytes are all that a node decided.
+func (w *World) NoteFrame(from, to int, frame []byte) {
+	w.trace([]byte{byte(from), byte(to)}, frame)
+}
+
+func (w *World) trace(parts ...[]byte) {
+	h := fnv.New64a()
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, w.Trace))
+	for _, p := range parts {
+		_, _ = h.Write(p)
+	}
+	w.Trace = h.Sum64()
+}
