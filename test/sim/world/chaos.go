@@ -11,7 +11,7 @@ func (w *World) Weather(m *Machine, crash, restart func()) []func() {
 			crash()
 			w.After(w.Between(50*time.Millisecond, 3*time.Second), restart)
 		},
-		m.cut, m.pause, m.slowDown, m.fill,
+		m.cut, func() { m.Pause(100*time.Millisecond, 3*time.Second) }, m.slowDown, m.fill,
 	}
 }
 
@@ -23,11 +23,33 @@ func (m *Machine) cut() {
 	w.After(w.Between(300*time.Millisecond, 4*time.Second), func() { w.Net.Join(m.ID) })
 }
 
-func (m *Machine) pause() {
+// Pause stops the process for a while, as SIGSTOP does: all clocks go on.
+func (m *Machine) Pause(least, most time.Duration) {
 	w := m.World
 	w.Faults.Pauses++
-	m.Paused = w.Now + w.Between(100*time.Millisecond, 3*time.Second)
+	m.Paused = w.Now + w.Between(least, most)
 	w.Note("node %d pauses until %v", m.ID, m.Paused)
+}
+
+// Suspend stops the machine for a while: what measures with the monotone clock does not notice.
+func (m *Machine) Suspend() {
+	w := m.World
+	w.Faults.Suspends++
+	d := w.Between(100*time.Millisecond, 20*time.Second)
+	m.Paused = w.Now + d
+	m.suspended += time.Duration(float64(d) * m.rate)
+	w.Note("node %d is suspended until %v", m.ID, m.Paused)
+}
+
+// Jump sets the wall clock forwards or backwards by milliseconds to minutes; a while later it is right again.
+func (m *Machine) Jump() {
+	w := m.World
+	w.Faults.Jumps++
+	most := []time.Duration{10 * time.Millisecond, time.Second, 10 * time.Second, 3 * time.Minute}[w.Rand.IntN(4)]
+	by := w.Between(-most, most)
+	m.skew += by
+	w.Note("the wall clock of node %d jumps by %v", m.ID, by)
+	w.After(w.Between(time.Second, 8*time.Second), func() { m.skew -= by })
 }
 
 func (m *Machine) slowDown() {

@@ -38,11 +38,11 @@ func newMachine(w *World, id int) *Machine {
 	}
 }
 
-// epoch is where wall clocks begin, monotone where the instants do that package sched measures with: far from it, so that a program that
+// epoch is where wall clocks begin, origin where the instants do that package sched measures with: far from it, so that a program that
 // confuses them is found.
 var (
-	epoch    = time.Unix(1_700_000_000, 0)
-	monotone = time.Unix(1_000_000, 0)
+	epoch  = time.Unix(1_700_000_000, 0)
+	origin = time.Unix(1_000_000, 0)
 )
 
 // Now is the boot clock; it implements raftgroup.Clock.
@@ -54,6 +54,29 @@ func (m *Machine) Now() raftgroup.Instant {
 func (m *Machine) Wall() time.Time { return epoch.Add(m.skew + m.elapsed()) }
 
 func (m *Machine) elapsed() time.Duration { return time.Duration(float64(m.World.Now) * m.rate) }
+
+// monotone is the clock that stands still while the machine is suspended.
+func (m *Machine) monotone() time.Duration { return m.base + m.elapsed() - m.suspended }
+
+// after calls do when the monotone clock has gone on by d and the process runs, unless its life has ended.
+func (m *Machine) after(d time.Duration, do func()) {
+	at := m.monotone() + d
+	var look func()
+	look = func() {
+		if left := at - m.monotone(); left > 0 {
+			m.AfterLife(m.Real(left), look)
+			return
+		}
+		m.AfterPause(func() {
+			if at > m.monotone() { // it was suspended
+				look()
+				return
+			}
+			do()
+		})
+	}
+	m.AfterLife(m.Real(d), look)
+}
 
 // Real is how long a duration by the machine's clocks takes.
 func (m *Machine) Real(d time.Duration) time.Duration {
@@ -105,6 +128,11 @@ func (m *Machine) Crash(end func()) {
 	next := m.FS.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(w.seed, uint64(w.Now)))})
 	end()
 	m.FS = next
+}
+
+// Keep returns what a crash would leave on the disk now, for Restore to bring back later.
+func (m *Machine) Keep() *vfs.MemFS {
+	return m.FS.CrashClone(vfs.CrashCloneCfg{RNG: rand.New(rand.NewPCG(m.World.seed, uint64(m.World.Now)))})
 }
 
 // End ends the process: its tasks first, for they may have iterators open.

@@ -22,7 +22,7 @@ func (m *Machine) Process() Process { return Process{m, m.Life} }
 func (m *Machine) Scheduler() *sched.Scheduler { return sched.Driven(m.Process()) }
 
 // Now implements sched.Driver, as do the others.
-func (p Process) Now() time.Time { return monotone.Add(p.base + p.elapsed() - p.suspended) }
+func (p Process) Now() time.Time { return origin.Add(p.monotone()) }
 
 // Boot is Machine.Now.
 func (p Process) Boot() time.Duration { return time.Duration(p.Machine.Now()) }
@@ -56,7 +56,7 @@ func (p Process) Wait(ctx context.Context, ready func() bool, most time.Duration
 	if ctx.Done() != nil {
 		ended = func() bool { return ctx.Err() != nil || ready != nil && ready() }
 	}
-	if err := t.Wait(ended, p.Real(most)); err != nil {
+	if err := t.wait(ended, most, p.after); err != nil {
 		return err
 	}
 	return ctx.Err()
@@ -66,9 +66,7 @@ func (p Process) Wait(ctx context.Context, ready func() bool, most time.Duration
 type timer struct {
 	process Process
 	f       func()
-	// at is when it fires, by the process's clock. set counts settings, so that an earlier one does nothing; armed says that the last has
-	// not fired.
-	at    time.Time
+	// set counts settings, so that an earlier one does nothing; armed says that the last has not fired.
 	set   int
 	armed bool
 }
@@ -83,7 +81,7 @@ func (t *timer) Stop() bool {
 // Reset implements sched.Timer.
 func (t *timer) Reset(d time.Duration) bool {
 	was := t.Stop()
-	t.armed, t.at = true, t.process.Now().Add(d)
+	t.armed = true
 	t.set++
 	t.schedule(t.set, d)
 	return was
@@ -91,17 +89,14 @@ func (t *timer) Reset(d time.Duration) bool {
 
 func (t *timer) schedule(set int, d time.Duration) {
 	p := t.process
-	p.World.After(p.Real(d), func() {
-		if !t.armed || t.set != set || p.Life != p.life || !p.Up {
-			return
-		}
-		p.AfterPause(func() {
-			if !t.armed || t.set != set {
-				return
-			}
+	if p.Life != p.life {
+		return
+	}
+	p.after(max(d, 0), func() {
+		if t.armed && t.set == set {
 			t.armed = false
 			p.Spawn(func(*Task) { t.f() })
-		})
+		}
 	})
 }
 

@@ -72,6 +72,12 @@ func (t *Task) Dead() bool { return t.dead }
 // Wait waits until ready says true, but not longer than most, if that is not 0. Its errors are sched.ErrEnded if the process is gone, and
 // context.DeadlineExceeded.
 func (t *Task) Wait(ready func() bool, most time.Duration) error {
+	m := t.Machine
+	return t.wait(ready, most, func(d time.Duration, do func()) { m.World.After(d, func() { m.AfterPause(do) }) })
+}
+
+// wait is Wait by a clock.
+func (t *Task) wait(ready func() bool, most time.Duration, after func(d time.Duration, do func())) error {
 	if t.dead {
 		if t.refused++; t.refused > refusals {
 			runtime.Goexit()
@@ -90,18 +96,12 @@ func (t *Task) Wait(ready func() bool, most time.Duration) error {
 	}
 	if most > 0 {
 		parked := t.parked
-		w.After(most, func() {
-			if t.over || t.parked != parked || t.dead {
-				return
-			}
-			m.AfterPause(func() {
-				if t.over || t.parked != parked || t.dead {
-					return
-				}
+		after(most, func() {
+			if !t.over && t.parked == parked && !t.dead {
 				w.unpark(t)
 				t.late = true
 				w.resume(t)
-			})
+			}
 		})
 	}
 	t.back <- struct{}{}

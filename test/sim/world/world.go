@@ -41,13 +41,16 @@ type World struct {
 // Faults counts what went wrong.
 type Faults struct {
 	Crashes, Cuts, Pauses, SlowDisks, FullDisks int
+	// Jumps are of wall clocks, Suspends of machines; Lost and RolledBack are directories.
+	Jumps, Suspends, Lost, RolledBack int
 	// Refused connections are those that a node took for a sign of another's end; Dropped and Delayed are frames.
 	Refused, Dropped, Delayed int
 }
 
 // Sum is how much went wrong.
 func (f *Faults) Sum() int {
-	return f.Crashes + f.Cuts + f.Pauses + f.SlowDisks + f.FullDisks + f.Refused + f.Dropped + f.Delayed
+	return f.Crashes + f.Cuts + f.Pauses + f.SlowDisks + f.FullDisks + f.Jumps + f.Suspends + f.Lost + f.RolledBack +
+		f.Refused + f.Dropped + f.Delayed
 }
 
 // New makes a world of so many machines.
