@@ -109,7 +109,7 @@ func (n *Node) newCluster() (*cluster, error) {
 		return nil, err
 	}
 	n.closers = append(n.closers, c.transport.Close)
-	c.client = remote.New(c.transport)
+	c.client = remote.New(remote.Over(c.transport), nil)
 	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.left})
 	return c, nil
 }
@@ -195,7 +195,7 @@ func (f frames) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt,
 
 // listen lets other nodes in.
 func (c *cluster) listen(l net.Listener) error {
-	c.server = remote.NewServer(c.n.host)
+	c.server = remote.NewServer(c.n.host, nil)
 	return c.transport.Start(l, transport.Handlers{
 		OnFrame: c.n.host.Receive,
 		OnSnapshot: func(from topology.NodeID, s *transport.SnapshotReader) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -22,9 +23,37 @@ import (
 // Wait bounds a request whose context has no deadline.
 const Wait = 10 * time.Second
 
+// Carrier brings requests to other nodes and their answers back; *transport.Transport is one, behind Over.
+type Carrier interface {
+	Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error)
+	Stream(ctx context.Context, to topology.NodeID, request []byte) (Stream, error)
+	Begin(p *transport.Pending, to topology.NodeID, until time.Time, request []byte, answer transport.Answer) error
+}
+
+// Stream is an answer in pages; *transport.Stream is one.
+type Stream interface {
+	Next() ([]byte, error)
+	Close()
+}
+
+// Over makes a transport a Carrier.
+func Over(t *transport.Transport) Carrier { return carrier{t} }
+
+type carrier struct{ *transport.Transport }
+
+// Stream implements Carrier.
+func (c carrier) Stream(ctx context.Context, to topology.NodeID, request []byte) (Stream, error) {
+	s, err := c.Transport.Stream(ctx, to, request)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // Client asks replicas on other nodes. It is safe for concurrent use.
 type Client struct {
-	t       *transport.Transport
+	t       Carrier
+	sched   *sched.Scheduler
 	buffers buffers
 	writes  sync.Pool // *write
 	reads   sync.Pool // *pages
@@ -32,10 +61,10 @@ type Client struct {
 	marks atomic.Uint64
 }
 
-// New makes a client over a transport, which outlives all that is asked through it.
-func New(t *transport.Transport) *Client {
-	c := &Client{t: t}
-	c.marks.Store(uint64(time.Now().UnixNano())) // what a process before this one asked for is another read
+// New makes a client over a transport, which outlives all that is asked through it. The scheduler is nil outside simulations.
+func New(t Carrier, s *sched.Scheduler) *Client {
+	c := &Client{t: t, sched: s}
+	c.marks.Store(uint64(s.Wall().UnixNano())) // what a process before this one asked for is another read
 	c.writes.New = func() any { return &write{c: c} }
 	c.reads.New = func() any { return new(pages) }
 	return c
@@ -126,7 +155,7 @@ func (r *Replica) number(ctx context.Context, kind byte, body func([]byte) []byt
 	request := r.c.buffers.get()
 	defer r.c.buffers.put(request)
 	*request = body(appendHead(*request, kind, r.id, t))
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := r.c.bounded(ctx)
 	defer cancel()
 	b, err := r.c.t.Call(ctx, r.node, *request)
 	if err != nil {
@@ -141,11 +170,11 @@ func (r *Replica) number(ctx context.Context, kind byte, body func([]byte) []byt
 }
 
 // bounded gives a context a deadline if it has none.
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, Wait)
+	return c.sched.WithTimeout(ctx, Wait)
 }
 
 // write is a request under way that nobody waits for.
@@ -167,20 +196,20 @@ func (r *Replica) begin(ctx context.Context, kind byte) *write {
 	*w.request = appendHead(*w.request, kind, r.id, w.trace)
 	var ok bool
 	if w.deadline, ok = ctx.Deadline(); !ok {
-		w.deadline = time.Now().Add(Wait)
+		w.deadline = r.c.sched.Now().Add(Wait)
 	}
 	return w
 }
 
 // send sends the request, which the transport copies.
 func (w *write) send() {
-	request := w.request
+	request, c := w.request, w.c // w may be used again before Begin returns
 	w.request = nil
-	if err := w.c.t.Begin(&w.call, w.node, w.deadline, *request, w); err != nil {
+	if err := c.t.Begin(&w.call, w.node, w.deadline, *request, w); err != nil {
 		// Whoever asked is told on another goroutine, as everybody is: it may hold what its completion needs.
-		go w.Answered(nil, err)
+		c.sched.Go(func() { w.Answered(nil, err) })
 	}
-	w.c.buffers.put(request)
+	c.buffers.put(request)
 }
 
 // Answered implements transport.Answer: it tells the completion.

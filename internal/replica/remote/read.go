@@ -26,7 +26,7 @@ func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) 
 }
 
 func (r *Replica) read(ctx context.Context, c *command.Read, p *pages, t *trace.Trace) error {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := r.c.bounded(ctx)
 	defer cancel()
 	request := r.c.buffers.get()
 	*request = appendHead(*request, kindRead, r.id, t)
@@ -75,7 +75,7 @@ func (r *Replica) enough(mark uint64) {
 	request := r.c.buffers.get()
 	defer r.c.buffers.put(request)
 	*request = binary.AppendUvarint(appendHead(*request, kindEnough, r.id, nil), mark)
-	ctx, cancel := context.WithTimeout(context.Background(), Wait)
+	ctx, cancel := r.c.sched.WithTimeout(context.Background(), Wait)
 	defer cancel()
 	if s, err := r.c.t.Stream(ctx, r.node, *request); err == nil {
 		defer s.Close()

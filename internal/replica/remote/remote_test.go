@@ -187,7 +187,7 @@ func newWorld(t testing.TB) *world {
 	}})
 	two := start(2, transport.Handlers{})
 	two.SetAddress(node(1), "host1")
-	w.client = New(two)
+	w.client = New(Over(two), nil)
 	w.replica = w.client.Replica(node(1), 5)
 	return w
 }
@@ -322,7 +322,7 @@ func TestLostConnections(t *testing.T) {
 	for name := range requests {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.replica.c.t.SetAddress(node(3), "nowhere")
+				w.replica.c.t.(carrier).SetAddress(node(3), "nowhere")
 				if _, err := requests[name](t.Context(), w.client.Replica(node(3), 5)); !errors.Is(err, transport.ErrUnreachable) || errors.Is(err, partition.ErrUncertain) {
 					t.Errorf("nobody there: %v", err)
 				}

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -39,6 +39,7 @@ type Responder interface {
 // Server carries out what other nodes ask of the replicas here. It is safe for concurrent use.
 type Server struct {
 	find    func(topology.PartitionID) Target
+	sched   *sched.Scheduler
 	page    int // PageBytes, but in tests
 	buffers buffers
 	works   sync.Pool // *work
@@ -55,14 +56,16 @@ type mark struct {
 	number uint64
 }
 
-// NewServer makes a server over the replicas of a host.
-func NewServer(host *partition.Host) *Server {
-	return newServer(func(id topology.PartitionID) Target {
+// NewServer makes a server over the replicas of a host. The scheduler is nil outside simulations.
+func NewServer(host *partition.Host, scheduler *sched.Scheduler) *Server {
+	s := newServer(func(id topology.PartitionID) Target {
 		if r := host.Replica(id); r != nil {
 			return r
 		}
 		return nil
 	})
+	s.sched = scheduler
+	return s
 }
 
 func newServer(find func(topology.PartitionID) Target) *Server {
@@ -92,7 +95,7 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 	}
 	var t *trace.Trace
 	if flags&traced != 0 {
-		t = trace.New([16]byte{}, time.Now())
+		t = trace.New([16]byte{}, s.sched.Now())
 		ctx = trace.With(ctx, t)
 	}
 	target := s.find(id)
@@ -297,10 +300,10 @@ func (w *work) Decided(d *command.Decision, err error) {
 		w.s.buffers.put(b)
 	} else {
 		s, to := w.s, w.to
-		go func() { // it ends with the request: by the caller's deadline at the latest
+		s.sched.Go(func() { // it ends with the request: by the caller's deadline at the latest
 			_ = to.End(*b)
 			s.buffers.put(b)
-		}()
+		})
 	}
 	w.let()
 }

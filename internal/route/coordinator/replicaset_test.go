@@ -85,7 +85,7 @@ func newCluster4(t *testing.T, n int) []*member {
 			},
 		}})
 		must(err)
-		client, server := remote.New(m.transport), remote.NewServer(m.host)
+		client, server := remote.New(remote.Over(m.transport), nil), remote.NewServer(m.host, nil)
 		m.Coordinator = New(m.host, s, Options{Cluster: &Cluster{
 			Node:    node(i + 1),
 			Replica: func(node topology.NodeID, id topology.PartitionID) Member { return client.Replica(node, id) },
