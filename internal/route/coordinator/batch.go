@@ -46,7 +46,7 @@ const batchLog = "BATCH_LOG"
 
 // batchInCluster takes copies and goes on elsewhere; w is told once.
 func (c *Coordinator) batchInCluster(tr *trace.Trace, ms []command.Mutation, updates []*command.Conditional, w *write) {
-	b := &batch{c: c, w: w, trace: tr, deadline: time.Now().Add(c.opts.WriteTimeout)}
+	b := &batch{c: c, w: w, trace: tr, deadline: c.sched.Now().Add(c.opts.WriteTimeout)}
 	for i := range ms {
 		b.mutations = append(b.mutations, command.AppendMutation(nil, &ms[i]))
 	}
@@ -59,7 +59,7 @@ func (c *Coordinator) batchInCluster(tr *trace.Trace, ms []command.Mutation, upd
 }
 
 func (b *batch) run() {
-	ctx, cancel := context.WithDeadline(trace.With(b.c.tasks.ctx, b.trace), b.deadline)
+	ctx, cancel := b.c.sched.WithDeadline(trace.With(b.c.tasks.ctx, b.trace), b.deadline)
 	defer cancel()
 	err := b.together(ctx)
 	if errors.Is(err, errApart) {
@@ -118,7 +118,7 @@ func (b *batch) together(ctx context.Context) error {
 			}
 			m.Epoch, m.Dedupe = p.Epoch, id
 			if e.maybe {
-				m.Retried = uint32(max(1, time.Since(e.began).Milliseconds()))
+				m.Retried = uint32(max(1, b.c.sched.Since(e.began).Milliseconds()))
 			}
 			parts[i].Replica, _ = t.member.(*partition.Replica)
 		}
@@ -156,8 +156,8 @@ func (b *batch) apart(ctx context.Context) {
 		b.w.Done(e.writeError(err, batchLog))
 		return
 	}
-	b.deadline = time.Now().Add(c.opts.WriteTimeout)
-	ctx, cancel := context.WithDeadline(trace.With(c.tasks.ctx, b.trace), b.deadline)
+	b.deadline = c.sched.Now().Add(c.opts.WriteTimeout)
+	ctx, cancel := c.sched.WithDeadline(trace.With(c.tasks.ctx, b.trace), b.deadline)
 	defer cancel()
 	err = b.writeAll(ctx, ms)
 	if err == nil {
@@ -186,7 +186,7 @@ func (b *batch) prepare(ctx context.Context) ([]command.Mutation, int64, error) 
 		return nil, 0, err
 	}
 	found := make([][]*row.Row, len(parts))
-	err = inParallel(8, len(parts), func(i int) error {
+	err = inParallel(b.c.sched, 8, len(parts), func(i int) error {
 		if parts[i].Updates == nil {
 			return nil
 		}
@@ -224,21 +224,21 @@ func (b *batch) prepare(ctx context.Context) ([]command.Mutation, int64, error) 
 // stamp is above what the participants have given.
 func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error) {
 	v := b.c.view.Load()
-	asked := map[topology.PartitionID]*command.Mutation{}
+	asked := map[topology.PartitionID]bool{}
+	of := make([]*command.Mutation, 0, len(parts))
 	for i := range parts {
 		m := parts[i].Mutation
 		p := v.snapshot.Locate(m.Table, m.Token, m.Key)
 		if p == nil {
 			return 0, errUnknownTable()
 		}
-		asked[p.ID] = m
-	}
-	of := make([]*command.Mutation, 0, len(asked))
-	for _, m := range asked {
-		of = append(of, m)
+		if !asked[p.ID] {
+			asked[p.ID] = true
+			of = append(of, m)
+		}
 	}
 	stamps := make([]int64, len(of))
-	err := inParallel(8, len(of), func(i int) error {
+	err := inParallel(b.c.sched, 8, len(of), func(i int) error {
 		e := b.errand()
 		m := of[i]
 		return e.run(ctx, "Asking for the last stamp of", locator(m), func(ctx context.Context, t *target, _ *topology.Partition) error {
@@ -247,7 +247,7 @@ func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error
 			return err
 		})
 	})
-	stamp := time.Now().UnixMicro()
+	stamp := b.c.sched.Wall().UnixMicro()
 	for _, s := range stamps {
 		stamp = max(stamp, s+1)
 	}
@@ -283,7 +283,7 @@ func (b *batch) writeAll(ctx context.Context, ms []command.Mutation) error {
 	stale := make([]bool, len(ms))
 	clean := true // nothing was or may have been written
 	results := make([]bool, len(ms))
-	err := inParallel(8, len(ms), func(i int) error {
+	err := inParallel(b.c.sched, 8, len(ms), func(i int) error {
 		e := b.errand()
 		err := e.put(ctx, "Writing to", &ms[i])
 		stale[i] = errors.Is(err, ErrStaleSchema)
@@ -302,7 +302,7 @@ func (b *batch) writeAll(ctx context.Context, ms []command.Mutation) error {
 	case clean:
 		return ErrStaleSchema
 	}
-	return inParallel(8, len(ms), func(i int) error {
+	return inParallel(b.c.sched, 8, len(ms), func(i int) error {
 		if !stale[i] {
 			return nil
 		}
@@ -328,9 +328,9 @@ const removeGrace = 500 * time.Millisecond
 
 // removeBatch removes a record.
 func (c *Coordinator) removeBatch(tr *trace.Trace, id [16]byte, stamp int64) error {
-	ctx, cancel := context.WithTimeout(trace.With(context.WithoutCancel(c.tasks.ctx), tr), c.opts.WriteTimeout)
+	ctx, cancel := c.sched.WithTimeout(trace.With(context.WithoutCancel(c.tasks.ctx), tr), c.opts.WriteTimeout)
 	defer cancel()
-	defer context.AfterFunc(c.tasks.ctx, func() { time.AfterFunc(removeGrace, cancel) })()
+	defer c.sched.AfterDone(c.tasks.ctx, func() { c.sched.AfterFunc(removeGrace, cancel) })()
 	e := c.errand(dberr.Quorum, c.opts.WriteTimeout)
 	m := c.cluster.Batches.Remove(id, stamp+1)
 	return e.put(ctx, "Removing the record of a batch from", &m)

@@ -6,9 +6,9 @@ import (
 	"context"
 	"encoding/hex"
 	"sync/atomic"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -60,10 +60,10 @@ type cluster struct {
 	here func(id topology.PartitionID) Local
 }
 
-func newCluster(o *Cluster, host *partition.Host) *cluster {
+func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
 	cl := &cluster{Cluster: *o}
 	if cl.Sequence == 0 {
-		cl.Sequence = uint64(time.Now().UnixNano())
+		cl.Sequence = uint64(s.Wall().UnixNano())
 	}
 	cl.sequence.Store(cl.Sequence - 1)
 	if cl.NodeName == nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
@@ -18,7 +19,7 @@ import (
 // confirms at its end what it gave. Behind a partition that was confirmed a read goes on wherever it can; what was passed on of one that was not
 // makes all of it worthless, and the session has to begin again (ErrRepeat). The error is what the client is told.
 func (c *Coordinator) readInCluster(ctx context.Context, q *command.Read, r *relay) error {
-	lazy := &readContext{Context: ctx, until: r.deadline}
+	lazy := &readContext{Context: ctx, sched: c.sched, until: r.deadline}
 	defer lazy.end()
 	ctx = lazy
 	e := c.errand(q.Level, c.opts.ReadTimeout)
@@ -67,7 +68,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 		switch {
 		case r.failure != nil:
 			return r.failure
-		case ctx.Err() != nil || !time.Now().Before(r.deadline):
+		case ctx.Err() != nil || !c.sched.Now().Before(r.deadline):
 			return context.DeadlineExceeded
 		case !e.failed(&t, err):
 			return err
@@ -112,13 +113,13 @@ func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay)
 		return t.member.Read(ctx, q, r)
 	}
 	r.heard.Store(false)
-	attempt := &readContext{Context: ctx, until: r.deadline, first: e.attempt(), heard: &r.heard}
+	attempt := &readContext{Context: ctx, sched: e.c.sched, until: r.deadline, first: e.attempt(), heard: &r.heard}
 	if whole, ok := ctx.(*readContext); ok {
 		attempt.Context = whole.Context // their ends are the same
 	}
 	err := t.member.Read(attempt, q, r)
 	attempt.end()
-	if err != nil && !r.heard.Load() && !time.Now().Before(attempt.first) && timedOut(err) {
+	if err != nil && !r.heard.Load() && !e.c.sched.Now().Before(attempt.first) && timedOut(err) {
 		return context.DeadlineExceeded
 	}
 	return err
@@ -128,6 +129,7 @@ func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay)
 // the client's connection cost as much as a read. They are made for the first who waits; the transport keeps the bounds itself.
 type readContext struct {
 	context.Context
+	sched *sched.Scheduler
 	until time.Time
 	// first, if not zero, is when it ends if nothing was heard.
 	first time.Time
@@ -136,7 +138,7 @@ type readContext struct {
 	once  sync.Once
 	real  context.Context
 	close context.CancelFunc
-	timer *time.Timer
+	timer sched.Timer
 }
 
 // Bounds implements transport.Bounded.
@@ -149,9 +151,9 @@ func (c *readContext) Deadline() (time.Time, bool) { return c.until, true }
 
 func (c *readContext) Done() <-chan struct{} {
 	c.once.Do(func() {
-		c.real, c.close = context.WithDeadline(c.Context, c.until)
+		c.real, c.close = c.sched.WithDeadline(c.Context, c.until)
 		if !c.first.IsZero() {
-			c.timer = time.AfterFunc(time.Until(c.first), func() {
+			c.timer = c.sched.AfterFunc(c.sched.Until(c.first), func() {
 				if !c.heard.Load() {
 					c.close()
 				}
@@ -165,7 +167,7 @@ func (c *readContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
-	if !time.Now().Before(c.until) {
+	if !c.sched.Now().Before(c.until) {
 		return context.DeadlineExceeded
 	}
 	return nil

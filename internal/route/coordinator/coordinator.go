@@ -21,6 +21,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -40,6 +41,8 @@ type Options struct {
 	TableName func(table uint32) string
 	// Cluster makes the coordinator one of many nodes; nil stands alone.
 	Cluster *Cluster
+	// Scheduler is nil outside simulations.
+	Scheduler *sched.Scheduler
 }
 
 func (o Options) withDefaults() Options {
@@ -71,8 +74,9 @@ type Replica interface {
 
 // Coordinator routes the commands of a node. It is safe for concurrent use.
 type Coordinator struct {
-	host *partition.Host
-	opts Options
+	host  *partition.Host
+	opts  Options
+	sched *sched.Scheduler
 
 	view    atomic.Pointer[view]
 	viewMu  sync.Mutex // orders SetTopology
@@ -126,16 +130,17 @@ type Stats struct {
 
 // New makes a coordinator over the replicas of a host.
 func New(host *partition.Host, snapshot *topology.Snapshot, o Options) *Coordinator {
-	c := &Coordinator{host: host, opts: o.withDefaults()}
+	c := &Coordinator{host: host, opts: o.withDefaults(), sched: o.Scheduler}
+	c.tasks.all.Scheduler, c.watch.sched = o.Scheduler, o.Scheduler
 	c.replica = c.local
 	c.tasks.ctx, c.tasks.cancel = context.WithCancel(context.Background())
 	c.writes.New = func() any { return &write{c: c} }
 	c.decides.New = func() any { return &decide{c: c} }
-	c.relays.New = func() any { return new(relay) }
+	c.relays.New = func() any { return &relay{sched: c.sched} }
 	c.sends.New = func() any { return new(send) }
 	v := &view{snapshot: snapshot, changed: make(chan struct{})}
 	if o.Cluster != nil {
-		c.cluster = newCluster(o.Cluster, host)
+		c.cluster = newCluster(o.Cluster, host, o.Scheduler)
 		v.routes = routesOf(snapshot, nil)
 	}
 	c.view.Store(v)
@@ -216,7 +221,7 @@ type retry struct {
 // not: context.DeadlineExceeded after limit since the first wait, or the context's error.
 func (c *Coordinator) wait(ctx context.Context, r *retry, seen *view, limit time.Duration) error {
 	c.stats.retries.Add(1)
-	now := time.Now()
+	now := c.sched.Now()
 	if r.pause == 0 {
 		r.deadline, r.pause = now.Add(limit), retryPauseMin
 	}
@@ -224,14 +229,7 @@ func (c *Coordinator) wait(ctx context.Context, r *retry, seen *view, limit time
 	if left <= 0 {
 		return context.DeadlineExceeded
 	}
-	timer := time.NewTimer(min(r.pause, left))
-	defer timer.Stop()
+	pause := min(r.pause, left)
 	r.pause = min(2*r.pause, retryPauseMax)
-	select {
-	case <-seen.changed:
-	case <-timer.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
+	return c.sched.Sleep(ctx, pause, seen.changed)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
@@ -45,6 +46,7 @@ type errand struct {
 
 // target is a replica to ask.
 type target struct {
+	sched  *sched.Scheduler
 	member Member
 	node   topology.NodeID
 	// here is the partition's replica on this node, nil if there is none, also if it is not the one to ask.
@@ -54,7 +56,7 @@ type target struct {
 }
 
 func (c *Coordinator) errand(level dberr.Consistency, limit time.Duration) errand {
-	now := time.Now()
+	now := c.sched.Now()
 	return errand{c: c, level: level, began: now, deadline: now.Add(limit)}
 }
 
@@ -64,7 +66,7 @@ func (e *errand) attempt() time.Time {
 	if e.late >= 2 {
 		return e.deadline
 	}
-	until := time.Now().Add(e.deadline.Sub(e.began) / 3)
+	until := e.c.sched.Now().Add(e.deadline.Sub(e.began) / 3)
 	if until.After(e.deadline) {
 		return e.deadline
 	}
@@ -74,7 +76,7 @@ func (e *errand) attempt() time.Time {
 // pick chooses the replica to ask, or says why there is none: errNoReplica, which may change, or *dberr.Unavailable.
 func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
 	cl := e.c.cluster
-	t := target{here: cl.here(p.ID), route: v.routes[p.ID]}
+	t := target{sched: e.c.sched, here: cl.here(p.ID), route: v.routes[p.ID]}
 	if t.route == nil {
 		t.route = new(route) // a partition that is in no table's ring
 	}
@@ -150,7 +152,7 @@ func (e *errand) askable(t *target, node, avoid topology.NodeID) bool {
 	case cl.Node:
 		return t.here != nil
 	case e.silent:
-		if time.Now().Before(e.quietUntil) {
+		if e.c.sched.Now().Before(e.quietUntil) {
 			return false
 		}
 	}
@@ -205,7 +207,7 @@ func (e *errand) failed(t *target, err error) bool {
 		e.maybe = true
 		if t.remote && errors.Is(err, context.DeadlineExceeded) {
 			e.late++
-			e.silent, e.quietUntil = t.node, time.Now().Add(e.deadline.Sub(e.began)/3)
+			e.silent, e.quietUntil = t.node, e.c.sched.Now().Add(e.deadline.Sub(e.began)/3)
 		}
 		if !underWay(err) {
 			e.avoid = t.node
@@ -242,7 +244,7 @@ const atOnceMax = 2
 // otherwise why there is no use in it any more.
 func (e *errand) wait(ctx context.Context, t *target, seen *view) error {
 	e.c.stats.retries.Add(1)
-	left := time.Until(e.deadline)
+	left := e.c.sched.Until(e.deadline)
 	if left <= 0 {
 		return context.DeadlineExceeded
 	}
@@ -256,16 +258,7 @@ func (e *errand) wait(ctx context.Context, t *target, seen *view) error {
 	if t.route != nil {
 		led = t.route.changed()
 	}
-	timer := time.NewTimer(min(e.pause, left))
-	defer timer.Stop()
-	select {
-	case <-seen.changed:
-	case <-led:
-	case <-timer.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
+	return e.c.sched.Sleep(ctx, min(e.pause, left), seen.changed, led)
 }
 
 // writeError is what a client is told about a write in a cluster.
@@ -361,7 +354,7 @@ func (e *errand) once(ctx context.Context, t *target, p *topology.Partition, do 
 	if t.remote {
 		until = e.attempt()
 	}
-	ctx, cancel := context.WithDeadline(ctx, until)
+	ctx, cancel := e.c.sched.WithDeadline(ctx, until)
 	defer cancel()
 	return do(ctx, t, p)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -25,7 +26,7 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 	defer c.leave()
 	c.stats.reads.Add(1)
 	r := c.relays.Get().(*relay)
-	r.begin(v, time.Now().Add(c.opts.ReadTimeout))
+	r.begin(v, c.sched.Now().Add(c.opts.ReadTimeout))
 	var err error
 	switch {
 	case c.cluster != nil:
@@ -76,7 +77,7 @@ func (c *Coordinator) readKey(ctx context.Context, q *command.Read, r *relay) er
 // readRange goes from physical partition to physical partition. cursor is the position before which all is read: it, and no partition id,
 // says where to go on when the map changes.
 func (c *Coordinator) readRange(ctx context.Context, q *command.Read, r *relay) error {
-	ctx, cancel := context.WithDeadline(ctx, r.deadline)
+	ctx, cancel := c.sched.WithDeadline(ctx, r.deadline)
 	defer cancel()
 	t := trace.From(ctx)
 	sub := *q
@@ -127,6 +128,7 @@ func (c *Coordinator) readRange(ctx context.Context, q *command.Read, r *relay) 
 
 // relay stands between a replica and the visitor: it keeps the deadline, remembers a stop, and knows where to go on.
 type relay struct {
+	sched    *sched.Scheduler
 	v        command.Visitor
 	deadline time.Time
 	// from hides what was read before, should a merge of partitions have brought it in.
@@ -211,7 +213,7 @@ func (r *relay) Row(clustering []byte, found *row.Row) (command.Step, error) {
 }
 
 func (r *relay) tick() error {
-	if r.rows++; r.rows%checkEvery == 0 && time.Now().After(r.deadline) {
+	if r.rows++; r.rows%checkEvery == 0 && r.sched.Now().After(r.deadline) {
 		return context.DeadlineExceeded
 	}
 	return nil

@@ -77,8 +77,8 @@ func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration
 		if here == nil || !here.Leading() {
 			continue
 		}
-		left := &leftBatches{before: time.Now().Add(-olderThan).UnixMicro(), span: p.Span}
-		q := &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: time.Now().Unix(), Level: dberr.Quorum, Epoch: p.Epoch}
+		left := &leftBatches{before: c.sched.Wall().Add(-olderThan).UnixMicro(), span: p.Span}
+		q := &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.sched.Wall().Unix(), Level: dberr.Quorum, Epoch: p.Epoch}
 		if err := here.Read(ctx, q, left); err != nil {
 			failures = append(failures, err)
 			continue
@@ -155,7 +155,7 @@ func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 			e := c.errand(dberr.Quorum, c.opts.TruncateTimeout)
 			err := e.run(ctx, "Reading unfinished batches from", func(*view) *topology.Partition { return p }, func(ctx context.Context, t *target, p *topology.Partition) error {
 				left = &leftBatches{before: math.MaxInt64, span: p.Span, table: table}
-				return t.member.Read(ctx, &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: time.Now().Unix(), Level: dberr.Quorum, Epoch: p.Epoch}, left)
+				return t.member.Read(ctx, &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.sched.Wall().Unix(), Level: dberr.Quorum, Epoch: p.Epoch}, left)
 			})
 			for i := 0; err == nil && i < len(left.records); i++ {
 				err = c.replay(ctx, &left.records[i])
@@ -175,9 +175,9 @@ func (c *Coordinator) replay(ctx context.Context, l *leftBatch) error {
 	if err != nil {
 		return fmt.Errorf("replay batch %x: %w", l.id, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.opts.WriteTimeout)
+	ctx, cancel := c.sched.WithTimeout(ctx, c.opts.WriteTimeout)
 	defer cancel()
-	err = inParallel(8, len(ms), func(i int) error {
+	err = inParallel(c.sched, 8, len(ms), func(i int) error {
 		e := c.errand(dberr.Quorum, c.opts.WriteTimeout)
 		return e.putAny(ctx, &ms[i])
 	})

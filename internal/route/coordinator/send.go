@@ -10,6 +10,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -190,7 +191,7 @@ func (s *send) ended() {
 
 // again makes the other attempts.
 func (s *send) again(err error) {
-	ctx, cancel := context.WithDeadline(trace.With(s.c.tasks.ctx, s.trace), s.deadline)
+	ctx, cancel := s.c.sched.WithDeadline(trace.With(s.c.tasks.ctx, s.trace), s.deadline)
 	defer cancel()
 	t, seen := s.target, s.view
 	for {
@@ -254,7 +255,7 @@ func (s *send) attemptCopy(ctx context.Context, t *target, p *topology.Partition
 func (s *send) address(m *command.Mutation, p *topology.Partition) {
 	m.Epoch = p.Epoch
 	if s.maybe {
-		m.Retried = uint32(max(1, time.Since(s.began).Milliseconds()))
+		m.Retried = uint32(max(1, s.c.sched.Since(s.began).Milliseconds()))
 	}
 }
 
@@ -283,12 +284,10 @@ func (e *ending) Decided(d *command.Decision, err error) {
 
 // wait returns the outcome, or the context's error when that ends first: then it is not known.
 func (e *ending) wait(ctx context.Context) (*command.Decision, error) {
-	select {
-	case <-e.told:
-		return e.outcome, e.err
-	case <-ctx.Done():
+	if _, err := sched.Await(e.target.sched, ctx, e.told, 0); err != nil {
 		return nil, context.DeadlineExceeded
 	}
+	return e.outcome, e.err
 }
 
 // late ends a send at its deadline, whatever is still under way; the watch has set answered. The errand may belong to another goroutine.

@@ -5,6 +5,8 @@ package coordinator
 import (
 	"context"
 	"sync"
+
+	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
 // tasks are the goroutines of a coordinator: retries, and atomic batches.
@@ -13,7 +15,7 @@ type tasks struct {
 	cancel context.CancelFunc
 	mu     sync.Mutex
 	closed bool
-	all    sync.WaitGroup
+	all    sched.Group
 }
 
 // start runs f on a goroutine that Close waits for; false if the coordinator is closed.

@@ -5,6 +5,8 @@ package coordinator
 import (
 	"sync"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
 // watch ends sends at their deadlines. A replica on this node that leads and is cut off cannot say how a write ends, and has no deadline of its own.
@@ -12,7 +14,8 @@ import (
 type watch struct {
 	mu          sync.Mutex
 	first, last *send
-	timer       *time.Timer
+	timer       sched.Timer
+	sched       *sched.Scheduler
 	armed       bool
 }
 
@@ -35,9 +38,9 @@ func (w *watch) add(s *send) {
 
 func (w *watch) arm(at time.Time) {
 	w.armed = true
-	wait := max(time.Until(at), time.Millisecond)
+	wait := max(w.sched.Until(at), time.Millisecond)
 	if w.timer == nil {
-		w.timer = time.AfterFunc(wait, w.look)
+		w.timer = w.sched.AfterFunc(wait, w.look)
 		return
 	}
 	w.timer.Reset(wait)
@@ -70,7 +73,7 @@ func (w *watch) unlink(s *send) {
 func (w *watch) look() {
 	var late []*send
 	w.mu.Lock()
-	now := time.Now()
+	now := w.sched.Now()
 	for w.first != nil && !w.first.deadline.After(now) {
 		s := w.first
 		w.unlink(s)

@@ -4,11 +4,11 @@ package coordinator
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -230,7 +230,7 @@ func (d *decide) Decided(out *command.Decision, err error) {
 }
 
 func (c *Coordinator) decideAt(ctx context.Context, cond *command.Conditional, d *decide) error {
-	ctx, cancel := context.WithTimeout(ctx, c.opts.WriteTimeout)
+	ctx, cancel := c.sched.WithTimeout(ctx, c.opts.WriteTimeout)
 	defer cancel() // it bounds the waiting; nothing waits any more when Decide has returned
 	t := trace.From(ctx)
 	m := &cond.Mutation
@@ -262,7 +262,7 @@ func (c *Coordinator) Truncate(ctx context.Context, table uint32, indexes ...uin
 		return err
 	}
 	defer c.leave()
-	ctx, cancel := context.WithTimeout(ctx, c.opts.TruncateTimeout)
+	ctx, cancel := c.sched.WithTimeout(ctx, c.opts.TruncateTimeout)
 	defer cancel()
 	if err := c.truncate(ctx, table, indexes); err != nil {
 		if IsUnknownTable(err) {
@@ -344,7 +344,7 @@ func (c *Coordinator) truncateEach(ctx context.Context, all []*topology.Partitio
 		return err
 	}
 	ends := make([]uint64, len(all))
-	err := inParallel(truncatedAtOnce, len(all), func(i int) error {
+	err := inParallel(c.sched, truncatedAtOnce, len(all), func(i int) error {
 		e := c.errand(dberr.All, c.opts.TruncateTimeout)
 		p := all[i]
 		return e.run(ctx, "Truncating", func(*view) *topology.Partition { return p }, func(ctx context.Context, t *target, _ *topology.Partition) error {
@@ -379,9 +379,9 @@ func (c *Coordinator) truncateEach(ctx context.Context, all []*topology.Partitio
 type applied interface{ Applied() uint64 }
 
 // inParallel calls do with 0 to n-1, so many at a time, and returns the first error.
-func inParallel(atOnce, n int, do func(i int) error) error {
+func inParallel(s *sched.Scheduler, atOnce, n int, do func(i int) error) error {
 	var next atomic.Int64
-	var all sync.WaitGroup
+	all := sched.Group{Scheduler: s}
 	var failure atomic.Pointer[error]
 	for range min(atOnce, n) {
 		all.Go(func() {
