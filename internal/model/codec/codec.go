@@ -7,6 +7,9 @@
 //	bytes    their length, then they; text too
 //	null     the length plus one, then the bytes; 0 is nil, which is not the empty slice
 //	list     the number of items, then they
+//	fields   optional parts in ascending order of their numbers, each a tag and bytes; a tag of 0 ends them
+//
+// A tag is twice the number of the field, plus one if a reader that does not know the field must not go on without it.
 //
 // A Writer allocates nothing but room to grow. A Reader allocates nothing: what it returns are views over its input. The first thing that
 // does not fit makes everything after it zero, so a decoder asks once, at its end. No length and no count is believed that the rest of
@@ -52,6 +55,16 @@ func (w *Writer) Null(v []byte) {
 	w.Uint(uint64(len(v)) + 1)
 	w.Raw(v)
 }
+
+// Field appends an optional part; EndFields has to follow the last one. Numbers ascend from 1. A reader that does not know a number passes
+// over the field, or refuses the whole if must is set.
+func (w *Writer) Field(number uint64, must bool, value []byte) {
+	w.Uint(number<<1 | uint64(Bit(must)))
+	w.Bytes(value)
+}
+
+// EndFields ends the list of fields. Alone it is the empty list, 1 byte.
+func (w *Writer) EndFields() { w.Byte(0) }
 
 // AppendBytes is Writer.Bytes for callers that append to a plain slice.
 func AppendBytes(dst, v []byte) []byte {

@@ -152,3 +152,28 @@ func (r *Reader) Count(itemMin int) int {
 	}
 	return int(n)
 }
+
+// Field is an optional part as Writer.Field wrote it.
+type Field struct {
+	// Number is 0 after the last field.
+	Number uint64
+	// Must says that a reader has to know the field.
+	Must  bool
+	Value []byte
+}
+
+// Field takes the next field after the one numbered after, 0 for the first. Its Number is 0 if there is none left, also after a
+// failure.
+func (r *Reader) Field(after uint64) Field {
+	if len(r.b) > 0 && r.b[0] == 0 {
+		r.b = r.b[1:]
+		return Field{}
+	}
+	tag := r.Uint()
+	f := Field{Number: tag >> 1, Must: tag&1 != 0, Value: r.Bytes()}
+	if f.Number <= after || r.bad {
+		r.Fail()
+		return Field{}
+	}
+	return f
+}

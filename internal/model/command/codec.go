@@ -11,8 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Version is the version of the encoding written here. It is the first byte of every encoded command; the kind is the second.
-const Version = 1
+// Version is the version of the encoding, the first byte of every encoded command; the kind is the second. It changes only when what all
+// commands have in common does: whatever can be a field or a kind of its own is one (RFC 0006).
+const Version = 2
 
 // kind says what an encoded command is.
 type kind uint8
@@ -26,6 +27,9 @@ const (
 	kindDecision    kind = 5
 	kindEntry       kind = 6
 )
+
+// Every command has a list of fields (see codec) after its fixed part and before its lists. None but entrySpan is written today. These
+// numbers are taken in a mutation: 1 for the region it comes from, 2 for its transaction, which must be understood.
 
 // AppendMutation appends the encoded form of m.
 func AppendMutation(dst []byte, m *Mutation) []byte {
@@ -41,7 +45,7 @@ func DecodeMutation(m *Mutation, src []byte) error {
 		return err
 	}
 	r.mutation(m)
-	return r.End()
+	return r.end()
 }
 
 // What an encoded mutation says of its id.
@@ -59,7 +63,7 @@ func (a *appender) mutation(m *Mutation) {
 // heading appends what stands before the operands.
 func (a *appender) heading(m *Mutation, stamp int64, retried uint32) {
 	a.Uint(uint64(m.Table))
-	a.Fixed(uint64(m.Token))
+	a.place(m.Table, m.Token, m.Low)
 	a.Bytes(m.Key)
 	a.Uint(m.SchemaVersion)
 	a.Uint(m.Epoch)
@@ -79,6 +83,7 @@ func (a *appender) heading(m *Mutation, stamp int64, retried uint32) {
 			a.Uint(uint64(retried))
 		}
 	}
+	a.EndFields()
 }
 
 // ops appends operands; those that are Unstamped get stamp in the copy.
@@ -103,7 +108,7 @@ func (a *appender) ops(ops []Op, stamp int64) {
 func (r *reader) mutation(m *Mutation) {
 	*m = Mutation{Ops: m.Ops[:0]}
 	m.Table = r.Uint32()
-	m.Token = token.Token(r.Fixed())
+	m.Token, m.Low = r.place(m.Table)
 	m.Key = r.Bytes()
 	m.SchemaVersion = r.Uint()
 	m.Epoch = r.Uint()
@@ -119,6 +124,7 @@ func (r *reader) mutation(m *Mutation) {
 	if id == withRetried {
 		m.Retried = r.Uint32()
 	}
+	r.skipFields("a mutation")
 	n := r.Count(3)
 	for range n {
 		o := Op{Kind: OpKind(r.Byte()), Clustering: r.Bytes()}
@@ -129,7 +135,8 @@ func (r *reader) mutation(m *Mutation) {
 		case OpRow, OpHeader:
 			o.Operand = r.Bytes()
 		default:
-			r.Fail()
+			r.newer("a mutation", "operand kind", uint64(o.Kind), uint64(OpIndex))
+			return
 		}
 		m.Ops = append(m.Ops, o)
 	}
@@ -143,6 +150,7 @@ func AppendConditional(dst []byte, c *Conditional) []byte {
 	a.Byte(byte(c.First))
 	a.Int(c.Now)
 	a.columns(c.Dropped)
+	a.EndFields()
 	a.Uint(uint64(len(c.Rows)))
 	for i := range c.Rows {
 		a.Flag(c.Rows[i].Static)
@@ -190,12 +198,16 @@ func DecodeConditional(c *Conditional, src []byte) error {
 	}
 	c.Now = r.Int()
 	c.Dropped = r.columns(nil)
+	r.skipFields("a conditional")
 	for range r.Count(2) {
 		c.Rows = append(c.Rows, RowRef{Static: r.Flag(), Clustering: r.Bytes()})
 	}
 	for range r.Count(6) {
 		k := Condition{Row: r.rowNumber(c), Operator: Operator(r.Byte()), Column: r.Uint32(), Type: r.maybeType(), Element: r.Null(), Values: r.nulls(nil)}
-		if k.Operator > ContainsKey || (k.Type == nil) != (k.Operator <= NotExists) {
+		if k.Operator > ContainsKey {
+			r.newer("a condition", "operator", uint64(k.Operator), uint64(ContainsKey))
+		}
+		if (k.Type == nil) != (k.Operator <= NotExists) {
 			r.Fail()
 		}
 		c.Conditions = append(c.Conditions, k)
@@ -205,12 +217,15 @@ func DecodeConditional(c *Conditional, src []byte) error {
 			Row: r.rowNumber(c), Statement: int(r.Uint32()), Kind: UpdateKind(r.Byte()), Column: r.Uint32(), Type: r.maybeType(), Args: r.nulls(nil),
 			Timestamp: r.Int(), TTL: r.Int32(), Expiry: r.Int(),
 		}
-		if u.Kind > ListPut || u.Type == nil {
+		if u.Kind > ListPut {
+			r.newer("an update", "kind", uint64(u.Kind), uint64(ListPut))
+		}
+		if u.Type == nil {
 			r.Fail()
 		}
 		c.Updates = append(c.Updates, u)
 	}
-	return r.End()
+	return r.end()
 }
 
 func (r *reader) rowNumber(c *Conditional) int {
@@ -248,11 +263,11 @@ func AppendRead(dst []byte, c *Read) []byte {
 	a.Byte(flags)
 	a.Uint(uint64(c.Table))
 	a.Null(c.Key)
-	a.Fixed(uint64(c.Token))
+	a.place(c.Table, c.Token, c.Low)
 	a.Uint(c.Range.Begin)
 	a.Uint(c.Range.Limit)
 	a.Null(c.AfterKey)
-	a.Fixed(uint64(c.AfterToken))
+	a.place(c.Table, c.AfterToken, c.AfterLow)
 	a.Null(c.AfterClustering)
 	a.Uint(uint64(len(c.Slices)))
 	for i := range c.Slices {
@@ -268,6 +283,7 @@ func AppendRead(dst []byte, c *Read) []byte {
 	a.columns(c.Dropped)
 	a.Uint(uint64(c.Level))
 	a.Uint(c.Epoch)
+	a.EndFields()
 	return a.Writer
 }
 
@@ -280,7 +296,7 @@ func DecodeRead(c *Read, src []byte) error {
 	*c = Read{Slices: c.Slices[:0]}
 	flags := r.Byte()
 	if flags >= readFlagsEnd {
-		r.Fail()
+		r.newer("a read", "flags", uint64(flags), readFlagsEnd-1)
 	}
 	c.AfterPartition = flags&readAfterPartition != 0
 	c.Reversed = flags&readReversed != 0
@@ -288,13 +304,13 @@ func DecodeRead(c *Read, src []byte) error {
 	c.NoRows = flags&readNoRows != 0
 	c.Table = r.Uint32()
 	c.Key = r.Null()
-	c.Token = token.Token(r.Fixed())
+	c.Token, c.Low = r.place(c.Table)
 	c.Range = token.Range{Begin: r.Uint(), Limit: r.Uint()}
 	if !c.Range.Valid() {
 		r.Fail()
 	}
 	c.AfterKey = r.Null()
-	c.AfterToken = token.Token(r.Fixed())
+	c.AfterToken, c.AfterLow = r.place(c.Table)
 	c.AfterClustering = r.Null()
 	for range r.Count(2) {
 		c.Slices = append(c.Slices, Slice{Start: r.Bytes(), End: r.Null()})
@@ -311,14 +327,14 @@ func DecodeRead(c *Read, src []byte) error {
 	c.Dropped = r.columns(nil)
 	c.Level = r.consistency()
 	c.Epoch = r.Uint()
-	return r.End()
+	r.skipFields("a read")
+	return r.end()
 }
 
 func (a *appender) sweep(s *Sweep) {
 	a.Uint(uint64(s.Table))
 	a.Int(s.Horizon)
 	a.columns(s.Dropped)
-	a.Uint(s.Epoch)
 	a.Uint(uint64(len(s.Keys)))
 	for _, k := range s.Keys {
 		a.Bytes(k)
@@ -330,7 +346,6 @@ func (r *reader) sweep(s *Sweep) {
 	s.Table = r.Uint32()
 	s.Horizon = r.Int()
 	s.Dropped = r.columns(s.Dropped)
-	s.Epoch = r.Uint()
 	for range r.Count(1) {
 		s.Keys = append(s.Keys, r.Bytes())
 	}
@@ -341,6 +356,7 @@ func AppendDecision(dst []byte, d *Decision) []byte {
 	a := appender{append(dst, Version, byte(kindDecision))}
 	a.Flag(d.Applied)
 	a.Int(d.Timestamp)
+	a.EndFields()
 	a.Uint(uint64(len(d.Found)))
 	for _, f := range d.Found {
 		a.foundRow(f)
@@ -383,13 +399,14 @@ func DecodeDecision(d *Decision, src []byte) error {
 	*d = Decision{}
 	d.Applied = r.Flag()
 	d.Timestamp = r.Int()
+	r.skipFields("a decision")
 	for range r.Count(1) {
 		d.Found = append(d.Found, r.foundRow())
 	}
 	if r.Flag() {
 		d.First = &FoundRow{Clustering: r.Bytes(), Row: r.foundRow()}
 	}
-	return r.End()
+	return r.end()
 }
 
 func (r *reader) foundRow() *row.Row {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -37,6 +39,14 @@ func (p pick) upTo(n int) int  { return rapid.IntRange(0, n).Draw(p.T, "n") }
 func (p pick) string() string  { return rapid.StringN(0, 4, 8).Draw(p.T, "string") }
 func (p pick) cols() []uint32  { return rapid.SliceOfN(rapid.Uint32(), 0, 3).Draw(p.T, "columns") }
 func (p pick) nulls() [][]byte { return list(p, p.null) }
+
+// low is the second half of a place on the ring of a table.
+func (p pick) low(table uint32) uint64 {
+	if table&keys.WideRing == 0 {
+		return 0
+	}
+	return p.u64()
+}
 
 func list[E any](p pick, one func() E) []E {
 	var out []E
@@ -73,6 +83,7 @@ func (p pick) typ(depth int) *cqltype.Type {
 
 func (p pick) mutation() Mutation {
 	m := Mutation{Table: p.u32(), Token: token.Token(p.i64()), Key: p.bytes(), SchemaVersion: p.u64(), Epoch: p.u64(), Timestamp: p.i64()}
+	m.Low = p.low(m.Table)
 	if p.bool() {
 		m.Dedupe = DedupeID{Coordinator: [16]byte{1, 2, 3}, Sequence: p.u64()}
 	}
@@ -113,6 +124,7 @@ func (p pick) read() Read {
 		AfterClustering: p.null(), AfterPartition: p.bool(), Reversed: p.bool(), Statics: p.bool(), NoRows: p.bool(), Limit: p.upTo(1 << 30),
 		Now: p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(),
 	}
+	c.Low, c.AfterLow = p.low(c.Table), p.low(c.Table)
 	c.Range.Begin = p.u64()
 	if p.bool() {
 		c.Range.Limit = rapid.Uint64Min(c.Range.Begin/2+1).Draw(p.T, "limit") | 1<<63
@@ -218,7 +230,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		newer := bytes.Clone(b)
 		newer[0] = Version + 1
-		if err := decode(newer); !errors.Is(err, ErrVersion) {
+		if err := decode(newer); !errors.Is(err, feature.ErrNewer) {
 			t.Fatalf("a newer version: %v", err)
 		}
 	})

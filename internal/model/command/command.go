@@ -4,12 +4,14 @@
 // replica set's log, and their versioned encoding.
 //
 // Guarantees: (C1) a command carries everything its application needs: no clock, catalog or configuration of the replica
-// takes part, so the same log gives the same rows; (C2) an encoded command names its version, and an older one stays readable.
+// takes part, so the same log gives the same rows; (C2) an encoded command names its version, and what a
+// newer build has added to it is passed over or refused with feature.ErrNewer, never misread.
 // Rows and keys are opaque bytes here, made by packages row and cqltype. Start at Mutation and Read.
 package command
 
 import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -44,7 +46,9 @@ type Op struct {
 // Mutation changes one logical partition, atomically.
 type Mutation struct {
 	Table uint32
+	// Token is the key's place on the ring, or the first half of it in a table on the wide ring; Low is the second half, 0 in others.
 	Token token.Token
+	Low   uint64
 	// Key is the serialized partition key.
 	Key []byte
 	Ops []Op
@@ -61,9 +65,11 @@ type Mutation struct {
 }
 
 // DedupeID names a command of a coordinator: (node, sequence) is used once.
-type DedupeID struct {
-	Coordinator [16]byte
-	Sequence    uint64
+type DedupeID = keys.DedupeID
+
+// Position is where the key stands in its table.
+func (m *Mutation) Position() keys.Position {
+	return keys.Position{Ring: m.Token.Position(), Low: m.Low, Key: m.Key}
 }
 
 // Slice is a half-open interval [Start, End) of clustering keys, compared as bytes. An empty Start begins at the first row;
@@ -77,12 +83,15 @@ type Read struct {
 	// Key selects one logical partition; nil selects Range.
 	Key   []byte
 	Token token.Token
-	// Range selects the partitions of an interval of tokens. It is used when Key is nil; the zero Range is the whole ring.
+	Low   uint64 // as in Mutation
+	// Range selects the partitions of an interval of tokens. It is used when Key is nil; the zero Range is the whole ring. On the wide
+	// ring it is one of first halves of places.
 	Range token.Range
 	// After resumes a read of a Range behind this position: strictly after the row (Key, Clustering) of that
-	// partition, or after the whole partition if AfterPartition is set. The Token of the position is AfterToken.
+	// partition, or after the whole partition if AfterPartition is set. AfterToken and AfterLow are the key's place on the ring.
 	AfterKey        []byte
 	AfterToken      token.Token
+	AfterLow        uint64
 	AfterClustering []byte
 	AfterPartition  bool
 	// Slices restricts rows in every partition: sorted, disjoint. Empty means all rows. With Reversed, rows come in
@@ -138,5 +147,4 @@ type Sweep struct {
 	Horizon int64
 	// Dropped are the columns of the table, ascending, whose cells go whatever their age.
 	Dropped []uint32
-	Epoch   uint64
 }

@@ -2,6 +2,8 @@
 
 package command
 
+import "github.com/ilion-db/ilion/internal/model/keys"
+
 // EntryKind says what a command of a replica set's log does. The numbers are stored in logs: never change one.
 type EntryKind uint8
 
@@ -17,11 +19,18 @@ const (
 	EntryRequire EntryKind = 4
 	// EntryRecords changes records of the meta partition.
 	EntryRecords EntryKind = 5
+	// entryKinds is the last of them.
+	entryKinds = EntryRecords
 )
 
 // Entry is a command of a replica set's log. Applying it reads nothing but the store and the entry (C1).
 type Entry struct {
 	Kind EntryKind
+	// Epoch is that of the partition when the entry was proposed. An entry whose epoch has passed when it is applied was made for another
+	// span, and is refused.
+	Epoch uint64
+	// Span is the part of the ring that the entry was made for, where its keys do not say so; Table 0 is none.
+	Span keys.Span
 	// Mutations belong to EntryWrite.
 	Mutations []Mutation
 	// Result is stored as the dedupe record of Mutations[0]; nil for none.
@@ -46,7 +55,7 @@ type Records struct {
 
 // AppendEntry appends the encoded form of e.
 func AppendEntry(dst []byte, e *Entry) []byte {
-	a := appender{append(dst, Version, byte(kindEntry), byte(e.Kind))}
+	a := entryHead(dst, e.Kind, e.Epoch, e.Span)
 	switch e.Kind {
 	case EntryWrite:
 		a.Null(e.Result)
@@ -66,9 +75,44 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 	return a.Writer
 }
 
-// BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one.
-func BeginWrite(dst []byte, n int, result []byte) []byte {
-	a := appender{append(dst, Version, byte(kindEntry), byte(EntryWrite))}
+// The fields of an entry.
+const (
+	entrySpan = 1
+	// entryFields is the last one that this build knows.
+	entryFields = entrySpan
+)
+
+// entryHead appends what all entries begin with.
+func entryHead(dst []byte, k EntryKind, epoch uint64, span keys.Span) appender {
+	a := appender{append(dst, Version, byte(kindEntry), byte(k))}
+	a.Uint(epoch)
+	if span.Table != 0 {
+		a.Field(entrySpan, true, span.Append(nil))
+	}
+	a.EndFields()
+	return a
+}
+
+// entryHead reads them into e.
+func (r *reader) entryHead(e *Entry) {
+	e.Kind, e.Epoch = EntryKind(r.Byte()), r.Uint()
+	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
+		if f.Number != entrySpan {
+			r.unknown("a log entry", f, entryFields)
+			continue
+		}
+		span, err := keys.DecodeSpan(f.Value)
+		if err != nil || span.Table == 0 {
+			r.Fail()
+			return
+		}
+		e.Span = span
+	}
+}
+
+// BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one. epoch is the partition's.
+func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
+	a := entryHead(dst, EntryWrite, epoch, keys.Span{})
 	a.Null(result)
 	a.Uint(uint64(n))
 	return a.Writer
@@ -104,8 +148,11 @@ func DecodeEntry(e *Entry, src []byte) error {
 	if err != nil {
 		return err
 	}
-	*e = Entry{Mutations: e.Mutations[:0], Indexes: e.Indexes[:0], Sweep: Sweep{Keys: e.Sweep.Keys[:0], Dropped: e.Sweep.Dropped[:0]}, Records: Records{Put: e.Records.Put[:0]}}
-	e.Kind = EntryKind(r.Byte())
+	*e = Entry{
+		Mutations: e.Mutations[:0], Indexes: e.Indexes[:0], Records: Records{Put: e.Records.Put[:0]},
+		Sweep: Sweep{Keys: e.Sweep.Keys[:0], Dropped: e.Sweep.Dropped[:0]},
+	}
+	r.entryHead(e)
 	switch e.Kind {
 	case EntryWrite:
 		e.Result = r.Null()
@@ -118,10 +165,12 @@ func DecodeEntry(e *Entry, src []byte) error {
 		e.SchemaVersion = r.Uint()
 	case EntryRecords:
 		r.records(&e.Records)
-	default:
+	case 0:
 		r.Fail()
+	default:
+		r.newer("a log entry", "kind", uint64(e.Kind), uint64(entryKinds))
 	}
-	return r.End()
+	return r.end()
 }
 
 // mutations keeps the operands' memory of what was decoded into e before.

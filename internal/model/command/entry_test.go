@@ -9,6 +9,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
@@ -26,12 +27,12 @@ func entries() []Entry {
 		Ops:    []Op{{Clustering: []byte("c"), Operand: []byte("operand")}, {Kind: OpIndex, Index: 7, Value: []byte("v")}},
 	}
 	return []Entry{
-		{Kind: EntryWrite, Mutations: []Mutation{m}, Result: []byte{}},
+		{Kind: EntryWrite, Epoch: 2, Mutations: []Mutation{m}, Result: []byte{}},
 		{Kind: EntryWrite, Mutations: []Mutation{m, {Table: 600, Key: []byte("l")}, m}},
-		{Kind: EntrySweep, Sweep: Sweep{Table: 600, Keys: [][]byte{[]byte("a"), []byte("b")}, Horizon: 12, Dropped: []uint32{4, 9}, Epoch: 3}},
-		{Kind: EntryTruncate, Indexes: []uint32{1, 2}},
+		{Kind: EntrySweep, Sweep: Sweep{Table: 600, Keys: [][]byte{[]byte("a"), []byte("b")}, Horizon: 12, Dropped: []uint32{4, 9}}, Epoch: 3},
+		{Kind: EntryTruncate, Epoch: 4, Span: keys.Span{Table: 600, End: []byte{9}}, Indexes: []uint32{1, 2}},
 		{Kind: EntryTruncate},
-		{Kind: EntryRequire, SchemaVersion: 1 << 40},
+		{Kind: EntryRequire, Epoch: 1, SchemaVersion: 1 << 40},
 		{Kind: EntryRecords, Records: Records{Expect: 4, Put: []Record{{Key: []byte("a"), Value: []byte{}}, {Key: []byte("b")}}}},
 	}
 }
@@ -68,7 +69,7 @@ func TestEntries(t *testing.T) {
 func TestAddWrite(t *testing.T) {
 	m := Mutation{Table: 600, Key: []byte("k"), Dedupe: DedupeID{Sequence: 1}, Retried: 250, Ops: []Op{{Operand: unstamped()}}}
 	before := bytes.Clone(m.Ops[0].Operand)
-	b := AddWrite(AddWrite(BeginWrite(nil, 2, []byte("result")), &m, 500), &m, 501)
+	b := AddWrite(AddWrite(BeginWrite(nil, 3, 2, []byte("result")), &m, 500), &m, 501)
 	var e Entry
 	if err := DecodeEntry(&e, b); err != nil {
 		t.Fatal(err)

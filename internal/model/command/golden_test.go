@@ -28,25 +28,25 @@ func TestStoredBytes(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{"mutation", AppendMutation(nil, &m), "0101d804fffffffffffffffb016b03029a01020100000000000000000000000000000009fa0102000163076f706572616e640200070176"},
+		{"mutation", AppendMutation(nil, &m), "0201d804fffffffffffffffb016b03029a01020100000000000000000000000000000009fa010002000163076f706572616e640200070176"},
 		{"conditional", AppendConditional(nil, &Conditional{
 			Mutation: Mutation{Table: 1}, Serial: dberr.Consistency(8), First: 1, Now: 77, Dropped: []uint32{5, 600},
 			Rows:       []RowRef{{}, {Static: true}, {Clustering: []byte("c")}},
 			Conditions: []Condition{{Row: 2, Operator: Equal, Column: 4, Type: mapped, Element: []byte("e"), Values: [][]byte{nil, {}, []byte("x")}}, {Operator: NotExists}},
 			Updates:    []Update{{Row: 1, Statement: 3, Kind: ListPut, Column: 9, Type: udt, Args: [][]byte{[]byte("i")}, Timestamp: -4, TTL: 10, Expiry: 1 << 40}},
-		}), "010201000000000000000000000000000008019a010205d804030000010000016302020204170e99026b7301750101610c02650300010278000100000000010103040999026b7301750101610c0102690714808080808040"},
+		}), "02020100000000000000000000000000000008019a010205d80400030000010000016302020204170e99026b7301750101610c02650300010278000100000000010103040999026b7301750101610c0102690714808080808040"},
 		{"read", AppendRead(nil, &Read{
 			Table: 600, Key: []byte("k"), Token: -5, Range: token.Range{Begin: 3, Limit: 900}, AfterKey: []byte{}, AfterToken: 6, AfterClustering: []byte("after"),
 			AfterPartition: true, Reversed: true, NoRows: true, Slices: []Slice{{[]byte("a"), nil}, {nil, []byte("b")}}, Index: &IndexLookup{7, []byte("v")},
 			Limit: 5000, Now: -1, Dropped: []uint32{2}, Level: dberr.Quorum, Epoch: 4,
-		}), "01031bd804026bfffffffffffffffb0384070100000000000000060661667465720201610000026207017688270101020404"},
-		{"decision", AppendDecision(nil, &Decision{Timestamp: 5, Found: []*row.Row{nil, found}, First: &FoundRow{Clustering: []byte("c"), Row: found}}), "0105000a020001011178808080804002030001761000feffffffffffffffff01ac020100000a0c01016301011178808080804002030001761000feffffffffffffffff01ac020100000a0c"},
-		{"entry: write", AppendEntry(nil, &log[1]), "0106010003d804fffffffffffffffb016b03029a0101010000000000000000000000000000000902000163076f706572616e640200070176d8040000000000000000016c0000000000d804fffffffffffffffb016b03029a0101010000000000000000000000000000000902000163076f706572616e640200070176"},
-		{"entry: write, step by step", AddWrite(BeginWrite(nil, 1, []byte("r")), &Mutation{Table: 600, Key: []byte("k"), Retried: 250, Ops: []Op{{Operand: unstamped()}}}, 500), "010601027201d8040000000000000000016b0000e807000100000d0000000000000001f401010176"},
-		{"entry: sweep", AppendEntry(nil, &log[2]), "010602d80418020409030201610162"},
-		{"entry: truncate", AppendEntry(nil, &log[3]), "010603020102"},
-		{"entry: require", AppendEntry(nil, &log[5]), "010604808080808020"},
-		{"entry: records", AppendEntry(nil, &log[6]), "0106050402016101016200"},
+		}), "02031bd804026bfffffffffffffffb038407010000000000000006066166746572020161000002620701768827010102040400"},
+		{"decision", AppendDecision(nil, &Decision{Timestamp: 5, Found: []*row.Row{nil, found}, First: &FoundRow{Clustering: []byte("c"), Row: found}}), "0205000a00020001011178808080804002030001761000feffffffffffffffff01ac020100000a0c01016301011178808080804002030001761000feffffffffffffffff01ac020100000a0c"},
+		{"entry: write", AppendEntry(nil, &log[1]), "02060100000003d804fffffffffffffffb016b03029a010101000000000000000000000000000000090002000163076f706572616e640200070176d8040000000000000000016c000000000000d804fffffffffffffffb016b03029a010101000000000000000000000000000000090002000163076f706572616e640200070176"},
+		{"entry: write, step by step", AddWrite(BeginWrite(nil, 2, 1, []byte("r")), &Mutation{Table: 600, Key: []byte("k"), Retried: 250, Ops: []Op{{Operand: unstamped()}}}, 500), "0206010200027201d8040000000000000000016b0000e80700000100000d0000000000000001f401010176"},
+		{"entry: sweep", AppendEntry(nil, &log[2]), "0206020300d804180204090201610162"},
+		{"entry: truncate", AppendEntry(nil, &log[3]), "020603040305d80400010900020102"},
+		{"entry: require", AppendEntry(nil, &log[5]), "0206040100808080808020"},
+		{"entry: records", AppendEntry(nil, &log[6]), "02060500000402016101016200"},
 	} {
 		if got := hex.EncodeToString(c.got); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
@@ -62,7 +62,7 @@ func BenchmarkEntry(b *testing.B) {
 	b.Run("add", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			buf = AddWrite(BeginWrite(buf[:0], 1, nil), &m, 1<<50)
+			buf = AddWrite(BeginWrite(buf[:0], 3, 1, nil), &m, 1<<50)
 		}
 	})
 	b.Run("decode", func(b *testing.B) {

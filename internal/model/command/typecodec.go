@@ -59,6 +59,9 @@ func (r *reader) maybeType() *cqltype.Type {
 func (r *reader) typ(depth int) *cqltype.Type {
 	head := r.Byte()
 	t := &cqltype.Type{Kind: cqltype.Kind(head &^ frozenBit), Frozen: head&frozenBit != 0}
+	if t.Kind > cqltype.Empty {
+		r.newer("a type", "kind", uint64(t.Kind), uint64(cqltype.Empty))
+	}
 	if t.Kind == 0 || t.Kind > cqltype.Empty || depth > typeDepthMax {
 		r.Fail()
 		return t

@@ -7,13 +7,13 @@ import (
 	"fmt"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/token"
 )
 
 // ErrMalformed says that bytes are not an encoded command: cut short, too long, or with a value out of range.
 var ErrMalformed = errors.New("malformed command")
-
-// ErrVersion says that a command was encoded by a newer version of this package.
-var ErrVersion = errors.New("command of a newer version")
 
 // appender writes what commands are made of.
 type appender struct{ codec.Writer }
@@ -32,8 +32,58 @@ func (a *appender) nulls(v [][]byte) {
 	}
 }
 
+// place writes where a key stands on its table's ring: 8 bytes, or 16 on the wide ring.
+func (a *appender) place(table uint32, t token.Token, low uint64) {
+	a.Fixed(uint64(t))
+	if table&keys.WideRing != 0 {
+		a.Fixed(low)
+	}
+}
+
 // reader takes it off again. Byte slices are views over the input.
-type reader struct{ codec.Reader }
+type reader struct {
+	codec.Reader
+	refused *feature.Newer
+}
+
+// newer ends the decoding: this build is too old for the bytes.
+func (r *reader) newer(what, unit string, has, newest uint64) {
+	if r.Err() == nil {
+		r.refused = &feature.Newer{What: what, Unit: unit, Has: has, Newest: newest}
+	}
+	r.Fail()
+}
+
+// end is Reader.End, but for what a newer build wrote.
+func (r *reader) end() error {
+	err := r.End()
+	if r.refused != nil {
+		return r.refused
+	}
+	return err
+}
+
+// skipFields passes over fields of which this build knows none, and fails at one that it would have to know.
+func (r *reader) skipFields(what string) {
+	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
+		r.unknown(what, f, 0)
+	}
+}
+
+// unknown judges a field that is not among the known ones.
+func (r *reader) unknown(what string, f codec.Field, known uint64) {
+	if f.Must {
+		r.newer(what, "field", f.Number, known)
+	}
+}
+
+func (r *reader) place(table uint32) (t token.Token, low uint64) {
+	t = token.Token(r.Fixed())
+	if table&keys.WideRing != 0 {
+		low = r.Fixed()
+	}
+	return t, low
+}
 
 func (r *reader) columns(dst []uint32) []uint32 {
 	dst = dst[:0]
@@ -53,14 +103,15 @@ func (r *reader) nulls(dst [][]byte) [][]byte {
 
 // open reads the version and the kind that every encoded command begins with.
 func open(src []byte, want kind) (reader, error) {
-	if len(src) < 2 {
+	switch {
+	case len(src) < 2 || src[0] == 0:
+		return reader{}, ErrMalformed
+	case src[0] > Version:
+		return reader{}, &feature.Newer{What: "a command", Unit: "version", Has: uint64(src[0]), Newest: Version}
+	case src[0] < Version:
+		return reader{}, fmt.Errorf("a command of version %d, which this build does not read any more: %w", src[0], ErrMalformed)
+	case kind(src[1]) != want:
 		return reader{}, ErrMalformed
 	}
-	if src[0] > Version {
-		return reader{}, fmt.Errorf("%w: %d, this one reads up to %d", ErrVersion, src[0], Version)
-	}
-	if src[0] == 0 || kind(src[1]) != want {
-		return reader{}, ErrMalformed
-	}
-	return reader{codec.NewReader(src[2:], ErrMalformed)}, nil
+	return reader{Reader: codec.NewReader(src[2:], ErrMalformed)}, nil
 }

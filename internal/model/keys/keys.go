@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -93,8 +92,14 @@ func AppendRow(dst []byte, table uint32, tok token.Token, pk, clustering []byte)
 	return append(dst, clustering...)
 }
 
+// DedupeID names a command of a coordinator: (node, sequence) is used once.
+type DedupeID struct {
+	Coordinator [16]byte
+	Sequence    uint64
+}
+
 // AppendDedupe appends the key of a dedupe record.
-func AppendDedupe(dst []byte, table uint32, tok token.Token, pk []byte, id command.DedupeID) []byte {
+func AppendDedupe(dst []byte, table uint32, tok token.Token, pk []byte, id DedupeID) []byte {
 	dst = append(AppendPartition(dst, table, tok, pk), Dedupe)
 	dst = append(dst, id.Coordinator[:]...)
 	return binary.BigEndian.AppendUint64(dst, id.Sequence)

@@ -12,7 +12,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -34,7 +33,7 @@ func drawKey(t *rapid.T, name string) []byte {
 	case 1:
 		key = AppendHeader(nil, table&^WideRing, tok, pk)
 	case 2:
-		key = AppendDedupe(nil, table&^WideRing, tok, pk, command.DedupeID{Sequence: 7})
+		key = AppendDedupe(nil, table&^WideRing, tok, pk, DedupeID{Sequence: 7})
 	case 3:
 		key = AppendIndex(nil, table&^(WideRing|WholeKey), short(t, name+" value"), tok, pk, rest)
 	case 4:

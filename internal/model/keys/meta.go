@@ -114,11 +114,7 @@ func (m *Meta) AppendLayout(dst []byte) []byte {
 	return w
 }
 
-func (s *Span) append(w *codec.Writer) {
-	w.Uint(uint64(s.Table))
-	w.Bytes(s.Begin)
-	w.Bytes(s.End)
-}
+func (s *Span) append(w *codec.Writer) { *w = s.Append(*w) }
 
 // decoder takes off what Append wrote. What it returns are copies.
 type decoder struct{ codec.Reader }

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -65,3 +66,19 @@ func boundary(b []byte) (position uint64, exact bool) {
 
 // String shows the table and the bounds in hexadecimal.
 func (s Span) String() string { return fmt.Sprintf("%d[%x,%x)", s.Table, s.Begin, s.End) }
+
+// Append appends the encoded span.
+func (s Span) Append(dst []byte) []byte {
+	w := codec.Writer(dst)
+	w.Uint(uint64(s.Table))
+	w.Bytes(s.Begin)
+	w.Bytes(s.End)
+	return w
+}
+
+// DecodeSpan reads what Append wrote. It is a view over b.
+func DecodeSpan(b []byte) (Span, error) {
+	r := codec.NewReader(b, ErrCorrupt)
+	s := Span{Table: r.Uint32(), Begin: r.Bytes(), End: r.Bytes()}
+	return s, r.End()
+}

@@ -3,10 +3,12 @@
 package topology
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
 // The map is stored in records: one header, one record for every table, one for the meta partition under MetaTable. So a new table
@@ -43,6 +45,9 @@ func (s *Snapshot) AppendTable(dst []byte, table uint32) []byte {
 		w.Uint(uint64(p.ID))
 		for _, at := range [2]Position{p.Span.Begin, p.Span.Limit} {
 			w.Fixed(at.Ring)
+			if table&keys.WideRing != 0 {
+				w.Fixed(at.Low)
+			}
 			w.Bytes(at.Key)
 		}
 		w.Uint(p.Epoch)
@@ -103,7 +108,7 @@ func (s *Snapshot) addRecord(table uint32, record []byte, replicas map[ReplicaID
 	}
 	var ps []*Partition
 	for range r.Count(20) {
-		p := &Partition{ID: PartitionID(r.Uint()), Table: table, Span: r.span(), Epoch: r.Uint(), Moves: r.Uint(), Sets: r.sets()}
+		p := &Partition{ID: PartitionID(r.Uint()), Table: table, Span: r.span(table), Epoch: r.Uint(), Moves: r.Uint(), Sets: r.sets()}
 		if r.Err() != nil || s.Partition(p.ID) != nil {
 			return ErrMalformed
 		}
@@ -213,7 +218,7 @@ func decodeFirst(r *decoder) (*Snapshot, error) {
 	s := New()
 	s.version, s.nextPartition, s.nextReplica = r.Uint(), PartitionID(r.Uint()), ReplicaID(r.Uint())
 	for range r.Count(20) {
-		p := &Partition{ID: PartitionID(r.Uint()), Table: r.Uint32(), Span: r.span(), Epoch: r.Uint(), Sets: r.sets()}
+		p := &Partition{ID: PartitionID(r.Uint()), Table: r.Uint32(), Span: r.span(0), Epoch: r.Uint(), Sets: r.sets()}
 		if r.Err() != nil || s.byID[p.ID] != nil {
 			return nil, ErrMalformed
 		}
@@ -231,10 +236,15 @@ type decoder struct{ codec.Reader }
 
 func newDecoder(b []byte) *decoder { return &decoder{codec.NewReader(b, ErrMalformed)} }
 
-func (r *decoder) span() Span { return Span{r.position(), r.position()} }
+func (r *decoder) span(table uint32) Span { return Span{r.position(table), r.position(table)} }
 
-func (r *decoder) position() Position {
-	return Position{Ring: r.Fixed(), Key: append([]byte(nil), r.Bytes()...)}
+func (r *decoder) position(table uint32) Position {
+	p := Position{Ring: r.Fixed()}
+	if table&keys.WideRing != 0 {
+		p.Low = r.Fixed()
+	}
+	p.Key = bytes.Clone(r.Bytes())
+	return p
 }
 
 func (r *decoder) sets() []ReplicaSet {

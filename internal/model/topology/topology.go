@@ -10,9 +10,6 @@
 package topology
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
@@ -21,49 +18,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Position is a place of a table's ring: the token's place in ring order (token.Token.Position) and the partition key. So two keys
-// with one token have two positions, and a hot one can be split off. Keys of one token are in the order of the store: by length,
-// then by bytes. The empty key stands before all keys of its token.
-type Position struct {
-	Ring uint64
-	Key  []byte
-}
+// Position is a place of a table's ring; see keys.Position.
+type Position = keys.Position
 
-// At is the position of a key.
-func At(t token.Token, key []byte) Position { return Position{t.Position(), key} }
-
-// Compare is -1, 0 or 1.
-func (p Position) Compare(o Position) int {
-	if c := cmp.Compare(p.Ring, o.Ring); c != 0 {
-		return c
-	}
-	if c := cmp.Compare(len(p.Key), len(o.Key)); c != 0 {
-		return c
-	}
-	return bytes.Compare(p.Key, o.Key)
-}
-
-// encoded is the form of a boundary in the store, empty for the zero Position.
-func (p Position) encoded() []byte {
-	switch {
-	case p.IsZero():
-		return nil
-	case len(p.Key) == 0:
-		return keys.AppendToken(nil, token.AtPosition(p.Ring))
-	}
-	return keys.AppendPosition(nil, token.AtPosition(p.Ring), p.Key)
-}
-
-// IsZero reports whether p is the first position of the ring; as a Limit that means the ring's end.
-func (p Position) IsZero() bool { return p.Ring == 0 && len(p.Key) == 0 }
-
-// String shows the token and, if there is one, the key.
-func (p Position) String() string {
-	if len(p.Key) == 0 {
-		return token.AtPosition(p.Ring).String()
-	}
-	return fmt.Sprintf("%s/%x", token.AtPosition(p.Ring), p.Key)
-}
+// At is the position of a key on the ring of tokens.
+func At(t token.Token, key []byte) Position { return keys.At(t, key) }
 
 // Span is the half-open interval [Begin, Limit) of a table's ring. The zero Limit is the end of the ring, so the zero Span is
 // all of it.
@@ -72,9 +31,13 @@ type Span struct{ Begin, Limit Position }
 // Valid reports whether the span holds any position.
 func (s Span) Valid() bool { return s.Limit.IsZero() || s.Begin.Compare(s.Limit) < 0 }
 
-// Contains reports whether the key belongs to the span.
+// Contains reports whether the key belongs to the span, on the ring of tokens.
 func (s *Span) Contains(t token.Token, key []byte) bool {
-	p := Position{t.Position(), key}
+	return s.Holds(keys.At(t, key))
+}
+
+// Holds reports whether the position belongs to the span.
+func (s *Span) Holds(p Position) bool {
 	return s.Begin.Compare(p) <= 0 && (s.Limit.IsZero() || p.Compare(s.Limit) < 0)
 }
 
@@ -91,15 +54,15 @@ func (s Span) Overlaps(o Span) bool {
 // Tokens is the smallest range of tokens that holds the span. Neighbours share a token where a boundary lies between two keys of it.
 func (s Span) Tokens() token.Range {
 	limit := s.Limit.Ring
-	if len(s.Limit.Key) > 0 {
-		limit++ // 0 again behind the last token: the end of the ring
+	if s.Limit.Low != 0 || len(s.Limit.Key) > 0 {
+		limit++ // 0 again after the last token: the end of the ring
 	}
 	return token.Range{Begin: s.Begin.Ring, Limit: limit}
 }
 
 // Keys is the span of a table as the store knows it.
 func (s Span) Keys(table uint32) keys.Span {
-	return keys.Span{Table: table, Begin: s.Begin.encoded(), End: s.Limit.encoded()}
+	return keys.Span{Table: table, Begin: s.Begin.Boundary(table), End: s.Limit.Boundary(table)}
 }
 
 // String shows the ends.
@@ -283,7 +246,7 @@ func (s *Snapshot) Locate(table uint32, t token.Token, key []byte) *Partition {
 	if len(ps) == 0 {
 		return nil
 	}
-	return ps[find(ps, Position{t.Position(), key})]
+	return ps[find(ps, keys.At(t, key))]
 }
 
 // Find returns the index in Partitions(table) of the partition that holds a position, -1 if the table is not there.
@@ -311,11 +274,11 @@ func find(ps []*Partition, p Position) int {
 
 // SpanOf is the inverse of Span.Keys.
 func SpanOf(k keys.Span) (Span, error) {
-	begin, err := position(k.Begin)
+	begin, err := keys.ParseBoundary(k.Table, k.Begin)
 	if err != nil {
 		return Span{}, err
 	}
-	limit, err := position(k.End)
+	limit, err := keys.ParseBoundary(k.Table, k.End)
 	if err != nil {
 		return Span{}, err
 	}
@@ -324,23 +287,4 @@ func SpanOf(k keys.Span) (Span, error) {
 		return Span{}, fmt.Errorf("span %s is empty", s)
 	}
 	return s, nil
-}
-
-// position reads a boundary as the store has it.
-func position(b []byte) (Position, error) {
-	if len(b) == 0 {
-		return Position{}, nil
-	}
-	if len(b) < 8 {
-		return Position{}, fmt.Errorf("boundary %x is too short", b)
-	}
-	p := Position{Ring: binary.BigEndian.Uint64(b)}
-	if len(b) == 8 {
-		return p, nil
-	}
-	if len(b) < 10 || int(binary.BigEndian.Uint16(b[8:])) != len(b)-10 || len(b) == 10 {
-		return Position{}, fmt.Errorf("boundary %x is no position", b)
-	}
-	p.Key = bytes.Clone(b[10:])
-	return p, nil
 }

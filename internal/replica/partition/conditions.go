@@ -61,7 +61,7 @@ func (m *member) judge(ctx context.Context, c *command.Conditional, latch guard,
 		return false, err
 	}
 	stamp := r.stamps.next(max(r.host.micros(), v.whole.Timestamp))
-	entry := command.AddWrite(command.BeginWrite(nil, 1, v.result), v.whole, stamp)
+	entry := command.AddWrite(command.BeginWrite(nil, r.epoch(), 1, v.result), v.whole, stamp)
 	v.decision.Timestamp = stamp
 	latch.keepKey()
 	price, written := ru.Write(v.whole)
@@ -185,7 +185,7 @@ func (m *member) launchAll(ctx context.Context, parts []Part, latches []guard, d
 		now = max(now, c.Timestamp)
 	}
 	stamp := r.stamps.next(now)
-	entry := command.BeginWrite(nil, len(ms), result)
+	entry := command.BeginWrite(nil, r.epoch(), len(ms), result)
 	for _, c := range ms {
 		entry = command.AddWrite(entry, c, stamp)
 	}

@@ -122,7 +122,7 @@ func (a *machine) command(m *member, next *progress) (result any, err error) {
 		}
 		return nil, a.batch.Sweep(&e.Sweep)
 	case command.EntryTruncate:
-		if m.isMeta() {
+		if m.isMeta() || a.outdated(m) {
 			return m.replica.wrongRange(), nil
 		}
 		if err := a.Commit(); err != nil {
@@ -130,6 +130,9 @@ func (a *machine) command(m *member, next *progress) (result any, err error) {
 		}
 		return nil, a.batch.Truncate(m.applied.meta.Span, e.Indexes)
 	case command.EntryRequire:
+		if a.outdated(m) {
+			return m.replica.wrongRange(), nil
+		}
 		next.schema = max(next.schema, e.SchemaVersion)
 		return nil, nil
 	case command.EntryRecords:
@@ -137,6 +140,10 @@ func (a *machine) command(m *member, next *progress) (result any, err error) {
 	}
 	return nil, fmt.Errorf("entry of kind %d: %w", e.Kind, command.ErrMalformed)
 }
+
+// outdated reports whether a.entry was proposed for another span of the partition than it has now. Those that name their keys are asked for
+// these instead.
+func (a *machine) outdated(m *member) bool { return a.entry.Epoch != m.applied.meta.Epoch }
 
 // write applies mutations as one.
 func (a *machine) write(m *member, next *progress) (result any, err error) {

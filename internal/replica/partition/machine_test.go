@@ -165,7 +165,7 @@ func TestApply(t *testing.T) {
 	if b.rows(in[0]) != 0 || b.meta(lower).Applied != 10 {
 		t.Error("seen before the commit")
 	}
-	results = b.entry(lower, 12, &command.Entry{Kind: command.EntryRequire, SchemaVersion: 7}, stamped(in[1], 1, 110, 6), stamped(in[0], 2, 120, 7))
+	results = b.entry(lower, 12, &command.Entry{Kind: command.EntryRequire, Epoch: keys.BirthEpoch, SchemaVersion: 7}, stamped(in[1], 1, 110, 6), stamped(in[0], 2, 120, 7))
 	if results[1] != ErrStaleSchema || results[2] != nil {
 		t.Fatalf("%v", results)
 	}
@@ -212,7 +212,7 @@ func TestMembers(t *testing.T) {
 func TestCommitInEntry(t *testing.T) {
 	b := newBench(t)
 	in := half(false, 3)
-	entry := []*command.Entry{stamped(in[0], 1, 100, 0), {Kind: command.EntryTruncate}, stamped(in[1], 1, 101, 0)}
+	entry := []*command.Entry{stamped(in[0], 1, 100, 0), {Kind: command.EntryTruncate, Epoch: keys.BirthEpoch}, stamped(in[1], 1, 101, 0)}
 	other := half(true, 1)
 	b.entry(upper, 11, stamped(other[0], 1, 100, 0))
 	b.entry(lower, 11, entry...)

@@ -122,7 +122,7 @@ func (m *member) launch(c *command.Mutation, held guard, done command.Completion
 	f := m.cluster.flights.Get().(*flight)
 	f.member, f.done, f.id, f.token, f.key = m, done, c.Dedupe, c.Token, append(f.key[:0], c.Key...)
 	stamp := r.stamps.next(max(r.host.micros(), c.Timestamp))
-	f.entry = command.AddWrite(command.BeginWrite(f.entry[:0], 1, nil), c, stamp)
+	f.entry = command.AddWrite(command.BeginWrite(f.entry[:0], r.epoch(), 1, nil), c, stamp)
 	// In the list before it is proposed: it may end at once.
 	if held.latch != nil {
 		held.stripe.mu.Lock()
@@ -188,6 +188,7 @@ func (m *member) order(ctx context.Context, e *command.Entry) (raftgroup.Outcome
 	if err != nil {
 		return raftgroup.Outcome{}, err
 	}
+	e.Epoch = r.epoch()
 	done := make(outcomes1, 1)
 	if err := m.cluster.runner.Propose(g, term, command.AppendEntry(nil, e), done); err != nil {
 		return raftgroup.Outcome{}, m.refused(err)
@@ -211,6 +212,7 @@ func (m *member) completing(e *command.Entry, done command.Completion, release f
 	if err != nil {
 		return err
 	}
+	e.Epoch = m.replica.epoch()
 	w := &held{member: m, release: release, then: func(o raftgroup.Outcome) { m.complete(done, o) }}
 	if err := m.cluster.runner.Propose(g, term, command.AppendEntry(nil, e), w); err != nil {
 		return m.refused(err)
@@ -244,7 +246,7 @@ func (m *member) truncate(ctx context.Context, indexes []uint32, done command.Co
 	if err != nil {
 		return err
 	}
-	if err := m.completing(&command.Entry{Kind: command.EntryTruncate, Indexes: indexes}, done, release); err != nil {
+	if err := m.completing(&command.Entry{Kind: command.EntryTruncate, Span: r.state.Load().keys, Indexes: indexes}, done, release); err != nil {
 		release()
 		return err
 	}

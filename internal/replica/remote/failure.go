@@ -162,11 +162,12 @@ func appendAnswer(dst []byte, err error) ([]byte, bool) {
 }
 
 func appendPosition(dst []byte, p topology.Position) []byte {
-	return codec.AppendBytes(binary.BigEndian.AppendUint64(dst, p.Ring), p.Key)
+	dst = binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, p.Ring), p.Low)
+	return codec.AppendBytes(dst, p.Key)
 }
 
 func (r *reader) position() topology.Position {
-	return topology.Position{Ring: r.Fixed(), Key: append([]byte(nil), r.Bytes()...)}
+	return topology.Position{Ring: r.Fixed(), Low: r.Uint(), Key: append([]byte(nil), r.Bytes()...)}
 }
 
 // stopped is ErrStopped with the text of the other node.

@@ -15,10 +15,13 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// FormatVersion is the version of everything in a store: keys, rows, meta. A store of a newer version is refused.
-const FormatVersion = 1
+// FormatVersion is the version of everything in a store: keys, rows, meta, the log. Stores of other versions are refused. What changes from
+// version 2 on is gated by a feature level instead (RFC 0006).
+const FormatVersion = 2
 
 // Identity says whose data a directory holds.
 type Identity struct {
@@ -56,9 +59,14 @@ func parseIdentity(text string) (Identity, error) {
 		var err error
 		switch name {
 		case "format":
-			if id.Format, err = strconv.Atoi(value); err == nil && id.Format > FormatVersion {
-				return id, fmt.Errorf("it was written by a newer version (format %d, this one knows %d)", id.Format, FormatVersion)
+			if id.Format, err = strconv.Atoi(value); err != nil || id.Format == FormatVersion {
+				break
 			}
+			if id.Format > FormatVersion {
+				return id, newerDirectory("format", id.Format, FormatVersion, FormatVersion)
+			}
+			return id, fmt.Errorf("it was written by an older Ilion (format %d), from which there is no way to this one (format %d)",
+				id.Format, FormatVersion)
 		case "cluster":
 			err = parseID(&id.Cluster, value)
 		case "node":
@@ -72,10 +80,15 @@ func parseIdentity(text string) (Identity, error) {
 			return Identity{}, bad
 		}
 	}
-	if id.Format < 1 {
+	if id.Format == 0 {
 		return Identity{}, bad
 	}
 	return id, nil
+}
+
+// newerDirectory is the error of a directory that only a later build can read.
+func newerDirectory(unit string, has, oldest, newest int) error {
+	return &feature.Newer{What: "this directory", Unit: unit, Has: uint64(has), Oldest: uint64(oldest), Newest: uint64(newest)}
 }
 
 func parseID(id *[16]byte, text string) error {

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/row"
+)
+
+// laterField is a field that no build knows yet.
+const laterField = 77
+
+// withField puts a field into encoded bytes where their empty list of fields is, at from the front or, if negative, from the end.
+func withField(b []byte, at int, must bool) []byte {
+	if at < 0 {
+		at += len(b)
+	}
+	w := codec.Writer(bytes.Clone(b[:at]))
+	w.Field(laterField, must, []byte("of a later build"))
+	return append(w, b[at:]...)
+}
+
+// TestFieldsOfLaterBuilds: a field that a later build adds to a command is passed over, and one that must be understood makes it refuse
+// the command as newer, by the field's number. Neither is taken for damage.
+func TestFieldsOfLaterBuilds(t *testing.T) {
+	m := Mutation{Table: 600, Token: -5, Key: []byte("k"), Epoch: 2}
+	entry := Entry{Kind: EntryRequire, Epoch: 3, SchemaVersion: 9}
+	written := Entry{Kind: EntryWrite, Mutations: []Mutation{m}}
+	cond := Conditional{Mutation: m, Now: 4}
+	read := Read{Table: 600, Key: []byte("k"), Epoch: 7}
+	decision := Decision{Applied: true, Timestamp: 1, Found: []*row.Row{nil}}
+	for _, c := range []struct {
+		name string
+		b    []byte
+		at   int
+		back func(b []byte) (any, error)
+		want any
+	}{
+		{"mutation", AppendMutation(nil, &m), -2, func(b []byte) (any, error) { var v Mutation; err := DecodeMutation(&v, b); return v, err }, m},
+		{"write", AppendEntry(nil, &written), -2, func(b []byte) (any, error) { var v Entry; err := DecodeEntry(&v, b); return v, err }, written},
+		{"entry", AppendEntry(nil, &entry), -2, func(b []byte) (any, error) { var v Entry; err := DecodeEntry(&v, b); return v, err }, entry},
+		{"conditional", AppendConditional(nil, &cond), -4, func(b []byte) (any, error) { var v Conditional; err := DecodeConditional(&v, b); return v, err }, cond},
+		{"read", AppendRead(nil, &read), -1, func(b []byte) (any, error) { var v Read; err := DecodeRead(&v, b); return v, err }, read},
+		{"decision", AppendDecision(nil, &decision), 4, func(b []byte) (any, error) { var v Decision; err := DecodeDecision(&v, b); return v, err }, decision},
+	} {
+		got, err := c.back(withField(c.b, c.at, false))
+		if diff := gocmp.Diff(c.want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Errorf("%s with a field that may be passed over: %v\n%s", c.name, err, diff)
+		}
+		_, err = c.back(withField(c.b, c.at, true))
+		if !errors.Is(err, feature.ErrNewer) || errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "field 77") {
+			t.Errorf("%s with a field that must be understood: %v", c.name, err)
+		}
+		if _, err = c.back(withField(withField(c.b, c.at, false), c.at, false)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s with one field twice: %v", c.name, err)
+		}
+	}
+}
+
+// TestKindsOfLaterBuilds: entries, operands and conditions of kinds that a later build has are refused as newer, by name; a command of the
+// version before this one is refused with its number.
+func TestKindsOfLaterBuilds(t *testing.T) {
+	var e Entry
+	for text, b := range map[string][]byte{
+		"a log entry was written by a newer Ilion (kind 99)":         {Version, byte(kindEntry), 99, 1, 0, 5, 5},
+		"a mutation was written by a newer Ilion (operand kind 9)":   AppendEntry(nil, &Entry{Kind: EntryWrite, Mutations: []Mutation{{Ops: []Op{{Kind: 9}, {}}}}}),
+		"a command was written by a newer Ilion (version 3)":         {Version + 1, byte(kindEntry), 1, 1},
+		"a condition was written by a newer Ilion (operator 12)":     AppendConditional(nil, &Conditional{Rows: []RowRef{{}}, Conditions: []Condition{{Operator: 12, Element: []byte("1234")}}}),
+		"a read was written by a newer Ilion (flags 128); this":      append([]byte{Version, byte(kindRead), 128}, AppendRead(nil, &Read{})[3:]...),
+		"an update was written by a newer Ilion (kind 88)":           AppendConditional(nil, &Conditional{Rows: []RowRef{{}}, Updates: []Update{{Kind: 88, Args: [][]byte{[]byte("12345")}}}}),
+		"a type was written by a newer Ilion (kind 100)":             AppendConditional(nil, &Conditional{Rows: []RowRef{{}}, Updates: []Update{{Type: &cqltype.Type{Kind: 100}, Args: [][]byte{[]byte("12345")}}}}),
+		"a command of version 1, which this build does not read any": {1, byte(kindEntry), 1, 1},
+	} {
+		err := DecodeEntry(&e, b)
+		switch kind(b[1]) {
+		case kindConditional:
+			err = DecodeConditional(&Conditional{}, b)
+		case kindRead:
+			err = DecodeRead(&Read{}, b)
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), text) || errors.Is(err, feature.ErrNewer) != strings.Contains(text, "newer") {
+			t.Errorf("%v, want %s", err, text)
+		}
+	}
+}

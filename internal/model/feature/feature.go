@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package feature has the feature level: the one number by which nodes of several builds agree on the formats they write and on what
+// applying a log entry does.
+//
+// A build understands a range of levels. A partition's level is installed by an entry of its log and never falls, so all replicas
+// change what they do at the same index. Bytes that only a later build can read are refused with Newer, which is not damage.
+package feature
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Level numbers a step in the life of the formats. 0 is none.
+type Level uint32
+
+// The levels that this build understands. Level 1 is that of the formats of version 2 (RFC 0006).
+const (
+	Oldest Level = 1
+	Newest Level = 1
+)
+
+// ErrNewer is what every Newer is: what was read is not damaged, but this build is too old for it.
+var ErrNewer = errors.New("written by a newer Ilion")
+
+// Newer says what a later build wrote, and what this build understands. It is ErrNewer.
+type Newer struct {
+	// What names what was read: "this directory", "a mutation".
+	What string
+	// Unit names the number Has: "feature level", "format", "entry kind".
+	Unit string
+	Has  uint64
+	// Oldest and Newest are what this build understands of Unit.
+	Oldest, Newest uint64
+}
+
+// Error is a sentence for an operator.
+func (e *Newer) Error() string {
+	known := fmt.Sprint(e.Newest)
+	if e.Oldest < e.Newest {
+		known = fmt.Sprintf("%d to %d", e.Oldest, e.Newest)
+	}
+	return fmt.Sprintf("%s was written by a newer Ilion (%s %d); this build understands %s", e.What, e.Unit, e.Has, known)
+}
+
+// Is makes every Newer an ErrNewer.
+func (e *Newer) Is(target error) bool { return target == ErrNewer }

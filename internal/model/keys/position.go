@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// Position is where a partition key stands in its table: first its place on the ring, then the key itself. So two keys of one token have
+// two positions, and a hot one can be split off. Keys of one place are in the order of the store: by length, then by bytes. The empty
+// key stands before all others of its place.
+type Position struct {
+	// Ring is the place of a token (token.Token.Position); on the wide ring, the first half of the place.
+	Ring uint64
+	// Low is the second half of a place on the wide ring. It is 0 in a table without the bit WideRing.
+	Low uint64
+	Key []byte
+}
+
+// At is the position of a key on the ring of tokens.
+func At(t token.Token, key []byte) Position { return Position{Ring: t.Position(), Key: key} }
+
+// Compare is -1, 0 or 1.
+func (p Position) Compare(o Position) int {
+	if c := cmp.Compare(p.Ring, o.Ring); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(p.Low, o.Low); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(len(p.Key), len(o.Key)); c != 0 {
+		return c
+	}
+	return bytes.Compare(p.Key, o.Key)
+}
+
+// IsZero reports whether p is the first position of the ring; as the limit of a span that means the ring's end.
+func (p Position) IsZero() bool { return p.Ring == 0 && p.Low == 0 && len(p.Key) == 0 }
+
+// String shows the token, the second half of a wide place as a hexadecimal number, and the key, as far as they are there.
+func (p Position) String() string {
+	s := token.AtPosition(p.Ring).String()
+	if p.Low != 0 {
+		s = fmt.Sprintf("%s+%x", s, p.Low)
+	}
+	if len(p.Key) == 0 {
+		return s
+	}
+	return fmt.Sprintf("%s/%x", s, p.Key)
+}
+
+// Boundary is the form of p as the boundary of a Span of a table; nil for the zero Position.
+func (p Position) Boundary(table uint32) []byte {
+	if p.IsZero() {
+		return nil
+	}
+	b := binary.BigEndian.AppendUint64(nil, p.Ring)
+	if table&WideRing != 0 {
+		b = binary.BigEndian.AppendUint64(b, p.Low)
+	}
+	if len(p.Key) == 0 {
+		return b
+	}
+	return appendSized(b, p.Key)
+}
+
+// ParseBoundary is the inverse of Position.Boundary.
+func ParseBoundary(table uint32, b []byte) (Position, error) {
+	if len(b) == 0 {
+		return Position{}, nil
+	}
+	n := positionLen(table)
+	if len(b) < n {
+		return Position{}, fmt.Errorf("boundary %x is too short", b)
+	}
+	p := Position{Ring: binary.BigEndian.Uint64(b)}
+	if n > 8 {
+		p.Low = binary.BigEndian.Uint64(b[8:])
+	}
+	if len(b) == n {
+		return p, nil
+	}
+	if len(b) <= n+2 || int(binary.BigEndian.Uint16(b[n:])) != len(b)-n-2 {
+		return Position{}, fmt.Errorf("boundary %x is no position", b)
+	}
+	p.Key = bytes.Clone(b[n+2:])
+	return p, nil
+}
