@@ -98,8 +98,8 @@ type Read struct {
 	// descending order (slices are still given ascending).
 	Slices   []Slice
 	Reversed bool
-	// Statics asks for the header's static cells; NoRows asks for nothing but partitions (the visitor's Partition is called for
-	// every partition that has a live row in Slices or a live static cell).
+	// Statics asks for static cells; NoRows asks for nothing but partitions. With either, the visitor's Partition is called for every
+	// partition that has a live row in Slices or a live static cell, otherwise for those with a live row.
 	Statics bool
 	NoRows  bool
 	// Index, if not nil, visits only rows that have an entry with this value; the caller checks the rows themselves.
@@ -132,8 +132,7 @@ const (
 
 // Visitor receives what a Read finds. Everything passed is valid only during the call.
 type Visitor interface {
-	// Partition begins a logical partition that has a live row in the slices or a live static cell. static is nil when the
-	// read did not ask for statics or there are none.
+	// Partition begins a logical partition. static is nil when the read did not ask for statics or there are none.
 	Partition(tok token.Token, key []byte, static *row.Row) (Step, error)
 	// Row is one live row.
 	Row(clustering []byte, r *row.Row) (Step, error)

@@ -10,10 +10,12 @@
 //	id 5           runs of dead rows, a node's own   [5 u32][key of a partition without its kind]
 //	6 .. 511       reserved
 //	512 ..         tables without special bits       [table u32][position][len(pk) u16][pk][kind u8][rest]
-//	  kind 0         header: static cells, partition deletion, deleted ranges
-//	  kind 1         row                               rest = clustering key
-//	  kind 2         dedupe record                     rest = [coordinator 16][sequence u64]
-//	  kind 3         reserved
+//	  kind 0         deletions                         the partition's, and those of ranges that are still together
+//	  kind 1         deleted range                     rest = [0][end], or [1] where it has no end
+//	  kind 2         static row
+//	  kind 3         row                               rest = clustering key
+//	  kind 4         dedupe record                     rest = [coordinator 16][sequence u64]
+//	  kind 5 ..      unassigned
 //	bit 29 set     indexes                           [index u32][len(value) u16][value][position][len(pk) u16][pk][clustering]
 //	bit 30 set     tables, bloom filter by row       as tables
 //	bit 31 set     tables on the wide ring           as tables
@@ -21,6 +23,9 @@
 // All integers are big-endian. A position is the token with its sign flipped, 8 bytes; in an id with bit 31 it is 16 bytes of a wider
 // hash. It stands before the partition key, so a range of tokens is a range of keys, and a split moves no bytes. Two partition keys with
 // one token are in order of length, then of bytes.
+//
+// The deleted ranges of kind 1 are disjoint, and in order of their ends: the first one that ends after a clustering key covers it, or none
+// of them does. They come from kind 0, where a write leaves a deleted range without knowing what else is deleted.
 //
 // Guarantees: (K1) the prefix that Split cuts off is self-delimiting, so no prefix is the beginning of another one; (K2) no key
 // carries the id of a physical partition, except the partition's own meta and registry record. Partition keys and indexed values of more than MaxLen

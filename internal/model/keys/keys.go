@@ -36,9 +36,11 @@ const (
 
 // The kinds of key under a partition key.
 const (
-	Header byte = 0
-	Row    byte = 1
-	Dedupe byte = 2
+	Deletions byte = 0
+	Range     byte = 1
+	Static    byte = 2
+	Row       byte = 3
+	Dedupe    byte = 4
 )
 
 // MaxLen is the most bytes a partition key or an indexed value may have.
@@ -81,9 +83,18 @@ func AppendWide(dst []byte, table uint32, position [16]byte, pk []byte) []byte {
 	return appendSized(append(dst, position[:]...), pk)
 }
 
-// AppendHeader appends the key of a partition header.
-func AppendHeader(dst []byte, table uint32, tok token.Token, pk []byte) []byte {
-	return append(AppendPartition(dst, table, tok, pk), Header)
+// AppendDeletions appends the key of a partition's deletions.
+func AppendDeletions(dst []byte, table uint32, tok token.Token, pk []byte) []byte {
+	return append(AppendPartition(dst, table, tok, pk), Deletions)
+}
+
+// AppendRangeEnd appends kind and rest of a deleted range that ends before a clustering key, or has no end if that is nil, to the prefix of
+// its partition.
+func AppendRangeEnd(prefix, end []byte) []byte {
+	if end == nil {
+		return append(prefix, Range, 1)
+	}
+	return append(append(prefix, Range, 0), end...)
 }
 
 // AppendRow appends the key of a row.
@@ -144,7 +155,7 @@ type Parts struct {
 	Token token.Token // the first 8 bytes of the position
 	Key   []byte
 	Kind  byte
-	// Rest is the clustering key of a row, coordinator and sequence of a dedupe record.
+	// Rest is what doc.go shows as rest.
 	Rest []byte
 	// PrefixLen is the length of what all keys of the logical partition begin with.
 	PrefixLen int

@@ -31,7 +31,7 @@ func drawKey(t *rapid.T, name string) []byte {
 	case 0:
 		key = AppendSystem(nil, rapid.Uint32Range(0, 4).Draw(t, name+" system"), rest)
 	case 1:
-		key = AppendHeader(nil, table&^WideRing, tok, pk)
+		key = AppendDeletions(nil, table&^WideRing, tok, pk)
 	case 2:
 		key = AppendDedupe(nil, table&^WideRing, tok, pk, DedupeID{Sequence: 7})
 	case 3:
@@ -70,7 +70,7 @@ func TestOrder(t *testing.T) {
 		if !ok || p.Table != a.table || int64(p.Token) != a.tok || !bytes.Equal(p.Key, a.pk) || p.Kind != Row || !bytes.Equal(p.Rest, a.ck) {
 			t.Fatalf("%x parses as %+v", ka, p)
 		}
-		if h := AppendHeader(nil, a.table, token.Token(a.tok), a.pk); bytes.Compare(h, ka) >= 0 || len(h) != p.PrefixLen+1 {
+		if h := AppendDeletions(nil, a.table, token.Token(a.tok), a.pk); bytes.Compare(h, ka) >= 0 || len(h) != p.PrefixLen+1 {
 			t.Fatalf("header %x is not before row %x", h, ka)
 		}
 		e := AppendIndex(nil, a.table, b.pk, token.Token(a.tok), a.pk, a.ck)

@@ -3,8 +3,9 @@
 // Package row is the stored form of a CQL row: cells with timestamps, deletions and times to live, the operands that change
 // it, and the rule by which operands merge.
 //
-// A stored row is the merge of all operands ever written under its key. The same form serves a row and a partition header
-// (static cells, the partition deletion, deleted ranges).
+// A stored row is the merge of all operands ever written under its key. The same form serves a row, the static row, the deletions of a
+// partition (its own and those of ranges), and a deleted range with a key of its own. A header operand is of static cells and
+// deletions, and is taken apart when it is stored (Split).
 //
 // Guarantees: (W1) Merge is commutative, associative and idempotent, and a pure function of its operands: it reads no
 // clock and never purges; what it returns is canonical, so equal rows have equal bytes; (W2) of two cells the higher timestamp
@@ -16,7 +17,8 @@
 //
 // The format is part of the store format version (storage.Identity). An operand and a merged row look the same:
 //
-//	flags u8       1 marker, 2 marker expires, 4 marker has its own timestamp, 8 row deletion, 16 deleted ranges
+//	flags u8       1 marker, 2 marker expires, 4 marker has its own timestamp, 8 row deletion, 16 deleted ranges,
+//	               32 more ranges under keys of their own
 //	base i64 BE    the timestamp that all others refer to; Stamp patches it in place
 //	marker         [delta]  [ttl uvarint, expiry uvarint]
 //	row deletion   delta, at uvarint
@@ -30,7 +32,7 @@
 //	  cells        [ttl uvarint, expiry uvarint], value bytes
 //
 // delta is a zigzag varint, bytes are a uvarint length and that many bytes. Ranges are disjoint and ascending, [start, end) of
-// clustering keys; in a header the row deletion is the deletion of the partition. "at" is the second at which a deletion was
+// clustering keys; among deletions the row deletion is the deletion of the partition. "at" is the second at which a deletion was
 // made: it decides when it may be swept, never what it hides.
 //
 // In canonical form base is the marker's timestamp, or the highest one where there is no marker, and nothing is kept that a

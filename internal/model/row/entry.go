@@ -18,7 +18,8 @@ const (
 	flagMarkerTime   = 4
 	flagRowDeletion  = 8
 	flagRanges       = 16
-	flagsKnown       = 31
+	flagApart        = 32
+	flagsKnown       = 63
 	headLen          = 9 // flags and base
 	rangeUnbounded   = 1
 	entryKindMask    = 3

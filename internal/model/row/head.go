@@ -23,6 +23,8 @@ type head struct {
 	deleted deletion
 	// ranges is the encoded list, count included; nil if there is none.
 	ranges []byte
+	// apart is true in the deletions of a partition that has more ranges under keys of their own.
+	apart bool
 }
 
 // read decodes the head and returns where the entries begin, negative if it is corrupt.
@@ -32,7 +34,7 @@ func (h *head) read(b []byte) int {
 	}
 	flags, pos := b[0], headLen
 	h.base = int64(binary.BigEndian.Uint64(b[1:]))
-	h.live, h.ranges = flags&flagMarker != 0, nil
+	h.live, h.ranges, h.apart = flags&flagMarker != 0, nil, flags&flagApart != 0
 	h.dead, h.deleted = flags&flagRowDeletion != 0, deletion{ts: NotDeleted}
 	if flags == 0 {
 		return pos
@@ -83,6 +85,9 @@ func (h *head) append(dst []byte, ranges []Range) []byte {
 	}
 	if len(ranges) > 0 {
 		flags |= flagRanges
+	}
+	if h.apart {
+		flags |= flagApart
 	}
 	dst = append(dst, flags)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.base))
@@ -151,17 +156,38 @@ func Check(operand []byte) (sets bool, err error) {
 	return sets, nil
 }
 
-// DeletedFrom calls fn with the start of each interval of rows that a header operand deletes; the empty start stands for the
-// whole partition.
-func DeletedFrom(operand []byte, fn func(start []byte)) {
+// Split takes a header operand apart into what deletes (the partition or ranges of it) and the static cells; nil is nothing. Both may point
+// into operand, which Check has accepted.
+func Split(operand []byte) (deletions, static []byte) {
+	var h head
+	pos := h.read(operand)
+	switch {
+	case pos < 0 || pos == len(operand):
+		return operand, nil
+	case !h.dead && h.ranges == nil:
+		return nil, operand
+	}
+	static = append(make([]byte, 0, headLen+len(operand)-pos), 0)
+	static = append(append(static, operand[1:headLen]...), operand[pos:]...)
+	return operand[:pos:pos], static
+}
+
+// Deletes calls fn with the start of each interval of rows that a header operand deletes; the empty start stands for the whole partition. It
+// returns the number of ranges.
+func Deletes(operand []byte, fn func(start []byte)) (ranges int) {
 	var h head
 	if h.read(operand) < 0 {
-		return
+		return 0
 	}
 	if h.dead {
 		fn([]byte{})
 	}
-	for _, r := range appendDecoded(nil, h.ranges, h.base) {
-		fn(r.Start)
+	if h.ranges == nil {
+		return 0
 	}
+	list := appendDecoded(nil, h.ranges, h.base)
+	for i := range list {
+		fn(list[i].Start)
+	}
+	return len(list)
 }

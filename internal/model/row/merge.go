@@ -17,6 +17,7 @@ type Merger struct {
 	dead    bool
 	deleted deletion
 	ranges  []Range
+	apart   bool
 	scratch rangeScratch
 	// entries holds sorted runs back to back; runs are their lengths. A run is merged with the one before it as soon as it
 	// is not much shorter, so a chain of k operands costs O(k log k) and a chain on one cell O(k).
@@ -30,7 +31,7 @@ func (m *Merger) Reset() {
 	clear(m.spare[:cap(m.spare)])
 	clear(m.ranges)
 	m.entries, m.runs, m.ranges = m.entries[:0], m.runs[:0], m.ranges[:0]
-	m.any, m.live, m.dead, m.deleted = false, false, false, deletion{ts: NotDeleted}
+	m.any, m.live, m.dead, m.apart, m.deleted = false, false, false, false, deletion{ts: NotDeleted}
 }
 
 // Add merges an operand or a merged row. The bytes are referenced until Reset. An error wraps ErrCorrupt.
@@ -67,7 +68,7 @@ func (m *Merger) addHead(h *head) {
 	if !m.any || h.base > m.base {
 		m.base = h.base
 	}
-	m.any = true
+	m.any, m.apart = true, m.apart || h.apart
 	if h.live && (!m.live || h.marker.supersedes(&m.marker)) {
 		m.live, m.marker = true, h.marker
 	}
@@ -115,7 +116,7 @@ func (m *Merger) mergeRuns() {
 // Append appends the merged row, in canonical form, to dst. With no operands it appends an empty one.
 func (m *Merger) Append(dst []byte) []byte {
 	m.settle()
-	h := head{base: m.canonicalBase(), live: m.live, marker: m.marker, dead: m.dead, deleted: m.deleted}
+	h := head{base: m.canonicalBase(), live: m.live, marker: m.marker, dead: m.dead, deleted: m.deleted, apart: m.apart}
 	dst = h.append(dst, m.ranges)
 	for i := range m.entries {
 		dst = m.entries[i].append(dst, h.base)

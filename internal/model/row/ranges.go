@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"container/heap"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -18,8 +19,8 @@ type Range struct {
 	At        int64
 }
 
-// contains reports whether a clustering key lies in the range.
-func (r *Range) contains(key []byte) bool {
+// Contains reports whether a clustering key lies in the range.
+func (r *Range) Contains(key []byte) bool {
 	return bytes.Compare(r.Start, key) <= 0 && r.before(key)
 }
 
@@ -29,6 +30,31 @@ func (r *Range) before(key []byte) bool { return r.End == nil || bytes.Compare(k
 func (r *Range) empty() bool { return r.End != nil && bytes.Compare(r.Start, r.End) >= 0 }
 
 func (r *Range) strength() deletion { return deletion{r.Timestamp, r.At} }
+
+// AppendRange appends a deleted range in stored form: that of an operand with this range and nothing else.
+func (r *Range) AppendRange(dst []byte) []byte {
+	h := head{base: r.Timestamp, deleted: deletion{ts: NotDeleted}}
+	return h.append(dst, []Range{*r})
+}
+
+// Resolve decodes a stored range, whose slices point into value. An error wraps ErrCorrupt.
+func (r *Range) Resolve(value []byte) error {
+	var h head
+	pos := h.read(value)
+	if pos != len(value) || h.ranges == nil {
+		return fmt.Errorf("deleted range: %w", ErrCorrupt)
+	}
+	if n, at := uvarint(h.ranges, 0); n != 1 || readRange(h.ranges, at, h.base, r) < 0 {
+		return fmt.Errorf("deleted range: %w", ErrCorrupt)
+	}
+	return nil
+}
+
+// Normalize returns the ranges as a disjoint, ascending list in which every key has the strongest deletion that covered it. It may reorder in.
+func Normalize(in []Range) []Range {
+	var s rangeScratch
+	return slices.Clone(s.normalize(in))
+}
 
 func appendRanges(dst []byte, ranges []Range, base int64) []byte {
 	if len(ranges) == 0 {

@@ -112,7 +112,7 @@ func disordered(last, e *entry) bool {
 	return last.compare(e) >= 0
 }
 
-// Header is what a reader sees of a partition header. Its slices are valid until the next Resolve.
+// Header is what a reader sees of a partition beside its rows. Its slices are valid until the next Resolve.
 type Header struct {
 	// Static holds the static cells.
 	Static Row
@@ -120,14 +120,17 @@ type Header struct {
 	Deleted int64
 	// Ranges are the deleted intervals, disjoint and ascending.
 	Ranges []Range
+	// Apart is true if more ranges are stored under keys of their own.
+	Apart bool
 }
 
 // Clear makes h the header of a partition that has none.
 func (h *Header) Clear() {
 	h.Static.Live, h.Static.Cells, h.Deleted, h.Ranges = false, h.Static.Cells[:0], NotDeleted, h.Ranges[:0]
+	h.Apart = false
 }
 
-// Resolve decodes a stored header as it is seen at the second now. An error wraps ErrCorrupt.
+// Resolve decodes the merge of header operands, or the deletions among them alone, as it is seen at the second now. An error wraps ErrCorrupt.
 func (h *Header) Resolve(value []byte, now int64, dropped []uint32) error {
 	h.Clear()
 	var hd head
@@ -140,6 +143,7 @@ func (h *Header) Resolve(value []byte, now int64, dropped []uint32) error {
 	}
 	h.Deleted = hd.deleted.ts
 	h.Ranges = appendDecoded(h.Ranges, hd.ranges, hd.base)
+	h.Apart = hd.apart
 	return nil
 }
 
@@ -149,7 +153,7 @@ func (h *Header) Covering(clustering []byte) int64 {
 		return h.Deleted
 	}
 	i := h.After(clustering)
-	if i < len(h.Ranges) && h.Ranges[i].contains(clustering) {
+	if i < len(h.Ranges) && h.Ranges[i].Contains(clustering) {
 		return max(h.Deleted, h.Ranges[i].Timestamp)
 	}
 	return h.Deleted

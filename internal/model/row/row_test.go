@@ -175,7 +175,8 @@ func FuzzResolve(f *testing.F) {
 		_, _ = Oldest(value, 3, nil)
 		_, _ = Size(value), Stamp(bytes.Clone(value), 3)
 		_, cerr := Check(value)
-		DeletedFrom(value, func([]byte) {})
+		Deletes(value, func([]byte) {})
+		Split(value)
 		var m Merger
 		m.Reset()
 		merr := m.Add(value)

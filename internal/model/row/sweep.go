@@ -8,7 +8,7 @@ import (
 
 // Sweep drops from the merged operands what nobody can see any more: what the deletion covered hides (a timestamp, NotDeleted
 // for none), cells of the dropped columns (ascending), and deletions and expired cells from before the second horizon. It does
-// not touch the deletions of a header (see SweepDeletions). It reports whether anything remains to be stored; call Append next.
+// not touch deleted ranges (see SweepDeletions). It reports whether anything remains to be stored; call Append next.
 func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) {
 	m.settle()
 	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {
@@ -18,11 +18,11 @@ func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) 
 	return m.remains()
 }
 
-// SweepHeader is Sweep for a partition header. clean tells whether no row holds anything that the deletion with timestamp ts
-// of [start, end) hides (nil: no bound); it is asked for each deletion from before horizon, and only those that are clean are dropped.
-func (m *Merger) SweepHeader(horizon int64, dropped []uint32, clean func(start, end []byte, ts int64) bool) (remains bool) {
+// SweepDeletions drops deletions of a partition, and of ranges of it, from before the second horizon. clean tells whether nothing is stored
+// that the deletion with timestamp ts of [start, end) hides (both nil: the partition); it is asked for each that is old enough, and only
+// those that are clean are dropped. It reports whether anything remains to be stored; call Append next.
+func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts int64) bool) (remains bool) {
 	m.settle()
-	m.sweepCells(NotDeleted, horizon, dropped)
 	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool { return r.At < horizon && clean(r.Start, r.End, r.Timestamp) })
 	if m.dead && m.deleted.at < horizon && clean(nil, nil, m.deleted.ts) {
 		m.dead, m.deleted = false, deletion{ts: NotDeleted}
@@ -30,8 +30,24 @@ func (m *Merger) SweepHeader(horizon int64, dropped []uint32, clean func(start, 
 	return m.remains()
 }
 
+// Ranges returns the deleted ranges that were merged, disjoint and ascending; valid until the next call.
+func (m *Merger) Ranges() []Range {
+	m.settle()
+	return m.ranges
+}
+
+// SetRanges replaces the deleted ranges by a part of what Ranges returned; apart says whether there are more under keys of their own.
+func (m *Merger) SetRanges(rest []Range, apart bool) (remains bool) {
+	m.ranges = append(m.ranges[:0], rest...)
+	m.apart = apart
+	return m.remains()
+}
+
+// Apart reports whether ranges are stored under keys of their own.
+func (m *Merger) Apart() bool { return m.apart }
+
 func (m *Merger) remains() bool {
-	return m.live || m.dead || len(m.ranges) > 0 || len(m.entries) > 0
+	return m.live || m.dead || m.apart || len(m.ranges) > 0 || len(m.entries) > 0
 }
 
 func (m *Merger) sweepCells(covered, horizon int64, dropped []uint32) {
@@ -83,7 +99,7 @@ func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
 			_, hides = slices.BinarySearch(dropped, e.col)
 		}
 	}
-	if hides || !h.live && !h.dead && h.ranges == nil && len(value) == headLen {
+	if hides || !h.live && len(value) == headLen {
 		return -1, nil
 	}
 	return oldest, nil

@@ -211,7 +211,7 @@ func TestTruncateRequireSweep(t *testing.T) {
 	if err := write(t.Context(), r, old); !errors.Is(err, ErrStaleSchema) {
 		t.Errorf("%v", err)
 	}
-	sweep := &command.Sweep{Table: testTable, Horizon: time.Now().Unix(), Keys: [][]byte{keys.AppendHeader(nil, testTable, old.Token, old.Key)}}
+	sweep := &command.Sweep{Table: testTable, Horizon: time.Now().Unix(), Keys: [][]byte{keys.AppendDeletions(nil, testTable, old.Token, old.Key)}}
 	if err := w.nodes[w.leader(p.ID)].host.Load().Sweep(sweep); err != nil {
 		t.Error(err)
 	}

@@ -63,7 +63,7 @@ func (s *fakeStore) Apply(b *Batch) error {
 			c.Ops[j].Operand = bytes.Clone(op.Operand)
 			key := keys.AppendRow(nil, m.Table, m.Token, m.Key, op.Clustering)
 			if op.Kind == command.OpHeader {
-				key = keys.AppendHeader(nil, m.Table, m.Token, m.Key)
+				key = keys.AppendDeletions(nil, m.Table, m.Token, m.Key)
 			}
 			merged := c.Ops[j].Operand
 			if old, ok := s.data[string(key)]; ok {
@@ -97,7 +97,7 @@ func (s *fakeStore) Read(_ context.Context, c *command.Read, v command.Visitor) 
 	s.mu.Unlock()
 	var h row.Header
 	h.Clear()
-	if b, ok := data[string(keys.AppendHeader(nil, c.Table, c.Token, c.Key))]; ok {
+	if b, ok := data[string(keys.AppendDeletions(nil, c.Table, c.Token, c.Key))]; ok {
 		if err := h.Resolve(b, c.Now, c.Dropped); err != nil {
 			return err
 		}

@@ -229,7 +229,7 @@ func TestCommitInEntry(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	// A sweep of keys that are not all its own is refused.
-	sweep := command.Sweep{Table: testTable, Keys: [][]byte{keys.AppendHeader(nil, testTable, put(other[0], 0).Token, []byte(other[0]))}}
+	sweep := command.Sweep{Table: testTable, Keys: [][]byte{keys.AppendDeletions(nil, testTable, put(other[0], 0).Token, []byte(other[0]))}}
 	results := b.entry(lower, 12, &command.Entry{Kind: command.EntrySweep, Sweep: sweep})
 	if _, refused := results[0].(*WrongRange); !refused {
 		t.Errorf("%v", results)

@@ -88,11 +88,9 @@ func (b *Batch) Mutate(m *command.Mutation) error {
 		var err error
 		switch op.Kind {
 		case command.OpRow:
-			err = b.merge(m, keys.Row, op)
+			err = b.merge(m, keys.Row, op.Clustering, op.Operand)
 		case command.OpHeader:
-			if err = b.s.MarkHeaders(m.Table); err == nil {
-				err = b.merge(m, keys.Header, op)
-			}
+			err = b.header(m, op)
 		default:
 			err = fmt.Errorf("unknown operand kind %d", op.Kind)
 		}
@@ -103,28 +101,51 @@ func (b *Batch) Mutate(m *command.Mutation) error {
 	return nil
 }
 
+// header adds a header operand, whose deletions and static cells have keys of their own.
+func (b *Batch) header(m *command.Mutation, op *command.Op) error {
+	deletions, static := row.Split(op.Operand)
+	if deletions != nil {
+		if err := b.s.mark(m.Table, flagDeletions); err != nil {
+			return err
+		}
+		if err := b.merge(m, keys.Deletions, nil, deletions); err != nil {
+			return err
+		}
+	}
+	if static == nil {
+		return nil
+	}
+	if err := b.s.mark(m.Table, flagStatics); err != nil {
+		return err
+	}
+	return b.merge(m, keys.Static, nil, static)
+}
+
 // merge adds an operand, encoding its key straight into the batch. It keeps out what could never be merged.
-func (b *Batch) merge(m *command.Mutation, kind byte, op *command.Op) error {
-	live, err := row.Check(op.Operand)
+func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte) error {
+	live, err := row.Check(operand)
 	if err != nil {
 		return err
 	}
-	n := tableKeyLen(m)
-	if kind == keys.Row {
-		n += len(op.Clustering)
-	}
-	d := b.b.MergeDeferred(n, len(op.Operand))
+	n := prefixLen(m)
+	d := b.b.MergeDeferred(n+1+len(clustering), len(operand))
 	key := append(keys.AppendPartition(d.Key[:0], m.Table, m.Token, m.Key), kind)
-	if kind == keys.Row {
-		_ = append(key, op.Clustering...)
-	}
-	copy(d.Value, op.Operand)
+	_ = append(key, clustering...)
+	copy(d.Value, operand)
 	_ = d.Finish() // fails for indexed batches only
 	b.s.m.operands.Add(1)
 	b.grows = b.grows || live
-	b.touch(d.Key, len(key), kind, d.Value, live)
+	if kind != keys.Static {
+		t := touch{prefix: d.Key[:n:n], live: live}
+		if kind == keys.Deletions {
+			t.operand = d.Value
+		} else {
+			t.clustering = d.Key[n+1:]
+		}
+		b.touched = append(b.touched, t) // its bytes stay valid until Close
+	}
 	if len(d.Value) >= largeMin/largeByte {
-		b.s.large.note(d.Key[:len(key)-1], len(d.Value), 0)
+		b.s.large.note(d.Key[:n], len(d.Value), 0)
 	}
 	if count := b.s.hot.add(d.Key); count > 0 {
 		b.hot = append(b.hot, hot{bytes.Clone(d.Key), count, len(d.Key) + len(d.Value)})
@@ -132,8 +153,8 @@ func (b *Batch) merge(m *command.Mutation, kind byte, op *command.Op) error {
 	return nil
 }
 
-// tableKeyLen is the length of a header's key.
-func tableKeyLen(m *command.Mutation) int { return 4 + 8 + 2 + min(len(m.Key), keys.MaxLen) + 1 }
+// prefixLen is the length of what all keys of the mutation's partition begin with.
+func prefixLen(m *command.Mutation) int { return 4 + 8 + 2 + min(len(m.Key), keys.MaxLen) }
 
 func (b *Batch) index(m *command.Mutation, op *command.Op) {
 	n := 4 + 2 + min(len(op.Value), keys.MaxLen) + 8 + 2 + min(len(m.Key), keys.MaxLen) + len(op.Clustering)

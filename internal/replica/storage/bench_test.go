@@ -161,7 +161,7 @@ func BenchmarkStore(b *testing.B) {
 			}
 		})
 	})
-	if err := s.MarkHeaders(testTable); err != nil {
+	if err := s.mark(testTable, flagDeletions); err != nil {
 		b.Fatal(err)
 	}
 	b.Run("point/compacted-headers", point)
@@ -291,5 +291,33 @@ func BenchmarkManyPartitions(b *testing.B) {
 			}
 		}
 		b.ReportMetric(float64((cpu()-begun).Microseconds())/reads, "read-cpu-us")
+	}
+}
+
+// BenchmarkPointReadBesideRanges reads one row of a partition with so many deleted ranges, none of which covers it, after the sweeper has
+// done its work.
+func BenchmarkPointReadBesideRanges(b *testing.B) {
+	for _, n := range []int{0, 1, 100, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("ranges=%d", n), func(b *testing.B) {
+			s := openBench(b)
+			apply(b, s.Store, mutationOf(command.OpHeader, "other", "", 1, func(rb *row.Builder) { rb.DeleteRow(1) }))
+			for i := range 200_000 {
+				if i%100 == 1 {
+					apply(b, s.Store, insert("k", string(rangeCK(i)), 1))
+				}
+			}
+			deleteRanges(b, s.Store, n, 2, 100)
+			spreadDue(b, s.Store)
+			s.compact(b)
+			var v silent
+			ck := rangeCK(50_001)
+			r := command.Read{Table: testTable, Key: []byte("k"), Token: token.Hash([]byte("k")), Now: 1, Slices: []command.Slice{{Start: ck, End: append(ck, 0)}}}
+			measure(b, 1, func(int) {
+				v.rows = 0
+				if err := s.Read(context.Background(), &r, &v); err != nil || v.rows != 1 {
+					b.Fatal(v.rows, err)
+				}
+			})
+		})
 	}
 }

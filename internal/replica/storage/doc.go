@@ -3,12 +3,12 @@
 // Package storage keeps the rows of all replicas of a node in one Pebble store: merge by timestamp, tombstones, times to live,
 // slices, index entries, sweeps, checkpoints, and snapshots of single replicas.
 //
-// Every write is a MERGE operand on the key of a row or a partition header (package row has the rule), so a write reads
-// nothing and the order in which operands arrive does not matter. A read sees the header and the rows through one iterator:
+// Every write is a MERGE operand on the key of a row, a static row or the deletions of a partition (package row has the rule), so a
+// write reads nothing and the order in which operands arrive does not matter. A read sees all of them through one iterator:
 //
-//	Apply  Mutation --> Batch: MERGE header, MERGE row, SET index entry --> memtable + log (unsynced)
+//	Apply  Mutation --> Batch: MERGE deletions, static row, rows, SET index entry --> memtable + log (unsynced)
 //	Sync   everything applied before it survives a crash
-//	Read   header (statics, deletions) + rows --> row.Resolve --> Visitor
+//	Read   deletions, the deleted range that covers a row, statics if asked for, rows --> row.Resolve --> Visitor
 //	Sweep  candidates --> a command.Sweep, proposed by the caller --> ApplySweep: re-read, rewrite or delete
 //	Move   CaptureSnapshot: one state of a partition --> file --> another node --> InstallSnapshot: excise and ingest in one step
 //

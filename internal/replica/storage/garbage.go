@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -15,13 +16,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
-
-// headerBytesMax bounds the list of deleted ranges in one header. Beyond it, ranges that hide nothing any more go without waiting
-// for the table's grace.
-const headerBytesMax = 64 << 10
-
-// largePause divides the pause between two rounds while there are such headers.
-const largePause = 30
 
 // SweeperOptions tune RunSweeper.
 type SweeperOptions struct {
@@ -59,22 +53,42 @@ func (o SweeperOptions) withDefaults() SweeperOptions {
 	return o
 }
 
-// RunSweeper looks for what may be swept, slice by slice, until the context ends.
+// RunSweeper looks for what may be swept, slice by slice, until the context ends. Deleted ranges are spread as soon as there are too many.
 func (s *Store) RunSweeper(ctx context.Context, o SweeperOptions) {
 	o = o.withDefaults()
+	var wg sync.WaitGroup
+	wg.Go(func() { s.spreadRanges(ctx, &o) })
 	for ctx.Err() == nil {
-		large := false
 		for _, span := range o.Spans() {
-			l, err := s.sweepSpan(ctx, span, &o)
-			if large = large || l; err != nil && ctx.Err() == nil && o.Error != nil {
+			if err := s.sweepSpan(ctx, span, &o); err != nil && ctx.Err() == nil && o.Error != nil {
 				o.Error(err)
 			}
 		}
-		if large { // readers of these partitions suffer, and the deletions can only go in the round after the rows they hide
-			wait(ctx, o.Pause/largePause)
-		} else {
-			wait(ctx, o.Pause)
+		wait(ctx, o.Pause)
+	}
+	wg.Wait()
+}
+
+// spreadPause is the least time between two looks for partitions with too many deleted ranges together.
+const spreadPause = 20 * time.Millisecond
+
+// spreadRanges proposes sweeps of partitions with too many deleted ranges together, as it hears of them.
+func (s *Store) spreadRanges(ctx context.Context, o *SweeperOptions) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.piles.wake:
 		}
+		for _, span := range o.Spans() {
+			for _, prefix := range s.piles.due(span) {
+				sw := command.Sweep{Table: span.Table, Keys: [][]byte{append(prefix, keys.Deletions)}}
+				if err := o.Propose(ctx, sw); err != nil && ctx.Err() == nil && o.Error != nil {
+					o.Error(err)
+				}
+			}
+		}
+		wait(ctx, spreadPause)
 	}
 }
 
@@ -87,22 +101,21 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// sweepSpan sweeps a span once, and reports whether it has met headers that are too large.
-func (s *Store) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptions) (large bool, err error) {
+// sweepSpan sweeps a span once.
+func (s *Store) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptions) error {
 	var from []byte
 	for {
 		g, err := s.FindGarbage(ctx, span, from, o.Now(), o.DedupeSeconds, o.SliceKeys)
 		if err != nil {
-			return large, err
+			return err
 		}
-		large = large || g.Large
 		for _, sw := range g.Sweeps {
 			if err := o.Propose(ctx, sw); err != nil {
-				return large, err
+				return err
 			}
 		}
 		if from = g.Next; from == nil || ctx.Err() != nil {
-			return large, ctx.Err()
+			return ctx.Err()
 		}
 		wait(ctx, time.Duration(g.Seen)*time.Second/time.Duration(o.KeysPerSecond))
 	}
@@ -114,8 +127,6 @@ type Garbage struct {
 	Sweeps []command.Sweep
 	// Seen is the number of keys looked at.
 	Seen int
-	// Large is true if there was a header of more than headerBytesMax.
-	Large bool
 	// Next is where the next slice begins, nil at the end of the span.
 	Next []byte
 }
@@ -130,7 +141,7 @@ func (s *Store) FindGarbage(ctx context.Context, span keys.Span, from []byte, no
 	if t == nil {
 		return Garbage{}, nil
 	}
-	f := finder{s: s, t: t, span: span, now: now, horizon: now - t.GCGrace, dedupe: now - dedupeSeconds, limit: limit}
+	f := finder{s: s, t: t, span: span, horizon: now - t.GCGrace, dedupe: now - dedupeSeconds, limit: limit}
 	lower, upper := span.Bounds()
 	var err error
 	if from == nil || keys.ID(from)&keys.IndexSpace == 0 {
@@ -159,20 +170,19 @@ func (s *Store) FindGarbage(ctx context.Context, span keys.Span, from []byte, no
 	}
 	f.add(f.found, f.horizon)
 	f.add(f.records, f.dedupe)
-	f.add(f.large, now+1)
 	return f.g, ctx.Err()
 }
 
 // finder is one FindGarbage under way.
 type finder struct {
-	s                    *Store
-	t                    *Table
-	span                 keys.Span
-	now, horizon, dedupe int64
-	limit                int
-	g                    Garbage
-	// found are rows, headers and entries, records dedupe records, large the headers that have grown too large.
-	found, records, large [][]byte
+	s               *Store
+	t               *Table
+	span            keys.Span
+	horizon, dedupe int64
+	limit           int
+	g               Garbage
+	// found are keys of rows, deletions and entries, records those of dedupe records.
+	found, records [][]byte
 }
 
 func (f *finder) add(list [][]byte, horizon int64) {
@@ -197,6 +207,7 @@ func (f *finder) rows(lower, upper []byte) error {
 		return err
 	}
 	w := f.s.newSweep(&command.Sweep{Table: f.t.ID, Horizon: f.horizon, Dropped: f.t.Dropped})
+	defer w.close()
 	for it.First(); it.Valid() && err == nil && !f.full(it.Key()); it.Next() {
 		p, ok := keys.Parse(it.Key())
 		if !ok {
@@ -218,20 +229,23 @@ func (f *finder) row(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 			f.records = append(f.records, bytes.Clone(key))
 		}
 		return nil
-	case keys.Header:
-		return f.header(w, key, p, value)
-	case keys.Row:
+	case keys.Deletions, keys.Range:
+		return f.deletions(w, key, p, value)
+	case keys.Static, keys.Row:
 	default:
 		return nil
 	}
-	if f.s.table(f.t.ID).headers.Load() && !bytes.Equal(w.prefix, key[:p.PrefixLen]) {
-		if err := w.loadHeader(key[:p.PrefixLen]); err != nil {
+	covered := row.NotDeleted
+	if f.s.table(f.t.ID).may(flagDeletions) {
+		err := w.loadHeader(key[:p.PrefixLen])
+		if err != nil {
 			return err
 		}
-	}
-	covered := row.NotDeleted
-	if bytes.Equal(w.prefix, key[:p.PrefixLen]) {
-		covered = w.header.Covering(p.Rest)
+		if covered = w.header.Deleted; p.Kind == keys.Row {
+			if covered, err = w.covering(p.Rest); err != nil {
+				return err
+			}
+		}
 	}
 	oldest, err := row.Oldest(value, covered, f.t.Dropped)
 	if err == nil && oldest < f.horizon {
@@ -240,23 +254,14 @@ func (f *finder) row(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 	return err
 }
 
-// header notes a header if something in it is old and, where that is a deletion, hides nothing any more.
-func (f *finder) header(w *sweep, key []byte, p *keys.Parts, value []byte) error {
-	if err := w.loadHeader(key[:p.PrefixLen]); err != nil {
-		return err
-	}
-	large := len(value) > headerBytesMax
-	if large {
-		f.g.Large = true
-		w.sw.Horizon = f.now + 1
-	}
-	defer func() { w.sw.Horizon = f.horizon }()
+// deletions notes deletions if one of them is old and hides nothing any more, or if too many ranges are together.
+func (f *finder) deletions(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 	w.merger.Reset()
 	if err := w.merger.Add(value); err != nil {
 		return err
 	}
 	var failed error
-	remains := w.merger.SweepHeader(w.sw.Horizon, f.t.Dropped, func(start, end []byte, ts int64) bool {
+	remains := w.merger.SweepDeletions(f.horizon, func(start, end []byte, ts int64) bool {
 		clean, err := w.hidesNothing(key[:p.PrefixLen], start, end, ts)
 		failed = errors.Join(failed, err)
 		return clean
@@ -264,12 +269,15 @@ func (f *finder) header(w *sweep, key []byte, p *keys.Parts, value []byte) error
 	if failed != nil {
 		return failed
 	}
-	if remains && bytes.Equal(w.merger.Append(nil), value) {
-		return nil
+	goes := !remains || !bytes.Equal(w.merger.Append(nil), value) || len(w.merger.Ranges()) > f.s.together
+	if !goes && w.merger.Apart() && p.Kind == keys.Deletions {
+		some, err := w.hasRanges(key[:p.PrefixLen])
+		if err != nil {
+			return err
+		}
+		goes = !some
 	}
-	if large {
-		f.large = append(f.large, bytes.Clone(key))
-	} else {
+	if goes {
 		f.found = append(f.found, bytes.Clone(key))
 	}
 	return nil
@@ -281,6 +289,7 @@ func (f *finder) entries(index *Index, lower, upper []byte) error {
 		return err
 	}
 	w := f.s.newSweep(&command.Sweep{Table: f.t.ID, Horizon: f.horizon, Dropped: f.t.Dropped})
+	defer w.close()
 	for it.First(); it.Valid() && err == nil && !f.full(it.Key()); it.Next() {
 		e, ok := keys.ParseIndex(it.Key())
 		if !ok || !f.span.Contains(e.Token, e.Key) {

@@ -17,7 +17,7 @@ import (
 
 var hashTable = crc64.MakeTable(crc64.ECMA)
 
-// HashSpan hashes one state of a span of a table: keys and merged values of headers, rows and dedupe records. Two replicas that have
+// HashSpan hashes one state of a span of a table: keys and merged values of deletions, static rows, rows and dedupe records. Two replicas that have
 // applied the same log and have the same table installed have the same hash, whatever was flushed, compacted, collapsed or installed.
 // Index entries are not in it, nor are cells of dropped columns, which sweeps may have removed here and not yet there.
 func (s *Store) HashSpan(span keys.Span) (uint64, error) {
@@ -76,8 +76,8 @@ func (h *hasher) add(key, value []byte) error {
 			return err
 		}
 		var remains bool
-		if p.Kind == keys.Header {
-			remains = h.m.SweepHeader(math.MinInt64, h.dropped, func(_, _ []byte, _ int64) bool { return false })
+		if p.Kind == keys.Deletions || p.Kind == keys.Range {
+			remains = h.m.SweepDeletions(math.MinInt64, nil)
 		} else {
 			remains = h.m.Sweep(row.NotDeleted, math.MinInt64, h.dropped)
 		}

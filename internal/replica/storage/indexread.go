@@ -21,7 +21,7 @@ type entries struct {
 	seek []byte
 }
 
-// readIndex reads the rows that have an entry: for each partition with entries its header, then the rows they name.
+// readIndex reads the rows that have an entry: for each partition with entries its deletions and statics, then the rows they name.
 func (rd *reader) readIndex() error {
 	var e entries
 	lower, upper := rd.entryBounds()
@@ -81,11 +81,10 @@ func (rd *reader) walkEntries(e *entries) error {
 		}
 		rd.pk = rd.prefix[len(rd.prefix)-len(entry.Key):]
 		rd.resume = rd.r.AfterKey != nil && !rd.r.AfterPartition && entry.Token == rd.r.AfterToken && bytes.Equal(rd.pk, rd.r.AfterKey)
-		if rd.t.headers.Load() {
+		if rd.t.may(flagDeletions) || rd.statics() { // the iterator was made before
 			rd.s.m.headerSeeks.Add(1)
-			rd.seek = append(append(rd.seek[:0], rd.prefix...), keys.Header)
-			rd.it.SeekGE(rd.seek)
-			if err := errors.Join(rd.it.Error(), rd.loadHeader()); err != nil {
+			rd.it.SeekGE(rd.sub(keys.Deletions))
+			if err := errors.Join(rd.it.Error(), rd.load()); err != nil {
 				return err
 			}
 			rd.fresh = false

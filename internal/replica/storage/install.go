@@ -242,10 +242,8 @@ func (in *install) ingest(rest [][]byte) error {
 	if err := in.ctx.Err(); err != nil {
 		return err
 	}
-	if in.head.headers {
-		if err := s.MarkHeaders(in.head.meta.Span.Table); err != nil {
-			return err
-		}
+	if err := s.mark(in.head.meta.Span.Table, in.head.flags); err != nil {
+		return err
 	}
 	spans := [][][]byte{{in.lower, in.upper}}
 	if rest != nil {

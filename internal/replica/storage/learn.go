@@ -14,24 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// touch is what a batch does to one row or header.
+// touch is what a batch does to one row, or to the deletions of a partition.
 type touch struct {
 	prefix     []byte // of the partition
 	clustering []byte
-	operand    []byte // of a header, else nil
+	operand    []byte // of deletions, else nil
 	live       bool
-}
-
-// touch notes a key of the batch; its bytes stay valid until Close. keyLen is the length without the clustering key for headers.
-func (b *Batch) touch(key []byte, keyLen int, kind byte, operand []byte, live bool) {
-	n := keys.PartitionLen(key)
-	t := touch{prefix: key[:n], live: live}
-	if kind == keys.Header {
-		t.operand = operand
-	} else {
-		t.clustering = key[keyLen:]
-	}
-	b.touched = append(b.touched, t)
 }
 
 // announce tells the dead runs what is about to be committed. The gate is held.
@@ -41,7 +29,8 @@ func (b *Batch) announce() {
 		t := &b.touched[i]
 		switch {
 		case t.operand != nil:
-			row.DeletedFrom(t.operand, func(start []byte) { d.hints.add(t.prefix, start, 0, false, true) })
+			ranges := row.Deletes(t.operand, func(start []byte) { d.hints.add(t.prefix, start, 0, false, true) })
+			b.s.piles.note(t.prefix, ranges)
 		case !t.live:
 			d.hints.add(t.prefix, t.clustering, 0, false, false)
 		case d.active.Load() != 0:
@@ -245,7 +234,7 @@ func (d *deadRuns) adjoins(prefix []byte, run *deadRun) bool {
 func (s *Store) walkDead(prefix, from []byte, now int64, back bool) (run deadRun, rows int, err error) {
 	version := s.dead.version.Load()
 	it, err := s.db.NewIter(&pebble.IterOptions{
-		LowerBound: append(bytes.Clone(prefix), keys.Header), UpperBound: append(bytes.Clone(prefix), keys.Dedupe),
+		LowerBound: append(bytes.Clone(prefix), keys.Deletions), UpperBound: append(bytes.Clone(prefix), keys.Dedupe),
 	})
 	if err != nil {
 		return run, 0, err
@@ -258,6 +247,17 @@ func (s *Store) walkDead(prefix, from []byte, now int64, back bool) (run deadRun
 	w := walker{it: it, prefix: prefix, now: now, known: s.dead.find(prefix, version, now)}
 	if err := w.loadHeader(); err != nil {
 		return run, 0, err
+	}
+	if w.header.Apart {
+		if w.apart, err = it.Clone(pebble.CloneOptions{}); err != nil {
+			return run, 0, err
+		}
+		w.cover.begin(prefix)
+		defer func() {
+			if cerr := w.apart.Close(); err == nil {
+				err = cerr
+			}
+		}()
 	}
 	if back {
 		return w.back(from, s.closing)
@@ -272,13 +272,16 @@ type walker struct {
 	now    int64
 	known  []deadRun
 	header row.Header
-	r      row.Row
-	seek   []byte
-	asOf   int64
+	// apart finds the deleted ranges with keys of their own, if there are any.
+	apart *pebble.Iterator
+	cover cover
+	r     row.Row
+	seek  []byte
+	asOf  int64
 }
 
 func (w *walker) loadHeader() error {
-	key := append(bytes.Clone(w.prefix), keys.Header)
+	key := append(bytes.Clone(w.prefix), keys.Deletions)
 	w.header.Clear()
 	if !w.it.SeekGE(key) || !bytes.Equal(w.it.Key(), key) {
 		return w.it.Error()
@@ -297,12 +300,20 @@ func (w *walker) rowKey(clustering []byte) []byte {
 }
 
 // dead judges the row under the iterator, and notes if it only expired.
-func (w *walker) dead(clustering []byte) (bool, error) {
+func (w *walker) dead(clustering []byte, back bool) (bool, error) {
 	value, err := w.it.ValueAndErr()
 	if err != nil {
 		return false, err
 	}
 	deleted := w.header.Covering(clustering)
+	if w.apart != nil {
+		if !w.cover.knows(clustering) {
+			if err := w.cover.find(w.apart, clustering, back); err != nil {
+				return false, err
+			}
+		}
+		deleted = max(deleted, w.cover.deleted)
+	}
 	if live, err := w.r.Resolve(value, deleted, 0, nil); err != nil || !live {
 		return !live, err
 	}
@@ -330,7 +341,7 @@ func (w *walker) forward(from []byte, closing <-chan struct{}) (run deadRun, row
 			valid = w.it.SeekGE(w.rowKey(w.known[0].end))
 			continue
 		}
-		dead, err := w.dead(clustering)
+		dead, err := w.dead(clustering, false)
 		if err != nil {
 			return run, 0, err
 		}
@@ -354,7 +365,7 @@ func (w *walker) back(from []byte, closing <-chan struct{}) (run deadRun, rows i
 	run.start = []byte{}
 	for valid := w.it.SeekLT(w.rowKey(run.end)); valid && bytes.Compare(w.it.Key(), lower) >= 0; valid = w.it.Prev() {
 		clustering := w.it.Key()[base:]
-		dead, err := w.dead(clustering)
+		dead, err := w.dead(clustering, true)
 		if err != nil {
 			return run, 0, err
 		}

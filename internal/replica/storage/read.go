@@ -36,12 +36,17 @@ type reader struct {
 	pk        []byte
 	header    row.Header
 	headerBuf []byte
+	staticBuf []byte
 	row       row.Row
+	// cover finds deleted ranges with keys of their own, where header.Apart says that there are some; apart is its iterator, nil as long as
+	// none is needed.
+	cover cover
+	apart *pebble.Iterator
 	// announced is true once the visitor has heard of the current partition.
 	announced bool
 	// resume is true in the partition that the read continues.
 	resume bool
-	// fresh is true while the iterator stands on the first key of the partition behind the header.
+	// fresh is true while the iterator stands on the first key of the partition that is none of what load reads.
 	fresh bool
 	// visited counts keys, to look at the context now and then.
 	visited int
@@ -75,8 +80,10 @@ func (s *Store) Read(ctx context.Context, r *command.Read, v command.Visitor) er
 	default:
 		err = rd.readRange()
 	}
-	if rd.it != nil {
-		err = errors.Join(err, rd.it.Close())
+	for _, it := range []*pebble.Iterator{rd.it, rd.apart} {
+		if it != nil {
+			err = errors.Join(err, it.Close())
+		}
 	}
 	rd.release()
 	if answer, ok := errors.AsType[*refusal](err); ok {
@@ -106,13 +113,13 @@ func (rd *reader) release() {
 	}
 	rd.s.large.leave(rd.large)
 	rd.large = 0
-	rd.s, rd.t, rd.ctx, rd.r, rd.v, rd.it, rd.runs, rd.pk = nil, nil, nil, nil, nil, nil, nil, nil
+	rd.s, rd.t, rd.ctx, rd.r, rd.v, rd.it, rd.apart, rd.runs, rd.pk = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	rd.opts = pebble.IterOptions{}
 	rd.header.Clear()
 	clear(rd.header.Ranges[:cap(rd.header.Ranges)])
 	clear(rd.header.Static.Cells[:cap(rd.header.Static.Cells)])
 	clear(rd.row.Cells[:cap(rd.row.Cells)])
-	if cap(rd.headerBuf)+cap(rd.row.Cells)*96 <= keptMax {
+	if cap(rd.headerBuf)+cap(rd.staticBuf)+cap(rd.row.Cells)*96 <= keptMax {
 		readers.Put(rd)
 	}
 }
@@ -136,6 +143,7 @@ func (rd *reader) begin(tok token.Token, pk []byte) error {
 	rd.tok, rd.pk = tok, pk
 	rd.announced, rd.fresh, rd.walked = false, false, 0
 	rd.header.Clear()
+	rd.cover.begin(rd.prefix)
 	rd.runs = rd.s.dead.find(rd.prefix, rd.version, rd.r.Now)
 	rd.s.large.leave(rd.large)
 	var err error
@@ -150,41 +158,44 @@ func (rd *reader) look(value []byte) {
 	}
 }
 
-// readPartition reads one logical partition. Whether it has to look for a header is known for certain only after the iterator was made:
-// the table may get its first header meanwhile, in one batch with rows that the iterator sees.
+// statics reports whether the read has to look at static rows: those who ask for partitions hear of those with static cells alone.
+func (rd *reader) statics() bool { return (rd.r.Statics || rd.r.NoRows) && rd.t.may(flagStatics) }
+
+// readPartition reads one logical partition. What it has to look for before the rows is known for certain only after the iterator was made:
+// the table may get its first deletion meanwhile, in one batch with rows that the iterator sees.
 func (rd *reader) readPartition() error {
-	headers := rd.t.headers.Load()
+	deletions, statics := rd.t.may(flagDeletions), rd.statics()
 	rd.version = 0 // find nothing yet: there is no iterator
 	if err := rd.begin(rd.r.Token, rd.r.Key); err != nil {
 		return err
 	}
-	if in := rd.t.installed.Load(); !headers && in != nil && in.Clustering == 0 {
+	if in := rd.t.installed.Load(); !deletions && !statics && in != nil && in.Clustering == 0 {
 		if done, err := rd.get(); done || err != nil {
 			return err
 		}
-		headers = true
+		deletions, statics = rd.t.may(flagDeletions), rd.statics()
 	}
 	rd.resume = rd.r.AfterKey != nil && rd.r.AfterToken == rd.r.Token && bytes.Equal(rd.r.AfterKey, rd.r.Key)
 	rd.opts.UseL6Filters = true
-	rd.bound(headers)
+	rd.bound(deletions, statics)
 	if err := rd.open(); err != nil {
 		return err
 	}
-	if !headers && rd.t.headers.Load() {
-		headers = true
+	if !deletions && rd.t.may(flagDeletions) || !statics && rd.statics() {
+		deletions, statics = rd.t.may(flagDeletions), rd.statics()
 		if err := rd.it.Close(); err != nil {
 			return err
 		}
-		rd.bound(headers)
+		rd.bound(deletions, statics)
 		if err := rd.open(); err != nil {
 			return err
 		}
 	}
 	rd.runs = rd.s.dead.find(rd.prefix, rd.version, rd.r.Now)
-	if headers {
+	if deletions || statics {
 		rd.s.m.headerSeeks.Add(1)
 		rd.seekTo(rd.lower)
-		if err := rd.loadHeader(); err != nil {
+		if err := rd.load(); err != nil {
 			return err
 		}
 	}
@@ -193,13 +204,18 @@ func (rd *reader) readPartition() error {
 }
 
 // bound makes lower and upper the bounds of what is read of the current partition.
-func (rd *reader) bound(headers bool) {
+func (rd *reader) bound(deletions, statics bool) {
 	rd.lower = append(rd.lower[:0], rd.prefix...)
 	rd.upper = append(rd.upper[:0], rd.prefix...)
-	if headers {
-		rd.lower = append(rd.lower, keys.Header)
-	} else if rd.lower = append(rd.lower, keys.Row); len(rd.r.Slices) > 0 {
-		rd.lower = append(rd.lower, rd.r.Slices[0].Start...)
+	switch {
+	case deletions:
+		rd.lower = append(rd.lower, keys.Deletions)
+	case statics:
+		rd.lower = append(rd.lower, keys.Static)
+	default:
+		if rd.lower = append(rd.lower, keys.Row); len(rd.r.Slices) > 0 {
+			rd.lower = append(rd.lower, rd.r.Slices[0].Start...)
+		}
 	}
 	if n := len(rd.r.Slices); n > 0 && rd.r.Slices[n-1].End != nil {
 		rd.upper = append(append(rd.upper, keys.Row), rd.r.Slices[n-1].End...)
@@ -216,7 +232,7 @@ func (rd *reader) seekTo(key []byte) bool {
 	return rd.it.SeekGE(key)
 }
 
-// get reads the row of a table without clustering columns and headers; done is false if the table has got headers meanwhile.
+// get reads the row of a table without clustering columns and deletions; done is false if the table has got deletions meanwhile.
 func (rd *reader) get() (done bool, err error) {
 	if n := len(rd.r.Slices); n > 0 && len(rd.r.Slices[0].Start) > 0 {
 		return true, nil
@@ -224,7 +240,7 @@ func (rd *reader) get() (done bool, err error) {
 	rd.seek = append(append(rd.seek[:0], rd.prefix...), keys.Row)
 	rd.s.m.gets.Add(1)
 	value, closer, err := rd.s.db.Get(rd.seek)
-	if rd.t.headers.Load() {
+	if rd.t.may(flagDeletions) || rd.statics() {
 		if err == nil {
 			err = closer.Close()
 		} else if errors.Is(err, pebble.ErrNotFound) {
@@ -247,22 +263,88 @@ func (rd *reader) get() (done bool, err error) {
 	return true, errors.Join(err, closer.Close())
 }
 
-// loadHeader reads the header if the iterator stands on it. The value is copied: the iterator moves on.
-func (rd *reader) loadHeader() error {
+// on returns the kind of the key that the iterator stands on; ok is false if it is not in the current partition.
+func (rd *reader) on() (kind byte, ok bool) {
 	if !rd.it.Valid() {
-		return nil
+		return 0, false
 	}
 	key := rd.it.Key()
-	if len(key) != len(rd.prefix)+1 || key[len(rd.prefix)] != keys.Header || !bytes.HasPrefix(key, rd.prefix) {
-		rd.fresh = bytes.HasPrefix(key, rd.prefix)
-		return nil
+	if len(key) <= len(rd.prefix) || !bytes.HasPrefix(key, rd.prefix) {
+		return 0, false
 	}
-	value, err := rd.it.ValueAndErr()
-	if err != nil {
-		return err
+	return key[len(rd.prefix)], true
+}
+
+// sub makes the key of a kind in the current partition.
+func (rd *reader) sub(kind byte) []byte {
+	rd.seek = append(append(rd.seek[:0], rd.prefix...), kind)
+	return rd.seek
+}
+
+// load reads what stands before the rows of the current partition, whose first key the iterator stands on. Values are copied: the iterator
+// moves on.
+func (rd *reader) load() error {
+	kind, ok := rd.on()
+	if ok && kind == keys.Deletions {
+		value, err := rd.it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		rd.headerBuf = append(rd.headerBuf[:0], value...)
+		if err := rd.header.Resolve(rd.headerBuf, rd.r.Now, rd.r.Dropped); err != nil {
+			return err
+		}
+		if len(rd.header.Ranges) > 2*rd.s.together {
+			rd.s.piles.note(rd.prefix, len(rd.header.Ranges))
+		}
+		switch {
+		case rd.header.Apart && rd.statics():
+			rd.seekTo(rd.sub(keys.Static))
+		case rd.header.Apart, len(rd.r.Slices) > 0 && !rd.statics():
+			return nil // a seek is to come anyway
+		default:
+			rd.it.Next()
+		}
+		kind, ok = rd.on()
 	}
-	rd.headerBuf = append(rd.headerBuf[:0], value...)
-	return rd.header.Resolve(rd.headerBuf, rd.r.Now, rd.r.Dropped)
+	if ok && kind == keys.Static {
+		if rd.statics() {
+			value, err := rd.it.ValueAndErr()
+			if err != nil {
+				return err
+			}
+			rd.look(value)
+			rd.staticBuf = append(rd.staticBuf[:0], value...)
+			if _, err := rd.header.Static.Resolve(rd.staticBuf, rd.header.Deleted, rd.r.Now, rd.r.Dropped); err != nil {
+				return err
+			}
+		}
+		rd.it.Next()
+		kind, ok = rd.on()
+	}
+	rd.fresh = ok && kind >= keys.Row
+	return rd.it.Error()
+}
+
+// deleted returns the timestamp of the strongest deletion of the partition or of a range of it that covers a row.
+func (rd *reader) deleted(clustering []byte) (int64, error) {
+	ts := rd.header.Covering(clustering)
+	if !rd.header.Apart {
+		return ts, nil
+	}
+	if !rd.cover.knows(clustering) {
+		if rd.apart == nil {
+			var err error
+			if rd.apart, err = rd.it.Clone(pebble.CloneOptions{}); err != nil {
+				return 0, err
+			}
+			rd.s.m.iterators.Add(1)
+		}
+		if err := rd.cover.find(rd.apart, clustering, rd.r.Reversed); err != nil {
+			return 0, err
+		}
+	}
+	return max(ts, rd.cover.deleted), nil
 }
 
 // readRange reads the partitions of a token range.
@@ -316,13 +398,11 @@ func (rd *reader) visitCurrent() (command.Step, error) {
 	if err := rd.tick(); err != nil {
 		return command.Stop, err
 	}
-	if p.Kind == keys.Header {
+	if p.Kind == keys.Deletions {
 		rd.s.m.headerSeeks.Add(1)
-		if err := rd.loadHeader(); err != nil {
-			return command.Stop, err
-		}
-	} else {
-		rd.fresh = p.Kind == keys.Row
+	}
+	if err := rd.load(); err != nil {
+		return command.Stop, err
 	}
 	return rd.partition()
 }

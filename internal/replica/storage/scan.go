@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// partition reads the current partition, whose header is loaded: first what the header says, then the slices in order.
+// partition reads the current partition, of which load has read what stands before the rows: first that, then the slices in order.
 func (rd *reader) partition() (command.Step, error) {
 	if rd.header.Static.Exists() && !rd.resume {
 		if step, err := rd.announce(); err != nil || step != command.More {
@@ -78,9 +78,13 @@ func (rd *reader) forward() (command.Step, error) {
 	switch {
 	case rd.fresh && bytes.Compare(it.Key(), rd.lo) >= 0:
 		valid = true
-	case it.Valid() && len(rd.lo) == len(rd.prefix)+1 && len(it.Key()) == len(rd.lo) && it.Key()[len(rd.prefix)] == keys.Header &&
-		bytes.HasPrefix(it.Key(), rd.prefix):
-		valid = rd.next() // from the header to the first row
+	case rd.header.Apart && !rd.cover.knows(rd.lo[len(rd.prefix)+1:]):
+		from := rd.lo[len(rd.prefix)+1:]
+		rd.seekTo(rd.cover.target(from)) // the iterator is here anyway: most reads need no other one
+		if err := rd.cover.take(it, from); err != nil {
+			return command.Stop, err
+		}
+		valid = rd.seekTo(rd.lo)
 	default:
 		valid = rd.seekTo(rd.lo)
 	}
@@ -162,9 +166,9 @@ func (rd *reader) visit(clustering []byte) (command.Step, error) {
 	if err != nil {
 		return command.Stop, err
 	}
-	deleted := rd.header.Deleted
-	if len(rd.header.Ranges) > 0 {
-		deleted = rd.header.Covering(clustering)
+	deleted, err := rd.deleted(clustering)
+	if err != nil {
+		return command.Stop, err
 	}
 	exists, err := rd.row.Resolve(value, deleted, rd.r.Now, rd.r.Dropped)
 	rd.look(value)

@@ -257,7 +257,7 @@ func (s *Store) spool(ctx context.Context, st *state) (*Snapshot, error) {
 	w := streamWriter{w: p.f}
 	h := streamHead{estimate: estimate, meta: st.meta}
 	if st.meta.Partition != keys.MetaPartition {
-		h.headers = s.table(st.meta.Span.Table).headers.Load()
+		h.flags = s.table(st.meta.Span.Table).flags.Load() // they are set before what the state has
 	}
 	if err = w.begin(&h); err == nil {
 		err = s.spoolKeys(ctx, st, &w)

@@ -29,10 +29,13 @@ type Store struct {
 
 	tables tables
 	dead   deadRuns
-	hot    hotKeys
-	large  largeRows
-	disk   diskWatch
-	m      counters
+	piles  piles
+	// together is rangesTogether, but in tests.
+	together int
+	hot      hotKeys
+	large    largeRows
+	disk     diskWatch
+	m        counters
 
 	// gate is held shared by every commit. Whoever must know that no commit is under way takes it exclusively, for
 	// microseconds: ApplySweep between reading a key and rewriting it, and the learner of dead runs at its start.
@@ -161,6 +164,8 @@ func (s *Store) start(exists bool) error {
 		return err
 	}
 	s.dead.init(s.o.DeadRunBytes)
+	s.together = rangesTogether
+	s.piles.init(s.together)
 	if err := s.loadRuns(); err != nil {
 		return err
 	}

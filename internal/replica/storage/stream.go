@@ -44,40 +44,37 @@ const (
 	expansionMax = 32
 )
 
-// flagHasHeaders says that the table may have headers.
-const flagHasHeaders = 1
-
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // streamHead is what a snapshot begins with.
 type streamHead struct {
-	headers  bool
+	// flags are those of the table.
+	flags    uint32
 	estimate uint64
 	meta     keys.Meta
 }
 
 func (h *streamHead) append(dst []byte) []byte {
-	flags := uint64(0)
-	if h.headers {
-		flags = flagHasHeaders
-	}
 	w := codec.Writer(dst)
-	w.Uint(flags)
+	w.Uint(uint64(h.flags))
 	w.Uint(h.estimate)
 	return h.meta.Append(w)
 }
 
 func (h *streamHead) decode(b []byte) error {
 	r := codec.NewReader(b, fmt.Errorf("%w: its head is damaged", ErrBadSnapshot))
-	flags, estimate := r.Uint(), r.Uint()
+	flags, estimate := r.Uint32(), r.Uint()
 	if err := r.Err(); err != nil {
 		return err
+	}
+	if flags&^flagsKnown != 0 {
+		return fmt.Errorf("%w: flags %x", ErrBadSnapshot, flags)
 	}
 	meta, err := keys.DecodeMeta(r.Rest())
 	if err != nil {
 		return fmt.Errorf("%w: %v", ErrBadSnapshot, err) // not wrapped: it is no damage of this store
 	}
-	*h = streamHead{flags&flagHasHeaders != 0, estimate, meta}
+	*h = streamHead{flags, estimate, meta}
 	return nil
 }
 

@@ -19,9 +19,8 @@ import (
 // sweepChunk is how many keys are swept while the gate is closed to writers, some 0.2 ms.
 const sweepChunk = 32
 
-// headerCheckMax bounds how many rows are looked at to see whether a deletion in a header still hides any. What is not
-// decided by then is kept.
-const headerCheckMax = 100_000
+// cleanCheckMax bounds how many rows are looked at to see whether a deletion still hides any. What is not decided by then is kept.
+const cleanCheckMax = 100_000
 
 // ApplySweep re-reads each key and removes what is older than the horizon. It excludes writers for moments at a time. What it does
 // depends on nothing but the store's content, the command and the installed table.
@@ -30,7 +29,8 @@ func (s *Store) ApplySweep(sw *command.Sweep) error {
 		return err
 	}
 	w := s.newSweep(sw)
-	if err := w.checkHeaders(); err != nil {
+	defer w.close()
+	if err := w.checkDeletions(); err != nil {
 		return s.check(fmt.Errorf("sweep table %d: %w", sw.Table, err))
 	}
 	for chunk := range slices.Chunk(sw.Keys, sweepChunk) {
@@ -64,11 +64,12 @@ func (s *Store) sweepChunk(w *sweep, chunk [][]byte) error {
 // Sweep adds a sweep to the batch, for the application of a log. The caller applies the commands of this partition one after the other and
 // has committed all that went before: the sweep reads the store, not the batch.
 //
-// What it removes of rows, headers and dedupe records is a function of what the store has of the partition and of the command. Which index
+// What it removes of deletions, rows and dedupe records is a function of what the store has of the partition and of the command. Which index
 // entries go depends on the installed Indexes, too: they are hints.
 func (b *Batch) Sweep(sw *command.Sweep) error {
 	w := b.s.newSweep(sw)
-	err := w.checkHeaders()
+	defer w.close()
+	err := w.checkDeletions()
 	if err == nil {
 		err = w.keys(b.b, sw.Keys)
 		b.weakens = b.weakens || w.weakens
@@ -84,14 +85,16 @@ type sweep struct {
 	s     *Store
 	table Table
 	sw    *command.Sweep
-	// clean holds the deletions of headers that hide nothing any more, as cleanKey has them.
-	clean map[string]bool
-	// header is that of the partition with prefix, loaded when Store.weakened was at loaded. A deletion it knows is in force, or a stronger
-	// one, as long as that has not changed.
+	// clean holds the deletions that hide nothing any more, as cleanKey has them, spreaded the partitions whose ranges were spread.
+	clean, spreaded map[string]bool
+	// header has the deletions of the partition with prefix, loaded when Store.weakened was at loaded, cover those of its ranges with keys of
+	// their own, which apart reads. A deletion they know is in force, or a stronger one, as long as that has not changed.
 	prefix []byte
 	header row.Header
 	loaded uint64
-	// weakens is true if the batch under way takes deletions out of headers.
+	cover  cover
+	apart  *pebble.Iterator
+	// weakens is true if the batch under way takes deletions away.
 	weakens bool
 	buf     []byte
 	merger  row.Merger
@@ -99,7 +102,7 @@ type sweep struct {
 }
 
 func (s *Store) newSweep(sw *command.Sweep) *sweep {
-	w := &sweep{s: s, sw: sw, table: Table{ID: sw.Table}, clean: map[string]bool{}}
+	w := &sweep{s: s, sw: sw, table: Table{ID: sw.Table}, clean: map[string]bool{}, spreaded: map[string]bool{}}
 	if t := s.table(sw.Table).installed.Load(); t != nil {
 		w.table = *t
 	}
@@ -135,10 +138,19 @@ func (w *sweep) get(key []byte) ([]byte, error) {
 	return w.buf, closer.Close()
 }
 
-// key sweeps a header, row or dedupe record.
+// key sweeps a key of a partition.
 func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
+	prefix := key[:p.PrefixLen]
+	covered := row.NotDeleted
+	if p.Kind == keys.Row || p.Kind == keys.Static {
+		if err := w.loadHeader(prefix); err != nil {
+			return err
+		}
+		covered = w.header.Deleted
+	}
 	if p.Kind == keys.Row {
-		if err := w.loadHeader(key[:p.PrefixLen]); err != nil {
+		var err error
+		if covered, err = w.covering(p.Rest); err != nil {
 			return err
 		}
 	}
@@ -146,43 +158,84 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	if err != nil || value == nil {
 		return err
 	}
-	if p.Kind == keys.Dedupe {
-		if second, ok := dedupeSecond(value); ok && second >= w.sw.Horizon {
-			w.s.m.sweepsKept.Add(1)
-			return nil
-		}
-		w.s.m.swept.Add(1)
-		return b.DeleteSized(key, uint32(len(value)), nil)
-	}
 	w.merger.Reset()
-	if err := w.merger.Add(value); err != nil {
-		return fmt.Errorf("key %x: %w", key, err)
+	switch p.Kind {
+	case keys.Deletions:
+		return w.deletions(b, key, value, p)
+	case keys.Range:
+		if w.spreaded[string(prefix)] {
+			return nil // it may have been replaced in this batch
+		}
+		if err := w.merger.Add(value); err != nil {
+			return fmt.Errorf("key %x: %w", key, err)
+		}
+		return w.put(b, key, value, w.merger.SweepDeletions(w.sw.Horizon, w.isClean(prefix)))
+	case keys.Static, keys.Row:
+		if err := w.merger.Add(value); err != nil {
+			return fmt.Errorf("key %x: %w", key, err)
+		}
+		return w.put(b, key, value, w.merger.Sweep(covered, w.sw.Horizon, w.sw.Dropped))
+	case keys.Dedupe:
+		if second, ok := dedupeSecond(value); !ok || second < w.sw.Horizon {
+			w.s.m.swept.Add(1)
+			return b.DeleteSized(key, uint32(len(value)), nil)
+		}
 	}
-	var remains bool
-	if p.Kind == keys.Header {
-		remains = w.merger.SweepHeader(w.sw.Horizon, w.sw.Dropped, func(start, end []byte, ts int64) bool {
-			return w.clean[cleanKey(key[:p.PrefixLen], start, end, ts)]
-		})
-	} else {
-		remains = w.merger.Sweep(w.header.Covering(p.Rest), w.sw.Horizon, w.sw.Dropped)
-	}
+	w.s.m.sweepsKept.Add(1)
+	return nil
+}
+
+// put replaces a value by what the merger has left of it.
+func (w *sweep) put(b *pebble.Batch, key, value []byte, remains bool) error {
 	out := w.merger.Append(nil)
-	if p.Kind == keys.Header && !bytes.Equal(out, value) {
-		w.weakens = true
-	}
-	switch {
-	case !remains:
-		w.s.m.swept.Add(1)
-		return b.DeleteSized(key, uint32(len(value)), nil)
-	case bytes.Equal(out, value):
+	if bytes.Equal(out, value) && remains {
 		w.s.m.sweepsKept.Add(1)
 		return nil
 	}
+	kind := key[keys.PartitionLen(key)]
+	w.weakens = w.weakens || kind == keys.Deletions || kind == keys.Range
 	w.s.m.swept.Add(1)
+	if !remains {
+		return b.DeleteSized(key, uint32(len(value)), nil)
+	}
 	return b.Set(key, out, nil)
 }
 
-// prepare loads the header that the first of some keys needs, while writers need not wait for it: it may be large.
+// isClean reports of a deletion whether checkDeletions found that it hides nothing.
+func (w *sweep) isClean(prefix []byte) func(start, end []byte, ts int64) bool {
+	return func(start, end []byte, ts int64) bool { return w.clean[cleanKey(prefix, start, end, ts)] }
+}
+
+// covering is the timestamp of the strongest deletion that covers a row of the current partition.
+func (w *sweep) covering(clustering []byte) (int64, error) {
+	ts := w.header.Covering(clustering)
+	if !w.header.Apart {
+		return ts, nil
+	}
+	if w.apart == nil {
+		lower, upper := rangeBounds(w.prefix)
+		var err error
+		if w.apart, err = w.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper}); err != nil {
+			return 0, err
+		}
+	}
+	if !w.cover.knows(clustering) {
+		if err := w.cover.find(w.apart, clustering, false); err != nil {
+			return 0, err
+		}
+	}
+	return max(ts, w.cover.deleted), nil
+}
+
+// close gives up what the sweep holds.
+func (w *sweep) close() {
+	if w.apart != nil {
+		_ = w.s.check(w.apart.Close())
+		w.apart = nil
+	}
+}
+
+// prepare loads the deletions that the first of some keys needs, while writers need not wait for it.
 func (w *sweep) prepare(key []byte) error {
 	if p, ok := keys.Parse(key); ok && p.Kind == keys.Row && p.Table == w.sw.Table {
 		return w.loadHeader(key[:p.PrefixLen])
@@ -190,16 +243,18 @@ func (w *sweep) prepare(key []byte) error {
 	return nil
 }
 
-// loadHeader makes the header of a partition the current one, unless it is.
+// loadHeader makes the deletions of a partition the current ones, unless they are.
 func (w *sweep) loadHeader(prefix []byte) error {
 	now := w.s.weakened.Load()
 	if len(w.prefix) > 0 && w.loaded == now && bytes.Equal(w.prefix, prefix) {
 		return nil
 	}
+	w.close()
 	w.loaded = now
 	w.prefix = append(w.prefix[:0], prefix...)
+	w.cover.begin(prefix)
 	w.header.Clear()
-	value, err := w.get(append(w.prefix, keys.Header))
+	value, err := w.get(append(w.prefix, keys.Deletions))
 	if err != nil || value == nil {
 		return err
 	}
@@ -228,28 +283,33 @@ func (w *sweep) holds(index *Index, e *keys.Entry) (bool, error) {
 	if err := w.loadHeader(prefix); err != nil {
 		return false, err
 	}
-	if len(e.Clustering) == 0 && w.table.Clustering > 0 {
-		return w.header.Static.Exists() && index.Holds(&w.header.Static, e.Value), nil
+	covered, key := w.header.Deleted, append(prefix, keys.Static)
+	if len(e.Clustering) > 0 || w.table.Clustering == 0 {
+		var err error
+		if covered, err = w.covering(e.Clustering); err != nil {
+			return false, err
+		}
+		key = append(append(prefix, keys.Row), e.Clustering...)
 	}
-	value, err := w.get(append(append(prefix, keys.Row), e.Clustering...))
+	value, err := w.get(key)
 	if err != nil || value == nil {
 		return false, err
 	}
-	exists, err := w.row.Resolve(value, w.header.Covering(e.Clustering), w.sw.Horizon, w.sw.Dropped)
+	exists, err := w.row.Resolve(value, covered, w.sw.Horizon, w.sw.Dropped)
 	return exists && index.Holds(&w.row, e.Value), err
 }
 
-// cleanKey names a deletion in a header.
+// cleanKey names a deletion.
 func cleanKey(prefix, start, end []byte, ts int64) string {
 	return fmt.Sprintf("%x %x %x %v %d", prefix, start, end, end == nil, ts)
 }
 
-// checkHeaders finds out which deletions in the headers to be swept hide nothing any more. Only those may go: a deletion that
-// went before its rows would bring them back.
-func (w *sweep) checkHeaders() error {
+// checkDeletions finds out which of the deletions to be swept hide nothing any more. Only those may go: a deletion that went before its rows
+// would bring them back.
+func (w *sweep) checkDeletions() error {
 	for _, key := range w.sw.Keys {
 		p, ok := keys.Parse(key)
-		if !ok || p.Kind != keys.Header || p.Table != w.sw.Table {
+		if !ok || p.Kind != keys.Deletions && p.Kind != keys.Range || p.Table != w.sw.Table {
 			continue
 		}
 		value, err := w.get(key)
@@ -264,7 +324,7 @@ func (w *sweep) checkHeaders() error {
 			return err
 		}
 		var failed error
-		w.merger.SweepHeader(w.sw.Horizon, nil, func(start, end []byte, ts int64) bool {
+		w.merger.SweepDeletions(w.sw.Horizon, func(start, end []byte, ts int64) bool {
 			clean, err := w.hidesNothing(key[:p.PrefixLen], start, end, ts)
 			if failed = errors.Join(failed, err); clean && err == nil {
 				w.clean[cleanKey(key[:p.PrefixLen], start, end, ts)] = true
@@ -278,9 +338,13 @@ func (w *sweep) checkHeaders() error {
 	return nil
 }
 
-// hidesNothing reports whether no row of [start, end) holds anything as old as ts.
+// hidesNothing reports whether no row of [start, end), or of the whole partition with its static row if both are nil, holds anything as old
+// as ts.
 func (w *sweep) hidesNothing(prefix, start, end []byte, ts int64) (bool, error) {
 	lower := append(append(bytes.Clone(prefix), keys.Row), start...)
+	if start == nil && end == nil {
+		lower = append(bytes.Clone(prefix), keys.Static)
+	}
 	upper := append(bytes.Clone(prefix), keys.Dedupe)
 	if end != nil {
 		upper = append(append(bytes.Clone(prefix), keys.Row), end...)
@@ -299,7 +363,7 @@ func (w *sweep) hidesNothing(prefix, start, end []byte, ts int64) (bool, error) 
 		if hidden, err = row.Hidden(value, ts); hidden {
 			break
 		}
-		if seen++; seen >= headerCheckMax {
+		if seen++; seen >= cleanCheckMax {
 			break
 		}
 	}

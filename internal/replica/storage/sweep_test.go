@@ -5,11 +5,9 @@ package storage
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -19,7 +17,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/token"
 )
 
 // holds is the test's index: any cell of the row has the value.
@@ -38,6 +35,7 @@ func installed(gcGrace int64) Table {
 
 // sweepAll runs whole rounds of the sweeper until one finds nothing.
 func sweepAll(s *Store, now int64, limit int) error {
+	var last [][]byte
 	for range 20 {
 		found := 0
 		var from []byte
@@ -48,6 +46,7 @@ func sweepAll(s *Store, now int64, limit int) error {
 			}
 			for i := range g.Sweeps {
 				found += len(g.Sweeps[i].Keys)
+				last = g.Sweeps[i].Keys
 				if err := s.ApplySweep(&g.Sweeps[i]); err != nil {
 					return err
 				}
@@ -60,7 +59,7 @@ func sweepAll(s *Store, now int64, limit int) error {
 			return nil
 		}
 	}
-	return errors.New("sweeps do not come to an end")
+	return fmt.Errorf("sweeps do not come to an end: %x", last)
 }
 
 // count returns how many keys of tables and indexes the store holds.
@@ -95,6 +94,11 @@ func TestSweepAgainstModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.apply(t, &mu)
+			if rapid.IntRange(0, 5).Draw(t, "spread") == 0 {
+				if err := spreadAll(s, testTable); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if rapid.IntRange(0, 5).Draw(t, "flush") == 0 {
 				if err := s.Flush(); err != nil {
 					t.Fatal(err)
@@ -217,46 +221,4 @@ func TestSweeper(t *testing.T) {
 	if len(got) != 1 || got[0].Horizon != 100 || count(t, s) != 0 {
 		t.Errorf("%+v, %d keys left", got, count(t, s))
 	}
-}
-
-// Deleted ranges that make a header too large go soon: first the rows they hide, in the next round, which does not wait for the usual pause, they
-// themselves.
-func TestLargeHeaderGoes(t *testing.T) {
-	s := openMem(t, Options{})
-	s.InstallTable(Table{ID: testTable, Clustering: 1, GCGrace: 864_000})
-	const n = 4000
-	for i := range n {
-		ck := fmt.Sprintf("%06d", i)
-		apply(t, s, insert("k", ck, 1), mutationOf(command.OpHeader, "k", "", 2, func(b *row.Builder) { b.DeleteRange([]byte(ck), []byte(ck+"x"), 9_999_000) }))
-	}
-	size := func() int {
-		t.Helper()
-		n, err := s.mergedSize(keys.AppendHeader(nil, testTable, token.Hash([]byte("k")), []byte("k")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	if size() < headerBytesMax {
-		t.Fatalf("the header has %d bytes only", size())
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan struct{})
-	began := time.Now()
-	go func() {
-		defer close(done)
-		s.RunSweeper(ctx, SweeperOptions{
-			Now: func() int64 { return 10_000_000 }, Spans: func() []keys.Span { return []keys.Span{{Table: testTable}} }, KeysPerSecond: 1 << 30, Pause: 15 * time.Second,
-			Propose: func(_ context.Context, sw command.Sweep) error { return s.ApplySweep(&sw) }, Error: func(err error) { t.Error(err) },
-		})
-	}()
-	for size() >= headerBytesMax {
-		if time.Since(began) > 10*time.Second {
-			t.Fatalf("the header still has %d bytes", size())
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	cancel()
-	<-done
 }

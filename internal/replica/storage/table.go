@@ -40,14 +40,23 @@ type Index struct {
 // table is what the store knows about one table.
 type table struct {
 	id uint32
-	// headers is true once a header may exist. It is set, here and on disk, before the first header is written, and never reset.
-	headers atomic.Bool
+	// flags say what may exist beside rows. They are set, here and on disk, before the first such key is written, and never reset.
+	flags atomic.Uint32
 	// installed is nil until InstallTable.
 	installed atomic.Pointer[Table]
 }
 
-// The flags stored under keys.FlagsID.
-const flagHeaders = 1
+// The flags of tables, as they are stored under keys.FlagsID.
+const (
+	// flagDeletions says that there may be deletions of partitions or ranges.
+	flagDeletions uint32 = 1
+	// flagStatics says that there may be static rows.
+	flagStatics uint32 = 2
+	flagsKnown         = flagDeletions | flagStatics
+)
+
+// may reports whether any of the flags is set.
+func (t *table) may(flags uint32) bool { return t.flags.Load()&flags != 0 }
 
 // tables finds a table without a lock; the map is replaced when one is added.
 type tables struct {
@@ -83,33 +92,31 @@ func (s *Store) loadTables() error {
 	m := map[uint32]*table{}
 	s.tables.byID.Store(&m)
 	return s.Scan(keys.FlagsID, nil, func(sub, value []byte) error {
-		if len(sub) != 4 || len(value) != 1 {
+		if len(sub) != 4 || len(value) != 1 || uint32(value[0])&^flagsKnown != 0 {
 			return fmt.Errorf("flags of a table: %w", errDamage)
 		}
 		t := &table{id: binary.BigEndian.Uint32(sub)}
-		t.headers.Store(value[0]&flagHeaders != 0)
+		t.flags.Store(uint32(value[0]))
 		m[t.id] = t
 		return nil
 	})
 }
 
-// MarkHeaders records that the table may have headers. It precedes the first header in the log, so a crash can never keep the
-// header and lose the mark.
-func (s *Store) MarkHeaders(id uint32) error {
+// mark records what a table may have beside rows. It precedes the first such key in the log, so a crash can never keep the key and lose
+// the mark.
+func (s *Store) mark(id, flags uint32) error {
 	t := s.table(id)
-	if t.headers.Load() {
+	if t.flags.Load()&flags == flags {
 		return nil
 	}
 	s.tables.mu.Lock()
 	defer s.tables.mu.Unlock()
-	if t.headers.Load() {
-		return nil
-	}
+	all := t.flags.Load() | flags
 	key := keys.AppendSystem(nil, keys.FlagsID, binary.BigEndian.AppendUint32(nil, id))
-	if err := s.db.Set(key, []byte{flagHeaders}, pebble.NoSync); err != nil {
-		return s.check(fmt.Errorf("mark headers of table %d: %w", id, err))
+	if err := s.db.Set(key, []byte{byte(all)}, pebble.NoSync); err != nil {
+		return s.check(fmt.Errorf("flags of table %d: %w", id, err))
 	}
-	t.headers.Store(true)
+	t.flags.Store(all)
 	return nil
 }
 

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+)
+
+// A deleted range is written blindly, to the deletions of its partition, where a read meets it. There may be any number of them, and a read
+// must not pay for those that have nothing to do with it. So sweeps spread them: more than rangesTogether in one partition get keys of their own,
+// disjoint and in order of their ends, of which a read seeks the one that covers a row. That is logged like all sweeps, and a function of the
+// store's content: replicas have the same keys.
+
+const (
+	// rangesTogether is how many deleted ranges may stay in the deletions of a partition. A replica set must agree on it.
+	rangesTogether = 32
+	// spreadMax bounds how many ranges one sweep spreads, and how many it finds in their way. A replica set must agree on it.
+	spreadMax = 4096
+	// pilesMax bounds the partitions that are known to have too many ranges together.
+	pilesMax = 4096
+)
+
+// cover finds the deleted range with a key of its own that covers a row. Between two seeks it remembers a stretch of rows that have the
+// same answer.
+type cover struct {
+	prefix []byte
+	// [from, to) is what is known, with no end if open; deleted is the timestamp of the range there, row.NotDeleted between two ranges.
+	from, to    []byte
+	known, open bool
+	deleted     int64
+	buf, seek   []byte
+}
+
+// begin makes a partition the current one.
+func (c *cover) begin(prefix []byte) {
+	c.prefix, c.known, c.deleted = append(c.prefix[:0], prefix...), false, row.NotDeleted
+}
+
+func (c *cover) knows(clustering []byte) bool {
+	return c.known && bytes.Compare(c.from, clustering) <= 0 && (c.open || bytes.Compare(clustering, c.to) < 0)
+}
+
+// target is where a range that ends after a clustering key would stand.
+func (c *cover) target(clustering []byte) []byte {
+	c.seek = append(append(c.seek[:0], c.prefix...), keys.Range, 0)
+	c.seek = append(append(c.seek, clustering...), 0)
+	return c.seek
+}
+
+// isRange reports whether the iterator stands on a range of the partition.
+func (c *cover) isRange(it *pebble.Iterator) bool {
+	return it.Valid() && len(it.Key()) > len(c.prefix)+1 && it.Key()[len(c.prefix)] == keys.Range && bytes.HasPrefix(it.Key(), c.prefix)
+}
+
+// take learns about a clustering key from the iterator, which was sent to its target.
+func (c *cover) take(it *pebble.Iterator, clustering []byte) error {
+	c.known, c.open, c.deleted = true, true, row.NotDeleted
+	if !c.isRange(it) {
+		c.from = append(c.from[:0], clustering...)
+		return it.Error()
+	}
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	c.buf = append(c.buf[:0], value...)
+	var r row.Range
+	if err := r.Resolve(c.buf); err != nil {
+		return err
+	}
+	if bytes.Compare(r.Start, clustering) > 0 {
+		c.from, c.to, c.open = append(c.from[:0], clustering...), append(c.to[:0], r.Start...), false
+		return nil
+	}
+	c.from, c.to, c.open, c.deleted = append(c.from[:0], r.Start...), append(c.to[:0], r.End...), r.End == nil, r.Timestamp
+	return nil
+}
+
+// find seeks what is known of a clustering key. With back set, the next one will be before it.
+func (c *cover) find(it *pebble.Iterator, clustering []byte, back bool) error {
+	it.SeekGE(c.target(clustering))
+	if err := c.take(it, clustering); err != nil || !back || c.deleted != row.NotDeleted {
+		return err
+	}
+	c.from = c.from[:0]
+	if it.Prev(); c.isRange(it) {
+		c.from = append(c.from, it.Key()[len(c.prefix)+2:]...)
+	}
+	return it.Error()
+}
+
+// rangeBounds returns the bounds of the deleted ranges of a partition that have keys of their own.
+func rangeBounds(prefix []byte) (lower, upper []byte) {
+	return append(bytes.Clone(prefix), keys.Range), append(bytes.Clone(prefix), keys.Static)
+}
+
+// spread gives ranges, disjoint and ascending, keys of their own, in the place of what they overlap. It returns those that this sweep has
+// no room for.
+func (w *sweep) spread(b *pebble.Batch, prefix []byte, ranges []row.Range) (rest []row.Range, err error) {
+	lower, upper := rangeBounds(prefix)
+	it, err := w.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, err
+	}
+	sp := spreading{it: it, c: cover{prefix: prefix}}
+	rest, err = sp.collect(ranges)
+	if err = errors.Join(err, it.Error(), it.Close()); err != nil {
+		return nil, err
+	}
+	w.spreaded[string(prefix)] = true
+	return rest, sp.write(b, prefix)
+}
+
+// spreading is one spread under way.
+type spreading struct {
+	it *pebble.Iterator
+	c  cover
+	// take are the ranges to spread, old those that they overlap.
+	take, old []row.Range
+}
+
+// collect fills take and old, up to spreadMax of each, and returns the ranges that are left.
+func (sp *spreading) collect(ranges []row.Range) (rest []row.Range, err error) {
+	for i, r := range ranges {
+		if i == spreadMax {
+			return ranges[i:], nil
+		}
+		if n := len(sp.old); n == 0 || sp.old[n-1].End != nil && bytes.Compare(sp.old[n-1].End, r.Start) <= 0 {
+			sp.it.SeekGE(sp.c.target(r.Start))
+		} // or else it stands behind the last one of old, which reaches into r
+		for ; sp.it.Valid(); sp.it.Next() {
+			var f row.Range
+			value, err := sp.it.ValueAndErr()
+			if err == nil {
+				err = f.Resolve(bytes.Clone(value))
+			}
+			if err != nil {
+				return nil, err
+			}
+			if r.End != nil && bytes.Compare(f.Start, r.End) >= 0 {
+				break
+			}
+			if len(sp.old) < spreadMax {
+				sp.old = append(sp.old, f)
+				continue
+			}
+			rest = append(rest, ranges[i:]...)
+			if bytes.Compare(f.Start, r.Start) > 0 {
+				rest[0].Start, r.End = f.Start, f.Start
+				sp.take = append(sp.take, r)
+			}
+			return rest, nil
+		}
+		sp.take = append(sp.take, r)
+	}
+	return nil, nil
+}
+
+// write replaces old by the union of both.
+func (sp *spreading) write(b *pebble.Batch, prefix []byte) error {
+	same := func(a, b *row.Range) bool {
+		return bytes.Equal(a.Start, b.Start) && a.Timestamp == b.Timestamp && a.At == b.At
+	}
+	key := func(r *row.Range) []byte { return keys.AppendRangeEnd(bytes.Clone(prefix), r.End) }
+	old := map[string]*row.Range{}
+	for i := range sp.old {
+		old[string(key(&sp.old[i]))] = &sp.old[i]
+	}
+	for _, r := range row.Normalize(append(sp.take, sp.old...)) {
+		k := key(&r)
+		was := old[string(k)]
+		delete(old, string(k))
+		if was != nil && same(was, &r) {
+			continue
+		}
+		if err := b.Set(k, r.AppendRange(nil), nil); err != nil {
+			return err
+		}
+	}
+	for i := range sp.old { // in order: the batch must be the same on all replicas
+		if k := key(&sp.old[i]); old[string(k)] != nil {
+			if err := b.Delete(k, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// deletions sweeps the deletions of a partition: it drops what is old and hides nothing, and spreads ranges that are too many.
+func (w *sweep) deletions(b *pebble.Batch, key, value []byte, p *keys.Parts) error {
+	prefix := key[:p.PrefixLen]
+	if err := w.merger.Add(value); err != nil {
+		return fmt.Errorf("key %x: %w", key, err)
+	}
+	remains := w.merger.SweepDeletions(w.sw.Horizon, w.isClean(prefix))
+	ranges := w.merger.Ranges()
+	switch {
+	case len(ranges) > w.s.together:
+		rest, err := w.spread(b, prefix, ranges)
+		if err != nil {
+			return err
+		}
+		w.s.piles.note(prefix, len(rest))
+		remains = w.merger.SetRanges(rest, true)
+	case w.merger.Apart():
+		some, err := w.hasRanges(prefix)
+		if err != nil {
+			return err
+		}
+		remains = w.merger.SetRanges(ranges, some)
+	}
+	return w.put(b, key, value, remains)
+}
+
+// hasRanges reports whether a partition has deleted ranges with keys of their own.
+func (w *sweep) hasRanges(prefix []byte) (bool, error) {
+	lower, upper := rangeBounds(prefix)
+	it, err := w.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return false, err
+	}
+	some := it.First()
+	return some, errors.Join(it.Error(), it.Close())
+}
+
+// piles knows the partitions that have got many deleted ranges, for the sweeper of the replica that leads.
+type piles struct {
+	together int
+	mu       sync.Mutex
+	counts   map[string]int
+	// wake tells of a partition that has too many.
+	wake chan struct{}
+}
+
+func (p *piles) init(together int) {
+	p.together, p.counts, p.wake = together, map[string]int{}, make(chan struct{}, 1)
+}
+
+// note counts deleted ranges that were added to those of a partition.
+func (p *piles) note(prefix []byte, n int) {
+	if n == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.counts[string(prefix)]; !ok && len(p.counts) >= pilesMax {
+		for victim := range p.counts { // any: a round of the sweeper finds it
+			delete(p.counts, victim)
+			break
+		}
+	}
+	p.counts[string(prefix)] += n
+	if p.counts[string(prefix)] > p.together {
+		select {
+		case p.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// due takes the partitions of a span that have too many.
+func (p *piles) due(span keys.Span) (prefixes [][]byte) {
+	lower, upper := span.Bounds()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for prefix, n := range p.counts {
+		if n > p.together && string(lower) <= prefix && prefix < string(upper) {
+			prefixes = append(prefixes, []byte(prefix))
+			delete(p.counts, prefix)
+		}
+	}
+	return prefixes
+}
