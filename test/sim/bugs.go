@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -11,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
 // Bugs are mistakes that the product does not make and the simulator must find. Each is planted in what stands around the product:
@@ -163,15 +165,34 @@ func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waite
 	return true
 }
 
-// plantID is the id that a client sends.
-func (w *simulation) plantID(o *op, id command.DedupeID, again bool) command.DedupeID {
-	switch b := w.plan.Bugs; {
-	case again && b.DoubleCounter && o.kind == opAdd:
-		id.Sequence = w.hist.newValue()
-	case b.PlainRetry && o.kind == opWrite:
-		id = command.DedupeID{}
+// plantMember is how a coordinator reaches a replica on another node.
+func (n *node) plantMember(m coordinator.Member) coordinator.Member {
+	if b := n.w.plan.Bugs; b.DoubleCounter || b.PlainRetry {
+		return memberOther{m, n.w}
 	}
-	return id
+	return m
+}
+
+// memberOther changes the ids of what is sent.
+type memberOther struct {
+	coordinator.Member
+	w *simulation
+}
+
+// Decide implements coordinator.Member.
+func (m memberOther) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
+	if m.w.plan.Bugs.DoubleCounter && c.Mutation.Retried > 0 && len(c.Updates) > 0 {
+		c.Mutation.Dedupe.Sequence = m.w.hist.newValue()
+	}
+	return m.Member.Decide(ctx, c, done)
+}
+
+// Write implements coordinator.Member.
+func (m memberOther) Write(ctx context.Context, c *command.Mutation, done command.Completion) error {
+	if m.w.plan.Bugs.PlainRetry {
+		c.Dedupe = command.DedupeID{}
+	}
+	return m.Member.Write(ctx, c, done)
 }
 
 // plantMetas changes what is stored before a node opens it.

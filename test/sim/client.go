@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
-	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
@@ -32,10 +32,12 @@ const (
 	opSwap            // set a register, if it has the value last seen
 	opAdd             // add one to a counter
 	opStamped         // set a register with the client's stamp
+	opBatch           // set two registers in one logged batch; in the history it is a write of each
+	opScan            // read all of a table; in the history it is a read of each key
 )
 
 func (k opKind) String() string {
-	return [...]string{"read", "write", "delete", "truncate", "swap", "add", "stamped"}[k]
+	return [...]string{"read", "write", "delete", "truncate", "swap", "add", "stamped", "batch", "scan"}[k]
 }
 
 // op is one operation of a client.
@@ -51,6 +53,8 @@ type op struct {
 	// blind is set if what was there before is not known, to an addition.
 	blind         bool
 	called, ended time.Duration
+	// parts are what a batch or a scan is in the history.
+	parts []*op
 	// done is set when the client has an answer; an op without one has an unknown outcome.
 	done bool
 }
@@ -84,7 +88,7 @@ func tableOf(key string) uint32 {
 	return rowsTable
 }
 
-// client is a coordinator's side of one connection: it is part of a node.
+// client is a connection to a node: it asks the node's coordinator, one thing after the other.
 type client struct {
 	w    *simulation
 	n    *node
@@ -112,7 +116,7 @@ func (c *client) draw() *op {
 	w := c.w
 	o := &op{client: c.id, called: w.Now}
 	one := func(list []string) string { return list[w.Rand.IntN(len(list))] }
-	switch d := w.Rand.IntN(24); {
+	switch d := w.Rand.IntN(28); {
 	case d < 7:
 		o.kind, o.key = opRead, one(allKeys)
 	case d < 11:
@@ -129,139 +133,169 @@ func (c *client) draw() *op {
 		o.kind, o.key = opDelete, one(wiped)
 	case d < 23 && w.OneIn(6):
 		o.kind, o.key = opTruncate, wiped[0]
-	default:
+	case d < 24:
 		o.kind, o.key = opWrite, one(wiped)
+	case d < 27 && !w.plan.With.Batches:
+		o.kind, o.key = opWrite, one(registers)
+	case d < 27:
+		o.kind, o.key = opBatch, one(registers)
+		other := one(registers)
+		for other == o.key {
+			other = one(registers)
+		}
+		for _, key := range []string{o.key, other} {
+			o.parts = append(o.parts, &op{client: c.id, kind: opWrite, key: key, called: w.Now, value: w.hist.newValue()})
+		}
+	default:
+		o.kind, o.key = opScan, one(allKeys)
+		for _, key := range allKeys {
+			if tableOf(key) == tableOf(o.key) {
+				o.parts = append(o.parts, &op{client: c.id, kind: opRead, key: key, called: w.Now})
+			}
+		}
 	}
-	if o.kind != opRead && o.kind != opAdd && o.kind != opDelete && o.kind != opTruncate {
+	switch o.kind {
+	case opWrite, opSwap, opStamped:
 		o.value = w.hist.newValue()
 	}
 	return o
 }
 
-// patient is how long a client tries, attempt how long it waits for one answer.
-const (
-	patient = 4 * time.Second
-	attempt = 700 * time.Millisecond
-)
+// carryOut has the node's coordinator do an operation, and notes how it ended.
+func (c *client) carryOut(o *op) {
+	w, n := c.w, c.n
+	for _, part := range o.history() {
+		w.hist.add(part)
+	}
+	here := n.parts.Replica(n.snapshot().Locate(tableOf(o.key), token.Hash([]byte(o.key)), []byte(o.key)).ID)
+	a := c.ask(o)
+	switch {
+	case c.t.Dead():
+		w.counts.Unknown++
+	case a.err == nil:
+		if here != nil && o.kind == opAdd && len(a.decision.Found) > 0 {
+			at := seenAt{here.Member(), o.key}
+			n.seen[at] = max(n.seen[at], found(a.decision)+1)
+		}
+		c.finish(o, &a)
+	case c.nothingDone(o, a.err):
+		for _, part := range o.history() {
+			w.hist.drop(part)
+		}
+	default:
+		w.counts.Unknown++
+	}
+}
 
-// answer is what a replica says.
+// history is what the operation is in the history.
+func (o *op) history() []*op {
+	if len(o.parts) > 0 {
+		return o.parts
+	}
+	if o.kind == opTruncate {
+		// A coordinator that is not sure truncates again before it answers, so what is written meanwhile may go twice.
+		if len(o.parts) == 0 {
+			again := *o
+			o.parts = []*op{o, &again}
+		}
+		return o.parts
+	}
+	return []*op{o}
+}
+
+// nothingDone reports whether a client may conclude from an error that an operation did nothing, and never will.
+func (c *client) nothingDone(o *op, err error) bool {
+	if o.kind == opRead || o.kind == opScan {
+		return true
+	}
+	var (
+		unavailable *dberr.Unavailable
+		overloaded  *dberr.Overloaded
+		late        *dberr.WriteTimeout
+		truncate    *dberr.Truncate
+	)
+	switch {
+	case errors.As(err, &unavailable), errors.As(err, &overloaded):
+		return true
+	case errors.As(err, &late), errors.As(err, &truncate), errors.Is(err, sched.ErrEnded):
+		return c.w.plan.Bugs.HastyFate
+	}
+	c.w.Fail("client %d: %v of %s: %v", c.id, o.kind, o.key, err)
+	return false
+}
+
+// answer is what the coordinator says.
 type answer struct {
 	err      error
 	decision *command.Decision
-	index    uint64
-	value    uint64
-	stamp    int64
-	// nowhere says that there is no such replica.
-	nowhere bool
+	viewer   viewer
 }
 
-// carryOut does an operation by the rules of the coordinator: the same id with every attempt, and how long ago the first was that may have
-// been carried out.
-func (c *client) carryOut(o *op) {
-	w, n := c.w, c.n
-	w.hist.add(o)
-	id := command.DedupeID{Coordinator: n.self(), Sequence: w.hist.newValue()}
-	began, maybe := n.Now(), false
-	for {
-		if w.Now-o.called > patient || w.finished && w.Now-o.called > time.Second && o.client < lastReader {
-			break
-		}
-		p := n.snapshot().Locate(tableOf(o.key), token.Hash([]byte(o.key)), []byte(o.key))
-		to := w.pick(n, p.ID)
-		if to == nil || to.Host == nil {
-			delete(n.hints, p.ID)
-			if !c.t.Sleep(w.Between(5*time.Millisecond, 60*time.Millisecond)) {
-				return
-			}
-			continue
-		}
-		retried := uint32(0)
-		if maybe {
-			retried = uint32(max(1, (n.Now()-began)/1_000_000))
-		}
-		a, ok := c.ask(to, o, p, w.plantID(o, id, maybe), retried)
-		switch {
-		case c.t.Dead():
-			return
-		case ok && a.err == nil && !a.nowhere:
-			if here := n.parts.Replica(p.ID); here != nil && to != n && a.index != 0 {
-				here.Seen(a.index)
-				n.sawIndex(here, o, &a)
-			}
-			c.finish(o, &a)
-			return
-		}
-		if c.failed(o, p.ID, ok, &a, &maybe) {
-			break
-		}
-		if !c.t.Sleep(w.Between(2*time.Millisecond, 25*time.Millisecond)) {
-			return
-		}
-	}
-	if maybe {
-		w.counts.Unknown++
-	} else {
-		w.hist.drop(o) // nothing was done, and will be
-	}
-}
+// patience is how long a client waits for an answer, which comes at the coordinator's own deadline.
+const patience = time.Minute
 
-// failed judges an attempt that did not succeed; it reports whether the client gives up.
-func (c *client) failed(o *op, id topology.PartitionID, answered bool, a *answer, maybe *bool) (giveUp bool) {
-	w, n := c.w, c.n
-	var not *partition.NotLeader
-	var latch *partition.LatchTimeout
-	var busy *dberr.Overloaded
-	var wrong *partition.WrongRange
-	switch err := a.err; {
-	case !answered:
-		*maybe = true
-		delete(n.hints, id)
-		if w.plan.Bugs.HastyFate && o.kind != opRead {
-			*maybe = false
-			return true
-		}
-	case a.nowhere, errors.Is(err, partition.ErrClosed):
-		delete(n.hints, id)
-	case errors.As(err, &not):
-		n.hints[id] = not.Leader
-	case errors.Is(err, partition.ErrUncertain):
-		w.counts.Lost++
-		*maybe = !w.plan.Bugs.HastyFate
-		if w.plan.Bugs.HastyFate {
-			return true
-		}
-	case errors.Is(err, partition.ErrUnderWay):
-		w.counts.UnderWay++
-		*maybe = true
-	case errors.As(err, &latch), errors.As(err, &busy), errors.Is(err, partition.ErrUnconfirmed), errors.As(err, &wrong),
-		errors.Is(err, context.DeadlineExceeded) && o.kind == opRead:
-	case errors.Is(err, sched.ErrEnded):
-		*maybe = true
+// ask hands an operation to the coordinator and waits for its answer.
+func (c *client) ask(o *op) (a answer) {
+	n := c.n
+	ctx, coord, now := context.Background(), n.coord, n.Wall().Unix()
+	told := false
+	done := ending(func(d *command.Decision, err error) { told, a.decision, a.err = true, d, err })
+	write := coordinator.WriteOptions{Level: dberr.Quorum}
+	switch o.kind {
+	case opRead, opScan:
+		a.viewer = viewer{st: c.t, found: map[string]cell{}}
+		a.err = coord.Read(ctx, readOf(o, dberr.Quorum, now), &a.viewer)
+		return a
+	case opTruncate:
+		a.err = coord.Truncate(ctx, tableOf(o.key))
+		return a
+	case opSwap, opAdd:
+		coord.Decide(ctx, conditionalOf(o), write, done)
+	case opBatch:
+		write.Atomic, write.Type = true, "BATCH"
+		coord.Write(ctx, []command.Mutation{*mutationOf(o.parts[0], now), *mutationOf(o.parts[1], now)}, write, done)
 	default:
-		w.Fail("client %d: %v of %s: %v", c.id, o.kind, o.key, err)
-		return true
+		coord.Write(ctx, []command.Mutation{*mutationOf(o, now)}, write, done)
 	}
-	if o.kind == opRead {
-		*maybe = false
-		return false
+	if err := c.t.Wait(func() bool { return told }, patience); err != nil && !told {
+		a.err = err
+		if !c.t.Dead() {
+			c.w.Fail("client %d: %v of %s has no answer: %v", c.id, o.kind, o.key, err)
+		}
 	}
-	if *maybe && o.kind == opTruncate {
-		return true // it has no id: twice is not once
-	}
-	return !*maybe && w.OneIn(5) // for good: it must not be seen
+	return a
 }
+
+// ending is the completion of a write or a decision.
+type ending func(d *command.Decision, err error)
+
+// Done implements command.Completion.
+func (e ending) Done(err error) { e(nil, err) }
+
+// Decided implements command.DecisionCompletion.
+func (e ending) Decided(d *command.Decision, err error) { e(d, err) }
 
 // finish ends an operation well.
 func (c *client) finish(o *op, a *answer) {
 	w := c.w
-	o.done, o.ended = true, w.Now
+	for _, part := range o.history() {
+		part.done, part.ended = true, w.Now
+		if part.kind == opRead {
+			seen := a.viewer.found[part.key]
+			part.value, part.stamp = seen.value, seen.stamp
+		}
+		if part.kind == opRead || part.kind == opWrite {
+			c.last[part.key] = part.value
+		}
+		if part.kind == opRead {
+			w.reached(part)
+		}
+	}
 	switch o.kind {
-	case opRead:
-		o.value, o.stamp = a.value, a.stamp
 	case opSwap:
-		o.applied = a.decision.Applied
-		if !o.applied {
+		if o.applied = a.decision.Applied; !o.applied {
 			o.old = found(a.decision)
+			c.last[o.key] = o.old
 		} else {
 			c.last[o.key] = o.value
 		}
@@ -269,14 +303,13 @@ func (c *client) finish(o *op, a *answer) {
 		if o.blind = len(a.decision.Found) == 0; !o.blind {
 			o.value = found(a.decision) + 1
 		}
-	}
-	if o.kind == opRead || o.kind == opWrite {
-		c.last[o.key] = o.value
-	} else if o.kind == opSwap && !o.applied {
-		c.last[o.key] = o.old
+		w.reached(o)
+	case opBatch:
+		w.counts.Batches++
+	case opScan:
+		w.counts.Scans++
 	}
 	w.counts.Acked++
-	w.reached(o)
 	w.Note("client %d: %v %s = %d, %v", o.client, o.kind, o.key, o.value, o.applied)
 }
 
@@ -295,59 +328,7 @@ func number(r *row.Row) uint64 {
 	return 0
 }
 
-// ask makes one attempt at a node and waits for its answer.
-func (c *client) ask(to *node, o *op, p *topology.Partition, id command.DedupeID, retried uint32) (a answer, ok bool) {
-	w := c.w
-	w.ask(c.n, to, func(st *world.Task, reply func(func())) {
-		tell := func(got answer) { reply(func() { a, ok = got, true }) }
-		r := to.parts.Replica(p.ID)
-		if r == nil {
-			tell(answer{nowhere: true})
-			return
-		}
-		ctx := to.Limit(attempt)
-		ended := &ending{tell: tell}
-		var err error
-		switch o.kind {
-		case opRead:
-			v := &viewer{st: st}
-			err = r.Read(ctx, readOf(o.key, dberr.Quorum, to.Wall().Unix()), v)
-			if err == nil {
-				tell(answer{value: v.value, stamp: v.stamp})
-			}
-		case opTruncate:
-			err = r.Truncate(ctx, nil, ended)
-		case opSwap, opAdd:
-			err = r.Decide(ctx, conditionalOf(o, p, id, retried), ended)
-		default:
-			err = r.Write(ctx, mutationOf(o, p, id, retried, to.Wall().Unix()), ended)
-		}
-		if err != nil {
-			tell(answer{err: err})
-		}
-	})
-	_ = c.t.Wait(func() bool { return ok }, attempt+200*time.Millisecond)
-	return a, ok
-}
-
-// ending is the completion of a write.
-type ending struct {
-	tell  func(answer)
-	index uint64
-}
-
-// At, Done and Decided hear how it ended.
-func (e *ending) At(index uint64) { e.index = index }
-
-// Done implements command.Completion.
-func (e *ending) Done(err error) { e.tell(answer{err: err, index: e.index}) }
-
-// Decided implements command.DecisionCompletion.
-func (e *ending) Decided(d *command.Decision, err error) {
-	e.tell(answer{err: err, decision: d, index: e.index})
-}
-
-func mutationOf(o *op, p *topology.Partition, id command.DedupeID, retried uint32, now int64) *command.Mutation {
+func mutationOf(o *op, now int64) *command.Mutation {
 	var b row.Builder
 	switch o.kind {
 	case opStamped:
@@ -361,16 +342,14 @@ func mutationOf(o *op, p *topology.Partition, id command.DedupeID, retried uint3
 		b.Cell(column, nil, binary.BigEndian.AppendUint64(nil, o.value), 0, row.NoExpiry)
 	}
 	key := []byte(o.key)
-	return &command.Mutation{
-		Table: tableOf(o.key), Token: token.Hash(key), Key: key, Ops: []command.Op{{Operand: b.Append(nil)}}, Epoch: p.Epoch, Dedupe: id, Retried: retried,
-	}
+	return &command.Mutation{Table: tableOf(o.key), Token: token.Hash(key), Key: key, Ops: []command.Op{{Operand: b.Append(nil)}}}
 }
 
-func conditionalOf(o *op, p *topology.Partition, id command.DedupeID, retried uint32) *command.Conditional {
+func conditionalOf(o *op) *command.Conditional {
 	if o.kind == opAdd {
 		key := []byte(o.key)
 		return &command.Conditional{
-			Mutation: command.Mutation{Table: tableOf(o.key), Token: token.Hash(key), Key: key, Epoch: p.Epoch, Dedupe: id, Retried: retried},
+			Mutation: command.Mutation{Table: tableOf(o.key), Token: token.Hash(key), Key: key},
 			Rows:     []command.RowRef{{}},
 			Updates: []command.Update{{
 				Kind: command.CounterAdd, Column: column, Type: bigint, Args: [][]byte{binary.BigEndian.AppendUint64(nil, 1)}, Timestamp: row.Unstamped,
@@ -382,34 +361,40 @@ func conditionalOf(o *op, p *topology.Partition, id command.DedupeID, retried ui
 		expected = binary.BigEndian.AppendUint64(nil, o.old)
 	}
 	return &command.Conditional{
-		Mutation: *mutationOf(o, p, id, retried, 0), Rows: []command.RowRef{{}},
+		Mutation: *mutationOf(o, 0), Rows: []command.RowRef{{}},
 		Conditions: []command.Condition{{Operator: command.Equal, Column: column, Type: bigint, Values: [][]byte{expected}}},
 	}
 }
 
-func readOf(key string, level dberr.Consistency, now int64) *command.Read {
-	k := []byte(key)
-	return &command.Read{Table: tableOf(key), Token: token.Hash(k), Key: k, Level: level, Now: now}
+func readOf(o *op, level dberr.Consistency, now int64) *command.Read {
+	k := []byte(o.key)
+	r := &command.Read{Table: tableOf(o.key), Level: level, Now: now}
+	if o.kind != opScan {
+		r.Token, r.Key = token.Hash(k), k
+	}
+	return r
 }
 
-// viewer takes what a read passes on. A process may be paused anywhere, also behind the row and before what was read is confirmed.
+// viewer takes what a read passes on. A process may be paused anywhere, also after the row and before what was read is confirmed.
 type viewer struct {
 	st    *world.Task
-	value uint64
-	stamp int64
+	key   string
+	found map[string]cell
 }
 
 // Partition implements command.Visitor.
-func (v *viewer) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+func (v *viewer) Partition(_ token.Token, key []byte, _ *row.Row) (command.Step, error) {
+	v.key = string(key)
 	return command.More, nil
 }
 
 // Row implements command.Visitor.
 func (v *viewer) Row(_ []byte, r *row.Row) (command.Step, error) {
-	v.value = number(r)
-	if cell := r.Cell(column); cell != nil {
-		v.stamp = cell.Timestamp
+	seen := cell{value: number(r)}
+	if c := r.Cell(column); c != nil {
+		seen.stamp = c.Timestamp
 	}
+	v.found[v.key] = seen
 	if w := v.st.Machine.World; w.OneIn(4) && !v.st.Sleep(w.Between(0, 200*time.Millisecond)) {
 		return command.Stop, sched.ErrEnded
 	}
@@ -427,14 +412,14 @@ func (n *node) readHere(t *world.Task) {
 			continue
 		}
 		w.counts.HereAsked++
-		v := &viewer{st: t}
+		v := &viewer{st: t, found: map[string]cell{}}
 		at := w.Now
 		var want uint64
 		err := error(partition.ErrClosed)
-		read := readOf(key, dberr.One, n.Wall().Unix())
+		read := readOf(&op{key: key}, dberr.One, n.Wall().Unix())
 		if r != nil {
 			want = n.seen[seenAt{r.Member(), key}]
-			err = r.Read(n.Limit(attempt), read, v)
+			err = r.Read(n.Limit(700*time.Millisecond), read, v)
 		}
 		if err != nil && w.plan.Bugs.AnyFollower && !t.Dead() {
 			err = n.store.Read(context.Background(), read, v)
@@ -449,23 +434,15 @@ func (n *node) readHere(t *world.Task) {
 		if r == nil || !r.Leading() {
 			w.counts.FollowerReads++
 		}
-		if v.value < want {
-			w.Fail("node %d: read %s here: %d; this node has seen %d", n.ID, key, v.value, want)
+		if v.found[key].value < want {
+			w.Fail("node %d: read %s here: %d; this node has seen %d", n.ID, key, v.found[key].value, want)
 		}
-		w.checkAge(n, key, v.value, at, stale+stale/20+time.Millisecond) // clocks drift
+		w.checkAge(n, key, v.found[key].value, at, stale+stale/20+time.Millisecond) // clocks drift
 	}
 }
 
 // stale is partition.Cluster's default of StalenessMax.
 const stale = 500 * time.Millisecond
-
-// sawIndex notes that the node has told its replica of an acknowledged addition.
-func (n *node) sawIndex(here *partition.Replica, o *op, a *answer) {
-	if o.kind == opAdd && len(a.decision.Found) > 0 {
-		at := seenAt{here.Member(), o.key}
-		n.seen[at] = max(n.seen[at], found(a.decision)+1)
-	}
-}
 
 // sweep has a leader sweep the rows that are deleted and rewritten.
 func (n *node) sweep() {
@@ -481,7 +458,7 @@ func (n *node) sweep() {
 		if bytes.Compare(s.Keys[0], s.Keys[1]) > 0 {
 			s.Keys[0], s.Keys[1] = s.Keys[1], s.Keys[0]
 		}
-		if err := r.Sweep(s, &ending{tell: func(answer) {}}); err == nil {
+		if err := r.Sweep(s, ending(func(*command.Decision, error) {})); err == nil {
 			w.counts.Sweeps++
 		}
 	}

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -10,7 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
+	"github.com/ilion-db/ilion/internal/replica/remote"
 	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
@@ -24,6 +27,11 @@ type node struct {
 	log   *raftlog.Store
 	store *storage.Store
 	parts *partition.Host
+
+	// The coordinator, what it asks others with and what answers them here; callers are exchanges that the end of the process breaks.
+	coord   *coordinator.Coordinator
+	server  *remote.Server
+	callers []*exchange
 
 	// state is the newest one that was loaded of the cluster's records, wanted the version that they are known to have reached.
 	state    *meta.State
@@ -94,6 +102,9 @@ func (n *node) options() partition.Options {
 			Replaced:       func(r topology.ReplicaID) { n.replaced = max(n.replaced, r) },
 			LeaderChanged: func(id topology.PartitionID, leader topology.NodeID, here bool) {
 				n.hints[id] = leader
+				if n.coord != nil && n.Life == life {
+					n.coord.LeaderChanged(id, leader)
+				}
 				if here {
 					w.counts.Leaders++
 					w.Note("node %d leads partition %d", n.ID, id)
@@ -143,11 +154,14 @@ func (n *node) start() {
 	}
 	w.Note("node %d starts", n.ID)
 	n.Begin()
+	n.route()
 	n.Spawn(n.lookAfter)
+	n.Spawn(n.replay)
 	n.startClients()
 }
 
 func (n *node) open() (err error) {
+	w := n.w
 	if n.log, err = raftlog.Open("data/log", raftlog.Options{FS: n.FS, MemtableBytes: 512 << 10, GroupCacheBytes: 4 << 10}); err != nil {
 		return err
 	}
@@ -158,7 +172,7 @@ func (n *node) open() (err error) {
 	if err != nil {
 		return err
 	}
-	for _, table := range []uint32{rowsTable, wipedTable, smallTable} {
+	for _, table := range []uint32{rowsTable, wipedTable, smallTable, w.batches.Table()} {
 		n.store.InstallTable(storage.Table{ID: table})
 	}
 	if n.Life == 0 {
@@ -171,6 +185,41 @@ func (n *node) open() (err error) {
 	}
 	n.parts, err = partition.Open(partition.Stored{Store: n.store}, n.options())
 	return err
+}
+
+// route makes the coordinator, and what carries requests to and from other nodes.
+func (n *node) route() {
+	s := n.Scheduler()
+	n.server = remote.NewServer(n.parts, s)
+	client := remote.New(n.newCarrier(), s)
+	n.coord = coordinator.New(n.parts, n.snapshot(), coordinator.Options{Scheduler: s, Cluster: &coordinator.Cluster{
+		Node: n.self(),
+		Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
+			return n.plantMember(client.Replica(to, id))
+		},
+		Alive: func(other topology.NodeID) bool {
+			_, down := n.down[other]
+			return !down && n.w.nodeOf(other) != nil
+		},
+		Batches: n.w.batches.ForCoordinator(),
+	}})
+}
+
+// The product's, of package node.
+const (
+	replayEvery = 5 * time.Second
+	replayAfter = 10 * time.Second
+)
+
+// replay finishes the batches of coordinators that are gone.
+func (n *node) replay(t *world.Task) {
+	for t.Sleep(n.w.Between(replayEvery/2, replayEvery)) {
+		done, err := n.coord.ReplayBatches(context.Background(), replayAfter)
+		n.w.counts.Replayed += done
+		if done > 0 || err != nil {
+			n.w.Note("node %d: %d batches replayed: %v", n.ID, done, err)
+		}
+	}
 }
 
 // crash ends the process; some of the others may hear of it.
@@ -189,7 +238,15 @@ func (n *node) restart() {
 // close ends the process without a word.
 func (n *node) close() {
 	n.End()
-	n.Host, n.parts = nil, nil
+	for _, e := range n.callers {
+		e.lost()
+	}
+	if n.coord != nil {
+		s := n.coord.Stats()
+		n.w.counts.Repeats += int(s.Retries)
+		n.w.counts.Forwarded += int(s.Forwarded)
+	}
+	n.Host, n.parts, n.coord, n.server, n.callers = nil, nil, nil, nil, nil
 	if n.log != nil {
 		_ = n.log.Close()
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/cryptotest"
@@ -18,6 +19,7 @@ var (
 	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; 64, or 8 with -short, if 0")
 	first = flag.Uint64("sim.seed", 1, "the first seed")
 	most  = flag.Duration("sim.for", 0, "TestSeeds begins no further seed after so long; 0 for never")
+	with  = flag.String("sim.with", "", "hardships beside the usual, as Batches,Jumps")
 	lines = flag.Bool("sim.v", false, "print one line for each fault and acknowledgement")
 )
 
@@ -34,6 +36,19 @@ func run(t *testing.T, p Plan) *Report {
 	return r
 }
 
+// hardships are the usual ones and those of -sim.with.
+func hardships(t *testing.T) Hardships {
+	h := Usual
+	for name := range strings.SplitSeq(*with, ",") {
+		if f := reflect.ValueOf(&h).Elem().FieldByName(name); f.IsValid() {
+			f.SetBool(true)
+		} else if name != "" {
+			t.Fatalf("no hardship is called %q", name)
+		}
+	}
+	return h
+}
+
 // TestSeeds proves that no seed finds a violation: histories are linearizable, replicas are equal, nothing acknowledged is lost. Run
 // thousands with -sim.seeds=5000 -timeout=0.
 func TestSeeds(t *testing.T) {
@@ -48,7 +63,7 @@ func TestSeeds(t *testing.T) {
 	began := time.Now()
 	done := 0
 	for seed := *first; seed < *first+uint64(n) && (*most == 0 || time.Since(began) < *most); seed++ {
-		r := run(t, Plan{Seed: seed})
+		r := run(t, Plan{Seed: seed, With: hardships(t)})
 		if len(r.Failures) > 0 {
 			t.Errorf("%v\nreproduce: go test ./test/sim -run TestSeeds -sim.seed=%d -sim.seeds=1 -sim.v", r, seed)
 		}
@@ -59,12 +74,15 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds in %v, %d faults: %+v, keys unchecked: %d", done, time.Since(began).Round(time.Millisecond), sum.Sum(), sum, unchecked)
+	if h := hardships(t); done >= 64 && h.Batches && (sum.Batches == 0 || sum.Replayed == 0) {
+		t.Errorf("%d batches, %d replayed in %d seeds", sum.Batches, sum.Replayed, done)
+	}
 	if done >= 64 {
 		for _, c := range []struct {
 			what string
 			n    int
 		}{
-			{"requests that meet themselves", sum.UnderWay}, {"unknown outcomes", sum.Lost}, {"lost disks", sum.Wipes},
+			{"lost disks", sum.Wipes},
 			{"snapshots thrown away", sum.Discards}, {"unwanted snapshots", sum.Unwanted},
 		} {
 			if c.n == 0 {
@@ -80,7 +98,7 @@ func TestSeeds(t *testing.T) {
 			{"acknowledged", sum.Acked}, {"index reads", sum.IndexReads}, {"crashes", sum.Crashes}, {"cuts", sum.Cuts},
 			{"snapshots", sum.Snapshots}, {"truncations", sum.Truncations}, {"moves", sum.Moves}, {"transfers", sum.Transfers},
 			{"quiet groups", sum.Quiesced}, {"full disks", sum.FullDisks}, {"states compared", sum.Compared}, {"refused connections", sum.Refused},
-			{"follower reads", sum.FollowerReads}, {"sweeps", sum.Sweeps}, {"changes of the records", sum.Updates},
+			{"follower reads", sum.FollowerReads}, {"sweeps", sum.Sweeps}, {"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts at other nodes", sum.Forwarded}, {"repeated attempts", sum.Repeats},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
@@ -21,9 +24,28 @@ type Plan struct {
 	Wait func()
 	// Bugs are planted.
 	Bugs Bugs
+	// With is what happens beside the usual.
+	With Hardships
 	// Print hears one line for each fault and each acknowledgement; nil for none.
 	Print func(line string)
 }
+
+// Hardships are faults and workloads that a run may do without. Usual has those that the product stands.
+type Hardships struct {
+	// Batches are logged batches over partitions, on keys that have conditions.
+	Batches bool
+	// Mixed has clients stamp keys that have conditions.
+	Mixed bool
+	// Jumps are of wall clocks, Suspends of whole machines, LongPauses take up to 14 s.
+	Jumps, Suspends, LongPauses bool
+	// Lost and RolledBack are directories: of rows, of the log, of both.
+	Lost, RolledBack bool
+	// Refusals are connections that are refused though the process lives.
+	Refusals bool
+}
+
+// Usual is what every seed has.
+var Usual = Hardships{}
 
 // Report is what a run came to.
 type Report struct {
@@ -45,8 +67,9 @@ type Counts struct {
 	Snapshots, Truncations, Moves, Settled int
 	Quiesced, Leaders                      int
 	Compared, Updates, Sweeps, Asked       int
-	// Lost outcomes were not known to the replica that was asked, UnderWay are requests that met themselves.
-	Lost, UnderWay int
+	Batches, Replayed, Scans               int
+	// Repeats are attempts beyond the first, Forwarded those at other nodes.
+	Repeats, Forwarded int
 	// Of HereAsked reads at ONE HereReads were served on the spot, FollowerReads of them by replicas that did not lead.
 	HereAsked, HereReads, FollowerReads int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
@@ -94,6 +117,7 @@ type simulation struct {
 	hashes map[stateAt]uint64
 	// born is the map as it was in the beginning.
 	born    *topology.Snapshot
+	batches *write.BatchLog
 	records []command.Record
 }
 
@@ -105,6 +129,7 @@ func Run(p Plan) *Report {
 		p.Length = 20 * time.Second
 	}
 	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{}}
+	w.batches = write.NewBatchLog(catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} }).Snapshot())
 	w.Wait, w.Print = p.Wait, p.Print
 	w.begin()
 	w.startChaos()
@@ -162,6 +187,9 @@ func (w *simulation) firstMap() (err error) {
 	}
 	if err == nil {
 		m, err = m.AddTable(smallTable, 1, at(4, 1))
+	}
+	if err == nil {
+		m, err = m.CutTable(w.batches.Table(), topology.Equal(2, at(2, voterCount)))
 	}
 	if err != nil {
 		return err

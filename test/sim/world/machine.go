@@ -58,8 +58,8 @@ func (m *Machine) elapsed() time.Duration { return time.Duration(float64(m.World
 // monotone is the clock that stands still while the machine is suspended.
 func (m *Machine) monotone() time.Duration { return m.base + m.elapsed() - m.suspended }
 
-// after calls do when the monotone clock has gone on by d and the process runs, unless its life has ended.
-func (m *Machine) after(d time.Duration, do func()) {
+// AfterClock calls do when the monotone clock has gone on by d and the process runs, unless its life has ended.
+func (m *Machine) AfterClock(d time.Duration, do func()) {
 	at := m.monotone() + d
 	var look func()
 	look = func() {

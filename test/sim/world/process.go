@@ -56,7 +56,7 @@ func (p Process) Wait(ctx context.Context, ready func() bool, most time.Duration
 	if ctx.Done() != nil {
 		ended = func() bool { return ctx.Err() != nil || ready != nil && ready() }
 	}
-	if err := t.wait(ended, most, p.after); err != nil {
+	if err := t.wait(ended, most, p.AfterClock); err != nil {
 		return err
 	}
 	return ctx.Err()
@@ -92,7 +92,7 @@ func (t *timer) schedule(set int, d time.Duration) {
 	if p.Life != p.life {
 		return
 	}
-	p.after(max(d, 0), func() {
+	p.AfterClock(max(d, 0), func() {
 		if t.armed && t.set == set {
 			t.armed = false
 			p.Spawn(func(*Task) { t.f() })
