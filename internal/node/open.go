@@ -136,7 +136,8 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 	}
 	if c := n.cluster; c != nil {
 		o.Cluster = &coordinator.Cluster{
-			Node: c.self, Alive: c.peers.Alive, Acknowledged: c.peers.Acknowledged, NodeName: c.transport.Address, Batches: write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(),
+			Node: c.self, Alive: c.peers.Alive, Acknowledged: c.peers.Acknowledged, NodeName: c.transport.Address,
+			Batches: write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(n.catalog.Snapshot),
 			Replica: func(node topology.NodeID, id topology.PartitionID) coordinator.Member {
 				return c.client.Replica(node, id)
 			},

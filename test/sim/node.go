@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
@@ -201,7 +202,7 @@ func (n *node) route() {
 			_, down := n.down[other]
 			return !down && n.w.nodeOf(other) != nil
 		},
-		Batches: n.w.batches.ForCoordinator(),
+		Batches: n.w.batches.ForCoordinator(schema.New),
 	}})
 }
 

@@ -347,7 +347,7 @@ func TestBatchLog(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if l := log.ForCoordinator(); l.Table != catalog.BatchesID || l.Record(a, 1, nil).Table != l.Table || l.Remove(a, 1).Table != l.Table {
+	if l := log.ForCoordinator(w.catalog.Snapshot); l.Table != catalog.BatchesID || l.Record(a, 1, nil).Table != l.Table || l.Remove(a, 1).Table != l.Table {
 		t.Errorf("for the coordinator: %+v", l)
 	}
 }

@@ -4,6 +4,7 @@ package session
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -52,7 +53,7 @@ func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *pa
 		for _, ix := range t.SortedIndexes() {
 			indexes = append(indexes, ix.ID)
 		}
-		if err = s.engine.coordinator.Truncate(ctx, t.ID, indexes...); coordinator.IsUnknownTable(err) {
+		if err = s.engine.coordinator.Truncate(ctx, t.ID, indexes...); errors.Is(err, coordinator.ErrUnknownTable) {
 			err = s.engine.dropped(err, []*schema.Table{t})
 		}
 	}

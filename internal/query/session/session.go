@@ -13,6 +13,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -133,7 +134,7 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 // finished records a request that has its result.
 func (s *Session) finished(c *Call, kind StatementKind, tables []*schema.Table, began time.Time) {
 	switch {
-	case coordinator.IsUnknownTable(c.Result.Err):
+	case errors.Is(c.Result.Err, coordinator.ErrUnknownTable):
 		c.Result.Err = s.engine.dropped(c.Result.Err, tables)
 	case c.Result.Err != nil:
 		c.Result.Err = clientError(c.Result.Err, &c.Request, kind)

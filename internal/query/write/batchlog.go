@@ -26,9 +26,12 @@ func NewBatchLog(s *schema.Schema) *BatchLog {
 // Table is the table's id.
 func (l *BatchLog) Table() uint32 { return l.table.ID }
 
-// ForCoordinator is the log as the coordinator wants it.
-func (l *BatchLog) ForCoordinator() *coordinator.BatchLog {
-	return &coordinator.BatchLog{Table: l.Table(), Record: l.Record, Remove: l.Remove}
+// ForCoordinator is the log as the coordinator wants it; now returns the schema as it is when it is called.
+func (l *BatchLog) ForCoordinator(now func() *schema.Schema) *coordinator.BatchLog {
+	return &coordinator.BatchLog{
+		Table: l.Table(), Record: l.Record, Remove: l.Remove,
+		Replan: func(part *command.Conditional) error { return Replan(now(), part) },
+	}
 }
 
 // Record makes the row of a batch. stamp is that of the batch, in microseconds since the epoch; data is referenced.

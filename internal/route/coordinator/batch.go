@@ -5,9 +5,8 @@ package coordinator
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
+	"encoding/binary"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -19,16 +18,16 @@ import (
 )
 
 // batch is an atomic write in a cluster, on a goroutine of its own. In one physical partition it is one entry of that partition's log. Over
-// several it goes like this:
+// several (RFC 0007):
 //
-//  1. what its updates depend on is read, and the participants are asked for their highest stamps;
-//  2. all becomes mutations whose operands carry one stamp above those;
-//  3. the mutations are recorded, whole, in the table of batches: from here on the batch will be carried out, whoever fails;
-//  4. they are written, in any order and as often as need be: a fixed stamp makes the second time the same as the first;
-//  5. the record is removed, which nobody waits for.
+//  1. its updates are tried on the rows as they are, and the participants are asked for their highest stamps: that of the batch is above
+//     them;
+//  2. its parts are recorded, whole, in the table of batches: from here on the batch will be carried out, whoever fails;
+//  3. every part is applied once, by the leader of its partition, which stamps it as it does any write (part.go);
+//  4. the record is removed, which nobody waits for.
 //
-// Before 3 nothing was done; who fails there says so. Behind it Replay finishes what is left. A write's time is given up to 3, and again for 4: two leaders
-// may be elected anew, one after the other.
+// Before 2 nothing was done, and a batch that fails there says so. After it Replay finishes what is left. A write's time is given up to 2, and
+// again for 3: two leaders may be elected anew, one after the other.
 type batch struct {
 	c        *Coordinator
 	w        *write
@@ -143,82 +142,63 @@ func (b *batch) apart(ctx context.Context) {
 		return
 	}
 	c.stats.batches.Add(1)
-	ms, stamp, err := b.prepare(ctx)
-	if err != nil {
-		e := b.errand()
-		b.w.Done(e.writeError(err, batchLog))
-		return
-	}
-	id := newBatchID()
 	e := b.errand()
-	record := c.cluster.Batches.Record(id, stamp, appendBatch(nil, stamp, ms))
-	if err := e.put(ctx, "Recording a batch in", &record); err != nil {
+	r, err := b.prepare(ctx)
+	if err == nil {
+		m := c.cluster.Batches.Record(r.id, r.stamp, r.append(nil))
+		err = e.put(ctx, "Recording a batch in", &m)
+	}
+	if err != nil {
 		b.w.Done(e.writeError(err, batchLog))
 		return
 	}
 	b.deadline = c.sched.Now().Add(c.opts.WriteTimeout)
 	ctx, cancel := c.sched.WithDeadline(trace.With(c.tasks.ctx, b.trace), b.deadline)
 	defer cancel()
-	err = b.writeAll(ctx, ms)
-	if err == nil {
-		b.w.Done(nil)
-		_ = c.removeBatch(b.trace, id, stamp)
+	if err := c.carryOut(ctx, r, b.errand(), byLeader); err != nil || c.abandoned(r) {
+		b.w.Done(&dberr.WriteTimeout{Level: b.w.level, BlockFor: max(1, e.required), WriteType: b.w.kind})
 		return
 	}
-	if errors.Is(err, ErrStaleSchema) && c.removeBatch(b.trace, id, stamp) == nil {
-		b.w.Done(ErrStaleSchema) // nothing was written, and nothing will be
-		return
-	}
-	required := max(1, e.required)
-	b.w.Done(&dberr.WriteTimeout{Level: b.w.level, BlockFor: required, WriteType: b.w.kind})
+	b.w.Done(nil)
+	_ = c.removeBatch(b.trace, r)
 }
 
-func newBatchID() (id [16]byte) {
-	_, _ = rand.Read(id[:]) // never fails
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	return id
+// nextBatch is the id of a batch, in the form of a UUID: the node's, with the number of the command in its second half.
+func (cl *cluster) nextBatch() [16]byte {
+	id := cl.nextID()
+	b := [16]byte(id.Coordinator)
+	binary.BigEndian.PutUint64(b[8:], binary.BigEndian.Uint64(b[8:])^id.Sequence)
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return b
 }
 
-// prepare makes mutations of all parts, with one stamp.
-func (b *batch) prepare(ctx context.Context) ([]command.Mutation, int64, error) {
+// prepare makes the record of the batch, if its updates can be carried out on the rows as they are now.
+func (b *batch) prepare(ctx context.Context) (*record, error) {
 	parts, err := b.parts()
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	found := make([][]*row.Row, len(parts))
-	err = inParallel(b.c.sched, 8, len(parts), func(i int) error {
-		if parts[i].Updates == nil {
+	r := &record{id: b.c.cluster.nextBatch(), parts: make([]*command.Conditional, len(parts))}
+	err = inParallel(b.c.sched, partsAtOnce, len(parts), func(i int) error {
+		u := parts[i].Updates
+		if u == nil {
+			r.parts[i] = &command.Conditional{Mutation: *parts[i].Mutation}
 			return nil
 		}
-		var err error
-		found[i], err = b.find(ctx, parts[i].Updates)
+		r.parts[i] = u
+		e := b.errand()
+		found, err := e.find(ctx, u)
+		if err == nil {
+			_, err = command.Resolve(nil, u, found, row.Unstamped)
+		}
 		return err
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	// The stamp comes behind the reads, so that it is above all that they have seen.
-	stamp, err := b.stamp(ctx, parts)
-	if err != nil {
-		return nil, 0, err
-	}
-	ms := make([]command.Mutation, 0, len(parts))
-	for i := range parts {
-		m := *parts[i].Mutation
-		if u := parts[i].Updates; u != nil {
-			if m.Ops, err = command.Resolve(slices.Clip(m.Ops), u, found[i], stamp); err != nil {
-				return nil, 0, err
-			}
-		}
-		m.Timestamp = stamp
-		for j := range m.Ops {
-			if m.Ops[j].Kind != command.OpIndex {
-				row.Stamp(m.Ops[j].Operand, stamp)
-			}
-		}
-		ms = append(ms, m)
-	}
-	return ms, stamp, nil
+	// The stamp comes after the reads, so that it is above all that they have seen.
+	r.stamp, err = b.stamp(ctx, parts)
+	return r, err
 }
 
 // stamp is above what the participants have given.
@@ -230,7 +210,7 @@ func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error
 		m := parts[i].Mutation
 		p := v.snapshot.Locate(m.Table, m.Token, m.Key)
 		if p == nil {
-			return 0, errUnknownTable()
+			return 0, ErrUnknownTable
 		}
 		if !asked[p.ID] {
 			asked[p.ID] = true
@@ -238,7 +218,7 @@ func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error
 		}
 	}
 	stamps := make([]int64, len(of))
-	err := inParallel(b.c.sched, 8, len(of), func(i int) error {
+	err := inParallel(b.c.sched, partsAtOnce, len(of), func(i int) error {
 		e := b.errand()
 		m := of[i]
 		return e.run(ctx, "Asking for the last stamp of", locator(m), func(ctx context.Context, t *target, _ *topology.Partition) error {
@@ -277,61 +257,16 @@ func (e *errand) put(ctx context.Context, what string, m *command.Mutation) erro
 	})
 }
 
-// writeAll writes the mutations of a recorded batch. ErrStaleSchema says that none of them was written; where some were the others are written by the old
-// revision, for the batch has begun: an index that was made at that moment may miss them.
-func (b *batch) writeAll(ctx context.Context, ms []command.Mutation) error {
-	stale := make([]bool, len(ms))
-	clean := true // nothing was or may have been written
-	results := make([]bool, len(ms))
-	err := inParallel(b.c.sched, 8, len(ms), func(i int) error {
-		e := b.errand()
-		err := e.put(ctx, "Writing to", &ms[i])
-		stale[i] = errors.Is(err, ErrStaleSchema)
-		results[i] = e.maybe || !stale[i]
-		if stale[i] {
-			return nil
-		}
-		return err
-	})
-	for _, r := range results {
-		clean = clean && !r
-	}
-	switch {
-	case err != nil:
-		return err
-	case clean:
-		return ErrStaleSchema
-	}
-	return inParallel(b.c.sched, 8, len(ms), func(i int) error {
-		if !stale[i] {
-			return nil
-		}
-		e := b.errand()
-		return e.putAny(ctx, &ms[i])
-	})
-}
-
-// putAny is put for any revision of the table, and for one that is gone.
-func (e *errand) putAny(ctx context.Context, m *command.Mutation) error {
-	again := *m
-	again.SchemaVersion = 0
-	err := e.put(ctx, "Writing to", &again)
-	if invalid, ok := errors.AsType[*dberr.Invalid](err); ok && invalid.Message == errUnknownTable().Error() {
-		return nil
-	}
-	return err
-}
-
 // removeGrace is how long Close waits for the records of batches that are done to be removed. One that stays is written again later, over what may have been
 // deleted for good since, by a TRUNCATE for instance.
 const removeGrace = 500 * time.Millisecond
 
 // removeBatch removes a record.
-func (c *Coordinator) removeBatch(tr *trace.Trace, id [16]byte, stamp int64) error {
+func (c *Coordinator) removeBatch(tr *trace.Trace, r *record) error {
 	ctx, cancel := c.sched.WithTimeout(trace.With(context.WithoutCancel(c.tasks.ctx), tr), c.opts.WriteTimeout)
 	defer cancel()
 	defer c.sched.AfterDone(c.tasks.ctx, func() { c.sched.AfterFunc(removeGrace, cancel) })()
 	e := c.errand(dberr.Quorum, c.opts.WriteTimeout)
-	m := c.cluster.Batches.Remove(id, stamp+1)
+	m := c.cluster.Batches.Remove(r.id, r.stamp+1)
 	return e.put(ctx, "Removing the record of a batch from", &m)
 }

@@ -5,7 +5,6 @@ package coordinator
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -73,32 +72,39 @@ func TestBatchOfOnePartition(t *testing.T) {
 	})
 }
 
-// A batch of several partitions carries one stamp above all that they have given, is recorded before anything is written, and leaves no record.
+// A batch of several partitions is recorded before anything of it is applied, every part of it is applied under an id of its own, and it leaves no record.
 func TestBatchOverPartitions(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
-		ms := spread(c, 3)
-		high := time.Now().Add(time.Hour).UnixMicro()
-		f.last[c.Topology().Locate(table, ms[1].Token, ms[1].Key).ID] = high
-		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, ms...); err != nil {
+		lost := map[uint64]bool{}
+		f.script = func(a *asked) *verdict {
+			if a.what == "decide" && !lost[a.m.Dedupe.Sequence] {
+				lost[a.m.Dedupe.Sequence] = true
+				return &verdict{err: partition.ErrUncertain, async: true, applied: true}
+			}
+			return nil
+		}
+		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 3)...); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second) // virtual: the removal
-		f.change(func() {
-			for place, s := range f.rows {
-				if s.table == table && s.stamp != high+1 {
-					t.Errorf("%s is stamped %d, want %d", place, s.stamp, high+1)
-				}
-			}
-		})
 		if n, left := f.written(); n != 3 || left != 0 || c.Stats().Batches != 1 {
 			t.Errorf("%d rows, %d records", n, left)
 		}
-		writes := 0
-		for i, line := range f.take() {
-			if strings.HasPrefix(line, "write") {
-				if writes++; writes == 1 && !strings.HasPrefix(line, "write 17 ") {
-					t.Errorf("attempt %d, the first write, is not the record: %s", i, line)
-				}
+		ids := map[uint64]bool{}
+		f.change(func() {
+			for id := range f.ids {
+				ids[id.Sequence] = true
+			}
+			if len(f.ids) != 3 || len(ids) != 3 {
+				t.Errorf("the ids of the parts are %v", f.ids)
+			}
+		})
+		for _, line := range f.take() {
+			if strings.HasPrefix(line, "write 17 ") {
+				break
+			}
+			if strings.HasPrefix(line, "write") || strings.HasPrefix(line, "decide") {
+				t.Errorf("before the record: %s", line)
 			}
 		}
 	})
@@ -175,7 +181,7 @@ func TestBatchOutlivesTwoElections(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		began := time.Now() // virtual
 		f.script = func(a *asked) *verdict {
-			if a.what != "write" {
+			if a.what != "write" && a.what != "decide" {
 				return nil
 			}
 			leads := 3 * time.Second
@@ -292,7 +298,7 @@ func TestReplayKeepsOrder(t *testing.T) {
 	})
 }
 
-// A batch whose statement is bound to an old revision is as if it had not been; once a part of it is written it is carried out by the old one.
+// A part of a recorded batch that was planned for an old revision is planned anew, as soon as this node knows the new one, whether other parts are applied or not.
 func TestBatchOfAnOldRevision(t *testing.T) {
 	for _, some := range []bool{false, true} {
 		inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -300,23 +306,27 @@ func TestBatchOfAnOldRevision(t *testing.T) {
 			for i := range ms {
 				ms[i].SchemaVersion = 5
 			}
+			f.revision = 5
+			refused := 0
 			f.script = func(a *asked) *verdict {
-				if a.what == "write" && a.m.SchemaVersion == 5 && (!some || bytes.Equal(a.m.Key, ms[1].Key)) {
+				if a.what == "decide" && a.m.SchemaVersion == 5 && (!some || bytes.Equal(a.m.Key, ms[1].Key)) {
+					if refused++; refused == 7 {
+						f.revision = 6
+					}
 					return &verdict{err: partition.ErrStaleSchema, async: true}
 				}
 				return nil
 			}
 			err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, ms...)
 			time.Sleep(time.Second)
-			n, left := f.written()
-			if some && (err != nil || n != 3) || !some && (!errors.Is(err, ErrStaleSchema) || n != 0) || left != 0 {
+			if n, left := f.written(); err != nil || n != 3 || left != 0 {
 				t.Errorf("some %v: %v, %d rows, %d records", some, err, n, left)
 			}
 		})
 	}
 }
 
-// An update that cannot be carried out leaves nothing of its batch; one that can becomes a plain mutation with the stamp of the batch.
+// An update that cannot be carried out leaves nothing of its batch; one that can is carried out with its part.
 func TestBatchWithUpdates(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -346,30 +356,91 @@ func TestBatchWithUpdates(t *testing.T) {
 	})
 }
 
-// Records of batches survive their encoding, and nothing else is taken for one.
-func TestBatchEncoding(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var ms []command.Mutation
-		for i := range rapid.IntRange(0, 4).Draw(t, "n") {
-			ms = append(ms, put(fmt.Sprint("k", i), rapid.StringN(0, 5, 5).Draw(t, "c"), int64(i)))
+// What clients have written since a coordinator gave its batch up stays when the batch is finished; what they have not written to gets what the batch brings.
+func TestReplayOfAnAbandonedBatch(t *testing.T) {
+	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+		f.next = time.Now().UnixMicro()
+		f.script = func(a *asked) *verdict {
+			if a.what == "decide" {
+				return &verdict{err: &partition.NotLeader{}, async: true}
+			}
+			return nil
 		}
-		stamp := rapid.Int64().Draw(t, "stamp")
-		encoded := appendBatch(nil, stamp, ms)
-		got, back, err := decodeBatch(encoded)
-		if err != nil || got != stamp || !bytes.Equal(appendBatch(nil, got, back), encoded) {
-			t.Fatalf("%d %v %v", got, back, err)
+		ms := spread(c, 2)
+		later := ms[0]
+		var late *dberr.WriteTimeout
+		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, ms...); !errors.As(err, &late) {
+			t.Fatal(err)
 		}
-		cut := rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")
-		if _, _, err := decodeBatch(encoded[:cut]); err == nil {
-			t.Fatalf("%d of %d bytes are taken for a record", cut, len(encoded))
+		f.change(func() { f.script, f.next = nil, time.Now().UnixMicro() })
+		later.Ops = put("", "c", 99).Ops
+		if err := writeNow(c, WriteOptions{}, later); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // virtual
+		p := c.Topology().Partitions(batchTable)[0]
+		f.change(func() { f.here[p.ID], f.leader[p.ID] = true, node(1) })
+		if n, err := c.ReplayBatches(t.Context(), 10*time.Second); n != 1 || err != nil {
+			t.Errorf("replayed %d: %v", n, err)
+		}
+		for i, want := range []string{"row c = 99", "row c = " + strings.TrimPrefix(string(ms[1].Key), "k")} {
+			lines, err := readNow(t.Context(), c, dberr.Quorum, string(ms[i].Key))
+			if err != nil || lines[1] != want {
+				t.Errorf("part %d: %q, %v, want %s", i, lines, err, want)
+			}
 		}
 	})
 }
 
-// The bytes of a batch's record are in stores: they stay.
-func TestBatchBytes(t *testing.T) {
-	ms := []command.Mutation{{Table: 600, Key: []byte("k"), Ops: []command.Op{{Operand: []byte("o")}}}, {Table: 601, Key: []byte("l")}}
-	if got, want := hex.EncodeToString(appendBatch(nil, -500, ms)), "01e70702170101d8040000000000000000016b00000000010000016f130101d9040000000000000000016c0000000000"; got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
+// An update whose element somebody has removed since the batch was recorded is passed over; the others are carried out, and the batch succeeds.
+func TestUpdateThatIsGone(t *testing.T) {
+	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+		ms := spread(c, 2)
+		list := &cqltype.Type{Kind: cqltype.List, Elems: []*cqltype.Type{{Kind: cqltype.Bigint}}}
+		update := func(kind command.UpdateKind, statement int, args ...[]byte) command.Update {
+			return command.Update{Kind: kind, Column: 7, Type: list, Args: args, Statement: statement, Timestamp: row.Unstamped, Expiry: row.NoExpiry}
+		}
+		u := &command.Conditional{
+			Mutation: command.Mutation{Table: table, Token: ms[1].Token, Key: ms[1].Key}, Rows: []command.RowRef{{Clustering: []byte("l")}},
+			Updates: []command.Update{update(command.ListSetAt, 0, []byte{0, 0, 0, 0}, []byte("v")), update(command.ListPut, 1, []byte("path"), []byte("v"))},
+		}
+		var b row.Builder // the list has an element while the batch is tried, and the fake leader finds none when it is applied
+		b.Reset(1)
+		b.Cell(7, []byte("old"), []byte("x"), 0, row.NoExpiry)
+		f.rows["list"] = stored{stamp: 1, value: b.Append(nil), partition: c.Topology().Locate(table, ms[1].Token, ms[1].Key).ID, table: table, key: ms[1].Key, row: "l"}
+		f.script = func(a *asked) *verdict {
+			if a.what == "decide" {
+				delete(f.rows, "list")
+			}
+			return nil
+		}
+		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH", Updates: []*command.Conditional{u}}, ms[0]); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if n, left := f.written(); n != 2 || left != 0 {
+			t.Errorf("%d rows and %d records", n, left)
+		}
+	})
+}
+
+// Records of batches survive their encoding, and nothing else is taken for one.
+func TestRecordEncoding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := &record{id: [16]byte{1}, stamp: rapid.Int64().Draw(t, "stamp")}
+		for i := range rapid.IntRange(0, 4).Draw(t, "n") {
+			u := add(fmt.Sprint("k", i), rapid.StringN(0, 5, 5).Draw(t, "c"), int64(i))
+			u.Mutation.Ops = put("k", "c", 1).Ops
+			r.parts = append(r.parts, u)
+		}
+		encoded := r.append(nil)
+		back, err := decodeRecord(r.id, encoded)
+		if err != nil || back.stamp != r.stamp || back.id != r.id || !bytes.Equal(back.append(nil), encoded) {
+			t.Fatalf("%+v %v", back, err)
+		}
+		cut := rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")
+		if _, err := decodeRecord(r.id, encoded[:cut]); err == nil {
+			t.Fatalf("%d of %d bytes are taken for a record", cut, len(encoded))
+		}
+	})
 }

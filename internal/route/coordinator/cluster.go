@@ -90,6 +90,9 @@ type BatchLog struct {
 	// Record makes the row of a batch, Remove deletes it. All operands carry the stamp.
 	Record func(id [16]byte, stamp int64, encoded []byte) command.Mutation
 	Remove func(id [16]byte, stamp int64) command.Mutation
+	// Replan plans a part anew for the schema as it is now: it derives the part's index entries and sets its SchemaVersion. ErrUnknownTable says that the
+	// table is gone.
+	Replan func(part *command.Conditional) error
 }
 
 // route is what a coordinator knows of the way to a partition, beside the map.

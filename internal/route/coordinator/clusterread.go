@@ -41,7 +41,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 		v := c.view.Load()
 		p := find(v, q, cursor)
 		if p == nil {
-			return errUnknownTable()
+			return ErrUnknownTable
 		}
 		t, err := e.pick(v, p)
 		if err == nil {

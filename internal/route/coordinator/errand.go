@@ -331,7 +331,7 @@ func (e *errand) run(ctx context.Context, what string, locate func(*view) *topol
 		v := e.c.view.Load()
 		p := locate(v)
 		if p == nil {
-			return errUnknownTable()
+			return ErrUnknownTable
 		}
 		t, err := e.pick(v, p)
 		if err == nil {

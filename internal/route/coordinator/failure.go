@@ -38,16 +38,9 @@ func timedOut(err error) bool {
 	return errors.As(err, &latch) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// errUnknownTable answers a request for a table that was dropped while the request was on its way.
-func errUnknownTable() error { return dberr.Invalidf(unknownTable) }
-
-const unknownTable = "unconfigured table"
-
-// IsUnknownTable reports whether an error says that a table was dropped while the request was on its way. The coordinator does not know the table's name.
-func IsUnknownTable(err error) bool {
-	invalid, ok := errors.AsType[*dberr.Invalid](err)
-	return ok && invalid.Message == unknownTable
-}
+// ErrUnknownTable answers a request for a table that was dropped while the request was on its way. The coordinator does not know the
+// table's name.
+var ErrUnknownTable error = &dberr.Invalid{Message: "unconfigured table"}
 
 // writeError is what a client is told about a failed write.
 func writeError(err error, level dberr.Consistency, kind string) error {

@@ -4,6 +4,7 @@ package coordinator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -42,6 +43,8 @@ type fleet struct {
 	sent [][]byte
 	last map[topology.PartitionID]int64
 	next int64
+	// revision is that of the test's table as the coordinator knows it.
+	revision uint64
 }
 
 type stored struct {
@@ -214,7 +217,17 @@ func (r *fake) Write(_ context.Context, m *command.Mutation, done command.Comple
 
 func (r *fake) Decide(_ context.Context, c *command.Conditional, done command.DecisionCompletion) error {
 	v := r.ask("decide", &c.Mutation)
-	return r.carry(v, func() { r.f.apply(r.id, &c.Mutation) }, func(err error) {
+	var refused error
+	return r.carry(v, func() {
+		m := c.Mutation
+		if len(c.Updates) > 0 && c.Updates[0].Kind != command.CounterAdd {
+			m.Ops, refused = command.Resolve(slices.Clip(m.Ops), c, make([]*row.Row, len(c.Rows)), row.Unstamped)
+		}
+		if refused == nil {
+			r.f.apply(r.id, &m)
+		}
+	}, func(err error) {
+		err = cmp.Or(err, refused)
 		if err != nil {
 			done.Decided(nil, err)
 			return
@@ -338,6 +351,12 @@ func (f *fleet) batches() *BatchLog {
 			b.Reset(stamp)
 			b.DeleteRow(1)
 			return mutation(id, &b)
+		},
+		Replan: func(part *command.Conditional) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			part.Mutation.SchemaVersion = f.revision
+			return nil
 		},
 	}
 }

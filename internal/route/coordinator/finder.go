@@ -15,9 +15,8 @@ import (
 )
 
 // find reads the rows that a conditional refers to, at its leader; nil stands for one that does not exist.
-func (b *batch) find(ctx context.Context, u *command.Conditional) ([]*row.Row, error) {
+func (e *errand) find(ctx context.Context, u *command.Conditional) ([]*row.Row, error) {
 	f := &finder{refs: u.Rows}
-	e := b.errand()
 	err := e.run(ctx, "Reading from", locator(&u.Mutation), func(ctx context.Context, t *target, p *topology.Partition) error {
 		f.found = make([]*row.Row, len(u.Rows))
 		q := f.query(u)

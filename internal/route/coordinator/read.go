@@ -57,7 +57,7 @@ func (c *Coordinator) readKey(ctx context.Context, q *command.Read, r *relay) er
 		view := c.view.Load()
 		p := view.snapshot.Locate(q.Table, q.Token, q.Key)
 		if p == nil {
-			return errUnknownTable()
+			return ErrUnknownTable
 		}
 		err := errNoReplica
 		if replica := c.replica(p); replica != nil {
@@ -93,7 +93,7 @@ func (c *Coordinator) readRange(ctx context.Context, q *command.Read, r *relay) 
 		view := c.view.Load()
 		i := view.snapshot.Find(q.Table, cursor)
 		if i < 0 {
-			return errUnknownTable()
+			return ErrUnknownTable
 		}
 		p := view.snapshot.Partitions(q.Table)[i]
 		err := errNoReplica

@@ -8,54 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
-
-// batchVersion is the version of the records of batches written here.
-const batchVersion = 1
-
-// appendBatch encodes the mutations of a batch, whose operands carry the stamp.
-func appendBatch(dst []byte, stamp int64, ms []command.Mutation) []byte {
-	w := codec.Writer(append(dst, batchVersion))
-	w.Int(stamp)
-	w.Uint(uint64(len(ms)))
-	for i := range ms {
-		w.Bytes(command.AppendMutation(nil, &ms[i]))
-	}
-	return w
-}
-
-// decodeBatch reads what appendBatch wrote. Mutations are views over src.
-func decodeBatch(src []byte) (stamp int64, ms []command.Mutation, err error) {
-	r := codec.NewReader(src, fmt.Errorf("record of a batch: %w", command.ErrMalformed))
-	if r.Byte() != batchVersion {
-		r.Fail()
-	}
-	stamp = r.Int()
-	for range r.Count(1) {
-		encoded := r.Bytes()
-		if r.Err() != nil {
-			break
-		}
-		var m command.Mutation
-		if err := command.DecodeMutation(&m, encoded); err != nil {
-			return 0, nil, err
-		}
-		ms = append(ms, m)
-	}
-	if err := r.End(); err != nil {
-		return 0, nil, err
-	}
-	return stamp, ms, nil
-}
 
 // The bounds of one ReplayBatches.
 const (
@@ -84,7 +44,7 @@ func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration
 			continue
 		}
 		for i := range left.records {
-			if err := c.replay(ctx, &left.records[i]); err != nil {
+			if err := c.replay(ctx, left.records[i]); err != nil {
 				failures = append(failures, err)
 				continue
 			}
@@ -95,19 +55,12 @@ func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration
 	return done, errors.Join(failures...)
 }
 
-// leftBatch is a record that somebody has left behind.
-type leftBatch struct {
-	id      [16]byte
-	stamp   int64
-	encoded []byte
-}
-
 // leftBatches is a visitor that collects them, those of one table only if that is not 0. full says that there may be more.
 type leftBatches struct {
 	before  int64
 	span    topology.Span
 	table   uint32
-	records []leftBatch
+	records []*record
 	key     []byte
 	bytes   int
 	full    bool
@@ -125,8 +78,16 @@ func (l *leftBatches) Partition(t token.Token, key []byte, _ *row.Row) (command.
 // Row implements command.Visitor.
 func (l *leftBatches) Row(_ []byte, r *row.Row) (command.Step, error) {
 	for i := range r.Cells {
-		if v := r.Cells[i]; v.Timestamp < l.before && (l.table == 0 || writesTo(v.Value, l.table)) {
-			l.records = append(l.records, leftBatch{id: [16]byte(l.key), stamp: v.Timestamp, encoded: bytes.Clone(v.Value)})
+		v := r.Cells[i]
+		if v.Timestamp >= l.before {
+			continue
+		}
+		left, err := decodeRecord([16]byte(l.key), bytes.Clone(v.Value))
+		if err != nil {
+			return command.Stop, fmt.Errorf("batch %x: %w", l.key, err)
+		}
+		if l.table == 0 || left.writesTo(l.table) {
+			l.records = append(l.records, left)
 			l.bytes += len(v.Value)
 		}
 	}
@@ -134,12 +95,6 @@ func (l *leftBatches) Row(_ []byte, r *row.Row) (command.Step, error) {
 		return command.Stop, nil
 	}
 	return command.More, nil
-}
-
-// writesTo reports whether a record has a mutation of a table.
-func writesTo(encoded []byte, table uint32) bool {
-	_, ms, err := decodeBatch(encoded)
-	return err == nil && slices.ContainsFunc(ms, func(m command.Mutation) bool { return m.Table == table })
 }
 
 // finishBatches finishes the batches under way that write to a table, however young they are. A batch that has succeeded may still be recorded, and be written
@@ -158,7 +113,7 @@ func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 				return t.member.Read(ctx, &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.sched.Wall().Unix(), Level: dberr.Quorum, Epoch: p.Epoch}, left)
 			})
 			for i := 0; err == nil && i < len(left.records); i++ {
-				err = c.replay(ctx, &left.records[i])
+				err = c.replay(ctx, left.records[i])
 			}
 			if err != nil {
 				return err
@@ -169,20 +124,16 @@ func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 	return nil
 }
 
-// replay writes all of a record and removes it. Who wrote it may have done some or all of that: it changes nothing.
-func (c *Coordinator) replay(ctx context.Context, l *leftBatch) error {
-	stamp, ms, err := decodeBatch(l.encoded)
-	if err != nil {
-		return fmt.Errorf("replay batch %x: %w", l.id, err)
-	}
+// replay carries out a record and removes it. Whoever wrote it may have done some or all of that: it changes nothing.
+func (c *Coordinator) replay(ctx context.Context, r *record) error {
 	ctx, cancel := c.sched.WithTimeout(ctx, c.opts.WriteTimeout)
 	defer cancel()
-	err = inParallel(c.sched, 8, len(ms), func(i int) error {
-		e := c.errand(dberr.Quorum, c.opts.WriteTimeout)
-		return e.putAny(ctx, &ms[i])
-	})
-	if err != nil {
-		return fmt.Errorf("replay batch %x: %w", l.id, err)
+	by := byLeader
+	if c.abandoned(r) {
+		by = byBatch
 	}
-	return c.removeBatch(nil, l.id, stamp)
+	if err := c.carryOut(ctx, r, c.errand(dberr.Quorum, c.opts.WriteTimeout), by); err != nil {
+		return fmt.Errorf("replay batch %x: %w", r.id, err)
+	}
+	return c.removeBatch(nil, r)
 }

@@ -92,7 +92,7 @@ func (s *send) first(ctx context.Context, what string, m *command.Mutation, call
 	s.view = s.c.view.Load()
 	p := s.locate(s.view)
 	if p == nil {
-		s.finish(nil, errUnknownTable())
+		s.finish(nil, ErrUnknownTable)
 		return
 	}
 	var err error
@@ -202,7 +202,7 @@ func (s *send) again(err error) {
 		seen = s.c.view.Load()
 		p := s.locate(seen)
 		if p == nil {
-			s.finish(nil, errUnknownTable())
+			s.finish(nil, ErrUnknownTable)
 			return
 		}
 		var d *command.Decision

@@ -4,6 +4,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -124,7 +125,7 @@ func (c *Coordinator) writeOne(ctx context.Context, t *trace.Trace, m *command.M
 		v := c.view.Load()
 		p := v.snapshot.Locate(m.Table, m.Token, m.Key)
 		if p == nil {
-			return errUnknownTable()
+			return ErrUnknownTable
 		}
 		err := errNoReplica
 		if r := c.replica(p); r != nil {
@@ -173,7 +174,7 @@ func (c *Coordinator) locate(t *trace.Trace, v *view, parts []partition.Part) er
 		m := parts[i].Mutation
 		p := v.snapshot.Locate(m.Table, m.Token, m.Key)
 		if p == nil {
-			return errUnknownTable()
+			return ErrUnknownTable
 		}
 		r := c.host.Replica(p.ID)
 		if r == nil {
@@ -239,7 +240,7 @@ func (c *Coordinator) decideAt(ctx context.Context, cond *command.Conditional, d
 		v := c.view.Load()
 		p := v.snapshot.Locate(m.Table, m.Token, m.Key)
 		if p == nil {
-			return errUnknownTable()
+			return ErrUnknownTable
 		}
 		err := errNoReplica
 		if r := c.replica(p); r != nil {
@@ -265,7 +266,7 @@ func (c *Coordinator) Truncate(ctx context.Context, table uint32, indexes ...uin
 	ctx, cancel := c.sched.WithTimeout(ctx, c.opts.TruncateTimeout)
 	defer cancel()
 	if err := c.truncate(ctx, table, indexes); err != nil {
-		if IsUnknownTable(err) {
+		if errors.Is(err, ErrUnknownTable) {
 			return err
 		}
 		return &dberr.Truncate{Message: "Error during truncate: " + err.Error()}
@@ -299,7 +300,7 @@ func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint
 // truncateAll empties all partitions of a table: in one stroke if their replicas are on this node, else one by one.
 func (c *Coordinator) truncateAll(ctx context.Context, all []*topology.Partition, indexes []uint32) error {
 	if len(all) == 0 {
-		return errUnknownTable()
+		return ErrUnknownTable
 	}
 	t := trace.From(ctx)
 	var here []*partition.Replica
@@ -338,7 +339,7 @@ const truncatedAtOnce = 8
 // again, before the statement is answered.
 func (c *Coordinator) truncateEach(ctx context.Context, all []*topology.Partition, indexes []uint32) error {
 	if len(all) == 0 {
-		return errUnknownTable()
+		return ErrUnknownTable
 	}
 	if err := c.finishBatches(ctx, all[0].Table); err != nil {
 		return err

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"bytes"
+	"math"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// Replan plans a part of a recorded batch anew for a schema: its index entries become those of the indexes that the table has there, and it
+// carries the table's revision. What it changes of the rows stays. The error is coordinator.ErrUnknownTable if the table is gone.
+//
+// It serves a batch that was planned before an index was made and is applied after that: the builder may have passed its rows.
+func Replan(s *schema.Schema, c *command.Conditional) error {
+	m := &c.Mutation
+	t := s.TableByID(m.Table)
+	if t == nil {
+		return coordinator.ErrUnknownTable
+	}
+	ops := slices.DeleteFunc(slices.Clone(m.Ops), func(o command.Op) bool { return o.Kind == command.OpIndex })
+	var entries []command.Op
+	for i := range ops {
+		for _, ix := range indexesOf(t) {
+			more, err := entriesOf(t, ix, m.Key, &ops[i])
+			if err != nil {
+				return err
+			}
+			entries = append(entries, more...)
+		}
+	}
+	for i := range c.Updates {
+		entries = append(entries, updateEntries(t, &c.Updates[i], c.Rows)...)
+	}
+	m.Ops, m.SchemaVersion = append(ops, entries...), t.Revision
+	return nil
+}
+
+// stampForLook takes the place of a stamp where an operand is only looked at.
+const stampForLook = 1 << 40
+
+// entriesOf are the entries of one index for what an operand writes.
+func entriesOf(t *schema.Table, ix *index, key []byte, o *command.Op) ([]command.Op, error) {
+	static := ix.column.Kind == schema.Static
+	if static != (o.Kind == command.OpHeader) {
+		return nil, nil
+	}
+	operand := bytes.Clone(o.Operand)
+	row.Stamp(operand, stampForLook)
+	if static {
+		var h row.Header
+		if err := h.Resolve(operand, math.MinInt64, nil); err != nil {
+			return nil, err
+		}
+		return expr.IndexOps(t, ix.Index, key, nil, &h.Static)
+	}
+	var r row.Row
+	exists, err := r.Resolve(operand, row.NotDeleted, math.MinInt64, nil)
+	if !exists || err != nil {
+		return nil, err
+	}
+	return expr.IndexOps(t, ix.Index, key, o.Clustering, &r)
+}
+
+// updateEntries are the entries for the elements that an update may put into a list.
+func updateEntries(t *schema.Table, u *command.Update, rows []command.RowRef) []command.Op {
+	var values [][]byte
+	switch u.Kind {
+	case command.ListSetAt:
+		values = u.Args[1:]
+	case command.ListPut:
+		for i := 1; i < len(u.Args); i += 2 {
+			values = append(values, u.Args[i])
+		}
+	}
+	var ops []command.Op
+	for _, ix := range indexesOf(t) {
+		if ix.column.ID != u.Column {
+			continue
+		}
+		for _, v := range values {
+			if v != nil {
+				ops = append(ops, command.Op{Kind: command.OpIndex, Clustering: rows[u.Row].Clustering, Index: ix.ID, Value: v})
+			}
+		}
+	}
+	return ops
+}
