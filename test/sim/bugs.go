@@ -36,6 +36,8 @@ type Bugs struct {
 	StaleTerm bool
 	// AnyFollower: reads at ONE are served by whatever is on the node, a removed replica's rows, too.
 	AnyFollower bool
+	// UnappliedRead: a follower reads at QUORUM before it has applied the index that its leader told it.
+	UnappliedRead bool
 	// LostSwap: the meta partition does not look at the expected version.
 	LostSwap bool
 	// PlainRetry: a plain write is sent again without its id.
@@ -44,6 +46,19 @@ type Bugs struct {
 	LowStamp bool
 	// HastyFate: a client takes an unknown outcome for the certainty that nothing was done.
 	HastyFate bool
+}
+
+// plantAnswers changes what a follower hears.
+func (w *simulation) plantAnswers(f *raftgroup.Received) {
+	for _, m := range f.Messages {
+		if m.Raft.GetType() != raftgroup.MsgTell || m.Raft.GetReject() {
+			continue
+		}
+		w.counts.Told++
+		if w.plan.Bugs.UnappliedRead {
+			*m.Raft.Commit = 1
+		}
+	}
 }
 
 type logWithoutSync struct{ raftgroup.LogBatch }

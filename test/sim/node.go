@@ -66,6 +66,7 @@ func newNode(w *simulation, m *world.Machine) *node {
 			return nil
 		},
 		Ahead:   n.plantLease,
+		Heard:   w.plantAnswers,
 		Applied: func() { w.compareStates(n) },
 		Stop: func() {
 			n.crash()

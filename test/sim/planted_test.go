@@ -32,6 +32,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"two spans overlap", Bugs{Overlap: true}, false},
 		{"a proposal outlives its term", Bugs{StaleTerm: true}, true},
 		{"a follower is read that is not fresh, or removed", Bugs{AnyFollower: true}, false},
+		{"a follower reads at QUORUM what it has not applied", Bugs{UnappliedRead: true}, false},
 		{"the records are changed without a comparison", Bugs{LostSwap: true}, false},
 		{"a plain write is sent again without its id", Bugs{PlainRetry: true}, true},
 		{"a leader begins below the highest stamp", Bugs{LowStamp: true}, true},

@@ -98,7 +98,8 @@ func TestSeeds(t *testing.T) {
 			{"acknowledged", sum.Acked}, {"index reads", sum.IndexReads}, {"crashes", sum.Crashes}, {"cuts", sum.Cuts},
 			{"snapshots", sum.Snapshots}, {"truncations", sum.Truncations}, {"moves", sum.Moves}, {"transfers", sum.Transfers},
 			{"quiet groups", sum.Quiesced}, {"full disks", sum.FullDisks}, {"states compared", sum.Compared}, {"refused connections", sum.Refused},
-			{"follower reads", sum.FollowerReads}, {"sweeps", sum.Sweeps}, {"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts at other nodes", sum.Forwarded}, {"repeated attempts", sum.Repeats},
+			{"follower reads", sum.FollowerReads},
+			{"answers to followers that read at QUORUM", sum.Told}, {"sweeps", sum.Sweeps}, {"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts at other nodes", sum.Forwarded}, {"repeated attempts", sum.Repeats},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)

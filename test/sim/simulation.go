@@ -71,7 +71,8 @@ type Counts struct {
 	// Repeats are attempts beyond the first, Forwarded those at other nodes.
 	Repeats, Forwarded int
 	// Of HereAsked reads at ONE HereReads were served on the spot, FollowerReads of them by replicas that did not lead.
-	HereAsked, HereReads, FollowerReads int
+	// Told are answers to followers that serve linearizable reads.
+	HereAsked, HereReads, FollowerReads, Told int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
 }

@@ -60,6 +60,7 @@ type cluster struct {
 	machine *machine
 	runner  Runner
 	flights sync.Pool // *flight
+	answers sync.Pool // outcomes1, empty
 
 	// closed ends what waits, cancel what reads and writes snapshots. failed is closed when the runner stopped by itself.
 	closed chan struct{}
@@ -77,6 +78,7 @@ func (h *Host) openCluster(s Store) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &cluster{host: h, opts: *h.opts.Cluster, closed: make(chan struct{}), failed: make(chan struct{}), cancel: cancel}
 	c.flights.New = func() any { return new(flight) }
+	c.answers.New = func() any { return make(outcomes1, 1) }
 	if c.clock = c.opts.Clock; c.clock == nil {
 		c.clock = raftgroup.BootClock{}
 	}

@@ -21,11 +21,12 @@ type ticket struct {
 	installs uint64
 }
 
-// read is Replica.Read in a cluster, linearizable but for ONE and LOCAL_ONE at a follower. Nothing is read twice: a leader that has a
-// lease reads and looks at the clock then, and asks a quorum if the lease has ended meanwhile. One that has none asks before it
-// reads: what it has applied then is all that had succeeded when the read began, whoever leads afterwards.
-func (m *member) read(ctx context.Context, c *command.Read, v command.Visitor) error {
-	t, err := m.admitRead(ctx, c)
+// read is Replica.Read in a cluster, linearizable but for ONE and LOCAL_ONE at a follower. Nothing is read twice: a
+// leader that has a lease reads and looks at the clock then, and asks a quorum if the lease has ended meanwhile. One
+// that has none asks before it reads, and so does a follower with here, which asks the leader: what it has applied then
+// is all that had succeeded when the read began, whoever leads afterwards.
+func (m *member) read(ctx context.Context, c *command.Read, v command.Visitor, here bool) error {
+	t, err := m.admitRead(ctx, c, here)
 	if err != nil {
 		return err
 	}
@@ -60,21 +61,45 @@ func (m *member) read(ctx context.Context, c *command.Read, v command.Visitor) e
 }
 
 // admitRead decides how a read may be served, or returns *NotLeader.
-func (m *member) admitRead(ctx context.Context, c *command.Read) (ticket, error) {
+func (m *member) admitRead(ctx context.Context, c *command.Read, here bool) (ticket, error) {
 	g, term, err := m.leading()
 	if err == nil {
 		return m.admitLeader(ctx, g, term)
 	}
-	if c.Level != dberr.One && c.Level != dberr.LocalOne {
-		return ticket{}, err
-	}
 	installs := m.installs.Load()
 	g = m.group.Load()
-	if g == nil || installs%2 != 0 || g.Applied() == 0 || g.Applied() < m.seen.Load() ||
-		!g.Fresh(m.cluster.clock.Now(), m.cluster.opts.StalenessMax) {
+	if g == nil || installs%2 != 0 || g.Applied() == 0 {
 		return ticket{}, err
 	}
-	return ticket{follower: true, installs: installs}, nil
+	t := ticket{follower: true, installs: installs}
+	if c.Level == dberr.One || c.Level == dberr.LocalOne {
+		if g.Applied() < m.seen.Load() || !g.Fresh(m.cluster.clock.Now(), m.cluster.opts.StalenessMax) {
+			return ticket{}, err
+		}
+		return t, nil
+	}
+	if !here {
+		return ticket{}, err
+	}
+	return t, m.askLeader(ctx, g)
+}
+
+// askLeader returns when this follower has applied everything that had succeeded when askLeader was called.
+func (m *member) askLeader(ctx context.Context, g *raftgroup.Group) error {
+	done := m.cluster.answers.Get().(outcomes1)
+	if err := m.cluster.runner.ReadIndex(g, done); err != nil {
+		m.cluster.answers.Put(done)
+		return m.refused(err)
+	}
+	o, err := await(m.cluster.opts.Drive, patience{ctx: ctx}, done)
+	if err != nil {
+		return err // the answer is still to come
+	}
+	m.cluster.answers.Put(done)
+	if o.Err != nil {
+		return m.refused(o.Err)
+	}
+	return nil
 }
 
 // admitLeader takes the lease, or asks a quorum where there is none.

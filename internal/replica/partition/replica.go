@@ -250,12 +250,22 @@ func stampAll(m *command.Mutation, stamp int64) {
 // Read passes what c finds in this partition to v, in order. A read of a range needs the current epoch, if it names one: the
 // sender goes on behind the end it believes in.
 func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
+	return r.read(ctx, c, v, false)
+}
+
+// ReadHere is Read for a coordinator on this node: a follower serves all levels, having asked the leader what it must
+// have applied.
+func (r *Replica) ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error {
+	return r.read(ctx, c, v, true)
+}
+
+func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, here bool) error {
 	if err := r.begin(); err != nil {
 		return err
 	}
 	defer r.end()
 	if r.member != nil {
-		return r.member.read(ctx, c, v)
+		return r.member.read(ctx, c, v, here)
 	}
 	s := r.state.Load()
 	if c.Key != nil && !s.span.Contains(c.Token, c.Key) || c.Key == nil && c.Epoch != 0 && c.Epoch != s.epoch {

@@ -208,6 +208,7 @@ func (h *Host) applied(a *Applied) {
 	h.passBarrier(g)
 	h.tryInstall(g)
 	h.serveReads(g)
+	h.tellApplied(g)
 	h.considerTruncation(g)
 	h.mark(g)
 }

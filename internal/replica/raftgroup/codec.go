@@ -39,7 +39,7 @@ const msgQuiesce = pb.MessageType(200)
 func carried(t pb.MessageType) bool {
 	switch t {
 	case pb.MsgApp, pb.MsgAppResp, pb.MsgVote, pb.MsgVoteResp, pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgSnap, pb.MsgHeartbeat,
-		pb.MsgHeartbeatResp, pb.MsgTimeoutNow, msgQuiesce:
+		pb.MsgHeartbeatResp, pb.MsgTimeoutNow, msgQuiesce, MsgAsk, MsgTell:
 		return true
 	}
 	return false
@@ -179,6 +179,7 @@ func DecodeFrame(from NodeID, frame []byte) (Received, error) {
 		if d.Err() != nil || !carried(m.Raft.GetType()) {
 			return Received{}, ErrFrame
 		}
+		f.asks = f.asks || m.Raft.GetType() == MsgAsk
 		f.Messages = append(f.Messages, m)
 	}
 	if err := d.Err(); err != nil {

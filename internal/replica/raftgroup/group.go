@@ -54,9 +54,10 @@ type Group struct {
 
 	sequence    uint64 // of the last entry this replica proposed
 	queue       []Proposal
-	inflight    []flight // in log order
-	hushed      uint64   // see hush
-	orphans     []flight // of terms that are over: their fate is not known yet
+	inflight    []flight      // in log order
+	hushed      uint64        // see hush
+	untold      []*pb.Message // see tellCommit
+	orphans     []flight      // of terms that are over: their fate is not known yet
 	reads       readState
 	transferred bool // leadership was offered to another in this term
 	// offered is to whom Transfer or Handover offered it last, and when that began.
@@ -200,6 +201,8 @@ func (h *Host) pump(g *Group) {
 		if g.leading {
 			h.proposeQueued(g)
 			h.startRead(g)
+		} else {
+			h.want(g)
 		}
 		if !g.raft.HasReady() {
 			return
@@ -225,7 +228,7 @@ func (h *Host) pump(g *Group) {
 				h.apply(g, m)
 			case m.GetType() == pb.MsgSnap:
 				h.ship(g, m)
-			case !g.hush(m, hushed):
+			case !g.hush(m, hushed) && g.tellCommit(m):
 				h.send(g, m)
 			}
 		}
@@ -256,6 +259,9 @@ func (h *Host) followed(g *Group, s *raft.SoftState) {
 	changed := g.lead != s.Lead
 	g.lead, g.leading = s.Lead, leading
 	g.leadShown.Store(s.Lead)
+	if changed {
+		g.forgetLeader()
+	}
 	if leading {
 		g.transferred, g.changing, g.offered = false, false, 0
 	}
@@ -275,6 +281,7 @@ func (g *Group) stepDown(h *Host) {
 	g.evaluating.Store(0)
 	g.revokeLease()
 	g.failReads(ErrNotLeader)
+	h.refuseAskers(g)
 	for i := range g.queue {
 		g.queue[i].end(Outcome{Err: ErrNotLeader})
 	}

@@ -39,8 +39,11 @@ type Host struct {
 	proposed atomic.Int64
 	// held counts snapshots that arrive, or have arrived and are neither installed nor thrown away.
 	held int
-	// ticking is true in a Step with ticks: then now is the boot clock's.
-	ticking bool
+	// ticking is true in a Step with ticks: then now is the boot clock's. coarse is Inbox.Coarse.
+	ticking, coarse bool
+	// questions counts those of MsgAsk; it begins at a random number, so that answers to an earlier process are not
+	// taken.
+	questions uint64
 	// salt is added to the instants in frames, so that an echo of what an earlier process said, perhaps by the clock of an earlier boot, is
 	// not taken for one of this one's; began is the first now.
 	salt, began Instant
@@ -55,6 +58,10 @@ type peer struct {
 	down   bool
 	// heard is the peer's clock as it last showed it, salted; echoed the latest of this process's that it has heard.
 	heard, echoed Instant
+	// question is the first number of the questions under way to it, 0 for none; askedTick is when they were sent.
+	// wanting are the groups whose reads wait for the next ones.
+	question, askedTick uint64
+	wanting             []*Group
 }
 
 // Inbox is what happened since the last Step.
@@ -74,6 +81,11 @@ type Inbox struct {
 	Reads     []Read
 	// Unreachable are nodes to which frames were dropped.
 	Unreachable []NodeID
+	// Coarse says that the machine may have been suspended between the instant given to Step and the taking of this
+	// inbox: leases are granted by such an instant, which is too early if anything, and none is used.
+	Coarse bool
+	// asked is set by a Runner: there are questions of followers.
+	asked bool
 }
 
 // Received is a frame from a peer, decoded; without messages it is the node's heartbeat.
@@ -84,6 +96,8 @@ type Received struct {
 	At, Echo Instant
 	// g is set by Expect.
 	g *Group
+	// asks says that there are questions of followers.
+	asks bool
 }
 
 // Frame is to be sent to a peer.
@@ -109,7 +123,7 @@ func NewHost(log Log, batch LogBatch, o Options) *Host {
 	_, _ = rand.Read(salt[:]) // never fails
 	return &Host{
 		opts: o.withDefaults(), log: log, batch: batch, groups: map[uint64]*Group{}, leaving: map[uint64]bool{},
-		salt: Instant(binary.LittleEndian.Uint64(salt[:])),
+		salt: Instant(binary.LittleEndian.Uint64(salt[:])), questions: uint64(binary.LittleEndian.Uint32(salt[:])),
 	}
 }
 
@@ -124,7 +138,7 @@ func (h *Host) Groups() []*Group { return h.order }
 
 // Step takes in what happened until now and returns what is to be done.
 func (h *Host) Step(now Instant, in *Inbox) Work {
-	h.now, h.ticking = now, in.Ticks > 0
+	h.now, h.ticking, h.coarse = now, in.Ticks > 0, in.Coarse
 	if h.began == 0 {
 		h.began = now
 	}
@@ -161,14 +175,7 @@ func (h *Host) Step(now Instant, in *Inbox) Work {
 	for range in.Ticks {
 		h.tick()
 	}
-	for len(h.dirty) > 0 {
-		dirty := h.dirty
-		h.dirty = nil
-		for _, g := range dirty {
-			g.dirty = false
-			h.pump(g)
-		}
-	}
+	h.pumpAll()
 	for _, p := range h.peers {
 		if len(p.frame) > 0 {
 			h.work.Frames = append(h.work.Frames, Frame{To: p.node, Data: p.frame})
@@ -177,6 +184,21 @@ func (h *Host) Step(now Instant, in *Inbox) Work {
 	w := h.work
 	h.work = Work{}
 	return w
+}
+
+// pumpAll pumps what is marked until nothing is, and sends the questions of followers that have gathered.
+func (h *Host) pumpAll() {
+	for len(h.dirty) > 0 {
+		dirty := h.dirty
+		h.dirty = nil
+		for _, g := range dirty {
+			g.dirty = false
+			h.pump(g)
+		}
+		for _, p := range h.peers {
+			h.ask(p)
+		}
+	}
 }
 
 // frameKept is how large a frame's memory may be to be used again.
@@ -325,7 +347,14 @@ func (h *Host) step(p *peer, message Message) bool {
 	default:
 		h.awake(g)
 	}
-	if m.GetType() == pb.MsgSnap {
+	switch m.GetType() {
+	case MsgAsk:
+		h.asked(g, m)
+		return false
+	case MsgTell:
+		h.told(g, p, m)
+		return false
+	case pb.MsgSnap:
 		if !g.acceptSnapshot(message) {
 			return false
 		}
@@ -364,7 +393,11 @@ func (h *Host) tick() {
 			continue
 		}
 		g.raft.Tick()
-		h.tickReads(g)
+		if g.leading {
+			h.tickReads(g)
+		} else {
+			h.tickAsks(g)
+		}
 		h.tickFates(g)
 		if g.leading && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
 			h.tickFresh(g)

@@ -38,8 +38,7 @@ func (h *Host) sleep(g *Group) {
 // idle reports whether nothing is under way in the group.
 func (g *Group) idle(last uint64) bool {
 	return g.applied == last && g.applying == 0 && len(g.queue)+len(g.inflight)+len(g.orphans)+len(g.shipping)+len(g.appends)+len(g.held) == 0 &&
-		len(g.reads.queue)+len(g.reads.asking)+len(g.reads.waiting) == 0 && g.reads.round == 0 && !g.reads.renew &&
-		!g.cutting && !g.changing && g.urgent == 0 && len(g.conf.GetVotersOutgoing()) == 0
+		g.reads.idle() && !g.cutting && !g.changing && g.urgent == 0 && len(g.conf.GetVotersOutgoing()) == 0
 }
 
 // tryQuiesce lets a group fall quiet; the leader says so to its followers.

@@ -14,12 +14,13 @@ type Read struct {
 	waiter Waiter
 }
 
-// NewRead admits a read. When waiter hears of success, the state holds everything that had succeeded before NewRead (G2).
+// NewRead admits a read at the leader, or at a follower, which asks the leader (G10). When waiter hears of success, the
+// state here holds everything that had succeeded before NewRead (G2).
 func (g *Group) NewRead(waiter Waiter) (Read, error) {
 	switch {
 	case g.gone.Load():
 		return Read{}, ErrClosed
-	case g.leadShown.Load() != g.replica:
+	case g.leadShown.Load() == raft.None:
 		return Read{}, ErrNotLeader
 	}
 	if limit := int64(g.host.opts.ReadsPerGroup); g.reading.Add(1) > limit {
@@ -54,31 +55,42 @@ func (g *Group) Leased(token uint64, now Instant) bool {
 	return token != 0 && int64(now) < g.lease.Load() && g.leaseEpoch.Load() == token
 }
 
-// readState is what a leader knows of reads. One round is under way at a time; reads that come meanwhile wait for the next.
+// readState is what a replica knows of reads. One round, or one question to the leader, is under way at a time; reads
+// that come meanwhile wait for the next.
 type readState struct {
 	queue []Read
-	// round identifies the round under way, 0 for none; it began at an instant and a tick.
+	// round identifies the round or question under way, 0 for none; it began at an instant and a tick.
 	round     uint64
 	last      uint64
 	beganAt   Instant
 	beganTick uint64
 	asking    []Read
-	// waiting are reads that a quorum confirmed, until their index is applied.
+	// waiting are reads that a quorum or the leader confirmed, until their index is applied.
 	waiting []waitingReads
+	// askers are followers that wait for the next round, asked those that wait for the one under way.
+	askers, asked []asker
+	// wanting says that the group is in the list of its leader's node for the next question.
+	wanting bool
 	// granted is a lease that is not yet published: it needs grantedIndex applied.
 	granted      Instant
 	grantedIndex uint64
 	renew        bool
 }
 
+// idle reports whether nobody waits.
+func (r *readState) idle() bool {
+	return len(r.queue)+len(r.asking)+len(r.waiting)+len(r.askers)+len(r.asked) == 0 && r.round == 0 && !r.renew
+}
+
 type waitingReads struct {
-	index uint64
-	reads []Read
+	index     uint64
+	reads     []Read
+	beganTick uint64 // of a follower's question
 }
 
 func (h *Host) read(r Read) {
 	g := r.g
-	if g.closed || !g.leading {
+	if g.closed || g.lead == raft.None {
 		r.end(Outcome{Err: ErrNotLeader})
 		return
 	}
@@ -91,12 +103,13 @@ func (h *Host) read(r Read) {
 // term it does not know what is committed, a single voter least of all.
 func (h *Host) startRead(g *Group) {
 	r := &g.reads
-	if r.round != 0 || len(r.queue) == 0 && !r.renew || g.appliedTerm != g.term {
+	if r.round != 0 || len(r.queue)+len(r.askers) == 0 && !r.renew || g.appliedTerm != g.term {
 		return
 	}
 	r.last++
 	r.round, r.beganAt, r.beganTick = r.last, h.now, h.ticks
 	r.asking, r.queue, r.renew = r.queue, nil, false
+	r.asked, r.askers = r.askers, nil
 	g.raft.ReadIndex(binary.BigEndian.AppendUint64(nil, r.round))
 }
 
@@ -107,9 +120,12 @@ func (h *Host) confirmed(g *Group, s *raft.ReadState) {
 		return // a round that was given up
 	}
 	if len(r.asking) > 0 {
-		r.waiting = append(r.waiting, waitingReads{s.Index, r.asking})
+		r.waiting = append(r.waiting, waitingReads{index: s.Index, reads: r.asking})
 	}
-	r.asking, r.round = nil, 0
+	for _, a := range r.asked {
+		h.tell(g, a, s.Index)
+	}
+	r.asking, r.asked, r.round = nil, nil, 0
 	if !g.transferred {
 		r.granted, r.grantedIndex = r.beganAt+Instant(h.opts.lease()), s.Index
 	}
@@ -135,10 +151,11 @@ func (h *Host) serveReads(g *Group) {
 func (h *Host) tickReads(g *Group) {
 	r := &g.reads
 	if r.round != 0 && h.ticks-r.beganTick > uint64(h.opts.ElectionTicks) {
-		for i := range r.asking {
-			r.asking[i].end(Outcome{Err: ErrReadTimeout})
+		endAll(r.asking, ErrReadTimeout)
+		for _, a := range r.asked {
+			h.tell(g, a, 0)
 		}
-		r.asking, r.round = nil, 0
+		r.asking, r.asked, r.round = nil, nil, 0
 	}
 	if g.leading && g.leaseUsed.Load() {
 		g.leaseUsed.Store(false)

@@ -138,6 +138,7 @@ func (r *Runner) Receive(from NodeID, frame []byte) error {
 	if ok {
 		r.inboxBytes += int64(len(frame))
 		r.inbox.Frames = append(r.inbox.Frames, f)
+		r.inbox.asked = r.inbox.asked || f.asks
 	}
 	r.mu.Unlock()
 	if dropped > 0 && r.host.opts.Events.Dropped != nil {
@@ -267,8 +268,9 @@ func (r *Runner) loop() {
 	defer r.drain()
 	defer r.recoverInconsistent()
 	var spare Inbox
-	// Between ticks the loop reads Go's clock, which is cheaper than the boot clock. It stands still while the machine is suspended, so
-	// the loop may take a moment for an earlier one: a lease that begins then ends earlier. Who serves reads asks the boot clock.
+	// Between ticks the loop reads Go's clock, which is cheaper than the boot clock. It stands still while the machine
+	// is suspended, so the loop may take a moment for an earlier one: a lease that begins then ends earlier. Who serves
+	// reads asks the boot clock, and so does the loop where followers ask for their reads.
 	base := r.clock.Now()
 	at := time.Now()
 	for {
@@ -286,8 +288,12 @@ func (r *Runner) loop() {
 		in := r.inbox
 		r.inbox, r.inboxBytes = spare, 0
 		r.mu.Unlock()
-		in.Ticks = ticks
-		work := r.host.Step(base+Instant(time.Since(at)), &in)
+		in.Ticks, in.Coarse = ticks, !in.asked
+		now := base + Instant(time.Since(at))
+		if in.asked {
+			now = r.clock.Now() // behind the taking of the inbox (G10)
+		}
+		work := r.host.Step(now, &in)
 		for _, f := range work.Frames {
 			r.sendFrame(f)
 		}
@@ -314,7 +320,7 @@ func (r *Runner) recoverInconsistent() {
 
 // clear empties an inbox and keeps its memory.
 func (in *Inbox) clear() {
-	in.Ticks = 0
+	in.Ticks, in.asked = 0, false
 	in.Calls = emptied(in.Calls)
 	in.Logged = emptied(in.Logged)
 	in.Applied = emptied(in.Applied)

@@ -67,7 +67,7 @@ func TestWhomToAsk(t *testing.T) {
 		_, err := readNow(t.Context(), c, dberr.One, "k")
 		ok(err)
 		f.is(t, "read(ONE) 1 at 3")
-		// A replica here knows better than a hint.
+		// A replica here knows better than a hint, though it would not ask the leader itself.
 		f.here[1] = true
 		f.leader[1] = node(2)
 		_, err = readNow(t.Context(), c, dberr.Quorum, "k")
@@ -83,7 +83,7 @@ func TestWhomToAsk(t *testing.T) {
 		ok(err)
 		f.is(t, "write 1 at 1", "read(ONE) 1 at 1")
 		s := c.Stats()
-		if s.Forwarded != 7 || s.RetryReasons.NotLeader != 2 {
+		if s.Forwarded != 7 || s.RetryReasons.NotLeader != 3 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -237,6 +237,38 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A replica on the coordinator's node serves a read at QUORUM where it follows, once it has asked the leader. One that
+// refuses is not asked again, the leader is; and where somebody reads is not taken for where writes go.
+func TestReadsAtTheFollowerHere(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		f.here[1], f.asks[1], f.leader[1] = true, true, node(3)
+		ms := []command.Mutation{put("k", "c", 1)}
+		if err := writeNow(c, WriteOptions{}, ms...); err != nil {
+			t.Fatal(err)
+		}
+		for _, level := range []dberr.Consistency{dberr.Quorum, dberr.Serial, dberr.All} {
+			if got, err := readNow(t.Context(), c, level, "k"); err != nil || len(got) == 0 {
+				t.Errorf("%v: %v, %v", level, got, err)
+			}
+		}
+		f.script = func(a *asked) *verdict {
+			if a.what == "read here" {
+				return &verdict{err: &partition.NotLeader{Partition: 1, Leader: node(3)}}
+			}
+			return nil
+		}
+		if got, err := readNow(t.Context(), c, dberr.Quorum, "k"); err != nil || len(got) == 0 {
+			t.Errorf("refused here: %v, %v", got, err)
+		}
+		ms = []command.Mutation{put("k", "c", 1)}
+		if err := writeNow(c, WriteOptions{}, ms...); err != nil {
+			t.Fatal(err)
+		}
+		f.is(t, "write 1 at 3", "read here(QUORUM) 1", "read here(SERIAL) 1", "read here(ALL) 1",
+			"read here(QUORUM) 1", "read(QUORUM) 1 at 3", "write 1 at 3")
+	})
 }
 
 // A node that takes requests and answers none costs a third of the time, not all of it.

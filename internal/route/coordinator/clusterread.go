@@ -23,7 +23,7 @@ func (c *Coordinator) readInCluster(ctx context.Context, q *command.Read, r *rel
 	defer lazy.end()
 	ctx = lazy
 	e := c.errand(q.Level, c.opts.ReadTimeout)
-	e.any = anyReplica(q.Level)
+	e.any, e.nearby = anyReplica(q.Level), true
 	err := c.readOn(ctx, q, r, &e)
 	if err == ErrRepeat { //nolint:errorlint // it is made here
 		c.stats.repeated.Add(1)
@@ -109,7 +109,10 @@ func (e *errand) anew() {
 // read makes one attempt. One at another node is given up when nothing has come by the time that attempt says; what has begun may take as long
 // as there is.
 func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay) error {
-	if !t.remote {
+	switch {
+	case t.follower:
+		return t.here.ReadHere(ctx, q, r)
+	case !t.remote:
 		return t.member.Read(ctx, q, r)
 	}
 	r.heard.Store(false)

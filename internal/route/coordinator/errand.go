@@ -25,8 +25,8 @@ type errand struct {
 	began    time.Time
 	deadline time.Time
 	pause    time.Duration
-	// any: one replica may answer. refused: the one here would not.
-	any, refused bool
+	// any: one replica may answer. nearby: the one here may, having asked the leader. refused: it would not.
+	any, nearby, refused bool
 	// maybe: an attempt may have done something.
 	maybe bool
 	// next is the node that the last answer named as the leader; avoid could not answer, and is passed over once.
@@ -52,7 +52,9 @@ type target struct {
 	// here is the partition's replica on this node, nil if there is none, also if it is not the one to ask.
 	here   Local
 	remote bool
-	route  *route
+	// follower says that the replica here is to ask the leader.
+	follower bool
+	route    *route
 }
 
 func (c *Coordinator) errand(level dberr.Consistency, limit time.Duration) errand {
@@ -89,6 +91,9 @@ func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
 		}
 	}
 	node, known := e.leader(&t, avoid)
+	if known && e.nearby && !e.any && !e.refused && t.here != nil && node != cl.Node {
+		t.follower, node = true, cl.Node
+	}
 	if !e.any || !known {
 		required := majority(p)
 		if !e.any {
@@ -214,7 +219,7 @@ func (e *errand) failed(t *target, err error) bool {
 			t.forget()
 		}
 	}
-	if e.any && t.here != nil && !t.remote {
+	if (e.any || t.follower) && t.here != nil && !t.remote {
 		e.refused = true
 	}
 	return true
@@ -232,7 +237,7 @@ func (t *target) forget() {
 
 // succeeded remembers who answered.
 func (e *errand) succeeded(t *target) {
-	if !e.any {
+	if !e.any && !t.follower {
 		t.route.learn(t.node)
 	}
 }

@@ -32,6 +32,7 @@ type fleet struct {
 	mu     sync.Mutex
 	leader map[topology.PartitionID]topology.NodeID
 	here   map[topology.PartitionID]bool // there is a replica on node 1
+	asks   map[topology.PartitionID]bool // and it reads at any level, having asked the leader
 	down   map[topology.NodeID]bool      // refuses connections, and Alive knows it
 	// script is asked before anything is done at a node; a result that is not nil ends the attempt.
 	script func(a *asked) *verdict
@@ -77,7 +78,8 @@ type verdict struct {
 func node(i int) topology.NodeID { return topology.NodeID{byte(i)} }
 
 func newFleet() *fleet {
-	return &fleet{leader: map[topology.PartitionID]topology.NodeID{}, here: map[topology.PartitionID]bool{}, down: map[topology.NodeID]bool{},
+	return &fleet{leader: map[topology.PartitionID]topology.NodeID{}, down: map[topology.NodeID]bool{},
+		here: map[topology.PartitionID]bool{}, asks: map[topology.PartitionID]bool{},
 		rows: map[string]stored{}, ids: map[command.DedupeID]bool{}, seen: map[topology.PartitionID]uint64{}, last: map[topology.PartitionID]int64{}}
 }
 
@@ -273,7 +275,33 @@ func (r *fake) Last(context.Context) (int64, error) {
 
 // Read passes the rows of the partition on in order of their keys; a verdict comes behind them if applied is set, else in their place.
 func (r *fake) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
-	w := r.ask(fmt.Sprintf("read(%s)", c.Level), nil)
+	return r.pass(ctx, c, v, r.ask(fmt.Sprintf("read(%s)", c.Level), nil))
+}
+
+// ReadHere does not lead and has asked the leader, or refuses.
+func (r *fake) ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error {
+	f := r.f
+	f.mu.Lock()
+	a := &asked{r.node, r.id, "read here", len(f.log), nil}
+	refused := &verdict{err: &partition.NotLeader{Partition: r.id, Leader: f.leader[r.id]}}
+	var w *verdict
+	switch {
+	case !f.asks[r.id]:
+		w = refused
+	default:
+		f.log = append(f.log, fmt.Sprintf("read here(%s) %d", c.Level, r.id))
+		if f.down[f.leader[r.id]] {
+			w = refused
+		} else if f.script != nil {
+			w = f.script(a)
+		}
+	}
+	f.mu.Unlock()
+	return r.pass(ctx, c, v, w)
+}
+
+// pass passes on rows, or does what a verdict says.
+func (r *fake) pass(ctx context.Context, c *command.Read, v command.Visitor, w *verdict) error {
 	if w != nil && w.hang {
 		<-ctx.Done()
 		return fmt.Errorf("%w: %w", partition.ErrUncertain, ctx.Err())

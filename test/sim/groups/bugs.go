@@ -32,6 +32,14 @@ type Bugs struct {
 	HastyFate bool
 	// AnyFollower: reads are served by whatever replica there is, fresh or not.
 	AnyFollower bool
+	// EarlyClock: a leader looks at its lease before a follower's question has come.
+	EarlyClock bool
+	// SharedAnswer: a read at a follower uses the answer to a question that was sent before the read began.
+	SharedAnswer bool
+	// UnappliedRead: a follower reads before it has applied the index that it was told.
+	UnappliedRead bool
+	// EarlyCommit: followers are told of commits that their leader has not applied.
+	EarlyCommit bool
 }
 
 type logWithoutSync struct{ raftgroup.LogBatch }
@@ -129,6 +137,50 @@ func (n *node) plantLease() raftgroup.Instant {
 		return raftgroup.Instant(elections*tick - (elections-2)*tick*9/10 + 700*time.Millisecond)
 	}
 	return 0
+}
+
+// plantAsks moves the clock by which a leader answers the questions of followers.
+func (n *node) plantAsks(in *raftgroup.Inbox) raftgroup.Instant {
+	if n.w.plan.Bugs.EarlyClock {
+		for i := range in.Frames {
+			for _, m := range in.Frames[i].Messages {
+				if m.Raft.GetType() == raftgroup.MsgAsk {
+					return -raftgroup.Instant(1500 * time.Millisecond)
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// plantAnswers changes what a follower hears.
+func (w *world) plantAnswers(f *raftgroup.Received) {
+	for _, m := range f.Messages {
+		if w.plan.Bugs.UnappliedRead && m.Raft.GetType() == raftgroup.MsgTell && !m.Raft.GetReject() {
+			*m.Raft.Commit = 1
+		}
+	}
+}
+
+// plantCommits changes what a leader tells its followers.
+func (n *node) plantCommits(frame []byte) []byte {
+	if !n.w.plan.Bugs.EarlyCommit {
+		return frame
+	}
+	f, err := decode(n.id, frame)
+	if err != nil {
+		n.w.fail("node %d: %v", n.id, err)
+		return frame
+	}
+	out := raftgroup.NewFrame(nil, f.At, f.Echo)
+	for _, m := range f.Messages {
+		s, ok := n.host.Status(m.Group)
+		if ok && s.Leading && m.Raft.GetType() == pb.MsgApp && m.Raft.GetTerm() == s.Term {
+			*m.Raft.Commit = s.Commit
+		}
+		out = raftgroup.AppendMessage(out, m.Group, m.Raft)
+	}
+	return out
 }
 
 // plantTerm is the term that a client gives to its proposal.

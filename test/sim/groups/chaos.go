@@ -48,8 +48,7 @@ func (w *world) fault() {
 	case 3, 4, 5:
 		w.counts.Cuts++
 		w.note("node %d is cut off", n.id)
-		w.net.cut(n.id)
-		w.after(w.between(300*time.Millisecond, 4*time.Second), func() { w.net.join(n.id) })
+		w.after(w.between(300*time.Millisecond, 4*time.Second), w.net.cut(n.id))
 	case 6:
 		w.counts.Pauses++
 		n.paused = w.now + w.between(100*time.Millisecond, 3*time.Second)

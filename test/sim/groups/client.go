@@ -66,6 +66,7 @@ func (w *world) startClients() {
 	for n := range nodeCount {
 		w.after(w.between(0, 300*time.Millisecond), func() { w.leaseReader(w.nodes[n]) })
 		w.after(w.between(0, 300*time.Millisecond), func() { w.freshReader(w.nodes[n]) })
+		w.after(w.between(0, 300*time.Millisecond), func() { w.asker(w.nodes[n]) })
 	}
 }
 
@@ -262,10 +263,9 @@ func (n *node) read(o *op, g *raftgroup.Group, refused func()) bool {
 			w.acknowledge(o, early)
 			return
 		}
-		life := n.life
-		r, err := g.NewRead(waiter(func(out raftgroup.Outcome) {
+		err := n.ask(g, func(out raftgroup.Outcome) {
 			switch {
-			case n.life != life || o.next == nil:
+			case o.next == nil:
 			case out.Err != nil:
 				refused()
 			default:
@@ -277,13 +277,10 @@ func (n *node) read(o *op, g *raftgroup.Group, refused func()) bool {
 				w.counts.IndexReads++
 				w.acknowledge(o, value)
 			}
-		}))
+		})
 		if err != nil {
 			refused()
-			return
 		}
-		n.inbox.Reads = append(n.inbox.Reads, r)
-		n.kick()
 	})
 	return true
 }
@@ -322,6 +319,74 @@ func (w *world) leaseReader(n *node) {
 			w.acknowledge(o, value)
 		}
 	})
+}
+
+// asker is a client beside each node that reads at its replica, which asks whoever leads.
+func (w *world) asker(n *node) {
+	if w.finished {
+		return
+	}
+	w.after(w.between(10*time.Millisecond, 60*time.Millisecond), func() { w.asker(n) })
+	if n.host == nil || n.paused > w.now {
+		return
+	}
+	group := 1 + w.rng.Uint64N(groupCount)
+	g := n.host.Group(group)
+	if g == nil || g.Applied() == 0 {
+		return
+	}
+	key := append([]string{counter, bumped}, registers...)[w.rng.IntN(4)]
+	o := &op{client: 300 + n.id, kind: opRead, group: group, key: key, called: w.now, node: n.id}
+	o.next = func() {}
+	_ = n.ask(g, func(out raftgroup.Outcome) {
+		if out.Err != nil {
+			return
+		}
+		n.afterLife(w.between(0, 5*time.Millisecond), func() {
+			if n.host.Group(group) != g {
+				return
+			}
+			value, err := n.get(o)
+			if err != nil {
+				w.fail("node %d: %v", n.id, err)
+				return
+			}
+			if n.leading(group) == nil {
+				w.counts.AskedReads++
+			}
+			w.hist.add(o)
+			w.acknowledge(o, value)
+		})
+	})
+}
+
+// ask asks for the right to read here.
+func (n *node) ask(g *raftgroup.Group, done func(raftgroup.Outcome)) error {
+	life, group := n.life, g.ID()
+	if waiting, ok := n.shared[group]; ok && n.w.plan.Bugs.SharedAnswer {
+		n.shared[group] = append(waiting, done)
+		return nil
+	}
+	r, err := g.NewRead(waiter(func(out raftgroup.Outcome) {
+		if n.life != life {
+			return
+		}
+		waiting := n.shared[group]
+		delete(n.shared, group)
+		done(out)
+		for _, do := range waiting {
+			do(out)
+		}
+	}))
+	if err != nil {
+		return err
+	}
+	if n.w.plan.Bugs.SharedAnswer {
+		n.shared[group] = []func(raftgroup.Outcome){}
+	}
+	n.inbox.Reads = append(n.inbox.Reads, r)
+	n.kick()
+	return nil
 }
 
 // freshReader is a client beside each node that reads whatever replica is there, if it is fresh, and never asks a leader.

@@ -72,10 +72,21 @@ func (n *network) sendSnapshot(from, to int, head []byte, data raftgroup.Snapsho
 	})
 }
 
-// cut separates a node from all others, or only in one direction, or from some.
-func (n *network) cut(node int) {
+// cut separates a node from all others, or only in one direction, or from some, or together with another one from the
+// rest. It returns what ends it.
+func (n *network) cut(node int) (heal func()) {
 	w := n.w
-	shape := w.rng.IntN(4)
+	shape := w.rng.IntN(6)
+	if shape >= 4 {
+		with := (node + 1 + w.rng.IntN(nodeCount-1)) % nodeCount
+		for other := range nodeCount {
+			if other != node && other != with {
+				n.blocked[node][other], n.blocked[other][node] = true, true
+				n.blocked[with][other], n.blocked[other][with] = true, true
+			}
+		}
+		return func() { n.join(node); n.join(with) }
+	}
 	for other := range nodeCount {
 		if other == node {
 			continue
@@ -91,6 +102,7 @@ func (n *network) cut(node int) {
 			}
 		}
 	}
+	return func() { n.join(node) }
 }
 
 func (n *network) join(node int) {

@@ -41,6 +41,10 @@ type node struct {
 	// rate is how fast the node's clock runs, base what it showed in the beginning.
 	rate float64
 	base time.Duration
+	// shared are the reads that use an answer asked for by an earlier one, by group (Bugs.SharedAnswer); nil is none
+	// under way.
+	shared map[uint64][]func(raftgroup.Outcome)
+
 	// paused until then; disk latencies are multiplied by slow; full refuses writes.
 	paused time.Duration
 	slow   int
@@ -93,7 +97,7 @@ func (n *node) start() {
 	n.writer = raftgroup.NewLogWriter(n.plantLog(n.log.NewBatch()))
 	n.apply = raftgroup.NewApplier(n.plantMachine(n.store))
 	n.host = raftgroup.NewHost(n.log, n.log.NewBatch(), n.options())
-	n.inbox, n.appends, n.applies = raftgroup.Inbox{}, nil, nil
+	n.inbox, n.appends, n.applies, n.shared = raftgroup.Inbox{}, nil, nil, map[uint64][]func(raftgroup.Outcome){}
 	n.stepping, n.writing, n.applying, n.paused, n.slow, n.full = false, false, false, 0, 1, false
 	var configs []raftgroup.GroupConfig
 	err = n.store.Metas(func(group uint64, m ledger.Meta) { configs = append(configs, config(group, m)) })
@@ -143,6 +147,7 @@ func (n *node) deliver(from int, frame []byte) {
 		n.w.fail("node %d: frame from node %d: %v", n.id, from, err)
 		return
 	}
+	n.w.plantAnswers(&f)
 	n.inbox.Frames = append(n.inbox.Frames, f)
 	n.kick()
 }
@@ -167,14 +172,14 @@ func (n *node) step() {
 	n.inbox = raftgroup.Inbox{}
 	in.Ticks = min(in.Ticks, 1) // a ticker drops ticks that nobody took
 	n.guard(func() error {
-		n.takeWork(n.host.Step(n.Now()+n.plantLease(), &in))
+		n.takeWork(n.host.Step(n.Now()+n.plantLease()+n.plantAsks(&in), &in))
 		return nil
 	})
 }
 
 func (n *node) takeWork(work raftgroup.Work) {
 	for _, f := range work.Frames {
-		n.w.net.send(n.id, nodeOf(f.To), f.Data)
+		n.w.net.send(n.id, nodeOf(f.To), n.plantCommits(f.Data))
 	}
 	n.appends = append(n.appends, work.Appends...)
 	n.applies = append(n.applies, work.Applies...)
@@ -440,7 +445,10 @@ func (w *world) begin() {
 		conf := &pb.ConfState{}
 		var where []raftgroup.Member
 		voters := voterCount
-		if group == groupCount {
+		switch group {
+		case 2:
+			voters = nodeCount // three of them are a quorum without the leader and one of its followers
+		case groupCount:
 			voters = 1 // it grows, one by one
 		}
 		for v := range voters {

@@ -48,6 +48,8 @@ type Counts struct {
 	// known. Of FreshAsked replicas FreshReads were fresh enough, FollowerReads of them did not lead.
 	Inherited, Replaced, Lost             int
 	FreshAsked, FreshReads, FollowerReads int
+	// AskedReads are those at followers that asked their leader.
+	AskedReads int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
 }
@@ -59,7 +61,8 @@ func (c *Counts) add(o *Counts) {
 		{&c.Transfers, &o.Transfers}, {&c.Snapshots, &o.Snapshots}, {&c.Truncations, &o.Truncations}, {&c.Moves, &o.Moves},
 		{&c.Quiesced, &o.Quiesced}, {&c.Leaders, &o.Leaders}, {&c.Compared, &o.Compared}, {&c.Refused, &o.Refused},
 		{&c.Inherited, &o.Inherited}, {&c.Replaced, &o.Replaced}, {&c.Lost, &o.Lost}, {&c.FreshAsked, &o.FreshAsked},
-		{&c.FreshReads, &o.FreshReads}, {&c.FollowerReads, &o.FollowerReads}, {&c.Discards, &o.Discards}, {&c.Unwanted, &o.Unwanted},
+		{&c.FreshReads, &o.FreshReads}, {&c.AskedReads, &o.AskedReads},
+		{&c.FollowerReads, &o.FollowerReads}, {&c.Discards, &o.Discards}, {&c.Unwanted, &o.Unwanted},
 	} {
 		*p.to += *p.from
 	}

@@ -38,6 +38,8 @@ type Hooks struct {
 	At func(id raftgroup.NodeID) *Loop
 	// Ahead is added to the clock of each step by a planted bug. Nil for none.
 	Ahead func() raftgroup.Instant
+	// Heard changes what a loop hears, for a planted bug. Nil for none.
+	Heard func(f *raftgroup.Received)
 	// Applied is called after entries were applied, Stop to end a process whose disk is full.
 	Applied func()
 	Stop    func()
@@ -75,6 +77,9 @@ func (l *Loop) deliver(from raftgroup.NodeID, frame []byte) {
 	if err != nil {
 		l.World.Fail("node %d: frame from node %x: %v", l.ID, from[:2], err)
 		return
+	}
+	if l.Hooks.Heard != nil {
+		l.Hooks.Heard(&f)
 	}
 	l.Inbox.Frames = append(l.Inbox.Frames, f)
 	l.Kick()
