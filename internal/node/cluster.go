@@ -16,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
@@ -70,14 +71,15 @@ type cluster struct {
 	host    atomic.Pointer[partition.Host]
 	version atomic.Uint64
 
-	refusals quiet
-	twin     twinWatch
+	strangers *membership.Strangers
+	admission *membership.Admission
+	orders    *membership.Orders
 }
 
 // newCluster opens what the node needs to talk to others. Nothing arrives before listen.
 func (n *Node) newCluster() (*cluster, error) {
 	id := n.store.Identity()
-	c := &cluster{n: n, self: id.Node, started: make(chan struct{})}
+	c := &cluster{n: n, self: id.Node, started: make(chan struct{}), strangers: membership.NewStrangers(n.log, silence, n.fail)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	var fs vfs.FS = vfs.Default
 	dir := filepath.Join(n.opts.Data, logDir)
@@ -95,13 +97,12 @@ func (n *Node) newCluster() (*cluster, error) {
 		TLS: n.nodeTLS, Admit: c.admit, ClusterVersion: n.format, KeepAlive: keepAlive, IdleTimeout: silence,
 		Events: transport.Events{
 			Gone:             func(p transport.Peer) { c.gone(p.Node) },
-			HandshakeRefused: c.turnedAway,
+			HandshakeRefused: c.strangers.TurnedAway,
 			DialFailed: func(node topology.NodeID, _ transport.Class, address string, err error) {
-				c.watchTwin(err)
 				if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer && errors.Is(err, transport.ErrNotAdmitted) {
 					c.left()
 				}
-				c.notReached(node, address, err)
+				c.strangers.NotReached(node, address, err)
 			},
 		},
 	})
@@ -123,7 +124,7 @@ func (c *cluster) options() *partition.Cluster {
 			Failed:   c.n.fail,
 			SnapshotSent: func(group, to uint64, err error) {
 				if err != nil {
-					c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "snapshot not sent", slog.Uint64("partition", group), slog.Uint64("replica", to), slog.String("error", oneLine(err)))
+					c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "snapshot not sent", slog.Uint64("partition", group), slog.Uint64("replica", to), slog.String("error", err.Error()))
 					return
 				}
 				c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "snapshot sent", slog.Uint64("partition", group), slog.Uint64("replica", to))
@@ -158,22 +159,18 @@ func (c *cluster) options() *partition.Cluster {
 	}
 }
 
-// comeBack makes the node a member of the meta partition again: it was away for so long that its replica of it was taken out, and was given another
-// one since it is back. What it knows stays in force until the records have come with the new replica's snapshot.
+// comeBack has the node take another place in the meta partition.
 func (c *cluster) comeBack(replica topology.ReplicaID) {
-	old := c.n.host.Replica(topology.MetaPartition)
-	if c.ctx.Err() != nil || old != nil && old.Member() >= replica {
+	if c.ctx.Err() != nil {
 		return
 	}
-	err := c.n.host.Drop(topology.MetaPartition)
-	if err == nil {
-		err = c.n.host.Join(topology.MetaPartition, replica)
+	switch done, err := c.n.local.Return(replica); {
+	case err != nil:
+		c.n.fail(err)
+	case done:
+		c.n.log.LogAttrs(c.ctx, slog.LevelInfo, "the node was away for long and is a member of the meta partition again",
+			slog.Uint64("replica", uint64(replica)))
 	}
-	if err != nil {
-		c.n.fail(fmt.Errorf("become a member of the meta partition again: %w", err))
-		return
-	}
-	c.n.log.LogAttrs(c.ctx, slog.LevelInfo, "the node was away for long and is a member of the meta partition again", slog.Uint64("replica", uint64(replica)))
 }
 
 // follow makes a keeper hear of new records, those first that came since it read them.
@@ -220,9 +217,7 @@ func (c *cluster) listen(l net.Listener) error {
 // admit refuses nodes that have left.
 func (c *cluster) admit(p transport.Peer) error {
 	if k := c.keeper.Load(); k != nil {
-		if node := k.State().Node(p.Node); node != nil && node.State == meta.Left {
-			return fmt.Errorf("node %s has left the cluster", short(p.Node))
-		}
+		return membership.Refuse(k.State(), p.Node)
 	}
 	return nil
 }
@@ -287,8 +282,13 @@ func (c *cluster) start() {
 	c.run(func() { c.members.Run(c.ctx) })
 	c.run(func() { balance.Run(c.ctx) })
 	c.run(func() { placer.Run(c.ctx) })
-	c.run(c.present)
-	c.run(c.greet)
+	presence := &membership.Presence{Records: n.records, Self: n.record}
+	c.run(func() {
+		presence.Run(c.ctx)
+		c.ensureTables()
+	})
+	joining := c.joining()
+	c.run(func() { joining.Greet(c.ctx) })
 	c.run(c.replay)
 }
 
@@ -347,6 +347,3 @@ func (c *cluster) change(ctx context.Context, records command.Records) (version 
 type changer interface {
 	Change(ctx context.Context, c command.Records) (uint64, error)
 }
-
-// short is how a node is named in logs.
-func short(node topology.NodeID) string { return fmt.Sprintf("%x", node[:4]) }

@@ -4,18 +4,14 @@ package node
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/placement"
-	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -144,14 +140,14 @@ func (c *cluster) tellTopology(old, next *meta.State) {
 			}
 		}
 	}
-	if effectiveReplication(old) != effectiveReplication(next) {
+	if placement.Effective(old) != placement.Effective(next) {
 		c.n.engine.AnnounceReplication()
 	}
 }
 
 // aliveChanged is told that a node came or went.
 func (c *cluster) aliveChanged(node topology.NodeID, alive bool) {
-	c.n.log.LogAttrs(c.ctx, slog.LevelInfo, map[bool]string{true: "node is up", false: "node is down"}[alive], slog.String("node", short(node)))
+	c.n.log.LogAttrs(c.ctx, slog.LevelInfo, map[bool]string{true: "node is up", false: "node is down"}[alive], slog.String("node", node.Short()))
 	select {
 	case <-c.started:
 	default:
@@ -189,7 +185,7 @@ func (c *cluster) agree(ctx context.Context, version uint64) {
 	ctx, cancel := context.WithTimeout(ctx, agreeWait)
 	defer cancel()
 	for _, node := range c.peers.Agree(ctx, version) {
-		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "a node has not heard of a change of the schema in time", slog.String("node", short(node)))
+		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "a node has not heard of a change of the schema in time", slog.String("node", node.Short()))
 	}
 }
 
@@ -225,72 +221,5 @@ func (n *Node) order(ctx context.Context, what, node string) (string, error) {
 	if n.cluster == nil {
 		return "", errors.New("this node stands alone")
 	}
-	return n.cluster.order(ctx, node, map[string]meta.NodeState{"drain": meta.Draining, "decommission": meta.Leaving}[what])
-}
-
-// order changes what a node is meant to be; name is the beginning of its id.
-func (c *cluster) order(ctx context.Context, name string, to meta.NodeState) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, schemachange.Wait)
-	defer cancel()
-	var found *meta.Node
-	_, err := c.n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
-		found = nil
-		for _, node := range s.Nodes {
-			if name == "" || !strings.HasPrefix(hex.EncodeToString(node.ID[:]), strings.ToLower(name)) {
-				continue
-			}
-			if found != nil {
-				return nil, fmt.Errorf("%q is the beginning of more than one node's identity", name)
-			}
-			found = node
-		}
-		switch {
-		case found == nil:
-			return nil, fmt.Errorf("there is no node whose identity begins with %q: see ilion status", name)
-		case found.State == meta.Left:
-			return nil, fmt.Errorf("node %s has left already", short(found.ID))
-		case found.State == meta.Leaving && to == meta.Draining:
-			return nil, fmt.Errorf("node %s is leaving, which drains it as well", short(found.ID))
-		}
-		if to == meta.Leaving && found.State != meta.Leaving {
-			if err := mayLeave(s, found.ID); err != nil {
-				return nil, err
-			}
-		}
-		node := *found
-		node.State = to
-		return s.WithNode(&node), nil
-	})
-	if err != nil {
-		return "", err
-	}
-	switch stay := staying(c.n.records.State(), found.ID); {
-	case to == meta.Draining:
-		return fmt.Sprintf("node %s gives all leaderships away; stop it when ilion status shows none", short(found.ID)), nil
-	case !c.peers.Alive(found.ID) && stay < placement.Replicas:
-		return fmt.Sprintf("node %s does not answer: it is out of the cluster when a new node has taken its place (start one with --join)", short(found.ID)), nil
-	}
-	return fmt.Sprintf("node %s gives all replicas away and ends when it has none: see ilion status", short(found.ID)), nil
-}
-
-// staying counts the nodes that are there when one has left.
-func staying(s *meta.State, leaver topology.NodeID) (n int) {
-	for _, o := range s.Nodes {
-		if o.ID != leaver && (o.State == meta.Up || o.State == meta.Draining) {
-			n++
-		}
-	}
-	return n
-}
-
-// mayLeave refuses what would never end: replica sets of three and four stay at three voters at least.
-func mayLeave(s *meta.State, leaver topology.NodeID) error {
-	stay := staying(s, leaver)
-	if stay == 0 {
-		return errors.New("it is the last node of the cluster")
-	}
-	if p := s.Map.Meta(); stay < 3 && p != nil && len(p.Sets) > 0 && p.Sets[0].Count(topology.Voter) >= 3 {
-		return fmt.Errorf("only %d nodes would stay, and replica sets keep three replicas: start another node first", stay)
-	}
-	return nil
+	return n.cluster.orders.Order(ctx, node, map[string]meta.NodeState{"drain": meta.Draining, "decommission": meta.Leaving}[what])
 }

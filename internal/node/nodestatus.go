@@ -29,14 +29,14 @@ func (c *cluster) status(s *Status) {
 		}
 		s.Nodes = append(s.Nodes, nodeStatus(node, k, heard))
 		if !k.Alive {
-			s.Problems = append(s.Problems, fmt.Sprintf("node %s (%s) does not answer", short(node.ID), node.Internal))
+			s.Problems = append(s.Problems, fmt.Sprintf("node %s (%s) does not answer", node.ID.Short(), node.Internal))
 			continue
 		}
 		if skew := k.Skew.Abs(); skew > c.n.opts.Cluster.ClockSkew {
-			s.Problems = append(s.Problems, fmt.Sprintf("the clock of node %s differs from this node's by %s", short(node.ID), skew.Round(time.Millisecond)))
+			s.Problems = append(s.Problems, fmt.Sprintf("the clock of node %s differs from this node's by %s", node.ID.Short(), skew.Round(time.Millisecond)))
 		}
 		if k.DiskFull && node.ID != c.self {
-			s.Problems = append(s.Problems, fmt.Sprintf("the disk of node %s is almost full: it refuses writes", short(node.ID)))
+			s.Problems = append(s.Problems, fmt.Sprintf("the disk of node %s is almost full: it refuses writes", node.ID.Short()))
 		}
 	}
 	s.Problems = append(s.Problems, c.shortages(state)...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
@@ -110,8 +111,10 @@ func (n *Node) openRecords(ctx context.Context) error {
 		return err
 	}
 	n.closers = append(n.closers, func() error { n.records.Close(); return nil })
-	if n.cluster != nil {
-		n.cluster.follow(n.records)
+	if c := n.cluster; c != nil {
+		c.admission = &membership.Admission{Records: n.records, Network: c.transport}
+		c.orders = &membership.Orders{Records: n.records, Alive: c.peers.Alive}
+		c.follow(n.records)
 	}
 	first := n.records.State()
 	n.catalog = catalog.New(first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })

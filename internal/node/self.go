@@ -3,23 +3,19 @@
 package node
 
 import (
-	"context"
-	"log/slog"
 	"net"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
-	"github.com/ilion-db/ilion/internal/control/schemachange"
-	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// record is what the cluster is told of this node. Its token is given by whoever takes it in.
-func (n *Node) record(at token.Token) *meta.Node {
+// record is what the cluster is told of this node. Its tokens and the time at which it joined are given by the node that takes
+// it in.
+func (n *Node) record() *meta.Node {
 	cql, web := n.clientAddrs()
+	id := n.store.Identity()
 	return &meta.Node{
-		ID: n.store.Identity().Node, Internal: n.internalAddr(), CQL: cql, HTTP: web, Region: n.opts.DataCenter, Zone: n.opts.Rack,
-		Tokens: []token.Token{at}, State: meta.Up, FormatMin: FormatOldest, FormatMax: n.format, Joined: time.Now().UTC().Truncate(time.Millisecond),
-		Birth: n.store.Identity().Birth,
+		ID: id.Node, Birth: id.Birth, Internal: n.internalAddr(), CQL: cql, HTTP: web, Region: n.opts.DataCenter, Zone: n.opts.Rack,
+		State: meta.Up, FormatMin: FormatOldest, FormatMax: n.format,
 	}
 }
 
@@ -54,37 +50,4 @@ func reachable(configured string, l net.Addr, elsewhere string) string {
 		host = elsewhere
 	}
 	return net.JoinHostPort(host, port)
-}
-
-// present keeps the node's own record true: addresses may change over a restart, and a drain ends with one.
-func (c *cluster) present() {
-	for {
-		ctx, cancel := context.WithTimeout(c.ctx, schemachange.Wait)
-		_, err := c.n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
-			was := s.Node(c.self)
-			if was == nil || was.State == meta.Left || was.State == meta.Leaving {
-				return s, nil
-			}
-			is := c.n.record(token.Min)
-			is.Tokens, is.Joined = was.Tokens, was.Joined
-			if string(is.Append(nil)) == string(was.Append(nil)) {
-				return s, nil
-			}
-			return s.WithNode(is), nil
-		})
-		cancel()
-		if err == nil {
-			break
-		}
-		select {
-		case <-c.ctx.Done():
-			return
-		case <-time.After(joinPause):
-		}
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, schemachange.Wait)
-	defer cancel()
-	if err := c.n.changer.Ensure(ctx); err != nil && c.ctx.Err() == nil {
-		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "system tables not made", slog.String("error", err.Error()))
-	}
 }

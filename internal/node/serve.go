@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -230,6 +231,6 @@ func (n *Node) nodeInfo() catalog.NodeInfo {
 	if self.Tokens != nil {
 		info.Tokens = self.Tokens
 	}
-	info.Peers, info.EffectiveReplication = others, func() int { return effectiveReplication(n.records.State()) }
+	info.Peers, info.EffectiveReplication = others, func() int { return placement.Effective(n.records.State()) }
 	return info
 }

@@ -100,9 +100,7 @@ func (d *decider) region(name string) *region {
 		}
 	}
 	r.ring = NewRing(r.nodes)
-	if r.target = min(len(r.nodes), Replicas); r.target < 3 {
-		r.target = 1
-	}
+	r.target = voters(len(r.nodes))
 	d.regions[name] = r
 	return r
 }

@@ -12,6 +12,25 @@ import (
 // Replicas is how many voters a replica set has where there are enough nodes.
 const Replicas = 4
 
+// Effective is how many voters every replica set has or will have, as long as no region has fewer nodes than the others.
+func Effective(s *meta.State) int {
+	nodes := 0
+	for _, n := range s.Nodes {
+		if n.State == meta.Up || n.State == meta.Draining {
+			nodes++
+		}
+	}
+	return voters(nodes)
+}
+
+// voters is how many voters a set has in a region of so many nodes: never two, which would be less available than one.
+func voters(nodes int) int {
+	if nodes < 3 {
+		return 1
+	}
+	return min(nodes, Replicas)
+}
+
 // Defaults of View.
 const (
 	HealAfter  = 5 * time.Minute

@@ -79,6 +79,22 @@ func (l *Local) Remove(old, next *topology.Snapshot) error {
 	return l.Host.Drop(gone...)
 }
 
+// Return makes the node a member of the meta partition again: it was away for so long that its replica of it was taken out,
+// and was given another one since it is back. What it knows stays in force until the records have come with the new
+// replica's snapshot. It may be told again and again; done says that it was news.
+func (l *Local) Return(replica topology.ReplicaID) (done bool, err error) {
+	if l.Host.Has(topology.MetaPartition) && l.Host.Member(topology.MetaPartition) >= replica {
+		return false, nil
+	}
+	if err = l.Host.Drop(topology.MetaPartition); err == nil {
+		err = l.Host.Join(topology.MetaPartition, replica)
+	}
+	if err != nil {
+		return false, fmt.Errorf("become a member of the meta partition again: %w", err)
+	}
+	return true, nil
+}
+
 // Orphans removes those of the replicas here that a map does not know: a crash has left them (L2). That of the meta partition stays.
 func (l *Local) Orphans(m *topology.Snapshot, here []topology.PartitionID) error {
 	var orphans []topology.PartitionID

@@ -10,6 +10,7 @@
 package topology
 
 import (
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"slices"
@@ -81,6 +82,9 @@ type ReplicaID uint64
 
 // NodeID is the identity in a node's data directory.
 type NodeID [16]byte
+
+// Short is how a node is named where people read: the first eight hex digits of its id.
+func (id NodeID) Short() string { return hex.EncodeToString(id[:4]) }
 
 // MetaPartition is the physical partition of the cluster's own records: schema, map, nodes. It is in no table's ring.
 const MetaPartition PartitionID = 1 << 62

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package membership
 
 import (
 	"sync"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
 const (
@@ -15,11 +17,11 @@ const (
 )
 
 // quiet keeps what happens again and again from filling the log: the first time is logged, then one in quietTime. The zero value is ready
-// for use.
+// for use outside simulations.
 type quiet struct {
-	mu   sync.Mutex
-	said map[string]*saying
-	now  func() time.Time // time.Now if nil
+	mu    sync.Mutex
+	said  map[string]*saying
+	sched *sched.Scheduler
 }
 
 type saying struct {
@@ -37,10 +39,7 @@ func (q *quiet) allow(key string) bool {
 func (q *quiet) count(key string) (omitted int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := time.Now()
-	if q.now != nil {
-		now = q.now()
-	}
+	now := q.sched.Now()
 	if q.said == nil {
 		q.said = map[string]*saying{}
 	}

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package membership
 
 import (
 	"errors"
 	"fmt"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/replica/transport"
@@ -15,8 +16,11 @@ import (
 // TestQuiet proves that what happens again and again is said once in a while, how often it was not said, and that the things which are told
 // apart are bounded.
 func TestQuiet(t *testing.T) {
-	now := time.Unix(1_000, 0)
-	q := quiet{now: func() time.Time { return now }}
+	synctest.Test(t, testQuiet)
+}
+
+func testQuiet(t *testing.T) {
+	var q quiet
 	said := 0
 	for range 100 {
 		if q.allow("a") {
@@ -26,7 +30,7 @@ func TestQuiet(t *testing.T) {
 	if said != 1 || !q.allow("b") {
 		t.Fatalf("said %d times", said)
 	}
-	now = now.Add(quietTime)
+	time.Sleep(quietTime) // the bubble's time
 	if omitted, ok := q.count("a"); !ok || omitted != 99 {
 		t.Fatalf("%d, %v", omitted, ok)
 	}
@@ -43,7 +47,8 @@ func TestQuiet(t *testing.T) {
 // TestTwinWatch proves that a node gives up when others have said for a while that it is somebody else, and not when they say it now and
 // then: after each of its restarts, say.
 func TestTwinWatch(t *testing.T) {
-	var w twinWatch
+	const silence = time.Second
+	w := twinWatch{patience: twinSilences * silence}
 	now := time.Unix(1_000, 0)
 	for range 5 {
 		if w.refused(now) || w.refused(now.Add(silence)) {

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+func refuse(format string, args ...any) error {
+	return &peers.Refusal{Text: fmt.Sprintf(format, args...)}
+}
+
+// Admission takes newcomers in. Its fields are set before it is used.
+type Admission struct {
+	Records *meta.Keeper
+	Network Network
+	// Sched is what it tells time and waits by, nil outside simulations.
+	Sched *sched.Scheduler
+}
+
+// Refuse returns why a node is to be kept out that is, or was, in the records of a state; nil if it is not (N1).
+func Refuse(s *meta.State, node topology.NodeID) error {
+	if n := s.Node(node); n != nil && n.State == meta.Left {
+		return fmt.Errorf("node %s has left the cluster", node.Short())
+	}
+	return nil
+}
+
+// Admit takes a newcomer into the records, where everybody sees it. The error is a *peers.Refusal if asking again is of no
+// use.
+func (a *Admission) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcome, error) {
+	if err := a.callBack(ctx, who); err != nil {
+		return peers.Welcome{}, err
+	}
+	s, err := a.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		known := s.Node(who.Node)
+		switch {
+		case known != nil && known.State == meta.Left:
+			return nil, refuse("node %s has left the cluster: start it on an empty directory", who.Node.Short())
+		case known != nil && known.Birth != who.Birth:
+			return nil, refuse("node %s is a member already, with another data directory: what it has promised there binds it. "+
+				"Give the new directory an identity of its own (ilion cert node), and decommission %s if its disk is lost",
+				who.Node.Short(), who.Node.Short())
+		case who.FormatMin > s.ClusterVersion || who.FormatMax < s.ClusterVersion:
+			return nil, refuse("the cluster works in version %d, the node speaks %d to %d", s.ClusterVersion, who.FormatMin, who.FormatMax)
+		case s.Map.Meta() == nil:
+			return nil, errors.New("this node has no cluster")
+		}
+		node := recordOf(&who)
+		node.Joined = a.Sched.Wall().UTC().Truncate(time.Millisecond)
+		if err := node.Check(); err != nil {
+			return nil, &peers.Refusal{Text: err.Error()}
+		}
+		if known != nil {
+			node.Tokens, node.Joined = known.Tokens, known.Joined
+		} else {
+			node.Tokens = []token.Token{placement.NextToken(s.Nodes)}
+		}
+		next := s.WithNode(node)
+		set := &s.Map.Meta().Sets[0]
+		if set.On(who.Node) != nil {
+			return next, nil
+		}
+		m, _, err := s.Map.AddMember(topology.MetaPartition, set.Region, who.Node, topology.Learner)
+		if err != nil {
+			return nil, err
+		}
+		return next.WithMap(m), nil
+	})
+	if err != nil {
+		return peers.Welcome{}, err
+	}
+	w := peers.Welcome{Replica: s.Map.Meta().Sets[0].On(who.Node).ID, Nodes: map[string]topology.NodeID{}}
+	for _, node := range s.Nodes {
+		if node.State != meta.Left {
+			w.Nodes[node.Internal] = node.ID
+		}
+	}
+	return w, nil
+}
+
+// callBackTimeout bounds the wait for a newcomer to answer at its address.
+const callBackTimeout = 2 * time.Second
+
+// callBack finds out whether a newcomer is where it says: a member that cannot be reached would be waited for.
+func (a *Admission) callBack(ctx context.Context, who peers.Newcomer) error {
+	ctx, cancel := a.Sched.WithTimeout(ctx, callBackTimeout)
+	defer cancel()
+	p, err := a.Network.Discover(ctx, who.Internal)
+	switch {
+	case err != nil:
+		return fmt.Errorf("this node cannot reach the new one at %s (see cluster.advertise): %w", who.Internal, err)
+	case p.Node != who.Node:
+		return fmt.Errorf("node %s says that it is at %s, where node %s answers (see cluster.advertise)", who.Node.Short(), who.Internal, p.Node.Short())
+	}
+	return nil
+}
+
+// recordOf is the record of a newcomer, newcomer what a record says of a node that is to join. Tokens and the time of joining
+// are given by the member that takes it in.
+func recordOf(n *peers.Newcomer) *meta.Node {
+	return &meta.Node{
+		ID: n.Node, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region, Zone: n.Zone, State: meta.Up,
+		FormatMin: n.FormatMin, FormatMax: n.FormatMax, Birth: n.Birth,
+	}
+}
+
+func newcomer(n *meta.Node) peers.Newcomer {
+	return peers.Newcomer{
+		Node: n.ID, Birth: n.Birth, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region, Zone: n.Zone,
+		FormatMin: n.FormatMin, FormatMax: n.FormatMax,
+	}
+}

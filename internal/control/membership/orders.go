@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Orders change what nodes are meant to be. Its fields are set before it is used.
+type Orders struct {
+	Records *meta.Keeper
+	// Alive reports whether a node is not known to be away.
+	Alive func(node topology.NodeID) bool
+	// Sched is what it waits by, nil outside simulations.
+	Sched *sched.Scheduler
+}
+
+// orderMax bounds the wait for an order to be recorded.
+const orderMax = 10 * time.Second
+
+// Order changes what a node is meant to be, to Draining or Leaving; name is the beginning of its id. It returns what to
+// expect now.
+func (o *Orders) Order(ctx context.Context, name string, to meta.NodeState) (string, error) {
+	ctx, cancel := o.Sched.WithTimeout(ctx, orderMax)
+	defer cancel()
+	var found *meta.Node
+	_, err := o.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		found = nil
+		for _, node := range s.Nodes {
+			if name == "" || !strings.HasPrefix(hex.EncodeToString(node.ID[:]), strings.ToLower(name)) {
+				continue
+			}
+			if found != nil {
+				return nil, fmt.Errorf("%q is the beginning of more than one node's identity", name)
+			}
+			found = node
+		}
+		switch {
+		case found == nil:
+			return nil, fmt.Errorf("there is no node whose identity begins with %q: see ilion status", name)
+		case found.State == meta.Left:
+			return nil, fmt.Errorf("node %s has left already", found.ID.Short())
+		case found.State == meta.Leaving && to == meta.Draining:
+			return nil, fmt.Errorf("node %s is leaving, which drains it as well", found.ID.Short())
+		}
+		if to == meta.Leaving && found.State != meta.Leaving {
+			if err := mayLeave(s, found.ID); err != nil {
+				return nil, err
+			}
+		}
+		node := *found
+		node.State = to
+		return s.WithNode(&node), nil
+	})
+	if err != nil {
+		return "", err
+	}
+	switch stay := staying(o.Records.State(), found.ID); {
+	case to == meta.Draining:
+		return fmt.Sprintf("node %s gives all leaderships away; stop it when ilion status shows none", found.ID.Short()), nil
+	case !o.Alive(found.ID) && stay < placement.Replicas:
+		return fmt.Sprintf("node %s does not answer: it is out of the cluster when a new node has taken its place (start one with --join)", found.ID.Short()), nil
+	}
+	return fmt.Sprintf("node %s gives all replicas away and ends when it has none: see ilion status", found.ID.Short()), nil
+}
+
+// staying counts the nodes that are there when one has left.
+func staying(s *meta.State, leaver topology.NodeID) (n int) {
+	for _, o := range s.Nodes {
+		if o.ID != leaver && (o.State == meta.Up || o.State == meta.Draining) {
+			n++
+		}
+	}
+	return n
+}
+
+// mayLeave refuses what would never end: replica sets of three and four stay at three voters at least.
+func mayLeave(s *meta.State, leaver topology.NodeID) error {
+	stay := staying(s, leaver)
+	if stay == 0 {
+		return errors.New("it is the last node of the cluster")
+	}
+	if p := s.Map.Meta(); stay < 3 && p != nil && len(p.Sets) > 0 && p.Sets[0].Count(topology.Voter) >= 3 {
+		return fmt.Errorf("only %d nodes would stay, and replica sets keep three replicas: start another node first", stay)
+	}
+	return nil
+}
