@@ -139,7 +139,7 @@ type Visitor interface {
 }
 
 // Sweep removes what nobody can see any more: each key is re-read when the sweep is applied and rewritten or deleted if its
-// tombstones and expired cells are older than Horizon (seconds since the epoch), or, for an index entry, if its row no longer has the value.
+// tombstones and expired cells are older than Horizon (seconds since the epoch).
 type Sweep struct {
 	Table   uint32
 	Keys    [][]byte

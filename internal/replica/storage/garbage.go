@@ -58,15 +58,23 @@ func (s *Store) RunSweeper(ctx context.Context, o SweeperOptions) {
 	o = o.withDefaults()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.spreadRanges(ctx, &o) })
-	for ctx.Err() == nil {
+	for round := 0; ctx.Err() == nil; round++ {
 		for _, span := range o.Spans() {
-			if err := s.sweepSpan(ctx, span, &o); err != nil && ctx.Err() == nil && o.Error != nil {
-				o.Error(err)
-			}
+			o.report(ctx, s.sweepSpan(ctx, span, &o))
+		}
+		if s.truncated.Swap(false) || round%entryRounds == 0 {
+			o.report(ctx, s.SweepEntries(ctx, o.Now(), paced(ctx, o.KeysPerSecond)))
 		}
 		wait(ctx, o.Pause)
 	}
 	wg.Wait()
+}
+
+// report tells of an error that is not the end of ctx.
+func (o *SweeperOptions) report(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil && o.Error != nil {
+		o.Error(err)
+	}
 }
 
 // spreadPause is the least time between two looks for partitions with too many deleted ranges together.
@@ -83,9 +91,7 @@ func (s *Store) spreadRanges(ctx context.Context, o *SweeperOptions) {
 		for _, span := range o.Spans() {
 			for _, prefix := range s.piles.due(span) {
 				sw := command.Sweep{Table: span.Table, Keys: [][]byte{append(prefix, keys.Deletions)}}
-				if err := o.Propose(ctx, sw); err != nil && ctx.Err() == nil && o.Error != nil {
-					o.Error(err)
-				}
+				o.report(ctx, o.Propose(ctx, sw))
 			}
 		}
 		wait(ctx, spreadPause)
@@ -104,6 +110,7 @@ func wait(ctx context.Context, d time.Duration) {
 // sweepSpan sweeps a span once.
 func (s *Store) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptions) error {
 	var from []byte
+	pace := paced(ctx, o.KeysPerSecond)
 	for {
 		g, err := s.FindGarbage(ctx, span, from, o.Now(), o.DedupeSeconds, o.SliceKeys)
 		if err != nil {
@@ -117,7 +124,7 @@ func (s *Store) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptions
 		if from = g.Next; from == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		wait(ctx, time.Duration(g.Seen)*time.Second/time.Duration(o.KeysPerSecond))
+		pace(g.Seen)
 	}
 }
 
@@ -131,8 +138,8 @@ type Garbage struct {
 	Next []byte
 }
 
-// FindGarbage looks at up to limit keys of a span, and of its indexes' entries, from a key on (nil: from the beginning), for what may be
-// swept at the second now. The table must be installed.
+// FindGarbage looks at up to limit keys of a span, from a key on (nil: from the beginning), for what may be swept at the second now. The
+// table must be installed.
 func (s *Store) FindGarbage(ctx context.Context, span keys.Span, from []byte, now, dedupeSeconds int64, limit int) (Garbage, error) {
 	if err := s.Err(); err != nil {
 		return Garbage{}, err
@@ -143,28 +150,10 @@ func (s *Store) FindGarbage(ctx context.Context, span keys.Span, from []byte, no
 	}
 	f := finder{s: s, t: t, span: span, horizon: now - t.GCGrace, dedupe: now - dedupeSeconds, limit: limit}
 	lower, upper := span.Bounds()
-	var err error
-	if from == nil || keys.ID(from)&keys.IndexSpace == 0 {
-		if from != nil {
-			lower = from
-		}
-		err = f.rows(lower, upper)
-		from = nil
+	if from != nil {
+		lower = from
 	}
-	for i := range t.Indexes {
-		if err != nil || f.g.Next != nil || ctx.Err() != nil {
-			break
-		}
-		lower, upper = indexBounds(t.Indexes[i].ID)
-		if from != nil && bytes.Compare(from, upper) >= 0 {
-			continue
-		}
-		if from != nil {
-			lower = from
-		}
-		err = f.entries(&t.Indexes[i], lower, upper)
-		from = nil
-	}
+	err := f.rows(lower, upper)
 	if err != nil {
 		return Garbage{}, s.check(fmt.Errorf("look for garbage in %v: %w", span, err))
 	}
@@ -181,7 +170,7 @@ type finder struct {
 	horizon, dedupe int64
 	limit           int
 	g               Garbage
-	// found are keys of rows, deletions and entries, records those of dedupe records.
+	// found are keys of rows and deletions, records those of dedupe records.
 	found, records [][]byte
 }
 
@@ -281,24 +270,4 @@ func (f *finder) deletions(w *sweep, key []byte, p *keys.Parts, value []byte) er
 		f.found = append(f.found, bytes.Clone(key))
 	}
 	return nil
-}
-
-func (f *finder) entries(index *Index, lower, upper []byte) error {
-	it, err := f.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return err
-	}
-	w := f.s.newSweep(&command.Sweep{Table: f.t.ID, Horizon: f.horizon, Dropped: f.t.Dropped})
-	defer w.close()
-	for it.First(); it.Valid() && err == nil && !f.full(it.Key()); it.Next() {
-		e, ok := keys.ParseIndex(it.Key())
-		if !ok || !f.span.Contains(e.Token, e.Key) {
-			continue
-		}
-		var holds bool
-		if holds, err = w.holds(index, &e); err == nil && !holds {
-			f.found = append(f.found, bytes.Clone(it.Key()))
-		}
-	}
-	return errors.Join(err, it.Error(), it.Close())
 }

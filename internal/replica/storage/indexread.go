@@ -166,8 +166,8 @@ func indexBounds(index uint32) (lower, upper []byte) {
 // entrySteps is how many entries outside of a span are stepped over before a seek is tried: a value may have very many.
 const entrySteps = 8
 
-// eachEntry passes on the keys of the entries of an index, between the iterator's bounds, that lie in a span.
-func eachEntry(it *pebble.Iterator, span keys.Span, fn func(key []byte) error) error {
+// eachEntry passes on the entries of an index, between the iterator's bounds, that lie in a span.
+func eachEntry(it *pebble.Iterator, span keys.Span, fn func(key, value []byte) error) error {
 	var seek []byte
 	passed := 0
 	for valid := it.First(); valid; {
@@ -175,7 +175,11 @@ func eachEntry(it *pebble.Iterator, span keys.Span, fn func(key []byte) error) e
 		switch {
 		case ok && span.Contains(e.Token, e.Key):
 			passed = 0
-			if err := fn(it.Key()); err != nil {
+			value, err := it.ValueAndErr()
+			if err == nil {
+				err = fn(it.Key(), value)
+			}
+			if err != nil {
 				return err
 			}
 		case ok:

@@ -192,7 +192,7 @@ func (st *state) each(fn func(key, value []byte) error) error {
 			lower, upper := indexBounds(id)
 			var it *pebble.Iterator
 			if it, err = st.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper}); err == nil {
-				err = errors.Join(eachEntry(it, st.meta.Span, func(key []byte) error { return fn(key, nil) }), it.Close())
+				err = errors.Join(eachEntry(it, st.meta.Span, fn), it.Close())
 			}
 		}
 		if err != nil {

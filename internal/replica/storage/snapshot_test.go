@@ -497,6 +497,7 @@ func TestForeignSnapshot(t *testing.T) {
 				t.Errorf("a good one: %v", err)
 			}
 			removePartition(t, s, 2, quarters[2])
+			sweepEntries(t, s)
 			continue
 		}
 		if !errors.Is(err, ErrBadSnapshot) || s.Err() != nil {

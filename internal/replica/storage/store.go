@@ -42,6 +42,10 @@ type Store struct {
 	gate sync.RWMutex
 	// temps numbers temporary files.
 	temps atomic.Uint64
+	// arrivals is held while a snapshot is ingested, and while entries of partitions that nobody holds are removed.
+	arrivals sync.Mutex
+	// truncated is true if index entries may lead nowhere since the last walk over them.
+	truncated atomic.Bool
 	// weakened counts what took deletions out of headers: sweeps and truncations.
 	weakened atomic.Uint64
 	// inUse is true from the end of Open on.

@@ -64,8 +64,7 @@ func (s *Store) sweepChunk(w *sweep, chunk [][]byte) error {
 // Sweep adds a sweep to the batch, for the application of a log. The caller applies the commands of this partition one after the other and
 // has committed all that went before: the sweep reads the store, not the batch.
 //
-// What it removes of deletions, rows and dedupe records is a function of what the store has of the partition and of the command. Which index
-// entries go depends on the installed Indexes, too: they are hints.
+// What it removes is a function of what the store has of the partition and of the command.
 func (b *Batch) Sweep(sw *command.Sweep) error {
 	w := b.s.newSweep(sw)
 	defer w.close()
@@ -112,14 +111,10 @@ func (s *Store) newSweep(sw *command.Sweep) *sweep {
 // keys sweeps some keys into a batch. Those of other tables are passed over.
 func (w *sweep) keys(b *pebble.Batch, list [][]byte) error {
 	for _, key := range list {
-		var err error
-		if keys.ID(key)&keys.IndexSpace != 0 {
-			err = w.entry(b, key)
-		} else if p, ok := keys.Parse(key); ok && p.Table == w.sw.Table {
-			err = w.key(b, key, &p)
-		}
-		if err != nil {
-			return err
+		if p, ok := keys.Parse(key); ok && p.Table == w.sw.Table {
+			if err := w.key(b, key, &p); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -259,22 +254,6 @@ func (w *sweep) loadHeader(prefix []byte) error {
 		return err
 	}
 	return w.header.Resolve(bytes.Clone(value), w.sw.Horizon, w.sw.Dropped)
-}
-
-// entry removes an index entry if its row no longer has the value.
-func (w *sweep) entry(b *pebble.Batch, key []byte) error {
-	e, ok := keys.ParseIndex(key)
-	i := slices.IndexFunc(w.table.Indexes, func(x Index) bool { return x.ID == e.Index })
-	if !ok || i < 0 {
-		return nil
-	}
-	holds, err := w.holds(&w.table.Indexes[i], &e)
-	if err != nil || holds {
-		w.s.m.sweepsKept.Add(1)
-		return err
-	}
-	w.s.m.swept.Add(1)
-	return b.DeleteSized(key, 0, nil)
 }
 
 // holds reads the row of an index entry and asks the index whether it has the value.

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// Index entries are hints, and a node's own: a lookup checks the rows they lead to, and they are in no hash. So nobody has to remove one
+// when its row changes, its partition is truncated or its replica leaves. One walk over an index removes all that lead nowhere, whatever
+// number of partitions they belong to; it goes through no log. An entry is never needed again once its row does not have its value: a write that
+// gives it the value back writes the entry, too.
+
+const (
+	// entryChunk is how many entries are looked at again, and removed, while writers wait.
+	entryChunk = 64
+	// entryGrace is the least age in seconds of what expired before entries that lead to it go: clocks of coordinators differ.
+	entryGrace = 60
+)
+
+// SweepEntries walks once over all entries of the indexes of installed tables and removes those whose row does not have their value at the
+// second now, or belongs to no replica of this node. pace is called after each slice with the number of entries looked at.
+func (s *Store) SweepEntries(ctx context.Context, now int64, pace func(seen int)) error {
+	for _, t := range *s.tables.byID.Load() {
+		in := t.installed.Load()
+		if in == nil {
+			continue
+		}
+		for i := range in.Indexes {
+			e := entrySweep{s: s, t: in, index: &in.Indexes[i], horizon: now - max(in.GCGrace, entryGrace)}
+			if err := e.run(ctx, pace); err != nil {
+				return s.check(fmt.Errorf("sweep index %d: %w", e.index.ID, err))
+			}
+		}
+	}
+	return nil
+}
+
+// entrySweep is the walk over one index.
+type entrySweep struct {
+	s       *Store
+	t       *Table
+	index   *Index
+	horizon int64
+}
+
+func (e *entrySweep) run(ctx context.Context, pace func(seen int)) error {
+	lower, upper := indexBounds(e.index.ID)
+	for lower != nil && ctx.Err() == nil {
+		doomed, next, seen, err := e.slice(lower, upper)
+		for len(doomed) > 0 && err == nil {
+			n := min(entryChunk, len(doomed))
+			err = e.remove(doomed[:n])
+			doomed = doomed[n:]
+		}
+		if err != nil {
+			return err
+		}
+		lower = next
+		pace(seen)
+	}
+	return ctx.Err()
+}
+
+// slice looks at some entries and returns those to look at again and remove, and where to go on.
+func (e *entrySweep) slice(lower, upper []byte) (doomed [][]byte, next []byte, seen int, err error) {
+	it, err := e.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	spans, err := e.s.held(e.t.ID) // after the iterator was made: what it sees belongs to a replica of then or before
+	w := e.sweep()
+	defer w.close()
+	for it.First(); it.Valid() && err == nil; it.Next() {
+		if seen == entrySlice {
+			next = bytes.Clone(it.Key())
+			break
+		}
+		seen++
+		var good bool
+		if good, err = e.good(w, spans, it.Key()); err == nil && !good {
+			doomed = append(doomed, bytes.Clone(it.Key()))
+		}
+	}
+	e.s.m.entriesSeen.Add(uint64(seen))
+	return doomed, next, seen, errors.Join(err, it.Error(), it.Close())
+}
+
+// entrySlice is how many entries are looked at with one iterator.
+const entrySlice = 1000
+
+func (e *entrySweep) sweep() *sweep {
+	return e.s.newSweep(&command.Sweep{Table: e.t.ID, Horizon: e.horizon, Dropped: e.t.Dropped})
+}
+
+// good reports whether an entry leads to a row that a replica of this node has, with its value.
+func (e *entrySweep) good(w *sweep, spans []keys.Span, key []byte) (bool, error) {
+	entry, ok := keys.ParseIndex(key)
+	if !ok {
+		return false, nil
+	}
+	for i := range spans {
+		if spans[i].Contains(entry.Token, entry.Key) {
+			return w.holds(e.index, &entry)
+		}
+	}
+	return false, nil
+}
+
+// remove removes entries that still lead nowhere, while nobody writes and no replica arrives.
+func (e *entrySweep) remove(doomed [][]byte) error {
+	s := e.s
+	s.arrivals.Lock()
+	defer s.arrivals.Unlock()
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	spans, err := s.held(e.t.ID)
+	if err != nil {
+		return err
+	}
+	w := e.sweep()
+	defer w.close()
+	b := s.db.NewBatch()
+	defer b.Close()
+	for _, key := range doomed {
+		good, err := e.good(w, spans, key)
+		if err != nil {
+			return err
+		}
+		if good {
+			s.m.sweepsKept.Add(1)
+			continue
+		}
+		s.m.swept.Add(1)
+		if err := b.Delete(key, nil); err != nil {
+			return err
+		}
+	}
+	return b.Commit(pebble.NoSync)
+}
+
+// held lists the spans of a table that replicas of this node have.
+func (s *Store) held(table uint32) (spans []keys.Span, err error) {
+	err = s.Metas(func(m keys.Meta) error {
+		if m.Span.Table == table && m.Partition != keys.MetaPartition {
+			spans = append(spans, m.Span)
+		}
+		return nil
+	})
+	return spans, err
+}
+
+// entryRounds is how many rounds of the sweeper pass between two walks over the indexes, unless something was truncated.
+const entryRounds = 12
+
+// paced returns a function that waits after work on a number of keys, so that there are no more than perSecond.
+func paced(ctx context.Context, perSecond int) func(seen int) {
+	return func(seen int) { wait(ctx, time.Duration(seen)*time.Second/time.Duration(perSecond)) }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// indexedIn makes a store of n rows, each with an index entry and in a partition of its own, whose table is cut into parts.
+func indexedIn(t *testing.T, n, parts int) (s *Store, spans []keys.Span) {
+	t.Helper()
+	s = openMem(t, Options{})
+	s.InstallTable(installed(0))
+	b := s.NewBatch()
+	defer b.Close()
+	step := uint64(math.MaxUint64)/uint64(parts) + 1
+	for i := range parts {
+		r := token.Range{Begin: uint64(i) * step, Limit: uint64(i+1) * step}
+		if i == parts-1 {
+			r.Limit = 0
+		}
+		spans = append(spans, keys.TokenSpan(testTable, r))
+		b.PutMeta(&keys.Meta{Partition: uint64(i + 1), Span: spans[i]})
+	}
+	for i := range n {
+		m := insert(fmt.Sprint(i), "c", 1)
+		m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte("v"), Clustering: m.Ops[0].Clustering})
+		if err := b.Mutate(&m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	return s, spans
+}
+
+func sweepEntries(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.SweepEntries(context.Background(), 1000, func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// entryCount counts the entries of the test's index.
+func entryCount(t *testing.T, s *Store) int {
+	t.Helper()
+	lower, upper := indexBounds(testIndex)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer it.Close()
+	n := 0
+	for it.First(); it.Valid(); it.Next() {
+		n++
+	}
+	return n
+}
+
+// TestEntriesAreSeenOnce: sweeping an index looks at each entry once, whatever the number of partitions, and keeps what leads to a row.
+func TestEntriesAreSeenOnce(t *testing.T) {
+	const n = 20_000
+	s, _ := indexedIn(t, n, 64)
+	sweepEntries(t, s)
+	if m := s.Metrics(); m.EntriesSeen != n || entryCount(t, s) != n {
+		t.Errorf("%d looks, %d entries are left", m.EntriesSeen, entryCount(t, s))
+	}
+	for i := range n / 2 {
+		apply(t, s, mutation(fmt.Sprint(i), "c", 2, func(b *row.Builder) { b.DeleteRow(1) }))
+	}
+	sweepEntries(t, s)
+	if got := entryCount(t, s); got != n/2 {
+		t.Errorf("%d entries are left of the %d rows that are", got, n/2)
+	}
+}
+
+// TestEntriesLeaveWithReplica: the entries of a replica that is gone go, those of its neighbours stay, also those whose replica has just come.
+func TestEntriesLeaveWithReplica(t *testing.T) {
+	s, spans := indexedIn(t, 1000, 4)
+	b := s.NewBatch()
+	if err := b.Truncate(spans[1], nil); err != nil {
+		t.Fatal(err)
+	}
+	b.DeleteMeta(2)
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	sweepEntries(t, s)
+	want := 0
+	for i := range 1000 {
+		if pk := []byte(fmt.Sprint(i)); !spans[1].Contains(token.Hash(pk), pk) {
+			want++
+		}
+	}
+	if got := entryCount(t, s); got != want {
+		t.Errorf("%d entries are left, want %d", got, want)
+	}
+}
+
+// TestTruncateWalksNoIndex: truncating a part of a table leaves the index for sweeps, and lookups find nothing there.
+func TestTruncateWalksNoIndex(t *testing.T) {
+	const n = 1000
+	s, spans := indexedIn(t, n, 2)
+	if err := s.Truncate(spans[0], []uint32{testIndex}); err != nil {
+		t.Fatal(err)
+	}
+	if got := entryCount(t, s); got != n {
+		t.Errorf("%d entries are left: they were walked over", got)
+	}
+	lookup := func() int {
+		return len(readAll(t, s, command.Read{Index: &command.IndexLookup{Index: testIndex, Value: []byte("v")}, Now: 1}))
+	}
+	rows := lookup()
+	sweepEntries(t, s)
+	if got := entryCount(t, s); got != rows/2 || rows == 2*n || lookup() != rows {
+		t.Errorf("%d entries for %d lines", got, rows)
+	}
+}
