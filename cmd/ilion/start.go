@@ -83,6 +83,10 @@ func (c *startCommand) Run(out io.Writer) error {
 	case <-n.Failed():
 		err := n.Err()
 		_ = n.Close() // the failure is what the operator must see, not what closing a failed node says
+		if errors.Is(err, node.ErrLeft) {
+			fmt.Fprintln(out, "Ilion ends: "+err.Error())
+			return nil
+		}
 		return err
 	}
 }

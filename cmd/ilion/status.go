@@ -71,12 +71,29 @@ func (c *statusCommand) Run(out io.Writer) error {
 		_, err := out.Write(body)
 		return err
 	}
-	var s node.Status
-	if err := json.Unmarshal(body, &s); err != nil {
-		return fmt.Errorf("%s is not the HTTP address of a node: its answer is no status", c.HTTP)
+	s, err := c.parse(body)
+	if err != nil {
+		return err
 	}
-	printStatus(out, &s)
+	printStatus(out, s)
 	return nil
+}
+
+// status is the cluster as the node sees it.
+func (d door) status() (*node.Status, error) {
+	body, err := d.ask(http.MethodGet, "/status")
+	if err != nil {
+		return nil, err
+	}
+	return d.parse(body)
+}
+
+func (d door) parse(body []byte) (*node.Status, error) {
+	s := new(node.Status)
+	if err := json.Unmarshal(body, s); err != nil {
+		return nil, fmt.Errorf("%s is not the HTTP address of a node: its answer is no status", d.HTTP)
+	}
+	return s, nil
 }
 
 func printStatus(out io.Writer, s *node.Status) {
@@ -127,37 +144,4 @@ func size(b uint64) string {
 		}
 	}
 	return fmt.Sprintf("%d B", b)
-}
-
-type nodeCommand struct {
-	Drain        nodeDrainCommand        `cmd:"" help:"Move all leaders away from a node, before it is stopped for a while. It ends when the node starts again."`
-	Decommission nodeDecommissionCommand `cmd:"" help:"Move all replicas away from a node and take it out of the cluster for good."`
-}
-
-type nodeDrainCommand struct {
-	door
-	Node string `arg:"" placeholder:"NODE" help:"Identity of the node, or the beginning of it, as ilion status shows it."`
-}
-
-// Run drains a node.
-func (c *nodeDrainCommand) Run(out io.Writer) error { return c.order(out, "drain", c.Node) }
-
-type nodeDecommissionCommand struct {
-	door
-	Node string `arg:"" placeholder:"NODE" help:"Identity of the node, or the beginning of it, as ilion status shows it."`
-}
-
-// Run decommissions a node.
-func (c *nodeDecommissionCommand) Run(out io.Writer) error {
-	return c.order(out, "decommission", c.Node)
-}
-
-// order gives an order about a node, which whoever is asked passes on.
-func (d door) order(out io.Writer, what, node string) error {
-	body, err := d.ask(http.MethodPost, "/node/"+what+"?node="+url.QueryEscape(node))
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(body)
-	return err
 }

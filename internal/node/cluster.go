@@ -222,9 +222,15 @@ func (c *cluster) admit(p transport.Peer) error {
 	return nil
 }
 
-// left is told that the others count this node out.
+// left is told that the others count this node out. That is what was asked for if this node knew that it was leaving.
 func (c *cluster) left() {
-	c.n.fail(errors.New("the node was taken out of the cluster: its data may be removed"))
+	if k := c.keeper.Load(); k != nil {
+		if self := k.State().Node(c.self); self != nil && self.State >= meta.Leaving {
+			c.n.fail(ErrLeft)
+			return
+		}
+	}
+	c.n.fail(errors.New("the node was taken out of the cluster while it was away: its data may be removed"))
 }
 
 // gone is told of the proof that a node's process has ended.

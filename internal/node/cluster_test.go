@@ -4,6 +4,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,6 +84,9 @@ func TestClusterGrows(t *testing.T) {
 	}
 	until(t, "three voters again", func() bool { return voters(a) == 3 })
 	until(t, "the node that left ends", func() bool { return d.Err() != nil })
+	if !errors.Is(d.Err(), ErrLeft) {
+		t.Errorf("it did what it was told and says %v", d.Err())
+	}
 	if state := a.records.State().Node(d.cluster.self).State; state != meta.Left {
 		t.Errorf("the node is %s", state)
 	}

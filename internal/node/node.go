@@ -213,7 +213,8 @@ func (n *Node) HTTPAddr() net.Addr {
 	return n.webListener.Addr()
 }
 
-// Failed is closed when the node has met a failure it must not go on with (D3); Err then has it.
+// Failed is closed when the node has met a failure it must not go on with (D3), or has left its cluster (ErrLeft); Err then
+// has it.
 func (n *Node) Failed() <-chan struct{} { return n.failed }
 
 // Err returns why the node failed, nil while it serves.
@@ -226,10 +227,17 @@ func (n *Node) Err() error {
 	}
 }
 
+// ErrLeft is why a node ends that was told to leave its cluster and has no replica any more: all is well.
+var ErrLeft = errors.New("the node has left the cluster: its data may be removed")
+
 func (n *Node) fail(err error) {
 	n.failOnce.Do(func() {
 		n.failure = err
-		n.log.LogAttrs(context.Background(), slog.LevelError, "the node stops", slog.String("error", err.Error()))
+		if errors.Is(err, ErrLeft) {
+			n.log.LogAttrs(context.Background(), slog.LevelInfo, err.Error())
+		} else {
+			n.log.LogAttrs(context.Background(), slog.LevelError, "the node stops", slog.String("error", err.Error()))
+		}
 		close(n.failed)
 	})
 }

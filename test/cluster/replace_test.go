@@ -84,7 +84,9 @@ func TestDecommission(t *testing.T) {
 	t.Logf("all replicas were elsewhere after %s", time.Since(began).Round(time.Millisecond))
 	select {
 	case <-m.ended:
-		t.Logf("the process ended by itself with code %d: %s", m.cmd.ProcessState.ExitCode(), m.lastWords())
+		if code := m.cmd.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("the process ended by itself with code %d: %s", code, m.lastWords())
+		}
 	case <-time.After(settleTime):
 		t.Fatalf("the process still runs %s after its last replica had gone", settleTime)
 	}

@@ -34,23 +34,11 @@ func (o *Orders) Order(ctx context.Context, name string, to meta.NodeState) (str
 	ctx, cancel := o.Sched.WithTimeout(ctx, orderMax)
 	defer cancel()
 	var found *meta.Node
-	_, err := o.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
-		found = nil
-		for _, node := range s.Nodes {
-			if name == "" || !strings.HasPrefix(hex.EncodeToString(node.ID[:]), strings.ToLower(name)) {
-				continue
-			}
-			if found != nil {
-				return nil, fmt.Errorf("%q is the beginning of more than one node's identity", name)
-			}
-			found = node
+	_, err := o.Records.Update(ctx, func(s *meta.State) (_ *meta.State, err error) {
+		if found, err = find(s, name); err != nil {
+			return nil, err
 		}
-		switch {
-		case found == nil:
-			return nil, fmt.Errorf("there is no node whose identity begins with %q: see ilion status", name)
-		case found.State == meta.Left:
-			return nil, fmt.Errorf("node %s has left already", found.ID.Short())
-		case found.State == meta.Leaving && to == meta.Draining:
+		if found.State == meta.Leaving && to == meta.Draining {
 			return nil, fmt.Errorf("node %s is leaving, which drains it as well", found.ID.Short())
 		}
 		if to == meta.Leaving && found.State != meta.Leaving {
@@ -72,6 +60,36 @@ func (o *Orders) Order(ctx context.Context, name string, to meta.NodeState) (str
 		return fmt.Sprintf("node %s does not answer: it is out of the cluster when a new node has taken its place (start one with --join)", found.ID.Short()), nil
 	}
 	return fmt.Sprintf("node %s gives all replicas away and ends when it has none: see ilion status", found.ID.Short()), nil
+}
+
+// nameMin is how many digits an operator has to give of a node's identity: an order must not follow from a slip of a finger.
+const nameMin = 4
+
+// find returns the one member whose identity, in hex, begins with name.
+func find(s *meta.State, name string) (*meta.Node, error) {
+	name = strings.ToLower(name)
+	if len(name) < nameMin {
+		return nil, fmt.Errorf("%q is too short: give at least %d digits of the node's identity, as ilion status shows it", name, nameMin)
+	}
+	var found, left *meta.Node
+	for _, node := range s.Nodes {
+		switch {
+		case !strings.HasPrefix(hex.EncodeToString(node.ID[:]), name):
+		case node.State == meta.Left:
+			left = node
+		case found != nil:
+			return nil, fmt.Errorf("%q is the beginning of more than one node's identity: give more digits of it", name)
+		default:
+			found = node
+		}
+	}
+	switch {
+	case found != nil:
+		return found, nil
+	case left != nil:
+		return nil, fmt.Errorf("node %s has left already", left.ID.Short())
+	}
+	return nil, fmt.Errorf("there is no node whose identity begins with %q: see ilion status", name)
 }
 
 // staying counts the nodes that are there when one has left.
