@@ -12,7 +12,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
 type nodeCommand struct {
@@ -52,7 +52,7 @@ func (c *nodeDecommissionCommand) Run(out io.Writer) error {
 }
 
 // confirmed asks whether the nodes that are meant, which should be one, are to be taken out for good.
-func confirmed(in io.Reader, out io.Writer, s *node.Status, name string) (bool, error) {
+func confirmed(in io.Reader, out io.Writer, s *admin.Status, name string) (bool, error) {
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; strings.HasPrefix(n.ID, strings.ToLower(name)) {
 			fmt.Fprintf(out, "Node %s at %s is %s and has %d replicas, %s.\n", n.ID[:min(8, len(n.ID))], n.CQL, n.State, n.Replicas, size(n.DiskBytes))

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
 // TestConfirmed proves that only a yes takes a node out of the cluster, and that the question says which node that is.
 func TestConfirmed(t *testing.T) {
-	s := &node.Status{Nodes: []node.NodeStatus{
+	s := &admin.Status{Nodes: []admin.NodeStatus{
 		{ID: "abcd1234ffff", CQL: "127.0.0.1:9042", State: "up", Replicas: 12}, {ID: "99990000ffff", CQL: "127.0.0.2:9042"},
 	}}
 	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "yes": true, "\n": false, "": false, "n\n": false, "yep\n": false} {

@@ -13,7 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
 // door is how commands reach a running node.
@@ -80,7 +80,7 @@ func (c *statusCommand) Run(out io.Writer) error {
 }
 
 // status is the cluster as the node sees it.
-func (d door) status() (*node.Status, error) {
+func (d door) status() (*admin.Status, error) {
 	body, err := d.ask(http.MethodGet, "/status")
 	if err != nil {
 		return nil, err
@@ -88,15 +88,15 @@ func (d door) status() (*node.Status, error) {
 	return d.parse(body)
 }
 
-func (d door) parse(body []byte) (*node.Status, error) {
-	s := new(node.Status)
+func (d door) parse(body []byte) (*admin.Status, error) {
+	s := new(admin.Status)
 	if err := json.Unmarshal(body, s); err != nil {
 		return nil, fmt.Errorf("%s is not the HTTP address of a node: its answer is no status", d.HTTP)
 	}
 	return s, nil
 }
 
-func printStatus(out io.Writer, s *node.Status) {
+func printStatus(out io.Writer, s *admin.Status) {
 	fmt.Fprintf(out, "Cluster %s, schema %s\n", s.Cluster, s.Schema)
 	if len(s.Nodes) == 0 {
 		fmt.Fprintf(out, "One node, which stands alone: CQL at %s, data in %s, %s\n", s.CQL, s.Data, size(s.DiskBytes))
@@ -118,7 +118,7 @@ func printStatus(out io.Writer, s *node.Status) {
 	}
 }
 
-func printNodes(out io.Writer, s *node.Status) {
+func printNodes(out io.Writer, s *admin.Status) {
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tSTATE\tCQL\tREGION\tZONE\tREPLICAS\tLEADING\tDATA\tDISK FREE\tCLOCK\tUP\t")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -97,11 +98,12 @@ func (n *Node) serveHTTP() error {
 	if n.webListener == nil {
 		return nil
 	}
+	shown := n.shown()
 	registry := prometheus.NewRegistry()
-	registerMetrics(registry, n)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), admin.Collector(shown))
 	n.http = &http.Server{
 		Handler: admin.Handler(admin.Options{
-			Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return n.status() },
+			Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return shown.Status() },
 			Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Profile: isLoopback(n.opts.HTTP),
 		}),
 		TLSConfig:         n.tls.Clone(),

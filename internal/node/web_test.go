@@ -16,6 +16,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
 func get(t *testing.T, n *Node, path string) string {
@@ -52,7 +54,7 @@ func TestMetrics(t *testing.T) {
 	c.query("SELECT * FROM ks.t WHERE k = 1")
 
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(&collector{n})
+	reg.MustRegister(admin.Collector(n.shown()))
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +102,7 @@ func TestStatus(t *testing.T) {
 	for _, k := range []string{"1", "2", "3", "4", "5"} {
 		c.query("INSERT INTO ks.t (k) VALUES (" + k + ")")
 	}
-	var s Status
+	var s admin.Status
 	if err := json.Unmarshal([]byte(get(t, n, "/status")), &s); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/process"
 )
@@ -326,13 +326,13 @@ func (m *member) do(statements ...string) {
 var browser = http.Client{Timeout: 10 * time.Second}
 
 // status is the cluster as the node sees it.
-func (m *member) status() (*node.Status, error) {
+func (m *member) status() (*admin.Status, error) {
 	resp, err := browser.Get("http://" + m.web() + "/status")
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	var s node.Status
+	var s admin.Status
 	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
 		return nil, err
 	}
@@ -449,7 +449,7 @@ func (f *fleet) still() {
 	f.settle()
 }
 
-func unsettled(s *node.Status, nodes int) string {
+func unsettled(s *admin.Status, nodes int) string {
 	voters := map[int]int{1: 1, 2: 1, 3: 3}[nodes]
 	if voters == 0 {
 		voters = 4
@@ -510,7 +510,7 @@ func (f *fleet) leader(table string) *member {
 }
 
 // byID is the node with an identity, which s lists.
-func (f *fleet) byID(s *node.Status, id string) *member {
+func (f *fleet) byID(s *admin.Status, id string) *member {
 	for _, n := range s.Nodes {
 		if n.ID != id || id == "" {
 			continue

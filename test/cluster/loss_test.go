@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/process"
@@ -174,7 +174,7 @@ func TestMetaLost(t *testing.T) {
 }
 
 // servedWithout lists tables of keyspace ks that keep three voters without some nodes.
-func servedWithout(f *fleet, s *node.Status, lost []*member) []string {
+func servedWithout(f *fleet, s *admin.Status, lost []*member) []string {
 	var out []string
 	for _, table := range s.Tables {
 		if table.Name[:3] != "ks." {
@@ -195,7 +195,7 @@ func servedWithout(f *fleet, s *node.Status, lost []*member) []string {
 }
 
 // whereabouts lists the nodes of each table of keyspace ks, the leader that s knows first.
-func whereabouts(f *fleet, s *node.Status) map[string][]int {
+func whereabouts(f *fleet, s *admin.Status) map[string][]int {
 	out := map[string][]int{}
 	for _, table := range s.Tables {
 		if table.Name[:3] != "ks." {

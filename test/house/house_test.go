@@ -64,7 +64,7 @@ var sameWing = map[string]string{
 	"internal/model/sched":              "",
 	"internal/model/trace":              "",
 	"internal/server/cqlwire":           "",
-	"internal/server/admin":             "",
+	"internal/server/admin":             "internal/server/cql internal/server/cqlwire",
 	"internal/query/parser":             "",
 	"internal/replica/storage":          "",
 	"internal/replica/transport":        "",

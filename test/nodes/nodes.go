@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
@@ -187,7 +188,7 @@ func (c *Cluster) Do(i int, statements ...string) {
 }
 
 // Status is what node i shows of itself and the cluster. It may be called at any time, by any goroutine.
-func (c *Cluster) Status(i int) *node.Status {
+func (c *Cluster) Status(i int) *admin.Status {
 	c.t.Helper()
 	s, err := c.status(i)
 	if err != nil {
@@ -196,12 +197,12 @@ func (c *Cluster) Status(i int) *node.Status {
 	return s
 }
 
-func (c *Cluster) status(i int) (*node.Status, error) {
+func (c *Cluster) status(i int) (*admin.Status, error) {
 	b, err := c.get(i, "/status")
 	if err != nil {
 		return nil, err
 	}
-	s := new(node.Status)
+	s := new(admin.Status)
 	return s, json.Unmarshal(b, s)
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
 // Settle waits until the cluster is settled, as far as its running nodes are concerned.
@@ -59,7 +59,7 @@ func (c *Cluster) unsettled() string {
 }
 
 // look says what a node sees that is not settled.
-func (c *Cluster) look(s *node.Status, want int) string {
+func (c *Cluster) look(s *admin.Status, want int) string {
 	up, led := 0, 0
 	for _, n := range s.Nodes {
 		if n.State == "up" {

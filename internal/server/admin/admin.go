@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin is the HTTP door for those who run a node: health, readiness and metrics. It knows nothing of CQL; what it
-// shows comes in through Options. Start at Handler.
+// Package admin is how operators see and order a node over HTTP: health, readiness, metrics, status, and a few orders. It
+// computes nothing of its own: status and metrics are read from the parts of the node (Node), orders are passed on
+// (Options). Start at Handler, then Node.Status.
 package admin
 
 import (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package admin
 
 import (
 	"encoding/hex"
@@ -16,36 +16,37 @@ import (
 // shortagesMax bounds how many replica sets a status names.
 const shortagesMax = 10
 
-// status adds the cluster to the status of the node.
-func (c *cluster) status(s *Status) {
-	state := c.n.records.State()
+// addCluster adds the cluster to the status of the node.
+func (n *Node) addCluster(s *Status) {
+	c := n.Cluster
+	state := c.Records.State()
 	for _, node := range state.Nodes {
 		if node.State == meta.Left {
 			continue
 		}
-		k, heard := c.peers.Report(node.ID)
-		if node.ID == c.self {
-			k, heard = peers.Known{Report: c.describe(), Alive: true}, true
+		k, heard := c.Peers.Report(node.ID)
+		if node.ID == c.Self {
+			k, heard = peers.Known{Report: c.Describe(), Alive: true}, true
 		}
 		s.Nodes = append(s.Nodes, nodeStatus(node, k, heard))
 		if !k.Alive {
 			s.Problems = append(s.Problems, fmt.Sprintf("node %s (%s) does not answer", node.ID.Short(), node.Internal))
 			continue
 		}
-		if skew := k.Skew.Abs(); skew > c.n.opts.Cluster.ClockSkew {
+		if skew := k.Skew.Abs(); skew > c.ClockSkew {
 			s.Problems = append(s.Problems, fmt.Sprintf("the clock of node %s differs from this node's by %s", node.ID.Short(), skew.Round(time.Millisecond)))
 		}
-		if k.DiskFull && node.ID != c.self {
+		if k.DiskFull && node.ID != c.Self {
 			s.Problems = append(s.Problems, fmt.Sprintf("the disk of node %s is almost full: it refuses writes", node.ID.Short()))
 		}
 	}
-	s.Problems = append(s.Problems, c.shortages(state)...)
+	s.Problems = append(s.Problems, n.shortages(state)...)
 }
 
 func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
 	out := NodeStatus{
-		ID: hex.EncodeToString(node.ID[:]), State: node.State.String(), Internal: node.Internal, CQL: node.CQL, HTTP: node.HTTP, Region: node.Region, Zone: node.Zone,
-		DiskFree: -1,
+		ID: hex.EncodeToString(node.ID[:]), State: node.State.String(), Internal: node.Internal, CQL: node.CQL, HTTP: node.HTTP,
+		Region: node.Region, Zone: node.Zone, DiskFree: -1,
 	}
 	switch {
 	case k.Alive:
@@ -65,15 +66,15 @@ func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
 }
 
 // shortages says in words which replica sets lack voters.
-func (c *cluster) shortages(state *meta.State) []string {
-	short := placement.UnderReplicated(state, c.peers.Down())
+func (n *Node) shortages(state *meta.State) []string {
+	short := placement.UnderReplicated(state, n.Cluster.Peers.Down())
 	var out []string
 	for i, s := range short {
 		if i == shortagesMax {
 			out = append(out, fmt.Sprintf("and %d more replica sets with fewer than %d replicas", len(short)-i, placement.Replicas))
 			break
 		}
-		what := fmt.Sprintf("partition %d of table %s", s.Partition, c.n.tableName(s.Table))
+		what := fmt.Sprintf("partition %d of table %s", s.Partition, n.TableName(s.Table))
 		if s.Partition == topology.MetaPartition {
 			what = "the meta partition"
 		}

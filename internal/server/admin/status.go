@@ -1,31 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package admin
 
 import (
-	"encoding/binary"
 	"encoding/hex"
-	"fmt"
-	"slices"
-	"strconv"
 
-	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/query/catalog"
 )
-
-// tokensPerNode is how many places on the ring a node shows, as a Cassandra node with its default of 16 virtual nodes.
-const tokensPerNode = 16
-
-// ringTokens are the node's places on the ring that drivers see: fixed by its identity, ascending.
-func ringTokens(node [16]byte) []token.Token {
-	out := make([]token.Token, tokensPerNode)
-	for i := range out {
-		out[i] = token.Hash(binary.BigEndian.AppendUint32(node[:len(node):len(node)], uint32(i)))
-	}
-	slices.Sort(out)
-	return out
-}
 
 // Status is the node as /status shows it.
 type Status struct {
@@ -72,7 +53,8 @@ type TableStatus struct {
 	Partitions []PartitionStatus `json:"physical_partitions"`
 }
 
-// PartitionStatus is a physical partition. Sizes and counts are those of the replica on this node, 0 if it has none. Counts are since the start of the node, bytes are logical but for DiskBytes.
+// PartitionStatus is a physical partition. Sizes and counts are those of the replica on this node, 0 if it has none. Counts
+// are since the start of the node, bytes are logical but for DiskBytes.
 type PartitionStatus struct {
 	ID                uint64  `json:"id"`
 	Span              string  `json:"span"`
@@ -94,19 +76,20 @@ type ReplicaStatus struct {
 	State string `json:"state"`
 }
 
-func (n *Node) status() Status {
-	id, m, sch := n.store.Identity(), n.store.Metrics(), n.catalog.Snapshot()
+// Status is the node as it is now.
+func (n *Node) Status() Status {
+	id, m, sch := n.Store.Identity(), n.Store.Metrics(), n.Catalog.Snapshot()
 	s := Status{
-		Cluster: n.opts.ClusterName, Node: hex.EncodeToString(id.Node[:]), CQL: n.CQLAddr().String(), Commit: n.opts.Commit, Data: n.opts.Data,
+		Cluster: n.ClusterName, Node: hex.EncodeToString(id.Node[:]), CQL: n.Address, Commit: n.Commit, Data: n.Data,
 		Schema: sch.Version.String(), DiskBytes: m.DiskBytes, DiskFree: m.FreePercent, DiskFull: m.DiskFull, Problems: []string{}, Tables: []TableStatus{},
 	}
 	if m.DiskFull {
 		s.Problems = append(s.Problems, "the disk of this node is almost full: it refuses writes")
 	}
-	if n.cluster != nil {
-		n.cluster.status(&s)
+	if n.Cluster != nil {
+		n.addCluster(&s)
 	}
-	topo := n.coordinator.Topology()
+	topo := n.Coordinator.Topology()
 	for ks := range sch.All() {
 		for _, t := range ks.SortedTables() {
 			if t.Virtual {
@@ -124,18 +107,18 @@ func (n *Node) status() Status {
 
 func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String()}
-	if n.cluster != nil {
+	if n.Cluster != nil {
 		for i := range p.Sets {
 			for _, r := range p.Sets[i].Replicas {
 				ps.Replicas = append(ps.Replicas, ReplicaStatus{ID: uint64(r.ID), Node: hex.EncodeToString(r.Node[:]), State: r.State.String()})
 			}
 		}
 	}
-	r := n.host.Replica(p.ID)
+	r := n.Host.Replica(p.ID)
 	if r == nil {
 		return ps
 	}
-	if e, err := n.store.Estimate(p.Span.Keys(p.Table)); err == nil {
+	if e, err := n.Store.Estimate(p.Span.Keys(p.Table)); err == nil {
 		ps.DiskBytes, ps.LogicalPartitions = e.Bytes, e.Partitions
 	}
 	if leader, ok := r.Leader(); ok {
@@ -144,47 +127,4 @@ func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	c := r.Counts()
 	ps.Reads, ps.Writes, ps.Conditions, ps.RequestUnits = c.Reads, c.Writes, c.Conditions, c.Units.Float()
 	return ps
-}
-
-// clients lists the connections for system_views.clients.
-func (n *Node) clients() []catalog.Client {
-	var out []catalog.Client
-	for _, c := range n.cql.Clients() {
-		out = append(out, catalog.Client{
-			Remote: c.Remote, User: c.User, Version: c.Version, DriverName: c.DriverName,
-			DriverVersion: c.DriverVersion, Encrypted: c.Encrypted, Requests: c.Requests,
-		})
-	}
-	return out
-}
-
-// settings lists the options in force for system_views.settings. Passwords and keys are not among them.
-func (n *Node) settings() map[string]string {
-	o := &n.opts
-	return map[string]string{
-		"cluster_name":                      o.ClusterName,
-		"commitlog_sync":                    o.Commit,
-		"data":                              o.Data,
-		"cql":                               o.CQL,
-		"http":                              o.HTTP,
-		"data_center":                       o.DataCenter,
-		"rack":                              o.Rack,
-		"initial_partitions":                strconv.Itoa(o.InitialPartitions),
-		"memory_budget":                     fmt.Sprint(o.Memory.Budget),
-		"memory_block_cache":                fmt.Sprint(o.Memory.BlockCache),
-		"memory_memtable":                   fmt.Sprint(o.Memory.Memtable),
-		"limits_connections":                strconv.Itoa(o.Limits.Connections),
-		"limits_frame_bytes":                fmt.Sprint(o.Limits.FrameBytes),
-		"limits_requests":                   strconv.Itoa(o.Limits.Requests),
-		"limits_requests_per_connection":    strconv.Itoa(o.Limits.RequestsPerConnection),
-		"limits_request_bytes":              fmt.Sprint(o.Limits.RequestBytes),
-		"limits_result_bytes":               fmt.Sprint(o.Limits.ResultBytes),
-		"limits_batch_bytes":                fmt.Sprint(o.Limits.BatchBytes),
-		"limits_prepared_statements":        strconv.Itoa(o.Limits.PreparedStatements),
-		"limits_read_timeout":               o.Limits.ReadTimeout.String(),
-		"limits_write_timeout":              o.Limits.WriteTimeout.String(),
-		"storage_min_free_disk_percent":     fmt.Sprint(o.Storage.MinFreeDisk),
-		"authenticator":                     map[bool]string{false: "AllowAllAuthenticator", true: "PasswordAuthenticator"}[len(o.Auth.Users) > 0],
-		"client_encryption_options_enabled": strconv.FormatBool(o.TLS.Cert != ""),
-	}
 }

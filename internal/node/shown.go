@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// tokensPerNode is how many places on the ring a node shows, as a Cassandra node with its default of 16 virtual nodes.
+const tokensPerNode = 16
+
+// ringTokens are the node's places on the ring that drivers see: fixed by its identity, ascending.
+func ringTokens(node [16]byte) []token.Token {
+	out := make([]token.Token, tokensPerNode)
+	for i := range out {
+		out[i] = token.Hash(binary.BigEndian.AppendUint32(node[:len(node):len(node)], uint32(i)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// shown is what status and metrics show.
+func (n *Node) shown() *admin.Node {
+	out := &admin.Node{
+		ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String(), Store: n.store, Host: n.host,
+		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
+	}
+	if c := n.cluster; c != nil {
+		out.Cluster = &admin.Cluster{
+			Self: c.self, Records: n.records, Peers: c.peers, Log: c.log, Transport: c.transport, ClockSkew: n.opts.Cluster.ClockSkew,
+			Describe: c.describe,
+		}
+	}
+	return out
+}
+
+// clients lists the connections for system_views.clients.
+func (n *Node) clients() []catalog.Client {
+	var out []catalog.Client
+	for _, c := range n.cql.Clients() {
+		out = append(out, catalog.Client{
+			Remote: c.Remote, User: c.User, Version: c.Version, DriverName: c.DriverName,
+			DriverVersion: c.DriverVersion, Encrypted: c.Encrypted, Requests: c.Requests,
+		})
+	}
+	return out
+}
+
+// settings lists the options in force for system_views.settings. Passwords and keys are not among them.
+func (n *Node) settings() map[string]string {
+	o := &n.opts
+	return map[string]string{
+		"cluster_name":                      o.ClusterName,
+		"commitlog_sync":                    o.Commit,
+		"data":                              o.Data,
+		"cql":                               o.CQL,
+		"http":                              o.HTTP,
+		"data_center":                       o.DataCenter,
+		"rack":                              o.Rack,
+		"initial_partitions":                strconv.Itoa(o.InitialPartitions),
+		"memory_budget":                     fmt.Sprint(o.Memory.Budget),
+		"memory_block_cache":                fmt.Sprint(o.Memory.BlockCache),
+		"memory_memtable":                   fmt.Sprint(o.Memory.Memtable),
+		"limits_connections":                strconv.Itoa(o.Limits.Connections),
+		"limits_frame_bytes":                fmt.Sprint(o.Limits.FrameBytes),
+		"limits_requests":                   strconv.Itoa(o.Limits.Requests),
+		"limits_requests_per_connection":    strconv.Itoa(o.Limits.RequestsPerConnection),
+		"limits_request_bytes":              fmt.Sprint(o.Limits.RequestBytes),
+		"limits_result_bytes":               fmt.Sprint(o.Limits.ResultBytes),
+		"limits_batch_bytes":                fmt.Sprint(o.Limits.BatchBytes),
+		"limits_prepared_statements":        strconv.Itoa(o.Limits.PreparedStatements),
+		"limits_read_timeout":               o.Limits.ReadTimeout.String(),
+		"limits_write_timeout":              o.Limits.WriteTimeout.String(),
+		"storage_min_free_disk_percent":     fmt.Sprint(o.Storage.MinFreeDisk),
+		"authenticator":                     map[bool]string{false: "AllowAllAuthenticator", true: "PasswordAuthenticator"}[len(o.Auth.Users) > 0],
+		"client_encryption_options_enabled": strconv.FormatBool(o.TLS.Cert != ""),
+	}
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/raftlog"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/internal/server/cql"
+)
+
+// Node is the parts of a node whose state and figures are shown. Nothing is counted twice: each figure is read from the part
+// that keeps it when it is asked for.
+type Node struct {
+	// ClusterName, Data and Commit are as configured, Address is where CQL clients connect.
+	ClusterName, Data, Commit, Address string
+
+	Store       *storage.Store
+	Host        *partition.Host
+	Coordinator *coordinator.Coordinator
+	Catalog     *catalog.Catalog
+	Engine      *session.Engine
+	CQL         *cql.Server
+	// TableName names a table in words.
+	TableName func(id uint32) string
+	// Cluster is nil for a node that stands alone.
+	Cluster *Cluster
+}
+
+// Cluster is the parts of a node that is one of many.
+type Cluster struct {
+	Self      topology.NodeID
+	Records   *meta.Keeper
+	Peers     *peers.Peers
+	Log       *raftlog.Store
+	Transport *transport.Transport
+	// ClockSkew is the difference of clocks above which it is a problem.
+	ClockSkew time.Duration
+	// Describe is what this node reports of itself.
+	Describe func() peers.Report
+}
+
+// leading counts the replicas on this node that lead.
+func (n *Node) leading() (count int) {
+	for _, r := range n.Host.Replicas() {
+		if r.Leading() {
+			count++
+		}
+	}
+	return count
+}
