@@ -192,7 +192,7 @@ func (f frames) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt,
 
 // listen lets other nodes in.
 func (c *cluster) listen(l net.Listener) error {
-	c.server = remote.NewServer(c.n.host, nil)
+	c.server = remote.NewServer(c.n.host, remote.Over(c.transport), nil)
 	return c.transport.Start(l, transport.Handlers{
 		OnFrame: c.n.host.Receive,
 		OnSnapshot: func(from topology.NodeID, s *transport.SnapshotReader) error {

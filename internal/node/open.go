@@ -144,6 +144,9 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 			Replica: func(node topology.NodeID, id topology.PartitionID) coordinator.Member {
 				return c.client.Replica(node, id)
 			},
+			Via: func(via, node topology.NodeID, id topology.PartitionID) coordinator.Member {
+				return c.client.Replica(node, id).Via(via)
+			},
 		}
 	}
 	return o

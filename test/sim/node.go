@@ -192,12 +192,16 @@ func (n *node) open() (err error) {
 // route makes the coordinator, and what carries requests to and from other nodes.
 func (n *node) route() {
 	s := n.Scheduler()
-	n.server = remote.NewServer(n.parts, s)
-	client := remote.New(n.newCarrier(), s)
+	to := n.newCarrier()
+	n.server = remote.NewServer(n.parts, to, s)
+	client := remote.New(to, s)
 	n.coord = coordinator.New(n.parts, n.snapshot(), coordinator.Options{Scheduler: s, Cluster: &coordinator.Cluster{
 		Node: n.self(),
 		Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
 			return n.plantMember(client.Replica(to, id))
+		},
+		Via: func(via, to topology.NodeID, id topology.PartitionID) coordinator.Member {
+			return n.plantMember(client.Replica(to, id).Via(via))
 		},
 		Alive: func(other topology.NodeID) bool {
 			_, down := n.down[other]

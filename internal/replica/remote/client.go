@@ -75,6 +75,8 @@ type Replica struct {
 	c    *Client
 	node topology.NodeID
 	id   topology.PartitionID
+	// via is the node that passes requests on, zero where they go straight to node.
+	via topology.NodeID
 }
 
 // Replica names the replica of a physical partition on a node.
@@ -154,10 +156,10 @@ func (r *Replica) number(ctx context.Context, kind byte, body func([]byte) []byt
 	t := trace.From(ctx)
 	request := r.c.buffers.get()
 	defer r.c.buffers.put(request)
-	*request = body(appendHead(*request, kind, r.id, t))
+	*request = body(appendHead(r.appendWay(*request), kind, r.id, t))
 	ctx, cancel := r.c.bounded(ctx)
 	defer cancel()
-	b, err := r.c.t.Call(ctx, r.node, *request)
+	b, err := r.c.t.Call(ctx, r.next(), *request)
 	if err != nil {
 		return 0, lost(err)
 	}
@@ -192,8 +194,8 @@ type write struct {
 
 func (r *Replica) begin(ctx context.Context, kind byte) *write {
 	w := r.c.writes.Get().(*write)
-	w.node, w.kind, w.trace, w.request = r.node, kind, trace.From(ctx), r.c.buffers.get()
-	*w.request = appendHead(*w.request, kind, r.id, w.trace)
+	w.node, w.kind, w.trace, w.request = r.next(), kind, trace.From(ctx), r.c.buffers.get()
+	*w.request = appendHead(r.appendWay(*w.request), kind, r.id, w.trace)
 	var ok bool
 	if w.deadline, ok = ctx.Deadline(); !ok {
 		w.deadline = r.c.sched.Now().Add(Wait)

@@ -29,10 +29,10 @@ func (r *Replica) read(ctx context.Context, c *command.Read, p *pages, t *trace.
 	ctx, cancel := r.c.bounded(ctx)
 	defer cancel()
 	request := r.c.buffers.get()
-	*request = appendHead(*request, kindRead, r.id, t)
+	*request = appendHead(r.appendWay(*request), kindRead, r.id, t)
 	mark := r.c.marks.Add(1)
 	*request = command.AppendRead(binary.AppendUvarint(*request, mark), c)
-	s, err := r.c.t.Stream(ctx, r.node, *request)
+	s, err := r.c.t.Stream(ctx, r.next(), *request)
 	r.c.buffers.put(request)
 	if err != nil {
 		return lost(err)
@@ -74,10 +74,10 @@ func (r *Replica) read(ctx context.Context, c *command.Read, p *pages, t *trace.
 func (r *Replica) enough(mark uint64) {
 	request := r.c.buffers.get()
 	defer r.c.buffers.put(request)
-	*request = binary.AppendUvarint(appendHead(*request, kindEnough, r.id, nil), mark)
+	*request = binary.AppendUvarint(appendHead(r.appendWay(*request), kindEnough, r.id, nil), mark)
 	ctx, cancel := r.c.sched.WithTimeout(context.Background(), Wait)
 	defer cancel()
-	if s, err := r.c.t.Stream(ctx, r.node, *request); err == nil {
+	if s, err := r.c.t.Stream(ctx, r.next(), *request); err == nil {
 		defer s.Close()
 	}
 }

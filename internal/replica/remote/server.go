@@ -39,6 +39,7 @@ type Responder interface {
 // Server carries out what other nodes ask of the replicas here. It is safe for concurrent use.
 type Server struct {
 	find    func(topology.PartitionID) Target
+	carrier Carrier
 	sched   *sched.Scheduler
 	page    int // PageBytes, but in tests
 	buffers buffers
@@ -56,15 +57,15 @@ type mark struct {
 	number uint64
 }
 
-// NewServer makes a server over the replicas of a host. The scheduler is nil outside simulations.
-func NewServer(host *partition.Host, scheduler *sched.Scheduler) *Server {
+// NewServer makes a server over the replicas of a host, which passes on by c what is meant for others. The scheduler is nil outside simulations.
+func NewServer(host *partition.Host, c Carrier, scheduler *sched.Scheduler) *Server {
 	s := newServer(func(id topology.PartitionID) Target {
 		if r := host.Replica(id); r != nil {
 			return r
 		}
 		return nil
 	})
-	s.sched = scheduler
+	s.sched, s.carrier = scheduler, c
 	return s
 }
 
@@ -91,6 +92,16 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 	case kind == kindEnough:
 		s.enough(mark{from, r.Uint()})
 		_ = to.End(nil)
+		return
+	case kind == kindRelay:
+		s.relay(ctx, from, &r, id, to)
+		return
+	case kind == kindRelayed:
+		if from = r.node(); r.Err() != nil || len(r.Rest()) == 0 || r.Rest()[0] >= kindRelay {
+			to.Fail(ErrMalformed) // once round is enough
+			return
+		}
+		s.Serve(ctx, from, r.Rest(), to)
 		return
 	}
 	var t *trace.Trace

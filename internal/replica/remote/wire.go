@@ -28,6 +28,8 @@ const (
 	kindRequire
 	kindLast
 	kindChange
+	kindRelay
+	kindRelayed
 
 	// KindMax is the highest first byte of a request for this package; 1 is the lowest.
 	KindMax = 63

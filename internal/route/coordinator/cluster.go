@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"sync/atomic"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/sched"
@@ -19,6 +20,8 @@ type Cluster struct {
 	Node topology.NodeID
 	// Replica names the replica of a partition on another node.
 	Replica func(node topology.NodeID, id topology.PartitionID) Member
+	// Via names it as Replica does, asked by way of a third node; nil asks straight only.
+	Via func(via, node topology.NodeID, id topology.PartitionID) Member
 	// Alive says whether a node is believed to be up. It must be quick.
 	Alive func(node topology.NodeID) bool
 	// Acknowledged tells the other nodes how far the logs of partitions are acknowledged, so that the replicas which they read alone include that. It
@@ -103,9 +106,20 @@ type route struct {
 	leader atomic.Pointer[topology.NodeID]
 	// remote is the replica on another node that was asked last.
 	remote atomic.Pointer[placed]
+	// round is how the leader was reached that could not be asked straight, nil if that is not known.
+	round atomic.Pointer[round]
 	// led, made by who waits, is closed when somebody begins to lead.
 	led atomic.Pointer[chan struct{}]
 }
+
+// round is a way to a node by another one. Until it ends, nobody tries the straight way.
+type round struct {
+	node, via topology.NodeID
+	until     time.Time
+}
+
+// roundFor is how long a way round is taken before the straight one is tried again.
+const roundFor = 5 * time.Second
 
 type placed struct {
 	node   topology.NodeID
@@ -116,9 +130,13 @@ type placed struct {
 func (c *Coordinator) LeaderChanged(id topology.PartitionID, node topology.NodeID) {
 	if r := c.view.Load().routes[id]; r != nil {
 		r.learn(node)
-		if node != (topology.NodeID{}) {
-			r.wake()
+		if node == (topology.NodeID{}) {
+			return
 		}
+		if way := r.round.Load(); way != nil && way.node != node {
+			r.round.CompareAndSwap(way, nil)
+		}
+		r.wake()
 	}
 }
 

@@ -103,7 +103,8 @@ func find(v *view, q *command.Read, cursor topology.Position) *topology.Partitio
 // anew prepares for the next partition, of which nothing is known yet.
 func (e *errand) anew() {
 	e.pause, e.refused, e.turn, e.late, e.atOnce = 0, false, 0, 0, 0
-	e.next, e.avoid = topology.NodeID{}, topology.NodeID{}
+	none := topology.NodeID{}
+	e.next, e.avoid, e.cut, e.by = none, none, none, none
 }
 
 // read makes one attempt. One at another node is given up when nothing has come by the time that attempt says; what has begun may take as long

@@ -35,7 +35,9 @@ type errand struct {
 	// gets another chance, for it may just be slow.
 	silent     topology.NodeID
 	quietUntil time.Time
-	turn       int
+	// cut could not be reached. by is the node that named next: it has heard of next, and may pass on what does not get there from here.
+	cut, by topology.NodeID
+	turn    int
 	// late counts the attempts that ran into their deadline.
 	late int
 	// at once counts the attempts without a pause in a row.
@@ -52,6 +54,8 @@ type target struct {
 	// here is the partition's replica on this node, nil if there is none, also if it is not the one to ask.
 	here   Local
 	remote bool
+	// via is the node that passes on what is asked, zero for none.
+	via topology.NodeID
 	// follower says that the replica here is to ask the leader.
 	follower bool
 	route    *route
@@ -90,6 +94,9 @@ func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
 			return t.at(cl, cl.Node, p)
 		}
 	}
+	if e.goesRound(&t, avoid) {
+		return t.around(cl, e, p), nil
+	}
 	node, known := e.leader(&t, avoid)
 	if known && e.nearby && !e.any && !e.refused && t.here != nil && node != cl.Node {
 		t.follower, node = true, cl.Node
@@ -125,6 +132,37 @@ func (t target) at(cl *cluster, node topology.NodeID, p *topology.Partition) (ta
 	}
 	t.remote, t.member = true, cl.member(t.route, node, p.ID)
 	return t, nil
+}
+
+// goesRound reports whether next, the leader, is to be asked by way of another node, by: the one that has just named it, or the one by which it was
+// reached lately.
+func (e *errand) goesRound(t *target, avoid topology.NodeID) bool {
+	cl, none := e.c.cluster, topology.NodeID{}
+	if t.here != nil && t.here.Leading() {
+		return false
+	}
+	if r := t.route.round.Load(); r != nil && (e.next == none || e.next == r.node) && r.node != avoid && r.via != avoid {
+		if e.c.sched.Now().Before(r.until) && cl.Alive(r.via) {
+			e.next, e.by = r.node, r.via
+			return true
+		}
+		t.route.round.CompareAndSwap(r, nil)
+	}
+	if cl.Via == nil || e.next == none || e.by == none || e.next == cl.Node || e.next == avoid || !cl.Alive(e.by) {
+		return false
+	}
+	return e.next == e.cut || e.next == e.silent || !cl.Alive(e.next)
+}
+
+// around makes next the one to ask, by way of by.
+func (t target) around(cl *cluster, e *errand, p *topology.Partition) target {
+	t.node, t.via, t.remote = e.next, e.by, true
+	t.member = cl.Via(t.via, t.node, p.ID)
+	e.next, e.by, e.cut = topology.NodeID{}, topology.NodeID{}, topology.NodeID{}
+	if !e.any {
+		e.required = majority(p)
+	}
+	return t
 }
 
 // leader is the node that leads as far as is known here, if it can be asked.
@@ -202,11 +240,16 @@ func (e *errand) failed(t *target, err error) bool {
 	case notLeader:
 		e.avoid = t.node
 		if leader != t.node {
-			e.next = leader
+			e.next, e.by = leader, topology.NodeID{}
+			if t.remote && t.via == (topology.NodeID{}) {
+				e.by = t.node
+			}
 		}
 		t.forget()
 	case unreachable:
-		e.avoid = t.node
+		if e.avoid, e.cut = t.node, t.node; t.via != (topology.NodeID{}) {
+			e.avoid = t.via
+		}
 		t.forget()
 	case unknown:
 		e.maybe = true
@@ -233,12 +276,18 @@ func (t *target) forget() {
 	if old := t.route.leader.Load(); old != nil && *old == t.node {
 		t.route.leader.CompareAndSwap(old, nil)
 	}
+	if t.via != (topology.NodeID{}) {
+		t.route.round.Store(nil)
+	}
 }
 
 // succeeded remembers who answered.
 func (e *errand) succeeded(t *target) {
 	if !e.any && !t.follower {
 		t.route.learn(t.node)
+	}
+	if t.via != (topology.NodeID{}) && t.route.round.Load() == nil {
+		t.route.round.Store(&round{t.node, t.via, e.c.sched.Now().Add(roundFor)})
 	}
 }
 
@@ -312,10 +361,14 @@ func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition
 	if t.remote {
 		c.stats.forwarded.Add(1)
 	}
-	if tr != nil {
-		tr.Add(what + " physical partition " + strconv.FormatUint(uint64(p.ID), 10) + " of table " + c.opts.TableName(p.Table) +
-			" at node " + c.cluster.NodeName(t.node))
+	if tr == nil {
+		return
 	}
+	text := what + " physical partition " + strconv.FormatUint(uint64(p.ID), 10) + " of table " + c.opts.TableName(p.Table) + " at node " + c.cluster.NodeName(t.node)
+	if t.via != (topology.NodeID{}) {
+		text += " by way of node " + c.cluster.NodeName(t.via)
+	}
+	tr.Add(text)
 }
 
 // AtLeader has do carried out at the leader of a partition, and asks again, elsewhere if need be, until limit has passed. do waits for its outcome; it

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,6 +36,9 @@ type member struct {
 	host      *partition.Host
 	transport *transport.Transport
 	up        atomic.Bool
+	net       *transport.Network
+	// away is a node that this one takes for dead, nil for none.
+	away atomic.Pointer[topology.NodeID]
 }
 
 // frames joins transport and raftgroup.
@@ -54,7 +58,7 @@ func newCluster4(t *testing.T, n int) []*member {
 	s := mapOf(t, n)
 	all := make([]*member, 4)
 	for i := range all {
-		m := &member{}
+		m := &member{net: net}
 		all[i] = m
 		m.up.Store(true)
 		at := fmt.Sprint("host", i+1)
@@ -85,11 +89,17 @@ func newCluster4(t *testing.T, n int) []*member {
 			},
 		}})
 		must(err)
-		client, server := remote.New(remote.Over(m.transport), nil), remote.NewServer(m.host, nil)
+		client, server := remote.New(remote.Over(m.transport), nil), remote.NewServer(m.host, remote.Over(m.transport), nil)
 		m.Coordinator = New(m.host, s, Options{Cluster: &Cluster{
 			Node:    node(i + 1),
 			Replica: func(node topology.NodeID, id topology.PartitionID) Member { return client.Replica(node, id) },
-			Alive:   func(node topology.NodeID) bool { return all[node[0]-1].up.Load() },
+			Via: func(via, node topology.NodeID, id topology.PartitionID) Member {
+				return client.Replica(node, id).Via(via)
+			},
+			Alive: func(node topology.NodeID) bool {
+				away := m.away.Load()
+				return all[node[0]-1].up.Load() && (away == nil || *away != node)
+			},
 			Batches: new(fleet).batches(),
 		}})
 		co.Store(m.Coordinator)
@@ -214,6 +224,72 @@ func TestRealCluster(t *testing.T) {
 	if v, err := sum(live[1].Coordinator, "counter"); err != nil || v != 0 {
 		t.Errorf("after TRUNCATE the counter is %d: %v", v, err)
 	}
+}
+
+// A coordinator whose link to a partition's leader alone is cut has every request carried out, by way of a node that reaches the leader: whether it knows
+// already that the leader is away for it, or finds out.
+func TestGoesRoundACutLink(t *testing.T) {
+	all := newCluster4(t, 1)
+	ctx := t.Context()
+	if err := writeNow(all[0].Coordinator, WriteOptions{Level: dberr.Quorum}, put("k", "c", 1)); err != nil {
+		t.Fatal(err)
+	}
+	const rows = 6000 // several pages
+	many := put("many", "", 0)
+	for i := range rows {
+		many.Ops = append(many.Ops, put("many", fmt.Sprintf("row%010d", i), int64(i)).Ops...)
+	}
+	many.Ops = many.Ops[1:]
+	if err := writeNow(all[0].Coordinator, WriteOptions{Level: dberr.Quorum}, many); err != nil {
+		t.Fatal(err)
+	}
+	p := all[0].Topology().Partitions(table)[0]
+	leader := slices.IndexFunc(all, func(m *member) bool { return m.host.Replica(p.ID).Leading() })
+	asker := (leader + 1) % len(all)
+	from, to := fmt.Sprint("host", asker+1), fmt.Sprint("host", leader+1)
+	c := all[asker].Coordinator
+	all[0].net.Cut(from, to, true)
+	all[0].net.Cut(to, from, true)
+	led, began := node(leader+1), time.Now()
+	for i, away := range []*topology.NodeID{nil, &led} {
+		all[asker].away.Store(away)
+		v := int64(10 * (i + 1))
+		if err := writeNow(c, WriteOptions{Level: dberr.Quorum}, put("k", "c", v)); err != nil {
+			t.Errorf("round %d: a write: %v", i, err)
+		}
+		if got, err := valueOf(c, "k"); got != v || err != nil {
+			t.Errorf("round %d: read %d, %v", i, got, err)
+		}
+		n := 0
+		q := command.Read{Table: table, Key: many.Key, Token: many.Token, Now: 1, Level: dberr.Quorum}
+		if err := c.Read(ctx, &q, cells(func(*row.Row) { n++ })); n != rows || err != nil {
+			t.Errorf("round %d: %d rows of %d: %v", i, n, rows, err)
+		}
+		if applied, err := swapNow(c, swapOf("k", v, v+1)); !applied || err != nil {
+			t.Errorf("round %d: a condition: %v, %v", i, applied, err)
+		}
+		b := []command.Mutation{put("k", "c", v+2), put("l", "c", v+2)}
+		if err := writeNow(c, WriteOptions{Level: dberr.Quorum, Atomic: true, Type: "BATCH"}, b...); err != nil {
+			t.Errorf("round %d: a batch: %v", i, err)
+		}
+		if err := c.AtLeader(ctx, p, time.Second, func(ctx context.Context, m Member) error {
+			_, err := m.Last(ctx)
+			return err
+		}); err != nil {
+			t.Errorf("round %d: a question to the leader: %v", i, err)
+		}
+	}
+	if err := c.Truncate(ctx, table); err != nil {
+		t.Error(err)
+	}
+	if n, most := c.Stats().RetryReasons.Unknown, uint64(time.Since(began)/roundFor+2); n > most {
+		t.Errorf("%d requests found out by themselves that the link is cut, of which %d had to", n, most)
+	}
+	if !all[leader].host.Replica(p.ID).Leading() {
+		t.Error("somebody else leads: the test proves nothing")
+	}
+	all[0].net.Cut(from, to, false)
+	all[0].net.Cut(to, from, false)
 }
 
 // cells is a visitor that is given rows.
