@@ -3,52 +3,63 @@
 package partition
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// leavingMax bounds how long a new replica waits until the log of an earlier one is destroyed.
-const leavingMax = 10 * time.Second
-
-// never is where nothing comes from.
-var never chan struct{}
-
-// born is a replica that is about to be opened: the record of it, and the meta of one that is born with its partition.
+// born is a replica that is about to be opened.
 type born struct {
-	record keys.Replica
-	meta   *keys.Meta
-	leads  bool
+	id      topology.PartitionID
+	replica topology.ReplicaID
+	// meta is nil for a replica that waits for its first snapshot.
+	meta *keys.Meta
+	// leads asks for votes at once; listed says that the node's registry lists the replica.
+	leads, listed bool
 }
 
-// create is Host.Create in a cluster: the replicas whose voters in the map are on this node. All replicas of a partition are born alike,
-// on their nodes, so they agree without having talked. The one that is listed first asks for votes at once.
-func (c *cluster) create(ps []*topology.Partition) error {
-	var list []born
-	for _, p := range ps {
-		if c.host.Replica(p.ID) != nil || len(p.Sets) == 0 {
-			continue
-		}
-		for i, r := range p.Sets[0].Replicas {
-			if r.Node == c.opts.Node && r.State == topology.Voter {
-				meta := birth(p)
-				list = append(list, born{keys.Replica{Partition: uint64(p.ID), Replica: uint64(r.ID)}, &meta, i == 0})
+// birth is the first meta of a partition.
+func birth(p *topology.Partition) keys.Meta {
+	m := keys.NewMeta(uint64(p.ID), p.Span.Keys(p.Table))
+	m.Epoch = p.Epoch
+	if len(p.Sets) > 0 {
+		for _, r := range p.Sets[0].Replicas {
+			member := keys.Member{Replica: uint64(r.ID), Node: r.Node}
+			if r.State == topology.Joining {
+				m.Learners = append(m.Learners, member)
+			} else {
+				m.Voters = append(m.Voters, member)
 			}
 		}
 	}
-	return c.add(list)
+	return m
+}
+
+// Create gives birth to the replicas of new partitions that the map has on this node, durably and all at once. Those that are here
+// already are left alone, so it can be repeated after a crash. voters of the stored meta are the partition's members in its first
+// region.
+func (h *Host) Create(ps ...*topology.Partition) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return ErrClosed
+	}
+	missing := make([]*topology.Partition, 0, len(ps))
+	for _, p := range ps {
+		if h.Replica(p.ID) == nil {
+			missing = append(missing, p)
+		}
+	}
+	return h.add(h.seqs.bear(missing))
 }
 
 // Join makes an empty replica of a partition that waits for its first snapshot: the leader sends one when it adds the replica to its
 // configuration. One that is here already is left alone. Durable when it returns.
 func (h *Host) Join(id topology.PartitionID, replica topology.ReplicaID) error {
-	if h.cluster == nil {
-		return errAlone
+	if _, err := h.replicaSets(); err != nil {
+		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,90 +67,83 @@ func (h *Host) Join(id topology.PartitionID, replica topology.ReplicaID) error {
 	case h.closed:
 		return ErrClosed
 	case r == nil:
-		return h.cluster.add([]born{{record: keys.Replica{Partition: uint64(id), Replica: uint64(replica)}}})
-	case r.member.id != replica:
-		return fmt.Errorf("join partition %d as replica %d: replica %d is here", id, replica, r.member.id)
+		return h.add([]born{{id: id, replica: replica, listed: true}})
+	case r.member != replica:
+		return fmt.Errorf("join partition %d as replica %d: replica %d is here", id, replica, r.member)
 	}
 	return nil
 }
 
-// add stores new replicas, durably, and opens them. The caller holds Host.mu.
-func (c *cluster) add(list []born) error {
+// add stores new replicas, durably, and opens them. The caller holds mu.
+func (h *Host) add(list []born) error {
 	if len(list) == 0 {
 		return nil
 	}
-	replicas := c.host.copyReplicas(len(list))
+	if err := h.seqs.failed(); err != nil {
+		return err
+	}
+	replicas := h.copyReplicas(len(list))
 	tables := map[uint32]bool{}
-	configs := make([]raftgroup.GroupConfig, 0, len(list))
-	b := c.machine.store.NewBatch()
+	b := h.store.NewBatch()
 	defer b.Close()
 	for i := range list {
 		n := &list[i]
-		n.record.Created = c.host.opts.Now().Unix()
-		r, err := c.newMember(topology.PartitionID(n.record.Partition), topology.ReplicaID(n.record.Replica), n.meta)
+		r, err := newReplica(h, n)
 		if err != nil {
-			return fmt.Errorf("create partition %d: %w", n.record.Partition, err)
+			return fmt.Errorf("create partition %d: %w", n.id, err)
 		}
 		replicas[r.id] = r
-		b.PutReplica(&n.record)
-		meta := n.meta
-		if meta != nil {
-			tables[meta.Span.Table] = true
-			b.PutMeta(meta)
-		} else {
-			meta = &keys.Meta{Partition: n.record.Partition}
+		if n.listed {
+			b.PutReplica(&keys.Replica{Partition: uint64(n.id), Replica: uint64(n.replica), Created: h.opts.Now().Unix()})
 		}
-		configs = append(configs, configOf(n.record.Replica, meta, n.meta != nil))
+		if n.meta != nil {
+			tables[n.meta.Span.Table] = true
+			b.PutMeta(n.meta)
+		}
 	}
 	if err := checkSpans(ofTables(replicas, tables)); err != nil {
 		return fmt.Errorf("create partitions: %w", err)
 	}
-	if err := errors.Join(b.Commit(), c.machine.store.Sync()); err != nil {
+	if err := errors.Join(b.Commit(), h.store.Sync()); err != nil {
 		return fmt.Errorf("create partitions: %w", err)
 	}
-	before := c.host.replicas.Load()
-	c.host.replicas.Store(&replicas) // entries are applied as soon as a group is open
-	if err := c.open(configs); err != nil {
-		c.host.replicas.Store(before)
+	before := h.replicas.Load()
+	h.replicas.Store(&replicas) // entries are applied as soon as a sequencer is open
+	if err := h.seqs.open(list); err != nil {
+		h.replicas.Store(before)
 		return fmt.Errorf("create partitions: %w", err)
 	}
-	c.runner.Call(func(h *raftgroup.Host) {
-		for i := range list {
-			if list[i].leads {
-				h.Campaign(list[i].record.Partition)
-			}
-		}
-	})
 	return nil
 }
 
-// open opens groups, when the logs of earlier replicas are gone.
-func (c *cluster) open(configs []raftgroup.GroupConfig) error {
-	const pause = 10 * time.Millisecond
-	for waited := time.Duration(0); ; waited += pause {
-		var err error
-		closed := c.runner.Do(func(h *raftgroup.Host) {
-			var groups []*raftgroup.Group
-			if groups, err = h.Open(configs...); err == nil {
-				c.setGroups(groups)
-			}
-		})
-		if closed != nil {
-			return ErrClosed
-		}
-		if !errors.Is(err, raftgroup.ErrLeaving) || waited >= leavingMax {
-			return err
-		}
-		if _, err := await(c.opts.Drive, patience{ctx: context.Background(), ends: [2]chan struct{}{c.closed}, max: pause}, never); errors.Is(err, errEnded) {
-			return ErrClosed
+func ofTables(replicas map[topology.PartitionID]*Replica, tables map[uint32]bool) []*Replica {
+	var out []*Replica
+	for _, r := range replicas {
+		if tables[r.Table()] {
+			out = append(out, r)
 		}
 	}
+	return out
 }
 
-// drop removes replicas: requests end, the groups are closed, then the state goes, durably, and after it the logs. In the other order a
-// replica could come back that has forgotten how it voted. The caller holds Host.mu.
-func (c *cluster) drop(ids []topology.PartitionID) error {
-	stay := c.host.copyReplicas(0)
+func (h *Host) copyReplicas(more int) map[topology.PartitionID]*Replica {
+	old := *h.replicas.Load()
+	out := make(map[topology.PartitionID]*Replica, len(old)+more)
+	for id, r := range old {
+		out[id] = r
+	}
+	return out
+}
+
+// Drop removes replicas with all they hold, but for index entries: the indexes of a table are dropped with it. Requests under way end
+// first; later ones get ErrClosed. The state goes durably.
+func (h *Host) Drop(ids ...topology.PartitionID) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return ErrClosed
+	}
+	stay := h.copyReplicas(0)
 	var gone []*Replica
 	for _, id := range ids {
 		if r := stay[id]; r != nil {
@@ -150,34 +154,23 @@ func (c *cluster) drop(ids []topology.PartitionID) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	groups := make(chan *raftgroup.Group, len(gone))
 	for _, r := range gone {
 		r.close()
-		id := uint64(r.id)
-		c.runner.Call(func(h *raftgroup.Host) { h.Close(id, func(g *raftgroup.Group) { groups <- g }) })
 	}
-	idle := make([]*raftgroup.Group, 0, len(gone))
-	for range gone {
-		g, err := await(c.opts.Drive, patience{ctx: context.Background(), ends: [2]chan struct{}{c.failed}}, groups)
-		if err != nil {
-			return ErrClosed // the state stays; so do the replicas, at the next start
-		}
-		idle = append(idle, g)
+	finish, err := h.seqs.withdraw(gone)
+	if err != nil {
+		return err
 	}
-	c.host.replicas.Store(&stay)
-	if err := c.removeState(gone, stay); err != nil {
+	h.replicas.Store(&stay)
+	if err := h.removeState(gone, stay); err != nil {
 		return fmt.Errorf("drop partitions: %w", err)
 	}
-	return c.runner.Do(func(h *raftgroup.Host) {
-		for _, g := range idle {
-			h.DestroyLog(g)
-		}
-	})
+	return finish()
 }
 
 // removeState removes what replicas hold, with their metas and their records, in one batch.
-func (c *cluster) removeState(gone []*Replica, stay map[topology.PartitionID]*Replica) error {
-	b := c.machine.store.NewBatch()
+func (h *Host) removeState(gone []*Replica, stay map[topology.PartitionID]*Replica) error {
+	b := h.store.NewBatch()
 	defer b.Close()
 	for _, span := range spansOf(gone, stay) {
 		if err := b.Truncate(span, nil); err != nil {
@@ -188,5 +181,27 @@ func (c *cluster) removeState(gone []*Replica, stay map[topology.PartitionID]*Re
 		b.DeleteMeta(uint64(r.id))
 		b.DeleteReplica(uint64(r.id))
 	}
-	return errors.Join(b.CommitLogged(), c.machine.store.Sync())
+	return errors.Join(b.CommitLogged(), h.store.Sync())
+}
+
+// spansOf are the spans to remove with replicas. A table of which no replica stays goes as a whole, in one stroke; but not while a replica
+// waits for its first snapshot: it may be of any table, and its rows may come in this moment, before it says so.
+func spansOf(gone []*Replica, stay map[topology.PartitionID]*Replica) []keys.Span {
+	kept, whole := map[uint32]bool{}, map[uint32]bool{}
+	for _, r := range stay {
+		kept[r.Table()] = true
+	}
+	waiting := kept[0]
+	var out []keys.Span
+	for _, r := range gone {
+		switch table := r.Table(); {
+		case table == 0: // it never had a state
+		case kept[table], waiting:
+			out = append(out, r.state.Load().keys)
+		case !whole[table]:
+			whole[table] = true
+			out = append(out, keys.Span{Table: table})
+		}
+	}
+	return out
 }

@@ -11,69 +11,95 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
 // Decide evaluates c on the rows as they are when its turn has come, applies its mutation if all conditions hold, and tells
 // done, or returns an error as Write does. Conditionals of one logical partition are evaluated in the order of their arrival; no
-// write of that partition comes between the read and the write. Operands that came Unstamped are stamped in place; nothing of c is
-// kept when Decide returns. It waits for its turn.
+// write of that partition comes between the read and the write. Nothing of c is kept when Decide returns. It waits for its turn.
+//
+// The latch is held until the entry is applied, so the next conditional of the key sees it, and is taken before the blind writes in front
+// of it are applied, so it waits for those. A condition that fails writes nothing: it is told when what it has read is confirmed (P10).
 func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
-	if r.member != nil {
-		return r.member.decide(ctx, c, done)
+	if err := r.begin(); err != nil {
+		return err
 	}
-	d, err := r.decide(ctx, c)
+	defer r.end()
+	m := &c.Mutation
+	if r.isMeta() || m.Table != r.Table() {
+		return r.wrongRange()
+	}
+	if _, err := r.evaluating(); err != nil {
+		return err // before it queues in vain
+	}
+	held, err := r.host.latches.acquire(ctx, stripeOf(m.Table, m.Token), r, m.Key, oneKey)
 	if err != nil {
 		return err
 	}
-	w := r.host.decisions.Get().(*decision)
-	w.host, w.outcome, w.done = r.host, d, done
-	// A refusal waits for the sync too: it tells what it has read, and a crash must not make that untrue.
-	r.host.committer.join(w)
-	return nil
+	proposed, err := r.judge(ctx, c, held, done)
+	if !proposed {
+		r.host.latches.leave(held)
+	}
+	return err
 }
 
-// decision is the completion of a Decide.
-type decision struct {
-	host    *Host
-	outcome *command.Decision
-	done    command.DecisionCompletion
-}
-
-func (w *decision) Done(err error) {
-	host, outcome, done := w.host, w.outcome, w.done
-	*w = decision{}
-	host.decisions.Put(w)
-	if err != nil {
-		outcome = nil
-	}
-	done.Decided(outcome, err)
-}
-
-// decide does all but the sync. If it succeeds the caller must join.
-func (r *Replica) decide(ctx context.Context, c *command.Conditional) (*command.Decision, error) {
-	if err := r.begin(); err != nil {
-		return nil, err
-	}
-	defer r.end()
-	if err := r.host.committer.admit(); err != nil {
-		return nil, err
-	}
+// judge evaluates under the latch. If it has proposed an entry, that leaves the latch.
+func (r *Replica) judge(ctx context.Context, c *command.Conditional, latch guard, done command.DecisionCompletion) (proposed bool, err error) {
 	m := &c.Mutation
-	g, err := r.host.latches.acquire(ctx, stripeOf(m.Table, m.Token), r, m.Key, oneKey)
-	if err != nil {
-		r.host.committer.cancel()
-		return nil, err
+	if err := latch.stripe.awaitLanding(ctx, r, m.Token, m.Key); err != nil {
+		return false, err
+	}
+	t := r.seq.hold()
+	if t.term == 0 {
+		return false, r.notLeader()
 	}
 	v, err := r.evaluate(ctx, c)
-	if err == nil && v.whole != nil {
-		err = r.carryOut(c, &v)
-	}
-	r.host.latches.leave(g)
 	if err != nil {
-		r.host.committer.cancel()
-		return nil, err
+		return false, err
 	}
-	return v.decision, nil
+	d := v.decision
+	if v.whole == nil {
+		return false, r.refused(r.seq.confirmed(t, m.Table, m.Token, func(err error) {
+			if err != nil {
+				done.Decided(nil, err)
+				return
+			}
+			done.Decided(d, nil)
+		}))
+	}
+	latch.keepKey()
+	price, written := ru.Write(v.whole)
+	if err := r.conclude(t.term, &v, latch, done); err != nil {
+		return false, err
+	}
+	r.count.wrote(price, written)
+	return true, nil
+}
+
+// conclude proposes the mutation of a conditional that holds. Its entry leaves the latch.
+func (r *Replica) conclude(term uint64, v *verdict, latch guard, done command.DecisionCompletion) error {
+	latch.stripe.mu.Lock()
+	defer latch.stripe.mu.Unlock()
+	if err := r.admits(v.whole); err != nil {
+		return err
+	}
+	d := v.decision
+	d.Timestamp = r.stamps.next(max(r.host.micros(), v.whole.Timestamp))
+	entry := command.AddWrite(command.BeginWrite(nil, r.epoch(), 1, v.result), v.whole, d.Timestamp)
+	w := &held{replica: r, guards: []guard{latch}, then: func(o raftgroup.Outcome) { r.decided(done, d, o) }}
+	return r.refused(r.seq.propose(term, entry, w))
+}
+
+// decided tells how the entry of a conditional ended.
+func (r *Replica) decided(done command.DecisionCompletion, d *command.Decision, o raftgroup.Outcome) {
+	if err := r.ended(o); err != nil {
+		done.Decided(nil, err)
+		return
+	}
+	if i, ok := done.(Indexed); ok {
+		i.At(o.Index)
+	}
+	done.Decided(d, nil)
 }
 
 // verdict is what came of a conditional: the decision, and the mutation to apply for it to be true, nil if there is none.
@@ -142,19 +168,9 @@ func (r *Replica) find(ctx context.Context, c *command.Conditional) (*finder, ru
 	return f, ru.Units(max(f.rows, 1))*ru.Unit + ru.Read(ru.Point, f.rows, f.bytes) - ru.Unit, nil
 }
 
-// carryOut applies the mutation of a conditional that holds.
-func (r *Replica) carryOut(c *command.Conditional, v *verdict) error {
-	if err := r.commit(v.whole, v.result); err != nil {
-		return err
-	}
-	c.Mutation.Timestamp, v.decision.Timestamp = v.whole.Timestamp, v.whole.Timestamp
-	r.count.wrote(ru.Write(v.whole))
-	return nil
-}
-
 // repeated answers a command that was applied before, from its dedupe record.
 func (r *Replica) repeated(m *command.Mutation) (*command.Decision, error) {
-	result, err := r.host.store.Result(m)
+	result, err := r.host.store.Dedupe(m.Table, m.Token, m.Key, m.Dedupe)
 	if result == nil || err != nil {
 		return nil, err
 	}

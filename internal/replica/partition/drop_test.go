@@ -16,12 +16,12 @@ func TestDropBesideJoining(t *testing.T) {
 	b.entry(lower, 11, stamped(goes[0], 1, 100, 0), stamped(goes[1], 1, 101, 0))
 	b.entry(upper, 11, stamped(comes[0], 1, 100, 0), stamped(comes[1], 1, 101, 0))
 	b.commit()
-	joining, err := b.cluster.newMember(topology.PartitionID(upper), 77, nil)
+	joining, err := newReplica(b.host, &born{id: topology.PartitionID(upper), replica: 77})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := []*Replica{b.cluster.host.Replica(topology.PartitionID(lower))}
-	if err := b.cluster.removeState(gone, map[topology.PartitionID]*Replica{joining.id: joining}); err != nil {
+	gone := []*Replica{b.host.Replica(topology.PartitionID(lower))}
+	if err := b.host.removeState(gone, map[topology.PartitionID]*Replica{joining.id: joining}); err != nil {
 		t.Fatal(err)
 	}
 	if left, came := b.rows(goes...), b.rows(comes...); left != 0 || came != 2 {

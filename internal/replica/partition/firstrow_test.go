@@ -13,7 +13,7 @@ import (
 // A refused conditional that asks for the first row gets it, or the first one with a marker if not too many are before it; one that
 // holds gets none.
 func TestFirstRow(t *testing.T) {
-	h := open(t, newFake(), 1, Options{Durability: Periodic})
+	h := open(t, newStore(t), 1, Options{Durability: Periodic})
 	defer closeHost(t, h)
 	r := h.Replicas()[0]
 	fill := func(key string, plain int) {

@@ -5,7 +5,6 @@ package partition
 import (
 	"bytes"
 	"context"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -19,14 +18,14 @@ type Indexed interface{ At(index uint64) }
 // flight is a blind write from its proposal until it is applied. It is in its stripe's list meanwhile, so that who must read before
 // it writes can wait for it.
 type flight struct {
-	member *member
-	done   command.Completion
-	id     command.DedupeID
-	token  token.Token
-	key    []byte
-	entry  []byte
-	stripe *stripe
-	at     int // in stripe.flights
+	replica *Replica
+	done    command.Completion
+	id      command.DedupeID
+	token   token.Token
+	key     []byte
+	entry   []byte
+	stripe  *stripe // nil when it is not in the list any more
+	at      int     // in stripe.flights
 	// barrier, if not nil, waits for this flight. One is enough: it is the latch's holder.
 	barrier *barrier
 }
@@ -58,13 +57,13 @@ func (s *stripe) land(f *flight) {
 	}
 }
 
-// settle waits until the blind writes of a key that are under way have ended. The caller holds the key's latch, so no others can
+// awaitLanding waits until the blind writes of a key that are under way have ended. The caller holds the key's latch, so no others can
 // come, and those of other keys are not waited for.
-func (s *stripe) settle(ctx context.Context, m *member, t token.Token, key []byte, waitMax time.Duration) error {
+func (s *stripe) awaitLanding(ctx context.Context, r *Replica, t token.Token, key []byte) error {
 	var b *barrier
 	s.mu.Lock()
 	for _, f := range s.flights {
-		if f.member == m && f.token == t && bytes.Equal(f.key, key) {
+		if f.replica == r && f.token == t && bytes.Equal(f.key, key) {
 			if b == nil {
 				b = &barrier{ready: make(chan struct{})}
 			}
@@ -76,7 +75,7 @@ func (s *stripe) settle(ctx context.Context, m *member, t token.Token, key []byt
 	if b == nil {
 		return nil
 	}
-	_, cause := await(m.cluster.opts.Drive, patience{ctx: ctx, max: waitMax}, b.ready)
+	_, cause := await(r.host.drive, patience{ctx: ctx, max: r.host.opts.LatchWait}, b.ready)
 	if cause == nil {
 		return nil
 	}
@@ -90,22 +89,32 @@ func (s *stripe) settle(ctx context.Context, m *member, t token.Token, key []byt
 	return &LatchTimeout{cause}
 }
 
-// Done implements raftgroup.Waiter. It is called on the loop.
-func (f *flight) Done(o raftgroup.Outcome) {
-	m, done := f.member, f.done
-	f.stripe.mu.Lock()
-	f.stripe.land(f)
-	f.stripe.mu.Unlock()
-	if f.id != (command.DedupeID{}) {
-		m.recent.leave(f.id)
+// applied implements early: whoever reads before it writes sees it now.
+func (f *flight) applied() {
+	s := f.stripe
+	if s == nil {
+		return
 	}
-	m.cluster.putFlight(f)
-	m.complete(done, o)
+	s.mu.Lock()
+	s.land(f)
+	s.mu.Unlock()
+	f.stripe = nil
+}
+
+// Done implements raftgroup.Waiter. It is called on the sequencer's goroutine.
+func (f *flight) Done(o raftgroup.Outcome) {
+	f.applied()
+	r, done := f.replica, f.done
+	if f.id != (command.DedupeID{}) {
+		r.recent.leave(f.id)
+	}
+	r.host.putFlight(f)
+	r.complete(done, o)
 }
 
 // complete tells a completion how its proposal ended.
-func (m *member) complete(done command.Completion, o raftgroup.Outcome) {
-	err := m.ended(o)
+func (r *Replica) complete(done command.Completion, o raftgroup.Outcome) {
+	err := r.ended(o)
 	if err == nil {
 		if i, ok := done.(Indexed); ok {
 			i.At(o.Index)
@@ -117,10 +126,10 @@ func (m *member) complete(done command.Completion, o raftgroup.Outcome) {
 // flightKept is how large an entry's memory may be to be used again.
 const flightKept = 64 << 10
 
-func (c *cluster) putFlight(f *flight) {
+func (h *Host) putFlight(f *flight) {
 	if cap(f.entry) > flightKept || cap(f.key) > flightKept {
 		return
 	}
 	*f = flight{entry: f.entry[:0], key: f.key[:0]}
-	c.flights.Put(f)
+	h.flights.Put(f)
 }

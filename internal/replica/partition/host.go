@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,15 +15,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
 // Options of a Host. The zero value is ready for use.
 type Options struct {
-	// Durability says when writes are acknowledged.
+	// Durability says when writes are acknowledged that no other node has.
 	Durability Durability
 	// SyncInterval is the time between syncs in Periodic mode; 10 ms if 0.
 	SyncInterval time.Duration
-	// GroupMax bounds the writes of a node that are applied and not yet durable; 65536 if 0.
+	// GroupMax bounds the writes of a node that wait to be applied and durable; 65536 if 0.
 	GroupMax int
 	// LatchQueueMax bounds the writes that wait for one partition key; 1024 if 0.
 	LatchQueueMax int
@@ -32,8 +32,8 @@ type Options struct {
 	LatchWait time.Duration
 	// Now is the clock of stamps; time.Now if nil.
 	Now func() time.Time
-	// Cluster makes the replicas members of replica sets; nil stands alone. Durability and SyncInterval do not matter then: a write is
-	// acknowledged when a quorum has it on disk.
+	// Cluster makes the replicas members of replica sets; nil for partitions that have one replica, here. Durability, SyncInterval and
+	// GroupMax do not matter then: a write is acknowledged when a quorum has it on disk.
 	Cluster *Cluster
 }
 
@@ -53,6 +53,11 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Cluster != nil && o.Cluster.StalenessMax == 0 {
+		c := *o.Cluster
+		c.StalenessMax = 500 * time.Millisecond
+		o.Cluster = &c
+	}
 	return o
 }
 
@@ -61,56 +66,111 @@ type Host struct {
 	store   Store
 	opts    Options
 	latches *latches
-	// committer is nil in a cluster, cluster stand-alone.
-	committer *committer
-	cluster   *cluster
-	// unsettled is nil in Periodic mode, where readers see what a crash may take back.
-	unsettled *unsettled
-	batches   sync.Pool // *Batch
-	readers   sync.Pool // *meter
-	decisions sync.Pool // *decision
+	machine *machine
+	seqs    sequencers
+	// clock is that of leases, and of how long ids are remembered.
+	clock raftgroup.Clock
+	// drive is nil but in simulations.
+	drive   *Drive
+	readers sync.Pool // *meter
+	flights sync.Pool // *flight
 
 	// mu orders changes of replicas; the map itself is never changed, only replaced.
 	mu       sync.Mutex
 	closed   bool
+	ended    chan struct{} // closed with the host
+	tidied   sync.WaitGroup
 	replicas atomic.Pointer[map[topology.PartitionID]*Replica]
 }
 
-// Open opens every replica whose meta is in the store; in a cluster those of the node's registry, with their groups. The caller closes
-// the host before the store.
+// Open opens every replica that is in the store. The caller closes the host before the store.
 func Open(s Store, o Options) (*Host, error) {
-	o = o.withDefaults()
-	h := &Host{store: s, opts: o, latches: newLatches(o.LatchQueueMax, o.LatchWait)}
-	h.batches.New = func() any { return new(Batch) }
-	h.readers.New = func() any { return new(meter) }
-	h.decisions.New = func() any { return new(decision) }
-	if o.Cluster != nil {
-		if err := h.openCluster(s); err != nil {
-			return nil, err
-		}
-		return h, nil
-	}
-	metas, err := s.Metas()
+	h := newHost(s, o)
+	metas := []keys.Meta{}
+	err := s.Metas(func(m keys.Meta) error {
+		metas = append(metas, m)
+		return nil
+	})
 	if err != nil {
+		h.machine.close()
 		return nil, fmt.Errorf("open replicas: %w", err)
 	}
-	replicas := make(map[topology.PartitionID]*Replica, len(metas))
-	h.committer = newCommitter(s, &o)
-	if o.Durability == Synced {
-		h.unsettled = newUnsettled(h.committer)
+	var g *raft
+	if h.opts.Cluster != nil {
+		g = newRaft(h)
+		h.seqs = g
+	} else {
+		h.seqs = newCommitter(h)
 	}
-	for i := range metas {
-		r, err := newReplica(h, &metas[i])
+	list, err := h.load(metas)
+	if err == nil && g != nil {
+		err = g.start(list)
+	}
+	if err != nil {
+		err = errors.Join(err, h.seqs.close())
+		h.machine.close()
+		return nil, err
+	}
+	if h.drive == nil {
+		h.tidied.Go(h.tidy)
+	}
+	return h, nil
+}
+
+// newHost makes a host without sequencers.
+func newHost(s Store, o Options) *Host {
+	h := &Host{store: s, opts: o.withDefaults(), clock: raftgroup.BootClock{}, ended: make(chan struct{})}
+	if c := h.opts.Cluster; c != nil {
+		h.drive = c.Drive
+		if c.Clock != nil {
+			h.clock = c.Clock
+		}
+	}
+	h.latches = newLatches(h.opts.LatchQueueMax, h.opts.LatchWait)
+	h.latches.drive = h.drive
+	h.readers.New = func() any { return new(meter) }
+	h.flights.New = func() any { return new(flight) }
+	h.machine = newMachine(h)
+	h.replicas.Store(&map[topology.PartitionID]*Replica{})
+	return h
+}
+
+// load makes replicas of what is stored.
+func (h *Host) load(metas []keys.Meta) ([]born, error) {
+	list, err := h.seqs.load(metas)
+	if err != nil {
+		return nil, err
+	}
+	replicas := make(map[topology.PartitionID]*Replica, len(list))
+	for i := range list {
+		r, err := newReplica(h, &list[i])
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("open partition %d: %w", metas[i].Partition, err), h.committer.close())
+			return nil, fmt.Errorf("open partition %d: %w", list[i].id, err)
 		}
 		replicas[r.id] = r
 	}
-	if err := checkSpans(slices.Collect(maps.Values(replicas))); err != nil {
-		return nil, errors.Join(err, h.committer.close())
+	if err := checkSpans(values(replicas)); err != nil {
+		return nil, err
 	}
 	h.replicas.Store(&replicas)
-	return h, nil
+	return list, nil
+}
+
+// tidy lets go of ids where nothing is written any more.
+func (h *Host) tidy() {
+	tick := time.NewTicker(rememberFor)
+	defer tick.Stop()
+	for {
+		select {
+		case <-h.ended:
+			return
+		case <-tick.C:
+		}
+		now := h.clock.Now()
+		for _, r := range *h.replicas.Load() {
+			r.recent.tidy(now)
+		}
+	}
 }
 
 // checkSpans enforces the invariant that spans of a node's replicas never overlap: they share one key space.
@@ -130,24 +190,15 @@ func checkSpans(all []*Replica) error {
 	return nil
 }
 
-func ofTables(replicas map[topology.PartitionID]*Replica, tables map[uint32]bool) []*Replica {
-	var out []*Replica
-	for _, r := range replicas {
-		if tables[r.Table()] {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 // Replica returns a replica by its partition's id, nil if it is not here.
 func (h *Host) Replica(id topology.PartitionID) *Replica { return (*h.replicas.Load())[id] }
 
 // Replicas returns all replicas, by id.
-func (h *Host) Replicas() []*Replica {
-	m := *h.replicas.Load()
-	out := make([]*Replica, 0, len(m))
-	for _, r := range m {
+func (h *Host) Replicas() []*Replica { return values(*h.replicas.Load()) }
+
+func values(replicas map[topology.PartitionID]*Replica) []*Replica {
+	out := make([]*Replica, 0, len(replicas))
+	for _, r := range replicas {
 		out = append(out, r)
 	}
 	slices.SortFunc(out, func(a, b *Replica) int { return cmp.Compare(a.id, b.id) })
@@ -157,144 +208,15 @@ func (h *Host) Replicas() []*Replica {
 // Len is the number of replicas.
 func (h *Host) Len() int { return len(*h.replicas.Load()) }
 
-// Create gives birth to the replicas of new partitions, durably and all at once. Those that are here already are left alone, so it can
-// be repeated after a crash. voters of the stored meta are the partition's members in its first region. In a cluster it makes those
-// that are voters on this node.
-func (h *Host) Create(ps ...*topology.Partition) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return ErrClosed
+// Member is the id of the replica of a partition that is here, 0 if there is none.
+func (h *Host) Member(id topology.PartitionID) topology.ReplicaID {
+	if r := h.Replica(id); r != nil {
+		return r.Member()
 	}
-	if h.cluster != nil {
-		return h.cluster.create(ps)
-	}
-	replicas := h.copyReplicas(len(ps))
-	tables := map[uint32]bool{}
-	var b Batch
-	for _, p := range ps {
-		if replicas[p.ID] != nil {
-			continue
-		}
-		meta := birth(p)
-		r, err := newReplica(h, &meta)
-		if err != nil {
-			return fmt.Errorf("create partition %d: %w", p.ID, err)
-		}
-		replicas[p.ID], tables[r.Table()] = r, true
-		b.Metas = append(b.Metas, meta)
-	}
-	if len(b.Metas) == 0 {
-		return nil
-	}
-	if err := checkSpans(ofTables(replicas, tables)); err != nil {
-		return fmt.Errorf("create partitions: %w", err)
-	}
-	if err := h.committer.failed(); err != nil {
-		return err
-	}
-	if err := h.committer.order(&b); err != nil {
-		return err
-	}
-	if err := h.committer.sync(); err != nil {
-		return err
-	}
-	h.replicas.Store(&replicas)
-	return nil
+	return 0
 }
 
-// birth is the first meta of a partition.
-func birth(p *topology.Partition) keys.Meta {
-	m := keys.NewMeta(uint64(p.ID), p.Span.Keys(p.Table))
-	m.Epoch = p.Epoch
-	if len(p.Sets) > 0 {
-		for _, r := range p.Sets[0].Replicas {
-			member := keys.Member{Replica: uint64(r.ID), Node: r.Node}
-			if r.State == topology.Joining {
-				m.Learners = append(m.Learners, member)
-			} else {
-				m.Voters = append(m.Voters, member)
-			}
-		}
-	}
-	return m
-}
-
-func (h *Host) copyReplicas(more int) map[topology.PartitionID]*Replica {
-	old := *h.replicas.Load()
-	out := make(map[topology.PartitionID]*Replica, len(old)+more)
-	for id, r := range old {
-		out[id] = r
-	}
-	return out
-}
-
-// Drop removes replicas with all they hold, but for index entries: the indexes of a table are dropped with it. Requests under way end
-// first; later ones get ErrClosed.
-func (h *Host) Drop(ids ...topology.PartitionID) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return ErrClosed
-	}
-	if h.cluster != nil {
-		return h.cluster.drop(ids)
-	}
-	replicas := h.copyReplicas(0)
-	var gone []*Replica
-	for _, id := range ids {
-		if r := replicas[id]; r != nil {
-			gone = append(gone, r)
-			delete(replicas, id)
-		}
-	}
-	h.replicas.Store(&replicas)
-	for _, r := range gone {
-		r.close()
-	}
-	if err := h.clear(gone, replicas); err != nil {
-		return h.committer.fail(fmt.Errorf("drop partitions: %w", err))
-	}
-	return h.committer.sync()
-}
-
-// clear removes what replicas hold, and then their metas.
-func (h *Host) clear(gone []*Replica, stay map[topology.PartitionID]*Replica) error {
-	for _, span := range spansOf(gone, stay) {
-		if err := h.store.Truncate(span, nil); err != nil {
-			return err
-		}
-	}
-	ids := make([]topology.PartitionID, 0, len(gone))
-	for _, r := range gone {
-		ids = append(ids, r.id)
-	}
-	return h.store.Forget(ids...)
-}
-
-// spansOf are the spans to remove with replicas. A table of which no replica stays goes as a whole, in one stroke; but not while a replica
-// waits for its first snapshot: it may be of any table, and its rows may come in this moment, before it says so.
-func spansOf(gone []*Replica, stay map[topology.PartitionID]*Replica) []keys.Span {
-	kept, whole := map[uint32]bool{}, map[uint32]bool{}
-	for _, r := range stay {
-		kept[r.Table()] = true
-	}
-	waiting := kept[0]
-	var out []keys.Span
-	for _, r := range gone {
-		switch table := r.Table(); {
-		case table == 0: // it never had a state
-		case kept[table], waiting:
-			out = append(out, r.state.Load().keys)
-		case !whole[table]:
-			whole[table] = true
-			out = append(out, keys.Span{Table: table})
-		}
-	}
-	return out
-}
-
-// Close waits for the requests under way, writes the exact stamps, syncs and ends the host's goroutine. It leaves the store open.
+// Close waits for the requests under way and ends the host's goroutines. It leaves the store open.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -302,70 +224,27 @@ func (h *Host) Close() error {
 		return nil
 	}
 	h.closed = true
-	if h.cluster != nil {
-		for _, r := range h.Replicas() {
-			r.close()
-		}
-		return h.cluster.close()
-	}
-	var b Batch
 	for _, r := range h.Replicas() {
 		r.close()
-		if last := r.stamps.last.Load(); last != r.stamps.ceiling.Load() {
-			b.Metas = append(b.Metas, r.metaWith(last))
-		}
 	}
-	var err error
-	if len(b.Metas) > 0 && h.committer.failed() == nil {
-		err = h.committer.order(&b)
-		h.committer.touch()
-	}
-	return errors.Join(err, h.committer.close())
+	close(h.ended)
+	err := h.seqs.close()
+	h.tidied.Wait()
+	h.machine.close()
+	return err
 }
 
 // Failed returns why the node accepts no more writes, nil if all is well.
-func (h *Host) Failed() error {
-	if h.cluster == nil {
-		return h.committer.failed()
-	}
-	if err := h.cluster.runner.Failed(); err != nil {
-		return fmt.Errorf("%w: %w", ErrStopped, err)
-	}
-	return nil
-}
-
-// Syncs counts the syncs of the store, a measure of how well groups form. In a cluster logs are synced instead: 0.
-func (h *Host) Syncs() uint64 {
-	if h.committer == nil {
-		return 0
-	}
-	return h.committer.syncs.Load()
-}
-
-// ReadWaits counts the reads that waited for a sync, because they had met what was not durable yet: in a cluster none do.
-func (h *Host) ReadWaits() uint64 {
-	if h.committer == nil {
-		return 0
-	}
-	return h.committer.waits.Load()
-}
-
-// Waiting is the number of writes that are applied and not yet durable: in a cluster there are none.
-func (h *Host) Waiting() int64 {
-	if h.committer == nil {
-		return 0
-	}
-	return h.committer.waiting.Load()
-}
+func (h *Host) Failed() error { return h.seqs.failed() }
 
 func (h *Host) micros() int64 { return h.opts.Now().UnixMicro() }
 
-// Spans are the parts of tables that the node's replicas hold and may sweep, by partition id: in a cluster those that they lead.
+// Spans are the parts of tables that the node's replicas lead and may sweep, by partition id.
 func (h *Host) Spans() []keys.Span {
 	rs := h.Replicas()
 	out := make([]keys.Span, 0, len(rs))
 	for _, r := range rs {
-		if r.member == nil || r.Leading() && !r.member.isMeta() {
+		if r.Leading() && !r.isMeta() {
 			out = append(out, r.state.Load().keys)
 		}
 	}
@@ -390,11 +269,7 @@ func (h *Host) Sweep(sw *command.Sweep) error {
 		if err := r.Sweep(sw, done); err != nil {
 			return err
 		}
-		var d *Drive
-		if h.cluster != nil {
-			d = h.cluster.opts.Drive
-		}
-		ended, err := await(d, patience{ctx: context.Background()}, done)
+		ended, err := await(h.drive, patience{ctx: context.Background()}, done)
 		return errors.Join(err, ended)
 	}
 	return ErrClosed

@@ -34,7 +34,7 @@ type latches struct {
 type stripe struct {
 	mu      sync.Mutex
 	entries []*latch // in order of arrival
-	// flights are blind writes that are proposed and not yet applied, in a cluster.
+	// flights are blind writes that are proposed and not yet applied.
 	flights []*flight
 	_       [8]byte // a cache line of its own
 }
@@ -89,7 +89,7 @@ func (l *latches) enter(ctx context.Context, r *Replica, t token.Token, key []by
 	return l.acquire(ctx, stripeOf(r.Table(), t), r, key, oneKey)
 }
 
-// enterNow is enter for who must not wait; false if it would have to.
+// enterNow is enter for callers that must not wait; false if they would have to.
 func (l *latches) enterNow(r *Replica, t token.Token, key []byte) (guard, bool) {
 	s := &l.stripes[stripeOf(r.Table(), t)]
 	s.mu.Lock()
@@ -104,6 +104,14 @@ func (l *latches) enterNow(r *Replica, t token.Token, key []byte) (guard, bool) 
 		}
 	}
 	return guard{stripe: s}, true
+}
+
+// pass returns when everybody has left the mutexes who holds one now.
+func (l *latches) pass() {
+	for i := range l.stripes {
+		l.stripes[i].mu.Lock()
+		l.stripes[i].mu.Unlock() //nolint:staticcheck // it only waits
+	}
 }
 
 // acquire takes a latch, waiting for those before it. It gives up when ctx ends or after waitMax, with *LatchTimeout, and at once with

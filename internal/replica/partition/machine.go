@@ -19,7 +19,8 @@ import (
 // errOrder says that an entry does not follow what was applied, which would make replicas differ.
 var errOrder = errors.New("entry out of order")
 
-// machine applies the entries of all replicas of a node to its store: it is raftgroup's StateMachine, and belongs to its applier.
+// machine applies the entries of all replicas of a node to its store: it is raftgroup's StateMachine, and belongs to the
+// sequencer's applier.
 //
 // What an entry changes and how far its partition has been applied are in one batch of the store. What becomes of an entry depends on
 // the entry, the partition's meta and its rows only: where a leader refuses because of its clock, its disk or its schema it does so
@@ -29,14 +30,15 @@ var errOrder = errors.New("entry out of order")
 // After a crash there the entry is applied again, which changes nothing: operands that are merged twice are merged once, and
 // only the meta partition has commands of which that is not true, and no sweeps.
 type machine struct {
-	cluster *cluster
-	store   *storage.Store
-	batch   *storage.Batch
-	// touched are the members whose progress is in the open batch.
-	touched []*member
-	entry   command.Entry
-	key     [8]byte
-	value   []byte
+	host  *Host
+	batch *storage.Batch
+	// touched are the replicas whose progress is in the open batch.
+	touched []*Replica
+	// unsynced is told which keys change, if readers must not see what a crash takes back; nil for nobody.
+	unsynced *unsynced
+	entry    command.Entry
+	key      [8]byte
+	value    []byte
 }
 
 // progress is what an entry can change of a partition's meta, but for the members. version is that of the meta partition's records.
@@ -46,7 +48,7 @@ type progress struct {
 	schema, version uint64
 }
 
-// applied is what the applier, or an installation, knows of a member. Both never work on one at the same time.
+// applied is what the applier, or an installation, knows of a replica. Both never work on one at the same time.
 type applied struct {
 	progress
 	// layout is the encoded part of meta that seldom changes; of the rest of meta, progress knows better.
@@ -55,104 +57,105 @@ type applied struct {
 	touched bool
 	// ids are those of plain writes in the open batch.
 	ids []command.DedupeID
-	// shown is the version of records that the owner has heard of, changes are those in the open batch.
-	shown   uint64
+	// told is the version of records that the owner has heard of, changes are those in the open batch.
+	told    uint64
 	changes []recordsChange
 }
 
-func newMachine(c *cluster, s *storage.Store) *machine {
-	return &machine{cluster: c, store: s, batch: s.NewBatch()}
-}
+func newMachine(h *Host) *machine { return &machine{host: h, batch: h.store.NewBatch()} }
 
 // begin checks that an entry is the next one of its group.
-func (a *machine) begin(group, index uint64) (*member, error) {
-	m := a.cluster.member(topology.PartitionID(group))
-	if m == nil {
+func (a *machine) begin(group, index uint64) (*Replica, error) {
+	r := a.host.Replica(topology.PartitionID(group))
+	if r == nil {
 		return nil, fmt.Errorf("partition %d has no replica here", group)
 	}
-	if index != m.applied.applied+1 {
-		return nil, fmt.Errorf("partition %d: entry %d behind %d: %w", group, index, m.applied.applied, errOrder)
+	if index != r.ahead.applied+1 {
+		return nil, fmt.Errorf("partition %d: entry %d after %d: %w", group, index, r.ahead.applied, errOrder)
 	}
-	return m, nil
+	return r, nil
 }
 
-// touch makes the next commit store the member's progress.
-func (a *machine) touch(m *member) {
-	if !m.applied.touched {
-		m.applied.touched = true
-		a.touched = append(a.touched, m)
+// touch makes the next commit store the replica's progress.
+func (a *machine) touch(r *Replica) {
+	if !r.ahead.touched {
+		r.ahead.touched = true
+		a.touched = append(a.touched, r)
 	}
 }
 
 // Apply implements raftgroup.StateMachine.
 func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
-	m, err := a.begin(group, index)
+	r, err := a.begin(group, index)
 	if err != nil {
 		return results, err
 	}
-	next := m.applied.progress
+	next := r.ahead.progress
 	for _, c := range commands {
 		if err := command.DecodeEntry(&a.entry, c); err != nil {
 			return results, err
 		}
-		result, err := a.command(m, &next)
+		result, err := a.command(r, &next)
 		if err != nil {
 			return results, err
 		}
 		results = append(results, result)
 	}
 	next.applied, next.term = index, term
-	m.applied.progress = next
-	a.touch(m)
+	r.ahead.progress = next
+	a.touch(r)
 	return results, nil
 }
 
 // command applies a.entry. result is an error if the log refuses it; err stops the node.
-func (a *machine) command(m *member, next *progress) (result any, err error) {
+func (a *machine) command(r *Replica, next *progress) (result any, err error) {
 	e := &a.entry
 	switch e.Kind {
 	case command.EntryWrite:
-		return a.write(m, next)
+		return a.write(r, next)
 	case command.EntrySweep:
-		if !m.holdsAll(&e.Sweep) {
-			return m.replica.wrongRange(), nil
+		if !r.holdsAll(&e.Sweep) {
+			return r.wrongRange(), nil
 		}
 		if err := a.Commit(); err != nil {
 			return nil, err
 		}
 		return nil, a.batch.Sweep(&e.Sweep)
 	case command.EntryTruncate:
-		if m.isMeta() || a.outdated(m) {
-			return m.replica.wrongRange(), nil
+		if r.isMeta() || a.outdated(r) {
+			return r.wrongRange(), nil
 		}
 		if err := a.Commit(); err != nil {
 			return nil, err
 		}
-		return nil, a.batch.Truncate(m.applied.meta.Span, e.Indexes)
+		if a.unsynced != nil {
+			r.wide.Store(a.unsynced.number)
+		}
+		return nil, a.batch.Truncate(r.ahead.meta.Span, e.Indexes)
 	case command.EntryRequire:
-		if a.outdated(m) {
-			return m.replica.wrongRange(), nil
+		if a.outdated(r) {
+			return r.wrongRange(), nil
 		}
 		next.schema = max(next.schema, e.SchemaVersion)
 		return nil, nil
 	case command.EntryRecords:
-		return a.records(m, next)
+		return a.records(r, next)
 	}
 	return nil, fmt.Errorf("entry of kind %d: %w", e.Kind, command.ErrMalformed)
 }
 
-// outdated reports whether a.entry was proposed for another span of the partition than it has now. Those that name their keys are asked for
-// these instead.
-func (a *machine) outdated(m *member) bool { return a.entry.Epoch != m.applied.meta.Epoch }
+// outdated reports whether a.entry was proposed for another span of the partition than it has now. Those that name their keys are
+// asked for these instead.
+func (a *machine) outdated(r *Replica) bool { return a.entry.Epoch != r.ahead.meta.Epoch }
 
 // write applies mutations as one.
-func (a *machine) write(m *member, next *progress) (result any, err error) {
+func (a *machine) write(r *Replica, next *progress) (result any, err error) {
 	ms := a.entry.Mutations
-	state := m.replica.state.Load()
+	state := r.state.Load()
 	for i := range ms {
 		c := &ms[i]
-		if c.Table != state.keys.Table || !state.span.Contains(c.Token, c.Key) || m.isMeta() {
-			return m.replica.wrongRange(), nil
+		if c.Table != state.keys.Table || !state.span.Contains(c.Token, c.Key) || r.isMeta() {
+			return r.wrongRange(), nil
 		}
 		if c.SchemaVersion != 0 && c.SchemaVersion < next.schema {
 			return ErrStaleSchema, nil
@@ -164,14 +167,17 @@ func (a *machine) write(m *member, next *progress) (result any, err error) {
 			return nil, err
 		}
 		next.stamp = max(next.stamp, c.Timestamp)
+		if u := a.unsynced; u != nil {
+			u.slot(c.Table, c.Token).Store(u.number)
+		}
 		if i > 0 || c.Dedupe == (command.DedupeID{}) {
 			continue
 		}
 		if a.entry.Result != nil {
 			a.batch.PutDedupe(c.Table, c.Token, c.Key, c.Dedupe, a.entry.Result)
 		} else {
-			m.applied.ids = append(m.applied.ids, c.Dedupe)
-			a.touch(m)
+			r.ahead.ids = append(r.ahead.ids, c.Dedupe)
+			a.touch(r)
 		}
 	}
 	return nil, nil
@@ -179,7 +185,7 @@ func (a *machine) write(m *member, next *progress) (result any, err error) {
 
 // Members implements raftgroup.StateMachine.
 func (a *machine) Members(group, index, term uint64, members *pb.ConfState, where []byte) error {
-	m, err := a.begin(group, index)
+	r, err := a.begin(group, index)
 	if err != nil {
 		return err
 	}
@@ -187,10 +193,10 @@ func (a *machine) Members(group, index, term uint64, members *pb.ConfState, wher
 	if err != nil {
 		return err
 	}
-	m.applied.applied, m.applied.term = index, term
-	setMembers(&m.applied.meta, members, places)
-	m.applied.layout = m.applied.meta.AppendLayout(m.applied.layout[:0])
-	a.touch(m)
+	r.ahead.applied, r.ahead.term = index, term
+	setMembers(&r.ahead.meta, members, places)
+	r.ahead.layout = r.ahead.meta.AppendLayout(r.ahead.layout[:0])
+	a.touch(r)
 	return nil
 }
 
@@ -199,20 +205,20 @@ func (a *machine) Commit() error {
 	if a.batch.Empty() && len(a.touched) == 0 {
 		return nil
 	}
-	for _, m := range a.touched {
-		binary.BigEndian.PutUint64(a.key[:], uint64(m.replica.id))
-		a.value = m.applied.encode(a.value[:0])
+	for _, r := range a.touched {
+		binary.BigEndian.PutUint64(a.key[:], uint64(r.id))
+		a.value = r.ahead.encode(a.value[:0])
 		a.batch.Set(keys.PartitionID, a.key[:], a.value)
 	}
 	err := a.batch.CommitLogged()
 	a.batch.Close()
-	a.batch = a.store.NewBatch()
+	a.batch = a.host.store.NewBatch()
 	if err != nil {
 		return err
 	}
-	now := a.cluster.clock.Now() // for how long ids are remembered: nothing that is applied depends on it
-	for i, m := range a.touched {
-		m.show(now)
+	now := a.host.clock.Now() // for how long ids are remembered: nothing that is applied depends on it
+	for i, r := range a.touched {
+		r.show(now)
 		a.touched[i] = nil
 	}
 	a.touched = a.touched[:0]
@@ -220,7 +226,7 @@ func (a *machine) Commit() error {
 }
 
 // Sync implements raftgroup.StateMachine.
-func (a *machine) Sync() error { return a.store.Sync() }
+func (a *machine) Sync() error { return a.host.store.Sync() }
 
 func (a *machine) close() { a.batch.Close() }
 
@@ -239,24 +245,25 @@ func (p *applied) load(m *keys.Meta, version uint64) {
 }
 
 // show lets the rest of the replica know what was committed.
-func (m *member) show(now raftgroup.Instant) {
-	p := &m.applied
+func (r *Replica) show(now raftgroup.Instant) {
+	p := &r.ahead
 	p.touched = false
-	m.replica.stamps.observe(p.stamp)
-	m.replica.schema.Store(p.schema)
+	r.shown.Store(p.progress.applied)
+	r.stamps.observe(p.stamp)
+	r.raiseSchema(p.schema)
 	if len(p.ids) > 0 {
-		m.recent.remember(p.ids, now)
+		r.recent.remember(p.ids, now)
 		p.ids = p.ids[:0]
 	}
-	if p.version != p.shown {
-		m.showRecords()
+	if p.version != p.told {
+		r.showRecords()
 	}
 }
 
 // holdsAll reports whether all keys of a sweep are the replica's.
-func (m *member) holdsAll(s *command.Sweep) bool {
-	state := m.replica.state.Load()
-	if m.isMeta() || s.Table != state.keys.Table {
+func (r *Replica) holdsAll(s *command.Sweep) bool {
+	state := r.state.Load()
+	if r.isMeta() || s.Table != state.keys.Table {
 		return false
 	}
 	for _, key := range s.Keys {

@@ -16,6 +16,12 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
+// none is sequencers that give none.
+type none struct{ sequencers }
+
+func (none) load(metas []keys.Meta) ([]born, error)   { return (*committer)(nil).load(metas) }
+func (none) sequencer(*Replica, *keys.Meta) sequencer { return nil }
+
 // bench is a machine without groups, whose entries a test applies itself.
 type bench struct {
 	t     *testing.T
@@ -50,26 +56,25 @@ func (b *bench) open() {
 	if b.store, err = storage.Open(b.fs, "rows", storage.Options{MemtableBytes: 1 << 20, CacheBytes: 1 << 20}); err != nil {
 		b.t.Fatal(err)
 	}
-	h := &Host{store: Stored{b.store}}
-	h.cluster = &cluster{host: h, clock: raftgroup.BootClock{}}
-	b.machine = newMachine(h.cluster, b.store)
-	h.cluster.machine = b.machine
+	h := newHost(b.store, Options{})
+	h.seqs = none{}
+	b.machine = h.machine
 }
 
 // load makes members of what is stored.
 func (b *bench) load() {
 	b.t.Helper()
-	c := b.cluster
-	replicas := map[topology.PartitionID]*Replica{}
+	var metas []keys.Meta
 	err := b.store.Metas(func(m keys.Meta) error {
-		r, err := c.newMember(topology.PartitionID(m.Partition), 1, &m)
-		replicas[topology.PartitionID(m.Partition)] = r
-		return err
+		metas = append(metas, m)
+		return nil
 	})
+	if err == nil {
+		_, err = b.host.load(metas)
+	}
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	c.host.replicas.Store(&replicas)
 }
 
 func (b *bench) close() {
@@ -172,7 +177,7 @@ func TestApply(t *testing.T) {
 	if err := b.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	r := b.cluster.host.Replica(topology.PartitionID(lower))
+	r := b.host.Replica(topology.PartitionID(lower))
 	if m := b.meta(lower); m.Applied != 12 || m.Term != 6 || m.MaxTimestamp != 120 || m.SchemaVersion != 7 || len(m.Voters) != 1 {
 		t.Errorf("%+v", m)
 	}
@@ -262,7 +267,7 @@ func TestRecordsInOneBatch(t *testing.T) {
 	b.commit()
 	b.crash()
 	var got string
-	version, err := b.cluster.host.Records(func(key, value []byte) error {
+	version, err := b.host.Records(func(key, value []byte) error {
 		got += string(key) + string(value)
 		return nil
 	})

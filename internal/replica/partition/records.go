@@ -11,11 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
 // The meta partition holds records under one version. The version is a key beside them, written in the batch that changes them; while
-// that is open, the member's progress has it, so several changes may be in one batch.
+// that is open, the replica's progress has it, so several changes may be in one batch.
 
 // recordsChange is what led to a version from the one before.
 type recordsChange struct {
@@ -24,25 +23,30 @@ type recordsChange struct {
 }
 
 // showRecords tells the owner how the records have changed.
-func (m *member) showRecords() {
-	p := &m.applied
-	if f := m.cluster.opts.RecordsPut; f != nil {
-		for _, c := range p.changes {
-			f(c.version, c.put)
+func (r *Replica) showRecords() {
+	p := &r.ahead
+	changes := p.changes
+	p.told, p.changes = p.version, nil
+	o := r.host.opts.Cluster
+	if o == nil {
+		return
+	}
+	if o.RecordsPut != nil {
+		for _, c := range changes {
+			o.RecordsPut(c.version, c.put)
 		}
 	}
-	p.shown, p.changes = p.version, nil
-	if f := m.cluster.opts.RecordsChanged; f != nil {
-		f(p.version)
+	if o.RecordsChanged != nil {
+		o.RecordsChanged(p.version)
 	}
 }
 
-func (m *member) isMeta() bool { return m.replica.id == topology.MetaPartition }
+func (r *Replica) isMeta() bool { return r.id == topology.MetaPartition }
 
 // records applies a compare-and-set. The result is the new version, or a *Conflict.
-func (a *machine) records(m *member, next *progress) (result any, err error) {
-	if !m.isMeta() {
-		return m.replica.wrongRange(), nil
+func (a *machine) records(r *Replica, next *progress) (result any, err error) {
+	if !r.isMeta() {
+		return r.wrongRange(), nil
 	}
 	c := &a.entry.Records
 	if c.Expect != 0 && c.Expect != next.version {
@@ -58,14 +62,14 @@ func (a *machine) records(m *member, next *progress) (result any, err error) {
 		}
 	}
 	next.version++
-	m.applied.changes = append(m.applied.changes, change)
+	r.ahead.changes = append(r.ahead.changes, change)
 	binary.BigEndian.PutUint64(a.key[:], next.version)
 	a.batch.Set(keys.MetaID, []byte(keys.RecordsVersion), a.key[:])
 	return next.version, nil
 }
 
 // recordsVersion reads the stored version, 0 if nothing was changed yet.
-func recordsVersion(s *storage.Store) (uint64, error) {
+func recordsVersion(s Store) (uint64, error) {
 	value, err := s.Get(keys.MetaID, []byte(keys.RecordsVersion))
 	if err != nil || value == nil {
 		return 0, err
@@ -83,10 +87,7 @@ func decodeVersion(value []byte) (uint64, error) {
 // Records passes one state of the meta partition's records to fn, in order of their keys, and returns its version. It serves what
 // the local replica has applied. Arguments are valid during the call.
 func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err error) {
-	if h.cluster == nil {
-		return 0, errAlone
-	}
-	err = h.cluster.machine.store.Scan(keys.MetaID, nil, func(key, value []byte) error {
+	err = h.store.Scan(keys.MetaID, nil, func(key, value []byte) error {
 		if string(key) == keys.RecordsVersion {
 			var err error
 			version, err = decodeVersion(value)
@@ -100,10 +101,7 @@ func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err er
 // Change changes records of the meta partition if they are still at the expected version, and returns the new version, or
 // *Conflict with the present one. Only the leader of the meta partition can. Keys begin with a byte above 0.
 func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64, err error) {
-	switch {
-	case r.member == nil:
-		return 0, errAlone
-	case !r.member.isMeta():
+	if !r.isMeta() {
 		return 0, r.wrongRange()
 	}
 	for i := range c.Put {
@@ -111,7 +109,7 @@ func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64
 			return 0, fmt.Errorf("record with the key %x: %w", k, command.ErrMalformed)
 		}
 	}
-	o, err := r.member.order(ctx, &command.Entry{Kind: command.EntryRecords, Records: c})
+	o, err := r.order(ctx, &command.Entry{Kind: command.EntryRecords, Records: c})
 	if err != nil {
 		return 0, err
 	}

@@ -4,38 +4,42 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
 // Replica is one replica of one physical partition.
 type Replica struct {
 	host *Host
-	// member is what the replica is to its replica set, nil stand-alone.
-	member *member
-	id     topology.PartitionID
+	id   topology.PartitionID
+	// member is the id of this replica among those of its partition, 0 if the map does not say.
+	member topology.ReplicaID
+	seq    sequencer
 	state  atomic.Pointer[state]
 	stamps stamps
+	recent recent
 	count  counters
-	// schema is the least schema version that mutations must have; see RequireSchema.
+	// schema is the least schema version that mutations must have; see Require.
 	schema atomic.Uint64
-
-	// wide is the slot of what concerns all keys at once.
-	wide slot
+	// shown is the index of the last entry that the machine has committed, seen the one that this node has seen acknowledged.
+	shown, seen atomic.Uint64
+	// wide is the batch that last changed all keys at once; see unsynced.
+	wide atomic.Uint64
 
 	// active counts requests under way, plus closing once the replica is closed; drained is told when only that is left.
 	active  atomic.Int64
 	drained chan struct{}
 	once    sync.Once
 
-	metaMu sync.Mutex
-	meta   keys.Meta // as stored, but for MaxTimestamp, which stamps knows
+	// ahead is the machine's: what was applied, also if readers do not see it yet.
+	ahead applied
 }
 
 // closing is more than there can be requests.
@@ -49,15 +53,32 @@ type state struct {
 	epoch uint64
 }
 
-func newReplica(h *Host, m *keys.Meta) (*Replica, error) {
-	s, err := stateOf(m)
+// newReplica makes a replica of its meta; one without waits for its first snapshot.
+func newReplica(h *Host, n *born) (*Replica, error) {
+	meta := n.meta
+	if meta == nil {
+		meta = &keys.Meta{Partition: uint64(n.id)}
+	}
+	s, err := stateOf(meta)
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{host: h, id: topology.PartitionID(m.Partition), meta: *m, drained: make(chan struct{})}
+	r := &Replica{host: h, id: n.id, member: n.replica, drained: make(chan struct{})}
+	r.seq = h.seqs.sequencer(r, meta)
 	r.state.Store(s)
-	r.stamps.recover(m)
-	return r, nil
+	r.stamps.last.Store(meta.MaxTimestamp)
+	if n.meta == nil {
+		r.recent.reset(h.clock.Now())
+		return r, nil
+	}
+	if r.isMeta() {
+		version, err := recordsVersion(h.store)
+		if err != nil {
+			return nil, err
+		}
+		r.ahead.told = version // who opens a host reads the records then
+	}
+	return r, r.refresh(meta)
 }
 
 func stateOf(m *keys.Meta) (*state, error) {
@@ -68,11 +89,39 @@ func stateOf(m *keys.Meta) (*state, error) {
 	return &state{span: span, keys: m.Span, epoch: m.Epoch}, nil
 }
 
+// refresh makes the replica what its stored meta says.
+func (r *Replica) refresh(meta *keys.Meta) error {
+	var version uint64
+	if r.isMeta() {
+		var err error
+		if version, err = recordsVersion(r.host.store); err != nil {
+			return err
+		}
+	}
+	s, err := stateOf(meta)
+	if err != nil {
+		return err
+	}
+	r.ahead.load(meta, version)
+	r.state.Store(s)
+	now := r.host.clock.Now()
+	if meta.Applied == keys.BirthApplied {
+		r.recent.reset(always)
+	} else {
+		r.recent.reset(now)
+	}
+	r.show(now)
+	return nil
+}
+
 // ID is the physical partition's id, Table its table.
 func (r *Replica) ID() topology.PartitionID { return r.id }
 
 // Table is the table whose rows the replica holds.
 func (r *Replica) Table() uint32 { return r.state.Load().keys.Table }
+
+// Member is the id of this replica among those of its partition.
+func (r *Replica) Member() topology.ReplicaID { return r.member }
 
 // Span is what the replica holds now, at which epoch.
 func (r *Replica) Span() (topology.Span, uint64) {
@@ -102,26 +151,14 @@ func (r *Replica) close() {
 	if r.active.Add(closing) == closing {
 		r.once.Do(func() { close(r.drained) })
 	}
-	var d *Drive
-	if r.member != nil {
-		d = r.member.cluster.opts.Drive
-	}
-	_, _ = await(d, patience{ctx: context.Background()}, r.drained)
+	_, _ = await(r.host.drive, patience{ctx: context.Background()}, r.drained)
 }
 
-// metaWith is the meta to store with a reserved timestamp.
-func (r *Replica) metaWith(maxTimestamp int64) keys.Meta {
-	r.metaMu.Lock()
-	defer r.metaMu.Unlock()
-	m := r.meta
-	m.MaxTimestamp = maxTimestamp
-	return m
-}
-
-// accepts checks that a mutation belongs here and was planned for a schema that is new enough. Callers hold its latch, so that the
-// answer stays true until they leave it.
+// accepts checks that a mutation belongs here and was planned for a schema that is new enough. Callers hold the
+// mutex of its stripe until they have proposed it; see Require.
 func (r *Replica) accepts(m *command.Mutation) error {
-	if s := r.state.Load(); !s.span.Contains(m.Token, m.Key) {
+	s := r.state.Load()
+	if r.isMeta() || m.Table != s.keys.Table || !s.span.Contains(m.Token, m.Key) {
 		return r.wrongRange()
 	}
 	if m.SchemaVersion != 0 && m.SchemaVersion < r.schema.Load() {
@@ -130,22 +167,21 @@ func (r *Replica) accepts(m *command.Mutation) error {
 	return nil
 }
 
-// RequireSchema makes the replica refuse mutations that were planned for an older revision of the schema, with ErrStaleSchema.
-// When it returns, those that it accepted before are applied: whoever builds an index then misses none. It is Require of a node
-// that stands alone.
-func (r *Replica) RequireSchema(revision uint64) {
-	for old := r.schema.Load(); old < revision; old = r.schema.Load() {
-		if r.schema.CompareAndSwap(old, revision) {
-			break
+func (r *Replica) raiseSchema(revision uint64) {
+	for {
+		old := r.schema.Load()
+		if old >= revision || r.schema.CompareAndSwap(old, revision) {
+			return
 		}
 	}
-	for {
-		release, err := r.host.freeze(context.Background(), r, wholeOwner)
-		if err == nil {
-			release()
-			return
-		} // somebody held a latch for long: it is waited for, however long
+}
+
+// admits refuses a mutation that must not be proposed: what a log has taken every replica applies, whatever its disk says.
+func (r *Replica) admits(m *command.Mutation) error {
+	if err := r.accepts(m); err != nil {
+		return err
 	}
+	return r.host.store.Admit(m)
 }
 
 func (r *Replica) wrongRange() error {
@@ -153,200 +189,65 @@ func (r *Replica) wrongRange() error {
 	return &WrongRange{Partition: r.id, Have: s.span, Epoch: s.epoch}
 }
 
-// Write applies a mutation and completes done once (see Options.Durability), or returns an error and never completes done: then, but for
-// ErrStopped, nothing was done. Operands that came Unstamped are stamped in place; everything is copied before Write returns. It
-// waits only while a conditional write holds the logical partition.
-func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
-	if r.member != nil {
-		return r.member.write(ctx, m, done)
-	}
-	if err := r.write(ctx, m); err != nil {
-		return err
-	}
-	r.host.committer.join(done)
-	return nil
+func (r *Replica) notLeader() error {
+	node, _ := r.Leader()
+	return &NotLeader{Partition: r.id, Leader: node}
 }
 
-// WriteNow is Write for who must not wait: taken is false, and nothing was done, where Write might have to.
-func (r *Replica) WriteNow(m *command.Mutation, done command.Completion) (taken bool, err error) {
-	if r.member == nil {
-		return false, nil
+// evaluating returns the term in which this replica leads and knows everything older, or *NotLeader.
+func (r *Replica) evaluating() (term uint64, err error) {
+	if term = r.seq.evaluating(); term == 0 {
+		return 0, r.notLeader()
 	}
-	return r.member.writeNow(m, done)
+	return term, nil
 }
 
-func (r *Replica) write(ctx context.Context, m *command.Mutation) error {
-	if err := r.begin(); err != nil {
+// ended is the error of a proposal: what the log refused is in the result.
+func (r *Replica) ended(o raftgroup.Outcome) error {
+	switch {
+	case o.Err == nil:
+		err, _ := o.Result.(error)
 		return err
+	case errors.Is(o.Err, raftgroup.ErrUnknown):
+		return ErrUncertain
 	}
-	defer r.end()
-	if err := r.host.committer.admit(); err != nil {
-		return err
-	}
-	g, err := r.host.latches.enter(ctx, r, m.Token, m.Key)
-	if err == nil {
-		if err = r.accepts(m); err == nil {
-			err = r.commit(m, nil)
-		}
-		r.host.latches.leave(g)
-	}
-	if err != nil {
-		r.host.committer.cancel()
-		return err
-	}
-	r.count.wrote(ru.Write(m))
-	return nil
+	return r.refused(o.Err)
 }
 
-// commit stamps and orders one mutation. The caller holds its latch.
-func (r *Replica) commit(m *command.Mutation, result []byte) error {
-	b := r.host.batches.Get().(*Batch)
-	stamp := r.stamps.next(r.host.micros())
-	stampAll(m, stamp)
-	b.Mutations = append(b.Mutations[:0], m)
-	b.Result = result
-	if u := r.host.unsettled; u != nil {
-		s := u.slot(m.Table, m.Token)
-		s.enter()
-		defer s.leave(u.c)
-	}
-	err := r.order(b, stamp)
-	clear(b.Mutations)
-	b.Result = nil
-	r.host.batches.Put(b)
-	return err
-}
-
-// order applies a batch of this replica, raising the reserved timestamp in the same batch if the stamp passes it.
-func (r *Replica) order(b *Batch, stamp int64) error {
-	b.Metas = b.Metas[:0]
-	if stamp <= r.stamps.ceiling.Load() {
-		return r.host.committer.order(b)
-	}
-	r.stamps.raising.Lock()
-	defer r.stamps.raising.Unlock()
-	ceiling := r.stamps.ceiling.Load()
-	if stamp > ceiling {
-		ceiling = stamp + stampReserve
-		b.Metas = append(b.Metas, r.metaWith(ceiling))
-	}
-	err := r.host.committer.order(b)
-	if err == nil {
-		r.stamps.ceiling.Store(ceiling)
+// refused translates an error of the sequencer after which nothing was done.
+func (r *Replica) refused(err error) error {
+	var bound *raftgroup.Refused
+	switch {
+	case errors.As(err, &bound) && bound.Bound == "ProposalBytes":
+		return &dberr.Invalid{Message: "Mutation is larger than the log of a partition takes"}
+	case errors.As(err, &bound):
+		return &dberr.Overloaded{Message: "Too many requests are waiting for the log of the partition"}
+	case errors.Is(err, raftgroup.ErrNotLeader), errors.Is(err, raftgroup.ErrStaleTerm), errors.Is(err, raftgroup.ErrReadTimeout):
+		return r.notLeader()
+	case errors.Is(err, raftgroup.ErrClosed):
+		return ErrClosed
 	}
 	return err
 }
 
-// stampAll gives the leader's stamp to the mutation and its unstamped operands.
-func stampAll(m *command.Mutation, stamp int64) {
-	m.Timestamp = stamp
-	for i := range m.Ops {
-		if m.Ops[i].Kind != command.OpIndex {
-			row.Stamp(m.Ops[i].Operand, stamp)
+// Leading reports whether this replica leads and may evaluate. It is a hint: it may have changed already.
+func (r *Replica) Leading() bool { return r.seq.evaluating() != 0 }
+
+// Leader returns the node that leads, as far as this replica knows; ok is false if it knows none.
+func (r *Replica) Leader() (node topology.NodeID, ok bool) {
+	m, ok := r.seq.leader()
+	return topology.NodeID(m.Node), ok
+}
+
+// Seen says that this node has seen index acknowledged: a read that a follower serves here has applied at least that much.
+func (r *Replica) Seen(index uint64) {
+	for {
+		old := r.seen.Load()
+		if old >= index || r.seen.CompareAndSwap(old, index) {
+			return
 		}
 	}
 }
 
-// Read passes what c finds in this partition to v, in order. A read of a range needs the current epoch, if it names one: the
-// sender goes on behind the end it believes in.
-func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
-	return r.read(ctx, c, v, false)
-}
-
-// ReadHere is Read for a coordinator on this node: a follower serves all levels, having asked the leader what it must
-// have applied.
-func (r *Replica) ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error {
-	return r.read(ctx, c, v, true)
-}
-
-func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, here bool) error {
-	if err := r.begin(); err != nil {
-		return err
-	}
-	defer r.end()
-	if r.member != nil {
-		return r.member.read(ctx, c, v, here)
-	}
-	s := r.state.Load()
-	if c.Key != nil && !s.span.Contains(c.Token, c.Key) || c.Key == nil && c.Epoch != 0 && c.Epoch != s.epoch {
-		return r.wrongRange()
-	}
-	m := r.host.readers.Get().(*meter)
-	m.begin(v)
-	var err error
-	if c.Key != nil || m.narrow(c, s) {
-		if c.Key == nil {
-			c = &m.sub
-		}
-		err = r.host.store.Read(ctx, c, m)
-		if u := r.host.unsettled; err == nil && u != nil && r.unsettled(u, c) {
-			err = u.c.settle(ctx)
-		}
-	}
-	r.count.read(ru.Read(ru.ShapeOf(c, m.rows), m.rows, m.bytes), m.rows, m.bytes)
-	m.begin(nil)
-	r.host.readers.Put(m)
-	return err
-}
-
-// unsettled reports whether a crash could take back what c has just read. Scans do not look which keys they met.
-func (r *Replica) unsettled(u *unsettled, c *command.Read) bool {
-	if c.Key == nil {
-		return u.c.waiting.Load() > 0
-	}
-	return u.slot(c.Table, c.Token).open(u.c) || r.wide.open(u.c)
-}
-
-// Sweep removes what nobody can see any more, and completes done or returns an error as Write does. It needs no latch: what
-// readers see does not change.
-func (r *Replica) Sweep(s *command.Sweep, done command.Completion) error {
-	if err := r.begin(); err != nil {
-		return err
-	}
-	defer r.end()
-	if r.member != nil {
-		return r.member.sweep(s, done)
-	}
-	if err := r.host.committer.admit(); err != nil {
-		return err
-	}
-	if err := r.host.store.Sweep(s); err != nil {
-		r.host.committer.cancel()
-		return err
-	}
-	r.host.committer.join(done)
-	return nil
-}
-
-// Truncate removes all rows, and their entries in the given indexes of the table, and completes done or returns an error as Write does. Writes wait meanwhile.
-func (r *Replica) Truncate(ctx context.Context, indexes []uint32, done command.Completion) error {
-	if r.member != nil {
-		return r.member.truncate(ctx, indexes, done)
-	}
-	if err := r.truncate(ctx, indexes); err != nil {
-		return err
-	}
-	r.host.committer.join(done)
-	return nil
-}
-
-func (r *Replica) truncate(ctx context.Context, indexes []uint32) error {
-	if err := r.begin(); err != nil {
-		return err
-	}
-	defer r.end()
-	if err := r.host.committer.admit(); err != nil {
-		return err
-	}
-	release, err := r.host.freeze(ctx, r, wholeOwner)
-	if err == nil {
-		r.wide.enter()
-		err = r.host.store.Truncate(r.state.Load().keys, indexes)
-		r.wide.leave(r.host.committer)
-		release()
-	}
-	if err != nil {
-		r.host.committer.cancel()
-	}
-	return err
-}
+// Applied is the index of the last entry that readers here see; 0 for a replica that waits for its first snapshot.
+func (r *Replica) Applied() uint64 { return r.seq.applied() }

@@ -139,7 +139,7 @@ func TestStaleTerm(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
 	r := w.replica(w.leader(p.ID), p.ID)
-	g, term, err := r.member.leading()
+	term, err := r.evaluating()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestStaleTerm(t *testing.T) {
 	move(r, next)
 	move(w.replica(next, p.ID), lead)
 	done := make(outcomes1, 1)
-	if err := w.nodes[lead].host.Load().cluster.runner.Propose(g, term, []byte("anything"), done); err != nil {
+	if err := w.replica(lead, p.ID).seq.propose(term, []byte("anything"), done); err != nil {
 		t.Fatal(err)
 	}
 	if o := <-done; !errors.Is(o.Err, raftgroup.ErrStaleTerm) {
@@ -238,7 +238,7 @@ func TestFollowerReads(t *testing.T) {
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, &moved) {
 		t.Errorf("a follower that has not applied what was seen: %v", err)
 	}
-	f.member.seen.Store(seen)
+	f.seen.Store(seen)
 	w.isolate(i, true)
 	w.until("silence", func() bool {
 		_, _, err := get(t.Context(), f, "k", dberr.One)

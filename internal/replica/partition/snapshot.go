@@ -3,7 +3,6 @@
 package partition
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,17 +12,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
-	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
 // errSnapshot refuses a snapshot that does not fit what this node has.
 var errSnapshot = errors.New("snapshot does not fit")
 
-// snapshots is raftgroup's SnapshotStore. ctx ends with the host.
+// snapshots is raftgroup's SnapshotStore.
 type snapshots struct {
-	ctx     context.Context
-	cluster *cluster
-	store   *storage.Store
+	*raft
+	store Store
 }
 
 // Snapshot implements raftgroup.SnapshotStore.
@@ -58,7 +55,7 @@ func (s *snapshots) fits(group uint64, meta *keys.Meta) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSnapshot, err)
 	}
-	for id, r := range *s.cluster.host.replicas.Load() {
+	for id, r := range *s.host.replicas.Load() {
 		if o := r.state.Load(); id != topology.PartitionID(group) && o.keys.Table == meta.Span.Table && o.span.Overlaps(span) {
 			return fmt.Errorf("%w: %s overlaps partition %d, %s", errSnapshot, span, id, o.span)
 		}
@@ -68,7 +65,7 @@ func (s *snapshots) fits(group uint64, meta *keys.Meta) error {
 
 // Install implements raftgroup.SnapshotStore. Reads of a follower that were under way find out that it happened.
 func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data raftgroup.SnapshotData) error {
-	m := s.cluster.member(topology.PartitionID(group))
+	m := s.of(group)
 	if m == nil {
 		return fmt.Errorf("partition %d has no replica here", group)
 	}
@@ -86,30 +83,5 @@ func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data ra
 	if err := s.store.InstallSnapshot(s.ctx, own, io.NewSectionReader(data, 0, data.Size()), check); err != nil {
 		return err
 	}
-	return m.refresh(&meta)
-}
-
-// refresh makes the replica what its stored meta says.
-func (m *member) refresh(meta *keys.Meta) error {
-	var version uint64
-	if m.isMeta() {
-		var err error
-		if version, err = recordsVersion(m.cluster.machine.store); err != nil {
-			return err
-		}
-	}
-	s, err := stateOf(meta)
-	if err != nil {
-		return err
-	}
-	m.applied.load(meta, version)
-	m.replica.state.Store(s)
-	now := m.cluster.clock.Now()
-	if meta.Applied == keys.BirthApplied {
-		m.recent.reset(always)
-	} else {
-		m.recent.reset(now)
-	}
-	m.show(now)
-	return nil
+	return m.replica.refresh(&meta)
 }

@@ -4,44 +4,29 @@ package partition
 
 import (
 	"context"
-	"errors"
+	"io"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Batch is what one apply changes: all of it or nothing.
-type Batch struct {
-	// Mutations are stamped.
-	Mutations []*command.Mutation
-	// Result is stored as the dedupe record of Mutations[0] if that has a DedupeID.
-	Result []byte
-	// Metas are new values of partition metas.
-	Metas []keys.Meta
-}
-
-// ErrRefused is wrapped by errors of Store.Apply about a batch that cannot be applied though the store is well: the disk is nearly
-// full, or an operand is malformed.
-var ErrRefused = errors.New("refused")
-
-// Store is what replicas need of the node's store; Stored makes one of a storage.Store. Everything applied is visible at once
-// and durable after the next Sync. It copies what it keeps and is safe for concurrent use.
+// Store is what replicas need of the node's store: *storage.Store, which says what the methods do.
 type Store interface {
-	// Apply commits a batch without syncing. An error that wraps ErrRefused changed nothing and concerns this batch alone; after
-	// any other one the store is not used for writing again.
-	Apply(b *Batch) error
-	// Read passes on what c finds, in order; nothing but c restricts it.
+	NewBatch() *storage.Batch
+	Admit(m *command.Mutation) error
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
-	// Result returns the dedupe record of a mutation, nil if there is none.
-	Result(m *command.Mutation) ([]byte, error)
-	// Sweep applies a sweep: it removes only what nobody can see, whoever writes at the same time.
-	Sweep(s *command.Sweep) error
-	// Truncate removes everything in the span, and the entries of these indexes that lead there.
-	Truncate(span keys.Span, indexes []uint32) error
-	// Metas returns all partition metas; Forget removes some of them.
-	Metas() ([]keys.Meta, error)
-	Forget(ids ...topology.PartitionID) error
-	// Sync makes durable what was applied before.
+	Dedupe(table uint32, tok token.Token, key []byte, id command.DedupeID) ([]byte, error)
 	Sync() error
+	Metas(fn func(m keys.Meta) error) error
+	Replicas() ([]keys.Replica, error)
+	Get(id uint32, sub []byte) ([]byte, error)
+	Scan(id uint32, prefix []byte, fn func(key, value []byte) error) error
+	CaptureSnapshot(ctx context.Context, partition uint64) (*storage.Snapshot, error)
+	ReceiveSnapshot(ctx context.Context, r io.Reader) (*storage.Snapshot, error)
+	InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader, change func(*keys.Meta) error) error
 }
+
+// Stored is the Store of a storage.Store.
+type Stored struct{ *storage.Store }

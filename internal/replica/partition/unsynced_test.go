@@ -38,7 +38,7 @@ func TestReadWaitsForSync(t *testing.T) {
 		for _, mode := range []Durability{Synced, Periodic} {
 			t.Run(fmt.Sprint(name, " ", mode), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := newFake()
+					s := newStore(t)
 					h := open(t, s, 1, Options{Durability: mode})
 					defer closeHost(t, h)
 					r := h.Replicas()[0]
@@ -71,9 +71,9 @@ func TestReadWaitsForSync(t *testing.T) {
 					if err := <-met; err != nil {
 						t.Error(err)
 					}
-					syncs := s.syncs
-					if err := <-read(&command.Read{Table: testTable, Key: k, Token: token.Hash(k)}); err != nil || s.syncs != syncs {
-						t.Errorf("a read of what is durable: %v after %d more syncs", err, s.syncs-syncs)
+					syncs := s.syncs.Load()
+					if err := <-read(&command.Read{Table: testTable, Key: k, Token: token.Hash(k)}); err != nil || s.syncs.Load() != syncs {
+						t.Errorf("a read of what is durable: %v after %d more syncs", err, s.syncs.Load()-syncs)
 					}
 				})
 			})
@@ -84,7 +84,7 @@ func TestReadWaitsForSync(t *testing.T) {
 // A reader that waits for a sync ends with its context: a disk that hangs does not hold it for ever.
 func TestReadWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newFake()
+		s := newStore(t)
 		h := open(t, s, 1, Options{Durability: Synced})
 		defer closeHost(t, h)
 		r := h.Replicas()[0]
@@ -93,6 +93,7 @@ func TestReadWaitEnds(t *testing.T) {
 		if err := r.Write(t.Context(), put("k", 1), make(result, 1)); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // it is applied
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// Part is one mutation of an atomic write.
+type Part struct {
+	Replica  *Replica
+	Mutation *command.Mutation
+	// Updates, if not nil, is a conditional without conditions; Mutation is its own.
+	Updates *command.Conditional
+}
+
+// WriteAll applies several mutations of this partition as one: all or nothing, visible at once, with one stamp for all operands that came
+// Unstamped. Updates are resolved on the rows as they are before it; if one cannot be, nothing is applied. The id of parts[0] is that of
+// all. It completes done or returns an error as Write does. All keys are latched until it is applied.
+func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Completion) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	defer r.end()
+	if _, err := r.evaluating(); err != nil {
+		return err
+	}
+	for i := range parts {
+		if r.isMeta() || parts[i].Mutation.Table != r.Table() {
+			return r.wrongRange()
+		}
+	}
+	latches, err := r.latchAll(ctx, parts)
+	var proposed bool
+	if err == nil {
+		proposed, err = r.launchAll(ctx, parts, latches, done)
+	}
+	if !proposed {
+		for _, g := range latches {
+			r.host.latches.leave(g)
+		}
+	}
+	return err
+}
+
+// latchAll takes the latches of all parts in ascending order of stripes, one per stripe (see latches). On an error it
+// returns those it got.
+func (r *Replica) latchAll(ctx context.Context, parts []Part) ([]guard, error) {
+	stripe := func(p Part) uint32 { return stripeOf(p.Mutation.Table, p.Mutation.Token) }
+	parts = slices.Clone(parts)
+	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(stripe(a), stripe(b)) })
+	held := make([]guard, 0, len(parts))
+	for i := 0; i < len(parts); {
+		first := parts[i]
+		s, sc := stripe(first), oneKey
+		for i++; i < len(parts) && stripe(parts[i]) == s; i++ {
+			if !bytes.Equal(parts[i].Mutation.Key, first.Mutation.Key) {
+				sc = wholeOwner
+			}
+		}
+		g, err := r.host.latches.acquire(ctx, s, r, first.Mutation.Key, sc)
+		if err != nil {
+			return held, err
+		}
+		held = append(held, g)
+	}
+	return held, nil
+}
+
+// launchAll is launch for several mutations, whose keys are latched. The order of parts counts: the id is that of the first one.
+func (r *Replica) launchAll(ctx context.Context, parts []Part, latches []guard, done command.Completion) (proposed bool, err error) {
+	if err := r.landed(ctx, parts); err != nil {
+		return false, err
+	}
+	t := r.seq.hold()
+	if t.term == 0 {
+		return false, r.notLeader()
+	}
+	ms, err := r.resolveAll(ctx, parts)
+	if err != nil {
+		return false, err
+	}
+	first := parts[0].Mutation
+	id := first.Dedupe
+	once := id != command.DedupeID{}
+	updates := slices.ContainsFunc(parts, func(p Part) bool { return p.Updates != nil })
+	var result []byte
+	switch {
+	case once && updates:
+		d, err := r.repeated(first)
+		if err == nil && d != nil {
+			err = r.refused(r.seq.confirmed(t, first.Table, first.Token, done.Done))
+		}
+		if d != nil || err != nil {
+			return false, err
+		}
+		result = command.AppendDecision(nil, &command.Decision{Applied: true})
+	case once:
+		age := time.Duration(first.Retried) * time.Millisecond
+		if applied, err := r.recent.enter(id, age, r.host.clock.Now()); applied || err != nil {
+			if applied {
+				done.Done(nil)
+			}
+			return false, err
+		}
+	}
+	remembered := once && !updates
+	w := &held{replica: r, guards: latches, then: func(o raftgroup.Outcome) {
+		if remembered {
+			r.recent.leave(id)
+		}
+		r.complete(done, o)
+	}}
+	if err := r.proposeAll(t.term, ms, result, w); err != nil {
+		if remembered {
+			r.recent.leave(id)
+		}
+		return false, err
+	}
+	for _, m := range ms {
+		r.count.wrote(ru.Write(m))
+	}
+	return true, nil
+}
+
+// proposeAll proposes mutations as one entry, under one stamp.
+func (r *Replica) proposeAll(term uint64, ms []*command.Mutation, result []byte, w *held) error {
+	for _, l := range w.guards {
+		l.keepKey()
+	}
+	mu := &w.guards[0].stripe.mu // of any stripe; see Require
+	mu.Lock()
+	defer mu.Unlock()
+	now := r.host.micros()
+	for _, m := range ms {
+		if err := r.admits(m); err != nil {
+			return err
+		}
+		now = max(now, m.Timestamp)
+	}
+	stamp := r.stamps.next(now)
+	entry := command.BeginWrite(nil, r.epoch(), len(ms), result)
+	for _, m := range ms {
+		entry = command.AddWrite(entry, m, stamp)
+	}
+	return r.refused(r.seq.propose(term, entry, w))
+}
+
+// landed waits until blind writes of keys that are about to be read have ended. The keys are latched.
+func (r *Replica) landed(ctx context.Context, parts []Part) error {
+	for i := range parts {
+		if m := parts[i].Mutation; parts[i].Updates != nil {
+			s := &r.host.latches.stripes[stripeOf(m.Table, m.Token)]
+			if err := s.awaitLanding(ctx, r, m.Token, m.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// resolveAll returns the mutations of parts with their updates turned into operands.
+func (r *Replica) resolveAll(ctx context.Context, parts []Part) ([]*command.Mutation, error) {
+	ms := make([]*command.Mutation, 0, len(parts))
+	for i := range parts {
+		m := parts[i].Mutation
+		if parts[i].Updates != nil {
+			var err error
+			if m, err = r.resolve(ctx, parts[i].Updates); err != nil {
+				return nil, err
+			}
+		}
+		ms = append(ms, m)
+	}
+	return ms, nil
+}
+
+// resolve returns the mutation of a conditional without conditions, with its updates turned into operands. The caller holds the latch.
+func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command.Mutation, error) {
+	f, units, err := r.find(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	r.count.read(units, f.rows, f.bytes)
+	whole := c.Mutation
+	whole.Ops, err = command.Resolve(slices.Clip(c.Mutation.Ops), c, f.found, row.Unstamped)
+	return &whole, err
+}

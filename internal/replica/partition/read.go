@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/ru"
+)
+
+// Read passes what c finds in this partition to v, in order. It is linearizable, but for ONE and LOCAL_ONE at a follower (P9), and
+// nothing is read twice. A read of a range needs the current epoch, if it names one: the sender goes on after the end it believes in.
+func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
+	return r.read(ctx, c, v, false)
+}
+
+// ReadHere is Read for a coordinator on this node: a follower serves all levels, having asked the leader what it must
+// have applied.
+func (r *Replica) ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error {
+	return r.read(ctx, c, v, true)
+}
+
+func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, here bool) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	defer r.end()
+	t, err := r.seq.admit(ctx, c.Level, here)
+	if err != nil {
+		return err
+	}
+	s := r.state.Load()
+	if r.isMeta() || c.Table != s.keys.Table || c.Key != nil && !s.span.Contains(c.Token, c.Key) ||
+		c.Key == nil && c.Epoch != 0 && c.Epoch != s.epoch {
+		return r.wrongRange()
+	}
+	p := r.host.readers.Get().(*meter)
+	p.begin(v)
+	p.key = -1 // until something is passed on
+	if c.Key != nil || p.narrow(c, s) {
+		if c.Key == nil {
+			c = &p.sub
+		}
+		err = r.host.store.Read(ctx, c, p)
+	}
+	passed := p.key >= 0
+	r.count.read(ru.Read(ru.ShapeOf(c, p.rows), p.rows, p.bytes), p.rows, p.bytes)
+	if err == nil {
+		err = r.seq.confirm(ctx, t, c)
+		if err != nil && passed && (t.follower || t.term != 0) && ctx.Err() == nil {
+			err = ErrUnconfirmed
+		}
+	}
+	p.begin(nil)
+	r.host.readers.Put(p)
+	return err
+}

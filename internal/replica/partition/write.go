@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// Write applies a mutation and completes done once, or returns an error and never completes done: then nothing was done. The mutation
+// stays as it is, but what Write keeps is copied before it returns. It waits only while a conditional write holds the logical partition.
+func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	defer r.end()
+	g, err := r.host.latches.enter(ctx, r, m.Token, m.Key)
+	if err != nil {
+		return err
+	}
+	return r.writeUnder(g, m, done)
+}
+
+// WriteNow is Write for callers that must not wait: taken is false, and nothing was done, where Write might have to.
+func (r *Replica) WriteNow(m *command.Mutation, done command.Completion) (taken bool, err error) {
+	if err := r.begin(); err != nil {
+		return true, err
+	}
+	defer r.end()
+	g, ok := r.host.latches.enterNow(r, m.Token, m.Key)
+	if !ok {
+		return false, nil
+	}
+	return true, r.writeUnder(g, m, done)
+}
+
+// writeUnder writes under a guard, which it gives up.
+func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completion) error {
+	applied, err := r.launch(m, g, done)
+	r.host.latches.leave(g)
+	if err != nil {
+		return err
+	}
+	r.count.wrote(ru.Write(m))
+	if applied {
+		done.Done(nil)
+	}
+	return nil
+}
+
+// launch stamps a blind write and proposes it, under the guard of its key: so the order of the log is that of the stamps. A part of an
+// atomic batch brings its stamp along; what is stamped later is above that, too. applied says that the write was applied before.
+func (r *Replica) launch(m *command.Mutation, held guard, done command.Completion) (applied bool, err error) {
+	term, err := r.evaluating()
+	if err != nil {
+		return false, err
+	}
+	if err := r.admits(m); err != nil {
+		return false, err
+	}
+	if m.Dedupe != (command.DedupeID{}) {
+		age := time.Duration(m.Retried) * time.Millisecond
+		if applied, err = r.recent.enter(m.Dedupe, age, r.host.clock.Now()); applied || err != nil {
+			return applied, err
+		}
+	}
+	f := r.host.flights.Get().(*flight)
+	f.replica, f.done, f.id, f.token, f.key = r, done, m.Dedupe, m.Token, append(f.key[:0], m.Key...)
+	stamp := r.stamps.next(max(r.host.micros(), m.Timestamp))
+	f.entry = command.AddWrite(command.BeginWrite(f.entry[:0], r.epoch(), 1, nil), m, stamp)
+	// In the list before it is proposed: it may end at once.
+	if held.latch != nil {
+		held.stripe.mu.Lock()
+		defer held.stripe.mu.Unlock()
+	}
+	held.stripe.takeOff(f)
+	if err := r.seq.propose(term, f.entry, f); err != nil {
+		held.stripe.land(f)
+		if f.id != (command.DedupeID{}) {
+			r.recent.leave(f.id)
+		}
+		r.host.putFlight(f)
+		return false, r.refused(err)
+	}
+	return false, nil
+}
+
+// held is a proposal whose keys stay latched until it is applied.
+type held struct {
+	replica *Replica
+	guards  []guard
+	then    func(o raftgroup.Outcome)
+	release func()
+}
+
+// applied implements early: the next conditional of the keys sees it now.
+func (w *held) applied() {
+	for _, g := range w.guards {
+		w.replica.host.latches.leave(g)
+	}
+	w.guards = nil
+	if w.release != nil {
+		w.release()
+		w.release = nil
+	}
+}
+
+// Done implements raftgroup.Waiter. It is called on the sequencer's goroutine.
+func (w *held) Done(o raftgroup.Outcome) {
+	w.applied()
+	w.then(o)
+}
+
+// keepKey gives a latch that outlives its request a key of its own.
+func (g guard) keepKey() {
+	g.stripe.mu.Lock()
+	g.latch.key = bytes.Clone(g.latch.key)
+	g.stripe.mu.Unlock()
+}
+
+// order proposes an entry that needs no latch, and waits until it is applied. A refusal of the log is an error.
+func (r *Replica) order(ctx context.Context, e *command.Entry) (raftgroup.Outcome, error) {
+	if err := r.begin(); err != nil {
+		return raftgroup.Outcome{}, err
+	}
+	defer r.end()
+	term, err := r.evaluating()
+	if err != nil {
+		return raftgroup.Outcome{}, err
+	}
+	e.Epoch = r.epoch()
+	done := make(outcomes1, 1)
+	if err := r.seq.propose(term, command.AppendEntry(nil, e), done); err != nil {
+		return raftgroup.Outcome{}, r.refused(err)
+	}
+	o, err := await(r.host.drive, patience{ctx: ctx}, done)
+	if err != nil {
+		return raftgroup.Outcome{}, errors.Join(ErrUncertain, err)
+	}
+	return o, r.ended(o)
+}
+
+// outcomes1 is a raftgroup.Waiter for somebody who blocks; it needs room for one.
+type outcomes1 chan raftgroup.Outcome
+
+// Done implements raftgroup.Waiter.
+func (w outcomes1) Done(o raftgroup.Outcome) { w <- o }
+
+// waiting is a raftgroup.Waiter.
+type waiting func(o raftgroup.Outcome)
+
+// Done implements raftgroup.Waiter.
+func (f waiting) Done(o raftgroup.Outcome) { f(o) }
+
+// completing proposes an entry whose outcome completes done. release, if not nil, is called then; on an error it is the caller's.
+func (r *Replica) completing(e *command.Entry, done command.Completion, release func()) error {
+	term, err := r.evaluating()
+	if err != nil {
+		return err
+	}
+	e.Epoch = r.epoch()
+	w := &held{replica: r, release: release, then: func(o raftgroup.Outcome) { r.complete(done, o) }}
+	if err := r.seq.propose(term, command.AppendEntry(nil, e), w); err != nil {
+		return r.refused(err)
+	}
+	return nil
+}
+
+// Sweep removes what nobody can see any more, and completes done or returns an error as Write does. It needs no latch: what
+// readers see does not change.
+func (r *Replica) Sweep(s *command.Sweep, done command.Completion) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	defer r.end()
+	if !r.holdsAll(s) {
+		return r.wrongRange()
+	}
+	return r.completing(&command.Entry{Kind: command.EntrySweep, Sweep: *s}, done, nil)
+}
+
+// Truncate removes all rows, and their entries in the given indexes of the table, and completes done or returns an error as Write does.
+// Conditions must not see rows that are about to go and write after they went, so all keys are latched until it is applied; blind
+// writes are ordered by the log.
+func (r *Replica) Truncate(ctx context.Context, indexes []uint32, done command.Completion) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	defer r.end()
+	if r.isMeta() {
+		return r.wrongRange()
+	}
+	if _, err := r.evaluating(); err != nil {
+		return err
+	}
+	release, err := r.freeze(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.completing(&command.Entry{Kind: command.EntryTruncate, Span: r.state.Load().keys, Indexes: indexes}, done, release); err != nil {
+		release()
+		return err
+	}
+	return nil
+}
+
+// freeze keeps all writers of the replica away until release is called.
+func (r *Replica) freeze(ctx context.Context) (release func(), err error) {
+	held := make([]guard, 0, stripeCount)
+	release = func() {
+		for _, g := range held {
+			r.host.latches.leave(g)
+		}
+	}
+	for i := range uint32(stripeCount) {
+		g, err := r.host.latches.acquire(ctx, i, r, nil, wholeOwner)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		held = append(held, g)
+	}
+	return release, nil
+}
+
+// Require makes the partition refuse mutations that were planned for an older revision of the schema, with ErrStaleSchema. When it
+// returns, those that were accepted before are applied. Only the leader can.
+//
+// The leader refuses them from the beginning, before they are proposed, and proposes the requirement after what it has accepted: so it
+// is only after a change of leaders that a write is refused by the log.
+func (r *Replica) Require(ctx context.Context, revision uint64) error {
+	if _, err := r.evaluating(); err != nil {
+		return err
+	}
+	r.raiseSchema(revision)
+	r.host.latches.pass()
+	_, err := r.order(ctx, &command.Entry{Kind: command.EntryRequire, SchemaVersion: revision})
+	return err
+}
+
+// Last is a stamp that none which the partition has given is above. Only the leader knows.
+func (r *Replica) Last(ctx context.Context) (stamp int64, err error) {
+	if err := r.begin(); err != nil {
+		return 0, err
+	}
+	defer r.end()
+	t := r.seq.hold()
+	if t.term == 0 {
+		return 0, r.notLeader()
+	}
+	stamp = r.stamps.last.Load()
+	return stamp, r.seq.confirm(ctx, t, nil)
+}
+
+// positionOf returns the place in its table's ring of a key of a row or an index entry.
+func positionOf(key []byte) (token.Token, []byte, bool) {
+	if p, ok := keys.Parse(key); ok {
+		return p.Token, p.Key, true
+	}
+	e, ok := keys.ParseIndex(key)
+	return e.Token, e.Key, ok
+}
