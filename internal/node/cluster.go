@@ -41,9 +41,6 @@ const (
 	clusterWorkers = 256
 	// handoverTime bounds how long a node that stops waits for others to lead.
 	handoverTime = 5 * time.Second
-	// FormatVersion is the newest cluster version that this software speaks, FormatOldest the oldest.
-	FormatVersion = 1
-	FormatOldest  = 1
 )
 
 // cluster is what makes a node one of many.
@@ -94,7 +91,7 @@ func (n *Node) newCluster() (*cluster, error) {
 	}
 	n.closers = append(n.closers, c.log.Close)
 	c.transport, err = transport.New(transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr()}, transport.DialTCP, transport.Options{
-		TLS: n.nodeTLS, Admit: c.admit, ClusterVersion: n.format, KeepAlive: keepAlive, IdleTimeout: silence,
+		TLS: n.nodeTLS, Admit: c.admit, Levels: n.levels, KeepAlive: keepAlive, IdleTimeout: silence,
 		Events: transport.Events{
 			Gone:             func(p transport.Peer) { c.gone(p.Node) },
 			HandshakeRefused: c.strangers.TurnedAway,
@@ -214,10 +211,10 @@ func (c *cluster) listen(l net.Listener) error {
 	})
 }
 
-// admit refuses nodes that have left.
+// admit refuses nodes that have left, and builds that do not understand what the others write.
 func (c *cluster) admit(p transport.Peer) error {
 	if k := c.keeper.Load(); k != nil {
-		return membership.Refuse(k.State(), p.Node)
+		return membership.Refuse(k.State(), p.Node, p.Levels)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -176,28 +177,59 @@ func TestJoinRefusals(t *testing.T) {
 	}
 }
 
-// TestClusterVersion proves that nodes of two versions work together in the older one, and in the newer one when the last node speaks it.
-func TestClusterVersion(t *testing.T) {
+// TestFeatureLevel proves that builds of two feature levels work together at the older one, that nothing but an order raises it, to what
+// all of them understand, and that the older build cannot come back then: neither on its directory, which it refuses as newer, nor
+// on an empty one.
+func TestFeatureLevel(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "old")
 	a := clusterNode(t, nil, Options{Data: dir})
-	b := clusterNode(t, a, Options{format: FormatVersion + 1})
+	b := clusterNode(t, a, Options{newest: feature.Newest + 1})
 	until(t, "the newer node is there", func() bool { return len(a.records.State().Nodes) == 2 })
 	c := newClient(t, b)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
 	c.query("INSERT INTO k.t (k, v) VALUES (1, 1)")
-	if v := b.records.State().ClusterVersion; v != FormatVersion {
-		t.Errorf("with a node of the older version the cluster works in version %d", v)
+	raise := func(n *Node, want feature.Level) {
+		t.Helper()
+		if level, err := n.RaiseLevel(t.Context()); err != nil || level != want {
+			t.Errorf("with a node of the older build the level is raised to %d: %v", level, err)
+		}
+	}
+	raise(b, feature.Newest)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a = clusterNode(t, nil, Options{Data: dir, newest: feature.Newest + 1})
+	until(t, "the cluster knows the newer build", func() bool {
+		return b.records.State().Node(a.store.Identity().Node).Levels.Newest == feature.Newest+1
+	})
+	if level := b.records.State().Map.Level(); level != feature.Newest {
+		t.Errorf("the level was raised to %d by nobody", level)
+	}
+	raise(b, feature.Newest+1)
+	until(t, "both directories are of the newer level", func() bool {
+		return a.store.Level() == feature.Newest+1 && b.store.Level() == feature.Newest+1
+	})
+	if r := newClient(t, a).query("SELECT * FROM k.t"); r.RowCount != 1 {
+		t.Errorf("%d rows", r.RowCount)
 	}
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	a = clusterNode(t, nil, Options{Data: dir, format: FormatVersion + 1})
-	until(t, "the cluster works in the newer version", func() bool {
-		return a.records.State().ClusterVersion == FormatVersion+1 && b.records.State().ClusterVersion == FormatVersion+1
-	})
-	if r := newClient(t, a).query("SELECT * FROM k.t"); r.RowCount != 1 {
-		t.Errorf("%d rows", r.RowCount)
+	older := func(o Options) error {
+		o.CQL, o.HTTP, o.Cluster.Internal, o.Cluster.Join = "127.0.0.1:0", "off", "127.0.0.1:0", []string{b.internalAddr()}
+		o.Memory.Budget = 256 << 20
+		n, err := Start(t.Context(), o)
+		if err == nil {
+			_ = n.Close()
+		}
+		return err
+	}
+	if err := older(Options{Data: dir}); !errors.Is(err, feature.ErrNewer) || !strings.Contains(err.Error(), "(feature level 2); this build understands 1") {
+		t.Errorf("the older build on the directory: %v", err)
+	}
+	if err := older(Options{Data: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "the cluster works at feature level 2, the build of") {
+		t.Errorf("the older build on an empty directory: %v", err)
 	}
 }
 

@@ -53,6 +53,7 @@ func (n *Node) identity(ctx context.Context) (id storage.Identity, err error) {
 	case len(c.Join) == 0:
 		return id, nil
 	}
+	id.Level = n.levels.Oldest // the cluster's own follows with its records
 	seeker := n.seeker()
 	id.Cluster, err = seeker.Seek(ctx)
 	return id, err
@@ -70,7 +71,7 @@ func (n *Node) checkMembership() error {
 	}
 	self := n.record()
 	self.Joined = time.Now().UTC().Truncate(time.Millisecond)
-	return membership.Found(n.store, self, n.format)
+	return membership.Found(n.store, self)
 }
 
 // joining is the node's way into its cluster.

@@ -39,7 +39,7 @@ func (c *cluster) describe() peers.Report {
 	m := n.store.Metrics()
 	replicas := n.host.Replicas()
 	r := peers.Report{
-		Clock: time.Now(), Started: n.began, Records: n.records.State().Version, Schema: n.catalog.Snapshot().Version, Software: Software(), Format: n.format,
+		Clock: time.Now(), Started: n.began, Records: n.records.State().Version, Schema: n.catalog.Snapshot().Version, Software: Software(), Newest: n.levels.Newest,
 		DiskFree: m.FreePercent, DiskFull: m.DiskFull, DiskBytes: m.DiskBytes, Replicas: len(replicas),
 	}
 	for _, replica := range replicas {
@@ -92,6 +92,9 @@ func (c *cluster) view() placement.View {
 
 // installed follows new records: who is there, and where.
 func (c *cluster) installed(old, next *meta.State) {
+	if err := c.n.store.Raise(next.Map.Level()); err != nil {
+		c.n.fail(err)
+	}
 	var nodes []topology.NodeID
 	for _, node := range next.Nodes {
 		if node.State != meta.Left {
@@ -108,9 +111,6 @@ func (c *cluster) installed(old, next *meta.State) {
 	c.peers.Watch(nodes)
 	if old.Schema != next.Schema {
 		c.peers.Follow(next.Version)
-	}
-	if next.ClusterVersion != old.ClusterVersion {
-		c.transport.SetClusterVersion(next.ClusterVersion)
 	}
 	for _, node := range old.Nodes {
 		if now := next.Node(node.ID); (now == nil || now.State == meta.Left) && node.State != meta.Left {

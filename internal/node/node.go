@@ -26,6 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/session"
@@ -74,7 +75,7 @@ type Node struct {
 	tls          *tls.Config // nil: none
 	nodeTLS      *tls.Config
 	nodeID       *topology.NodeID // of the certificate
-	format       uint32           // the newest cluster version that the node speaks
+	levels       feature.Range    // what this build understands
 	passwords    *passwords       // nil: everybody comes in
 
 	wg      sync.WaitGroup // the servers
@@ -93,7 +94,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{opts: o, log: o.Log, began: time.Now(), format: max(o.format, FormatVersion), failed: make(chan struct{})}
+	n := &Node{opts: o, log: o.Log, began: time.Now(), levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.newest, feature.Newest)}, failed: make(chan struct{})}
 	if err := n.startUnlessFailed(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}

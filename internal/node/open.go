@@ -34,6 +34,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	}
 	n.store, err = storage.Open(fs, dir, storage.Options{
 		Identity:      identity,
+		Levels:        n.levels,
 		CacheBytes:    int64(n.opts.Memory.BlockCache),
 		MemtableBytes: int64(n.opts.Memory.Memtable),
 		LargeRowBytes: int64(n.opts.Memory.Budget / 8),

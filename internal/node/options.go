@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
 // Options is everything that can be set about a node: the fields of the configuration file, of which the command line can
@@ -47,8 +49,8 @@ type Options struct {
 	// Log receives what happens; nil discards it.
 	Log *slog.Logger `yaml:"-"`
 
-	// format stands in tests for the cluster version of later software.
-	format uint32
+	// newest stands in tests for the newest feature level that a later build understands.
+	newest feature.Level
 }
 
 // MemoryOptions divide the memory of the process.

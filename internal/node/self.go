@@ -15,7 +15,7 @@ func (n *Node) record() *meta.Node {
 	id := n.store.Identity()
 	return &meta.Node{
 		ID: id.Node, Birth: id.Birth, Internal: n.internalAddr(), CQL: cql, HTTP: web, Region: n.opts.DataCenter, Zone: n.opts.Rack,
-		State: meta.Up, FormatMin: FormatOldest, FormatMax: n.format,
+		State: meta.Up, Levels: n.levels,
 	}
 }
 

@@ -51,7 +51,7 @@ var sameWing = map[string]string{
 	"internal/replica/raftgroup/ledger": "internal/replica/raftgroup",
 	"internal/control/reconcile":        "internal/control/meta internal/control/placement",
 	"internal/model/row":                "internal/model/cqltype",
-	"internal/model/schema":             "internal/model/cqltype internal/model/dberr",
+	"internal/model/schema":             "internal/model/cqltype internal/model/dberr internal/model/feature",
 	"internal/model/keys":               "internal/model/codec internal/model/feature internal/model/token",
 	"internal/model/command":            "internal/model/codec internal/model/cqltype internal/model/dberr internal/model/feature internal/model/keys internal/model/row internal/model/token",
 	"internal/model/topology":           "internal/model/codec internal/model/feature internal/model/token internal/model/keys",

@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -151,7 +152,7 @@ func remoteErrors() (out [][]byte) {
 }
 
 func peerRequests() (out [][]byte) {
-	n, _ := json.Marshal(peers.Newcomer{Node: topology.NodeID{1}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "r", Zone: "z", FormatMax: 1}) // plain values
+	n, _ := json.Marshal(peers.Newcomer{Node: topology.NodeID{1}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "r", Zone: "z", Newest: 1}) // plain values
 	out = append(out, []byte{peers.KindFirst + 1}, append([]byte{peers.KindFirst + 2}, `{"version":7}`...), append([]byte{peers.KindFirst + 3}, n...))
 	return append(out, []byte{peers.KindFirst + 4}, []byte{peers.KindFirst + 5})
 }
@@ -191,7 +192,7 @@ func servePeers() func([]byte) string {
 }
 
 func nodeRecord() *meta.Node {
-	return &meta.Node{Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "europe", Zone: "a", Tokens: []token.Token{-5, 9}, FormatMin: 1, FormatMax: 2,
+	return &meta.Node{Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "europe", Zone: "a", Tokens: []token.Token{-5, 9}, Levels: feature.Range{Oldest: 1, Newest: 2},
 		Joined: time.UnixMilli(1_700_000_000_000), Birth: 1 << 60}
 }
 
@@ -270,7 +271,6 @@ func clusterRecords() (out []byte) {
 		s = s.WithNode(n)
 	}
 	s = s.WithMap(aMap())
-	s.ClusterVersion = 1
 	records, err := meta.Empty().Difference(s)
 	if err != nil {
 		panic(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -120,7 +121,7 @@ func (n *node) metaMember(id topology.NodeID) topology.ReplicaID {
 
 // record is the node as the records have it.
 func (w *simulation) record(n *node, others []*meta.Node) *meta.Node {
-	r := &meta.Node{ID: n.self(), Region: region, Zone: fmt.Sprint(n.ID), FormatMin: 1, FormatMax: 1, Joined: n.Wall()}
+	r := &meta.Node{ID: n.self(), Region: region, Zone: fmt.Sprint(n.ID), Levels: feature.Known, Joined: n.Wall()}
 	r.Tokens = append(r.Tokens, placement.NextToken(others))
 	return r
 }

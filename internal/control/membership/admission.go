@@ -11,9 +11,11 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
 func refuse(format string, args ...any) error {
@@ -28,8 +30,12 @@ type Admission struct {
 	Sched *sched.Scheduler
 }
 
-// Refuse returns why a node is to be kept out that is, or was, in the records of a state; nil if it is not (N1).
-func Refuse(s *meta.State, node topology.NodeID) error {
+// Refuse returns why a node is to be kept out whose build understands the levels; nil if it is not (N1). The error is
+// transport.ErrLevel if another build of the node would be let in.
+func Refuse(s *meta.State, node topology.NodeID, levels feature.Range) error {
+	if level := s.Map.Level(); level != 0 && !levels.Has(level) {
+		return fmt.Errorf("the cluster works at feature level %d, the build of node %s understands %s: %w", level, node.Short(), levels, transport.ErrLevel)
+	}
 	if n := s.Node(node); n != nil && n.State == meta.Left {
 		return fmt.Errorf("node %s has left the cluster", node.Short())
 	}
@@ -51,8 +57,8 @@ func (a *Admission) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcom
 			return nil, refuse("node %s is a member already, with another data directory: what it has promised there binds it. "+
 				"Give the new directory an identity of its own (ilion cert node), and decommission %s if its disk is lost",
 				who.Node.Short(), who.Node.Short())
-		case who.FormatMin > s.ClusterVersion || who.FormatMax < s.ClusterVersion:
-			return nil, refuse("the cluster works in version %d, the node speaks %d to %d", s.ClusterVersion, who.FormatMin, who.FormatMax)
+		case !levelsOf(&who).Has(s.Map.Level()):
+			return nil, refuse("the cluster works at feature level %d, the build of the node understands %s", s.Map.Level(), levelsOf(&who))
 		case s.Map.Meta() == nil:
 			return nil, errors.New("this node has no cluster")
 		}
@@ -106,18 +112,22 @@ func (a *Admission) callBack(ctx context.Context, who peers.Newcomer) error {
 	return nil
 }
 
+func levelsOf(n *peers.Newcomer) feature.Range {
+	return feature.Range{Oldest: n.Oldest, Newest: n.Newest}
+}
+
 // recordOf is the record of a newcomer, newcomer what a record says of a node that is to join. Tokens and the time of joining
 // are given by the member that takes it in.
 func recordOf(n *peers.Newcomer) *meta.Node {
 	return &meta.Node{
 		ID: n.Node, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region, Zone: n.Zone, State: meta.Up,
-		FormatMin: n.FormatMin, FormatMax: n.FormatMax, Birth: n.Birth,
+		Levels: levelsOf(n), Birth: n.Birth,
 	}
 }
 
 func newcomer(n *meta.Node) peers.Newcomer {
 	return peers.Newcomer{
 		Node: n.ID, Birth: n.Birth, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region, Zone: n.Zone,
-		FormatMin: n.FormatMin, FormatMax: n.FormatMax,
+		Oldest: n.Levels.Oldest, Newest: n.Levels.Newest,
 	}
 }

@@ -31,8 +31,8 @@ func IsMember(s *storage.Store) (bool, error) {
 
 // Found makes a store the first node of a cluster, with the data that are in it: it writes the record of the node, a meta
 // partition whose only voter it is, and a note for each replica, in one batch. Until that is on disk the node stands alone;
-// afterwards it never does again. version is the cluster version that the cluster begins with.
-func Found(store *storage.Store, self *meta.Node, version uint32) error {
+// afterwards it never does again. The cluster begins at the feature level of the store.
+func Found(store *storage.Store, self *meta.Node) error {
 	scan, _ := meta.Alone(store)
 	s, err := meta.Load(scan)
 	if err != nil {
@@ -43,8 +43,7 @@ func Found(store *storage.Store, self *meta.Node, version uint32) error {
 		return err
 	}
 	next := s.WithNode(self)
-	next.ClusterVersion = version
-	m, err := s.Map.AddMeta([]topology.Place{{Region: self.Region, Nodes: []topology.NodeID{self.ID}}})
+	m, err := s.Map.WithLevel(store.Level()).AddMeta([]topology.Place{{Region: self.Region, Nodes: []topology.NodeID{self.ID}}})
 	if err != nil {
 		return err
 	}

@@ -41,9 +41,6 @@ func (s *State) Difference(next *State) ([]command.Record, error) {
 			d.delete(proposalPrefix + string(n.ID[:]))
 		}
 	}
-	if next.ClusterVersion != s.ClusterVersion {
-		d.put(clusterKey, binary.AppendUvarint(nil, uint64(next.ClusterVersion)))
-	}
 	for id := range next.Building {
 		if !s.Building[id] {
 			d.put(idKey(buildPrefix, id), []byte{1})
@@ -88,20 +85,18 @@ func idKey(prefix string, id uint32) string {
 	return string(binary.BigEndian.AppendUint32([]byte(prefix), id))
 }
 
-// topology adds the tables of the map that changed. A map that was stored in one piece is stored anew.
+// topology adds the tables of the map that changed.
 func (d *difference) topology(s, next *State) {
-	_, whole := d.old[wholeMapKey]
-	if s.Map == next.Map && !whole {
+	if s.Map == next.Map {
 		return
 	}
-	d.delete(wholeMapKey)
 	d.put(mapKey, next.Map.AppendHeader(nil))
 	tables := next.Map.Tables()
 	if next.Map.Meta() != nil {
 		tables = append(tables, topology.MetaTable)
 	}
 	for _, t := range tables {
-		if whole || !s.Map.SameTable(next.Map, t) {
+		if !s.Map.SameTable(next.Map, t) {
 			d.put(idKey(tablePrefix, t), next.Map.AppendTable(nil, t))
 		}
 	}

@@ -10,9 +10,7 @@
 //	"node/" + id 16 bytes  a node (Node.Append)
 //	"build/" + index u32   an index whose entries are not complete yet
 //	"setting/" + name      a setting, as text
-//	"cluster_version"      uvarint: which behaviour all nodes have agreed to
 //	"proposal/" + node     the last change that the node's keeper made: 8 random bytes of the keeper, sequence u64
-//	"topology"             the map as stand-alone nodes stored it before; the first change replaces it
 //	"version"              u64, stand-alone only: in a cluster the partition counts
 //
 // Integers are big-endian; unknown keys are left alone. Keys that begin with byte 0 belong to the meta partition itself.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -15,7 +16,7 @@ import (
 func TestNodeBytes(t *testing.T) {
 	n := &Node{
 		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "eu", Zone: "a",
-		Tokens: []token.Token{token.Min, -1, token.Max}, State: Leaving, FormatMin: 1, FormatMax: 300, Joined: time.UnixMilli(1e12),
+		Tokens: []token.Token{token.Min, -1, token.Max}, State: Leaving, Levels: feature.Range{Oldest: 1, Newest: 300}, Joined: time.UnixMilli(1e12),
 	}
 	check := func(name, want string) {
 		t.Helper()
@@ -23,7 +24,7 @@ func TestNodeBytes(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, want)
 		}
 	}
-	check("without a birth", "010d31302e302e302e313a373030300d31302e302e302e313a39303432000265750161038000000000000000ffffffffffffffff7fffffffffffffff0201ac0280c0a8ca9a3a")
-	n.Birth, n.rest = 1<<40, []byte("later")
-	check("with a birth, and more", "010d31302e302e302e313a373030300d31302e302e302e313a39303432000265750161038000000000000000ffffffffffffffff7fffffffffffffff0201ac0280c0a8ca9a3a8080808080206c61746572")
+	check("without a birth", "020d31302e302e302e313a373030300d31302e302e302e313a39303432000265750161038000000000000000ffffffffffffffff7fffffffffffffff0201ac0280c0a8ca9a3a0000")
+	n.Birth, n.rest = 1<<40, []byte{18, 1, 42}
+	check("with a birth, and more", "020d31302e302e302e313a373030300d31302e302e302e313a39303432000265750161038000000000000000ffffffffffffffff7fffffffffffffff0201ac0280c0a8ca9a3a80808080802012012a00")
 }

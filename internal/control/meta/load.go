@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -24,9 +23,7 @@ const (
 	nodePrefix     = "node/"
 	buildPrefix    = "build/"
 	settingPrefix  = "setting/"
-	clusterKey     = "cluster_version"
 	proposalPrefix = "proposal/"
-	wholeMapKey    = "topology"
 	versionKey     = "version"
 )
 
@@ -97,7 +94,8 @@ func (next *State) decode(s *State, changed []string) (_ *State, err error) {
 	if next.Nodes, err = s.nextNodes(next.records, changed); err != nil {
 		return nil, fmt.Errorf("load the nodes: %w", err)
 	}
-	return next, next.loadRest(s, changed)
+	next.loadRest(s, changed)
+	return next, nil
 }
 
 // touches reports whether any of the changed keys begins with the prefix.
@@ -109,21 +107,10 @@ func touches(changed []string, prefix string) bool {
 func (s *State) nextMap(records map[string][]byte, changed []string) (*topology.Snapshot, error) {
 	header := records[mapKey]
 	if header == nil {
-		switch whole := records[wholeMapKey]; {
-		case whole == nil:
-			return topology.New(), nil
-		case !touches(changed, wholeMapKey) && !touches(changed, mapKey):
-			return s.Map, nil
-		default:
-			return topology.Decode(whole)
-		}
+		return topology.New(), nil
 	}
 	if !touches(changed, mapKey) {
 		return s.Map, nil
-	}
-	base := s.Map
-	if s.records[mapKey] == nil {
-		base = topology.New() // the map before was stored in one piece
 	}
 	tables := map[uint32][]byte{}
 	for _, key := range changed {
@@ -134,7 +121,7 @@ func (s *State) nextMap(records map[string][]byte, changed []string) (*topology.
 			tables[binary.BigEndian.Uint32([]byte(id))] = records[key]
 		}
 	}
-	return topology.Assemble(base, header, tables)
+	return topology.Assemble(s.Map, header, tables)
 }
 
 func (s *State) nextNodes(records map[string][]byte, changed []string) ([]*Node, error) {
@@ -164,17 +151,8 @@ func (s *State) nextNodes(records map[string][]byte, changed []string) ([]*Node,
 }
 
 // loadRest reads the small records.
-func (s *State) loadRest(old *State, changed []string) error {
-	s.ClusterVersion, s.Building, s.Settings = old.ClusterVersion, old.Building, old.Settings
-	if touches(changed, clusterKey) {
-		s.ClusterVersion = 0
-		if b := s.records[clusterKey]; b != nil {
-			r := codec.NewReader(b, ErrMalformed)
-			if s.ClusterVersion = r.Uint32(); r.Err() != nil {
-				return fmt.Errorf("cluster version: %w", r.Err())
-			}
-		}
-	}
+func (s *State) loadRest(old *State, changed []string) {
+	s.Building, s.Settings = old.Building, old.Settings
 	if touches(changed, buildPrefix) {
 		s.Building = map[uint32]bool{}
 		for key := range s.records {
@@ -191,7 +169,6 @@ func (s *State) loadRest(old *State, changed []string) error {
 			}
 		}
 	}
-	return nil
 }
 
 // nextSchema decodes the objects that changed, and with a keyspace all its tables: they are bound to its types.

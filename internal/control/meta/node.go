@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -44,20 +45,20 @@ type Node struct {
 	// Tokens are its places on the ring that drivers see, ascending. They never change.
 	Tokens []token.Token
 	State  NodeState
-	// FormatMin and FormatMax are the cluster versions that it can work with.
-	FormatMin, FormatMax uint32
+	// Levels are the feature levels that its build understands.
+	Levels feature.Range
 	// Joined is when it was added, to the millisecond.
 	Joined time.Time
 	// Birth is that of the node's data directory: another directory is another node, whatever its certificate says. 0 is not known.
 	Birth uint64
 
-	// rest is what a later version has added to the record; it is kept.
+	// rest has the fields that a later build has added, as they came.
 	rest []byte
 }
 
 // Bounds of a node's record.
 const (
-	nodeFormat    = 1
+	nodeFormat    = 2
 	nodeTextMax   = 1024
 	nodeTokensMax = 1024
 )
@@ -65,7 +66,7 @@ const (
 // ErrMalformed says that bytes are not a record of their kind.
 var ErrMalformed = errors.New("malformed record")
 
-// Append appends the encoded node without its id: the format, then its fields in order. Later versions add fields behind them.
+// Append appends the encoded node without its id: the format, then its parts in order, and the fields of later builds.
 func (n *Node) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, nodeFormat))
 	for _, text := range []string{n.Internal, n.CQL, n.HTTP, n.Region, n.Zone} {
@@ -76,17 +77,16 @@ func (n *Node) Append(dst []byte) []byte {
 		w.Fixed(uint64(t))
 	}
 	w.Uint(uint64(n.State))
-	w.Uint(uint64(n.FormatMin))
-	w.Uint(uint64(n.FormatMax))
+	w.Uint(uint64(n.Levels.Oldest))
+	w.Uint(uint64(n.Levels.Newest))
 	joined := int64(0)
 	if !n.Joined.IsZero() {
 		joined = n.Joined.UnixMilli()
 	}
 	w.Int(joined)
-	if n.Birth != 0 || len(n.rest) > 0 {
-		w.Uint(n.Birth)
-		w.Raw(n.rest)
-	}
+	w.Uint(n.Birth)
+	w.Raw(n.rest)
+	w.EndFields()
 	return w
 }
 
@@ -103,13 +103,13 @@ func (n *Node) Check() error {
 	return nil
 }
 
-// DecodeNode reads what Append wrote, in this version or a later one with the same format.
+// DecodeNode reads what Append wrote, in this build or in a later one of the same format. Errors are ErrMalformed or a *feature.Newer.
 func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
-	if len(src) == 0 || src[0] == 0 {
+	if len(src) == 0 || src[0] < nodeFormat {
 		return nil, ErrMalformed
 	}
 	if src[0] > nodeFormat {
-		return nil, fmt.Errorf("node record of format %d, this version reads up to %d", src[0], nodeFormat)
+		return nil, &feature.Newer{What: "the record of a node", Unit: "format", Has: uint64(src[0]), Newest: nodeFormat}
 	}
 	r := codec.NewReader(src[1:], ErrMalformed)
 	n := &Node{ID: id}
@@ -123,17 +123,22 @@ func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
 	for range count {
 		n.Tokens = append(n.Tokens, token.Token(r.Fixed()))
 	}
-	n.State = NodeState(r.UpTo(uint64(Left)))
-	n.FormatMin, n.FormatMax = r.Uint32(), r.Uint32()
+	state := r.Uint()
+	n.State = NodeState(min(state, uint64(Left)))
+	n.Levels = feature.Range{Oldest: feature.Level(r.Uint32()), Newest: feature.Level(r.Uint32())}
 	if joined := r.Int(); joined != 0 {
 		n.Joined = time.UnixMilli(joined).UTC()
 	}
-	if len(r.Rest()) > 0 { // the first records had no birth
-		n.Birth = r.Uint()
-	}
-	n.rest = append([]byte(nil), r.Rest()...)
-	if err := r.Err(); err != nil {
-		return nil, err
+	n.Birth = r.Uint()
+	var refused uint64
+	n.rest, refused = r.KeepFields()
+	switch {
+	case r.End() != nil:
+		return nil, ErrMalformed
+	case refused != 0:
+		return nil, &feature.Newer{What: "the record of a node", Unit: "field", Has: refused}
+	case state > uint64(Left):
+		return nil, &feature.Newer{What: "the record of a node", Unit: "state", Has: state, Newest: uint64(Left)}
 	}
 	return n, nil
 }

@@ -20,8 +20,7 @@ type State struct {
 	Schema *schema.Schema
 	Map    *topology.Snapshot
 	// Nodes are ascending by id.
-	Nodes          []*Node
-	ClusterVersion uint32
+	Nodes []*Node
 	// Building holds the ids of the indexes whose entries are not complete yet.
 	Building map[uint32]bool
 	Settings map[string]string

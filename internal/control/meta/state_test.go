@@ -4,6 +4,7 @@ package meta
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"testing"
@@ -14,7 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -60,7 +63,7 @@ func createKeyspace(n int, name string) schema.Change {
 }
 
 func createTable(t interface{ Fatal(...any) }, n int, ks, name string) schema.Change {
-	c, err := schema.DecodeChange(fmt.Appendf(nil, `{"format":1,"kind":"create_table","change":{"version":"%s","keyspace":%q,"name":%q,
+	c, err := schema.DecodeChange(fmt.Appendf(nil, `{"format":2,"kind":"create_table","change":{"version":"%s","keyspace":%q,"name":%q,
 		"columns":[{"name":"k","type":"int"}],"partition_key":["k"]}}`, "00000000-0000-0000-0000-000000000000", ks, name))
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +80,7 @@ func same(t *rapid.T, a, b *State) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, string(sch), string(s.Map.Append(nil)), fmt.Sprint(s.Version, s.ClusterVersion))
+		out = append(out, string(sch), string(s.Map.Append(nil)), fmt.Sprint(s.Version, s.Map.Level()))
 		for _, n := range s.Nodes {
 			out = append(out, string(n.ID[:])+string(n.Append(nil)))
 		}
@@ -138,7 +141,7 @@ func change(t *rapid.T, s *State, n int) *State {
 	case 6:
 		return s.WithoutNode(id)
 	case 7:
-		next.ClusterVersion++
+		next.Map = next.Map.WithLevel(next.Map.Level() + 1)
 		return next.WithBuilding(uint32(n%3), rapid.Bool().Draw(t, "building"))
 	case 8:
 		return s.WithSetting(name, rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "text"))
@@ -265,30 +268,6 @@ func TestSmallDifference(t *testing.T) {
 	}
 }
 
-// The map that a stand-alone node stored in one piece is read, and replaced by the first change.
-func TestWholeMap(t *testing.T) {
-	m, err := topology.New().AddTable(1024, 3, places)
-	if err != nil {
-		t.Fatal(err)
-	}
-	records := map[string][]byte{wholeMapKey: m.Append(nil)}
-	s, err := Load(scanOf(records, 0))
-	if err != nil || len(s.Map.Partitions(1024)) != 3 {
-		t.Fatalf("%v", err)
-	}
-	difference, err := s.Difference(s.WithMap(s.Map))
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(records, difference)
-	if _, ok := records[wholeMapKey]; ok || len(records) != 2 {
-		t.Fatalf("%d records", len(records))
-	}
-	if s, err = s.reload(scanOf(records, 1)); err != nil || !bytes.Equal(s.Map.Append(nil), m.Append(nil)) {
-		t.Fatalf("%v", err)
-	}
-}
-
 // A node alone makes a change with one batch, refuses one that is based on another version, and reads it all again after a start.
 func TestAlone(t *testing.T) {
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
@@ -318,23 +297,25 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// A node's record survives its encoding; fields that a later version put behind are kept, and damage is an error.
+// A node's record survives its encoding; fields that a later build has added are kept, and damage is an error.
 func TestNodeRecord(t *testing.T) {
 	n := &Node{
 		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu", Zone: "a",
-		Tokens: []token.Token{token.Min, -1, token.Max}, State: Leaving, FormatMin: 1, FormatMax: 3, Joined: time.UnixMilli(1e12).UTC(),
+		Tokens: []token.Token{token.Min, -1, token.Max}, State: Leaving, Levels: feature.Range{Oldest: 1, Newest: 3}, Joined: time.UnixMilli(1e12).UTC(),
 	}
 	record := n.Append(nil)
 	got, err := DecodeNode(n.ID, record)
 	if diff := cmp.Diff(n, got, cmp.AllowUnexported(Node{})); err != nil || diff != "" {
 		t.Fatal(err, diff)
 	}
-	later := append(bytes.Clone(record), "later fields"...)
+	later := codec.Writer(bytes.Clone(record[:len(record)-1]))
+	later.Field(9, false, []byte("a later field"))
+	later.EndFields()
 	got, err = DecodeNode(n.ID, later)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.State = Left; !bytes.HasSuffix(got.Append(nil), []byte("later fields")) {
+	if got.State = Left; !bytes.HasSuffix(got.Append(nil), []byte("a later field\x00")) {
 		t.Error("later fields are lost")
 	}
 	for i := range record {
@@ -342,7 +323,7 @@ func TestNodeRecord(t *testing.T) {
 			t.Errorf("the first %d bytes of %d are a node", i, len(record))
 		}
 	}
-	if _, err := DecodeNode(n.ID, []byte{nodeFormat + 1}); err == nil {
+	if _, err := DecodeNode(n.ID, []byte{nodeFormat + 1}); !errors.Is(err, feature.ErrNewer) {
 		t.Error("a newer format was read")
 	}
 }

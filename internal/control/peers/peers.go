@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -24,9 +25,9 @@ type Report struct {
 	// Records is the version of the cluster's records that it has, Schema that of the schema.
 	Records uint64   `json:"records"`
 	Schema  [16]byte `json:"schema"`
-	// Software is what `ilion version` prints, Format the newest cluster version that it speaks.
-	Software string `json:"software"`
-	Format   uint32 `json:"format"`
+	// Software is what `ilion version` prints, Newest the newest feature level that it understands.
+	Software string        `json:"software"`
+	Newest   feature.Level `json:"level_newest"`
 	// DiskFree is in percent, -1 if not known; DiskFull says that it refuses writes.
 	DiskFree  int    `json:"disk_free"`
 	DiskFull  bool   `json:"disk_full"`

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -52,9 +53,9 @@ type Newcomer struct {
 	HTTP     string `json:"http"`
 	Region   string `json:"region"`
 	Zone     string `json:"zone"`
-	// FormatMin and FormatMax are the cluster versions that it speaks.
-	FormatMin uint32 `json:"format_min"`
-	FormatMax uint32 `json:"format_max"`
+	// Oldest and Newest are the feature levels that its build understands.
+	Oldest feature.Level `json:"level_oldest"`
+	Newest feature.Level `json:"level_newest"`
 }
 
 // Welcome answers a Newcomer.

@@ -4,7 +4,6 @@ package reconcile
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -72,8 +71,7 @@ func (p *Placer) round(ctx context.Context) error {
 	return nil
 }
 
-// decide returns what the map is to want, and a state in which nodes that were asked to leave and have nothing left have left, and the
-// cluster works in the newest version that all its nodes speak.
+// decide returns what the map is to want, and a state in which nodes that were asked to leave and have nothing left have left.
 func (p *Placer) decide(s *meta.State) (*meta.State, []placement.Action) {
 	view := p.View()
 	actions := placement.Decide(s, view)
@@ -87,25 +85,5 @@ func (p *Placer) decide(s *meta.State) (*meta.State, []placement.Action) {
 			s = s.WithNode(&left)
 		}
 	}
-	if v := commonVersion(s); v > s.ClusterVersion {
-		raised := *s
-		raised.ClusterVersion = v
-		s = &raised
-	}
 	return s, nil
-}
-
-// commonVersion is the newest version of the cluster that every node speaks: it is raised when the last node runs newer software, and never
-// falls, since what was written in it may be in every log.
-func commonVersion(s *meta.State) uint32 {
-	v := uint32(math.MaxUint32)
-	for _, n := range s.Nodes {
-		if n.State != meta.Left {
-			v = min(v, n.FormatMax)
-		}
-	}
-	if v == math.MaxUint32 {
-		return s.ClusterVersion
-	}
-	return v
 }

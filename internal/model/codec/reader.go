@@ -177,3 +177,16 @@ func (r *Reader) Field(after uint64) Field {
 	}
 	return f
 }
+
+// KeepFields takes a list of fields of which the caller knows none, and returns them as Writer.Raw can write them back, nil for none.
+// refused is the number of the first one that the caller would have to know, 0 if there is none.
+func (r *Reader) KeepFields() (kept []byte, refused uint64) {
+	var w Writer
+	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
+		if f.Must && refused == 0 {
+			refused = f.Number
+		}
+		w.Field(f.Number, f.Must, f.Value)
+	}
+	return w, refused
+}

@@ -21,6 +21,23 @@ const (
 	Newest Level = 1
 )
 
+// Range is the levels that a build understands, both ends included.
+type Range struct{ Oldest, Newest Level }
+
+// Known is the range of this build.
+var Known = Range{Oldest, Newest}
+
+// Has reports whether the level is in the range.
+func (r Range) Has(l Level) bool { return r.Oldest <= l && l <= r.Newest }
+
+// String is "1 to 2", or "1" for a single level.
+func (r Range) String() string {
+	if r.Oldest == r.Newest {
+		return fmt.Sprint(r.Newest)
+	}
+	return fmt.Sprintf("%d to %d", r.Oldest, r.Newest)
+}
+
 // ErrNewer is what every Newer is: what was read is not damaged, but this build is too old for it.
 var ErrNewer = errors.New("written by a newer Ilion")
 
@@ -31,15 +48,18 @@ type Newer struct {
 	// Unit names the number Has: "feature level", "format", "entry kind".
 	Unit string
 	Has  uint64
-	// Oldest and Newest are what this build understands of Unit.
+	// Oldest and Newest are what this build understands of Unit; Oldest is 0 where only the newest is of interest, Newest if there is none.
 	Oldest, Newest uint64
 }
 
 // Error is a sentence for an operator.
 func (e *Newer) Error() string {
 	known := fmt.Sprint(e.Newest)
-	if e.Oldest < e.Newest {
-		known = fmt.Sprintf("%d to %d", e.Oldest, e.Newest)
+	switch {
+	case e.Newest == 0:
+		known = "none"
+	case e.Oldest > 0:
+		known = Range{Level(e.Oldest), Level(e.Newest)}.String()
 	}
 	return fmt.Sprintf("%s was written by a newer Ilion (%s %d); this build understands %s", e.What, e.Unit, e.Has, known)
 }

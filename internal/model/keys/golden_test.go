@@ -10,9 +10,10 @@ import (
 // TestStoredBytes pins the bytes of the records of this package: they are in stores.
 func TestStoredBytes(t *testing.T) {
 	m := Meta{
-		Format: metaFormat, Partition: 1 << 40, Applied: 300, Term: 6, Span: Span{Table: 2000, Begin: []byte{1}, End: []byte{}}, Epoch: 4,
+		Partition: 1 << 40, Applied: 300, Term: 6, Span: Span{Table: 2000, Begin: []byte{1}, End: []byte{}}, Epoch: 4,
 		Voters: []Member{{1, [16]byte{1}}, {1 << 60, [16]byte{15: 2}}}, Learners: []Member{{5, [16]byte{}}}, LearnersNext: []Member{{3, [16]byte{3}}},
-		AutoLeave: true, Children: []Child{{7, Span{Table: 2000, Begin: []byte{1, 2}, End: []byte{3}}, 2}}, MaxTimestamp: -500, SchemaVersion: 99,
+		AutoLeave: true, Children: []Child{{7, Span{Table: 2000, Begin: []byte{1, 2}, End: []byte{3}}, 2, 290}}, Feature: 1, Region: "eu",
+		Parents: []Parent{{6, 77, 3}, {5, 1 << 40, 2}}, Swept: 1 << 30, FeedLow: 12, MaxTimestamp: -500, SchemaVersion: 99,
 	}
 	r := Replica{Partition: MetaPartition, Replica: 300, Created: 1700000000}
 	for _, c := range []struct {
@@ -20,9 +21,9 @@ func TestStoredBytes(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{"meta", m.Append(nil), "01808080808020ac0206d00f010100040201010000000000000000000000000000008080808080808080100000000000000000000000000000000201050000000000000000000000000000000000010303000000000000000000000000000000010107d00f020102010302e70763"},
-		{"meta around its layout", m.AppendWith(nil, m.AppendLayout(nil)), "01808080808020ac0206d00f010100040201010000000000000000000000000000008080808080808080100000000000000000000000000000000201050000000000000000000000000000000000010303000000000000000000000000000000010107d00f020102010302e70763"},
-		{"replica", r.Append(nil), "01808080808080808040ac0280c49fd50c"},
+		{"meta", m.Append(nil), "02808080808020ac0206e7076301d00f010100040201010000000000000000000000000000008080808080808080100000000000000000000000000000000201050000000000000000000000000000000000010303000000000000000000000000000000010107d00f020102010302a202020c02064d030580808080802002040265750605808080800808010c00"},
+		{"meta around its layout", m.AppendWith(nil, m.AppendLayout(nil)), "02808080808020ac0206e7076301d00f010100040201010000000000000000000000000000008080808080808080100000000000000000000000000000000201050000000000000000000000000000000000010303000000000000000000000000000000010107d00f020102010302a202020c02064d030580808080802002040265750605808080800808010c00"},
+		{"replica", r.Append(nil), "02808080808080808040ac0280c49fd50c00"},
 	} {
 		if got := hex.EncodeToString(c.got); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)

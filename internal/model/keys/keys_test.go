@@ -5,13 +5,17 @@ package keys
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -167,7 +171,8 @@ func TestMeta(t *testing.T) {
 	m.Voters = []Member{{1, [16]byte{1}}, {1 << 60, [16]byte{15: 2}}}
 	m.LearnersNext = []Member{{3, [16]byte{3}}}
 	m.AutoLeave = true
-	m.Children = []Child{{7, Span{Table: 2000, Begin: []byte{1, 2}, End: []byte{3}}, 2}}
+	m.Children = []Child{{7, Span{Table: 2000, Begin: []byte{1, 2}, End: []byte{3}}, 2, 12}}
+	m.Parents, m.Region, m.Swept, m.FeedLow, m.Feature = []Parent{{9, 8, 7}}, "here", -3, 1<<40, 3
 	m.MaxTimestamp, m.SchemaVersion = -5, 99
 	b := m.Append(nil)
 	got, err := DecodeMeta(b)
@@ -178,6 +183,37 @@ func TestMeta(t *testing.T) {
 		if _, err := DecodeMeta(b[:i]); err == nil {
 			t.Errorf("%d of %d bytes decode", i, len(b))
 		}
+	}
+}
+
+// TestMetaOfLaterBuilds: fields that a later build has added to a meta survive a decoder that does not know them, byte for byte; one that
+// must be understood, and another format, are refused as newer.
+func TestMetaOfLaterBuilds(t *testing.T) {
+	m := NewMeta(7, Span{Table: 2000})
+	m.Region = "here"
+	with := func(must bool) []byte {
+		b := m.Append(nil)
+		w := codec.Writer(b[:len(b)-1])
+		w.Field(77, false, []byte("later"))
+		w.Field(78, must, nil)
+		w.EndFields()
+		return w
+	}
+	got, err := DecodeMeta(with(false))
+	if err != nil || !bytes.Equal(got.Append(nil), with(false)) || got.Region != "here" {
+		t.Errorf("%+v %v", got, err)
+	}
+	if _, err := DecodeMeta(with(true)); !errors.Is(err, feature.ErrNewer) || !strings.Contains(err.Error(), "(field 78)") {
+		t.Errorf("%v", err)
+	}
+	b := m.Append(nil)
+	b[0]++
+	if _, err := DecodeMeta(b); !errors.Is(err, feature.ErrNewer) || !strings.Contains(err.Error(), "(format 3); this build understands 2") {
+		t.Errorf("%v", err)
+	}
+	b[0] = 1
+	if _, err := DecodeMeta(b); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
 // Birth values of a partition: its first log entry has the next index, so no replica can be replayed from nothing.
@@ -16,18 +17,23 @@ const (
 	BirthEpoch   uint64 = 1
 )
 
-// ErrCorrupt is returned for bytes that no Append function wrote, or a newer version wrote.
+// ErrCorrupt is returned for bytes that no Append function wrote. What a newer build wrote is a *feature.Newer instead.
 var ErrCorrupt = errors.New("corrupt partition meta")
 
 // Meta is what a replica stores about its physical partition, in the same batch as the rows.
 type Meta struct {
-	// Format is the version of this record.
-	Format uint16
 	// Partition is the id of the physical partition.
 	Partition uint64
 	// Applied and Term are those of the last log entry that the rows reflect.
 	Applied, Term uint64
-	Span          Span
+	// MaxTimestamp is the highest stamp of a leader that was applied, stand-alone the highest one reserved; in microseconds. It says nothing
+	// of which writes were applied: stamps ascend in the log of a key, not of a partition.
+	MaxTimestamp int64
+	// SchemaVersion is the schema revision that the log has installed.
+	SchemaVersion uint64
+	// Feature is the feature level that the log has installed. It never falls.
+	Feature feature.Level
+	Span    Span
 	// Epoch grows with every change of the span.
 	Epoch uint64
 	// Voters are the members that vote; the others as raft's ConfState has them.
@@ -35,10 +41,17 @@ type Meta struct {
 	AutoLeave                                      bool
 	// Children are the partitions that split off, oldest first.
 	Children []Child
-	// MaxTimestamp is the highest stamp of a leader that was applied, stand-alone the highest one reserved; in microseconds.
-	MaxTimestamp int64
-	// SchemaVersion is the schema revision that the log has installed.
-	SchemaVersion uint64
+	// Parents are the partitions that this one was born of: none for one of a new table, one after a split, two after a merge.
+	Parents []Parent
+	// Region is the region of the replica set; empty while there is but one.
+	Region string
+	// Swept is the highest horizon of a sweep that was applied, in seconds since the epoch: what a reader dates before it may be gone.
+	Swept int64
+	// FeedLow is the log index of the first entry that a change feed can still be given; 0 is all that the log has.
+	FeedLow uint64
+
+	// Rest has the fields that a later build has added, as they came.
+	Rest []byte
 }
 
 // Member is a replica and the node it is on.
@@ -52,29 +65,41 @@ type Child struct {
 	Partition uint64
 	Span      Span
 	Epoch     uint64
+	// Index is that of the log entry that split it off.
+	Index uint64
 }
 
-const metaFormat = 1
+// Parent is a physical partition that this one has its first rows from. The order of writes is (partition, log index): what Partition
+// applied up to Index comes before everything in the log of this one.
+type Parent struct {
+	Partition, Index, Epoch uint64
+}
+
+const metaFormat = 2
+
+// The fields of a meta. The state of a partition that is not simply serving will be the field 5, which must be understood.
+const (
+	metaParents = 1
+	metaRegion  = 2
+	metaSwept   = 3
+	metaFeedLow = 4
+	// metaFields is the last one that this build knows.
+	metaFields = metaFeedLow
+)
 
 // NewMeta returns the meta of a partition at its birth.
 func NewMeta(partition uint64, span Span) Meta {
 	return Meta{
-		Format: metaFormat, Partition: partition, Applied: BirthApplied, Term: BirthTerm, Span: span, Epoch: BirthEpoch,
-		MaxTimestamp: math.MinInt64,
+		Partition: partition, Applied: BirthApplied, Term: BirthTerm, Span: span, Epoch: BirthEpoch, MaxTimestamp: math.MinInt64,
+		Feature: feature.Oldest,
 	}
 }
 
-// Append appends the encoded meta: the format, then its fields in order; integers are uvarints, lists have a length.
-func (m *Meta) Append(dst []byte) []byte {
-	dst = m.appendHead(dst)
-	dst = m.AppendLayout(dst)
-	return m.appendTail(dst)
-}
+// Append appends the encoded meta: the format, then its parts in order; integers are varints, lists have a length.
+func (m *Meta) Append(dst []byte) []byte { return m.AppendLayout(m.appendHead(dst)) }
 
 // AppendWith is Append for a meta whose AppendLayout is known: it seldom changes, and the rest with every entry.
-func (m *Meta) AppendWith(dst, layout []byte) []byte {
-	return m.appendTail(append(m.appendHead(dst), layout...))
-}
+func (m *Meta) AppendWith(dst, layout []byte) []byte { return append(m.appendHead(dst), layout...) }
 
 func (m *Meta) appendHead(dst []byte) []byte {
 	w := codec.Writer(dst)
@@ -82,19 +107,15 @@ func (m *Meta) appendHead(dst []byte) []byte {
 	w.Uint(m.Partition)
 	w.Uint(m.Applied)
 	w.Uint(m.Term)
-	return w
-}
-
-func (m *Meta) appendTail(dst []byte) []byte {
-	w := codec.Writer(dst)
 	w.Int(m.MaxTimestamp)
 	w.Uint(m.SchemaVersion)
 	return w
 }
 
-// AppendLayout appends the part of the encoded meta that says who holds what: span, epoch, members, children.
+// AppendLayout appends the part of the encoded meta that few entries change: level, span, epoch, members, children, and the fields.
 func (m *Meta) AppendLayout(dst []byte) []byte {
 	w := codec.Writer(dst)
+	w.Uint(uint64(m.Feature))
 	m.Span.append(&w)
 	w.Uint(m.Epoch)
 	for _, list := range [][]Member{m.Voters, m.Learners, m.VotersOutgoing, m.LearnersNext} {
@@ -110,8 +131,38 @@ func (m *Meta) AppendLayout(dst []byte) []byte {
 		w.Uint(c.Partition)
 		c.Span.append(&w)
 		w.Uint(c.Epoch)
+		w.Uint(c.Index)
 	}
+	m.appendFields(&w)
 	return w
+}
+
+func (m *Meta) appendFields(w *codec.Writer) {
+	var v codec.Writer
+	if len(m.Parents) > 0 {
+		v.Uint(uint64(len(m.Parents)))
+		for _, p := range m.Parents {
+			v.Uint(p.Partition)
+			v.Uint(p.Index)
+			v.Uint(p.Epoch)
+		}
+		w.Field(metaParents, false, v)
+	}
+	if m.Region != "" {
+		w.Field(metaRegion, false, []byte(m.Region))
+	}
+	if m.Swept != 0 {
+		v = v[:0]
+		v.Int(m.Swept)
+		w.Field(metaSwept, false, v)
+	}
+	if m.FeedLow != 0 {
+		v = v[:0]
+		v.Uint(m.FeedLow)
+		w.Field(metaFeedLow, false, v)
+	}
+	w.Raw(m.Rest)
+	w.EndFields()
 }
 
 func (s *Span) append(w *codec.Writer) { *w = s.Append(*w) }
@@ -133,21 +184,61 @@ func (d *decoder) members() []Member {
 	return list
 }
 
-// DecodeMeta reads what Append wrote.
+// DecodeMeta reads what Append wrote, in this build or in a later one of the same format. Errors are ErrCorrupt or a *feature.Newer.
 func DecodeMeta(b []byte) (Meta, error) {
 	d := decoder{codec.NewReader(b, ErrCorrupt)}
-	if d.Uint() != metaFormat {
-		return Meta{}, ErrCorrupt
-	}
-	m := Meta{Format: metaFormat, Partition: d.Uint(), Applied: d.Uint(), Term: d.Uint(), Span: d.span(), Epoch: d.Uint()}
-	m.Voters, m.Learners, m.VotersOutgoing, m.LearnersNext = d.members(), d.members(), d.members(), d.members()
-	m.AutoLeave = d.Flag()
-	for range d.Count(5) {
-		m.Children = append(m.Children, Child{Partition: d.Uint(), Span: d.span(), Epoch: d.Uint()})
-	}
-	m.MaxTimestamp, m.SchemaVersion = d.Int(), d.Uint()
-	if err := d.End(); err != nil {
+	if err := checkFormat("the meta of a partition", d.Uint(), metaFormat, ErrCorrupt); err != nil {
 		return Meta{}, err
 	}
-	return m, nil
+	m := Meta{Partition: d.Uint(), Applied: d.Uint(), Term: d.Uint(), MaxTimestamp: d.Int(), SchemaVersion: d.Uint()}
+	m.Feature, m.Span, m.Epoch = feature.Level(d.Uint32()), d.span(), d.Uint()
+	m.Voters, m.Learners, m.VotersOutgoing, m.LearnersNext = d.members(), d.members(), d.members(), d.members()
+	m.AutoLeave = d.Flag()
+	for range d.Count(6) {
+		m.Children = append(m.Children, Child{Partition: d.Uint(), Span: d.span(), Epoch: d.Uint(), Index: d.Uint()})
+	}
+	if err := m.decodeFields(&d); err != nil {
+		return Meta{}, err
+	}
+	return m, d.End()
+}
+
+func (m *Meta) decodeFields(d *decoder) error {
+	rest := codec.Writer(nil)
+	for f := d.Field(0); f.Number != 0; f = d.Field(f.Number) {
+		v := codec.NewReader(f.Value, ErrCorrupt)
+		switch f.Number {
+		case metaParents:
+			for range v.Count(3) {
+				m.Parents = append(m.Parents, Parent{Partition: v.Uint(), Index: v.Uint(), Epoch: v.Uint()})
+			}
+		case metaRegion:
+			m.Region = string(v.Take(uint64(len(f.Value))))
+		case metaSwept:
+			m.Swept = v.Int()
+		case metaFeedLow:
+			m.FeedLow = v.Uint()
+		default:
+			if f.Must {
+				return &feature.Newer{What: "the meta of a partition", Unit: "field", Has: f.Number, Newest: metaFields}
+			}
+			rest.Field(f.Number, false, v.Take(uint64(len(f.Value))))
+		}
+		if err := v.End(); err != nil {
+			return err
+		}
+	}
+	m.Rest = rest
+	return nil
+}
+
+// checkFormat refuses a record of another format than the one that this build writes.
+func checkFormat(what string, has, format uint64, corrupt error) error {
+	switch {
+	case has > format:
+		return &feature.Newer{What: what, Unit: "format", Has: has, Newest: format}
+	case has < format:
+		return corrupt
+	}
+	return nil
 }

@@ -6,12 +6,13 @@ import (
 	"errors"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
 // MetaPartition is the physical partition of the cluster's own records. Its rows are the keys under MetaID; it is in no table.
 const MetaPartition uint64 = 1 << 62
 
-// ErrReplicaCorrupt is returned for bytes that Replica.Append did not write, or a newer version wrote.
+// ErrReplicaCorrupt is returned for bytes that Replica.Append did not write.
 var ErrReplicaCorrupt = errors.New("corrupt replica record")
 
 // Replica is a node's own note that it has a replica of a physical partition, under RegistryID. It is written before the replica
@@ -22,29 +23,36 @@ type Replica struct {
 	Replica uint64
 	// Created is when the record was written, in seconds since the epoch.
 	Created int64
+
+	// Rest has the fields that a later build has added, as they came.
+	Rest string
 }
 
-const replicaFormat = 1
+const replicaFormat = 2
 
-// Append appends the encoded record: the format, then the fields in order, as varints.
+// Append appends the encoded record: the format, then its parts in order, as varints, and the fields of later builds.
 func (r *Replica) Append(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(replicaFormat)
 	w.Uint(r.Partition)
 	w.Uint(r.Replica)
 	w.Int(r.Created)
+	w = append(w, r.Rest...)
+	w.EndFields()
 	return w
 }
 
 // DecodeReplica reads what Append wrote.
 func DecodeReplica(b []byte) (Replica, error) {
 	d := codec.NewReader(b, ErrReplicaCorrupt)
-	if d.Uint() != replicaFormat {
-		return Replica{}, ErrReplicaCorrupt
-	}
-	r := Replica{Partition: d.Uint(), Replica: d.Uint(), Created: d.Int()}
-	if err := d.End(); err != nil {
+	if err := checkFormat("the record of a replica", d.Uint(), replicaFormat, ErrReplicaCorrupt); err != nil {
 		return Replica{}, err
 	}
-	return r, nil
+	r := Replica{Partition: d.Uint(), Replica: d.Uint(), Created: d.Int()}
+	kept, refused := d.KeepFields()
+	if refused != 0 {
+		return Replica{}, &feature.Newer{What: "the record of a replica", Unit: "field", Has: refused}
+	}
+	r.Rest = string(kept)
+	return r, d.End()
 }

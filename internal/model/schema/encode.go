@@ -11,10 +11,11 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
 // Format is the version of the encoding of schemas and changes. A reader refuses a newer one.
-const Format = 1
+const Format = 2
 
 // The keys of objects: one for the counters, one for every keyspace with its types, one for every table with its indexes.
 const (
@@ -28,6 +29,8 @@ type rootJSON struct {
 	Version  UUID   `json:"version"`
 	Revision uint64 `json:"revision"`
 	NextID   uint32 `json:"next_id"`
+
+	rest rest
 }
 
 type keyspaceJSON struct {
@@ -36,11 +39,15 @@ type keyspaceJSON struct {
 	DurableWrites bool              `json:"durable_writes"`
 	Options       map[string]string `json:"options,omitempty"`
 	Types         []userTypeJSON    `json:"types,omitempty"`
+
+	rest rest
 }
 
 type userTypeJSON struct {
 	Name   string      `json:"name"`
 	Fields []FieldSpec `json:"fields"`
+
+	rest rest
 }
 
 type columnJSON struct {
@@ -51,6 +58,8 @@ type columnJSON struct {
 	Desc bool       `json:"desc,omitempty"`
 	// DroppedAt is for dropped columns only.
 	DroppedAt int64 `json:"dropped_at,omitempty"`
+
+	rest rest
 }
 
 type indexJSON struct {
@@ -60,6 +69,8 @@ type indexJSON struct {
 	Target  IndexTarget       `json:"target"`
 	Kind    string            `json:"kind"`
 	Options map[string]string `json:"options,omitempty"`
+
+	rest rest
 }
 
 type tableJSON struct {
@@ -75,6 +86,8 @@ type tableJSON struct {
 	Counter        bool         `json:"counter,omitempty"`
 	CompactStorage bool         `json:"compact_storage,omitempty"`
 	Options        TableOptions `json:"options"`
+
+	rest rest
 }
 
 // stored reports whether a keyspace is encoded: those of every cluster are made by the catalog, but the replication of some of
@@ -95,7 +108,7 @@ func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 		}
 		put[key] = b
 	}
-	add(rootObject, rootJSON{Format, s.Version, s.Revision, s.NextID})
+	add(rootObject, rootJSON{Format, s.Version, s.Revision, s.NextID, s.rest})
 	for ks := range s.All() {
 		before := old.Keyspaces[ks.Name]
 		if !stored(ks.Name) || ks == before {
@@ -145,10 +158,10 @@ func FromObjects(objects iter.Seq2[string, []byte]) (*Schema, error) {
 			err = s.decodeKeyspace(b)
 		case strings.HasPrefix(key, tablePrefix):
 			var t tableJSON
-			err = json.Unmarshal(b, &t)
+			t, err = unmarshalTable(b)
 			tables = append(tables, t)
 		default:
-			err = fmt.Errorf("unknown object")
+			err = feature.ErrNewer
 		}
 		if err != nil {
 			return nil, fmt.Errorf("decode schema object %s: %w", key, err)
@@ -192,20 +205,26 @@ func Decode(b []byte) (*Schema, error) {
 
 func (s *Schema) decodeRoot(b []byte) error {
 	var root rootJSON
-	if err := json.Unmarshal(b, &root); err != nil {
+	err := json.Unmarshal(b, &root)
+	switch {
+	case err != nil:
 		return err
+	case root.Format > Format:
+		return &feature.Newer{What: "the schema", Unit: "format", Has: uint64(root.Format), Newest: Format}
+	case root.Format < Format:
+		return fmt.Errorf("format %d is not read any more", root.Format)
 	}
-	if root.Format > Format {
-		return fmt.Errorf("format %d is newer than %d, the newest this version can read", root.Format, Format)
+	if s.rest, err = restOf(b, root); err != nil {
+		return err
 	}
 	s.Version, s.Revision, s.NextID = root.Version, root.Revision, root.NextID
 	return nil
 }
 
 func (k *Keyspace) encode() keyspaceJSON {
-	j := keyspaceJSON{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites, Options: k.Options}
+	j := keyspaceJSON{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites, Options: k.Options, rest: k.rest}
 	for _, t := range k.SortedTypes() {
-		u := userTypeJSON{Name: t.Name}
+		u := userTypeJSON{Name: t.Name, rest: k.typeRest[t.Name]}
 		for i, f := range t.Fields {
 			u.Fields = append(u.Fields, FieldSpec{f, SpecOf(t.Elems[i])})
 		}
@@ -215,14 +234,22 @@ func (k *Keyspace) encode() keyspaceJSON {
 }
 
 func (s *Schema) decodeKeyspace(b []byte) error {
-	var j keyspaceJSON
-	if err := json.Unmarshal(b, &j); err != nil {
+	j, err := unmarshalKeyspace(b)
+	if err != nil {
 		return err
 	}
-	ks := &Keyspace{Name: j.Name, Replication: j.Replication, DurableWrites: j.DurableWrites, Options: j.Options}
+	ks := &Keyspace{Name: j.Name, Replication: j.Replication, DurableWrites: j.DurableWrites, Options: j.Options, rest: j.rest}
 	pending := map[string]*userTypeJSON{}
 	for i := range j.Types {
-		pending[j.Types[i].Name] = &j.Types[i]
+		t := &j.Types[i]
+		pending[t.Name] = t
+		if t.rest == nil {
+			continue
+		}
+		if ks.typeRest == nil {
+			ks.typeRest = map[string]rest{}
+		}
+		ks.typeRest[t.Name] = t.rest
 	}
 	for i := range j.Types {
 		if err := ks.decodeType(&j.Types[i], pending); err != nil {
@@ -281,14 +308,16 @@ func (t *TypeSpec) userTypes(names []string) []string {
 func (t *Table) encode() tableJSON {
 	j := tableJSON{
 		Keyspace: t.Keyspace, Name: t.Name, ID: t.ID, UUID: t.UUID, Revision: t.Revision, NextColumn: t.NextColumn,
-		Counter: t.Counter, CompactStorage: t.CompactStorage, Options: t.Options,
+		Counter: t.Counter, CompactStorage: t.CompactStorage, Options: t.Options, rest: t.rest,
 	}
 	for c := range t.Columns() {
-		j.Columns = append(j.Columns, columnJSON{Name: c.Name, ID: c.ID, Type: SpecOf(c.Type), Kind: c.Kind, Desc: c.Desc})
+		j.Columns = append(j.Columns, columnJSON{Name: c.Name, ID: c.ID, Type: SpecOf(c.Type), Kind: c.Kind, Desc: c.Desc, rest: c.rest})
 	}
 	for i := range t.Dropped {
 		d := &t.Dropped[i]
-		j.Dropped = append(j.Dropped, columnJSON{Name: d.Name, ID: d.ID, Type: SpecOf(d.Type), Kind: d.Kind, DroppedAt: d.DroppedAt})
+		j.Dropped = append(j.Dropped, columnJSON{
+			Name: d.Name, ID: d.ID, Type: SpecOf(d.Type), Kind: d.Kind, DroppedAt: d.DroppedAt, rest: d.rest,
+		})
 	}
 	for _, ix := range t.SortedIndexes() {
 		j.Indexes = append(j.Indexes, indexJSON(*ix))
@@ -303,7 +332,7 @@ func (s *Schema) decodeTable(j *tableJSON) error {
 	}
 	t := &Table{
 		Keyspace: j.Keyspace, Name: j.Name, ID: j.ID, UUID: j.UUID, Revision: j.Revision, NextColumn: j.NextColumn,
-		Counter: j.Counter, CompactStorage: j.CompactStorage, Options: j.Options, Indexes: map[string]*Index{},
+		Counter: j.Counter, CompactStorage: j.CompactStorage, Options: j.Options, Indexes: map[string]*Index{}, rest: j.rest,
 	}
 	t.Options.share()
 	for i := range j.Columns {
@@ -316,7 +345,9 @@ func (s *Schema) decodeTable(j *tableJSON) error {
 		if err != nil {
 			return err
 		}
-		t.Dropped = append(t.Dropped, DroppedColumn{Name: d.Name, ID: d.ID, Type: typ, Kind: d.Kind, DroppedAt: d.DroppedAt})
+		t.Dropped = append(t.Dropped, DroppedColumn{
+			Name: d.Name, ID: d.ID, Type: typ, Kind: d.Kind, DroppedAt: d.DroppedAt, rest: d.rest,
+		})
 	}
 	for _, ix := range j.Indexes {
 		index := Index(ix)
@@ -335,7 +366,7 @@ func (t *Table) decodeColumn(j *columnJSON, ks *Keyspace) error {
 	if err != nil {
 		return err
 	}
-	c := &Column{Name: j.Name, ID: j.ID, Type: typ, Kind: j.Kind, Position: -1, Desc: j.Desc}
+	c := &Column{Name: j.Name, ID: j.ID, Type: typ, Kind: j.Kind, Position: -1, Desc: j.Desc, rest: j.rest}
 	switch j.Kind {
 	case PartitionKey:
 		c.Position = len(t.PartitionKey)
@@ -386,7 +417,7 @@ func DecodeChange(b []byte) (Change, error) {
 		return nil, fmt.Errorf("decode change: %w", err)
 	}
 	if j.Format > Format {
-		return nil, fmt.Errorf("decode change: format %d is newer than %d, the newest this version can read", j.Format, Format)
+		return nil, &feature.Newer{What: "a change of the schema", Unit: "format", Has: uint64(j.Format), Newest: Format}
 	}
 	c := newChange(j.Kind)
 	if c == nil {

@@ -19,6 +19,9 @@ var intType = cqltype.Native(cqltype.Int)
 
 const udtKind = cqltype.UDT
 
+// unexported leaves out what later builds have added, of which there is nothing.
+var unexported = cmpopts.IgnoreUnexported(Schema{}, Keyspace{}, Table{}, Column{}, DroppedColumn{}, Index{}, TableOptions{})
+
 // TestLaws proves the package's guarantees over random sequences of changes: (S1) no change alters the schema it started from; (S2)
 // no id is given away twice; (S3) the encoded change has the same effect as the change itself. And that the encoding of a
 // schema, whole or by what changed, gives an equal one.
@@ -224,7 +227,7 @@ func checkStore(t *rapid.T, old, s *Schema, store map[string][]byte) {
 		t.Fatalf("what was stored differs (-want +got):\n%s", diff)
 	}
 	if rapid.IntRange(0, 5).Draw(t, "compare deeply") == 5 { // the encoding could leave something out
-		if diff := cmp.Diff(s, got, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(s, got, cmpopts.EquateEmpty(), unexported); diff != "" {
 			t.Fatalf("what was stored differs (-want +got):\n%s", diff)
 		}
 	}

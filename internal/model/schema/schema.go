@@ -25,6 +25,8 @@ type Schema struct {
 	NextID uint32
 	// Keyspaces by name.
 	Keyspaces map[string]*Keyspace
+
+	rest rest
 }
 
 // Keyspace is a namespace of tables and types.
@@ -38,9 +40,13 @@ type Keyspace struct {
 	Tables  map[string]*Table
 	// Types holds the user-defined types, Frozen = false.
 	Types map[string]*cqltype.Type
+	// typeRest has what a later build has added to the types, by name.
+	typeRest map[string]rest
 	// Virtual is true for keyspaces whose rows are computed (system, system_schema, ...). Package catalog makes them; they
 	// are not encoded.
 	Virtual bool
+
+	rest rest
 }
 
 // ColumnKind says which part of a row a column belongs to.
@@ -65,6 +71,8 @@ type Column struct {
 	Position int
 	// Desc is true for a clustering column in descending order.
 	Desc bool
+
+	rest rest
 }
 
 // DroppedColumn remembers a column that was removed.
@@ -75,6 +83,8 @@ type DroppedColumn struct {
 	Kind ColumnKind
 	// DroppedAt is in microseconds since the epoch.
 	DroppedAt int64
+
+	rest rest
 }
 
 // IndexTarget says what of a column's value is indexed.
@@ -98,6 +108,8 @@ type Index struct {
 	// Kind is COMPOSITES or CUSTOM, as system_schema.indexes shows it.
 	Kind    string
 	Options map[string]string
+
+	rest rest
 }
 
 // Table describes a table. Column slices are in storage order: keys by position, statics and regulars by name.
@@ -126,6 +138,8 @@ type Table struct {
 	CompactStorage bool
 	Options        TableOptions
 	Virtual        bool
+
+	rest rest
 }
 
 // TableOptions are the options after WITH. Those without an effect here are kept to be shown.
@@ -148,6 +162,8 @@ type TableOptions struct {
 	Extensions            map[string][]byte
 	// Cosmos holds cosmosdb_* options as given, by name.
 	Cosmos map[string]string
+
+	rest rest
 }
 
 // FirstTableID is the first id that a Schema gives away; smaller ones belong to the store and to tables that are part of

@@ -349,5 +349,7 @@ func (c *DropType) apply(s *Schema) (*Schema, []Event, error) {
 	next := *ks
 	next.Types = maps.Clone(ks.Types)
 	delete(next.Types, c.Name)
+	next.typeRest = maps.Clone(ks.typeRest)
+	delete(next.typeRest, c.Name)
 	return s.withKeyspace(&next), []Event{{Change: Dropped, Target: TargetType, Keyspace: c.Keyspace, Name: c.Name}}, nil
 }

@@ -8,18 +8,15 @@ import (
 	"fmt"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
 // The map is stored in records: one header, one record for every table, one for the meta partition under MetaTable. So a new table
-// among a thousand others writes two small ones. A record begins with the version of its form; a reader refuses newer ones.
-const recordVersion = 1
-
-// The whole map in one piece, as Append makes it, begins with wholeVersion; the form before it had no meta partition.
-const (
-	wholeVersion      = 2
-	wholeVersionFirst = 1
-)
+// among a thousand others writes two small ones. A record begins with the version of its form. The header, every partition and every
+// replica set end in a list of fields (see codec): what a later build has added there is kept. The whole map in one piece begins with
+// the same version.
+const recordVersion = 2
 
 // ErrMalformed says that bytes are not an encoded map, or a part of one.
 var ErrMalformed = errors.New("malformed topology")
@@ -30,6 +27,9 @@ func (s *Snapshot) AppendHeader(dst []byte) []byte {
 	w.Uint(s.version)
 	w.Uint(uint64(s.nextPartition))
 	w.Uint(uint64(s.nextReplica))
+	w.Uint(uint64(s.level))
+	w.Raw(s.rest)
+	w.EndFields()
 	return w
 }
 
@@ -52,7 +52,10 @@ func (s *Snapshot) AppendTable(dst []byte, table uint32) []byte {
 		}
 		w.Uint(p.Epoch)
 		w.Uint(p.Moves)
+		w.Uint(uint64(p.Level))
 		appendSets(&w, p.Sets)
+		w.Raw(p.rest)
+		w.EndFields()
 	}
 	return w
 }
@@ -75,7 +78,12 @@ func Assemble(base *Snapshot, header []byte, tables map[uint32][]byte) (*Snapsho
 		return nil, err
 	}
 	s.version, s.nextPartition, s.nextReplica = r.Uint(), PartitionID(r.Uint()), ReplicaID(r.Uint())
-	if r.End() != nil || s.nextPartition > MetaPartition {
+	s.level = feature.Level(r.Uint32())
+	s.rest = r.fields("the header of the map")
+	if err := r.end(); err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	if s.nextPartition > MetaPartition {
 		return nil, fmt.Errorf("header: %w", ErrMalformed)
 	}
 	for table := range tables {
@@ -107,9 +115,13 @@ func (s *Snapshot) addRecord(table uint32, record []byte, replicas map[ReplicaID
 		return err
 	}
 	var ps []*Partition
-	for range r.Count(20) {
-		p := &Partition{ID: PartitionID(r.Uint()), Table: table, Span: r.span(table), Epoch: r.Uint(), Moves: r.Uint(), Sets: r.sets()}
-		if r.Err() != nil || s.Partition(p.ID) != nil {
+	for range r.Count(22) {
+		p := &Partition{ID: PartitionID(r.Uint()), Table: table, Span: r.span(table), Epoch: r.Uint(), Moves: r.Uint(), Level: feature.Level(r.Uint32()), Sets: r.sets()}
+		p.rest = r.fields("a partition of the map")
+		if r.Err() != nil {
+			return r.end()
+		}
+		if s.Partition(p.ID) != nil {
 			return ErrMalformed
 		}
 		if table != MetaTable {
@@ -117,8 +129,8 @@ func (s *Snapshot) addRecord(table uint32, record []byte, replicas map[ReplicaID
 		}
 		ps = append(ps, p)
 	}
-	if r.End() != nil {
-		return ErrMalformed
+	if err := r.end(); err != nil {
+		return err
 	}
 	if table != MetaTable {
 		s.tables[table] = ps
@@ -135,20 +147,20 @@ func (s *Snapshot) addRecord(table uint32, record []byte, replicas map[ReplicaID
 	return nil
 }
 
-// open checks the version of a record.
+// open checks the version of a record, or of the whole map.
 func open(record []byte) (*decoder, error) {
 	switch {
-	case len(record) == 0 || record[0] == 0:
+	case len(record) == 0 || record[0] < recordVersion:
 		return nil, ErrMalformed
 	case record[0] > recordVersion:
-		return nil, fmt.Errorf("topology of a newer version: %d, this one reads up to %d", record[0], recordVersion)
+		return nil, &feature.Newer{What: "the map", Unit: "version", Has: uint64(record[0]), Newest: recordVersion}
 	}
 	return newDecoder(record[1:]), nil
 }
 
 // Append appends the whole map in one piece: equal snapshots have equal bytes.
 func (s *Snapshot) Append(dst []byte) []byte {
-	w := codec.Writer(append(dst, wholeVersion))
+	w := codec.Writer(append(dst, recordVersion))
 	w.Bytes(s.AppendHeader(nil))
 	tables := s.Tables()
 	if s.meta != nil {
@@ -173,30 +185,16 @@ func appendSets(w *codec.Writer, sets []ReplicaSet) {
 			w.Raw(r.Node[:])
 			w.Byte(byte(r.State))
 		}
+		w.Raw(set.rest)
+		w.EndFields()
 	}
 }
 
-// Decode reads what Append wrote, now or before there was a meta partition, and validates it.
+// Decode reads what Append wrote, and validates it.
 func Decode(src []byte) (*Snapshot, error) {
-	switch {
-	case len(src) == 0 || src[0] == 0:
-		return nil, ErrMalformed
-	case src[0] > wholeVersion:
-		return nil, fmt.Errorf("topology of a newer version: %d, this one reads up to %d", src[0], wholeVersion)
-	}
-	s, err := decodeWhole(newDecoder(src[1:]), src[0])
+	r, err := open(src)
 	if err != nil {
 		return nil, err
-	}
-	if err := s.Validate(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	return s, nil
-}
-
-func decodeWhole(r *decoder, version byte) (*Snapshot, error) {
-	if version == wholeVersionFirst {
-		return decodeFirst(r)
 	}
 	header := r.Bytes()
 	tables := map[uint32][]byte{}
@@ -210,31 +208,49 @@ func decodeWhole(r *decoder, version byte) (*Snapshot, error) {
 	if r.End() != nil {
 		return nil, ErrMalformed
 	}
-	return Assemble(New(), header, tables)
-}
-
-// decodeFirst reads the form that stand-alone nodes stored.
-func decodeFirst(r *decoder) (*Snapshot, error) {
-	s := New()
-	s.version, s.nextPartition, s.nextReplica = r.Uint(), PartitionID(r.Uint()), ReplicaID(r.Uint())
-	for range r.Count(20) {
-		p := &Partition{ID: PartitionID(r.Uint()), Table: r.Uint32(), Span: r.span(0), Epoch: r.Uint(), Sets: r.sets()}
-		if r.Err() != nil || s.byID[p.ID] != nil {
-			return nil, ErrMalformed
-		}
-		s.tables[p.Table] = append(s.tables[p.Table], p)
-		s.byID[p.ID] = p
+	s, err := Assemble(New(), header, tables)
+	if err != nil {
+		return nil, err
 	}
-	if r.End() != nil {
-		return nil, ErrMalformed
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return s, nil
 }
 
 // decoder takes off what the Append functions wrote. Keys are copies.
-type decoder struct{ codec.Reader }
+type decoder struct {
+	codec.Reader
+	refused *feature.Newer
+}
 
-func newDecoder(b []byte) *decoder { return &decoder{codec.NewReader(b, ErrMalformed)} }
+func newDecoder(b []byte) *decoder { return &decoder{Reader: codec.NewReader(b, ErrMalformed)} }
+
+// newer ends the decoding: this build is too old for the bytes.
+func (r *decoder) newer(what, unit string, has, newest uint64) {
+	if r.Err() == nil {
+		r.refused = &feature.Newer{What: what, Unit: unit, Has: has, Newest: newest}
+	}
+	r.Fail()
+}
+
+// end is Reader.End, but for what a newer build wrote.
+func (r *decoder) end() error {
+	err := r.End()
+	if r.refused != nil {
+		return r.refused
+	}
+	return err
+}
+
+// fields reads a list of fields, of which this build knows none, and returns them as they came.
+func (r *decoder) fields(what string) []byte {
+	kept, refused := r.KeepFields()
+	if refused != 0 {
+		r.newer(what, "field", refused, 0)
+	}
+	return kept
+}
 
 func (r *decoder) span(table uint32) Span { return Span{r.position(table), r.position(table)} }
 
@@ -249,16 +265,17 @@ func (r *decoder) position(table uint32) Position {
 
 func (r *decoder) sets() []ReplicaSet {
 	var out []ReplicaSet
-	for range r.Count(3) {
+	for range r.Count(4) {
 		set := ReplicaSet{Region: r.Text(), Leader: ReplicaID(r.Uint())}
 		for range r.Count(18) {
 			m := Replica{ID: ReplicaID(r.Uint())}
 			copy(m.Node[:], r.Take(uint64(len(m.Node))))
 			if m.State = MemberState(r.Byte()); m.State > Learner {
-				r.Fail()
+				r.newer("a replica of the map", "state", uint64(m.State), uint64(Learner))
 			}
 			set.Replicas = append(set.Replicas, m)
 		}
+		set.rest = r.fields("a replica set of the map")
 		out = append(out, set)
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -127,6 +128,8 @@ type ReplicaSet struct {
 	Replicas []Replica
 	// Leader is the replica that led when this was written, 0 if not known. A hint: replicas know better.
 	Leader ReplicaID
+
+	rest []byte // the fields that a later build has added, as they came
 }
 
 // Partition is a physical partition.
@@ -136,10 +139,14 @@ type Partition struct {
 	Span  Span
 	// Epoch counts the changes of Span, from 1. A command carries the epoch its sender believed in.
 	Epoch uint64
+	// Level is the feature level of the partition at its birth, 0 in the map of a node that stands alone. Its log may have raised it.
+	Level feature.Level
 	// Moves counts the changes of the members since the partition was born with them.
 	Moves uint64
 	// Sets holds one replica set per region; a single region today.
 	Sets []ReplicaSet
+
+	rest []byte // as in ReplicaSet
 }
 
 // Set returns the replica set of a region, nil if it has none.
@@ -191,6 +198,8 @@ type Snapshot struct {
 	tables        map[uint32][]*Partition // in ring order; tiles the ring (G2)
 	byID          map[PartitionID]*Partition
 	meta          *Partition // nil while there is none
+	level         feature.Level
+	rest          []byte // as in ReplicaSet
 }
 
 // New is the empty map, version 1.
@@ -200,6 +209,10 @@ func New() *Snapshot {
 
 // Version grows with every change.
 func (s *Snapshot) Version() uint64 { return s.version }
+
+// Level is the feature level of the cluster, which all its nodes understand; 0 in the map of a node that stands alone. New partitions are
+// born with it, those that are there raise theirs by their logs.
+func (s *Snapshot) Level() feature.Level { return s.level }
 
 // Partitions returns the partitions of a table in ring order, nil if the table is not there. The caller must not change them.
 func (s *Snapshot) Partitions(table uint32) []*Partition { return s.tables[table] }

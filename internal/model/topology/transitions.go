@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -24,8 +25,18 @@ type Place struct {
 func (s *Snapshot) next() *Snapshot {
 	return &Snapshot{
 		version: s.version + 1, nextPartition: s.nextPartition, nextReplica: s.nextReplica,
-		tables: maps.Clone(s.tables), byID: maps.Clone(s.byID), meta: s.meta,
+		tables: maps.Clone(s.tables), byID: maps.Clone(s.byID), meta: s.meta, level: s.level, rest: s.rest,
 	}
+}
+
+// WithLevel returns a map with a higher feature level; s itself if it has that already. A level never falls.
+func (s *Snapshot) WithLevel(level feature.Level) *Snapshot {
+	if level <= s.level {
+		return s
+	}
+	out := s.next()
+	out.level = level
+	return out
 }
 
 // sets gives every node of the places a new replica.
@@ -81,7 +92,7 @@ func (s *Snapshot) CutTable(table uint32, pieces []Piece) (*Snapshot, error) {
 	out := s.next()
 	ps := make([]*Partition, 0, len(pieces))
 	for i, piece := range pieces {
-		p := &Partition{ID: out.nextPartition, Table: table, Epoch: 1, Sets: out.sets(piece.Places), Span: Span{Begin: piece.Begin}}
+		p := &Partition{ID: out.nextPartition, Table: table, Epoch: 1, Level: s.level, Sets: out.sets(piece.Places), Span: Span{Begin: piece.Begin}}
 		if i+1 < len(pieces) {
 			p.Span.Limit = pieces[i+1].Begin
 		}
@@ -102,7 +113,7 @@ func (s *Snapshot) AddMeta(places []Place) (*Snapshot, error) {
 		return nil, errors.New("there is a meta partition already")
 	}
 	out := s.next()
-	out.meta = &Partition{ID: MetaPartition, Table: MetaTable, Epoch: 1, Sets: out.sets(places)}
+	out.meta = &Partition{ID: MetaPartition, Table: MetaTable, Epoch: 1, Level: s.level, Sets: out.sets(places)}
 	if err := out.validateMembers(out.meta, map[ReplicaID]PartitionID{}); err != nil {
 		return nil, err
 	}
@@ -151,7 +162,7 @@ func (s *Snapshot) Split(id PartitionID, at Position) (*Snapshot, error) {
 
 // mirror gives each member of a replica set a new replica on the same node.
 func (s *Snapshot) mirror(set ReplicaSet) ReplicaSet {
-	out := ReplicaSet{Region: set.Region, Replicas: make([]Replica, len(set.Replicas))}
+	out := ReplicaSet{Region: set.Region, Replicas: make([]Replica, len(set.Replicas)), rest: set.rest}
 	for i, r := range set.Replicas {
 		out.Replicas[i] = Replica{ID: s.nextReplica, Node: r.Node, State: r.State}
 		if r.ID == set.Leader {

@@ -72,6 +72,10 @@ type Store struct {
 	commits atomic.Uint64
 }
 
+// pebbleFormat is the version of Pebble's own files, the one of feature level 1. Its newest would leave the build before this one a
+// directory that it cannot open.
+const pebbleFormat = pebble.FormatValueSeparation
+
 // Open opens or creates the store in dir, durably: directories that it makes are synced in their parents.
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
@@ -84,7 +88,7 @@ func Open(dir string, o Options) (*Store, error) {
 	db, err := pebble.Open(dir, &pebble.Options{
 		FS:                          o.FS,
 		Cache:                       cache,
-		FormatMajorVersion:          pebble.FormatNewest,
+		FormatMajorVersion:          pebbleFormat,
 		MemTableSize:                uint64(o.MemtableBytes),
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       8,

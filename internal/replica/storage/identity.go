@@ -32,6 +32,10 @@ type Identity struct {
 	Birth uint64
 	// Created is in UTC, to the second.
 	Created time.Time
+	// Level is the feature level of what is in the directory; 0 in Options is the newest that the build understands.
+	Level feature.Level
+
+	rest []string // lines that a later build has added
 }
 
 // The identity is a small text file beside Pebble's own. It gets its final name only when the store is complete, so a creation
@@ -43,8 +47,12 @@ const (
 )
 
 func (id Identity) text() string {
-	return fmt.Sprintf("%s\nformat %d\ncluster %x\nnode %x\nbirth %016x\ncreated %s\n",
-		identityHead, id.Format, id.Cluster, id.Node, id.Birth, id.Created.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("%s\nformat %d\nlevel %d\ncluster %x\nnode %x\nbirth %016x\ncreated %s\n",
+		identityHead, id.Format, id.Level, id.Cluster, id.Node, id.Birth, id.Created.UTC().Format(time.RFC3339))
+	for _, line := range id.rest {
+		text += line + "\n"
+	}
+	return text
 }
 
 func parseIdentity(text string) (Identity, error) {
@@ -67,6 +75,10 @@ func parseIdentity(text string) (Identity, error) {
 			}
 			return id, fmt.Errorf("it was written by an older Ilion (format %d), from which there is no way to this one (format %d)",
 				id.Format, FormatVersion)
+		case "level":
+			var level uint64
+			level, err = strconv.ParseUint(value, 10, 32)
+			id.Level = feature.Level(level)
 		case "cluster":
 			err = parseID(&id.Cluster, value)
 		case "node":
@@ -75,12 +87,14 @@ func parseIdentity(text string) (Identity, error) {
 			id.Birth, err = strconv.ParseUint(value, 16, 64)
 		case "created":
 			id.Created, err = time.Parse(time.RFC3339, value)
+		default:
+			id.rest = append(id.rest, line)
 		}
 		if err != nil {
 			return Identity{}, bad
 		}
 	}
-	if id.Format == 0 {
+	if id.Format == 0 || id.Level == 0 {
 		return Identity{}, bad
 	}
 	return id, nil
@@ -100,8 +114,11 @@ func parseID(id *[16]byte, text string) error {
 }
 
 // complete fills what was left open for a new store.
-func (id Identity) complete() Identity {
+func (id Identity) complete(newest feature.Level) Identity {
 	id.Format = FormatVersion
+	if id.Level == 0 {
+		id.Level = newest
+	}
 	for _, p := range []*[16]byte{&id.Cluster, &id.Node} {
 		if *p == [16]byte{} {
 			_, _ = rand.Read(p[:]) // never fails

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
 // Options tune a Store. The zero value is useful.
@@ -14,6 +16,8 @@ type Options struct {
 	// Identity is given to a store that is created; zero ids are drawn at random. A store that exists must have the same
 	// cluster id, unless this one is zero.
 	Identity Identity
+	// Levels are the feature levels that the build understands, feature.Known by default: a directory of another one is refused.
+	Levels feature.Range
 	// CacheBytes is the size of the block cache, 64 MiB by default.
 	CacheBytes int64
 	// MemtableBytes is the size of one memtable, 64 MiB by default; there are at most four. It is less where the disk is small: a 128th of it.
@@ -57,6 +61,9 @@ type Events struct {
 }
 
 func (o Options) withDefaults(fs vfs.FS) Options {
+	if o.Levels == (feature.Range{}) {
+		o.Levels = feature.Known
+	}
 	setDefault(&o.CacheBytes, 64<<20)
 	setDefault(&o.MemtableBytes, 64<<20)
 	setDefault(&o.MaxOpenFiles, 1000)

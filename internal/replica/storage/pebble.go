@@ -52,7 +52,6 @@ func pebbleOptions(fs vfs.FS, o Options, s *Store) *pebble.Options {
 		FS:                          fs,
 		Comparer:                    comparer,
 		Merger:                      merger,
-		FormatMajorVersion:          pebble.FormatNewest,
 		KeySchema:                   schema.Name,
 		KeySchemas:                  sstable.MakeKeySchemas(&schema),
 		CacheSize:                   o.CacheBytes,

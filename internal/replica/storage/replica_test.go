@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -325,6 +326,12 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("the meta is there: %v %v", ok, err)
 	}
 	if err := s.Set(keys.RegistryID, binary.BigEndian.AppendUint64(nil, 3), []byte{9}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Replicas(); !errors.Is(err, feature.ErrNewer) || s.Err() != nil {
+		t.Errorf("the record of a later build: %v, and the store: %v", err, s.Err())
+	}
+	if err := s.Set(keys.RegistryID, binary.BigEndian.AppendUint64(nil, 3), []byte{2}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Replicas(); !errors.Is(err, ErrCorrupt) {

@@ -24,8 +24,11 @@ type Store struct {
 	dir  string
 	o    Options
 	db   *pebble.DB
-	id   Identity
 	lock *pebble.Lock
+	// idMu is held while the identity changes.
+	idMu  sync.Mutex
+	id    Identity
+	level atomic.Uint32 // feature.Level, that of id
 
 	tables tables
 	dead   deadRuns
@@ -117,22 +120,27 @@ func (s *Store) open() error {
 		if want := s.o.Identity.Cluster; want != [16]byte{} && want != id.Cluster {
 			return fmt.Errorf("it belongs to another cluster (%x, not %x)", id.Cluster, want)
 		}
+		if err := s.checkLevel(id.Level); err != nil {
+			return err
+		}
 	} else {
 		if s.o.ReadOnly {
 			return errors.New("there is no data, and read-only creates none")
 		}
-		id = s.o.Identity.complete()
+		id = s.o.Identity.complete(s.o.Levels.Newest)
 		if err := writeTemp(s.fs, s.dir, id); err != nil {
 			return err
 		}
 	}
 	s.o.MemtableBytes = s.memtableFor(s.o.MemtableBytes)
 	po := pebbleOptions(logFS{s.fs, s}, s.o, s)
+	po.FormatMajorVersion = pebbleFormat(id.Level)
 	po.Lock, po.ErrorIfNotExists = lock, exists
 	if s.db, err = pebble.Open(s.dir, po); err != nil {
 		return err
 	}
 	s.id = id
+	s.level.Store(uint32(id.Level))
 	if err := s.start(exists); err != nil {
 		return errors.Join(err, s.db.Close())
 	}
@@ -193,12 +201,23 @@ func (s *Store) Close() error {
 }
 
 // Identity returns whose data the store holds.
-func (s *Store) Identity() Identity { return s.id }
+func (s *Store) Identity() Identity {
+	s.idMu.Lock()
+	defer s.idMu.Unlock()
+	return s.id
+}
 
 // SetIdentity replaces the cluster and node ids, durably, when the store joins a cluster.
 func (s *Store) SetIdentity(cluster, node [16]byte) error {
+	s.idMu.Lock()
+	defer s.idMu.Unlock()
 	id := s.id
 	id.Cluster, id.Node = cluster, node
+	return s.writeIdentity(id)
+}
+
+// writeIdentity replaces the identity, durably. Its caller holds idMu.
+func (s *Store) writeIdentity(id Identity) error {
 	if err := writeTemp(s.fs, s.dir, id); err != nil {
 		return fmt.Errorf("write identity: %w", err)
 	}
@@ -226,7 +245,7 @@ func (s *Store) Checkpoint(dir string) error {
 	if err := s.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
 		return s.check(fmt.Errorf("checkpoint to %s: %w", dir, err))
 	}
-	if err := writeTemp(s.fs, dir, s.id); err != nil {
+	if err := writeTemp(s.fs, dir, s.Identity()); err != nil {
 		return fmt.Errorf("checkpoint to %s: %w", dir, err)
 	}
 	if err := commitTemp(s.fs, dir); err != nil {

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -383,7 +384,7 @@ func TestReopen(t *testing.T) {
 	if err := makeDir(fs, "a/b/db"); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeTemp(fs, "a/b/db", Identity{}.complete()); err != nil {
+	if err := writeTemp(fs, "a/b/db", Identity{}.complete(feature.Newest)); err != nil {
 		t.Fatal(err)
 	}
 	s, err := Open(fs, "a/b/db", Options{})

@@ -73,7 +73,7 @@ func askNow(ctx context.Context, dial Dial, config *tls.Config, address string) 
 		return cluster, peer, &Refused{Reason: ErrIdentity, Text: fmt.Sprintf("node %x came with the certificate of %v", h.node, leaf.URIs)}
 	}
 	return h.cluster, Peer{
-		Node: h.node, Incarnation: h.incarnation, Address: h.address, ClusterVersion: h.clusterVersion, Version: min(Version, h.most),
+		Node: h.node, Incarnation: h.incarnation, Address: h.address, Levels: h.levels, Version: min(Version, h.most),
 	}, nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
 // TestAsk proves that somebody without a cluster learns who is at an address, that this makes nobody a peer, and who is refused.
@@ -16,10 +18,10 @@ func TestAsk(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		accepted := 0
 		one := start(t, n, 1, Handlers{}, Options{
-			ClusterVersion: 7, Admit: func(Peer) error { return errors.New("nobody") }, Events: Events{Accepted: func(Peer, Class) { accepted++ }},
+			Levels: feature.Range{Oldest: 1, Newest: 7}, Admit: func(Peer) error { return errors.New("nobody") }, Events: Events{Accepted: func(Peer, Class) { accepted++ }},
 		})
 		cluster, p, err := Ask(t.Context(), n.Dialler("stranger"), nil, host(1))
-		if err != nil || cluster != home || p.Node != id(1) || p.ClusterVersion != 7 || p.Address != host(1) || p.Incarnation != one.incarnation {
+		if err != nil || cluster != home || p.Node != id(1) || p.Levels.Newest != 7 || p.Address != host(1) || p.Incarnation != one.incarnation {
 			t.Fatalf("%x, %+v, %v", cluster, p, err)
 		}
 		if accepted != 0 || one.Address(NodeID{}) != "" || one.Counters().HandshakesRefused != 0 {

@@ -22,6 +22,8 @@ var (
 	ErrTwin = errors.New("another process has this identity")
 	// ErrNotAdmitted: Options.Admit refused the node.
 	ErrNotAdmitted = errors.New("the node is not admitted")
+	// ErrLevel: Options.Admit refused the node because its build does not understand the cluster's feature level.
+	ErrLevel = errors.New("the node does not understand the feature level of the cluster")
 	// ErrHandshake: bytes that are no handshake.
 	ErrHandshake = errors.New("malformed handshake")
 	// ErrFrame: a frame that is too long, whose checksum is wrong, or that does not belong where it came.
@@ -47,7 +49,7 @@ var (
 
 // Refused is a handshake that ended in a refusal; it unwraps to one of the errors above.
 type Refused struct {
-	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrTwin, ErrNotAdmitted, ErrBusy or ErrHandshake.
+	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrTwin, ErrNotAdmitted, ErrLevel, ErrBusy or ErrHandshake.
 	Reason error
 	// Text says what was expected and what was found.
 	Text string
@@ -86,12 +88,13 @@ const (
 	statusFailed // of a handler: the text says why
 	statusOneAnswer
 	statusTwin
+	statusLevel
 )
 
 var statusErrors = [...]error{
 	statusHandshake: ErrHandshake, statusCluster: ErrCluster, statusVersion: ErrVersion, statusSelf: ErrSelf,
 	statusOtherNode: ErrOtherNode, statusIdentity: ErrIdentity, statusNotAdmitted: ErrNotAdmitted, statusBusy: ErrBusy,
-	statusOneAnswer: ErrOneAnswer, statusTwin: ErrTwin,
+	statusOneAnswer: ErrOneAnswer, statusTwin: ErrTwin, statusLevel: ErrLevel,
 }
 
 // statusOf returns the status that stands for an error.

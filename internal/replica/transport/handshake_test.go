@@ -12,12 +12,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
 // TestHandshakeMatrix proves who is let in and who is not, on both sides: node 1 is dialled by, and dials, a peer that says what the
 // case says.
 func TestHandshakeMatrix(t *testing.T) {
-	good := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(2), to: id(1), clusterVersion: 7, incarnation: 9}
+	good := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(2), to: id(1), levels: feature.Range{Oldest: 2, Newest: 7}, incarnation: 9}
 	with := func(f func(*hello)) hello { h := good; f(&h); return h }
 	cases := []struct {
 		name     string
@@ -36,11 +38,11 @@ func TestHandshakeMatrix(t *testing.T) {
 		{"meant for another node", with(func(h *hello) { h.to = id(3) }), ErrOtherNode, ErrOtherNode},
 		{"another node than was dialled", with(func(h *hello) { h.node = id(3) }), nil, ErrOtherNode},
 		{"without an id", with(func(h *hello) { h.node = NodeID{} }), ErrHandshake, ErrHandshake},
-		{"not admitted", with(func(h *hello) { h.clusterVersion = 666 }), ErrNotAdmitted, ErrNotAdmitted},
+		{"not admitted", with(func(h *hello) { h.levels.Newest = 666 }), ErrNotAdmitted, ErrNotAdmitted},
 		{"of an unknown class", with(func(h *hello) { h.class = 'x' }), ErrHandshake, nil},
 	}
 	admit := func(p Peer) error {
-		if p.ClusterVersion == 666 {
+		if p.Levels.Newest == 666 {
 			return errors.New("removed on Friday")
 		}
 		return nil
@@ -88,7 +90,7 @@ func TestHandshakeMatrix(t *testing.T) {
 					t.Fatalf("%v, want %v", err, c.dialled)
 				}
 				if err == nil {
-					if s.peer.Incarnation != 9 || s.peer.ClusterVersion != 7 || s.peer.Version != 1 {
+					if s.peer.Incarnation != 9 || s.peer.Levels != (feature.Range{Oldest: 2, Newest: 7}) || s.peer.Version != 1 {
 						t.Fatalf("%+v", s.peer)
 					}
 					tr.release(s.raw)
@@ -188,10 +190,10 @@ func TestSilentStrangers(t *testing.T) {
 // TestDiscover proves that an address is enough to learn who is there.
 func TestDiscover(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
-		start(t, n, 1, Handlers{}, Options{ClusterVersion: 4})
+		start(t, n, 1, Handlers{}, Options{Levels: feature.Range{Oldest: 1, Newest: 4}})
 		two := start(t, n, 2, Handlers{}, Options{})
 		p, err := two.Discover(context.Background(), host(1))
-		if err != nil || p.Node != id(1) || p.ClusterVersion != 4 || two.Address(id(1)) != host(1) {
+		if err != nil || p.Node != id(1) || p.Levels.Newest != 4 || two.Address(id(1)) != host(1) {
 			t.Fatalf("%+v, %v", p, err)
 		}
 	})

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
 // A hello is what each side says first. The dialler begins; the other side answers with its own, which carries its verdict.
 //
 //	"ilion", class u8, least version u8, greatest version u8, length of the body u16
-//	body: status u8, cluster id 16, node id 16, node id meant 16 (0: any), cluster version u32, incarnation u64,
+//	body: status u8, cluster id 16, node id 16, node id meant 16 (0: any), feature levels u16 to u16, incarnation u64,
 //	      address (length u8), text of a refusal (length u16), then what newer versions append
 //	CRC32C of all of it u32
 //
@@ -60,14 +62,14 @@ func (c Class) String() string {
 type ClusterID [16]byte
 
 type hello struct {
-	class          Class
-	least, most    uint8
-	status         status
-	cluster        ClusterID
-	node, to       NodeID
-	clusterVersion uint32
-	incarnation    uint64
-	address, text  string
+	class         Class
+	least, most   uint8
+	status        status
+	cluster       ClusterID
+	node, to      NodeID
+	levels        feature.Range
+	incarnation   uint64
+	address, text string
 }
 
 func (h *hello) append(dst []byte) []byte {
@@ -79,7 +81,8 @@ func (h *hello) append(dst []byte) []byte {
 	dst = append(dst, h.cluster[:]...)
 	dst = append(dst, h.node[:]...)
 	dst = append(dst, h.to[:]...)
-	dst = binary.LittleEndian.AppendUint32(dst, h.clusterVersion)
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(h.levels.Oldest))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(h.levels.Newest))
 	dst = binary.LittleEndian.AppendUint64(dst, h.incarnation)
 	dst = append(append(dst, byte(len(h.address))), h.address...)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(h.text)))
@@ -125,7 +128,8 @@ func (h *hello) parseBody(b []byte) error {
 	copy(h.cluster[:], b[1:])
 	copy(h.node[:], b[17:])
 	copy(h.to[:], b[33:])
-	h.clusterVersion = binary.LittleEndian.Uint32(b[49:])
+	h.levels.Oldest = feature.Level(binary.LittleEndian.Uint16(b[49:]))
+	h.levels.Newest = feature.Level(binary.LittleEndian.Uint16(b[51:]))
 	h.incarnation = binary.LittleEndian.Uint64(b[53:])
 	n := int(b[helloFixed])
 	b = b[helloFixed+1:]

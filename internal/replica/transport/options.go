@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -31,8 +32,8 @@ type Peer struct {
 	Incarnation uint64
 	// Address is where it was dialled, or where it says it can be.
 	Address string
-	// ClusterVersion is the cluster version it knew when the connection was made.
-	ClusterVersion uint32
+	// Levels are the feature levels that its build understands.
+	Levels feature.Range
 	// Version is the protocol version both chose.
 	Version uint8
 }
@@ -68,10 +69,11 @@ type Options struct {
 	// TLS makes every connection mutual TLS 1.3, if not nil: Certificates, RootCAs are needed; ClientCAs is RootCAs if nil. The certificate
 	// of a node names it in a URI (see NodeURI); host names are not looked at. GetConfigForClient is not used.
 	TLS *tls.Config
-	// Admit, if not nil, may refuse a node whose handshake is right otherwise: one that was removed, say. It is called on both sides.
+	// Admit, if not nil, may refuse a node whose handshake is right otherwise: one that was removed, say. It is called on both sides. The
+	// reason is ErrNotAdmitted, or ErrLevel if its error is that.
 	Admit func(Peer) error
-	// ClusterVersion is what this node says of itself until SetClusterVersion.
-	ClusterVersion uint32
+	// Levels are the feature levels that this node's build understands, up to 65535.
+	Levels feature.Range
 
 	// FrameBytes bounds one message: a raft frame, a request, a page; 64 MiB if 0, at most 1 GiB.
 	FrameBytes int

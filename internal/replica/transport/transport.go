@@ -23,7 +23,6 @@ type Transport struct {
 	handlers             Handlers
 	clientTLS, serverTLS *tls.Config
 	incarnation          uint64
-	clusterVersion       atomic.Uint32
 	counters             counters
 
 	crew      crew
@@ -76,7 +75,6 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	t.incarnation = binary.LittleEndian.Uint64(b[:])
-	t.clusterVersion.Store(t.opts.ClusterVersion)
 	t.crew.t = t
 	t.bucket.rate = t.opts.SnapshotRate
 	t.sendSlots = make(chan struct{}, t.opts.SnapshotsAtOnce)
@@ -163,9 +161,6 @@ func (t *Transport) release(c net.Conn) {
 	delete(t.conns, c)
 	t.mu.Unlock()
 }
-
-// SetClusterVersion changes what handshakes say from now on.
-func (t *Transport) SetClusterVersion(v uint32) { t.clusterVersion.Store(v) }
 
 // acceptPause is how long accepting rests when it fails.
 const acceptPause = 50 * time.Millisecond

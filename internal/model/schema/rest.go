@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// rest holds the members of a descriptor's JSON object that this build does not know, by name: a later build has added them, and they are
+// stored again with whatever this one changes.
+type rest map[string]json.RawMessage
+
+// restOf returns the members of an object that the struct known has no field for.
+func restOf(object []byte, known any) (rest, error) {
+	var r rest
+	if err := json.Unmarshal(object, &r); err != nil {
+		return nil, err
+	}
+	for f := range fieldsOf(reflect.TypeOf(known)) {
+		delete(r, f)
+	}
+	if len(r) == 0 {
+		return nil, nil
+	}
+	return r, nil
+}
+
+// fieldsOf yields the names that the fields of a struct have in JSON.
+func fieldsOf(t reflect.Type) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "" {
+				name = f.Name
+			}
+			if f.IsExported() && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// marshalWith is the JSON object of a struct and, after its fields, r in order of names.
+func marshalWith(plain any, r rest) ([]byte, error) {
+	b, err := json.Marshal(plain)
+	if err != nil || len(r) == 0 {
+		return b, err
+	}
+	b = b[:len(b)-1]
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		key, err := json.Marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(append(b, key...), ':'), r[name]...)
+	}
+	return append(b, '}'), nil
+}
+
+// unmarshalStrict decodes an object in which this build knows every member; strict is false if it does not.
+func unmarshalStrict(b []byte, v any) (strict bool) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	return d.Decode(v) == nil
+}
+
+// unmarshalTable decodes the object of a table. Nearly always this build knows all of it; if not, it is decoded once more, and what is not
+// known is kept beside its descriptor.
+func unmarshalTable(b []byte) (j tableJSON, err error) {
+	if unmarshalStrict(b, &j) {
+		return j, nil
+	}
+	j = tableJSON{}
+	if err := json.Unmarshal(b, &j); err != nil {
+		return j, err
+	}
+	var parts struct {
+		Columns, Dropped, Indexes []json.RawMessage
+		Options                   json.RawMessage
+	}
+	if err := json.Unmarshal(b, &parts); err != nil {
+		return j, err
+	}
+	keep := func(to *rest, object []byte, known any) {
+		if err == nil && len(object) > 0 {
+			*to, err = restOf(object, known)
+		}
+	}
+	keep(&j.rest, b, j)
+	keep(&j.Options.rest, parts.Options, j.Options)
+	for i, o := range parts.Columns {
+		keep(&j.Columns[i].rest, o, j.Columns[i])
+	}
+	for i, o := range parts.Dropped {
+		keep(&j.Dropped[i].rest, o, j.Dropped[i])
+	}
+	for i, o := range parts.Indexes {
+		keep(&j.Indexes[i].rest, o, j.Indexes[i])
+	}
+	return j, err
+}
+
+// unmarshalKeyspace is unmarshalTable for a keyspace and its types.
+func unmarshalKeyspace(b []byte) (j keyspaceJSON, err error) {
+	if unmarshalStrict(b, &j) {
+		return j, nil
+	}
+	j = keyspaceJSON{}
+	if err := json.Unmarshal(b, &j); err != nil {
+		return j, err
+	}
+	var parts struct{ Types []json.RawMessage }
+	if err := json.Unmarshal(b, &parts); err != nil {
+		return j, err
+	}
+	if j.rest, err = restOf(b, j); err != nil {
+		return j, err
+	}
+	for i, o := range parts.Types {
+		if j.Types[i].rest, err = restOf(o, j.Types[i]); err != nil {
+			return j, err
+		}
+	}
+	return j, nil
+}
+
+// The descriptors' objects, with what was kept.
+
+func (j tableJSON) MarshalJSON() ([]byte, error) {
+	type plain tableJSON
+	return marshalWith(plain(j), j.rest)
+}
+
+func (j columnJSON) MarshalJSON() ([]byte, error) {
+	type plain columnJSON
+	return marshalWith(plain(j), j.rest)
+}
+
+func (j indexJSON) MarshalJSON() ([]byte, error) {
+	type plain indexJSON
+	return marshalWith(plain(j), j.rest)
+}
+
+func (j keyspaceJSON) MarshalJSON() ([]byte, error) {
+	type plain keyspaceJSON
+	return marshalWith(plain(j), j.rest)
+}
+
+func (j userTypeJSON) MarshalJSON() ([]byte, error) {
+	type plain userTypeJSON
+	return marshalWith(plain(j), j.rest)
+}
+
+func (j rootJSON) MarshalJSON() ([]byte, error) {
+	type plain rootJSON
+	return marshalWith(plain(j), j.rest)
+}
+
+// MarshalJSON is the stored form of the options.
+func (o TableOptions) MarshalJSON() ([]byte, error) {
+	type plain TableOptions
+	return marshalWith(plain(o), o.rest)
+}

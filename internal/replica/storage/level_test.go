@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
+)
+
+// TestLevel: a directory keeps the feature level it was raised to, and what a later build has added to its identity; the build before
+// refuses it as newer and leaves it as it is. Opening it with a later build raises nothing, neither the level nor Pebble's format.
+func TestLevel(t *testing.T) {
+	dir := t.TempDir()
+	open := func(levels feature.Range) (*Store, error) {
+		return Open(vfs.Default, dir, Options{Levels: levels})
+	}
+	s, err := open(feature.Known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := s.db.FormatMajorVersion(); s.Level() != feature.Newest || v != pebbleFormat(feature.Newest) {
+		t.Errorf("level %d, Pebble's format %d", s.Level(), v)
+	}
+	if err := s.Raise(feature.Newest + 1); !errors.Is(err, feature.ErrNewer) {
+		t.Errorf("%v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, identityFile)
+	text, _ := os.ReadFile(name)
+	if err := os.WriteFile(name, append(text, "later line\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	later := feature.Range{Oldest: 1, Newest: feature.Newest + 1}
+	if s, err = open(later); err != nil {
+		t.Fatal(err)
+	}
+	if s.Level() != feature.Newest {
+		t.Errorf("a start has raised the level to %d", s.Level())
+	}
+	if err := errors.Join(s.Raise(later.Newest), s.Raise(feature.Newest), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	raised, _ := os.ReadFile(name)
+	if !strings.Contains(string(raised), "\nlevel 2\n") || !strings.Contains(string(raised), "\nlater line\n") {
+		t.Errorf("%s", raised)
+	}
+	_, err = open(feature.Known)
+	if !errors.Is(err, feature.ErrNewer) || !strings.Contains(err.Error(), "this directory was written by a newer Ilion (feature level 2); this build understands 1") {
+		t.Errorf("%v", err)
+	}
+	if _, err = open(feature.Range{Oldest: 3, Newest: 4}); err == nil || !strings.Contains(err.Error(), "it has feature level 2, this build understands 3 to 4") {
+		t.Errorf("%v", err)
+	}
+	if s, err = open(later); err != nil || s.Level() != 2 {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
