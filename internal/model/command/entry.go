@@ -120,10 +120,14 @@ func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
 
 // AddWrite appends a mutation with the leader's stamp, also for the operands that are Unstamped. The mutation itself stays as it
 // is, so that it can be sent again.
-func AddWrite(dst []byte, m *Mutation, stamp int64) []byte {
+func AddWrite(dst []byte, m *Mutation, stamp int64) []byte { return AddWriteAt(dst, m, stamp, stamp) }
+
+// AddWriteAt is AddWrite for a mutation whose operands are stamped above what they are to be seen over, and not with the leader's
+// stamp: which may be far above it, and must not raise the stamps of other keys.
+func AddWriteAt(dst []byte, m *Mutation, stamp, operands int64) []byte {
 	a := appender{dst}
 	a.heading(m, stamp, 0)
-	a.ops(m.Ops, stamp)
+	a.ops(m.Ops, operands)
 	return a.Writer
 }
 

@@ -105,6 +105,31 @@ func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
 	return oldest, nil
 }
 
+// Newest returns the highest timestamp in a stored row or in the deletions of a partition, its ranges left out: of cells and their
+// tombstones, of the marker, of deletions. It is NotDeleted if there is none.
+func Newest(value []byte) (int64, error) {
+	var h head
+	pos := h.read(value)
+	if pos < 0 {
+		return 0, ErrCorrupt
+	}
+	newest := NotDeleted
+	if h.live {
+		newest = max(newest, h.marker.Timestamp)
+	}
+	if h.dead {
+		newest = max(newest, h.deleted.ts)
+	}
+	var e entry
+	for pos < len(value) {
+		if pos = e.read(value, pos, h.base); pos < 0 {
+			return 0, ErrCorrupt
+		}
+		newest = max(newest, e.ts)
+	}
+	return newest, nil
+}
+
 // Hidden reports whether a stored row holds anything that a deletion with the timestamp ts hides.
 func Hidden(value []byte, ts int64) (bool, error) {
 	var h head

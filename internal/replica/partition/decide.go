@@ -69,6 +69,11 @@ func (r *Replica) judge(ctx context.Context, c *command.Conditional, latch guard
 	}
 	latch.keepKey()
 	price, written := ru.Write(v.whole)
+	if len(c.Conditions) > 0 {
+		if v.above, err = r.host.store.Newest(v.whole); err != nil {
+			return false, err
+		}
+	}
 	if err := r.conclude(t.term, &v, latch, done); err != nil {
 		return false, err
 	}
@@ -84,8 +89,9 @@ func (r *Replica) conclude(term uint64, v *verdict, latch guard, done command.De
 		return err
 	}
 	d := v.decision
-	d.Timestamp = r.stamps.next(max(r.host.micros(), v.whole.Timestamp))
-	entry := command.AddWrite(command.BeginWrite(nil, r.epoch(), 1, v.result), v.whole, d.Timestamp)
+	stamp := r.stamps.next(max(r.host.micros(), v.whole.Timestamp))
+	stamp, d.Timestamp = r.stamps.over(stamp, v.above)
+	entry := command.AddWriteAt(command.BeginWrite(nil, r.epoch(), 1, v.result), v.whole, stamp, d.Timestamp)
 	w := &held{replica: r, guards: []guard{latch}, then: func(o raftgroup.Outcome) { r.decided(done, d, o) }}
 	return r.refused(r.seq.propose(term, entry, w))
 }
@@ -108,6 +114,8 @@ type verdict struct {
 	whole    *command.Mutation
 	// result is the dedupe record to store with it.
 	result []byte
+	// above is the highest timestamp of what whole is written over, if it is to be seen.
+	above int64
 }
 
 // evaluate reads and checks, under the latch.
@@ -126,7 +134,7 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (v verdi
 	if err != nil {
 		return v, err
 	}
-	v.decision = &command.Decision{Found: f.found}
+	v.decision, v.above = &command.Decision{Found: f.found}, row.NotDeleted
 	ok, err := command.Check(c, f.found)
 	switch {
 	case err != nil:

@@ -2,7 +2,10 @@
 
 package partition
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // stamps gives a partition's timestamps, in microseconds: the clock's time, or one more than the last one where the clock is behind.
 // Those that were applied are in the meta, in the batch of the rows that have them, so the order survives a crash and a clock that
@@ -18,6 +21,25 @@ func (s *stamps) next(now int64) int64 {
 			return stamp
 		}
 	}
+}
+
+// aheadMax is how far above the clock stamps go for the sake of a client whose clock is ahead, in microseconds.
+const aheadMax = 1_000_000
+
+// over returns the timestamp for a mutation that has been given stamp and is to be seen over above, which some client has chosen, and
+// the stamp of the partition that goes with it. Later stamps are higher than both, unless the client's clock is absurd: then they
+// stay with the clock, and only those who read the key before they write it are seen over it.
+func (s *stamps) over(stamp, above int64) (partition, mutation int64) {
+	switch {
+	case above < stamp:
+		return stamp, stamp
+	case above-stamp < aheadMax:
+		s.observe(above + 1)
+		return above + 1, above + 1
+	case above == math.MaxInt64:
+		return stamp, above // nothing is higher
+	}
+	return stamp, above + 1
 }
 
 // observe makes all later stamps higher than stamp.

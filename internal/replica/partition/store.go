@@ -18,6 +18,7 @@ type Store interface {
 	Admit(m *command.Mutation) error
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	Dedupe(table uint32, tok token.Token, key []byte, id command.DedupeID) ([]byte, error)
+	Newest(m *command.Mutation) (int64, error)
 	Sync() error
 	Metas(fn func(m keys.Meta) error) error
 	Replicas() ([]keys.Replica, error)
