@@ -470,7 +470,7 @@ func (s *localSequencer) admit(context.Context, dberr.Consistency, bool) (ticket
 // confirm implements sequencer: what was read must survive a crash, so it waits for the sync of what it has met (P5).
 func (s *localSequencer) confirm(ctx context.Context, _ ticket, q *command.Read) error {
 	u := s.c.unsynced
-	if u == nil {
+	if u == nil || q == nil {
 		return nil
 	}
 	number := s.c.begun.Load()

@@ -14,52 +14,84 @@ import (
 const (
 	// rememberFor is how long the ids of applied writes are remembered at least, rememberMax how many, in two halves.
 	rememberFor = 5 * time.Second
-	rememberMax = 64 << 10
-	// transitMax is how old a command may have become on its way: Mutation.Retried is as of when it was sent. What takes longer is bounded by the
-	// deadline of the attempt alone, which travels as what was left of it: nobody drops a command by its age.
-	transitMax = time.Second
+	rememberMax = 256 << 10
+	// coordinatorsMax bounds the coordinators of which is remembered what was forgotten.
+	coordinatorsMax = 1 << 10
+	// openedMargin is added to the age of what is sent again to a replica whose memory has just begun: it may have been on its way for some
+	// time, and its age is as of when it was sent. A replica that was suspended meanwhile leads only after it has caught up, and then
+	// remembers what it has applied.
+	openedMargin = 10 * time.Second
 )
 
-// recent makes plain writes happen once: it remembers the ids of those that were applied here in the last seconds, and of those that
-// this leader has under way. It is in memory, so it begins empty when the replica is opened and when a snapshot is installed.
+// recent makes plain writes happen once: it remembers the ids of those that were applied here, and of those that this leader has under way.
+// All replicas apply the same, so a new leader remembers what the old one did. It is in memory: it begins empty when the replica is
+// opened and when a snapshot is installed.
 //
-// Invariant: the id of every write that was applied here after since is remembered. A write is applied after its first attempt, so an
-// id that is not found, and whose first attempt is younger than since, was never applied here. Times are this node's own, of when a
-// write was applied: clocks of different nodes need not agree.
+// A coordinator numbers its commands as they come. Invariant: the id of every write that was applied here since the memory began is
+// remembered, or its number is not above the highest of its coordinator that was forgotten. So an id that is neither was never
+// applied since then, whatever any clock says: clocks only decide how early something is forgotten, and that costs the sender the answer
+// ErrUncertain, at worst.
 type recent struct {
 	mu sync.Mutex
-	// young and old are the ids that were applied since youngSince, and between since and that.
-	young, old        map[command.DedupeID]struct{}
-	since, youngSince raftgroup.Instant
-	underWay          map[command.DedupeID]struct{}
+	// young and old are the ids that were applied, those of old before youngSince.
+	young, old remembered
+	youngSince raftgroup.Instant
+	// forgotten is the highest number of each coordinator that is not remembered any more.
+	forgotten map[[16]byte]uint64
+	// since is when the memory began.
+	since    raftgroup.Instant
+	underWay map[command.DedupeID]struct{}
+}
+
+// remembered is a half of the memory; top is the highest number of each coordinator in it.
+type remembered struct {
+	ids map[command.DedupeID]struct{}
+	top map[[16]byte]uint64
+}
+
+func (r *remembered) add(id command.DedupeID) {
+	if r.ids == nil {
+		r.ids, r.top = map[command.DedupeID]struct{}{}, map[[16]byte]uint64{}
+	}
+	r.ids[id] = struct{}{}
+	if id.Sequence > r.top[id.Coordinator] {
+		r.top[id.Coordinator] = id.Sequence
+	}
 }
 
 // reset forgets what was applied: nothing is known of the time before since.
 func (r *recent) reset(since raftgroup.Instant) {
 	r.mu.Lock()
-	r.young, r.old = nil, nil
-	r.since, r.youngSince = since, since
+	r.clear(since)
 	r.mu.Unlock()
+}
+
+func (r *recent) clear(since raftgroup.Instant) {
+	r.young, r.old, r.forgotten = remembered{}, remembered{}, nil
+	r.since, r.youngSince = since, since
 }
 
 // always is the beginning of time, for a replica that nothing was applied to yet.
 const always = raftgroup.Instant(math.MinInt64 / 2)
 
-// enter notes a write that is about to be proposed, which leave takes back. applied says that it need not be: it was applied before.
-// The error is ErrUnderWay or ErrUncertain. age is the time since the first attempt, 0 for the first one itself.
+// enter notes a write that is about to be proposed, which leave takes back. applied says that it need not be: it was applied before, and
+// is durable. The error is ErrUnderWay or ErrUncertain. age is the time since the first attempt, 0 for the first one itself.
 func (r *recent) enter(id command.DedupeID, age time.Duration, now raftgroup.Instant) (applied bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.young[id]; ok {
-		return true, nil
-	}
-	if _, ok := r.old[id]; ok {
-		return true, nil
-	}
 	if _, ok := r.underWay[id]; ok {
 		return false, ErrUnderWay
 	}
-	if age > 0 && now-raftgroup.Instant(age+transitMax) <= r.since {
+	if _, ok := r.young.ids[id]; ok {
+		return true, nil
+	}
+	if _, ok := r.old.ids[id]; ok {
+		return true, nil
+	}
+	if top, ok := r.forgotten[id.Coordinator]; ok && id.Sequence <= top {
+		return false, ErrUncertain
+	}
+	if age > 0 && now-raftgroup.Instant(age+openedMargin) <= r.since {
 		return false, ErrUncertain
 	}
 	if r.underWay == nil {
@@ -81,13 +113,10 @@ func (r *recent) remember(ids []command.DedupeID, now raftgroup.Instant) {
 	r.mu.Lock()
 	r.forget(now)
 	for _, id := range ids {
-		if len(r.young) >= rememberMax/2 {
+		if len(r.young.ids) >= rememberMax/2 {
 			r.turn(now)
 		}
-		if r.young == nil {
-			r.young = map[command.DedupeID]struct{}{}
-		}
-		r.young[id] = struct{}{}
+		r.young.add(id)
 	}
 	r.mu.Unlock()
 }
@@ -101,16 +130,21 @@ func (r *recent) tidy(now raftgroup.Instant) {
 
 // forget turns when the young ids are old enough to stand alone for rememberFor.
 func (r *recent) forget(now raftgroup.Instant) {
-	if len(r.young)+len(r.old) == 0 {
-		return // what is remembered is all there was since then
-	}
-	if now-r.youngSince > raftgroup.Instant(rememberFor) {
+	if len(r.young.ids)+len(r.old.ids) > 0 && now-r.youngSince > raftgroup.Instant(rememberFor) {
 		r.turn(now)
 	}
 }
 
-// turn makes the young ids the old ones.
+// turn makes the young ids the old ones, and forgets those.
 func (r *recent) turn(now raftgroup.Instant) {
-	r.old, r.young = r.young, nil
-	r.since, r.youngSince = r.youngSince, now
+	for coordinator, top := range r.old.top {
+		if r.forgotten == nil {
+			r.forgotten = map[[16]byte]uint64{}
+		}
+		r.forgotten[coordinator] = max(r.forgotten[coordinator], top)
+	}
+	r.old, r.young, r.youngSince = r.young, remembered{}, now
+	if len(r.forgotten) > coordinatorsMax {
+		r.clear(now)
+	}
 }

@@ -32,7 +32,7 @@ type sequencer interface {
 	// admit returns the right to read, to be confirmed after the read, or *NotLeader. With here a follower asks its leader rather than to
 	// refuse.
 	admit(ctx context.Context, level dberr.Consistency, here bool) (ticket, error)
-	// confirm returns nil if what q has read since admit may be passed on. It may wait.
+	// confirm returns nil if what q has read since admit may be passed on, or a stamp if q is nil. It may wait.
 	confirm(ctx context.Context, t ticket, q *command.Read) error
 	// confirmed is confirm for what a conditional has read of one key: it does not wait, then is told once. If it returns an error, then
 	// is not told.
