@@ -400,6 +400,10 @@ func (r *Runner) apply(items []Apply) {
 
 func (r *Runner) install(i Install) {
 	installed, err := i.Run(r.snapshots)
+	if errors.Is(err, context.Canceled) {
+		r.halt() // the host is being closed, and the replica is as it was before
+		return
+	}
 	if err != nil {
 		r.fail(err)
 		return
