@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -123,12 +122,8 @@ func TestCloseUnderLoad(t *testing.T) {
 	for range len(acked) + 1 {
 		<-started
 	}
-	began := time.Now()
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
-	}
-	if d := time.Since(began); d > 5*time.Second {
-		t.Errorf("Close took %v", d)
 	}
 	wg.Wait()
 	if db, err = Start(t.Context(), Options{Dir: dir, MemoryBytes: 64 << 20}); err != nil {

@@ -136,12 +136,11 @@ func TestSignals(t *testing.T) {
 	if err := syscall.Kill(p.Process.Pid, 0); err != nil {
 		t.Fatalf("it did not wait for the requests under way: %v", err)
 	}
-	began := time.Now()
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if s := p.end(t); !s.Signaled() || s.Signal() != syscall.SIGTERM || time.Since(began) > 2*time.Second {
-		t.Errorf("after the second signal: signaled %v, exit code %d, after %v", s.Signaled(), s.ExitStatus(), time.Since(began))
+	if s := p.end(t); !s.Signaled() || s.Signal() != syscall.SIGTERM { // it would exit by itself if it had waited for them
+		t.Errorf("after the second signal: signaled %v, exit code %d", s.Signaled(), s.ExitStatus())
 	}
 	p = startProcess(t, dir)
 	if err := p.Process.Signal(os.Interrupt); err != nil {

