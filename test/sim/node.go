@@ -114,6 +114,7 @@ func (n *node) options() partition.Options {
 			},
 			Raft: raftgroup.Options{
 				Tick: tick, ElectionTicks: elections, TruncateEntries: 14, TruncateKeep: 4, UnappliedEntries: 2,
+				UnappliedNode: 3,
 				Events: raftgroup.Events{
 					SnapshotInstalled: func(group, index uint64) {
 						w.counts.Snapshots++

@@ -114,6 +114,10 @@ func (g *Group) has(replica uint64) bool {
 
 // tell answers a question; index 0 says that it cannot be answered here.
 func (h *Host) tell(g *Group, a asker, index uint64) {
+	if index > 0 {
+		g.awaited = max(g.awaited, index)
+		h.tellApplied(g)
+	}
 	to, from, term, reject := a.replica, g.replica, g.term, index == 0
 	h.send(g, &pb.Message{
 		Type: MsgTell.Enum(), To: &to, From: &from, Term: &term, Index: &a.number, Commit: &index, Reject: &reject,
@@ -175,51 +179,6 @@ func (h *Host) tickAsks(g *Group) {
 func endAll(reads []Read, err error) {
 	for i := range reads {
 		reads[i].end(Outcome{Err: err})
-	}
-}
-
-// tellCommit keeps a message of a leader from telling a follower of a commit that is not applied here (G10). Entries
-// leave at once and tell of less; a message that tells of nothing else waits for the applier. It reports whether the
-// message is to be sent now.
-//
-// The library believes that it has told all. What was held back is told by the message for the next commit, of which
-// there is one as long as entries are under way, by the one that waits here, or by the next heartbeat.
-func (g *Group) tellCommit(m *pb.Message) bool {
-	if !g.leading || m.GetCommit() <= g.applied {
-		return true
-	}
-	switch m.GetType() {
-	case pb.MsgHeartbeat:
-	case pb.MsgApp:
-		if len(m.GetEntries()) == 0 {
-			for i, w := range g.untold {
-				if w.GetTo() == m.GetTo() {
-					g.untold[i] = m
-					return false
-				}
-			}
-			g.untold = append(g.untold, m)
-			return false
-		}
-	default:
-		return true
-	}
-	applied := g.applied
-	m.Commit = &applied
-	return true
-}
-
-// tellApplied sends the messages that waited for the applier.
-func (h *Host) tellApplied(g *Group) {
-	if len(g.untold) == 0 || g.untold[0].GetCommit() > g.applied {
-		return // all of them are for the same commit, nearly always
-	}
-	untold := g.untold
-	g.untold = nil
-	for _, m := range untold {
-		if g.leading && m.GetTerm() == g.term && g.tellCommit(m) {
-			h.send(g, m)
-		}
 	}
 }
 

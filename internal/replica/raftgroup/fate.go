@@ -92,6 +92,7 @@ func (g *Group) finish(e *appliedEntry, results []any) {
 		if f.members != nil {
 			g.changing = false
 		}
+		g.host.landed(f)
 		f.conclude(what, e, results)
 		g.inflight[0] = flight{}
 		g.inflight = g.inflight[1:]
@@ -157,6 +158,7 @@ func (g *Group) passed(index, term uint64) {
 func (g *Group) orphan(h *Host) {
 	for i := range g.inflight {
 		f := &g.inflight[i]
+		h.landed(f)
 		f.orphaned = h.ticks
 		if f.index == 0 {
 			f.end(Outcome{Err: ErrUnknown})

@@ -38,10 +38,15 @@ type Group struct {
 	conf    *pb.ConfState
 	dirty   bool
 	closed  bool
-	term    uint64
-	commit  uint64
-	lead    uint64
-	leading bool
+	// gathered says that the group is in Host.gathered.
+	gathered bool
+	term     uint64
+	commit   uint64
+	lead     uint64
+	leading  bool
+	// writing counts appends with the log writer; savedTerm and savedVote are what is in the log when they are done.
+	writing              int
+	savedTerm, savedVote uint64
 	// promised is the tick before which no vote is given (G6).
 	promised uint64
 	urgent   int
@@ -57,6 +62,8 @@ type Group struct {
 	inflight    []flight      // in log order
 	hushed      uint64        // see hush
 	untold      []*pb.Message // see tellCommit
+	telling     bool          // in Host.telling
+	awaited     uint64        // the highest commit index that a follower was told and may wait for
 	orphans     []flight      // of terms that are over: their fate is not known yet
 	reads       readState
 	transferred bool // leadership was offered to another in this term
@@ -228,7 +235,7 @@ func (h *Host) pump(g *Group) {
 				h.apply(g, m)
 			case m.GetType() == pb.MsgSnap:
 				h.ship(g, m)
-			case !g.hush(m, hushed) && g.tellCommit(m):
+			case !g.hush(m, hushed) && h.tellCommit(g, m):
 				h.send(g, m)
 			}
 		}

@@ -31,6 +31,13 @@ type Host struct {
 
 	// handing is true from the first Handover on: no leadership that is offered is taken any more.
 	handing bool
+	// unapplied counts entries that are proposed and not applied. gathering says that they are too many; gathered are
+	// the groups that wait for fewer.
+	unapplied int
+	gathering bool
+	gathered  []*Group
+	// telling are groups whose followers are to be told of a commit, see tellApplied.
+	telling []*Group
 	// waking is true while quiet groups of a dead peer are left.
 	waking bool
 	// logQueued are the bytes of entries that are with the log writer.
@@ -176,6 +183,8 @@ func (h *Host) Step(now Instant, in *Inbox) Work {
 		h.tick()
 	}
 	h.pumpAll()
+	h.tellAll()
+	h.gathering = h.gathering || h.unapplied >= h.opts.UnappliedNode
 	for _, p := range h.peers {
 		if len(p.frame) > 0 {
 			h.work.Frames = append(h.work.Frames, Frame{To: p.node, Data: p.frame})
@@ -399,6 +408,7 @@ func (h *Host) tick() {
 			h.tickAsks(g)
 		}
 		h.tickFates(g)
+		h.tickGathered(g)
 		if g.leading && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
 			h.tickFresh(g)
 		}

@@ -14,7 +14,10 @@ type Append struct {
 	g       *Group
 	message *pb.Message
 	sync    bool
-	bytes   int64
+	// hard says that term or vote have changed. The commit index alone is not worth writing: it is in the state, or
+	// found out again.
+	hard  bool
+	bytes int64
 	// truncate cuts the log behind an index with a term, instead.
 	truncate, term uint64
 	destroy        bool
@@ -90,7 +93,7 @@ func (w *LogWriter) add(it *Append) error {
 			return err
 		}
 	}
-	if m.Term != nil {
+	if it.hard {
 		if err := w.batch.SetHardState(id, m.GetTerm(), m.GetVote(), m.GetCommit()); err != nil {
 			return err
 		}
@@ -124,17 +127,41 @@ func (h *Host) append(g *Group, m *pb.Message, sync bool) {
 		h.tryInstall(g)
 		return
 	}
+	if !sync && h.answer(g, m) {
+		return
+	}
 	h.handAppend(g, m, sync)
 }
 
+// answer spares the log writer what needs no write: a new commit index, and answers to others, if all that they depend
+// on is durable. It reports whether there is nothing left to do.
+func (h *Host) answer(g *Group, m *pb.Message) bool {
+	if g.writing > 0 {
+		return false
+	}
+	for _, r := range m.GetResponses() {
+		if r.GetTo() == g.replica {
+			_ = g.raft.Step(r)
+		} else {
+			h.send(g, r)
+		}
+	}
+	return true
+}
+
 func (h *Host) handAppend(g *Group, m *pb.Message, sync bool) {
+	hard := m.Term != nil && (m.GetTerm() != g.savedTerm || m.GetVote() != g.savedVote)
+	if hard {
+		g.savedTerm, g.savedVote = m.GetTerm(), m.GetVote()
+	}
+	g.writing++
 	bytes := int64(0)
 	for _, e := range m.GetEntries() {
 		bytes += int64(len(e.GetData())) + entryOverhead
 	}
 	h.logQueued += bytes
 	g.tailBytes += bytes
-	h.work.Appends = append(h.work.Appends, Append{g: g, message: m, sync: sync, bytes: bytes})
+	h.work.Appends = append(h.work.Appends, Append{g: g, message: m, sync: sync, hard: hard, bytes: bytes})
 }
 
 // entryOverhead is what an entry takes beside its data, about.
@@ -158,6 +185,7 @@ func (h *Host) logged(l *Logged) {
 		}
 		return
 	}
+	g.writing--
 	if s := l.message.GetSnapshot(); !raft.IsEmptySnap(s) {
 		meta := s.GetMetadata()
 		g.cut, g.tailBytes = meta.GetIndex(), 0

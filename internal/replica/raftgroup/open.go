@@ -139,6 +139,7 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	g.cut = first - 1
 	g.initial = raiseHardState(hs, c)
 	g.term = g.initial.GetTerm()
+	g.savedTerm, g.savedVote = hs.GetTerm(), hs.GetVote()
 	g.lastActive = h.ticks
 	g.appliedShown.Store(c.Applied)
 	g.raft, err = raft.NewRawNode(&raft.Config{

@@ -32,6 +32,9 @@ type Options struct {
 	// UnappliedEntries bounds the entries of proposals that a leader has in its log and not yet applied; 4 if 0. While they are under
 	// way the next entry gathers.
 	UnappliedEntries int
+	// UnappliedNode is the number of such entries, of all groups together, at which proposals of all groups gather
+	// until half of them are applied; 16 if 0. It is more than a few groups reach.
+	UnappliedNode int
 	// ProposalsPerGroup bounds the proposals of a group that have not ended; 4096 if 0.
 	ProposalsPerGroup int
 	// ProposalsNodeBytes bounds their bytes over all groups; 64 MiB if 0.
@@ -74,6 +77,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.EntryBytes, 128<<10)
 	setDefault(&o.ProposalBytes, 16<<20)
 	setDefault(&o.UnappliedEntries, 4)
+	setDefault(&o.UnappliedNode, 16)
 	setDefault(&o.ProposalsPerGroup, 4096)
 	setDefault(&o.ProposalsNodeBytes, 64<<20)
 	setDefault(&o.ReadsPerGroup, 1<<16)

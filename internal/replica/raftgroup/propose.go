@@ -57,6 +57,9 @@ type flight struct {
 	index, orphaned uint64
 	proposals       []Proposal
 	members         Waiter
+	// counted says that it is one of Host.unapplied, since the tick proposed.
+	counted  bool
+	proposed uint64
 }
 
 func (f *flight) end(o Outcome) {
@@ -82,7 +85,8 @@ func (h *Host) propose(p Proposal) {
 
 // proposeQueued packs the queue into entries while few are unapplied: what comes meanwhile gathers for the next one.
 func (h *Host) proposeQueued(g *Group) {
-	for len(g.queue) > 0 && len(g.inflight) < h.opts.UnappliedEntries && h.logQueued <= h.opts.LogQueueBytes {
+	for len(g.queue) > 0 && len(g.inflight) < h.opts.UnappliedEntries && h.logQueued <= h.opts.LogQueueBytes &&
+		!h.gathers(g) {
 		n, size := 0, 16
 		for n < len(g.queue) {
 			p := &g.queue[n]
@@ -110,6 +114,7 @@ func (h *Host) proposeQueued(g *Group) {
 		}
 		g.queue = g.queue[n:]
 		g.inflight = append(g.inflight, flight{term: g.term, sequence: g.sequence, proposals: ps})
+		h.count(&g.inflight[len(g.inflight)-1])
 	}
 }
 

@@ -60,6 +60,7 @@ func (n *node) options() raftgroup.Options {
 	w := n.w
 	return raftgroup.Options{
 		Node: nodeID(n.id), Tick: tick, ElectionTicks: elections, TruncateEntries: 12, TruncateKeep: 3, UnappliedEntries: 2,
+		UnappliedNode: 3,
 		Events: raftgroup.Events{
 			LeaderChanged: func(group uint64, leader raftgroup.Member, term uint64) {
 				if r := n.host.Group(group); r != nil && leader.Replica == r.Replica() {

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
+)
+
+// TestProposalsGatherOverGroups proves that while many entries of a node are unapplied, proposals of all groups gather
+// for one entry each; and that entries which take long hold up nobody.
+func TestProposalsGatherOverGroups(t *testing.T) {
+	b := reopen(t, vfs.NewMem(), raftgroup.Options{UnappliedNode: 4, AlwaysTick: true})
+	for id := uint64(1); id <= 6; id++ {
+		conf := &pb.ConfState{Voters: []uint64{10 + id}}
+		where := raftgroup.EncodeMembers(nil, []raftgroup.Member{{Replica: 10 + id, Node: nodeID(0)}})
+		meta := ledger.Meta{Replica: 10 + id, Applied: 10, Term: 5, Conf: conf, Where: where}
+		if err := b.store.Create(id, meta); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gs, err := b.openGroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.run()
+	all := func() (out []*outcome) {
+		for _, g := range gs {
+			out = append(out, b.propose(g, 0, ledger.Add("n", 1)))
+		}
+		b.run()
+		return out
+	}
+	last := func(i int) uint64 {
+		s, _ := b.host.Status(gs[i].ID())
+		return s.Last
+	}
+	b.lazy = true
+	first := all()
+	began := last(0)
+	second, third := all(), all()
+	if last(0) != began {
+		t.Fatal("proposals do not gather while entries are unapplied")
+	}
+	b.lazy = false
+	b.run()
+	for i := range gs {
+		same := second[i].Index == third[i].Index && second[i].Index != first[i].Index
+		if first[i].Err != nil || second[i].Err != nil || !same {
+			t.Fatalf("group %d: %+v, %+v, %+v: want the last two in one entry", i+1, first[i], second[i], third[i])
+		}
+	}
+	b.lazy = true
+	all()
+	began = last(0)
+	all()
+	b.tick(2)
+	if last(0) != began {
+		t.Fatal("proposals do not gather")
+	}
+	b.tick(1)
+	if last(0) == began {
+		t.Fatal("entries that take long hold up all others")
+	}
+}
+
+// TestCommitIsNotWritten proves that a commit index alone costs no write, and that what depends on earlier writes is
+// answered all the same.
+func TestCommitIsNotWritten(t *testing.T) {
+	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{AlwaysTick: true})
+	term := uint64(6)
+	b.replicate(term, 10, 5, 10, &pb.Entry{Term: &term, Index: new(uint64(11))})
+	b.take()
+	commits := b.log.Metrics().Commits
+	b.replicate(term, 11, term, 11)
+	if s, _ := b.host.Status(1); s.Applied != 11 {
+		t.Fatalf("applied %d", s.Applied)
+	}
+	if got := b.log.Metrics().Commits; got != commits {
+		t.Errorf("%d writes for a commit index", got-commits)
+	}
+	if got := b.take(); got != "MsgAppResp to 11" {
+		t.Errorf("answered %s", got)
+	}
+}
