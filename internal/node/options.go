@@ -81,6 +81,8 @@ type LimitOptions struct {
 type StorageOptions struct {
 	// MinFreeDisk is the share of the disk that must stay free for writes to be accepted, in percent; -1: none.
 	MinFreeDisk int `yaml:"min_free_disk_percent"`
+	// SweepKeys bounds how many keys a second are looked at to remove what was deleted or has expired.
+	SweepKeys int `yaml:"sweep_keys_per_second"`
 }
 
 // AuthOptions switch on password authentication: it is on when there are users.
@@ -225,6 +227,7 @@ func (o Options) withDefaults() Options {
 	if o.Storage.MinFreeDisk == 0 {
 		o.Storage.MinFreeDisk = 5
 	}
+	num(&o.Storage.SweepKeys, 100_000)
 	def(&o.Cluster.Advertise, o.Cluster.Internal)
 	if o.Cluster.HealAfter == 0 {
 		o.Cluster.HealAfter = 5 * time.Minute
@@ -256,6 +259,9 @@ func (o Options) validate() error {
 	}
 	if p := o.Storage.MinFreeDisk; p < -1 || p > 100 {
 		return fmt.Errorf("storage.min_free_disk_percent %d is out of range: use 1 to 100, or -1 to never refuse writes", p)
+	}
+	if k := o.Storage.SweepKeys; k < 100 {
+		return fmt.Errorf("storage.sweep_keys_per_second %d is out of range: use 100 or more", k)
 	}
 	if o.Limits.FrameBytes < 2*frameHeadroom || o.Limits.FrameBytes > frameBytesMax {
 		return fmt.Errorf("limits.frame_bytes %d is out of range: use %d to %d", o.Limits.FrameBytes, 2*frameHeadroom, frameBytesMax)

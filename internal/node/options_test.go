@@ -83,6 +83,7 @@ func TestValidate(t *testing.T) {
 		"limits.result_bytes 268435456 is out of range: it must be":  func(o *Options) { o.Limits.ResultBytes = 256 << 20 },
 		"limits.connections -1 is out of range: it must be positive": func(o *Options) { o.Limits.Connections = -1 },
 		"limits.write_timeout -1s is out of range: it must be posi":  func(o *Options) { o.Limits.WriteTimeout = -time.Second },
+		"storage.sweep_keys_per_second 99 is out of range: use 100 ": func(o *Options) { o.Storage.SweepKeys = 99 },
 		"storage.min_free_disk_percent 101 is out of range: use 1 ":  func(o *Options) { o.Storage.MinFreeDisk = 101 },
 		`cql address "9042" is not host:port`:                        func(o *Options) { o.CQL = "9042" },
 		`http address "on" is not host:port`:                         func(o *Options) { o.HTTP = "on" },

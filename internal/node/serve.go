@@ -156,9 +156,12 @@ func (n *Node) inBackground(f func(ctx context.Context)) {
 // sweep removes what nobody can see any more, until ctx ends.
 func (n *Node) sweep(ctx context.Context) {
 	n.store.RunSweeper(ctx, storage.SweeperOptions{
-		Now:     func() int64 { return time.Now().Unix() },
-		Spans:   n.sweepable,
-		Propose: func(_ context.Context, sw command.Sweep) error { return n.host.Sweep(&sw) },
+		Now:   func() int64 { return time.Now().Unix() },
+		Spans: n.sweepable,
+		// What is due is known; looking at everything else finds little.
+		DuePerSecond: n.opts.Storage.SweepKeys, KeysPerSecond: n.opts.Storage.SweepKeys / 5,
+		DedupeSeconds: max(120, int64(10*n.opts.Limits.WriteTimeout/time.Second)),
+		Propose:       func(_ context.Context, sw command.Sweep) error { return n.host.Sweep(&sw) },
 		Error: func(err error) {
 			n.log.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.String("error", err.Error()))
 		},

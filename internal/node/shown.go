@@ -79,6 +79,7 @@ func (n *Node) settings() map[string]string {
 		"limits_read_timeout":               o.Limits.ReadTimeout.String(),
 		"limits_write_timeout":              o.Limits.WriteTimeout.String(),
 		"storage_min_free_disk_percent":     fmt.Sprint(o.Storage.MinFreeDisk),
+		"storage_sweep_keys_per_second":     strconv.Itoa(o.Storage.SweepKeys),
 		"authenticator":                     map[bool]string{false: "AllowAllAuthenticator", true: "PasswordAuthenticator"}[len(o.Auth.Users) > 0],
 		"client_encryption_options_enabled": strconv.FormatBool(o.TLS.Cert != ""),
 	}

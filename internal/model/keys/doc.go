@@ -8,7 +8,8 @@
 //	id 3           the meta partition's own keys     [3 u32][any bytes]: schema, nodes, the partition map
 //	id 4           flags of tables                   [4 u32][table u32]
 //	id 5           runs of dead rows, a node's own   [5 u32][key of a partition without its kind]
-//	6 .. 511       reserved
+//	id 6           notes of what is due, a node's own [6 u32][table u32][class u8][second u64][rest of a key of the table]
+//	7 .. 511       reserved
 //	512 ..         tables without special bits       [table u32][position][len(pk) u16][pk][kind u8][rest]
 //	  kind 0         deletions                         the partition's, and those of ranges that are still together
 //	  kind 1         deleted range                     rest = [0][end], or [1] where it has no end

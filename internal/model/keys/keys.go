@@ -17,6 +17,7 @@ const (
 	MetaID      uint32 = 3
 	FlagsID     uint32 = 4
 	DeadID      uint32 = 5
+	DueID       uint32 = 6
 	// FirstTable is the first id of a table or index. Ids up to 1023 are those of tables that every schema has.
 	FirstTable uint32 = 512
 )

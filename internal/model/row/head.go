@@ -136,24 +136,43 @@ func Stamp(operand []byte, ts int64) bool {
 	return true
 }
 
-// Check decodes a whole operand and reports whether it sets anything: a marker or a cell. One that only deletes makes no row
-// visible. An error wraps ErrCorrupt: such an operand must not be stored, it could never be merged.
-func Check(operand []byte) (sets bool, err error) {
+// Check decodes a whole operand. sets reports whether it sets anything: a marker or a cell; one that only deletes makes no row visible. due is
+// the earliest second of a deletion or an expiry in it, NoExpiry for none. An error wraps ErrCorrupt: such an operand must not be stored, it
+// could never be merged.
+func Check(operand []byte) (sets bool, due int64, err error) {
 	var h head
 	pos := h.read(operand)
 	if pos < 0 {
-		return false, fmt.Errorf("head of operand: %w", ErrCorrupt)
+		return false, 0, fmt.Errorf("head of operand: %w", ErrCorrupt)
 	}
-	sets = h.live
+	sets, due = h.live, h.oldest()
 	var last, e entry
 	for first := true; pos < len(operand); first = false {
 		if pos = e.read(operand, pos, h.base); pos < 0 || !first && disordered(&last, &e) {
-			return false, fmt.Errorf("entry of operand: %w", ErrCorrupt)
+			return false, 0, fmt.Errorf("entry of operand: %w", ErrCorrupt)
 		}
 		last.col, last.kind, last.hasPath, last.path = e.col, e.kind, e.hasPath, e.path
 		sets = sets || e.kind == kindCell || e.kind == kindExpiringCell
+		due = min(due, e.when)
 	}
-	return sets, nil
+	return sets, due, nil
+}
+
+// oldest is the earliest second in the head.
+func (h *head) oldest() int64 {
+	oldest := NoExpiry
+	if h.live {
+		oldest = h.marker.Expiry
+	}
+	if h.dead {
+		oldest = min(oldest, h.deleted.at)
+	}
+	if h.ranges != nil {
+		for _, r := range appendDecoded(nil, h.ranges, h.base) {
+			oldest = min(oldest, r.At)
+		}
+	}
+	return oldest
 }
 
 // Split takes a header operand apart into what deletes (the partition or ranges of it) and the static cells; nil is nothing. Both may point

@@ -107,7 +107,7 @@ func TestCheck(t *testing.T) {
 		if c.build(&b); b.Empty() != (c.name == "nothing") {
 			t.Errorf("%s: empty is %v", c.name, b.Empty())
 		}
-		if got, err := Check(b.Bytes()); got != c.want || err != nil {
+		if got, _, err := Check(b.Bytes()); got != c.want || err != nil {
 			t.Errorf("%s: %v %v", c.name, got, err)
 		}
 	}
@@ -174,7 +174,7 @@ func FuzzResolve(f *testing.F) {
 		herr := h.Resolve(value, 5, nil)
 		_, _ = Oldest(value, 3, nil)
 		_, _ = Size(value), Stamp(bytes.Clone(value), 3)
-		_, cerr := Check(value)
+		_, _, cerr := Check(value)
 		Deletes(value, func([]byte) {})
 		Split(value)
 		var m Merger

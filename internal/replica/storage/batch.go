@@ -123,7 +123,7 @@ func (b *Batch) header(m *command.Mutation, op *command.Op) error {
 
 // merge adds an operand, encoding its key straight into the batch. It keeps out what could never be merged.
 func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte) error {
-	live, err := row.Check(operand)
+	live, due, err := row.Check(operand)
 	if err != nil {
 		return err
 	}
@@ -150,6 +150,7 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 	if count := b.s.hot.add(d.Key); count > 0 {
 		b.hot = append(b.hot, hot{bytes.Clone(d.Key), count, len(d.Key) + len(d.Value)})
 	}
+	b.note(keys.DueRows, due, d.Key) // last: it makes d anew
 	return nil
 }
 
@@ -194,6 +195,7 @@ func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.D
 	n := len(b.arena)
 	b.arena = append(binary.BigEndian.AppendUint64(b.arena, uint64(b.stamp/1e6)), value...)
 	_ = b.b.Set(b.arena[:n], b.arena[n:], nil)
+	b.note(keys.DueDedupe, b.stamp/1e6, b.arena[:n-len(id.Coordinator)-8])
 }
 
 // Empty reports whether nothing was added.
@@ -229,7 +231,7 @@ func (s *Store) Admit(m *command.Mutation) error {
 		case command.OpIndex:
 			grows = true
 		case command.OpRow, command.OpHeader:
-			live, err := row.Check(op.Operand)
+			live, _, err := row.Check(op.Operand)
 			if err != nil {
 				return fmt.Errorf("mutation of table %d: %w", m.Table, err)
 			}

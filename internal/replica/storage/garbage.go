@@ -31,7 +31,10 @@ type SweeperOptions struct {
 	SliceKeys int
 	// Pause is the time between two rounds, 5 minutes by default.
 	Pause time.Duration
-	// DedupeSeconds is how long dedupe records are kept, 3600 by default.
+	// DuePerSecond bounds how fast what is due is looked at, 100,000 by default; DuePause is the time between two looks, 10 s by default.
+	DuePerSecond int
+	DuePause     time.Duration
+	// DedupeSeconds is how long dedupe records are kept, 120 by default: it must be longer than any request is repeated.
 	DedupeSeconds int64
 	// Error is called when a slice cannot be read or proposed; the sweeper goes on with the next span.
 	Error func(error)
@@ -47,17 +50,25 @@ func (o SweeperOptions) withDefaults() SweeperOptions {
 	if o.Pause == 0 {
 		o.Pause = 5 * time.Minute
 	}
+	if o.DuePerSecond == 0 {
+		o.DuePerSecond = 100_000
+	}
+	if o.DuePause == 0 {
+		o.DuePause = duePause
+	}
 	if o.DedupeSeconds == 0 {
-		o.DedupeSeconds = 3600
+		o.DedupeSeconds = 120
 	}
 	return o
 }
 
-// RunSweeper looks for what may be swept, slice by slice, until the context ends. Deleted ranges are spread as soon as there are too many.
+// RunSweeper sweeps what is due, and looks slice by slice for what else may be swept, until the context ends. Deleted ranges are spread as
+// soon as there are too many.
 func (s *Store) RunSweeper(ctx context.Context, o SweeperOptions) {
 	o = o.withDefaults()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.spreadRanges(ctx, &o) })
+	wg.Go(func() { s.sweepDueAlways(ctx, &o) })
 	for round := 0; ctx.Err() == nil; round++ {
 		for _, span := range o.Spans() {
 			o.report(ctx, s.sweepSpan(ctx, span, &o))

@@ -14,7 +14,8 @@ type counters struct {
 	gets, iterators, headerSeeks, rows     atomic.Uint64
 	deadSkips, deadRuns, swept, sweepsKept atomic.Uint64
 	collapsed, captured, installed         atomic.Uint64
-	entriesSeen                            atomic.Uint64
+	entriesSeen, dueSeen                   atomic.Uint64
+	sweepLag                               atomic.Int64
 }
 
 // Metrics are counts since Open, and levels.
@@ -27,8 +28,10 @@ type Metrics struct {
 	DeadSkips, DeadRuns uint64
 	// Swept keys were removed or shortened, SweepsKept were found to be needed still.
 	Swept, SweepsKept uint64
-	// EntriesSeen is how many index entries sweeps looked at.
-	EntriesSeen uint64
+	// EntriesSeen is how many index entries sweeps looked at, DueSeen how many notes of what is due.
+	EntriesSeen, DueSeen uint64
+	// SweepLag is for how many seconds what is being swept now has been due; 0 if nothing is.
+	SweepLag int64
 	// Collapsed keys had gathered so many operands that a write merged them.
 	Collapsed uint64
 	// SnapshotsCaptured and SnapshotsInstalled are of whole partitions.
@@ -52,7 +55,7 @@ func (s *Store) Metrics() Metrics {
 		Operands: s.m.operands.Load(), IndexEntries: s.m.entries.Load(), Batches: s.m.batches.Load(), Syncs: s.m.syncs.Load(),
 		Gets: s.m.gets.Load(), Iterators: s.m.iterators.Load(), HeaderSeeks: s.m.headerSeeks.Load(), Rows: s.m.rows.Load(),
 		DeadSkips: s.m.deadSkips.Load(), DeadRuns: s.m.deadRuns.Load(), Swept: s.m.swept.Load(), SweepsKept: s.m.sweepsKept.Load(),
-		EntriesSeen: s.m.entriesSeen.Load(), Collapsed: s.m.collapsed.Load(), SnapshotsCaptured: s.m.captured.Load(), SnapshotsInstalled: s.m.installed.Load(),
+		EntriesSeen: s.m.entriesSeen.Load(), DueSeen: s.m.dueSeen.Load(), SweepLag: s.m.sweepLag.Load(), Collapsed: s.m.collapsed.Load(), SnapshotsCaptured: s.m.captured.Load(), SnapshotsInstalled: s.m.installed.Load(),
 		DiskFull: s.disk.full.Load(), FreePercent: int(s.disk.free.Load()),
 		DiskBytes: p.DiskSpaceUsage(), MemtableBytes: p.MemTable.Size, CacheBytes: uint64(p.BlockCache.Size),
 		CompactionDebt: p.Compact.EstimatedDebt, ReadAmp: p.ReadAmp(), Pebble: p,

@@ -184,6 +184,7 @@ func (sp *spreading) write(b *pebble.Batch, prefix []byte) error {
 		if err := b.Set(k, r.AppendRange(nil), nil); err != nil {
 			return err
 		}
+		noteIn(b, keys.DueRows, r.At+dueSeconds, k)
 	}
 	for i := range sp.old { // in order: the batch must be the same on all replicas
 		if k := key(&sp.old[i]); old[string(k)] != nil {

@@ -320,6 +320,13 @@ func (w *sweep) checkDeletions() error {
 // hidesNothing reports whether no row of [start, end), or of the whole partition with its static row if both are nil, holds anything as old
 // as ts.
 func (w *sweep) hidesNothing(prefix, start, end []byte, ts int64) (bool, error) {
+	hidden, all, err := w.hidden(prefix, start, end, ts, 1)
+	return all && len(hidden) == 0, err
+}
+
+// hidden returns the keys of up to limit rows of [start, end), or of the whole partition with its static row if both are nil, that hold
+// anything as old as ts. all is false if there may be more.
+func (w *sweep) hidden(prefix, start, end []byte, ts int64, limit int) (found [][]byte, all bool, err error) {
 	lower := append(append(bytes.Clone(prefix), keys.Row), start...)
 	if start == nil && end == nil {
 		lower = append(bytes.Clone(prefix), keys.Static)
@@ -330,24 +337,22 @@ func (w *sweep) hidesNothing(prefix, start, end []byte, ts int64) (bool, error) 
 	}
 	it, err := w.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	seen := 0
-	for it.First(); it.Valid() && err == nil; it.Next() {
+	for it.First(); it.Valid() && err == nil && seen < cleanCheckMax && len(found) < limit; it.Next() {
 		var value []byte
 		if value, err = it.ValueAndErr(); err != nil {
 			break
 		}
 		var hidden bool
 		if hidden, err = row.Hidden(value, ts); hidden {
-			break
+			found = append(found, bytes.Clone(it.Key()))
 		}
-		if seen++; seen >= cleanCheckMax {
-			break
-		}
+		seen++
 	}
-	clean := !it.Valid()
-	return clean, errors.Join(err, it.Error(), it.Close())
+	all = !it.Valid()
+	return found, all, errors.Join(err, it.Error(), it.Close())
 }
 
 // A dedupe record begins with the second at which it was written.

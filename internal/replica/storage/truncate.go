@@ -3,6 +3,8 @@
 package storage
 
 import (
+	"bytes"
+
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
@@ -30,6 +32,8 @@ func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
 		b.s.truncated.Store(true)
 		return nil
 	}
+	notes := keys.AppendTable(keys.AppendSystem(nil, keys.DueID, nil), span.Table)
+	_ = b.b.DeleteRange(notes, keys.After(bytes.Clone(notes)), nil)
 	for _, index := range indexes {
 		lower, upper := indexBounds(index)
 		_ = b.b.DeleteRange(lower, upper, nil)

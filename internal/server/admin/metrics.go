@@ -70,6 +70,7 @@ var (
 		count("store_iterators_total", "Iterators opened.", func(n *Node) float64 { return float64(n.Store.Metrics().Iterators) }),
 		count("store_rows_visited_total", "Keys visited by reads.", func(n *Node) float64 { return float64(n.Store.Metrics().Rows) }),
 		count("store_swept_total", "Keys removed or shortened by sweeps.", func(n *Node) float64 { return float64(n.Store.Metrics().Swept) }),
+		level("store_sweep_lag_seconds", "How long what is being swept now has been due; it grows where sweeps do not keep up.", func(n *Node) float64 { return float64(n.Store.Metrics().SweepLag) }),
 		level("store_disk_bytes", "Size of the store on disk.", func(n *Node) float64 { return float64(n.Store.Metrics().DiskBytes) }),
 		level("store_disk_free_percent", "Free disk space; -1 if unknown.", func(n *Node) float64 { return float64(n.Store.Metrics().FreePercent) }),
 		level("store_writes_refused", "1 while writes are refused for lack of disk space.", func(n *Node) float64 {

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+)
+
+// Whatever is to be swept one day, a deletion or what expires, is noted under its second by the batch that writes it, blindly. So the sweeper
+// reads what is due, in order of time, and not the live rows between. Notes are a node's own: the replica that leads sweeps through the
+// log, all others take their notes away once they see that done. What has no note, because a snapshot brought it or because a column was
+// dropped, is found by the rounds of RunSweeper.
+
+const (
+	// dueSeconds and dedupeDueSeconds round times up, so that writes of one key within them leave one note.
+	dueSeconds       = 16
+	dedupeDueSeconds = 64
+	// duePause is the time between two looks at what is due.
+	duePause = 10 * time.Second
+	// hiddenMax bounds the rows that a deletion hides which are swept at a time.
+	hiddenMax = 1000
+)
+
+// note adds a note that a key is to be looked at some time after a second.
+func (b *Batch) note(class byte, second int64, key []byte) {
+	if second == row.NoExpiry {
+		return
+	}
+	every := int64(dueSeconds)
+	if class == keys.DueDedupe {
+		every = dedupeDueSeconds
+	}
+	noteIn(b.b, class, max(second, 0)/every*every+every, key)
+}
+
+func noteIn(b *pebble.Batch, class byte, due int64, key []byte) {
+	d := b.SetDeferred(keys.DueLen(key), 0)
+	keys.AppendDue(d.Key[:0], class, due, key)
+	_ = d.Finish() // fails for indexed batches only
+}
+
+// sweepDueAlways sweeps what is due until ctx ends.
+func (s *Store) sweepDueAlways(ctx context.Context, o *SweeperOptions) {
+	for ctx.Err() == nil {
+		o.report(ctx, s.SweepDue(ctx, o))
+		wait(ctx, o.DuePause)
+	}
+}
+
+// SweepDue sweeps what is due in the spans of o once.
+func (s *Store) SweepDue(ctx context.Context, o *SweeperOptions) error {
+	opts := o.withDefaults()
+	led := opts.Spans()
+	for table, t := range *s.tables.byID.Load() {
+		in := t.installed.Load()
+		held, err := s.held(table)
+		if err == nil && len(held) == 0 && in == nil {
+			err = s.forgetDue(table)
+		}
+		if err != nil {
+			return s.check(fmt.Errorf("look for what is due in table %d: %w", table, err))
+		}
+		if in == nil {
+			continue
+		}
+		now := opts.Now()
+		for class, horizon := range map[byte]int64{keys.DueRows: now - in.GCGrace, keys.DueDedupe: now - opts.DedupeSeconds} {
+			d := dueSweep{s: s, o: &opts, t: in, class: class, horizon: horizon, held: held}
+			for _, span := range led {
+				if span.Table == table {
+					d.led = append(d.led, span)
+				}
+			}
+			if err := d.run(ctx); err != nil {
+				return s.check(fmt.Errorf("sweep what is due in table %d: %w", table, err))
+			}
+		}
+	}
+	s.m.sweepLag.Store(0)
+	return ctx.Err()
+}
+
+// forgetDue removes the notes of a table that is gone.
+func (s *Store) forgetDue(table uint32) error {
+	lower := keys.AppendTable(keys.AppendSystem(nil, keys.DueID, nil), table)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: keys.After(bytes.Clone(lower))})
+	if err != nil {
+		return err
+	}
+	some := it.First()
+	if err := errors.Join(it.Error(), it.Close()); err != nil || !some {
+		return err
+	}
+	return s.db.DeleteRange(lower, keys.After(bytes.Clone(lower)), pebble.NoSync)
+}
+
+// dueSweep sweeps what is due of one class in one table.
+type dueSweep struct {
+	s         *Store
+	o         *SweeperOptions
+	t         *Table
+	class     byte
+	horizon   int64
+	led, held []keys.Span
+}
+
+// dueSlice is what came of a look at some notes.
+type dueSlice struct {
+	// sweeps are the keys to sweep of each span that is led; deletions go after the rows they hide.
+	rows, deletions map[int][][]byte
+	// done are the notes that need no further look once the sweeps are applied.
+	done [][]byte
+	next []byte
+	seen int
+}
+
+func (d *dueSweep) run(ctx context.Context) error {
+	lower, upper := keys.DueBounds(d.t.ID, d.class, d.horizon)
+	pace := paced(ctx, d.o.DuePerSecond)
+	for lower != nil && ctx.Err() == nil {
+		sl, err := d.slice(lower, upper)
+		if err != nil {
+			return err
+		}
+		for _, list := range []map[int][][]byte{sl.rows, sl.deletions} {
+			for i := range d.led {
+				if len(list[i]) == 0 {
+					continue
+				}
+				sw := command.Sweep{Table: d.t.ID, Keys: list[i], Horizon: d.horizon, Dropped: d.t.Dropped}
+				if err := d.o.Propose(ctx, sw); err != nil {
+					return err
+				}
+			}
+		}
+		b := d.s.db.NewBatch()
+		for _, key := range sl.done {
+			_ = b.Delete(key, nil) // fails for indexed batches only
+		}
+		if err := errors.Join(b.Commit(pebble.NoSync), b.Close()); err != nil {
+			return err
+		}
+		lower = sl.next
+		pace(sl.seen)
+	}
+	return nil
+}
+
+// slice looks at some notes.
+func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
+	sl.rows, sl.deletions = map[int][][]byte{}, map[int][][]byte{}
+	it, err := d.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return sl, err
+	}
+	w := d.s.newSweep(&command.Sweep{Table: d.t.ID, Horizon: d.horizon, Dropped: d.t.Dropped})
+	defer w.close()
+	for it.First(); it.Valid() && err == nil; it.Next() {
+		if sl.seen == d.o.SliceKeys {
+			sl.next = bytes.Clone(it.Key())
+			break
+		}
+		if sl.seen++; sl.seen == 1 {
+			d.s.m.sweepLag.Store(max(0, d.horizon-keys.DueTime(it.Key())))
+		}
+		err = d.look(w, &sl, it.Key())
+	}
+	d.s.m.dueSeen.Add(uint64(sl.seen))
+	return sl, errors.Join(err, it.Error(), it.Close())
+}
+
+// look finds out what is to be done about a note.
+func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
+	key := keys.AppendNoted(nil, note)
+	p, ok := keys.Parse(key)
+	in := func(s keys.Span) bool { return s.Contains(p.Token, p.Key) }
+	if !ok || !slices.ContainsFunc(d.held, in) {
+		sl.done = append(sl.done, bytes.Clone(note))
+		return nil
+	}
+	i := slices.IndexFunc(d.led, in)
+	done := true
+	var err error
+	switch p.Kind {
+	case keys.Dedupe:
+		done, err = d.dedupe(sl, i, key)
+	case keys.Deletions, keys.Range:
+		done, err = d.deletions(w, sl, i, key, &p)
+	default:
+		var value []byte
+		if value, err = w.get(key); err != nil || value == nil {
+			break
+		}
+		var oldest int64
+		if oldest, err = row.Oldest(value, row.NotDeleted, d.t.Dropped); err == nil && oldest < d.horizon {
+			done = d.sweep(sl.rows, i, key)
+		}
+	}
+	if done && err == nil {
+		sl.done = append(sl.done, bytes.Clone(note))
+	}
+	return err
+}
+
+// sweep notes a key to be swept if its partition is led here, and reports whether it is: otherwise the one who leads has yet to do it.
+func (d *dueSweep) sweep(list map[int][][]byte, led int, key []byte) bool {
+	if led >= 0 {
+		list[led] = append(list[led], key)
+	}
+	return led >= 0
+}
+
+// dedupe has the old dedupe records of a partition swept.
+func (d *dueSweep) dedupe(sl *dueSlice, led int, prefix []byte) (done bool, err error) {
+	it, err := d.s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})
+	if err != nil {
+		return false, err
+	}
+	done = true
+	for it.First(); it.Valid() && done && err == nil; it.Next() {
+		var value []byte
+		if value, err = it.ValueAndErr(); err != nil {
+			break
+		}
+		if second, ok := dedupeSecond(value); !ok || second < d.horizon {
+			sl.seen++
+			done = d.sweep(sl.rows, led, bytes.Clone(it.Key())) && sl.seen < 10*d.o.SliceKeys
+		}
+	}
+	return done, errors.Join(err, it.Error(), it.Close())
+}
+
+// deletions has the rows that old deletions hide swept, and then the deletions.
+func (d *dueSweep) deletions(w *sweep, sl *dueSlice, led int, key []byte, p *keys.Parts) (done bool, err error) {
+	value, err := w.get(key)
+	if err != nil || value == nil {
+		return err == nil, err
+	}
+	w.merger.Reset()
+	if err := w.merger.Add(bytes.Clone(value)); err != nil {
+		return false, err
+	}
+	old, done := false, true
+	w.merger.SweepDeletions(d.horizon, func(start, end []byte, ts int64) bool {
+		if old = true; led < 0 || !done || err != nil {
+			return false
+		}
+		var hidden [][]byte
+		if hidden, done, err = w.hidden(key[:p.PrefixLen], start, end, ts, hiddenMax); err == nil {
+			sl.rows[led] = append(sl.rows[led], hidden...)
+		}
+		return false
+	})
+	if err != nil || !old {
+		return err == nil, err
+	}
+	return d.sweep(sl.deletions, led, key) && done, nil
+}
