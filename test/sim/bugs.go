@@ -10,8 +10,10 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/remote"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -46,6 +48,8 @@ type Bugs struct {
 	LowStamp bool
 	// HastyFate: a client takes an unknown outcome for the certainty that nothing was done.
 	HastyFate bool
+	// EarlyStamp: the parts of a logged batch carry the stamp of their coordinator's clock, not that of their leaders.
+	EarlyStamp bool
 }
 
 // plantAnswers changes what a follower hears.
@@ -181,33 +185,38 @@ func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waite
 }
 
 // plantMember is how a coordinator reaches a replica on another node.
-func (n *node) plantMember(m coordinator.Member) coordinator.Member {
-	if b := n.w.plan.Bugs; b.DoubleCounter || b.PlainRetry {
-		return memberOther{m, n.w}
+func (n *node) plantMember(m *remote.Replica) coordinator.Member {
+	if b := n.w.plan.Bugs; b.DoubleCounter || b.PlainRetry || b.EarlyStamp {
+		return memberOther{m, n}
 	}
 	return m
 }
 
 // memberOther changes the ids of what is sent.
 type memberOther struct {
-	coordinator.Member
-	w *simulation
+	*remote.Replica
+	n *node
 }
 
 // Decide implements coordinator.Member.
 func (m memberOther) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
-	if m.w.plan.Bugs.DoubleCounter && c.Mutation.Retried > 0 && len(c.Updates) > 0 {
-		c.Mutation.Dedupe.Sequence = m.w.hist.newValue()
+	if m.n.w.plan.Bugs.DoubleCounter && c.Mutation.Retried > 0 && len(c.Updates) > 0 {
+		c.Mutation.Dedupe.Sequence = m.n.w.hist.newValue()
 	}
-	return m.Member.Decide(ctx, c, done)
+	if m.n.w.plan.Bugs.EarlyStamp && len(c.Conditions)+len(c.Updates) == 0 {
+		for i := range c.Mutation.Ops {
+			row.Stamp(c.Mutation.Ops[i].Operand, m.n.Wall().UnixMicro())
+		}
+	}
+	return m.Replica.Decide(ctx, c, done)
 }
 
 // Write implements coordinator.Member.
 func (m memberOther) Write(ctx context.Context, c *command.Mutation, done command.Completion) error {
-	if m.w.plan.Bugs.PlainRetry {
+	if m.n.w.plan.Bugs.PlainRetry {
 		c.Dedupe = command.DedupeID{}
 	}
-	return m.Member.Write(ctx, c, done)
+	return m.Replica.Write(ctx, c, done)
 }
 
 // plantMetas changes what is stored before a node opens it.

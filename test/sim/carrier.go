@@ -4,6 +4,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -84,6 +85,26 @@ func (c *carrier) Begin(_ *transport.Pending, to topology.NodeID, until time.Tim
 	return nil
 }
 
+// Discover implements membership.Network: it finds out who is at an address.
+func (c *carrier) Discover(ctx context.Context, address string) (transport.Peer, error) {
+	n, w := c.n, c.n.w
+	for _, to := range w.nodes {
+		if to.name() != address {
+			continue
+		}
+		if err := c.p.Wait(ctx, nil, w.Net.Delay(n.ID, to.ID)+w.Net.Delay(to.ID, n.ID)); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return transport.Peer{}, err
+		}
+		if to.Up && !w.Net.Parted(n.ID, to.ID) {
+			return transport.Peer{Node: to.self()}, nil
+		}
+	}
+	return transport.Peer{}, transport.ErrUnreachable
+}
+
+// SetAddress implements membership.Network: addresses stay what they are.
+func (c *carrier) SetAddress(topology.NodeID, string) {}
+
 // start sends the request, or says that there is no connection.
 func (e *exchange) start(request []byte) error {
 	n := e.c.n
@@ -117,7 +138,7 @@ func (n *node) serve(from topology.NodeID, request []byte, left time.Duration, e
 	if !n.Up {
 		return
 	}
-	r := &responder{e: e, n: n, p: n.Process()}
+	r := &responder{e: e, n: n, life: n.Life, p: n.Process()}
 	ctx, cancel := context.WithCancel(context.Background())
 	if left > 0 {
 		ctx, cancel = n.Scheduler().WithTimeout(context.Background(), left)
@@ -125,9 +146,7 @@ func (n *node) serve(from topology.NodeID, request []byte, left time.Duration, e
 	r.cancel = cancel
 	e.cancel = func() { r.over = true; cancel() }
 	n.Spawn(func(*world.Task) {
-		if !n.server.Quick(request, r) {
-			n.server.Serve(ctx, from, request, r)
-		}
+		n.answer(ctx, from, request, r)
 	})
 }
 
@@ -217,6 +236,7 @@ func (e *exchange) Close() {
 type responder struct {
 	e      *exchange
 	n      *node
+	life   int
 	p      world.Process
 	over   bool
 	cancel context.CancelFunc
@@ -258,6 +278,9 @@ func (r *responder) Fail(err error) {
 // send brings a part of the answer to the caller, in order.
 func (r *responder) send(data []byte, end error) {
 	e := r.e
+	if r.n.Life != r.life {
+		return // a process that is gone says nothing
+	}
 	w, n := r.n.w, e.c.n
 	own := append([]byte(nil), data...)
 	w.NoteFrame(r.n.ID, n.ID, own)

@@ -50,6 +50,10 @@ func (w *simulation) fault() {
 	if n.Host == nil {
 		return
 	}
+	if hard := w.hard(n); len(hard) > 0 && w.OneIn(4) {
+		hard[w.Rand.IntN(len(hard))]()
+		return
+	}
 	weather := w.Weather(n.Machine, n.crash, n.restart)
 	switch d := w.Rand.IntN(13); d {
 	case 0, 1, 2:
@@ -70,6 +74,21 @@ func (w *simulation) fault() {
 	}
 }
 
+// hard are the faults that the plan has beside the usual.
+func (w *simulation) hard(n *node) (out []func()) {
+	h := w.plan.With
+	if h.Jumps {
+		out = append(out, n.Jump)
+	}
+	if h.Suspends {
+		out = append(out, n.Suspend)
+	}
+	if h.LongPauses {
+		out = append(out, func() { n.Pause(3*time.Second, 14*time.Second) })
+	}
+	return out
+}
+
 // wipe takes a disk away: what comes back on the machine is a new node. There is one at a time, and only when all replica sets are whole.
 func (w *simulation) wipe(n *node) {
 	leader := w.leaderOf(topology.MetaPartition)
@@ -85,7 +104,7 @@ func (w *simulation) wipe(n *node) {
 	if gone := n.self(); w.OneIn(2) {
 		w.After(w.Between(time.Second, 5*time.Second), func() {
 			if leader := w.leaderOf(topology.MetaPartition); leader != nil {
-				leader.Spawn(func(t *world.Task) { leader.giveUp(t, gone) })
+				leader.Spawn(func(*world.Task) { leader.giveUp(gone) })
 			}
 		})
 	}

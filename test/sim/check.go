@@ -70,7 +70,7 @@ func (w *simulation) checkAge(n *node, key string, value uint64, at, allowed tim
 }
 
 // checkRecords checks that all nodes see one history of the records.
-func (w *simulation) checkRecords(n *node, s *meta.State) {
+func (w *simulation) checkRecords(n *node, old, s *meta.State) {
 	if w.hist.settings == nil {
 		w.hist.settings = map[uint64]string{}
 	}
@@ -80,8 +80,8 @@ func (w *simulation) checkRecords(n *node, s *meta.State) {
 	} else if was != s.Settings[setting] {
 		w.Fail("node %d: at version %d the setting is %q; it was %q elsewhere", n.ID, s.Version, s.Settings[setting], was)
 	}
-	if s.Version < n.state.Version {
-		w.Fail("node %d: the records go back from version %d to %d", n.ID, n.state.Version, s.Version)
+	if s.Version < old.Version {
+		w.Fail("node %d: the records go back from version %d to %d", n.ID, old.Version, s.Version)
 	}
 }
 
@@ -114,6 +114,8 @@ type output struct {
 type cell struct {
 	value uint64
 	stamp int64
+	// open says that the stamp may be a higher one.
+	open bool
 }
 
 // register is the model of a key that leaders stamp: what comes later in the log wins. Of an operation with an unknown outcome any
@@ -150,12 +152,51 @@ var highest = porcupine.Model{
 	Step: func(state, in, out any) (bool, any) {
 		s, i, o := state.(cell), in.(input), out.(output)
 		if i.kind == opStamped {
-			if i.stamp > s.stamp {
-				s = cell{i.value, i.stamp}
+			if i.stamp > s.stamp || i.stamp == s.stamp && i.value > s.value {
+				s = cell{value: i.value, stamp: i.stamp}
 			}
 			return true, s
 		}
 		return o.unknown || o.value == s.value && o.stamp == s.stamp, s
+	},
+	DescribeOperation: describe,
+}
+
+// visible is the model of a key that clients stamp and that has conditions: the highest stamp wins, and a condition that was applied is
+// seen, for it is stamped above what it has read. Its own stamp is known if somebody has read it; if nobody has, it may hide a later
+// write or not.
+var visible = porcupine.NondeterministicModel{
+	Init: func() []any { return []any{cell{}} },
+	Step: func(state, in, out any) []any {
+		s, i, o := state.(cell), in.(input), out.(output)
+		switch i.kind {
+		case opStamped:
+			next := cell{value: i.value, stamp: i.stamp}
+			switch {
+			case i.stamp < s.stamp || i.stamp == s.stamp && i.value < s.value:
+				return []any{s}
+			case s.open:
+				return []any{s, next}
+			}
+			return []any{next}
+		case opSwap:
+			switch {
+			case !o.unknown && !o.applied || o.unknown && s.value != i.old:
+				if o.unknown || s.value == i.old { // old is what it found
+					return []any{s}
+				}
+				return nil
+			case s.value != i.old, i.stamp != 0 && i.stamp <= s.stamp:
+				return nil
+			case i.stamp != 0:
+				return []any{cell{value: i.value, stamp: i.stamp}}
+			}
+			return []any{cell{value: i.value, stamp: s.stamp + 1, open: true}}
+		}
+		if o.unknown || o.value == s.value && o.stamp == s.stamp {
+			return []any{s}
+		}
+		return nil
 	},
 	DescribeOperation: describe,
 }
@@ -184,8 +225,13 @@ func (w *simulation) checkHistories() (unchecked int) {
 	for _, name := range allKeys {
 		ops := operations(byKey[name])
 		model := register
-		if slices.Contains(stamped, name) {
+		switch {
+		case slices.Contains(stamped, name):
 			model = highest
+		case slices.Contains(mixed, name):
+			model = visible.ToModel()
+			stampSwaps(byKey[name])
+			ops = operations(byKey[name])
 		}
 		switch porcupine.CheckOperationsTimeout(model, ops, 10*time.Second) {
 		case porcupine.Illegal:
@@ -200,6 +246,21 @@ func (w *simulation) checkHistories() (unchecked int) {
 		}
 	}
 	return unchecked
+}
+
+// stampSwaps gives swaps the stamps that were read with their values.
+func stampSwaps(ops []*op) {
+	stamps := map[uint64]int64{}
+	for _, o := range ops {
+		if o.done && o.kind == opRead {
+			stamps[o.value] = o.stamp
+		}
+	}
+	for _, o := range ops {
+		if o.kind == opSwap {
+			o.stamp = stamps[o.value]
+		}
+	}
 }
 
 // operations are those that count: one that is unknown and whose value nobody saw may never have been, so it is left out.
@@ -320,7 +381,7 @@ func (w *simulation) checkConverged() {
 	w.checkCount()
 	if len(w.Failures) > 0 {
 		for _, n := range w.nodes {
-			w.Note("node %d: records at %d, loaded %d, updating %v, reloading %v", n.ID, n.wanted, n.state.Version, n.updating, n.reloading)
+			w.Note("node %d: records at %d, making %v", n.ID, n.state().Version, n.making)
 			for p := range n.snapshot().All() {
 				w.Note("  partition %d: here %d, wanted %v", p.ID, n.parts.Member(p.ID), p.Sets[0].Replicas)
 			}
@@ -329,10 +390,10 @@ func (w *simulation) checkConverged() {
 }
 
 func (w *simulation) checkCount() {
-	newest := w.nodes[0].state
+	newest := w.nodes[0].state()
 	for _, n := range w.nodes {
-		if n.state.Version > newest.Version {
-			newest = n.state
+		if n.state().Version > newest.Version {
+			newest = n.state()
 		}
 	}
 	n, _ := strconv.Atoi(newest.Settings[setting])

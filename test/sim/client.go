@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -61,7 +62,7 @@ type op struct {
 
 // The tables, and what their keys are for: the first letter says it.
 const (
-	rowsTable  = keys.FirstTable     // r: registers and swaps, c: counters, m: registers that clients stamp
+	rowsTable  = keys.FirstTable     // r: registers and swaps, c: counters, m: registers that clients stamp, x: those with conditions beside
 	wipedTable = keys.FirstTable + 1 // w: registers that are deleted and truncated, and swept
 	smallTable = keys.FirstTable + 2 // s: registers, d: a counter; its set begins with one voter
 	region     = "here"
@@ -73,8 +74,9 @@ var (
 	registers = []string{"r0", "r1", "r2", "s0"}
 	counters  = []string{"c0", "c1", "d0"}
 	stamped   = []string{"m0", "m1"}
+	mixed     = []string{"x0", "x1"}
 	wiped     = []string{"w0", "w1"}
-	allKeys   = append(append(append(append([]string{}, registers...), counters...), stamped...), wiped...)
+	allKeys   = slices.Concat(registers, counters, stamped, mixed, wiped)
 	bigint    = &cqltype.Type{Kind: cqltype.Bigint}
 )
 
@@ -117,6 +119,16 @@ func (c *client) draw() *op {
 	o := &op{client: c.id, called: w.Now}
 	one := func(list []string) string { return list[w.Rand.IntN(len(list))] }
 	switch d := w.Rand.IntN(28); {
+	case w.plan.With.Mixed && w.OneIn(8):
+		o.key = one(mixed)
+		switch w.Rand.IntN(3) {
+		case 0:
+			o.kind, o.stamp = opStamped, c.n.Wall().Add(w.Between(-300*time.Millisecond, 300*time.Millisecond)).UnixMicro()
+		case 1:
+			o.kind, o.old = opSwap, c.last[o.key]
+		default:
+			o.kind = opRead
+		}
 	case d < 7:
 		o.kind, o.key = opRead, one(allKeys)
 	case d < 11:
@@ -128,7 +140,7 @@ func (c *client) draw() *op {
 		o.kind, o.key = opAdd, one(counters)
 	case d < 21:
 		o.kind, o.key = opStamped, one(stamped)
-		o.stamp = c.n.Wall().UnixMicro()*16 + int64(c.id)
+		o.stamp = c.n.Wall().UnixMicro()
 	case d < 22:
 		o.kind, o.key = opDelete, one(wiped)
 	case d < 23 && w.OneIn(6):
@@ -211,11 +223,12 @@ func (c *client) nothingDone(o *op, err error) bool {
 	var (
 		unavailable *dberr.Unavailable
 		overloaded  *dberr.Overloaded
+		invalid     *dberr.Invalid
 		late        *dberr.WriteTimeout
 		truncate    *dberr.Truncate
 	)
 	switch {
-	case errors.As(err, &unavailable), errors.As(err, &overloaded):
+	case errors.As(err, &unavailable), errors.As(err, &overloaded), o.stamp != 0 && errors.As(err, &invalid):
 		return true
 	case errors.As(err, &late), errors.As(err, &truncate), errors.Is(err, sched.ErrEnded):
 		return c.w.plan.Bugs.HastyFate
@@ -284,7 +297,7 @@ func (c *client) finish(o *op, a *answer) {
 			seen := a.viewer.found[part.key]
 			part.value, part.stamp = seen.value, seen.stamp
 		}
-		if part.kind == opRead || part.kind == opWrite {
+		if part.kind == opRead || part.kind == opWrite || part.kind == opStamped {
 			c.last[part.key] = part.value
 		}
 		if part.kind == opRead {

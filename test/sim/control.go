@@ -3,71 +3,168 @@
 package sim
 
 import (
+	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
+	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/remote"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// lookAfter is the control of a node: it keeps the replicas here as the map wants them, the replica sets that are led here, and, where the
-// meta partition is led, what the map wants. Whatever it begins it may have to begin again.
-func (n *node) lookAfter(t *world.Task) {
-	w := n.w
-	if err := n.firstBoot(t); err != nil {
-		if !t.Dead() {
-			w.Fail("node %d: first replicas: %v", n.ID, err)
-		}
+// control is what decides in one life of a node: the product's keeper of the records and the loops around it, put together as package
+// node does.
+type control struct {
+	keeper    *meta.Keeper
+	peers     *peers.Peers
+	members   *reconcile.Members
+	installer *schemachange.Installer
+	began     time.Time
+	// making is set while replicas are made or removed, returning while the node takes its new place in the meta partition.
+	making, returning bool
+}
+
+// connect makes what carries requests to other nodes and what answers theirs.
+func (n *node) connect() {
+	s := n.Scheduler()
+	n.carrier = n.newCarrier()
+	n.server = remote.NewServer(n.parts, n.carrier, s)
+	n.control = control{
+		peers: peers.New(n.self(), n.carrier, peers.Options{Sched: s, Left: func() { n.w.Note("node %d hears that it has left", n.ID) }}),
+		began: n.Wall(),
+	}
+	client := remote.New(n.carrier, s)
+	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Cluster: &coordinator.Cluster{
+		Node: n.self(), Alive: n.peers.Alive, Acknowledged: n.peers.Acknowledged, Batches: n.w.batches.ForCoordinator(schema.New),
+		Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
+			return n.plantMember(client.Replica(to, id))
+		},
+		Via: func(via, to topology.NodeID, id topology.PartitionID) coordinator.Member {
+			return n.plantMember(client.Replica(to, id).Via(via))
+		},
+	}})
+}
+
+// run begins the loops of the node: it follows the records, and joins the cluster if it is in none.
+func (n *node) run(*world.Task) {
+	w, s, ctx, life := n.w, n.Scheduler(), context.Background(), n.Life
+	n.connect()
+	keeper, err := meta.New(n.parts.Records, n.change, meta.Options{
+		Self: n.self(), Sched: s, Nonce: w.Rand.Uint64() | 1, Line: n.line,
+		LoadFailed: func(err error) { w.Fail("node %d: records not loaded: %v", n.ID, err) },
+	})
+	if err != nil {
+		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
-	next := w.Now
-	for {
-		if t.Wait(func() bool {
-			return n.wanted > n.state.Version || n.replaced > 0 && n.replaced > n.parts.Member(topology.MetaPartition)
-		}, max(next-w.Now, time.Millisecond)) == sched.ErrEnded {
-			return
+	n.keeper = keeper
+	n.installer = &schemachange.Installer{
+		Store: n.store, Replicas: exclusive{n, &reconcile.Local{Node: n.self(), Host: local{n.parts}}}, Whole: catalog.WithSystem,
+		Values:  func(*schema.Table, *schema.Index, []byte, []byte, *row.Row) ([][]byte, error) { return nil, nil },
+		Route:   n.coord.SetTopology,
+		Publish: func(*schema.Schema, []schema.Event) {},
+		Failed: func(what string, err error) {
+			if n.Life == life {
+				w.Fail("node %d: %s: %v", n.ID, what, err)
+			}
+		},
+	}
+	first := keeper.State()
+	n.installer.Begin()
+	n.install(meta.Empty(), first)
+	if seen := keeper.Subscribe(n.install); seen != first {
+		n.install(first, seen)
+	}
+	n.members = &reconcile.Members{Keeper: keeper, Sched: s, Failed: func(topology.PartitionID, error) {}, Replica: func(id topology.PartitionID) reconcile.Replica {
+		if r := n.parts.Replica(id); r != nil {
+			return counted{r, n}
 		}
-		n.reload(t)
-		n.comeBack(t)
-		if w.Now >= next {
-			n.lookAtMembers(t)
-			n.place(t)
-			next = w.Now + w.Between(100*time.Millisecond, 300*time.Millisecond)
-		}
-		if t.Dead() {
-			return
-		}
+		return nil
+	}}
+	balance := &reconcile.Balance{Node: n.self(), Keeper: keeper, Led: n.led, View: n.view, Sched: s}
+	placer := &reconcile.Placer{
+		Keeper: keeper, Mine: n.leadsMeta, View: n.view, Sched: s,
+		Done:   func(action string) { w.Note("node %d: %s", n.ID, action) },
+		Failed: func(err error) { w.Note("node %d: placement: %v", n.ID, err) },
+	}
+	s.Go(func() { n.peers.Run(ctx) })
+	s.Go(func() { n.members.Run(ctx) })
+	s.Go(func() { balance.Run(ctx) })
+	s.Go(func() { placer.Run(ctx) })
+	n.Spawn(n.replay)
+	n.startClients()
+	if err := n.firstBoot(); n.Life != life {
+		return // the process is gone
+	} else if err != nil {
+		w.Fail("node %d: first replicas: %v", n.ID, err)
+	}
+	for _, r := range n.parts.Replicas() {
+		n.members.Look(r.ID())
 	}
 }
 
-// firstBoot makes the replicas that the node is born with; those of a new disk are asked for.
-func (n *node) firstBoot(t *world.Task) error {
-	w := n.w
-	version, err := n.parts.Records(func([]byte, []byte) error { return nil })
-	if err != nil || version > 0 || n.parts.Replica(topology.MetaPartition) != nil {
-		n.wanted = max(n.wanted, version)
+// install follows new records.
+func (n *node) install(old, next *meta.State) {
+	n.w.checkRecords(n, old, next)
+	n.installer.Install(old, next)
+	var nodes []topology.NodeID
+	for _, node := range next.Nodes {
+		if node.State != meta.Left {
+			nodes = append(nodes, node.ID)
+		}
+	}
+	n.peers.Watch(nodes)
+	if n.members != nil {
+		n.members.Changed(old, next)
+	}
+}
+
+// exclusive makes and removes replicas as no other task of the node does.
+type exclusive struct {
+	n     *node
+	local *reconcile.Local
+}
+
+// Make implements the replicas of schemachange.Installer, as does Remove.
+func (e exclusive) Make(old, next *topology.Snapshot) error {
+	return e.n.exclusively(func() error { return e.local.Make(old, next) })
+}
+
+// Remove is the other half.
+func (e exclusive) Remove(old, next *topology.Snapshot) error {
+	return e.n.exclusively(func() error { return e.local.Remove(old, next) })
+}
+
+// exclusively keeps tasks from waiting for a mutex, which none may while it has the turn.
+func (n *node) exclusively(do func() error) error {
+	if err := n.Process().Wait(context.Background(), func() bool { return !n.making }, 0); err != nil {
 		return err
 	}
-	if n.wipes == 0 && !n.born {
-		if err := (&reconcile.Local{Node: n.self(), Host: local{n.parts}}).Make(topology.New(), w.born); err != nil {
-			return err
-		}
-		n.born = true
-	}
-	return n.joinCluster(t)
+	n.making = true
+	defer func() { n.making = false }()
+	return do()
 }
 
 // local is what reconcile.Local does things to.
@@ -76,54 +173,164 @@ type local struct{ *partition.Host }
 // Has implements it.
 func (l local) Has(id topology.PartitionID) bool { return l.Replica(id) != nil }
 
-// joinCluster has another node add this one to the records, until its place in the meta partition is known.
-func (n *node) joinCluster(t *world.Task) error {
+// counted is a replica whose changes of members are counted.
+type counted struct {
+	reconcile.Replica
+	n *node
+}
+
+// ChangeMembers implements reconcile.Replica.
+func (r counted) ChangeMembers(ctx context.Context, changes []raftgroup.Change) error {
+	err := r.Replica.ChangeMembers(ctx, changes)
+	r.n.w.Note("node %d: members of partition %d change: %v, %v", r.n.ID, r.ID(), changes, err)
+	if err == nil {
+		r.n.w.counts.Moves++
+	}
+	return err
+}
+
+// led lists the replicas on the node that lead.
+func (n *node) led() (out []reconcile.Replica) {
+	for _, r := range n.parts.Replicas() {
+		if r.Leading() {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (n *node) leadsMeta() bool {
+	r := n.parts.Replica(topology.MetaPartition)
+	return r != nil && r.Leading()
+}
+
+// view is what the node sees of the others.
+func (n *node) view() placement.View {
+	return placement.View{Now: n.Wall(), Down: n.peers.Down(), Stopping: n.peers.Stopping(), HealAfter: healAfter}
+}
+
+// change has records changed by whoever leads the meta partition.
+func (n *node) change(ctx context.Context, records command.Records) (version uint64, err error) {
+	p := n.state().Map.Meta()
+	if p == nil || records.Expect == 0 {
+		return 0, errors.New("the node has not joined yet")
+	}
+	err = n.coord.AtLeader(ctx, p, schemachange.Wait, func(ctx context.Context, m coordinator.Member) error {
+		version, err = m.(interface {
+			Change(ctx context.Context, c command.Records) (uint64, error)
+		}).Change(ctx, records)
+		return err
+	})
+	return version, err
+}
+
+// line asks the node that leads the meta partition for the turn to change the records.
+func (n *node) line(ctx context.Context) (version uint64, err error) {
+	ctx, cancel := n.Scheduler().WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	r := n.parts.Replica(topology.MetaPartition)
+	if r == nil {
+		return 0, partition.ErrClosed
+	}
+	if r.Leading() {
+		return n.keeper.Enter(ctx)
+	}
+	leader, ok := r.Leader()
+	if !ok || leader == n.self() {
+		return 0, &partition.NotLeader{Partition: topology.MetaPartition}
+	}
+	return peers.Turn(ctx, n.carrier, leader)
+}
+
+// state is the newest one that the node has of the records, snapshot the map that it goes by.
+func (n *node) state() *meta.State {
+	if n.keeper == nil {
+		return meta.Empty()
+	}
+	return n.keeper.State()
+}
+
+func (n *node) snapshot() *topology.Snapshot { return n.coord.Topology() }
+
+// firstBoot makes the replicas that the node is born with; the place of a new disk is asked for.
+func (n *node) firstBoot() error {
 	w := n.w
-	for {
-		if !t.Sleep(w.Between(100*time.Millisecond, 500*time.Millisecond)) {
-			return sched.ErrEnded
+	if n.state().Version > 0 || n.parts.Replica(topology.MetaPartition) != nil {
+		return nil
+	}
+	if n.wipes == 0 && !n.born {
+		if err := n.exclusively(func() error {
+			return (&reconcile.Local{Node: n.self(), Host: local{n.parts}}).Make(topology.New(), w.born)
+		}); err != nil {
+			return err
 		}
-		to := w.nodes[w.Rand.IntN(nodeCount)]
-		if to == n || to.Host == nil {
-			continue
+		n.born = true
+		if n.parts.Replica(topology.MetaPartition) != nil {
+			return nil
 		}
-		id, answered := topology.ReplicaID(0), false
-		w.ask(n, to, func(st *world.Task, reply func(func())) {
-			if m := to.metaMember(n.self()); m != 0 {
-				reply(func() { id, answered = m, true })
-				return
+	}
+	return n.joining().Run(context.Background(), false)
+}
+
+// joining has other nodes take this one in.
+func (n *node) joining() *membership.Joining {
+	j := &membership.Joining{
+		Seeker: membership.Seeker{Log: slog.New(slog.DiscardHandler), Sched: n.Scheduler()},
+		Self:   func() *meta.Node { return n.record() }, Network: n.carrier, Records: n.keeper, Host: joined{n},
+	}
+	for _, i := range n.w.Rand.Perm(nodeCount) {
+		if i != n.ID {
+			j.Addresses = append(j.Addresses, n.w.nodes[i].name())
+		}
+	}
+	return j
+}
+
+// joined gives the node its replica of the meta partition.
+type joined struct{ n *node }
+
+// Join implements the host of membership.Joining.
+func (j joined) Join(id topology.PartitionID, replica topology.ReplicaID) error {
+	n := j.n
+	self := n.self()
+	n.w.Note("node %d joins as %x, replica %d of the meta partition", n.ID, self[:2], replica)
+	return n.exclusively(func() error { return n.parts.Join(id, replica) })
+}
+
+// name is the node's address.
+func (n *node) name() string { return fmt.Sprintf("127.0.0.%d:9042", n.ID+1) }
+
+// comeBack takes the place that the node has in the meta partition if it was given another one while it was away.
+func (n *node) comeBack(replica topology.ReplicaID) {
+	if n.returning || n.carrier == nil {
+		return
+	}
+	n.returning = true
+	n.Process().Go(func() {
+		defer func() { n.returning = false }()
+		if old := n.parts.Member(topology.MetaPartition); old >= replica {
+			return
+		}
+		n.w.Note("node %d: replica %d of the meta partition takes the place of %d", n.ID, replica, n.parts.Member(topology.MetaPartition))
+		parts, life := n.parts, n.Life
+		err := n.exclusively(func() error {
+			if err := parts.Drop(topology.MetaPartition); err != nil {
+				return err
 			}
-			_ = to.update(st, func(s *meta.State) (*meta.State, error) {
-				if s.Version == 0 || s.Node(n.self()) != nil {
-					return s, nil
-				}
-				return s.WithNode(w.record(n, s.Nodes)), nil
-			})
-			reply(func() { answered = true })
+			return parts.Join(topology.MetaPartition, replica)
 		})
-		_ = t.Wait(func() bool { return answered }, 2*time.Second)
-		if id != 0 {
-			self := n.self()
-			w.Note("node %d joins as %x, replica %d of the meta partition", n.ID, self[:2], id)
-			return n.parts.Join(topology.MetaPartition, id)
+		if err != nil && n.Life == life {
+			n.w.Fail("node %d: %v", n.ID, err)
 		}
-	}
+	})
 }
 
-func (n *node) metaMember(id topology.NodeID) topology.ReplicaID {
-	if p := n.state.Map.Meta(); p != nil {
-		if m := p.Sets[0].On(id); m != nil {
-			return m.ID
-		}
+// record is the node as the records are to have it.
+func (n *node) record() *meta.Node {
+	return &meta.Node{
+		ID: n.self(), Internal: n.name(), CQL: n.name(), Region: region, Zone: fmt.Sprint(n.ID), State: meta.Up,
+		Levels: feature.Known, Joined: n.Wall().UTC().Truncate(time.Millisecond), Birth: 1,
 	}
-	return 0
-}
-
-// record is the node as the records have it.
-func (w *simulation) record(n *node, others []*meta.Node) *meta.Node {
-	r := &meta.Node{ID: n.self(), Region: region, Zone: fmt.Sprint(n.ID), Levels: feature.Known, Joined: n.Wall()}
-	r.Tokens = append(r.Tokens, placement.NextToken(others))
-	return r
 }
 
 // writeBirth gives the voters of the meta partition the records they are born with.
@@ -145,252 +352,68 @@ func (n *node) writeBirth() error {
 func (w *simulation) firstRecords() (err error) {
 	s := meta.Empty().WithMap(w.born)
 	for _, n := range w.nodes {
-		s = s.WithNode(w.record(n, s.Nodes))
+		r := n.record()
+		r.Tokens = append(r.Tokens, placement.NextToken(s.Nodes))
+		s = s.WithNode(r)
 	}
 	w.records, err = meta.Empty().Difference(s)
 	return err
 }
 
-// snapshot is the map that the node goes by.
-func (n *node) snapshot() *topology.Snapshot {
-	if n.state.Version == 0 {
-		return n.w.born
+// answers is the node as others ask it about itself: it is peers.Host.
+type answers struct{ *node }
+
+// Describe implements peers.Host, as do the others.
+func (n answers) Describe(to topology.NodeID) peers.Report {
+	r := peers.Report{Clock: n.Wall(), Started: n.began, Records: n.state().Version, DiskFree: -1}
+	if other := n.state().Node(to); other != nil && other.State == meta.Left {
+		r.Left = true
 	}
-	return n.state.Map
+	return r
 }
 
-// reload makes the replicas here what the newest records say.
-func (n *node) reload(t *world.Task) {
-	if t.Wait(func() bool { return !n.reloading }, 0) != nil {
-		return
-	}
-	n.reloading = true
-	defer func() { n.reloading = false }()
-	if err := n.load(); err != nil && !t.Dead() {
-		n.w.Fail("node %d: %v", n.ID, err)
-	}
-}
-
-// comeBack takes the place that the node has in the meta partition if it was given another one while it was away.
-func (n *node) comeBack(t *world.Task) {
-	if n.replaced <= n.parts.Member(topology.MetaPartition) || t.Wait(func() bool { return !n.reloading }, 0) != nil {
-		return
-	}
-	n.reloading = true
-	defer func() { n.reloading = false }()
-	n.w.Note("node %d: replica %d of the meta partition takes the place of %d", n.ID, n.replaced, n.parts.Member(topology.MetaPartition))
-	err := n.parts.Drop(topology.MetaPartition)
-	if err == nil {
-		err = n.parts.Join(topology.MetaPartition, n.replaced)
-	}
-	if err != nil && !t.Dead() {
-		n.w.Fail("node %d: %v", n.ID, err)
-	}
-}
-
-func (n *node) load() error {
-	if n.wanted <= n.state.Version {
-		return nil
-	}
-	old := n.state
-	next, err := meta.Load(n.parts.Records)
+// Await waits for a version of the records.
+func (n answers) Await(ctx context.Context, version uint64, others bool) (peers.Standing, error) {
+	s, err := n.keeper.Wait(ctx, version)
 	if err != nil {
-		return err
+		return peers.Standing{}, err
 	}
-	n.w.checkRecords(n, next)
-	l := &reconcile.Local{Node: n.self(), Host: local{n.parts}}
-	if err := l.Make(old.Map, next.Map); err != nil {
-		return err
+	if others {
+		n.peers.Known(ctx, version)
 	}
-	n.state = next
-	return l.Remove(old.Map, next.Map)
+	return peers.Standing{Records: s.Version}, nil
 }
 
-// lookAtMembers takes a step for each replica set that is led here.
-func (n *node) lookAtMembers(t *world.Task) {
-	if n.state.Version == 0 {
-		return
-	}
-	for _, r := range n.parts.Replicas() {
-		p := n.state.Map.Partition(r.ID())
-		if t.Dead() || p == nil || !r.Leading() {
-			continue
-		}
-		s, err := r.Status()
-		if err != nil || !r.Leading() {
-			continue
-		}
-		set := &p.Sets[0]
-		step := reconcile.Next(set, &s)
-		switch {
-		case step.Settled != nil:
-			_ = n.update(t, func(s *meta.State) (*meta.State, error) {
-				m, err := s.Map.Settle(p.ID, set.Region, step.Settled)
-				if err != nil || m == s.Map {
-					return s, err
-				}
-				return s.WithMap(m), nil
-			})
-			n.w.counts.Settled++
-		case step.Transfer != 0:
-			err := r.Transfer(step.Transfer)
-			n.w.Note("node %d: partition %d is to be led by replica %d: %v", n.ID, r.ID(), step.Transfer, err)
-		case len(step.Changes) > 0:
-			ctx := n.Limit(2 * time.Second)
-			err := r.ChangeMembers(ctx, step.Changes)
-			n.w.Note("node %d: members of partition %d change: %v, %v", n.ID, r.ID(), step.Changes, err)
-			if err == nil {
-				n.w.counts.Moves++
-			}
+// Admit takes a newcomer into the records.
+func (n answers) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcome, error) {
+	return (&membership.Admission{Records: n.keeper, Network: n.carrier, Sched: n.Scheduler()}).Admit(ctx, who)
+}
+
+// Stops hears that another process is about to end.
+func (n answers) Stops(other topology.NodeID) { n.peers.SetStops(other) }
+
+// Acknowledged hears how far logs are acknowledged.
+func (n answers) Acknowledged(to map[topology.PartitionID]uint64) {
+	for id, index := range to {
+		if r := n.parts.Replica(id); r != nil {
+			r.Seen(index)
 		}
 	}
 }
 
-// place has the map want what placement decides, where the meta partition is led; at first it writes down what there is.
-func (n *node) place(t *world.Task) {
-	w := n.w
-	r := n.parts.Replica(topology.MetaPartition)
-	if t.Dead() || r == nil || !r.Leading() {
-		return
-	}
-	view := placement.View{Now: n.Wall(), Down: n.down, HealAfter: healAfter, ChangesMax: 3}
-	if n.state.Version == 0 || len(placement.Decide(n.state, view)) == 0 {
-		return
-	}
-	_ = n.update(t, func(s *meta.State) (*meta.State, error) {
-		actions := placement.Decide(s, view)
-		m, err := placement.Apply(s.Map, actions)
-		if err != nil || m == s.Map {
-			return s, err
-		}
-		for _, a := range actions {
-			w.Note("node %d: %v", n.ID, a)
-		}
-		return s.WithMap(m), nil
-	})
-}
+// Enter gives the turn to change the records.
+func (n answers) Enter(ctx context.Context) (uint64, error) { return n.keeper.Enter(ctx) }
 
-var errUnknown = errors.New("the outcome of the change is not known")
-
-// update changes the records of the cluster, as meta.Keeper does: compute, propose the difference, find out by its mark whether it was made.
-func (n *node) update(t *world.Task, f func(*meta.State) (*meta.State, error)) error {
-	if err := t.Wait(func() bool { return !n.updating }, 5*time.Second); err != nil {
-		return err
-	}
-	n.updating = true
-	defer func() { n.updating = false }()
-	for range 8 {
-		base := n.state
-		next, err := f(base)
-		if err != nil || next == base {
-			return err
-		}
-		records, err := base.Difference(next)
-		if err != nil || len(records) == 0 {
-			return err
-		}
-		n.marks++
-		mark := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(n.Life)), n.marks)
-		self := n.self()
-		key := "proposal/" + string(self[:])
-		change := command.Records{Expect: base.Version, Put: append(records, command.Record{Key: []byte(key), Value: mark})}
-		made, err := n.propose(t, base.Version, change, key, string(mark))
-		if made || err != nil {
-			return err
-		}
-	}
-	return errUnknown
-}
-
-// propose reports whether a change was made; an error says that nobody knows.
-func (n *node) propose(t *world.Task, base uint64, change command.Records, key, mark string) (made bool, err error) {
-	w := n.w
-	open := false
-	for range 10 {
-		version, err := n.change(t, change)
-		var conflict *partition.Conflict
-		switch {
-		case t.Dead():
-			return false, errUnknown
-		case err == nil:
-			w.counts.Updates++
-			if t.Wait(func() bool { return n.wanted >= version }, 3*time.Second) == nil {
-				n.reload(t)
-			}
-			return true, nil
-		case errors.As(err, &conflict):
-			if t.Wait(func() bool { return n.wanted > base }, 3*time.Second) != nil {
-				if open {
-					return false, errUnknown
-				}
-				return false, err
-			}
-		default:
-			open = open || !errors.Is(err, errNothing)
-			_ = t.Wait(func() bool { return n.wanted > base }, w.Between(20*time.Millisecond, 300*time.Millisecond))
-		}
-		if now := n.wanted; now > base {
-			n.reload(t)
-			return !t.Dead() && n.recordOf(key) == mark, nil
-		}
-	}
-	return false, errUnknown
-}
-
-func (n *node) recordOf(key string) (value string) {
-	_, _ = n.parts.Records(func(k, v []byte) error {
-		if string(k) == key {
-			value = string(v)
-		}
-		return nil
-	})
-	return value
-}
-
-// errNothing says that a request did nothing.
-var errNothing = errors.New("nothing was done")
-
-// change asks the leader of the meta partition, as far as this node knows it.
-func (n *node) change(t *world.Task, c command.Records) (version uint64, err error) {
-	w := n.w
-	to := w.pick(n, topology.MetaPartition)
-	if to == nil {
-		return 0, errNothing
-	}
-	answered := false
-	err = errUnknown
-	w.ask(n, to, func(st *world.Task, reply func(func())) {
-		r := to.parts.Replica(topology.MetaPartition)
-		if r == nil {
-			reply(func() { err, answered = errNothing, true })
-			return
-		}
-		v, e := r.Change(to.Limit(time.Second), c)
-		reply(func() { version, err, answered = v, e, true })
-	})
-	_ = t.Wait(func() bool { return answered }, 1500*time.Millisecond)
-	var not *partition.NotLeader
+// answer carries out what another node asks for.
+func (n *node) answer(ctx context.Context, from topology.NodeID, request []byte, r *responder) {
 	switch {
-	case errors.As(err, &not):
-		n.hints[topology.MetaPartition] = not.Leader
-		return 0, errNothing
-	case errors.Is(err, errNothing), errors.Is(err, errUnknown):
-		delete(n.hints, topology.MetaPartition)
+	case n.keeper == nil:
+		r.Fail(transport.ErrBusy)
+	case request[0] >= peers.KindFirst:
+		peers.Serve(ctx, answers{n}, from, request, r)
+	case !n.server.Quick(request, r):
+		n.server.Serve(ctx, from, request, r)
 	}
-	return version, err
-}
-
-// pick chooses the node to ask for a partition: who is believed to lead, else any member.
-func (w *simulation) pick(n *node, id topology.PartitionID) *node {
-	if to := w.nodeOf(n.hints[id]); to != nil && !w.OneIn(20) {
-		return to
-	}
-	p := n.snapshot().Partition(id)
-	if p == nil {
-		return nil
-	}
-	set := p.Sets[0].Replicas
-	return w.nodeOf(set[w.Rand.IntN(len(set))].Node)
 }
 
 // startSetter counts a setting of the cluster up, again and again: each success is one.
@@ -398,32 +421,35 @@ func (n *node) startSetter() {
 	w := n.w
 	n.Spawn(func(t *world.Task) {
 		for t.Sleep(w.Between(200*time.Millisecond, 2*time.Second)) && !w.finished {
-			if n.state.Version == 0 {
+			if n.state().Version == 0 {
 				continue
 			}
 			number := 0
-			err := n.update(t, func(s *meta.State) (*meta.State, error) {
+			err := n.update(func(s *meta.State) (*meta.State, error) {
 				number, _ = strconv.Atoi(s.Settings[setting])
 				number++
 				return s.WithSetting(setting, strconv.Itoa(number)), nil
 			})
-			switch {
-			case err == nil:
+			if err == nil {
+				w.counts.Updates++
 				w.counted(n, number)
-			default:
-				w.hist.uncounted++
-			}
-			if t.Dead() {
-				return
 			}
 		}
 	})
 }
 
+// update changes the records; it takes 5 s at most.
+func (n *node) update(f func(*meta.State) (*meta.State, error)) error {
+	ctx, cancel := n.Scheduler().WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, err := n.keeper.Update(ctx, f)
+	return err
+}
+
 // moveSomething asks for a replica somewhere else, as an operator would; the ring may want it back later.
-func (n *node) moveSomething(t *world.Task) {
+func (n *node) moveSomething(*world.Task) {
 	w := n.w
-	err := n.update(t, func(s *meta.State) (*meta.State, error) {
+	err := n.update(func(s *meta.State) (*meta.State, error) {
 		var ps []*topology.Partition
 		for p := range s.Map.All() {
 			if p.ID != topology.MetaPartition && p.Sets[0].Count(topology.Voter) == len(p.Sets[0].Replicas) && len(p.Sets[0].Replicas) == voterCount {
@@ -456,25 +482,19 @@ func (n *node) moveSomething(t *world.Task) {
 }
 
 // giveUp says that a node will not come back.
-func (n *node) giveUp(t *world.Task, gone topology.NodeID) {
-	_ = n.update(t, func(s *meta.State) (*meta.State, error) {
-		old := s.Node(gone)
-		if old == nil || old.State != meta.Up {
-			return s, nil
-		}
-		leaving := *old
-		leaving.State = meta.Leaving
-		return s.WithNode(&leaving), nil
-	})
+func (n *node) giveUp(gone topology.NodeID) {
+	orders := &membership.Orders{Records: n.keeper, Alive: n.peers.Alive, Sched: n.Scheduler()}
+	said, err := orders.Order(context.Background(), hex.EncodeToString(gone[:]), meta.Leaving)
+	n.w.Note("node %d: %s, %v", n.ID, said, err)
 }
 
 // whole reports whether all replica sets have their voters, all of them on disks that are there, as a node's map has it.
 func (n *node) whole() bool {
 	w := n.w
-	if n.state.Version == 0 {
+	if n.state().Version == 0 {
 		return false
 	}
-	for p := range n.state.Map.All() {
+	for p := range n.state().Map.All() {
 		set := p.Sets[0].Replicas
 		voters := 0
 		for i := range set {
@@ -499,8 +519,7 @@ func (n *node) stop() {
 		n.crash()
 		w.After(w.Between(50*time.Millisecond, time.Second), n.restart)
 	})
-	n.Inbox.Calls = append(n.Inbox.Calls, func(h *raftgroup.Host) { w.Note("node %d hands everything over, %d groups", n.ID, h.Handover()) })
-	n.Kick()
+	n.Call(func(h *raftgroup.Host) { w.Note("node %d hands everything over, %d groups", n.ID, h.Handover()) })
 }
 
 // partitions are the ids of a map in order.

@@ -6,8 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/control/meta"
-	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
@@ -29,24 +28,16 @@ type node struct {
 	store *storage.Store
 	parts *partition.Host
 
-	// The coordinator, what it asks others with and what answers them here; callers are exchanges that the end of the process breaks.
+	// The coordinator, what carries its requests and what answers those of others; callers are exchanges that the end of the process breaks.
 	coord   *coordinator.Coordinator
+	carrier *carrier
 	server  *remote.Server
 	callers []*exchange
-
-	// state is the newest one that was loaded of the cluster's records, wanted the version that they are known to have reached.
-	state    *meta.State
-	wanted   uint64
-	replaced topology.ReplicaID
+	control
 	// born says that the first replicas were made.
-	born  bool
-	marks uint64
-	// updating and reloading say that a task does it.
-	updating, reloading bool
-	// hints are the nodes that are believed to lead, down those that are silent, and since when. seen is what a reader here may rely on.
-	hints map[topology.PartitionID]topology.NodeID
-	down  map[topology.NodeID]time.Time
-	seen  map[seenAt]uint64
+	born bool
+	// seen is what a reader here may rely on.
+	seen map[seenAt]uint64
 }
 
 type seenAt struct {
@@ -99,13 +90,27 @@ func (n *node) options() partition.Options {
 		Now: n.Wall,
 		Cluster: &partition.Cluster{
 			Node: n.self(), Log: n.log, Clock: n.Machine,
-			Drive:          &partition.Drive{Runner: n.runner, Scheduler: n.Scheduler()},
-			RecordsChanged: func(version uint64) { n.wanted = max(n.wanted, version) },
-			Replaced:       func(r topology.ReplicaID) { n.replaced = max(n.replaced, r) },
+			Drive: &partition.Drive{Runner: n.runner, Scheduler: n.Scheduler()},
+			RecordsChanged: func(version uint64) {
+				if n.keeper != nil {
+					n.keeper.Reload(version)
+				}
+			},
+			RecordsPut: func(version uint64, put []command.Record) {
+				if n.keeper != nil {
+					n.keeper.Hear(version, put)
+				}
+			},
+			Replaced: n.comeBack,
 			LeaderChanged: func(id topology.PartitionID, leader topology.NodeID, here bool) {
-				n.hints[id] = leader
-				if n.coord != nil && n.Life == life {
+				if n.Life != life {
+					return
+				}
+				if n.coord != nil {
 					n.coord.LeaderChanged(id, leader)
+				}
+				if here && n.members != nil {
+					n.members.Look(id)
 				}
 				if here {
 					w.counts.Leaders++
@@ -127,13 +132,8 @@ func (n *node) options() partition.Options {
 						}
 					},
 					PeerDown: func(peer raftgroup.NodeID, down bool) {
-						if n.Life != life {
-							return
-						}
-						if down {
-							n.down[topology.NodeID(peer)] = n.Wall()
-						} else {
-							delete(n.down, topology.NodeID(peer))
+						if n.Life == life && n.peers != nil {
+							n.peers.SetDown(topology.NodeID(peer), down)
 						}
 					},
 				},
@@ -147,9 +147,7 @@ func (n *node) start() {
 	w := n.w
 	n.Reset()
 	n.Boot()
-	n.updating, n.reloading = false, false
-	n.wanted, n.replaced, n.state = 0, 0, meta.Empty()
-	n.hints, n.down, n.seen = map[topology.PartitionID]topology.NodeID{}, map[topology.NodeID]time.Time{}, map[seenAt]uint64{}
+	n.seen = map[seenAt]uint64{}
 	err := n.open()
 	if err != nil {
 		w.Fail("node %d does not start: %v", n.ID, err)
@@ -157,10 +155,7 @@ func (n *node) start() {
 	}
 	w.Note("node %d starts", n.ID)
 	n.Begin()
-	n.route()
-	n.Spawn(n.lookAfter)
-	n.Spawn(n.replay)
-	n.startClients()
+	n.Spawn(n.run)
 }
 
 func (n *node) open() (err error) {
@@ -190,28 +185,6 @@ func (n *node) open() (err error) {
 	return err
 }
 
-// route makes the coordinator, and what carries requests to and from other nodes.
-func (n *node) route() {
-	s := n.Scheduler()
-	to := n.newCarrier()
-	n.server = remote.NewServer(n.parts, to, s)
-	client := remote.New(to, s)
-	n.coord = coordinator.New(n.parts, n.snapshot(), coordinator.Options{Scheduler: s, Cluster: &coordinator.Cluster{
-		Node: n.self(),
-		Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
-			return n.plantMember(client.Replica(to, id))
-		},
-		Via: func(via, to topology.NodeID, id topology.PartitionID) coordinator.Member {
-			return n.plantMember(client.Replica(to, id).Via(via))
-		},
-		Alive: func(other topology.NodeID) bool {
-			_, down := n.down[other]
-			return !down && n.w.nodeOf(other) != nil
-		},
-		Batches: n.w.batches.ForCoordinator(schema.New),
-	}})
-}
-
 // The product's, of package node.
 const (
 	replayEvery = 5 * time.Second
@@ -233,7 +206,13 @@ func (n *node) replay(t *world.Task) {
 func (n *node) crash() {
 	id := n.self()
 	n.Crash(n.close)
-	n.w.Net.Refuse(n.Machine, func(m *world.Machine) { n.w.nodes[m.ID].parts.NodeGone(id) })
+	n.w.Net.Refuse(n.Machine, func(m *world.Machine) {
+		other := n.w.nodes[m.ID]
+		if other.peers != nil {
+			other.peers.SetDown(id, true)
+		}
+		other.parts.NodeGone(id)
+	})
 }
 
 func (n *node) restart() {
@@ -253,7 +232,7 @@ func (n *node) close() {
 		n.w.counts.Repeats += int(s.Retries)
 		n.w.counts.Forwarded += int(s.Forwarded)
 	}
-	n.Host, n.parts, n.coord, n.server, n.callers = nil, nil, nil, nil, nil
+	n.Host, n.parts, n.coord, n.carrier, n.server, n.callers, n.control = nil, nil, nil, nil, nil, nil, control{}
 	if n.log != nil {
 		_ = n.log.Close()
 	}

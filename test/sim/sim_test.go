@@ -111,15 +111,15 @@ func TestSeeds(t *testing.T) {
 // TestSameSeedSameTrace proves that a seed is one history, also in another process.
 func TestSameSeedSameTrace(t *testing.T) {
 	if os.Getenv("SIM_TRACE_OF") != "" {
-		fmt.Printf("trace %016x\n", run(t, Plan{Seed: 7, Length: 8 * time.Second}).Trace)
+		fmt.Printf("trace %016x\n", run(t, Plan{Seed: 7, Length: 8 * time.Second, With: Usual}).Trace)
 		return
 	}
-	want := run(t, Plan{Seed: 7, Length: 8 * time.Second})
-	again := run(t, Plan{Seed: 7, Length: 8 * time.Second})
+	want := run(t, Plan{Seed: 7, Length: 8 * time.Second, With: Usual})
+	again := run(t, Plan{Seed: 7, Length: 8 * time.Second, With: Usual})
 	if want.Trace != again.Trace {
 		t.Fatalf("one process: %v\n%v", want, again)
 	}
-	if other := run(t, Plan{Seed: 8, Length: 8 * time.Second}); other.Trace == want.Trace {
+	if other := run(t, Plan{Seed: 8, Length: 8 * time.Second, With: Usual}); other.Trace == want.Trace {
 		t.Fatal("another seed has the same trace")
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSameSeedSameTrace$")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -45,7 +46,7 @@ type Hardships struct {
 }
 
 // Usual is what every seed has.
-var Usual = Hardships{}
+var Usual = Hardships{Batches: true, Jumps: true, Suspends: true, LongPauses: true, Mixed: true}
 
 // Report is what a run came to.
 type Report struct {
@@ -62,12 +63,12 @@ type Report struct {
 // Counts of what happened.
 type Counts struct {
 	world.Faults
-	Events, Acked, Unknown, IndexReads     int
-	Transfers, Wipes                       int
-	Snapshots, Truncations, Moves, Settled int
-	Quiesced, Leaders                      int
-	Compared, Updates, Sweeps, Asked       int
-	Batches, Replayed, Scans               int
+	Events, Acked, Unknown, IndexReads int
+	Transfers, Wipes                   int
+	Snapshots, Truncations, Moves      int
+	Quiesced, Leaders                  int
+	Compared, Updates, Sweeps, Asked   int
+	Batches, Replayed, Scans           int
 	// Repeats are attempts beyond the first, Forwarded those at other nodes.
 	Repeats, Forwarded int
 	// Of HereAsked reads at ONE HereReads were served on the spot, FollowerReads of them by replicas that did not lead.
@@ -177,7 +178,7 @@ func (w *simulation) firstMap() (err error) {
 		}
 		return []topology.Place{p}
 	}
-	m := topology.New()
+	m := topology.New().WithLevel(feature.Known.Newest)
 	if m, err = m.AddMeta(at(0, voterCount)); err == nil {
 		pieces := topology.Equal(2, at(1, voterCount))
 		pieces[1].Places = at(3, voterCount)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -19,7 +20,7 @@ type Standing struct {
 // of them whether the nodes agree. It returns those that did not say so before ctx ended.
 func (p *Peers) Agree(ctx context.Context, version uint64) (missing []topology.NodeID) {
 	var mu sync.Mutex
-	var wg sync.WaitGroup
+	wg := p.group()
 	for _, n := range p.nodes() {
 		if !p.Alive(n) {
 			continue
@@ -39,9 +40,9 @@ func (p *Peers) Agree(ctx context.Context, version uint64) (missing []topology.N
 // Acknowledged tells all nodes that are alive how far the logs of partitions are acknowledged, and waits for their answers, for Options.Timeout at most:
 // whoever does not answer for that long trusts no replica of its own any more.
 func (p *Peers) Acknowledged(ctx context.Context, to map[topology.PartitionID]uint64) {
-	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout)
+	ctx, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
 	defer cancel()
-	var wg sync.WaitGroup
+	wg := p.group()
 	for _, n := range p.nodes() {
 		if p.Alive(n) {
 			wg.Go(func() { _ = p.call(ctx, n, kindAcknowledged, acknowledged{to}, nil) }) // see above
@@ -74,9 +75,7 @@ func (p *Peers) Known(ctx context.Context, version uint64) {
 		if !left {
 			return
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
+		if _, err := sched.Await(p.opts.Sched, ctx, changed, 0); err != nil {
 			return
 		}
 	}
@@ -84,18 +83,18 @@ func (p *Peers) Known(ctx context.Context, version uint64) {
 
 // follow asks nodes for the version that is wanted, each on a goroutine of its own and at most once at a time, until ctx ends.
 func (p *Peers) follow(ctx context.Context) {
-	var wg sync.WaitGroup
+	wg := p.group()
 	defer wg.Wait()
 	for {
-		select {
-		case <-ctx.Done():
+		if _, err := sched.Await(p.opts.Sched, ctx, p.wake, 0); err != nil {
 			return
-		case <-p.wake:
 		}
+		nodes := p.nodes()
 		p.mu.Lock()
 		p.pending = false
-		for n, q := range p.peers {
-			if q.down.IsZero() && !q.asked && q.report.Records < p.wanted {
+		for _, n := range nodes {
+			q := p.peers[n]
+			if q != nil && q.down.IsZero() && !q.asked && q.report.Records < p.wanted {
 				q.asked = true
 				wg.Go(func() { p.askFor(ctx, n, q) })
 			}
@@ -117,7 +116,7 @@ func (p *Peers) askFor(ctx context.Context, n topology.NodeID, q *peer) {
 			return
 		}
 		p.mu.Unlock()
-		try, cancel := context.WithTimeout(ctx, p.opts.Timeout)
+		try, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
 		answered = p.await(try, n, awaitRequest{Version: version}) == nil
 		cancel()
 	}

@@ -3,11 +3,14 @@
 package peers
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -48,8 +51,10 @@ type Options struct {
 	Changed func(node topology.NodeID, alive bool)
 	// Left is told that this node is no member of the cluster any more; nil tells nobody.
 	Left func()
-	// Now is the clock; time.Now if nil.
+	// Now is the clock; that of Sched if nil.
 	Now func() time.Time
+	// Sched is what the loops wait by, nil outside simulations.
+	Sched *sched.Scheduler
 }
 
 // Peers is what this node knows of the others. It is safe for concurrent use.
@@ -89,7 +94,7 @@ func New(self topology.NodeID, c Caller, o Options) *Peers {
 		o.Timeout = time.Second
 	}
 	if o.Now == nil {
-		o.Now = time.Now
+		o.Now = o.Sched.Wall
 	}
 	return &Peers{self: self, caller: c, opts: o, peers: map[topology.NodeID]*peer{}, wake: make(chan struct{}, 1), changed: make(chan struct{})}
 }
@@ -165,9 +170,9 @@ func (p *Peers) Stopping() map[topology.NodeID]bool {
 
 // Stop tells all nodes that are alive that this one is about to end, and waits for their answers, for Options.Timeout at most.
 func (p *Peers) Stop(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout)
+	ctx, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
 	defer cancel()
-	var wg sync.WaitGroup
+	wg := p.group()
 	for _, n := range p.nodes() {
 		if p.Alive(n) {
 			wg.Go(func() { _ = p.call(ctx, n, kindStop, nil, nil) }) // who does not hear it finds out
@@ -221,26 +226,24 @@ func (p *Peers) Report(node topology.NodeID) (k Known, ok bool) {
 
 // Run asks every node for its report, again and again, until ctx ends.
 func (p *Peers) Run(ctx context.Context) {
-	var wg sync.WaitGroup
+	wg := p.group()
 	defer wg.Wait()
 	wg.Go(func() { p.follow(ctx) })
-	t := time.NewTicker(p.opts.Every)
-	defer t.Stop()
 	for {
 		p.ask(ctx)
-		select {
-		case <-ctx.Done():
+		if p.opts.Sched.Sleep(ctx, p.opts.Every) != nil {
 			return
-		case <-t.C:
 		}
 	}
 }
 
+func (p *Peers) group() *sched.Group { return &sched.Group{Scheduler: p.opts.Sched} }
+
 // ask asks all nodes at once and waits for their answers.
 func (p *Peers) ask(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout)
+	ctx, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
 	defer cancel()
-	var wg sync.WaitGroup
+	wg := p.group()
 	for _, n := range p.nodes() {
 		wg.Go(func() {
 			asked := p.opts.Now()
@@ -261,6 +264,7 @@ func (p *Peers) nodes() []topology.NodeID {
 	for n := range p.peers {
 		out = append(out, n)
 	}
+	slices.SortFunc(out, func(a, b topology.NodeID) int { return bytes.Compare(a[:], b[:]) })
 	return out
 }
 

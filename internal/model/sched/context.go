@@ -21,7 +21,7 @@ func (s *Scheduler) WithDeadline(ctx context.Context, at time.Time) (context.Con
 		return context.WithDeadline(ctx, at)
 	}
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &limited{Context: inner, parent: ctx, at: at}
+	c := &limited{Context: inner, s: s, parent: ctx, at: at}
 	d := s.Until(at)
 	if d <= 0 {
 		cancel(context.DeadlineExceeded)
@@ -61,6 +61,7 @@ func (s *Scheduler) AfterDone(ctx context.Context, f func()) (stop func() bool) 
 // with it in the same moment, without a goroutine, for its channel is that of the context inside; their error is context.Canceled.
 type limited struct {
 	context.Context
+	s      *Scheduler
 	parent context.Context
 	at     time.Time
 }
@@ -76,6 +77,9 @@ func (c *limited) Deadline() (time.Time, bool) {
 // Err implements context.Context.
 func (c *limited) Err() error {
 	if c.Context.Err() == nil {
+		if c.s.Until(c.at) <= 0 {
+			return context.DeadlineExceeded // the timer is about to say so
+		}
 		return nil
 	}
 	if err := c.parent.Err(); err != nil {

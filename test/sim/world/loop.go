@@ -92,15 +92,11 @@ func (l *Loop) Kick() {
 	}
 	l.stepping = true
 	w := l.World
-	l.AfterLife(max(w.Between(5*time.Microsecond, 50*time.Microsecond), l.Paused-w.Now), l.step)
+	l.AfterLife(w.Between(5*time.Microsecond, 50*time.Microsecond), func() { l.AfterPause(l.step) })
 }
 
 // step runs the loop once and schedules what it wants done.
 func (l *Loop) step() {
-	if l.Paused > l.World.Now {
-		l.AfterLife(l.Paused-l.World.Now, l.step)
-		return
-	}
 	l.stepping = false
 	in := l.Inbox
 	l.Inbox = raftgroup.Inbox{}

@@ -99,10 +99,13 @@ func (m *Machine) AfterLife(d time.Duration, do func()) {
 	})
 }
 
+// pauseStep is how often what waits for the end of a pause looks again.
+const pauseStep = 50 * time.Millisecond
+
 // AfterPause does something when the process runs: at once, or when its pause is over, unless its life has ended.
 func (m *Machine) AfterPause(do func()) {
-	if m.Paused > m.World.Now {
-		m.AfterLife(m.Paused-m.World.Now, func() { m.AfterPause(do) })
+	if left := m.Paused - m.World.Now; left > 0 {
+		m.AfterLife(min(left, pauseStep), func() { m.AfterPause(do) }) // Heal may end the pause before its time
 		return
 	}
 	do()

@@ -45,10 +45,10 @@ func (p Process) Wait(ctx context.Context, ready func() bool, most time.Duration
 	}
 	if at, ok := ctx.Deadline(); ok {
 		left := at.Sub(p.Now())
-		if left <= 0 {
-			return context.DeadlineExceeded
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		if most == 0 || left < most {
+		if left > 0 && (most == 0 || left < most) {
 			most = left
 		}
 	}
