@@ -61,6 +61,7 @@ var sameWing = map[string]string{
 	"internal/model/token":              "",
 	"internal/model/dberr":              "",
 	"internal/model/feature":            "",
+	"internal/model/invariant":          "",
 	"internal/model/sched":              "",
 	"internal/model/trace":              "",
 	"internal/server/cqlwire":           "",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/invariant"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -234,6 +235,7 @@ func (c *committer) commit(ps []proposal) {
 		return
 	}
 	c.committed.Store(number)
+	invariant.Check(c.synced.Load() <= number, "P5: batch %d was synced before it was committed, up to %d", number, c.synced.Load())
 	if c.mode == Periodic {
 		for i := range ps {
 			ps[i].waiter.Done(ps[i].outcome)

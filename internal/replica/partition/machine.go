@@ -10,6 +10,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/invariant"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
@@ -39,6 +40,7 @@ type machine struct {
 	entry    command.Entry
 	key      [8]byte
 	value    []byte
+	laws     laws
 }
 
 // progress is what an entry can change of a partition's meta, but for the members. version is that of the meta partition's records.
@@ -163,6 +165,9 @@ func (a *machine) write(r *Replica, next *progress) (result any, err error) {
 	}
 	for i := range ms {
 		c := &ms[i]
+		if invariant.Enabled {
+			a.laws.wrote(r, c)
+		}
 		if err := a.batch.Mutate(c); err != nil {
 			return nil, err
 		}
@@ -218,6 +223,9 @@ func (a *machine) Commit() error {
 	}
 	now := a.host.clock.Now() // for how long ids are remembered: nothing that is applied depends on it
 	for i, r := range a.touched {
+		if invariant.Enabled {
+			a.committed(r)
+		}
 		r.show(now)
 		a.touched[i] = nil
 	}
