@@ -72,6 +72,7 @@ type LimitOptions struct {
 	RequestBytes          Bytes         `yaml:"request_bytes"`
 	ResultBytes           Bytes         `yaml:"result_bytes"`
 	BatchBytes            Bytes         `yaml:"batch_bytes"`
+	MutationBytes         Bytes         `yaml:"mutation_bytes"`
 	PreparedStatements    int           `yaml:"prepared_statements"`
 	ReadTimeout           time.Duration `yaml:"read_timeout"`
 	WriteTimeout          time.Duration `yaml:"write_timeout"`
@@ -217,6 +218,7 @@ func (o Options) withDefaults() Options {
 	size(&o.Limits.RequestBytes, max(o.Memory.Budget/8, 64<<20))
 	size(&o.Limits.ResultBytes, min(o.Limits.FrameBytes-frameHeadroom, max(o.Memory.Budget/32, 16<<20)))
 	size(&o.Limits.BatchBytes, 50<<10)
+	size(&o.Limits.MutationBytes, 16<<20)
 	num(&o.Limits.PreparedStatements, 10_000)
 	if o.Limits.ReadTimeout == 0 {
 		o.Limits.ReadTimeout = 5 * time.Second
@@ -341,6 +343,7 @@ func (l LimitOptions) validate() error {
 		{"requests", int64(l.Requests), l.Requests},
 		{"request_bytes", int64(l.RequestBytes), l.RequestBytes},
 		{"batch_bytes", int64(l.BatchBytes), l.BatchBytes},
+		{"mutation_bytes", int64(l.MutationBytes), l.MutationBytes},
 		{"prepared_statements", int64(l.PreparedStatements), l.PreparedStatements},
 		{"read_timeout", int64(l.ReadTimeout), l.ReadTimeout},
 		{"write_timeout", int64(l.WriteTimeout), l.WriteTimeout},

@@ -35,12 +35,13 @@ func (n *Node) serve() error {
 	d := ddl.New(n.catalog, n.changer, ddl.Options{})
 	var err error
 	options := session.Options{
-		PreparedMax:    n.opts.Limits.PreparedStatements,
-		ResultBytesMax: int(n.opts.Limits.ResultBytes),
-		BatchBytesMax:  int(n.opts.Limits.BatchBytes),
-		ReadTimeout:    n.opts.Limits.ReadTimeout,
-		Building:       n.builder.Building,
-		LateStale:      n.cluster != nil,
+		PreparedMax:      n.opts.Limits.PreparedStatements,
+		ResultBytesMax:   int(n.opts.Limits.ResultBytes),
+		BatchBytesMax:    int(n.opts.Limits.BatchBytes),
+		MutationBytesMax: int(n.opts.Limits.MutationBytes),
+		ReadTimeout:      n.opts.Limits.ReadTimeout,
+		Building:         n.builder.Building,
+		LateStale:        n.cluster != nil,
 	}
 	if r := n.routing(); r != nil {
 		options.Routing, options.Near = r, r.Near

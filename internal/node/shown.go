@@ -74,6 +74,7 @@ func (n *Node) settings() map[string]string {
 		"limits_requests_per_connection":    strconv.Itoa(o.Limits.RequestsPerConnection),
 		"limits_request_bytes":              fmt.Sprint(o.Limits.RequestBytes),
 		"limits_result_bytes":               fmt.Sprint(o.Limits.ResultBytes),
+		"limits_mutation_bytes":             fmt.Sprint(o.Limits.MutationBytes),
 		"limits_batch_bytes":                fmt.Sprint(o.Limits.BatchBytes),
 		"limits_prepared_statements":        strconv.Itoa(o.Limits.PreparedStatements),
 		"limits_read_timeout":               o.Limits.ReadTimeout.String(),

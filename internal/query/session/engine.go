@@ -32,6 +32,8 @@ type Options struct {
 	ResultBytesMax int
 	// ResultsBytesMax bounds the cells of all results together that are being read without paging, four times as much if 0.
 	ResultsBytesMax int64
+	// MutationBytesMax bounds what changes of one logical partition at once, no bound if 0; see write.Options.
+	MutationBytesMax int
 	// BatchBytesMax bounds batches over several logical partitions, no bound if 0; see write.Options.
 	BatchBytesMax int
 	// Announce tells other clients of a schema change before the client that made it has its answer; nil tells nobody.
@@ -101,7 +103,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, err
 	}
-	e := &Engine{catalog: cat, coordinator: co, ddl: d, writes: write.NewExecutor(co, write.Options{BatchBytesMax: o.BatchBytesMax}), opts: o, prepared: newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
+	e := &Engine{catalog: cat, coordinator: co, ddl: d, writes: write.NewExecutor(co, write.Options{BatchBytesMax: o.BatchBytesMax, MutationBytesMax: o.MutationBytesMax}), opts: o, prepared: newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
 		reshaped: map[schema.UUID]struct{}{}, uuids: cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:]))}
 	e.results.max = o.ResultsBytesMax
 	first := make(chan struct{})

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// This file warns of batches and refuses them, where Cassandra does and in its words.
+// This file warns of batches and refuses what is too large, where Cassandra does and in its words.
 
 // unloggedPartitionsWarn is the number of partitions from which on an unlogged batch is warned of.
 const unloggedPartitionsWarn = 11
@@ -71,6 +71,25 @@ func (x *Execution) checkSize() error {
 	if size > warn {
 		x.outcome.Warnings = append(x.outcome.Warnings, fmt.Sprintf("Batch for [%s] is of size %d, exceeding specified threshold of %d by %d.",
 			strings.Join(x.tableNames(), ", "), size, warn, size-warn))
+	}
+	return nil
+}
+
+// checkMutations refuses what changes too much of one logical partition at once, in Cassandra's words.
+func (x *Execution) checkMutations() error {
+	most := x.executor.opts.MutationBytesMax
+	if most == 0 || len(x.arena) <= most {
+		return nil // the operands of all groups are in the arena
+	}
+	for i := range x.groups[:x.used] {
+		g := &x.groups[i]
+		size := len(g.key)
+		for j := range g.ops {
+			size += len(g.ops[j].Clustering) + len(g.ops[j].Operand)
+		}
+		if size > most {
+			return dberr.Invalidf("Mutation of %d bytes is too large for the maximum size of %d", size, most)
+		}
 	}
 	return nil
 }

@@ -23,6 +23,8 @@ type Coordinator interface {
 
 // Options bound what a write may be; the zero value has the defaults.
 type Options struct {
+	// MutationBytesMax refuses what changes more of one logical partition at once, in bytes of keys and values; 0 = no bound.
+	MutationBytesMax int
 	// BatchBytesMax refuses batches over several logical partitions that are larger, in bytes, and warns from a tenth of it on; 0 = no
 	// bound but that of a frame.
 	BatchBytesMax int

@@ -201,6 +201,44 @@ func TestCompletedOnce(t *testing.T) {
 	}
 }
 
+// TestMutationSize proves that what changes too much of one logical partition is refused whole, as a statement or in a batch, and that the
+// bound is for each partition alone.
+func TestMutationSize(t *testing.T) {
+	w := lawWorld(t)
+	e := NewExecutor(w, Options{MutationBytesMax: 1000})
+	plan, err := w.prepare("INSERT INTO kv (k, v1) VALUES (?, ?)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		sizes   []int
+		refusal string
+	}{
+		{[]int{900}, ""},
+		{[]int{900, 900}, ""},
+		{[]int{1000}, "Mutation of 1014 bytes is too large for the maximum size of 1000"},
+		{[]int{1, 1000}, "Mutation of 1014 bytes is too large for the maximum size of 1000"},
+	} {
+		var items []BatchItem
+		for i, size := range tc.sizes {
+			items = append(items, BatchItem{Plan: plan, Values: [][]byte{{byte(i + 1)}, make([]byte, size)}})
+		}
+		o, sent := &outcome{}, len(w.sent)
+		if e.ExecuteItems(context.Background(), 0, items, w.request(), o); len(tc.sizes) == 1 {
+			r := w.request()
+			r.Values, o = items[0].Values, &outcome{}
+			e.Execute(context.Background(), plan, r, o)
+		}
+		refusal := ""
+		if o.Err != nil {
+			refusal = o.Err.Error()
+		}
+		if refusal != tc.refusal || o.told != 1 || (refusal != "") != (len(w.sent) == sent) {
+			t.Errorf("%v: %q, told %d times", tc.sizes, refusal, o.told)
+		}
+	}
+}
+
 // TestBatchSize proves that the bound of Options refuses batches over several partitions, and nothing else, and that a tenth of it is
 // warned of. 16 bytes for a cell are Cassandra's.
 func TestBatchSize(t *testing.T) {

@@ -13,6 +13,10 @@ import (
 // in more than one partition, or has other changes as well, all go as one atomic write, whatever its kind: what is refused there must leave
 // nothing of the batch here, and Cassandra, too, looks at the lists before it writes anything.
 func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
+	if err := x.checkMutations(); err != nil {
+		x.finish(err)
+		return
+	}
 	if x.conditional && serial == 0 {
 		serial = dberr.Serial
 	}

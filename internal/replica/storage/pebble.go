@@ -5,6 +5,7 @@ package storage
 import (
 	"bytes"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -30,7 +31,20 @@ var comparer = &pebble.Comparer{
 	FormatKey:            pebble.DefaultComparer.FormatKey,
 }
 
+// largeValues keeps rows of many kilobytes in files of their own, once compactions have merged them: a block holds its small rows and where
+// the large ones are, so reading one of the former decompresses none of the latter, and compactions do not copy them.
+var largeValues = pebble.ValueSeparationPolicy{
+	Enabled:               true,
+	MinimumSize:           largeValueMin,
+	MaxBlobReferenceDepth: 10,
+	RewriteMinimumAge:     5 * time.Minute,
+	TargetGarbageRatio:    0.3,
+}
+
 const (
+	// largeValueMin is from which size on a row counts as large, in bytes.
+	largeValueMin = 16 << 10
+
 	blockBytes   = 32 << 10
 	prefixBundle = 16
 	bloomBits    = 10
@@ -67,6 +81,7 @@ func pebbleOptions(fs vfs.FS, o Options, s *Store) *pebble.Options {
 		EventListener:               s.listener(),
 	}
 	po.Experimental.SpanPolicyFunc = func([]byte) (pebble.SpanPolicy, []byte, error) { return rowsAreNoVersions, nil, nil }
+	po.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy { return largeValues }
 	po.TargetFileSizes[0] = min(max(o.MemtableBytes/2, 2<<20), fileBytesMax)
 	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings {
 		return pebble.UniformDBCompressionSettings(sstable.MinLZCompression)
