@@ -23,9 +23,10 @@ type Part struct {
 	Updates *command.Conditional
 }
 
-// WriteAll applies several mutations of this partition as one: all or nothing, visible at once, with one stamp for all operands that came
-// Unstamped. Updates are resolved on the rows as they are before it; if one cannot be, nothing is applied. The id of parts[0] is that of
-// all. It completes done or returns an error as Write does. All keys are latched until it is applied.
+// WriteAll applies several mutations of this partition as one: all or nothing, visible at once, with one stamp for all
+// operands that came Unstamped. Updates are resolved on the rows as they are before it; if one cannot be, nothing is
+// applied. The id of parts[0] is that of all. It completes done or returns an error as Write does. All keys are latched
+// until it is applied.
 func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Completion) error {
 	if err := r.begin(); err != nil {
 		return err
@@ -76,8 +77,11 @@ func (r *Replica) latchAll(ctx context.Context, parts []Part) ([]guard, error) {
 	return held, nil
 }
 
-// launchAll is launch for several mutations, whose keys are latched. The order of parts counts: the id is that of the first one.
-func (r *Replica) launchAll(ctx context.Context, parts []Part, latches []guard, done command.Completion) (proposed bool, err error) {
+// launchAll is launch for several mutations, whose keys are latched. The order of parts counts: the id is that of the
+// first one.
+func (r *Replica) launchAll(
+	ctx context.Context, parts []Part, latches []guard, done command.Completion,
+) (proposed bool, err error) {
 	if err := r.landed(ctx, parts); err != nil {
 		return false, err
 	}
@@ -184,7 +188,8 @@ func (r *Replica) resolveAll(ctx context.Context, parts []Part) ([]*command.Muta
 	return ms, nil
 }
 
-// resolve returns the mutation of a conditional without conditions, with its updates turned into operands. The caller holds the latch.
+// resolve returns the mutation of a conditional without conditions, with its updates turned into operands. The caller
+// holds the latch.
 func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command.Mutation, error) {
 	f, units, err := r.find(ctx, c)
 	if err != nil {

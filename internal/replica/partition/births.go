@@ -37,9 +37,9 @@ func birth(p *topology.Partition) keys.Meta {
 	return m
 }
 
-// Create gives birth to the replicas of new partitions that the map has on this node, durably and all at once. Those that are here
-// already are left alone, so it can be repeated after a crash. voters of the stored meta are the partition's members in its first
-// region.
+// Create gives birth to the replicas of new partitions that the map has on this node, durably and all at once. Those
+// that are here already are left alone, so it can be repeated after a crash. voters of the stored meta are the
+// partition's members in its first region.
 func (h *Host) Create(ps ...*topology.Partition) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,8 +55,8 @@ func (h *Host) Create(ps ...*topology.Partition) error {
 	return h.add(h.seqs.bear(missing))
 }
 
-// Join makes an empty replica of a partition that waits for its first snapshot: the leader sends one when it adds the replica to its
-// configuration. One that is here already is left alone. Durable when it returns.
+// Join makes an empty replica of a partition that waits for its first snapshot: the leader sends one when it adds the
+// replica to its configuration. One that is here already is left alone. Durable when it returns.
 func (h *Host) Join(id topology.PartitionID, replica topology.ReplicaID) error {
 	if _, err := h.replicaSets(); err != nil {
 		return err
@@ -135,8 +135,8 @@ func (h *Host) copyReplicas(more int) map[topology.PartitionID]*Replica {
 	return out
 }
 
-// Drop removes replicas with all they hold, but for index entries: the indexes of a table are dropped with it. Requests under way end
-// first; later ones get ErrClosed. The state goes durably.
+// Drop removes replicas with all they hold, but for index entries: the indexes of a table are dropped with it. Requests
+// under way end first; later ones get ErrClosed. The state goes durably.
 func (h *Host) Drop(ids ...topology.PartitionID) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,8 +184,9 @@ func (h *Host) removeState(gone []*Replica, stay map[topology.PartitionID]*Repli
 	return errors.Join(b.CommitLogged(), h.store.Sync())
 }
 
-// spansOf are the spans to remove with replicas. A table of which no replica stays goes as a whole, in one stroke; but not while a replica
-// waits for its first snapshot: it may be of any table, and its rows may come in this moment, before it says so.
+// spansOf are the spans to remove with replicas. A table of which no replica stays goes as a whole, in one stroke; but
+// not while a replica waits for its first snapshot: it may be of any table, and its rows may come in this moment,
+// before it says so.
 func spansOf(gone []*Replica, stay map[topology.PartitionID]*Replica) []keys.Span {
 	kept, whole := map[uint32]bool{}, map[uint32]bool{}
 	for _, r := range stay {

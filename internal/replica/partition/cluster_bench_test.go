@@ -35,8 +35,8 @@ func (s *slots) Done(err error) {
 	<-s.free
 }
 
-// BenchmarkReplicaSet is the CPU time of requests of a partition whose four replicas are in this process, on disks in memory: that of
-// all four together.
+// BenchmarkReplicaSet is the CPU time of requests of a partition whose four replicas are in this process, on disks in
+// memory: that of all four together.
 func BenchmarkReplicaSet(b *testing.B) {
 	run := func(name string, f func(b *testing.B, w *world, r *Replica)) {
 		b.Run(name, func(b *testing.B) {

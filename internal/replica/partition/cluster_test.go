@@ -162,7 +162,8 @@ func (n *node) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, 
 	return h.ReceiveSnapshot(nodeID(n.index), io.MultiReader(bytes.NewReader(head), io.NewSectionReader(data, 0, size)), size)
 }
 
-// table is a map of one table in n partitions whose replicas are on the given nodes; replica ids are 1, 2, ... within a partition.
+// table is a map of one table in n partitions whose replicas are on the given nodes; replica ids are 1, 2, ... within a
+// partition.
 func (w *world) table(n int, on ...int) *topology.Snapshot {
 	w.t.Helper()
 	place := topology.Place{Region: "here"}
@@ -230,8 +231,8 @@ func (w *world) leader(id topology.PartitionID) (i int) {
 	return i
 }
 
-// request sends one command to the leader until somebody knows its outcome, as a coordinator does; retried says for how long it has been
-// trying.
+// request sends one command to the leader until somebody knows its outcome, as a coordinator does; retried says for how
+// long it has been trying.
 func (w *world) request(id topology.PartitionID, send func(r *Replica, retried uint32) error) error {
 	began, unsure := time.Now(), false
 	for try := 0; ; try++ {

@@ -14,12 +14,14 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Decide evaluates c on the rows as they are when its turn has come, applies its mutation if all conditions hold, and tells
-// done, or returns an error as Write does. Conditionals of one logical partition are evaluated in the order of their arrival; no
-// write of that partition comes between the read and the write. Nothing of c is kept when Decide returns. It waits for its turn.
+// Decide evaluates c on the rows as they are when its turn has come, applies its mutation if all conditions hold, and
+// tells done, or returns an error as Write does. Conditionals of one logical partition are evaluated in the order of
+// their arrival; no write of that partition comes between the read and the write. Nothing of c is kept when Decide
+// returns. It waits for its turn.
 //
-// The latch is held until the entry is applied, so the next conditional of the key sees it, and is taken before the blind writes in front
-// of it are applied, so it waits for those. A condition that fails writes nothing: it is told when what it has read is confirmed (P10).
+// The latch is held until the entry is applied, so the next conditional of the key sees it, and is taken before the
+// blind writes in front of it are applied, so it waits for those. A condition that fails writes nothing: it is told
+// when what it has read is confirmed (P10).
 func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
 	if err := r.begin(); err != nil {
 		return err
@@ -44,7 +46,9 @@ func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done comma
 }
 
 // judge evaluates under the latch. If it has proposed an entry, that leaves the latch.
-func (r *Replica) judge(ctx context.Context, c *command.Conditional, latch guard, done command.DecisionCompletion) (proposed bool, err error) {
+func (r *Replica) judge(
+	ctx context.Context, c *command.Conditional, latch guard, done command.DecisionCompletion,
+) (proposed bool, err error) {
 	m := &c.Mutation
 	if err := latch.stripe.awaitLanding(ctx, r, m.Token, m.Key); err != nil {
 		return false, err
@@ -108,7 +112,8 @@ func (r *Replica) decided(done command.DecisionCompletion, d *command.Decision, 
 	done.Decided(d, nil)
 }
 
-// verdict is what came of a conditional: the decision, and the mutation to apply for it to be true, nil if there is none.
+// verdict is what came of a conditional: the decision, and the mutation to apply for it to be true, nil if there is
+// none.
 type verdict struct {
 	decision *command.Decision
 	whole    *command.Mutation
@@ -148,8 +153,8 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (v verdi
 	return v, err
 }
 
-// apply makes it the verdict of a conditional that holds. Updates are resolved Unstamped: their stamp is taken together with that of the
-// other operands.
+// apply makes it the verdict of a conditional that holds. Updates are resolved Unstamped: their stamp is taken together
+// with that of the other operands.
 func (v *verdict) apply(c *command.Conditional, once bool) error {
 	ops, err := command.Resolve(slices.Clip(c.Mutation.Ops), c, v.decision.Found, row.Unstamped)
 	if err != nil {
@@ -200,7 +205,8 @@ type finder struct {
 
 // read is the command that visits the rows of a conditional.
 func (f *finder) read(c *command.Conditional) *command.Read {
-	q := &command.Read{Table: c.Mutation.Table, Key: c.Mutation.Key, Token: c.Mutation.Token, Now: c.Now, Dropped: c.Dropped}
+	m := &c.Mutation
+	q := &command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: c.Now, Dropped: c.Dropped}
 	if q.Key == nil {
 		q.Key = []byte{}
 	}

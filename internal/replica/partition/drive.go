@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Drive takes the place of what needs goroutines and real time: with it a Host starts none, and nothing in it waits but through the
-// scheduler. So a simulation runs all that the package decides, in one thread and from a seed.
+// Drive takes the place of what needs goroutines and real time: with it a Host starts none, and nothing in it waits but
+// through the scheduler. So a simulation runs all that the package decides, in one thread and from a seed.
 type Drive struct {
 	// Runner makes what runs the steps of the host's groups.
 	Runner func(h *raftgroup.Host, m raftgroup.StateMachine, s raftgroup.SnapshotStore) Runner

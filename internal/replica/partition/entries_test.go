@@ -27,8 +27,8 @@ func metaPartition(on ...int) *topology.Partition {
 	return &topology.Partition{ID: topology.MetaPartition, Table: topology.MetaTable, Epoch: 1, Sets: []topology.ReplicaSet{set}}
 }
 
-// TestRecords: concurrent proposers on all nodes, while leaders change, make one history: each version is given once, and each change is
-// based on the one before. Everybody is told, and a node that joins later gets it all.
+// TestRecords: concurrent proposers on all nodes, while leaders change, make one history: each version is given once,
+// and each change is based on the one before. Everybody is told, and a node that joins later gets it all.
 func TestRecords(t *testing.T) {
 	const meta = topology.MetaPartition
 	w := newWorld(t, 4)
@@ -124,8 +124,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestWriteAll: several mutations are one entry with one stamp; with updates it is applied once however often it is sent; if one cannot be
-// applied nothing is.
+// TestWriteAll: several mutations are one entry with one stamp; with updates it is applied once however often it is
+// sent; if one cannot be applied nothing is.
 func TestWriteAll(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -170,8 +170,8 @@ func TestWriteAll(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestTruncateRequireSweep: they take their place in the log: what was written before a truncation is gone at all replicas, what comes
-// after it stays; what was planned for an older schema is refused.
+// TestTruncateRequireSweep: they take their place in the log: what was written before a truncation is gone at all
+// replicas, what comes after it stays; what was planned for an older schema is refused.
 func TestTruncateRequireSweep(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -231,8 +231,8 @@ func TestTruncateRequireSweep(t *testing.T) {
 	}
 }
 
-// TestConditionSeesWritesUnderWay: a conditional that comes right behind blind writes of its key sees them all, whatever other keys
-// of the stripe do.
+// TestConditionSeesWritesUnderWay: a conditional that comes right behind blind writes of its key sees them all,
+// whatever other keys of the stripe do.
 func TestConditionSeesWritesUnderWay(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)

@@ -11,12 +11,12 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Indexed is a completion that wants to know the log index at which its write was applied; At is called before the completion. A
-// read elsewhere on this node that must not be older says so with Replica.Seen.
+// Indexed is a completion that wants to know the log index at which its write was applied; At is called before the
+// completion. A read elsewhere on this node that must not be older says so with Replica.Seen.
 type Indexed interface{ At(index uint64) }
 
-// flight is a blind write from its proposal until it is applied. It is in its stripe's list meanwhile, so that who must read before
-// it writes can wait for it.
+// flight is a blind write from its proposal until it is applied. It is in its stripe's list meanwhile, so that who must
+// read before it writes can wait for it.
 type flight struct {
 	replica *Replica
 	done    command.Completion
@@ -57,8 +57,8 @@ func (s *stripe) land(f *flight) {
 	}
 }
 
-// awaitLanding waits until the blind writes of a key that are under way have ended. The caller holds the key's latch, so no others can
-// come, and those of other keys are not waited for.
+// awaitLanding waits until the blind writes of a key that are under way have ended. The caller holds the key's latch,
+// so no others can come, and those of other keys are not waited for.
 func (s *stripe) awaitLanding(ctx context.Context, r *Replica, t token.Token, key []byte) error {
 	var b *barrier
 	s.mu.Lock()

@@ -32,8 +32,8 @@ type Options struct {
 	LatchWait time.Duration
 	// Now is the clock of stamps; time.Now if nil.
 	Now func() time.Time
-	// Cluster makes the replicas members of replica sets; nil for partitions that have one replica, here. Durability, SyncInterval and
-	// GroupMax do not matter then: a write is acknowledged when a quorum has it on disk.
+	// Cluster makes the replicas members of replica sets; nil for partitions that have one replica, here. Durability,
+	// SyncInterval and GroupMax do not matter then: a write is acknowledged when a quorum has it on disk.
 	Cluster *Cluster
 }
 
@@ -251,8 +251,8 @@ func (h *Host) Spans() []keys.Span {
 	return out
 }
 
-// Sweep has the replica that holds the sweep's keys carry it out, and waits for it. The keys belong to one replica, as those that
-// were found in one of Spans do.
+// Sweep has the replica that holds the sweep's keys carry it out, and waits for it. The keys belong to one replica, as
+// those that were found in one of Spans do.
 func (h *Host) Sweep(sw *command.Sweep) error {
 	if len(sw.Keys) == 0 {
 		return nil

@@ -17,12 +17,13 @@ const stripeCount = 1024
 
 // latches keep the conflicting writers of a logical partition apart.
 //
-// A stripe's mutex orders blind writes: they stamp and apply while they hold it, a few microseconds. Who must read before it
-// writes takes a latch instead, an entry in the stripe's list, and holds no mutex meanwhile. A latch is granted when no earlier
-// entry conflicts with it, so the queue of a key is fair. A blind write that finds an entry for its key queues as one itself.
+// A stripe's mutex orders blind writes: they stamp and apply while they hold it, a few microseconds. Who must read
+// before it writes takes a latch instead, an entry in the stripe's list, and holds no mutex meanwhile. A latch is
+// granted when no earlier entry conflicts with it, so the queue of a key is fair. A blind write that finds an entry for
+// its key queues as one itself.
 //
-// Deadlock: a mutex is held only over work that waits for nothing. Whoever holds several latches took them in ascending order of stripes,
-// one entry per stripe.
+// Deadlock: a mutex is held only over work that waits for nothing. Whoever holds several latches took them in ascending
+// order of stripes, one entry per stripe.
 type latches struct {
 	queueMax int
 	waitMax  time.Duration
@@ -81,7 +82,8 @@ type guard struct {
 	latch  *latch
 }
 
-// enter lets a blind write in: with the mutex if nothing holds the key, which is nearly always, else behind those who do.
+// enter lets a blind write in: with the mutex if nothing holds the key, which is nearly always, else after those who
+// do.
 func (l *latches) enter(ctx context.Context, r *Replica, t token.Token, key []byte) (guard, error) {
 	if g, ok := l.enterNow(r, t, key); ok {
 		return g, nil
@@ -114,8 +116,8 @@ func (l *latches) pass() {
 	}
 }
 
-// acquire takes a latch, waiting for those before it. It gives up when ctx ends or after waitMax, with *LatchTimeout, and at once with
-// dberr.Overloaded when queueMax are waiting already.
+// acquire takes a latch, waiting for those before it. It gives up when ctx ends or after waitMax, with *LatchTimeout,
+// and at once with dberr.Overloaded when queueMax are waiting already.
 func (l *latches) acquire(ctx context.Context, i uint32, r *Replica, key []byte, sc scope) (guard, error) {
 	s := &l.stripes[i]
 	e := l.pool.Get().(*latch)

@@ -23,7 +23,8 @@ const lawKeysMax = 1 << 16
 // wrote checks (P2) and (P3) of a mutation that is about to be applied.
 func (l *laws) wrote(r *Replica, m *command.Mutation) {
 	s := r.state.Load()
-	invariant.Check(s.keys.Table == m.Table && s.span.Contains(m.Token, m.Key), "P3: partition %d applies key %x", r.id, m.Key)
+	own := s.keys.Table == m.Table && s.span.Contains(m.Token, m.Key)
+	invariant.Check(own, "P3: partition %d applies key %x", r.id, m.Key)
 	if l.stamps == nil || len(l.stamps) >= lawKeysMax {
 		l.stamps = map[string]int64{}
 	}
@@ -32,14 +33,16 @@ func (l *laws) wrote(r *Replica, m *command.Mutation) {
 	l.stamps[k] = m.Timestamp
 }
 
-// committed checks that a replica's stored meta is what was written, that what readers see goes on, and that no other replica of the node
-// holds any of its keys (P3).
+// committed checks that a replica's stored meta is what was written, that what readers see goes on, and that no other
+// replica of the node holds any of its keys (P3).
 func (a *machine) committed(r *Replica) {
-	invariant.Check(r.ahead.applied >= r.shown.Load(), "P6: partition %d goes back from %d to %d", r.id, r.shown.Load(), r.ahead.applied)
+	shown, applied := r.shown.Load(), r.ahead.applied
+	invariant.Check(applied >= shown, "P6: partition %d goes back from %d to %d", r.id, shown, applied)
 	binary.BigEndian.PutUint64(a.key[:], uint64(r.id))
 	stored, err := a.host.store.Get(keys.PartitionID, a.key[:])
 	a.value = r.ahead.encode(a.value[:0])
-	invariant.Check(err == nil && bytes.Equal(stored, a.value), "P6: the meta of partition %d is %x, written was %x", r.id, stored, a.value)
+	same := err == nil && bytes.Equal(stored, a.value)
+	invariant.Check(same, "P6: the meta of partition %d is %x, written was %x", r.id, stored, a.value)
 	s := r.state.Load()
 	for _, o := range *a.host.replicas.Load() {
 		t := o.state.Load()

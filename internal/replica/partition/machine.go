@@ -20,16 +20,17 @@ import (
 // errOrder says that an entry does not follow what was applied, which would make replicas differ.
 var errOrder = errors.New("entry out of order")
 
-// machine applies the entries of all replicas of a node to its store: it is raftgroup's StateMachine, and belongs to the
-// sequencer's applier.
+// machine applies the entries of all replicas of a node to its store: it is raftgroup's StateMachine, and belongs to
+// the sequencer's applier.
 //
-// What an entry changes and how far its partition has been applied are in one batch of the store. What becomes of an entry depends on
-// the entry, the partition's meta and its rows only: where a leader refuses because of its clock, its disk or its schema it does so
-// before it proposes. A command that the log refuses has an error for its result, at every replica the same.
+// What an entry changes and how far its partition has been applied are in one batch of the store. What becomes of an
+// entry depends on the entry, the partition's meta and its rows only: where a leader refuses because of its clock, its
+// disk or its schema it does so before it proposes. A command that the log refuses has an error for its result, at
+// every replica the same.
 //
-// A sweep and a truncation read the store, so what is open is committed before them, with the progress from before their entry.
-// After a crash there the entry is applied again, which changes nothing: operands that are merged twice are merged once, and
-// only the meta partition has commands of which that is not true, and no sweeps.
+// A sweep and a truncation read the store, so what is open is committed before them, with the progress from before
+// their entry. After a crash there the entry is applied again, which changes nothing: operands that are merged twice
+// are merged once, and only the meta partition has commands of which that is not true, and no sweeps.
 type machine struct {
 	host  *Host
 	batch *storage.Batch
@@ -43,7 +44,8 @@ type machine struct {
 	laws     laws
 }
 
-// progress is what an entry can change of a partition's meta, but for the members. version is that of the meta partition's records.
+// progress is what an entry can change of a partition's meta, but for the members. version is that of the meta
+// partition's records.
 type progress struct {
 	applied, term   uint64
 	stamp           int64
@@ -146,8 +148,8 @@ func (a *machine) command(r *Replica, next *progress) (result any, err error) {
 	return nil, fmt.Errorf("entry of kind %d: %w", e.Kind, command.ErrMalformed)
 }
 
-// outdated reports whether a.entry was proposed for another span of the partition than it has now. Those that name their keys are
-// asked for these instead.
+// outdated reports whether a.entry was proposed for another span of the partition than it has now. Those that name
+// their keys are asked for these instead.
 func (a *machine) outdated(r *Replica) bool { return a.entry.Epoch != r.ahead.meta.Epoch }
 
 // write applies mutations as one.
@@ -248,7 +250,9 @@ func (p *applied) encode(dst []byte) []byte {
 // load takes over a stored meta.
 func (p *applied) load(m *keys.Meta, version uint64) {
 	p.meta, p.changes = *m, nil
-	p.progress = progress{applied: m.Applied, term: m.Term, stamp: m.MaxTimestamp, schema: m.SchemaVersion, version: version}
+	p.progress = progress{
+		applied: m.Applied, term: m.Term, stamp: m.MaxTimestamp, schema: m.SchemaVersion, version: version,
+	}
 	p.layout = m.AppendLayout(p.layout[:0])
 }
 

@@ -157,8 +157,8 @@ func half(second bool, n int) (out []string) {
 	return out
 }
 
-// TestApply: rows and progress are in one batch; what does not belong here, or was planned for an old schema, is refused with a result and
-// changes nothing; an entry that does not follow stops the machine.
+// TestApply: rows and progress are in one batch; what does not belong here, or was planned for an old schema, is
+// refused with a result and changes nothing; an entry that does not follow stops the machine.
 func TestApply(t *testing.T) {
 	b := newBench(t)
 	in, out := half(false, 2), half(true, 1)
@@ -212,8 +212,8 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestCommitInEntry: a truncation commits what is open before it with the progress from before its entry, so after a crash there the entry is
-// applied again, with the same end.
+// TestCommitInEntry: a truncation commits what is open before it with the progress from before its entry, so after a
+// crash there the entry is applied again, with the same end.
 func TestCommitInEntry(t *testing.T) {
 	b := newBench(t)
 	in := half(false, 3)
@@ -242,8 +242,8 @@ func TestCommitInEntry(t *testing.T) {
 	b.commit()
 }
 
-// TestRecordsInOneBatch: several changes of records in one batch see each other; what expected another version changes nothing; other
-// partitions have no records.
+// TestRecordsInOneBatch: several changes of records in one batch see each other; what expected another version changes
+// nothing; other partitions have no records.
 func TestRecordsInOneBatch(t *testing.T) {
 	b := newBench(t)
 	change := func(expect uint64, key, value string) *command.Entry {

@@ -22,7 +22,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// In Synced mode nothing is acknowledged before a sync that began after it was applied, and one sync serves all who came meanwhile.
+// In Synced mode nothing is acknowledged before a sync that began after it was applied, and one sync serves all who
+// came meanwhile.
 func TestAcknowledgedAfterSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -198,7 +199,8 @@ func TestStampsFollowCommits(t *testing.T) {
 	}
 }
 
-// After a crash, with a clock that went back an hour, new stamps are above all that were ever applied: the meta has them.
+// After a crash, with a clock that went back an hour, new stamps are above all that were ever applied: the meta has
+// them.
 func TestStampsAfterCrash(t *testing.T) {
 	s := newStore(t)
 	now := time.UnixMicro(10_000_000_000)
@@ -290,7 +292,8 @@ func increment(t *testing.T, r *Replica, key string) {
 	}
 }
 
-// While a conditional is being evaluated, blind writes of its key wait, others do not, and the queue is served in order.
+// While a conditional is being evaluated, blind writes of its key wait, others do not, and the queue is served in
+// order.
 func TestLatchHoldsBackBlindWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -393,8 +396,8 @@ func TestDedupe(t *testing.T) {
 	}
 }
 
-// An atomic write over partitions is one apply with one stamp, also when several of its keys share a stripe, and never locks up with
-// others or with conditionals.
+// An atomic write over partitions is one apply with one stamp, also when several of its keys share a stripe, and never
+// locks up with others or with conditionals.
 func TestWriteAtomic(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 16, Options{Durability: Synced})
@@ -440,8 +443,8 @@ func TestWriteAtomic(t *testing.T) {
 	}
 }
 
-// Updates that depend on stored rows are part of an atomic write: they are applied with the others, with the same stamp, and if one cannot be
-// carried out nothing is.
+// Updates that depend on stored rows are part of an atomic write: they are applied with the others, with the same
+// stamp, and if one cannot be carried out nothing is.
 func TestWriteAtomicUpdates(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 16, Options{Durability: Synced})
@@ -561,8 +564,8 @@ func TestTruncateAndDrop(t *testing.T) {
 	}
 }
 
-// A replica that requires a schema refuses what was planned for an older one: also a conditional that was being evaluated when the
-// requirement came, which is in the log after it.
+// A replica that requires a schema refuses what was planned for an older one: also a conditional that was being
+// evaluated when the requirement came, which is in the log after it.
 func TestRequire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -696,8 +699,8 @@ func BenchmarkCounter(b *testing.B) {
 	}
 }
 
-// A table is emptied while others write to it: nothing of before is left, nothing of after is lost. Dropping one partition removes its
-// span, dropping all of them everything.
+// A table is emptied while others write to it: nothing of before is left, nothing of after is lost. Dropping one
+// partition removes its span, dropping all of them everything.
 func TestTruncateTable(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 16, Options{Durability: Synced})

@@ -8,13 +8,10 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
-	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
@@ -34,18 +31,18 @@ type Cluster struct {
 	Raft raftgroup.Options
 	// StalenessMax is how long ago a follower that serves reads may have heard from its leader; 500 ms if 0.
 	StalenessMax time.Duration
-	// RecordsChanged: the local replica of the meta partition has applied a change, or installed a snapshot; its records are at this
-	// version or a later one. It must not block.
+	// RecordsChanged: the local replica of the meta partition has applied a change, or installed a snapshot; its records
+	// are at this version or a later one. It must not block.
 	RecordsChanged func(version uint64)
-	// RecordsPut is told before of each change that was applied here one by one, which led to version from the one before; put is the
-	// receiver's to keep. It must not block.
+	// RecordsPut is told before of each change that was applied here one by one, which led to version from the one before;
+	// put is the receiver's to keep. It must not block.
 	RecordsPut func(version uint64, put []command.Record)
-	// LeaderChanged: the partition follows a leader on this node, the zero NodeID if none is known; here says that the leader is the
-	// local replica. It must not block.
+	// LeaderChanged: the partition follows a leader on this node, the zero NodeID if none is known; here says that the
+	// leader is the local replica. It must not block.
 	LeaderChanged func(id topology.PartitionID, leader topology.NodeID, here bool)
-	// Replaced: a member of the meta partition speaks to another replica of it than the one on this node, one that was given to the
-	// node since. The one that is here was removed while the node was away and will not hear of anything any more, that included: drop
-	// it, then join as the other. It must not block.
+	// Replaced: a member of the meta partition speaks to another replica of it than the one on this node, one that was
+	// given to the node since. The one that is here was removed while the node was away and will not hear of anything any
+	// more, that included: drop it, then join as the other. It must not block.
 	Replaced func(replica topology.ReplicaID)
 	// Drive is for simulations: it runs the steps instead of goroutines. Then Transport is not used.
 	Drive *Drive
@@ -56,7 +53,7 @@ type raft struct {
 	host    *Host
 	opts    *Cluster
 	runner  Runner
-	answers sync.Pool // outcomes1, empty
+	answers sync.Pool // outcomeWaiter, empty
 
 	// closed ends what waits, cancel what reads and writes snapshots. stopped is closed when the runner stopped by itself.
 	ctx     context.Context
@@ -67,7 +64,7 @@ type raft struct {
 
 func newRaft(h *Host) *raft {
 	g := &raft{host: h, opts: h.opts.Cluster, closed: make(chan struct{}), stopped: make(chan struct{})}
-	g.answers.New = func() any { return make(outcomes1, 1) }
+	g.answers.New = func() any { return make(outcomeWaiter, 1) }
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
@@ -145,7 +142,8 @@ func (g *raft) start(list []born) error {
 	return nil
 }
 
-// configsOf is what the groups of replicas are opened with; fresh ones are born with their partition, unless they wait for a snapshot.
+// configsOf is what the groups of replicas are opened with; fresh ones are born with their partition, unless they wait
+// for a snapshot.
 func configsOf(list []born, fresh bool) []raftgroup.GroupConfig {
 	configs := make([]raftgroup.GroupConfig, 0, len(list))
 	for i := range list {
@@ -217,8 +215,8 @@ func (g *raft) close() error {
 	return g.runner.Close()
 }
 
-// bear implements sequencers: the voters of the map that are on this node. All replicas of a partition are born alike, on their nodes, so
-// they agree without having talked. The one that is listed first asks for votes at once.
+// bear implements sequencers: the voters of the map that are on this node. All replicas of a partition are born alike,
+// on their nodes, so they agree without having talked. The one that is listed first asks for votes at once.
 func (g *raft) bear(ps []*topology.Partition) (list []born) {
 	for _, p := range ps {
 		if len(p.Sets) == 0 {
@@ -270,8 +268,8 @@ const leavingMax = 10 * time.Second
 // never is where nothing comes from.
 var never chan struct{}
 
-// withdraw implements sequencers: it closes groups. Their logs are destroyed after the state: in the other order a replica could come back
-// that has forgotten how it voted.
+// withdraw implements sequencers: it closes groups. Their logs are destroyed after the state: in the other order a
+// replica could come back that has forgotten how it voted.
 func (g *raft) withdraw(rs []*Replica) (finish func() error, err error) {
 	groups := make(chan *raftgroup.Group, len(rs))
 	for _, r := range rs {
@@ -295,145 +293,6 @@ func (g *raft) withdraw(rs []*Replica) (finish func() error, err error) {
 	}, nil
 }
 
-// raftSequencer is the sequencer of a replica that is a member of a Raft group.
-type raftSequencer struct {
-	*raft
-	replica *Replica
-	// group is nil until the group is open.
-	group atomic.Pointer[raftgroup.Group]
-	// installs counts the beginnings and ends of installations: it is odd during one.
-	installs atomic.Uint64
-}
-
-// sequencer implements sequencers.
-func (g *raft) sequencer(r *Replica, _ *keys.Meta) sequencer {
-	return &raftSequencer{raft: g, replica: r}
-}
-
-func (s *raftSequencer) evaluating() uint64 {
-	if g := s.group.Load(); g != nil {
-		term, _ := g.Evaluating()
-		return term
-	}
-	return 0
-}
-
-func (s *raftSequencer) leader() (m raftgroup.Member, ok bool) {
-	if g := s.group.Load(); g != nil {
-		return g.Leader()
-	}
-	return m, false
-}
-
-func (s *raftSequencer) applied() uint64 {
-	if g := s.group.Load(); g != nil {
-		return g.Applied()
-	}
-	return 0
-}
-
-func (s *raftSequencer) propose(term uint64, entry []byte, w raftgroup.Waiter) error {
-	return s.runner.Propose(s.group.Load(), term, entry, w)
-}
-
-// admit implements sequencer. A leader that has a lease reads at once and looks at the clock then; one that has none asks a quorum before
-// it reads, and so does a follower with here, which asks the leader: what it has applied then is all that had succeeded when the read
-// began, whoever leads afterwards. A follower serves ONE and LOCAL_ONE without (P9).
-func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here bool) (ticket, error) {
-	if term := s.evaluating(); term != 0 {
-		if lease := s.group.Load().Lease(); lease != 0 {
-			return ticket{term: term, lease: lease}, nil
-		}
-		return ticket{}, s.askQuorum(ctx, term)
-	}
-	installs := s.installs.Load()
-	g := s.group.Load()
-	if g == nil || installs%2 != 0 || g.Applied() == 0 {
-		return ticket{}, s.replica.notLeader()
-	}
-	t := ticket{follower: true, installs: installs}
-	switch {
-	case level == dberr.One || level == dberr.LocalOne:
-		if g.Applied() < s.replica.seen.Load() || !g.Fresh(s.host.clock.Now(), s.opts.StalenessMax) {
-			return ticket{}, s.replica.notLeader()
-		}
-		return t, nil
-	case !here:
-		return ticket{}, s.replica.notLeader()
-	}
-	return t, s.askLeader(ctx, g)
-}
-
-// askLeader returns when this follower has applied everything that had succeeded when askLeader was called.
-func (s *raftSequencer) askLeader(ctx context.Context, g *raftgroup.Group) error {
-	done := s.answers.Get().(outcomes1)
-	if err := s.runner.ReadIndex(g, done); err != nil {
-		s.answers.Put(done)
-		return s.replica.refused(err)
-	}
-	o, err := await(s.host.drive, patience{ctx: ctx}, done)
-	if err != nil {
-		return err // the answer is still to come
-	}
-	s.answers.Put(done)
-	if o.Err != nil {
-		return s.replica.refused(o.Err)
-	}
-	return nil
-}
-
-func (s *raftSequencer) hold() (t ticket) {
-	if t.term = s.evaluating(); t.term != 0 {
-		t.lease = s.group.Load().Lease()
-	}
-	return t
-}
-
-// askQuorum returns when a quorum has said that this replica led in term after askQuorum was called.
-func (s *raftSequencer) askQuorum(ctx context.Context, term uint64) error {
-	done := make(outcomes1, 1)
-	if err := s.runner.ReadIndex(s.group.Load(), done); err != nil {
-		return s.replica.refused(err)
-	}
-	o, err := await(s.host.drive, patience{ctx: ctx}, done)
-	if err != nil {
-		return err
-	}
-	return s.stillLeads(term, o.Err)
-}
-
-// stillLeads translates the outcome of a read index that is to confirm what was read before it in a term.
-func (s *raftSequencer) stillLeads(term uint64, err error) error {
-	if err != nil {
-		return s.replica.refused(err)
-	}
-	if s.evaluating() != term {
-		return s.replica.notLeader()
-	}
-	return nil
-}
-
-func (s *raftSequencer) confirm(ctx context.Context, t ticket, _ *command.Read) error {
-	switch {
-	case t.follower && s.installs.Load() != t.installs:
-		return s.replica.notLeader()
-	case t.term == 0 || s.group.Load().Leased(t.lease, s.host.clock.Now()):
-		return nil
-	}
-	return s.askQuorum(ctx, t.term)
-}
-
-// confirmed implements sequencer: by the clock under the lease from before, else by asking a quorum now.
-func (s *raftSequencer) confirmed(t ticket, _ uint32, _ token.Token, then func(error)) error {
-	g := s.group.Load()
-	if g.Leased(t.lease, s.host.clock.Now()) {
-		then(nil)
-		return nil
-	}
-	term := t.term
-	return s.runner.ReadIndex(g, waiting(func(o raftgroup.Outcome) { then(s.stillLeads(term, o.Err)) }))
-}
-
 // replicaSets returns the Raft half of the host, or errNoReplicaSet.
 func (h *Host) replicaSets() (*raft, error) {
 	if g, ok := h.seqs.(*raft); ok {
@@ -454,8 +313,8 @@ func (h *Host) Receive(from topology.NodeID, frame []byte) error {
 	return g.runner.Receive(raftgroup.NodeID(from), frame)
 }
 
-// ReceiveSnapshot takes a snapshot that another node sends, of size bytes with what stands before it, and returns when it is on this
-// node's disk, or why it is not.
+// ReceiveSnapshot takes a snapshot that another node sends, of size bytes with what stands before it, and returns when
+// it is on this node's disk, or why it is not.
 func (h *Host) ReceiveSnapshot(from topology.NodeID, r io.Reader, size int64) error {
 	g, err := h.replicaSets()
 	if err != nil {
@@ -464,15 +323,16 @@ func (h *Host) ReceiveSnapshot(from topology.NodeID, r io.Reader, size int64) er
 	return g.runner.ReceiveSnapshot(raftgroup.NodeID(from), r)
 }
 
-// NodeGone is for the proof that a node's process is gone: its address refused a connection. What it led elects a leader at once.
+// NodeGone is for the proof that a node's process is gone: its address refused a connection. What it led elects a
+// leader at once.
 func (h *Host) NodeGone(node topology.NodeID) {
 	if g, err := h.replicaSets(); err == nil {
 		g.runner.Call(func(r *raftgroup.Host) { r.ForgetNode(raftgroup.NodeID(node)) })
 	}
 }
 
-// Handover gives every leadership of the node to a voter that has all of the log, and waits until what is under way has ended. Call it
-// before Close. It ends with its context; what is left then is decided by elections.
+// Handover gives every leadership of the node to a voter that has all of the log, and waits until what is under way has
+// ended. Call it before Close. It ends with its context; what is left then is decided by elections.
 func (h *Host) Handover(ctx context.Context) error {
 	g, err := h.replicaSets()
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// Read passes what c finds in this partition to v, in order. It is linearizable, but for ONE and LOCAL_ONE at a follower (P9), and
-// nothing is read twice. A read of a range needs the current epoch, if it names one: the sender goes on after the end it believes in.
+// Read passes what c finds in this partition to v, in order. It is linearizable, but for ONE and LOCAL_ONE at a
+// follower (P9), and nothing is read twice. A read of a range needs the current epoch, if it names one: the sender goes
+// on after the end it believes in.
 func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return r.read(ctx, c, v, false)
 }

@@ -17,20 +17,20 @@ const (
 	rememberMax = 256 << 10
 	// coordinatorsMax bounds the coordinators of which is remembered what was forgotten.
 	coordinatorsMax = 1 << 10
-	// openedMargin is added to the age of what is sent again to a replica whose memory has just begun: it may have been on its way for some
-	// time, and its age is as of when it was sent. A replica that was suspended meanwhile leads only after it has caught up, and then
-	// remembers what it has applied.
+	// openedMargin is added to the age of what is sent again to a replica whose memory has just begun: it may have been on
+	// its way for some time, and its age is as of when it was sent. A replica that was suspended meanwhile leads only
+	// after it has caught up, and then remembers what it has applied.
 	openedMargin = 10 * time.Second
 )
 
-// recent makes plain writes happen once: it remembers the ids of those that were applied here, and of those that this leader has under way.
-// All replicas apply the same, so a new leader remembers what the old one did. It is in memory: it begins empty when the replica is
-// opened and when a snapshot is installed.
+// recent makes plain writes happen once: it remembers the ids of those that were applied here, and of those that this
+// leader has under way. All replicas apply the same, so a new leader remembers what the old one did. It is in memory:
+// it begins empty when the replica is opened and when a snapshot is installed.
 //
-// A coordinator numbers its commands as they come. Invariant: the id of every write that was applied here since the memory began is
-// remembered, or its number is not above the highest of its coordinator that was forgotten. So an id that is neither was never
-// applied since then, whatever any clock says: clocks only decide how early something is forgotten, and that costs the sender the answer
-// ErrUncertain, at worst.
+// A coordinator numbers its commands as they come. Invariant: the id of every write that was applied here since the
+// memory began is remembered, or its number is not above the highest of its coordinator that was forgotten. So an id
+// that is neither was never applied since then, whatever any clock says: clocks only decide how early something is
+// forgotten, and that costs the sender the answer ErrUncertain, at worst.
 type recent struct {
 	mu sync.Mutex
 	// young and old are the ids that were applied, those of old before youngSince.
@@ -74,8 +74,9 @@ func (r *recent) clear(since raftgroup.Instant) {
 // always is the beginning of time, for a replica that nothing was applied to yet.
 const always = raftgroup.Instant(math.MinInt64 / 2)
 
-// enter notes a write that is about to be proposed, which leave takes back. applied says that it need not be: it was applied before, and
-// is durable. The error is ErrUnderWay or ErrUncertain. age is the time since the first attempt, 0 for the first one itself.
+// enter notes a write that is about to be proposed, which leave takes back. applied says that it need not be: it was
+// applied before, and is durable. The error is ErrUnderWay or ErrUncertain. age is the time since the first attempt, 0
+// for the first one itself.
 func (r *recent) enter(id command.DedupeID, age time.Duration, now raftgroup.Instant) (applied bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 
 func sequence(n uint64) command.DedupeID { return command.DedupeID{Sequence: n} }
 
-// TestRecentNeverForgetsTooEarly: whatever is applied when, a write that was applied is never let through again, however the age that its
-// sender tells is wrong and however long it was on its way: machines that are suspended take standing clocks for time. Memory stays
-// bounded.
+// TestRecentNeverForgetsTooEarly: whatever is applied when, a write that was applied is never let through again,
+// however the age that its sender tells is wrong and however long it was on its way: machines that are suspended take
+// standing clocks for time. Memory stays bounded.
 func TestRecentNeverForgetsTooEarly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r recent
@@ -53,8 +53,9 @@ func TestRecentNeverForgetsTooEarly(t *testing.T) {
 	})
 }
 
-// TestSuspendedSender: a machine that was suspended sends a write again that it believes to be a moment old. It was applied, forgotten and
-// written over long ago: it is not applied again, and neither is a first attempt that was on its way for as long.
+// TestSuspendedSender: a machine that was suspended sends a write again that it believes to be a moment old. It was
+// applied, forgotten and written over long ago: it is not applied again, and neither is a first attempt that was on its
+// way for as long.
 func TestSuspendedSender(t *testing.T) {
 	var r recent
 	now := raftgroup.Instant(time.Hour)
@@ -73,8 +74,8 @@ func TestSuspendedSender(t *testing.T) {
 	}
 }
 
-// TestRecentBounds: under way, then applied; at most rememberMax are kept, and what had to be forgotten early is not known; nothing is kept
-// when nothing happens.
+// TestRecentBounds: under way, then applied; at most rememberMax are kept, and what had to be forgotten early is not
+// known; nothing is kept when nothing happens.
 func TestRecentBounds(t *testing.T) {
 	var r recent
 	now := raftgroup.Instant(time.Hour)

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The meta partition holds records under one version. The version is a key beside them, written in the batch that changes them; while
-// that is open, the replica's progress has it, so several changes may be in one batch.
+// The meta partition holds records under one version. The version is a key beside them, written in the batch that
+// changes them; while that is open, the replica's progress has it, so several changes may be in one batch.
 
 // recordsChange is what led to a version from the one before.
 type recordsChange struct {
@@ -84,8 +84,8 @@ func decodeVersion(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Records passes one state of the meta partition's records to fn, in order of their keys, and returns its version. It serves what
-// the local replica has applied. Arguments are valid during the call.
+// Records passes one state of the meta partition's records to fn, in order of their keys, and returns its version. It
+// serves what the local replica has applied. Arguments are valid during the call.
 func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err error) {
 	err = h.store.Scan(keys.MetaID, nil, func(key, value []byte) error {
 		if string(key) == keys.RecordsVersion {
@@ -98,8 +98,8 @@ func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err er
 	return version, err
 }
 
-// Change changes records of the meta partition if they are still at the expected version, and returns the new version, or
-// *Conflict with the present one. Only the leader of the meta partition can. Keys begin with a byte above 0.
+// Change changes records of the meta partition if they are still at the expected version, and returns the new version,
+// or *Conflict with the present one. Only the leader of the meta partition can. Keys begin with a byte above 0.
 func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64, err error) {
 	if !r.isMeta() {
 		return 0, r.wrongRange()

@@ -28,7 +28,8 @@ type Replica struct {
 	count  counters
 	// schema is the least schema version that mutations must have; see Require.
 	schema atomic.Uint64
-	// shown is the index of the last entry that the machine has committed, seen the one that this node has seen acknowledged.
+	// shown is the index of the last entry that the machine has committed, seen the one that this node has seen
+	// acknowledged.
 	shown, seen atomic.Uint64
 	// wide is the batch that last changed all keys at once; see unsynced.
 	wide atomic.Uint64
@@ -45,8 +46,8 @@ type Replica struct {
 // closing is more than there can be requests.
 const closing = int64(1) << 40
 
-// state is what a replica is responsible for. It never changes; it is replaced. Its keys are of table 0 as long as the replica waits for
-// its first snapshot.
+// state is what a replica is responsible for. It never changes; it is replaced. Its keys are of table 0 as long as the
+// replica waits for its first snapshot.
 type state struct {
 	span  topology.Span
 	keys  keys.Span
@@ -176,7 +177,8 @@ func (r *Replica) raiseSchema(revision uint64) {
 	}
 }
 
-// admits refuses a mutation that must not be proposed: what a log has taken every replica applies, whatever its disk says.
+// admits refuses a mutation that must not be proposed: what a log has taken every replica applies, whatever its disk
+// says.
 func (r *Replica) admits(m *command.Mutation) error {
 	if err := r.accepts(m); err != nil {
 		return err
@@ -239,7 +241,8 @@ func (r *Replica) Leader() (node topology.NodeID, ok bool) {
 	return topology.NodeID(m.Node), ok
 }
 
-// Seen says that this node has seen index acknowledged: a read that a follower serves here has applied at least that much.
+// Seen says that this node has seen index acknowledged: a read that a follower serves here has applied at least that
+// much.
 func (r *Replica) Seen(index uint64) {
 	for {
 		old := r.seen.Load()

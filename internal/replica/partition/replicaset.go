@@ -46,14 +46,14 @@ func (r *Replica) Campaign() {
 	}
 }
 
-// ChangeMembers changes the members of the replica set and returns when this replica, its leader, has applied the change. Errors
-// are *NotLeader, raftgroup.ErrMembersBusy, and ErrUncertain.
+// ChangeMembers changes the members of the replica set and returns when this replica, its leader, has applied the
+// change. Errors are *NotLeader, raftgroup.ErrMembersBusy, and ErrUncertain.
 func (r *Replica) ChangeMembers(ctx context.Context, changes []raftgroup.Change) error {
 	g, err := r.host.replicaSets()
 	if err != nil {
 		return err
 	}
-	done := make(outcomes1, 1)
+	done := make(outcomeWaiter, 1)
 	if !g.runner.Call(func(h *raftgroup.Host) { h.ChangeMembers(uint64(r.id), changes, done) }) {
 		return ErrClosed
 	}

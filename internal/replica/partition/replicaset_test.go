@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestAcknowledgedSurvives: what was acknowledged is there after its leader crashed and lost all that it had not synced, and so
-// it is when all nodes did; replicas hold the same.
+// TestAcknowledgedSurvives: what was acknowledged is there after its leader crashed and lost all that it had not
+// synced, and so it is when all nodes did; replicas hold the same.
 func TestAcknowledgedSurvives(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -75,8 +75,8 @@ func (w *world) trouble(id topology.PartitionID, stop chan struct{}) {
 	}
 }
 
-// TestLeaderChanges: while leaders change, a write that was acknowledged is never lost, and none comes back later: the last value of a key
-// is what was acknowledged last. Stamps grow. Counters count each addition once.
+// TestLeaderChanges: while leaders change, a write that was acknowledged is never lost, and none comes back later: the
+// last value of a key is what was acknowledged last. Stamps grow. Counters count each addition once.
 func TestLeaderChanges(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -153,7 +153,7 @@ func TestStaleTerm(t *testing.T) {
 	lead := w.leader(p.ID)
 	move(r, next)
 	move(w.replica(next, p.ID), lead)
-	done := make(outcomes1, 1)
+	done := make(outcomeWaiter, 1)
 	if err := w.replica(lead, p.ID).seq.propose(term, []byte("anything"), done); err != nil {
 		t.Fatal(err)
 	}
@@ -163,8 +163,8 @@ func TestStaleTerm(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestRetries: an id that was applied is answered, also by another leader and after that; one that is older than what is remembered is
-// nobody's to know. The first attempt that comes late is not applied either.
+// TestRetries: an id that was applied is answered, also by another leader and after that; one that is older than what
+// is remembered is nobody's to know. The first attempt that comes late is not applied either.
 func TestRetries(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -214,8 +214,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestFollowerReads: a follower serves ONE as long as it hears from its leader, and no older state than this node has seen; anything else is
-// for the leader.
+// TestFollowerReads: a follower serves ONE as long as it hears from its leader, and no older state than this node has
+// seen; anything else is for the leader.
 func TestFollowerReads(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -247,8 +247,8 @@ func TestFollowerReads(t *testing.T) {
 	w.isolate(i, false)
 }
 
-// TestMove: a joining replica gets a snapshot and becomes a voter in the same change in which another one leaves, which is dropped then;
-// both the new one and the others survive a restart.
+// TestMove: a joining replica gets a snapshot and becomes a voter in the same change in which another one leaves, which
+// is dropped then; both the new one and the others survive a restart.
 func TestMove(t *testing.T) {
 	w := newWorld(t, 4)
 	p := w.newTable(0, 1, 2)

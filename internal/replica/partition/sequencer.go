@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// sequencer gives the entries of one replica their order and makes them durable; the machine applies them. There are two: raftSequencer,
-// whose entries a quorum has on disk before they are applied, and localSequencer, whose entries are applied as they come and synced by
-// group. All else of a replica is the same over both.
+// sequencer gives the entries of one replica their order and makes them durable; the machine applies them. There are
+// two: raftSequencer, whose entries a quorum has on disk before they are applied, and localSequencer, whose entries are
+// applied as they come and synced by group. All else of a replica is the same over both.
 type sequencer interface {
 	// evaluating returns the term in which this replica leads and has applied everything older, 0 if it does not.
 	evaluating() (term uint64)
@@ -23,19 +23,20 @@ type sequencer interface {
 	leader() (raftgroup.Member, bool)
 	// applied is the index of the last entry that readers see, 0 before the first snapshot.
 	applied() uint64
-	// propose hands over an encoded entry that was evaluated in term. It enters the log in that term or not at all (P7). w is told once
-	// how it ended, perhaps before propose returns; the bytes are not read after that. If propose returns an error, nothing was done and
-	// w is not told.
+	// propose hands over an encoded entry that was evaluated in term. It enters the log in that term or not at all (P7). w
+	// is told once how it ended, perhaps before propose returns; the bytes are not read after that. If propose returns an
+	// error, nothing was done and w is not told.
 	propose(term uint64, entry []byte, w raftgroup.Waiter) error
-	// hold returns the leader's right to read at once, with the term it evaluates in, 0 if it does not; it is to be confirmed after the read.
+	// hold returns the leader's right to read at once, with the term it evaluates in, 0 if it does not; it is to be
+	// confirmed after the read.
 	hold() ticket
-	// admit returns the right to read, to be confirmed after the read, or *NotLeader. With here a follower asks its leader rather than to
-	// refuse.
+	// admit returns the right to read, to be confirmed after the read, or *NotLeader. With here a follower asks its leader
+	// rather than to refuse.
 	admit(ctx context.Context, level dberr.Consistency, here bool) (ticket, error)
 	// confirm returns nil if what q has read since admit may be passed on, or a stamp if q is nil. It may wait.
 	confirm(ctx context.Context, t ticket, q *command.Read) error
-	// confirmed is confirm for what a conditional has read of one key: it does not wait, then is told once. If it returns an error, then
-	// is not told.
+	// confirmed is confirm for what a conditional has read of one key: it does not wait, then is told once. If it returns
+	// an error, then is not told.
 	confirmed(t ticket, table uint32, tok token.Token, then func(error)) error
 }
 
@@ -48,8 +49,8 @@ type ticket struct {
 	installs uint64
 }
 
-// early is a raftgroup.Waiter that wants to know when its entry is applied, if that is before it is durable: what only keeps conflicting
-// commands apart ends then. It is told before Done.
+// early is a raftgroup.Waiter that wants to know when its entry is applied, if that is before it is durable: what only
+// keeps conflicting commands apart ends then. It is told before Done.
 type early interface{ applied() }
 
 // sequencers is what gives the replicas of a node their sequencers.
@@ -62,8 +63,8 @@ type sequencers interface {
 	bear(ps []*topology.Partition) []born
 	// open begins to apply entries to replicas that are stored and in the host's map.
 	open(list []born) error
-	// withdraw ends the sequencers of closed replicas: nothing is applied to them when it returns. finish is for after the removal of their
-	// state.
+	// withdraw ends the sequencers of closed replicas: nothing is applied to them when it returns. finish is for after the
+	// removal of their state.
 	withdraw(rs []*Replica) (finish func() error, err error)
 	// failed returns why nothing more is accepted, nil if all is well.
 	failed() error

@@ -12,12 +12,12 @@ import (
 // ErrClosed says that the replica or its host is closed: nothing was done.
 var ErrClosed = errors.New("replica is closed")
 
-// ErrStopped says that the node's store failed and accepts no more writes until the process starts again. Whether the write that
-// is told so survives is not known.
+// ErrStopped says that the node's store failed and accepts no more writes until the process starts again. Whether the
+// write that is told so survives is not known.
 var ErrStopped = errors.New("store stopped after a disk error")
 
-// ErrStaleSchema says that a mutation was planned for an older revision of its table than the replica requires. Nothing was done;
-// who binds the statement again may repeat it.
+// ErrStaleSchema says that a mutation was planned for an older revision of its table than the replica requires. Nothing
+// was done; who binds the statement again may repeat it.
 var ErrStaleSchema = errors.New("planned for an older revision of the table")
 
 // WrongRange says that a command is not, or not wholly, for this replica: the sender's map is old. Nothing was done.
@@ -34,7 +34,8 @@ func (e *WrongRange) Error() string {
 	return fmt.Sprintf("partition %d holds %s at epoch %d only", e.Partition, e.Have, e.Epoch)
 }
 
-// LatchTimeout says that a write waited too long behind others of its logical partition, or until its context ended. Nothing was done.
+// LatchTimeout says that a write waited too long for others of its logical partition, or until its context ended.
+// Nothing was done.
 type LatchTimeout struct{ Cause error }
 
 func (e *LatchTimeout) Error() string {
@@ -42,7 +43,8 @@ func (e *LatchTimeout) Error() string {
 }
 func (e *LatchTimeout) Unwrap() error { return e.Cause }
 
-// NotLeader says that a command is for the leader of the partition and this replica is not it, or is not sure. Nothing was done.
+// NotLeader says that a command is for the leader of the partition and this replica is not it, or is not sure. Nothing
+// was done.
 type NotLeader struct {
 	Partition topology.PartitionID
 	// Leader is the node that leads as far as this replica knows, zero if it knows none.
@@ -53,13 +55,16 @@ func (e *NotLeader) Error() string {
 	return fmt.Sprintf("this replica does not lead partition %d", e.Partition)
 }
 
-// ErrUncertain says that nobody here knows whether the write was, or will be, applied. The same command with the same id may be sent again.
+// ErrUncertain says that nobody here knows whether the write was, or will be, applied. The same command with the same
+// id may be sent again.
 var ErrUncertain = errors.New("the outcome of the write is not known")
 
-// ErrUnderWay says that the same command, by its id, is being carried out already. It may be sent again to hear how it ended.
+// ErrUnderWay says that the same command, by its id, is being carried out already. It may be sent again to hear how it
+// ended.
 var ErrUnderWay = errors.New("the same command is under way")
 
-// ErrUnconfirmed says that rows were passed on and that the replica could not confirm afterwards that it still led. They must not be used.
+// ErrUnconfirmed says that rows were passed on and that the replica could not confirm afterwards that it still led.
+// They must not be used.
 var ErrUnconfirmed = errors.New("what was read could not be confirmed")
 
 // Conflict answers a change of records whose expected version is not the present one. Nothing was done.

@@ -33,7 +33,8 @@ func (s *snapshots) Snapshot(group uint64) (*pb.SnapshotMetadata, raftgroup.Snap
 	return &pb.SnapshotMetadata{Index: &m.Applied, Term: &m.Term, ConfState: confOf(&m)}, data, nil
 }
 
-// Receive implements raftgroup.SnapshotStore. What could not be installed is refused here, for later the node would have to stop.
+// Receive implements raftgroup.SnapshotStore. What could not be installed is refused here, for later the node would
+// have to stop.
 func (s *snapshots) Receive(group uint64, r io.Reader) (raftgroup.SnapshotData, error) {
 	data, err := s.store.ReceiveSnapshot(s.ctx, r)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// stamps gives a partition's timestamps, in microseconds: the clock's time, or one more than the last one where the clock is behind.
-// Those that were applied are in the meta, in the batch of the rows that have them, so the order survives a crash and a clock that
-// went back.
+// stamps gives a partition's timestamps, in microseconds: the clock's time, or one more than the last one where the
+// clock is behind. Those that were applied are in the meta, in the batch of the rows that have them, so the order
+// survives a crash and a clock that went back.
 type stamps struct{ last atomic.Int64 }
 
 // next returns a stamp that is higher than all before.
@@ -26,9 +26,10 @@ func (s *stamps) next(now int64) int64 {
 // aheadMax is how far above the clock stamps go for the sake of a client whose clock is ahead, in microseconds.
 const aheadMax = 1_000_000
 
-// over returns the timestamp for a mutation that has been given stamp and is to be seen over above, which some client has chosen, and
-// the stamp of the partition that goes with it. Later stamps are higher than both, unless the client's clock is absurd: then they
-// stay with the clock, and only those who read the key before they write it are seen over it.
+// over returns the timestamp for a mutation that has been given stamp and is to be seen over above, which some client
+// has chosen, and the stamp of the partition that goes with it. Later stamps are higher than both, unless the client's
+// clock is absurd: then they stay with the clock, and only those who read the key before they write it are seen over
+// it.
 func (s *stamps) over(stamp, above int64) (partition, mutation int64) {
 	switch {
 	case above < stamp:

@@ -20,8 +20,8 @@ type sink struct{}
 func (sink) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
 func (sink) Row([]byte, *row.Row) (command.Step, error)                    { return command.More, nil }
 
-// A read that meets a write which is not durable yet waits for the next sync, whatever has written; other keys are read at once (P5).
-// Only Periodic mode shows what a crash may take back.
+// A read that meets a write which is not durable yet waits for the next sync, whatever has written; other keys are read
+// at once (P5). Only Periodic mode shows what a crash may take back.
 func TestReadWaitsForSync(t *testing.T) {
 	k := []byte("k")
 	writers := map[string]func(h *Host, r *Replica, done result) error{

@@ -15,8 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Write applies a mutation and completes done once, or returns an error and never completes done: then nothing was done. The mutation
-// stays as it is, but what Write keeps is copied before it returns. It waits only while a conditional write holds the logical partition.
+// Write applies a mutation and completes done once, or returns an error and never completes done: then nothing was
+// done. The mutation stays as it is, but what Write keeps is copied before it returns. It waits only while a
+// conditional write holds the logical partition.
 func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
 	if err := r.begin(); err != nil {
 		return err
@@ -56,8 +57,9 @@ func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completi
 	return nil
 }
 
-// launch stamps a blind write and proposes it, under the guard of its key: so the order of the log is that of the stamps. A part of an
-// atomic batch brings its stamp along; what is stamped later is above that, too. applied says that the write was applied before.
+// launch stamps a blind write and proposes it, under the guard of its key: so the order of the log is that of the
+// stamps. A part of an atomic batch brings its stamp along; what is stamped later is above that, too. applied says that
+// the write was applied before.
 func (r *Replica) launch(m *command.Mutation, held guard, done command.Completion) (applied bool, err error) {
 	term, err := r.evaluating()
 	if err != nil {
@@ -137,7 +139,7 @@ func (r *Replica) order(ctx context.Context, e *command.Entry) (raftgroup.Outcom
 		return raftgroup.Outcome{}, err
 	}
 	e.Epoch = r.epoch()
-	done := make(outcomes1, 1)
+	done := make(outcomeWaiter, 1)
 	if err := r.seq.propose(term, command.AppendEntry(nil, e), done); err != nil {
 		return raftgroup.Outcome{}, r.refused(err)
 	}
@@ -148,11 +150,11 @@ func (r *Replica) order(ctx context.Context, e *command.Entry) (raftgroup.Outcom
 	return o, r.ended(o)
 }
 
-// outcomes1 is a raftgroup.Waiter for somebody who blocks; it needs room for one.
-type outcomes1 chan raftgroup.Outcome
+// outcomeWaiter is a raftgroup.Waiter for somebody who blocks; it needs room for one.
+type outcomeWaiter chan raftgroup.Outcome
 
 // Done implements raftgroup.Waiter.
-func (w outcomes1) Done(o raftgroup.Outcome) { w <- o }
+func (w outcomeWaiter) Done(o raftgroup.Outcome) { w <- o }
 
 // waiting is a raftgroup.Waiter.
 type waiting func(o raftgroup.Outcome)
@@ -160,7 +162,8 @@ type waiting func(o raftgroup.Outcome)
 // Done implements raftgroup.Waiter.
 func (f waiting) Done(o raftgroup.Outcome) { f(o) }
 
-// completing proposes an entry whose outcome completes done. release, if not nil, is called then; on an error it is the caller's.
+// completing proposes an entry whose outcome completes done. release, if not nil, is called then; on an error it is the
+// caller's.
 func (r *Replica) completing(e *command.Entry, done command.Completion, release func()) error {
 	term, err := r.evaluating()
 	if err != nil {
@@ -174,8 +177,8 @@ func (r *Replica) completing(e *command.Entry, done command.Completion, release 
 	return nil
 }
 
-// Sweep removes what nobody can see any more, and completes done or returns an error as Write does. It needs no latch: what
-// readers see does not change.
+// Sweep removes what nobody can see any more, and completes done or returns an error as Write does. It needs no latch:
+// what readers see does not change.
 func (r *Replica) Sweep(s *command.Sweep, done command.Completion) error {
 	if err := r.begin(); err != nil {
 		return err
@@ -187,9 +190,9 @@ func (r *Replica) Sweep(s *command.Sweep, done command.Completion) error {
 	return r.completing(&command.Entry{Kind: command.EntrySweep, Sweep: *s}, done, nil)
 }
 
-// Truncate removes all rows, and their entries in the given indexes of the table, and completes done or returns an error as Write does.
-// Conditions must not see rows that are about to go and write after they went, so all keys are latched until it is applied; blind
-// writes are ordered by the log.
+// Truncate removes all rows, and their entries in the given indexes of the table, and completes done or returns an
+// error as Write does. Conditions must not see rows that are about to go and write after they went, so all keys are
+// latched until it is applied; blind writes are ordered by the log.
 func (r *Replica) Truncate(ctx context.Context, indexes []uint32, done command.Completion) error {
 	if err := r.begin(); err != nil {
 		return err
@@ -231,11 +234,11 @@ func (r *Replica) freeze(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
-// Require makes the partition refuse mutations that were planned for an older revision of the schema, with ErrStaleSchema. When it
-// returns, those that were accepted before are applied. Only the leader can.
+// Require makes the partition refuse mutations that were planned for an older revision of the schema, with
+// ErrStaleSchema. When it returns, those that were accepted before are applied. Only the leader can.
 //
-// The leader refuses them from the beginning, before they are proposed, and proposes the requirement after what it has accepted: so it
-// is only after a change of leaders that a write is refused by the log.
+// The leader refuses them from the beginning, before they are proposed, and proposes the requirement after what it has
+// accepted: so it is only after a change of leaders that a write is refused by the log.
 func (r *Replica) Require(ctx context.Context, revision uint64) error {
 	if _, err := r.evaluating(); err != nil {
 		return err

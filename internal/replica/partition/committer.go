@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/invariant"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// Durability says when a write is acknowledged that is not replicated.
+type Durability uint8
+
+const (
+	// Periodic acknowledges a write when it is applied; a sync follows within Options.SyncInterval. A crash may lose that
+	// much.
+	Periodic Durability = iota
+	// Synced acknowledges a write after a sync. While a sync is running the next group gathers.
+	Synced
+)
+
+// committer is the sequencers of a node whose partitions have no other replicas: their one log is that of the store.
+// One goroutine, the applier, takes whatever was proposed to any of them and applies it as one batch of the store;
+// another, the syncer, makes durable what was applied and, in Synced mode, completes it: one sync for all that was
+// applied before it began.
+//
+//	propose ── queue ── applier: machine.Apply.., machine.Commit ── group ── syncer: Store.Sync ── Waiter.Done
+//
+// The applier numbers its batches. Invariant: synced <= committed <= begun <= committed+1.
+type committer struct {
+	host     *Host
+	mode     Durability
+	interval time.Duration
+	groupMax int64
+
+	waiting atomic.Int64 // proposed and not yet completed
+	begun   atomic.Uint64
+	// committed and synced are the batches that readers see and those that survive a crash.
+	committed, synced atomic.Uint64
+	failure           atomic.Pointer[error] // (P4)
+
+	mu     sync.Mutex
+	queue  []proposal // not yet applied
+	bytes  int64      // in queue
+	idle   bool       // the applier sleeps
+	group  []proposal // applied and not yet durable, and readers that wait
+	closed bool
+	// unfinished is true from when a batch is applied until the syncer has nothing left to do; in Synced mode. Blind
+	// writes gather meanwhile, so that one batch takes them all. What holds latches is urgent: others wait for it to be
+	// applied.
+	unfinished, urgent bool
+
+	wake, sync      chan struct{}
+	stop            chan struct{} // ends pauses
+	applier, syncer chan struct{} // closed when they have ended
+
+	// unsynced is nil in Periodic mode, where readers see what a crash may take back.
+	unsynced *unsynced
+	one      [1][]byte
+	results  []any
+}
+
+// proposal is an entry on its way, or a waiter that wants to know when a batch is durable (no replica, and Index is the
+// batch's number).
+type proposal struct {
+	replica *Replica
+	entry   []byte
+	waiter  raftgroup.Waiter
+	outcome raftgroup.Outcome
+}
+
+const (
+	// queueBytesMax bounds the entries that wait for the applier, batchBytesMax those of one batch of the store, both
+	// about.
+	queueBytesMax = 64 << 20
+	batchBytesMax = 1 << 20
+)
+
+func newCommitter(h *Host) *committer {
+	o := &h.opts
+	c := &committer{host: h, mode: o.Durability, interval: o.SyncInterval, groupMax: int64(o.GroupMax),
+		wake: make(chan struct{}, 1), sync: make(chan struct{}, 1), stop: make(chan struct{}),
+		applier: make(chan struct{}), syncer: make(chan struct{})}
+	if c.mode == Synced {
+		c.unsynced = newUnsynced()
+		h.machine.unsynced = c.unsynced
+	}
+	go c.apply()
+	go c.makeDurable()
+	return c
+}
+
+// propose queues entries that are applied in one batch, or refuses them all. Each success leads to one call of each
+// waiter.
+func (c *committer) propose(ps ...proposal) error {
+	if err := c.failed(); err != nil {
+		return err
+	}
+	if c.waiting.Add(int64(len(ps))) > c.groupMax {
+		c.waiting.Add(-int64(len(ps)))
+		return &dberr.Overloaded{Message: "Too many writes are waiting for the disk"}
+	}
+	c.mu.Lock()
+	switch {
+	case c.closed:
+		c.mu.Unlock()
+		c.waiting.Add(-int64(len(ps)))
+		return ErrClosed
+	case c.bytes > queueBytesMax:
+		c.mu.Unlock()
+		c.waiting.Add(-int64(len(ps)))
+		return &dberr.Overloaded{Message: "Too many bytes are waiting for the disk"}
+	}
+	c.queue = append(c.queue, ps...)
+	for i := range ps {
+		c.bytes += int64(len(ps[i].entry))
+	}
+	if _, blind := ps[0].waiter.(*flight); !blind {
+		c.urgent = true
+	}
+	wake := c.idle && c.ready()
+	if wake {
+		c.idle = false
+	}
+	c.mu.Unlock()
+	if wake {
+		poke(c.wake)
+	}
+	return nil
+}
+
+// ready reports whether the next batch is to be applied now. The caller holds mu.
+func (c *committer) ready() bool { return len(c.queue) > 0 && (!c.unfinished || c.urgent || c.closed) }
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// failed returns why nothing is accepted any more, nil if all is well.
+func (c *committer) failed() error {
+	if p := c.failure.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// fail stops the committer for good; the first cause stays.
+func (c *committer) fail(cause error) error {
+	err := fmt.Errorf("%w: %w", ErrStopped, cause)
+	c.failure.CompareAndSwap(nil, &err)
+	return c.failed()
+}
+
+// apply is the applier.
+func (c *committer) apply() {
+	defer close(c.applier)
+	var spare []proposal
+	for {
+		ps := c.take(spare)
+		if ps == nil {
+			return
+		}
+		for rest := ps; len(rest) > 0; {
+			n := oneBatch(rest)
+			c.commit(rest[:n])
+			rest = rest[n:]
+		}
+		clear(ps)
+		if spare = ps[:0]; cap(ps) > queueKept {
+			spare = nil
+		}
+	}
+}
+
+// queueKept is how many proposals a list may keep memory for.
+const queueKept = 16 << 10
+
+// oneBatch is how many of the entries go into the next batch. Those that were proposed together have one waiter and are
+// not parted.
+func oneBatch(ps []proposal) int {
+	size := 0
+	for i := range ps {
+		size += len(ps[i].entry)
+		if size >= batchBytesMax && (i+1 == len(ps) || ps[i+1].waiter != ps[i].waiter) {
+			return i + 1
+		}
+	}
+	return len(ps)
+}
+
+// take waits for proposals; nil says that the committer is closed and nothing is left.
+func (c *committer) take(spare []proposal) []proposal {
+	for {
+		c.mu.Lock()
+		if c.ready() {
+			break
+		}
+		over := c.closed
+		c.idle = !over
+		c.mu.Unlock()
+		if over {
+			return nil
+		}
+		<-c.wake
+		runtime.Gosched() // whoever is about to propose makes the batch larger
+	}
+	ps := c.queue
+	c.queue, c.bytes, c.urgent = spare, 0, false
+	c.mu.Unlock()
+	return ps
+}
+
+// commit applies entries as one batch of the store.
+func (c *committer) commit(ps []proposal) {
+	err := c.failed()
+	number := c.begun.Add(1)
+	if err == nil {
+		if err = c.applyAll(ps, number); err != nil {
+			err = c.fail(err)
+		}
+	}
+	if err != nil {
+		for i := range ps {
+			ps[i].waiter.Done(raftgroup.Outcome{Err: err})
+		}
+		c.waiting.Add(-int64(len(ps)))
+		poke(c.sync) // readers that wait are told, too
+		return
+	}
+	c.committed.Store(number)
+	if invariant.Enabled {
+		synced := c.synced.Load()
+		invariant.Check(synced <= number, "P5: batch %d is committed after %d was synced", number, synced)
+	}
+	if c.mode == Periodic {
+		for i := range ps {
+			ps[i].waiter.Done(ps[i].outcome)
+		}
+		c.waiting.Add(-int64(len(ps)))
+		poke(c.sync)
+		return
+	}
+	for i := range ps {
+		if w, ok := ps[i].waiter.(early); ok {
+			w.applied()
+		}
+	}
+	c.mu.Lock()
+	c.group = append(c.group, ps...)
+	c.unfinished = true
+	c.mu.Unlock()
+	poke(c.sync)
+}
+
+func (c *committer) applyAll(ps []proposal, number uint64) error {
+	m := c.host.machine
+	if c.unsynced != nil {
+		c.unsynced.number = number
+	}
+	for i := range ps {
+		p := &ps[i]
+		if p.replica == nil {
+			continue // it only wants to know that everything before it is applied
+		}
+		r := p.replica
+		o := &p.outcome
+		o.Index, o.Term = r.ahead.applied+1, r.ahead.term
+		var err error
+		c.one[0] = p.entry
+		if c.results, err = m.Apply(uint64(r.id), o.Index, o.Term, c.one[:], c.results[:0]); err != nil {
+			return err
+		}
+		o.Result = c.results[0]
+	}
+	return m.Commit()
+}
+
+// makeDurable is the syncer.
+func (c *committer) makeDurable() {
+	defer close(c.syncer)
+	var spare []proposal
+	for {
+		select {
+		case <-c.sync:
+		case <-c.applier:
+			c.flush(spare)
+			return
+		}
+		if c.mode == Periodic {
+			c.pause()
+		}
+		spare = c.flush(spare)
+	}
+}
+
+// pause lets the writes of an interval gather.
+func (c *committer) pause() {
+	t := time.NewTimer(c.interval)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c.stop:
+	}
+}
+
+// flush syncs and completes one group; it returns the group's memory for the one after next.
+func (c *committer) flush(spare []proposal) []proposal {
+	c.mu.Lock()
+	group := c.group
+	c.group = spare[:0]
+	c.mu.Unlock()
+	if len(group) == 0 && c.synced.Load() == c.committed.Load() {
+		return group
+	}
+	number := c.committed.Load()
+	err := c.syncStore()
+	for i := range group {
+		p := &group[i]
+		if err != nil {
+			p.outcome = raftgroup.Outcome{Err: err}
+		} else if p.entry == nil && p.outcome.Index > number {
+			c.mu.Lock() // a reader saw a batch that was being committed when the sync began: the next sync is about to come
+			c.group = append(c.group, *p)
+			c.mu.Unlock()
+			continue
+		}
+		c.waiting.Add(-1)
+		p.waiter.Done(p.outcome)
+	}
+	c.mu.Lock()
+	c.unfinished = len(c.group) > 0
+	wake := c.idle && c.ready()
+	if wake {
+		c.idle = false
+	}
+	c.mu.Unlock()
+	if wake {
+		poke(c.wake)
+	}
+	clear(group)
+	return group
+}
+
+// syncStore makes durable what was committed before.
+func (c *committer) syncStore() error {
+	if err := c.failed(); err != nil {
+		return err
+	}
+	number := c.committed.Load()
+	if err := c.host.store.Sync(); err != nil {
+		return c.fail(err)
+	}
+	for old := c.synced.Load(); old < number && !c.synced.CompareAndSwap(old, number); {
+		old = c.synced.Load()
+	}
+	return nil
+}
+
+// durable tells w when a batch is durable, at once if it is. If it returns an error, w is not told.
+func (c *committer) durable(number uint64, w raftgroup.Waiter) error {
+	if err := c.failed(); err != nil {
+		return err
+	}
+	if number <= c.synced.Load() {
+		w.Done(raftgroup.Outcome{})
+		return nil
+	}
+	c.waiting.Add(1)
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
+		c.group = append(c.group, proposal{waiter: w, outcome: raftgroup.Outcome{Index: number}})
+	}
+	c.mu.Unlock()
+	if closed {
+		c.waiting.Add(-1)
+		return ErrClosed
+	}
+	poke(c.sync)
+	return nil
+}
+
+// load implements sequencers.
+func (c *committer) load(metas []keys.Meta) (list []born, err error) {
+	for i := range metas {
+		list = append(list, bornOf(&metas[i]))
+	}
+	return list, nil
+}
+
+func bornOf(meta *keys.Meta) born {
+	b := born{id: topology.PartitionID(meta.Partition), meta: meta}
+	if len(meta.Voters) > 0 {
+		b.replica = topology.ReplicaID(meta.Voters[0].Replica)
+	}
+	return b
+}
+
+// bear implements sequencers: all partitions of the node's map are here.
+func (c *committer) bear(ps []*topology.Partition) (list []born) {
+	for _, p := range ps {
+		meta := birth(p)
+		list = append(list, bornOf(&meta))
+	}
+	return list
+}
+
+// open implements sequencers.
+func (c *committer) open([]born) error { return c.failed() }
+
+// withdraw implements sequencers. What the replicas had under way is applied when it returns.
+func (c *committer) withdraw([]*Replica) (finish func() error, err error) {
+	done := make(outcomeWaiter, 1)
+	if err := c.propose(proposal{waiter: done}); err != nil {
+		return nil, err
+	}
+	if o := <-done; o.Err != nil {
+		return nil, o.Err
+	}
+	return func() error { return nil }, nil
+}
+
+// close applies and syncs what is left and ends the goroutines.
+func (c *committer) close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	close(c.stop)
+	poke(c.wake)
+	<-c.applier
+	<-c.syncer
+	return c.failed()
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// unsynced knows which keys have writes that readers see and a crash could still take back. A reader that met one waits
+// for its sync (P5): what somebody has read is never lost.
+//
+// A slot holds the number of the last batch that wrote to one of its keys, from before that batch is visible. Keys
+// share slots by their hash, so a reader may wait in vain, which with slotCount slots is rare. Scans do not look which
+// keys they met.
+type unsynced struct {
+	slots []atomic.Uint64
+	// number is that of the batch being made; the applier's.
+	number uint64
+}
+
+// slotCount is a power of two: slots are indexed by the highest 16 bits of a hash.
+const slotCount = 1 << 16
+
+func newUnsynced() *unsynced { return &unsynced{slots: make([]atomic.Uint64, slotCount)} }
+
+func (u *unsynced) slot(table uint32, t token.Token) *atomic.Uint64 {
+	h := (uint64(t) ^ uint64(table)*0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd
+	return &u.slots[h>>48]
+}
