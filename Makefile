@@ -15,9 +15,10 @@ race:             ## the tests under the race detector
 lint:             ## needs golangci-lint v2: go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 	golangci-lint run
 
-SEEDS ?= 5000
-sim:              ## the simulated cluster with SEEDS seeds
-	go test ./test/sim -run TestSeeds -sim.seeds=$(SEEDS) -timeout=0
+SEEDS ?= 10000
+FROM ?= 1
+sim:              ## the simulated cluster with SEEDS seeds beginning with FROM; a line for every hundred
+	go test ./test/sim -run TestSeeds -sim.seed=$(FROM) -sim.seeds=$(SEEDS) -timeout=0 -v
 
 FUZZTIME ?= 60s
 fuzz:             ## every fuzz target for FUZZTIME each

@@ -4,6 +4,8 @@ package sim
 
 import (
 	"context"
+	"encoding/binary"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -50,6 +52,10 @@ type Bugs struct {
 	HastyFate bool
 	// EarlyStamp: the parts of a logged batch carry the stamp of their coordinator's clock, not that of their leaders.
 	EarlyStamp bool
+	// LowCondition: what a condition writes is stamped as if it had not looked at the stamps of what it read.
+	LowCondition bool
+	// ForgottenID: nobody remembers the id of a write that is sent again.
+	ForgottenID bool
 }
 
 // plantAnswers changes what a follower hears.
@@ -116,6 +122,20 @@ func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 		m = machineOther{m, func(e *command.Entry) bool {
 			e.Records.Expect = 0
 			return e.Kind == command.EntryRecords
+		}}
+	}
+	if b.LowCondition {
+		m = machineOther{m, func(e *command.Entry) bool {
+			for i := range e.Mutations {
+				c := &e.Mutations[i]
+				if e.Result == nil || !slices.Contains(mixed, string(c.Key)) {
+					return false
+				}
+				for _, o := range c.Ops {
+					binary.BigEndian.PutUint64(o.Operand[1:], uint64(row.Timestamp(o.Operand)-600_000))
+				}
+			}
+			return e.Kind == command.EntryWrite
 		}}
 	}
 	if b.LowStamp {
@@ -186,7 +206,7 @@ func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waite
 
 // plantMember is how a coordinator reaches a replica on another node.
 func (n *node) plantMember(m *remote.Replica) coordinator.Member {
-	if b := n.w.plan.Bugs; b.DoubleCounter || b.PlainRetry || b.EarlyStamp {
+	if b := n.w.plan.Bugs; b.DoubleCounter || b.PlainRetry || b.EarlyStamp || b.ForgottenID {
 		return memberOther{m, n}
 	}
 	return m
@@ -213,7 +233,7 @@ func (m memberOther) Decide(ctx context.Context, c *command.Conditional, done co
 
 // Write implements coordinator.Member.
 func (m memberOther) Write(ctx context.Context, c *command.Mutation, done command.Completion) error {
-	if m.n.w.plan.Bugs.PlainRetry {
+	if b := m.n.w.plan.Bugs; b.PlainRetry || b.ForgottenID && c.Retried > 0 {
 		c.Dedupe = command.DedupeID{}
 	}
 	return m.Replica.Write(ctx, c, done)

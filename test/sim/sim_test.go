@@ -69,8 +69,9 @@ func TestSeeds(t *testing.T) {
 		}
 		sum.add(&r.Counts)
 		unchecked += r.Unchecked
-		if done++; done%50 == 0 {
-			t.Logf("%d seeds, the last one %d: %d operations, %d faults", done, seed, sum.Acked, sum.Sum())
+		if done++; done%100 == 0 {
+			t.Logf("%d seeds up to %d, %.1f a second: %d operations, %d faults %+v", done, seed, float64(done)/time.Since(began).Seconds(),
+				sum.Acked, sum.Sum(), sum.Faults)
 		}
 	}
 	t.Logf("%d seeds in %v, %d faults: %+v, keys unchecked: %d", done, time.Since(began).Round(time.Millisecond), sum.Sum(), sum, unchecked)

@@ -138,8 +138,8 @@ func Run(p Plan) *Report {
 	// After the faults everything heals; clients go on for a while, then every key is read once more.
 	w.After(p.Length, w.heal)
 	w.After(p.Length+3*time.Second, func() { w.finished = true })
-	w.After(p.Length+8*time.Second, w.lastReads)
-	w.World.Run(p.Length + 13*time.Second)
+	w.After(p.Length+20*time.Second, w.lastReads)
+	w.World.Run(p.Length + 25*time.Second)
 	r := &Report{Plan: p, Duration: w.Now}
 	if len(w.Failures) == 0 {
 		w.checkConverged()
