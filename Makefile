@@ -18,7 +18,7 @@ lint:             ## needs golangci-lint v2: go install github.com/golangci/gola
 SEEDS ?= 10000
 FROM ?= 1
 sim:              ## the simulated cluster with SEEDS seeds beginning with FROM; a line for every hundred
-	go test ./test/sim -run TestSeeds -sim.seed=$(FROM) -sim.seeds=$(SEEDS) -timeout=0 -v
+	go test -tags invariants ./test/sim -run TestSeeds -sim.seed=$(FROM) -sim.seeds=$(SEEDS) -timeout=0 -v
 
 FUZZTIME ?= 60s
 fuzz:             ## every fuzz target for FUZZTIME each
