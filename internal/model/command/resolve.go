@@ -3,6 +3,7 @@
 package command
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -49,12 +50,15 @@ func Resolve(ops []Op, c *Conditional, found []*row.Row, stamp int64) ([]Op, err
 	return ops, nil
 }
 
+// counterPath is the cell of a counter that this region adds to. There is one region.
+var counterPath = row.CounterPath(0)
+
 // resolver turns the updates of one row after the other into operands.
 type resolver struct {
 	// b holds what has the leader's stamp, own what has the client's timestamps (see operandFor).
 	b, own     row.Builder
 	stamp, now int64
-	// counters are the totals of the counters that the row's updates add to.
+	// counters are this region's totals of the counters that the row's updates add to.
 	counters []counter
 	lists    []*listState
 }
@@ -122,8 +126,9 @@ func (r *resolver) add(u *Update, cells []row.Cell) error {
 	if i < 0 {
 		i = len(r.counters)
 		r.counters = append(r.counters, counter{column: u.Column})
-		if len(cells) > 0 && len(cells[0].Value) == 8 {
-			r.counters[i].total = int64(binary.BigEndian.Uint64(cells[0].Value))
+		own := slices.IndexFunc(cells, func(c row.Cell) bool { return bytes.Equal(c.Path, counterPath) })
+		if own >= 0 && len(cells[own].Value) == 8 {
+			r.counters[i].total = int64(binary.BigEndian.Uint64(cells[own].Value))
 		}
 	}
 	r.counters[i].total += int64(binary.BigEndian.Uint64(u.Args[0]))
@@ -132,6 +137,6 @@ func (r *resolver) add(u *Update, cells []row.Cell) error {
 
 func (r *resolver) putCounters() {
 	for _, c := range r.counters {
-		r.b.Cell(c.column, nil, binary.BigEndian.AppendUint64(nil, uint64(c.total)), 0, row.NoExpiry)
+		r.b.Cell(c.column, counterPath, binary.BigEndian.AppendUint64(nil, uint64(c.total)), 0, row.NoExpiry)
 	}
 }

@@ -18,7 +18,7 @@ const NotDeleted int64 = math.MinInt64
 type Cell struct {
 	// Column is the schema's column id.
 	Column uint32
-	// Path is nil for a single-cell column. For an element it is an order-preserving key (cqltype.AppendKey, ascending): of the
+	// Path is nil for a single-cell column, and CounterPath for a counter. For an element it is an order-preserving key (cqltype.AppendKey, ascending): of the
 	// element for a set, the key for a map, the element's timeuuid for a list, the field's index as a smallint for a UDT.
 	Path []byte
 	// Value is the wire form of the value; empty for a set element. Never nil in a live cell.
@@ -60,7 +60,7 @@ func (r *Row) Cell(column uint32) *Cell {
 	return nil
 }
 
-// Column returns the cells of a column: one for a single-cell column, any number for a multi-cell one.
+// Column returns the cells of a column: one for a single-cell column, any number for a multi-cell one or a counter.
 func (r *Row) Column(column uint32) []Cell {
 	lo := 0
 	for lo < len(r.Cells) && r.Cells[lo].Column < column {

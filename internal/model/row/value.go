@@ -21,10 +21,25 @@ func MultiCell(t *cqltype.Type) bool {
 	return false
 }
 
-// AppendValue appends the wire form of a column to dst: of a single-cell column its value, of a multi-cell one what its
-// cells, in order, amount to; missing fields of a UDT are null. With no cells the column is null: the caller's case. An error
-// wraps ErrCorrupt.
+// CounterPath is the path of the cell in which a region counts. Its leaders alone write that cell, so the totals of two regions never take
+// each other's place; the value of the counter is the sum of its cells. The first region, 0, has no path.
+func CounterPath(region uint32) []byte {
+	if region == 0 {
+		return nil
+	}
+	return binary.BigEndian.AppendUint32(nil, region)
+}
+
+// OneCell reports whether a column of the type is never more than one cell, whose value is the column's. A counter has one per region.
+func OneCell(t *cqltype.Type) bool { return t.Kind != cqltype.Counter && !MultiCell(t) }
+
+// AppendValue appends the wire form of a column to dst: of a single-cell column its value, of a counter the sum of its cells, of a
+// multi-cell column what its cells, in order, amount to; missing fields of a UDT are null. With no cells the column is null: the
+// caller's case. An error wraps ErrCorrupt.
 func AppendValue(dst []byte, t *cqltype.Type, cells []Cell) ([]byte, error) {
+	if t.Kind == cqltype.Counter {
+		return appendSum(dst, cells)
+	}
 	if !MultiCell(t) {
 		if len(cells) != 1 {
 			return dst, fmt.Errorf("%d cells in a column of one: %w", len(cells), ErrCorrupt)
@@ -48,6 +63,18 @@ func AppendValue(dst []byte, t *cqltype.Type, cells []Cell) ([]byte, error) {
 		}
 	}
 	return dst, nil
+}
+
+// appendSum adds the cells of a counter. The sum wraps, as Cassandra's do.
+func appendSum(dst []byte, cells []Cell) ([]byte, error) {
+	var sum uint64
+	for i := range cells {
+		if len(cells[i].Value) != 8 {
+			return dst, fmt.Errorf("counter cell of %d bytes: %w", len(cells[i].Value), ErrCorrupt)
+		}
+		sum += binary.BigEndian.Uint64(cells[i].Value)
+	}
+	return binary.BigEndian.AppendUint64(dst, sum), nil
 }
 
 func appendUDT(dst []byte, t *cqltype.Type, cells []Cell) ([]byte, error) {

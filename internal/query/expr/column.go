@@ -11,7 +11,7 @@ import (
 // ColumnValue returns the value of a static or regular column of a stored row, nil if it has none. A value of several cells is put
 // together anew; one of a single cell points into the row.
 func ColumnValue(c *schema.Column, r *row.Row) ([]byte, error) {
-	if !c.Type.MultiCell() {
+	if row.OneCell(c.Type) {
 		if cell := r.Cell(c.ID); cell != nil {
 			return cell.Value, nil
 		}

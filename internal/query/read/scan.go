@@ -312,7 +312,7 @@ func (s *scan) fillCells(wanted []cellSlot, cells []row.Cell, buf []byte) ([]byt
 			s.values[w.slot] = nil
 			continue
 		}
-		if !w.multiCell && w.part == cellValue {
+		if w.oneCell && w.part == cellValue {
 			s.values[w.slot] = cells[next].Value
 			continue
 		}
@@ -332,7 +332,7 @@ func (s *scan) fillCells(wanted []cellSlot, cells []row.Cell, buf []byte) ([]byt
 	return buf, nil
 }
 
-// appendSlot appends the value of a multi-cell column, or the write time or remaining time to live of any; nothing for null.
+// appendSlot appends the value of a column that may have several cells, or the write time or remaining time to live of any; nothing for null.
 func (s *scan) appendSlot(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, error) {
 	switch w.part {
 	case cellWriteTime, cellMaxWriteTime:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -60,6 +61,7 @@ type cellSlot struct {
 	slot      int
 	part      cellPart
 	multiCell bool
+	oneCell   bool // row.OneCell
 	typ       *cqltype.Type
 }
 
@@ -169,7 +171,7 @@ func (s *selection) settle() {
 	depth, anyKey := 0, false
 	for i, v := range s.slots {
 		c := v.column
-		cell := cellSlot{id: c.ID, slot: i, part: v.part, multiCell: c.Type.MultiCell(), typ: c.Type}
+		cell := cellSlot{id: c.ID, slot: i, part: v.part, multiCell: c.Type.MultiCell(), oneCell: row.OneCell(c.Type), typ: c.Type}
 		switch c.Kind {
 		case schema.PartitionKey:
 			s.keys[c.Position], anyKey = i, true

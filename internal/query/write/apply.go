@@ -67,7 +67,7 @@ func (x *Execution) apply(o *operation, t *target) error {
 	}
 	switch o.kind {
 	case deleteColumn:
-		if o.column.Type.MultiCell() {
+		if !row.OneCell(o.column.Type) {
 			into.DeleteColumn(o.column.ID, 0, t.stamp.at)
 		} else {
 			into.Tombstone(o.column.ID, nil, t.stamp.at)
