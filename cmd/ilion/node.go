@@ -58,7 +58,12 @@ func confirmed(in io.Reader, out io.Writer, s *admin.Status, name string) (bool,
 			fmt.Fprintf(out, "Node %s at %s is %s and has %d replicas, %s.\n", n.ID[:min(8, len(n.ID))], n.CQL, n.State, n.Replicas, size(n.DiskBytes))
 		}
 	}
-	fmt.Fprint(out, "It is taken out of the cluster for good. Go on? [y/N] ")
+	return agreed(in, out, "It is taken out of the cluster for good.")
+}
+
+// agreed says what is about to happen, and asks whether to go on.
+func agreed(in io.Reader, out io.Writer, what string) (bool, error) {
+	fmt.Fprint(out, what, " Go on? [y/N] ")
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err

@@ -207,9 +207,29 @@ func TestFeatureLevel(t *testing.T) {
 		t.Errorf("the level was raised to %d by nobody", level)
 	}
 	raise(b, feature.Newest+1)
-	until(t, "both directories are of the newer level", func() bool {
-		return a.store.Level() == feature.Newest+1 && b.store.Level() == feature.Newest+1
+	until(t, "both directories and all partitions are of the newer level", func() bool {
+		for _, n := range []*Node{a, b} {
+			if n.store.Level() != feature.Newest+1 {
+				return false
+			}
+			for _, r := range n.host.Replicas() {
+				if r.Level() != feature.Newest+1 {
+					return false
+				}
+			}
+		}
+		return true
 	})
+	c.query("CREATE TABLE k.born_later (k int PRIMARY KEY)")
+	born := 0
+	for p := range b.records.State().Map.All() {
+		if r := b.host.Replica(p.ID); p.Level == feature.Newest+1 && r != nil && r.Level() == p.Level {
+			born++
+		}
+	}
+	if born != 1 {
+		t.Errorf("%d partitions were born at the level of the cluster", born)
+	}
 	if r := newClient(t, a).query("SELECT * FROM k.t"); r.RowCount != 1 {
 		t.Errorf("%d rows", r.RowCount)
 	}

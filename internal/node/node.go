@@ -131,7 +131,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	n.log.LogAttrs(ctx, slog.LevelInfo, "store opened", slog.String("data", n.opts.Data), slog.Duration("took", time.Since(n.began)))
-	if err := n.openPartitions(); err != nil {
+	if err := n.openPartitions(ctx); err != nil {
 		return err
 	}
 	if err := n.openRecords(ctx); err != nil {

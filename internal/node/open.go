@@ -62,7 +62,7 @@ func (n *Node) openStore(ctx context.Context) error {
 }
 
 // openPartitions opens the replicas, and before that what they need of a cluster.
-func (n *Node) openPartitions() error {
+func (n *Node) openPartitions(ctx context.Context) error {
 	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout}
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
@@ -83,6 +83,8 @@ func (n *Node) openPartitions() error {
 	n.closers = append(n.closers, n.host.Close)
 	if n.cluster != nil {
 		n.cluster.host.Store(n.host)
+	} else if err := n.raisePartitions(ctx); err != nil {
+		return err
 	}
 	n.local = &reconcile.Local{Node: n.store.Identity().Node, Host: replicas{n.host}}
 	return nil

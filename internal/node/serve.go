@@ -105,7 +105,7 @@ func (n *Node) serveHTTP() error {
 	n.http = &http.Server{
 		Handler: admin.Handler(admin.Options{
 			Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return shown.Status() },
-			Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Profile: isLoopback(n.opts.HTTP),
+			Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade, Profile: isLoopback(n.opts.HTTP),
 		}),
 		TLSConfig:         n.tls.Clone(),
 		ReadHeaderTimeout: 10 * time.Second,

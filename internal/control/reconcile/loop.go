@@ -51,8 +51,13 @@ func (m *Members) Look(ids ...topology.PartitionID) {
 	}
 }
 
-// Changed has those partitions looked at whose members changed.
+// Changed has those partitions looked at whose members changed, and all of them if the feature level did.
 func (m *Members) Changed(old, next *meta.State) {
+	if old.Map.Level() != next.Map.Level() {
+		for p := range next.Map.All() {
+			m.Look(p.ID)
+		}
+	}
 	for p := range changed(old.Map, next.Map) {
 		m.Look(p.ID)
 	}
@@ -76,13 +81,14 @@ func (m *Members) round(ctx context.Context) {
 	clear(m.dirty)
 	m.mu.Unlock()
 	for _, id := range looks {
-		p := m.Keeper.State().Map.Partition(id)
+		state := m.Keeper.State()
+		p := state.Map.Partition(id)
 		r := m.Replica(id)
 		if p == nil || r == nil {
 			continue
 		}
 		ctx, cancel := m.Sched.WithTimeout(ctx, stepTimeout)
-		settled, err := m.step(ctx, r, p)
+		settled, err := m.step(ctx, r, p, state.Map.Level())
 		cancel()
 		if err != nil && m.Failed != nil {
 			m.Failed(id, err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
@@ -106,10 +107,13 @@ type Replica interface {
 	Last(ctx context.Context) (stamp int64, err error)
 	ChangeMembers(ctx context.Context, changes []raftgroup.Change) error
 	Transfer(to topology.ReplicaID) error
+	Level() feature.Level
+	RaiseLevel(ctx context.Context, level feature.Level) error
 }
 
-// step carries out, for one replica, what Next says if it leads. It reports whether nothing is left to be done here.
-func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition) (settled bool, err error) {
+// step carries out, for one replica, what Next says if it leads, and raises the feature level of its partition to that of the map. It
+// reports whether nothing is left to be done here.
+func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, level feature.Level) (settled bool, err error) {
 	if len(p.Sets) == 0 {
 		return true, nil
 	}
@@ -122,6 +126,9 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition) (s
 	if !r.Leading() {
 		// Who is to lead hears of it before it may act, and leadership may come here while others begin what they cannot end.
 		return agreed && !s.Leading, nil
+	}
+	if r.Level() < level {
+		return false, r.RaiseLevel(ctx, level)
 	}
 	step := Next(set, &s)
 	switch {

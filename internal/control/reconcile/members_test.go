@@ -9,6 +9,7 @@ import (
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
@@ -19,6 +20,7 @@ type still struct {
 	status  raftgroup.Status
 	changes []raftgroup.Change
 	deposed error // what Last says
+	level   feature.Level
 }
 
 func (r *still) ID() topology.PartitionID            { return 1 }
@@ -26,6 +28,11 @@ func (r *still) Leading() bool                       { return r.leading }
 func (r *still) Status() (raftgroup.Status, error)   { return r.status, nil }
 func (r *still) Last(context.Context) (int64, error) { return 0, r.deposed }
 func (r *still) Transfer(topology.ReplicaID) error   { return nil }
+func (r *still) Level() feature.Level                { return r.level }
+func (r *still) RaiseLevel(_ context.Context, level feature.Level) error {
+	r.level = level
+	return nil
+}
 func (r *still) ChangeMembers(_ context.Context, c []raftgroup.Change) error {
 	r.changes = append(r.changes, c...)
 	return nil
@@ -40,9 +47,10 @@ func TestMembersAreNotForgotten(t *testing.T) {
 	}}}}
 	r := &still{status: raftgroup.Status{Replica: 1, Leader: 2, Members: &pb.ConfState{Voters: []uint64{1, 2, 3}}}}
 	var m Members
+	var level feature.Level
 	look := func(when string, settled bool, changes int) {
 		t.Helper()
-		got, err := m.step(t.Context(), r, p)
+		got, err := m.step(t.Context(), r, p, level)
 		if err != nil || got != settled || len(r.changes) != changes {
 			t.Errorf("%s: settled %v, %d changes, %v; want %v, %d", when, got, len(r.changes), err, settled, changes)
 		}
@@ -54,13 +62,19 @@ func TestMembersAreNotForgotten(t *testing.T) {
 	look("it leads", false, 1)
 	r.status.Members.Voters = append(r.status.Members.Voters, 4)
 	r.deposed = errors.New("somebody else leads by now")
-	if settled, err := m.step(t.Context(), r, p); settled || err != r.deposed { // the map would have heard of it
+	if settled, err := m.step(t.Context(), r, p, level); settled || err != r.deposed { // the map would have heard of it
 		t.Errorf("a leader that may be none: settled %v, %v", settled, err)
 	}
 	for i := range p.Sets[0].Replicas {
 		p.Sets[0].Replicas[i].State = topology.Voter
 	}
 	look("all vote", true, 1)
+	level = 3
+	look("the level of the cluster is raised", false, 1)
+	if r.level != level {
+		t.Errorf("the level of the partition is %d", r.level)
+	}
+	look("that of the partition, too", true, 1)
 	r.leading = false
 	look("it leads and may not act, all vote", false, 1)
 	r.status.Leading = false

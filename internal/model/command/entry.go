@@ -2,7 +2,10 @@
 
 package command
 
-import "github.com/ilion-db/ilion/internal/model/keys"
+import (
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
 
 // EntryKind says what a command of a replica set's log does. The numbers are stored in logs: never change one.
 type EntryKind uint8
@@ -19,8 +22,10 @@ const (
 	EntryRequire EntryKind = 4
 	// EntryRecords changes records of the meta partition.
 	EntryRecords EntryKind = 5
+	// EntryFeature raises the feature level of the partition.
+	EntryFeature EntryKind = 6
 	// entryKinds is the last of them.
-	entryKinds = EntryRecords
+	entryKinds = EntryFeature
 )
 
 // Entry is a command of a replica set's log. Applying it reads nothing but the store and the entry (C1).
@@ -41,6 +46,8 @@ type Entry struct {
 	// SchemaVersion is what EntryRequire asks for.
 	SchemaVersion uint64
 	Records       Records
+	// Level is what EntryFeature raises the partition's to.
+	Level feature.Level
 }
 
 // Record is a record of the meta partition. A nil Value deletes it.
@@ -71,6 +78,8 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 		a.Uint(e.SchemaVersion)
 	case EntryRecords:
 		a.records(&e.Records)
+	case EntryFeature:
+		a.Uint(uint64(e.Level))
 	}
 	return a.Writer
 }
@@ -169,6 +178,8 @@ func DecodeEntry(e *Entry, src []byte) error {
 		e.SchemaVersion = r.Uint()
 	case EntryRecords:
 		r.records(&e.Records)
+	case EntryFeature:
+		e.Level = feature.Level(r.Uint32())
 	case 0:
 		r.Fail()
 	default:

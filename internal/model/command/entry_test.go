@@ -34,6 +34,7 @@ func entries() []Entry {
 		{Kind: EntryTruncate},
 		{Kind: EntryRequire, Epoch: 1, SchemaVersion: 1 << 40},
 		{Kind: EntryRecords, Records: Records{Expect: 4, Put: []Record{{Key: []byte("a"), Value: []byte{}}, {Key: []byte("b")}}}},
+		{Kind: EntryFeature, Epoch: 1, Level: 300},
 	}
 }
 

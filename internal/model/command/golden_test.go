@@ -47,6 +47,7 @@ func TestStoredBytes(t *testing.T) {
 		{"entry: truncate", AppendEntry(nil, &log[3]), "020603040305d80400010900020102"},
 		{"entry: require", AppendEntry(nil, &log[5]), "0206040100808080808020"},
 		{"entry: records", AppendEntry(nil, &log[6]), "02060500000402016101016200"},
+		{"entry: feature", AppendEntry(nil, &log[7]), "0206060100ac02"},
 	} {
 		if got := hex.EncodeToString(c.got); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -20,10 +21,14 @@ type born struct {
 	leads, listed bool
 }
 
-// birth is the first meta of a partition.
-func birth(p *topology.Partition) keys.Meta {
+// birth is the first meta of a partition. Its feature level is what the map says, the same at every replica, or that of the directory where
+// the map has none: on a node that stands alone.
+func birth(p *topology.Partition, alone feature.Level) keys.Meta {
 	m := keys.NewMeta(uint64(p.ID), p.Span.Keys(p.Table))
-	m.Epoch = p.Epoch
+	m.Epoch, m.Feature = p.Epoch, p.Level
+	if p.Level == 0 {
+		m.Feature = alone
+	}
 	if len(p.Sets) > 0 {
 		for _, r := range p.Sets[0].Replicas {
 			member := keys.Member{Replica: uint64(r.ID), Node: r.Node}

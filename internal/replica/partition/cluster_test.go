@@ -18,6 +18,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -43,6 +44,8 @@ type node struct {
 	log   *raftlog.Store
 	store *storage.Store
 	host  atomic.Pointer[Host] // nil while it is down
+	// levels are what the node's build understands, feature.Known if it is zero.
+	levels feature.Range
 	// records are the versions that RecordsChanged was told.
 	mu      sync.Mutex
 	records []uint64
@@ -75,7 +78,7 @@ func (w *world) start(i int) {
 	if n.log, err = raftlog.Open("log", raftlog.Options{FS: n.fs, MemtableBytes: 1 << 20}); err != nil {
 		w.t.Fatal(err)
 	}
-	if n.store, err = storage.Open(n.fs, "rows", storage.Options{MemtableBytes: 1 << 20, CacheBytes: 1 << 20}); err != nil {
+	if n.store, err = storage.Open(n.fs, "rows", storage.Options{MemtableBytes: 1 << 20, CacheBytes: 1 << 20, Levels: n.levels}); err != nil {
 		w.t.Fatal(err)
 	}
 	election := 10

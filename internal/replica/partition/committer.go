@@ -410,7 +410,7 @@ func bornOf(meta *keys.Meta) born {
 // bear implements sequencers: all partitions of the node's map are here.
 func (c *committer) bear(ps []*topology.Partition) (list []born) {
 	for _, p := range ps {
-		meta := birth(p)
+		meta := birth(p, c.host.store.Level())
 		list = append(list, bornOf(&meta))
 	}
 	return list

@@ -10,6 +10,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/invariant"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -50,6 +51,7 @@ type progress struct {
 	applied, term   uint64
 	stamp           int64
 	schema, version uint64
+	level           feature.Level
 }
 
 // applied is what the applier, or an installation, knows of a replica. Both never work on one at the same time.
@@ -144,6 +146,13 @@ func (a *machine) command(r *Replica, next *progress) (result any, err error) {
 		return nil, nil
 	case command.EntryRecords:
 		return a.records(r, next)
+	case command.EntryFeature:
+		// The directory first: from then on no build opens it that would not understand the partition.
+		if err := a.host.store.Raise(e.Level); err != nil {
+			return nil, fmt.Errorf("partition %d: %w", r.id, err)
+		}
+		next.level = max(next.level, e.Level)
+		return nil, nil
 	}
 	return nil, fmt.Errorf("entry of kind %d: %w", e.Kind, command.ErrMalformed)
 }
@@ -243,6 +252,10 @@ func (a *machine) close() { a.batch.Close() }
 // encode appends the meta with the present progress.
 func (p *applied) encode(dst []byte) []byte {
 	m := &p.meta
+	if m.Feature != p.level {
+		m.Feature = p.level
+		p.layout = m.AppendLayout(p.layout[:0])
+	}
 	m.Applied, m.Term, m.MaxTimestamp, m.SchemaVersion = p.applied, p.term, p.stamp, p.schema
 	return m.AppendWith(dst, p.layout)
 }
@@ -252,6 +265,7 @@ func (p *applied) load(m *keys.Meta, version uint64) {
 	p.meta, p.changes = *m, nil
 	p.progress = progress{
 		applied: m.Applied, term: m.Term, stamp: m.MaxTimestamp, schema: m.SchemaVersion, version: version,
+		level: m.Feature,
 	}
 	p.layout = m.AppendLayout(p.layout[:0])
 }
@@ -263,6 +277,7 @@ func (r *Replica) show(now raftgroup.Instant) {
 	r.shown.Store(p.progress.applied)
 	r.stamps.observe(p.stamp)
 	r.raiseSchema(p.schema)
+	r.level.Store(uint32(p.level))
 	if len(p.ids) > 0 {
 		r.recent.remember(p.ids, now)
 		p.ids = p.ids[:0]

@@ -10,6 +10,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
@@ -39,7 +40,7 @@ func newBench(t *testing.T) *bench {
 	defer batch.Close()
 	ps := append(testMap(t, 2).Partitions(testTable), &topology.Partition{ID: topology.MetaPartition, Table: topology.MetaTable, Epoch: 1})
 	for _, p := range ps {
-		m := birth(p)
+		m := birth(p, feature.Oldest)
 		batch.PutMeta(&m)
 	}
 	if err := errors.Join(batch.Commit(), b.store.Sync()); err != nil {

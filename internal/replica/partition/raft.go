@@ -224,7 +224,7 @@ func (g *raft) bear(ps []*topology.Partition) (list []born) {
 		}
 		for i, r := range p.Sets[0].Replicas {
 			if r.Node == g.opts.Node && r.State == topology.Voter {
-				meta := birth(p)
+				meta := birth(p, g.host.store.Level())
 				list = append(list, born{id: p.ID, replica: r.ID, meta: &meta, leads: i == 0, listed: true})
 			}
 		}

@@ -28,6 +28,8 @@ type Replica struct {
 	count  counters
 	// schema is the least schema version that mutations must have; see Require.
 	schema atomic.Uint64
+	// level is the feature level that the log has installed, a feature.Level.
+	level atomic.Uint32
 	// shown is the index of the last entry that the machine has committed, seen the one that this node has seen
 	// acknowledged.
 	shown, seen atomic.Uint64

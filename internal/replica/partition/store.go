@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/replica/storage"
@@ -20,6 +21,8 @@ type Store interface {
 	Dedupe(table uint32, tok token.Token, key []byte, id command.DedupeID) ([]byte, error)
 	Newest(m *command.Mutation) (int64, error)
 	Sync() error
+	Raise(level feature.Level) error
+	Level() feature.Level
 	Metas(fn func(m keys.Meta) error) error
 	Replicas() ([]keys.Replica, error)
 	Get(id uint32, sub []byte) ([]byte, error)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -246,6 +247,17 @@ func (r *Replica) Require(ctx context.Context, revision uint64) error {
 	r.raiseSchema(revision)
 	r.host.latches.pass()
 	_, err := r.order(ctx, &command.Entry{Kind: command.EntryRequire, SchemaVersion: revision})
+	return err
+}
+
+// Level is the feature level that the partition's log has installed, as far as this replica has applied it. What is proposed in a
+// higher one's form would not be understood.
+func (r *Replica) Level() feature.Level { return feature.Level(r.level.Load()) }
+
+// RaiseLevel raises the feature level of the partition by an entry of its log; only the leader can. Every node with a replica must
+// understand the level: one that does not stops when it applies the entry, before it writes anything.
+func (r *Replica) RaiseLevel(ctx context.Context, level feature.Level) error {
+	_, err := r.order(ctx, &command.Entry{Kind: command.EntryFeature, Level: level})
 	return err
 }
 

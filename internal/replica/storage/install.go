@@ -77,6 +77,9 @@ func (in *install) run(own keys.Span, change func(*keys.Meta) error) error {
 	if m.Partition != in.head.meta.Partition || !bytes.Equal(lower, in.lower) || !bytes.Equal(upper, in.upper) {
 		return errors.New("its partition or span was changed")
 	}
+	if err := in.s.Raise(m.Feature); err != nil {
+		return err
+	}
 	rest, err := in.hull(own)
 	if err != nil {
 		return err

@@ -33,6 +33,8 @@ type Options struct {
 	// Order tells the cluster what a node is meant to be: what is drain or decommission, node the beginning of its identity. It returns what to
 	// expect; POST /node/drain and /node/decommission, for loopback only as well.
 	Order func(ctx context.Context, what, node string) (string, error)
+	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade, for loopback only.
+	Upgrade func(ctx context.Context) (string, error)
 	// Profile adds Go's profiles under /debug/pprof/. They show statements' shapes and cost processor time: for loopback only.
 	Profile bool
 }
@@ -53,6 +55,7 @@ func Handler(o Options) http.Handler {
 	})
 	mux.HandleFunc("POST /compact", fromLoopback(func(r *http.Request) (string, error) { return "ok", o.Compact(r.Context()) }))
 	mux.HandleFunc("POST /checkpoint", fromLoopback(func(*http.Request) (string, error) { return o.Checkpoint() }))
+	mux.HandleFunc("POST /upgrade", fromLoopback(func(r *http.Request) (string, error) { return o.Upgrade(r.Context()) }))
 	for _, what := range []string{"drain", "decommission"} {
 		mux.HandleFunc("POST /node/"+what, fromLoopback(func(r *http.Request) (string, error) {
 			return o.Order(r.Context(), what, r.URL.Query().Get("node"))
@@ -65,7 +68,7 @@ func Handler(o Options) http.Handler {
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\n\nFrom the machine itself:\nPOST /checkpoint  write a consistent copy of the data beside it\nPOST /compact     merge all levels of the store now\nPOST /node/drain?node=..         move leaders away from a node\nPOST /node/decommission?node=..  move everything away from a node\n"))
+		_, _ = w.Write([]byte("Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\n\nFrom the machine itself:\nPOST /checkpoint  write a consistent copy of the data beside it\nPOST /compact     merge all levels of the store now\nPOST /upgrade     raise the feature level: the builds before cannot come back\nPOST /node/drain?node=..         move leaders away from a node\nPOST /node/decommission?node=..  move everything away from a node\n"))
 	})
 	// What a browser sends because of another site's page comes from the machine itself, too, and is no order of who sits there.
 	return http.NewCrossOriginProtection().Handler(mux)

@@ -10,12 +10,14 @@ import (
 
 // Status is the node as /status shows it.
 type Status struct {
-	Cluster   string `json:"cluster"`
-	Node      string `json:"node"`
-	CQL       string `json:"cql"`
-	Commit    string `json:"commit"`
-	Data      string `json:"data"`
-	Schema    string `json:"schema_version"`
+	Cluster string `json:"cluster"`
+	Node    string `json:"node"`
+	CQL     string `json:"cql"`
+	Commit  string `json:"commit"`
+	Data    string `json:"data"`
+	Schema  string `json:"schema_version"`
+	// Level is the feature level of the node's directory.
+	Level     uint32 `json:"feature_level"`
 	DiskBytes uint64 `json:"disk_bytes"`
 	DiskFree  int    `json:"disk_free_percent"`
 	DiskFull  bool   `json:"writes_refused_for_lack_of_disk"`
@@ -81,7 +83,7 @@ func (n *Node) Status() Status {
 	id, m, sch := n.Store.Identity(), n.Store.Metrics(), n.Catalog.Snapshot()
 	s := Status{
 		Cluster: n.ClusterName, Node: hex.EncodeToString(id.Node[:]), CQL: n.Address, Commit: n.Commit, Data: n.Data,
-		Schema: sch.Version.String(), DiskBytes: m.DiskBytes, DiskFree: m.FreePercent, DiskFull: m.DiskFull, Problems: []string{}, Tables: []TableStatus{},
+		Schema: sch.Version.String(), Level: uint32(n.Store.Level()), DiskBytes: m.DiskBytes, DiskFree: m.FreePercent, DiskFull: m.DiskFull, Problems: []string{}, Tables: []TableStatus{},
 	}
 	if m.DiskFull {
 		s.Problems = append(s.Problems, "the disk of this node is almost full: it refuses writes")
