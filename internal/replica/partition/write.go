@@ -58,9 +58,9 @@ func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completi
 	return nil
 }
 
-// launch stamps a blind write and proposes it, under the guard of its key: so the order of the log is that of the
-// stamps. A part of an atomic batch brings its stamp along; what is stamped later is above that, too. applied says that
-// the write was applied before.
+// launch stamps a blind write and proposes it, under the guard of its key: so for each key the order of the log is that
+// of the stamps. A part of an atomic batch brings its stamp along; what is stamped later is above that, too. applied says
+// that the write was applied before.
 func (r *Replica) launch(m *command.Mutation, held guard, done command.Completion) (applied bool, err error) {
 	term, err := r.evaluating()
 	if err != nil {
