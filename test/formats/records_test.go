@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package formats
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// record is an encoded record of a kind.
+type record struct {
+	kind  string
+	bytes []byte
+}
+
+// records are one of each that this build writes, with all its parts.
+func records() []record {
+	m := command.Mutation{
+		Table: 1024, Token: -5, Key: []byte("key"), SchemaVersion: 3, Epoch: 2, Timestamp: 77, Retried: 20,
+		Dedupe: command.DedupeID{Coordinator: [16]byte{1}, Sequence: 9},
+		Ops:    []command.Op{{Clustering: []byte("c"), Operand: []byte("operand")}, {Kind: command.OpHeader}, {Kind: command.OpIndex, Index: 7, Value: []byte("v")}},
+	}
+	wide := command.Mutation{Table: 1024 | keys.WideRing, Token: 6, Low: 1 << 60, Key: []byte("wide")}
+	text := &cqltype.Type{Kind: cqltype.Text}
+	found := &row.Row{Live: true, Liveness: row.Liveness{Timestamp: 5, Expiry: row.NoExpiry}, Cells: []row.Cell{{Column: 3, Value: []byte("v"), Timestamp: 8, Expiry: row.NoExpiry}}}
+	logged := m
+	logged.Retried = 0
+	out := []record{
+		{"mutation", command.AppendMutation(nil, &m)},
+		{"mutation", command.AppendMutation(nil, &wide)},
+		{"conditional", command.AppendConditional(nil, &command.Conditional{
+			Mutation: m, Serial: dberr.Serial, Now: 9, Rows: []command.RowRef{{Clustering: []byte("c")}, {Static: true}},
+			Conditions: []command.Condition{{Row: 1, Operator: command.In, Column: 2, Type: text, Values: [][]byte{nil, []byte("a")}}},
+			Updates:    []command.Update{{Kind: command.ListSetAt, Column: 4, Type: &cqltype.Type{Kind: cqltype.List, Elems: []*cqltype.Type{text}}, Args: [][]byte{{0, 0, 0, 1}, nil}}},
+		})},
+		{"read", command.AppendRead(nil, &command.Read{
+			Table: 1024, Range: token.Range{Begin: 5, Limit: 1 << 63}, AfterKey: []byte("k"), AfterToken: 9, AfterPartition: true, Statics: true,
+			Slices: []command.Slice{{Start: []byte("a")}}, Index: &command.IndexLookup{Index: 7, Value: []byte("v")}, Limit: 100, Now: 4, Level: dberr.Quorum, Epoch: 2,
+		})},
+		{"decision", command.AppendDecision(nil, &command.Decision{Timestamp: 5, Found: []*row.Row{nil, found}, First: &command.FoundRow{Row: found}})},
+	}
+	for _, e := range []command.Entry{
+		{Kind: command.EntryWrite, Epoch: 2, Mutations: []command.Mutation{logged, wide}, Result: []byte("result")},
+		{Kind: command.EntrySweep, Epoch: 2, Sweep: command.Sweep{Table: 1024, Keys: [][]byte{[]byte("k")}, Horizon: 1 << 31, Dropped: []uint32{3}}},
+		{Kind: command.EntryTruncate, Epoch: 2, Span: keys.Span{Table: 1024, Begin: []byte{1}}, Indexes: []uint32{7}},
+		{Kind: command.EntryRequire, Epoch: 2, SchemaVersion: 12},
+		{Kind: command.EntryRecords, Epoch: 1, Records: command.Records{Expect: 3, Put: []command.Record{{Key: []byte("a"), Value: []byte("b")}, {Key: []byte("gone")}}}},
+		{Kind: command.EntryFeature, Epoch: 2, Level: 2},
+	} {
+		out = append(out, record{"entry", command.AppendEntry(nil, &e)})
+	}
+	p := keys.NewMeta(5, keys.Span{Table: 1024, Begin: []byte{1}, End: []byte{2}})
+	p.Voters, p.Learners, p.AutoLeave = []keys.Member{{Replica: 1, Node: [16]byte{1}}}, []keys.Member{{Replica: 2, Node: [16]byte{2}}}, true
+	p.Children = []keys.Child{{Partition: 6, Span: keys.Span{Table: 1024, Begin: []byte{2}}, Epoch: 2, Index: 40}}
+	p.Parents, p.Region, p.Swept, p.FeedLow = []keys.Parent{{Partition: 1, Index: 77, Epoch: 1}}, "eu", 1<<31, 12
+	r := keys.Replica{Partition: 5, Replica: 2, Created: 1 << 31}
+	n := meta.Node{
+		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu", Zone: "a", Tokens: []token.Token{-1, 5},
+		State: meta.Leaving, Levels: feature.Range{Oldest: 1, Newest: 2}, Joined: time.UnixMilli(1e12), Birth: 1 << 40,
+	}
+	s, err := topology.New().WithLevel(1).AddTable(1024, 2, []topology.Place{{Region: "eu", Nodes: []topology.NodeID{{1}, {2}}}})
+	if err == nil {
+		s, err = s.Split(2, topology.Position{Ring: 1<<63 + 5, Key: []byte("k")})
+	}
+	if err != nil {
+		panic(err)
+	}
+	return append(out, record{"meta", p.Append(nil)}, record{"replica", r.Append(nil)}, record{"node", n.Append(nil)}, record{"map", s.Append(nil)})
+}
+
+// again decodes a record and encodes it as this build does.
+func (r record) again() ([]byte, error) {
+	switch r.kind {
+	case "mutation":
+		var v command.Mutation
+		err := command.DecodeMutation(&v, r.bytes)
+		return command.AppendMutation(nil, &v), err
+	case "conditional":
+		var v command.Conditional
+		err := command.DecodeConditional(&v, r.bytes)
+		return command.AppendConditional(nil, &v), err
+	case "read":
+		var v command.Read
+		err := command.DecodeRead(&v, r.bytes)
+		return command.AppendRead(nil, &v), err
+	case "decision":
+		var v command.Decision
+		err := command.DecodeDecision(&v, r.bytes)
+		return command.AppendDecision(nil, &v), err
+	case "entry":
+		var v command.Entry
+		err := command.DecodeEntry(&v, r.bytes)
+		return command.AppendEntry(nil, &v), err
+	case "meta":
+		v, err := keys.DecodeMeta(r.bytes)
+		return v.Append(nil), err
+	case "replica":
+		v, err := keys.DecodeReplica(r.bytes)
+		return v.Append(nil), err
+	case "node":
+		v, err := meta.DecodeNode(topology.NodeID{7}, r.bytes)
+		if err != nil {
+			return nil, err
+		}
+		return v.Append(nil), nil
+	case "map":
+		v, err := topology.Decode(r.bytes)
+		if err != nil {
+			return nil, err
+		}
+		return v.Append(nil), nil
+	}
+	return nil, fmt.Errorf("no record is a %q", r.kind)
+}
+
+func recordsText() string {
+	var out strings.Builder
+	for _, r := range records() {
+		fmt.Fprintf(&out, "%s %x\n", r.kind, r.bytes)
+	}
+	return out.String()
+}
+
+// TestRecords: this build reads the records of all formats, and writes those of the present one as they were written before.
+func TestRecords(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "*", "records.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		isPresent := filepath.Dir(file) == present
+		if isPresent && string(text) != recordsText() {
+			t.Errorf("%s: records are written in another way now:\n%s", file, recordsText())
+		}
+		for line := range strings.Lines(string(text)) {
+			kind, digits, _ := strings.Cut(strings.TrimSpace(line), " ")
+			b, err := hex.DecodeString(digits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := record{kind, b}.again()
+			if err != nil || isPresent && !bytes.Equal(again, b) {
+				t.Errorf("%s: %s: %v\n got %x\nwant %x", file, kind, err, again, b)
+			}
+		}
+	}
+}
