@@ -292,7 +292,6 @@ func (c *cluster) start() {
 	})
 	joining := c.joining()
 	c.run(func() { joining.Greet(c.ctx) })
-	c.run(c.replay)
 }
 
 func (c *cluster) run(f func()) { c.wg.Go(f) }

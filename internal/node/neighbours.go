@@ -18,9 +18,6 @@ import (
 )
 
 const (
-	// replayEvery is how often a node looks for atomic batches whose coordinator is gone, replayAfter how old they are then at least.
-	replayEvery = 5 * time.Second
-	replayAfter = 10 * time.Second
 	// agreeWait is how long a change of the schema waits for the other nodes to have it.
 	agreeWait = time.Second
 )
@@ -156,26 +153,6 @@ func (c *cluster) aliveChanged(node topology.NodeID, alive bool) {
 	if n := c.n.records.State().Node(node); n != nil {
 		if a, ok := endpoint(n).Address(c.n.info.RPC); ok {
 			c.n.cql.StatusChanged(a, alive)
-		}
-	}
-}
-
-// replay finishes atomic batches whose coordinator is gone.
-func (c *cluster) replay() {
-	t := time.NewTicker(replayEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-c.ctx.Done():
-			return
-		case <-t.C:
-		}
-		done, err := c.n.coordinator.ReplayBatches(c.ctx, replayAfter)
-		if done > 0 {
-			c.n.log.LogAttrs(c.ctx, slog.LevelInfo, "unfinished batches written", slog.Int("batches", done))
-		}
-		if err != nil && c.ctx.Err() == nil {
-			c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "unfinished batches not written", slog.String("error", err.Error()))
 		}
 	}
 }

@@ -128,7 +128,11 @@ func (n *Node) openRecords(ctx context.Context) error {
 		return err
 	}
 	if n.cluster == nil {
-		return n.changer.Ensure(ctx)
+		if err := n.changer.Ensure(ctx); err != nil {
+			return err
+		}
+		n.finishOwnBatches(ctx)
+		return nil
 	}
 	if err := n.cluster.listen(n.nodeListener); err != nil {
 		return err
@@ -140,10 +144,11 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 	o := coordinator.Options{
 		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout, WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName,
 	}
+	batches := write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(n.catalog.Snapshot)
+	o.Cluster = &coordinator.Cluster{Node: n.store.Identity().Node, Batches: batches}
 	if c := n.cluster; c != nil {
 		o.Cluster = &coordinator.Cluster{
-			Node: c.self, Alive: c.peers.Alive, Acknowledged: c.peers.Acknowledged, NodeName: c.transport.Address,
-			Batches: write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(n.catalog.Snapshot),
+			Node: c.self, Alive: c.peers.Alive, Acknowledged: c.peers.Acknowledged, NodeName: c.transport.Address, Batches: batches,
 			Replica: func(node topology.NodeID, id topology.PartitionID) coordinator.Member {
 				return c.client.Replica(node, id)
 			},

@@ -74,6 +74,7 @@ func (n *Node) serve() error {
 		n.cluster.start()
 		n.closers = append(n.closers, n.cluster.stop, n.cluster.handover)
 	}
+	n.inBackground(n.replay)
 	n.wg.Go(func() {
 		if err := n.cql.Serve(n.cqlListener); err != nil {
 			n.fail(err)

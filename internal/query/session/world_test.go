@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/ddl"
+	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -98,8 +99,11 @@ func newWorldOf(t testing.TB, o Options, info func() catalog.NodeInfo) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { host.Close() })
-	co := coordinator.New(host, topology.New(), coordinator.Options{TableName: func(uint32) string { return "t" }})
 	w.catalog = catalog.New(schema.New(), info)
+	co := coordinator.New(host, topology.New(), coordinator.Options{
+		TableName: func(uint32) string { return "t" },
+		Cluster:   &coordinator.Cluster{Batches: write.NewBatchLog(w.catalog.Snapshot()).ForCoordinator(w.catalog.Snapshot)},
+	})
 	k := &keeper{host: host, coordinator: co, catalog: w.catalog, store: store}
 	if err := k.reshape(w.catalog.Snapshot()); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// batch is an atomic write in a cluster, on a goroutine of its own. In one physical partition it is one entry of that partition's log. Over
+// batch is an atomic write, on a goroutine of its own. In one physical partition it is one entry of that partition's log. Over
 // several (RFC 0007):
 //
 //  1. its updates are tried on the rows as they are, and the participants are asked for their highest stamps: that of the batch is above
@@ -43,8 +43,8 @@ var errApart = errors.New("the parts of the batch are in several physical partit
 // batchLog is the write type of what fails before the record of a batch is known to be there.
 const batchLog = "BATCH_LOG"
 
-// batchInCluster takes copies and goes on elsewhere; w is told once.
-func (c *Coordinator) batchInCluster(tr *trace.Trace, ms []command.Mutation, updates []*command.Conditional, w *write) {
+// batch takes copies and goes on elsewhere; w is told once.
+func (c *Coordinator) batch(tr *trace.Trace, ms []command.Mutation, updates []*command.Conditional, w *write) {
 	b := &batch{c: c, w: w, trace: tr, deadline: c.sched.Now().Add(c.opts.WriteTimeout)}
 	for i := range ms {
 		b.mutations = append(b.mutations, command.AppendMutation(nil, &ms[i]))
@@ -119,7 +119,6 @@ func (b *batch) together(ctx context.Context) error {
 			if e.maybe {
 				m.Retried = uint32(max(1, b.c.sched.Since(e.began).Milliseconds()))
 			}
-			parts[i].Replica, _ = t.member.(*partition.Replica)
 		}
 		done := &ending{told: make(chan struct{}), target: *t}
 		if err := t.member.WriteAll(ctx, parts, done); err != nil {

@@ -14,15 +14,15 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Cluster is what a coordinator needs to know of the other nodes.
+// Cluster is what a coordinator needs to know of this node and the others.
 type Cluster struct {
 	// Node is this node. It is the first half of the ids of writes.
 	Node topology.NodeID
-	// Replica names the replica of a partition on another node.
+	// Replica names the replica of a partition on another node; nil says that there is no other node.
 	Replica func(node topology.NodeID, id topology.PartitionID) Member
 	// Via names it as Replica does, asked by way of a third node; nil asks straight only.
 	Via func(via, node topology.NodeID, id topology.PartitionID) Member
-	// Alive says whether a node is believed to be up. It must be quick.
+	// Alive says whether a node is believed to be up. It must be quick. nil believes it of all.
 	Alive func(node topology.NodeID) bool
 	// Acknowledged tells the other nodes how far the logs of partitions are acknowledged, so that the replicas which they read alone include that. It
 	// returns when those that answer know it; nil tells nobody.
@@ -66,7 +66,16 @@ type cluster struct {
 }
 
 func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
+	if o == nil {
+		o = &Cluster{}
+	}
 	cl := &cluster{Cluster: *o}
+	if cl.Node == (topology.NodeID{}) {
+		cl.Node = topology.NodeID{1}
+	}
+	if cl.Alive == nil {
+		cl.Alive = func(topology.NodeID) bool { return true }
+	}
 	if cl.Sequence == 0 {
 		cl.Sequence = uint64(s.Wall().UnixNano())
 	}
@@ -82,6 +91,9 @@ func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
 	}
 	return cl
 }
+
+// alone reports whether there is no other node. What a replica here is asked cannot get lost on the way, so it is asked once.
+func (cl *cluster) alone() bool { return cl.Replica == nil }
 
 // nextID is the id of a write.
 func (cl *cluster) nextID() command.DedupeID {

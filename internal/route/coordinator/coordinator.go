@@ -23,7 +23,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
@@ -39,7 +38,7 @@ type Options struct {
 	TruncateTimeout time.Duration
 	// TableName names a table in traces, as ks.t; its number is shown if nil.
 	TableName func(table uint32) string
-	// Cluster makes the coordinator one of many nodes; nil stands alone.
+	// Cluster is what there is beside this node; nil is nothing.
 	Cluster *Cluster
 	// Scheduler is nil outside simulations.
 	Scheduler *sched.Scheduler
@@ -84,9 +83,6 @@ type Coordinator struct {
 	decides sync.Pool  // *decide
 	relays  sync.Pool  // *relay
 
-	// replica is the one to ask about a partition, nil if none can be reached. Stand-alone it is the host's.
-	replica func(p *topology.Partition) Replica
-	// cluster is nil on a node that stands alone.
 	cluster *cluster
 	sends   sync.Pool // *send
 	watch   watch
@@ -100,8 +96,7 @@ type Coordinator struct {
 type view struct {
 	snapshot *topology.Snapshot
 	changed  chan struct{}
-	// routes are those of a cluster, by partition.
-	routes map[topology.PartitionID]*route
+	routes   map[topology.PartitionID]*route
 }
 
 type stats struct {
@@ -132,18 +127,13 @@ type Stats struct {
 func New(host *partition.Host, snapshot *topology.Snapshot, o Options) *Coordinator {
 	c := &Coordinator{host: host, opts: o.withDefaults(), sched: o.Scheduler}
 	c.tasks.all.Scheduler, c.watch.sched = o.Scheduler, o.Scheduler
-	c.replica = c.local
 	c.tasks.ctx, c.tasks.cancel = context.WithCancel(context.Background())
 	c.writes.New = func() any { return &write{c: c} }
 	c.decides.New = func() any { return &decide{c: c} }
 	c.relays.New = func() any { return &relay{sched: c.sched} }
 	c.sends.New = func() any { return new(send) }
-	v := &view{snapshot: snapshot, changed: make(chan struct{})}
-	if o.Cluster != nil {
-		c.cluster = newCluster(o.Cluster, host, o.Scheduler)
-		v.routes = routesOf(snapshot, nil)
-	}
-	c.view.Store(v)
+	c.cluster = newCluster(o.Cluster, host, o.Scheduler)
+	c.view.Store(&view{snapshot: snapshot, changed: make(chan struct{}), routes: routesOf(snapshot, nil)})
 	return c
 }
 
@@ -158,11 +148,7 @@ func (c *Coordinator) SetTopology(s *topology.Snapshot) {
 	if old.snapshot.Version() >= s.Version() {
 		return
 	}
-	next := &view{snapshot: s, changed: make(chan struct{})}
-	if c.cluster != nil {
-		next.routes = routesOf(s, old.routes)
-	}
-	c.view.Store(next)
+	c.view.Store(&view{snapshot: s, changed: make(chan struct{}), routes: routesOf(s, old.routes)})
 	close(old.changed)
 }
 
@@ -189,47 +175,8 @@ func (c *Coordinator) admit() error {
 
 func (c *Coordinator) leave() { c.underWay.Add(-1) }
 
-// local finds a partition's replica on this node.
-func (c *Coordinator) local(p *topology.Partition) Replica {
-	if r := c.host.Replica(p.ID); r != nil {
-		return r
-	}
-	return nil
-}
-
-// note adds "<what> physical partition 3 of table ks.t" to a trace.
-func (c *Coordinator) note(t *trace.Trace, what string, p *topology.Partition) {
-	c.stats.touched.Add(1)
-	if t != nil {
-		t.Add(what + " physical partition " + strconv.FormatUint(uint64(p.ID), 10) + " of table " + c.opts.TableName(p.Table))
-	}
-}
-
 // The pauses between attempts when the map does not change.
 const (
 	retryPauseMin = time.Millisecond
 	retryPauseMax = 50 * time.Millisecond
 )
-
-// retry is the waiting of one request for a newer map. The zero value is a request that has not waited yet.
-type retry struct {
-	deadline time.Time
-	pause    time.Duration
-}
-
-// wait returns nil when it is worth asking again: there is a newer map than seen, or a pause has passed. Otherwise it returns why
-// not: context.DeadlineExceeded after limit since the first wait, or the context's error.
-func (c *Coordinator) wait(ctx context.Context, r *retry, seen *view, limit time.Duration) error {
-	c.stats.retries.Add(1)
-	now := c.sched.Now()
-	if r.pause == 0 {
-		r.deadline, r.pause = now.Add(limit), retryPauseMin
-	}
-	left := r.deadline.Sub(now)
-	if left <= 0 {
-		return context.DeadlineExceeded
-	}
-	pause := min(r.pause, left)
-	r.pause = min(2*r.pause, retryPauseMax)
-	return c.sched.Sleep(ctx, pause, seen.changed)
-}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -54,11 +55,15 @@ func newWorld(t testingT, s *topology.Snapshot, o Options, ho partition.Options)
 		t.Fatal(err)
 	}
 	store.InstallTable(storage.Table{ID: table, Clustering: 1})
+	store.InstallTable(storage.Table{ID: batchTable})
+	if o.Cluster == nil {
+		o.Cluster = &Cluster{Node: node(1), Batches: new(fleet).batches()}
+	}
 	host, err := partition.Open(partition.Stored{Store: store}, ho)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := host.Create(s.Partitions(table)...); err != nil {
+	if err := host.Create(append(slices.Clone(s.Partitions(table)), s.Partitions(batchTable)...)...); err != nil {
 		t.Fatal(err)
 	}
 	return &world{New(host, s, o), store, host}
@@ -71,7 +76,11 @@ func (w *world) close(t testingT) {
 }
 
 func tableOf(t testingT, n int) *topology.Snapshot {
-	s, err := topology.New().AddTable(table, n, []topology.Place{{Region: "here", Nodes: []topology.NodeID{{1}}}})
+	here := []topology.Place{{Region: "here", Nodes: []topology.NodeID{node(1)}}}
+	s, err := topology.New().AddTable(table, n, here)
+	if err == nil {
+		s, err = s.AddTable(batchTable, 1, here)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,25 +145,30 @@ func (l *log) Row(clustering []byte, r *row.Row) (command.Step, error) {
 }
 
 func (w *world) read(t testingT, q command.Read, step func(int) command.Step) []string {
-	l := &log{step: step}
-	if err := w.Read(context.Background(), &q, l); err != nil {
-		t.Fatal(err)
+	for {
+		l := &log{step: step}
+		err := w.Read(context.Background(), &q, l)
+		if err == nil {
+			return l.lines
+		}
+		if !errors.Is(err, ErrRepeat) {
+			t.Fatal(err)
+		}
 	}
-	return l.lines
 }
 
-// flaky is a replica that goes away in the middle of every other read.
+// flaky is a replica that goes away in the middle of a read, more and more seldom.
 type flaky struct {
-	Replica
+	Local
 	after int
 	reads *int
 }
 
 func (f flaky) Read(ctx context.Context, q *command.Read, v command.Visitor) error {
-	if *f.reads++; *f.reads%2 == 0 {
-		return f.Replica.Read(ctx, q, v)
+	if *f.reads++; *f.reads&(*f.reads-1) != 0 {
+		return f.Local.Read(ctx, q, v)
 	}
-	return f.Replica.Read(ctx, q, &cutting{Visitor: v, left: f.after})
+	return f.Local.Read(ctx, q, &cutting{Visitor: v, left: f.after})
 }
 
 // cutting is a visitor that fails in place of its (left+1)th call.
@@ -226,15 +240,16 @@ func TestManyPartitionsAreOne(t *testing.T) {
 				return command.More
 			}
 			want := one.read(t, q, step)
-			cut.replica = cut.local
+			here := cut.cluster.here
 			if diff := cmp.Diff(want, cut.read(t, q, step)); diff != "" {
 				t.Fatalf("%+v: %s", q, diff)
 			}
 			if q.Key == nil {
-				cut.replica = func(p *topology.Partition) Replica { return flaky{cut.local(p), after, &reads} }
+				cut.cluster.here = func(id topology.PartitionID) Local { return flaky{here(id), after, &reads} }
 				if diff := cmp.Diff(want, cut.read(t, q, step)); diff != "" {
 					t.Fatalf("interrupted, %+v: %s", q, diff)
 				}
+				cut.cluster.here = here
 			}
 		}
 	})
@@ -309,7 +324,7 @@ func TestOldMap(t *testing.T) {
 		}
 		w := newWorld(t, now, Options{}, partition.Options{})
 		defer w.close(t)
-		w.Coordinator = New(w.host, old, Options{})
+		w.Coordinator = New(w.host, old, Options{Cluster: &Cluster{Node: node(1), Batches: new(fleet).batches()}})
 		key := "k" // lies in the part that the old map knows under another partition
 		for i := 0; now.Locate(table, token.Hash([]byte(key)), []byte(key)).ID == 1; i++ {
 			key = fmt.Sprint("k", i)
@@ -449,6 +464,7 @@ func TestWritesOverPartitions(t *testing.T) {
 
 // A store that cannot write is told to the client with its reason, and as a failure of the right type.
 func TestFailures(t *testing.T) {
+	e := &errand{level: dberr.One}
 	for _, tc := range []struct {
 		err  error
 		want error
@@ -463,11 +479,11 @@ func TestFailures(t *testing.T) {
 		{&dberr.Overloaded{Message: "x"}, &dberr.Overloaded{Message: "x"}},
 		{ErrStaleSchema, ErrStaleSchema},
 	} {
-		if diff := cmp.Diff(fmt.Sprintf("%#v", tc.want), fmt.Sprintf("%#v", writeError(tc.err, dberr.One, "BATCH"))); diff != "" && tc.want != ErrStaleSchema {
+		if diff := cmp.Diff(fmt.Sprintf("%#v", tc.want), fmt.Sprintf("%#v", e.writeError(tc.err, "BATCH"))); diff != "" && tc.want != ErrStaleSchema {
 			t.Errorf("%v: %s", tc.err, diff)
 		}
 	}
-	if err := readError(storage.ErrCorrupt, dberr.One, true); err.Error() != storage.ErrCorrupt.Error() {
+	if err := e.readError(storage.ErrCorrupt, true); err.Error() != storage.ErrCorrupt.Error() {
 		t.Errorf("read: %v", err)
 	}
 }

@@ -138,7 +138,7 @@ func (t target) at(cl *cluster, node topology.NodeID, p *topology.Partition) (ta
 // reached lately.
 func (e *errand) goesRound(t *target, avoid topology.NodeID) bool {
 	cl, none := e.c.cluster, topology.NodeID{}
-	if t.here != nil && t.here.Leading() {
+	if cl.alone() || t.here != nil && t.here.Leading() {
 		return false
 	}
 	if r := t.route.round.Load(); r != nil && (e.next == none || e.next == r.node) && r.node != avoid && r.via != avoid {
@@ -199,7 +199,7 @@ func (e *errand) askable(t *target, node, avoid topology.NodeID) bool {
 			return false
 		}
 	}
-	return cl.Alive(node)
+	return !cl.alone() && cl.Alive(node)
 }
 
 // inOrder goes through the voters of the map, the one that led when it was written first.
@@ -315,12 +315,22 @@ func (e *errand) wait(ctx context.Context, t *target, seen *view) error {
 	return e.c.sched.Sleep(ctx, min(e.pause, left), seen.changed, led)
 }
 
-// writeError is what a client is told about a write in a cluster.
+// answerOf is what a client is told about a failed write, where that is not an answer already.
+func answerOf(err error, level dberr.Consistency, kind string) error {
+	if err == nil || isAnswer(err) {
+		return err
+	}
+	e := errand{level: level}
+	return e.writeError(err, kind)
+}
+
+// writeError is what a client is told about a failed write.
 func (e *errand) writeError(err error, kind string) error {
+	if err == nil {
+		return nil
+	}
 	late := &dberr.WriteTimeout{Level: e.level, BlockFor: max(e.required, 1), WriteType: kind}
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, ErrStaleSchema), overloaded(err):
 		if e.maybe {
 			return late
@@ -331,6 +341,8 @@ func (e *errand) writeError(err error, kind string) error {
 		return ErrStaleSchema
 	case isAnswer(err):
 		return err
+	case gone(err) && !e.maybe:
+		return &dberr.Unavailable{Level: e.level, Required: max(e.required, 1)}
 	case timedOut(err):
 		return late
 	}
@@ -340,12 +352,17 @@ func (e *errand) writeError(err error, kind string) error {
 	return &dberr.WriteFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, WriteType: kind, Message: err.Error()}
 }
 
-// readError is what a client is told about a read in a cluster.
+// readError is what a client is told about a failed read.
 func (e *errand) readError(err error, dataPresent bool) error {
+	if err == nil {
+		return nil
+	}
 	late := &dberr.ReadTimeout{Level: e.level, BlockFor: max(e.required, 1), DataPresent: dataPresent}
 	switch {
-	case err == nil || isAnswer(err) || errors.Is(err, ErrRepeat):
+	case isAnswer(err) || errors.Is(err, ErrRepeat):
 		return err
+	case gone(err):
+		return &dberr.Unavailable{Level: e.level, Required: max(e.required, 1)}
 	case timedOut(err):
 		return late
 	}
@@ -355,7 +372,7 @@ func (e *errand) readError(err error, dataPresent bool) error {
 	return &dberr.ReadFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, DataPresent: dataPresent, Message: err.Error()}
 }
 
-// noteAt adds "<what> physical partition 3 of table ks.t at node <name>" to a trace.
+// noteAt adds "<what> physical partition 3 of table ks.t at node <name>" to a trace, without the node where there is but one.
 func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition, t *target) {
 	c.stats.touched.Add(1)
 	if t.remote {
@@ -364,7 +381,10 @@ func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition
 	if tr == nil {
 		return
 	}
-	text := what + " physical partition " + strconv.FormatUint(uint64(p.ID), 10) + " of table " + c.opts.TableName(p.Table) + " at node " + c.cluster.NodeName(t.node)
+	text := what + " physical partition " + strconv.FormatUint(uint64(p.ID), 10) + " of table " + c.opts.TableName(p.Table)
+	if !c.cluster.alone() {
+		text += " at node " + c.cluster.NodeName(t.node)
+	}
 	if t.via != (topology.NodeID{}) {
 		text += " by way of node " + c.cluster.NodeName(t.via)
 	}

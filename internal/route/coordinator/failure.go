@@ -17,11 +17,8 @@ var errNoReplica = errors.New("no replica can be reached")
 // binds it again and repeats it.
 var ErrStaleSchema = partition.ErrStaleSchema
 
-// misrouted reports whether asking again with a newer map may help. Nothing was done.
-func misrouted(err error) bool {
-	var wrong *partition.WrongRange
-	return errors.As(err, &wrong) || errors.Is(err, partition.ErrClosed) || errors.Is(err, errNoReplica)
-}
+// gone reports whether an error says that there was no replica to ask. Nothing was done.
+func gone(err error) bool { return errors.Is(err, errNoReplica) || errors.Is(err, partition.ErrClosed) }
 
 // isAnswer reports whether an error is one that clients see as it is.
 func isAnswer(err error) bool {
@@ -41,31 +38,3 @@ func timedOut(err error) bool {
 // ErrUnknownTable answers a request for a table that was dropped while the request was on its way. The coordinator does not know the
 // table's name.
 var ErrUnknownTable error = &dberr.Invalid{Message: "unconfigured table"}
-
-// writeError is what a client is told about a failed write.
-func writeError(err error, level dberr.Consistency, kind string) error {
-	switch {
-	case err == nil || isAnswer(err):
-		return err
-	case errors.Is(err, ErrStaleSchema):
-		return ErrStaleSchema
-	case errors.Is(err, errNoReplica), errors.Is(err, partition.ErrClosed):
-		return &dberr.Unavailable{Level: level, Required: 1}
-	case timedOut(err), misrouted(err):
-		return &dberr.WriteTimeout{Level: level, BlockFor: 1, WriteType: kind}
-	}
-	return &dberr.WriteFailure{Level: level, BlockFor: 1, Failures: 1, WriteType: kind, Message: err.Error()}
-}
-
-// readError is what a client is told about a failed read.
-func readError(err error, level dberr.Consistency, dataPresent bool) error {
-	switch {
-	case err == nil || isAnswer(err):
-		return err
-	case errors.Is(err, errNoReplica), errors.Is(err, partition.ErrClosed):
-		return &dberr.Unavailable{Level: level, Required: 1}
-	case timedOut(err), misrouted(err):
-		return &dberr.ReadTimeout{Level: level, BlockFor: 1, DataPresent: dataPresent}
-	}
-	return &dberr.ReadFailure{Level: level, BlockFor: 1, Failures: 1, DataPresent: dataPresent, Message: err.Error()}
-}

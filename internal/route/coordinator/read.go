@@ -3,7 +3,6 @@
 package coordinator
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strconv"
@@ -26,104 +25,99 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 	defer c.leave()
 	c.stats.reads.Add(1)
 	r := c.relays.Get().(*relay)
-	r.begin(v, c.sched.Now().Add(c.opts.ReadTimeout))
-	var err error
-	switch {
-	case c.cluster != nil:
-		err = c.readInCluster(ctx, q, r)
-	case q.Key != nil:
-		err = c.readKey(ctx, q, r)
-	default:
-		err = c.readRange(ctx, q, r)
+	e := c.errand(q.Level, c.opts.ReadTimeout)
+	r.begin(v, e.deadline)
+	whole := &r.whole
+	if !c.cluster.alone() {
+		whole = new(readContext) // a replica set may look at it after the read has ended
 	}
-	switch {
-	case err == nil:
-	case r.failure != nil && errors.Is(err, r.failure):
+	*whole = readContext{Context: ctx, sched: c.sched, until: r.deadline}
+	e.any, e.nearby = anyReplica(q.Level), true
+	err := c.readOn(whole, q, r, &e)
+	if err == ErrRepeat { //nolint:errorlint // it is made here
+		c.stats.repeated.Add(1)
+	}
+	if err = e.readError(err, r.seen); err != nil && r.failure != nil && errors.Is(err, r.failure) {
 		err = r.failure // what the visitor itself returned goes back unchanged
-	case c.cluster != nil: // it is an answer already
-	default:
-		err = readError(err, q.Level, r.seen)
 	}
-	r.v, r.failure, r.sub = nil, nil, command.Read{}
+	if !whole.end() {
+		return err // somebody may still look at it
+	}
+	r.v, r.failure, r.sub, r.whole = nil, nil, command.Read{}, readContext{}
 	c.relays.Put(r)
 	return err
 }
 
-// readKey reads one logical partition, which is in one physical partition.
-func (c *Coordinator) readKey(ctx context.Context, q *command.Read, r *relay) error {
-	t := trace.From(ctx)
-	var again retry
+// readOn goes from physical partition to physical partition; a read of a key needs one. Each of them confirms at its end what it gave. After
+// one that was confirmed a read goes on wherever it can, from the position before which all is read: no partition id says where, so the map may change
+// meanwhile. What was passed on of a partition that was not confirmed makes all of it worthless, and the session has to begin again (ErrRepeat).
+func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *errand) error {
+	tr := trace.From(ctx)
+	sub := &r.sub
+	*sub = *q
+	cursor := rangeBegin(q)
+	touched := 0
 	for {
-		view := c.view.Load()
-		p := view.snapshot.Locate(q.Table, q.Token, q.Key)
+		v := c.view.Load()
+		p := find(v, q, cursor)
 		if p == nil {
 			return ErrUnknownTable
 		}
-		err := errNoReplica
-		if replica := c.replica(p); replica != nil {
-			q.Epoch = p.Epoch
-			c.note(t, "Reading from", p)
-			err = replica.Read(ctx, q, r)
+		t, err := e.pick(v, p)
+		if err == nil {
+			sub.Epoch, r.inPartition = p.Epoch, false
+			if q.Key == nil {
+				sub.Range.Begin, r.from = cursor.Ring, cursor
+			}
+			c.noteAt(tr, "Reading from", p, &t)
+			err = e.read(ctx, &t, sub, r)
+			touched++
 		}
-		if err == nil || r.seen || !misrouted(err) {
+		if err == nil {
+			e.succeeded(&t)
+			cursor = p.Span.Limit
+			if q.Key != nil || r.stopped || cursor.IsZero() || q.Range.Limit != 0 && cursor.Compare(topology.Position{Ring: q.Range.Limit}) >= 0 {
+				if tr != nil && q.Key == nil {
+					tr.Add("Read from " + strconv.Itoa(touched) + " physical partitions of table " + c.opts.TableName(q.Table))
+				}
+				return nil
+			}
+			e.anew()
+			continue
+		}
+		switch {
+		case r.failure != nil:
+			return r.failure
+		case ctx.Err() != nil || !c.sched.Now().Before(r.deadline):
+			return context.DeadlineExceeded
+		case !e.failed(&t, err):
 			return err
-		}
-		if c.wait(ctx, &again, view, c.opts.ReadTimeout) != nil {
+		case r.inPartition:
+			return ErrRepeat
+		case e.wait(ctx, &t, v) != nil:
 			return err
 		}
 	}
 }
 
-// readRange goes from physical partition to physical partition. cursor is the position before which all is read: it, and no partition id,
-// says where to go on when the map changes.
-func (c *Coordinator) readRange(ctx context.Context, q *command.Read, r *relay) error {
-	ctx, cancel := c.sched.WithDeadline(ctx, r.deadline)
-	defer cancel()
-	t := trace.From(ctx)
-	sub := *q
+func rangeBegin(q *command.Read) topology.Position {
 	cursor := topology.Position{Ring: q.Range.Begin}
-	if q.AfterKey != nil {
+	if q.Key == nil && q.AfterKey != nil {
 		if after := topology.At(q.AfterToken, q.AfterKey); cursor.Compare(after) < 0 {
 			cursor = after
 		}
 	}
-	var again retry
-	touched := 0
-	for {
-		view := c.view.Load()
-		i := view.snapshot.Find(q.Table, cursor)
-		if i < 0 {
-			return ErrUnknownTable
-		}
-		p := view.snapshot.Partitions(q.Table)[i]
-		err := errNoReplica
-		if replica := c.replica(p); replica != nil {
-			sub.Range.Begin, sub.Epoch, r.from, r.inPartition = cursor.Ring, p.Epoch, cursor, false
-			c.note(t, "Reading from", p)
-			err = replica.Read(ctx, &sub, r)
-			touched++
-		}
-		switch {
-		case err == nil:
-			cursor = p.Span.Limit
-			if r.stopped || cursor.IsZero() || q.Range.Limit != 0 && cursor.Compare(topology.Position{Ring: q.Range.Limit}) >= 0 {
-				if t != nil {
-					t.Add("Read from " + strconv.Itoa(touched) + " physical partitions of table " + c.opts.TableName(q.Table))
-				}
-				return nil
-			}
-			again = retry{}
-			continue
-		case !misrouted(err):
-			return err
-		}
-		if r.inPartition {
-			cursor = r.resume(&sub)
-		}
-		if c.wait(ctx, &again, view, c.opts.ReadTimeout) != nil {
-			return err
-		}
+	return cursor
+}
+
+func find(v *view, q *command.Read, cursor topology.Position) *topology.Partition {
+	if q.Key != nil {
+		return v.snapshot.Locate(q.Table, q.Token, q.Key)
 	}
+	if i := v.snapshot.Find(q.Table, cursor); i >= 0 {
+		return v.snapshot.Partitions(q.Table)[i]
+	}
+	return nil
 }
 
 // relay stands between a replica and the visitor: it keeps the deadline, remembers a stop, and knows where to go on.
@@ -140,40 +134,18 @@ type relay struct {
 	rows    uint
 	// heard is set by the first call, for who watches from another goroutine.
 	heard atomic.Bool
-	// sub is the command sent to one physical partition of a cluster.
-	sub command.Read
-
-	// The last position passed on; key and clustering are copies. inPartition: it was in the physical partition being read.
-	// leftPartition: the visitor wants no more of it.
-	inPartition, inRow, leftPartition bool
-	tok                               token.Token
-	key, clustering                   []byte
-	// resumed: the next call of Partition with the last key repeats the one before the interruption.
-	resumed bool
+	// sub is the command sent to one physical partition, whole the context of the read.
+	sub   command.Read
+	whole readContext
+	// inPartition: something of the physical partition being read was passed on.
+	inPartition bool
 }
 
 // begin prepares a relay for a read.
 func (r *relay) begin(v command.Visitor, deadline time.Time) {
-	key, clustering := r.key[:0], r.clustering[:0]
 	r.heard.Store(false)
-	r.v, r.deadline, r.from, r.failure, r.rows, r.tok = v, deadline, topology.Position{}, nil, 0, 0
-	r.stopped, r.seen, r.inPartition, r.inRow, r.leftPartition, r.resumed = false, false, false, false, false, false
-	r.key, r.clustering = key, clustering
-}
-
-// resume makes q go on behind the last position, which it returns.
-func (r *relay) resume(q *command.Read) topology.Position {
-	key := bytes.Clone(r.key)
-	switch {
-	case r.leftPartition:
-		q.AfterKey, q.AfterToken, q.AfterClustering, q.AfterPartition = key, r.tok, nil, true
-	case r.inRow:
-		q.AfterKey, q.AfterToken, q.AfterClustering, q.AfterPartition = key, r.tok, append([]byte{}, r.clustering...), false
-		r.resumed = true
-	default: // the partition was announced, none of its rows has come: what q resumes behind stays
-		r.resumed = true
-	}
-	return topology.At(r.tok, key)
+	r.v, r.deadline, r.from, r.failure, r.rows = v, deadline, topology.Position{}, nil, 0
+	r.stopped, r.seen, r.inPartition = false, false, false
 }
 
 // checkEvery is how many rows pass between two looks at the clock.
@@ -187,18 +159,10 @@ func (r *relay) Partition(t token.Token, key []byte, static *row.Row) (command.S
 	if !r.from.IsZero() && topology.At(t, key).Compare(r.from) < 0 {
 		return command.NextPartition, nil
 	}
-	if r.resumed {
-		r.resumed = false
-		if t == r.tok && bytes.Equal(key, r.key) {
-			r.inPartition = true
-			return command.More, nil
-		}
-	}
 	if err := r.tick(); err != nil {
 		return command.Stop, err
 	}
-	r.seen, r.inPartition, r.inRow, r.leftPartition = true, true, false, false
-	r.tok, r.key = t, append(r.key[:0], key...)
+	r.seen, r.inPartition = true, true
 	return r.pass(r.v.Partition(t, key, static))
 }
 
@@ -207,8 +171,6 @@ func (r *relay) Row(clustering []byte, found *row.Row) (command.Step, error) {
 	if err := r.tick(); err != nil {
 		return command.Stop, err
 	}
-	r.inRow = true
-	r.clustering = append(r.clustering[:0], clustering...)
 	return r.pass(r.v.Row(clustering, found))
 }
 
@@ -226,8 +188,6 @@ func (r *relay) pass(s command.Step, err error) (command.Step, error) {
 		r.failure = err
 	case s == command.Stop:
 		r.stopped = true
-	case s == command.NextPartition:
-		r.leftPartition = true
 	}
 	return s, err
 }

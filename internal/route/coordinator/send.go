@@ -16,13 +16,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// send is a mutation or a conditional on its way through a cluster. The first attempt is made on the caller's goroutine, with the caller's memory; if it
-// fails in a way that is worth another one, the others are made on a goroutine of its own, from the copy.
-//
-// The copy is made before the first attempt, and every attempt sends it: the same id, the same operands, unstamped where they came so. A replica on this
-// node stamps the caller's operands in place, and may fail then. To send such a stamp on would be wrong: it is from a leader that perhaps is none any more
-// and whose clock may be behind, and a write that was acknowledged before this one began may carry a higher one, which would hide this one for good.
-// That nothing is applied twice is the id's doing, not the stamp's. Operands that came stamped are the same in every attempt anyway.
+// send is a mutation or a conditional on its way. The first attempt is made on the caller's goroutine, with the caller's memory; if it fails in a way
+// that is worth another one, the others are made on a goroutine of its own, from a copy: the same id, the same operands, unstamped where they
+// came so. That nothing is applied twice is the id's doing.
 type send struct {
 	errand
 	// One of these is told, once, by who sets answered.
@@ -60,55 +56,98 @@ type bound struct {
 
 func (b *bound) Deadline() (time.Time, bool) { return b.until, true }
 
+// straight returns the replica to ask where there is no other node: what it takes cannot get lost, so it needs no id, no copy and no deadline of
+// its own. It is nil where there are others, and where there is no replica now. What it refuses goes the way of all.
+func (c *Coordinator) straight(tr *trace.Trace, m *command.Mutation, what string) Local {
+	if !c.cluster.alone() {
+		return nil
+	}
+	p := c.view.Load().snapshot.Locate(m.Table, m.Token, m.Key)
+	if p == nil {
+		return nil
+	}
+	here := c.cluster.here(p.ID)
+	if here != nil {
+		m.Epoch, m.Dedupe, m.Retried = p.Epoch, command.DedupeID{}, 0
+		c.noteAt(tr, what, p, &target{})
+	}
+	return here
+}
+
 // sendWrite and sendDecision make the first attempt; the write or the decide is told once.
 func (c *Coordinator) sendWrite(ctx context.Context, tr *trace.Trace, m *command.Mutation, w *write) {
-	s := c.newSend(tr, m, w.kind)
-	s.level, s.write = w.level, w
+	if r := c.straight(tr, m, "Writing to"); r != nil && r.Write(ctx, m, w) == nil {
+		return
+	}
+	s := c.newSend(tr, m, w.level, w.kind)
+	s.write = w
 	s.copy = command.AppendMutation(s.copy[:0], m)
 	c.watch.add(s)
-	s.first(ctx, "Writing to", m, func(ctx context.Context) error { return s.target.member.Write(ctx, m, s) })
+	err := s.aim(m, "Writing to")
+	if err == nil {
+		err = s.target.member.Write(s.context(ctx), m, s)
+	}
+	s.returned(err)
 }
 
 func (c *Coordinator) sendDecision(ctx context.Context, tr *trace.Trace, cond *command.Conditional, d *decide) {
-	s := c.newSend(tr, &cond.Mutation, d.kind)
-	s.level, s.decide = d.level, d
+	m := &cond.Mutation
+	if r := c.straight(tr, m, "Deciding at"); r != nil && r.Decide(ctx, cond, d) == nil {
+		return
+	}
+	s := c.newSend(tr, m, d.level, d.kind)
+	s.decide = d
 	s.copy = command.AppendConditional(s.copy[:0], cond)
 	c.watch.add(s)
-	s.first(ctx, "Deciding at", &cond.Mutation, func(ctx context.Context) error { return s.target.member.Decide(ctx, cond, s) })
+	err := s.aim(m, "Deciding at")
+	if err == nil {
+		err = s.target.member.Decide(s.context(ctx), cond, s)
+	}
+	s.returned(err)
 }
 
-func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, kind string) *send {
+func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, level dberr.Consistency, kind string) *send {
 	m.Dedupe, m.Retried = c.cluster.nextID(), 0
 	s := c.sends.Get().(*send)
-	s.errand = c.errand(0, c.opts.WriteTimeout)
+	s.errand = c.errand(level, c.opts.WriteTimeout)
 	s.answered.Store(false)
 	s.trace, s.kind = tr, kind
 	s.table, s.token, s.key = m.Table, m.Token, append(s.key[:0], m.Key...)
+	s.holds.Store(2)
 	return s
 }
 
-// first makes the first attempt.
-func (s *send) first(ctx context.Context, what string, m *command.Mutation, call func(context.Context) error) {
+// aim finds the replica to ask.
+func (s *send) aim(m *command.Mutation, what string) error {
 	s.view = s.c.view.Load()
 	p := s.locate(s.view)
 	if p == nil {
-		s.finish(nil, ErrUnknownTable)
-		return
+		return ErrUnknownTable
 	}
 	var err error
-	if s.target, err = s.pick(s.view, p); err == nil {
-		m.Epoch = p.Epoch
-		s.need.Store(int32(s.required))
-		s.c.noteAt(s.trace, what, p, &s.target)
-		s.holds.Store(2)
-		if s.target.remote {
-			s.bound = bound{ctx, s.attempt()}
-			ctx = &s.bound
-		}
-		if err = call(ctx); err == nil {
-			s.let()
-			return
-		}
+	if s.target, err = s.pick(s.view, p); err != nil {
+		return err
+	}
+	m.Epoch = p.Epoch
+	s.need.Store(int32(s.required))
+	s.c.noteAt(s.trace, what, p, &s.target)
+	return nil
+}
+
+// context is that of the first attempt.
+func (s *send) context(ctx context.Context) context.Context {
+	if !s.target.remote {
+		return ctx
+	}
+	s.bound = bound{ctx, s.attempt()}
+	return &s.bound
+}
+
+// returned hears how the call of the first attempt returned: with an error it is over, else its completion is told.
+func (s *send) returned(err error) {
+	if err == nil {
+		s.let()
+		return
 	}
 	s.err = err
 	s.ended()

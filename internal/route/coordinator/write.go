@@ -12,7 +12,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
-	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
 // WriteOptions say how a write is to be done.
@@ -46,22 +45,14 @@ func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteO
 		w.kind = "SIMPLE"
 	}
 	t := trace.From(ctx)
-	if c.cluster != nil {
-		c.writeInCluster(ctx, t, ms, o, w)
-		return
-	}
 	if o.Atomic && len(ms)+len(o.Updates) > 1 {
 		w.pending.Store(1)
-		if err := c.writeAtomic(ctx, t, ms, o.Updates, w); err != nil {
-			w.Done(err)
-		}
+		c.batch(t, ms, o.Updates, w)
 		return
 	}
 	w.pending.Store(int64(len(ms)))
 	for i := range ms {
-		if err := c.writeOne(ctx, t, &ms[i], w); err != nil {
-			w.Done(err)
-		}
+		c.sendWrite(ctx, t, &ms[i], w)
 	}
 }
 
@@ -72,7 +63,7 @@ type write struct {
 	level   dberr.Consistency
 	kind    string
 	pending atomic.Int64
-	// wrote counts the mutations that were written, in a cluster.
+	// wrote counts the mutations that were written.
 	wrote   atomic.Int64
 	failure atomic.Pointer[error] // the first
 }
@@ -82,7 +73,7 @@ func (w *write) Done(err error) {
 	if err != nil {
 		first := err // a copy, so that only failures allocate
 		w.failure.CompareAndSwap(nil, &first)
-	} else if w.c.cluster != nil {
+	} else {
 		w.wrote.Add(1)
 	}
 	if w.pending.Add(-1) > 0 {
@@ -91,7 +82,7 @@ func (w *write) Done(err error) {
 	c, done := w.c, w.done
 	var answer error
 	if p := w.failure.Load(); p != nil {
-		answer = writeError(*p, w.level, w.kind)
+		answer = answerOf(*p, w.level, w.kind)
 		if e, ok := answer.(*dberr.Unavailable); ok && w.wrote.Load() > 0 {
 			// It would say that nothing was done.
 			answer = &dberr.WriteTimeout{Level: e.Level, BlockFor: e.Required, WriteType: w.kind}
@@ -103,88 +94,6 @@ func (w *write) Done(err error) {
 	c.writes.Put(w)
 	c.leave()
 	done.Done(answer)
-}
-
-// writeInCluster is Write on one of many nodes.
-func (c *Coordinator) writeInCluster(ctx context.Context, t *trace.Trace, ms []command.Mutation, o WriteOptions, w *write) {
-	if o.Atomic && len(ms)+len(o.Updates) > 1 {
-		w.pending.Store(1)
-		c.batchInCluster(t, ms, o.Updates, w)
-		return
-	}
-	w.pending.Store(int64(len(ms)))
-	for i := range ms {
-		c.sendWrite(ctx, t, &ms[i], w)
-	}
-}
-
-// writeOne sends one mutation; if it returns an error w is not told.
-func (c *Coordinator) writeOne(ctx context.Context, t *trace.Trace, m *command.Mutation, w *write) error {
-	var again retry
-	for {
-		v := c.view.Load()
-		p := v.snapshot.Locate(m.Table, m.Token, m.Key)
-		if p == nil {
-			return ErrUnknownTable
-		}
-		err := errNoReplica
-		if r := c.replica(p); r != nil {
-			m.Epoch = p.Epoch
-			c.note(t, "Writing to", p)
-			err = r.Write(ctx, m, w)
-		}
-		if err == nil || !misrouted(err) {
-			return err
-		}
-		if c.wait(ctx, &again, v, c.opts.WriteTimeout) != nil {
-			return err
-		}
-	}
-}
-
-// writeAtomic sends mutations and updates as one; if it returns an error w is not told.
-func (c *Coordinator) writeAtomic(ctx context.Context, t *trace.Trace, ms []command.Mutation, updates []*command.Conditional, w *write) error {
-	var again retry
-	parts := make([]partition.Part, 0, len(ms)+len(updates))
-	for {
-		v := c.view.Load()
-		parts = parts[:0]
-		for i := range ms {
-			parts = append(parts, partition.Part{Mutation: &ms[i]})
-		}
-		for _, u := range updates {
-			parts = append(parts, partition.Part{Mutation: &u.Mutation, Updates: u})
-		}
-		err := c.locate(t, v, parts)
-		if err == nil {
-			err = c.host.WriteAtomic(ctx, parts, w)
-		}
-		if err == nil || !misrouted(err) {
-			return err
-		}
-		if c.wait(ctx, &again, v, c.opts.WriteTimeout) != nil {
-			return err
-		}
-	}
-}
-
-// locate finds the replicas of an atomic write.
-func (c *Coordinator) locate(t *trace.Trace, v *view, parts []partition.Part) error {
-	for i := range parts {
-		m := parts[i].Mutation
-		p := v.snapshot.Locate(m.Table, m.Token, m.Key)
-		if p == nil {
-			return ErrUnknownTable
-		}
-		r := c.host.Replica(p.ID)
-		if r == nil {
-			return errNoReplica
-		}
-		m.Epoch = p.Epoch
-		c.note(t, "Writing to", p)
-		parts[i].Replica = r
-	}
-	return nil
 }
 
 // Decide has a conditional evaluated where its partition is, and tells done once, perhaps before it returns. It waits for its turn
@@ -203,13 +112,7 @@ func (c *Coordinator) Decide(ctx context.Context, cond *command.Conditional, o W
 	if d.kind == "CAS" && cond.Serial != 0 {
 		d.level = cond.Serial
 	}
-	if c.cluster != nil {
-		c.sendDecision(ctx, trace.From(ctx), cond, d)
-		return
-	}
-	if err := c.decideAt(ctx, cond, d); err != nil {
-		d.Decided(nil, err)
-	}
+	c.sendDecision(ctx, trace.From(ctx), cond, d)
 }
 
 // decide is a Decide under way.
@@ -223,38 +126,11 @@ type decide struct {
 // Decided passes the outcome on.
 func (d *decide) Decided(out *command.Decision, err error) {
 	c, done := d.c, d.done
-	err = writeError(err, d.level, d.kind)
+	err = answerOf(err, d.level, d.kind)
 	d.done = nil
 	c.decides.Put(d)
 	c.leave()
 	done.Decided(out, err)
-}
-
-func (c *Coordinator) decideAt(ctx context.Context, cond *command.Conditional, d *decide) error {
-	ctx, cancel := c.sched.WithTimeout(ctx, c.opts.WriteTimeout)
-	defer cancel() // it bounds the waiting; nothing waits any more when Decide has returned
-	t := trace.From(ctx)
-	m := &cond.Mutation
-	var again retry
-	for {
-		v := c.view.Load()
-		p := v.snapshot.Locate(m.Table, m.Token, m.Key)
-		if p == nil {
-			return ErrUnknownTable
-		}
-		err := errNoReplica
-		if r := c.replica(p); r != nil {
-			m.Epoch = p.Epoch
-			c.note(t, "Deciding at", p)
-			err = r.Decide(ctx, cond, d)
-		}
-		if err == nil || !misrouted(err) {
-			return err
-		}
-		if c.wait(ctx, &again, v, c.opts.WriteTimeout) != nil {
-			return err
-		}
-	}
 }
 
 // Truncate removes all rows of a table, and all entries of the given indexes, which are the table's.
@@ -276,66 +152,26 @@ func (c *Coordinator) Truncate(ctx context.Context, table uint32, indexes ...uin
 
 // truncate empties a table. A map that changes meanwhile makes it begin again: it may be done twice.
 func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint32) error {
-	var again retry
+	e := c.errand(dberr.All, c.opts.TruncateTimeout)
 	for {
 		v := c.view.Load()
-		var err error
-		if c.cluster != nil {
-			err = c.truncateEach(ctx, v.snapshot.Partitions(table), indexes)
-		} else {
-			err = c.truncateAll(ctx, v.snapshot.Partitions(table), indexes)
-		}
+		err := c.truncateEach(ctx, v.snapshot.Partitions(table), indexes)
 		if err == nil && c.view.Load() == v {
 			return nil
 		}
-		if err != nil && !misrouted(err) {
+		if why, _ := reasonOf(err); err != nil && why != moved {
 			return err
 		}
-		if err := c.wait(ctx, &again, v, c.opts.TruncateTimeout); err != nil {
-			return err
+		if waited := e.wait(ctx, new(target), v); waited != nil {
+			return errors.Join(err, waited)
 		}
 	}
-}
-
-// truncateAll empties all partitions of a table: in one stroke if their replicas are on this node, else one by one.
-func (c *Coordinator) truncateAll(ctx context.Context, all []*topology.Partition, indexes []uint32) error {
-	if len(all) == 0 {
-		return ErrUnknownTable
-	}
-	t := trace.From(ctx)
-	var here []*partition.Replica
-	for _, p := range all {
-		if r := c.host.Replica(p.ID); r != nil {
-			c.note(t, "Truncating", p)
-			here = append(here, r)
-		}
-	}
-	w := waiter{make(chan error, 1)}
-	if len(here) == len(all) {
-		if err := c.host.TruncateTable(ctx, here, indexes, w); err != nil {
-			return err
-		}
-		return <-w.result
-	}
-	for _, p := range all {
-		r := c.replica(p)
-		if r == nil {
-			return errNoReplica
-		}
-		if err := r.Truncate(ctx, indexes, w); err != nil {
-			return err
-		}
-		if err := <-w.result; err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // truncatedAtOnce is how many partitions of a table are truncated at a time.
 const truncatedAtOnce = 8
 
-// truncateEach empties all partitions of a table in a cluster: each is an entry of its own log. One that was emptied and did not say so is emptied
+// truncateEach empties all partitions of a table: each is an entry of its own log. One that was emptied and did not say so is emptied
 // again, before the statement is answered.
 func (c *Coordinator) truncateEach(ctx context.Context, all []*topology.Partition, indexes []uint32) error {
 	if len(all) == 0 {
@@ -399,8 +235,3 @@ func inParallel(s *sched.Scheduler, atOnce, n int, do func(i int) error) error {
 	}
 	return nil
 }
-
-// waiter is a completion that somebody waits for.
-type waiter struct{ result chan error }
-
-func (w waiter) Done(err error) { w.result <- err }
