@@ -5,16 +5,12 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -23,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/lineage"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
@@ -48,6 +45,7 @@ type cluster struct {
 	n         *Node
 	self      topology.NodeID
 	log       *raftlog.Store
+	directory *lineage.Directory
 	transport *transport.Transport
 	client    *remote.Client
 	server    *remote.Server
@@ -62,7 +60,7 @@ type cluster struct {
 	wg     sync.WaitGroup
 	// leaders are told of changes once there is somebody to tell.
 	started chan struct{}
-	// keeper hears of new records, host that a node's process is gone, once they are there; replicas and transport work before that. version is the
+	// keeper hears of new records, host that a node's process has ended, once they are there; replicas and transport work before that. version is the
 	// newest of the records that the replica here has told of.
 	keeper  atomic.Pointer[meta.Keeper]
 	host    atomic.Pointer[partition.Host]
@@ -71,31 +69,31 @@ type cluster struct {
 	strangers *membership.Strangers
 	admission *membership.Admission
 	orders    *membership.Orders
+	witness   *lineage.Witness
 }
 
 // newCluster opens what the node needs to talk to others. Nothing arrives before listen.
 func (n *Node) newCluster() (*cluster, error) {
 	id := n.store.Identity()
-	c := &cluster{n: n, self: id.Node, started: make(chan struct{}), strangers: membership.NewStrangers(n.log, silence, n.fail)}
+	c := &cluster{
+		n: n, self: id.Node, started: make(chan struct{}), strangers: membership.NewStrangers(n.log, silence, n.fail),
+		witness: lineage.NewWitness(n.store),
+	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	var fs vfs.FS = vfs.Default
-	dir := filepath.Join(n.opts.Data, logDir)
-	if n.opts.Data == "" {
-		fs, dir = vfs.NewMem(), filepath.Join(memoryDir, logDir)
+	if err := c.openLog(); err != nil {
+		return nil, err
 	}
 	var err error
-	c.log, err = raftlog.Open(dir, raftlog.Options{FS: fs, MemtableBytes: int64(n.opts.Memory.Memtable), NodeCacheBytes: int64(n.opts.Memory.Budget / 16),
-		Fatal: func(text string) { n.fail(errors.New(text)) }})
-	if err != nil {
-		return nil, fmt.Errorf("open the log of the replica sets: %w", err)
-	}
-	n.closers = append(n.closers, c.log.Close)
-	c.transport, err = transport.New(transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr()}, transport.DialTCP, transport.Options{
+	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), Lineage: string(c.directory.Lineage.Append(nil))}
+	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
 		TLS: n.nodeTLS, Admit: c.admit, Levels: n.levels, KeepAlive: keepAlive, IdleTimeout: silence,
 		Events: transport.Events{
-			Gone:             func(p transport.Peer) { c.gone(p.Node) },
+			Refused:          func(p transport.Peer) { c.refused(p.Node) },
+			Departed:         func(p transport.Peer) { c.departed(p.Node) },
 			HandshakeRefused: c.strangers.TurnedAway,
+			Accepted:         func(p transport.Peer, _ transport.Class) { c.saw(p) },
 			DialFailed: func(node topology.NodeID, _ transport.Class, address string, err error) {
+				c.watchCopy(err)
 				if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer && errors.Is(err, transport.ErrNotAdmitted) {
 					c.left()
 				}
@@ -106,9 +104,9 @@ func (n *Node) newCluster() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.closers = append(n.closers, c.transport.Close)
+	n.closers = append(n.closers, c.transport.Close, c.transport.Depart) // the host of the replicas is closed before
 	c.client = remote.New(remote.Over(c.transport), nil)
-	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.left})
+	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.left, Skewed: c.skewed})
 	return c, nil
 }
 
@@ -118,7 +116,7 @@ func (c *cluster) options() *partition.Cluster {
 		Node: c.self, Log: c.log, Transport: frames{c.transport},
 		Raft: raftgroup.Options{Events: raftgroup.Events{
 			PeerDown: func(node raftgroup.NodeID, down bool) { c.peers.SetDown(topology.NodeID(node), down) },
-			Failed:   c.n.fail,
+			Failed:   c.groupsFailed,
 			SnapshotSent: func(group, to uint64, err error) {
 				if err != nil {
 					c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "snapshot not sent", slog.Uint64("partition", group), slog.Uint64("replica", to), slog.String("error", err.Error()))
@@ -211,14 +209,6 @@ func (c *cluster) listen(l net.Listener) error {
 	})
 }
 
-// admit refuses nodes that have left, and builds that do not understand what the others write.
-func (c *cluster) admit(p transport.Peer) error {
-	if k := c.keeper.Load(); k != nil {
-		return membership.Refuse(k.State(), p.Node, p.Levels)
-	}
-	return nil
-}
-
 // left is told that the others count this node out. That is what was asked for if this node knew that it was leaving.
 func (c *cluster) left() {
 	if k := c.keeper.Load(); k != nil {
@@ -230,11 +220,19 @@ func (c *cluster) left() {
 	c.n.fail(errors.New("the node was taken out of the cluster while it was away: its data may be removed"))
 }
 
-// gone is told of the proof that a node's process has ended.
-func (c *cluster) gone(node topology.NodeID) {
+// refused is told that a node's address refuses connections: its process may have ended.
+func (c *cluster) refused(node topology.NodeID) {
 	c.peers.SetDown(node, true)
 	if h := c.host.Load(); h != nil {
-		h.NodeGone(node)
+		h.NodeRefused(node)
+	}
+}
+
+// departed is told by a node's process that it has ended.
+func (c *cluster) departed(node topology.NodeID) {
+	c.peers.SetDown(node, true)
+	if h := c.host.Load(); h != nil {
+		h.NodeDeparted(node)
 	}
 }
 

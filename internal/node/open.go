@@ -75,7 +75,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		if n.cluster, err = n.newCluster(); err != nil {
 			return err
 		}
-		o.Cluster = n.cluster.options()
+		o.Cluster, o.Now = n.cluster.options(), n.cluster.peers.Now
 	}
 	if n.host, err = partition.Open(partition.Stored{Store: n.store}, o); err != nil {
 		return err
@@ -86,6 +86,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	} else if err := n.raisePartitions(ctx); err != nil {
 		return err
 	}
+	n.checkClock()
 	n.local = &reconcile.Local{Node: n.store.Identity().Node, Host: replicas{n.host}}
 	return nil
 }

@@ -12,10 +12,10 @@ import (
 // it in.
 func (n *Node) record() *meta.Node {
 	cql, web := n.clientAddrs()
-	id := n.store.Identity()
+	id, start := n.store.Identity(), n.newestStart()
 	return &meta.Node{
-		ID: id.Node, Birth: id.Birth, Internal: n.internalAddr(), CQL: cql, HTTP: web, Region: n.opts.DataCenter, Zone: n.opts.Rack,
-		State: meta.Up, Levels: n.levels,
+		ID: id.Node, Birth: id.Birth, Start: start.Number, Mark: start.Mark, Internal: n.internalAddr(), CQL: cql, HTTP: web,
+		Region: n.opts.DataCenter, Zone: n.opts.Rack, State: meta.Up, Levels: n.levels,
 	}
 }
 

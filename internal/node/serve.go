@@ -158,7 +158,7 @@ func (n *Node) inBackground(f func(ctx context.Context)) {
 // sweep removes what nobody can see any more, until ctx ends.
 func (n *Node) sweep(ctx context.Context) {
 	n.store.RunSweeper(ctx, storage.SweeperOptions{
-		Now:   func() int64 { return time.Now().Unix() },
+		Now:   n.past,
 		Spans: n.sweepable,
 		// What is due is known; looking at everything else finds little.
 		DuePerSecond: n.opts.Storage.SweepKeys, KeysPerSecond: n.opts.Storage.SweepKeys / 5,

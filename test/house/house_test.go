@@ -46,6 +46,7 @@ var sameWing = map[string]string{
 	"internal/control/backfill":         "internal/control/meta",
 	"internal/control/schemachange":     "internal/control/meta",
 	"internal/control/membership":       "internal/control/meta internal/control/peers internal/control/placement",
+	"internal/replica/lineage":          "",
 	"internal/replica/partition":        "internal/replica/storage internal/replica/raftgroup internal/replica/raftlog",
 	"internal/replica/remote":           "internal/replica/partition internal/replica/transport",
 	"internal/replica/raftgroup/ledger": "internal/replica/raftgroup",

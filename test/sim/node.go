@@ -211,7 +211,7 @@ func (n *node) crash() {
 		if other.peers != nil {
 			other.peers.SetDown(id, true)
 		}
-		other.parts.NodeGone(id)
+		other.parts.NodeRefused(id)
 	})
 }
 

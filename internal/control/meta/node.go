@@ -51,6 +51,8 @@ type Node struct {
 	Joined time.Time
 	// Birth is that of the node's data directory: another directory is another node, whatever its certificate says. 0 is not known.
 	Birth uint64
+	// Start is the newest start of the data directory that the cluster has let in, Mark the mark that was drawn for it: see package lineage.
+	Start, Mark uint64
 
 	// rest has the fields that a later build has added, as they came.
 	rest []byte
@@ -85,6 +87,8 @@ func (n *Node) Append(dst []byte) []byte {
 	}
 	w.Int(joined)
 	w.Uint(n.Birth)
+	w.Uint(n.Start)
+	w.Fixed(n.Mark)
 	w.Raw(n.rest)
 	w.EndFields()
 	return w
@@ -129,7 +133,7 @@ func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
 	if joined := r.Int(); joined != 0 {
 		n.Joined = time.UnixMilli(joined).UTC()
 	}
-	n.Birth = r.Uint()
+	n.Birth, n.Start, n.Mark = r.Uint(), r.Uint(), r.Fixed()
 	var refused uint64
 	n.rest, refused = r.KeepFields()
 	switch {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
@@ -51,8 +52,12 @@ type Options struct {
 	Changed func(node topology.NodeID, alive bool)
 	// Left is told that this node is no member of the cluster any more; nil tells nobody.
 	Left func()
-	// Now is the clock; that of Sched if nil.
-	Now func() time.Time
+	// Skewed is told when the clock of this node is found to be wrong, by how much it is ahead, and 0 when it is right again; nil tells
+	// nobody.
+	Skewed func(ahead time.Duration)
+	// Now is the wall clock, Steady one that never jumps; those of Sched if nil.
+	Now    func() time.Time
+	Steady func() time.Duration
 	// Sched is what the loops wait by, nil outside simulations.
 	Sched *sched.Scheduler
 }
@@ -64,6 +69,9 @@ type Peers struct {
 	opts   Options
 
 	wake chan struct{} // wanted is greater than before
+
+	held   atomic.Pointer[held]
+	skewed atomic.Bool
 
 	mu    sync.Mutex
 	peers map[topology.NodeID]*peer
@@ -83,6 +91,9 @@ type peer struct {
 	report Report
 	heard  time.Time // when report came; zero: never
 	skew   time.Duration
+	// clock is what its clock showed at clockAt of the own monotonic one.
+	clock   time.Time
+	clockAt time.Duration
 }
 
 // New returns Peers that know of nobody.
@@ -95,6 +106,10 @@ func New(self topology.NodeID, c Caller, o Options) *Peers {
 	}
 	if o.Now == nil {
 		o.Now = o.Sched.Wall
+	}
+	if o.Steady == nil {
+		began := o.Sched.Now()
+		o.Steady = func() time.Duration { return o.Sched.Since(began) }
 	}
 	return &Peers{self: self, caller: c, opts: o, peers: map[topology.NodeID]*peer{}, wake: make(chan struct{}, 1), changed: make(chan struct{})}
 }
@@ -125,6 +140,7 @@ func (p *Peers) Watch(nodes []topology.NodeID) {
 			delete(p.peers, n)
 		}
 	}
+	p.hold()
 }
 
 // SetDown notes that a node went away, or that it is back (E1).
@@ -246,7 +262,7 @@ func (p *Peers) ask(ctx context.Context) {
 	wg := p.group()
 	for _, n := range p.nodes() {
 		wg.Go(func() {
-			asked := p.opts.Now()
+			asked := p.opts.Steady()
 			var r Report
 			if err := p.call(ctx, n, kindReport, nil, &r); err != nil {
 				return // who says nothing is noticed by the heartbeats
@@ -268,22 +284,26 @@ func (p *Peers) nodes() []topology.NodeID {
 	return out
 }
 
-func (p *Peers) heard(node topology.NodeID, asked time.Time, r Report) {
+// heard takes a report that was asked for at an instant of the monotonic clock.
+func (p *Peers) heard(node topology.NodeID, asked time.Duration, r Report) {
 	if r.Left && p.opts.Left != nil {
 		p.opts.Left()
 	}
 	p.mu.Lock()
 	if q := p.peers[node]; q != nil {
-		now := p.opts.Now()
+		now, middle := p.opts.Now(), (p.opts.Steady()-asked)/2
 		if !r.Started.Equal(q.report.Started) {
 			q.stops = false // it is another process
 		} else if r.Records < q.report.Records { // it has said more since it wrote this
 			r.Records, r.Schema = q.report.Records, q.report.Schema
 		}
 		q.report, q.heard = r, now
-		q.skew = r.Clock.Sub(asked.Add(now.Sub(asked) / 2))
+		q.skew = r.Clock.Sub(now.Add(-middle).Round(0))
+		q.clock, q.clockAt = r.Clock, asked+middle
+		p.hold()
 		p.signal()
 	}
 	p.mu.Unlock()
+	p.watchClock()
 	p.SetDown(node, false)
 }

@@ -70,7 +70,7 @@ func TestPeers(t *testing.T) {
 	}, cut: map[topology.NodeID]bool{}}
 	var events []bool
 	left := false
-	p := New(a, w, Options{Left: func() { left = true }, Timeout: 10 * time.Millisecond, Now: func() time.Time { return now }, Changed: func(_ topology.NodeID, alive bool) { events = append(events, alive) }})
+	p := New(a, w, Options{Left: func() { left = true }, Timeout: 10 * time.Millisecond, Now: func() time.Time { return now }, Steady: func() time.Duration { return 0 }, Changed: func(_ topology.NodeID, alive bool) { events = append(events, alive) }})
 	p.Watch([]topology.NodeID{a, b, c})
 	p.ask(t.Context())
 	if k, ok := p.Report(b); !ok || k.Leading != 4 || k.Skew != 3*time.Second || !k.Alive {
@@ -165,7 +165,7 @@ func TestFollow(t *testing.T) {
 	}
 	cancel()
 	<-done
-	p.heard(b, time.Now(), Report{Records: 9})
+	p.heard(b, 0, Report{Records: 9})
 	if k, _ := p.Report(b); k.Records != 10 {
 		t.Error("a report that was under way takes back what came after it")
 	}

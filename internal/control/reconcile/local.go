@@ -61,10 +61,14 @@ func (l *Local) other(id topology.PartitionID, m topology.ReplicaID) bool {
 
 // Remove removes the replicas that are no members any more, with all they hold. The map that a node has on its disk is never older than its
 // replicas, because they were made durable after it, in the same log; so what is not in the map is really gone (L2).
+//
+// The replica of the meta partition stays although it is no member: a node that was taken for dead may hear of its own removal, and
+// what is here is all by which it will find out that it was given another place (Return). It keeps the node from making that of an id
+// which it had, too, and has forgotten the votes of.
 func (l *Local) Remove(old, next *topology.Snapshot) error {
 	var gone []topology.PartitionID
 	for p := range changed(old, next) {
-		if l.member(p) == nil && l.Host.Has(p.ID) {
+		if p.ID != topology.MetaPartition && l.member(p) == nil && l.Host.Has(p.ID) {
 			gone = append(gone, p.ID)
 		}
 	}

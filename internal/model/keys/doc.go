@@ -2,7 +2,7 @@
 
 // Package keys holds every key in the store. Keys compare as bytes, and this is their order:
 //
-//	id 0           store identity                    [0 u32]
+//	id 0           the node itself                   [0 u32][name]: its starts, those seen of others (lineage)
 //	id 1           partition meta (see Meta)         [1 u32][physical partition u64]
 //	id 2           replica registry (see Replica)    [2 u32][physical partition u64]
 //	id 3           the meta partition's own keys     [3 u32][any bytes]: schema, nodes, the partition map

@@ -93,7 +93,7 @@ func (r *Replica) conclude(term uint64, v *verdict, latch guard, done command.De
 		return err
 	}
 	d := v.decision
-	stamp := r.stamps.next(max(r.host.micros(), v.whole.Timestamp))
+	stamp := r.stamps.next(r.host.stampTime(v.whole.Timestamp))
 	stamp, d.Timestamp = r.stamps.over(stamp, v.above)
 	entry := command.AddWriteAt(command.BeginWrite(nil, r.epoch(), 1, v.result), v.whole, stamp, d.Timestamp)
 	w := &held{replica: r, guards: []guard{latch}, then: func(o raftgroup.Outcome) { r.decided(done, d, o) }}

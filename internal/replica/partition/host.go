@@ -237,6 +237,14 @@ func (h *Host) Close() error {
 // Failed returns why the node accepts no more writes, nil if all is well.
 func (h *Host) Failed() error { return h.seqs.failed() }
 
+// NewestStamp is the highest stamp that any replica has given or applied, in microseconds; 0 if there is none.
+func (h *Host) NewestStamp() (newest int64) {
+	for _, r := range *h.replicas.Load() {
+		newest = max(newest, r.stamps.last.Load())
+	}
+	return newest
+}
+
 func (h *Host) micros() int64 { return h.opts.Now().UnixMicro() }
 
 // Spans are the parts of tables that the node's replicas lead and may sweep, by partition id.

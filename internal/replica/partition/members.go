@@ -62,5 +62,8 @@ func placesOf(m *keys.Meta) []raftgroup.Member {
 
 // configOf is what a Raft group is opened with.
 func configOf(replica uint64, m *keys.Meta, fresh bool) raftgroup.GroupConfig {
-	return raftgroup.GroupConfig{ID: m.Partition, Replica: replica, Applied: m.Applied, Term: m.Term, Conf: confOf(m), Where: placesOf(m), Fresh: fresh}
+	return raftgroup.GroupConfig{
+		ID: m.Partition, Replica: replica, Applied: m.Applied, Term: m.Term, Conf: confOf(m), Where: placesOf(m), Fresh: fresh,
+		Born: m.Term == keys.BirthTerm, // what a leader has proposed is of a later one
+	}
 }

@@ -323,11 +323,25 @@ func (h *Host) ReceiveSnapshot(from topology.NodeID, r io.Reader, size int64) er
 	return g.runner.ReceiveSnapshot(raftgroup.NodeID(from), r)
 }
 
-// NodeGone is for the proof that a node's process is gone: its address refused a connection. What it led elects a
-// leader at once.
-func (h *Host) NodeGone(node topology.NodeID) {
+// NodeRefused is for the hint that a node's process may have ended: its address refused a connection.
+func (h *Host) NodeRefused(node topology.NodeID) {
+	h.onLoop(func(r *raftgroup.Host) { r.Refused(raftgroup.NodeID(node)) })
+}
+
+// NodeDeparted is for the word of a node's process that it serves nothing any more. What it led elects a leader at once.
+func (h *Host) NodeDeparted(node topology.NodeID) {
+	h.onLoop(func(r *raftgroup.Host) { r.Departed(raftgroup.NodeID(node)) })
+}
+
+// Abstain has the node lead nothing for as long as others can, or ends that.
+func (h *Host) Abstain(on bool) {
+	h.onLoop(func(r *raftgroup.Host) { r.Abstain(on) })
+}
+
+// onLoop runs f on the loop of the groups, soon, if there are any.
+func (h *Host) onLoop(f func(*raftgroup.Host)) {
 	if g, err := h.replicaSets(); err == nil {
-		g.runner.Call(func(r *raftgroup.Host) { r.ForgetNode(raftgroup.NodeID(node)) })
+		g.runner.Call(f)
 	}
 }
 

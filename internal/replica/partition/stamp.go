@@ -5,6 +5,7 @@ package partition
 import (
 	"math"
 	"sync/atomic"
+	"time"
 )
 
 // stamps gives a partition's timestamps, in microseconds: the clock's time, or one more than the last one where the
@@ -41,6 +42,16 @@ func (s *stamps) over(stamp, above int64) (partition, mutation int64) {
 		return stamp, above // nothing is higher
 	}
 	return stamp, above + 1
+}
+
+// stampAhead is how far in the future a stamp may be that another node asks for: its clock may be wrong, and what is stamped later
+// would be hidden until then. In microseconds.
+const stampAhead = int64(5 * time.Second / time.Microsecond)
+
+// stampTime is the time to stamp with: now, or what was asked for if that is later, within bounds.
+func (h *Host) stampTime(asked int64) int64 {
+	now := h.micros()
+	return max(now, min(asked, now+stampAhead))
 }
 
 // observe makes all later stamps higher than stamp.

@@ -77,7 +77,7 @@ func (r *Replica) launch(m *command.Mutation, held guard, done command.Completio
 	}
 	f := r.host.flights.Get().(*flight)
 	f.replica, f.done, f.id, f.token, f.key = r, done, m.Dedupe, m.Token, append(f.key[:0], m.Key...)
-	stamp := r.stamps.next(max(r.host.micros(), m.Timestamp))
+	stamp := r.stamps.next(r.host.stampTime(m.Timestamp))
 	f.entry = command.AddWrite(command.BeginWrite(f.entry[:0], r.epoch(), 1, nil), m, stamp)
 	// In the list before it is proposed: it may end at once.
 	if held.latch != nil {

@@ -46,18 +46,20 @@ type Applier struct {
 // NewApplier returns the applier of a node.
 func NewApplier(m StateMachine) *Applier { return &Applier{machine: m} }
 
-// Apply applies what came since the last call as one unsynced batch, then syncs once if a log is to be cut. After an error the
-// host must not go on: the state may hold a part of an entry.
+// Apply applies what came since the last call as one unsynced batch, then syncs once if a log is to be cut, or members have changed: a
+// replica that was removed is destroyed once that is known, and without it those that stay could not learn again that it is none of them.
+// After an error the host must not go on: the state may hold a part of an entry.
 func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 	out := make([]Applied, 0, len(items))
-	truncate := false
+	sync := false
 	for i := range items {
 		it := &items[i]
 		if it.truncate != 0 {
-			truncate = true
+			sync = true
 			out = append(out, Applied{g: it.g, truncate: it.truncate})
 			continue
 		}
+		sync = sync || it.members != nil // (G11)
 		done, err := a.run(it)
 		if err != nil {
 			return nil, fmt.Errorf("apply group %d: %w", it.g.id, err)
@@ -67,9 +69,9 @@ func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 	if err := a.machine.Commit(); err != nil {
 		return nil, fmt.Errorf("commit applied entries: %w", err)
 	}
-	if truncate { // (G4)
+	if sync { // (G4)
 		if err := a.machine.Sync(); err != nil {
-			return nil, fmt.Errorf("sync before truncation: %w", err)
+			return nil, fmt.Errorf("sync before a truncation or after a change of members: %w", err)
 		}
 	}
 	return out, nil

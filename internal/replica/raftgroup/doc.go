@@ -19,13 +19,15 @@
 // the log; one that failed with ErrUnknown may be; with another error it is not and never will be; (G2) a read that
 // succeeded sees every proposal that had succeeded when it began; so does a read under Group.Leased; (G3) a message
 // that depends on the log leaves after the log is durable; (G4) the log is truncated behind a sync of the state
-// machine; (G5) a proposal with a term is in the log with that term or not at all; (G6) a vote is given only when no
-// lease can rest on this replica's word: an election timeout after it last answered a leader, and after a restart; (G7)
-// every queue has a bound in Options, and reaching it is a *Refused; (G8) a replica that is Fresh has applied all that
+// machine; (G5) a proposal with a term is in the log with that term or not at all; (G6) a vote is given, to
+// itself as well, only when no lease can rest on this replica's word: an election timeout after it last answered a
+// leader, and after a restart, unless the leader's process has said that it has served its last read; (G7) every queue
+// has a bound in Options, and reaching it is a *Refused; (G8) a replica that is Fresh has applied all that
 // had succeeded so long ago; (G9) a snapshot is stepped when its data are on this node, and what the library does not
 // take is closed; (G10) a follower serves a read when it has applied the index that its leader told it: one taken under
 // the leader's lease, or confirmed by a quorum, after the read began; and no follower is told of a commit that its
-// leader has not applied (ask.go).
+// leader has not applied (ask.go); (G11) a change of members that succeeded is durable in the state of the replica that
+// says so.
 //
 // The package knows nothing of rows, spans or clients. What entries mean is the business of a StateMachine, how their
 // bytes survive that of a Log. Start at Host.Step, then pump in group.go, then read.go, ask.go, fate.go, fresh.go and

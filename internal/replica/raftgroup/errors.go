@@ -31,6 +31,9 @@ var (
 	ErrLeaving = errors.New("an earlier replica is being removed")
 	// ErrBehindLog: the state machine is older than what the log still has. Its state was lost.
 	ErrBehindLog = errors.New("state machine is behind its truncated log")
+	// ErrLostLog: the log of a replica that has had one is not there, or ends before what its state holds. What the replica has promised
+	// to others is lost with it.
+	ErrLostLog = errors.New("the log of the replica is lost, or was put back to an earlier state")
 	// ErrGap: an entry does not follow the last one applied.
 	ErrGap = errors.New("entry does not follow the applied index")
 	// ErrFrame: bytes that AppendMessage did not write, or a newer version wrote.

@@ -12,3 +12,6 @@ func (h *Host) Stamp(at Instant) Instant { return at + h.salt }
 func (r *Runner) Inconsistent() {
 	r.Call(func(*Host) { quietLogger{}.Panicf("tocommit(%d) is out of range", 7) })
 }
+
+// MsgQuiesce is the message by which a leader falls quiet.
+const MsgQuiesce = msgQuiesce

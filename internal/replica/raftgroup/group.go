@@ -75,7 +75,7 @@ type Group struct {
 	barrier   []*pb.Entry   // what is left of the message in which the change is
 	applying  int           // items with the applier
 	appends   []waiting     // MsgStorageAppend behind an installation; [0] is the one with the snapshot
-	install   bool          // the installation was handed out
+	install   bool          // the installation has begun
 	arriving  SnapshotData  // of the snapshot that is being stepped
 	expecting bool          // the data of one are on their way
 	shipping  []uint64      // receivers of snapshots under way

@@ -56,6 +56,15 @@ func (h *Host) ready(g *Group, replica uint64) (match uint64, ok bool) {
 // only.
 func (h *Host) Handover() (left int) {
 	h.handing = true
+	return h.offerAll()
+}
+
+// Abstain has the node lead nothing for as long as others can: it asks nobody for votes, takes no leadership that is offered, and offers its own
+// ones again and again. It votes, applies and serves as before. Loop only.
+func (h *Host) Abstain(on bool) { h.abstains = on }
+
+// offerAll offers every leadership to the most caught-up other voter.
+func (h *Host) offerAll() (left int) {
 	for _, g := range h.order {
 		voters := g.conf.GetVoters()
 		if !g.leading || len(voters) < 2 {

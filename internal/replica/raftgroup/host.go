@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"go.etcd.io/raft/v3"
@@ -38,6 +39,8 @@ type Host struct {
 	gathered  []*Group
 	// telling are groups whose followers are to be told of a commit, see tellApplied.
 	telling []*Group
+	// abstains is true while the node is not to lead: see Abstain.
+	abstains bool
 	// waking is true while quiet groups of a dead peer are left.
 	waking bool
 	// logQueued are the bytes of entries that are with the log writer.
@@ -245,6 +248,9 @@ func (h *Host) send(g *Group, m *pb.Message) {
 	if r == nil || r.Node == h.opts.Node || !carried(m.GetType()) {
 		return // not carried: what a replica that just lost its leadership would hand on to the new leader
 	}
+	if h.abstains && m.GetType() == pb.MsgPreVote {
+		return // the library asks when its time comes; nobody hears it
+	}
 	p := h.peerOf(r.Node)
 	if m.GetType() == pb.MsgHeartbeat {
 		h.claim(g, m)
@@ -331,7 +337,7 @@ func (h *Host) step(p *peer, message Message) bool {
 		h.quiesceWith(g, p, m)
 		return false
 	case pb.MsgTimeoutNow:
-		if h.handing {
+		if h.handing || h.abstains {
 			return false // whoever offers a leadership does not know yet that the node is about to stop
 		}
 		h.awake(g)
@@ -428,6 +434,9 @@ func (h *Host) tick() {
 	if h.waking {
 		h.wakeSome()
 	}
+	if h.abstains && h.ticks%uint64(h.opts.ElectionTicks) == 0 {
+		h.offerAll()
+	}
 }
 
 // deserted reports whether the group follows a leader on a node that is down.
@@ -436,18 +445,23 @@ func (h *Host) deserted(g *Group) bool {
 	return !g.leading && leader != nil && leader.Node != h.opts.Node && h.peerOf(leader.Node).down
 }
 
-// succeed has a group without a leader elect one soon: the first living voter behind the old one asks for votes, again and again for a while. Left to
-// the library, all would after times drawn by lot, two of them at once now and then, and neither could win. Nothing was heard of the
-// leader's node for an election timeout, so no lease rests on this replica's word any more (G6).
-//
-// The others may have heard from it a little later: so it goes on for some ticks.
+// succeed has a group without a leader elect one soon: the first living voter after the old one asks for votes, again and again for a while.
+// Left to the library, all would after times drawn by lot, two of them at once now and then, and neither could win. The others may have
+// heard from the leader a little later: so it goes on for some ticks.
 func (h *Host) succeed(g *Group, ticks int) {
 	_ = g.raft.ForgetLeader()
 	if g.successor() == g.replica {
 		g.urgent = ticks
-		_ = g.raft.Campaign()
+		h.campaign(g)
 	}
 	h.mark(g)
+}
+
+// campaign asks for votes, this replica's own first: it is given on the same condition as others' (G6).
+func (h *Host) campaign(g *Group) {
+	if h.ticks >= g.promised && !h.abstains {
+		_ = g.raft.Campaign()
+	}
 }
 
 func (h *Host) setDown(p *peer, down bool) {
@@ -473,18 +487,34 @@ func (h *Host) unreachable(node NodeID) {
 	}
 }
 
-// ForgetNode is for the proof that the node's process is gone: its address refused a connection. Its groups elect a new leader at
-// once instead of after an election timeout; the first living voter behind it asks for votes. Without that proof leases break.
-func (h *Host) ForgetNode(node NodeID) {
+// Refused is for the hint that a node's process may have ended: its address refused a connection. So does a firewall that rejects, or a proxy
+// that lost its backend, in front of a leader that lives and serves reads under its lease. Groups that have not heard from their leader for an
+// election timeout, such as quiet ones, look for a new one now; all others keep the promise on which the lease rests, and silence tells them.
+func (h *Host) Refused(node NodeID) {
 	for _, g := range h.order {
-		leader := g.route(g.lead)
-		if g.leading || leader == nil || leader.Node != node {
-			continue
+		if h.ticks >= g.promised && h.led(g, node) {
+			h.awake(g)
+			h.succeed(g, urgentTicks)
 		}
-		h.awake(g)
-		g.promised = 0
-		h.succeed(g, urgentTicks)
 	}
+}
+
+// Departed is for the word of a node's process that it has served its last read under a lease. Its groups elect a new leader at once
+// instead of after an election timeout; the first living voter after it asks for votes. Without that word leases break.
+func (h *Host) Departed(node NodeID) {
+	for _, g := range h.order {
+		if h.led(g, node) {
+			h.awake(g)
+			g.promised = 0
+			h.succeed(g, urgentTicks)
+		}
+	}
+}
+
+// led reports whether the group follows a leader on another node.
+func (h *Host) led(g *Group, node NodeID) bool {
+	leader := g.route(g.lead)
+	return !g.leading && leader != nil && leader.Node == node
 }
 
 // urgentTicks is how long a group without a leader asks again for votes every tick, and how long it waits for votes once it may count on them.
@@ -500,7 +530,7 @@ func (h *Host) tickUrgent(g *Group) {
 	}
 	// To campaign again while votes come in, which wait for disks, would throw them away.
 	if g.raft.BasicStatus().RaftState != raft.StateCandidate || g.urgent%urgentTicks == 0 {
-		_ = g.raft.Campaign()
+		h.campaign(g)
 	}
 }
 
@@ -512,7 +542,7 @@ func (h *Host) Campaign(id uint64) {
 	}
 	h.awake(g)
 	g.urgent = urgentTicks
-	_ = g.raft.Campaign()
+	h.campaign(g)
 	h.mark(g)
 }
 
@@ -565,4 +595,12 @@ type inconsistent string
 func (i inconsistent) Error() string {
 	return "this node's log is not what others were told it is: the data directory is a copy, was put back to an earlier state, or lost writes that the " +
 		"disk had confirmed; take the node out of the cluster and start it on an empty directory (raft: " + string(i) + ")"
+}
+
+// Unwrap is ErrLostLog if a leader knows entries to be here that are not.
+func (i inconsistent) Unwrap() error {
+	if strings.HasPrefix(string(i), "tocommit(") {
+		return ErrLostLog
+	}
+	return nil
 }

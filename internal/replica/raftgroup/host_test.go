@@ -78,7 +78,7 @@ func (b *bench) openGroups() ([]*raftgroup.Group, error) {
 	var configs []raftgroup.GroupConfig
 	err := b.store.Metas(func(group uint64, m ledger.Meta) {
 		where, _, _ := raftgroup.DecodeMembers(m.Where)
-		configs = append(configs, raftgroup.GroupConfig{ID: group, Replica: m.Replica, Applied: m.Applied, Term: m.Term, Conf: m.Conf, Where: where})
+		configs = append(configs, raftgroup.GroupConfig{ID: group, Replica: m.Replica, Applied: m.Applied, Term: m.Term, Conf: m.Conf, Where: where, Born: m.Applied == 10})
 	})
 	if err != nil {
 		return nil, err
@@ -338,6 +338,88 @@ func TestVoteGuard(t *testing.T) {
 	}
 }
 
+// TestRefusedIsNotDeath proves that an address that refuses connections takes nothing from the promise that was given to the leader there: no vote,
+// neither for others nor for this replica itself, before an election timeout has passed since it was heard. A leader that says that it
+// has served its last read is followed at once.
+func TestRefusedIsNotDeath(t *testing.T) {
+	for _, departs := range []bool{false, true} {
+		b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
+		b.run()
+		b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(6)), Commit: new(uint64(10))})
+		b.take()
+		b.inbox.Calls = append(b.inbox.Calls, func(h *raftgroup.Host) {
+			if departs {
+				h.Departed(nodeID(1))
+			} else {
+				h.Refused(nodeID(1))
+			}
+		})
+		b.run()
+		b.hear(&pb.Message{Type: pb.MsgVote.Enum(), Term: new(uint64(7)), LogTerm: new(uint64(9)), Index: new(uint64(90))})
+		got := b.take()
+		if asked := strings.Contains(got, "MsgPreVote to 11"); asked != departs {
+			t.Errorf("departs %v: it asks for votes: %q", departs, got)
+		}
+		if voted := strings.Contains(got, "MsgVoteResp to 11"); voted != departs {
+			t.Errorf("departs %v: it votes: %q", departs, got)
+		}
+		b.tick(19)
+		if got := b.take(); !departs && strings.Contains(got, "Vote") {
+			t.Errorf("before the promise is over: %q", got)
+		}
+	}
+}
+
+// TestRefusedWakesQuietGroup proves that a group that has not heard from its leader for an election timeout, because it is quiet, looks for a new
+// one as soon as the leader's address refuses connections.
+func TestRefusedWakesQuietGroup(t *testing.T) {
+	b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
+	b.run()
+	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(6)), Commit: new(uint64(10))})
+	b.hear(&pb.Message{Type: raftgroup.MsgQuiesce.Enum(), Term: new(uint64(6)), Index: new(uint64(10))})
+	for range 25 { // the leader's node lives
+		b.inbox.Frames = append(b.inbox.Frames, raftgroup.Received{From: nodeID(1)})
+		b.tick(1)
+	}
+	if s, _ := b.host.Status(1); !s.Quiet {
+		t.Fatalf("%+v", s)
+	}
+	b.take()
+	b.inbox.Calls = append(b.inbox.Calls, func(h *raftgroup.Host) { h.Refused(nodeID(1)) })
+	b.run()
+	if got := b.take(); !strings.Contains(got, "MsgPreVote to 11") {
+		t.Errorf("the leader of a quiet group is refused: %q", got)
+	}
+}
+
+// TestAbstains proves that a node that is to lead nothing asks nobody for votes and takes no leadership, but votes; and that it offers what it leads.
+func TestAbstains(t *testing.T) {
+	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
+	b.host.Abstain(true)
+	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(6)), Commit: new(uint64(10))})
+	b.tick(100)
+	b.hear(&pb.Message{Type: pb.MsgTimeoutNow.Enum(), Term: new(uint64(6))})
+	if got := b.take(); strings.Contains(got, "Vote") {
+		t.Errorf("it asks for votes: %s", got)
+	}
+	b.hear(&pb.Message{Type: pb.MsgPreVote.Enum(), Term: new(uint64(7)), LogTerm: new(uint64(9)), Index: new(uint64(90))})
+	b.hear(&pb.Message{Type: pb.MsgVote.Enum(), Term: new(uint64(7)), LogTerm: new(uint64(9)), Index: new(uint64(90))})
+	if got := b.take(); got != "MsgPreVoteResp to 11, MsgVoteResp to 11" {
+		t.Errorf("its votes: %q", got)
+	}
+
+	b, _, term := led(t, raftgroup.Options{AlwaysTick: true})
+	b.host.Abstain(true)
+	b.take()
+	for range 20 {
+		b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
+		b.tick(1)
+	}
+	if got := b.take(); !strings.Contains(got, "MsgTimeoutNow to 11") {
+		t.Errorf("it leads on: %s", got)
+	}
+}
+
 // TestSuccession proves that the first voter behind a leader whose node has been silent for an election timeout asks for votes at once, not after a time drawn by lot, which two may draw alike.
 func TestSuccession(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
@@ -423,6 +505,91 @@ func TestStateBehindLog(t *testing.T) {
 	b = reopen(t, fs, raftgroup.Options{})
 	if _, err := b.openGroups(); !errors.Is(err, raftgroup.ErrBehindLog) {
 		t.Fatalf("%v", err)
+	}
+}
+
+// TestLostLog proves that a replica to which entries were applied is refused without its log, or with one that ends before them, and stays so: what
+// it has promised and acknowledged was in there.
+func TestLostLog(t *testing.T) {
+	for _, lose := range []func(fs *vfs.MemFS, b *bench) error{
+		func(fs *vfs.MemFS, _ *bench) error { return fs.RemoveAll("log") },
+		func(fs *vfs.MemFS, b *bench) error { // another log is put there, an earlier one
+			log, err := raftlog.Open("log", raftlog.Options{FS: fs})
+			if err != nil {
+				return err
+			}
+			batch := log.NewBatch()
+			err = errors.Join(batch.Reset(1, 11, 6, &pb.ConfState{Voters: []uint64{10}}), batch.SetHardState(1, 6, 10, 11), batch.Commit(true), batch.Close())
+			return errors.Join(err, log.Close())
+		},
+	} {
+		fs := vfs.NewMem()
+		b, g := open(t, fs, 1, raftgroup.Options{})
+		b.run()
+		for range 3 {
+			b.propose(g, 0, ledger.Add("n", 1))
+			b.run()
+		}
+		b.close()
+		if err := lose(fs, b); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			b = reopen(t, fs, raftgroup.Options{})
+			if _, err := b.openGroups(); !errors.Is(err, raftgroup.ErrLostLog) {
+				t.Errorf("%v", err)
+			}
+			b.close()
+		}
+	}
+}
+
+// TestCrashedInstallation proves that a replica comes back whose process ended between the installation of a snapshot and the reset of the log, and
+// one whose process ended before the installation.
+func TestCrashedInstallation(t *testing.T) {
+	for _, installed := range []bool{true, false} {
+		fs := vfs.NewMem()
+		b, _ := open(t, fs, 3, raftgroup.Options{})
+		b.run()
+		f, data := b.snapshotOf(6, 20, 6)
+		b.replicate(6, 10, 5, 10)
+		if err := b.host.Expect(&f); err != nil {
+			t.Fatal(err)
+		}
+		f.Take(b.received(data))
+		b.inbox.Frames = append(b.inbox.Frames, f)
+		var installs []raftgroup.Install
+		for range 10 {
+			w := b.host.Step(b.now, &b.inbox)
+			b.inbox = raftgroup.Inbox{}
+			logged, _, err := b.writer.Write(w.Appends)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.inbox.Logged = logged
+			installs = append(installs, w.Installs...)
+		}
+		if len(installs) != 1 {
+			t.Fatalf("%d installations", len(installs))
+		}
+		if installed {
+			if _, err := installs[0].Run(b.store); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = data.Close()
+		b.close()
+		b = reopen(t, fs, raftgroup.Options{})
+		if _, err := b.openGroups(); err != nil {
+			t.Fatalf("installed %v: %v", installed, err)
+		}
+		want := uint64(10)
+		if installed {
+			want = 20
+		}
+		if s, _ := b.host.Status(1); s.Applied != want || s.Last != want {
+			t.Errorf("installed %v: %+v", installed, s)
+		}
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 type Log interface {
 	// Storage shows the log of a group as far as batches were committed. It is safe for concurrent use with them.
 	Storage(group uint64) (raft.Storage, error)
+	// Installing returns what LogBatch.Install noted last, 0 after a Reset.
+	Installing(group uint64) (uint64, error)
 }
 
 // LogBatch collects what many groups write and commits it at once. It is empty again after Commit.
@@ -21,9 +23,12 @@ type LogBatch interface {
 	SetHardState(group, term, vote, commit uint64) error
 	// Truncate removes the entries up to index.
 	Truncate(group, index, term uint64) error
+	// Install notes that a snapshot at index is about to be installed, so that the state may be ahead of the log until a Reset.
+	Install(group, index uint64) error
 	// Reset replaces the log by nothing behind (index, term).
 	Reset(group, index, term uint64, members *pb.ConfState) error
-	// Birth is Reset plus a hard state, for a group that has no record at all; else it does nothing and reports false.
+	// Birth is Reset plus a hard state, for a group that has no record at all; else it does nothing and reports false. It makes votes
+	// and acknowledgements forgotten if there ever were any.
 	Birth(group, index, term uint64, members *pb.ConfState) (bool, error)
 	Destroy(group uint64) error
 	// Commit writes the batch; with sync it is durable when Commit returns, and everything committed before.

@@ -20,7 +20,9 @@ type Append struct {
 	bytes int64
 	// truncate cuts the log behind an index with a term, instead.
 	truncate, term uint64
-	destroy        bool
+	// installing notes that a snapshot at this index is about to be installed, instead.
+	installing uint64
+	destroy    bool
 }
 
 // Logged is what the LogWriter reports of one Append.
@@ -29,7 +31,9 @@ type Logged struct {
 	message  *pb.Message
 	bytes    int64
 	truncate uint64
-	destroy  bool
+	// installing is set when the installation may begin.
+	installing bool
+	destroy    bool
 }
 
 // LogWriter writes the logs of all groups. It belongs to one goroutine.
@@ -61,7 +65,7 @@ func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 	out := make([]Logged, 0, len(items))
 	for i := range items {
 		it := &items[i]
-		out = append(out, Logged{g: it.g, message: it.message, bytes: it.bytes, truncate: it.truncate, destroy: it.destroy})
+		out = append(out, Logged{g: it.g, message: it.message, bytes: it.bytes, truncate: it.truncate, installing: it.installing != 0, destroy: it.destroy})
 		for _, m := range it.message.GetResponses() {
 			if m.GetTo() != it.g.replica {
 				w.answer(it.g, m)
@@ -85,6 +89,8 @@ func (w *LogWriter) add(it *Append) error {
 		return w.batch.Destroy(id)
 	case it.truncate != 0:
 		return w.batch.Truncate(id, it.truncate, it.term)
+	case it.installing != 0:
+		return w.batch.Install(id, it.installing)
 	}
 	m := it.message
 	if s := m.GetSnapshot(); !raft.IsEmptySnap(s) {
@@ -173,6 +179,10 @@ func (h *Host) logged(l *Logged) {
 	h.logQueued -= l.bytes
 	if l.destroy {
 		delete(h.leaving, g.id)
+	}
+	if l.installing {
+		h.install(g)
+		return
 	}
 	if g.closed {
 		return

@@ -19,12 +19,15 @@ type GroupConfig struct {
 	// Conf are the members as of Applied, Where the nodes they are on.
 	Conf  *pb.ConfState
 	Where []Member
+	// Born is true if the state is as it was born: nothing was ever applied to it. Only such a replica may have no log yet.
+	Born bool
 	// Fresh is true if the group was born in this process: no lease can rest on it.
 	Fresh bool
 }
 
-// Open adds groups. Those with a state and without a log get the birth record of their state; where a crash came between the
-// installation of a snapshot and the reset of the log, the log is reset. Both are durable when Open returns. Loop only.
+// Open adds groups. Those that are just born and have no log get the birth record of their state; where a crash came between the
+// installation of a snapshot and the reset of the log, the log is reset. Both are durable when Open returns. A log that ends before its state
+// in another way, or is missing, is ErrLostLog. Loop only.
 func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 	stores := make([]raft.Storage, len(configs))
 	repaired := false
@@ -64,7 +67,7 @@ func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 
 // repair makes the log fit the state; it reports whether there is something to commit.
 func (h *Host) repair(c *GroupConfig) (bool, error) {
-	if c.Applied > 0 {
+	if c.Born {
 		born, err := h.batch.Birth(c.ID, c.Applied, c.Term, c.Conf)
 		if err != nil || born {
 			return born, err
@@ -88,8 +91,16 @@ func (h *Host) repair(c *GroupConfig) (bool, error) {
 	if c.Applied+1 < first {
 		return false, fmt.Errorf("applied %d, log begins at %d: %w", c.Applied, first, ErrBehindLog)
 	}
-	if last >= c.Applied {
+	installing, err := h.log.Installing(c.ID)
+	switch {
+	case err != nil:
+		return false, err
+	case installing == 0 && last >= c.Applied:
 		return false, nil
+	case last >= c.Applied: // the installation was not made, or the log has gone on
+		return true, h.batch.Install(c.ID, 0)
+	case installing != c.Applied:
+		return false, fmt.Errorf("applied %d, log ends at %d: %w", c.Applied, last, ErrLostLog)
 	}
 	return true, h.batch.Reset(c.ID, c.Applied, c.Term, c.Conf)
 }

@@ -72,8 +72,8 @@ func (r *Runner) goRun(f func()) {
 	}()
 }
 
-// Close ends leases, fails what waits and ends the goroutines. The transport's listener is closed after it, never before: whoever
-// finds it closed takes it for proof that no lease is left.
+// Close ends leases, fails what waits and ends the goroutines. When it has returned, and never before, other nodes may be told that this one
+// has departed: see Host.Departed.
 func (r *Runner) Close() error {
 	r.halt()
 	r.done.Wait()

@@ -221,12 +221,24 @@ type waiting struct {
 	data    SnapshotData
 }
 
-// tryInstall hands out an installation when nothing is being applied to the group.
+// tryInstall begins an installation when nothing is being applied to the group: first the log has to say so, durably, because a crash in
+// the middle leaves a log that ends before the state.
 func (h *Host) tryInstall(g *Group) {
 	if len(g.appends) == 0 || g.install || g.applying > 0 {
 		return
 	}
 	g.install = true
+	index := g.appends[0].message.GetSnapshot().GetMetadata().GetIndex()
+	h.work.Appends = append(h.work.Appends, Append{g: g, installing: index, sync: true})
+}
+
+// install hands out an installation.
+func (h *Host) install(g *Group) {
+	if g.closed {
+		g.install = false
+		g.checkIdle()
+		return
+	}
 	h.work.Installs = append(h.work.Installs, Install{g: g, message: g.appends[0].message, data: g.appends[0].data})
 	g.appends[0].data = nil
 }

@@ -34,6 +34,7 @@ const (
 	effectHardState
 	effectConfState
 	effectTruncate
+	effectInstall
 	effectReset
 	effectDestroy
 )
@@ -133,13 +134,25 @@ func (b *Batch) Truncate(group, index, term uint64) error {
 	return nil
 }
 
+// Install notes that a snapshot at index is about to be installed: until a Reset the state may be ahead of the log. 0 takes that back.
+func (b *Batch) Install(group, index uint64) error {
+	g, err := b.s.Group(group)
+	if err != nil {
+		return err
+	}
+	_ = b.b.Set(recordKey(group, kindInstall), appendUints(nil, index), nil)
+	g.exists = true
+	b.effects = append(b.effects, effect{g: g, kind: effectInstall, index: index})
+	return nil
+}
+
 // Reset replaces the log by nothing behind a snapshot that is installed durably.
 func (b *Batch) Reset(group, index, term uint64, cs *pb.ConfState) error {
 	g, err := b.s.Group(group)
 	if err != nil {
 		return err
 	}
-	_ = b.b.DeleteRange(entryKey(group, 0), groupEnd(group), nil)
+	_ = b.b.DeleteRange(recordKey(group, kindInstall), groupEnd(group), nil)
 	b.begin(g, index, term, cs)
 	return nil
 }
@@ -225,6 +238,10 @@ func (e *effect) show() {
 		g.keep(e.entries)
 	case effectTruncate:
 		g.truncated(e.index, e.term)
+	case effectInstall:
+		g.mu.Lock()
+		g.installing = e.index
+		g.mu.Unlock()
 	case effectReset:
 		g.restart(e.index, e.term, e.conf)
 	case effectDestroy:

@@ -29,6 +29,8 @@ type Group struct {
 	// cut and cutTerm belong to the last entry that is gone. Invariant: cut <= last.
 	cut, cutTerm uint64
 	last         uint64
+	// installing is the index of a snapshot that is being installed, or was when the process ended; 0 for none.
+	installing uint64
 	// cache holds the entries from cacheFirst to last; cacheFirst is last+1 if it is empty.
 	cache      []*pb.Entry
 	cacheFirst uint64
@@ -61,6 +63,8 @@ func (s *Store) load(id uint64) (*Group, error) {
 			err = readUints(value, &g.cut, &g.cutTerm)
 		case kindConfState:
 			g.conf, err = decodeConfState(value)
+		case kindInstall:
+			err = readUints(value, &g.installing)
 		default:
 			err = fmt.Errorf("record of kind %d: %w", it.Key()[8], ErrCorrupt)
 		}
@@ -116,6 +120,13 @@ func (g *Group) LastIndex() (uint64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.last, nil
+}
+
+// Installing returns the index of a snapshot whose installation was begun and not ended by a Reset, 0 if there is none.
+func (g *Group) Installing() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.installing
 }
 
 // Snapshot returns the truncated state: metadata without data, enough for a log that nobody applies.
@@ -321,6 +332,6 @@ func (g *Group) restart(index, term uint64, cs *pb.ConfState) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.s.cached.Add(-g.cacheBytes)
-	g.cut, g.cutTerm, g.last, g.conf = index, term, index, cs
+	g.cut, g.cutTerm, g.last, g.conf, g.installing = index, term, index, cs, 0
 	g.cache, g.cacheFirst, g.cacheBytes, g.turns = nil, index+1, 0, nil
 }

@@ -16,7 +16,8 @@ const (
 	kindHardState = 0
 	kindTruncated = 1
 	kindConfState = 2
-	kindEntry     = 3
+	kindInstall   = 3
+	kindEntry     = 4
 )
 
 // entryHead is what stands before an entry's data: its term and type.
@@ -24,9 +25,12 @@ const entryHead = 8 + 1
 
 const entryKeyLen = 8 + 1 + 8
 
-var formatKey = []byte{0, 0, 0, 0, 0, 0, 0, 0, 0}
+var (
+	formatKey = recordKey(0, 0)
+	labelKey  = recordKey(0, 1)
+)
 
-const formatValue = "ilion raft log 1"
+const formatValue = "ilion raft log 2"
 
 func groupKey(group uint64) []byte { return binary.BigEndian.AppendUint64(nil, group) }
 

@@ -5,6 +5,7 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,8 @@ type Options struct {
 	NodeCacheBytes int64
 	// MemtableBytes is the size of a memtable; 64 MiB if 0. Most entries are truncated before they leave it.
 	MemtableBytes int64
+	// MustExist has a directory that is not there, or is empty, be refused with ErrMissing instead of made.
+	MustExist bool
 	// Fatal hears why the process is about to end: the write-ahead log cannot be written. Then the store panics.
 	Fatal func(text string)
 }
@@ -47,6 +50,8 @@ func (o Options) withDefaults() Options {
 var (
 	// ErrFormat is returned for a directory that another version, or something else, wrote.
 	ErrFormat = errors.New("not a raft log of a known format")
+	// ErrMissing is returned if there is no log where there must be one.
+	ErrMissing = errors.New("there is no raft log")
 	// ErrCorrupt is wrapped by errors about records that no Batch wrote.
 	ErrCorrupt = errors.New("corrupt raft log")
 	// ErrStopped is wrapped by everything after a commit that failed.
@@ -79,6 +84,9 @@ const pebbleFormat = pebble.FormatValueSeparation
 // Open opens or creates the store in dir, durably: directories that it makes are synced in their parents.
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
+	if _, err := o.FS.Stat(dir); o.MustExist && errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("open raft log: %w in %s", ErrMissing, dir)
+	}
 	if err := makeDir(o.FS, dir); err != nil {
 		return nil, fmt.Errorf("open raft log: %w", err)
 	}
@@ -94,7 +102,11 @@ func Open(dir string, o Options) (*Store, error) {
 		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       1000,
 		Logger:                      logger{o.Fatal},
+		ErrorIfNotExists:            o.MustExist,
 	})
+	if errors.Is(err, pebble.ErrDBDoesNotExist) {
+		err = fmt.Errorf("%w in %s", ErrMissing, dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open raft log: %w", err)
 	}
@@ -159,6 +171,27 @@ func (s *Store) checkFormat() error {
 	return s.db.Set(formatKey, []byte(formatValue), pebble.Sync)
 }
 
+// Label returns what SetLabel stored, nil if it never did.
+func (s *Store) Label() ([]byte, error) {
+	value, closer, err := s.db.Get(labelKey)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the label of the raft log: %w", err)
+	}
+	label := append([]byte{}, value...)
+	return label, closer.Close()
+}
+
+// SetLabel stores, durably, what tells whose logs these are.
+func (s *Store) SetLabel(label []byte) error {
+	if err := s.db.Set(labelKey, label, pebble.Sync); err != nil {
+		return s.fail(fmt.Errorf("label: %w", err))
+	}
+	return nil
+}
+
 // Close closes the store; nothing else may be in progress.
 func (s *Store) Close() error { return s.db.Close() }
 
@@ -196,6 +229,15 @@ func (s *Store) Storage(group uint64) (raft.Storage, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// Installing is Group.Installing.
+func (s *Store) Installing(group uint64) (uint64, error) {
+	g, err := s.Group(group)
+	if err != nil {
+		return 0, err
+	}
+	return g.Installing(), nil
 }
 
 // Groups returns the ids of all groups that have anything in the store, ascending.

@@ -14,7 +14,8 @@
 // and, with TLS, hold certificates that name the ids they claim; (T2) frames of one node to another are not reordered and not
 // doubled, over all connections; (T3) Send never blocks, and no peer delays what is for another; (T4) a snapshot's reader ends well
 // only behind the very bytes of the sender, and SendSnapshot succeeds only if the handler did; (T5) an error of Call says whether the
-// command may have been carried out; (T6) every queue has a bound in Options; (T7) Close leaves no goroutine.
+// command may have been carried out; (T6) every queue has a bound in Options; (T7) Close leaves no goroutine; (T8) Events.Departed comes
+// from the process itself, after all frames that it sent over the connection and before any of its successor.
 //
 // The package knows neither raft nor what commands mean. It does not import raftgroup, whose Transport has the same methods over its own
 // NodeID; the composition root joins them:
@@ -28,8 +29,8 @@
 //		return t.Transport.SendSnapshot(transport.NodeID(to), head, data, size)
 //	}
 //
-// with OnFrame calling Runner.Receive and OnSnapshot Runner.ReceiveSnapshot. Whoever stops a node closes the Runner first: Events.Gone is
-// what the others take for proof that no lease is left.
+// with OnFrame calling Runner.Receive and OnSnapshot Runner.ReceiveSnapshot. Whoever stops a node closes the Runner first and calls Depart then: the
+// others take that word for the proof that no lease is left.
 //
 // A node that is to join asks an address for the id of its cluster with Ask, before it has a Transport.
 //

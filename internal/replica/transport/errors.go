@@ -24,6 +24,8 @@ var (
 	ErrNotAdmitted = errors.New("the node is not admitted")
 	// ErrLevel: Options.Admit refused the node because its build does not understand the cluster's feature level.
 	ErrLevel = errors.New("the node does not understand the feature level of the cluster")
+	// ErrCopy: Options.Admit has seen another state of the node's data directory: this one is a copy, or an earlier state.
+	ErrCopy = errors.New("the data directory is a copy, or was put back to an earlier state")
 	// ErrHandshake: bytes that are no handshake.
 	ErrHandshake = errors.New("malformed handshake")
 	// ErrFrame: a frame that is too long, whose checksum is wrong, or that does not belong where it came.
@@ -45,11 +47,14 @@ var (
 	ErrSnapshot = errors.New("snapshot is incomplete")
 	// ErrClosed: the transport is closed.
 	ErrClosed = errors.New("transport is closed")
+
+	errDeparted = errors.New("the peer has ended")
 )
 
 // Refused is a handshake that ended in a refusal; it unwraps to one of the errors above.
 type Refused struct {
-	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrTwin, ErrNotAdmitted, ErrLevel, ErrBusy or ErrHandshake.
+	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrTwin, ErrNotAdmitted, ErrLevel, ErrCopy, ErrBusy or
+	// ErrHandshake.
 	Reason error
 	// Text says what was expected and what was found.
 	Text string
@@ -89,12 +94,13 @@ const (
 	statusOneAnswer
 	statusTwin
 	statusLevel
+	statusCopy
 )
 
 var statusErrors = [...]error{
 	statusHandshake: ErrHandshake, statusCluster: ErrCluster, statusVersion: ErrVersion, statusSelf: ErrSelf,
 	statusOtherNode: ErrOtherNode, statusIdentity: ErrIdentity, statusNotAdmitted: ErrNotAdmitted, statusBusy: ErrBusy,
-	statusOneAnswer: ErrOneAnswer, statusTwin: ErrTwin, statusLevel: ErrLevel,
+	statusOneAnswer: ErrOneAnswer, statusTwin: ErrTwin, statusLevel: ErrLevel, statusCopy: ErrCopy,
 }
 
 // statusOf returns the status that stands for an error.

@@ -30,6 +30,7 @@ const (
 	kindPage           = 11 // id u64, bytes; more will follow
 	kindLast           = 12 // id u64, bytes; the end
 	kindFail           = 13 // id u64, status u8, text
+	kindDepart         = 14 // nothing; on a raft connection: see Transport.Depart
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -39,7 +39,7 @@ func FuzzFrames(f *testing.F) {
 
 // FuzzHello proves that no bytes make readHello panic or read on behind a hello, and that a hello of this version survives.
 func FuzzHello(f *testing.F) {
-	h := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(2), to: id(1), address: "10.0.0.1:7000", text: "why"}
+	h := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(2), to: id(1), address: "10.0.0.1:7000", text: "why", lineage: "1 2 3"}
 	f.Add(h.append(nil))
 	f.Add([]byte("ilionr\x01\x01\x01\x00\x00"))
 	f.Fuzz(func(t *testing.T, in []byte) {

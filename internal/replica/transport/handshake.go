@@ -23,7 +23,7 @@ type stream struct {
 func (t *Transport) hello(c Class, to NodeID) hello {
 	return hello{
 		class: c, least: VersionMin, most: Version, cluster: t.self.Cluster, node: t.self.Node, to: to,
-		levels: t.opts.Levels, incarnation: t.incarnation, address: t.self.Address,
+		levels: t.opts.Levels, incarnation: t.incarnation, address: t.self.Address, lineage: t.self.Lineage,
 	}
 }
 
@@ -49,12 +49,15 @@ func (t *Transport) judge(h hello, leaf *x509.Certificate, want NodeID) (p Peer,
 		return refuse(ErrIdentity, "node %x came with the certificate of %v", h.node, leaf.URIs)
 	}
 	p = Peer{
-		Node: h.node, Incarnation: h.incarnation, Address: h.address, Levels: h.levels, Version: min(Version, h.most),
+		Node: h.node, Incarnation: h.incarnation, Address: h.address, Lineage: h.lineage, Levels: h.levels, Version: min(Version, h.most),
 	}
 	if t.opts.Admit != nil {
 		if err := t.opts.Admit(p); err != nil {
 			reason := ErrNotAdmitted
-			if errors.Is(err, ErrLevel) {
+			switch {
+			case errors.Is(err, ErrCopy):
+				return refuse(ErrCopy, "%v", err)
+			case errors.Is(err, ErrLevel):
 				reason = ErrLevel
 			}
 			return refuse(reason, "node %x: %v", h.node, err)

@@ -15,7 +15,7 @@ import (
 //
 //	"ilion", class u8, least version u8, greatest version u8, length of the body u16
 //	body: status u8, cluster id 16, node id 16, node id meant 16 (0: any), feature levels u16 to u16, incarnation u64,
-//	      address (length u8), text of a refusal (length u16), then what newer versions append
+//	      address (length u8), text of a refusal (length u16), lineage of the data directory (length u16), then what newer versions append
 //	CRC32C of all of it u32
 //
 // The head and the status are for ever, so that nodes of any two versions can refuse each other politely.
@@ -23,9 +23,10 @@ const (
 	magic        = "ilion"
 	helloHead    = len(magic) + 5
 	helloFixed   = 1 + 3*16 + 4 + 8
-	helloBodyMax = 2048
+	helloBodyMax = 4096
 	addressMax   = 255
 	textMax      = 1024
+	lineageMax   = 1024
 )
 
 // Versions of the protocol this package speaks.
@@ -70,6 +71,7 @@ type hello struct {
 	levels        feature.Range
 	incarnation   uint64
 	address, text string
+	lineage       string
 }
 
 func (h *hello) append(dst []byte) []byte {
@@ -87,6 +89,8 @@ func (h *hello) append(dst []byte) []byte {
 	dst = append(append(dst, byte(len(h.address))), h.address...)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(h.text)))
 	dst = append(dst, h.text...)
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(h.lineage)))
+	dst = append(dst, h.lineage...)
 	binary.LittleEndian.PutUint16(dst[body-2:], uint16(len(dst)-body))
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[from:], castagnoli))
 }
@@ -142,6 +146,14 @@ func (h *hello) parseBody(b []byte) error {
 		return fmt.Errorf("%w: text of %d bytes", ErrHandshake, text)
 	}
 	h.text = string(b[:text])
+	if b = b[text:]; len(b) < 2 {
+		return fmt.Errorf("%w: it ends before the lineage", ErrHandshake)
+	}
+	length := int(binary.LittleEndian.Uint16(b))
+	if b = b[2:]; len(b) < length || length > lineageMax {
+		return fmt.Errorf("%w: lineage of %d bytes", ErrHandshake, length)
+	}
+	h.lineage = string(b[:length])
 	return nil
 }
 

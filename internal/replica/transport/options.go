@@ -23,6 +23,8 @@ type Self struct {
 	Node    NodeID
 	// Address is where others reach this node; they put it into their address books. Empty: they keep what they have. At most 255 bytes.
 	Address string
+	// Lineage is what Options.Admit of others knows the node's data directory by, at most 1024 bytes; empty if they do not ask.
+	Lineage string
 }
 
 // Peer is a process of another node, as it introduced itself.
@@ -32,6 +34,8 @@ type Peer struct {
 	Incarnation uint64
 	// Address is where it was dialled, or where it says it can be.
 	Address string
+	// Lineage is what it says of its data directory.
+	Lineage string
 	// Levels are the feature levels that its build understands.
 	Levels feature.Range
 	// Version is the protocol version both chose.
@@ -70,7 +74,7 @@ type Options struct {
 	// of a node names it in a URI (see NodeURI); host names are not looked at. GetConfigForClient is not used.
 	TLS *tls.Config
 	// Admit, if not nil, may refuse a node whose handshake is right otherwise: one that was removed, say. It is called on both sides. The
-	// reason is ErrNotAdmitted, or ErrLevel if its error is that.
+	// reason is ErrNotAdmitted, or ErrLevel if its error is that, or ErrCopy: its data directory is not the one that is known.
 	Admit func(Peer) error
 	// Levels are the feature levels that this node's build understands, up to 65535.
 	Levels feature.Range
@@ -168,9 +172,11 @@ type Events struct {
 	Accepted func(p Peer, c Class)
 	// DialFailed: no connection; err wraps a *Refused, syscall.ECONNREFUSED, or whatever else it was (silence is a deadline).
 	DialFailed func(node NodeID, c Class, address string, err error)
-	// Gone: the connection was refused at the very address where this process answered last, so that it has ended, or closed its
-	// listener. Addresses must be the nodes' own: a proxy, or a firewall that rejects instead of dropping, would lie.
-	Gone func(p Peer)
+	// Refused: the connection was refused at the very address where this process answered last. It may have ended; but a firewall that
+	// rejects instead of dropping, and a proxy without its backend, say the same of a process that lives.
+	Refused func(p Peer)
+	// Departed: the process said itself, over its connection and after its last frame, that it serves nothing any more.
+	Departed func(p Peer)
 	// HandshakeRefused: somebody who dialled this node was turned away.
 	HandshakeRefused func(remote string, err error)
 	// AddressChanged: the peer said that it is somewhere else now.

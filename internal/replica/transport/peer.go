@@ -191,15 +191,51 @@ func (p *peer) reach(ctx context.Context, c Class) (*stream, error) {
 	}
 	t.counters.dialsRefused.Add(1)
 	p.mu.Lock()
-	gone := p.proven
+	last := p.proven
 	if p.address != address {
-		gone = Peer{}
+		last = Peer{}
 	}
 	p.mu.Unlock()
-	if gone.Node == p.node && t.opts.Events.Gone != nil {
-		t.opts.Events.Gone(gone)
+	if last.Node == p.node && t.opts.Events.Refused != nil {
+		t.opts.Events.Refused(last)
 	}
 	return nil, err
+}
+
+// departTime bounds how long a process that ends waits for its peers to hear so.
+const departTime = 300 * time.Millisecond
+
+// Depart tells the peers, after the last raft frame, that this process serves nothing any more, and returns when they have heard it or a moment
+// later. It is for an owner that ends in order: no read may be served under a lease after Depart was called. Only Close may follow.
+func (t *Transport) Depart() error {
+	ctx, cancel := context.WithTimeout(t.ctx, departTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	t.book.RLock()
+	for _, p := range t.peers {
+		p.cancel() // it is not dialled again
+		if l := p.raft.Load(); l != nil {
+			wg.Go(func() { l.depart(ctx) })
+		}
+	}
+	t.book.RUnlock()
+	wg.Wait()
+	return nil
+}
+
+// depart says the last word on a connection, which the peer closes when it has heard it.
+func (l *link) depart(ctx context.Context) {
+	l.mu.Lock()
+	s := l.session
+	l.mu.Unlock()
+	if s == nil {
+		return
+	}
+	l.out.force(kindDepart, nil, nil)
+	select {
+	case <-s.dead:
+	case <-ctx.Done():
+	}
 }
 
 // link is one connection that is dialled to a peer, again and again.

@@ -100,7 +100,7 @@ func TestRefusedIsNotSilence(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		var gone, refused, silent atomic.Int32
 		o := Options{Events: Events{
-			Gone: func(p Peer) {
+			Refused: func(p Peer) {
 				if gone.Add(1); p.Node != id(1) || p.Incarnation == 0 {
 					t.Errorf("gone: %+v", p)
 				}
@@ -156,6 +156,60 @@ func TestRefusedIsNotSilence(t *testing.T) {
 		}
 		if all := strings.Join(got.all(), " "); all != "2:a 2:c" {
 			t.Fatal(all)
+		}
+	})
+}
+
+// TestDeparture proves that a process that ends in order is heard to say so after its last frame, once, and that one that ends otherwise is not.
+func TestDeparture(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		var heard ledger
+		start(t, n, 2, Handlers{OnFrame: heard.take}, Options{Events: Events{
+			Departed: func(p Peer) { _ = heard.take(p.Node, []byte("departed")) },
+		}})
+		for _, word := range []bool{false, true} {
+			one := start(t, n, 1, Handlers{}, Options{})
+			one.SetAddress(id(2), host(2))
+			for range 2 {
+				one.Send(id(2), []byte("frame"))
+			}
+			synctest.Wait()
+			one.Send(id(2), []byte("the last"))
+			began := time.Now()
+			if word {
+				one.Depart()
+			} else {
+				synctest.Wait()
+			}
+			one.Close()
+			synctest.Wait()
+			if time.Since(began) != 0 {
+				t.Errorf("it took %v", time.Since(began))
+			}
+			time.Sleep(time.Minute)
+		}
+		const life = "1:frame 1:frame 1:the last"
+		if got := strings.Join(heard.all(), " "); got != life+" "+life+" 1:departed" {
+			t.Error(got)
+		}
+	})
+}
+
+// TestDepartureUnheard proves that a process does not wait for peers that do not hear it any more.
+func TestDepartureUnheard(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Network) {
+		start(t, n, 2, Handlers{OnFrame: func(NodeID, []byte) error { return nil }}, Options{})
+		one := start(t, n, 1, Handlers{}, Options{})
+		one.SetAddress(id(2), host(2))
+		one.SetAddress(id(3), host(3))
+		one.Send(id(2), []byte("frame"))
+		one.Send(id(3), []byte("frame"))
+		synctest.Wait()
+		n.Cut(host(1), host(2), true)
+		began := time.Now()
+		one.Depart()
+		if took := time.Since(began); took != departTime {
+			t.Errorf("it took %v", took)
 		}
 	})
 }

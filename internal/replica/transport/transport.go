@@ -63,6 +63,9 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	if len(self.Address) > addressMax {
 		return nil, fmt.Errorf("transport: address of %d bytes, at most %d", len(self.Address), addressMax)
 	}
+	if len(self.Lineage) > lineageMax {
+		return nil, fmt.Errorf("transport: lineage of %d bytes, at most %d", len(self.Lineage), lineageMax)
+	}
 	client, server, err := sides(opts.TLS)
 	if err != nil {
 		return nil, err
@@ -266,6 +269,12 @@ func (t *Transport) serveRaft(s *stream) {
 		return
 	}
 	_ = t.newSession(s, t.outbox()).run(false, func(kind byte, payload []byte) error {
+		if kind == kindDepart && len(payload) == 0 {
+			if t.opts.Events.Departed != nil {
+				t.opts.Events.Departed(s.peer)
+			}
+			return errDeparted
+		}
 		if kind != kindRaft || t.handlers.OnFrame == nil {
 			return malformed(kind, len(payload))
 		}

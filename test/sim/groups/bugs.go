@@ -40,6 +40,8 @@ type Bugs struct {
 	UnappliedRead bool
 	// EarlyCommit: followers are told of commits that their leader has not applied.
 	EarlyCommit bool
+	// RefusedIsDeath: a connection that is refused is taken for the proof that the process has ended.
+	RefusedIsDeath bool
 }
 
 type logWithoutSync struct{ raftgroup.LogBatch }
@@ -181,6 +183,14 @@ func (n *node) plantCommits(frame []byte) []byte {
 		out = raftgroup.AppendMessage(out, m.Group, m.Raft)
 	}
 	return out
+}
+
+// plantRefused is what a node makes of a connection that was refused.
+func (w *world) plantRefused(by *node) func(*raftgroup.Host) {
+	if w.plan.Bugs.RefusedIsDeath {
+		return func(h *raftgroup.Host) { h.Departed(nodeID(by.id)) }
+	}
+	return func(h *raftgroup.Host) { h.Refused(nodeID(by.id)) }
 }
 
 // plantTerm is the term that a client gives to its proposal.

@@ -41,7 +41,7 @@ func (w *world) fault() {
 	if n.host == nil {
 		return
 	}
-	switch w.rng.IntN(10) {
+	switch w.rng.IntN(12) {
 	case 0, 1, 2:
 		n.crash()
 		w.after(w.between(50*time.Millisecond, 3*time.Second), n.restart)
@@ -64,6 +64,16 @@ func (w *world) fault() {
 		w.note("node %d has a full disk", n.id)
 		n.full = true
 		n.afterLife(w.between(time.Second, 2*time.Second), func() { n.full = false })
+	case 9:
+		w.counts.Resets++
+		w.note("connections to node %d are refused though it lives", n.id)
+		w.refuse(n)
+		if w.oneIn(2) { // by a firewall that lets nothing through any more
+			w.net.cut(n.id)
+			w.after(w.between(300*time.Millisecond, 4*time.Second), func() { w.net.join(n.id) })
+		}
+	case 10:
+		n.depart()
 	default:
 		w.transfer(n)
 	}

@@ -54,6 +54,22 @@ func (n *network) send(from, to int, frame []byte) {
 	})
 }
 
+// depart carries the last word of a process, in order with its frames.
+func (n *network) depart(from, to int) {
+	w := n.w
+	if n.blocked[from][to] {
+		return
+	}
+	at := max(w.now+n.delay(from, to), n.last[from][to])
+	n.last[from][to] = at
+	w.after(at-w.now, func() {
+		if target := w.nodes[to]; !n.blocked[from][to] && target.host != nil {
+			target.inbox.Calls = append(target.inbox.Calls, func(h *raftgroup.Host) { h.Departed(nodeID(from)) })
+			target.kick()
+		}
+	})
+}
+
 var errLost = errors.New("connection lost")
 
 // sendSnapshot delivers a snapshot's head and data beside the frames, and says how that ended.

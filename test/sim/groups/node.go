@@ -119,7 +119,7 @@ func config(group uint64, m ledger.Meta) raftgroup.GroupConfig {
 	if err != nil {
 		panic(fmt.Sprintf("group %d: %v", group, err))
 	}
-	return raftgroup.GroupConfig{ID: group, Replica: m.Replica, Applied: m.Applied, Term: m.Term, Conf: m.Conf, Where: where}
+	return raftgroup.GroupConfig{ID: group, Replica: m.Replica, Applied: m.Applied, Term: m.Term, Conf: m.Conf, Where: where, Born: m.Applied == 10}
 }
 
 // afterLife schedules something that the end of this life cancels.
@@ -387,21 +387,36 @@ func (n *node) crash() {
 	w.refuse(n)
 }
 
-// refuse lets some nodes find out that the process is gone: its machine refuses their connection.
+// refuse has some nodes meet an address that refuses their connections: the process behind it is gone, or it lives and a firewall answers.
 func (w *world) refuse(gone *node) {
 	for _, n := range w.nodes {
-		if n == gone || n.host == nil || !w.oneIn(3) {
+		if n == gone || n.host == nil || w.oneIn(3) {
 			continue
 		}
 		n.afterLife(w.between(time.Millisecond, 100*time.Millisecond), func() {
-			if gone.host != nil || w.net.blocked[n.id][gone.id] || w.net.blocked[gone.id][n.id] {
-				return
-			}
 			w.counts.Refused++
-			n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) { h.ForgetNode(nodeID(gone.id)) })
+			n.inbox.Calls = append(n.inbox.Calls, w.plantRefused(gone))
 			n.kick()
 		})
 	}
+}
+
+// depart ends the process in order: what it leads it offers to others, and then it says that it serves nothing any more.
+func (n *node) depart() {
+	w := n.w
+	w.counts.Departures++
+	w.note("node %d is told to stop", n.id)
+	n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) { h.Handover() })
+	n.kick()
+	n.afterLife(w.between(10*time.Millisecond, 500*time.Millisecond), func() {
+		n.crash()
+		for _, other := range w.nodes {
+			if other != n {
+				w.net.depart(n.id, other.id)
+			}
+		}
+		w.after(w.between(50*time.Millisecond, 3*time.Second), n.restart)
+	})
 }
 
 func (n *node) restart() {

@@ -34,6 +34,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"an answer is used by reads that began after the question", Bugs{SharedAnswer: true}, false},
 		{"a follower reads what it has not applied", Bugs{UnappliedRead: true}, false},
 		{"a follower is told of a commit before its leader has applied it", Bugs{EarlyCommit: true}, true},
+		{"a refused connection is taken for death", Bugs{RefusedIsDeath: true}, true},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			if b.rare && testing.Short() {

@@ -76,6 +76,7 @@ func TestSeeds(t *testing.T) {
 			{"snapshots", sum.Snapshots}, {"truncations", sum.Truncations}, {"moves", sum.Moves}, {"transfers", sum.Transfers},
 			{"quiet groups", sum.Quiesced}, {"full disks", sum.FullDisks}, {"states compared", sum.Compared}, {"refused connections", sum.Refused},
 			{"follower reads", sum.FollowerReads}, {"reads at followers that asked", sum.AskedReads},
+			{"refusals by living nodes", sum.Resets}, {"departures", sum.Departures},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, n)

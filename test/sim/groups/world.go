@@ -43,7 +43,7 @@ type Counts struct {
 	Events, Acked, Unknown, LeaseReads, IndexReads         int
 	Crashes, Cuts, Pauses, SlowDisks, FullDisks, Transfers int
 	Snapshots, Truncations, Moves, Quiesced, Leaders       int
-	Compared, Refused                                      int
+	Compared, Refused, Resets, Departures                  int
 	// Inherited proposals succeeded after their leader had stepped down, Replaced ones are known to be nowhere, of Lost ones nothing is
 	// known. Of FreshAsked replicas FreshReads were fresh enough, FollowerReads of them did not lead.
 	Inherited, Replaced, Lost             int
@@ -59,7 +59,7 @@ func (c *Counts) add(o *Counts) {
 		{&c.Events, &o.Events}, {&c.Acked, &o.Acked}, {&c.Unknown, &o.Unknown}, {&c.LeaseReads, &o.LeaseReads}, {&c.IndexReads, &o.IndexReads},
 		{&c.Crashes, &o.Crashes}, {&c.Cuts, &o.Cuts}, {&c.Pauses, &o.Pauses}, {&c.SlowDisks, &o.SlowDisks}, {&c.FullDisks, &o.FullDisks},
 		{&c.Transfers, &o.Transfers}, {&c.Snapshots, &o.Snapshots}, {&c.Truncations, &o.Truncations}, {&c.Moves, &o.Moves},
-		{&c.Quiesced, &o.Quiesced}, {&c.Leaders, &o.Leaders}, {&c.Compared, &o.Compared}, {&c.Refused, &o.Refused},
+		{&c.Quiesced, &o.Quiesced}, {&c.Leaders, &o.Leaders}, {&c.Compared, &o.Compared}, {&c.Refused, &o.Refused}, {&c.Resets, &o.Resets}, {&c.Departures, &o.Departures},
 		{&c.Inherited, &o.Inherited}, {&c.Replaced, &o.Replaced}, {&c.Lost, &o.Lost}, {&c.FreshAsked, &o.FreshAsked},
 		{&c.FreshReads, &o.FreshReads}, {&c.AskedReads, &o.AskedReads},
 		{&c.FollowerReads, &o.FollowerReads}, {&c.Discards, &o.Discards}, {&c.Unwanted, &o.Unwanted},

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"slices"
+	"time"
+)
+
+// A node's wall clock stamps what its leaders write and says what has expired. One that runs ahead would hide for as long all that
+// drivers write afterwards, and remove what has still to live, also after it was set right. So it is held to what the clocks of a
+// quorum of the nodes say: no calendar is trusted alone, the node's own included.
+//
+//	four clocks, in order:   a ─── b ═══ c ──────────── d      quorum 3: three say b or later, three say c or earlier
+//	                               low   high
+//	stamps                   ──────────────►│ low + clockTolerance
+//	horizons                 ──►│ low - clockTolerance
+//	may lead                    │◄─────────────►│ from low - clockTolerance to high + clockTolerance
+//
+// Where two of four nodes are wrong alike, or only two of three answer, low and high are apart: then nobody can tell who is right,
+// all may lead, and stamps follow the earlier clocks.
+const (
+	// clockTolerance is how far a clock may be off: more than a report of another node takes on its way, less than anybody notices.
+	clockTolerance = time.Second
+	// clockMemory is how long the clock of a node counts that is not heard from.
+	clockMemory = 10 * time.Second
+)
+
+// held is what the clocks of a quorum said at an instant of the monotonic clock.
+type held struct {
+	at        time.Duration
+	low, high time.Time
+}
+
+// Now is the wall clock of this node as far as the clocks of a quorum allow (E3). A jump of the own clock is noticed at once: since the
+// others were heard last, time has gone on by the monotonic clock.
+func (p *Peers) Now() time.Time {
+	now := p.opts.Now()
+	h := p.held.Load()
+	if h == nil {
+		return now
+	}
+	since := p.opts.Steady() - h.at
+	most := h.low.Add(since + clockTolerance)
+	if now.After(most) {
+		return most
+	}
+	if least := h.high.Add(since - clockTolerance); now.Before(least) && least.Before(most) {
+		return least
+	}
+	return now
+}
+
+// Past is an instant that has passed by the clocks of a quorum: what has expired by then has expired (E3).
+func (p *Peers) Past() time.Time {
+	now := p.opts.Now()
+	if h := p.held.Load(); h != nil {
+		if low := h.low.Add(p.opts.Steady() - h.at); low.Before(now) {
+			now = low
+		}
+	}
+	return now.Add(-clockTolerance)
+}
+
+// Ahead is how much later the clock of this node is than any that a quorum could agree on, negative for earlier, 0 if it is right: a
+// node whose clock is wrong should not lead.
+func (p *Peers) Ahead() time.Duration {
+	h := p.held.Load()
+	if h == nil {
+		return 0
+	}
+	now, since := p.opts.Now(), p.opts.Steady()-h.at
+	if over := now.Sub(h.high.Add(since)); over > clockTolerance {
+		return over
+	}
+	if under := now.Sub(h.low.Add(since)); under < -clockTolerance {
+		return under
+	}
+	return 0
+}
+
+// hold computes what the clocks of a quorum say now. mu is held.
+func (p *Peers) hold() {
+	if len(p.peers) == 0 {
+		p.held.Store(nil) // alone, the node has nobody to compare with
+		return
+	}
+	now := p.opts.Steady()
+	clocks := []time.Time{p.opts.Now().Round(0)}
+	for _, q := range p.peers {
+		if !q.heard.IsZero() && now-q.clockAt <= clockMemory {
+			clocks = append(clocks, q.clock.Add(now-q.clockAt))
+		}
+	}
+	quorum := (len(p.peers)+1)/2 + 1
+	if len(clocks) < quorum {
+		return // what the others said last goes on by the monotonic clock
+	}
+	slices.SortFunc(clocks, time.Time.Compare)
+	p.held.Store(&held{at: now, low: clocks[len(clocks)-quorum], high: clocks[quorum-1]})
+}
+
+// watchClock tells the owner whether the node's clock is wrong, when that has changed.
+func (p *Peers) watchClock() {
+	ahead := p.Ahead()
+	if p.skewed.Swap(ahead != 0) != (ahead != 0) && p.opts.Skewed != nil {
+		p.opts.Skewed(ahead)
+	}
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// clocks are a node's own and those of others, by how much they are ahead.
+type clocks struct {
+	p      *Peers
+	steady time.Duration
+	own    time.Duration
+	told   []time.Duration
+}
+
+var epoch = time.Unix(1_800_000_000, 0)
+
+// newClocks makes a node among others, all of which are right.
+func newClocks(others int) *clocks {
+	c := &clocks{steady: time.Hour}
+	c.p = New(topology.NodeID{}, nil, Options{
+		Now: func() time.Time { return epoch.Add(c.steady + c.own) }, Steady: func() time.Duration { return c.steady },
+		Skewed: func(ahead time.Duration) { c.told = append(c.told, ahead) },
+	})
+	var nodes []topology.NodeID
+	for i := range others {
+		nodes = append(nodes, topology.NodeID{byte(i + 1)})
+	}
+	c.p.Watch(nodes)
+	return c
+}
+
+// hear lets time pass and some of the others say what their clocks show.
+func (c *clocks) hear(ahead ...time.Duration) {
+	c.steady += time.Second
+	for i, a := range ahead {
+		c.p.heard(topology.NodeID{byte(i + 1)}, c.steady-100*time.Millisecond, Report{Clock: epoch.Add(c.steady - 50*time.Millisecond + a)})
+	}
+}
+
+// off is how far a time is from the right one.
+func (c *clocks) off(t time.Time) time.Duration { return t.Sub(epoch.Add(c.steady)) }
+
+const minute = time.Minute
+
+// TestClockIsHeld proves (E3): what a node stamps with and sweeps by, and whether it knows that its clock is wrong, for each way in which the
+// clocks of a cluster may disagree.
+func TestClockIsHeld(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		nodes  int
+		own    time.Duration
+		others []time.Duration
+		// now and past are how far Now and Past are from the right time.
+		now, past, ahead time.Duration
+	}{
+		{"all are right", 4, 0, []time.Duration{0, 0, 0}, 0, -clockTolerance, 0},
+		{"all differ a little", 4, 300 * time.Millisecond, []time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond},
+			300 * time.Millisecond, 100*time.Millisecond - clockTolerance, 0},
+		{"the own is ahead", 4, 2 * minute, []time.Duration{0, 0, 0}, clockTolerance, -clockTolerance, 2 * minute},
+		{"the own is behind", 4, -2 * minute, []time.Duration{0, 0, 0}, -clockTolerance, -2*minute - clockTolerance, -2 * minute},
+		{"another one is ahead", 4, 0, []time.Duration{2 * minute, 0, 0}, 0, -clockTolerance, 0},
+		{"another one is behind", 4, 0, []time.Duration{-2 * minute, 0, 0}, 0, -clockTolerance, 0},
+		{"two of four are ahead, the own is", 4, 2 * minute, []time.Duration{2 * minute, 0, 0}, clockTolerance, -clockTolerance, 0},
+		{"two of four are ahead, the own is not", 4, 0, []time.Duration{2 * minute, 2 * minute, 0}, 0, -clockTolerance, 0},
+		{"three nodes, the own is ahead", 3, minute, []time.Duration{0, 0}, clockTolerance, -clockTolerance, minute},
+		{"two nodes, the own is ahead: nobody knows who is right", 2, minute, []time.Duration{0}, clockTolerance, -clockTolerance, 0},
+		{"two of three answer, the own is ahead", 3, minute, []time.Duration{0}, clockTolerance, -clockTolerance, 0},
+		{"one of four answers: no quorum", 4, minute, []time.Duration{0}, minute, minute - clockTolerance, 0},
+		{"nobody else is there", 1, minute, nil, minute, minute - clockTolerance, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := newClocks(c.nodes - 1)
+			k.own = c.own
+			k.hear(c.others...)
+			if got := k.off(k.p.Now()); got != c.now {
+				t.Errorf("Now is off by %v, want %v", got, c.now)
+			}
+			if got := k.off(k.p.Past()); got != c.past {
+				t.Errorf("Past is off by %v, want %v", got, c.past)
+			}
+			if got := k.p.Ahead(); got != c.ahead {
+				t.Errorf("Ahead is %v, want %v", got, c.ahead)
+			}
+		})
+	}
+}
+
+// TestClockJumps proves that a jump of the own clock is noticed before the others are heard again, by how much, and that it is told once when it is
+// found and once when it is over.
+func TestClockJumps(t *testing.T) {
+	c := newClocks(3)
+	c.hear(0, 0, 0)
+	c.own = 45 * 24 * time.Hour
+	c.steady += time.Second
+	if now, past := c.off(c.p.Now()), c.off(c.p.Past()); now != clockTolerance || past != -clockTolerance {
+		t.Errorf("Now is off by %v, Past by %v", now, past)
+	}
+	for range 3 {
+		c.hear(0, 0, 0)
+	}
+	c.own = 0
+	for range 3 {
+		c.hear(0, 0, 0)
+	}
+	if len(c.told) != 2 || c.told[0] != 45*24*time.Hour || c.told[1] != 0 {
+		t.Errorf("told %v", c.told)
+	}
+	if now := c.off(c.p.Now()); now != 0 {
+		t.Errorf("Now is off by %v", now)
+	}
+}
+
+// TestClocksMoveTogether proves that a cluster whose clocks are all set right follows them.
+func TestClocksMoveTogether(t *testing.T) {
+	c := newClocks(3)
+	c.hear(0, 0, 0)
+	c.own = -minute
+	c.hear(-minute, -minute, -minute)
+	if now, ahead := c.off(c.p.Now()), c.p.Ahead(); now != -minute || ahead != 0 {
+		t.Errorf("Now is off by %v, Ahead is %v", now, ahead)
+	}
+}
+
+// TestSilentNodesClock proves that nodes that are not heard from count no more, and that what a quorum said last holds without one.
+func TestSilentNodesClock(t *testing.T) {
+	c := newClocks(2)
+	c.hear(0, 0)
+	c.steady += time.Hour
+	c.own = minute
+	if now := c.off(c.p.Now()); now != clockTolerance {
+		t.Errorf("without a quorum Now is off by %v", now)
+	}
+	c.own = 0
+	c.hear(minute) // the other one is gone
+	if h := c.p.held.Load(); !h.low.Equal(epoch.Add(c.steady)) || !h.high.Equal(epoch.Add(c.steady+minute)) {
+		t.Errorf("%+v", h)
+	}
+}

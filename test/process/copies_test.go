@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// three are three nodes of a cluster with a table that all of them have.
+type three struct {
+	t         *testing.T
+	base      string
+	addresses []string
+	nodes     []*process.Server
+	client    *rawclient.Conn
+	rows      int
+}
+
+func startThree(t *testing.T) *three {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	c := &three{t: t, base: t.TempDir()}
+	for i := range 3 {
+		c.addresses = append(c.addresses, freeAddress(t))
+		how := []string{"--internal", c.addresses[i], "--bootstrap"}
+		if i > 0 {
+			how = []string{"--internal", c.addresses[i], "--join", c.addresses[0]}
+		}
+		c.nodes = append(c.nodes, process.Start(t, c.dir(i), how...))
+	}
+	c.client = c.nodes[0].Dial(t)
+	t.Cleanup(func() { c.client.Close() })
+	process.Do(t, c.client, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+		"CREATE TABLE ks.t (k int PRIMARY KEY)")
+	c.write()
+	return c
+}
+
+func (c *three) dir(i int) string { return filepath.Join(c.base, fmt.Sprint("node", i)) }
+
+// write adds ten rows at QUORUM.
+func (c *three) write() {
+	c.t.Helper()
+	for range 10 {
+		if _, err := process.Query(c.client, dberr.Quorum, fmt.Sprintf("INSERT INTO ks.t (k) VALUES (%d)", c.rows)); err != nil {
+			c.t.Fatal(err)
+		}
+		c.rows++
+	}
+}
+
+// check proves that all rows are there.
+func (c *three) check() {
+	c.t.Helper()
+	if r, err := process.Query(c.client, dberr.Quorum, "SELECT k FROM ks.t"); err != nil || r.RowCount != c.rows {
+		c.t.Fatalf("%+v, want %d rows (%v)", r, c.rows, err)
+	}
+}
+
+func (c *three) copyDir(from, to string) {
+	c.t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// again starts the third node on a directory and waits until it is ready.
+func (c *three) again(dir string) *process.Server {
+	c.t.Helper()
+	return process.Start(c.t, dir, "--internal", c.addresses[2])
+}
+
+// refused starts the third node on a directory, three times: it must end with the texts.
+func (c *three) refused(dir string, texts ...string) {
+	c.t.Helper()
+	for range 3 {
+		begin(c.t, dir, c.addresses[2]).Refuses(c.t, 1, texts...)
+	}
+}
+
+// TestLostLogFolder proves that a node whose log folder is missing, empty, or another one, does not start, however often it is tried, and that it
+// does again when the right one is back.
+func TestLostLogFolder(t *testing.T) {
+	c := startThree(t)
+	c.nodes[2].Stop(t)
+	log, aside := filepath.Join(c.dir(2), "raft"), filepath.Join(c.base, "aside")
+	older := filepath.Join(c.base, "older")
+	c.copyDir(log, older)
+	c.nodes[2] = c.again(c.dir(2))
+	c.write()
+	c.nodes[2].Stop(t)
+	if err := os.Rename(log, aside); err != nil {
+		t.Fatal(err)
+	}
+	c.refused(c.dir(2), "log of the replica sets is missing", "empty directory", "volume")
+	if err := os.MkdirAll(log, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.refused(c.dir(2), "log of the replica sets is missing", "empty directory")
+	if err := os.RemoveAll(log); err != nil {
+		t.Fatal(err)
+	}
+	c.copyDir(older, log)
+	c.refused(c.dir(2), "put back to an earlier state", "empty directory")
+	c.nodes[1].Stop(t)
+	if err := os.RemoveAll(log); err != nil {
+		t.Fatal(err)
+	}
+	c.copyDir(filepath.Join(c.dir(1), "raft"), log)
+	c.refused(c.dir(2), "belongs to another data directory", "empty directory")
+	if err := os.RemoveAll(log); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(aside, log); err != nil {
+		t.Fatal(err)
+	}
+	c.again(c.dir(2))
+	c.write()
+	c.check()
+}
+
+// TestCopyInTurn proves that of a data directory and its copy, which are started one after the other, only the one goes on that was started first, and
+// that this stays so when the nodes that saw it have been restarted.
+func TestCopyInTurn(t *testing.T) {
+	c := startThree(t)
+	c.nodes[2].Stop(t)
+	original, other := c.dir(2), filepath.Join(c.base, "copy")
+	c.copyDir(original, other)
+	moved := c.again(other)
+	c.write()
+	moved.Stop(t)
+	c.refused(original, "is a copy, or was put back to an earlier state", "empty directory")
+	for i := range 2 {
+		c.nodes[i].Stop(t)
+	}
+	for i := range 2 {
+		c.nodes[i] = process.Start(t, c.dir(i), "--internal", c.addresses[i])
+	}
+	c.client = c.nodes[0].Dial(t)
+	c.refused(original, "is a copy, or was put back to an earlier state", "empty directory")
+	c.again(other)
+	c.write()
+	c.check()
+}
+
+// TestEarlierState proves that a data directory that was put back to an earlier state is refused.
+func TestEarlierState(t *testing.T) {
+	c := startThree(t)
+	c.nodes[2].Stop(t)
+	backup := filepath.Join(c.base, "backup")
+	c.copyDir(c.dir(2), backup)
+	for range 2 {
+		c.nodes[2] = c.again(c.dir(2))
+		c.write()
+		c.nodes[2].Stop(t)
+	}
+	c.refused(backup, "is a copy, or was put back to an earlier state", "empty directory")
+	c.again(c.dir(2))
+	c.write()
+	c.check()
+}
