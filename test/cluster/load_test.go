@@ -136,7 +136,6 @@ type client struct {
 	plain, stamped [keysPerClient]*cell
 	cells          atomic.Pointer[[]*cell] // for other clients
 	seen           map[int64]int64
-	list           []int64
 	lists          []listState
 	batches        map[int64]bool // acknowledged or unknown
 }

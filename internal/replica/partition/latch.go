@@ -112,7 +112,8 @@ func (l *latches) enterNow(r *Replica, t token.Token, key []byte) (guard, bool) 
 func (l *latches) pass() {
 	for i := range l.stripes {
 		l.stripes[i].mu.Lock()
-		l.stripes[i].mu.Unlock() //nolint:staticcheck // it only waits
+		//lint:ignore SA2001 it only waits
+		l.stripes[i].mu.Unlock()
 	}
 }
 

@@ -119,7 +119,7 @@ func fillBench(b *testing.B, s *Store, total, rowBytes int) (size int) {
 		batch := s.NewBatch()
 		for range 500 {
 			for at := 0; at < len(value)/2; at += 8 {
-				binary.LittleEndian.PutUint64(value[at:len(value)][:8:8], rng.Uint64())
+				binary.LittleEndian.PutUint64(value[at:][:8:8], rng.Uint64())
 			}
 			ck := string(binary.BigEndian.AppendUint32(nil, uint32(i)))
 			mu := mutation(string(binary.BigEndian.AppendUint32([]byte("partition"), uint32(i/100))), ck, int64(i), func(b *row.Builder) {
