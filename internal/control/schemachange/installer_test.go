@@ -3,11 +3,18 @@
 package schemachange
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
 // TestFirstChange proves that clients hear of the first change of a cluster's schema, and not of the system keyspaces that are recorded with it.
@@ -23,5 +30,89 @@ func TestFirstChange(t *testing.T) {
 	installer := Installer{Whole: catalog.WithSystem}
 	if got := installer.happened(empty, next); !slices.Equal(got, want) {
 		t.Errorf("clients are told %v", got)
+	}
+}
+
+// recorder notes in which order an Installer does what.
+type recorder struct {
+	*storage.Store
+	steps []string
+}
+
+func (r *recorder) note(format string, args ...any) {
+	r.steps = append(r.steps, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) InstallTable(t storage.Table) {
+	r.note("install table, %d indexes", len(t.Indexes))
+	r.Store.InstallTable(t)
+}
+
+func (r *recorder) ForgetTable(id uint32) {
+	r.note("forget table")
+	r.Store.ForgetTable(id)
+}
+
+func (r *recorder) DropIndex(id uint32) error {
+	r.note("drop index")
+	return r.Store.DropIndex(id)
+}
+
+func (r *recorder) Make(_, _ *topology.Snapshot) error {
+	r.note("make replicas")
+	return nil
+}
+
+func (r *recorder) Remove(_, _ *topology.Snapshot) error {
+	r.note("remove replicas")
+	return nil
+}
+
+// TestOrderOfSteps proves K1 to K3: replicas are made before a table can be named, mutations of an older revision are refused
+// before statements are planned for the new one, and what was dropped is removed when nobody can name it any more. The last
+// state follows from the first in one step, too, as it does after a restart.
+func TestOrderOfSteps(t *testing.T) {
+	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	r := &recorder{Store: store}
+	i := &Installer{
+		Store: r, Replicas: r, Whole: func(s *schema.Schema) *schema.Schema { return s },
+		Route:   func(*topology.Snapshot) { r.note("route") },
+		Require: func(topology.PartitionID, uint64) { r.note("require") },
+		Publish: func(_ *schema.Schema, events []schema.Event) { r.note("publish %d events", len(events)) },
+		Failed:  func(what string, err error) { t.Error(what, err) },
+	}
+	column := &schema.Column{Name: "v", ID: 2, Kind: schema.Regular}
+	table := func(revision uint64, indexes map[string]*schema.Index) *meta.State {
+		tab := &schema.Table{Keyspace: "ks", Name: "t", ID: 600, Revision: revision, Indexes: indexes, ByName: map[string]*schema.Column{"v": column}}
+		s := meta.Empty()
+		s.Schema = schema.New().With(&schema.Keyspace{Name: "ks", Tables: map[string]*schema.Table{"t": tab}})
+		m, err := topology.New().CutTable(600, topology.Equal(1, []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}}}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.WithMap(m)
+	}
+	none, plain := meta.Empty(), table(1, nil)
+	indexed := table(2, map[string]*schema.Index{"i": {Name: "i", ID: 601, Column: "v"}})
+	for _, c := range []struct {
+		name      string
+		old, next *meta.State
+		want      string
+	}{
+		{"create table", none, plain, "install table, 0 indexes; make replicas; route; publish 2 events; remove replicas"},
+		{"create index", plain, indexed, "install table, 1 indexes; make replicas; route; require; publish 1 events; remove replicas"},
+		{"drop keyspace", indexed, none, "make replicas; route; publish 1 events; remove replicas; forget table; drop index"},
+		{"restart", none, indexed, "install table, 1 indexes; make replicas; route; publish 2 events; remove replicas"},
+		{"nothing", plain, plain, "make replicas; route; remove replicas"},
+	} {
+		r.steps = nil
+		i.Install(c.old, c.next)
+		if got := strings.Join(r.steps, "; "); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		}
 	}
 }
