@@ -25,9 +25,8 @@ type history struct {
 	// floors are what counters had reached, by key and in time.
 	floors map[string][]floor
 	// records: what the cluster's setting was at each version, and the numbers that somebody was told to have counted.
-	settings  map[uint64]string
-	counted   map[int]int
-	uncounted int
+	settings map[uint64]string
+	counted  map[int]int
 }
 
 // floor says that a counter was seen at value, and by when.
