@@ -338,6 +338,23 @@ func (w *simulation) checkSpans(n *node) {
 	}
 }
 
+// atRest reports whether all replicas of each partition have applied the same, as far as they are there.
+func (w *simulation) atRest() bool {
+	for _, id := range partitions(w.born) {
+		leader := w.leaderOf(id)
+		if leader == nil {
+			return false
+		}
+		s, _ := leader.Host.Status(uint64(id))
+		for _, n := range w.nodes {
+			if m, ok, err := n.store.Meta(uint64(id)); err == nil && ok && m.Applied != s.Applied {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // checkConverged checks that in the end all members of a replica set have applied the same and hold the same, and that the records have
 // counted all that was counted.
 func (w *simulation) checkConverged() {

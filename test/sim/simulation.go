@@ -139,7 +139,10 @@ func Run(p Plan) *Report {
 	w.After(p.Length, w.heal)
 	w.After(p.Length+3*time.Second, func() { w.finished = true })
 	w.After(p.Length+20*time.Second, w.lastReads)
-	w.World.Run(p.Length + 25*time.Second)
+	end := p.Length + 25*time.Second
+	for w.World.Run(end); len(w.Failures) == 0 && !w.atRest() && end < p.Length+30*time.Second; w.World.Run(end) {
+		end += 100 * time.Millisecond // an entry is on its way: a change of the records, or a new leader's first
+	}
 	r := &Report{Plan: p, Duration: w.Now}
 	if len(w.Failures) == 0 {
 		w.checkConverged()

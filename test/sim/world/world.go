@@ -93,11 +93,8 @@ func (w *World) After(d time.Duration, do func()) {
 
 // Run goes on until a moment, or the first failure.
 func (w *World) Run(until time.Duration) {
-	for len(w.queue) > 0 && len(w.Failures) == 0 {
+	for len(w.queue) > 0 && len(w.Failures) == 0 && w.queue[0].at <= until {
 		e := heap.Pop(&w.queue).(event)
-		if e.at > until {
-			break
-		}
 		w.Now = e.at
 		w.Events++
 		e.do()
