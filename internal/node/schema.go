@@ -45,7 +45,8 @@ func (n *Node) newSchema() {
 	}
 	n.installer.Require = func(id topology.PartitionID, revision uint64) {
 		if r := n.host.Replica(id); r != nil {
-			r.RequireSchema(revision)
+			// It fails only where nothing more is written: the replica is being dropped, or the store has stopped.
+			_ = r.Require(context.Background(), revision)
 		}
 	}
 }
@@ -120,7 +121,9 @@ func (d tableData) Require(ctx context.Context, table uint32, revision uint64) e
 	for _, p := range n.coordinator.Topology().Partitions(table) {
 		if n.cluster == nil {
 			if r := n.host.Replica(p.ID); r != nil {
-				r.RequireSchema(revision)
+				if err := r.Require(ctx, revision); err != nil {
+					return fmt.Errorf("partition %d: %w", p.ID, err)
+				}
 			}
 			continue
 		}

@@ -72,7 +72,9 @@ func (k *keeper) reshape(s *schema.Schema) (err error) {
 				}
 			}
 			for _, p := range topo.Partitions(t.ID) {
-				k.host.Replica(p.ID).RequireSchema(t.Revision)
+				if err = k.host.Replica(p.ID).Require(context.Background(), t.Revision); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -17,7 +17,6 @@ import (
 
 // Part is one mutation of an atomic write.
 type Part struct {
-	Replica  *Replica
 	Mutation *command.Mutation
 	// Updates, if not nil, is a conditional without conditions; Mutation is its own.
 	Updates *command.Conditional

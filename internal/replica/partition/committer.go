@@ -98,32 +98,29 @@ func newCommitter(h *Host) *committer {
 	return c
 }
 
-// propose queues entries that are applied in one batch, or refuses them all. Each success leads to one call of each
-// waiter.
-func (c *committer) propose(ps ...proposal) error {
+// propose queues an entry, or refuses it. Each success leads to one call of its waiter.
+func (c *committer) propose(p proposal) error {
 	if err := c.failed(); err != nil {
 		return err
 	}
-	if c.waiting.Add(int64(len(ps))) > c.groupMax {
-		c.waiting.Add(-int64(len(ps)))
+	if c.waiting.Add(1) > c.groupMax {
+		c.waiting.Add(-1)
 		return &dberr.Overloaded{Message: "Too many writes are waiting for the disk"}
 	}
 	c.mu.Lock()
 	switch {
 	case c.closed:
 		c.mu.Unlock()
-		c.waiting.Add(-int64(len(ps)))
+		c.waiting.Add(-1)
 		return ErrClosed
 	case c.bytes > queueBytesMax:
 		c.mu.Unlock()
-		c.waiting.Add(-int64(len(ps)))
+		c.waiting.Add(-1)
 		return &dberr.Overloaded{Message: "Too many bytes are waiting for the disk"}
 	}
-	c.queue = append(c.queue, ps...)
-	for i := range ps {
-		c.bytes += int64(len(ps[i].entry))
-	}
-	if _, blind := ps[0].waiter.(*flight); !blind {
+	c.queue = append(c.queue, p)
+	c.bytes += int64(len(p.entry))
+	if _, blind := p.waiter.(*flight); !blind {
 		c.urgent = true
 	}
 	wake := c.idle && c.ready()
@@ -186,13 +183,12 @@ func (c *committer) apply() {
 // queueKept is how many proposals a list may keep memory for.
 const queueKept = 16 << 10
 
-// oneBatch is how many of the entries go into the next batch. Those that were proposed together have one waiter and are
-// not parted.
+// oneBatch is how many of the entries go into the next batch.
 func oneBatch(ps []proposal) int {
 	size := 0
 	for i := range ps {
 		size += len(ps[i].entry)
-		if size >= batchBytesMax && (i+1 == len(ps) || ps[i+1].waiter != ps[i].waiter) {
+		if size >= batchBytesMax {
 			return i + 1
 		}
 	}

@@ -53,15 +53,11 @@ type latch struct {
 type scope uint8
 
 const (
-	oneKey      scope = iota // the logical partition of key
-	wholeOwner               // everything of the replica in this stripe
-	wholeStripe              // everything in this stripe
+	oneKey     scope = iota // the logical partition of key
+	wholeOwner              // everything of the replica in this stripe
 )
 
 func (l *latch) conflicts(o *latch) bool {
-	if l.scope == wholeStripe || o.scope == wholeStripe {
-		return true
-	}
 	return l.owner == o.owner && (l.scope == wholeOwner || o.scope == wholeOwner || bytes.Equal(l.key, o.key))
 }
 

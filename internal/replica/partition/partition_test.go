@@ -396,17 +396,13 @@ func TestDedupe(t *testing.T) {
 	}
 }
 
-// An atomic write over partitions is one apply with one stamp, also when several of its keys share a stripe, and never
+// Several mutations of one partition are one entry with one stamp, also when several of its keys share a stripe, and never
 // locks up with others or with conditionals.
-func TestWriteAtomic(t *testing.T) {
+func TestWriteAllIsAtomic(t *testing.T) {
 	s := newStore(t)
-	h := open(t, s, 16, Options{Durability: Synced})
+	h := open(t, s, 1, Options{Durability: Synced})
 	defer closeHost(t, h)
-	m := testMap(t, 16)
-	at := func(key string) *Replica {
-		c := put(key, 0)
-		return h.Replica(m.Locate(testTable, c.Token, c.Key).ID)
-	}
+	r := h.Replicas()[0]
 	var wg sync.WaitGroup
 	for w := range 8 {
 		wg.Go(func() {
@@ -414,30 +410,30 @@ func TestWriteAtomic(t *testing.T) {
 				var parts []Part
 				for k := range 200 { // more than fit into the stripes without sharing
 					key := fmt.Sprint("key", (k*7+w*13+i)%200)
-					parts = append(parts, Part{Replica: at(key), Mutation: put(key, int64(w*1000+i))})
+					parts = append(parts, Part{Mutation: put(key, int64(w*1000+i))})
 				}
 				done := make(result, 1)
-				if err := h.WriteAtomic(t.Context(), parts, done); err != nil {
+				if err := r.WriteAll(t.Context(), parts, done); err != nil {
 					t.Error(err)
 					return
 				}
 				if err := <-done; err != nil {
 					t.Error(err)
 				}
-				if _, err := decide(t.Context(), at("key1"), add("key1", 0)); err != nil {
+				if _, err := decide(t.Context(), r, add("key1", 0)); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	v0, ts0 := read(t, at("key0"), "key0")
+	v0, ts0 := read(t, r, "key0")
 	for k := range 200 {
 		key := fmt.Sprint("key", k)
 		if key == "key1" {
 			continue // stamped again by the counters
 		}
-		if v, ts := read(t, at(key), key); v != v0 || ts != ts0 {
+		if v, ts := read(t, r, key); v != v0 || ts != ts0 {
 			t.Fatalf("%s is %d at %d, key0 is %d at %d: half a batch", key, v, ts, v0, ts0)
 		}
 	}
@@ -445,23 +441,22 @@ func TestWriteAtomic(t *testing.T) {
 
 // Updates that depend on stored rows are part of an atomic write: they are applied with the others, with the same
 // stamp, and if one cannot be carried out nothing is.
-func TestWriteAtomicUpdates(t *testing.T) {
+func TestWriteAllUpdates(t *testing.T) {
 	s := newStore(t)
-	h := open(t, s, 16, Options{Durability: Synced})
+	h := open(t, s, 1, Options{Durability: Synced})
 	defer closeHost(t, h)
-	m := testMap(t, 16)
+	r := h.Replicas()[0]
 	part := func(c *command.Conditional) Part {
-		return Part{Replica: h.Replica(m.Locate(testTable, c.Mutation.Token, c.Mutation.Key).ID), Mutation: &c.Mutation, Updates: c}
+		return Part{Mutation: &c.Mutation, Updates: c}
 	}
 	plain := func(key string, v int64) Part {
 		p := part(&command.Conditional{Mutation: *put(key, v)})
 		p.Updates = nil
 		return p
 	}
-	at := func(key string) *Replica { return plain(key, 0).Replica }
 	atomically := func(parts ...Part) error {
 		done := make(result, 1)
-		if err := h.WriteAtomic(t.Context(), parts, done); err != nil {
+		if err := r.WriteAll(t.Context(), parts, done); err != nil {
 			return err
 		}
 		return <-done
@@ -471,9 +466,9 @@ func TestWriteAtomicUpdates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a, stamp := read(t, at("a"), "a")
-	b, _ := read(t, at("b"), "b")
-	c, stampC := read(t, at("c"), "c")
+	a, stamp := read(t, r, "a")
+	b, _ := read(t, r, "b")
+	c, stampC := read(t, r, "c")
 	if a != 3 || b != 6 || c != 15 || stamp != stampC {
 		t.Errorf("a %d at %d, b %d, c %d at %d", a, stamp, b, c, stampC)
 	}
@@ -481,12 +476,12 @@ func TestWriteAtomicUpdates(t *testing.T) {
 	impossible := add("d", 1)
 	impossible.Updates = append(impossible.Updates, command.Update{Kind: command.ListSetAt, Column: 2, Type: list,
 		Args: [][]byte{{0, 0, 0, 0}, wire(1)}, Timestamp: row.Unstamped})
-	before := at("a").Applied() + at("b").Applied() + at("d").Applied()
+	before := r.Applied()
 	var invalid *dberr.Invalid
 	if err := atomically(plain("a", 9), part(add("b", 1)), part(impossible)); !errors.As(err, &invalid) {
 		t.Errorf("an element of a list that is not there was set: %v", err)
 	}
-	if at("a").Applied()+at("b").Applied()+at("d").Applied() != before {
+	if r.Applied() != before {
 		t.Error("the rest of it was applied")
 	}
 	if err := atomically(part(add("b", 1))); err != nil { // the latches are free, a single one goes as well
@@ -718,12 +713,14 @@ func TestTruncateTable(t *testing.T) {
 	var wg sync.WaitGroup
 	truncated := make(result, 1)
 	wg.Go(func() {
-		if err := h.TruncateTable(t.Context(), h.Replicas(), nil, truncated); err != nil {
-			t.Error(err)
-			truncated <- err
-		}
-		if err := <-truncated; err != nil {
-			t.Error(err)
+		for _, r := range h.Replicas() {
+			if err := r.Truncate(t.Context(), nil, truncated); err != nil {
+				t.Error(err)
+				return
+			}
+			if err := <-truncated; err != nil {
+				t.Error(err)
+			}
 		}
 		for i := range 50 {
 			if err := write(t.Context(), at(fmt.Sprint(i)), put(fmt.Sprint(i), 3)); err != nil {

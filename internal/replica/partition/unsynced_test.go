@@ -26,13 +26,10 @@ func TestReadWaitsForSync(t *testing.T) {
 	k := []byte("k")
 	writers := map[string]func(h *Host, r *Replica, done result) error{
 		"write": func(_ *Host, r *Replica, done result) error { return r.Write(t.Context(), put("k", 1), done) },
-		"batch": func(h *Host, r *Replica, done result) error {
-			return h.WriteAtomic(t.Context(), []Part{{Replica: r, Mutation: put("other", 1)}, {Replica: r, Mutation: put("k", 1)}}, done)
+		"batch": func(_ *Host, r *Replica, done result) error {
+			return r.WriteAll(t.Context(), []Part{{Mutation: put("other", 1)}, {Mutation: put("k", 1)}}, done)
 		},
 		"truncate": func(_ *Host, r *Replica, done result) error { return r.Truncate(t.Context(), nil, done) },
-		"truncate table": func(h *Host, r *Replica, done result) error {
-			return h.TruncateTable(t.Context(), []*Replica{r}, nil, done)
-		},
 	}
 	for name, change := range writers {
 		for _, mode := range []Durability{Synced, Periodic} {

@@ -241,8 +241,8 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 		}
 	case kindWriteAll:
 		var parts []partition.Part
-		if parts, err = r.takeParts(); err == nil {
-			err = s.bind(target, parts)
+		if parts, err = r.takeParts(); err == nil && len(parts) == 0 {
+			err = ErrMalformed
 		}
 		if err == nil {
 			err = target.WriteAll(ctx, parts, w)
@@ -260,19 +260,6 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 		w.Done(err)
 	}
 	w.let()
-}
-
-// bind tells the parts of WriteAll which replica they belong to.
-func (s *Server) bind(target Target, parts []partition.Part) error {
-	if len(parts) == 0 {
-		return ErrMalformed
-	}
-	if r, ok := target.(*partition.Replica); ok {
-		for i := range parts {
-			parts[i].Replica = r
-		}
-	}
-	return nil
 }
 
 // At remembers the index for the answer; see Indexed.
