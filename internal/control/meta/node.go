@@ -87,11 +87,36 @@ func (n *Node) Append(dst []byte) []byte {
 	}
 	w.Int(joined)
 	w.Uint(n.Birth)
-	w.Uint(n.Start)
-	w.Fixed(n.Mark)
+	if n.Start != 0 {
+		start := codec.Writer(nil)
+		start.Uint(n.Start)
+		start.Fixed(n.Mark)
+		w.Field(nodeStart, false, start)
+	}
 	w.Raw(n.rest)
 	w.EndFields()
 	return w
+}
+
+// nodeStart is the field of Start and Mark.
+const nodeStart = 1
+
+// fields reads the fields of a record and keeps those that it does not know, but for one that must be known: it returns that.
+func (n *Node) fields(r *codec.Reader) (refused uint64) {
+	var rest codec.Writer
+	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
+		switch {
+		case f.Number == nodeStart:
+			v := codec.NewReader(f.Value, ErrMalformed)
+			n.Start, n.Mark = v.Uint(), v.Fixed()
+		case f.Must && refused == 0:
+			refused = f.Number
+		default:
+			rest.Field(f.Number, f.Must, f.Value)
+		}
+	}
+	n.rest = rest
+	return refused
 }
 
 // Check returns an error if the node cannot be stored: what it says of itself is too long.
@@ -133,9 +158,8 @@ func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
 	if joined := r.Int(); joined != 0 {
 		n.Joined = time.UnixMilli(joined).UTC()
 	}
-	n.Birth, n.Start, n.Mark = r.Uint(), r.Uint(), r.Fixed()
-	var refused uint64
-	n.rest, refused = r.KeepFields()
+	n.Birth = r.Uint()
+	refused := n.fields(&r)
 	switch {
 	case r.End() != nil:
 		return nil, ErrMalformed

@@ -152,7 +152,7 @@ func (b *Batch) Reset(group, index, term uint64, cs *pb.ConfState) error {
 	if err != nil {
 		return err
 	}
-	_ = b.b.DeleteRange(recordKey(group, kindInstall), groupEnd(group), nil)
+	_ = b.b.DeleteRange(entryKey(group, 0), groupEnd(group), nil)
 	b.begin(g, index, term, cs)
 	return nil
 }
@@ -190,7 +190,7 @@ func (b *Batch) Destroy(group uint64) error {
 
 // groupEnd is the first key behind a group.
 func groupEnd(group uint64) []byte {
-	return append(recordKey(group, kindEntry), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0)
+	return recordKey(group, kindInstall+1)
 }
 
 // Len is the size of the batch in bytes.

@@ -13,8 +13,8 @@
 //	[group u64][0]               hard state: term, vote, commit
 //	[group u64][1]               truncated state: index and term of the last entry that is gone
 //	[group u64][2]               conf state as of a birth, a reset or SetConfState
-//	[group u64][3]               installing: the index of a snapshot that may be installed and is not in the log yet
-//	[group u64][4][index u64]    entry: term u64, type u8, data
+//	[group u64][3][index u64]    entry: term u64, type u8, data
+//	[group u64][4]               installing: the index of a snapshot that may be installed and is not in the log yet
 //
 // Guarantees: (L1) what a Commit(true) wrote, and everything committed before it, survives any crash; without a sync a prefix of the
 // commits does; (L2) a batch is in the store whole or not at all; (L3) no entry above the last one appended is ever read again:

@@ -63,8 +63,6 @@ func (s *Store) load(id uint64) (*Group, error) {
 			err = readUints(value, &g.cut, &g.cutTerm)
 		case kindConfState:
 			g.conf, err = decodeConfState(value)
-		case kindInstall:
-			err = readUints(value, &g.installing)
 		default:
 			err = fmt.Errorf("record of kind %d: %w", it.Key()[8], ErrCorrupt)
 		}
@@ -83,7 +81,7 @@ func (s *Store) load(id uint64) (*Group, error) {
 		return nil, err
 	}
 	g.written, g.removed, g.cacheFirst = g.last, g.cut, g.last+1
-	return g, nil
+	return g, g.loadInstalling()
 }
 
 // Exists reports whether the group has any record. Writer only.
@@ -120,6 +118,17 @@ func (g *Group) LastIndex() (uint64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.last, nil
+}
+
+func (g *Group) loadInstalling() error {
+	value, closer, err := g.s.db.Get(recordKey(g.id, kindInstall))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(readUints(value, &g.installing), closer.Close())
 }
 
 // Installing returns the index of a snapshot whose installation was begun and not ended by a Reset, 0 if there is none.

@@ -16,8 +16,8 @@ const (
 	kindHardState = 0
 	kindTruncated = 1
 	kindConfState = 2
-	kindInstall   = 3
-	kindEntry     = 4
+	kindEntry     = 3
+	kindInstall   = 4
 )
 
 // entryHead is what stands before an entry's data: its term and type.
@@ -30,7 +30,7 @@ var (
 	labelKey  = recordKey(0, 1)
 )
 
-const formatValue = "ilion raft log 2"
+const formatValue = "ilion raft log 1"
 
 func groupKey(group uint64) []byte { return binary.BigEndian.AppendUint64(nil, group) }
 
