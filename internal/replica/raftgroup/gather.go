@@ -47,6 +47,15 @@ func (h *Host) gathers(g *Group) bool {
 	return h.gathering
 }
 
+// proposesLater reports whether a proposal would wait for entries under way, whose end wakes the loop in any case. Between
+// Steps only.
+func (h *Host) proposesLater(g *Group) bool {
+	return h.gathering || len(g.inflight) >= h.opts.UnappliedEntries
+}
+
+// asksLater reports the same of a read at a follower that waits for the answer to a question.
+func (h *Host) asksLater(g *Group) bool { return !g.leading && g.reads.round != 0 }
+
 // tickGathered lets go of entries that take long.
 func (h *Host) tickGathered(g *Group) {
 	for i := range g.inflight {

@@ -25,7 +25,9 @@ type Runner struct {
 	inbox      Inbox
 	inboxBytes int64
 	closed     bool
-	wake       chan struct{}
+	// stepping is true from the taking of an inbox to the end of its Step: else the loop's state may be read with mu.
+	stepping bool
+	wake     chan struct{}
 
 	appends  queue[Append]
 	applies  queue[Apply]
@@ -189,7 +191,18 @@ func (r *Runner) Propose(g *Group, term uint64, data []byte, waiter Waiter) erro
 	if err != nil {
 		return err
 	}
-	if !r.put(func(in *Inbox) { in.Proposals = append(in.Proposals, p) }) {
+	r.mu.Lock()
+	closed := r.closed
+	wake := false
+	if !closed {
+		r.inbox.Proposals = append(r.inbox.Proposals, p)
+		wake = r.stepping || !r.host.proposesLater(g)
+	}
+	r.mu.Unlock()
+	if wake {
+		r.signal()
+	}
+	if closed {
 		g.proposals.Add(-1)
 		g.host.proposed.Add(-int64(len(data)))
 		return ErrClosed
@@ -203,7 +216,18 @@ func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
 	if err != nil {
 		return err
 	}
-	if !r.put(func(in *Inbox) { in.Reads = append(in.Reads, read) }) {
+	r.mu.Lock()
+	closed := r.closed
+	wake := false
+	if !closed {
+		r.inbox.Reads = append(r.inbox.Reads, read)
+		wake = r.stepping || !r.host.asksLater(g)
+	}
+	r.mu.Unlock()
+	if wake {
+		r.signal()
+	}
+	if closed {
 		g.reading.Add(-1)
 		return ErrClosed
 	}
@@ -286,7 +310,7 @@ func (r *Runner) loop() {
 		}
 		r.mu.Lock()
 		in := r.inbox
-		r.inbox, r.inboxBytes = spare, 0
+		r.inbox, r.inboxBytes, r.stepping = spare, 0, true
 		r.mu.Unlock()
 		in.Ticks, in.Coarse = ticks, !in.asked
 		now := base + Instant(time.Since(at))
@@ -294,6 +318,9 @@ func (r *Runner) loop() {
 			now = r.clock.Now() // behind the taking of the inbox (G10)
 		}
 		work := r.host.Step(now, &in)
+		r.mu.Lock()
+		r.stepping = false
+		r.mu.Unlock()
 		for _, f := range work.Frames {
 			r.sendFrame(f)
 		}
