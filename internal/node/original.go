@@ -94,7 +94,13 @@ func (c *cluster) admit(p transport.Peer) error {
 	if err != nil {
 		return err
 	}
-	if !accepted {
+	switch {
+	case accepted:
+	case l.Number <= 1: // a directory that is new, under the identity of an older one
+		return copied("another process has this identity: node %s is a member already, with another data directory, and what it "+
+			"has promised there binds it. Give the new directory an identity of its own (ilion cert node), and decommission %s "+
+			"if its disk is lost", p.Node.Short(), p.Node.Short())
+	default:
 		return copied("the data directory of node %s is a copy, or was put back to an earlier state: the cluster has seen it started %d times, and not as "+
 			"this one. What the node has promised since is not in it. Keep the other one if it is there; if not, %s", p.Node.Short(), max(recorded.Number, l.Number), startAnew)
 	}

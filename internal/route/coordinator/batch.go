@@ -117,7 +117,7 @@ func (b *batch) together(ctx context.Context) error {
 			}
 			m.Epoch, m.Dedupe = p.Epoch, id
 			if e.maybe {
-				m.Retried = uint32(max(1, b.c.sched.Since(e.began).Milliseconds()))
+				m.Retried = e.age()
 			}
 		}
 		done := &ending{told: make(chan struct{}), target: *t}

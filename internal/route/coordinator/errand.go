@@ -24,7 +24,9 @@ type errand struct {
 	level    dberr.Consistency
 	began    time.Time
 	deadline time.Time
-	pause    time.Duration
+	// begun is began on the clock that goes on while a machine is suspended: what is sent again says how old it is.
+	begun time.Duration
+	pause time.Duration
 	// any: one replica may answer. nearby: the one here may, having asked the leader. refused: it would not.
 	any, nearby, refused bool
 	// maybe: an attempt may have done something.
@@ -63,7 +65,12 @@ type target struct {
 
 func (c *Coordinator) errand(level dberr.Consistency, limit time.Duration) errand {
 	now := c.sched.Now()
-	return errand{c: c, level: level, began: now, deadline: now.Add(limit)}
+	return errand{c: c, level: level, began: now, begun: c.sched.Boot(), deadline: now.Add(limit)}
+}
+
+// age is what a command that is sent again carries as Retried: the milliseconds since it was begun, at least 1.
+func (e *errand) age() uint32 {
+	return uint32(max(1, (e.c.sched.Boot() - e.begun).Milliseconds()))
 }
 
 // attempt is when an attempt at another node is given up: a third of all the time there is, so that a process that is stopped does not eat it all;

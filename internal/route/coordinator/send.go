@@ -294,7 +294,7 @@ func (s *send) attemptCopy(ctx context.Context, t *target, p *topology.Partition
 func (s *send) address(m *command.Mutation, p *topology.Partition) {
 	m.Epoch = p.Epoch
 	if s.maybe {
-		m.Retried = uint32(max(1, s.c.sched.Since(s.began).Milliseconds()))
+		m.Retried = s.age()
 	}
 }
 
