@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ilion runs the whole database inside a Go program or a test: on a directory or purely in memory, reached over CQL
-// like any other node.
+// Package ilion runs the whole database inside a Go program or a test: on a directory or purely in memory, reached over
+// CQL like any other node.
 //
 //	db, err := ilion.Start(ctx, ilion.Options{})  // in memory, on a free port of 127.0.0.1
 //	defer db.Close()
@@ -24,12 +24,13 @@ type Options struct {
 	CQLAddr string
 	// HTTPAddr is where health and metrics are served, host:port; empty serves none.
 	HTTPAddr string
-	// Periodic acknowledges writes before they are on disk; they are within 10 ms. By default an acknowledged write is on disk.
+	// Periodic acknowledges writes before they are on disk; they are within 10 ms. By default an acknowledged write is
+	// on disk.
 	Periodic bool
 	// InitialPartitions is how many physical partitions a new table is cut into; 0 means 1, 1024 is the most.
 	InitialPartitions int
-	// MemoryBytes bounds caches, memtables and requests together; 0 takes half of the machine's memory. The process's memory
-	// limit and garbage collector settings are left alone: they belong to the program.
+	// MemoryBytes bounds caches, memtables and requests together; 0 takes half of the machine's memory. The process's
+	// memory limit and garbage collector settings are left alone: they belong to the program.
 	MemoryBytes int64
 	// Users switches on password authentication; it maps names to bcrypt hashes.
 	Users map[string]string
@@ -40,7 +41,8 @@ type Options struct {
 // DB is a running database.
 type DB struct{ n *node.Node }
 
-// Start runs a database and returns when it serves requests. The context bounds the start only; Close ends the database.
+// Start runs a database and returns when it serves requests. The context bounds the start only; Close ends the
+// database.
 func Start(ctx context.Context, o Options) (*DB, error) {
 	opts := node.Options{
 		Data:              o.Dir,
@@ -73,5 +75,6 @@ func (db *DB) CQLAddr() net.Addr { return db.n.CQLAddr() }
 // HTTPAddr is the address of health and metrics, nil if they are not served.
 func (db *DB) HTTPAddr() net.Addr { return db.n.HTTPAddr() }
 
-// Close stops the database: requests in progress are finished, the store is synced and closed, and no goroutine stays behind.
+// Close stops the database: requests in progress are finished, the store is synced and closed, and no goroutine stays
+// behind.
 func (db *DB) Close() error { return db.n.Close() }

@@ -40,8 +40,8 @@ func query(t *testing.T, c *rawclient.Conn, text string) int {
 	return r.RowCount
 }
 
-// TestCycles proves that a database can be started and closed again and again, in memory and on a directory, with clients connected, that it leaves
-// no goroutine and no lock, and that a directory keeps its rows.
+// TestCycles proves that a database can be started and closed again and again, in memory and on a directory, with
+// clients connected, that it leaves no goroutine and no lock, and that a directory keeps its rows.
 func TestCycles(t *testing.T) {
 	const cycles = 20
 	for _, dir := range []string{"", filepath.Join(t.TempDir(), "data")} {
@@ -79,7 +79,8 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// TestCloseUnderLoad proves that Close, in the middle of writes and DDL, returns soon, and that every row that was acknowledged is there afterwards.
+// TestCloseUnderLoad proves that Close, in the middle of writes and DDL, returns soon, and that every row that was
+// acknowledged is there afterwards.
 func TestCloseUnderLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	db, err := Start(t.Context(), Options{Dir: dir, MemoryBytes: 64 << 20})
@@ -141,7 +142,8 @@ func TestCloseUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFailedStarts proves that a start that fails says why and leaves nothing behind: no goroutine, no listener, no lock.
+// TestFailedStarts proves that a start that fails says why and leaves nothing behind: no goroutine, no listener, no
+// lock.
 func TestFailedStarts(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Start(t.Context(), Options{Dir: filepath.Join(dir, "data")})

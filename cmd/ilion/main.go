@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ilion is the database and its tools in one binary: `ilion start` runs a node, `ilion bench` measures any CQL server.
+// Command ilion is the database and its tools in one binary: `ilion start` runs a node, `ilion bench` measures any CQL
+// server.
 package main
 
 import (

@@ -102,8 +102,8 @@ func stall(t *testing.T, addr string) *rawclient.Conn {
 	return c
 }
 
-// TestSignals proves that SIGTERM and SIGINT end a node in order, with exit code 0 and no lock left, and that a second signal ends one at once that still
-// waits for requests under way.
+// TestSignals proves that SIGTERM and SIGINT end a node in order, with exit code 0 and no lock left, and that a second
+// signal ends one at once that still waits for requests under way.
 func TestSignals(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {

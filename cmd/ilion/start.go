@@ -15,7 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/node"
 )
 
-// startCommand holds the options of `ilion start`. A nil pointer means: not given, so the configuration file or the default counts.
+// startCommand holds the options of `ilion start`. A nil pointer means: not given, so the configuration file or the
+// default counts.
 type startCommand struct {
 	Data      *string  `placeholder:"DIR" help:"Data directory (default ./ilion-data)."`
 	CQL       *string  `name:"cql" placeholder:"HOST:PORT" help:"Address for CQL clients (default 127.0.0.1:9042)."`

@@ -73,7 +73,8 @@ func hash(t *testing.T, password string) string {
 	return string(h)
 }
 
-// TestPasswords proves that with users configured only they come in, again and again, and that everybody else is told the same.
+// TestPasswords proves that with users configured only they come in, again and again, and that everybody else is told
+// the same.
 func TestPasswords(t *testing.T) {
 	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"app": hash(t, "s3cret"), "other": hash(t, "öther")}}})
 	addr := n.CQLAddr().String()
@@ -198,8 +199,8 @@ func withTLS(c *tls.Config) func(*gocql.ClusterConfig) {
 	return func(o *gocql.ClusterConfig) { o.SslOpts = &gocql.SslOptions{Config: c} }
 }
 
-// TestTLS proves that with a certificate CQL and HTTP speak TLS and nothing else, and that with tls.client_ca only clients with a
-// certificate of that authority come in.
+// TestTLS proves that with a certificate CQL and HTTP speak TLS and nothing else, and that with tls.client_ca only
+// clients with a certificate of that authority come in.
 func TestTLS(t *testing.T) {
 	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "stranger")
 	ca.sign("server", []net.IP{net.IPv4(127, 0, 0, 1)})
@@ -303,8 +304,8 @@ func TestListeningBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestAddressOfTheNode proves that a node that listens on all addresses tells each client the address that it dialled: drivers know
-// nodes by it.
+// TestAddressOfTheNode proves that a node that listens on all addresses tells each client the address that it dialled:
+// drivers know nodes by it.
 func TestAddressOfTheNode(t *testing.T) {
 	n := startNode(t, Options{CQL: "0.0.0.0:0", Insecure: true})
 	_, port, err := net.SplitHostPort(n.CQLAddr().String())

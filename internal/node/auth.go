@@ -17,8 +17,8 @@ import (
 
 // passwords checks names and passwords against the bcrypt hashes of the configuration.
 //
-// bcrypt is slow on purpose; a driver opens dozens of connections with the same password, so the last password that was right is
-// remembered for each user, as a salted SHA-256 that lives in memory only.
+// bcrypt is slow on purpose; a driver opens dozens of connections with the same password, so the last password that was
+// right is remembered for each user, as a salted SHA-256 that lives in memory only.
 type passwords struct {
 	hashes map[string][]byte
 	salt   [32]byte

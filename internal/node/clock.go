@@ -11,8 +11,8 @@ import (
 // clockBack is how far the clock may be before the newest stamp at the start: stamps are reserved a second ahead.
 const clockBack = 5 * time.Second
 
-// skewed is told that the clock of this node is wrong by what a quorum of the nodes say, or right again. What the node stamps and sweeps is
-// held to the others' clocks anyhow; it is better led by nodes that need not be held.
+// skewed is told that the clock of this node is wrong by what a quorum of the nodes say, or right again. What the node
+// stamps and sweeps is held to the others' clocks anyhow; it is better led by nodes that need not be held.
 func (c *cluster) skewed(ahead time.Duration) {
 	if h := c.host.Load(); h != nil {
 		h.Abstain(ahead != 0)
@@ -25,7 +25,8 @@ func (c *cluster) skewed(ahead time.Duration) {
 		slog.Duration("ahead", ahead.Round(time.Millisecond)))
 }
 
-// past is an instant, in seconds, that has passed: by the clocks of a quorum, or by its own for a node that stands alone.
+// past is an instant, in seconds, that has passed: by the clocks of a quorum, or by its own for a node that stands
+// alone.
 func (n *Node) past() int64 {
 	if n.cluster != nil {
 		return n.cluster.peers.Past().Unix()
@@ -33,8 +34,9 @@ func (n *Node) past() int64 {
 	return time.Now().Unix()
 }
 
-// checkClock warns of a clock that is behind what was stamped before the node stopped. A node that stands alone has nothing else to compare
-// with: writes go on above the newest stamp, and those of clients with timestamps of their own may stay invisible until the clock has passed it.
+// checkClock warns of a clock that is behind what was stamped before the node stopped. A node that stands alone has
+// nothing else to compare with: writes go on above the newest stamp, and those of clients with timestamps of their own
+// may stay invisible until the clock has passed it.
 func (n *Node) checkClock() {
 	newest := time.UnixMicro(n.host.NewestStamp())
 	if behind := time.Until(newest); behind > clockBack {

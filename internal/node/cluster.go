@@ -60,8 +60,8 @@ type cluster struct {
 	wg     sync.WaitGroup
 	// leaders are told of changes once there is somebody to tell.
 	started chan struct{}
-	// keeper hears of new records, host that a node's process has ended, once they are there; replicas and transport work before that. version is the
-	// newest of the records that the replica here has told of.
+	// keeper hears of new records, host that a node's process has ended, once they are there; replicas and transport
+	// work before that. version is the newest of the records that the replica here has told of.
 	keeper  atomic.Pointer[meta.Keeper]
 	host    atomic.Pointer[partition.Host]
 	version atomic.Uint64
@@ -329,8 +329,9 @@ func (c *cluster) leadsMeta() bool {
 	return r != nil && r.Leading()
 }
 
-// change has records changed by whoever leads the meta partition. It may be asked twice: the second time is a conflict. What a node without any
-// records makes of that is no change of the cluster's; and to expect version 0 is to expect none in particular.
+// change has records changed by whoever leads the meta partition. It may be asked twice: the second time is a conflict.
+// What a node without any records makes of that is no change of the cluster's; and to expect version 0 is to expect
+// none in particular.
 func (c *cluster) change(ctx context.Context, records command.Records) (version uint64, err error) {
 	p := c.n.records.State().Map.Meta()
 	if p == nil || records.Expect == 0 {

@@ -52,8 +52,9 @@ func voters(n *Node) int {
 	return count
 }
 
-// TestClusterGrows proves that replica sets grow from one voter to three and then four as nodes join (never two), that what one node writes
-// another reads, that all follow a schema change, and that a node that leaves is taken out of every set and stops.
+// TestClusterGrows proves that replica sets grow from one voter to three and then four as nodes join (never two), that
+// what one node writes another reads, that all follow a schema change, and that a node that leaves is taken out of
+// every set and stops.
 func TestClusterGrows(t *testing.T) {
 	a := clusterNode(t, nil, Options{})
 	c := newClient(t, a)
@@ -93,8 +94,8 @@ func TestClusterGrows(t *testing.T) {
 	}
 }
 
-// TestAdoption proves that a node that stood alone goes on as the first of a cluster with all its data, does so again after a restart, and
-// never stands alone again.
+// TestAdoption proves that a node that stood alone goes on as the first of a cluster with all its data, does so again
+// after a restart, and never stands alone again.
 func TestAdoption(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	alone := startNode(t, Options{Data: dir})
@@ -136,7 +137,8 @@ func (o Options) quiet() Options {
 	return o
 }
 
-// TestJoinRefusals proves that data of another node are never mixed into a cluster, and that each refusal says what to do.
+// TestJoinRefusals proves that data of another node are never mixed into a cluster, and that each refusal says what to
+// do.
 func TestJoinRefusals(t *testing.T) {
 	first := clusterNode(t, nil, Options{})
 	used := filepath.Join(t.TempDir(), "used")
@@ -177,9 +179,9 @@ func TestJoinRefusals(t *testing.T) {
 	}
 }
 
-// TestFeatureLevel proves that builds of two feature levels work together at the older one, that nothing but an order raises it, to what
-// all of them understand, and that the older build cannot come back then: neither on its directory, which it refuses as newer, nor
-// on an empty one.
+// TestFeatureLevel proves that builds of two feature levels work together at the older one, that nothing but an order
+// raises it, to what all of them understand, and that the older build cannot come back then: neither on its directory,
+// which it refuses as newer, nor on an empty one.
 func TestFeatureLevel(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "old")
 	a := clusterNode(t, nil, Options{Data: dir})
@@ -254,8 +256,8 @@ func TestFeatureLevel(t *testing.T) {
 	}
 }
 
-// TestLongAbsence proves that a node which was away for so long that its replicas were rebuilt elsewhere, that of the meta partition among them,
-// follows the records again when it is back, and can be used.
+// TestLongAbsence proves that a node which was away for so long that its replicas were rebuilt elsewhere, that of the
+// meta partition among them, follows the records again when it is back, and can be used.
 func TestLongAbsence(t *testing.T) {
 	const heal = 500 * time.Millisecond
 	dir := filepath.Join(t.TempDir(), "away")

@@ -97,8 +97,8 @@ func putKey(key []byte, i int) {
 
 const fiveColumns = "(k text PRIMARY KEY, c0 text, c1 text, c2 text, c3 text, c4 text)"
 
-// TestWritesReadNothing proves by the store's own counters that INSERT, UPDATE of one column of five, DELETE and a write to a table with an
-// index read nothing, and that conditions and counters do: so the counters count.
+// TestWritesReadNothing proves by the store's own counters that INSERT, UPDATE of one column of five, DELETE and a
+// write to a table with an index read nothing, and that conditions and counters do: so the counters count.
 func TestWritesReadNothing(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
@@ -133,8 +133,8 @@ func TestWritesReadNothing(t *testing.T) {
 	}
 }
 
-// TestHotPathAllocations proves that a prepared point read and a prepared write allocate at most twice on their way through session, plan,
-// coordinator, partition and store. The door in front of them has a test of its own.
+// TestHotPathAllocations proves that a prepared point read and a prepared write allocate at most twice on their way
+// through session, plan, coordinator, partition and store. The door in front of them has a test of its own.
 func TestHotPathAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -172,7 +172,8 @@ func TestHotPathAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkHotPath measures a prepared request from session to store, without sockets and protocol: CPU of the query engine and the store.
+// BenchmarkHotPath measures a prepared request from session to store, without sockets and protocol: CPU of the query
+// engine and the store.
 func BenchmarkHotPath(b *testing.B) {
 	for _, kind := range []string{"read", "insert", "update"} {
 		b.Run(kind, func(b *testing.B) {

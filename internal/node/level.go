@@ -10,8 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// RaiseLevel raises the feature level to the newest that every node of the cluster understands, and returns it. There is no way back: builds
-// that do not understand the level are refused from then on. In a cluster the leaders of the partitions raise theirs soon after.
+// RaiseLevel raises the feature level to the newest that every node of the cluster understands, and returns it. There
+// is no way back: builds that do not understand the level are refused from then on. In a cluster the leaders of the
+// partitions raise theirs soon after.
 func (n *Node) RaiseLevel(ctx context.Context) (feature.Level, error) {
 	if n.cluster == nil {
 		if err := n.store.Raise(n.levels.Newest); err != nil {
@@ -26,7 +27,8 @@ func (n *Node) RaiseLevel(ctx context.Context) (feature.Level, error) {
 	return s.Map.Level(), nil
 }
 
-// raisePartitions raises the partitions of a node that stands alone to the level of its directory. A crash may have come between.
+// raisePartitions raises the partitions of a node that stands alone to the level of its directory. A crash may have
+// come between.
 func (n *Node) raisePartitions(ctx context.Context) error {
 	level := n.store.Level()
 	for _, r := range n.host.Replicas() {

@@ -96,7 +96,8 @@ func (c *cluster) installed(old, next *meta.State) {
 	for _, node := range next.Nodes {
 		if node.State != meta.Left {
 			nodes = append(nodes, node.ID)
-			// What a node says of itself when it connects is newer than its record, if it has moved and cannot change that yet.
+			// What a node says of itself when it connects is newer than its record, if it has moved and cannot change
+			// that yet.
 			if was := old.Node(node.ID); node.ID != c.self && (was == nil || was.Internal != node.Internal) {
 				c.transport.SetAddress(node.ID, node.Internal)
 			}

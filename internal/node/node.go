@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node is the composition root: it builds a database node of its parts, starts them in order, and stops them in the
-// reverse order. Nothing else knows how the parts fit together.
+// Package node is the composition root: it builds a database node of its parts, starts them in order, and stops them in
+// the reverse order. Nothing else knows how the parts fit together.
 //
-// Guarantees: (D1) Start returns when the node serves requests, or not at all: a failed start leaves nothing behind; (D2) Close
-// finishes the requests under way, syncs what was written, and leaves no goroutine but those that a broken disk holds; (D3) after a
-// failure of the disk the node stops itself (Failed) rather than serve on.
+// Guarantees: (D1) Start returns when the node serves requests, or not at all: a failed start leaves nothing behind;
+// (D2) Close finishes the requests under way, syncs what was written, and leaves no goroutine but those that a broken
+// disk holds; (D3) after a failure of the disk the node stops itself (Failed) rather than serve on.
 //
-// Start at Start; open.go builds what data needs, cluster.go what other nodes need, serve.go what clients need; metrics.go and
-// status.go show what goes on.
+// Start at Start; open.go builds what data needs, cluster.go what other nodes need, serve.go what clients need;
+// metrics.go and status.go show what goes on.
 package node
 
 import (
@@ -39,7 +39,8 @@ import (
 const (
 	// drainTime is how long Close waits for requests under way.
 	drainTime = 10 * time.Second
-	// failedTime is how long Close waits for anything once the node has failed: calls of a broken store may never return.
+	// failedTime is how long Close waits for anything once the node has failed: calls of a broken store may never
+	// return.
 	failedTime = 3 * time.Second
 	// memoryDir is where an in-memory node believes its data to be.
 	memoryDir = "memory"
@@ -54,8 +55,8 @@ type Node struct {
 	host        *partition.Host
 	coordinator *coordinator.Coordinator
 	catalog     *catalog.Catalog
-	// records are schema, map and nodes; changer changes them as statements ask, installer has this node follow them, and
-	// local its replicas.
+	// records are schema, map and nodes; changer changes them as statements ask, installer has this node follow them,
+	// and local its replicas.
 	records   *meta.Keeper
 	changer   *schemachange.Changer
 	installer *schemachange.Installer
@@ -214,8 +215,8 @@ func (n *Node) HTTPAddr() net.Addr {
 	return n.webListener.Addr()
 }
 
-// Failed is closed when the node has met a failure it must not go on with (D3), or has left its cluster (ErrLeft); Err then
-// has it.
+// Failed is closed when the node has met a failure it must not go on with (D3), or has left its cluster (ErrLeft); Err
+// then has it.
 func (n *Node) Failed() <-chan struct{} { return n.failed }
 
 // Err returns why the node failed, nil while it serves.

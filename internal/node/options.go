@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// Options is everything that can be set about a node: the fields of the configuration file, of which the command line can
-// set the most used. The zero value of a field means its default; sizes are in bytes, durations are Go durations.
+// Options is everything that can be set about a node: the fields of the configuration file, of which the command line
+// can set the most used. The zero value of a field means its default; sizes are in bytes, durations are Go durations.
 type Options struct {
 	// Data is the data directory; empty keeps everything in memory.
 	Data string `yaml:"data"`
@@ -102,11 +102,12 @@ type TLSOptions struct {
 
 // ClusterOptions make the node one of many: it is when Internal is set.
 type ClusterOptions struct {
-	// Internal is the address where other nodes reach this one, host:port; empty for a node that stands alone. Advertise is the
-	// address that they are told, Internal's if empty.
+	// Internal is the address where other nodes reach this one, host:port; empty for a node that stands alone.
+	// Advertise is the address that they are told, Internal's if empty.
 	Internal  string `yaml:"internal"`
 	Advertise string `yaml:"advertise"`
-	// Bootstrap founds a cluster, of the data that are in the directory if there are any. It does nothing where that was done before.
+	// Bootstrap founds a cluster, of the data that are in the directory if there are any. It does nothing where that
+	// was done before.
 	Bootstrap bool `yaml:"bootstrap"`
 	// Join lists internal addresses of nodes of the cluster to join; one that answers is enough.
 	Join []string `yaml:"join"`
@@ -372,7 +373,8 @@ func ShareOfMemory(nodes int) Bytes {
 	return max(machineMemory()/2/Bytes(max(nodes, 1)), budgetMin)
 }
 
-// machineMemory is what the process could use at most: the machine's memory or the container's limit, whichever is smaller.
+// machineMemory is what the process could use at most: the machine's memory or the container's limit, whichever is
+// smaller.
 func machineMemory() Bytes {
 	total := Bytes(4 << 30)
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {

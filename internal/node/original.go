@@ -21,7 +21,8 @@ import (
 // startAnew is what is left to do with a directory that has forgotten what the node promised.
 const startAnew = "take the node out of the cluster (ilion node decommission) and start it on an empty directory with --join"
 
-// openLog opens the log of the replica sets, if it is the one that belongs to the store, and draws a start of the directory.
+// openLog opens the log of the replica sets, if it is the one that belongs to the store, and draws a start of the
+// directory.
 func (c *cluster) openLog() error {
 	n := c.n
 	var fs vfs.FS = vfs.Default
@@ -64,8 +65,8 @@ func (n *Node) newestStart() lineage.Start {
 	return n.cluster.directory.Lineage.Newest()
 }
 
-// groupsFailed ends the node because its replica sets cannot go on. A log that lost entries is not used again: the next start would vote before it
-// found that out.
+// groupsFailed ends the node because its replica sets cannot go on. A log that lost entries is not used again: the next
+// start would vote before it found that out.
 func (c *cluster) groupsFailed(err error) {
 	if errors.Is(err, raftgroup.ErrLostLog) {
 		if failed := c.directory.Refuse(err.Error()); failed != nil {

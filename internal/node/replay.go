@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// replayEvery is how often a node looks for atomic batches whose coordinator is gone, replayAfter how old they are then at least.
+	// replayEvery is how often a node looks for atomic batches whose coordinator is gone, replayAfter how old they are
+	// then at least.
 	replayEvery = 5 * time.Second
 	replayAfter = 10 * time.Second
 )
@@ -28,8 +29,8 @@ func (n *Node) replay(ctx context.Context) {
 	}
 }
 
-// finishOwnBatches finishes the batches that this process left before it ended, before clients come. Only a node that has no others knows
-// that all are its own.
+// finishOwnBatches finishes the batches that this process left before it ended, before clients come. Only a node that
+// has no others knows that all are its own.
 func (n *Node) finishOwnBatches(ctx context.Context) {
 	const whateverItsStamp = -24 * time.Hour // stamps may be ahead of the clock
 	for n.finishBatches(ctx, whateverItsStamp) > 0 && ctx.Err() == nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/session"
 )
 
-// routing tells clients where data is, and sessions which reads this node answers by itself; nil for a node that stands alone, where all are.
+// routing tells clients where data is, and sessions which reads this node answers by itself; nil for a node that stands
+// alone, where all are.
 func (n *Node) routing() *session.MapRouting {
 	if n.cluster == nil {
 		return nil

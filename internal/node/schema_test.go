@@ -20,8 +20,8 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// What a kill between the steps of a schema change leaves behind is removed at the next start: a partition whose table is not in the
-// map, and the entries of an index that is not in the schema.
+// What a kill between the steps of a schema change leaves behind is removed at the next start: a partition whose table
+// is not in the map, and the entries of an index that is not in the schema.
 func TestOrphans(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	run := func() {
@@ -78,8 +78,8 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// A build goes on with the table as it is now when the table is altered meanwhile, and ends without leaving entries when the index or the
-// table is dropped.
+// A build goes on with the table as it is now when the table is altered meanwhile, and ends without leaving entries
+// when the index or the table is dropped.
 func TestBuildOfChangedTable(t *testing.T) {
 	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: 4})
 	if err != nil {
@@ -147,7 +147,8 @@ func TestBuildOfChangedTable(t *testing.T) {
 	}
 }
 
-// The stored tables that every schema has are known to the store, so that what was deleted in them is swept: it could not be found otherwise.
+// The stored tables that every schema has are known to the store, so that what was deleted in them is swept: it could
+// not be found otherwise.
 func TestSystemTablesAreSwept(t *testing.T) {
 	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off"})
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 )
 
-// record is what the cluster is told of this node. Its tokens and the time at which it joined are given by the node that takes
-// it in.
+// record is what the cluster is told of this node. Its tokens and the time at which it joined are given by the node
+// that takes it in.
 func (n *Node) record() *meta.Node {
 	cql, web := n.clientAddrs()
 	id, start := n.store.Identity(), n.newestStart()
@@ -36,7 +36,8 @@ func (n *Node) clientAddrs() (cql, web string) {
 	return cql, web
 }
 
-// reachable is the address of a listener for others: with the port it really has, and with another host where it listens on all.
+// reachable is the address of a listener for others: with the port it really has, and with another host where it
+// listens on all.
 func reachable(configured string, l net.Addr, elsewhere string) string {
 	host, port, err := net.SplitHostPort(configured)
 	if err != nil {

@@ -134,7 +134,8 @@ func (n *Node) serveHTTP() error {
 	return nil
 }
 
-// checkpoint writes a consistent copy of the data beside the data directory and returns its name. It shares what it can with the original.
+// checkpoint writes a consistent copy of the data beside the data directory and returns its name. It shares what it can
+// with the original.
 func (n *Node) checkpoint() (string, error) {
 	if n.opts.Data == "" {
 		return "", errors.New("the data is in memory: there is no place for a copy beside it")

@@ -52,7 +52,8 @@ func (n *Node) warnOfOpenKeys() {
 	}
 }
 
-// config builds the mutual TLS of the connections between nodes, and reads which node the certificate is for; nil if TLS is off.
+// config builds the mutual TLS of the connections between nodes, and reads which node the certificate is for; nil if
+// TLS is off.
 func (o NodeTLSOptions) config() (*tls.Config, *topology.NodeID, error) {
 	if o.CA == "" {
 		return nil, nil, nil

@@ -9,11 +9,13 @@ import (
 	"runtime/debug"
 )
 
-// TuneRuntime fits the process to the memory budget: it sets the memory limit, the garbage collector's target and
-// the number of processors, unless the environment (GOMEMLIMIT, GOGC, GOMAXPROCS) has. It is for a process that is only a database; a program that embeds one keeps its own settings.
+// TuneRuntime fits the process to the memory budget: it sets the memory limit, the garbage collector's target and the
+// number of processors, unless the environment (GOMEMLIMIT, GOGC, GOMAXPROCS) has. It is for a process that is only a
+// database; a program that embeds one keeps its own settings.
 //
-// The block cache is outside the Go heap with cgo and inside it without, where the usual target of 100 % would let the heap grow to
-// twice the cache before a collection. A synced write holds a processor for the length of an fsync, so there are never fewer than two.
+// The block cache is outside the Go heap with cgo and inside it without, where the usual target of 100 % would let the
+// heap grow to twice the cache before a collection. A synced write holds a processor for the length of an fsync, so
+// there are never fewer than two.
 func TuneRuntime(o Options) {
 	o = o.withDefaults()
 	if os.Getenv("GOMEMLIMIT") == "" {

@@ -34,7 +34,8 @@ func get(t *testing.T, n *Node, path string) string {
 	return string(b)
 }
 
-// TestMetrics proves that the metrics are named as Prometheus recommends, that they move, and that docs/operations.md explains each.
+// TestMetrics proves that the metrics are named as Prometheus recommends, that they move, and that docs/operations.md
+// explains each.
 func TestMetrics(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	n := startNode(t, Options{HTTP: "127.0.0.1:0", Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}})
@@ -122,7 +123,8 @@ func TestStatus(t *testing.T) {
 	t.Errorf("no table ks.t in %+v", s)
 }
 
-// TestCheckpoint proves that a checkpoint of a node at work is a data directory of its own, with what was there when it was made.
+// TestCheckpoint proves that a checkpoint of a node at work is a data directory of its own, with what was there when it
+// was made.
 func TestCheckpoint(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	dir := filepath.Join(t.TempDir(), "data")

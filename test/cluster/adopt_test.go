@@ -23,8 +23,8 @@ var (
 	killings = flag.Int("killings", 4, "how often TestAdopt kills in each of its two parts")
 )
 
-// TestAdopt proves that the rows of a node that stood alone are all there when it has become the first of four, with kills at random moments of
-// its adoption and of the growth.
+// TestAdopt proves that the rows of a node that stood alone are all there when it has become the first of four, with
+// kills at random moments of its adoption and of the growth.
 func TestAdopt(t *testing.T) {
 	f := newFleet(t, "")
 	f.patience += time.Duration(*rowsFlag/20_000) * time.Second

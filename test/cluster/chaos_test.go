@@ -18,8 +18,8 @@ var (
 	chaosSeed = flag.Uint64("seed", 0, "seed of the faults of TestChaos; 0 takes one by chance")
 )
 
-// TestChaos proves that nothing that clients are told is wrong while nodes are killed, stopped and paused, one, two or all at a time, with clients at
-// all of them. They may be refused, or hear nothing.
+// TestChaos proves that nothing that clients are told is wrong while nodes are killed, stopped and paused, one, two or
+// all at a time, with clients at all of them. They may be refused, or hear nothing.
 func TestChaos(t *testing.T) {
 	onlyLong(t)
 	seed := *chaosSeed

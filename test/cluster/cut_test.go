@@ -82,7 +82,8 @@ func (w *wires) command(m *member, cmd *exec.Cmd) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", w.space(m)}, cmd.Args...)...)
 }
 
-// cut has whatever a sends to b vanish, and the other way round. Nobody is told: what a sends goes to a card that does not exist.
+// cut has whatever a sends to b vanish, and the other way round. Nobody is told: what a sends goes to a card that does
+// not exist.
 func (w *wires) cut(a, b *member) {
 	w.t.Helper()
 	for _, p := range [][2]*member{{a, b}, {b, a}} {
@@ -98,8 +99,8 @@ func (w *wires) mend(a, b *member) {
 	}
 }
 
-// TestCutOff proves that a leader that is cut off from all other nodes is replaced by timeout without an error for clients of the others, and that
-// it does not serve what is not true any more.
+// TestCutOff proves that a leader that is cut off from all other nodes is replaced by timeout without an error for
+// clients of the others, and that it does not serve what is not true any more.
 func TestCutOff(t *testing.T) {
 	onlyLong(t)
 	f := newWiredFleet(t, "")
@@ -181,8 +182,8 @@ func (w *witness) finish() {
 	w.f.t.Logf("reads at the node that was cut off: %d right, %d refused", w.right, w.refused)
 }
 
-// TestCutPair shows what clients see while two nodes cannot reach each other and all others can: nothing may be wrong, and when the link is back
-// everything works.
+// TestCutPair shows what clients see while two nodes cannot reach each other and all others can: nothing may be wrong,
+// and when the link is back everything works.
 func TestCutPair(t *testing.T) {
 	onlyLong(t)
 	f := newWiredFleet(t, "")

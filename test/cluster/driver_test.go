@@ -19,7 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// session connects the Go driver as an application does: to all nodes, with awareness of tokens, and a retry of statements that may be repeated.
+// session connects the Go driver as an application does: to all nodes, with awareness of tokens, and a retry of
+// statements that may be repeated.
 func session(f *fleet, observer gocql.QueryObserver) *gocql.Session {
 	f.t.Helper()
 	var hosts []string
@@ -42,9 +43,9 @@ func session(f *fleet, observer gocql.QueryObserver) *gocql.Session {
 	return s
 }
 
-// TestDriverThroughFaults proves that an application with the Go driver, which talks to all nodes and repeats what may be repeated, sees no error
-// while nodes are stopped, killed and started, and always reads what it has written. It takes long because this driver waits ten seconds before it
-// uses a node again that is back.
+// TestDriverThroughFaults proves that an application with the Go driver, which talks to all nodes and repeats what may
+// be repeated, sees no error while nodes are stopped, killed and started, and always reads what it has written. It
+// takes long because this driver waits ten seconds before it uses a node again that is back.
 func TestDriverThroughFaults(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -83,7 +84,8 @@ func TestDriverThroughFaults(t *testing.T) {
 		}
 		m.start()
 		f.settle()
-		// The driver hears of the node by an event, or by its own tries. Until then it would have one node less at the next fault.
+		// The driver hears of the node by an event, or by its own tries. Until then it would have one node less at the
+		// next fault.
 		from, want := time.Now(), done.Load()+*requests/8
 		f.until("requests go on, also at the node that is back", settleTime, func() string {
 			if t.Failed() || done.Load() >= want && seen.since(m.ip, from) {
@@ -131,8 +133,8 @@ func (c *contacts) ObserveQuery(_ context.Context, q gocql.ObservedQuery) {
 	}
 }
 
-// TestDriverFindsReplicas proves that of the requests of a driver that is aware of tokens, at least 95 % go to a node that has a replica, with six
-// nodes and four replicas.
+// TestDriverFindsReplicas proves that of the requests of a driver that is aware of tokens, at least 95 % go to a node
+// that has a replica, with six nodes and four replicas.
 func TestDriverFindsReplicas(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 6, "")

@@ -185,8 +185,9 @@ func agreed(t *testing.T, listeners []*listener) time.Duration {
 	}
 }
 
-// TestEvents proves that clients hear once of every change of the schema, whoever made it, and of every node that comes, dies, returns and leaves; that system.peers says the
-// same at that moment; that a node which is said to be up can be reached; and that the nodes agree about the schema when DDL has returned.
+// TestEvents proves that clients hear once of every change of the schema, whoever made it, and of every node that
+// comes, dies, returns and leaves; that system.peers says the same at that moment; that a node which is said to be up
+// can be reached; and that the nodes agree about the schema when DDL has returned.
 func TestEvents(t *testing.T) {
 	f := startFleet(t, 4, "")
 	var listeners []*listener

@@ -50,7 +50,8 @@ func TestMain(m *testing.M) {
 
 const (
 	cqlPort, webPort, innerPort = 19042, 18080, 17000
-	// startTime bounds the start of a node, settleTime how long a healthy cluster takes until all replica sets are whole.
+	// startTime bounds the start of a node, settleTime how long a healthy cluster takes until all replica sets are
+	// whole.
 	startTime, settleTime = 60 * time.Second, 60 * time.Second
 )
 
@@ -404,8 +405,8 @@ func (f *fleet) until(what string, limit time.Duration, missing func() string) t
 	}
 }
 
-// settle waits until every node that runs says that all is well and every replica set is whole: as many voters as there are nodes, at most
-// four, and a leader.
+// settle waits until every node that runs says that all is well and every replica set is whole: as many voters as there
+// are nodes, at most four, and a leader.
 func (f *fleet) settle() time.Duration {
 	f.t.Helper()
 	return f.until("settle", f.patience, func() string {

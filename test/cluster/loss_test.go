@@ -18,15 +18,15 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// A cluster that has lost its quorum says so for requests that begin this long after the loss, and how long each answer takes then. What was
-// under way when the nodes ended may have been written by them: its outcome is unknown.
+// A cluster that has lost its quorum says so for requests that begin this long after the loss, and how long each answer
+// takes then. What was under way when the nodes ended may have been written by them: its outcome is unknown.
 const (
 	soon   = 2 * time.Second
 	prompt = 250 * time.Millisecond
 )
 
-// TestTwoOfFour proves that with two of four nodes lost, writes and QUORUM reads are refused soon and with the true numbers, and that everything
-// works again when one is back.
+// TestTwoOfFour proves that with two of four nodes lost, writes and QUORUM reads are refused soon and with the true
+// numbers, and that everything works again when one is back.
 func TestTwoOfFour(t *testing.T) {
 	f := startFleet(t, 4, "")
 	a := f.nodes[0]
@@ -98,8 +98,8 @@ func unavailable(c *rawclient.Conn, text string) error {
 	return nil
 }
 
-// TestFounderGone proves that the node that founded a cluster is a node like any other, and that the schema can be changed as long as the meta
-// partition has a quorum.
+// TestFounderGone proves that the node that founded a cluster is a node like any other, and that the schema can be
+// changed as long as the meta partition has a quorum.
 func TestFounderGone(t *testing.T) {
 	f := startFleet(t, 4, "")
 	a, b := f.nodes[0], f.nodes[1]
@@ -121,7 +121,8 @@ func TestFounderGone(t *testing.T) {
 	}
 }
 
-// TestMetaLost proves that data are served without the meta partition, and that changes of the schema wait and are told so.
+// TestMetaLost proves that data are served without the meta partition, and that changes of the schema wait and are told
+// so.
 func TestMetaLost(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")

@@ -63,8 +63,8 @@ func (in input) text() string {
 	return fmt.Sprintf("INSERT INTO load.registers (k, v) VALUES (%d, %d) IF NOT EXISTS", in.key, in.to)
 }
 
-// registers is the specification: a register holds one value, and every operation takes effect at one moment between its call and its return,
-// or, if its outcome is unknown, at one moment after its call or never.
+// registers is the specification: a register holds one value, and every operation takes effect at one moment between
+// its call and its return, or, if its outcome is unknown, at one moment after its call or never.
 var registers = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{int64(absent)} },
 	Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestWipe proves that a node whose disk was wiped comes back as a new one, that the replicas of the old one are rebuilt there, and that the old
-// one can be taken out.
+// TestWipe proves that a node whose disk was wiped comes back as a new one, that the replicas of the old one are
+// rebuilt there, and that the old one can be taken out.
 func TestWipe(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "cluster:\n  heal_after: 2s\n")

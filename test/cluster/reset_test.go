@@ -97,8 +97,8 @@ func (g *gate) shut() {
 	clear(g.conns)
 }
 
-// TestRefusedIsNotDeath proves that a leader whose address refuses connections while it lives, because a proxy before it was restarted or a firewall
-// rejects, does not serve a QUORUM read that misses an acknowledged write.
+// TestRefusedIsNotDeath proves that a leader whose address refuses connections while it lives, because a proxy before
+// it was restarted or a firewall rejects, does not serve a QUORUM read that misses an acknowledged write.
 func TestRefusedIsNotDeath(t *testing.T) {
 	f := newFleet(t, "")
 	gates := make([]*gate, 4)
@@ -122,7 +122,8 @@ func TestRefusedIsNotDeath(t *testing.T) {
 	}
 }
 
-// watchOver writes growing values at one node and reads them at another one, which may refuse but not lie, while something happens.
+// watchOver writes growing values at one node and reads them at another one, which may refuse but not lie, while
+// something happens.
 func watchOver(f *fleet, reads, writes *member, next *atomic.Int64, happens func()) (right, refused int) {
 	f.t.Helper()
 	writer, reader := writes.dial(), reads.dial()

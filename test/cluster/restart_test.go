@@ -16,7 +16,8 @@ var (
 	clients  = flag.Int("clients", 24, "clients of a test under load")
 )
 
-// TestRestartEach proves that no client of the other nodes sees an error while each of four nodes in turn is stopped and started again.
+// TestRestartEach proves that no client of the other nodes sees an error while each of four nodes in turn is stopped
+// and started again.
 func TestRestartEach(t *testing.T) {
 	f := startFleet(t, 4, "")
 	l := startLoad(f, *clients, 0)
@@ -39,8 +40,8 @@ func TestRestartEach(t *testing.T) {
 	l.finish()
 }
 
-// TestKillLeader proves that no client of the other nodes sees an error when a leader is killed, and that all requests are answered within the
-// bound for a refused connection.
+// TestKillLeader proves that no client of the other nodes sees an error when a leader is killed, and that all requests
+// are answered within the bound for a refused connection.
 func TestKillLeader(t *testing.T) {
 	f := startFleet(t, 4, "")
 	l := startLoad(f, *clients, 0)

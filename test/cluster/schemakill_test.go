@@ -26,8 +26,8 @@ import (
 
 var schemaKills = flag.Int("schema-kills", 6, "kills that TestSchemaThroughKills makes")
 
-// designer changes objects of its own through any node, one statement after the other, and knows what must be there. What fails is
-// repeated, elsewhere, until it succeeds: an attempt that was given up must not take effect after that.
+// designer changes objects of its own through any node, one statement after the other, and knows what must be there.
+// What fails is repeated, elsewhere, until it succeeds: an attempt that was given up must not take effect after that.
 type designer struct {
 	f    *fleet
 	lane int
@@ -187,10 +187,10 @@ func (d *designer) rows(c *rawclient.Conn, where, name, condition string, want m
 	}
 }
 
-// TestSchemaThroughKills proves that changes of the schema, two at a time through all nodes, happen once or not at all while
-// nodes are killed in the middle of them and others are away while they happen: in the end all nodes have the same schema, which
-// is what was asked for; every index is built and finds all rows; what was truncated or dropped is gone; and no node has a
-// replica that the map does not know.
+// TestSchemaThroughKills proves that changes of the schema, two at a time through all nodes, happen once or not at all
+// while nodes are killed in the middle of them and others are away while they happen: in the end all nodes have the
+// same schema, which is what was asked for; every index is built and finds all rows; what was truncated or dropped is
+// gone; and no node has a replica that the map does not know.
 func TestSchemaThroughKills(t *testing.T) {
 	f := startFleet(t, 4, "")
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")

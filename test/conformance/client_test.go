@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// This file is a second, independent reading of protocol v4: the replay must not share a codec, and so its mistakes, with the server.
+// This file is a second, independent reading of protocol v4: the replay must not share a codec, and so its mistakes,
+// with the server.
 
 const (
 	opError        = 0

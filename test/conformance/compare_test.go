@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// compare returns how an answer differs from the recorded one, a line each; the rules are those of the recordings' README.
+// compare returns how an answer differs from the recorded one, a line each; the rules are those of the recordings'
+// README.
 func compare(st *step, got answer) []string {
 	exp := st.Expect
 	vol := map[string]bool{}

@@ -2,9 +2,10 @@
 
 // Package conformance replays exchanges that were recorded from a real Apache Cassandra 4.0 and compares every answer.
 //
-// The scenarios written for this project lie in testdata. Recordings of public test suites lie beside the repository, in
-// ../shared/conformance (ILION_CONFORMANCE names another place), because their statements are not ours to publish; without them
-// only the scenarios are replayed. A difference is a defect, unless differences.txt lists the step with a reason that docs/compatibility.md explains.
+// The scenarios written for this project lie in testdata. Recordings of public test suites lie beside the repository,
+// in ../shared/conformance (ILION_CONFORMANCE names another place), because their statements are not ours to publish;
+// without them only the scenarios are replayed. A difference is a defect, unless differences.txt lists the step with a
+// reason that docs/compatibility.md explains.
 package conformance
 
 import (
@@ -36,8 +37,9 @@ var (
 	verbose = flag.Bool("differences", false, "print every difference, the explained ones too")
 )
 
-// outside matches statements outside the language of this version (docs/compatibility.md lists them). They are sent but not counted; and
-// where Cassandra carries out a CREATE among them, the rest of its test is left out, because it may depend on what was created.
+// outside matches statements outside the language of this version (docs/compatibility.md lists them). They are sent but
+// not counted; and where Cassandra carries out a CREATE among them, the rest of its test is left out, because it may
+// depend on what was created.
 var outside = regexp.MustCompile(`(?is)^\s*(` +
 	`(CREATE|ALTER|DROP)\s+(MATERIALIZED\s+VIEW|ROLE|USER|TRIGGER|(OR\s+REPLACE\s+)?(FUNCTION|AGGREGATE))|CREATE\s+OR\s+REPLACE|CREATE\s+CUSTOM\s+INDEX|` +
 	`GRANT|REVOKE|LIST)\b`)
@@ -47,8 +49,9 @@ var creation = regexp.MustCompile(`(?i)^\s*CREATE\b`)
 // global matches statements whose answer shows the keyspaces of all tests: their tests run alone.
 var global = regexp.MustCompile(`(?i)^\s*DESC(RIBE)?\s+(KEYSPACES|TABLES|TYPES|SCHEMA|FULL|CLUSTER)\b|"IndexInfo"\s*$`)
 
-// ofClusters matches the warnings in which a cluster says that it keeps more replicas, or has more of them confirm a write, than was asked for.
-// The recordings were made with one node, which has no reason for them. peers matches statements that ask a node for the others.
+// ofClusters matches the warnings in which a cluster says that it keeps more replicas, or has more of them confirm a
+// write, than was asked for. The recordings were made with one node, which has no reason for them. peers matches
+// statements that ask a node for the others.
 var (
 	ofClusters = regexp.MustCompile(`^(Keyspace \S+ has \d replicas of everything, and \d of them confirm every write, |Writes at consistency level \w+ are confirmed by \d of \d replicas, )`)
 	peers      = regexp.MustCompile(`(?i)\bFROM\s+system\.peers(_v2)?\b`)
@@ -87,7 +90,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestCluster proves for the scenarios that four nodes answer as one does, whichever is asked. All recordings are replayed by -nodes=4, with TestConformance.
+// TestCluster proves for the scenarios that four nodes answer as one does, whichever is asked. All recordings are
+// replayed by -nodes=4, with TestConformance.
 func TestCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays for about half a minute")
@@ -100,7 +104,8 @@ func TestCluster(t *testing.T) {
 	report(t, replayAll(t, startCluster(t, 4), []string{"testdata/scenarios.jsonl"}, 4), known)
 }
 
-// startCluster returns the addresses of a fresh cluster. Its timeouts allow for all nodes, and other tests, sharing a machine.
+// startCluster returns the addresses of a fresh cluster. Its timeouts allow for all nodes, and other tests, sharing a
+// machine.
 func startCluster(t *testing.T, n int) []string {
 	return nodes.Start(t, nodes.Options{Nodes: n, Change: func(_ int, o *node.Options) {
 		o.InitialPartitions = *pieces
@@ -124,7 +129,8 @@ func servers(t *testing.T) []string {
 	return []string{db.CQLAddr().String()}
 }
 
-// TestReasons proves that every reason in differences.txt is a heading of docs/compatibility.md, and every such heading a reason.
+// TestReasons proves that every reason in differences.txt is a heading of docs/compatibility.md, and every such heading
+// a reason.
 func TestReasons(t *testing.T) {
 	text, err := os.ReadFile("../../docs/compatibility.md")
 	if err != nil {
@@ -264,8 +270,8 @@ func replayTest(addrs []string, rec *recording) *result {
 	return sum
 }
 
-// report prints a line a file and fails for every difference that is not explained, for an explanation that is not needed any
-// more, and if fewer than 95 % of all steps, or 90 % of a file's, agree.
+// report prints a line a file and fails for every difference that is not explained, for an explanation that is not
+// needed any more, and if fewer than 95 % of all steps, or 90 % of a file's, agree.
 func report(t *testing.T, results map[string]*result, known map[string]string) {
 	names := make([]string, 0, len(results))
 	for n := range results {

@@ -113,8 +113,9 @@ func expand(v any) any {
 
 // replay is the state of one test while it runs.
 //
-// With more than one address, every step of a session goes to the next node, as a driver without a preference would send it: the session has a
-// connection to each node, which is told of the keyspace before it is needed, and statements are prepared on all of them.
+// With more than one address, every step of a session goes to the next node, as a driver without a preference would
+// send it: the session has a connection to each node, which is told of the keyspace before it is needed, and statements
+// are prepared on all of them.
 type replay struct {
 	addrs  []string
 	rec    *recording

@@ -2,8 +2,9 @@
 
 // Package cql holds the database's behaviour as text: statements and what they answer, in testdata/*.txt.
 //
-// The same files run on a fresh node in memory, on one that cuts every table into 16 physical partitions, on a cluster of four, where every statement goes
-// to the next node, on one of six, which cuts tables at the tokens of its nodes, and with -against=host:port on any CQL server. -rewrite writes down what was answered.
+// The same files run on a fresh node in memory, on one that cuts every table into 16 physical partitions, on a cluster
+// of four, where every statement goes to the next node, on one of six, which cuts tables at the tokens of its nodes,
+// and with -against=host:port on any CQL server. -rewrite writes down what was answered.
 //
 // Directives:
 //
@@ -121,7 +122,8 @@ func statements(input string) []string {
 	return out
 }
 
-// answer runs a statement and prints what it answers, page by page if page is not 0, each page from the next of the nodes.
+// answer runs a statement and prints what it answers, page by page if page is not 0, each page from the next of the
+// nodes.
 func answer(cs []*rawclient.Conn, text string, page int) string {
 	var out strings.Builder
 	var state []byte

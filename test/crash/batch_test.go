@@ -53,11 +53,12 @@ func column(t *testing.T, r *cqlwire.Result) []int {
 	return out
 }
 
-// batchKeys are the logical partitions of a batch, on 16 physical ones. The last is changed by a list update, which depends on what is stored.
+// batchKeys are the logical partitions of a batch, on 16 physical ones. The last is changed by a list update, which
+// depends on what is stored.
 const batchKeys = 40
 
-// TestKillBatch proves that a logged batch over many physical partitions, also one with a list update, is there as a whole or not at all after a
-// kill, and that it is there if it was acknowledged.
+// TestKillBatch proves that a logged batch over many physical partitions, also one with a list update, is there as a
+// whole or not at all after a kill, and that it is there if it was acknowledged.
 func TestKillBatch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and kills processes")

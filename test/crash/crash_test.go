@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crash kills a real process in the middle of its work, again and again on the same data, and looks for what was lost.
+// Package crash kills a real process in the middle of its work, again and again on the same data, and looks for what
+// was lost.
 package crash
 
 import (
@@ -81,15 +82,16 @@ func (s *server) dial(t *testing.T) *rawclient.Conn {
 	return c
 }
 
-// acknowledged is what clients were told: for each writer the last row and the number of counter increments that were confirmed.
+// acknowledged is what clients were told: for each writer the last row and the number of counter increments that were
+// confirmed.
 type acknowledged struct {
 	row     [writers]atomic.Int64
 	counter [writers]atomic.Int64
 	tried   [writers]atomic.Int64
 }
 
-// TestKill proves that no acknowledged write is lost by kill -9, that rows are whole, and that a counter is neither short of a
-// confirmed increment nor counts one twice.
+// TestKill proves that no acknowledged write is lost by kill -9, that rows are whole, and that a counter is neither
+// short of a confirmed increment nor counts one twice.
 func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and kills processes")

@@ -83,8 +83,8 @@ func (d *ddlClient) run(c *rawclient.Conn) {
 	}
 }
 
-// settle finds out in which stage the table was left, which must be the last one acknowledged or the one after it, and that its contents
-// are those of the stage. It returns whether the table is there.
+// settle finds out in which stage the table was left, which must be the last one acknowledged or the one after it, and
+// that its contents are those of the stage. It returns whether the table is there.
 func (d *ddlClient) settle(t *testing.T, c *rawclient.Conn) bool {
 	t.Helper()
 	query := func(q string) ([]int, error) {
@@ -149,8 +149,8 @@ func partitions(t *testing.T, s *process.Server) int {
 	return n
 }
 
-// TestKillSchema proves that a kill in the middle of schema changes leaves a schema, a map and partitions that agree: an acknowledged change
-// is there, one that was not is there as a whole or not at all, and no partition is left over.
+// TestKillSchema proves that a kill in the middle of schema changes leaves a schema, a map and partitions that agree:
+// an acknowledged change is there, one that was not is there as a whole or not at all, and no partition is left over.
 func TestKillSchema(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and kills processes")

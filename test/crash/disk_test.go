@@ -77,8 +77,8 @@ func eventually(t *testing.T, c *rawclient.Conn, statement string) {
 	}
 }
 
-// TestFullDisk proves that a disk that writers fill within seconds costs no more than an error with a clear text: deletes, reads and TRUNCATE go
-// on, writes are accepted again when there is space, and nothing acknowledged is lost.
+// TestFullDisk proves that a disk that writers fill within seconds costs no more than an error with a clear text:
+// deletes, reads and TRUNCATE go on, writes are accepted again when there is space, and nothing acknowledged is lost.
 func TestFullDisk(t *testing.T) {
 	disk := smallDisk(t, 100)
 	ballast := filepath.Join(disk, "ballast")
@@ -131,8 +131,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestBrokenDisk proves that a process whose log cannot be written any more ends by itself, with code 1 and one line that says why, and that
-// what it had acknowledged is there when the disk works again.
+// TestBrokenDisk proves that a process whose log cannot be written any more ends by itself, with code 1 and one line
+// that says why, and that what it had acknowledged is there when the disk works again.
 func TestBrokenDisk(t *testing.T) {
 	disk := smallDisk(t, 100)
 	ballast := filepath.Join(disk, "ballast")
@@ -192,8 +192,8 @@ func refused(t *testing.T, dir, text string) {
 	}
 }
 
-// TestDamage proves that a process whose files were damaged says so in one line, by the name of the file where it is known, ends with
-// code 1, and serves nothing of them.
+// TestDamage proves that a process whose files were damaged says so in one line, by the name of the file where it is
+// known, ends with code 1, and serves nothing of them.
 func TestDamage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and stops processes")

@@ -16,8 +16,9 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestStop proves that a process which is told to stop while clients write ends by itself and with success, that no write it
-// acknowledged is lost, and that no client is told a lie meanwhile: it gets its answer, or its connection ends.
+// TestStop proves that a process which is told to stop while clients write ends by itself and with success, that no
+// write it acknowledged is lost, and that no client is told a lie meanwhile: it gets its answer, or its connection
+// ends.
 func TestStop(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and stops processes")

@@ -12,8 +12,9 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestIndexWhileBatching proves that an index made while LOGGED batches over two partitions are written through all nodes has every row of
-// theirs: a batch that was planned before the index was there may be applied after the table was searched for rows.
+// TestIndexWhileBatching proves that an index made while LOGGED batches over two partitions are written through all
+// nodes has every row of theirs: a batch that was planned before the index was there may be applied after the table was
+// searched for rows.
 func TestIndexWhileBatching(t *testing.T) {
 	c := start(t, 4)
 	c.Do(0, "CREATE TABLE ks.t (k int PRIMARY KEY, v int, l list<int>)", "CREATE TABLE ks.u (k int PRIMARY KEY, v int)")

@@ -107,7 +107,8 @@ func acknowledged(t *testing.T, conn *rawclient.Conn, table string, n int) {
 	}
 }
 
-// judge proves at every node, and at its own replica too, that rows acknowledged before the table was cleared are gone, and that those sent after that are there.
+// judge proves at every node, and at its own replica too, that rows acknowledged before the table was cleared are gone,
+// and that those sent after that are there.
 func judge(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over time.Time) {
 	t.Helper()
 	gone, there := map[int]bool{}, map[int]bool{}
@@ -161,7 +162,8 @@ func judge(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over
 	}
 }
 
-// TestTruncateWhileWriting proves that TRUNCATE removes what was acknowledged before it and nothing that is written after it, and that writers do not notice it.
+// TestTruncateWhileWriting proves that TRUNCATE removes what was acknowledged before it and nothing that is written
+// after it, and that writers do not notice it.
 func TestTruncateWhileWriting(t *testing.T) {
 	c := start(t, 4)
 	c.Do(0, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)", "CREATE INDEX ON ks.t (v)")
@@ -179,8 +181,8 @@ func TestTruncateWhileWriting(t *testing.T) {
 	judge(t, c, w, "ks.t", began, over)
 }
 
-// TestDropWhileWriting proves that a table which was dropped and made again has no old row, that it has all that was written after it was made, and that writers hear of
-// nothing but that there is no such table.
+// TestDropWhileWriting proves that a table which was dropped and made again has no old row, that it has all that was
+// written after it was made, and that writers hear of nothing but that there is no such table.
 func TestDropWhileWriting(t *testing.T) {
 	c := start(t, 4)
 	create := []string{"CREATE TABLE ks.t (k int PRIMARY KEY, v int)", "CREATE INDEX ON ks.t (v)"}
@@ -202,7 +204,8 @@ func TestDropWhileWriting(t *testing.T) {
 	nothingLeft(t, c)
 }
 
-// TestTruncatedEverywhere proves that when TRUNCATE has returned no node has a row of before, nor finds one by an index, whatever the level.
+// TestTruncatedEverywhere proves that when TRUNCATE has returned no node has a row of before, nor finds one by an
+// index, whatever the level.
 func TestTruncatedEverywhere(t *testing.T) {
 	c := start(t, 4)
 	c.Do(0, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)", "CREATE INDEX ON ks.t (v)")

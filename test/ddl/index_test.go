@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ddl proves that changes of the schema are right while others change it too, and while rows are written, from all nodes of a cluster.
+// Package ddl proves that changes of the schema are right while others change it too, and while rows are written, from
+// all nodes of a cluster.
 package ddl
 
 import (
@@ -40,7 +41,8 @@ func count(t *testing.T, c *rawclient.Conn, text string) int {
 	return int(binary.BigEndian.Uint64(r.Cells[4:]))
 }
 
-// TestIndexesAtOnce proves that an index is whole when CREATE INDEX has returned, at every node, while other nodes make other indexes.
+// TestIndexesAtOnce proves that an index is whole when CREATE INDEX has returned, at every node, while other nodes make
+// other indexes.
 func TestIndexesAtOnce(t *testing.T) {
 	for _, n := range []int{1, 4} {
 		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
@@ -67,8 +69,8 @@ func TestIndexesAtOnce(t *testing.T) {
 	}
 }
 
-// TestIndexWhileWriting proves that no row that was acknowledged is missing in an index that was made while rows were written, changed and deleted
-// through all nodes, and that what was changed or deleted is not found any more.
+// TestIndexWhileWriting proves that no row that was acknowledged is missing in an index that was made while rows were
+// written, changed and deleted through all nodes, and that what was changed or deleted is not found any more.
 func TestIndexWhileWriting(t *testing.T) {
 	c := start(t, 4)
 	c.Do(0, "CREATE TABLE ks.t (k int PRIMARY KEY, v int, w int)")

@@ -17,7 +17,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// metaLeader is the node that leads the meta partition, -1 if none says so: it leads one partition more than there are of tables.
+// metaLeader is the node that leads the meta partition, -1 if none says so: it leads one partition more than there are
+// of tables.
 func metaLeader(c *nodes.Cluster) int {
 	for i := range c.Len() {
 		s := c.Status(i)
@@ -38,8 +39,8 @@ func metaLeader(c *nodes.Cluster) int {
 	return -1
 }
 
-// TestIndexThroughLoss proves that an index is whole though the node that leads the meta partition, which builds it, is stopped in the middle, while rows are written
-// through the others.
+// TestIndexThroughLoss proves that an index is whole though the node that leads the meta partition, which builds it, is
+// stopped in the middle, while rows are written through the others.
 func TestIndexThroughLoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many nodes")

@@ -24,7 +24,8 @@ import (
 type op struct {
 	text     string
 	from, to time.Time // to is zero if there was no answer
-	// answer is the error, or what changed; open says that nobody knows whether the statement was carried out, now or later.
+	// answer is the error, or what changed; open says that nobody knows whether the statement was carried out, now or
+	// later.
 	answer string
 	open   bool
 }
@@ -103,8 +104,9 @@ type search struct {
 	last []string
 }
 
-// serial fails the test unless there is such an order, in which no statement comes after one that began when it was over. Of two statements that changed
-// nothing the later one may come first: it may not have seen a change that the other has seen, as long as that change has not been answered.
+// serial fails the test unless there is such an order, in which no statement comes after one that began when it was
+// over. Of two statements that changed nothing the later one may come first: it may not have seen a change that the
+// other has seen, as long as that change has not been answered.
 func serial(t *testing.T, ops []*op, want string) {
 	t.Helper()
 	s := &search{t: t, ops: ops, want: want, seen: map[string]bool{}}

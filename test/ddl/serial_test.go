@@ -105,8 +105,9 @@ func (l *lane) do(text string) *op {
 	return o
 }
 
-// TestSerial proves that statements which change the same objects through all nodes at once are answered as if they had come one after the other; that all nodes
-// have the schema of that order in the end, one that was away meanwhile among them; and that nothing is left of what was dropped.
+// TestSerial proves that statements which change the same objects through all nodes at once are answered as if they had
+// come one after the other; that all nodes have the schema of that order in the end, one that was away meanwhile among
+// them; and that nothing is left of what was dropped.
 func TestSerial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many nodes")

@@ -238,7 +238,8 @@ func anchors(text string) (out []string) {
 	return out
 }
 
-// TestHouseIsDrawn proves that the picture and the table of ARCHITECTURE.md show the packages that there are, no more and no less.
+// TestHouseIsDrawn proves that the picture and the table of ARCHITECTURE.md show the packages that there are, no more
+// and no less.
 func TestHouseIsDrawn(t *testing.T) {
 	text := read(t, filepath.Join(root, "ARCHITECTURE.md"))
 	var packages []string

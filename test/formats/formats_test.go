@@ -57,7 +57,8 @@ func run(t *testing.T, dir string, member bool, f func(c *rawclient.Conn)) {
 	}
 }
 
-// statements makes the data of a fixture: each kind of column, of deletion and of record is in it. Times to live are 20 years.
+// statements makes the data of a fixture: each kind of column, of deletion and of record is in it. Times to live are 20
+// years.
 var statements = strings.Split(strings.TrimSpace(script), ";\n")
 
 const script = `
@@ -159,8 +160,9 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// TestDirectories: this build opens the directories of all formats, of a node that stands alone and of a member of a cluster, finds in them
-// what was written, writes, and finds it all again; so it does once the feature level is raised to its own.
+// TestDirectories: this build opens the directories of all formats, of a node that stands alone and of a member of a
+// cluster, finds in them what was written, writes, and finds it all again; so it does once the feature level is raised
+// to its own.
 func TestDirectories(t *testing.T) {
 	packed, err := filepath.Glob(filepath.Join("testdata", "*", "*.tar.gz"))
 	if err != nil || len(packed) < 2 {

@@ -137,7 +137,8 @@ func recordsText() string {
 	return out.String()
 }
 
-// TestRecords: this build reads the records of all formats, and writes those of the present one as they were written before.
+// TestRecords: this build reads the records of all formats, and writes those of the present one as they were written
+// before.
 func TestRecords(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "records.txt"))
 	if err != nil || len(files) == 0 {

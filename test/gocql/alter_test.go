@@ -14,9 +14,10 @@ import (
 	"github.com/ilion-db/ilion/test/nodes"
 )
 
-// TestAlterWhileWriting proves that prepared statements go on to write and read what they say while other columns of the table are added, dropped and added again with
-// the same type, through all nodes and over both versions of the protocol: no acknowledged write is lost, no value stands in another column, and the only errors are those
-// that the driver deals with.
+// TestAlterWhileWriting proves that prepared statements go on to write and read what they say while other columns of
+// the table are added, dropped and added again with the same type, through all nodes and over both versions of the
+// protocol: no acknowledged write is lost, no value stands in another column, and the only errors are those that the
+// driver deals with.
 func TestAlterWhileWriting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many nodes")

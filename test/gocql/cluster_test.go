@@ -16,7 +16,8 @@ import (
 	"github.com/ilion-db/ilion/test/nodes"
 )
 
-// apart gives every node an address of its own with one port for all: the driver does not look at the ports that nodes say they have.
+// apart gives every node an address of its own with one port for all: the driver does not look at the ports that nodes
+// say they have.
 func apart(t *testing.T) func(i int, o *node.Options) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs 127.0.0.2 and on")
@@ -32,7 +33,8 @@ func apart(t *testing.T) func(i int, o *node.Options) {
 	return func(i int, o *node.Options) { o.CQL = fmt.Sprintf("127.0.0.%d:%d", i+1, port) }
 }
 
-// TestDriverOnCluster proves that what works with one node works with four and with six, of which the driver is told one and finds the others.
+// TestDriverOnCluster proves that what works with one node works with four and with six, of which the driver is told
+// one and finds the others.
 func TestDriverOnCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many nodes")
@@ -74,8 +76,9 @@ func everybody(t *testing.T, s *gocql.Session, n int) {
 	}
 }
 
-// TestPagingThroughRestarts proves that pages go on where they were while every node in turn is stopped, so that leaders move, and started again, and
-// that the driver uses the nodes that came back, with the statement it prepared before.
+// TestPagingThroughRestarts proves that pages go on where they were while every node in turn is stopped, so that
+// leaders move, and started again, and that the driver uses the nodes that came back, with the statement it prepared
+// before.
 func TestPagingThroughRestarts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many nodes")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gocql runs the Go driver that applications use against a node in this process. The Python and Node.js drivers and cqlsh are in test/compat.
+// Package gocql runs the Go driver that applications use against a node in this process. The Python and Node.js drivers
+// and cqlsh are in test/compat.
 package gocql
 
 import (
@@ -38,8 +39,8 @@ func exec(t *testing.T, s *gocql.Session, stmt string, args ...any) {
 	}
 }
 
-// TestDriver proves what an application does first, over both protocol versions the driver speaks and over a table of 16 physical
-// partitions: schema, prepared writes, paging, tokens, batches, conditions, types, errors.
+// TestDriver proves what an application does first, over both protocol versions the driver speaks and over a table of
+// 16 physical partitions: schema, prepared writes, paging, tokens, batches, conditions, types, errors.
 func TestDriver(t *testing.T) {
 	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: 16})
 	if err != nil {
@@ -62,7 +63,8 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// paging proves that 10,000 rows written with prepared statements come back in order, page by page, and a scan of all partitions finds every row once.
+// paging proves that 10,000 rows written with prepared statements come back in order, page by page, and a scan of all
+// partitions finds every row once.
 func paging(t *testing.T, s *gocql.Session, ks string) {
 	const rows = 10_000
 	insert := "INSERT INTO " + ks + ".wide (p, c, v, tags, m, l) VALUES (?, ?, ?, ?, ?, ?)"
@@ -184,7 +186,8 @@ func conditions(t *testing.T, s *gocql.Session, ks string) {
 	}
 }
 
-// alter proves that sessions that have prepared SELECT * see new columns, whichever of them prepares it again after ALTER TABLE.
+// alter proves that sessions that have prepared SELECT * see new columns, whichever of them prepares it again after
+// ALTER TABLE.
 func alter(t *testing.T, s, other *gocql.Session, ks string) {
 	exec(t, s, "CREATE TABLE "+ks+".grows (k int PRIMARY KEY, m text)")
 	exec(t, s, "INSERT INTO "+ks+".grows (k, m) VALUES (1, 'm')")

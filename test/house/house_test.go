@@ -74,8 +74,8 @@ var sameWing = map[string]string{
 	"internal/tool/rawclient":           "",
 }
 
-// modelLibraries are the only packages outside the standard library that the model may import: leaves for numbers and ids, and the
-// boot clock of model/sched.
+// modelLibraries are the only packages outside the standard library that the model may import: leaves for numbers and
+// ids, and the boot clock of model/sched.
 var modelLibraries = []string{"github.com/cockroachdb/apd/v3", "github.com/google/uuid", "golang.org/x/sys/unix"}
 
 func wingOf(pkg string) int {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package linear lets many clients read and write a few registers over CQL, kills the server meanwhile if asked, and has porcupine search
-// for an order of all operations that explains every answer. There is none if a read saw what was lost later, or two IF clauses won.
+// Package linear lets many clients read and write a few registers over CQL, kills the server meanwhile if asked, and
+// has porcupine search for an order of all operations that explains every answer. There is none if a read saw what was
+// lost later, or two IF clauses won.
 package linear
 
 import (
@@ -84,8 +85,8 @@ func (in input) String() string {
 	return fmt.Sprintf("create %d", in.to)
 }
 
-// registers is the specification: a register holds one value, and every operation takes effect at one moment between its call and its
-// return, or, if its outcome is unknown, at one moment before the process ended or never.
+// registers is the specification: a register holds one value, and every operation takes effect at one moment between
+// its call and its return, or, if its outcome is unknown, at one moment before the process ended or never.
 var registers = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{absent} },
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
@@ -239,8 +240,8 @@ func perform(c *rawclient.Conn, in input, level dberr.Consistency) (output, erro
 	return out, nil
 }
 
-// TestKill proves that single-key operations of a node in batch mode are linearizable, whatever the consistency level of the reads, over
-// kills at any moment.
+// TestKill proves that single-key operations of a node in batch mode are linearizable, whatever the consistency level
+// of the reads, over kills at any moment.
 func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and kills processes")

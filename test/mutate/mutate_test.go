@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mutate feeds every decoder with mutated valid inputs, millions a second: volume, where the native fuzz targets beside the decoders
-// have depth. It looks for panics, for results that do not survive another round, and for decoders that read what is not there.
+// Package mutate feeds every decoder with mutated valid inputs, millions a second: volume, where the native fuzz
+// targets beside the decoders have depth. It looks for panics, for results that do not survive another round, and for
+// decoders that read what is not there.
 package mutate
 
 import (
@@ -277,8 +278,8 @@ func attempt(run func([]byte) string, b []byte) (why string) {
 	return run(b)
 }
 
-// What a decoder may take, in bytes: memoryBase, and memoryFactor for each byte of its input. A structure is larger than the bytes it was
-// read from, and what is encoded again counts as well.
+// What a decoder may take, in bytes: memoryBase, and memoryFactor for each byte of its input. A structure is larger
+// than the bytes it was read from, and what is encoded again counts as well.
 const (
 	memoryBase   = 1 << 20
 	memoryFactor = 1024

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodes runs the nodes of a cluster inside the process of a test: they talk to each other over loopback and keep their data in
-// memory, or in directories where a node has to come back with what it had.
+// Package nodes runs the nodes of a cluster inside the process of a test: they talk to each other over loopback and
+// keep their data in memory, or in directories where a node has to come back with what it had.
 //
-// It promises that a cluster that it returns is settled: every node knows every other, every replica set has as many voters as it is to have, and
-// a leader. It knows the nodes by what they show to everybody (CQL and /status), not by their insides. Start at Start. Processes that
-// are killed are the business of test/cluster.
+// It promises that a cluster that it returns is settled: every node knows every other, every replica set has as many
+// voters as it is to have, and a leader. It knows the nodes by what they show to everybody (CQL and /status), not by
+// their insides. Start at Start. Processes that are killed are the business of test/cluster.
 package nodes
 
 import (
@@ -57,7 +57,8 @@ type Cluster struct {
 	http          *http.Client
 }
 
-// Start starts a cluster and returns when it is settled. The end of the test stops it, and fails the test if a node does not stop cleanly.
+// Start starts a cluster and returns when it is settled. The end of the test stops it, and fails the test if a node
+// does not stop cleanly.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	if o.Nodes == 0 {

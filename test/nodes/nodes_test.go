@@ -14,7 +14,8 @@ func TestSettled(t *testing.T) {
 	c.Settle()
 }
 
-// TestCut proves that tables of more nodes than a set has replicas are cut, so that every node has some of each, and that others are not.
+// TestCut proves that tables of more nodes than a set has replicas are cut, so that every node has some of each, and
+// that others are not.
 func TestCut(t *testing.T) {
 	c := Start(t, Options{Nodes: 6})
 	c.Do(3, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}", "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")

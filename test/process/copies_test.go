@@ -87,8 +87,8 @@ func (c *three) refused(dir string, texts ...string) {
 	}
 }
 
-// TestLostLogFolder proves that a node whose log folder is missing, empty, or another one, does not start, however often it is tried, and that it
-// does again when the right one is back.
+// TestLostLogFolder proves that a node whose log folder is missing, empty, or another one, does not start, however
+// often it is tried, and that it does again when the right one is back.
 func TestLostLogFolder(t *testing.T) {
 	c := startThree(t)
 	c.nodes[2].Stop(t)
@@ -128,8 +128,8 @@ func TestLostLogFolder(t *testing.T) {
 	c.check()
 }
 
-// TestCopyInTurn proves that of a data directory and its copy, which are started one after the other, only the one goes on that was started first, and
-// that this stays so when the nodes that saw it have been restarted.
+// TestCopyInTurn proves that of a data directory and its copy, which are started one after the other, only the one goes
+// on that was started first, and that this stays so when the nodes that saw it have been restarted.
 func TestCopyInTurn(t *testing.T) {
 	c := startThree(t)
 	c.nodes[2].Stop(t)

@@ -37,7 +37,8 @@ func (s *Server) Says(t testing.TB, text string) {
 	}
 }
 
-// Refuses waits for the end of the process, which must be failure, and that what it says last is one line with all of the texts.
+// Refuses waits for the end of the process, which must be failure, and that what it says last is one line with all of
+// the texts.
 func (s *Server) Refuses(t testing.TB, code int, texts ...string) {
 	t.Helper()
 	s.Wait(t, time.Minute)

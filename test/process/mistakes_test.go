@@ -32,7 +32,8 @@ func begin(t *testing.T, dir, internal string, args ...string) *process.Server {
 	return process.Launch(t, append([]string{"start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off", "--log-level", "warn", "--internal", internal}, args...)...)
 }
 
-// TestMistakes proves that what users get wrong when they start nodes ends with one line that says so, and harms nobody.
+// TestMistakes proves that what users get wrong when they start nodes ends with one line that says so, and harms
+// nobody.
 func TestMistakes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -112,8 +113,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestSameIdentityTwice proves that a copy of a data directory does not take the place of the original, nor does what was copied earlier
-// when the original is gone: the copy ends with a reason, and nothing that was acknowledged is lost.
+// TestSameIdentityTwice proves that a copy of a data directory does not take the place of the original, nor does what
+// was copied earlier when the original is gone: the copy ends with a reason, and nothing that was acknowledged is lost.
 func TestSameIdentityTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process runs the real binary as a process of its own, for tests that kill it, fill its disk or abuse its port.
+// Package process runs the real binary as a process of its own, for tests that kill it, fill its disk or abuse its
+// port.
 //
-// The binary is built once per test binary, or taken from the environment variable ILION_BIN. A package that uses it calls Main in its
-// TestMain.
+// The binary is built once per test binary, or taken from the environment variable ILION_BIN. A package that uses it
+// calls Main in its TestMain.
 package process
 
 import (
@@ -93,7 +94,8 @@ func (b *lockedBuffer) String() string {
 
 var readyLine = regexp.MustCompile(`CQL on ([0-9.:]+), HTTP on ([0-9.:]+)`)
 
-// Start runs the binary on a data directory, with more arguments, and waits for its ready line. It is killed when the test ends.
+// Start runs the binary on a data directory, with more arguments, and waits for its ready line. It is killed when the
+// test ends.
 func Start(t testing.TB, dir string, args ...string) *Server {
 	t.Helper()
 	s, err := TryStart(t, dir, args...)
@@ -103,7 +105,8 @@ func Start(t testing.TB, dir string, args ...string) *Server {
 	return s
 }
 
-// TryStart is Start for processes that may refuse to start: its error is what they wrote to stderr. Wait then has the exit code.
+// TryStart is Start for processes that may refuse to start: its error is what they wrote to stderr. Wait then has the
+// exit code.
 func TryStart(t testing.TB, dir string, args ...string) (*Server, error) {
 	t.Helper()
 	args = append([]string{"start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level", "warn"}, args...)

@@ -27,9 +27,9 @@ const (
 	strangersLines = 60
 )
 
-// TestStrangers proves that whoever is no node and connects to the internal address - with garbage, with half of a handshake and silence, as
-// a client, as a node of another cluster, thousands of times - neither stops the node, nor fills its memory or its log, nor keeps a node that may
-// join from joining.
+// TestStrangers proves that whoever is no node and connects to the internal address - with garbage, with half of a
+// handshake and silence, as a client, as a node of another cluster, thousands of times - neither stops the node, nor
+// fills its memory or its log, nor keeps a node that may join from joining.
 func TestStrangers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

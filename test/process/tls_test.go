@@ -63,8 +63,8 @@ func (c certificates) expired(authority, name string) {
 	}
 }
 
-// TestMutualTLS proves with real processes that nodes with certificates of one authority make a cluster, that nobody else gets in, and
-// that both sides say why.
+// TestMutualTLS proves with real processes that nodes with certificates of one authority make a cluster, that nobody
+// else gets in, and that both sides say why.
 func TestMutualTLS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

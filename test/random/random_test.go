@@ -27,7 +27,8 @@ var (
 	partitions = flag.Int("partitions", 16, "physical partitions that the node cuts the table into")
 )
 
-// TestAgainstCassandra runs the same random statements on a fresh node and on a Cassandra, and expects the same answers.
+// TestAgainstCassandra runs the same random statements on a fresh node and on a Cassandra, and expects the same
+// answers.
 func TestAgainstCassandra(t *testing.T) {
 	if *against == "" {
 		t.Skip("no -against: there is no Cassandra to compare with")

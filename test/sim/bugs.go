@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Bugs are mistakes that the product does not make and the simulator must find. Each is planted in what stands around the product:
-// the disk it writes to, the clock it reads, the command it is given.
+// Bugs are mistakes that the product does not make and the simulator must find. Each is planted in what stands around
+// the product: the disk it writes to, the clock it reads, the command it is given.
 type Bugs struct {
 	// NoSync: the log is not synced.
 	NoSync bool
@@ -28,7 +28,8 @@ type Bugs struct {
 	EarlyTruncation bool
 	// WrongSnapshotIndex: a snapshot says that it is older by one entry than its state.
 	WrongSnapshotIndex bool
-	// LongLease: a lease has no margin, and ends 700 ms after voters are free again, as if it were counted from a slow answer.
+	// LongLease: a lease has no margin, and ends 700 ms after voters are free again, as if it were counted from a slow
+	// answer.
 	LongLease bool
 	// DoubleCounter: an addition is sent again under another id.
 	DoubleCounter bool

@@ -15,9 +15,10 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// carrier is what package transport is to package remote: it brings requests to other nodes and their answers back, over the world's
-// network, for one life of a node. Like a connection it loses what is under way when the other process ends, and says so unless the two are
-// cut off: then there is silence. What arrived stays in the buffers of a process that is paused, however long.
+// carrier is what package transport is to package remote: it brings requests to other nodes and their answers back,
+// over the world's network, for one life of a node. Like a connection it loses what is under way when the other process
+// ends, and says so unless the two are cut off: then there is silence. What arrived stays in the buffers of a process
+// that is paused, however long.
 type carrier struct {
 	n    *node
 	life int

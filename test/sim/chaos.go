@@ -89,7 +89,8 @@ func (w *simulation) hard(n *node) (out []func()) {
 	return out
 }
 
-// wipe takes a disk away: what comes back on the machine is a new node. There is one at a time, and only when all replica sets are whole.
+// wipe takes a disk away: what comes back on the machine is a new node. There is one at a time, and only when all
+// replica sets are whole.
 func (w *simulation) wipe(n *node) {
 	leader := w.leaderOf(topology.MetaPartition)
 	if leader == nil || !leader.whole() {

@@ -59,7 +59,8 @@ func (w *simulation) reached(o *op) {
 	}
 }
 
-// checkAge checks that a counter read at a follower is not older than allowed: all that anybody knew before then is in it.
+// checkAge checks that a counter read at a follower is not older than allowed: all that anybody knew before then is in
+// it.
 func (w *simulation) checkAge(n *node, key string, value uint64, at, allowed time.Duration) {
 	list := w.hist.floors[key]
 	i := sort.Search(len(list), func(i int) bool { return list[i].at >= at-allowed })
@@ -117,8 +118,8 @@ type cell struct {
 	open bool
 }
 
-// register is the model of a key that leaders stamp: what comes later in the log wins. Of an operation with an unknown outcome any
-// answer will do.
+// register is the model of a key that leaders stamp: what comes later in the log wins. Of an operation with an unknown
+// outcome any answer will do.
 var register = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
@@ -161,9 +162,9 @@ var highest = porcupine.Model{
 	DescribeOperation: describe,
 }
 
-// visible is the model of a key that clients stamp and that has conditions: the highest stamp wins, and a condition that was applied is
-// seen, for it is stamped above what it has read. Its own stamp is known if somebody has read it; if nobody has, it may hide a later
-// write or not.
+// visible is the model of a key that clients stamp and that has conditions: the highest stamp wins, and a condition
+// that was applied is seen, for it is stamped above what it has read. Its own stamp is known if somebody has read it;
+// if nobody has, it may hide a later write or not.
 var visible = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{cell{}} },
 	Step: func(state, in, out any) []any {
@@ -262,7 +263,8 @@ func stampSwaps(ops []*op) {
 	}
 }
 
-// operations are those that count: one that is unknown and whose value nobody saw may never have been, so it is left out.
+// operations are those that count: one that is unknown and whose value nobody saw may never have been, so it is left
+// out.
 func operations(ops []*op) []porcupine.Operation {
 	seen := map[uint64]bool{}
 	for _, o := range ops {
@@ -287,8 +289,8 @@ func operations(ops []*op) []porcupine.Operation {
 	return out
 }
 
-// compareStates checks that a node's partitions hold what any other replica held at the same applied indexes, and that none of them
-// overlaps another.
+// compareStates checks that a node's partitions hold what any other replica held at the same applied indexes, and that
+// none of them overlaps another.
 func (w *simulation) compareStates(n *node) {
 	if !w.OneIn(6) || n.store == nil {
 		return
@@ -355,8 +357,8 @@ func (w *simulation) atRest() bool {
 	return true
 }
 
-// checkConverged checks that in the end all members of a replica set have applied the same and hold the same, and that the records have
-// counted all that was counted.
+// checkConverged checks that in the end all members of a replica set have applied the same and hold the same, and that
+// the records have counted all that was counted.
 func (w *simulation) checkConverged() {
 	for _, id := range partitions(w.born) {
 		leader := w.leaderOf(id)

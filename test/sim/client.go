@@ -47,7 +47,8 @@ type op struct {
 	client int
 	kind   opKind
 	key    string
-	// value is written, or seen; stamp goes with it where clients stamp. old is what a swap expects; applied how it ended.
+	// value is written, or seen; stamp goes with it where clients stamp. old is what a swap expects; applied how it
+	// ended.
 	value, old uint64
 	stamp      int64
 	applied    bool
@@ -388,7 +389,8 @@ func readOf(o *op, level dberr.Consistency, now int64) *command.Read {
 	return r
 }
 
-// viewer takes what a read passes on. A process may be paused anywhere, also after the row and before what was read is confirmed.
+// viewer takes what a read passes on. A process may be paused anywhere, also after the row and before what was read is
+// confirmed.
 type viewer struct {
 	st    *world.Task
 	key   string

@@ -34,15 +34,16 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// control is what decides in one life of a node: the product's keeper of the records and the loops around it, put together as package
-// node does.
+// control is what decides in one life of a node: the product's keeper of the records and the loops around it, put
+// together as package node does.
 type control struct {
 	keeper    *meta.Keeper
 	peers     *peers.Peers
 	members   *reconcile.Members
 	installer *schemachange.Installer
 	began     time.Time
-	// making is set while replicas are made or removed, returning while the node takes its new place in the meta partition.
+	// making is set while replicas are made or removed, returning while the node takes its new place in the meta
+	// partition.
 	making, returning bool
 }
 
@@ -488,7 +489,8 @@ func (n *node) giveUp(gone topology.NodeID) {
 	n.w.Note("node %d: %s, %v", n.ID, said, err)
 }
 
-// whole reports whether all replica sets have their voters, all of them on disks that are there, as a node's map has it.
+// whole reports whether all replica sets have their voters, all of them on disks that are there, as a node's map has
+// it.
 func (n *node) whole() bool {
 	w := n.w
 	if n.state().Version == 0 {
@@ -512,7 +514,8 @@ func (n *node) whole() bool {
 	return true
 }
 
-// stop ends the process as an administrator does: it gives its leaderships away before, and takes none that is offered from then on.
+// stop ends the process as an administrator does: it gives its leaderships away before, and takes none that is offered
+// from then on.
 func (n *node) stop() {
 	w := n.w
 	n.AfterLife(w.Between(300*time.Millisecond, 1500*time.Millisecond), func() {

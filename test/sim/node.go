@@ -28,7 +28,8 @@ type node struct {
 	store *storage.Store
 	parts *partition.Host
 
-	// The coordinator, what carries its requests and what answers those of others; callers are exchanges that the end of the process breaks.
+	// The coordinator, what carries its requests and what answers those of others; callers are exchanges that the end
+	// of the process breaks.
 	coord   *coordinator.Coordinator
 	carrier *carrier
 	server  *remote.Server

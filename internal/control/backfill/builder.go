@@ -132,7 +132,8 @@ func (b *Builder) Build(ctx context.Context, id uint32) {
 	var rows int
 	t, ix, err := b.current(id)
 	if err == nil {
-		// Mutations that were planned before the index was there are in the log now, before this, or are refused from now on.
+		// Mutations that were planned before the index was there are in the log now, before this, or are refused from
+		// now on.
 		err = b.Table.Require(ctx, t.ID, t.Revision)
 	}
 	if err == nil {

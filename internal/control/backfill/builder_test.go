@@ -165,8 +165,8 @@ func createIndex() *schema.CreateIndex {
 	return &schema.CreateIndex{Keyspace: "ks", Table: "t", Name: "i", Targets: []schema.TargetSpec{{Column: "v"}}}
 }
 
-// TestBuildFindsEveryRow proves that a build misses no row where chunks end: within a partition, at its end, between many
-// small ones, and when a chunk has to be tried again.
+// TestBuildFindsEveryRow proves that a build misses no row where chunks end: within a partition, at its end, between
+// many small ones, and when a chunk has to be tried again.
 func TestBuildFindsEveryRow(t *testing.T) {
 	w := newWorld(t)
 	want := map[string]int{"one": 1, "short": chunkRows - 1, "exact": chunkRows, "over": chunkRows + 1, "wide": 3*chunkRows + 7}
@@ -218,7 +218,8 @@ func TestBuildTooEarly(t *testing.T) {
 	}
 }
 
-// TestBuildOfDroppedIndex proves that a build ends when its index is dropped under it, and that nothing is left to build.
+// TestBuildOfDroppedIndex proves that a build ends when its index is dropped under it, and that nothing is left to
+// build.
 func TestBuildOfDroppedIndex(t *testing.T) {
 	w := newWorld(t)
 	w.insert("a", 2*chunkRows)
@@ -235,7 +236,8 @@ func TestBuildOfDroppedIndex(t *testing.T) {
 	}
 }
 
-// TestAnotherNodeBuilds proves that only the node whose turn it is builds, and that Await returns when the index is ready.
+// TestAnotherNodeBuilds proves that only the node whose turn it is builds, and that Await returns when the index is
+// ready.
 func TestAnotherNodeBuilds(t *testing.T) {
 	w := newWorld(t)
 	w.insert("a", 1)

@@ -42,8 +42,8 @@ func Refuse(s *meta.State, node topology.NodeID, levels feature.Range) error {
 	return nil
 }
 
-// Admit takes a newcomer into the records, where everybody sees it. The error is a *peers.Refusal if asking again is of no
-// use.
+// Admit takes a newcomer into the records, where everybody sees it. The error is a *peers.Refusal if asking again is of
+// no use.
 func (a *Admission) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcome, error) {
 	if err := a.callBack(ctx, who); err != nil {
 		return peers.Welcome{}, err
@@ -116,8 +116,8 @@ func levelsOf(n *peers.Newcomer) feature.Range {
 	return feature.Range{Oldest: n.Oldest, Newest: n.Newest}
 }
 
-// recordOf is the record of a newcomer, newcomer what a record says of a node that is to join. Tokens and the time of joining
-// are given by the member that takes it in.
+// recordOf is the record of a newcomer, newcomer what a record says of a node that is to join. Tokens and the time of
+// joining are given by the member that takes it in.
 func recordOf(n *peers.Newcomer) *meta.Node {
 	return &meta.Node{
 		ID: n.Node, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region, Zone: n.Zone, State: meta.Up,

@@ -9,10 +9,10 @@
 //	Orders     what an operator tells the cluster about a node: drain, decommission
 //	Strangers  whose connections were turned away, and who else goes by this node's identity
 //
-// Guarantees: (N1) a node is a member from the moment at which the records have it, and no longer than until they say that
-// it has Left; then it never comes back under its id; (N2) a data directory is one node: another directory with the same
-// certificate, or a copy of it that runs beside it, is refused; (N3) data of one cluster, or of a node that stood alone,
-// never get into another cluster; (N4) no node is told to leave that the others could not do without.
+// Guarantees: (N1) a node is a member from the moment at which the records have it, and no longer than until they say
+// that it has Left; then it never comes back under its id; (N2) a data directory is one node: another directory with
+// the same certificate, or a copy of it that runs beside it, is refused; (N3) data of one cluster, or of a node that
+// stood alone, never get into another cluster; (N4) no node is told to leave that the others could not do without.
 //
 // Whether a member answers is not a matter of record: package peers knows. Start at Joining.Run.
 package membership

@@ -19,7 +19,8 @@ import (
 // errOnlySelf is the end of a node that is told to join itself.
 var errOnlySelf = errors.New("--join names this node itself: give the internal address of another node, or --bootstrap to found a cluster")
 
-// hopeless reports whether a failure to join will not pass by itself: somebody answered, and it was the wrong one, or did not want this node.
+// hopeless reports whether a failure to join will not pass by itself: somebody answered, and it was the wrong one, or
+// did not want this node.
 func hopeless(err error) bool {
 	var refused *transport.Refused
 	switch {

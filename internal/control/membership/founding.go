@@ -29,9 +29,9 @@ func IsMember(s *storage.Store) (bool, error) {
 	return false, nil
 }
 
-// Found makes a store the first node of a cluster, with the data that are in it: it writes the record of the node, a meta
-// partition whose only voter it is, and a note for each replica, in one batch. Until that is on disk the node stands alone;
-// afterwards it never does again. The cluster begins at the feature level of the store.
+// Found makes a store the first node of a cluster, with the data that are in it: it writes the record of the node, a
+// meta partition whose only voter it is, and a note for each replica, in one batch. Until that is on disk the node
+// stands alone; afterwards it never does again. The cluster begins at the feature level of the store.
 func Found(store *storage.Store, self *meta.Node) error {
 	scan, _ := meta.Alone(store)
 	s, err := meta.Load(scan)
@@ -103,8 +103,8 @@ type Wanted struct {
 	Internal, Bootstrap, Join bool
 }
 
-// Check refuses what cannot be: a member does not stand alone again, and a node that is to be one of many has to say how it
-// comes into a cluster. found says that the store is to found one.
+// Check refuses what cannot be: a member does not stand alone again, and a node that is to be one of many has to say
+// how it comes into a cluster. found says that the store is to found one.
 func Check(store *storage.Store, w Wanted) (found bool, err error) {
 	known, err := IsMember(store)
 	switch {
@@ -115,7 +115,8 @@ func Check(store *storage.Store, w Wanted) (found bool, err error) {
 	case known || !w.Internal:
 		return false, nil
 	}
-	// A crash while the replica of the meta partition was being exchanged leaves the others (see reconcile.Local.Return).
+	// A crash while the replica of the meta partition was being exchanged leaves the others (see
+	// reconcile.Local.Return).
 	left, err := store.Replicas()
 	switch {
 	case err != nil:

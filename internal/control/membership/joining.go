@@ -17,10 +17,12 @@ import (
 )
 
 const (
-	// askTimeout bounds one attempt to reach a node of the cluster that is to be joined, joinPause is the pause between attempts.
+	// askTimeout bounds one attempt to reach a node of the cluster that is to be joined, joinPause is the pause between
+	// attempts.
 	askTimeout = 5 * time.Second
 	joinPause  = 500 * time.Millisecond
-	// joinAttempts is how often a cluster is asked that answers with errors, twinAttempts how often one that knows the node from another process.
+	// joinAttempts is how often a cluster is asked that answers with errors, twinAttempts how often one that knows the
+	// node from another process.
 	joinAttempts = 20
 	twinAttempts = 10
 )
@@ -47,8 +49,8 @@ type Seeker struct {
 	Sched *sched.Scheduler
 }
 
-// Seek learns the id of the cluster that is to be joined from the first node that answers, however long that takes. It gives
-// up where waiting is of no use.
+// Seek learns the id of the cluster that is to be joined from the first node that answers, however long that takes. It
+// gives up where waiting is of no use.
 func (k *Seeker) Seek(ctx context.Context) (transport.ClusterID, error) {
 	if len(k.Addresses) == 0 {
 		return transport.ClusterID{}, errOnlySelf
@@ -79,7 +81,8 @@ func (k *Seeker) Seek(ctx context.Context) (transport.ClusterID, error) {
 	}
 }
 
-// Joining is the way of a node into its cluster, and back into it after a restart. Its fields are set before it is used.
+// Joining is the way of a node into its cluster, and back into it after a restart. Its fields are set before it is
+// used.
 type Joining struct {
 	Seeker
 	// Cluster is the one that the node belongs to, Self its record.
@@ -181,8 +184,8 @@ func (j *Joining) discover(ctx context.Context, address string) error {
 	return err
 }
 
-// awaitRecords waits until the cluster's records are here, which the leader of the meta partition sends. A node that was
-// taken in and stopped before they came knows nobody else when it starts again.
+// awaitRecords waits until the cluster's records are here, which the leader of the meta partition sends. A node that
+// was taken in and stopped before they came knows nobody else when it starts again.
 func (j *Joining) awaitRecords(ctx context.Context, again bool) error {
 	for j.Records.State().Version == 0 {
 		for _, address := range j.Addresses {
@@ -204,7 +207,8 @@ func (j *Joining) awaitRecords(ctx context.Context, again bool) error {
 	return nil
 }
 
-// checkAlone refuses to go on as a cluster of one node when another cluster was to be joined: both were founded with --bootstrap.
+// checkAlone refuses to go on as a cluster of one node when another cluster was to be joined: both were founded with
+// --bootstrap.
 func (j *Joining) checkAlone(ctx context.Context) error {
 	if len(j.Records.State().Nodes) != 1 {
 		return nil
@@ -221,7 +225,8 @@ func (j *Joining) checkAlone(ctx context.Context) error {
 	return nil
 }
 
-// Greet looks for other nodes at the addresses that were given to join by, for the case that all nodes are elsewhere since they stopped.
+// Greet looks for other nodes at the addresses that were given to join by, for the case that all nodes are elsewhere
+// since they stopped.
 func (j *Joining) Greet(ctx context.Context) {
 	for _, address := range j.Addresses {
 		for range joinAttempts {

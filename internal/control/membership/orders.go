@@ -62,7 +62,8 @@ func (o *Orders) Order(ctx context.Context, name string, to meta.NodeState) (str
 	return fmt.Sprintf("node %s gives all replicas away and ends when it has none: see ilion status", found.ID.Short()), nil
 }
 
-// nameMin is how many digits an operator has to give of a node's identity: an order must not follow from a slip of a finger.
+// nameMin is how many digits an operator has to give of a node's identity: an order must not follow from a slip of a
+// finger.
 const nameMin = 4
 
 // find returns the one member whose identity, in hex, begins with name.

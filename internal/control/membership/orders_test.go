@@ -18,8 +18,8 @@ func withNodes(states map[topology.NodeID]meta.NodeState) *meta.State {
 	return s
 }
 
-// TestFind proves that an order is about the one member that is meant: by four digits of its identity at least, never by
-// digits that another member has, and not by those of a node that has left unless nobody else has them.
+// TestFind proves that an order is about the one member that is meant: by four digits of its identity at least, never
+// by digits that another member has, and not by those of a node that has left unless nobody else has them.
 func TestFind(t *testing.T) {
 	a, b, left := topology.NodeID{0xab, 0xcd, 0x01}, topology.NodeID{0xab, 0xcd, 0x02}, topology.NodeID{0xab, 0xcd, 0x02, 0x99}
 	gone := topology.NodeID{0x12, 0x34}
@@ -49,7 +49,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestMayLeave proves N4: the last node stays, and so does one without which replica sets of three voters could not be kept.
+// TestMayLeave proves N4: the last node stays, and so does one without which replica sets of three voters could not be
+// kept.
 func TestMayLeave(t *testing.T) {
 	id := func(i int) topology.NodeID { return topology.NodeID{byte(i + 1)} }
 	for _, c := range []struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// Presence keeps a node's own record true: addresses may change over a restart, and a drain ends with one. Its fields are set
-// before Run.
+// Presence keeps a node's own record true: addresses may change over a restart, and a drain ends with one. Its fields
+// are set before Run.
 type Presence struct {
 	Records *meta.Keeper
 	// Self is what the node says of itself, without its tokens and the time at which it joined.

@@ -16,8 +16,8 @@ const (
 	quietKeys = 256
 )
 
-// quiet keeps what happens again and again from filling the log: the first time is logged, then one in quietTime. The zero value is ready
-// for use outside simulations.
+// quiet keeps what happens again and again from filling the log: the first time is logged, then one in quietTime. The
+// zero value is ready for use outside simulations.
 type quiet struct {
 	mu    sync.Mutex
 	said  map[string]*saying

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// Strangers notices connections that come to nothing: nodes that were turned away here, nodes that turned this one away, and
-// processes that go by this node's identity. It is safe for concurrent use.
+// Strangers notices connections that come to nothing: nodes that were turned away here, nodes that turned this one
+// away, and processes that go by this node's identity. It is safe for concurrent use.
 type Strangers struct {
 	log      *slog.Logger
 	fail     func(error)
@@ -23,12 +23,12 @@ type Strangers struct {
 	twin     twinWatch
 }
 
-// twinSilences is how many times silence other nodes have to say that this node's identity is taken before it is believed:
-// longer than they need to notice that an earlier process is gone.
+// twinSilences is how many times silence other nodes have to say that this node's identity is taken before it is
+// believed: longer than they need to notice that an earlier process is gone.
 const twinSilences = 3
 
-// NewStrangers returns Strangers that log, and that end the node with fail when another process goes by its identity. silence
-// is how soon a connection to a node that says nothing is given up.
+// NewStrangers returns Strangers that log, and that end the node with fail when another process goes by its identity.
+// silence is how soon a connection to a node that says nothing is given up.
 func NewStrangers(log *slog.Logger, silence time.Duration, fail func(error)) *Strangers {
 	return &Strangers{log: log, fail: fail, twin: twinWatch{patience: twinSilences * silence}}
 }

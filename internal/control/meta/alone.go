@@ -14,7 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Alone reads and changes the records of a store that belongs to no cluster. A change is one batch, and durable when it returns.
+// Alone reads and changes the records of a store that belongs to no cluster. A change is one batch, and durable when it
+// returns.
 func Alone(s *storage.Store) (Scan, Change) {
 	a := &alone{store: s}
 	return a.scan, a.change

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Difference is what has to be stored so that s becomes next, ascending by key. s must be a state that was loaded, and next one that
-// was made from it.
+// Difference is what has to be stored so that s becomes next, ascending by key. s must be a state that was loaded, and
+// next one that was made from it.
 func (s *State) Difference(next *State) ([]command.Record, error) {
 	d := difference{old: s.records}
 	if next.Schema != s.Schema {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package meta is what a cluster knows about itself: schema, map, nodes and settings, as one immutable State at a time, and how it changes.
+// Package meta is what a cluster knows about itself: schema, map, nodes and settings, as one immutable State at a time,
+// and how it changes.
 //
-// The state is a few thousand records under one version, kept by the meta partition (keys.MetaID) and changed by compare-and-set only:
+// The state is a few thousand records under one version, kept by the meta partition (keys.MetaID) and changed by
+// compare-and-set only:
 //
 //	"schema/" + object     an object of schema.Objects
 //	"map"                  the map's counters (topology.AppendHeader)
@@ -13,11 +15,13 @@
 //	"proposal/" + node     the last change that the node's keeper made: 8 random bytes of the keeper, sequence u64
 //	"version"              u64, stand-alone only: in a cluster the partition counts
 //
-// Integers are big-endian; unknown keys are left alone. Keys that begin with byte 0 belong to the meta partition itself.
+// Integers are big-endian; unknown keys are left alone. Keys that begin with byte 0 belong to the meta partition
+// itself.
 //
-// Guarantees: (M1) a State never changes; (M2) a State that is loaded shares with the one before what has not changed, down to the single
-// table; (M3) an Update happens once or not at all, whatever its proposal was answered, unless it says ErrUncertain; (M4) when Update
-// returns, this node's own records are at its version and all subscribers have seen them; (M5) subscribers see versions in ascending
-// order. The package decides nothing: what the next state is, is the business of pure functions of others (schema.Apply,
-// topology's transitions, control/placement). Start at State, then Keeper.Update.
+// Guarantees: (M1) a State never changes; (M2) a State that is loaded shares with the one before what has not changed,
+// down to the single table; (M3) an Update happens once or not at all, whatever its proposal was answered, unless it
+// says ErrUncertain; (M4) when Update returns, this node's own records are at its version and all subscribers have seen
+// them; (M5) subscribers see versions in ascending order. The package decides nothing: what the next state is, is the
+// business of pure functions of others (schema.Apply, topology's transitions, control/placement). Start at State, then
+// Keeper.Update.
 package meta

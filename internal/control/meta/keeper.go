@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Change stores records if they are still at the expected version, and returns the new one, or *partition.Conflict. Any other error
-// leaves open whether it happened, now or later.
+// Change stores records if they are still at the expected version, and returns the new one, or *partition.Conflict. Any
+// other error leaves open whether it happened, now or later.
 type Change func(ctx context.Context, c command.Records) (version uint64, err error)
 
 // ErrUncertain says that nobody knows whether an Update happened, or will.
@@ -32,17 +32,18 @@ var ErrClosed = errors.New("the keeper of the cluster's state is closed")
 type Options struct {
 	// Self is the node that the keeper belongs to. No other keeper may have it at the same time.
 	Self topology.NodeID
-	// Pause is how long to wait before a proposal is sent again, and before a failed load is tried again: 50 ms, doubled each time
-	// up to 20 times that.
+	// Pause is how long to wait before a proposal is sent again, and before a failed load is tried again: 50 ms,
+	// doubled each time up to 20 times that.
 	Pause time.Duration
 	// Attempts bounds how often a proposal is sent that gets an error: 16. Conflicts are bounded by the context alone.
 	Attempts int
-	// Line asks whoever leads the meta partition for the turn of this keeper: see Enter. Its errors do not matter. nil: nobody is asked.
+	// Line asks whoever leads the meta partition for the turn of this keeper: see Enter. Its errors do not matter. nil:
+	// nobody is asked.
 	Line func(ctx context.Context) (version uint64, err error)
 	// LoadFailed hears why the records could not be loaded; they are tried again.
 	LoadFailed func(err error)
-	// Sched is what the keeper's goroutine and its waits go by, nil outside simulations. Nonce tells this keeper from any other that
-	// its node has had; random if 0.
+	// Sched is what the keeper's goroutine and its waits go by, nil outside simulations. Nonce tells this keeper from
+	// any other that its node has had; random if 0.
 	Sched *sched.Scheduler
 	Nonce uint64
 }
@@ -58,8 +59,8 @@ type Options struct {
 //	  answered with a conflict   wait for a newer state; it has the mark: done; else begin again with it
 //	  anything else              a newer state decides as above; while there is none propose the same again
 //
-// The mark is what makes the last line safe: of several equal proposals with one Expect at most one is applied, and a newer state
-// without the mark proves that none was or will be.
+// The mark is what makes the last line safe: of several equal proposals with one Expect at most one is applied, and a
+// newer state without the mark proves that none was or will be.
 type Keeper struct {
 	scan   Scan
 	change Change
@@ -69,7 +70,8 @@ type Keeper struct {
 	turn   lock
 	seq    uint64 // of the last proposal; guarded by turn
 
-	// line is held by the first of those that wait in Enter; it guards granted, the version that the last turn began with, and when that ends.
+	// line is held by the first of those that wait in Enter; it guards granted, the version that the last turn
+	// began with, and when that ends.
 	line    lock
 	granted uint64
 	ends    time.Time
@@ -148,8 +150,8 @@ func (k *Keeper) Close() {
 // State is the newest state of this node.
 func (k *Keeper) State() *State { return k.state.Load() }
 
-// Subscribe makes f hear of every state after the one that it returns, in ascending order though not necessarily each. f must neither
-// block for long nor call Update or Subscribe.
+// Subscribe makes f hear of every state after the one that it returns, in ascending order though not necessarily each.
+// f must neither block for long nor call Update or Subscribe.
 func (k *Keeper) Subscribe(f func(old, new *State)) *State {
 	if k.hold(context.Background(), k.publishing) != nil {
 		return k.State() // closed: there will be no other
@@ -179,8 +181,8 @@ type heard struct {
 // heardMax bounds the changes that a keeper which is busy remembers.
 const heardMax = 64
 
-// Hear tells by which change the records of this node came to a version from the one before; Reload follows. It does not block, and keeps
-// put. Without it states are read from the records, as a whole.
+// Hear tells by which change the records of this node came to a version from the one before; Reload follows. It does
+// not block, and keeps put. Without it states are read from the records, as a whole.
 func (k *Keeper) Hear(version uint64, put []command.Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -189,7 +191,8 @@ func (k *Keeper) Hear(version uint64, put []command.Record) {
 	}
 }
 
-// load returns the state that follows: by the change that led to the next version if that was heard of, else from the records.
+// load returns the state that follows: by the change that led to the next version if that was heard of, else from the
+// records.
 func (k *Keeper) load() (*State, error) {
 	s := k.State()
 	k.mu.Lock()

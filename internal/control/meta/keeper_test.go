@@ -179,8 +179,8 @@ func increment(s *State) (*State, error) {
 	return s.WithSetting("n", strconv.Itoa(n+1)), nil
 }
 
-// However changes of several nodes get into each other's way, get lost, come late or are not answered, each Update happens exactly once, and
-// when it returns its node's subscribers have seen it.
+// However changes of several nodes get into each other's way, get lost, come late or are not answered, each Update
+// happens exactly once, and when it returns its node's subscribers have seen it.
 func TestUpdatesHappenOnce(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -250,8 +250,8 @@ func updatesHappenOnce(t *testing.T, seed uint64) {
 	}
 }
 
-// Who waits for its turn is not beaten by those that are nearer to the log, and changes are made in the order in which they were asked for; one who
-// does not use its turn is not waited for long.
+// Who waits for its turn is not beaten by those that are nearer to the log, and changes are made in the order in which
+// they were asked for; one who does not use its turn is not waited for long.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes, updates = 4, 10
@@ -302,7 +302,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// A function that changes nothing proposes nothing; its error comes back as it is; a context that ends while the outcome is open says so.
+// A function that changes nothing proposes nothing; its error comes back as it is; a context that ends while the
+// outcome is open says so.
 func TestUpdateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, 1)

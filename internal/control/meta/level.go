@@ -4,8 +4,8 @@ package meta
 
 import "fmt"
 
-// Raised returns the state at the newest feature level that every node understands; s itself if the cluster has it already. Nothing but an
-// operator's order raises the level: until then every node can go back to the build before.
+// Raised returns the state at the newest feature level that every node understands; s itself if the cluster has it
+// already. Nothing but an operator's order raises the level: until then every node can go back to the build before.
 func (s *State) Raised() (*State, error) {
 	var slowest *Node
 	for _, n := range s.Nodes {

@@ -27,7 +27,8 @@ const (
 	versionKey     = "version"
 )
 
-// Scan passes one state of the records to fn, in any order, and returns its version. Arguments are valid during the call.
+// Scan passes one state of the records to fn, in any order, and returns its version. Arguments are valid during the
+// call.
 type Scan func(fn func(key, value []byte) error) (version uint64, err error)
 
 // Load reads the state that the records make.
@@ -220,8 +221,8 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 	return &next, nil
 }
 
-// yieldParts yields the objects that changed, and the keyspaces that they are in: no keyspace itself has changed, and there may be thousands of
-// tables in them.
+// yieldParts yields the objects that changed, and the keyspaces that they are in: no keyspace itself has changed, and
+// there may be thousands of tables in them.
 func yieldParts(records map[string][]byte, changed []string, partly map[string][]string, yield func(string, []byte) bool) {
 	for _, key := range changed {
 		object, ok := strings.CutPrefix(key, schemaPrefix)

@@ -16,8 +16,8 @@ import (
 // NodeState is what a node is meant to be; whether it answers is not a matter of record.
 type NodeState uint8
 
-// The states of a node: one that is Draining leads nothing; one that is Leaving gives its replicas away; one that has Left has none and
-// never comes back under its id.
+// The states of a node: one that is Draining leads nothing; one that is Leaving gives its replicas away; one that has
+// Left has none and never comes back under its id.
 const (
 	Up NodeState = iota
 	Draining
@@ -49,9 +49,11 @@ type Node struct {
 	Levels feature.Range
 	// Joined is when it was added, to the millisecond.
 	Joined time.Time
-	// Birth is that of the node's data directory: another directory is another node, whatever its certificate says. 0 is not known.
+	// Birth is that of the node's data directory: another directory is another node, whatever its certificate says. 0
+	// is not known.
 	Birth uint64
-	// Start is the newest start of the data directory that the cluster has let in, Mark the mark that was drawn for it: see package lineage.
+	// Start is the newest start of the data directory that the cluster has let in, Mark the mark that was drawn for it:
+	// see package lineage.
 	Start, Mark uint64
 
 	// rest has the fields that a later build has added, as they came.
@@ -101,7 +103,8 @@ func (n *Node) Append(dst []byte) []byte {
 // nodeStart is the field of Start and Mark.
 const nodeStart = 1
 
-// fields reads the fields of a record and keeps those that it does not know, but for one that must be known: it returns that.
+// fields reads the fields of a record and keeps those that it does not know, but for one that must be known: it returns
+// that.
 func (n *Node) fields(r *codec.Reader) (refused uint64) {
 	var rest codec.Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
@@ -132,7 +135,8 @@ func (n *Node) Check() error {
 	return nil
 }
 
-// DecodeNode reads what Append wrote, in this build or in a later one of the same format. Errors are ErrMalformed or a *feature.Newer.
+// DecodeNode reads what Append wrote, in this build or in a later one of the same format. Errors are ErrMalformed or a
+// *feature.Newer.
 func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
 	if len(src) == 0 || src[0] < nodeFormat {
 		return nil, ErrMalformed

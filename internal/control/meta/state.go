@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// State is one version of all that the cluster knows about itself. Whoever makes the next one copies the struct and replaces what is new;
-// what it points to is shared and must not be changed.
+// State is one version of all that the cluster knows about itself. Whoever makes the next one copies the struct and
+// replaces what is new; what it points to is shared and must not be changed.
 type State struct {
 	// Version grows with every change, whoever made it.
 	Version uint64

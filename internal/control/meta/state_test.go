@@ -149,8 +149,8 @@ func change(t *rapid.T, s *State, n int) *State {
 	return &next
 }
 
-// After any change the records that Difference gives make the next state, both for who reads them anew and for who follows; what did
-// not change is shared with the state before (M2).
+// After any change the records that Difference gives make the next state, both for who reads them anew and for who
+// follows; what did not change is shared with the state before (M2).
 func TestDifference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := map[string][]byte{}
@@ -268,7 +268,8 @@ func TestSmallDifference(t *testing.T) {
 	}
 }
 
-// A node alone makes a change with one batch, refuses one that is based on another version, and reads it all again after a start.
+// A node alone makes a change with one batch, refuses one that is based on another version, and reads it all again
+// after a start.
 func TestAlone(t *testing.T) {
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
 	if err != nil {

@@ -16,8 +16,9 @@ type Standing struct {
 	Schema  [16]byte `json:"schema"`
 }
 
-// Agree waits until every node that is alive has the version of the cluster's records, and knows of all others that they have it: a driver may ask any
-// of them whether the nodes agree. It returns those that did not say so before ctx ended.
+// Agree waits until every node that is alive has the version of the cluster's records, and knows of all others that
+// they have it: a driver may ask any of them whether the nodes agree. It returns those that did not say so before ctx
+// ended.
 func (p *Peers) Agree(ctx context.Context, version uint64) (missing []topology.NodeID) {
 	var mu sync.Mutex
 	wg := p.group()
@@ -37,8 +38,8 @@ func (p *Peers) Agree(ctx context.Context, version uint64) (missing []topology.N
 	return missing
 }
 
-// Acknowledged tells all nodes that are alive how far the logs of partitions are acknowledged, and waits for their answers, for Options.Timeout at most:
-// whoever does not answer for that long trusts no replica of its own any more.
+// Acknowledged tells all nodes that are alive how far the logs of partitions are acknowledged, and waits for their
+// answers, for Options.Timeout at most: whoever does not answer for that long trusts no replica of its own any more.
 func (p *Peers) Acknowledged(ctx context.Context, to map[topology.PartitionID]uint64) {
 	ctx, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
 	defer cancel()
@@ -51,8 +52,8 @@ func (p *Peers) Acknowledged(ctx context.Context, to map[topology.PartitionID]ui
 	wg.Wait()
 }
 
-// Follow says that this node has a version of the records, with another schema than before: Run asks the others when they have it, without
-// waiting for their next reports. It does not block.
+// Follow says that this node has a version of the records, with another schema than before: Run asks the others when
+// they have it, without waiting for their next reports. It does not block.
 func (p *Peers) Follow(version uint64) {
 	p.mu.Lock()
 	p.wanted, p.pending = max(p.wanted, version), true
@@ -63,7 +64,8 @@ func (p *Peers) Follow(version uint64) {
 	}
 }
 
-// Known waits until every node that is alive and answers is known to have a version of the records, or ctx ends. Follow has been called for the version.
+// Known waits until every node that is alive and answers is known to have a version of the records, or ctx ends. Follow
+// has been called for the version.
 func (p *Peers) Known(ctx context.Context, version uint64) {
 	for {
 		p.mu.Lock()
@@ -81,7 +83,8 @@ func (p *Peers) Known(ctx context.Context, version uint64) {
 	}
 }
 
-// follow asks nodes for the version that is wanted, each on a goroutine of its own and at most once at a time, until ctx ends.
+// follow asks nodes for the version that is wanted, each on a goroutine of its own and at most once at a time, until
+// ctx ends.
 func (p *Peers) follow(ctx context.Context) {
 	wg := p.group()
 	defer wg.Wait()

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A node's wall clock stamps what its leaders write and says what has expired. One that runs ahead would hide for as long all that
-// drivers write afterwards, and remove what has still to live, also after it was set right. So it is held to what the clocks of a
-// quorum of the nodes say: no calendar is trusted alone, the node's own included.
+// A node's wall clock stamps what its leaders write and says what has expired. One that runs ahead would hide for as
+// long all that drivers write afterwards, and remove what has still to live, also after it was set right. So it is held
+// to what the clocks of a quorum of the nodes say: no calendar is trusted alone, the node's own included.
 //
 //	four clocks, in order:   a ─── b ═══ c ──────────── d      quorum 3: three say b or later, three say c or earlier
 //	                               low   high
@@ -17,10 +17,11 @@ import (
 //	horizons                 ──►│ low - clockTolerance
 //	may lead                    │◄─────────────►│ from low - clockTolerance to high + clockTolerance
 //
-// Where two of four nodes are wrong alike, or only two of three answer, low and high are apart: then nobody can tell who is right,
-// all may lead, and stamps follow the earlier clocks.
+// Where two of four nodes are wrong alike, or only two of three answer, low and high are apart: then nobody can tell
+// who is right, all may lead, and stamps follow the earlier clocks.
 const (
-	// clockTolerance is how far a clock may be off: more than a report of another node takes on its way, less than anybody notices.
+	// clockTolerance is how far a clock may be off: more than a report of another node takes on its way, less than
+	// anybody notices.
 	clockTolerance = time.Second
 	// clockMemory is how long the clock of a node counts that is not heard from.
 	clockMemory = 10 * time.Second
@@ -32,8 +33,8 @@ type held struct {
 	low, high time.Time
 }
 
-// Now is the wall clock of this node as far as the clocks of a quorum allow (E3). A jump of the own clock is noticed at once: since the
-// others were heard last, time has gone on by the monotonic clock.
+// Now is the wall clock of this node as far as the clocks of a quorum allow (E3). A jump of the own clock is noticed at
+// once: since the others were heard last, time has gone on by the monotonic clock.
 func (p *Peers) Now() time.Time {
 	now := p.opts.Now()
 	h := p.held.Load()
@@ -62,8 +63,8 @@ func (p *Peers) Past() time.Time {
 	return now.Add(-clockTolerance)
 }
 
-// Ahead is how much later the clock of this node is than any that a quorum could agree on, negative for earlier, 0 if it is right: a
-// node whose clock is wrong should not lead.
+// Ahead is how much later the clock of this node is than any that a quorum could agree on, negative for earlier, 0 if
+// it is right: a node whose clock is wrong should not lead.
 func (p *Peers) Ahead() time.Duration {
 	h := p.held.Load()
 	if h == nil {

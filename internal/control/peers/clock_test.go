@@ -47,8 +47,8 @@ func (c *clocks) off(t time.Time) time.Duration { return t.Sub(epoch.Add(c.stead
 
 const minute = time.Minute
 
-// TestClockIsHeld proves (E3): what a node stamps with and sweeps by, and whether it knows that its clock is wrong, for each way in which the
-// clocks of a cluster may disagree.
+// TestClockIsHeld proves (E3): what a node stamps with and sweeps by, and whether it knows that its clock is wrong, for
+// each way in which the clocks of a cluster may disagree.
 func TestClockIsHeld(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -90,8 +90,8 @@ func TestClockIsHeld(t *testing.T) {
 	}
 }
 
-// TestClockJumps proves that a jump of the own clock is noticed before the others are heard again, by how much, and that it is told once when it is
-// found and once when it is over.
+// TestClockJumps proves that a jump of the own clock is noticed before the others are heard again, by how much, and
+// that it is told once when it is found and once when it is over.
 func TestClockJumps(t *testing.T) {
 	c := newClocks(3)
 	c.hear(0, 0, 0)
@@ -126,7 +126,8 @@ func TestClocksMoveTogether(t *testing.T) {
 	}
 }
 
-// TestSilentNodesClock proves that nodes that are not heard from count no more, and that what a quorum said last holds without one.
+// TestSilentNodesClock proves that nodes that are not heard from count no more, and that what a quorum said last holds
+// without one.
 func TestSilentNodesClock(t *testing.T) {
 	c := newClocks(2)
 	c.hear(0, 0)

@@ -52,8 +52,8 @@ type Options struct {
 	Changed func(node topology.NodeID, alive bool)
 	// Left is told that this node is no member of the cluster any more; nil tells nobody.
 	Left func()
-	// Skewed is told when the clock of this node is found to be wrong, by how much it is ahead, and 0 when it is right again; nil tells
-	// nobody.
+	// Skewed is told when the clock of this node is found to be wrong, by how much it is ahead, and 0 when it is right
+	// again; nil tells nobody.
 	Skewed func(ahead time.Duration)
 	// Now is the wall clock, Steady one that never jumps; those of Sched if nil.
 	Now    func() time.Time
@@ -184,7 +184,8 @@ func (p *Peers) Stopping() map[topology.NodeID]bool {
 	return out
 }
 
-// Stop tells all nodes that are alive that this one is about to end, and waits for their answers, for Options.Timeout at most.
+// Stop tells all nodes that are alive that this one is about to end, and waits for their answers, for Options.Timeout
+// at most.
 func (p *Peers) Stop(ctx context.Context) {
 	ctx, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
 	defer cancel()

@@ -141,8 +141,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestFollow proves that a node hears of new versions of the others' schemas without waiting for their reports, that Known waits for that, and
-// that a node which does not answer holds nobody up for longer than Timeout.
+// TestFollow proves that a node hears of new versions of the others' schemas without waiting for their reports, that
+// Known waits for that, and that a node which does not answer holds nobody up for longer than Timeout.
 func TestFollow(t *testing.T) {
 	b, c := topology.NodeID{2}, topology.NodeID{3}
 	h := &host{report: Report{Records: 9, Schema: [16]byte{9}}}

@@ -77,7 +77,8 @@ func (e *Refusal) Error() string { return e.Text }
 type Host interface {
 	// Describe is the node's report to another one.
 	Describe(to topology.NodeID) Report
-	// Await returns when the node has a version of the records, and with others knows that of the other nodes, or ctx ended.
+	// Await returns when the node has a version of the records, and with others knows that of the other nodes, or ctx
+	// ended.
 	Await(ctx context.Context, version uint64, others bool) (Standing, error)
 	// Admit takes a newcomer in; it may be asked again for the same one.
 	Admit(ctx context.Context, n Newcomer) (Welcome, error)

@@ -10,8 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Decide says which replica sets are to change now, the most urgent first. It is called again after every change and as time passes.
-// A set that is changing is left alone, unless it cannot end as it was begun; a set without a quorum can do nothing and is not counted.
+// Decide says which replica sets are to change now, the most urgent first. It is called again after every change and as
+// time passes. A set that is changing is left alone, unless it cannot end as it was begun; a set without a quorum can
+// do nothing and is not counted.
 func Decide(state *meta.State, view View) []Action {
 	d := &decider{state: state, view: &view, regions: map[string]*region{}}
 	d.survey()
@@ -163,8 +164,8 @@ func (s *subject) step() ([]Step, Why) {
 	return s.balance(), Balance
 }
 
-// repair helps a change to its end: a replica that was joining has lost its node; one that leaves is waited for in vain, because nobody
-// comes in its place; one that joins alone could only be the second voter.
+// repair helps a change to its end: a replica that was joining has lost its node; one that leaves is waited for in
+// vain, because nobody comes in its place; one that joins alone could only be the second voter.
 func (s *subject) repair() []Step {
 	var joining []*topology.Replica
 	for i := range s.set.Replicas {
@@ -298,8 +299,8 @@ func (s *subject) balance() []Step {
 	return nil
 }
 
-// choose picks up to n nodes for new voters: where the ring has the partition, in zones that have no replica yet, learners
-// before others, those with fewer replicas before those with more.
+// choose picks up to n nodes for new voters: where the ring has the partition, in zones that have no replica yet,
+// learners before others, those with fewer replicas before those with more.
 func (s *subject) choose(n int) []Step {
 	home := s.region.ring.Home(s.p, s.region.ring.nodes)
 	zones := map[string]bool{}

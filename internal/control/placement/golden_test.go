@@ -29,7 +29,8 @@ func nodeID(t *testing.T, name string) topology.NodeID {
 	return topology.NodeID{byte(n)}
 }
 
-// TestDecide plays the scripts of testdata/decide: what is decided when nodes come, die, leave and come back, and how it ends.
+// TestDecide plays the scripts of testdata/decide: what is decided when nodes come, die, leave and come back, and how
+// it ends.
 //
 //	node n1 [zone=a]        a node joins            state n1 leaving     what it is meant to be
 //	down n1 / up n1         it answers no more      wait 5m              time passes

@@ -17,8 +17,8 @@ import (
 
 const here = "here"
 
-// world is a cluster as far as placement is concerned: the records, who answers, and the Raft configuration of each partition, which
-// their leaders change by Plan and publish by Settle, perhaps later.
+// world is a cluster as far as placement is concerned: the records, who answers, and the Raft configuration of each
+// partition, which their leaders change by Plan and publish by Settle, perhaps later.
 type world struct {
 	t     *rapid.T
 	state *meta.State
@@ -121,7 +121,8 @@ func (w *world) decide() int {
 	return len(actions)
 }
 
-// lead is what the leader of a partition does at a time; publish says whether it gets as far as publishing. It reports whether anything changed.
+// lead is what the leader of a partition does at a time; publish says whether it gets as far as publishing. It reports
+// whether anything changed.
 func (w *world) lead(id topology.PartitionID, publish bool) bool {
 	p, c := w.state.Map.Partition(id), w.conf[id]
 	alive := 0
@@ -224,8 +225,8 @@ func (w *world) event() {
 	}
 }
 
-// Whatever nodes do, (L1) and (L2) hold at every moment and no id is used twice; and when they have come to rest, with at most one of them
-// dead for good, every replica set has the voters that the nodes allow, where the ring has them.
+// Whatever nodes do, (L1) and (L2) hold at every moment and no id is used twice; and when they have come to rest, with
+// at most one of them dead for good, every replica set has the voters that the nodes allow, where the ring has them.
 func TestPlacementLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)

@@ -22,10 +22,11 @@ type Change struct {
 // Empty reports whether there is nothing to do.
 func (c *Change) Empty() bool { return len(c.Learn)+len(c.Promote)+len(c.Remove) == 0 }
 
-// Plan is what the leader of a set does next to bring its configuration to what the map wants. ready says of a learner that it has
-// caught up. It does what can be done safely now, perhaps nothing: the leader asks again when a learner is ready or the map has
-// changed. Before that it publishes topology.Snapshot.Settle with the voters there are, if the map does not have them yet. A configuration never
-// votes with two, nor with fewer than three after three (L2), and a voter that leaves waits for the one that is joining in its place (L3).
+// Plan is what the leader of a set does next to bring its configuration to what the map wants. ready says of a learner
+// that it has caught up. It does what can be done safely now, perhaps nothing: the leader asks again when a learner is
+// ready or the map has changed. Before that it publishes topology.Snapshot.Settle with the voters there are, if the map
+// does not have them yet. A configuration never votes with two, nor with fewer than three after three (L2), and a voter
+// that leaves waits for the one that is joining in its place (L3).
 func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) bool) Change {
 	var c Change
 	for _, m := range set.Replicas {
@@ -39,7 +40,8 @@ func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) b
 			c.Remove = append(c.Remove, id)
 		}
 	}
-	// A voter that the map does not know is younger than the map that this node has: the map loses a voter only after Raft did.
+	// A voter that the map does not know is younger than the map that this node has: the map loses a voter only after
+	// Raft did.
 	var leaving []topology.ReplicaID
 	for _, id := range now.Voters {
 		if m := set.Member(id); m != nil && m.State == topology.Leaving {
@@ -63,8 +65,8 @@ func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) b
 	return c
 }
 
-// exchange says how many learners become voters and how many voters go at once. joining counts those that are to become voters,
-// caughtUp those of them that can.
+// exchange says how many learners become voters and how many voters go at once. joining counts those that are to become
+// voters, caughtUp those of them that can.
 func exchange(voters, leaving, joining, caughtUp int) (promote, remove int) {
 	free := max(0, leaving-joining) // those for whom nobody comes
 	for promote = min(caughtUp, max(0, Replicas-(voters-leaving))); promote >= 0; promote-- {
@@ -88,8 +90,8 @@ func may(from, to int) bool {
 	return to >= min(from, 3)
 }
 
-// PreferredLeader is the voter that is to lead a set: the first in order whose node may, else any that may; 0 if none does. order is Ring.Home;
-// a node may lead while it is up, answers and is not draining.
+// PreferredLeader is the voter that is to lead a set: the first in order whose node may, else any that may; 0 if none
+// does. order is Ring.Home; a node may lead while it is up, answers and is not draining.
 func PreferredLeader(set *topology.ReplicaSet, order []topology.NodeID, may func(topology.NodeID) bool) topology.ReplicaID {
 	for _, node := range order {
 		if m := set.On(node); m != nil && m.State == topology.Voter && may(node) {

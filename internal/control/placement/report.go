@@ -38,8 +38,8 @@ func UnderReplicated(state *meta.State, down map[topology.NodeID]time.Time) []Sh
 	return out
 }
 
-// Holds counts the replicas that a node still has in the map, without those of the meta partition that do not vote: a node that leaves
-// has left when there are none.
+// Holds counts the replicas that a node still has in the map, without those of the meta partition that do not vote: a
+// node that leaves has left when there are none.
 func Holds(state *meta.State, node topology.NodeID) int {
 	n := 0
 	for p := range state.Map.All() {

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// NextToken is the token of a node that joins: the middle of the largest gap between the tokens of all nodes, the first of several
-// equal ones in ring order. The first node of all gets the smallest token.
+// NextToken is the token of a node that joins: the middle of the largest gap between the tokens of all nodes, the first
+// of several equal ones in ring order. The first node of all gets the smallest token.
 func NextToken(nodes []*meta.Node) token.Token {
 	var at []uint64
 	for _, n := range nodes {
@@ -30,7 +30,8 @@ func NextToken(nodes []*meta.Node) token.Token {
 	}
 	slices.Sort(at)
 	at = slices.Compact(at)
-	// The gap behind the last token goes around the ring to the first; differences wrap alike. One token alone has all the ring behind it.
+	// The gap behind the last token goes around the ring to the first; differences wrap alike. One token alone has all
+	// the ring behind it.
 	best, size := at[len(at)-1], at[0]-at[len(at)-1]-1
 	for i := 1; i < len(at); i++ {
 		if gap := at[i] - at[i-1] - 1; gap > size || gap == size && best == at[len(at)-1] {
@@ -85,8 +86,9 @@ func (r *Ring) from(at uint64) int {
 	return i
 }
 
-// ReplicasAt is what drivers compute for NetworkTopologyStrategy with n replicas in the region: along the ring from the token, first a node
-// of every zone, then those that were passed over, in order. With one zone these are the next n nodes. It is shorter if there are fewer nodes.
+// ReplicasAt is what drivers compute for NetworkTopologyStrategy with n replicas in the region: along the ring from the
+// token, first a node of every zone, then those that were passed over, in order. With one zone these are the next n
+// nodes. It is shorter if there are fewer nodes.
 func (r *Ring) ReplicasAt(t token.Token, n int) []topology.NodeID {
 	return r.walk(r.from(t.Position()), n)
 }
@@ -118,9 +120,9 @@ func (r *Ring) walk(from, n int) []topology.NodeID {
 	return out
 }
 
-// Home is the n nodes that are to hold a partition, the first to lead it: those of the ring, if the partition is in the range of one
-// token. Of one that holds several, a point inside decides that depends on the table, so that only those near a new node move there; the
-// table also decides who of them leads, so that all lead as many.
+// Home is the n nodes that are to hold a partition, the first to lead it: those of the ring, if the partition is in the
+// range of one token. Of one that holds several, a point inside decides that depends on the table, so that only those
+// near a new node move there; the table also decides who of them leads, so that all lead as many.
 func (r *Ring) Home(p *topology.Partition, n int) []topology.NodeID {
 	return r.home(p.Table, p.Span, n)
 }
@@ -145,8 +147,8 @@ func (r *Ring) home(table uint32, span topology.Span, n int) []topology.NodeID {
 	return home
 }
 
-// shuffle orders the nodes of a set by a number, the leader first: numbers that are spread evenly lead to leaders that are, and so do those of
-// the sets that a dead node led. In the order of the ring its neighbour would lead them all.
+// shuffle orders the nodes of a set by a number, the leader first: numbers that are spread evenly lead to leaders that
+// are, and so do those of the sets that a dead node led. In the order of the ring its neighbour would lead them all.
 func shuffle(set []topology.NodeID, number uint64) {
 	for i := range set {
 		at, rest := bits.Mul64(number, uint64(len(set)-i))

@@ -36,8 +36,8 @@ func TestNextToken(t *testing.T) {
 	}
 }
 
-// naive is NetworkTopologyStrategy's choice, put plainly: the walk along the ring, of which the first node of every zone stands before
-// the nodes that were met before the last of those, and all others follow.
+// naive is NetworkTopologyStrategy's choice, put plainly: the walk along the ring, of which the first node of every
+// zone stands before the nodes that were met before the last of those, and all others follow.
 func naive(nodes []*meta.Node, t token.Token, n int) []topology.NodeID {
 	type place struct {
 		at   uint64
@@ -188,8 +188,8 @@ func TestHomeSpreads(t *testing.T) {
 	}
 }
 
-// exchange never leads to two voters or to fewer than three after three, never takes one away for whom somebody comes, and ends a
-// change as soon as all that join have caught up.
+// exchange never leads to two voters or to fewer than three after three, never takes one away for whom somebody comes,
+// and ends a change as soon as all that join have caught up.
 func TestExchange(t *testing.T) {
 	for _, voters := range []int{1, 3, 4} {
 		for leaving := range min(voters, 2) + 1 {
@@ -213,8 +213,9 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// A learner that the map does not know goes. A voter that it does not know is younger than the map, and stays: a node that begins to lead with
-// an old map would take the set a voter that nobody gives back. Where nobody can take the place of one that leaves, and its node stays, it stays.
+// A learner that the map does not know goes. A voter that it does not know is younger than the map, and stays: a node
+// that begins to lead with an old map would take the set a voter that nobody gives back. Where nobody can take the
+// place of one that leaves, and its node stays, it stays.
 func TestStrayReplicas(t *testing.T) {
 	state := meta.Empty()
 	for i := range 3 {

@@ -16,10 +16,10 @@ type Table struct {
 	Whole bool
 }
 
-// Place says how a new table is cut, and where each piece lives: for topology.Snapshot.CutTable. With more nodes than replicas in a set the
-// table is cut at the tokens of the nodes, so that what drivers compute is where the rows are. Replicas are in the order of the
-// ring, the first leads. Nodes that are down get replicas only where there would be fewer than three without: they are made when the node
-// is back.
+// Place says how a new table is cut, and where each piece lives: for topology.Snapshot.CutTable. With more nodes than
+// replicas in a set the table is cut at the tokens of the nodes, so that what drivers compute is where the rows are.
+// Replicas are in the order of the ring, the first leads. Nodes that are down get replicas only where there would be
+// fewer than three without: they are made when the node is back.
 func Place(state *meta.State, view *View, region string, t Table) []topology.Piece {
 	ring := RingOf(state, view, region)
 	if ring.nodes == 0 {

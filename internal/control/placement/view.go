@@ -12,7 +12,8 @@ import (
 // Replicas is how many voters a replica set has where there are enough nodes.
 const Replicas = 4
 
-// Effective is how many voters every replica set has or will have, as long as no region has fewer nodes than the others.
+// Effective is how many voters every replica set has or will have, as long as no region has fewer nodes than the
+// others.
 func Effective(s *meta.State) int {
 	nodes := 0
 	for _, n := range s.Nodes {
@@ -45,8 +46,8 @@ type View struct {
 	Down map[topology.NodeID]time.Time
 	// Stopping are nodes whose processes are about to end.
 	Stopping map[topology.NodeID]bool
-	// Free is how much of a node's disk is free, in percent; nodes that are missing are taken to have enough. One with less than FreeMin
-	// gets no replicas.
+	// Free is how much of a node's disk is free, in percent; nodes that are missing are taken to have enough. One with
+	// less than FreeMin gets no replicas.
 	Free map[topology.NodeID]int
 	// HealAfter is how long a node may be down before its replicas are replaced; 0 is the default.
 	HealAfter time.Duration

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconcile carries out what the map of the cluster wants, one small step at a time, each of which may be repeated.
+// Package reconcile carries out what the map of the cluster wants, one small step at a time, each of which may be
+// repeated.
 //
 //	Local    every node: replicas on its disk       = its members in the map
 //	Members  the leader of a partition: Raft's configuration = the members in the map; then the map is told what is
 //	Placer   the leader of the meta partition: what the map wants, by control/placement
 //	Balance  the leader of a partition: leadership where the map prefers it
 //
-// Guarantees: (L1) a step that was carried out may be carried out again; (L2) a replica is removed only when the map has no such
-// member any more; (L3) nothing here is remembered: after a crash the same loops go on from what is. The package decides nothing
-// about where replicas are to be (that is control/placement) and nothing about how they move (that is raftgroup). Start at Next.
+// Guarantees: (L1) a step that was carried out may be carried out again; (L2) a replica is removed only when the map
+// has no such member any more; (L3) nothing here is remembered: after a crash the same loops go on from what is. The
+// package decides nothing about where replicas are to be (that is control/placement) and nothing about how they move
+// (that is raftgroup). Start at Next.
 package reconcile

@@ -23,8 +23,9 @@ type Local struct {
 	}
 }
 
-// Make makes the replicas that a map gives to this node and that are not here yet. A replica that is there already is left alone (L1). One that
-// is there under another id left the set in a version of the map that this node has passed over: it makes room.
+// Make makes the replicas that a map gives to this node and that are not here yet. A replica that is there already is
+// left alone (L1). One that is there under another id left the set in a version of the map that this node has passed
+// over: it makes room.
 func (l *Local) Make(old, next *topology.Snapshot) error {
 	var births []*topology.Partition
 	var errs []error
@@ -59,12 +60,13 @@ func (l *Local) other(id topology.PartitionID, m topology.ReplicaID) bool {
 	return here != 0 && here != m
 }
 
-// Remove removes the replicas that are no members any more, with all they hold. The map that a node has on its disk is never older than its
-// replicas, because they were made durable after it, in the same log; so what is not in the map is really gone (L2).
+// Remove removes the replicas that are no members any more, with all they hold. The map that a node has on its disk is
+// never older than its replicas, because they were made durable after it, in the same log; so what is not in the map is
+// really gone (L2).
 //
-// The replica of the meta partition stays although it is no member: a node that was taken for dead may hear of its own removal, and
-// what is here is all by which it will find out that it was given another place (Return). It keeps the node from making that of an id
-// which it had, too, and has forgotten the votes of.
+// The replica of the meta partition stays although it is no member: a node that was taken for dead may hear of its own
+// removal, and what is here is all by which it will find out that it was given another place (Return). It keeps the
+// node from making that of an id which it had, too, and has forgotten the votes of.
 func (l *Local) Remove(old, next *topology.Snapshot) error {
 	var gone []topology.PartitionID
 	for p := range changed(old, next) {
@@ -83,9 +85,9 @@ func (l *Local) Remove(old, next *topology.Snapshot) error {
 	return l.Host.Drop(gone...)
 }
 
-// Return makes the node a member of the meta partition again: it was away for so long that its replica of it was taken out,
-// and was given another one since it is back. What it knows stays in force until the records have come with the new
-// replica's snapshot. It may be told again and again; done says that it was news.
+// Return makes the node a member of the meta partition again: it was away for so long that its replica of it was taken
+// out, and was given another one since it is back. What it knows stays in force until the records have come with the
+// new replica's snapshot. It may be told again and again; done says that it was news.
 func (l *Local) Return(replica topology.ReplicaID) (done bool, err error) {
 	if l.Host.Has(topology.MetaPartition) && l.Host.Member(topology.MetaPartition) >= replica {
 		return false, nil
@@ -99,7 +101,8 @@ func (l *Local) Return(replica topology.ReplicaID) (done bool, err error) {
 	return true, nil
 }
 
-// Orphans removes those of the replicas here that a map does not know: a crash has left them (L2). That of the meta partition stays.
+// Orphans removes those of the replicas here that a map does not know: a crash has left them (L2). That of the meta
+// partition stays.
 func (l *Local) Orphans(m *topology.Snapshot, here []topology.PartitionID) error {
 	var orphans []topology.PartitionID
 	for _, id := range here {

@@ -16,19 +16,20 @@ import (
 // lagMax is how many entries a joining replica may lack when it is counted from now on.
 const lagMax = 2000
 
-// Step is the next thing that the leader of a partition does to its replica set. At most one field is set; none says that there is nothing to
-// do, or that something must happen first.
+// Step is the next thing that the leader of a partition does to its replica set. At most one field is set; none says
+// that there is nothing to do, or that something must happen first.
 type Step struct {
 	// Changes are to be made in one stroke.
 	Changes []raftgroup.Change
 	// Transfer is who is to lead first, because this replica is to go.
 	Transfer topology.ReplicaID
-	// Settled are the voters that the map is to be told of, if the status was that of the leader: another one may have changed them since.
+	// Settled are the voters that the map is to be told of, if the status was that of the leader: another one may have
+	// changed them since.
 	Settled []topology.ReplicaID
 }
 
-// Next decides what the leader of a partition does, from what the map wants and what its replica set is: at most one change of voters is
-// under way, and the map hears of each before the next.
+// Next decides what the leader of a partition does, from what the map wants and what its replica set is: at most one
+// change of voters is under way, and the map hears of each before the next.
 func Next(set *topology.ReplicaSet, s *raftgroup.Status) Step {
 	if len(s.Members.GetVotersOutgoing()) > 0 || len(s.Members.GetLearnersNext()) > 0 {
 		return Step{} // a change is under way
@@ -111,8 +112,8 @@ type Replica interface {
 	RaiseLevel(ctx context.Context, level feature.Level) error
 }
 
-// step carries out, for one replica, what Next says if it leads, and raises the feature level of its partition to that of the map. It
-// reports whether nothing is left to be done here.
+// step carries out, for one replica, what Next says if it leads, and raises the feature level of its partition to that
+// of the map. It reports whether nothing is left to be done here.
 func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, level feature.Level) (settled bool, err error) {
 	if len(p.Sets) == 0 {
 		return true, nil
@@ -124,7 +125,8 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, le
 		return false, err
 	}
 	if !r.Leading() {
-		// Who is to lead hears of it before it may act, and leadership may come here while others begin what they cannot end.
+		// Who is to lead hears of it before it may act, and leadership may come here while others begin what they
+		// cannot end.
 		return agreed && !s.Leading, nil
 	}
 	if r.Level() < level {

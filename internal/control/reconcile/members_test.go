@@ -38,8 +38,8 @@ func (r *still) ChangeMembers(_ context.Context, c []raftgroup.Change) error {
 	return nil
 }
 
-// A replica set that changes is looked at until it has changed by every node that may come to lead it: a new leader hears that it leads before it
-// may act, and the one before it may act no more.
+// A replica set that changes is looked at until it has changed by every node that may come to lead it: a new leader
+// hears that it leads before it may act, and the one before it may act no more.
 func TestMembersAreNotForgotten(t *testing.T) {
 	p := &topology.Partition{ID: 1, Sets: []topology.ReplicaSet{{Replicas: []topology.Replica{
 		{ID: 1, Node: topology.NodeID{1}, State: topology.Voter}, {ID: 2, Node: topology.NodeID{2}, State: topology.Voter},

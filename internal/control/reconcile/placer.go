@@ -14,7 +14,8 @@ import (
 // placerEvery is the time between two looks at the map.
 const placerEvery = 500 * time.Millisecond
 
-// Placer has the map want what placement decides, on the node that leads the meta partition. Its fields are set before Run.
+// Placer has the map want what placement decides, on the node that leads the meta partition. Its fields are set before
+// Run.
 type Placer struct {
 	Keeper *meta.Keeper
 	// Mine reports whether this node leads the meta partition.
@@ -71,7 +72,8 @@ func (p *Placer) round(ctx context.Context) error {
 	return nil
 }
 
-// decide returns what the map is to want, and a state in which nodes that were asked to leave and have nothing left have left.
+// decide returns what the map is to want, and a state in which nodes that were asked to leave and have nothing left
+// have left.
 func (p *Placer) decide(s *meta.State) (*meta.State, []placement.Action) {
 	view := p.View()
 	actions := placement.Decide(s, view)

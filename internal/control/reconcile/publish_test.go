@@ -49,8 +49,9 @@ func want(t *testing.T, k *meta.Keeper, m *topology.Snapshot) {
 	}
 }
 
-// What a leader found out about its voters is told to the map that it was found out for. It may be told late: another leader has led since, the map has
-// heard of its voters, and wants another change. A voter that has come and is to go again would then be taken for one that has gone.
+// What a leader found out about its voters is told to the map that it was found out for. It may be told late: another
+// leader has led since, the map has heard of its voters, and wants another change. A voter that has come and is to go
+// again would then be taken for one that has gone.
 func TestLatePublication(t *testing.T) {
 	must := func(m *topology.Snapshot, err error) *topology.Snapshot {
 		t.Helper()

@@ -18,8 +18,8 @@ import (
 // Wait bounds a change of the schema.
 const Wait = 10 * time.Second
 
-// Changer makes schema changes: it computes the next schema and map, and has them recorded. What follows from a change on
-// every node is the Installer's business. Its fields are set before it is used.
+// Changer makes schema changes: it computes the next schema and map, and has them recorded. What follows from a change
+// on every node is the Installer's business. Its fields are set before it is used.
 type Changer struct {
 	Records *meta.Keeper
 	// Schema is the schema by which statements are planned on this node now.
@@ -36,7 +36,8 @@ type Changer struct {
 	Sched *sched.Scheduler
 }
 
-// Apply makes a schema change. When it returns, the change is durable and every later statement sees it, on all nodes that answer.
+// Apply makes a schema change. When it returns, the change is durable and every later statement sees it, on all nodes
+// that answer.
 func (c *Changer) Apply(ctx context.Context, change schema.Change) (*schema.Schema, []schema.Event, error) {
 	ctx, cancel := c.Sched.WithTimeout(ctx, Wait)
 	defer cancel()

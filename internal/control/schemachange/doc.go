@@ -4,11 +4,11 @@
 //
 // A change has two halves. Changer computes, on the node that was asked, the next schema, a map that fits it and the
 // indexes that are to be built, and has the difference recorded by compare-and-set (meta.Keeper.Update): that is the
-// moment at which it happens, once or not at all. Installer carries out on every node what follows from one state of the
-// records to the next, whoever changed them.
+// moment at which it happens, once or not at all. Installer carries out on every node what follows from one state of
+// the records to the next, whoever changed them.
 //
 // Guarantees: (K1) the replicas of a new table are here before anybody can name it; (K2) mutations planned for an older
 // revision of a table are refused before statements can be planned for the new one; (K3) a dropped table is gone from
-// schema and map before its rows are. A crash at any point is made good at the next start, which installs everything from
-// nothing (Orphans, Install). Start at Changer.Apply.
+// schema and map before its rows are. A crash at any point is made good at the next start, which installs everything
+// from nothing (Orphans, Install). Start at Changer.Apply.
 package schemachange

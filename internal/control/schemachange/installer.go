@@ -15,7 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Installer makes this node follow the records of the cluster, whoever changed them. Its fields are set before it is used.
+// Installer makes this node follow the records of the cluster, whoever changed them. Its fields are set before it is
+// used.
 type Installer struct {
 	Store interface {
 		InstallTable(storage.Table)
@@ -34,13 +35,13 @@ type Installer struct {
 	Values func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error)
 	// Route has requests go by a new map.
 	Route func(*topology.Snapshot)
-	// Require makes a partition on this node refuse mutations that were planned for an older revision of its table. It is
-	// nil in a cluster, where the builder of an index sees to that in the log of each partition.
+	// Require makes a partition on this node refuse mutations that were planned for an older revision of its table. It
+	// is nil in a cluster, where the builder of an index sees to that in the log of each partition.
 	Require func(id topology.PartitionID, revision uint64)
 	// Publish has statements planned by a new schema and tells clients what happened to it.
 	Publish func(*schema.Schema, []schema.Event)
-	// Failed is told what could not be done here. What the disk refused ends the node by itself; the rest is made good at
-	// the next start.
+	// Failed is told what could not be done here. What the disk refused ends the node by itself; the rest is made good
+	// at the next start.
 	Failed func(what string, err error)
 }
 
@@ -78,9 +79,9 @@ func (i *Installer) check(what string, err error) {
 	}
 }
 
-// require makes the replicas of changed tables refuse mutations that were planned for an earlier revision. Their sessions
-// plan again. Without it a write planned before a new index could be applied after the index was built, and be missing in
-// it.
+// require makes the replicas of changed tables refuse mutations that were planned for an earlier revision. Their
+// sessions plan again. Without it a write planned before a new index could be applied after the index was built, and be
+// missing in it.
 func (i *Installer) require(tables []tableChange, m *topology.Snapshot) {
 	if i.Require == nil {
 		return

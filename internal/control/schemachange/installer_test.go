@@ -17,7 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// TestFirstChange proves that clients hear of the first change of a cluster's schema, and not of the system keyspaces that are recorded with it.
+// TestFirstChange proves that clients hear of the first change of a cluster's schema, and not of the system keyspaces
+// that are recorded with it.
 func TestFirstChange(t *testing.T) {
 	empty := schema.New()
 	next, _, err := schema.Apply(catalog.WithSystem(empty), &schema.CreateKeyspace{Name: "ks", Properties: []schema.Property{
@@ -68,9 +69,9 @@ func (r *recorder) Remove(_, _ *topology.Snapshot) error {
 	return nil
 }
 
-// TestOrderOfSteps proves K1 to K3: replicas are made before a table can be named, mutations of an older revision are refused
-// before statements are planned for the new one, and what was dropped is removed when nobody can name it any more. The last
-// state follows from the first in one step, too, as it does after a restart.
+// TestOrderOfSteps proves K1 to K3: replicas are made before a table can be named, mutations of an older revision are
+// refused before statements are planned for the new one, and what was dropped is removed when nobody can name it any
+// more. The last state follows from the first in one step, too, as it does after a restart.
 func TestOrderOfSteps(t *testing.T) {
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
 	if err != nil {

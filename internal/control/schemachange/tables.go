@@ -31,8 +31,8 @@ func sortedTables(s *schema.Schema) []*schema.Table {
 // tableChange is a stored table before and after a change of the schema, nil where it was not, or is not any more.
 type tableChange struct{ was, is *schema.Table }
 
-// tableChanges lists the stored tables that differ, by id. What both schemas share is passed over, so that one table among
-// thousands costs little.
+// tableChanges lists the stored tables that differ, by id. What both schemas share is passed over, so that one table
+// among thousands costs little.
 func tableChanges(old, next *schema.Schema) []tableChange {
 	var out []tableChange
 	add := func(was, is *schema.Table) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package codec has the primitive forms of which stored records, commands and frames are made: numbers, flags, bytes, lists.
+// Package codec has the primitive forms of which stored records, commands and frames are made: numbers, flags, bytes,
+// lists.
 //
 //	uint     uvarint; int: varint, zigzag; fixed: 8 bytes, big-endian
 //	flag     a byte, 0 or 1
@@ -11,10 +12,10 @@
 //
 // A tag is twice the number of the field, plus one if a reader that does not know the field must not go on without it.
 //
-// A Writer allocates nothing but room to grow. A Reader allocates nothing: what it returns are views over its input. The first thing that
-// does not fit makes everything after it zero, so a decoder asks once, at its end. No length and no count is believed that the rest of
-// the input cannot hold, so a decoder's memory is proportional to its input. The package knows no record, no version and no error:
-// those belong to the package whose record it is.
+// A Writer allocates nothing but room to grow. A Reader allocates nothing: what it returns are views over its input.
+// The first thing that does not fit makes everything after it zero, so a decoder asks once, at its end. No length and
+// no count is believed that the rest of the input cannot hold, so a decoder's memory is proportional to its input. The
+// package knows no record, no version and no error: those belong to the package whose record it is.
 package codec
 
 import "encoding/binary"
@@ -56,8 +57,8 @@ func (w *Writer) Null(v []byte) {
 	w.Raw(v)
 }
 
-// Field appends an optional part; EndFields has to follow the last one. Numbers ascend from 1. A reader that does not know a number passes
-// over the field, or refuses the whole if must is set.
+// Field appends an optional part; EndFields has to follow the last one. Numbers ascend from 1. A reader that does not
+// know a number passes over the field, or refuses the whole if must is set.
 func (w *Writer) Field(number uint64, must bool, value []byte) {
 	w.Uint(number<<1 | uint64(Bit(must)))
 	w.Bytes(value)

@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// Reader takes values off the front of its input. Once something did not fit, or Fail was called, the rest is empty and every method
-// returns zero.
+// Reader takes values off the front of its input. Once something did not fit, or Fail was called, the rest is empty and
+// every method returns zero.
 type Reader struct {
 	b         []byte
 	malformed error
@@ -142,8 +142,8 @@ func (r *Reader) Null() []byte {
 	return r.Take(n - 1)
 }
 
-// Count takes the number of items that follow, each of at least itemMin bytes (itemMin > 0). After a failure among the items a loop over
-// them runs on, at most as often as the input was long.
+// Count takes the number of items that follow, each of at least itemMin bytes (itemMin > 0). After a failure among the
+// items a loop over them runs on, at most as often as the input was long.
 func (r *Reader) Count(itemMin int) int {
 	n := r.Uint()
 	if n > uint64(len(r.b)/itemMin) {
@@ -162,8 +162,8 @@ type Field struct {
 	Value []byte
 }
 
-// Field takes the next field after the one numbered after, 0 for the first. Its Number is 0 if there is none left, also after a
-// failure.
+// Field takes the next field after the one numbered after, 0 for the first. Its Number is 0 if there is none left, also
+// after a failure.
 func (r *Reader) Field(after uint64) Field {
 	if len(r.b) > 0 && r.b[0] == 0 {
 		r.b = r.b[1:]
@@ -178,8 +178,8 @@ func (r *Reader) Field(after uint64) Field {
 	return f
 }
 
-// KeepFields takes a list of fields of which the caller knows none, and returns them as Writer.Raw can write them back, nil for none.
-// refused is the number of the first one that the caller would have to know, 0 if there is none.
+// KeepFields takes a list of fields of which the caller knows none, and returns them as Writer.Raw can write them back,
+// nil for none. refused is the number of the first one that the caller would have to know, 0 if there is none.
 func (r *Reader) KeepFields() (kept []byte, refused uint64) {
 	var w Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {

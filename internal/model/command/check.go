@@ -12,8 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Check reports whether all conditions of c hold. found is parallel to c.Rows, nil for a row that does not exist. Errors are
-// *dberr.Invalid with Cassandra's texts, or wrap row.ErrCorrupt. Terms are judged in order, the first that fails ends it.
+// Check reports whether all conditions of c hold. found is parallel to c.Rows, nil for a row that does not exist.
+// Errors are *dberr.Invalid with Cassandra's texts, or wrap row.ErrCorrupt. Terms are judged in order, the first that
+// fails ends it.
 func Check(c *Conditional, found []*row.Row) (bool, error) {
 	for i := range c.Conditions {
 		k := &c.Conditions[i]
@@ -59,8 +60,8 @@ func (k *Condition) holds(r *row.Row) (bool, error) {
 	return false, nil
 }
 
-// subject is the type and the value that the condition compares, nil for null. A non-frozen list, set or map without elements compares as an
-// empty one with everything but null, as in Cassandra; satisfies knows it by isCollection.
+// subject is the type and the value that the condition compares, nil for null. A non-frozen list, set or map without
+// elements compares as an empty one with everything but null, as in Cassandra; satisfies knows it by isCollection.
 func (k *Condition) subject(cells []row.Cell) (*cqltype.Type, []byte, error) {
 	if k.Element != nil {
 		return k.element(cells)

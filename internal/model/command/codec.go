@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Version is the version of the encoding, the first byte of every encoded command; the kind is the second. It changes only when what all
-// commands have in common does: whatever can be a field or a kind of its own is one (RFC 0006).
+// Version is the version of the encoding, the first byte of every encoded command; the kind is the second. It changes
+// only when what all commands have in common does: whatever can be a field or a kind of its own is one (RFC 0006).
 const Version = 2
 
 // kind says what an encoded command is.
@@ -28,8 +28,9 @@ const (
 	kindEntry       kind = 6
 )
 
-// Every command has a list of fields (see codec) after its fixed part and before its lists. None but entrySpan is written today. These
-// numbers are taken in a mutation: 1 for the region it comes from, 2 for its transaction, which must be understood.
+// Every command has a list of fields (see codec) after its fixed part and before its lists. None but entrySpan is
+// written today. These numbers are taken in a mutation: 1 for the region it comes from, 2 for its transaction, which
+// must be understood.
 
 // AppendMutation appends the encoded form of m.
 func AppendMutation(dst []byte, m *Mutation) []byte {
@@ -38,7 +39,8 @@ func AppendMutation(dst []byte, m *Mutation) []byte {
 	return a.Writer
 }
 
-// DecodeMutation reads what AppendMutation wrote into m. Byte slices of m are views over src; the capacity of m.Ops is reused.
+// DecodeMutation reads what AppendMutation wrote into m. Byte slices of m are views over src; the capacity of m.Ops is
+// reused.
 func DecodeMutation(m *Mutation, src []byte) error {
 	r, err := open(src, kindMutation)
 	if err != nil {

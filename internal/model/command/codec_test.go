@@ -164,7 +164,8 @@ func same(t *rapid.T, want, got any) {
 	}
 }
 
-// Every command comes back from its encoding as it was; null and the empty value stay apart; every cut of the bytes is refused.
+// Every command comes back from its encoding as it was; null and the empty value stay apart; every cut of the bytes is
+// refused.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pick{t}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command is what a coordinator says to a replica and what it hears back: Mutation, Conditional, Read, Sweep, the Entry of a
-// replica set's log, and their versioned encoding.
+// Package command is what a coordinator says to a replica and what it hears back: Mutation, Conditional, Read, Sweep,
+// the Entry of a replica set's log, and their versioned encoding.
 //
-// Guarantees: (C1) a command carries everything its application needs: no clock, catalog or configuration of the replica
-// takes part, so the same log gives the same rows; (C2) an encoded command names its version, and what a
-// newer build has added to it is passed over or refused with feature.ErrNewer, never misread.
-// Rows and keys are opaque bytes here, made by packages row and cqltype. Start at Mutation and Read.
+// Guarantees: (C1) a command carries everything its application needs: no clock, catalog or configuration of the
+// replica takes part, so the same log gives the same rows; (C2) an encoded command names its version, and what a newer
+// build has added to it is passed over or refused with feature.ErrNewer, never misread. Rows and keys are opaque bytes
+// here, made by packages row and cqltype. Start at Mutation and Read.
 package command
 
 import (
@@ -33,8 +33,8 @@ const (
 // Op is one operand of a mutation.
 type Op struct {
 	Kind OpKind
-	// Clustering is the concatenation of the clustering columns' key forms; empty for a table without clustering columns
-	// and for the header. An index entry of a static column has none either.
+	// Clustering is the concatenation of the clustering columns' key forms; empty for a table without clustering
+	// columns and for the header. An index entry of a static column has none either.
 	Clustering []byte
 	// Operand is an encoded row (see row.Builder); empty for OpIndex.
 	Operand []byte
@@ -46,7 +46,8 @@ type Op struct {
 // Mutation changes one logical partition, atomically.
 type Mutation struct {
 	Table uint32
-	// Token is the key's place on the ring, or the first half of it in a table on the wide ring; Low is the second half, 0 in others.
+	// Token is the key's place on the ring, or the first half of it in a table on the wide ring; Low is the second
+	// half, 0 in others.
 	Token token.Token
 	Low   uint64
 	// Key is the serialized partition key.
@@ -58,7 +59,8 @@ type Mutation struct {
 	Epoch uint64
 	// Dedupe identifies the command for exactly-once application; the zero value asks for none.
 	Dedupe DedupeID
-	// Retried is the time since the first attempt with this id that may have been carried out, in milliseconds; 0: there was none.
+	// Retried is the time since the first attempt with this id that may have been carried out, in milliseconds; 0:
+	// there was none.
 	Retried uint32
 	// Timestamp is the stamp the leader gave to the operands that came Unstamped; 0 before that.
 	Timestamp int64
@@ -72,9 +74,9 @@ func (m *Mutation) Position() keys.Position {
 	return keys.Position{Ring: m.Token.Position(), Low: m.Low, Key: m.Key}
 }
 
-// Slice is a half-open interval [Start, End) of clustering keys, compared as bytes. An empty Start begins at the first row;
-// a nil End is unbounded. Because clustering keys are concatenations of order-preserving forms, every CQL bound, inclusive or exclusive,
-// on any prefix of the clustering columns is such an interval.
+// Slice is a half-open interval [Start, End) of clustering keys, compared as bytes. An empty Start begins at the first
+// row; a nil End is unbounded. Because clustering keys are concatenations of order-preserving forms, every CQL bound,
+// inclusive or exclusive, on any prefix of the clustering columns is such an interval.
 type Slice struct{ Start, End []byte }
 
 // Read asks for rows in order: partitions by (token, key), rows by clustering key.
@@ -84,11 +86,11 @@ type Read struct {
 	Key   []byte
 	Token token.Token
 	Low   uint64 // as in Mutation
-	// Range selects the partitions of an interval of tokens. It is used when Key is nil; the zero Range is the whole ring. On the wide
-	// ring it is one of first halves of places.
+	// Range selects the partitions of an interval of tokens. It is used when Key is nil; the zero Range is the whole
+	// ring. On the wide ring it is one of first halves of places.
 	Range token.Range
-	// After resumes a read of a Range behind this position: strictly after the row (Key, Clustering) of that
-	// partition, or after the whole partition if AfterPartition is set. AfterToken and AfterLow are the key's place on the ring.
+	// After resumes a read of a Range behind this position: strictly after the row (Key, Clustering) of that partition,
+	// or after the whole partition if AfterPartition is set. AfterToken and AfterLow are the key's place on the ring.
 	AfterKey        []byte
 	AfterToken      token.Token
 	AfterLow        uint64
@@ -98,8 +100,9 @@ type Read struct {
 	// descending order (slices are still given ascending).
 	Slices   []Slice
 	Reversed bool
-	// Statics asks for static cells; NoRows asks for nothing but partitions. With either, the visitor's Partition is called for every
-	// partition that has a live row in Slices or a live static cell, otherwise for those with a live row.
+	// Statics asks for static cells; NoRows asks for nothing but partitions. With either, the visitor's Partition is
+	// called for every partition that has a live row in Slices or a live static cell, otherwise for those with a live
+	// row.
 	Statics bool
 	NoRows  bool
 	// Index, if not nil, visits only rows that have an entry with this value; the caller checks the rows themselves.
@@ -138,8 +141,8 @@ type Visitor interface {
 	Row(clustering []byte, r *row.Row) (Step, error)
 }
 
-// Sweep removes what nobody can see any more: each key is re-read when the sweep is applied and rewritten or deleted if its
-// tombstones and expired cells are older than Horizon (seconds since the epoch).
+// Sweep removes what nobody can see any more: each key is re-read when the sweep is applied and rewritten or deleted if
+// its tombstones and expired cells are older than Horizon (seconds since the epoch).
 type Sweep struct {
 	Table   uint32
 	Keys    [][]byte

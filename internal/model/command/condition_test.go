@@ -333,8 +333,8 @@ func TestResolveStatic(t *testing.T) {
 	}
 }
 
-// TestClientTimestampBesideStamp has one batch set one element of a list twice, once with the client's timestamp and once with the leader's.
-// Whichever comes first, the higher timestamp wins, and on a tie the larger value.
+// TestClientTimestampBesideStamp has one batch set one element of a list twice, once with the client's timestamp and
+// once with the leader's. Whichever comes first, the higher timestamp wins, and on a tie the larger value.
 func TestClientTimestampBesideStamp(t *testing.T) {
 	set := func(ts int64, value string) Update {
 		return Update{Kind: ListSetAt, Column: 1, Args: [][]byte{binary.BigEndian.AppendUint32(nil, 0), []byte(value)}, Timestamp: ts}

@@ -8,9 +8,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Conditional is a mutation that depends on what is stored: IF conditions, counters, and the list operations that address an element
-// by its place. The leader reads Rows under the latch of the logical partition, checks Conditions, turns Updates into operands,
-// and commits Mutation.Ops and those operands as one mutation. Nothing is written unless all conditions hold.
+// Conditional is a mutation that depends on what is stored: IF conditions, counters, and the list operations that
+// address an element by its place. The leader reads Rows under the latch of the logical partition, checks Conditions,
+// turns Updates into operands, and commits Mutation.Ops and those operands as one mutation. Nothing is written unless
+// all conditions hold.
 type Conditional struct {
 	Mutation Mutation
 	// Serial is the serial consistency level of a lightweight transaction, and 0 when there are no conditions.
@@ -68,8 +69,8 @@ type Condition struct {
 	// Column and Type describe the column. A nil Type belongs to Exists and NotExists.
 	Column uint32
 	Type   *cqltype.Type
-	// Element, if not nil, selects an element of a map (wire form of the key), a list (wire form of an int index) or a UDT
-	// (wire form of a smallint field index); the comparison is then with that element's type.
+	// Element, if not nil, selects an element of a map (wire form of the key), a list (wire form of an int index) or a
+	// UDT (wire form of a smallint field index); the comparison is then with that element's type.
 	Element []byte
 	// Values holds one value (nil = null), any number for In.
 	Values [][]byte
@@ -84,8 +85,8 @@ const (
 	ListSetAt                      // Args[0] = int index, Args[1] = value (nil deletes the element)
 	ListDiscard                    // Args = values to remove
 	ListDeleteAt                   // Args[0] = int index
-	// ListPut adds elements whose paths are known: Args = path, value, path, value, ... It depends on nothing stored, but the updates
-	// after it count places with them.
+	// ListPut adds elements whose paths are known: Args = path, value, path, value, ... It depends on nothing stored,
+	// but the updates after it count places with them.
 	ListPut
 )
 
@@ -96,10 +97,11 @@ type Update struct {
 	Column uint32
 	Type   *cqltype.Type
 	Args   [][]byte
-	// Statement numbers the statements of a batch: an update sees the row as the updates before it in its own statement leave it, but
-	// not what other statements do. Counters see all.
+	// Statement numbers the statements of a batch: an update sees the row as the updates before it in its own statement
+	// leave it, but not what other statements do. Counters see all.
 	Statement int
-	// Timestamp is the operand's, row.Unstamped for the leader's stamp, which counters always get. TTL and Expiry as in row.Cell.
+	// Timestamp is the operand's, row.Unstamped for the leader's stamp, which counters always get. TTL and Expiry as in
+	// row.Cell.
 	Timestamp int64
 	TTL       int32
 	Expiry    int64
@@ -114,8 +116,8 @@ type FoundRow struct {
 // Decision is the outcome of a Conditional.
 type Decision struct {
 	Applied bool
-	// Found holds, parallel to Conditional.Rows, the rows as they were when the conditions were checked; nil = the row did
-	// not exist. They are copies the caller may keep.
+	// Found holds, parallel to Conditional.Rows, the rows as they were when the conditions were checked; nil = the row
+	// did not exist. They are copies the caller may keep.
 	Found []*row.Row
 	// First is the row that Conditional.First asks for, nil if there is none or the conditions hold.
 	First *FoundRow

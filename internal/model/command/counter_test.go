@@ -12,8 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// TestCountersOfTwoRegions: two regions add to one counter, each by what it has seen, and exchange their rows now and then; whatever the
-// clocks of their leaders, no increment is lost, and the deletion of a counter takes the cells of both.
+// TestCountersOfTwoRegions: two regions add to one counter, each by what it has seen, and exchange their rows now and
+// then; whatever the clocks of their leaders, no increment is lost, and the deletion of a counter takes the cells of
+// both.
 func TestCountersOfTwoRegions(t *testing.T) {
 	const column = 3
 	counter := &cqltype.Type{Kind: cqltype.Counter}

@@ -31,8 +31,8 @@ const (
 // Entry is a command of a replica set's log. Applying it reads nothing but the store and the entry (C1).
 type Entry struct {
 	Kind EntryKind
-	// Epoch is that of the partition when the entry was proposed. An entry whose epoch has passed when it is applied was made for another
-	// span, and is refused.
+	// Epoch is that of the partition when the entry was proposed. An entry whose epoch has passed when it is applied
+	// was made for another span, and is refused.
 	Epoch uint64
 	// Span is the part of the ring that the entry was made for, where its keys do not say so; Table 0 is none.
 	Span keys.Span
@@ -119,7 +119,8 @@ func (r *reader) entryHead(e *Entry) {
 	}
 }
 
-// BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one. epoch is the partition's.
+// BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one. epoch is the
+// partition's.
 func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
 	a := entryHead(dst, EntryWrite, epoch, keys.Span{})
 	a.Null(result)
@@ -127,12 +128,12 @@ func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
 	return a.Writer
 }
 
-// AddWrite appends a mutation with the leader's stamp, also for the operands that are Unstamped. The mutation itself stays as it
-// is, so that it can be sent again.
+// AddWrite appends a mutation with the leader's stamp, also for the operands that are Unstamped. The mutation itself
+// stays as it is, so that it can be sent again.
 func AddWrite(dst []byte, m *Mutation, stamp int64) []byte { return AddWriteAt(dst, m, stamp, stamp) }
 
-// AddWriteAt is AddWrite for a mutation whose operands are stamped above what they are to be seen over, and not with the leader's
-// stamp: which may be far above it, and must not raise the stamps of other keys.
+// AddWriteAt is AddWrite for a mutation whose operands are stamped above what they are to be seen over, and not with
+// the leader's stamp: which may be far above it, and must not raise the stamps of other keys.
 func AddWriteAt(dst []byte, m *Mutation, stamp, operands int64) []byte {
 	a := appender{dst}
 	a.heading(m, stamp, 0)
@@ -154,8 +155,8 @@ func (a *appender) records(c *Records) {
 	}
 }
 
-// DecodeEntry reads what AppendEntry wrote into e. Byte slices of e are views over src; the capacity of e's lists, and of the
-// operands of its mutations, is reused.
+// DecodeEntry reads what AppendEntry wrote into e. Byte slices of e are views over src; the capacity of e's lists, and
+// of the operands of its mutations, is reused.
 func DecodeEntry(e *Entry, src []byte) error {
 	r, err := open(src, kindEntry)
 	if err != nil {

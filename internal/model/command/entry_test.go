@@ -38,7 +38,8 @@ func entries() []Entry {
 	}
 }
 
-// TestEntries: each entry comes back as it was, also into one that held another one before, and no beginning of its bytes is taken for one.
+// TestEntries: each entry comes back as it was, also into one that held another one before, and no beginning of its
+// bytes is taken for one.
 func TestEntries(t *testing.T) {
 	var got Entry
 	for i, e := range entries() {
@@ -65,8 +66,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestAddWrite: the copy in the log has the leader's stamp, the mutation that is sent again has not, and the log does not say how often
-// it was.
+// TestAddWrite: the copy in the log has the leader's stamp, the mutation that is sent again has not, and the log does
+// not say how often it was.
 func TestAddWrite(t *testing.T) {
 	m := Mutation{Table: 600, Key: []byte("k"), Dedupe: DedupeID{Sequence: 1}, Retried: 250, Ops: []Op{{Operand: unstamped()}}}
 	before := bytes.Clone(m.Ops[0].Operand)

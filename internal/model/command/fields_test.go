@@ -20,7 +20,8 @@ import (
 // laterField is a field that no build knows yet.
 const laterField = 77
 
-// withField puts a field into encoded bytes where their empty list of fields is, at from the front or, if negative, from the end.
+// withField puts a field into encoded bytes where their empty list of fields is, at from the front or, if negative,
+// from the end.
 func withField(b []byte, at int, must bool) []byte {
 	if at < 0 {
 		at += len(b)
@@ -30,8 +31,8 @@ func withField(b []byte, at int, must bool) []byte {
 	return append(w, b[at:]...)
 }
 
-// TestFieldsOfLaterBuilds: a field that a later build adds to a command is passed over, and one that must be understood makes it refuse
-// the command as newer, by the field's number. Neither is taken for damage.
+// TestFieldsOfLaterBuilds: a field that a later build adds to a command is passed over, and one that must be understood
+// makes it refuse the command as newer, by the field's number. Neither is taken for damage.
 func TestFieldsOfLaterBuilds(t *testing.T) {
 	m := Mutation{Table: 600, Token: -5, Key: []byte("k"), Epoch: 2}
 	entry := Entry{Kind: EntryRequire, Epoch: 3, SchemaVersion: 9}
@@ -67,8 +68,8 @@ func TestFieldsOfLaterBuilds(t *testing.T) {
 	}
 }
 
-// TestKindsOfLaterBuilds: entries, operands and conditions of kinds that a later build has are refused as newer, by name; a command of the
-// version before this one is refused with its number.
+// TestKindsOfLaterBuilds: entries, operands and conditions of kinds that a later build has are refused as newer, by
+// name; a command of the version before this one is refused with its number.
 func TestKindsOfLaterBuilds(t *testing.T) {
 	var e Entry
 	for text, b := range map[string][]byte{

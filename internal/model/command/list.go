@@ -11,7 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// listState is a list as a statement sees it while its updates are resolved: the stored elements and what the statement did before.
+// listState is a list as a statement sees it while its updates are resolved: the stored elements and what the statement
+// did before.
 type listState struct {
 	statement int
 	column    uint32
@@ -30,7 +31,8 @@ func (r *resolver) list(u *Update, cells []row.Cell) *listState {
 	return l
 }
 
-// set puts the value of an element, or deletes it if value is nil, into the operand and, as far as it then would be seen, into the list.
+// set puts the value of an element, or deletes it if value is nil, into the operand and, as far as it then would be
+// seen, into the list.
 func (r *resolver) set(l *listState, u *Update, path, value []byte) {
 	at, there := slices.BinarySearchFunc(l.cells, path, func(c row.Cell, path []byte) int { return bytes.Compare(c.Path, path) })
 	hidden := there && !u.beats(&l.cells[at], value)
@@ -52,8 +54,9 @@ func (r *resolver) set(l *listState, u *Update, path, value []byte) {
 	}
 }
 
-// operandFor returns the builder that takes what u sets, and the timestamp to set it with. What has the client's timestamp goes into an
-// operand of its own while the leader's stamp is not known: which of two values of one element wins is found when the operands merge.
+// operandFor returns the builder that takes what u sets, and the timestamp to set it with. What has the client's
+// timestamp goes into an operand of its own while the leader's stamp is not known: which of two values of one element
+// wins is found when the operands merge.
 func (r *resolver) operandFor(u *Update) (b *row.Builder, ts int64) {
 	switch {
 	case u.Timestamp == row.Unstamped:
@@ -66,8 +69,8 @@ func (r *resolver) operandFor(u *Update) (b *row.Builder, ts int64) {
 	return &r.own, u.Timestamp
 }
 
-// beats reports whether a value of u, nil for a deletion, would be seen instead of a cell of the list: the merge rule. A stored cell has a
-// timestamp; what the leader is to stamp will be above it.
+// beats reports whether a value of u, nil for a deletion, would be seen instead of a cell of the list: the merge rule.
+// A stored cell has a timestamp; what the leader is to stamp will be above it.
 func (u *Update) beats(c *row.Cell, value []byte) bool {
 	switch {
 	case u.Timestamp == c.Timestamp:

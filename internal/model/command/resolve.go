@@ -12,10 +12,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Resolve turns the updates of c, whose effect depends on found (as for Check), into operands, and appends them to ops. stamp
-// is the leader's, or row.Unstamped if it stamps them later. An update sees the row as it was found and as the updates before it in the
-// same statement leave it; a counter sees all additions before it. A counter's cell always gets the leader's stamp: only so do additions
-// never overtake each other. Errors are *dberr.Invalid with Cassandra's texts.
+// Resolve turns the updates of c, whose effect depends on found (as for Check), into operands, and appends them to ops.
+// stamp is the leader's, or row.Unstamped if it stamps them later. An update sees the row as it was found and as the
+// updates before it in the same statement leave it; a counter sees all additions before it. A counter's cell always
+// gets the leader's stamp: only so do additions never overtake each other. Errors are *dberr.Invalid with Cassandra's
+// texts.
 func Resolve(ops []Op, c *Conditional, found []*row.Row, stamp int64) ([]Op, error) {
 	if len(c.Updates) == 0 {
 		return ops, nil

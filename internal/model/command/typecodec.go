@@ -13,7 +13,8 @@ const typeDepthMax = 64
 // frozenBit marks a frozen type in the byte of its kind.
 const frozenBit = 0x80
 
-// maybeType writes a compact form of a type: its kind, with a flag for frozen, then names and components. It writes 0 for nil, which no kind is.
+// maybeType writes a compact form of a type: its kind, with a flag for frozen, then names and components. It writes 0
+// for nil, which no kind is.
 func (a *appender) maybeType(t *cqltype.Type) {
 	if t == nil {
 		a.Byte(0)

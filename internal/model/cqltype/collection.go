@@ -10,7 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// A cursor walks over the values of a collection's or tuple's wire form. Values have a 32-bit length, negative for null.
+// A cursor walks over the values of a collection's or tuple's wire form. Values have a 32-bit length, negative for
+// null.
 type cursor struct {
 	rest []byte
 	left int
@@ -92,8 +93,8 @@ func (t *Type) elemType(i int) *Type {
 	return t.Elems[i]
 }
 
-// Count is the number of elements of a list or set, of pairs of a map, of components present in a tuple or UDT. It is what the
-// header says, which is true of a validated value.
+// Count is the number of elements of a list or set, of pairs of a map, of components present in a tuple or UDT. It is
+// what the header says, which is true of a validated value.
 func (t *Type) Count(wire []byte) int {
 	if t.IsCollection() {
 		if len(wire) < 4 {
@@ -111,8 +112,8 @@ func (t *Type) Count(wire []byte) int {
 	}
 }
 
-// Elements yields the elements of a list or set in order, or the components of a tuple or UDT; nil is null, and components
-// that are missing at the end are not yielded. Elements alias wire.
+// Elements yields the elements of a list or set in order, or the components of a tuple or UDT; nil is null, and
+// components that are missing at the end are not yielded. Elements alias wire.
 func (t *Type) Elements(wire []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		c := t.walk(wire)
@@ -172,8 +173,8 @@ func (t *Type) Lookup(wire, key []byte) (value []byte, ok bool) {
 	}
 }
 
-// AppendCollection appends the wire form of a list, or of a set or map whose elements are in order already; a map takes keys
-// and values in turn.
+// AppendCollection appends the wire form of a list, or of a set or map whose elements are in order already; a map takes
+// keys and values in turn.
 func (t *Type) AppendCollection(dst []byte, elems ...[]byte) []byte {
 	n := len(elems)
 	if t.Kind == Map {
@@ -213,7 +214,8 @@ func (t *Type) SortedSet(elems [][]byte) []byte {
 	return t.AppendCollection(nil, elems...)
 }
 
-// SortedMap builds the wire form of a map from keys and values in turn: in order of the keys, the last of equal keys wins.
+// SortedMap builds the wire form of a map from keys and values in turn: in order of the keys, the last of equal keys
+// wins.
 func (t *Type) SortedMap(flat [][]byte) []byte {
 	type pair struct{ key, value []byte }
 	sorted := make([]pair, 0, len(flat)/2)
@@ -232,8 +234,8 @@ func (t *Type) SortedMap(flat [][]byte) []byte {
 	return t.AppendCollection(nil, out...)
 }
 
-// Canonical returns the value with its sets and maps in order and without duplicates, at any depth: what a bound value must
-// become before it is stored or compared. It returns wire itself if it is canonical already, or not valid.
+// Canonical returns the value with its sets and maps in order and without duplicates, at any depth: what a bound value
+// must become before it is stored or compared. It returns wire itself if it is canonical already, or not valid.
 func (t *Type) Canonical(wire []byte) []byte {
 	if len(wire) == 0 || len(t.Elems) == 0 || t.isCanonical(wire) {
 		return wire

@@ -10,9 +10,10 @@ import (
 	"math/bits"
 )
 
-// Compare orders two values as Cassandra's comparator of the type does: null before empty before everything else. Values
-// that are not valid for the type are ordered by their bytes after those that are. Equal values may differ in bytes: decimals
-// of different scales, varints with needless leading bytes, NaNs, booleans other than 0 and 1, tuples with trailing nulls.
+// Compare orders two values as Cassandra's comparator of the type does: null before empty before everything else.
+// Values that are not valid for the type are ordered by their bytes after those that are. Equal values may differ in
+// bytes: decimals of different scales, varints with needless leading bytes, NaNs, booleans other than 0 and 1, tuples
+// with trailing nulls.
 func (t *Type) Compare(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
 		return compareEmpty(a, b)
@@ -133,8 +134,8 @@ func unorderDouble(b uint64) uint64 {
 	return ^b
 }
 
-// signBytes flips the sign of each byte but the first, which is compared as part of a signed number: Cassandra compares the
-// second half of timeuuids byte by byte, signed.
+// signBytes flips the sign of each byte but the first, which is compared as part of a signed number: Cassandra compares
+// the second half of timeuuids byte by byte, signed.
 const signBytes = 0x8080808080808080
 
 func comparePairs(order func([]byte) (hi, lo uint64), a, b []byte) int {

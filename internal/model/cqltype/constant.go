@@ -97,8 +97,8 @@ var takes = map[Constant][]Kind{
 	DurationConst: {Duration},
 }
 
-// Fits says whether the constant can be a value of the type. A tuple or custom type takes any, as in Cassandra, and judges by
-// the text.
+// Fits says whether the constant can be a value of the type. A tuple or custom type takes any, as in Cassandra, and
+// judges by the text.
 func (t *Type) Fits(c Constant, text string) Fit {
 	if t.Kind == Tuple || t.Kind == Custom {
 		return WeakFit
@@ -114,8 +114,8 @@ func (t *Type) Fits(c Constant, text string) Fit {
 	return NoFit
 }
 
-// ConstantError says that a constant does not go with a type. The planner adds the receiver: Invalid STRING constant (abc) for
-// "k" of type int.
+// ConstantError says that a constant does not go with a type. The planner adds the receiver: Invalid STRING constant
+// (abc) for "k" of type int.
 type ConstantError struct {
 	Constant Constant
 	Text     string
@@ -131,8 +131,8 @@ func (e *ConstantError) For(receiver string) error {
 	return dberr.Invalidf("Invalid %s constant (%s) for \"%s\" of type %s", e.Constant, e.Text, receiver, e.Type)
 }
 
-// FromConstant gives the wire form of a constant: *ConstantError if its kind does not go with the type, *dberr.Invalid with
-// Cassandra's text if what it says does not.
+// FromConstant gives the wire form of a constant: *ConstantError if its kind does not go with the type, *dberr.Invalid
+// with Cassandra's text if what it says does not.
 func (t *Type) FromConstant(c Constant, text string) ([]byte, error) {
 	if t.Fits(c, text) == NoFit {
 		return nil, &ConstantError{c, text, t}
@@ -160,8 +160,8 @@ func floatText(text string) string {
 	return text
 }
 
-// FromText reads a value from the text inside a literal or a JSON string: any native type, and the colon-separated form of
-// tuples. Empty text is the empty value, but for types that have none. Errors are *dberr.Invalid.
+// FromText reads a value from the text inside a literal or a JSON string: any native type, and the colon-separated form
+// of tuples. Empty text is the empty value, but for types that have none. Errors are *dberr.Invalid.
 func (t *Type) FromText(text string) ([]byte, error) {
 	if text == "" {
 		switch t.Kind {

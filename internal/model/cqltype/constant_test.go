@@ -12,7 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestFromConstantRecorded holds constants to what Cassandra 4.0 stored or answered. A want that is not hex is the error.
+// TestFromConstantRecorded holds constants to what Cassandra 4.0 stored or answered. A want that is not hex is the
+// error.
 func TestFromConstantRecorded(t *testing.T) {
 	for _, c := range []struct {
 		constant Constant
@@ -230,7 +231,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestTextRoundTrip proves that FromText reads what Text writes, for every native value but those whose years need a number.
+// TestTextRoundTrip proves that FromText reads what Text writes, for every native value but those whose years need a
+// number.
 func TestTextRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawNative(t)

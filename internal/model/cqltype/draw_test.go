@@ -33,8 +33,8 @@ func drawType(t *rapid.T, depth int) *Type {
 	return UDTOf("ks", "u", []string{"a", "B c", "d"}, []*Type{part(), part(), part()}).Freeze()
 }
 
-// drawValue draws a valid value; small numbers and short texts of few letters are favoured, so that equal and nearly equal
-// values are compared often.
+// drawValue draws a valid value; small numbers and short texts of few letters are favoured, so that equal and nearly
+// equal values are compared often.
 func drawValue(t *rapid.T, typ *Type) []byte {
 	switch typ.Kind {
 	case List, Set, Map, Tuple, UDT:

@@ -13,7 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// DurationValue is a duration of months, days and nanoseconds, none of which converts into another. All have the same sign.
+// DurationValue is a duration of months, days and nanoseconds, none of which converts into another. All have the same
+// sign.
 type DurationValue struct {
 	Months, Days int32
 	Nanos        int64
@@ -29,8 +30,8 @@ const (
 	nanosPerDay    = 24 * nanosPerHour
 )
 
-// readVint reads one of Cassandra's variable-length integers, zigzag-encoded: the count of leading ones of the first byte says
-// how many bytes follow.
+// readVint reads one of Cassandra's variable-length integers, zigzag-encoded: the count of leading ones of the first
+// byte says how many bytes follow.
 func readVint(b []byte) (v int64, rest []byte, ok bool) {
 	if len(b) == 0 {
 		return 0, nil, false
@@ -143,8 +144,8 @@ var (
 	durationISOAltern = regexp.MustCompile(`^P(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})$`)
 )
 
-// ParseDuration reads a duration in any of CQL's forms: 1y2mo3w4d5h6m7s8ms9us10ns, P1Y2M3DT4H5M6S, P5W, P0001-02-03T04:05:06,
-// each with a leading minus or not. Errors are *dberr.Invalid.
+// ParseDuration reads a duration in any of CQL's forms: 1y2mo3w4d5h6m7s8ms9us10ns, P1Y2M3DT4H5M6S, P5W,
+// P0001-02-03T04:05:06, each with a leading minus or not. Errors are *dberr.Invalid.
 func ParseDuration(s string) (DurationValue, error) {
 	text, negative := strings.CutPrefix(s, "-")
 	var d duration

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// Format is the CQL literal of a value, which FromConstant or the parser reads back: 'it”s', 0xcafe, [1, 2], {'a': 1}, (1, null),
-// {street: 'x'}. Null is null. An empty value of a type whose text is never empty is shown as the empty string, and invalid bytes as a blob.
+// Format is the CQL literal of a value, which FromConstant or the parser reads back: 'it”s', 0xcafe, [1, 2], {'a': 1},
+// (1, null), {street: 'x'}. Null is null. An empty value of a type whose text is never empty is shown as the empty
+// string, and invalid bytes as a blob.
 func (t *Type) Format(wire []byte) string { return string(t.appendLiteral(nil, wire)) }
 
 // Text is a value as CAST(.. AS text) shows it: a native one without quotes, others as Format.

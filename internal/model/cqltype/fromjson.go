@@ -16,8 +16,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// JSONValueError is JSON that is not a value of the type: what Cassandra throws as a MarshalException. INSERT JSON puts "Error
-// decoding JSON value for c: " before the message, fromJson() "execution of .. failed: org.apache...MarshalException: ".
+// JSONValueError is JSON that is not a value of the type: what Cassandra throws as a MarshalException. INSERT JSON puts
+// "Error decoding JSON value for c: " before the message, fromJson() "execution of .. failed:
+// org.apache...MarshalException: ".
 type JSONValueError struct{ Message string }
 
 func (e *JSONValueError) Error() string { return e.Message }
@@ -26,8 +27,9 @@ func jsonErrorf(format string, args ...any) error {
 	return &JSONValueError{fmt.Sprintf(format, args...)}
 }
 
-// FromJSON encodes a parsed JSON value: what ParseJSON returns, or encoding/json with UseNumber. JSON's null is null. Errors are
-// *JSONValueError, but for a few that Cassandra raises as an invalid request: those are *dberr.Invalid and take no prefix.
+// FromJSON encodes a parsed JSON value: what ParseJSON returns, or encoding/json with UseNumber. JSON's null is null.
+// Errors are *JSONValueError, but for a few that Cassandra raises as an invalid request: those are *dberr.Invalid and
+// take no prefix.
 func (t *Type) FromJSON(v any) ([]byte, error) {
 	if v == nil {
 		return nil, nil

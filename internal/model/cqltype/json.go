@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON form of a value as toJson() and SELECT JSON give it. Null, and an empty value of a type other than
-// text and blob, are null; so are NaN and the infinities.
+// AppendJSON appends the JSON form of a value as toJson() and SELECT JSON give it. Null, and an empty value of a type
+// other than text and blob, are null; so are NaN and the infinities.
 func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	if wire == nil || len(wire) == 0 && t.Kind != Text && t.Kind != Ascii && t.Kind != Blob && t.Kind != Tuple && t.Kind != UDT {
 		return append(dst, "null"...)
@@ -97,7 +97,8 @@ func (t *Type) appendJSONFields(dst, wire []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendJSONName appends the name of a column or field as a member's name: one with upper-case letters in its CQL quotes.
+// appendJSONName appends the name of a column or field as a member's name: one with upper-case letters in its CQL
+// quotes.
 func appendJSONName(dst []byte, name string) []byte {
 	if name != strings.ToLower(name) {
 		name = `"` + name + `"`
@@ -107,8 +108,8 @@ func appendJSONName(dst []byte, name string) []byte {
 
 const upperHex = "0123456789ABCDEF"
 
-// AppendJSONString appends a string in quotes, with the escapes that Cassandra writes: only quotes, backslashes and control
-// characters. Bytes that are not UTF-8 become U+FFFD.
+// AppendJSONString appends a string in quotes, with the escapes that Cassandra writes: only quotes, backslashes and
+// control characters. Bytes that are not UTF-8 become U+FFFD.
 func AppendJSONString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {

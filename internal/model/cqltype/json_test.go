@@ -155,8 +155,8 @@ func TestAppendJSONRecorded(t *testing.T) {
 	}
 }
 
-// TestJSONRoundTrip proves that FromJSON reads what AppendJSON writes, through our parser and through encoding/json, and that it is JSON
-// at all.
+// TestJSONRoundTrip proves that FromJSON reads what AppendJSON writes, through our parser and through encoding/json,
+// and that it is JSON at all.
 func TestJSONRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 2)
@@ -185,8 +185,8 @@ func TestJSONRoundTrip(t *testing.T) {
 	})
 }
 
-// exactInJSON reports whether a value's JSON says all of it: not so for empty values, NaN, decimals (they pass through doubles),
-// IPv4 inside IPv6, zero durations and timestamps with long years.
+// exactInJSON reports whether a value's JSON says all of it: not so for empty values, NaN, decimals (they pass through
+// doubles), IPv4 inside IPv6, zero durations and timestamps with long years.
 func exactInJSON(typ *Type, wire []byte) bool {
 	if len(wire) == 0 {
 		return wire == nil || typ.Kind == Text || typ.Kind == Ascii || typ.Kind == Blob
@@ -210,8 +210,8 @@ func exactInJSON(typ *Type, wire []byte) bool {
 	return true
 }
 
-// FuzzJSON proves that no text panics, that what we accept encoding/json does too (before what follows the value), and that what a type
-// takes is valid.
+// FuzzJSON proves that no text panics, that what we accept encoding/json does too (before what follows the value), and
+// that what a type takes is valid.
 func FuzzJSON(f *testing.F) {
 	for _, text := range []string{`{"a": 1, "B": ["x", null]}`, `[1, "x", 2.5e3]`, `"\ud83d\ude42\u0041\ud800"`, `-0`, `"0xcafe"`, `{"1": true}`, `[1,`, `"P1Y"`, `01`, `1 2`, `{"a":{"a":[[[]]]}}`} {
 		for kind := Ascii; kind <= UDT; kind++ {

@@ -15,7 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// JSONObject is a parsed JSON object: its members in order, each name once (the last value wins, at the first one's place).
+// JSONObject is a parsed JSON object: its members in order, each name once (the last value wins, at the first one's
+// place).
 type JSONObject struct {
 	Names  []string
 	Values []any
@@ -31,7 +32,8 @@ func (o *JSONObject) Get(name string) (v any, ok bool) {
 	return nil, false
 }
 
-// JSONError is a text that is not JSON, in the words of Cassandra's parser, position included; Class is its Java exception.
+// JSONError is a text that is not JSON, in the words of Cassandra's parser, position included; Class is its Java
+// exception.
 type JSONError struct{ Class, Message string }
 
 func (e *JSONError) Error() string { return e.Message }
@@ -46,8 +48,8 @@ const (
 // jsonDepthMax bounds how deep arrays and objects may nest.
 const jsonDepthMax = 500
 
-// ParseJSON reads the JSON value at the start of a text: nil, bool, string, json.Number, []any or *JSONObject. What follows the
-// value is ignored, as in Cassandra. Errors are *JSONError.
+// ParseJSON reads the JSON value at the start of a text: nil, bool, string, json.Number, []any or *JSONObject. What
+// follows the value is ignored, as in Cassandra. Errors are *JSONError.
 func ParseJSON(text string) (any, error) {
 	p := jsonParser{text: text}
 	p.space()

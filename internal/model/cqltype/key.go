@@ -8,8 +8,9 @@ import (
 	"errors"
 )
 
-// The key form. One value is a marker byte and a body that says where it ends, so that forms of several values written one
-// after the other compare, as bytes, like the tuple of values, and a form of fewer values is a prefix of all that continue it.
+// The key form. One value is a marker byte and a body that says where it ends, so that forms of several values written
+// one after the other compare, as bytes, like the tuple of values, and a form of fewer values is a prefix of all that
+// continue it.
 //
 //	marker   body
 //	01       -                               null
@@ -23,9 +24,10 @@ import (
 //
 // Descending is the bitwise complement of all of it.
 //
-// Law: bytes.Compare of two forms is Compare of the values. Values that Compare equal therefore have one form, as they are one
-// clustering key in Cassandra, and reading it gives a normal value: decimals without trailing zeros after the point, varints in
-// their fewest bytes, the canonical NaN, booleans 0 or 1, tuples padded with nulls. Every other value comes back exactly.
+// Law: bytes.Compare of two forms is Compare of the values. Values that Compare equal therefore have one form, as they
+// are one clustering key in Cassandra, and reading it gives a normal value: decimals without trailing zeros after the
+// point, varints in their fewest bytes, the canonical NaN, booleans 0 or 1, tuples padded with nulls. Every other value
+// comes back exactly.
 const (
 	keyEnd   = 0x00
 	keyNull  = 0x01
@@ -183,8 +185,8 @@ func (r *keyReader) escaped(dst []byte, skip bool) ([]byte, bool) {
 	}
 }
 
-// ReadKey takes one key form off src and appends the wire value to dst. wire is that value alone, nil for null; it has the rest
-// of dst's capacity, so that a caller with several values passes wire[len(wire):] as the next dst.
+// ReadKey takes one key form off src and appends the wire value to dst. wire is that value alone, nil for null; it has
+// the rest of dst's capacity, so that a caller with several values passes wire[len(wire):] as the next dst.
 func (t *Type) ReadKey(dst, src []byte, desc bool) (wire, rest []byte, err error) {
 	r := keyReader{src: src, mask: maskOf(desc)}
 	out, null, ok := t.readKey(&r, dst)
@@ -316,8 +318,8 @@ func (t *Type) readElementKeys(r *keyReader, dst []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// KeyExact reports whether ReadKey gives back the very bytes of a valid value. Where it does not, a store that wants to show the
-// value as it was first written has to keep it beside the key.
+// KeyExact reports whether ReadKey gives back the very bytes of a valid value. Where it does not, a store that wants to
+// show the value as it was first written has to keep it beside the key.
 func (t *Type) KeyExact(wire []byte) bool {
 	switch t.Kind {
 	case Boolean, Float, Double, Varint, Decimal, List, Set, Map, Tuple, UDT:
@@ -378,8 +380,8 @@ func (t *Type) skipKey(r *keyReader) bool {
 	return true
 }
 
-// AfterPrefix returns the smallest byte string that is greater than every string with the prefix, nil if there is none (a
-// prefix of FF bytes only). It changes the prefix in place and returns a part of it.
+// AfterPrefix returns the smallest byte string that is greater than every string with the prefix, nil if there is none
+// (a prefix of FF bytes only). It changes the prefix in place and returns a part of it.
 func AfterPrefix(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

@@ -39,8 +39,8 @@ func drawOrNull(t *rapid.T, typ *Type) []byte {
 	return drawValue(t, typ)
 }
 
-// TestKeyRoundTrip proves that a key form says where it ends, and gives a value back that is equal and has the same form; the
-// very same bytes for a value that is normal already.
+// TestKeyRoundTrip proves that a key form says where it ends, and gives a value back that is equal and has the same
+// form; the very same bytes for a value that is normal already.
 func TestKeyRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 2)
@@ -70,8 +70,8 @@ func TestKeyRoundTrip(t *testing.T) {
 	})
 }
 
-// TestKeyPrefix proves that forms written one after the other order like tuples, and that AfterPrefix bounds all that continue
-// a prefix.
+// TestKeyPrefix proves that forms written one after the other order like tuples, and that AfterPrefix bounds all that
+// continue a prefix.
 func TestKeyPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first, second := drawType(t, 1), drawType(t, 1)
@@ -145,8 +145,8 @@ func TestRecordedOrder(t *testing.T) {
 	}
 }
 
-// TestEqualValuesShareAKey lists values that are one clustering key in Cassandra although their bytes differ, and what reading
-// the key gives.
+// TestEqualValuesShareAKey lists values that are one clustering key in Cassandra although their bytes differ, and what
+// reading the key gives.
 func TestEqualValuesShareAKey(t *testing.T) {
 	for _, c := range []struct {
 		typ        *Type
@@ -207,7 +207,8 @@ func TestReadKeyReusesDst(t *testing.T) {
 	}
 }
 
-// FuzzKey proves that reading and skipping never panic and agree, and that what reads well has a key that reads the same.
+// FuzzKey proves that reading and skipping never panic and agree, and that what reads well has a key that reads the
+// same.
 func FuzzKey(f *testing.F) {
 	for kind := Ascii; kind <= Varint; kind++ {
 		f.Add(uint8(kind), false, Native(kind).AppendKey(nil, []byte{0, 0, 0, 1, 5, 0, 7, 8}, false))

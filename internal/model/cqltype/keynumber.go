@@ -7,7 +7,8 @@ import (
 	"math"
 )
 
-// Varints in keys: a header that orders by sign and length, then the two's complement bytes, at least one and none needless.
+// Varints in keys: a header that orders by sign and length, then the two's complement bytes, at least one and none
+// needless.
 //
 //	80+n              n bytes of a number >= 0, n <= 6F
 //	F0+k  length      the length in k bytes
@@ -87,8 +88,9 @@ func skipVarintKey(r *keyReader) bool {
 	return true
 }
 
-// Decimals in keys: 0.d1d2d3... * 10^exponent with d1 and the last digit not zero, as a sign, the exponent as a varint key and
-// the digits in pairs, each 1 to 100, ended by 0. After the sign, a negative number has the complement of all that.
+// Decimals in keys: 0.d1d2d3... * 10^exponent with d1 and the last digit not zero, as a sign, the exponent as a varint
+// key and the digits in pairs, each 1 to 100, ended by 0. After the sign, a negative number has the complement of all
+// that.
 const (
 	signNegative = 0x10
 	signZero     = 0x20

@@ -152,8 +152,8 @@ func (t *Type) ContainsCounter() bool {
 // FieldIndex is the position of a field of a UDT, -1 if it has none of that name.
 func (t *Type) FieldIndex(name string) int { return slices.Index(t.Fields, name) }
 
-// String is the CQL text of the type as system_schema.columns shows it: frozen<list<int>>, frozen<tuple<int, text>>, a UDT by
-// its bare name.
+// String is the CQL text of the type as system_schema.columns shows it: frozen<list<int>>, frozen<tuple<int, text>>, a
+// UDT by its bare name.
 func (t *Type) String() string { return string(t.appendName(nil)) }
 
 func (t *Type) appendName(dst []byte) []byte {
@@ -199,8 +199,8 @@ func (t *Type) appendElems(dst []byte) []byte {
 	return append(dst, '>')
 }
 
-// JavaClass is the type as Cassandra's own class syntax: what custom types on the wire and some error texts carry, such as
-// org.apache.cassandra.db.marshal.ListType(org.apache.cassandra.db.marshal.Int32Type).
+// JavaClass is the type as Cassandra's own class syntax: what custom types on the wire and some error texts carry, such
+// as org.apache.cassandra.db.marshal.ListType(org.apache.cassandra.db.marshal.Int32Type).
 func (t *Type) JavaClass() string { return t.javaClass(false) }
 
 func (t *Type) javaClass(inFrozen bool) string {

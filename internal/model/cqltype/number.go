@@ -25,8 +25,8 @@ func signExtend(v []byte) int64 {
 	return n
 }
 
-// Int64 reads a tinyint, smallint, int, bigint, counter, timestamp (milliseconds), time (nanoseconds) or date (days since
-// 1970-01-01); ok is false for null, empty or another type.
+// Int64 reads a tinyint, smallint, int, bigint, counter, timestamp (milliseconds), time (nanoseconds) or date (days
+// since 1970-01-01); ok is false for null, empty or another type.
 func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 	if len(wire) == 0 || !t.wellFormed(wire) {
 		return 0, false
@@ -177,7 +177,8 @@ func isDigits(s string) bool {
 	return s != ""
 }
 
-// String is the text as java.math.BigDecimal writes it: plain, or with an exponent if the scale is negative or the number small.
+// String is the text as java.math.BigDecimal writes it: plain, or with an exponent if the scale is negative or the
+// number small.
 func (d DecimalValue) String() string {
 	digits := d.Unscaled.String()
 	sign := ""
@@ -207,7 +208,8 @@ func (d DecimalValue) String() string {
 	return sign + digits + "E" + strconv.FormatInt(adjusted, 10)
 }
 
-// normal is a decimal as 0.digits * 10^exponent, without zeros at either end of the digits. Zero has sign 0 and nothing else.
+// normal is a decimal as 0.digits * 10^exponent, without zeros at either end of the digits. Zero has sign 0 and nothing
+// else.
 type normal struct {
 	sign     int
 	exponent int64
@@ -244,8 +246,8 @@ func (d normal) compare(o normal) int {
 	return c * d.sign
 }
 
-// appendJavaFloat writes a floating-point number as Java's Double.toString (bits 64) or Float.toString (32) does: at least one
-// digit on each side of the point, an exponent outside [1e-3, 1e7).
+// appendJavaFloat writes a floating-point number as Java's Double.toString (bits 64) or Float.toString (32) does: at
+// least one digit on each side of the point, an exponent outside [1e-3, 1e7).
 func appendJavaFloat(dst []byte, v float64, bits int) []byte {
 	switch {
 	case v != v:

@@ -108,8 +108,8 @@ func (s *scanner) clock() int64 {
 	return int64(hour)*nanosPerHour + int64(minute)*nanosPerMinute + int64(second)*nanosPerSecond + int64(nanos)
 }
 
-// zone reads what is left as a zone: nothing (UTC), Z, +hh, +hhmm, +hh:mm, or a space and a name such as UTC or Europe/Oslo.
-// A named zone is returned, an offset given in seconds.
+// zone reads what is left as a zone: nothing (UTC), Z, +hh, +hhmm, +hh:mm, or a space and a name such as UTC or
+// Europe/Oslo. A named zone is returned, an offset given in seconds.
 func (s *scanner) zone() (offset int, named *time.Location) {
 	if s.rest == "" || s.rest == "Z" {
 		s.rest = ""
@@ -136,8 +136,8 @@ func (s *scanner) zone() (offset int, named *time.Location) {
 	return sign * (hours*3600 + minutes*60), nil
 }
 
-// ParseTimestamp reads a timestamp as text, in milliseconds since the epoch: the number itself, "now", or
-// yyyy-mm-dd[( |T)HH:MM[:SS[.fffffffff]]] with a zone or without (then UTC). A day that a month does not have becomes its last.
+// ParseTimestamp reads a timestamp as text, in milliseconds since the epoch: the number itself, "now", or yyyy-mm-dd[(
+// |T)HH:MM[:SS[.fffffffff]]] with a zone or without (then UTC). A day that a month does not have becomes its last.
 func ParseTimestamp(text string) (int64, error) {
 	if strings.EqualFold(text, "now") {
 		return time.Now().UnixMilli(), nil

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cqltype is the CQL type system over wire bytes: a value is, everywhere in the database, the bytes that a client
-// sent or will receive, and this package is what can be said of such bytes: whether they are valid for a type, how two of
-// them compare, what their literal and JSON forms are, and what order-preserving key form they have.
+// Package cqltype is the CQL type system over wire bytes: a value is, everywhere in the database, the bytes that a
+// client sent or will receive, and this package is what can be said of such bytes: whether they are valid for a type,
+// how two of them compare, what their literal and JSON forms are, and what order-preserving key form they have.
 //
 // Conventions: nil is CQL's null; an empty, non-nil slice is the empty value that most types admit. Collections, tuples
 // and UDTs are in the encoding of protocol v3 and later (32-bit lengths). A Type is immutable and may be shared.

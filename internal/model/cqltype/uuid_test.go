@@ -51,7 +51,8 @@ func TestTimeUUIDBounds(t *testing.T) {
 	})
 }
 
-// TestTimeUUIDsIncrease proves that UUIDs are unique and, for each caller, increasing, even when the clock stands still.
+// TestTimeUUIDsIncrease proves that UUIDs are unique and, for each caller, increasing, even when the clock stands
+// still.
 func TestTimeUUIDsIncrease(t *testing.T) {
 	source := NewTimeUUIDs([6]byte{1}, 7)
 	var mu sync.Mutex

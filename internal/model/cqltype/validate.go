@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Validate reports the first reason why wire is not a value of the type, as *dberr.Invalid with Cassandra's text. Null (nil) is
-// valid for every type; nulls inside collections are not.
+// Validate reports the first reason why wire is not a value of the type, as *dberr.Invalid with Cassandra's text. Null
+// (nil) is valid for every type; nulls inside collections are not.
 func (t *Type) Validate(wire []byte) error {
 	if wire == nil {
 		return nil

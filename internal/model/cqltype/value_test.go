@@ -105,7 +105,8 @@ func TestValidateTexts(t *testing.T) {
 	}
 }
 
-// FuzzValidate proves that nothing that can be said of bytes panics, valid or not, and that valid ones print and compare well.
+// FuzzValidate proves that nothing that can be said of bytes panics, valid or not, and that valid ones print and
+// compare well.
 func FuzzValidate(f *testing.F) {
 	for kind := Ascii; kind <= UDT; kind++ {
 		f.Add(uint8(kind), unhex("00000001000000040000000100000001ff"), unhex("0000000400000001ffffffff"))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dberr holds the errors a client can see, free of any protocol. Each door (CQL, HTTP) maps them to its own codes
-// in one file. Signals between neighbouring packages are not here: they are sentinels of the package that raises them.
+// Package dberr holds the errors a client can see, free of any protocol. Each door (CQL, HTTP) maps them to its own
+// codes in one file. Signals between neighbouring packages are not here: they are sentinels of the package that raises
+// them.
 package dberr
 
 import (

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feature has the feature level: the one number by which nodes of several builds agree on the formats they write and on what
-// applying a log entry does.
+// Package feature has the feature level: the one number by which nodes of several builds agree on the formats they
+// write and on what applying a log entry does.
 //
-// A build understands a range of levels. A partition's level is installed by an entry of its log and never falls, so all replicas
-// change what they do at the same index. Bytes that only a later build can read are refused with Newer, which is not damage.
+// A build understands a range of levels. A partition's level is installed by an entry of its log and never falls, so
+// all replicas change what they do at the same index. Bytes that only a later build can read are refused with Newer,
+// which is not damage.
 package feature
 
 import (
@@ -48,7 +49,8 @@ type Newer struct {
 	// Unit names the number Has: "feature level", "format", "entry kind".
 	Unit string
 	Has  uint64
-	// Oldest and Newest are what this build understands of Unit; Oldest is 0 where only the newest is of interest, Newest if there is none.
+	// Oldest and Newest are what this build understands of Unit; Oldest is 0 where only the newest is of interest,
+	// Newest if there is none.
 	Oldest, Newest uint64
 }
 

@@ -21,15 +21,16 @@
 //	bit 30 set     tables, bloom filter by row       as tables
 //	bit 31 set     tables on the wide ring           as tables
 //
-// All integers are big-endian. A position is the token with its sign flipped, 8 bytes; in an id with bit 31 it is 16 bytes of a wider
-// hash. It stands before the partition key, so a range of tokens is a range of keys, and a split moves no bytes. Two partition keys with
-// one token are in order of length, then of bytes.
+// All integers are big-endian. A position is the token with its sign flipped, 8 bytes; in an id with bit 31 it is 16
+// bytes of a wider hash. It stands before the partition key, so a range of tokens is a range of keys, and a split moves
+// no bytes. Two partition keys with one token are in order of length, then of bytes.
 //
-// The deleted ranges of kind 1 are disjoint, and in order of their ends: the first one that ends after a clustering key covers it, or none
-// of them does. They come from kind 0, where a write leaves a deleted range without knowing what else is deleted.
+// The deleted ranges of kind 1 are disjoint, and in order of their ends: the first one that ends after a clustering key
+// covers it, or none of them does. They come from kind 0, where a write leaves a deleted range without knowing what
+// else is deleted.
 //
-// Guarantees: (K1) the prefix that Split cuts off is self-delimiting, so no prefix is the beginning of another one; (K2) no key
-// carries the id of a physical partition, except the partition's own meta and registry record. Partition keys and indexed values of more than MaxLen
-// bytes are refused before they come here; longer ones are cut off. The package knows nothing of values or of Pebble.
-// Start at AppendRow and Split.
+// Guarantees: (K1) the prefix that Split cuts off is self-delimiting, so no prefix is the beginning of another one;
+// (K2) no key carries the id of a physical partition, except the partition's own meta and registry record. Partition
+// keys and indexed values of more than MaxLen bytes are refused before they come here; longer ones are cut off. The
+// package knows nothing of values or of Pebble. Start at AppendRow and Split.
 package keys

@@ -22,7 +22,8 @@ const (
 	FirstTable uint32 = 512
 )
 
-// RecordsVersion is the key under MetaID whose value, 8 bytes, is the version of the other ones. They begin with a higher byte.
+// RecordsVersion is the key under MetaID whose value, 8 bytes, is the version of the other ones. They begin with a
+// higher byte.
 const RecordsVersion = "\x00"
 
 // The bits of an id that say how its keys are laid out.
@@ -89,8 +90,8 @@ func AppendDeletions(dst []byte, table uint32, tok token.Token, pk []byte) []byt
 	return append(AppendPartition(dst, table, tok, pk), Deletions)
 }
 
-// AppendRangeEnd appends kind and rest of a deleted range that ends before a clustering key, or has no end if that is nil, to the prefix of
-// its partition.
+// AppendRangeEnd appends kind and rest of a deleted range that ends before a clustering key, or has no end if that is
+// nil, to the prefix of its partition.
 func AppendRangeEnd(prefix, end []byte) []byte {
 	if end == nil {
 		return append(prefix, Range, 1)
@@ -122,8 +123,8 @@ func AppendIndexValue(dst []byte, index uint32, value []byte) []byte {
 	return appendSized(binary.BigEndian.AppendUint32(dst, index|IndexSpace), value)
 }
 
-// AppendIndex appends the key of an index entry: the row or, with an empty clustering key in a table that has clustering
-// columns, the static row, may have the value.
+// AppendIndex appends the key of an index entry: the row or, with an empty clustering key in a table that has
+// clustering columns, the static row, may have the value.
 func AppendIndex(dst []byte, index uint32, value []byte, tok token.Token, pk, clustering []byte) []byte {
 	dst = AppendPosition(AppendIndexValue(dst, index, value), tok, pk)
 	return append(dst, clustering...)

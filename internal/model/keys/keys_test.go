@@ -186,8 +186,8 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-// TestMetaOfLaterBuilds: fields that a later build has added to a meta survive a decoder that does not know them, byte for byte; one that
-// must be understood, and another format, are refused as newer.
+// TestMetaOfLaterBuilds: fields that a later build has added to a meta survive a decoder that does not know them, byte
+// for byte; one that must be understood, and another format, are refused as newer.
 func TestMetaOfLaterBuilds(t *testing.T) {
 	m := NewMeta(7, Span{Table: 2000})
 	m.Region = "here"

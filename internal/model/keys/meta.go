@@ -26,8 +26,9 @@ type Meta struct {
 	Partition uint64
 	// Applied and Term are those of the last log entry that the rows reflect.
 	Applied, Term uint64
-	// MaxTimestamp is the highest stamp of a leader that was applied, stand-alone the highest one reserved; in microseconds. It says nothing
-	// of which writes were applied: stamps ascend in the log of a key, not of a partition.
+	// MaxTimestamp is the highest stamp of a leader that was applied, stand-alone the highest one reserved; in
+	// microseconds. It says nothing of which writes were applied: stamps ascend in the log of a key, not of a
+	// partition.
 	MaxTimestamp int64
 	// SchemaVersion is the schema revision that the log has installed.
 	SchemaVersion uint64
@@ -41,11 +42,13 @@ type Meta struct {
 	AutoLeave                                      bool
 	// Children are the partitions that split off, oldest first.
 	Children []Child
-	// Parents are the partitions that this one was born of: none for one of a new table, one after a split, two after a merge.
+	// Parents are the partitions that this one was born of: none for one of a new table, one after a split, two after a
+	// merge.
 	Parents []Parent
 	// Region is the region of the replica set; empty while there is but one.
 	Region string
-	// Swept is the highest horizon of a sweep that was applied, in seconds since the epoch: what a reader dates before it may be gone.
+	// Swept is the highest horizon of a sweep that was applied, in seconds since the epoch: what a reader dates before
+	// it may be gone.
 	Swept int64
 	// FeedLow is the log index of the first entry that a change feed can still be given; 0 is all that the log has.
 	FeedLow uint64
@@ -69,15 +72,16 @@ type Child struct {
 	Index uint64
 }
 
-// Parent is a physical partition that this one has its first rows from. The order of writes is (partition, log index): what Partition
-// applied up to Index comes before everything in the log of this one.
+// Parent is a physical partition that this one has its first rows from. The order of writes is (partition, log index):
+// what Partition applied up to Index comes before everything in the log of this one.
 type Parent struct {
 	Partition, Index, Epoch uint64
 }
 
 const metaFormat = 2
 
-// The fields of a meta. The state of a partition that is not simply serving will be the field 5, which must be understood.
+// The fields of a meta. The state of a partition that is not simply serving will be the field 5, which must be
+// understood.
 const (
 	metaParents = 1
 	metaRegion  = 2
@@ -112,7 +116,8 @@ func (m *Meta) appendHead(dst []byte) []byte {
 	return w
 }
 
-// AppendLayout appends the part of the encoded meta that few entries change: level, span, epoch, members, children, and the fields.
+// AppendLayout appends the part of the encoded meta that few entries change: level, span, epoch, members, children, and
+// the fields.
 func (m *Meta) AppendLayout(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(uint64(m.Feature))
@@ -184,7 +189,8 @@ func (d *decoder) members() []Member {
 	return list
 }
 
-// DecodeMeta reads what Append wrote, in this build or in a later one of the same format. Errors are ErrCorrupt or a *feature.Newer.
+// DecodeMeta reads what Append wrote, in this build or in a later one of the same format. Errors are ErrCorrupt or a
+// *feature.Newer.
 func DecodeMeta(b []byte) (Meta, error) {
 	d := decoder{codec.NewReader(b, ErrCorrupt)}
 	if err := checkFormat("the meta of a partition", d.Uint(), metaFormat, ErrCorrupt); err != nil {

@@ -9,8 +9,8 @@ import (
 // ComparerName is stored with every store; it changes when the order or Split does.
 const ComparerName = "ilion.keys.v1"
 
-// Split returns the length of the prefix that bloom filters hold: the partition for a table, the value for an index, the whole
-// key for system keys and tables with WholeKey. Bytes that are no complete key are their own prefix.
+// Split returns the length of the prefix that bloom filters hold: the partition for a table, the value for an index,
+// the whole key for system keys and tables with WholeKey. Bytes that are no complete key are their own prefix.
 func Split(key []byte) int {
 	if len(key) < idLen {
 		return len(key)

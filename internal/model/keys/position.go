@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Position is where a partition key stands in its table: first its place on the ring, then the key itself. So two keys of one token have
-// two positions, and a hot one can be split off. Keys of one place are in the order of the store: by length, then by bytes. The empty
-// key stands before all others of its place.
+// Position is where a partition key stands in its table: first its place on the ring, then the key itself. So two keys
+// of one token have two positions, and a hot one can be split off. Keys of one place are in the order of the store: by
+// length, then by bytes. The empty key stands before all others of its place.
 type Position struct {
 	// Ring is the place of a token (token.Token.Position); on the wide ring, the first half of the place.
 	Ring uint64
@@ -42,7 +42,8 @@ func (p Position) Compare(o Position) int {
 // IsZero reports whether p is the first position of the ring; as the limit of a span that means the ring's end.
 func (p Position) IsZero() bool { return p.Ring == 0 && p.Low == 0 && len(p.Key) == 0 }
 
-// String shows the token, the second half of a wide place as a hexadecimal number, and the key, as far as they are there.
+// String shows the token, the second half of a wide place as a hexadecimal number, and the key, as far as they are
+// there.
 func (p Position) String() string {
 	s := token.AtPosition(p.Ring).String()
 	if p.Low != 0 {

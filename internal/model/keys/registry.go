@@ -9,14 +9,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// MetaPartition is the physical partition of the cluster's own records. Its rows are the keys under MetaID; it is in no table.
+// MetaPartition is the physical partition of the cluster's own records. Its rows are the keys under MetaID; it is in no
+// table.
 const MetaPartition uint64 = 1 << 62
 
 // ErrReplicaCorrupt is returned for bytes that Replica.Append did not write.
 var ErrReplicaCorrupt = errors.New("corrupt replica record")
 
-// Replica is a node's own note that it has a replica of a physical partition, under RegistryID. It is written before the replica
-// holds anything, and deleted together with what it held; it is in no snapshot.
+// Replica is a node's own note that it has a replica of a physical partition, under RegistryID. It is written before
+// the replica holds anything, and deleted together with what it held; it is in no snapshot.
 type Replica struct {
 	Partition uint64
 	// Replica is never used twice, not for another partition either.

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Span is a part of a table: the keys whose position (see AppendPosition) is in [Begin, End). An empty Begin is the table's
-// beginning, an empty End its end. A boundary may lie between two partition keys of one token.
+// Span is a part of a table: the keys whose position (see AppendPosition) is in [Begin, End). An empty Begin is the
+// table's beginning, an empty End its end. A boundary may lie between two partition keys of one token.
 type Span struct {
 	Table      uint32
 	Begin, End []byte

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Builder makes operands. It may be reused; once grown it allocates nothing. Paths and values are referenced, not copied,
-// until Bytes or Append. Entries may be added in any order; ascending order is cheapest. If one place (column, path) is
-// added twice, the merge rule decides (W2), as it would between two operands. The zero Builder must be Reset.
+// Builder makes operands. It may be reused; once grown it allocates nothing. Paths and values are referenced, not
+// copied, until Bytes or Append. Entries may be added in any order; ascending order is cheapest. If one place (column,
+// path) is added twice, the merge rule decides (W2), as it would between two operands. The zero Builder must be Reset.
 type Builder struct {
 	h       head
 	entries []entry
@@ -34,7 +34,8 @@ func (b *Builder) Live(ttl int32, expiry int64) {
 	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, TTL: ttl, Expiry: expiry}
 }
 
-// DeleteRow deletes the row, or in a header the whole partition, with the operand's timestamp. at is the second it is made.
+// DeleteRow deletes the row, or in a header the whole partition, with the operand's timestamp. at is the second it is
+// made.
 func (b *Builder) DeleteRow(at int64) {
 	b.h.dead, b.h.deleted = true, deletion{b.h.base, at}
 }
@@ -59,8 +60,8 @@ func (b *Builder) TombstoneAt(col uint32, path []byte, ts, at int64) {
 	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: ts, when: at})
 }
 
-// DeleteColumn deletes all elements of a multi-cell column with the operand's timestamp plus delta, which is 0, or -1 when
-// the same operand sets new elements.
+// DeleteColumn deletes all elements of a multi-cell column with the operand's timestamp plus delta, which is 0, or -1
+// when the same operand sets new elements.
 func (b *Builder) DeleteColumn(col uint32, delta int, at int64) {
 	ts := b.h.base
 	if delta < 0 {
@@ -69,8 +70,8 @@ func (b *Builder) DeleteColumn(col uint32, delta int, at int64) {
 	b.add(entry{kind: kindColDeletion, col: col, ts: ts, when: at})
 }
 
-// DeleteRange deletes the rows whose clustering key is in [start, end), with the operand's timestamp; a nil end is unbounded. It
-// belongs in header operands. An empty interval does nothing.
+// DeleteRange deletes the rows whose clustering key is in [start, end), with the operand's timestamp; a nil end is
+// unbounded. It belongs in header operands. An empty interval does nothing.
 func (b *Builder) DeleteRange(start, end []byte, at int64) {
 	b.ranges = append(b.ranges, Range{Start: start, End: end, Timestamp: b.h.base, At: at})
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package row is the stored form of a CQL row: cells with timestamps, deletions and times to live, the operands that change
-// it, and the rule by which operands merge.
+// Package row is the stored form of a CQL row: cells with timestamps, deletions and times to live, the operands that
+// change it, and the rule by which operands merge.
 //
-// A stored row is the merge of all operands ever written under its key. The same form serves a row, the static row, the deletions of a
-// partition (its own and those of ranges), and a deleted range with a key of its own. A header operand is of static cells and
-// deletions, and is taken apart when it is stored (Split).
+// A stored row is the merge of all operands ever written under its key. The same form serves a row, the static row, the
+// deletions of a partition (its own and those of ranges), and a deleted range with a key of its own. A header operand
+// is of static cells and deletions, and is taken apart when it is stored (Split).
 //
 // Guarantees: (W1) Merge is commutative, associative and idempotent, and a pure function of its operands: it reads no
-// clock and never purges; what it returns is canonical, so equal rows have equal bytes; (W2) of two cells the higher timestamp
-// wins, on a tie a deletion beats a value, an expiring cell beats one that does not expire, the later expiry an earlier one,
-// and then the larger value (as unsigned bytes) wins; (W3) a deletion hides what has its timestamp or a lower one. The package
-// knows nothing of tables. Start at Builder for writing, Row and Header for reading, Merge for the rule.
+// clock and never purges; what it returns is canonical, so equal rows have equal bytes; (W2) of two cells the higher
+// timestamp wins, on a tie a deletion beats a value, an expiring cell beats one that does not expire, the later expiry
+// an earlier one, and then the larger value (as unsigned bytes) wins; (W3) a deletion hides what has its timestamp or a
+// lower one. The package knows nothing of tables. Start at Builder for writing, Row and Header for reading, Merge for
+// the rule.
 //
 // # Format
 //
@@ -31,10 +32,10 @@
 //	  deletions    at uvarint
 //	  cells        [ttl uvarint, expiry uvarint], value bytes
 //
-// delta is a zigzag varint, bytes are a uvarint length and that many bytes. Ranges are disjoint and ascending, [start, end) of
-// clustering keys; among deletions the row deletion is the deletion of the partition. "at" is the second at which a deletion was
-// made: it decides when it may be swept, never what it hides.
+// delta is a zigzag varint, bytes are a uvarint length and that many bytes. Ranges are disjoint and ascending, [start,
+// end) of clustering keys; among deletions the row deletion is the deletion of the partition. "at" is the second at
+// which a deletion was made: it decides when it may be swept, never what it hides.
 //
-// In canonical form base is the marker's timestamp, or the highest one where there is no marker, and nothing is kept that a
-// deletion beside it hides. So an INSERT of five columns stores its timestamp once.
+// In canonical form base is the marker's timestamp, or the highest one where there is no marker, and nothing is kept
+// that a deletion beside it hides. So an INSERT of five columns stores its timestamp once.
 package row

@@ -136,9 +136,9 @@ func Stamp(operand []byte, ts int64) bool {
 	return true
 }
 
-// Check decodes a whole operand. sets reports whether it sets anything: a marker or a cell; one that only deletes makes no row visible. due is
-// the earliest second of a deletion or an expiry in it, NoExpiry for none. An error wraps ErrCorrupt: such an operand must not be stored, it
-// could never be merged.
+// Check decodes a whole operand. sets reports whether it sets anything: a marker or a cell; one that only deletes makes
+// no row visible. due is the earliest second of a deletion or an expiry in it, NoExpiry for none. An error wraps
+// ErrCorrupt: such an operand must not be stored, it could never be merged.
 func Check(operand []byte) (sets bool, due int64, err error) {
 	var h head
 	pos := h.read(operand)
@@ -175,8 +175,8 @@ func (h *head) oldest() int64 {
 	return oldest
 }
 
-// Split takes a header operand apart into what deletes (the partition or ranges of it) and the static cells; nil is nothing. Both may point
-// into operand, which Check has accepted.
+// Split takes a header operand apart into what deletes (the partition or ranges of it) and the static cells; nil is
+// nothing. Both may point into operand, which Check has accepted.
 func Split(operand []byte) (deletions, static []byte) {
 	var h head
 	pos := h.read(operand)
@@ -191,8 +191,8 @@ func Split(operand []byte) (deletions, static []byte) {
 	return operand[:pos:pos], static
 }
 
-// Deletes calls fn with the start of each interval of rows that a header operand deletes; the empty start stands for the whole partition. It
-// returns the number of ranges.
+// Deletes calls fn with the start of each interval of rows that a header operand deletes; the empty start stands for
+// the whole partition. It returns the number of ranges.
 func Deletes(operand []byte, fn func(start []byte)) (ranges int) {
 	var h head
 	if h.read(operand) < 0 {

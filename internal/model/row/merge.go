@@ -19,8 +19,8 @@ type Merger struct {
 	ranges  []Range
 	apart   bool
 	scratch rangeScratch
-	// entries holds sorted runs back to back; runs are their lengths. A run is merged with the one before it as soon as it
-	// is not much shorter, so a chain of k operands costs O(k log k) and a chain on one cell O(k).
+	// entries holds sorted runs back to back; runs are their lengths. A run is merged with the one before it as soon as
+	// it is not much shorter, so a chain of k operands costs O(k log k) and a chain on one cell O(k).
 	entries, spare []entry
 	runs           []int
 }

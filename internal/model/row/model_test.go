@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fact is one thing a test says about a row. The model of a row is the list of all facts ever stated, in no order, and it
-// answers by looking at all of them.
+// fact is one thing a test says about a row. The model of a row is the list of all facts ever stated, in no order, and
+// it answers by looking at all of them.
 type fact struct {
 	kind       string // marker, delete, cell, tombstone, column, range
 	col        uint32
@@ -195,7 +195,8 @@ func stronger(a, b fact) bool {
 	return a.ttl > b.ttl
 }
 
-// TestMergeAgainstModel: whatever operands are merged, in whatever order and grouping, a reader sees what the model shows.
+// TestMergeAgainstModel: whatever operands are merged, in whatever order and grouping, a reader sees what the model
+// shows.
 func TestMergeAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var facts []fact

@@ -50,7 +50,8 @@ func (r *Range) Resolve(value []byte) error {
 	return nil
 }
 
-// Normalize returns the ranges as a disjoint, ascending list in which every key has the strongest deletion that covered it. It may reorder in.
+// Normalize returns the ranges as a disjoint, ascending list in which every key has the strongest deletion that covered
+// it. It may reorder in.
 func Normalize(in []Range) []Range {
 	var s rangeScratch
 	return slices.Clone(s.normalize(in))

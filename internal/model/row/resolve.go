@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Resolve decodes a stored row as it is seen at the second now and reports whether it exists. deleted is the timestamp of the
-// strongest deletion in the partition header that covers the row (Header.Covering), NotDeleted for none. Cells of the
-// columns in dropped (ascending) are absent. The row points into value and allocates nothing once grown. An error wraps
-// ErrCorrupt.
+// Resolve decodes a stored row as it is seen at the second now and reports whether it exists. deleted is the timestamp
+// of the strongest deletion in the partition header that covers the row (Header.Covering), NotDeleted for none. Cells
+// of the columns in dropped (ascending) are absent. The row points into value and allocates nothing once grown. An
+// error wraps ErrCorrupt.
 func (r *Row) Resolve(value []byte, deleted, now int64, dropped []uint32) (exists bool, err error) {
 	var h head
 	pos := h.read(value)
@@ -40,8 +40,8 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 	return r.Live || len(cells) > 0, nil
 }
 
-// plainCells is the short way past the entries that most rows have and nothing else: live cells with the row's timestamp, no
-// path, ascending small column ids and values of less than 16 KiB. It stops at the first other entry.
+// plainCells is the short way past the entries that most rows have and nothing else: live cells with the row's
+// timestamp, no path, ascending small column ids and values of less than 16 KiB. It stops at the first other entry.
 func plainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []Cell) {
 	if !live {
 		return pos, cells
@@ -72,7 +72,8 @@ func plainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []
 	return pos, cells
 }
 
-// resolveRest decodes the entries from pos on. Those before it were plain cells, the last of which is the last in cells.
+// resolveRest decodes the entries from pos on. Those before it were plain cells, the last of which is the last in
+// cells.
 func resolveRest(value []byte, pos int, base, floor, now int64, dropped []uint32, cells []Cell) ([]Cell, error) {
 	columnFloor, column := floor, uint32(0)
 	var last, e entry
@@ -130,7 +131,8 @@ func (h *Header) Clear() {
 	h.Apart = false
 }
 
-// Resolve decodes the merge of header operands, or the deletions among them alone, as it is seen at the second now. An error wraps ErrCorrupt.
+// Resolve decodes the merge of header operands, or the deletions among them alone, as it is seen at the second now. An
+// error wraps ErrCorrupt.
 func (h *Header) Resolve(value []byte, now int64, dropped []uint32) error {
 	h.Clear()
 	var hd head

@@ -18,14 +18,16 @@ const NotDeleted int64 = math.MinInt64
 type Cell struct {
 	// Column is the schema's column id.
 	Column uint32
-	// Path is nil for a single-cell column, and CounterPath for a counter. For an element it is an order-preserving key (cqltype.AppendKey, ascending): of the
-	// element for a set, the key for a map, the element's timeuuid for a list, the field's index as a smallint for a UDT.
+	// Path is nil for a single-cell column, and CounterPath for a counter. For an element it is an order-preserving key
+	// (cqltype.AppendKey, ascending): of the element for a set, the key for a map, the element's timeuuid for a list,
+	// the field's index as a smallint for a UDT.
 	Path []byte
 	// Value is the wire form of the value; empty for a set element. Never nil in a live cell.
 	Value []byte
 	// Timestamp is in microseconds.
 	Timestamp int64
-	// TTL is the time to live in seconds it was written with, 0 = none; Expiry the second (since the epoch) at which it ends.
+	// TTL is the time to live in seconds it was written with, 0 = none; Expiry the second (since the epoch) at which it
+	// ends.
 	TTL    int32
 	Expiry int64
 }

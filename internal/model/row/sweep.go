@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// Sweep drops from the merged operands what nobody can see any more: what the deletion covered hides (a timestamp, NotDeleted
-// for none), cells of the dropped columns (ascending), and deletions and expired cells from before the second horizon. It does
-// not touch deleted ranges (see SweepDeletions). It reports whether anything remains to be stored; call Append next.
+// Sweep drops from the merged operands what nobody can see any more: what the deletion covered hides (a timestamp,
+// NotDeleted for none), cells of the dropped columns (ascending), and deletions and expired cells from before the
+// second horizon. It does not touch deleted ranges (see SweepDeletions). It reports whether anything remains to be
+// stored; call Append next.
 func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) {
 	m.settle()
 	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {
@@ -18,9 +19,10 @@ func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) 
 	return m.remains()
 }
 
-// SweepDeletions drops deletions of a partition, and of ranges of it, from before the second horizon. clean tells whether nothing is stored
-// that the deletion with timestamp ts of [start, end) hides (both nil: the partition); it is asked for each that is old enough, and only
-// those that are clean are dropped. It reports whether anything remains to be stored; call Append next.
+// SweepDeletions drops deletions of a partition, and of ranges of it, from before the second horizon. clean tells
+// whether nothing is stored that the deletion with timestamp ts of [start, end) hides (both nil: the partition); it is
+// asked for each that is old enough, and only those that are clean are dropped. It reports whether anything remains to
+// be stored; call Append next.
 func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts int64) bool) (remains bool) {
 	m.settle()
 	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool { return r.At < horizon && clean(r.Start, r.End, r.Timestamp) })
@@ -36,7 +38,8 @@ func (m *Merger) Ranges() []Range {
 	return m.ranges
 }
 
-// SetRanges replaces the deleted ranges by a part of what Ranges returned; apart says whether there are more under keys of their own.
+// SetRanges replaces the deleted ranges by a part of what Ranges returned; apart says whether there are more under keys
+// of their own.
 func (m *Merger) SetRanges(rest []Range, apart bool) (remains bool) {
 	m.ranges = append(m.ranges[:0], rest...)
 	m.apart = apart
@@ -66,8 +69,9 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []uint32) {
 	}
 }
 
-// Oldest returns the second after which Sweep could remove something from a stored row: the earliest at of a deletion or
-// expiry of a cell, NoExpiry if there is neither. covered and dropped are as for Sweep; what they hide counts as second -1.
+// Oldest returns the second after which Sweep could remove something from a stored row: the earliest at of a deletion
+// or expiry of a cell, NoExpiry if there is neither. covered and dropped are as for Sweep; what they hide counts as
+// second -1.
 func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
 	var h head
 	pos := h.read(value)
@@ -105,8 +109,8 @@ func Oldest(value []byte, covered int64, dropped []uint32) (int64, error) {
 	return oldest, nil
 }
 
-// Newest returns the highest timestamp in a stored row or in the deletions of a partition, its ranges left out: of cells and their
-// tombstones, of the marker, of deletions. It is NotDeleted if there is none.
+// Newest returns the highest timestamp in a stored row or in the deletions of a partition, its ranges left out: of
+// cells and their tombstones, of the marker, of deletions. It is NotDeleted if there is none.
 func Newest(value []byte) (int64, error) {
 	var h head
 	pos := h.read(value)

@@ -21,8 +21,9 @@ func MultiCell(t *cqltype.Type) bool {
 	return false
 }
 
-// CounterPath is the path of the cell in which a region counts. Its leaders alone write that cell, so the totals of two regions never take
-// each other's place; the value of the counter is the sum of its cells. The first region, 0, has no path.
+// CounterPath is the path of the cell in which a region counts. Its leaders alone write that cell, so the totals of two
+// regions never take each other's place; the value of the counter is the sum of its cells. The first region, 0, has no
+// path.
 func CounterPath(region uint32) []byte {
 	if region == 0 {
 		return nil
@@ -30,12 +31,13 @@ func CounterPath(region uint32) []byte {
 	return binary.BigEndian.AppendUint32(nil, region)
 }
 
-// OneCell reports whether a column of the type is never more than one cell, whose value is the column's. A counter has one per region.
+// OneCell reports whether a column of the type is never more than one cell, whose value is the column's. A counter has
+// one per region.
 func OneCell(t *cqltype.Type) bool { return t.Kind != cqltype.Counter && !MultiCell(t) }
 
-// AppendValue appends the wire form of a column to dst: of a single-cell column its value, of a counter the sum of its cells, of a
-// multi-cell column what its cells, in order, amount to; missing fields of a UDT are null. With no cells the column is null: the
-// caller's case. An error wraps ErrCorrupt.
+// AppendValue appends the wire form of a column to dst: of a single-cell column its value, of a counter the sum of its
+// cells, of a multi-cell column what its cells, in order, amount to; missing fields of a UDT are null. With no cells
+// the column is null: the caller's case. An error wraps ErrCorrupt.
 func AppendValue(dst []byte, t *cqltype.Type, cells []Cell) ([]byte, error) {
 	if t.Kind == cqltype.Counter {
 		return appendSum(dst, cells)
@@ -122,8 +124,9 @@ func FieldPath(i int) []byte {
 	return smallint.AppendKey(nil, wire[:], false)
 }
 
-// Elements takes the wire form of a multi-cell column apart: it yields the path and the value of each element. The path of a
-// list's element is nil (the writer gives it a timeuuid), the value of a set's element empty, that of a missing field null.
+// Elements takes the wire form of a multi-cell column apart: it yields the path and the value of each element. The path
+// of a list's element is nil (the writer gives it a timeuuid), the value of a set's element empty, that of a missing
+// field null.
 func Elements(t *cqltype.Type, wire []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(path, value []byte) bool) {
 		if t.Kind == cqltype.Map {

@@ -4,16 +4,16 @@ package ru
 
 import "time"
 
-// Bucket is a token bucket that may go into debt: a command is admitted while the balance is positive and charged afterwards,
-// when its price is known. The zero Bucket admits everything. It is not safe for concurrent use.
+// Bucket is a token bucket that may go into debt: a command is admitted while the balance is positive and charged
+// afterwards, when its price is known. The zero Bucket admits everything. It is not safe for concurrent use.
 type Bucket struct {
 	rate    Units // per second; 0 = no limit
 	balance Units
 	last    time.Time
 }
 
-// SetRate sets the units per second, 0 for no limit. A bucket that had no limit begins with a full second's worth; otherwise the
-// balance is kept, cut to the new size.
+// SetRate sets the units per second, 0 for no limit. A bucket that had no limit begins with a full second's worth;
+// otherwise the balance is kept, cut to the new size.
 func (b *Bucket) SetRate(perSecond Units, now time.Time) {
 	b.refill(now)
 	if b.rate == 0 {
@@ -23,7 +23,8 @@ func (b *Bucket) SetRate(perSecond Units, now time.Time) {
 	b.balance = min(b.balance, b.rate)
 }
 
-// refill adds what has flowed in since the last call. The bucket holds one second's worth. A clock that goes back adds nothing.
+// refill adds what has flowed in since the last call. The bucket holds one second's worth. A clock that goes back adds
+// nothing.
 func (b *Bucket) refill(now time.Time) {
 	if b.rate == 0 {
 		return

@@ -76,8 +76,8 @@ func TestPricesGrow(t *testing.T) {
 	})
 }
 
-// Whatever is charged, the bucket admits while its balance is positive, and over time lets through its rate and a second's worth more, plus
-// the one command that it goes into debt for.
+// Whatever is charged, the bucket admits while its balance is positive, and over time lets through its rate and a
+// second's worth more, plus the one command that it goes into debt for.
 func TestBucket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1000, 0)

@@ -60,8 +60,8 @@ func awaitDriven[T any](
 	return v, err
 }
 
-// Sleep returns nil after d, or earlier if something comes out of one of at most two signals; and the error of ctx once that has
-// ended, which is checked first.
+// Sleep returns nil after d, or earlier if something comes out of one of at most two signals; and the error of ctx once
+// that has ended, which is checked first.
 func (s *Scheduler) Sleep(ctx context.Context, d time.Duration, signals ...<-chan struct{}) error {
 	if err := ctx.Err(); err != nil {
 		return err

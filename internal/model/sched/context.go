@@ -34,7 +34,8 @@ func (s *Scheduler) WithDeadline(ctx context.Context, at time.Time) (context.Con
 	}
 }
 
-// AfterDone runs f in a goroutine of its own once ctx has ended, as context.AfterFunc does; stop reports whether it prevented that.
+// AfterDone runs f in a goroutine of its own once ctx has ended, as context.AfterFunc does; stop reports whether it
+// prevented that.
 func (s *Scheduler) AfterDone(ctx context.Context, f func()) (stop func() bool) {
 	if s == nil {
 		return context.AfterFunc(ctx, f)
@@ -57,8 +58,9 @@ func (s *Scheduler) AfterDone(ctx context.Context, f func()) (stop func() bool) 
 	}
 }
 
-// limited is a context with a deadline in a simulator's time. Contexts of the standard library that are derived from it are canceled
-// with it in the same moment, without a goroutine, for its channel is that of the context inside; their error is context.Canceled.
+// limited is a context with a deadline in a simulator's time. Contexts of the standard library that are derived from it
+// are canceled with it in the same moment, without a goroutine, for its channel is that of the context inside; their
+// error is context.Canceled.
 type limited struct {
 	context.Context
 	s      *Scheduler

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sched is the seam between the product and the machine's clock and scheduler: how code tells time, starts goroutines and
-// waits. A nil *Scheduler is the real thing: package time, go statements and channels, at the price of one comparison. A driven one
-// (Driven) hands every such question to a simulator, which runs one goroutine at a time and knows which.
+// Package sched is the seam between the product and the machine's clock and scheduler: how code tells time, starts
+// goroutines and waits. A nil *Scheduler is the real thing: package time, go statements and channels, at the price of
+// one comparison. A driven one (Driven) hands every such question to a simulator, which runs one goroutine at a time
+// and knows which.
 //
 // What replaces what, where s is the *Scheduler in a package's options, nil outside simulations:
 //
@@ -21,12 +22,15 @@
 //
 // What a driven goroutine must obey, so that one thread and one seed make one history:
 //
-//   - (W1) It waits through this package only. A bare channel receive, select, WaitGroup or time.Sleep stops the whole simulation.
-//   - (W2) No mutex is held over a wait. What must be exclusive over a wait is a channel of capacity one, taken with Await.
+//   - (W1) It waits through this package only. A bare channel receive, select, WaitGroup or time.Sleep stops the whole
+//     simulation.
+//   - (W2) No mutex is held over a wait. What must be exclusive over a wait is a channel of capacity one, taken with
+//     Await.
 //   - (W3) Callbacks that other goroutines call (completions, events) do not wait.
 //   - (W4) What the order of a map or of a select decides has no effect that others can see.
 //
-// When a simulated process ends, every wait in it returns ErrEnded, and a goroutine that waits on all the same is ended there.
+// When a simulated process ends, every wait in it returns ErrEnded, and a goroutine that waits on all the same is ended
+// there.
 //
 // Start at Scheduler, then Await; Driver is the simulator's side.
 package sched

@@ -9,10 +9,12 @@ import (
 	"time"
 )
 
-// ErrEnded says that what was waited for cannot come any more: one of the ends of Await was closed, or the simulated process is gone.
+// ErrEnded says that what was waited for cannot come any more: one of the ends of Await was closed, or the simulated
+// process is gone.
 var ErrEnded = errors.New("sched: ended")
 
-// Driver is a simulator's side of one process. All methods are called by goroutines that the driver runs, one at a time.
+// Driver is a simulator's side of one process. All methods are called by goroutines that the driver runs, one at a
+// time.
 type Driver interface {
 	// Now, Wall and Boot are the clocks, as in Scheduler.
 	Now() time.Time
@@ -20,8 +22,9 @@ type Driver interface {
 	Boot() time.Duration
 	// Go runs f as a goroutine of the process; it may begin later.
 	Go(f func())
-	// Wait returns nil as soon as ready has said true, context.DeadlineExceeded after most, if that is not 0, the error of ctx once that
-	// has ended, or ErrEnded once the process has. ready is nil if only time is waited for, and is not called again after it said true.
+	// Wait returns nil as soon as ready has said true, context.DeadlineExceeded after most, if that is not 0, the error
+	// of ctx once that has ended, or ErrEnded once the process has. ready is nil if only time is waited for, and is not
+	// called again after it said true.
 	Wait(ctx context.Context, ready func() bool, most time.Duration) error
 	// AfterFunc is time.AfterFunc.
 	AfterFunc(d time.Duration, f func()) Timer
@@ -39,8 +42,8 @@ type Scheduler struct{ driver Driver }
 // Driven returns a scheduler that asks a simulator.
 func Driven(d Driver) *Scheduler { return &Scheduler{d} }
 
-// Now is the time to measure with: it never jumps, and stands still while the machine is suspended. What it returns is meant for
-// deadlines and durations within this process, and nothing else.
+// Now is the time to measure with: it never jumps, and stands still while the machine is suspended. What it returns is
+// meant for deadlines and durations within this process, and nothing else.
 func (s *Scheduler) Now() time.Time {
 	if s != nil {
 		return s.driver.Now()
@@ -72,8 +75,8 @@ func (s *Scheduler) Wall() time.Time {
 	return time.Now()
 }
 
-// Boot is the time since some fixed moment, at or before the machine's start, that includes the times at which it was suspended. On
-// systems other than Linux it stands still then, as Now does.
+// Boot is the time since some fixed moment, at or before the machine's start, that includes the times at which it was
+// suspended. On systems other than Linux it stands still then, as Now does.
 func (s *Scheduler) Boot() time.Duration {
 	if s != nil {
 		return s.driver.Boot()

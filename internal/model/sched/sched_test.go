@@ -48,7 +48,8 @@ func TestTheRealThing(t *testing.T) {
 	})
 }
 
-// TestRealWaitsAllocateNothing proves that the seam costs a request no memory: what is ready is taken as a select would.
+// TestRealWaitsAllocateNothing proves that the seam costs a request no memory: what is ready is taken as a select
+// would.
 func TestRealWaitsAllocateNothing(t *testing.T) {
 	var s *Scheduler
 	ready, end := make(chan error, 1), make(chan struct{})

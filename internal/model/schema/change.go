@@ -18,8 +18,8 @@ type Stamp struct {
 	At int64 `json:"at"`
 }
 
-// Change is one DDL change, as it is applied on every node. It is one of the types of this package that are named after the
-// statements, all of which are JSON values (EncodeChange).
+// Change is one DDL change, as it is applied on every node. It is one of the types of this package that are named after
+// the statements, all of which are JSON values (EncodeChange).
 type Change interface {
 	// Kind names the change in its encoding, such as create_table.
 	Kind() string
@@ -50,9 +50,9 @@ const (
 	TargetType     = "TYPE"
 )
 
-// Apply makes the next schema. The first event is the statement's own, further ones are consequences. A change that changes nothing
-// (IF NOT EXISTS of what exists, options set to what they are) returns s itself and no event. Errors are those of package dberr,
-// with Cassandra's texts, checked in Cassandra's order.
+// Apply makes the next schema. The first event is the statement's own, further ones are consequences. A change that
+// changes nothing (IF NOT EXISTS of what exists, options set to what they are) returns s itself and no event. Errors
+// are those of package dberr, with Cassandra's texts, checked in Cassandra's order.
 func Apply(s *Schema, c Change) (*Schema, []Event, error) {
 	next, events, err := c.apply(s)
 	if err != nil || next == s {
@@ -77,8 +77,8 @@ func (s *Schema) withKeyspace(ks *Keyspace) *Schema {
 	return &next
 }
 
-// With returns a schema that has these keyspaces as well; it replaces those of the same names. It is not a change: version
-// and revision stay. The catalog adds computed keyspaces with it.
+// With returns a schema that has these keyspaces as well; it replaces those of the same names. It is not a change:
+// version and revision stay. The catalog adds computed keyspaces with it.
 func (s *Schema) With(keyspaces ...*Keyspace) *Schema {
 	next := *s
 	next.Keyspaces = maps.Clone(s.Keyspaces)
@@ -99,7 +99,8 @@ func (k *Keyspace) withTable(t *Table) *Keyspace {
 	return &next
 }
 
-// clone copies what the transitions of a table change in place: the struct, its slices and maps, but no column or index.
+// clone copies what the transitions of a table change in place: the struct, its slices and maps, but no column or
+// index.
 func (t *Table) clone() *Table {
 	next := *t
 	next.PartitionKey = slices.Clone(t.PartitionKey)

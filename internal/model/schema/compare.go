@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// Compare returns what changed from old to s, as clients of a node are told that did not make the change itself. A keyspace that was
-// dropped stands for all that was in it. Objects that are the same memory are taken for equal. The order is keyspaces, types,
-// tables, each by name.
+// Compare returns what changed from old to s, as clients of a node are told that did not make the change itself. A
+// keyspace that was dropped stands for all that was in it. Objects that are the same memory are taken for equal. The
+// order is keyspaces, types, tables, each by name.
 func Compare(old, s *Schema) []Event {
 	var out []Event
 	names := map[string]bool{}
@@ -71,7 +71,8 @@ func compareKeyspaces(before, after *Keyspace) (out []Event) {
 	return out
 }
 
-// differing lists the names under which two maps have not the same, sorted. What they share is not looked at closely: there may be thousands.
+// differing lists the names under which two maps have not the same, sorted. What they share is not looked at closely:
+// there may be thousands.
 func differing[V comparable](a, b map[string]V) []string {
 	var out []string
 	for name, v := range a {

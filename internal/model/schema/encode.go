@@ -17,7 +17,8 @@ import (
 // Format is the version of the encoding of schemas and changes. A reader refuses a newer one.
 const Format = 2
 
-// The keys of objects: one for the counters, one for every keyspace with its types, one for every table with its indexes.
+// The keys of objects: one for the counters, one for every keyspace with its types, one for every table with its
+// indexes.
 const (
 	rootObject     = "schema"
 	keyspacePrefix = "keyspace/"
@@ -90,12 +91,12 @@ type tableJSON struct {
 	rest rest
 }
 
-// stored reports whether a keyspace is encoded: those of every cluster are made by the catalog, but the replication of some of
-// them can be altered.
+// stored reports whether a keyspace is encoded: those of every cluster are made by the catalog, but the replication of
+// some of them can be altered.
 func stored(name string) bool { return !IsSystem(name) || IsReplicatedSystem(name) }
 
-// Objects encodes what differs between two versions, by key; old is nil for everything. gone lists the keys of what was dropped. The
-// tables of system keyspaces are left out.
+// Objects encodes what differs between two versions, by key; old is nil for everything. gone lists the keys of what was
+// dropped. The tables of system keyspaces are left out.
 func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 	if old == nil {
 		old = &Schema{}

@@ -10,7 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The bounds of names. Cassandra's own limit for tables is that of file names; the text of its error names the keyspace's.
+// The bounds of names. Cassandra's own limit for tables is that of file names; the text of its error names the
+// keyspace's.
 const (
 	KeyspaceNameMax = 48
 	TableNameMax    = 222

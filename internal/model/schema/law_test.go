@@ -22,9 +22,9 @@ const udtKind = cqltype.UDT
 // unexported leaves out what later builds have added, of which there is nothing.
 var unexported = cmpopts.IgnoreUnexported(Schema{}, Keyspace{}, Table{}, Column{}, DroppedColumn{}, Index{}, TableOptions{})
 
-// TestLaws proves the package's guarantees over random sequences of changes: (S1) no change alters the schema it started from; (S2)
-// no id is given away twice; (S3) the encoded change has the same effect as the change itself. And that the encoding of a
-// schema, whole or by what changed, gives an equal one.
+// TestLaws proves the package's guarantees over random sequences of changes: (S1) no change alters the schema it
+// started from; (S2) no id is given away twice; (S3) the encoded change has the same effect as the change itself. And
+// that the encoding of a schema, whole or by what changed, gives an equal one.
 func TestLaws(t *testing.T) {
 	done := map[string]int{}
 	law := func(t *rapid.T) {

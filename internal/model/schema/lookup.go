@@ -60,7 +60,8 @@ func (s *Schema) Table(keyspace, name string) *Table {
 	return nil
 }
 
-// TableByID finds a table by its id, nil if there is none. It walks over the tables: callers on a hot path keep the *Table.
+// TableByID finds a table by its id, nil if there is none. It walks over the tables: callers on a hot path keep the
+// *Table.
 func (s *Schema) TableByID(id uint32) *Table {
 	for _, ks := range s.Keyspaces {
 		for _, t := range ks.Tables {

@@ -45,7 +45,8 @@ func (o TableOptions) clone() TableOptions {
 // defaults are shared by all tables that were decoded.
 var defaults = DefaultTableOptions()
 
-// share takes the maps of the defaults where the options have equal ones: a schema of thousands of tables is half as large.
+// share takes the maps of the defaults where the options have equal ones: a schema of thousands of tables is half as
+// large.
 func (o *TableOptions) share() {
 	for _, m := range []struct {
 		have   *map[string]string

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// rest holds the members of a descriptor's JSON object that this build does not know, by name: a later build has added them, and they are
-// stored again with whatever this one changes.
+// rest holds the members of a descriptor's JSON object that this build does not know, by name: a later build has added
+// them, and they are stored again with whatever this one changes.
 type rest map[string]json.RawMessage
 
 // restOf returns the members of an object that the struct known has no field for.
@@ -73,8 +73,8 @@ func unmarshalStrict(b []byte, v any) (strict bool) {
 	return d.Decode(v) == nil
 }
 
-// unmarshalTable decodes the object of a table. Nearly always this build knows all of it; if not, it is decoded once more, and what is not
-// known is kept beside its descriptor.
+// unmarshalTable decodes the object of a table. Nearly always this build knows all of it; if not, it is decoded once
+// more, and what is not known is kept beside its descriptor.
 func unmarshalTable(b []byte) (j tableJSON, err error) {
 	if unmarshalStrict(b, &j) {
 		return j, nil

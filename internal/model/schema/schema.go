@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schema holds the immutable descriptors of keyspaces, tables, types and indexes, and the DDL transitions between
-// them as pure functions: a Schema and a change give a new Schema or a dberr.
+// Package schema holds the immutable descriptors of keyspaces, tables, types and indexes, and the DDL transitions
+// between them as pure functions: a Schema and a change give a new Schema or a dberr.
 //
-// Guarantees: (S1) a descriptor reachable from a Schema never changes; (S2) a table id, index id or column id is never used
-// twice, so data of a dropped column can never surface under a new one; (S3) a transition reads no clock and draws no
-// random number: UUIDs and times come with the change, ids from counters in the Schema. Start at Schema, then Change and Apply.
+// Guarantees: (S1) a descriptor reachable from a Schema never changes; (S2) a table id, index id or column id is never
+// used twice, so data of a dropped column can never surface under a new one; (S3) a transition reads no clock and draws
+// no random number: UUIDs and times come with the change, ids from counters in the Schema. Start at Schema, then Change
+// and Apply.
 package schema
 
 import (
@@ -42,8 +43,8 @@ type Keyspace struct {
 	Types map[string]*cqltype.Type
 	// typeRest has what a later build has added to the types, by name.
 	typeRest map[string]rest
-	// Virtual is true for keyspaces whose rows are computed (system, system_schema, ...). Package catalog makes them; they
-	// are not encoded.
+	// Virtual is true for keyspaces whose rows are computed (system, system_schema, ...). Package catalog makes them;
+	// they are not encoded.
 	Virtual bool
 
 	rest rest
@@ -63,7 +64,8 @@ const (
 // Column is a column of a table.
 type Column struct {
 	Name string
-	// ID names the column inside stored rows; unique in its table for ever. Key columns have one too, though it is not stored.
+	// ID names the column inside stored rows; unique in its table for ever. Key columns have one too, though it is not
+	// stored.
 	ID   uint32
 	Type *cqltype.Type
 	Kind ColumnKind
@@ -166,8 +168,8 @@ type TableOptions struct {
 	rest rest
 }
 
-// FirstTableID is the first id that a Schema gives away; smaller ones belong to the store and to tables that are part of
-// every schema.
+// FirstTableID is the first id that a Schema gives away; smaller ones belong to the store and to tables that are part
+// of every schema.
 const FirstTableID = 1024
 
 // New is the schema without any keyspace.

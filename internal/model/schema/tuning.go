@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// This file reads the options that tune Cassandra's storage. They have no effect here but are checked, kept and shown, so that
-// schemas move in both directions unchanged.
+// This file reads the options that tune Cassandra's storage. They have no effect here but are checked, kept and shown,
+// so that schemas move in both directions unchanged.
 
 const (
 	compactionPackage  = "org.apache.cassandra.db.compaction."
@@ -208,7 +208,8 @@ var (
 	hybridPolicy     = regexp.MustCompile(`(?i)^(MIN|MAX)\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)$`)
 )
 
-// speculation reads a speculative retry policy and writes it in its canonical form: 99p, 50ms, ALWAYS, NEVER, MIN(99p,50ms).
+// speculation reads a speculative retry policy and writes it in its canonical form: 99p, 50ms, ALWAYS, NEVER,
+// MIN(99p,50ms).
 func speculation(p *Property) (string, error) {
 	text, err := p.simple()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TypeSpec is a type as it was written: user-defined types are names that may or may not exist. Its text form (MarshalText)
-// is CQL, read back by ParseType.
+// TypeSpec is a type as it was written: user-defined types are names that may or may not exist. Its text form
+// (MarshalText) is CQL, read back by ParseType.
 type TypeSpec struct {
 	// Kind is a native kind, List, Set, Map, Tuple, UDT or Custom.
 	Kind cqltype.Kind
@@ -206,8 +206,8 @@ func (t *TypeSpec) checkNested(inner *TypeSpec, frozen bool) error {
 	return dberr.Invalidf("Non-frozen UDTs are not allowed inside collections: %s", t)
 }
 
-// ParseType reads the CQL text of a type, as MarshalText and cqltype.Type.String write it. It accepts no comments and is meant
-// for stored text; client statements go through the parser.
+// ParseType reads the CQL text of a type, as MarshalText and cqltype.Type.String write it. It accepts no comments and
+// is meant for stored text; client statements go through the parser.
 func ParseType(text string) (*TypeSpec, error) {
 	p := typeParser{text: text}
 	t := p.parse(0)

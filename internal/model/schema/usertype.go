@@ -59,8 +59,8 @@ func (*AlterType) Kind() string { return "alter_type" }
 // Kind implements Change.
 func (*DropType) Kind() string { return "drop_type" }
 
-// withType returns a keyspace in which t replaces the type of its name, and all types and tables that use it follow. It also
-// returns the names of those tables, sorted.
+// withType returns a keyspace in which t replaces the type of its name, and all types and tables that use it follow. It
+// also returns the names of those tables, sorted.
 func (k *Keyspace) withType(t *cqltype.Type) (*Keyspace, []string) {
 	next := *k
 	r := rebinder{old: k.Types, done: map[string]*cqltype.Type{t.Name: t}}
@@ -276,8 +276,9 @@ func (c *AlterType) add(udt *cqltype.Type, ks *Keyspace) error {
 	return nil
 }
 
-// checkKeys refuses a field that the primary keys of tables that use the type could not stand: any field where the type is in a
-// partition key, as stored keys would get another token; a duration, which has no order, where it is a clustering column.
+// checkKeys refuses a field that the primary keys of tables that use the type could not stand: any field where the type
+// is in a partition key, as stored keys would get another token; a duration, which has no order, where it is a
+// clustering column.
 func (c *AlterType) checkKeys(ks *Keyspace, field *cqltype.Type) error {
 	uses := func(col *Column) bool { return col.Type.References(c.Keyspace, c.Name) }
 	var inKey []string

@@ -69,8 +69,8 @@ func mix(k uint64) uint64 {
 	return k ^ k>>33
 }
 
-// AppendComponent appends one component of a composite partition key. A key of a single column is its bare value instead;
-// see AppendKey. A component is at most 65535 bytes, the caller's bound.
+// AppendComponent appends one component of a composite partition key. A key of a single column is its bare value
+// instead; see AppendKey. A component is at most 65535 bytes, the caller's bound.
 func AppendComponent(dst, component []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(component)))
 	dst = append(dst, component...)

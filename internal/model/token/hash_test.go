@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestHashRecorded holds Hash and AppendKey to what Cassandra 4.0 answered for keys of all lengths from 1 to 33 and beyond, with
-// bytes over 7F, and for composite keys.
+// TestHashRecorded holds Hash and AppendKey to what Cassandra 4.0 answered for keys of all lengths from 1 to 33 and
+// beyond, with bytes over 7F, and for composite keys.
 func TestHashRecorded(t *testing.T) {
 	recorded, err := os.ReadFile("testdata/tokens.txt")
 	if err != nil {

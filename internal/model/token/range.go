@@ -50,8 +50,8 @@ func (r Range) Intersect(o Range) (common Range, ok bool) {
 	return Range{Begin: max(r.Begin, o.Begin), Limit: min(r.last(), o.last()) + 1}, true
 }
 
-// Divide cuts the range into n pieces whose sizes differ by at most one position; fewer than n if it has fewer positions.
-// It is the range itself for n < 2.
+// Divide cuts the range into n pieces whose sizes differ by at most one position; fewer than n if it has fewer
+// positions. It is the range itself for n < 2.
 func (r Range) Divide(n int) []Range {
 	span := r.last() - r.Begin // one less than the number of positions, which need not fit in 64 bits
 	if n > 1 && uint64(n-1) > span {

@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// The map is stored in records: one header, one record for every table, one for the meta partition under MetaTable. So a new table
-// among a thousand others writes two small ones. A record begins with the version of its form. The header, every partition and every
-// replica set end in a list of fields (see codec): what a later build has added there is kept. The whole map in one piece begins with
-// the same version.
+// The map is stored in records: one header, one record for every table, one for the meta partition under MetaTable. So
+// a new table among a thousand others writes two small ones. A record begins with the version of its form. The header,
+// every partition and every replica set end in a list of fields (see codec): what a later build has added there is
+// kept. The whole map in one piece begins with the same version.
 const recordVersion = 2
 
 // ErrMalformed says that bytes are not an encoded map, or a part of one.
@@ -33,7 +33,8 @@ func (s *Snapshot) AppendHeader(dst []byte) []byte {
 	return w
 }
 
-// AppendTable appends the record of a table, or of the meta partition if that is MetaTable. Equal tables have equal bytes.
+// AppendTable appends the record of a table, or of the meta partition if that is MetaTable. Equal tables have equal
+// bytes.
 func (s *Snapshot) AppendTable(dst []byte, table uint32) []byte {
 	ps := s.tables[table]
 	if table == MetaTable && s.meta != nil {
@@ -60,7 +61,8 @@ func (s *Snapshot) AppendTable(dst []byte, table uint32) []byte {
 	return w
 }
 
-// SameTable reports whether a table, or the meta partition if that is MetaTable, is the same one in both maps, without looking at it closely.
+// SameTable reports whether a table, or the meta partition if that is MetaTable, is the same one in both maps, without
+// looking at it closely.
 func (s *Snapshot) SameTable(o *Snapshot, table uint32) bool {
 	if table == MetaTable {
 		return s.meta == o.meta
@@ -69,8 +71,8 @@ func (s *Snapshot) SameTable(o *Snapshot, table uint32) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// Assemble makes a map of a header and the records of tables: those that are given, and those of base that are not. A nil record removes
-// the table. Only what is new is decoded, and checked to be a valid part of the whole.
+// Assemble makes a map of a header and the records of tables: those that are given, and those of base that are not. A
+// nil record removes the table. Only what is new is decoded, and checked to be a valid part of the whole.
 func Assemble(base *Snapshot, header []byte, tables map[uint32][]byte) (*Snapshot, error) {
 	s := base.next()
 	r, err := open(header)

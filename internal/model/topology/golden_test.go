@@ -46,8 +46,8 @@ func TestStoredBytes(t *testing.T) {
 	}
 }
 
-// TestMapOfLaterBuilds: fields that a later build has added to the map, its partitions and their replica sets survive a change by this one;
-// another version of the form is refused as newer.
+// TestMapOfLaterBuilds: fields that a later build has added to the map, its partitions and their replica sets survive a
+// change by this one; another version of the form is refused as newer.
 func TestMapOfLaterBuilds(t *testing.T) {
 	s, err := New().AddTable(2000, 1, places)
 	if err != nil {

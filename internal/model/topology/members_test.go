@@ -101,8 +101,8 @@ func TestCutTable(t *testing.T) {
 	}
 }
 
-// Whoever follows a map record by record has the same as who reads it in one piece; what did not change is shared; a record that does not
-// fit is refused.
+// Whoever follows a map record by record has the same as who reads it in one piece; what did not change is shared; a
+// record that does not fit is refused.
 func TestAssemble(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, follower := New(), New()

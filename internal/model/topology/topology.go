@@ -3,10 +3,11 @@
 // Package topology is the map of the house's data: which physical partition holds which part of which table, and which
 // replicas hold it.
 //
-// Guarantees: (G1) a Snapshot never changes; every transition makes a new one with a higher version; (G2) the partitions of a
-// table tile its ring: every position belongs to exactly one; (G3) partition ids and replica ids are never used twice;
-// (G4) nothing on the way of a request allocates (Locate, At, Partitions); (G5) no two replicas of a partition are on one node. The package knows nothing of nodes' addresses, of loads
-// or of who decides. Start at Snapshot, then transitions.go.
+// Guarantees: (G1) a Snapshot never changes; every transition makes a new one with a higher version; (G2) the
+// partitions of a table tile its ring: every position belongs to exactly one; (G3) partition ids and replica ids are
+// never used twice; (G4) nothing on the way of a request allocates (Locate, At, Partitions); (G5) no two replicas of a
+// partition are on one node. The package knows nothing of nodes' addresses, of loads or of who decides. Start at
+// Snapshot, then transitions.go.
 package topology
 
 import (
@@ -26,8 +27,8 @@ type Position = keys.Position
 // At is the position of a key on the ring of tokens.
 func At(t token.Token, key []byte) Position { return keys.At(t, key) }
 
-// Span is the half-open interval [Begin, Limit) of a table's ring. The zero Limit is the end of the ring, so the zero Span is
-// all of it.
+// Span is the half-open interval [Begin, Limit) of a table's ring. The zero Limit is the end of the ring, so the zero
+// Span is all of it.
 type Span struct{ Begin, Limit Position }
 
 // Valid reports whether the span holds any position.
@@ -53,7 +54,8 @@ func (s Span) Overlaps(o Span) bool {
 	return (s.Limit.IsZero() || o.Begin.Compare(s.Limit) < 0) && (o.Limit.IsZero() || s.Begin.Compare(o.Limit) < 0)
 }
 
-// Tokens is the smallest range of tokens that holds the span. Neighbours share a token where a boundary lies between two keys of it.
+// Tokens is the smallest range of tokens that holds the span. Neighbours share a token where a boundary lies between
+// two keys of it.
 func (s Span) Tokens() token.Range {
 	limit := s.Limit.Ring
 	if s.Limit.Low != 0 || len(s.Limit.Key) > 0 {
@@ -96,8 +98,8 @@ const MetaTable = keys.MetaID
 // MemberState is what a replica is to its replica set.
 type MemberState uint8
 
-// The states of a replica: a Voter is counted; one that is Joining becomes one as soon as it has caught up; one that is Leaving is there
-// until enough others are; a Learner has all data and is not counted, until it is told to join.
+// The states of a replica: a Voter is counted; one that is Joining becomes one as soon as it has caught up; one that is
+// Leaving is there until enough others are; a Learner has all data and is not counted, until it is told to join.
 const (
 	Voter MemberState = iota
 	Joining
@@ -139,7 +141,8 @@ type Partition struct {
 	Span  Span
 	// Epoch counts the changes of Span, from 1. A command carries the epoch its sender believed in.
 	Epoch uint64
-	// Level is the feature level of the partition at its birth, 0 in the map of a node that stands alone. Its log may have raised it.
+	// Level is the feature level of the partition at its birth, 0 in the map of a node that stands alone. Its log may
+	// have raised it.
 	Level feature.Level
 	// Moves counts the changes of the members since the partition was born with them.
 	Moves uint64
@@ -210,11 +213,12 @@ func New() *Snapshot {
 // Version grows with every change.
 func (s *Snapshot) Version() uint64 { return s.version }
 
-// Level is the feature level of the cluster, which all its nodes understand; 0 in the map of a node that stands alone. New partitions are
-// born with it, those that are there raise theirs by their logs.
+// Level is the feature level of the cluster, which all its nodes understand; 0 in the map of a node that stands alone.
+// New partitions are born with it, those that are there raise theirs by their logs.
 func (s *Snapshot) Level() feature.Level { return s.level }
 
-// Partitions returns the partitions of a table in ring order, nil if the table is not there. The caller must not change them.
+// Partitions returns the partitions of a table in ring order, nil if the table is not there. The caller must not change
+// them.
 func (s *Snapshot) Partitions(table uint32) []*Partition { return s.tables[table] }
 
 // Partition returns a partition by its id, nil if it is not there. The meta partition is one of them.

@@ -23,8 +23,8 @@ func genKey(t *rapid.T, label string) (token.Token, []byte) {
 	return token.Token(rapid.Int64Range(-3, 3).Draw(t, label+" token") * (1 << 61)), key
 }
 
-// Whatever is split and merged, the partitions of a table tile its ring, ids are used once, the map survives its encoding, and Locate
-// agrees with looking at each span; the snapshot before stays as it was.
+// Whatever is split and merged, the partitions of a table tile its ring, ids are used once, the map survives its
+// encoding, and Locate agrees with looking at each span; the snapshot before stays as it was.
 func TestPartitionsTileTheRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := New().AddTable(table, rapid.IntRange(1, 9).Draw(t, "n"), places)
@@ -104,8 +104,8 @@ func TestPartitionsTileTheRing(t *testing.T) {
 	})
 }
 
-// TestWideRing: a table on the wide ring is split between two places that share their first half, and its map and spans come back from
-// the store as they were.
+// TestWideRing: a table on the wide ring is split between two places that share their first half, and its map and spans
+// come back from the store as they were.
 func TestWideRing(t *testing.T) {
 	const wide = table | keys.WideRing
 	s, err := New().AddTable(wide, 2, places)
@@ -134,7 +134,8 @@ func TestWideRing(t *testing.T) {
 	}
 }
 
-// A new table is cut into equal shares; a split keeps the left id and the nodes, raises both epochs and draws new replica ids.
+// A new table is cut into equal shares; a split keeps the left id and the nodes, raises both epochs and draws new
+// replica ids.
 func TestTransitions(t *testing.T) {
 	s, err := New().AddTable(table, 4, places)
 	if err != nil {

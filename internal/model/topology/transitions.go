@@ -130,8 +130,8 @@ func (s *Snapshot) DropTable(table uint32) *Snapshot {
 	return out
 }
 
-// Split cuts a partition in two: it keeps what is before at, a new partition on the same nodes gets the rest. Both have the epoch
-// after the old one. at must lie inside the span, behind its beginning.
+// Split cuts a partition in two: it keeps what is before at, a new partition on the same nodes gets the rest. Both have
+// the epoch after the old one. at must lie inside the span, behind its beginning.
 func (s *Snapshot) Split(id PartitionID, at Position) (*Snapshot, error) {
 	p := s.byID[id]
 	if p == nil {
@@ -173,8 +173,8 @@ func (s *Snapshot) mirror(set ReplicaSet) ReplicaSet {
 	return out
 }
 
-// Merge makes one partition of two neighbours: left keeps its id and its replicas and takes right's span; the epoch is the one after
-// the higher. Whoever merges has seen to it that both live on the same nodes.
+// Merge makes one partition of two neighbours: left keeps its id and its replicas and takes right's span; the epoch is
+// the one after the higher. Whoever merges has seen to it that both live on the same nodes.
 func (s *Snapshot) Merge(left, right PartitionID) (*Snapshot, error) {
 	l, r := s.byID[left], s.byID[right]
 	if l == nil || r == nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trace carries the trace of one request down its path: each hop adds an event, and the owner of the trace stores
-// them where clients look (system_traces). A request that is not traced pays one nil check per hop.
+// Package trace carries the trace of one request down its path: each hop adds an event, and the owner of the trace
+// stores them where clients look (system_traces). A request that is not traced pays one nil check per hop.
 package trace
 
 import (
@@ -33,7 +33,8 @@ func New(id [16]byte, started time.Time) *Trace {
 	return &Trace{ID: id, Started: started, max: EventsMax}
 }
 
-// Add records a step. It does nothing on a nil Trace, so callers need no test; callers that format text test for nil first.
+// Add records a step. It does nothing on a nil Trace, so callers need no test; callers that format text test for nil
+// first.
 func (t *Trace) Add(activity string) {
 	if t == nil {
 		return

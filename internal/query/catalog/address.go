@@ -10,11 +10,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Address is where clients reach a node, for events and for system.peers; ok is false if that cannot be told. local is the address at which the client
-// that is to know it reached this node, invalid if there is none.
+// Address is where clients reach a node, for events and for system.peers; ok is false if that cannot be told. local is
+// the address at which the client that is to know it reached this node, invalid if there is none.
 //
-// A node that listens on all of its addresses is taken to be reached by clients where nodes reach it. If that is the loopback, all nodes are on one
-// machine, and the client reaches them by the address it has used already.
+// A node that listens on all of its addresses is taken to be reached by clients where nodes reach it. If that is the
+// loopback, all nodes are on one machine, and the client reaches them by the address it has used already.
 func (e *Endpoint) Address(local netip.AddrPort) (a netip.AddrPort, ok bool) {
 	port := e.RPC.Port()
 	if port == 0 {
@@ -34,7 +34,8 @@ func (e *Endpoint) Address(local netip.AddrPort) (a netip.AddrPort, ok bool) {
 
 func specified(a netip.Addr) bool { return a.IsValid() && !a.IsUnspecified() }
 
-// ownAddress is what a client is shown as the address of this node: the one it dialled if the node knows none for itself.
+// ownAddress is what a client is shown as the address of this node: the one it dialled if the node knows none for
+// itself.
 func (e *Endpoint) ownAddress(local netip.AddrPort) netip.AddrPort {
 	if !specified(e.RPC.Addr()) && specified(local.Addr()) && (!specified(e.Listen.Addr()) || e.Listen.Addr().IsLoopback()) {
 		return netip.AddrPortFrom(local.Addr().Unmap(), local.Port())
@@ -59,8 +60,8 @@ type peer struct {
 	node, rpc netip.AddrPort
 }
 
-// shownPeers lists the nodes that clients can use, by host id: those that have joined and can be reached. Drivers ignore others, with a warning for
-// each refresh, or stumble.
+// shownPeers lists the nodes that clients can use, by host id: those that have joined and can be reached. Drivers
+// ignore others, with a warning for each refresh, or stumble.
 func (n *NodeInfo) shownPeers(local netip.AddrPort) []peer {
 	peers := make([]peer, 0, len(n.Peers))
 	for i := range n.Peers {

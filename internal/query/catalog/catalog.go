@@ -27,8 +27,9 @@ type Catalog struct {
 	next      int
 }
 
-// New makes a catalog. The system keyspaces are added to initial if they are missing. info says what system.local and its
-// like show; it is called once for every query of them and must be cheap, as copying what was put together when it last changed.
+// New makes a catalog. The system keyspaces are added to initial if they are missing. info says what system.local and
+// its like show; it is called once for every query of them and must be cheap, as copying what was put together when it
+// last changed.
 func New(initial *schema.Schema, info func() NodeInfo) *Catalog {
 	c := &Catalog{info: info, listeners: map[int]func(Publication){}}
 	c.snapshot.Store(WithSystem(initial))
@@ -41,8 +42,8 @@ func (c *Catalog) Snapshot() *schema.Schema { return c.snapshot.Load() }
 // Info is what the node says of itself.
 func (c *Catalog) Info() NodeInfo { return c.info() }
 
-// Publish makes s the present schema and tells the listeners, in the order in which they subscribed. A schema that is not newer than the
-// present one is ignored.
+// Publish makes s the present schema and tells the listeners, in the order in which they subscribed. A schema that is
+// not newer than the present one is ignored.
 func (c *Catalog) Publish(s *schema.Schema, events ...schema.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,8 +60,8 @@ func (c *Catalog) Publish(s *schema.Schema, events ...schema.Event) {
 	}
 }
 
-// Subscribe calls listener for every publication from now on, until cancel. The listener must not call the catalog's Publish,
-// Subscribe or cancel.
+// Subscribe calls listener for every publication from now on, until cancel. The listener must not call the catalog's
+// Publish, Subscribe or cancel.
 func (c *Catalog) Subscribe(listener func(Publication)) (cancel func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +75,8 @@ func (c *Catalog) Subscribe(listener func(Publication)) (cancel func()) {
 	}
 }
 
-// CheckWritable refuses data modifications of computed tables, and of stored ones that are the cluster's own, with Cassandra's errors.
+// CheckWritable refuses data modifications of computed tables, and of stored ones that are the cluster's own, with
+// Cassandra's errors.
 func CheckWritable(t *schema.Table) error {
 	if schema.IsVirtualSystem(t.Keyspace) {
 		return dberr.Invalidf("Modification is not supported by table %s", t)

@@ -82,8 +82,8 @@ func testSchema(t *testing.T) *schema.Schema {
 	return s
 }
 
-// TestRowsAreOfTheDeclaredTypes proves (A4): every cell of every computed table belongs to a column and validates against its type, and so do
-// the keys.
+// TestRowsAreOfTheDeclaredTypes proves (A4): every cell of every computed table belongs to a column and validates
+// against its type, and so do the keys.
 func TestRowsAreOfTheDeclaredTypes(t *testing.T) {
 	s := WithSystem(testSchema(t))
 	info := testInfo()
@@ -180,8 +180,8 @@ func read(t *testing.T, c *Catalog, table *schema.Table, cmd command.Read, stop 
 	return l.lines
 }
 
-// TestReadBehavesAsAStore proves (A3) on system_schema.columns: order, single partitions, slices both ways, and that stopping and
-// resuming anywhere gives the rows of one uninterrupted read.
+// TestReadBehavesAsAStore proves (A3) on system_schema.columns: order, single partitions, slices both ways, and that
+// stopping and resuming anywhere gives the rows of one uninterrupted read.
 func TestReadBehavesAsAStore(t *testing.T) {
 	c := New(testSchema(t), testInfo)
 	columns := c.Snapshot().Table("system_schema", "columns")
@@ -258,7 +258,8 @@ func (c *collector) Row(clustering []byte, _ *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestPublish proves (A1) and (A2): listeners are told in order, older schemas are ignored, system keyspaces are always there.
+// TestPublish proves (A1) and (A2): listeners are told in order, older schemas are ignored, system keyspaces are always
+// there.
 func TestPublish(t *testing.T) {
 	c := New(schema.New(), testInfo)
 	var heard []string
@@ -285,8 +286,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestSystemTables proves that the ids of system tables are unique, that their UUIDs are Cassandra's, and that virtual keyspaces stay
-// out of system_schema.
+// TestSystemTables proves that the ids of system tables are unique, that their UUIDs are Cassandra's, and that virtual
+// keyspaces stay out of system_schema.
 func TestSystemTables(t *testing.T) {
 	c := New(schema.New(), testInfo)
 	s := c.Snapshot()

@@ -55,7 +55,8 @@ func shown(ctx context.Context, t *testing.T, info *NodeInfo, name string, colum
 	return out
 }
 
-// TestPeers proves which nodes clients are shown: those that have joined and can be reached, each once, and never the node itself.
+// TestPeers proves which nodes clients are shown: those that have joined and can be reached, each once, and never the
+// node itself.
 func TestPeers(t *testing.T) {
 	node := func(id byte, listen, rpc string, tokens ...token.Token) Endpoint {
 		return Endpoint{HostID: schema.UUID{id}, Listen: at(listen), RPC: at(rpc), Tokens: tokens}
@@ -104,7 +105,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestPeerVersions proves that a peer shows its own schema version where one is known, and this node's else: drivers wait for all to be equal.
+// TestPeerVersions proves that a peer shows its own schema version where one is known, and this node's else: drivers
+// wait for all to be equal.
 func TestPeerVersions(t *testing.T) {
 	info := &NodeInfo{Peers: []Endpoint{
 		{HostID: schema.UUID{2}, RPC: at("10.0.0.2:9042"), Tokens: []token.Token{2}},
@@ -117,7 +119,8 @@ func TestPeerVersions(t *testing.T) {
 	}
 }
 
-// TestOneStateWithinAQuery proves that the commands of one query see one state of the nodes, and those of the next one the next state.
+// TestOneStateWithinAQuery proves that the commands of one query see one state of the nodes, and those of the next one
+// the next state.
 func TestOneStateWithinAQuery(t *testing.T) {
 	asked := 0
 	c := New(testSchema(t), func() NodeInfo {
@@ -145,8 +148,8 @@ func TestOneStateWithinAQuery(t *testing.T) {
 	}
 }
 
-// TestEffectiveReplication proves what system_schema.keyspaces shows: the declared replication where the node stands alone, in a cluster the one that
-// drivers have to compute with, of every keyspace with stored rows.
+// TestEffectiveReplication proves what system_schema.keyspaces shows: the declared replication where the node stands
+// alone, in a cluster the one that drivers have to compute with, of every keyspace with stored rows.
 func TestEffectiveReplication(t *testing.T) {
 	replicas := 4
 	info := &NodeInfo{Endpoint: Endpoint{Datacenter: "west"}, EffectiveReplication: func() int { return replicas }}

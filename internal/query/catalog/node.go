@@ -30,9 +30,11 @@ const (
 type Endpoint struct {
 	HostID           schema.UUID
 	Datacenter, Rack string
-	// Listen is where nodes reach it, RPC where clients do. If the address of RPC is unspecified (0.0.0.0), see Address.
+	// Listen is where nodes reach it, RPC where clients do. If the address of RPC is unspecified (0.0.0.0), see
+	// Address.
 	Listen, RPC netip.AddrPort
-	// Tokens are its places on the ring, ascending; one in a cluster. A node without any has not joined yet: as a peer it is not shown.
+	// Tokens are its places on the ring, ascending; one in a cluster. A node without any has not joined yet: as a peer
+	// it is not shown.
 	Tokens []token.Token
 	// SchemaVersion is the schema it has; the zero value stands for the snapshot's.
 	SchemaVersion schema.UUID
@@ -60,10 +62,12 @@ type NodeInfo struct {
 	ClusterName string
 	// Generation grows with every start of the node, in seconds since the epoch.
 	Generation int32
-	// Peers are the other nodes of the cluster, in any order, whether they are up or not. They are not changed after the NodeInfo was given away.
+	// Peers are the other nodes of the cluster, in any order, whether they are up or not. They are not changed after
+	// the NodeInfo was given away.
 	Peers []Endpoint
-	// EffectiveReplication is the number of replicas that every table has, whatever its keyspace declared: four, or how many voters there can be with
-	// fewer nodes. nil or 0: the node stands alone, and the declared replication is shown.
+	// EffectiveReplication is the number of replicas that every table has, whatever its keyspace declared: four, or how
+	// many voters there can be with fewer nodes. nil or 0: the node stands alone, and the declared replication is
+	// shown.
 	EffectiveReplication func() int
 
 	Clients  func() []Client
@@ -123,12 +127,14 @@ func (n *NodeInfo) Replicas() int {
 	return n.EffectiveReplication()
 }
 
-// Replication is what clients are shown as the replication of a keyspace: the declared one, or in a cluster the effective one.
+// Replication is what clients are shown as the replication of a keyspace: the declared one, or in a cluster the
+// effective one.
 //
-// Drivers compute from it who has a row, each in the same way: NetworkTopologyStrategy walks the ring from the row's token and takes the first node
-// of every rack, then those that it passed over, until it has as many as the data centre is to have. So placement finds the same nodes if it
-// prefers nodes in ring order, those of new zones first. With one rack that is the next distinct nodes, as SimpleStrategy has it; with several,
-// SimpleStrategy would send clients to nodes in zones that have enough replicas already.
+// Drivers compute from it who has a row, each in the same way: NetworkTopologyStrategy walks the ring from the row's
+// token and takes the first node of every rack, then those that it passed over, until it has as many as the data centre
+// is to have. So placement finds the same nodes if it prefers nodes in ring order, those of new zones first. With one
+// rack that is the next distinct nodes, as SimpleStrategy has it; with several, SimpleStrategy would send clients to
+// nodes in zones that have enough replicas already.
 func (n *NodeInfo) Replication(ks *schema.Keyspace) map[string]string {
 	replicas := n.Replicas()
 	if replicas <= 0 || schema.IsLocalSystem(ks.Name) || schema.IsVirtualSystem(ks.Name) {
@@ -137,7 +143,8 @@ func (n *NodeInfo) Replication(ks *schema.Keyspace) map[string]string {
 	return map[string]string{"class": "org.apache.cassandra.locator.NetworkTopologyStrategy", n.datacenter(): strconv.Itoa(replicas)}
 }
 
-// Declares reports whether the replication that a keyspace declares asks for as many replicas as there are in this node's data centre.
+// Declares reports whether the replication that a keyspace declares asks for as many replicas as there are in this
+// node's data centre.
 func (n *NodeInfo) Declares(ks *schema.Keyspace) bool {
 	factor := ks.Replication["replication_factor"]
 	if schema.StrategyName(ks.Replication) == "NetworkTopologyStrategy" {

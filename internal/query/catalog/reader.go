@@ -30,8 +30,8 @@ func (r *Row) compare(o *Row) int {
 	return cmp.Or(r.token.Compare(o.token), bytes.Compare(r.Key, o.Key), bytes.Compare(r.Clustering, o.Clustering))
 }
 
-// Read executes a command over a computed table of the present schema, or of that which ctx has seen before (WithLocal), as a replica would over
-// a stored one.
+// Read executes a command over a computed table of the present schema, or of that which ctx has seen before
+// (WithLocal), as a replica would over a stored one.
 func (c *Catalog) Read(ctx context.Context, cmd *command.Read, v command.Visitor) error {
 	snapshot, info := c.see(ctx)
 	t := snapshot.TableByID(cmd.Table)
@@ -115,8 +115,8 @@ func after(r *Row, cmd *command.Read) bool {
 	return bytes.Compare(r.Clustering, cmd.AfterClustering) > 0
 }
 
-// Rows computes the rows of a table, in no order. If key is not nil, rows of other partitions may be left out. It is empty for a table that
-// has nothing to tell.
+// Rows computes the rows of a table, in no order. If key is not nil, rows of other partitions may be left out. It is
+// empty for a table that has nothing to tell.
 func Rows(ctx context.Context, t *schema.Table, s *schema.Schema, info *NodeInfo, key []byte) []Row {
 	fill := fillers[t.Keyspace+"."+t.Name]
 	if fill == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// keyspaces calls fn for the keyspaces whose description belongs into this table: the virtual ones into system_virtual_schema,
-// all others into system_schema.
+// keyspaces calls fn for the keyspaces whose description belongs into this table: the virtual ones into
+// system_virtual_schema, all others into system_schema.
 func (b *builder) keyspaces(fn func(*schema.Keyspace)) {
 	virtual := b.table.Keyspace == "system_virtual_schema"
 	for ks := range b.schema.All() {

@@ -52,8 +52,8 @@ func (b *builder) version(v schema.UUID) schema.UUID {
 	return v
 }
 
-// fillPeers shows the peers to clients that know nodes by their address alone, because they have one port for all: of several nodes at one address
-// they are shown the first, and none at the address of this node.
+// fillPeers shows the peers to clients that know nodes by their address alone, because they have one port for all: of
+// several nodes at one address they are shown the first, and none at the address of this node.
 func fillPeers(b *builder) {
 	local := dialled(b.ctx)
 	shown := map[netip.Addr]bool{b.info.ownAddress(local).Addr(): true}
@@ -95,8 +95,8 @@ func fillPrepared(b *builder) {
 	}
 }
 
-// fillIndexInfo lists the indexes that are built: all, as an index is complete as soon as it is visible. table_name is the keyspace, as
-// in Cassandra.
+// fillIndexInfo lists the indexes that are built: all, as an index is complete as soon as it is visible. table_name is
+// the keyspace, as in Cassandra.
 func fillIndexInfo(b *builder) {
 	for ks := range b.schema.All() {
 		if !b.wants(ks.Name) {

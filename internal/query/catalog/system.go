@@ -163,8 +163,8 @@ func declareAll(declarations []declaration) []*schema.Keyspace {
 	return keyspaces
 }
 
-// batchesGCGrace is how long the deletion of a batch's record is kept, in seconds: longer than anybody tries to write the record. One that came back
-// would be carried out once more, and bring back what was deleted and forgotten since.
+// batchesGCGrace is how long the deletion of a batch's record is kept, in seconds: longer than anybody tries to write
+// the record. One that came back would be carried out once more, and bring back what was deleted and forgotten since.
 const batchesGCGrace = 3600
 
 // declare reads one line of a declaration. The lines are constants: a mistake in one is found by the first test.
@@ -217,8 +217,8 @@ func declareColumns(t *schema.Table, text string, kind schema.ColumnKind) []*sch
 	return columns
 }
 
-// WithSystem adds the system keyspaces to a schema. Where the schema has one of them, its replication is kept: that of some can be
-// altered.
+// WithSystem adds the system keyspaces to a schema. Where the schema has one of them, its replication is kept: that of
+// some can be altered.
 func WithSystem(s *schema.Schema) *schema.Schema {
 	var missing []*schema.Keyspace
 	for _, ks := range systemKeyspaces {

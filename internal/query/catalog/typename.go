@@ -57,7 +57,8 @@ func customType(class string) (*schema.TypeSpec, error) {
 	return nil, dberr.Syntaxf("Error setting type %s: Unable to find abstract-type class '%s'", class, full)
 }
 
-// ResolveType resolves a type of a statement in a keyspace, which may be nil if there is none to look for user-defined types in.
+// ResolveType resolves a type of a statement in a keyspace, which may be nil if there is none to look for user-defined
+// types in.
 func ResolveType(t *parser.TypeName, ks *schema.Keyspace) (*cqltype.Type, error) {
 	spec, err := TypeSpec(t)
 	if err != nil {

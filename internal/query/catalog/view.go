@@ -20,8 +20,8 @@ type view struct {
 	info     NodeInfo
 }
 
-// WithLocal is the context of one query of a client that reached this node at an address: all reads through it see one state of the schema and of
-// the nodes, with the addresses that this client can use.
+// WithLocal is the context of one query of a client that reached this node at an address: all reads through it see one
+// state of the schema and of the nodes, with the addresses that this client can use.
 func WithLocal(ctx context.Context, local netip.AddrPort) context.Context {
 	return context.WithValue(ctx, viewKey{}, &view{local: local})
 }

@@ -36,7 +36,8 @@ func (e *Executor) stamp() schema.Stamp {
 	return schema.Stamp{Version: e.opts.UUID(), At: e.opts.Now().UnixMicro()}
 }
 
-// change turns a statement into a change; nil for one that is none. Errors are those that come before the schema is looked at.
+// change turns a statement into a change; nil for one that is none. Errors are those that come before the schema is
+// looked at.
 func (e *Executor) change(stmt parser.Statement, session string) (schema.Change, error) {
 	switch s := stmt.(type) {
 	case *parser.CreateKeyspace:

@@ -53,8 +53,8 @@ var justified = []string{
 
 var isSchemaStatement = regexp.MustCompile(`(?i)^\s*(create|alter|drop|desc|describe)\s`)
 
-// TestConformance replays the schema statements that were recorded from Cassandra 4.0, and compares results, errors, warnings and what
-// DESCRIBE shows.
+// TestConformance replays the schema statements that were recorded from Cassandra 4.0, and compares results, errors,
+// warnings and what DESCRIBE shows.
 func TestConformance(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(recordings, "*.jsonl"))
 	if len(files) == 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// TestDDL runs the scripts in testdata: each command "cql" holds statements, one per line or ended by a semicolon at the end of
-// a line, and prints what each did. use=ks sets the session's keyspace for the rest of the file.
+// TestDDL runs the scripts in testdata: each command "cql" holds statements, one per line or ended by a semicolon at
+// the end of a line, and prints what each did. use=ks sets the session's keyspace for the rest of the file.
 func TestDDL(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		e := newTestExecutor()
@@ -78,7 +78,8 @@ func run(b *strings.Builder, e *Executor, cql, keyspace string) {
 	}
 }
 
-// TestDescribeRecreates proves (L2): the statements that DESCRIBE KEYSPACE .. WITH INTERNALS shows create an equal keyspace.
+// TestDescribeRecreates proves (L2): the statements that DESCRIBE KEYSPACE .. WITH INTERNALS shows create an equal
+// keyspace.
 func TestDescribeRecreates(t *testing.T) {
 	e := newTestExecutor()
 	var b strings.Builder

@@ -57,8 +57,8 @@ type describer struct {
 	internals bool
 }
 
-// Describe answers DESCRIBE; keyspace is the session's, empty if it has none. The order of rows is Cassandra's: keyspaces by
-// name, in each types (those a type needs first), tables with their indexes; names regardless of case.
+// Describe answers DESCRIBE; keyspace is the session's, empty if it has none. The order of rows is Cassandra's:
+// keyspaces by name, in each types (those a type needs first), tables with their indexes; names regardless of case.
 func (e *Executor) Describe(stmt *parser.Describe, keyspace string) (*Rows, error) {
 	d := &describer{schema: e.catalog.Snapshot(), session: keyspace, internals: stmt.Internals}
 	var err error
@@ -262,7 +262,8 @@ func (d *describer) keyspace(ks *schema.Keyspace, only bool) {
 	}
 }
 
-// typeAfterItsParts describes a type, and before it those that it consists of, so that the statements can be run in order.
+// typeAfterItsParts describes a type, and before it those that it consists of, so that the statements can be run in
+// order.
 func (d *describer) typeAfterItsParts(ks *schema.Keyspace, t *cqltype.Type, done map[string]bool) {
 	if done[t.Name] {
 		return

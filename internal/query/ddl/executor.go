@@ -14,7 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Store makes a schema change durable and known everywhere. When Apply returns, the catalog of this node has the new schema.
+// Store makes a schema change durable and known everywhere. When Apply returns, the catalog of this node has the new
+// schema.
 type Store interface {
 	// Apply applies the change to the newest schema with schema.Apply and returns what that returned.
 	Apply(ctx context.Context, c schema.Change) (*schema.Schema, []schema.Event, error)

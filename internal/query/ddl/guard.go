@@ -7,8 +7,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// guard refuses changes of system keyspaces as Cassandra's permission check does, which comes before the schema is looked at.
-// What it lets through, the transitions refuse in words of their own.
+// guard refuses changes of system keyspaces as Cassandra's permission check does, which comes before the schema is
+// looked at. What it lets through, the transitions refuse in words of their own.
 func guard(change schema.Change) error {
 	switch c := change.(type) {
 	case *schema.AlterKeyspace:

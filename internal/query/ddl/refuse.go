@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// This file is the list of statements that this version does not support. What creates an object is refused by name; what alters or drops
-// one is told that it does not exist, which is true.
+// This file is the list of statements that this version does not support. What creates an object is refused by name;
+// what alters or drops one is told that it does not exist, which is true.
 
 const (
 	noViews      = "Materialized views are not supported"

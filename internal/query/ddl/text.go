@@ -130,8 +130,9 @@ func order(c *schema.Column) string {
 	return " ASC"
 }
 
-// writeColumns writes the columns as Cassandra orders them: keys, statics, regulars, and of these what is one cell first.
-// With internals, a column that was dropped stands at the end, as it was then, even if there is one of that name again.
+// writeColumns writes the columns as Cassandra orders them: keys, statics, regulars, and of these what is one cell
+// first. With internals, a column that was dropped stands at the end, as it was then, even if there is one of that name
+// again.
 func writeColumns(b *strings.Builder, t *schema.Table, internals bool) {
 	line := func(name string, typ *cqltype.Type, static, only bool) {
 		b.WriteString("    " + quote(name) + " " + typ.String())

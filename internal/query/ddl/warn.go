@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// warnings says what a change asked for that it did not get. Options that tune Cassandra's storage are kept in silence: they
-// change no answer. Warned about are options by which a client would see a difference.
+// warnings says what a change asked for that it did not get. Options that tune Cassandra's storage are kept in silence:
+// they change no answer. Warned about are options by which a client would see a difference.
 func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 	switch c := change.(type) {
 	case *schema.CreateKeyspace:
@@ -41,7 +41,8 @@ func withoutEffect(properties []schema.Property) []string {
 	return []string{"Kept but without effect: " + strings.Join(kept, ", ")}
 }
 
-// factors warns, in Cassandra's words, of replication factors that the nodes cannot give; in a cluster of any that is not the effective one.
+// factors warns, in Cassandra's words, of replication factors that the nodes cannot give; in a cluster of any that is
+// not the effective one.
 func (e *Executor) factors(keyspace string, properties []schema.Property, s *schema.Schema) []string {
 	ks := s.Keyspace(keyspace)
 	if ks == nil || !slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "replication" }) {
@@ -71,7 +72,8 @@ func (e *Executor) factors(keyspace string, properties []schema.Property, s *sch
 	return warnings
 }
 
-// unknownOrder names the columns of a CLUSTERING ORDER BY that the table does not declare: Cassandra's error speaks of another column.
+// unknownOrder names the columns of a CLUSTERING ORDER BY that the table does not declare: Cassandra's error speaks of
+// another column.
 func unknownOrder(change schema.Change, err error) []string {
 	c, ok := change.(*schema.CreateTable)
 	if !ok || !strings.Contains(err.Error(), "CLUSTERING ORDER") {

@@ -259,7 +259,8 @@ func (s *floatTotal) result() ([]byte, error) {
 	return fromFloat64(total), nil
 }
 
-// decimalTotal sums; an average is carried along from value to value, each step rounded to the places at hand, as Cassandra does.
+// decimalTotal sums; an average is carried along from value to value, each step rounded to the places at hand, as
+// Cassandra does.
 type decimalTotal struct {
 	average bool
 	value   cqltype.DecimalValue

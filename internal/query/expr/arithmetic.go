@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// operators holds the forms of each operator: of + - * / % between any two numeric types, + and - of durations, and 'n',
-// the negation.
+// operators holds the forms of each operator: of + - * / % between any two numeric types, + and - of durations, and
+// 'n', the negation.
 var operators = func() map[byte][]*function {
 	numeric := []*cqltype.Type{tTinyint, tSmallint, tInt, tBigint, tFloat, tDouble, tDecimal, tVarint, tCounter}
 	all := map[byte][]*function{}

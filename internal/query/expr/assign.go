@@ -7,7 +7,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// compatibleWith reports whether values of type from can stand where values of type to are asked for, without conversion.
+// compatibleWith reports whether values of type from can stand where values of type to are asked for, without
+// conversion.
 func compatibleWith(to, from *cqltype.Type) bool {
 	if sameValues(to, from) {
 		return true
@@ -172,8 +173,8 @@ func (b *binder) fitMap(t *parser.MapLiteral, to *cqltype.Type) cqltype.Fit {
 	return worst
 }
 
-// fitCall fits the result of a function or operation. Where the function is unknown or none of its forms matches, it says
-// WeakFit: the error comes, with a better text, when the call itself is bound.
+// fitCall fits the result of a function or operation. Where the function is unknown or none of its forms matches, it
+// says WeakFit: the error comes, with a better text, when the call itself is bound.
 func (b *binder) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	receiver := to
 	if b.scope != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Bind binds a term of a WHERE, VALUES or SET clause for a receiver. Errors are *dberr.Invalid with Cassandra's texts, or
-// *dberr.FunctionFailure when a constant function call fails.
+// Bind binds a term of a WHERE, VALUES or SET clause for a receiver. Errors are *dberr.Invalid with Cassandra's texts,
+// or *dberr.FunctionFailure when a constant function call fails.
 func Bind(t parser.Term, r Receiver, env *Env) (Term, error) {
 	return (&binder{env: env}).bind(t, r)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// ColumnValue returns the value of a static or regular column of a stored row, nil if it has none. A value of several cells is put
-// together anew; one of a single cell points into the row.
+// ColumnValue returns the value of a static or regular column of a stored row, nil if it has none. A value of several
+// cells is put together anew; one of a single cell points into the row.
 func ColumnValue(c *schema.Column, r *row.Row) ([]byte, error) {
 	if row.OneCell(c.Type) {
 		if cell := r.Cell(c.ID); cell != nil {

@@ -15,8 +15,8 @@ type Variable struct {
 	Type                  *cqltype.Type
 }
 
-// Receiver is what a term is bound for: the column it is compared with or written to, an element of it, or an argument of a
-// function. Name is for error texts and for unnamed markers.
+// Receiver is what a term is bound for: the column it is compared with or written to, an element of it, or an argument
+// of a function. Name is for error texts and for unnamed markers.
 type Receiver struct {
 	Name string
 	Type *cqltype.Type
@@ -47,8 +47,8 @@ func (r Receiver) Element() Receiver {
 	return Receiver{Name: "value(" + r.Name + ")", Type: r.Type.Elems[len(r.Type.Elems)-1]}
 }
 
-// Key is the receiver of what stands between the brackets: key(name) of a map, idx(name) of a list, and for a set the element
-// itself as value(name).
+// Key is the receiver of what stands between the brackets: key(name) of a map, idx(name) of a list, and for a set the
+// element itself as value(name).
 func (r Receiver) Key() Receiver {
 	switch r.Type.Kind {
 	case cqltype.Map:
@@ -87,7 +87,8 @@ func (e *Env) For(ks *schema.Keyspace, table *schema.Table) *Env {
 	return &Env{Keyspace: ks, Table: table, vars: e.vars}
 }
 
-// Variables describes the bind markers that have been bound so far, by index. A marker that no term used has a nil Type.
+// Variables describes the bind markers that have been bound so far, by index. A marker that no term used has a nil
+// Type.
 func (e *Env) Variables() []Variable { return *e.vars }
 
 // declare records what a marker stands for and makes its term.

@@ -147,7 +147,8 @@ func bindLines(t *testing.T, out *strings.Builder, lines []string, typeName stri
 	}
 }
 
-// TestAggregates gives the values of aggregates over several rows, as recorded from Cassandra, nulls and overflow included.
+// TestAggregates gives the values of aggregates over several rows, as recorded from Cassandra, nulls and overflow
+// included.
 func TestAggregates(t *testing.T) {
 	for _, c := range []struct {
 		name, call, typ string

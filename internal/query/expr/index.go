@@ -24,9 +24,9 @@ func AppendEntryValue(dst, key, value []byte) []byte {
 	return append(append(dst, key...), value...)
 }
 
-// IndexValues returns the values under which an index holds a row, in wire form: those that an entry must have to be true. key is the
-// serialized partition key, clustering the row's clustering key, r the row; for an index on a static column they are no clustering
-// key and the static row. It serves whoever builds an index and whoever checks an entry.
+// IndexValues returns the values under which an index holds a row, in wire form: those that an entry must have to be
+// true. key is the serialized partition key, clustering the row's clustering key, r the row; for an index on a static
+// column they are no clustering key and the static row. It serves whoever builds an index and whoever checks an entry.
 func IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error) {
 	c := t.ByName[ix.Column]
 	switch {

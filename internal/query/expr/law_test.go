@@ -32,7 +32,8 @@ func drawNumber(t *rapid.T, typ *cqltype.Type) (*big.Int, []byte) {
 	return n, wrap(typ, n.Int64())
 }
 
-// TestIntegerOperations proves that operations between integer types are those of integers, kept to the low bits of the wider type.
+// TestIntegerOperations proves that operations between integer types are those of integers, kept to the low bits of the
+// wider type.
 func TestIntegerOperations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := rapid.SampledFrom(integerTypes).Draw(t, "left")
@@ -74,8 +75,8 @@ func TestIntegerOperations(t *testing.T) {
 	})
 }
 
-// TestDecimalLaws proves that a quotient times the divisor is the dividend but for the last place, and that sums and remainders
-// are exact.
+// TestDecimalLaws proves that a quotient times the divisor is the dividend but for the last place, and that sums and
+// remainders are exact.
 func TestDecimalLaws(t *testing.T) {
 	draw := func(t *rapid.T, label string) cqltype.DecimalValue {
 		return cqltype.DecimalValue{Unscaled: big.NewInt(rapid.Int64().Draw(t, label)), Scale: rapid.Int32Range(-20, 40).Draw(t, label+" scale")}
@@ -168,7 +169,8 @@ func TestHugeNumbersAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzTerms proves that no term makes binding or evaluating it panic, and that what it evaluates to is valid for the type.
+// FuzzTerms proves that no term makes binding or evaluating it panic, and that what it evaluates to is valid for the
+// type.
 func FuzzTerms(f *testing.F) {
 	for _, text := range []string{
 		"1 + 2.5", "{'a': 1}", "[1, 2]", "blobAsInt(0x01)", "'2011-01-01' + 3mo", "fromJson('[1]')", "(int)-5 / 0", "token(1)", "{street: 'x'}",

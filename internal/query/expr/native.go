@@ -37,8 +37,8 @@ var (
 	tVarint    = cqltype.Native(cqltype.Varint)
 )
 
-// natives holds all forms of the native functions by name; those that depend on the statement (token, toJson, fromJson) are
-// made in binder.native.
+// natives holds all forms of the native functions by name; those that depend on the statement (token, toJson, fromJson)
+// are made in binder.native.
 var natives = func() map[string][]*function {
 	all := map[string][]*function{}
 	for _, list := range [][]*function{timeFunctions(), blobFunctions(), aggregateFunctions(), castFunctions()} {
@@ -62,7 +62,8 @@ func types(ts ...*cqltype.Type) []*cqltype.Type { return ts }
 
 const (
 	dayMillis = 86400_000
-	// uuidEpochMillis is the start of UUID time, 1582-10-15. Times after its end, in the year 5236, wrap around as in Cassandra.
+	// uuidEpochMillis is the start of UUID time, 1582-10-15. Times after its end, in the year 5236, wrap around as in
+	// Cassandra.
 	uuidEpochMillis = -12219292800_000
 )
 

@@ -70,8 +70,8 @@ func toBig(t *cqltype.Type, v []byte) *big.Int {
 	return nil
 }
 
-// toDecimal reads any number as a decimal: integers without places, floats with the places of their shortest text. ok is
-// false for an empty value; NaN and infinities are errors.
+// toDecimal reads any number as a decimal: integers without places, floats with the places of their shortest text. ok
+// is false for an empty value; NaN and infinities are errors.
 func toDecimal(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err error) {
 	switch t.Kind {
 	case cqltype.Decimal:

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Scope resolves what a selection refers to in the row at hand. Whoever reads rows implements it, and fills the slots it gave
-// out in Bindings.Row. It may be asked more than once for the same thing and then gives the same slot.
+// Scope resolves what a selection refers to in the row at hand. Whoever reads rows implements it, and fills the slots
+// it gave out in Bindings.Row. It may be asked more than once for the same thing and then gives the same slot.
 type Scope interface {
 	// Column returns the slot and the type of a column.
 	Column(name parser.Ident) (slot int, t *cqltype.Type, err error)
@@ -19,8 +19,8 @@ type Scope interface {
 	CellMeta(kind parser.CellMetaKind, arg parser.Term) (slot int, t *cqltype.Type, err error)
 }
 
-// BindSelector binds a term of a SELECT clause. Aggregate calls are added to env.Aggregates, and their results are taken from
-// Bindings.Aggregates.
+// BindSelector binds a term of a SELECT clause. Aggregate calls are added to env.Aggregates, and their results are
+// taken from Bindings.Aggregates.
 func BindSelector(t parser.Term, scope Scope, env *Env) (Term, error) {
 	return (&binder{env: env, scope: scope}).selector(t, nil)
 }

@@ -23,15 +23,15 @@ const (
 type Term interface {
 	// Type is the type of the value; never nil.
 	Type() *cqltype.Type
-	// Eval computes the value. The bytes may be a view over the request, a part of the term itself or of Bindings.Row: they
-	// are not to be changed, and to be copied by whoever keeps them longer than the request.
+	// Eval computes the value. The bytes may be a view over the request, a part of the term itself or of Bindings.Row:
+	// they are not to be changed, and to be copied by whoever keeps them longer than the request.
 	Eval(b *Bindings) ([]byte, State, error)
 }
 
 // Bindings is what an execution adds to a bound statement. It belongs to one goroutine.
 type Bindings struct {
-	// Values are the bound values in the order of the markers, as views over the request; nil is null. Unset is nil if no
-	// value is unset, else parallel to Values.
+	// Values are the bound values in the order of the markers, as views over the request; nil is null. Unset is nil if
+	// no value is unset, else parallel to Values.
 	Values [][]byte
 	Unset  []bool
 	// Now is the statement's instant, which currentTimestamp() and its like return.
@@ -62,7 +62,8 @@ func (c *constant) Type() *cqltype.Type { return c.typ }
 
 func (c *constant) Eval(*Bindings) ([]byte, State, error) { return c.value, stateOf(c.value), nil }
 
-// constantValue returns the value of a term that needs no Bindings; ok is false for the others. A null constant gives nil, true.
+// constantValue returns the value of a term that needs no Bindings; ok is false for the others. A null constant gives
+// nil, true.
 func constantValue(t Term) (value []byte, ok bool) {
 	if c, is := t.(*constant); is {
 		return c.value, true

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Text prints a term as Cassandra does in its messages: as it was written, but with spaces of its own, function names in
-// lower case, and strings in quotes that are not doubled inside.
+// Text prints a term as Cassandra does in its messages: as it was written, but with spaces of its own, function names
+// in lower case, and strings in quotes that are not doubled inside.
 func Text(t parser.Term) string { return (&printer{}).text(t) }
 
 // printer prints terms; with a namer it prints the names of result columns.

@@ -97,7 +97,8 @@ func (k ConstantKind) String() string {
 
 type (
 	// Constant is a literal. Text is the contents of a string without quotes and escapes, or the literal as written
-	// (hex with its 0x, a negative number with its sign); booleans are in lower case, NaN and Infinity in that spelling.
+	// (hex with its 0x, a negative number with its sign); booleans are in lower case, NaN and Infinity in that
+	// spelling.
 	Constant struct {
 		Kind ConstantKind
 		Text string
@@ -131,8 +132,8 @@ type (
 	ListLiteral struct{ Elems []Term }
 	// SetLiteral is {a, b}. The text {} is a SetLiteral without elements, whatever type it will get.
 	SetLiteral struct{ Elems []Term }
-	// MapLiteral is {k: v}. In a SELECT clause a user-defined type literal is written the same way and is a MapLiteral whose
-	// keys are *Column.
+	// MapLiteral is {k: v}. In a SELECT clause a user-defined type literal is written the same way and is a MapLiteral
+	// whose keys are *Column.
 	MapLiteral struct{ Entries []MapEntry }
 	// UDTLiteral is {field: value} outside a SELECT clause.
 	UDTLiteral struct{ Fields []FieldValue }
@@ -279,8 +280,8 @@ type Condition struct {
 	Values []Term
 }
 
-// Using holds the USING clause of a modification; a part not given is nil. A value is an integer *Constant or a *Marker.
-// Where a part is given twice, the last counts, as in Cassandra; but a marker may not be overridden.
+// Using holds the USING clause of a modification; a part not given is nil. A value is an integer *Constant or a
+// *Marker. Where a part is given twice, the last counts, as in Cassandra; but a marker may not be overridden.
 type Using struct {
 	Timestamp Term
 	TTL       Term

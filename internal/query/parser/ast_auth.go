@@ -96,8 +96,8 @@ type Resource struct {
 	MBean string
 }
 
-// GrantPermissions is GRANT permissions ON resource TO role, REVOKE permissions ON resource FROM role if Revoke is true.
-// Permissions holds those that apply to the resource, in ascending order; All tells that ALL was written.
+// GrantPermissions is GRANT permissions ON resource TO role, REVOKE permissions ON resource FROM role if Revoke is
+// true. Permissions holds those that apply to the resource, in ascending order; All tells that ALL was written.
 type GrantPermissions struct {
 	Revoke      bool
 	All         bool
@@ -113,7 +113,8 @@ type GrantRole struct {
 	Grantee Ident
 }
 
-// ListPermissions is LIST permissions [ON resource] [OF role] [NORECURSIVE]. Resource is nil and Role empty if not given.
+// ListPermissions is LIST permissions [ON resource] [OF role] [NORECURSIVE]. Resource is nil and Role empty if not
+// given.
 type ListPermissions struct {
 	All         bool
 	Permissions []Permission

@@ -23,7 +23,8 @@ const (
 	DescribeFunction
 	DescribeAggregates
 	DescribeAggregate
-	// DescribeGeneric is DESCRIBE name or DESCRIBE keyspace.name: a keyspace, table, view or index of that name, in this order.
+	// DescribeGeneric is DESCRIBE name or DESCRIBE keyspace.name: a keyspace, table, view or index of that name, in
+	// this order.
 	DescribeGeneric
 )
 

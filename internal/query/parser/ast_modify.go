@@ -2,8 +2,8 @@
 
 package parser
 
-// Insert is INSERT INTO .. VALUES, or INSERT INTO .. JSON if JSON is not nil. The number of columns and values may differ;
-// that is for the planner to refuse.
+// Insert is INSERT INTO .. VALUES, or INSERT INTO .. JSON if JSON is not nil. The number of columns and values may
+// differ; that is for the planner to refuse.
 type Insert struct {
 	Table   QualifiedName
 	Columns []Ident

@@ -27,8 +27,8 @@ var laterGrammar = map[string]bool{
 	"ALTER TABLE IF EXISTS nosuch ADD v int":                      true,
 }
 
-// semantic are the beginnings of refusals that carry the code of a syntax error but need more than the grammar: they are
-// the planner's.
+// semantic are the beginnings of refusals that carry the code of a syntax error but need more than the grammar: they
+// are the planner's.
 var semantic = []string{
 	"Invalid value for property", "Unknown property", "Invalid integer value", "Error setting type",
 }
@@ -72,8 +72,8 @@ type recordedStep struct {
 	Compare string
 }
 
-// TestRecordings parses every statement that was sent to a Cassandra 4.0: it must be a syntax error exactly where it was
-// one there, with the same text where that is comparable, and print back to an equal tree.
+// TestRecordings parses every statement that was sent to a Cassandra 4.0: it must be a syntax error exactly where it
+// was one there, with the same text where that is comparable, and print back to an equal tree.
 func TestRecordings(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(recordings, "*.jsonl"))
 	if len(files) == 0 {

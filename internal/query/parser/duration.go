@@ -4,8 +4,8 @@ package parser
 
 // The three ways to write a duration; what they mean is for package cqltype.
 
-// unitDurationLen returns the length of a duration of digits and units (1y2mo3w4d5h6m7s8ms9us10ns, units in any case and
-// order) at the beginning of s, or 0. The duration ends where the word ends: `1LIMIT` is a number and a word.
+// unitDurationLen returns the length of a duration of digits and units (1y2mo3w4d5h6m7s8ms9us10ns, units in any case
+// and order) at the beginning of s, or 0. The duration ends where the word ends: `1LIMIT` is a number and a word.
 func unitDurationLen(s string) int {
 	p := 0
 	for {
@@ -53,8 +53,8 @@ func unitLen(s string) int {
 	return 0
 }
 
-// isoDurationLen returns the length of an ISO 8601 duration at the beginning of s, which starts with P, or 0: PnYnMnDTnHnMnS,
-// PnW or PYYYY-MM-DDTHH:MM:SS. A word that only looks like its beginning (P, P1, PT) is none.
+// isoDurationLen returns the length of an ISO 8601 duration at the beginning of s, which starts with P, or 0:
+// PnYnMnDTnHnMnS, PnW or PYYYY-MM-DDTHH:MM:SS. A word that only looks like its beginning (P, P1, PT) is none.
 func isoDurationLen(s string) int {
 	if isAlternative(s) {
 		return len(alternative)

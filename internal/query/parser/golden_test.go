@@ -12,8 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// TestGolden shows how statements are understood: each line of the input is a statement (or each part between lone dots,
-// where statements have several lines), and the output is what its tree prints, with the bind markers, or the error.
+// TestGolden shows how statements are understood: each line of the input is a statement (or each part between lone
+// dots, where statements have several lines), and the output is what its tree prints, with the bind markers, or the
+// error.
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {
@@ -65,7 +66,8 @@ func golden(t *testing.T, out *strings.Builder, text string) {
 	out.WriteString("\n")
 }
 
-// statements cuts the input of a golden into statements: parts between lines of a lone dot if there are any, else lines.
+// statements cuts the input of a golden into statements: parts between lines of a lone dot if there are any, else
+// lines.
 func statements(input string) []string {
 	separator := "\n"
 	if strings.Contains(input, "\n.\n") {

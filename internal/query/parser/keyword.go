@@ -64,7 +64,8 @@ const (
 	kwBegin
 	kwBy
 	kwTable
-	// kwTableSynonym is TABLE, which the lexer turns into kwTable: COLUMNFAMILY is the older word, and Cassandra's name of it.
+	// kwTableSynonym is TABLE, which the lexer turns into kwTable: COLUMNFAMILY is the older word, and Cassandra's name
+	// of it.
 	kwTableSynonym
 	kwCreate
 	kwDelete

@@ -163,7 +163,8 @@ func (l *lexer) number(begin int) token {
 	return l.take(k, begin, p)
 }
 
-// isRange reports whether a dot after a number begins `..` rather than being a decimal point. In `5...` it is the point.
+// isRange reports whether a dot after a number begins `..` rather than being a decimal point. In `5...` it is the
+// point.
 func isRange(s string) bool {
 	return len(s) > 1 && s[1] == '.' && (len(s) == 2 || s[2] != '.')
 }

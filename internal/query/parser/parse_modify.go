@@ -189,7 +189,8 @@ func (p *parser) assignment() Assignment {
 	return a
 }
 
-// assignedValue parses what follows `c =`: a value, c + value, c - value, c -1 (where the number took the sign) or value + c.
+// assignedValue parses what follows `c =`: a value, c + value, c - value, c -1 (where the number took the sign) or
+// value + c.
 func (p *parser) assignedValue(a *Assignment) {
 	second := p.peek(1)
 	if p.tok.kind.isName() && (second == tPlus || second == tMinus || second == tInteger) {

@@ -63,7 +63,8 @@ func (p *parser) propertyValue() Constant {
 	return c
 }
 
-// propertyMap parses a map of constants. As in Cassandra any term is parsed, and what is not constant is refused by its text.
+// propertyMap parses a map of constants. As in Cassandra any term is parsed, and what is not constant is refused by its
+// text.
 func (p *parser) propertyMap() []PropertyEntry {
 	p.expect(tOpenBrace)
 	entries := []PropertyEntry{}

@@ -46,8 +46,8 @@ func (p *parser) selectStatement() Statement {
 	return s
 }
 
-// beginsSelectors reports whether the token after JSON or DISTINCT, of kind k, begins a list of selectors, so that the word
-// is not a column itself. after is the distance of the token after that one.
+// beginsSelectors reports whether the token after JSON or DISTINCT, of kind k, begins a list of selectors, so that the
+// word is not a column itself. after is the distance of the token after that one.
 func (p *parser) beginsSelectors(k kind, after int) bool {
 	switch k {
 	case tStar:

@@ -14,8 +14,8 @@ func (p *parser) term() Term { return p.sum(false) }
 // selection parses a selector, inside a SELECT clause.
 func (p *parser) selection() Term { return p.sum(true) }
 
-// sum parses additions and subtractions. In `x + c` with a column c, outside a SELECT clause, the sum ends before the plus:
-// that is how a list is prepended in UPDATE.
+// sum parses additions and subtractions. In `x + c` with a column c, outside a SELECT clause, the sum ends before the
+// plus: that is how a list is prepended in UPDATE.
 func (p *parser) sum(selecting bool) Term {
 	if !p.enter() {
 		p.leave()
@@ -144,8 +144,8 @@ func (p *parser) constantValue() Constant {
 	return c
 }
 
-// checkFloat refuses a number beyond the range of a double while parsing, as Cassandra does. It also keeps exponents that
-// no decimal can be computed with away from the rest of the database.
+// checkFloat refuses a number beyond the range of a double while parsing, as Cassandra does. It also keeps exponents
+// that no decimal can be computed with away from the rest of the database.
 func (p *parser) checkFloat(s string) {
 	if len(s) < 300 && strings.IndexByte(s, 'e') < 0 && strings.IndexByte(s, 'E') < 0 {
 		return

@@ -38,7 +38,8 @@ func (o Options) withDefaults() Options {
 }
 
 // Parse parses one statement, which may end with semicolons, under the default bounds. The markers are in order of
-// appearance: markers[m.Index] describes the Marker m. An error is a *dberr.Syntax, or a *dberr.Invalid if a bound was hit.
+// appearance: markers[m.Index] describes the Marker m. An error is a *dberr.Syntax, or a *dberr.Invalid if a bound was
+// hit.
 func Parse(text string) (Statement, []BindMarker, error) { return Options{}.Parse(text) }
 
 // Parse parses one statement under the bounds o.

@@ -245,7 +245,8 @@ func (p *printer) selector(t Term) {
 	}
 }
 
-// negate prints a minus sign and t, with a space between them where the lexer would take both for a number or a comment.
+// negate prints a minus sign and t, with a space between them where the lexer would take both for a number or a
+// comment.
 func (p *printer) negate(t Term) {
 	p.put("-")
 	at := len(p.buf)

@@ -54,8 +54,8 @@ func (w *where) oneRow() bool {
 	return n == len(w.table.Clustering)
 }
 
-// simple reports whether the clustering restrictions are equalities and at most one slice, each on one column or a written tuple,
-// so that they give one interval.
+// simple reports whether the clustering restrictions are equalities and at most one slice, each on one column or a
+// written tuple, so that they give one interval.
 func (w *where) simple() bool {
 	for _, r := range w.sliced {
 		switch {
@@ -73,8 +73,8 @@ func (w *where) simple() bool {
 	return len(w.sliced) > 0
 }
 
-// simpleInterval is intervals for what simple reports true: it works in the given buffers and allocates nothing once they are
-// large enough. none is true if no key can be in the interval.
+// simpleInterval is intervals for what simple reports true: it works in the given buffers and allocates nothing once
+// they are large enough. none is true if no key can be in the interval.
 func (w *where) simpleInterval(start, end []byte, b *expr.Bindings) (s, e []byte, none bool, err error) {
 	start, end = start[:0], end[:0]
 	columns := 0

@@ -24,8 +24,8 @@ const (
 // scans are reused, for their buffers.
 var scans = sync.Pool{New: func() any { return new(scan) }}
 
-// Execute reads one page into page, which is reset first. b holds the values of the bind markers. Errors are of package dberr,
-// or what the Reader returned.
+// Execute reads one page into page, which is reset first. b holds the values of the bind markers. Errors are of package
+// dberr, or what the Reader returned.
 func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Options, page *Page) error {
 	page.Reset()
 	if o.Level == dberr.Any {

@@ -122,7 +122,8 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestLimitWithinAPage proves that a client that pages is never refused for the size of the result, even if its LIMIT fits into one page.
+// TestLimitWithinAPage proves that a client that pages is never refused for the size of the result, even if its LIMIT
+// fits into one page.
 func TestLimitWithinAPage(t *testing.T) {
 	w := small(t)
 	p := w.must(t, "SELECT * FROM t LIMIT 10")

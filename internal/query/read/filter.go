@@ -34,8 +34,8 @@ type filter struct {
 	values     [][]byte
 }
 
-// filters evaluates the restrictions that rows are checked against: those on partition key and static columns, and those on
-// clustering and regular ones. slots gives the slot of a column.
+// filters evaluates the restrictions that rows are checked against: those on partition key and static columns, and
+// those on clustering and regular ones. slots gives the slot of a column.
 func (w *where) filters(b *expr.Bindings, slots map[*schema.Column]int) (partition, rows []filter, err error) {
 	for _, r := range w.filtered {
 		list, err := newFilters(r, b, slots)

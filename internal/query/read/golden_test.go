@@ -13,8 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// TestGolden shows plans and results as text. Commands: scene (statements, one per line, that make a schema and rows), explain,
-// select (with page=n all its pages, one after the other) and prepare (markers, and which of them are the partition key).
+// TestGolden shows plans and results as text. Commands: scene (statements, one per line, that make a schema and rows),
+// explain, select (with page=n all its pages, one after the other) and prepare (markers, and which of them are the
+// partition key).
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata/golden", func(t *testing.T, path string) {
 		w := newWorld()

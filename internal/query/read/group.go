@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// group is the rows that are being folded into one: all of the result, or with GROUP BY those with the same prefix of the
-// clustering key in one partition.
+// group is the rows that are being folded into one: all of the result, or with GROUP BY those with the same prefix of
+// the clustering key in one partition.
 type group struct {
 	open         bool
 	prefix       []byte
@@ -42,8 +42,8 @@ func (s *scan) beginGroups() {
 	g.first = grow(g.first, len(s.values))
 }
 
-// fold takes a row into its group. If it is the first of another group, the group before it ends; if that fills the page, the row
-// is left for the next one.
+// fold takes a row into its group. If it is the first of another group, the group before it ends; if that fills the
+// page, the row is left for the next one.
 func (s *scan) fold(clustering []byte, alone bool) (command.Step, error) {
 	g := &s.group
 	if s.plan.grouped && g.open {

@@ -73,8 +73,8 @@ var hotQueries = []struct{ name, text string }{
 	{"reversed", "SELECT * FROM t WHERE k = ? AND c >= ? ORDER BY c DESC LIMIT 10"},
 }
 
-// TestHotPathDoesNotAllocate proves that prepared reads of a row and of a slice allocate nothing once their buffers have grown;
-// the paging state of a full page included.
+// TestHotPathDoesNotAllocate proves that prepared reads of a row and of a slice allocate nothing once their buffers
+// have grown; the paging state of a full page included.
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	if raced {
 		t.Skip("pools forget under the race detector")

@@ -63,7 +63,8 @@ func (p *Plan) bindDistinct(stmt *parser.Select) error {
 
 const groupOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
 
-// bindGroups checks GROUP BY: its columns follow the primary key, which may be left out only where one value is asked for.
+// bindGroups checks GROUP BY: its columns follow the primary key, which may be left out only where one value is asked
+// for.
 func (p *Plan) bindGroups(stmt *parser.Select) error {
 	p.grouped = len(stmt.GroupBy) > 0
 	p.aggregated = p.grouped || len(p.sel.aggregates) > 0

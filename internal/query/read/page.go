@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Reader answers read commands: the coordinator for stored tables, the catalog for computed ones. It calls the visitor on
-// the caller's goroutine and keeps neither the command nor the visitor.
+// Reader answers read commands: the coordinator for stored tables, the catalog for computed ones. It calls the visitor
+// on the caller's goroutine and keeps neither the command nor the visitor.
 type Reader interface {
 	Read(ctx context.Context, r *command.Read, v command.Visitor) error
 }
@@ -38,16 +38,18 @@ type Options struct {
 	PagingState []byte
 	// Now is the second since the epoch at which expiry is judged.
 	Now int64
-	// PageBytesMax bounds the cells of a page: a page that has them ends early. 0 = 8 MiB. Without paging it is ignored.
+	// PageBytesMax bounds the cells of a page: a page that has them ends early. 0 = 8 MiB. Without paging it is
+	// ignored.
 	PageBytesMax int
 	// ResultBytesMax bounds the cells of a result that is not cut into pages: a larger one is refused. 0 = 255 MiB.
 	ResultBytesMax int
-	// Memory is asked before such a result grows by another PageBytesMax; nil: there is enough. What it gave is in Page.Held.
+	// Memory is asked before such a result grows by another PageBytesMax; nil: there is enough. What it gave is in
+	// Page.Held.
 	Memory Memory
 	// SortBytesMax bounds what is held for ORDER BY over several partitions. 0 = 64 MiB.
 	SortBytesMax int
-	// VisitsMax bounds the rows that one command visits before another one goes on behind it, so that no storage iterator
-	// lives long. 0 = 10000.
+	// VisitsMax bounds the rows that one command visits before another one goes on behind it, so that no storage
+	// iterator lives long. 0 = 10000.
 	VisitsMax int
 	// Building reports whether an index is still being built, in which case it is not used; nil: none is.
 	Building func(*schema.Index) bool
@@ -71,8 +73,8 @@ func (o Options) withDefaults() Options {
 
 // Page is what an execution gives. The caller may reuse one: Cells and PagingState keep their capacity.
 type Page struct {
-	// Cells holds the values of all rows, row by row, in the order of Plan.Columns: a 32-bit big-endian length (-1 = null) and
-	// that many bytes each.
+	// Cells holds the values of all rows, row by row, in the order of Plan.Columns: a 32-bit big-endian length (-1 =
+	// null) and that many bytes each.
 	Cells []byte
 	Rows  int
 	// PagingState asks for the next page; it is empty on the last one.

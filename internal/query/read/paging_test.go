@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// drawTable makes a table (k; a, b, c) with clustering columns in drawn orders, a static column and rows, some partitions with
-// static columns only.
+// drawTable makes a table (k; a, b, c) with clustering columns in drawn orders, a static column and rows, some
+// partitions with static columns only.
 func drawTable(t *rapid.T) *world {
 	w := newWorld()
 	order := func(c string) string { return c + " " + rapid.SampledFrom([]string{"ASC", "DESC"}).Draw(t, c) }
@@ -101,8 +101,8 @@ var pagedQueries = []string{
 	"SELECT JSON k, a, v FROM t",
 }
 
-// TestPagesGiveTheWhole proves Q2: whatever the page size, the bound on bytes, and the rows that one command may visit, the pages
-// together are the result read at once, and only a short page is the last.
+// TestPagesGiveTheWhole proves Q2: whatever the page size, the bound on bytes, and the rows that one command may visit,
+// the pages together are the result read at once, and only a short page is the last.
 func TestPagesGiveTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawTable(t)
@@ -194,8 +194,8 @@ func commas(v []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// TestIntervalsMeanTheirRelations proves that the intervals made of clustering relations hold exactly the rows that meet them,
-// in every mix of clustering orders: a query with relations gives what all rows, filtered one by one, give.
+// TestIntervalsMeanTheirRelations proves that the intervals made of clustering relations hold exactly the rows that
+// meet them, in every mix of clustering orders: a query with relations gives what all rows, filtered one by one, give.
 func TestIntervalsMeanTheirRelations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawTable(t)

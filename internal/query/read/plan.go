@@ -22,8 +22,8 @@ type Plan struct {
 	sel      selection
 	where    where
 	distinct bool
-	// aggregated is true if rows are folded together: there are aggregates or a GROUP BY. grouped is true with GROUP BY, and
-	// groupPrefix is the number of clustering columns that tell groups of a partition apart.
+	// aggregated is true if rows are folded together: there are aggregates or a GROUP BY. grouped is true with GROUP
+	// BY, and groupPrefix is the number of clustering columns that tell groups of a partition apart.
 	aggregated, grouped bool
 	groupPrefix         int
 	reversed            bool
@@ -40,8 +40,8 @@ type Plan struct {
 	filterSlots map[*schema.Column]int
 	// oneRow is true if the whole primary key is given by equalities.
 	oneRow bool
-	// simple is true if the clustering restrictions give one interval without allocating. statics asks commands for static cells;
-	// staticRows is true if a partition with nothing but static cells shows as a row.
+	// simple is true if the clustering restrictions give one interval without allocating. statics asks commands for
+	// static cells; staticRows is true if a partition with nothing but static cells shows as a row.
 	simple, statics, staticRows bool
 	jsonNames                   []string
 }
@@ -97,8 +97,8 @@ func (p *Plan) Variables() []expr.Variable { return p.variables }
 // PKIndexes are the markers that give the components of the partition key, in their order; nil if not all are bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
-// Short reports whether an execution with pages of that many rows looks at no more than about rowsMax rows of one logical partition, so
-// that it takes microseconds: it reads one row, or a page that is neither filtered nor folded.
+// Short reports whether an execution with pages of that many rows looks at no more than about rowsMax rows of one
+// logical partition, so that it takes microseconds: it reads one row, or a page that is neither filtered nor folded.
 func (p *Plan) Short(pageSize, rowsMax int) bool {
 	w := &p.where
 	if w.keyRange || w.index != nil || w.token != nil || w.pk.Has(relation.In) {

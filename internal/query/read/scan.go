@@ -202,7 +202,8 @@ func (s *scan) counted(clustering []byte, alone bool) command.Step {
 	return command.Stop
 }
 
-// endPartition ends the partition at hand, if any: one that has nothing but static columns shows as a row, and groups end.
+// endPartition ends the partition at hand, if any: one that has nothing but static columns shows as a row, and groups
+// end.
 func (s *scan) endPartition() error {
 	if !s.open {
 		return nil
@@ -332,7 +333,8 @@ func (s *scan) fillCells(wanted []cellSlot, cells []row.Cell, buf []byte) ([]byt
 	return buf, nil
 }
 
-// appendSlot appends the value of a column that may have several cells, or the write time or remaining time to live of any; nothing for null.
+// appendSlot appends the value of a column that may have several cells, or the write time or remaining time to live of
+// any; nothing for null.
 func (s *scan) appendSlot(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, error) {
 	switch w.part {
 	case cellWriteTime, cellMaxWriteTime:

@@ -49,8 +49,8 @@ type selection struct {
 	aggregates []*expr.Aggregate
 	json       bool
 
-	// The slots by where their values come from. keys and clusterings are by position, -1 = not needed; clusterings is cut after
-	// the last one needed. statics and regulars ascend by column id.
+	// The slots by where their values come from. keys and clusterings are by position, -1 = not needed; clusterings is
+	// cut after the last one needed. statics and regulars ascend by column id.
 	keys, clusterings []int
 	statics, regulars []cellSlot
 }

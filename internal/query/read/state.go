@@ -19,14 +19,15 @@ type position struct {
 	clustering []byte
 	// afterPartition is true if nothing of the partition is left.
 	afterPartition bool
-	// remaining is what LIMIT leaves; inPartition what PER PARTITION LIMIT leaves of this partition. unlimited if there is none.
+	// remaining is what LIMIT leaves; inPartition what PER PARTITION LIMIT leaves of this partition. unlimited if there
+	// is none.
 	remaining, inPartition int64
 }
 
-// The paging state: a version byte, a flag byte, the table id, then as uvarints the remainders plus one (0 = unlimited), then the
-// key and the clustering key with their lengths, and a CRC-32C of all that, so that neither a damaged
-// state nor that of another table is mistaken for one of ours. Clients hold it as opaque bytes, maybe for days, so that an old version
-// stays readable.
+// The paging state: a version byte, a flag byte, the table id, then as uvarints the remainders plus one (0 =
+// unlimited), then the key and the clustering key with their lengths, and a CRC-32C of all that, so that neither a
+// damaged state nor that of another table is mistaken for one of ours. Clients hold it as opaque bytes, maybe for days,
+// so that an old version stays readable.
 const (
 	stateVersion        = 1
 	stateAfterPartition = 1

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestStateRefusesDamage proves that a state survives its encoding, and that no single damaged byte, no cut and no other table
-// is accepted.
+// TestStateRefusesDamage proves that a state survives its encoding, and that no single damaged byte, no cut and no
+// other table is accepted.
 func TestStateRefusesDamage(t *testing.T) {
 	for _, p := range []position{
 		{key: []byte("key"), clustering: []byte{1, 2}, remaining: unlimited, inPartition: 7},

@@ -120,8 +120,8 @@ func checkTokenColumns(columns []*schema.Column, table *schema.Table) error {
 	return dberr.Invalidf("The token function arguments must be in the partition key order: %s", pkNames(table))
 }
 
-// tokens evaluates the restriction on the token; none is true if no token can meet it. As in Cassandra the minimum token as
-// an end means that there is no end.
+// tokens evaluates the restriction on the token; none is true if no token can meet it. As in Cassandra the minimum
+// token as an end means that there is no end.
 func (w *where) tokens(b *expr.Bindings) (r token.Range, none bool, err error) {
 	if w.token == nil {
 		return token.Full, false, nil

@@ -18,22 +18,24 @@ const requiresFiltering = "Cannot execute this query as it might involve data fi
 // where is a WHERE clause: the access path and what is left to be filtered.
 type where struct {
 	table *schema.Table
-	// pk, clustering and others are the restrictions by the kind of their columns; token is the one on the token, nil if
-	// there is none.
+	// pk, clustering and others are the restrictions by the kind of their columns; token is the one on the token, nil
+	// if there is none.
 	pk, clustering, others relation.Set
 	token                  *tokenRestriction
 
-	// keyRange is true if partitions are found by scanning a range of tokens (through an index or not), not by their keys.
+	// keyRange is true if partitions are found by scanning a range of tokens (through an index or not), not by their
+	// keys.
 	keyRange bool
-	// indexed is true if the rules for queries through an index hold; index and lookup say which one is read, and for what. It may be
-	// nil all the same.
+	// indexed is true if the rules for queries through an index hold; index and lookup say which one is read, and for
+	// what. It may be nil all the same.
 	indexed bool
 	index   *schema.Index
 	lookup  expr.Term
 	// lookupEntry is the value of a lookup among the entries of a map; lookup is then the key.
 	lookupEntry expr.Term
 
-	// sliced are the clustering restrictions that become intervals of clustering keys, in order; the last may be a slice.
+	// sliced are the clustering restrictions that become intervals of clustering keys, in order; the last may be a
+	// slice.
 	sliced []*relation.Restriction
 	// filtered are the restrictions that rows are checked against, in Cassandra's order.
 	filtered []*relation.Restriction
@@ -41,7 +43,8 @@ type where struct {
 	filteredColumns int
 }
 
-// bindWhere binds and checks a WHERE clause. onlyStatics says that nothing but static (and partition key) columns is selected.
+// bindWhere binds and checks a WHERE clause. onlyStatics says that nothing but static (and partition key) columns is
+// selected.
 func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStatics bool) (*where, error) {
 	w := &where{table: table}
 	for i := range stmt.Where {
@@ -225,8 +228,8 @@ func (w *where) fixed(c *schema.Column) bool {
 	return r != nil && r.Kind == relation.Equal
 }
 
-// wholePartitions reports whether partitions are read without choosing among their rows, so that one without rows still shows
-// its static columns.
+// wholePartitions reports whether partitions are read without choosing among their rows, so that one without rows still
+// shows its static columns.
 func (w *where) wholePartitions() bool {
 	if !w.clustering.Empty() {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// Intervals of clustering keys. Because a clustering key is a concatenation of order-preserving forms, whatever a WHERE clause
-// says of the clustering columns is a union of half-open intervals of bytes. A nil End is open.
+// Intervals of clustering keys. Because a clustering key is a concatenation of order-preserving forms, whatever a WHERE
+// clause says of the clustering columns is a union of half-open intervals of bytes. A nil End is open.
 
 // after returns the smallest key behind all that have the prefix, nil if there is none. It does not change the prefix.
 func after(prefix []byte) []byte {
@@ -28,9 +28,9 @@ func Point(key []byte) command.Slice {
 	return command.Slice{Start: key, End: append(key[:len(key):len(key)], 0)}
 }
 
-// beyond gives the intervals of the keys below prefix whose columns, compared as a tuple of values, lie above the given ones
-// (or below them), or are equal if inclusive. Where columns are in different orders these are several intervals: one for each
-// column, with equal values before it.
+// beyond gives the intervals of the keys below prefix whose columns, compared as a tuple of values, lie above the given
+// ones (or below them), or are equal if inclusive. Where columns are in different orders these are several intervals:
+// one for each column, with equal values before it.
 func beyond(prefix []byte, columns []*schema.Column, values [][]byte, above, inclusive bool) []command.Slice {
 	var out []command.Slice
 	equal := prefix

@@ -23,8 +23,8 @@ const (
 	Contains
 )
 
-// Restriction is what the WHERE clause says of a column, or of several that stand together in a tuple. Relations on the same
-// columns are merged into one.
+// Restriction is what the WHERE clause says of a column, or of several that stand together in a tuple. Relations on the
+// same columns are merged into one.
 type Restriction struct {
 	Columns []*schema.Column
 	Kind    Kind

@@ -116,8 +116,8 @@ func Combinations(a, b int) error {
 	return nil
 }
 
-// Product evaluates equalities and INs: every combination of their values, one value per column. Without restrictions it is the one empty
-// tuple.
+// Product evaluates equalities and INs: every combination of their values, one value per column. Without restrictions
+// it is the one empty tuple.
 func Product(list []*Restriction, b *expr.Bindings) ([][][]byte, error) {
 	out := [][][]byte{nil}
 	for _, r := range list {

@@ -21,8 +21,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/write"
 )
 
-// TestLevelWarnings proves which writes are told that they got less than they asked for: those that ask for more replicas than a quorum has, once per
-// connection and level, in a cluster only. Reads are not.
+// TestLevelWarnings proves which writes are told that they got less than they asked for: those that ask for more
+// replicas than a quorum has, once per connection and level, in a cluster only. Reads are not.
 func TestLevelWarnings(t *testing.T) {
 	replicas := 0
 	w := newWorldOf(t, Options{}, func() catalog.NodeInfo {
@@ -78,7 +78,8 @@ func TestLevelWarnings(t *testing.T) {
 	}
 }
 
-// TestBatchMessagesAreWarned proves the same of batch messages, and that a write that failed is not told anything of its level, but the next one is.
+// TestBatchMessagesAreWarned proves the same of batch messages, and that a write that failed is not told anything of
+// its level, but the next one is.
 func TestBatchMessagesAreWarned(t *testing.T) {
 	w := newWorldOf(t, Options{}, func() catalog.NodeInfo {
 		return catalog.NodeInfo{EffectiveReplication: func() int { return 4 }}
@@ -108,8 +109,8 @@ func (f *fixedRouting) Tablet(_ uint32, t token.Token) (Tablet, bool) {
 	return f.tablet, !f.here[t]
 }
 
-// TestTablets proves who is told where data is: a client that asked for it, for an EXECUTE that binds the whole partition key and reached a node without a replica;
-// and that the bytes are those of the extension.
+// TestTablets proves who is told where data is: a client that asked for it, for an EXECUTE that binds the whole
+// partition key and reached a node without a replica; and that the bytes are those of the extension.
 func TestTablets(t *testing.T) {
 	routing := &fixedRouting{here: map[token.Token]bool{token.Hash(i32(7)): true}}
 	routing.tablet = Tablet{First: -2, Last: 5, Replicas: []schema.UUID{{1}, {2}}}
@@ -177,7 +178,8 @@ func TestTablets(t *testing.T) {
 	}
 }
 
-// TestMapRouting proves that ranges are told as drivers want them, that they tile the ring, and that the leader comes first.
+// TestMapRouting proves that ranges are told as drivers want them, that they tile the ring, and that the leader comes
+// first.
 func TestMapRouting(t *testing.T) {
 	nodes := []topology.NodeID{{1}, {2}, {3}, {4}}
 	snapshot, err := topology.New().AddTable(2000, 4, []topology.Place{{Nodes: nodes}})
@@ -214,7 +216,8 @@ func TestMapRouting(t *testing.T) {
 	}
 }
 
-// TestMapNear proves which reads a node answers by itself: those of a replica at ONE, those of the leader at every level.
+// TestMapNear proves which reads a node answers by itself: those of a replica at ONE, those of the leader at every
+// level.
 func TestMapNear(t *testing.T) {
 	nodes := []topology.NodeID{{1}, {2}, {3}, {4}}
 	snapshot, err := topology.New().AddTable(2000, 1, []topology.Place{{Nodes: nodes}})
@@ -241,7 +244,8 @@ func TestMapNear(t *testing.T) {
 	}
 }
 
-// TestAnnounceReplication proves that drivers are told to look at all keyspaces whose replication is the effective one, and at no others.
+// TestAnnounceReplication proves that drivers are told to look at all keyspaces whose replication is the effective one,
+// and at no others.
 func TestAnnounceReplication(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.announced = nil
@@ -304,8 +308,8 @@ func (f *found) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestBatchLog proves that records of batches come back as they were made, that a batch that was removed stays so in whatever order its two mutations are
-// applied, and what clients may do with them.
+// TestBatchLog proves that records of batches come back as they were made, that a batch that was removed stays so in
+// whatever order its two mutations are applied, and what clients may do with them.
 func TestBatchLog(t *testing.T) {
 	w := newWorld(t, Options{})
 	log := write.NewBatchLog(w.catalog.Snapshot())

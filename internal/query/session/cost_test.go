@@ -16,8 +16,8 @@ func BenchmarkExecute(b *testing.B) {
 	benchmarkExecute(b, Options{})
 }
 
-// BenchmarkExecuteInCluster is the same with what a cluster needs beside: values are kept, reads are looked at for where they are answered, and the client wants
-// to know where data is.
+// BenchmarkExecuteInCluster is the same with what a cluster needs beside: values are kept, reads are looked at for
+// where they are answered, and the client wants to know where data is.
 func BenchmarkExecuteInCluster(b *testing.B) {
 	var w *world
 	routing := &MapRouting{Map: func() *topology.Snapshot { return w.coordinator.Topology() }}

@@ -15,7 +15,8 @@ import (
 // describeState is the length of the paging state of DESCRIBE: the schema's version and the next row.
 const describeState = 16 + 4
 
-// runDescribe answers DESCRIBE, page by page. A page of an older schema than the first one's is refused: rows would be missing or twice.
+// runDescribe answers DESCRIBE, page by page. A page of an older schema than the first one's is refused: rows would be
+// missing or twice.
 func (s *Session) runDescribe(_ context.Context, c *Call, st *statement, p *parser.Describe) Status {
 	version := s.engine.catalog.Snapshot().Version
 	rows, err := s.engine.ddl.Describe(p, st.keyspace)

@@ -25,12 +25,14 @@ import (
 
 // Options of an Engine.
 type Options struct {
-	// PreparedMax bounds the prepared statements kept for all clients, 10000 if 0; PreparedBytesMax about the memory they take, 128 MiB
-	// if 0.
+	// PreparedMax bounds the prepared statements kept for all clients, 10000 if 0; PreparedBytesMax about the memory
+	// they take, 128 MiB if 0.
 	PreparedMax, PreparedBytesMax int
-	// ResultBytesMax bounds the cells of a result that is not cut into pages, 255 MiB if 0. Pages end at 8 MiB, or at it if it is less.
+	// ResultBytesMax bounds the cells of a result that is not cut into pages, 255 MiB if 0. Pages end at 8 MiB, or at
+	// it if it is less.
 	ResultBytesMax int
-	// ResultsBytesMax bounds the cells of all results together that are being read without paging, four times as much if 0.
+	// ResultsBytesMax bounds the cells of all results together that are being read without paging, four times as much
+	// if 0.
 	ResultsBytesMax int64
 	// MutationBytesMax bounds what changes of one logical partition at once, no bound if 0; see write.Options.
 	MutationBytesMax int
@@ -42,11 +44,12 @@ type Options struct {
 	ReadTimeout time.Duration
 	// Routing tells clients that ask for it where data is; nil tells nobody. See MapRouting.
 	Routing Routing
-	// Near reports whether this node answers a read of a partition by itself, at once. Others are not done on the goroutine of a connection. It is called for each read
-	// of one partition and must be quick. nil: this node answers all.
+	// Near reports whether this node answers a read of a partition by itself, at once. Others are not done on the
+	// goroutine of a connection. It is called for each read of one partition and must be quick. nil: this node answers
+	// all.
 	Near func(table uint32, t token.Token, level dberr.Consistency) bool
-	// LateStale says that the coordinator may refuse a write with ErrStaleSchema after its method has returned, as replica sets do: then what the client sent is
-	// copied, so that the write can be bound and sent again.
+	// LateStale says that the coordinator may refuse a write with ErrStaleSchema after its method has returned, as
+	// replica sets do: then what the client sent is copied, so that the write can be bound and sent again.
 	LateStale bool
 	// Building reports whether an index is still being built; nil: none is.
 	Building func(*schema.Index) bool
@@ -71,7 +74,8 @@ type Engine struct {
 	// publication is closed at the next publication of a schema, and replaced.
 	publication atomic.Pointer[chan struct{}]
 
-	// reshaped holds the tables whose columns have changed since the start. Clients of protocols 3 and 4 may remember other columns.
+	// reshaped holds the tables whose columns have changed since the start. Clients of protocols 3 and 4 may remember
+	// other columns.
 	reshapedMu sync.RWMutex
 	reshaped   map[schema.UUID]struct{}
 }
@@ -150,8 +154,8 @@ func (e *Engine) PreparedStatements() []catalog.PreparedStatement {
 	return out
 }
 
-// AnnounceReplication tells clients that the replication of all keyspaces with stored rows has changed: what system_schema shows is the effective one, and drivers look
-// again only when they are told to.
+// AnnounceReplication tells clients that the replication of all keyspaces with stored rows has changed: what
+// system_schema shows is the effective one, and drivers look again only when they are told to.
 func (e *Engine) AnnounceReplication() {
 	for ks := range e.catalog.Snapshot().All() {
 		if !schema.IsLocalSystem(ks.Name) && !schema.IsVirtualSystem(ks.Name) {
@@ -163,7 +167,8 @@ func (e *Engine) AnnounceReplication() {
 // RepeatedReads counts how often a SELECT was executed once more because what was read could not be confirmed.
 func (e *Engine) RepeatedReads() uint64 { return e.repeats.Load() }
 
-// forget drops the prepared statements of what a publication changed: clients are told to prepare again and get the new columns.
+// forget drops the prepared statements of what a publication changed: clients are told to prepare again and get the new
+// columns.
 func (e *Engine) forget(p catalog.Publication) {
 	e.noteReshaped(p)
 	e.prepared.removeIf(func(st *statement) bool { return !st.current(p.New) })
@@ -200,8 +205,9 @@ func (e *Engine) isReshaped(t *schema.Table) bool {
 
 // prepare finds a prepared statement, or binds and keeps it.
 //
-// A statement whose tables all have a keyspace in the text means the same to everybody: its id is that of the text alone, so that a client gets the
-// same one again after it has changed its keyspace. Drivers take another id for a mistake.
+// A statement whose tables all have a keyspace in the text means the same to everybody: its id is that of the text
+// alone, so that a client gets the same one again after it has changed its keyspace. Drivers take another id for a
+// mistake.
 func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, error) {
 	plain := preparedID("", text)
 	if st := e.prepared.get(plain); st != nil && (st.qualified || keyspace == "") {
@@ -226,7 +232,8 @@ func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, er
 			id = plain
 		}
 		e.prepared.put(id, st)
-		// A schema change since the binding may have forgotten what it concerns before the statement was there to be forgotten.
+		// A schema change since the binding may have forgotten what it concerns before the statement was there to be
+		// forgotten.
 		if st.current(e.catalog.Snapshot()) {
 			return st, id, nil
 		}
@@ -266,7 +273,8 @@ func (e *Engine) findTable(snapshot *schema.Schema, keyspace, name string) (*sch
 	return ks, t, nil
 }
 
-// dropped is what a client is told whose table was dropped while its request was on its way, as it would be told a moment later.
+// dropped is what a client is told whose table was dropped while its request was on its way, as it would be told a
+// moment later.
 func (e *Engine) dropped(err error, tables []*schema.Table) error {
 	if len(tables) == 0 {
 		return err
@@ -287,7 +295,8 @@ func clientError(err error, r *Request, kind StatementKind) error {
 	case errors.Is(err, context.Canceled):
 		return &dberr.Server{Message: "the connection was closed while the request was executed"}
 	case errors.Is(err, coordinator.ErrStaleSchema):
-		// A part of the request came before a schema change, and may have been done; or there was one change after the other.
+		// A part of the request came before a schema change, and may have been done; or there was one change after the
+		// other.
 		return &dberr.WriteTimeout{Level: r.Consistency, BlockFor: 1, WriteType: writeTypes[kind]}
 	}
 	return err

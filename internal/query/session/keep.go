@@ -2,8 +2,8 @@
 
 package session
 
-// kept is a copy of what a request points to, for a modification that may have to be sent again after the method that got the request has returned. Its
-// memory is used again.
+// kept is a copy of what a request points to, for a modification that may have to be sent again after the method that
+// got the request has returned. Its memory is used again.
 type kept struct {
 	on    bool
 	arena []byte

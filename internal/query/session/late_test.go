@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// lateCoordinator refuses writes as stale after their method has returned and what the client sent is gone, as many times as stale says; meanwhile the schema
-// changes.
+// lateCoordinator refuses writes as stale after their method has returned and what the client sent is gone, as many
+// times as stale says; meanwhile the schema changes.
 type lateCoordinator struct {
 	write.Coordinator
 	mu       sync.Mutex
@@ -54,8 +54,9 @@ func (l *lateCoordinator) Decide(ctx context.Context, c *command.Conditional, o 
 	}
 }
 
-// TestLateStale proves (E1) where replicas are elsewhere: a write that is refused as stale after its method has returned is bound and sent again, with the values that the
-// client sent, though the buffer they came in has been used for something else.
+// TestLateStale proves (E1) where replicas are elsewhere: a write that is refused as stale after its method has
+// returned is bound and sent again, with the values that the client sent, though the buffer they came in has been used
+// for something else.
 func TestLateStale(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -160,8 +161,8 @@ func TestKeptEmpty(t *testing.T) {
 	}
 }
 
-// TestDroppedUnderWay proves that a request whose table is dropped while it is on its way is told what one that comes a moment later is told: routes are changed before the
-// catalog is.
+// TestDroppedUnderWay proves that a request whose table is dropped while it is on its way is told what one that comes a
+// moment later is told: routes are changed before the catalog is.
 func TestDroppedUnderWay(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k text PRIMARY KEY, v text)")

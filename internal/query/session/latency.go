@@ -27,7 +27,8 @@ var statementKindNames = [statementKinds]string{"select", "modify", "conditional
 // String is the name metrics use.
 func (k StatementKind) String() string { return statementKindNames[k] }
 
-// latencyBuckets have upper bounds of 16 us, 32 us, ... up to 2^(latencyBuckets+2) us; the last one takes what is longer.
+// latencyBuckets have upper bounds of 16 us, 32 us, ... up to 2^(latencyBuckets+2) us; the last one takes what is
+// longer.
 const latencyBuckets = 21
 
 // Latency is a histogram of durations. The zero value is empty; it may be used concurrently.
@@ -50,8 +51,8 @@ func (l *Latency) record(d time.Duration, failed bool) {
 	}
 }
 
-// Snapshot returns the count of all durations, their sum in seconds, the number of failed statements, and cumulative counts by upper
-// bound in seconds.
+// Snapshot returns the count of all durations, their sum in seconds, the number of failed statements, and cumulative
+// counts by upper bound in seconds.
 func (l *Latency) Snapshot() (count uint64, seconds float64, failed uint64, cumulative map[float64]uint64) {
 	cumulative = make(map[float64]uint64, latencyBuckets)
 	for i := range l.buckets {

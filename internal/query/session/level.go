@@ -8,9 +8,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Every write of a cluster is confirmed by a quorum of its replicas, whatever its level; every read but those at ONE and LOCAL_ONE sees all writes that were confirmed
-// before. So levels get what they ask for, or more, with one exception: a write that asks for more replicas than a quorum has. Its client is told so,
-// once per connection and level.
+// Every write of a cluster is confirmed by a quorum of its replicas, whatever its level; every read but those at ONE
+// and LOCAL_ONE sees all writes that were confirmed before. So levels get what they ask for, or more, with one
+// exception: a write that asks for more replicas than a quorum has. Its client is told so, once per connection and
+// level.
 
 // warnLevel adds a warning to the result of a write if its level asks for more than it got.
 func (s *Session) warnLevel(c *Call) {

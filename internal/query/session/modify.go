@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// rebindTime is how long a request is bound again because its table changed under it, by one schema change after the other.
+	// rebindTime is how long a request is bound again because its table changed under it, by one schema change after
+	// the other.
 	rebindTime = 2 * time.Second
 	// publicationWait bounds the wait for a schema change that a replica knows of already.
 	publicationWait = 2 * time.Second
@@ -80,7 +81,8 @@ type modification struct {
 	session *Session
 	ctx     context.Context
 	call    *Call
-	// st is the statement, nil for a batch message; tables are those that it, or the statements of the message, are bound to.
+	// st is the statement, nil for a batch message; tables are those that it, or the statements of the message, are
+	// bound to.
 	st      *statement
 	tables  []*schema.Table
 	kind    StatementKind
@@ -137,8 +139,8 @@ func (m *modification) Written(o *write.Outcome) {
 	call.Complete()
 }
 
-// again repeats a modification that was refused as stale after its method had returned. It takes no longer than the waiting for one schema change after
-// the other may.
+// again repeats a modification that was refused as stale after its method had returned. It takes no longer than the
+// waiting for one schema change after the other may.
 func (m *modification) again() {
 	call := m.call
 	call.MayBlock = true
@@ -148,8 +150,8 @@ func (m *modification) again() {
 	}
 }
 
-// stale reports whether the modification was refused because a table has changed, and is to be bound and sent again. Of a batch a part may have been
-// done: that of counters is not repeated.
+// stale reports whether the modification was refused because a table has changed, and is to be bound and sent again. Of
+// a batch a part may have been done: that of counters is not repeated.
 func (m *modification) stale() bool {
 	if !errors.Is(m.call.Result.Err, coordinator.ErrStaleSchema) || m.session.engine.opts.Now().Sub(m.began) > rebindTime {
 		return false
@@ -157,14 +159,15 @@ func (m *modification) stale() bool {
 	return len(m.tables) < 2 || !m.tables[0].Counter
 }
 
-// forget drops the outcome of an attempt, and waits for the change that it was too old for: the replicas hear of one before it is published.
+// forget drops the outcome of an attempt, and waits for the change that it was too old for: the replicas hear of one
+// before it is published.
 func (m *modification) forget() {
 	m.call.Result.Err, m.call.Result.Warnings = nil, nil
 	m.session.engine.awaitChange(m.ctx, m.tables)
 }
 
-// run executes a modification, binding it again as long as its tables change in between; fresh binds it again at once. It returns Done with the result, or
-// Pending; unless it is pending, m is released.
+// run executes a modification, binding it again as long as its tables change in between; fresh binds it again at once.
+// It returns Done with the result, or Pending; unless it is pending, m is released.
 func (m *modification) run(fresh bool) Status {
 	s, c := m.session, m.call
 	for ; ; fresh = true {
@@ -249,7 +252,8 @@ func (s *Session) runModify(ctx context.Context, c *Call, st *statement, began t
 	return s.newModification(ctx, c, st, st.kind, began).run(false)
 }
 
-// awaitChange waits until tables are not those of the present schema any more, or not for longer than a publication can take.
+// awaitChange waits until tables are not those of the present schema any more, or not for longer than a publication can
+// take.
 func (e *Engine) awaitChange(ctx context.Context, tables []*schema.Table) {
 	ctx, cancel := context.WithTimeout(ctx, publicationWait)
 	defer cancel()

@@ -11,8 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// preparedCache holds the prepared statements of a node by id. It is bounded by number and by memory: beyond that, the statement
-// that was not used for the longest among a sample makes room, and its clients prepare again when they are told so.
+// preparedCache holds the prepared statements of a node by id. It is bounded by number and by memory: beyond that, the
+// statement that was not used for the longest among a sample makes room, and its clients prepare again when they are
+// told so.
 type preparedCache struct {
 	shards   [preparedShards]preparedShard
 	max      int64
@@ -49,8 +50,8 @@ func newPreparedCache(max, bytesMax int) *preparedCache {
 	return c
 }
 
-// preparedID is the id Cassandra gives: the MD5 of the keyspace and the text. Drivers remember it across nodes, and some
-// insist that a second PREPARE yields the same.
+// preparedID is the id Cassandra gives: the MD5 of the keyspace and the text. Drivers remember it across nodes, and
+// some insist that a second PREPARE yields the same.
 func preparedID(keyspace string, text []byte) [16]byte {
 	h := md5.New()
 	h.Write([]byte(keyspace))
@@ -129,8 +130,8 @@ func (c *preparedCache) drop(s *preparedShard, id [16]byte) {
 	}
 }
 
-// evict removes the least recently used of a few entries of the next shard that has any but keep; false if none has. A map's order is
-// random, which makes the few a sample.
+// evict removes the least recently used of a few entries of the next shard that has any but keep; false if none has. A
+// map's order is random, which makes the few a sample.
 func (c *preparedCache) evict(keep [16]byte) bool {
 	for range preparedShards {
 		s := &c.shards[c.hand.Add(1)%preparedShards]

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestPrepareEveryKind proves that every kind of statement can be prepared, that its id stays the same, and that executing it does
-// what the text does. Drivers prepare DDL, too.
+// TestPrepareEveryKind proves that every kind of statement can be prepared, that its id stays the same, and that
+// executing it does what the text does. Drivers prepare DDL, too.
 func TestPrepareEveryKind(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "USE ks")
@@ -90,8 +90,9 @@ func TestPrepareErrors(t *testing.T) {
 	}
 }
 
-// TestIDs proves that an id is Cassandra's: of the keyspace and the text, or of the text alone if it names its keyspaces itself. So a client that
-// has changed its keyspace gets the same id for such a text, and another one where the text means something else.
+// TestIDs proves that an id is Cassandra's: of the keyspace and the text, or of the text alone if it names its
+// keyspaces itself. So a client that has changed its keyspace gets the same id for such a text, and another one where
+// the text means something else.
 func TestIDs(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -126,8 +127,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestAlteredTable proves that ALTER TABLE makes prepared statements unknown, that the same text gets the same id with other columns, and
-// that clients of version 4 are told the columns from then on, even if they ask to leave them out.
+// TestAlteredTable proves that ALTER TABLE makes prepared statements unknown, that the same text gets the same id with
+// other columns, and that clients of version 4 are told the columns from then on, even if they ask to leave them out.
 func TestAlteredTable(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a int)")
@@ -164,8 +165,8 @@ func TestAlteredTable(t *testing.T) {
 	}
 }
 
-// TestPreparedBounds proves that the cache keeps as many statements as it may, neither more nor noticeably fewer, by number and by
-// memory, and drops what was not used.
+// TestPreparedBounds proves that the cache keeps as many statements as it may, neither more nor noticeably fewer, by
+// number and by memory, and drops what was not used.
 func TestPreparedBounds(t *testing.T) {
 	const max = 1000
 	c := newPreparedCache(max, 1<<30)
@@ -203,7 +204,8 @@ func TestPreparedBounds(t *testing.T) {
 	}
 }
 
-// TestPrepareDuringAlter proves E1: whatever the order of PREPARE and ALTER TABLE, no statement of the old columns stays behind.
+// TestPrepareDuringAlter proves E1: whatever the order of PREPARE and ALTER TABLE, no statement of the old columns
+// stays behind.
 func TestPrepareDuringAlter(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")

@@ -10,14 +10,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// The pauses before a SELECT is repeated: elections take longer than the shortest, and nobody is to wait for longer than the longest.
+// The pauses before a SELECT is repeated: elections take longer than the shortest, and nobody is to wait for longer
+// than the longest.
 const (
 	repeatPauseMin = time.Millisecond
 	repeatPauseMax = 50 * time.Millisecond
 )
 
-// repetition is the repeating of one SELECT. The coordinator asks for it (coordinator.ErrRepeat) when rows were passed on which a replica could not confirm
-// afterwards: it may not have been the leader any more, so that newer writes may be missing among them.
+// repetition is the repeating of one SELECT. The coordinator asks for it (coordinator.ErrRepeat) when rows were passed
+// on which a replica could not confirm afterwards: it may not have been the leader any more, so that newer writes may
+// be missing among them.
 type repetition struct {
 	engine *Engine
 	began  time.Time

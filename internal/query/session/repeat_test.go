@@ -25,8 +25,8 @@ import (
 // unsteady is a reader that loses the leadership of what it reads, at given places of what it passes on.
 type unsteady struct {
 	read.Reader
-	// passed counts the partitions and rows passed on by all reads. Before the one with the number places[0] the read fails, and before the command
-	// that would be the first behind it, if nothing comes any more.
+	// passed counts the partitions and rows passed on by all reads. Before the one with the number places[0] the read
+	// fails, and before the command that would be the first behind it, if nothing comes any more.
 	passed int
 	places []int
 	failed int
@@ -92,8 +92,9 @@ func (w *world) fetch(st *statement, reader read.Reader, r Request) page {
 	return page{string(res.Cells), string(res.PagingState), res.RowCount, res.Warnings, res.Err}
 }
 
-// TestRepeat proves (E5): wherever the coordinator asks for a repetition, once or several times, the client gets what it would have got without: the same rows,
-// aggregates and groups, warnings and next page. Every place of every page is tried.
+// TestRepeat proves (E5): wherever the coordinator asks for a repetition, once or several times, the client gets what
+// it would have got without: the same rows, aggregates and groups, warnings and next page. Every place of every page is
+// tried.
 func TestRepeat(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, s int static, v int, x text, PRIMARY KEY (k, c))")
@@ -179,8 +180,8 @@ func (w *world) disturb(t *testing.T, st *statement, r Request, want page, place
 	}
 }
 
-// TestRepeatEnds proves that a read is not repeated for ever: after the time for reads the client is told of a timeout, and whose connection has ended
-// is not waited for.
+// TestRepeatEnds proves that a read is not repeated for ever: after the time for reads the client is told of a timeout,
+// and whose connection has ended is not waited for.
 func TestRepeatEnds(t *testing.T) {
 	var clock atomic.Int64
 	w := newWorld(t, Options{ReadTimeout: time.Minute, Now: func() time.Time { return time.Unix(1_700_000_000+10*clock.Add(1), 0) }})
@@ -216,7 +217,8 @@ func (n never) Read(context.Context, *command.Read, command.Visitor) error {
 	return coordinator.ErrRepeat
 }
 
-// TestRepeatInPlace proves that the goroutine of a connection does not wait for an election: the request goes to a worker, and nothing of it is left.
+// TestRepeatInPlace proves that the goroutine of a connection does not wait for an election: the request goes to a
+// worker, and nothing of it is left.
 func TestRepeatInPlace(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")

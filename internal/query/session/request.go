@@ -51,10 +51,12 @@ type BatchStatement struct {
 
 // Request is a statement, or a batch of them, as a client sent it.
 //
-// All byte slices are views over the connection's read buffer: they are valid until the method that got the request returns,
-// also if it returns Pending. Whoever keeps something copies it. The struct itself belongs to the caller and is reused.
+// All byte slices are views over the connection's read buffer: they are valid until the method that got the request
+// returns, also if it returns Pending. Whoever keeps something copies it. The struct itself belongs to the caller and
+// is reused.
 type Request struct {
-	// Version is the version of the CQL binary protocol, 3 to 5. Values are in the encoding of version 3 and later in any case.
+	// Version is the version of the CQL binary protocol, 3 to 5. Values are in the encoding of version 3 and later in
+	// any case.
 	Version uint8
 	// Text is the statement of Query and Prepare.
 	Text []byte
@@ -100,19 +102,21 @@ type Status uint8
 const (
 	// Done: Call.Result is filled.
 	Done Status = iota
-	// Pending: Call.Complete will be called later, or has been already. The method and its caller must not touch the call any more.
+	// Pending: Call.Complete will be called later, or has been already. The method and its caller must not touch the
+	// call any more.
 	Pending
-	// Offload: nothing was done, because the work may take long and Call.MayBlock is false. The caller calls the same method
-	// again with the same request and MayBlock = true, from a goroutine that can wait.
+	// Offload: nothing was done, because the work may take long and Call.MayBlock is false. The caller calls the same
+	// method again with the same request and MayBlock = true, from a goroutine that can wait.
 	Offload
 )
 
-// Call is a request and the place for its result. Callers pool calls; Result.Cells keeps its capacity from call to call.
+// Call is a request and the place for its result. Callers pool calls; Result.Cells keeps its capacity from call to
+// call.
 type Call struct {
 	Request Request
 	Result  Result
-	// MayBlock is false on the goroutine of a connection, where everybody behind waits: only work that takes microseconds may
-	// be done there. It is true on a worker.
+	// MayBlock is false on the goroutine of a connection, where everybody behind waits: only work that takes
+	// microseconds may be done there. It is true on a worker.
 	MayBlock bool
 
 	done Completer
@@ -124,6 +128,6 @@ type Completer interface{ Completed() }
 // CompleteTo sets who is told of completion; the caller of a session method does it once per call before the method.
 func (c *Call) CompleteTo(d Completer) { c.done = d }
 
-// Complete ends a call for which Pending was (or will be) returned, after its Result was filled. It is called exactly once, from any
-// goroutine, holding no lock that a session method needs; afterwards the call belongs to somebody else.
+// Complete ends a call for which Pending was (or will be) returned, after its Result was filled. It is called exactly
+// once, from any goroutine, holding no lock that a session method needs; afterwards the call belongs to somebody else.
 func (c *Call) Complete() { c.done.Completed() }

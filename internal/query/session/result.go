@@ -100,26 +100,30 @@ type Prepared struct {
 	ID [16]byte
 	// Bind describes the markers.
 	Bind []Column
-	// PKIndexes are the positions in Bind of the components of the partition key, in their order; nil if not all are bound.
+	// PKIndexes are the positions in Bind of the components of the partition key, in their order; nil if not all are
+	// bound.
 	PKIndexes []uint16
-	// Result describes the rows; nil for statements without rows and for conditional ones, whose columns depend on the outcome.
+	// Result describes the rows; nil for statements without rows and for conditional ones, whose columns depend on the
+	// outcome.
 	Result *Metadata
 }
 
-// Result is the answer to a call, free of any protocol. Err decides: if it is not nil, only Err, Warnings, Payload and the trace id count.
+// Result is the answer to a call, free of any protocol. Err decides: if it is not nil, only Err, Warnings, Payload and
+// the trace id count.
 type Result struct {
 	Err  error
 	Kind Kind
 
-	// Metadata, Cells, RowCount and PagingState are the rows. Cells holds the values of all rows, row by row, each as a 32-bit
-	// big-endian length (-1 = null) and that many bytes. A session appends to Cells[:0], whose capacity is reused.
+	// Metadata, Cells, RowCount and PagingState are the rows. Cells holds the values of all rows, row by row, each as a
+	// 32-bit big-endian length (-1 = null) and that many bytes. A session appends to Cells[:0], whose capacity is
+	// reused.
 	Metadata *Metadata
 	Cells    []byte
 	RowCount int
 	// PagingState is nil on the last page. It must outlive the call's completion only until the answer is encoded.
 	PagingState []byte
-	// AlwaysMetadata sends the columns even to a client that asked to leave them out: those of a conditional statement, or of a table that
-	// was altered.
+	// AlwaysMetadata sends the columns even to a client that asked to leave them out: those of a conditional statement,
+	// or of a table that was altered.
 	AlwaysMetadata bool
 
 	// Keyspace is the new keyspace of the session, for SetKeyspace.

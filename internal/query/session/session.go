@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package session is the single entry to the query wing: a Session is one client's state, an Engine what all sessions share.
-// Doors (CQL today) turn what they receive into a Call and get back a Result, both free of any protocol.
+// Package session is the single entry to the query wing: a Session is one client's state, an Engine what all sessions
+// share. Doors (CQL today) turn what they receive into a Call and get back a Result, both free of any protocol.
 //
-// Guarantees: (E1) a prepared statement is executed against the revision of the table it was bound to, or not at all; (E2) the path of a
-// prepared single-partition statement allocates nothing here; (E3) what may wait for anything but a processor is not done
-// on a goroutine that must not block (Offload); (E4) other clients hear of a schema change before its own client has the answer; (E5) nothing that a
-// read found before it had to be repeated is left in its result.
+// Guarantees: (E1) a prepared statement is executed against the revision of the table it was bound to, or not at all;
+// (E2) the path of a prepared single-partition statement allocates nothing here; (E3) what may wait for anything but a
+// processor is not done on a goroutine that must not block (Offload); (E4) other clients hear of a schema change before
+// its own client has the answer; (E5) nothing that a read found before it had to be repeated is left in its result.
 //
 // Start at Session.Execute.
 package session

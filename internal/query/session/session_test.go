@@ -18,7 +18,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestValues proves how values find their markers: by position or by name, null or unset, and how wrong numbers of them are refused.
+// TestValues proves how values find their markers: by position or by name, null or unset, and how wrong numbers of them
+// are refused.
 func TestValues(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a text, b text)")
@@ -157,8 +158,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestTraces proves that queries, prepared statements, batches, PREPARE, DDL and failures leave complete traces: a session with a duration, and
-// events in order.
+// TestTraces proves that queries, prepared statements, batches, PREPARE, DDL and failures leave complete traces: a
+// session with a duration, and events in order.
 func TestTraces(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -247,7 +248,8 @@ func TestWarningsBesideErrors(t *testing.T) {
 	}
 }
 
-// TestUnpagedBound proves that results that are not paged are bounded, also that of DESCRIBE, and that paging reads them.
+// TestUnpagedBound proves that results that are not paged are bounded, also that of DESCRIBE, and that paging reads
+// them.
 func TestUnpagedBound(t *testing.T) {
 	w := newWorld(t, Options{ResultBytesMax: 4000})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -281,7 +283,8 @@ func TestUnpagedBound(t *testing.T) {
 	}
 }
 
-// TestResultsBound proves that results without paging are bounded together, and that what one took is given back, whatever became of it.
+// TestResultsBound proves that results without paging are bounded together, and that what one took is given back,
+// whatever became of it.
 func TestResultsBound(t *testing.T) {
 	w := newWorld(t, Options{ResultBytesMax: 64 << 20, ResultsBytesMax: 20 << 20})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -384,8 +387,8 @@ func TestAnnouncements(t *testing.T) {
 	}
 }
 
-// TestWritesDuringAlter proves that writes go on while their table changes: by text they never fail, prepared ones only in that they are
-// to be prepared again.
+// TestWritesDuringAlter proves that writes go on while their table changes: by text they never fail, prepared ones only
+// in that they are to be prepared again.
 func TestWritesDuringAlter(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))")

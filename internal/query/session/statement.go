@@ -23,14 +23,16 @@ type statement struct {
 	parsed    parser.Statement
 	markers   []parser.BindMarker
 
-	// One of read, write and batch is set for a SELECT, a modification and a BATCH; none for what is bound when it runs.
+	// One of read, write and batch is set for a SELECT, a modification and a BATCH; none for what is bound when it
+	// runs.
 	read   *read.Plan
 	reader read.Reader
 	// computed is true if the rows come from the catalog.
 	computed bool
 	write    *write.Plan
 	batch    *write.Batch
-	// result describes the rows of a SELECT; settled is false if clients may remember other columns (see Engine.reshaped).
+	// result describes the rows of a SELECT; settled is false if clients may remember other columns (see
+	// Engine.reshaped).
 	result    *Metadata
 	settled   bool
 	variables []expr.Variable

@@ -19,17 +19,20 @@ type Tablet struct {
 	Replicas []schema.UUID
 }
 
-// Routing tells where data is. It is asked about a token once per EXECUTE of a client that asked for tablets-routing-v1.
+// Routing tells where data is. It is asked about a token once per EXECUTE of a client that asked for
+// tablets-routing-v1.
 type Routing interface {
-	// Tablet finds the range that holds a token of a table. ok is false if there is nothing to tell: this node has a replica, or the table is not known.
+	// Tablet finds the range that holds a token of a table. ok is false if there is nothing to tell: this node has a
+	// replica, or the table is not known.
 	Tablet(table uint32, t token.Token) (tablet Tablet, ok bool)
 }
 
 // tabletsPayload is the key of the custom payload.
 const tabletsPayload = "tablets-routing-v1"
 
-// reroute adds to a result where the partition of a prepared statement is, if this node is none of its replicas and the client wants to know: as
-// in ScyllaDB, a client that asks any of the replicas is not corrected. It is called before the request is executed, while its values are there.
+// reroute adds to a result where the partition of a prepared statement is, if this node is none of its replicas and the
+// client wants to know: as in ScyllaDB, a client that asks any of the replicas is not corrected. It is called before
+// the request is executed, while its values are there.
 func (s *Session) reroute(c *Call, st *statement) {
 	routing := s.engine.opts.Routing
 	if routing == nil || !s.client.Tablets {
@@ -44,7 +47,8 @@ func (s *Session) reroute(c *Call, st *statement) {
 	}
 }
 
-// token is that of the partition key which a request binds; ok is false if the statement is not about one stored table, or the key is not bound whole.
+// token is that of the partition key which a request binds; ok is false if the statement is not about one stored table,
+// or the key is not bound whole.
 func (st *statement) token(r *Request) (table uint32, t token.Token, ok bool) {
 	if st.pkIndexes == nil || st.computed || r.Names != nil {
 		return 0, 0, false
@@ -64,7 +68,8 @@ func (st *statement) token(r *Request) (table uint32, t token.Token, ok bool) {
 	return st.tables[0].ID, token.Hash(key), true
 }
 
-// append appends the wire form: tuple<bigint, bigint, list<tuple<uuid, int>>>. The int is a number of ScyllaDB's, which is 0 here.
+// append appends the wire form: tuple<bigint, bigint, list<tuple<uuid, int>>>. The int is a number of ScyllaDB's, which
+// is 0 here.
 func (t *Tablet) append(dst []byte) []byte {
 	const replicaSize = 4 + 16 + 4 + 4
 	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(dst, 8), uint64(t.First))
@@ -85,7 +90,8 @@ type MapRouting struct {
 	Map func() *topology.Snapshot
 	// Node is this node.
 	Node topology.NodeID
-	// Leader is the node that leads a partition as far as is known here, ok is false if it is not; nil: the hints of the map are used.
+	// Leader is the node that leads a partition as far as is known here, ok is false if it is not; nil: the hints of
+	// the map are used.
 	Leader func(p topology.PartitionID) (node topology.NodeID, ok bool)
 }
 
@@ -130,7 +136,8 @@ func (m *MapRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok bool
 	return tablet, len(tablet.Replicas) > 0
 }
 
-// Near tells for Options.Near whether this node answers a read of a partition: at ONE and LOCAL_ONE if it has a replica, else if it leads.
+// Near tells for Options.Near whether this node answers a read of a partition: at ONE and LOCAL_ONE if it has a
+// replica, else if it leads.
 func (m *MapRouting) Near(table uint32, t token.Token, level dberr.Consistency) bool {
 	snapshot := m.Map()
 	i := snapshot.Find(table, topology.Position{Ring: t.Position()})

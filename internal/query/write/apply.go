@@ -175,8 +175,8 @@ func (x *Execution) addAll(o *operation, t *target, into *row.Builder, v []byte)
 	return nil
 }
 
-// addList appends elements, each under a timeuuid of its own, in their order. Prepended ones get timeuuids mirrored into the past: the
-// later a prepend, the earlier its elements.
+// addList appends elements, each under a timeuuid of its own, in their order. Prepended ones get timeuuids mirrored
+// into the past: the later a prepend, the earlier its elements.
 func (x *Execution) addList(o *operation, t *target, into *row.Builder, v []byte) error {
 	typ := o.column.Type
 	uuids := make([][16]byte, typ.Count(v))
@@ -206,7 +206,8 @@ func (x *Execution) addList(o *operation, t *target, into *row.Builder, v []byte
 	return nil
 }
 
-// mirrorTicks is the instant at which prepended elements are mirrored, 2010-01-01, in UUID time (100 ns since 1582-10-15).
+// mirrorTicks is the instant at which prepended elements are mirrored, 2010-01-01, in UUID time (100 ns since
+// 1582-10-15).
 var mirrorTicks = uint64(time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC).Unix()*1e7) + 0x01b21dd213814000
 
 // mirror reflects the time of a timeuuid at mirrorTicks.

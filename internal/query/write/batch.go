@@ -152,8 +152,8 @@ func checkBatch(kind BatchKind, plans []*Plan, timestamp bool) (r batchResult, e
 	return r, nil
 }
 
-// batchColumns are the columns of a conditional batch's result: the primary key and those of all conditions, or all columns if a
-// statement asks for existence.
+// batchColumns are the columns of a conditional batch's result: the primary key and those of all conditions, or all
+// columns if a statement asks for existence.
 func batchColumns(plans []*Plan) (applied, found []Column) {
 	t := plans[0].table
 	columns := slices.Concat(t.PartitionKey, t.Clustering)

@@ -10,8 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// BatchLog makes and reads the rows of system.batches: one for each atomic batch over several physical partitions that is under way. A row has the
-// batch's id as its key and what it does, as the coordinator encodes it, in the column data. It is safe for concurrent use.
+// BatchLog makes and reads the rows of system.batches: one for each atomic batch over several physical partitions that
+// is under way. A row has the batch's id as its key and what it does, as the coordinator encodes it, in the column
+// data. It is safe for concurrent use.
 type BatchLog struct {
 	table  *schema.Table
 	column uint32

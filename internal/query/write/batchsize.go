@@ -44,13 +44,15 @@ func (x *Execution) tableNames() (names []string) {
 const (
 	// batchWarnPart is the part of Options.BatchBytesMax from which on a batch is warned of.
 	batchWarnPart = 10
-	// batchCellBytes is what a cell counts beside its path and value; cellBytesLeast is what it takes in an operand at least.
+	// batchCellBytes is what a cell counts beside its path and value; cellBytesLeast is what it takes in an operand at
+	// least.
 	batchCellBytes = 16
 	cellBytesLeast = 3
 )
 
-// checkSize refuses a batch over several logical partitions that is too large, and warns of one that is on the way there. One over a
-// single logical partition is as good as a large row, which nobody minds. The size is counted as Cassandra does it.
+// checkSize refuses a batch over several logical partitions that is too large, and warns of one that is on the way
+// there. One over a single logical partition is as good as a large row, which nobody minds. The size is counted as
+// Cassandra does it.
 func (x *Execution) checkSize() error {
 	refuse := x.executor.opts.BatchBytesMax
 	warn := refuse / batchWarnPart
@@ -94,7 +96,8 @@ func (x *Execution) checkMutations() error {
 	return nil
 }
 
-// manyPartitions reports whether there are several logical partitions, where rows of two tables of a keyspace under one key are one.
+// manyPartitions reports whether there are several logical partitions, where rows of two tables of a keyspace under one
+// key are one.
 func (x *Execution) manyPartitions() bool {
 	for i := 1; i < x.used; i++ {
 		if a, b := &x.groups[0], &x.groups[i]; a.table.Keyspace != b.table.Keyspace || !bytes.Equal(a.key, b.key) {

@@ -227,8 +227,8 @@ func (b *condition) evalElement(values *expr.Bindings) ([]byte, error) {
 	return append([]byte{}, v...), nil
 }
 
-// conditionColumns are the columns that a result shows when the conditions of a plan do not hold: those of the conditions, regular ones
-// first, or all if the plan asks for existence.
+// conditionColumns are the columns that a result shows when the conditions of a plan do not hold: those of the
+// conditions, regular ones first, or all if the plan asks for existence.
 func (p *Plan) conditionColumns() []*schema.Column {
 	if p.exists != mayExist {
 		return allColumns(p.table)

@@ -23,10 +23,11 @@ type Coordinator interface {
 
 // Options bound what a write may be; the zero value has the defaults.
 type Options struct {
-	// MutationBytesMax refuses what changes more of one logical partition at once, in bytes of keys and values; 0 = no bound.
+	// MutationBytesMax refuses what changes more of one logical partition at once, in bytes of keys and values; 0 = no
+	// bound.
 	MutationBytesMax int
-	// BatchBytesMax refuses batches over several logical partitions that are larger, in bytes, and warns from a tenth of it on; 0 = no
-	// bound but that of a frame.
+	// BatchBytesMax refuses batches over several logical partitions that are larger, in bytes, and warns from a tenth
+	// of it on; 0 = no bound but that of a frame.
 	BatchBytesMax int
 }
 
@@ -60,7 +61,8 @@ type Outcome struct {
 	Warnings []string
 }
 
-// Completion is told once how an execution ended. The rules of command.Completion hold. The outcome is valid during the call.
+// Completion is told once how an execution ended. The rules of command.Completion hold. The outcome is valid during the
+// call.
 type Completion interface{ Written(o *Outcome) }
 
 // Executor executes plans. It may be used by many goroutines at once.

@@ -33,7 +33,8 @@ type group struct {
 	decision    *command.Decision
 }
 
-// checkedRow is a row under conditions: its place among rows, that of the static row (-1 if it is not needed), and what is asked.
+// checkedRow is a row under conditions: its place among rows, that of the static row (-1 if it is not needed), and what
+// is asked.
 type checkedRow struct {
 	row, static int
 	exists      exists
@@ -126,8 +127,8 @@ func (g *group) prepare(x *Execution, serial dberr.Consistency) {
 	if slices.ContainsFunc(g.checked, func(c checkedRow) bool { return !g.rows[c.row].Static }) {
 		return
 	}
-	// As in Cassandra, conditions on static columns alone are answered with a row of the partition. Where no regular column is
-	// written none is read either, and only rows with a marker are seen.
+	// As in Cassandra, conditions on static columns alone are answered with a row of the partition. Where no regular
+	// column is written none is read either, and only rows with a marker are seen.
 	g.conditional.First = command.FirstMarked
 	if x.regular {
 		g.conditional.First = command.FirstRow

@@ -30,8 +30,8 @@ func lawWorld(t testing.TB) *world {
 	return w
 }
 
-// TestSimplePathEqualsGeneral proves that a statement with one key sends the same, taken the short way or through the products of
-// alternatives that IN needs.
+// TestSimplePathEqualsGeneral proves that a statement with one key sends the same, taken the short way or through the
+// products of alternatives that IN needs.
 func TestSimplePathEqualsGeneral(t *testing.T) {
 	w := lawWorld(t)
 	texts := []string{
@@ -176,8 +176,8 @@ func (l *later) Decide(_ context.Context, _ *command.Conditional, _ coordinator.
 	l.wg.Go(func() { done.Decided(&command.Decision{Applied: true}, l.err) })
 }
 
-// TestCompletedOnce proves that an execution of several parts, completed on other goroutines, tells its caller once, and tells
-// of the first failure.
+// TestCompletedOnce proves that an execution of several parts, completed on other goroutines, tells its caller once,
+// and tells of the first failure.
 func TestCompletedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.mustDDL(t, "CREATE TABLE cnt (k int PRIMARY KEY, n counter)")
@@ -201,8 +201,8 @@ func TestCompletedOnce(t *testing.T) {
 	}
 }
 
-// TestMutationSize proves that what changes too much of one logical partition is refused whole, as a statement or in a batch, and that the
-// bound is for each partition alone.
+// TestMutationSize proves that what changes too much of one logical partition is refused whole, as a statement or in a
+// batch, and that the bound is for each partition alone.
 func TestMutationSize(t *testing.T) {
 	w := lawWorld(t)
 	e := NewExecutor(w, Options{MutationBytesMax: 1000})
@@ -239,8 +239,8 @@ func TestMutationSize(t *testing.T) {
 	}
 }
 
-// TestBatchSize proves that the bound of Options refuses batches over several partitions, and nothing else, and that a tenth of it is
-// warned of. 16 bytes for a cell are Cassandra's.
+// TestBatchSize proves that the bound of Options refuses batches over several partitions, and nothing else, and that a
+// tenth of it is warned of. 16 bytes for a cell are Cassandra's.
 func TestBatchSize(t *testing.T) {
 	w := lawWorld(t)
 	e := NewExecutor(w, Options{BatchBytesMax: 1000})

@@ -46,8 +46,8 @@ type operation struct {
 	value expr.Term
 	// indexes are those on the column.
 	indexes []*index
-	// put is true for an append or prepend beside operations on the list's places: they count the elements it adds, so the leader has
-	// to add them in its turn.
+	// put is true for an append or prepend beside operations on the list's places: they count the elements it adds, so
+	// the leader has to add them in its turn.
 	put bool
 }
 

@@ -58,7 +58,8 @@ type Plan struct {
 	// result describes the columns of a conditional statement's result: [applied] alone, and with those of notApplied.
 	result, resultFound []Column
 
-	// stored is true if some operation depends on the stored row; static and regular tell what kinds of columns are written.
+	// stored is true if some operation depends on the stored row; static and regular tell what kinds of columns are
+	// written.
 	stored, static, regular bool
 	// json is the document of INSERT JSON: the plan then is that of an INSERT whose markers are jsonColumns.
 	json        expr.Term
@@ -77,7 +78,8 @@ const (
 	mustNotExist
 )
 
-// Prepare binds an INSERT, UPDATE or DELETE on a table of a keyspace. markers is the number of bind markers of the statement.
+// Prepare binds an INSERT, UPDATE or DELETE on a table of a keyspace. markers is the number of bind markers of the
+// statement.
 func Prepare(stmt parser.Statement, ks *schema.Keyspace, table *schema.Table, markers int) (*Plan, error) {
 	env := expr.NewEnv(ks, table, markers)
 	p, err := bind(stmt, env)

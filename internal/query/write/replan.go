@@ -14,10 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Replan plans a part of a recorded batch anew for a schema: its index entries become those of the indexes that the table has there, and it
-// carries the table's revision. What it changes of the rows stays. The error is coordinator.ErrUnknownTable if the table is gone.
+// Replan plans a part of a recorded batch anew for a schema: its index entries become those of the indexes that the
+// table has there, and it carries the table's revision. What it changes of the rows stays. The error is
+// coordinator.ErrUnknownTable if the table is gone.
 //
-// It serves a batch that was planned before an index was made and is applied after that: the builder may have passed its rows.
+// It serves a batch that was planned before an index was made and is applied after that: the builder may have passed
+// its rows.
 func Replan(s *schema.Schema, c *command.Conditional) error {
 	m := &c.Mutation
 	t := s.TableByID(m.Table)

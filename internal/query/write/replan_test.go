@@ -55,8 +55,8 @@ func entriesIn(m *command.Mutation) []string {
 	return slices.Compact(out)
 }
 
-// TestReplan proves that a part which was planned without indexes gets, by Replan, the entries that planning it anew would give it, that it
-// carries the new revision, and that what it writes stays the same.
+// TestReplan proves that a part which was planned without indexes gets, by Replan, the entries that planning it anew
+// would give it, that it carries the new revision, and that what it writes stays the same.
 func TestReplan(t *testing.T) {
 	w := newWorld(t)
 	for _, text := range []string{

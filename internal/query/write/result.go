@@ -19,8 +19,8 @@ var (
 	cellFalse = []byte{0}
 )
 
-// fillResult encodes the rows of a conditional execution: [applied], and with it, where the conditions did not hold, the rows
-// that they were checked against as far as they exist. There is one group: conditions do not span partitions.
+// fillResult encodes the rows of a conditional execution: [applied], and with it, where the conditions did not hold,
+// the rows that they were checked against as far as they exist. There is one group: conditions do not span partitions.
 func (x *Execution) fillResult() error {
 	o := &x.outcome
 	if x.used == 0 { // IN ()
@@ -67,7 +67,8 @@ func (x *Execution) fillNothing() {
 	o.Cells = cqltype.AppendValue(o.Cells[:0], cellFalse)
 }
 
-// fillFirst answers conditions on static columns: with the static row and some row of the partition, as far as they exist.
+// fillFirst answers conditions on static columns: with the static row and some row of the partition, as far as they
+// exist.
 func (x *Execution) fillFirst(g *group) error {
 	var static, r *row.Row
 	for _, c := range g.checked {

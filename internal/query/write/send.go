@@ -9,9 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// send sends all groups: those that depend on stored rows as conditionals, the others as one write. Where a batch updates lists by their places
-// in more than one partition, or has other changes as well, all go as one atomic write, whatever its kind: what is refused there must leave
-// nothing of the batch here, and Cassandra, too, looks at the lists before it writes anything.
+// send sends all groups: those that depend on stored rows as conditionals, the others as one write. Where a batch
+// updates lists by their places in more than one partition, or has other changes as well, all go as one atomic write,
+// whatever its kind: what is refused there must leave nothing of the batch here, and Cassandra, too, looks at the lists
+// before it writes anything.
 func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
 	if err := x.checkMutations(); err != nil {
 		x.finish(err)
@@ -52,7 +53,8 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	}
 }
 
-// decide sends the conditionals. When the last one is through, x may belong to somebody else: groups are not looked at behind it.
+// decide sends the conditionals. When the last one is through, x may belong to somebody else: groups are not looked at
+// behind it.
 func (x *Execution) decide(ctx context.Context, o coordinator.WriteOptions) {
 	left := x.pending.Load()
 	for i := 0; left > 0; i++ {

@@ -62,8 +62,8 @@ func (w *where) add(r *relation.Restriction) error {
 	return w.others.Add(r)
 }
 
-// check refuses what a modification cannot do with its WHERE clause, in Cassandra's order. static is true if nothing but static
-// columns are concerned.
+// check refuses what a modification cannot do with its WHERE clause, in Cassandra's order. static is true if nothing
+// but static columns are concerned.
 func (w *where) check(p *Plan, static bool) error {
 	name := kindNames[p.kind]
 	if w.token {

@@ -275,8 +275,8 @@ func (r *reader) bytes() []byte {
 	return v
 }
 
-// operandText shows an operand: its timestamp, marker, deletions and entries. Paths of list elements, which are timeuuids of now, show as
-// their lengths.
+// operandText shows an operand: its timestamp, marker, deletions and entries. Paths of list elements, which are
+// timeuuids of now, show as their lengths.
 func operandText(operand []byte) string {
 	r := &reader{operand}
 	flags := r.byte()

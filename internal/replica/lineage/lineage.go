@@ -2,16 +2,18 @@
 
 // Package lineage tells the data directory of a node from its copies and from its own past.
 //
-// Raft needs a node to remember what it has promised. A directory that was copied, put back to an earlier state, or whose log was lost, has
-// forgotten, and does not know that it has. So each start of a directory draws a mark and keeps those of the starts before it:
+// Raft needs a node to remember what it has promised. A directory that was copied, put back to an earlier state, or
+// whose log was lost, has forgotten, and does not know that it has. So each start of a directory draws a mark and keeps
+// those of the starts before it:
 //
 //	start 7 on disk: marks 7 6 5 4 ...      another node saw: start 6, its mark    6 is in the list: the directory has gone on from there
 //	a copy of start 5 is started: 6' 5 4 ...                                       6' is not 6: it is not the one that was seen
 //
-// Guarantees: (Y1) a directory is accepted by whoever has seen an earlier start of it only if that start is in its list: a copy or an earlier
-// state that is started after its original was, or before it and next to it, is refused, however often it is tried; (Y2) rows and log of one
-// directory go together: a log that is missing, of another directory, or older than the rows by a start or more is refused, and never made
-// anew. What cannot be seen is a directory that is put back to an earlier moment of its newest start.
+// Guarantees: (Y1) a directory is accepted by whoever has seen an earlier start of it only if that start is in its
+// list: a copy or an earlier state that is started after its original was, or before it and next to it, is refused,
+// however often it is tried; (Y2) rows and log of one directory go together: a log that is missing, of another
+// directory, or older than the rows by a start or more is refused, and never made anew. What cannot be seen is a
+// directory that is put back to an earlier moment of its newest start.
 //
 // The package keeps the list in the store of rows and its newest entry in the log, and says what fits. Start at Open.
 package lineage
@@ -30,14 +32,17 @@ import (
 // Start is one start of a data directory: its number, from 1, and the mark that was drawn for it. Number 0 is none.
 type Start struct{ Number, Mark uint64 }
 
-// Lineage are the starts of a data directory. The zero value is that of a directory which was never started as a member of a cluster.
+// Lineage are the starts of a data directory. The zero value is that of a directory which was never started as a member
+// of a cluster.
 type Lineage struct {
-	// Number is that of the newest start, Marks are its mark and those of the starts before it, newest first, Kept at most.
+	// Number is that of the newest start, Marks are its mark and those of the starts before it, newest first, Kept at
+	// most.
 	Number uint64
 	Marks  []uint64
 }
 
-// Kept is how many starts a directory remembers. Somebody who has seen none of so many cannot tell it from a copy any more.
+// Kept is how many starts a directory remembers. Somebody who has seen none of so many cannot tell it from a copy any
+// more.
 const Kept = 64
 
 // ErrMalformed says that bytes are no lineage.
@@ -156,8 +161,9 @@ var (
 	ErrOldRows = errors.New("the rest of the data directory was put back to an earlier state")
 )
 
-// Begin checks that the log and the rows belong together and draws a new start, durable in both when it returns. owner names the
-// directory, in bytes of constant length. In the log it is written first: one start more than in the rows is a crash in between.
+// Begin checks that the log and the rows belong together and draws a new start, durable in both when it returns. owner
+// names the directory, in bytes of constant length. In the log it is written first: one start more than in the rows is
+// a crash in between.
 func (d *Directory) Begin(owner []byte, log Log) error {
 	label, err := log.Label()
 	if err != nil {

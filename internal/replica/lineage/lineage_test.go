@@ -71,7 +71,8 @@ func saw(t *testing.T, w *Witness, l *Lineage) {
 	}
 }
 
-// TestRestarts proves that a directory is accepted after any number of starts up to Kept that nobody has seen, and the same start again and again.
+// TestRestarts proves that a directory is accepted after any number of starts up to Kept that nobody has seen, and the
+// same start again and again.
 func TestRestarts(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var d directory
@@ -100,8 +101,9 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// TestCopyIsRefused proves that of a directory and its copy only the one goes on that was seen first, however often the other one is started, and that
-// an earlier state is refused for good, also by those who have only a record of what was seen.
+// TestCopyIsRefused proves that of a directory and its copy only the one goes on that was seen first, however often the
+// other one is started, and that an earlier state is refused for good, also by those who have only a record of what was
+// seen.
 func TestCopyIsRefused(t *testing.T) {
 	for _, ahead := range []int{1, 2, 10} {
 		var original directory

@@ -23,7 +23,8 @@ func NewWitness(rows Rows) *Witness { return &Witness{rows: rows, seen: map[[16]
 // seenKey is the key, under keys.IdentityID, of what was seen of a node.
 func seenKey(node [16]byte) []byte { return append([]byte("seen "), node[:]...) }
 
-// Accepts reports whether a node's directory has gone on from what was seen of it here and from what is recorded elsewhere.
+// Accepts reports whether a node's directory has gone on from what was seen of it here and from what is recorded
+// elsewhere.
 func (w *Witness) Accepts(node [16]byte, l *Lineage, recorded Start) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,7 +38,8 @@ func (w *Witness) Accepts(node [16]byte, l *Lineage, recorded Start) (bool, erro
 	return l.Includes(known), nil
 }
 
-// Saw remembers the newest start of a node that was let in, durably: whoever starts from an earlier one is refused from now on.
+// Saw remembers the newest start of a node that was let in, durably: whoever starts from an earlier one is refused from
+// now on.
 func (w *Witness) Saw(node [16]byte, l *Lineage) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

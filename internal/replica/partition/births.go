@@ -21,8 +21,8 @@ type born struct {
 	leads, listed bool
 }
 
-// birth is the first meta of a partition. Its feature level is what the map says, the same at every replica, or that of the directory where
-// the map has none: on a node that stands alone.
+// birth is the first meta of a partition. Its feature level is what the map says, the same at every replica, or that of
+// the directory where the map has none: on a node that stands alone.
 func birth(p *topology.Partition, alone feature.Level) keys.Meta {
 	m := keys.NewMeta(uint64(p.ID), p.Span.Keys(p.Table))
 	m.Epoch, m.Feature = p.Epoch, p.Level

@@ -20,8 +20,8 @@ import (
 type Durability uint8
 
 const (
-	// Periodic acknowledges a write when it is applied; a sync follows within Options.SyncInterval. A crash may lose that
-	// much.
+	// Periodic acknowledges a write when it is applied; a sync follows within Options.SyncInterval. A crash may lose
+	// that much.
 	Periodic Durability = iota
 	// Synced acknowledges a write after a sync. While a sync is running the next group gathers.
 	Synced

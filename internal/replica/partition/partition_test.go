@@ -396,8 +396,8 @@ func TestDedupe(t *testing.T) {
 	}
 }
 
-// Several mutations of one partition are one entry with one stamp, also when several of its keys share a stripe, and never
-// locks up with others or with conditionals.
+// Several mutations of one partition are one entry with one stamp, also when several of its keys share a stripe, and
+// never locks up with others or with conditionals.
 func TestWriteAllIsAtomic(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 1, Options{Durability: Synced})

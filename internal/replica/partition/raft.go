@@ -31,18 +31,18 @@ type Cluster struct {
 	Raft raftgroup.Options
 	// StalenessMax is how long ago a follower that serves reads may have heard from its leader; 500 ms if 0.
 	StalenessMax time.Duration
-	// RecordsChanged: the local replica of the meta partition has applied a change, or installed a snapshot; its records
-	// are at this version or a later one. It must not block.
+	// RecordsChanged: the local replica of the meta partition has applied a change, or installed a snapshot; its
+	// records are at this version or a later one. It must not block.
 	RecordsChanged func(version uint64)
-	// RecordsPut is told before of each change that was applied here one by one, which led to version from the one before;
-	// put is the receiver's to keep. It must not block.
+	// RecordsPut is told before of each change that was applied here one by one, which led to version from the one
+	// before; put is the receiver's to keep. It must not block.
 	RecordsPut func(version uint64, put []command.Record)
 	// LeaderChanged: the partition follows a leader on this node, the zero NodeID if none is known; here says that the
 	// leader is the local replica. It must not block.
 	LeaderChanged func(id topology.PartitionID, leader topology.NodeID, here bool)
 	// Replaced: a member of the meta partition speaks to another replica of it than the one on this node, one that was
-	// given to the node since. The one that is here was removed while the node was away and will not hear of anything any
-	// more, that included: drop it, then join as the other. It must not block.
+	// given to the node since. The one that is here was removed while the node was away and will not hear of anything
+	// any more, that included: drop it, then join as the other. It must not block.
 	Replaced func(replica topology.ReplicaID)
 	// Drive is for simulations: it runs the steps instead of goroutines. Then Transport is not used.
 	Drive *Drive
@@ -55,7 +55,8 @@ type raft struct {
 	runner  Runner
 	answers sync.Pool // outcomeWaiter, empty
 
-	// closed ends what waits, cancel what reads and writes snapshots. stopped is closed when the runner stopped by itself.
+	// closed ends what waits, cancel what reads and writes snapshots. stopped is closed when the runner stopped by
+	// itself.
 	ctx     context.Context
 	cancel  context.CancelFunc
 	closed  chan struct{}
@@ -328,7 +329,8 @@ func (h *Host) NodeRefused(node topology.NodeID) {
 	h.onLoop(func(r *raftgroup.Host) { r.Refused(raftgroup.NodeID(node)) })
 }
 
-// NodeDeparted is for the word of a node's process that it serves nothing any more. What it led elects a leader at once.
+// NodeDeparted is for the word of a node's process that it serves nothing any more. What it led elects a leader at
+// once.
 func (h *Host) NodeDeparted(node topology.NodeID) {
 	h.onLoop(func(r *raftgroup.Host) { r.Departed(raftgroup.NodeID(node)) })
 }

@@ -17,9 +17,9 @@ const (
 	rememberMax = 256 << 10
 	// coordinatorsMax bounds the coordinators of which is remembered what was forgotten.
 	coordinatorsMax = 1 << 10
-	// openedMargin is added to the age of what is sent again to a replica whose memory has just begun: it may have been on
-	// its way for some time, and its age is as of when it was sent. A replica that was suspended meanwhile leads only
-	// after it has caught up, and then remembers what it has applied.
+	// openedMargin is added to the age of what is sent again to a replica whose memory has just begun: it may have been
+	// on its way for some time, and its age is as of when it was sent. A replica that was suspended meanwhile leads
+	// only after it has caught up, and then remembers what it has applied.
 	openedMargin = 10 * time.Second
 )
 

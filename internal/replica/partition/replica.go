@@ -36,7 +36,8 @@ type Replica struct {
 	// wide is the batch that last changed all keys at once; see unsynced.
 	wide atomic.Uint64
 
-	// active counts requests under way, plus closing once the replica is closed; drained is told when only that is left.
+	// active counts requests under way, plus closing once the replica is closed; drained is told when only that is
+	// left.
 	active  atomic.Int64
 	drained chan struct{}
 	once    sync.Once

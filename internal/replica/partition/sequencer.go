@@ -23,20 +23,20 @@ type sequencer interface {
 	leader() (raftgroup.Member, bool)
 	// applied is the index of the last entry that readers see, 0 before the first snapshot.
 	applied() uint64
-	// propose hands over an encoded entry that was evaluated in term. It enters the log in that term or not at all (P7). w
-	// is told once how it ended, perhaps before propose returns; the bytes are not read after that. If propose returns an
-	// error, nothing was done and w is not told.
+	// propose hands over an encoded entry that was evaluated in term. It enters the log in that term or not at all
+	// (P7). w is told once how it ended, perhaps before propose returns; the bytes are not read after that. If propose
+	// returns an error, nothing was done and w is not told.
 	propose(term uint64, entry []byte, w raftgroup.Waiter) error
 	// hold returns the leader's right to read at once, with the term it evaluates in, 0 if it does not; it is to be
 	// confirmed after the read.
 	hold() ticket
-	// admit returns the right to read, to be confirmed after the read, or *NotLeader. With here a follower asks its leader
-	// rather than to refuse.
+	// admit returns the right to read, to be confirmed after the read, or *NotLeader. With here a follower asks its
+	// leader rather than to refuse.
 	admit(ctx context.Context, level dberr.Consistency, here bool) (ticket, error)
 	// confirm returns nil if what q has read since admit may be passed on, or a stamp if q is nil. It may wait.
 	confirm(ctx context.Context, t ticket, q *command.Read) error
-	// confirmed is confirm for what a conditional has read of one key: it does not wait, then is told once. If it returns
-	// an error, then is not told.
+	// confirmed is confirm for what a conditional has read of one key: it does not wait, then is told once. If it
+	// returns an error, then is not told.
 	confirmed(t ticket, table uint32, tok token.Token, then func(error)) error
 }
 
@@ -63,8 +63,8 @@ type sequencers interface {
 	bear(ps []*topology.Partition) []born
 	// open begins to apply entries to replicas that are stored and in the host's map.
 	open(list []born) error
-	// withdraw ends the sequencers of closed replicas: nothing is applied to them when it returns. finish is for after the
-	// removal of their state.
+	// withdraw ends the sequencers of closed replicas: nothing is applied to them when it returns. finish is for after
+	// the removal of their state.
 	withdraw(rs []*Replica) (finish func() error, err error)
 	// failed returns why nothing more is accepted, nil if all is well.
 	failed() error

@@ -59,8 +59,8 @@ func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completi
 }
 
 // launch stamps a blind write and proposes it, under the guard of its key: so for each key the order of the log is that
-// of the stamps. A part of an atomic batch brings its stamp along; what is stamped later is above that, too. applied says
-// that the write was applied before.
+// of the stamps. A part of an atomic batch brings its stamp along; what is stamped later is above that, too. applied
+// says that the write was applied before.
 func (r *Replica) launch(m *command.Mutation, held guard, done command.Completion) (applied bool, err error) {
 	term, err := r.evaluating()
 	if err != nil {
@@ -250,12 +250,12 @@ func (r *Replica) Require(ctx context.Context, revision uint64) error {
 	return err
 }
 
-// Level is the feature level that the partition's log has installed, as far as this replica has applied it. What is proposed in a
-// higher one's form would not be understood.
+// Level is the feature level that the partition's log has installed, as far as this replica has applied it. What is
+// proposed in a higher one's form would not be understood.
 func (r *Replica) Level() feature.Level { return feature.Level(r.level.Load()) }
 
-// RaiseLevel raises the feature level of the partition by an entry of its log; only the leader can. Every node with a replica must
-// understand the level: one that does not stops when it applies the entry, before it writes anything.
+// RaiseLevel raises the feature level of the partition by an entry of its log; only the leader can. Every node with a
+// replica must understand the level: one that does not stops when it applies the entry, before it writes anything.
 func (r *Replica) RaiseLevel(ctx context.Context, level feature.Level) error {
 	_, err := r.order(ctx, &command.Entry{Kind: command.EntryFeature, Level: level})
 	return err

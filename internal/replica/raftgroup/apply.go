@@ -46,9 +46,9 @@ type Applier struct {
 // NewApplier returns the applier of a node.
 func NewApplier(m StateMachine) *Applier { return &Applier{machine: m} }
 
-// Apply applies what came since the last call as one unsynced batch, then syncs once if a log is to be cut, or members have changed: a
-// replica that was removed is destroyed once that is known, and without it those that stay could not learn again that it is none of them.
-// After an error the host must not go on: the state may hold a part of an entry.
+// Apply applies what came since the last call as one unsynced batch, then syncs once if a log is to be cut, or members
+// have changed: a replica that was removed is destroyed once that is known, and without it those that stay could not
+// learn again that it is none of them. After an error the host must not go on: the state may hold a part of an entry.
 func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 	out := make([]Applied, 0, len(items))
 	sync := false
@@ -105,8 +105,8 @@ func (a *Applier) run(it *Apply) (Applied, error) {
 	return done, nil
 }
 
-// apply passes on committed entries. A change of members is a barrier: it waits until everything before it is applied, and what comes
-// after waits for it, so that the configuration and the state change at the same index.
+// apply passes on committed entries. A change of members is a barrier: it waits until everything before it is applied,
+// and what comes after waits for it, so that the configuration and the state change at the same index.
 func (h *Host) apply(g *Group, m *pb.Message) {
 	if g.barrier != nil || len(g.held) > 0 {
 		g.held = append(g.held, m)

@@ -21,8 +21,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
 )
 
-// The benchmarks have four replicas in one process on one disk. They stress its fsync and the CPU; figures mean something beside others
-// of the same run only. docs/dev/replication.md has the command.
+// The benchmarks have four replicas in one process on one disk. They stress its fsync and the CPU; figures mean
+// something beside others of the same run only. docs/dev/replication.md has the command.
 
 // drive lets clients run f until b.N calls are done and reports calls per second and the 99th percentile.
 func drive(b *testing.B, clients int, f func(client int, r *rand.Rand) error) {

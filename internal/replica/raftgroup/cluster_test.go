@@ -155,7 +155,8 @@ func (c *cluster) close() {
 	}
 }
 
-// wire is a transport over TCP: for each peer one connection and one buffer, of which the writer takes all that is there.
+// wire is a transport over TCP: for each peer one connection and one buffer, of which the writer takes all that is
+// there.
 type wire struct {
 	id       raftgroup.NodeID
 	listener net.Listener

@@ -148,7 +148,8 @@ func (d *decoder) bytes() []byte {
 	return nil
 }
 
-// own copies what is a small part of a large frame: an entry stays in memory for long, and must not keep the frame there.
+// own copies what is a small part of a large frame: an entry stays in memory for long, and must not keep the frame
+// there.
 func (d *decoder) own(view []byte) []byte {
 	if d.whole < 64<<10 || len(view) > d.whole/8 || view == nil {
 		return view
@@ -219,7 +220,8 @@ func (d *decoder) message() Message {
 	return Message{Group: group, Raft: m}
 }
 
-// Commands of one entry: version u8, sequence, then length and bytes of each. The sequence is the leader's own, in its term.
+// Commands of one entry: version u8, sequence, then length and bytes of each. The sequence is the leader's own, in its
+// term.
 const commandsVersion = 1
 
 // appendCommands encodes proposals as the data of an entry.

@@ -93,7 +93,8 @@ func TestFrameRefusals(t *testing.T) {
 	}
 }
 
-// FuzzFrame proves that no frame makes the decoder panic or take more memory than the frame, and that what it reads it writes again.
+// FuzzFrame proves that no frame makes the decoder panic or take more memory than the frame, and that what it reads it
+// writes again.
 func FuzzFrame(f *testing.F) {
 	f.Add(NewFrame(nil, 0, 0))
 	f.Add(AppendMessage(NewFrame(nil, 0, 0), 3, &pb.Message{Type: pb.MsgApp.Enum(), Context: []byte("x"), Entries: []*pb.Entry{{Data: []byte("data")}}}))

@@ -12,12 +12,13 @@ var (
 	ErrNotLeader = errors.New("not the leader")
 	// ErrStaleTerm: the proposal was made for a term that is over; nothing was done.
 	ErrStaleTerm = errors.New("the term of the proposal is over")
-	// ErrReplaced: the proposal was in the log and another leader's entry was committed in its place; nothing was done. It is an
-	// ErrStaleTerm.
+	// ErrReplaced: the proposal was in the log and another leader's entry was committed in its place; nothing was done.
+	// It is an ErrStaleTerm.
 	ErrReplaced = fmt.Errorf("another entry was committed in its place: %w", ErrStaleTerm)
 	// ErrUnknown: the replica lost its leadership, or the group, and could not see what became of the proposal.
 	ErrUnknown = errors.New("leadership was lost: outcome unknown")
-	// ErrNotReady: the replica is no voter that could lead at once: it is behind, silent, or no voter at all. Nothing was done.
+	// ErrNotReady: the replica is no voter that could lead at once: it is behind, silent, or no voter at all. Nothing
+	// was done.
 	ErrNotReady = errors.New("replica is not ready to lead")
 	// ErrUnwanted: a snapshot that is of no use here, or one too many.
 	ErrUnwanted = errors.New("the snapshot is not wanted")
@@ -31,8 +32,8 @@ var (
 	ErrLeaving = errors.New("an earlier replica is being removed")
 	// ErrBehindLog: the state machine is older than what the log still has. Its state was lost.
 	ErrBehindLog = errors.New("state machine is behind its truncated log")
-	// ErrLostLog: the log of a replica that has had one is not there, or ends before what its state holds. What the replica has promised
-	// to others is lost with it.
+	// ErrLostLog: the log of a replica that has had one is not there, or ends before what its state holds. What the
+	// replica has promised to others is lost with it.
 	ErrLostLog = errors.New("the log of the replica is lost, or was put back to an earlier state")
 	// ErrGap: an entry does not follow the last one applied.
 	ErrGap = errors.New("entry does not follow the applied index")

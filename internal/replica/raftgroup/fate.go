@@ -4,10 +4,11 @@ package raftgroup
 
 import pb "go.etcd.io/raft/v3/raftpb"
 
-// A leader that steps down does not know whether what it has in its log will be committed. As long as the replica lives it finds out:
-// each index is filled by one committed entry, on every replica the same. If that is the one proposed, the proposal has succeeded;
-// if it is of another term, or if a newer term was committed before that index, it is nowhere and never will be, because terms do
-// not fall along a log. Only a snapshot over the index, the end of the replica, or its patience leaves the outcome open.
+// A leader that steps down does not know whether what it has in its log will be committed. As long as the replica lives
+// it finds out: each index is filled by one committed entry, on every replica the same. If that is the one proposed,
+// the proposal has succeeded; if it is of another term, or if a newer term was committed before that index, it is
+// nowhere and never will be, because terms do not fall along a log. Only a snapshot over the index, the end of the
+// replica, or its patience leaves the outcome open.
 
 // fate of a flight.
 type fate uint8
@@ -34,8 +35,9 @@ func (f *flight) fate(index, term uint64) fate {
 	return fateOpen
 }
 
-// number gives flights the indexes of their entries, which the library has just put into its log: all that was proposed since the
-// last Ready is in this one. A change of members that the library refuses it replaces by an empty entry: it is nowhere.
+// number gives flights the indexes of their entries, which the library has just put into its log: all that was proposed
+// since the last Ready is in this one. A change of members that the library refuses it replaces by an empty entry: it
+// is nowhere.
 func (g *Group) number(entries []*pb.Entry) {
 	next := len(g.inflight)
 	for next > 0 && g.inflight[next-1].index == 0 {

@@ -44,8 +44,8 @@ func (b *bench) replicate(term, index, logTerm, commit uint64, entries ...*pb.En
 	b.hear(&pb.Message{Type: pb.MsgApp.Enum(), Term: &term, Index: &index, LogTerm: &logTerm, Commit: &commit, Entries: entries})
 }
 
-// TestFates proves what the proposers of entries 12 and 13 hear when replica 10 loses its leadership, one case for each way in which their
-// entries may end.
+// TestFates proves what the proposers of entries 12 and 13 hear when replica 10 loses its leadership, one case for each
+// way in which their entries may end.
 func TestFates(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -117,7 +117,8 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// snapshotOf is a snapshot that replica 11 sends in a term, as it is announced, and its data. The members are those of replica 10's state.
+// snapshotOf is a snapshot that replica 11 sends in a term, as it is announced, and its data. The members are those of
+// replica 10's state.
 func (b *bench) snapshotOf(term, index, snapTerm uint64) (raftgroup.Received, raftgroup.SnapshotData) {
 	b.t.Helper()
 	other, err := ledger.Open("rows", vfs.NewMem(), 1<<20)
@@ -167,8 +168,9 @@ func (b *bench) snapshot(term, index, snapTerm uint64) {
 	}
 }
 
-// TestSnapshotBehindChange proves that a snapshot does not overtake a change of members that waits to be applied: the library takes over the snapshot's
-// members at once, and the change would be made to those. One that comes meanwhile is thrown away, and the next one is taken.
+// TestSnapshotBehindChange proves that a snapshot does not overtake a change of members that waits to be applied: the
+// library takes over the snapshot's members at once, and the change would be made to those. One that comes meanwhile is
+// thrown away, and the next one is taken.
 func TestSnapshotBehindChange(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
 	b.run()
@@ -221,7 +223,8 @@ func change(t *testing.T, cc *pb.ConfChangeV2) []byte {
 	return b
 }
 
-// TestFreshness proves when a leader vouches for itself and what its followers may know: only what a quorum has just confirmed.
+// TestFreshness proves when a leader vouches for itself and what its followers may know: only what a quorum has just
+// confirmed.
 func TestFreshness(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	if g.Fresh(b.now, time.Second) {

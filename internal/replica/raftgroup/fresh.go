@@ -9,34 +9,36 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// A replica is fresh as of an instant if it has applied everything that any client had been told of before that instant. What it takes:
+// A replica is fresh as of an instant if it has applied everything that any client had been told of before that
+// instant. What it takes:
 //
-//   - Every frame of a loop carries the sender's clock and the last it has heard of the receiver's. So what comes in a frame
-//     was sent behind an instant of the receiver's own clock, however long it travelled.
-//   - A leader was the only one as of an instant if a quorum of voters answered heartbeats of its term in frames sent behind that
-//     instant. All acknowledged before it is at most at the leader's commit index.
+//   - Every frame of a loop carries the sender's clock and the last it has heard of the receiver's. So what comes in a
+//     frame was sent behind an instant of the receiver's own clock, however long it travelled.
+//   - A leader was the only one as of an instant if a quorum of voters answered heartbeats of its term in frames sent
+//     behind that instant. All acknowledged before it is at most at the leader's commit index.
 //   - A heartbeat to a replica claims: all acknowledged until so many microseconds ago is at or below this index.
 //
-// A replica that has applied that index is fresh as of that instant. A removed, cut-off or lagging one hears no claims, or does not
-// fulfil them, and ages. So does one of a quiet group: heartbeats of nodes stand in for those of groups, but who still
-// leads which group they do not say; the read that goes to the leader instead wakes the group.
+// A replica that has applied that index is fresh as of that instant. A removed, cut-off or lagging one hears no claims,
+// or does not fulfil them, and ages. So does one of a quiet group: heartbeats of nodes stand in for those of groups,
+// but who still leads which group they do not say; the read that goes to the leader instead wakes the group.
 
-// Fresh reports whether everything that had succeeded max before now is applied here. It is to be called before the read; what time
-// passes between adds to the age. Leaders and learners may be fresh, too.
+// Fresh reports whether everything that had succeeded max before now is applied here. It is to be called before the
+// read; what time passes between adds to the age. Leaders and learners may be fresh, too.
 func (g *Group) Fresh(now Instant, max time.Duration) bool {
 	at := g.freshAt.Load()
 	return at != 0 && int64(now)-at <= int64(max)
 }
 
-// FreshAt is the instant as of which this replica has applied everything that had succeeded; 0 if it is not known. Who asks before a
-// read and compares with a clock behind it knows the age of what was read.
+// FreshAt is the instant as of which this replica has applied everything that had succeeded; 0 if it is not known. Who
+// asks before a read and compares with a clock behind it knows the age of what was read.
 func (g *Group) FreshAt() Instant { return Instant(g.freshAt.Load()) }
 
 // freshness is what the loop knows of it.
 type freshness struct {
 	// A leader's: when each voter last spoke for it in this term.
 	support []support
-	// A follower's: the claim that waits for its index, and the last one behind it. Committed is for ever, so claims outlive leaders.
+	// A follower's: the claim that waits for its index, and the last one behind it. Committed is for ever, so claims
+	// outlive leaders.
 	claim, next claimed
 }
 
@@ -102,8 +104,9 @@ func (h *Host) quorum(g *Group, voters []uint64) Instant {
 	return at[(len(at)-1)/2]
 }
 
-// claim writes into a heartbeat what its receiver may know: the index in Index, the age in RejectHint, in microseconds plus one; 0 is no
-// claim. Only in a tick, whose now is the boot clock's: between ticks it may be behind, and an age too small.
+// claim writes into a heartbeat what its receiver may know: the index in Index, the age in RejectHint, in microseconds
+// plus one; 0 is no claim. Only in a tick, whose now is the boot clock's: between ticks it may be behind, and an age
+// too small.
 func (h *Host) claim(g *Group, m *pb.Message) {
 	if !h.ticking {
 		return

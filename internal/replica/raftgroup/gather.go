@@ -47,8 +47,8 @@ func (h *Host) gathers(g *Group) bool {
 	return h.gathering
 }
 
-// proposesLater reports whether a proposal would wait for entries under way, whose end wakes the loop in any case. Between
-// Steps only.
+// proposesLater reports whether a proposal would wait for entries under way, whose end wakes the loop in any case.
+// Between Steps only.
 func (h *Host) proposesLater(g *Group) bool {
 	return h.gathering || len(g.inflight) >= h.opts.UnappliedEntries
 }

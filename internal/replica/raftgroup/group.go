@@ -14,8 +14,8 @@ type Group struct {
 	host        *Host
 	id, replica uint64
 
-	// lease is the Instant until which this replica may serve reads, 0 for none; leaseEpoch, never 0, counts revocations; leaseUsed is
-	// set by readers who looked.
+	// lease is the Instant until which this replica may serve reads, 0 for none; leaseEpoch, never 0, counts
+	// revocations; leaseUsed is set by readers who looked.
 	lease      atomic.Int64
 	leaseEpoch atomic.Uint64
 	leaseUsed  atomic.Bool
@@ -104,8 +104,9 @@ func (g *Group) Leader() (m Member, ok bool) {
 	return Member{}, false
 }
 
-// Evaluating returns the term in which this replica leads and has applied everything that older terms committed: then its state,
-// plus what it has proposed itself, is all that a condition needs to know. A proposal evaluated so carries the term.
+// Evaluating returns the term in which this replica leads and has applied everything that older terms committed: then
+// its state, plus what it has proposed itself, is all that a condition needs to know. A proposal evaluated so carries
+// the term.
 func (g *Group) Evaluating() (term uint64, ok bool) {
 	term = g.evaluating.Load()
 	return term, term != 0
@@ -242,9 +243,10 @@ func (h *Host) pump(g *Group) {
 	}
 }
 
-// hush reports whether a message can be left out: one that tells a follower nothing but a commit index, while entries behind that are under way, whose
-// own commit will bring a later one. Under load that is nearly half of all messages, and their answers. It does so once for an index above before: the
-// same message is also how the library finds out what a follower has that missed something, and that one must get through. Heartbeats carry the index, too.
+// hush reports whether a message can be left out: one that tells a follower nothing but a commit index, while entries
+// behind that are under way, whose own commit will bring a later one. Under load that is nearly half of all messages,
+// and their answers. It does so once for an index above before: the same message is also how the library finds out what
+// a follower has that missed something, and that one must get through. Heartbeats carry the index, too.
 func (g *Group) hush(m *pb.Message, before uint64) bool {
 	commit := m.GetCommit()
 	if !g.leading || len(g.inflight) == 0 || m.GetType() != pb.MsgApp || len(m.GetEntries()) > 0 || commit <= before {
@@ -282,7 +284,8 @@ func (h *Host) followed(g *Group, s *raft.SoftState) {
 	}
 }
 
-// stepDown ends everything that only a leader may finish. What is in the log already may still be committed: see fate.go.
+// stepDown ends everything that only a leader may finish. What is in the log already may still be committed: see
+// fate.go.
 func (g *Group) stepDown(h *Host) {
 	g.leading, g.changing = false, false
 	g.evaluating.Store(0)

@@ -9,12 +9,13 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// transferLag is how many entries a replica may lack to be asked to lead: it gets them first, and clients wait meanwhile.
+// transferLag is how many entries a replica may lack to be asked to lead: it gets them first, and clients wait
+// meanwhile.
 const transferLag = 1000
 
-// Transfer asks another voter to lead, if it is caught up and was heard of lately; else it returns ErrNotReady. The lease ends
-// before that: the vote that follows ignores leases. There is none again in this term, because the request to the other one may
-// travel for long.
+// Transfer asks another voter to lead, if it is caught up and was heard of lately; else it returns ErrNotReady. The
+// lease ends before that: the vote that follows ignores leases. There is none again in this term, because the request
+// to the other one may travel for long.
 func (h *Host) Transfer(id, to uint64) error {
 	g := h.groups[id]
 	if g == nil || !g.leading {
@@ -42,7 +43,8 @@ func (h *Host) ready(g *Group, replica uint64) (match uint64, ok bool) {
 	}
 	g.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
 		if id == replica && kind == raft.ProgressTypePeer {
-			// A quiet group is not heard of, its members have everything. RecentActive begins anew every election timeout.
+			// A quiet group is not heard of, its members have everything. RecentActive begins anew every election
+			// timeout.
 			active := p.RecentActive || g.quiet || g.supportedBehind(id, h.now-Instant(h.opts.ElectionTicks)*Instant(h.opts.Tick))
 			match, ok = p.Match, active && p.State != tracker.StateSnapshot && p.Match+transferLag >= last
 		}
@@ -50,17 +52,17 @@ func (h *Host) ready(g *Group, replica uint64) (match uint64, ok bool) {
 	return match, ok
 }
 
-// Handover asks, for every group that is led here, the most caught-up other voter to lead, and returns how many groups with
-// other voters are still led here. It is meant to be called again every few ticks until none are left, or the patience ends: some may
-// have nobody who is ready, and a request may get lost. From the first call on the node takes no leadership that another one offers. Loop
-// only.
+// Handover asks, for every group that is led here, the most caught-up other voter to lead, and returns how many groups
+// with other voters are still led here. It is meant to be called again every few ticks until none are left, or the
+// patience ends: some may have nobody who is ready, and a request may get lost. From the first call on the node takes
+// no leadership that another one offers. Loop only.
 func (h *Host) Handover() (left int) {
 	h.handing = true
 	return h.offerAll()
 }
 
-// Abstain has the node lead nothing for as long as others can: it asks nobody for votes, takes no leadership that is offered, and offers its own
-// ones again and again. It votes, applies and serves as before. Loop only.
+// Abstain has the node lead nothing for as long as others can: it asks nobody for votes, takes no leadership that is
+// offered, and offers its own ones again and again. It votes, applies and serves as before. Loop only.
 func (h *Host) Abstain(on bool) { h.abstains = on }
 
 // offerAll offers every leadership to the most caught-up other voter.

@@ -13,15 +13,16 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Host owns the Raft state of all groups of a node. Step and the other methods belong to one goroutine, the loop; what others may call
-// is on Group.
+// Host owns the Raft state of all groups of a node. Step and the other methods belong to one goroutine, the loop; what
+// others may call is on Group.
 type Host struct {
 	opts  Options
 	log   Log
 	batch LogBatch // for Open only
 
 	groups map[uint64]*Group // never ranged over: order is
-	// leaving are closed groups whose log may still be written or destroyed: their ids are not opened again before that.
+	// leaving are closed groups whose log may still be written or destroyed: their ids are not opened again before
+	// that.
 	leaving map[uint64]bool
 	order   []*Group
 	peers   []*peer // in the order they were met
@@ -54,8 +55,8 @@ type Host struct {
 	// questions counts those of MsgAsk; it begins at a random number, so that answers to an earlier process are not
 	// taken.
 	questions uint64
-	// salt is added to the instants in frames, so that an echo of what an earlier process said, perhaps by the clock of an earlier boot, is
-	// not taken for one of this one's; began is the first now.
+	// salt is added to the instants in frames, so that an echo of what an earlier process said, perhaps by the clock of
+	// an earlier boot, is not taken for one of this one's; began is the first now.
 	salt, began Instant
 }
 
@@ -116,8 +117,9 @@ type Frame struct {
 	Data []byte
 }
 
-// Work is what is to be done after a Step. Frames are sent at once and are valid until the next Step; appends go to the one LogWriter
-// and applies to the one Applier, both in order; installs and sends are done in any order, and discards are closed.
+// Work is what is to be done after a Step. Frames are sent at once and are valid until the next Step; appends go to the
+// one LogWriter and applies to the one Applier, both in order; installs and sends are done in any order, and discards
+// are closed.
 type Work struct {
 	Frames   []Frame
 	Appends  []Append
@@ -270,7 +272,8 @@ func (h *Host) begin(p *peer) {
 	}
 }
 
-// frameSplit is the size above which a frame takes no further message: a transport bounds frames, and a large one delays others.
+// frameSplit is the size above which a frame takes no further message: a transport bounds frames, and a large one
+// delays others.
 const frameSplit = 4 << 20
 
 // sizeOf is about how many bytes a message takes, as far as that matters.
@@ -445,9 +448,9 @@ func (h *Host) deserted(g *Group) bool {
 	return !g.leading && leader != nil && leader.Node != h.opts.Node && h.peerOf(leader.Node).down
 }
 
-// succeed has a group without a leader elect one soon: the first living voter after the old one asks for votes, again and again for a while.
-// Left to the library, all would after times drawn by lot, two of them at once now and then, and neither could win. The others may have
-// heard from the leader a little later: so it goes on for some ticks.
+// succeed has a group without a leader elect one soon: the first living voter after the old one asks for votes, again
+// and again for a while. Left to the library, all would after times drawn by lot, two of them at once now and then, and
+// neither could win. The others may have heard from the leader a little later: so it goes on for some ticks.
 func (h *Host) succeed(g *Group, ticks int) {
 	_ = g.raft.ForgetLeader()
 	if g.successor() == g.replica {
@@ -487,9 +490,10 @@ func (h *Host) unreachable(node NodeID) {
 	}
 }
 
-// Refused is for the hint that a node's process may have ended: its address refused a connection. So does a firewall that rejects, or a proxy
-// that lost its backend, in front of a leader that lives and serves reads under its lease. Groups that have not heard from their leader for an
-// election timeout, such as quiet ones, look for a new one now; all others keep the promise on which the lease rests, and silence tells them.
+// Refused is for the hint that a node's process may have ended: its address refused a connection. So does a firewall
+// that rejects, or a proxy that lost its backend, in front of a leader that lives and serves reads under its lease.
+// Groups that have not heard from their leader for an election timeout, such as quiet ones, look for a new one now; all
+// others keep the promise on which the lease rests, and silence tells them.
 func (h *Host) Refused(node NodeID) {
 	for _, g := range h.order {
 		if h.ticks >= g.promised && h.led(g, node) {
@@ -499,8 +503,9 @@ func (h *Host) Refused(node NodeID) {
 	}
 }
 
-// Departed is for the word of a node's process that it has served its last read under a lease. Its groups elect a new leader at once
-// instead of after an election timeout; the first living voter after it asks for votes. Without that word leases break.
+// Departed is for the word of a node's process that it has served its last read under a lease. Its groups elect a new
+// leader at once instead of after an election timeout; the first living voter after it asks for votes. Without that
+// word leases break.
 func (h *Host) Departed(node NodeID) {
 	for _, g := range h.order {
 		if h.led(g, node) {
@@ -517,7 +522,8 @@ func (h *Host) led(g *Group, node NodeID) bool {
 	return !g.leading && leader != nil && leader.Node == node
 }
 
-// urgentTicks is how long a group without a leader asks again for votes every tick, and how long it waits for votes once it may count on them.
+// urgentTicks is how long a group without a leader asks again for votes every tick, and how long it waits for votes
+// once it may count on them.
 const urgentTicks = 8
 
 func (h *Host) tickUrgent(g *Group) {
@@ -534,7 +540,8 @@ func (h *Host) tickUrgent(g *Group) {
 	}
 }
 
-// Campaign makes a group without a leader, such as a newly born one, elect one now. It does nothing where a leader was heard of.
+// Campaign makes a group without a leader, such as a newly born one, elect one now. It does nothing where a leader was
+// heard of.
 func (h *Host) Campaign(id uint64) {
 	g := h.groups[id]
 	if g == nil || g.lead != raft.None || h.ticks < g.promised || g.applied == 0 {
@@ -546,9 +553,10 @@ func (h *Host) Campaign(id uint64) {
 	h.mark(g)
 }
 
-// Close takes a group out of the host: requests under way fail. idle is called on the loop as soon as nothing of the group is with the
-// applier or being installed. To remove the replica, its state is removed then, durably, and after that its log: in the other order
-// a crash between leaves a replica that has forgotten how it voted. Until the log is destroyed Open refuses the id with ErrLeaving.
+// Close takes a group out of the host: requests under way fail. idle is called on the loop as soon as nothing of the
+// group is with the applier or being installed. To remove the replica, its state is removed then, durably, and after
+// that its log: in the other order a crash between leaves a replica that has forgotten how it voted. Until the log is
+// destroyed Open refuses the id with ErrLeaving.
 func (h *Host) Close(id uint64, idle func(g *Group)) {
 	g := h.groups[id]
 	if g == nil {
@@ -573,7 +581,8 @@ func (h *Host) DestroyLog(g *Group) {
 	h.work.Appends = append(h.work.Appends, Append{g: g, destroy: true})
 }
 
-// quietLogger passes on only what must end the process: a panic in the library means that its state is not to be trusted.
+// quietLogger passes on only what must end the process: a panic in the library means that its state is not to be
+// trusted.
 type quietLogger struct{}
 
 func (quietLogger) Debug(...any)                   {}

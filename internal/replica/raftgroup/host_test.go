@@ -312,8 +312,8 @@ func TestEntriesGather(t *testing.T) {
 	}
 }
 
-// TestVoteGuard proves (G6): no vote after a restart and after a leader was heard, for an election timeout, unless that leader asked
-// for it; then there is one.
+// TestVoteGuard proves (G6): no vote after a restart and after a leader was heard, for an election timeout, unless that
+// leader asked for it; then there is one.
 func TestVoteGuard(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
 	vote := func(term uint64, context string) string {
@@ -338,9 +338,9 @@ func TestVoteGuard(t *testing.T) {
 	}
 }
 
-// TestRefusedIsNotDeath proves that an address that refuses connections takes nothing from the promise that was given to the leader there: no vote,
-// neither for others nor for this replica itself, before an election timeout has passed since it was heard. A leader that says that it
-// has served its last read is followed at once.
+// TestRefusedIsNotDeath proves that an address that refuses connections takes nothing from the promise that was given
+// to the leader there: no vote, neither for others nor for this replica itself, before an election timeout has passed
+// since it was heard. A leader that says that it has served its last read is followed at once.
 func TestRefusedIsNotDeath(t *testing.T) {
 	for _, departs := range []bool{false, true} {
 		b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
@@ -370,8 +370,8 @@ func TestRefusedIsNotDeath(t *testing.T) {
 	}
 }
 
-// TestRefusedWakesQuietGroup proves that a group that has not heard from its leader for an election timeout, because it is quiet, looks for a new
-// one as soon as the leader's address refuses connections.
+// TestRefusedWakesQuietGroup proves that a group that has not heard from its leader for an election timeout, because it
+// is quiet, looks for a new one as soon as the leader's address refuses connections.
 func TestRefusedWakesQuietGroup(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
 	b.run()
@@ -392,7 +392,8 @@ func TestRefusedWakesQuietGroup(t *testing.T) {
 	}
 }
 
-// TestAbstains proves that a node that is to lead nothing asks nobody for votes and takes no leadership, but votes; and that it offers what it leads.
+// TestAbstains proves that a node that is to lead nothing asks nobody for votes and takes no leadership, but votes; and
+// that it offers what it leads.
 func TestAbstains(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
 	b.host.Abstain(true)
@@ -420,7 +421,8 @@ func TestAbstains(t *testing.T) {
 	}
 }
 
-// TestSuccession proves that the first voter behind a leader whose node has been silent for an election timeout asks for votes at once, not after a time drawn by lot, which two may draw alike.
+// TestSuccession proves that the first voter behind a leader whose node has been silent for an election timeout asks
+// for votes at once, not after a time drawn by lot, which two may draw alike.
 func TestSuccession(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
 	b.run()
@@ -436,8 +438,8 @@ func TestSuccession(t *testing.T) {
 	}
 }
 
-// TestLeaseTokens proves that a lease serves what was read while it was there, and nothing else: not what was read before it was granted,
-// nor after it ended, nor over a revocation.
+// TestLeaseTokens proves that a lease serves what was read while it was there, and nothing else: not what was read
+// before it was granted, nor after it ended, nor over a revocation.
 func TestLeaseTokens(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
 	b.run()
@@ -508,8 +510,8 @@ func TestStateBehindLog(t *testing.T) {
 	}
 }
 
-// TestLostLog proves that a replica to which entries were applied is refused without its log, or with one that ends before them, and stays so: what
-// it has promised and acknowledged was in there.
+// TestLostLog proves that a replica to which entries were applied is refused without its log, or with one that ends
+// before them, and stays so: what it has promised and acknowledged was in there.
 func TestLostLog(t *testing.T) {
 	for _, lose := range []func(fs *vfs.MemFS, b *bench) error{
 		func(fs *vfs.MemFS, _ *bench) error { return fs.RemoveAll("log") },
@@ -544,8 +546,8 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
-// TestCrashedInstallation proves that a replica comes back whose process ended between the installation of a snapshot and the reset of the log, and
-// one whose process ended before the installation.
+// TestCrashedInstallation proves that a replica comes back whose process ended between the installation of a snapshot
+// and the reset of the log, and one whose process ended before the installation.
 func TestCrashedInstallation(t *testing.T) {
 	for _, installed := range []bool{true, false} {
 		fs := vfs.NewMem()
@@ -593,7 +595,8 @@ func TestCrashedInstallation(t *testing.T) {
 	}
 }
 
-// TestLeftoverLog proves that a replica which waits for its first snapshot does not start from the log of an earlier one.
+// TestLeftoverLog proves that a replica which waits for its first snapshot does not start from the log of an earlier
+// one.
 func TestLeftoverLog(t *testing.T) {
 	fs := vfs.NewMem()
 	b, g := open(t, fs, 1, raftgroup.Options{})
@@ -629,7 +632,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestLogQueueBound proves that a leader's appends are dropped, and own proposals wait, while too much is with the log writer.
+// TestLogQueueBound proves that a leader's appends are dropped, and own proposals wait, while too much is with the log
+// writer.
 func TestLogQueueBound(t *testing.T) {
 	var dropped int
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{LogQueueBytes: 1000, Events: raftgroup.Events{Dropped: func(string, int) { dropped++ }}})

@@ -46,8 +46,9 @@ type LogWriter struct {
 // NewLogWriter returns the writer of a node. The batch is its own.
 func NewLogWriter(b LogBatch) *LogWriter { return &LogWriter{batch: b} }
 
-// Write commits what came since the last call as one batch, synced if any of it needs that. It returns what the loop is to hear, in
-// order, and the answers to other nodes, valid until the next call (G3). After an error the host must not go on.
+// Write commits what came since the last call as one batch, synced if any of it needs that. It returns what the loop is
+// to hear, in order, and the answers to other nodes, valid until the next call (G3). After an error the host must not
+// go on.
 func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 	sync := false
 	for i := range items {

@@ -19,15 +19,16 @@ type GroupConfig struct {
 	// Conf are the members as of Applied, Where the nodes they are on.
 	Conf  *pb.ConfState
 	Where []Member
-	// Born is true if the state is as it was born: nothing was ever applied to it. Only such a replica may have no log yet.
+	// Born is true if the state is as it was born: nothing was ever applied to it. Only such a replica may have no log
+	// yet.
 	Born bool
 	// Fresh is true if the group was born in this process: no lease can rest on it.
 	Fresh bool
 }
 
-// Open adds groups. Those that are just born and have no log get the birth record of their state; where a crash came between the
-// installation of a snapshot and the reset of the log, the log is reset. Both are durable when Open returns. A log that ends before its state
-// in another way, or is missing, is ErrLostLog. Loop only.
+// Open adds groups. Those that are just born and have no log get the birth record of their state; where a crash came
+// between the installation of a snapshot and the reset of the log, the log is reset. Both are durable when Open
+// returns. A log that ends before its state in another way, or is missing, is ErrLostLog. Loop only.
 func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 	stores := make([]raft.Storage, len(configs))
 	repaired := false
@@ -105,8 +106,8 @@ func (h *Host) repair(c *GroupConfig) (bool, error) {
 	return true, h.batch.Reset(c.ID, c.Applied, c.Term, c.Conf)
 }
 
-// dropLeftover empties the log of a replica that waits for its first snapshot: entries there are an earlier replica's of this node. Its
-// vote stays, to be safe.
+// dropLeftover empties the log of a replica that waits for its first snapshot: entries there are an earlier replica's
+// of this node. Its vote stays, to be safe.
 func (h *Host) dropLeftover(c *GroupConfig, s raft.Storage, last uint64) (bool, error) {
 	if last == 0 {
 		return false, nil
@@ -184,8 +185,8 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	return g, nil
 }
 
-// raiseHardState gives the hard state the library needs: the commit index is written without a sync, so after a crash it may be
-// behind the state, whose entries were committed.
+// raiseHardState gives the hard state the library needs: the commit index is written without a sync, so after a crash
+// it may be behind the state, whose entries were committed.
 func raiseHardState(hs *pb.HardState, c *GroupConfig) *pb.HardState {
 	term, vote, commit := hs.GetTerm(), hs.GetVote(), max(hs.GetCommit(), c.Applied)
 	if term < c.Term {

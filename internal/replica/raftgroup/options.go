@@ -7,8 +7,8 @@ import "time"
 // NodeID is the identity in a node's data directory.
 type NodeID [16]byte
 
-// Instant is a reading of the node's clock in nanoseconds: one that never goes back and goes on while the machine is suspended
-// (CLOCK_BOOTTIME). Only differences on one node mean anything.
+// Instant is a reading of the node's clock in nanoseconds: one that never goes back and goes on while the machine is
+// suspended (CLOCK_BOOTTIME). Only differences on one node mean anything.
 type Instant int64
 
 // Clock reads the node's clock. It is safe for concurrent use.
@@ -20,7 +20,8 @@ type Options struct {
 	Node NodeID
 	// Tick is the unit of time; 50 ms if 0.
 	Tick time.Duration
-	// ElectionTicks is the least silence after which a follower campaigns; 20 if 0. All nodes must agree on it and on Tick.
+	// ElectionTicks is the least silence after which a follower campaigns; 20 if 0. All nodes must agree on it and on
+	// Tick.
 	ElectionTicks int
 	// HeartbeatTicks is the time between heartbeats, of groups and of nodes; 2 if 0.
 	HeartbeatTicks int
@@ -29,8 +30,8 @@ type Options struct {
 	EntryBytes int
 	// ProposalBytes bounds one proposal; 16 MiB if 0.
 	ProposalBytes int
-	// UnappliedEntries bounds the entries of proposals that a leader has in its log and not yet applied; 4 if 0. While they are under
-	// way the next entry gathers.
+	// UnappliedEntries bounds the entries of proposals that a leader has in its log and not yet applied; 4 if 0. While
+	// they are under way the next entry gathers.
 	UnappliedEntries int
 	// UnappliedNode is the number of such entries, of all groups together, at which proposals of all groups gather
 	// until half of them are applied; 16 if 0. It is more than a few groups reach.
@@ -41,14 +42,16 @@ type Options struct {
 	ProposalsNodeBytes int64
 	// ReadsPerGroup bounds the reads of a group that wait for an index; 65536 if 0.
 	ReadsPerGroup int
-	// InboxBytes bounds the messages that wait for the loop; 64 MiB if 0. Above it messages are dropped, except snapshots.
+	// InboxBytes bounds the messages that wait for the loop; 64 MiB if 0. Above it messages are dropped, except
+	// snapshots.
 	InboxBytes int64
-	// LogQueueBytes bounds the entries that wait for the log writer; 64 MiB if 0. Above it appends of leaders are dropped, which send them
-	// again, and own proposals wait.
+	// LogQueueBytes bounds the entries that wait for the log writer; 64 MiB if 0. Above it appends of leaders are
+	// dropped, which send them again, and own proposals wait.
 	LogQueueBytes int64
 
-	// TruncateEntries and TruncateBytes are the length of a log at which it is cut; 20,000 and 256 MiB if 0. TruncateKeep
-	// entries stay for slow followers; half of TruncateEntries if 0. Where the bytes are too many, half of the log stays at most.
+	// TruncateEntries and TruncateBytes are the length of a log at which it is cut; 20,000 and 256 MiB if 0.
+	// TruncateKeep entries stay for slow followers; half of TruncateEntries if 0. Where the bytes are too many, half of
+	// the log stays at most.
 	TruncateEntries uint64
 	TruncateBytes   int64
 	TruncateKeep    uint64
@@ -57,8 +60,9 @@ type Options struct {
 	// SnapshotsHeld bounds those that arrive, or have arrived and are not installed yet; 8 if 0.
 	SnapshotsHeld int
 
-	// FateTicks is how long a replica that lost its leadership waits to see what became of its proposals; two election timeouts if 0.
-	// FateEntries bounds the entries whose fate it waits for; 64 if 0. Beyond that the outcome is ErrUnknown.
+	// FateTicks is how long a replica that lost its leadership waits to see what became of its proposals; two election
+	// timeouts if 0. FateEntries bounds the entries whose fate it waits for; 64 if 0. Beyond that the outcome is
+	// ErrUnknown.
 	FateTicks   int
 	FateEntries int
 
@@ -102,15 +106,17 @@ func setDefault[T comparable](p *T, value T) {
 }
 
 // lease is how long a read round that began at t0 lets the leader serve reads. A voter that answered keeps its vote for
-// ElectionTicks of its own clock, one of which may have been nearly over; another tick is left for the same at the leader, and a
-// tenth of the rest for clocks that run differently.
+// ElectionTicks of its own clock, one of which may have been nearly over; another tick is left for the same at the
+// leader, and a tenth of the rest for clocks that run differently.
 func (o *Options) lease() time.Duration {
 	return time.Duration(o.ElectionTicks-2) * o.Tick * 9 / 10
 }
 
-// Events are what an owner may want to log, count or act on. Each may be nil; they are called from within the steps and must not block.
+// Events are what an owner may want to log, count or act on. Each may be nil; they are called from within the steps and
+// must not block.
 type Events struct {
-	// LeaderChanged: the group follows leader in term; its Replica is 0 for none, its Node is zero while nobody has said where it is.
+	// LeaderChanged: the group follows leader in term; its Replica is 0 for none, its Node is zero while nobody has
+	// said where it is.
 	LeaderChanged func(group uint64, leader Member, term uint64)
 	// MembersChanged: a change of members was applied.
 	MembersChanged func(group, index uint64)
@@ -118,7 +124,8 @@ type Events struct {
 	Quiesced func(group uint64, quiet bool)
 	// PeerDown: nothing was heard from the node for an election timeout (or it is back).
 	PeerDown func(node NodeID, down bool)
-	// UnknownGroup: a message came for a group that is not here, or for a replica of it that is younger than the one that is.
+	// UnknownGroup: a message came for a group that is not here, or for a replica of it that is younger than the one
+	// that is.
 	UnknownGroup func(group, replica uint64, from NodeID)
 	// SnapshotSent, SnapshotInstalled: err is nil, or why not.
 	SnapshotSent      func(group, to uint64, err error)

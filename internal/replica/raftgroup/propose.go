@@ -19,8 +19,8 @@ type Proposal struct {
 	waiter Waiter
 }
 
-// NewProposal admits a command, whose bytes must not be changed any more. With a term, it enters the log in that term or not at all
-// (G5): see Evaluating. Each success leads to one call of waiter.
+// NewProposal admits a command, whose bytes must not be changed any more. With a term, it enters the log in that term
+// or not at all (G5): see Evaluating. Each success leads to one call of waiter.
 func (g *Group) NewProposal(term uint64, data []byte, waiter Waiter) (Proposal, error) {
 	o := &g.host.opts
 	switch {
@@ -106,8 +106,8 @@ func (h *Host) proposeQueued(g *Group) {
 		}
 		ps := g.queue[:n:n]
 		g.sequence++
-		// Between Readys a replica cannot begin to lead: that takes a durable vote. So if the library takes the entry, the
-		// term is still g.term.
+		// Between Readys a replica cannot begin to lead: that takes a durable vote. So if the library takes the entry,
+		// the term is still g.term.
 		if err := g.raft.Propose(appendCommands(make([]byte, 0, size), g.sequence, ps)); err != nil {
 			h.refuseQueue(g, err)
 			return
@@ -118,8 +118,8 @@ func (h *Host) proposeQueued(g *Group) {
 	}
 }
 
-// refuseQueue ends what the library did not take: it leads no more, hands its leadership over or has too much uncommitted. In the
-// last case the queue stays, and so does it behind entries that will make room.
+// refuseQueue ends what the library did not take: it leads no more, hands its leadership over or has too much
+// uncommitted. In the last case the queue stays, and so does it behind entries that will make room.
 func (h *Host) refuseQueue(g *Group, err error) {
 	if errors.Is(err, raft.ErrProposalDropped) && len(g.inflight) > 0 && !g.transferred {
 		return
@@ -147,8 +147,8 @@ const (
 	Gone
 )
 
-// ChangeMembers proposes a change of members; more than one change at a time goes through a joint configuration, which the group
-// leaves by itself. waiter hears when the change is applied here. Loop only.
+// ChangeMembers proposes a change of members; more than one change at a time goes through a joint configuration, which
+// the group leaves by itself. waiter hears when the change is applied here. Loop only.
 func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	g := h.groups[id]
 	switch {
@@ -188,7 +188,8 @@ func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	h.mark(g)
 }
 
-// decodeChange reads an entry that changes members. Its context is empty where a group leaves a joint configuration by itself.
+// decodeChange reads an entry that changes members. Its context is empty where a group leaves a joint configuration by
+// itself.
 func decodeChange(e *pb.Entry) (cc *pb.ConfChangeV2, sequence uint64, where []Member, err error) {
 	if e.GetType() == pb.EntryConfChange {
 		v1 := &pb.ConfChange{}

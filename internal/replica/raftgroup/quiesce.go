@@ -8,9 +8,9 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// A group is quiet when its leader had nothing to do for two election timeouts and all members have everything: then nobody ticks
-// it, and it costs nothing. Heartbeats of nodes stand in for those of groups: when a node falls silent, the groups that it led wake.
-// A quiet leader has no lease after the last one ended; the first read wakes the group.
+// A group is quiet when its leader had nothing to do for two election timeouts and all members have everything: then
+// nobody ticks it, and it costs nothing. Heartbeats of nodes stand in for those of groups: when a node falls silent,
+// the groups that it led wake. A quiet leader has no lease after the last one ended; the first read wakes the group.
 
 // awake notes that something happened in a group.
 func (h *Host) awake(g *Group) {
@@ -70,8 +70,8 @@ func (h *Host) tryQuiesce(g *Group) {
 	}
 }
 
-// quiesceWith follows the leader into quiet if this replica is where the leader believes it to be. Else it goes on ticking; its
-// pre-vote will wake the leader.
+// quiesceWith follows the leader into quiet if this replica is where the leader believes it to be. Else it goes on
+// ticking; its pre-vote will wake the leader.
 func (h *Host) quiesceWith(g *Group, p *peer, m *pb.Message) {
 	last, err := g.log.LastIndex()
 	if err != nil || g.quiet || p.down || g.leading || g.lead != m.GetFrom() || g.term != m.GetTerm() || last != m.GetIndex() || !g.idle(last) {

@@ -35,8 +35,8 @@ func (r *Read) end(o Outcome) {
 	r.waiter.Done(o)
 }
 
-// Lease begins a read under a lease: a token for Leased, 0 if there is no lease. It must be called before the read: a lease that is
-// granted between the read and the look at the clock says nothing about what was read.
+// Lease begins a read under a lease: a token for Leased, 0 if there is no lease. It must be called before the read: a
+// lease that is granted between the read and the look at the clock says nothing about what was read.
 func (g *Group) Lease() (token uint64) {
 	if !g.leaseUsed.Load() {
 		g.leaseUsed.Store(true)
@@ -48,9 +48,9 @@ func (g *Group) Lease() (token uint64) {
 	return token
 }
 
-// Leased reports whether what was read between Lease and the reading of the clock may be served. That the clock comes last makes it
-// safe: a process that was paused after the read finds its lease over. A lease that was prolonged meanwhile is as good, because
-// within an epoch nobody else has led; one that was revoked and granted again is not.
+// Leased reports whether what was read between Lease and the reading of the clock may be served. That the clock comes
+// last makes it safe: a process that was paused after the read finds its lease over. A lease that was prolonged
+// meanwhile is as good, because within an epoch nobody else has led; one that was revoked and granted again is not.
 func (g *Group) Leased(token uint64, now Instant) bool {
 	return token != 0 && int64(now) < g.lease.Load() && g.leaseEpoch.Load() == token
 }
@@ -99,8 +99,8 @@ func (h *Host) read(r Read) {
 	h.mark(g)
 }
 
-// startRead begins a round: a quorum is to say that it still follows this leader. Before the leader has applied an entry of its own
-// term it does not know what is committed, a single voter least of all.
+// startRead begins a round: a quorum is to say that it still follows this leader. Before the leader has applied an
+// entry of its own term it does not know what is committed, a single voter least of all.
 func (h *Host) startRead(g *Group) {
 	r := &g.reads
 	if r.round != 0 || len(r.queue)+len(r.askers) == 0 && !r.renew || g.appliedTerm != g.term {
@@ -113,7 +113,8 @@ func (h *Host) startRead(g *Group) {
 	g.raft.ReadIndex(binary.BigEndian.AppendUint64(nil, r.round))
 }
 
-// confirmed takes the answer of a round: reads may go on at its index, and the voters that answered have given their word.
+// confirmed takes the answer of a round: reads may go on at its index, and the voters that answered have given their
+// word.
 func (h *Host) confirmed(g *Group, s *raft.ReadState) {
 	r := &g.reads
 	if len(s.RequestCtx) != 8 || binary.BigEndian.Uint64(s.RequestCtx) != r.round || r.round == 0 {
@@ -146,8 +147,8 @@ func (h *Host) serveReads(g *Group) {
 	}
 }
 
-// tickReads gives a round up after an election timeout, because the library drops requests silently, and renews a lease that is in
-// use before it ends.
+// tickReads gives a round up after an election timeout, because the library drops requests silently, and renews a lease
+// that is in use before it ends.
 func (h *Host) tickReads(g *Group) {
 	r := &g.reads
 	if r.round != 0 && h.ticks-r.beganTick > uint64(h.opts.ElectionTicks) {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Runner gives the steps their goroutines: one loop, one log writer, one applier, and a few for snapshots. It decides nothing.
+// Runner gives the steps their goroutines: one loop, one log writer, one applier, and a few for snapshots. It decides
+// nothing.
 type Runner struct {
 	host      *Host
 	writer    *LogWriter
@@ -74,8 +75,8 @@ func (r *Runner) goRun(f func()) {
 	}()
 }
 
-// Close ends leases, fails what waits and ends the goroutines. When it has returned, and never before, other nodes may be told that this one
-// has departed: see Host.Departed.
+// Close ends leases, fails what waits and ends the goroutines. When it has returned, and never before, other nodes may
+// be told that this one has departed: see Host.Departed.
 func (r *Runner) Close() error {
 	r.halt()
 	r.done.Wait()
@@ -152,8 +153,8 @@ func (r *Runner) Receive(from NodeID, frame []byte) error {
 	return nil
 }
 
-// ReceiveSnapshot takes what a peer sends with Transport.SendSnapshot; it returns when the data are on this node's disk, or why they are
-// not. r has to end with io.EOF only if every byte is right.
+// ReceiveSnapshot takes what a peer sends with Transport.SendSnapshot; it returns when the data are on this node's
+// disk, or why they are not. r has to end with io.EOF only if every byte is right.
 func (r *Runner) ReceiveSnapshot(from NodeID, stream io.Reader) error {
 	f, err := ReadHead(from, stream)
 	if err != nil {
@@ -234,8 +235,8 @@ func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
 	return nil
 }
 
-// Read calls read under the lease, or again behind a read index: what it read last holds everything that had succeeded when Read was
-// called. Only the leader can.
+// Read calls read under the lease, or again behind a read index: what it read last holds everything that had succeeded
+// when Read was called. Only the leader can.
 func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
 	if lease := g.Lease(); lease != 0 {
 		if err := read(); err != nil {

@@ -39,8 +39,9 @@ func (c *cluster) add(g int, m *member, n uint64) (uint64, error) {
 	return sum, o.Err
 }
 
-// TestRunner proves with real goroutines and connections what the simulator proves of the steps: concurrent writes to several groups
-// are all applied once on every node, reads see them, leaders can be moved, and Close ends everything and everybody.
+// TestRunner proves with real goroutines and connections what the simulator proves of the steps: concurrent writes to
+// several groups are all applied once on every node, reads see them, leaders can be moved, and Close ends everything
+// and everybody.
 func TestRunner(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "data", 3, raftgroup.Options{TruncateEntries: 50, TruncateKeep: 10})
 	c.elect()
@@ -96,7 +97,8 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestQuietGroupsWake proves that idle groups fall quiet, wake for a write, and wake by themselves when their leader's node falls silent.
+// TestQuietGroupsWake proves that idle groups fall quiet, wake for a write, and wake by themselves when their leader's
+// node falls silent.
 func TestQuietGroupsWake(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "data", 8, raftgroup.Options{Tick: 5 * time.Millisecond, WakesPerTick: 1})
 	c.elect()
@@ -125,8 +127,8 @@ func TestQuietGroupsWake(t *testing.T) {
 	c.close()
 }
 
-// TestEventsOfQuietGroups proves that groups without any traffic tell when their leader's node falls silent, who leads then and where, and
-// when the node is back.
+// TestEventsOfQuietGroups proves that groups without any traffic tell when their leader's node falls silent, who leads
+// then and where, and when the node is back.
 func TestEventsOfQuietGroups(t *testing.T) {
 	var mu sync.Mutex
 	var down, up bool
@@ -232,7 +234,8 @@ func TestHandoverIsFinal(t *testing.T) {
 	c.close()
 }
 
-// TestInconsistent proves that a node whose log is not what it told the others ends with a reason, and that the others go on.
+// TestInconsistent proves that a node whose log is not what it told the others ends with a reason, and that the others
+// go on.
 func TestInconsistent(t *testing.T) {
 	failed := make(chan error, 4)
 	c := newCluster(t, vfs.NewMem(), "data", 1, raftgroup.Options{Events: raftgroup.Events{Failed: func(err error) { failed <- err }}})

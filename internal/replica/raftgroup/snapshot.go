@@ -12,8 +12,9 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// A snapshot travels as a head - a frame with one message: metadata, and where the members are - and its data behind it. The data are on
-// the receiver's disk before the library hears of the message: it cannot take back that it accepted one.
+// A snapshot travels as a head - a frame with one message: metadata, and where the members are - and its data behind
+// it. The data are on the receiver's disk before the library hears of the message: it cannot take back that it accepted
+// one.
 
 // Send is a snapshot to be sent to a replica.
 type Send struct {
@@ -63,8 +64,8 @@ func (h *Host) ship(g *Group, m *pb.Message) {
 // headMax bounds the head of a snapshot.
 const headMax = 1 << 20
 
-// Capture captures the group's state as it is now: head and data for Transport.SendSnapshot. The library asked for some snapshot; index,
-// term and members are those of the state that is really sent. The caller closes data.
+// Capture captures the group's state as it is now: head and data for Transport.SendSnapshot. The library asked for some
+// snapshot; index, term and members are those of the state that is really sent. The caller closes data.
 func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err error) {
 	meta, data, err := store.Snapshot(s.g.id)
 	if err != nil {
@@ -201,9 +202,10 @@ func (h *Host) shipped(s *Shipped) {
 	h.mark(g)
 }
 
-// acceptSnapshot checks what came and learns where the members are. Without its data a snapshot may be stepped only if the library is
-// sure to ignore it. With them it takes over the snapshot's members at once: changes of members from before, which wait to be
-// applied, would then be made to those. So one that came meanwhile is thrown away; the leader finds out that it has to send another.
+// acceptSnapshot checks what came and learns where the members are. Without its data a snapshot may be stepped only if
+// the library is sure to ignore it. With them it takes over the snapshot's members at once: changes of members from
+// before, which wait to be applied, would then be made to those. So one that came meanwhile is thrown away; the leader
+// finds out that it has to send another.
 func (g *Group) acceptSnapshot(message Message) bool {
 	s := message.Raft.GetSnapshot()
 	where, _, err := DecodeMembers(s.GetData())
@@ -221,8 +223,8 @@ type waiting struct {
 	data    SnapshotData
 }
 
-// tryInstall begins an installation when nothing is being applied to the group: first the log has to say so, durably, because a crash in
-// the middle leaves a log that ends before the state.
+// tryInstall begins an installation when nothing is being applied to the group: first the log has to say so, durably,
+// because a crash in the middle leaves a log that ends before the state.
 func (h *Host) tryInstall(g *Group) {
 	if len(g.appends) == 0 || g.install || g.applying > 0 {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestYoungerReplica proves that messages for a replica that is to come are heard of, and do nothing else; those for one that was here before
-// are not.
+// TestYoungerReplica proves that messages for a replica that is to come are heard of, and do nothing else; those for
+// one that was here before are not.
 func TestYoungerReplica(t *testing.T) {
 	var heard [][2]uint64
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{Events: raftgroup.Events{

@@ -9,8 +9,9 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Batch collects what many groups have to write; after Commit it is empty and used again. A batch belongs to one goroutine. Two may be
-// in use at once if they write different groups: a split births a child while its parent's log goes on.
+// Batch collects what many groups have to write; after Commit it is empty and used again. A batch belongs to one
+// goroutine. Two may be in use at once if they write different groups: a split births a child while its parent's log
+// goes on.
 type Batch struct {
 	s       *Store
 	b       *pebble.Batch
@@ -39,13 +40,15 @@ const (
 	effectDestroy
 )
 
-// pointDeletes is how many keys of an overwritten tail are deleted one by one: range deletions slow down reads of a memtable.
+// pointDeletes is how many keys of an overwritten tail are deleted one by one: range deletions slow down reads of a
+// memtable.
 const pointDeletes = 64
 
 // NewBatch returns an empty batch.
 func (s *Store) NewBatch() *Batch { return &Batch{s: s, b: s.db.NewBatch()} }
 
-// Append writes entries, which must follow the log or overwrite a part of its tail; what is left of the old tail is deleted.
+// Append writes entries, which must follow the log or overwrite a part of its tail; what is left of the old tail is
+// deleted.
 func (b *Batch) Append(group uint64, entries []*pb.Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -102,7 +105,8 @@ func (b *Batch) SetHardState(group, term, vote, commit uint64) error {
 	return nil
 }
 
-// SetConfState writes the members. What a group's state machine says of them counts more: it is as of its applied index.
+// SetConfState writes the members. What a group's state machine says of them counts more: it is as of its applied
+// index.
 func (b *Batch) SetConfState(group uint64, cs *pb.ConfState) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -114,8 +118,8 @@ func (b *Batch) SetConfState(group uint64, cs *pb.ConfState) error {
 	return nil
 }
 
-// Truncate removes the entries up to index, whose term is given. The state that they led to must be durable. An index that is already
-// gone is no error.
+// Truncate removes the entries up to index, whose term is given. The state that they led to must be durable. An index
+// that is already gone is no error.
 func (b *Batch) Truncate(group, index, term uint64) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -134,7 +138,8 @@ func (b *Batch) Truncate(group, index, term uint64) error {
 	return nil
 }
 
-// Install notes that a snapshot at index is about to be installed: until a Reset the state may be ahead of the log. 0 takes that back.
+// Install notes that a snapshot at index is about to be installed: until a Reset the state may be ahead of the log. 0
+// takes that back.
 func (b *Batch) Install(group, index uint64) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -165,8 +170,8 @@ func (b *Batch) begin(g *Group, index, term uint64, cs *pb.ConfState) {
 	b.effects = append(b.effects, effect{g: g, kind: effectReset, index: index, term: term, conf: cloneConf(cs)})
 }
 
-// Birth gives a group that has nothing a log that begins behind index, as if all before had been truncated, and a hard state with
-// the same term and index committed. It reports false, and does nothing, if the group has any record (L4).
+// Birth gives a group that has nothing a log that begins behind index, as if all before had been truncated, and a hard
+// state with the same term and index committed. It reports false, and does nothing, if the group has any record (L4).
 func (b *Batch) Birth(group, index, term uint64, cs *pb.ConfState) (bool, error) {
 	g, err := b.s.Group(group)
 	if err != nil || g.exists {
@@ -196,8 +201,8 @@ func groupEnd(group uint64) []byte {
 // Len is the size of the batch in bytes.
 func (b *Batch) Len() int { return b.b.Len() }
 
-// Commit writes the batch whole, with sync durably (L1), and shows it to readers. An empty batch with sync makes earlier ones
-// durable. After an error the store accepts nothing more (L5).
+// Commit writes the batch whole, with sync durably (L1), and shows it to readers. An empty batch with sync makes
+// earlier ones durable. After an error the store accepts nothing more (L5).
 func (b *Batch) Commit(sync bool) error {
 	if err := b.s.Failed(); err != nil {
 		return err

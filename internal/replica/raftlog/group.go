@@ -18,8 +18,8 @@ type Group struct {
 	s  *Store
 	id uint64
 
-	// written is the last index that a batch has taken, also one not yet committed, and removed the truncated one; exists is true
-	// if there is any record. The writer's own: no lock.
+	// written is the last index that a batch has taken, also one not yet committed, and removed the truncated one;
+	// exists is true if there is any record. The writer's own: no lock.
 	written, removed uint64
 	exists           bool
 
@@ -35,8 +35,8 @@ type Group struct {
 	cache      []*pb.Entry
 	cacheFirst uint64
 	cacheBytes int64
-	// turns say where terms begin, of the entries that were appended since the group was loaded: they cost nothing to keep, and an entry may be
-	// 16 MiB.
+	// turns say where terms begin, of the entries that were appended since the group was loaded: they cost nothing to
+	// keep, and an entry may be 16 MiB.
 	turns []turn
 }
 

@@ -81,8 +81,8 @@ func show(t testing.TB, s raft.Storage) string {
 
 var four = &pb.ConfState{Voters: []uint64{1, 2, 3, 4}}
 
-// TestCrashKeepsWhatWasSynced proves (L1) and (L2) with clones of the disk that lose everything not synced: the state after a crash
-// is exactly the one at the last synced commit.
+// TestCrashKeepsWhatWasSynced proves (L1) and (L2) with clones of the disk that lose everything not synced: the state
+// after a crash is exactly the one at the last synced commit.
 func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs, Options{})
@@ -121,7 +121,8 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestDirectorySurvivesCrash proves that a new directory and its format are there after a crash that follows Open at once.
+// TestDirectorySurvivesCrash proves that a new directory and its format are there after a crash that follows Open at
+// once.
 func TestDirectorySurvivesCrash(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs, Options{})
@@ -133,8 +134,8 @@ func TestDirectorySurvivesCrash(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestOverwrittenTailIsGone proves (L3): after a shorter overwrite, neither memory nor a reopened store shows the old tail, whether it
-// is deleted key by key or as a range.
+// TestOverwrittenTailIsGone proves (L3): after a shorter overwrite, neither memory nor a reopened store shows the old
+// tail, whether it is deleted key by key or as a range.
 func TestOverwrittenTailIsGone(t *testing.T) {
 	for _, n := range []int{5, 3 * pointDeletes} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -162,7 +163,8 @@ func TestOverwrittenTailIsGone(t *testing.T) {
 	}
 }
 
-// TestBirthNeverOverwrites proves (L4), also against a group that has voted and nothing else, and that Destroy makes room.
+// TestBirthNeverOverwrites proves (L4), also against a group that has voted and nothing else, and that Destroy makes
+// room.
 func TestBirthNeverOverwrites(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})
 	defer func() { must(t, s.Close()) }()
@@ -227,8 +229,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestTruncationBehindReset proves that a truncation which was asked for before a reset, and comes after it in the same batch, does
-// not bring the log back.
+// TestTruncationBehindReset proves that a truncation which was asked for before a reset, and comes after it in the same
+// batch, does not bring the log back.
 func TestTruncationBehindReset(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})
 	defer func() { must(t, s.Close()) }()
@@ -294,8 +296,8 @@ func TestCacheBounds(t *testing.T) {
 	}
 }
 
-// TestAgainstMemoryStorage proves, over random histories of two groups with tiny caches and reopened stores, that a Group says what
-// the library's own MemoryStorage says.
+// TestAgainstMemoryStorage proves, over random histories of two groups with tiny caches and reopened stores, that a
+// Group says what the library's own MemoryStorage says.
 func TestAgainstMemoryStorage(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		fs := vfs.NewMem()
@@ -402,7 +404,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// TestConfStateBytes pins the bytes of a stored configuration, and proves that no beginning of them and nothing longer is taken for one.
+// TestConfStateBytes pins the bytes of a stored configuration, and proves that no beginning of them and nothing longer
+// is taken for one.
 func TestConfStateBytes(t *testing.T) {
 	cs := &pb.ConfState{Voters: []uint64{1, 300}, Learners: []uint64{4}, VotersOutgoing: []uint64{1}, LearnersNext: []uint64{1 << 60}, AutoLeave: new(true)}
 	b := appendConfState(nil, cs)

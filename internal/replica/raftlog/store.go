@@ -77,8 +77,8 @@ type Store struct {
 	commits atomic.Uint64
 }
 
-// pebbleFormat is the version of Pebble's own files, the one of feature level 1. Its newest would leave the build before this one a
-// directory that it cannot open.
+// pebbleFormat is the version of Pebble's own files, the one of feature level 1. Its newest would leave the build
+// before this one a directory that it cannot open.
 const pebbleFormat = pebble.FormatValueSeparation
 
 // Open opens or creates the store in dir, durably: directories that it makes are synced in their parents.

@@ -42,8 +42,8 @@ type counted struct{ all *sync.WaitGroup }
 
 func (c counted) Done(error) { c.all.Done() }
 
-// BenchmarkForward measures the processor time of a 1 KiB write and a read of a 1 KiB row at another node, both ends in this process over a
-// network in memory, where the replica itself costs nothing. Writes: 64 under way at a time.
+// BenchmarkForward measures the processor time of a 1 KiB write and a read of a 1 KiB row at another node, both ends in
+// this process over a network in memory, where the replica itself costs nothing. Writes: 64 under way at a time.
 func BenchmarkForward(b *testing.B) {
 	w := newWorld(b)
 	var r row.Row

@@ -61,7 +61,8 @@ type Client struct {
 	marks atomic.Uint64
 }
 
-// New makes a client over a transport, which outlives all that is asked through it. The scheduler is nil outside simulations.
+// New makes a client over a transport, which outlives all that is asked through it. The scheduler is nil outside
+// simulations.
 func New(t Carrier, s *sched.Scheduler) *Client {
 	c := &Client{t: t, sched: s}
 	c.marks.Store(uint64(s.Wall().UnixNano())) // what a process before this one asked for is another read
@@ -90,11 +91,13 @@ func (r *Replica) ID() topology.PartitionID { return r.id }
 // Node is where the replica is.
 func (r *Replica) Node() topology.NodeID { return r.node }
 
-// Indexed is what a completion may implement to learn the index at which its write is in the log: At is called before a good end is told.
+// Indexed is what a completion may implement to learn the index at which its write is in the log: At is called before a
+// good end is told.
 type Indexed interface{ At(index uint64) }
 
-// Write sends a mutation and returns; it copies all of it. The completion learns all errors, as from partition.Replica.Write; the operands
-// stay as they are, the leader stamps its own. The context gives the deadline and the trace; its end does not end the wait.
+// Write sends a mutation and returns; it copies all of it. The completion learns all errors, as from
+// partition.Replica.Write; the operands stay as they are, the leader stamps its own. The context gives the deadline and
+// the trace; its end does not end the wait.
 func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
 	w := r.begin(ctx, kindWrite)
 	w.done = done
@@ -112,8 +115,8 @@ func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done comma
 	return nil
 }
 
-// WriteAll sends several mutations of the partition that are applied as one; see Write and partition.Replica.WriteAll. The Replica
-// of the parts is not looked at.
+// WriteAll sends several mutations of the partition that are applied as one; see Write and partition.Replica.WriteAll.
+// The Replica of the parts is not looked at.
 func (r *Replica) WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error {
 	w := r.begin(ctx, kindWriteAll)
 	w.done = done

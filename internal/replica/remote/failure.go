@@ -181,7 +181,8 @@ type latchCause struct{ text string }
 
 func (e *latchCause) Error() string { return e.text }
 
-// DecodeError reads what AppendError wrote and returns the error, or ErrMalformed for what is none. A code of a newer node is a *Failure.
+// DecodeError reads what AppendError wrote and returns the error, or ErrMalformed for what is none. A code of a newer
+// node is a *Failure.
 func DecodeError(src []byte) error {
 	r := newReader(src)
 	err := r.failure()

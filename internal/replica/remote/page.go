@@ -14,9 +14,9 @@ import (
 // PageBytes is the size at which a page of rows is sent. A row larger than that is a page of its own.
 const PageBytes = 64 << 10
 
-// A page is version and flags, as every answer, and then items: a partition (token, key, static row or none) or a row (clustering key,
-// cells). The last page ends with itemEnd, the number of the items of all pages, and the trace; a failed one with itemFailed, the error
-// and the trace.
+// A page is version and flags, as every answer, and then items: a partition (token, key, static row or none) or a row
+// (clustering key, cells). The last page ends with itemEnd, the number of the items of all pages, and the trace; a
+// failed one with itemFailed, the error and the trace.
 const (
 	itemPartition byte = 1 + iota
 	itemPartitionStatic
@@ -38,7 +38,8 @@ const (
 	cellLifetime // there is a TTL, or an expiry
 )
 
-// appendRow appends a row. Timestamps are written as the difference to the row's base, which is nearly always all there is to say.
+// appendRow appends a row. Timestamps are written as the difference to the row's base, which is nearly always all there
+// is to say.
 func appendRow(dst []byte, r *row.Row) []byte {
 	base := r.Liveness.Timestamp
 	if !r.Live && len(r.Cells) > 0 {

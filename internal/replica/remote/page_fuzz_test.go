@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// FuzzPages proves that no answer of another node to a read makes its reader panic, pass on what is not in it, or add a trace that is longer
-// than the answer.
+// FuzzPages proves that no answer of another node to a read makes its reader panic, pass on what is not in it, or add a
+// trace that is longer than the answer.
 func FuzzPages(f *testing.F) {
 	r := row.Row{Live: true, Liveness: row.Liveness{Timestamp: 5, Expiry: row.NoExpiry}, Cells: []row.Cell{
 		{Column: 1, Timestamp: 5, Expiry: row.NoExpiry, Value: []byte("v")}, {Column: 3, Timestamp: 7, TTL: 9, Expiry: 99, Path: []byte{1}, Value: []byte("w")},

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// Read passes what c finds at the other replica to v, page by page; see partition.Replica.Read. When v stops in the middle the other node is
-// told, and what it has sent already is dropped: its last page brings the word that what v was given is confirmed (M3). It waits, and ends
-// with its context.
+// Read passes what c finds at the other replica to v, page by page; see partition.Replica.Read. When v stops in the
+// middle the other node is told, and what it has sent already is dropped: its last page brings the word that what v was
+// given is confirmed (M3). It waits, and ends with its context.
 func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	t := trace.From(ctx)
 	p := r.c.reads.Get().(*pages)
@@ -69,8 +69,8 @@ func (r *Replica) read(ctx context.Context, c *command.Read, p *pages, t *trace.
 	}
 }
 
-// enough tells the other node that nothing more of a read is wanted. It is a word without an answer that matters: if it is lost, the read
-// ends by itself.
+// enough tells the other node that nothing more of a read is wanted. It is a word without an answer that matters: if it
+// is lost, the read ends by itself.
 func (r *Replica) enough(mark uint64) {
 	request := r.c.buffers.get()
 	defer r.c.buffers.put(request)

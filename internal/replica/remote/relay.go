@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// A request whose way to its node is cut goes round by another one, in one hop: to that it is a relay (the node that is meant, and the
-// request), which sends it on as relayed (the node that asks, and the request). The answer comes back as it is. It counts against the bounds
-// of both connections, and ends at the deadline that travels with it.
+// A request whose way to its node is cut goes round by another one, in one hop: to that it is a relay (the node that is
+// meant, and the request), which sends it on as relayed (the node that asks, and the request). The answer comes back as
+// it is. It counts against the bounds of both connections, and ends at the deadline that travels with it.
 
 // Via names the same replica, asked by way of another node.
 func (r *Replica) Via(node topology.NodeID) *Replica {
@@ -68,8 +68,8 @@ func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id 
 	s.failRelay(to, id, err)
 }
 
-// failRelay says what became of a request that was sent on. A node that could not be reached from here, either, did nothing, and is as good
-// as one that does not lead.
+// failRelay says what became of a request that was sent on. A node that could not be reached from here, either, did
+// nothing, and is as good as one that does not lead.
 func (s *Server) failRelay(to Responder, id topology.PartitionID, err error) {
 	if e, ok := errors.AsType[*transport.RemoteError](err); ok {
 		to.Fail(e)

@@ -537,7 +537,8 @@ func drawRow(t *rapid.T) *row.Row {
 	return r
 }
 
-// A read at another node passes on what one here does, whatever the rows are and wherever the visitor stops or goes on to the next partition.
+// A read at another node passes on what one here does, whatever the rows are and wherever the visitor stops or goes on
+// to the next partition.
 func TestReadIsAsHere(t *testing.T) {
 	w := newWorld(t)
 	w.server.page = 512
@@ -577,7 +578,8 @@ func TestReadIsAsHere(t *testing.T) {
 	})
 }
 
-// What could not be confirmed is said so, also to a visitor that has stopped long before; and whoever stops makes the other node stop.
+// What could not be confirmed is said so, also to a visitor that has stopped long before; and whoever stops makes the
+// other node stop.
 func TestStopIsConfirmed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const rows = 100000

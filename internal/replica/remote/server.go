@@ -57,7 +57,8 @@ type mark struct {
 	number uint64
 }
 
-// NewServer makes a server over the replicas of a host, which passes on by c what is meant for others. The scheduler is nil outside simulations.
+// NewServer makes a server over the replicas of a host, which passes on by c what is meant for others. The scheduler is
+// nil outside simulations.
 func NewServer(host *partition.Host, c Carrier, scheduler *sched.Scheduler) *Server {
 	s := newServer(func(id topology.PartitionID) Target {
 		if r := host.Replica(id); r != nil {
@@ -76,8 +77,8 @@ func newServer(find func(topology.PartitionID) Target) *Server {
 	return s
 }
 
-// Serve carries out a request, which it owns, and answers it, perhaps after it has returned. It is for transport.Handlers.OnCommand where the
-// first byte of the request is between 1 and KindMax.
+// Serve carries out a request, which it owns, and answers it, perhaps after it has returned. It is for
+// transport.Handlers.OnCommand where the first byte of the request is between 1 and KindMax.
 func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte, to Responder) {
 	r := newReader(request)
 	kind, v, flags := r.Byte(), r.Byte(), r.Byte()
@@ -131,7 +132,8 @@ type prompt interface {
 	WriteNow(m *command.Mutation, done command.Completion) (taken bool, err error)
 }
 
-// Quick takes a plain write where nothing has to be waited for; see transport.Handlers.Quick. If it returns false, the request is for Serve.
+// Quick takes a plain write where nothing has to be waited for; see transport.Handlers.Quick. If it returns false, the
+// request is for Serve.
 func (s *Server) Quick(request []byte, to Responder) bool {
 	r := newReader(request)
 	kind, v, flags := r.Byte(), r.Byte(), r.Byte()
@@ -209,7 +211,8 @@ func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader
 	s.buffers.put(b)
 }
 
-// work is a write under way. It is used again when both the replica has returned from the call and the completion was told.
+// work is a write under way. It is used again when both the replica has returned from the call and the completion was
+// told.
 type work struct {
 	s           *Server
 	to          Responder
@@ -278,7 +281,8 @@ func (w *work) Done(err error) {
 	w.let()
 }
 
-// answerNow is the size of an answer that goes out without waiting for room on the connection; see transport.Responder.End.
+// answerNow is the size of an answer that goes out without waiting for room on the connection; see
+// transport.Responder.End.
 const answerNow = 4 << 10
 
 // Decided answers. A decision that shows large rows may have to wait for room, which a completion must not.

@@ -188,8 +188,8 @@ func (b *Batch) PutMeta(m *keys.Meta) {
 	_ = b.b.Set(key, b.arena, nil)
 }
 
-// PutDedupe stores a dedupe record beside the partition it belongs to. Its age, for sweeps, is that of the leader's stamp of the
-// mutation that was added last.
+// PutDedupe stores a dedupe record beside the partition it belongs to. Its age, for sweeps, is that of the leader's
+// stamp of the mutation that was added last.
 func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID, value []byte) {
 	b.arena = keys.AppendDedupe(b.arena[:0], table, tok, pk, id)
 	n := len(b.arena)
@@ -210,8 +210,8 @@ func (b *Batch) Commit() error {
 	return b.commit()
 }
 
-// CommitLogged is Commit for what the log of a replica set has decided: all its replicas must apply the same, so it is not refused for lack
-// of disk space. The leader asks Admit before it proposes.
+// CommitLogged is Commit for what the log of a replica set has decided: all its replicas must apply the same, so it is
+// not refused for lack of disk space. The leader asks Admit before it proposes.
 func (b *Batch) CommitLogged() error {
 	b.s.spend(b.b.Len())
 	if err := b.s.writable(false); err != nil {

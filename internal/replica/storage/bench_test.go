@@ -205,7 +205,8 @@ func BenchmarkGet(b *testing.B) {
 	})
 }
 
-// BenchmarkQueue reads the first live row behind 10^5 deleted ones: at once after the last deletion, later, and after a restart.
+// BenchmarkQueue reads the first live row behind 10^5 deleted ones: at once after the last deletion, later, and after a
+// restart.
 func BenchmarkQueue(b *testing.B) {
 	for b.Loop() {
 		fs := vfs.NewMem()
@@ -294,8 +295,8 @@ func BenchmarkManyPartitions(b *testing.B) {
 	}
 }
 
-// BenchmarkPointReadBesideRanges reads one row of a partition with so many deleted ranges, none of which covers it, after the sweeper has
-// done its work.
+// BenchmarkPointReadBesideRanges reads one row of a partition with so many deleted ranges, none of which covers it,
+// after the sweeper has done its work.
 func BenchmarkPointReadBesideRanges(b *testing.B) {
 	for _, n := range []int{0, 1, 100, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("ranges=%d", n), func(b *testing.B) {

@@ -11,25 +11,25 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A key that is written again and again gathers operands in the memtable until a flush merges them, and every read of it merges them
-// anew: with a million of them that takes a second. So the writer that adds one operand too many replaces all of them by their merged
-// value. Nobody can see that: it is what a flush does.
+// A key that is written again and again gathers operands in the memtable until a flush merges them, and every read of
+// it merges them anew: with a million of them that takes a second. So the writer that adds one operand too many
+// replaces all of them by their merged value. Nobody can see that: it is what a flush does.
 //
-// What was replaced stays in the memtable, and iterators step over it, at some 60 ns each. Forward readers seek past the versions of
-// such a key (hotKeys.leaves), and when there are very many a flush drops them.
+// What was replaced stays in the memtable, and iterators step over it, at some 60 ns each. Forward readers seek past
+// the versions of such a key (hotKeys.leaves), and when there are very many a flush drops them.
 
 const (
 	// collapseAfter is how many operands a key may gather before they are merged.
 	collapseAfter = 32
-	// collapseGrowth bounds what that costs: the merged value is written only if it is at most this many times as large as the operands
-	// that have come since the last time, keys included. Where it is larger, twice as many may gather.
+	// collapseGrowth bounds what that costs: the merged value is written only if it is at most this many times as large
+	// as the operands that have come since the last time, keys included. Where it is larger, twice as many may gather.
 	collapseGrowth = 4
 	// flushAfter is how many collapses of one key ask for a flush.
 	flushAfter = 1024
 )
 
-// hotKeys finds keys that are written often, in little memory. Keys share slots by their hash; in a slot the key that makes up
-// more than half of the operands wins, so that a store with many cold keys hardly ever collapses one in vain.
+// hotKeys finds keys that are written often, in little memory. Keys share slots by their hash; in a slot the key that
+// makes up more than half of the operands wins, so that a store with many cold keys hardly ever collapses one in vain.
 type hotKeys struct {
 	seed  maphash.Seed
 	after uint64 // collapseAfter, but in tests
@@ -38,8 +38,8 @@ type hotKeys struct {
 	slots [hotSlots]atomic.Uint64
 }
 
-// A slot is, from the top: 24 bits of its key's hash, 11 for the collapses, 5 for how often the bound was doubled, 24 for the operands
-// gathered since. Updates may be lost where two writers meet.
+// A slot is, from the top: 24 bits of its key's hash, 11 for the collapses, 5 for how often the bound was doubled, 24
+// for the operands gathered since. Updates may be lost where two writers meet.
 const (
 	hotSlots     = 1 << 15
 	hotCount     = 1<<24 - 1

@@ -22,8 +22,8 @@ func rowKey(pk string) []byte {
 	return keys.AppendRow(nil, testTable, token.Hash([]byte(pk)), []byte(pk), nil)
 }
 
-// Writers of one row that all add elements of their own lose none of them to collapses, which go on meanwhile, nor to sweeps; and
-// what a crash leaves is a prefix as ever.
+// Writers of one row that all add elements of their own lose none of them to collapses, which go on meanwhile, nor to
+// sweeps; and what a crash leaves is a prefix as ever.
 func TestCollapseLosesNothing(t *testing.T) {
 	const writers, each = 4, 300
 	fs := vfs.NewCrashableMem()
@@ -94,8 +94,9 @@ func (v *elements) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// A key that is written often is collapsed every collapseAfter operands; keys that are written once cause none; and a row much larger than
-// what is added to it is collapsed ever more rarely, so that the log grows with what is written and not with its square.
+// A key that is written often is collapsed every collapseAfter operands; keys that are written once cause none; and a
+// row much larger than what is added to it is collapsed ever more rarely, so that the log grows with what is written
+// and not with its square.
 func TestCollapseBounds(t *testing.T) {
 	s := openMem(t, Options{})
 	const n = 3200
@@ -130,7 +131,8 @@ func TestCollapseBounds(t *testing.T) {
 	}
 }
 
-// BenchmarkHotRow measures a read of a row that has been updated b.N times since the last flush: CPU and memory bandwidth.
+// BenchmarkHotRow measures a read of a row that has been updated b.N times since the last flush: CPU and memory
+// bandwidth.
 func BenchmarkHotRow(b *testing.B) {
 	for _, updates := range []int{100, 10_000, 1_000_000} {
 		b.Run(fmt.Sprint("updates=", updates), func(b *testing.B) {

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// deadRun is an interval [start, end) of clustering keys in which no row is live; a nil end reaches to the partition's end.
-// Rows that are dead stay dead until something is written there, so a run is valid until then.
+// deadRun is an interval [start, end) of clustering keys in which no row is live; a nil end reaches to the partition's
+// end. Rows that are dead stay dead until something is written there, so a run is valid until then.
 type deadRun struct {
 	start, end []byte
 	// version is that of deadRuns when the run was learned.
@@ -34,13 +34,14 @@ func runsAfter(runs []deadRun, key []byte) []deadRun {
 	return runs
 }
 
-// deadRuns lets scans seek over long runs of deleted rows instead of walking over them: a queue with 10^5 consumed entries
-// before the first live one costs one seek. It is a cache: losing it costs time, never truth.
+// deadRuns lets scans seek over long runs of deleted rows instead of walking over them: a queue with 10^5 consumed
+// entries before the first live one costs one seek. It is a cache: losing it costs time, never truth.
 //
-// Three rules keep it true. (1) A writer takes away what it writes to before it commits, and a reader looks only after its
-// iterator is made: so a reader that sees a row sees no run over it. (2) The learner announces itself while no commit is under
-// way, then makes its iterator: a commit is either seen by that iterator, or its writer sees the lesson and narrows it.
-// (3) A reader uses only runs of a version it read before its iterator was made: so it never skips a row that died later.
+// Three rules keep it true. (1) A writer takes away what it writes to before it commits, and a reader looks only after
+// its iterator is made: so a reader that sees a row sees no run over it. (2) The learner announces itself while no
+// commit is under way, then makes its iterator: a commit is either seen by that iterator, or its writer sees the lesson
+// and narrows it. (3) A reader uses only runs of a version it read before its iterator was made: so it never skips a
+// row that died later.
 type deadRuns struct {
 	// version counts learned runs.
 	version atomic.Uint64
@@ -110,8 +111,8 @@ func (d *deadRuns) find(prefix []byte, version uint64, now int64) []deadRun {
 	return runs
 }
 
-// written takes a row out of the runs, and out of the lesson, before a live row is committed there. If it returns true the batch
-// that writes the row must delete the stored runs of the partition.
+// written takes a row out of the runs, and out of the lesson, before a live row is committed there. If it returns true
+// the batch that writes the row must delete the stored runs of the partition.
 func (d *deadRuns) written(prefix, key []byte) (unsave bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -257,8 +258,8 @@ func (h *heldRange) contains(prefix []byte) bool {
 	return bytes.Compare(h.lower, prefix) <= 0 && bytes.Compare(prefix, h.upper) < 0
 }
 
-// hold drops what is known of the partitions in [lower, upper), and keeps the learner away from them until release. The caller
-// deletes what is stored of them.
+// hold drops what is known of the partitions in [lower, upper), and keeps the learner away from them until release. The
+// caller deletes what is stored of them.
 func (d *deadRuns) hold(lower, upper []byte) {
 	h := heldRange{lower, upper}
 	d.mu.Lock()

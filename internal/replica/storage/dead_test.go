@@ -75,8 +75,8 @@ func peek(t testing.TB, s *Store, reversed bool) (string, uint64, time.Duration)
 	return string(c.ck), s.Metrics().Rows - before, took
 }
 
-// TestQueue: reading the first live row behind 10^5 deleted ones, none of them compacted, does not walk over them, however
-// they were deleted; and what is written among them afterwards is seen.
+// TestQueue: reading the first live row behind 10^5 deleted ones, none of them compacted, does not walk over them,
+// however they were deleted; and what is written among them afterwards is seen.
 func TestQueue(t *testing.T) {
 	n := queueLen
 	if raced {
@@ -157,8 +157,8 @@ func TestQueueRestarted(t *testing.T) {
 	}
 }
 
-// TestDeadRunsCrash: rows come and go in one partition while the learner stores runs; after a crash that loses any part of the
-// log, what is read with the stored runs is what is read without them.
+// TestDeadRunsCrash: rows come and go in one partition while the learner stores runs; after a crash that loses any part
+// of the log, what is read with the stored runs is what is read without them.
 func TestDeadRunsCrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	skips := uint64(0)
@@ -208,8 +208,8 @@ func TestDeadRunsCrash(t *testing.T) {
 	}
 }
 
-// TestLesson: what is written while a run is being learned stays outside of it, and readers use a run only if their iterator
-// was made after it was learned.
+// TestLesson: what is written while a run is being learned stays outside of it, and readers use a run only if their
+// iterator was made after it was learned.
 func TestLesson(t *testing.T) {
 	p := []byte("p")
 	for _, c := range []struct {
@@ -249,7 +249,8 @@ func TestLesson(t *testing.T) {
 	}
 }
 
-// TestQueueRace: readers beside writers that insert among dead rows never miss a row that was written before they began.
+// TestQueueRace: readers beside writers that insert among dead rows never miss a row that was written before they
+// began.
 func TestQueueRace(t *testing.T) {
 	s := openMem(t, Options{})
 	eager(s)
@@ -289,8 +290,8 @@ func (v *lookout) Row(clustering []byte, _ *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestQueueConcurrent: several goroutines each insert and delete rows of their own among dead ones and scan the partition: each
-// sees exactly its own acknowledged writes, while the learner follows every hint.
+// TestQueueConcurrent: several goroutines each insert and delete rows of their own among dead ones and scan the
+// partition: each sees exactly its own acknowledged writes, while the learner follows every hint.
 func TestQueueConcurrent(t *testing.T) {
 	s := openMem(t, Options{MemtableBytes: 1 << 20})
 	eager(s)

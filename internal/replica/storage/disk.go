@@ -8,15 +8,18 @@ import (
 	"time"
 )
 
-// diskWatch remembers how full the disk is. It must never be so full that the log cannot be written: that ends the process.
+// diskWatch remembers how full the disk is. It must never be so full that the log cannot be written: that ends the
+// process.
 //
-// Writes that take space are refused while less than Options.MinFreeDisk percent is free, after what flushing the memtables may take. Deletes
-// take space, too, until they are compacted: they go on to a fifth of that. Changes of the schema, TRUNCATE and DROP are always accepted.
+// Writes that take space are refused while less than Options.MinFreeDisk percent is free, after what flushing the
+// memtables may take. Deletes take space, too, until they are compacted: they go on to a fifth of that. Changes of the
+// schema, TRUNCATE and DROP are always accepted.
 type diskWatch struct {
 	full, brim atomic.Bool
 	// free is the free share in percent at the last look, -1 if unknown.
 	free atomic.Int64
-	// credit is how many bytes may be committed before the next look: a small disk fills in less time than passes between two ticks.
+	// credit is how many bytes may be committed before the next look: a small disk fills in less time than passes
+	// between two ticks.
 	credit atomic.Int64
 	mu     sync.Mutex // of one look at a time
 }
@@ -24,8 +27,8 @@ type diskWatch struct {
 const (
 	// brimShare is the share of the least free space below which deletes are refused as well.
 	brimShare = 5
-	// creditMin and creditShare say how many bytes may be committed before the next look: of the space that is left a part, since a byte
-	// is written to the log, by the flush and by compactions.
+	// creditMin and creditShare say how many bytes may be committed before the next look: of the space that is left a
+	// part, since a byte is written to the log, by the flush and by compactions.
 	creditMin   = 64 << 10
 	creditShare = 8
 )
@@ -96,8 +99,8 @@ func (s *Store) checkDisk() {
 	}
 }
 
-// memtableShare and memtableMin bound a memtable by the size of the disk: each reserves a log a little larger than itself, up to six of
-// them, and a flush writes as much. All that must fit into what is kept free.
+// memtableShare and memtableMin bound a memtable by the size of the disk: each reserves a log a little larger than
+// itself, up to six of them, and a flush writes as much. All that must fit into what is kept free.
 const (
 	memtableShare = 128
 	memtableMin   = 1 << 20

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage keeps the rows of all replicas of a node in one Pebble store: merge by timestamp, tombstones, times to live,
-// slices, index entries, sweeps, checkpoints, and snapshots of single replicas.
+// Package storage keeps the rows of all replicas of a node in one Pebble store: merge by timestamp, tombstones, times
+// to live, slices, index entries, sweeps, checkpoints, and snapshots of single replicas.
 //
-// Every write is a MERGE operand on the key of a row, a static row or the deletions of a partition (package row has the rule), so a
-// write reads nothing and the order in which operands arrive does not matter. A read sees all of them through one iterator:
+// Every write is a MERGE operand on the key of a row, a static row or the deletions of a partition (package row has the
+// rule), so a write reads nothing and the order in which operands arrive does not matter. A read sees all of them
+// through one iterator:
 //
 //	Apply  Mutation --> Batch: MERGE deletions, static row, rows, SET index entry --> memtable + log (unsynced)
 //	Sync   everything applied before it survives a crash
@@ -12,11 +13,11 @@
 //	Sweep  candidates --> a command.Sweep, proposed by the caller --> ApplySweep: re-read, rewrite or delete
 //	Move   CaptureSnapshot: one state of a partition --> file --> another node --> InstallSnapshot: excise and ingest in one step
 //
-// Guarantees: (T1) what was applied before a successful Sync survives any crash, and what survives is a prefix of what was
-// applied, batch by batch; (T2) a Read sees one state of a logical partition, never half a batch; (T3) what applying does is a
-// function of the store's content and the command, never of a clock, of Pebble's compactions or of what is cached; (T4) bytes
-// that fail their checksum are never served: the read fails, naming the file, and the store stops serving; (T5) a snapshot is installed whole
-// or not at all, whatever fails, and touches nothing that another replica owns. What a sweep removes depends on the installed table too, in ways
-// that nobody sees (see Batch.Sweep). The package knows nothing of CQL text, types or the network. Start at Open, then batch.go, read.go,
-// snapshot.go.
+// Guarantees: (T1) what was applied before a successful Sync survives any crash, and what survives is a prefix of what
+// was applied, batch by batch; (T2) a Read sees one state of a logical partition, never half a batch; (T3) what
+// applying does is a function of the store's content and the command, never of a clock, of Pebble's compactions or of
+// what is cached; (T4) bytes that fail their checksum are never served: the read fails, naming the file, and the store
+// stops serving; (T5) a snapshot is installed whole or not at all, whatever fails, and touches nothing that another
+// replica owns. What a sweep removes depends on the installed table too, in ways that nobody sees (see Batch.Sweep).
+// The package knows nothing of CQL text, types or the network. Start at Open, then batch.go, read.go, snapshot.go.
 package storage

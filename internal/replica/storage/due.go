@@ -17,10 +17,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Whatever is to be swept one day, a deletion or what expires, is noted under its second by the batch that writes it, blindly. So the sweeper
-// reads what is due, in order of time, and not the live rows between. Notes are a node's own: the replica that leads sweeps through the
-// log, all others take their notes away once they see that done. What has no note, because a snapshot brought it or because a column was
-// dropped, is found by the rounds of RunSweeper.
+// Whatever is to be swept one day, a deletion or what expires, is noted under its second by the batch that writes it,
+// blindly. So the sweeper reads what is due, in order of time, and not the live rows between. Notes are a node's own:
+// the replica that leads sweeps through the log, all others take their notes away once they see that done. What has no
+// note, because a snapshot brought it or because a column was dropped, is found by the rounds of RunSweeper.
 
 const (
 	// dueSeconds and dedupeDueSeconds round times up, so that writes of one key within them leave one note.
@@ -213,7 +213,8 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	return err
 }
 
-// sweep notes a key to be swept if its partition is led here, and reports whether it is: otherwise the one who leads has yet to do it.
+// sweep notes a key to be swept if its partition is led here, and reports whether it is: otherwise the one who leads
+// has yet to do it.
 func (d *dueSweep) sweep(list map[int][][]byte, led int, key []byte) bool {
 	if led >= 0 {
 		list[led] = append(list[led], key)

@@ -48,7 +48,8 @@ func notes(t testing.TB, s *Store) (n int) {
 	return n
 }
 
-// TestDueLooksAtWhatExpired: among 20,000 live rows the sweeper looks at the 1,000 that expired, and at none before their time.
+// TestDueLooksAtWhatExpired: among 20,000 live rows the sweeper looks at the 1,000 that expired, and at none before
+// their time.
 func TestDueLooksAtWhatExpired(t *testing.T) {
 	s := openOwned(t, 100)
 	for i := range 21_000 {
@@ -76,7 +77,8 @@ func TestDueLooksAtWhatExpired(t *testing.T) {
 	}
 }
 
-// TestDueDeletions: old deletions of partitions and ranges, together or spread, go after the rows they hide, however many these are.
+// TestDueDeletions: old deletions of partitions and ranges, together or spread, go after the rows they hide, however
+// many these are.
 func TestDueDeletions(t *testing.T) {
 	s := openOwned(t, 100)
 	for i := range 3*hiddenMax + 5 {
@@ -106,7 +108,8 @@ func TestDueDeletions(t *testing.T) {
 	}
 }
 
-// TestDueOfFollower: whoever does not lead keeps its notes until the sweep of the one who leads has been applied, and sweeps nothing itself.
+// TestDueOfFollower: whoever does not lead keeps its notes until the sweep of the one who leads has been applied, and
+// sweeps nothing itself.
 func TestDueOfFollower(t *testing.T) {
 	s := openOwned(t, 0)
 	apply(t, s, remove("k", "a", 5, 100), remove("k", "b", 5, 100), insert("k", "b", 6))
@@ -149,8 +152,8 @@ func TestDueOfOthers(t *testing.T) {
 	}
 }
 
-// TestDedupeRecordsAreBounded: 10,000 increments of 100 counters leave one note for each counter and minute, and no record once nobody can
-// repeat them any more.
+// TestDedupeRecordsAreBounded: 10,000 increments of 100 counters leave one note for each counter and minute, and no
+// record once nobody can repeat them any more.
 func TestDedupeRecordsAreBounded(t *testing.T) {
 	s := openOwned(t, 864_000)
 	const start = 1_000_000

@@ -15,20 +15,22 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Index entries are hints, and a node's own: a lookup checks the rows they lead to, and they are in no hash. So nobody has to remove one
-// when its row changes, its partition is truncated or its replica leaves. One walk over an index removes all that lead nowhere, whatever
-// number of partitions they belong to; it goes through no log. An entry is never needed again once its row does not have its value: a write that
-// gives it the value back writes the entry, too.
+// Index entries are hints, and a node's own: a lookup checks the rows they lead to, and they are in no hash. So nobody
+// has to remove one when its row changes, its partition is truncated or its replica leaves. One walk over an index
+// removes all that lead nowhere, whatever number of partitions they belong to; it goes through no log. An entry is
+// never needed again once its row does not have its value: a write that gives it the value back writes the entry, too.
 
 const (
 	// entryChunk is how many entries are looked at again, and removed, while writers wait.
 	entryChunk = 64
-	// entryGrace is the least age in seconds of what expired before entries that lead to it go: clocks of coordinators differ.
+	// entryGrace is the least age in seconds of what expired before entries that lead to it go: clocks of coordinators
+	// differ.
 	entryGrace = 60
 )
 
-// SweepEntries walks once over all entries of the indexes of installed tables and removes those whose row does not have their value at the
-// second now, or belongs to no replica of this node. pace is called after each slice with the number of entries looked at.
+// SweepEntries walks once over all entries of the indexes of installed tables and removes those whose row does not have
+// their value at the second now, or belongs to no replica of this node. pace is called after each slice with the number
+// of entries looked at.
 func (s *Store) SweepEntries(ctx context.Context, now int64, pace func(seen int)) error {
 	for _, t := range *s.tables.byID.Load() {
 		in := t.installed.Load()
@@ -159,7 +161,8 @@ func (s *Store) held(table uint32) (spans []keys.Span, err error) {
 	return spans, err
 }
 
-// entryRounds is how many rounds of the sweeper pass between two walks over the indexes, unless something was truncated.
+// entryRounds is how many rounds of the sweeper pass between two walks over the indexes, unless something was
+// truncated.
 const entryRounds = 12
 
 // paced returns a function that waits after work on a number of keys, so that there are no more than perSecond.

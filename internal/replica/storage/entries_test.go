@@ -16,7 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// indexedIn makes a store of n rows, each with an index entry and in a partition of its own, whose table is cut into parts.
+// indexedIn makes a store of n rows, each with an index entry and in a partition of its own, whose table is cut into
+// parts.
 func indexedIn(t *testing.T, n, parts int) (s *Store, spans []keys.Span) {
 	t.Helper()
 	s = openMem(t, Options{})
@@ -68,7 +69,8 @@ func entryCount(t *testing.T, s *Store) int {
 	return n
 }
 
-// TestEntriesAreSeenOnce: sweeping an index looks at each entry once, whatever the number of partitions, and keeps what leads to a row.
+// TestEntriesAreSeenOnce: sweeping an index looks at each entry once, whatever the number of partitions, and keeps what
+// leads to a row.
 func TestEntriesAreSeenOnce(t *testing.T) {
 	const n = 20_000
 	s, _ := indexedIn(t, n, 64)
@@ -85,7 +87,8 @@ func TestEntriesAreSeenOnce(t *testing.T) {
 	}
 }
 
-// TestEntriesLeaveWithReplica: the entries of a replica that is gone go, those of its neighbours stay, also those whose replica has just come.
+// TestEntriesLeaveWithReplica: the entries of a replica that is gone go, those of its neighbours stay, also those whose
+// replica has just come.
 func TestEntriesLeaveWithReplica(t *testing.T) {
 	s, spans := indexedIn(t, 1000, 4)
 	b := s.NewBatch()

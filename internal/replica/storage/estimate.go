@@ -29,7 +29,8 @@ const (
 	sampleRun   = 32
 )
 
-// Estimate measures a span by looking at a few hundred keys. Tokens are hashes, so partitions are spread evenly over them.
+// Estimate measures a span by looking at a few hundred keys. Tokens are hashes, so partitions are spread evenly over
+// them.
 func (s *Store) Estimate(span keys.Span) (Estimate, error) {
 	lower, upper := span.Bounds()
 	var e Estimate
@@ -66,8 +67,8 @@ func (s *Store) Estimate(span keys.Span) (Estimate, error) {
 	return e, s.check(errors.Join(it.Error(), it.Close()))
 }
 
-// CountPartitions counts the logical partitions of a span that have a live row or static cell at the second now. Beyond max, if
-// that is not 0, it stops counting and extrapolates; exact says whether it counted to the end.
+// CountPartitions counts the logical partitions of a span that have a live row or static cell at the second now. Beyond
+// max, if that is not 0, it stops counting and extrapolates; exact says whether it counted to the end.
 func (s *Store) CountPartitions(ctx context.Context, span keys.Span, now int64, max uint64) (n uint64, exact bool, err error) {
 	c := partitionCounter{span: span, max: max}
 	r := command.Read{Table: span.Table, Range: span.Tokens(), NoRows: true, Now: now}
@@ -106,7 +107,8 @@ func (c *partitionCounter) Row([]byte, *row.Row) (command.Step, error) {
 	return command.NextPartition, nil
 }
 
-// sample counts partitions from a key on, until there are enough or the step is over, and says how much of the ring that was.
+// sample counts partitions from a key on, until there are enough or the step is over, and says how much of the ring
+// that was.
 func sample(it *pebble.Iterator, key []byte, begin, step uint64) (n, width float64) {
 	var prefix []byte
 	for valid := it.SeekGE(key); valid; valid = it.SeekGE(append(prefix, 0xff)) {

@@ -10,12 +10,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrBroken says that the disk did not take what had to be written. Nothing is written any more: what is on it now is only known after
-// the next Open.
+// ErrBroken says that the disk did not take what had to be written. Nothing is written any more: what is on it now is
+// only known after the next Open.
 var ErrBroken = errors.New("the store cannot go on")
 
-// broken ends serving for good and never returns: Pebble must not see the error, since it would end the process with a stack trace, in
-// places by a fatal error that nobody can recover from. Who called waits until the owner, who is told by Events.Fatal, ends the process.
+// broken ends serving for good and never returns: Pebble must not see the error, since it would end the process with a
+// stack trace, in places by a fatal error that nobody can recover from. Who called waits until the owner, who is told
+// by Events.Fatal, ends the process.
 func (s *Store) broken(text string) {
 	err := fmt.Errorf("%w: %s", ErrBroken, strings.TrimPrefix(text, "pebble: "))
 	if s.o.Events.Fatal == nil {
@@ -30,8 +31,8 @@ func (s *Store) broken(text string) {
 // logSuffix is that of the files of the write-ahead log.
 const logSuffix = ".log"
 
-// logFS is a file system on which the log of an open store cannot fail: an error breaks the store. While the store is being opened errors
-// are returned.
+// logFS is a file system on which the log of an open store cannot fail: an error breaks the store. While the store is
+// being opened errors are returned.
 type logFS struct {
 	vfs.FS
 	s *Store

@@ -22,9 +22,9 @@ import (
 // brokenOps are the operations on the log that TestBrokenDisk lets fail, one after the other.
 var brokenOps = map[string]errorfs.OpKind{"write": errorfs.OpFileWrite, "sync": errorfs.OpFileSyncData, "create": errorfs.OpCreate, "reuse": errorfs.OpReuseForWrite}
 
-// A disk that does not take what belongs into the log breaks the store: the owner is told once, in one line, and the process lives until the
-// owner ends it, whatever Pebble was doing; later calls are refused. What was synced before is there when the disk works again. Since
-// calls of a broken store never return, this happens in a process of its own.
+// A disk that does not take what belongs into the log breaks the store: the owner is told once, in one line, and the
+// process lives until the owner ends it, whatever Pebble was doing; later calls are refused. What was synced before is
+// there when the disk works again. Since calls of a broken store never return, this happens in a process of its own.
 func TestBrokenDisk(t *testing.T) {
 	if dir := os.Getenv("ILION_BROKEN_DIR"); dir != "" {
 		breakDisk(dir, brokenOps[os.Getenv("ILION_BROKEN_OP")])

@@ -31,10 +31,12 @@ type SweeperOptions struct {
 	SliceKeys int
 	// Pause is the time between two rounds, 5 minutes by default.
 	Pause time.Duration
-	// DuePerSecond bounds how fast what is due is looked at, 100,000 by default; DuePause is the time between two looks, 10 s by default.
+	// DuePerSecond bounds how fast what is due is looked at, 100,000 by default; DuePause is the time between two
+	// looks, 10 s by default.
 	DuePerSecond int
 	DuePause     time.Duration
-	// DedupeSeconds is how long dedupe records are kept, 120 by default: it must be longer than any request is repeated.
+	// DedupeSeconds is how long dedupe records are kept, 120 by default: it must be longer than any request is
+	// repeated.
 	DedupeSeconds int64
 	// Error is called when a slice cannot be read or proposed; the sweeper goes on with the next span.
 	Error func(error)
@@ -62,8 +64,8 @@ func (o SweeperOptions) withDefaults() SweeperOptions {
 	return o
 }
 
-// RunSweeper sweeps what is due, and looks slice by slice for what else may be swept, until the context ends. Deleted ranges are spread as
-// soon as there are too many.
+// RunSweeper sweeps what is due, and looks slice by slice for what else may be swept, until the context ends. Deleted
+// ranges are spread as soon as there are too many.
 func (s *Store) RunSweeper(ctx context.Context, o SweeperOptions) {
 	o = o.withDefaults()
 	var wg sync.WaitGroup
@@ -149,8 +151,8 @@ type Garbage struct {
 	Next []byte
 }
 
-// FindGarbage looks at up to limit keys of a span, from a key on (nil: from the beginning), for what may be swept at the second now. The
-// table must be installed.
+// FindGarbage looks at up to limit keys of a span, from a key on (nil: from the beginning), for what may be swept at
+// the second now. The table must be installed.
 func (s *Store) FindGarbage(ctx context.Context, span keys.Span, from []byte, now, dedupeSeconds int64, limit int) (Garbage, error) {
 	if err := s.Err(); err != nil {
 		return Garbage{}, err

@@ -17,9 +17,10 @@ import (
 
 var hashTable = crc64.MakeTable(crc64.ECMA)
 
-// HashSpan hashes one state of a span of a table: keys and merged values of deletions, static rows, rows and dedupe records. Two replicas that have
-// applied the same log and have the same table installed have the same hash, whatever was flushed, compacted, collapsed or installed.
-// Index entries are not in it, nor are cells of dropped columns, which sweeps may have removed here and not yet there.
+// HashSpan hashes one state of a span of a table: keys and merged values of deletions, static rows, rows and dedupe
+// records. Two replicas that have applied the same log and have the same table installed have the same hash, whatever
+// was flushed, compacted, collapsed or installed. Index entries are not in it, nor are cells of dropped columns, which
+// sweeps may have removed here and not yet there.
 func (s *Store) HashSpan(span keys.Span) (uint64, error) {
 	if err := s.Err(); err != nil {
 		return 0, err
@@ -28,7 +29,8 @@ func (s *Store) HashSpan(span keys.Span) (uint64, error) {
 	return s.hash(s.db, lower, upper)
 }
 
-// HashPartition hashes what a physical partition, or keys.MetaPartition, owns at one state, and says which log entry was the last applied to it.
+// HashPartition hashes what a physical partition, or keys.MetaPartition, owns at one state, and says which log entry
+// was the last applied to it.
 func (s *Store) HashPartition(partition uint64) (applied, sum uint64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, 0, err

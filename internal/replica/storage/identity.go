@@ -19,16 +19,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// FormatVersion is the version of everything in a store: keys, rows, meta, the log. Stores of other versions are refused. What changes from
-// version 2 on is gated by a feature level instead (RFC 0006).
+// FormatVersion is the version of everything in a store: keys, rows, meta, the log. Stores of other versions are
+// refused. What changes from version 2 on is gated by a feature level instead (RFC 0006).
 const FormatVersion = 2
 
 // Identity says whose data a directory holds.
 type Identity struct {
 	Format        int
 	Cluster, Node [16]byte
-	// Birth is drawn when the directory is made, and is 0 in one made before there was any. It tells a node from another one whose certificate
-	// gives it the same identity, such as the node itself behind the loss of its disk.
+	// Birth is drawn when the directory is made, and is 0 in one made before there was any. It tells a node from
+	// another one whose certificate gives it the same identity, such as the node itself behind the loss of its disk.
 	Birth uint64
 	// Created is in UTC, to the second.
 	Created time.Time
@@ -38,8 +38,8 @@ type Identity struct {
 	rest []string // lines that a later build has added
 }
 
-// The identity is a small text file beside Pebble's own. It gets its final name only when the store is complete, so a creation
-// that was interrupted is told apart from a store that lost its files.
+// The identity is a small text file beside Pebble's own. It gets its final name only when the store is complete, so a
+// creation that was interrupted is told apart from a store that lost its files.
 const (
 	identityFile = "ilion.id"
 	identityTemp = "ilion.id.new"

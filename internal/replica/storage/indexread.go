@@ -21,7 +21,8 @@ type entries struct {
 	seek []byte
 }
 
-// readIndex reads the rows that have an entry: for each partition with entries its deletions and statics, then the rows they name.
+// readIndex reads the rows that have an entry: for each partition with entries its deletions and statics, then the rows
+// they name.
 func (rd *reader) readIndex() error {
 	var e entries
 	lower, upper := rd.entryBounds()
@@ -101,8 +102,8 @@ func (rd *reader) walkEntries(e *entries) error {
 	return e.it.Error()
 }
 
-// visitEntries reads the rows of one partition that have entries. If the entry is that of the whole partition (a static column,
-// or a table without clustering columns) these are all rows.
+// visitEntries reads the rows of one partition that have entries. If the entry is that of the whole partition (a static
+// column, or a table without clustering columns) these are all rows.
 func (rd *reader) visitEntries(e *entries, whole bool) (command.Step, error) {
 	if whole {
 		return rd.partition()

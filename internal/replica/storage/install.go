@@ -20,18 +20,20 @@ import (
 // ingestedBytes is from which size on, keys and values, another sstable is begun.
 const ingestedBytes = 64 << 20
 
-// InstallSnapshot replaces what the store has of a partition by what r, from CaptureSnapshot, brings, with the meta as change leaves it (nil: as
-// it is); change is called once, after everything was read and verified, and its error is passed on. It may change anything but
-// partition and span. own is what the replica held before: it goes as well. An own of table 0 is nothing, and for keys.MetaPartition it does
-// not count. r is read up to the snapshot's end and no further.
+// InstallSnapshot replaces what the store has of a partition by what r, from CaptureSnapshot, brings, with the meta as
+// change leaves it (nil: as it is); change is called once, after everything was read and verified, and its error is
+// passed on. It may change anything but partition and span. own is what the replica held before: it goes as well. An
+// own of table 0 is nothing, and for keys.MetaPartition it does not count. r is read up to the snapshot's end and no
+// further.
 //
-// When it returns nil the new state is durable, with all that was applied before. Otherwise, and after a crash at any point, the
-// store has either the old state or the new one, whole; index entries of the old one may stay, they are hints. What is applied to other
-// partitions meanwhile may be lost in a crash that the new state survives, as if it had been applied later. Nobody may read or write
-// this partition meanwhile.
+// When it returns nil the new state is durable, with all that was applied before. Otherwise, and after a crash at any
+// point, the store has either the old state or the new one, whole; index entries of the old one may stay, they are
+// hints. What is applied to other partitions meanwhile may be lost in a crash that the new state survives, as if it had
+// been applied later. Nobody may read or write this partition meanwhile.
 //
-// Everything is removed and ingested in one version edit of Pebble's: the hull of own span and snapshot by an excise, where they
-// touch. Pebble excises one span at a time, so where they do not touch, own is removed by a range deletion in one of the sstables.
+// Everything is removed and ingested in one version edit of Pebble's: the hull of own span and snapshot by an excise,
+// where they touch. Pebble excises one span at a time, so where they do not touch, own is removed by a range deletion
+// in one of the sstables.
 func (s *Store) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader, change func(*keys.Meta) error) error {
 	if err := s.writable(true); err != nil {
 		return err
@@ -200,8 +202,8 @@ func isTable(id uint32) bool {
 	return id&^(keys.WideRing|keys.WholeKey) >= keys.FirstTable && id&keys.IndexSpace == 0
 }
 
-// hull checks that nobody else owns what is to be removed, and makes in.lower and in.upper the bounds of the excise. It returns the bounds
-// of what lies apart from it, nil for nothing.
+// hull checks that nobody else owns what is to be removed, and makes in.lower and in.upper the bounds of the excise. It
+// returns the bounds of what lies apart from it, nil for nothing.
 func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
 	partition := in.head.meta.Partition
 	gone := [][][]byte{{in.lower, in.upper}}
@@ -239,7 +241,8 @@ func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
 	return nil, nil
 }
 
-// ingest makes the sstables part of the store. Before it everything older is made durable, since an ingest may get ahead of the log.
+// ingest makes the sstables part of the store. Before it everything older is made durable, since an ingest may get
+// ahead of the log.
 func (in *install) ingest(rest [][]byte) error {
 	s := in.s
 	if err := in.ctx.Err(); err != nil {

@@ -10,15 +10,17 @@ import (
 	"time"
 )
 
-// A row with a collection of a million elements takes hundreds of megabytes to merge and to decode, and a hundred clients may read it at once.
-// So reads of partitions that are known to have such rows share a budget of memory, and wait for each other where it is used up. What is
-// known is learned by reading and writing; the first readers after a start do not know yet.
+// A row with a collection of a million elements takes hundreds of megabytes to merge and to decode, and a hundred
+// clients may read it at once. So reads of partitions that are known to have such rows share a budget of memory, and
+// wait for each other where it is used up. What is known is learned by reading and writing; the first readers after a
+// start do not know yet.
 
 const (
 	largeSlots = 1 << 12
 	// largeMin is from which estimate on a row counts as large, in bytes.
 	largeMin = 4 << 20
-	// largeCell and largeByte estimate what reading takes: per cell its forms in the merger and in the row, per byte of the stored row its copies.
+	// largeCell and largeByte estimate what reading takes: per cell its forms in the merger and in the row, per byte of
+	// the stored row its copies.
 	largeCell, largeByte = 350, 3
 	// largeLook is the size in bytes of a stored row from which on it is looked at.
 	largeLook = 48 << 10

@@ -32,8 +32,8 @@ func (m *meeting) Row([]byte, *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// Readers of a row that takes more memory than there is for such rows come one at a time once it is known; others are not held up, and whoever
-// waits gives up with its context or after a while.
+// Readers of a row that takes more memory than there is for such rows come one at a time once it is known; others are
+// not held up, and whoever waits gives up with its context or after a while.
 func TestLargeRows(t *testing.T) {
 	s := openMem(t, Options{LargeRowBytes: 8 << 20, LargeRowWait: 5 * time.Second})
 	large := mutation("large", "", 1, func(b *row.Builder) {

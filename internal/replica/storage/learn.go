@@ -76,8 +76,8 @@ func (h *hints) init(on bool) {
 	h.byPartition, h.wake = map[string]*hint{}, make(chan struct{}, 1)
 }
 
-// add notes a key at which something was deleted, or where a scan walked over dead rows; due asks for a lesson now, not after
-// some hundred keys.
+// add notes a key at which something was deleted, or where a scan walked over dead rows; due asks for a lesson now, not
+// after some hundred keys.
 func (h *hints) add(prefix, key []byte, now int64, back, due bool) {
 	if !h.on || len(prefix)+len(key) > hintBytes {
 		return

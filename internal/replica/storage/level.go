@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// pebbleFormat is the version of Pebble's own files at a feature level: never the newest that the library has, or the first start of a new
-// build would leave the old one a directory that it cannot open.
+// pebbleFormat is the version of Pebble's own files at a feature level: never the newest that the library has, or the
+// first start of a new build would leave the old one a directory that it cannot open.
 func pebbleFormat(feature.Level) pebble.FormatMajorVersion { return pebble.FormatValueSeparation }
 
 // checkLevel refuses a directory whose level this build does not understand.
@@ -28,7 +28,8 @@ func (s *Store) checkLevel(level feature.Level) error {
 // Level is the feature level of the directory: no build that does not understand it can open the store.
 func (s *Store) Level() feature.Level { return feature.Level(s.level.Load()) }
 
-// Raise raises the level of the directory, durably; it never falls. It must be done before anything of the new level is written.
+// Raise raises the level of the directory, durably; it never falls. It must be done before anything of the new level is
+// written.
 func (s *Store) Raise(level feature.Level) error {
 	s.idMu.Lock()
 	defer s.idMu.Unlock()

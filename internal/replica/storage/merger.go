@@ -23,8 +23,8 @@ var merger = &pebble.Merger{
 
 var merges = sync.Pool{New: func() any { return new(valueMerge) }}
 
-// valueMerge is one merge of Pebble's. It never deletes (Pebble's DeletableValueMerger resurrects data in v2.1.7) and never purges:
-// a lone operand is passed on as it is.
+// valueMerge is one merge of Pebble's. It never deletes (Pebble's DeletableValueMerger resurrects data in v2.1.7) and
+// never purges: a lone operand is passed on as it is.
 type valueMerge struct {
 	// first holds the first operand, chunk those that followed; the row.Merger points into them.
 	first, chunk []byte

@@ -304,8 +304,8 @@ func spreadAll(s *Store, table uint32) error {
 	return s.ApplySweep(&sw)
 }
 
-// TestStoreAgainstModel: random mutations with random timestamps, deletions and expiries, with flushes, compactions, spread ranges and
-// reopening between them, read in every way a Read can ask for, whole and page by page.
+// TestStoreAgainstModel: random mutations with random timestamps, deletions and expiries, with flushes, compactions,
+// spread ranges and reopening between them, read in every way a Read can ask for, whole and page by page.
 func TestStoreAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fs := vfs.NewMem()

@@ -14,8 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Newest returns the highest timestamp, in microseconds, of what is stored in the rows and the header that a mutation writes to, and of
-// the deletions that cover these rows: what is written with a higher one is seen. It is row.NotDeleted if there is nothing.
+// Newest returns the highest timestamp, in microseconds, of what is stored in the rows and the header that a mutation
+// writes to, and of the deletions that cover these rows: what is written with a higher one is seen. It is
+// row.NotDeleted if there is nothing.
 func (s *Store) Newest(m *command.Mutation) (int64, error) {
 	n := newest{s: s, at: row.NotDeleted, prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}
 	defer n.close()

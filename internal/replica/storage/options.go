@@ -13,14 +13,16 @@ import (
 
 // Options tune a Store. The zero value is useful.
 type Options struct {
-	// Identity is given to a store that is created; zero ids are drawn at random. A store that exists must have the same
-	// cluster id, unless this one is zero.
+	// Identity is given to a store that is created; zero ids are drawn at random. A store that exists must have the
+	// same cluster id, unless this one is zero.
 	Identity Identity
-	// Levels are the feature levels that the build understands, feature.Known by default: a directory of another one is refused.
+	// Levels are the feature levels that the build understands, feature.Known by default: a directory of another one is
+	// refused.
 	Levels feature.Range
 	// CacheBytes is the size of the block cache, 64 MiB by default.
 	CacheBytes int64
-	// MemtableBytes is the size of one memtable, 64 MiB by default; there are at most four. It is less where the disk is small: a 128th of it.
+	// MemtableBytes is the size of one memtable, 64 MiB by default; there are at most four. It is less where the disk
+	// is small: a 128th of it.
 	MemtableBytes int64
 	// MaxOpenFiles bounds the open sstables, 1000 by default.
 	MaxOpenFiles int
@@ -28,8 +30,8 @@ type Options struct {
 	Compactions int
 	// ReadOnly refuses all writes.
 	ReadOnly bool
-	// MinFreeDisk is the share of the disk, in percent, below which writes are refused, 5 by default; negative never refuses. What flushing
-	// the memtables may take does not count as free.
+	// MinFreeDisk is the share of the disk, in percent, below which writes are refused, 5 by default; negative never
+	// refuses. What flushing the memtables may take does not count as free.
 	MinFreeDisk int
 	// DiskCheckEvery is how often free disk space is looked at, 5 s by default.
 	DiskCheckEvery time.Duration
@@ -37,8 +39,8 @@ type Options struct {
 	DiskUsage func(dir string) (vfs.DiskUsage, error)
 	// DeadRunBytes bounds the memory for known runs of dead rows, 16 MiB by default; negative disables them.
 	DeadRunBytes int
-	// LargeRowBytes bounds the memory for reading rows of very many cells, all readers together, 256 MiB by default. LargeRowWait is how long a
-	// reader waits for its share, 5 s by default.
+	// LargeRowBytes bounds the memory for reading rows of very many cells, all readers together, 256 MiB by default.
+	// LargeRowWait is how long a reader waits for its share, 5 s by default.
 	LargeRowBytes int64
 	LargeRowWait  time.Duration
 	// Events are called as things happen; nil ones are not.
@@ -55,8 +57,8 @@ type Events struct {
 	Stall func(stalled bool, reason string)
 	// DiskFull is called when writes are refused for lack of disk space, and when they are accepted again.
 	DiskFull func(full bool, freePercent int)
-	// Fatal is called once when the disk did not take what had to be written; the store has stopped serving, and those of its
-	// calls that are writing then never return. Without it there is a panic.
+	// Fatal is called once when the disk did not take what had to be written; the store has stopped serving, and those
+	// of its calls that are writing then never return. Without it there is a panic.
 	Fatal func(error)
 }
 

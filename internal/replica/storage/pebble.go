@@ -31,8 +31,9 @@ var comparer = &pebble.Comparer{
 	FormatKey:            pebble.DefaultComparer.FormatKey,
 }
 
-// largeValues keeps rows of many kilobytes in files of their own, once compactions have merged them: a block holds its small rows and where
-// the large ones are, so reading one of the former decompresses none of the latter, and compactions do not copy them.
+// largeValues keeps rows of many kilobytes in files of their own, once compactions have merged them: a block holds its
+// small rows and where the large ones are, so reading one of the former decompresses none of the latter, and
+// compactions do not copy them.
 var largeValues = pebble.ValueSeparationPolicy{
 	Enabled:               true,
 	MinimumSize:           largeValueMin,
@@ -48,15 +49,17 @@ const (
 	blockBytes   = 32 << 10
 	prefixBundle = 16
 	bloomBits    = 10
-	// Half of what writing costs is compaction. A wide base level, some more files in level 0 and large files rewrite less: 16 % less CPU per
-	// write than Pebble's defaults with the same memtables, and bloom filters keep the read of a fresh row as cheap.
+	// Half of what writing costs is compaction. A wide base level, some more files in level 0 and large files rewrite
+	// less: 16 % less CPU per write than Pebble's defaults with the same memtables, and bloom filters keep the read of
+	// a fresh row as cheap.
 	l0Sublevels  = 8
 	baseMemtable = 16       // size of the base level in memtables
 	fileBytesMax = 32 << 20 // of a file in level 0
 )
 
-// rowsAreNoVersions keeps the values of a partition's rows beside their keys. By default Pebble takes keys that share what Split cuts off for
-// versions of one key, and moves the values of all but the first out of the way: every row of a scan would be fetched from another block.
+// rowsAreNoVersions keeps the values of a partition's rows beside their keys. By default Pebble takes keys that share
+// what Split cuts off for versions of one key, and moves the values of all but the first out of the way: every row of a
+// scan would be fetched from another block.
 var rowsAreNoVersions = pebble.SpanPolicy{DisableValueSeparationBySuffix: true}
 
 // pebbleOptions are those that the benchmarks were made with: columnar blocks, MinLZ, bloom filters on every level.

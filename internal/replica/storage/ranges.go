@@ -14,25 +14,29 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// A deleted range is written blindly, to the deletions of its partition, where a read meets it. There may be any number of them, and a read
-// must not pay for those that have nothing to do with it. So sweeps spread them: more than rangesTogether in one partition get keys of their own,
-// disjoint and in order of their ends, of which a read seeks the one that covers a row. That is logged like all sweeps, and a function of the
-// store's content: replicas have the same keys.
+// A deleted range is written blindly, to the deletions of its partition, where a read meets it. There may be any number
+// of them, and a read must not pay for those that have nothing to do with it. So sweeps spread them: more than
+// rangesTogether in one partition get keys of their own, disjoint and in order of their ends, of which a read seeks the
+// one that covers a row. That is logged like all sweeps, and a function of the store's content: replicas have the same
+// keys.
 
 const (
-	// rangesTogether is how many deleted ranges may stay in the deletions of a partition. A replica set must agree on it.
+	// rangesTogether is how many deleted ranges may stay in the deletions of a partition. A replica set must agree on
+	// it.
 	rangesTogether = 32
-	// spreadMax bounds how many ranges one sweep spreads, and how many it finds in their way. A replica set must agree on it.
+	// spreadMax bounds how many ranges one sweep spreads, and how many it finds in their way. A replica set must agree
+	// on it.
 	spreadMax = 4096
 	// pilesMax bounds the partitions that are known to have too many ranges together.
 	pilesMax = 4096
 )
 
-// cover finds the deleted range with a key of its own that covers a row. Between two seeks it remembers a stretch of rows that have the
-// same answer.
+// cover finds the deleted range with a key of its own that covers a row. Between two seeks it remembers a stretch of
+// rows that have the same answer.
 type cover struct {
 	prefix []byte
-	// [from, to) is what is known, with no end if open; deleted is the timestamp of the range there, row.NotDeleted between two ranges.
+	// [from, to) is what is known, with no end if open; deleted is the timestamp of the range there, row.NotDeleted
+	// between two ranges.
 	from, to    []byte
 	known, open bool
 	deleted     int64
@@ -102,8 +106,8 @@ func rangeBounds(prefix []byte) (lower, upper []byte) {
 	return append(bytes.Clone(prefix), keys.Range), append(bytes.Clone(prefix), keys.Static)
 }
 
-// spread gives ranges, disjoint and ascending, keys of their own, in the place of what they overlap. It returns those that this sweep has
-// no room for.
+// spread gives ranges, disjoint and ascending, keys of their own, in the place of what they overlap. It returns those
+// that this sweep has no room for.
 func (w *sweep) spread(b *pebble.Batch, prefix []byte, ranges []row.Range) (rest []row.Range, err error) {
 	lower, upper := rangeBounds(prefix)
 	it, err := w.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -196,7 +200,8 @@ func (sp *spreading) write(b *pebble.Batch, prefix []byte) error {
 	return nil
 }
 
-// deletions sweeps the deletions of a partition: it drops what is old and hides nothing, and spreads ranges that are too many.
+// deletions sweeps the deletions of a partition: it drops what is old and hides nothing, and spreads ranges that are
+// too many.
 func (w *sweep) deletions(b *pebble.Batch, key, value []byte, p *keys.Parts) error {
 	prefix := key[:p.PrefixLen]
 	if err := w.merger.Add(value); err != nil {

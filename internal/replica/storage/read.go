@@ -38,8 +38,8 @@ type reader struct {
 	headerBuf []byte
 	staticBuf []byte
 	row       row.Row
-	// cover finds deleted ranges with keys of their own, where header.Apart says that there are some; apart is its iterator, nil as long as
-	// none is needed.
+	// cover finds deleted ranges with keys of their own, where header.Apart says that there are some; apart is its
+	// iterator, nil as long as none is needed.
 	cover cover
 	apart *pebble.Iterator
 	// announced is true once the visitor has heard of the current partition.
@@ -62,8 +62,8 @@ const contextEvery = 256
 
 var readers = sync.Pool{New: func() any { return new(reader) }}
 
-// Read passes what the command asks for to the visitor. It sees everything that was applied before the call. Errors of the
-// visitor are returned as they are.
+// Read passes what the command asks for to the visitor. It sees everything that was applied before the call. Errors of
+// the visitor are returned as they are.
 func (s *Store) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	if err := s.Err(); err != nil {
 		return err
@@ -158,11 +158,12 @@ func (rd *reader) look(value []byte) {
 	}
 }
 
-// statics reports whether the read has to look at static rows: those who ask for partitions hear of those with static cells alone.
+// statics reports whether the read has to look at static rows: those who ask for partitions hear of those with static
+// cells alone.
 func (rd *reader) statics() bool { return (rd.r.Statics || rd.r.NoRows) && rd.t.may(flagStatics) }
 
-// readPartition reads one logical partition. What it has to look for before the rows is known for certain only after the iterator was made:
-// the table may get its first deletion meanwhile, in one batch with rows that the iterator sees.
+// readPartition reads one logical partition. What it has to look for before the rows is known for certain only after
+// the iterator was made: the table may get its first deletion meanwhile, in one batch with rows that the iterator sees.
 func (rd *reader) readPartition() error {
 	deletions, statics := rd.t.may(flagDeletions), rd.statics()
 	rd.version = 0 // find nothing yet: there is no iterator
@@ -224,7 +225,8 @@ func (rd *reader) bound(deletions, statics bool) {
 	}
 }
 
-// seekTo moves to the first key at or after key within the current partition, past files whose filters lack the partition.
+// seekTo moves to the first key at or after key within the current partition, past files whose filters lack the
+// partition.
 func (rd *reader) seekTo(key []byte) bool {
 	if rd.r.Table&keys.WholeKey == 0 && rd.r.Key != nil && rd.r.Index == nil {
 		return rd.it.SeekPrefixGE(key)
@@ -232,7 +234,8 @@ func (rd *reader) seekTo(key []byte) bool {
 	return rd.it.SeekGE(key)
 }
 
-// get reads the row of a table without clustering columns and deletions; done is false if the table has got deletions meanwhile.
+// get reads the row of a table without clustering columns and deletions; done is false if the table has got deletions
+// meanwhile.
 func (rd *reader) get() (done bool, err error) {
 	if n := len(rd.r.Slices); n > 0 && len(rd.r.Slices[0].Start) > 0 {
 		return true, nil
@@ -281,8 +284,8 @@ func (rd *reader) sub(kind byte) []byte {
 	return rd.seek
 }
 
-// load reads what stands before the rows of the current partition, whose first key the iterator stands on. Values are copied: the iterator
-// moves on.
+// load reads what stands before the rows of the current partition, whose first key the iterator stands on. Values are
+// copied: the iterator moves on.
 func (rd *reader) load() error {
 	kind, ok := rd.on()
 	if ok && kind == keys.Deletions {

@@ -23,7 +23,8 @@ func (b *Batch) DeleteMeta(partition uint64) {
 	b.Delete(keys.PartitionID, binary.BigEndian.AppendUint64(nil, partition))
 }
 
-// Replicas lists the replicas that the node has, in order of their partitions. One without a meta waits for its first snapshot.
+// Replicas lists the replicas that the node has, in order of their partitions. One without a meta waits for its first
+// snapshot.
 func (s *Store) Replicas() ([]keys.Replica, error) {
 	var out []keys.Replica
 	err := s.Scan(keys.RegistryID, nil, func(_, value []byte) error {

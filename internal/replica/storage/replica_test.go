@@ -52,9 +52,9 @@ func applyEntry(s *Store, m *keys.Meta, e *entry) error {
 	return b.CommitLogged()
 }
 
-// TestReplicasAgree: two replicas apply one log of mutations, sweeps and truncations. Between entries either is flushed, compacted, reopened
-// after a loss of all that was not synced, or gets a snapshot of the other, and each finds garbage in turn. Whenever they
-// have applied the same entries, they have the same hash.
+// TestReplicasAgree: two replicas apply one log of mutations, sweeps and truncations. Between entries either is
+// flushed, compacted, reopened after a loss of all that was not synced, or gets a snapshot of the other, and each finds
+// garbage in turn. Whenever they have applied the same entries, they have the same hash.
 func TestReplicasAgree(t *testing.T) {
 	span := keys.Span{Table: testTable}
 	rapid.Check(t, func(t *rapid.T) {
@@ -160,7 +160,8 @@ func moveSnapshot(t *rapid.T, from, to *Store, span keys.Span) {
 	}
 }
 
-// TestHashSees: the hash of a span changes with any key or value in it, with nothing outside of it, and not with cells of dropped columns.
+// TestHashSees: the hash of a span changes with any key or value in it, with nothing outside of it, and not with cells
+// of dropped columns.
 func TestHashSees(t *testing.T) {
 	s := openMem(t, Options{})
 	half := keys.TokenSpan(testTable, token.Range{Limit: 1 << 63})
@@ -197,8 +198,8 @@ func TestHashSees(t *testing.T) {
 	step("cells of a dropped column", true)
 }
 
-// TestTruncateInBatch: what a batch adds before the truncation goes with the rest of the span, what it adds after it stays, and so do
-// the rows and entries of other spans.
+// TestTruncateInBatch: what a batch adds before the truncation goes with the rest of the span, what it adds after it
+// stays, and so do the rows and entries of other spans.
 func TestTruncateInBatch(t *testing.T) {
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)

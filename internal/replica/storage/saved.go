@@ -13,9 +13,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// What is known of many dead rows is stored too, so that the first read after a restart need not walk over them. A stored list is
-// deleted by the very batch that writes a row into one of its runs, and it is stored while no commit is under way: so in every
-// prefix of the log that a crash may leave, a stored list is true. It is a node's own and no part of a replica's state.
+// What is known of many dead rows is stored too, so that the first read after a restart need not walk over them. A
+// stored list is deleted by the very batch that writes a row into one of its runs, and it is stored while no commit is
+// under way: so in every prefix of the log that a crash may leave, a stored list is true. It is a node's own and no
+// part of a replica's state.
 
 // savedState says how the stored list of a partition compares with the one in memory.
 type savedState uint8
@@ -88,8 +89,9 @@ func (s *Store) deleteSaved() error {
 	return nil
 }
 
-// holdDeadRuns drops what the store knows about deleted rows in [lower, upper), and learns nothing about them before deadRuns.release. It is
-// called, and Sync after it, before sstables are ingested there, since their rows are announced by no writer.
+// holdDeadRuns drops what the store knows about deleted rows in [lower, upper), and learns nothing about them before
+// deadRuns.release. It is called, and Sync after it, before sstables are ingested there, since their rows are announced
+// by no writer.
 func (s *Store) holdDeadRuns(lower, upper []byte) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -103,7 +105,8 @@ func (s *Store) holdDeadRuns(lower, upper []byte) error {
 	return nil
 }
 
-// appendRuns encodes runs: for each a byte, 1 if it has no end, start and end with their lengths, asOf and rows, uvarints all.
+// appendRuns encodes runs: for each a byte, 1 if it has no end, start and end with their lengths, asOf and rows,
+// uvarints all.
 func appendRuns(dst []byte, runs []deadRun) []byte {
 	w := codec.Writer(dst)
 	for i := range runs {

@@ -10,7 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// partition reads the current partition, of which load has read what stands before the rows: first that, then the slices in order.
+// partition reads the current partition, of which load has read what stands before the rows: first that, then the
+// slices in order.
 func (rd *reader) partition() (command.Step, error) {
 	if rd.header.Static.Exists() && !rd.resume {
 		if step, err := rd.announce(); err != nil || step != command.More {

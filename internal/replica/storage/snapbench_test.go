@@ -65,8 +65,8 @@ func peak() (stop func() float64) {
 	}
 }
 
-// BenchmarkSnapshot captures, receives and installs a partition of 256 MiB in rows of 1 kB or 100 bytes, half of them random, on the disk. MB/s are
-// of keys and values.
+// BenchmarkSnapshot captures, receives and installs a partition of 256 MiB in rows of 1 kB or 100 bytes, half of them
+// random, on the disk. MB/s are of keys and values.
 func BenchmarkSnapshot(b *testing.B) {
 	for _, c := range []struct {
 		name  string

@@ -79,7 +79,8 @@ func (s *Store) tempName(suffix string) string {
 	return s.fs.PathJoin(s.dir, snapshotDir, strconv.FormatUint(s.temps.Add(1), 10)+suffix)
 }
 
-// createTemp creates a temporary file that is written to the disk little by little, so that the log never has to wait for all of it.
+// createTemp creates a temporary file that is written to the disk little by little, so that the log never has to wait
+// for all of it.
 func (s *Store) createTemp(name string) (vfs.File, error) {
 	f, err := s.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -120,8 +121,9 @@ func rowBounds(partition uint64, span keys.Span) (lower, upper []byte) {
 	return span.Bounds()
 }
 
-// pin takes the state of a partition. It is a snapshot that survives when others are installed meanwhile, which Pebble's plain ones and
-// their readers do not; for that it has to be told the keys beforehand, and so the span, which a split may change.
+// pin takes the state of a partition. It is a snapshot that survives when others are installed meanwhile, which
+// Pebble's plain ones and their readers do not; for that it has to be told the keys beforehand, and so the span, which
+// a split may change.
 func (s *Store) pin(partition uint64) (*state, error) {
 	for range spanTries {
 		m, ok, err := s.Meta(partition)
@@ -216,9 +218,9 @@ func (st *state) rows(fn func(key, value []byte) error) error {
 	return errors.Join(err, it.Error(), it.Close())
 }
 
-// CaptureSnapshot writes one state of a partition to a temporary file: its meta, rows, headers and dedupe records, the index entries that
-// lead to it, and for keys.MetaPartition everything under keys.MetaID. The partition's table must be installed. It takes seconds per
-// gigabyte, and ends with its context. The partition may be written to meanwhile.
+// CaptureSnapshot writes one state of a partition to a temporary file: its meta, rows, headers and dedupe records, the
+// index entries that lead to it, and for keys.MetaPartition everything under keys.MetaID. The partition's table must be
+// installed. It takes seconds per gigabyte, and ends with its context. The partition may be written to meanwhile.
 func (s *Store) CaptureSnapshot(ctx context.Context, partition uint64) (*Snapshot, error) {
 	if s.o.ReadOnly {
 		return nil, ErrReadOnly
@@ -272,9 +274,9 @@ func (s *Store) spool(ctx context.Context, st *state) (*Snapshot, error) {
 	return p, nil
 }
 
-// ReceiveSnapshot keeps a snapshot that CaptureSnapshot made elsewhere in a temporary file, for InstallSnapshot. It reads r to io.EOF and
-// verifies every byte. Nothing else changes. It refuses what there would be no room to install: a replica that has taken a snapshot cannot
-// go on without it.
+// ReceiveSnapshot keeps a snapshot that CaptureSnapshot made elsewhere in a temporary file, for InstallSnapshot. It
+// reads r to io.EOF and verifies every byte. Nothing else changes. It refuses what there would be no room to install: a
+// replica that has taken a snapshot cannot go on without it.
 func (s *Store) ReceiveSnapshot(ctx context.Context, r io.Reader) (*Snapshot, error) {
 	if err := s.writable(true); err != nil {
 		return nil, err

@@ -68,7 +68,8 @@ func birth(t testing.TB, s *Store, id uint64, span keys.Span) {
 	}
 }
 
-// write fills a partition as a log would: every entry brings operands, an index entry and a dedupe record, and counts in the meta.
+// write fills a partition as a log would: every entry brings operands, an index entry and a dedupe record, and counts
+// in the meta.
 func write(t testing.TB, s *Store, id uint64, entries int, version int64) {
 	t.Helper()
 	m, ok, err := s.Meta(id)
@@ -200,8 +201,9 @@ func place(t testing.TB, s *Store, how int) {
 	}
 }
 
-// TestSnapshotCarriesPartition: whatever the receiver had of the partition, and wherever either store keeps its keys, it ends with the
-// sender's rows, headers, dedupe records, index entries, flag and meta; what its other partitions have stays as it was.
+// TestSnapshotCarriesPartition: whatever the receiver had of the partition, and wherever either store keeps its keys,
+// it ends with the sender's rows, headers, dedupe records, index entries, flag and meta; what its other partitions have
+// stays as it was.
 func TestSnapshotCarriesPartition(t *testing.T) {
 	owns := map[string]keys.Span{
 		"nothing": {}, "the same": quarters[2], "more": joined(quarters[2], quarters[3]), "less": keys.TokenSpan(testTable, token.Range{Begin: 5 << 60, Limit: 6 << 60}),
@@ -346,7 +348,8 @@ func TestSnapshotOfMeta(t *testing.T) {
 	}
 }
 
-// TestInstalledHeaders: a store that never had a header of the table finds those that a snapshot brought, also after a crash.
+// TestInstalledHeaders: a store that never had a header of the table finds those that a snapshot brought, also after a
+// crash.
 func TestInstalledHeaders(t *testing.T) {
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -367,7 +370,8 @@ func TestInstalledHeaders(t *testing.T) {
 	}
 }
 
-// TestBadSnapshot: a stream that is cut off anywhere or has any byte wrong is refused, one that nobody wants as well, and nothing changes.
+// TestBadSnapshot: a stream that is cut off anywhere or has any byte wrong is refused, one that nobody wants as well,
+// and nothing changes.
 func TestBadSnapshot(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -431,8 +435,8 @@ func TestBadSnapshot(t *testing.T) {
 	}
 }
 
-// TestForeignSnapshot: a stream whose checksums are right is refused if it brings what its partition cannot have, in an order it cannot
-// have, or what this version does not know. That does no harm to the store.
+// TestForeignSnapshot: a stream whose checksums are right is refused if it brings what its partition cannot have, in an
+// order it cannot have, or what this version does not know. That does no harm to the store.
 func TestForeignSnapshot(t *testing.T) {
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)

@@ -187,8 +187,8 @@ func (s *Store) start(exists bool) error {
 	return nil
 }
 
-// Close ends the background work and closes the store. What was applied is synced and flushed, so that the next Open has no log to
-// replay. No other call may be under way.
+// Close ends the background work and closes the store. What was applied is synced and flushed, so that the next Open
+// has no log to replay. No other call may be under way.
 func (s *Store) Close() error {
 	close(s.closing)
 	s.wg.Wait()

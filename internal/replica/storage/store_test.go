@@ -92,7 +92,8 @@ func readOne(t testing.TB, s *Store, pk string) []string {
 	return readAll(t, s, command.Read{Key: []byte(pk), Token: token.Hash([]byte(pk)), Now: 1})
 }
 
-// TestUpdateReadsNothing: updating one column of five, with an index on it, reads nothing and allocates next to nothing.
+// TestUpdateReadsNothing: updating one column of five, with an index on it, reads nothing and allocates next to
+// nothing.
 func TestUpdateReadsNothing(t *testing.T) {
 	s := openMem(t, Options{})
 	apply(t, s, mutation("k", "", 1, func(b *row.Builder) {
@@ -130,7 +131,8 @@ func (v *silent) Partition(token.Token, []byte, *row.Row) (command.Step, error) 
 }
 func (v *silent) Row([]byte, *row.Row) (command.Step, error) { v.rows++; return command.More, nil }
 
-// TestPointReadAllocates: reading one row costs at most two allocations, with and without clustering columns and headers.
+// TestPointReadAllocates: reading one row costs at most two allocations, with and without clustering columns and
+// headers.
 func TestPointReadAllocates(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -262,8 +264,9 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
-// TestDiskFull: below the least free space writes are refused; deletes are when next to nothing is left; system keys, truncation and
-// reads are not. The space is looked at often enough that a small disk is never filled between two looks.
+// TestDiskFull: below the least free space writes are refused; deletes are when next to nothing is left; system keys,
+// truncation and reads are not. The space is looked at often enough that a small disk is never filled between two
+// looks.
 func TestDiskFull(t *testing.T) {
 	const total = 1000 << 20
 	var free atomic.Int64
@@ -378,7 +381,8 @@ func TestOpenRefusals(t *testing.T) {
 	}
 }
 
-// TestReopen: identity and rows outlive a close, an interrupted creation is taken up again, and a checkpoint is a store.
+// TestReopen: identity and rows outlive a close, an interrupted creation is taken up again, and a checkpoint is a
+// store.
 func TestReopen(t *testing.T) {
 	fs := vfs.NewMem()
 	if err := makeDir(fs, "a/b/db"); err != nil {
@@ -540,8 +544,9 @@ func writeBytes(t testing.TB, fs vfs.FS, name string, b []byte) {
 	}
 }
 
-// TestFirstHeaderIsNotTorn: a batch that deletes a range and inserts a row, the first deletion of its table, is seen whole or not at all by
-// those that read meanwhile. Each round has a fresh table, with clustering columns or, where a Get finds the only row, without.
+// TestFirstHeaderIsNotTorn: a batch that deletes a range and inserts a row, the first deletion of its table, is seen
+// whole or not at all by those that read meanwhile. Each round has a fresh table, with clustering columns or, where a
+// Get finds the only row, without.
 func TestFirstHeaderIsNotTorn(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range uint32(3_000) {

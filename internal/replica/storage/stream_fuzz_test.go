@@ -14,7 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// chunkOf frames a payload that claims to unpack to size bytes, with the right checksum: mutations would not get past it.
+// chunkOf frames a payload that claims to unpack to size bytes, with the right checksum: mutations would not get past
+// it.
 func chunkOf(dst []byte, kind byte, size int, stored []byte) []byte {
 	from := len(dst)
 	dst = binary.LittleEndian.AppendUint32(append(dst, kind), uint32(size))
@@ -23,8 +24,8 @@ func chunkOf(dst []byte, kind byte, size int, stored []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(dst, sum), stored...)
 }
 
-// FuzzStream proves that no bytes in the chunks of a snapshot make the reader panic, pass on what is outside of them, or end with another
-// error than ErrBadSnapshot; packed also when they are no packed bytes at all.
+// FuzzStream proves that no bytes in the chunks of a snapshot make the reader panic, pass on what is outside of them,
+// or end with another error than ErrBadSnapshot; packed also when they are no packed bytes at all.
 func FuzzStream(f *testing.F) {
 	m := keys.NewMeta(5, keys.Span{Table: 1024})
 	head := (&streamHead{estimate: 100, meta: m}).append(nil)

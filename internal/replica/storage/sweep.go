@@ -19,11 +19,12 @@ import (
 // sweepChunk is how many keys are swept while the gate is closed to writers, some 0.2 ms.
 const sweepChunk = 32
 
-// cleanCheckMax bounds how many rows are looked at to see whether a deletion still hides any. What is not decided by then is kept.
+// cleanCheckMax bounds how many rows are looked at to see whether a deletion still hides any. What is not decided by
+// then is kept.
 const cleanCheckMax = 100_000
 
-// ApplySweep re-reads each key and removes what is older than the horizon. It excludes writers for moments at a time. What it does
-// depends on nothing but the store's content, the command and the installed table.
+// ApplySweep re-reads each key and removes what is older than the horizon. It excludes writers for moments at a time.
+// What it does depends on nothing but the store's content, the command and the installed table.
 func (s *Store) ApplySweep(sw *command.Sweep) error {
 	if err := s.writable(false); err != nil {
 		return err
@@ -61,8 +62,8 @@ func (s *Store) sweepChunk(w *sweep, chunk [][]byte) error {
 	return err
 }
 
-// Sweep adds a sweep to the batch, for the application of a log. The caller applies the commands of this partition one after the other and
-// has committed all that went before: the sweep reads the store, not the batch.
+// Sweep adds a sweep to the batch, for the application of a log. The caller applies the commands of this partition one
+// after the other and has committed all that went before: the sweep reads the store, not the batch.
 //
 // What it removes is a function of what the store has of the partition and of the command.
 func (b *Batch) Sweep(sw *command.Sweep) error {
@@ -84,10 +85,12 @@ type sweep struct {
 	s     *Store
 	table Table
 	sw    *command.Sweep
-	// clean holds the deletions that hide nothing any more, as cleanKey has them, spreaded the partitions whose ranges were spread.
+	// clean holds the deletions that hide nothing any more, as cleanKey has them, spreaded the partitions whose ranges
+	// were spread.
 	clean, spreaded map[string]bool
-	// header has the deletions of the partition with prefix, loaded when Store.weakened was at loaded, cover those of its ranges with keys of
-	// their own, which apart reads. A deletion they know is in force, or a stronger one, as long as that has not changed.
+	// header has the deletions of the partition with prefix, loaded when Store.weakened was at loaded, cover those of
+	// its ranges with keys of their own, which apart reads. A deletion they know is in force, or a stronger one, as
+	// long as that has not changed.
 	prefix []byte
 	header row.Header
 	loaded uint64
@@ -283,8 +286,8 @@ func cleanKey(prefix, start, end []byte, ts int64) string {
 	return fmt.Sprintf("%x %x %x %v %d", prefix, start, end, end == nil, ts)
 }
 
-// checkDeletions finds out which of the deletions to be swept hide nothing any more. Only those may go: a deletion that went before its rows
-// would bring them back.
+// checkDeletions finds out which of the deletions to be swept hide nothing any more. Only those may go: a deletion that
+// went before its rows would bring them back.
 func (w *sweep) checkDeletions() error {
 	for _, key := range w.sw.Keys {
 		p, ok := keys.Parse(key)
@@ -317,15 +320,15 @@ func (w *sweep) checkDeletions() error {
 	return nil
 }
 
-// hidesNothing reports whether no row of [start, end), or of the whole partition with its static row if both are nil, holds anything as old
-// as ts.
+// hidesNothing reports whether no row of [start, end), or of the whole partition with its static row if both are nil,
+// holds anything as old as ts.
 func (w *sweep) hidesNothing(prefix, start, end []byte, ts int64) (bool, error) {
 	hidden, all, err := w.hidden(prefix, start, end, ts, 1)
 	return all && len(hidden) == 0, err
 }
 
-// hidden returns the keys of up to limit rows of [start, end), or of the whole partition with its static row if both are nil, that hold
-// anything as old as ts. all is false if there may be more.
+// hidden returns the keys of up to limit rows of [start, end), or of the whole partition with its static row if both
+// are nil, that hold anything as old as ts. all is false if there may be more.
 func (w *sweep) hidden(prefix, start, end []byte, ts int64, limit int) (found [][]byte, all bool, err error) {
 	lower := append(append(bytes.Clone(prefix), keys.Row), start...)
 	if start == nil && end == nil {

@@ -88,8 +88,8 @@ func count(t testing.TB, s *Store) (n int) {
 	return n
 }
 
-// TestSweepAgainstModel: whatever was written, sweeps to the end at some second change nothing that a reader of that second or
-// later sees, and leave nothing that could be swept.
+// TestSweepAgainstModel: whatever was written, sweeps to the end at some second change nothing that a reader of that
+// second or later sees, and leave nothing that could be swept.
 func TestSweepAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := Open(vfs.NewMem(), "db", Options{})
@@ -153,7 +153,8 @@ func holding(lines []string, value []byte) (out []string) {
 	return out
 }
 
-// TestSweepLeavesNothing: rows, headers, index entries and dedupe records of deleted data are all gone after their time, not before.
+// TestSweepLeavesNothing: rows, headers, index entries and dedupe records of deleted data are all gone after their
+// time, not before.
 func TestSweepLeavesNothing(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(10))

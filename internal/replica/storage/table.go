@@ -16,11 +16,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Table tells a store what it cannot see in the rows: how long deletions are kept, and what may be swept. It says nothing that
-// changes the result of applying a command (T3), except to sweeps, whose effect nobody sees.
+// Table tells a store what it cannot see in the rows: how long deletions are kept, and what may be swept. It says
+// nothing that changes the result of applying a command (T3), except to sweeps, whose effect nobody sees.
 type Table struct {
 	ID uint32
-	// Clustering is the number of clustering columns; with none, every partition has at most one row, found by a single Get.
+	// Clustering is the number of clustering columns; with none, every partition has at most one row, found by a single
+	// Get.
 	Clustering int
 	// GCGrace is how long deletions are kept, in seconds.
 	GCGrace int64
@@ -40,7 +41,8 @@ type Index struct {
 // table is what the store knows about one table.
 type table struct {
 	id uint32
-	// flags say what may exist beside rows. They are set, here and on disk, before the first such key is written, and never reset.
+	// flags say what may exist beside rows. They are set, here and on disk, before the first such key is written, and
+	// never reset.
 	flags atomic.Uint32
 	// installed is nil until InstallTable.
 	installed atomic.Pointer[Table]
@@ -102,8 +104,8 @@ func (s *Store) loadTables() error {
 	})
 }
 
-// mark records what a table may have beside rows. It precedes the first such key in the log, so a crash can never keep the key and lose
-// the mark.
+// mark records what a table may have beside rows. It precedes the first such key in the log, so a crash can never keep
+// the key and lose the mark.
 func (s *Store) mark(id, flags uint32) error {
 	t := s.table(id)
 	if t.flags.Load()&flags == flags {

@@ -18,11 +18,12 @@ func (s *Store) Truncate(span keys.Span, indexes []uint32) error {
 	return b.Commit()
 }
 
-// Truncate removes everything in a span of a table that was applied or added to this batch before, whatever its timestamps, and the
-// entries of the given indexes if the span is the whole table. It is meant for TRUNCATE, DROP and for replicas that leave; deletes of rows are mutations.
+// Truncate removes everything in a span of a table that was applied or added to this batch before, whatever its
+// timestamps, and the entries of the given indexes if the span is the whole table. It is meant for TRUNCATE, DROP and
+// for replicas that leave; deletes of rows are mutations.
 //
-// What becomes of the rows depends on nothing but the span. Entries of a part of a table stay for SweepEntries: they are hints, and each
-// value has its own stretch of keys, so finding them takes a walk over the index.
+// What becomes of the rows depends on nothing but the span. Entries of a part of a table stay for SweepEntries: they
+// are hints, and each value has its own stretch of keys, so finding them takes a walk over the index.
 func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
 	lower, upper := span.Bounds()
 	b.weakens = true

@@ -11,16 +11,17 @@ import (
 	"time"
 )
 
-// ask is the class of a hello that only wants to know who answers. The asker belongs to no cluster yet: it names neither a cluster nor
-// a node. The other side says who it is and hangs up. A version that does not know the class refuses it as another cluster's.
+// ask is the class of a hello that only wants to know who answers. The asker belongs to no cluster yet: it names
+// neither a cluster nor a node. The other side says who it is and hangs up. A version that does not know the class
+// refuses it as another cluster's.
 const ask Class = 'a'
 
 // AskTimeout bounds Ask where its context does not.
 const AskTimeout = 5 * time.Second
 
-// Ask asks whoever is at an address which cluster it belongs to, and who it is; for a node that is to join and knows nothing but an
-// address. With TLS, which may be nil, both sides show certificates of one authority, and that of the answerer has to name it.
-// Nothing is entered into any address book. Errors: a *Refused, or what dial says.
+// Ask asks whoever is at an address which cluster it belongs to, and who it is; for a node that is to join and knows
+// nothing but an address. With TLS, which may be nil, both sides show certificates of one authority, and that of the
+// answerer has to name it. Nothing is entered into any address book. Errors: a *Refused, or what dial says.
 func Ask(ctx context.Context, dial Dial, config *tls.Config, address string) (ClusterID, Peer, error) {
 	cluster, peer, err := askNow(ctx, dial, config, address)
 	if err != nil {

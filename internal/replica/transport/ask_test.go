@@ -13,7 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// TestAsk proves that somebody without a cluster learns who is at an address, that this makes nobody a peer, and who is refused.
+// TestAsk proves that somebody without a cluster learns who is at an address, that this makes nobody a peer, and who is
+// refused.
 func TestAsk(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		accepted := 0
@@ -39,7 +40,8 @@ func TestAsk(t *testing.T) {
 	})
 }
 
-// TestAskRefusals proves what an asker hears of those who do not answer, an older version that does not know the question among them.
+// TestAskRefusals proves what an asker hears of those who do not answer, an older version that does not know the
+// question among them.
 func TestAskRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -29,7 +29,8 @@ func bothWays(b *testing.B, f func(b *testing.B, near, far Options)) {
 	})
 }
 
-// BenchmarkFrames measures frames from Send to OnFrame over loopback TCP, both ends in this process; processor time is of both.
+// BenchmarkFrames measures frames from Send to OnFrame over loopback TCP, both ends in this process; processor time is
+// of both.
 func BenchmarkFrames(b *testing.B) {
 	for _, size := range []int{200, 4 << 10, 64 << 10} {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Call sends a command and returns its one answer, which the caller owns. The deadline of ctx travels with it; when ctx ends the other
-// node is told. Errors: ErrUnreachable and ErrBusy say that nothing was done, ErrLost that it is unknown, a *RemoteError comes from
-// the handler.
+// Call sends a command and returns its one answer, which the caller owns. The deadline of ctx travels with it; when ctx
+// ends the other node is told. Errors: ErrUnreachable and ErrBusy say that nothing was done, ErrLost that it is
+// unknown, a *RemoteError comes from the handler.
 func (t *Transport) Call(ctx context.Context, to NodeID, request []byte) ([]byte, error) {
 	s, err := t.open(ctx, to, request, 0)
 	if err != nil {
@@ -28,8 +28,8 @@ func (t *Transport) Call(ctx context.Context, to NodeID, request []byte) ([]byte
 // Bounded is a context whose bounds Call and Stream can keep without a timer for each, and without asking for its Done.
 type Bounded interface {
 	context.Context
-	// Bounds returns a context that ends only early, when the command is given up with context.DeadlineExceeded, and when it is if nothing has come by
-	// then. Times may be zero for never.
+	// Bounds returns a context that ends only early, when the command is given up with context.DeadlineExceeded, and
+	// when it is if nothing has come by then. Times may be zero for never.
 	Bounds() (parent context.Context, until, first time.Time)
 }
 
@@ -38,15 +38,15 @@ func (t *Transport) Stream(ctx context.Context, to NodeID, request []byte) (*Str
 	return t.open(ctx, to, request, t.opts.PagesAhead)
 }
 
-// Answer hears how a command of Begin ended, once: with the answer, which it owns, or with an error as Call returns it. It is called on a
-// goroutine of the transport that others wait behind, so it must not block.
+// Answer hears how a command of Begin ended, once: with the answer, which it owns, or with an error as Call returns it.
+// It is called on a goroutine of the transport that others wait behind, so it must not block.
 type Answer interface{ Answered(b []byte, err error) }
 
 // Pending is a command that nobody waits for. It belongs to its owner, who may use it again from its Answer on.
 type Pending struct{ call call }
 
-// Begin sends a command and returns; the request is copied. If it returns nil, then to hears the answer, or context.DeadlineExceeded at until, as the
-// other node does; a zero until is none.
+// Begin sends a command and returns; the request is copied. If it returns nil, then to hears the answer, or
+// context.DeadlineExceeded at until, as the other node does; a zero until is none.
 func (t *Transport) Begin(p *Pending, to NodeID, until time.Time, request []byte, answer Answer) error {
 	p.call = call{until: until, answer: answer}
 	_, err := t.start(&p.call, to, request, 0)
@@ -67,7 +67,8 @@ type call struct {
 	id uint64
 	// until is when it is given up, and first when it is given up if no page has come; zero for never.
 	until, first time.Time
-	// pages, of a Stream, has room for all that the other node may send, and for the end. A Pending has an answer instead.
+	// pages, of a Stream, has room for all that the other node may send, and for the end. A Pending has an answer
+	// instead.
 	pages  chan page
 	answer Answer
 }
@@ -151,7 +152,8 @@ func (c *call) over() time.Time {
 	return c.until
 }
 
-// sweepSoon makes sweep look at that time; called with mu. One timer for all commands of a connection is cheaper than one for each.
+// sweepSoon makes sweep look at that time; called with mu. One timer for all commands of a connection is cheaper than
+// one for each.
 func (l *link) sweepSoon(at time.Time) {
 	l.sweepAt = at
 	if l.sweeper == nil {
@@ -194,7 +196,8 @@ func tell(calls []*call, err error) {
 	}
 }
 
-// end is the last a stream hears, unless it has all it may get. It reports false for a Pending, whom somebody has to tell.
+// end is the last a stream hears, unless it has all it may get. It reports false for a Pending, whom somebody has to
+// tell.
 func (c *call) end(err error) bool {
 	if c.pages == nil {
 		return false
@@ -206,7 +209,8 @@ func (c *call) end(err error) bool {
 	return true
 }
 
-// Next returns a page, which the caller owns, and io.EOF behind the last one. It may return the last page and no error, then io.EOF.
+// Next returns a page, which the caller owns, and io.EOF behind the last one. It may return the last page and no error,
+// then io.EOF.
 func (s *Stream) Next() ([]byte, error) {
 	if s.over != nil {
 		return nil, s.over

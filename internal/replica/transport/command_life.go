@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// life is the end of a command's context. Most commands are over before anybody waits for it: then there is neither a channel nor a timer, which is
-// what contexts of package context would cost each.
+// life is the end of a command's context. Most commands are over before anybody waits for it: then there is neither a
+// channel nor a timer, which is what contexts of package context would cost each.
 type life struct {
 	// done is made for the first who waits, and closed at the end.
 	done  chan struct{}
@@ -16,8 +16,8 @@ type life struct {
 	err   error
 }
 
-// served is a Responder as the context of its handler. It ends at the deadline, when the caller gave up, when the connection is lost and when the
-// command was answered.
+// served is a Responder as the context of its handler. It ends at the deadline, when the caller gave up, when the
+// connection is lost and when the command was answered.
 type served Responder
 
 var _ context.Context = (*served)(nil)

@@ -18,7 +18,8 @@ type serving struct {
 	session *session
 
 	mu sync.Mutex
-	// under are the commands that may still be answered; count and bytes include those whose handlers did not return yet.
+	// under are the commands that may still be answered; count and bytes include those whose handlers did not return
+	// yet.
 	under map[uint64]*Responder
 	count int
 	bytes int64
@@ -194,8 +195,9 @@ func (r *Responder) grant() error {
 	return nil
 }
 
-// Page sends a part of the answer and copies it. It waits until the caller took enough of those before; an error says that there is no
-// use in going on: the caller gave up, the deadline passed, the connection is lost, or one answer was asked for.
+// Page sends a part of the answer and copies it. It waits until the caller took enough of those before; an error says
+// that there is no use in going on: the caller gave up, the deadline passed, the connection is lost, or one answer was
+// asked for.
 func (r *Responder) Page(data []byte) error {
 	if !r.paged {
 		return ErrOneAnswer

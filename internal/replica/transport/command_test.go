@@ -114,7 +114,8 @@ func TestDeadlineWithoutCancel(t *testing.T) {
 	})
 }
 
-// TestStream proves that pages come in order, that the sender is at most PagesAhead before the reader, and that Close stops it.
+// TestStream proves that pages come in order, that the sender is at most PagesAhead before the reader, and that Close
+// stops it.
 func TestStream(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		var sent atomic.Int32
@@ -218,7 +219,8 @@ func TestCommandBounds(t *testing.T) {
 	}
 }
 
-// TestCommandLost proves what a caller hears when the connection breaks, when nobody is there, and when the transport is closed.
+// TestCommandLost proves what a caller hears when the connection breaks, when nobody is there, and when the transport
+// is closed.
 func TestCommandLost(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		ended := make(chan struct{}, 1)

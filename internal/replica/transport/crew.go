@@ -4,8 +4,8 @@ package transport
 
 import "sync"
 
-// crew carries out commands, each on a goroutine that has nothing else to do. Goroutines are used again, for a new one has to grow its stack
-// on the way through a read.
+// crew carries out commands, each on a goroutine that has nothing else to do. Goroutines are used again, for a new one
+// has to grow its stack on the way through a read.
 type crew struct {
 	t    *Transport
 	mu   sync.Mutex

@@ -24,7 +24,8 @@ var (
 	ErrNotAdmitted = errors.New("the node is not admitted")
 	// ErrLevel: Options.Admit refused the node because its build does not understand the cluster's feature level.
 	ErrLevel = errors.New("the node does not understand the feature level of the cluster")
-	// ErrCopy: Options.Admit has seen another state of the node's data directory: this one is a copy, or an earlier state.
+	// ErrCopy: Options.Admit has seen another state of the node's data directory: this one is a copy, or an earlier
+	// state.
 	ErrCopy = errors.New("the data directory is a copy, or was put back to an earlier state")
 	// ErrHandshake: bytes that are no handshake.
 	ErrHandshake = errors.New("malformed handshake")
@@ -53,8 +54,8 @@ var (
 
 // Refused is a handshake that ended in a refusal; it unwraps to one of the errors above.
 type Refused struct {
-	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrTwin, ErrNotAdmitted, ErrLevel, ErrCopy, ErrBusy or
-	// ErrHandshake.
+	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrTwin, ErrNotAdmitted, ErrLevel, ErrCopy,
+	// ErrBusy or ErrHandshake.
 	Reason error
 	// Text says what was expected and what was found.
 	Text string

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzFrames proves that no bytes make the frame reader panic or take memory they do not fill, and that what it accepts is exactly
-// what the writer makes.
+// FuzzFrames proves that no bytes make the frame reader panic or take memory they do not fill, and that what it accepts
+// is exactly what the writer makes.
 func FuzzFrames(f *testing.F) {
 	f.Add(appendFrame(nil, kindRaft, []byte("hello"), nil))
 	f.Add(appendFrame(appendFrame(nil, kindKeepAlive, nil, nil), kindPage, make([]byte, 8), make([]byte, 5000)))
@@ -37,7 +37,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// FuzzHello proves that no bytes make readHello panic or read on behind a hello, and that a hello of this version survives.
+// FuzzHello proves that no bytes make readHello panic or read on behind a hello, and that a hello of this version
+// survives.
 func FuzzHello(f *testing.F) {
 	h := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(2), to: id(1), address: "10.0.0.1:7000", text: "why", lineage: "1 2 3"}
 	f.Add(h.append(nil))
@@ -58,7 +59,8 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// FuzzCommands proves that no payload makes either side of a command connection panic or accept what does not belong there.
+// FuzzCommands proves that no payload makes either side of a command connection panic or accept what does not belong
+// there.
 func FuzzCommands(f *testing.F) {
 	f.Add(byte(kindRequest), make([]byte, 17))
 	f.Add(byte(kindCredit), make([]byte, 8))

@@ -171,7 +171,8 @@ func (t *Transport) reply(s *stream, c Class, to NodeID, verdict error) error {
 	return err
 }
 
-// Discover shakes hands with whoever is at an address, without knowing who, puts it into the address book and returns it.
+// Discover shakes hands with whoever is at an address, without knowing who, puts it into the address book and returns
+// it.
 func (t *Transport) Discover(ctx context.Context, address string) (Peer, error) {
 	s, err := t.connect(ctx, address, Command, NodeID{})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// TestHandshakeMatrix proves who is let in and who is not, on both sides: node 1 is dialled by, and dials, a peer that says what the
-// case says.
+// TestHandshakeMatrix proves who is let in and who is not, on both sides: node 1 is dialled by, and dials, a peer that
+// says what the case says.
 func TestHandshakeMatrix(t *testing.T) {
 	good := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(2), to: id(1), levels: feature.Range{Oldest: 2, Newest: 7}, incarnation: 9}
 	with := func(f func(*hello)) hello { h := good; f(&h); return h }
@@ -199,8 +199,8 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
-// TestTwins proves that a node is one process at a time: a second one with its id is told so as long as the first is connected, and comes
-// in when that has ended.
+// TestTwins proves that a node is one process at a time: a second one with its id is told so as long as the first is
+// connected, and comes in when that has ended.
 func TestTwins(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		start(t, n, 1, Handlers{}, Options{})
@@ -231,7 +231,8 @@ func TestTwins(t *testing.T) {
 	})
 }
 
-// TestOneHostCannotKeepOthersOut proves that connections which say nothing take no more than their host's share of the handshakes.
+// TestOneHostCannotKeepOthersOut proves that connections which say nothing take no more than their host's share of the
+// handshakes.
 func TestOneHostCannotKeepOthersOut(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		one := start(t, n, 1, Handlers{}, Options{Handshakes: 32})

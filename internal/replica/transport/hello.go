@@ -11,7 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// A hello is what each side says first. The dialler begins; the other side answers with its own, which carries its verdict.
+// A hello is what each side says first. The dialler begins; the other side answers with its own, which carries its
+// verdict.
 //
 //	"ilion", class u8, least version u8, greatest version u8, length of the body u16
 //	body: status u8, cluster id 16, node id 16, node id meant 16 (0: any), feature levels u16 to u16, incarnation u64,

@@ -70,7 +70,8 @@ func (v Validity) span(length time.Duration) (from, until time.Time) {
 
 const year = 365 * 24 * time.Hour
 
-// Authority signs the certificates of the nodes of one cluster. Its key is all that is needed to join the cluster: keep it offline.
+// Authority signs the certificates of the nodes of one cluster. Its key is all that is needed to join the cluster: keep
+// it offline.
 type Authority struct {
 	certificate *x509.Certificate
 	key         ed25519.PrivateKey
@@ -120,8 +121,8 @@ func (a *Authority) PEM() (certificate, key []byte, err error) {
 	return encodePair(a.certificate.Raw, a.key)
 }
 
-// Issue signs a certificate for a node, good for both ends of a connection. hosts, names or addresses, are for tools that check them;
-// nodes do not.
+// Issue signs a certificate for a node, good for both ends of a connection. hosts, names or addresses, are for tools
+// that check them; nodes do not.
 func (a *Authority) Issue(node NodeID, hosts []string, v Validity) (certificate, key []byte, err error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -98,7 +98,8 @@ func (c *numbers) state() (last uint32, count int, wrong string) {
 
 func number(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
 
-// bubble runs a test on virtual time. Keep-alives would turn a test that is stuck into one that never ends: it ends here.
+// bubble runs a test on virtual time. Keep-alives would turn a test that is stuck into one that never ends: it ends
+// here.
 func bubble(t *testing.T, f func(t *testing.T, n *Network)) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := time.AfterFunc(3*time.Hour, func() { panic(t.Name() + " is stuck") })

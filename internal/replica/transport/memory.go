@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Network is a network in memory, for tests and simulations: named hosts, streams between them, and what can happen to those. It has
-// no randomness and no goroutines, and lives inside testing/synctest.
+// Network is a network in memory, for tests and simulations: named hosts, streams between them, and what can happen to
+// those. It has no randomness and no goroutines, and lives inside testing/synctest.
 //
 // Everything is said of a directed pair of hosts: the bytes that one sends to the other, whoever dialled.
 type Network struct {
@@ -49,8 +49,8 @@ func (n *Network) way(from, to string) *way {
 	return w
 }
 
-// Cut swallows silently what from sends to to, also the wish to connect, until it is lifted; then what was sent arrives, as TCP
-// repeats it.
+// Cut swallows silently what from sends to to, also the wish to connect, until it is lifted; then what was sent
+// arrives, as TCP repeats it.
 func (n *Network) Cut(from, to string, cut bool) {
 	w := n.way(from, to)
 	w.mu.Lock()
@@ -313,8 +313,8 @@ func (f *flow) reset() {
 	f.signal()
 }
 
-// until waits for a change, for the cut to be lifted, or for one of the times, whichever comes first. It is called with mu and
-// returns with it.
+// until waits for a change, for the cut to be lifted, or for one of the times, whichever comes first. It is called with
+// mu and returns with it.
 func (f *flow) until(lifted chan struct{}, times ...time.Time) {
 	changed := f.changed
 	var at time.Time

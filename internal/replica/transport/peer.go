@@ -205,8 +205,9 @@ func (p *peer) reach(ctx context.Context, c Class) (*stream, error) {
 // departTime bounds how long a process that ends waits for its peers to hear so.
 const departTime = 300 * time.Millisecond
 
-// Depart tells the peers, after the last raft frame, that this process serves nothing any more, and returns when they have heard it or a moment
-// later. It is for an owner that ends in order: no read may be served under a lease after Depart was called. Only Close may follow.
+// Depart tells the peers, after the last raft frame, that this process serves nothing any more, and returns when they
+// have heard it or a moment later. It is for an owner that ends in order: no read may be served under a lease after
+// Depart was called. Only Close may follow.
 func (t *Transport) Depart() error {
 	ctx, cancel := context.WithTimeout(t.ctx, departTime)
 	defer cancel()

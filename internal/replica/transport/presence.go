@@ -13,9 +13,10 @@ type presence struct {
 	conns       int
 }
 
-// enter lets a process in unless another one with the same node id is connected: two that answer for one node, such as a data directory and
-// a copy of it, would each break what the other has promised. Of a process that ended the connections end with it, or within IdleTimeout; a
-// node that was started anew comes in then. Connections of snapshots do not count: they may wait for a disk when their sender is gone.
+// enter lets a process in unless another one with the same node id is connected: two that answer for one node, such as
+// a data directory and a copy of it, would each break what the other has promised. Of a process that ended the
+// connections end with it, or within IdleTimeout; a node that was started anew comes in then. Connections of snapshots
+// do not count: they may wait for a disk when their sender is gone.
 func (t *Transport) enter(p Peer, c Class) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,15 +49,15 @@ func (t *Transport) leave(p Peer, c Class) {
 	}
 }
 
-// hostShare is which part of Options.Handshakes one host may take, so that one that opens connections and says nothing does not keep
-// the others out.
+// hostShare is which part of Options.Handshakes one host may take, so that one that opens connections and says nothing
+// does not keep the others out.
 const (
 	hostShare = 4
 	hostLeast = 4
 )
 
-// room takes places for a connection that is to shake hands; false if there are none. freeHandshake and the end of the connection
-// give them back.
+// room takes places for a connection that is to shake hands; false if there are none. freeHandshake and the end of the
+// connection give them back.
 func (t *Transport) room(c net.Conn) (host string, ok bool) {
 	host = hostOf(c)
 	t.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestQuickFailureDetection proves that with short intervals a process that stops answering, and whose machine goes on, is noticed
-// within IdleTimeout by those who wait for an answer, and that soon behind it calls end at once.
+// TestQuickFailureDetection proves that with short intervals a process that stops answering, and whose machine goes on,
+// is noticed within IdleTimeout by those who wait for an answer, and that soon behind it calls end at once.
 func TestQuickFailureDetection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		o := Options{KeepAlive: 300 * time.Millisecond, IdleTimeout: 1500 * time.Millisecond}
@@ -50,8 +50,8 @@ func TestQuickFailureDetection(t *testing.T) {
 	})
 }
 
-// TestLargeFramesPass proves that a frame above QueueBytes gets through although small ones never leave the queue empty, and that what
-// waits stays bounded.
+// TestLargeFramesPass proves that a frame above QueueBytes gets through although small ones never leave the queue
+// empty, and that what waits stays bounded.
 func TestLargeFramesPass(t *testing.T) {
 	o := newOutbox(1000<<10, 6000<<10)
 	small, large := make([]byte, 100<<10-headLen), make([]byte, 5000<<10)

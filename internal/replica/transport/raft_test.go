@@ -37,8 +37,8 @@ func TestFramesInOrder(t *testing.T) {
 	})
 }
 
-// TestSlowPeer proves that a peer that takes nothing fills its own queue, after which Send says false at once, and holds up
-// nobody else.
+// TestSlowPeer proves that a peer that takes nothing fills its own queue, after which Send says false at once, and
+// holds up nobody else.
 func TestSlowPeer(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		release := make(chan struct{})
@@ -95,7 +95,8 @@ func TestLargeFrame(t *testing.T) {
 	})
 }
 
-// TestRefusedIsNotSilence proves that a process that is gone is told from one that is silent, and that nothing is queued meanwhile.
+// TestRefusedIsNotSilence proves that a process that is gone is told from one that is silent, and that nothing is
+// queued meanwhile.
 func TestRefusedIsNotSilence(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		var gone, refused, silent atomic.Int32
@@ -160,7 +161,8 @@ func TestRefusedIsNotSilence(t *testing.T) {
 	})
 }
 
-// TestDeparture proves that a process that ends in order is heard to say so after its last frame, once, and that one that ends otherwise is not.
+// TestDeparture proves that a process that ends in order is heard to say so after its last frame, once, and that one
+// that ends otherwise is not.
 func TestDeparture(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		var heard ledger
@@ -214,7 +216,8 @@ func TestDepartureUnheard(t *testing.T) {
 	})
 }
 
-// TestRestartElsewhere proves that a node which restarted under another address is found: it dials, and the others learn where it is.
+// TestRestartElsewhere proves that a node which restarted under another address is found: it dials, and the others
+// learn where it is.
 func TestRestartElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		var moved atomic.Value
@@ -242,7 +245,8 @@ func TestRestartElsewhere(t *testing.T) {
 	})
 }
 
-// TestSilentDeathElsewhere proves that a connection to a process that was replaced is given up at once, though it looks alive.
+// TestSilentDeathElsewhere proves that a connection to a process that was replaced is given up at once, though it looks
+// alive.
 func TestSilentDeathElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		var old, fresh ledger
@@ -265,8 +269,8 @@ func TestSilentDeathElsewhere(t *testing.T) {
 	})
 }
 
-// TestBreaksKeepOrder proves that frames are lost and never swapped or doubled when connections break again and again, however slow
-// the receiver is.
+// TestBreaksKeepOrder proves that frames are lost and never swapped or doubled when connections break again and again,
+// however slow the receiver is.
 func TestBreaksKeepOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		var got numbers

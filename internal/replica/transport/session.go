@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// outbox gathers frames for one connection after another; what has gathered while one write was under way is the next write.
+// outbox gathers frames for one connection after another; what has gathered while one write was under way is the next
+// write.
 type outbox struct {
 	// limit bounds the bytes of small frames, largeLimit those of large ones; one passes in any case.
 	limit, largeLimit int
@@ -35,8 +36,8 @@ type block struct {
 	frames uint64
 }
 
-// blockBytes is large enough to make the price of a write small, and small enough to stay in the cache until it is sent; spareMax
-// is how many an outbox keeps.
+// blockBytes is large enough to make the price of a write small, and small enough to stay in the cache until it is
+// sent; spareMax is how many an outbox keeps.
 const (
 	blockBytes = 64 << 10
 	spareMax   = 16
@@ -98,8 +99,8 @@ func (o *outbox) wait(stop <-chan struct{}, kind byte, a, b []byte) bool {
 	}
 }
 
-// fits reports whether a frame of n bytes is let in; called with mu. Small and large frames have room of their own: while a large one is
-// written, heartbeats go on gathering, and no stream of small ones keeps a large one out.
+// fits reports whether a frame of n bytes is let in; called with mu. Small and large frames have room of their own:
+// while a large one is written, heartbeats go on gathering, and no stream of small ones keeps a large one out.
 func (o *outbox) fits(n int) bool {
 	if o.isLarge(n) {
 		return o.large == 0 || o.large+n <= o.largeLimit
@@ -230,8 +231,8 @@ func (s *session) abort(err error) {
 	})
 }
 
-// run moves frames until the connection ends and returns why. handle is called for every frame but keep-alives, on this goroutine;
-// when it blocks, it watches s.dead. With reuse the payload is valid until handle returns.
+// run moves frames until the connection ends and returns why. handle is called for every frame but keep-alives, on this
+// goroutine; when it blocks, it watches s.dead. With reuse the payload is valid until handle returns.
 func (s *session) run(reuse bool, handle func(kind byte, payload []byte) error) error {
 	defer s.t.release(s.s.raw)
 	_ = s.s.SetDeadline(time.Time{})
@@ -282,7 +283,8 @@ func (r *liveReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// write sends what gathers. It has no deadline: whoever still sends keep-alives is slow, not dead, and read finds out who does not.
+// write sends what gathers. It has no deadline: whoever still sends keep-alives is slow, not dead, and read finds out
+// who does not.
 func (s *session) write() error {
 	timer := time.NewTimer(s.t.opts.KeepAlive)
 	defer timer.Stop()

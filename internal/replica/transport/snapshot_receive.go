@@ -34,8 +34,8 @@ type transferID struct {
 	sequence    uint64
 }
 
-// transfer is a snapshot on its way in. It stays for ResumeTimeout without a connection, be it cut or ended: the sender may not
-// know yet.
+// transfer is a snapshot on its way in. It stays for ResumeTimeout without a connection, be it cut or ended: the sender
+// may not know yet.
 type transfer struct {
 	id   transferID
 	size int64
@@ -176,7 +176,8 @@ func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 // transfersKept is how many transfers are kept, most of them finished, for each that may be running.
 const transfersKept = 16
 
-// makeRoom forgets the finished transfer that nobody has come back to for longest: small ones may be many. It is called with t.mu.
+// makeRoom forgets the finished transfer that nobody has come back to for longest: small ones may be many. It is called
+// with t.mu.
 func (t *Transport) makeRoom() bool {
 	var oldest *transfer
 	for _, tr := range t.transfers {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// SendSnapshot delivers head and size bytes of data behind it, on a connection of their own, and returns when the receiver's handler
-// took them, or why not. See SendSnapshotFrom.
+// SendSnapshot delivers head and size bytes of data behind it, on a connection of their own, and returns when the
+// receiver's handler took them, or why not. See SendSnapshotFrom.
 func (t *Transport) SendSnapshot(to NodeID, head []byte, data io.ReaderAt, size int64) error {
 	return t.SendSnapshotFrom(t.ctx, to, headed{head, data}, int64(len(head))+size)
 }
@@ -37,8 +37,8 @@ func (h headed) ReadAt(b []byte, at int64) (n int, err error) {
 	return n + m, err
 }
 
-// SendSnapshotFrom delivers bytes that may be many. It waits while SnapshotsAtOnce others are under way. A connection that is cut is
-// replaced, and the snapshot goes on where the receiver stands, for ResumeTimeout without progress.
+// SendSnapshotFrom delivers bytes that may be many. It waits while SnapshotsAtOnce others are under way. A connection
+// that is cut is replaced, and the snapshot goes on where the receiver stands, for ResumeTimeout without progress.
 func (t *Transport) SendSnapshotFrom(ctx context.Context, to NodeID, r io.ReaderAt, size int64) error {
 	select {
 	case t.sendSlots <- struct{}{}:
@@ -97,8 +97,8 @@ type sending struct {
 	size     int64
 	// best is the greatest offset the receiver asked for, -1 before it did.
 	best int64
-	// sums are the checksums of the bytes before every chunk, as far as they were read: the end needs that of the whole, wherever an
-	// attempt begins.
+	// sums are the checksums of the bytes before every chunk, as far as they were read: the end needs that of the
+	// whole, wherever an attempt begins.
 	sums []uint32
 }
 

@@ -40,7 +40,8 @@ func (s *shelf) take(_ NodeID, r *SnapshotReader) error {
 	return err
 }
 
-// TestSnapshotBesideFrames proves that a snapshot takes the time its rate allows, arrives whole, and does not delay frames.
+// TestSnapshotBesideFrames proves that a snapshot takes the time its rate allows, arrives whole, and does not delay
+// frames.
 func TestSnapshotBesideFrames(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		var s shelf
@@ -72,8 +73,8 @@ func TestSnapshotBesideFrames(t *testing.T) {
 	})
 }
 
-// TestSnapshotResumes proves that a snapshot whose connection breaks again and again goes on where it was, in the same reader; and that
-// bytes are not sent twice but for those that were under way.
+// TestSnapshotResumes proves that a snapshot whose connection breaks again and again goes on where it was, in the same
+// reader; and that bytes are not sent twice but for those that were under way.
 func TestSnapshotResumes(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		var s shelf
@@ -105,8 +106,8 @@ func TestSnapshotResumes(t *testing.T) {
 	})
 }
 
-// TestSnapshotResultSurvivesCut proves that a connection lost while the handler works costs nothing: the sender learns the result, and
-// the handler ran once.
+// TestSnapshotResultSurvivesCut proves that a connection lost while the handler works costs nothing: the sender learns
+// the result, and the handler ran once.
 func TestSnapshotResultSurvivesCut(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		var runs atomic.Int32
@@ -221,8 +222,8 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 }
 
-// TestManySnapshots proves that small snapshots one after the other are all taken: those that have ended do not keep others out, and are not
-// all remembered.
+// TestManySnapshots proves that small snapshots one after the other are all taken: those that have ended do not keep
+// others out, and are not all remembered.
 func TestManySnapshots(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		one := start(t, n, 1, Handlers{OnSnapshot: new(shelf).take}, Options{SnapshotsInbound: 2})
@@ -245,8 +246,8 @@ func TestManySnapshots(t *testing.T) {
 	})
 }
 
-// TestSnapshotChecksum proves that the reader does not end well if the whole is not what the sender meant: a chunk that was changed
-// before its frame was made.
+// TestSnapshotChecksum proves that the reader does not end well if the whole is not what the sender meant: a chunk that
+// was changed before its frame was made.
 func TestSnapshotChecksum(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		var s shelf

@@ -58,8 +58,8 @@ func loopback(t testing.TB, i int, h Handlers, o Options) (*Transport, string) {
 
 func echo(_ context.Context, _ NodeID, b []byte, r *Responder) { r.End(b) }
 
-// TestMutualTLS proves, over TCP, that only nodes of the authority with a certificate of their own name talk to each other; in both
-// directions.
+// TestMutualTLS proves, over TCP, that only nodes of the authority with a certificate of their own name talk to each
+// other; in both directions.
 func TestMutualTLS(t *testing.T) {
 	a, stranger := authority(t), authority(t)
 	good := Options{TLS: configOf(t, a, id(1), Validity{})}
@@ -103,7 +103,8 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
-// TestCloseDoesNotWaitForPeers proves that Close returns with TLS, under load, while the peer does not read: it begins to only when the test is over.
+// TestCloseDoesNotWaitForPeers proves that Close returns with TLS, under load, while the peer does not read: it begins
+// to only when the test is over.
 func TestCloseDoesNotWaitForPeers(t *testing.T) {
 	a := authority(t)
 	stuck := make(chan struct{})

@@ -102,8 +102,8 @@ func (t *Transport) Start(l net.Listener, h Handlers) error {
 	return nil
 }
 
-// Close closes the listener and every connection, ends what is under way, and returns when no goroutine is left; those of
-// handlers must therefore end when their context or their reader does.
+// Close closes the listener and every connection, ends what is under way, and returns when no goroutine is left; those
+// of handlers must therefore end when their context or their reader does.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	t.closed = true
@@ -283,8 +283,8 @@ func (t *Transport) serveRaft(s *stream) {
 	})
 }
 
-// Send queues a copy of a raft frame and returns at once; false says that it was dropped: the peer's queue is full, the last attempt
-// to reach the peer failed, or its address is not known.
+// Send queues a copy of a raft frame and returns at once; false says that it was dropped: the peer's queue is full, the
+// last attempt to reach the peer failed, or its address is not known.
 func (t *Transport) Send(to NodeID, frame []byte) bool {
 	p := t.peerOf(to)
 	if p == nil || len(frame) > t.opts.FrameBytes || !p.link(Raft).out.put(kindRaft, nil, frame) {

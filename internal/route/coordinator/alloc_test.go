@@ -28,8 +28,9 @@ func (instant) Read(context.Context, *command.Read, command.Visitor) error { ret
 
 func (instant) ReadHere(context.Context, *command.Read, command.Visitor) error { return nil }
 
-// In a cluster a write costs the coordinator no allocation either, whether it is led here or elsewhere. A read costs those of its deadline, and where it
-// is forwarded those of the bound of its first answer: contexts and timers, all of fixed size.
+// In a cluster a write costs the coordinator no allocation either, whether it is led here or elsewhere. A read costs
+// those of its deadline, and where it is forwarded those of the bound of its first answer: contexts and timers, all of
+// fixed size.
 func TestClusterAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")

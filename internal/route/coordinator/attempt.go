@@ -20,8 +20,8 @@ func (e *errand) anew() {
 	e.next, e.avoid, e.cut, e.by = none, none, none, none
 }
 
-// read makes one attempt. One at another node is given up when nothing has come by the time that attempt says; what has begun may take as long
-// as there is.
+// read makes one attempt. One at another node is given up when nothing has come by the time that attempt says; what has
+// begun may take as long as there is.
 func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay) error {
 	switch {
 	case t.follower:
@@ -42,8 +42,9 @@ func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay)
 	return err
 }
 
-// readContext is context.WithDeadline for reads, most of which wait for nothing: a timer, a channel and a place among the children of the context of
-// the client's connection cost as much as a read. They are made for the first who waits; the transport keeps the bounds itself.
+// readContext is context.WithDeadline for reads, most of which wait for nothing: a timer, a channel and a place among
+// the children of the context of the client's connection cost as much as a read. They are made for the first who waits;
+// the transport keeps the bounds itself.
 type readContext struct {
 	context.Context
 	sched *sched.Scheduler

@@ -17,17 +17,18 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// batch is an atomic write, on a goroutine of its own. In one physical partition it is one entry of that partition's log. Over
-// several (RFC 0007):
+// batch is an atomic write, on a goroutine of its own. In one physical partition it is one entry of that partition's
+// log. Over several (RFC 0007):
 //
-//  1. its updates are tried on the rows as they are, and the participants are asked for their highest stamps: that of the batch is above
-//     them;
-//  2. its parts are recorded, whole, in the table of batches: from here on the batch will be carried out, whoever fails;
+//  1. its updates are tried on the rows as they are, and the participants are asked for their highest stamps: that of
+//     the batch is above them;
+//  2. its parts are recorded, whole, in the table of batches: from here on the batch will be carried out, whoever
+//     fails;
 //  3. every part is applied once, by the leader of its partition, which stamps it as it does any write (part.go);
 //  4. the record is removed, which nobody waits for.
 //
-// Before 2 nothing was done, and a batch that fails there says so. After it Replay finishes what is left. A write's time is given up to 2, and
-// again for 3: two leaders may be elected anew, one after the other.
+// Before 2 nothing was done, and a batch that fails there says so. After it Replay finishes what is left. A write's
+// time is given up to 2, and again for 3: two leaders may be elected anew, one after the other.
 type batch struct {
 	c        *Coordinator
 	w        *write
@@ -237,8 +238,8 @@ func locator(m *command.Mutation) func(*view) *topology.Partition {
 	return func(v *view) *topology.Partition { return v.snapshot.Locate(m.Table, m.Token, m.Key) }
 }
 
-// put writes a mutation with fixed stamps, as often as need be. It has no id: an id that nobody remembers any more would be refused, though writing it again
-// changes nothing.
+// put writes a mutation with fixed stamps, as often as need be. It has no id: an id that nobody remembers any more
+// would be refused, though writing it again changes nothing.
 func (e *errand) put(ctx context.Context, what string, m *command.Mutation) error {
 	encoded := command.AppendMutation(nil, m)
 	return e.run(ctx, what, locator(m), func(ctx context.Context, t *target, p *topology.Partition) error {
@@ -256,8 +257,8 @@ func (e *errand) put(ctx context.Context, what string, m *command.Mutation) erro
 	})
 }
 
-// removeGrace is how long Close waits for the records of batches that are done to be removed. One that stays is written again later, over what may have been
-// deleted for good since, by a TRUNCATE for instance.
+// removeGrace is how long Close waits for the records of batches that are done to be removed. One that stays is written
+// again later, over what may have been deleted for good since, by a TRUNCATE for instance.
 const removeGrace = 500 * time.Millisecond
 
 // removeBatch removes a record.

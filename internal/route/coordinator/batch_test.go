@@ -72,7 +72,8 @@ func TestBatchOfOnePartition(t *testing.T) {
 	})
 }
 
-// A batch of several partitions is recorded before anything of it is applied, every part of it is applied under an id of its own, and it leaves no record.
+// A batch of several partitions is recorded before anything of it is applied, every part of it is applied under an id
+// of its own, and it leaves no record.
 func TestBatchOverPartitions(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		lost := map[uint64]bool{}
@@ -110,8 +111,8 @@ func TestBatchOverPartitions(t *testing.T) {
 	})
 }
 
-// A coordinator that is closed leaves no record of a batch that has succeeded, though its removal takes more than one attempt; and it does not wait for long
-// where nobody takes it.
+// A coordinator that is closed leaves no record of a batch that has succeeded, though its removal takes more than one
+// attempt; and it does not wait for long where nobody takes it.
 func TestCloseRemovesRecords(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -176,7 +177,8 @@ func TestTruncateFinishesBatches(t *testing.T) {
 	})
 }
 
-// A batch outlives the election of a leader before it is recorded and another one after that, though both take longer than one write may.
+// A batch outlives the election of a leader before it is recorded and another one after that, though both take longer
+// than one write may.
 func TestBatchOutlivesTwoElections(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		began := time.Now() // virtual
@@ -202,8 +204,9 @@ func TestBatchOutlivesTwoElections(t *testing.T) {
 	})
 }
 
-// Wherever a coordinator dies, and whether the write it died at arrived or not, all of its batch is there in the end or nothing: what was recorded is finished by the
-// leader of the record's partition. A batch that was told to have succeeded is there at once.
+// Wherever a coordinator dies, and whether the write it died at arrived or not, all of its batch is there in the end or
+// nothing: what was recorded is finished by the leader of the record's partition. A batch that was told to have
+// succeeded is there at once.
 func TestBatchIsAtomic(t *testing.T) {
 	for dies := 0; ; dies++ {
 		done := false
@@ -258,7 +261,8 @@ func TestBatchIsAtomic(t *testing.T) {
 	}
 }
 
-// A replay leaves alone what is young, and what a partition led elsewhere holds; it changes nothing that was written after the batch.
+// A replay leaves alone what is young, and what a partition led elsewhere holds; it changes nothing that was written
+// after the batch.
 func TestReplayKeepsOrder(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -298,7 +302,8 @@ func TestReplayKeepsOrder(t *testing.T) {
 	})
 }
 
-// A part of a recorded batch that was planned for an old revision is planned anew, as soon as this node knows the new one, whether other parts are applied or not.
+// A part of a recorded batch that was planned for an old revision is planned anew, as soon as this node knows the new
+// one, whether other parts are applied or not.
 func TestBatchOfAnOldRevision(t *testing.T) {
 	for _, some := range []bool{false, true} {
 		inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -356,7 +361,8 @@ func TestBatchWithUpdates(t *testing.T) {
 	})
 }
 
-// What clients have written since a coordinator gave its batch up stays when the batch is finished; what they have not written to gets what the batch brings.
+// What clients have written since a coordinator gave its batch up stays when the batch is finished; what they have not
+// written to gets what the batch brings.
 func TestReplayOfAnAbandonedBatch(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.next = time.Now().UnixMicro()
@@ -392,7 +398,8 @@ func TestReplayOfAnAbandonedBatch(t *testing.T) {
 	})
 }
 
-// An update whose element somebody has removed since the batch was recorded is passed over; the others are carried out, and the batch succeeds.
+// An update whose element somebody has removed since the batch was recorded is passed over; the others are carried out,
+// and the batch succeeds.
 func TestUpdateThatIsGone(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)

@@ -24,14 +24,15 @@ type Cluster struct {
 	Via func(via, node topology.NodeID, id topology.PartitionID) Member
 	// Alive says whether a node is believed to be up. It must be quick. nil believes it of all.
 	Alive func(node topology.NodeID) bool
-	// Acknowledged tells the other nodes how far the logs of partitions are acknowledged, so that the replicas which they read alone include that. It
-	// returns when those that answer know it; nil tells nobody.
+	// Acknowledged tells the other nodes how far the logs of partitions are acknowledged, so that the replicas which
+	// they read alone include that. It returns when those that answer know it; nil tells nobody.
 	Acknowledged func(ctx context.Context, to map[topology.PartitionID]uint64)
 	// NodeName names a node in traces, by its address for instance; its id is shown if nil.
 	NodeName func(node topology.NodeID) string
-	// Sequence is the second half of the first write's id; later ones count up. No number may ever come twice from one node, over restarts. 0
-	// takes the nanoseconds of the clock: a node writes less than once in a nanosecond, so one that starts again goes on above all that
-	// it gave before, unless its clock was set back meanwhile by more than it was down.
+	// Sequence is the second half of the first write's id; later ones count up. No number may ever come twice from one
+	// node, over restarts. 0 takes the nanoseconds of the clock: a node writes less than once in a nanosecond, so one
+	// that starts again goes on above all that it gave before, unless its clock was set back meanwhile by more than it
+	// was down.
 	Sequence uint64
 	// Batches is where atomic batches over several physical partitions are recorded; without it they are refused.
 	Batches *BatchLog
@@ -92,7 +93,8 @@ func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
 	return cl
 }
 
-// alone reports whether there is no other node. What a replica here is asked cannot get lost on the way, so it is asked once.
+// alone reports whether there is no other node. What a replica here is asked cannot get lost on the way, so it is asked
+// once.
 func (cl *cluster) alone() bool { return cl.Replica == nil }
 
 // nextID is the id of a write.
@@ -100,15 +102,16 @@ func (cl *cluster) nextID() command.DedupeID {
 	return command.DedupeID{Coordinator: cl.Node, Sequence: cl.sequence.Add(1)}
 }
 
-// BatchLog is the table of atomic batches under way: one row for each, whose partition key is its id, and one column with what it does.
+// BatchLog is the table of atomic batches under way: one row for each, whose partition key is its id, and one column
+// with what it does.
 type BatchLog struct {
 	// Table is the table's id.
 	Table uint32
 	// Record makes the row of a batch, Remove deletes it. All operands carry the stamp.
 	Record func(id [16]byte, stamp int64, encoded []byte) command.Mutation
 	Remove func(id [16]byte, stamp int64) command.Mutation
-	// Replan plans a part anew for the schema as it is now: it derives the part's index entries and sets its SchemaVersion. ErrUnknownTable says that the
-	// table is gone.
+	// Replan plans a part anew for the schema as it is now: it derives the part's index entries and sets its
+	// SchemaVersion. ErrUnknownTable says that the table is gone.
 	Replan func(part *command.Conditional) error
 }
 
@@ -138,7 +141,8 @@ type placed struct {
 	member Member
 }
 
-// LeaderChanged tells the coordinator who leads a partition, zero if nobody is known to. What waits for the partition is asked again at once.
+// LeaderChanged tells the coordinator who leads a partition, zero if nobody is known to. What waits for the partition
+// is asked again at once.
 func (c *Coordinator) LeaderChanged(id topology.PartitionID, node topology.NodeID) {
 	if r := c.view.Load().routes[id]; r != nil {
 		r.learn(node)

@@ -42,8 +42,8 @@ func inFleet(t *testing.T, partitions int, f func(t *testing.T, f *fleet, c *Coo
 	})
 }
 
-// Whom a request is sent to: the leader, as the replica here knows it, or as the last answers said, or the first replica of the map; a read at ONE goes to
-// the replica here, and to the leader when that one refuses.
+// Whom a request is sent to: the leader, as the replica here knows it, or as the last answers said, or the first
+// replica of the map; a read at ONE goes to the replica here, and to the leader when that one refuses.
 func TestWhomToAsk(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		ok := func(err error) {
@@ -110,8 +110,8 @@ func TestTraceNamesNodes(t *testing.T) {
 	})
 }
 
-// A write that fails in any way that may be mended is asked again: with the same id and the same bytes, and, if it may have arrived, saying for how long it has
-// been under way. It is applied once.
+// A write that fails in any way that may be mended is asked again: with the same id and the same bytes, and, if it may
+// have arrived, saying for how long it has been under way. It is applied once.
 func TestRetries(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first verdict
@@ -202,8 +202,8 @@ func (r stamping) Write(ctx context.Context, m *command.Mutation, done command.C
 	return r.err
 }
 
-// A leader on this node that has stamped a write and fails leaves no trace in the next attempt: its stamp may be below one that was acknowledged before
-// this write began, by the leader that it does not know of.
+// A leader on this node that has stamped a write and fails leaves no trace in the next attempt: its stamp may be below
+// one that was acknowledged before this write began, by the leader that it does not know of.
 func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -289,7 +289,8 @@ func TestSilentNode(t *testing.T) {
 	})
 }
 
-// While the one that led is silent the others are asked, though they still name it; the one that they elect is found at once.
+// While the one that led is silent the others are asked, though they still name it; the one that they elect is found at
+// once.
 func TestSilentLeaderIsReplaced(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		hold := time.Now().Add(900 * time.Millisecond)
@@ -309,8 +310,8 @@ func TestSilentLeaderIsReplaced(t *testing.T) {
 	})
 }
 
-// What the client is told when it does not work: UNAVAILABLE at once where too few are alive and nothing was done; a timeout, at the deadline, where it is not known or
-// might still have worked.
+// What the client is told when it does not work: UNAVAILABLE at once where too few are alive and nothing was done; a
+// timeout, at the deadline, where it is not known or might still have worked.
 func TestTruthOfErrors(t *testing.T) {
 	type world func(f *fleet)
 	down := func(nodes ...int) world {
@@ -409,7 +410,8 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// A read that has passed rows on and could not be confirmed is to be repeated by the session; nothing is, where the rows of this physical partition did not begin yet.
+// A read that has passed rows on and could not be confirmed is to be repeated by the session; nothing is, where the
+// rows of this physical partition did not begin yet.
 func TestUnconfirmedReads(t *testing.T) {
 	inFleet(t, 4, func(t *testing.T, f *fleet, c *Coordinator) {
 		for k := range 20 {

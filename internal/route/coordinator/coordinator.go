@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package coordinator sends commands where their data is: it finds the physical partition of a key or of a range, asks a
-// replica of it, and asks again elsewhere when the map has changed meanwhile.
+// Package coordinator sends commands where their data is: it finds the physical partition of a key or of a range, asks
+// a replica of it, and asks again elsewhere when the map has changed meanwhile.
 //
-// Guarantees: (O1) a read of a range sees every partition it intersects once, in ring order, whatever the number of physical
-// partitions; (O2) a client never sees that a partition has moved, only that a deadline has passed; (O3) an atomic batch is applied as
-// a whole or not at all; (O4) no more requests than Options.RequestsMax are under way. It knows nothing of CQL and evaluates no
-// condition. Start at Coordinator, then read.go and write.go.
+// Guarantees: (O1) a read of a range sees every partition it intersects once, in ring order, whatever the number of
+// physical partitions; (O2) a client never sees that a partition has moved, only that a deadline has passed; (O3) an
+// atomic batch is applied as a whole or not at all; (O4) no more requests than Options.RequestsMax are under way. It
+// knows nothing of CQL and evaluates no condition. Start at Coordinator, then read.go and write.go.
 //
-// Consistency levels: on a node that stands alone the one replica serves all levels alike, and does more than any of them asks for:
-// reads see every write acknowledged before. Whether a level is allowed for a statement is the session's business.
+// Consistency levels: on a node that stands alone the one replica serves all levels alike, and does more than any of
+// them asks for: reads see every write acknowledged before. Whether a level is allowed for a statement is the session's
+// business.
 package coordinator
 
 import (
@@ -116,8 +117,8 @@ type Stats struct {
 	Forwarded uint64
 	// RetryReasons counts, in a cluster, why requests were repeated.
 	RetryReasons RetryReasons
-	// Repeated counts the reads that ended with ErrRepeat, Batches the atomic batches over several physical partitions, Replayed those of them that
-	// were finished for a coordinator that was gone.
+	// Repeated counts the reads that ended with ErrRepeat, Batches the atomic batches over several physical partitions,
+	// Replayed those of them that were finished for a coordinator that was gone.
 	Repeated, Batches, Replayed uint64
 	// UnderWay is the number of requests not yet answered.
 	UnderWay int64

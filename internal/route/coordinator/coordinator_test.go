@@ -193,8 +193,8 @@ func (c *cutting) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return c.Visitor.Row(clustering, r)
 }
 
-// A table of 16 partitions, some of them split between keys, answers every read as a table of one does; and so it does when
-// replicas go away in the middle and the read goes on elsewhere.
+// A table of 16 partitions, some of them split between keys, answers every read as a table of one does; and so it does
+// when replicas go away in the middle and the read goes on elsewhere.
 func TestManyPartitionsAreOne(t *testing.T) {
 	var all [][]byte
 	for k := range 12 {
@@ -314,7 +314,8 @@ func TestTraceAndTouched(t *testing.T) {
 	}
 }
 
-// A request that meets an old map waits for the new one and succeeds; without one it ends at its deadline, having done nothing.
+// A request that meets an old map waits for the new one and succeeds; without one it ends at its deadline, having done
+// nothing.
 func TestOldMap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := tableOf(t, 1)

@@ -14,11 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// errand is one command on its way through a cluster: it says which replica to ask next, whether it is worth asking again, and what the
-// client is told when it is not. It waits for nothing but in wait.
+// errand is one command on its way through a cluster: it says which replica to ask next, whether it is worth asking
+// again, and what the client is told when it is not. It waits for nothing but in wait.
 //
-// Who leads is known, the best source first: from the answer that this command has just got (next), from the replica on this node, from the
-// last success or LeaderChanged (route). Without any, the replicas are asked in the order of the map: each knows the leader, or leads.
+// Who leads is known, the best source first: from the answer that this command has just got (next), from the replica on
+// this node, from the last success or LeaderChanged (route). Without any, the replicas are asked in the order of the
+// map: each knows the leader, or leads.
 type errand struct {
 	c        *Coordinator
 	level    dberr.Consistency
@@ -33,11 +34,12 @@ type errand struct {
 	maybe bool
 	// next is the node that the last answer named as the leader; avoid could not answer, and is passed over once.
 	next, avoid topology.NodeID
-	// silent let an attempt run into its deadline. It is left alone until quietUntil, whoever says that it leads: meanwhile another one may be elected. Then it
-	// gets another chance, for it may just be slow.
+	// silent let an attempt run into its deadline. It is left alone until quietUntil, whoever says that it leads:
+	// meanwhile another one may be elected. Then it gets another chance, for it may just be slow.
 	silent     topology.NodeID
 	quietUntil time.Time
-	// cut could not be reached. by is the node that named next: it has heard of next, and may pass on what does not get there from here.
+	// cut could not be reached. by is the node that named next: it has heard of next, and may pass on what does not get
+	// there from here.
 	cut, by topology.NodeID
 	turn    int
 	// late counts the attempts that ran into their deadline.
@@ -73,8 +75,8 @@ func (e *errand) age() uint32 {
 	return uint32(max(1, (e.c.sched.Boot() - e.begun).Milliseconds()))
 }
 
-// attempt is when an attempt at another node is given up: a third of all the time there is, so that a process that is stopped does not eat it all;
-// what is left when two have run into that.
+// attempt is when an attempt at another node is given up: a third of all the time there is, so that a process that is
+// stopped does not eat it all; what is left when two have run into that.
 func (e *errand) attempt() time.Time {
 	if e.late >= 2 {
 		return e.deadline
@@ -141,8 +143,8 @@ func (t target) at(cl *cluster, node topology.NodeID, p *topology.Partition) (ta
 	return t, nil
 }
 
-// goesRound reports whether next, the leader, is to be asked by way of another node, by: the one that has just named it, or the one by which it was
-// reached lately.
+// goesRound reports whether next, the leader, is to be asked by way of another node, by: the one that has just named
+// it, or the one by which it was reached lately.
 func (e *errand) goesRound(t *target, avoid topology.NodeID) bool {
 	cl, none := e.c.cluster, topology.NodeID{}
 	if cl.alone() || t.here != nil && t.here.Leading() {
@@ -298,11 +300,12 @@ func (e *errand) succeeded(t *target) {
 	}
 }
 
-// atOnceMax bounds how often in a row an errand follows what it is told without a pause: two replicas may name each other.
+// atOnceMax bounds how often in a row an errand follows what it is told without a pause: two replicas may name each
+// other.
 const atOnceMax = 2
 
-// wait returns nil when it is time to ask again: somebody was named, a leader became known, there is a newer map, or a pause has passed; and
-// otherwise why there is no use in it any more.
+// wait returns nil when it is time to ask again: somebody was named, a leader became known, there is a newer map, or a
+// pause has passed; and otherwise why there is no use in it any more.
 func (e *errand) wait(ctx context.Context, t *target, seen *view) error {
 	e.c.stats.retries.Add(1)
 	left := e.c.sched.Until(e.deadline)
@@ -379,7 +382,8 @@ func (e *errand) readError(err error, dataPresent bool) error {
 	return &dberr.ReadFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, DataPresent: dataPresent, Message: err.Error()}
 }
 
-// noteAt adds "<what> physical partition 3 of table ks.t at node <name>" to a trace, without the node where there is but one.
+// noteAt adds "<what> physical partition 3 of table ks.t at node <name>" to a trace, without the node where there is
+// but one.
 func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition, t *target) {
 	c.stats.touched.Add(1)
 	if t.remote {
@@ -398,9 +402,9 @@ func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition
 	tr.Add(text)
 }
 
-// AtLeader has do carried out at the leader of a partition, and asks again, elsewhere if need be, until limit has passed. do waits for its outcome; it
-// may be called again after an outcome that is not known (partition.ErrUncertain, transport.ErrLost). The error is do's last one, or *dberr.Unavailable.
-// p need not be in the map.
+// AtLeader has do carried out at the leader of a partition, and asks again, elsewhere if need be, until limit has
+// passed. do waits for its outcome; it may be called again after an outcome that is not known (partition.ErrUncertain,
+// transport.ErrLost). The error is do's last one, or *dberr.Unavailable. p need not be in the map.
 func (c *Coordinator) AtLeader(ctx context.Context, p *topology.Partition, limit time.Duration, do func(ctx context.Context, m Member) error) error {
 	e := c.errand(dberr.Quorum, limit)
 	return e.run(ctx, "Asking", func(*view) *topology.Partition { return p }, func(ctx context.Context, t *target, _ *topology.Partition) error {

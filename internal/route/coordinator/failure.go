@@ -13,8 +13,8 @@ import (
 // errNoReplica says that the map names no replica that this node can ask. The map may change.
 var errNoReplica = errors.New("no replica can be reached")
 
-// ErrStaleSchema is returned for a write whose statement was bound to an older revision of its table. Nothing was done; the session
-// binds it again and repeats it.
+// ErrStaleSchema is returned for a write whose statement was bound to an older revision of its table. Nothing was done;
+// the session binds it again and repeats it.
 var ErrStaleSchema = partition.ErrStaleSchema
 
 // gone reports whether an error says that there was no replica to ask. Nothing was done.
@@ -35,6 +35,6 @@ func timedOut(err error) bool {
 	return errors.As(err, &latch) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// ErrUnknownTable answers a request for a table that was dropped while the request was on its way. The coordinator does not know the
-// table's name.
+// ErrUnknownTable answers a request for a table that was dropped while the request was on its way. The coordinator does
+// not know the table's name.
 var ErrUnknownTable error = &dberr.Invalid{Message: "unconfigured table"}

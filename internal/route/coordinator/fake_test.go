@@ -26,8 +26,8 @@ import (
 // batchTable is the fakes' table of atomic batches.
 const batchTable = keys.FirstTable + 100
 
-// fleet is the replica sets of some partitions, as a coordinator on node 1 sees them: each is one set of rows, which the leader serves. What happens at
-// a node is scripted.
+// fleet is the replica sets of some partitions, as a coordinator on node 1 sees them: each is one set of rows, which
+// the leader serves. What happens at a node is scripted.
 type fleet struct {
 	mu     sync.Mutex
 	leader map[topology.PartitionID]topology.NodeID
@@ -66,7 +66,8 @@ type asked struct {
 	m    *command.Mutation
 }
 
-// verdict ends an attempt: err is returned, or told later if async is set; applied does the work all the same; hang never ends.
+// verdict ends an attempt: err is returned, or told later if async is set; applied does the work all the same; hang
+// never ends.
 type verdict struct {
 	err         error
 	async, hang bool
@@ -273,7 +274,8 @@ func (r *fake) Last(context.Context) (int64, error) {
 	return r.f.last[r.id], nil
 }
 
-// Read passes the rows of the partition on in order of their keys; a verdict comes behind them if applied is set, else in their place.
+// Read passes the rows of the partition on in order of their keys; a verdict comes behind them if applied is set, else
+// in their place.
 func (r *fake) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return r.pass(ctx, c, v, r.ask(fmt.Sprintf("read(%s)", c.Level), nil))
 }

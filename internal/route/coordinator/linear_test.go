@@ -21,7 +21,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// register is an operation on one key: a read of value to, a write of to, or a swap of from for to, which was applied or not.
+// register is an operation on one key: a read of value to, a write of to, or a swap of from for to, which was applied
+// or not.
 type register struct {
 	key      int
 	kind     byte // 'r', 'w', 's'
@@ -175,7 +176,8 @@ func (j *journal) work(t *testing.T, c *Coordinator, client, keys, n int) {
 	}
 }
 
-// Logged batches over two partitions, conditions and reads of single keys have one order for each key that explains all answers.
+// Logged batches over two partitions, conditions and reads of single keys have one order for each key that explains all
+// answers.
 func TestBatchesAndConditionsAreLinearizable(t *testing.T) {
 	all := newCluster4(t, 4)
 	const keys, clients = 8, 12

@@ -21,16 +21,16 @@ const partsAtOnce = 8
 type stampedBy bool
 
 const (
-	// byLeader is for the batch's own coordinator: the leader stamps a part when it applies it, as it does any write, so the batch is not
-	// hidden by a write of the key that came between.
+	// byLeader is for the batch's own coordinator: the leader stamps a part when it applies it, as it does any write,
+	// so the batch is not hidden by a write of the key that came between.
 	byLeader stampedBy = false
-	// byBatch is for a batch whose coordinator has given up. Nobody was told that it has succeeded, and clients have gone on: what they have
-	// written since stays, as the batch's own stamp is older.
+	// byBatch is for a batch whose coordinator has given up. Nobody was told that it has succeeded, and clients have
+	// gone on: what they have written since stays, as the batch's own stamp is older.
 	byBatch stampedBy = true
 )
 
-// abandoned reports whether the batch's own coordinator has given up: it takes WriteTimeout at most from the stamp to the record, and
-// again from there to the end.
+// abandoned reports whether the batch's own coordinator has given up: it takes WriteTimeout at most from the stamp to
+// the record, and again from there to the end.
 func (c *Coordinator) abandoned(r *record) bool {
 	return c.sched.Wall().UnixMicro()-r.stamp > (2*c.opts.WriteTimeout + time.Second).Microseconds()
 }
@@ -43,8 +43,8 @@ func (c *Coordinator) carryOut(ctx context.Context, r *record, e errand, by stam
 	})
 }
 
-// part applies a part once: its id is kept beside its rows by whoever applies it. A part that was planned for an older schema is planned
-// anew, so it makes the entries of indexes that were made meanwhile.
+// part applies a part once: its id is kept beside its rows by whoever applies it. A part that was planned for an older
+// schema is planned anew, so it makes the entries of indexes that were made meanwhile.
 func (e *errand) part(ctx context.Context, r *record, i int, by stampedBy) error {
 	u := *r.parts[i]
 	u.Mutation.Dedupe = command.DedupeID{Coordinator: r.id, Sequence: uint64(i)}
@@ -107,8 +107,8 @@ func (e *errand) decide(ctx context.Context, u *command.Conditional) error {
 	})
 }
 
-// dropGone drops the updates of a part that cannot be carried out any more: the element of the list that they address was there when the batch
-// was recorded, and somebody has removed it since. It is as if that had come after the batch.
+// dropGone drops the updates of a part that cannot be carried out any more: the element of the list that they address
+// was there when the batch was recorded, and somebody has removed it since. It is as if that had come after the batch.
 func (e *errand) dropGone(ctx context.Context, u *command.Conditional) error {
 	found, err := e.find(ctx, u)
 	if err != nil {

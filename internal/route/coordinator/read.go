@@ -48,9 +48,10 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 	return err
 }
 
-// readOn goes from physical partition to physical partition; a read of a key needs one. Each of them confirms at its end what it gave. After
-// one that was confirmed a read goes on wherever it can, from the position before which all is read: no partition id says where, so the map may change
-// meanwhile. What was passed on of a partition that was not confirmed makes all of it worthless, and the session has to begin again (ErrRepeat).
+// readOn goes from physical partition to physical partition; a read of a key needs one. Each of them confirms at its
+// end what it gave. After one that was confirmed a read goes on wherever it can, from the position before which all is
+// read: no partition id says where, so the map may change meanwhile. What was passed on of a partition that was not
+// confirmed makes all of it worthless, and the session has to begin again (ErrRepeat).
 func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *errand) error {
 	tr := trace.From(ctx)
 	sub := &r.sub

@@ -15,7 +15,8 @@ import (
 // reason is what an attempt at a replica ended with, as far as asking again goes.
 type reason uint8
 
-// The reasons. What ends in notLeader, moved, unreachable and busy was not done; what ends in unknown may have been. final is an answer.
+// The reasons. What ends in notLeader, moved, unreachable and busy was not done; what ends in unknown may have been.
+// final is an answer.
 const (
 	final reason = iota
 	notLeader
@@ -30,8 +31,8 @@ const (
 
 // RetryReasons counts requests that were asked again, by what the attempt before ended with.
 type RetryReasons struct {
-	// NotLeader: the replica did not lead. Moved: it is not there, or holds another range. Unreachable: its node is. Busy: a bound of it, or of
-	// the connection to it, was reached. Nothing was done by any of these.
+	// NotLeader: the replica did not lead. Moved: it is not there, or holds another range. Unreachable: its node is.
+	// Busy: a bound of it, or of the connection to it, was reached. Nothing was done by any of these.
 	NotLeader, Moved, Unreachable, Busy uint64
 	// Unconfirmed: what was read could not be confirmed, and was dropped. Unknown: nobody said how it ended.
 	Unconfirmed, Unknown uint64
@@ -75,8 +76,8 @@ func reasonOfSentinel(err error) reason {
 	return final
 }
 
-// ErrRepeat is returned for a read that has passed rows on which turned out to be of no use, or cannot be gone on with: who began it drops them and
-// begins it again.
+// ErrRepeat is returned for a read that has passed rows on which turned out to be of no use, or cannot be gone on with:
+// who began it drops them and begins it again.
 var ErrRepeat = errors.New("the read has to be repeated as a whole")
 
 // counted reports whether a member of a replica set votes: one that is leaving does until it is gone.

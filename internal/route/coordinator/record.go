@@ -18,7 +18,8 @@ type record struct {
 	id [16]byte
 	// stamp is above all that the participants had given when the batch was recorded, in microseconds since the epoch.
 	stamp int64
-	// parts have no conditions; what came Unstamped still is. Their order is theirs for ever: a part's number is half of its id.
+	// parts have no conditions; what came Unstamped still is. Their order is theirs for ever: a part's number is half
+	// of its id.
 	parts []*command.Conditional
 }
 

@@ -23,9 +23,9 @@ const (
 	replayedBytesMax = 16 << 20
 )
 
-// ReplayBatches finishes the atomic batches whose coordinators did not: those recorded in partitions that a replica on this node leads, and whose stamp is
-// older than olderThan, which has to be well above Options.WriteTimeout. It does some of them and returns how many; call it every few seconds. An
-// error leaves the record for the next time.
+// ReplayBatches finishes the atomic batches whose coordinators did not: those recorded in partitions that a replica on
+// this node leads, and whose stamp is older than olderThan, which has to be well above Options.WriteTimeout. It does
+// some of them and returns how many; call it every few seconds. An error leaves the record for the next time.
 func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration) (int, error) {
 	if c.cluster == nil || c.cluster.Batches == nil {
 		return 0, nil
@@ -55,7 +55,8 @@ func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration
 	return done, errors.Join(failures...)
 }
 
-// leftBatches is a visitor that collects them, those of one table only if that is not 0. full says that there may be more.
+// leftBatches is a visitor that collects them, those of one table only if that is not 0. full says that there may be
+// more.
 type leftBatches struct {
 	before  int64
 	span    topology.Span
@@ -97,8 +98,9 @@ func (l *leftBatches) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// finishBatches finishes the batches under way that write to a table, however young they are. A batch that has succeeded may still be recorded, and be written
-// again should its coordinator stop: that must not be after the table was truncated.
+// finishBatches finishes the batches under way that write to a table, however young they are. A batch that has
+// succeeded may still be recorded, and be written again should its coordinator stop: that must not be after the table
+// was truncated.
 func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 	log := c.cluster.Batches
 	if log == nil || table == log.Table {

@@ -146,8 +146,8 @@ func (m *member) stop(t *testing.T) {
 	}
 }
 
-// On four nodes every coordinator serves every request, wherever the leaders are; and goes on when the node that leads is gone: what was acknowledged is there, counters
-// have counted everything once, batches are whole.
+// On four nodes every coordinator serves every request, wherever the leaders are; and goes on when the node that leads
+// is gone: what was acknowledged is there, counters have counted everything once, batches are whole.
 func TestRealCluster(t *testing.T) {
 	all := newCluster4(t, 2)
 	sum := func(c *Coordinator, key string) (int64, error) {
@@ -226,8 +226,8 @@ func TestRealCluster(t *testing.T) {
 	}
 }
 
-// A coordinator whose link to a partition's leader alone is cut has every request carried out, by way of a node that reaches the leader: whether it knows
-// already that the leader is away for it, or finds out.
+// A coordinator whose link to a partition's leader alone is cut has every request carried out, by way of a node that
+// reaches the leader: whether it knows already that the leader is away for it, or finds out.
 func TestGoesRoundACutLink(t *testing.T) {
 	all := newCluster4(t, 1)
 	ctx := t.Context()

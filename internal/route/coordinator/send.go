@@ -16,9 +16,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// send is a mutation or a conditional on its way. The first attempt is made on the caller's goroutine, with the caller's memory; if it fails in a way
-// that is worth another one, the others are made on a goroutine of its own, from a copy: the same id, the same operands, unstamped where they
-// came so. That nothing is applied twice is the id's doing.
+// send is a mutation or a conditional on its way. The first attempt is made on the caller's goroutine, with the
+// caller's memory; if it fails in a way that is worth another one, the others are made on a goroutine of its own, from
+// a copy: the same id, the same operands, unstamped where they came so. That nothing is applied twice is the id's
+// doing.
 type send struct {
 	errand
 	// One of these is told, once, by who sets answered.
@@ -35,7 +36,8 @@ type send struct {
 
 	// need is the quorum, for late.
 	need atomic.Int32
-	// holds are the call of the first attempt and its completion: when both are over the send is used again, or the next attempt begins.
+	// holds are the call of the first attempt and its completion: when both are over the send is used again, or the
+	// next attempt begins.
 	holds   atomic.Int32
 	target  target
 	view    *view
@@ -56,8 +58,9 @@ type bound struct {
 
 func (b *bound) Deadline() (time.Time, bool) { return b.until, true }
 
-// straight returns the replica to ask where there is no other node: what it takes cannot get lost, so it needs no id, no copy and no deadline of
-// its own. It is nil where there are others, and where there is no replica now. What it refuses goes the way of all.
+// straight returns the replica to ask where there is no other node: what it takes cannot get lost, so it needs no id,
+// no copy and no deadline of its own. It is nil where there are others, and where there is no replica now. What it
+// refuses goes the way of all.
 func (c *Coordinator) straight(tr *trace.Trace, m *command.Mutation, what string) Local {
 	if !c.cluster.alone() {
 		return nil
@@ -329,7 +332,8 @@ func (e *ending) wait(ctx context.Context) (*command.Decision, error) {
 	return e.outcome, e.err
 }
 
-// late ends a send at its deadline, whatever is still under way; the watch has set answered. The errand may belong to another goroutine.
+// late ends a send at its deadline, whatever is still under way; the watch has set answered. The errand may belong to
+// another goroutine.
 func (s *send) late() {
 	s.tell(nil, &dberr.WriteTimeout{Level: s.level, BlockFor: int(s.need.Load()), WriteType: s.kind})
 }

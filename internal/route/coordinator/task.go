@@ -29,8 +29,8 @@ func (t *tasks) start(f func()) bool {
 	return true
 }
 
-// Close ends the retries and batches that are under way, by an error where the outcome is not known, and returns when their goroutines are gone. Call it before
-// the replicas are closed. Requests that come later get one attempt.
+// Close ends the retries and batches that are under way, by an error where the outcome is not known, and returns when
+// their goroutines are gone. Call it before the replicas are closed. Requests that come later get one attempt.
 func (c *Coordinator) Close() {
 	t := &c.tasks
 	t.mu.Lock()

@@ -9,8 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// watch ends sends at their deadlines. A replica on this node that leads and is cut off cannot say how a write ends, and has no deadline of its own.
-// All sends have the same time, so they are kept in the order in which they came, and one timer looks at the first of them.
+// watch ends sends at their deadlines. A replica on this node that leads and is cut off cannot say how a write ends,
+// and has no deadline of its own. All sends have the same time, so they are kept in the order in which they came, and
+// one timer looks at the first of them.
 type watch struct {
 	mu          sync.Mutex
 	first, last *send

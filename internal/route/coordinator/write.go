@@ -19,16 +19,16 @@ type WriteOptions struct {
 	Level dberr.Consistency
 	// Atomic asks that all mutations are applied or none, as a logged batch does.
 	Atomic bool
-	// Updates are applied together with the mutations of an Atomic write. They have no conditions; if one of them cannot be carried out,
-	// nothing is.
+	// Updates are applied together with the mutations of an Atomic write. They have no conditions; if one of them
+	// cannot be carried out, nothing is.
 	Updates []*command.Conditional
 	// Type is the write type that errors carry: SIMPLE, BATCH, UNLOGGED_BATCH, COUNTER or CAS. Empty means SIMPLE.
 	Type string
 }
 
-// Write sends mutations to their partitions and completes done once, perhaps before it returns. Everything is copied by then;
-// operands that came Unstamped are stamped in place, and Epoch is filled in. Without Atomic each mutation stands for itself: after an error
-// some may have been applied.
+// Write sends mutations to their partitions and completes done once, perhaps before it returns. Everything is copied by
+// then; operands that came Unstamped are stamped in place, and Epoch is filled in. Without Atomic each mutation stands
+// for itself: after an error some may have been applied.
 func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteOptions, done command.Completion) {
 	if len(ms)+len(o.Updates) == 0 {
 		done.Done(nil)
@@ -96,8 +96,8 @@ func (w *write) Done(err error) {
 	done.Done(answer)
 }
 
-// Decide has a conditional evaluated where its partition is, and tells done once, perhaps before it returns. It waits for its turn
-// among the conditionals of the same partition key. Nothing of cond is kept when it returns.
+// Decide has a conditional evaluated where its partition is, and tells done once, perhaps before it returns. It waits
+// for its turn among the conditionals of the same partition key. Nothing of cond is kept when it returns.
 func (c *Coordinator) Decide(ctx context.Context, cond *command.Conditional, o WriteOptions, done command.DecisionCompletion) {
 	if err := c.admit(); err != nil {
 		done.Decided(nil, err)
@@ -171,8 +171,8 @@ func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint
 // truncatedAtOnce is how many partitions of a table are truncated at a time.
 const truncatedAtOnce = 8
 
-// truncateEach empties all partitions of a table: each is an entry of its own log. One that was emptied and did not say so is emptied
-// again, before the statement is answered.
+// truncateEach empties all partitions of a table: each is an entry of its own log. One that was emptied and did not say
+// so is emptied again, before the statement is answered.
 func (c *Coordinator) truncateEach(ctx context.Context, all []*topology.Partition, indexes []uint32) error {
 	if len(all) == 0 {
 		return ErrUnknownTable
@@ -202,8 +202,8 @@ func (c *Coordinator) truncateEach(ctx context.Context, all []*topology.Partitio
 	if err != nil || c.cluster.Acknowledged == nil {
 		return err
 	}
-	// A replica that its node reads alone may be half a second behind. Writes may be missed for as long, but where rows are removed to be gone, clients rely on it that
-	// nobody finds them any more.
+	// A replica that its node reads alone may be half a second behind. Writes may be missed for as long, but where rows
+	// are removed to be gone, clients rely on it that nobody finds them any more.
 	to := make(map[topology.PartitionID]uint64, len(all))
 	for i, p := range all {
 		to[p.ID] = ends[i]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin is how operators see and order a node over HTTP: health, readiness, metrics, status, and a few orders. It
-// computes nothing of its own: status and metrics are read from the parts of the node (Node), orders are passed on
+// Package admin is how operators see and order a node over HTTP: health, readiness, metrics, status, and a few orders.
+// It computes nothing of its own: status and metrics are read from the parts of the node (Node), orders are passed on
 // (Options). Start at Handler, then Node.Status.
 package admin
 
@@ -26,21 +26,25 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	// Status is served at /status as JSON.
 	Status func() any
-	// Compact merges all levels of the store; POST /compact waits for it. Nobody is asked who he is, so it is for loopback only.
+	// Compact merges all levels of the store; POST /compact waits for it. Nobody is asked who he is, so it is for
+	// loopback only.
 	Compact func(ctx context.Context) error
-	// Checkpoint writes a consistent copy of the data and returns where it is; POST /checkpoint, for loopback only as well.
+	// Checkpoint writes a consistent copy of the data and returns where it is; POST /checkpoint, for loopback only as
+	// well.
 	Checkpoint func() (string, error)
-	// Order tells the cluster what a node is meant to be: what is drain or decommission, node the beginning of its identity. It returns what to
-	// expect; POST /node/drain and /node/decommission, for loopback only as well.
+	// Order tells the cluster what a node is meant to be: what is drain or decommission, node the beginning of its
+	// identity. It returns what to expect; POST /node/drain and /node/decommission, for loopback only as well.
 	Order func(ctx context.Context, what, node string) (string, error)
-	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade, for loopback only.
+	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade,
+	// for loopback only.
 	Upgrade func(ctx context.Context) (string, error)
-	// Profile adds Go's profiles under /debug/pprof/. They show statements' shapes and cost processor time: for loopback only.
+	// Profile adds Go's profiles under /debug/pprof/. They show statements' shapes and cost processor time: for
+	// loopback only.
 	Profile bool
 }
 
-// Handler serves /healthz (200 or 503), /readyz (200 or 503), /metrics (Prometheus text), /status (JSON), POST /checkpoint and POST /compact, and
-// profiles if asked for.
+// Handler serves /healthz (200 or 503), /readyz (200 or 503), /metrics (Prometheus text), /status (JSON), POST
+// /checkpoint and POST /compact, and profiles if asked for.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(o.Healthy))
@@ -70,7 +74,8 @@ func Handler(o Options) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\n\nFrom the machine itself:\nPOST /checkpoint  write a consistent copy of the data beside it\nPOST /compact     merge all levels of the store now\nPOST /upgrade     raise the feature level: the builds before cannot come back\nPOST /node/drain?node=..         move leaders away from a node\nPOST /node/decommission?node=..  move everything away from a node\n"))
 	})
-	// What a browser sends because of another site's page comes from the machine itself, too, and is no order of who sits there.
+	// What a browser sends because of another site's page comes from the machine itself, too, and is no order of who
+	// sits there.
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 

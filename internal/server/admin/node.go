@@ -18,8 +18,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cql"
 )
 
-// Node is the parts of a node whose state and figures are shown. Nothing is counted twice: each figure is read from the part
-// that keeps it when it is asked for.
+// Node is the parts of a node whose state and figures are shown. Nothing is counted twice: each figure is read from the
+// part that keeps it when it is asked for.
 type Node struct {
 	// ClusterName, Data and Commit are as configured, Address is where CQL clients connect.
 	ClusterName, Data, Commit, Address string

@@ -55,8 +55,8 @@ type TableStatus struct {
 	Partitions []PartitionStatus `json:"physical_partitions"`
 }
 
-// PartitionStatus is a physical partition. Sizes and counts are those of the replica on this node, 0 if it has none. Counts
-// are since the start of the node, bytes are logical but for DiskBytes.
+// PartitionStatus is a physical partition. Sizes and counts are those of the replica on this node, 0 if it has none.
+// Counts are since the start of the node, bytes are logical but for DiskBytes.
 type PartitionStatus struct {
 	ID                uint64  `json:"id"`
 	Span              string  `json:"span"`
@@ -66,7 +66,8 @@ type PartitionStatus struct {
 	Writes            uint64  `json:"writes"`
 	Conditions        uint64  `json:"conditions"`
 	RequestUnits      float64 `json:"request_units"`
-	// Leader is the node that leads as far as this one knows, Replicas are the members of the replica set; empty for a node that stands alone.
+	// Leader is the node that leads as far as this one knows, Replicas are the members of the replica set; empty for a
+	// node that stands alone.
 	Leader   string          `json:"leader,omitempty"`
 	Replicas []ReplicaStatus `json:"replicas,omitempty"`
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The backlog is what clients have been answered and have not read. Each connection's share has a bound of its own, but an answer may
-// be large and connections are many; so the sum is bounded too. Beyond it requests wait, and those who have not read anything for a
-// moment are cut off, the largest first, until the sum is well below the bound. If that does not help within backlogWait, requests are refused.
+// The backlog is what clients have been answered and have not read. Each connection's share has a bound of its own, but
+// an answer may be large and connections are many; so the sum is bounded too. Beyond it requests wait, and those who
+// have not read anything for a moment are cut off, the largest first, until the sum is well below the bound. If that
+// does not help within backlogWait, requests are refused.
 
 const (
 	// backlogStep is by how much a connection's share may differ from what is counted, in bytes.

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Many clients that do not read make the node hold no more than the bound and one answer each for those that came at the same moment; they
-// are cut off, others wait for that, and afterwards nothing is counted any more.
+// Many clients that do not read make the node hold no more than the bound and one answer each for those that came at
+// the same moment; they are cut off, others wait for that, and afterwards nothing is counted any more.
 func TestBacklog(t *testing.T) {
 	const clients, bound = 60, 60_000_000
 	b := start(t, Options{OutputBytesMax: 1 << 20, BacklogMax: bound})

@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	// bufferSize is the size in bytes of pooled buffers; flushSize is the output at which a connection writes before it goes on with its input.
+	// bufferSize is the size in bytes of pooled buffers; flushSize is the output at which a connection writes before it
+	// goes on with its input.
 	bufferSize = 64 << 10
 	flushSize  = 64 << 10
-	// bufferKeepMax is the size beyond which a buffer that has grown is no longer one of the usual size, and largeKeepMax that
-	// beyond which it is left to the garbage collector.
+	// bufferKeepMax is the size beyond which a buffer that has grown is no longer one of the usual size, and
+	// largeKeepMax that beyond which it is left to the garbage collector.
 	bufferKeepMax = 128 << 10
 	largeKeepMax  = 4 << 20
 )
@@ -24,7 +25,8 @@ type buffer struct {
 	r, w int
 }
 
-// Pages of rows are larger than most messages: buffers that have held some are pooled apart, so that nobody waits for input with one.
+// Pages of rows are larger than most messages: buffers that have held some are pooled apart, so that nobody waits for
+// input with one.
 var (
 	buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, bufferSize)} }}
 	large   = sync.Pool{New: func() any { return new(buffer) }}

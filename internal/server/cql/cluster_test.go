@@ -12,7 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// TestNodeEvents proves what clients of each version are told of nodes: every change once, in order, and only what they registered for.
+// TestNodeEvents proves what clients of each version are told of nodes: every change once, in order, and only what they
+// registered for.
 func TestNodeEvents(t *testing.T) {
 	b := start(t, Options{})
 	var all []*client
@@ -71,7 +72,8 @@ func TestNodeEvents(t *testing.T) {
 	}
 }
 
-// TestNodeEventsAreBounded proves that a cluster, or a defect, that names ever new addresses does not make the server remember them all.
+// TestNodeEventsAreBounded proves that a cluster, or a defect, that names ever new addresses does not make the server
+// remember them all.
 func TestNodeEventsAreBounded(t *testing.T) {
 	b := start(t, Options{})
 	for i := range nodesMax + 10 {
@@ -84,8 +86,8 @@ func TestNodeEventsAreBounded(t *testing.T) {
 	}
 }
 
-// TestTabletsAreOffered proves that tablets-routing-v1 is offered only where it is on, and that the session is told which clients asked for it and
-// can be sent a payload.
+// TestTabletsAreOffered proves that tablets-routing-v1 is offered only where it is on, and that the session is told
+// which clients asked for it and can be sent a payload.
 func TestTabletsAreOffered(t *testing.T) {
 	for _, test := range []struct {
 		name    string

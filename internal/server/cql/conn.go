@@ -185,7 +185,8 @@ func (c *conn) failLocked(reason error) {
 	_ = c.sock.Close()
 }
 
-// linger gives a client the time to read a last message: closing a socket with unread input resets it, and the message would be lost.
+// linger gives a client the time to read a last message: closing a socket with unread input resets it, and the message
+// would be lost.
 func (c *conn) linger() {
 	if t, ok := c.nc.(interface{ CloseWrite() error }); !ok || t.CloseWrite() != nil {
 		return

@@ -125,7 +125,8 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// The cost of the door alone: c connections with m requests each in flight, 1 KB bound and 1 KB returned. CPU is that of client and server.
+// The cost of the door alone: c connections with m requests each in flight, 1 KB bound and 1 KB returned. CPU is that
+// of client and server.
 func BenchmarkEcho(bb *testing.B) {
 	for _, tc := range []struct{ c, m int }{{1, 1}, {16, 1}, {16, 16}, {16, 128}} {
 		for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// operation is an opcode that a session executes: how its body becomes a session's request, and the session's method. parse must not be
-// given away before run: a request is parsed again when it goes to a worker.
+// operation is an opcode that a session executes: how its body becomes a session's request, and the session's method.
+// parse must not be given away before run: a request is parsed again when it goes to a worker.
 type operation struct {
 	parse func(r *request, body []byte) error
 	run   func(r *request) session.Status

@@ -54,16 +54,16 @@ func (s *subscribers) with(mask eventMask) (l []*conn) {
 	return l
 }
 
-// SchemaChanged tells all clients that registered for it of a change of the schema. When it returns the event stands in their output: a session
-// that calls it before it answers the statement keeps (C3).
+// SchemaChanged tells all clients that registered for it of a change of the schema. When it returns the event stands in
+// their output: a session that calls it before it answers the statement keeps (C3).
 func (s *Server) SchemaChanged(change session.SchemaChange) {
 	wire := cqlwire.SchemaChange(change)
 	s.push(schemaEvents, func(dst []byte, version uint8) []byte { return cqlwire.AppendSchemaEvent(dst, version, &wire) })
 }
 
-// StatusChanged tells clients that a node of the cluster is up or down. node is the address that clients dial. What they were told last of a node they
-// are not told again. A node that joins is announced by TopologyChanged first; one that leaves may be told of
-// as down before that, or not at all.
+// StatusChanged tells clients that a node of the cluster is up or down. node is the address that clients dial. What
+// they were told last of a node they are not told again. A node that joins is announced by TopologyChanged first; one
+// that leaves may be told of as down before that, or not at all.
 func (s *Server) StatusChanged(node netip.AddrPort, up bool) {
 	change := "DOWN"
 	if up {
@@ -72,8 +72,8 @@ func (s *Server) StatusChanged(node netip.AddrPort, up bool) {
 	s.nodes.tell(s.nodes.up, node, up, func() { s.pushNode(statusEvents, cqlwire.StatusChange, change, node) })
 }
 
-// TopologyChanged tells clients that a node joined the cluster or left it; see StatusChanged. Clients look into system.peers then: the node is there, or gone,
-// before.
+// TopologyChanged tells clients that a node joined the cluster or left it; see StatusChanged. Clients look into
+// system.peers then: the node is there, or gone, before.
 func (s *Server) TopologyChanged(node netip.AddrPort, added bool) {
 	change := "REMOVED_NODE"
 	if added {

@@ -25,7 +25,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a session that echoes: the values it gets are the one row it answers. Words in a QUERY make it do other things.
+// fake is a session that echoes: the values it gets are the one row it answers. Words in a QUERY make it do other
+// things.
 type fake struct {
 	srv    *Server
 	client session.Client

@@ -223,7 +223,8 @@ func TestNodeBounds(t *testing.T) {
 	})
 }
 
-// A request beyond the bound is refused, and its bytes are skipped, plain or compressed; so is a response that fits no frame.
+// A request beyond the bound is refused, and its bytes are skipped, plain or compressed; so is a response that fits no
+// frame.
 func TestFrameBound(t *testing.T) {
 	b := start(t, Options{FrameBytesMax: 2 << 20})
 	for _, tc := range []struct {
@@ -279,8 +280,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// Requests of a client that does not read are not executed on workers either, beyond what was allowed to wait for it; they are when it reads, and
-// those of others meanwhile.
+// Requests of a client that does not read are not executed on workers either, beyond what was allowed to wait for it;
+// they are when it reads, and those of others meanwhile.
 func TestSlowReaderOfLongWork(t *testing.T) {
 	const n, size = 40, 1_500_000
 	b := start(t, Options{OutputBytesMax: 1 << 20, Workers: 2})

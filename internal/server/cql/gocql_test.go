@@ -23,10 +23,12 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// driverSession answers what a real driver asks while it connects, and echoes the rest: a statement has as many columns as markers.
+// driverSession answers what a real driver asks while it connects, and echoes the rest: a statement has as many columns
+// as markers.
 type driverSession struct{ *fake }
 
-// prepared holds the number of markers by id, for all sessions of a test: drivers prepare on one connection and execute on another.
+// prepared holds the number of markers by id, for all sessions of a test: drivers prepare on one connection and execute
+// on another.
 var prepared sync.Map
 
 func (d *driverSession) Query(ctx context.Context, call *session.Call) session.Status {
@@ -99,7 +101,8 @@ func (d *driverSession) Batch(_ context.Context, call *session.Call) session.Sta
 	return session.Done
 }
 
-// A real driver, with its own codec, understands and is understood: every version it has, with and without compression, with a login.
+// A real driver, with its own codec, understands and is understood: every version it has, with and without compression,
+// with a login.
 func TestGocql(t *testing.T) {
 	var srv *Server
 	srv = New(func(client session.Client) Session {

@@ -13,20 +13,22 @@ type NewSession func(client session.Client) Session
 
 // Session executes what one connection asks for.
 //
-// Query, Prepare, Execute and Batch may be called at the same time: the goroutine of the connection calls them one after the
-// other with MayBlock = false, workers call them beside it with MayBlock = true. Each either fills call.Result and returns
-// session.Done, or sees to it that call.Complete is called later and returns session.Pending, or returns session.Offload
-// (only if MayBlock is false). The context ends with the connection.
+// Query, Prepare, Execute and Batch may be called at the same time: the goroutine of the connection calls them one
+// after the other with MayBlock = false, workers call them beside it with MayBlock = true. Each either fills
+// call.Result and returns session.Done, or sees to it that call.Complete is called later and returns session.Pending,
+// or returns session.Offload (only if MayBlock is false). The context ends with the connection.
 type Session interface {
 	Query(ctx context.Context, call *session.Call) session.Status
 	Prepare(ctx context.Context, call *session.Call) session.Status
 	Execute(ctx context.Context, call *session.Call) session.Status
 	Batch(ctx context.Context, call *session.Call) session.Status
-	// Close is called once, when no further method will be called and none is running. Pending calls may still complete.
+	// Close is called once, when no further method will be called and none is running. Pending calls may still
+	// complete.
 	Close()
 }
 
-// Authenticator checks a name and a password. It may take its time: only the client that logs in waits, and the number of calls at a time is bounded.
+// Authenticator checks a name and a password. It may take its time: only the client that logs in waits, and the number
+// of calls at a time is bounded.
 type Authenticator interface {
 	// Authenticate returns the role to act as, or a dberr.BadCredentials.
 	Authenticate(ctx context.Context, user, password string) (role string, err error)

@@ -53,8 +53,8 @@ func (c *conn) fill() error {
 	return err
 }
 
-// tryReadFD is called by the runtime when the socket may be readable. The buffer is taken here and not before, so that a connection that waits
-// has none.
+// tryReadFD is called by the runtime when the socket may be readable. The buffer is taken here and not before, so that
+// a connection that waits has none.
 func (c *conn) tryReadFD(fd uintptr) (done bool) {
 	idle := c.in == nil
 	if idle {
@@ -107,7 +107,8 @@ func (c *conn) bodyMax() int {
 	return c.srv.opts.FrameBytesMax
 }
 
-// envelope executes the bare message at the front of data. If it is not complete, size is how much is needed and ok is false.
+// envelope executes the bare message at the front of data. If it is not complete, size is how much is needed and ok is
+// false.
 func (c *conn) envelope(data []byte) (size int, ok bool, err error) {
 	// The version is judged by the first byte alone: headers of version 1 and 2 are shorter, and nobody knows about 66.
 	if v := data[0] & 0x7f; v < cqlwire.VersionMin || v > cqlwire.VersionMax {
@@ -132,7 +133,8 @@ func (c *conn) envelope(data []byte) (size int, ok bool, err error) {
 	return size, true, c.message(h, body)
 }
 
-// makeRoom prepares the input for the rest of a message or segment of size bytes. The buffer grows with what has arrived, not with what was announced.
+// makeRoom prepares the input for the rest of a message or segment of size bytes. The buffer grows with what has
+// arrived, not with what was announced.
 func (c *conn) makeRoom(size int) error {
 	in := c.in
 	have := in.w - in.r
@@ -201,8 +203,8 @@ func (c *conn) releaseInput(all bool) {
 	}
 }
 
-// segment executes the messages in the segment at the front of data. Its errors end the connection: without trust in a segment nothing after it has a
-// meaning.
+// segment executes the messages in the segment at the front of data. Its errors end the connection: without trust in a
+// segment nothing after it has a meaning.
 func (c *conn) segment(data []byte) (size int, ok bool, err error) {
 	s, size, ok, err := cqlwire.NextSegment(data, c.compression == cqlwire.LZ4)
 	if !ok || err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Each case sends bytes on a fresh connection and says what comes back. The texts are those that drivers and Cassandra agree on.
+// Each case sends bytes on a fresh connection and says what comes back. The texts are those that drivers and Cassandra
+// agree on.
 func TestNegotiation(t *testing.T) {
 	b := start(t, Options{})
 	startup := func(pairs ...string) string {

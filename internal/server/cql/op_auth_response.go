@@ -8,7 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// authResponse answers AUTH_RESPONSE: it checks the credentials. A client that fails may try again within the handshake's time.
+// authResponse answers AUTH_RESPONSE: it checks the credentials. A client that fails may try again within the
+// handshake's time.
 func (c *conn) authResponse(h cqlwire.Header, body []byte) {
 	role, err := c.login(body)
 	if err != nil {

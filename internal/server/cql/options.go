@@ -19,37 +19,40 @@ type Options struct {
 	TLS *tls.Config
 	// CQLVersion is what SUPPORTED tells, default 3.4.5.
 	CQLVersion string
-	// Tablets offers tablets-routing-v1: a client that asks for it is told where data is when it asked the wrong node; the sessions do that for
-	// clients with session.Client.Tablets.
+	// Tablets offers tablets-routing-v1: a client that asks for it is told where data is when it asked the wrong node;
+	// the sessions do that for clients with session.Client.Tablets.
 	Tablets bool
 	// Supported are further entries of SUPPORTED.
 	Supported []cqlwire.Option
 
 	// ConnectionsMax is the number of connections, default 20000. A further one is told OVERLOADED and closed.
 	ConnectionsMax int
-	// FrameBytesMax bounds the body of a request, also after decompression, and of a response; default and maximum 256 MiB.
+	// FrameBytesMax bounds the body of a request, also after decompression, and of a response; default and maximum 256
+	// MiB.
 	FrameBytesMax int
-	// ConnectionInFlightMax is the number of requests of a connection that may be executing besides the one in place, default 4096. At the
-	// bound the connection is not read from; a client that asked for THROW_ON_OVERLOAD is told OVERLOADED.
+	// ConnectionInFlightMax is the number of requests of a connection that may be executing besides the one in place,
+	// default 4096. At the bound the connection is not read from; a client that asked for THROW_ON_OVERLOAD is told
+	// OVERLOADED.
 	ConnectionInFlightMax int
 	// InFlightMax is the same for all connections together, default 65536. Beyond it requests are answered OVERLOADED.
 	InFlightMax int
-	// InFlightBytesMax bounds the memory for requests in flight and for requests larger than a read buffer, all connections
-	// together; default 1 GiB. Beyond it requests are answered OVERLOADED.
+	// InFlightBytesMax bounds the memory for requests in flight and for requests larger than a read buffer, all
+	// connections together; default 1 GiB. Beyond it requests are answered OVERLOADED.
 	InFlightBytesMax int64
-	// OutputBytesMax is what may wait for a client to read it, default 4 MiB. Beyond it the connection is not read from, and a client that
-	// registered for events and does not read is cut off.
+	// OutputBytesMax is what may wait for a client to read it, default 4 MiB. Beyond it the connection is not read
+	// from, and a client that registered for events and does not read is cut off.
 	OutputBytesMax int
-	// BacklogMax bounds what waits for all clients together to read it, in bytes, default 1 GiB. Beyond it requests wait, while
-	// clients that do not read are cut off; where none can be they are answered OVERLOADED.
+	// BacklogMax bounds what waits for all clients together to read it, in bytes, default 1 GiB. Beyond it requests
+	// wait, while clients that do not read are cut off; where none can be they are answered OVERLOADED.
 	BacklogMax int64
-	// Workers is the number of goroutines for work that may take long, default 4 per CPU and at least 16; WorkQueueMax is how many requests may wait
-	// for one, default 4096. Beyond it requests are answered OVERLOADED.
+	// Workers is the number of goroutines for work that may take long, default 4 per CPU and at least 16; WorkQueueMax
+	// is how many requests may wait for one, default 4096. Beyond it requests are answered OVERLOADED.
 	Workers, WorkQueueMax int
 
 	// HandshakeTimeout is the time a client has until it is ready to send requests, default 30 s.
 	HandshakeTimeout time.Duration
-	// WriteTimeout is the time a client has to read what was written to it, default 30 s; it may be up to a quarter shorter.
+	// WriteTimeout is the time a client has to read what was written to it, default 30 s; it may be up to a quarter
+	// shorter.
 	WriteTimeout time.Duration
 
 	// Events are told what happens.

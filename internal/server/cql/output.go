@@ -29,7 +29,8 @@ func (c *conn) begin(h cqlwire.Header) {
 	c.out.Begin(h)
 }
 
-// enlarge makes room for a body of about size bytes in the response that was begun, in a pooled buffer rather than by growing. mu is held.
+// enlarge makes room for a body of about size bytes in the response that was begun, in a pooled buffer rather than by
+// growing. mu is held.
 func (c *conn) enlarge(size int) {
 	need := len(c.out.Buf) + size
 	if need <= cap(c.out.Buf) || need > largeKeepMax {
@@ -63,7 +64,8 @@ func (c *conn) overloaded(stream int16, err error) {
 	c.respondError(stream, err)
 }
 
-// flush writes the output until it is empty, unless somebody else does so already. mu is held at entry and exit, but not during writes.
+// flush writes the output until it is empty, unless somebody else does so already. mu is held at entry and exit, but
+// not during writes.
 func (c *conn) flush() {
 	if c.writing {
 		return
@@ -114,7 +116,8 @@ func (c *conn) write(data []byte) error {
 	return nil
 }
 
-// drain flushes and waits until the client has read so much that it may be read from again. It is for the goroutine of the connection.
+// drain flushes and waits until the client has read so much that it may be read from again. It is for the goroutine of
+// the connection.
 func (c *conn) drain() {
 	c.mu.Lock()
 	c.flush()

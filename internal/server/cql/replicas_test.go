@@ -30,8 +30,8 @@ type ringNode struct {
 	token token.Token
 }
 
-// startRing starts a server for each node, at 127.0.0.1, .2 and so on. They have one store, and each says of itself and the others what it would in a cluster
-// where a table has that many replicas.
+// startRing starts a server for each node, at 127.0.0.1, .2 and so on. They have one store, and each says of itself and
+// the others what it would in a cluster where a table has that many replicas.
 func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 	t.Helper()
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
@@ -111,7 +111,8 @@ func listenAlike(t *testing.T, n int) []net.Listener {
 	return nil
 }
 
-// walk is where placement wants the replicas of a token, by number of node: along the ring the first node of each rack, then those passed over.
+// walk is where placement wants the replicas of a token, by number of node: along the ring the first node of each rack,
+// then those passed over.
 func walk(nodes []ringNode, t token.Token, n int) (out []int) {
 	racks := map[string]bool{}
 	for _, node := range nodes {
@@ -155,8 +156,9 @@ type statement struct {
 func (s statement) GetRoutingKey() ([]byte, error) { return s.key, nil }
 func (s statement) Keyspace() string               { return "ks" }
 
-// TestDriverFindsReplicas proves that what the nodes say of themselves and of a keyspace makes a driver compute the replicas that placement prefers, the leader
-// first: on rings with one rack, as many as replicas, fewer, and uneven ones, and with fewer nodes than four.
+// TestDriverFindsReplicas proves that what the nodes say of themselves and of a keyspace makes a driver compute the
+// replicas that placement prefers, the leader first: on rings with one rack, as many as replicas, fewer, and uneven
+// ones, and with fewer nodes than four.
 func TestDriverFindsReplicas(t *testing.T) {
 	for _, test := range []struct {
 		name     string

@@ -11,15 +11,16 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// The states of a request: whoever moves it away from running second, the session's method by returning Pending or the completion, sends the response.
+// The states of a request: whoever moves it away from running second, the session's method by returning Pending or the
+// completion, sends the response.
 const (
 	running int32 = iota
 	pending
 	completed
 )
 
-// request is a request on its way through a session. It is pooled: one serves all requests of a read that are answered in place, one that becomes pending or
-// goes to a worker is its own master until its response is encoded.
+// request is a request on its way through a session. It is pooled: one serves all requests of a read that are answered
+// in place, one that becomes pending or goes to a worker is its own master until its response is encoded.
 type request struct {
 	session.Call
 	c     *conn

@@ -73,7 +73,8 @@ func New(newSession NewSession, opts Options) *Server {
 // Stats returns the counters, which live as long as the server.
 func (s *Server) Stats() *Stats { return &s.stats }
 
-// Serve accepts connections from l until the server or the listener is closed, and closes l. It returns nil after Close or Shutdown.
+// Serve accepts connections from l until the server or the listener is closed, and closes l. It returns nil after Close
+// or Shutdown.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	s.mu.Lock()
@@ -149,7 +150,8 @@ func (s *Server) accept(nc net.Conn) {
 	}()
 }
 
-// refuse tells a client that there are too many. It has asked nothing yet, hence stream 0 and a version that everybody reads.
+// refuse tells a client that there are too many. It has asked nothing yet, hence stream 0 and a version that everybody
+// reads.
 func (s *Server) refuse(nc net.Conn) {
 	s.stats.Refused.Add(1)
 	defer nc.Close()
@@ -164,8 +166,8 @@ func (s *Server) refuse(nc net.Conn) {
 	_, _ = nc.Write(w.Buf)
 }
 
-// Shutdown stops accepting connections and requests, and waits until every client has the answers to the requests it was read, or ctx
-// ends. Then it closes everything.
+// Shutdown stops accepting connections and requests, and waits until every client has the answers to the requests it
+// was read, or ctx ends. Then it closes everything.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.stopListening()
 	s.draining.Store(true)
@@ -202,7 +204,8 @@ func (s *Server) stopListening() {
 	}
 }
 
-// Close ends all connections and returns when all goroutines of the server have ended. Calls that are pending may complete afterwards.
+// Close ends all connections and returns when all goroutines of the server have ended. Calls that are pending may
+// complete afterwards.
 func (s *Server) Close() {
 	s.stopListening()
 	s.cancel()

@@ -17,7 +17,8 @@ type Stats struct {
 	Requests [cqlwire.OpAuthResponse + 1]atomic.Int64
 	// Errors counts ERROR responses, Overloaded those among them that a bound of this package caused.
 	Errors, Overloaded atomic.Int64
-	// InFlight is the number of requests that execute other than in place now, InFlightBytes the memory that Options.InFlightBytesMax bounds.
+	// InFlight is the number of requests that execute other than in place now, InFlightBytes the memory that
+	// Options.InFlightBytesMax bounds.
 	InFlight, InFlightBytes atomic.Int64
 	// Working and Queued are requests on workers and waiting for one.
 	Working, Queued atomic.Int64
@@ -31,7 +32,8 @@ type Stats struct {
 	EventsSent atomic.Int64
 }
 
-// tally collects the counts of one read, so that the shared counters are touched once per read and not once per request.
+// tally collects the counts of one read, so that the shared counters are touched once per read and not once per
+// request.
 type tally struct {
 	requests [cqlwire.OpAuthResponse + 1]uint32
 	mask     uint32 // opcodes with a count

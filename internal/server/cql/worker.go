@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/session"
 )
 
-// workers runs requests that may take long. A worker starts when there is work; a few wait for more when there is none, as a new goroutine would have to
-// grow its stack first.
+// workers runs requests that may take long. A worker starts when there is work; a few wait for more when there is none,
+// as a new goroutine would have to grow its stack first.
 type workers struct {
 	srv           *Server
 	max, queueMax int
@@ -76,7 +76,8 @@ func (w *workers) next(wait chan *request) *request {
 	return <-wait
 }
 
-// queuedOr takes a request off the queue. If there is none, rest says whether the worker is idle now and hears on wait, or ends.
+// queuedOr takes a request off the queue. If there is none, rest says whether the worker is idle now and hears on wait,
+// or ends.
 func (w *workers) queuedOr(wait chan *request) (r *request, rest bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,7 +153,8 @@ func (r *request) work() {
 	r.finish()
 }
 
-// park puts a request aside if its client does not read what it was answered before (C2); then it is in flight still, but needs no worker.
+// park puts a request aside if its client does not read what it was answered before (C2); then it is in flight still,
+// but needs no worker.
 func (c *conn) park(r *request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,8 +166,8 @@ func (c *conn) park(r *request) bool {
 	return true
 }
 
-// unpark hands a request that was put aside to a worker; one at a time, as its answer may be large, and the end of its writing brings the next. mu
-// is held.
+// unpark hands a request that was put aside to a worker; one at a time, as its answer may be large, and the end of its
+// writing brings the next. mu is held.
 func (c *conn) unpark() {
 	for len(c.parked) > 0 && !c.closed && len(c.out.Buf) <= c.srv.opts.OutputBytesMax {
 		r := c.parked[0]

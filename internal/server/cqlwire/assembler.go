@@ -4,8 +4,9 @@ package cqlwire
 
 import "github.com/ilion-db/ilion/internal/model/dberr"
 
-// NextEnvelope cuts the envelope at the front of b. size is its size; if b does not hold all of it, size is how much is needed at least and ok
-// is false. A body beyond limit bytes is an error; the header is valid then, so that the error can be sent to its stream.
+// NextEnvelope cuts the envelope at the front of b. size is its size; if b does not hold all of it, size is how much is
+// needed at least and ok is false. A body beyond limit bytes is an error; the header is valid then, so that the error
+// can be sent to its stream.
 func NextEnvelope(b []byte, limit int) (h Header, body []byte, size int, ok bool, err error) {
 	if len(b) < HeaderSize {
 		return h, nil, HeaderSize, false, nil
@@ -33,8 +34,9 @@ type Assembler struct {
 // Open reports whether an envelope has begun and not ended.
 func (a *Assembler) Open() bool { return len(a.Buf) > 0 }
 
-// Add takes the payload of the next segment that is not self-contained. When ok is true the envelope is complete and its body is a view over
-// Buf, which the caller empties after use. Any error means that the connection has lost its thread.
+// Add takes the payload of the next segment that is not self-contained. When ok is true the envelope is complete and
+// its body is a view over Buf, which the caller empties after use. Any error means that the connection has lost its
+// thread.
 func (a *Assembler) Add(payload []byte, limit int) (h Header, body []byte, ok bool, err error) {
 	if len(payload) == 0 {
 		return h, nil, false, dberr.Protocolf("Invalid segment: it is empty and not self-contained")

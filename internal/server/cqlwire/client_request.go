@@ -4,7 +4,8 @@ package cqlwire
 
 import "sort"
 
-// The other direction of requests: what clients, tools and tests send. All of it is bodies; Writer makes envelopes of them.
+// The other direction of requests: what clients, tools and tests send. All of it is bodies; Writer makes envelopes of
+// them.
 
 // AppendStartup appends the body of STARTUP.
 func AppendStartup(dst []byte, s Startup) []byte {

@@ -137,8 +137,8 @@ type Result struct {
 	Keyspace string
 	Change   SchemaChange
 
-	// ColumnCount, Columns (nil if they were left out), ChangedID, PagingState, RowCount and Cells are for ResultRows; ColumnCount and
-	// Columns for ResultPrepared too.
+	// ColumnCount, Columns (nil if they were left out), ChangedID, PagingState, RowCount and Cells are for ResultRows;
+	// ColumnCount and Columns for ResultPrepared too.
 	ColumnCount int
 	Columns     []Column
 	ChangedID   []byte

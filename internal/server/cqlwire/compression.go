@@ -22,8 +22,8 @@ const (
 	Snappy
 )
 
-// compressMin is the size in bytes from which compression is tried. Compressing a kilobyte costs more time than everything else that the
-// codec does with it, and nobody is obliged to compress.
+// compressMin is the size in bytes from which compression is tried. Compressing a kilobyte costs more time than
+// everything else that the codec does with it, and nobody is obliged to compress.
 const compressMin = 2 << 10
 
 var errDecompress error = &dberr.Protocol{Message: "Invalid message: the body cannot be decompressed"}
@@ -70,7 +70,8 @@ func compressBody(dst, body []byte, c Compression) (out []byte, ok bool) {
 	return dst, true
 }
 
-// DecompressedLen returns the length in bytes that a v3 or v4 body claims to have uncompressed, an error if that is more than limit or cannot be.
+// DecompressedLen returns the length in bytes that a v3 or v4 body claims to have uncompressed, an error if that is
+// more than limit or cannot be.
 func DecompressedLen(body []byte, c Compression, limit int) (int, error) {
 	var size uint64
 	growth := uint64(255) // what a byte of an LZ4 block can become
@@ -98,7 +99,8 @@ func DecompressedLen(body []byte, c Compression, limit int) (int, error) {
 	return int(size), nil
 }
 
-// DecompressBody appends the uncompressed form of a v3 or v4 body to dst. It refuses more than limit bytes, before it allocates them.
+// DecompressBody appends the uncompressed form of a v3 or v4 body to dst. It refuses more than limit bytes, before it
+// allocates them.
 func DecompressBody(dst, body []byte, c Compression, limit int) ([]byte, error) {
 	size, err := DecompressedLen(body, c, limit)
 	if err != nil {

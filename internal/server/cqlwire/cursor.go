@@ -10,8 +10,8 @@ import (
 
 var errShort error = &dberr.Protocol{Message: "Invalid message: the body ends too early"}
 
-// cursor reads primitives off the front of b. After the first failure b is empty, err is set and all reads return zero values, so that a
-// decoder checks once at its end.
+// cursor reads primitives off the front of b. After the first failure b is empty, err is set and all reads return zero
+// values, so that a decoder checks once at its end.
 type cursor struct {
 	b   []byte
 	err error
@@ -132,8 +132,8 @@ func (c *cursor) boundValue(version uint8) (v []byte, unset bool) {
 	}
 }
 
-// boundValues reads n values after their count and appends them to values. Names are read if names is not nil. If any value is unset, n marks are
-// appended to unset, else none.
+// boundValues reads n values after their count and appends them to values. Names are read if names is not nil. If any
+// value is unset, n marks are appended to unset, else none.
 func (c *cursor) boundValues(version uint8, n int, values [][]byte, names *[][]byte, unset []bool) ([][]byte, []bool) {
 	base := len(unset)
 	for i := range n {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cqlwire is the CQL binary protocol, versions 3 to 5, as a pure codec: bytes to messages and messages to bytes, for
-// servers and for clients, without sockets, goroutines or state of its own.
+// Package cqlwire is the CQL binary protocol, versions 3 to 5, as a pure codec: bytes to messages and messages to
+// bytes, for servers and for clients, without sockets, goroutines or state of its own.
 //
-// Guarantees: (W1) whatever the bytes, a decoder returns a message or an error, and never reads beyond its input; (W2) it
-// allocates nothing in proportion to a number in the input before that many bytes are known to be there; (W3) request decoders
-// allocate nothing once their slices have grown: what they return are views over the input; (W4) encoders append to the caller's buffer.
-// It knows nothing of statements, of what values mean, or of the order of messages on a connection.
+// Guarantees: (W1) whatever the bytes, a decoder returns a message or an error, and never reads beyond its input; (W2)
+// it allocates nothing in proportion to a number in the input before that many bytes are known to be there; (W3)
+// request decoders allocate nothing once their slices have grown: what they return are views over the input; (W4)
+// encoders append to the caller's buffer. It knows nothing of statements, of what values mean, or of the order of
+// messages on a connection.
 //
 // Three layers, one file or two each:
 //

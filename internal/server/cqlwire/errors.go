@@ -34,8 +34,8 @@ const (
 	CodeUnprepared      ErrorCode = 0x2500
 )
 
-// AppendError appends the body of ERROR for err. This is where errors become codes, and the only place. An error that is none of dberr's is
-// a server error with its text.
+// AppendError appends the body of ERROR for err. This is where errors become codes, and the only place. An error that
+// is none of dberr's is a server error with its text.
 func AppendError(dst []byte, version uint8, err error) []byte {
 	if dst, ok := appendPlainError(dst, err); ok {
 		return dst
@@ -116,7 +116,8 @@ func appendPlainError(dst []byte, err error) ([]byte, bool) {
 	return dst, false
 }
 
-// AppendUnprepared appends the body of ERROR for a prepared id that cannot be one of ours, because it is not 16 bytes long.
+// AppendUnprepared appends the body of ERROR for a prepared id that cannot be one of ours, because it is not 16 bytes
+// long.
 func AppendUnprepared(dst []byte, id []byte) []byte {
 	var e dberr.Unprepared
 	copy(e.ID[:], id)
@@ -140,8 +141,9 @@ func appendWriteTimeout(dst []byte, version uint8, e *dberr.WriteTimeout) []byte
 	return dst
 }
 
-// appendFailures appends the failures of an operation: nothing in version 3, whose timeouts stand in for failures, a number in version 4, and in version
-// 5 the reason by address. The addresses are not known here: they are 0.0.0.0, 0.0.0.1 and so on, with reason 0 (unknown), so that clients count right.
+// appendFailures appends the failures of an operation: nothing in version 3, whose timeouts stand in for failures, a
+// number in version 4, and in version 5 the reason by address. The addresses are not known here: they are 0.0.0.0,
+// 0.0.0.1 and so on, with reason 0 (unknown), so that clients count right.
 func appendFailures(dst []byte, version uint8, n int) []byte {
 	if version < V4 {
 		return dst

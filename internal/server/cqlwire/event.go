@@ -19,7 +19,8 @@ func AppendSchemaEvent(dst []byte, version uint8, c *SchemaChange) []byte {
 	return appendSchemaChange(appendString(dst, SchemaChangeEvent), version, c)
 }
 
-// AppendNodeEvent appends the body of an EVENT about a node: kind is TopologyChange with NEW_NODE or REMOVED_NODE, or StatusChange with UP or DOWN.
+// AppendNodeEvent appends the body of an EVENT about a node: kind is TopologyChange with NEW_NODE or REMOVED_NODE, or
+// StatusChange with UP or DOWN.
 func AppendNodeEvent(dst []byte, kind, change string, node netip.AddrPort) []byte {
 	dst = appendString(dst, kind)
 	dst = appendString(dst, change)

@@ -8,7 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// hotPath is what the codec does for a point read: find the frame, decode EXECUTE with three values, encode 10 rows of 3 columns.
+// hotPath is what the codec does for a point read: find the frame, decode EXECUTE with three values, encode 10 rows of
+// 3 columns.
 func hotPath(version uint8, frame []byte, e *Execute, w *Writer, h *RowsHeader, cells []byte) bool {
 	head, body, _, ok, err := NextEnvelope(frame, FrameSizeMax)
 	if !ok || err != nil || e.Decode(body, head.Version) != nil || len(e.Values) != 3 {

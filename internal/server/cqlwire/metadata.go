@@ -18,14 +18,15 @@ const (
 	metaChanged    = 8
 )
 
-// ColumnsBlock is the encoded description of columns, for one version class (see BlockSlot): what stands in metadata between the paging state and the
-// rows. It is made once per prepared statement.
+// ColumnsBlock is the encoded description of columns, for one version class (see BlockSlot): what stands in metadata
+// between the paging state and the rows. It is made once per prepared statement.
 type ColumnsBlock []byte
 
 // BlockSlot numbers the classes of versions that have the same ColumnsBlock: 0 for 3, 1 for 4, 2 for 5.
 func BlockSlot(version uint8) int { return int(version) - VersionMin }
 
-// AppendColumnsBlock appends the block for columns. Its first byte is the flag of the global table spec, the rest goes on the wire as it is.
+// AppendColumnsBlock appends the block for columns. Its first byte is the flag of the global table spec, the rest goes
+// on the wire as it is.
 func AppendColumnsBlock(dst []byte, version uint8, columns []Column) ColumnsBlock {
 	global := sameTable(columns)
 	if !global {

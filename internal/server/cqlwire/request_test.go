@@ -24,7 +24,8 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// Bodies written down by hand from the specification decode to what they say: a guard against the two directions being wrong alike.
+// Bodies written down by hand from the specification decode to what they say: a guard against the two directions being
+// wrong alike.
 func TestRequestLayout(t *testing.T) {
 	t.Run("query v4", func(t *testing.T) {
 		var q Query
@@ -43,7 +44,8 @@ func TestRequestLayout(t *testing.T) {
 	})
 	t.Run("execute v5", func(t *testing.T) {
 		var e Execute
-		// id 0102; metadata id 03; ONE; values|skip|paging state|names|keyspace|now; a=null, b=unset, c=""; state ff; ks "k"; now 9
+		// id 0102; metadata id 03; ONE; values|skip|paging state|names|keyspace|now; a=null, b=unset, c=""; state ff;
+		// ks "k"; now 9
 		body := unhex(t, "0002 0102 0001 03 0001 000001cb 0003 0001 61 ffffffff 0001 62 fffffffe 0001 63 00000000 00000001 ff 0001 6b 00000009")
 		if err := e.Decode(body, V5); err != nil {
 			t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 //	uncompressed  17 bits length | 1 bit self-contained | 6 bits 0                                         | CRC24 | payload | CRC32
 //	LZ4           17 bits length as sent | 17 bits uncompressed length | 1 bit self-contained | 5 bits 0   | CRC24 | payload | CRC32
 //
-// In the LZ4 form an uncompressed length of 0 says that the payload is not compressed. (The text of the specification says this of the
-// other field; Cassandra and its drivers do as described here.)
+// In the LZ4 form an uncompressed length of 0 says that the payload is not compressed. (The text of the specification
+// says this of the other field; Cassandra and its drivers do as described here.)
 const (
 	// SegmentPayloadMax is the largest payload in bytes, before and after compression.
 	SegmentPayloadMax = 1<<17 - 1
@@ -61,7 +61,8 @@ func crc24(v uint64, n int) uint32 {
 	return c
 }
 
-// crc32Init is the state after the four bytes that Cassandra feeds first, so that a run of zeros has a checksum other than zero.
+// crc32Init is the state after the four bytes that Cassandra feeds first, so that a run of zeros has a checksum other
+// than zero.
 var crc32Init = crc32.ChecksumIEEE([]byte{0xFA, 0x2D, 0x55, 0xCA})
 
 func segmentCRC32(payload []byte) uint32 { return crc32.Update(crc32Init, crc32.IEEETable, payload) }
@@ -75,8 +76,8 @@ type Segment struct {
 	SelfContained bool
 }
 
-// NextSegment reads the segment at the front of b. size is its size; if b does not hold all of it, size is how much is needed at least
-// and ok is false. An error means that nothing after it can be understood.
+// NextSegment reads the segment at the front of b. size is its size; if b does not hold all of it, size is how much is
+// needed at least and ok is false. An error means that nothing after it can be understood.
 func NextSegment(b []byte, lz4 bool) (s Segment, size int, ok bool, err error) {
 	head := segmentHeaderPlain
 	if lz4 {

@@ -20,8 +20,8 @@ const (
 	StartupDriverVersion   = "DRIVER_VERSION"
 )
 
-// TabletsRouting is the key by which SUPPORTED offers, and STARTUP asks for, the extension tablets-routing-v1 of the protocol; TabletsPayload is the key of its custom
-// payload.
+// TabletsRouting is the key by which SUPPORTED offers, and STARTUP asks for, the extension tablets-routing-v1 of the
+// protocol; TabletsPayload is the key of its custom payload.
 const (
 	TabletsRouting = "TABLETS_ROUTING_V1"
 	TabletsPayload = "tablets-routing-v1"
@@ -53,7 +53,8 @@ func DecodeAuthResponse(body []byte) ([]byte, error) {
 	return token, c.err
 }
 
-// DecodePlain reads a token of the SASL mechanism PLAIN: authorization id, user and password, each after the other with a zero byte between.
+// DecodePlain reads a token of the SASL mechanism PLAIN: authorization id, user and password, each after the other with
+// a zero byte between.
 func DecodePlain(token []byte) (user, password string, err error) {
 	parts := bytes.Split(token, []byte{0})
 	switch {
@@ -80,7 +81,8 @@ func SplitPayload(dst []PayloadEntry, body []byte) (entries []PayloadEntry, rest
 // PayloadEntry is an entry of a custom payload.
 type PayloadEntry struct{ Key, Value []byte }
 
-// PasswordAuthenticator is the class that AUTHENTICATE names. Some drivers have a list of classes they accept; this one is on all of them.
+// PasswordAuthenticator is the class that AUTHENTICATE names. Some drivers have a list of classes they accept; this one
+// is on all of them.
 const PasswordAuthenticator = "org.apache.cassandra.auth.PasswordAuthenticator"
 
 // AppendAuthenticate appends the body of AUTHENTICATE.
@@ -105,6 +107,7 @@ func AppendSupported(dst []byte, options []Option) []byte {
 	return dst
 }
 
-// AppendCPU appends the body of the answer to OpCPU: the CPU time that the server process has used, user and system together, in
-// microseconds. `ilion bench` asks for it before and after a run to tell what a request costs the server. The request's body is empty.
+// AppendCPU appends the body of the answer to OpCPU: the CPU time that the server process has used, user and system
+// together, in microseconds. `ilion bench` asks for it before and after a run to tell what a request costs the server.
+// The request's body is empty.
 func AppendCPU(dst []byte, micros int64) []byte { return appendI64(dst, micros) }

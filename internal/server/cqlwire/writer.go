@@ -7,22 +7,24 @@ import (
 	"sync"
 )
 
-// Writer lays envelopes out in a buffer: Begin, append a body to Buf, End; again and again; Finish, and the bytes in Buf can be sent. In version 5
-// it packs as many envelopes as possible into each segment, in place. The zero Writer writes bare, uncompressed envelopes.
+// Writer lays envelopes out in a buffer: Begin, append a body to Buf, End; again and again; Finish, and the bytes in
+// Buf can be sent. In version 5 it packs as many envelopes as possible into each segment, in place. The zero Writer
+// writes bare, uncompressed envelopes.
 type Writer struct {
 	// Buf is the output. The caller appends bodies to it and takes it away, or replaces it, after Finish.
 	Buf []byte
 
 	compression Compression
 	segments    bool
-	// open is true while a segment has begun and not ended; then segment is where its header stands. (The zero offset is a valid one.)
+	// open is true while a segment has begun and not ended; then segment is where its header stands. (The zero offset
+	// is a valid one.)
 	open     bool
 	segment  int
 	envelope int // where the header of the current envelope stands
 }
 
-// SetFraming changes the form of the envelopes begun from now on: segments is true for version 5 after the handshake. It must not be called
-// with a segment open.
+// SetFraming changes the form of the envelopes begun from now on: segments is true for version 5 after the handshake.
+// It must not be called with a segment open.
 func (w *Writer) SetFraming(segments bool, c Compression) { w.segments, w.compression = segments, c }
 
 func (w *Writer) segmentHeader() int {
@@ -63,7 +65,8 @@ func (w *Writer) Finish() {
 	}
 }
 
-// compress replaces the body of the current envelope by its compressed form, if that is smaller, and returns what stands there now.
+// compress replaces the body of the current envelope by its compressed form, if that is smaller, and returns what
+// stands there now.
 func (w *Writer) compress(body []byte) []byte {
 	s := getScratch()
 	defer putScratch(s)
@@ -106,7 +109,8 @@ func (w *Writer) closeSegment(selfContained bool) {
 	w.Buf = binary.LittleEndian.AppendUint32(w.Buf, segmentCRC32(w.Buf[start:start+length]))
 }
 
-// spill is called when the current envelope does not fit into the open segment: it goes to a segment of its own, or to several.
+// spill is called when the current envelope does not fit into the open segment: it goes to a segment of its own, or to
+// several.
 func (w *Writer) spill() {
 	s := getScratch()
 	defer putScratch(s)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench loads a CQL server and measures it: throughput, latency, and the CPU time the server spends on a request, which is the
-// figure that can be compared between runs on a shared machine. It speaks to any CQL server through package rawclient; it knows nothing
-// of Ilion but the private question for CPU time, and for other servers on the same machine reads that from the process table.
+// Package bench loads a CQL server and measures it: throughput, latency, and the CPU time the server spends on a
+// request, which is the figure that can be compared between runs on a shared machine. It speaks to any CQL server
+// through package rawclient; it knows nothing of Ilion but the private question for CPU time, and for other servers on
+// the same machine reads that from the process table.
 //
-// The load is closed: every connection keeps a fixed number of requests in flight, and sends the next when an answer has come. Start at Run.
+// The load is closed: every connection keeps a fixed number of requests in flight, and sends the next when an answer
+// has come. Start at Run.
 package bench
 
 import (
@@ -38,7 +40,8 @@ type Options struct {
 	// Warmup runs before the measurement, Duration is the measurement.
 	Warmup, Duration time.Duration
 	Consistency      dberr.Consistency
-	// ServerPIDs are local processes whose CPU times are summed: where the server cannot be asked, or several nodes do the work.
+	// ServerPIDs are local processes whose CPU times are summed: where the server cannot be asked, or several nodes do
+	// the work.
 	ServerPIDs []int
 	// SkipLoad trusts that an earlier run with the same sizes has left its rows.
 	SkipLoad bool
@@ -46,7 +49,8 @@ type Options struct {
 	Progress io.Writer
 }
 
-// Report is the outcome of a run. Latencies are in microseconds, from the sending of a request to the arrival of its answer.
+// Report is the outcome of a run. Latencies are in microseconds, from the sending of a request to the arrival of its
+// answer.
 type Report struct {
 	Workload          string  `json:"workload"`
 	Connections       int     `json:"connections"`

@@ -14,7 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bench"
 )
 
-// TestWorkloads proves that every workload runs against a fresh server without errors, and that the report has what readers of its JSON rely on.
+// TestWorkloads proves that every workload runs against a fresh server without errors, and that the report has what
+// readers of its JSON rely on.
 func TestWorkloads(t *testing.T) {
 	db, err := ilion.Start(t.Context(), ilion.Options{Periodic: true})
 	if err != nil {
@@ -54,7 +55,8 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// TestProcessCPU proves that the CPU time of a local process is read where the server cannot be asked: the figure is that of this very process.
+// TestProcessCPU proves that the CPU time of a local process is read where the server cannot be asked: the figure is
+// that of this very process.
 func TestProcessCPU(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("no process table in /proc")

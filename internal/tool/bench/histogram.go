@@ -4,8 +4,8 @@ package bench
 
 import "math/bits"
 
-// histogram counts durations in microseconds in buckets whose width is at most 1/64 of their value, so a quantile is off by at
-// most 1.6 %. The zero histogram is empty.
+// histogram counts durations in microseconds in buckets whose width is at most 1/64 of their value, so a quantile is
+// off by at most 1.6 %. The zero histogram is empty.
 type histogram struct {
 	counts [(64 - subBits) << subBits]int64
 	total  int64

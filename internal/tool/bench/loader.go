@@ -16,7 +16,8 @@ import (
 // drainMax bounds how long a stopping connection waits for its last answers.
 const drainMax = 10 * time.Second
 
-// loader drives one connection from one goroutine: it writes every request that may be sent in one call, and reads every answer that has come in one.
+// loader drives one connection from one goroutine: it writes every request that may be sent in one call, and reads
+// every answer that has come in one.
 type loader struct {
 	conn    *rawclient.Conn
 	next    func(dst []byte, stream int16) []byte
@@ -72,7 +73,8 @@ func (l *loader) send(stream int16, now time.Time) {
 	l.out = l.next(l.out, stream)
 }
 
-// answers handles what has been read and queues a request for each answer, unless stopping; then it returns how many came.
+// answers handles what has been read and queues a request for each answer, unless stopping; then it returns how many
+// came.
 func (l *loader) answers(p phase) (ended int) {
 	b, now := l.in, time.Now()
 	if l.skip > 0 {

@@ -36,7 +36,8 @@ type workload struct {
 type request struct {
 	text string
 	id   []byte
-	// key, row and cells say which values are bound: the partition key, a clustering row, that many column values before or after.
+	// key, row and cells say which values are bound: the partition key, a clustering row, that many column values
+	// before or after.
 	cells    int
 	row      bool
 	keyFirst bool

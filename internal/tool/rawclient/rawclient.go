@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rawclient is the least a CQL client can be: one connection, protocol v4, no pools, no retries, no value codecs. It is what load
-// and administration tools stand on, because a real driver costs more than the server it is to measure.
+// Package rawclient is the least a CQL client can be: one connection, protocol v4, no pools, no retries, no value
+// codecs. It is what load and administration tools stand on, because a real driver costs more than the server it is to
+// measure.
 //
-// Conn is for one goroutine at a time. Call sends one request and waits for its answer; whoever pipelines uses Write and Read with
-// AppendFrame. Start at Dial.
+// Conn is for one goroutine at a time. Call sends one request and waits for its answer; whoever pipelines uses Write
+// and Read with AppendFrame. Start at Dial.
 package rawclient
 
 import (
@@ -169,8 +170,8 @@ func (c *Conn) Prepare(text string) (*cqlwire.Result, error) {
 	return r, nil
 }
 
-// ServerCPU asks the server for the CPU time its process has used, in microseconds. ok is false if the server does not know the
-// question, as every server but Ilion.
+// ServerCPU asks the server for the CPU time its process has used, in microseconds. ok is false if the server does not
+// know the question, as every server but Ilion.
 func (c *Conn) ServerCPU() (micros int64, ok bool, err error) {
 	op, body, err := c.Call(cqlwire.OpCPU, nil)
 	if e := (*cqlwire.Error)(nil); errors.As(err, &e) {

@@ -116,8 +116,8 @@ func (w *world) heal() {
 	}
 }
 
-// move replaces a member of a group: a learner on a node without one, a snapshot, then both changes in a joint configuration. Each
-// step is taken again until its effect is seen, as a reconciler would, whatever crashes meanwhile.
+// move replaces a member of a group: a learner on a node without one, a snapshot, then both changes in a joint
+// configuration. Each step is taken again until its effect is seen, as a reconciler would, whatever crashes meanwhile.
 type move struct {
 	w     *world
 	group uint64

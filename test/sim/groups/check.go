@@ -86,7 +86,8 @@ func (w *world) reached(o *op) {
 	}
 }
 
-// checkAge checks that a counter read at a follower is not older than allowed: all that anybody knew before then is in it.
+// checkAge checks that a counter read at a follower is not older than allowed: all that anybody knew before then is in
+// it.
 func (w *world) checkAge(n *node, group uint64, key string, value uint64, allowed time.Duration) {
 	list := w.hist.floors[fmt.Sprintf("%d/%s", group, key)]
 	i := sort.Search(len(list), func(i int) bool { return list[i].at >= w.now-allowed })
@@ -149,8 +150,8 @@ type output struct {
 	unknown bool
 }
 
-// register is the model of all keys: a number that is set, added to and read. Of an operation with an unknown outcome any answer
-// will do.
+// register is the model of all keys: a number that is set, added to and read. Of an operation with an unknown outcome
+// any answer will do.
 var register = porcupine.Model{
 	Init: func() any { return uint64(0) },
 	Step: func(state, in, out any) (bool, any) {
@@ -206,8 +207,8 @@ func (w *world) checkHistories() (unchecked int) {
 	return unchecked
 }
 
-// operations are those that count: one that is unknown and whose value nobody saw may never have been, so it is left out. Bumped
-// numbers grow by one, so all up to the highest seen were there.
+// operations are those that count: one that is unknown and whose value nobody saw may never have been, so it is left
+// out. Bumped numbers grow by one, so all up to the highest seen were there.
 func operations(ops []*op) []porcupine.Operation {
 	seen := map[uint64]bool{}
 	highest := uint64(0)

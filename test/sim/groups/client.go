@@ -240,8 +240,8 @@ func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, r
 	return true
 }
 
-// read answers from memory under a lease, or asks for a read index. The bytes are read first, and a while passes before the clock is
-// looked at: a process may be paused anywhere.
+// read answers from memory under a lease, or asks for a read index. The bytes are read first, and a while passes before
+// the clock is looked at: a process may be paused anywhere.
 func (n *node) read(o *op, g *raftgroup.Group, refused func()) bool {
 	w := n.w
 	lease := g.Lease()
@@ -290,7 +290,8 @@ func (n *node) get(o *op) (uint64, error) {
 	return ledger.Number(value), err
 }
 
-// leaseReader is a client beside each node that reads all the time, whoever leads: it is the one who notices a lease that is too long.
+// leaseReader is a client beside each node that reads all the time, whoever leads: it is the one who notices a lease
+// that is too long.
 func (w *world) leaseReader(n *node) {
 	if w.finished {
 		return
@@ -389,7 +390,8 @@ func (n *node) ask(g *raftgroup.Group, done func(raftgroup.Outcome)) error {
 	return nil
 }
 
-// freshReader is a client beside each node that reads whatever replica is there, if it is fresh, and never asks a leader.
+// freshReader is a client beside each node that reads whatever replica is there, if it is fresh, and never asks a
+// leader.
 func (w *world) freshReader(n *node) {
 	if w.finished {
 		return

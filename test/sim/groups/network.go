@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// network carries frames between nodes. Frames from one node to another stay in order, as in a connection; those of different pairs
-// do not.
+// network carries frames between nodes. Frames from one node to another stay in order, as in a connection; those of
+// different pairs do not.
 type network struct {
 	w *world
 	// blocked[a][b] is true while nothing goes from a to b.

@@ -232,8 +232,8 @@ func (n *node) send(s raftgroup.Send) {
 	n.w.after(4*time.Second, func() { done(errLost) }) // the receiver may have died
 }
 
-// receive takes a snapshot: the loop is asked whether it is wanted, then the data come, which takes a while, and then the loop hears of
-// it.
+// receive takes a snapshot: the loop is asked whether it is wanted, then the data come, which takes a while, and then
+// the loop hears of it.
 func (n *node) receive(from int, stream io.Reader, done func(error)) {
 	f, err := raftgroup.ReadHead(nodeID(from), stream)
 	if err != nil {
@@ -273,8 +273,8 @@ func (n *node) latency(most time.Duration) time.Duration {
 	return n.w.between(50*time.Microsecond, most) * time.Duration(n.slow)
 }
 
-// scheduleWrite lets the log writer take what is queued. The bytes may reach the disk when the write begins or when it ends: a crash
-// between finds either.
+// scheduleWrite lets the log writer take what is queued. The bytes may reach the disk when the write begins or when it
+// ends: a crash between finds either.
 func (n *node) scheduleWrite() {
 	if n.writing || len(n.appends) == 0 {
 		return
@@ -387,7 +387,8 @@ func (n *node) crash() {
 	w.refuse(n)
 }
 
-// refuse has some nodes meet an address that refuses their connections: the process behind it is gone, or it lives and a firewall answers.
+// refuse has some nodes meet an address that refuses their connections: the process behind it is gone, or it lives and
+// a firewall answers.
 func (w *world) refuse(gone *node) {
 	for _, n := range w.nodes {
 		if n == gone || n.host == nil || w.oneIn(3) {
@@ -401,7 +402,8 @@ func (w *world) refuse(gone *node) {
 	}
 }
 
-// depart ends the process in order: what it leads it offers to others, and then it says that it serves nothing any more.
+// depart ends the process in order: what it leads it offers to others, and then it says that it serves nothing any
+// more.
 func (n *node) depart() {
 	w := n.w
 	w.counts.Departures++

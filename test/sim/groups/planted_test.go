@@ -15,8 +15,8 @@ import (
 
 var within = flag.Uint64("sim.within", 200, "seeds in which a planted bug must be found")
 
-// TestPlantedBugsAreFound proves that the simulator sees what it is there to see: each planted bug fails within 200 seeds, the one
-// that needs a lease to end in the moment between two messages within 400.
+// TestPlantedBugsAreFound proves that the simulator sees what it is there to see: each planted bug fails within 200
+// seeds, the one that needs a lease to end in the moment between two messages within 400.
 func TestPlantedBugsAreFound(t *testing.T) {
 	for _, b := range []struct {
 		name string
@@ -56,8 +56,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 }
 
-// TestNothingIsImitated proves that the simulator runs the product: its code, tests aside, writes no log, applies no entry and splits
-// nothing by itself. What bugs.go plants wraps the product's.
+// TestNothingIsImitated proves that the simulator runs the product: its code, tests aside, writes no log, applies no
+// entry and splits nothing by itself. What bugs.go plants wraps the product's.
 func TestNothingIsImitated(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 5 {

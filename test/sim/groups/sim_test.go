@@ -33,8 +33,8 @@ func run(t *testing.T, p Plan) *Report {
 	return r
 }
 
-// TestSeeds proves that no seed finds a violation: histories are linearizable, replicas are equal, nothing acknowledged is lost. Run
-// thousands with -sim.seeds=5000 -timeout=0.
+// TestSeeds proves that no seed finds a violation: histories are linearizable, replicas are equal, nothing acknowledged
+// is lost. Run thousands with -sim.seeds=5000 -timeout=0.
 func TestSeeds(t *testing.T) {
 	n := *seeds
 	if n == 0 {

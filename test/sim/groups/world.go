@@ -44,8 +44,8 @@ type Counts struct {
 	Crashes, Cuts, Pauses, SlowDisks, FullDisks, Transfers int
 	Snapshots, Truncations, Moves, Quiesced, Leaders       int
 	Compared, Refused, Resets, Departures                  int
-	// Inherited proposals succeeded after their leader had stepped down, Replaced ones are known to be nowhere, of Lost ones nothing is
-	// known. Of FreshAsked replicas FreshReads were fresh enough, FollowerReads of them did not lead.
+	// Inherited proposals succeeded after their leader had stepped down, Replaced ones are known to be nowhere, of Lost
+	// ones nothing is known. Of FreshAsked replicas FreshReads were fresh enough, FollowerReads of them did not lead.
 	Inherited, Replaced, Lost             int
 	FreshAsked, FreshReads, FollowerReads int
 	// AskedReads are those at followers that asked their leader.

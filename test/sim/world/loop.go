@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Loop runs the steps of a raftgroup.Host, as raftgroup.Runner does with goroutines: what is to be done is put into the inbox, the log
-// writer and the applier run when the disk gets to it, and frames go over the network.
+// Loop runs the steps of a raftgroup.Host, as raftgroup.Runner does with goroutines: what is to be done is put into the
+// inbox, the log writer and the applier run when the disk gets to it, and frames go over the network.
 type Loop struct {
 	*Machine
 	Host   *raftgroup.Host
@@ -203,8 +203,8 @@ func (c connection) Read(b []byte) (int, error) {
 	return c.Reader.Read(b)
 }
 
-// receive takes a snapshot: the loop is asked whether it is wanted, then the data come, which takes a while, and then the loop hears of
-// it.
+// receive takes a snapshot: the loop is asked whether it is wanted, then the data come, which takes a while, and then
+// the loop hears of it.
 func (l *Loop) receive(from raftgroup.NodeID, stream io.Reader, done func(error)) {
 	f, err := raftgroup.ReadHead(from, stream)
 	if err != nil {
@@ -245,8 +245,8 @@ func (l *Loop) takeData(f raftgroup.Received, stream io.Reader, done func(error)
 	}
 }
 
-// scheduleWrite lets the log writer take what is queued. The bytes may reach the disk when the write begins or when it ends: a crash
-// between finds either.
+// scheduleWrite lets the log writer take what is queued. The bytes may reach the disk when the write begins or when it
+// ends: a crash between finds either.
 func (l *Loop) scheduleWrite() {
 	if l.writing || len(l.appends) == 0 {
 		return

@@ -25,8 +25,8 @@ type Machine struct {
 	Full   bool
 
 	tasks []*Task
-	// rate is how fast the clocks run, base what that since the start shows in the beginning, skew how far the wall clock is off, and
-	// suspended for how long the machine was: the boot clock has run on, the monotone one has not.
+	// rate is how fast the clocks run, base what that since the start shows in the beginning, skew how far the wall
+	// clock is off, and suspended for how long the machine was: the boot clock has run on, the monotone one has not.
 	rate                  float64
 	base, skew, suspended time.Duration
 }
@@ -38,8 +38,8 @@ func newMachine(w *World, id int) *Machine {
 	}
 }
 
-// epoch is where wall clocks begin, origin where the instants do that package sched measures with: far from it, so that a program that
-// confuses them is found.
+// epoch is where wall clocks begin, origin where the instants do that package sched measures with: far from it, so that
+// a program that confuses them is found.
 var (
 	epoch  = time.Unix(1_700_000_000, 0)
 	origin = time.Unix(1_000_000, 0)
@@ -116,7 +116,8 @@ func (m *Machine) Latency(most time.Duration) time.Duration {
 	return m.World.Between(50*time.Microsecond, most) * time.Duration(m.Slow)
 }
 
-// Crash ends the process by way of close. What was not synced is lost, or all of it is kept: the process died and the machine did not.
+// Crash ends the process by way of close. What was not synced is lost, or all of it is kept: the process died and the
+// machine did not.
 func (m *Machine) Crash(end func()) {
 	w := m.World
 	w.Faults.Crashes++

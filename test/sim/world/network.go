@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Network is between machines. What one sends to another arrives in order, as in a connection; between different pairs there is no order.
+// Network is between machines. What one sends to another arrives in order, as in a connection; between different pairs
+// there is no order.
 type Network struct {
 	w *World
 	// blocked[a][b] is true while nothing goes from a to b, last[a][b] is when the last frame arrives.

@@ -14,19 +14,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// Task is a goroutine of a process. It has a stack of its own, and runs only while the world waits for it, so there is one thread all the
-// same.
+// Task is a goroutine of a process. It has a stack of its own, and runs only while the world waits for it, so there is
+// one thread all the same.
 type Task struct {
 	// Machine is the one whose process it is part of.
 	Machine *Machine
 	// run gives it its turn, back gives the turn back.
 	run, back chan struct{}
-	// ready is asked after every event, nil if the task waits for time only. parked counts waits, so that a timer of an earlier one does
-	// nothing.
+	// ready is asked after every event, nil if the task waits for time only. parked counts waits, so that a timer of an
+	// earlier one does nothing.
 	ready  func() bool
 	parked int
-	// late says that the time of the wait is over, dead that the process is, over that the task has ended. refused counts waits after
-	// that.
+	// late says that the time of the wait is over, dead that the process is, over that the task has ended. refused
+	// counts waits after that.
 	late, dead, over bool
 	refused          int
 }
@@ -69,8 +69,8 @@ func (w *World) resume(t *Task) {
 // Dead reports whether the task's process is gone.
 func (t *Task) Dead() bool { return t.dead }
 
-// Wait waits until ready says true, but not longer than most, if that is not 0. Its errors are sched.ErrEnded if the process is gone, and
-// context.DeadlineExceeded.
+// Wait waits until ready says true, but not longer than most, if that is not 0. Its errors are sched.ErrEnded if the
+// process is gone, and context.DeadlineExceeded.
 func (t *Task) Wait(ready func() bool, most time.Duration) error {
 	m := t.Machine
 	return t.wait(ready, most, func(d time.Duration, do func()) { m.World.After(d, func() { m.AfterPause(do) }) })

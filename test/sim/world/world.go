@@ -26,7 +26,8 @@ type World struct {
 	Trace uint64
 	// Calm is set when faults end.
 	Calm bool
-	// Wait lets background work of the file systems come to rest before a crash; Print hears every note. Either may be nil.
+	// Wait lets background work of the file systems come to rest before a crash; Print hears every note. Either may be
+	// nil.
 	Wait  func()
 	Print func(line string)
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ledger is a small state machine for tests and benchmarks of raftgroup: registers, and counters that are not idempotent, of
-// many groups in one Pebble store.
+// Package ledger is a small state machine for tests and benchmarks of raftgroup: registers, and counters that are not
+// idempotent, of many groups in one Pebble store.
 //
-// It keeps the rules that the rows' state machine keeps: what an entry changes and the group's applied index are in one batch; an
-// entry that does not follow the applied index is refused; a snapshot is one state with its own index; Install is durable. So whoever
-// is tested against it is tested for those rules. Start at Store.Apply.
+// It keeps the rules that the rows' state machine keeps: what an entry changes and the group's applied index are in one
+// batch; an entry that does not follow the applied index is refused; a snapshot is one state with its own index;
+// Install is durable. So whoever is tested against it is tested for those rules. Start at Store.Apply.
 package ledger
 
 import (
@@ -39,7 +39,8 @@ const (
 	opAdd = 'a' // rest is a u64 to add to the value as a number, and what a test likes to append; the result is the sum
 )
 
-// ErrOutOfOrder is returned for an entry that does not follow the applied index, and for a snapshot with another index than its state.
+// ErrOutOfOrder is returned for an entry that does not follow the applied index, and for a snapshot with another index
+// than its state.
 var ErrOutOfOrder = errors.New("out of order")
 
 var errCorrupt = errors.New("corrupt ledger")

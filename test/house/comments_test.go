@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package house
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// columns is how wide prose in comments may be, a tab counting as four.
+const columns = 120
+
+// TestCommentsFit proves that comments are read without scrolling. Drawings, tables and code in comments, which are
+// indented, may be as wide as what they show, and so may words that cannot be cut.
+func TestCommentsFit(t *testing.T) {
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			prose, ok := strings.CutPrefix(strings.TrimLeft(line, "\t"), "// ")
+			if !ok || strings.HasPrefix(prose, " ") || strings.HasPrefix(prose, "\t") || !strings.Contains(prose, " ") {
+				continue
+			}
+			if n := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")); n > columns {
+				t.Errorf("%s:%d: the comment is %d columns wide, at most %d are", path, i+1, n, columns)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
