@@ -100,6 +100,7 @@ func (b *batch) parts() ([]partition.Part, error) {
 func (b *batch) together(ctx context.Context) error {
 	id := b.c.cluster.nextID()
 	e := b.errand()
+	e.begun = b.c.sched.Boot()
 	one, err := b.parts()
 	if err != nil {
 		return e.writeError(err, b.w.kind)

@@ -25,7 +25,8 @@ type errand struct {
 	level    dberr.Consistency
 	began    time.Time
 	deadline time.Time
-	// begun is began on the clock that goes on while a machine is suspended: what is sent again says how old it is.
+	// begun is began on the clock that goes on while a machine is suspended: a write that is sent again says how old it
+	// is. Reads do without, for looking at that clock is a system call.
 	begun time.Duration
 	pause time.Duration
 	// any: one replica may answer. nearby: the one here may, having asked the leader. refused: it would not.
@@ -67,7 +68,7 @@ type target struct {
 
 func (c *Coordinator) errand(level dberr.Consistency, limit time.Duration) errand {
 	now := c.sched.Now()
-	return errand{c: c, level: level, began: now, begun: c.sched.Boot(), deadline: now.Add(limit)}
+	return errand{c: c, level: level, began: now, deadline: now.Add(limit)}
 }
 
 // age is what a command that is sent again carries as Retried: the milliseconds since it was begun, at least 1.

@@ -113,6 +113,7 @@ func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, level dberr.
 	m.Dedupe, m.Retried = c.cluster.nextID(), 0
 	s := c.sends.Get().(*send)
 	s.errand = c.errand(level, c.opts.WriteTimeout)
+	s.begun = c.sched.Boot()
 	s.answered.Store(false)
 	s.trace, s.kind = tr, kind
 	s.table, s.token, s.key = m.Table, m.Token, append(s.key[:0], m.Key...)
