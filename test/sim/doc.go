@@ -8,7 +8,7 @@
 // decides: the keeper of the records, peers, reconcilers, placement, admission and joining. control.go ties them
 // together as package node does, and carrier.go carries requests instead of package transport. Nothing of the product
 // is imitated. What is: the network, the time disks take, clocks that drift, jump and stand still, crashes, full and
-// lost disks (package world); see RFC 0008.
+// lost disks (package world); see RFC 0009.
 //
 // What waits in the middle of a call is a task: it has a goroutine for its stack, and runs only while the world waits
 // for it. Product code waits through package sched, whose driver is world.Process.
