@@ -55,7 +55,15 @@ func (c *nodeDecommissionCommand) Run(out io.Writer) error {
 func confirmed(in io.Reader, out io.Writer, s *admin.Status, name string) (bool, error) {
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; strings.HasPrefix(n.ID, strings.ToLower(name)) {
-			fmt.Fprintf(out, "Node %s at %s is %s and has %d replicas, %s.\n", n.ID[:min(8, len(n.ID))], n.CQL, n.State, n.Replicas, size(n.DiskBytes))
+			fmt.Fprintf(
+				out,
+				"Node %s at %s is %s and has %d replicas, %s.\n",
+				n.ID[:min(8, len(n.ID))],
+				n.CQL,
+				n.State,
+				n.Replicas,
+				size(n.DiskBytes),
+			)
 		}
 	}
 	return agreed(in, out, "It is taken out of the cluster for good.")

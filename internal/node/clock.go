@@ -40,7 +40,13 @@ func (n *Node) past() int64 {
 func (n *Node) checkClock() {
 	newest := time.UnixMicro(n.host.NewestStamp())
 	if behind := time.Until(newest); behind > clockBack {
-		n.log.LogAttrs(context.Background(), slog.LevelWarn, "the clock is behind the newest write: it was set back, or was wrong when that was stamped; "+
-			"writes with timestamps of clients are hidden by what was stamped later than they are", slog.Time("newest", newest.UTC()), slog.Duration("behind", behind.Round(time.Millisecond)))
+		n.log.LogAttrs(
+			context.Background(),
+			slog.LevelWarn,
+			"the clock is behind the newest write: it was set back, or was wrong when that was stamped; "+
+				"writes with timestamps of clients are hidden by what was stamped later than they are",
+			slog.Time("newest", newest.UTC()),
+			slog.Duration("behind", behind.Round(time.Millisecond)),
+		)
 	}
 }

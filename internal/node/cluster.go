@@ -119,7 +119,14 @@ func (c *cluster) options() *partition.Cluster {
 			Failed:   c.groupsFailed,
 			SnapshotSent: func(group, to uint64, err error) {
 				if err != nil {
-					c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "snapshot not sent", slog.Uint64("partition", group), slog.Uint64("replica", to), slog.String("error", err.Error()))
+					c.n.log.LogAttrs(
+						c.ctx,
+						slog.LevelWarn,
+						"snapshot not sent",
+						slog.Uint64("partition", group),
+						slog.Uint64("replica", to),
+						slog.String("error", err.Error()),
+					)
 					return
 				}
 				c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "snapshot sent", slog.Uint64("partition", group), slog.Uint64("replica", to))
@@ -264,7 +271,13 @@ func (c *cluster) start() {
 			return nil
 		},
 		Failed: func(id topology.PartitionID, err error) {
-			n.log.LogAttrs(c.ctx, slog.LevelDebug, "change of members not made", slog.Uint64("partition", uint64(id)), slog.String("error", err.Error()))
+			n.log.LogAttrs(
+				c.ctx,
+				slog.LevelDebug,
+				"change of members not made",
+				slog.Uint64("partition", uint64(id)),
+				slog.String("error", err.Error()),
+			)
 		},
 	}
 	balance := &reconcile.Balance{Node: c.self, Keeper: n.records, Led: c.led, View: c.view}

@@ -248,10 +248,12 @@ func TestFeatureLevel(t *testing.T) {
 		}
 		return err
 	}
-	if err := older(Options{Data: dir}); !errors.Is(err, feature.ErrNewer) || !strings.Contains(err.Error(), "(feature level 2); this build understands 1") {
+	if err := older(Options{Data: dir}); !errors.Is(err, feature.ErrNewer) ||
+		!strings.Contains(err.Error(), "(feature level 2); this build understands 1") {
 		t.Errorf("the older build on the directory: %v", err)
 	}
-	if err := older(Options{Data: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "the cluster works at feature level 2, the build of") {
+	if err := older(Options{Data: t.TempDir()}); err == nil ||
+		!strings.Contains(err.Error(), "the cluster works at feature level 2, the build of") {
 		t.Errorf("the older build on an empty directory: %v", err)
 	}
 }
@@ -281,7 +283,11 @@ func TestLongAbsence(t *testing.T) {
 	if err := away.Close(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "its replica of the meta partition is replaced", func() bool { m := set().On(id); return (m == nil || m.ID != was) && voters(a) == 4 })
+	until(
+		t,
+		"its replica of the meta partition is replaced",
+		func() bool { m := set().On(id); return (m == nil || m.ID != was) && voters(a) == 4 },
+	)
 	newClient(t, a).query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	back := clusterNode(t, a, Options{Data: dir, Cluster: ClusterOptions{HealAfter: heal}})
 	until(t, "the node follows the records", func() bool { return back.records.State().Version >= a.records.State().Version })

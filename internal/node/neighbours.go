@@ -75,7 +75,13 @@ func (c *cluster) Acknowledged(to map[topology.PartitionID]uint64) {
 
 // view is what this node sees of the others, for placement.
 func (c *cluster) view() placement.View {
-	v := placement.View{Now: time.Now(), Down: c.peers.Down(), Stopping: c.peers.Stopping(), Free: map[topology.NodeID]int{}, HealAfter: c.n.opts.Cluster.HealAfter}
+	v := placement.View{
+		Now:       time.Now(),
+		Down:      c.peers.Down(),
+		Stopping:  c.peers.Stopping(),
+		Free:      map[topology.NodeID]int{},
+		HealAfter: c.n.opts.Cluster.HealAfter,
+	}
 	for _, node := range c.n.records.State().Nodes {
 		if k, ok := c.peers.Report(node.ID); ok && k.DiskFree >= 0 {
 			v.Free[node.ID] = k.DiskFree
@@ -145,7 +151,12 @@ func (c *cluster) tellTopology(old, next *meta.State) {
 
 // aliveChanged is told that a node came or went.
 func (c *cluster) aliveChanged(node topology.NodeID, alive bool) {
-	c.n.log.LogAttrs(c.ctx, slog.LevelInfo, map[bool]string{true: "node is up", false: "node is down"}[alive], slog.String("node", node.Short()))
+	c.n.log.LogAttrs(
+		c.ctx,
+		slog.LevelInfo,
+		map[bool]string{true: "node is up", false: "node is down"}[alive],
+		slog.String("node", node.Short()),
+	)
 	select {
 	case <-c.started:
 	default:

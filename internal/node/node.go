@@ -95,7 +95,13 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{opts: o, log: o.Log, began: time.Now(), levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.newest, feature.Newest)}, failed: make(chan struct{})}
+	n := &Node{
+		opts:   o,
+		log:    o.Log,
+		began:  time.Now(),
+		levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.newest, feature.Newest)},
+		failed: make(chan struct{}),
+	}
 	if err := n.startUnlessFailed(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}

@@ -52,7 +52,12 @@ func (c *cluster) openLog() error {
 	id := n.store.Identity()
 	owner := binary.BigEndian.AppendUint64(append(id.Cluster[:], id.Node[:]...), id.Birth)
 	if err := c.directory.Begin(owner, c.log); err != nil {
-		return fmt.Errorf("the log of the replica sets in %s does not go with the data: %w. Put the right one back; if it is lost, %s", dir, err, startAnew)
+		return fmt.Errorf(
+			"the log of the replica sets in %s does not go with the data: %w. Put the right one back; if it is lost, %s",
+			dir,
+			err,
+			startAnew,
+		)
 	}
 	return nil
 }
@@ -102,8 +107,13 @@ func (c *cluster) admit(p transport.Peer) error {
 			"has promised there binds it. Give the new directory an identity of its own (ilion cert node), and decommission %s "+
 			"if its disk is lost", p.Node.Short(), p.Node.Short())
 	default:
-		return copied("the data directory of node %s is a copy, or was put back to an earlier state: the cluster has seen it started %d times, and not as "+
-			"this one. What the node has promised since is not in it. Keep the other one if it is there; if not, %s", p.Node.Short(), max(recorded.Number, l.Number), startAnew)
+		return copied(
+			"the data directory of node %s is a copy, or was put back to an earlier state: the cluster has seen it started %d times, and not as "+
+				"this one. What the node has promised since is not in it. Keep the other one if it is there; if not, %s",
+			p.Node.Short(),
+			max(recorded.Number, l.Number),
+			startAnew,
+		)
 	}
 	return nil
 }

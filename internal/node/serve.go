@@ -102,7 +102,11 @@ func (n *Node) serveHTTP() error {
 	}
 	shown := n.shown()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), admin.Collector(shown))
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		admin.Collector(shown),
+	)
 	n.http = &http.Server{
 		Handler: admin.Handler(admin.Options{
 			Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return shown.Status() },

@@ -138,7 +138,11 @@ func (d *designer) check(c *rawclient.Conn, where string) {
 	t := d.f.t
 	for _, name := range slices.Sorted(maps.Keys(d.tables)) {
 		want := d.tables[name]
-		r, err := process.Query(c, dberr.One, "SELECT column_name FROM system_schema.columns WHERE keyspace_name = 'ks' AND table_name = '"+name+"'")
+		r, err := process.Query(
+			c,
+			dberr.One,
+			"SELECT column_name FROM system_schema.columns WHERE keyspace_name = 'ks' AND table_name = '"+name+"'",
+		)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -146,7 +150,11 @@ func (d *designer) check(c *rawclient.Conn, where string) {
 		if r.RowCount != 2+len(want.columns) {
 			t.Errorf("%s: %s has %d columns, want %d", where, name, r.RowCount, 2+len(want.columns))
 		}
-		r, err = process.Query(c, dberr.One, "SELECT index_name FROM system_schema.indexes WHERE keyspace_name = 'ks' AND table_name = '"+name+"'")
+		r, err = process.Query(
+			c,
+			dberr.One,
+			"SELECT index_name FROM system_schema.indexes WHERE keyspace_name = 'ks' AND table_name = '"+name+"'",
+		)
 		if err != nil || r.RowCount != map[bool]int{true: 1}[want.indexed] {
 			t.Errorf("%s: %s has indexes: %v, want %v (%v)", where, name, r, want.indexed, err)
 		}

@@ -45,7 +45,12 @@ func TestIndexWhileBatching(t *testing.T) {
 	}
 	for i := range rounds {
 		<-grown
-		c.Do(i%c.Len(), fmt.Sprintf("CREATE INDEX tv%d ON ks.t (v)", i), fmt.Sprintf("CREATE INDEX tl%d ON ks.t (l)", i), fmt.Sprintf("CREATE INDEX uv%d ON ks.u (v)", i))
+		c.Do(
+			i%c.Len(),
+			fmt.Sprintf("CREATE INDEX tv%d ON ks.t (v)", i),
+			fmt.Sprintf("CREATE INDEX tl%d ON ks.t (l)", i),
+			fmt.Sprintf("CREATE INDEX uv%d ON ks.u (v)", i),
+		)
 		if i < rounds-1 {
 			c.Do(i%c.Len(), fmt.Sprintf("DROP INDEX ks.tv%d", i), fmt.Sprintf("DROP INDEX ks.tl%d", i), fmt.Sprintf("DROP INDEX ks.uv%d", i))
 		}

@@ -34,11 +34,19 @@ func records() []record {
 	m := command.Mutation{
 		Table: 1024, Token: -5, Key: []byte("key"), SchemaVersion: 3, Epoch: 2, Timestamp: 77, Retried: 20,
 		Dedupe: command.DedupeID{Coordinator: [16]byte{1}, Sequence: 9},
-		Ops:    []command.Op{{Clustering: []byte("c"), Operand: []byte("operand")}, {Kind: command.OpHeader}, {Kind: command.OpIndex, Index: 7, Value: []byte("v")}},
+		Ops: []command.Op{
+			{Clustering: []byte("c"), Operand: []byte("operand")},
+			{Kind: command.OpHeader},
+			{Kind: command.OpIndex, Index: 7, Value: []byte("v")},
+		},
 	}
 	wide := command.Mutation{Table: 1024 | keys.WideRing, Token: 6, Low: 1 << 60, Key: []byte("wide")}
 	text := &cqltype.Type{Kind: cqltype.Text}
-	found := &row.Row{Live: true, Liveness: row.Liveness{Timestamp: 5, Expiry: row.NoExpiry}, Cells: []row.Cell{{Column: 3, Value: []byte("v"), Timestamp: 8, Expiry: row.NoExpiry}}}
+	found := &row.Row{
+		Live:     true,
+		Liveness: row.Liveness{Timestamp: 5, Expiry: row.NoExpiry},
+		Cells:    []row.Cell{{Column: 3, Value: []byte("v"), Timestamp: 8, Expiry: row.NoExpiry}},
+	}
 	logged := m
 	logged.Retried = 0
 	out := []record{
@@ -47,13 +55,25 @@ func records() []record {
 		{"conditional", command.AppendConditional(nil, &command.Conditional{
 			Mutation: m, Serial: dberr.Serial, Now: 9, Rows: []command.RowRef{{Clustering: []byte("c")}, {Static: true}},
 			Conditions: []command.Condition{{Row: 1, Operator: command.In, Column: 2, Type: text, Values: [][]byte{nil, []byte("a")}}},
-			Updates:    []command.Update{{Kind: command.ListSetAt, Column: 4, Type: &cqltype.Type{Kind: cqltype.List, Elems: []*cqltype.Type{text}}, Args: [][]byte{{0, 0, 0, 1}, nil}}},
+			Updates: []command.Update{
+				{
+					Kind:   command.ListSetAt,
+					Column: 4,
+					Type:   &cqltype.Type{Kind: cqltype.List, Elems: []*cqltype.Type{text}},
+					Args:   [][]byte{{0, 0, 0, 1}, nil},
+				},
+			},
 		})},
 		{"read", command.AppendRead(nil, &command.Read{
 			Table: 1024, Range: token.Range{Begin: 5, Limit: 1 << 63}, AfterKey: []byte("k"), AfterToken: 9, AfterPartition: true, Statics: true,
-			Slices: []command.Slice{{Start: []byte("a")}}, Index: &command.IndexLookup{Index: 7, Value: []byte("v")}, Limit: 100, Now: 4, Level: dberr.Quorum, Epoch: 2,
+			Slices: []command.Slice{
+				{Start: []byte("a")},
+			}, Index: &command.IndexLookup{Index: 7, Value: []byte("v")}, Limit: 100, Now: 4, Level: dberr.Quorum, Epoch: 2,
 		})},
-		{"decision", command.AppendDecision(nil, &command.Decision{Timestamp: 5, Found: []*row.Row{nil, found}, First: &command.FoundRow{Row: found}})},
+		{
+			"decision",
+			command.AppendDecision(nil, &command.Decision{Timestamp: 5, Found: []*row.Row{nil, found}, First: &command.FoundRow{Row: found}}),
+		},
 	}
 	for _, e := range []command.Entry{
 		{Kind: command.EntryWrite, Epoch: 2, Mutations: []command.Mutation{logged, wide}, Result: []byte("result")},
@@ -71,7 +91,9 @@ func records() []record {
 	p.Parents, p.Region, p.Swept, p.FeedLow = []keys.Parent{{Partition: 1, Index: 77, Epoch: 1}}, "eu", 1<<31, 12
 	r := keys.Replica{Partition: 5, Replica: 2, Created: 1 << 31}
 	n := meta.Node{
-		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu", Zone: "a", Tokens: []token.Token{-1, 5},
+		ID: topology.NodeID{
+			7,
+		}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu", Zone: "a", Tokens: []token.Token{-1, 5},
 		State: meta.Leaving, Levels: feature.Range{Oldest: 1, Newest: 2}, Joined: time.UnixMilli(1e12), Birth: 1 << 40,
 	}
 	s, err := topology.New().WithLevel(1).AddTable(1024, 2, []topology.Place{{Region: "eu", Nodes: []topology.NodeID{{1}, {2}}}})
@@ -81,7 +103,13 @@ func records() []record {
 	if err != nil {
 		panic(err)
 	}
-	return append(out, record{"meta", p.Append(nil)}, record{"replica", r.Append(nil)}, record{"node", n.Append(nil)}, record{"map", s.Append(nil)})
+	return append(
+		out,
+		record{"meta", p.Append(nil)},
+		record{"replica", r.Append(nil)},
+		record{"node", n.Append(nil)},
+		record{"map", s.Append(nil)},
+	)
 }
 
 // again decodes a record and encodes it as this build does.

@@ -104,7 +104,11 @@ func raftFrames() [][]byte {
 	app := &pb.Message{Type: pb.MsgApp.Enum(), To: ptr(2), From: ptr(1), Term: ptr(7), LogTerm: ptr(6), Index: ptr(40), Commit: ptr(39),
 		Context: []byte("ctx"), Entries: []*pb.Entry{{Term: ptr(7), Index: ptr(41), Data: []byte("data")}, {Term: ptr(7), Index: ptr(42)}}}
 	snap := &pb.Message{Type: pb.MsgSnap.Enum(), To: ptr(2), From: ptr(1), Term: ptr(7), Snapshot: &pb.Snapshot{
-		Metadata: &pb.SnapshotMetadata{Index: ptr(40), Term: ptr(6), ConfState: &pb.ConfState{Voters: []uint64{1, 2, 3}, Learners: []uint64{9}}}}}
+		Metadata: &pb.SnapshotMetadata{
+			Index:     ptr(40),
+			Term:      ptr(6),
+			ConfState: &pb.ConfState{Voters: []uint64{1, 2, 3}, Learners: []uint64{9}},
+		}}}
 	beat := &pb.Message{Type: pb.MsgHeartbeat.Enum(), To: ptr(2), From: ptr(1), Term: ptr(7), Commit: ptr(39)}
 	return [][]byte{
 		raftgroup.NewFrame(nil, 5, 6),
@@ -152,8 +156,15 @@ func remoteErrors() (out [][]byte) {
 }
 
 func peerRequests() (out [][]byte) {
-	n, _ := json.Marshal(peers.Newcomer{Node: topology.NodeID{1}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "r", Zone: "z", Newest: 1}) // plain values
-	out = append(out, []byte{peers.KindFirst + 1}, append([]byte{peers.KindFirst + 2}, `{"version":7}`...), append([]byte{peers.KindFirst + 3}, n...))
+	n, _ := json.Marshal(
+		peers.Newcomer{Node: topology.NodeID{1}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "r", Zone: "z", Newest: 1},
+	) // plain values
+	out = append(
+		out,
+		[]byte{peers.KindFirst + 1},
+		append([]byte{peers.KindFirst + 2}, `{"version":7}`...),
+		append([]byte{peers.KindFirst + 3}, n...),
+	)
 	return append(out, []byte{peers.KindFirst + 4}, []byte{peers.KindFirst + 5})
 }
 
@@ -192,8 +203,17 @@ func servePeers() func([]byte) string {
 }
 
 func nodeRecord() *meta.Node {
-	return &meta.Node{Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "europe", Zone: "a", Tokens: []token.Token{-5, 9}, Levels: feature.Range{Oldest: 1, Newest: 2},
-		Joined: time.UnixMilli(1_700_000_000_000), Birth: 1 << 60}
+	return &meta.Node{
+		Internal: "10.0.0.1:7000",
+		CQL:      "10.0.0.1:9042",
+		HTTP:     "10.0.0.1:8080",
+		Region:   "europe",
+		Zone:     "a",
+		Tokens:   []token.Token{-5, 9},
+		Levels:   feature.Range{Oldest: 1, Newest: 2},
+		Joined:   time.UnixMilli(1_700_000_000_000),
+		Birth:    1 << 60,
+	}
 }
 
 func nodeRecords() [][]byte {

@@ -93,7 +93,8 @@ func (c *carrier) Discover(ctx context.Context, address string) (transport.Peer,
 		if to.name() != address {
 			continue
 		}
-		if err := c.p.Wait(ctx, nil, w.Net.Delay(n.ID, to.ID)+w.Net.Delay(to.ID, n.ID)); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		if err := c.p.Wait(ctx, nil, w.Net.Delay(n.ID, to.ID)+w.Net.Delay(to.ID, n.ID)); !errors.Is(err, context.DeadlineExceeded) ||
+			ctx.Err() != nil {
 			return transport.Peer{}, err
 		}
 		if to.Up && !w.Net.Parted(n.ID, to.ID) {

@@ -98,12 +98,17 @@ func (n *node) run(*world.Task) {
 	if seen := keeper.Subscribe(n.install); seen != first {
 		n.install(first, seen)
 	}
-	n.members = &reconcile.Members{Keeper: keeper, Sched: s, Failed: func(topology.PartitionID, error) {}, Replica: func(id topology.PartitionID) reconcile.Replica {
-		if r := n.parts.Replica(id); r != nil {
-			return counted{r, n}
-		}
-		return nil
-	}}
+	n.members = &reconcile.Members{
+		Keeper: keeper,
+		Sched:  s,
+		Failed: func(topology.PartitionID, error) {},
+		Replica: func(id topology.PartitionID) reconcile.Replica {
+			if r := n.parts.Replica(id); r != nil {
+				return counted{r, n}
+			}
+			return nil
+		},
+	}
 	balance := &reconcile.Balance{Node: n.self(), Keeper: keeper, Led: n.led, View: n.view, Sched: s}
 	placer := &reconcile.Placer{
 		Keeper: keeper, Mine: n.leadsMeta, View: n.view, Sched: s,
@@ -453,7 +458,8 @@ func (n *node) moveSomething(*world.Task) {
 	err := n.update(func(s *meta.State) (*meta.State, error) {
 		var ps []*topology.Partition
 		for p := range s.Map.All() {
-			if p.ID != topology.MetaPartition && p.Sets[0].Count(topology.Voter) == len(p.Sets[0].Replicas) && len(p.Sets[0].Replicas) == voterCount {
+			if p.ID != topology.MetaPartition && p.Sets[0].Count(topology.Voter) == len(p.Sets[0].Replicas) &&
+				len(p.Sets[0].Replicas) == voterCount {
 				ps = append(ps, p)
 			}
 		}

@@ -94,7 +94,15 @@ func add(to, from reflect.Value) {
 }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("seed %d: %v, trace %016x, %+v, unchecked %d, failures %v", r.Plan.Seed, r.Duration, r.Trace, r.Counts, r.Unchecked, r.Failures)
+	return fmt.Sprintf(
+		"seed %d: %v, trace %016x, %+v, unchecked %d, failures %v",
+		r.Plan.Seed,
+		r.Duration,
+		r.Trace,
+		r.Counts,
+		r.Unchecked,
+		r.Failures,
+	)
 }
 
 // Shape of the cluster.

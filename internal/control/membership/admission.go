@@ -34,7 +34,13 @@ type Admission struct {
 // transport.ErrLevel if another build of the node would be let in.
 func Refuse(s *meta.State, node topology.NodeID, levels feature.Range) error {
 	if level := s.Map.Level(); level != 0 && !levels.Has(level) {
-		return fmt.Errorf("the cluster works at feature level %d, the build of node %s understands %s: %w", level, node.Short(), levels, transport.ErrLevel)
+		return fmt.Errorf(
+			"the cluster works at feature level %d, the build of node %s understands %s: %w",
+			level,
+			node.Short(),
+			levels,
+			transport.ErrLevel,
+		)
 	}
 	if n := s.Node(node); n != nil && n.State == meta.Left {
 		return fmt.Errorf("node %s has left the cluster", node.Short())
@@ -107,7 +113,12 @@ func (a *Admission) callBack(ctx context.Context, who peers.Newcomer) error {
 	case err != nil:
 		return fmt.Errorf("this node cannot reach the new one at %s (see cluster.advertise): %w", who.Internal, err)
 	case p.Node != who.Node:
-		return fmt.Errorf("node %s says that it is at %s, where node %s answers (see cluster.advertise)", who.Node.Short(), who.Internal, p.Node.Short())
+		return fmt.Errorf(
+			"node %s says that it is at %s, where node %s answers (see cluster.advertise)",
+			who.Node.Short(),
+			who.Internal,
+			p.Node.Short(),
+		)
 	}
 	return nil
 }

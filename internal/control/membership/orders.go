@@ -57,7 +57,10 @@ func (o *Orders) Order(ctx context.Context, name string, to meta.NodeState) (str
 	case to == meta.Draining:
 		return fmt.Sprintf("node %s gives all leaderships away; stop it when ilion status shows none", found.ID.Short()), nil
 	case !o.Alive(found.ID) && stay < placement.Replicas:
-		return fmt.Sprintf("node %s does not answer: it is out of the cluster when a new node has taken its place (start one with --join)", found.ID.Short()), nil
+		return fmt.Sprintf(
+			"node %s does not answer: it is out of the cluster when a new node has taken its place (start one with --join)",
+			found.ID.Short(),
+		), nil
 	}
 	return fmt.Sprintf("node %s gives all replicas away and ends when it has none: see ilion status", found.ID.Short()), nil
 }

@@ -16,7 +16,8 @@ import (
 func TestNodeBytes(t *testing.T) {
 	n := &Node{
 		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "eu", Zone: "a",
-		Tokens: []token.Token{token.Min, -1, token.Max}, State: Leaving, Levels: feature.Range{Oldest: 1, Newest: 300}, Joined: time.UnixMilli(1e12),
+		Tokens: []token.Token{token.Min, -1, token.Max}, State: Leaving,
+		Levels: feature.Range{Oldest: 1, Newest: 300}, Joined: time.UnixMilli(1e12),
 	}
 	check := func(name, want string) {
 		t.Helper()
@@ -24,7 +25,13 @@ func TestNodeBytes(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, want)
 		}
 	}
-	check("without a birth", "020d31302e302e302e313a373030300d31302e302e302e313a39303432000265750161038000000000000000ffffffffffffffff7fffffffffffffff0201ac0280c0a8ca9a3a0000")
+	check(
+		"without a birth",
+		"020d31302e302e302e313a373030300d31302e302e302e313a39303432000265750161038000000000000000ffffffffffffffff7fffffffffffffff0201ac0280c0a8ca9a3a0000",
+	)
 	n.Birth, n.Start, n.Mark, n.rest = 1<<40, 300, 7, []byte{18, 1, 42}
-	check("with a birth and a start, and more", "020d31302e302e302e313a373030300d31302e302e302e313a39303432000265750161038000000000000000ffffffffffffffff7fffffffffffffff0201ac0280c0a8ca9a3a808080808020020aac02000000000000000712012a00")
+	check(
+		"with a birth and a start, and more",
+		"020d31302e302e302e313a373030300d31302e302e302e313a39303432000265750161038000000000000000ffffffffffffffff7fffffffffffffff0201ac0280c0a8ca9a3a808080808020020aac02000000000000000712012a00",
+	)
 }

@@ -58,7 +58,11 @@ func stamp(n int) schema.Stamp {
 
 func createKeyspace(n int, name string) schema.Change {
 	return &schema.CreateKeyspace{Stamp: stamp(n), Name: name, Properties: []schema.Property{
-		{Name: "replication", IsMap: true, Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}},
+		{
+			Name:  "replication",
+			IsMap: true,
+			Map:   []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}},
+		},
 	}}
 }
 
@@ -290,7 +294,8 @@ func TestAlone(t *testing.T) {
 	if _, err := change(t.Context(), command.Records{Expect: 1}); err == nil {
 		t.Error("a change of an older version was made")
 	}
-	if s, err := k.Update(t.Context(), func(s *State) (*State, error) { return s.WithSetting("n", ""), nil }); err != nil || len(s.Settings) != 0 {
+	if s, err := k.Update(t.Context(), func(s *State) (*State, error) { return s.WithSetting("n", ""), nil }); err != nil ||
+		len(s.Settings) != 0 {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if b, err := store.Get(keys.MetaID, []byte("setting/n")); err != nil || b != nil {
@@ -302,7 +307,8 @@ func TestAlone(t *testing.T) {
 func TestNodeRecord(t *testing.T) {
 	n := &Node{
 		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu", Zone: "a",
-		Tokens: []token.Token{token.Min, -1, token.Max}, State: Leaving, Levels: feature.Range{Oldest: 1, Newest: 3}, Joined: time.UnixMilli(1e12).UTC(),
+		Tokens: []token.Token{token.Min, -1, token.Max}, State: Leaving,
+		Levels: feature.Range{Oldest: 1, Newest: 3}, Joined: time.UnixMilli(1e12).UTC(),
 	}
 	record := n.Append(nil)
 	got, err := DecodeNode(n.ID, record)

@@ -70,7 +70,17 @@ func TestPeers(t *testing.T) {
 	}, cut: map[topology.NodeID]bool{}}
 	var events []bool
 	left := false
-	p := New(a, w, Options{Left: func() { left = true }, Timeout: 10 * time.Millisecond, Now: func() time.Time { return now }, Steady: func() time.Duration { return 0 }, Changed: func(_ topology.NodeID, alive bool) { events = append(events, alive) }})
+	p := New(
+		a,
+		w,
+		Options{
+			Left:    func() { left = true },
+			Timeout: 10 * time.Millisecond,
+			Now:     func() time.Time { return now },
+			Steady:  func() time.Duration { return 0 },
+			Changed: func(_ topology.NodeID, alive bool) { events = append(events, alive) },
+		},
+	)
 	p.Watch([]topology.NodeID{a, b, c})
 	p.ask(t.Context())
 	if k, ok := p.Report(b); !ok || k.Leading != 4 || k.Skew != 3*time.Second || !k.Alive {

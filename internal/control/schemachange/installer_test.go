@@ -22,7 +22,11 @@ import (
 func TestFirstChange(t *testing.T) {
 	empty := schema.New()
 	next, _, err := schema.Apply(catalog.WithSystem(empty), &schema.CreateKeyspace{Name: "ks", Properties: []schema.Property{
-		{Name: "replication", IsMap: true, Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}},
+		{
+			Name:  "replication",
+			IsMap: true,
+			Map:   []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}},
+		},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +92,14 @@ func TestOrderOfSteps(t *testing.T) {
 	}
 	column := &schema.Column{Name: "v", ID: 2, Kind: schema.Regular}
 	table := func(revision uint64, indexes map[string]*schema.Index) *meta.State {
-		tab := &schema.Table{Keyspace: "ks", Name: "t", ID: 600, Revision: revision, Indexes: indexes, ByName: map[string]*schema.Column{"v": column}}
+		tab := &schema.Table{
+			Keyspace: "ks",
+			Name:     "t",
+			ID:       600,
+			Revision: revision,
+			Indexes:  indexes,
+			ByName:   map[string]*schema.Column{"v": column},
+		}
 		s := meta.Empty()
 		s.Schema = schema.New().With(&schema.Keyspace{Name: "ks", Tables: map[string]*schema.Table{"t": tab}})
 		m, err := topology.New().CutTable(600, topology.Equal(1, []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}}}}))

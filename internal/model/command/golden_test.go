@@ -14,13 +14,23 @@ import (
 
 // TestStoredBytes pins the bytes of a command of each kind: they are in logs, and nodes of other versions send them.
 func TestStoredBytes(t *testing.T) {
-	udt := &cqltype.Type{Kind: cqltype.UDT, Keyspace: "ks", Name: "u", Fields: []string{"a"}, Elems: []*cqltype.Type{{Kind: cqltype.Int}}, Frozen: true}
+	udt := &cqltype.Type{
+		Kind:     cqltype.UDT,
+		Keyspace: "ks",
+		Name:     "u",
+		Fields:   []string{"a"},
+		Elems:    []*cqltype.Type{{Kind: cqltype.Int}},
+		Frozen:   true,
+	}
 	mapped := &cqltype.Type{Kind: cqltype.Map, Elems: []*cqltype.Type{{Kind: cqltype.Text}, udt}}
 	m := entries()[0].Mutations[0]
 	m.Retried = 250
 	found := &row.Row{
 		Live: true, Liveness: row.Liveness{Timestamp: -9, TTL: 60, Expiry: 1 << 33},
-		Cells: []row.Cell{{Column: 3, Value: []byte("v"), Timestamp: 8, Expiry: row.NoExpiry}, {Column: 300, Path: []byte{}, TTL: 5, Expiry: 6}},
+		Cells: []row.Cell{
+			{Column: 3, Value: []byte("v"), Timestamp: 8, Expiry: row.NoExpiry},
+			{Column: 300, Path: []byte{}, TTL: 5, Expiry: 6},
+		},
 	}
 	log := entries()
 	for _, c := range []struct {
@@ -57,7 +67,14 @@ func TestStoredBytes(t *testing.T) {
 
 // BenchmarkEntry makes an entry of a stamped 100-byte write and decodes it: CPU.
 func BenchmarkEntry(b *testing.B) {
-	m := Mutation{Table: 1024, Token: -5, Key: []byte("0123456789abcdef"), SchemaVersion: 70, Epoch: 3, Dedupe: DedupeID{Coordinator: [16]byte{1}, Sequence: 1 << 40}}
+	m := Mutation{
+		Table:         1024,
+		Token:         -5,
+		Key:           []byte("0123456789abcdef"),
+		SchemaVersion: 70,
+		Epoch:         3,
+		Dedupe:        DedupeID{Coordinator: [16]byte{1}, Sequence: 1 << 40},
+	}
 	m.Ops = []Op{{Clustering: []byte("12345678"), Operand: make([]byte, 100)}}
 	var buf []byte
 	b.Run("add", func(b *testing.B) {

@@ -11,7 +11,8 @@ import (
 func TestStoredBytes(t *testing.T) {
 	m := Meta{
 		Partition: 1 << 40, Applied: 300, Term: 6, Span: Span{Table: 2000, Begin: []byte{1}, End: []byte{}}, Epoch: 4,
-		Voters: []Member{{1, [16]byte{1}}, {1 << 60, [16]byte{15: 2}}}, Learners: []Member{{5, [16]byte{}}}, LearnersNext: []Member{{3, [16]byte{3}}},
+		Voters:   []Member{{1, [16]byte{1}}, {1 << 60, [16]byte{15: 2}}},
+		Learners: []Member{{5, [16]byte{}}}, LearnersNext: []Member{{3, [16]byte{3}}},
 		AutoLeave: true, Children: []Child{{7, Span{Table: 2000, Begin: []byte{1, 2}, End: []byte{3}}, 2, 290}}, Feature: 1, Region: "eu",
 		Parents: []Parent{{6, 77, 3}, {5, 1 << 40, 2}}, Swept: 1 << 30, FeedLow: 12, MaxTimestamp: -500, SchemaVersion: 99,
 	}

@@ -118,7 +118,15 @@ func (s *Snapshot) addRecord(table uint32, record []byte, replicas map[ReplicaID
 	}
 	var ps []*Partition
 	for range r.Count(22) {
-		p := &Partition{ID: PartitionID(r.Uint()), Table: table, Span: r.span(table), Epoch: r.Uint(), Moves: r.Uint(), Level: feature.Level(r.Uint32()), Sets: r.sets()}
+		p := &Partition{
+			ID:    PartitionID(r.Uint()),
+			Table: table,
+			Span:  r.span(table),
+			Epoch: r.Uint(),
+			Moves: r.Uint(),
+			Level: feature.Level(r.Uint32()),
+			Sets:  r.sets(),
+		}
 		p.rest = r.fields("a partition of the map")
 		if r.Err() != nil {
 			return r.end()

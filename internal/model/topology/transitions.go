@@ -92,7 +92,14 @@ func (s *Snapshot) CutTable(table uint32, pieces []Piece) (*Snapshot, error) {
 	out := s.next()
 	ps := make([]*Partition, 0, len(pieces))
 	for i, piece := range pieces {
-		p := &Partition{ID: out.nextPartition, Table: table, Epoch: 1, Level: s.level, Sets: out.sets(piece.Places), Span: Span{Begin: piece.Begin}}
+		p := &Partition{
+			ID:    out.nextPartition,
+			Table: table,
+			Epoch: 1,
+			Level: s.level,
+			Sets:  out.sets(piece.Places),
+			Span:  Span{Begin: piece.Begin},
+		}
 		if i+1 < len(pieces) {
 			p.Span.Limit = pieces[i+1].Begin
 		}

@@ -30,7 +30,17 @@ func TestLevelWarnings(t *testing.T) {
 	})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	w.query(t, "CREATE TABLE ks.c (k int PRIMARY KEY, n counter)")
-	levels := []dberr.Consistency{dberr.Any, dberr.One, dberr.Two, dberr.Three, dberr.Quorum, dberr.All, dberr.LocalQuorum, dberr.EachQuorum, dberr.LocalOne}
+	levels := []dberr.Consistency{
+		dberr.Any,
+		dberr.One,
+		dberr.Two,
+		dberr.Three,
+		dberr.Quorum,
+		dberr.All,
+		dberr.LocalQuorum,
+		dberr.EachQuorum,
+		dberr.LocalOne,
+	}
 	for _, test := range []struct {
 		replicas int
 		want     map[dberr.Consistency]string
@@ -254,7 +264,12 @@ func TestAnnounceReplication(t *testing.T) {
 	for _, c := range w.announced {
 		got = append(got, c.Change+" "+c.Target+" "+c.Keyspace)
 	}
-	want := []string{"UPDATED KEYSPACE ks", "UPDATED KEYSPACE system_auth", "UPDATED KEYSPACE system_distributed", "UPDATED KEYSPACE system_traces"}
+	want := []string{
+		"UPDATED KEYSPACE ks",
+		"UPDATED KEYSPACE system_auth",
+		"UPDATED KEYSPACE system_distributed",
+		"UPDATED KEYSPACE system_traces",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("announced (-want +got):\n%s", diff)
 	}
@@ -351,7 +366,8 @@ func TestBatchLog(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if l := log.ForCoordinator(w.catalog.Snapshot); l.Table != catalog.BatchesID || l.Record(a, 1, nil).Table != l.Table || l.Remove(a, 1).Table != l.Table {
+	if l := log.ForCoordinator(w.catalog.Snapshot); l.Table != catalog.BatchesID || l.Record(a, 1, nil).Table != l.Table ||
+		l.Remove(a, 1).Table != l.Table {
 		t.Errorf("for the coordinator: %+v", l)
 	}
 }

@@ -107,8 +107,16 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, err
 	}
-	e := &Engine{catalog: cat, coordinator: co, ddl: d, writes: write.NewExecutor(co, write.Options{BatchBytesMax: o.BatchBytesMax, MutationBytesMax: o.MutationBytesMax}), opts: o, prepared: newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
-		reshaped: map[schema.UUID]struct{}{}, uuids: cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:]))}
+	e := &Engine{
+		catalog:     cat,
+		coordinator: co,
+		ddl:         d,
+		writes:      write.NewExecutor(co, write.Options{BatchBytesMax: o.BatchBytesMax, MutationBytesMax: o.MutationBytesMax}),
+		opts:        o,
+		prepared:    newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
+		reshaped:    map[schema.UUID]struct{}{},
+		uuids:       cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
+	}
 	e.results.max = o.ResultsBytesMax
 	first := make(chan struct{})
 	e.publication.Store(&first)

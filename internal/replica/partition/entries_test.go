@@ -34,7 +34,8 @@ func TestRecords(t *testing.T) {
 	w := newWorld(t, 4)
 	w.create(metaPartition(0, 1, 2))
 	lead := w.replica(w.leader(meta), meta)
-	if v, err := lead.Change(t.Context(), command.Records{Put: []command.Record{{Key: []byte("begin"), Value: []byte{}}}}); v != 1 || err != nil {
+	if v, err := lead.Change(t.Context(), command.Records{Put: []command.Record{{Key: []byte("begin"), Value: []byte{}}}}); v != 1 ||
+		err != nil {
 		t.Fatal(v, err)
 	}
 	stop := make(chan struct{})
@@ -211,7 +212,11 @@ func TestTruncateRequireSweep(t *testing.T) {
 	if err := write(t.Context(), r, old); !errors.Is(err, ErrStaleSchema) {
 		t.Errorf("%v", err)
 	}
-	sweep := &command.Sweep{Table: testTable, Horizon: time.Now().Unix(), Keys: [][]byte{keys.AppendDeletions(nil, testTable, old.Token, old.Key)}}
+	sweep := &command.Sweep{
+		Table:   testTable,
+		Horizon: time.Now().Unix(),
+		Keys:    [][]byte{keys.AppendDeletions(nil, testTable, old.Token, old.Key)},
+	}
 	if err := w.nodes[w.leader(p.ID)].host.Load().Sweep(sweep); err != nil {
 		t.Error(err)
 	}

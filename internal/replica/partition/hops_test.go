@@ -46,7 +46,12 @@ func (s *hopSequencer) propose(term uint64, entry []byte, w raftgroup.Waiter) er
 		return err
 	}
 	m := e.Mutations[0]
-	s.note("%s: an entry with one mutation of key %s, stamped: %v", s.kind, m.Key, row.Timestamp(m.Ops[0].Operand) == m.Timestamp && m.Timestamp > 0)
+	s.note(
+		"%s: an entry with one mutation of key %s, stamped: %v",
+		s.kind,
+		m.Key,
+		row.Timestamp(m.Ops[0].Operand) == m.Timestamp && m.Timestamp > 0,
+	)
 	return s.sequencer.propose(term, entry, &hopWaiter{w, s.hops})
 }
 

@@ -95,7 +95,13 @@ func TestTwoFeatureLevels(t *testing.T) {
 	writeAll()
 	for i := range w.nodes {
 		if r := w.replica(i, p.ID); r.Level() != feature.Newest || w.nodes[i].store.Level() != feature.Newest || fields.Load() > 0 {
-			t.Errorf("node %d is at level %d, its directory at %d; %d entries are of the later build", i, r.Level(), w.nodes[i].store.Level(), fields.Load())
+			t.Errorf(
+				"node %d is at level %d, its directory at %d; %d entries are of the later build",
+				i,
+				r.Level(),
+				w.nodes[i].store.Level(),
+				fields.Load(),
+			)
 		}
 	}
 	if err := w.request(p.ID, func(r *Replica, _ uint32) error { return r.RaiseLevel(t.Context(), laterLevels.Newest) }); err != nil {
@@ -173,7 +179,8 @@ func TestEntryOfLaterBuild(t *testing.T) {
 	for range 2 {
 		var err error
 		w.until("the node stops", func() bool { err = n.host.Load().Failed(); return err != nil })
-		if !errors.Is(err, feature.ErrNewer) || errors.Is(err, command.ErrMalformed) || !strings.Contains(err.Error(), "(kind 99); this build understands 6") {
+		if !errors.Is(err, feature.ErrNewer) || errors.Is(err, command.ErrMalformed) ||
+			!strings.Contains(err.Error(), "(kind 99); this build understands 6") {
 			t.Errorf("%v", err)
 		}
 		left := n.fs.CrashClone(vfs.CrashCloneCfg{})

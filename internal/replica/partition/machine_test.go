@@ -171,7 +171,13 @@ func TestApply(t *testing.T) {
 	if b.rows(in[0]) != 0 || b.meta(lower).Applied != 10 {
 		t.Error("seen before the commit")
 	}
-	results = b.entry(lower, 12, &command.Entry{Kind: command.EntryRequire, Epoch: keys.BirthEpoch, SchemaVersion: 7}, stamped(in[1], 1, 110, 6), stamped(in[0], 2, 120, 7))
+	results = b.entry(
+		lower,
+		12,
+		&command.Entry{Kind: command.EntryRequire, Epoch: keys.BirthEpoch, SchemaVersion: 7},
+		stamped(in[1], 1, 110, 6),
+		stamped(in[0], 2, 120, 7),
+	)
 	if results[1] != ErrStaleSchema || results[2] != nil {
 		t.Fatalf("%v", results)
 	}
@@ -199,7 +205,11 @@ func TestMembers(t *testing.T) {
 	b := newBench(t)
 	leave := true
 	conf := &pb.ConfState{Voters: []uint64{1, 2}, VotersOutgoing: []uint64{1}, LearnersNext: []uint64{3}, AutoLeave: &leave}
-	where := []raftgroup.Member{{Replica: 1, Node: raftgroup.NodeID{1}}, {Replica: 2, Node: raftgroup.NodeID{2}}, {Replica: 3, Node: raftgroup.NodeID{3}}}
+	where := []raftgroup.Member{
+		{Replica: 1, Node: raftgroup.NodeID{1}},
+		{Replica: 2, Node: raftgroup.NodeID{2}},
+		{Replica: 3, Node: raftgroup.NodeID{3}},
+	}
 	if err := b.Members(lower, 11, 6, conf, raftgroup.EncodeMembers(nil, where)); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +218,8 @@ func TestMembers(t *testing.T) {
 	m := b.meta(lower)
 	c := configOf(2, &m, false)
 	if c.Applied != 11 || len(c.Conf.GetVoters()) != 2 || c.Conf.GetVotersOutgoing()[0] != 1 || c.Conf.GetLearnersNext()[0] != 3 || !c.Conf.GetAutoLeave() ||
-		len(c.Where) != 3 || c.Where[1] != where[1] {
+		len(c.Where) != 3 ||
+		c.Where[1] != where[1] {
 		t.Errorf("%+v", c)
 	}
 }

@@ -78,7 +78,18 @@ func (b *bench) openGroups() ([]*raftgroup.Group, error) {
 	var configs []raftgroup.GroupConfig
 	err := b.store.Metas(func(group uint64, m ledger.Meta) {
 		where, _, _ := raftgroup.DecodeMembers(m.Where)
-		configs = append(configs, raftgroup.GroupConfig{ID: group, Replica: m.Replica, Applied: m.Applied, Term: m.Term, Conf: m.Conf, Where: where, Born: m.Applied == 10})
+		configs = append(
+			configs,
+			raftgroup.GroupConfig{
+				ID:      group,
+				Replica: m.Replica,
+				Applied: m.Applied,
+				Term:    m.Term,
+				Conf:    m.Conf,
+				Where:   where,
+				Born:    m.Applied == 10,
+			},
+		)
 	})
 	if err != nil {
 		return nil, err
@@ -636,7 +647,12 @@ func TestGap(t *testing.T) {
 // writer.
 func TestLogQueueBound(t *testing.T) {
 	var dropped int
-	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{LogQueueBytes: 1000, Events: raftgroup.Events{Dropped: func(string, int) { dropped++ }}})
+	b, g := open(
+		t,
+		vfs.NewMem(),
+		1,
+		raftgroup.Options{LogQueueBytes: 1000, Events: raftgroup.Events{Dropped: func(string, int) { dropped++ }}},
+	)
 	b.run()
 	o := b.propose(g, 0, ledger.Set("k", make([]byte, 2000)))
 	w := b.host.Step(b.now, &b.inbox)

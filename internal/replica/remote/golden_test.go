@@ -17,7 +17,12 @@ func goldenRow() *row.Row {
 	return &row.Row{
 		Live: true, Liveness: row.Liveness{Timestamp: 1 << 50, TTL: 60, Expiry: 1 << 33},
 		Cells: []row.Cell{
-			{Column: 3, Value: []byte("value"), Timestamp: 1 << 50, Expiry: row.NoExpiry}, {Column: 300, Path: []byte("p"), Timestamp: 5, TTL: 5, Expiry: 6},
+			{
+				Column:    3,
+				Value:     []byte("value"),
+				Timestamp: 1 << 50,
+				Expiry:    row.NoExpiry,
+			}, {Column: 300, Path: []byte("p"), Timestamp: 5, TTL: 5, Expiry: 6},
 			{Column: 301, Value: make([]byte, 20), Timestamp: 1 << 50, Expiry: row.NoExpiry},
 		},
 	}

@@ -86,7 +86,12 @@ func (s *benchStore) insert(b *testing.B, i int, update bool) {
 			s.b.Cell(c+1, nil, s.value, 0, 0)
 		}
 	}
-	s.m = command.Mutation{Table: testTable, Token: token.Hash(pk), Key: pk, Ops: append(s.m.Ops[:0], command.Op{Clustering: ck, Operand: s.b.Bytes()})}
+	s.m = command.Mutation{
+		Table: testTable,
+		Token: token.Hash(pk),
+		Key:   pk,
+		Ops:   append(s.m.Ops[:0], command.Op{Clustering: ck, Operand: s.b.Bytes()}),
+	}
 	if err := s.Apply(s.m); err != nil {
 		b.Fatal(err)
 	}
@@ -112,7 +117,13 @@ func (s *benchStore) compact(b *testing.B) {
 
 func (s *benchStore) point(b *testing.B, i int) {
 	pk, ck := s.key(i * 7919)
-	s.r = command.Read{Table: testTable, Key: pk, Token: token.Hash(pk), Now: 1, Slices: append(s.r.Slices[:0], command.Slice{Start: ck, End: keys.After(bytes.Clone(ck))})}
+	s.r = command.Read{
+		Table:  testTable,
+		Key:    pk,
+		Token:  token.Hash(pk),
+		Now:    1,
+		Slices: append(s.r.Slices[:0], command.Slice{Start: ck, End: keys.After(bytes.Clone(ck))}),
+	}
 	var v silent
 	if err := s.Read(context.Background(), &s.r, &v); err != nil || v.rows != 1 {
 		b.Fatal(v.rows, err)
@@ -287,7 +298,8 @@ func BenchmarkManyPartitions(b *testing.B) {
 		for i := range reads {
 			key := pk(i * 7919 % *partitions)
 			var v silent
-			if err := s.Read(context.Background(), &command.Read{Table: testTable, Key: key, Token: token.Hash(key), Now: 1}, &v); err != nil || v.rows != 1 {
+			if err := s.Read(context.Background(), &command.Read{Table: testTable, Key: key, Token: token.Hash(key), Now: 1}, &v); err != nil ||
+				v.rows != 1 {
 				b.Fatal(v.rows, err)
 			}
 		}
@@ -312,7 +324,13 @@ func BenchmarkPointReadBesideRanges(b *testing.B) {
 			s.compact(b)
 			var v silent
 			ck := rangeCK(50_001)
-			r := command.Read{Table: testTable, Key: []byte("k"), Token: token.Hash([]byte("k")), Now: 1, Slices: []command.Slice{{Start: ck, End: append(ck, 0)}}}
+			r := command.Read{
+				Table:  testTable,
+				Key:    []byte("k"),
+				Token:  token.Hash([]byte("k")),
+				Now:    1,
+				Slices: []command.Slice{{Start: ck, End: append(ck, 0)}},
+			}
 			measure(b, 1, func(int) {
 				v.rows = 0
 				if err := s.Read(context.Background(), &r, &v); err != nil || v.rows != 1 {

@@ -55,10 +55,12 @@ func TestLevel(t *testing.T) {
 		t.Errorf("%s", raised)
 	}
 	_, err = open(feature.Known)
-	if !errors.Is(err, feature.ErrNewer) || !strings.Contains(err.Error(), "this directory was written by a newer Ilion (feature level 2); this build understands 1") {
+	if !errors.Is(err, feature.ErrNewer) ||
+		!strings.Contains(err.Error(), "this directory was written by a newer Ilion (feature level 2); this build understands 1") {
 		t.Errorf("%v", err)
 	}
-	if _, err = open(feature.Range{Oldest: 3, Newest: 4}); err == nil || !strings.Contains(err.Error(), "it has feature level 2, this build understands 3 to 4") {
+	if _, err = open(feature.Range{Oldest: 3, Newest: 4}); err == nil ||
+		!strings.Contains(err.Error(), "it has feature level 2, this build understands 3 to 4") {
 		t.Errorf("%v", err)
 	}
 	if s, err = open(later); err != nil || s.Level() != 2 {

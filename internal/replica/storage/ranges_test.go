@@ -63,7 +63,11 @@ func TestManyDeletedRanges(t *testing.T) {
 	for _, c := range []struct{ row, want int }{{2000, 0}, {2001, 1}} {
 		before := s.Metrics()
 		ck := rangeCK(c.row)
-		got := readAll(t, s, command.Read{Key: []byte("k"), Token: token.Hash([]byte("k")), Now: 1, Slices: []command.Slice{{Start: ck, End: append(ck, 0)}}})
+		got := readAll(
+			t,
+			s,
+			command.Read{Key: []byte("k"), Token: token.Hash([]byte("k")), Now: 1, Slices: []command.Slice{{Start: ck, End: append(ck, 0)}}},
+		)
 		if after := s.Metrics(); len(got) != 2*c.want || after.Iterators != before.Iterators+1 {
 			t.Errorf("row %d: %v with %d iterators", c.row, got, after.Iterators-before.Iterators)
 		}

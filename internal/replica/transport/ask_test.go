@@ -19,10 +19,14 @@ func TestAsk(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Network) {
 		accepted := 0
 		one := start(t, n, 1, Handlers{}, Options{
-			Levels: feature.Range{Oldest: 1, Newest: 7}, Admit: func(Peer) error { return errors.New("nobody") }, Events: Events{Accepted: func(Peer, Class) { accepted++ }},
+			Levels: feature.Range{
+				Oldest: 1,
+				Newest: 7,
+			}, Admit: func(Peer) error { return errors.New("nobody") }, Events: Events{Accepted: func(Peer, Class) { accepted++ }},
 		})
 		cluster, p, err := Ask(t.Context(), n.Dialler("stranger"), nil, host(1))
-		if err != nil || cluster != home || p.Node != id(1) || p.Levels.Newest != 7 || p.Address != host(1) || p.Incarnation != one.incarnation {
+		if err != nil || cluster != home || p.Node != id(1) || p.Levels.Newest != 7 || p.Address != host(1) ||
+			p.Incarnation != one.incarnation {
 			t.Fatalf("%x, %+v, %v", cluster, p, err)
 		}
 		if accepted != 0 || one.Address(NodeID{}) != "" || one.Counters().HandshakesRefused != 0 {
@@ -93,7 +97,8 @@ func TestAskTLS(t *testing.T) {
 	} {
 		_, address := loopback(t, 1, Handlers{}, Options{TLS: c.member})
 		cluster, p, err := Ask(t.Context(), DialTCP, c.asker, address)
-		if c.want == "" && (err != nil || cluster != home || p.Node != id(1)) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && (err != nil || cluster != home || p.Node != id(1)) ||
+			c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %x, %v", c.name, cluster, err)
 		}
 	}

@@ -19,7 +19,16 @@ import (
 // TestHandshakeMatrix proves who is let in and who is not, on both sides: node 1 is dialled by, and dials, a peer that
 // says what the case says.
 func TestHandshakeMatrix(t *testing.T) {
-	good := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(2), to: id(1), levels: feature.Range{Oldest: 2, Newest: 7}, incarnation: 9}
+	good := hello{
+		class:       Raft,
+		least:       1,
+		most:        1,
+		cluster:     home,
+		node:        id(2),
+		to:          id(1),
+		levels:      feature.Range{Oldest: 2, Newest: 7},
+		incarnation: 9,
+	}
 	with := func(f func(*hello)) hello { h := good; f(&h); return h }
 	cases := []struct {
 		name     string
@@ -209,7 +218,14 @@ func TestTwins(t *testing.T) {
 		first.Send(id(1), []byte("hello"))
 		synctest.Wait()
 		var refused error
-		second := startAt(t, n, 2, "elsewhere", Handlers{}, Options{Events: Events{DialFailed: func(_ NodeID, _ Class, _ string, err error) { refused = err }}})
+		second := startAt(
+			t,
+			n,
+			2,
+			"elsewhere",
+			Handlers{},
+			Options{Events: Events{DialFailed: func(_ NodeID, _ Class, _ string, err error) { refused = err }}},
+		)
 		for _, c := range []Class{Raft, Command, Snapshot} {
 			if _, err := second.connect(t.Context(), host(1), c, id(1)); !errors.Is(err, ErrTwin) {
 				t.Fatalf("%s: %v, want %v", c, err, ErrTwin)

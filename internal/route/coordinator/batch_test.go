@@ -245,7 +245,15 @@ func TestBatchIsAtomic(t *testing.T) {
 				}
 				n, left := f.written()
 				if n != 0 && n != 3 || left != 0 {
-					t.Errorf("dies at %d, arrives %v: %d rows of 3 and %d records, before the replay %d and %d", dies, arrives, n, left, before, recorded)
+					t.Errorf(
+						"dies at %d, arrives %v: %d rows of 3 and %d records, before the replay %d and %d",
+						dies,
+						arrives,
+						n,
+						left,
+						before,
+						recorded,
+					)
 				}
 				if late != nil && late.WriteType == "BATCH" && n != 3 {
 					t.Errorf("dies at %d, arrives %v: it was said to be on its way, and is not there", dies, arrives)
@@ -342,7 +350,11 @@ func TestBatchWithUpdates(t *testing.T) {
 				Updates: []command.Update{{Kind: kind, Column: 7, Type: list, Args: args, Timestamp: row.Unstamped, Expiry: row.NoExpiry}},
 			}
 		}
-		o := WriteOptions{Atomic: true, Type: "BATCH", Updates: []*command.Conditional{update(command.ListSetAt, []byte{0, 0, 0, 3}, []byte("v"))}}
+		o := WriteOptions{
+			Atomic:  true,
+			Type:    "BATCH",
+			Updates: []*command.Conditional{update(command.ListSetAt, []byte{0, 0, 0, 3}, []byte("v"))},
+		}
 		var invalid *dberr.Invalid
 		if err := writeNow(c, o, ms[0]); !errors.As(err, &invalid) {
 			t.Errorf("an index that is not there: %v", err)
@@ -405,16 +417,34 @@ func TestUpdateThatIsGone(t *testing.T) {
 		ms := spread(c, 2)
 		list := &cqltype.Type{Kind: cqltype.List, Elems: []*cqltype.Type{{Kind: cqltype.Bigint}}}
 		update := func(kind command.UpdateKind, statement int, args ...[]byte) command.Update {
-			return command.Update{Kind: kind, Column: 7, Type: list, Args: args, Statement: statement, Timestamp: row.Unstamped, Expiry: row.NoExpiry}
+			return command.Update{
+				Kind:      kind,
+				Column:    7,
+				Type:      list,
+				Args:      args,
+				Statement: statement,
+				Timestamp: row.Unstamped,
+				Expiry:    row.NoExpiry,
+			}
 		}
 		u := &command.Conditional{
 			Mutation: command.Mutation{Table: table, Token: ms[1].Token, Key: ms[1].Key}, Rows: []command.RowRef{{Clustering: []byte("l")}},
-			Updates: []command.Update{update(command.ListSetAt, 0, []byte{0, 0, 0, 0}, []byte("v")), update(command.ListPut, 1, []byte("path"), []byte("v"))},
+			Updates: []command.Update{
+				update(command.ListSetAt, 0, []byte{0, 0, 0, 0}, []byte("v")),
+				update(command.ListPut, 1, []byte("path"), []byte("v")),
+			},
 		}
 		var b row.Builder // the list has an element while the batch is tried, and the fake leader finds none when it is applied
 		b.Reset(1)
 		b.Cell(7, []byte("old"), []byte("x"), 0, row.NoExpiry)
-		f.rows["list"] = stored{stamp: 1, value: b.Append(nil), partition: c.Topology().Locate(table, ms[1].Token, ms[1].Key).ID, table: table, key: ms[1].Key, row: "l"}
+		f.rows["list"] = stored{
+			stamp:     1,
+			value:     b.Append(nil),
+			partition: c.Topology().Locate(table, ms[1].Token, ms[1].Key).ID,
+			table:     table,
+			key:       ms[1].Key,
+			row:       "l",
+		}
 		f.script = func(a *asked) *verdict {
 			if a.what == "decide" {
 				delete(f.rows, "list")

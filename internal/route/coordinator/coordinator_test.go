@@ -93,7 +93,12 @@ func put(key, clustering string, v int64) command.Mutation {
 	b.Reset(row.Unstamped)
 	b.Cell(1, nil, binary.BigEndian.AppendUint64(nil, uint64(v)), 0, row.NoExpiry)
 	k := []byte(key)
-	return command.Mutation{Table: table, Token: token.Hash(k), Key: k, Ops: []command.Op{{Clustering: []byte(clustering), Operand: b.Append(nil)}}}
+	return command.Mutation{
+		Table: table,
+		Token: token.Hash(k),
+		Key:   k,
+		Ops:   []command.Op{{Clustering: []byte(clustering), Operand: b.Append(nil)}},
+	}
 }
 
 // add increments column 1 as a counter.
@@ -306,7 +311,8 @@ func TestTraceAndTouched(t *testing.T) {
 		t.Error(diff)
 	}
 	scan := events(command.Read{Table: table})
-	if len(scan) != 17 || !strings.HasPrefix(scan[0], "Reading from physical partition 1 ") || scan[16] != "Read from 16 physical partitions of table ks.t" {
+	if len(scan) != 17 || !strings.HasPrefix(scan[0], "Reading from physical partition 1 ") ||
+		scan[16] != "Read from 16 physical partitions of table ks.t" {
 		t.Errorf("a scan: %q", scan)
 	}
 	if s := w.Stats(); s.Touched != 1+1+16 || s.Reads != 2 || s.Writes != 1 || s.UnderWay != 0 {
@@ -334,12 +340,14 @@ func TestOldMap(t *testing.T) {
 		begin := time.Now()
 		var timeout *dberr.WriteTimeout
 		if err := w.write([]command.Mutation{put(key, "c", 1)}, WriteOptions{Level: dberr.Quorum}); !errors.As(err, &timeout) || timeout.WriteType != "SIMPLE" ||
-			timeout.Level != dberr.Quorum || time.Since(begin) != 2*time.Second {
+			timeout.Level != dberr.Quorum ||
+			time.Since(begin) != 2*time.Second {
 			t.Fatalf("a write by an old map: %v after %v", err, time.Since(begin))
 		}
 		begin = time.Now()
 		var readTimeout *dberr.ReadTimeout
-		if err := w.Read(t.Context(), &command.Read{Table: table, Key: k, Token: token.Hash(k)}, &log{}); !errors.As(err, &readTimeout) || time.Since(begin) != 5*time.Second {
+		if err := w.Read(t.Context(), &command.Read{Table: table, Key: k, Token: token.Hash(k)}, &log{}); !errors.As(err, &readTimeout) ||
+			time.Since(begin) != 5*time.Second {
 			t.Fatalf("a read by an old map: %v after %v", err, time.Since(begin))
 		}
 		errs := make(chan error, 5)
@@ -480,7 +488,8 @@ func TestFailures(t *testing.T) {
 		{&dberr.Overloaded{Message: "x"}, &dberr.Overloaded{Message: "x"}},
 		{ErrStaleSchema, ErrStaleSchema},
 	} {
-		if diff := cmp.Diff(fmt.Sprintf("%#v", tc.want), fmt.Sprintf("%#v", e.writeError(tc.err, "BATCH"))); diff != "" && tc.want != ErrStaleSchema {
+		if diff := cmp.Diff(fmt.Sprintf("%#v", tc.want), fmt.Sprintf("%#v", e.writeError(tc.err, "BATCH"))); diff != "" &&
+			tc.want != ErrStaleSchema {
 			t.Errorf("%v: %s", tc.err, diff)
 		}
 	}

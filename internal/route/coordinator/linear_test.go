@@ -155,7 +155,12 @@ func (j *journal) work(t *testing.T, c *Coordinator, client, keys, n int) {
 			if !apart(c, k, o) {
 				continue
 			}
-			err := writeNow(c, WriteOptions{Atomic: true, Level: dberr.Quorum, Type: "BATCH"}, put(keyName(k), "c", r.to), put(keyName(o), "c", r.to))
+			err := writeNow(
+				c,
+				WriteOptions{Atomic: true, Level: dberr.Quorum, Type: "BATCH"},
+				put(keyName(k), "c", r.to),
+				put(keyName(o), "c", r.to),
+			)
 			r.kind, r.unknown = 'w', err != nil
 			other := r
 			other.key = o

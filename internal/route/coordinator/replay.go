@@ -110,10 +110,19 @@ func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 		for more := true; more; {
 			var left *leftBatches
 			e := c.errand(dberr.Quorum, c.opts.TruncateTimeout)
-			err := e.run(ctx, "Reading unfinished batches from", func(*view) *topology.Partition { return p }, func(ctx context.Context, t *target, p *topology.Partition) error {
-				left = &leftBatches{before: math.MaxInt64, span: p.Span, table: table}
-				return t.member.Read(ctx, &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.sched.Wall().Unix(), Level: dberr.Quorum, Epoch: p.Epoch}, left)
-			})
+			err := e.run(
+				ctx,
+				"Reading unfinished batches from",
+				func(*view) *topology.Partition { return p },
+				func(ctx context.Context, t *target, p *topology.Partition) error {
+					left = &leftBatches{before: math.MaxInt64, span: p.Span, table: table}
+					return t.member.Read(
+						ctx,
+						&command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.sched.Wall().Unix(), Level: dberr.Quorum, Epoch: p.Epoch},
+						left,
+					)
+				},
+			)
 			for i := 0; err == nil && i < len(left.records); i++ {
 				err = c.replay(ctx, left.records[i])
 			}

@@ -72,7 +72,11 @@ func Handler(o Options) http.Handler {
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\n\nFrom the machine itself:\nPOST /checkpoint  write a consistent copy of the data beside it\nPOST /compact     merge all levels of the store now\nPOST /upgrade     raise the feature level: the builds before cannot come back\nPOST /node/drain?node=..         move leaders away from a node\nPOST /node/decommission?node=..  move everything away from a node\n"))
+		_, _ = w.Write(
+			[]byte(
+				"Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\n\nFrom the machine itself:\nPOST /checkpoint  write a consistent copy of the data beside it\nPOST /compact     merge all levels of the store now\nPOST /upgrade     raise the feature level: the builds before cannot come back\nPOST /node/drain?node=..         move leaders away from a node\nPOST /node/decommission?node=..  move everything away from a node\n",
+			),
+		)
 	})
 	// What a browser sends because of another site's page comes from the machine itself, too, and is no order of who
 	// sits there.

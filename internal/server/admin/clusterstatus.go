@@ -34,7 +34,10 @@ func (n *Node) addCluster(s *Status) {
 			continue
 		}
 		if skew := k.Skew.Abs(); skew > c.ClockSkew {
-			s.Problems = append(s.Problems, fmt.Sprintf("the clock of node %s differs from this node's by %s", node.ID.Short(), skew.Round(time.Millisecond)))
+			s.Problems = append(
+				s.Problems,
+				fmt.Sprintf("the clock of node %s differs from this node's by %s", node.ID.Short(), skew.Round(time.Millisecond)),
+			)
 		}
 		if k.DiskFull && node.ID != c.Self {
 			s.Problems = append(s.Problems, fmt.Sprintf("the disk of node %s is almost full: it refuses writes", node.ID.Short()))

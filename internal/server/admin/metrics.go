@@ -31,48 +31,129 @@ func level(name, help string, value func(n *Node) float64) figure {
 }
 
 var (
-	latencyDesc = prometheus.NewDesc("ilion_statement_seconds", "Time from decoding a statement to its result, by kind.", []string{"kind"}, nil)
+	latencyDesc = prometheus.NewDesc(
+		"ilion_statement_seconds",
+		"Time from decoding a statement to its result, by kind.",
+		[]string{"kind"},
+		nil,
+	)
 	failedDesc  = prometheus.NewDesc("ilion_statements_failed_total", "Statements answered with an error, by kind.", []string{"kind"}, nil)
 	requestDesc = prometheus.NewDesc("ilion_cql_requests_total", "Messages from clients, by opcode.", []string{"opcode"}, nil)
 
 	figures = []figure{
 		level("cql_connections", "Open client connections.", func(n *Node) float64 { return float64(n.CQL.Stats().Connections.Load()) }),
-		count("cql_connections_accepted_total", "Client connections accepted.", func(n *Node) float64 { return float64(n.CQL.Stats().Accepted.Load()) }),
-		count("cql_connections_refused_total", "Client connections refused at limits.connections.", func(n *Node) float64 { return float64(n.CQL.Stats().Refused.Load()) }),
+		count(
+			"cql_connections_accepted_total",
+			"Client connections accepted.",
+			func(n *Node) float64 { return float64(n.CQL.Stats().Accepted.Load()) },
+		),
+		count(
+			"cql_connections_refused_total",
+			"Client connections refused at limits.connections.",
+			func(n *Node) float64 { return float64(n.CQL.Stats().Refused.Load()) },
+		),
 		count("cql_errors_total", "ERROR responses.", func(n *Node) float64 { return float64(n.CQL.Stats().Errors.Load()) }),
-		count("cql_overloaded_total", "Requests refused at a bound of the CQL server.", func(n *Node) float64 { return float64(n.CQL.Stats().Overloaded.Load()) }),
-		level("cql_requests_in_flight", "Requests that wait for a worker or a sync.", func(n *Node) float64 { return float64(n.CQL.Stats().InFlight.Load()) }),
-		level("cql_request_bytes_in_flight", "Memory held for requests in flight.", func(n *Node) float64 { return float64(n.CQL.Stats().InFlightBytes.Load()) }),
+		count(
+			"cql_overloaded_total",
+			"Requests refused at a bound of the CQL server.",
+			func(n *Node) float64 { return float64(n.CQL.Stats().Overloaded.Load()) },
+		),
+		level(
+			"cql_requests_in_flight",
+			"Requests that wait for a worker or a sync.",
+			func(n *Node) float64 { return float64(n.CQL.Stats().InFlight.Load()) },
+		),
+		level(
+			"cql_request_bytes_in_flight",
+			"Memory held for requests in flight.",
+			func(n *Node) float64 { return float64(n.CQL.Stats().InFlightBytes.Load()) },
+		),
 		level("cql_requests_queued", "Requests that wait for a worker.", func(n *Node) float64 { return float64(n.CQL.Stats().Queued.Load()) }),
-		level("cql_requests_parked", "Requests that wait until their client reads what it was answered before.", func(n *Node) float64 { return float64(n.CQL.Stats().Parked.Load()) }),
+		level(
+			"cql_requests_parked",
+			"Requests that wait until their client reads what it was answered before.",
+			func(n *Node) float64 { return float64(n.CQL.Stats().Parked.Load()) },
+		),
 		count("cql_bytes_received_total", "Bytes read from clients.", func(n *Node) float64 { return float64(n.CQL.Stats().BytesIn.Load()) }),
 		count("cql_bytes_sent_total", "Bytes written to clients.", func(n *Node) float64 { return float64(n.CQL.Stats().BytesOut.Load()) }),
 		count("cql_events_sent_total", "Events pushed to clients.", func(n *Node) float64 { return float64(n.CQL.Stats().EventsSent.Load()) }),
 		level("prepared_statements", "Prepared statements kept.", func(n *Node) float64 { return float64(n.Engine.PreparedCount()) }),
-		count("prepared_statements_evicted_total", "Prepared statements dropped to make room.", func(n *Node) float64 { return float64(n.Engine.PreparedEvicted()) }),
+		count(
+			"prepared_statements_evicted_total",
+			"Prepared statements dropped to make room.",
+			func(n *Node) float64 { return float64(n.Engine.PreparedEvicted()) },
+		),
 
 		count("coordinator_reads_total", "Read commands.", func(n *Node) float64 { return float64(n.Coordinator.Stats().Reads) }),
 		count("coordinator_writes_total", "Write commands.", func(n *Node) float64 { return float64(n.Coordinator.Stats().Writes) }),
-		count("coordinator_decisions_total", "Conditional writes, counters and list places.", func(n *Node) float64 { return float64(n.Coordinator.Stats().Decisions) }),
-		count("coordinator_partitions_touched_total", "Physical partitions asked by all requests together.", func(n *Node) float64 { return float64(n.Coordinator.Stats().Touched) }),
-		count("coordinator_retries_total", "Requests repeated because the partition map had changed.", func(n *Node) float64 { return float64(n.Coordinator.Stats().Retries) }),
-		count("coordinator_overloaded_total", "Requests refused at limits.requests.", func(n *Node) float64 { return float64(n.Coordinator.Stats().Overloaded) }),
-		count("coordinator_forwarded_requests_total", "Requests that were sent to a replica on another node.", func(n *Node) float64 { return float64(n.Coordinator.Stats().Forwarded) }),
-		count("coordinator_repeated_reads_total", "Reads that were begun again because what was read could not be confirmed.", func(n *Node) float64 { return float64(n.Coordinator.Stats().Repeated) }),
-		count("coordinator_atomic_batches_total", "Atomic batches over several physical partitions.", func(n *Node) float64 { return float64(n.Coordinator.Stats().Batches) }),
-		count("coordinator_replayed_batches_total", "Those of them that were finished for a coordinator that was gone.", func(n *Node) float64 { return float64(n.Coordinator.Stats().Replayed) }),
-		level("coordinator_requests_under_way", "Requests not yet answered.", func(n *Node) float64 { return float64(n.Coordinator.Stats().UnderWay) }),
+		count(
+			"coordinator_decisions_total",
+			"Conditional writes, counters and list places.",
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().Decisions) },
+		),
+		count(
+			"coordinator_partitions_touched_total",
+			"Physical partitions asked by all requests together.",
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().Touched) },
+		),
+		count(
+			"coordinator_retries_total",
+			"Requests repeated because the partition map had changed.",
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().Retries) },
+		),
+		count(
+			"coordinator_overloaded_total",
+			"Requests refused at limits.requests.",
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().Overloaded) },
+		),
+		count(
+			"coordinator_forwarded_requests_total",
+			"Requests that were sent to a replica on another node.",
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().Forwarded) },
+		),
+		count(
+			"coordinator_repeated_reads_total",
+			"Reads that were begun again because what was read could not be confirmed.",
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().Repeated) },
+		),
+		count(
+			"coordinator_atomic_batches_total",
+			"Atomic batches over several physical partitions.",
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().Batches) },
+		),
+		count(
+			"coordinator_replayed_batches_total",
+			"Those of them that were finished for a coordinator that was gone.",
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().Replayed) },
+		),
+		level(
+			"coordinator_requests_under_way",
+			"Requests not yet answered.",
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().UnderWay) },
+		),
 
-		count("store_syncs_total", "Syncs of the store's log; writes that arrive during one share the next.", func(n *Node) float64 { return float64(n.Store.Metrics().Syncs) }),
+		count(
+			"store_syncs_total",
+			"Syncs of the store's log; writes that arrive during one share the next.",
+			func(n *Node) float64 { return float64(n.Store.Metrics().Syncs) },
+		),
 		count("store_batches_total", "Batches applied.", func(n *Node) float64 { return float64(n.Store.Metrics().Batches) }),
 		count("store_operands_total", "Operands merged.", func(n *Node) float64 { return float64(n.Store.Metrics().Operands) }),
 		count("store_gets_total", "Point reads.", func(n *Node) float64 { return float64(n.Store.Metrics().Gets) }),
 		count("store_iterators_total", "Iterators opened.", func(n *Node) float64 { return float64(n.Store.Metrics().Iterators) }),
 		count("store_rows_visited_total", "Keys visited by reads.", func(n *Node) float64 { return float64(n.Store.Metrics().Rows) }),
 		count("store_swept_total", "Keys removed or shortened by sweeps.", func(n *Node) float64 { return float64(n.Store.Metrics().Swept) }),
-		level("store_sweep_lag_seconds", "How long what is being swept now has been due; it grows where sweeps do not keep up.", func(n *Node) float64 { return float64(n.Store.Metrics().SweepLag) }),
+		level(
+			"store_sweep_lag_seconds",
+			"How long what is being swept now has been due; it grows where sweeps do not keep up.",
+			func(n *Node) float64 { return float64(n.Store.Metrics().SweepLag) },
+		),
 		level("store_disk_bytes", "Size of the store on disk.", func(n *Node) float64 { return float64(n.Store.Metrics().DiskBytes) }),
-		level("store_disk_free_percent", "Free disk space; -1 if unknown.", func(n *Node) float64 { return float64(n.Store.Metrics().FreePercent) }),
+		level(
+			"store_disk_free_percent",
+			"Free disk space; -1 if unknown.",
+			func(n *Node) float64 { return float64(n.Store.Metrics().FreePercent) },
+		),
 		level("store_writes_refused", "1 while writes are refused for lack of disk space.", func(n *Node) float64 {
 			if n.Store.Metrics().DiskFull {
 				return 1
@@ -81,8 +162,16 @@ var (
 		}),
 		level("store_memtable_bytes", "Memory of the memtables.", func(n *Node) float64 { return float64(n.Store.Metrics().MemtableBytes) }),
 		level("store_cache_bytes", "Memory of the block cache.", func(n *Node) float64 { return float64(n.Store.Metrics().CacheBytes) }),
-		level("store_compaction_debt_bytes", "What compactions have to do.", func(n *Node) float64 { return float64(n.Store.Metrics().CompactionDebt) }),
-		level("store_read_amplification", "How many files a read may have to look at.", func(n *Node) float64 { return float64(n.Store.Metrics().ReadAmp) }),
+		level(
+			"store_compaction_debt_bytes",
+			"What compactions have to do.",
+			func(n *Node) float64 { return float64(n.Store.Metrics().CompactionDebt) },
+		),
+		level(
+			"store_read_amplification",
+			"How many files a read may have to look at.",
+			func(n *Node) float64 { return float64(n.Store.Metrics().ReadAmp) },
+		),
 		level("physical_partitions", "Physical partitions on this node.", func(n *Node) float64 { return float64(n.Host.Len()) }),
 	}
 )

@@ -119,7 +119,15 @@ func config(group uint64, m ledger.Meta) raftgroup.GroupConfig {
 	if err != nil {
 		panic(fmt.Sprintf("group %d: %v", group, err))
 	}
-	return raftgroup.GroupConfig{ID: group, Replica: m.Replica, Applied: m.Applied, Term: m.Term, Conf: m.Conf, Where: where, Born: m.Applied == 10}
+	return raftgroup.GroupConfig{
+		ID:      group,
+		Replica: m.Replica,
+		Applied: m.Applied,
+		Term:    m.Term,
+		Conf:    m.Conf,
+		Where:   where,
+		Born:    m.Applied == 10,
+	}
 }
 
 // afterLife schedules something that the end of this life cancels.

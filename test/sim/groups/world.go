@@ -69,7 +69,15 @@ func (c *Counts) add(o *Counts) {
 }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("seed %d: %v, trace %016x, %+v, unchecked %d, failures %v", r.Plan.Seed, r.Duration, r.Trace, r.Counts, r.Unchecked, r.Failures)
+	return fmt.Sprintf(
+		"seed %d: %v, trace %016x, %+v, unchecked %d, failures %v",
+		r.Plan.Seed,
+		r.Duration,
+		r.Trace,
+		r.Counts,
+		r.Unchecked,
+		r.Failures,
+	)
 }
 
 // Shape of the cluster.
