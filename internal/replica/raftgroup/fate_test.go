@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
-	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
+	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
 // led makes replica 10 lead a group of three, with its first entry committed, and returns its term.

@@ -9,7 +9,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
-	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
+	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
 // TestProposalsGatherOverGroups proves that while many entries of a node are unapplied, proposals of all groups gather

@@ -14,8 +14,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
-	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
+	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
 // bench is one node whose steps a test takes one by one. What the node sends is kept.

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
-	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
+	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

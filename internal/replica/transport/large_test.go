@@ -11,9 +11,9 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
-	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
 // raftNode is a node with everything real but its network.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
-	"github.com/ilion-db/ilion/internal/replica/raftgroup/ledger"
+	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
 type opKind uint8

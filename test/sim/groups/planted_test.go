@@ -91,7 +91,7 @@ func TestNothingIsImitated(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"raftgroup", "raftgroup/ledger", "raftlog"} {
+	for _, want := range []string{"raftgroup", "raftlog"} {
 		if !imports["github.com/ilion-db/ilion/internal/replica/"+want] {
 			t.Errorf("the simulator does not run %s", want)
 		}
