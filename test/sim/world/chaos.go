@@ -27,7 +27,7 @@ func (m *Machine) cut() {
 func (m *Machine) Pause(least, most time.Duration) {
 	w := m.World
 	w.Faults.Pauses++
-	m.Paused = w.Now + w.Between(least, most)
+	m.Paused = max(m.Paused, w.Now+w.Between(least, most))
 	w.Note("node %d pauses until %v", m.ID, m.Paused)
 }
 
@@ -35,10 +35,21 @@ func (m *Machine) Pause(least, most time.Duration) {
 func (m *Machine) Suspend() {
 	w := m.World
 	w.Faults.Suspends++
-	d := w.Between(100*time.Millisecond, 20*time.Second)
-	m.Paused = w.Now + d
-	m.suspended += time.Duration(float64(d) * m.rate)
-	w.Note("node %d is suspended until %v", m.ID, m.Paused)
+	from, until := max(m.asleep, w.Now), w.Now+w.Between(100*time.Millisecond, 20*time.Second)
+	if until > from {
+		m.asleep = until
+		m.suspended += m.shown(until - from)
+	}
+	m.Paused = max(m.Paused, until)
+	w.Note("node %d is suspended until %v", m.ID, m.asleep)
+}
+
+// wake ends a pause and a suspension before their time: the monotone clock goes on from where it stood.
+func (m *Machine) wake() {
+	if left := m.asleep - m.World.Now; left > 0 {
+		m.suspended -= m.shown(left)
+	}
+	m.Paused, m.asleep = 0, 0
 }
 
 // Jump sets the wall clock forwards or backwards by milliseconds to minutes; a while later it is right again.
@@ -76,7 +87,8 @@ func (w *World) Heal(restart func(m *Machine)) {
 	for _, m := range w.Machines {
 		w.Net.Join(m.ID)
 		w.Net.slow[m.ID] = false
-		m.Slow, m.Full, m.Paused = 1, false, 0
+		m.Slow, m.Full = 1, false
+		m.wake()
 		w.After(100*time.Millisecond, func() { restart(m) })
 	}
 }

@@ -29,6 +29,8 @@ type Machine struct {
 	// clock is off, and suspended for how long the machine was: the boot clock has run on, the monotone one has not.
 	rate                  float64
 	base, skew, suspended time.Duration
+	// asleep is when the suspension ends that is under way; suspended counts it to its end.
+	asleep time.Duration
 }
 
 func newMachine(w *World, id int) *Machine {
@@ -53,7 +55,10 @@ func (m *Machine) Now() raftgroup.Instant {
 // Wall is the wall clock.
 func (m *Machine) Wall() time.Time { return epoch.Add(m.skew + m.elapsed()) }
 
-func (m *Machine) elapsed() time.Duration { return time.Duration(float64(m.World.Now) * m.rate) }
+func (m *Machine) elapsed() time.Duration { return m.shown(m.World.Now) }
+
+// shown is what the machine's clocks make of a duration.
+func (m *Machine) shown(d time.Duration) time.Duration { return time.Duration(float64(d) * m.rate) }
 
 // monotone is the clock that stands still while the machine is suspended.
 func (m *Machine) monotone() time.Duration { return m.base + m.elapsed() - m.suspended }
@@ -87,7 +92,10 @@ func (m *Machine) Real(d time.Duration) time.Duration {
 }
 
 // Boot begins the life of a process.
-func (m *Machine) Boot() { m.Up, m.Paused, m.Slow, m.Full = true, 0, 1, false }
+func (m *Machine) Boot() {
+	m.Up, m.Slow, m.Full = true, 1, false
+	m.wake()
+}
 
 // AfterLife schedules something that the end of this life cancels.
 func (m *Machine) AfterLife(d time.Duration, do func()) {

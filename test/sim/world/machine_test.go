@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"testing"
+	"time"
+)
+
+// TestMonotoneClockNeverGoesBack proves that the monotone clock of a machine stands still while it is suspended and
+// goes on from there afterwards, however suspensions overlap and whatever ends them: timers of the product would come
+// late for as long as it went back.
+func TestMonotoneClockNeverGoesBack(t *testing.T) {
+	for seed := range uint64(200) {
+		w := New(seed, 1)
+		m := w.Machines[0]
+		m.Up = true
+		last, awake := m.monotone(), time.Duration(0)
+		begin := last
+		for range 40 {
+			switch w.Rand.IntN(5) {
+			case 0, 1:
+				m.Suspend()
+			case 2:
+				m.Pause(time.Millisecond, time.Second)
+			case 3:
+				m.Boot()
+			default:
+				w.Heal(func(*Machine) {})
+			}
+			for range 8 {
+				d := w.Between(1, 2*time.Second)
+				if w.Now+d >= m.asleep {
+					awake += w.Now + d - max(w.Now, m.asleep)
+				}
+				w.Now += d
+				if m.Paused > w.Now {
+					continue // nobody looks at a clock
+				}
+				now := m.monotone()
+				if now < last {
+					t.Fatalf("seed %d: the clock goes back by %v", seed, last-now)
+				}
+				if off := now - begin - m.shown(awake); off < -time.Microsecond || off > time.Microsecond {
+					t.Fatalf("seed %d: the clock is off by %v", seed, off)
+				}
+				last = now
+			}
+		}
+	}
+}
