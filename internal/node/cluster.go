@@ -8,9 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -25,7 +28,6 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/remote"
 	"github.com/ilion-db/ilion/internal/replica/transport"
-	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
 const (
@@ -45,7 +47,7 @@ type cluster struct {
 	n         *Node
 	self      topology.NodeID
 	log       *raftlog.Store
-	directory *lineage.Directory
+	originals *membership.Originals
 	transport *transport.Transport
 	client    *remote.Client
 	server    *remote.Server
@@ -67,9 +69,8 @@ type cluster struct {
 	version atomic.Uint64
 
 	strangers *membership.Strangers
-	admission *membership.Admission
+	member    *membership.Member
 	orders    *membership.Orders
-	witness   *lineage.Witness
 }
 
 // newCluster opens what the node needs to talk to others. Nothing arrives before listen.
@@ -77,23 +78,23 @@ func (n *Node) newCluster() (*cluster, error) {
 	id := n.store.Identity()
 	c := &cluster{
 		n: n, self: id.Node, started: make(chan struct{}), strangers: membership.NewStrangers(n.log, silence, n.fail),
-		witness: lineage.NewWitness(n.store),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if err := c.openLog(); err != nil {
 		return nil, err
 	}
 	var err error
-	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), Lineage: string(c.directory.Lineage.Append(nil))}
+	starts := c.originals.Directory.Lineage.Append(nil)
+	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), Lineage: string(starts)}
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
-		TLS: n.nodeTLS, Admit: c.admit, Levels: n.levels, KeepAlive: keepAlive, IdleTimeout: silence,
+		TLS: n.nodeTLS, Admit: c.originals.Admit, Levels: n.levels, KeepAlive: keepAlive, IdleTimeout: silence,
 		Events: transport.Events{
 			Refused:          func(p transport.Peer) { c.refused(p.Node) },
 			Departed:         func(p transport.Peer) { c.departed(p.Node) },
 			HandshakeRefused: c.strangers.TurnedAway,
-			Accepted:         func(p transport.Peer, _ transport.Class) { c.saw(p) },
+			Accepted:         func(p transport.Peer, _ transport.Class) { c.originals.Saw(p) },
 			DialFailed: func(node topology.NodeID, _ transport.Class, address string, err error) {
-				c.watchCopy(err)
+				c.originals.NotReached(err)
 				if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer && errors.Is(err, transport.ErrNotAdmitted) {
 					c.left()
 				}
@@ -116,7 +117,7 @@ func (c *cluster) options() *partition.Cluster {
 		Node: c.self, Log: c.log, Transport: frames{c.transport},
 		Raft: raftgroup.Options{Events: raftgroup.Events{
 			PeerDown: func(node raftgroup.NodeID, down bool) { c.peers.SetDown(topology.NodeID(node), down) },
-			Failed:   c.groupsFailed,
+			Failed:   c.originals.GroupsFailed,
 			SnapshotSent: func(group, to uint64, err error) {
 				if err != nil {
 					c.n.log.LogAttrs(
@@ -175,6 +176,44 @@ func (c *cluster) comeBack(replica topology.ReplicaID) {
 	}
 }
 
+// openLog opens the log of the replica sets.
+func (c *cluster) openLog() error {
+	n := c.n
+	o := raftlog.Options{
+		FS: vfs.Default, MemtableBytes: int64(n.opts.Memory.Memtable), NodeCacheBytes: int64(n.opts.Memory.Budget / 16),
+		Fatal: func(text string) { n.fail(errors.New(text)) },
+	}
+	dir := filepath.Join(n.opts.Data, logDir)
+	if n.opts.Data == "" {
+		o.FS, dir = vfs.NewMem(), filepath.Join(memoryDir, logDir)
+	}
+	var directory *lineage.Directory
+	var err error
+	if c.log, directory, err = membership.OpenLog(n.store, dir, o); err != nil {
+		return err
+	}
+	n.closers = append(n.closers, c.log.Close)
+	c.originals = &membership.Originals{
+		Directory: directory, Witness: lineage.NewWitness(n.store), Records: c.records, Log: n.log, Fail: n.fail,
+	}
+	return nil
+}
+
+// records are those that the node knows, nil before it has read them.
+func (c *cluster) records() *meta.State {
+	if k := c.keeper.Load(); k != nil {
+		return k.State()
+	}
+	return nil
+}
+
+// begin makes the node a member that knows the records.
+func (c *cluster) begin(k *meta.Keeper) {
+	c.member.Records = k
+	c.orders = &membership.Orders{Records: k, Alive: c.peers.Alive}
+	c.follow(k)
+}
+
 // follow makes a keeper hear of new records, those first that came since it read them.
 func (c *cluster) follow(k *meta.Keeper) {
 	c.keeper.Store(k)
@@ -208,7 +247,7 @@ func (c *cluster) listen(l net.Listener) error {
 			case len(request) == 0:
 				r.Fail(errors.New("empty request"))
 			case request[0] >= peers.KindFirst:
-				peers.Serve(ctx, c, from, request, r)
+				peers.Serve(ctx, c.member, from, request, r)
 			default:
 				c.server.Serve(ctx, from, request, r)
 			}
@@ -218,8 +257,8 @@ func (c *cluster) listen(l net.Listener) error {
 
 // left is told that the others count this node out. That is what was asked for if this node knew that it was leaving.
 func (c *cluster) left() {
-	if k := c.keeper.Load(); k != nil {
-		if self := k.State().Node(c.self); self != nil && self.State >= meta.Leaving {
+	if s := c.records(); s != nil {
+		if self := s.Node(c.self); self != nil && self.State >= meta.Leaving {
 			c.n.fail(ErrLeft)
 			return
 		}
@@ -241,6 +280,20 @@ func (c *cluster) departed(node topology.NodeID) {
 	if h := c.host.Load(); h != nil {
 		h.NodeDeparted(node)
 	}
+}
+
+// skewed is told that the clock of this node is wrong by what a quorum of the nodes say, or right again. What the node
+// stamps and sweeps is held to the others' clocks anyhow; it is better led by nodes that need not be held.
+func (c *cluster) skewed(ahead time.Duration) {
+	if h := c.host.Load(); h != nil {
+		h.Abstain(ahead != 0)
+	}
+	if ahead == 0 {
+		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "the clock of this node is right again: it may lead")
+		return
+	}
+	c.n.log.LogAttrs(c.ctx, slog.LevelError, "the clock of this node is wrong by what most nodes say: it leads nothing while others can",
+		slog.Duration("ahead", ahead.Round(time.Millisecond)))
 }
 
 // leaderChanged is told who leads a partition.
@@ -280,9 +333,9 @@ func (c *cluster) start() {
 			)
 		},
 	}
-	balance := &reconcile.Balance{Node: c.self, Keeper: n.records, Led: c.led, View: c.view}
+	balance := &reconcile.Balance{Node: c.self, Keeper: n.records, Led: c.led, View: c.member.View}
 	placer := &reconcile.Placer{
-		Keeper: n.records, Mine: c.leadsMeta, View: c.view,
+		Keeper: n.records, Mine: c.member.LeadsMeta, View: c.member.View,
 		Done: func(what string) { n.log.LogAttrs(c.ctx, slog.LevelInfo, "placement", slog.String("action", what)) },
 		Failed: func(err error) {
 			n.log.LogAttrs(c.ctx, slog.LevelWarn, "placement failed and is tried again", slog.String("error", err.Error()))
@@ -336,28 +389,12 @@ func (c *cluster) led() []reconcile.Replica {
 	return out
 }
 
-// leadsMeta reports whether this node leads the meta partition.
-func (c *cluster) leadsMeta() bool {
-	r := c.n.host.Replica(topology.MetaPartition)
-	return r != nil && r.Leading()
-}
-
-// change has records changed by whoever leads the meta partition. It may be asked twice: the second time is a conflict.
-// What a node without any records makes of that is no change of the cluster's; and to expect version 0 is to expect
-// none in particular.
+// change has records changed by whoever leads the meta partition. What a node without any records makes of them is no
+// change of the cluster's; and to expect version 0 is to expect none in particular.
 func (c *cluster) change(ctx context.Context, records command.Records) (version uint64, err error) {
 	p := c.n.records.State().Map.Meta()
 	if p == nil || records.Expect == 0 {
 		return 0, errors.New("the node has not joined yet")
 	}
-	err = c.n.coordinator.AtLeader(ctx, p, schemachange.Wait, func(ctx context.Context, m coordinator.Member) error {
-		version, err = m.(changer).Change(ctx, records)
-		return err
-	})
-	return version, err
-}
-
-// changer is a replica of the meta partition, here or on another node.
-type changer interface {
-	Change(ctx context.Context, c command.Records) (uint64, error)
+	return c.n.coordinator.Change(ctx, p, records, schemachange.Wait)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/control/membership"
-	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/replica/transport"
@@ -98,9 +97,4 @@ func (c *cluster) ensureTables() {
 	if err := c.n.changer.Ensure(ctx); err != nil && c.ctx.Err() == nil {
 		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "system tables not made", slog.String("error", err.Error()))
 	}
-}
-
-// Admit implements peers.Host.
-func (c *cluster) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcome, error) {
-	return c.admission.Admit(ctx, who)
 }

@@ -17,20 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/catalog"
 )
 
-const (
-	// agreeWait is how long a change of the schema waits for the other nodes to have it.
-	agreeWait = time.Second
-)
-
-// Describe implements peers.Host.
-func (c *cluster) Describe(to topology.NodeID) peers.Report {
-	r := c.describe()
-	if node := c.n.records.State().Node(to); node != nil && node.State == meta.Left {
-		r.Left = true
-	}
-	return r
-}
-
+// describe is what this node tells the others about itself.
 func (c *cluster) describe() peers.Report {
 	n := c.n
 	m := n.store.Metrics()
@@ -47,79 +34,13 @@ func (c *cluster) describe() peers.Report {
 	return r
 }
 
-// Stops implements peers.Host.
-func (c *cluster) Stops(node topology.NodeID) { c.peers.SetStops(node) }
-
-// Await implements peers.Host.
-func (c *cluster) Await(ctx context.Context, version uint64, others bool) (peers.Standing, error) {
-	s, err := c.n.records.Wait(ctx, version)
-	if err != nil {
-		return peers.Standing{}, err
-	}
-	if others {
-		ctx, cancel := context.WithTimeout(ctx, agreeWait)
-		defer cancel()
-		c.peers.Known(ctx, version)
-	}
-	return peers.Standing{Records: s.Version, Schema: s.Schema.Version}, nil
-}
-
-// Acknowledged implements peers.Host.
-func (c *cluster) Acknowledged(to map[topology.PartitionID]uint64) {
-	for id, index := range to {
-		if r := c.n.host.Replica(id); r != nil {
-			r.Seen(index)
-		}
-	}
-}
-
-// view is what this node sees of the others, for placement.
-func (c *cluster) view() placement.View {
-	v := placement.View{
-		Now:       time.Now(),
-		Down:      c.peers.Down(),
-		Stopping:  c.peers.Stopping(),
-		Free:      map[topology.NodeID]int{},
-		HealAfter: c.n.opts.Cluster.HealAfter,
-	}
-	for _, node := range c.n.records.State().Nodes {
-		if k, ok := c.peers.Report(node.ID); ok && k.DiskFree >= 0 {
-			v.Free[node.ID] = k.DiskFree
-		}
-	}
-	if free := c.n.store.Metrics().FreePercent; free >= 0 {
-		v.Free[c.self] = free
-	}
-	return v
-}
-
 // installed follows new records: who is there, and where.
 func (c *cluster) installed(old, next *meta.State) {
 	if err := c.n.store.Raise(next.Map.Level()); err != nil {
 		c.n.fail(err)
 	}
-	var nodes []topology.NodeID
-	for _, node := range next.Nodes {
-		if node.State != meta.Left {
-			nodes = append(nodes, node.ID)
-			// What a node says of itself when it connects is newer than its record, if it has moved and cannot change
-			// that yet.
-			if was := old.Node(node.ID); node.ID != c.self && (was == nil || was.Internal != node.Internal) {
-				c.transport.SetAddress(node.ID, node.Internal)
-			}
-		}
-		if node.ID == c.self && node.State == meta.Left {
-			c.left()
-		}
-	}
-	c.peers.Watch(nodes)
-	if old.Schema != next.Schema {
-		c.peers.Follow(next.Version)
-	}
-	for _, node := range old.Nodes {
-		if now := next.Node(node.ID); (now == nil || now.State == meta.Left) && node.State != meta.Left {
-			c.transport.Forget(node.ID)
-		}
+	if c.member.Follow(old, next) {
+		c.left()
 	}
 	select {
 	case <-c.started:
@@ -166,15 +87,6 @@ func (c *cluster) aliveChanged(node topology.NodeID, alive bool) {
 		if a, ok := endpoint(n).Address(c.n.info.RPC); ok {
 			c.n.cql.StatusChanged(a, alive)
 		}
-	}
-}
-
-// agree waits until the other nodes have a version of the records.
-func (c *cluster) agree(ctx context.Context, version uint64) {
-	ctx, cancel := context.WithTimeout(ctx, agreeWait)
-	defer cancel()
-	for _, node := range c.peers.Agree(ctx, version) {
-		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "a node has not heard of a change of the schema in time", slog.String("node", node.Short()))
 	}
 }
 

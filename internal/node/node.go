@@ -62,6 +62,7 @@ type Node struct {
 	installer *schemachange.Installer
 	local     *reconcile.Local
 	builder   *backfill.Builder
+	replayer  *coordinator.Replayer
 	// cluster is nil for a node that stands alone.
 	cluster     *cluster
 	engine      *session.Engine
@@ -77,7 +78,7 @@ type Node struct {
 	nodeTLS      *tls.Config
 	nodeID       *topology.NodeID // of the certificate
 	levels       feature.Range    // what this build understands
-	passwords    *passwords       // nil: everybody comes in
+	passwords    *cql.Passwords   // nil: everybody comes in
 
 	wg      sync.WaitGroup // the servers
 	closers []func() error // in the order of starting
@@ -160,7 +161,7 @@ func (n *Node) loadSecrets() (err error) {
 	}
 	n.warnOfOpenKeys()
 	if len(n.opts.Auth.Users) > 0 {
-		n.passwords, err = newPasswords(n.opts.Auth.Users)
+		n.passwords, err = cql.NewPasswords(n.opts.Auth.Users)
 	}
 	return err
 }

@@ -6,13 +6,16 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -81,14 +84,51 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		return err
 	}
 	n.closers = append(n.closers, n.host.Close)
-	if n.cluster != nil {
-		n.cluster.host.Store(n.host)
-	} else if err := n.raisePartitions(ctx); err != nil {
+	if c := n.cluster; c != nil {
+		c.host.Store(n.host)
+		c.member = &membership.Member{
+			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Report: c.describe,
+			DiskFree:  func() int { return n.store.Metrics().FreePercent },
+			HealAfter: n.opts.Cluster.HealAfter, Log: n.log,
+		}
+	} else if _, err := membership.RaiseAlone(ctx, n.store, n.host, n.store.Level()); err != nil {
 		return err
 	}
-	n.checkClock()
+	n.checkClock(ctx)
 	n.local = &reconcile.Local{Node: n.store.Identity().Node, Host: replicas{n.host}}
 	return nil
+}
+
+// checkClock warns of a clock that is behind what was stamped before the node stopped.
+func (n *Node) checkClock(ctx context.Context) {
+	newest := time.UnixMicro(n.host.NewestStamp())
+	if behind := peers.SetBack(time.Now(), newest); behind > 0 {
+		n.log.LogAttrs(ctx, slog.LevelWarn, "the clock is behind the newest write: it was set back, or was wrong when that was stamped; "+
+			"writes with timestamps of clients are hidden by what was stamped later than they are",
+			slog.Time("newest", newest.UTC()), slog.Duration("behind", behind.Round(time.Millisecond)))
+	}
+}
+
+// RaiseLevel raises the feature level to the newest that every node of the cluster understands, and returns it. There
+// is no way back: builds that do not understand the level are refused from then on.
+func (n *Node) RaiseLevel(ctx context.Context) (feature.Level, error) {
+	if n.cluster == nil {
+		return membership.RaiseAlone(ctx, n.store, n.host, n.levels.Newest)
+	}
+	return membership.Raise(ctx, n.records)
+}
+
+// newReplayer makes what finishes batches that their coordinators left.
+func (n *Node) newReplayer() *coordinator.Replayer {
+	return &coordinator.Replayer{
+		Coordinator: n.coordinator,
+		Done: func(batches int) {
+			n.log.LogAttrs(context.Background(), slog.LevelInfo, "unfinished batches written", slog.Int("batches", batches))
+		},
+		Failed: func(err error) {
+			n.log.LogAttrs(context.Background(), slog.LevelWarn, "unfinished batches not written", slog.String("error", err.Error()))
+		},
+	}
 }
 
 // replicas is the host as package reconcile sees it.
@@ -108,7 +148,7 @@ func (n *Node) openRecords(ctx context.Context) error {
 		n.log.LogAttrs(context.Background(), slog.LevelError, "records not loaded", slog.String("error", err.Error()))
 	}}
 	if n.cluster != nil {
-		o.Line = n.cluster.line
+		o.Line = n.cluster.member.Turn
 	}
 	n.records, err = meta.New(scan, change, o)
 	if err != nil {
@@ -116,14 +156,13 @@ func (n *Node) openRecords(ctx context.Context) error {
 	}
 	n.closers = append(n.closers, func() error { n.records.Close(); return nil })
 	if c := n.cluster; c != nil {
-		c.admission = &membership.Admission{Records: n.records, Network: c.transport}
-		c.orders = &membership.Orders{Records: n.records, Alive: c.peers.Alive}
-		c.follow(n.records)
+		c.begin(n.records)
 	}
 	first := n.records.State()
 	n.catalog = catalog.New(first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
 	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
 	n.closers = append(n.closers, func() error { n.coordinator.Close(); return nil })
+	n.replayer = n.newReplayer()
 	n.newSchema()
 	if err := n.followRecords(); err != nil {
 		return err
@@ -132,7 +171,7 @@ func (n *Node) openRecords(ctx context.Context) error {
 		if err := n.changer.Ensure(ctx); err != nil {
 			return err
 		}
-		n.finishOwnBatches(ctx)
+		n.replayer.FinishOwn(ctx)
 		return nil
 	}
 	if err := n.cluster.listen(n.nodeListener); err != nil {
@@ -171,7 +210,7 @@ func (n *Node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
 		here := []topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{n.store.Identity().Node}}}
 		return topology.Equal(parts, here), nil
 	}
-	view := n.cluster.view()
+	view := n.cluster.member.View()
 	return placement.Place(s, &view, n.opts.DataCenter, placement.Table{ID: t.ID, Parts: parts, Whole: parts > 1 || schema.IsSystem(t.Keyspace)}), nil
 }
 

@@ -24,7 +24,7 @@ import (
 func (n *Node) newSchema() {
 	n.builder = backfill.New(backfill.Options{
 		Records: n.records, Table: tableData{n}, Entries: expr.IndexOps, Schema: n.catalog.Snapshot, Log: n.log,
-		Mine: func() bool { return n.cluster == nil || n.cluster.leadsMeta() },
+		Mine: func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
 	})
 	n.changer = &schemachange.Changer{
 		Records: n.records, Schema: n.catalog.Snapshot, Whole: catalog.WithSystem, Place: n.place, Built: n.builder.Await,
@@ -40,7 +40,7 @@ func (n *Node) newSchema() {
 		},
 	}
 	if n.cluster != nil {
-		n.changer.Agree = n.cluster.agree
+		n.changer.Agree = n.cluster.member.Agree
 		return
 	}
 	n.installer.Require = func(id topology.PartitionID, revision uint64) {
@@ -117,27 +117,5 @@ func again(err error) error {
 
 // Require implements backfill.Table.
 func (d tableData) Require(ctx context.Context, table uint32, revision uint64) error {
-	n := d.n
-	for _, p := range n.coordinator.Topology().Partitions(table) {
-		if n.cluster == nil {
-			if r := n.host.Replica(p.ID); r != nil {
-				if err := r.Require(ctx, revision); err != nil {
-					return fmt.Errorf("partition %d: %w", p.ID, err)
-				}
-			}
-			continue
-		}
-		err := n.coordinator.AtLeader(ctx, p, schemachange.Wait, func(ctx context.Context, m coordinator.Member) error {
-			return m.(requirer).Require(ctx, revision)
-		})
-		if err != nil {
-			return fmt.Errorf("partition %d: %w", p.ID, err)
-		}
-	}
-	return nil
-}
-
-// requirer is a replica, here or on another node.
-type requirer interface {
-	Require(ctx context.Context, revision uint64) error
+	return d.n.coordinator.Require(ctx, table, revision, schemachange.Wait)
 }

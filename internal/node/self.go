@@ -6,13 +6,18 @@ import (
 	"net"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/replica/lineage"
 )
 
 // record is what the cluster is told of this node. Its tokens and the time at which it joined are given by the node
 // that takes it in.
 func (n *Node) record() *meta.Node {
 	cql, web := n.clientAddrs()
-	id, start := n.store.Identity(), n.newestStart()
+	id := n.store.Identity()
+	var start lineage.Start // none for a node that stands alone
+	if n.cluster != nil {
+		start = n.cluster.originals.Directory.Lineage.Newest()
+	}
 	return &meta.Node{
 		ID: id.Node, Birth: id.Birth, Start: start.Number, Mark: start.Mark, Internal: n.internalAddr(), CQL: cql, HTTP: web,
 		Region: n.opts.DataCenter, Zone: n.opts.Rack, State: meta.Up, Levels: n.levels,

@@ -74,7 +74,7 @@ func (n *Node) serve() error {
 		n.cluster.start()
 		n.closers = append(n.closers, n.cluster.stop, n.cluster.handover)
 	}
-	n.inBackground(n.replay)
+	n.inBackground(n.replayer.Run)
 	n.wg.Go(func() {
 		if err := n.cql.Serve(n.cqlListener); err != nil {
 			n.fail(err)
@@ -138,6 +138,15 @@ func (n *Node) serveHTTP() error {
 	return nil
 }
 
+// upgrade is RaiseLevel for an operator.
+func (n *Node) upgrade(ctx context.Context) (string, error) {
+	level, err := n.RaiseLevel(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("feature level %d", level), nil
+}
+
 // checkpoint writes a consistent copy of the data beside the data directory and returns its name. It shares what it can
 // with the original.
 func (n *Node) checkpoint() (string, error) {
@@ -158,6 +167,15 @@ func (n *Node) inBackground(f func(ctx context.Context)) {
 		wg.Wait()
 		return nil
 	})
+}
+
+// past is an instant, in seconds, that has passed: by the clocks of a quorum, or by its own for a node that stands
+// alone.
+func (n *Node) past() int64 {
+	if n.cluster != nil {
+		return n.cluster.peers.Past().Unix()
+	}
+	return time.Now().Unix()
 }
 
 // sweep removes what nobody can see any more, until ctx ends.

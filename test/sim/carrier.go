@@ -107,6 +107,9 @@ func (c *carrier) Discover(ctx context.Context, address string) (transport.Peer,
 // SetAddress implements membership.Network: addresses stay what they are.
 func (c *carrier) SetAddress(topology.NodeID, string) {}
 
+// Forget implements membership.Network: a node that is gone answers nothing.
+func (c *carrier) Forget(topology.NodeID) {}
+
 // start sends the request, or says that there is no connection.
 func (e *exchange) start(request []byte) error {
 	n := e.c.n

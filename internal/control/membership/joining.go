@@ -34,6 +34,8 @@ type Network interface {
 	Discover(ctx context.Context, address string) (transport.Peer, error)
 	// SetAddress says where a node is.
 	SetAddress(node topology.NodeID, address string)
+	// Forget gives up the connections to a node that is gone for good.
+	Forget(node topology.NodeID)
 }
 
 // Ask returns the cluster of the node at an address. The node that asks needs no identity for that.

@@ -25,7 +25,20 @@ const (
 	clockTolerance = time.Second
 	// clockMemory is how long the clock of a node counts that is not heard from.
 	clockMemory = 10 * time.Second
+	// clockBack is how far the clock may be before the newest stamp when a node starts: stamps may follow a condition
+	// by a second, and clients' clocks differ.
+	clockBack = 5 * time.Second
 )
+
+// SetBack returns how far now is before the newest stamp of a node that starts, 0 for little enough. A node that stands
+// alone has nothing else to compare its clock with: writes go on above the newest stamp, and those of clients with
+// timestamps of their own may stay invisible until the clock has passed it.
+func SetBack(now, newest time.Time) time.Duration {
+	if behind := newest.Sub(now); behind > clockBack {
+		return behind
+	}
+	return 0
+}
 
 // held is what the clocks of a quorum said at an instant of the monotonic clock.
 type held struct {

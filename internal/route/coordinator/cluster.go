@@ -43,6 +43,8 @@ type Member interface {
 	Replica
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
 	Last(ctx context.Context) (stamp int64, err error)
+	Require(ctx context.Context, revision uint64) error
+	Change(ctx context.Context, records command.Records) (version uint64, err error)
 }
 
 // Local is a replica on this node.

@@ -159,6 +159,20 @@ func (r *fake) ask(what string, m *command.Mutation) *verdict {
 	return nil
 }
 
+// Require implements Member.
+func (r *fake) Require(context.Context, uint64) error { return r.told("require") }
+
+// Change implements Member.
+func (r *fake) Change(context.Context, command.Records) (uint64, error) { return 7, r.told("change") }
+
+// told is an attempt that does nothing.
+func (r *fake) told(what string) error {
+	if v := r.ask(what, nil); v != nil {
+		return v.err
+	}
+	return nil
+}
+
 // carry ends an attempt by its verdict; work is what the replica does if there is none.
 func (r *fake) carry(v *verdict, work func(), done func(error)) error {
 	switch {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package cql
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// passwords checks names and passwords against the bcrypt hashes of the configuration.
+// Passwords is an Authenticator that checks names and passwords against bcrypt hashes.
 //
 // bcrypt is slow on purpose; a driver opens dozens of connections with the same password, so the last password that was
 // right is remembered for each user, as a salted SHA-256 that lives in memory only.
-type passwords struct {
+type Passwords struct {
 	hashes map[string][]byte
 	salt   [32]byte
 	slots  chan struct{} // bounds how many hashes are computed at once
@@ -31,8 +31,9 @@ type passwords struct {
 // checksAtOnce bounds the processors that strangers can keep busy with wrong passwords.
 const checksAtOnce = 2
 
-func newPasswords(users map[string]string) (*passwords, error) {
-	p := &passwords{hashes: map[string][]byte{}, known: map[string][32]byte{}, slots: make(chan struct{}, checksAtOnce)}
+// NewPasswords admits the users whose names and bcrypt hashes are given.
+func NewPasswords(users map[string]string) (*Passwords, error) {
+	p := &Passwords{hashes: map[string][]byte{}, known: map[string][32]byte{}, slots: make(chan struct{}, checksAtOnce)}
 	for name, hash := range users {
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
 			return nil, fmt.Errorf("auth.users: the hash of user %q is not a bcrypt hash: make one with ilion hash-password", name)
@@ -45,8 +46,8 @@ func newPasswords(users map[string]string) (*passwords, error) {
 	return p, nil
 }
 
-// Authenticate returns the user's name as the role to act as.
-func (p *passwords) Authenticate(ctx context.Context, user, password string) (string, error) {
+// Authenticate implements Authenticator: it returns the user's name as the role to act as.
+func (p *Passwords) Authenticate(ctx context.Context, user, password string) (string, error) {
 	refused := &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect", user)}
 	hash, exists := p.hashes[user]
 	digest := sha256.Sum256(append(append(p.salt[:], user...), "\x00"+password...))
