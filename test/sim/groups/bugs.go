@@ -49,24 +49,11 @@ type logWithoutSync struct{ raftgroup.LogBatch }
 
 func (l logWithoutSync) Commit(bool) error { return l.LogBatch.Commit(false) }
 
-// logOnDisk refuses to write when the disk is full.
-type logOnDisk struct {
-	raftgroup.LogBatch
-	n *node
-}
-
-func (l logOnDisk) Commit(sync bool) error {
-	if l.n.full {
-		return errDiskFull
-	}
-	return l.LogBatch.Commit(sync)
-}
-
 func (n *node) plantLog(b raftgroup.LogBatch) raftgroup.LogBatch {
 	if n.w.plan.Bugs.NoSync {
 		b = logWithoutSync{b}
 	}
-	return logOnDisk{b, n}
+	return n.OnDisk(b)
 }
 
 type machineWithoutSync struct{ raftgroup.StateMachine }
@@ -82,13 +69,14 @@ func (m machineTwice) Apply(group, index, term uint64, commands [][]byte, result
 	return m.StateMachine.Apply(group, index, term, commands, results)
 }
 
-// machineWatched tells the history which attempts of clients are applied, and where.
+// machineWatched tells the laws what is applied where, and the history which attempts of clients that are.
 type machineWatched struct {
 	raftgroup.StateMachine
 	n *node
 }
 
 func (m machineWatched) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
+	m.n.w.applies(m.n, group, index, term, commands)
 	for _, c := range commands {
 		m.n.w.attemptApplied(binary.BigEndian.Uint64(c[len(c)-8:]), m.n, group, index)
 	}
@@ -134,19 +122,15 @@ func (n *node) plantSnapshots(s raftgroup.SnapshotStore) raftgroup.SnapshotStore
 	return s
 }
 
-// plantLease moves the clock by which leases begin.
-func (n *node) plantLease() raftgroup.Instant {
+// plantClock moves the clock by which a step runs: leases begin late, or the questions of followers are answered by an
+// earlier one.
+func (n *node) plantClock() raftgroup.Instant {
 	if n.w.plan.Bugs.LongLease {
 		return raftgroup.Instant(elections*tick - (elections-2)*tick*9/10 + 700*time.Millisecond)
 	}
-	return 0
-}
-
-// plantAsks moves the clock by which a leader answers the questions of followers.
-func (n *node) plantAsks(in *raftgroup.Inbox) raftgroup.Instant {
 	if n.w.plan.Bugs.EarlyClock {
-		for i := range in.Frames {
-			for _, m := range in.Frames[i].Messages {
+		for i := range n.Inbox.Frames {
+			for _, m := range n.Inbox.Frames[i].Messages {
 				if m.Raft.GetType() == raftgroup.MsgAsk {
 					return -raftgroup.Instant(1500 * time.Millisecond)
 				}
@@ -157,7 +141,7 @@ func (n *node) plantAsks(in *raftgroup.Inbox) raftgroup.Instant {
 }
 
 // plantAnswers changes what a follower hears.
-func (w *world) plantAnswers(f *raftgroup.Received) {
+func (w *simulation) plantAnswers(f *raftgroup.Received) {
 	for _, m := range f.Messages {
 		if w.plan.Bugs.UnappliedRead && m.Raft.GetType() == raftgroup.MsgTell && !m.Raft.GetReject() {
 			*m.Raft.Commit = 1
@@ -170,14 +154,14 @@ func (n *node) plantCommits(frame []byte) []byte {
 	if !n.w.plan.Bugs.EarlyCommit {
 		return frame
 	}
-	f, err := decode(n.id, frame)
+	f, err := raftgroup.DecodeFrame(n.self(), frame)
 	if err != nil {
-		n.w.fail("node %d: %v", n.id, err)
+		n.w.Fail("node %d: %v", n.ID, err)
 		return frame
 	}
 	out := raftgroup.NewFrame(nil, f.At, f.Echo)
 	for _, m := range f.Messages {
-		s, ok := n.host.Status(m.Group)
+		s, ok := n.Host.Status(m.Group)
 		if ok && s.Leading && m.Raft.GetType() == pb.MsgApp && m.Raft.GetTerm() == s.Term {
 			*m.Raft.Commit = s.Commit
 		}
@@ -187,15 +171,15 @@ func (n *node) plantCommits(frame []byte) []byte {
 }
 
 // plantRefused is what a node makes of a connection that was refused.
-func (w *world) plantRefused(by *node) func(*raftgroup.Host) {
+func (w *simulation) plantRefused(by *node) func(*raftgroup.Host) {
 	if w.plan.Bugs.RefusedIsDeath {
-		return func(h *raftgroup.Host) { h.Departed(nodeID(by.id)) }
+		return func(h *raftgroup.Host) { h.Departed(by.self()) }
 	}
-	return func(h *raftgroup.Host) { h.Refused(nodeID(by.id)) }
+	return func(h *raftgroup.Host) { h.Refused(by.self()) }
 }
 
 // plantTerm is the term that a client gives to its proposal.
-func (w *world) plantTerm(evaluated uint64) uint64 {
+func (w *simulation) plantTerm(evaluated uint64) uint64 {
 	if w.plan.Bugs.StaleTerm {
 		return 0
 	}

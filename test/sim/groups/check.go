@@ -18,8 +18,6 @@ type history struct {
 	last   []*op // the reads at the end
 	// attempts are what clients proposed, by number from 1.
 	attempts []attempt
-	// floors are what counters had reached, by key and in time.
-	floors map[string][]floor
 	// latches are held for evaluations: one at a time for a group, at one leader in one term.
 	latches map[latchAt]bool
 }
@@ -31,12 +29,6 @@ type attempt struct {
 	failed bool
 }
 
-// floor says that a counter was seen at value, and by when.
-type floor struct {
-	at    time.Duration
-	value uint64
-}
-
 // attempted numbers a proposal.
 func (h *history) attempted() uint64 {
 	h.attempts = append(h.attempts, attempt{})
@@ -44,55 +36,31 @@ func (h *history) attempted() uint64 {
 }
 
 // attemptApplied checks that an attempt is applied at one index, and not if a client was told that it never will be.
-func (w *world) attemptApplied(id uint64, n *node, group, index uint64) {
+func (w *simulation) attemptApplied(id uint64, n *node, group, index uint64) {
 	a := &w.hist.attempts[id-1]
 	if a.failed {
-		w.fail("group %d, entry %d on node %d: attempt %d is applied and was answered as not done", group, index, n.id, id)
+		w.Fail("group %d, entry %d on node %d: attempt %d is applied and was answered as not done", group, index, n.ID, id)
 	}
 	if a.index != 0 && a.index != index {
-		w.fail("group %d, entry %d on node %d: attempt %d was applied at %d, too", group, index, n.id, id, a.index)
+		w.Fail("group %d, entry %d on node %d: attempt %d was applied at %d, too", group, index, n.ID, id, a.index)
 	}
 	a.index = index
 }
 
 // attemptFailed notes that a client was told that nothing was done.
-func (w *world) attemptFailed(id uint64, why error) {
+func (w *simulation) attemptFailed(id uint64, why error) {
 	a := &w.hist.attempts[id-1]
 	a.failed = true
 	if a.index != 0 {
-		w.fail("attempt %d was applied at %d and is answered as not done: %v", id, a.index, why)
+		w.Fail("attempt %d was applied at %d and is answered as not done: %v", id, a.index, why)
 	}
 }
 
 // attemptDone checks that a success is one.
-func (w *world) attemptDone(id, index uint64) {
+func (w *simulation) attemptDone(id, group, index uint64) {
+	w.show(group, index)
 	if a := w.hist.attempts[id-1]; a.index != index {
-		w.fail("attempt %d succeeded at %d and was applied at %d", id, index, a.index)
-	}
-}
-
-// reached notes what a counter has reached.
-func (w *world) reached(o *op) {
-	if o.key != counter && o.key != bumped {
-		return
-	}
-	if w.hist.floors == nil {
-		w.hist.floors = map[string][]floor{}
-	}
-	name := fmt.Sprintf("%d/%s", o.group, o.key)
-	list := w.hist.floors[name]
-	if len(list) == 0 || list[len(list)-1].value < o.value {
-		w.hist.floors[name] = append(list, floor{w.now, o.value})
-	}
-}
-
-// checkAge checks that a counter read at a follower is not older than allowed: all that anybody knew before then is in
-// it.
-func (w *world) checkAge(n *node, group uint64, key string, value uint64, allowed time.Duration) {
-	list := w.hist.floors[fmt.Sprintf("%d/%s", group, key)]
-	i := sort.Search(len(list), func(i int) bool { return list[i].at >= w.now-allowed })
-	if i > 0 && list[i-1].value > value {
-		w.fail("node %d: fresh read of %d/%s is %d; it was %d at %v", n.id, group, key, value, list[i-1].value, list[i-1].at)
+		w.Fail("attempt %d succeeded at %d and was applied at %d", id, index, a.index)
 	}
 }
 
@@ -112,14 +80,14 @@ func (h *history) add(o *op) {
 func (h *history) drop(o *op) { h.ops[o.id] = nil }
 
 func (h *history) latched(n *node, group, term uint64) bool {
-	return h.latches[latchAt{n.id, n.life, group, term}]
+	return h.latches[latchAt{n.ID, n.Life, group, term}]
 }
 
 func (h *history) latch(n *node, group, term uint64) (release func()) {
 	if h.latches == nil {
 		h.latches = map[latchAt]bool{}
 	}
-	at := latchAt{n.id, n.life, group, term}
+	at := latchAt{n.ID, n.Life, group, term}
 	h.latches[at] = true
 	return func() { delete(h.latches, at) }
 }
@@ -176,7 +144,7 @@ var register = porcupine.Model{
 }
 
 // checkHistories checks every key; it returns how many took too long.
-func (w *world) checkHistories() (unchecked int) {
+func (w *simulation) checkHistories() (unchecked int) {
 	keys := map[string][]*op{}
 	var names []string
 	for _, o := range w.hist.ops {
@@ -192,14 +160,14 @@ func (w *world) checkHistories() (unchecked int) {
 	sort.Strings(names)
 	for _, o := range w.hist.last {
 		if !o.done {
-			w.fail("group %d: no last read of %s", o.group, o.key)
+			w.Fail("group %d: no last read of %s", o.group, o.key)
 		}
 	}
 	for _, name := range names {
 		ops := operations(keys[name])
 		switch porcupine.CheckOperationsTimeout(register, ops, 10*time.Second) {
 		case porcupine.Illegal:
-			w.fail("key %s is not linearizable (%d operations)", name, len(ops))
+			w.Fail("key %s is not linearizable (%d operations)", name, len(ops))
 		case porcupine.Unknown:
 			unchecked++
 		}
@@ -235,47 +203,47 @@ func operations(ops []*op) []porcupine.Operation {
 }
 
 // compareStates checks that a node's groups hold what any other replica held at the same applied index.
-func (w *world) compareStates(n *node) {
-	if !w.oneIn(6) || n.store == nil {
+func (w *simulation) compareStates(n *node) {
+	if !w.OneIn(6) || n.store == nil {
 		return
 	}
-	group := 1 + w.rng.Uint64N(groupCount)
+	group := 1 + w.Rand.Uint64N(groupCount)
 	m, ok, err := n.store.Meta(group)
 	if err != nil || !ok || m.Applied == 0 {
 		return
 	}
 	hash, err := n.store.Hash(group)
 	if err != nil {
-		w.fail("node %d: %v", n.id, err)
+		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
 	at := stateAt{group, m.Applied}
 	if first, ok := w.hashes[at]; !ok {
 		w.hashes[at] = hash
 	} else if first != hash {
-		w.fail("group %d at %d: node %d holds %016x, another replica %016x", group, m.Applied, n.id, hash, first)
+		w.Fail("group %d at %d: node %d holds %016x, another replica %016x", group, m.Applied, n.ID, hash, first)
 	} else {
 		w.counts.Compared++
 	}
 }
 
 // checkConverged checks that in the end all members of a group have applied the same and hold the same.
-func (w *world) checkConverged() {
+func (w *simulation) checkConverged() {
 	for group := uint64(1); group <= groupCount; group++ {
 		leader := w.leaderOf(group)
 		if leader == nil {
-			w.fail("group %d has no leader in the end", group)
+			w.Fail("group %d has no leader in the end", group)
 			continue
 		}
-		s, _ := leader.host.Status(group)
+		s, _ := leader.Host.Status(group)
 		want, err := leader.store.Hash(group)
 		if err != nil {
-			w.fail("node %d: %v", leader.id, err)
+			w.Fail("node %d: %v", leader.ID, err)
 		}
 		replicas := append(append([]uint64{}, s.Members.GetVoters()...), s.Members.GetLearners()...)
 		found := 0
 		for _, n := range w.nodes {
-			g := n.host.Group(group)
+			g := n.Host.Group(group)
 			if g == nil {
 				continue
 			}
@@ -288,28 +256,28 @@ func (w *world) checkConverged() {
 			}
 			found++
 			if k := n.store.Kept(); k != 0 {
-				w.fail("node %d: %d snapshots were not thrown away", n.id, k)
+				w.Fail("node %d: %d snapshots were not thrown away", n.ID, k)
 			}
 			hash, err := n.store.Hash(group)
 			if err != nil || hash != want || g.Applied() != s.Applied {
-				w.fail("group %d: node %d applied %d hash %016x, leader applied %d hash %016x (%v)", group, n.id, g.Applied(), hash, s.Applied, want, err)
+				w.Fail("group %d: node %d applied %d hash %016x, leader applied %d hash %016x (%v)", group, n.ID, g.Applied(), hash, s.Applied, want, err)
 			}
 		}
 		if found != len(replicas) {
-			w.fail("group %d: %d of %d members found", group, found, len(replicas))
+			w.Fail("group %d: %d of %d members found", group, found, len(replicas))
 		}
-		w.note("group %d converged at %d: %016x", group, s.Applied, want)
+		w.Note("group %d converged at %d: %016x", group, s.Applied, want)
 	}
 }
 
 // leaderOf returns the node that leads a group in the highest term.
-func (w *world) leaderOf(group uint64) (leader *node) {
+func (w *simulation) leaderOf(group uint64) (leader *node) {
 	term := uint64(0)
 	for _, n := range w.nodes {
 		if n.leading(group) == nil {
 			continue
 		}
-		if s, _ := n.host.Status(group); s.Term > term {
+		if s, _ := n.Host.Status(group); s.Term > term {
 			leader, term = n, s.Term
 		}
 	}

@@ -31,8 +31,10 @@ type op struct {
 	group  uint64
 	key    string
 	value  uint64 // written, or seen
-	called time.Duration
-	ended  time.Duration
+	// floor is the highest index of the group that was known when it began, at that of the state that it read.
+	floor, at uint64
+	called    time.Duration
+	ended     time.Duration
 	// done is set when the client has an answer; an op without one has an unknown outcome.
 	done bool
 	// node is where it is under way, -1 if nowhere; sent is true once it may have reached a log.
@@ -50,23 +52,23 @@ const (
 )
 
 type client struct {
-	w    *world
+	w    *simulation
 	id   int
 	hint [groupCount + 1]int
 }
 
-func (w *world) startClients() {
+func (w *simulation) startClients() {
 	for id := range 8 {
 		c := &client{w: w, id: id}
 		for g := range c.hint {
-			c.hint[g] = w.rng.IntN(nodeCount)
+			c.hint[g] = w.Rand.IntN(nodeCount)
 		}
-		w.after(w.between(0, 300*time.Millisecond), c.next)
+		w.After(w.Between(0, 300*time.Millisecond), c.next)
 	}
 	for n := range nodeCount {
-		w.after(w.between(0, 300*time.Millisecond), func() { w.leaseReader(w.nodes[n]) })
-		w.after(w.between(0, 300*time.Millisecond), func() { w.freshReader(w.nodes[n]) })
-		w.after(w.between(0, 300*time.Millisecond), func() { w.asker(w.nodes[n]) })
+		w.After(w.Between(0, 300*time.Millisecond), func() { w.leaseReader(w.nodes[n]) })
+		w.After(w.Between(0, 300*time.Millisecond), func() { w.freshReader(w.nodes[n]) })
+		w.After(w.Between(0, 300*time.Millisecond), func() { w.asker(w.nodes[n]) })
 	}
 }
 
@@ -75,20 +77,21 @@ func (c *client) next() {
 	if w.finished {
 		return
 	}
-	o := &op{client: c.id, group: 1 + w.rng.Uint64N(groupCount), called: w.now, node: -1}
-	switch d := w.rng.IntN(10); {
+	o := &op{client: c.id, group: 1 + w.Rand.Uint64N(groupCount), called: w.Now, node: -1}
+	switch d := w.Rand.IntN(10); {
 	case d < 3:
-		o.kind, o.key, o.value = opWrite, registers[w.rng.IntN(len(registers))], w.hist.newValue()
+		o.kind, o.key, o.value = opWrite, registers[w.Rand.IntN(len(registers))], w.hist.newValue()
 	case d < 6:
-		o.kind, o.key = opRead, append([]string{counter, bumped}, registers...)[w.rng.IntN(4)]
+		o.kind, o.key = opRead, append([]string{counter, bumped}, registers...)[w.Rand.IntN(4)]
 	case d < 8:
 		o.kind, o.key = opAdd, counter
 	default:
 		o.kind, o.key = opBump, bumped
 	}
-	o.next = func() { w.after(w.between(time.Millisecond, 150*time.Millisecond), c.next) }
+	o.next = func() { w.After(w.Between(time.Millisecond, 150*time.Millisecond), c.next) }
+	o.floor = w.floor(o.group)
 	w.hist.add(o)
-	w.after(4*time.Second, func() { w.giveUp(o) })
+	w.After(4*time.Second, func() { w.giveUp(o) })
 	c.try(o)
 }
 
@@ -99,7 +102,7 @@ func (c *client) try(o *op) {
 		return // given up
 	}
 	n := w.nodes[c.hint[o.group]]
-	if n.host == nil || n.host.Group(o.group) == nil || !n.submit(o, func() { c.retry(o) }) {
+	if n.Host == nil || n.Host.Group(o.group) == nil || !n.submit(o, func() { c.retry(o) }) {
 		c.retry(o)
 	}
 }
@@ -108,11 +111,11 @@ func (c *client) try(o *op) {
 func (c *client) retry(o *op) {
 	o.node, o.sent = -1, false
 	c.hint[o.group] = (c.hint[o.group] + 1) % nodeCount
-	c.w.after(c.w.between(2*time.Millisecond, 20*time.Millisecond), func() { c.try(o) })
+	c.w.After(c.w.Between(2*time.Millisecond, 20*time.Millisecond), func() { c.try(o) })
 }
 
 // giveUp leaves an operation whose client has waited long enough; if it was sent, nobody knows.
-func (w *world) giveUp(o *op) {
+func (w *simulation) giveUp(o *op) {
 	if o.next == nil {
 		return
 	}
@@ -127,15 +130,17 @@ func (w *world) giveUp(o *op) {
 }
 
 // acknowledge ends an operation well.
-func (w *world) acknowledge(o *op, value uint64) {
+func (w *simulation) acknowledge(o *op, value uint64) {
 	if o.next == nil {
 		return // the client has gone: unknown it stays
 	}
 	next := o.next
-	o.next, o.done, o.ended, o.value = nil, true, w.now, value
+	o.next, o.done, o.ended, o.value = nil, true, w.Now, value
 	w.counts.Acked++
-	w.reached(o)
-	w.note("client %d: %v %d/%s = %d (node %d)", o.client, o.kind, o.group, o.key, value, o.node)
+	if o.kind == opRead {
+		w.read(o)
+	}
+	w.Note("client %d: %v %d/%s = %d (node %d)", o.client, o.kind, o.group, o.key, value, o.node)
 	next()
 }
 
@@ -148,8 +153,8 @@ func (f waiter) Done(o raftgroup.Outcome) { f(o) }
 // submit begins an operation at this node; it reports false if that cannot be. refused is called if nothing was done.
 func (n *node) submit(o *op, refused func()) bool {
 	w := n.w
-	g := n.host.Group(o.group)
-	o.node = n.id
+	g := n.Host.Group(o.group)
+	o.node = n.ID
 	switch o.kind {
 	case opRead:
 		return n.read(o, g, refused)
@@ -168,15 +173,15 @@ func (n *node) submit(o *op, refused func()) bool {
 	}
 	value, err := n.store.Get(o.group, o.key)
 	if err != nil {
-		w.fail("node %d: %v", n.id, err)
+		w.Fail("node %d: %v", n.ID, err)
 		return false
 	}
 	next := ledger.Number(value) + 1
 	release := w.hist.latch(n, o.group, term)
 	o.value = next
-	thinking := w.between(0, 20*time.Millisecond)
-	if w.oneIn(3) {
-		thinking = w.between(0, 3*time.Second)
+	thinking := w.Between(0, 20*time.Millisecond)
+	if w.OneIn(3) {
+		thinking = w.Between(0, 3*time.Second)
 	}
 	var try func()
 	try = func() {
@@ -189,26 +194,26 @@ func (n *node) submit(o *op, refused func()) bool {
 		switch {
 		case sent:
 		case w.plan.Bugs.StaleTerm: // it waits until it may, in whichever term
-			n.afterLife(50*time.Millisecond, try)
+			n.AfterLife(50*time.Millisecond, try)
 		default:
 			release()
 			refused()
 		}
 	}
-	n.afterLife(thinking, try)
+	n.AfterLife(thinking, try)
 	return true
 }
 
 func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, refused func(), value func(raftgroup.Outcome) uint64) bool {
-	w, life, id := n.w, n.life, n.w.hist.attempted()
+	w, life, id := n.w, n.Life, n.w.hist.attempted()
 	p, err := g.NewProposal(term, binary.BigEndian.AppendUint64(command, id), waiter(func(out raftgroup.Outcome) {
 		switch {
-		case n.life != life:
+		case n.Life != life:
 		case out.Err == nil:
 			if n.leading(o.group) == nil {
 				w.counts.Inherited++
 			}
-			w.attemptDone(id, out.Index)
+			w.attemptDone(id, o.group, out.Index)
 			w.acknowledge(o, value(out))
 		case errors.Is(out.Err, raftgroup.ErrUnknown) && !w.plan.Bugs.HastyFate:
 			value(out)
@@ -224,7 +229,7 @@ func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, r
 				return
 			}
 			o.sent = false
-			if w.oneIn(2) {
+			if w.OneIn(2) {
 				w.giveUp(o) // for good: it must not be seen
 				return
 			}
@@ -235,8 +240,8 @@ func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, r
 		return false
 	}
 	o.sent = true
-	n.inbox.Proposals = append(n.inbox.Proposals, p)
-	n.kick()
+	n.Inbox.Proposals = append(n.Inbox.Proposals, p)
+	n.Kick()
 	return true
 }
 
@@ -244,22 +249,23 @@ func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, r
 // the clock is looked at: a process may be paused anywhere.
 func (n *node) read(o *op, g *raftgroup.Group, refused func()) bool {
 	w := n.w
-	lease := g.Lease()
+	lease := n.lease(g)
 	early, err := n.get(o)
 	if err != nil {
-		w.fail("node %d: %v", n.id, err)
+		w.Fail("node %d: %v", n.ID, err)
 		return false
 	}
 	pause := time.Duration(0)
-	if w.oneIn(4) {
-		pause = w.between(0, 200*time.Millisecond)
+	if w.OneIn(4) {
+		pause = w.Between(0, 200*time.Millisecond)
 	}
-	n.afterLife(pause, func() {
+	n.AfterLife(pause, func() {
 		if o.next == nil {
 			return
 		}
 		if g.Leased(lease, n.Now()) {
 			w.counts.LeaseReads++
+			w.leased(n, o.group)
 			w.acknowledge(o, early)
 			return
 		}
@@ -271,7 +277,7 @@ func (n *node) read(o *op, g *raftgroup.Group, refused func()) bool {
 			default:
 				value, err := n.get(o)
 				if err != nil {
-					w.fail("node %d: %v", n.id, err)
+					w.Fail("node %d: %v", n.ID, err)
 					return
 				}
 				w.counts.IndexReads++
@@ -285,37 +291,41 @@ func (n *node) read(o *op, g *raftgroup.Group, refused func()) bool {
 	return true
 }
 
+// get reads a key, and notes at which index.
 func (n *node) get(o *op) (uint64, error) {
 	value, err := n.store.Get(o.group, o.key)
-	return ledger.Number(value), err
+	m, _, metaErr := n.store.Meta(o.group)
+	o.at = m.Applied
+	return ledger.Number(value), errors.Join(err, metaErr)
 }
 
 // leaseReader is a client beside each node that reads all the time, whoever leads: it is the one who notices a lease
 // that is too long.
-func (w *world) leaseReader(n *node) {
+func (w *simulation) leaseReader(n *node) {
 	if w.finished {
 		return
 	}
-	w.after(w.between(10*time.Millisecond, 60*time.Millisecond), func() { w.leaseReader(n) })
-	if n.host == nil {
+	w.After(w.Between(10*time.Millisecond, 60*time.Millisecond), func() { w.leaseReader(n) })
+	if n.Host == nil {
 		return
 	}
-	group := 1 + w.rng.Uint64N(groupCount)
-	g := n.host.Group(group)
+	group := 1 + w.Rand.Uint64N(groupCount)
+	g := n.Host.Group(group)
 	if g == nil {
 		return
 	}
-	lease := g.Lease()
-	o := &op{client: 100 + n.id, kind: opRead, group: group, key: append([]string{counter, bumped}, registers...)[w.rng.IntN(4)], called: w.now, node: n.id}
+	lease := n.lease(g)
+	o := &op{client: 100 + n.ID, kind: opRead, group: group, key: append([]string{counter, bumped}, registers...)[w.Rand.IntN(4)], called: w.Now, floor: w.floor(group), node: n.ID}
 	o.next = func() {}
 	value, err := n.get(o)
 	if err != nil {
-		w.fail("node %d: %v", n.id, err)
+		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
-	n.afterLife(w.between(0, 5*time.Millisecond), func() {
+	n.AfterLife(w.Between(0, 5*time.Millisecond), func() {
 		if g.Leased(lease, n.Now()) {
 			w.counts.LeaseReads++
+			w.leased(n, o.group)
 			w.hist.add(o)
 			w.acknowledge(o, value)
 		}
@@ -323,33 +333,33 @@ func (w *world) leaseReader(n *node) {
 }
 
 // asker is a client beside each node that reads at its replica, which asks whoever leads.
-func (w *world) asker(n *node) {
+func (w *simulation) asker(n *node) {
 	if w.finished {
 		return
 	}
-	w.after(w.between(10*time.Millisecond, 60*time.Millisecond), func() { w.asker(n) })
-	if n.host == nil || n.paused > w.now {
+	w.After(w.Between(10*time.Millisecond, 60*time.Millisecond), func() { w.asker(n) })
+	if n.Host == nil || n.Paused > w.Now {
 		return
 	}
-	group := 1 + w.rng.Uint64N(groupCount)
-	g := n.host.Group(group)
+	group := 1 + w.Rand.Uint64N(groupCount)
+	g := n.Host.Group(group)
 	if g == nil || g.Applied() == 0 {
 		return
 	}
-	key := append([]string{counter, bumped}, registers...)[w.rng.IntN(4)]
-	o := &op{client: 300 + n.id, kind: opRead, group: group, key: key, called: w.now, node: n.id}
+	key := append([]string{counter, bumped}, registers...)[w.Rand.IntN(4)]
+	o := &op{client: 300 + n.ID, kind: opRead, group: group, key: key, called: w.Now, floor: w.floor(group), node: n.ID}
 	o.next = func() {}
 	_ = n.ask(g, func(out raftgroup.Outcome) {
 		if out.Err != nil {
 			return
 		}
-		n.afterLife(w.between(0, 5*time.Millisecond), func() {
-			if n.host.Group(group) != g {
+		n.AfterLife(w.Between(0, 5*time.Millisecond), func() {
+			if n.Host.Group(group) != g {
 				return
 			}
 			value, err := n.get(o)
 			if err != nil {
-				w.fail("node %d: %v", n.id, err)
+				w.Fail("node %d: %v", n.ID, err)
 				return
 			}
 			if n.leading(group) == nil {
@@ -363,13 +373,13 @@ func (w *world) asker(n *node) {
 
 // ask asks for the right to read here.
 func (n *node) ask(g *raftgroup.Group, done func(raftgroup.Outcome)) error {
-	life, group := n.life, g.ID()
+	life, group := n.Life, g.ID()
 	if waiting, ok := n.shared[group]; ok && n.w.plan.Bugs.SharedAnswer {
 		n.shared[group] = append(waiting, done)
 		return nil
 	}
 	r, err := g.NewRead(waiter(func(out raftgroup.Outcome) {
-		if n.life != life {
+		if n.Life != life {
 			return
 		}
 		waiting := n.shared[group]
@@ -385,27 +395,27 @@ func (n *node) ask(g *raftgroup.Group, done func(raftgroup.Outcome)) error {
 	if n.w.plan.Bugs.SharedAnswer {
 		n.shared[group] = []func(raftgroup.Outcome){}
 	}
-	n.inbox.Reads = append(n.inbox.Reads, r)
-	n.kick()
+	n.Inbox.Reads = append(n.Inbox.Reads, r)
+	n.Kick()
 	return nil
 }
 
 // freshReader is a client beside each node that reads whatever replica is there, if it is fresh, and never asks a
 // leader.
-func (w *world) freshReader(n *node) {
+func (w *simulation) freshReader(n *node) {
 	if w.finished {
 		return
 	}
-	w.after(w.between(5*time.Millisecond, 40*time.Millisecond), func() { w.freshReader(n) })
-	if n.host == nil || n.paused > w.now || w.plan.Bugs.LongLease {
+	w.After(w.Between(5*time.Millisecond, 40*time.Millisecond), func() { w.freshReader(n) })
+	if n.Host == nil || n.Paused > w.Now || w.plan.Bugs.LongLease {
 		return // the bug moves the clock of freshness, too; those who read under leases are to find it
 	}
-	group := 1 + w.rng.Uint64N(groupCount)
-	g := n.host.Group(group)
+	group := 1 + w.Rand.Uint64N(groupCount)
+	g := n.Host.Group(group)
 	if g == nil {
 		return
 	}
-	age := []time.Duration{150 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, time.Second}[w.rng.IntN(4)]
+	age := []time.Duration{150 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, time.Second}[w.Rand.IntN(4)]
 	w.counts.FreshAsked++
 	if !g.Fresh(n.Now(), age) && !w.plan.Bugs.AnyFollower {
 		return
@@ -414,21 +424,20 @@ func (w *world) freshReader(n *node) {
 	if n.leading(group) == nil {
 		w.counts.FollowerReads++
 	}
-	o := &op{group: group, key: []string{counter, bumped}[w.rng.IntN(2)]}
-	value, err := n.get(o)
-	if err != nil {
-		w.fail("node %d: %v", n.id, err)
+	o := &op{group: group, key: []string{counter, bumped}[w.Rand.IntN(2)]}
+	if _, err := n.get(o); err != nil {
+		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
-	w.checkAge(n, group, o.key, value, age+age/20+time.Millisecond) // clocks drift
+	w.checkAge(n, group, o.at, age+age/20+time.Millisecond) // clocks drift
 }
 
 // lastReads reads every key once more when all is calm.
-func (w *world) lastReads() {
+func (w *simulation) lastReads() {
 	for group := uint64(1); group <= groupCount; group++ {
 		for _, key := range append([]string{counter, bumped}, registers...) {
 			c := &client{w: w, id: 200}
-			o := &op{client: 200, kind: opRead, group: group, key: key, called: w.now, node: -1}
+			o := &op{client: 200, kind: opRead, group: group, key: key, called: w.Now, floor: w.floor(group), node: -1}
 			o.next = func() {}
 			w.hist.add(o)
 			w.hist.last = append(w.hist.last, o)

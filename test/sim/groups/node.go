@@ -5,72 +5,65 @@ package groups
 import (
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/test/sim/ledger"
+	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// node is one process and its disk. While it is down host is nil.
+// node is a machine and the process on it. While that is down Host is nil.
 type node struct {
-	w  *world
-	id int
-	fs *vfs.MemFS
+	world.Loop
+	w *simulation
 
-	log    *raftlog.Store
-	store  *ledger.Store
-	host   *raftgroup.Host
-	writer *raftgroup.LogWriter
-	apply  *raftgroup.Applier
-	snaps  raftgroup.SnapshotStore
-
-	// life counts starts: what an earlier life had scheduled does nothing.
-	life  int
-	inbox raftgroup.Inbox
-	// stepping, writing, applying say that the step is scheduled.
-	stepping, writing, applying bool
-	appends                     []raftgroup.Append
-	applies                     []raftgroup.Apply
-
-	// rate is how fast the node's clock runs, base what it showed in the beginning.
-	rate float64
-	base time.Duration
+	log   *raftlog.Store
+	store *ledger.Store
 	// shared are the reads that use an answer asked for by an earlier one, by group (Bugs.SharedAnswer); nil is none
 	// under way.
 	shared map[uint64][]func(raftgroup.Outcome)
-
-	// paused until then; disk latencies are multiplied by slow; full refuses writes.
-	paused time.Duration
-	slow   int
-	full   bool
+	// tokens are the last of Group.Lease, by group.
+	tokens [groupCount + 1]uint64
 }
 
-// Now is the node's clock.
-func (n *node) Now() raftgroup.Instant {
-	return raftgroup.Instant(n.base + time.Duration(float64(n.w.now)*n.rate))
+func newNode(w *simulation, m *world.Machine) *node {
+	n := &node{Loop: world.Loop{Machine: m}, w: w}
+	n.Hooks = world.Hooks{
+		Tick:    tick,
+		ID:      n.self,
+		At:      func(id raftgroup.NodeID) *world.Loop { return &w.nodes[nodeOf(id)].Loop },
+		Ahead:   n.plantClock,
+		Heard:   w.plantAnswers,
+		Said:    n.plantCommits,
+		Applied: func() { w.compareStates(n) },
+		Stop: func() {
+			n.crash()
+			w.After(w.Between(time.Second, 3*time.Second), n.restart)
+		},
+	}
+	return n
 }
+
+// self is the node's identity.
+func (n *node) self() raftgroup.NodeID { return nodeID(n.ID) }
 
 func (n *node) options() raftgroup.Options {
 	w := n.w
 	return raftgroup.Options{
-		Node: nodeID(n.id), Tick: tick, ElectionTicks: elections, TruncateEntries: 12, TruncateKeep: 3, UnappliedEntries: 2,
+		Node: n.self(), Tick: tick, ElectionTicks: elections, TruncateEntries: 12, TruncateKeep: 3, UnappliedEntries: 2,
 		UnappliedNode: 3,
 		Events: raftgroup.Events{
 			LeaderChanged: func(group uint64, leader raftgroup.Member, term uint64) {
-				if r := n.host.Group(group); r != nil && leader.Replica == r.Replica() {
-					w.counts.Leaders++
-					w.note("node %d leads group %d in term %d", n.id, group, term)
+				if r := n.Host.Group(group); r != nil && leader.Replica == r.Replica() {
+					w.leads(n, group, r.Replica(), term)
 				}
 			},
 			SnapshotInstalled: func(group, index uint64) {
 				w.counts.Snapshots++
-				w.note("node %d installed group %d at %d", n.id, group, index)
+				w.Note("node %d installed group %d at %d", n.ID, group, index)
 			},
 			Truncated: func(uint64, uint64) { w.counts.Truncations++ },
 			Quiesced: func(_ uint64, quiet bool) {
@@ -85,32 +78,34 @@ func (n *node) options() raftgroup.Options {
 // start opens the stores and everything in them.
 func (n *node) start() {
 	w := n.w
-	var err error
-	if n.log, err = raftlog.Open("data/log", raftlog.Options{FS: n.fs, MemtableBytes: 512 << 10, GroupCacheBytes: 4 << 10}); err != nil {
-		w.fail("node %d: %v", n.id, err)
+	n.Reset()
+	n.Boot()
+	n.shared, n.tokens = map[uint64][]func(raftgroup.Outcome){}, [groupCount + 1]uint64{}
+	if err := n.open(); err != nil {
+		w.Fail("node %d does not start: %v", n.ID, err)
 		return
 	}
-	if n.store, err = ledger.Open("data/rows", n.fs, 512<<10); err != nil {
-		w.fail("node %d: %v", n.id, err)
-		return
+	w.Note("node %d starts", n.ID)
+	n.Begin()
+}
+
+func (n *node) open() (err error) {
+	if n.log, err = raftlog.Open("data/log", raftlog.Options{FS: n.FS, MemtableBytes: 512 << 10, GroupCacheBytes: 4 << 10}); err != nil {
+		return err
 	}
-	n.snaps = n.plantSnapshots(n.store)
-	n.writer = raftgroup.NewLogWriter(n.plantLog(n.log.NewBatch()))
-	n.apply = raftgroup.NewApplier(n.plantMachine(n.store))
-	n.host = raftgroup.NewHost(n.log, n.log.NewBatch(), n.options())
-	n.inbox, n.appends, n.applies, n.shared = raftgroup.Inbox{}, nil, nil, map[uint64][]func(raftgroup.Outcome){}
-	n.stepping, n.writing, n.applying, n.paused, n.slow, n.full = false, false, false, 0, 1, false
+	if n.store, err = ledger.Open("data/rows", n.FS, 512<<10); err != nil {
+		return err
+	}
+	n.Snaps = n.plantSnapshots(n.store)
+	n.Writer = raftgroup.NewLogWriter(n.plantLog(n.log.NewBatch()))
+	n.Apply = raftgroup.NewApplier(n.plantMachine(n.store))
+	n.Host = raftgroup.NewHost(n.log, n.log.NewBatch(), n.options())
 	var configs []raftgroup.GroupConfig
 	err = n.store.Metas(func(group uint64, m ledger.Meta) { configs = append(configs, config(group, m)) })
 	if err == nil {
-		_, err = n.host.Open(configs...)
+		_, err = n.Host.Open(configs...)
 	}
-	if err != nil {
-		w.fail("node %d does not start: %v", n.id, err)
-		return
-	}
-	w.note("node %d starts", n.id)
-	n.afterLife(w.between(0, tick), n.tick)
+	return err
 }
 
 // config is what a state machine's meta says when a group is opened.
@@ -130,282 +125,23 @@ func config(group uint64, m ledger.Meta) raftgroup.GroupConfig {
 	}
 }
 
-// afterLife schedules something that the end of this life cancels.
-func (n *node) afterLife(d time.Duration, do func()) {
-	life := n.life
-	n.w.after(d, func() {
-		if n.life == life && n.host != nil {
-			do()
-		}
-	})
-}
-
-func (n *node) tick() {
-	n.inbox.Ticks++
-	n.kick()
-	n.afterLife(time.Duration(float64(tick)/n.rate), n.tick)
-}
-
-// deliver is called by the network.
-func (n *node) deliver(from int, frame []byte) {
-	if n.host == nil {
-		return
-	}
-	f, err := decode(from, frame)
-	if err != nil {
-		n.w.fail("node %d: frame from node %d: %v", n.id, from, err)
-		return
-	}
-	n.w.plantAnswers(&f)
-	n.inbox.Frames = append(n.inbox.Frames, f)
-	n.kick()
-}
-
-// kick sees to it that the loop runs soon.
-func (n *node) kick() {
-	if n.host == nil || n.stepping {
-		return
-	}
-	n.stepping = true
-	n.afterLife(max(n.w.between(5*time.Microsecond, 50*time.Microsecond), n.paused-n.w.now), n.step)
-}
-
-// step runs the loop once and schedules what it wants done.
-func (n *node) step() {
-	if n.paused > n.w.now {
-		n.afterLife(n.paused-n.w.now, n.step)
-		return
-	}
-	n.stepping = false
-	in := n.inbox
-	n.inbox = raftgroup.Inbox{}
-	in.Ticks = min(in.Ticks, 1) // a ticker drops ticks that nobody took
-	n.guard(func() error {
-		n.takeWork(n.host.Step(n.Now()+n.plantLease()+n.plantAsks(&in), &in))
-		return nil
-	})
-}
-
-func (n *node) takeWork(work raftgroup.Work) {
-	for _, f := range work.Frames {
-		n.w.net.send(n.id, nodeOf(f.To), n.plantCommits(f.Data))
-	}
-	n.appends = append(n.appends, work.Appends...)
-	n.applies = append(n.applies, work.Applies...)
-	n.scheduleWrite()
-	n.scheduleApply()
-	for _, i := range work.Installs {
-		n.afterLife(n.latency(20*time.Millisecond), func() {
-			n.guard(func() error {
-				done, err := i.Run(n.snaps)
-				n.inbox.Installed = append(n.inbox.Installed, done)
-				return err
-			})
-			n.kick()
-		})
-	}
-	for _, d := range work.Discards {
-		n.w.counts.Discards++
-		if err := d.Close(); err != nil {
-			n.w.fail("node %d: %v", n.id, err)
-		}
-	}
-	for _, s := range work.Sends {
-		n.afterLife(n.latency(5*time.Millisecond), func() { n.send(s) })
-	}
-}
-
-// send captures a snapshot when the disk gets to it and hands it to the network.
-func (n *node) send(s raftgroup.Send) {
-	head, data, err := s.Capture(n.snaps)
-	life, over := n.life, false
-	done := func(err error) {
-		if over {
-			return
-		}
-		over = true
-		if err := data.Close(); err != nil {
-			n.w.fail("node %d: %v", n.id, err)
-		}
-		if n.life == life && n.host != nil {
-			n.inbox.Shipped = append(n.inbox.Shipped, s.Result(err))
-			n.kick()
-		}
-	}
-	if err != nil {
-		n.w.fail("node %d: %v", n.id, err)
-		return
-	}
-	n.w.net.sendSnapshot(n.id, nodeOf(s.To), head, data, done)
-	n.w.after(4*time.Second, func() { done(errLost) }) // the receiver may have died
-}
-
-// receive takes a snapshot: the loop is asked whether it is wanted, then the data come, which takes a while, and then
-// the loop hears of it.
-func (n *node) receive(from int, stream io.Reader, done func(error)) {
-	f, err := raftgroup.ReadHead(nodeID(from), stream)
-	if err != nil {
-		n.w.fail("node %d: head from node %d: %v", n.id, from, err)
-		return
-	}
-	n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) {
-		if err := h.Expect(&f); err != nil {
-			n.w.counts.Unwanted++
-			done(err)
-			return
-		}
-		n.afterLife(n.latency(20*time.Millisecond), func() { n.takeData(f, stream, done) })
-	})
-	n.kick()
-}
-
-func (n *node) takeData(f raftgroup.Received, stream io.Reader, done func(error)) {
-	defer n.kick()
-	if n.w.oneIn(15) && !n.w.calm {
-		n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) { h.Abandon(&f) })
-		done(errLost)
-		return
-	}
-	data, err := n.snaps.Receive(f.Messages[0].Group, stream)
-	if err != nil {
-		n.w.fail("node %d: %v", n.id, err)
-		return
-	}
-	f.Take(data)
-	n.inbox.Frames = append(n.inbox.Frames, f)
-	done(nil)
-}
-
-// latency draws how long a disk operation takes.
-func (n *node) latency(most time.Duration) time.Duration {
-	return n.w.between(50*time.Microsecond, most) * time.Duration(n.slow)
-}
-
-// scheduleWrite lets the log writer take what is queued. The bytes may reach the disk when the write begins or when it
-// ends: a crash between finds either.
-func (n *node) scheduleWrite() {
-	if n.writing || len(n.appends) == 0 {
-		return
-	}
-	n.writing = true
-	if n.w.oneIn(2) {
-		logged, frames, ok := n.write()
-		if ok {
-			n.afterLife(n.latency(4*time.Millisecond), func() { n.wrote(logged, frames) })
-		}
-		return
-	}
-	n.afterLife(n.latency(4*time.Millisecond), func() {
-		if logged, frames, ok := n.write(); ok {
-			n.wrote(logged, frames)
-		}
-	})
-}
-
-func (n *node) write() (logged []raftgroup.Logged, frames [][]byte, ok bool) {
-	items := n.appends
-	n.appends = nil
-	ok = n.guard(func() error {
-		var out []raftgroup.Frame
-		var err error
-		logged, out, err = n.writer.Write(items)
-		for _, f := range out {
-			frames = append(frames, append([]byte{byte(nodeOf(f.To))}, f.Data...))
-		}
-		return err
-	})
-	return logged, frames, ok
-}
-
-func (n *node) wrote(logged []raftgroup.Logged, frames [][]byte) {
-	n.writing = false
-	for _, f := range frames {
-		n.w.net.send(n.id, int(f[0]), f[1:])
-	}
-	n.inbox.Logged = append(n.inbox.Logged, logged...)
-	n.kick()
-	n.scheduleWrite()
-}
-
-func (n *node) scheduleApply() {
-	if n.applying || len(n.applies) == 0 {
-		return
-	}
-	n.applying = true
-	n.afterLife(n.latency(2*time.Millisecond), func() {
-		items := n.applies
-		n.applies = nil
-		ok := n.guard(func() error {
-			done, err := n.apply.Apply(items)
-			n.inbox.Applied = append(n.inbox.Applied, done...)
-			return err
-		})
-		if !ok {
-			return
-		}
-		n.applying = false
-		n.w.compareStates(n)
-		n.kick()
-		n.scheduleApply()
-	})
-}
-
-// errDiskFull is what a full disk answers; the node ends then.
-var errDiskFull = errors.New("no space left on device")
-
-// guard runs a step. A full disk ends the process; any other error or panic is a failure of the product.
-func (n *node) guard(step func() error) (ok bool) {
-	defer func() {
-		if r := recover(); r != nil {
-			n.w.fail("node %d: panic: %v", n.id, r)
-			ok = false
-		}
-	}()
-	err := step()
-	switch {
-	case err == nil:
-		return true
-	case errors.Is(err, errDiskFull):
-		n.w.note("node %d: %v", n.id, err)
-		n.crash()
-		n.w.after(n.w.between(time.Second, 3*time.Second), n.restart)
-	default:
-		n.w.fail("node %d: %v", n.id, err)
-	}
-	return false
-}
-
-// crash ends the process. What was not synced is lost, or all of it is kept: the process died and the machine did not.
+// crash ends the process; some of the others may hear of it.
 func (n *node) crash() {
-	w := n.w
-	w.counts.Crashes++
-	if w.plan.Wait != nil {
-		w.plan.Wait()
-	}
-	percent := 0
-	if w.oneIn(5) {
-		percent = 100
-	}
-	w.note("node %d crashes, unsynced bytes kept: %d%%", n.id, percent)
-	next := n.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(w.plan.Seed, uint64(w.now)))})
-	n.life++
-	n.close()
-	n.fs = next
-	w.hist.crashed(n.id)
-	w.refuse(n)
+	n.Crash(n.close)
+	n.w.hist.crashed(n.ID)
+	n.w.refuse(n)
 }
 
 // refuse has some nodes meet an address that refuses their connections: the process behind it is gone, or it lives and
 // a firewall answers.
-func (w *world) refuse(gone *node) {
+func (w *simulation) refuse(gone *node) {
 	for _, n := range w.nodes {
-		if n == gone || n.host == nil || w.oneIn(3) {
+		if n == gone || n.Host == nil || w.OneIn(3) {
 			continue
 		}
-		n.afterLife(w.between(time.Millisecond, 100*time.Millisecond), func() {
-			w.counts.Refused++
-			n.inbox.Calls = append(n.inbox.Calls, w.plantRefused(gone))
-			n.kick()
+		n.AfterLife(w.Between(time.Millisecond, 100*time.Millisecond), func() {
+			w.World.Faults.Refused++
+			n.Call(w.plantRefused(gone))
 		})
 	}
 }
@@ -415,57 +151,57 @@ func (w *world) refuse(gone *node) {
 func (n *node) depart() {
 	w := n.w
 	w.counts.Departures++
-	w.note("node %d is told to stop", n.id)
-	n.inbox.Calls = append(n.inbox.Calls, func(h *raftgroup.Host) { h.Handover() })
-	n.kick()
-	n.afterLife(w.between(10*time.Millisecond, 500*time.Millisecond), func() {
+	w.Note("node %d is told to stop", n.ID)
+	n.Call(func(h *raftgroup.Host) { h.Handover() })
+	n.AfterLife(w.Between(10*time.Millisecond, 500*time.Millisecond), func() {
 		n.crash()
 		for _, other := range w.nodes {
 			if other != n {
-				w.net.depart(n.id, other.id)
+				w.Net.Send(n.ID, other.ID, nil, func([]byte) { other.Departed(n.self()) })
 			}
 		}
-		w.after(w.between(50*time.Millisecond, 3*time.Second), n.restart)
+		w.After(w.Between(50*time.Millisecond, 3*time.Second), n.restart)
 	})
 }
 
 func (n *node) restart() {
-	if n.host == nil && len(n.w.failures) == 0 {
+	if n.Host == nil && len(n.w.Failures) == 0 {
 		n.start()
 	}
 }
 
+// close ends the process without a word.
 func (n *node) close() {
-	if n.host == nil && n.log == nil {
-		return
+	n.End()
+	n.Host = nil
+	if n.log != nil {
+		_ = n.log.Close()
 	}
-	n.host = nil
-	_ = errors.Join(n.log.Close(), n.store.Close())
+	if n.store != nil {
+		_ = n.store.Close()
+	}
 	n.log, n.store = nil, nil
 }
 
 // leading returns the node's group if this node leads it.
 func (n *node) leading(group uint64) *raftgroup.Group {
-	if n.host == nil {
+	if n.Host == nil {
 		return nil
 	}
-	g := n.host.Group(group)
+	g := n.Host.Group(group)
 	if g == nil {
 		return nil
 	}
-	if s, ok := n.host.Status(group); !ok || !s.Leading {
+	if s, ok := n.Host.Status(group); !ok || !s.Leading {
 		return nil
 	}
 	return g
 }
 
 // begin makes the first nodes and replicas.
-func (w *world) begin() {
-	for i := range nodeCount {
-		n := &node{w: w, id: i, fs: vfs.NewCrashableMem(), slow: 1}
-		n.rate = 1 + (w.rng.Float64()-0.5)*0.08
-		n.base = w.between(0, time.Hour)
-		w.nodes = append(w.nodes, n)
+func (w *simulation) begin() {
+	for _, m := range w.Machines {
+		w.nodes = append(w.nodes, newNode(w, m))
 	}
 	for group := uint64(1); group <= groupCount; group++ {
 		conf := &pb.ConfState{}
@@ -493,12 +229,12 @@ func (w *world) begin() {
 }
 
 // create stores a group's first meta on a node that is down.
-func (w *world) create(n *node, group uint64, m ledger.Meta) {
-	store, err := ledger.Open("data/rows", n.fs, 512<<10)
+func (w *simulation) create(n *node, group uint64, m ledger.Meta) {
+	store, err := ledger.Open("data/rows", n.FS, 512<<10)
 	if err == nil {
 		err = errors.Join(store.Create(group, m), store.Close())
 	}
 	if err != nil {
-		w.fail("create group %d on node %d: %v", group, n.id, err)
+		w.Fail("create group %d on node %d: %v", group, n.ID, err)
 	}
 }

@@ -23,6 +23,18 @@ func (m *Machine) cut() {
 	w.After(w.Between(300*time.Millisecond, 4*time.Second), func() { w.Net.Join(m.ID) })
 }
 
+// CutWith separates two machines from all others, and not from each other, for a while.
+func (m *Machine) CutWith(other *Machine) {
+	w := m.World
+	w.Faults.Cuts++
+	w.Note("nodes %d and %d are cut off together", m.ID, other.ID)
+	w.Net.CutPair(m.ID, other.ID)
+	w.After(w.Between(300*time.Millisecond, 4*time.Second), func() {
+		w.Net.Join(m.ID)
+		w.Net.Join(other.ID)
+	})
+}
+
 // Pause stops the process for a while, as SIGSTOP does: all clocks go on.
 func (m *Machine) Pause(least, most time.Duration) {
 	w := m.World

@@ -36,10 +36,11 @@ type Hooks struct {
 	// ID is the identity of the node, At the loop that bears another one, or nil.
 	ID func() raftgroup.NodeID
 	At func(id raftgroup.NodeID) *Loop
-	// Ahead is added to the clock of each step by a planted bug. Nil for none.
+	// Ahead is added to the clock of each step by a planted bug, Heard changes what a loop hears and Said what it
+	// sends, for planted bugs. Nil for none.
 	Ahead func() raftgroup.Instant
-	// Heard changes what a loop hears, for a planted bug. Nil for none.
 	Heard func(f *raftgroup.Received)
+	Said  func(frame []byte) []byte
 	// Applied is called after entries were applied, Stop to end a process whose disk is full.
 	Applied func()
 	Stop    func()
@@ -66,6 +67,13 @@ func (l *Loop) tick() {
 func (l *Loop) Call(f func(*raftgroup.Host)) {
 	l.Inbox.Calls = append(l.Inbox.Calls, f)
 	l.Kick()
+}
+
+// Departed has the loop hear the last word of another node's process.
+func (l *Loop) Departed(node raftgroup.NodeID) {
+	if l.Up {
+		l.Call(func(h *raftgroup.Host) { h.Departed(node) })
+	}
 }
 
 // deliver is called by the network.
@@ -98,20 +106,25 @@ func (l *Loop) Kick() {
 // step runs the loop once and schedules what it wants done.
 func (l *Loop) step() {
 	l.stepping = false
+	now := l.Now()
+	if l.Hooks.Ahead != nil {
+		now += l.Hooks.Ahead()
+	}
 	in := l.Inbox
 	l.Inbox = raftgroup.Inbox{}
 	in.Ticks = min(in.Ticks, 1) // a ticker drops ticks that nobody took
 	l.Guard(func() error {
-		now := l.Now()
-		if l.Hooks.Ahead != nil {
-			now += l.Hooks.Ahead()
-		}
 		l.take(l.Host.Step(now, &in))
 		return nil
 	})
 }
 
 func (l *Loop) take(work raftgroup.Work) {
+	if said := l.Hooks.Said; said != nil {
+		for i := range work.Frames {
+			work.Frames[i].Data = said(work.Frames[i].Data)
+		}
+	}
 	l.post(work.Frames)
 	l.appends = append(l.appends, work.Appends...)
 	l.applies = append(l.applies, work.Applies...)
@@ -230,8 +243,8 @@ func (l *Loop) takeData(f raftgroup.Received, stream io.Reader, done func(error)
 	}
 	data, err := l.Snaps.Receive(f.Messages[0].Group, stream)
 	switch {
-	case err != nil && l.Hooks.Lenient:
-		// A replica that is being removed may take the place of what came: whoever sent it tries again.
+	case errors.Is(err, errLost), err != nil && l.Hooks.Lenient:
+		// The sender ended, or a replica that is being removed takes the place of what came: it is sent again.
 		w.Note("node %d: %v", l.ID, err)
 		l.Call(func(h *raftgroup.Host) { h.Abandon(&f) })
 		done(err)

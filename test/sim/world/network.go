@@ -99,6 +99,16 @@ func (n *Network) Cut(machine int) {
 	}
 }
 
+// CutPair separates two machines from all others.
+func (n *Network) CutPair(a, b int) {
+	for other := range n.blocked {
+		if other != a && other != b {
+			n.blocked[a][other], n.blocked[other][a] = true, true
+			n.blocked[b][other], n.blocked[other][b] = true, true
+		}
+	}
+}
+
 // Join ends all cuts of a machine.
 func (n *Network) Join(machine int) {
 	for other := range n.blocked {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package groups
+
+import (
+	"hash/fnv"
+	"sort"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// laws are what the simulator, which sees all nodes at once, checks of each group while it runs. They say where the
+// values of single keys would only hint: a history of a few hundred operations on four keys seldom shows an old state.
+type laws struct {
+	// leaders are the replicas that have led, by group and term; newest is the highest term of a group with a leader.
+	leaders map[termOf]uint64
+	newest  [groupCount + 1]uint64
+	// entries are what the first replica applied at an index.
+	entries map[stateAt]entry
+	// shown are the highest indexes that were acknowledged or read, of each group, as they grew.
+	shown [groupCount + 1][]showing
+}
+
+type termOf struct{ group, term uint64 }
+
+type entry struct{ term, hash uint64 }
+
+type showing struct {
+	at    time.Duration
+	index uint64
+}
+
+func newLaws() laws { return laws{leaders: map[termOf]uint64{}, entries: map[stateAt]entry{}} }
+
+// leads checks that a term has one leader, and that a replica leads only when the lease of every older leader is over.
+func (w *simulation) leads(n *node, group, replica, term uint64) {
+	w.counts.Leaders++
+	w.Note("node %d leads group %d in term %d", n.ID, group, term)
+	l := &w.laws
+	at := termOf{group, term}
+	if other, ok := l.leaders[at]; ok && other != replica {
+		w.Fail("group %d: replicas %d and %d lead in term %d", group, other, replica, term)
+	}
+	l.leaders[at] = replica
+	l.newest[group] = max(l.newest[group], term)
+	for _, other := range w.nodes {
+		if other == n || other.Host == nil {
+			continue
+		}
+		if g := other.Host.Group(group); g != nil && g.Leased(other.tokens[group], other.Now()) {
+			w.Fail("group %d: node %d leads in term %d while node %d may read under its lease", group, n.ID, term, other.ID)
+		}
+	}
+}
+
+// leased checks that nobody has led after a replica that reads under its lease.
+func (w *simulation) leased(n *node, group uint64) {
+	if s, ok := n.Host.Status(group); ok && s.Term < w.laws.newest[group] {
+		w.Fail("group %d: node %d reads under a lease of term %d after a leader of term %d", group, n.ID, s.Term, w.laws.newest[group])
+	}
+}
+
+// lease is Group.Lease; the token is remembered.
+func (n *node) lease(g *raftgroup.Group) uint64 {
+	token := g.Lease()
+	n.tokens[g.ID()] = token
+	return token
+}
+
+// applies checks that all replicas apply the same entry at an index.
+func (w *simulation) applies(n *node, group, index, term uint64, commands [][]byte) {
+	h := fnv.New64a()
+	for _, c := range commands {
+		_, _ = h.Write(append(c[:len(c):len(c)], byte(len(c))))
+	}
+	e, at := entry{term, h.Sum64()}, stateAt{group, index}
+	if first, ok := w.laws.entries[at]; ok && first != e {
+		w.Fail("group %d: node %d applies at %d an entry of term %d, another replica one of term %d, or they differ", group, n.ID, index, term, first.term)
+	}
+	w.laws.entries[at] = e
+}
+
+// floor is the highest index of a group that anybody knows of.
+func (w *simulation) floor(group uint64) uint64 {
+	if list := w.laws.shown[group]; len(list) > 0 {
+		return list[len(list)-1].index
+	}
+	return 0
+}
+
+// show notes that somebody has heard of an index.
+func (w *simulation) show(group, index uint64) {
+	if index > w.floor(group) {
+		w.laws.shown[group] = append(w.laws.shown[group], showing{w.Now, index})
+	}
+}
+
+// read checks that a read has seen all that was known when it began, and shows what it saw.
+func (w *simulation) read(o *op) {
+	if o.at < o.floor {
+		w.Fail("group %d: a read at node %d saw the state at %d; when it began, %d was known", o.group, o.node, o.at, o.floor)
+	}
+	w.show(o.group, o.at)
+}
+
+// checkAge checks that a state that was read is not older than allowed.
+func (w *simulation) checkAge(n *node, group, index uint64, allowed time.Duration) {
+	list := w.laws.shown[group]
+	i := sort.Search(len(list), func(i int) bool { return list[i].at >= w.Now-allowed })
+	if i > 0 && list[i-1].index > index {
+		w.Fail("group %d: a fresh read at node %d saw the state at %d; %d was known at %v", group, n.ID, index, list[i-1].index, list[i-1].at)
+	}
+}
