@@ -43,22 +43,6 @@ type recent struct {
 	underWay map[command.DedupeID]struct{}
 }
 
-// remembered is a half of the memory; top is the highest number of each coordinator in it.
-type remembered struct {
-	ids map[command.DedupeID]struct{}
-	top map[[16]byte]uint64
-}
-
-func (r *remembered) add(id command.DedupeID) {
-	if r.ids == nil {
-		r.ids, r.top = map[command.DedupeID]struct{}{}, map[[16]byte]uint64{}
-	}
-	r.ids[id] = struct{}{}
-	if id.Sequence > r.top[id.Coordinator] {
-		r.top[id.Coordinator] = id.Sequence
-	}
-}
-
 // reset forgets what was applied: nothing is known of the time before since.
 func (r *recent) reset(since raftgroup.Instant) {
 	r.mu.Lock()
@@ -83,10 +67,7 @@ func (r *recent) enter(id command.DedupeID, age time.Duration, now raftgroup.Ins
 	if _, ok := r.underWay[id]; ok {
 		return false, ErrUnderWay
 	}
-	if _, ok := r.young.ids[id]; ok {
-		return true, nil
-	}
-	if _, ok := r.old.ids[id]; ok {
+	if r.young.has(id) || r.old.has(id) {
 		return true, nil
 	}
 	if top, ok := r.forgotten[id.Coordinator]; ok && id.Sequence <= top {
@@ -114,7 +95,7 @@ func (r *recent) remember(ids []command.DedupeID, now raftgroup.Instant) {
 	r.mu.Lock()
 	r.forget(now)
 	for _, id := range ids {
-		if len(r.young.ids) >= rememberMax/2 {
+		if r.young.len() >= rememberMax/2 {
 			r.turn(now)
 		}
 		r.young.add(id)
@@ -131,20 +112,21 @@ func (r *recent) tidy(now raftgroup.Instant) {
 
 // forget turns when the young ids are old enough to stand alone for rememberFor.
 func (r *recent) forget(now raftgroup.Instant) {
-	if len(r.young.ids)+len(r.old.ids) > 0 && now-r.youngSince > raftgroup.Instant(rememberFor) {
+	if r.young.len()+r.old.len() > 0 && now-r.youngSince > raftgroup.Instant(rememberFor) {
 		r.turn(now)
 	}
 }
 
 // turn makes the young ids the old ones, and forgets those.
 func (r *recent) turn(now raftgroup.Instant) {
-	for coordinator, top := range r.old.top {
+	for i := range r.old.of {
 		if r.forgotten == nil {
 			r.forgotten = map[[16]byte]uint64{}
 		}
-		r.forgotten[coordinator] = max(r.forgotten[coordinator], top)
+		n := &r.old.of[i]
+		r.forgotten[n.coordinator] = max(r.forgotten[n.coordinator], n.top)
 	}
-	r.old, r.young, r.youngSince = r.young, remembered{}, now
+	r.old, r.young, r.youngSince = r.young, remembered{room: r.young.most()}, now
 	if len(r.forgotten) > coordinatorsMax {
 		r.clear(now)
 	}

@@ -90,7 +90,7 @@ func TestRecentBounds(t *testing.T) {
 		r.remember([]command.DedupeID{sequence(n + 1)}, now+raftgroup.Instant(n))
 	}
 	r.leave(sequence(1))
-	if n := len(r.young.ids) + len(r.old.ids); n > rememberMax || n < rememberMax/2 {
+	if n := r.young.len() + r.old.len(); n > rememberMax || n < rememberMax/2 {
 		t.Errorf("%d ids are remembered", n)
 	}
 	now += 2 * rememberMax
@@ -104,7 +104,40 @@ func TestRecentBounds(t *testing.T) {
 		now += raftgroup.Instant(2 * rememberFor)
 		r.tidy(now)
 	}
-	if len(r.young.ids)+len(r.old.ids)+len(r.underWay) != 0 {
+	if r.young.len()+r.old.len()+len(r.underWay) != 0 {
 		t.Error("memory is held while nothing happens")
 	}
+}
+
+// TestRememberedIsASet: what was added is there and nothing else, in whatever order and with whatever gaps the numbers
+// of several coordinators come.
+func TestRememberedIsASet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := remembered{room: rapid.IntRange(0, 100).Draw(t, "room")}
+		want := map[command.DedupeID]bool{}
+		stride := rapid.SampledFrom([]uint64{1, 3, 8, 256, 1 << 32, 1 << 61}).Draw(t, "stride")
+		draw := func() command.DedupeID {
+			id := command.DedupeID{Sequence: rapid.Uint64Range(0, 300).Draw(t, "number") * stride}
+			id.Coordinator[0] = rapid.ByteRange(0, 3).Draw(t, "coordinator")
+			return id
+		}
+		for range rapid.IntRange(1, 400).Draw(t, "steps") {
+			id := draw()
+			if r.has(id) != want[id] {
+				t.Fatalf("%v: %v, want %v", id, r.has(id), want[id])
+			}
+			if rapid.Bool().Draw(t, "add") {
+				r.add(id)
+				want[id] = true
+			}
+		}
+		for id := range want {
+			if !r.has(id) {
+				t.Fatalf("%v is missing", id)
+			}
+		}
+		if r.len() != len(want) {
+			t.Fatalf("%d ids, want %d", r.len(), len(want))
+		}
+	})
 }

@@ -42,9 +42,13 @@ func (s *Store) Scan(id uint32, prefix []byte, fn func(sub, value []byte) error)
 	if err != nil {
 		return s.check(err)
 	}
-	for it.First(); it.Valid() && err == nil; it.Next() {
+	// A seek for each key, not a step: the meta of a busy partition has a version for every batch since the last flush,
+	// and a step goes through all of them.
+	after := make([]byte, 0, 64)
+	for ok := it.First(); ok && err == nil; ok = it.SeekGE(after) {
 		var value []byte
 		if value, err = it.ValueAndErr(); err == nil {
+			after = append(append(after[:0], it.Key()...), 0)
 			err = fn(it.Key()[4:], value)
 		}
 	}
