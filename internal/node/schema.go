@@ -46,7 +46,7 @@ func (n *Node) newSchema() {
 	n.installer.Require = func(id topology.PartitionID, revision uint64) {
 		if r := n.host.Replica(id); r != nil {
 			// It fails only where nothing more is written: the replica is being dropped, or the store has stopped.
-			_ = r.Require(context.Background(), revision)
+			_ = r.Require(context.Background(), r.Extent(), revision)
 		}
 	}
 }

@@ -104,8 +104,8 @@ type Replica interface {
 	ID() topology.PartitionID
 	Leading() bool
 	Status() (raftgroup.Status, error)
-	// Last succeeds only if this replica leads when it returns.
-	Last(ctx context.Context) (stamp int64, err error)
+	// Confirm returns nil only if this replica led after it was called.
+	Confirm(ctx context.Context) error
 	ChangeMembers(ctx context.Context, changes []raftgroup.Change) error
 	Transfer(to topology.ReplicaID) error
 	Level() feature.Level
@@ -152,7 +152,7 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, le
 
 // confirm proves that a replica has led from the beginning of a term until now.
 func confirm(ctx context.Context, r Replica, term uint64) error {
-	if _, err := r.Last(ctx); err != nil {
+	if err := r.Confirm(ctx); err != nil {
 		return err
 	}
 	s, err := r.Status()

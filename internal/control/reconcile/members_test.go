@@ -19,16 +19,16 @@ type still struct {
 	leading bool // may act
 	status  raftgroup.Status
 	changes []raftgroup.Change
-	deposed error // what Last says
+	deposed error // what Confirm says
 	level   feature.Level
 }
 
-func (r *still) ID() topology.PartitionID            { return 1 }
-func (r *still) Leading() bool                       { return r.leading }
-func (r *still) Status() (raftgroup.Status, error)   { return r.status, nil }
-func (r *still) Last(context.Context) (int64, error) { return 0, r.deposed }
-func (r *still) Transfer(topology.ReplicaID) error   { return nil }
-func (r *still) Level() feature.Level                { return r.level }
+func (r *still) ID() topology.PartitionID          { return 1 }
+func (r *still) Leading() bool                     { return r.leading }
+func (r *still) Status() (raftgroup.Status, error) { return r.status, nil }
+func (r *still) Confirm(context.Context) error     { return r.deposed }
+func (r *still) Transfer(topology.ReplicaID) error { return nil }
+func (r *still) Level() feature.Level              { return r.level }
 func (r *still) RaiseLevel(_ context.Context, level feature.Level) error {
 	r.level = level
 	return nil

@@ -72,7 +72,7 @@ func (k *keeper) reshape(s *schema.Schema) (err error) {
 				}
 			}
 			for _, p := range topo.Partitions(t.ID) {
-				if err = k.host.Replica(p.ID).Require(context.Background(), t.Revision); err != nil {
+				if err = k.host.Replica(p.ID).Require(context.Background(), partition.ExtentOf(p), t.Revision); err != nil {
 					return err
 				}
 			}

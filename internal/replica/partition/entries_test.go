@@ -165,10 +165,58 @@ func TestWriteAll(t *testing.T) {
 	if a, _ := w.read(p.ID, "a"); a != 2 {
 		t.Error("half of it was applied")
 	}
-	if last, err := r.Last(t.Context()); err != nil || last < at {
+	if last, err := r.Last(t.Context(), r.Extent()); err != nil || last < at {
 		t.Errorf("last stamp %d, %v", last, err)
 	}
 	w.same(p.ID, 0, 1, 2)
+}
+
+// TestWholeExtent: a command for the whole of a partition is refused, and does nothing, unless the replica is what its
+// sender believes: at its leader, and by the log should the partition change after that.
+func TestWholeExtent(t *testing.T) {
+	for name, o := range map[string]Options{"synced": {Durability: Synced}, "periodic": {}} {
+		h := open(t, newStore(t), 1, o)
+		r := h.Replicas()[0]
+		if err := write(t.Context(), r, put("k", 7)); err != nil {
+			t.Fatal(err)
+		}
+		now := r.Extent()
+		later, narrower := now, now
+		later.Epoch++
+		narrower.Span.End = []byte{1}
+		for _, x := range []Extent{later, narrower, {}} {
+			var moved *WrongRange
+			if err := r.Truncate(t.Context(), x, nil, make(result, 1)); !errors.As(err, &moved) || moved.Epoch != now.Epoch {
+				t.Errorf("%s: truncate %+v: %v", name, x, err)
+			}
+			if err := r.Require(t.Context(), x, 1<<40); !errors.As(err, &moved) {
+				t.Errorf("%s: require %+v: %v", name, x, err)
+			}
+			if _, err := r.Last(t.Context(), x); !errors.As(err, &moved) {
+				t.Errorf("%s: last %+v: %v", name, x, err)
+			}
+		}
+		// What was accepted for the extent from before a change is refused by the log.
+		for _, kind := range []command.EntryKind{command.EntryTruncate, command.EntryRequire} {
+			e := &command.Entry{Kind: kind, Epoch: later.Epoch, Span: now.Span, SchemaVersion: 1 << 40}
+			var moved *WrongRange
+			if _, err := r.order(t.Context(), e); !errors.As(err, &moved) {
+				t.Errorf("%s: entry %d: %v", name, kind, err)
+			}
+		}
+		m := put("l", 8)
+		m.SchemaVersion = 3
+		if err := write(t.Context(), r, m); err != nil {
+			t.Errorf("%s: after requirements that were refused: %v", name, err)
+		}
+		if _, err := r.Last(t.Context(), now); err != nil {
+			t.Error(err)
+		}
+		if v, _ := read(t, r, "k"); v != 7 {
+			t.Errorf("%s: read %d after truncations that were refused", name, v)
+		}
+		closeHost(t, h)
+	}
 }
 
 // TestTruncateRequireSweep: they take their place in the log: what was written before a truncation is gone at all
@@ -195,7 +243,7 @@ func TestTruncateRequireSweep(t *testing.T) {
 	}
 	r := w.replica(w.leader(p.ID), p.ID)
 	done := make(result, 1)
-	if err := r.Truncate(t.Context(), nil, done); err != nil {
+	if err := r.Truncate(t.Context(), r.Extent(), nil, done); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -204,7 +252,7 @@ func TestTruncateRequireSweep(t *testing.T) {
 	if err := w.write(p.ID, "after", 2); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Require(t.Context(), 5); err != nil {
+	if err := r.Require(t.Context(), r.Extent(), 5); err != nil {
 		t.Fatal(err)
 	}
 	old := put("old", 1)
@@ -231,7 +279,7 @@ func TestTruncateRequireSweep(t *testing.T) {
 	follower := w.replica((w.leader(p.ID)+1)%3, p.ID)
 	w.until("the schema at a follower", func() bool { return follower.schema.Load() == 5 })
 	var moved *NotLeader
-	if err := follower.Truncate(t.Context(), nil, done); !errors.As(err, &moved) {
+	if err := follower.Truncate(t.Context(), r.Extent(), nil, done); !errors.As(err, &moved) {
 		t.Errorf("a truncation at a follower: %v", err)
 	}
 }

@@ -529,7 +529,7 @@ func TestTruncateAndDrop(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(result, 1)
-	if err := r.Truncate(t.Context(), nil, done); err != nil {
+	if err := r.Truncate(t.Context(), r.Extent(), nil, done); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -574,7 +574,7 @@ func TestRequire(t *testing.T) {
 		done := make(outcomes, 1)
 		go func() { _ = r.Decide(t.Context(), old, done) }()
 		synctest.Wait()
-		if err := r.Require(t.Context(), 5); err != nil {
+		if err := r.Require(t.Context(), r.Extent(), 5); err != nil {
 			t.Fatal(err)
 		}
 		close(gate)
@@ -714,7 +714,7 @@ func TestTruncateTable(t *testing.T) {
 	truncated := make(result, 1)
 	wg.Go(func() {
 		for _, r := range h.Replicas() {
-			if err := r.Truncate(t.Context(), nil, truncated); err != nil {
+			if err := r.Truncate(t.Context(), r.Extent(), nil, truncated); err != nil {
 				t.Error(err)
 				return
 			}

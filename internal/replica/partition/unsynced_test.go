@@ -29,7 +29,7 @@ func TestReadWaitsForSync(t *testing.T) {
 		"batch": func(_ *Host, r *Replica, done result) error {
 			return r.WriteAll(t.Context(), []Part{{Mutation: put("other", 1)}, {Mutation: put("k", 1)}}, done)
 		},
-		"truncate": func(_ *Host, r *Replica, done result) error { return r.Truncate(t.Context(), nil, done) },
+		"truncate": func(_ *Host, r *Replica, done result) error { return r.Truncate(t.Context(), r.Extent(), nil, done) },
 	}
 	for name, change := range writers {
 		for _, mode := range []Durability{Synced, Periodic} {

@@ -129,7 +129,8 @@ func (g guard) keepKey() {
 	g.stripe.mu.Unlock()
 }
 
-// order proposes an entry that needs no latch, and waits until it is applied. A refusal of the log is an error.
+// order proposes an entry that needs no latch, and waits until it is applied. A refusal of the log is an error. The
+// entry's epoch is the partition's unless it names one.
 func (r *Replica) order(ctx context.Context, e *command.Entry) (raftgroup.Outcome, error) {
 	if err := r.begin(); err != nil {
 		return raftgroup.Outcome{}, err
@@ -139,7 +140,9 @@ func (r *Replica) order(ctx context.Context, e *command.Entry) (raftgroup.Outcom
 	if err != nil {
 		return raftgroup.Outcome{}, err
 	}
-	e.Epoch = r.epoch()
+	if e.Epoch == 0 {
+		e.Epoch = r.epoch()
+	}
 	done := make(outcomeWaiter, 1)
 	if err := r.seq.propose(term, command.AppendEntry(nil, e), done); err != nil {
 		return raftgroup.Outcome{}, r.refused(err)
@@ -164,13 +167,15 @@ type waiting func(o raftgroup.Outcome)
 func (f waiting) Done(o raftgroup.Outcome) { f(o) }
 
 // completing proposes an entry whose outcome completes done. release, if not nil, is called then; on an error it is the
-// caller's.
+// caller's. The entry's epoch is as in order.
 func (r *Replica) completing(e *command.Entry, done command.Completion, release func()) error {
 	term, err := r.evaluating()
 	if err != nil {
 		return err
 	}
-	e.Epoch = r.epoch()
+	if e.Epoch == 0 {
+		e.Epoch = r.epoch()
+	}
 	w := &held{replica: r, release: release, then: func(o raftgroup.Outcome) { r.complete(done, o) }}
 	if err := r.seq.propose(term, command.AppendEntry(nil, e), w); err != nil {
 		return r.refused(err)
@@ -192,9 +197,9 @@ func (r *Replica) Sweep(s *command.Sweep, done command.Completion) error {
 }
 
 // Truncate removes all rows, and their entries in the given indexes of the table, and completes done or returns an
-// error as Write does. Conditions must not see rows that are about to go and write after they went, so all keys are
-// latched until it is applied; blind writes are ordered by the log.
-func (r *Replica) Truncate(ctx context.Context, indexes []uint32, done command.Completion) error {
+// error as Write does; *WrongRange unless the replica holds the extent x. Conditions must not see rows that are about
+// to go and write after they went, so all keys are latched until it is applied; blind writes are ordered by the log.
+func (r *Replica) Truncate(ctx context.Context, x Extent, indexes []uint32, done command.Completion) error {
 	if err := r.begin(); err != nil {
 		return err
 	}
@@ -209,7 +214,12 @@ func (r *Replica) Truncate(ctx context.Context, indexes []uint32, done command.C
 	if err != nil {
 		return err
 	}
-	if err := r.completing(&command.Entry{Kind: command.EntryTruncate, Span: r.state.Load().keys, Indexes: indexes}, done, release); err != nil {
+	err = r.matches(x)
+	if err == nil {
+		e := &command.Entry{Kind: command.EntryTruncate, Epoch: x.Epoch, Span: x.Span, Indexes: indexes}
+		err = r.completing(e, done, release)
+	}
+	if err != nil {
 		release()
 		return err
 	}
@@ -236,17 +246,22 @@ func (r *Replica) freeze(ctx context.Context) (release func(), err error) {
 }
 
 // Require makes the partition refuse mutations that were planned for an older revision of the schema, with
-// ErrStaleSchema. When it returns, those that were accepted before are applied. Only the leader can.
+// ErrStaleSchema. When it returns, those that were accepted before are applied. Only the leader can, and only one that
+// holds the extent x.
 //
 // The leader refuses them from the beginning, before they are proposed, and proposes the requirement after what it has
 // accepted: so it is only after a change of leaders that a write is refused by the log.
-func (r *Replica) Require(ctx context.Context, revision uint64) error {
+func (r *Replica) Require(ctx context.Context, x Extent, revision uint64) error {
 	if _, err := r.evaluating(); err != nil {
+		return err
+	}
+	if err := r.matches(x); err != nil {
 		return err
 	}
 	r.raiseSchema(revision)
 	r.host.latches.pass()
-	_, err := r.order(ctx, &command.Entry{Kind: command.EntryRequire, SchemaVersion: revision})
+	e := &command.Entry{Kind: command.EntryRequire, Epoch: x.Epoch, Span: x.Span, SchemaVersion: revision}
+	_, err := r.order(ctx, e)
 	return err
 }
 
@@ -261,18 +276,34 @@ func (r *Replica) RaiseLevel(ctx context.Context, level feature.Level) error {
 	return err
 }
 
-// Last is a stamp that none which the partition has given is above. Only the leader knows.
-func (r *Replica) Last(ctx context.Context) (stamp int64, err error) {
+// Last returns a stamp that is not below any which the partition of extent x has given. Only the leader knows.
+func (r *Replica) Last(ctx context.Context, x Extent) (stamp int64, err error) {
+	err = r.confirmed(ctx, func() error {
+		stamp = r.stamps.last.Load()
+		return r.matches(x)
+	})
+	return stamp, err
+}
+
+// Confirm returns nil if this replica led at a moment after Confirm was called.
+func (r *Replica) Confirm(ctx context.Context) error {
+	return r.confirmed(ctx, func() error { return nil })
+}
+
+// confirmed calls look, and confirms then that the replica still leads.
+func (r *Replica) confirmed(ctx context.Context, look func() error) error {
 	if err := r.begin(); err != nil {
-		return 0, err
+		return err
 	}
 	defer r.end()
 	t := r.seq.hold()
 	if t.term == 0 {
-		return 0, r.notLeader()
+		return r.notLeader()
 	}
-	stamp = r.stamps.last.Load()
-	return stamp, r.seq.confirm(ctx, t, nil)
+	if err := look(); err != nil {
+		return err
+	}
+	return r.seq.confirm(ctx, t, nil)
 }
 
 // positionOf returns the place in its table's ring of a key of a row or an index entry.

@@ -116,7 +116,6 @@ func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done comma
 }
 
 // WriteAll sends several mutations of the partition that are applied as one; see Write and partition.Replica.WriteAll.
-// The Replica of the parts is not looked at.
 func (r *Replica) WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error {
 	w := r.begin(ctx, kindWriteAll)
 	w.done = done
@@ -126,10 +125,10 @@ func (r *Replica) WriteAll(ctx context.Context, parts []partition.Part, done com
 }
 
 // Truncate sends a truncation and returns; see partition.Replica.Truncate.
-func (r *Replica) Truncate(ctx context.Context, indexes []uint32, done command.Completion) error {
+func (r *Replica) Truncate(ctx context.Context, x partition.Extent, indexes []uint32, done command.Completion) error {
 	w := r.begin(ctx, kindTruncate)
 	w.done = done
-	*w.request = appendInt(*w.request, len(indexes))
+	*w.request = appendInt(appendExtent(*w.request, x), len(indexes))
 	for _, i := range indexes {
 		*w.request = binary.AppendUvarint(*w.request, uint64(i))
 	}
@@ -138,14 +137,14 @@ func (r *Replica) Truncate(ctx context.Context, indexes []uint32, done command.C
 }
 
 // Require waits until the partition refuses mutations of older revisions; see partition.Replica.Require.
-func (r *Replica) Require(ctx context.Context, revision uint64) error {
-	_, err := r.number(ctx, kindRequire, func(b []byte) []byte { return binary.AppendUvarint(b, revision) })
+func (r *Replica) Require(ctx context.Context, x partition.Extent, revision uint64) error {
+	_, err := r.number(ctx, kindRequire, func(b []byte) []byte { return binary.AppendUvarint(appendExtent(b, x), revision) })
 	return err
 }
 
 // Last asks for the highest stamp that the partition has given; see partition.Replica.Last.
-func (r *Replica) Last(ctx context.Context) (stamp int64, err error) {
-	n, err := r.number(ctx, kindLast, func(b []byte) []byte { return b })
+func (r *Replica) Last(ctx context.Context, x partition.Extent) (stamp int64, err error) {
+	n, err := r.number(ctx, kindLast, func(b []byte) []byte { return appendExtent(b, x) })
 	return int64(n), err
 }
 

@@ -43,6 +43,7 @@ func TestWireBytes(t *testing.T) {
 		{"head", appendHead(nil, kindWrite, 300, nil), "030100ac02"},
 		{"traced head", appendHead(nil, kindRead, 1, trace.New([16]byte{}, time.Now())), "01010101"},
 		{"parts", appendParts(nil, []partition.Part{{Mutation: mutation()}, {Mutation: &u.Mutation, Updates: u}}), "020000003600020107fffffffffffffffd016b0504000202000000000000000000000000000000064600010001630d008000000000000000010101760000004801020207fffffffffffffffd016b0504000202000000000000000000000000000000064600010001630d00800000000000000001010176000000000001000163010002010c00010000"},
+		{"extent", appendExtent(nil, extent), "0706d80401010102"},
 		{"partition", appendPartition(nil, -5, []byte("key"), goldenRow()), "02fffffffffffffffb036b65790380808080808080047880808080400300030576616c756507a9020170f5ffffffffffff030a0c000001140000000000000000000000000000000000000000"},
 		{"partition without statics", appendPartition(nil, 5, nil, nil), "01000000000000000500"},
 		{"row", appendRow(nil, &row.Row{Cells: goldenRow().Cells[1:]}), "000a0205ac0201700a0c000201f6ffffffffffff03140000000000000000000000000000000000000000"},

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -86,8 +86,8 @@ func (f *fake) WriteAll(ctx context.Context, parts []partition.Part, done comman
 	return f.end(done, f.heard(ctx, appendParts(nil, parts)))
 }
 
-func (f *fake) Truncate(ctx context.Context, indexes []uint32, done command.Completion) error {
-	return f.end(done, f.heard(ctx, slices.Clone(indexes)))
+func (f *fake) Truncate(ctx context.Context, x partition.Extent, indexes []uint32, done command.Completion) error {
+	return f.end(done, f.heard(ctx, heardOf(x, indexes)))
 }
 
 func (f *fake) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
@@ -106,9 +106,16 @@ func (f *fake) Decide(ctx context.Context, c *command.Conditional, done command.
 	return nil
 }
 
-func (f *fake) Require(ctx context.Context, revision uint64) error { return f.heard(ctx, revision) }
+func (f *fake) Require(ctx context.Context, x partition.Extent, revision uint64) error {
+	return f.heard(ctx, heardOf(x, revision))
+}
 
-func (f *fake) Last(ctx context.Context) (int64, error) { return -42, f.heard(ctx, "last") }
+// heardOf is what a fake has heard of a command for the whole of a partition.
+func heardOf(x partition.Extent, v any) string { return fmt.Sprintf("%d %s %v", x.Epoch, x.Span, v) }
+
+func (f *fake) Last(ctx context.Context, x partition.Extent) (int64, error) {
+	return -42, f.heard(ctx, heardOf(x, "last"))
+}
 
 func (f *fake) Change(ctx context.Context, c command.Records) (uint64, error) {
 	return 8, f.heard(ctx, command.AppendRecords(nil, &c))
@@ -258,17 +265,20 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 	},
 	"truncate": func(ctx context.Context, r *Replica) (any, error) {
 		d := newTold()
-		if err := r.Truncate(ctx, []uint32{3, 1 << 20}, d); err != nil {
+		if err := r.Truncate(ctx, extent, []uint32{3, 1 << 20}, d); err != nil {
 			return nil, err
 		}
 		return d.wait().index, d.err
 	},
-	"require": func(ctx context.Context, r *Replica) (any, error) { return nil, r.Require(ctx, 11) },
-	"last":    func(ctx context.Context, r *Replica) (any, error) { return r.Last(ctx) },
+	"require": func(ctx context.Context, r *Replica) (any, error) { return nil, r.Require(ctx, extent, 11) },
+	"last":    func(ctx context.Context, r *Replica) (any, error) { return r.Last(ctx, extent) },
 	"change": func(ctx context.Context, r *Replica) (any, error) {
 		return r.Change(ctx, command.Records{Expect: 3, Put: []command.Record{{Key: []byte("k")}, {Key: []byte("l"), Value: []byte{}}}})
 	},
 }
+
+// extent is what commands for the whole of a partition are planned for.
+var extent = partition.Extent{Epoch: 7, Span: keys.Span{Table: 600, Begin: []byte{1}, End: []byte{2}}}
 
 // Every request arrives as it was made, and its answer, error and trace come back.
 func TestRequests(t *testing.T) {
@@ -277,9 +287,9 @@ func TestRequests(t *testing.T) {
 		"write":     {command.AppendMutation(nil, mutation()), uint64(77)},
 		"decide":    {command.AppendConditional(nil, conditional()), "77 true 9 2 10240"},
 		"write all": {appendParts(nil, []partition.Part{{Mutation: mutation()}, {Mutation: &u.Mutation, Updates: u}}), uint64(77)},
-		"truncate":  {[]uint32{3, 1 << 20}, uint64(77)},
-		"require":   {uint64(11), nil},
-		"last":      {"last", int64(-42)},
+		"truncate":  {"7 600[01,02) [3 1048576]", uint64(77)},
+		"require":   {"7 600[01,02) 11", nil},
+		"last":      {"7 600[01,02) last", int64(-42)},
 		"change":    {command.AppendRecords(nil, &command.Records{Expect: 3, Put: []command.Record{{Key: []byte("k")}, {Key: []byte("l"), Value: []byte{}}}}), uint64(8)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,9 +23,9 @@ type Target interface {
 	Write(ctx context.Context, m *command.Mutation, done command.Completion) error
 	Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
-	Truncate(ctx context.Context, indexes []uint32, done command.Completion) error
-	Require(ctx context.Context, revision uint64) error
-	Last(ctx context.Context) (stamp int64, err error)
+	Truncate(ctx context.Context, x partition.Extent, indexes []uint32, done command.Completion) error
+	Require(ctx context.Context, x partition.Extent, revision uint64) error
+	Last(ctx context.Context, x partition.Extent) (stamp int64, err error)
 	Change(ctx context.Context, c command.Records) (version uint64, err error)
 }
 
@@ -187,14 +187,17 @@ func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader
 	var err error
 	switch kind {
 	case kindRequire:
-		n = r.Uint()
+		x, revision := r.extent(), r.Uint()
 		if err = r.End(); err == nil {
-			err = target.Require(ctx, n)
+			err = target.Require(ctx, x, revision)
 		}
 	case kindLast:
-		var stamp int64
-		stamp, err = target.Last(ctx)
-		n = uint64(stamp)
+		x := r.extent()
+		if err = r.End(); err == nil {
+			var stamp int64
+			stamp, err = target.Last(ctx, x)
+			n = uint64(stamp)
+		}
 	case kindChange:
 		var c command.Records
 		if err = command.DecodeRecords(&c, r.Rest()); err == nil {
@@ -251,12 +254,12 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 			err = target.WriteAll(ctx, parts, w)
 		}
 	case kindTruncate:
-		var indexes []uint32
+		x, indexes := r.extent(), []uint32(nil)
 		for range r.Count(1) {
-			indexes = append(indexes, uint32(r.Uint()))
+			indexes = append(indexes, r.Uint32())
 		}
 		if err = r.End(); err == nil {
-			err = target.Truncate(ctx, indexes, w)
+			err = target.Truncate(ctx, x, indexes, w)
 		}
 	}
 	if err != nil {

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
 // version is that of every request and answer written here. A node answers a request of a newer version with an error.
@@ -55,6 +57,22 @@ const (
 	answerFailed = 1 << iota
 	answerTraced
 )
+
+// appendExtent appends the partition that a request was planned for. Requests that name keys carry the epoch with them.
+func appendExtent(dst []byte, x partition.Extent) []byte {
+	return codec.AppendBytes(binary.AppendUvarint(dst, x.Epoch), x.Span.Append(nil))
+}
+
+// extent takes it off again; its bytes are views.
+func (r *reader) extent() (x partition.Extent) {
+	x.Epoch = r.Uint()
+	span, err := keys.DecodeSpan(r.Bytes())
+	if err != nil || x.Epoch == 0 {
+		r.Fail()
+	}
+	x.Span = span
+	return x
+}
 
 // buffers keeps bytes for requests and answers; larger ones than bufferMax are left to the collector.
 type buffers struct{ pool sync.Pool }

@@ -42,8 +42,8 @@ type Cluster struct {
 type Member interface {
 	Replica
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
-	Last(ctx context.Context) (stamp int64, err error)
-	Require(ctx context.Context, revision uint64) error
+	Require(ctx context.Context, x partition.Extent, revision uint64) error
+	Last(ctx context.Context, x partition.Extent) (stamp int64, err error)
 	Change(ctx context.Context, records command.Records) (version uint64, err error)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/transport"
@@ -493,6 +494,63 @@ func TestTruncateInCluster(t *testing.T) {
 		var refused *dberr.Truncate
 		if err := c.Truncate(t.Context(), table); !errors.As(err, &refused) {
 			t.Errorf("without a quorum: %v", err)
+		}
+	})
+}
+
+// TestWholeOfPartitions: TRUNCATE and Require reach every row of a table whose partitions are split while they are on
+// their way. What was planned by the map from before is refused, and planned anew.
+func TestWholeOfPartitions(t *testing.T) {
+	inFleet(t, 2, func(t *testing.T, f *fleet, c *Coordinator) {
+		for k := range 20 {
+			if err := writeNow(c, WriteOptions{}, put(fmt.Sprint("k", k), "c", int64(k))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The first partition splits; its rows are the new one's from the middle on. The map comes later.
+		old := c.Topology()
+		first := old.Partitions(table)[0]
+		split, err := old.Split(first.ID, topology.Position{Ring: 1 << 62})
+		if err != nil {
+			t.Fatal(err)
+		}
+		right := split.Partitions(table)[1]
+		f.epochs[first.ID], f.epochs[right.ID] = 2, 2
+		f.leader[right.ID] = f.leader[first.ID]
+		moved := 0
+		for place, s := range f.rows {
+			if right.Span.Contains(token.Hash(s.key), s.key) {
+				s.partition = right.ID
+				f.rows[place] = s
+				moved++
+			}
+		}
+		if moved == 0 {
+			t.Fatal("the split has moved no row")
+		}
+		time.AfterFunc(100*time.Millisecond, func() { c.SetTopology(split) })
+		if err := c.Truncate(t.Context(), table); err != nil || len(f.rows) != 0 {
+			t.Errorf("truncated: %v, %d rows are left", err, len(f.rows))
+		}
+		// And back, for the other command.
+		merged, err := split.Merge(first.ID, right.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.epochs[first.ID], f.epochs[right.ID] = 3, 9
+		time.AfterFunc(100*time.Millisecond, func() { c.SetTopology(merged) })
+		if err := c.Require(t.Context(), table, 7, time.Second); err != nil {
+			t.Error(err)
+		}
+		for _, p := range merged.Partitions(table) {
+			if f.required[p.ID] != 7 {
+				t.Errorf("partition %d requires revision %d", p.ID, f.required[p.ID])
+			}
+		}
+		// A map that never comes is an error of the caller's, not a success.
+		f.epochs[first.ID] = 4
+		if err := c.Require(t.Context(), table, 8, time.Second); err == nil {
+			t.Error("a partition that is another one has been taken for this")
 		}
 	})
 }

@@ -403,16 +403,6 @@ func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition
 	tr.Add(text)
 }
 
-// AtLeader has do carried out at the leader of a partition, and asks again, elsewhere if need be, until limit has
-// passed. do waits for its outcome; it may be called again after an outcome that is not known (partition.ErrUncertain,
-// transport.ErrLost). The error is do's last one, or *dberr.Unavailable. p need not be in the map.
-func (c *Coordinator) AtLeader(ctx context.Context, p *topology.Partition, limit time.Duration, do func(ctx context.Context, m Member) error) error {
-	e := c.errand(dberr.Quorum, limit)
-	return e.run(ctx, "Asking", func(*view) *topology.Partition { return p }, func(ctx context.Context, t *target, _ *topology.Partition) error {
-		return do(ctx, t.member)
-	})
-}
-
 // run carries an errand out on this goroutine. do waits for its outcome and honours its context.
 func (e *errand) run(ctx context.Context, what string, locate func(*view) *topology.Partition,
 	do func(context.Context, *target, *topology.Partition) error) error {

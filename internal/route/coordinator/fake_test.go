@@ -44,6 +44,8 @@ type fleet struct {
 	sent [][]byte
 	last map[topology.PartitionID]int64
 	next int64
+	// epochs are those of the partitions, 1 where there is none; required is what Require has asked of them.
+	epochs, required map[topology.PartitionID]uint64
 	// revision is that of the test's table as the coordinator knows it.
 	revision uint64
 }
@@ -81,7 +83,8 @@ func node(i int) topology.NodeID { return topology.NodeID{byte(i)} }
 func newFleet() *fleet {
 	return &fleet{leader: map[topology.PartitionID]topology.NodeID{}, down: map[topology.NodeID]bool{},
 		here: map[topology.PartitionID]bool{}, asks: map[topology.PartitionID]bool{},
-		rows: map[string]stored{}, ids: map[command.DedupeID]bool{}, seen: map[topology.PartitionID]uint64{}, last: map[topology.PartitionID]int64{}}
+		rows: map[string]stored{}, ids: map[command.DedupeID]bool{}, seen: map[topology.PartitionID]uint64{}, last: map[topology.PartitionID]int64{},
+		epochs: map[topology.PartitionID]uint64{}, required: map[topology.PartitionID]uint64{}}
 }
 
 // mapOf places the partitions of a table, and one of the table of batches, on nodes 1 to 4.
@@ -158,9 +161,6 @@ func (r *fake) ask(what string, m *command.Mutation) *verdict {
 	}
 	return nil
 }
-
-// Require implements Member.
-func (r *fake) Require(context.Context, uint64) error { return r.told("require") }
 
 // Change implements Member.
 func (r *fake) Change(context.Context, command.Records) (uint64, error) { return 7, r.told("change") }
@@ -268,8 +268,8 @@ func (r *fake) WriteAll(_ context.Context, parts []partition.Part, done command.
 	}, done.Done)
 }
 
-func (r *fake) Truncate(_ context.Context, _ []uint32, done command.Completion) error {
-	v := r.ask("truncate", nil)
+func (r *fake) Truncate(_ context.Context, x partition.Extent, _ []uint32, done command.Completion) error {
+	v := cmp.Or(r.ask("truncate", nil), r.whole(x))
 	return r.carry(v, func() {
 		for place, s := range r.f.rows {
 			if s.partition == r.id {
@@ -279,8 +279,28 @@ func (r *fake) Truncate(_ context.Context, _ []uint32, done command.Completion) 
 	}, done.Done)
 }
 
-func (r *fake) Last(context.Context) (int64, error) {
-	if v := r.ask("last", nil); v != nil {
+func (r *fake) Require(_ context.Context, x partition.Extent, revision uint64) error {
+	if v := cmp.Or(r.ask("require", nil), r.whole(x)); v != nil {
+		return v.err
+	}
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	r.f.required[r.id] = revision
+	return nil
+}
+
+// whole refuses a command for the whole of a partition that is not what its sender believes.
+func (r *fake) whole(x partition.Extent) *verdict {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	if epoch := cmp.Or(r.f.epochs[r.id], 1); x.Epoch != epoch {
+		return &verdict{err: &partition.WrongRange{Partition: r.id, Epoch: epoch}}
+	}
+	return nil
+}
+
+func (r *fake) Last(_ context.Context, x partition.Extent) (int64, error) {
+	if v := cmp.Or(r.ask("last", nil), r.whole(x)); v != nil {
 		return 0, v.err
 	}
 	r.f.mu.Lock()

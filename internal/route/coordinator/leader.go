@@ -4,24 +4,12 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
-
-// Require makes all partitions of a table refuse mutations that were planned for an older revision of it; see
-// partition.Replica.Require. limit bounds the wait for each of them.
-func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64, limit time.Duration) error {
-	for _, p := range c.Topology().Partitions(table) {
-		err := c.AtLeader(ctx, p, limit, func(ctx context.Context, m Member) error { return m.Require(ctx, revision) })
-		if err != nil {
-			return fmt.Errorf("partition %d: %w", p.ID, err)
-		}
-	}
-	return nil
-}
 
 // Change has records changed by the leader of the meta partition p, which need not be in the map yet, and returns their
 // new version. It may be asked twice: the second time is a conflict.
@@ -31,4 +19,14 @@ func (c *Coordinator) Change(ctx context.Context, p *topology.Partition, records
 		return err
 	})
 	return version, err
+}
+
+// AtLeader has do carried out at the leader of a partition, and asks again, elsewhere if need be, until limit has
+// passed. do waits for its outcome; it may be called again after an outcome that is not known (partition.ErrUncertain,
+// transport.ErrLost). The error is do's last one, or *dberr.Unavailable. p need not be in the map.
+func (c *Coordinator) AtLeader(ctx context.Context, p *topology.Partition, limit time.Duration, do func(ctx context.Context, m Member) error) error {
+	e := c.errand(dberr.Quorum, limit)
+	return e.run(ctx, "Asking", func(*view) *topology.Partition { return p }, func(ctx context.Context, t *target, _ *topology.Partition) error {
+		return do(ctx, t.member)
+	})
 }

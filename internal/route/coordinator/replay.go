@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -103,36 +104,49 @@ func (l *leftBatches) Row(_ []byte, r *row.Row) (command.Step, error) {
 // was truncated.
 func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 	log := c.cluster.Batches
-	if log == nil || table == log.Table {
+	if log == nil || table == log.Table || len(c.Topology().Partitions(log.Table)) == 0 {
 		return nil
 	}
-	for _, p := range c.Topology().Partitions(log.Table) {
-		for more := true; more; {
-			var left *leftBatches
-			e := c.errand(dberr.Quorum, c.opts.TruncateTimeout)
-			err := e.run(
-				ctx,
-				"Reading unfinished batches from",
-				func(*view) *topology.Partition { return p },
-				func(ctx context.Context, t *target, p *topology.Partition) error {
-					left = &leftBatches{before: math.MaxInt64, span: p.Span, table: table}
-					return t.member.Read(
-						ctx,
-						&command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.sched.Wall().Unix(), Level: dberr.Quorum, Epoch: p.Epoch},
-						left,
-					)
-				},
-			)
-			for i := 0; err == nil && i < len(left.records); i++ {
-				err = c.replay(ctx, left.records[i])
+	for more := true; more; {
+		left, err := c.leftAnywhere(ctx, table)
+		if err != nil {
+			return err
+		}
+		more = false
+		for _, l := range left {
+			for i := range l.records {
+				if err := c.replay(ctx, l.records[i]); err != nil {
+					return err
+				}
 			}
-			if err != nil {
-				return err
-			}
-			more = left.full
+			more = more || l.full
 		}
 	}
 	return nil
+}
+
+// leftAnywhere returns the records of batches under way that write to a table, some twice if the map has changed
+// meanwhile.
+func (c *Coordinator) leftAnywhere(ctx context.Context, table uint32) ([]*leftBatches, error) {
+	var mu sync.Mutex
+	var all []*leftBatches
+	_, err := c.everywhere(ctx, c.cluster.Batches.Table, &tableCommand{
+		what: "Reading unfinished batches from", level: dberr.Quorum, limit: c.opts.TruncateTimeout,
+		do: func(ctx context.Context, t *target, p *topology.Partition) (uint64, error) {
+			left := &leftBatches{before: math.MaxInt64, span: p.Span, table: table}
+			q := &command.Read{
+				Table: p.Table, Range: p.Span.Tokens(), Now: c.sched.Wall().Unix(), Level: dberr.Quorum, Epoch: p.Epoch,
+			}
+			if err := t.member.Read(ctx, q, left); err != nil {
+				return 0, err
+			}
+			mu.Lock()
+			all = append(all, left)
+			mu.Unlock()
+			return 0, nil
+		},
+	})
+	return all, err
 }
 
 // replay carries out a record and removes it. Whoever wrote it may have done some or all of that: it changes nothing.

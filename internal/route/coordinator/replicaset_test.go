@@ -273,7 +273,7 @@ func TestGoesRoundACutLink(t *testing.T) {
 			t.Errorf("round %d: a batch: %v", i, err)
 		}
 		if err := c.AtLeader(ctx, p, time.Second, func(ctx context.Context, m Member) error {
-			_, err := m.Last(ctx)
+			_, err := m.Last(ctx, partition.ExtentOf(p))
 			return err
 		}); err != nil {
 			t.Errorf("round %d: a question to the leader: %v", i, err)

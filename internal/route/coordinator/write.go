@@ -4,13 +4,11 @@ package coordinator
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/sched"
-	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
@@ -132,88 +130,6 @@ func (d *decide) Decided(out *command.Decision, err error) {
 	c.leave()
 	done.Decided(out, err)
 }
-
-// Truncate removes all rows of a table, and all entries of the given indexes, which are the table's.
-func (c *Coordinator) Truncate(ctx context.Context, table uint32, indexes ...uint32) error {
-	if err := c.admit(); err != nil {
-		return err
-	}
-	defer c.leave()
-	ctx, cancel := c.sched.WithTimeout(ctx, c.opts.TruncateTimeout)
-	defer cancel()
-	if err := c.truncate(ctx, table, indexes); err != nil {
-		if errors.Is(err, ErrUnknownTable) {
-			return err
-		}
-		return &dberr.Truncate{Message: "Error during truncate: " + err.Error()}
-	}
-	return nil
-}
-
-// truncate empties a table. A map that changes meanwhile makes it begin again: it may be done twice.
-func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint32) error {
-	e := c.errand(dberr.All, c.opts.TruncateTimeout)
-	for {
-		v := c.view.Load()
-		err := c.truncateEach(ctx, v.snapshot.Partitions(table), indexes)
-		if err == nil && c.view.Load() == v {
-			return nil
-		}
-		if why, _ := reasonOf(err); err != nil && why != moved {
-			return err
-		}
-		if waited := e.wait(ctx, new(target), v); waited != nil {
-			return errors.Join(err, waited)
-		}
-	}
-}
-
-// truncatedAtOnce is how many partitions of a table are truncated at a time.
-const truncatedAtOnce = 8
-
-// truncateEach empties all partitions of a table: each is an entry of its own log. One that was emptied and did not say
-// so is emptied again, before the statement is answered.
-func (c *Coordinator) truncateEach(ctx context.Context, all []*topology.Partition, indexes []uint32) error {
-	if len(all) == 0 {
-		return ErrUnknownTable
-	}
-	if err := c.finishBatches(ctx, all[0].Table); err != nil {
-		return err
-	}
-	ends := make([]uint64, len(all))
-	err := inParallel(c.sched, truncatedAtOnce, len(all), func(i int) error {
-		e := c.errand(dberr.All, c.opts.TruncateTimeout)
-		p := all[i]
-		return e.run(ctx, "Truncating", func(*view) *topology.Partition { return p }, func(ctx context.Context, t *target, _ *topology.Partition) error {
-			done := &ending{told: make(chan struct{}), target: *t}
-			if err := t.member.Truncate(ctx, indexes, done); err != nil {
-				return err
-			}
-			if _, err := done.wait(ctx); err != nil {
-				return err
-			}
-			ends[i] = done.index
-			if here, ok := t.member.(applied); ok {
-				ends[i] = here.Applied()
-			}
-			return nil
-		})
-	})
-	if err != nil || c.cluster.Acknowledged == nil {
-		return err
-	}
-	// A replica that its node reads alone may be half a second behind. Writes may be missed for as long, but where rows
-	// are removed to be gone, clients rely on it that nobody finds them any more.
-	to := make(map[topology.PartitionID]uint64, len(all))
-	for i, p := range all {
-		to[p.ID] = ends[i]
-	}
-	c.cluster.Acknowledged(ctx, to)
-	return nil
-}
-
-// applied is a replica here; Applied is the index of the last entry that its readers see.
-type applied interface{ Applied() uint64 }
 
 // inParallel calls do with 0 to n-1, so many at a time, and returns the first error.
 func inParallel(s *sched.Scheduler, atOnce, n int, do func(i int) error) error {
