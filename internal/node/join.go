@@ -83,7 +83,7 @@ func (c *cluster) joining() *membership.Joining {
 
 // join has the cluster take this node in, and waits until it has the cluster's records.
 func (c *cluster) join(ctx context.Context) error {
-	known, err := membership.IsMember(c.n.store)
+	known, err := membership.IsMember(c.n.store.Records)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 			DiskFree:  func() int { return n.store.Metrics().FreePercent },
 			HealAfter: n.opts.Cluster.HealAfter, Log: n.log,
 		}
-	} else if _, err := membership.RaiseAlone(ctx, n.store, n.host, n.store.Level()); err != nil {
+	} else if _, err := membership.RaiseAlone(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
 		return err
 	}
 	n.checkClock(ctx)
@@ -113,7 +113,7 @@ func (n *Node) checkClock(ctx context.Context) {
 // is no way back: builds that do not understand the level are refused from then on.
 func (n *Node) RaiseLevel(ctx context.Context) (feature.Level, error) {
 	if n.cluster == nil {
-		return membership.RaiseAlone(ctx, n.store, n.host, n.levels.Newest)
+		return membership.RaiseAlone(ctx, n.store.Directory, n.host, n.levels.Newest)
 	}
 	return membership.Raise(ctx, n.records)
 }

@@ -29,7 +29,7 @@ func ringTokens(node [16]byte) []token.Token {
 // shown is what status and metrics show.
 func (n *Node) shown() *admin.Node {
 	out := &admin.Node{
-		ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String(), Store: n.store, Host: n.host,
+		ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String(), Store: n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
 	}
 	if c := n.cluster; c != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // IsMember reports whether a store belongs to a node of a cluster: it has a replica of the meta partition.
-func IsMember(s *storage.Store) (bool, error) {
+func IsMember(s *storage.Records) (bool, error) {
 	replicas, err := s.Replicas()
 	if err != nil {
 		return false, err
@@ -106,7 +106,7 @@ type Wanted struct {
 // Check refuses what cannot be: a member does not stand alone again, and a node that is to be one of many has to say
 // how it comes into a cluster. found says that the store is to found one.
 func Check(store *storage.Store, w Wanted) (found bool, err error) {
-	known, err := IsMember(store)
+	known, err := IsMember(store.Records)
 	switch {
 	case err != nil:
 		return false, err

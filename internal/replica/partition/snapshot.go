@@ -20,7 +20,7 @@ var errSnapshot = errors.New("snapshot does not fit")
 // snapshots is raftgroup's SnapshotStore.
 type snapshots struct {
 	*raft
-	store Store
+	store snapshotStore
 }
 
 // Snapshot implements raftgroup.SnapshotStore.

@@ -13,20 +13,36 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Store is what replicas need of the node's store: *storage.Store, which says what the methods do.
+// Store is what replicas need of the node's store; the parts of a storage.Store say what the methods do.
 type Store interface {
+	rowStore
+	recordStore
+	snapshotStore
+	Sync() error
+	// Raise and Level are of the directory's feature level.
+	Raise(level feature.Level) error
+	Level() feature.Level
+}
+
+// rowStore reads and changes rows: *storage.Reader and *storage.Writer.
+type rowStore interface {
 	NewBatch() *storage.Batch
 	Admit(m *command.Mutation) error
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
-	Dedupe(table uint32, tok token.Token, key []byte, id command.DedupeID) ([]byte, error)
 	Newest(m *command.Mutation) (int64, error)
-	Sync() error
-	Raise(level feature.Level) error
-	Level() feature.Level
+}
+
+// recordStore reads what is kept beside rows: *storage.Records.
+type recordStore interface {
+	Dedupe(table uint32, tok token.Token, key []byte, id command.DedupeID) ([]byte, error)
 	Metas(fn func(m keys.Meta) error) error
 	Replicas() ([]keys.Replica, error)
 	Get(id uint32, sub []byte) ([]byte, error)
 	Scan(id uint32, prefix []byte, fn func(key, value []byte) error) error
+}
+
+// snapshotStore moves whole partitions: *storage.Snapshots.
+type snapshotStore interface {
 	CaptureSnapshot(ctx context.Context, partition uint64) (*storage.Snapshot, error)
 	ReceiveSnapshot(ctx context.Context, r io.Reader) (*storage.Snapshot, error)
 	InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader, change func(*keys.Meta) error) error

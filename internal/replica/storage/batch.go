@@ -16,9 +16,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
+// Writer applies commands.
+type Writer struct {
+	*engine
+	*rows
+	*disk
+}
+
 // Batch collects changes that are applied all or none. It is not safe for concurrent use.
 type Batch struct {
-	s *Store
+	s *Writer
 	b *pebble.Batch
 	// grows is true if something takes space and may be refused on a full disk.
 	grows bool
@@ -38,7 +45,7 @@ type Batch struct {
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 
 // NewBatch begins a batch; Commit or Close ends it.
-func (s *Store) NewBatch() *Batch {
+func (s *Writer) NewBatch() *Batch {
 	b := batches.Get().(*Batch)
 	b.s, b.b, b.grows, b.weakens, b.mutates, b.stamp = s, s.db.NewBatch(), false, false, false, 0
 	return b
@@ -59,7 +66,7 @@ func (b *Batch) Close() {
 }
 
 // Apply applies mutations atomically. They survive a crash after the next Sync.
-func (s *Store) Apply(ms ...command.Mutation) error {
+func (s *Writer) Apply(ms ...command.Mutation) error {
 	b := s.NewBatch()
 	defer b.Close()
 	for i := range ms {
@@ -181,6 +188,17 @@ func (b *Batch) Delete(id uint32, sub []byte) {
 	_ = d.Finish()
 }
 
+// Set stores one system key, durably.
+func (s *Writer) Set(id uint32, sub, value []byte) error {
+	b := s.NewBatch()
+	defer b.Close()
+	b.Set(id, sub, value)
+	if err := b.Commit(); err != nil {
+		return err
+	}
+	return s.Sync()
+}
+
 // PutMeta stores the meta of a physical partition.
 func (b *Batch) PutMeta(m *keys.Meta) {
 	b.arena = m.Append(b.arena[:0])
@@ -221,7 +239,7 @@ func (b *Batch) CommitLogged() error {
 }
 
 // Admit returns the error with which Mutate or Commit would refuse a mutation, stamped or not.
-func (s *Store) Admit(m *command.Mutation) error {
+func (s *Writer) Admit(m *command.Mutation) error {
 	grows := false
 	if len(m.Key) > keys.MaxLen {
 		return fmt.Errorf("mutation of table %d: partition key of %d bytes", m.Table, len(m.Key))
@@ -243,17 +261,6 @@ func (s *Store) Admit(m *command.Mutation) error {
 	return s.accepts(grows, true)
 }
 
-// accepts refuses what the disk has no room for.
-func (s *Store) accepts(grows, mutates bool) error {
-	if err := s.writable(grows); err != nil {
-		return err
-	}
-	if mutates && s.disk.brim.Load() {
-		return ErrDiskBrim
-	}
-	return nil
-}
-
 func (b *Batch) commit() error {
 	s := b.s
 	s.gate.RLock()
@@ -269,20 +276,6 @@ func (b *Batch) commit() error {
 	s.m.batches.Add(1)
 	if len(b.hot) > 0 {
 		b.collapseAll()
-	}
-	return nil
-}
-
-// writable refuses writes to a store that failed, is read-only or is nearly full.
-func (s *Store) writable(grows bool) error {
-	if err := s.Err(); err != nil {
-		return err
-	}
-	if s.o.ReadOnly {
-		return ErrReadOnly
-	}
-	if grows && s.disk.full.Load() {
-		return ErrDiskFull
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ type hot struct {
 }
 
 // collapse replaces the operands of a key by their merged value.
-func (s *Store) collapse(h *hot) error {
+func (s *Writer) collapse(h *hot) error {
 	size, err := s.mergedSize(h.key) // reads what must be read from disk before anybody has to wait
 	if err != nil || size < 0 {
 		return err
@@ -138,7 +138,7 @@ func (s *Store) collapse(h *hot) error {
 }
 
 // replace writes the merged value of a key in the place of its operands.
-func (s *Store) replace(key []byte) error {
+func (s *Writer) replace(key []byte) error {
 	s.gate.Lock() // an operand that came between reading and writing would be lost
 	defer s.gate.Unlock()
 	value, closer, err := s.db.Get(key)
@@ -152,7 +152,7 @@ func (s *Store) replace(key []byte) error {
 }
 
 // mergedSize is the size of a key's value, -1 if there is none.
-func (s *Store) mergedSize(key []byte) (int, error) {
+func (s *Writer) mergedSize(key []byte) (int, error) {
 	value, closer, err := s.db.Get(key)
 	if err != nil {
 		if errors.Is(err, pebble.ErrNotFound) {

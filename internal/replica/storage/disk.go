@@ -3,18 +3,20 @@
 package storage
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// diskWatch remembers how full the disk is. It must never be so full that the log cannot be written: that ends the
+// disk knows how full the disk is. It must never be so full that the log cannot be written: that ends the
 // process.
 //
 // Writes that take space are refused while less than Options.MinFreeDisk percent is free, after what flushing the
 // memtables may take. Deletes take space, too, until they are compacted: they go on to a fifth of that. Changes of the
 // schema, TRUNCATE and DROP are always accepted.
-type diskWatch struct {
+type disk struct {
+	*engine
 	full, brim atomic.Bool
 	// free is the free share in percent at the last look, -1 if unknown.
 	free atomic.Int64
@@ -33,7 +35,7 @@ const (
 	creditShare = 8
 )
 
-func (s *Store) watchDisk() {
+func (s *disk) watchDisk() {
 	tick := time.NewTicker(s.o.DiskCheckEvery)
 	defer tick.Stop()
 	var flushed uint64
@@ -44,7 +46,7 @@ func (s *Store) watchDisk() {
 		case <-tick.C:
 			s.checkDisk()
 		}
-		if batches := s.m.batches.Load(); s.disk.full.Load() && batches != flushed && s.Err() == nil {
+		if batches := s.m.batches.Load(); s.full.Load() && batches != flushed && s.Err() == nil {
 			// What was deleted gives its space back once it is flushed, and so does the log.
 			flushed = batches
 			s.flushSoon()
@@ -53,30 +55,29 @@ func (s *Store) watchDisk() {
 }
 
 // lookAgain makes the next commit look at the free space, which a flush or a compaction has changed.
-func (d *diskWatch) lookAgain() { d.credit.Store(0) }
+func (s *disk) lookAgain() { s.credit.Store(0) }
 
 // spend counts bytes that are about to be committed.
-func (s *Store) spend(bytes int) {
-	if s.disk.credit.Add(-int64(bytes)) < 0 {
+func (s *disk) spend(bytes int) {
+	if s.credit.Add(-int64(bytes)) < 0 {
 		s.checkDisk()
 	}
 }
 
 // checkDisk looks at the free space now. A file system that cannot say counts as roomy.
-func (s *Store) checkDisk() {
-	d := &s.disk
-	if !d.mu.TryLock() {
+func (s *disk) checkDisk() {
+	if !s.mu.TryLock() {
 		return // somebody is looking
 	}
-	defer d.mu.Unlock()
+	defer s.mu.Unlock()
 	u, err := s.o.DiskUsage(s.dir)
 	if s.o.MinFreeDisk < 0 || err != nil || u.TotalBytes == 0 {
-		d.free.Store(-1)
-		d.credit.Store(1 << 62)
+		s.free.Store(-1)
+		s.credit.Store(1 << 62)
 		return
 	}
 	percent := int(float64(u.AvailBytes) / float64(u.TotalBytes) * 100)
-	d.free.Store(int64(percent))
+	s.free.Store(int64(percent))
 	least, left := u.TotalBytes/100*uint64(s.o.MinFreeDisk), uint64(0)
 	if flush := s.db.Metrics().WAL.Size; u.AvailBytes > flush {
 		left = u.AvailBytes - flush
@@ -86,9 +87,9 @@ func (s *Store) checkDisk() {
 	if full {
 		above = least / brimShare
 	}
-	d.credit.Store(max(creditMin, (int64(left)-int64(above))/creditShare))
-	d.brim.Store(brim)
-	if d.full.Swap(full) == full {
+	s.credit.Store(max(creditMin, (int64(left)-int64(above))/creditShare))
+	s.brim.Store(brim)
+	if s.full.Swap(full) == full {
 		return
 	}
 	if full {
@@ -107,7 +108,7 @@ const (
 )
 
 // memtableFor is the size of a memtable that the disk has room for.
-func (s *Store) memtableFor(asked int64) int64 {
+func (s *disk) memtableFor(asked int64) int64 {
 	u, err := s.o.DiskUsage(s.dir)
 	if err != nil || u.TotalBytes == 0 {
 		return asked
@@ -116,9 +117,48 @@ func (s *Store) memtableFor(asked int64) int64 {
 }
 
 // flushSoon asks for a flush.
-func (s *Store) flushSoon() {
+func (s *disk) flushSoon() {
 	if !s.o.ReadOnly {
 		_, err := s.db.AsyncFlush()
 		_ = s.check(err) // it says when the store was closed
 	}
+}
+
+// writable refuses writes to a store that failed, is read-only or is nearly full.
+func (s *disk) writable(grows bool) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if s.o.ReadOnly {
+		return ErrReadOnly
+	}
+	if grows && s.full.Load() {
+		return ErrDiskFull
+	}
+	return nil
+}
+
+// accepts refuses what the disk has no room for.
+func (s *disk) accepts(grows, mutates bool) error {
+	if err := s.writable(grows); err != nil {
+		return err
+	}
+	if mutates && s.brim.Load() {
+		return ErrDiskBrim
+	}
+	return nil
+}
+
+// room refuses to take that many bytes of disk if too little would be left.
+func (s *disk) room(size uint64) error {
+	u, err := s.o.DiskUsage(s.dir)
+	if s.o.MinFreeDisk < 0 || err != nil || u.TotalBytes == 0 {
+		return nil
+	}
+	keep := u.TotalBytes/100*uint64(s.o.MinFreeDisk) + s.db.Metrics().WAL.Size
+	if u.AvailBytes < keep || u.AvailBytes-keep < size {
+		return fmt.Errorf("%w: it takes %d MiB, %d of %d MiB are free, and %d must stay free", ErrNoRoom,
+			size>>20, u.AvailBytes>>20, u.TotalBytes>>20, keep>>20)
+	}
+	return nil
 }

@@ -19,5 +19,16 @@
 // what is cached; (T4) bytes that fail their checksum are never served: the read fails, naming the file, and the store
 // stops serving; (T5) a snapshot is installed whole or not at all, whatever fails, and touches nothing that another
 // replica owns. What a sweep removes depends on the installed table too, in ways that nobody sees (see Batch.Sweep).
-// The package knows nothing of CQL text, types or the network. Start at Open, then batch.go, read.go, snapshot.go.
+// The package knows nothing of CQL text, types or the network.
+//
+// A Store is put together of parts with one job each, over one engine (the Pebble store, and whether it still serves)
+// and over what readers and writers of rows have to know of each other (rows):
+//
+//	Directory   whose data there are, at which feature level      Reader      rows
+//	Tables      what is known about tables                        Writer      batches of commands, sweeps among them
+//	Records     system keys, metas, ids of commands               Sweeper     finds what nobody can see any more
+//	Statistics  counters, sizes, hashes                           Snapshots   whole partitions, out and in
+//
+// and, inside, disk (how full it is, what is refused) and learner (runs of dead rows). Start at Open, then batch.go,
+// read.go, snapshot.go.
 package storage

@@ -51,7 +51,7 @@ func noteIn(b *pebble.Batch, class byte, due int64, key []byte) {
 }
 
 // sweepDueAlways sweeps what is due until ctx ends.
-func (s *Store) sweepDueAlways(ctx context.Context, o *SweeperOptions) {
+func (s *Sweeper) sweepDueAlways(ctx context.Context, o *SweeperOptions) {
 	for ctx.Err() == nil {
 		o.report(ctx, s.SweepDue(ctx, o))
 		wait(ctx, o.DuePause)
@@ -59,10 +59,10 @@ func (s *Store) sweepDueAlways(ctx context.Context, o *SweeperOptions) {
 }
 
 // SweepDue sweeps what is due in the spans of o once.
-func (s *Store) SweepDue(ctx context.Context, o *SweeperOptions) error {
+func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 	opts := o.withDefaults()
 	led := opts.Spans()
-	for table, t := range *s.tables.byID.Load() {
+	for table, t := range *s.byID.Load() {
 		in := t.installed.Load()
 		held, err := s.held(table)
 		if err == nil && len(held) == 0 && in == nil {
@@ -92,7 +92,7 @@ func (s *Store) SweepDue(ctx context.Context, o *SweeperOptions) error {
 }
 
 // forgetDue removes the notes of a table that is gone.
-func (s *Store) forgetDue(table uint32) error {
+func (s *Sweeper) forgetDue(table uint32) error {
 	lower := keys.AppendTable(keys.AppendSystem(nil, keys.DueID, nil), table)
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: keys.After(bytes.Clone(lower))})
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Store) forgetDue(table uint32) error {
 
 // dueSweep sweeps what is due of one class in one table.
 type dueSweep struct {
-	s         *Store
+	s         *Sweeper
 	o         *SweeperOptions
 	t         *Table
 	class     byte

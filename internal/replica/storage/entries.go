@@ -31,8 +31,8 @@ const (
 // SweepEntries walks once over all entries of the indexes of installed tables and removes those whose row does not have
 // their value at the second now, or belongs to no replica of this node. pace is called after each slice with the number
 // of entries looked at.
-func (s *Store) SweepEntries(ctx context.Context, now int64, pace func(seen int)) error {
-	for _, t := range *s.tables.byID.Load() {
+func (s *Sweeper) SweepEntries(ctx context.Context, now int64, pace func(seen int)) error {
+	for _, t := range *s.byID.Load() {
 		in := t.installed.Load()
 		if in == nil {
 			continue
@@ -49,7 +49,7 @@ func (s *Store) SweepEntries(ctx context.Context, now int64, pace func(seen int)
 
 // entrySweep is the walk over one index.
 type entrySweep struct {
-	s       *Store
+	s       *Sweeper
 	t       *Table
 	index   *Index
 	horizon int64
@@ -151,7 +151,7 @@ func (e *entrySweep) remove(doomed [][]byte) error {
 }
 
 // held lists the spans of a table that replicas of this node have.
-func (s *Store) held(table uint32) (spans []keys.Span, err error) {
+func (s *Records) held(table uint32) (spans []keys.Span, err error) {
 	err = s.Metas(func(m keys.Meta) error {
 		if m.Span.Table == table && m.Partition != keys.MetaPartition {
 			spans = append(spans, m.Span)

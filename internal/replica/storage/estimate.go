@@ -31,7 +31,7 @@ const (
 
 // Estimate measures a span by looking at a few hundred keys. Tokens are hashes, so partitions are spread evenly over
 // them.
-func (s *Store) Estimate(span keys.Span) (Estimate, error) {
+func (s *Statistics) Estimate(span keys.Span) (Estimate, error) {
 	lower, upper := span.Bounds()
 	var e Estimate
 	var err error
@@ -69,13 +69,13 @@ func (s *Store) Estimate(span keys.Span) (Estimate, error) {
 
 // CountPartitions counts the logical partitions of a span that have a live row or static cell at the second now. Beyond
 // max, if that is not 0, it stops counting and extrapolates; exact says whether it counted to the end.
-func (s *Store) CountPartitions(ctx context.Context, span keys.Span, now int64, max uint64) (n uint64, exact bool, err error) {
+func (s *Statistics) CountPartitions(ctx context.Context, span keys.Span, now int64, max uint64) (n uint64, exact bool, err error) {
 	c := partitionCounter{span: span, max: max}
 	r := command.Read{Table: span.Table, Range: span.Tokens(), NoRows: true, Now: now}
 	if t := s.table(span.Table).installed.Load(); t != nil {
 		r.Dropped = t.Dropped
 	}
-	if err := s.Read(ctx, &r, &c); err != nil {
+	if err := s.reader.Read(ctx, &r, &c); err != nil {
 		return 0, false, err
 	}
 	if !c.over {

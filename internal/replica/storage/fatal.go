@@ -17,7 +17,7 @@ var ErrBroken = errors.New("the store cannot go on")
 // broken ends serving for good and never returns: Pebble must not see the error, since it would end the process with a
 // stack trace, in places by a fatal error that nobody can recover from. Who called waits until the owner, who is told
 // by Events.Fatal, ends the process.
-func (s *Store) broken(text string) {
+func (s *engine) broken(text string) {
 	err := fmt.Errorf("%w: %s", ErrBroken, strings.TrimPrefix(text, "pebble: "))
 	if s.o.Events.Fatal == nil {
 		panic(err)
@@ -35,11 +35,11 @@ const logSuffix = ".log"
 // being opened errors are returned.
 type logFS struct {
 	vfs.FS
-	s *Store
+	s *engine
 }
 
 // must breaks the store if there is an error and the store is open.
-func (s *Store) must(err error) error {
+func (s *engine) must(err error) error {
 	if err != nil && s.inUse.Load() {
 		s.broken(err.Error())
 	}
@@ -80,7 +80,7 @@ func (f logFS) Unwrap() vfs.FS { return f.FS }
 // logFile is a file of the log.
 type logFile struct {
 	vfs.File
-	s *Store
+	s *engine
 }
 
 // Write implements vfs.File.

@@ -64,9 +64,16 @@ func (o SweeperOptions) withDefaults() SweeperOptions {
 	return o
 }
 
+// Sweeper finds what nobody can see any more, and has it removed.
+type Sweeper struct {
+	*engine
+	*rows
+	*Records
+}
+
 // RunSweeper sweeps what is due, and looks slice by slice for what else may be swept, until the context ends. Deleted
 // ranges are spread as soon as there are too many.
-func (s *Store) RunSweeper(ctx context.Context, o SweeperOptions) {
+func (s *Sweeper) RunSweeper(ctx context.Context, o SweeperOptions) {
 	o = o.withDefaults()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.spreadRanges(ctx, &o) })
@@ -94,7 +101,7 @@ func (o *SweeperOptions) report(ctx context.Context, err error) {
 const spreadPause = 20 * time.Millisecond
 
 // spreadRanges proposes sweeps of partitions with too many deleted ranges together, as it hears of them.
-func (s *Store) spreadRanges(ctx context.Context, o *SweeperOptions) {
+func (s *Sweeper) spreadRanges(ctx context.Context, o *SweeperOptions) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -121,7 +128,7 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 // sweepSpan sweeps a span once.
-func (s *Store) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptions) error {
+func (s *Sweeper) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptions) error {
 	var from []byte
 	pace := paced(ctx, o.KeysPerSecond)
 	for {
@@ -153,7 +160,7 @@ type Garbage struct {
 
 // FindGarbage looks at up to limit keys of a span, from a key on (nil: from the beginning), for what may be swept at
 // the second now. The table must be installed.
-func (s *Store) FindGarbage(ctx context.Context, span keys.Span, from []byte, now, dedupeSeconds int64, limit int) (Garbage, error) {
+func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, now, dedupeSeconds int64, limit int) (Garbage, error) {
 	if err := s.Err(); err != nil {
 		return Garbage{}, err
 	}
@@ -177,7 +184,7 @@ func (s *Store) FindGarbage(ctx context.Context, span keys.Span, from []byte, no
 
 // finder is one FindGarbage under way.
 type finder struct {
-	s               *Store
+	s               *Sweeper
 	t               *Table
 	span            keys.Span
 	horizon, dedupe int64

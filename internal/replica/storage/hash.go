@@ -21,7 +21,7 @@ var hashTable = crc64.MakeTable(crc64.ECMA)
 // records. Two replicas that have applied the same log and have the same table installed have the same hash, whatever
 // was flushed, compacted, collapsed or installed. Index entries are not in it, nor are cells of dropped columns, which
 // sweeps may have removed here and not yet there.
-func (s *Store) HashSpan(span keys.Span) (uint64, error) {
+func (s *Statistics) HashSpan(span keys.Span) (uint64, error) {
 	if err := s.Err(); err != nil {
 		return 0, err
 	}
@@ -31,11 +31,11 @@ func (s *Store) HashSpan(span keys.Span) (uint64, error) {
 
 // HashPartition hashes what a physical partition, or keys.MetaPartition, owns at one state, and says which log entry
 // was the last applied to it.
-func (s *Store) HashPartition(partition uint64) (applied, sum uint64, err error) {
+func (s *Statistics) HashPartition(partition uint64) (applied, sum uint64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, 0, err
 	}
-	st, err := s.pin(partition)
+	st, err := s.snapshots.pin(partition)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -44,7 +44,7 @@ func (s *Store) HashPartition(partition uint64) (applied, sum uint64, err error)
 }
 
 // hash hashes the keys of [lower, upper).
-func (s *Store) hash(from pebble.Reader, lower, upper []byte) (uint64, error) {
+func (s *Statistics) hash(from pebble.Reader, lower, upper []byte) (uint64, error) {
 	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return 0, s.check(err)

@@ -34,7 +34,7 @@ const ingestedBytes = 64 << 20
 // Everything is removed and ingested in one version edit of Pebble's: the hull of own span and snapshot by an excise,
 // where they touch. Pebble excises one span at a time, so where they do not touch, own is removed by a range deletion
 // in one of the sstables.
-func (s *Store) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader, change func(*keys.Meta) error) error {
+func (s *Snapshots) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader, change func(*keys.Meta) error) error {
 	if err := s.writable(true); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *Store) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader,
 
 // install is one InstallSnapshot under way.
 type install struct {
-	s    *Store
+	s    *Snapshots
 	ctx  context.Context
 	r    streamReader
 	head streamHead
@@ -79,7 +79,7 @@ func (in *install) run(own keys.Span, change func(*keys.Meta) error) error {
 	if m.Partition != in.head.meta.Partition || !bytes.Equal(lower, in.lower) || !bytes.Equal(upper, in.upper) {
 		return errors.New("its partition or span was changed")
 	}
-	if err := in.s.Raise(m.Feature); err != nil {
+	if err := in.s.directory.Raise(m.Feature); err != nil {
 		return err
 	}
 	rest, err := in.hull(own)
@@ -189,8 +189,8 @@ func (in *install) finish() error {
 }
 
 // tableOptions are those of the sstables that compactions write.
-func (s *Store) tableOptions() sstable.WriterOptions {
-	po := pebbleOptions(s.fs, s.o, s)
+func (s *Snapshots) tableOptions() sstable.WriterOptions {
+	po := pebbleOptions(s.fs, s.o)
 	po.EnsureDefaults()
 	o := po.MakeWriterOptions(len(po.Levels)-1, s.db.TableFormat())
 	o.DisableValueBlocks = rowsAreNoVersions.DisableValueSeparationBySuffix

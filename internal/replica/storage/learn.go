@@ -137,8 +137,15 @@ func (h *hints) take() (prefix []byte, p *hint) {
 	return nil, nil
 }
 
-// learnDeadRuns is the learner: it follows hints, for at most half of its time.
-func (s *Store) learnDeadRuns() {
+// learner finds runs of dead rows and stores what it knows of long ones.
+type learner struct {
+	*engine
+	*rows
+	*Records
+}
+
+// learnDeadRuns follows hints, for at most half of its time.
+func (s *learner) learnDeadRuns() {
 	for {
 		select {
 		case <-s.closing:
@@ -162,7 +169,7 @@ func (s *Store) learnDeadRuns() {
 }
 
 // follow learns the runs that a partition's hints point at.
-func (s *Store) follow(prefix []byte, p *hint) {
+func (s *learner) follow(prefix []byte, p *hint) {
 	if p.back != nil {
 		s.learn(prefix, p.back, p.now, true)
 	}
@@ -203,7 +210,7 @@ func (d *deadRuns) nearest(prefix, key []byte) (end []byte, ok bool) {
 }
 
 // learn looks for dead rows from a key on, forward or back, and installs the run if it is worth it.
-func (s *Store) learn(prefix, from []byte, now int64, back bool) {
+func (s *learner) learn(prefix, from []byte, now int64, back bool) {
 	d := &s.dead
 	s.gate.Lock() // rule 2 of deadRuns
 	ok := d.begin(&lesson{prefix: prefix, from: from, back: back})
@@ -231,7 +238,7 @@ func (d *deadRuns) adjoins(prefix []byte, run *deadRun) bool {
 }
 
 // walkDead walks over dead rows from a key on, up to the first live one. It jumps over runs that are known.
-func (s *Store) walkDead(prefix, from []byte, now int64, back bool) (run deadRun, rows int, err error) {
+func (s *learner) walkDead(prefix, from []byte, now int64, back bool) (run deadRun, rows int, err error) {
 	version := s.dead.version.Load()
 	it, err := s.db.NewIter(&pebble.IterOptions{
 		LowerBound: append(bytes.Clone(prefix), keys.Deletions), UpperBound: append(bytes.Clone(prefix), keys.Dedupe),

@@ -3,8 +3,6 @@
 package storage
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 
@@ -14,7 +12,7 @@ import (
 )
 
 // DropIndex removes all entries of an index.
-func (s *Store) DropIndex(index uint32) error {
+func (s *Writer) DropIndex(index uint32) error {
 	b := s.NewBatch()
 	defer b.Close()
 	lower, upper := indexBounds(index)
@@ -25,7 +23,7 @@ func (s *Store) DropIndex(index uint32) error {
 }
 
 // Indexes lists the indexes that have entries, in ascending order.
-func (s *Store) Indexes() ([]uint32, error) {
+func (s *Statistics) Indexes() ([]uint32, error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: keys.AppendTable(nil, keys.IndexSpace), UpperBound: keys.AppendTable(nil, 2*keys.IndexSpace)})
 	if err != nil {
 		return nil, s.check(err)
@@ -37,15 +35,4 @@ func (s *Store) Indexes() ([]uint32, error) {
 		valid = it.SeekGE(keys.AppendTable(nil, id+1))
 	}
 	return out, s.check(errors.Join(it.Error(), it.Close()))
-}
-
-// Compact flushes the memtable and merges all levels; it takes as long as the store is large.
-func (s *Store) Compact(ctx context.Context) error {
-	if err := s.Flush(); err != nil {
-		return err
-	}
-	if err := s.db.Compact(ctx, []byte{0}, bytes.Repeat([]byte{0xff}, 8), true); err != nil {
-		return s.check(fmt.Errorf("compact: %w", err))
-	}
-	return nil
 }

@@ -18,6 +18,15 @@ type counters struct {
 	sweepLag                               atomic.Int64
 }
 
+// Statistics measures what is there and what goes on.
+type Statistics struct {
+	*engine
+	*rows
+	*disk
+	reader    *Reader
+	snapshots *Snapshots
+}
+
 // Metrics are counts since Open, and levels.
 type Metrics struct {
 	// Operands and IndexEntries were written, in Batches; Syncs is the number of calls.
@@ -49,7 +58,7 @@ type Metrics struct {
 }
 
 // Metrics returns the current figures.
-func (s *Store) Metrics() Metrics {
+func (s *Statistics) Metrics() Metrics {
 	p := s.db.Metrics()
 	return Metrics{
 		Operands: s.m.operands.Load(), IndexEntries: s.m.entries.Load(), Batches: s.m.batches.Load(), Syncs: s.m.syncs.Load(),

@@ -17,7 +17,7 @@ import (
 // Newest returns the highest timestamp, in microseconds, of what is stored in the rows and the header that a mutation
 // writes to, and of the deletions that cover these rows: what is written with a higher one is seen. It is
 // row.NotDeleted if there is nothing.
-func (s *Store) Newest(m *command.Mutation) (int64, error) {
+func (s *Reader) Newest(m *command.Mutation) (int64, error) {
 	n := newest{s: s, at: row.NotDeleted, prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}
 	defer n.close()
 	t := s.table(m.Table)
@@ -46,7 +46,7 @@ func (s *Store) Newest(m *command.Mutation) (int64, error) {
 
 // newest looks for the highest timestamp in one logical partition.
 type newest struct {
-	s      *Store
+	s      *Reader
 	at     int64
 	prefix []byte
 	header row.Header

@@ -63,7 +63,7 @@ const (
 var rowsAreNoVersions = pebble.SpanPolicy{DisableValueSeparationBySuffix: true}
 
 // pebbleOptions are those that the benchmarks were made with: columnar blocks, MinLZ, bloom filters on every level.
-func pebbleOptions(fs vfs.FS, o Options, s *Store) *pebble.Options {
+func pebbleOptions(fs vfs.FS, o Options) *pebble.Options {
 	schema := colblk.DefaultKeySchema(comparer, prefixBundle)
 	po := &pebble.Options{
 		FS:                          fs,
@@ -80,8 +80,6 @@ func pebbleOptions(fs vfs.FS, o Options, s *Store) *pebble.Options {
 		MaxOpenFiles:                o.MaxOpenFiles,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, o.Compactions },
 		ReadOnly:                    o.ReadOnly,
-		Logger:                      logger{s},
-		EventListener:               s.listener(),
 	}
 	po.Experimental.SpanPolicyFunc = func([]byte) (pebble.SpanPolicy, []byte, error) { return rowsAreNoVersions, nil, nil }
 	po.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy { return largeValues }
@@ -98,11 +96,11 @@ func pebbleOptions(fs vfs.FS, o Options, s *Store) *pebble.Options {
 }
 
 // logger passes on only what ends the process: Pebble calls Fatalf when its log cannot be written.
-type logger struct{ s *Store }
+type logger struct{ e *engine }
 
 func (logger) Infof(string, ...any)                {}
 func (logger) Errorf(string, ...any)               {}
-func (l logger) Fatalf(format string, args ...any) { l.s.broken(fmt.Sprintf(format, args...)) }
+func (l logger) Fatalf(format string, args ...any) { l.e.broken(fmt.Sprintf(format, args...)) }
 
 func (s *Store) listener() *pebble.EventListener {
 	return &pebble.EventListener{

@@ -25,7 +25,7 @@ func (b *Batch) DeleteMeta(partition uint64) {
 
 // Replicas lists the replicas that the node has, in order of their partitions. One without a meta waits for its first
 // snapshot.
-func (s *Store) Replicas() ([]keys.Replica, error) {
+func (s *Records) Replicas() ([]keys.Replica, error) {
 	var out []keys.Replica
 	err := s.Scan(keys.RegistryID, nil, func(_, value []byte) error {
 		r, err := keys.DecodeReplica(value)

@@ -30,7 +30,7 @@ const (
 )
 
 // saveRuns stores the runs of a partition if there are enough rows in them.
-func (s *Store) saveRuns(prefix []byte) error {
+func (s *learner) saveRuns(prefix []byte) error {
 	if s.o.ReadOnly {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (s *Store) saveRuns(prefix []byte) error {
 }
 
 // loadRuns takes what an earlier process stored.
-func (s *Store) loadRuns() error {
+func (s *learner) loadRuns() error {
 	d := &s.dead
 	if d.bytesMax < 0 {
 		if s.o.ReadOnly {
@@ -81,7 +81,7 @@ func (s *Store) loadRuns() error {
 	})
 }
 
-func (s *Store) deleteSaved() error {
+func (s *learner) deleteSaved() error {
 	lower := keys.AppendSystem(nil, keys.DeadID, nil)
 	if err := s.db.DeleteRange(lower, keys.After(slices.Clone(lower)), pebble.NoSync); err != nil {
 		return fmt.Errorf("delete dead runs: %w", err)
@@ -92,7 +92,7 @@ func (s *Store) deleteSaved() error {
 // holdDeadRuns drops what the store knows about deleted rows in [lower, upper), and learns nothing about them before
 // deadRuns.release. It is called, and Sync after it, before sstables are ingested there, since their rows are announced
 // by no writer.
-func (s *Store) holdDeadRuns(lower, upper []byte) error {
+func (s *learner) holdDeadRuns(lower, upper []byte) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	if s.dead.bytesMax < 0 {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -42,9 +43,21 @@ const (
 	spanTries = 10
 )
 
+// Snapshots moves whole partitions between stores.
+type Snapshots struct {
+	*engine
+	*rows
+	*disk
+	*learner
+	*Records
+	directory *Directory
+	// temps numbers temporary files.
+	temps atomic.Uint64
+}
+
 // Snapshot is one state of a physical partition, in a temporary file. ReadAt may be called concurrently.
 type Snapshot struct {
-	s    *Store
+	s    *Snapshots
 	f    vfs.File
 	name string
 	meta keys.Meta
@@ -66,7 +79,7 @@ func (p *Snapshot) Close() error {
 }
 
 // emptySnapshots removes what an earlier process left.
-func (s *Store) emptySnapshots() error {
+func (s *Snapshots) emptySnapshots() error {
 	dir := s.fs.PathJoin(s.dir, snapshotDir)
 	if err := s.fs.RemoveAll(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -75,32 +88,18 @@ func (s *Store) emptySnapshots() error {
 }
 
 // tempName makes the name of a new temporary file.
-func (s *Store) tempName(suffix string) string {
+func (s *Snapshots) tempName(suffix string) string {
 	return s.fs.PathJoin(s.dir, snapshotDir, strconv.FormatUint(s.temps.Add(1), 10)+suffix)
 }
 
 // createTemp creates a temporary file that is written to the disk little by little, so that the log never has to wait
 // for all of it.
-func (s *Store) createTemp(name string) (vfs.File, error) {
+func (s *Snapshots) createTemp(name string) (vfs.File, error) {
 	f, err := s.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, err
 	}
 	return vfs.NewSyncingFile(f, vfs.SyncingFileOptions{BytesPerSync: tempSyncBytes}), nil
-}
-
-// room refuses to take that many bytes of disk if too little would be left.
-func (s *Store) room(size uint64) error {
-	u, err := s.o.DiskUsage(s.dir)
-	if s.o.MinFreeDisk < 0 || err != nil || u.TotalBytes == 0 {
-		return nil
-	}
-	keep := u.TotalBytes/100*uint64(s.o.MinFreeDisk) + s.db.Metrics().WAL.Size
-	if u.AvailBytes < keep || u.AvailBytes-keep < size {
-		return fmt.Errorf("%w: it takes %d MiB, %d of %d MiB are free, and %d must stay free", ErrNoRoom,
-			size>>20, u.AvailBytes>>20, u.TotalBytes>>20, keep>>20)
-	}
-	return nil
 }
 
 // state is one state of a partition.
@@ -124,7 +123,7 @@ func rowBounds(partition uint64, span keys.Span) (lower, upper []byte) {
 // pin takes the state of a partition. It is a snapshot that survives when others are installed meanwhile, which
 // Pebble's plain ones and their readers do not; for that it has to be told the keys beforehand, and so the span, which
 // a split may change.
-func (s *Store) pin(partition uint64) (*state, error) {
+func (s *Snapshots) pin(partition uint64) (*state, error) {
 	for range spanTries {
 		m, ok, err := s.Meta(partition)
 		if err != nil {
@@ -221,7 +220,7 @@ func (st *state) rows(fn func(key, value []byte) error) error {
 // CaptureSnapshot writes one state of a partition to a temporary file: its meta, rows, headers and dedupe records, the
 // index entries that lead to it, and for keys.MetaPartition everything under keys.MetaID. The partition's table must be
 // installed. It takes seconds per gigabyte, and ends with its context. The partition may be written to meanwhile.
-func (s *Store) CaptureSnapshot(ctx context.Context, partition uint64) (*Snapshot, error) {
+func (s *Snapshots) CaptureSnapshot(ctx context.Context, partition uint64) (*Snapshot, error) {
 	if s.o.ReadOnly {
 		return nil, ErrReadOnly
 	}
@@ -244,7 +243,7 @@ func (s *Store) CaptureSnapshot(ctx context.Context, partition uint64) (*Snapsho
 }
 
 // spool writes a state to a file.
-func (s *Store) spool(ctx context.Context, st *state) (*Snapshot, error) {
+func (s *Snapshots) spool(ctx context.Context, st *state) (*Snapshot, error) {
 	estimate, err := s.db.EstimateDiskUsage(st.lower, st.upper)
 	if err == nil {
 		err = s.room(estimate)
@@ -277,7 +276,7 @@ func (s *Store) spool(ctx context.Context, st *state) (*Snapshot, error) {
 // ReceiveSnapshot keeps a snapshot that CaptureSnapshot made elsewhere in a temporary file, for InstallSnapshot. It
 // reads r to io.EOF and verifies every byte. Nothing else changes. It refuses what there would be no room to install: a
 // replica that has taken a snapshot cannot go on without it.
-func (s *Store) ReceiveSnapshot(ctx context.Context, r io.Reader) (*Snapshot, error) {
+func (s *Snapshots) ReceiveSnapshot(ctx context.Context, r io.Reader) (*Snapshot, error) {
 	if err := s.writable(true); err != nil {
 		return nil, err
 	}
@@ -300,7 +299,7 @@ func (s *Store) ReceiveSnapshot(ctx context.Context, r io.Reader) (*Snapshot, er
 }
 
 // receive copies a snapshot, chunk by chunk, and fills in its meta and size.
-func (s *Store) receive(ctx context.Context, p *Snapshot, r io.Reader, w io.Writer) error {
+func (s *Snapshots) receive(ctx context.Context, p *Snapshot, r io.Reader, w io.Writer) error {
 	in := streamReader{r: io.TeeReader(r, w)}
 	var h streamHead
 	if err := in.begin(&h); err != nil {
@@ -335,7 +334,7 @@ func (s *Store) receive(ctx context.Context, p *Snapshot, r io.Reader, w io.Writ
 	return nil
 }
 
-func (s *Store) spoolKeys(ctx context.Context, st *state, w *streamWriter) error {
+func (s *Snapshots) spoolKeys(ctx context.Context, st *state, w *streamWriter) error {
 	looked := w.size
 	err := st.each(func(key, value []byte) error {
 		full, err := w.add(key, value)

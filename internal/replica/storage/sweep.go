@@ -25,7 +25,7 @@ const cleanCheckMax = 100_000
 
 // ApplySweep re-reads each key and removes what is older than the horizon. It excludes writers for moments at a time.
 // What it does depends on nothing but the store's content, the command and the installed table.
-func (s *Store) ApplySweep(sw *command.Sweep) error {
+func (s *Writer) ApplySweep(sw *command.Sweep) error {
 	if err := s.writable(false); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *Store) ApplySweep(sw *command.Sweep) error {
 	return nil
 }
 
-func (s *Store) sweepChunk(w *sweep, chunk [][]byte) error {
+func (s *Writer) sweepChunk(w *sweep, chunk [][]byte) error {
 	s.gate.Lock() // an operand that came between reading and deleting would be lost
 	defer s.gate.Unlock()
 	b := s.db.NewBatch()
@@ -82,7 +82,7 @@ func (b *Batch) Sweep(sw *command.Sweep) error {
 
 // sweep is one sweep under way.
 type sweep struct {
-	s     *Store
+	s     *rows
 	table Table
 	sw    *command.Sweep
 	// clean holds the deletions that hide nothing any more, as cleanKey has them, spreaded the partitions whose ranges
@@ -103,7 +103,7 @@ type sweep struct {
 	row     row.Row
 }
 
-func (s *Store) newSweep(sw *command.Sweep) *sweep {
+func (s *rows) newSweep(sw *command.Sweep) *sweep {
 	w := &sweep{s: s, sw: sw, table: Table{ID: sw.Table}, clean: map[string]bool{}, spreaded: map[string]bool{}}
 	if t := s.table(sw.Table).installed.Load(); t != nil {
 		w.table = *t

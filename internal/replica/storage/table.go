@@ -60,40 +60,42 @@ const (
 // may reports whether any of the flags is set.
 func (t *table) may(flags uint32) bool { return t.flags.Load()&flags != 0 }
 
-// tables finds a table without a lock; the map is replaced when one is added.
-type tables struct {
+// Tables is what the store knows about tables. It finds one without a lock; the map is replaced when one is added.
+type Tables struct {
+	*engine
 	byID atomic.Pointer[map[uint32]*table]
 	mu   sync.Mutex // serializes changes
 }
 
 // table returns what is known about a table, adding it where needed.
-func (s *Store) table(id uint32) *table {
-	if t := (*s.tables.byID.Load())[id]; t != nil {
+func (s *Tables) table(id uint32) *table {
+	if t := (*s.byID.Load())[id]; t != nil {
 		return t
 	}
-	s.tables.mu.Lock()
-	defer s.tables.mu.Unlock()
-	old := *s.tables.byID.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := *s.byID.Load()
 	if t := old[id]; t != nil {
 		return t
 	}
 	t := &table{id: id}
 	m := maps.Clone(old)
 	m[id] = t
-	s.tables.byID.Store(&m)
+	s.byID.Store(&m)
 	return t
 }
 
 // InstallTable tells the store about a table, or about a change of it.
-func (s *Store) InstallTable(t Table) { s.table(t.ID).installed.Store(&t) }
+func (s *Tables) InstallTable(t Table) { s.table(t.ID).installed.Store(&t) }
 
 // ForgetTable undoes InstallTable when a table is dropped.
-func (s *Store) ForgetTable(id uint32) { s.table(id).installed.Store(nil) }
+func (s *Tables) ForgetTable(id uint32) { s.table(id).installed.Store(nil) }
 
-func (s *Store) loadTables() error {
+// loadTables reads the flags of all tables.
+func (s *Tables) loadTables(records *Records) error {
 	m := map[uint32]*table{}
-	s.tables.byID.Store(&m)
-	return s.Scan(keys.FlagsID, nil, func(sub, value []byte) error {
+	s.byID.Store(&m)
+	return records.Scan(keys.FlagsID, nil, func(sub, value []byte) error {
 		if len(sub) != 4 || len(value) != 1 || uint32(value[0])&^flagsKnown != 0 {
 			return fmt.Errorf("flags of a table: %w", errDamage)
 		}
@@ -106,13 +108,13 @@ func (s *Store) loadTables() error {
 
 // mark records what a table may have beside rows. It precedes the first such key in the log, so a crash can never keep
 // the key and lose the mark.
-func (s *Store) mark(id, flags uint32) error {
+func (s *Tables) mark(id, flags uint32) error {
 	t := s.table(id)
 	if t.flags.Load()&flags == flags {
 		return nil
 	}
-	s.tables.mu.Lock()
-	defer s.tables.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	all := t.flags.Load() | flags
 	key := keys.AppendSystem(nil, keys.FlagsID, binary.BigEndian.AppendUint32(nil, id))
 	if err := s.db.Set(key, []byte{byte(all)}, pebble.NoSync); err != nil {

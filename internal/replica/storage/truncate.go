@@ -9,7 +9,7 @@ import (
 )
 
 // Truncate is Batch.Truncate in a batch of its own.
-func (s *Store) Truncate(span keys.Span, indexes []uint32) error {
+func (s *Writer) Truncate(span keys.Span, indexes []uint32) error {
 	b := s.NewBatch()
 	defer b.Close()
 	if err := b.Truncate(span, indexes); err != nil {

@@ -24,7 +24,8 @@ type Node struct {
 	// ClusterName, Data and Commit are as configured, Address is where CQL clients connect.
 	ClusterName, Data, Commit, Address string
 
-	Store       *storage.Store
+	Store       *storage.Statistics
+	Directory   *storage.Directory
 	Host        *partition.Host
 	Coordinator *coordinator.Coordinator
 	Catalog     *catalog.Catalog

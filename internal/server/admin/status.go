@@ -81,10 +81,10 @@ type ReplicaStatus struct {
 
 // Status is the node as it is now.
 func (n *Node) Status() Status {
-	id, m, sch := n.Store.Identity(), n.Store.Metrics(), n.Catalog.Snapshot()
+	id, m, sch := n.Directory.Identity(), n.Store.Metrics(), n.Catalog.Snapshot()
 	s := Status{
 		Cluster: n.ClusterName, Node: hex.EncodeToString(id.Node[:]), CQL: n.Address, Commit: n.Commit, Data: n.Data,
-		Schema: sch.Version.String(), Level: uint32(n.Store.Level()), DiskBytes: m.DiskBytes, DiskFree: m.FreePercent, DiskFull: m.DiskFull, Problems: []string{}, Tables: []TableStatus{},
+		Schema: sch.Version.String(), Level: uint32(n.Directory.Level()), DiskBytes: m.DiskBytes, DiskFree: m.FreePercent, DiskFull: m.DiskFull, Problems: []string{}, Tables: []TableStatus{},
 	}
 	if m.DiskFull {
 		s.Problems = append(s.Problems, "the disk of this node is almost full: it refuses writes")

@@ -14,28 +14,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
+// Records reads what the store keeps beside rows: system keys, metas, the registry of replicas, ids of commands.
+type Records struct{ *engine }
+
 // Get returns a copy of the value of a system key, nil if there is none.
-func (s *Store) Get(id uint32, sub []byte) ([]byte, error) {
+func (s *Records) Get(id uint32, sub []byte) ([]byte, error) {
 	return s.getCopy(keys.AppendSystem(nil, id, sub))
 }
 
-func (s *Store) getCopy(key []byte) ([]byte, error) {
-	if err := s.Err(); err != nil {
-		return nil, err
-	}
-	value, closer, err := s.db.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, s.check(fmt.Errorf("get %x: %w", key, err))
-	}
-	out := append([]byte{}, value...)
-	return out, closer.Close()
-}
-
 // Scan calls fn for every system key under id that begins with prefix, in order. Arguments are valid during the call.
-func (s *Store) Scan(id uint32, prefix []byte, fn func(sub, value []byte) error) error {
+func (s *Records) Scan(id uint32, prefix []byte, fn func(sub, value []byte) error) error {
 	lower := keys.AppendSystem(nil, id, prefix)
 	upper := keys.After(bytes.Clone(lower))
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -55,19 +43,8 @@ func (s *Store) Scan(id uint32, prefix []byte, fn func(sub, value []byte) error)
 	return s.check(errors.Join(err, it.Error(), it.Close()))
 }
 
-// Set stores one system key, durably.
-func (s *Store) Set(id uint32, sub, value []byte) error {
-	b := s.NewBatch()
-	defer b.Close()
-	b.Set(id, sub, value)
-	if err := b.Commit(); err != nil {
-		return err
-	}
-	return s.Sync()
-}
-
 // Meta returns the meta of a physical partition; ok is false if there is none.
-func (s *Store) Meta(partition uint64) (m keys.Meta, ok bool, err error) {
+func (s *Records) Meta(partition uint64) (m keys.Meta, ok bool, err error) {
 	b, err := s.getCopy(keys.AppendMeta(nil, keys.PartitionID, partition))
 	if err != nil || b == nil {
 		return keys.Meta{}, false, err
@@ -77,7 +54,7 @@ func (s *Store) Meta(partition uint64) (m keys.Meta, ok bool, err error) {
 }
 
 // Metas calls fn for every physical partition in the store, in order of id.
-func (s *Store) Metas(fn func(m keys.Meta) error) error {
+func (s *Records) Metas(fn func(m keys.Meta) error) error {
 	return s.Scan(keys.PartitionID, nil, func(_, value []byte) error {
 		m, err := keys.DecodeMeta(value)
 		if err != nil {
@@ -88,7 +65,7 @@ func (s *Store) Metas(fn func(m keys.Meta) error) error {
 }
 
 // Dedupe returns a copy of a dedupe record, nil if there is none.
-func (s *Store) Dedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID) ([]byte, error) {
+func (s *Records) Dedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID) ([]byte, error) {
 	value, err := s.getCopy(keys.AppendDedupe(nil, table, tok, pk, id))
 	if err != nil || value == nil {
 		return nil, err

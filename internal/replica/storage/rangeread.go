@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+)
+
+// readRange reads the partitions of a token range.
+func (rd *reader) readRange() error {
+	span := keys.TokenSpan(rd.r.Table, rd.r.Range)
+	rd.lower = append(keys.AppendTable(rd.lower[:0], rd.r.Table), span.Begin...)
+	rd.upper = keys.AppendTable(rd.upper[:0], rd.r.Table)
+	if len(span.End) > 0 {
+		rd.upper = append(rd.upper, span.End...)
+	} else {
+		rd.upper = keys.After(rd.upper)
+	}
+	if rd.r.AfterKey != nil {
+		rd.seek = keys.AppendPartition(rd.seek[:0], rd.r.Table, rd.r.AfterToken, rd.r.AfterKey)
+		if rd.r.AfterPartition {
+			rd.seek = append(rd.seek, 0xff)
+		}
+		if bytes.Compare(rd.seek, rd.lower) > 0 {
+			rd.lower = append(rd.lower[:0], rd.seek...)
+		}
+	}
+	if rd.upper != nil && bytes.Compare(rd.lower, rd.upper) >= 0 {
+		return nil
+	}
+	if err := rd.open(); err != nil {
+		return err
+	}
+	for valid := rd.it.First(); valid; valid = rd.leave() {
+		step, err := rd.visitCurrent()
+		if err != nil || step == command.Stop {
+			return err
+		}
+	}
+	return rd.it.Error()
+}
+
+// visitCurrent reads the partition that the iterator stands on.
+func (rd *reader) visitCurrent() (command.Step, error) {
+	key := rd.it.Key()
+	p, ok := keys.Parse(key)
+	if !ok {
+		return command.Stop, fmt.Errorf("key %x: %w", key, errDamage)
+	}
+	rd.seek = append(rd.seek[:0], p.Key...) // begin takes the key from here, behind the prefix it builds
+	if err := rd.begin(p.Token, rd.seek); err != nil {
+		return command.Stop, err
+	}
+	rd.pk = rd.prefix[p.PrefixLen-len(p.Key):]
+	rd.resume = rd.r.AfterKey != nil && !rd.r.AfterPartition && p.Token == rd.r.AfterToken && bytes.Equal(rd.pk, rd.r.AfterKey)
+	rd.visited++
+	if err := rd.tick(); err != nil {
+		return command.Stop, err
+	}
+	if p.Kind == keys.Deletions {
+		rd.s.m.headerSeeks.Add(1)
+	}
+	if err := rd.load(); err != nil {
+		return command.Stop, err
+	}
+	return rd.partition()
+}
+
+// nextTries is how many keys are stepped over before a seek is cheaper.
+const nextTries = 4
+
+// leave moves to the first key behind the current partition.
+func (rd *reader) leave() bool {
+	it := rd.it
+	if it.Valid() && !rd.r.Reversed {
+		for range nextTries {
+			if !bytes.HasPrefix(it.Key(), rd.prefix) {
+				return true
+			}
+			if !it.Next() {
+				return false
+			}
+		}
+		if !bytes.HasPrefix(it.Key(), rd.prefix) {
+			return true
+		}
+	}
+	rd.seek = append(append(rd.seek[:0], rd.prefix...), 0xff)
+	return it.SeekGE(rd.seek)
+}
