@@ -43,6 +43,12 @@ type Bugs struct {
 	EarlyCommit bool
 	// RefusedIsDeath: a connection that is refused is taken for the proof that the process has ended.
 	RefusedIsDeath bool
+	// BrokenPromise: votes are given while a lease may rest on the word of who gives them.
+	BrokenPromise bool
+	// ForgottenPromise: a process that starts votes at once, though it may have answered a leader before.
+	ForgottenPromise bool
+	// OfferUnderLease: a leader offers its leadership and goes on to read under its lease.
+	OfferUnderLease bool
 }
 
 type logWithoutSync struct{ raftgroup.LogBatch }
@@ -140,9 +146,13 @@ func (n *node) plantClock() raftgroup.Instant {
 	return 0
 }
 
-// plantAnswers changes what a follower hears.
+// plantAnswers changes what a follower hears, and what a voter is asked: the library and the product take a vote with
+// this context for one that the leader wants.
 func (w *simulation) plantAnswers(f *raftgroup.Received) {
 	for _, m := range f.Messages {
+		if t := m.Raft.GetType(); w.plan.Bugs.BrokenPromise && (t == pb.MsgVote || t == pb.MsgPreVote) {
+			m.Raft.Context = []byte("CampaignTransfer")
+		}
 		if w.plan.Bugs.UnappliedRead && m.Raft.GetType() == raftgroup.MsgTell && !m.Raft.GetReject() {
 			*m.Raft.Commit = 1
 		}
@@ -176,6 +186,20 @@ func (w *simulation) plantRefused(by *node) func(*raftgroup.Host) {
 		return func(h *raftgroup.Host) { h.Departed(by.self()) }
 	}
 	return func(h *raftgroup.Host) { h.Refused(by.self()) }
+}
+
+// plantOffer asks a replica to lead behind the back of the leader's host; it reports whether it did.
+func (w *simulation) plantOffer(n *node, group, to uint64) bool {
+	target := w.at(group, to)
+	s, ok := n.Host.Status(group)
+	if !w.plan.Bugs.OfferUnderLease || !ok || !s.Leading || target == nil || target == n {
+		return false
+	}
+	offer := &pb.Message{Type: pb.MsgTimeoutNow.Enum(), To: &to, From: &s.Replica, Term: &s.Term}
+	frame := raftgroup.AppendMessage(raftgroup.NewFrame(nil, 0, 0), group, offer)
+	w.Net.Send(n.ID, target.ID, frame, func(frame []byte) { target.Hear(n.self(), frame) })
+	w.hinder(n, group, to)
+	return true
 }
 
 // plantTerm is the term that a client gives to its proposal.

@@ -43,7 +43,7 @@ func (w *simulation) fault() {
 		return
 	}
 	weather := w.Weather(n.Machine, n.crash, n.restart)
-	switch d := w.Rand.IntN(12); d {
+	switch d := w.Rand.IntN(15); d {
 	case 0, 1, 2:
 		weather[0]()
 	case 3, 4:
@@ -61,9 +61,48 @@ func (w *simulation) fault() {
 		}
 	case 10:
 		n.depart()
+	case 11:
+		w.restartTwo()
 	default:
 		w.transfer(n)
 	}
+}
+
+// restartTwo has a follower campaign, which has not heard of its leader for long, when two others have just started
+// again and the leader is cut off: what they told the leader they must remember. Clients write nothing meanwhile, or the
+// follower would lack entries.
+func (w *simulation) restartTwo() {
+	group := 1 + w.Rand.Uint64N(groupCount)
+	leader := w.leaderOf(group)
+	if leader == nil {
+		return
+	}
+	var others []*node
+	for _, n := range w.nodes {
+		if n != leader && n.Host != nil && n.Host.Group(group) != nil {
+			others = append(others, n)
+		}
+	}
+	if len(others) < 3 {
+		return
+	}
+	w.Rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	w.counts.DoubleStarts++
+	w.Note("nodes %d and %d lose each other", leader.ID, others[0].ID)
+	w.Net.Separate(leader.ID, others[0].ID)
+	w.lull = w.Now + 4*time.Second
+	w.After(w.Between(1000*time.Millisecond, 2500*time.Millisecond), func() {
+		for _, one := range others[1:3] {
+			if one.Host != nil && !w.Calm {
+				one.crash()
+				w.After(w.Between(time.Millisecond, 50*time.Millisecond), one.restart)
+			}
+		}
+		for _, one := range others {
+			w.Net.Separate(leader.ID, one.ID)
+		}
+		w.After(w.Between(300*time.Millisecond, 2*time.Second), func() { w.Net.Join(leader.ID) })
+	})
 }
 
 // transfer makes a leader hand over, sometimes to somebody who cannot hear.
@@ -82,11 +121,46 @@ func (w *simulation) transfer(n *node) {
 		to := voters[w.Rand.IntN(len(voters))]
 		w.counts.Transfers++
 		n.Call(func(h *raftgroup.Host) {
+			if w.plantOffer(n, group, to) {
+				return
+			}
 			if err := h.Transfer(group, to); err == nil {
 				w.Note("node %d hands group %d to replica %d", n.ID, group, to)
+				w.hinder(n, group, to)
 			}
 		})
 	}
+}
+
+// hinder has an offer of leadership meet with trouble: it waits in a process that is paused until the leader has long
+// given it up, or the leader does not hear of what came of it.
+func (w *simulation) hinder(n *node, group, to uint64) {
+	if w.Calm {
+		return
+	}
+	target := w.at(group, to)
+	switch {
+	case target == nil || target == n || w.OneIn(4):
+	case w.OneIn(2):
+		w.counts.LateOffers++
+		target.Pause(1200*time.Millisecond, 3*time.Second)
+	default:
+		w.counts.LostOffers++
+		w.After(w.Between(time.Millisecond, 4*time.Millisecond), func() { w.Weather(n.Machine, n.crash, n.restart)[1]() })
+	}
+}
+
+// at returns the node of a replica, nil if no node that is up has it.
+func (w *simulation) at(group, replica uint64) *node {
+	for _, n := range w.nodes {
+		if n.Host == nil {
+			continue
+		}
+		if g := n.Host.Group(group); g != nil && g.Replica() == replica {
+			return n
+		}
+	}
+	return nil
 }
 
 // heal ends all faults.

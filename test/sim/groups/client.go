@@ -77,6 +77,10 @@ func (c *client) next() {
 	if w.finished {
 		return
 	}
+	if w.lull > w.Now && !w.Calm {
+		w.After(w.lull-w.Now, c.next)
+		return
+	}
 	o := &op{client: c.id, group: 1 + w.Rand.Uint64N(groupCount), called: w.Now, node: -1}
 	switch d := w.Rand.IntN(10); {
 	case d < 3:

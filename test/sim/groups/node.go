@@ -101,7 +101,11 @@ func (n *node) open() (err error) {
 	n.Apply = raftgroup.NewApplier(n.plantMachine(n.store))
 	n.Host = raftgroup.NewHost(n.log, n.log.NewBatch(), n.options())
 	var configs []raftgroup.GroupConfig
-	err = n.store.Metas(func(group uint64, m ledger.Meta) { configs = append(configs, config(group, m)) })
+	err = n.store.Metas(func(group uint64, m ledger.Meta) {
+		c := config(group, m)
+		c.Fresh = n.w.plan.Bugs.ForgottenPromise
+		configs = append(configs, c)
+	})
 	if err == nil {
 		_, err = n.Host.Open(configs...)
 	}

@@ -36,6 +36,9 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"a follower reads what it has not applied", Bugs{UnappliedRead: true}, false},
 		{"a follower is told of a commit before its leader has applied it", Bugs{EarlyCommit: true}, true},
 		{"a refused connection is taken for death", Bugs{RefusedIsDeath: true}, true},
+		{"a vote is given against a promise", Bugs{BrokenPromise: true}, true},
+		{"a promise is forgotten with the process", Bugs{ForgottenPromise: true}, true},
+		{"a lease is used over a transfer of the leadership", Bugs{OfferUnderLease: true}, true},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			if b.rare && testing.Short() {

@@ -54,13 +54,18 @@ func TestSeeds(t *testing.T) {
 		unchecked += r.Unchecked
 	}
 	t.Logf("%d seeds in %v: %+v, keys unchecked: %d", n, time.Since(began).Round(time.Millisecond), sum, unchecked)
+	if n >= 500 && sum.Discards == 0 {
+		t.Errorf("no snapshots thrown away in %d seeds", n)
+	}
 	if n >= 64 {
 		for _, c := range []struct {
 			what string
 			n    int
 		}{
 			{"proposals that outlive their leader", sum.Inherited}, {"proposals that are replaced", sum.Replaced},
-			{"snapshots thrown away", sum.Discards}, {"unwanted snapshots", sum.Unwanted},
+			{"late offers of leadership", sum.LateOffers}, {"lost offers of leadership", sum.LostOffers},
+			{"two starts at once", sum.DoubleStarts},
+			{"unwanted snapshots", sum.Unwanted},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, n)

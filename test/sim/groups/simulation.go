@@ -41,8 +41,12 @@ type Counts struct {
 	world.Faults
 	Events, Acked, Unknown, LeaseReads, IndexReads int
 	Transfers, Resets, Departures                  int
-	Snapshots, Truncations, Moves                  int
-	Quiesced, Leaders, Compared                    int
+	// LateOffers of leadership reach a process that is paused, LostOffers come from one that is cut off then.
+	LateOffers, LostOffers int
+	// DoubleStarts are of two processes, while another one has not heard of their leader for long.
+	DoubleStarts                  int
+	Snapshots, Truncations, Moves int
+	Quiesced, Leaders, Compared   int
 	// Inherited proposals succeeded after their leader had stepped down, Replaced ones are known to be nowhere, of Lost
 	// ones nothing is known. Of FreshAsked replicas FreshReads were fresh enough, FollowerReads of them did not lead.
 	Inherited, Replaced, Lost             int
@@ -94,8 +98,9 @@ type simulation struct {
 	counts Counts
 	hist   history
 	laws   laws
-	// finished is set when clients end.
+	// finished is set when clients end; until lull they begin nothing.
 	finished bool
+	lull     time.Duration
 	// hashes of groups at applied indexes, as first seen.
 	hashes   map[stateAt]uint64
 	moves    []*move

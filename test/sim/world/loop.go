@@ -76,8 +76,8 @@ func (l *Loop) Departed(node raftgroup.NodeID) {
 	}
 }
 
-// deliver is called by the network.
-func (l *Loop) deliver(from raftgroup.NodeID, frame []byte) {
+// Hear takes a frame of another node; the network calls it.
+func (l *Loop) Hear(from raftgroup.NodeID, frame []byte) {
 	if !l.Up {
 		return
 	}
@@ -158,7 +158,7 @@ func (l *Loop) post(frames []raftgroup.Frame) {
 		to := f.To
 		l.World.Net.Send(l.ID, int(to[0])-1, f.Data, func(frame []byte) {
 			if target := l.Hooks.At(to); target != nil {
-				target.deliver(from, frame)
+				target.Hear(from, frame)
 			}
 		})
 	}

@@ -109,6 +109,9 @@ func (n *Network) CutPair(a, b int) {
 	}
 }
 
+// Separate cuts two machines off from each other.
+func (n *Network) Separate(a, b int) { n.blocked[a][b], n.blocked[b][a] = true, true }
+
 // Join ends all cuts of a machine.
 func (n *Network) Join(machine int) {
 	for other := range n.blocked {
