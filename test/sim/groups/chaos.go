@@ -69,8 +69,8 @@ func (w *simulation) fault() {
 }
 
 // restartTwo has a follower campaign, which has not heard of its leader for long, when two others have just started
-// again and the leader is cut off: what they told the leader they must remember. Clients write nothing meanwhile, or the
-// follower would lack entries.
+// again and the leader is cut off: what they told the leader they must remember. Clients write nothing meanwhile, or
+// the follower would lack entries.
 func (w *simulation) restartTwo() {
 	group := 1 + w.Rand.Uint64N(groupCount)
 	leader := w.leaderOf(group)
