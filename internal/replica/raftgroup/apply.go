@@ -105,21 +105,33 @@ func (a *Applier) run(it *Apply) (Applied, error) {
 	return done, nil
 }
 
+// applying is what the group's applier has, and what it is not to have yet.
+type applying struct {
+	g *Group
+	// items counts those with the applier.
+	items int
+	// held are MsgStorageApply that wait for a change of members; rest is what is left of the one in which the change
+	// is.
+	held []*pb.Message
+	rest []*pb.Entry
+}
+
 // apply passes on committed entries. A change of members is a barrier: it waits until everything before it is applied,
 // and what comes after waits for it, so that the configuration and the state change at the same index.
-func (h *Host) apply(g *Group, m *pb.Message) {
-	if g.barrier != nil || len(g.held) > 0 {
-		g.held = append(g.held, m)
+func (y *applying) apply(m *pb.Message) {
+	g, h := y.g, y.g.host
+	if y.rest != nil || len(y.held) > 0 {
+		y.held = append(y.held, m)
 		return
 	}
 	if firstChange(m.GetEntries()) < 0 {
-		g.applying++
+		y.items++
 		h.work.Applies = append(h.work.Applies, Apply{g: g, entries: m.GetEntries(), message: m})
 		return
 	}
-	g.held = append(g.held, m)
-	g.barrier = m.GetEntries()
-	h.passBarrier(g)
+	y.held = append(y.held, m)
+	y.rest = m.GetEntries()
+	y.pass()
 }
 
 func firstChange(entries []*pb.Entry) int {
@@ -131,48 +143,50 @@ func firstChange(entries []*pb.Entry) int {
 	return -1
 }
 
-// passBarrier goes on with held messages, one piece at a time. held[0] is the message that barrier is the rest of.
-func (h *Host) passBarrier(g *Group) {
-	for g.barrier != nil && g.applying == 0 {
-		n := firstChange(g.barrier)
+// pass goes on with held messages, one piece at a time. held[0] is the message that rest is left of.
+func (y *applying) pass() {
+	g, h := y.g, y.g.host
+	for y.rest != nil && y.items == 0 {
+		n := firstChange(y.rest)
 		item := Apply{g: g}
 		switch {
 		case n == 0:
-			item.entries = g.barrier[:1]
-			h.changeMembers(g, &item)
+			item.entries = y.rest[:1]
+			y.changeMembers(&item)
 		case n > 0:
-			item.entries = g.barrier[:n]
+			item.entries = y.rest[:n]
 		default:
-			item.entries = g.barrier
+			item.entries = y.rest
 		}
-		g.barrier = g.barrier[len(item.entries):]
-		if len(g.barrier) == 0 {
-			item.message, g.barrier = g.held[0], nil
-			g.held = g.held[1:]
+		y.rest = y.rest[len(item.entries):]
+		if len(y.rest) == 0 {
+			item.message, y.rest = y.held[0], nil
+			y.held = y.held[1:]
 		}
-		g.applying++
+		y.items++
 		h.work.Applies = append(h.work.Applies, item)
 	}
-	for g.barrier == nil && len(g.held) > 0 {
-		m := g.held[0]
+	for y.rest == nil && len(y.held) > 0 {
+		m := y.held[0]
 		if firstChange(m.GetEntries()) >= 0 {
-			g.barrier = m.GetEntries()
-			h.passBarrier(g)
+			y.rest = m.GetEntries()
+			y.pass()
 			return
 		}
-		g.held = g.held[1:]
-		g.applying++
+		y.held = y.held[1:]
+		y.items++
 		h.work.Applies = append(h.work.Applies, Apply{g: g, entries: m.GetEntries(), message: m})
 	}
 }
 
 // changeMembers makes the change known to the library and to the routes.
-func (h *Host) changeMembers(g *Group, item *Apply) {
+func (y *applying) changeMembers(item *Apply) {
+	g, h := y.g, y.g.host
 	cc, sequence, where, err := decodeChange(item.entries[0])
 	if err != nil {
 		panic(fmt.Sprintf("raft: group %d, entry %d changes members and cannot be read: %v", g.id, item.entries[0].GetIndex(), err))
 	}
-	g.revokeLease() // it rests on a quorum of the old members
+	g.lease.revoke() // it rests on a quorum of the old members
 	g.addRoutes(where)
 	g.conf = g.raft.ApplyConfChange(cc)
 	g.pruneRoutes()
@@ -187,10 +201,10 @@ func (h *Host) changeMembers(g *Group, item *Apply) {
 func (h *Host) applied(a *Applied) {
 	g := a.g
 	if a.truncate != 0 {
-		h.truncate(g, a.truncate)
+		g.tail.truncate(a.truncate)
 		return
 	}
-	g.applying--
+	g.applying.items--
 	if g.closed {
 		g.checkIdle()
 		return
@@ -198,7 +212,7 @@ func (h *Host) applied(a *Applied) {
 	results := a.results
 	for i := range a.entries {
 		e := &a.entries[i]
-		g.finish(e, results[:e.commands])
+		g.flights.finish(e, results[:e.commands])
 		results = results[e.commands:]
 	}
 	g.moveApplied(a.index, a.term)
@@ -207,47 +221,19 @@ func (h *Host) applied(a *Applied) {
 			_ = g.raft.Step(m)
 		}
 	}
-	h.passBarrier(g)
-	h.tryInstall(g)
-	h.serveReads(g)
-	h.tellApplied(g)
-	h.considerTruncation(g)
+	g.applying.pass()
+	g.snapshots.tryInstall()
+	g.reads.serve()
+	g.news.applied()
+	g.tail.consider()
 	h.mark(g)
 }
 
 func (g *Group) moveApplied(index, term uint64) {
 	g.applied, g.appliedTerm = index, term
 	g.appliedShown.Store(index)
-	g.refresh()
+	g.fresh.refresh()
 	if g.leading && term == g.term {
 		g.evaluating.Store(term)
 	}
-}
-
-// considerTruncation asks for a sync of the state machine when the log is long; behind it the log is cut.
-func (h *Host) considerTruncation(g *Group) {
-	o := &h.opts
-	keep := o.TruncateKeep
-	if g.tailBytes >= o.TruncateBytes {
-		keep = min(keep, (g.applied-g.cut)/2) // large entries: half of them stay
-	}
-	if g.cutting || g.applied < g.cut+o.TruncateEntries && g.tailBytes < o.TruncateBytes || g.applied < g.cut+keep+1 {
-		return
-	}
-	g.cutting = true
-	h.work.Applies = append(h.work.Applies, Apply{g: g, truncate: g.applied - keep})
-}
-
-// truncate hands the cut to the log writer. What receivers of snapshots under way will ask for next stays.
-func (h *Host) truncate(g *Group, index uint64) {
-	g.cutting = false
-	if g.closed || len(g.shipping) > 0 || g.install || len(g.appends) > 0 || index <= g.cut || index > g.applied {
-		return
-	}
-	term, err := g.log.Term(index)
-	if err != nil {
-		return // the log was reset meanwhile
-	}
-	g.cutting = true
-	h.work.Appends = append(h.work.Appends, Append{g: g, truncate: index, term: term})
 }

@@ -3,8 +3,6 @@
 package raftgroup
 
 import (
-	"slices"
-
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -43,30 +41,38 @@ const askLag = 256
 // asker is a follower whose question waits for a quorum.
 type asker struct{ replica, number uint64 }
 
+// questions are those to one node.
+type questions struct {
+	// first is the first number of those under way, 0 for none; tick is when they were sent. wanting are the groups
+	// whose reads wait for the next ones.
+	first, tick uint64
+	wanting     []*Group
+}
+
 // want queues a group's reads for the next question to the leader's node.
-func (h *Host) want(g *Group) {
-	r := &g.reads
+func (r *reads) want() {
+	g, h := r.g, r.g.host
 	if len(r.queue) == 0 || r.round != 0 || r.wanting {
 		return
 	}
 	leader := g.route(g.lead)
 	if leader == nil || leader.Node == h.opts.Node {
-		g.failReads(ErrNotLeader)
+		r.fail(ErrNotLeader)
 		return
 	}
 	r.wanting = true
-	p := h.peerOf(leader.Node)
-	p.wanting = append(p.wanting, g)
+	p := h.peers.of(leader.Node)
+	p.asks.wanting = append(p.asks.wanting, g)
 }
 
 // ask sends the questions that have gathered for a node, if none to it is under way.
 func (h *Host) ask(p *peer) {
-	if p.question != 0 && h.ticks-p.askedTick <= 1 { // a lost one holds up the next for two ticks at most
+	if p.asks.first != 0 && h.ticks-p.asks.tick <= 1 { // a lost one holds up the next for two ticks at most
 		return
 	}
-	p.question = 0
-	for i, g := range p.wanting {
-		p.wanting[i] = nil
+	p.asks.first = 0
+	for i, g := range p.asks.wanting {
+		p.asks.wanting[i] = nil
 		r := &g.reads
 		r.wanting = false
 		leader := g.route(g.lead)
@@ -77,46 +83,42 @@ func (h *Host) ask(p *peer) {
 			h.mark(g) // it follows another one meanwhile
 			continue
 		}
-		h.questions++
-		if p.question == 0 {
-			p.question, p.askedTick = h.questions, h.ticks
+		h.asked++
+		if p.asks.first == 0 {
+			p.asks.first, p.asks.tick = h.asked, h.ticks
 		}
-		r.round, r.beganTick = h.questions, h.ticks
+		r.round, r.beganTick = h.asked, h.ticks
 		r.asking, r.queue = r.queue, nil
-		to, from, term, number := g.lead, g.replica, g.term, h.questions
+		to, from, term, number := g.lead, g.replica, g.term, h.asked
 		h.send(g, &pb.Message{Type: MsgAsk.Enum(), To: &to, From: &from, Term: &term, Index: &number})
 	}
-	p.wanting = p.wanting[:0]
+	p.asks.wanting = p.asks.wanting[:0]
 }
 
-// asked answers a follower's question now, or as soon as a quorum has confirmed that this replica leads.
-func (h *Host) asked(g *Group, m *pb.Message) {
+// answer answers a follower's question now, or as soon as a quorum has confirmed that this replica leads.
+func (r *reads) answer(m *pb.Message) {
+	g, h := r.g, r.g.host
 	a := asker{m.GetFrom(), m.GetIndex()}
-	full := len(g.reads.askers)+len(g.reads.asked) >= routesMax
+	full := len(r.askers)+len(r.asked) >= routesMax
 	if !g.leading || !g.has(a.replica) || m.GetTerm() > g.term || full {
-		h.tell(g, a, 0)
+		r.tell(a, 0)
 		return
 	}
-	g.leaseUsed.Store(true)
-	if lease := g.lease.Load(); !h.coarse && int64(h.now) < lease && g.appliedTerm == g.term {
-		h.tell(g, a, g.commit)
+	g.lease.used.Store(true)
+	if !h.coarse && g.lease.left(h.now) > 0 && g.appliedTerm == g.term {
+		r.tell(a, g.commit)
 		return
 	}
-	g.reads.askers = append(g.reads.askers, a)
+	r.askers = append(r.askers, a)
 	h.mark(g)
 }
 
-// has reports whether a replica is a member.
-func (g *Group) has(replica uint64) bool {
-	return slices.Contains(g.conf.GetVoters(), replica) || slices.Contains(g.conf.GetVotersOutgoing(), replica) ||
-		slices.Contains(g.conf.GetLearners(), replica)
-}
-
 // tell answers a question; index 0 says that it cannot be answered here.
-func (h *Host) tell(g *Group, a asker, index uint64) {
+func (r *reads) tell(a asker, index uint64) {
+	g, h := r.g, r.g.host
 	if index > 0 {
-		g.awaited = max(g.awaited, index)
-		h.tellApplied(g)
+		g.news.awaited = max(g.news.awaited, index)
+		g.news.applied()
 	}
 	to, from, term, reject := a.replica, g.replica, g.term, index == 0
 	h.send(g, &pb.Message{
@@ -125,22 +127,22 @@ func (h *Host) tell(g *Group, a asker, index uint64) {
 }
 
 // refuseAskers ends the questions that no quorum has confirmed.
-func (h *Host) refuseAskers(g *Group) {
-	for _, list := range [][]asker{g.reads.asked, g.reads.askers} {
+func (r *reads) refuseAskers() {
+	for _, list := range [][]asker{r.asked, r.askers} {
 		for _, a := range list {
-			h.tell(g, a, 0)
+			r.tell(a, 0)
 		}
 	}
-	g.reads.asked, g.reads.askers = nil, nil
+	r.asked, r.askers = nil, nil
 }
 
 // told takes the answer: the reads that waited for it wait for its index to be applied.
-func (h *Host) told(g *Group, p *peer, m *pb.Message) {
-	if number := m.GetIndex(); p.question != 0 && number >= p.question && number <= h.questions {
-		p.question = 0 // the next one may go, also while some groups of this one wait for a quorum
+func (r *reads) told(p *peer, m *pb.Message) {
+	g, h := r.g, r.g.host
+	if number := m.GetIndex(); p.asks.first != 0 && number >= p.asks.first && number <= h.asked {
+		p.asks.first = 0 // the next one may go, also while some groups of this one wait for a quorum
 	}
 	h.mark(g)
-	r := &g.reads
 	if g.leading || r.round == 0 || r.round != m.GetIndex() {
 		return // it was given up
 	}
@@ -151,14 +153,14 @@ func (h *Host) told(g *Group, p *peer, m *pb.Message) {
 		endAll(reads, ErrNotLeader)
 	} else {
 		r.waiting = append(r.waiting, waitingReads{index: index, reads: reads, beganTick: r.beganTick})
-		h.serveReads(g)
+		r.serve()
 	}
 }
 
 // tickAsks gives reads of a follower up for which no answer came, or whose index is not applied for long: the leader
 // may serve them.
-func (h *Host) tickAsks(g *Group) {
-	r := &g.reads
+func (r *reads) tickAsks() {
+	h := r.g.host
 	patience := uint64(h.opts.ElectionTicks) / 4
 	if r.round != 0 && h.ticks-r.beganTick > patience {
 		endAll(r.asking, ErrReadTimeout)
@@ -183,9 +185,8 @@ func endAll(reads []Read, err error) {
 }
 
 // forgetLeader ends what a follower has asked, for it follows another leader, or none, or leads.
-func (g *Group) forgetLeader() {
-	g.untold = nil
-	if g.reads.round != 0 || len(g.reads.queue) > 0 {
-		g.failReads(ErrNotLeader)
+func (r *reads) forgetLeader() {
+	if r.round != 0 || len(r.queue) > 0 {
+		r.fail(ErrNotLeader)
 	}
 }

@@ -6,7 +6,7 @@ package raftgroup
 func (h *Host) TransferAnyway(id, to uint64) { h.transfer(h.groups[id], to) }
 
 // Stamp is how an instant appears in this process's frames.
-func (h *Host) Stamp(at Instant) Instant { return at + h.salt }
+func (h *Host) Stamp(at Instant) Instant { return h.clocks.stamp(at) }
 
 // Inconsistent has the library find an impossible state in the next step.
 func (r *Runner) Inconsistent() {

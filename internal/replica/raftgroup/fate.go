@@ -10,6 +10,39 @@ import pb "go.etcd.io/raft/v3/raftpb"
 // nowhere and never will be, because terms do not fall along a log. Only a snapshot over the index, the end of the
 // replica, or its patience leaves the outcome open.
 
+// flights are the entries that a replica has proposed and whose proposers wait.
+type flights struct {
+	g *Group
+	// sequence is that of the last entry this replica proposed.
+	sequence uint64
+	inflight []flight // in log order
+	// changing says that a change of members is among them.
+	changing bool
+	// orphans are of terms that are over: their fate is not known yet.
+	orphans []flight
+}
+
+// flight is an entry in the log whose proposers wait; members is set for a change of members.
+type flight struct {
+	term, sequence uint64
+	// index is known as soon as the library has given it one; orphaned is the tick in which the leadership was lost.
+	index, orphaned uint64
+	proposals       []Proposal
+	members         Waiter
+	// counted says that it is one of gathering.unapplied, since the tick proposed.
+	counted  bool
+	proposed uint64
+}
+
+func (f *flight) end(o Outcome) {
+	for i := range f.proposals {
+		f.proposals[i].end(o)
+	}
+	if f.members != nil {
+		f.members.Done(o)
+	}
+}
+
 // fate of a flight.
 type fate uint8
 
@@ -38,33 +71,33 @@ func (f *flight) fate(index, term uint64) fate {
 // number gives flights the indexes of their entries, which the library has just put into its log: all that was proposed
 // since the last Ready is in this one. A change of members that the library refuses it replaces by an empty entry: it
 // is nowhere.
-func (g *Group) number(entries []*pb.Entry) {
-	next := len(g.inflight)
-	for next > 0 && g.inflight[next-1].index == 0 {
+func (fs *flights) number(entries []*pb.Entry) {
+	next := len(fs.inflight)
+	for next > 0 && fs.inflight[next-1].index == 0 {
 		next--
 	}
-	if next == len(g.inflight) || len(entries) == 0 {
+	if next == len(fs.inflight) || len(entries) == 0 {
 		return
 	}
 	for _, e := range entries {
 		sequence := sequenceOf(e)
-		for i := next; sequence != 0 && i < len(g.inflight); i++ {
-			if f := &g.inflight[i]; f.sequence == sequence && f.term == e.GetTerm() {
+		for i := next; sequence != 0 && i < len(fs.inflight); i++ {
+			if f := &fs.inflight[i]; f.sequence == sequence && f.term == e.GetTerm() {
 				f.index = e.GetIndex()
 				break
 			}
 		}
 	}
-	left := g.inflight[:next]
-	for _, f := range g.inflight[next:] {
+	left := fs.inflight[:next]
+	for _, f := range fs.inflight[next:] {
 		if f.index == 0 && f.members != nil {
-			g.changing = false
+			fs.changing = false
 			f.end(Outcome{Err: ErrMembersBusy})
 			continue
 		}
 		left = append(left, f)
 	}
-	g.inflight = left
+	fs.inflight = left
 }
 
 // sequenceOf reads the sequence of an entry, 0 if it has none.
@@ -84,37 +117,37 @@ func sequenceOf(e *pb.Entry) uint64 {
 }
 
 // finish ends the proposals whose fate an applied entry decides.
-func (g *Group) finish(e *appliedEntry, results []any) {
-	for len(g.inflight) > 0 {
-		f := &g.inflight[0]
+func (fs *flights) finish(e *appliedEntry, results []any) {
+	for len(fs.inflight) > 0 {
+		f := &fs.inflight[0]
 		what := f.fate(e.index, e.term)
 		if what == fateOpen {
 			break
 		}
 		if f.members != nil {
-			g.changing = false
+			fs.changing = false
 		}
-		g.host.landed(f)
+		fs.g.host.gathering.landed(f)
 		f.conclude(what, e, results)
-		g.inflight[0] = flight{}
-		g.inflight = g.inflight[1:]
+		fs.inflight[0] = flight{}
+		fs.inflight = fs.inflight[1:]
 	}
-	if len(g.orphans) > 0 {
-		g.finishOrphans(e, results)
+	if len(fs.orphans) > 0 {
+		fs.finishOrphans(e, results)
 	}
 }
 
-func (g *Group) finishOrphans(e *appliedEntry, results []any) {
-	left := g.orphans[:0]
-	for _, f := range g.orphans {
+func (fs *flights) finishOrphans(e *appliedEntry, results []any) {
+	left := fs.orphans[:0]
+	for _, f := range fs.orphans {
 		if what := f.fate(e.index, e.term); what == fateOpen {
 			left = append(left, f)
 		} else {
 			f.conclude(what, e, results)
 		}
 	}
-	clear(g.orphans[len(left):])
-	g.orphans = left
+	clear(fs.orphans[len(left):])
+	fs.orphans = left
 }
 
 // conclude tells the proposers.
@@ -140,9 +173,9 @@ func (f *flight) conclude(what fate, e *appliedEntry, results []any) {
 }
 
 // passed takes note of a snapshot: entries up to its index are applied, and what came of them is not known.
-func (g *Group) passed(index, term uint64) {
-	left := g.orphans[:0]
-	for _, f := range g.orphans {
+func (fs *flights) passed(index, term uint64) {
+	left := fs.orphans[:0]
+	for _, f := range fs.orphans {
 		switch what := f.fate(index, term); what {
 		case fateOpen:
 			left = append(left, f)
@@ -152,41 +185,43 @@ func (g *Group) passed(index, term uint64) {
 			f.end(Outcome{Err: ErrUnknown}) // it may be in the snapshot; its result is not
 		}
 	}
-	clear(g.orphans[len(left):])
-	g.orphans = left
+	clear(fs.orphans[len(left):])
+	fs.orphans = left
 }
 
 // orphan keeps what is in flight when leadership is lost. Without an index nothing can be found out.
-func (g *Group) orphan(h *Host) {
-	for i := range g.inflight {
-		f := &g.inflight[i]
-		h.landed(f)
+func (fs *flights) orphan() {
+	h := fs.g.host
+	for i := range fs.inflight {
+		f := &fs.inflight[i]
+		h.gathering.landed(f)
 		f.orphaned = h.ticks
 		if f.index == 0 {
 			f.end(Outcome{Err: ErrUnknown})
 		} else {
-			g.orphans = append(g.orphans, *f)
+			fs.orphans = append(fs.orphans, *f)
 		}
 	}
-	g.inflight = nil
-	for len(g.orphans) > h.opts.FateEntries {
-		g.orphans[0].end(Outcome{Err: ErrUnknown})
-		g.orphans = g.orphans[1:]
+	fs.inflight = nil
+	for len(fs.orphans) > h.opts.FateEntries {
+		fs.orphans[0].end(Outcome{Err: ErrUnknown})
+		fs.orphans = fs.orphans[1:]
 	}
 }
 
 // tickFates ends the waiting that has lasted too long.
-func (h *Host) tickFates(g *Group) {
-	for len(g.orphans) > 0 && h.ticks-g.orphans[0].orphaned > uint64(h.opts.FateTicks) {
-		g.orphans[0].end(Outcome{Err: ErrUnknown})
-		g.orphans = g.orphans[1:]
+func (fs *flights) tick() {
+	h := fs.g.host
+	for len(fs.orphans) > 0 && h.ticks-fs.orphans[0].orphaned > uint64(h.opts.FateTicks) {
+		fs.orphans[0].end(Outcome{Err: ErrUnknown})
+		fs.orphans = fs.orphans[1:]
 	}
 }
 
 // abandon ends all waiting.
-func (g *Group) abandon() {
-	for i := range g.orphans {
-		g.orphans[i].end(Outcome{Err: ErrUnknown})
+func (fs *flights) abandon() {
+	for i := range fs.orphans {
+		fs.orphans[i].end(Outcome{Err: ErrUnknown})
 	}
-	g.orphans = nil
+	fs.orphans = nil
 }

@@ -35,6 +35,7 @@ func (g *Group) FreshAt() Instant { return Instant(g.freshAt.Load()) }
 
 // freshness is what the loop knows of it.
 type freshness struct {
+	g *Group
 	// A leader's: when each voter last spoke for it in this term.
 	support []support
 	// A follower's: the claim that waits for its index, and the last one behind it. Committed is for ever, so claims
@@ -53,46 +54,49 @@ type claimed struct {
 }
 
 // supported notes that a voter answered a heartbeat of this term.
-func (g *Group) supported(p *peer, m *pb.Message) {
+func (f *freshness) supported(p *peer, m *pb.Message) {
+	g := f.g
 	if !g.leading || m.GetTerm() != g.term || p.echoed == 0 {
 		return
 	}
-	for i := range g.fresh.support {
-		if s := &g.fresh.support[i]; s.replica == m.GetFrom() {
+	for i := range f.support {
+		if s := &f.support[i]; s.replica == m.GetFrom() {
 			s.at = max(s.at, p.echoed)
 			return
 		}
 	}
-	g.fresh.support = append(g.fresh.support, support{m.GetFrom(), p.echoed})
+	f.support = append(f.support, support{m.GetFrom(), p.echoed})
 }
 
-// supportedBehind reports whether a replica answered a heartbeat of this term behind an instant.
-func (g *Group) supportedBehind(replica uint64, at Instant) bool {
-	return slices.ContainsFunc(g.fresh.support, func(s support) bool { return s.replica == replica && s.at > at })
+// supportedAfter reports whether a replica answered a heartbeat of this term after an instant.
+func (f *freshness) supportedAfter(replica uint64, at Instant) bool {
+	return slices.ContainsFunc(f.support, func(s support) bool { return s.replica == replica && s.at > at })
 }
 
 // sole returns an instant as of which nobody else led, 0 if none is known.
-func (h *Host) sole(g *Group) Instant {
+func (f *freshness) sole() Instant {
+	g := f.g
 	if !g.leading || g.appliedTerm != g.term {
 		return 0
 	}
-	at := h.quorum(g, g.conf.GetVoters())
+	at := f.quorum(g.conf.GetVoters())
 	if old := g.conf.GetVotersOutgoing(); len(old) > 0 {
-		at = min(at, h.quorum(g, old))
+		at = min(at, f.quorum(old))
 	}
 	return at
 }
 
 // quorum returns an instant behind which a majority of the voters spoke for this leader.
-func (h *Host) quorum(g *Group, voters []uint64) Instant {
+func (f *freshness) quorum(voters []uint64) Instant {
+	g, h := f.g, f.g.host
 	var room [8]Instant
 	at := room[:0]
 	for _, id := range voters {
-		switch i := slices.IndexFunc(g.fresh.support, func(s support) bool { return s.replica == id }); {
+		switch i := slices.IndexFunc(f.support, func(s support) bool { return s.replica == id }); {
 		case id == g.replica:
 			at = append(at, h.now)
 		case i >= 0:
-			at = append(at, g.fresh.support[i].at)
+			at = append(at, f.support[i].at)
 		default:
 			at = append(at, 0)
 		}
@@ -104,14 +108,15 @@ func (h *Host) quorum(g *Group, voters []uint64) Instant {
 	return at[(len(at)-1)/2]
 }
 
-// claim writes into a heartbeat what its receiver may know: the index in Index, the age in RejectHint, in microseconds
+// claimIn writes into a heartbeat what its receiver may know: the index in Index, the age in RejectHint, in microseconds
 // plus one; 0 is no claim. Only in a tick, whose now is the boot clock's: between ticks it may be behind, and an age
 // too small.
-func (h *Host) claim(g *Group, m *pb.Message) {
+func (f *freshness) claimIn(m *pb.Message) {
+	g, h := f.g, f.g.host
 	if !h.ticking {
 		return
 	}
-	at := h.sole(g)
+	at := f.sole()
 	if at == 0 || at > h.now {
 		return
 	}
@@ -119,25 +124,24 @@ func (h *Host) claim(g *Group, m *pb.Message) {
 	m.Index, m.RejectHint = &index, &age
 }
 
-// hearClaim takes what a heartbeat of the leader says.
-func (h *Host) hearClaim(g *Group, p *peer, m *pb.Message) {
+// hear takes what a heartbeat of the leader says.
+func (f *freshness) hear(p *peer, m *pb.Message) {
 	age := Instant(m.GetRejectHint()) * 1000
 	if age <= 0 || p.echoed == 0 || age > p.echoed {
 		return
 	}
 	c := claimed{p.echoed - age - age/8, m.GetIndex()} // clocks differ
-	f := &g.fresh
 	if f.claim.at == 0 {
 		f.claim = c
 	} else {
 		f.next = c
 	}
-	g.refresh()
+	f.refresh()
 }
 
 // refresh shows how fresh the replica is.
-func (g *Group) refresh() {
-	f := &g.fresh
+func (f *freshness) refresh() {
+	g := f.g
 	for f.claim.at != 0 && f.claim.index <= g.applied {
 		if at := int64(f.claim.at); at > g.freshAt.Load() {
 			g.freshAt.Store(at)
@@ -146,9 +150,10 @@ func (g *Group) refresh() {
 	}
 }
 
-// tickFresh lets a leader know of itself.
-func (h *Host) tickFresh(g *Group) {
-	if at := h.sole(g); at != 0 && int64(at) > g.freshAt.Load() {
+// tick lets a leader know of itself.
+func (f *freshness) tick() {
+	g := f.g
+	if at := f.sole(); at != 0 && int64(at) > g.freshAt.Load() {
 		g.freshAt.Store(int64(at))
 	}
 }

@@ -14,55 +14,68 @@ package raftgroup
 // gatherTicks is how long an entry counts.
 const gatherTicks = 2
 
+// gathering holds proposals back while many entries of the node's groups are unapplied.
+type gathering struct {
+	host *Host
+	// unapplied counts entries that are proposed and not applied. on says that they are too many; waiting are the
+	// groups that wait for fewer.
+	unapplied int
+	on        bool
+	waiting   []*Group
+}
+
 // count notes an entry that was proposed.
-func (h *Host) count(f *flight) {
-	f.counted, f.proposed = true, h.ticks
-	h.unapplied++
+func (w *gathering) count(f *flight) {
+	f.counted, f.proposed = true, w.host.ticks
+	w.unapplied++
 }
 
 // landed notes that an entry is applied, or not waited for any more.
-func (h *Host) landed(f *flight) {
+func (w *gathering) landed(f *flight) {
 	if !f.counted {
 		return
 	}
 	f.counted = false
-	h.unapplied--
-	if h.gathering && h.unapplied <= h.opts.UnappliedNode/2 {
-		h.gathering = false
-		for i, g := range h.gathered {
-			h.gathered[i] = nil
+	w.unapplied--
+	if w.on && w.unapplied <= w.host.opts.UnappliedNode/2 {
+		w.on = false
+		for i, g := range w.waiting {
+			w.waiting[i] = nil
 			g.gathered = false
-			h.mark(g)
+			w.host.mark(g)
 		}
-		h.gathered = h.gathered[:0]
+		w.waiting = w.waiting[:0]
 	}
 }
 
-// gathers reports whether the group has to wait before it proposes.
-func (h *Host) gathers(g *Group) bool {
-	if h.gathering && !g.gathered {
+// stepped ends a step: from now on proposals gather if too many entries are under way.
+func (w *gathering) stepped() { w.on = w.on || w.unapplied >= w.host.opts.UnappliedNode }
+
+// holds reports whether the group has to wait before it proposes.
+func (w *gathering) holds(g *Group) bool {
+	if w.on && !g.gathered {
 		g.gathered = true
-		h.gathered = append(h.gathered, g)
+		w.waiting = append(w.waiting, g)
 	}
-	return h.gathering
+	return w.on
+}
+
+// tick lets go of a group's entries that take long.
+func (w *gathering) tick(g *Group) {
+	for i := range g.flights.inflight {
+		f := &g.flights.inflight[i]
+		if w.host.ticks-f.proposed <= gatherTicks {
+			return
+		}
+		w.landed(f)
+	}
 }
 
 // proposesLater reports whether a proposal would wait for entries under way, whose end wakes the loop in any case.
 // Between Steps only.
 func (h *Host) proposesLater(g *Group) bool {
-	return h.gathering || len(g.inflight) >= h.opts.UnappliedEntries
+	return h.gathering.on || len(g.flights.inflight) >= h.opts.UnappliedEntries
 }
 
 // asksLater reports the same of a read at a follower that waits for the answer to a question.
 func (h *Host) asksLater(g *Group) bool { return !g.leading && g.reads.round != 0 }
-
-// tickGathered lets go of entries that take long.
-func (h *Host) tickGathered(g *Group) {
-	for i := range g.inflight {
-		f := &g.inflight[i]
-		if h.ticks-f.proposed <= gatherTicks {
-			return
-		}
-		h.landed(f)
-	}
-}

@@ -13,6 +13,14 @@ import (
 // meanwhile.
 const transferLag = 1000
 
+// offer is a leadership that is offered to another replica.
+type offer struct {
+	// made says that it was, in this term: there is no lease again before the next one.
+	made bool
+	// to is to whom Transfer or Handover offered it last, 0 for nobody, and since when it has been they.
+	to, since uint64
+}
+
 // Transfer asks another voter to lead, if it is caught up and was heard of lately; else it returns ErrNotReady. The
 // lease ends before that: the vote that follows ignores leases. There is none again in this term, because the request
 // to the other one may travel for long.
@@ -34,7 +42,7 @@ func (h *Host) Transfer(id, to uint64) error {
 // ready returns how far a replica is that could lead at once.
 func (h *Host) ready(g *Group, replica uint64) (match uint64, ok bool) {
 	r := g.route(replica)
-	if r == nil || r.Node != h.opts.Node && h.peerOf(r.Node).down || !slices.Contains(g.conf.GetVoters(), replica) {
+	if r == nil || r.Node != h.opts.Node && h.peers.of(r.Node).down || !slices.Contains(g.conf.GetVoters(), replica) {
 		return 0, false
 	}
 	last, err := g.log.LastIndex()
@@ -45,7 +53,7 @@ func (h *Host) ready(g *Group, replica uint64) (match uint64, ok bool) {
 		if id == replica && kind == raft.ProgressTypePeer {
 			// A quiet group is not heard of, its members have everything. RecentActive begins anew every election
 			// timeout.
-			active := p.RecentActive || g.quiet || g.supportedBehind(id, h.now-Instant(h.opts.ElectionTicks)*Instant(h.opts.Tick))
+			active := p.RecentActive || g.quiet || g.fresh.supportedAfter(id, h.now-Instant(h.opts.ElectionTicks)*Instant(h.opts.Tick))
 			match, ok = p.Match, active && p.State != tracker.StateSnapshot && p.Match+transferLag >= last
 		}
 	})
@@ -80,7 +88,7 @@ func (h *Host) offerAll() (left int) {
 				to, best = id, match
 			}
 		}
-		if to != 0 && (g.offered == 0 || h.ticks-g.offeredTick > uint64(h.opts.ElectionTicks) || to == g.offered) {
+		if to != 0 && (g.offer.to == 0 || h.ticks-g.offer.since > uint64(h.opts.ElectionTicks) || to == g.offer.to) {
 			h.transfer(g, to)
 		}
 	}
@@ -88,12 +96,12 @@ func (h *Host) offerAll() (left int) {
 }
 
 func (h *Host) transfer(g *Group, to uint64) {
-	if g.offered != to || !g.transferred {
-		g.offered, g.offeredTick = to, h.ticks
+	if g.offer.to != to || !g.offer.made {
+		g.offer.to, g.offer.since = to, h.ticks
 	}
 	h.awake(g)
-	g.revokeLease()
-	g.transferred = true
+	g.lease.revoke()
+	g.offer.made = true
 	g.raft.TransferLeader(to)
 	h.mark(g)
 }

@@ -124,21 +124,17 @@ func (h *Host) dropLeftover(c *GroupConfig, s raft.Storage, last uint64) (bool, 
 
 // start makes the group's RawNode.
 func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
-	g := &Group{
-		host: h, id: c.ID, replica: c.Replica, log: log,
-		applied: c.Applied, appliedTerm: c.Term, appliedBy: c.Applied,
-		conf: cloneConf(c.Conf),
-	}
-	routes := append([]Member(nil), c.Where...)
-	g.routes.Store(&routes)
-	g.leaseEpoch.Store(1)
+	g := newGroup(h, c.ID, c.Replica)
+	g.log, g.conf = log, cloneConf(c.Conf)
+	g.applied, g.appliedTerm, g.appliedBy = c.Applied, c.Term, c.Applied
+	g.routes.set(append([]Member(nil), c.Where...))
 	for _, m := range c.Where {
 		if m.Node != h.opts.Node {
-			h.peerOf(m.Node)
+			h.peers.of(m.Node)
 		}
 	}
 	if !c.Fresh {
-		g.promised = h.ticks + uint64(h.opts.ElectionTicks)
+		g.promise.renew(h.ticks, h.opts.ElectionTicks)
 	}
 	hs, _, err := log.InitialState()
 	if err != nil {
@@ -148,10 +144,10 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.cut = first - 1
+	g.tail.cut = first - 1
 	g.initial = raiseHardState(hs, c)
 	g.term = g.initial.GetTerm()
-	g.savedTerm, g.savedVote = hs.GetTerm(), hs.GetVote()
+	g.tail.term, g.tail.vote = hs.GetTerm(), hs.GetVote()
 	g.lastActive = h.ticks
 	g.appliedShown.Store(c.Applied)
 	g.raft, err = raft.NewRawNode(&raft.Config{
@@ -212,15 +208,4 @@ func (s storage) Snapshot() (*pb.Snapshot, error) {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
 	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term, ConfState: cloneConf(s.g.conf)}}, nil
-}
-
-func cloneConf(cs *pb.ConfState) *pb.ConfState {
-	leave := cs.GetAutoLeave()
-	return &pb.ConfState{
-		Voters:         append([]uint64(nil), cs.GetVoters()...),
-		Learners:       append([]uint64(nil), cs.GetLearners()...),
-		VotersOutgoing: append([]uint64(nil), cs.GetVotersOutgoing()...),
-		LearnersNext:   append([]uint64(nil), cs.GetLearnersNext()...),
-		AutoLeave:      &leave,
-	}
 }

@@ -105,13 +105,6 @@ func setDefault[T comparable](p *T, value T) {
 	}
 }
 
-// lease is how long a read round that began at t0 lets the leader serve reads. A voter that answered keeps its vote for
-// ElectionTicks of its own clock, one of which may have been nearly over; another tick is left for the same at the
-// leader, and a tenth of the rest for clocks that run differently.
-func (o *Options) lease() time.Duration {
-	return time.Duration(o.ElectionTicks-2) * o.Tick * 9 / 10
-}
-
 // Events are what an owner may want to log, count or act on. Each may be nil; they are called from within the steps and
 // must not block.
 type Events struct {

@@ -50,27 +50,6 @@ func (p *Proposal) end(o Outcome) {
 	p.waiter.Done(o)
 }
 
-// flight is an entry in the log whose proposers wait; members is set for a change of members.
-type flight struct {
-	term, sequence uint64
-	// index is known as soon as the library has given it one; orphaned is the tick in which the leadership was lost.
-	index, orphaned uint64
-	proposals       []Proposal
-	members         Waiter
-	// counted says that it is one of Host.unapplied, since the tick proposed.
-	counted  bool
-	proposed uint64
-}
-
-func (f *flight) end(o Outcome) {
-	for i := range f.proposals {
-		f.proposals[i].end(o)
-	}
-	if f.members != nil {
-		f.members.Done(o)
-	}
-}
-
 // propose queues an admitted proposal.
 func (h *Host) propose(p Proposal) {
 	g := p.g
@@ -85,8 +64,8 @@ func (h *Host) propose(p Proposal) {
 
 // proposeQueued packs the queue into entries while few are unapplied: what comes meanwhile gathers for the next one.
 func (h *Host) proposeQueued(g *Group) {
-	for len(g.queue) > 0 && len(g.inflight) < h.opts.UnappliedEntries && h.logQueued <= h.opts.LogQueueBytes &&
-		!h.gathers(g) {
+	for len(g.queue) > 0 && len(g.flights.inflight) < h.opts.UnappliedEntries && h.logQueued <= h.opts.LogQueueBytes &&
+		!h.gathering.holds(g) {
 		n, size := 0, 16
 		for n < len(g.queue) {
 			p := &g.queue[n]
@@ -105,23 +84,23 @@ func (h *Host) proposeQueued(g *Group) {
 			continue
 		}
 		ps := g.queue[:n:n]
-		g.sequence++
+		g.flights.sequence++
 		// Between Readys a replica cannot begin to lead: that takes a durable vote. So if the library takes the entry,
 		// the term is still g.term.
-		if err := g.raft.Propose(appendCommands(make([]byte, 0, size), g.sequence, ps)); err != nil {
+		if err := g.raft.Propose(appendCommands(make([]byte, 0, size), g.flights.sequence, ps)); err != nil {
 			h.refuseQueue(g, err)
 			return
 		}
 		g.queue = g.queue[n:]
-		g.inflight = append(g.inflight, flight{term: g.term, sequence: g.sequence, proposals: ps})
-		h.count(&g.inflight[len(g.inflight)-1])
+		g.flights.inflight = append(g.flights.inflight, flight{term: g.term, sequence: g.flights.sequence, proposals: ps})
+		h.gathering.count(&g.flights.inflight[len(g.flights.inflight)-1])
 	}
 }
 
 // refuseQueue ends what the library did not take: it leads no more, hands its leadership over or has too much
 // uncommitted. In the last case the queue stays, and so does it behind entries that will make room.
 func (h *Host) refuseQueue(g *Group, err error) {
-	if errors.Is(err, raft.ErrProposalDropped) && len(g.inflight) > 0 && !g.transferred {
+	if errors.Is(err, raft.ErrProposalDropped) && len(g.flights.inflight) > 0 && !g.offer.made {
 		return
 	}
 	for i := range g.queue {
@@ -155,7 +134,7 @@ func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	case g == nil || !g.leading:
 		waiter.Done(Outcome{Err: ErrNotLeader})
 		return
-	case g.changing || g.appliedTerm != g.term || len(g.conf.GetVotersOutgoing()) > 0 || len(changes) == 0:
+	case g.flights.changing || g.appliedTerm != g.term || len(g.conf.GetVotersOutgoing()) > 0 || len(changes) == 0:
 		waiter.Done(Outcome{Err: ErrMembersBusy})
 		return
 	}
@@ -176,14 +155,14 @@ func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 			where = append(where, c.Member)
 		}
 	}
-	g.sequence++
-	cc.Context = EncodeMembers(binary.AppendUvarint(nil, g.sequence), where)
+	g.flights.sequence++
+	cc.Context = EncodeMembers(binary.AppendUvarint(nil, g.flights.sequence), where)
 	if err := g.raft.ProposeConfChange(cc); err != nil {
 		waiter.Done(Outcome{Err: ErrNotLeader})
 		return
 	}
-	g.changing = true
-	g.inflight = append(g.inflight, flight{term: g.term, sequence: g.sequence, members: waiter})
+	g.flights.changing = true
+	g.flights.inflight = append(g.flights.inflight, flight{term: g.term, sequence: g.flights.sequence, members: waiter})
 	h.pump(g) // it has its index before anything else happens
 	h.mark(g)
 }

@@ -37,8 +37,8 @@ func (h *Host) sleep(g *Group) {
 
 // idle reports whether nothing is under way in the group.
 func (g *Group) idle(last uint64) bool {
-	return g.applied == last && g.applying == 0 && len(g.queue)+len(g.inflight)+len(g.orphans)+len(g.shipping)+len(g.appends)+len(g.held) == 0 &&
-		g.reads.idle() && !g.cutting && !g.changing && g.urgent == 0 && len(g.conf.GetVotersOutgoing()) == 0
+	return g.applied == last && g.applying.items == 0 && len(g.queue)+len(g.flights.inflight)+len(g.flights.orphans)+len(g.snapshots.shipping)+len(g.snapshots.appends)+len(g.applying.held) == 0 &&
+		g.reads.idle() && !g.tail.cutting && !g.flights.changing && g.urgent == 0 && len(g.conf.GetVotersOutgoing()) == 0
 }
 
 // tryQuiesce lets a group fall quiet; the leader says so to its followers.
@@ -53,7 +53,7 @@ func (h *Host) tryQuiesce(g *Group) {
 	matched := true
 	g.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
 		r := g.route(id)
-		if p.Match != last || r == nil || r.Node != h.opts.Node && h.peerOf(r.Node).down {
+		if p.Match != last || r == nil || r.Node != h.opts.Node && h.peers.of(r.Node).down {
 			matched = false
 		}
 	})

@@ -35,29 +35,10 @@ func (r *Read) end(o Outcome) {
 	r.waiter.Done(o)
 }
 
-// Lease begins a read under a lease: a token for Leased, 0 if there is no lease. It must be called before the read: a
-// lease that is granted between the read and the look at the clock says nothing about what was read.
-func (g *Group) Lease() (token uint64) {
-	if !g.leaseUsed.Load() {
-		g.leaseUsed.Store(true)
-	}
-	token = g.leaseEpoch.Load()
-	if g.lease.Load() == 0 {
-		return 0
-	}
-	return token
-}
-
-// Leased reports whether what was read between Lease and the reading of the clock may be served. That the clock comes
-// last makes it safe: a process that was paused after the read finds its lease over. A lease that was prolonged
-// meanwhile is as good, because within an epoch nobody else has led; one that was revoked and granted again is not.
-func (g *Group) Leased(token uint64, now Instant) bool {
-	return token != 0 && int64(now) < g.lease.Load() && g.leaseEpoch.Load() == token
-}
-
-// readState is what a replica knows of reads. One round, or one question to the leader, is under way at a time; reads
+// reads are what a replica knows of reads. One round, or one question to the leader, is under way at a time; reads
 // that come meanwhile wait for the next.
-type readState struct {
+type reads struct {
+	g     *Group
 	queue []Read
 	// round identifies the round or question under way, 0 for none; it began at an instant and a tick.
 	round     uint64
@@ -71,14 +52,12 @@ type readState struct {
 	askers, asked []asker
 	// wanting says that the group is in the list of its leader's node for the next question.
 	wanting bool
-	// granted is a lease that is not yet published: it needs grantedIndex applied.
-	granted      Instant
-	grantedIndex uint64
-	renew        bool
+	// renew asks for a round although nobody waits: the lease is about to end.
+	renew bool
 }
 
 // idle reports whether nobody waits.
-func (r *readState) idle() bool {
+func (r *reads) idle() bool {
 	return len(r.queue)+len(r.asking)+len(r.waiting)+len(r.askers)+len(r.asked) == 0 && r.round == 0 && !r.renew
 }
 
@@ -88,21 +67,21 @@ type waitingReads struct {
 	beganTick uint64 // of a follower's question
 }
 
-func (h *Host) read(r Read) {
-	g := r.g
+func (r *reads) enter(read Read) {
+	g, h := r.g, r.g.host
 	if g.closed || g.lead == raft.None {
-		r.end(Outcome{Err: ErrNotLeader})
+		read.end(Outcome{Err: ErrNotLeader})
 		return
 	}
 	h.awake(g)
-	g.reads.queue = append(g.reads.queue, r)
+	r.queue = append(r.queue, read)
 	h.mark(g)
 }
 
-// startRead begins a round: a quorum is to say that it still follows this leader. Before the leader has applied an
+// start begins a round: a quorum is to say that it still follows this leader. Before the leader has applied an
 // entry of its own term it does not know what is committed, a single voter least of all.
-func (h *Host) startRead(g *Group) {
-	r := &g.reads
+func (r *reads) start() {
+	g, h := r.g, r.g.host
 	if r.round != 0 || len(r.queue)+len(r.askers) == 0 && !r.renew || g.appliedTerm != g.term {
 		return
 	}
@@ -115,8 +94,8 @@ func (h *Host) startRead(g *Group) {
 
 // confirmed takes the answer of a round: reads may go on at its index, and the voters that answered have given their
 // word.
-func (h *Host) confirmed(g *Group, s *raft.ReadState) {
-	r := &g.reads
+func (r *reads) confirmed(s *raft.ReadState) {
+	g, h := r.g, r.g.host
 	if len(s.RequestCtx) != 8 || binary.BigEndian.Uint64(s.RequestCtx) != r.round || r.round == 0 {
 		return // a round that was given up
 	}
@@ -124,59 +103,49 @@ func (h *Host) confirmed(g *Group, s *raft.ReadState) {
 		r.waiting = append(r.waiting, waitingReads{index: s.Index, reads: r.asking})
 	}
 	for _, a := range r.asked {
-		h.tell(g, a, s.Index)
+		r.tell(a, s.Index)
 	}
 	r.asking, r.asked, r.round = nil, nil, 0
-	if !g.transferred {
-		r.granted, r.grantedIndex = r.beganAt+Instant(h.opts.lease()), s.Index
+	if !g.offer.made {
+		g.lease.grant(r.beganAt+Instant(h.opts.leaseFor()), s.Index)
 	}
 }
 
-// serveReads ends the reads whose index is applied, and publishes a lease on the same condition.
-func (h *Host) serveReads(g *Group) {
-	r := &g.reads
+// serve ends the reads whose index is applied, and publishes a lease on the same condition.
+func (r *reads) serve() {
+	g := r.g
 	for len(r.waiting) > 0 && r.waiting[0].index <= g.applied {
 		for i := range r.waiting[0].reads {
 			r.waiting[0].reads[i].end(Outcome{Index: r.waiting[0].index})
 		}
 		r.waiting = r.waiting[1:]
 	}
-	if r.granted != 0 && r.grantedIndex <= g.applied && g.leading && !g.transferred {
-		g.lease.Store(int64(r.granted))
-		r.granted = 0
+	if g.leading && !g.offer.made {
+		g.lease.publish(g.applied)
 	}
 }
 
-// tickReads gives a round up after an election timeout, because the library drops requests silently, and renews a lease
+// tick gives a round up after an election timeout, because the library drops requests silently, and renews a lease
 // that is in use before it ends.
-func (h *Host) tickReads(g *Group) {
-	r := &g.reads
+func (r *reads) tick() {
+	g, h := r.g, r.g.host
 	if r.round != 0 && h.ticks-r.beganTick > uint64(h.opts.ElectionTicks) {
 		endAll(r.asking, ErrReadTimeout)
 		for _, a := range r.asked {
-			h.tell(g, a, 0)
+			r.tell(a, 0)
 		}
 		r.asking, r.asked, r.round = nil, nil, 0
 	}
-	if g.leading && g.leaseUsed.Load() {
-		g.leaseUsed.Store(false)
+	if g.leading && g.lease.takeUsed() {
 		g.lastActive = h.ticks
-		if left := g.lease.Load() - int64(h.now); left < int64(h.opts.lease()/2) && !g.transferred {
+		if g.lease.left(h.now) < h.opts.leaseFor()/2 && !g.offer.made {
 			r.renew = true
 		}
 	}
 }
 
-// revokeLease ends the lease before anything that could let another replica lead.
-func (g *Group) revokeLease() {
-	g.lease.Store(0) // before the epoch: who sees the new epoch sees no lease of the old one
-	g.leaseEpoch.Add(1)
-	g.reads.granted = 0
-}
-
-// failReads ends the reads that no quorum has confirmed.
-func (g *Group) failReads(err error) {
-	r := &g.reads
+// fail ends the reads that no quorum has confirmed.
+func (r *reads) fail(err error) {
 	for _, list := range [][]Read{r.asking, r.queue} {
 		for i := range list {
 			list[i].end(Outcome{Err: err})
@@ -186,11 +155,11 @@ func (g *Group) failReads(err error) {
 }
 
 // failWaiting ends those that wait to be applied.
-func (g *Group) failWaiting(err error) {
-	for _, w := range g.reads.waiting {
+func (r *reads) failWaiting(err error) {
+	for _, w := range r.waiting {
 		for i := range w.reads {
 			w.reads[i].end(Outcome{Err: err})
 		}
 	}
-	g.reads.waiting = nil
+	r.waiting = nil
 }

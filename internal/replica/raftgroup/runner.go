@@ -5,8 +5,6 @@ package raftgroup
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,146 +124,11 @@ func (r *Runner) signal() {
 	}
 }
 
-// Receive takes a frame from a peer; the transport calls it and does not use the frame again.
-func (r *Runner) Receive(from NodeID, frame []byte) error {
-	f, err := DecodeFrame(from, frame)
-	if err != nil {
-		return err
-	}
-	dropped := 0
-	r.mu.Lock()
-	if r.inboxBytes > r.host.opts.InboxBytes {
-		dropped, f.Messages = len(f.Messages), nil
-	}
-	ok := !r.closed
-	if ok {
-		r.inboxBytes += int64(len(frame))
-		r.inbox.Frames = append(r.inbox.Frames, f)
-		r.inbox.asked = r.inbox.asked || f.asks
-	}
-	r.mu.Unlock()
-	if dropped > 0 && r.host.opts.Events.Dropped != nil {
-		r.host.opts.Events.Dropped("InboxBytes", dropped)
-	}
-	if ok {
-		r.signal()
-	}
-	return nil
-}
-
-// ReceiveSnapshot takes what a peer sends with Transport.SendSnapshot; it returns when the data are on this node's
-// disk, or why they are not. r has to end with io.EOF only if every byte is right.
-func (r *Runner) ReceiveSnapshot(from NodeID, stream io.Reader) error {
-	f, err := ReadHead(from, stream)
-	if err != nil {
-		return err
-	}
-	var refused error
-	if err := r.Do(func(h *Host) { refused = h.Expect(&f) }); err != nil {
-		return err
-	}
-	if refused != nil {
-		return refused
-	}
-	data, err := r.snapshots.Receive(f.Messages[0].Group, stream)
-	if err != nil {
-		r.Call(func(h *Host) { h.Abandon(&f) })
-		return fmt.Errorf("receive snapshot of group %d: %w", f.Messages[0].Group, err)
-	}
-	f.Take(data)
-	if !r.put(func(in *Inbox) { in.Frames = append(in.Frames, f) }) {
-		_ = data.Close()
-		return ErrClosed
-	}
-	return nil
-}
-
 func closeAll(list []SnapshotData) {
 	for _, d := range list {
 		_ = d.Close() // what is left is removed at the next start
 	}
 }
-
-// Propose hands a command to a group (see Group.NewProposal). If it returns an error, waiter is not called.
-func (r *Runner) Propose(g *Group, term uint64, data []byte, waiter Waiter) error {
-	p, err := g.NewProposal(term, data, waiter)
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	closed := r.closed
-	wake := false
-	if !closed {
-		r.inbox.Proposals = append(r.inbox.Proposals, p)
-		wake = r.stepping || !r.host.proposesLater(g)
-	}
-	r.mu.Unlock()
-	if wake {
-		r.signal()
-	}
-	if closed {
-		g.proposals.Add(-1)
-		g.host.proposed.Add(-int64(len(data)))
-		return ErrClosed
-	}
-	return nil
-}
-
-// ReadIndex asks a quorum for the right to read (see Group.NewRead). If it returns an error, waiter is not called.
-func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
-	read, err := g.NewRead(waiter)
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	closed := r.closed
-	wake := false
-	if !closed {
-		r.inbox.Reads = append(r.inbox.Reads, read)
-		wake = r.stepping || !r.host.asksLater(g)
-	}
-	r.mu.Unlock()
-	if wake {
-		r.signal()
-	}
-	if closed {
-		g.reading.Add(-1)
-		return ErrClosed
-	}
-	return nil
-}
-
-// Read calls read under the lease, or again behind a read index: what it read last holds everything that had succeeded
-// when Read was called. Only the leader can.
-func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
-	if lease := g.Lease(); lease != 0 {
-		if err := read(); err != nil {
-			return err
-		}
-		if g.Leased(lease, r.clock.Now()) {
-			return nil
-		}
-	}
-	done := make(chanWaiter, 1)
-	if err := r.ReadIndex(g, done); err != nil {
-		return err
-	}
-	select {
-	case o := <-done:
-		if o.Err != nil {
-			return o.Err
-		}
-		return read()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// chanWaiter is a Waiter for somebody who blocks; it needs room for one.
-type chanWaiter chan Outcome
-
-// Done is called on the loop.
-func (c chanWaiter) Done(o Outcome) { c <- o }
 
 // Call runs f on the loop, soon; it reports false if the runner is closed.
 func (r *Runner) Call(f func(*Host)) bool {
@@ -346,31 +209,6 @@ func (r *Runner) recoverInconsistent() {
 	}
 }
 
-// clear empties an inbox and keeps its memory.
-func (in *Inbox) clear() {
-	in.Ticks, in.asked = 0, false
-	in.Calls = emptied(in.Calls)
-	in.Logged = emptied(in.Logged)
-	in.Applied = emptied(in.Applied)
-	in.Installed = emptied(in.Installed)
-	in.Shipped = emptied(in.Shipped)
-	in.Frames = emptied(in.Frames)
-	in.Proposals = emptied(in.Proposals)
-	in.Reads = emptied(in.Reads)
-	in.Unreachable = emptied(in.Unreachable)
-}
-
-// keptMax is how many elements a list in an inbox may keep memory for.
-const keptMax = 16 << 10
-
-func emptied[T any](s []T) []T {
-	if cap(s) > keptMax {
-		return nil
-	}
-	clear(s)
-	return s[:0]
-}
-
 // drain ends everything when the loop does.
 func (r *Runner) drain() {
 	r.mu.Lock()
@@ -445,78 +283,4 @@ func (r *Runner) send(s Send) {
 		err = errors.Join(r.transport.SendSnapshot(s.To, head, data, data.Size()), data.Close())
 	}
 	r.put(func(in *Inbox) { in.Shipped = append(in.Shipped, s.Result(err)) })
-}
-
-// queue passes work to goroutines in order.
-type queue[T any] struct {
-	mu    sync.Mutex
-	items []T
-	wake  chan struct{}
-}
-
-func (q *queue[T]) init() { q.wake = make(chan struct{}, 1) }
-
-func (q *queue[T]) put(items []T) {
-	if len(items) == 0 {
-		return
-	}
-	q.mu.Lock()
-	if q.items == nil {
-		q.items = items
-	} else {
-		q.items = append(q.items, items...)
-	}
-	q.mu.Unlock()
-	q.signal()
-}
-
-func (q *queue[T]) signal() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
-
-// serve runs f over all that is queued, again and again.
-func serve[T any](r *Runner, q *queue[T], f func([]T)) {
-	for {
-		select {
-		case <-r.stop:
-			return
-		case <-q.wake:
-		}
-		q.mu.Lock()
-		items := q.items
-		q.items = nil
-		q.mu.Unlock()
-		if len(items) > 0 {
-			f(items)
-		}
-	}
-}
-
-// serveOne runs f over one item at a time; several goroutines may serve one queue.
-func serveOne[T any](r *Runner, q *queue[T], f func(T)) {
-	for {
-		select {
-		case <-r.stop:
-			return
-		case <-q.wake:
-		}
-		q.mu.Lock()
-		n := len(q.items)
-		var item T
-		if n > 0 {
-			item = q.items[0]
-			q.items = append([]T(nil), q.items[1:]...)
-		}
-		q.mu.Unlock()
-		if n > 1 {
-			q.signal()
-		}
-		if n > 0 {
-			f(item)
-			q.signal()
-		}
-	}
 }

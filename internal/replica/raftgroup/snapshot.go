@@ -44,20 +44,35 @@ type Install struct {
 // Installed is what Install.Run reports.
 type Installed struct{ g *Group }
 
+// snapshots are those of one group, on their way out and in.
+type snapshots struct {
+	g *Group
+	// shipping are the receivers of those under way; after is the tick before which none is sent, after a failure.
+	shipping []uint64
+	after    uint64
+	// expecting says that data are on their way here; arriving are the data of the one that is being stepped.
+	expecting bool
+	arriving  SnapshotData
+	// appends wait for an installation; the first is the one with the snapshot. installing says that it has begun.
+	appends    []waiting
+	installing bool
+}
+
 // ship hands out a snapshot that the library wants to send.
-func (h *Host) ship(g *Group, m *pb.Message) {
-	for _, to := range g.shipping {
+func (x *snapshots) ship(m *pb.Message) {
+	g, h := x.g, x.g.host
+	for _, to := range x.shipping {
 		if to == m.GetTo() {
 			return // the one under way will be reported
 		}
 	}
 	r := g.route(m.GetTo())
-	if r == nil || h.ticks < g.shipAfter {
+	if r == nil || h.ticks < x.after {
 		g.raft.ReportSnapshot(m.GetTo(), raft.SnapshotFailure)
 		h.mark(g)
 		return
 	}
-	g.shipping = append(g.shipping, m.GetTo())
+	x.shipping = append(x.shipping, m.GetTo())
 	h.work.Sends = append(h.work.Sends, Send{g: g, message: m, To: r.Node})
 }
 
@@ -73,7 +88,7 @@ func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err
 	}
 	m := &pb.Message{
 		Type: s.message.Type, To: s.message.To, From: s.message.From, Term: s.message.Term,
-		Snapshot: &pb.Snapshot{Metadata: meta, Data: EncodeMembers(nil, *s.g.routes.Load())},
+		Snapshot: &pb.Snapshot{Metadata: meta, Data: EncodeMembers(nil, s.g.routes.all())},
 	}
 	head = AppendMessage(NewFrame(make([]byte, 4, 256), 0, 0), s.g.id, m)
 	if len(head)-4 > headMax {
@@ -122,68 +137,69 @@ func (h *Host) Expect(f *Received) error {
 	case m.GetTerm() < g.term:
 		return fmt.Errorf("group %d: the leader of term %d sends a snapshot in term %d: %w", g.id, m.GetTerm(), g.term, ErrUnwanted)
 	case m.GetSnapshot().GetMetadata().GetIndex() <= g.commit:
-		h.step(h.peerOf(f.From), f.Messages[0]) // changes nothing, but the leader hears how far this replica is
+		h.step(h.peers.of(f.From), f.Messages[0]) // changes nothing, but the leader hears how far this replica is
 		return fmt.Errorf("group %d: the snapshot is at %d, the replica at %d: %w", g.id, m.GetSnapshot().GetMetadata().GetIndex(), g.commit, ErrUnwanted)
-	case len(g.held) > 0:
+	case len(g.applying.held) > 0:
 		return fmt.Errorf("group %d: a change of members is being applied: %w", g.id, ErrUnwanted)
-	case g.expecting || len(g.appends) > 0:
+	case g.snapshots.expecting || len(g.snapshots.appends) > 0:
 		return fmt.Errorf("group %d: another snapshot is under way: %w", g.id, ErrUnwanted)
-	case h.held >= h.opts.SnapshotsHeld:
+	case h.snapshotsHeld >= h.opts.SnapshotsHeld:
 		return &Refused{"SnapshotsHeld", int64(h.opts.SnapshotsHeld)}
 	}
-	g.expecting = true
-	h.held++
+	g.snapshots.expecting = true
+	h.snapshotsHeld++
 	f.g = g
 	return nil
 }
 
 // Abandon ends what Expect began: the data did not come. Loop only.
 func (h *Host) Abandon(f *Received) {
-	f.g.expecting = false
-	h.held--
+	f.g.snapshots.expecting = false
+	h.snapshotsHeld--
 }
 
 // Take ends what Expect began: the data are here. The head goes into the Inbox, as a frame.
 func (f *Received) Take(data SnapshotData) { f.Messages[0].Data = data }
 
 // arrived steps a snapshot whose data are here. If the library accepts it, it says so in its next Ready.
-func (h *Host) arrived(g *Group, message Message) {
-	g.arriving = message.Data
+func (x *snapshots) arrived(message Message) {
+	g, h := x.g, x.g.host
+	x.arriving = message.Data
 	_ = g.raft.Step(message.Raft)
 	h.pump(g)
-	if g.arriving != nil { // it was ignored
-		h.discard(g.arriving)
-		g.arriving = nil
+	if x.arriving != nil { // it was ignored
+		h.discard(x.arriving)
+		x.arriving = nil
 	}
 }
 
 // discard throws data away.
 func (h *Host) discard(data SnapshotData) {
 	if data != nil {
-		h.held--
+		h.snapshotsHeld--
 		h.work.Discards = append(h.work.Discards, data)
 	}
 }
 
 // claimData returns the data of the snapshot that the library accepts.
-func (h *Host) claimData(g *Group, snapshot bool) SnapshotData {
+func (x *snapshots) claimData(snapshot bool) SnapshotData {
 	if !snapshot {
 		return nil
 	}
-	data := g.arriving
+	data := x.arriving
 	if data == nil {
-		panic(fmt.Sprintf("raft: group %d accepts a snapshot that did not arrive", g.id))
+		panic(fmt.Sprintf("raft: group %d accepts a snapshot that did not arrive", x.g.id))
 	}
-	g.arriving = nil
+	x.arriving = nil
 	return data
 }
 
 // shipped tells the library, always: until then it sends the receiver nothing.
 func (h *Host) shipped(s *Shipped) {
 	g := s.g
-	for i, to := range g.shipping {
+	for i, to := range g.snapshots.shipping {
 		if to == s.to {
-			g.shipping = append(g.shipping[:i], g.shipping[i+1:]...)
+			g.snapshots.shipping = append(g.snapshots.shipping[:i], g.snapshots.shipping[i+1:]...)
 			break
 		}
 	}
@@ -196,21 +212,22 @@ func (h *Host) shipped(s *Shipped) {
 	status := raft.SnapshotFinish
 	if s.err != nil {
 		status = raft.SnapshotFailure
-		g.shipAfter = h.ticks + uint64(h.opts.ElectionTicks)/2 // to capture a state costs something
+		g.snapshots.after = h.ticks + uint64(h.opts.ElectionTicks)/2 // to capture a state costs something
 	}
 	g.raft.ReportSnapshot(s.to, status)
 	h.mark(g)
 }
 
-// acceptSnapshot checks what came and learns where the members are. Without its data a snapshot may be stepped only if
+// accept checks what came and learns where the members are. Without its data a snapshot may be stepped only if
 // the library is sure to ignore it. With them it takes over the snapshot's members at once: changes of members from
 // before, which wait to be applied, would then be made to those. So one that came meanwhile is thrown away; the leader
 // finds out that it has to send another.
-func (g *Group) acceptSnapshot(message Message) bool {
+func (x *snapshots) accept(message Message) bool {
+	g := x.g
 	s := message.Raft.GetSnapshot()
 	where, _, err := DecodeMembers(s.GetData())
 	index := s.GetMetadata().GetIndex()
-	if err != nil || index == 0 || index > g.commit && (message.Data == nil || len(g.held) > 0) {
+	if err != nil || index == 0 || index > g.commit && (message.Data == nil || len(g.applying.held) > 0) {
 		return false
 	}
 	g.addRoutes(where)
@@ -225,24 +242,26 @@ type waiting struct {
 
 // tryInstall begins an installation when nothing is being applied to the group: first the log has to say so, durably,
 // because a crash in the middle leaves a log that ends before the state.
-func (h *Host) tryInstall(g *Group) {
-	if len(g.appends) == 0 || g.install || g.applying > 0 {
+func (x *snapshots) tryInstall() {
+	g, h := x.g, x.g.host
+	if len(x.appends) == 0 || x.installing || g.applying.items > 0 {
 		return
 	}
-	g.install = true
-	index := g.appends[0].message.GetSnapshot().GetMetadata().GetIndex()
+	x.installing = true
+	index := x.appends[0].message.GetSnapshot().GetMetadata().GetIndex()
 	h.work.Appends = append(h.work.Appends, Append{g: g, installing: index, sync: true})
 }
 
 // install hands out an installation.
-func (h *Host) install(g *Group) {
+func (x *snapshots) install() {
+	g, h := x.g, x.g.host
 	if g.closed {
-		g.install = false
+		x.installing = false
 		g.checkIdle()
 		return
 	}
-	h.work.Installs = append(h.work.Installs, Install{g: g, message: g.appends[0].message, data: g.appends[0].data})
-	g.appends[0].data = nil
+	h.work.Installs = append(h.work.Installs, Install{g: g, message: x.appends[0].message, data: x.appends[0].data})
+	x.appends[0].data = nil
 }
 
 // Run installs the snapshot durably. After an error the host must not go on.
@@ -259,21 +278,21 @@ func (i *Install) Run(store SnapshotStore) (Installed, error) {
 // installed goes on behind an installation: the log is reset, and only then does anybody hear of the new applied index.
 func (h *Host) installed(i *Installed) {
 	g := i.g
-	g.install = false
-	h.held--
+	g.snapshots.installing = false
+	h.snapshotsHeld--
 	if g.closed {
 		g.checkIdle()
 		return
 	}
-	g.conf = pb.EnsureConfState(cloneConf(g.appends[0].message.GetSnapshot().GetMetadata().GetConfState()))
-	appends := g.appends
-	g.appends = nil
+	g.conf = pb.EnsureConfState(cloneConf(g.snapshots.appends[0].message.GetSnapshot().GetMetadata().GetConfState()))
+	appends := g.snapshots.appends
+	g.snapshots.appends = nil
 	for n, w := range appends {
 		if n > 0 && !raft.IsEmptySnap(w.message.GetSnapshot()) {
-			g.appends = appends[n:]
-			h.tryInstall(g)
+			g.snapshots.appends = appends[n:]
+			g.snapshots.tryInstall()
 			return
 		}
-		h.handAppend(g, w.message, true)
+		g.tail.hand(w.message, true)
 	}
 }

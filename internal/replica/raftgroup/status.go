@@ -50,7 +50,7 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 	last, _ := g.log.LastIndex()
 	s = Status{
 		Group: g.id, Replica: g.replica, Leader: g.lead, Leading: g.leading, Term: g.term, Commit: g.commit, Applied: g.applied,
-		First: first, Last: last, Quiet: g.quiet, Members: cloneConf(g.conf), LeaseLeft: max(0, g.lease.Load()-int64(h.now)),
+		First: first, Last: last, Quiet: g.quiet, Members: cloneConf(g.conf), LeaseLeft: max(0, int64(g.lease.left(h.now))),
 		Waiting: g.proposals.Load(), Reads: g.reading.Load(),
 	}
 	if !g.leading {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"fmt"
+	"strings"
+)
+
+// quietLogger passes on only what must end the process: a panic in the library means that its state is not to be
+// trusted.
+type quietLogger struct{}
+
+func (quietLogger) Debug(...any)                   {}
+func (quietLogger) Debugf(string, ...any)          {}
+func (quietLogger) Info(...any)                    {}
+func (quietLogger) Infof(string, ...any)           {}
+func (quietLogger) Warning(...any)                 {}
+func (quietLogger) Warningf(string, ...any)        {}
+func (quietLogger) Error(...any)                   {}
+func (quietLogger) Errorf(string, ...any)          {}
+func (quietLogger) Fatal(v ...any)                 { panic(inconsistent(fmt.Sprint(v...))) }
+func (quietLogger) Fatalf(format string, v ...any) { panic(inconsistent(fmt.Sprintf(format, v...))) }
+func (quietLogger) Panic(v ...any)                 { panic(inconsistent(fmt.Sprint(v...))) }
+func (quietLogger) Panicf(format string, v ...any) { panic(inconsistent(fmt.Sprintf(format, v...))) }
+
+// inconsistent is what the library panics with.
+type inconsistent string
+
+func (i inconsistent) Error() string {
+	return "this node's log is not what others were told it is: the data directory is a copy, was put back to an earlier state, or lost writes that the " +
+		"disk had confirmed; take the node out of the cluster and start it on an empty directory (raft: " + string(i) + ")"
+}
+
+// Unwrap is ErrLostLog if a leader knows entries to be here that are not.
+func (i inconsistent) Unwrap() error {
+	if strings.HasPrefix(string(i), "tocommit(") {
+		return ErrLostLog
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// pump proposes what waits and hands out everything the library has ready.
+func (h *Host) pump(g *Group) {
+	if g.closed {
+		return
+	}
+	for {
+		if g.leading {
+			h.proposeQueued(g)
+			g.reads.start()
+		} else {
+			g.reads.want()
+		}
+		if !g.raft.HasReady() {
+			return
+		}
+		rd := g.raft.Ready()
+		g.flights.number(rd.Entries)
+		if rd.HardState != nil {
+			g.term, g.commit = rd.HardState.GetTerm(), rd.HardState.GetCommit()
+		}
+		if rd.SoftState != nil {
+			h.followed(g, rd.SoftState)
+		}
+		for i := range rd.ReadStates {
+			g.reads.confirmed(&rd.ReadStates[i])
+		}
+		g.reads.serve()
+		hushed := g.news.hushed
+		for _, m := range rd.Messages {
+			switch {
+			case m.GetTo() == raft.LocalAppendThread:
+				g.tail.append(m, rd.MustSync)
+			case m.GetTo() == raft.LocalApplyThread:
+				g.applying.apply(m)
+			case m.GetType() == pb.MsgSnap:
+				g.snapshots.ship(m)
+			case !g.news.hush(m, hushed) && g.news.tellCommit(m):
+				h.send(g, m)
+			}
+		}
+	}
+}
+
+// followed notes a new leader or role.
+func (h *Host) followed(g *Group, s *raft.SoftState) {
+	leading := s.RaftState == raft.StateLeader
+	if g.leading && !leading {
+		g.stepDown(h)
+	}
+	changed := g.lead != s.Lead
+	g.lead, g.leading = s.Lead, leading
+	g.leadShown.Store(s.Lead)
+	if changed {
+		g.news.untold = nil
+		g.reads.forgetLeader()
+	}
+	if leading {
+		g.offer.made, g.flights.changing, g.offer.to = false, false, 0
+	}
+	g.fresh.support = nil
+	if changed && h.opts.Events.LeaderChanged != nil {
+		leader := Member{Replica: g.lead}
+		if r := g.route(g.lead); r != nil {
+			leader = *r
+		}
+		h.opts.Events.LeaderChanged(g.id, leader, g.term)
+	}
+}
+
+// stepDown ends everything that only a leader may finish. What is in the log already may still be committed: see
+// fate.go.
+func (g *Group) stepDown(h *Host) {
+	g.leading, g.flights.changing = false, false
+	g.evaluating.Store(0)
+	g.lease.revoke()
+	g.reads.fail(ErrNotLeader)
+	g.reads.refuseAskers()
+	for i := range g.queue {
+		g.queue[i].end(Outcome{Err: ErrNotLeader})
+	}
+	g.queue = nil
+	g.flights.orphan()
+}

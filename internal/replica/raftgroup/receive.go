@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import pb "go.etcd.io/raft/v3/raftpb"
+
+// receive steps the messages of one frame.
+func (h *Host) receive(f *Received) {
+	p := h.peers.of(f.From)
+	p.silent = 0
+	h.clocks.hear(p, f, h.now)
+	if p.down {
+		h.setDown(p, false)
+	}
+	if f.g != nil { // the end of what Expect began
+		f.g.snapshots.expecting = false
+		if !h.step(p, f.Messages[0]) {
+			h.discard(f.Messages[0].Data)
+		}
+		return
+	}
+	dropped := 0
+	for _, m := range f.Messages {
+		if m.Raft.GetType() == pb.MsgApp && len(m.Raft.GetEntries()) > 0 && h.logQueued > h.opts.LogQueueBytes {
+			dropped++
+			continue
+		}
+		h.step(p, m)
+	}
+	if dropped > 0 && h.opts.Events.Dropped != nil {
+		h.opts.Events.Dropped("LogQueueBytes", dropped)
+	}
+}
+
+// step hands a message to the library; it reports whether it did.
+func (h *Host) step(p *peer, message Message) bool {
+	m := message.Raft
+	g := h.groups[message.Group]
+	if g == nil {
+		if h.opts.Events.UnknownGroup != nil {
+			h.opts.Events.UnknownGroup(message.Group, m.GetTo(), p.node)
+		}
+		return false
+	}
+	if m.GetTo() != g.replica { // meant for a replica that was here before, for ids are never used twice, or for one that is to come
+		if m.GetTo() > g.replica && h.opts.Events.UnknownGroup != nil {
+			h.opts.Events.UnknownGroup(message.Group, m.GetTo(), p.node)
+		}
+		return false
+	}
+	g.learn(m.GetFrom(), p.node)
+	switch t := m.GetType(); t {
+	case msgQuiesce:
+		h.quiesceWith(g, p, m)
+		return false
+	case pb.MsgTimeoutNow:
+		if h.handing || h.abstains {
+			return false // whoever offers a leadership does not know yet that the node is about to stop
+		}
+		h.awake(g)
+	case pb.MsgVote, pb.MsgPreVote:
+		if g.promise.binds(h.ticks) && string(m.GetContext()) != transferContext {
+			return false // (G6)
+		}
+		h.awake(g)
+	case pb.MsgApp, pb.MsgHeartbeat, pb.MsgSnap:
+		if m.GetTerm() >= g.term {
+			g.promise.renew(h.ticks, h.opts.ElectionTicks)
+		}
+		if t != pb.MsgHeartbeat {
+			h.awake(g)
+		} else if g.quiet {
+			h.wake(g)
+		}
+	case pb.MsgHeartbeatResp:
+		if g.quiet {
+			h.wake(g)
+		}
+	default:
+		h.awake(g)
+	}
+	switch m.GetType() {
+	case MsgAsk:
+		g.reads.answer(m)
+		return false
+	case MsgTell:
+		g.reads.told(p, m)
+		return false
+	case pb.MsgSnap:
+		if !g.snapshots.accept(message) {
+			return false
+		}
+		g.snapshots.arrived(message)
+		return true
+	}
+	_ = g.raft.Step(m) // an error says that the sender is no member (any more), or that nothing was done
+	switch m.GetType() {
+	case pb.MsgHeartbeat:
+		g.fresh.hear(p, m)
+	case pb.MsgHeartbeatResp:
+		g.fresh.supported(p, m)
+	}
+	h.mark(g)
+	return true
+}
+
+// transferContext is what the library puts into votes that a leader asked for: such a leader serves no lease.
+const transferContext = "CampaignTransfer"

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"context"
+	"fmt"
+	"io"
+)
+
+// Propose hands a command to a group (see Group.NewProposal). If it returns an error, waiter is not called.
+func (r *Runner) Propose(g *Group, term uint64, data []byte, waiter Waiter) error {
+	p, err := g.NewProposal(term, data, waiter)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	closed := r.closed
+	wake := false
+	if !closed {
+		r.inbox.Proposals = append(r.inbox.Proposals, p)
+		wake = r.stepping || !r.host.proposesLater(g)
+	}
+	r.mu.Unlock()
+	if wake {
+		r.signal()
+	}
+	if closed {
+		g.proposals.Add(-1)
+		g.host.proposed.Add(-int64(len(data)))
+		return ErrClosed
+	}
+	return nil
+}
+
+// ReadIndex asks a quorum for the right to read (see Group.NewRead). If it returns an error, waiter is not called.
+func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
+	read, err := g.NewRead(waiter)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	closed := r.closed
+	wake := false
+	if !closed {
+		r.inbox.Reads = append(r.inbox.Reads, read)
+		wake = r.stepping || !r.host.asksLater(g)
+	}
+	r.mu.Unlock()
+	if wake {
+		r.signal()
+	}
+	if closed {
+		g.reading.Add(-1)
+		return ErrClosed
+	}
+	return nil
+}
+
+// Read calls read under the lease, or again behind a read index: what it read last holds everything that had succeeded
+// when Read was called. Only the leader can.
+func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
+	if lease := g.Lease(); lease != 0 {
+		if err := read(); err != nil {
+			return err
+		}
+		if g.Leased(lease, r.clock.Now()) {
+			return nil
+		}
+	}
+	done := make(chanWaiter, 1)
+	if err := r.ReadIndex(g, done); err != nil {
+		return err
+	}
+	select {
+	case o := <-done:
+		if o.Err != nil {
+			return o.Err
+		}
+		return read()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// chanWaiter is a Waiter for somebody who blocks; it needs room for one.
+type chanWaiter chan Outcome
+
+// Done is called on the loop.
+func (c chanWaiter) Done(o Outcome) { c <- o }
+
+// Receive takes a frame from a peer; the transport calls it and does not use the frame again.
+func (r *Runner) Receive(from NodeID, frame []byte) error {
+	f, err := DecodeFrame(from, frame)
+	if err != nil {
+		return err
+	}
+	dropped := 0
+	r.mu.Lock()
+	if r.inboxBytes > r.host.opts.InboxBytes {
+		dropped, f.Messages = len(f.Messages), nil
+	}
+	ok := !r.closed
+	if ok {
+		r.inboxBytes += int64(len(frame))
+		r.inbox.Frames = append(r.inbox.Frames, f)
+		r.inbox.asked = r.inbox.asked || f.asks
+	}
+	r.mu.Unlock()
+	if dropped > 0 && r.host.opts.Events.Dropped != nil {
+		r.host.opts.Events.Dropped("InboxBytes", dropped)
+	}
+	if ok {
+		r.signal()
+	}
+	return nil
+}
+
+// ReceiveSnapshot takes what a peer sends with Transport.SendSnapshot; it returns when the data are on this node's
+// disk, or why they are not. r has to end with io.EOF only if every byte is right.
+func (r *Runner) ReceiveSnapshot(from NodeID, stream io.Reader) error {
+	f, err := ReadHead(from, stream)
+	if err != nil {
+		return err
+	}
+	var refused error
+	if err := r.Do(func(h *Host) { refused = h.Expect(&f) }); err != nil {
+		return err
+	}
+	if refused != nil {
+		return refused
+	}
+	data, err := r.snapshots.Receive(f.Messages[0].Group, stream)
+	if err != nil {
+		r.Call(func(h *Host) { h.Abandon(&f) })
+		return fmt.Errorf("receive snapshot of group %d: %w", f.Messages[0].Group, err)
+	}
+	f.Take(data)
+	if !r.put(func(in *Inbox) { in.Frames = append(in.Frames, f) }) {
+		_ = data.Close()
+		return ErrClosed
+	}
+	return nil
+}

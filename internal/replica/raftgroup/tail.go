@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package raftgroup
+
+import (
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// tail is the part of a group's log that is still there: what of it is with the log writer, and where it begins.
+type tail struct {
+	g *Group
+	// writing counts appends with the log writer; term and vote are what is in the log when they are done.
+	writing    int
+	term, vote uint64
+	// cut is the last entry that is gone. Invariant: cut <= applied.
+	cut     uint64
+	cutting bool // a truncation is under way
+	// bytes are those of entries appended since the last truncation, about.
+	bytes int64
+}
+
+// append hands a write to the log writer; behind an installation it waits, so that the order stays.
+func (t *tail) append(m *pb.Message, sync bool) {
+	g := t.g
+	snapshot := !raft.IsEmptySnap(m.GetSnapshot())
+	if len(g.snapshots.appends) > 0 || snapshot {
+		g.snapshots.appends = append(g.snapshots.appends, waiting{m, g.snapshots.claimData(snapshot)})
+		g.snapshots.tryInstall()
+		return
+	}
+	if !sync && t.answer(m) {
+		return
+	}
+	t.hand(m, sync)
+}
+
+// answer spares the log writer what needs no write: a new commit index, and answers to others, if all that they depend
+// on is durable. It reports whether there is nothing left to do.
+func (t *tail) answer(m *pb.Message) bool {
+	g, h := t.g, t.g.host
+	if t.writing > 0 {
+		return false
+	}
+	for _, r := range m.GetResponses() {
+		if r.GetTo() == g.replica {
+			_ = g.raft.Step(r)
+		} else {
+			h.send(g, r)
+		}
+	}
+	return true
+}
+
+// hand hands a write to the log writer.
+func (t *tail) hand(m *pb.Message, sync bool) {
+	g, h := t.g, t.g.host
+	hard := m.Term != nil && (m.GetTerm() != t.term || m.GetVote() != t.vote)
+	if hard {
+		t.term, t.vote = m.GetTerm(), m.GetVote()
+	}
+	t.writing++
+	bytes := int64(0)
+	for _, e := range m.GetEntries() {
+		bytes += int64(len(e.GetData())) + entryOverhead
+	}
+	h.logQueued += bytes
+	t.bytes += bytes
+	h.work.Appends = append(h.work.Appends, Append{g: g, message: m, sync: sync, hard: hard, bytes: bytes})
+}
+
+// entryOverhead is what an entry takes beside its data, about.
+const entryOverhead = 64
+
+// logged takes what is in the log now: the library hears of it.
+func (h *Host) logged(l *Logged) {
+	g := l.g
+	h.logQueued -= l.bytes
+	if l.destroy {
+		delete(h.leaving, g.id)
+	}
+	if l.installing {
+		g.snapshots.install()
+		return
+	}
+	if g.closed {
+		return
+	}
+	if l.truncate != 0 {
+		g.tail.cutting = false
+		g.tail.cut, g.tail.bytes = max(g.tail.cut, l.truncate), 0
+		if h.opts.Events.Truncated != nil {
+			h.opts.Events.Truncated(g.id, l.truncate)
+		}
+		return
+	}
+	g.tail.writing--
+	if s := l.message.GetSnapshot(); !raft.IsEmptySnap(s) {
+		meta := s.GetMetadata()
+		g.tail.cut, g.tail.bytes = meta.GetIndex(), 0
+		g.flights.passed(meta.GetIndex(), meta.GetTerm())
+		g.moveApplied(meta.GetIndex(), meta.GetTerm())
+		if h.opts.Events.SnapshotInstalled != nil {
+			h.opts.Events.SnapshotInstalled(g.id, meta.GetIndex())
+		}
+	}
+	for _, m := range l.message.GetResponses() {
+		if m.GetTo() == g.replica {
+			_ = g.raft.Step(m)
+		}
+	}
+	h.mark(g)
+}
+
+// consider asks for a sync of the state machine when the log is long; behind it the log is cut.
+func (t *tail) consider() {
+	g, h := t.g, t.g.host
+	o := &h.opts
+	keep := o.TruncateKeep
+	if t.bytes >= o.TruncateBytes {
+		keep = min(keep, (g.applied-t.cut)/2) // large entries: half of them stay
+	}
+	if t.cutting || g.applied < t.cut+o.TruncateEntries && t.bytes < o.TruncateBytes || g.applied < t.cut+keep+1 {
+		return
+	}
+	t.cutting = true
+	h.work.Applies = append(h.work.Applies, Apply{g: g, truncate: g.applied - keep})
+}
+
+// truncate hands the cut to the log writer. What receivers of snapshots under way will ask for next stays.
+func (t *tail) truncate(index uint64) {
+	g, h := t.g, t.g.host
+	t.cutting = false
+	if g.closed || len(g.snapshots.shipping) > 0 || g.snapshots.installing || len(g.snapshots.appends) > 0 || index <= t.cut || index > g.applied {
+		return
+	}
+	term, err := g.log.Term(index)
+	if err != nil {
+		return // the log was reset meanwhile
+	}
+	t.cutting = true
+	h.work.Appends = append(h.work.Appends, Append{g: g, truncate: index, term: term})
+}
