@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/query/guardrail"
 )
 
 // Options is everything that can be set about a node: the fields of the configuration file, of which the command line
@@ -42,9 +43,11 @@ type Options struct {
 	Memory  MemoryOptions  `yaml:"memory"`
 	Limits  LimitOptions   `yaml:"limits"`
 	Storage StorageOptions `yaml:"storage"`
-	Auth    AuthOptions    `yaml:"auth"`
-	TLS     TLSOptions     `yaml:"tls"`
-	Cluster ClusterOptions `yaml:"cluster"`
+	// Guardrails bound what statements may ask for, by Cassandra's names.
+	Guardrails guardrail.Options `yaml:"guardrails"`
+	Auth       AuthOptions       `yaml:"auth"`
+	TLS        TLSOptions        `yaml:"tls"`
+	Cluster    ClusterOptions    `yaml:"cluster"`
 
 	// Log receives what happens; nil discards it.
 	Log *slog.Logger `yaml:"-"`
@@ -238,6 +241,7 @@ func (o Options) withDefaults() Options {
 	if o.Cluster.ClockSkew == 0 {
 		o.Cluster.ClockSkew = 500 * time.Millisecond
 	}
+	o.Guardrails = o.Guardrails.WithDefaults()
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -258,6 +262,9 @@ func (o Options) validate() error {
 		return fmt.Errorf("memory.block_cache and four times memory.memtable leave too little of memory.budget: together they may take 90 %% of it")
 	}
 	if err := o.Limits.validate(); err != nil {
+		return err
+	}
+	if err := o.Guardrails.Validate(); err != nil {
 		return err
 	}
 	if p := o.Storage.MinFreeDisk; p < -1 || p > 100 {

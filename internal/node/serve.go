@@ -23,6 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/ddl"
+	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/server/admin"
@@ -40,6 +41,7 @@ func (n *Node) serve() error {
 		BatchBytesMax:    int(n.opts.Limits.BatchBytes),
 		MutationBytesMax: int(n.opts.Limits.MutationBytes),
 		ReadTimeout:      n.opts.Limits.ReadTimeout,
+		Guards:           guardrail.New(n.opts.Guardrails),
 		Building:         n.builder.Building,
 		LateStale:        n.cluster != nil,
 	}

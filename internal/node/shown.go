@@ -5,6 +5,7 @@ package node
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -56,7 +57,7 @@ func (n *Node) clients() []catalog.Client {
 // settings lists the options in force for system_views.settings. Passwords and keys are not among them.
 func (n *Node) settings() map[string]string {
 	o := &n.opts
-	return map[string]string{
+	shown := map[string]string{
 		"cluster_name":                      o.ClusterName,
 		"commitlog_sync":                    o.Commit,
 		"data":                              o.Data,
@@ -84,4 +85,6 @@ func (n *Node) settings() map[string]string {
 		"authenticator":                     map[bool]string{false: "AllowAllAuthenticator", true: "PasswordAuthenticator"}[len(o.Auth.Users) > 0],
 		"client_encryption_options_enabled": strconv.FormatBool(o.TLS.Cert != ""),
 	}
+	maps.Copy(shown, o.Guardrails.Settings())
+	return shown
 }

@@ -58,7 +58,7 @@ func step(t *testing.T, s *schema.Schema, text string) (*schema.Schema, string) 
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	r, err := e.Execute(t.Context(), stmt, "")
+	r, err := e.Execute(t.Context(), stmt, "", nil)
 	switch {
 	case err != nil:
 		return s, err.Error()

@@ -116,7 +116,7 @@ func replay(t *testing.T, name string, steps []recordedStep) (compared int) {
 			continue
 		} else if err == nil {
 			var r Result
-			r, err = e.Execute(context.Background(), stmt, step.Keyspace)
+			r, err = e.Execute(context.Background(), stmt, step.Keyspace, nil)
 			if r.Change != nil {
 				got["change"] = []string{r.Change.Change, r.Change.Target, r.Change.Keyspace, r.Change.Name}
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
@@ -76,14 +77,18 @@ func (e *Executor) Prepare(stmt parser.Statement, keyspace string) error {
 	return err
 }
 
-// Execute executes a statement that Handles accepts; keyspace is the session's, empty if it has none.
-func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string) (Result, error) {
+// Execute executes a statement that Handles accepts; keyspace is the session's, empty if it has none. What it asks for
+// is checked against the guardrails, which keep their warnings.
+func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string, g *guardrail.Check) (Result, error) {
 	if outside(stmt) {
 		return Result{}, refuse(stmt, keyspace, e.catalog.Snapshot())
 	}
 	change, err := e.change(stmt, keyspace)
 	if err == nil {
 		err = guard(change)
+	}
+	if err == nil {
+		err = bound(change, e.catalog.Snapshot(), g)
 	}
 	if err != nil {
 		return Result{}, err

@@ -60,6 +60,17 @@ func (o Options) Parse(text string) (Statement, []BindMarker, error) {
 	return st, p.markers, nil
 }
 
+// Tokens counts the tokens of a text, those after the first wrong one left out, and stops soon after most. It says what
+// parsing the text would take before that is done.
+func Tokens(text string, most int) (n int) {
+	for l := (lexer{text: text}); n <= most; n++ {
+		if k := l.next().kind; k == tEOF || k == tError {
+			break
+		}
+	}
+	return n
+}
+
 // ParseTerm parses a value: a term as in a WHERE or VALUES clause.
 func ParseTerm(text string) (Term, []BindMarker, error) {
 	if err := checkLength(text, defaultTextBytesMax); err != nil {

@@ -33,6 +33,9 @@ func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Option
 	}
 	s := scans.Get().(*scan)
 	err := s.begin(p, b, o.withDefaults(), page)
+	if err == nil && o.Guard.On() && o.Guard.Reads {
+		err = s.guard()
+	}
 	if err == nil {
 		err = s.run(ctx, r)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/guardrail"
 )
 
 // Reader answers read commands: the coordinator for stored tables, the catalog for computed ones. It calls the visitor
@@ -53,6 +54,8 @@ type Options struct {
 	VisitsMax int
 	// Building reports whether an index is still being built, in which case it is not used; nil: none is.
 	Building func(*schema.Index) bool
+	// Guard has the guardrails that hold for the client and takes their warnings; nil: none.
+	Guard *guardrail.Check
 }
 
 func (o Options) withDefaults() Options {

@@ -43,7 +43,9 @@ type selection struct {
 	table   *schema.Table
 	outputs []output
 	slots   []slot
-	// selected are the columns that selectors refer to, each once; wildcard is true for SELECT *.
+	// indexes finds slots while they are given out.
+	indexes map[slot]int
+	// selected are the columns that selectors refer to, once for each slot; wildcard is true for SELECT *.
 	selected   []*schema.Column
 	wildcard   bool
 	aggregates []*expr.Aggregate
@@ -102,16 +104,22 @@ func (s *selection) CellMeta(kind parser.CellMetaKind, arg parser.Term) (int, *c
 
 // use gives the slot of a selected column.
 func (s *selection) use(v slot) int {
-	if !slices.Contains(s.selected, v.column) {
+	n := len(s.slots)
+	i := s.slotOf(v)
+	if i == n {
 		s.selected = append(s.selected, v.column)
 	}
-	return s.slotOf(v)
+	return i
 }
 
 func (s *selection) slotOf(v slot) int {
-	if i := slices.Index(s.slots, v); i >= 0 {
+	if i, ok := s.indexes[v]; ok {
 		return i
 	}
+	if s.indexes == nil {
+		s.indexes = map[slot]int{}
+	}
+	s.indexes[v] = len(s.slots)
 	s.slots = append(s.slots, v)
 	return len(s.slots) - 1
 }
@@ -160,6 +168,7 @@ func (p *Plan) bindSelection(stmt *parser.Select, env *expr.Env) error {
 
 // settle sorts the slots by where their values come from, once all have been given out.
 func (s *selection) settle() {
+	s.indexes = nil
 	s.keys = make([]int, len(s.table.PartitionKey))
 	s.clusterings = make([]int, len(s.table.Clustering))
 	for i := range s.keys {

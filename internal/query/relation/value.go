@@ -108,6 +108,25 @@ func (r *Restriction) Tuples(b *expr.Bindings) ([][][]byte, error) {
 	return out, nil
 }
 
+// Count is how many combinations of values equalities and INs give; slices among them count for nothing.
+func Count(list []*Restriction, b *expr.Bindings) (int, error) {
+	n := 1
+	for _, r := range list {
+		if r.Kind != In {
+			continue
+		}
+		tuples, err := r.Tuples(b)
+		if err != nil {
+			return 0, err
+		}
+		if err := Combinations(n, len(tuples)); err != nil {
+			return 0, err
+		}
+		n *= len(tuples)
+	}
+	return n, nil
+}
+
 // Combinations refuses a product of a and b values that is too large.
 func Combinations(a, b int) error {
 	if a*b > combinationsMax {

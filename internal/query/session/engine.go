@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/ddl"
+	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/read"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -34,6 +35,9 @@ type Options struct {
 	// ResultsBytesMax bounds the cells of all results together that are being read without paging, four times as much
 	// if 0.
 	ResultsBytesMax int64
+	// TextBytesMax bounds the memory of all large statements together that came as text, in syntax trees and plans; 64
+	// MiB if 0.
+	TextBytesMax int64
 	// MutationBytesMax bounds what changes of one logical partition at once, no bound if 0; see write.Options.
 	MutationBytesMax int
 	// BatchBytesMax bounds batches over several logical partitions, no bound if 0; see write.Options.
@@ -53,6 +57,8 @@ type Options struct {
 	LateStale bool
 	// Building reports whether an index is still being built; nil: none is.
 	Building func(*schema.Index) bool
+	// Guards bound what statements may ask for; nil bounds nothing.
+	Guards *guardrail.Guards
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
@@ -69,6 +75,7 @@ type Engine struct {
 	tracer      tracer
 	latency     [statementKinds]Latency
 	results     resultMemory
+	texts       textMemory
 	repeats     atomic.Uint64
 	cancel      func()
 	// publication is closed at the next publication of a schema, and replaced.
@@ -94,6 +101,9 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	if o.ResultsBytesMax == 0 {
 		o.ResultsBytesMax = 4 * int64(o.ResultBytesMax)
 	}
+	if o.TextBytesMax == 0 {
+		o.TextBytesMax = 64 << 20
+	}
 	if o.ReadTimeout == 0 {
 		o.ReadTimeout = 5 * time.Second
 	}
@@ -117,7 +127,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 		reshaped:    map[schema.UUID]struct{}{},
 		uuids:       cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
 	}
-	e.results.max = o.ResultsBytesMax
+	e.results.max, e.texts.max = o.ResultsBytesMax, o.TextBytesMax
 	first := make(chan struct{})
 	e.publication.Store(&first)
 	if err := e.tracer.init(e); err != nil {
@@ -233,6 +243,9 @@ func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, er
 	}
 	for attempt := 0; ; attempt++ {
 		st, err := e.parse(text, keyspace)
+		if err == nil {
+			err = e.prepared.fits(text, st.bytes())
+		}
 		if err != nil {
 			return nil, id, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -88,7 +89,10 @@ type modification struct {
 	kind    StatementKind
 	began   time.Time
 	request write.Request
-	kept    kept
+	check   guardrail.Check
+	// held is the memory reserved for what came as text.
+	held int64
+	kept kept
 	// phase goes from executing to either of the others, which tells whoever comes second what is left to do.
 	phase atomic.Int32
 }
@@ -111,6 +115,12 @@ func (s *Session) newModification(ctx context.Context, c *Call, st *statement, k
 	if r.HasNow {
 		m.request.Now = time.Unix(int64(r.Now), 0)
 	}
+	if st != nil {
+		m.held = st.held
+	}
+	if m.check.Guards = s.guards(); m.check.Guards != nil {
+		m.request.Guard = &m.check
+	}
 	if s.engine.opts.LateStale {
 		m.kept.keep(r)
 	}
@@ -119,12 +129,15 @@ func (s *Session) newModification(ctx context.Context, c *Call, st *statement, k
 
 func (m *modification) release() {
 	m.kept.giveBack(&m.call.Request)
+	m.session.engine.texts.give(m.held)
 	m.session, m.ctx, m.call, m.st, m.tables, m.request = nil, nil, nil, nil, nil, write.Request{}
+	m.check, m.held = guardrail.Check{}, 0
 	modifications.Put(m)
 }
 
 // Written takes the outcome.
 func (m *modification) Written(o *write.Outcome) {
+	m.call.Result.Warnings = append(m.call.Result.Warnings, m.check.Warnings...)
 	m.call.Result.fillOutcome(o)
 	if m.phase.CompareAndSwap(executing, written) {
 		return // the executing method is still there and goes on
@@ -174,6 +187,7 @@ func (m *modification) run(fresh bool) Status {
 		m.phase.Store(executing)
 		if err := m.send(fresh); err != nil {
 			c.Result.Err = err
+			c.Result.Warnings = append(c.Result.Warnings, m.check.Warnings...)
 			break
 		}
 		if m.phase.CompareAndSwap(executing, returned) {
@@ -197,10 +211,17 @@ func (m *modification) run(fresh bool) Status {
 // send binds a modification if it is to be bound, and sends it. After an error nothing was sent.
 func (m *modification) send(fresh bool) error {
 	s, c := m.session, m.call
+	m.check.Warnings = nil
 	if m.st == nil {
-		items, tables, err := s.items(c, fresh)
+		err := m.takeTexts()
 		if err == nil {
-			m.tables = tables
+			err = m.guard()
+		}
+		var items []write.BatchItem
+		if err == nil {
+			items, m.tables, err = s.items(c, fresh, m.request.Guard)
+		}
+		if err == nil {
 			s.engine.writes.ExecuteItems(m.ctx, write.BatchKind(c.Request.BatchKind), items, &m.request, m)
 		}
 		return err
@@ -214,6 +235,9 @@ func (m *modification) send(fresh bool) error {
 	}
 	st := m.st
 	m.tables = st.tables
+	if err := m.guard(); err != nil {
+		return err
+	}
 	if err := st.bindings(&m.request.Bindings, &c.Request); err != nil {
 		return err
 	}
@@ -223,6 +247,21 @@ func (m *modification) send(fresh bool) error {
 		s.engine.writes.Execute(m.ctx, st.write, &m.request, m)
 	}
 	return nil
+}
+
+// takeTexts reserves the memory of a batch message's statements that came as text, once.
+func (m *modification) takeTexts() (err error) {
+	if m.held != 0 {
+		return nil
+	}
+	var texts [][]byte
+	for i := range m.call.Request.Statements {
+		if b := &m.call.Request.Statements[i]; !b.Prepared {
+			texts = append(texts, b.Text)
+		}
+	}
+	m.held, err = m.session.engine.texts.take(texts...)
+	return err
 }
 
 // fillOutcome turns the outcome of a write into a result; the outcome's memory is not kept.
@@ -294,7 +333,7 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 }
 
 // items binds the statements of a batch message; tables are those they are bound to. fresh binds prepared ones again.
-func (s *Session) items(c *Call, fresh bool) (items []write.BatchItem, tables []*schema.Table, err error) {
+func (s *Session) items(c *Call, fresh bool, guard *guardrail.Check) (items []write.BatchItem, tables []*schema.Table, err error) {
 	keyspace := s.inKeyspace(&c.Request)
 	items = make([]write.BatchItem, len(c.Request.Statements))
 	for i := range c.Request.Statements {
@@ -305,6 +344,11 @@ func (s *Session) items(c *Call, fresh bool) (items []write.BatchItem, tables []
 		}
 		if st.write == nil {
 			return nil, nil, dberr.Invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
+		}
+		if guard.On() {
+			if err := guardTimestamps(guard, st.parsed); err != nil {
+				return nil, nil, err
+			}
 		}
 		tables = append(tables, st.tables...)
 		items[i] = write.BatchItem{Plan: st.write, Values: b.Values, Unset: b.Unset}

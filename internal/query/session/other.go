@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/ddl"
+	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -48,6 +49,11 @@ func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *pa
 	if err == nil {
 		err = catalog.CheckTruncatable(t)
 	}
+	check := guardrail.Check{Guards: s.guards()}
+	if err == nil && check.On() {
+		err = check.DropTable()
+		c.Result.Warnings = append(c.Result.Warnings, check.Warnings...)
+	}
 	if err == nil {
 		var indexes []uint32
 		for _, ix := range t.SortedIndexes() {
@@ -66,8 +72,9 @@ func (s *Session) runSchema(ctx context.Context, c *Call, st *statement) Status 
 	if !ddl.Handles(st.parsed) {
 		return c.Result.Fail(dberr.Invalidf("This statement is not supported"))
 	}
-	r, err := s.engine.ddl.Execute(ctx, st.parsed, st.keyspace)
-	c.Result.Warnings = append(c.Result.Warnings, r.Warnings...)
+	check := guardrail.Check{Guards: s.guards()}
+	r, err := s.engine.ddl.Execute(ctx, st.parsed, st.keyspace, &check)
+	c.Result.Warnings = append(append(c.Result.Warnings, check.Warnings...), r.Warnings...)
 	if err != nil || r.Change == nil {
 		c.Result.Err = err
 		return Done

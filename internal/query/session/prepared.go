@@ -30,9 +30,11 @@ const (
 	preparedShards = 64
 	// evictSample is how many entries an eviction looks at.
 	evictSample = 16
-	// A statement takes about this much memory: bound plans are much larger than what they were made of.
-	preparedBytesBase    = 4 << 10
-	preparedBytesPerByte = 8
+	// A statement takes about this much memory: bound plans are much larger than what they were made of, and SELECT *
+	// says nothing of the columns it is bound to.
+	preparedBytesBase      = 4 << 10
+	preparedBytesPerByte   = 8
+	preparedBytesPerColumn = 320
 	// quotedMax is how much of a statement a refusal quotes.
 	quotedMax = 200
 )
@@ -80,7 +82,11 @@ func (c *preparedCache) get(id [16]byte) *statement {
 
 // check refuses a text that would take more memory than there is for all prepared statements.
 func (c *preparedCache) check(text []byte) error {
-	size := preparedBytes(len(text))
+	return c.fits(text, preparedBytesBase+preparedBytesPerByte*int64(len(text)))
+}
+
+// fits refuses a statement of a size that is more than there is for all.
+func (c *preparedCache) fits(text []byte, size int64) error {
 	if size <= c.bytesMax {
 		return nil
 	}
@@ -91,8 +97,14 @@ func (c *preparedCache) check(text []byte) error {
 	return dberr.Invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d MB: %s...", size, c.bytesMax>>20, quoted)
 }
 
-// preparedBytes estimates the memory of a statement by the length of its text.
-func preparedBytes(text int) int64 { return preparedBytesBase + preparedBytesPerByte*int64(text) }
+// bytes estimates the memory of a statement by the length of its text and the columns and values it has.
+func (st *statement) bytes() int64 {
+	columns := len(st.variables)
+	if st.result != nil {
+		columns += len(st.result.Columns)
+	}
+	return preparedBytesBase + preparedBytesPerByte*int64(len(st.text)) + preparedBytesPerColumn*int64(columns)
+}
 
 // put keeps a statement, and drops others as long as there are too many.
 func (c *preparedCache) put(id [16]byte, st *statement) {
@@ -102,7 +114,7 @@ func (c *preparedCache) put(id [16]byte, st *statement) {
 	c.drop(s, id)
 	s.m[id] = st
 	c.count.Add(1)
-	c.bytes.Add(preparedBytes(len(st.text)))
+	c.bytes.Add(st.bytes())
 	s.mu.Unlock()
 	for c.count.Load() > c.max || c.bytes.Load() > c.bytesMax {
 		if !c.evict(id) {
@@ -126,7 +138,7 @@ func (c *preparedCache) drop(s *preparedShard, id [16]byte) {
 	if st := s.m[id]; st != nil {
 		delete(s.m, id)
 		c.count.Add(-1)
-		c.bytes.Add(-preparedBytes(len(st.text)))
+		c.bytes.Add(-st.bytes())
 	}
 }
 

@@ -188,11 +188,11 @@ func TestPreparedBounds(t *testing.T) {
 		}
 	}
 	long := &statement{text: strings.Repeat("x", 1000)}
-	c = newPreparedCache(max, int(10*preparedBytes(1000)))
+	c = newPreparedCache(max, int(10*(&statement{text: strings.Repeat("x", 1000)}).bytes()))
 	for i := range 100 {
 		c.put(id(i), long)
 	}
-	if n := c.len(); n != 10 || c.bytes.Load() != 10*preparedBytes(1000) {
+	if n := c.len(); n != 10 || c.bytes.Load() != 10*(&statement{text: strings.Repeat("x", 1000)}).bytes() {
 		t.Errorf("%d statements of %d bytes kept, want 10", n, c.bytes.Load())
 	}
 	c.removeIf(func(*statement) bool { return true })

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/read"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -20,12 +21,13 @@ import (
 type scratch struct {
 	bindings expr.Bindings
 	page     read.Page
+	check    guardrail.Check
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func (s *scratch) release() {
-	s.bindings = expr.Bindings{}
+	s.bindings, s.check = expr.Bindings{}, guardrail.Check{}
 	s.page.Cells, s.page.Warnings = nil, nil
 	scratches.Put(s)
 }
@@ -68,13 +70,19 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	if r.HasNow {
 		o.Now = int64(r.Now)
 	}
+	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
+		o.Guard = &sc.check
+		if err := guardSelect(o.Guard, st, r); err != nil {
+			return c.refuse(o.Guard, err)
+		}
+	}
 	if st.computed {
 		ctx = catalog.WithLocal(ctx, s.client.Local)
 	}
-	again := repetition{engine: s.engine, began: began}
+	again, before := repetition{engine: s.engine, began: began}, len(sc.check.Warnings)
 	var err error
 	for {
-		sc.page.Cells = c.Result.Cells[:0]
+		sc.page.Cells, sc.check.Warnings = c.Result.Cells[:0], sc.check.Warnings[:before]
 		err = st.read.Execute(ctx, st.reader, &sc.bindings, o, &sc.page)
 		s.engine.results.used.Add(-int64(sc.page.Held))
 		c.Result.Cells = sc.page.Cells
@@ -88,7 +96,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 			break
 		}
 	}
-	c.Result.Warnings = append(c.Result.Warnings, sc.page.Warnings...)
+	c.Result.Warnings = append(append(c.Result.Warnings, sc.check.Warnings...), sc.page.Warnings...)
 	if err != nil {
 		return c.Result.Fail(err)
 	}

@@ -56,15 +56,33 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 		return Offload
 	}
 	began := s.engine.opts.Now()
+	st, err := s.query(c)
+	if err != nil {
+		s.engine.latency[KindOther].record(s.engine.opts.Now().Sub(began), true)
+		return c.Result.Fail(err)
+	}
+	if st.write == nil && st.batch == nil {
+		defer s.engine.texts.give(st.held) // a modification does it when it is done
+	}
+	return s.start(ctx, c, st, traceQuery, began)
+}
+
+// query parses and binds the text of a request.
+func (s *Session) query(c *Call) (*statement, error) {
+	held, err := s.engine.texts.take(c.Request.Text)
+	if err != nil {
+		return nil, err
+	}
 	st, err := s.engine.parse(c.Request.Text, s.inKeyspace(&c.Request))
 	if err == nil {
 		err = st.checkAmount(&c.Request)
 	}
 	if err != nil {
-		s.engine.latency[KindOther].record(s.engine.opts.Now().Sub(began), true)
-		return c.Result.Fail(err)
+		s.engine.texts.give(held)
+		return nil, err
 	}
-	return s.start(ctx, c, st, traceQuery, began)
+	st.held = held
+	return st, nil
 }
 
 // Prepare binds a statement and remembers it under its id.
@@ -79,6 +97,11 @@ func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 }
 
 func (s *Session) runPrepare(_ context.Context, c *Call) Status {
+	held, err := s.engine.texts.take(c.Request.Text)
+	if err != nil {
+		return c.Result.Fail(err)
+	}
+	defer s.engine.texts.give(held)
 	st, id, err := s.engine.prepare(c.Request.Text, s.inKeyspace(&c.Request))
 	if err != nil {
 		return c.Result.Fail(err)

@@ -39,6 +39,8 @@ type statement struct {
 	pkIndexes []uint16
 	// tables are the revisions the statement is bound to.
 	tables []*schema.Table
+	// held is the memory that was reserved for a large statement of QUERY, which its request gives back.
+	held int64
 
 	used atomic.Int64
 }
@@ -148,16 +150,25 @@ func (st *statement) bindings(b *expr.Bindings, r *Request) error {
 	}
 	values := make([][]byte, 0, len(st.variables))
 	unset := make([]bool, 0, len(st.variables))
+	named := valuesByName(r)
 	for i := range st.variables {
-		for j, name := range r.Names {
-			if string(name) == st.variables[i].Name {
-				values, unset = append(values, r.Values[j]), append(unset, r.IsUnset(j))
-				break
-			}
+		if j, ok := named[st.variables[i].Name]; ok {
+			values, unset = append(values, r.Values[j]), append(unset, r.IsUnset(j))
 		}
 	}
 	b.Values, b.Unset = values, unset
 	return b.CheckCount(len(st.variables))
+}
+
+// valuesByName finds the values of a request by their names, the first of each.
+func valuesByName(r *Request) map[string]int {
+	named := make(map[string]int, len(r.Names))
+	for j, name := range r.Names {
+		if _, ok := named[string(name)]; !ok {
+			named[string(name)] = j
+		}
+	}
+	return named
 }
 
 // checkAmount refuses an unprepared statement that came with another number of values than it has markers.
@@ -165,8 +176,9 @@ func (st *statement) checkAmount(r *Request) error {
 	n := len(r.Values)
 	if r.Names != nil {
 		n = 0
+		named := valuesByName(r)
 		for i := range st.variables {
-			if slices.ContainsFunc(r.Names, func(name []byte) bool { return string(name) == st.variables[i].Name }) {
+			if _, ok := named[st.variables[i].Name]; ok {
 				n++
 			}
 		}

@@ -57,6 +57,11 @@ func (x *Execution) apply(o *operation, t *target) error {
 			into.Tombstone(o.column.ID, nil, t.stamp.at)
 			return nil
 		}
+		if x.guard != nil {
+			if err := x.guardValue(o.column, v); err != nil {
+				return err
+			}
+		}
 		into.Cell(o.column.ID, nil, v, t.stamp.ttl, t.stamp.expiry)
 		for _, ix := range o.indexes {
 			if err := x.enter(t.group, ix, t.clustering, x.hold(v)); err != nil {
@@ -64,6 +69,11 @@ func (x *Execution) apply(o *operation, t *target) error {
 			}
 		}
 		return nil
+	}
+	if x.guard != nil {
+		if err := x.guardList(o); err != nil {
+			return err
+		}
 	}
 	switch o.kind {
 	case deleteColumn:
@@ -138,6 +148,11 @@ func (x *Execution) applyElement(o *operation, t *target, into *row.Builder) err
 		into.Tombstone(o.column.ID, path, t.stamp.at)
 		return nil
 	}
+	if x.guard != nil {
+		if err := x.guard.Value(o.column.Name, len(v)); err != nil {
+			return err
+		}
+	}
 	into.Cell(o.column.ID, path, v, t.stamp.ttl, t.stamp.expiry)
 	return x.enterElement(t.group, o, t.clustering, k, v)
 }
@@ -146,6 +161,11 @@ func (x *Execution) applyElement(o *operation, t *target, into *row.Builder) err
 func (x *Execution) addAll(o *operation, t *target, into *row.Builder, v []byte) error {
 	if v == nil {
 		return nil
+	}
+	if x.guard != nil {
+		if err := x.guardValue(o.column, v); err != nil {
+			return err
+		}
 	}
 	typ := o.column.Type
 	switch typ.Kind {

@@ -11,6 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/relation"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -38,6 +39,16 @@ type Request struct {
 	// Timestamp is the default timestamp in microseconds, if HasTimestamp.
 	Timestamp    int64
 	HasTimestamp bool
+	// Guard has the guardrails that hold for the client and takes their warnings; nil: none.
+	Guard *guardrail.Check
+}
+
+// values is the guard if any guardrail concerns values.
+func (r *Request) values() *guardrail.Check {
+	if r.Guard.On() && r.Guard.Writes {
+		return r.Guard
+	}
+	return nil
 }
 
 func (r *Request) timestamp() int64 {
@@ -83,6 +94,7 @@ func NewExecutor(c Coordinator, o Options) *Executor {
 func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
+	x.guard = r.values()
 	err := p.check(r)
 	if err == nil {
 		err = x.add(p, &r.Bindings, r.timestamp())
@@ -151,6 +163,8 @@ type Execution struct {
 	// static and regular tell what kinds of columns the statements write.
 	static, regular bool
 
+	// guard checks values; nil if nothing is asked of them.
+	guard *guardrail.Check
 	stamp stamp // of the statement being added
 	// statement numbers the statements of a batch.
 	statement int
@@ -160,7 +174,7 @@ type Execution struct {
 }
 
 func (x *Execution) begin(done Completion) {
-	x.done = done
+	x.done, x.guard = done, nil
 	x.outcome = Outcome{Cells: x.outcome.Cells[:0]}
 	x.arena, x.used, x.mutations = x.arena[:0], 0, x.mutations[:0]
 	x.conditional, x.static, x.regular, x.statement, x.columns, x.columnsFound = false, false, false, 0, nil, nil
@@ -173,6 +187,11 @@ func (x *Execution) add(p *Plan, b *expr.Bindings, fallback int64) error {
 	var err error
 	if x.stamp, err = p.stamp(b, fallback); err != nil {
 		return err
+	}
+	if x.guard != nil {
+		if err := x.guardStamp(p, b.Now); err != nil {
+			return err
+		}
 	}
 	x.now = x.stamp.at
 	x.statement++
@@ -198,7 +217,7 @@ func (x *Execution) add(p *Plan, b *expr.Bindings, fallback int64) error {
 	t.clustering = x.tail(begin)
 	t.group = x.group(p, key)
 	if p.whole && !p.where.full(p.table) {
-		return x.deleteRanges(p, &t)
+		return x.deleteRanges(p, &t, 1)
 	}
 	return x.change(p, &t)
 }
@@ -228,7 +247,7 @@ func (x *Execution) addMany(p *Plan, t *target) error {
 	for _, key := range keys {
 		t.group = x.group(p, x.hold(key))
 		if ranges {
-			if err := x.deleteRanges(p, t); err != nil {
+			if err := x.deleteRanges(p, t, len(keys)); err != nil {
 				return err
 			}
 		}
@@ -277,14 +296,17 @@ func (x *Execution) change(p *Plan, t *target) error {
 	return nil
 }
 
-// deleteRanges applies a DELETE of a partition or of ranges of its rows.
-func (x *Execution) deleteRanges(p *Plan, t *target) error {
+// deleteRanges applies a DELETE of a partition or of ranges of its rows; keys is of how many partitions it does.
+func (x *Execution) deleteRanges(p *Plan, t *target, keys int) error {
 	x.header.Reset(t.stamp.timestamp)
 	if p.where.clustering.Empty() {
 		x.header.DeleteRow(t.stamp.at)
 	} else {
 		list, err := p.where.intervals(p.table, t.b)
 		if err != nil {
+			return err
+		}
+		if err := relation.Combinations(keys, len(list)); err != nil {
 			return err
 		}
 		for _, s := range list {

@@ -3,8 +3,6 @@
 package write
 
 import (
-	"slices"
-
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -30,10 +28,12 @@ func (p *Plan) bindInsert(s *parser.Insert, env *expr.Env) error {
 	if len(s.Columns) != len(s.Values) {
 		return dberr.Invalidf("Unmatched column names/values")
 	}
-	for i, name := range s.Columns {
-		if slices.Contains(s.Columns[:i], name) {
+	seen := make(map[parser.Ident]bool, len(s.Columns))
+	for _, name := range s.Columns {
+		if seen[name] {
 			return dberr.Invalidf("The column names contains duplicates")
 		}
+		seen[name] = true
 	}
 	columns := make([]*schema.Column, len(s.Columns))
 	for i, name := range s.Columns {

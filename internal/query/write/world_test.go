@@ -69,7 +69,7 @@ func (w *world) mustDDL(t testing.TB, text string) {
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	if _, err := w.ddl.Execute(context.Background(), stmt, "ks"); err != nil {
+	if _, err := w.ddl.Execute(context.Background(), stmt, "ks", nil); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 }

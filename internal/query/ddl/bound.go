@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ddl
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/guardrail"
+)
+
+// bound checks a change against the guardrails, and takes the properties out of it that they have ignored. It looks at
+// the schema that this node has: two clients may together exceed a bound by what they do in the same moment.
+func bound(change schema.Change, s *schema.Schema, g *guardrail.Check) error {
+	if !g.On() {
+		return nil
+	}
+	switch c := change.(type) {
+	case *schema.CreateKeyspace:
+		if s.Keyspace(c.Name) == nil {
+			if err := g.NewKeyspace(c.Name, 1+countKeyspaces(s)); err != nil {
+				return err
+			}
+		}
+		return boundReplication(c.Name, c.Properties, g)
+	case *schema.AlterKeyspace:
+		return boundReplication(c.Name, c.Properties, g)
+	case *schema.DropKeyspace:
+		return g.DropKeyspace()
+	case *schema.CreateTable:
+		return boundTable(c, s, g)
+	case *schema.AlterTable:
+		return boundAlter(c, s, g)
+	case *schema.DropTable:
+		return g.DropTable()
+	case *schema.CreateType:
+		return g.Fields(c.Name, len(c.Fields))
+	case *schema.AlterType:
+		if ks := s.Keyspace(c.Keyspace); c.Add != nil && ks != nil && ks.Types[c.Name] != nil {
+			return g.Fields(c.Name, len(ks.Types[c.Name].Fields)+1)
+		}
+	case *schema.CreateIndex:
+		n := 1
+		if t := s.Table(c.Keyspace, c.Table); t != nil {
+			n += len(t.Indexes)
+		}
+		return g.NewIndex(c.Name, c.Table, n)
+	}
+	return nil
+}
+
+func isSystem(keyspace string) bool {
+	return schema.IsLocalSystem(keyspace) || schema.IsVirtualSystem(keyspace) || schema.IsReplicatedSystem(keyspace)
+}
+
+func countKeyspaces(s *schema.Schema) (n int) {
+	for ks := range s.All() {
+		if !isSystem(ks.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+func countTables(s *schema.Schema) (n int) {
+	for ks := range s.All() {
+		if !isSystem(ks.Name) {
+			n += len(ks.Tables)
+		}
+	}
+	return n
+}
+
+func boundTable(c *schema.CreateTable, s *schema.Schema, g *guardrail.Check) error {
+	if c.CompactStorage {
+		if err := g.Compact(); err != nil {
+			return err
+		}
+	}
+	if s.Table(c.Keyspace, c.Name) == nil {
+		if err := g.NewTable(c.Name, 1+countTables(s)); err != nil {
+			return err
+		}
+	}
+	if err := g.Columns(c.Name, len(c.Columns)); err != nil {
+		return err
+	}
+	return boundProperties(&c.Properties, "0", g)
+}
+
+func boundAlter(c *schema.AlterTable, s *schema.Schema, g *guardrail.Check) error {
+	t := s.Table(c.Keyspace, c.Name)
+	switch {
+	case c.Op == schema.SetOptions:
+		ttl := ""
+		if t != nil {
+			ttl = strconv.Itoa(int(t.Options.DefaultTTL))
+		}
+		return boundProperties(&c.Properties, ttl, g)
+	case c.Op == schema.DropCompactStorage:
+		return nil
+	}
+	if err := g.AlterColumns(); err != nil {
+		return err
+	}
+	if c.Op == schema.AddColumns && t != nil {
+		return g.Columns(c.Name, len(t.ByName)+len(c.Add))
+	}
+	return nil
+}
+
+// boundProperties checks the options of a table, whose default TTL is ttl where they say nothing of it.
+func boundProperties(given *[]schema.Property, ttl string, g *guardrail.Check) error {
+	var names []string
+	for _, p := range *given {
+		names = append(names, p.Name)
+	}
+	ignored, err := g.Properties(names)
+	if err != nil {
+		return err
+	}
+	if ignored != nil {
+		*given = slices.DeleteFunc(slices.Clone(*given), func(p schema.Property) bool { return slices.Contains(ignored, p.Name) })
+	}
+	windows := false
+	for _, p := range *given {
+		switch p.Name {
+		case "compression":
+			if strings.EqualFold(entry(p, "enabled"), "false") || p.IsMap && len(p.Map) == 0 {
+				if err := g.Uncompressed(); err != nil {
+					return err
+				}
+			}
+		case "compaction":
+			windows = strings.HasSuffix(entry(p, "class"), "TimeWindowCompactionStrategy")
+		case "default_time_to_live":
+			ttl = p.Value
+		}
+	}
+	if windows && ttl == "0" {
+		return g.WindowsWithoutTTL()
+	}
+	return nil
+}
+
+func entry(p schema.Property, key string) string {
+	for _, e := range p.Map {
+		if e.Key == key {
+			return e.Value
+		}
+	}
+	return ""
+}
+
+func boundReplication(keyspace string, given []schema.Property, g *guardrail.Check) error {
+	for _, p := range given {
+		if p.Name != "replication" {
+			continue
+		}
+		if strings.HasSuffix(entry(p, "class"), "SimpleStrategy") {
+			if err := g.SimpleStrategy(); err != nil {
+				return err
+			}
+		}
+		for _, e := range p.Map {
+			n, err := strconv.ParseInt(e.Value, 10, 64)
+			if err != nil {
+				continue // the class, or what the change is refused for
+			}
+			if err := g.ReplicationFactor(keyspace, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

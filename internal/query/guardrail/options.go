@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guardrail
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Threshold has the bounds of a guardrail that counts or measures; zero or less is no bound, and less has no default
+// take its place.
+type Threshold struct{ Warn, Fail int64 }
+
+func (t Threshold) on() bool { return t.Warn > 0 || t.Fail > 0 }
+
+// Values are the values that a guardrail warns of, passes over and refuses, in lower case but for consistency levels.
+type Values struct{ Warned, Ignored, Disallowed []string }
+
+func (v *Values) none() bool { return len(v.Warned)+len(v.Ignored)+len(v.Disallowed) == 0 }
+
+// Options are the guardrails of a node. The zero value bounds nothing.
+type Options struct {
+	Keyspaces, Tables, ColumnsPerTable, SecondaryIndexesPerTable, FieldsPerUDT Threshold
+	PartitionKeysInSelect, InSelectCartesianProduct, PageSize                  Threshold
+	ItemsPerCollection                                                         Threshold
+	// CollectionSize and ColumnValueSize are in bytes.
+	CollectionSize, ColumnValueSize Threshold
+	// MaximumTimestamp and MinimumTimestamp are how far a client's timestamp may be in the future and in the past, in
+	// microseconds.
+	MaximumTimestamp, MinimumTimestamp                 Threshold
+	MaximumReplicationFactor, MinimumReplicationFactor Threshold
+
+	TableProperties, ReadConsistencyLevels, WriteConsistencyLevels Values
+
+	// Disabled has the features that are switched off, by the names of their options without _enabled.
+	Disabled map[string]bool
+	// ZeroTTLWarned has a TimeWindowCompactionStrategy without a default TTL warned of.
+	ZeroTTLWarned bool
+}
+
+// WithDefaults adds the bounds that hold where nothing is configured. Cassandra has none of them; without them clients
+// could make the schema, which every node holds in memory, as large as they like.
+func (o Options) WithDefaults() Options {
+	for _, d := range []struct {
+		bound *int64
+		is    int64
+	}{
+		{&o.Keyspaces.Fail, 10_000},
+		{&o.Tables.Fail, 50_000},
+		{&o.ColumnsPerTable.Fail, 10_000},
+		{&o.FieldsPerUDT.Fail, 10_000},
+	} {
+		if *d.bound == 0 {
+			*d.bound = d.is
+		}
+	}
+	return o
+}
+
+// The features that can be switched off: the name of the option without _enabled, and the name in texts if it is
+// another.
+var switches = []struct{ option, name string }{
+	{"alter_table", ""},
+	{"allow_filtering", ""},
+	{"compact_tables", ""},
+	{"drop_keyspace", "drop_keyspace_enabled"},
+	{"drop_truncate_table", "drop_truncate_table_enabled"},
+	{"group_by", ""},
+	{"non_partition_restricted_index_query", "non_partition_restricted_index_query_enabled"},
+	{"read_before_write_list_operations", ""},
+	{"secondary_indexes", ""},
+	{"simplestrategy", ""},
+	{"uncompressed_tables", "uncompressed_tables_enabled"},
+	{"user_timestamps", ""},
+	{"zero_ttl_on_twcs", ""},
+}
+
+// A unit says how the bounds of a threshold are written.
+type unit uint8
+
+const (
+	count unit = iota
+	size
+	duration
+)
+
+func (o *Options) thresholds() []struct {
+	name string
+	unit unit
+	is   *Threshold
+} {
+	return []struct {
+		name string
+		unit unit
+		is   *Threshold
+	}{
+		{"collection_size", size, &o.CollectionSize},
+		{"column_value_size", size, &o.ColumnValueSize},
+		{"columns_per_table", count, &o.ColumnsPerTable},
+		{"fields_per_udt", count, &o.FieldsPerUDT},
+		{"in_select_cartesian_product", count, &o.InSelectCartesianProduct},
+		{"items_per_collection", count, &o.ItemsPerCollection},
+		{"keyspaces", count, &o.Keyspaces},
+		{"maximum_replication_factor", count, &o.MaximumReplicationFactor},
+		{"maximum_timestamp", duration, &o.MaximumTimestamp},
+		{"minimum_replication_factor", count, &o.MinimumReplicationFactor},
+		{"minimum_timestamp", duration, &o.MinimumTimestamp},
+		{"page_size", count, &o.PageSize},
+		{"partition_keys_in_select", count, &o.PartitionKeysInSelect},
+		{"secondary_indexes_per_table", count, &o.SecondaryIndexesPerTable},
+		{"tables", count, &o.Tables},
+	}
+}
+
+func (o *Options) values() []struct {
+	name string
+	is   *Values
+} {
+	return []struct {
+		name string
+		is   *Values
+	}{
+		{"read_consistency_levels", &o.ReadConsistencyLevels},
+		{"table_properties", &o.TableProperties},
+		{"write_consistency_levels", &o.WriteConsistencyLevels},
+	}
+}
+
+// UnmarshalYAML reads the options by Cassandra's names, over those that are there: NAME_warn_threshold and
+// NAME_fail_threshold, NAME_warned, NAME_ignored and NAME_disallowed, NAME_enabled.
+func (o *Options) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: guardrails must be a map of options", n.Line)
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		name, value := n.Content[i].Value, n.Content[i+1]
+		known, err := o.set(name, value)
+		if err != nil {
+			return fmt.Errorf("line %d: guardrails.%s: %w", value.Line, name, err)
+		}
+		if !known {
+			return fmt.Errorf("line %d: unknown key %q in guardrails", n.Content[i].Line, name)
+		}
+	}
+	return nil
+}
+
+func (o *Options) set(name string, value *yaml.Node) (known bool, err error) {
+	for _, t := range o.thresholds() {
+		bound, end := &t.is.Warn, ""
+		if end, known = strings.CutPrefix(name, t.name+"_"); !known || end != "warn_threshold" && end != "fail_threshold" {
+			continue
+		}
+		if end == "fail_threshold" {
+			bound = &t.is.Fail
+		}
+		*bound, err = t.unit.parse(value.Value)
+		return true, err
+	}
+	for _, v := range o.values() {
+		for end, list := range map[string]*[]string{"warned": &v.is.Warned, "ignored": &v.is.Ignored, "disallowed": &v.is.Disallowed} {
+			if name == v.name+"_"+end {
+				return true, value.Decode(list)
+			}
+		}
+	}
+	if name == "zero_ttl_on_twcs_warned" {
+		return true, value.Decode(&o.ZeroTTLWarned)
+	}
+	option, isSwitch := strings.CutSuffix(name, "_enabled")
+	for _, s := range switches {
+		if isSwitch && s.option == option {
+			var on bool
+			err := value.Decode(&on)
+			o.turn(option, on)
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+func (o *Options) turn(option string, on bool) {
+	if o.Disabled == nil {
+		o.Disabled = map[string]bool{}
+	}
+	if on {
+		delete(o.Disabled, option)
+	} else {
+		o.Disabled[option] = true
+	}
+}
+
+func (u unit) parse(text string) (int64, error) {
+	if text == "-1" || text == "null" || text == "~" || text == "" {
+		return -1, nil
+	}
+	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzBKMGT")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	units := map[unit]map[string]int64{
+		count: {"": 1},
+		size:  {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30},
+		duration: {
+			"us": 1, "ms": 1e3, "s": 1e6, "m": 60e6, "h": 3600e6, "d": 86400e6,
+		},
+	}[u]
+	factor, ok := units[text[len(digits):]]
+	switch {
+	case err == nil && ok && n >= 0 && n <= (1<<62)/factor:
+		return n * factor, nil
+	case u == size:
+		return 0, fmt.Errorf("%q is not a size: write a number and one of B, KiB, MiB, GiB", text)
+	case u == duration:
+		return 0, fmt.Errorf("%q is not a duration: write a number and one of us, ms, s, m, h, d", text)
+	}
+	return 0, fmt.Errorf("%q is not a number: write one, or -1 for no bound", text)
+}
+
+func (u unit) text(n int64) string {
+	switch {
+	case n <= 0:
+		return "-1"
+	case u == duration:
+		return (time.Duration(n) * time.Microsecond).String()
+	case u == size:
+		return strconv.FormatInt(n, 10) + "B"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// Validate refuses bounds that cannot hold together.
+func (o *Options) Validate() error {
+	for _, t := range o.thresholds() {
+		low := strings.HasPrefix(t.name, "minimum_rep")
+		if w, f := t.is.Warn, t.is.Fail; w > 0 && f > 0 && (w > f && !low || w < f && low) {
+			return fmt.Errorf("guardrails.%s_warn_threshold %s is past guardrails.%s_fail_threshold %s", t.name, t.unit.text(w), t.name, t.unit.text(f))
+		}
+	}
+	return nil
+}
+
+// Settings are the options by name, as system_views.settings shows them.
+func (o *Options) Settings() map[string]string {
+	out := map[string]string{"zero_ttl_on_twcs_warned": strconv.FormatBool(o.ZeroTTLWarned)}
+	for _, t := range o.thresholds() {
+		out[t.name+"_warn_threshold"], out[t.name+"_fail_threshold"] = t.unit.text(t.is.Warn), t.unit.text(t.is.Fail)
+	}
+	for _, v := range o.values() {
+		out[v.name+"_warned"], out[v.name+"_ignored"], out[v.name+"_disallowed"] = list(v.is.Warned), list(v.is.Ignored), list(v.is.Disallowed)
+	}
+	for _, s := range switches {
+		out[s.option+"_enabled"] = strconv.FormatBool(!o.Disabled[s.option])
+	}
+	return out
+}
+
+// list is a list as Java prints it.
+func list(values []string) string {
+	sorted := slices.Clone(values)
+	slices.Sort(sorted)
+	return "[" + strings.Join(sorted, ", ") + "]"
+}

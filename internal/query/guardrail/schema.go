@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guardrail
+
+import (
+	"fmt"
+	"strings"
+)
+
+// NewKeyspace checks that there may be one keyspace more; n counts those of users, with it.
+func (c *Check) NewKeyspace(name string, n int) error {
+	return c.over("keyspaces", c.Keyspaces, int64(n), func(bound int64) string {
+		return fmt.Sprintf("Creating keyspace %s, current number of keyspaces %d exceeds warning threshold of %d.", name, n, bound)
+	}, func(bound int64) string {
+		return fmt.Sprintf("Cannot have more than %d keyspaces, aborting the creation of keyspace %s", bound, name)
+	})
+}
+
+// NewTable checks that there may be one table more; n counts those of users, with it.
+func (c *Check) NewTable(name string, n int) error {
+	return c.over("tables", c.Tables, int64(n), func(bound int64) string {
+		return fmt.Sprintf("Creating table %s, current number of tables %d exceeds warning threshold of %d.", name, n, bound)
+	}, func(bound int64) string {
+		return fmt.Sprintf("Cannot have more than %d tables, aborting the creation of table %s", bound, name)
+	})
+}
+
+// Columns checks how many columns a table is to have.
+func (c *Check) Columns(table string, n int) error {
+	return c.over("columns_per_table", c.ColumnsPerTable, int64(n), func(bound int64) string {
+		return fmt.Sprintf("The table %s has %d columns, this exceeds the warning threshold of %d.", table, n, bound)
+	}, func(bound int64) string {
+		return fmt.Sprintf("Tables cannot have more than %d columns, but %d provided for table %s", bound, n, table)
+	})
+}
+
+// Fields checks how many fields a type is to have.
+func (c *Check) Fields(typ string, n int) error {
+	return c.over("fields_per_udt", c.FieldsPerUDT, int64(n), func(bound int64) string {
+		return fmt.Sprintf("The user type %s has %d columns, this exceeds the warning threshold of %d.", typ, n, bound)
+	}, func(bound int64) string {
+		return fmt.Sprintf("User types cannot have more than %d columns, but %d provided for user type %s.", bound, n, typ)
+	})
+}
+
+// NewIndex checks that a table may have another index; n counts them, with it. name may be empty.
+func (c *Check) NewIndex(name, table string, n int) error {
+	if err := c.enabled("secondary_indexes", "Creating secondary indexes is not allowed"); err != nil {
+		return err
+	}
+	what := strings.TrimSpace(name + " on table " + table)
+	return c.over("secondary_indexes_per_table", c.SecondaryIndexesPerTable, int64(n), func(bound int64) string {
+		return fmt.Sprintf("Creating secondary index %s, current number of indexes %d exceeds warning threshold of %d.", what, n, bound)
+	}, func(bound int64) string {
+		return fmt.Sprintf("Tables cannot have more than %d secondary indexes, aborting the creation of secondary index %s", bound, what)
+	})
+}
+
+// ReplicationFactor checks the factor of a keyspace, in one data centre or in all.
+func (c *Check) ReplicationFactor(keyspace string, n int64) error {
+	text := func(side, kind string) func(int64) string {
+		return func(bound int64) string {
+			return fmt.Sprintf("The keyspace %s has a replication factor of %d, %s the %s threshold of %d.", keyspace, n, side, kind, bound)
+		}
+	}
+	err := c.over("maximum_replication_factor", c.MaximumReplicationFactor, n, text("above", "warning"), text("above", "failure"))
+	if err != nil {
+		return err
+	}
+	return c.under("minimum_replication_factor", c.MinimumReplicationFactor, n, text("below", "warning"), text("below", "failure"))
+}
+
+// Properties checks the options that a table is given; ignored are those to be passed over.
+func (c *Check) Properties(names []string) (ignored []string, err error) {
+	return c.any("table_properties", "Table Properties", &c.TableProperties, names...)
+}
+
+// Compact refuses COMPACT STORAGE where that is switched off.
+func (c *Check) Compact() error {
+	return c.enabled("compact_tables", "Creation of new COMPACT STORAGE tables is not allowed")
+}
+
+// Uncompressed refuses a table without compression where that is switched off.
+func (c *Check) Uncompressed() error {
+	return c.enabled("uncompressed_tables", "Uncompressed table is not allowed")
+}
+
+// SimpleStrategy refuses that strategy where it is switched off.
+func (c *Check) SimpleStrategy() error {
+	return c.enabled("simplestrategy", "SimpleStrategy is not allowed")
+}
+
+// AlterColumns refuses ALTER TABLE of columns where that is switched off.
+func (c *Check) AlterColumns() error {
+	return c.enabled("alter_table", "ALTER TABLE changing columns is not allowed")
+}
+
+// DropTable refuses DROP TABLE and TRUNCATE where they are switched off.
+func (c *Check) DropTable() error {
+	return c.enabled("drop_truncate_table", "DROP and TRUNCATE TABLE functionality is not allowed")
+}
+
+// DropKeyspace refuses DROP KEYSPACE where that is switched off.
+func (c *Check) DropKeyspace() error {
+	return c.enabled("drop_keyspace", "DROP KEYSPACE functionality is not allowed")
+}
+
+// WindowsWithoutTTL checks a table of time windows whose rows do not expire by default.
+func (c *Check) WindowsWithoutTTL() error {
+	text := func(verdict string) string {
+		return "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy is not " + verdict +
+			". It is suspicious to use default_time_to_live set to 0 with such compaction strategy. Please keep in mind that data will not " +
+			"start to automatically expire after they are older than a respective compaction window unit of a certain size. Please set TTL " +
+			"for your INSERT or UPDATE statements if you expect data to be expired as table settings will not do it. "
+	}
+	if err := c.enabled("zero_ttl_on_twcs", text("allowed")); err != nil {
+		return err
+	}
+	if c.ZeroTTLWarned {
+		c.warn("zero_ttl_on_twcs", text("recommended"))
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"github.com/ilion-db/ilion/internal/query/guardrail"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// guards are the guardrails that hold for the client, nil if none does. Users of the configuration are superusers, who
+// are exempt.
+func (s *Session) guards() *guardrail.Guards {
+	if s.client.User != "" {
+		return nil
+	}
+	return s.engine.opts.Guards
+}
+
+// refuse ends a call that a guardrail refused.
+func (c *Call) refuse(g *guardrail.Check, err error) Status {
+	c.Result.Warnings = append(c.Result.Warnings, g.Warnings...)
+	return c.Result.Fail(err)
+}
+
+// guardSelect checks what a SELECT asks for but for its values, which read.Plan.Execute checks.
+func guardSelect(g *guardrail.Check, st *statement, r *Request) error {
+	if st.computed {
+		return nil
+	}
+	if err := g.ReadLevel(r.Consistency); err != nil {
+		return err
+	}
+	s := st.parsed.(*parser.Select)
+	if s.AllowFiltering {
+		if err := g.Filtering(); err != nil {
+			return err
+		}
+	}
+	if len(s.GroupBy) > 0 {
+		return g.GroupBy()
+	}
+	return nil
+}
+
+// guard checks what a modification asks for but for its values, which write.Executor checks.
+func (m *modification) guard() error {
+	g := m.request.Guard
+	if !g.On() {
+		return nil
+	}
+	r := &m.call.Request
+	if err := g.WriteLevels(r.Consistency, r.Serial, m.kind == KindConditional); err != nil {
+		return err
+	}
+	if m.st == nil {
+		return nil // items checks the statements of a batch message
+	}
+	return guardTimestamps(g, m.st.parsed)
+}
+
+// guardTimestamps checks USING TIMESTAMP of modifications; that of a batch is none of a modification, as in Cassandra.
+func guardTimestamps(g *guardrail.Check, s parser.Statement) error {
+	var using parser.Using
+	switch s := s.(type) {
+	case *parser.Insert:
+		using = s.Using
+	case *parser.Update:
+		using = s.Using
+	case *parser.Delete:
+		using.Timestamp = s.Timestamp
+	case *parser.Batch:
+		for _, one := range s.Statements {
+			if err := guardTimestamps(g, one); err != nil {
+				return err
+			}
+		}
+	}
+	if using.Timestamp == nil {
+		return nil
+	}
+	return g.UserTimestamp()
+}

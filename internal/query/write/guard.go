@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// guardStamp checks the timestamp of the statement that is being added, if the client gave one.
+func (x *Execution) guardStamp(p *Plan, now time.Time) error {
+	if x.stamp.timestamp == row.Unstamped {
+		return nil
+	}
+	return x.guard.Timestamp(p.table.Name, x.stamp.timestamp, now.UnixMicro())
+}
+
+// guardValue checks what is put into a column: a value, or what is set in or added to a collection.
+func (x *Execution) guardValue(c *schema.Column, v []byte) error {
+	if !c.Type.IsCollection() {
+		return x.guard.Value(c.Name, len(v))
+	}
+	if c.Type.MultiCell() {
+		for _, e := range c.Type.Elements(v) {
+			if err := x.guard.Value(c.Name, len(e)); err != nil {
+				return err
+			}
+		}
+	} else if err := x.guard.Value(c.Name, len(v)); err != nil {
+		return err
+	}
+	return x.guard.Collection(c.Name, c.Type.Count(v), len(v))
+}
+
+// guardList checks an operation on a list that has to read it.
+func (x *Execution) guardList(o *operation) error {
+	switch o.kind {
+	case setPlace:
+		return x.guard.ListAssignment()
+	case deletePlace:
+		return x.guard.ListRemoval()
+	case discardElements:
+		return x.guard.ListDiscard()
+	}
+	return nil
+}
