@@ -108,9 +108,9 @@ func (f *freshness) quorum(voters []uint64) Instant {
 	return at[(len(at)-1)/2]
 }
 
-// claimIn writes into a heartbeat what its receiver may know: the index in Index, the age in RejectHint, in microseconds
-// plus one; 0 is no claim. Only in a tick, whose now is the boot clock's: between ticks it may be behind, and an age
-// too small.
+// claimIn writes into a heartbeat what its receiver may know: the index in Index, the age in RejectHint, in
+// microseconds plus one; 0 is no claim. Only in a tick, whose now is the boot clock's: between ticks it may be behind,
+// and an age too small.
 func (f *freshness) claimIn(m *pb.Message) {
 	g, h := f.g, f.g.host
 	if !h.ticking {
