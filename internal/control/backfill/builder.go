@@ -23,6 +23,8 @@ import (
 const (
 	// chunkRows is how many rows a build reads before it writes their entries.
 	chunkRows = 2000
+	// chunkLooked is how many keys with nothing in them it looks at before it goes on with another command.
+	chunkLooked = 100_000
 	// awaitMax is how long CREATE INDEX waits, so that the index of a small table is ready when the statement returns.
 	awaitMax = time.Second
 	// retryPause is the pause after a failed attempt. Whether this node is to build can change without a sign, so it
@@ -182,7 +184,7 @@ func (b *Builder) scan(ctx context.Context, id uint32) (rows int, err error) {
 		if v.table, v.index, err = b.current(id); err != nil {
 			return rows, err
 		}
-		v.mutations, v.rows, v.full, v.whole = nil, 0, false, false
+		v.mutations, v.rows, v.looked, v.full, v.whole = nil, 0, 0, false, false
 		read.Table, read.Now = v.table.ID, b.Sched.Wall().Unix()
 		read.Statics, read.Dropped = len(v.table.Statics) > 0, v.table.DroppedIDs()
 		err := b.chunk(ctx, &read, v)

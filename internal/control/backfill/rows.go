@@ -18,6 +18,7 @@ type visitor struct {
 	index     *schema.Index
 	mutations []command.Mutation
 	rows      int
+	looked    int // keys with nothing in them
 	full      bool
 	whole     bool // the last partition was read to its end
 	token     token.Token
@@ -41,6 +42,15 @@ func (v *visitor) Partition(tok token.Token, key []byte, static *row.Row) (comma
 	}
 	v.mutations = append(v.mutations, m)
 	return command.More, nil
+}
+
+// Passed implements command.Walker: a chunk ends where the table has nothing for long.
+func (v *visitor) Passed(tok token.Token, key []byte, looked int) (command.Step, error) {
+	if v.looked += looked; v.looked < chunkLooked {
+		return command.More, nil
+	}
+	v.full, v.whole, v.token, v.key, v.clustering = true, true, tok, bytes.Clone(key), nil
+	return command.Stop, nil
 }
 
 // Row adds the entries of a row.

@@ -141,6 +141,23 @@ type Visitor interface {
 	Row(clustering []byte, r *row.Row) (Step, error)
 }
 
+// Walker is a Visitor that also hears how far the read of a range has come where there is nothing for it: a table may
+// have millions of partitions that are deleted. So it can stop there, and go on from there with another command.
+type Walker interface {
+	Visitor
+	// Passed says that the read has looked at so many more keys since it had something to pass on, or since the last
+	// call, and that all partitions up to the end of this one are read. It is called once in a thousand keys or so.
+	Passed(tok token.Token, key []byte, looked int) (Step, error)
+}
+
+// Passed tells a visitor how far a read has come, if it is a Walker.
+func Passed(v Visitor, tok token.Token, key []byte, looked int) (Step, error) {
+	if w, ok := v.(Walker); ok {
+		return w.Passed(tok, key, looked)
+	}
+	return More, nil
+}
+
 // Sweep removes what nobody can see any more: each key is re-read when the sweep is applied and rewritten or deleted if
 // its tombstones and expired cells are older than Horizon (seconds since the epoch).
 type Sweep struct {

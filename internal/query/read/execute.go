@@ -237,6 +237,9 @@ func (s *scan) runRange(ctx context.Context, r Reader) error {
 		if s.full || s.done || !s.paused {
 			return s.finish(s.full, nil)
 		}
+		if s.paged && !s.group.open && s.looked >= s.options.PageVisitsMax {
+			return s.finish(true, nil)
+		}
 		s.rangeBehind(&s.at)
 	}
 }

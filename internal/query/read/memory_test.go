@@ -19,6 +19,7 @@ import (
 type memory struct {
 	table      *schema.Table
 	partitions []*memoryPartition
+	reads      int // commands
 }
 
 type memoryPartition struct {
@@ -67,6 +68,7 @@ func merge(old, operand []byte) ([]byte, error) {
 
 // Read implements Reader. An index visits every row: its entries are hints.
 func (m *memory) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
+	m.reads++
 	for _, p := range m.partitions {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -123,7 +125,10 @@ func (m *memory) visit(p *memoryPartition, r *command.Read, v command.Visitor, r
 		slices.Reverse(rows)
 	}
 	if len(rows) == 0 && len(header.Static.Cells) == 0 {
-		return command.More, nil
+		if r.Key != nil || resumed {
+			return command.More, nil
+		}
+		return command.Passed(v, p.token, bytes.Clone(p.key), 1)
 	}
 	var static *row.Row
 	if r.Statics && len(header.Static.Cells) > 0 {

@@ -52,6 +52,9 @@ type Options struct {
 	// VisitsMax bounds the rows that one command visits before another one goes on behind it, so that no storage
 	// iterator lives long. 0 = 10000.
 	VisitsMax int
+	// PageVisitsMax bounds the keys that one page of a range of partitions looks at, rows and partitions with nothing
+	// in them: a page that has looked at so many ends early, perhaps without a row. 0 = 500000.
+	PageVisitsMax int
 	// Building reports whether an index is still being built, in which case it is not used; nil: none is.
 	Building func(*schema.Index) bool
 	// Guard has the guardrails that hold for the client and takes their warnings; nil: none.
@@ -70,6 +73,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.VisitsMax <= 0 {
 		o.VisitsMax = 10_000
+	}
+	if o.PageVisitsMax <= 0 {
+		o.PageVisitsMax = 500_000
 	}
 	return o
 }

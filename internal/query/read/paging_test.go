@@ -3,6 +3,7 @@
 package read
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ func drawTable(t *rapid.T) *world {
 	for range rapid.IntRange(0, 3).Draw(t, "statics") {
 		w.run(t, fmt.Sprintf("INSERT INTO t (k, s) VALUES (%d, 1)", rapid.IntRange(0, 5).Draw(t, "static")))
 	}
+	for range rapid.IntRange(0, 20).Draw(t, "deleted") { // nothing but tombstones
+		w.memory(w.schema.Table("ks", "t")).partition(binary.BigEndian.AppendUint32(nil, uint32(rapid.IntRange(6, 99).Draw(t, "gone"))))
+	}
 	return w
 }
 
@@ -52,7 +56,7 @@ func (w *world) all(t *rapid.T, text string, size, visits, bytes int) []string {
 	var rows []string
 	var state []byte
 	for range 10_000 {
-		page, err := w.execute(p, binds{}, Options{PageSize: size, PagingState: state, VisitsMax: visits, PageBytesMax: bytes})
+		page, err := w.execute(p, binds{}, Options{PageSize: size, PagingState: state, VisitsMax: visits, PageBytesMax: bytes, PageVisitsMax: 2 * visits})
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -131,6 +135,56 @@ func TestPagesGiveTheWhole(t *testing.T) {
 			t.Fatalf("%s in commands of %d visits (-whole +pieces):\n%s", query, visits, diff)
 		}
 	})
+}
+
+// TestPageOverNothing proves that a page over very many partitions with nothing in them ends after a bounded number of
+// keys, without a row, and says where to go on; and that a count of the same table, which has no pages, goes on with
+// another command after as many.
+func TestPageOverNothing(t *testing.T) {
+	w := newWorld()
+	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {}", "CREATE TABLE ks.t (k int PRIMARY KEY, v int)"} {
+		stmt, _, err := parser.Parse(text)
+		if err == nil {
+			err = w.set(stmt, 0, binds{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const gone = 1000
+	m := w.memory(w.schema.Table("ks", "t"))
+	for k := range uint32(gone) {
+		m.partition(binary.BigEndian.AppendUint32(nil, k))
+	}
+	options := Options{PageSize: 10, VisitsMax: 20, PageVisitsMax: 100}
+	p, err := w.prepare("SELECT * FROM ks.t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := 1
+	for ; pages < 100; pages++ {
+		page, err := w.execute(p, binds{}, options)
+		if err != nil || page.Rows > 0 {
+			t.Fatal(page.Rows, err)
+		}
+		if options.PagingState = page.PagingState; len(page.PagingState) == 0 {
+			break
+		}
+	}
+	if pages != gone/100+1 {
+		t.Errorf("%d pages", pages)
+	}
+	if p, err = w.prepare("SELECT count(*) FROM ks.t"); err != nil {
+		t.Fatal(err)
+	}
+	options.PagingState = nil
+	m.reads = 0
+	if page, err := w.execute(p, binds{}, options); err != nil || page.Rows != 1 || len(page.PagingState) > 0 {
+		t.Fatal(page.Rows, err)
+	}
+	if m.reads != gone/20+1 {
+		t.Errorf("the count took %d commands", m.reads)
+	}
 }
 
 // drawn is a WHERE clause on the clustering columns, and what it means.

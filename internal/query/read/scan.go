@@ -34,7 +34,7 @@ type scan struct {
 	// paged is false if the result comes in one piece: the client does not page, or the result is one row.
 	paged, resumed                 bool
 	from                           position
-	visits                         int
+	visits, looked                 int // of the command, of the page
 	full, done, paused, continuing bool
 	// err is what went wrong in the visitor: the client is to see it as it is, whatever the reader makes of it.
 	err error
@@ -142,9 +142,34 @@ func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 	return s.visited(step, clustering, false), nil
 }
 
+// Passed implements command.Walker.
+func (s *scan) Passed(tok token.Token, key []byte, looked int) (command.Step, error) {
+	step, err := s.passed(tok, key, looked)
+	if err != nil {
+		s.err = err
+	}
+	return step, err
+}
+
+// passed pauses the read at the end of a partition with nothing in it once the command has looked at enough.
+func (s *scan) passed(tok token.Token, key []byte, looked int) (command.Step, error) {
+	s.looked += looked
+	if s.visits += looked; s.visits < s.options.VisitsMax {
+		return command.More, nil
+	}
+	if err := s.endPartition(); err != nil || s.full || s.done {
+		return command.Stop, err
+	}
+	s.key, s.token = append(s.key[:0], key...), tok
+	s.paused = true
+	s.mark(nil, true)
+	return command.Stop, nil
+}
+
 // visited pauses the read when a command has visited enough.
 func (s *scan) visited(step command.Step, clustering []byte, afterPartition bool) command.Step {
 	s.visits++
+	s.looked++
 	if s.visits < s.options.VisitsMax || step == command.Stop {
 		return step
 	}

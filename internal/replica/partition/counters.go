@@ -84,6 +84,18 @@ func (m *meter) Partition(t token.Token, key []byte, static *row.Row) (command.S
 	return m.v.Partition(t, key, static)
 }
 
+// Passed implements command.Walker.
+func (m *meter) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+	if m.span != nil && !m.span.Contains(t, key) {
+		return command.More, nil
+	}
+	step, err := command.Passed(m.v, t, key, looked)
+	if step == command.Stop {
+		m.key = len(key) // that nothing was found is an answer, which has to be confirmed
+	}
+	return step, err
+}
+
 func (m *meter) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	m.rows++
 	m.bytes += int64(m.key + len(clustering) + r.Size())

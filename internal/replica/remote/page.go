@@ -4,6 +4,7 @@ package remote
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -15,14 +16,16 @@ import (
 const PageBytes = 64 << 10
 
 // A page is version and flags, as every answer, and then items: a partition (token, key, static row or none) or a row
-// (clustering key, cells). The last page ends with itemEnd, the number of the items of all pages, and the trace; a
-// failed one with itemFailed, the error and the trace.
+// (clustering key, cells), or how far the read has come without finding any (token, key, number of keys). The last page
+// ends with itemEnd, the number of the items of all pages, and the trace; a failed one with itemFailed, the error and
+// the trace.
 const (
 	itemPartition byte = 1 + iota
 	itemPartitionStatic
 	itemRow
 	itemEnd
 	itemFailed
+	itemPassed
 )
 
 // The flags of an encoded row.
@@ -155,6 +158,12 @@ func (p *pages) take(r *reader) (last bool, err error) {
 			p.items++
 			if r.Err() == nil && !p.over && !p.skipping {
 				p.heed(p.v.Row(clustering, &p.row))
+			}
+		case itemPassed:
+			tok, key, looked := token.Token(r.Fixed()), r.Bytes(), r.Uint()
+			p.items++
+			if r.Err() == nil && !p.over {
+				p.heed(command.Passed(p.v, tok, key, int(min(looked, math.MaxInt32))))
 			}
 		case itemEnd:
 			if n := r.Uint(); n != p.items {

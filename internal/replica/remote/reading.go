@@ -3,6 +3,8 @@
 package remote
 
 import (
+	"encoding/binary"
+
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -34,6 +36,17 @@ func (p *reading) Row(clustering []byte, r *row.Row) (command.Step, error) {
 		return command.Stop, nil
 	}
 	return p.sent(p.rows == p.flushAt)
+}
+
+// Passed implements command.Walker. The page is sent at once: nothing may follow for long.
+func (p *reading) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+	if p.enough.Load() {
+		return command.Stop, nil
+	}
+	p.page = codec.AppendBytes(binary.BigEndian.AppendUint64(append(p.page, itemPassed), uint64(t)), key)
+	p.page = binary.AppendUvarint(p.page, uint64(looked))
+	p.items++
+	return p.sent(true)
 }
 
 // sent sends the page if it is full, or is what its reader may have been waiting for.

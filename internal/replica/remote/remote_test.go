@@ -146,6 +146,10 @@ func (c *counting) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return c.Visitor.Row(clustering, r)
 }
 
+func (c *counting) Passed(tok token.Token, key []byte, looked int) (command.Step, error) {
+	return command.Passed(c.Visitor, tok, key, looked)
+}
+
 // world is two nodes: the fake is at node 1, node 2 asks.
 type world struct {
 	*fake
@@ -465,6 +469,8 @@ type item struct {
 	Key   []byte
 	Row   *row.Row // static, for a partition
 	Of    bool     // it is a row
+	// Looked, if not 0, says that it is a place that the read has passed.
+	Looked int
 }
 
 // scribe is a visitor that keeps everything, and answers as step says.
@@ -497,6 +503,10 @@ func (s *scribe) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return s.keep(item{Key: clustering, Of: true}, r)
 }
 
+func (s *scribe) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+	return s.keep(item{Token: t, Key: key, Looked: looked}, nil)
+}
+
 // replay passes items to a visitor as a store does.
 func replay(items []item) func(command.Visitor) error {
 	return func(v command.Visitor) error {
@@ -505,6 +515,8 @@ func replay(items []item) func(command.Visitor) error {
 			var s command.Step
 			var err error
 			switch {
+			case i.Looked > 0:
+				s, err = command.Passed(v, i.Token, i.Key, i.Looked)
 			case !i.Of:
 				s, err = v.Partition(i.Token, i.Key, i.Row)
 			case skip:
@@ -562,6 +574,9 @@ func TestReadIsAsHere(t *testing.T) {
 			items = append(items, i)
 			for c := range rapid.IntRange(0, 6).Draw(t, "rows") {
 				items = append(items, item{Key: fmt.Append(nil, c), Row: drawRow(t), Of: true})
+			}
+			if rapid.Bool().Draw(t, "passed") {
+				items = append(items, item{Token: i.Token, Key: fmt.Append(nil, "gone", k), Looked: rapid.IntRange(1, 9999).Draw(t, "looked")})
 			}
 		}
 		stop, next := rapid.IntRange(1, 40).Draw(t, "stop"), rapid.IntRange(2, 9).Draw(t, "next")

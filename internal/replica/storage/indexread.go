@@ -90,7 +90,11 @@ func (rd *reader) walkEntries(e *entries) error {
 			}
 			rd.fresh = false
 		}
+		rd.visited++
 		step, err := rd.visitEntries(e, len(entry.Clustering) == 0)
+		if err == nil && step != command.Stop && rd.r.Key == nil {
+			step, err = rd.passed()
+		}
 		if err != nil || step == command.Stop {
 			return err
 		}

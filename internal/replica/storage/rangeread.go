@@ -37,11 +37,31 @@ func (rd *reader) readRange() error {
 	}
 	for valid := rd.it.First(); valid; valid = rd.leave() {
 		step, err := rd.visitCurrent()
+		if err == nil && step != command.Stop {
+			step, err = rd.passed()
+		}
 		if err != nil || step == command.Stop {
 			return err
 		}
 	}
 	return rd.it.Error()
+}
+
+// passedEvery is how many keys a read of a range looks at in vain before its visitor hears how far it has come.
+const passedEvery = 1000
+
+// passed tells the visitor how far the read has come, at the end of a partition, if it has heard nothing for long.
+func (rd *reader) passed() (command.Step, error) {
+	looked := rd.visited - rd.silent
+	switch {
+	case rd.announced:
+		rd.silent = rd.visited
+		return command.More, nil
+	case looked < passedEvery:
+		return command.More, nil
+	}
+	rd.silent = rd.visited
+	return refused(command.Passed(rd.v, rd.tok, rd.pk, looked))
 }
 
 // visitCurrent reads the partition that the iterator stands on.

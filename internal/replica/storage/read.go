@@ -48,11 +48,11 @@ type reader struct {
 	resume bool
 	// fresh is true while the iterator stands on the first key of the partition that is none of what load reads.
 	fresh bool
-	// visited counts keys, to look at the context now and then.
-	visited int
-	runs    []deadRun
-	version uint64
-	walked  int // dead rows in a row
+	// visited counts keys, to look at the context now and then; silent is what it was when the visitor heard last.
+	visited, silent int
+	runs            []deadRun
+	version         uint64
+	walked          int // dead rows in a row
 	// large is the share of Options.LargeRowBytes that the current partition has.
 	large int64
 }
@@ -76,7 +76,7 @@ func (s *Reader) Read(ctx context.Context, r *command.Read, v command.Visitor) e
 	}
 	rd := readers.Get().(*reader)
 	rd.s, rd.t, rd.ctx, rd.r, rd.v = s, s.table(r.Table), ctx, r, v
-	rd.visited, rd.resume = 0, false
+	rd.visited, rd.silent, rd.resume = 0, 0, false
 	var err error
 	switch {
 	case r.Index != nil:

@@ -3,6 +3,7 @@
 package coordinator
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -196,6 +197,57 @@ func (c *cutting) Row(clustering []byte, r *row.Row) (command.Step, error) {
 		return command.Stop, partition.ErrClosed
 	}
 	return c.Visitor.Row(clustering, r)
+}
+
+// stopper is a visitor that stops where a read has passed much, and remembers where that was.
+type stopper struct {
+	log
+	tok token.Token
+	key []byte
+}
+
+func (s *stopper) Passed(tok token.Token, key []byte, _ int) (command.Step, error) {
+	s.tok, s.key = tok, bytes.Clone(key)
+	return command.Stop, nil
+}
+
+// A read over thousands of deleted keys of several partitions can be stopped where it is, and goes on from there with
+// another command, which has a deadline of its own.
+func TestReadStopsOverNothing(t *testing.T) {
+	w := newWorld(t, tableOf(t, 3), Options{}, partition.Options{})
+	defer w.close(t)
+	for i := range 12_000 {
+		m := put(fmt.Sprint("k", i), "c", 1)
+		if i > 0 {
+			var b row.Builder
+			b.Reset(row.Unstamped)
+			b.DeleteRow(row.Unstamped)
+			m.Ops[0].Operand = b.Append(nil)
+		}
+		if err := w.write([]command.Mutation{m}, WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := command.Read{Table: table, Range: token.Full, Level: dberr.Quorum}
+	var found []string
+	stops := 0
+	for {
+		var s stopper
+		if err := w.Read(t.Context(), &q, &s); err != nil {
+			t.Fatal(err)
+		}
+		if found = append(found, s.lines...); s.key == nil {
+			break
+		}
+		stops++
+		q.AfterToken, q.AfterKey, q.AfterPartition = s.tok, s.key, true
+	}
+	if want := []string{"partition k0 false", "row c = 1"}; !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
+	}
+	if stops < 6 {
+		t.Errorf("%d stops", stops)
+	}
 }
 
 // A table of 16 partitions, some of them split between keys, answers every read as a table of one does; and so it does

@@ -175,6 +175,24 @@ func (r *relay) Row(clustering []byte, found *row.Row) (command.Step, error) {
 	return r.pass(r.v.Row(clustering, found))
 }
 
+// Passed implements command.Walker.
+func (r *relay) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+	if !r.heard.Load() {
+		r.heard.Store(true)
+	}
+	switch {
+	case !r.from.IsZero() && topology.At(t, key).Compare(r.from) < 0:
+		return command.More, nil
+	case r.sched.Now().After(r.deadline):
+		return command.Stop, context.DeadlineExceeded
+	}
+	step, err := r.pass(command.Passed(r.v, t, key, looked))
+	if step == command.Stop {
+		r.seen, r.inPartition = true, true
+	}
+	return step, err
+}
+
 func (r *relay) tick() error {
 	if r.rows++; r.rows%checkEvery == 0 && r.sched.Now().After(r.deadline) {
 		return context.DeadlineExceeded
