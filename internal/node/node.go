@@ -78,8 +78,10 @@ type Node struct {
 	nodeTLS      *tls.Config
 	nodeID       *topology.NodeID // of the certificate
 	levels       feature.Range    // what this build understands
+	tables       int              // how many tables the store may keep open
 	passwords    *cql.Passwords   // nil: everybody comes in
 
+	copying sync.Mutex     // held while a checkpoint is made
 	wg      sync.WaitGroup // the servers
 	closers []func() error // in the order of starting
 
@@ -103,10 +105,22 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.newest, feature.Newest)},
 		failed: make(chan struct{}),
 	}
+	n.boundConnections()
 	if err := n.startUnlessFailed(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
+}
+
+// boundConnections lets in no more clients than there are descriptors for.
+func (n *Node) boundConnections() {
+	wanted := n.opts.Limits.Connections
+	n.tables, n.opts.Limits.Connections = shareDescriptors(descriptors(), wanted)
+	if got := n.opts.Limits.Connections; got < wanted {
+		n.opts.Limits.AddressConnections = min(n.opts.Limits.AddressConnections, max(1, got/2))
+		n.log.LogAttrs(context.Background(), slog.LevelWarn, "the process may open too few files for limits.connections: raise ulimit -n",
+			slog.Int("descriptors", descriptors()), slog.Int("limits.connections", wanted), slog.Int("connections", got))
+	}
 }
 
 // startUnlessFailed ends the start when the node fails meanwhile: it may wait for others then.

@@ -43,6 +43,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		LargeRowBytes: int64(n.opts.Memory.Budget / 8),
 		LargeRowWait:  n.opts.Limits.ReadTimeout,
 		MinFreeDisk:   n.opts.Storage.MinFreeDisk,
+		MaxOpenFiles:  n.tables,
 		Events: storage.Events{
 			Corrupt: func(err error) { n.fail(err) },
 			Background: func(err error) {

@@ -69,6 +69,8 @@ type MemoryOptions struct {
 // LimitOptions bound what clients can make the node hold.
 type LimitOptions struct {
 	Connections           int           `yaml:"connections"`
+	AddressConnections    int           `yaml:"connections_per_address"`
+	IdleTimeout           time.Duration `yaml:"idle_timeout"`
 	FrameBytes            Bytes         `yaml:"frame_bytes"`
 	RequestsPerConnection int           `yaml:"requests_per_connection"`
 	Requests              int           `yaml:"requests"`
@@ -216,6 +218,10 @@ func (o Options) withDefaults() Options {
 	size(&o.Memory.BlockCache, o.Memory.Budget*2/5)
 	size(&o.Memory.Memtable, min(max(o.Memory.Budget/128, 4<<20), 64<<20))
 	num(&o.Limits.Connections, 20_000)
+	num(&o.Limits.AddressConnections, max(1, o.Limits.Connections/2))
+	if o.Limits.IdleTimeout == 0 {
+		o.Limits.IdleTimeout = time.Hour
+	}
 	size(&o.Limits.FrameBytes, 256<<20)
 	num(&o.Limits.RequestsPerConnection, 32_768)
 	num(&o.Limits.Requests, 1<<17)
@@ -347,6 +353,8 @@ func (l LimitOptions) validate() error {
 		shown any
 	}{
 		{"connections", int64(l.Connections), l.Connections},
+		{"connections_per_address", int64(l.AddressConnections), l.AddressConnections},
+		{"idle_timeout", int64(l.IdleTimeout), l.IdleTimeout},
 		{"requests_per_connection", int64(l.RequestsPerConnection), l.RequestsPerConnection},
 		{"requests", int64(l.Requests), l.Requests},
 		{"request_bytes", int64(l.RequestBytes), l.RequestBytes},

@@ -139,3 +139,20 @@ func TestConfigurationIsDocumented(t *testing.T) {
 		}
 	}
 }
+
+// TestDescriptorsAreShared proves that clients cannot take the files that the store needs: with any limit there are
+// some for tables, and what is left is not promised twice.
+func TestDescriptorsAreShared(t *testing.T) {
+	for _, c := range []struct{ limit, clients, tables, connections int }{
+		{1 << 20, 20_000, 1000, 20_000},
+		{20_000, 20_000, 1000, 17_744},
+		{1024, 20_000, 128, 512},
+		{256, 20_000, 32, 1},
+		{20_000, 10, 1000, 10},
+	} {
+		tables, connections := shareDescriptors(c.limit, c.clients)
+		if tables != c.tables || connections != c.connections {
+			t.Errorf("of %d: %d tables, %d connections, want %d and %d", c.limit, tables, connections, c.tables, c.connections)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/net/netutil"
 
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -56,6 +57,8 @@ func (n *Node) serve() error {
 	o := cql.Options{
 		TLS:                   n.tls,
 		ConnectionsMax:        n.opts.Limits.Connections,
+		AddressConnectionsMax: n.opts.Limits.AddressConnections,
+		IdleTimeout:           n.opts.Limits.IdleTimeout,
 		FrameBytesMax:         int(n.opts.Limits.FrameBytes),
 		ConnectionInFlightMax: n.opts.Limits.RequestsPerConnection,
 		InFlightMax:           n.opts.Limits.Requests,
@@ -116,6 +119,8 @@ func (n *Node) serveHTTP() error {
 		}),
 		TLSConfig:         n.tls.Clone(),
 		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // handshakes that strangers fail
 	}
 	n.closers = append(n.closers, func() error {
@@ -126,12 +131,13 @@ func (n *Node) serveHTTP() error {
 		}
 		return nil
 	})
+	listener := netutil.LimitListener(n.webListener, webConnections)
 	n.wg.Go(func() {
 		var err error
 		if n.tls != nil {
-			err = n.http.ServeTLS(n.webListener, "", "")
+			err = n.http.ServeTLS(listener, "", "")
 		} else {
-			err = n.http.Serve(n.webListener)
+			err = n.http.Serve(listener)
 		}
 		if !errors.Is(err, http.ErrServerClosed) {
 			n.fail(fmt.Errorf("serve HTTP: %w", err))
@@ -155,6 +161,10 @@ func (n *Node) checkpoint() (string, error) {
 	if n.opts.Data == "" {
 		return "", errors.New("the data is in memory: there is no place for a copy beside it")
 	}
+	if !n.copying.TryLock() {
+		return "", errors.New("a checkpoint is being made: try again when that one is done")
+	}
+	defer n.copying.Unlock()
 	dir := filepath.Clean(n.opts.Data) + ".checkpoint-" + time.Now().UTC().Format("20060102T150405.000Z")
 	return dir, n.store.Checkpoint(dir)
 }

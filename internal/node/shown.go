@@ -70,6 +70,8 @@ func (n *Node) settings() map[string]string {
 		"memory_block_cache":                fmt.Sprint(o.Memory.BlockCache),
 		"memory_memtable":                   fmt.Sprint(o.Memory.Memtable),
 		"limits_connections":                strconv.Itoa(o.Limits.Connections),
+		"limits_connections_per_address":    strconv.Itoa(o.Limits.AddressConnections),
+		"limits_idle_timeout":               o.Limits.IdleTimeout.String(),
 		"limits_frame_bytes":                fmt.Sprint(o.Limits.FrameBytes),
 		"limits_requests":                   strconv.Itoa(o.Limits.Requests),
 		"limits_requests_per_connection":    strconv.Itoa(o.Limits.RequestsPerConnection),

@@ -33,3 +33,19 @@ func TuneRuntime(o Options) {
 		runtime.GOMAXPROCS(2)
 	}
 }
+
+const (
+	// tablesOpen is how many tables the store keeps open where descriptors are plenty; logs keep as many, at most.
+	tablesOpen = 1000
+	// descriptorsElsewhere are for everything but tables and clients: logs, manifests, other nodes, HTTP.
+	descriptorsElsewhere = 256
+	// webConnections bounds the connections of HTTP, which more wait for.
+	webConnections = 64
+)
+
+// shareDescriptors divides the files that the process may have open between the store, which cannot go on without, and
+// clients. It returns how many tables the store may keep open, and how many clients there is room for.
+func shareDescriptors(limit, clients int) (tables, connections int) {
+	tables = min(tablesOpen, limit/8)
+	return tables, min(clients, max(1, limit-2*tables-descriptorsElsewhere))
+}

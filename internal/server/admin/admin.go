@@ -8,9 +8,11 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -80,7 +82,28 @@ func Handler(o Options) http.Handler {
 	})
 	// What a browser sends because of another site's page comes from the machine itself, too, and is no order of who
 	// sits there.
-	return http.NewCrossOriginProtection().Handler(mux)
+	return http.NewCrossOriginProtection().Handler(byAddress(mux))
+}
+
+// byAddress refuses requests from the machine itself that name it as a browser does for a page of somebody else, whose
+// name was made to lead here: DNS rebinding.
+func byAddress(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err == nil && a.Addr().Unmap().IsLoopback() && !isAddress(r.Host) {
+			http.Error(w, "the Host header is none of this machine's: use its address, or localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func isAddress(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil || host == "localhost"
 }
 
 // fromLoopback makes a handler of f that serves only the machine itself: nobody is asked who he is.

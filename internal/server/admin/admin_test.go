@@ -73,7 +73,7 @@ func TestForTheMachineItself(t *testing.T) {
 		for remote, want := range map[string]int{"127.0.0.1:999": 200, "[::1]:999": 200, "[::ffff:127.0.0.1]:999": 200, "192.0.2.1:999": 403, "[2001:db8::1]:999": 403, "@": 403} {
 			before := done
 			r := httptest.NewRequest(http.MethodPost, path, nil)
-			r.RemoteAddr = remote
+			r.RemoteAddr, r.Host = remote, "127.0.0.1:8080"
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
 			if w.Code != want || (done > before) != (want == 200) || want == 200 && w.Body.String() != answer {
@@ -107,5 +107,28 @@ func TestOrdersOfOtherSites(t *testing.T) {
 	}
 	if ordered != 1 {
 		t.Errorf("%d orders were carried out, want 1", ordered)
+	}
+}
+
+// TestHostNames proves that a page of somebody else, whose name was made to lead to this machine, gets nothing from it.
+func TestHostNames(t *testing.T) {
+	h := Handler(Options{Metrics: prometheus.NewRegistry(), Ready: func() error { return nil }, Status: func() any { return "secret" }})
+	for host, want := range map[string]int{
+		"127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost:8080": 200, "localhost": 200, "10.1.2.3": 200,
+		"attacker.example:8080": 421, "attacker.example": 421, "": 421, "localhost.attacker.example": 421,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/status", nil)
+		r.RemoteAddr, r.Host = "127.0.0.1:999", host
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != want || strings.Contains(w.Body.String(), "secret") != (want == 200) {
+			t.Errorf("%q: %d %q", host, w.Code, w.Body)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/status", nil)
+	r.RemoteAddr, r.Host = "192.0.2.1:999", "node1.example:8080"
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != 200 {
+		t.Errorf("from elsewhere, by name: %d %q", w.Code, w.Body)
 	}
 }

@@ -49,8 +49,18 @@ var (
 		),
 		count(
 			"cql_connections_refused_total",
-			"Client connections refused at limits.connections.",
+			"Client connections refused at limits.connections or limits.connections_per_address.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().Refused.Load()) },
+		),
+		count(
+			"cql_connections_crowded_out_total",
+			"Client connections closed in their handshake because too many were in theirs.",
+			func(n *Node) float64 { return float64(n.CQL.Stats().CrowdedOut.Load()) },
+		),
+		count(
+			"cql_connections_idle_total",
+			"Client connections closed at limits.idle_timeout.",
+			func(n *Node) float64 { return float64(n.CQL.Stats().Idle.Load()) },
 		),
 		count("cql_errors_total", "ERROR responses.", func(n *Node) float64 { return float64(n.CQL.Stats().Errors.Load()) }),
 		count(

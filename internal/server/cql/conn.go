@@ -3,6 +3,7 @@
 package cql
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"io"
@@ -71,6 +72,11 @@ type conn struct {
 
 	// writingSince is when the system call that is writing began, in Unix nanoseconds, 0 if there is none.
 	writingSince atomic.Int64
+	// arriving is the place among those in their handshake, nil afterwards; seen and idle are what endIdle found the
+	// last time. Server.mu guards them.
+	arriving *list.Element
+	seen     int64
+	idle     int
 	// leaving is set when Shutdown has made the connection read no more requests.
 	leaving atomic.Bool
 
@@ -218,5 +224,8 @@ func (c *conn) enter(client session.Client) {
 	c.client.Store(&client)
 	c.sess = c.srv.newSession(client)
 	c.phase = ready
+	c.srv.mu.Lock()
+	c.srv.crowd.arrived(c)
+	c.srv.mu.Unlock()
 	_ = c.nc.SetReadDeadline(time.Time{})
 }

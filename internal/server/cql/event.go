@@ -43,6 +43,12 @@ func (s *subscribers) remove(c *conn) {
 	delete(s.conns, c)
 }
 
+func (s *subscribers) has(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conns[c] != 0
+}
+
 func (s *subscribers) with(mask eventMask) (l []*conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

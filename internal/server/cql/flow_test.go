@@ -120,7 +120,7 @@ func TestEvents(t *testing.T) {
 
 // Connections beyond the bound are told so.
 func TestTooManyConnections(t *testing.T) {
-	b := start(t, Options{ConnectionsMax: 2})
+	b := start(t, Options{ConnectionsMax: 2, AddressConnectionsMax: 2})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	third := dial(t, b.addr, cqlwire.V4)

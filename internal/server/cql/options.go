@@ -27,6 +27,11 @@ type Options struct {
 
 	// ConnectionsMax is the number of connections, default 20000. A further one is told OVERLOADED and closed.
 	ConnectionsMax int
+	// AddressConnectionsMax is how many of them may come from one address, default half of them.
+	AddressConnectionsMax int
+	// ArrivingMax is how many of them may be in their handshake, default a quarter of them. Beyond it the one that
+	// takes longest is closed.
+	ArrivingMax int
 	// FrameBytesMax bounds the body of a request, also after decompression, and of a response; default and maximum 256
 	// MiB.
 	FrameBytesMax int
@@ -51,6 +56,9 @@ type Options struct {
 
 	// HandshakeTimeout is the time a client has until it is ready to send requests, default 30 s.
 	HandshakeTimeout time.Duration
+	// IdleTimeout is the time after which a connection without requests is closed, default an hour; it may be up to a
+	// quarter shorter. Connections that are registered for events are left open.
+	IdleTimeout time.Duration
 	// WriteTimeout is the time a client has to read what was written to it, default 30 s; it may be up to a quarter
 	// shorter.
 	WriteTimeout time.Duration
@@ -71,6 +79,8 @@ type Events struct {
 func (o Options) withDefaults() Options {
 	setDefault(&o.CQLVersion, "3.4.5")
 	setDefault(&o.ConnectionsMax, 20_000)
+	setDefault(&o.AddressConnectionsMax, max(1, o.ConnectionsMax/2))
+	setDefault(&o.ArrivingMax, max(1, o.ConnectionsMax/4))
 	setDefault(&o.FrameBytesMax, cqlwire.FrameSizeMax)
 	o.FrameBytesMax = min(o.FrameBytesMax, cqlwire.FrameSizeMax)
 	setDefault(&o.ConnectionInFlightMax, 4096)
@@ -81,6 +91,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Workers, max(16, 4*runtime.GOMAXPROCS(0)))
 	setDefault(&o.WorkQueueMax, 4096)
 	setDefault(&o.HandshakeTimeout, 30*time.Second)
+	setDefault(&o.IdleTimeout, time.Hour)
 	setDefault(&o.WriteTimeout, 30*time.Second)
 	if o.Events.Opened == nil {
 		o.Events.Opened = func(netip.AddrPort) {}

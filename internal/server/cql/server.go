@@ -44,6 +44,7 @@ type Server struct {
 	closed    bool
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	crowd     crowd
 }
 
 // New makes a server that has no listener yet.
@@ -66,6 +67,7 @@ func New(newSession NewSession, opts Options) *Server {
 	if opts.Tablets {
 		supported = append(supported, cqlwire.Option{Key: cqlwire.TabletsRouting, Values: []string{""}})
 	}
+	s.wg.Go(s.endIdle)
 	s.supported = cqlwire.AppendSupported(nil, append(supported, opts.Supported...))
 	return s
 }
@@ -128,14 +130,24 @@ func (s *Server) accept(nc net.Conn) {
 		return
 	case len(s.conns) >= s.opts.ConnectionsMax:
 		s.mu.Unlock()
-		s.refuse(nc)
-		s.opts.Events.Refused(remote)
+		s.refuse(nc, remote, "Too many connections")
 		return
 	}
 	c := newConn(s, nc, remote, local)
+	out, ok := s.crowd.admit(c, s.opts.AddressConnectionsMax, s.opts.ArrivingMax)
+	if !ok {
+		s.mu.Unlock()
+		c.cancel()
+		s.refuse(nc, remote, "Too many connections from "+remote.Addr().String())
+		return
+	}
 	s.conns[c] = struct{}{}
 	s.wg.Add(1)
 	s.mu.Unlock()
+	if out != nil {
+		s.stats.CrowdedOut.Add(1)
+		out.fail(errCrowdedOut)
+	}
 	s.stats.Accepted.Add(1)
 	s.stats.Connections.Add(1)
 	s.opts.Events.Opened(remote)
@@ -144,6 +156,7 @@ func (s *Server) accept(nc net.Conn) {
 		err := c.serve()
 		s.mu.Lock()
 		delete(s.conns, c)
+		s.crowd.leave(c)
 		s.mu.Unlock()
 		s.stats.Connections.Add(-1)
 		s.opts.Events.Closed(remote, err)
@@ -152,15 +165,16 @@ func (s *Server) accept(nc net.Conn) {
 
 // refuse tells a client that there are too many. It has asked nothing yet, hence stream 0 and a version that everybody
 // reads.
-func (s *Server) refuse(nc net.Conn) {
+func (s *Server) refuse(nc net.Conn, remote netip.AddrPort, why string) {
 	s.stats.Refused.Add(1)
+	s.opts.Events.Refused(remote)
 	defer nc.Close()
 	if s.opts.TLS != nil {
 		return
 	}
 	var w cqlwire.Writer
 	w.Begin(cqlwire.Header{Version: cqlwire.V4, Response: true, Opcode: cqlwire.OpError})
-	w.Buf = cqlwire.AppendError(w.Buf, cqlwire.V4, &dberr.Overloaded{Message: "Too many connections"})
+	w.Buf = cqlwire.AppendError(w.Buf, cqlwire.V4, &dberr.Overloaded{Message: why})
 	w.End()
 	_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = nc.Write(w.Buf)

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package node
+
+import (
+	"math"
+	"syscall"
+)
+
+// descriptors is how many files and connections the process may have open. Go has raised it to the hard limit.
+func descriptors() int {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil || uint64(r.Cur) > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return int(r.Cur)
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// TestStrangersDoNotCrowdOut proves that connections which never finish their handshake cannot keep others out: the
+// oldest of them has to go for each that comes, and who is ready stays.
+func TestStrangersDoNotCrowdOut(t *testing.T) {
+	b := start(t, Options{ConnectionsMax: 200, AddressConnectionsMax: 200, ArrivingMax: 10})
+	first := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	var strangers []*client
+	for range 100 {
+		strangers = append(strangers, dial(t, b.addr, cqlwire.V4))
+	}
+	late := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	for _, c := range []*client{first, late} {
+		c.query(1, "x")
+		c.flush()
+		c.rows()
+	}
+	for _, c := range strangers[:90] {
+		c.mustEnd()
+	}
+	if n := b.srv.Stats().CrowdedOut.Load(); n < 90 || n > 91 {
+		t.Errorf("%d were crowded out", n)
+	}
+	if n := b.srv.Stats().Refused.Load(); n != 0 {
+		t.Errorf("%d were refused", n)
+	}
+}
+
+// TestOneAddress proves that one machine cannot take all places, and that places are given back.
+func TestOneAddress(t *testing.T) {
+	b := start(t, Options{ConnectionsMax: 40, AddressConnectionsMax: 2})
+	kept := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	second := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	third := dial(t, b.addr, cqlwire.V4)
+	third.mustFail(cqlwire.CodeOverloaded, "Too many connections from 127.0.0.1")
+	third.mustEnd()
+	second.nc.Close()
+	eventually(t, "a place is free", func() bool { return b.srv.Stats().Connections.Load() == 1 })
+	dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	kept.query(1, "x")
+	kept.flush()
+	kept.rows()
+}
+
+// TestIdleConnectionsEnd proves that a connection without requests is closed, and one that asks, waits for an answer or
+// is registered for events is not.
+func TestIdleConnectionsEnd(t *testing.T) {
+	b := start(t, Options{IdleTimeout: time.Second})
+	waiting := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	waiting.query(1, "late")
+	waiting.flush()
+	control := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	control.put(1, cqlwire.OpRegister, cqlwire.AppendRegister(nil, []string{cqlwire.StatusChange}))
+	control.flush()
+	control.must(cqlwire.OpReady)
+	idle := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	idle.mustEnd()
+	if n := b.srv.Stats().Idle.Load(); n != 1 {
+		t.Errorf("%d were idle", n)
+	}
+	b.session(0).release()
+	waiting.must(cqlwire.OpResult)
+	control.query(2, "x")
+	control.flush()
+	control.rows()
+}
