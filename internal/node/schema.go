@@ -4,26 +4,23 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
-	"github.com/ilion-db/ilion/internal/model/command"
-	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/expr"
-	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/internal/query/write"
 )
 
 // newSchema builds what changes the schema, what has this node follow it, and what builds indexes.
 func (n *Node) newSchema() {
 	n.builder = backfill.New(backfill.Options{
-		Records: n.records, Table: tableData{n}, Entries: expr.IndexOps, Schema: n.catalog.Snapshot, Log: n.log,
+		Records: n.records, Table: write.BackfillTable{Coordinator: n.coordinator}, Entries: expr.IndexOps, Schema: n.catalog.Snapshot, Log: n.log,
 		Mine: func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
 	})
 	n.changer = &schemachange.Changer{
@@ -85,37 +82,4 @@ func (n *Node) dropOrphans(s *meta.State) error {
 		return err
 	}
 	return n.installer.Orphans(s.Schema)
-}
-
-// tableData is the coordinator as package backfill sees it.
-type tableData struct{ n *Node }
-
-// Read implements backfill.Table.
-func (d tableData) Read(ctx context.Context, read *command.Read, v command.Visitor) error {
-	return again(d.n.coordinator.Read(ctx, read, v))
-}
-
-// Write implements backfill.Table.
-func (d tableData) Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) error {
-	done := make(outcome, 1)
-	d.n.coordinator.Write(ctx, ms, coordinator.WriteOptions{Level: level, Type: "UNLOGGED_BATCH"}, done)
-	return again(<-done)
-}
-
-// outcome is a completion somebody waits for.
-type outcome chan error
-
-// Done passes the outcome on.
-func (o outcome) Done(err error) { o <- err }
-
-func again(err error) error {
-	if errors.Is(err, coordinator.ErrStaleSchema) || errors.Is(err, coordinator.ErrRepeat) {
-		return fmt.Errorf("%w: %w", backfill.ErrAgain, err)
-	}
-	return err
-}
-
-// Require implements backfill.Table.
-func (d tableData) Require(ctx context.Context, table uint32, revision uint64) error {
-	return d.n.coordinator.Require(ctx, table, revision, schemachange.Wait)
 }

@@ -10,10 +10,12 @@ import (
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
+	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/remote"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -55,6 +57,18 @@ type Bugs struct {
 	EarlyStamp bool
 	// LowCondition: what a condition writes is stamped as if it had not looked at the stamps of what it read.
 	LowCondition bool
+	// StaleEntries: a part of a batch that was planned for an older schema gets the revision of the new one, and not
+	// its index entries.
+	StaleEntries bool
+	// NoRequire: the build of an index does not have the partitions refuse what was planned before.
+	NoRequire bool
+	// RefusalIsDeath: a connection that is refused is taken for the end of the process.
+	RefusalIsDeath bool
+	// FarStamp: leaders stamp by their own clocks. EarlySweep: sweeps go by the own clock of who has them made.
+	// SkewedLeader: a node leads whatever its clock shows.
+	FarStamp, EarlySweep, SkewedLeader bool
+	// NoReturn: a node that was given another place in the meta partition while it was away does not take it.
+	NoReturn bool
 	// ForgottenID: nobody remembers the id of a write that is sent again.
 	ForgottenID bool
 }
@@ -168,6 +182,22 @@ func (n *node) plantSnapshots(s raftgroup.SnapshotStore) raftgroup.SnapshotStore
 	return s
 }
 
+// plantNow is the clock that leaders stamp by.
+func (n *node) plantNow() func() time.Time {
+	if n.w.plan.Bugs.FarStamp {
+		return n.Wall
+	}
+	return n.peers.Now
+}
+
+// plantPast is what sweeps go by.
+func (n *node) plantPast() time.Time {
+	if n.w.plan.Bugs.EarlySweep {
+		return n.Wall()
+	}
+	return n.peers.Past()
+}
+
 // plantLease moves the clock by which leases begin.
 func (n *node) plantLease() raftgroup.Instant {
 	if n.w.plan.Bugs.LongLease {
@@ -239,6 +269,34 @@ func (m memberOther) Write(ctx context.Context, c *command.Mutation, done comman
 	}
 	return m.Replica.Write(ctx, c, done)
 }
+
+// plantBatches changes how parts of batches are planned anew.
+func (n *node) plantBatches(b *coordinator.BatchLog) *coordinator.BatchLog {
+	if n.w.plan.Bugs.StaleEntries {
+		b.Replan = func(part *command.Conditional) error {
+			t := n.cat.Snapshot().TableByID(part.Mutation.Table)
+			if t == nil {
+				return coordinator.ErrUnknownTable
+			}
+			part.Mutation.SchemaVersion = t.Revision
+			return nil
+		}
+	}
+	return b
+}
+
+// plantTable changes what builds of indexes ask for.
+func (n *node) plantTable(t write.BackfillTable) backfill.Table {
+	if n.w.plan.Bugs.NoRequire {
+		return tableWithoutRequire{t}
+	}
+	return t
+}
+
+type tableWithoutRequire struct{ backfill.Table }
+
+// Require implements backfill.Table.
+func (tableWithoutRequire) Require(context.Context, uint32, uint64) error { return nil }
 
 // plantMetas changes what is stored before a node opens it.
 func (n *node) plantMetas() error {

@@ -190,6 +190,7 @@ func (e *exchange) tellServer() {
 	life := target.Life
 	w.After(w.Net.Delay(e.c.n.ID, target.ID), func() {
 		if e.cancel != nil && target.Up && target.Life == life && !w.Net.Blocked(e.c.n.ID, target.ID) {
+			target.Touch()
 			e.cancel()
 		}
 	})
@@ -222,7 +223,7 @@ func (e *exchange) Next() ([]byte, error) {
 	e.pages = e.pages[1:]
 	w, target := e.c.n.w, e.c.n.w.nodeOf(e.to)
 	if target != nil {
-		w.After(w.Net.Delay(e.c.n.ID, target.ID), func() { e.credit++ })
+		w.After(w.Net.Delay(e.c.n.ID, target.ID), func() { e.credit++; target.Touch() })
 	}
 	return b, nil
 }

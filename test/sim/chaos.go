@@ -83,6 +83,9 @@ func (w *simulation) hard(n *node) (out []func()) {
 	if h.Suspends {
 		out = append(out, n.Suspend)
 	}
+	if h.Refusals {
+		out = append(out, func() { w.Net.Reject(n.Machine, n.refuses(n.self())) })
+	}
 	if h.LongPauses {
 		out = append(out, func() { n.Pause(3*time.Second, 14*time.Second) })
 	}
@@ -138,6 +141,27 @@ func (w *simulation) transfer(n *node) {
 			}
 		})
 	}
+}
+
+// wrongClock sets the clock of a node that is well among others that are: soon it leads nothing.
+func (w *simulation) wrongClock() {
+	if !w.plan.With.Jumps {
+		return
+	}
+	n := w.nodes[w.Rand.IntN(nodeCount)]
+	by := w.Between(3*time.Second, 3*time.Minute)
+	if w.OneIn(2) {
+		by = -by
+	}
+	n.SetWrong(by)
+	w.After(6*time.Second, func() {
+		for _, r := range n.parts.Replicas() {
+			if s, ok := n.Host.Status(uint64(r.ID())); ok && s.Leading && len(s.Members.GetVoters()) > 2 {
+				w.Fail("node %d leads partition %d with a clock that is ahead by %v", n.ID, r.ID(), by)
+			}
+		}
+		n.SetWrong(0)
+	})
 }
 
 // heal ends all faults.

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -35,10 +36,11 @@ const (
 	opStamped         // set a register with the client's stamp
 	opBatch           // set two registers in one logged batch; in the history it is a write of each
 	opScan            // read all of a table; in the history it is a read of each key
+	opFind            // read by an index what has a value; in the history it is a look at each key
 )
 
 func (k opKind) String() string {
-	return [...]string{"read", "write", "delete", "truncate", "swap", "add", "stamped", "batch", "scan"}[k]
+	return [...]string{"read", "write", "delete", "truncate", "swap", "add", "stamped", "batch", "scan", "find"}[k]
 }
 
 // op is one operation of a client.
@@ -52,9 +54,13 @@ type op struct {
 	value, old uint64
 	stamp      int64
 	applied    bool
+	// expiry is when what is written expires, in seconds, 0 for never.
+	expiry int64
 	// blind is set if what was there before is not known, to an addition.
 	blind         bool
 	called, ended time.Duration
+	// index is what an opFind goes by.
+	index uint32
 	// parts are what a batch or a scan is in the history.
 	parts []*op
 	// done is set when the client has an answer; an op without one has an unknown outcome.
@@ -80,6 +86,12 @@ var (
 	allKeys   = slices.Concat(registers, counters, stamped, mixed, wiped)
 	bigint    = &cqltype.Type{Kind: cqltype.Bigint}
 )
+
+// lifetime is that of the rows which wane: longer than a run.
+const lifetime = 90 * time.Second
+
+// wanes reports whether a key's rows expire.
+func wanes(key string) bool { return key[0] == 'w' }
 
 func tableOf(key string) uint32 {
 	switch key[0] {
@@ -112,6 +124,7 @@ func (n *node) startClients() {
 	}
 	n.Spawn(n.readHere)
 	n.startSetter()
+	n.startSchema()
 }
 
 // draw chooses what to do.
@@ -124,7 +137,7 @@ func (c *client) draw() *op {
 		o.key = one(mixed)
 		switch w.Rand.IntN(3) {
 		case 0:
-			o.kind, o.stamp = opStamped, c.n.Wall().Add(w.Between(-300*time.Millisecond, 300*time.Millisecond)).UnixMicro()
+			o.kind, o.stamp = opStamped, w.Time().Add(w.Between(-300*time.Millisecond, 300*time.Millisecond)).UnixMicro()
 		case 1:
 			o.kind, o.old = opSwap, c.last[o.key]
 		default:
@@ -141,7 +154,7 @@ func (c *client) draw() *op {
 		o.kind, o.key = opAdd, one(counters)
 	case d < 21:
 		o.kind, o.key = opStamped, one(stamped)
-		o.stamp = c.n.Wall().UnixMicro()
+		o.stamp = w.Time().UnixMicro()
 	case d < 22:
 		o.kind, o.key = opDelete, one(wiped)
 	case d < 23 && w.OneIn(6):
@@ -166,6 +179,13 @@ func (c *client) draw() *op {
 				o.parts = append(o.parts, &op{client: c.id, kind: opRead, key: key, called: w.Now})
 			}
 		}
+	}
+	if off := c.n.Wall().Sub(w.Time()); off > lifetime/3 && wanes(o.key) && (o.kind == opRead || o.kind == opScan) {
+		// By its clock the rows have expired: what it reads is true there and nowhere else.
+		o.kind, o.parts = opWrite, nil
+	}
+	if wanes(o.key) {
+		o.expiry = w.Time().Add(lifetime).Unix()
 	}
 	switch o.kind {
 	case opWrite, opSwap, opStamped:
@@ -218,7 +238,7 @@ func (o *op) history() []*op {
 
 // nothingDone reports whether a client may conclude from an error that an operation did nothing, and never will.
 func (c *client) nothingDone(o *op, err error) bool {
-	if o.kind == opRead || o.kind == opScan {
+	if o.kind == opRead || o.kind == opScan || o.kind == opFind {
 		return true
 	}
 	var (
@@ -297,6 +317,7 @@ func (c *client) finish(o *op, a *answer) {
 		if part.kind == opRead {
 			seen := a.viewer.found[part.key]
 			part.value, part.stamp = seen.value, seen.stamp
+			c.checkStamp(part)
 		}
 		if part.kind == opRead || part.kind == opWrite || part.kind == opStamped {
 			c.last[part.key] = part.value
@@ -342,6 +363,8 @@ func number(r *row.Row) uint64 {
 	return 0
 }
 
+func bytesOf(value uint64) []byte { return binary.BigEndian.AppendUint64(nil, value) }
+
 func mutationOf(o *op, now int64) *command.Mutation {
 	var b row.Builder
 	switch o.kind {
@@ -350,10 +373,13 @@ func mutationOf(o *op, now int64) *command.Mutation {
 	default:
 		b.Reset(row.Unstamped)
 	}
-	if o.kind == opDelete {
+	switch {
+	case o.kind == opDelete:
 		b.DeleteRow(now)
-	} else {
-		b.Cell(column, nil, binary.BigEndian.AppendUint64(nil, o.value), 0, row.NoExpiry)
+	case wanes(o.key):
+		b.Cell(column, nil, bytesOf(o.value), int32(lifetime/time.Second), o.expiry)
+	default:
+		b.Cell(column, nil, bytesOf(o.value), 0, row.NoExpiry)
 	}
 	key := []byte(o.key)
 	return &command.Mutation{Table: tableOf(o.key), Token: token.Hash(key), Key: key, Ops: []command.Op{{Operand: b.Append(nil)}}}
@@ -395,6 +421,8 @@ type viewer struct {
 	st    *world.Task
 	key   string
 	found map[string]cell
+	// column holds what is looked at; the usual one if 0.
+	column uint32
 }
 
 // Partition implements command.Visitor.
@@ -405,9 +433,9 @@ func (v *viewer) Partition(_ token.Token, key []byte, _ *row.Row) (command.Step,
 
 // Row implements command.Visitor.
 func (v *viewer) Row(_ []byte, r *row.Row) (command.Step, error) {
-	seen := cell{value: number(r)}
-	if c := r.Cell(column); c != nil {
-		seen.stamp = c.Timestamp
+	seen := cell{}
+	if c := r.Cell(cmp.Or(v.column, column)); c != nil && len(c.Value) == 8 {
+		seen = cell{value: binary.BigEndian.Uint64(c.Value), stamp: c.Timestamp}
 	}
 	v.found[v.key] = seen
 	if w := v.st.Machine.World; w.OneIn(4) && !v.st.Sleep(w.Between(0, 200*time.Millisecond)) {
@@ -466,7 +494,7 @@ func (n *node) sweep() {
 		if r.Table() != wipedTable || !r.Leading() {
 			continue
 		}
-		s := &command.Sweep{Table: wipedTable, Horizon: n.Wall().Unix() - 1}
+		s := &command.Sweep{Table: wipedTable, Horizon: n.plantPast().Unix() - 1}
 		for _, key := range wiped {
 			s.Keys = append(s.Keys, keys.AppendRow(nil, wipedTable, token.Hash([]byte(key)), []byte(key), nil))
 		}
@@ -484,6 +512,7 @@ const lastReader = 200
 
 // lastReads reads every key once more when all is calm.
 func (w *simulation) lastReads() {
+	w.lastFinds()
 	for _, key := range allKeys {
 		n := w.nodes[w.Rand.IntN(nodeCount)]
 		n.Spawn(func(t *world.Task) {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
@@ -22,10 +23,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/remote"
@@ -41,24 +43,42 @@ type control struct {
 	peers     *peers.Peers
 	members   *reconcile.Members
 	installer *schemachange.Installer
+	changer   *schemachange.Changer
+	builder   *backfill.Builder
+	cat       *catalog.Catalog
 	began     time.Time
 	// making is set while replicas are made or removed, returning while the node takes its new place in the meta
 	// partition.
 	making, returning bool
 }
 
+// meet makes what reaches other nodes, and what knows of them.
+func (n *node) meet() {
+	n.carrier = n.newCarrier()
+	n.peers = peers.New(n.self(), n.carrier, peers.Options{
+		Sched: n.Scheduler(), Skewed: n.skewed,
+		Left: func() { n.w.Note("node %d hears that it has left", n.ID) },
+	})
+}
+
+// skewed is told that the clock of the node is wrong, or right again.
+func (n *node) skewed(ahead time.Duration) {
+	n.w.counts.Skewed++
+	n.w.Note("node %d: the clock is ahead by %v", n.ID, ahead)
+	if !n.w.plan.Bugs.SkewedLeader && n.parts != nil {
+		n.parts.Abstain(ahead != 0)
+	}
+}
+
 // connect makes what carries requests to other nodes and what answers theirs.
 func (n *node) connect() {
 	s := n.Scheduler()
-	n.carrier = n.newCarrier()
 	n.server = remote.NewServer(n.parts, n.carrier, s)
-	n.control = control{
-		peers: peers.New(n.self(), n.carrier, peers.Options{Sched: s, Left: func() { n.w.Note("node %d hears that it has left", n.ID) }}),
-		began: n.Wall(),
-	}
+	n.began = n.Wall()
+	n.cat = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
 	client := remote.New(n.carrier, s)
 	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Cluster: &coordinator.Cluster{
-		Node: n.self(), Alive: n.peers.Alive, Acknowledged: n.peers.Acknowledged, Batches: n.w.batches.ForCoordinator(schema.New),
+		Node: n.self(), Alive: n.peers.Alive, Acknowledged: n.peers.Acknowledged, Batches: n.plantBatches(n.w.batches.ForCoordinator(n.cat.Snapshot)),
 		Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
 			return n.plantMember(client.Replica(to, id))
 		},
@@ -81,11 +101,22 @@ func (n *node) run(*world.Task) {
 		return
 	}
 	n.keeper = keeper
+	n.builder = backfill.New(backfill.Options{
+		Records: keeper, Table: n.plantTable(write.BackfillTable{Coordinator: n.coord, Sched: s}), Entries: expr.IndexOps, Schema: n.cat.Snapshot, Sched: s,
+		Mine: n.leadsMeta, Log: slog.New(builds{slog.DiscardHandler, n}),
+	})
+	n.changer = &schemachange.Changer{
+		Records: keeper, Schema: n.cat.Snapshot, Whole: catalog.WithSystem, Place: n.place, Built: n.builder.Await, Sched: s,
+		Agree: func(ctx context.Context, version uint64) {
+			ctx, cancel := s.WithTimeout(ctx, agreeWait)
+			defer cancel()
+			n.peers.Agree(ctx, version)
+		},
+	}
 	n.installer = &schemachange.Installer{
-		Store: n.store, Replicas: exclusive{n, &reconcile.Local{Node: n.self(), Host: local{n.parts}}}, Whole: catalog.WithSystem,
-		Values:  func(*schema.Table, *schema.Index, []byte, []byte, *row.Row) ([][]byte, error) { return nil, nil },
-		Route:   n.coord.SetTopology,
-		Publish: func(*schema.Schema, []schema.Event) {},
+		Store: n.store, Replicas: exclusive{n, n.local()}, Whole: catalog.WithSystem,
+		Values: expr.IndexValues, Route: n.coord.SetTopology,
+		Publish: func(s *schema.Schema, events []schema.Event) { n.cat.Publish(s, events...) },
 		Failed: func(what string, err error) {
 			if n.Life == life {
 				w.Fail("node %d: %s: %v", n.ID, what, err)
@@ -119,6 +150,7 @@ func (n *node) run(*world.Task) {
 	s.Go(func() { n.members.Run(ctx) })
 	s.Go(func() { balance.Run(ctx) })
 	s.Go(func() { placer.Run(ctx) })
+	s.Go(func() { n.builder.Run(ctx) })
 	n.Spawn(n.replay)
 	n.startClients()
 	if err := n.firstBoot(); n.Life != life {
@@ -135,6 +167,7 @@ func (n *node) run(*world.Task) {
 func (n *node) install(old, next *meta.State) {
 	n.w.checkRecords(n, old, next)
 	n.installer.Install(old, next)
+	n.builder.Look()
 	var nodes []topology.NodeID
 	for _, node := range next.Nodes {
 		if node.State != meta.Left {
@@ -142,9 +175,41 @@ func (n *node) install(old, next *meta.State) {
 		}
 	}
 	n.peers.Watch(nodes)
+	if old.Schema != next.Schema {
+		n.peers.Follow(next.Version)
+	}
 	if n.members != nil {
 		n.members.Changed(old, next)
 	}
+}
+
+// agreeWait is package node's.
+const agreeWait = time.Second
+
+// place says where a new table lives.
+func (n *node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
+	view := n.view()
+	return placement.Place(s, &view, region, placement.Table{ID: t.ID, Parts: 2, Whole: true}), nil
+}
+
+// builds counts what a builder logs.
+type builds struct {
+	slog.Handler
+	n *node
+}
+
+// Enabled implements slog.Handler.
+func (b builds) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (b builds) Handle(_ context.Context, r slog.Record) error {
+	if r.Level == slog.LevelInfo {
+		b.n.w.counts.Built++
+	}
+	text := ""
+	r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
+	b.n.w.Note("node %d: %s:%s", b.n.ID, r.Message, text)
+	return nil
 }
 
 // exclusive makes and removes replicas as no other task of the node does.
@@ -173,11 +238,16 @@ func (n *node) exclusively(do func() error) error {
 	return do()
 }
 
-// local is what reconcile.Local does things to.
-type local struct{ *partition.Host }
+// local makes the replicas of the node what the map says.
+func (n *node) local() *reconcile.Local {
+	return &reconcile.Local{Node: n.self(), Host: replicas{n.parts}}
+}
 
-// Has implements it.
-func (l local) Has(id topology.PartitionID) bool { return l.Replica(id) != nil }
+// replicas are what reconcile.Local does things to.
+type replicas struct{ *partition.Host }
+
+// Has implements its host.
+func (r replicas) Has(id topology.PartitionID) bool { return r.Replica(id) != nil }
 
 // counted is a replica whose changes of members are counted.
 type counted struct {
@@ -266,7 +336,7 @@ func (n *node) firstBoot() error {
 	}
 	if n.wipes == 0 && !n.born {
 		if err := n.exclusively(func() error {
-			return (&reconcile.Local{Node: n.self(), Host: local{n.parts}}).Make(topology.New(), w.born)
+			return n.local().Make(topology.New(), w.born)
 		}); err != nil {
 			return err
 		}
@@ -308,22 +378,17 @@ func (n *node) name() string { return fmt.Sprintf("127.0.0.%d:9042", n.ID+1) }
 
 // comeBack takes the place that the node has in the meta partition if it was given another one while it was away.
 func (n *node) comeBack(replica topology.ReplicaID) {
-	if n.returning || n.carrier == nil {
+	if n.returning || n.w.plan.Bugs.NoReturn {
 		return
 	}
 	n.returning = true
 	n.Process().Go(func() {
 		defer func() { n.returning = false }()
-		if old := n.parts.Member(topology.MetaPartition); old >= replica {
-			return
-		}
 		n.w.Note("node %d: replica %d of the meta partition takes the place of %d", n.ID, replica, n.parts.Member(topology.MetaPartition))
-		parts, life := n.parts, n.Life
+		here, life := n.local(), n.Life
 		err := n.exclusively(func() error {
-			if err := parts.Drop(topology.MetaPartition); err != nil {
-				return err
-			}
-			return parts.Join(topology.MetaPartition, replica)
+			_, err := here.Return(replica)
+			return err
 		})
 		if err != nil && n.Life == life {
 			n.w.Fail("node %d: %v", n.ID, err)
@@ -357,6 +422,12 @@ func (n *node) writeBirth() error {
 // firstRecords are those of the first map and nodes.
 func (w *simulation) firstRecords() (err error) {
 	s := meta.Empty().WithMap(w.born)
+	if w.plan.With.Schema {
+		if s, err = w.firstTables(s); err != nil {
+			return err
+		}
+		w.born = s.Map
+	}
 	for _, n := range w.nodes {
 		r := n.record()
 		r.Tokens = append(r.Tokens, placement.NextToken(s.Nodes))
@@ -371,7 +442,7 @@ type answers struct{ *node }
 
 // Describe implements peers.Host, as do the others.
 func (n answers) Describe(to topology.NodeID) peers.Report {
-	r := peers.Report{Clock: n.Wall(), Started: n.began, Records: n.state().Version, DiskFree: -1}
+	r := peers.Report{Clock: n.Wall(), Started: n.began, Records: n.state().Version, Schema: n.cat.Snapshot().Version, DiskFree: -1}
 	if other := n.state().Node(to); other != nil && other.State == meta.Left {
 		r.Left = true
 	}
@@ -385,9 +456,11 @@ func (n answers) Await(ctx context.Context, version uint64, others bool) (peers.
 		return peers.Standing{}, err
 	}
 	if others {
+		ctx, cancel := n.Scheduler().WithTimeout(ctx, agreeWait)
+		defer cancel()
 		n.peers.Known(ctx, version)
 	}
-	return peers.Standing{Records: s.Version}, nil
+	return peers.Standing{Records: s.Version, Schema: s.Schema.Version}, nil
 }
 
 // Admit takes a newcomer into the records.
@@ -520,15 +593,37 @@ func (n *node) whole() bool {
 	return true
 }
 
-// stop ends the process as an administrator does: it gives its leaderships away before, and takes none that is offered
-// from then on.
+// handoverTime is package node's.
+const handoverTime = 5 * time.Second
+
+// stop ends the process as an administrator does: it says so, gives its leaderships away, and says that it has ended.
 func (n *node) stop() {
-	w := n.w
-	n.AfterLife(w.Between(300*time.Millisecond, 1500*time.Millisecond), func() {
-		n.crash()
-		w.After(w.Between(50*time.Millisecond, time.Second), n.restart)
+	n.Spawn(func(t *world.Task) {
+		ctx, cancel := n.Scheduler().WithTimeout(context.Background(), handoverTime)
+		defer cancel()
+		n.peers.Stop(ctx)
+		if err := n.parts.Handover(ctx); !t.Dead() {
+			n.w.Note("node %d has handed over: %v", n.ID, err)
+			n.AfterLife(1, n.depart)
+		}
 	})
-	n.Call(func(h *raftgroup.Host) { w.Note("node %d hands everything over, %d groups", n.ID, h.Handover()) })
+}
+
+// depart ends the process in order; its last word is that it has, after all else that it has said.
+func (n *node) depart() {
+	w, id := n.w, n.self()
+	w.counts.Departures++
+	w.Note("node %d departs", n.ID)
+	n.close()
+	for _, other := range w.nodes {
+		w.Net.Send(n.ID, other.ID, id[:], func([]byte) {
+			if other.Up {
+				other.peers.SetDown(id, true)
+				other.parts.NodeDeparted(id)
+			}
+		})
+	}
+	w.After(w.Between(50*time.Millisecond, time.Second), n.restart)
 }
 
 // partitions are the ids of a map in order.

@@ -88,7 +88,7 @@ func (w *simulation) nodeOf(id topology.NodeID) *node {
 func (n *node) options() partition.Options {
 	w, life := n.w, n.Life
 	return partition.Options{
-		Now: n.Wall,
+		Now: n.plantNow(),
 		Cluster: &partition.Cluster{
 			Node: n.self(), Log: n.log, Clock: n.Machine,
 			Drive: &partition.Drive{Runner: n.runner, Scheduler: n.Scheduler()},
@@ -112,6 +112,9 @@ func (n *node) options() partition.Options {
 				}
 				if here && n.members != nil {
 					n.members.Look(id)
+				}
+				if id == topology.MetaPartition && n.builder != nil {
+					n.builder.Look()
 				}
 				if here {
 					w.counts.Leaders++
@@ -182,6 +185,7 @@ func (n *node) open() (err error) {
 	if err := n.plantMetas(); err != nil {
 		return err
 	}
+	n.meet()
 	n.parts, err = partition.Open(partition.Stored{Store: n.store}, n.options())
 	return err
 }
@@ -205,15 +209,21 @@ func (n *node) replay(t *world.Task) {
 
 // crash ends the process; some of the others may hear of it.
 func (n *node) crash() {
-	id := n.self()
 	n.Crash(n.close)
-	n.w.Net.Refuse(n.Machine, func(m *world.Machine) {
-		other := n.w.nodes[m.ID]
-		if other.peers != nil {
-			other.peers.SetDown(id, true)
+	n.w.Net.Refuse(n.Machine, n.refuses(n.self()))
+}
+
+// refuses tells a node that the address of another one refuses connections.
+func (n *node) refuses(id topology.NodeID) func(by *world.Machine) {
+	return func(by *world.Machine) {
+		other := n.w.nodes[by.ID]
+		other.peers.SetDown(id, true)
+		if n.w.plan.Bugs.RefusalIsDeath {
+			other.parts.NodeDeparted(id)
+			return
 		}
 		other.parts.NodeRefused(id)
-	})
+	}
 }
 
 func (n *node) restart() {

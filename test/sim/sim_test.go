@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/cryptotest"
@@ -16,7 +17,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; 64, or 8 with -short, if 0")
+	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; 48, or 8 with -short, if 0")
 	first = flag.Uint64("sim.seed", 1, "the first seed")
 	most  = flag.Duration("sim.for", 0, "TestSeeds begins no further seed after so long; 0 for never")
 	with  = flag.String("sim.with", "", "hardships beside the usual, as Batches,Jumps")
@@ -27,6 +28,7 @@ var (
 func run(t *testing.T, p Plan) *Report {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, p.Seed)
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a run is short and small
 	p.Wait = synctest.Wait
 	if *lines {
 		p.Print = func(line string) { fmt.Println(line) }
@@ -49,12 +51,15 @@ func hardships(t *testing.T) Hardships {
 	return h
 }
 
+// faultsLeast is how many faults a seed has on average, frames that are dropped or delayed not counted.
+const faultsLeast = 25
+
 // TestSeeds proves that no seed finds a violation: histories are linearizable, replicas are equal, nothing acknowledged
 // is lost. Run thousands with -sim.seeds=5000 -timeout=0.
 func TestSeeds(t *testing.T) {
 	n := *seeds
 	if n == 0 {
-		if n = 64; testing.Short() {
+		if n = 48; testing.Short() {
 			n = 8
 		}
 	}
@@ -75,10 +80,16 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds in %v, %d faults: %+v, keys unchecked: %d", done, time.Since(began).Round(time.Millisecond), sum.Sum(), sum, unchecked)
-	if h := hardships(t); done >= 64 && h.Batches && (sum.Batches == 0 || sum.Replayed == 0) {
+	frames := sum.Dropped + sum.Delayed
+	each := float64(sum.Sum()-frames) / float64(max(done, 1))
+	t.Logf("%.1f faults a seed, and %.1f frames dropped or delayed", each, float64(frames)/float64(max(done, 1)))
+	if done >= 8 && each < faultsLeast {
+		t.Errorf("%.1f faults a seed, at least %d are wanted", each, faultsLeast)
+	}
+	if h := hardships(t); done >= 48 && h.Batches && (sum.Batches == 0 || sum.Replayed == 0) {
 		t.Errorf("%d batches, %d replayed in %d seeds", sum.Batches, sum.Replayed, done)
 	}
-	if done >= 64 {
+	if done >= 48 {
 		for _, c := range []struct {
 			what string
 			n    int
@@ -100,6 +111,8 @@ func TestSeeds(t *testing.T) {
 			{"snapshots", sum.Snapshots}, {"truncations", sum.Truncations}, {"moves", sum.Moves}, {"transfers", sum.Transfers},
 			{"quiet groups", sum.Quiesced}, {"full disks", sum.FullDisks}, {"states compared", sum.Compared}, {"refused connections", sum.Refused},
 			{"follower reads", sum.FollowerReads},
+			{"rejected connections", sum.Rejected}, {"orderly ends", sum.Departures}, {"wrong clocks that were noticed", sum.Skewed},
+			{"changes of the schema", sum.Changes}, {"indexes built", sum.Built}, {"searches by an index", sum.Finds},
 			{"answers to followers that read at QUORUM", sum.Told}, {"sweeps", sum.Sweeps}, {"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts at other nodes", sum.Forwarded}, {"repeated attempts", sum.Repeats},
 		} {
 			if c.n == 0 {

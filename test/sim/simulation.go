@@ -41,12 +41,14 @@ type Hardships struct {
 	Jumps, Suspends, LongPauses bool
 	// Lost and RolledBack are directories: of rows, of the log, of both.
 	Lost, RolledBack bool
+	// Schema changes are of tables with indexes, which are written to, searched and truncated meanwhile.
+	Schema bool
 	// Refusals are connections that are refused though the process lives.
 	Refusals bool
 }
 
 // Usual is what every seed has.
-var Usual = Hardships{Batches: true, Jumps: true, Suspends: true, LongPauses: true, Mixed: true}
+var Usual = Hardships{Batches: true, Schema: true, Refusals: true, Jumps: true, Suspends: true, LongPauses: true, Mixed: true}
 
 // Report is what a run came to.
 type Report struct {
@@ -69,6 +71,11 @@ type Counts struct {
 	Quiesced, Leaders                  int
 	Compared, Updates, Sweeps, Asked   int
 	Batches, Replayed, Scans           int
+	// Departures are orderly ends; Skewed counts how often a node found its own clock wrong, or right again.
+	Departures, Skewed int
+	// Changes of the schema were answered, Built indexes are complete, Finds went by one; Stale statements were planned
+	// anew.
+	Changes, Built, Finds, Stale int
 	// Repeats are attempts beyond the first, Forwarded those at other nodes.
 	Repeats, Forwarded int
 	// Of HereAsked reads at ONE HereReads were served on the spot, FollowerReads of them by replicas that did not lead.
@@ -145,9 +152,10 @@ func Run(p Plan) *Report {
 	w.startChaos()
 	// After the faults everything heals; clients go on for a while, then every key is read once more.
 	w.After(p.Length, w.heal)
+	w.After(p.Length+4*time.Second, w.wrongClock)
 	w.After(p.Length+3*time.Second, func() { w.finished = true })
-	w.After(p.Length+20*time.Second, w.lastReads)
-	end := p.Length + 25*time.Second
+	w.After(p.Length+17*time.Second, w.lastReads)
+	end := p.Length + 20*time.Second
 	for w.World.Run(end); len(w.Failures) == 0 && !w.atRest() && end < p.Length+30*time.Second; w.World.Run(end) {
 		end += 100 * time.Millisecond // an entry is on its way: a change of the records, or a new leader's first
 	}
@@ -182,13 +190,7 @@ func (w *simulation) begin() {
 
 // firstMap cuts the tables: most replica sets have four voters, one of them has a single one, and grows.
 func (w *simulation) firstMap() (err error) {
-	at := func(first, n int) []topology.Place {
-		p := topology.Place{Region: region}
-		for i := range n {
-			p.Nodes = append(p.Nodes, w.nodes[(first+i)%nodeCount].self())
-		}
-		return []topology.Place{p}
-	}
+	at := w.placesFrom
 	m := topology.New().WithLevel(feature.Known.Newest)
 	if m, err = m.AddMeta(at(0, voterCount)); err == nil {
 		pieces := topology.Equal(2, at(1, voterCount))
@@ -209,4 +211,20 @@ func (w *simulation) firstMap() (err error) {
 	}
 	w.born = m
 	return w.firstRecords()
+}
+
+// placesFrom are so many nodes, from one of them on.
+func (w *simulation) placesFrom(first, n int) []topology.Place {
+	p := topology.Place{Region: region}
+	for i := range n {
+		p.Nodes = append(p.Nodes, w.nodes[(first+i)%nodeCount].self())
+	}
+	return []topology.Place{p}
+}
+
+// pieces are two halves of a table.
+func (w *simulation) pieces(i int) []topology.Piece {
+	out := topology.Equal(2, w.placesFrom(i, voterCount))
+	out[1].Places = w.placesFrom(i+2, voterCount)
+	return out
 }

@@ -67,12 +67,26 @@ func (m *Machine) wake() {
 // Jump sets the wall clock forwards or backwards by milliseconds to minutes; a while later it is right again.
 func (m *Machine) Jump() {
 	w := m.World
-	w.Faults.Jumps++
 	most := []time.Duration{10 * time.Millisecond, time.Second, 10 * time.Second, 3 * time.Minute}[w.Rand.IntN(4)]
-	by := w.Between(-most, most)
-	m.skew += by
-	w.Note("the wall clock of node %d jumps by %v", m.ID, by)
-	w.After(w.Between(time.Second, 8*time.Second), func() { m.skew -= by })
+	for _, other := range w.Machines {
+		if other != m && other.wrong != 0 {
+			return // one clock that is wrong at a time
+		}
+	}
+	w.Faults.Jumps++
+	m.SetWrong(w.Between(-most, most))
+	set := m.wrong
+	w.After(w.Between(time.Second, 8*time.Second), func() {
+		if m.wrong == set {
+			m.SetWrong(0)
+		}
+	})
+}
+
+// SetWrong sets how far the wall clock is off beside what it always is.
+func (m *Machine) SetWrong(by time.Duration) {
+	m.wrong = by
+	m.World.Note("the wall clock of node %d is off by %v", m.ID, by)
 }
 
 func (m *Machine) slowDown() {
@@ -101,6 +115,7 @@ func (w *World) Heal(restart func(m *Machine)) {
 		w.Net.slow[m.ID] = false
 		m.Slow, m.Full = 1, false
 		m.wake()
+		m.wrong = 0
 		w.After(100*time.Millisecond, func() { restart(m) })
 	}
 }

@@ -31,12 +31,14 @@ type Machine struct {
 	base, skew, suspended time.Duration
 	// asleep is when the suspension ends that is under way; suspended counts it to its end.
 	asleep time.Duration
+	// wrong is what SetWrong has set.
+	wrong time.Duration
 }
 
 func newMachine(w *World, id int) *Machine {
 	return &Machine{
 		World: w, ID: id, FS: vfs.NewCrashableMem(), Slow: 1,
-		rate: 1 + (w.Rand.Float64()-0.5)*0.08, base: w.Between(0, time.Hour), skew: w.Between(-2*time.Second, 2*time.Second),
+		rate: 1 + (w.Rand.Float64()-0.5)*0.08, base: w.Between(0, time.Hour), skew: w.Between(-400*time.Millisecond, 400*time.Millisecond),
 	}
 }
 
@@ -52,8 +54,11 @@ func (m *Machine) Now() raftgroup.Instant {
 	return raftgroup.Instant(m.base + m.elapsed())
 }
 
-// Wall is the wall clock.
-func (m *Machine) Wall() time.Time { return epoch.Add(m.skew + m.elapsed()) }
+// Wall is the wall clock, which is kept near the time.
+func (m *Machine) Wall() time.Time { return m.World.Time().Add(m.skew + m.wrong) }
+
+// Time is the calendar's, which no machine knows.
+func (w *World) Time() time.Time { return epoch.Add(w.Now) }
 
 func (m *Machine) elapsed() time.Duration { return m.shown(m.World.Now) }
 
@@ -68,8 +73,11 @@ func (m *Machine) AfterClock(d time.Duration, do func()) {
 	at := m.monotone() + d
 	var look func()
 	look = func() {
-		if left := at - m.monotone(); left > 0 {
-			m.AfterLife(m.Real(left), look)
+		if left := m.Real(at - m.monotone()); left > 0 {
+			if m.asleep > m.World.Now {
+				left = min(left, pauseStep) // what wakes it may come before its time
+			}
+			m.AfterLife(left, look)
 			return
 		}
 		m.AfterPause(func() {
@@ -102,6 +110,7 @@ func (m *Machine) AfterLife(d time.Duration, do func()) {
 	life := m.Life
 	m.World.After(d, func() {
 		if m.Life == life && m.Up {
+			m.Touch()
 			do()
 		}
 	})
@@ -116,6 +125,7 @@ func (m *Machine) AfterPause(do func()) {
 		m.AfterLife(min(left, pauseStep), func() { m.AfterPause(do) }) // Heal may end the pause before its time
 		return
 	}
+	m.Touch()
 	do()
 }
 

@@ -7,6 +7,23 @@ import (
 	"time"
 )
 
+// TestTimersAfterWaking proves that a timer comes when its time has passed by the monotone clock, also on a machine
+// that was woken before the planned end of its suspension.
+func TestTimersAfterWaking(t *testing.T) {
+	w := New(1, 1)
+	m := w.Machines[0]
+	m.Up = true
+	at := time.Duration(0)
+	begin := m.monotone()
+	m.AfterClock(time.Second, func() { at = m.monotone() - begin })
+	w.After(500*time.Millisecond, m.Suspend)
+	w.After(1500*time.Millisecond, func() { w.Heal(func(*Machine) {}) })
+	w.Run(30 * time.Second)
+	if at < time.Second || at > time.Second+2*pauseStep {
+		t.Errorf("a timer of 1s came after %v", at)
+	}
+}
+
 // TestMonotoneClockNeverGoesBack proves that the monotone clock of a machine stands still while it is suspended and
 // goes on from there afterwards, however suspensions overlap and whatever ends them: timers of the product would come
 // late for as long as it went back.

@@ -119,6 +119,28 @@ func (n *Network) Join(machine int) {
 	}
 }
 
+// Reject has the address of a machine refuse connections for a while though its process lives, as a firewall does;
+// sometimes what it sends does not arrive either.
+func (n *Network) Reject(m *Machine, hear func(by *Machine)) {
+	w := n.w
+	w.Faults.Rejected++
+	most := w.Between(300*time.Millisecond, 3*time.Second)
+	w.Note("node %d refuses connections for %v", m.ID, most)
+	if w.OneIn(2) {
+		n.Cut(m.ID)
+		w.After(most, func() { n.Join(m.ID) })
+	}
+	for _, by := range w.Machines {
+		soon := most
+		if w.OneIn(2) {
+			soon = 100 * time.Millisecond // before what rests on the last word of the machine has run out
+		}
+		for at := w.Between(0, soon); by != m && at < most; at += w.Between(50*time.Millisecond, most) {
+			by.AfterLife(at, func() { hear(by) })
+		}
+	}
+}
+
 // Refuse lets some machines find out that a process is gone: its machine refuses their connection.
 func (n *Network) Refuse(gone *Machine, hear func(m *Machine)) {
 	w, life := n.w, gone.Life

@@ -56,6 +56,7 @@ func (m *Machine) Spawn(f func(t *Task)) {
 func (w *World) resume(t *Task) {
 	before := w.current
 	w.current = t
+	t.Machine.Touch()
 	t.run <- struct{}{}
 	<-t.back
 	w.current = before
@@ -125,11 +126,12 @@ func (w *World) unpark(t *Task) {
 	}
 }
 
-// poll resumes, in the order in which they began to wait, the tasks that can go on.
+// poll resumes, in the order in which they began to wait, the tasks that can go on. A task waits for what happens on
+// its machine, so those of others are not asked.
 func (w *World) poll() {
-	for i := 0; i < len(w.waiting); {
+	for i := 0; i < len(w.waiting) && w.touched != 0; {
 		t := w.waiting[i]
-		if t.Machine.Paused > w.Now || !t.ready() {
+		if w.touched&t.Machine.bit() == 0 || t.Machine.Paused > w.Now || !t.ready() {
 			i++
 			continue
 		}
@@ -137,7 +139,13 @@ func (w *World) poll() {
 		w.resume(t)
 		i = 0 // it may have made others ready
 	}
+	w.touched = 0
 }
+
+// Touch says that something happened on a machine, for which its tasks may wait.
+func (m *Machine) Touch() { m.World.touched |= m.bit() }
+
+func (m *Machine) bit() uint64 { return 1 << m.ID }
 
 // kill ends the tasks of a process: what they wait for does not come.
 func (m *Machine) kill() {

@@ -36,6 +36,8 @@ type World struct {
 	seq   int
 	// tasks: the one that runs, and those that wait for something, in order.
 	current *Task
+	// touched are the machines, by their bits, on which something happened since the last poll.
+	touched uint64
 	waiting []*Task
 }
 
@@ -45,13 +47,14 @@ type Faults struct {
 	// Jumps are of wall clocks, Suspends of machines; Lost and RolledBack are directories.
 	Jumps, Suspends, Lost, RolledBack int
 	// Refused connections are those that a node took for a sign of another's end; Dropped and Delayed are frames.
-	Refused, Dropped, Delayed int
+	// Rejected counts the machines whose address refused connections while they lived.
+	Rejected, Refused, Dropped, Delayed int
 }
 
 // Sum is how much went wrong.
 func (f *Faults) Sum() int {
 	return f.Crashes + f.Cuts + f.Pauses + f.SlowDisks + f.FullDisks + f.Jumps + f.Suspends + f.Lost + f.RolledBack +
-		f.Refused + f.Dropped + f.Delayed
+		f.Rejected + f.Refused + f.Dropped + f.Delayed
 }
 
 // New makes a world of so many machines.

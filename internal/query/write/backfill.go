@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/control/backfill"
+	"github.com/ilion-db/ilion/internal/control/schemachange"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// BackfillTable is the data of all tables as package backfill sees them.
+type BackfillTable struct {
+	Coordinator *coordinator.Coordinator
+	// Sched is what it waits by, nil outside simulations.
+	Sched *sched.Scheduler
+}
+
+// Read implements backfill.Table.
+func (t BackfillTable) Read(ctx context.Context, read *command.Read, v command.Visitor) error {
+	return again(t.Coordinator.Read(ctx, read, v))
+}
+
+// Write implements backfill.Table.
+func (t BackfillTable) Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) error {
+	done := make(ended, 1)
+	t.Coordinator.Write(ctx, ms, coordinator.WriteOptions{Level: level, Type: "UNLOGGED_BATCH"}, done)
+	err, stopped := sched.Await(t.Sched, context.WithoutCancel(ctx), done, 0) // it ends at the coordinator's own deadline
+	return again(errors.Join(err, stopped))
+}
+
+// ended is a completion that somebody waits for.
+type ended chan error
+
+// Done passes the outcome on.
+func (e ended) Done(err error) { e <- err }
+
+func again(err error) error {
+	if errors.Is(err, coordinator.ErrStaleSchema) || errors.Is(err, coordinator.ErrRepeat) {
+		return fmt.Errorf("%w: %w", backfill.ErrAgain, err)
+	}
+	return err
+}
+
+// Require implements backfill.Table.
+func (t BackfillTable) Require(ctx context.Context, table uint32, revision uint64) error {
+	return t.Coordinator.Require(ctx, table, revision, schemachange.Wait)
+}

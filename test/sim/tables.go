@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/write"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// The tables that come and go: k is their key, v has an index now and then, x is a column that comes and goes.
+const keyspace = "ks"
+
+var (
+	tableNames = []string{"a", "b"}
+	tableKeys  = []string{"k0", "k1", "k2", "k3", "k4", "k5"}
+)
+
+// change is a change of the schema.
+type change uint8
+
+const (
+	createTable change = iota
+	dropTable
+	addColumn
+	dropColumn
+	createIndex
+	dropIndex
+)
+
+func (c change) String() string {
+	return [...]string{"create table", "drop table", "add column", "drop column", "create index", "drop index"}[c]
+}
+
+// answered is how a change ended.
+type answered uint8
+
+const (
+	unknown answered = iota
+	done
+	refused
+)
+
+// alteration is a change that somebody asked for.
+type alteration struct {
+	table         string
+	change        change
+	answer        answered
+	called, ended time.Duration
+}
+
+// shape is what a table has.
+type shape struct{ there, column, index bool }
+
+// after is the shape after a change; ok is false if the change is to be refused.
+func (s shape) after(c change) (next shape, ok bool) {
+	if c == createTable {
+		return shape{there: true}, !s.there
+	}
+	next, ok = s, s.there
+	switch c {
+	case dropTable:
+		next = shape{}
+	case addColumn:
+		next.column, ok = true, ok && !s.column
+	case dropColumn:
+		next.column, ok = false, ok && s.column
+	case createIndex:
+		next.index, ok = true, ok && !s.index
+	case dropIndex:
+		next.index, ok = false, ok && s.index
+	}
+	return next, ok
+}
+
+// shapes is the model of a table's schema: changes take effect one after the other, and those that do not fit are
+// refused.
+var shapes = porcupine.NondeterministicModel{
+	Init: func() []any { return []any{shape{there: true}} },
+	Step: func(state, in, out any) []any {
+		s := state.(shape)
+		next, ok := s.after(in.(change))
+		switch a := out.(answered); {
+		case a == unknown && ok:
+			return []any{s, next}
+		case a == unknown, a == refused && !ok:
+			return []any{s}
+		case a == done && ok:
+			return []any{next}
+		}
+		return nil
+	},
+	DescribeOperation: func(in, out any) string { return fmt.Sprint(in, " ", out) },
+}
+
+// of returns the statement's change for a table.
+func (c change) of(n *node, table string) schema.Change {
+	var id schema.UUID
+	for i := range id {
+		id[i] = byte(n.w.Rand.Uint32())
+	}
+	stamp := schema.Stamp{Version: id, At: n.Wall().UnixMicro()}
+	number := &schema.TypeSpec{Kind: cqltype.Bigint}
+	switch c {
+	case createTable:
+		return &schema.CreateTable{
+			Stamp: stamp, ID: id, Keyspace: keyspace, Name: table, PartitionKey: []string{"k"},
+			Columns: []schema.ColumnSpec{{Name: "k", Type: &schema.TypeSpec{Kind: cqltype.Text}}, {Name: "v", Type: number}},
+		}
+	case dropTable:
+		return &schema.DropTable{Stamp: stamp, Keyspace: keyspace, Name: table}
+	case addColumn:
+		return &schema.AlterTable{Stamp: stamp, Keyspace: keyspace, Name: table, Op: schema.AddColumns, Add: []schema.ColumnSpec{{Name: "x", Type: number}}}
+	case dropColumn:
+		return &schema.AlterTable{Stamp: stamp, Keyspace: keyspace, Name: table, Op: schema.DropColumns, Drop: []string{"x"}}
+	case createIndex:
+		return &schema.CreateIndex{Stamp: stamp, Keyspace: keyspace, Table: table, Name: "i" + table, Targets: []schema.TargetSpec{{Column: "v"}}}
+	}
+	return &schema.DropIndex{Stamp: stamp, Keyspace: keyspace, Name: "i" + table}
+}
+
+// firstTables are there from the beginning, each in two partitions.
+func (w *simulation) firstTables(s *meta.State) (*meta.State, error) {
+	replication := []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}
+	changes := []schema.Change{&schema.CreateKeyspace{
+		Name: keyspace, Properties: []schema.Property{{Name: "replication", IsMap: true, Map: replication}},
+	}}
+	for _, name := range tableNames {
+		changes = append(changes, createTable.of(w.nodes[0], name))
+	}
+	out := *s
+	out.Schema = catalog.WithSystem(out.Schema)
+	for _, c := range changes {
+		var err error
+		if out.Schema, _, err = schema.Apply(out.Schema, c); err != nil {
+			return nil, err
+		}
+	}
+	for i, name := range tableNames {
+		m, err := out.Map.CutTable(out.Schema.Table(keyspace, name).ID, w.pieces(i))
+		if err != nil {
+			return nil, err
+		}
+		out.Map = m
+	}
+	return &out, nil
+}
+
+// startSchema changes the schema now and then, and writes to the tables that come and go.
+func (n *node) startSchema() {
+	w := n.w
+	if !w.plan.With.Schema {
+		return
+	}
+	n.Spawn(func(t *world.Task) {
+		for t.Sleep(w.Between(500*time.Millisecond, 7*time.Second)) && !w.finished && !w.Calm {
+			if n.state().Version > 0 { // a node without records lets no clients in
+				n.alter(t)
+			}
+		}
+	})
+	n.Spawn(func(t *world.Task) {
+		c := &client{w: w, n: n, t: t, id: 100 + n.ID, last: map[string]uint64{}}
+		for t.Sleep(w.Between(time.Millisecond, 250*time.Millisecond)) && !w.finished {
+			if table := n.cat.Snapshot().Table(keyspace, tableNames[w.Rand.IntN(len(tableNames))]); table != nil {
+				c.visit(table)
+			}
+		}
+	})
+}
+
+// alter asks for a change that fits what the node knows, mostly.
+func (n *node) alter(t *world.Task) {
+	w := n.w
+	name := tableNames[w.Rand.IntN(len(tableNames))]
+	var s shape
+	if table := n.cat.Snapshot().Table(keyspace, name); table != nil {
+		s = shape{true, table.Column("x") != nil, len(table.Indexes) > 0}
+	}
+	// Indexes are made and dropped more often than anything else.
+	c := []change{createIndex, createIndex, createIndex, createIndex, dropIndex, addColumn, dropColumn, createTable, dropTable}[w.Rand.IntN(9)]
+	if _, ok := s.after(c); !ok && !w.OneIn(8) {
+		switch {
+		case !s.there:
+			c = createTable
+		case s.index:
+			c = dropIndex
+		default:
+			c = createIndex
+		}
+	}
+	if c == createIndex && w.OneIn(2) {
+		n.loseCoordinator()
+	}
+	a := &alteration{table: name, change: c, called: w.Now}
+	w.hist.alterations = append(w.hist.alterations, a)
+	_, _, err := n.changer.Apply(context.Background(), c.of(n, name))
+	a.ended = w.Now
+	switch {
+	case t.Dead():
+		return
+	case err == nil:
+		a.answer = done
+		w.counts.Changes++
+	case isRefusal(err):
+		a.answer = refused
+		w.counts.Changes++
+	}
+	w.Note("node %d: %v %s: %v", n.ID, c, name, err)
+}
+
+// isRefusal reports whether an error says that a change does not fit the schema.
+func isRefusal(err error) bool {
+	var (
+		invalid *dberr.Invalid
+		config  *dberr.Config
+		exists  *dberr.AlreadyExists
+	)
+	return errors.As(err, &invalid) || errors.As(err, &config) || errors.As(err, &exists)
+}
+
+// loseCoordinator has another node's process end within a batch that it has just begun, so that others replay it.
+func (n *node) loseCoordinator() {
+	w := n.w
+	other := w.nodes[w.Rand.IntN(nodeCount)]
+	if w.Calm || other == n || other.coord == nil || other.Paused > w.Now {
+		return
+	}
+	other.Spawn(func(t *world.Task) {
+		c := &client{w: w, n: other, t: t, id: 300 + len(w.hist.ops), last: map[string]uint64{}}
+		if table := other.cat.Snapshot().Table(keyspace, tableNames[w.Rand.IntN(len(tableNames))]); table != nil {
+			c.tableBatch(table)
+		}
+	})
+	other.AfterLife(w.Between(0, 30*time.Millisecond), func() {
+		other.crash()
+		w.After(w.Between(50*time.Millisecond, 3*time.Second), other.restart)
+	})
+}
+
+// visit does something with a table.
+func (c *client) visit(t *schema.Table) {
+	w := c.w
+	one := func() string { return nameOf(t, tableKeys[w.Rand.IntN(len(tableKeys))]) }
+	switch d := w.Rand.IntN(16); {
+	case d < 5:
+		o := &op{client: c.id, kind: opWrite, key: one(), called: w.Now, value: w.hist.newValue()}
+		c.inTable(t, o, []*op{o})
+	case d < 8 && w.plan.With.Batches:
+		c.tableBatch(t)
+	case d < 11:
+		o := &op{client: c.id, kind: opRead, key: one(), called: w.Now}
+		c.inTable(t, o, []*op{o})
+	case d < 12 && w.OneIn(4):
+		o := &op{client: c.id, kind: opTruncate, called: w.Now}
+		for _, k := range tableKeys { // twice: a coordinator that is not sure truncates again
+			for range 2 {
+				o.parts = append(o.parts, &op{client: c.id, kind: opTruncate, key: nameOf(t, k), called: w.Now})
+			}
+		}
+		c.inTable(t, o, o.parts)
+	default:
+		for range len(tableKeys) {
+			if value := c.last[one()]; value != 0 {
+				c.find(t, value)
+				break
+			}
+		}
+	}
+}
+
+func (c *client) tableBatch(t *schema.Table) {
+	w := c.w
+	o := &op{client: c.id, kind: opBatch, called: w.Now}
+	first := w.Rand.IntN(len(tableKeys))
+	for _, i := range []int{first, (first + 1 + w.Rand.IntN(len(tableKeys)-1)) % len(tableKeys)} {
+		o.parts = append(o.parts, &op{client: c.id, kind: opWrite, key: nameOf(t, tableKeys[i]), called: w.Now, value: w.hist.newValue()})
+	}
+	c.inTable(t, o, o.parts)
+}
+
+// find looks for a value by the index, if that is complete: in the history it is a look at each key.
+func (c *client) find(t *schema.Table, value uint64) {
+	w := c.w
+	for _, ix := range t.SortedIndexes() {
+		if value == 0 || c.n.builder.Building(ix) {
+			continue
+		}
+		o := &op{client: c.id, kind: opFind, called: w.Now, old: value}
+		for _, k := range tableKeys {
+			o.parts = append(o.parts, &op{client: c.id, kind: opFind, key: nameOf(t, k), called: w.Now, old: value})
+		}
+		o.index = ix.ID
+		c.inTable(t, o, o.parts)
+		return
+	}
+}
+
+// inTable carries an operation out; what it is in the history are its parts.
+func (c *client) inTable(t *schema.Table, o *op, parts []*op) {
+	w := c.w
+	for _, part := range parts {
+		w.hist.add(part)
+	}
+	a := c.askTable(t, o, parts)
+	s := w.newest().Schema
+	gone := s.TableByID(t.ID) == nil
+	if _, ix := s.IndexByID(o.index); o.index != 0 && ix == nil {
+		gone = true // a read by an index that is dropped meanwhile may find nothing
+	}
+	switch {
+	case c.t.Dead():
+		w.counts.Unknown++
+	case a.err == nil && !gone:
+		c.finishTable(o, parts, &a)
+	case o.kind != opRead && o.kind != opFind && (gone || errors.Is(a.err, coordinator.ErrUnknownTable)):
+		w.counts.Unknown++
+	case c.nothingDone(o, a.err):
+		for _, part := range parts {
+			w.hist.drop(part)
+		}
+	default:
+		w.counts.Unknown++
+	}
+}
+
+func (c *client) finishTable(o *op, parts []*op, a *answer) {
+	w := c.w
+	for _, part := range parts {
+		part.ended, part.done = w.Now, true
+		found, seen := a.viewer.found[nameOfKey(part.key)]
+		switch part.kind {
+		case opRead:
+			part.value = found.value
+			c.last[part.key] = part.value
+		case opFind:
+			part.applied = seen && found.value == o.old
+		case opWrite:
+			c.last[part.key] = part.value
+		}
+	}
+	switch o.kind {
+	case opBatch:
+		w.counts.Batches++
+	case opFind:
+		w.counts.Finds++
+	}
+	w.counts.Acked++
+	w.Note("client %d: %v in table %s", o.client, o.kind, parts[0].key)
+}
+
+// replanMax is how often a statement is planned anew because the table has changed.
+const replanMax = 50
+
+// askTable has the node's coordinator do it, planned for the schema as the node knows it, and again when that has
+// changed.
+func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
+	n, ctx, now := c.n, context.Background(), c.n.Wall().Unix()
+	for range replanMax {
+		switch o.kind {
+		case opRead, opFind:
+			a = answer{viewer: viewer{st: c.t, found: map[string]cell{}, column: t.Column("v").ID}}
+			r := &command.Read{Table: t.ID, Level: dberr.Quorum, Now: now, Dropped: t.DroppedIDs()}
+			if o.kind == opRead {
+				r.Key = []byte(nameOfKey(o.key))
+				r.Token = token.Hash(r.Key)
+			} else {
+				r.Range, r.Index = token.Full, &command.IndexLookup{Index: o.index, Value: bytesOf(o.old)}
+			}
+			a.err = n.coord.Read(ctx, r, &a.viewer)
+			return a
+		case opTruncate:
+			var indexes []uint32
+			for _, ix := range t.SortedIndexes() {
+				indexes = append(indexes, ix.ID)
+			}
+			a.err = n.coord.Truncate(ctx, t.ID, indexes...)
+			return a
+		}
+		ms := make([]command.Mutation, len(parts))
+		for i, part := range parts {
+			if ms[i], a.err = planned(n.cat.Snapshot(), t.ID, part); a.err != nil {
+				return a
+			}
+		}
+		told := false
+		a = answer{}
+		end := ending(func(_ *command.Decision, err error) { told, a.err = true, err })
+		n.coord.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Atomic: o.kind == opBatch, Type: "BATCH"}, end)
+		if err := c.t.Wait(func() bool { return told }, patience); err != nil && !told {
+			a.err = err
+			if !c.t.Dead() {
+				c.w.Fail("client %d: %v has no answer: %v", c.id, o.kind, err)
+			}
+			return a
+		}
+		if !errors.Is(a.err, coordinator.ErrStaleSchema) || !c.t.Sleep(20*time.Millisecond) {
+			return a
+		}
+		c.w.counts.Stale++
+	}
+	a.err = &dberr.Overloaded{} // it was refused each time
+	return a
+}
+
+// planned is a row of a table with its index entries, as a statement that is bound to a schema has them.
+func planned(s *schema.Schema, table uint32, o *op) (command.Mutation, error) {
+	t := s.TableByID(table)
+	if t == nil {
+		return command.Mutation{}, coordinator.ErrUnknownTable
+	}
+	var b row.Builder
+	b.Reset(row.Unstamped)
+	b.Cell(t.Column("v").ID, nil, bytesOf(o.value), 0, row.NoExpiry)
+	if x := t.Column("x"); x != nil {
+		b.Cell(x.ID, nil, bytesOf(o.value), 0, row.NoExpiry)
+	}
+	key := []byte(nameOfKey(o.key))
+	c := &command.Conditional{Mutation: command.Mutation{
+		Table: table, Token: token.Hash(key), Key: key, Ops: []command.Op{{Operand: b.Append(nil)}},
+	}}
+	err := write.Replan(s, c)
+	return c.Mutation, err
+}
+
+// nameOf is the name of a key of a table in the history, nameOfKey the key.
+func nameOf(t *schema.Table, key string) string { return fmt.Sprintf("t%06d/%s", t.ID, key) }
+
+func nameOfKey(name string) string { return name[len(name)-2:] }
+
+// newest is the newest state of the records that anybody has.
+func (w *simulation) newest() *meta.State {
+	newest := meta.Empty()
+	for _, n := range w.nodes {
+		if s := n.state(); s.Version > newest.Version {
+			newest = s
+		}
+	}
+	return newest
+}
+
+// lastFinds reads all rows of the tables that are there in the end, and by their indexes each value that was found.
+func (w *simulation) lastFinds() {
+	for _, name := range tableNames {
+		t := w.newest().Schema.Table(keyspace, name)
+		if t == nil {
+			continue
+		}
+		n := w.nodes[w.Rand.IntN(nodeCount)]
+		n.Spawn(func(task *world.Task) {
+			c := &client{w: w, n: n, t: task, id: lastReader, last: map[string]uint64{}}
+			for _, k := range tableKeys {
+				o := &op{client: lastReader, kind: opRead, key: nameOf(t, k), called: w.Now}
+				w.hist.last = append(w.hist.last, o)
+				c.inTable(t, o, []*op{o})
+			}
+			for _, ix := range t.SortedIndexes() {
+				if n.builder.Building(ix) {
+					w.Fail("index %d of table %s is not complete in the end", ix.ID, name)
+				}
+			}
+			for _, k := range tableKeys {
+				c.find(t, c.last[nameOf(t, k)])
+			}
+		})
+	}
+}
+
+// checkSchema checks that all nodes have one schema in the end, and that the answers to all changes fit one order of
+// them.
+func (w *simulation) checkSchema() {
+	newest := w.newest()
+	for _, n := range w.nodes {
+		if got := n.cat.Snapshot(); got.Version != newest.Schema.Version || got.Revision != newest.Schema.Revision {
+			w.Fail("node %d has schema %x, revision %d; the newest is %x, %d", n.ID, got.Version, got.Revision, newest.Schema.Version,
+				newest.Schema.Revision)
+		}
+	}
+	if left := slices.Collect(maps.Keys(newest.Building)); len(left) > 0 {
+		w.Fail("indexes %v are still to be built in the end", left)
+	}
+	for _, name := range tableNames {
+		var ops []porcupine.Operation
+		for i, a := range w.hist.alterations {
+			if a.table != name {
+				continue
+			}
+			call, end := a.called, a.ended
+			switch a.answer {
+			case unknown:
+				end = 1 << 62
+			case refused:
+				call = 0 // by what the node knows, which may be old
+			}
+			ops = append(ops, porcupine.Operation{ClientId: i, Input: a.change, Call: int64(call), Output: a.answer, Return: int64(end)})
+		}
+		model := shapes.ToModel()
+		if porcupine.CheckOperationsTimeout(model, ops, 10*time.Second) == porcupine.Illegal {
+			w.Fail("no order of the changes of table %s explains their answers", name)
+			for _, a := range w.hist.alterations {
+				w.Note("%+v", *a)
+			}
+		}
+	}
+}
