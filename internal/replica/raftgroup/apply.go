@@ -41,6 +41,9 @@ type appliedEntry struct {
 type Applier struct {
 	machine  StateMachine
 	commands [][]byte
+	// entries and results are of the items of one Apply: many small ones share their memory.
+	entries []appliedEntry
+	results []any
 }
 
 // NewApplier returns the applier of a node.
@@ -51,6 +54,8 @@ func NewApplier(m StateMachine) *Applier { return &Applier{machine: m} }
 // learn again that it is none of them. After an error the host must not go on: the state may hold a part of an entry.
 func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 	out := make([]Applied, 0, len(items))
+	// The loop reads what was returned, so each Apply has memory of its own, for about as much as the last one needed.
+	a.entries, a.results = make([]appliedEntry, 0, len(a.entries)), make([]any, 0, len(a.results))
 	sync := false
 	for i := range items {
 		it := &items[i]
@@ -79,29 +84,31 @@ func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 
 // run applies one item to the open batch.
 func (a *Applier) run(it *Apply) (Applied, error) {
-	done := Applied{g: it.g, message: it.message, entries: make([]appliedEntry, 0, len(it.entries))}
+	done := Applied{g: it.g, message: it.message}
+	entries, results := len(a.entries), len(a.results)
 	for _, e := range it.entries {
 		index, term := e.GetIndex(), e.GetTerm()
 		if index != it.g.appliedBy+1 {
 			return done, fmt.Errorf("entry %d, applied %d: %w", index, it.g.appliedBy, ErrGap)
 		}
-		before := len(done.results)
+		before := len(a.results)
 		sequence := it.sequence
 		var err error
 		if it.members != nil {
 			err = a.machine.Members(it.g.id, index, term, it.members, it.where)
 		} else {
 			if sequence, a.commands, err = decodeCommands(a.commands[:0], e.GetData()); err == nil {
-				done.results, err = a.machine.Apply(it.g.id, index, term, a.commands, done.results)
+				a.results, err = a.machine.Apply(it.g.id, index, term, a.commands, a.results)
 			}
 		}
 		if err != nil {
 			return done, fmt.Errorf("entry %d: %w", index, err)
 		}
-		done.entries = append(done.entries, appliedEntry{index, term, sequence, len(done.results) - before})
+		a.entries = append(a.entries, appliedEntry{index, term, sequence, len(a.results) - before})
 		it.g.appliedBy, done.index, done.term = index, index, term
 	}
 	clear(a.commands)
+	done.entries, done.results = a.entries[entries:], a.results[results:]
 	return done, nil
 }
 

@@ -123,6 +123,7 @@ type messageBlock struct {
 	kind                                         pb.MessageType
 	to, from, term, logTerm, index, commit, hint uint64
 	reject                                       bool
+	one                                          [1]*pb.Entry
 }
 
 type entryBlock struct {
@@ -136,9 +137,28 @@ type decoder struct {
 	codec.Reader
 	// whole is the length of the frame.
 	whole int
+	// blocks are for the next messages; made counts those of the frame.
+	blocks []messageBlock
+	made   int
 }
 
-func newDecoder(b []byte) decoder { return decoder{codec.NewReader(b, ErrFrame), len(b)} }
+// blocksMax is how many messages share memory at most.
+const blocksMax = 8
+
+// block returns memory for a message. Those of a frame are stepped together, and few outlive that.
+func (d *decoder) block() *messageBlock {
+	if len(d.blocks) == 0 {
+		d.blocks = make([]messageBlock, min(max(1, d.made), blocksMax))
+		d.made += len(d.blocks)
+	}
+	b := &d.blocks[0]
+	d.blocks = d.blocks[1:]
+	return b
+}
+
+func newDecoder(b []byte) decoder {
+	return decoder{Reader: codec.NewReader(b, ErrFrame), whole: len(b)}
+}
 
 // bytes is a view, nil where there are none.
 func (d *decoder) bytes() []byte {
@@ -190,7 +210,7 @@ func DecodeFrame(from NodeID, frame []byte) (Received, error) {
 }
 
 func (d *decoder) message() Message {
-	k := &messageBlock{}
+	k := d.block()
 	group := d.Uint()
 	k.kind = pb.MessageType(d.Byte())
 	flags := d.Byte()
@@ -206,7 +226,9 @@ func (d *decoder) message() Message {
 	}
 	if flags&flagEntries != 0 {
 		n := d.Count(4)
-		m.Entries = make([]*pb.Entry, 0, n)
+		if m.Entries = k.one[:0:1]; n > 1 {
+			m.Entries = make([]*pb.Entry, 0, n)
+		}
 		for ; n > 0 && d.Err() == nil; n-- {
 			e := &entryBlock{term: d.Uint(), index: d.Uint(), kind: pb.EntryType(d.Byte())}
 			e.e.Term, e.e.Index, e.e.Type, e.e.Data = &e.term, &e.index, &e.kind, d.own(d.bytes())

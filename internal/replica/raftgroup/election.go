@@ -90,7 +90,7 @@ func (h *Host) tickUrgent(g *Group) {
 		return
 	}
 	// To campaign again while votes come in, which wait for disks, would throw them away.
-	if g.raft.BasicStatus().RaftState != raft.StateCandidate || g.urgent%urgentTicks == 0 {
+	if !g.raft.campaigns() || g.urgent%urgentTicks == 0 {
 		h.campaign(g)
 	}
 }

@@ -30,7 +30,7 @@ type Group struct {
 	// loop
 
 	// raft is the library's state of this replica, log what it reads; initial and conf are what it begins with.
-	raft    *raft.RawNode
+	raft    library
 	log     raft.Storage
 	initial *pb.HardState
 	conf    *pb.ConfState

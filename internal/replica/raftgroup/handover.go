@@ -49,7 +49,7 @@ func (h *Host) ready(g *Group, replica uint64) (match uint64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	g.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+	g.raft.progress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
 		if id == replica && kind == raft.ProgressTypePeer {
 			// A quiet group is not heard of, its members have everything. RecentActive begins anew every election
 			// timeout.

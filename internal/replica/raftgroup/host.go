@@ -23,8 +23,9 @@ type Host struct {
 	ticks           uint64
 	ticking, coarse bool
 	// dirty are the groups in which something happened and that are to be pumped.
-	dirty []*Group
-	work  Work
+	// pumped is memory for the next ones.
+	dirty, pumped []*Group
+	work          Work
 
 	peers  peers
 	clocks clocks
@@ -108,7 +109,8 @@ func (h *Host) Step(now Instant, in *Inbox) Work {
 	h.gathering.stepped()
 	h.work.Frames = h.peers.frames(h.work.Frames)
 	w := h.work
-	h.work = Work{}
+	// Others own what was returned. The next step is likely to have as much to do.
+	h.work = Work{Appends: make([]Append, 0, len(w.Appends)), Applies: make([]Apply, 0, len(w.Applies))}
 	return w
 }
 
@@ -116,11 +118,13 @@ func (h *Host) Step(now Instant, in *Inbox) Work {
 func (h *Host) pumpAll() {
 	for len(h.dirty) > 0 {
 		dirty := h.dirty
-		h.dirty = nil
-		for _, g := range dirty {
+		h.dirty = h.pumped[:0]
+		for i, g := range dirty {
+			dirty[i] = nil
 			g.dirty = false
 			h.pump(g)
 		}
+		h.pumped = dirty
 		for _, p := range h.peers.list {
 			h.ask(p)
 		}

@@ -63,7 +63,7 @@ func (n *news) tellCommit(m *pb.Message) bool {
 		}
 	}
 	if told < m.GetCommit() {
-		m.Commit = &told
+		m.Commit = new(told)
 	}
 	return true
 }

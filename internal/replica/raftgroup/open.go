@@ -150,7 +150,7 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	g.tail.term, g.tail.vote = hs.GetTerm(), hs.GetVote()
 	g.lastActive = h.ticks
 	g.appliedShown.Store(c.Applied)
-	g.raft, err = raft.NewRawNode(&raft.Config{
+	node, err := raft.NewRawNode(&raft.Config{
 		ID:                        c.Replica,
 		ElectionTick:              h.opts.ElectionTicks,
 		HeartbeatTick:             h.opts.HeartbeatTicks,
@@ -172,6 +172,7 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.raft = library{node: node, touched: true}
 	h.groups[c.ID] = g
 	h.order = append(h.order, g)
 	if voters := c.Conf.GetVoters(); len(voters) == 1 && voters[0] == c.Replica && len(c.Conf.GetVotersOutgoing()) == 0 {

@@ -19,10 +19,10 @@ func (h *Host) pump(g *Group) {
 		} else {
 			g.reads.want()
 		}
-		if !g.raft.HasReady() {
+		rd, ok := g.raft.ready()
+		if !ok {
 			return
 		}
-		rd := g.raft.Ready()
 		g.flights.number(rd.Entries)
 		if rd.HardState != nil {
 			g.term, g.commit = rd.HardState.GetTerm(), rd.HardState.GetCommit()

@@ -51,7 +51,7 @@ func (h *Host) tryQuiesce(g *Group) {
 		return
 	}
 	matched := true
-	g.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+	g.raft.progress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
 		r := g.route(id)
 		if p.Match != last || r == nil || r.Node != h.opts.Node && h.peers.of(r.Node).down {
 			matched = false

@@ -56,7 +56,7 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 	if !g.leading {
 		return s, true
 	}
-	g.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+	g.raft.progress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
 		if id == g.replica {
 			return
 		}

@@ -157,9 +157,9 @@ func (g *Group) Term(index uint64) (uint64, error) {
 		return 0, raft.ErrCompacted
 	case index > g.last:
 		return 0, raft.ErrUnavailable
-	case index >= g.cacheFirst:
-		return g.cache[index-g.cacheFirst].GetTerm(), nil
 	}
+	// Not from the entry itself, even if that is in memory: it is seldom in the processor's caches, and the library
+	// asks for a term or two for each message.
 	for i := len(g.turns) - 1; i >= 0; i-- {
 		if index >= g.turns[i].index {
 			return g.turns[i].term, nil
