@@ -16,7 +16,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/write"
+	"github.com/ilion-db/ilion/internal/replica/lineage"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/remote"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -69,6 +71,9 @@ type Bugs struct {
 	FarStamp, EarlySweep, SkewedLeader bool
 	// NoReturn: a node that was given another place in the meta partition while it was away does not take it.
 	NoReturn bool
+	// AnyLog: a log that does not go with the rows is used, or made anew. AnyCopy: directories of others are not
+	// judged.
+	AnyLog, AnyCopy bool
 	// ForgottenID: nobody remembers the id of a write that is sent again.
 	ForgottenID bool
 }
@@ -180,6 +185,25 @@ func (n *node) plantSnapshots(s raftgroup.SnapshotStore) raftgroup.SnapshotStore
 		return snapshotsOffByOne{s}
 	}
 	return s
+}
+
+// plantAdmission changes what is thought of another node's directory.
+func (n *node) plantAdmission(err error) error {
+	if n.w.plan.Bugs.AnyCopy {
+		return nil
+	}
+	return err
+}
+
+// plantLineage changes what becomes of a log that was refused.
+func (n *node) plantLineage(log *raftlog.Store, d *lineage.Directory, err error) (*raftlog.Store, *lineage.Directory, error) {
+	if err == nil || !n.w.plan.Bugs.AnyLog {
+		return log, d, err
+	}
+	if d, err = lineage.Open(n.store); err == nil {
+		log, err = raftlog.Open(logDir, logOptions(n))
+	}
+	return log, d, err
 }
 
 // plantNow is the clock that leaders stamp by.

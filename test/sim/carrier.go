@@ -97,7 +97,7 @@ func (c *carrier) Discover(ctx context.Context, address string) (transport.Peer,
 			ctx.Err() != nil {
 			return transport.Peer{}, err
 		}
-		if to.Up && !w.Net.Parted(n.ID, to.ID) {
+		if to.Up && !w.Net.Parted(n.ID, to.ID) && n.connected(to) {
 			return transport.Peer{Node: to.self()}, nil
 		}
 	}
@@ -131,6 +131,8 @@ func (e *exchange) start(request []byte) error {
 			w.After(w.Between(time.Second, 4*time.Second), func() { e.finish(transport.ErrLost) })
 		case !target.Up || target.Life != life:
 			e.lost()
+		case !n.connected(target):
+			e.c.p.AfterLife(w.Net.Delay(target.ID, n.ID), func() { e.finish(transport.ErrUnreachable) })
 		default:
 			target.AfterPause(func() { target.serve(n.self(), own, left, e) })
 		}

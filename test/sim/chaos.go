@@ -5,8 +5,6 @@ package sim
 import (
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/test/sim/world"
@@ -28,7 +26,7 @@ func (w *simulation) startChaos() {
 
 // housekeeping is what nobody notices: sweeps.
 func (w *simulation) housekeeping() {
-	if w.finished {
+	if w.Now > w.plan.Length+12*time.Second {
 		return
 	}
 	w.After(w.Between(300*time.Millisecond, 1500*time.Millisecond), w.housekeeping)
@@ -86,6 +84,12 @@ func (w *simulation) hard(n *node) (out []func()) {
 	if h.Refusals {
 		out = append(out, func() { w.Net.Reject(n.Machine, n.refuses(n.self())) })
 	}
+	if h.Lost {
+		out = append(out, n.lose)
+	}
+	if h.RolledBack {
+		out = append(out, n.rollBack)
+	}
 	if h.LongPauses {
 		out = append(out, func() { n.Pause(3*time.Second, 14*time.Second) })
 	}
@@ -95,27 +99,12 @@ func (w *simulation) hard(n *node) (out []func()) {
 // wipe takes a disk away: what comes back on the machine is a new node. There is one at a time, and only when all
 // replica sets are whole.
 func (w *simulation) wipe(n *node) {
-	leader := w.leaderOf(topology.MetaPartition)
-	if leader == nil || !leader.whole() {
+	if !w.quietOtherwise() {
 		return
 	}
-	for _, other := range w.nodes {
-		if other.Host == nil {
-			return
-		}
-	}
 	w.counts.Wipes++
-	if gone := n.self(); w.OneIn(2) {
-		w.After(w.Between(time.Second, 5*time.Second), func() {
-			if leader := w.leaderOf(topology.MetaPartition); leader != nil {
-				leader.Spawn(func(*world.Task) { leader.giveUp(gone) })
-			}
-		})
-	}
 	n.crash()
-	n.wipes++
-	n.FS = vfs.NewCrashableMem()
-	w.Note("node %d has lost its disk", n.ID)
+	n.newDisk()
 	w.After(w.Between(100*time.Millisecond, 4*time.Second), n.restart)
 }
 
@@ -148,12 +137,16 @@ func (w *simulation) wrongClock() {
 	if !w.plan.With.Jumps {
 		return
 	}
-	n := w.nodes[w.Rand.IntN(nodeCount)]
+	n := w.leaderOf(w.born.Partitions(wipedTable)[0].ID)
+	if n == nil || w.OneIn(2) {
+		n = w.nodes[w.Rand.IntN(nodeCount)]
+	}
 	by := w.Between(3*time.Second, 3*time.Minute)
 	if w.OneIn(2) {
 		by = -by
 	}
 	n.SetWrong(by)
+	n.sweep()
 	w.After(6*time.Second, func() {
 		for _, r := range n.parts.Replicas() {
 			if s, ok := n.Host.Status(uint64(r.ID())); ok && s.Leading && len(s.Members.GetVoters()) > 2 {

@@ -46,7 +46,7 @@ type control struct {
 	changer   *schemachange.Changer
 	builder   *backfill.Builder
 	cat       *catalog.Catalog
-	began     time.Time
+	member    *membership.Member
 	// making is set while replicas are made or removed, returning while the node takes its new place in the meta
 	// partition.
 	making, returning bool
@@ -74,7 +74,10 @@ func (n *node) skewed(ahead time.Duration) {
 func (n *node) connect() {
 	s := n.Scheduler()
 	n.server = remote.NewServer(n.parts, n.carrier, s)
-	n.began = n.Wall()
+	n.member = &membership.Member{
+		Self: n.self(), Host: n.parts, Peers: n.peers, Network: n.carrier, HealAfter: healAfter, Sched: s,
+		Report: n.report(n.Wall()), Log: slog.New(slog.DiscardHandler),
+	}
 	n.cat = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
 	client := remote.New(n.carrier, s)
 	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Cluster: &coordinator.Cluster{
@@ -88,30 +91,35 @@ func (n *node) connect() {
 	}})
 }
 
+// report is what the node tells others about itself.
+func (n *node) report(began time.Time) func() peers.Report {
+	return func() peers.Report {
+		return peers.Report{
+			Clock: n.Wall(), Started: began, Records: n.state().Version, Schema: n.cat.Snapshot().Version, DiskFree: -1,
+		}
+	}
+}
+
 // run begins the loops of the node: it follows the records, and joins the cluster if it is in none.
 func (n *node) run(*world.Task) {
 	w, s, ctx, life := n.w, n.Scheduler(), context.Background(), n.Life
 	n.connect()
 	keeper, err := meta.New(n.parts.Records, n.change, meta.Options{
-		Self: n.self(), Sched: s, Nonce: w.Rand.Uint64() | 1, Line: n.line,
+		Self: n.self(), Sched: s, Nonce: w.Rand.Uint64() | 1, Line: n.member.Turn,
 		LoadFailed: func(err error) { w.Fail("node %d: records not loaded: %v", n.ID, err) },
 	})
 	if err != nil {
 		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
-	n.keeper = keeper
+	n.keeper, n.member.Records = keeper, keeper
 	n.builder = backfill.New(backfill.Options{
 		Records: keeper, Table: n.plantTable(write.BackfillTable{Coordinator: n.coord, Sched: s}), Entries: expr.IndexOps, Schema: n.cat.Snapshot, Sched: s,
-		Mine: n.leadsMeta, Log: slog.New(builds{slog.DiscardHandler, n}),
+		Mine: n.member.LeadsMeta, Log: slog.New(builds{slog.DiscardHandler, n}),
 	})
 	n.changer = &schemachange.Changer{
 		Records: keeper, Schema: n.cat.Snapshot, Whole: catalog.WithSystem, Place: n.place, Built: n.builder.Await, Sched: s,
-		Agree: func(ctx context.Context, version uint64) {
-			ctx, cancel := s.WithTimeout(ctx, agreeWait)
-			defer cancel()
-			n.peers.Agree(ctx, version)
-		},
+		Agree: n.member.Agree,
 	}
 	n.installer = &schemachange.Installer{
 		Store: n.store, Replicas: exclusive{n, n.local()}, Whole: catalog.WithSystem,
@@ -140,9 +148,9 @@ func (n *node) run(*world.Task) {
 			return nil
 		},
 	}
-	balance := &reconcile.Balance{Node: n.self(), Keeper: keeper, Led: n.led, View: n.view, Sched: s}
+	balance := &reconcile.Balance{Node: n.self(), Keeper: keeper, Led: n.led, View: n.member.View, Sched: s}
 	placer := &reconcile.Placer{
-		Keeper: keeper, Mine: n.leadsMeta, View: n.view, Sched: s,
+		Keeper: keeper, Mine: n.member.LeadsMeta, View: n.member.View, Sched: s,
 		Done:   func(action string) { w.Note("node %d: %s", n.ID, action) },
 		Failed: func(err error) { w.Note("node %d: placement: %v", n.ID, err) },
 	}
@@ -151,7 +159,9 @@ func (n *node) run(*world.Task) {
 	s.Go(func() { balance.Run(ctx) })
 	s.Go(func() { placer.Run(ctx) })
 	s.Go(func() { n.builder.Run(ctx) })
-	n.Spawn(n.replay)
+	s.Go(func() { n.replayer().Run(ctx) })
+	presence := &membership.Presence{Records: keeper, Self: n.record, Sched: s}
+	s.Go(func() { presence.Run(ctx) })
 	n.startClients()
 	if err := n.firstBoot(); n.Life != life {
 		return // the process is gone
@@ -168,27 +178,15 @@ func (n *node) install(old, next *meta.State) {
 	n.w.checkRecords(n, old, next)
 	n.installer.Install(old, next)
 	n.builder.Look()
-	var nodes []topology.NodeID
-	for _, node := range next.Nodes {
-		if node.State != meta.Left {
-			nodes = append(nodes, node.ID)
-		}
-	}
-	n.peers.Watch(nodes)
-	if old.Schema != next.Schema {
-		n.peers.Follow(next.Version)
-	}
+	n.member.Follow(old, next)
 	if n.members != nil {
 		n.members.Changed(old, next)
 	}
 }
 
-// agreeWait is package node's.
-const agreeWait = time.Second
-
 // place says where a new table lives.
 func (n *node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
-	view := n.view()
+	view := n.member.View()
 	return placement.Place(s, &view, region, placement.Table{ID: t.ID, Parts: 2, Whole: true}), nil
 }
 
@@ -275,47 +273,13 @@ func (n *node) led() (out []reconcile.Replica) {
 	return out
 }
 
-func (n *node) leadsMeta() bool {
-	r := n.parts.Replica(topology.MetaPartition)
-	return r != nil && r.Leading()
-}
-
-// view is what the node sees of the others.
-func (n *node) view() placement.View {
-	return placement.View{Now: n.Wall(), Down: n.peers.Down(), Stopping: n.peers.Stopping(), HealAfter: healAfter}
-}
-
 // change has records changed by whoever leads the meta partition.
-func (n *node) change(ctx context.Context, records command.Records) (version uint64, err error) {
+func (n *node) change(ctx context.Context, records command.Records) (uint64, error) {
 	p := n.state().Map.Meta()
 	if p == nil || records.Expect == 0 {
 		return 0, errors.New("the node has not joined yet")
 	}
-	err = n.coord.AtLeader(ctx, p, schemachange.Wait, func(ctx context.Context, m coordinator.Member) error {
-		version, err = m.(interface {
-			Change(ctx context.Context, c command.Records) (uint64, error)
-		}).Change(ctx, records)
-		return err
-	})
-	return version, err
-}
-
-// line asks the node that leads the meta partition for the turn to change the records.
-func (n *node) line(ctx context.Context) (version uint64, err error) {
-	ctx, cancel := n.Scheduler().WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	r := n.parts.Replica(topology.MetaPartition)
-	if r == nil {
-		return 0, partition.ErrClosed
-	}
-	if r.Leading() {
-		return n.keeper.Enter(ctx)
-	}
-	leader, ok := r.Leader()
-	if !ok || leader == n.self() {
-		return 0, &partition.NotLeader{Partition: topology.MetaPartition}
-	}
-	return peers.Turn(ctx, n.carrier, leader)
+	return n.coord.Change(ctx, p, records, schemachange.Wait)
 }
 
 // state is the newest one that the node has of the records, snapshot the map that it goes by.
@@ -398,9 +362,17 @@ func (n *node) comeBack(replica topology.ReplicaID) {
 
 // record is the node as the records are to have it.
 func (n *node) record() *meta.Node {
+	r := n.firstRecord()
+	start := n.originals.Directory.Lineage.Newest()
+	r.Start, r.Mark, r.Birth = start.Number, start.Mark, n.store.Identity().Birth
+	return r
+}
+
+// firstRecord is the node before it has started.
+func (n *node) firstRecord() *meta.Node {
 	return &meta.Node{
 		ID: n.self(), Internal: n.name(), CQL: n.name(), Region: region, Zone: fmt.Sprint(n.ID), State: meta.Up,
-		Levels: feature.Known, Joined: n.Wall().UTC().Truncate(time.Millisecond), Birth: 1,
+		Levels: feature.Known, Joined: n.Wall().UTC().Truncate(time.Millisecond), Birth: n.births + 1,
 	}
 }
 
@@ -429,7 +401,7 @@ func (w *simulation) firstRecords() (err error) {
 		w.born = s.Map
 	}
 	for _, n := range w.nodes {
-		r := n.record()
+		r := n.firstRecord()
 		r.Tokens = append(r.Tokens, placement.NextToken(s.Nodes))
 		s = s.WithNode(r)
 	}
@@ -437,59 +409,13 @@ func (w *simulation) firstRecords() (err error) {
 	return err
 }
 
-// answers is the node as others ask it about itself: it is peers.Host.
-type answers struct{ *node }
-
-// Describe implements peers.Host, as do the others.
-func (n answers) Describe(to topology.NodeID) peers.Report {
-	r := peers.Report{Clock: n.Wall(), Started: n.began, Records: n.state().Version, Schema: n.cat.Snapshot().Version, DiskFree: -1}
-	if other := n.state().Node(to); other != nil && other.State == meta.Left {
-		r.Left = true
-	}
-	return r
-}
-
-// Await waits for a version of the records.
-func (n answers) Await(ctx context.Context, version uint64, others bool) (peers.Standing, error) {
-	s, err := n.keeper.Wait(ctx, version)
-	if err != nil {
-		return peers.Standing{}, err
-	}
-	if others {
-		ctx, cancel := n.Scheduler().WithTimeout(ctx, agreeWait)
-		defer cancel()
-		n.peers.Known(ctx, version)
-	}
-	return peers.Standing{Records: s.Version, Schema: s.Schema.Version}, nil
-}
-
-// Admit takes a newcomer into the records.
-func (n answers) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcome, error) {
-	return (&membership.Admission{Records: n.keeper, Network: n.carrier, Sched: n.Scheduler()}).Admit(ctx, who)
-}
-
-// Stops hears that another process is about to end.
-func (n answers) Stops(other topology.NodeID) { n.peers.SetStops(other) }
-
-// Acknowledged hears how far logs are acknowledged.
-func (n answers) Acknowledged(to map[topology.PartitionID]uint64) {
-	for id, index := range to {
-		if r := n.parts.Replica(id); r != nil {
-			r.Seen(index)
-		}
-	}
-}
-
-// Enter gives the turn to change the records.
-func (n answers) Enter(ctx context.Context) (uint64, error) { return n.keeper.Enter(ctx) }
-
 // answer carries out what another node asks for.
 func (n *node) answer(ctx context.Context, from topology.NodeID, request []byte, r *responder) {
 	switch {
 	case n.keeper == nil:
 		r.Fail(transport.ErrBusy)
 	case request[0] >= peers.KindFirst:
-		peers.Serve(ctx, answers{n}, from, request, r)
+		peers.Serve(ctx, n.member, from, request, r)
 	case !n.server.Quick(request, r):
 		n.server.Serve(ctx, from, request, r)
 	}

@@ -3,11 +3,14 @@
 package sim
 
 import (
-	"context"
+	"log/slog"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/membership"
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/lineage"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
@@ -35,6 +38,13 @@ type node struct {
 	server  *remote.Server
 	callers []*exchange
 	control
+	// originals judges the directories of others, met holds which of their lives were let in; harm is what is done to
+	// the node's own.
+	originals *membership.Originals
+	met       map[livesAt]bool
+	harm      *harm
+	// births counts the directories that were made before under the node's identity.
+	births uint64
 	// born says that the first replicas were made.
 	born bool
 	// seen is what a reader here may rely on.
@@ -56,6 +66,10 @@ func newNode(w *simulation, m *world.Machine) *node {
 				return &to.Loop
 			}
 			return nil
+		},
+		Lets: func(from raftgroup.NodeID) bool {
+			other := w.nodeOf(topology.NodeID(from))
+			return other == nil || n.connected(other)
 		},
 		Ahead:   n.plantLease,
 		Heard:   w.plantAnswers,
@@ -151,10 +165,9 @@ func (n *node) start() {
 	w := n.w
 	n.Reset()
 	n.Boot()
-	n.seen = map[seenAt]uint64{}
-	err := n.open()
-	if err != nil {
-		w.Fail("node %d does not start: %v", n.ID, err)
+	n.seen, n.met = map[seenAt]uint64{}, map[livesAt]bool{}
+	if err := n.open(); err != nil {
+		n.notStarted(err)
 		return
 	}
 	w.Note("node %d starts", n.ID)
@@ -164,11 +177,8 @@ func (n *node) start() {
 
 func (n *node) open() (err error) {
 	w := n.w
-	if n.log, err = raftlog.Open("data/log", raftlog.Options{FS: n.FS, MemtableBytes: 512 << 10, GroupCacheBytes: 4 << 10}); err != nil {
-		return err
-	}
-	n.store, err = storage.Open(n.FS, "data/rows", storage.Options{
-		Identity:   storage.Identity{Cluster: [16]byte{1}, Node: n.self()},
+	n.store, err = storage.Open(n.FS, rowsDir, storage.Options{
+		Identity:   storage.Identity{Cluster: [16]byte{1}, Node: n.self(), Birth: n.births + 1},
 		CacheBytes: 1 << 20, MemtableBytes: 512 << 10, MinFreeDisk: -1, DeadRunBytes: -1,
 	})
 	if err != nil {
@@ -182,6 +192,9 @@ func (n *node) open() (err error) {
 			return err
 		}
 	}
+	if err := n.openLog(); err != nil {
+		return err
+	}
 	if err := n.plantMetas(); err != nil {
 		return err
 	}
@@ -190,20 +203,38 @@ func (n *node) open() (err error) {
 	return err
 }
 
-// The product's, of package node.
-const (
-	replayEvery = 5 * time.Second
-	replayAfter = 10 * time.Second
-)
+// openLog opens the log if it goes with the rows.
+func (n *node) openLog() error {
+	log, directory, err := n.plantLineage(membership.OpenLog(n.store, logDir, logOptions(n)))
+	if err != nil {
+		return err
+	}
+	n.log = log
+	n.originals = &membership.Originals{
+		Directory: directory, Witness: lineage.NewWitness(n.store), Log: slog.New(slog.DiscardHandler), Fail: n.fail,
+		Records: func() *meta.State {
+			if n.keeper == nil {
+				return nil
+			}
+			return n.keeper.State()
+		},
+	}
+	return nil
+}
 
-// replay finishes the batches of coordinators that are gone.
-func (n *node) replay(t *world.Task) {
-	for t.Sleep(n.w.Between(replayEvery/2, replayEvery)) {
-		done, err := n.coord.ReplayBatches(context.Background(), replayAfter)
-		n.w.counts.Replayed += done
-		if done > 0 || err != nil {
-			n.w.Note("node %d: %d batches replayed: %v", n.ID, done, err)
-		}
+func logOptions(n *node) raftlog.Options {
+	return raftlog.Options{FS: n.FS, MemtableBytes: 512 << 10, GroupCacheBytes: 4 << 10}
+}
+
+// replayer finishes the batches of coordinators that are gone.
+func (n *node) replayer() *coordinator.Replayer {
+	return &coordinator.Replayer{
+		Coordinator: n.coord,
+		Done: func(batches int) {
+			n.w.counts.Replayed += batches
+			n.w.Note("node %d: %d batches replayed", n.ID, batches)
+		},
+		Failed: func(err error) { n.w.Note("node %d: batches not replayed: %v", n.ID, err) },
 	}
 }
 
@@ -244,6 +275,7 @@ func (n *node) close() {
 		n.w.counts.Forwarded += int(s.Forwarded)
 	}
 	n.Host, n.parts, n.coord, n.carrier, n.server, n.callers, n.control = nil, nil, nil, nil, nil, nil, control{}
+	n.originals = nil
 	if n.log != nil {
 		_ = n.log.Close()
 	}

@@ -44,6 +44,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"leaders stamp by clocks that may be wrong", Bugs{FarStamp: true}, true},
 		{"sweeps go by clocks that may be wrong", Bugs{EarlySweep: true}, true},
 		{"a node leads whatever its clock shows", Bugs{SkewedLeader: true}, false},
+		{"a log that does not go with the rows is used", Bugs{AnyLog: true}, true},
+		{"a directory that was put back is let in", Bugs{AnyCopy: true}, true},
 		{"a node that was replaced does not come back", Bugs{NoReturn: true}, true},
 		{"an applied condition is stamped below what it read", Bugs{LowCondition: true}, false},
 		{"the id of a repeated write is forgotten", Bugs{ForgottenID: true}, true},

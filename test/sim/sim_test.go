@@ -94,7 +94,8 @@ func TestSeeds(t *testing.T) {
 			what string
 			n    int
 		}{
-			{"lost disks", sum.Wipes},
+			{"lost disks", sum.Wipes}, {"lost directories", sum.Lost}, {"directories put back", sum.RolledBack},
+			{"starts refused", sum.RefusedStarts},
 			{"snapshots thrown away", sum.Discards}, {"unwanted snapshots", sum.Unwanted},
 		} {
 			if c.n == 0 {

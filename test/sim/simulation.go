@@ -48,7 +48,7 @@ type Hardships struct {
 }
 
 // Usual is what every seed has.
-var Usual = Hardships{Batches: true, Schema: true, Refusals: true, Jumps: true, Suspends: true, LongPauses: true, Mixed: true}
+var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true, Refusals: true, Jumps: true, Suspends: true, LongPauses: true, Mixed: true}
 
 // Report is what a run came to.
 type Report struct {
@@ -73,6 +73,8 @@ type Counts struct {
 	Batches, Replayed, Scans           int
 	// Departures are orderly ends; Skewed counts how often a node found its own clock wrong, or right again.
 	Departures, Skewed int
+	// RefusedStarts are those on directories that must not be used.
+	RefusedStarts int
 	// Changes of the schema were answered, Built indexes are complete, Finds went by one; Stale statements were planned
 	// anew.
 	Changes, Built, Finds, Stale int
@@ -153,6 +155,7 @@ func Run(p Plan) *Report {
 	// After the faults everything heals; clients go on for a while, then every key is read once more.
 	w.After(p.Length, w.heal)
 	w.After(p.Length+4*time.Second, w.wrongClock)
+	w.After(p.Length+4*time.Second, w.checkDamage)
 	w.After(p.Length+3*time.Second, func() { w.finished = true })
 	w.After(p.Length+17*time.Second, w.lastReads)
 	end := p.Length + 20*time.Second

@@ -46,6 +46,8 @@ type Hooks struct {
 	Stop    func()
 	// Lenient says that a snapshot may fail to be received.
 	Lenient bool
+	// Lets reports whether the loop lets another node's process in. Nil for everybody.
+	Lets func(from raftgroup.NodeID) bool
 }
 
 // Begin starts to tick; the host and the others are there.
@@ -78,7 +80,7 @@ func (l *Loop) Departed(node raftgroup.NodeID) {
 
 // Hear takes a frame of another node; the network calls it.
 func (l *Loop) Hear(from raftgroup.NodeID, frame []byte) {
-	if !l.Up {
+	if !l.Up || l.Hooks.Lets != nil && !l.Hooks.Lets(from) {
 		return
 	}
 	f, err := raftgroup.DecodeFrame(from, frame)
@@ -170,7 +172,12 @@ var errLost = errors.New("connection lost")
 func (l *Loop) ship(s raftgroup.Send) {
 	w := l.World
 	head, data, err := s.Capture(l.Snaps)
-	if err != nil {
+	switch {
+	case err != nil && l.Hooks.Lenient: // the table was dropped
+		l.Inbox.Shipped = append(l.Inbox.Shipped, s.Result(err))
+		l.Kick()
+		return
+	case err != nil:
 		w.Fail("node %d: %v", l.ID, err)
 		return
 	}
@@ -219,6 +226,10 @@ func (c connection) Read(b []byte) (int, error) {
 // receive takes a snapshot: the loop is asked whether it is wanted, then the data come, which takes a while, and then
 // the loop hears of it.
 func (l *Loop) receive(from raftgroup.NodeID, stream io.Reader, done func(error)) {
+	if l.Hooks.Lets != nil && !l.Hooks.Lets(from) {
+		done(errLost)
+		return
+	}
 	f, err := raftgroup.ReadHead(from, stream)
 	if err != nil {
 		l.World.Fail("node %d: head from node %x: %v", l.ID, from[:2], err)
