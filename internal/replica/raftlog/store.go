@@ -12,6 +12,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/replica/manifest"
 	"go.etcd.io/raft/v3"
 )
 
@@ -88,6 +90,9 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open raft log: %w in %s", ErrMissing, dir)
 	}
 	if err := makeDir(o.FS, dir); err != nil {
+		return nil, fmt.Errorf("open raft log: %w", err)
+	}
+	if err := manifest.Check(o.FS, dir); err != nil {
 		return nil, fmt.Errorf("open raft log: %w", err)
 	}
 	s := &Store{opts: o, groups: map[uint64]*Group{}}

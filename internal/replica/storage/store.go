@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/replica/manifest"
 )
 
 // Store is an open store, put together of parts that have one job each. Callers that need one of them are given that
@@ -73,6 +75,9 @@ func (s *Store) openClaimed() error {
 	exists, err := s.identify()
 	if err != nil {
 		return err
+	}
+	if err := manifest.Check(s.fs, s.dir); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	s.o.MemtableBytes = s.memtableFor(s.o.MemtableBytes)
 	po := pebbleOptions(logFS{s.fs, s.engine}, s.o)

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// store makes a store in memory with a few tables, and a list of more than one block.
+func store(t *testing.T) (*vfs.MemFS, string) {
+	t.Helper()
+	fs := vfs.NewMem()
+	o := &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatValueSeparation, DisableAutomaticCompactions: true, Logger: quiet{}}
+	db, err := pebble.Open("data", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 400 {
+		key := fmt.Appendf(nil, "%0100d", i)
+		if err := db.Set(key, key, pebble.NoSync); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found, err := pebble.Peek("data", fs)
+	if err != nil || !found.Exists {
+		t.Fatal(found, err)
+	}
+	return fs, found.ManifestFilename
+}
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(string, ...any) {}
+
+func write(t *testing.T, fs vfs.FS, name string, text []byte) {
+	t.Helper()
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		_, err = f.Write(text)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFlippedBits proves that no flipped bit of a list passes: each is refused by the name of the file.
+func TestFlippedBits(t *testing.T) {
+	fs, name := store(t)
+	text, err := read(fs, name)
+	if err != nil || len(text) < 2*blockSize {
+		t.Fatal(len(text), err)
+	}
+	if err := Check(fs, "data"); err != nil {
+		t.Fatal(err)
+	}
+	// All bytes of the first and the last records, and of the seams of blocks; some in between.
+	for i := range text {
+		inBlock := i % blockSize
+		if i > 2000 && i < len(text)-2000 && inBlock > 100 && inBlock < blockSize-100 && i%97 != 0 {
+			continue
+		}
+		bit := byte(1) << (i % 8)
+		text[i] ^= bit
+		if at, ok := whole(text); ok {
+			t.Errorf("byte %d of %d, bit %#x: passed up to %d", i, len(text), bit, at)
+		}
+		text[i] ^= bit
+	}
+	text[len(text)/2] ^= 4
+	write(t, fs, name, text)
+	if err := Check(fs, "data"); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(name)) {
+		t.Error(err)
+	}
+}
+
+// TestTornTails proves that what a crash leaves is not taken for damage: a list that ends in the middle of a record, at
+// any byte, or whose last sectors were never written.
+func TestTornTails(t *testing.T) {
+	fs, name := store(t)
+	text, err := read(fs, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range text {
+		if n > 1000 && n < len(text)-1000 && n%blockSize > 50 && n%blockSize < blockSize-50 {
+			continue
+		}
+		if at, ok := whole(text[:n]); !ok {
+			t.Errorf("cut to %d bytes: damaged at %d", n, at)
+		}
+		unwritten := append(append([]byte{}, text[:n/sector*sector]...), make([]byte, len(text)-n/sector*sector)...)
+		if at, ok := whole(unwritten); !ok {
+			t.Errorf("zeros from %d: damaged at %d", n/sector*sector, at)
+		}
+	}
+}
+
+// TestMarkers proves that tables without a list are refused, and that a place without a store is none.
+func TestMarkers(t *testing.T) {
+	if err := Check(vfs.NewMem(), "nowhere"); err != nil {
+		t.Error(err)
+	}
+	fs, _ := store(t)
+	names, err := fs.List("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, "marker.manifest") {
+			if err := fs.Remove("data/" + n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := Check(fs, "data"); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+}
