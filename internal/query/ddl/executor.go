@@ -98,7 +98,7 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 	}
 	s, events, err := e.store.Apply(ctx, change)
 	if err != nil {
-		return Result{Warnings: unknownOrder(change, err)}, err
+		return Result{Warnings: unknownOrder(change)}, err
 	}
 	if len(events) == 0 {
 		return Result{}, nil

@@ -72,11 +72,11 @@ func (e *Executor) factors(keyspace string, properties []schema.Property, s *sch
 	return warnings
 }
 
-// unknownOrder names the columns of a CLUSTERING ORDER BY that the table does not declare: Cassandra's error speaks of
-// another column.
-func unknownOrder(change schema.Change, err error) []string {
+// unknownOrder names the columns of a refused table's CLUSTERING ORDER BY that it does not declare: Cassandra's error
+// speaks of another column.
+func unknownOrder(change schema.Change) []string {
 	c, ok := change.(*schema.CreateTable)
-	if !ok || !strings.Contains(err.Error(), "CLUSTERING ORDER") {
+	if !ok {
 		return nil
 	}
 	var warnings []string

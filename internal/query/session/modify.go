@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -93,15 +93,9 @@ type modification struct {
 	// held is the memory reserved for what came as text.
 	held int64
 	kept kept
-	// phase goes from executing to either of the others, which tells whoever comes second what is left to do.
-	phase atomic.Int32
+	// both are the method that executes it and Written: the second one goes on with the outcome.
+	both sched.Rendezvous
 }
-
-const (
-	executing int32 = iota
-	written         // the outcome is in the call's result
-	returned        // the method that executes has returned Pending
-)
 
 var modifications = sync.Pool{New: func() any { return new(modification) }}
 
@@ -139,7 +133,7 @@ func (m *modification) release() {
 func (m *modification) Written(o *write.Outcome) {
 	m.call.Result.Warnings = append(m.call.Result.Warnings, m.check.Warnings...)
 	m.call.Result.fillOutcome(o)
-	if m.phase.CompareAndSwap(executing, written) {
+	if second := m.both.Arrive(); !second {
 		return // the executing method is still there and goes on
 	}
 	if m.kept.on && m.stale() {
@@ -184,13 +178,13 @@ func (m *modification) forget() {
 func (m *modification) run(fresh bool) Status {
 	s, c := m.session, m.call
 	for ; ; fresh = true {
-		m.phase.Store(executing)
+		m.both.Reset()
 		if err := m.send(fresh); err != nil {
 			c.Result.Err = err
 			c.Result.Warnings = append(c.Result.Warnings, m.check.Warnings...)
 			break
 		}
-		if m.phase.CompareAndSwap(executing, returned) {
+		if second := m.both.Arrive(); !second {
 			return Pending
 		}
 		if !m.stale() {

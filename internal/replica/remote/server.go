@@ -153,12 +153,13 @@ func (s *Server) Quick(request []byte, to Responder) bool {
 	}
 	switch {
 	case !taken:
-		w.holds.Store(1)
+		w.release()
+		return false
 	case err != nil:
 		w.Done(err)
 	}
-	w.let()
-	return taken
+	w.part()
+	return true
 }
 
 // head begins an answer.
@@ -221,7 +222,7 @@ type work struct {
 	to          Responder
 	t           *trace.Trace
 	index       uint64
-	holds       atomic.Int32
+	both        sched.Rendezvous // of the replica's method and the completion
 	mutation    command.Mutation
 	conditional command.Conditional
 }
@@ -229,7 +230,7 @@ type work struct {
 func (s *Server) begin(to Responder, t *trace.Trace) *work {
 	w := s.works.Get().(*work)
 	w.s, w.to, w.t, w.index = s, to, t, 0
-	w.holds.Store(2)
+	w.both.Reset()
 	return w
 }
 
@@ -265,7 +266,7 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 	if err != nil {
 		w.Done(err)
 	}
-	w.let()
+	w.part()
 }
 
 // At remembers the index for the answer; see Indexed.
@@ -281,7 +282,7 @@ func (w *work) Done(err error) {
 		_ = w.to.End(*b)
 		w.s.buffers.put(b)
 	}
-	w.let()
+	w.part()
 }
 
 // answerNow is the size of an answer that goes out without waiting for room on the connection; see
@@ -310,13 +311,18 @@ func (w *work) Decided(d *command.Decision, err error) {
 			s.buffers.put(b)
 		})
 	}
-	w.let()
+	w.part()
 }
 
-func (w *work) let() {
-	if w.holds.Add(-1) > 0 {
-		return
+// part is where the replica's method and the completion part with w.
+func (w *work) part() {
+	if second := w.both.Arrive(); second {
+		w.release()
 	}
+}
+
+// release gives w back.
+func (w *work) release() {
 	s := w.s
 	clear(w.mutation.Ops)
 	w.mutation = command.Mutation{Ops: w.mutation.Ops[:0]}

@@ -66,7 +66,7 @@ func (b *batch) run() {
 		b.apart(ctx)
 		return
 	}
-	b.w.Done(err)
+	b.w.tell(err)
 }
 
 // errand is one of the batch's.
@@ -139,7 +139,7 @@ func (b *batch) together(ctx context.Context) error {
 func (b *batch) apart(ctx context.Context) {
 	c := b.c
 	if c.cluster.Batches == nil {
-		b.w.Done(dberr.Serverf("this node has no table of atomic batches"))
+		b.w.tell(dberr.Serverf("this node has no table of atomic batches"))
 		return
 	}
 	c.stats.batches.Add(1)
@@ -150,17 +150,17 @@ func (b *batch) apart(ctx context.Context) {
 		err = e.put(ctx, "Recording a batch in", &m)
 	}
 	if err != nil {
-		b.w.Done(e.writeError(err, batchLog))
+		b.w.tell(e.writeError(err, batchLog))
 		return
 	}
 	b.deadline = c.sched.Now().Add(c.opts.WriteTimeout)
 	ctx, cancel := c.sched.WithDeadline(trace.With(c.tasks.ctx, b.trace), b.deadline)
 	defer cancel()
 	if err := c.carryOut(ctx, r, b.errand(), byLeader); err != nil || c.abandoned(r) {
-		b.w.Done(&dberr.WriteTimeout{Level: b.w.level, BlockFor: max(1, e.required), WriteType: b.w.kind})
+		b.w.tell(&dberr.WriteTimeout{Level: b.w.level, BlockFor: max(1, e.required), WriteType: b.w.kind})
 		return
 	}
-	b.w.Done(nil)
+	b.w.tell(nil)
 	_ = c.removeBatch(b.trace, r)
 }
 

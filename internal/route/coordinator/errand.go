@@ -326,63 +326,6 @@ func (e *errand) wait(ctx context.Context, t *target, seen *view) error {
 	return e.c.sched.Sleep(ctx, min(e.pause, left), seen.changed, led)
 }
 
-// answerOf is what a client is told about a failed write, where that is not an answer already.
-func answerOf(err error, level dberr.Consistency, kind string) error {
-	if err == nil || isAnswer(err) {
-		return err
-	}
-	e := errand{level: level}
-	return e.writeError(err, kind)
-}
-
-// writeError is what a client is told about a failed write.
-func (e *errand) writeError(err error, kind string) error {
-	if err == nil {
-		return nil
-	}
-	late := &dberr.WriteTimeout{Level: e.level, BlockFor: max(e.required, 1), WriteType: kind}
-	switch {
-	case errors.Is(err, ErrStaleSchema), overloaded(err):
-		if e.maybe {
-			return late
-		}
-		if overloaded(err) {
-			return err
-		}
-		return ErrStaleSchema
-	case isAnswer(err):
-		return err
-	case gone(err) && !e.maybe:
-		return &dberr.Unavailable{Level: e.level, Required: max(e.required, 1)}
-	case timedOut(err):
-		return late
-	}
-	if why, _ := reasonOf(err); why != final {
-		return late
-	}
-	return &dberr.WriteFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, WriteType: kind, Message: err.Error()}
-}
-
-// readError is what a client is told about a failed read.
-func (e *errand) readError(err error, dataPresent bool) error {
-	if err == nil {
-		return nil
-	}
-	late := &dberr.ReadTimeout{Level: e.level, BlockFor: max(e.required, 1), DataPresent: dataPresent}
-	switch {
-	case isAnswer(err) || errors.Is(err, ErrRepeat):
-		return err
-	case gone(err):
-		return &dberr.Unavailable{Level: e.level, Required: max(e.required, 1)}
-	case timedOut(err):
-		return late
-	}
-	if why, _ := reasonOf(err); why != final {
-		return late
-	}
-	return &dberr.ReadFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, DataPresent: dataPresent, Message: err.Error()}
-}
-
 // noteAt adds "<what> physical partition 3 of table ks.t at node <name>" to a trace, without the node where there is
 // but one.
 func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition, t *target) {

@@ -38,3 +38,51 @@ func timedOut(err error) bool {
 // ErrUnknownTable answers a request for a table that was dropped while the request was on its way. The coordinator does
 // not know the table's name.
 var ErrUnknownTable error = &dberr.Invalid{Message: "unconfigured table"}
+
+// writeError is what a client is told about a failed write.
+func (e *errand) writeError(err error, kind string) error {
+	if err == nil {
+		return nil
+	}
+	late := &dberr.WriteTimeout{Level: e.level, BlockFor: max(e.required, 1), WriteType: kind}
+	switch {
+	case errors.Is(err, ErrStaleSchema), overloaded(err):
+		if e.maybe {
+			return late
+		}
+		if overloaded(err) {
+			return err
+		}
+		return ErrStaleSchema
+	case isAnswer(err):
+		return err
+	case gone(err) && !e.maybe:
+		return &dberr.Unavailable{Level: e.level, Required: max(e.required, 1)}
+	case timedOut(err):
+		return late
+	}
+	if why, _ := reasonOf(err); why != final {
+		return late
+	}
+	return &dberr.WriteFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, WriteType: kind, Message: err.Error()}
+}
+
+// readError is what a client is told about a failed read.
+func (e *errand) readError(err error, dataPresent bool) error {
+	if err == nil {
+		return nil
+	}
+	late := &dberr.ReadTimeout{Level: e.level, BlockFor: max(e.required, 1), DataPresent: dataPresent}
+	switch {
+	case isAnswer(err) || errors.Is(err, ErrRepeat):
+		return err
+	case gone(err):
+		return &dberr.Unavailable{Level: e.level, Required: max(e.required, 1)}
+	case timedOut(err):
+		return late
+	}
+	if why, _ := reasonOf(err); why != final {
+		return late
+	}
+	return &dberr.ReadFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, DataPresent: dataPresent, Message: err.Error()}
+}

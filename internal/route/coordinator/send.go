@@ -36,9 +36,9 @@ type send struct {
 
 	// need is the quorum, for late.
 	need atomic.Int32
-	// holds are the call of the first attempt and its completion: when both are over the send is used again, or the
-	// next attempt begins.
-	holds   atomic.Int32
+	// both are the call of the first attempt and its completion: the second one has the send used again, or begins the
+	// next attempt.
+	both    sched.Rendezvous
 	target  target
 	view    *view
 	err     error
@@ -117,7 +117,7 @@ func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, level dberr.
 	s.answered.Store(false)
 	s.trace, s.kind = tr, kind
 	s.table, s.token, s.key = m.Table, m.Token, append(s.key[:0], m.Key...)
-	s.holds.Store(2)
+	s.both.Reset()
 	return s
 }
 
@@ -150,7 +150,7 @@ func (s *send) context(ctx context.Context) context.Context {
 // returned hears how the call of the first attempt returned: with an error it is over, else its completion is told.
 func (s *send) returned(err error) {
 	if err == nil {
-		s.let()
+		s.part()
 		return
 	}
 	s.err = err
@@ -177,7 +177,7 @@ func (s *send) Decided(d *command.Decision, err error) { s.heard(d, err) }
 func (s *send) heard(d *command.Decision, err error) {
 	s.err = err
 	if err != nil {
-		s.let()
+		s.part()
 		return
 	}
 	s.succeeded(&s.target)
@@ -186,17 +186,17 @@ func (s *send) heard(d *command.Decision, err error) {
 		return // too late: the collector takes it
 	}
 	w, dec := s.write, s.decide
-	s.let()
+	s.part()
 	if w != nil {
-		w.Done(nil)
+		w.tell(nil)
 	} else {
-		dec.Decided(d, nil)
+		dec.tell(d, nil)
 	}
 }
 
-// let ends one of the holds of the first attempt.
-func (s *send) let() {
-	if s.holds.Add(-1) > 0 {
+// part is where the call of the first attempt and its completion part with the send.
+func (s *send) part() {
+	if second := s.both.Arrive(); !second {
 		return
 	}
 	if s.err != nil {
@@ -347,10 +347,10 @@ func (s *send) finish(d *command.Decision, err error) {
 	}
 }
 
-func (s *send) tell(d *command.Decision, err error) {
+func (s *send) tell(d *command.Decision, answer error) {
 	if s.write != nil {
-		s.write.Done(err)
+		s.write.tell(answer)
 	} else {
-		s.decide.Decided(d, err)
+		s.decide.tell(d, answer)
 	}
 }

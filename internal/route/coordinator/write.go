@@ -66,10 +66,19 @@ type write struct {
 	failure atomic.Pointer[error] // the first
 }
 
-// Done counts one mutation off; the last one completes the whole.
+// Done hears of a mutation from the replica, where nothing stands between.
 func (w *write) Done(err error) {
 	if err != nil {
-		first := err // a copy, so that only failures allocate
+		e := errand{level: w.level}
+		err = e.writeError(err, w.kind)
+	}
+	w.tell(err)
+}
+
+// tell counts one mutation off, with what its client is told; the last one completes the whole.
+func (w *write) tell(answer error) {
+	if answer != nil {
+		first := answer // a copy, so that only failures allocate
 		w.failure.CompareAndSwap(nil, &first)
 	} else {
 		w.wrote.Add(1)
@@ -78,9 +87,9 @@ func (w *write) Done(err error) {
 		return
 	}
 	c, done := w.c, w.done
-	var answer error
+	answer = nil
 	if p := w.failure.Load(); p != nil {
-		answer = answerOf(*p, w.level, w.kind)
+		answer = *p
 		if e, ok := answer.(*dberr.Unavailable); ok && w.wrote.Load() > 0 {
 			// It would say that nothing was done.
 			answer = &dberr.WriteTimeout{Level: e.Level, BlockFor: e.Required, WriteType: w.kind}
@@ -121,14 +130,22 @@ type decide struct {
 	kind  string
 }
 
-// Decided passes the outcome on.
+// Decided hears of the outcome from the replica, where nothing stands between.
 func (d *decide) Decided(out *command.Decision, err error) {
+	if err != nil {
+		e := errand{level: d.level}
+		err = e.writeError(err, d.kind)
+	}
+	d.tell(out, err)
+}
+
+// tell passes the outcome on, with what the client is told.
+func (d *decide) tell(out *command.Decision, answer error) {
 	c, done := d.c, d.done
-	err = answerOf(err, d.level, d.kind)
 	d.done = nil
 	c.decides.Put(d)
 	c.leave()
-	done.Decided(out, err)
+	done.Decided(out, answer)
 }
 
 // inParallel calls do with 0 to n-1, so many at a time, and returns the first error.

@@ -4,28 +4,21 @@ package cql
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
-)
-
-// The states of a request: whoever moves it away from running second, the session's method by returning Pending or the
-// completion, sends the response.
-const (
-	running int32 = iota
-	pending
-	completed
 )
 
 // request is a request on its way through a session. It is pooled: one serves all requests of a read that are answered
 // in place, one that becomes pending or goes to a worker is its own master until its response is encoded.
 type request struct {
 	session.Call
-	c     *conn
-	h     cqlwire.Header
-	state atomic.Int32
+	c *conn
+	h cqlwire.Header
+	// both are the session's method, when it returns Pending, and the completion: the second one sends the response.
+	both sched.Rendezvous
 	// size is the share of InFlightBytes of a request in flight.
 	size int64
 	// own is the body of a request that went to a worker: it must not live in the read buffer.
@@ -82,7 +75,7 @@ func (r *request) recycle() {
 // parse reads the body into the session's request.
 func (r *request) parse(h cqlwire.Header, body []byte) (err error) {
 	r.h = h
-	r.state.Store(running)
+	r.both.Reset()
 	r.Result.Reset()
 	r.skipMetadata, r.metadataID = false, nil
 	r.Request = session.Request{Version: r.c.version, Serial: dberr.Serial, PageSize: cqlwire.NoPaging, Tracing: h.Flags&cqlwire.FlagTracing != 0}
@@ -143,7 +136,7 @@ func (c *conn) run(r *request, body []byte) {
 	case session.Pending:
 		c.request = nil
 		c.depart(r, len(body))
-		if !r.state.CompareAndSwap(running, pending) {
+		if r.both.Arrive() {
 			r.finish()
 		}
 	case session.Offload:
@@ -163,7 +156,7 @@ func (c *conn) depart(r *request, size int) {
 
 // Completed is called when a pending request has its result.
 func (r *request) Completed() {
-	if !r.state.CompareAndSwap(running, completed) {
+	if r.both.Arrive() {
 		r.finish()
 	}
 }

@@ -147,7 +147,7 @@ func (r *request) work() {
 	if c.park(r) {
 		return
 	}
-	if operations[r.h.Opcode].run(r) == session.Pending && r.state.CompareAndSwap(running, pending) {
+	if operations[r.h.Opcode].run(r) == session.Pending && !r.both.Arrive() {
 		return
 	}
 	r.finish()

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"sync/atomic"
+	"testing"
+)
+
+// TestRendezvous: of a call and its completion exactly one is the second, whichever comes first, and it sees what the
+// other one did; the race detector would say so if it did not.
+func TestRendezvous(t *testing.T) {
+	var r Rendezvous
+	for i := range 10_000 {
+		r.Reset()
+		var seconds atomic.Int32
+		var call, completion int
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			completion = i
+			if r.Arrive() {
+				seconds.Add(1)
+				if call != i {
+					t.Error("the completion does not see what the call did")
+				}
+			}
+		}()
+		call = i
+		if r.Arrive() {
+			seconds.Add(1)
+			if completion != i {
+				t.Error("the call does not see what the completion did")
+			}
+		}
+		<-done
+		if seconds.Load() != 1 {
+			t.Fatalf("%d came second", seconds.Load())
+		}
+	}
+}
