@@ -38,17 +38,18 @@ func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done comma
 	if err != nil {
 		return err
 	}
-	proposed, err := r.judge(ctx, c, held, done)
-	if !proposed {
+	left, err := r.judge(ctx, c, held, done)
+	if !left {
 		r.host.latches.leave(held)
 	}
 	return err
 }
 
-// judge evaluates under the latch. If it has proposed an entry, that leaves the latch.
+// judge evaluates under the latch. left says that the latch is taken care of: if there is an entry, that leaves it when
+// it is applied.
 func (r *Replica) judge(
 	ctx context.Context, c *command.Conditional, latch guard, done command.DecisionCompletion,
-) (proposed bool, err error) {
+) (left bool, err error) {
 	m := &c.Mutation
 	if err := latch.stripe.awaitLanding(ctx, r, m.Token, m.Key); err != nil {
 		return false, err
@@ -63,7 +64,9 @@ func (r *Replica) judge(
 	}
 	d := v.decision
 	if v.whole == nil {
-		return false, r.refused(r.seq.confirmed(t, m.Table, m.Token, func(err error) {
+		table, tok := m.Table, m.Token
+		r.host.latches.leave(latch) // it names m's key, which is the caller's again when done is told
+		return true, r.refused(r.seq.confirmed(t, table, tok, func(err error) {
 			if err != nil {
 				done.Decided(nil, err)
 				return

@@ -45,11 +45,25 @@ type patience struct {
 	max time.Duration
 }
 
+// scheduler is nil outside simulations.
+func (d *Drive) scheduler() *sched.Scheduler {
+	if d == nil {
+		return nil
+	}
+	return d.Scheduler
+}
+
+// within is the patience of somebody who waits for max at most, and not beyond the deadline of a context that has one,
+// even if it does not end then.
+func (d *Drive) within(ctx context.Context, longest time.Duration) patience {
+	if at, ok := ctx.Deadline(); ok {
+		longest = min(longest, max(d.scheduler().Until(at), 1))
+	}
+	return patience{ctx: ctx, max: longest}
+}
+
 // await is sched.Await, driven or real.
 func await[T any](d *Drive, p patience, ready <-chan T) (T, error) {
-	var s *sched.Scheduler
-	if d != nil {
-		s = d.Scheduler
-	}
+	s := d.scheduler()
 	return sched.Await(s, p.ctx, ready, p.max, p.ends[0], p.ends[1])
 }

@@ -75,7 +75,7 @@ func (s *stripe) awaitLanding(ctx context.Context, r *Replica, t token.Token, ke
 	if b == nil {
 		return nil
 	}
-	_, cause := await(r.host.drive, patience{ctx: ctx, max: r.host.opts.LatchWait}, b.ready)
+	_, cause := await(r.host.drive, r.host.drive.within(ctx, r.host.opts.LatchWait), b.ready)
 	if cause == nil {
 		return nil
 	}

@@ -113,7 +113,7 @@ func (l *latches) pass() {
 	}
 }
 
-// acquire takes a latch, waiting for those before it. It gives up when ctx ends or after waitMax, with *LatchTimeout,
+// acquire takes a latch, waiting for those before it. It gives up when ctx ends, at its deadline or after waitMax, with *LatchTimeout,
 // and at once with dberr.Overloaded when queueMax are waiting already.
 func (l *latches) acquire(ctx context.Context, i uint32, r *Replica, key []byte, sc scope) (guard, error) {
 	s := &l.stripes[i]
@@ -142,7 +142,7 @@ func (l *latches) acquire(ctx context.Context, i uint32, r *Replica, key []byte,
 }
 
 func (l *latches) wait(ctx context.Context, g guard) error {
-	_, cause := await(l.drive, patience{ctx: ctx, max: l.waitMax}, g.latch.ready)
+	_, cause := await(l.drive, l.drive.within(ctx, l.waitMax), g.latch.ready)
 	if cause == nil {
 		return nil
 	}

@@ -44,14 +44,16 @@ func (r *Replica) WriteNow(m *command.Mutation, done command.Completion) (taken 
 	return true, r.writeUnder(g, m, done)
 }
 
-// writeUnder writes under a guard, which it gives up.
+// writeUnder writes under a guard, which it gives up. Once the write is proposed done may have been told, and m be
+// another one already.
 func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completion) error {
+	price, bytes := ru.Write(m)
 	applied, err := r.launch(m, g, done)
 	r.host.latches.leave(g)
 	if err != nil {
 		return err
 	}
-	r.count.wrote(ru.Write(m))
+	r.count.wrote(price, bytes)
 	if applied {
 		done.Done(nil)
 	}

@@ -38,7 +38,10 @@ type send struct {
 	need atomic.Int32
 	// both are the call of the first attempt and its completion: the second one has the send used again, or begins the
 	// next attempt.
-	both    sched.Rendezvous
+	both sched.Rendezvous
+	// expiry are that call and the end of the send's time: the second one tells that it is over. Until the call has
+	// returned, what the caller passed in is still read.
+	expiry  sched.Rendezvous
 	target  target
 	view    *view
 	err     error
@@ -118,6 +121,7 @@ func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, level dberr.
 	s.trace, s.kind = tr, kind
 	s.table, s.token, s.key = m.Table, m.Token, append(s.key[:0], m.Key...)
 	s.both.Reset()
+	s.expiry.Reset()
 	return s
 }
 
@@ -140,15 +144,19 @@ func (s *send) aim(m *command.Mutation, what string) error {
 
 // context is that of the first attempt.
 func (s *send) context(ctx context.Context) context.Context {
-	if !s.target.remote {
-		return ctx
+	until := s.deadline
+	if s.target.remote {
+		until = s.attempt()
 	}
-	s.bound = bound{ctx, s.attempt()}
+	s.bound = bound{ctx, until}
 	return &s.bound
 }
 
 // returned hears how the call of the first attempt returned: with an error it is over, else its completion is told.
 func (s *send) returned(err error) {
+	if second := s.expiry.Arrive(); second {
+		s.tellLate()
+	}
 	if err == nil {
 		s.part()
 		return
@@ -336,6 +344,12 @@ func (e *ending) wait(ctx context.Context) (*command.Decision, error) {
 // late ends a send at its deadline, whatever is still under way; the watch has set answered. The errand may belong to
 // another goroutine.
 func (s *send) late() {
+	if second := s.expiry.Arrive(); second {
+		s.tellLate()
+	}
+}
+
+func (s *send) tellLate() {
 	s.tell(nil, &dberr.WriteTimeout{Level: s.level, BlockFor: int(s.need.Load()), WriteType: s.kind})
 }
 

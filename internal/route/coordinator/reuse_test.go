@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// waiter is a replica here that waits for the key for longer than a write may take, and then reads the command again.
+type waiter struct {
+	*fake
+	deadline time.Time
+	changed  bool
+}
+
+func (waiter) Leading() bool                     { return true }
+func (w waiter) Leader() (topology.NodeID, bool) { return w.node, true }
+
+func (w *waiter) wait(ctx context.Context, encode func() []byte) error {
+	before := encode()
+	w.deadline, _ = ctx.Deadline()
+	time.Sleep(3 * time.Second)
+	w.changed = w.changed || !bytes.Equal(before, encode())
+	return &partition.LatchTimeout{Cause: context.DeadlineExceeded}
+}
+
+func (w *waiter) Write(ctx context.Context, m *command.Mutation, _ command.Completion) error {
+	return w.wait(ctx, func() []byte { return command.AppendMutation(nil, m) })
+}
+
+func (w *waiter) Decide(ctx context.Context, c *command.Conditional, _ command.DecisionCompletion) error {
+	return w.wait(ctx, func() []byte { return command.AppendConditional(nil, c) })
+}
+
+// spoiler is a completion whose owner uses the memory of its mutations for something else at once.
+type spoiler struct {
+	m    *command.Mutation
+	done chan error
+}
+
+func (s *spoiler) Done(err error) {
+	clear(s.m.Key)
+	clear(s.m.Ops[0].Operand)
+	s.done <- err
+}
+
+func (s *spoiler) Decided(_ *command.Decision, err error) { s.Done(err) }
+
+// TestTimeoutWhileAsking: a write whose time is over while a replica here still waits with it is told so only when the
+// replica does not look at it any more: until then its memory must not be used for another. The replica is told by when
+// it has to be through.
+func TestTimeoutWhileAsking(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		w := &waiter{fake: &fake{f, node(1), 1}}
+		c.cluster.here = func(topology.PartitionID) Local { return w }
+		for name, send := range map[string]func(*spoiler){
+			"write": func(s *spoiler) {
+				ms := []command.Mutation{put("k", "c", 1)}
+				s.m = &ms[0]
+				c.Write(t.Context(), ms, WriteOptions{}, s)
+			},
+			"decide": func(s *spoiler) {
+				u := add("k", "n", 1)
+				u.Mutation.Ops = put("k", "c", 1).Ops
+				s.m = &u.Mutation
+				c.Decide(t.Context(), u, WriteOptions{Type: "COUNTER"}, s)
+			},
+		} {
+			w.changed = false
+			s := &spoiler{done: make(chan error, 1)}
+			until := time.Now().Add(c.opts.WriteTimeout)
+			send(s)
+			var late *dberr.WriteTimeout
+			if err := <-s.done; !errors.As(err, &late) {
+				t.Errorf("%s: %v", name, err)
+			}
+			time.Sleep(5 * time.Second)
+			if w.changed {
+				t.Errorf("%s: the replica was left with another command", name)
+			}
+			if !w.deadline.Equal(until) {
+				t.Errorf("%s: the replica may wait until %v, the write until %v", name, w.deadline, until)
+			}
+		}
+	})
+}
