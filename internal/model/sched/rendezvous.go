@@ -4,9 +4,9 @@ package sched
 
 import "sync/atomic"
 
-// Rendezvous is where a call meets the completion it was given. The completion may be told before the call has returned,
-// and on another goroutine, so neither may give back or reuse what both work on: whichever arrives second does. Nobody
-// waits in it. The zero value is ready for one call.
+// Rendezvous is where a call meets the completion it was given. The completion may be told before the call has
+// returned, and on another goroutine, so neither may give back or reuse what both work on: whichever arrives second
+// does. Nobody waits in it. The zero value is ready for one call.
 type Rendezvous struct{ arrived atomic.Int32 }
 
 // Reset prepares for another call. Nobody may be about to arrive for the one before.

@@ -113,8 +113,8 @@ func (l *latches) pass() {
 	}
 }
 
-// acquire takes a latch, waiting for those before it. It gives up when ctx ends, at its deadline or after waitMax, with *LatchTimeout,
-// and at once with dberr.Overloaded when queueMax are waiting already.
+// acquire takes a latch, waiting for those before it. It gives up when ctx ends, at its deadline or after waitMax, with
+// *LatchTimeout, and at once with dberr.Overloaded when queueMax are waiting already.
 func (l *latches) acquire(ctx context.Context, i uint32, r *Replica, key []byte, sc scope) (guard, error) {
 	s := &l.stripes[i]
 	e := l.pool.Get().(*latch)
