@@ -12,8 +12,11 @@ import (
 
 // A frame, after the handshake, in protocol version 1 (all numbers little-endian):
 //
-//	length of the payload u32, kind u8, CRC32C of these five bytes and the payload u32, payload
-const headLen = 9
+//	length of the payload u32, kind u8, CRC32C of these five bytes u32, CRC32C of the payload u32, payload
+//
+// The head has a checksum of its own: with a wrong length the reader would wait for bytes that nobody sends, and take
+// all the frames behind this one for its payload.
+const headLen = 13
 
 // Kinds of frames.
 const (
@@ -39,8 +42,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func frameHead(kind byte, a, b []byte) (head [headLen]byte) {
 	binary.LittleEndian.PutUint32(head[:], uint32(len(a)+len(b)))
 	head[4] = kind
-	sum := crc32.Update(shortSum(shortSum(0, head[:5]), a), castagnoli, b)
-	binary.LittleEndian.PutUint32(head[5:], sum)
+	binary.LittleEndian.PutUint32(head[5:], shortSum(0, head[:5]))
+	binary.LittleEndian.PutUint32(head[9:], crc32.Update(shortSum(0, a), castagnoli, b))
 	return head
 }
 
@@ -80,8 +83,10 @@ func (f *frameReader) next() (kind byte, payload []byte, err error) {
 	}
 	n := int64(binary.LittleEndian.Uint32(head))
 	kind = head[4]
-	want := binary.LittleEndian.Uint32(head[5:])
-	sum := crc32.Update(0, castagnoli, head[:5])
+	want := binary.LittleEndian.Uint32(head[9:])
+	if got := crc32.Update(0, castagnoli, head[:5]); got != binary.LittleEndian.Uint32(head[5:]) {
+		return 0, nil, fmt.Errorf("%w: checksum %08x of the head % x", ErrFrame, got, head)
+	}
 	if n > int64(f.max) {
 		return 0, nil, fmt.Errorf("%w: length %d of kind %d, at most %d", ErrFrame, n, kind, f.max)
 	}
@@ -104,7 +109,7 @@ func (f *frameReader) next() (kind byte, payload []byte, err error) {
 	if f.reuse != nil {
 		f.reuse = payload[:0]
 	}
-	if sum = crc32.Update(sum, castagnoli, payload); sum != want {
+	if sum := crc32.Update(0, castagnoli, payload); sum != want {
 		return 0, nil, fmt.Errorf("%w: checksum %08x of kind %d, want %08x", ErrFrame, sum, kind, want)
 	}
 	return kind, payload, nil

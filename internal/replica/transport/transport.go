@@ -269,17 +269,20 @@ func (t *Transport) serveRaft(s *stream) {
 		return
 	}
 	_ = t.newSession(s, t.outbox()).run(false, func(kind byte, payload []byte) error {
-		if kind == kindDepart && len(payload) == 0 {
+		frame, departed, err := raftFrame(kind, payload)
+		switch {
+		case err != nil:
+			return err
+		case departed:
 			if t.opts.Events.Departed != nil {
 				t.opts.Events.Departed(s.peer)
 			}
 			return errDeparted
-		}
-		if kind != kindRaft || t.handlers.OnFrame == nil {
+		case t.handlers.OnFrame == nil:
 			return malformed(kind, len(payload))
 		}
 		t.counters.framesReceived.Add(1)
-		return t.handlers.OnFrame(node, payload)
+		return t.handlers.OnFrame(node, frame)
 	})
 }
 

@@ -3,6 +3,7 @@
 package world
 
 import (
+	"math/rand/v2"
 	"time"
 )
 
@@ -10,18 +11,24 @@ import (
 // there is no order.
 type Network struct {
 	w *World
-	// blocked[a][b] is true while nothing goes from a to b, last[a][b] is when the last frame arrives.
+	// Rough are the faults of connections.
+	Rough Rough
+	rand  *rand.Rand
+	// blocked[a][b] is true while nothing goes from a to b, wires[a][b] is the connection.
 	blocked [][]bool
-	last    [][]time.Duration
+	wires   [][]*wire
 	// slow makes delays long, for a while.
 	slow []bool
 }
 
 func (n *Network) init(w *World, machines int) {
 	n.w, n.slow = w, make([]bool, machines)
-	for range machines {
+	for from := range machines {
 		n.blocked = append(n.blocked, make([]bool, machines))
-		n.last = append(n.last, make([]time.Duration, machines))
+		n.wires = append(n.wires, nil)
+		for to := range machines {
+			n.wires[from] = append(n.wires[from], &wire{n: n, from: from, to: to})
+		}
 	}
 }
 
@@ -48,7 +55,7 @@ func (n *Network) Blocked(from, to int) bool { return n.blocked[from][to] }
 // Parted reports whether two machines have no connection.
 func (n *Network) Parted(a, b int) bool { return n.blocked[a][b] || n.blocked[b][a] }
 
-// Send brings a frame of Raft to a machine, unless it is lost.
+// Send brings a frame of Raft to a machine, unless it is lost. A nil frame is the last word of a process.
 func (n *Network) Send(from, to int, frame []byte, deliver func(frame []byte)) {
 	w := n.w
 	w.NoteFrame(from, to, frame)
@@ -59,14 +66,7 @@ func (n *Network) Send(from, to int, frame []byte, deliver func(frame []byte)) {
 		w.Faults.Dropped++
 		return
 	}
-	at := max(w.Now+n.Delay(from, to), n.last[from][to])
-	n.last[from][to] = at
-	own := append([]byte(nil), frame...)
-	w.After(at-w.Now, func() {
-		if !n.blocked[from][to] {
-			deliver(own)
-		}
-	})
+	n.wires[from][to].send(frame, deliver)
 }
 
 // Stream takes a while, beside the frames, and then ends well or not.
