@@ -282,14 +282,19 @@ func (c *cluster) departed(node topology.NodeID) {
 	}
 }
 
-// skewed is told that the clock of this node is wrong by what a quorum of the nodes say, or right again. What the node
-// stamps and sweeps is held to the others' clocks anyhow; it is better led by nodes that need not be held.
-func (c *cluster) skewed(ahead time.Duration) {
+// skewed is told that the clock of this node is wrong by what a quorum of the nodes say, or right. What the node
+// stamps and sweeps is held to the others' clocks anyhow, as soon as it has heard them; it is better led by nodes that
+// need not be held.
+func (c *cluster) skewed(skewed bool, ahead time.Duration) {
 	if h := c.host.Load(); h != nil {
-		h.Abstain(ahead != 0)
+		h.Abstain(skewed)
 	}
 	if ahead == 0 {
-		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "the clock of this node is right again: it may lead")
+		level := slog.LevelInfo
+		if skewed {
+			level = slog.LevelDebug
+		}
+		c.n.log.LogAttrs(c.ctx, level, "the clock of this node was compared with those of the others", slog.Bool("may_lead", !skewed))
 		return
 	}
 	c.n.log.LogAttrs(c.ctx, slog.LevelError, "the clock of this node is wrong by what most nodes say: it leads nothing while others can",

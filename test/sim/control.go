@@ -62,11 +62,13 @@ func (n *node) meet() {
 }
 
 // skewed is told that the clock of the node is wrong, or right again.
-func (n *node) skewed(ahead time.Duration) {
-	n.w.counts.Skewed++
+func (n *node) skewed(skewed bool, ahead time.Duration) {
+	if ahead != 0 {
+		n.w.counts.Skewed++
+	}
 	n.w.Note("node %d: the clock is ahead by %v", n.ID, ahead)
 	if !n.w.plan.Bugs.SkewedLeader && n.parts != nil {
-		n.parts.Abstain(ahead != 0)
+		n.parts.Abstain(skewed)
 	}
 }
 

@@ -135,6 +135,13 @@ func (n *node) damaged() bool { return n.harm != nil && n.harm.damage != noDamag
 func (n *node) notStarted(err error) {
 	w := n.w
 	n.close()
+	if !n.damaged() && n.disputed {
+		// Somebody who knew no better has let the other directory in, and this one knows nothing of what was promised.
+		w.Note("node %d, put back: %v", n.ID, err)
+		n.newDisk()
+		w.After(w.Between(50*time.Millisecond, time.Second), n.restart)
+		return
+	}
 	if !n.damaged() {
 		w.Fail("node %d does not start: %v", n.ID, err)
 		return
@@ -171,6 +178,7 @@ func (n *node) newDisk() {
 		})
 	}
 	n.wipes++
+	n.disputed = false
 	n.FS = vfs.NewCrashableMem()
 	w.Note("node %d has lost its disk", n.ID)
 }
@@ -213,6 +221,7 @@ func (n *node) admits(other *node) bool {
 	switch {
 	case err == nil:
 		n.originals.Saw(p)
+		other.disputed = other.disputed || other.damaged()
 		n.met[at] = true
 		return true
 	case errors.Is(err, transport.ErrCopy):

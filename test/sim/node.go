@@ -43,6 +43,8 @@ type node struct {
 	originals *membership.Originals
 	met       map[livesAt]bool
 	harm      *harm
+	// disputed says that another directory of the node was let in somewhere than the one that is put back.
+	disputed bool
 	// births counts the directories that were made before under the node's identity.
 	births uint64
 	// born says that the first replicas were made.

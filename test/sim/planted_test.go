@@ -55,7 +55,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			if b.rare && testing.Short() {
 				t.Skip("many seeds")
 			}
-			for seed := uint64(1); seed <= *within; seed++ {
+			for seed := *first; seed < *first+*within; seed++ {
 				if r := run(t, Plan{Seed: seed, Bugs: b.bugs, With: Usual}); len(r.Failures) > 0 {
 					t.Logf("found with seed %d after %v: %s", seed, r.Duration, r.Failures[0])
 					return

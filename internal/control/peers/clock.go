@@ -25,6 +25,9 @@ const (
 	clockTolerance = time.Second
 	// clockMemory is how long the clock of a node counts that is not heard from.
 	clockMemory = 10 * time.Second
+	// doubtMax is how long a node that has just begun doubts its own clock, if no quorum tells it better: then rather
+	// a clock that nobody has looked at than no leader. While it doubts it asks every doubtEvery.
+	doubtMax, doubtEvery = 5 * time.Second, 100 * time.Millisecond
 	// clockBack is how far the clock may be before the newest stamp when a node starts: stamps may follow a condition
 	// by a second, and clients' clocks differ.
 	clockBack = 5 * time.Second
@@ -114,10 +117,19 @@ func (p *Peers) hold() {
 	p.held.Store(&held{at: now, low: clocks[len(clocks)-quorum], high: clocks[quorum-1]})
 }
 
-// watchClock tells the owner whether the node's clock is wrong, when that has changed.
+// doubts reports whether no quorum has said yet what its clocks show, so that the node's own may be anything: the node
+// has just begun, or was alone until now.
+func (p *Peers) doubts() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.peers) > 0 && p.held.Load() == nil && p.opts.Steady()-p.met < doubtMax
+}
+
+// watchClock tells the owner whether the node's clock is wrong or in doubt, when that has changed.
 func (p *Peers) watchClock() {
 	ahead := p.Ahead()
-	if p.skewed.Swap(ahead != 0) != (ahead != 0) && p.opts.Skewed != nil {
-		p.opts.Skewed(ahead)
+	skewed := ahead != 0 || p.doubts()
+	if p.skewed.Swap(skewed) != skewed && p.opts.Skewed != nil {
+		p.opts.Skewed(skewed, ahead)
 	}
 }

@@ -15,6 +15,7 @@ type clocks struct {
 	steady time.Duration
 	own    time.Duration
 	told   []time.Duration
+	skewed bool
 }
 
 var epoch = time.Unix(1_800_000_000, 0)
@@ -24,7 +25,10 @@ func newClocks(others int) *clocks {
 	c := &clocks{steady: time.Hour}
 	c.p = New(topology.NodeID{}, nil, Options{
 		Now: func() time.Time { return epoch.Add(c.steady + c.own) }, Steady: func() time.Duration { return c.steady },
-		Skewed: func(ahead time.Duration) { c.told = append(c.told, ahead) },
+		Skewed: func(skewed bool, ahead time.Duration) {
+			c.skewed = skewed
+			c.told = append(c.told, ahead)
+		},
 	})
 	var nodes []topology.NodeID
 	for i := range others {
@@ -95,6 +99,7 @@ func TestClockIsHeld(t *testing.T) {
 func TestClockJumps(t *testing.T) {
 	c := newClocks(3)
 	c.hear(0, 0, 0)
+	c.told = nil
 	c.own = 45 * 24 * time.Hour
 	c.steady += time.Second
 	if now, past := c.off(c.p.Now()), c.off(c.p.Past()); now != clockTolerance || past != -clockTolerance {
@@ -140,5 +145,33 @@ func TestSilentNodesClock(t *testing.T) {
 	c.hear(minute) // the other one is gone
 	if h := c.p.held.Load(); !h.low.Equal(epoch.Add(c.steady)) || !h.high.Equal(epoch.Add(c.steady+minute)) {
 		t.Errorf("%+v", h)
+	}
+}
+
+// TestUnknownClockIsDoubted proves that a node whose clock was compared with no quorum's does not count as right: it
+// may have been started with a wrong one, and would stamp by it. It doubts for a while only.
+func TestUnknownClockIsDoubted(t *testing.T) {
+	c := newClocks(4)
+	if !c.skewed {
+		t.Error("a clock that nobody has looked at is right")
+	}
+	if c.hear(0); !c.skewed {
+		t.Error("one other clock is no quorum")
+	}
+	if c.hear(0, 0); c.skewed {
+		t.Error("a quorum says that the clock is right")
+	}
+	c = newClocks(4)
+	c.own = time.Minute
+	if c.hear(0, 0, 0); !c.skewed || c.told[len(c.told)-1] == 0 {
+		t.Errorf("a quorum says that the clock is wrong; told %v", c.told)
+	}
+	c = newClocks(4)
+	c.steady += doubtMax
+	if c.p.watchClock(); c.skewed {
+		t.Error("the doubt does not end")
+	}
+	if c = newClocks(0); c.skewed {
+		t.Error("a node without others doubts")
 	}
 }

@@ -52,9 +52,9 @@ type Options struct {
 	Changed func(node topology.NodeID, alive bool)
 	// Left is told that this node is no member of the cluster any more; nil tells nobody.
 	Left func()
-	// Skewed is told when the clock of this node is found to be wrong, by how much it is ahead, and 0 when it is right
-	// again; nil tells nobody.
-	Skewed func(ahead time.Duration)
+	// Skewed is told when the clock of this node is found to be wrong, by how much it is ahead, and when it is right
+	// again; nil tells nobody. A clock that no quorum has been compared with yet, ahead by 0, counts as wrong.
+	Skewed func(skewed bool, ahead time.Duration)
 	// Now is the wall clock, Steady one that never jumps; those of Sched if nil.
 	Now    func() time.Time
 	Steady func() time.Duration
@@ -75,6 +75,8 @@ type Peers struct {
 
 	mu    sync.Mutex
 	peers map[topology.NodeID]*peer
+	// met is when the first of them was named.
+	met time.Duration
 	// wanted is the version of the records that the others are asked for; pending says that they have not been yet.
 	wanted  uint64
 	pending bool
@@ -126,7 +128,9 @@ func (p *Peers) of(node topology.NodeID) *peer {
 // Watch says which nodes there are. Those that are not named any more are forgotten.
 func (p *Peers) Watch(nodes []topology.NodeID) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	if len(p.peers) == 0 {
+		p.met = p.opts.Steady()
+	}
 	for _, q := range p.peers {
 		q.watched = false
 	}
@@ -141,6 +145,8 @@ func (p *Peers) Watch(nodes []topology.NodeID) {
 		}
 	}
 	p.hold()
+	p.mu.Unlock()
+	p.watchClock()
 }
 
 // SetDown notes that a node went away, or that it is back (E1).
@@ -248,7 +254,12 @@ func (p *Peers) Run(ctx context.Context) {
 	wg.Go(func() { p.follow(ctx) })
 	for {
 		p.ask(ctx)
-		if p.opts.Sched.Sleep(ctx, p.opts.Every) != nil {
+		p.watchClock()
+		pause := p.opts.Every
+		if p.doubts() {
+			pause = min(pause, doubtEvery)
+		}
+		if p.opts.Sched.Sleep(ctx, pause) != nil {
 			return
 		}
 	}

@@ -23,6 +23,9 @@ const (
 	transfersMax = 64
 	// stepTimeout bounds one change of members.
 	stepTimeout = 10 * time.Second
+	// stepsAtOnce bounds the replica sets that are changed at a time. One that waits for a quorum that is away, or for
+	// the records, must not hold up those that could bring it back.
+	stepsAtOnce = 8
 )
 
 // Members keeps the replica sets that this node leads as the map wants them. Its fields are set before Run.
@@ -35,20 +38,29 @@ type Members struct {
 	// Sched is what the loop waits by, nil outside simulations.
 	Sched *sched.Scheduler
 
-	mu    sync.Mutex
-	dirty map[topology.PartitionID]bool
+	mu sync.Mutex
+	// dirty are the partitions to be looked at from the next round on, queue those of this round, and taken all that
+	// are in the queue or with one of the workers.
+	dirty, taken map[topology.PartitionID]bool
+	queue        []topology.PartitionID
+	workers      int
 }
 
 // Look has partitions looked at soon: because they are led from here now, say.
 func (m *Members) Look(ids ...topology.PartitionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.dirty == nil {
-		m.dirty = map[topology.PartitionID]bool{}
-	}
 	for _, id := range ids {
-		m.dirty[id] = true
+		m.mark(id)
 	}
+}
+
+// mark has a partition looked at in the next round. mu is held.
+func (m *Members) mark(id topology.PartitionID) {
+	if m.dirty == nil {
+		m.dirty, m.taken = map[topology.PartitionID]bool{}, map[topology.PartitionID]bool{}
+	}
+	m.dirty[id] = true
 }
 
 // Changed has those partitions looked at whose members changed, and all of them if the feature level did.
@@ -72,31 +84,76 @@ func every(ctx context.Context, s *sched.Scheduler, pause time.Duration, f func(
 
 // Run takes steps until ctx ends.
 func (m *Members) Run(ctx context.Context) {
-	every(ctx, m.Sched, membersEvery, func() { m.round(ctx) })
+	steps := &sched.Group{Scheduler: m.Sched}
+	defer steps.Wait()
+	every(ctx, m.Sched, membersEvery, func() {
+		for range m.round() {
+			steps.Go(func() { m.work(ctx) })
+		}
+	})
 }
 
-func (m *Members) round(ctx context.Context) {
+// round puts what is to be looked at into the queue, but for partitions that are still being looked at, and returns how
+// many workers are to begin.
+func (m *Members) round() (workers int) {
 	m.mu.Lock()
-	looks := slices.Sorted(maps.Keys(m.dirty))
-	clear(m.dirty)
-	m.mu.Unlock()
-	for _, id := range looks {
-		state := m.Keeper.State()
-		p := state.Map.Partition(id)
-		r := m.Replica(id)
-		if p == nil || r == nil {
-			continue
-		}
-		ctx, cancel := m.Sched.WithTimeout(ctx, stepTimeout)
-		settled, err := m.step(ctx, r, p, state.Map.Level())
-		cancel()
-		if err != nil && m.Failed != nil {
-			m.Failed(id, err)
-		}
-		if !settled {
-			m.Look(id)
+	defer m.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(m.dirty)) {
+		if !m.taken[id] {
+			m.taken[id] = true
+			m.queue = append(m.queue, id)
+			delete(m.dirty, id)
 		}
 	}
+	workers = min(len(m.queue), stepsAtOnce-m.workers)
+	m.workers += workers
+	return workers
+}
+
+// work looks at partitions until the queue is empty.
+func (m *Members) work(ctx context.Context) {
+	for {
+		id, ok := m.next()
+		if !ok {
+			return
+		}
+		settled := m.look(ctx, id)
+		m.mu.Lock()
+		delete(m.taken, id)
+		if !settled {
+			m.mark(id)
+		}
+		m.mu.Unlock()
+	}
+}
+
+// next takes a partition out of the queue; a worker that finds none ends.
+func (m *Members) next() (id topology.PartitionID, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.queue) == 0 {
+		m.workers--
+		return 0, false
+	}
+	id, m.queue = m.queue[0], m.queue[1:]
+	return id, true
+}
+
+// look takes one step at a partition. It reports whether nothing is left to be done there.
+func (m *Members) look(ctx context.Context, id topology.PartitionID) (settled bool) {
+	state := m.Keeper.State()
+	p := state.Map.Partition(id)
+	r := m.Replica(id)
+	if p == nil || r == nil {
+		return true
+	}
+	ctx, cancel := m.Sched.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	settled, err := m.step(ctx, r, p, state.Map.Level())
+	if err != nil && m.Failed != nil {
+		m.Failed(id, err)
+	}
+	return settled
 }
 
 // publish tells the map who votes now. The map may have gone on since p: another leader has told it of its voters, and

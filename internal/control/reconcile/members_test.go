@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -36,6 +38,70 @@ func (r *still) RaiseLevel(_ context.Context, level feature.Level) error {
 func (r *still) ChangeMembers(_ context.Context, c []raftgroup.Change) error {
 	r.changes = append(r.changes, c...)
 	return nil
+}
+
+// stuck is a leader whose change of members waits for a quorum that is away.
+type stuck struct {
+	still
+	begun chan struct{}
+}
+
+func (r *stuck) ChangeMembers(ctx context.Context, _ []raftgroup.Change) error {
+	close(r.begun)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestStuckChangeHoldsUpNoOther proves that the replica sets of a node are changed beside one whose change does not
+// come to an end, and that this one is not begun twice.
+func TestStuckChangeHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		places := []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}}
+		m, err := topology.New().CutTable(600, topology.Equal(2, places))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range m.Partitions(600) {
+			if m, _, err = m.AddMember(p.ID, "r", topology.NodeID{4}, topology.Joining); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leads := func(p *topology.Partition) still {
+			s := still{leading: true, level: m.Level(), status: raftgroup.Status{Leading: true, Members: &pb.ConfState{}}}
+			for _, r := range p.Sets[0].Replicas[:3] {
+				s.status.Members.Voters = append(s.status.Members.Voters, uint64(r.ID))
+			}
+			s.status.Replica = s.status.Members.Voters[0]
+			return s
+		}
+		ps := m.Partitions(600)
+		first, second := &stuck{still: leads(ps[0]), begun: make(chan struct{})}, leads(ps[1])
+		members := Members{Keeper: keeperOf(t, m), Replica: func(id topology.PartitionID) Replica {
+			if id == ps[0].ID {
+				return first
+			}
+			return &second
+		}}
+		members.Look(ps[0].ID, ps[1].ID)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { members.Run(ctx); close(ended) }()
+		time.Sleep(2*membersEvery + membersEvery/2)
+		synctest.Wait()
+		select {
+		case <-first.begun:
+		default:
+			t.Fatal("the first change was not begun")
+		}
+		members.Look(ps[0].ID)
+		time.Sleep(2 * membersEvery)
+		synctest.Wait()
+		if len(second.changes) == 0 {
+			t.Error("the second replica set waits for the first")
+		}
+		cancel()
+		<-ended
+	})
 }
 
 // A replica set that changes is looked at until it has changed by every node that may come to lead it: a new leader
