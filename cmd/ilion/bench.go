@@ -19,9 +19,7 @@ import (
 
 type benchCommand struct {
 	Workload     string        `arg:"" enum:"read,write,mixed,scan,update" help:"One of ${enum}."`
-	Addr         string        `default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"Server to load."`
-	User         string        `help:"User, if the server asks for one."`
-	Password     string        `help:"Password."`
+	Addr         string        `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"Server to load."`
 	Connections  int           `default:"16" help:"Connections."`
 	Inflight     int           `default:"16" help:"Requests in flight per connection."`
 	RowSize      int           `default:"1000" help:"Bytes of the five columns of a row together."`
@@ -33,6 +31,8 @@ type benchCommand struct {
 	ServerPIDs   []int         `name:"server-pid" placeholder:"PID,..." help:"Processes on this machine whose CPU times are summed and charged: of a server that cannot be asked, or of all nodes of a cluster."`
 	SkipLoad     bool          `help:"Use the rows an earlier run has left."`
 	JSON         bool          `name:"json" help:"Print one JSON object instead of text."`
+	credentials
+	clientTLS
 }
 
 // Run loads the server and prints the report.
@@ -41,10 +41,17 @@ func (c *benchCommand) Run(out io.Writer) error {
 	if !ok {
 		return &usageError{fmt.Sprintf("unknown consistency level %q", c.Consistency)}
 	}
+	config, err := c.config()
+	if err == nil {
+		err = c.check()
+	}
+	if err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	rep, err := bench.Run(ctx, bench.Options{
-		Workload: c.Workload, Addr: c.Addr, User: c.User, Password: c.Password, Connections: c.Connections, InFlight: c.Inflight,
+		Workload: c.Workload, Addr: c.Addr, User: c.User, Password: c.Password, TLS: config, Connections: c.Connections, InFlight: c.Inflight,
 		RowSize: c.RowSize, Keys: c.Keys, Distribution: c.Distribution, Warmup: c.Warmup, Duration: c.Duration,
 		Consistency: level, ServerPIDs: c.ServerPIDs, SkipLoad: c.SkipLoad, Progress: os.Stderr,
 	})

@@ -32,7 +32,7 @@ type commands struct {
 	Bench        benchCommand        `cmd:"" help:"Load a CQL server and measure it."`
 	HashPassword hashPasswordCommand `cmd:"" name:"hash-password" help:"Read a password from standard input and print its hash for auth.users."`
 	Version      versionCommand      `cmd:"" help:"Print the version."`
-	Help         helpCommand         `cmd:"" help:"Print this help."`
+	Help         helpCommand         `cmd:"" help:"Print the help of a command, or this one."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -53,8 +53,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "ilion: %v\n", err)
 		return exitFailure
 	}
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"help"}
+	case args[0] == "--version" || args[0] == "-v":
+		args[0] = "version"
+	case args[0] == "help" && len(args) > 1:
+		args = append(args[1:len(args):len(args)], "--help")
 	}
 	ctx, err := parser.Parse(args)
 	if exited >= 0 {

@@ -77,7 +77,7 @@ func drawChange(t *rapid.T, s *Schema, rng *rand.Rand, n int) Change {
 		return &AlterKeyspace{Stamp: stamp, Name: ks, IfExists: lenient, Properties: []Property{{Name: "durable_writes", Value: "false"}}}
 	case 2:
 		if n%10 > 0 {
-			return &AlterKeyspace{Stamp: stamp, Name: ks, Properties: []Property{{Name: "cosmosdb_x", Value: "1"}}}
+			return &AlterKeyspace{Stamp: stamp, Name: ks, Properties: []Property{{Name: "cosmosdb_provisioned_throughput", Value: "1000"}}}
 		}
 		return &DropKeyspace{Stamp: stamp, Name: ks, IfExists: lenient}
 	case 3, 4:

@@ -100,10 +100,9 @@ func readKeyspaceOptions(properties []Property) (keyspaceOptions, error) {
 			durable := isTrue(p.Value)
 			o.durable = &durable
 		case strings.HasPrefix(p.Name, cosmosPrefix):
-			if o.cosmos == nil {
-				o.cosmos = map[string]string{}
+			if err := setCosmos(&o.cosmos, p, false); err != nil {
+				return o, err
 			}
-			o.cosmos[p.Name] = p.text()
 		default:
 			return o, dberr.Syntaxf("Unknown property '%s'", p.Name)
 		}

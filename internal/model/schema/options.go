@@ -129,10 +129,7 @@ func (o *TableOptions) set(p *Property) (err error) {
 	case "caching", "compaction", "compression", "extensions":
 		return o.setMap(p)
 	default:
-		if o.Cosmos == nil {
-			o.Cosmos = map[string]string{}
-		}
-		o.Cosmos[p.Name] = p.text()
+		return setCosmos(&o.Cosmos, p, true)
 	}
 	return err
 }

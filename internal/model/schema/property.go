@@ -9,9 +9,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// cosmosPrefix begins the names of options of Azure Cosmos DB, which are kept as they are.
-const cosmosPrefix = "cosmosdb_"
-
 // Property is one option of a WITH clause, as the statement had it.
 type Property struct {
 	Name string `json:"name"`
@@ -33,14 +30,6 @@ func (p *Property) mapValue() map[string]string {
 		m[e.Key] = e.Value
 	}
 	return m
-}
-
-// text is the value of a property that is only kept.
-func (p *Property) text() string {
-	if !p.IsMap {
-		return p.Value
-	}
-	return FormatMap(p.mapValue())
 }
 
 func notString(name string) error {

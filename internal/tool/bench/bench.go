@@ -11,6 +11,7 @@ package bench
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -22,13 +23,15 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// Options describe a run. Run wants all of them set but ServerPIDs, User, Password and Progress.
+// Options describe a run. Run wants all of them set but ServerPIDs, User, Password, TLS and Progress.
 type Options struct {
 	// Workload is read, write, mixed, scan or update.
 	Workload string
 	Addr     string
 	User     string
 	Password string
+	// TLS has connections encrypted; nil does not.
+	TLS *tls.Config
 	// Connections times InFlight requests are under way at any time.
 	Connections, InFlight int
 	// RowSize is the number of bytes of the five columns of a row together.
@@ -47,6 +50,10 @@ type Options struct {
 	SkipLoad bool
 	// Progress gets a line each second; nil for none.
 	Progress io.Writer
+}
+
+func (o *Options) login() rawclient.Options {
+	return rawclient.Options{User: o.User, Password: o.Password, TLS: o.TLS}
 }
 
 // Report is the outcome of a run. Latencies are in microseconds, from the sending of a request to the arrival of its
@@ -103,7 +110,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	admin, err := rawclient.Dial(ctx, o.Addr, rawclient.Options{User: o.User, Password: o.Password})
+	admin, err := rawclient.Dial(ctx, o.Addr, o.login())
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +146,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 func (r *run) connect(ctx context.Context, w *workload) error {
 	for i := range r.o.Connections {
-		c, err := rawclient.Dial(ctx, r.o.Addr, rawclient.Options{User: r.o.User, Password: r.o.Password})
+		c, err := rawclient.Dial(ctx, r.o.Addr, r.o.login())
 		if err != nil {
 			for _, l := range r.conns {
 				l.conn.Close()

@@ -121,7 +121,7 @@ func pointers(rs []request) []*request {
 
 // load writes every row once, over one connection with many requests in flight.
 func (w *workload) load(ctx context.Context) error {
-	c, err := rawclient.Dial(ctx, w.o.Addr, rawclient.Options{User: w.o.User, Password: w.o.Password})
+	c, err := rawclient.Dial(ctx, w.o.Addr, w.o.login())
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ package rawclient
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ const (
 type Options struct {
 	// User and Password are given if the server asks.
 	User, Password string
+	// TLS has the connection encrypted; nil does not. ServerName is that of the address unless it is set.
+	TLS *tls.Config
 	// Timeout bounds each Call; 0 means 30 seconds.
 	Timeout time.Duration
 }
@@ -55,11 +58,21 @@ func Dial(ctx context.Context, addr string, o Options) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{nc: nc, timeout: o.Timeout}
+	if o.TLS != nil {
+		c.nc = encrypted(nc, addr, o.TLS)
+	}
 	if err := c.handshake(o); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("handshake with %s: %w", addr, err)
 	}
 	return c, nil
+}
+
+func encrypted(nc net.Conn, addr string, config *tls.Config) net.Conn {
+	if config = config.Clone(); config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(addr) // it was dialed, so it is one
+	}
+	return tls.Client(nc, config)
 }
 
 func (c *Conn) handshake(o Options) error {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// clientTLS are the options by which a tool proves itself to a node, and has the node prove itself.
+type clientTLS struct {
+	TLS         bool   `name:"tls" env:"ILION_TLS" help:"Speak TLS; given with any of the other TLS options, too."`
+	TLSCA       string `name:"tls-ca" env:"ILION_TLS_CA" placeholder:"FILE" help:"Authority that the node's certificate must be of; without it those of the system (PEM)."`
+	TLSCert     string `name:"tls-cert" env:"ILION_TLS_CERT" placeholder:"FILE" help:"Certificate to be shown where the node asks for one (PEM)."`
+	TLSKey      string `name:"tls-key" env:"ILION_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
+	TLSInsecure bool   `name:"tls-insecure" env:"ILION_TLS_INSECURE" help:"Do not look at the node's certificate: whoever is in between can read along."`
+}
+
+// config is the configuration for TLS, nil if it is not asked for.
+func (o clientTLS) config() (*tls.Config, error) {
+	if !o.TLS && o.TLSCA == "" && o.TLSCert == "" && o.TLSKey == "" && !o.TLSInsecure {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.TLSInsecure}
+	if o.TLSCA != "" {
+		text, err := os.ReadFile(o.TLSCA)
+		if err != nil {
+			return nil, err
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s holds no certificate", o.TLSCA)
+		}
+	}
+	if (o.TLSCert == "") != (o.TLSKey == "") {
+		return nil, &usageError{"--tls-cert and --tls-key belong together: give both or neither"}
+	}
+	if o.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// credentials are the name and the password by which a tool logs in.
+type credentials struct {
+	User     string `env:"ILION_USER" help:"User, if the node asks for one."`
+	Password string `env:"ILION_PASSWORD" help:"Password; better given by the environment, where other users of the machine cannot see it."`
+}
+
+func (c credentials) check() error {
+	if c.User == "" && c.Password != "" {
+		return errors.New("a password without a user: give --user, too")
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// cosmosPrefix begins the names of options of Azure Cosmos DB, which are kept as they are.
+const cosmosPrefix = "cosmosdb_"
+
+// cosmosOption is an option of Azure Cosmos DB's Cassandra API.
+type cosmosOption struct {
+	name string
+	// least and step are of a throughput, in request units a second, and Cosmos DB's; without them the option is true
+	// or false, and of tables only.
+	least, step int64
+}
+
+var cosmosOptions = []cosmosOption{
+	{"cosmosdb_provisioned_throughput", 400, 100},
+	{"cosmosdb_autoscale_max_throughput", 1000, 1000},
+	{"cosmosdb_cell_level_timestamp", 0, 0},
+	{"cosmosdb_cell_level_timestamp_tombstones", 0, 0},
+	{"cosmosdb_cell_level_timetolive", 0, 0},
+}
+
+// setCosmos keeps an option of Cosmos DB. One that Cosmos DB does not have, or would not take, is refused, as a mistake
+// in it would otherwise show nowhere.
+func setCosmos(options *map[string]string, p *Property, table bool) error {
+	i := slices.IndexFunc(cosmosOptions, func(o cosmosOption) bool { return o.name == p.Name && (table || o.least > 0) })
+	if i < 0 {
+		return dberr.Syntaxf("Unknown property '%s'", p.Name)
+	}
+	text, err := p.simple()
+	if err != nil {
+		return err
+	}
+	if o := &cosmosOptions[i]; o.least > 0 {
+		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < o.least || n%o.step != 0 {
+			return dberr.Configf("%s must be at least %d request units a second, in steps of %d, not %s", p.Name, o.least, o.step, text)
+		}
+	} else if !strings.EqualFold(text, "true") && !strings.EqualFold(text, "false") {
+		return dberr.Configf("%s must be true or false, not %s", p.Name, text)
+	}
+	if *options == nil {
+		*options = map[string]string{}
+	}
+	(*options)[p.Name] = text
+	return nil
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestCosmosOptions proves that options of Cosmos DB are kept where it would take them, and refused by name where it
+// would not.
+func TestCosmosOptions(t *testing.T) {
+	replication := Property{Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}
+	for _, c := range []struct {
+		p               Property
+		table, keyspace string // what is wrong, empty if nothing is
+	}{
+		{Property{Name: "cosmosdb_provisioned_throughput", Value: "400"}, "", ""},
+		{Property{Name: "cosmosdb_provisioned_throughput", Value: "18000"}, "", ""},
+		{Property{Name: "cosmosdb_provisioned_throughput", Value: "300"}, "at least 400", "at least 400"},
+		{Property{Name: "cosmosdb_provisioned_throughput", Value: "450"}, "in steps of 100", "in steps of 100"},
+		{Property{Name: "cosmosdb_provisioned_throughput", Value: "abc"}, "not abc", "not abc"},
+		{Property{Name: "cosmosdb_provisioned_throughput", IsMap: true}, "should be a string", "should be a string"},
+		{Property{Name: "cosmosdb_autoscale_max_throughput", Value: "4000"}, "", ""},
+		{Property{Name: "cosmosdb_autoscale_max_throughput", Value: "900"}, "at least 1000", "at least 1000"},
+		{Property{Name: "cosmosdb_cell_level_timestamp", Value: "True"}, "", "Unknown property"},
+		{Property{Name: "cosmosdb_cell_level_timestamp", Value: "1"}, "must be true or false", "Unknown property"},
+		{Property{Name: "cosmosdb_nosuch", Value: "1"}, "Unknown property 'cosmosdb_nosuch'", "Unknown property 'cosmosdb_nosuch'"},
+	} {
+		s, _, err := Apply(New(), &CreateKeyspace{Name: "ks", Properties: []Property{replication, c.p}})
+		said(t, "keyspace", c.p, err, c.keyspace)
+		if err == nil && s.Keyspace("ks").Options[c.p.Name] != c.p.Value {
+			t.Errorf("%v of the keyspace is not kept", c.p)
+		}
+		s, _, err = Apply(New(), &CreateKeyspace{Name: "ks", Properties: []Property{replication}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		integer := ColumnSpec{Name: "k", Type: SpecOf(intType)}
+		s, _, err = Apply(s, &CreateTable{Keyspace: "ks", Name: "t", Columns: []ColumnSpec{integer}, PartitionKey: []string{"k"}, Properties: []Property{c.p}})
+		said(t, "table", c.p, err, c.table)
+		if err == nil && s.Table("ks", "t").Options.Cosmos[c.p.Name] != c.p.Value {
+			t.Errorf("%v of the table is not kept", c.p)
+		}
+	}
+}
+
+func said(t *testing.T, what string, p Property, err error, want string) {
+	t.Helper()
+	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		t.Errorf("%v of a %s: %v, want %q", p, what, err, want)
+	}
+}
