@@ -47,7 +47,7 @@ func (n *Node) serve() error {
 		LateStale:        n.cluster != nil,
 	}
 	if r := n.routing(); r != nil {
-		options.Routing, options.Near = r, r.Near
+		options.Routing, options.Near = r, n.coordinator.Near
 	}
 	n.engine, err = session.New(n.catalog, n.coordinator, d, options)
 	if err != nil {

@@ -5,6 +5,8 @@ package peers
 import (
 	"slices"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // A node's wall clock stamps what its leaders write and says what has expired. One that runs ahead would hide for as
@@ -109,7 +111,7 @@ func (p *Peers) hold() {
 			clocks = append(clocks, q.clock.Add(now-q.clockAt))
 		}
 	}
-	quorum := (len(p.peers)+1)/2 + 1
+	quorum := topology.Quorum(len(p.peers) + 1)
 	if len(clocks) < quorum {
 		return // what the others said last goes on by the monotonic clock
 	}

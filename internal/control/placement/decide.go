@@ -137,7 +137,7 @@ func (s *subject) look() {
 			s.alive++
 		}
 	}
-	s.quorum = s.alive > s.votes/2
+	s.quorum = s.alive >= topology.Quorum(s.votes)
 }
 
 func (s *subject) stays(m *topology.Replica) bool { return s.view.stays(s.state.Node(m.Node)) }

@@ -31,7 +31,7 @@ func UnderReplicated(state *meta.State, down map[topology.NodeID]time.Time) []Sh
 			s := subject{decider: d, p: p, set: &p.Sets[i]}
 			s.look()
 			if s.alive < Replicas {
-				out = append(out, Shortage{p.ID, p.Table, s.set.Region, s.votes, s.alive, s.alive - (s.votes/2 + 1), s.busy})
+				out = append(out, Shortage{p.ID, p.Table, s.set.Region, s.votes, s.alive, s.alive - topology.Quorum(s.votes), s.busy})
 			}
 		}
 	}

@@ -41,6 +41,9 @@ func (c Consistency) String() string {
 // IsSerial reports whether the level is one of the two serial ones.
 func (c Consistency) IsSerial() bool { return c == Serial || c == LocalSerial }
 
+// OneReplica reports whether a read at the level is content with what one replica knows, which may be a little old.
+func (c Consistency) OneReplica() bool { return c == One || c == LocalOne }
+
 type (
 	// Server is a defect or an internal failure: nothing the client did.
 	Server struct{ Message string }

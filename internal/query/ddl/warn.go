@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // warnings says what a change asked for that it did not get. Options that tune Cassandra's storage are kept in silence:
@@ -53,7 +54,7 @@ func (e *Executor) factors(keyspace string, properties []schema.Property, s *sch
 		if info.Declares(ks) {
 			return nil
 		}
-		return []string{fmt.Sprintf("Keyspace %s has %d replicas of everything, and %d of them confirm every write, whatever replication is declared. DESCRIBE shows what was declared", keyspace, replicas, replicas/2+1)}
+		return []string{fmt.Sprintf("Keyspace %s has %d replicas of everything, and %d of them confirm every write, whatever replication is declared. DESCRIBE shows what was declared", keyspace, replicas, topology.Quorum(replicas))}
 	}
 	var warnings []string
 	for _, option := range slices.Sorted(maps.Keys(ks.Replication)) {

@@ -226,34 +226,6 @@ func TestMapRouting(t *testing.T) {
 	}
 }
 
-// TestMapNear proves which reads a node answers by itself: those of a replica at ONE, those of the leader at every
-// level.
-func TestMapNear(t *testing.T) {
-	nodes := []topology.NodeID{{1}, {2}, {3}, {4}}
-	snapshot, err := topology.New().AddTable(2000, 1, []topology.Place{{Nodes: nodes}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	leader := func(topology.PartitionID) (topology.NodeID, bool) { return topology.NodeID{2}, true }
-	for _, test := range []struct {
-		node           byte
-		one, quorum    bool
-		withoutLeaders bool
-	}{{1, true, false, false}, {2, true, true, false}, {9, false, false, false}, {2, true, false, true}} {
-		m := &MapRouting{Map: func() *topology.Snapshot { return snapshot }, Node: topology.NodeID{test.node}, Leader: leader}
-		if test.withoutLeaders {
-			m.Leader = nil
-		}
-		for level, want := range map[dberr.Consistency]bool{
-			dberr.One: test.one, dberr.LocalOne: test.one, dberr.Quorum: test.quorum, dberr.LocalQuorum: test.quorum, dberr.Serial: test.quorum, dberr.All: test.quorum,
-		} {
-			if got := m.Near(2000, 5, level); got != want {
-				t.Errorf("node %d at %s: %v", test.node, level, got)
-			}
-		}
-	}
-}
-
 // TestAnnounceReplication proves that drivers are told to look at all keyspaces whose replication is the effective one,
 // and at no others.
 func TestAnnounceReplication(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // Every write of a cluster is confirmed by a quorum of its replicas, whatever its level; every read but those at ONE
@@ -32,7 +33,7 @@ func (s *Session) warnLevel(c *Call) {
 	case dberr.Three:
 		asked = 3
 	}
-	quorum := replicas/2 + 1
+	quorum := topology.Quorum(replicas)
 	if replicas == 0 || asked <= quorum || s.warned.Or(bit)&bit != 0 {
 		return
 	}

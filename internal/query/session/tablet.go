@@ -5,7 +5,6 @@ package session
 import (
 	"encoding/binary"
 
-	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -134,30 +133,4 @@ func (m *MapRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok bool
 		}
 	}
 	return tablet, len(tablet.Replicas) > 0
-}
-
-// Near tells for Options.Near whether this node answers a read of a partition: at ONE and LOCAL_ONE if it has a
-// replica, else if it leads.
-func (m *MapRouting) Near(table uint32, t token.Token, level dberr.Consistency) bool {
-	snapshot := m.Map()
-	i := snapshot.Find(table, topology.Position{Ring: t.Position()})
-	if i < 0 {
-		return true // which is told at once
-	}
-	p := snapshot.Partitions(table)[i]
-	if level != dberr.One && level != dberr.LocalOne {
-		if m.Leader == nil {
-			return false
-		}
-		leader, known := m.Leader(p.ID)
-		return known && leader == m.Node
-	}
-	for j := range p.Sets {
-		for _, r := range p.Sets[j].Replicas {
-			if r.Node == m.Node {
-				return r.State != topology.Joining
-			}
-		}
-	}
-	return false
 }

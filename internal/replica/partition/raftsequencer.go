@@ -72,7 +72,7 @@ func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here
 	}
 	t := ticket{follower: true, installs: installs}
 	switch {
-	case level == dberr.One || level == dberr.LocalOne:
+	case level.OneReplica():
 		if g.Applied() < s.replica.seen.Load() || !g.Fresh(s.host.clock.Now(), s.opts.StalenessMax) {
 			return ticket{}, s.replica.notLeader()
 		}

@@ -112,7 +112,7 @@ func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
 		t.follower, node = true, cl.Node
 	}
 	if !e.any || !known {
-		required := majority(p)
+		required := quorum(p)
 		if !e.any {
 			e.required = required
 		}
@@ -170,7 +170,7 @@ func (t target) around(cl *cluster, e *errand, p *topology.Partition) target {
 	t.member = cl.Via(t.via, t.node, p.ID)
 	e.next, e.by, e.cut = topology.NodeID{}, topology.NodeID{}, topology.NodeID{}
 	if !e.any {
-		e.required = majority(p)
+		e.required = quorum(p)
 	}
 	return t
 }
@@ -229,7 +229,7 @@ func (e *errand) inOrder(t *target, p *topology.Partition, avoid topology.NodeID
 		r := &set.Replicas[(first+e.turn)%n]
 		node := r.Node
 		e.turn++
-		if counted(r.State) && e.askable(t, node, avoid) {
+		if r.State.Votes() && e.askable(t, node, avoid) {
 			return node, true
 		}
 	}

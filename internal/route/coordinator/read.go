@@ -32,7 +32,7 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 		whole = new(readContext) // a replica set may look at it after the read has ended
 	}
 	*whole = readContext{Context: ctx, sched: c.sched, until: r.deadline}
-	e.any, e.nearby = anyReplica(q.Level), true
+	e.any, e.nearby = q.Level.OneReplica(), true
 	err := c.readOn(whole, q, r, &e)
 	if err == ErrRepeat { //nolint:errorlint // it is made here
 		c.stats.repeated.Add(1)

@@ -80,21 +80,12 @@ func reasonOfSentinel(err error) reason {
 // who began it drops them and begins it again.
 var ErrRepeat = errors.New("the read has to be repeated as a whole")
 
-// counted reports whether a member of a replica set votes: one that is leaving does until it is gone.
-func counted(s topology.MemberState) bool { return s == topology.Voter || s == topology.Leaving }
-
-// majority is how many of a partition's voters a write or a read needs.
-func majority(p *topology.Partition) int {
+// quorum is how many of a partition's voters a write or a read needs.
+func quorum(p *topology.Partition) int {
 	if len(p.Sets) == 0 {
 		return 1
 	}
-	n := 0
-	for i := range p.Sets[0].Replicas {
-		if counted(p.Sets[0].Replicas[i].State) {
-			n++
-		}
-	}
-	return n/2 + 1
+	return topology.Quorum(p.Sets[0].Voters())
 }
 
 // alive is how many of them are up.
@@ -104,15 +95,12 @@ func (cl *cluster) alive(p *topology.Partition) int {
 	}
 	n := 0
 	for i := range p.Sets[0].Replicas {
-		if r := &p.Sets[0].Replicas[i]; counted(r.State) && (r.Node == cl.Node || cl.Alive(r.Node)) {
+		if r := &p.Sets[0].Replicas[i]; r.State.Votes() && (r.Node == cl.Node || cl.Alive(r.Node)) {
 			n++
 		}
 	}
 	return n
 }
-
-// anyReplica reports whether a level is content with what one replica says.
-func anyReplica(level dberr.Consistency) bool { return level == dberr.One || level == dberr.LocalOne }
 
 func overloaded(err error) bool {
 	_, ok := errors.AsType[*dberr.Overloaded](err)
