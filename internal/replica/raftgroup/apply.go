@@ -112,7 +112,7 @@ func (a *Applier) run(it *Apply) (Applied, error) {
 	return done, nil
 }
 
-// applying is what the group's applier has, and what it is not to have yet.
+// applying are the committed entries of a group that are with the applier, and those that have to wait.
 type applying struct {
 	g *Group
 	// items counts those with the applier.
@@ -124,7 +124,7 @@ type applying struct {
 }
 
 // apply passes on committed entries. A change of members is a barrier: it waits until everything before it is applied,
-// and what comes after waits for it, so that the configuration and the state change at the same index.
+// and everything after waits for it, so that the configuration and the state change at the same index.
 func (y *applying) apply(m *pb.Message) {
 	g, h := y.g, y.g.host
 	if y.rest != nil || len(y.held) > 0 {
@@ -204,7 +204,7 @@ func (y *applying) changeMembers(item *Apply) {
 	}
 }
 
-// applied takes what the applier did: proposers hear of it, readers see it.
+// applied takes the applier's report: proposers hear their results, and readers see the new state.
 func (h *Host) applied(a *Applied) {
 	g := a.g
 	if a.truncate != 0 {

@@ -7,8 +7,8 @@ import (
 )
 
 // A follower serves linearizable reads from its own state. It asks the leader for the commit index, waits until it has
-// applied that, and reads. All reads of a group that wait are one question, and the questions of all groups that follow
-// leaders on one node are one frame; while it is under way the next one gathers.
+// applied that index, and reads. All waiting reads of a group share one question, and the questions of all groups whose
+// leaders are on one node share one frame. While one is under way, the next gathers.
 //
 // That is as good as a read at the leader, by these laws (G10):
 //
@@ -25,7 +25,7 @@ import (
 //   - A replica that is no member is not answered. One that is closed fails its reads; what a snapshot replaces while
 //     it is read is the business of the state machine.
 //
-// What is known of the index stays true whoever leads afterwards, so a read whose question was answered waits through
+// An answer stays true whichever replica leads afterwards, so a read whose question was answered waits through
 // elections.
 
 // MsgAsk and MsgTell are the host's own. A follower asks its leader for the commit index; Index numbers the question.
@@ -49,7 +49,7 @@ type questions struct {
 	wanting     []*Group
 }
 
-// want queues a group's reads for the next question to the leader's node.
+// want queues the group's reads for the next question to the leader's node.
 func (r *reads) want() {
 	g, h := r.g, r.g.host
 	if len(r.queue) == 0 || r.round != 0 || r.wanting {

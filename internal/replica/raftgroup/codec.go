@@ -49,7 +49,7 @@ func carried(t pb.MessageType) bool {
 type Message struct {
 	Group uint64
 	Raft  *pb.Message
-	// Data is what comes behind a snapshot, else nil. Without it only snapshots are stepped that change nothing.
+	// Data is the snapshot's data, nil for other messages. Without it a snapshot is stepped only if it changes nothing.
 	Data SnapshotData
 }
 

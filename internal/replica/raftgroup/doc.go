@@ -15,21 +15,29 @@
 // reproducible simulation of one goroutine (test/sim). Runner is the thin part that adds goroutines, ticks and a
 // transport.
 //
-// Guarantees: (G1) a proposal that succeeded is applied on every replica that lives long enough, once, in the order of
-// the log; one that failed with ErrUnknown may be; with another error it is not and never will be; (G2) a read that
-// succeeded sees every proposal that had succeeded when it began; so does a read under Group.Leased; (G3) a message
-// that depends on the log leaves after the log is durable; (G4) the log is truncated behind a sync of the state
-// machine; (G5) a proposal with a term is in the log with that term or not at all; (G6) a vote is given, to
-// itself as well, only when no lease can rest on this replica's word: an election timeout after it last answered a
-// leader, and after a restart, unless the leader's process has said that it has served its last read; (G7) every queue
-// has a bound in Options, and reaching it is a *Refused; (G8) a replica that is Fresh has applied all that
-// had succeeded so long ago; (G9) a snapshot is stepped when its data are on this node, and what the library does not
-// take is closed; (G10) a follower serves a read when it has applied the index that its leader told it: one taken under
-// the leader's lease, or confirmed by a quorum, after the read began; and no follower is told of a commit that its
-// leader has not applied (ask.go); (G11) a change of members that succeeded is durable in the state of the replica that
-// says so.
+// Guarantees:
+//
+//   - (G1) A proposal that succeeded is applied once on every replica that lives long enough, in the order of the log.
+//     One that failed with ErrUnknown may be; with any other error it is not and never will be.
+//   - (G2) A read that succeeded, and one under Group.Leased, sees every proposal that had succeeded when it began.
+//   - (G3) A message that depends on the log leaves after the log is durable.
+//   - (G4) The log is truncated after a sync of the state machine.
+//   - (G5) A proposal with a term is in the log with that term or not at all.
+//   - (G6) A replica votes, for itself as well, only when no lease can rest on its promise: an election timeout after
+//     it last answered a leader, and after the process started, unless the leader's own process has said that it has
+//     served its last read.
+//   - (G7) Every queue has a bound in Options, and reaching it is a *Refused.
+//   - (G8) A replica that is Fresh has applied everything that had succeeded the given time ago.
+//   - (G9) A snapshot is stepped when its data are on this node; the data of one that the library ignores are closed.
+//   - (G10) A follower serves a read once it has applied an index that its leader took, under its lease or confirmed by
+//     a quorum, after the read began; and no follower hears of a commit that its leader has not applied (ask.go,
+//     news.go).
+//   - (G11) A change of members that succeeded is durable in the state of the replica that reports it.
 //
 // The package knows nothing of rows, spans or clients. What entries mean is the business of a StateMachine, how their
-// bytes survive that of a Log. Start at Host.Step, then pump in group.go, then read.go, ask.go, fate.go, fresh.go and
-// snapshot.go.
+// bytes survive that of a Log.
+//
+// Start at Host.Step, then Host.pump. Each part of a group has a file: flights (fate.go), reads (read.go, ask.go),
+// lease and promise, news of commits, freshness (fresh.go), the log's tail, applying, snapshots, offers of leadership
+// (handover.go). Those of the node are peers, gathering and elections; library.go is the seam to the library.
 package raftgroup

@@ -29,7 +29,7 @@ func (h *Host) campaign(g *Group) {
 	}
 }
 
-// successor is the first voter behind the leader, in the order of ids, whose node is not down.
+// successor is the first voter after the leader, in the order of ids, whose node is not down.
 func (g *Group) successor() uint64 {
 	voters := g.conf.GetVoters()
 	for n := range voters {

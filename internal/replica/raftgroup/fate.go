@@ -4,11 +4,11 @@ package raftgroup
 
 import pb "go.etcd.io/raft/v3/raftpb"
 
-// A leader that steps down does not know whether what it has in its log will be committed. As long as the replica lives
-// it finds out: each index is filled by one committed entry, on every replica the same. If that is the one proposed,
-// the proposal has succeeded; if it is of another term, or if a newer term was committed before that index, it is
-// nowhere and never will be, because terms do not fall along a log. Only a snapshot over the index, the end of the
-// replica, or its patience leaves the outcome open.
+// A leader that steps down does not know whether the entries in its log will be committed. As long as the replica lives
+// it finds out: at each index one entry is committed, the same on every replica. If that is the one proposed, the
+// proposal has succeeded. If it is of another term, or if an entry of a newer term was committed before that index, the
+// proposed entry is not in the log and never will be, because terms do not decrease along a log. The outcome stays open
+// only if a snapshot passes the index, the replica ends, or its patience does.
 
 // flights are the entries that a replica has proposed and whose proposers wait.
 type flights struct {
@@ -53,7 +53,7 @@ const (
 	fateUnknown
 )
 
-// fate says what a committed entry tells of a flight; entries come in order.
+// fate says what a committed entry reveals of a flight; entries come in order.
 func (f *flight) fate(index, term uint64) fate {
 	switch {
 	case f.index == 0:
@@ -68,9 +68,9 @@ func (f *flight) fate(index, term uint64) fate {
 	return fateOpen
 }
 
-// number gives flights the indexes of their entries, which the library has just put into its log: all that was proposed
-// since the last Ready is in this one. A change of members that the library refuses it replaces by an empty entry: it
-// is nowhere.
+// number gives flights the indexes of their entries, which the library has just put into its log: everything proposed
+// since the last Ready is in this one. The library replaces a change of members that it refuses by an empty entry; such
+// a change is in no log.
 func (fs *flights) number(entries []*pb.Entry) {
 	next := len(fs.inflight)
 	for next > 0 && fs.inflight[next-1].index == 0 {
@@ -172,7 +172,7 @@ func (f *flight) conclude(what fate, e *appliedEntry, results []any) {
 	}
 }
 
-// passed takes note of a snapshot: entries up to its index are applied, and what came of them is not known.
+// passed takes note of a snapshot: entries up to its index are applied, and their outcome is not known.
 func (fs *flights) passed(index, term uint64) {
 	left := fs.orphans[:0]
 	for _, f := range fs.orphans {
@@ -189,7 +189,7 @@ func (fs *flights) passed(index, term uint64) {
 	fs.orphans = left
 }
 
-// orphan keeps what is in flight when leadership is lost. Without an index nothing can be found out.
+// orphan keeps the flights when leadership is lost. The fate of one without an index cannot be found out.
 func (fs *flights) orphan() {
 	h := fs.g.host
 	for i := range fs.inflight {
@@ -209,7 +209,7 @@ func (fs *flights) orphan() {
 	}
 }
 
-// tickFates ends the waiting that has lasted too long.
+// tick gives up those that have waited too long.
 func (fs *flights) tick() {
 	h := fs.g.host
 	for len(fs.orphans) > 0 && h.ticks-fs.orphans[0].orphaned > uint64(h.opts.FateTicks) {
@@ -218,7 +218,7 @@ func (fs *flights) tick() {
 	}
 }
 
-// abandon ends all waiting.
+// abandon gives all of them up.
 func (fs *flights) abandon() {
 	for i := range fs.orphans {
 		fs.orphans[i].end(Outcome{Err: ErrUnknown})

@@ -13,9 +13,9 @@ import (
 // instant. What it takes:
 //
 //   - Every frame of a loop carries the sender's clock and the last it has heard of the receiver's. So what comes in a
-//     frame was sent behind an instant of the receiver's own clock, however long it travelled.
+//     frame was sent after an instant of the receiver's own clock, however long it travelled.
 //   - A leader was the only one as of an instant if a quorum of voters answered heartbeats of its term in frames sent
-//     behind that instant. All acknowledged before it is at most at the leader's commit index.
+//     after that instant. Everything acknowledged before it is at or below the leader's commit index.
 //   - A heartbeat to a replica claims: all acknowledged until so many microseconds ago is at or below this index.
 //
 // A replica that has applied that index is fresh as of that instant. A removed, cut-off or lagging one hears no claims,
@@ -29,17 +29,17 @@ func (g *Group) Fresh(now Instant, max time.Duration) bool {
 	return at != 0 && int64(now)-at <= int64(max)
 }
 
-// FreshAt is the instant as of which this replica has applied everything that had succeeded; 0 if it is not known. Who
-// asks before a read and compares with a clock behind it knows the age of what was read.
+// FreshAt is the instant as of which this replica has applied everything that had succeeded; 0 if it is not known. A
+// caller that asks before a read, and looks at the clock after it, knows the age of what was read.
 func (g *Group) FreshAt() Instant { return Instant(g.freshAt.Load()) }
 
-// freshness is what the loop knows of it.
+// freshness is what the loop knows of how old the replica's state is.
 type freshness struct {
 	g *Group
 	// A leader's: when each voter last spoke for it in this term.
 	support []support
-	// A follower's: the claim that waits for its index, and the last one behind it. Committed is for ever, so claims
-	// outlive leaders.
+	// A follower's: the claim that waits for its index, and the latest one after it. What is committed stays so, and
+	// claims therefore outlive leaders.
 	claim, next claimed
 }
 
@@ -86,7 +86,7 @@ func (f *freshness) sole() Instant {
 	return at
 }
 
-// quorum returns an instant behind which a majority of the voters spoke for this leader.
+// quorum returns an instant after which a majority of the voters confirmed this leader.
 func (f *freshness) quorum(voters []uint64) Instant {
 	g, h := f.g, f.g.host
 	var room [8]Instant
@@ -150,7 +150,7 @@ func (f *freshness) refresh() {
 	}
 }
 
-// tick lets a leader know of itself.
+// tick shows how fresh the leader itself is.
 func (f *freshness) tick() {
 	g := f.g
 	if at := f.sole(); at != 0 && int64(at) > g.freshAt.Load() {

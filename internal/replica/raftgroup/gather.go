@@ -2,14 +2,14 @@
 
 package raftgroup
 
-// A node that leads many groups pays for entries, not for commands: each entry of a group is a message to every
-// follower, an append and an apply on every replica, and what raft does about each. So under load proposals gather, not
-// only within a group behind its own entries, but over all groups of the node: while Options.UnappliedNode entries are
-// under way, nothing is proposed; when half of them have been applied, all that has gathered is proposed in one step,
-// and goes out in one frame to each node. The window is as long as the entries take, so a node that has little to do
-// has none.
+// A node that leads many groups pays for entries, not for commands: each entry of a group costs a message to every
+// follower, an append and an apply on every replica, and the library's work for each of these. So under load proposals
+// gather, not only within a group while its own entries are under way, but over all groups of the node: while
+// Options.UnappliedNode entries are under way, nothing is proposed; when half of them have been applied, everything
+// that has gathered is proposed in one step, and goes out in one frame to each node. The window is as long as the
+// entries take, so a node that has little to do has none.
 //
-// An entry that takes long counts no more: groups without a quorum must not hold up those that have one.
+// An entry that takes long stops counting: groups without a quorum must not hold up those that have one.
 
 // gatherTicks is how long an entry counts.
 const gatherTicks = 2

@@ -98,7 +98,7 @@ func (g *Group) Evaluating() (term uint64, ok bool) {
 // Applied is the index of the last entry that readers see.
 func (g *Group) Applied() uint64 { return g.appliedShown.Load() }
 
-// checkIdle tells who closed the group when nothing of it is under way any more.
+// checkIdle tells the caller of Close as soon as nothing of the group is under way any more.
 func (g *Group) checkIdle() {
 	if g.closed && g.applying.items == 0 && !g.snapshots.installing && g.idleThen != nil {
 		then := g.idleThen
@@ -107,7 +107,7 @@ func (g *Group) checkIdle() {
 	}
 }
 
-// close ends a group for good.
+// close ends everything that waits for the group.
 func (g *Group) close() {
 	g.closed = true
 	g.gone.Store(true)

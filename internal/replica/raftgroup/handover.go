@@ -13,7 +13,7 @@ import (
 // meanwhile.
 const transferLag = 1000
 
-// offer is a leadership that is offered to another replica.
+// offer is a leadership that this replica offers to another one.
 type offer struct {
 	// made says that it was, in this term: there is no lease again before the next one.
 	made bool

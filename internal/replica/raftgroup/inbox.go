@@ -2,7 +2,7 @@
 
 package raftgroup
 
-// Inbox is what happened since the last Step.
+// Inbox holds everything that has happened since the last Step.
 type Inbox struct {
 	// Ticks that have passed.
 	Ticks int
@@ -44,9 +44,9 @@ type Frame struct {
 	Data []byte
 }
 
-// Work is what is to be done after a Step. Frames are sent at once and are valid until the next Step; appends go to the
-// one LogWriter and applies to the one Applier, both in order; installs and sends are done in any order, and discards
-// are closed.
+// Work is to be done after a Step. Frames are sent at once and are valid until the next Step; appends go to the one
+// LogWriter and applies to the one Applier, both in order; installs and sends are done in any order, and discards are
+// closed.
 type Work struct {
 	Frames   []Frame
 	Appends  []Append

@@ -26,7 +26,7 @@ type LogBatch interface {
 	// Install notes that a snapshot at index is about to be installed, so that the state may be ahead of the log until
 	// a Reset.
 	Install(group, index uint64) error
-	// Reset replaces the log by nothing behind (index, term).
+	// Reset replaces the log by an empty one that begins after (index, term).
 	Reset(group, index, term uint64, members *pb.ConfState) error
 	// Birth is Reset plus a hard state, for a group that has no record at all; else it does nothing and reports false.
 	// It makes votes and acknowledgements forgotten if there ever were any.

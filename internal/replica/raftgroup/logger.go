@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// quietLogger passes on only what must end the process: a panic in the library means that its state is not to be
-// trusted.
+// quietLogger passes on only panics: one in the library means that its state is not to be trusted.
 type quietLogger struct{}
 
 func (quietLogger) Debug(...any)                   {}
@@ -24,7 +23,7 @@ func (quietLogger) Fatalf(format string, v ...any) { panic(inconsistent(fmt.Spri
 func (quietLogger) Panic(v ...any)                 { panic(inconsistent(fmt.Sprint(v...))) }
 func (quietLogger) Panicf(format string, v ...any) { panic(inconsistent(fmt.Sprintf(format, v...))) }
 
-// inconsistent is what the library panics with.
+// inconsistent is the text with which the library panicked.
 type inconsistent string
 
 func (i inconsistent) Error() string {

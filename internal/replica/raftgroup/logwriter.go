@@ -18,14 +18,14 @@ type Append struct {
 	// found out again.
 	hard  bool
 	bytes int64
-	// truncate cuts the log behind an index with a term, instead.
+	// truncate, if not 0, cuts the log up to this index, whose entry has this term, instead.
 	truncate, term uint64
 	// installing notes that a snapshot at this index is about to be installed, instead.
 	installing uint64
 	destroy    bool
 }
 
-// Logged is what the LogWriter reports of one Append.
+// Logged is the LogWriter's report of one Append.
 type Logged struct {
 	g        *Group
 	message  *pb.Message
@@ -46,9 +46,8 @@ type LogWriter struct {
 // NewLogWriter returns the writer of a node. The batch is its own.
 func NewLogWriter(b LogBatch) *LogWriter { return &LogWriter{batch: b} }
 
-// Write commits what came since the last call as one batch, synced if any of it needs that. It returns what the loop is
-// to hear, in order, and the answers to other nodes, valid until the next call (G3). After an error the host must not
-// go on.
+// Write commits all items as one batch, synced if any of them needs that. It returns its reports for the loop, in
+// order, and the answers to other nodes, valid until the next call (G3). After an error the host must not go on.
 func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 	sync := false
 	for i := range items {

@@ -8,7 +8,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// news is what a leader's followers are to hear of commits, and when.
+// news decides when a leader's followers hear of commits.
 type news struct {
 	g *Group
 	// hushed is the commit index that was left out last, see hush.
@@ -20,10 +20,10 @@ type news struct {
 	awaited uint64
 }
 
-// hush reports whether a message can be left out: one that tells a follower nothing but a commit index, while entries
-// behind that are under way, whose own commit will bring a later one. Under load that is nearly half of all messages,
-// and their answers. It does so once for an index above before: the same message is also how the library finds out what
-// a follower has that missed something, and that one must get through. Heartbeats carry the index, too.
+// hush reports whether a message can be left out: one that tells a follower nothing but a commit index, while later
+// entries are under way, whose own commit will bring a higher index. Under load that is nearly half of all messages and
+// their answers. It leaves out one for each index above before: the library sends the same message to find out how far
+// a follower is that has missed something, and that one must get through. Heartbeats carry the index, too.
 func (n *news) hush(m *pb.Message, before uint64) bool {
 	g := n.g
 	commit := m.GetCommit()
@@ -41,8 +41,8 @@ func (n *news) hush(m *pb.Message, before uint64) bool {
 // leave at once and tell of less; a message that tells of nothing else waits for the applier, and longer while the node
 // is busy. It reports whether the message is to be sent now.
 //
-// The library believes that it has told all. What was held back is told with the next entries, by the message that
-// waits here, or by the next heartbeat.
+// The library believes that the follower was told. It hears of what was held back with the next entries, from the
+// message that waits here, or from the next heartbeat.
 func (n *news) tellCommit(m *pb.Message) bool {
 	g := n.g
 	if !g.leading || m.GetType() != pb.MsgApp && m.GetType() != pb.MsgHeartbeat {
@@ -68,9 +68,10 @@ func (n *news) tellCommit(m *pb.Message) bool {
 	return true
 }
 
-// applied is called when the leader has applied more. What waited for that is sent now if nothing else is under way
-// on the node. If there is, the group's next entries, which tell of it for nothing, are probably near: it waits for
-// them, for the end of what is under way, or for the next tick. It does not wait where a follower that reads does.
+// applied is called when the leader has applied more. A message that waited for that is sent at once if nothing else is
+// under way on the node. Otherwise the group's next entries, which carry the index at no cost, are probably near: the
+// message waits for them, for the end of what is under way, or for the next tick. It does not wait if a follower's read
+// does.
 func (n *news) applied() {
 	g, h := n.g, n.g.host
 	if n.awaited != 0 && g.applied >= n.awaited {

@@ -9,7 +9,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// GroupConfig is what a state machine knows of a group when it is opened.
+// GroupConfig describes a group that is opened, as its state machine knows it.
 type GroupConfig struct {
 	ID uint64
 	// Replica is this replica's id.
@@ -192,7 +192,7 @@ func raiseHardState(hs *pb.HardState, c *GroupConfig) *pb.HardState {
 	return &pb.HardState{Term: &term, Vote: &vote, Commit: &commit}
 }
 
-// storage is the log with what the state machine knows better.
+// storage is the log, but for the members and the snapshot, which the state machine knows better.
 type storage struct {
 	raft.Storage
 	g *Group

@@ -105,7 +105,7 @@ func setDefault[T comparable](p *T, value T) {
 	}
 }
 
-// Events are what an owner may want to log, count or act on. Each may be nil; they are called from within the steps and
+// Events are for an owner that wants to log, count or react. Each may be nil; they are called from within the steps and
 // must not block.
 type Events struct {
 	// LeaderChanged: the group follows leader in term; its Replica is 0 for none, its Node is zero while nobody has
@@ -123,7 +123,7 @@ type Events struct {
 	// SnapshotSent, SnapshotInstalled: err is nil, or why not.
 	SnapshotSent      func(group, to uint64, err error)
 	SnapshotInstalled func(group, index uint64)
-	// Truncated: the log begins behind index.
+	// Truncated: the log begins after index.
 	Truncated func(group, index uint64)
 	// Dropped: messages were dropped because a bound was reached.
 	Dropped func(bound string, n int)

@@ -103,7 +103,7 @@ func (c *clocks) hear(p *peer, f *Received, now Instant) {
 	}
 }
 
-// send adds a message to its peer's frame. A receiver whose node is not known gets none: it will be heard of.
+// send adds a message to its peer's frame. A receiver whose node is not known gets none; its route will be learnt.
 func (h *Host) send(g *Group, m *pb.Message) {
 	r := g.route(m.GetTo())
 	if r == nil || r.Node == h.opts.Node || !carried(m.GetType()) {
@@ -159,7 +159,7 @@ func (h *Host) setDown(p *peer, down bool) {
 	}
 }
 
-// unreachable tells the leaders here that the node may have missed something.
+// unreachable tells the leaders here that the node may have missed a message.
 func (h *Host) unreachable(node NodeID) {
 	for _, g := range h.order {
 		if !g.leading {

@@ -2,17 +2,18 @@
 
 package raftgroup
 
-// promise is this replica's word not to vote, for itself or for others, on which the leases of leaders rest (G6). It is
-// given whenever a leader is answered, and to every leader there may have been when the process starts.
+// promise is this replica's promise not to vote, for itself or for others, on which the leases of leaders rest (G6). It
+// is given whenever a leader is answered, and at the start of the process to any leader that an earlier process may
+// have answered.
 type promise struct {
 	// until is the tick before which no vote is given.
 	until uint64
 }
 
-// renew gives the word anew, for an election timeout from now on.
+// renew gives it for an election timeout from now on.
 func (p *promise) renew(now uint64, electionTicks int) { p.until = now + uint64(electionTicks) }
 
-// void takes it back, when no lease rests on it any more.
+// void takes it back, once no lease rests on it.
 func (p *promise) void() { p.until = 0 }
 
 // binds reports whether no vote may be given now.

@@ -35,7 +35,7 @@ func (r *Read) end(o Outcome) {
 	r.waiter.Done(o)
 }
 
-// reads are what a replica knows of reads. One round, or one question to the leader, is under way at a time; reads
+// reads are the reads that wait at a replica. One round, or one question to the leader, is under way at a time; reads
 // that come meanwhile wait for the next.
 type reads struct {
 	g     *Group
@@ -92,8 +92,8 @@ func (r *reads) start() {
 	g.raft.ReadIndex(binary.BigEndian.AppendUint64(nil, r.round))
 }
 
-// confirmed takes the answer of a round: reads may go on at its index, and the voters that answered have given their
-// word.
+// confirmed takes the result of a round: its reads may go on at its index, and the voters that answered have given
+// their promise.
 func (r *reads) confirmed(s *raft.ReadState) {
 	g, h := r.g, r.g.host
 	if len(s.RequestCtx) != 8 || binary.BigEndian.Uint64(s.RequestCtx) != r.round || r.round == 0 {
@@ -144,7 +144,7 @@ func (r *reads) tick() {
 	}
 }
 
-// fail ends the reads that no quorum has confirmed.
+// fail ends the reads that no quorum, and no leader, has confirmed.
 func (r *reads) fail(err error) {
 	for _, list := range [][]Read{r.asking, r.queue} {
 		for i := range list {
@@ -154,7 +154,7 @@ func (r *reads) fail(err error) {
 	r.asking, r.queue, r.round, r.renew = nil, nil, 0, false
 }
 
-// failWaiting ends those that wait to be applied.
+// failWaiting ends those that wait for their index to be applied.
 func (r *reads) failWaiting(err error) {
 	for _, w := range r.waiting {
 		for i := range w.reads {

@@ -32,7 +32,7 @@ func (h *Host) receive(f *Received) {
 	}
 }
 
-// step hands a message to the library; it reports whether it did.
+// step hands a message to the library, unless it is the host's own or has to be refused; it reports whether it did.
 func (h *Host) step(p *peer, message Message) bool {
 	m := message.Raft
 	g := h.groups[message.Group]

@@ -57,8 +57,8 @@ func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
 	return nil
 }
 
-// Read calls read under the lease, or again behind a read index: what it read last holds everything that had succeeded
-// when Read was called. Only the leader can.
+// Read calls read under the lease or, if there is none, after a read index: what the last call read holds everything
+// that had succeeded when Read was called. It works at the leader only.
 func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
 	if lease := g.Lease(); lease != 0 {
 		if err := read(); err != nil {
@@ -83,7 +83,7 @@ func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
 	}
 }
 
-// chanWaiter is a Waiter for somebody who blocks; it needs room for one.
+// chanWaiter is a Waiter for a caller that blocks; the channel needs room for one.
 type chanWaiter chan Outcome
 
 // Done is called on the loop.

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Runner gives the steps their goroutines: one loop, one log writer, one applier, and a few for snapshots. It decides
-// nothing.
+// Runner gives the steps their goroutines: one loop, one log writer, one applier, and a few for snapshots. It makes no
+// decisions.
 type Runner struct {
 	host      *Host
 	writer    *LogWriter
@@ -157,8 +157,8 @@ func (r *Runner) loop() {
 	defer r.recoverInconsistent()
 	var spare Inbox
 	// Between ticks the loop reads Go's clock, which is cheaper than the boot clock. It stands still while the machine
-	// is suspended, so the loop may take a moment for an earlier one: a lease that begins then ends earlier. Who serves
-	// reads asks the boot clock, and so does the loop where followers ask for their reads.
+	// is suspended, so the loop may believe it to be earlier than it is: a lease that begins then ends earlier.
+	// Whatever serves reads asks the boot clock, and so does the loop where followers ask for their reads.
 	base := r.clock.Now()
 	at := time.Now()
 	for {

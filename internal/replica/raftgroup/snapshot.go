@@ -12,9 +12,9 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// A snapshot travels as a head - a frame with one message: metadata, and where the members are - and its data behind
-// it. The data are on the receiver's disk before the library hears of the message: it cannot take back that it accepted
-// one.
+// A snapshot travels as a head - a frame with one message: metadata, and where the members are - followed by its data.
+// The data are on the receiver's disk before the message is stepped, because the library cannot take back that it
+// accepted a snapshot.
 
 // Send is a snapshot to be sent to a replica.
 type Send struct {
@@ -122,7 +122,7 @@ func ReadHead(from NodeID, r io.Reader) (Received, error) {
 	return f, nil
 }
 
-// Expect says whether the data behind a head are to be taken; then Take or Abandon has to follow. Loop only.
+// Expect says whether the data that follow a head are wanted; if so, Take or Abandon has to follow. Loop only.
 func (h *Host) Expect(f *Received) error {
 	m := f.Messages[0].Raft
 	g := h.groups[f.Messages[0].Group]
@@ -234,7 +234,7 @@ func (x *snapshots) accept(message Message) bool {
 	return true
 }
 
-// waiting is an append behind an installation, or the one with the snapshot and its data.
+// waiting is an append that waits for an installation, or the one with the snapshot and its data.
 type waiting struct {
 	message *pb.Message
 	data    SnapshotData
@@ -275,7 +275,7 @@ func (i *Install) Run(store SnapshotStore) (Installed, error) {
 	return Installed{i.g}, nil
 }
 
-// installed goes on behind an installation: the log is reset, and only then does anybody hear of the new applied index.
+// installed goes on after an installation: the log is reset, and only then does anybody hear of the new applied index.
 func (h *Host) installed(i *Installed) {
 	g := i.g
 	g.snapshots.installing = false

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// Status is what is known of a group at one replica.
+// Status is the state of a group as one replica sees it.
 type Status struct {
 	Group, Replica uint64
 	// Leader is a replica's id, 0 if none is known. Leading says that it is this one.
@@ -28,7 +28,7 @@ type Status struct {
 	Peers []PeerStatus
 }
 
-// PeerStatus is what a leader knows of a member.
+// PeerStatus is a member as its leader sees it.
 type PeerStatus struct {
 	Replica uint64
 	// Match is the last entry known to be in its log, Lag how many it lacks.

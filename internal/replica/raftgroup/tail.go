@@ -7,7 +7,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// tail is the part of a group's log that is still there: what of it is with the log writer, and where it begins.
+// tail is the part of a group's log that has not been truncated: how much of it is with the log writer, and where it
+// begins.
 type tail struct {
 	g *Group
 	// writing counts appends with the log writer; term and vote are what is in the log when they are done.
@@ -20,7 +21,7 @@ type tail struct {
 	bytes int64
 }
 
-// append hands a write to the log writer; behind an installation it waits, so that the order stays.
+// append hands a write to the log writer, or lets it wait for an installation, so that the order stays.
 func (t *tail) append(m *pb.Message, sync bool) {
 	g := t.g
 	snapshot := !raft.IsEmptySnap(m.GetSnapshot())
@@ -35,8 +36,8 @@ func (t *tail) append(m *pb.Message, sync bool) {
 	t.hand(m, sync)
 }
 
-// answer spares the log writer what needs no write: a new commit index, and answers to others, if all that they depend
-// on is durable. It reports whether there is nothing left to do.
+// answer spares the log writer what needs no write: a new commit index, and answers to others, if everything they
+// depend on is durable. It reports whether nothing is left to do.
 func (t *tail) answer(m *pb.Message) bool {
 	g, h := t.g, t.g.host
 	if t.writing > 0 {
@@ -69,10 +70,10 @@ func (t *tail) hand(m *pb.Message, sync bool) {
 	h.work.Appends = append(h.work.Appends, Append{g: g, message: m, sync: sync, hard: hard, bytes: bytes})
 }
 
-// entryOverhead is what an entry takes beside its data, about.
+// entryOverhead is about how many bytes an entry takes beside its data.
 const entryOverhead = 64
 
-// logged takes what is in the log now: the library hears of it.
+// logged tells the library what is in the log now.
 func (h *Host) logged(l *Logged) {
 	g := l.g
 	h.logQueued -= l.bytes
@@ -112,7 +113,7 @@ func (h *Host) logged(l *Logged) {
 	h.mark(g)
 }
 
-// consider asks for a sync of the state machine when the log is long; behind it the log is cut.
+// consider asks for a sync of the state machine when the log is long; after that sync the log is cut (G4).
 func (t *tail) consider() {
 	g, h := t.g, t.g.host
 	o := &h.opts
@@ -127,7 +128,7 @@ func (t *tail) consider() {
 	h.work.Applies = append(h.work.Applies, Apply{g: g, truncate: g.applied - keep})
 }
 
-// truncate hands the cut to the log writer. What receivers of snapshots under way will ask for next stays.
+// truncate hands the cut to the log writer. Entries that receivers of snapshots under way will ask for next stay.
 func (t *tail) truncate(index uint64) {
 	g, h := t.g, t.g.host
 	t.cutting = false

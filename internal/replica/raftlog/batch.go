@@ -9,7 +9,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Batch collects what many groups have to write; after Commit it is empty and used again. A batch belongs to one
+// Batch collects the writes of many groups; after Commit it is empty and may be used again. A batch belongs to one
 // goroutine. Two may be in use at once if they write different groups: a split births a child while its parent's log
 // goes on.
 type Batch struct {
@@ -18,7 +18,7 @@ type Batch struct {
 	effects []effect
 }
 
-// effect is what a commit changes in memory.
+// effect is a change that a commit makes in memory.
 type effect struct {
 	g           *Group
 	kind        effectKind
@@ -75,7 +75,7 @@ func (b *Batch) Append(group uint64, entries []*pb.Entry) error {
 	return nil
 }
 
-// cutTail deletes what stands above the new last entry (L3).
+// cutTail deletes the entries above the new last one (L3).
 func (b *Batch) cutTail(g *Group, last uint64) {
 	if g.written <= last {
 		return
@@ -151,7 +151,7 @@ func (b *Batch) Install(group, index uint64) error {
 	return nil
 }
 
-// Reset replaces the log by nothing behind a snapshot that is installed durably.
+// Reset replaces the log by an empty one that begins after a snapshot, which is installed durably.
 func (b *Batch) Reset(group, index, term uint64, cs *pb.ConfState) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -170,8 +170,9 @@ func (b *Batch) begin(g *Group, index, term uint64, cs *pb.ConfState) {
 	b.effects = append(b.effects, effect{g: g, kind: effectReset, index: index, term: term, conf: cloneConf(cs)})
 }
 
-// Birth gives a group that has nothing a log that begins behind index, as if all before had been truncated, and a hard
-// state with the same term and index committed. It reports false, and does nothing, if the group has any record (L4).
+// Birth gives a group that has no record a log that begins after index, as if everything before had been truncated, and
+// a hard state with the same term and that index committed. It reports false, and does nothing, if the group has any
+// record (L4).
 func (b *Batch) Birth(group, index, term uint64, cs *pb.ConfState) (bool, error) {
 	g, err := b.s.Group(group)
 	if err != nil || g.exists {
@@ -193,7 +194,7 @@ func (b *Batch) Destroy(group uint64) error {
 	return nil
 }
 
-// groupEnd is the first key behind a group.
+// groupEnd is the first key after a group's.
 func groupEnd(group uint64) []byte {
 	return recordKey(group, kindInstall+1)
 }
@@ -235,7 +236,7 @@ func (b *Batch) Commit(sync bool) error {
 	return nil
 }
 
-// show makes readers see what was committed.
+// show makes the committed change visible to readers.
 func (e *effect) show() {
 	g := e.g
 	switch e.kind {
@@ -262,5 +263,5 @@ func (e *effect) show() {
 	}
 }
 
-// Close gives the batch up.
+// Close abandons the batch.
 func (b *Batch) Close() error { return b.b.Close() }

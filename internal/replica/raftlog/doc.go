@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package raftlog keeps the Raft logs of all groups of a node in one Pebble store of its own, so that one sync makes
-// durable whatever all of them had to write.
+// durable everything that they had to write.
 //
 //	Batch:  Append, SetHardState, Truncate, Reset, Birth, ... of many groups ── Commit(sync) ── one write, at most one sync
 //	Group:  raft.Storage of one group: the newest entries from memory, older ones from the store
@@ -16,11 +16,16 @@
 //	[group u64][3][index u64]    entry: term u64, type u8, data
 //	[group u64][4]               installing: the index of a snapshot that may be installed and is not in the log yet
 //
-// Guarantees: (L1) what a Commit(true) wrote, and everything committed before it, survives any crash; without a sync a
-// prefix of the commits does; (L2) a batch is in the store whole or not at all; (L3) no entry above the last one
-// appended is ever read again: an append over existing entries deletes the rest of the old tail in the same batch; (L4)
-// a birth never overwrites anything a group has; (L5) after a failed commit nothing more is accepted.
+// Guarantees:
 //
-// The package knows nothing of what entries mean, nor when it is safe to truncate: the caller does that only behind a
+//   - (L1) What a Commit(true) wrote, and everything committed before it, survives any crash; without a sync a prefix
+//     of the commits does.
+//   - (L2) A batch is in the store whole or not at all.
+//   - (L3) No entry above the last one appended is ever read again: an append over existing entries deletes the rest of
+//     the old tail in the same batch.
+//   - (L4) A birth never overwrites anything a group has.
+//   - (L5) After a failed commit nothing more is accepted.
+//
+// The package does not know the meaning of entries, nor when it is safe to truncate: its caller truncates only after a
 // sync of the state that the entries led to. Start at Open, then Batch and Group.
 package raftlog

@@ -253,7 +253,7 @@ func (g *Group) read(lo, hi, maxBytes uint64) (out []*pb.Entry, size uint64, err
 	return out, size, nil
 }
 
-// protoSize is what the library counts for an entry, within a few bytes: it bounds batches, nothing depends on it.
+// protoSize is the size that the library counts for an entry, within a few bytes; it only bounds batches.
 func protoSize(e *pb.Entry) int { return len(e.Data) + 16 }
 
 // keep puts committed entries into memory.
@@ -336,7 +336,7 @@ func (g *Group) truncated(index, term uint64) {
 	}
 }
 
-// restart empties the log behind a truncated state.
+// restart leaves an empty log after a truncated state.
 func (g *Group) restart(index, term uint64, cs *pb.ConfState) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

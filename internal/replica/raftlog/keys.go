@@ -20,7 +20,7 @@ const (
 	kindInstall   = 4
 )
 
-// entryHead is what stands before an entry's data: its term and type.
+// entryHead is the length of an entry's term and type, which precede its data.
 const entryHead = 8 + 1
 
 const entryKeyLen = 8 + 1 + 8
@@ -73,7 +73,7 @@ func decodeEntry(index uint64, value []byte) (*pb.Entry, error) {
 	return &b.entry, nil
 }
 
-// entryBytes is what an entry takes in memory, about.
+// entryBytes is about how many bytes an entry takes in memory.
 func entryBytes(e *pb.Entry) int64 { return int64(len(e.Data)) + 128 }
 
 func appendUints(dst []byte, vs ...uint64) []byte {

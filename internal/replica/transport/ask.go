@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// ask is the class of a hello that only wants to know who answers. The asker belongs to no cluster yet: it names
-// neither a cluster nor a node. The other side says who it is and hangs up. A version that does not know the class
-// refuses it as another cluster's.
+// ask is the class of a hello that only asks for the identity of the other side. The asker belongs to no cluster yet:
+// it names neither a cluster nor a node. The other side identifies itself and hangs up. A version that does not know
+// the class refuses it as another cluster's.
 const ask Class = 'a'
 
 // AskTimeout bounds Ask where its context does not.
 const AskTimeout = 5 * time.Second
 
-// Ask asks whoever is at an address which cluster it belongs to, and who it is; for a node that is to join and knows
+// Ask asks the node at an address for its id and that of its cluster; it is for a node that is to join and knows
 // nothing but an address. With TLS, which may be nil, both sides show certificates of one authority, and that of the
 // answerer has to name it. Nothing is entered into any address book. Errors: a *Refused, or what dial says.
 func Ask(ctx context.Context, dial Dial, config *tls.Config, address string) (ClusterID, Peer, error) {
@@ -78,7 +78,7 @@ func askNow(ctx context.Context, dial Dial, config *tls.Config, address string) 
 	}, nil
 }
 
-// answer tells somebody who asks who this node is.
+// answer identifies this node to one that asks.
 func (t *Transport) answer(s *stream, h hello) error {
 	if !overlap(h.least, h.most) {
 		err := &Refused{Reason: ErrVersion, Text: fmt.Sprintf("node %x speaks %d to %d, the asker %d to %d", t.self.Node, VersionMin, Version, h.least, h.most)}

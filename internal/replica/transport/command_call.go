@@ -42,7 +42,7 @@ func (t *Transport) Stream(ctx context.Context, to NodeID, request []byte) (*Str
 // It is called on a goroutine of the transport that others wait behind, so it must not block.
 type Answer interface{ Answered(b []byte, err error) }
 
-// Pending is a command that nobody waits for. It belongs to its owner, who may use it again from its Answer on.
+// Pending is a command for which no goroutine waits. Its owner may use it again once its Answer was called.
 type Pending struct{ call call }
 
 // Begin sends a command and returns; the request is copied. If it returns nil, then to hears the answer, or
@@ -189,15 +189,15 @@ func (l *link) sweep() {
 	tell(late, context.DeadlineExceeded)
 }
 
-// tell tells those who hear it by a call, with no lock held.
+// tell calls the Answers of those that have one, with no lock held.
 func tell(calls []*call, err error) {
 	for _, c := range calls {
 		c.answer.Answered(nil, err)
 	}
 }
 
-// end is the last a stream hears, unless it has all it may get. It reports false for a Pending, whom somebody has to
-// tell.
+// end is the last thing a stream hears, unless it has everything already. It reports false for a Pending, whose Answer
+// the caller has to call.
 func (c *call) end(err error) bool {
 	if c.pages == nil {
 		return false
@@ -209,8 +209,8 @@ func (c *call) end(err error) bool {
 	return true
 }
 
-// Next returns a page, which the caller owns, and io.EOF behind the last one. It may return the last page and no error,
-// then io.EOF.
+// Next returns a page, which the caller owns, and io.EOF after the last one. It may return the last page without an
+// error first, and then io.EOF.
 func (s *Stream) Next() ([]byte, error) {
 	if s.over != nil {
 		return nil, s.over

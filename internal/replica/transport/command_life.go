@@ -10,7 +10,7 @@ import (
 // life is the end of a command's context. Most commands are over before anybody waits for it: then there is neither a
 // channel nor a timer, which is what contexts of package context would cost each.
 type life struct {
-	// done is made for the first who waits, and closed at the end.
+	// done is made for the first goroutine that waits, and closed at the end.
 	done  chan struct{}
 	timer *time.Timer
 	err   error

@@ -12,13 +12,19 @@
 // one listener and are told apart by their first bytes: see hello.go for the handshake and frame.go for what follows
 // it.
 //
-// Guarantees: (T1) nothing is exchanged before both sides know that they are different nodes of one cluster, speak a
-// common version and, with TLS, hold certificates that name the ids they claim; (T2) frames of one node to another are
-// not reordered and not doubled, over all connections; (T3) Send never blocks, and no peer delays what is for another;
-// (T4) a snapshot's reader ends well only behind the very bytes of the sender, and SendSnapshot succeeds only if the
-// handler did; (T5) an error of Call says whether the command may have been carried out; (T6) every queue has a bound
-// in Options; (T7) Close leaves no goroutine; (T8) Events.Departed comes from the process itself, after all frames that
-// it sent over the connection and before any of its successor.
+// Guarantees:
+//
+//   - (T1) Nothing is exchanged before both sides know that they are different nodes of one cluster, speak a common
+//     version and, with TLS, hold certificates that name the ids they claim.
+//   - (T2) Frames of one node to another are neither reordered nor doubled, over all connections.
+//   - (T3) Send never blocks, and no peer delays what is for another.
+//   - (T4) The reader of a snapshot ends in io.EOF only after exactly the bytes of the sender, and SendSnapshot
+//     succeeds only if the handler did.
+//   - (T5) An error of Call says whether the command may have been carried out.
+//   - (T6) Every queue has a bound in Options.
+//   - (T7) Close leaves no goroutine.
+//   - (T8) Events.Departed comes from the process itself, after all frames that it sent over the connection and before
+//     any of its successor.
 //
 // The package knows neither raft nor what commands mean. It does not import raftgroup, whose Transport has the same
 // methods over its own NodeID; the composition root joins them:
@@ -32,8 +38,8 @@
 //		return t.Transport.SendSnapshot(transport.NodeID(to), head, data, size)
 //	}
 //
-// with OnFrame calling Runner.Receive and OnSnapshot Runner.ReceiveSnapshot. Whoever stops a node closes the Runner
-// first and calls Depart then: the others take that word for the proof that no lease is left.
+// with OnFrame calling Runner.Receive and OnSnapshot Runner.ReceiveSnapshot. A node that stops closes the Runner first
+// and then calls Depart: the others take that for proof that no lease is left.
 //
 // A node that is to join asks an address for the id of its cluster with Ask, before it has a Transport.
 //

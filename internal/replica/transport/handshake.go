@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// stream is a connection behind its handshake.
+// stream is a connection after its handshake.
 type stream struct {
 	net.Conn
 	// raw is below TLS: closing it does not wait for the peer.
@@ -171,8 +171,7 @@ func (t *Transport) reply(s *stream, c Class, to NodeID, verdict error) error {
 	return err
 }
 
-// Discover shakes hands with whoever is at an address, without knowing who, puts it into the address book and returns
-// it.
+// Discover shakes hands with the node at an address, whichever it is, puts it into the address book and returns it.
 func (t *Transport) Discover(ctx context.Context, address string) (Peer, error) {
 	s, err := t.connect(ctx, address, Command, NodeID{})
 	if err != nil {

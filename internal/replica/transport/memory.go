@@ -16,7 +16,7 @@ import (
 // Network is a network in memory, for tests and simulations: named hosts, streams between them, and what can happen to
 // those. It has no randomness and no goroutines, and lives inside testing/synctest.
 //
-// Everything is said of a directed pair of hosts: the bytes that one sends to the other, whoever dialled.
+// Everything holds for a directed pair of hosts: the bytes that one sends to the other, whichever of them dialled.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*memoryListener
@@ -115,7 +115,7 @@ func (w *way) pass(ctx context.Context) error {
 	}
 }
 
-// Listen lets a host be dialled. Whoever dials a host that does not listen is refused.
+// Listen lets a host be dialled. Dialling a host that does not listen is refused.
 func (n *Network) Listen(host string) (net.Listener, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -94,12 +94,12 @@ type Options struct {
 	InboundConnections int
 	Handshakes         int
 
-	// DialTimeout bounds a dial and the handshake behind it, HandshakeTimeout an accepted handshake; if 0, IdleTimeout,
-	// and at least 1 s.
+	// DialTimeout bounds a dial and the handshake that follows, HandshakeTimeout an accepted handshake; if 0,
+	// IdleTimeout, and at least 1 s.
 	DialTimeout      time.Duration
 	HandshakeTimeout time.Duration
-	// BackoffMin and BackoffMax are the pauses behind the first and a late failure to connect; 20 ms and 2 s if 0. Up
-	// to half of a pause is left out as Jitter says.
+	// BackoffMin and BackoffMax are the pauses after the first and after a late failure to connect; 20 ms and 2 s if 0.
+	// Up to half of a pause is left out as Jitter says.
 	BackoffMin time.Duration
 	BackoffMax time.Duration
 	// Jitter returns numbers in [0, 1), safe for concurrent use; math/rand/v2 if nil.
@@ -185,7 +185,7 @@ type Events struct {
 	Refused func(p Peer)
 	// Departed: the process said itself, over its connection and after its last frame, that it serves nothing any more.
 	Departed func(p Peer)
-	// HandshakeRefused: somebody who dialled this node was turned away.
+	// HandshakeRefused: a peer that dialled this node was turned away.
 	HandshakeRefused func(remote string, err error)
 	// AddressChanged: the peer said that it is somewhere else now.
 	AddressChanged func(node NodeID, from, to string)

@@ -276,7 +276,8 @@ func (l *link) run() {
 				failures = 0
 				continue
 			}
-			// Whoever hangs up at once again and again is not dialled in a tight loop; the first time is tried at once.
+			// A peer that hangs up at once, again and again, is not dialled in a tight loop; after the first time it is
+			// dialled at once.
 			if failures++; failures == 1 {
 				continue
 			}
@@ -321,7 +322,8 @@ func (l *link) failed(err error) {
 	tell(untold, err)
 }
 
-// drop ends what waits, and returns those who are to be told when mu, with which it is called, is free.
+// drop ends everything that waits, and returns the calls whose Answers are to be called when mu, with which it is
+// called, is free.
 func (l *link) drop(shut bool, err error) (untold []*call) {
 	n := l.out.reset(shut)
 	if l.class == Raft {

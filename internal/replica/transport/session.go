@@ -283,8 +283,8 @@ func (r *liveReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// write sends what gathers. It has no deadline: whoever still sends keep-alives is slow, not dead, and read finds out
-// who does not.
+// write sends what gathers. It has no deadline: a peer that still sends keep-alives is slow, not dead, and read notices
+// when they stop.
 func (s *session) write() error {
 	timer := time.NewTimer(s.t.opts.KeepAlive)
 	defer timer.Stop()

@@ -19,7 +19,7 @@ type SnapshotReader struct {
 	ended bool
 }
 
-// Read returns io.EOF only behind Size bytes whose checksum was right.
+// Read returns io.EOF only after Size bytes whose checksum was right.
 func (s *SnapshotReader) Read(b []byte) (int, error) {
 	n, err := s.r.Read(b)
 	if err == io.EOF { //nolint:errorlint // a pipe returns what it was closed with

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// SendSnapshot delivers head and size bytes of data behind it, on a connection of their own, and returns when the
-// receiver's handler took them, or why not. See SendSnapshotFrom.
+// SendSnapshot delivers head, followed by size bytes of data, on a connection of their own. It returns nil when the
+// receiver's handler has taken them, or why it did not. See SendSnapshotFrom.
 func (t *Transport) SendSnapshot(to NodeID, head []byte, data io.ReaderAt, size int64) error {
 	return t.SendSnapshotFrom(t.ctx, to, headed{head, data}, int64(len(head))+size)
 }
 
-// headed is a head and data behind it.
+// headed is a head followed by data.
 type headed struct {
 	head []byte
 	data io.ReaderAt
@@ -215,7 +215,7 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 	return false, nil
 }
 
-// read reads the n-th chunk and notes the checksum behind it.
+// read reads the n-th chunk and notes the checksum of everything up to its end.
 func (s *sending) read(chunk []byte, n int64) error {
 	at := n * int64(len(chunk))
 	b := chunk[:min(int64(len(chunk)), s.size-at)]

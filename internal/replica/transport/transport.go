@@ -314,7 +314,7 @@ func (t *Transport) pause(ctx context.Context, d time.Duration, early <-chan str
 	}
 }
 
-// backoff is the pause behind the n-th failure in a row, n from 0.
+// backoff is the pause after the n-th failure in a row, n from 0.
 func (t *Transport) backoff(n int) time.Duration {
 	d := t.opts.BackoffMax
 	if n < 30 {
