@@ -52,7 +52,7 @@ type cluster struct {
 	client    *remote.Client
 	server    *remote.Server
 	peers     *peers.Peers
-	members   *reconcile.Members
+	loops     *reconcile.Loops
 
 	// returning is held while the replica of the meta partition is exchanged.
 	returning sync.Mutex
@@ -310,7 +310,7 @@ func (c *cluster) leaderChanged(id topology.PartitionID, leader topology.NodeID,
 	}
 	c.n.coordinator.LeaderChanged(id, leader)
 	if here {
-		c.members.Look(id)
+		c.loops.Look(id)
 	}
 	if id == topology.MetaPartition {
 		c.n.builder.Look()
@@ -320,40 +320,12 @@ func (c *cluster) leaderChanged(id topology.PartitionID, leader topology.NodeID,
 // start begins what runs in the background.
 func (c *cluster) start() {
 	n := c.n
-	c.members = &reconcile.Members{
-		Keeper: n.records,
-		Replica: func(id topology.PartitionID) reconcile.Replica {
-			if r := n.host.Replica(id); r != nil {
-				return r
-			}
-			return nil
-		},
-		Failed: func(id topology.PartitionID, err error) {
-			n.log.LogAttrs(
-				c.ctx,
-				slog.LevelDebug,
-				"change of members not made",
-				slog.Uint64("partition", uint64(id)),
-				slog.String("error", err.Error()),
-			)
-		},
-	}
-	balance := &reconcile.Balance{Node: c.self, Keeper: n.records, Led: c.led, View: c.member.View}
-	placer := &reconcile.Placer{
-		Keeper: n.records, Mine: c.member.LeadsMeta, View: c.member.View,
-		Done: func(what string) { n.log.LogAttrs(c.ctx, slog.LevelInfo, "placement", slog.String("action", what)) },
-		Failed: func(err error) {
-			n.log.LogAttrs(c.ctx, slog.LevelWarn, "placement failed and is tried again", slog.String("error", err.Error()))
-		},
+	c.loops = &reconcile.Loops{
+		Node: c.self, Keeper: n.records, Host: n.host, View: c.member.View, LeadsMeta: c.member.LeadsMeta, Log: n.log,
 	}
 	close(c.started)
-	for _, r := range n.host.Replicas() {
-		c.members.Look(r.ID())
-	}
 	c.run(func() { c.peers.Run(c.ctx) })
-	c.run(func() { c.members.Run(c.ctx) })
-	c.run(func() { balance.Run(c.ctx) })
-	c.run(func() { placer.Run(c.ctx) })
+	c.loops.Start(c.ctx, c.run)
 	presence := &membership.Presence{Records: n.records, Self: n.record}
 	c.run(func() {
 		presence.Run(c.ctx)
@@ -381,17 +353,6 @@ func (c *cluster) handover() error {
 		return err
 	}
 	return nil
-}
-
-// led lists the replicas on this node that lead.
-func (c *cluster) led() []reconcile.Replica {
-	var out []reconcile.Replica
-	for _, r := range c.n.host.Replicas() {
-		if r.Leading() {
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 // change has records changed by whoever leads the meta partition. What a node without any records makes of them is no

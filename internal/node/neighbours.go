@@ -44,7 +44,7 @@ func (c *cluster) installed(old, next *meta.State) {
 	}
 	select {
 	case <-c.started:
-		c.members.Changed(old, next)
+		c.loops.Changed(old, next)
 		c.tellTopology(old, next)
 	default:
 	}

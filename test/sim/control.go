@@ -41,7 +41,7 @@ import (
 type control struct {
 	keeper    *meta.Keeper
 	peers     *peers.Peers
-	members   *reconcile.Members
+	loops     *reconcile.Loops
 	installer *schemachange.Installer
 	changer   *schemachange.Changer
 	builder   *backfill.Builder
@@ -117,7 +117,7 @@ func (n *node) run(*world.Task) {
 	n.keeper, n.member.Records = keeper, keeper
 	n.builder = backfill.New(backfill.Options{
 		Records: keeper, Table: n.plantTable(write.BackfillTable{Coordinator: n.coord, Sched: s}), Entries: expr.IndexOps, Schema: n.cat.Snapshot, Sched: s,
-		Mine: n.member.LeadsMeta, Log: slog.New(builds{slog.DiscardHandler, n}),
+		Mine: n.member.LeadsMeta, Log: n.log(),
 	})
 	n.changer = &schemachange.Changer{
 		Records: keeper, Schema: n.cat.Snapshot, Whole: catalog.WithSystem, Place: n.place, Built: n.builder.Await, Sched: s,
@@ -139,27 +139,12 @@ func (n *node) run(*world.Task) {
 	if seen := keeper.Subscribe(n.install); seen != first {
 		n.install(first, seen)
 	}
-	n.members = &reconcile.Members{
-		Keeper: keeper,
-		Sched:  s,
-		Failed: func(topology.PartitionID, error) {},
-		Replica: func(id topology.PartitionID) reconcile.Replica {
-			if r := n.parts.Replica(id); r != nil {
-				return counted{r, n}
-			}
-			return nil
-		},
-	}
-	balance := &reconcile.Balance{Node: n.self(), Keeper: keeper, Led: n.led, View: n.member.View, Sched: s}
-	placer := &reconcile.Placer{
-		Keeper: keeper, Mine: n.member.LeadsMeta, View: n.member.View, Sched: s,
-		Done:   func(action string) { w.Note("node %d: %s", n.ID, action) },
-		Failed: func(err error) { w.Note("node %d: placement: %v", n.ID, err) },
+	n.loops = &reconcile.Loops{
+		Node: n.self(), Keeper: keeper, Host: n.parts, View: n.member.View, LeadsMeta: n.member.LeadsMeta, Sched: s,
+		Log: n.log(), Around: func(r reconcile.Replica) reconcile.Replica { return counted{r, n} },
 	}
 	s.Go(func() { n.peers.Run(ctx) })
-	s.Go(func() { n.members.Run(ctx) })
-	s.Go(func() { balance.Run(ctx) })
-	s.Go(func() { placer.Run(ctx) })
+	n.loops.Start(ctx, s.Go)
 	s.Go(func() { n.builder.Run(ctx) })
 	s.Go(func() { n.replayer().Run(ctx) })
 	presence := &membership.Presence{Records: keeper, Self: n.record, Sched: s}
@@ -171,7 +156,7 @@ func (n *node) run(*world.Task) {
 		w.Fail("node %d: first replicas: %v", n.ID, err)
 	}
 	for _, r := range n.parts.Replicas() {
-		n.members.Look(r.ID())
+		n.loops.Look(r.ID())
 	}
 }
 
@@ -181,8 +166,8 @@ func (n *node) install(old, next *meta.State) {
 	n.installer.Install(old, next)
 	n.builder.Look()
 	n.member.Follow(old, next)
-	if n.members != nil {
-		n.members.Changed(old, next)
+	if n.loops != nil {
+		n.loops.Changed(old, next)
 	}
 }
 
@@ -192,23 +177,25 @@ func (n *node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
 	return placement.Place(s, &view, region, placement.Table{ID: t.ID, Parts: 2, Whole: true}), nil
 }
 
-// builds counts what a builder logs.
-type builds struct {
+// notes enters what the node logs into the trace, and counts what was built.
+type notes struct {
 	slog.Handler
 	n *node
 }
 
+func (n *node) log() *slog.Logger { return slog.New(notes{slog.DiscardHandler, n}) }
+
 // Enabled implements slog.Handler.
-func (b builds) Enabled(context.Context, slog.Level) bool { return true }
+func (l notes) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 // Handle implements slog.Handler.
-func (b builds) Handle(_ context.Context, r slog.Record) error {
-	if r.Level == slog.LevelInfo {
-		b.n.w.counts.Built++
+func (l notes) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "index built" {
+		l.n.w.counts.Built++
 	}
 	text := ""
 	r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
-	b.n.w.Note("node %d: %s:%s", b.n.ID, r.Message, text)
+	l.n.w.Note("node %d: %s:%s", l.n.ID, r.Message, text)
 	return nil
 }
 
@@ -263,16 +250,6 @@ func (r counted) ChangeMembers(ctx context.Context, changes []raftgroup.Change) 
 		r.n.w.counts.Moves++
 	}
 	return err
-}
-
-// led lists the replicas on the node that lead.
-func (n *node) led() (out []reconcile.Replica) {
-	for _, r := range n.parts.Replicas() {
-		if r.Leading() {
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 // change has records changed by whoever leads the meta partition.

@@ -20,7 +20,7 @@ type driver struct {
 func (n *node) runner(h *raftgroup.Host, m raftgroup.StateMachine, s raftgroup.SnapshotStore) partition.Runner {
 	n.Host = h
 	n.Snaps = n.plantSnapshots(s)
-	n.Writer = raftgroup.NewLogWriter(n.plantLog(n.log.NewBatch()))
+	n.Writer = raftgroup.NewLogWriter(n.plantLog(n.raftLog.NewBatch()))
 	n.Apply = raftgroup.NewApplier(n.plantMachine(m))
 	return driver{n, n.Life}
 }

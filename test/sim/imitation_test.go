@@ -25,7 +25,7 @@ var seams = map[string]string{
 	"ending":    "a client's completion",
 	"viewer":    "a client's visitor",
 	"change":    "a change of the schema that a client asks for",
-	"builds":    "counts what a builder logs",
+	"notes":     "enters what is logged into the trace",
 	"replicas":  "the host as package reconcile sees it, as package node has it",
 	"Report":    "a run's",
 	"Counts":    "a run's",

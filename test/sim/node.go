@@ -27,9 +27,9 @@ type node struct {
 	// wipes counts disks: each is a new node to the others.
 	wipes byte
 
-	log   *raftlog.Store
-	store *storage.Store
-	parts *partition.Host
+	raftLog *raftlog.Store
+	store   *storage.Store
+	parts   *partition.Host
 
 	// The coordinator, what carries its requests and what answers those of others; callers are exchanges that the end
 	// of the process breaks.
@@ -106,7 +106,7 @@ func (n *node) options() partition.Options {
 	return partition.Options{
 		Now: n.plantNow(),
 		Cluster: &partition.Cluster{
-			Node: n.self(), Log: n.log, Clock: n.Machine,
+			Node: n.self(), Log: n.raftLog, Clock: n.Machine,
 			Drive: &partition.Drive{Runner: n.runner, Scheduler: n.Scheduler()},
 			RecordsChanged: func(version uint64) {
 				if n.keeper != nil {
@@ -126,8 +126,8 @@ func (n *node) options() partition.Options {
 				if n.coord != nil {
 					n.coord.LeaderChanged(id, leader)
 				}
-				if here && n.members != nil {
-					n.members.Look(id)
+				if here && n.loops != nil {
+					n.loops.Look(id)
 				}
 				if id == topology.MetaPartition && n.builder != nil {
 					n.builder.Look()
@@ -211,7 +211,7 @@ func (n *node) openLog() error {
 	if err != nil {
 		return err
 	}
-	n.log = log
+	n.raftLog = log
 	n.originals = &membership.Originals{
 		Directory: directory, Witness: lineage.NewWitness(n.store), Log: slog.New(slog.DiscardHandler), Fail: n.fail,
 		Records: func() *meta.State {
@@ -278,13 +278,13 @@ func (n *node) close() {
 	}
 	n.Host, n.parts, n.coord, n.carrier, n.server, n.callers, n.control = nil, nil, nil, nil, nil, nil, control{}
 	n.originals = nil
-	if n.log != nil {
-		_ = n.log.Close()
+	if n.raftLog != nil {
+		_ = n.raftLog.Close()
 	}
 	if n.store != nil {
 		_ = n.store.Close()
 	}
-	n.log, n.store = nil, nil
+	n.raftLog, n.store = nil, nil
 }
 
 // leads reports whether a node leads a partition, by what its loop knows, and in which term.

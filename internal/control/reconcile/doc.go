@@ -7,6 +7,7 @@
 //	Members  the leader of a partition: Raft's configuration = the members in the map; then the map is told what is
 //	Placer   the leader of the meta partition: what the map wants, by control/placement
 //	Balance  the leader of a partition: leadership where the map prefers it
+//	Loops    Members, Placer and Balance of one node
 //
 // Guarantees: (L1) a step that was carried out may be carried out again; (L2) a replica is removed only when the map
 // has no such member any more; (L3) nothing here is remembered: after a crash the same loops go on from what is. The
