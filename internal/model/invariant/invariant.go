@@ -3,7 +3,7 @@
 // Package invariant checks at run time what the doc comments of packages state under a number. The checks cost time and
 // memory, so they are compiled in with the build tag invariants only, which the tests of simulated clusters set:
 //
-//	go test -tags invariants ./test/sim/...
+//	go test -tags invariants ./test/sim/... ./internal/replica/...
 package invariant
 
 import "fmt"

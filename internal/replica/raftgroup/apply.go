@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
 // Apply is one group's entries for the Applier; or, with Truncate, the wish to cut its log at an index.
@@ -56,7 +58,7 @@ func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 	out := make([]Applied, 0, len(items))
 	// The loop reads what was returned, so each Apply has memory of its own, for about as much as the last one needed.
 	a.entries, a.results = make([]appliedEntry, 0, len(a.entries)), make([]any, 0, len(a.results))
-	sync := false
+	sync, synced := false, false
 	for i := range items {
 		it := &items[i]
 		if it.truncate != 0 {
@@ -78,6 +80,10 @@ func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 		if err := a.machine.Sync(); err != nil {
 			return nil, fmt.Errorf("sync before a truncation or after a change of members: %w", err)
 		}
+		synced = true
+	}
+	if invariant.Enabled {
+		kept(items, synced)
 	}
 	return out, nil
 }
@@ -197,6 +203,7 @@ func (y *applying) changeMembers(item *Apply) {
 	g.addRoutes(where)
 	g.conf = g.raft.ApplyConfChange(cc)
 	g.pruneRoutes()
+	g.laws.members++
 	item.members, item.sequence = cloneConf(g.conf), sequence
 	item.where = EncodeMembers(nil, g.members())
 	if h.opts.Events.MembersChanged != nil {

@@ -25,7 +25,9 @@ func (h *Host) succeed(g *Group, ticks int) {
 // campaign asks for votes, this replica's own first: it is given on the same condition as others' (G6).
 func (h *Host) campaign(g *Group) {
 	if !g.promise.binds(h.ticks) && !h.abstains {
+		before := g.ballot()
 		_ = g.raft.Campaign()
+		g.voted(before)
 	}
 }
 

@@ -2,7 +2,11 @@
 
 package raftgroup
 
-import pb "go.etcd.io/raft/v3/raftpb"
+import (
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/model/invariant"
+)
 
 // A leader that steps down does not know whether the entries in its log will be committed. As long as the replica lives
 // it finds out: at each index one entry is committed, the same on every replica. If that is the one proposed, the
@@ -158,6 +162,9 @@ func (f *flight) conclude(what fate, e *appliedEntry, results []any) {
 	case fateUnknown:
 		f.end(Outcome{Err: ErrUnknown})
 	default:
+		if invariant.Enabled {
+			f.succeeded(e)
+		}
 		o := Outcome{Index: e.index, Term: e.term}
 		for i := range f.proposals {
 			if o.Result = nil; i < len(results) {

@@ -61,6 +61,8 @@ type Group struct {
 	// lastActive is the tick in which something last happened.
 	lastActive uint64
 
+	laws laws
+
 	// appliedBy is the applier's own: the last entry that it applied.
 	appliedBy uint64
 }

@@ -146,7 +146,9 @@ func (h *Host) tick() {
 		if g.quiet || g.applied == 0 { // applied 0: it waits for its first snapshot, may vote, never campaigns
 			continue
 		}
+		before := g.ballot()
 		g.raft.Tick()
+		g.voted(before)
 		if g.leading {
 			g.reads.tick()
 		} else {

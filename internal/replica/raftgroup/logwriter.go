@@ -7,6 +7,8 @@ import (
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
 // Append is one group's work for the LogWriter.
@@ -58,6 +60,9 @@ func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 	}
 	if err := w.batch.Commit(sync); err != nil {
 		return nil, nil, fmt.Errorf("write log: %w", err)
+	}
+	if invariant.Enabled {
+		durable(items, sync)
 	}
 	for i := range w.frames {
 		w.frames[i].Data = reused(w.frames[i].Data)

@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
 // peer is another node: the frame that is being made for it, whether it lives, and its clock.
@@ -115,6 +117,9 @@ func (h *Host) send(g *Group, m *pb.Message) {
 	p := h.peers.of(r.Node)
 	if m.GetType() == pb.MsgHeartbeat {
 		g.fresh.claimIn(m)
+	}
+	if invariant.Enabled {
+		g.told(m)
 	}
 	if len(p.frame) > 0 && len(p.frame)+sizeOf(m) > frameSplit {
 		h.work.Frames = append(h.work.Frames, Frame{To: p.node, Data: p.frame})

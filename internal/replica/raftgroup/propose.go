@@ -9,6 +9,8 @@ import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
 // Proposal is a command on its way into a group's log. Make it with Group.NewProposal and hand it to a Step.
@@ -90,6 +92,9 @@ func (h *Host) proposeQueued(g *Group) {
 		if err := g.raft.Propose(appendCommands(make([]byte, 0, size), g.flights.sequence, ps)); err != nil {
 			h.refuseQueue(g, err)
 			return
+		}
+		if invariant.Enabled {
+			g.proposed(ps)
 		}
 		g.queue = g.queue[n:]
 		g.flights.inflight = append(g.flights.inflight, flight{term: g.term, sequence: g.flights.sequence, proposals: ps})

@@ -5,6 +5,8 @@ package raftgroup
 import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
 // pump proposes what waits and hands out everything the library has ready.
@@ -21,6 +23,9 @@ func (h *Host) pump(g *Group) {
 		}
 		rd, ok := g.raft.ready()
 		if !ok {
+			if invariant.Enabled {
+				g.laws.pumped(g)
+			}
 			return
 		}
 		g.flights.number(rd.Entries)

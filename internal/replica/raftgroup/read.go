@@ -107,6 +107,7 @@ func (r *reads) confirmed(s *raft.ReadState) {
 	}
 	r.asking, r.asked, r.round = nil, nil, 0
 	if !g.offer.made {
+		g.laws.leased = g.laws.members
 		g.lease.grant(r.beganAt+Instant(h.opts.leaseFor()), s.Index)
 	}
 }

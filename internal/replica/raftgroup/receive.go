@@ -93,8 +93,13 @@ func (h *Host) step(p *peer, message Message) bool {
 		g.snapshots.arrived(message)
 		return true
 	}
+	before := g.ballot()
 	_ = g.raft.Step(m) // an error says that the sender is no member (any more), or that nothing was done
 	switch m.GetType() {
+	case pb.MsgVote, pb.MsgPreVote:
+		if string(m.GetContext()) != transferContext {
+			g.voted(before)
+		}
 	case pb.MsgHeartbeat:
 		g.fresh.hear(p, m)
 	case pb.MsgHeartbeatResp:

@@ -7,6 +7,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
 // Batch collects the writes of many groups; after Commit it is empty and may be used again. A batch belongs to one
@@ -228,6 +230,9 @@ func (b *Batch) Commit(sync bool) error {
 	b.s.commits.Add(1)
 	for i := range b.effects {
 		b.effects[i].show()
+	}
+	if invariant.Enabled {
+		b.checkLaws()
 	}
 	clear(b.effects)
 	b.effects = b.effects[:0]
