@@ -3,6 +3,7 @@
 package world
 
 import (
+	"bufio"
 	"math/rand/v2"
 	"time"
 )
@@ -14,6 +15,8 @@ type Network struct {
 	// Rough are the faults of connections.
 	Rough Rough
 	rand  *rand.Rand
+	// buffer is what frames are read with.
+	buffer *bufio.Reader
 	// blocked[a][b] is true while nothing goes from a to b, wires[a][b] is the connection.
 	blocked [][]bool
 	wires   [][]*wire

@@ -3,6 +3,7 @@
 package world
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -91,7 +92,8 @@ func (c *wire) read(deliver func(frame []byte)) {
 	w := c.n.w
 	for {
 		rest := bytes.NewReader(c.arrived)
-		frame, departed, err := transport.NewRaftReader(rest, frameBytes).Next()
+		buffer := c.n.buffered(rest)
+		frame, departed, err := transport.NewRaftReader(buffer, frameBytes).Next()
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return
@@ -103,10 +105,19 @@ func (c *wire) read(deliver func(frame []byte)) {
 			w.Fail("a frame of %d bytes from node %d to node %d is not what was sent", len(frame), c.from, c.to)
 			return
 		}
-		c.arrived = c.arrived[len(transport.AppendRaft(nil, frame)):]
+		c.arrived = c.arrived[len(c.arrived)-rest.Len()-buffer.Buffered():]
 		c.sent = c.sent[1:]
 		deliver(frame)
 	}
+}
+
+// buffered is the buffer that the product's reader would make for itself, once for all connections.
+func (n *Network) buffered(r io.Reader) *bufio.Reader {
+	if n.buffer == nil {
+		n.buffer = bufio.NewReaderSize(nil, 64<<10)
+	}
+	n.buffer.Reset(r)
+	return n.buffer
 }
 
 // end ends the connection: what it carries is lost.
