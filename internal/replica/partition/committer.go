@@ -123,6 +123,12 @@ func (c *committer) propose(p proposal) error {
 	if _, blind := p.waiter.(*flight); !blind {
 		c.urgent = true
 	}
+	c.unlock()
+	return nil
+}
+
+// unlock gives up mu, and wakes the applier if it sleeps and there is a batch to apply.
+func (c *committer) unlock() {
 	wake := c.idle && c.ready()
 	if wake {
 		c.idle = false
@@ -131,7 +137,6 @@ func (c *committer) propose(p proposal) error {
 	if wake {
 		poke(c.wake)
 	}
-	return nil
 }
 
 // ready reports whether the next batch is to be applied now. The caller holds mu.
@@ -280,111 +285,6 @@ func (c *committer) applyAll(ps []proposal, number uint64) error {
 		o.Result = c.results[0]
 	}
 	return m.Commit()
-}
-
-// makeDurable is the syncer.
-func (c *committer) makeDurable() {
-	defer close(c.syncer)
-	var spare []proposal
-	for {
-		select {
-		case <-c.sync:
-		case <-c.applier:
-			c.flush(spare)
-			return
-		}
-		if c.mode == Periodic {
-			c.pause()
-		}
-		spare = c.flush(spare)
-	}
-}
-
-// pause lets the writes of an interval gather.
-func (c *committer) pause() {
-	t := time.NewTimer(c.interval)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-c.stop:
-	}
-}
-
-// flush syncs and completes one group; it returns the group's memory for the one after next.
-func (c *committer) flush(spare []proposal) []proposal {
-	c.mu.Lock()
-	group := c.group
-	c.group = spare[:0]
-	c.mu.Unlock()
-	if len(group) == 0 && c.synced.Load() == c.committed.Load() {
-		return group
-	}
-	number := c.committed.Load()
-	err := c.syncStore()
-	for i := range group {
-		p := &group[i]
-		if err != nil {
-			p.outcome = raftgroup.Outcome{Err: err}
-		} else if p.entry == nil && p.outcome.Index > number {
-			c.mu.Lock() // a reader saw a batch that was being committed when the sync began: the next sync is about to come
-			c.group = append(c.group, *p)
-			c.mu.Unlock()
-			continue
-		}
-		c.waiting.Add(-1)
-		p.waiter.Done(p.outcome)
-	}
-	c.mu.Lock()
-	c.unfinished = len(c.group) > 0
-	wake := c.idle && c.ready()
-	if wake {
-		c.idle = false
-	}
-	c.mu.Unlock()
-	if wake {
-		poke(c.wake)
-	}
-	clear(group)
-	return group
-}
-
-// syncStore makes durable what was committed before.
-func (c *committer) syncStore() error {
-	if err := c.failed(); err != nil {
-		return err
-	}
-	number := c.committed.Load()
-	if err := c.host.store.Sync(); err != nil {
-		return c.fail(err)
-	}
-	for old := c.synced.Load(); old < number && !c.synced.CompareAndSwap(old, number); {
-		old = c.synced.Load()
-	}
-	return nil
-}
-
-// durable tells w when a batch is durable, at once if it is. If it returns an error, w is not told.
-func (c *committer) durable(number uint64, w raftgroup.Waiter) error {
-	if err := c.failed(); err != nil {
-		return err
-	}
-	if number <= c.synced.Load() {
-		w.Done(raftgroup.Outcome{})
-		return nil
-	}
-	c.waiting.Add(1)
-	c.mu.Lock()
-	closed := c.closed
-	if !closed {
-		c.group = append(c.group, proposal{waiter: w, outcome: raftgroup.Outcome{Index: number}})
-	}
-	c.mu.Unlock()
-	if closed {
-		c.waiting.Add(-1)
-		return ErrClosed
-	}
-	poke(c.sync)
-	return nil
 }
 
 // load implements sequencers.

@@ -53,7 +53,7 @@ type raft struct {
 	host    *Host
 	opts    *Cluster
 	runner  Runner
-	answers sync.Pool // outcomeWaiter, empty
+	answers sync.Pool // *answer, not under way
 
 	// closed ends what waits, cancel what reads and writes snapshots. stopped is closed when the runner stopped by
 	// itself.
@@ -65,7 +65,7 @@ type raft struct {
 
 func newRaft(h *Host) *raft {
 	g := &raft{host: h, opts: h.opts.Cluster, closed: make(chan struct{}), stopped: make(chan struct{})}
-	g.answers.New = func() any { return make(outcomeWaiter, 1) }
+	g.answers.New = func() any { return newAnswer() }
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }

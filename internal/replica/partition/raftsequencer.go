@@ -85,16 +85,16 @@ func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here
 
 // askLeader returns when this follower has applied everything that had succeeded when askLeader was called.
 func (s *raftSequencer) askLeader(ctx context.Context, g *raftgroup.Group) error {
-	done := s.answers.Get().(outcomeWaiter)
-	if err := s.runner.ReadIndex(g, done); err != nil {
-		s.answers.Put(done)
+	a := s.answers.Get().(*answer)
+	if err := s.runner.ReadIndex(g, a.told); err != nil {
+		s.answers.Put(a)
 		return s.replica.refused(err)
 	}
-	o, err := await(s.host.drive, patience{ctx: ctx}, done)
+	o, err := a.wait(ctx, s.host.drive)
 	if err != nil {
 		return err // the answer is still to come
 	}
-	s.answers.Put(done)
+	s.answers.Put(a)
 	if o.Err != nil {
 		return s.replica.refused(o.Err)
 	}
