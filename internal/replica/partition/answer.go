@@ -10,7 +10,7 @@ import (
 )
 
 // answer is what a follower's read waits for, with the timer that bounds the wait; it is used again. The channel and
-// the timers that a context with a deadline makes for the first who asks it when it is over cost more than the rest of
+// the timers that a context with a deadline makes for its first waiter cost more than the rest of
 // the wait.
 type answer struct {
 	told  outcomeWaiter

@@ -16,7 +16,7 @@ import (
 type Drive struct {
 	// Runner makes what runs the steps of the host's groups.
 	Runner func(h *raftgroup.Host, m raftgroup.StateMachine, s raftgroup.SnapshotStore) Runner
-	// Scheduler is a driven one. Locks of the host may be held over its waits only by who makes and removes replicas.
+	// Scheduler is a driven one. Locks of the host may be held over its waits only while replicas are made or removed.
 	Scheduler *sched.Scheduler
 }
 
@@ -53,8 +53,8 @@ func (d *Drive) scheduler() *sched.Scheduler {
 	return d.Scheduler
 }
 
-// within is the patience of somebody who waits for max at most, and not beyond the deadline of a context that has one,
-// even if it does not end then.
+// within is the patience of a caller that waits for longest at most, and not beyond the deadline of a context that has
+// one, even if it does not end then.
 func (d *Drive) within(ctx context.Context, longest time.Duration) patience {
 	if at, ok := ctx.Deadline(); ok {
 		longest = min(longest, max(d.scheduler().Until(at), 1))

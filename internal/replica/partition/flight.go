@@ -15,8 +15,8 @@ import (
 // completion. A read elsewhere on this node that must not be older says so with Replica.Seen.
 type Indexed interface{ At(index uint64) }
 
-// flight is a blind write from its proposal until it is applied. It is in its stripe's list meanwhile, so that who must
-// read before it writes can wait for it.
+// flight is a blind write from its proposal until it is applied. It is in its stripe's list meanwhile, so that a writer
+// that has to read first can wait for it.
 type flight struct {
 	replica *Replica
 	done    command.Completion

@@ -43,7 +43,7 @@ type stripe struct {
 // latch is an entry of a stripe: held, or waiting to be.
 type latch struct {
 	owner *Replica
-	key   []byte // the caller's memory, who waits as long as the entry is there
+	key   []byte // the caller's memory: it waits for as long as the entry is there
 	scope scope
 	held  bool
 	ready chan struct{} // one message when held becomes true later
@@ -78,8 +78,8 @@ type guard struct {
 	latch  *latch
 }
 
-// enter lets a blind write in: with the mutex if nothing holds the key, which is nearly always, else after those who
-// do.
+// enter lets a blind write in: with the mutex if nothing holds the key, which is nearly always, else after those
+// that do.
 func (l *latches) enter(ctx context.Context, r *Replica, t token.Token, key []byte) (guard, error) {
 	if g, ok := l.enterNow(r, t, key); ok {
 		return g, nil
@@ -104,7 +104,7 @@ func (l *latches) enterNow(r *Replica, t token.Token, key []byte) (guard, bool) 
 	return guard{stripe: s}, true
 }
 
-// pass returns when everybody has left the mutexes who holds one now.
+// pass returns when all that hold one of the mutexes now have left it.
 func (l *latches) pass() {
 	for i := range l.stripes {
 		l.stripes[i].mu.Lock()

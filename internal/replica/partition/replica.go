@@ -80,7 +80,7 @@ func newReplica(h *Host, n *born) (*Replica, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.ahead.told = version // who opens a host reads the records then
+		r.ahead.told = version // whoever opens a host reads the records then
 	}
 	return r, r.refresh(meta)
 }

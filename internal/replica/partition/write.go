@@ -156,7 +156,7 @@ func (r *Replica) order(ctx context.Context, e *command.Entry) (raftgroup.Outcom
 	return o, r.ended(o)
 }
 
-// outcomeWaiter is a raftgroup.Waiter for somebody who blocks; it needs room for one.
+// outcomeWaiter is a raftgroup.Waiter for a caller that blocks; it needs room for one.
 type outcomeWaiter chan raftgroup.Outcome
 
 // Done implements raftgroup.Waiter.

@@ -23,7 +23,7 @@ import (
 // Wait bounds a request whose context has no deadline.
 const Wait = 10 * time.Second
 
-// Carrier brings requests to other nodes and their answers back; *transport.Transport is one, behind Over.
+// Carrier brings requests to other nodes and their answers back; Over makes one of a *transport.Transport.
 type Carrier interface {
 	Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error)
 	Stream(ctx context.Context, to topology.NodeID, request []byte) (Stream, error)
@@ -296,7 +296,7 @@ func open(b []byte, t *trace.Trace) (reader, error) {
 	return a, err
 }
 
-// close takes the trace events behind an answer and checks that nothing follows.
+// close takes the trace events after an answer and checks that nothing follows.
 func (a *reader) close(t *trace.Trace) error {
 	if a.Err() == nil && len(a.Rest()) > 0 {
 		a.takeTrace(t)

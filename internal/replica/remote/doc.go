@@ -9,7 +9,7 @@
 // Guarantees: (M1) an error arrives as the value it was: the same types and sentinels of partition and dberr; (M2) an
 // error that says that nothing was done is never returned for what may have been done: a lost connection and a deadline
 // are partition.ErrUncertain, only transport.ErrUnreachable and transport.ErrBusy mean that the request did not arrive;
-// (M3) Read returns nil only behind the other node's word that what was passed on is confirmed; (M4) a page is as large
+// (M3) Read returns nil only after the other node's word that what was passed on is confirmed; (M4) a page is as large
 // as PageBytes and one row at most, and a few are under way; (M5) nothing of a request is kept when the call returns,
 // and a completion is told once.
 //

@@ -136,7 +136,7 @@ func (p *pages) end() {
 	p.v, p.failure = nil, nil
 }
 
-// take passes the items of a page on, and reports whether it was the last one. What is behind the items stays in r.
+// take passes the items of a page on, and reports whether it was the last one. What follows the items stays in r.
 func (p *pages) take(r *reader) (last bool, err error) {
 	for len(r.Rest()) > 0 {
 		switch kind := r.Byte(); kind {

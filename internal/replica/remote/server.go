@@ -46,7 +46,7 @@ type Server struct {
 	works   sync.Pool // *work
 	reads   sync.Pool // *reading
 
-	// open are the reads under way, by who asked for them.
+	// open are the reads under way, by the node that asked and its number for them.
 	mu   sync.Mutex
 	open map[mark]*reading
 }

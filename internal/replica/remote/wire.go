@@ -52,7 +52,7 @@ func appendHead(dst []byte, kind byte, id topology.PartitionID, t *trace.Trace) 
 	return binary.AppendUvarint(append(dst, kind, version, flags), uint64(id))
 }
 
-// The first byte of an answer, behind the version: how it ended, and whether trace events follow.
+// The first byte of an answer after the version: how it ended, and whether trace events follow.
 const (
 	answerFailed = 1 << iota
 	answerTraced

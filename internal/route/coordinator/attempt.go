@@ -43,8 +43,8 @@ func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay)
 }
 
 // readContext is context.WithDeadline for reads, most of which wait for nothing: a timer, a channel and a place among
-// the children of the context of the client's connection cost as much as a read. They are made for the first who waits;
-// the transport keeps the bounds itself.
+// the children of the context of the client's connection cost as much as a read. They are made for the first waiter
+// only; the transport keeps the bounds itself.
 type readContext struct {
 	context.Context
 	sched *sched.Scheduler

@@ -76,7 +76,7 @@ func (b *batch) errand() errand {
 	return e
 }
 
-// parts decodes fresh copies: who carries them out may stamp them.
+// parts decodes fresh copies, because whatever carries them out may stamp them.
 func (b *batch) parts() ([]partition.Part, error) {
 	parts := make([]partition.Part, 0, len(b.mutations)+len(b.updates))
 	for _, src := range b.mutations {

@@ -125,7 +125,7 @@ type route struct {
 	remote atomic.Pointer[placed]
 	// round is how the leader was reached that could not be asked straight, nil if that is not known.
 	round atomic.Pointer[round]
-	// led, made by who waits, is closed when somebody begins to lead.
+	// led is made by the first waiter and closed when a node begins to lead.
 	led atomic.Pointer[chan struct{}]
 }
 
@@ -158,7 +158,7 @@ func (c *Coordinator) LeaderChanged(id topology.PartitionID, node topology.NodeI
 	}
 }
 
-// changed is closed when somebody begins to lead.
+// changed is closed when a node begins to lead.
 func (r *route) changed() <-chan struct{} {
 	for {
 		if ch := r.led.Load(); ch != nil {

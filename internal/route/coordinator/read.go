@@ -133,7 +133,7 @@ type relay struct {
 	// failure is the visitor's own error.
 	failure error
 	rows    uint
-	// heard is set by the first call, for who watches from another goroutine.
+	// heard is set by the first call, for the timer that watches from another goroutine.
 	heard atomic.Bool
 	// sub is the command sent to one physical partition, whole the context of the read.
 	sub   command.Read

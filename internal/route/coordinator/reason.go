@@ -77,7 +77,7 @@ func reasonOfSentinel(err error) reason {
 }
 
 // ErrRepeat is returned for a read that has passed rows on which turned out to be of no use, or cannot be gone on with:
-// who began it drops them and begins it again.
+// the caller drops them and begins it again.
 var ErrRepeat = errors.New("the read has to be repeated as a whole")
 
 // quorum is how many of a partition's voters a write or a read needs.

@@ -22,7 +22,7 @@ import (
 // doing.
 type send struct {
 	errand
-	// One of these is told, once, by who sets answered.
+	// One of these is told, once, by whichever goroutine sets answered.
 	write    *write
 	decide   *decide
 	answered atomic.Bool

@@ -78,7 +78,7 @@ func (w *watch) look() {
 	for w.first != nil && !w.first.deadline.After(now) {
 		s := w.first
 		w.unlink(s)
-		// Here, under the mutex: who drops a send first keeps it, and may use it for another write at once.
+		// Here, under the mutex: a completion that drops the send first keeps it, and may reuse it at once.
 		if s.answered.CompareAndSwap(false, true) {
 			late = append(late, s)
 		}
