@@ -40,6 +40,7 @@ func (m *Machine) Pause(least, most time.Duration) {
 	w := m.World
 	w.Faults.Pauses++
 	m.Paused = max(m.Paused, w.Now+w.Between(least, most))
+	m.awaitEnd()
 	w.Note("node %d pauses until %v", m.ID, m.Paused)
 }
 
@@ -53,6 +54,7 @@ func (m *Machine) Suspend() {
 		m.suspended += m.shown(until - from)
 	}
 	m.Paused = max(m.Paused, until)
+	m.awaitEnd()
 	w.Note("node %d is suspended until %v", m.ID, m.asleep)
 }
 
@@ -62,6 +64,7 @@ func (m *Machine) wake() {
 		m.suspended -= m.shown(left)
 	}
 	m.Paused, m.asleep = 0, 0
+	m.release()
 }
 
 // Jump sets the wall clock forwards or backwards by milliseconds to minutes; a while later it is right again.

@@ -31,6 +31,9 @@ type Machine struct {
 	base, skew, suspended time.Duration
 	// asleep is when the suspension ends that is under way; suspended counts it to its end.
 	asleep time.Duration
+	// held is what waits for the end of a pause; awaited says that an event will come then.
+	held    []func()
+	awaited bool
 	// wrong is what SetWrong has set.
 	wrong time.Duration
 }
@@ -75,7 +78,8 @@ func (m *Machine) AfterClock(d time.Duration, do func()) {
 	look = func() {
 		if left := m.Real(at - m.monotone()); left > 0 {
 			if m.asleep > m.World.Now {
-				left = min(left, pauseStep) // what wakes it may come before its time
+				m.AfterPause(look) // what wakes it may come before its time
+				return
 			}
 			m.AfterLife(left, look)
 			return
@@ -116,17 +120,45 @@ func (m *Machine) AfterLife(d time.Duration, do func()) {
 	})
 }
 
-// pauseStep is how often what waits for the end of a pause looks again.
-const pauseStep = 50 * time.Millisecond
-
 // AfterPause does something when the process runs: at once, or when its pause is over, unless its life has ended.
 func (m *Machine) AfterPause(do func()) {
-	if left := m.Paused - m.World.Now; left > 0 {
-		m.AfterLife(min(left, pauseStep), func() { m.AfterPause(do) }) // Heal may end the pause before its time
+	if m.Paused > m.World.Now {
+		life := m.Life
+		m.held = append(m.held, func() {
+			if m.Life == life && m.Up {
+				m.AfterPause(do)
+			}
+		})
+		m.awaitEnd()
 		return
 	}
 	m.Touch()
 	do()
+}
+
+// awaitEnd sees to it that what is held goes on when the pause is over.
+func (m *Machine) awaitEnd() {
+	if m.awaited {
+		return
+	}
+	m.awaited = true
+	m.World.After(max(0, m.Paused-m.World.Now), func() {
+		if m.awaited = false; m.Paused > m.World.Now { // it was prolonged
+			m.awaitEnd()
+			return
+		}
+		m.release()
+	})
+}
+
+// release has what is held go on.
+func (m *Machine) release() {
+	held := m.held
+	m.held = nil
+	for _, do := range held {
+		m.World.After(0, do)
+	}
+	m.Touch()
 }
 
 // Latency draws how long a disk operation takes.
