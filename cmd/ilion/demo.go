@@ -74,7 +74,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.fill(ctx); err != nil {
 		return fmt.Errorf("write the sample data: %w", err)
 	}
-	d.say(demoHints, d.addr(0, d.Port), d.addr(0, d.httpPort()))
+	d.say(demoHints, d.addr(0, d.Port), d.addr(0, d.httpPort()), strings.Replace(d.addr(0, d.Port), ":", " ", 1))
 	<-ctx.Done()
 	return nil
 }
@@ -83,7 +83,7 @@ func (d *demo) run(ctx context.Context) error {
 const demoHints = `
 The cluster is ready. Try, in another terminal:
 
-  cqlsh %[1]s                      SELECT * FROM demo.foods WHERE food_group = 'Beef Products';
+  cqlsh %[3]s                      SELECT * FROM demo.foods WHERE food_group = 'Beef Products';
   ilion status --http %[2]s    who is there, who leads, what is under-replicated
   ilion bench mixed --addr %[1]s --consistency QUORUM
   kill -9 <process>                       of any node: reads and writes go on; it is started again after a while and catches up

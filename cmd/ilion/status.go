@@ -159,6 +159,9 @@ func printStatus(out io.Writer, s *admin.Status) {
 		partitions += len(t.Partitions)
 	}
 	fmt.Fprintf(out, "\n%d tables in %d physical partitions\n", len(s.Tables), partitions)
+	for _, note := range s.Notes {
+		fmt.Fprintln(out, "Note: "+note)
+	}
 	if len(s.Problems) == 0 {
 		fmt.Fprintln(out, "All is well.")
 		return

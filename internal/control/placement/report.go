@@ -9,17 +9,31 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Shortage is a replica set with fewer than Replicas voters that answer.
+// Shortage is a replica set with fewer voters that answer than the nodes of its region can give it.
 type Shortage struct {
 	Partition topology.PartitionID
 	Table     uint32 // topology.MetaTable for the meta partition
 	Region    string
 	// Voters are those of the set, Alive those that answer.
 	Voters, Alive int
+	// Wanted is how many it is to have.
+	Wanted int
 	// Spare is how many of them may fail while it goes on working, below 0 if it does not work.
 	Spare int
 	// Changing is true while replicas join or leave.
 	Changing bool
+}
+
+// Wanted is how many voters a replica set of a region is to have: Replicas, or fewer where there are fewer nodes. Those
+// that are down count, those that leave do not.
+func Wanted(state *meta.State, region string) int {
+	n := 0
+	for _, node := range state.Nodes {
+		if node.Region == region && node.State != meta.Leaving && node.State != meta.Left {
+			n++
+		}
+	}
+	return voters(n)
 }
 
 // UnderReplicated lists the replica sets that are short of voters, the meta partition first, for status.
@@ -30,8 +44,8 @@ func UnderReplicated(state *meta.State, down map[topology.NodeID]time.Time) []Sh
 		for i := range p.Sets {
 			s := subject{decider: d, p: p, set: &p.Sets[i]}
 			s.look()
-			if s.alive < Replicas {
-				out = append(out, Shortage{p.ID, p.Table, s.set.Region, s.votes, s.alive, s.alive - topology.Quorum(s.votes), s.busy})
+			if wanted := Wanted(state, s.set.Region); s.alive < wanted {
+				out = append(out, Shortage{p.ID, p.Table, s.set.Region, s.votes, s.alive, wanted, s.alive - topology.Quorum(s.votes), s.busy})
 			}
 		}
 	}

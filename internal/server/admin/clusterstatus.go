@@ -44,6 +44,12 @@ func (n *Node) addCluster(s *Status) {
 		}
 	}
 	s.Problems = append(s.Problems, n.shortages(state)...)
+	if own := state.Node(c.Self); own != nil {
+		if wanted := placement.Wanted(state, own.Region); wanted < placement.Replicas {
+			s.Notes = append(s.Notes, fmt.Sprintf("with so few nodes a replica set has %d replicas, of which %d may fail; from %d nodes on it has %d",
+				wanted, (wanted-1)/2, placement.Replicas, placement.Replicas))
+		}
+	}
 }
 
 func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
@@ -59,9 +65,10 @@ func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
 		out.State = "down"
 	}
 	if heard {
-		out.Replicas, out.Leading, out.DiskFree, out.DiskFull, out.DiskBytes = k.Replicas, k.Leading, k.DiskFree, k.DiskFull, k.DiskBytes
+		out.Replicas, out.DiskFree, out.DiskFull, out.DiskBytes = k.Replicas, k.DiskFree, k.DiskFull, k.DiskBytes
 		out.ClockSkewMillis, out.Software = k.Skew.Milliseconds(), k.Software
-		if k.Alive {
+		if k.Alive { // one that is dead leads nothing
+			out.Leading = k.Leading
 			out.UpSeconds = int64(time.Since(k.Started) / time.Second)
 		}
 	}
@@ -74,14 +81,14 @@ func (n *Node) shortages(state *meta.State) []string {
 	var out []string
 	for i, s := range short {
 		if i == shortagesMax {
-			out = append(out, fmt.Sprintf("and %d more replica sets with fewer than %d replicas", len(short)-i, placement.Replicas))
+			out = append(out, fmt.Sprintf("and %d more replica sets that lack replicas", len(short)-i))
 			break
 		}
 		what := fmt.Sprintf("partition %d of table %s", s.Partition, n.TableName(s.Table))
 		if s.Partition == topology.MetaPartition {
 			what = "the meta partition"
 		}
-		text := fmt.Sprintf("%s has %d of %d replicas", what, s.Alive, placement.Replicas)
+		text := fmt.Sprintf("%s has %d of %d replicas", what, s.Alive, s.Wanted)
 		switch {
 		case s.Spare < 0:
 			text += ": it cannot be written to"

@@ -24,8 +24,10 @@ type Status struct {
 	// Nodes are those of the cluster, this one among them; empty for a node that stands alone.
 	Nodes []NodeStatus `json:"nodes,omitempty"`
 	// Problems are what somebody should look at, in words.
-	Problems []string      `json:"problems"`
-	Tables   []TableStatus `json:"tables"`
+	Problems []string `json:"problems"`
+	// Notes are what is as it is to be, and worth knowing.
+	Notes  []string      `json:"notes,omitempty"`
+	Tables []TableStatus `json:"tables"`
 }
 
 // NodeStatus is a node of the cluster as this one sees it.
