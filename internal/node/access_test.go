@@ -47,8 +47,8 @@ func startNode(t *testing.T, o Options) *Node {
 	return n
 }
 
-// login connects with the driver and asks for the name and address of the node.
-func login(addr string, change func(*gocql.ClusterConfig)) (rpc net.IP, err error) {
+// logIn connects with the driver and asks for the name and address of the node.
+func logIn(addr string, change func(*gocql.ClusterConfig)) (rpc net.IP, err error) {
 	cluster := gocql.NewCluster(addr)
 	cluster.ConnectTimeout, cluster.Timeout = 5*time.Second, 5*time.Second
 	cluster.ReconnectionPolicy = &gocql.ConstantReconnectionPolicy{MaxRetries: 1}
@@ -85,18 +85,18 @@ func TestPasswords(t *testing.T) {
 	}
 	for range 2 { // the second time the password is remembered
 		for _, who := range [][2]string{{"app", "s3cret"}, {"other", "öther"}} {
-			if _, err := login(addr, as(who[0], who[1])); err != nil {
+			if _, err := logIn(addr, as(who[0], who[1])); err != nil {
 				t.Errorf("%s: %v", who[0], err)
 			}
 		}
 		for _, who := range [][3]string{{"app", "wrong"}, {"app", "öther"}, {"nobody", "s3cret"}, {"app", "", "Password must not be null"}, {"", "s3cret", "Authentication ID must not be null"}} {
-			_, err := login(addr, as(who[0], who[1]))
+			_, err := logIn(addr, as(who[0], who[1]))
 			if want := cmp.Or(who[2], "Provided username "+who[0]+" and/or password are incorrect"); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q with %q: got %v, want %q", who[0], who[1], err, want)
 			}
 		}
 	}
-	if _, err := login(addr, nil); err == nil {
+	if _, err := logIn(addr, nil); err == nil {
 		t.Error("a client without credentials came in")
 	}
 	if got := n.settings()["authenticator"]; got != "PasswordAuthenticator" {
@@ -234,7 +234,7 @@ func TestTLS(t *testing.T) {
 			if c.client != nil {
 				change = withTLS(c.client)
 			}
-			if _, err := login(n.CQLAddr().String(), change); (err == nil) != c.ok {
+			if _, err := logIn(n.CQLAddr().String(), change); (err == nil) != c.ok {
 				t.Errorf("CQL: %v, want success %v", err, c.ok)
 			}
 			scheme := "https://"
@@ -313,7 +313,7 @@ func TestAddressOfTheNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, host := range []string{"127.0.0.1", "127.0.0.2"} {
-		rpc, err := login(net.JoinHostPort(host, port), nil)
+		rpc, err := logIn(net.JoinHostPort(host, port), nil)
 		if errors.Is(err, os.ErrDeadlineExceeded) || err != nil && host != "127.0.0.1" {
 			t.Skipf("%s: %v", host, err) // not every system has more than one loopback address
 		}

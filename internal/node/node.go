@@ -34,6 +34,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/internal/server/cql"
+	"github.com/ilion-db/ilion/internal/server/login"
 )
 
 const (
@@ -79,7 +80,9 @@ type Node struct {
 	nodeID       *topology.NodeID // of the certificate
 	levels       feature.Range    // what this build understands
 	tables       int              // how many tables the store may keep open
-	passwords    *cql.Passwords   // nil: everybody comes in
+	// logins and authority are nil where everybody comes in and may do everything.
+	logins    *login.Checker
+	authority *session.Authority
 
 	copying sync.Mutex     // held while a checkpoint is made
 	wg      sync.WaitGroup // the servers
@@ -174,9 +177,12 @@ func (n *Node) loadSecrets() (err error) {
 		return err
 	}
 	n.warnOfOpenKeys()
-	if len(n.opts.Auth.Users) > 0 {
-		n.passwords, err = cql.NewPasswords(n.opts.Auth.Users)
+	if !n.opts.Auth.on() {
+		return nil
 	}
+	configured := func(name string) bool { return n.logins.Configured(name) }
+	n.authority = session.NewAuthority(n.opts.DataCenter, configured)
+	n.logins, err = login.New(login.Options{Users: n.opts.Auth.Users, State: n.authority.State, Log: n.log})
 	return err
 }
 

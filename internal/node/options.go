@@ -91,10 +91,13 @@ type StorageOptions struct {
 	SweepKeys int `yaml:"sweep_keys_per_second"`
 }
 
-// AuthOptions switch on password authentication: it is on when there are users.
+// AuthOptions switch on password authentication and permissions: they are on when there are users, or when Roles is
+// true.
 type AuthOptions struct {
-	// Users maps names to bcrypt hashes, as `ilion hash-password` prints them.
+	// Users maps names to bcrypt hashes, as `ilion hash-password` prints them. They are superusers.
 	Users map[string]string `yaml:"users"`
+	// Roles makes clients log in although no user is configured: as a role that was made with CREATE ROLE.
+	Roles bool `yaml:"roles"`
 }
 
 // TLSOptions switch on TLS for CQL and HTTP: it is on when there is a certificate.
@@ -301,7 +304,7 @@ func (o Options) validate() error {
 		if _, _, err := net.SplitHostPort(l.addr); err != nil {
 			return fmt.Errorf("%s address %q is not host:port", l.name, l.addr)
 		}
-		if !o.Insecure && len(o.Auth.Users) == 0 && !isLoopback(l.addr) {
+		if !o.Insecure && !o.Auth.on() && !isLoopback(l.addr) {
 			return fmt.Errorf("refusing to listen on %s (%s) without authentication: configure auth.users, or say --insecure", l.addr, l.name)
 		}
 	}

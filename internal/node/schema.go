@@ -25,6 +25,7 @@ func (n *Node) newSchema() {
 	})
 	n.changer = &schemachange.Changer{
 		Records: n.records, Schema: n.catalog.Snapshot, Whole: catalog.WithSystem, Place: n.place, Built: n.builder.Await,
+		Datacenters: n.datacenters, Configured: n.configured,
 	}
 	n.installer = &schemachange.Installer{
 		Store: n.store, Replicas: n.local, Whole: catalog.WithSystem, Values: expr.IndexValues, Route: n.coordinator.SetTopology,
@@ -65,6 +66,9 @@ func (n *Node) followRecords() error {
 }
 
 func (n *Node) install(old, next *meta.State) {
+	if n.authority != nil && old.Roles != next.Roles {
+		n.authority.Set(next.Roles)
+	}
 	n.installer.Install(old, next)
 	n.builder.Look()
 	if n.cluster != nil {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -45,6 +46,8 @@ func (n *Node) serve() error {
 		Guards:           guardrail.New(n.opts.Guardrails),
 		Building:         n.builder.Building,
 		LateStale:        n.cluster != nil,
+		Authority:        n.authority,
+		Roles:            n.changer,
 	}
 	if r := n.routing(); r != nil {
 		options.Routing, options.Near = r, n.coordinator.Near
@@ -66,8 +69,8 @@ func (n *Node) serve() error {
 		BacklogMax:            int64(n.opts.Limits.RequestBytes),
 		CQLVersion:            catalog.CQLVersion,
 	}
-	if n.passwords != nil {
-		o.Authenticator = n.passwords
+	if n.logins != nil {
+		o.Authenticator = n.logins
 	}
 	if n.cluster != nil {
 		o.Tablets, o.Workers = true, clusterWorkers
@@ -75,6 +78,9 @@ func (n *Node) serve() error {
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
 	n.closers = append(n.closers, n.drain)
 	n.inBackground(n.builder.Run)
+	if err := n.ensureRoles(); err != nil {
+		return err
+	}
 	if n.cluster != nil {
 		n.cluster.start()
 		n.closers = append(n.closers, n.cluster.stop, n.cluster.handover)
@@ -260,6 +266,7 @@ func (n *Node) describe() {
 		Clients:     n.clients,
 		Prepared:    func() []catalog.PreparedStatement { return n.engine.PreparedStatements() },
 		Settings:    n.settings,
+		Roles:       func() *access.State { return n.records.State().Roles },
 	}
 }
 

@@ -84,7 +84,7 @@ func (n *Node) settings() map[string]string {
 		"limits_write_timeout":              o.Limits.WriteTimeout.String(),
 		"storage_min_free_disk_percent":     fmt.Sprint(o.Storage.MinFreeDisk),
 		"storage_sweep_keys_per_second":     strconv.Itoa(o.Storage.SweepKeys),
-		"authenticator":                     map[bool]string{false: "AllowAllAuthenticator", true: "PasswordAuthenticator"}[len(o.Auth.Users) > 0],
+		"authenticator":                     map[bool]string{false: "AllowAllAuthenticator", true: "PasswordAuthenticator"}[o.Auth.on()],
 		"client_encryption_options_enabled": strconv.FormatBool(o.TLS.Cert != ""),
 	}
 	maps.Copy(shown, o.Guardrails.Settings())

@@ -27,6 +27,7 @@ const (
 	opPrepare      = 9
 	opExecute      = 10
 	opBatch        = 13
+	opAuthResponse = 15
 	opAuthSuccess  = 16
 )
 
@@ -264,6 +265,8 @@ func decodeResult(r *reader, a *answer) {
 type conn struct {
 	c        net.Conn
 	keyspace string
+	// refused is the answer to STARTUP of a node that wants a login.
+	refused *answer
 }
 
 func dial(addr string) (*conn, error) {
@@ -273,7 +276,9 @@ func dial(addr string) (*conn, error) {
 	}
 	c := &conn{c: nc}
 	got, err := c.call(opStartup, appendString(appendString([]byte{0, 1}, "CQL_VERSION"), "3.0.0"))
-	if err == nil && got.Kind != "ready" {
+	if got.Kind == "authenticate" {
+		c.refused = &got
+	} else if err == nil && got.Kind != "ready" {
 		err = fmt.Errorf("startup: %s %s", got.Kind, got.Message)
 	}
 	if err != nil {
@@ -281,6 +286,19 @@ func dial(addr string) (*conn, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// authenticate sends credentials and returns what came back.
+func (c *conn) authenticate(user, password string) (answer, error) {
+	return c.call(opAuthResponse, appendLong(nil, "\x00"+user+"\x00"+password))
+}
+
+func (c *conn) login(user, password string) error {
+	got, err := c.authenticate(user, password)
+	if err == nil && got.Kind != "ready" {
+		err = fmt.Errorf("login as %s: %s %s", user, got.Kind, got.Message)
+	}
+	return err
 }
 
 func (c *conn) call(opcode byte, body []byte) (answer, error) {

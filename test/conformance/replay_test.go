@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -21,14 +22,20 @@ type recording struct {
 	Test    string   `json:"test"`
 	Needs   []string `json:"needs"`
 	Cleanup []string `json:"cleanup"`
-	Steps   []step   `json:"steps"`
+	// Sessions have the credentials of those that do not use the superuser.
+	Sessions map[string]credentials `json:"sessions"`
+	Steps    []step                 `json:"steps"`
 }
+
+type credentials struct{ User, Password string }
 
 type step struct {
 	Session  int                `json:"session"`
 	Op       string             `json:"op"`
 	CQL      string             `json:"cql"`
 	Prepared int                `json:"prepared"`
+	User     string             `json:"user"`     // of login
+	Password string             `json:"password"` // of login
 	Keyspace *string            `json:"keyspace"`
 	Values   []*string          `json:"values"`
 	Named    map[string]*string `json:"named"`
@@ -139,10 +146,37 @@ func (r *replay) conn(at place) (*conn, error) {
 		return c, nil
 	}
 	c, err := dial(r.addrs[at.node])
+	if err == nil && c.refused != nil {
+		who, ok := r.rec.Sessions[fmt.Sprint(at.session)]
+		if !ok {
+			who = credentials{superuser, superuser}
+		}
+		err = c.login(who.User, who.Password)
+	}
 	if err == nil {
 		r.conns[at] = c
 	}
 	return c, err
+}
+
+// login opens a new connection of a session. One that is refused leaves the old one.
+func (r *replay) login(st *step) (answer, error) {
+	c, err := dial(r.addrs[0])
+	if err != nil {
+		return answer{}, err
+	}
+	got, err := c.authenticate(st.User, st.Password)
+	if err != nil || got.Kind != "ready" {
+		c.c.Close()
+		return got, err
+	}
+	at := place{st.Session, 0}
+	if old := r.conns[at]; old != nil {
+		old.c.Close()
+	}
+	r.conns[at] = c
+	delete(r.uses, st.Session)
+	return got, nil
 }
 
 func (r *replay) close() {
@@ -207,8 +241,11 @@ func nothing(format string, args ...any) answer {
 // run sends step i and returns what came back.
 func (r *replay) run(i int) (answer, error) {
 	st := &r.rec.Steps[i]
-	if st.SleepMS > 0 {
+	if st.SleepMS > 0 && !slices.Contains(r.rec.Needs, "auth") { // those wait for caches of permissions
 		time.Sleep(time.Duration(st.SleepMS) * time.Millisecond) // recorded: expiry is judged in real seconds
+	}
+	if st.Op == "login" {
+		return r.login(st)
 	}
 	if st.Keyspace != nil {
 		r.uses[st.Session] = *st.Keyspace

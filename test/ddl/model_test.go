@@ -36,7 +36,7 @@ func (o *op) String() string { return fmt.Sprintf("%s => %s", o.text, o.answer) 
 type memory struct{ catalog *catalog.Catalog }
 
 // Apply implements ddl.Store.
-func (m memory) Apply(_ context.Context, c schema.Change) (*schema.Schema, []schema.Event, error) {
+func (m memory) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
 	s, events, err := schema.Apply(m.catalog.Snapshot(), c)
 	if err == nil {
 		m.catalog.Publish(s, events...)
@@ -58,7 +58,7 @@ func step(t *testing.T, s *schema.Schema, text string) (*schema.Schema, string) 
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	r, err := e.Execute(t.Context(), stmt, "", nil)
+	r, err := e.Execute(t.Context(), stmt, "", ddl.Actor{}, nil)
 	switch {
 	case err != nil:
 		return s, err.Error()

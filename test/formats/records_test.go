@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -96,6 +98,14 @@ func records() []record {
 		}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu", Zone: "a", Tokens: []token.Token{-1, 5},
 		State: meta.Leaving, Levels: feature.Range{Oldest: 1, Newest: 2}, Joined: time.UnixMilli(1e12), Birth: 1 << 40,
 	}
+	role := access.Role{
+		Login: true, Superuser: true, Configured: true, Hash: "$2a$10$x", MemberOf: []string{"a", "b"}, Datacenters: []string{"eu"},
+		Groups: []string{"office"}, Grants: map[access.Resource]access.Permissions{
+			access.OfTable("ks", "t"): access.AllPermissions,
+			{Kind: access.Function, Keyspace: "ks", Name: "f", Args: "int, text"}: access.Of(access.Execute),
+		},
+	}
+	group := access.Group{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}}
 	s, err := topology.New().WithLevel(1).AddTable(1024, 2, []topology.Place{{Region: "eu", Nodes: []topology.NodeID{{1}, {2}}}})
 	if err == nil {
 		s, err = s.Split(2, topology.Position{Ring: 1<<63 + 5, Key: []byte("k")})
@@ -109,6 +119,8 @@ func records() []record {
 		record{"replica", r.Append(nil)},
 		record{"node", n.Append(nil)},
 		record{"map", s.Append(nil)},
+		record{"role", role.Append(nil)},
+		record{"cidrs", group.Append(nil)},
 	)
 }
 
@@ -149,6 +161,18 @@ func (r record) again() ([]byte, error) {
 		return v.Append(nil), nil
 	case "map":
 		v, err := topology.Decode(r.bytes)
+		if err != nil {
+			return nil, err
+		}
+		return v.Append(nil), nil
+	case "role":
+		v, err := access.DecodeRole("", r.bytes)
+		if err != nil {
+			return nil, err
+		}
+		return v.Append(nil), nil
+	case "cidrs":
+		v, err := access.DecodeGroup("", r.bytes)
 		if err != nil {
 			return nil, err
 		}

@@ -211,7 +211,7 @@ func (n *node) alter(t *world.Task) {
 	}
 	a := &alteration{table: name, change: c, called: w.Now}
 	w.hist.alterations = append(w.hist.alterations, a)
-	_, _, err := n.changer.Apply(context.Background(), c.of(n, name))
+	_, _, err := n.changer.Apply(context.Background(), c.of(n, name), "")
 	a.ended = w.Now
 	switch {
 	case t.Dead():

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -57,6 +58,13 @@ func (s *State) Difference(next *State) ([]command.Record, error) {
 	for name := range s.Settings {
 		if _, ok := next.Settings[name]; !ok {
 			d.delete(settingPrefix + name)
+		}
+	}
+	for key, value := range access.Changed(s.Roles, next.Roles) {
+		if value == nil {
+			d.delete(key)
+		} else {
+			d.put(key, value)
 		}
 	}
 	slices.SortFunc(d.records, func(a, b command.Record) int { return bytes.Compare(a.Key, b.Key) })

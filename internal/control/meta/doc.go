@@ -12,6 +12,9 @@
 //	"node/" + id 16 bytes  a node (Node.Append)
 //	"build/" + index u32   an index whose entries are not complete yet
 //	"setting/" + name      a setting, as text
+//	"role/" + name         a role with what is granted to it (access.Role.Append)
+//	"cidr/" + name         a CIDR group (access.Group.Append)
+//	"identity/" + identity the role that a certificate's identity stands for
 //	"proposal/" + node     the last change that the node's keeper made: 8 random bytes of the keeper, sequence u64
 //	"version"              u64, stand-alone only: in a cluster the partition counts
 //

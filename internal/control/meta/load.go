@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -95,6 +96,9 @@ func (next *State) decode(s *State, changed []string) (_ *State, err error) {
 	if next.Nodes, err = s.nextNodes(next.records, changed); err != nil {
 		return nil, fmt.Errorf("load the nodes: %w", err)
 	}
+	if next.Roles, err = s.nextRoles(next.records, changed); err != nil {
+		return nil, fmt.Errorf("load the roles: %w", err)
+	}
 	next.loadRest(s, changed)
 	return next, nil
 }
@@ -149,6 +153,18 @@ func (s *State) nextNodes(records map[string][]byte, changed []string) ([]*Node,
 		nodes = append(nodes, n)
 	}
 	return nodes, nil
+}
+
+// nextRoles decodes the roles, CIDR groups and identities that changed.
+func (s *State) nextRoles(records map[string][]byte, changed []string) (*access.State, error) {
+	found := map[string][]byte{}
+	for _, prefix := range access.Prefixes {
+		i, _ := slices.BinarySearch(changed, prefix)
+		for ; i < len(changed) && strings.HasPrefix(changed[i], prefix); i++ {
+			found[changed[i]] = records[changed[i]]
+		}
+	}
+	return s.Roles.Follow(found)
 }
 
 // loadRest reads the small records.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -24,6 +25,8 @@ type State struct {
 	// Building holds the ids of the indexes whose entries are not complete yet.
 	Building map[uint32]bool
 	Settings map[string]string
+	// Roles are who may do what.
+	Roles *access.State
 
 	// records are those that the state was made of, and what Difference is the difference to.
 	records map[string][]byte
@@ -31,7 +34,7 @@ type State struct {
 
 // Empty is the state without any record.
 func Empty() *State {
-	return &State{Schema: schema.New(), Map: topology.New(), records: map[string][]byte{}}
+	return &State{Schema: schema.New(), Map: topology.New(), Roles: &access.State{}, records: map[string][]byte{}}
 }
 
 // Node returns a node by its id, nil if it is not known.
@@ -87,6 +90,13 @@ func (s *State) WithBuilding(index uint32, building bool) *State {
 func (s *State) WithSetting(name, text string) *State {
 	next := *s
 	next.Settings = with(s.Settings, name, text, text != "")
+	return &next
+}
+
+// WithRoles returns a state with other roles.
+func (s *State) WithRoles(roles *access.State) *State {
+	next := *s
+	next.Roles = roles
 	return &next
 }
 

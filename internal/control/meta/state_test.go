@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/feature"
@@ -93,7 +94,7 @@ func same(t *rapid.T, a, b *State) {
 	if diff := cmp.Diff(encode(a), encode(b)); diff != "" {
 		t.Fatal(diff)
 	}
-	if diff := cmp.Diff([]any{a.Building, a.Settings}, []any{b.Building, b.Settings}, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff([]any{a.Building, a.Settings, a.Roles.Records()}, []any{b.Building, b.Settings, b.Roles.Records()}, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatal(diff)
 	}
 }
@@ -105,7 +106,7 @@ func change(t *rapid.T, s *State, n int) *State {
 	id := topology.NodeID{byte(rapid.IntRange(1, 5).Draw(t, "node"))}
 	next := *s
 	have := s.Schema.Keyspaces[ks]
-	switch rapid.IntRange(0, 8).Draw(t, "change") {
+	switch rapid.IntRange(0, 9).Draw(t, "change") {
 	case 0, 1:
 		if have == nil {
 			next.Schema = ddl(t, s.Schema, createKeyspace(n, ks))
@@ -149,6 +150,12 @@ func change(t *rapid.T, s *State, n int) *State {
 		return next.WithBuilding(uint32(n%3), rapid.Bool().Draw(t, "building"))
 	case 8:
 		return s.WithSetting(name, rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "text"))
+	case 9:
+		if s.Roles.Role(name) != nil && rapid.Bool().Draw(t, "drop role") {
+			return s.WithRoles(s.Roles.WithoutRole(name))
+		}
+		roles := s.Roles.WithRole(&access.Role{Name: name, Hash: fmt.Sprint(n), Login: n%2 == 0})
+		return s.WithRoles(roles.Made(name, access.OfTable(ks, name)))
 	}
 	return &next
 }

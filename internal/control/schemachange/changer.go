@@ -18,8 +18,8 @@ import (
 // Wait bounds a change of the schema.
 const Wait = 10 * time.Second
 
-// Changer makes schema changes: it computes the next schema and map, and has them recorded. What follows from a change
-// on every node is the Installer's business. Its fields are set before it is used.
+// Changer makes changes of the schema and of roles: it computes the next state, and has the difference recorded. What
+// follows from a change on every node is the Installer's business. Its fields are set before it is used.
 type Changer struct {
 	Records *meta.Keeper
 	// Schema is the schema by which statements are planned on this node now.
@@ -32,13 +32,17 @@ type Changer struct {
 	Agree func(ctx context.Context, version uint64)
 	// Built waits a moment for indexes to be complete.
 	Built func(ctx context.Context, indexes []*schema.Index)
+	// Datacenters lists those of the cluster. Configured reports whether a name is a user of this node's configuration.
+	Datacenters func() []string
+	Configured  func(name string) bool
 	// Sched is what waits go by, nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// Apply makes a schema change. When it returns, the change is durable and every later statement sees it, on all nodes
-// that answer.
-func (c *Changer) Apply(ctx context.Context, change schema.Change) (*schema.Schema, []schema.Event, error) {
+// Apply makes a schema change for a role, empty if nobody had to log in: what is made is granted to the role, and what
+// is dropped is granted to nobody any more. When Apply returns, the change is durable and every later statement sees
+// it, on all nodes that answer.
+func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) (*schema.Schema, []schema.Event, error) {
 	ctx, cancel := c.Sched.WithTimeout(ctx, Wait)
 	defer cancel()
 	var events []schema.Event
@@ -52,10 +56,10 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change) (*schema.Sche
 		}
 		tables := tableChanges(old, next)
 		fresh = newIndexes(tables)
-		return c.next(s, next, tables, fresh)
+		return c.next(s.WithRoles(granted(s.Roles, happened, role)), next, tables, fresh)
 	})
 	if err != nil {
-		return nil, nil, changeError(err)
+		return nil, nil, changeError("schema was", err)
 	}
 	if c.Agree != nil {
 		c.Agree(ctx, state.Version)
@@ -132,12 +136,13 @@ func (c *Changer) Ensure(ctx context.Context) error {
 }
 
 // changeError is what a client is told about a change that was not made, or perhaps was.
-func changeError(err error) error {
+func changeError(what string, err error) error {
 	switch {
 	case errors.Is(err, meta.ErrUncertain), errors.Is(err, meta.ErrUnseen):
-		return dberr.Serverf("It is not known whether the schema was changed: %s. Look before you repeat the statement.", err)
+		return dberr.Serverf("It is not known whether the %s changed: %s. Look before you repeat the statement.", what, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return dberr.Serverf("The schema was not changed: the meta partition has no leader that answers. Data can be read and written meanwhile.")
+		return dberr.Serverf("The %s not changed: the meta partition has no leader that answers. "+
+			"Data can be read and written meanwhile.", what)
 	}
 	return err
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schemachange changes the schema of the cluster and has a node follow.
+// Package schemachange changes the schema of the cluster, and its roles, and has a node follow.
 //
 // A change has two halves. Changer computes, on the node that was asked, the next schema, a map that fits it and the
 // indexes that are to be built, and has the difference recorded by compare-and-set (meta.Keeper.Update): that is the
 // moment at which it happens, once or not at all. Installer carries out on every node what follows from one state of
 // the records to the next, whoever changed them.
+//
+// Roles are changed in the same way. What a dropped table or keyspace was granted goes with it, in the same change.
 //
 // Guarantees: (K1) the replicas of a new table are here before anybody can name it; (K2) mutations planned for an older
 // revision of a table are refused before statements can be planned for the new one; (K3) a dropped table is gone from

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strconv"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -73,6 +74,8 @@ type NodeInfo struct {
 	Clients  func() []Client
 	Prepared func() []PreparedStatement
 	Settings func() map[string]string
+	// Roles are those that system_auth shows.
+	Roles func() *access.State
 }
 
 // Datacenters lists the data centres of the cluster, the node's own first.

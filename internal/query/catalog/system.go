@@ -68,6 +68,9 @@ views(keyspace_name text | view_name text) base_table_id uuid; base_table_name t
 `
 
 const authTables = `
+cidr_groups(cidr_group text) cidrs frozen<set<frozen<tuple<inet, smallint>>>> -- CIDR groups and their addresses
+cidr_permissions(role text) cidr_groups frozen<set<text>>
+identity_to_role(identity text) role text
 network_permissions(role text) dcs frozen<set<text>>
 resource_role_permissons_index(resource text | role text)
 role_members(role text | member text)

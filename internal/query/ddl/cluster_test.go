@@ -38,7 +38,7 @@ func TestReplicationInACluster(t *testing.T) {
 			}
 			return rows, nil
 		}
-		r, err := e.Execute(context.Background(), stmt, "", nil)
+		r, err := e.Execute(context.Background(), stmt, "", Actor{}, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,11 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// isNewer reports whether a row of DESCRIBE TABLES names a table that 4.0 does not have.
+func isNewer(row [][]byte) bool {
+	return len(row) == 3 && slices.Contains([]string{"cidr_groups", "cidr_permissions", "identity_to_role"}, string(row[2]))
+}
+
 func replay(t *testing.T, name string, steps []recordedStep) (compared int) {
 	if strings.Contains(name, "permissions") {
 		return 0
@@ -110,13 +116,14 @@ func replay(t *testing.T, name string, steps []recordedStep) (compared int) {
 		if d, ok := stmt.(*parser.Describe); ok && err == nil {
 			var rows *Rows
 			if rows, err = e.Describe(d, step.Keyspace); err == nil {
+				rows.Rows = slices.DeleteFunc(rows.Rows, isNewer)
 				got["rows"] = texts(rows, step.Volatile)
 			}
-		} else if err == nil && outside(stmt) {
+		} else if err == nil && (outside(stmt) || !Handles(stmt)) {
 			continue
 		} else if err == nil {
 			var r Result
-			r, err = e.Execute(context.Background(), stmt, step.Keyspace, nil)
+			r, err = e.Execute(context.Background(), stmt, step.Keyspace, Actor{}, nil)
 			if r.Change != nil {
 				got["change"] = []string{r.Change.Change, r.Change.Target, r.Change.Keyspace, r.Change.Name}
 			}

@@ -64,7 +64,7 @@ func run(b *strings.Builder, e *Executor, cql, keyspace string) {
 		}
 		return
 	}
-	r, err := e.Execute(context.Background(), stmt, keyspace, nil)
+	r, err := e.Execute(context.Background(), stmt, keyspace, Actor{}, nil)
 	switch {
 	case err != nil:
 		fmt.Fprintln(b, strings.Join(describeError(err, false), " "))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
@@ -18,8 +19,17 @@ import (
 // Store makes a schema change durable and known everywhere. When Apply returns, the catalog of this node has the new
 // schema.
 type Store interface {
-	// Apply applies the change to the newest schema with schema.Apply and returns what that returned.
-	Apply(ctx context.Context, c schema.Change) (*schema.Schema, []schema.Event, error)
+	// Apply applies the change to the newest schema with schema.Apply and returns what that returned. What it makes is
+	// granted to a role, empty if nobody had to log in.
+	Apply(ctx context.Context, c schema.Change, role string) (*schema.Schema, []schema.Event, error)
+}
+
+// Actor is whoever asks for a change. The zero value may do everything.
+type Actor struct {
+	// Role is granted what is made.
+	Role string
+	// Check returns why something is not allowed; nil: everything is.
+	Check func(p access.Permission, on access.Resource) error
 }
 
 // Options are the sources of what a change may not draw itself. The zero value uses the clock and random UUIDs.
@@ -77,11 +87,16 @@ func (e *Executor) Prepare(stmt parser.Statement, keyspace string) error {
 	return err
 }
 
-// Execute executes a statement that Handles accepts; keyspace is the session's, empty if it has none. What it asks for
-// is checked against the guardrails, which keep their warnings.
-func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string, g *guardrail.Check) (Result, error) {
+// Execute executes a statement that Handles accepts; keyspace is the session's, empty if it has none. Whether the actor
+// may do it comes before whether it can be done: the answer tells nothing about what is there. What it asks for is
+// checked against the guardrails, which keep their warnings.
+func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string, actor Actor, g *guardrail.Check) (Result, error) {
 	if outside(stmt) {
-		return Result{}, refuse(stmt, keyspace, e.catalog.Snapshot())
+		err := actor.outside(stmt, keyspace, e.catalog.Snapshot())
+		if err == nil {
+			err = refuse(stmt, keyspace, e.catalog.Snapshot())
+		}
+		return Result{}, err
 	}
 	change, err := e.change(stmt, keyspace)
 	if err == nil {
@@ -96,7 +111,10 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 	if change == nil {
 		return Result{}, errors.New("not a DDL statement")
 	}
-	s, events, err := e.store.Apply(ctx, change)
+	if err := actor.may(change, e.catalog.Snapshot()); err != nil {
+		return Result{}, err
+	}
+	s, events, err := e.store.Apply(ctx, change, actor.Role)
 	if err != nil {
 		return Result{Warnings: unknownOrder(change)}, err
 	}

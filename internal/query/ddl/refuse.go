@@ -3,6 +3,7 @@
 package ddl
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -18,16 +19,13 @@ const (
 	noFunctions  = "User-defined functions are not supported"
 	noAggregates = "User-defined aggregates are not supported"
 	noTriggers   = "Triggers are not supported"
-	noRoles      = "Roles and permissions are not supported"
 )
 
 // outside reports whether a statement is not supported.
 func outside(stmt parser.Statement) bool {
 	switch stmt.(type) {
 	case *parser.CreateView, *parser.AlterView, *parser.DropView, *parser.CreateFunction, *parser.DropFunction,
-		*parser.CreateAggregate, *parser.DropAggregate, *parser.CreateTrigger, *parser.DropTrigger,
-		*parser.CreateRole, *parser.AlterRole, *parser.DropRole, *parser.GrantPermissions, *parser.GrantRole,
-		*parser.ListPermissions, *parser.ListRoles, *parser.ListUsers:
+		*parser.CreateAggregate, *parser.DropAggregate, *parser.CreateTrigger, *parser.DropTrigger:
 		return true
 	}
 	return false
@@ -55,7 +53,7 @@ func refuse(stmt parser.Statement, session string, s *schema.Schema) error {
 	case *parser.DropTrigger:
 		return missing("Trigger", parser.QualifiedName{Keyspace: st.Table.Keyspace, Name: st.Name}, session, st.IfExists, "")
 	}
-	return dberr.Invalidf(noRoles)
+	return errors.New("not a DDL statement")
 }
 
 func refuseCreate(name parser.QualifiedName, session string, s *schema.Schema, text string) error {

@@ -25,7 +25,7 @@ type memoryStore struct {
 	catalog *catalog.Catalog
 }
 
-func (m *memoryStore) Apply(_ context.Context, c schema.Change) (*schema.Schema, []schema.Event, error) {
+func (m *memoryStore) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	encoded, err := schema.EncodeChange(c)

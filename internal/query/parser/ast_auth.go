@@ -2,6 +2,8 @@
 
 package parser
 
+import "github.com/ilion-db/ilion/internal/model/access"
+
 // CreateRole is CREATE ROLE, and CREATE USER (User is true: then the name was not a quoted identifier and the role can
 // log in unless Options say otherwise).
 type CreateRole struct {
@@ -42,66 +44,23 @@ type RoleOptions struct {
 	AllCIDRs bool
 }
 
-// Permission is a permission by its name.
-type Permission uint8
-
-// The permissions, in the order Cassandra lists them.
-const (
-	PermissionCreate Permission = iota
-	PermissionAlter
-	PermissionDrop
-	PermissionSelect
-	PermissionModify
-	PermissionAuthorize
-	PermissionDescribe
-	PermissionExecute
-	PermissionUnmask
-	PermissionSelectMasked
-)
-
-var permissionNames = [...]string{"CREATE", "ALTER", "DROP", "SELECT", "MODIFY", "AUTHORIZE", "DESCRIBE", "EXECUTE", "UNMASK", "SELECT_MASKED"}
-
-// String returns the permission's name as Cassandra lists it.
-func (p Permission) String() string {
-	if int(p) < len(permissionNames) {
-		return permissionNames[p]
-	}
-	return ""
-}
-
-// ResourceKind is the kind of a resource of GRANT, REVOKE and LIST.
-type ResourceKind uint8
-
-// The kinds of resources.
-const (
-	AllKeyspaces        ResourceKind = iota + 1
-	KeyspaceResource                 // Name.Keyspace
-	AllTablesInKeyspace              // Name.Keyspace (Cassandra 4.1)
-	TableResource                    // Name
-	AllRoles
-	RoleResource // Name.Name
-	AllFunctions
-	AllFunctionsInKeyspace // Name.Keyspace
-	FunctionResource       // Name and Args
-	AllMBeans
-	MBeanResource  // MBean
-	MBeansResource // MBean, a pattern
-)
-
-// Resource is what a permission is about.
+// Resource is what a permission is about, as it was written.
 type Resource struct {
-	Kind  ResourceKind
-	Name  QualifiedName
-	Args  []*TypeName
-	MBean string
+	// Kind says which of the others are given: the name of a role is in Name.Name, that of an MBean in MBean.
+	Kind access.Kind
+	Name QualifiedName
+	Args []*TypeName
+	// MBean is the name of an MBean; MBeans says that it was written as a pattern.
+	MBean  string
+	MBeans bool
 }
 
 // GrantPermissions is GRANT permissions ON resource TO role, REVOKE permissions ON resource FROM role if Revoke is
-// true. Permissions holds those that apply to the resource, in ascending order; All tells that ALL was written.
+// true. Permissions holds those that apply to the resource; All tells that ALL was written.
 type GrantPermissions struct {
 	Revoke      bool
 	All         bool
-	Permissions []Permission
+	Permissions access.Permissions
 	Resource    Resource
 	Role        Ident
 }
@@ -117,7 +76,7 @@ type GrantRole struct {
 // given.
 type ListPermissions struct {
 	All         bool
-	Permissions []Permission
+	Permissions access.Permissions
 	Resource    *Resource
 	Role        Ident
 	NoRecursive bool

@@ -2,9 +2,11 @@
 
 package parser
 
+import "github.com/ilion-db/ilion/internal/model/access"
+
 // roleName parses the name of a role: an identifier, or a string that is taken as it is.
 func (p *parser) roleName() Ident {
-	if p.is(tString) {
+	if p.is(tString) || p.is(tDollar) {
 		id := Ident{Name: p.stringText(), Quoted: true}
 		p.advance()
 		return id
@@ -15,7 +17,7 @@ func (p *parser) roleName() Ident {
 // userName parses the name of a user, which unlike that of a role may not be a quoted identifier. Its case is kept.
 func (p *parser) userName() Ident {
 	switch p.tok.kind {
-	case tString:
+	case tString, tDollar:
 		return p.roleName()
 	case tQuoted, tEmptyQuoted:
 		p.refuse("Quoted strings are are not supported for user names and USER is deprecated, please use ROLE")
@@ -60,9 +62,13 @@ func (p *parser) roleOptions() RoleOptions {
 	}
 	for {
 		p.roleOption(&o)
-		if !p.accept(kwAnd) {
-			return o
+		if p.accept(kwAnd) {
+			continue
 		}
+		if o.Password != nil && o.HashedPassword != nil {
+			p.refuse("Options 'password' and 'hashed password' are mutually exclusive")
+		}
+		return o
 	}
 }
 
@@ -197,53 +203,52 @@ func (p *parser) beginsPermissions() bool {
 func (p *parser) permission() int {
 	switch p.tok.kind {
 	case kwCreate:
-		return int(PermissionCreate)
+		return int(access.Create)
 	case kwAlter:
-		return int(PermissionAlter)
+		return int(access.Alter)
 	case kwDrop:
-		return int(PermissionDrop)
+		return int(access.Drop)
 	case kwSelect:
 		if p.peek(1) == kwMasked {
-			return int(PermissionSelectMasked)
+			return int(access.SelectMasked)
 		}
-		return int(PermissionSelect)
+		return int(access.Select)
 	case kwModify:
-		return int(PermissionModify)
+		return int(access.Modify)
 	case kwAuthorize:
-		return int(PermissionAuthorize)
+		return int(access.Authorize)
 	case kwDescribe:
-		return int(PermissionDescribe)
+		return int(access.Describe)
 	case kwExecute:
-		return int(PermissionExecute)
+		return int(access.Execute)
 	case kwUnmask:
-		return int(PermissionUnmask)
+		return int(access.Unmask)
 	case kwSelectMasked:
-		return int(PermissionSelectMasked)
+		return int(access.SelectMasked)
 	}
 	return -1
 }
 
-// permissions parses ALL [PERMISSIONS], or permissions separated by commas; the result is in ascending order.
-func (p *parser) permissions() (all bool, list []Permission) {
+// permissions parses ALL [PERMISSIONS], or permissions separated by commas.
+func (p *parser) permissions() (all bool, set access.Permissions) {
 	if p.accept(kwAll) {
 		p.accept(kwPermissions)
-		return true, permissionSet(1<<len(permissionNames) - 1).list()
+		return true, access.AllPermissions
 	}
-	var set permissionSet
 	for {
 		perm := p.permission()
 		if perm < 0 {
 			p.fail()
-			return false, nil
+			return false, 0
 		}
-		if p.is(kwSelect) && perm == int(PermissionSelectMasked) {
+		if p.is(kwSelect) && perm == int(access.SelectMasked) {
 			p.advance()
 		}
 		p.advance()
 		p.accept(kwPermission)
 		set |= 1 << perm
 		if !p.accept(tComma) {
-			return false, set.list()
+			return false, set
 		}
 	}
 }
@@ -286,26 +291,26 @@ func (p *parser) resource() Resource {
 		return p.allResource()
 	case object == kwKeyspace:
 		p.advance()
-		r.Kind, r.Name.Keyspace = KeyspaceResource, p.bindable(keyspaceName)
+		r.Kind, r.Name.Keyspace = access.Keyspace, p.bindable(keyspaceName)
 	case object == kwTable:
 		p.advance()
-		r.Kind, r.Name = TableResource, p.tableName()
-	case object == kwRole && (next.isName() || next == tString):
+		r.Kind, r.Name = access.Table, p.tableName()
+	case object == kwRole && (next.isName() || next == tString || next == tDollar):
 		p.advance()
-		r.Kind, r.Name.Name = RoleResource, p.roleName()
+		r.Kind, r.Name.Name = access.RoleKind, p.roleName()
 	case object == kwFunction && (next.isName() || next.isFunctionName()):
 		p.advance()
-		r.Kind, r.Name = FunctionResource, p.functionName()
+		r.Kind, r.Name = access.Function, p.functionName()
 		p.expect(tOpen)
 		r.Args = p.typeList()
 	case object == kwMBean && next == tString:
 		p.advance()
-		r.Kind, r.MBean = MBeanResource, p.stringLiteral()
+		r.Kind, r.MBean = access.MBean, p.stringLiteral()
 	case object == kwMBeans && next == tString:
 		p.advance()
-		r.Kind, r.MBean = MBeansResource, p.stringLiteral()
+		r.Kind, r.MBeans, r.MBean = access.MBean, true, p.stringLiteral()
 	default:
-		r.Kind, r.Name = TableResource, p.tableName()
+		r.Kind, r.Name = access.Table, p.tableName()
 	}
 	return r
 }
@@ -315,79 +320,36 @@ func (p *parser) allResource() Resource {
 	var r Resource
 	switch object := p.tok.kind; object {
 	case kwKeyspaces:
-		r.Kind = AllKeyspaces
+		r.Kind = access.AllKeyspaces
 	case kwRoles:
-		r.Kind = AllRoles
+		r.Kind = access.AllRoles
 	case kwMBeans:
-		r.Kind = AllMBeans
+		r.Kind = access.AllMBeans
 	case kwFunctions:
-		r.Kind = AllFunctions
+		r.Kind = access.AllFunctions
 	case kwTables:
-		r.Kind = AllTablesInKeyspace
+		r.Kind = access.AllTables
 	}
 	p.advance()
-	if r.Kind == AllTablesInKeyspace || r.Kind == AllFunctions && p.is(kwIn) {
+	if r.Kind == access.AllTables || r.Kind == access.AllFunctions && p.is(kwIn) {
 		p.expect(kwIn)
 		p.expect(kwKeyspace)
 		r.Name.Keyspace = p.bindable(keyspaceName)
-		if r.Kind == AllFunctions {
-			r.Kind = AllFunctionsInKeyspace
+		if r.Kind == access.AllFunctions {
+			r.Kind = access.AllFunctionsInKeyspace
 		}
 	}
 	return r
 }
 
-// permissionSet is a set of permissions, by bits.
-type permissionSet uint16
-
-func permissionsOf(list ...Permission) permissionSet {
-	var set permissionSet
-	for _, p := range list {
-		set |= 1 << p
+// applicable drops the permissions that r does not admit, and refuses if none remains.
+func (p *parser) applicable(set access.Permissions, r *Resource) access.Permissions {
+	if p.failed {
+		return 0
+	}
+	resource := access.Resource{Kind: r.Kind}
+	if set &= resource.Applicable(); set == 0 {
+		p.refuse("Resource type %s does not support any of the requested permissions", resource.Class())
 	}
 	return set
-}
-
-func (s permissionSet) list() []Permission {
-	var list []Permission
-	for p := range Permission(len(permissionNames)) {
-		if s&(1<<p) != 0 {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// applicable returns the permissions that a resource admits, and Cassandra's word for its type.
-func (r *Resource) applicable() (permissionSet, string) {
-	switch r.Kind {
-	case TableResource:
-		return permissionsOf(PermissionAlter, PermissionDrop, PermissionSelect, PermissionModify, PermissionAuthorize, PermissionUnmask,
-			PermissionSelectMasked), "DataResource"
-	case AllRoles:
-		return permissionsOf(PermissionCreate, PermissionAlter, PermissionDrop, PermissionAuthorize, PermissionDescribe), "RoleResource"
-	case RoleResource:
-		return permissionsOf(PermissionAlter, PermissionDrop, PermissionAuthorize), "RoleResource"
-	case AllFunctions, AllFunctionsInKeyspace:
-		return permissionsOf(PermissionCreate, PermissionAlter, PermissionDrop, PermissionAuthorize, PermissionExecute), "FunctionResource"
-	case FunctionResource:
-		return permissionsOf(PermissionAlter, PermissionDrop, PermissionAuthorize, PermissionExecute), "FunctionResource"
-	case AllMBeans, MBeanResource, MBeansResource:
-		return permissionsOf(PermissionSelect, PermissionModify, PermissionAuthorize, PermissionDescribe, PermissionExecute), "JMXResource"
-	}
-	return permissionsOf(PermissionCreate, PermissionAlter, PermissionDrop, PermissionSelect, PermissionModify, PermissionAuthorize,
-		PermissionUnmask, PermissionSelectMasked), "DataResource"
-}
-
-// applicable drops the permissions that r does not admit, and refuses if none remains.
-func (p *parser) applicable(list []Permission, r *Resource) []Permission {
-	if p.failed {
-		return nil
-	}
-	allowed, class := r.applicable()
-	kept := (permissionsOf(list...) & allowed).list()
-	if len(kept) == 0 {
-		p.refuse("Resource type %s does not support any of the requested permissions", class)
-	}
-	return kept
 }

@@ -2,6 +2,8 @@
 
 package parser
 
+import "github.com/ilion-db/ilion/internal/model/access"
+
 // role prints the name of a role or user: as a string if case matters, since users may not be quoted identifiers.
 func (p *printer) role(id Ident) {
 	if id.Quoted || !isBare(id.Name) {
@@ -151,12 +153,12 @@ func (s *GrantRole) String() string {
 	})
 }
 
-func (p *printer) permissions(all bool, list []Permission) {
+func (p *printer) permissions(all bool, set access.Permissions) {
 	if all {
 		p.put("ALL PERMISSIONS")
 		return
 	}
-	each(p, list, ", ", func(perm Permission) { p.put(perm.String()) })
+	p.put(set.String())
 }
 
 // String prints the resource as in GRANT.
@@ -164,33 +166,32 @@ func (r *Resource) String() string { return printed(func(p *printer) { p.resourc
 
 func (p *printer) resource(r *Resource) {
 	switch r.Kind {
-	case AllKeyspaces:
+	case access.AllKeyspaces:
 		p.put("ALL KEYSPACES")
-	case KeyspaceResource:
+	case access.Keyspace:
 		p.put("KEYSPACE ", r.Name.Keyspace.String())
-	case AllTablesInKeyspace:
+	case access.AllTables:
 		p.put("ALL TABLES IN KEYSPACE ", r.Name.Keyspace.String())
-	case TableResource:
+	case access.Table:
 		p.put("TABLE ")
 		p.name(r.Name)
-	case AllRoles:
+	case access.AllRoles:
 		p.put("ALL ROLES")
-	case RoleResource:
+	case access.RoleKind:
 		p.put("ROLE ")
 		p.role(r.Name.Name)
-	case AllFunctions:
+	case access.AllFunctions:
 		p.put("ALL FUNCTIONS")
-	case AllFunctionsInKeyspace:
+	case access.AllFunctionsInKeyspace:
 		p.put("ALL FUNCTIONS IN KEYSPACE ", r.Name.Keyspace.String())
-	case FunctionResource:
+	case access.Function:
 		p.put("FUNCTION ", signature(r.Name, true, r.Args))
-	case AllMBeans:
+	case access.AllMBeans:
 		p.put("ALL MBEANS")
-	case MBeanResource:
-		p.put("MBEAN ")
-		p.str(r.MBean)
-	case MBeansResource:
-		p.put("MBEANS ")
+	case access.MBean:
+		p.put("MBEAN")
+		p.when(r.MBeans, "S")
+		p.put(" ")
 		p.str(r.MBean)
 	}
 }

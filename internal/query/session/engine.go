@@ -20,6 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/ddl"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/read"
+	"github.com/ilion-db/ilion/internal/query/roles"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -59,6 +60,10 @@ type Options struct {
 	Building func(*schema.Index) bool
 	// Guards bound what statements may ask for; nil bounds nothing.
 	Guards *guardrail.Guards
+	// Authority says who may do what; nil: nobody has to log in, and everything is allowed. Roles makes changes of
+	// roles.
+	Authority *Authority
+	Roles     roles.Store
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
@@ -68,6 +73,7 @@ type Engine struct {
 	catalog     *catalog.Catalog
 	coordinator *coordinator.Coordinator
 	ddl         *ddl.Executor
+	roles       *roles.Executor
 	writes      *write.Executor
 	opts        Options
 	prepared    *preparedCache
@@ -121,6 +127,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 		catalog:     cat,
 		coordinator: co,
 		ddl:         d,
+		roles:       roles.New(o.Roles),
 		writes:      write.NewExecutor(co, write.Options{BatchBytesMax: o.BatchBytesMax, MutationBytesMax: o.MutationBytesMax}),
 		opts:        o,
 		prepared:    newPreparedCache(o.PreparedMax, o.PreparedBytesMax),

@@ -11,6 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
 	"github.com/ilion-db/ilion/internal/query/write"
@@ -62,6 +63,10 @@ func (e *Engine) bindWrite(st *statement) error {
 	if st.write.Conditional() {
 		st.kind = KindConditional
 	}
+	st.needsWrite(t, st.write.Conditional())
+	if isGroups(t) {
+		st.groups, st.locked = true, nil
+	}
 	return nil
 }
 
@@ -73,6 +78,7 @@ func (e *Engine) bindBatch(st *statement, b *parser.Batch, names tableNames) (er
 	st.variables, st.pkIndexes = st.batch.Variables(), st.batch.PKIndexes()
 	for _, p := range st.batch.Plans() {
 		st.tables = append(st.tables, p.Table())
+		st.needsWrite(p.Table(), p.Conditional())
 	}
 	return nil
 }
@@ -225,6 +231,10 @@ func (m *modification) send(fresh bool) error {
 		if err != nil {
 			return err
 		}
+		// Another table may have the name now.
+		if err := s.check(st); err != nil {
+			return err
+		}
 		m.st = st
 	}
 	st := m.st
@@ -338,6 +348,12 @@ func (s *Session) items(c *Call, fresh bool, guard *guardrail.Check) (items []wr
 		}
 		if st.write == nil {
 			return nil, nil, dberr.Invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
+		}
+		if err := s.check(st); err != nil {
+			return nil, nil, err
+		}
+		if st.groups {
+			return nil, nil, catalog.CheckWritable(st.tables[0])
 		}
 		if guard.On() {
 			if err := guardTimestamps(guard, st.parsed); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/ddl"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/roles"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -21,7 +22,8 @@ func (st *statement) mayBlock() bool {
 	return !use
 }
 
-// runOther executes what is bound when it runs: USE, TRUNCATE, DESCRIBE and DDL.
+// runOther executes what is bound when it runs: USE, TRUNCATE, DESCRIBE, DDL and statements
+// about roles.
 func (s *Session) runOther(ctx context.Context, c *Call, st *statement) Status {
 	switch p := st.parsed.(type) {
 	case *parser.Use:
@@ -30,6 +32,9 @@ func (s *Session) runOther(ctx context.Context, c *Call, st *statement) Status {
 		return s.runTruncate(ctx, c, st, p)
 	case *parser.Describe:
 		return s.runDescribe(ctx, c, st, p)
+	}
+	if roles.Handles(st.parsed) {
+		return s.runRoles(ctx, c, st)
 	}
 	return s.runSchema(ctx, c, st)
 }
@@ -72,8 +77,12 @@ func (s *Session) runSchema(ctx context.Context, c *Call, st *statement) Status 
 	if !ddl.Handles(st.parsed) {
 		return c.Result.Fail(dberr.Invalidf("This statement is not supported"))
 	}
+	actor, err := s.actor()
+	if err != nil {
+		return c.Result.Fail(err)
+	}
 	check := guardrail.Check{Guards: s.guards()}
-	r, err := s.engine.ddl.Execute(ctx, st.parsed, st.keyspace, &check)
+	r, err := s.engine.ddl.Execute(ctx, st.parsed, st.keyspace, actor, &check)
 	c.Result.Warnings = append(append(c.Result.Warnings, check.Warnings...), r.Warnings...)
 	if err != nil || r.Change == nil {
 		c.Result.Err = err

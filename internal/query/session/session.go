@@ -6,7 +6,8 @@
 // Guarantees: (E1) a prepared statement is executed against the revision of the table it was bound to, or not at all;
 // (E2) the path of a prepared single-partition statement allocates nothing here; (E3) what may wait for anything but a
 // processor is not done on a goroutine that must not block (Offload); (E4) other clients hear of a schema change before
-// its own client has the answer; (E5) nothing that a read found before it had to be repeated is left in its result.
+// its own client has the answer; (E5) nothing that a read found before it had to be repeated is left in its result;
+// (E6) nothing is executed for a client whose role may not do it at the present state of the roles.
 //
 // Start at Session.Execute.
 package session
@@ -29,6 +30,8 @@ type Session struct {
 	engine   *Engine
 	client   Client
 	keyspace atomic.Pointer[string]
+	// admitted is what the client may do at the state of the roles that it was last asked at.
+	admitted atomic.Pointer[admitted]
 	// warned has a bit for each consistency level that the client was warned about.
 	warned atomic.Uint32
 }
@@ -61,7 +64,7 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 		s.engine.latency[KindOther].record(s.engine.opts.Now().Sub(began), true)
 		return c.Result.Fail(err)
 	}
-	if st.write == nil && st.batch == nil {
+	if !st.modifies() {
 		defer s.engine.texts.give(st.held) // a modification does it when it is done
 	}
 	return s.start(ctx, c, st, traceQuery, began)
@@ -97,6 +100,9 @@ func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 }
 
 func (s *Session) runPrepare(_ context.Context, c *Call) Status {
+	if _, err := s.subject(); err != nil {
+		return c.Result.Fail(err)
+	}
 	held, err := s.engine.texts.take(c.Request.Text)
 	if err != nil {
 		return c.Result.Fail(err)
@@ -138,10 +144,19 @@ func (s *Session) start(ctx context.Context, c *Call, st *statement, request str
 // run executes a bound statement and records its latency, unless it is pending: then its completion does.
 func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	var status Status
-	switch {
+	switch err := s.check(st); {
+	case err != nil:
+		if status = c.Result.Fail(err); st.modifies() {
+			s.engine.texts.give(st.held)
+		}
 	case st.read != nil:
 		status = s.runRead(ctx, c, st, began)
-	case st.write != nil, st.batch != nil:
+	case st.groups:
+		if !c.MayBlock {
+			return Offload
+		}
+		status = s.runGroups(ctx, c, st, began)
+	case st.modifies():
 		return s.runModify(ctx, c, st, began)
 	case !c.MayBlock && st.mayBlock():
 		return Offload

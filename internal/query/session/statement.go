@@ -6,11 +6,13 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
 	"github.com/ilion-db/ilion/internal/query/read"
+	"github.com/ilion-db/ilion/internal/query/roles"
 	"github.com/ilion-db/ilion/internal/query/write"
 )
 
@@ -41,9 +43,18 @@ type statement struct {
 	tables []*schema.Table
 	// held is the memory that was reserved for a large statement of QUERY, which its request gives back.
 	held int64
+	// needs are the permissions that it takes; locked says why nobody may execute it, as it writes to what is the
+	// server's own.
+	needs  []need
+	locked error
+	// groups says that it changes CIDR groups.
+	groups bool
 
 	used atomic.Int64
 }
+
+// modifies reports whether the statement is executed as a modification, which may be pending.
+func (st *statement) modifies() bool { return (st.write != nil || st.batch != nil) && !st.groups }
 
 // parse parses a text and binds it in a keyspace, which may be empty.
 func (e *Engine) parse(text []byte, keyspace string) (*statement, error) {
@@ -69,10 +80,16 @@ func (e *Engine) bind(st *statement) error {
 		st.kind = KindOther
 	case *parser.Truncate:
 		st.kind = KindOther
-		if keyspaceOf(s.Table, st.keyspace) == "" {
+		ks := keyspaceOf(s.Table, st.keyspace)
+		if ks == "" {
 			return errNoKeyspace
 		}
+		st.needs = []need{{access.Modify, access.OfTable(ks, s.Table.Name.Name)}}
 	default:
+		if roles.Handles(st.parsed) {
+			st.kind = KindOther
+			return nil
+		}
 		st.kind = KindSchema
 		return e.ddl.Prepare(st.parsed, st.keyspace)
 	}
@@ -117,6 +134,7 @@ func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
 		return err
 	}
 	st.reader, st.computed, st.tables = e.reader(t), t.Virtual, []*schema.Table{t}
+	st.needsRead(t)
 	st.variables, st.pkIndexes = st.read.Variables(), st.read.PKIndexes()
 	columns := make([]Column, len(st.read.Columns()))
 	for i, c := range st.read.Columns() {

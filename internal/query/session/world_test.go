@@ -40,7 +40,7 @@ type keeper struct {
 }
 
 // Apply makes the physical partitions of new tables and publishes.
-func (k *keeper) Apply(_ context.Context, c schema.Change) (*schema.Schema, []schema.Event, error) {
+func (k *keeper) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	old := k.catalog.Snapshot()
@@ -119,7 +119,7 @@ func newWorldOf(t testing.TB, o Options, info func() catalog.NodeInfo) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Close)
-	w.client = w.NewSession(Client{Version: 4})
+	w.client = w.NewSession(Client{Version: 4, User: "boss"})
 	w.query(t, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	return w
 }

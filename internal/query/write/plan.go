@@ -9,7 +9,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
@@ -79,7 +78,7 @@ const (
 )
 
 // Prepare binds an INSERT, UPDATE or DELETE on a table of a keyspace. markers is the number of bind markers of the
-// statement.
+// statement. Whether the table may be written to at all (catalog.CheckWritable) is for the caller to find out.
 func Prepare(stmt parser.Statement, ks *schema.Keyspace, table *schema.Table, markers int) (*Plan, error) {
 	env := expr.NewEnv(ks, table, markers)
 	p, err := bind(stmt, env)
@@ -92,9 +91,6 @@ func Prepare(stmt parser.Statement, ks *schema.Keyspace, table *schema.Table, ma
 
 // bind binds a statement in an environment that a batch may share.
 func bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
-	if err := catalog.CheckWritable(env.Table); err != nil {
-		return nil, err
-	}
 	p := &Plan{keyspace: env.Keyspace, table: env.Table}
 	for _, d := range env.Table.Dropped {
 		p.dropped = append(p.dropped, d.ID)

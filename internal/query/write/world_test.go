@@ -55,7 +55,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // Apply makes the world a ddl.Store.
-func (w *world) Apply(_ context.Context, c schema.Change) (*schema.Schema, []schema.Event, error) {
+func (w *world) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
 	s, events, err := schema.Apply(w.catalog.Snapshot(), c)
 	if err == nil {
 		w.catalog.Publish(s, events...)
@@ -69,7 +69,7 @@ func (w *world) mustDDL(t testing.TB, text string) {
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	if _, err := w.ddl.Execute(context.Background(), stmt, "ks", nil); err != nil {
+	if _, err := w.ddl.Execute(context.Background(), stmt, "ks", ddl.Actor{}, nil); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 }

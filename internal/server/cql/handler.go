@@ -4,6 +4,7 @@ package cql
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/ilion-db/ilion/internal/query/session"
 )
@@ -27,9 +28,9 @@ type Session interface {
 	Close()
 }
 
-// Authenticator checks a name and a password. It may take its time: only the client that logs in waits, and the number
-// of calls at a time is bounded.
+// Authenticator checks a name and a password. It may take its time: only the client that logs in waits. It bounds how
+// much it does at a time.
 type Authenticator interface {
-	// Authenticate returns the role to act as, or a dberr.BadCredentials.
-	Authenticate(ctx context.Context, user, password string) (role string, err error)
+	// Authenticate returns the role to act as for a client at an address, or a dberr.BadCredentials.
+	Authenticate(ctx context.Context, from netip.Addr, user, password string) (role string, err error)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -140,7 +141,7 @@ func TestEstablished(t *testing.T) {
 
 type users map[string]string
 
-func (u users) Authenticate(_ context.Context, user, password string) (string, error) {
+func (u users) Authenticate(_ context.Context, _ netip.Addr, user, password string) (string, error) {
 	if p, ok := u[user]; !ok || p != password {
 		return "", &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect", user)}
 	}

@@ -33,11 +33,5 @@ func (c *conn) login(body []byte) (role string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.srv.opts.HandshakeTimeout)
 	defer cancel()
-	select {
-	case c.srv.logins <- struct{}{}:
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-	defer func() { <-c.srv.logins }()
-	return c.srv.opts.Authenticator.Authenticate(ctx, user, password)
+	return c.srv.opts.Authenticator.Authenticate(ctx, c.remote.Addr(), user, password)
 }

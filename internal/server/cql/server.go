@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,8 +27,6 @@ type Server struct {
 	workers    workers
 	events     subscribers
 	nodes      nodeStates
-	// logins bounds the calls of the authenticator at a time: checking a password is costly on purpose.
-	logins chan struct{}
 
 	// relieved is when the last look for slow clients began, in Unix nanoseconds.
 	relieved atomic.Int64
@@ -52,7 +49,6 @@ func New(newSession NewSession, opts Options) *Server {
 	opts = opts.withDefaults()
 	s := &Server{
 		newSession: newSession, opts: opts,
-		logins:    make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 	}
 	s.workers.init(s, opts.Workers, opts.WorkQueueMax)

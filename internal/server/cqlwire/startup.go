@@ -58,10 +58,10 @@ func DecodeAuthResponse(body []byte) ([]byte, error) {
 func DecodePlain(token []byte) (user, password string, err error) {
 	parts := bytes.Split(token, []byte{0})
 	switch {
-	case len(parts) < 2 || len(parts[len(parts)-2]) == 0:
-		return "", "", &dberr.BadCredentials{Message: "Authentication ID must not be null"}
 	case len(parts[len(parts)-1]) == 0:
 		return "", "", &dberr.BadCredentials{Message: "Password must not be null"}
+	case len(parts) < 2 || len(parts[len(parts)-2]) == 0:
+		return "", "", &dberr.BadCredentials{Message: "Authentication ID must not be null"}
 	case len(parts) > 3:
 		return "", "", &dberr.BadCredentials{Message: "Credential format error: username or password is empty or contains NUL(\\0) character"}
 	}

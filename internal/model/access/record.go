@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/feature"
+)
+
+// ErrMalformed says that bytes are not a record of their kind.
+var ErrMalformed = errors.New("malformed record")
+
+// The keys of the records, each followed by a name.
+const (
+	roleKey     = "role/"
+	groupKey    = "cidr/"
+	identityKey = "identity/"
+)
+
+// Prefixes are what the keys of the records begin with.
+var Prefixes = [...]string{roleKey, groupKey, identityKey}
+
+// roleFormat is the format of a role and of a group.
+const roleFormat = 1
+
+// Bounds of a role's record.
+const (
+	memberMax = 10_000
+	grantMax  = 1_000_000
+)
+
+// Records encodes the state: one record a role, a CIDR group, an identity.
+func (s *State) Records() map[string][]byte {
+	out := make(map[string][]byte, len(s.roles)+len(s.groups)+len(s.identities))
+	for name, r := range s.roles {
+		out[roleKey+name] = r.Append(nil)
+	}
+	for name, g := range s.groups {
+		out[groupKey+name] = g.Append(nil)
+	}
+	for identity, role := range s.identities {
+		out[identityKey+identity] = append([]byte{roleFormat}, role...)
+	}
+	return out
+}
+
+// Changed returns the records that differ between two states that share what is equal, nil for one that is gone.
+func Changed(old, next *State) map[string][]byte {
+	out := map[string][]byte{}
+	if old == next {
+		return out
+	}
+	for name, r := range next.roles {
+		if old.roles[name] != r {
+			out[roleKey+name] = r.Append(nil)
+		}
+	}
+	gone(out, roleKey, old.roles, next.roles)
+	for name, g := range next.groups {
+		if old.groups[name] != g {
+			out[groupKey+name] = g.Append(nil)
+		}
+	}
+	gone(out, groupKey, old.groups, next.groups)
+	for identity, role := range next.identities {
+		if old.identities[identity] != role {
+			out[identityKey+identity] = append([]byte{roleFormat}, role...)
+		}
+	}
+	gone(out, identityKey, old.identities, next.identities)
+	return out
+}
+
+func gone[V any](out map[string][]byte, prefix string, old, next map[string]V) {
+	for name := range old {
+		if _, ok := next[name]; !ok {
+			out[prefix+name] = nil
+		}
+	}
+}
+
+// Follow returns the state after records have changed: what is nil is gone. Records of kinds that this build does not
+// know are passed over. Errors are ErrMalformed or a *feature.Newer.
+func (s *State) Follow(records map[string][]byte) (*State, error) {
+	if len(records) == 0 {
+		return s, nil
+	}
+	next := &State{roles: cloned(s.roles), groups: cloned(s.groups), identities: cloned(s.identities)}
+	for key, value := range records {
+		kind, name, _ := strings.Cut(key, "/")
+		var err error
+		switch kind + "/" {
+		case roleKey:
+			err = put(next.roles, name, value, DecodeRole)
+		case groupKey:
+			err = put(next.groups, name, value, DecodeGroup)
+		case identityKey:
+			err = put(next.identities, name, value, decodeIdentity)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return next, nil
+}
+
+func cloned[V any](m map[string]V) map[string]V {
+	if m == nil {
+		return map[string]V{}
+	}
+	return maps.Clone(m)
+}
+
+func put[V any](m map[string]V, name string, value []byte, decode func(name string, src []byte) (V, error)) error {
+	if value == nil {
+		delete(m, name)
+		return nil
+	}
+	v, err := decode(name, value)
+	if err == nil {
+		m[name] = v
+	}
+	return err
+}
+
+// The flags of a role's record.
+const (
+	flagLogin = 1 << iota
+	flagSuperuser
+	flagConfigured
+)
+
+// Append appends the encoded role without its name: the format, the flags, the hash, the lists, the grants ascending by
+// their paths, and the fields of later builds.
+func (r *Role) Append(dst []byte) []byte {
+	w := codec.Writer(append(dst, roleFormat))
+	flags := uint64(0)
+	for i, on := range []bool{r.Login, r.Superuser, r.Configured} {
+		if on {
+			flags |= 1 << i
+		}
+	}
+	w.Uint(flags)
+	w.Text(r.Hash)
+	for _, list := range [][]string{r.MemberOf, r.Datacenters, r.Groups} {
+		w.Uint(uint64(len(list)))
+		for _, s := range list {
+			w.Text(s)
+		}
+	}
+	w.Uint(uint64(len(r.Grants)))
+	for _, on := range SortedResources(r.Grants) {
+		w.Byte(byte(on.Kind))
+		w.Text(on.Keyspace)
+		w.Text(on.Name)
+		w.Text(on.Args)
+		w.Uint(uint64(r.Grants[on]))
+	}
+	w.Raw(r.rest)
+	w.EndFields()
+	return w
+}
+
+// SortedResources lists the resources of grants in the order of their paths.
+func SortedResources(grants map[Resource]Permissions) []Resource {
+	return slices.SortedFunc(maps.Keys(grants), func(a, b Resource) int { return compare(a.Path(), b.Path()) })
+}
+
+// DecodeRole reads what Role.Append wrote, in this build or in a later one of the same format.
+func DecodeRole(name string, src []byte) (*Role, error) {
+	r, err := begin("the record of a role", src)
+	if err != nil {
+		return nil, err
+	}
+	role := &Role{Name: name}
+	flags := r.Uint()
+	role.Login, role.Superuser, role.Configured = flags&flagLogin != 0, flags&flagSuperuser != 0, flags&flagConfigured != 0
+	role.Hash = r.Text()
+	for _, list := range []*[]string{&role.MemberOf, &role.Datacenters, &role.Groups} {
+		count := r.Count(1)
+		if count > memberMax {
+			return nil, ErrMalformed
+		}
+		for range count {
+			*list = append(*list, r.Text())
+		}
+	}
+	count := r.Count(5)
+	if count > grantMax {
+		return nil, ErrMalformed
+	}
+	role.Grants = make(map[Resource]Permissions, count)
+	newer := uint64(0)
+	for range count {
+		on := Resource{Kind: Kind(r.Byte()), Keyspace: r.Text(), Name: r.Text(), Args: r.Text()}
+		if on.Kind == 0 || on.Kind >= kindCount {
+			newer = uint64(on.Kind)
+		}
+		role.Grants[on] = Permissions(r.Uint32())
+	}
+	kept, refused := r.KeepFields()
+	role.rest = kept
+	return role, end(&r, "the record of a role", refused, newer)
+}
+
+// Append appends the encoded group without its name: the format, the ranges, and the end of the fields.
+func (g *Group) Append(dst []byte) []byte {
+	w := codec.Writer(append(dst, roleFormat))
+	w.Uint(uint64(len(g.CIDRs)))
+	for _, p := range g.CIDRs {
+		w.Bytes(p.Addr().AsSlice())
+		w.Byte(byte(p.Bits()))
+	}
+	w.EndFields()
+	return w
+}
+
+// DecodeGroup reads what Group.Append wrote.
+func DecodeGroup(name string, src []byte) (*Group, error) {
+	r, err := begin("the record of a CIDR group", src)
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{Name: name}
+	for range r.Count(2) {
+		addr, ok := netip.AddrFromSlice(r.Bytes())
+		p := netip.PrefixFrom(addr, int(r.Byte()))
+		if !ok || !p.IsValid() {
+			return nil, ErrMalformed
+		}
+		g.CIDRs = append(g.CIDRs, p)
+	}
+	_, refused := r.KeepFields()
+	return g, end(&r, "the record of a CIDR group", refused, 0)
+}
+
+func decodeIdentity(_ string, src []byte) (string, error) {
+	if _, err := begin("the record of an identity", src); err != nil {
+		return "", err
+	}
+	return string(src[1:]), nil
+}
+
+func begin(what string, src []byte) (codec.Reader, error) {
+	switch {
+	case len(src) == 0 || src[0] < roleFormat:
+		return codec.Reader{}, ErrMalformed
+	case src[0] > roleFormat:
+		return codec.Reader{}, &feature.Newer{What: what, Unit: "format", Has: uint64(src[0]), Newest: roleFormat}
+	}
+	return codec.NewReader(src[1:], ErrMalformed), nil
+}
+
+func end(r *codec.Reader, what string, field, kind uint64) error {
+	switch {
+	case r.End() != nil:
+		return ErrMalformed
+	case field != 0:
+		return &feature.Newer{What: what, Unit: "field", Has: field}
+	case kind != 0:
+		return &feature.Newer{What: what, Unit: "kind of resource", Has: kind, Newest: kindCount - 1}
+	}
+	return nil
+}

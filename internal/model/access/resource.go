@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import "strings"
+
+// Kind is the kind of a resource. The numbers are in records.
+type Kind uint8
+
+// The kinds of resources, and which fields of a Resource they use.
+const (
+	AllKeyspaces           Kind = iota + 1
+	Keyspace                    // Keyspace
+	AllTables                   // Keyspace
+	Table                       // Keyspace, Name
+	AllRoles                    //
+	RoleKind                    // Name
+	AllFunctions                //
+	AllFunctionsInKeyspace      // Keyspace
+	Function                    // Keyspace, Name, Args
+	AllMBeans                   //
+	MBean                       // Name, which may be a pattern
+
+	kindCount = iota + 1
+)
+
+// Resource is what a permission is about. It can be compared and is the key of grants.
+type Resource struct {
+	Kind           Kind
+	Keyspace, Name string
+	// Args are the types of a function's arguments as CQL writes them, separated by ", ".
+	Args string
+}
+
+// OfKeyspace is a keyspace with everything in it but its functions.
+func OfKeyspace(name string) Resource { return Resource{Kind: Keyspace, Keyspace: name} }
+
+// OfTables are the tables of a keyspace.
+func OfTables(keyspace string) Resource { return Resource{Kind: AllTables, Keyspace: keyspace} }
+
+// OfTable is a table.
+func OfTable(keyspace, name string) Resource {
+	return Resource{Kind: Table, Keyspace: keyspace, Name: name}
+}
+
+// OfRole is a role.
+func OfRole(name string) Resource { return Resource{Kind: RoleKind, Name: name} }
+
+// OfFunctions are the functions of a keyspace.
+func OfFunctions(keyspace string) Resource {
+	return Resource{Kind: AllFunctionsInKeyspace, Keyspace: keyspace}
+}
+
+// Parent is the next wider resource; false if there is none. A permission on a resource is one on all it contains.
+func (r Resource) Parent() (Resource, bool) {
+	switch r.Kind {
+	case Table:
+		return OfTables(r.Keyspace), true
+	case AllTables:
+		return OfKeyspace(r.Keyspace), true
+	case Keyspace:
+		// A grant on everything says nothing about what is the server's own: it would hand out the hashes of
+		// all passwords.
+		return Resource{Kind: AllKeyspaces}, !protected(r.Keyspace)
+	case RoleKind:
+		return Resource{Kind: AllRoles}, true
+	case Function:
+		return OfFunctions(r.Keyspace), true
+	case AllFunctionsInKeyspace:
+		return Resource{Kind: AllFunctions}, true
+	case MBean:
+		return Resource{Kind: AllMBeans}, true
+	}
+	return Resource{}, false
+}
+
+// Within returns the resource and those that contain it, the widest first.
+func (r Resource) Within() []Resource {
+	chain := []Resource{r}
+	for parent, ok := r.Parent(); ok; parent, ok = parent.Parent() {
+		chain = append([]Resource{parent}, chain...)
+	}
+	return chain
+}
+
+// String is the resource in Cassandra's messages: <table ks.t>.
+func (r Resource) String() string {
+	switch r.Kind {
+	case AllKeyspaces:
+		return "<all keyspaces>"
+	case Keyspace:
+		return "<keyspace " + r.Keyspace + ">"
+	case AllTables:
+		return "<all tables in " + r.Keyspace + ">"
+	case Table:
+		return "<table " + r.Keyspace + "." + r.Name + ">"
+	case AllRoles:
+		return "<all roles>"
+	case RoleKind:
+		return "<role " + r.Name + ">"
+	case AllFunctions:
+		return "<all functions>"
+	case AllFunctionsInKeyspace:
+		return "<all functions in " + r.Keyspace + ">"
+	case Function:
+		return "<function " + r.Keyspace + "." + r.Name + "(" + r.Args + ")>"
+	case AllMBeans:
+		return "<all mbeans>"
+	case MBean:
+		return "<mbean " + r.Name + ">"
+	}
+	return ""
+}
+
+// Path is the name under which Cassandra stores the resource, and the order in which it lists resources: data/ks/t.
+func (r Resource) Path() string {
+	switch r.Kind {
+	case AllKeyspaces:
+		return "data"
+	case Keyspace:
+		return "data/" + r.Keyspace
+	case AllTables:
+		return "data/" + r.Keyspace + "/*"
+	case Table:
+		return "data/" + r.Keyspace + "/" + r.Name
+	case AllRoles:
+		return "roles"
+	case RoleKind:
+		return "roles/" + r.Name
+	case AllFunctions:
+		return "functions"
+	case AllFunctionsInKeyspace:
+		return "functions/" + r.Keyspace
+	case Function:
+		return "functions/" + r.Keyspace + "/" + r.Name + "[" + strings.ReplaceAll(r.Args, ", ", "^") + "]"
+	case AllMBeans:
+		return "mbean"
+	case MBean:
+		return "mbean/" + r.Name
+	}
+	return ""
+}
+
+const data = Permissions(1<<Alter | 1<<Drop | 1<<Select | 1<<Modify | 1<<Authorize | 1<<Unmask | 1<<SelectMasked)
+
+// Applicable returns the permissions that can be granted on the resource.
+func (r Resource) Applicable() Permissions {
+	switch r.Kind {
+	case AllKeyspaces, Keyspace, AllTables:
+		return data | Of(Create)
+	case Table:
+		return data
+	case AllRoles:
+		return Of(Create, Alter, Drop, Authorize, Describe)
+	case RoleKind:
+		return Of(Alter, Drop, Authorize, Describe)
+	case AllFunctions, AllFunctionsInKeyspace:
+		return Of(Create, Alter, Drop, Authorize, Execute)
+	case Function:
+		return Of(Alter, Drop, Authorize, Execute)
+	case AllMBeans, MBean:
+		return Of(Select, Modify, Authorize, Describe, Execute)
+	}
+	return 0
+}
+
+// Class is Cassandra's word for the type of the resource.
+func (r Resource) Class() string {
+	switch r.Kind {
+	case AllRoles, RoleKind:
+		return "RoleResource"
+	case AllFunctions, AllFunctionsInKeyspace, Function:
+		return "FunctionResource"
+	case AllMBeans, MBean:
+		return "JMXResource"
+	}
+	return "DataResource"
+}
+
+// protected reports whether a keyspace is the server's own, and stored or shown as if it were.
+func protected(keyspace string) bool {
+	switch keyspace {
+	case "system", "system_schema", "system_auth", "system_distributed", "system_traces":
+		return true
+	}
+	return false
+}
+
+// grantable returns the permissions on the resource that may be granted at all.
+func (r Resource) grantable() Permissions {
+	switch r.Kind {
+	case Keyspace, AllTables, Table:
+		if protected(r.Keyspace) {
+			return Of(Select, Unmask, SelectMasked)
+		}
+	}
+	return AllPermissions
+}
+
+// Readable reports whether every role may read a table: drivers need it to work at all.
+func Readable(keyspace, table string) bool {
+	switch keyspace {
+	case "system_schema", "system_virtual_schema", "system_traces":
+		return true
+	case "system":
+		switch table {
+		case "local", "peers", "peers_v2", "size_estimates", "table_estimates":
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"maps"
+	"slices"
+)
+
+// State is all roles at one moment, and what belongs to them. It never changes; the zero value has none.
+type State struct {
+	roles      map[string]*Role
+	groups     map[string]*Group
+	identities map[string]string
+}
+
+// Role returns a role, nil if there is none of that name.
+func (s *State) Role(name string) *Role { return s.roles[name] }
+
+// Group returns a CIDR group, nil if there is none of that name.
+func (s *State) Group(name string) *Group { return s.groups[name] }
+
+// Identity returns the role that a certificate's identity stands for, empty if there is none.
+func (s *State) Identity(identity string) string { return s.identities[identity] }
+
+// Roles lists the roles by name.
+func (s *State) Roles() []*Role {
+	return slices.SortedFunc(maps.Values(s.roles), func(a, b *Role) int { return compare(a.Name, b.Name) })
+}
+
+// Groups lists the CIDR groups by name.
+func (s *State) Groups() []*Group {
+	return slices.SortedFunc(maps.Values(s.groups), func(a, b *Group) int { return compare(a.Name, b.Name) })
+}
+
+// Identities lists the identities that stand for roles, ascending.
+func (s *State) Identities() []string { return slices.Sorted(maps.Keys(s.identities)) }
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// WithRole returns a state with a role, in the place of the one of its name.
+func (s *State) WithRole(r *Role) *State {
+	next := *s
+	next.roles = with(s.roles, r.Name, r)
+	return &next
+}
+
+// WithoutRole returns a state without a role, and without what others had to do with it.
+func (s *State) WithoutRole(name string) *State {
+	next := *s
+	next.roles = maps.Clone(s.roles)
+	delete(next.roles, name)
+	for other, r := range next.roles {
+		if slices.Contains(r.MemberOf, name) {
+			changed := *r
+			changed.MemberOf = removed(r.MemberOf, name)
+			next.roles[other] = &changed
+		}
+	}
+	for identity, role := range s.identities {
+		if role == name {
+			next = *next.WithoutIdentity(identity)
+		}
+	}
+	return next.Revoked(func(r Resource) bool { return r == OfRole(name) })
+}
+
+// WithGroup returns a state with a CIDR group, in the place of the one of its name.
+func (s *State) WithGroup(g *Group) *State {
+	next := *s
+	next.groups = with(s.groups, g.Name, g)
+	return &next
+}
+
+// WithoutGroup returns a state without a CIDR group. Roles that are bound to it keep its name, and are not served from
+// its addresses any more.
+func (s *State) WithoutGroup(name string) *State {
+	next := *s
+	next.groups = maps.Clone(s.groups)
+	delete(next.groups, name)
+	return &next
+}
+
+// WithIdentity returns a state in which a certificate's identity stands for a role.
+func (s *State) WithIdentity(identity, role string) *State {
+	next := *s
+	next.identities = with(s.identities, identity, role)
+	return &next
+}
+
+// WithoutIdentity returns a state in which an identity stands for nobody.
+func (s *State) WithoutIdentity(identity string) *State {
+	next := *s
+	next.identities = maps.Clone(s.identities)
+	delete(next.identities, identity)
+	return &next
+}
+
+// Revoked returns a state without the grants on the resources that gone reports; s itself if there are none.
+func (s *State) Revoked(gone func(Resource) bool) *State {
+	next := s
+	for _, r := range s.roles {
+		if changed := r.without(gone); changed != r {
+			next = next.WithRole(changed)
+		}
+	}
+	return next
+}
+
+// Made returns a state in which a role has every permission on the resources that it has made; s itself if the role has
+// no record.
+func (s *State) Made(role string, made ...Resource) *State {
+	r := s.Role(role)
+	if r == nil {
+		return s
+	}
+	for _, on := range made {
+		r = r.with(on, r.Grants[on]|on.Applicable())
+	}
+	return s.WithRole(r)
+}
+
+// Memberships returns the roles that a role has, itself first, then those that were granted to it, then theirs, each
+// once. A role that has no record has none but itself.
+func (s *State) Memberships(name string) []string {
+	list := []string{name}
+	for i := 0; i < len(list); i++ {
+		r := s.Role(list[i])
+		if r == nil {
+			continue
+		}
+		for _, granted := range r.MemberOf {
+			if !slices.Contains(list, granted) {
+				list = append(list, granted)
+			}
+		}
+	}
+	return list
+}
+
+// Superuser reports whether everything is allowed to a role: it, or one of the roles it has, is a superuser.
+func (s *State) Superuser(name string) bool {
+	return slices.ContainsFunc(s.Memberships(name), func(n string) bool {
+		r := s.Role(n)
+		return r != nil && r.Superuser
+	})
+}
+
+func with[V any](m map[string]V, key string, v V) map[string]V {
+	out := maps.Clone(m)
+	if out == nil {
+		out = map[string]V{}
+	}
+	out[key] = v
+	return out
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// Subject is all that a role is allowed at one State, resolved once for the many times it is asked. It never changes.
+type Subject struct {
+	Name string
+	// Superuser allows everything; Login is false as well for a role that does not exist any more.
+	Superuser, Login bool
+	// Roles are those of State.Memberships.
+	Roles []string
+
+	datacenters []string
+	// bound says that the role is served from the addresses of groups only.
+	bound  bool
+	groups []*Group
+	grants map[Resource]Permissions
+	// everywhere is what is allowed on all keyspaces, spaces what is on those where more is.
+	everywhere Permissions
+	spaces     map[string]*space
+}
+
+// space is what is allowed on the tables of one keyspace.
+type space struct {
+	all    Permissions
+	tables map[string]Permissions
+}
+
+// Resolve finds out what a role is allowed. A user of the configuration is a superuser who can log in, whatever the
+// state says.
+func (s *State) Resolve(name string, configured bool) *Subject {
+	out := &Subject{
+		Name: name, Superuser: configured || s.Superuser(name), Login: configured, Roles: s.Memberships(name),
+		grants: map[Resource]Permissions{},
+	}
+	if r := s.Role(name); r != nil {
+		out.Login = out.Login || r.Login
+		out.datacenters, out.bound = r.Datacenters, len(r.Groups) > 0
+		for _, g := range r.Groups {
+			if group := s.Group(g); group != nil {
+				out.groups = append(out.groups, group)
+			}
+		}
+	}
+	for _, n := range out.Roles {
+		if r := s.Role(n); r != nil {
+			for on, p := range r.Grants {
+				out.grants[on] |= p
+			}
+		}
+	}
+	out.index()
+	return out
+}
+
+// index prepares what is asked for with every statement.
+func (s *Subject) index() {
+	s.everywhere = s.grants[Resource{Kind: AllKeyspaces}]
+	s.spaces = map[string]*space{}
+	for on, p := range s.grants {
+		switch on.Kind {
+		case Keyspace, AllTables:
+			s.space(on.Keyspace).all |= p
+		case Table:
+			s.space(on.Keyspace).tables[on.Name] |= p
+		}
+	}
+}
+
+func (s *Subject) space(keyspace string) *space {
+	sp := s.spaces[keyspace]
+	if sp == nil {
+		sp = &space{tables: map[string]Permissions{}}
+		if !protected(keyspace) {
+			sp.all = s.everywhere
+		}
+		s.spaces[keyspace] = sp
+	}
+	return sp
+}
+
+// May reports whether a permission on a resource, or on any that contains it, is the subject's. It allocates nothing.
+func (s *Subject) May(p Permission, on Resource) bool {
+	if s.Superuser {
+		return true
+	}
+	if on.Kind == Table {
+		if sp := s.spaces[on.Keyspace]; sp != nil {
+			return sp.all.Has(p) || sp.tables[on.Name].Has(p)
+		}
+		return s.everywhere.Has(p) && !protected(on.Keyspace)
+	}
+	for ok := true; ok; on, ok = on.Parent() {
+		if s.grants[on].Has(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// Check is May as an error for the client.
+func (s *Subject) Check(p Permission, on Resource) error {
+	if s.May(p, on) {
+		return nil
+	}
+	return dberr.Unauthorizedf("User %s has no %s permission on %s or any of its parents", s.Name, p, on)
+}
+
+// Admit returns why nothing of the subject's is served in a data centre to a client at an address: it lost LOGIN, or
+// is bound to others. An invalid address is that of a caller inside the process.
+func (s *Subject) Admit(datacenter string, from netip.Addr) error {
+	switch {
+	case !s.Login, !s.Superuser && len(s.datacenters) > 0 && !slices.Contains(s.datacenters, datacenter):
+		return dberr.Unauthorizedf("You do not have access to this datacenter (%s)", datacenter)
+	case s.Superuser || !s.bound || !from.IsValid():
+		return nil
+	case slices.ContainsFunc(s.groups, func(g *Group) bool { return g.Contains(from) }):
+		return nil
+	}
+	return dberr.Unauthorizedf("You do not have access from this IP %s", from.Unmap())
+}

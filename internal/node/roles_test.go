@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+)
+
+// as connects as a role, or fails to.
+func as(addr, role, password string) (*gocql.Session, error) {
+	cluster := gocql.NewCluster(addr)
+	cluster.ConnectTimeout, cluster.Timeout = 5*time.Second, 5*time.Second
+	cluster.Authenticator = gocql.PasswordAuthenticator{Username: role, Password: password}
+	return cluster.CreateSession()
+}
+
+// TestRolesSurvive proves that roles and grants are there after a restart, that what is dropped is granted to nobody
+// when it is made again, and that the users of a configuration are what the configuration says.
+func TestRolesSurvive(t *testing.T) {
+	dir := t.TempDir()
+	boss := map[string]string{"boss": hash(t, "b")}
+	run := func(o AuthOptions, role, password string, f func(s *gocql.Session)) {
+		t.Helper()
+		n, err := Start(t.Context(), Options{Data: dir, CQL: "127.0.0.1:0", HTTP: "off", Auth: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		s, err := as(n.CQLAddr().String(), role, password)
+		if err != nil {
+			t.Fatalf("%s: %v", role, err)
+		}
+		defer s.Close()
+		f(s)
+	}
+	must := func(s *gocql.Session, text string) {
+		t.Helper()
+		if err := s.Query(text).Exec(); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	refused := func(s *gocql.Session, text, want string) {
+		t.Helper()
+		if err := s.Query(text).Exec(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	const table = "CREATE TABLE ks.t (k int PRIMARY KEY)"
+	run(AuthOptions{Users: boss}, "boss", "b", func(s *gocql.Session) {
+		must(s, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+		must(s, table)
+		must(s, "CREATE ROLE app WITH PASSWORD = 'a' AND LOGIN = true")
+		must(s, "CREATE ROLE admin WITH PASSWORD = 'x' AND LOGIN = true AND SUPERUSER = true")
+		must(s, "GRANT SELECT ON ks.t TO app")
+		refused(s, "ALTER ROLE boss WITH PASSWORD = 'x'", "user of the configuration")
+		refused(s, "CREATE ROLE boss", "boss already exists")
+	})
+	run(AuthOptions{Users: boss}, "app", "a", func(s *gocql.Session) {
+		must(s, "SELECT * FROM ks.t")
+		refused(s, "DROP TABLE ks.t", "User app has no DROP permission on <table ks.t> or any of its parents")
+	})
+	run(AuthOptions{Roles: true}, "admin", "x", func(s *gocql.Session) {
+		must(s, "DROP TABLE ks.t")
+		must(s, table)
+		must(s, "DROP ROLE boss") // it left the configuration
+	})
+	run(AuthOptions{Roles: true}, "app", "a", func(s *gocql.Session) {
+		refused(s, "SELECT * FROM ks.t", "User app has no SELECT permission on <table ks.t> or any of its parents")
+	})
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+)
+
+// roles are those that system_auth shows.
+func (b *builder) roles() *access.State {
+	if b.info.Roles == nil {
+		return &access.State{}
+	}
+	return b.info.Roles()
+}
+
+func fillRoles(b *builder) {
+	for _, r := range b.roles().Roles() {
+		if !b.wants(r.Name) {
+			continue
+		}
+		var members []byte
+		if len(r.MemberOf) > 0 {
+			members = set(r.MemberOf)
+		}
+		b.add(values{
+			"role": text(r.Name), "can_login": boolean(r.Login), "is_superuser": boolean(r.Superuser), "member_of": members,
+			"salted_hash": textOrNull(r.Hash),
+		})
+	}
+}
+
+func fillMembers(b *builder) {
+	for _, r := range b.roles().Roles() {
+		for _, granted := range r.MemberOf {
+			b.add(values{"role": text(granted), "member": text(r.Name)})
+		}
+	}
+}
+
+func fillGrants(b *builder) {
+	for _, r := range b.roles().Roles() {
+		if !b.wants(r.Name) {
+			continue
+		}
+		for on, p := range r.Grants {
+			b.add(values{"role": text(r.Name), "resource": text(on.Path()), "permissions": set(p.Names())})
+		}
+	}
+}
+
+func fillGrantees(b *builder) {
+	for _, r := range b.roles().Roles() {
+		for on := range r.Grants {
+			b.add(values{"resource": text(on.Path()), "role": text(r.Name)})
+		}
+	}
+}
+
+// fillNetworks shows where roles are served; a user of a configuration was never told.
+func fillNetworks(b *builder) {
+	for _, r := range b.roles().Roles() {
+		if !r.Configured {
+			b.add(values{"role": text(access.OfRole(r.Name).Path()), "dcs": set(r.Datacenters)})
+		}
+	}
+}
+
+func fillGroupsOfRoles(b *builder) {
+	for _, r := range b.roles().Roles() {
+		if !r.Configured {
+			b.add(values{"role": text(r.Name), "cidr_groups": set(r.Groups)})
+		}
+	}
+}
+
+// CIDRType is the type of the addresses of a CIDR group.
+var CIDRType = cqltype.SetOf(cqltype.TupleOf(cqltype.Native(cqltype.Inet), cqltype.Native(cqltype.Smallint)))
+
+func fillGroups(b *builder) {
+	for _, g := range b.roles().Groups() {
+		ranges := make([][]byte, len(g.CIDRs))
+		for i, p := range g.CIDRs {
+			ranges[i] = cidr(p)
+		}
+		b.add(values{"cidr_group": text(g.Name), "cidrs": CIDRType.SortedSet(ranges)})
+	}
+}
+
+// cidr is a range of addresses as a tuple of the address and the length of its prefix.
+func cidr(p netip.Prefix) []byte {
+	out := cqltype.AppendValue(nil, p.Addr().AsSlice())
+	return cqltype.AppendValue(out, binary.BigEndian.AppendUint16(nil, uint16(p.Bits())))
+}
+
+func fillIdentities(b *builder) {
+	s := b.roles()
+	for _, identity := range s.Identities() {
+		b.add(values{"identity": text(identity), "role": text(s.Identity(identity))})
+	}
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ddl
+
+import (
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// may returns why the actor must not make a change.
+func (a Actor) may(change schema.Change, s *schema.Schema) error {
+	if a.Check == nil {
+		return nil
+	}
+	switch c := change.(type) {
+	case *schema.CreateKeyspace:
+		return a.Check(access.Create, access.Resource{Kind: access.AllKeyspaces})
+	case *schema.AlterKeyspace:
+		return a.Check(access.Alter, access.OfKeyspace(c.Name))
+	case *schema.DropKeyspace:
+		return a.Check(access.Drop, access.OfKeyspace(c.Name))
+	case *schema.CreateTable:
+		return a.Check(access.Create, access.OfTables(c.Keyspace))
+	case *schema.AlterTable:
+		return a.Check(access.Alter, access.OfTable(c.Keyspace, c.Name))
+	case *schema.DropTable:
+		return a.Check(access.Drop, access.OfTable(c.Keyspace, c.Name))
+	case *schema.CreateType:
+		return a.Check(access.Create, access.OfTables(c.Keyspace))
+	case *schema.AlterType:
+		return a.Check(access.Alter, access.OfTables(c.Keyspace))
+	case *schema.DropType:
+		return a.Check(access.Drop, access.OfTables(c.Keyspace))
+	case *schema.CreateIndex:
+		return a.Check(access.Alter, access.OfTable(c.Keyspace, c.Table))
+	case *schema.DropIndex:
+		return a.dropIndex(c, s)
+	}
+	// A change that this function does not know is for those who may do everything.
+	return a.Check(access.Authorize, access.Resource{Kind: access.AllKeyspaces})
+}
+
+// dropIndex asks about the table of an index. Where there is no such index now, there may be one when the change is
+// made, of any table.
+func (a Actor) dropIndex(c *schema.DropIndex, s *schema.Schema) error {
+	if ks := s.Keyspace(c.Keyspace); ks != nil {
+		for _, t := range ks.Tables {
+			if t.Indexes[c.Name] != nil {
+				return a.Check(access.Alter, access.OfTable(c.Keyspace, t.Name))
+			}
+		}
+	}
+	return a.Check(access.Alter, access.OfTables(c.Keyspace))
+}
+
+// outside returns why the actor must not do what this version does not support: some learn nothing else.
+func (a Actor) outside(stmt parser.Statement, session string, s *schema.Schema) error {
+	if a.Check == nil {
+		return nil
+	}
+	switch st := stmt.(type) {
+	case *parser.CreateView:
+		ks, err := keyspaceOf(st.Table, session)
+		if err != nil || s.Table(ks, st.Table.Name.Name) == nil {
+			return err
+		}
+		return a.Check(access.Alter, access.OfTable(ks, st.Table.Name.Name))
+	case *parser.CreateFunction:
+		return a.createFunction(st.Name, session)
+	case *parser.CreateAggregate:
+		return a.createFunction(st.Name, session)
+	}
+	return nil
+}
+
+func (a Actor) createFunction(name parser.QualifiedName, session string) error {
+	ks, err := keyspaceOf(name, session)
+	if err != nil {
+		return err
+	}
+	return a.Check(access.Create, access.OfFunctions(ks))
+}

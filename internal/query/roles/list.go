@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roles
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// Rows are the answer of LIST. The values are in wire form.
+type Rows struct {
+	// Table is what Cassandra says they come from, in keyspace system_auth.
+	Table   string
+	Columns []Column
+	Values  [][][]byte
+}
+
+// Column is a column of Rows.
+type Column struct {
+	Name string
+	Type *cqltype.Type
+}
+
+var (
+	textType    = cqltype.Native(cqltype.Text)
+	booleanType = cqltype.Native(cqltype.Boolean)
+	textMap     = cqltype.MapOf(textType, textType)
+
+	roleColumns = []Column{
+		{"role", textType}, {"super", booleanType}, {"login", booleanType}, {"options", textMap}, {"datacenters", textType},
+	}
+	userColumns       = []Column{{"name", textType}, {"super", booleanType}, {"datacenters", textType}}
+	permissionColumns = []Column{{"role", textType}, {"username", textType}, {"resource", textType}, {"permission", textType}}
+)
+
+func boolean(yes bool) []byte {
+	if yes {
+		return []byte{1}
+	}
+	return []byte{0}
+}
+
+// seesAll reports whether a role is shown the others.
+func seesAll(who *access.Subject) bool {
+	return who.May(access.Describe, access.Resource{Kind: access.AllRoles})
+}
+
+// visible are the roles that are shown to whoever asks, by name.
+func visible(r *Request, direct bool) []string {
+	if !seesAll(r.Who) {
+		return memberships(r.State, r.Who.Name, direct)
+	}
+	var names []string
+	for _, role := range r.State.Roles() {
+		names = append(names, role.Name)
+	}
+	return names
+}
+
+// memberships are the roles that a role has, itself among them, by name; with direct only those granted to it.
+func memberships(s *access.State, name string, direct bool) []string {
+	names := s.Memberships(name)
+	if role := s.Role(name); direct && role != nil {
+		names = append([]string{name}, role.MemberOf...)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func listRoles(r *Request, s *parser.ListRoles) (*Rows, error) {
+	names := []string(nil)
+	switch of := s.Role.Name; {
+	case of == "" && !s.Role.Quoted:
+		names = visible(r, s.NoRecursive)
+	case r.State.Role(of) == nil:
+		return nil, dberr.Invalidf("%s doesn't exist", access.OfRole(of))
+	case !seesAll(r.Who) && !slices.Contains(r.Who.Roles, of):
+		return nil, dberr.Unauthorizedf("You are not authorized to view roles granted to %s ", of)
+	default:
+		names = memberships(r.State, of, s.NoRecursive)
+	}
+	out := &Rows{Table: "roles", Columns: roleColumns}
+	for _, name := range names {
+		if role := r.State.Role(name); role != nil {
+			out.Values = append(out.Values, [][]byte{
+				[]byte(name), boolean(role.Superuser), boolean(role.Login), textMap.SortedMap(nil), datacenters(role),
+			})
+		}
+	}
+	return out, nil
+}
+
+func listUsers(r *Request) *Rows {
+	out := &Rows{Table: "users", Columns: userColumns}
+	for _, name := range visible(r, false) {
+		if role := r.State.Role(name); role != nil && role.Login {
+			out.Values = append(out.Values, [][]byte{[]byte(name), boolean(role.Superuser), datacenters(role)})
+		}
+	}
+	return out
+}
+
+// datacenters tells where a role is served.
+func datacenters(r *access.Role) []byte {
+	switch {
+	case !r.Login:
+		return []byte("n/a")
+	case r.Superuser || len(r.Datacenters) == 0:
+		return []byte("ALL")
+	}
+	return []byte(strings.Join(r.Datacenters, ", "))
+}
+
+func listPermissions(r *Request, s *parser.ListPermissions) (*Rows, error) {
+	of := s.Role.Name
+	everybody := of == "" && !s.Role.Quoted
+	var within []access.Resource
+	if s.Resource != nil {
+		on, err := r.resource(s.Resource)
+		if err != nil {
+			return nil, err
+		}
+		if !r.exists(on) {
+			return nil, dberr.Invalidf("%s doesn't exist", on)
+		}
+		if within = on.Within(); s.NoRecursive {
+			within = []access.Resource{on}
+		}
+	}
+	switch {
+	case everybody && !r.Who.Superuser:
+		return nil, dberr.Unauthorizedf("You are not authorized to view everyone's permissions")
+	case !everybody && r.State.Role(of) == nil:
+		return nil, dberr.Invalidf("%s doesn't exist", access.OfRole(of))
+	case !everybody && !r.Who.Superuser && !slices.Contains(r.Who.Roles, of):
+		return nil, dberr.Unauthorizedf("You are not authorized to view %s's permissions", of)
+	}
+	names := memberships(r.State, of, false)
+	if everybody {
+		names = visible(r, false) // a superuser sees them all
+	}
+	out := &Rows{Table: "permissions", Columns: permissionColumns}
+	for _, name := range names {
+		role := r.State.Role(name)
+		if role == nil {
+			continue
+		}
+		for _, on := range access.SortedResources(role.Grants) {
+			if within != nil && !slices.Contains(within, on) {
+				continue
+			}
+			for _, p := range (role.Grants[on] & s.Permissions).List() {
+				out.Values = append(out.Values, [][]byte{[]byte(name), []byte(name), []byte(on.String()), []byte(p.String())})
+			}
+		}
+	}
+	if len(out.Values) == 0 {
+		return nil, nil
+	}
+	return out, nil
+}
+
+// exists reports whether there is what LIST asks about.
+func (r *Request) exists(on access.Resource) bool {
+	switch on.Kind {
+	case access.RoleKind:
+		return r.State.Role(on.Name) != nil
+	case access.Table:
+		return r.Schema.Table(on.Keyspace, on.Name) != nil
+	case access.Keyspace, access.AllTables, access.AllFunctionsInKeyspace:
+		return r.Schema.Keyspace(on.Keyspace) != nil
+	}
+	return true
+}

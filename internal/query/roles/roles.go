@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package roles executes the statements about roles and permissions: it turns them into changes of package access, and
+// answers LIST from its state.
+//
+// Guarantees: (G1) a password is hashed before it goes anywhere, and for nobody who may not set it; (G2) nothing is
+// listed to a role that it may not see. Start at Executor.Execute.
+package roles
+
+import (
+	"context"
+	"strings"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/parser"
+)
+
+// Store makes a change durable and known everywhere. When ApplyRoles returns, the change holds on this node.
+type Store interface {
+	ApplyRoles(ctx context.Context, c access.Change, actor string) (warnings []string, err error)
+}
+
+// Request is a statement with all that its meaning depends on.
+type Request struct {
+	Statement parser.Statement
+	// Text is the statement as it was sent, for the one error that repeats it.
+	Text string
+	// Keyspace is the session's, empty if it has none.
+	Keyspace string
+	// Who asks, nil where nobody has to log in; State and Schema are the present ones.
+	Who    *access.Subject
+	State  *access.State
+	Schema *schema.Schema
+}
+
+// Executor executes statements about roles. It is safe for concurrent use.
+type Executor struct {
+	store Store
+	// hashing bounds the processors that are busy with new passwords.
+	hashing chan struct{}
+}
+
+// hashesAtOnce bounds how many new passwords are hashed at once.
+const hashesAtOnce = 2
+
+// New makes an executor.
+func New(store Store) *Executor {
+	return &Executor{store: store, hashing: make(chan struct{}, hashesAtOnce)}
+}
+
+// Handles reports whether a statement is one of this package.
+func Handles(stmt parser.Statement) bool {
+	switch stmt.(type) {
+	case *parser.CreateRole, *parser.AlterRole, *parser.DropRole, *parser.GrantPermissions, *parser.GrantRole,
+		*parser.ListPermissions, *parser.ListRoles, *parser.ListUsers:
+		return true
+	}
+	return false
+}
+
+var errAnonymous = &dberr.Unauthorized{Message: "You have to be logged in and not anonymous to perform this request"}
+
+// Execute executes a statement that Handles accepts. The rows are nil for all but LIST, and for a LIST that finds
+// nothing to list.
+func (e *Executor) Execute(ctx context.Context, r *Request) (rows *Rows, warnings []string, err error) {
+	if r.Who == nil {
+		return nil, nil, errAnonymous
+	}
+	switch s := r.Statement.(type) {
+	case *parser.ListPermissions:
+		rows, err = listPermissions(r, s)
+		return rows, nil, err
+	case *parser.ListRoles:
+		rows, err = listRoles(r, s)
+		return rows, nil, err
+	case *parser.ListUsers:
+		return listUsers(r), nil, nil
+	}
+	change, err := e.change(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	warnings, err = e.store.ApplyRoles(ctx, change, r.Who.Name)
+	return nil, warnings, err
+}
+
+func (e *Executor) change(ctx context.Context, r *Request) (access.Change, error) {
+	switch s := r.Statement.(type) {
+	case *parser.CreateRole:
+		a, err := e.attributes(ctx, &s.Options, r.Who.May(access.Create, access.Resource{Kind: access.AllRoles}))
+		if s.User {
+			yes := true
+			a.Login = &yes
+		}
+		return &access.CreateRole{Name: s.Role.Name, IfNotExists: s.IfNotExists, Attributes: a}, err
+	case *parser.AlterRole:
+		own := r.Who.Name == s.Role.Name
+		a, err := e.attributes(ctx, &s.Options, own || r.Who.May(access.Alter, access.OfRole(s.Role.Name)))
+		return &access.AlterRole{Name: s.Role.Name, IfExists: s.IfExists, Attributes: a}, err
+	case *parser.DropRole:
+		return &access.DropRole{Name: s.Role.Name, IfExists: s.IfExists}, nil
+	case *parser.GrantRole:
+		return &access.GrantRole{Revoke: s.Revoke, Role: s.Role.Name, Grantee: s.Grantee.Name}, nil
+	case *parser.GrantPermissions:
+		on, err := r.resource(&s.Resource)
+		return &access.Grant{Revoke: s.Revoke, Permissions: s.Permissions, On: on, Role: s.Role.Name}, err
+	}
+	return nil, dberr.Invalidf("This statement is not supported")
+}
+
+// PasswordBytesMax is how much of a password bcrypt takes into account. A longer one would be right by its beginning.
+const PasswordBytesMax = 72
+
+// attributes are what a role is given. The password is hashed only if that is allowed: otherwise the change will be
+// refused, and whoever asks has not cost more than that.
+func (e *Executor) attributes(ctx context.Context, o *parser.RoleOptions, allowed bool) (access.Attributes, error) {
+	a := access.Attributes{
+		Login: o.Login, Superuser: o.Superuser, Options: o.Options != nil, Hash: o.HashedPassword, Hashed: o.HashedPassword != nil,
+	}
+	switch {
+	case o.AllDatacenters:
+		a.Datacenters = &[]string{}
+	case o.Datacenters != nil:
+		a.Datacenters = &o.Datacenters
+	}
+	switch {
+	case o.AllCIDRs:
+		a.Groups = &[]string{}
+	case o.CIDRs != nil:
+		a.Groups = &o.CIDRs
+	}
+	if o.Password == nil {
+		return a, nil
+	}
+	if !allowed {
+		a.Hash = new(string)
+		return a, nil
+	}
+	hash, err := e.hash(ctx, *o.Password)
+	a.Hash = &hash
+	return a, err
+}
+
+func (e *Executor) hash(ctx context.Context, password string) (string, error) {
+	if len(password) > PasswordBytesMax {
+		return "", dberr.Invalidf("Passwords have at most %d bytes", PasswordBytesMax)
+	}
+	select {
+	case e.hashing <- struct{}{}:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	defer func() { <-e.hashing }()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
+	return string(hash), err
+}
+
+// resource is what a permission is about.
+func (r *Request) resource(p *parser.Resource) (access.Resource, error) {
+	on := access.Resource{Kind: p.Kind, Keyspace: p.Name.Keyspace.Name, Name: p.Name.Name.Name}
+	switch p.Kind {
+	case access.Table:
+		if on.Keyspace == "" {
+			on.Keyspace = r.Keyspace
+		}
+		if on.Keyspace == "" {
+			return on, dberr.Invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+		}
+	case access.Function:
+		if !p.Name.HasKeyspace() {
+			return on, dberr.Invalidf("In this context function name must be explictly qualified by a keyspace")
+		}
+		// There are no functions that it could name. This is what Cassandra says then.
+		return on, dberr.Syntaxf("Failed parsing statement: [%s] reason: NoSuchElementException No value present", r.Text)
+	case access.MBean:
+		if on.Name = p.MBean; !mbean(p.MBean) {
+			return on, dberr.Syntaxf("%s is not a valid JMX object name", p.MBean)
+		}
+	}
+	return on, nil
+}
+
+// mbean reports whether a text is the name of an MBean or a pattern: a domain, a colon, and properties or a star.
+func mbean(name string) bool {
+	_, properties, ok := strings.Cut(name, ":")
+	return ok && (strings.Contains(properties, "=") || properties == "*")
+}

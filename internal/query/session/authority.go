@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/ddl"
+	"github.com/ilion-db/ilion/internal/query/roles"
+)
+
+// Authority says who may do what on a node whose clients have to log in. It is safe for concurrent use.
+//
+// A statement knows what it needs, and a session what its role may do at the present state of the roles: as long as the
+// state stays the same, a check is two look-ups.
+type Authority struct {
+	datacenter string
+	configured func(name string) bool
+	present    atomic.Pointer[era]
+}
+
+// era is one state of the roles, with the roles that were resolved in it.
+type era struct {
+	state    *access.State
+	subjects sync.Map // name -> *access.Subject
+}
+
+// NewAuthority makes an authority for a node in a data centre. configured reports whether a name is a user of the
+// node's configuration.
+func NewAuthority(datacenter string, configured func(name string) bool) *Authority {
+	a := &Authority{datacenter: datacenter, configured: configured}
+	a.Set(&access.State{})
+	return a
+}
+
+// Set makes a state of the roles the present one: the next request of every session goes by it.
+func (a *Authority) Set(s *access.State) { a.present.Store(&era{state: s}) }
+
+// State is the present one.
+func (a *Authority) State() *access.State { return a.present.Load().state }
+
+// Subject is a role at the present state.
+func (a *Authority) Subject(name string) *access.Subject { return a.subject(a.present.Load(), name) }
+
+// Datacenter is that of the node.
+func (a *Authority) Datacenter() string { return a.datacenter }
+
+func (a *Authority) subject(e *era, name string) *access.Subject {
+	if s, ok := e.subjects.Load(name); ok {
+		return s.(*access.Subject)
+	}
+	s, _ := e.subjects.LoadOrStore(name, e.state.Resolve(name, a.configured(name)))
+	return s.(*access.Subject)
+}
+
+// admitted is what a session may do in an era.
+type admitted struct {
+	era     *era
+	subject *access.Subject
+	err     error // why it is not served at all
+}
+
+// need is a permission that a statement takes.
+type need struct {
+	permission access.Permission
+	on         access.Resource
+}
+
+// subject is the role of the session, nil where nobody has to log in. The error says why nothing of it is served any
+// more.
+func (s *Session) subject() (*access.Subject, error) {
+	a := s.engine.opts.Authority
+	if a == nil {
+		return nil, nil
+	}
+	present := a.present.Load()
+	have := s.admitted.Load()
+	if have == nil || have.era != present {
+		have = &admitted{era: present, subject: a.subject(present, s.client.User)}
+		if have.err = have.subject.Admit(a.datacenter, s.client.Remote.Addr()); s.client.User == "" {
+			have.err = &dberr.Unauthorized{Message: "You have not logged in"}
+		}
+		s.admitted.Store(have)
+	}
+	return have.subject, have.err
+}
+
+// check returns why the client must not execute a statement. What a statement makes or changes in the schema or among
+// the roles is checked where that is done.
+func (s *Session) check(st *statement) error {
+	who, err := s.subject()
+	if err != nil {
+		return err
+	}
+	if who != nil && !who.Superuser {
+		for i := range st.needs {
+			if err := who.Check(st.needs[i].permission, st.needs[i].on); err != nil {
+				return err
+			}
+		}
+	}
+	return st.locked
+}
+
+// actor is the client as package ddl knows it.
+func (s *Session) actor() (ddl.Actor, error) {
+	who, err := s.subject()
+	if who == nil || err != nil {
+		return ddl.Actor{}, err
+	}
+	return ddl.Actor{Role: who.Name, Check: who.Check}, nil
+}
+
+// needsRead notes what reading a table takes.
+func (st *statement) needsRead(t *schema.Table) {
+	if !access.Readable(t.Keyspace, t.Name) {
+		st.needs = append(st.needs, need{access.Select, access.OfTable(t.Keyspace, t.Name)})
+	}
+}
+
+// needsWrite notes what writing to a table takes: with a condition, reading it as well, since the answer tells what is
+// there.
+func (st *statement) needsWrite(t *schema.Table, conditional bool) {
+	st.needs = append(st.needs, need{access.Modify, access.OfTable(t.Keyspace, t.Name)})
+	if conditional {
+		st.needsRead(t)
+	}
+	if st.locked == nil {
+		st.locked = catalog.CheckWritable(t)
+	}
+}
+
+// runRoles executes a statement about roles.
+func (s *Session) runRoles(ctx context.Context, c *Call, st *statement) Status {
+	who, err := s.subject()
+	if err != nil {
+		return c.Result.Fail(err)
+	}
+	r := roles.Request{Statement: st.parsed, Text: st.text, Keyspace: st.keyspace, Who: who, Schema: s.engine.catalog.Snapshot()}
+	if who != nil {
+		r.State = s.engine.opts.Authority.State()
+	}
+	rows, warnings, err := s.engine.roles.Execute(ctx, &r)
+	c.Result.Warnings = append(c.Result.Warnings, warnings...)
+	if err != nil || rows == nil {
+		c.Result.Err = err
+		return Done
+	}
+	columns := make([]Column, len(rows.Columns))
+	for i, col := range rows.Columns {
+		columns[i] = Column{Keyspace: "system_auth", Table: rows.Table, Name: col.Name, Type: col.Type}
+	}
+	c.Result.Kind, c.Result.Metadata, c.Result.RowCount = Rows, NewMetadata(columns), len(rows.Values)
+	for _, row := range rows.Values {
+		for _, v := range row {
+			c.Result.Cells = cqltype.AppendValue(c.Result.Cells, v)
+		}
+	}
+	return Done
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+)
+
+// town is a world whose clients have to log in: boss is configured.
+type town struct {
+	*world
+	authority *Authority
+	mu        sync.Mutex
+}
+
+// ApplyRoles makes the town a roles.Store.
+func (w *town) ApplyRoles(_ context.Context, c access.Change, actor string) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next, warnings, err := access.Apply(w.authority.State(), c, &access.World{
+		Actor: actor, Datacenters: []string{"dc1"}, Configured: func(name string) bool { return name == "boss" },
+		Exists: func(r access.Resource) bool {
+			s := w.catalog.Snapshot()
+			return s.Keyspace(r.Keyspace) != nil && (r.Kind != access.Table || s.Table(r.Keyspace, r.Name) != nil)
+		},
+	})
+	w.authority.Set(next)
+	return warnings, err
+}
+
+func newTown(t testing.TB) *town {
+	w := &town{authority: NewAuthority("dc1", func(name string) bool { return name == "boss" })}
+	o := Options{Authority: w.authority, Roles: w}
+	w.world = newWorldOf(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{Roles: w.authority.State} })
+	w.client = w.as("boss")
+	return w
+}
+
+func (w *town) as(role string) *Session {
+	return w.NewSession(Client{Version: 4, User: role, Remote: netip.MustParseAddrPort("10.0.0.1:4000")})
+}
+
+// answer is what a session gets for a statement: an error, or the warnings.
+func (w *town) answer(s *Session, text string) string {
+	r := w.run(s, (*Session).Query, Request{Text: []byte(text)})
+	if r.Err != nil {
+		return r.Err.Error()
+	}
+	return strings.Join(r.Warnings, "; ")
+}
+
+// TestPermissions proves E6 for every kind of statement and every way in: what is not granted is refused, and done once
+// it is granted. The order within a line: statement, permission, resource.
+func TestPermissions(t *testing.T) {
+	w := newTown(t)
+	for _, text := range []string{
+		"CREATE TABLE ks.t (k int PRIMARY KEY, v int)", "CREATE INDEX ix ON ks.t (v)", "CREATE TYPE ks.ty (a int)",
+		"CREATE ROLE low", "INSERT INTO ks.t (k, v) VALUES (1, 1)",
+	} {
+		if got := w.answer(w.client, text); got != "" {
+			t.Fatalf("%s: %s", text, got)
+		}
+	}
+	w.query(t, "ALTER ROLE low WITH LOGIN = true")
+	low := w.as("low")
+	const table, tables, keyspace = "TABLE ks.t", "ALL TABLES IN KEYSPACE ks", "KEYSPACE ks"
+	texts := map[string]string{
+		table: "<table ks.t>", tables: "<all tables in ks>", keyspace: "<keyspace ks>", "ALL KEYSPACES": "<all keyspaces>",
+		"TABLE ks.new": "<table ks.new>",
+	}
+	for _, test := range [][3]string{
+		{"SELECT * FROM ks.t", "SELECT", table},
+		{"SELECT JSON k FROM ks.t WHERE v = 1", "SELECT", table},
+		{"INSERT INTO ks.t (k) VALUES (2)", "MODIFY", table},
+		{"UPDATE ks.t SET v = 1 WHERE k = 1", "MODIFY", table},
+		{"DELETE FROM ks.t WHERE k = 9", "MODIFY", table},
+		{"BEGIN BATCH INSERT INTO ks.t (k) VALUES (2); INSERT INTO ks.t (k) VALUES (3) APPLY BATCH", "MODIFY", table},
+		{"TRUNCATE ks.t", "MODIFY", table},
+		{"ALTER TABLE ks.t ADD w int", "ALTER", table},
+		{"CREATE INDEX iw ON ks.t (w)", "ALTER", table},
+		{"DROP INDEX ks.iw", "ALTER", table},
+		{"CREATE TABLE ks.new (k int PRIMARY KEY)", "CREATE", tables},
+		{"CREATE TYPE ks.ty2 (a int)", "CREATE", tables},
+		{"ALTER TYPE ks.ty ADD b int", "ALTER", tables},
+		{"DROP TYPE ks.ty2", "DROP", tables},
+		{"DROP TABLE ks.new", "DROP", "TABLE ks.new"},
+		{"ALTER KEYSPACE ks WITH durable_writes = true", "ALTER", keyspace},
+		{"CREATE KEYSPACE ks2 WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATE", "ALL KEYSPACES"},
+	} {
+		text, permission, resource := test[0], test[1], test[2]
+		want := "User low has no " + permission + " permission on " + texts[resource] + " or any of its parents"
+		if got := w.answer(low, text); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
+		}
+		if r := w.run(low, (*Session).Prepare, Request{Text: []byte(text)}); r.Err != nil {
+			t.Errorf("prepare %s: %v", text, r.Err)
+		} else if r := w.run(low, (*Session).Execute, Request{ID: r.Prepared.ID}); r.Err == nil || r.Err.Error() != want {
+			t.Errorf("execute %s: %v", text, r.Err)
+		}
+		if permission == "MODIFY" && !strings.HasPrefix(text, "BEGIN") && !strings.HasPrefix(text, "TRUNCATE") {
+			r := w.run(low, (*Session).Batch, Request{Statements: []BatchStatement{{Text: []byte(text)}}})
+			if r.Err == nil || r.Err.Error() != want {
+				t.Errorf("batch of %s: %v", text, r.Err)
+			}
+		}
+		grant := permission + " ON " + resource
+		if got := w.answer(w.client, "GRANT "+grant+" TO low"); got != "" {
+			t.Fatalf("grant %s: %s", grant, got)
+		}
+		if got := w.answer(low, text); strings.HasPrefix(got, "User low") {
+			t.Errorf("granted, %s: %s", text, got)
+		}
+		if resource != "TABLE ks.new" { // which is gone
+			w.query(t, "REVOKE "+grant+" FROM low")
+		}
+	}
+	// A condition answers what is there.
+	w.query(t, "GRANT MODIFY ON ks.t TO low")
+	want := "User low has no SELECT permission on <table ks.t> or any of its parents"
+	if got := w.answer(low, "UPDATE ks.t SET v = 1 WHERE k = 1 IF v = 2"); got != want {
+		t.Errorf("a condition: %s", got)
+	}
+	for text, want := range map[string]string{
+		"SELECT key FROM system.local":                      "",
+		"SELECT keyspace_name FROM system_schema.keyspaces": "",
+		"USE ks":              "",
+		"DESCRIBE TABLE ks.t": "",
+		"SELECT salted_hash FROM system_auth.roles":                  "User low has no SELECT permission on <table system_auth.roles> or any of its parents",
+		"SELECT * FROM system.batches":                               "User low has no SELECT permission on <table system.batches> or any of its parents",
+		"INSERT INTO system_auth.roles (role) VALUES ('x')":          "User low has no MODIFY permission on <table system_auth.roles> or any of its parents",
+		"DELETE FROM system_auth.cidr_groups WHERE cidr_group = 'g'": "User low has no MODIFY permission on <table system_auth.cidr_groups> or any of its parents",
+	} {
+		if got := w.answer(low, text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	if got := w.answer(w.client, "INSERT INTO system_auth.roles (role) VALUES ('x')"); got != "system_auth keyspace is not user-modifiable." {
+		t.Errorf("a superuser writes to the roles: %s", got)
+	}
+}
+
+// TestDismissed proves that open sessions go by the present state of the roles: rights that are taken away, LOGIN that
+// is taken away, and a role that is dropped end what was prepared before, too.
+func TestDismissed(t *testing.T) {
+	w := newTown(t)
+	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	w.query(t, "CREATE ROLE low WITH LOGIN = true")
+	low := w.as("low")
+	p := w.prepared(t, low, "SELECT * FROM ks.t")
+	execute := func() string {
+		if r := w.run(low, (*Session).Execute, Request{ID: p.ID}); r.Err != nil {
+			return r.Err.Error()
+		}
+		return ""
+	}
+	const denied, gone = "User low has no SELECT permission on <table ks.t> or any of its parents", "You do not have access to this datacenter (dc1)"
+	for _, step := range [][2]string{
+		{"", denied},
+		{"GRANT SELECT ON ks.t TO low", ""},
+		{"REVOKE SELECT ON ks.t FROM low", denied},
+		{"CREATE ROLE readers", denied},
+		{"GRANT SELECT ON KEYSPACE ks TO readers", denied},
+		{"GRANT readers TO low", ""},
+		{"ALTER ROLE low WITH LOGIN = false", gone},
+		{"ALTER ROLE low WITH LOGIN = true", ""},
+		{"DROP ROLE readers", denied},
+		{"INSERT INTO system_auth.cidr_groups (cidr_group, cidrs) VALUES ('far', {('10.9.0.0', 16)})", denied},
+		{"GRANT SELECT ON ks.t TO low", ""},
+		{"ALTER ROLE low WITH ACCESS FROM CIDRS {'far'}", "You do not have access from this IP 10.0.0.1"},
+		{"INSERT INTO system_auth.cidr_groups (cidr_group, cidrs) VALUES ('far', {('10.0.0.7', 8)})", ""},
+		{"DROP ROLE low", gone},
+	} {
+		if step[0] != "" {
+			w.query(t, step[0])
+		}
+		if got := execute(); got != step[1] {
+			t.Errorf("after %s: %q, want %q", step[0], got, step[1])
+		}
+	}
+	if r := w.run(low, (*Session).Prepare, Request{Text: []byte("SELECT * FROM ks.t")}); r.Err == nil {
+		t.Error("a dropped role prepares")
+	}
+}
+
+// TestAnonymous proves what statements about roles answer where nobody has to log in.
+func TestAnonymous(t *testing.T) {
+	w := newWorld(t, Options{})
+	for _, text := range []string{"CREATE ROLE x", "LIST ROLES", "LIST USERS", "GRANT SELECT ON ALL KEYSPACES TO x", "LIST ALL PERMISSIONS", "DROP ROLE IF EXISTS x"} {
+		if err := w.try(text); err == nil || err.Error() != "You have to be logged in and not anonymous to perform this request" {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if err := w.try("INSERT INTO system_auth.cidr_groups (cidr_group, cidrs) VALUES ('far', {('10.9.0.0', 16)})"); err == nil {
+		t.Error("anybody writes to the CIDR groups")
+	}
+}
+
+// BenchmarkCheck measures what the check of a prepared statement costs a role that is no superuser.
+func BenchmarkCheck(b *testing.B) {
+	w := newTown(b)
+	w.query(b, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	w.query(b, "CREATE ROLE low WITH LOGIN = true")
+	w.query(b, "GRANT SELECT ON ks.t TO low")
+	low := w.as("low")
+	st, err := w.parse([]byte("SELECT * FROM ks.t WHERE k = ?"), "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := low.check(st); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestCheckAllocates proves that a check that holds allocates nothing.
+func TestCheckAllocates(t *testing.T) {
+	w := newTown(t)
+	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	w.query(t, "CREATE ROLE low WITH LOGIN = true")
+	w.query(t, "GRANT SELECT ON KEYSPACE ks TO low")
+	low := w.as("low")
+	st, err := w.parse([]byte("SELECT * FROM ks.t WHERE k = ?"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if err := low.check(st); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

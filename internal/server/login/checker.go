@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package login
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// Options of a Checker. The zero value of all but State is useful.
+type Options struct {
+	// Users maps the users of the configuration to bcrypt hashes. For them nothing else counts.
+	Users map[string]string
+	// State has all other roles.
+	State func() *access.State
+	// Log hears of failures; nil: nobody does.
+	Log *slog.Logger
+	// Told hears of every attempt: its outcome is nil if the client is in.
+	Told func(from netip.Addr, name string, outcome error)
+	// Now is the clock, After waits; those of package time if nil.
+	Now   func() time.Time
+	After func(time.Duration) <-chan time.Time
+}
+
+// The bounds (L4).
+const (
+	// checksAtOnce is how many passwords of each queue are checked at a time.
+	checksAtOnce = 2
+	// waitingMax is how many clients of each queue wait for their turn.
+	waitingMax = 256
+	// passwordBytesMax is how much of a password bcrypt looks at: a longer one would be right by its beginning.
+	passwordBytesMax = 72
+	// nameBytesMax bounds what is remembered and logged of a name.
+	nameBytesMax = access.NameBytesMax
+)
+
+// Checker checks logins. It is safe for concurrent use.
+//
+// bcrypt is slow on purpose; a driver opens dozens of connections with the same password, so the last password that was
+// right is remembered for each name, as a salted SHA-256 that lives in memory only.
+type Checker struct {
+	opts     Options
+	salt     [32]byte
+	stranger []byte // a hash that no password has, as costly as others
+	clean    queue
+	suspect  queue
+	failures failures
+
+	mu    sync.Mutex
+	known map[string]remembered
+
+	succeeded, failed, refused atomic.Uint64
+}
+
+// remembered is a password that was right for a hash.
+type remembered struct {
+	hash   string
+	digest [32]byte
+}
+
+// queue bounds who is checked at a time, and who waits for it.
+type queue struct {
+	slots   chan struct{}
+	waiting atomic.Int32
+}
+
+// New makes a checker. It fails if a hash of the configuration is none.
+func New(o Options) (*Checker, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = time.After
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	for name, hash := range o.Users {
+		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
+			return nil, fmt.Errorf("auth.users: the hash of user %q is not a bcrypt hash: make one with ilion hash-password", name)
+		}
+	}
+	c := &Checker{opts: o, known: map[string]remembered{}}
+	c.clean.slots, c.suspect.slots = make(chan struct{}, checksAtOnce), make(chan struct{}, checksAtOnce)
+	c.failures.now = o.Now
+	if _, err := rand.Read(c.salt[:]); err != nil {
+		return nil, fmt.Errorf("random salt: %w", err)
+	}
+	var err error
+	c.stranger, err = bcrypt.GenerateFromPassword(c.salt[:], bcrypt.DefaultCost)
+	return c, err
+}
+
+// Counts are the logins since the start: those that came in, those whose name or password was wrong, and those that
+// were sent away unchecked.
+func (c *Checker) Counts() (succeeded, failed, refused uint64) {
+	return c.succeeded.Load(), c.failed.Load(), c.refused.Load()
+}
+
+// Configured reports whether a name is a user of the configuration.
+func (c *Checker) Configured(name string) bool {
+	_, ok := c.opts.Users[name]
+	return ok
+}
+
+// Authenticate returns the role to act as for a client at an address. Errors are dberr.BadCredentials, and
+// dberr.Overloaded if too many are being checked.
+func (c *Checker) Authenticate(ctx context.Context, from netip.Addr, name, password string) (role string, err error) {
+	err = c.authenticate(ctx, from, name, password)
+	switch err.(type) {
+	case nil:
+		c.succeeded.Add(1)
+		role = name
+	case *dberr.BadCredentials:
+		c.failed.Add(1)
+	default:
+		c.refused.Add(1)
+	}
+	if err != nil {
+		c.opts.Log.LogAttrs(ctx, slog.LevelWarn, "login failed",
+			slog.String("role", shorten(name)), slog.Any("from", from), slog.String("error", shorten(err.Error())))
+	}
+	if c.opts.Told != nil {
+		c.opts.Told(from, shorten(name), err)
+	}
+	return role, err
+}
+
+func (c *Checker) authenticate(ctx context.Context, from netip.Addr, name, password string) error {
+	hash, login := c.hash(name)
+	digest := sha256.Sum256(append(append(c.salt[:], name...), "\x00"+password...))
+	if !c.remembers(name, hash, digest) {
+		right, err := c.check(ctx, from, name, hash, password)
+		if err != nil {
+			return err
+		}
+		if !right {
+			c.failures.add(from, name)
+			return &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect", name)}
+		}
+		c.remember(name, hash, digest)
+		c.failures.forgive(from)
+	}
+	c.failures.good(from, name)
+	if !login {
+		return &dberr.BadCredentials{Message: name + " is not permitted to log in"}
+	}
+	return nil
+}
+
+// hash returns the hash of a role's password, empty if it has none, and whether it may log in.
+func (c *Checker) hash(name string) (hash string, login bool) {
+	if hash, ok := c.opts.Users[name]; ok {
+		return hash, true
+	}
+	if r := c.opts.State().Role(name); r != nil {
+		return r.Hash, r.Login
+	}
+	return "", false
+}
+
+func (c *Checker) remembers(name, hash string, digest [32]byte) bool {
+	c.mu.Lock()
+	k, ok := c.known[name]
+	c.mu.Unlock()
+	return ok && k.hash == hash && subtle.ConstantTimeCompare(k.digest[:], digest[:]) == 1
+}
+
+// remember remembers a right password. There are no more than roles that were there: names that are gone make room.
+func (c *Checker) remember(name, hash string, digest [32]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= rememberedMax {
+		clear(c.known)
+	}
+	c.known[name] = remembered{hash, digest}
+}
+
+// rememberedMax bounds the passwords that are remembered; more than these begin anew.
+const rememberedMax = 10_000
+
+// check compares a password with a hash, when it is its turn.
+func (c *Checker) check(ctx context.Context, from netip.Addr, name, hash, password string) (right bool, err error) {
+	q, wait := &c.clean, c.failures.delay(from, name)
+	if wait > 0 {
+		q = &c.suspect
+	}
+	if err := c.enter(ctx, q, wait); err != nil {
+		return false, err
+	}
+	defer func() { <-q.slots }()
+	against, cut := []byte(hash), password
+	if hash == "" {
+		against = c.stranger
+	}
+	if len(cut) > passwordBytesMax {
+		cut = cut[:passwordBytesMax]
+	}
+	right = bcrypt.CompareHashAndPassword(against, []byte(cut)) == nil
+	return right && hash != "" && len(password) <= passwordBytesMax, nil
+}
+
+// enter takes a slot of a queue after a time.
+func (c *Checker) enter(ctx context.Context, q *queue, wait time.Duration) error {
+	tooMany := &dberr.Overloaded{Message: "Too many logins are being checked: try again"}
+	defer q.waiting.Add(-1)
+	if q.waiting.Add(1) > waitingMax {
+		return tooMany
+	}
+	if wait > 0 {
+		select {
+		case <-c.opts.After(wait):
+		case <-ctx.Done():
+			return tooMany
+		}
+	}
+	select {
+	case q.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return tooMany
+	}
+}
+
+func shorten(s string) string {
+	if len(s) > nameBytesMax {
+		return s[:nameBytesMax]
+	}
+	return s
+}

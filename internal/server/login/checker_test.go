@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func hashed(t *testing.T, password string) string {
+	t.Helper()
+	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(h)
+}
+
+// door is a checker over a state that tests change.
+type door struct {
+	*Checker
+	state *access.State
+}
+
+func newDoor(t *testing.T, roles ...*access.Role) *door {
+	d := &door{state: &access.State{}}
+	for _, r := range roles {
+		d.state = d.state.WithRole(r)
+	}
+	var err error
+	d.Checker, err = New(Options{Users: map[string]string{"boss": hashed(t, "b")}, State: func() *access.State { return d.state }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+var here, there = netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+
+func (d *door) try(from netip.Addr, name, password string) string {
+	role, err := d.Authenticate(context.Background(), from, name, password)
+	switch {
+	case err != nil:
+		return err.Error()
+	case role != name:
+		return "is " + role
+	}
+	return ""
+}
+
+// TestLogins proves who comes in, and that changes of a role count at once.
+func TestLogins(t *testing.T) {
+	long := strings.Repeat("x", 72)
+	d := newDoor(t,
+		&access.Role{Name: "app", Login: true, Hash: hashed(t, "a")},
+		&access.Role{Name: "group", Hash: hashed(t, "g")},
+		&access.Role{Name: "empty", Login: true},
+		&access.Role{Name: "long", Login: true, Hash: hashed(t, long)},
+		&access.Role{Name: "boss", Login: true, Hash: hashed(t, "other")},
+	)
+	wrong := func(name string) string { return "Provided username " + name + " and/or password are incorrect" }
+	for range 2 { // the second time right passwords are remembered
+		for _, test := range [][3]string{
+			{"app", "a", ""},
+			{"app", "b", wrong("app")},
+			{"boss", "b", ""},
+			{"boss", "other", wrong("boss")}, // the configuration wins
+			{"group", "g", "group is not permitted to log in"},
+			{"group", "x", wrong("group")},
+			{"empty", "", wrong("empty")},
+			{"nobody", "a", wrong("nobody")},
+			{"long", long, ""},
+			{"long", long + "y", wrong("long")}, // bcrypt looks at 72 bytes
+		} {
+			if got := d.try(here, test[0], test[1]); got != test[2] {
+				t.Errorf("%s with %.10s: %q, want %q", test[0], test[1], got, test[2])
+			}
+			d.failures.forgive(here) // this test is not about waiting
+		}
+	}
+	d.state = d.state.WithRole(&access.Role{Name: "app", Login: true, Hash: hashed(t, "new")})
+	if got := d.try(here, "app", "a"); got != wrong("app") {
+		t.Errorf("the old password: %q", got)
+	}
+	if got := d.try(here, "app", "new"); got != "" {
+		t.Errorf("the new password: %q", got)
+	}
+	d.state = d.state.WithoutRole("app")
+	if got := d.try(here, "app", "new"); got != wrong("app") {
+		t.Errorf("a dropped role: %q", got)
+	}
+	if in, failed, _ := d.Counts(); in != 7 || failed != 16 {
+		t.Errorf("%d came in, %d failed", in, failed)
+	}
+}
+
+// TestThrottle proves L1 and L2 by a clock that stands still unless all wait: an address that fails waits longer and
+// longer, and meanwhile others come in at once, also in the name that is being tried, also those who need no bcrypt at
+// the address that fails.
+func TestThrottle(t *testing.T) {
+	d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")}, &access.Role{Name: "two", Login: true, Hash: hashed(t, "2")})
+	synctest.Test(t, func(t *testing.T) {
+		took := func(from netip.Addr, name, password string) time.Duration {
+			began := time.Now()
+			d.try(from, name, password)
+			return time.Since(began)
+		}
+		if got := took(here, "two", "2"); got != 0 {
+			t.Errorf("the first login took %v", got)
+		}
+		for i, want := range []time.Duration{0, 0, 0, waitMin, 2 * waitMin, 4 * waitMin} {
+			if got := took(here, "app", "wrong"); got != want {
+				t.Errorf("failure %d took %v, want %v", i, got, want)
+			}
+		}
+		for range 20 {
+			if got := took(here, "app", "wrong"); got > waitMax {
+				t.Errorf("a failure took %v", got)
+			}
+		}
+		// As many as may wait, and more: those are told so.
+		refused := make(chan error, waitingMax+10)
+		for range waitingMax + 10 {
+			go func() {
+				_, err := d.Authenticate(context.Background(), here, "app", "wrong")
+				refused <- err
+			}()
+		}
+		synctest.Wait()
+		if n := len(refused); n != 10 {
+			t.Errorf("%d of %d were sent away at once, want 10", n, cap(refused))
+		}
+		for range 10 {
+			if e, ok := errors.AsType[*dberr.Overloaded](<-refused); !ok {
+				t.Errorf("sent away with %v", e)
+			}
+		}
+		if got := took(here, "two", "2"); got != 0 {
+			t.Errorf("a remembered password at the address that fails took %v", got)
+		}
+		if got := took(there, "boss", "b"); got != 0 {
+			t.Errorf("a login from elsewhere took %v", got)
+		}
+		for range waitingMax {
+			<-refused
+		}
+		time.Sleep(forgotten + time.Second)
+		if got := took(here, "app", "wrong"); got != 0 {
+			t.Errorf("after a while a failure took %v", got)
+		}
+	})
+}
+
+// TestNameUnderAttack proves that a name that is tried from everywhere waits, but not where it was right before.
+func TestNameUnderAttack(t *testing.T) {
+	d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
+	if got := d.try(here, "app", "a"); got != "" {
+		t.Fatal(got)
+	}
+	for i := range freeOfName {
+		d.failures.add(netip.AddrFrom4([4]byte{10, 1, 0, byte(i)}), "app")
+	}
+	if d.failures.delay(here, "app") != 0 {
+		t.Error("who was right before waits")
+	}
+	if d.failures.delay(there, "app") == 0 {
+		t.Error("an address that was never right does not wait")
+	}
+	if d.failures.delay(there, "other") != 0 {
+		t.Error("another name waits")
+	}
+}
+
+// TestBounds proves that strangers cannot fill the memory (L4), and what counts as one address.
+func TestBounds(t *testing.T) {
+	var f failures
+	f.now = time.Now
+	for i := range 2*rememberedFailures + 5 {
+		a := netip.AddrFrom4([4]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)})
+		f.add(a, fmt.Sprint(i))
+		f.good(a, fmt.Sprint(i))
+	}
+	if len(f.from) > rememberedFailures || len(f.names) > rememberedFailures || len(f.right) > rememberedFailures {
+		t.Errorf("remembered: %d addresses, %d names, %d pairs", len(f.from), len(f.names), len(f.right))
+	}
+	a, b := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::ffff:1")
+	if network(a) != network(b) || network(here) == network(there) || network(netip.MustParseAddr("::ffff:10.0.0.1")) != network(here) {
+		t.Error("what counts as one address is another")
+	}
+}

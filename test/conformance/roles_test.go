@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/ilion-db/ilion"
+)
+
+// superuser is who the recordings were made as.
+const superuser = "cassandra"
+
+// TestRoles replays what needs clients to log in, against a node that has the superuser of the recordings: those of
+// roles and permissions made with Cassandra 5.0.5, and the scenarios of 4.0 beside them (-only names other tests).
+// Nothing is left out: steps that need views or functions are among the differences.
+func TestRoles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("replays for some seconds")
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(superuser), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := ilion.Start(t.Context(), ilion.Options{Users: map[string]string{superuser: string(hash)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	known := readDifferences(t, "differences_roles.txt")
+	results := map[string]*result{}
+	for _, f := range recordings() {
+		name := filepath.Base(f)
+		if *only == "" && filepath.Dir(f) != "testdata" {
+			continue
+		}
+		recs, err := load(f, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := &result{}
+		for i := range recs {
+			if slices.Contains(recs[i].Needs, "auth") && (*only == "" || strings.Contains(recs[i].Test, *only)) {
+				sum.add(replayTest([]string{db.CQLAddr().String()}, &recs[i]))
+			}
+		}
+		results[name] = sum
+	}
+	report(t, results, known, shares{82, 60})
+	if *rewrite {
+		writeDifferences(t, "differences_roles.txt", results, known)
+	}
+}
