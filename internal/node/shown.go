@@ -33,6 +33,9 @@ func (n *Node) shown() *admin.Node {
 		ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String(), Store: n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
 	}
+	if n.logins != nil {
+		out.Logins = n.logins.Counts
+	}
 	if c := n.cluster; c != nil {
 		out.Cluster = &admin.Cluster{
 			Self: c.self, Records: n.records, Peers: c.peers, Log: c.log, Transport: c.transport, ClockSkew: n.opts.Cluster.ClockSkew,

@@ -15,6 +15,14 @@ func Collector(n *Node) prometheus.Collector { return &collector{n} }
 // collector reads the node's figures.
 type collector struct{ n *Node }
 
+// logins are the counts of logins, 0 where nobody has to log in.
+func (n *Node) logins() (succeeded, failed, refused uint64) {
+	if n.Logins == nil {
+		return 0, 0, 0
+	}
+	return n.Logins()
+}
+
 // figure is a metric without labels.
 type figure struct {
 	desc  *prometheus.Desc
@@ -61,6 +69,17 @@ var (
 			"cql_connections_idle_total",
 			"Client connections closed at limits.idle_timeout.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().Idle.Load()) },
+		),
+		count("logins_total", "Clients that logged in.", func(n *Node) float64 { in, _, _ := n.logins(); return float64(in) }),
+		count(
+			"logins_failed_total",
+			"Logins with a wrong name or password.",
+			func(n *Node) float64 { _, failed, _ := n.logins(); return float64(failed) },
+		),
+		count(
+			"logins_refused_total",
+			"Logins refused unchecked because too many were being checked.",
+			func(n *Node) float64 { _, _, refused := n.logins(); return float64(refused) },
 		),
 		count("cql_errors_total", "ERROR responses.", func(n *Node) float64 { return float64(n.CQL.Stats().Errors.Load()) }),
 		count(

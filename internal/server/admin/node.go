@@ -31,6 +31,8 @@ type Node struct {
 	Catalog     *catalog.Catalog
 	Engine      *session.Engine
 	CQL         *cql.Server
+	// Logins counts those that came in, failed and were refused; nil where nobody has to log in.
+	Logins func() (succeeded, failed, refused uint64)
 	// TableName names a table in words.
 	TableName func(id uint32) string
 	// Cluster is nil for a node that stands alone.
