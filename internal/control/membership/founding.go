@@ -71,6 +71,7 @@ func Found(store *storage.Store, self *meta.Node) error {
 			continue
 		}
 		birth := keys.NewMeta(uint64(p.ID), keys.Span{Table: keys.MetaID})
+		birth.Region = self.Region
 		birth.Voters = []keys.Member{{Replica: uint64(r.ID), Node: self.ID}}
 		b.PutMeta(&birth)
 	}

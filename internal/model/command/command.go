@@ -117,6 +117,11 @@ type Read struct {
 	Epoch   uint64
 }
 
+// Position is where Key stands in the table.
+func (c *Read) Position() keys.Position {
+	return keys.Position{Ring: c.Token.Position(), Low: c.Low, Key: c.Key}
+}
+
 // IndexLookup names an index and a value in wire form.
 type IndexLookup struct {
 	Index uint32

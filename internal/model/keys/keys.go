@@ -155,6 +155,7 @@ func ID(key []byte) uint32 {
 type Parts struct {
 	Table uint32
 	Token token.Token // the first 8 bytes of the position
+	Low   uint64      // the others, on the wide ring
 	Key   []byte
 	Kind  byte
 	// Rest is what doc.go shows as rest.
@@ -195,6 +196,9 @@ func Parse(key []byte) (p Parts, ok bool) {
 	}
 	p.Table = binary.BigEndian.Uint32(key)
 	p.Token = token.AtPosition(binary.BigEndian.Uint64(key[idLen:]))
+	if p.Table&WideRing != 0 {
+		p.Low = binary.BigEndian.Uint64(key[idLen+8:])
+	}
 	p.Key = key[idLen+positionLen(p.Table)+2 : end : end]
 	p.Kind, p.Rest, p.PrefixLen = key[end], key[end+1:], end
 	return p, true
@@ -205,10 +209,21 @@ type Entry struct {
 	Index      uint32 // without IndexSpace
 	Value      []byte
 	Token      token.Token
+	Low        uint64 // as in Parts
 	Key        []byte
 	Clustering []byte
 	// ValueLen is the length of the part before the position.
 	ValueLen int
+}
+
+// Position is where the key stands in its table.
+func (p *Parts) Position() Position {
+	return Position{Ring: p.Token.Position(), Low: p.Low, Key: p.Key}
+}
+
+// Position is where the row's key stands in its table.
+func (e *Entry) Position() Position {
+	return Position{Ring: e.Token.Position(), Low: e.Low, Key: e.Key}
 }
 
 // ParseIndex takes the key of an index entry apart; ok is false for any other bytes.
@@ -228,6 +243,9 @@ func ParseIndex(key []byte) (e Entry, ok bool) {
 	}
 	e.Index, e.Value = id&^IndexSpace, key[idLen+2:e.ValueLen:e.ValueLen]
 	e.Token = token.AtPosition(binary.BigEndian.Uint64(key[e.ValueLen:]))
+	if id&WideRing != 0 {
+		e.Low = binary.BigEndian.Uint64(key[e.ValueLen+8:])
+	}
 	e.Key, e.Clustering = key[pos+2:end:end], key[end:]
 	return e, true
 }

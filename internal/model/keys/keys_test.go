@@ -148,15 +148,15 @@ func TestSpan(t *testing.T) {
 		lower, upper := s.Bounds()
 		key := AppendRow(nil, FirstTable, tok, pk, nil)
 		inside := bytes.Compare(lower, key) <= 0 && (upper == nil || bytes.Compare(key, upper) < 0)
-		if want := r.Contains(tok); s.Contains(tok, pk) != want || inside != want {
-			t.Fatalf("%v in %v: %v, by bounds %v, want %v", tok, r, s.Contains(tok, pk), inside, want)
+		if want := r.Contains(tok); s.Holds(At(tok, pk)) != want || inside != want {
+			t.Fatalf("%v in %v: %v, by bounds %v, want %v", tok, r, s.Holds(At(tok, pk)), inside, want)
 		}
 		cut := AppendPosition(nil, tok, short(t, "cut"))
 		left, right := Span{Table: FirstTable, End: cut}, Span{Table: FirstTable, Begin: cut}
-		if left.Contains(tok, pk) == right.Contains(tok, pk) {
+		if left.Holds(At(tok, pk)) == right.Holds(At(tok, pk)) {
 			t.Fatalf("%x is in both or neither of %v and %v", pk, left, right)
 		}
-		if !left.Tokens().Contains(tok) && left.Contains(tok, pk) || !right.Tokens().Contains(tok) {
+		if !left.Tokens().Contains(tok) && left.Holds(At(tok, pk)) || !right.Tokens().Contains(tok) {
 			t.Fatalf("the tokens of %v and %v do not cover %v", left, right, tok)
 		}
 	})
@@ -231,4 +231,27 @@ func FuzzParse(f *testing.F) {
 		_, _ = DecodeMeta(b)
 		_, _ = DecodeReplica(b)
 	})
+}
+
+// TestWideSpan proves that a span of a table on the wide ring whose boundary lies between two places of one first half
+// holds what is on its side, and that keys of rows and of index entries say on which side they are.
+func TestWideSpan(t *testing.T) {
+	const table, index = FirstTable | WideRing, (FirstTable + 1) | WideRing
+	at := func(low uint64) Position { return Position{Ring: 7, Low: low, Key: []byte("k")} }
+	left, right := Span{Table: table, End: at(5).Boundary(table)}, Span{Table: table, Begin: at(5).Boundary(table)}
+	for low := range uint64(10) {
+		row := append(append(AppendTable(nil, table), at(low).Boundary(table)...), Row)
+		p, ok := Parse(row)
+		if !ok || p.Position().Compare(at(low)) != 0 {
+			t.Fatalf("key %x is at %v, want %v", row, p.Position(), at(low))
+		}
+		entry := append(AppendIndexValue(nil, index, []byte("v")), at(low).Boundary(table)...)
+		e, ok := ParseIndex(entry)
+		if !ok || e.Position().Compare(at(low)) != 0 {
+			t.Fatalf("entry %x is at %v, want %v", entry, e.Position(), at(low))
+		}
+		if left.Holds(p.Position()) != (low < 5) || right.Holds(e.Position()) != (low >= 5) {
+			t.Errorf("place %d: left %v, right %v", low, left.Holds(p.Position()), right.Holds(e.Position()))
+		}
+	}
 }

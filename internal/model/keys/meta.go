@@ -43,14 +43,16 @@ type Meta struct {
 	// Children are the partitions that split off, oldest first.
 	Children []Child
 	// Parents are the partitions that this one was born of: none for one of a new table, one after a split, two after a
-	// merge.
+	// merge. They are reserved: partitions do not split or merge yet.
 	Parents []Parent
-	// Region is the region of the replica set; empty while there is but one.
+	// Region is that of the replica set, since the partition's birth; empty if it was born without a map.
 	Region string
-	// Swept is the highest horizon of a sweep that was applied, in seconds since the epoch: what a reader dates before
-	// it may be gone.
+	// Swept is the highest horizon of a sweep of rows or deletions that was applied, in seconds since the epoch: what
+	// was deleted or had expired before it may be gone without a trace, so no state from before it can be read or
+	// restored. 0: nothing was swept.
 	Swept int64
-	// FeedLow is the log index of the first entry that a change feed can still be given; 0 is all that the log has.
+	// FeedLow is the log index of the first entry that a change feed can still be given; 0 is all that the log has. It
+	// is reserved: there are no feeds, and the log is cut by what replicas need alone.
 	FeedLow uint64
 
 	// Rest has the fields that a later build has added, as they came.

@@ -30,10 +30,14 @@ func TokenSpan(table uint32, r token.Range) Span {
 	return s
 }
 
-// Contains reports whether a logical partition lies in the span.
-func (s Span) Contains(tok token.Token, pk []byte) bool {
+// Holds reports whether a logical partition lies in the span.
+func (s Span) Holds(p Position) bool {
 	var buf [64]byte
-	pos := AppendPosition(buf[:0], tok, pk)
+	pos := binary.BigEndian.AppendUint64(buf[:0], p.Ring)
+	if s.Table&WideRing != 0 {
+		pos = binary.BigEndian.AppendUint64(pos, p.Low)
+	}
+	pos = appendSized(pos, p.Key)
 	return bytes.Compare(s.Begin, pos) <= 0 && (len(s.End) == 0 || bytes.Compare(pos, s.End) < 0)
 }
 

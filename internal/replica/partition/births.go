@@ -30,6 +30,7 @@ func birth(p *topology.Partition, alone feature.Level) keys.Meta {
 		m.Feature = alone
 	}
 	if len(p.Sets) > 0 {
+		m.Region = p.Sets[0].Region
 		for _, r := range p.Sets[0].Replicas {
 			member := keys.Member{Replica: uint64(r.ID), Node: r.Node}
 			if r.State == topology.Joining {

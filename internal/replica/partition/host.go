@@ -265,12 +265,12 @@ func (h *Host) Sweep(sw *command.Sweep) error {
 	if len(sw.Keys) == 0 {
 		return nil
 	}
-	tok, key, ok := positionOf(sw.Keys[0])
+	at, ok := positionOf(sw.Keys[0])
 	if !ok {
 		return fmt.Errorf("sweep of key %x: %w", sw.Keys[0], command.ErrMalformed)
 	}
 	for _, r := range *h.replicas.Load() {
-		if r.Table() != sw.Table || !r.state.Load().keys.Contains(tok, key) {
+		if r.Table() != sw.Table || !r.state.Load().keys.Holds(at) {
 			continue
 		}
 		done := make(signal, 1)

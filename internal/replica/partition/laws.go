@@ -23,7 +23,7 @@ const lawKeysMax = 1 << 16
 // wrote checks (P2) and (P3) of a mutation that is about to be applied.
 func (l *laws) wrote(r *Replica, m *command.Mutation) {
 	s := r.state.Load()
-	own := s.keys.Table == m.Table && s.span.Contains(m.Token, m.Key)
+	own := s.keys.Table == m.Table && s.span.Holds(m.Position())
 	invariant.Check(own, "P3: partition %d applies key %x", r.id, m.Key)
 	if l.stamps == nil || len(l.stamps) >= lawKeysMax {
 		l.stamps = map[string]int64{}

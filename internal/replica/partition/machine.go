@@ -52,6 +52,8 @@ type progress struct {
 	stamp           int64
 	schema, version uint64
 	level           feature.Level
+	// swept is the highest horizon of a sweep of rows or deletions.
+	swept int64
 }
 
 // applied is what the applier, or an installation, knows of a replica. Both never work on one at the same time.
@@ -126,6 +128,7 @@ func (a *machine) command(r *Replica, next *progress) (result any, err error) {
 		if err := a.Commit(); err != nil {
 			return nil, err
 		}
+		next.swept = max(next.swept, sweptBelow(&e.Sweep))
 		return nil, a.batch.Sweep(&e.Sweep)
 	case command.EntryTruncate:
 		if r.isMeta() || a.outdated(r) {
@@ -167,7 +170,7 @@ func (a *machine) write(r *Replica, next *progress) (result any, err error) {
 	state := r.state.Load()
 	for i := range ms {
 		c := &ms[i]
-		if c.Table != state.keys.Table || !state.span.Contains(c.Token, c.Key) || r.isMeta() {
+		if c.Table != state.keys.Table || !state.span.Holds(c.Position()) || r.isMeta() {
 			return r.wrongRange(), nil
 		}
 		if c.SchemaVersion != 0 && c.SchemaVersion < next.schema {
@@ -252,8 +255,8 @@ func (a *machine) close() { a.batch.Close() }
 // encode appends the meta with the present progress.
 func (p *applied) encode(dst []byte) []byte {
 	m := &p.meta
-	if m.Feature != p.level {
-		m.Feature = p.level
+	if m.Feature != p.level || m.Swept != p.swept {
+		m.Feature, m.Swept = p.level, p.swept
 		p.layout = m.AppendLayout(p.layout[:0])
 	}
 	m.Applied, m.Term, m.MaxTimestamp, m.SchemaVersion = p.applied, p.term, p.stamp, p.schema
@@ -265,7 +268,7 @@ func (p *applied) load(m *keys.Meta, version uint64) {
 	p.meta, p.changes = *m, nil
 	p.progress = progress{
 		applied: m.Applied, term: m.Term, stamp: m.MaxTimestamp, schema: m.SchemaVersion, version: version,
-		level: m.Feature,
+		level: m.Feature, swept: m.Swept,
 	}
 	p.layout = m.AppendLayout(p.layout[:0])
 }
@@ -287,6 +290,16 @@ func (r *Replica) show(now raftgroup.Instant) {
 	}
 }
 
+// sweptBelow is the horizon of a sweep, 0 if it is one of ids alone, which no reader misses.
+func sweptBelow(s *command.Sweep) int64 {
+	for _, key := range s.Keys {
+		if p, ok := keys.Parse(key); ok && p.Kind != keys.Dedupe {
+			return s.Horizon
+		}
+	}
+	return 0
+}
+
 // holdsAll reports whether all keys of a sweep are the replica's.
 func (r *Replica) holdsAll(s *command.Sweep) bool {
 	state := r.state.Load()
@@ -294,8 +307,7 @@ func (r *Replica) holdsAll(s *command.Sweep) bool {
 		return false
 	}
 	for _, key := range s.Keys {
-		t, pk, ok := positionOf(key)
-		if !ok || !state.span.Contains(t, pk) {
+		if at, ok := positionOf(key); !ok || !state.span.Holds(at) {
 			return false
 		}
 	}

@@ -254,6 +254,43 @@ func TestCommitInEntry(t *testing.T) {
 	b.commit()
 }
 
+// TestMetaSaysWhatWasSwept proves that the meta of a partition names its region from its birth, and the highest horizon
+// of a sweep of rows or deletions, over restarts; sweeps of ids alone, whose horizons are later, do not count.
+func TestMetaSaysWhatWasSwept(t *testing.T) {
+	b := newBench(t)
+	key := half(false, 1)[0]
+	at := put(key, 0).Token
+	row := keys.AppendDeletions(nil, testTable, at, []byte(key))
+	id := keys.AppendDedupe(nil, testTable, at, []byte(key), command.DedupeID{Sequence: 1})
+	sweep := func(index uint64, horizon int64, list ...[]byte) {
+		t.Helper()
+		e := &command.Entry{Kind: command.EntrySweep, Sweep: command.Sweep{Table: testTable, Keys: list, Horizon: horizon}}
+		if results := b.entry(lower, index, e); results[0] != nil {
+			t.Fatal(results)
+		}
+	}
+	if m := b.meta(lower); m.Region != "here" || m.Swept != 0 {
+		t.Errorf("at birth: region %q, swept below %d", m.Region, m.Swept)
+	}
+	sweep(11, 100, row)
+	sweep(12, 50, row)
+	sweep(13, 900, id)
+	b.commit()
+	if m := b.meta(lower); m.Swept != 100 {
+		t.Errorf("swept below %d", m.Swept)
+	}
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	b.crash()
+	sweep(14, 70, row)
+	sweep(15, 200, id, row)
+	b.commit()
+	if m := b.meta(lower); m.Swept != 200 || b.meta(upper).Swept != 0 {
+		t.Errorf("swept below %d, the other half below %d", m.Swept, b.meta(upper).Swept)
+	}
+}
+
 // TestRecordsInOneBatch: several changes of records in one batch see each other; what expected another version changes
 // nothing; other partitions have no records.
 func TestRecordsInOneBatch(t *testing.T) {

@@ -32,7 +32,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		return err
 	}
 	s := r.state.Load()
-	if r.isMeta() || c.Table != s.keys.Table || c.Key != nil && !s.span.Contains(c.Token, c.Key) ||
+	if r.isMeta() || c.Table != s.keys.Table || c.Key != nil && !s.span.Holds(c.Position()) ||
 		c.Key == nil && c.Epoch != 0 && c.Epoch != s.epoch {
 		return r.wrongRange()
 	}

@@ -162,7 +162,7 @@ func (r *Replica) close() {
 // mutex of its stripe until they have proposed it; see Require.
 func (r *Replica) accepts(m *command.Mutation) error {
 	s := r.state.Load()
-	if r.isMeta() || m.Table != s.keys.Table || !s.span.Contains(m.Token, m.Key) {
+	if r.isMeta() || m.Table != s.keys.Table || !s.span.Holds(m.Position()) {
 		return r.wrongRange()
 	}
 	if m.SchemaVersion != 0 && m.SchemaVersion < r.schema.Load() {

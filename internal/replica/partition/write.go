@@ -12,7 +12,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
@@ -309,10 +308,10 @@ func (r *Replica) confirmed(ctx context.Context, look func() error) error {
 }
 
 // positionOf returns the place in its table's ring of a key of a row or an index entry.
-func positionOf(key []byte) (token.Token, []byte, bool) {
+func positionOf(key []byte) (keys.Position, bool) {
 	if p, ok := keys.Parse(key); ok {
-		return p.Token, p.Key, true
+		return p.Position(), true
 	}
 	e, ok := keys.ParseIndex(key)
-	return e.Token, e.Key, ok
+	return e.Position(), ok
 }

@@ -30,7 +30,11 @@ var (
 	labelKey  = recordKey(0, 1)
 )
 
-const formatValue = "ilion raft log 1"
+// The format is stored as its name and its number.
+const (
+	formatName   = "ilion raft log "
+	formatNumber = 1
+)
 
 func groupKey(group uint64) []byte { return binary.BigEndian.AppendUint64(nil, group) }
 

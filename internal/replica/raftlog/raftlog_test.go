@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -15,6 +16,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
 func open(t testing.TB, fs vfs.FS, o Options) *Store {
@@ -254,6 +257,24 @@ func TestForeignDirectory(t *testing.T) {
 	must(t, db.Close())
 	if _, err := Open("data/log", Options{FS: fs}); !errors.Is(err, ErrFormat) {
 		t.Fatalf("%v", err)
+	}
+}
+
+// TestNewerDirectory proves that the directory of a later build is refused as newer, with both numbers, and left as it
+// is.
+func TestNewerDirectory(t *testing.T) {
+	fs := vfs.NewMem()
+	must(t, open(t, fs, Options{}).Close())
+	db, err := pebble.Open("data/log", &pebble.Options{FS: fs, Logger: logger{}})
+	must(t, err)
+	must(t, db.Set(formatKey, []byte("ilion raft log 2"), pebble.Sync))
+	must(t, db.Close())
+	for range 2 {
+		_, err = Open("data/log", Options{FS: fs})
+		const want = "the raft log was written by a newer Ilion (format 2); this build understands 1"
+		if !errors.Is(err, feature.ErrNewer) || errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
+			t.Fatalf("%v", err)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +17,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/replica/manifest"
 	"go.etcd.io/raft/v3"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
 // Options of a Store. The zero value is ready for use.
@@ -50,7 +54,7 @@ func (o Options) withDefaults() Options {
 }
 
 var (
-	// ErrFormat is returned for a directory that another version, or something else, wrote.
+	// ErrFormat is returned for a directory that something else wrote. That of a later build is a *feature.Newer.
 	ErrFormat = errors.New("not a raft log of a known format")
 	// ErrMissing is returned if there is no log where there must be one.
 	ErrMissing = errors.New("there is no raft log")
@@ -151,14 +155,7 @@ func (s *Store) checkFormat() error {
 	value, closer, err := s.db.Get(formatKey)
 	switch {
 	case err == nil:
-		known := string(value) == formatValue
-		if err := closer.Close(); err != nil {
-			return err
-		}
-		if !known {
-			return ErrFormat
-		}
-		return nil
+		return errors.Join(readFormat(string(value)), closer.Close())
 	case !errors.Is(err, pebble.ErrNotFound):
 		return err
 	}
@@ -173,7 +170,20 @@ func (s *Store) checkFormat() error {
 	if !empty {
 		return ErrFormat
 	}
-	return s.db.Set(formatKey, []byte(formatValue), pebble.Sync)
+	return s.db.Set(formatKey, []byte(formatName+strconv.Itoa(formatNumber)), pebble.Sync)
+}
+
+// readFormat refuses a format that this build does not know.
+func readFormat(value string) error {
+	number, ours := strings.CutPrefix(value, formatName)
+	n, err := strconv.ParseUint(number, 10, 32)
+	switch {
+	case !ours || err != nil || n < formatNumber:
+		return ErrFormat
+	case n > formatNumber:
+		return &feature.Newer{What: "the raft log", Unit: "format", Has: n, Newest: formatNumber}
+	}
+	return nil
 }
 
 // Label returns what SetLabel stored, nil if it never did.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -28,6 +29,8 @@ const (
 	dedupeDueSeconds = 64
 	// duePause is the time between two looks at what is due.
 	duePause = 10 * time.Second
+	// dueSlices is how many sweeps of SweeperOptions.SliceKeys keys are under way at once, or a few more.
+	dueSlices = 8
 	// hiddenMax bounds the rows that a deletion hides which are swept at a time.
 	hiddenMax = 1000
 )
@@ -134,14 +137,8 @@ func (d *dueSweep) run(ctx context.Context) error {
 			return err
 		}
 		for _, list := range []map[int][][]byte{sl.rows, sl.deletions} {
-			for i := range d.led {
-				if len(list[i]) == 0 {
-					continue
-				}
-				sw := command.Sweep{Table: d.t.ID, Keys: list[i], Horizon: d.horizon, Dropped: d.t.Dropped}
-				if err := d.o.Propose(ctx, sw); err != nil {
-					return err
-				}
+			if err := d.propose(ctx, list); err != nil {
+				return err
 			}
 		}
 		b := d.s.db.NewBatch()
@@ -157,6 +154,28 @@ func (d *dueSweep) run(ctx context.Context) error {
 	return nil
 }
 
+// propose proposes sweeps of some keys, all at once: one after the other each would wait for the log by itself, and a
+// busy node would not keep up with what expires. It returns when all are applied.
+func (d *dueSweep) propose(ctx context.Context, list map[int][][]byte) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for i := range d.led {
+		for keys := range slices.Chunk(list[i], d.o.SliceKeys) {
+			sw := command.Sweep{Table: d.t.ID, Keys: keys, Horizon: d.horizon, Dropped: d.t.Dropped}
+			wg.Go(func() {
+				if err := d.o.Propose(ctx, sw); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					errs = append(errs, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
 // slice looks at some notes.
 func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 	sl.rows, sl.deletions = map[int][][]byte{}, map[int][][]byte{}
@@ -167,7 +186,7 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 	w := d.s.newSweep(&command.Sweep{Table: d.t.ID, Horizon: d.horizon, Dropped: d.t.Dropped})
 	defer w.close()
 	for it.First(); it.Valid() && err == nil; it.Next() {
-		if sl.seen == d.o.SliceKeys {
+		if sl.seen >= dueSlices*d.o.SliceKeys {
 			sl.next = bytes.Clone(it.Key())
 			break
 		}
@@ -184,7 +203,7 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	key := keys.AppendNoted(nil, note)
 	p, ok := keys.Parse(key)
-	in := func(s keys.Span) bool { return s.Contains(p.Token, p.Key) }
+	in := func(s keys.Span) bool { return s.Holds(p.Position()) }
 	if !ok || !slices.ContainsFunc(d.held, in) {
 		sl.done = append(sl.done, bytes.Clone(note))
 		return nil

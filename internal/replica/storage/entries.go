@@ -111,7 +111,7 @@ func (e *entrySweep) good(w *sweep, spans []keys.Span, key []byte) (bool, error)
 		return false, nil
 	}
 	for i := range spans {
-		if spans[i].Contains(entry.Token, entry.Key) {
+		if spans[i].Holds(entry.Position()) {
 			return w.holds(e.index, &entry)
 		}
 	}

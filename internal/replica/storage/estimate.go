@@ -93,7 +93,7 @@ type partitionCounter struct {
 }
 
 func (c *partitionCounter) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
-	if !c.span.Contains(tok, key) {
+	if !c.span.Holds(keys.At(tok, key)) {
 		return command.NextPartition, nil
 	}
 	if c.n++; c.max > 0 && c.n > c.max {

@@ -178,7 +178,7 @@ func eachEntry(it *pebble.Iterator, span keys.Span, fn func(key, value []byte) e
 	for valid := it.First(); valid; {
 		e, ok := keys.ParseIndex(it.Key())
 		switch {
-		case ok && span.Contains(e.Token, e.Key):
+		case ok && span.Holds(e.Position()):
 			passed = 0
 			value, err := it.ValueAndErr()
 			if err == nil {

@@ -139,7 +139,7 @@ func (in *install) record(key, value []byte) error {
 	in.last = append(in.last[:0], key...)
 	if bytes.Compare(key, in.lower) < 0 || bytes.Compare(key, in.upper) >= 0 {
 		m := &in.head.meta
-		if e, ok := keys.ParseIndex(key); !ok || m.Partition == keys.MetaPartition || !m.Span.Contains(e.Token, e.Key) {
+		if e, ok := keys.ParseIndex(key); !ok || m.Partition == keys.MetaPartition || !m.Span.Holds(e.Position()) {
 			return fmt.Errorf("%w: key %x does not belong to it", ErrBadSnapshot, key)
 		}
 	}

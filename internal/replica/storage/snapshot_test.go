@@ -112,7 +112,7 @@ func writeEntry(t testing.TB, s *Store, m *keys.Meta, i int, version int64) {
 // keyIn finds the i-th partition key that lies in a span.
 func keyIn(span keys.Span, i int) string {
 	for n := 0; ; n++ {
-		if pk := fmt.Sprintf("key%d", n); span.Contains(token.Hash([]byte(pk)), []byte(pk)) {
+		if pk := fmt.Sprintf("key%d", n); span.Holds(keys.At(token.Hash([]byte(pk)), []byte(pk))) {
 			if i--; i < 0 {
 				return pk
 			}

@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/golang/snappy"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/invariant"
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
@@ -24,22 +27,30 @@ import (
 //	  head       flags, estimated size, meta: see streamHead
 //	  records    in ascending order of keys, over all chunks: length that the key shares with the one before it in the chunk,
 //	             length of its rest, length of the value, rest, value
+//	  large      a record that is too large for one chunk: length of its key, length of its value, key, first part of the value
+//	  part       another part of the value of that record, until it is complete
 //	  end        numbers of chunks before it and of records
 //
 // Fixed-width integers are little-endian, all others uvarints.
 const (
 	streamMagic  = "ilionsnp"
-	streamFormat = 1
+	streamFormat = 2
 
 	chunkHead    byte = 1
 	chunkRecords byte = 2
 	chunkEnd     byte = 3
+	chunkLarge   byte = 4
+	chunkPart    byte = 5
 
 	chunkHeadLen = 13
-	// chunkBytes is from which size on a chunk is written. Only one record can make it larger.
+	// chunkBytes is from which size on a chunk is written.
 	chunkBytes = 256 << 10
-	// chunkBytesMax bounds what a reader accepts.
-	chunkBytesMax = 1 << 30
+	// partBytes is how much of a value is in one chunk: a record with a larger one is written in parts.
+	partBytes = 4 << 20
+	// chunkBytesMax bounds a chunk: records just below chunkBytes, and one more with a value of partBytes.
+	chunkBytesMax = partBytes + 1<<20
+	// valueBytesMax bounds a value: a store has no larger ones.
+	valueBytesMax = 1<<32 - 1
 	// expansionMax is above what Snappy can make of a byte, 64 of 3: a chunk that claims more takes no memory.
 	expansionMax = 32
 )
@@ -100,6 +111,9 @@ func (w *streamWriter) begin(h *streamHead) error {
 
 // add adds a record; full is true if a chunk was written.
 func (w *streamWriter) add(key, value []byte) (full bool, err error) {
+	if len(value) > partBytes {
+		return true, w.large(key, value)
+	}
 	shared := 0
 	if len(w.raw) > 0 {
 		shared = sharedLen(w.key, key)
@@ -116,6 +130,34 @@ func (w *streamWriter) add(key, value []byte) (full bool, err error) {
 	return true, w.chunk(chunkRecords)
 }
 
+// large writes a record in parts.
+func (w *streamWriter) large(key, value []byte) error {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	w.records++
+	w.raw = binary.AppendUvarint(w.raw, uint64(len(key)))
+	w.raw = binary.AppendUvarint(w.raw, uint64(len(value)))
+	w.raw = append(w.raw, key...)
+	kind := chunkLarge
+	for part := range slices.Chunk(value, partBytes) {
+		w.raw = append(w.raw, part...)
+		if err := w.chunk(kind); err != nil {
+			return err
+		}
+		kind = chunkPart
+	}
+	return nil
+}
+
+// flush writes the records that wait for a full chunk.
+func (w *streamWriter) flush() error {
+	if len(w.raw) == 0 {
+		return nil
+	}
+	return w.chunk(chunkRecords)
+}
+
 func sharedLen(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -127,10 +169,8 @@ func sharedLen(a, b []byte) int {
 }
 
 func (w *streamWriter) end() error {
-	if len(w.raw) > 0 {
-		if err := w.chunk(chunkRecords); err != nil {
-			return err
-		}
+	if err := w.flush(); err != nil {
+		return err
 	}
 	w.raw = binary.AppendUvarint(w.raw, w.chunks)
 	w.raw = binary.AppendUvarint(w.raw, w.records)
@@ -139,9 +179,7 @@ func (w *streamWriter) end() error {
 
 // chunk writes what is in raw.
 func (w *streamWriter) chunk(kind byte) error {
-	if len(w.raw) > chunkBytesMax {
-		return fmt.Errorf("a row of %d bytes is too large for a snapshot", len(w.raw))
-	}
+	invariant.Check(len(w.raw) <= chunkBytesMax, "T5: a chunk of %d bytes", len(w.raw))
 	w.out = resized(w.out, chunkHeadLen+snappy.MaxEncodedLen(len(w.raw)))
 	payload := snappy.Encode(w.out[chunkHeadLen:], w.raw)
 	if len(payload) >= len(w.raw) {
@@ -198,7 +236,11 @@ func (r *streamReader) begin(h *streamHead) error {
 		return fmt.Errorf("%w: it is none", ErrBadSnapshot)
 	}
 	if v := magic[len(streamMagic)]; v != streamFormat {
-		return fmt.Errorf("%w: it has format %d, this version knows %d", ErrBadSnapshot, v, streamFormat)
+		newer := &feature.Newer{What: "the snapshot", Unit: "format", Has: uint64(v), Oldest: streamFormat, Newest: streamFormat}
+		if v < streamFormat {
+			return fmt.Errorf("%w: it has format %d, which is too old", ErrBadSnapshot, v)
+		}
+		return fmt.Errorf("%w: %w", ErrBadSnapshot, newer)
 	}
 	kind, b, err := r.chunk()
 	if err == nil && kind != chunkHead {
@@ -219,6 +261,8 @@ func (r *streamReader) next(fn func(key, value []byte) error) (more bool, err er
 	switch kind {
 	case chunkRecords:
 		return true, r.each(b, fn)
+	case chunkLarge:
+		return true, r.large(b, fn)
 	case chunkEnd:
 		end := codec.NewReader(b, ErrBadSnapshot)
 		chunks, records := end.Uint(), end.Uint()
@@ -228,6 +272,35 @@ func (r *streamReader) next(fn func(key, value []byte) error) (more bool, err er
 		return false, nil
 	}
 	return false, fmt.Errorf("%w: chunk of kind %d", ErrBadSnapshot, kind)
+}
+
+// large puts a record together of its parts.
+func (r *streamReader) large(b []byte, fn func(key, value []byte) error) error {
+	head := codec.NewReader(b, fmt.Errorf("%w: undecodable record", ErrBadSnapshot))
+	keyLen, size := head.Uint(), head.Uint()
+	key := bytes.Clone(head.Take(keyLen))
+	if err := head.Err(); err != nil {
+		return err
+	}
+	if size > valueBytesMax {
+		return fmt.Errorf("%w: a value of %d bytes", ErrBadSnapshot, size)
+	}
+	value := bytes.Clone(head.Rest()) // memory grows with what really comes
+	for uint64(len(value)) < size {
+		kind, part, err := r.chunk()
+		if err != nil {
+			return err
+		}
+		if kind != chunkPart || len(part) == 0 {
+			return fmt.Errorf("%w: chunk of kind %d within a record", ErrBadSnapshot, kind)
+		}
+		value = append(value, part...)
+	}
+	if uint64(len(value)) != size {
+		return fmt.Errorf("%w: undecodable record", ErrBadSnapshot)
+	}
+	r.records++
+	return fn(key, value)
 }
 
 // each takes the records apart by hand: it sees every byte of a snapshot, and its keys are put together of two.

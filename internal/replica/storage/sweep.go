@@ -83,6 +83,7 @@ func (b *Batch) Sweep(sw *command.Sweep) error {
 // sweep is one sweep under way.
 type sweep struct {
 	s     *rows
+	known *table
 	table Table
 	sw    *command.Sweep
 	// clean holds the deletions that hide nothing any more, as cleanKey has them, spreaded the partitions whose ranges
@@ -104,8 +105,8 @@ type sweep struct {
 }
 
 func (s *rows) newSweep(sw *command.Sweep) *sweep {
-	w := &sweep{s: s, sw: sw, table: Table{ID: sw.Table}, clean: map[string]bool{}, spreaded: map[string]bool{}}
-	if t := s.table(sw.Table).installed.Load(); t != nil {
+	w := &sweep{s: s, sw: sw, known: s.table(sw.Table), table: Table{ID: sw.Table}, clean: map[string]bool{}, spreaded: map[string]bool{}}
+	if t := w.known.installed.Load(); t != nil {
 		w.table = *t
 	}
 	return w
@@ -140,16 +141,15 @@ func (w *sweep) get(key []byte) ([]byte, error) {
 func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	prefix := key[:p.PrefixLen]
 	covered := row.NotDeleted
-	if p.Kind == keys.Row || p.Kind == keys.Static {
+	if w.known.may(flagDeletions) && (p.Kind == keys.Row || p.Kind == keys.Static) {
 		if err := w.loadHeader(prefix); err != nil {
 			return err
 		}
-		covered = w.header.Deleted
-	}
-	if p.Kind == keys.Row {
-		var err error
-		if covered, err = w.covering(p.Rest); err != nil {
-			return err
+		if covered = w.header.Deleted; p.Kind == keys.Row {
+			var err error
+			if covered, err = w.covering(p.Rest); err != nil {
+				return err
+			}
 		}
 	}
 	value, err := w.get(key)
@@ -235,7 +235,7 @@ func (w *sweep) close() {
 
 // prepare loads the deletions that the first of some keys needs, while writers need not wait for it.
 func (w *sweep) prepare(key []byte) error {
-	if p, ok := keys.Parse(key); ok && p.Kind == keys.Row && p.Table == w.sw.Table {
+	if p, ok := keys.Parse(key); ok && p.Kind == keys.Row && p.Table == w.sw.Table && w.known.may(flagDeletions) {
 		return w.loadHeader(key[:p.PrefixLen])
 	}
 	return nil

@@ -114,7 +114,7 @@ func (b *batch) together(ctx context.Context) error {
 		}
 		for i := range parts {
 			m := parts[i].Mutation
-			if m.Table != p.Table || !p.Span.Contains(m.Token, m.Key) {
+			if m.Table != p.Table || !p.Span.Holds(m.Position()) {
 				return errApart
 			}
 			m.Epoch, m.Dedupe = p.Epoch, id
