@@ -27,7 +27,7 @@ const (
 	// dueSeconds and dedupeDueSeconds round times up, so that writes of one key within them leave one note.
 	dueSeconds       = 16
 	dedupeDueSeconds = 64
-	// duePause is the time between two looks at what is due.
+	// duePause is the time between the beginnings of two looks at what is due.
 	duePause = 10 * time.Second
 	// dueSlices is how many sweeps of SweeperOptions.SliceKeys keys are under way at once, or a few more.
 	dueSlices = 8
@@ -56,8 +56,9 @@ func noteIn(b *pebble.Batch, class byte, due int64, key []byte) {
 // sweepDueAlways sweeps what is due until ctx ends.
 func (s *Sweeper) sweepDueAlways(ctx context.Context, o *SweeperOptions) {
 	for ctx.Err() == nil {
+		begun := time.Now()
 		o.report(ctx, s.SweepDue(ctx, o))
-		wait(ctx, o.DuePause)
+		wait(ctx, o.DuePause-time.Since(begun)) // what took long has left more to do
 	}
 }
 
@@ -217,6 +218,10 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	case keys.Deletions, keys.Range:
 		done, err = d.deletions(w, sl, i, key, &p)
 	default:
+		if i >= 0 { // the sweep looks at the row anyhow
+			d.sweep(sl.rows, i, key)
+			break
+		}
 		var value []byte
 		if value, err = w.get(key); err != nil || value == nil {
 			break

@@ -31,8 +31,8 @@ type SweeperOptions struct {
 	SliceKeys int
 	// Pause is the time between two rounds, 5 minutes by default.
 	Pause time.Duration
-	// DuePerSecond bounds how fast what is due is looked at, 100,000 by default; DuePause is the time between two
-	// looks, 10 s by default.
+	// DuePerSecond bounds how fast what is due is looked at, 100,000 by default; DuePause is the least time between the
+	// beginnings of two looks, 10 s by default.
 	DuePerSecond int
 	DuePause     time.Duration
 	// DedupeSeconds is how long dedupe records are kept, 120 by default: it must be longer than any request is
