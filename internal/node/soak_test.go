@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/write"
 )
 
 var (
@@ -34,6 +35,7 @@ func TestExpiringWrites(t *testing.T) {
 	c.query("CREATE TABLE s.t (k bigint PRIMARY KEY, v text) WITH gc_grace_seconds = 0")
 	table := n.catalog.Snapshot().Table("s", "t")
 	column := table.Column("v").ID
+	batches := write.BackfillTable{Coordinator: n.coordinator}
 	value := make([]byte, 100)
 	swept := n.store.Metrics().Swept
 	written := map[int64]int{} // by the second
@@ -58,7 +60,7 @@ func TestExpiringWrites(t *testing.T) {
 				Table: table.ID, Token: token.Hash(key), Key: key, SchemaVersion: table.Revision, Ops: []command.Op{{Operand: b.Append(nil)}},
 			}
 		}
-		if err := (tableData{n}).Write(t.Context(), ms, dberr.One); err != nil {
+		if err := batches.Write(t.Context(), ms, dberr.One); err != nil {
 			t.Fatal(err)
 		}
 		total += len(ms)
