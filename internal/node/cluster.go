@@ -287,7 +287,7 @@ func (c *cluster) departed(node topology.NodeID) {
 // need not be held.
 func (c *cluster) skewed(skewed bool, ahead time.Duration) {
 	if h := c.host.Load(); h != nil {
-		h.Abstain(skewed)
+		h.Abstain(partition.ClockWrong, skewed)
 	}
 	if ahead == 0 {
 		level := slog.LevelInfo
@@ -326,6 +326,7 @@ func (c *cluster) start() {
 	close(c.started)
 	c.run(func() { c.peers.Run(c.ctx) })
 	c.loops.Start(c.ctx, c.run)
+	c.run(func() { c.member.FollowDisks(c.ctx) })
 	presence := &membership.Presence{Records: n.records, Self: n.record}
 	c.run(func() {
 		presence.Run(c.ctx)

@@ -137,7 +137,18 @@ func (n *Node) startUnlessFailed(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	err := n.start(ctx)
+	started := make(chan error, 1)
+	go func() { started <- n.start(ctx) }()
+	var err error
+	select {
+	case err = <-started:
+	case <-n.failed: // calls of a broken store may never return
+		select {
+		case err = <-started:
+		case <-time.After(failedTime):
+			return n.failure
+		}
+	}
 	if failure := n.Err(); failure != nil && err != nil {
 		return failure
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -35,7 +36,12 @@ func (n *Node) openStore(ctx context.Context) error {
 	if dir == "" {
 		fs, dir = vfs.NewMem(), memoryDir
 	}
+	var usage func(string) (vfs.DiskUsage, error)
+	if n.opts.Data != "" {
+		usage = n.diskUsage
+	}
 	n.store, err = storage.Open(fs, dir, storage.Options{
+		DiskUsage:     usage,
 		Identity:      identity,
 		Levels:        n.levels,
 		CacheBytes:    int64(n.opts.Memory.BlockCache),
@@ -55,7 +61,8 @@ func (n *Node) openStore(ctx context.Context) error {
 			DiskFull: func(full bool, free int) {
 				n.log.LogAttrs(context.Background(), slog.LevelWarn, "disk space", slog.Bool("writes_refused", full), slog.Int("free_percent", free))
 			},
-			Fatal: n.fail,
+			DiskOut: n.diskOut,
+			Fatal:   n.fail,
 		},
 	})
 	if err != nil {
@@ -64,6 +71,28 @@ func (n *Node) openStore(ctx context.Context) error {
 	n.closers = append(n.closers, n.store.Close)
 	return nil
 }
+
+// diskUsage is that of whichever disk is the fuller one: the log of the replica sets may be on one of its own.
+func (n *Node) diskUsage(dir string) (vfs.DiskUsage, error) {
+	u, err := vfs.Default.GetDiskUsage(dir)
+	log, logErr := vfs.Default.GetDiskUsage(filepath.Join(dir, logDir))
+	if err == nil && logErr == nil && log.AvailBytes < u.AvailBytes {
+		u = log
+	}
+	return u, err
+}
+
+// diskOut ends a node of a cluster before its disk is so full that it could not be started again: it has to write what
+// others decide. One that stands alone refuses writes and serves reads.
+func (n *Node) diskOut(free, need uint64) {
+	if n.opts.Cluster.Internal == "" {
+		return
+	}
+	n.fail(fmt.Errorf("the disk of %s is full: %.1f MiB are free, and the node needs %.1f MiB to be started again; "+
+		"nothing is lost, it can be started when there is more space", n.opts.Data, mebibytes(free), mebibytes(need)))
+}
+
+func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
 // openPartitions opens the replicas, and before that what they need of a cluster.
 func (n *Node) openPartitions(ctx context.Context) error {

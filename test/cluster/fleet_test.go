@@ -177,7 +177,7 @@ func (f *fleet) add() *member {
 func (m *member) cql() string   { return fmt.Sprintf("%s:%d", m.ip, cqlPort) }
 func (m *member) web() string   { return fmt.Sprintf("%s:%d", m.ip, webPort) }
 func (m *member) inner() string { return fmt.Sprintf("%s:%d", m.ip, innerPort) }
-func (m *member) log() string   { return m.dir + ".log" }
+func (m *member) log() string   { return filepath.Join(m.f.dir, fmt.Sprintf("node%d.log", m.index+1)) }
 func (m *member) name() string  { return fmt.Sprintf("node %d", m.index+1) }
 
 // start starts the node and waits until it is ready.

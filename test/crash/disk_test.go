@@ -132,7 +132,8 @@ func TestFullDisk(t *testing.T) {
 }
 
 // TestBrokenDisk proves that a process whose log cannot be written any more ends by itself, with code 1 and one line
-// that says why, and that what it had acknowledged is there when the disk works again.
+// that says why, that it does not start as long as there is no space, and that what it had acknowledged is there when
+// the disk works again.
 func TestBrokenDisk(t *testing.T) {
 	disk := smallDisk(t, 100)
 	ballast := filepath.Join(disk, "ballast")
@@ -155,6 +156,7 @@ func TestBrokenDisk(t *testing.T) {
 	if code := s.Cmd.ProcessState.ExitCode(); code != 1 || !strings.HasPrefix(last, "ilion: the store cannot go on: ") || !strings.HasSuffix(last, "no space left on device") || strings.Contains(s.Stderr(), "goroutine") {
 		t.Errorf("it ended with code %d and said %s", code, s.Stderr())
 	}
+	refused(t, filepath.Join(disk, "data"), "are needed to start")
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}

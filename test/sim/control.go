@@ -68,7 +68,7 @@ func (n *node) skewed(skewed bool, ahead time.Duration) {
 	}
 	n.w.Note("node %d: the clock is ahead by %v", n.ID, ahead)
 	if !n.w.plan.Bugs.SkewedLeader && n.parts != nil {
-		n.parts.Abstain(skewed)
+		n.parts.Abstain(partition.ClockWrong, skewed)
 	}
 }
 

@@ -124,6 +124,9 @@ func (m *Member) View() placement.View {
 	v := placement.View{
 		Now: m.Sched.Wall(), Down: m.Peers.Down(), Stopping: m.Peers.Stopping(), Free: map[topology.NodeID]int{}, HealAfter: m.HealAfter,
 	}
+	if r := m.room(); r.most() {
+		v.Cramped = r.cramped
+	}
 	for _, node := range m.Records.State().Nodes {
 		if k, ok := m.Peers.Report(node.ID); ok && k.DiskFree >= 0 {
 			v.Free[node.ID] = k.DiskFree

@@ -49,6 +49,8 @@ type View struct {
 	// Free is how much of a node's disk is free, in percent; nodes that are missing are taken to have enough. One with
 	// less than FreeMin gets no replicas.
 	Free map[topology.NodeID]int
+	// Cramped are nodes whose disks have little room left, unless that is true of most: they are given nothing to lead.
+	Cramped map[topology.NodeID]bool
 	// HealAfter is how long a node may be down before its replicas are replaced; 0 is the default.
 	HealAfter time.Duration
 	// ChangesMax bounds the replica sets that change at a time; 0 is the default.
@@ -83,7 +85,7 @@ func (v *View) takes(n *meta.Node) bool {
 
 // MayLead reports whether a node is to lead partitions: see PreferredLeader.
 func (v *View) MayLead(n *meta.Node) bool {
-	return n != nil && (n.State == meta.Up || n.State == meta.Leaving) && !v.down(n.ID) && !v.Stopping[n.ID]
+	return n != nil && (n.State == meta.Up || n.State == meta.Leaving) && !v.down(n.ID) && !v.Stopping[n.ID] && !v.Cramped[n.ID]
 }
 
 // RingOf is the ring of the nodes of a region whose replicas are to remain.

@@ -71,9 +71,11 @@ type Host struct {
 	// clock is that of leases, and of how long ids are remembered.
 	clock raftgroup.Clock
 	// drive is nil but in simulations.
-	drive   *Drive
-	readers sync.Pool // *meter
-	flights sync.Pool // *flight
+	drive *Drive
+	// abstains are the Reasons that hold.
+	abstains atomic.Uint32
+	readers  sync.Pool // *meter
+	flights  sync.Pool // *flight
 
 	// mu orders changes of replicas; the map itself is never changed, only replaced.
 	mu       sync.Mutex

@@ -335,9 +335,47 @@ func (h *Host) NodeDeparted(node topology.NodeID) {
 	h.onLoop(func(r *raftgroup.Host) { r.Departed(raftgroup.NodeID(node)) })
 }
 
-// Abstain has the node lead nothing for as long as others can, or ends that.
-func (h *Host) Abstain(on bool) {
-	h.onLoop(func(r *raftgroup.Host) { r.Abstain(on) })
+// Reason is why a node leads nothing for as long as others can.
+type Reason uint32
+
+// The reasons, one bit each.
+const (
+	ClockWrong Reason = 1 << iota
+	DiskFull
+)
+
+// Abstain has the node lead nothing for as long as others can, or ends that if there is no other reason.
+func (h *Host) Abstain(why Reason, on bool) {
+	for {
+		old := h.abstains.Load()
+		reasons := old &^ uint32(why)
+		if on {
+			reasons |= uint32(why)
+		}
+		if h.abstains.CompareAndSwap(old, reasons) {
+			break
+		}
+	}
+	h.onLoop(func(r *raftgroup.Host) { r.Abstain(h.abstains.Load() != 0) })
+}
+
+// Cramped says whether the disk of this node has little room left: the logs of its replicas are kept short then.
+func (h *Host) Cramped(on bool) {
+	h.onLoop(func(r *raftgroup.Host) { r.Cramped(on) })
+}
+
+// DisksFull says which nodes have disks that are almost full. Partitions that are led here refuse what takes space if
+// fewer than a quorum of their voters have room for it: a node that runs out of space ends, and reads need a quorum.
+func (h *Host) DisksFull(full map[topology.NodeID]bool) {
+	nodes := map[raftgroup.NodeID]bool{}
+	for node := range full {
+		nodes[raftgroup.NodeID(node)] = true
+	}
+	h.onLoop(func(g *raftgroup.Host) {
+		for _, r := range h.Replicas() {
+			r.crowded.Store(!g.QuorumWithout(uint64(r.id), nodes))
+		}
+	})
 }
 
 // onLoop runs f on the loop of the groups, soon, if there are any.

@@ -36,6 +36,9 @@ type Replica struct {
 	// wide is the batch that last changed all keys at once; see unsynced.
 	wide atomic.Uint64
 
+	// crowded is true while too few of the other voters have room on their disks; see DisksFull.
+	crowded atomic.Bool
+
 	// active counts requests under way, plus closing once the replica is closed; drained is told when only that is
 	// left.
 	active  atomic.Int64
@@ -186,7 +189,7 @@ func (r *Replica) admits(m *command.Mutation) error {
 	if err := r.accepts(m); err != nil {
 		return err
 	}
-	return r.host.store.Admit(m)
+	return r.host.store.Admit(m, r.crowded.Load())
 }
 
 func (r *Replica) wrongRange() error {

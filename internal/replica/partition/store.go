@@ -27,7 +27,7 @@ type Store interface {
 // rowStore reads and changes rows: *storage.Reader and *storage.Writer.
 type rowStore interface {
 	NewBatch() *storage.Batch
-	Admit(m *command.Mutation) error
+	Admit(m *command.Mutation, crowded bool) error
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	Newest(m *command.Mutation) (int64, error)
 }

@@ -38,6 +38,8 @@ type Host struct {
 	// handing is true from the first Handover on: no leadership that is offered is taken any more. abstains is true
 	// while the node is not to lead: see Abstain.
 	handing, abstains bool
+	// cramped is true while the disk has little room: see Cramped.
+	cramped bool
 	// waking is true while quiet groups of a dead peer are left.
 	waking bool
 	// logQueued are the bytes of entries that are with the log writer.

@@ -67,3 +67,24 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 	})
 	return s, true
 }
+
+// QuorumWithout reports whether a group has a quorum of its voters on nodes that are not named, in each of its
+// configurations; true for a group that is not here. Loop only.
+func (h *Host) QuorumWithout(id uint64, without map[NodeID]bool) bool {
+	g := h.groups[id]
+	if g == nil || len(without) == 0 {
+		return true
+	}
+	for _, voters := range [][]uint64{g.conf.GetVoters(), g.conf.GetVotersOutgoing()} {
+		left := 0
+		for _, v := range voters {
+			if r := g.route(v); r == nil || !without[r.Node] {
+				left++
+			}
+		}
+		if len(voters) > 0 && left < len(voters)/2+1 {
+			return false
+		}
+	}
+	return true
+}

@@ -113,15 +113,32 @@ func (h *Host) logged(l *Logged) {
 	h.mark(g)
 }
 
+// crampedLogBytes is the length of a log at which it is cut while the disk is cramped.
+const crampedLogBytes = 1 << 20
+
+// Cramped says whether the disk of the node has little room left: logs are kept short then, so that a follower that
+// was away for a moment needs a snapshot instead. Loop only.
+func (h *Host) Cramped(on bool) {
+	h.cramped = on
+	for _, g := range h.order {
+		if on && !g.closed {
+			g.tail.consider()
+		}
+	}
+}
+
 // consider asks for a sync of the state machine when the log is long; after that sync the log is cut (G4).
 func (t *tail) consider() {
 	g, h := t.g, t.g.host
 	o := &h.opts
-	keep := o.TruncateKeep
-	if t.bytes >= o.TruncateBytes {
+	keep, bytesMax := o.TruncateKeep, o.TruncateBytes
+	if h.cramped {
+		bytesMax = min(bytesMax, crampedLogBytes)
+	}
+	if t.bytes >= bytesMax {
 		keep = min(keep, (g.applied-t.cut)/2) // large entries: half of them stay
 	}
-	if t.cutting || g.applied < t.cut+o.TruncateEntries && t.bytes < o.TruncateBytes || g.applied < t.cut+keep+1 {
+	if t.cutting || g.applied < t.cut+o.TruncateEntries && t.bytes < bytesMax || g.applied < t.cut+keep+1 {
 		return
 	}
 	t.cutting = true

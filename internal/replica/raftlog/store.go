@@ -14,11 +14,11 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/ilion-db/ilion/internal/replica/manifest"
 	"go.etcd.io/raft/v3"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/replica/guard"
+	"github.com/ilion-db/ilion/internal/replica/manifest"
 )
 
 // Options of a Store. The zero value is ready for use.
@@ -29,11 +29,13 @@ type Options struct {
 	GroupCacheBytes int64
 	// NodeCacheBytes bounds those of all groups together; 256 MiB if 0.
 	NodeCacheBytes int64
-	// MemtableBytes is the size of a memtable; 64 MiB if 0. Most entries are truncated before they leave it.
+	// MemtableBytes is the size of a memtable; 64 MiB if 0, less where the disk is small. Most entries are truncated
+	// before they leave it.
 	MemtableBytes int64
 	// MustExist has a directory that is not there, or is empty, be refused with ErrMissing instead of made.
 	MustExist bool
-	// Fatal hears why the process is about to end: the write-ahead log cannot be written. Then the store panics.
+	// Fatal hears why the process has to end: the write-ahead log cannot be written. What writes waits for that end.
+	// Without it there is a panic.
 	Fatal func(text string)
 }
 
@@ -66,8 +68,9 @@ var (
 
 // Store holds the logs of all groups of a node. It is safe for concurrent use; see Batch for writers.
 type Store struct {
-	db   *pebble.DB
-	opts Options
+	db    *pebble.DB
+	opts  Options
+	guard *guard.Guard
 
 	mu     sync.RWMutex
 	groups map[uint64]*Group
@@ -99,18 +102,22 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := manifest.Check(o.FS, dir); err != nil {
 		return nil, fmt.Errorf("open raft log: %w", err)
 	}
+	if err := guard.Room(o.FS, dir, nil); err != nil {
+		return nil, fmt.Errorf("open raft log: %w", err)
+	}
 	s := &Store{opts: o, groups: map[uint64]*Group{}}
+	s.guard = guard.New(o.FS, dir, guard.Options{Broken: s.broken})
 	cache := pebble.NewCache(8 << 20)
 	defer cache.Unref()
 	db, err := pebble.Open(dir, &pebble.Options{
-		FS:                          o.FS,
+		FS:                          s.guard,
 		Cache:                       cache,
 		FormatMajorVersion:          pebbleFormat,
-		MemTableSize:                uint64(o.MemtableBytes),
+		MemTableSize:                uint64(guard.Memtable(o.FS.GetDiskUsage, dir, o.MemtableBytes)),
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       1000,
-		Logger:                      logger{o.Fatal},
+		Logger:                      logger{s},
 		ErrorIfNotExists:            o.MustExist,
 	})
 	if errors.Is(err, pebble.ErrDBDoesNotExist) {
@@ -123,6 +130,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := s.checkFormat(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	s.guard.Opened()
 	return s, nil
 }
 
@@ -208,7 +216,10 @@ func (s *Store) SetLabel(label []byte) error {
 }
 
 // Close closes the store; nothing else may be in progress.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error {
+	s.guard.Close()
+	return s.db.Close()
+}
 
 // Group returns the log of a group; one that nobody wrote yet is empty: index 0, term 0.
 func (s *Store) Group(id uint64) (*Group, error) {
@@ -332,15 +343,21 @@ func (s *Store) Metrics() Metrics {
 	return Metrics{Commits: s.commits.Load(), Syncs: s.syncs.Load(), CachedBytes: s.cached.Load()}
 }
 
-// logger passes on only what ends the process. Pebble calls Fatalf when its log cannot be written and must not return.
-type logger struct{ fatal func(string) }
+// logger passes on only what ends the process. Pebble calls Fatalf when its log cannot be written, and it must not
+// return.
+type logger struct{ s *Store }
 
-func (logger) Infof(string, ...any)  {}
-func (logger) Errorf(string, ...any) {}
-func (l logger) Fatalf(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if l.fatal != nil {
-		l.fatal(text)
+func (logger) Infof(string, ...any)                {}
+func (logger) Errorf(string, ...any)               {}
+func (l logger) Fatalf(format string, args ...any) { l.s.broken(fmt.Sprintf(format, args...)) }
+
+// broken ends the store for good and never returns: Pebble must not see the error, since it would end the process with
+// a stack trace. Its callers wait until the owner ends the process.
+func (s *Store) broken(text string) {
+	err := s.fail(errors.New(strings.TrimPrefix(text, "pebble: ")))
+	if s.opts.Fatal == nil {
+		panic(err)
 	}
-	panic("raft log: " + text)
+	s.opts.Fatal(err.Error())
+	select {}
 }

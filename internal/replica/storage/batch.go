@@ -238,8 +238,9 @@ func (b *Batch) CommitLogged() error {
 	return b.commit()
 }
 
-// Admit returns the error with which Mutate or Commit would refuse a mutation, stamped or not.
-func (s *Writer) Admit(m *command.Mutation) error {
+// Admit returns the error with which Mutate or Commit would refuse a mutation, stamped or not. With crowded it refuses
+// what takes space, whatever there is here, with ErrDisksFull.
+func (s *Writer) Admit(m *command.Mutation, crowded bool) error {
 	grows := false
 	if len(m.Key) > keys.MaxLen {
 		return fmt.Errorf("mutation of table %d: partition key of %d bytes", m.Table, len(m.Key))
@@ -258,7 +259,13 @@ func (s *Writer) Admit(m *command.Mutation) error {
 			return fmt.Errorf("mutation of table %d: unknown operand kind %d", m.Table, op.Kind)
 		}
 	}
-	return s.accepts(grows, true)
+	if err := s.accepts(grows, true); err != nil {
+		return err
+	}
+	if grows && crowded {
+		return ErrDisksFull
+	}
+	return nil
 }
 
 func (b *Batch) commit() error {

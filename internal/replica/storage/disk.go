@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/replica/guard"
 )
 
 // disk knows how full the disk is. It must never be so full that the log cannot be written: that ends the
@@ -14,7 +16,10 @@ import (
 //
 // Writes that take space are refused while less than Options.MinFreeDisk percent is free, after what flushing the
 // memtables may take. Deletes take space, too, until they are compacted: they go on to a fifth of that. Changes of the
-// schema, TRUNCATE and DROP are always accepted.
+// schema, TRUNCATE and DROP are always accepted. Compactions, which give back what was deleted, leave that fifth alone.
+//
+// What the logs of replica sets say is applied however full the disk is. Before it is so full that the store could not
+// be opened again, Events.DiskOut is called, for the node to stop.
 type disk struct {
 	*engine
 	full, brim atomic.Bool
@@ -23,7 +28,9 @@ type disk struct {
 	// credit is how many bytes may be committed before the next look: a small disk fills in less time than passes
 	// between two ticks.
 	credit atomic.Int64
-	mu     sync.Mutex // of one look at a time
+	// unflushed is the size of the log at the last look, in bytes.
+	unflushed atomic.Uint64
+	mu        sync.Mutex // of one look at a time
 }
 
 const (
@@ -79,8 +86,13 @@ func (s *disk) checkDisk() {
 	percent := int(float64(u.AvailBytes) / float64(u.TotalBytes) * 100)
 	s.free.Store(int64(percent))
 	least, left := u.TotalBytes/100*uint64(s.o.MinFreeDisk), uint64(0)
-	if flush := s.db.Metrics().WAL.Size; u.AvailBytes > flush {
+	flush := s.db.Metrics().WAL.Size
+	s.unflushed.Store(flush)
+	if u.AvailBytes > flush {
 		left = u.AvailBytes - flush
+	}
+	if spare := guard.Spare(u.TotalBytes); left < spare && s.o.Events.DiskOut != nil {
+		s.o.Events.DiskOut(u.AvailBytes, flush+spare)
 	}
 	full, brim := left < least, u.AvailBytes < least/brimShare
 	above := least
@@ -100,20 +112,14 @@ func (s *disk) checkDisk() {
 	}
 }
 
-// memtableShare and memtableMin bound a memtable by the size of the disk: each reserves a log a little larger than
-// itself, up to six of them, and a flush writes as much. All that must fit into what is kept free.
-const (
-	memtableShare = 128
-	memtableMin   = 1 << 20
-)
-
-// memtableFor is the size of a memtable that the disk has room for.
-func (s *disk) memtableFor(asked int64) int64 {
+// keptFree is what compactions leave free, in bytes: what must stay free for deletes, and what the flushes of all
+// memtables take.
+func (s *disk) keptFree() uint64 {
 	u, err := s.o.DiskUsage(s.dir)
-	if err != nil || u.TotalBytes == 0 {
-		return asked
+	if err != nil || s.o.MinFreeDisk < 0 {
+		return 0
 	}
-	return min(asked, max(memtableMin, int64(u.TotalBytes/memtableShare)))
+	return u.TotalBytes/100*uint64(s.o.MinFreeDisk)/brimShare + s.unflushed.Load()
 }
 
 // flushSoon asks for a flush.

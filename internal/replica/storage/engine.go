@@ -15,6 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/replica/guard"
 )
 
 // engine is the Pebble store that all parts of a Store work on, and the one place that knows whether it still serves.
@@ -24,8 +26,10 @@ type engine struct {
 	o   Options
 	db  *pebble.DB
 	m   counters
-	// inUse is true from the end of Open on.
-	inUse atomic.Bool
+	// guard is the file system that Pebble sees.
+	guard *guard.Guard
+	// troubled is true from when a flush or compaction failed until one succeeds.
+	troubled atomic.Bool
 	// failed is set once, when damage was found; nothing is served after that (T4).
 	failed atomic.Pointer[error]
 	// background goroutines end when closing is closed.

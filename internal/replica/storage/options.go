@@ -22,7 +22,7 @@ type Options struct {
 	// CacheBytes is the size of the block cache, 64 MiB by default.
 	CacheBytes int64
 	// MemtableBytes is the size of one memtable, 64 MiB by default; there are at most four. It is less where the disk
-	// is small: a 128th of it.
+	// is small: a 256th of it.
 	MemtableBytes int64
 	// MaxOpenFiles bounds the open sstables, 1000 by default.
 	MaxOpenFiles int
@@ -51,12 +51,16 @@ type Options struct {
 type Events struct {
 	// Corrupt is called once when stored bytes turn out to be damaged; the store has stopped serving.
 	Corrupt func(error)
-	// Background is called for each error of a flush or compaction; Pebble tries again.
+	// Background is called when a flush or compaction fails; Pebble tries again, and nothing is said until one
+	// succeeds.
 	Background func(error)
 	// Stall is called when writes stop because compactions lag behind, and when they go on.
 	Stall func(stalled bool, reason string)
 	// DiskFull is called when writes are refused for lack of disk space, and when they are accepted again.
 	DiskFull func(full bool, freePercent int)
+	// DiskOut is called, again and again, while the disk has less free than the store may need to be opened again: the
+	// numbers are bytes that are free and that are needed. Replicas that must apply what their logs say stop then.
+	DiskOut func(free, need uint64)
 	// Fatal is called once when the disk did not take what had to be written; the store has stopped serving, and those
 	// of its calls that are writing then never return. Without it there is a panic.
 	Fatal func(error)
@@ -91,6 +95,8 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 var (
 	// ErrDiskFull refuses a write that would take space; deletes and reads go on.
 	ErrDiskFull = errors.New("disk almost full: writes are refused, reads and deletes work")
+	// ErrDisksFull refuses such a write because too few of the replicas would have room for it.
+	ErrDisksFull = errors.New("disk almost full on too many nodes: writes are refused, reads and deletes work")
 	// ErrDiskBrim refuses a delete as well, when the space that is kept for them is used up.
 	ErrDiskBrim = errors.New("disk full: writes and deletes are refused, reads, TRUNCATE and DROP work")
 	// ErrCorrupt stops a store that found damaged bytes.

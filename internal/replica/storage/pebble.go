@@ -4,6 +4,7 @@ package storage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/replica/guard"
 )
 
 // comparer is the order of package keys. Plain bytes, but for Split.
@@ -102,21 +104,29 @@ func (logger) Infof(string, ...any)                {}
 func (logger) Errorf(string, ...any)               {}
 func (l logger) Fatalf(format string, args ...any) { l.e.broken(fmt.Sprintf(format, args...)) }
 
+// ended is told how a flush or compaction ended.
+func (s *Store) ended(err error) {
+	s.disk.lookAgain()
+	if err == nil {
+		s.troubled.Store(false)
+	}
+}
+
 func (s *Store) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			s.stop(fmt.Errorf("%w: %s: %w", ErrCorrupt, info.Path, info.Details))
 		},
 		BackgroundError: func(err error) {
-			if s.o.Events.Background != nil {
+			if !errors.Is(err, guard.ErrNoRoom) && !s.troubled.Swap(true) && s.o.Events.Background != nil {
 				s.o.Events.Background(err)
 			}
 		},
-		FlushEnd: func(pebble.FlushInfo) {
+		FlushEnd: func(info pebble.FlushInfo) {
 			s.hot.any.Store(false)
-			s.disk.lookAgain()
+			s.ended(info.Err)
 		},
-		CompactionEnd: func(pebble.CompactionInfo) { s.disk.lookAgain() },
+		CompactionEnd: func(info pebble.CompactionInfo) { s.ended(info.Err) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			if s.o.Events.Stall != nil {
 				s.o.Events.Stall(true, info.Reason)

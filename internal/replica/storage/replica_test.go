@@ -342,7 +342,7 @@ func TestRegistry(t *testing.T) {
 
 // TestAdmit: what a leader refuses on a full disk, a replica that finds it in its log applies nevertheless.
 func TestAdmit(t *testing.T) {
-	free := uint64(1 << 20)
+	free := uint64(9 << 20)
 	s := openMem(t, Options{DiskUsage: func(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{AvailBytes: free, TotalBytes: 1 << 30}, nil }})
 	m, del := insert("k", "a", 1), remove("k", "b", 1, 1)
 	indexed := command.Mutation{Table: testTable, Key: []byte("k"), Ops: []command.Op{{Kind: command.OpIndex, Index: testIndex}}}
@@ -350,7 +350,7 @@ func TestAdmit(t *testing.T) {
 		m    command.Mutation
 		want error
 	}{"insert": {m, ErrDiskFull}, "entry": {indexed, ErrDiskFull}, "delete": {del, ErrDiskBrim}} {
-		if err := s.Admit(&check.m); !errors.Is(err, check.want) {
+		if err := s.Admit(&check.m, false); !errors.Is(err, check.want) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -363,7 +363,13 @@ func TestAdmit(t *testing.T) {
 	s.checkDisk()
 	bad := insert("k", "a", 1)
 	bad.Ops[0].Operand = bad.Ops[0].Operand[1:]
-	if err := errors.Join(s.Admit(&m), s.Admit(&del), s.Admit(&indexed)); err != nil || s.Admit(&bad) == nil {
-		t.Errorf("with room: %v, a damaged operand: %v", err, s.Admit(&bad))
+	if err := errors.Join(s.Admit(&m, false), s.Admit(&del, false), s.Admit(&indexed, false)); err != nil || s.Admit(&bad, false) == nil {
+		t.Errorf("with room: %v, a damaged operand: %v", err, s.Admit(&bad, false))
+	}
+	if err := s.Admit(&m, true); !errors.Is(err, ErrDisksFull) {
+		t.Errorf("without room at the others: %v", err)
+	}
+	if err := s.Admit(&del, true); err != nil {
+		t.Errorf("a delete without room at the others: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/ilion-db/ilion/internal/replica/guard"
 	"github.com/ilion-db/ilion/internal/replica/manifest"
 )
 
@@ -79,8 +80,14 @@ func (s *Store) openClaimed() error {
 	if err := manifest.Check(s.fs, s.dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	s.o.MemtableBytes = s.memtableFor(s.o.MemtableBytes)
-	po := pebbleOptions(logFS{s.fs, s.engine}, s.o)
+	if !s.o.ReadOnly {
+		if err := guard.Room(s.fs, s.dir, s.o.DiskUsage); err != nil {
+			return err
+		}
+	}
+	s.o.MemtableBytes = guard.Memtable(s.o.DiskUsage, s.dir, s.o.MemtableBytes)
+	s.guard = guard.New(s.fs, s.dir, guard.Options{Usage: s.o.DiskUsage, Keep: s.keptFree, Broken: s.broken})
+	po := pebbleOptions(s.guard, s.o)
 	po.FormatMajorVersion = pebbleFormat(s.Level())
 	po.Lock, po.ErrorIfNotExists = s.lock, exists
 	po.Logger, po.EventListener = logger{s.engine}, s.listener()
@@ -90,7 +97,7 @@ func (s *Store) openClaimed() error {
 	if err := s.start(exists); err != nil {
 		return errors.Join(err, s.db.Close())
 	}
-	s.inUse.Store(true)
+	s.guard.Opened()
 	return nil
 }
 
@@ -125,6 +132,7 @@ func (s *Store) start(exists bool) error {
 // has no log to replay. No other call may be under way.
 func (s *Store) Close() error {
 	close(s.closing)
+	s.guard.Close()
 	s.wg.Wait()
 	var err error
 	if !s.o.ReadOnly && s.Err() == nil {

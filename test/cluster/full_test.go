@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// smallDisk gives a node that has not been started a disk of its own, in memory, of which a part is taken by a file.
+func (m *member) smallDisk(megabytes, taken int) (ballast string) {
+	t := m.f.t
+	t.Helper()
+	disk := m.dir + ".disk"
+	if err := os.MkdirAll(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", megabytes), "tmpfs", disk).CombinedOutput()
+	if err != nil {
+		t.Skipf("no right to mount a file system: %v %s", err, out)
+	}
+	t.Cleanup(func() {
+		m.kill()
+		if out, err := exec.Command("umount", "-l", disk).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v %s", err, out)
+		}
+	})
+	m.dir, ballast = filepath.Join(disk, "data"), filepath.Join(disk, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, taken<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return ballast
+}
+
+// takeAll takes what is left of a small disk.
+func (m *member) takeAll() (file string) {
+	m.f.t.Helper()
+	file = filepath.Join(filepath.Dir(m.dir), "rest")
+	if err := os.WriteFile(file, make([]byte, 256<<20), 0o644); !errors.Is(err, syscall.ENOSPC) {
+		m.f.t.Fatalf("the disk is larger than it should be: %v", err)
+	}
+	return file
+}
+
+// endsWith checks that the process ends by itself with code 1 and a line that has a text, without a stack trace.
+func (m *member) endsWith(limit time.Duration, text string) {
+	t := m.f.t
+	t.Helper()
+	select {
+	case <-m.ended:
+	case <-time.After(limit):
+		t.Fatalf("%s has not ended after %s", m.name(), limit)
+	}
+	b, err := os.ReadFile(m.log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := m.cmd.ProcessState.ExitCode(); code != 1 || !strings.HasPrefix(m.lastWords(), "ilion: ") ||
+		!strings.Contains(m.lastWords(), text) || strings.Contains(string(b), "goroutine ") {
+		t.Errorf("%s ended with code %d and said %s", m.name(), code, m.lastWords())
+	}
+}
+
+// filler writes rows that do not compress, and knows which were acknowledged.
+type filler struct {
+	f     *fleet
+	value string
+	next  int
+	acked []int
+}
+
+func newFiller(f *fleet) *filler {
+	f.t.Helper()
+	b := make([]byte, 20_000)
+	if _, err := rand.Read(b); err != nil {
+		f.t.Fatal(err)
+	}
+	f.nodes[0].do("CREATE KEYSPACE room WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+		"CREATE TABLE room.t (k bigint PRIMARY KEY, v text)")
+	f.settle()
+	return &filler{f: f, value: hex.EncodeToString(b)}
+}
+
+// write writes one row through a node; what is not acknowledged may be there all the same.
+func (w *filler) write(m *member) error {
+	c := m.dial()
+	defer c.Close()
+	k := w.next
+	w.next++
+	at := k * 7 % 10_000
+	_, err := process.Query(c, dberr.Quorum, fmt.Sprintf("INSERT INTO room.t (k, v) VALUES (%d, '%d %s')", k, k, w.value[at:at+30_000]))
+	if err == nil {
+		w.acked = append(w.acked, k)
+	}
+	return err
+}
+
+// check proves that every row that was acknowledged is there, and that all nodes have the same.
+func (w *filler) check() {
+	t := w.f.t
+	t.Helper()
+	w.f.equal("room", "t")
+	there := map[int64]bool{}
+	c := w.f.alive()[0].dial()
+	if err := scan(c, dberr.Quorum, "room.t", func(k int64, _ []byte) { there[k] = true }); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range w.acked {
+		if !there[int64(k)] {
+			t.Fatalf("row %d was acknowledged and is not there", k)
+		}
+	}
+	t.Logf("%d rows were acknowledged, %d are there", len(w.acked), len(there))
+}
+
+// TestOneFullDisk proves that one disk that fills costs the cluster that node, and nobody an error: it gives its
+// leaderships away, ends with one line, says at the start how much space it lacks, and comes back when there is space.
+func TestOneFullDisk(t *testing.T) {
+	f := newFleet(t, "")
+	for range 4 {
+		f.add()
+	}
+	small := f.nodes[3]
+	ballast := small.smallDisk(192, 128)
+	for _, m := range f.nodes {
+		m.start()
+	}
+	f.settle()
+	w := newFiller(f)
+	c := small.dial() // until it ends, it coordinates, too
+	reads := 0
+	for i := 0; small.running(); i++ {
+		if i == 10_000 {
+			t.Fatal("its disk is not full yet")
+		}
+		if err := w.write(f.nodes[i%3]); err != nil {
+			t.Errorf("write %d: %v", i, err)
+		}
+		if _, err := process.Query(c, dberr.One, "SELECT k FROM room.t WHERE k = 0"); err == nil {
+			reads++
+		}
+	}
+	t.Logf("%d writes, %d reads at the node before it ended", w.next, reads)
+	small.endsWith(10*time.Second, "disk")
+	for i := range 50 {
+		if err := w.write(f.nodes[i%3]); err != nil {
+			t.Errorf("write without the node: %v", err)
+		}
+	}
+	rest := small.takeAll() // what it gave back when it ended, for somebody else has it
+	for range 3 {
+		if err := small.tryStart(); err == nil {
+			t.Fatal("it started on a full disk")
+		}
+		small.endsWith(10*time.Second, "are free")
+	}
+	if err := errors.Join(os.Remove(ballast), os.Remove(rest)); err != nil {
+		t.Fatal(err)
+	}
+	small.start()
+	f.settle()
+	if err := w.write(small); err != nil {
+		t.Errorf("write when there is space again: %v", err)
+	}
+	w.check()
+}
+
+// TestAllDisksFull proves that a cluster whose disks fill refuses writes with a clear text, goes on to serve reads, and
+// accepts writes again by itself. Deletes work until almost nothing is left, which on disks this small is at once.
+func TestAllDisksFull(t *testing.T) {
+	f := newFleet(t, "")
+	var ballasts []string
+	for range 4 {
+		ballasts = append(ballasts, f.add().smallDisk(256, 190))
+	}
+	for _, m := range f.nodes {
+		m.start()
+	}
+	f.settle()
+	w := newFiller(f)
+	for refused := 0; refused < 20; {
+		if w.next == 10_000 {
+			t.Fatal("the disks are not full yet")
+		}
+		err := w.write(f.nodes[w.next%4])
+		if err == nil {
+			continue
+		}
+		refused++
+		if !strings.Contains(err.Error(), "disk almost full") {
+			t.Errorf("refused with: %v", err)
+		}
+	}
+	for _, m := range f.nodes {
+		if !m.running() {
+			t.Fatalf("%s has ended: %s", m.name(), m.lastWords())
+		}
+		for _, text := range []string{"SELECT k FROM room.t WHERE k = 1", "DELETE FROM room.t WHERE k = -1"} {
+			_, err := process.Query(m.dial(), dberr.Quorum, text)
+			if err != nil && !(strings.HasPrefix(text, "DELETE") && strings.Contains(err.Error(), "deletes are refused")) {
+				t.Errorf("%s at %s: %v", text, m.name(), err)
+			}
+		}
+	}
+	for _, b := range ballasts {
+		if err := os.Remove(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.until("writes are accepted again", 30*time.Second, func() string {
+		if err := w.write(f.nodes[w.next%4]); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	w.check()
+}
