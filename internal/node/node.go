@@ -115,12 +115,14 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	return n, nil
 }
 
-// boundConnections lets in no more clients than there are descriptors for.
+// boundConnections lets in no more clients than there are descriptors for, and says so if that is less than half of
+// what was wanted.
 func (n *Node) boundConnections() {
 	wanted := n.opts.Limits.Connections
 	n.tables, n.opts.Limits.Connections = shareDescriptors(descriptors(), wanted)
-	if got := n.opts.Limits.Connections; got < wanted {
-		n.opts.Limits.AddressConnections = min(n.opts.Limits.AddressConnections, max(1, got/2))
+	got := n.opts.Limits.Connections
+	n.opts.Limits.AddressConnections = min(n.opts.Limits.AddressConnections, got)
+	if got < wanted/2 {
 		n.log.LogAttrs(context.Background(), slog.LevelWarn, "the process may open too few files for limits.connections: raise ulimit -n",
 			slog.Int("descriptors", descriptors()), slog.Int("limits.connections", wanted), slog.Int("connections", got))
 	}
