@@ -99,7 +99,8 @@ func TestCloseUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			defer conn.Close()
 			for i := 0; ; i++ {
-				if _, err := conn.Query("INSERT INTO ks.t (k, c) VALUES (" + strconv.Itoa(w) + ", " + strconv.Itoa(i) + ")"); err != nil {
+				if _, err := conn.Query("INSERT INTO ks.t (k, c) VALUES (" + strconv.Itoa(w) + ", " + strconv.Itoa(i) +
+					")"); err != nil {
 					return
 				}
 				if acked[w] = i + 1; i == 20 {
@@ -163,11 +164,12 @@ func TestFailedStarts(t *testing.T) {
 	}{
 		"directory in use": {t.Context(), Options{Dir: filepath.Join(dir, "data")}, "another process uses it"},
 		"port in use":      {t.Context(), Options{CQLAddr: db.CQLAddr().String()}, "address already in use"},
-		"HTTP port in use": {t.Context(), Options{HTTPAddr: db.CQLAddr().String(), Dir: filepath.Join(dir, "other")}, "address already in use"},
-		"a file":           {t.Context(), Options{Dir: file}, "not a directory"},
-		"below a file":     {t.Context(), Options{Dir: filepath.Join(file, "data")}, "not a directory"},
-		"cancelled":        {cancelled, Options{}, context.Canceled.Error()},
-		"no port":          {t.Context(), Options{CQLAddr: "127.0.0.1"}, "is not host:port"},
+		"HTTP port in use": {t.Context(), Options{HTTPAddr: db.CQLAddr().String(), Dir: filepath.Join(dir, "other")},
+			"address already in use"},
+		"a file":       {t.Context(), Options{Dir: file}, "not a directory"},
+		"below a file": {t.Context(), Options{Dir: filepath.Join(file, "data")}, "not a directory"},
+		"cancelled":    {cancelled, Options{}, context.Canceled.Error()},
+		"no port":      {t.Context(), Options{CQLAddr: "127.0.0.1"}, "is not host:port"},
 	} {
 		broken, err := Start(c.ctx, c.o)
 		if err == nil {
@@ -193,7 +195,8 @@ func TestHTTP(t *testing.T) {
 	}
 	defer db.Close()
 	defer http.DefaultClient.CloseIdleConnections()
-	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok", "/status": `"cluster": "Ilion"`, "/metrics": "ilion_cql_connections 0"} {
+	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok", "/status": `"cluster": "Ilion"`,
+		"/metrics": "ilion_cql_connections 0"} {
 		r, err := http.Get("http://" + db.HTTPAddr().String() + path)
 		if err != nil {
 			t.Fatal(err)

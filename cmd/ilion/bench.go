@@ -51,8 +51,9 @@ func (c *benchCommand) Run(out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	rep, err := bench.Run(ctx, bench.Options{
-		Workload: c.Workload, Addr: c.Addr, User: c.User, Password: c.Password, TLS: config, Connections: c.Connections, InFlight: c.Inflight,
-		RowSize: c.RowSize, Keys: c.Keys, Distribution: c.Distribution, Warmup: c.Warmup, Duration: c.Duration,
+		Workload: c.Workload, Addr: c.Addr, User: c.User, Password: c.Password, TLS: config, Connections: c.Connections,
+		InFlight: c.Inflight,
+		RowSize:  c.RowSize, Keys: c.Keys, Distribution: c.Distribution, Warmup: c.Warmup, Duration: c.Duration,
 		Consistency: level, ServerPIDs: c.ServerPIDs, SkipLoad: c.SkipLoad, Progress: os.Stderr,
 	})
 	if err != nil {

@@ -68,7 +68,8 @@ func (d *demo) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.say("  node %d   CQL %-16s HTTP http://%-16s process %d\n", i+1, d.addr(i, d.Port), d.addr(i, d.httpPort()), p.Process.Pid)
+		d.say("  node %d   CQL %-16s HTTP http://%-16s process %d\n", i+1, d.addr(i, d.Port), d.addr(i, d.httpPort()),
+			p.Process.Pid)
 		wg.Go(func() { d.keep(ctx, i, p) })
 	}
 	if err := d.fill(ctx); err != nil {
@@ -108,10 +109,12 @@ func (d *demo) start(ctx context.Context, i int) (*exec.Cmd, error) {
 		return nil, err
 	}
 	config := filepath.Join(d.Data, "demo.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "memory:\n  budget: %d\n", node.ShareOfMemory(d.Nodes)), 0o644); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, "memory:\n  budget: %d\n", node.ShareOfMemory(d.Nodes)),
+		0o644); err != nil {
 		return nil, err
 	}
-	args := []string{"start", "--config", config, "--data", dir, "--cql", d.addr(i, d.Port), "--http", d.addr(i, d.httpPort()), "--internal", d.addr(i, d.innerPort()),
+	args := []string{"start", "--config", config, "--data", dir, "--cql", d.addr(i, d.Port), "--http",
+		d.addr(i, d.httpPort()), "--internal", d.addr(i, d.innerPort()),
 		"--zone", fmt.Sprintf("zone%d", i+1)}
 	if i == 0 {
 		args = append(args, "--bootstrap")
@@ -193,8 +196,10 @@ var demoFoods = []struct {
 	group, name string
 	calories    int
 }{
-	{"Beef Products", "Beef, ground", 254}, {"Beef Products", "Beef, tenderloin", 247}, {"Beef Products", "Beef, brisket", 251},
-	{"Baked Products", "Bread, rye", 259}, {"Baked Products", "Croissant, butter", 406}, {"Baked Products", "Bagel, plain", 264},
+	{"Beef Products", "Beef, ground", 254}, {"Beef Products", "Beef, tenderloin", 247},
+	{"Beef Products", "Beef, brisket", 251},
+	{"Baked Products", "Bread, rye", 259}, {"Baked Products", "Croissant, butter", 406},
+	{"Baked Products", "Bagel, plain", 264},
 	{"Sausages and Luncheon Meats", "Salami, Italian", 425}, {"Sausages and Luncheon Meats", "Frankfurter, beef", 322},
 	{"Vegetables", "Kale, raw", 35}, {"Vegetables", "Leek, raw", 61},
 }
@@ -214,7 +219,8 @@ func (d *demo) fill(ctx context.Context) error {
 		}
 	}
 	for _, f := range demoFoods {
-		if _, err := c.Query(fmt.Sprintf("INSERT INTO demo.foods (food_group, name, calories) VALUES ('%s', '%s', %d)", f.group, f.name, f.calories)); err != nil {
+		if _, err := c.Query(fmt.Sprintf("INSERT INTO demo.foods (food_group, name, calories) VALUES ('%s', '%s', %d)",
+			f.group, f.name, f.calories)); err != nil {
 			return err
 		}
 	}

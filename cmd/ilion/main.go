@@ -100,6 +100,7 @@ type versionCommand struct{}
 
 // Run prints the version, the commit it was built from and the Go version.
 func (versionCommand) Run(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "ilion %s (%s %s/%s)\n", node.Software(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(out, "ilion %s (%s %s/%s)\n", node.Software(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 	return err
 }

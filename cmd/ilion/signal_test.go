@@ -139,7 +139,8 @@ func TestSignals(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if s := p.end(t); !s.Signaled() || s.Signal() != syscall.SIGTERM { // it would exit by itself if it had waited for them
+	// it would exit by itself if it had waited for them
+	if s := p.end(t); !s.Signaled() || s.Signal() != syscall.SIGTERM {
 		t.Errorf("after the second signal: signaled %v, exit code %d", s.Signaled(), s.ExitStatus())
 	}
 	p = startProcess(t, dir)

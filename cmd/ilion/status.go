@@ -42,8 +42,10 @@ func (d door) address(encrypted bool) (string, error) {
 	}
 	u, err := url.Parse(d.HTTP)
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
-		return "", &usageError{fmt.Sprintf("--http %s is neither HOST:PORT nor http://HOST:PORT nor https://HOST:PORT", d.HTTP)}
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" ||
+		u.RawQuery != "":
+		return "", &usageError{fmt.Sprintf("--http %s is neither HOST:PORT nor http://HOST:PORT nor https://HOST:PORT",
+			d.HTTP)}
 	case u.Scheme == "http" && encrypted:
 		return "", &usageError{fmt.Sprintf("--http %s is without TLS, and there are options for it: say https", d.HTTP)}
 	}
@@ -99,9 +101,11 @@ func (d door) unanswered(err error) error {
 		err = e.Err // the address is said already
 	}
 	if e := (*tls.CertificateVerificationError)(nil); errors.As(err, &e) {
-		return fmt.Errorf("the certificate of the node at %s is not to be trusted: %w: give --tls-ca FILE", d.HTTP, e.Err)
+		return fmt.Errorf("the certificate of the node at %s is not to be trusted: %w: give --tls-ca FILE", d.HTTP,
+			e.Err)
 	}
-	if strings.Contains(err.Error(), "malformed HTTP") || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+	if strings.Contains(err.Error(), "malformed HTTP") ||
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
 		return fmt.Errorf("%s is not the HTTP address of a node, or not with TLS", d.HTTP)
 	}
 	return fmt.Errorf("no node answers at %s: %w", d.HTTP, err)
@@ -181,7 +185,8 @@ func printNodes(out io.Writer, s *admin.Status) {
 		if n.DiskFree >= 0 {
 			free = fmt.Sprintf("%d %%", n.DiskFree)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%+d ms\t%s\t\n", n.ID[:min(8, len(n.ID))], n.State, n.CQL, n.Region, n.Zone, n.Replicas, n.Leading,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%+d ms\t%s\t\n", n.ID[:min(8, len(n.ID))], n.State, n.CQL,
+			n.Region, n.Zone, n.Replicas, n.Leading,
 			size(n.DiskBytes), free, n.ClockSkewMillis, (time.Duration(n.UpSeconds) * time.Second).String())
 	}
 	_ = w.Flush()

@@ -76,7 +76,8 @@ func hash(t *testing.T, password string) string {
 // TestPasswords proves that with users configured only they come in, again and again, and that everybody else is told
 // the same.
 func TestPasswords(t *testing.T) {
-	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"app": hash(t, "s3cret"), "other": hash(t, "öther")}}})
+	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"app": hash(t, "s3cret"),
+		"other": hash(t, "öther")}}})
 	addr := n.CQLAddr().String()
 	as := func(user, password string) func(*gocql.ClusterConfig) {
 		return func(c *gocql.ClusterConfig) {
@@ -89,9 +90,11 @@ func TestPasswords(t *testing.T) {
 				t.Errorf("%s: %v", who[0], err)
 			}
 		}
-		for _, who := range [][3]string{{"app", "wrong"}, {"app", "öther"}, {"nobody", "s3cret"}, {"app", "", "Password must not be null"}, {"", "s3cret", "Authentication ID must not be null"}} {
+		for _, who := range [][3]string{{"app", "wrong"}, {"app", "öther"}, {"nobody", "s3cret"},
+			{"app", "", "Password must not be null"}, {"", "s3cret", "Authentication ID must not be null"}} {
 			_, err := logIn(addr, as(who[0], who[1]))
-			if want := cmp.Or(who[2], "Provided username "+who[0]+" and/or password are incorrect"); err == nil || !strings.Contains(err.Error(), want) {
+			if want := cmp.Or(who[2], "Provided username "+who[0]+" and/or password are incorrect"); err == nil ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%q with %q: got %v, want %q", who[0], who[1], err, want)
 			}
 		}
@@ -111,7 +114,8 @@ func TestPasswords(t *testing.T) {
 
 // TestBadHash proves that a hash that cannot be one keeps the node from starting.
 func TestBadHash(t *testing.T) {
-	_, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off", Auth: AuthOptions{Users: map[string]string{"app": "s3cret"}}})
+	_, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off",
+		Auth: AuthOptions{Users: map[string]string{"app": "s3cret"}}})
 	if want := `auth.users: the hash of user "app" is not a bcrypt hash: make one with ilion hash-password`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %q", err, want)
 	}
@@ -143,12 +147,15 @@ func (a *authority) sign(name string, ips []net.IP) (*x509.Certificate, *ecdsa.P
 		a.t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: ips, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
+		IPAddresses: ips, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	parent, signer := a.cert, a.key
 	if parent == nil {
-		template.IsCA, template.BasicConstraintsValid, template.KeyUsage, template.ExtKeyUsage = true, true, x509.KeyUsageCertSign, nil
+		template.IsCA, template.BasicConstraintsValid, template.KeyUsage, template.ExtKeyUsage = true, true,
+			x509.KeyUsageCertSign, nil
 		parent, signer = template, key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
@@ -257,10 +264,12 @@ func TestTLS(t *testing.T) {
 func TestTLSFiles(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	for want, o := range map[string]TLSOptions{
-		"tls.cert and tls.key belong together":   {Cert: ca.path("ca.pem")},
-		"tls.cert and tls.key: open ":            {Cert: ca.path("nope.pem"), Key: ca.path("ca.key")},
-		"tls.client_ca: open ":                   {Cert: ca.path("ca.pem"), Key: ca.path("ca.key"), ClientCA: ca.path("nope.pem")},
-		"tls.client_ca: no certificate in ":      {Cert: ca.path("ca.pem"), Key: ca.path("ca.key"), ClientCA: ca.path("ca.key")},
+		"tls.cert and tls.key belong together": {Cert: ca.path("ca.pem")},
+		"tls.cert and tls.key: open ":          {Cert: ca.path("nope.pem"), Key: ca.path("ca.key")},
+		"tls.client_ca: open ": {Cert: ca.path("ca.pem"), Key: ca.path("ca.key"),
+			ClientCA: ca.path("nope.pem")},
+		"tls.client_ca: no certificate in ": {Cert: ca.path("ca.pem"), Key: ca.path("ca.key"),
+			ClientCA: ca.path("ca.key")},
 		"tls.client_ca needs tls.cert and tls.k": {ClientCA: ca.path("ca.pem")},
 	} {
 		_, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off", TLS: o})
@@ -285,7 +294,9 @@ func TestListeningBeyondLoopback(t *testing.T) {
 		{"all addresses, version 6", "[::]:0", "off", nil, true},
 		{"a name", "example.com:0", "off", nil, true},
 		{"HTTP", "127.0.0.1:0", "0.0.0.0:0", nil, true},
-		{"with users", "0.0.0.0:0", "0.0.0.0:0", func(o *Options) { o.Auth.Users = map[string]string{"a": hash(t, "b")} }, false},
+		{"with users", "0.0.0.0:0", "0.0.0.0:0", func(o *Options) {
+			o.Auth.Users = map[string]string{"a": hash(t, "b")}
+		}, false},
 		{"insecure", "0.0.0.0:0", "0.0.0.0:0", func(o *Options) { o.Insecure = true }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -297,7 +308,8 @@ func TestListeningBeyondLoopback(t *testing.T) {
 			if err == nil {
 				err = n.Close()
 			}
-			if c.refused != (err != nil && strings.HasPrefix(err.Error(), "refusing to listen on ")) || !c.refused && err != nil {
+			if c.refused != (err != nil && strings.HasPrefix(err.Error(), "refusing to listen on ")) || !c.refused &&
+				err != nil {
 				t.Errorf("got %v, want refusal %v", err, c.refused)
 			}
 		})

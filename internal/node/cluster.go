@@ -95,7 +95,8 @@ func (n *Node) newCluster() (*cluster, error) {
 			Accepted:         func(p transport.Peer, _ transport.Class) { c.originals.Saw(p) },
 			DialFailed: func(node topology.NodeID, _ transport.Class, address string, err error) {
 				c.originals.NotReached(err)
-				if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer && errors.Is(err, transport.ErrNotAdmitted) {
+				if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer &&
+					errors.Is(err, transport.ErrNotAdmitted) {
 					c.left()
 				}
 				c.strangers.NotReached(node, address, err)
@@ -130,13 +131,16 @@ func (c *cluster) options() *partition.Cluster {
 					)
 					return
 				}
-				c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "snapshot sent", slog.Uint64("partition", group), slog.Uint64("replica", to))
+				c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "snapshot sent", slog.Uint64("partition", group),
+					slog.Uint64("replica", to))
 			},
 			SnapshotInstalled: func(group, index uint64) {
-				c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "snapshot installed", slog.Uint64("partition", group), slog.Uint64("index", index))
+				c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "snapshot installed", slog.Uint64("partition", group),
+					slog.Uint64("index", index))
 			},
 			Dropped: func(bound string, n int) {
-				c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "messages between nodes dropped", slog.String("bound", bound), slog.Int("messages", n))
+				c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "messages between nodes dropped", slog.String("bound", bound),
+					slog.Int("messages", n))
 			},
 		}},
 		RecordsChanged: func(version uint64) {
@@ -171,7 +175,8 @@ func (c *cluster) comeBack(replica topology.ReplicaID) {
 	case err != nil:
 		c.n.fail(err)
 	case done:
-		c.n.log.LogAttrs(c.ctx, slog.LevelInfo, "the node was away for long and is a member of the meta partition again",
+		c.n.log.LogAttrs(c.ctx, slog.LevelInfo,
+			"the node was away for long and is a member of the meta partition again",
 			slog.Uint64("replica", uint64(replica)))
 	}
 }
@@ -294,10 +299,12 @@ func (c *cluster) skewed(skewed bool, ahead time.Duration) {
 		if skewed {
 			level = slog.LevelDebug
 		}
-		c.n.log.LogAttrs(c.ctx, level, "the clock of this node was compared with those of the others", slog.Bool("may_lead", !skewed))
+		c.n.log.LogAttrs(c.ctx, level, "the clock of this node was compared with those of the others",
+			slog.Bool("may_lead", !skewed))
 		return
 	}
-	c.n.log.LogAttrs(c.ctx, slog.LevelError, "the clock of this node is wrong by what most nodes say: it leads nothing while others can",
+	c.n.log.LogAttrs(c.ctx, slog.LevelError,
+		"the clock of this node is wrong by what most nodes say: it leads nothing while others can",
 		slog.Duration("ahead", ahead.Round(time.Millisecond)))
 }
 

@@ -64,7 +64,9 @@ func TestClusterGrows(t *testing.T) {
 		c.query(fmt.Sprintf("INSERT INTO k.t (k, v) VALUES (%d, %d)", i, i))
 	}
 	b := clusterNode(t, a, Options{})
-	until(t, "two nodes know each other", func() bool { return len(a.records.State().Nodes) == 2 && len(b.records.State().Nodes) == 2 })
+	until(t, "two nodes know each other", func() bool {
+		return len(a.records.State().Nodes) == 2 && len(b.records.State().Nodes) == 2
+	})
 	if got := voters(a); got != 1 {
 		t.Errorf("two nodes: %d voters", got)
 	}
@@ -79,7 +81,8 @@ func TestClusterGrows(t *testing.T) {
 	e.query("ALTER TABLE k.t ADD w int")
 	newClient(t, b).query("INSERT INTO k.t (k, w) VALUES (7, 8)")
 	until(t, "all nodes have the new column", func() bool {
-		return a.catalog.Snapshot().Table("k", "t").Column("w") != nil && b.catalog.Snapshot().Table("k", "t").Column("w") != nil
+		return a.catalog.Snapshot().Table("k", "t").Column("w") != nil &&
+			b.catalog.Snapshot().Table("k", "t").Column("w") != nil
 	})
 	if _, err := a.order(t.Context(), "decommission", fmt.Sprintf("%x", d.cluster.self)); err != nil {
 		t.Fatal(err)
@@ -156,11 +159,16 @@ func TestJoinRefusals(t *testing.T) {
 		o          Options
 	}{
 		{"neither", "give --bootstrap to found one", Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0"}}},
-		{"both", "give one of them", Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true, Join: []string{"127.0.0.1:1"}}}},
+		{"both", "give one of them",
+			Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true, Join: []string{"127.0.0.1:1"}}}},
 		{"no address", "give --internal", Options{Cluster: ClusterOptions{Bootstrap: true}}},
-		{"periodic", "commit periodic is for a node that stands alone", Options{Commit: "periodic", Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}}},
-		{"no certificates", "configure cluster.tls", Options{Cluster: ClusterOptions{Internal: "192.0.2.1:7000", Bootstrap: true}}},
-		{"data", "only --bootstrap takes them into a cluster", Options{Data: used, Cluster: ClusterOptions{Internal: "127.0.0.1:0", Join: []string{first.internalAddr()}}}},
+		{"periodic", "commit periodic is for a node that stands alone",
+			Options{Commit: "periodic", Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}}},
+		{"no certificates", "configure cluster.tls",
+			Options{Cluster: ClusterOptions{Internal: "192.0.2.1:7000", Bootstrap: true}}},
+		{"data", "only --bootstrap takes them into a cluster",
+			Options{Data: used, Cluster: ClusterOptions{Internal: "127.0.0.1:0",
+				Join: []string{first.internalAddr()}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -240,7 +248,8 @@ func TestFeatureLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	older := func(o Options) error {
-		o.CQL, o.HTTP, o.Cluster.Internal, o.Cluster.Join = "127.0.0.1:0", "off", "127.0.0.1:0", []string{b.internalAddr()}
+		o.CQL, o.HTTP, o.Cluster.Internal, o.Cluster.Join = "127.0.0.1:0", "off", "127.0.0.1:0",
+			[]string{b.internalAddr()}
 		o.Memory.Budget = 256 << 20
 		n, err := Start(t.Context(), o)
 		if err == nil {
@@ -290,7 +299,9 @@ func TestLongAbsence(t *testing.T) {
 	)
 	newClient(t, a).query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	back := clusterNode(t, a, Options{Data: dir, Cluster: ClusterOptions{HealAfter: heal}})
-	until(t, "the node follows the records", func() bool { return back.records.State().Version >= a.records.State().Version })
+	until(t, "the node follows the records", func() bool {
+		return back.records.State().Version >= a.records.State().Version
+	})
 	if back.cluster.self != id {
 		t.Fatal("it came back as another node")
 	}

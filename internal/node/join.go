@@ -64,7 +64,8 @@ func (n *Node) checkMembership() error {
 		return fmt.Errorf("the certificate in cluster.tls is for node %x, the data are those of node %x", *n.nodeID, id)
 	}
 	c := &n.opts.Cluster
-	found, err := membership.Check(n.store, membership.Wanted{Internal: c.Internal != "", Bootstrap: c.Bootstrap, Join: len(c.Join) > 0})
+	found, err := membership.Check(n.store, membership.Wanted{Internal: c.Internal != "", Bootstrap: c.Bootstrap,
+		Join: len(c.Join) > 0})
 	if err != nil || !found {
 		return err
 	}
@@ -77,7 +78,8 @@ func (n *Node) checkMembership() error {
 func (c *cluster) joining() *membership.Joining {
 	n := c.n
 	return &membership.Joining{
-		Seeker: n.seeker(), Cluster: n.store.Identity().Cluster, Self: n.record, Network: c.transport, Records: n.records, Host: n.host,
+		Seeker: n.seeker(), Cluster: n.store.Identity().Cluster, Self: n.record, Network: c.transport,
+		Records: n.records, Host: n.host,
 	}
 }
 

@@ -23,7 +23,8 @@ func (c *cluster) describe() peers.Report {
 	m := n.store.Metrics()
 	replicas := n.host.Replicas()
 	r := peers.Report{
-		Clock: time.Now(), Started: n.began, Records: n.records.State().Version, Schema: n.catalog.Snapshot().Version, Software: Software(), Newest: n.levels.Newest,
+		Clock: time.Now(), Started: n.began, Records: n.records.State().Version, Schema: n.catalog.Snapshot().Version,
+		Software: Software(), Newest: n.levels.Newest,
 		DiskFree: m.FreePercent, DiskFull: m.DiskFull, DiskBytes: m.DiskBytes, Replicas: len(replicas),
 	}
 	for _, replica := range replicas {
@@ -122,5 +123,6 @@ func (n *Node) order(ctx context.Context, what, node string) (string, error) {
 	if n.cluster == nil {
 		return "", errors.New("this node stands alone")
 	}
-	return n.cluster.orders.Order(ctx, node, map[string]meta.NodeState{"drain": meta.Draining, "decommission": meta.Leaving}[what])
+	return n.cluster.orders.Order(ctx, node, map[string]meta.NodeState{"drain": meta.Draining,
+		"decommission": meta.Leaving}[what])
 }

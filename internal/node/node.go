@@ -123,8 +123,10 @@ func (n *Node) boundConnections() {
 	got := n.opts.Limits.Connections
 	n.opts.Limits.AddressConnections = min(n.opts.Limits.AddressConnections, got)
 	if got < wanted/2 {
-		n.log.LogAttrs(context.Background(), slog.LevelWarn, "the process may open too few files for limits.connections: raise ulimit -n",
-			slog.Int("descriptors", descriptors()), slog.Int("limits.connections", wanted), slog.Int("connections", got))
+		n.log.LogAttrs(context.Background(), slog.LevelWarn,
+			"the process may open too few files for limits.connections: raise ulimit -n",
+			slog.Int("descriptors", descriptors()), slog.Int("limits.connections", wanted),
+			slog.Int("connections", got))
 	}
 }
 
@@ -168,7 +170,8 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.openStore(ctx); err != nil {
 		return err
 	}
-	n.log.LogAttrs(ctx, slog.LevelInfo, "store opened", slog.String("data", n.opts.Data), slog.Duration("took", time.Since(n.began)))
+	n.log.LogAttrs(ctx, slog.LevelInfo, "store opened", slog.String("data", n.opts.Data),
+		slog.Duration("took", time.Since(n.began)))
 	if err := n.openPartitions(ctx); err != nil {
 		return err
 	}

@@ -53,13 +53,16 @@ func (n *Node) openStore(ctx context.Context) error {
 		Events: storage.Events{
 			Corrupt: func(err error) { n.fail(err) },
 			Background: func(err error) {
-				n.log.LogAttrs(context.Background(), slog.LevelError, "background work of the store failed", slog.String("error", err.Error()))
+				n.log.LogAttrs(context.Background(), slog.LevelError, "background work of the store failed",
+					slog.String("error", err.Error()))
 			},
 			Stall: func(stalled bool, reason string) {
-				n.log.LogAttrs(context.Background(), slog.LevelWarn, "writes stalled by compactions", slog.Bool("stalled", stalled), slog.String("reason", reason))
+				n.log.LogAttrs(context.Background(), slog.LevelWarn, "writes stalled by compactions",
+					slog.Bool("stalled", stalled), slog.String("reason", reason))
 			},
 			DiskFull: func(full bool, free int) {
-				n.log.LogAttrs(context.Background(), slog.LevelWarn, "disk space", slog.Bool("writes_refused", full), slog.Int("free_percent", free))
+				n.log.LogAttrs(context.Background(), slog.LevelWarn, "disk space", slog.Bool("writes_refused", full),
+					slog.Int("free_percent", free))
 			},
 			DiskOut: n.diskOut,
 			Fatal:   n.fail,
@@ -133,8 +136,9 @@ func (n *Node) openPartitions(ctx context.Context) error {
 func (n *Node) checkClock(ctx context.Context) {
 	newest := time.UnixMicro(n.host.NewestStamp())
 	if behind := peers.SetBack(time.Now(), newest); behind > 0 {
-		n.log.LogAttrs(ctx, slog.LevelWarn, "the clock is behind the newest write: it was set back, or was wrong when that was stamped; "+
-			"writes with timestamps of clients are hidden by what was stamped later than they are",
+		n.log.LogAttrs(ctx, slog.LevelWarn,
+			"the clock is behind the newest write: it was set back, or was wrong when that was stamped; "+
+				"writes with timestamps of clients are hidden by what was stamped later than they are",
 			slog.Time("newest", newest.UTC()), slog.Duration("behind", behind.Round(time.Millisecond)))
 	}
 }
@@ -153,10 +157,12 @@ func (n *Node) newReplayer() *coordinator.Replayer {
 	return &coordinator.Replayer{
 		Coordinator: n.coordinator,
 		Done: func(batches int) {
-			n.log.LogAttrs(context.Background(), slog.LevelInfo, "unfinished batches written", slog.Int("batches", batches))
+			n.log.LogAttrs(context.Background(), slog.LevelInfo, "unfinished batches written",
+				slog.Int("batches", batches))
 		},
 		Failed: func(err error) {
-			n.log.LogAttrs(context.Background(), slog.LevelWarn, "unfinished batches not written", slog.String("error", err.Error()))
+			n.log.LogAttrs(context.Background(), slog.LevelWarn, "unfinished batches not written",
+				slog.String("error", err.Error()))
 		},
 	}
 }
@@ -212,13 +218,15 @@ func (n *Node) openRecords(ctx context.Context) error {
 
 func (n *Node) coordinatorOptions() coordinator.Options {
 	o := coordinator.Options{
-		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout, WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName,
+		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout,
+		WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName,
 	}
 	batches := write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(n.catalog.Snapshot)
 	o.Cluster = &coordinator.Cluster{Node: n.store.Identity().Node, Batches: batches}
 	if c := n.cluster; c != nil {
 		o.Cluster = &coordinator.Cluster{
-			Node: c.self, Alive: c.peers.Alive, Acknowledged: c.peers.Acknowledged, NodeName: c.transport.Address, Batches: batches,
+			Node: c.self, Alive: c.peers.Alive, Acknowledged: c.peers.Acknowledged, NodeName: c.transport.Address,
+			Batches: batches,
 			Replica: func(node topology.NodeID, id topology.PartitionID) coordinator.Member {
 				return c.client.Replica(node, id)
 			},
@@ -241,7 +249,8 @@ func (n *Node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
 		return topology.Equal(parts, here), nil
 	}
 	view := n.cluster.member.View()
-	return placement.Place(s, &view, n.opts.DataCenter, placement.Table{ID: t.ID, Parts: parts, Whole: parts > 1 || schema.IsSystem(t.Keyspace)}), nil
+	return placement.Place(s, &view, n.opts.DataCenter, placement.Table{ID: t.ID, Parts: parts, Whole: parts > 1 ||
+		schema.IsSystem(t.Keyspace)}), nil
 }
 
 // tableName names a table for traces.

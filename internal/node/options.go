@@ -163,7 +163,8 @@ func ParseBytes(s string) (Bytes, error) {
 	if _, err := fmt.Sscanf(digits, "%d", &v); err != nil || digits == "" || v < 0 || fmt.Sprint(v) != digits {
 		return 0, fmt.Errorf("%q is not a size: write a number and one of B, KiB, MiB, GiB, TiB", s)
 	}
-	shift, ok := map[string]uint{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}[strings.TrimSpace(s[len(digits):])]
+	shift, ok := map[string]uint{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30,
+		"TiB": 40}[strings.TrimSpace(s[len(digits):])]
 	if !ok || v > (1<<62)>>shift {
 		return 0, fmt.Errorf("%q is not a size: write a number and one of B, KiB, MiB, GiB, TiB", s)
 	}
@@ -283,7 +284,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("storage.sweep_keys_per_second %d is out of range: use 100 or more", k)
 	}
 	if o.Limits.FrameBytes < 2*frameHeadroom || o.Limits.FrameBytes > frameBytesMax {
-		return fmt.Errorf("limits.frame_bytes %d is out of range: use %d to %d", o.Limits.FrameBytes, 2*frameHeadroom, frameBytesMax)
+		return fmt.Errorf("limits.frame_bytes %d is out of range: use %d to %d", o.Limits.FrameBytes, 2*frameHeadroom,
+			frameBytesMax)
 	}
 	if o.Limits.ResultBytes < 1 || o.Limits.ResultBytes > o.Limits.FrameBytes-frameHeadroom {
 		return fmt.Errorf("limits.result_bytes %d is out of range: it must be at least %d less than limits.frame_bytes, %d", o.Limits.ResultBytes, frameHeadroom, o.Limits.FrameBytes)
@@ -330,7 +332,8 @@ func (c ClusterOptions) validate(insecure bool, commit string) error {
 		}
 	}
 	if host, port, _ := net.SplitHostPort(c.Advertise); port != "0" && isUnspecified(host) {
-		return fmt.Errorf("other nodes cannot reach %s: set cluster.advertise to an address of this machine", c.Advertise)
+		return fmt.Errorf("other nodes cannot reach %s: set cluster.advertise to an address of this machine",
+			c.Advertise)
 	}
 	if n := c.TLS; (n.CA == "") != (n.Cert == "") || (n.CA == "") != (n.Key == "") {
 		return errors.New("cluster.tls.ca, cluster.tls.cert and cluster.tls.key belong together: give all or none")

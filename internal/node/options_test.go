@@ -46,13 +46,15 @@ storage:
   min_free_disk_percent: 3
 `)
 	want := Options{
-		Data: "/d", CQL: "0.0.0.0:9042", Memory: MemoryOptions{Budget: 8 << 30, Memtable: 1 << 20}, Limits: LimitOptions{ReadTimeout: 500 * time.Millisecond, ResultBytes: 64 << 20},
-		Auth: AuthOptions{Users: map[string]string{"app": "$2a$10$x"}}, Storage: StorageOptions{MinFreeDisk: 3},
+		Data: "/d", CQL: "0.0.0.0:9042", Memory: MemoryOptions{Budget: 8 << 30, Memtable: 1 << 20},
+		Limits: LimitOptions{ReadTimeout: 500 * time.Millisecond, ResultBytes: 64 << 20},
+		Auth:   AuthOptions{Users: map[string]string{"app": "$2a$10$x"}}, Storage: StorageOptions{MinFreeDisk: 3},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Options{})); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if got, err := load(t, "# nothing\n"); err != nil || !cmp.Equal(got, Options{}, cmpopts.IgnoreUnexported(Options{})) {
+	if got, err := load(t, "# nothing\n"); err != nil ||
+		!cmp.Equal(got, Options{}, cmpopts.IgnoreUnexported(Options{})) {
 		t.Errorf("an empty file: %+v, %v", got, err)
 	}
 	for text, want := range map[string]string{
@@ -65,7 +67,8 @@ storage:
 		"data: a\ndata: b\n":              `mapping key "data" already defined at line 1`,
 		"data: a\n---\ndata: b\n":         "more than one document",
 	} {
-		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
@@ -74,15 +77,21 @@ storage:
 // TestValidate proves which options contradict themselves.
 func TestValidate(t *testing.T) {
 	for want, change := range map[string]func(*Options){
-		`commit "never" is unknown: use batch or periodic`:           func(o *Options) { o.Commit = "never" },
-		"initial_partitions 1025 is out of range: use 1 to 1024":     func(o *Options) { o.InitialPartitions = 1025 },
-		"initial_partitions -1 is out of range: use 1 to 1024":       func(o *Options) { o.InitialPartitions = -1 },
-		"memory.budget 1048576 is too small: give at least 64MiB":    func(o *Options) { o.Memory.Budget = 1 << 20 },
-		"memory.block_cache and four times memory.memtable":          func(o *Options) { o.Memory.BlockCache = o.Memory.Budget },
-		"limits.frame_bytes 1 is out of range: use 2097152 to 2684":  func(o *Options) { o.Limits.FrameBytes = 1 },
-		"limits.result_bytes 268435456 is out of range: it must be":  func(o *Options) { o.Limits.ResultBytes = 256 << 20 },
+		`commit "never" is unknown: use batch or periodic`:        func(o *Options) { o.Commit = "never" },
+		"initial_partitions 1025 is out of range: use 1 to 1024":  func(o *Options) { o.InitialPartitions = 1025 },
+		"initial_partitions -1 is out of range: use 1 to 1024":    func(o *Options) { o.InitialPartitions = -1 },
+		"memory.budget 1048576 is too small: give at least 64MiB": func(o *Options) { o.Memory.Budget = 1 << 20 },
+		"memory.block_cache and four times memory.memtable": func(o *Options) {
+			o.Memory.BlockCache = o.Memory.Budget
+		},
+		"limits.frame_bytes 1 is out of range: use 2097152 to 2684": func(o *Options) { o.Limits.FrameBytes = 1 },
+		"limits.result_bytes 268435456 is out of range: it must be": func(o *Options) {
+			o.Limits.ResultBytes = 256 << 20
+		},
 		"limits.connections -1 is out of range: it must be positive": func(o *Options) { o.Limits.Connections = -1 },
-		"limits.write_timeout -1s is out of range: it must be posi":  func(o *Options) { o.Limits.WriteTimeout = -time.Second },
+		"limits.write_timeout -1s is out of range: it must be posi": func(o *Options) {
+			o.Limits.WriteTimeout = -time.Second
+		},
 		"storage.sweep_keys_per_second 99 is out of range: use 100 ": func(o *Options) { o.Storage.SweepKeys = 99 },
 		"storage.min_free_disk_percent 101 is out of range: use 1 ":  func(o *Options) { o.Storage.MinFreeDisk = 101 },
 		`cql address "9042" is not host:port`:                        func(o *Options) { o.CQL = "9042" },
@@ -105,7 +114,8 @@ func TestValidate(t *testing.T) {
 
 // TestParseBytes proves which sizes are understood.
 func TestParseBytes(t *testing.T) {
-	for text, want := range map[string]Bytes{"0": 0, "17": 17, "17B": 17, "512KiB": 512 << 10, "64 MiB": 64 << 20, "4GiB": 4 << 30, "2TiB": 2 << 40} {
+	for text, want := range map[string]Bytes{"0": 0, "17": 17, "17B": 17, "512KiB": 512 << 10, "64 MiB": 64 << 20,
+		"4GiB": 4 << 30, "2TiB": 2 << 40} {
 		if got, err := ParseBytes(text); err != nil || got != want {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
@@ -133,8 +143,10 @@ func TestConfigurationIsDocumented(t *testing.T) {
 		t.Fatalf("found only %d keys", len(keys))
 	}
 	for _, key := range keys {
-		if !regexp.MustCompile("`([a-z]+\\.)*"+string(key[1])+"`").Match(page) && string(key[1]) != "memory" && string(key[1]) != "limits" &&
-			string(key[1]) != "storage" && string(key[1]) != "auth" && string(key[1]) != "tls" && string(key[1]) != "cluster" {
+		if !regexp.MustCompile("`([a-z]+\\.)*"+string(key[1])+"`").Match(page) && string(key[1]) != "memory" &&
+			string(key[1]) != "limits" &&
+			string(key[1]) != "storage" && string(key[1]) != "auth" && string(key[1]) != "tls" &&
+			string(key[1]) != "cluster" {
 			t.Errorf("%s is not documented", key[1])
 		}
 	}
@@ -152,7 +164,8 @@ func TestDescriptorsAreShared(t *testing.T) {
 	} {
 		tables, connections := shareDescriptors(c.limit, c.clients)
 		if tables != c.tables || connections != c.connections {
-			t.Errorf("of %d: %d tables, %d connections, want %d and %d", c.limit, tables, connections, c.tables, c.connections)
+			t.Errorf("of %d: %d tables, %d connections, want %d and %d", c.limit, tables, connections, c.tables,
+				c.connections)
 		}
 	}
 }

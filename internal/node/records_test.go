@@ -44,7 +44,8 @@ func TestNoChangeFromNothing(t *testing.T) {
 	before := a.records.State().Version
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if _, err := a.cluster.change(ctx, command.Records{Put: []command.Record{{Key: []byte("x"), Value: []byte("y")}}}); err == nil {
+	if _, err := a.cluster.change(ctx,
+		command.Records{Put: []command.Record{{Key: []byte("x"), Value: []byte("y")}}}); err == nil {
 		t.Error("a change of anything is taken")
 	}
 	if after := a.records.State().Version; after != before {
@@ -57,7 +58,8 @@ func TestNoChangeFromNothing(t *testing.T) {
 func TestStopBeforeRecords(t *testing.T) {
 	a := clusterNode(t, nil, Options{})
 	dir := t.TempDir()
-	s, err := storage.Open(vfs.Default, dir, storage.Options{Identity: storage.Identity{Cluster: a.store.Identity().Cluster, Node: [16]byte{7}}})
+	s, err := storage.Open(vfs.Default, dir,
+		storage.Options{Identity: storage.Identity{Cluster: a.store.Identity().Cluster, Node: [16]byte{7}}})
 	if err != nil {
 		t.Fatal(err)
 	}

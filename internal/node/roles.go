@@ -42,7 +42,8 @@ func (n *Node) ensureRoles() error {
 			if err == nil || errors.Is(err, meta.ErrClosed) {
 				return
 			}
-			n.log.LogAttrs(ctx, slog.LevelDebug, "users of the configuration have no records yet", slog.String("error", err.Error()))
+			n.log.LogAttrs(ctx, slog.LevelDebug, "users of the configuration have no records yet",
+				slog.String("error", err.Error()))
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Second):

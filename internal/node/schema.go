@@ -20,15 +20,18 @@ import (
 // newSchema builds what changes the schema, what has this node follow it, and what builds indexes.
 func (n *Node) newSchema() {
 	n.builder = backfill.New(backfill.Options{
-		Records: n.records, Table: write.BackfillTable{Coordinator: n.coordinator}, Entries: expr.IndexOps, Schema: n.catalog.Snapshot, Log: n.log,
+		Records: n.records, Table: write.BackfillTable{Coordinator: n.coordinator}, Entries: expr.IndexOps,
+		Schema: n.catalog.Snapshot, Log: n.log,
 		Mine: func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
 	})
 	n.changer = &schemachange.Changer{
-		Records: n.records, Schema: n.catalog.Snapshot, Whole: catalog.WithSystem, Place: n.place, Built: n.builder.Await,
+		Records: n.records, Schema: n.catalog.Snapshot, Whole: catalog.WithSystem, Place: n.place,
+		Built:       n.builder.Await,
 		Datacenters: n.datacenters, Configured: n.configured,
 	}
 	n.installer = &schemachange.Installer{
-		Store: n.store, Replicas: n.local, Whole: catalog.WithSystem, Values: expr.IndexValues, Route: n.coordinator.SetTopology,
+		Store: n.store, Replicas: n.local, Whole: catalog.WithSystem, Values: expr.IndexValues,
+		Route: n.coordinator.SetTopology,
 		Publish: func(s *schema.Schema, events []schema.Event) {
 			n.catalog.Publish(s, events...)
 			n.announce(events)

@@ -56,7 +56,8 @@ func TestOrphans(t *testing.T) {
 	if err := host.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Apply(command.Mutation{Table: table, Key: []byte("k"), Timestamp: 1, Ops: []command.Op{{Kind: command.OpIndex, Index: index, Value: []byte("v")}}}); err != nil {
+	if err := s.Apply(command.Mutation{Table: table, Key: []byte("k"), Timestamp: 1,
+		Ops: []command.Op{{Kind: command.OpIndex, Index: index, Value: []byte("v")}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -99,7 +100,8 @@ func TestBuildOfChangedTable(t *testing.T) {
 			}
 		}
 	}
-	do("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATE TABLE k.t (k int PRIMARY KEY, v int)")
+	do("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE k.t (k int PRIMARY KEY, v int)")
 	for i := range 20 {
 		do(fmt.Sprintf("INSERT INTO k.t (k, v) VALUES (%d, 1)", i))
 	}
@@ -159,7 +161,8 @@ func TestSystemTablesAreSwept(t *testing.T) {
 	var b row.Builder
 	b.Reset(long.UnixMicro())
 	b.DeleteRow(long.Unix())
-	deleted := command.Mutation{Table: catalog.BatchesID, Key: []byte("0123456789abcdef"), Timestamp: long.UnixMicro(), Ops: []command.Op{{Operand: b.Bytes()}}}
+	deleted := command.Mutation{Table: catalog.BatchesID, Key: []byte("0123456789abcdef"), Timestamp: long.UnixMicro(),
+		Ops: []command.Op{{Operand: b.Bytes()}}}
 	if err := n.store.Apply(deleted); err != nil {
 		t.Fatal(err)
 	}

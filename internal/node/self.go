@@ -19,7 +19,8 @@ func (n *Node) record() *meta.Node {
 		start = n.cluster.originals.Directory.Lineage.Newest()
 	}
 	return &meta.Node{
-		ID: id.Node, Birth: id.Birth, Start: start.Number, Mark: start.Mark, Internal: n.internalAddr(), CQL: cql, HTTP: web,
+		ID: id.Node, Birth: id.Birth, Start: start.Number, Mark: start.Mark, Internal: n.internalAddr(), CQL: cql,
+		HTTP:   web,
 		Region: n.opts.DataCenter, Zone: n.opts.Rack, State: meta.Up, Levels: n.levels,
 	}
 }

@@ -121,7 +121,8 @@ func (n *Node) serveHTTP() error {
 	n.http = &http.Server{
 		Handler: admin.Handler(admin.Options{
 			Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return shown.Status() },
-			Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade, Profile: isLoopback(n.opts.HTTP),
+			Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade,
+			Profile: isLoopback(n.opts.HTTP),
 		}),
 		TLSConfig:         n.tls.Clone(),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -248,7 +249,8 @@ func (n *Node) announce(events []schema.Event) {
 		return
 	}
 	for _, e := range events {
-		n.cql.SchemaChanged(session.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name})
+		n.cql.SchemaChanged(session.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace,
+			Name: e.Name})
 	}
 }
 

@@ -30,7 +30,8 @@ func ringTokens(node [16]byte) []token.Token {
 // shown is what status and metrics show.
 func (n *Node) shown() *admin.Node {
 	out := &admin.Node{
-		ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String(), Store: n.store.Statistics, Directory: n.store.Directory, Host: n.host,
+		ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String(),
+		Store: n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
 	}
 	if n.logins != nil {
@@ -38,8 +39,9 @@ func (n *Node) shown() *admin.Node {
 	}
 	if c := n.cluster; c != nil {
 		out.Cluster = &admin.Cluster{
-			Self: c.self, Records: n.records, Peers: c.peers, Log: c.log, Transport: c.transport, ClockSkew: n.opts.Cluster.ClockSkew,
-			Describe: c.describe,
+			Self: c.self, Records: n.records, Peers: c.peers, Log: c.log, Transport: c.transport,
+			ClockSkew: n.opts.Cluster.ClockSkew,
+			Describe:  c.describe,
 		}
 	}
 	return out
@@ -61,33 +63,34 @@ func (n *Node) clients() []catalog.Client {
 func (n *Node) settings() map[string]string {
 	o := &n.opts
 	shown := map[string]string{
-		"cluster_name":                      o.ClusterName,
-		"commitlog_sync":                    o.Commit,
-		"data":                              o.Data,
-		"cql":                               o.CQL,
-		"http":                              o.HTTP,
-		"data_center":                       o.DataCenter,
-		"rack":                              o.Rack,
-		"initial_partitions":                strconv.Itoa(o.InitialPartitions),
-		"memory_budget":                     fmt.Sprint(o.Memory.Budget),
-		"memory_block_cache":                fmt.Sprint(o.Memory.BlockCache),
-		"memory_memtable":                   fmt.Sprint(o.Memory.Memtable),
-		"limits_connections":                strconv.Itoa(o.Limits.Connections),
-		"limits_connections_per_address":    strconv.Itoa(o.Limits.AddressConnections),
-		"limits_idle_timeout":               o.Limits.IdleTimeout.String(),
-		"limits_frame_bytes":                fmt.Sprint(o.Limits.FrameBytes),
-		"limits_requests":                   strconv.Itoa(o.Limits.Requests),
-		"limits_requests_per_connection":    strconv.Itoa(o.Limits.RequestsPerConnection),
-		"limits_request_bytes":              fmt.Sprint(o.Limits.RequestBytes),
-		"limits_result_bytes":               fmt.Sprint(o.Limits.ResultBytes),
-		"limits_mutation_bytes":             fmt.Sprint(o.Limits.MutationBytes),
-		"limits_batch_bytes":                fmt.Sprint(o.Limits.BatchBytes),
-		"limits_prepared_statements":        strconv.Itoa(o.Limits.PreparedStatements),
-		"limits_read_timeout":               o.Limits.ReadTimeout.String(),
-		"limits_write_timeout":              o.Limits.WriteTimeout.String(),
-		"storage_min_free_disk_percent":     fmt.Sprint(o.Storage.MinFreeDisk),
-		"storage_sweep_keys_per_second":     strconv.Itoa(o.Storage.SweepKeys),
-		"authenticator":                     map[bool]string{false: "AllowAllAuthenticator", true: "PasswordAuthenticator"}[o.Auth.on()],
+		"cluster_name":                   o.ClusterName,
+		"commitlog_sync":                 o.Commit,
+		"data":                           o.Data,
+		"cql":                            o.CQL,
+		"http":                           o.HTTP,
+		"data_center":                    o.DataCenter,
+		"rack":                           o.Rack,
+		"initial_partitions":             strconv.Itoa(o.InitialPartitions),
+		"memory_budget":                  fmt.Sprint(o.Memory.Budget),
+		"memory_block_cache":             fmt.Sprint(o.Memory.BlockCache),
+		"memory_memtable":                fmt.Sprint(o.Memory.Memtable),
+		"limits_connections":             strconv.Itoa(o.Limits.Connections),
+		"limits_connections_per_address": strconv.Itoa(o.Limits.AddressConnections),
+		"limits_idle_timeout":            o.Limits.IdleTimeout.String(),
+		"limits_frame_bytes":             fmt.Sprint(o.Limits.FrameBytes),
+		"limits_requests":                strconv.Itoa(o.Limits.Requests),
+		"limits_requests_per_connection": strconv.Itoa(o.Limits.RequestsPerConnection),
+		"limits_request_bytes":           fmt.Sprint(o.Limits.RequestBytes),
+		"limits_result_bytes":            fmt.Sprint(o.Limits.ResultBytes),
+		"limits_mutation_bytes":          fmt.Sprint(o.Limits.MutationBytes),
+		"limits_batch_bytes":             fmt.Sprint(o.Limits.BatchBytes),
+		"limits_prepared_statements":     strconv.Itoa(o.Limits.PreparedStatements),
+		"limits_read_timeout":            o.Limits.ReadTimeout.String(),
+		"limits_write_timeout":           o.Limits.WriteTimeout.String(),
+		"storage_min_free_disk_percent":  fmt.Sprint(o.Storage.MinFreeDisk),
+		"storage_sweep_keys_per_second":  strconv.Itoa(o.Storage.SweepKeys),
+		"authenticator": map[bool]string{false: "AllowAllAuthenticator",
+			true: "PasswordAuthenticator"}[o.Auth.on()],
 		"client_encryption_options_enabled": strconv.FormatBool(o.TLS.Cert != ""),
 	}
 	maps.Copy(shown, o.Guardrails.Settings())

@@ -57,7 +57,8 @@ func TestExpiringWrites(t *testing.T) {
 			b.Live(ttl, now+ttl)
 			b.Cell(column, nil, value, ttl, now+ttl)
 			ms[i] = command.Mutation{
-				Table: table.ID, Token: token.Hash(key), Key: key, SchemaVersion: table.Revision, Ops: []command.Op{{Operand: b.Append(nil)}},
+				Table: table.ID, Token: token.Hash(key), Key: key, SchemaVersion: table.Revision,
+				Ops: []command.Op{{Operand: b.Append(nil)}},
 			}
 		}
 		if err := batches.Write(t.Context(), ms, dberr.One); err != nil {

@@ -46,7 +46,8 @@ func (n *Node) warnOfOpenKeys() {
 			continue
 		}
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-			n.log.LogAttrs(context.Background(), slog.LevelWarn, "a private key can be read by other users of the machine", slog.String("file", path),
+			n.log.LogAttrs(context.Background(), slog.LevelWarn,
+				"a private key can be read by other users of the machine", slog.String("file", path),
 				slog.String("mode", info.Mode().Perm().String()))
 		}
 	}

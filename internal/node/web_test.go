@@ -86,7 +86,8 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	text := get(t, n, "/metrics")
-	for _, want := range []string{`ilion_statement_seconds_count{kind="select"} 1`, `ilion_statement_seconds_count{kind="modify"} 1`, "ilion_coordinator_writes_total 1", "go_goroutines "} {
+	for _, want := range []string{`ilion_statement_seconds_count{kind="select"} 1`,
+		`ilion_statement_seconds_count{kind="modify"} 1`, "ilion_coordinator_writes_total 1", "go_goroutines "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the metrics", want)
 		}

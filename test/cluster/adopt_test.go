@@ -33,7 +33,8 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"CREATE TABLE ks.rows (k bigint PRIMARY KEY, v bigint)", "CREATE TABLE ks.counts (k bigint PRIMARY KEY, n counter)",
+		"CREATE TABLE ks.rows (k bigint PRIMARY KEY, v bigint)",
+		"CREATE TABLE ks.counts (k bigint PRIMARY KEY, n counter)",
 		"CREATE TABLE ks.indexed (k bigint PRIMARY KEY, v int)", "CREATE INDEX ON ks.indexed (v)",
 		"UPDATE ks.counts SET n = n + 42 WHERE k = 1", "INSERT INTO ks.indexed (k, v) VALUES (1, 7)")
 	began := time.Now()
@@ -129,7 +130,8 @@ func allRows(t *testing.T, m *member, n int) {
 	if count != n {
 		t.Errorf("%s: %d rows of %d are there", m.name(), count, n)
 	}
-	for text, want := range map[string]int64{"SELECT n FROM ks.counts WHERE k = 1": 42, "SELECT k FROM ks.indexed WHERE v = 7": 1} {
+	for text, want := range map[string]int64{"SELECT n FROM ks.counts WHERE k = 1": 42,
+		"SELECT k FROM ks.indexed WHERE v = 7": 1} {
 		r, err := process.Query(c, dberr.Quorum, text)
 		if err != nil || r.RowCount != 1 {
 			t.Fatalf("%s: %s: %v", m.name(), text, err)

@@ -39,7 +39,8 @@ func TestChaos(t *testing.T) {
 		}
 		what := rng.IntN(4)
 		away := time.Duration(rng.Int64N(int64(3 * time.Second)))
-		l.mark(fmt.Sprintf("%s of %d nodes for %s", []string{"kill", "stop", "pause", "stutter"}[what], len(victims), away.Round(time.Millisecond)))
+		l.mark(fmt.Sprintf("%s of %d nodes for %s", []string{"kill", "stop", "pause", "stutter"}[what], len(victims),
+			away.Round(time.Millisecond)))
 		for _, m := range victims {
 			strike(m, what)
 		}

@@ -82,7 +82,8 @@ func bigint(v int64) []byte { return binary.BigEndian.AppendUint64([]byte{0, 0, 
 
 func (l *load) checkCells(c *rawclient.Conn) {
 	l.t.Helper()
-	got := map[string]map[int64][]byte{"plain": rows(l, c, dberr.Quorum, "load.plain"), "stamped": rows(l, c, dberr.Quorum, "load.stamped")}
+	got := map[string]map[int64][]byte{"plain": rows(l, c, dberr.Quorum, "load.plain"),
+		"stamped": rows(l, c, dberr.Quorum, "load.stamped")}
 	for _, client := range l.clients {
 		for _, x := range *client.cells.Load() {
 			var acked int64
@@ -111,7 +112,8 @@ func (l *load) checkCounters(c *rawclient.Conn) {
 			v = int64(binary.BigEndian.Uint64(row[4:]))
 		}
 		if least := n.acked.Load(); v < least || v > least+n.unknown.Load() {
-			l.t.Errorf("counter %d is %d: %d increments were acknowledged, %d had no answer", k, v, least, n.unknown.Load())
+			l.t.Errorf("counter %d is %d: %d increments were acknowledged, %d had no answer", k, v, least,
+				n.unknown.Load())
 		}
 	}
 }
@@ -177,10 +179,12 @@ func (l *load) checkLists(c *rawclient.Conn) {
 	for _, client := range l.clients {
 		for _, s := range client.lists {
 			row := got[s.key]
-			if string(row) == string(listCell(s.acked)) || s.maybe != 0 && string(row) == string(listCell(append(slices.Clone(s.acked), s.maybe))) {
+			if string(row) == string(listCell(s.acked)) || s.maybe != 0 &&
+				string(row) == string(listCell(append(slices.Clone(s.acked), s.maybe))) {
 				continue
 			}
-			l.t.Errorf("list %d is not what was appended:\n got %x\nwant %x (perhaps %d)", s.key, row, listCell(s.acked), s.maybe)
+			l.t.Errorf("list %d is not what was appended:\n got %x\nwant %x (perhaps %d)", s.key, row,
+				listCell(s.acked), s.maybe)
 		}
 	}
 }

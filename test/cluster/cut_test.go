@@ -149,7 +149,8 @@ func (w *witness) start() {
 	w.f.t.Cleanup(func() { w.stop.Store(true); w.wg.Wait() })
 	w.wg.Go(func() {
 		for v := int64(1); !w.stop.Load(); v++ {
-			if _, err := process.Query(writer, dberr.Quorum, fmt.Sprintf("INSERT INTO load.plain (k, v) VALUES (-1, %d)", v)); err != nil {
+			if _, err := process.Query(writer, dberr.Quorum,
+				fmt.Sprintf("INSERT INTO load.plain (k, v) VALUES (-1, %d)", v)); err != nil {
 				w.f.t.Errorf("write of the witness: %v", err)
 				return
 			}

@@ -33,7 +33,8 @@ func session(f *fleet, observer gocql.QueryObserver) *gocql.Session {
 	cluster.Consistency = gocql.LocalQuorum
 	cluster.QueryObserver = observer
 	cluster.DefaultIdempotence = true
-	cluster.RetryPolicy = &gocql.ExponentialBackoffRetryPolicy{NumRetries: 5, Min: 50 * time.Millisecond, Max: time.Second}
+	cluster.RetryPolicy = &gocql.ExponentialBackoffRetryPolicy{NumRetries: 5, Min: 50 * time.Millisecond,
+		Max: time.Second}
 	cluster.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy())
 	s, err := cluster.CreateSession()
 	if err != nil {

@@ -101,7 +101,8 @@ func (l *listener) decode(body []byte) string {
 // check looks at what a node shows of another one when it tells of it.
 func (l *listener) check(address, change string) error {
 	for _, query := range []string{
-		"SELECT tokens FROM system.peers WHERE peer = '" + address + "'", "SELECT tokens FROM system.peers_v2 WHERE peer = '" + address + "'",
+		"SELECT tokens FROM system.peers WHERE peer = '" + address + "'",
+		"SELECT tokens FROM system.peers_v2 WHERE peer = '" + address + "'",
 	} {
 		r, err := process.Query(l.side, dberr.One, query)
 		switch {
@@ -199,7 +200,8 @@ func TestEvents(t *testing.T) {
 	for i, m := range f.nodes {
 		ks := fmt.Sprintf("e%d", i)
 		for _, s := range []struct{ text, event string }{
-			{"CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}", "CREATED KEYSPACE %s"},
+			{"CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+				"CREATED KEYSPACE %s"},
 			{"CREATE TYPE %s.u (n int)", "CREATED TYPE %s.u"},
 			{"CREATE TABLE %s.t (k int PRIMARY KEY, v int)", "CREATED TABLE %s.t"},
 			{"ALTER TABLE %s.t ADD w int", "UPDATED TABLE %s.t"},
@@ -261,7 +263,8 @@ func TestEvents(t *testing.T) {
 			t.Logf("%s tells further: %s", l.m.name(), e)
 		}
 		got, _ := l.about(" " + fifth.ip)
-		got = slices.DeleteFunc(got, func(e string) bool { return e == "DOWN "+fifth.ip }) // its process may end before the records say that it has left
+		// its process may end before the records say that it has left
+		got = slices.DeleteFunc(got, func(e string) bool { return e == "DOWN "+fifth.ip })
 		if !slices.Equal(got, []string{"NEW_NODE " + fifth.ip, "UP " + fifth.ip, "REMOVED_NODE " + fifth.ip}) {
 			t.Errorf("%s tells of the fifth node: %q", l.m.name(), got)
 		}

@@ -147,7 +147,8 @@ func (f *fleet) keepStatus() {
 			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if err == nil {
-				name := fmt.Sprintf("%s-%d.%s", strings.ReplaceAll(f.t.Name(), "/", "-"), m.index+1, strings.NewReplacer("/", "-", "?", "-").Replace(page))
+				name := fmt.Sprintf("%s-%d.%s", strings.ReplaceAll(f.t.Name(), "/", "-"), m.index+1,
+					strings.NewReplacer("/", "-", "?", "-").Replace(page))
 				_ = os.WriteFile(filepath.Join(*keepDir, name), b, 0o644)
 			}
 		}
@@ -157,7 +158,8 @@ func (f *fleet) keepStatus() {
 // add makes a node that has not been started. The first founds the cluster, the others join it.
 func (f *fleet) add() *member {
 	i := len(f.nodes)
-	m := &member{f: f, index: i, ip: fmt.Sprintf("%s%d", f.net, i+1), dir: filepath.Join(f.dir, fmt.Sprintf("node%d", i+1))}
+	m := &member{f: f, index: i, ip: fmt.Sprintf("%s%d", f.net, i+1),
+		dir: filepath.Join(f.dir, fmt.Sprintf("node%d", i+1))}
 	if i == 0 {
 		m.args = []string{"--bootstrap"}
 	} else {
@@ -208,7 +210,8 @@ func (m *member) launch(args ...string) <-chan error {
 		return ready
 	}
 	defer log.Close()
-	args = append([]string{"start", "--data", m.dir, "--cql", m.cql(), "--http", m.web(), "--config", m.f.config(), "--log-level", *logLevel}, args...)
+	args = append([]string{"start", "--data", m.dir, "--cql", m.cql(), "--http", m.web(), "--config", m.f.config(),
+		"--log-level", *logLevel}, args...)
 	cmd := exec.Command(process.Binary(m.f.t), args...)
 	if m.f.wires != nil {
 		cmd = m.f.wires.command(m, cmd)

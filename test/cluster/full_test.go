@@ -32,7 +32,8 @@ func (m *member) smallDisk(megabytes, taken int) (ballast string) {
 	if err := os.MkdirAll(disk, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", megabytes), "tmpfs", disk).CombinedOutput()
+	out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", megabytes), "tmpfs",
+		disk).CombinedOutput()
 	if err != nil {
 		t.Skipf("no right to mount a file system: %v %s", err, out)
 	}
@@ -105,7 +106,8 @@ func (w *filler) write(m *member) error {
 	k := w.next
 	w.next++
 	at := k * 7 % 10_000
-	_, err := process.Query(c, dberr.Quorum, fmt.Sprintf("INSERT INTO room.t (k, v) VALUES (%d, '%d %s')", k, k, w.value[at:at+30_000]))
+	_, err := process.Query(c, dberr.Quorum, fmt.Sprintf("INSERT INTO room.t (k, v) VALUES (%d, '%d %s')", k, k,
+		w.value[at:at+30_000]))
 	if err == nil {
 		w.acked = append(w.acked, k)
 	}
@@ -217,7 +219,8 @@ func TestAllDisksFull(t *testing.T) {
 		}
 		for _, text := range []string{"SELECT k FROM room.t WHERE k = 1", "DELETE FROM room.t WHERE k = -1"} {
 			_, err := process.Query(m.dial(), dberr.Quorum, text)
-			if err != nil && !(strings.HasPrefix(text, "DELETE") && strings.Contains(err.Error(), "deletes are refused")) {
+			if err != nil && !(strings.HasPrefix(text, "DELETE") &&
+				strings.Contains(err.Error(), "deletes are refused")) {
 				t.Errorf("%s at %s: %v", text, m.name(), err)
 			}
 		}

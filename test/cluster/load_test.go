@@ -67,7 +67,8 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"write", "write with a timestamp", "read ONE", "read QUORUM", "register", "counter", "read of a counter", "logged batch", "list append"}
+var kindNames = [kinds]string{"write", "write with a timestamp", "read ONE", "read QUORUM", "register", "counter",
+	"read of a counter", "logged batch", "list append"}
 
 // sample is a request that was answered.
 type sample struct {
@@ -155,7 +156,8 @@ func startLoad(f *fleet, clients int, limit int64) *load {
 	alive := f.alive()
 	l.targets.Store(&alive)
 	for id := range clients {
-		c := &client{l: l, id: id, rng: rand.New(rand.NewPCG(uint64(id), uint64(time.Now().UnixNano()))), seen: map[int64]int64{}, batches: map[int64]bool{}}
+		c := &client{l: l, id: id, rng: rand.New(rand.NewPCG(uint64(id), uint64(time.Now().UnixNano()))),
+			seen: map[int64]int64{}, batches: map[int64]bool{}}
 		for i := range keysPerClient {
 			c.plain[i], c.stamped[i] = c.newCell("plain"), c.newCell("stamped")
 		}
@@ -294,7 +296,8 @@ func (c *client) ask(k kind, level dberr.Consistency, text string) (r *cqlwire.R
 		if said {
 			kind = e.WriteType
 		}
-		c.l.fail("client %d at %s, %s, after %s: %.60s: %v %s", c.id, c.at.name(), kindNames[k], took.Round(time.Millisecond), text, err, kind)
+		c.l.fail("client %d at %s, %s, after %s: %.60s: %v %s", c.id, c.at.name(), kindNames[k],
+			took.Round(time.Millisecond), text, err, kind)
 	}
 	if !said { // the connection broke
 		c.conn.Close()
@@ -391,7 +394,8 @@ func (c *client) read(k kind, level dberr.Consistency) {
 	most := x.tried
 	x.mu.Unlock()
 	if got < least || got > most {
-		c.l.fail("client %d at %s: a read at %v of %s %d began %s showed %d, but %d is right at least, %d at most", c.id, c.at.name(), level, x.table, x.key, began.Sub(c.l.began), got, least, most)
+		c.l.fail("client %d at %s: a read at %v of %s %d began %s showed %d, but %d is right at least, %d at most",
+			c.id, c.at.name(), level, x.table, x.key, began.Sub(c.l.began), got, least, most)
 	}
 }
 
@@ -452,7 +456,8 @@ func (c *client) count() {
 	k := c.rng.IntN(counterKeys)
 	n := &c.l.counters[k]
 	n.begun.Add(1)
-	_, unknown, refused := c.ask(increment, dberr.Quorum, fmt.Sprintf("UPDATE load.counters SET n = n + 1 WHERE k = %d", k))
+	_, unknown, refused := c.ask(increment, dberr.Quorum, fmt.Sprintf("UPDATE load.counters SET n = n + 1 WHERE k = %d",
+		k))
 	switch {
 	case unknown:
 		n.unknown.Add(1)
@@ -492,7 +497,8 @@ func (c *client) append() {
 	}
 	s := &c.lists[len(c.lists)-1]
 	v := c.l.values.Add(1)
-	_, unknown, refused := c.ask(listAppend, dberr.Quorum, fmt.Sprintf("UPDATE load.lists SET l = l + [%d] WHERE k = %d", v, s.key))
+	_, unknown, refused := c.ask(listAppend, dberr.Quorum,
+		fmt.Sprintf("UPDATE load.lists SET l = l + [%d] WHERE k = %d", v, s.key))
 	switch {
 	case unknown:
 		s.maybe = v
@@ -540,7 +546,8 @@ func (l *load) report() {
 	}
 	var b strings.Builder
 	took := time.Since(l.began)
-	fmt.Fprintf(&b, "%d requests by %d clients in %s, %.0f a second\n", len(all), len(l.clients), took.Round(time.Millisecond), float64(len(all))/took.Seconds())
+	fmt.Fprintf(&b, "%d requests by %d clients in %s, %.0f a second\n", len(all), len(l.clients),
+		took.Round(time.Millisecond), float64(len(all))/took.Seconds())
 	for k := range kinds {
 		line(&b, kindNames[k], choose(all, func(s sample) bool { return s.kind == k }))
 	}
@@ -549,7 +556,9 @@ func (l *load) report() {
 		if i+1 < len(l.marks) {
 			end = l.marks[i+1].at
 		}
-		line(&b, fmt.Sprintf("%.1f s: %s", m.at.Seconds(), m.name), choose(all, func(s sample) bool { return s.at+s.took >= m.at && s.at < end }))
+		line(&b, fmt.Sprintf("%.1f s: %s", m.at.Seconds(), m.name), choose(all, func(s sample) bool {
+			return s.at+s.took >= m.at && s.at < end
+		}))
 	}
 	l.t.Log(b.String())
 }

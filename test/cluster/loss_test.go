@@ -33,7 +33,8 @@ func TestTwoOfFour(t *testing.T) {
 	a.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
 	const tables = 4 // so that every node leads one
 	for i := range tables {
-		a.do(fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i), fmt.Sprintf("INSERT INTO ks.t%d (k, v) VALUES (1, 1)", i))
+		a.do(fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i),
+			fmt.Sprintf("INSERT INTO ks.t%d (k, v) VALUES (1, 1)", i))
 	}
 	f.settle()
 	c := f.nodes[1].dial()
@@ -53,14 +54,16 @@ func TestTwoOfFour(t *testing.T) {
 		probes.Go(func() {
 			err := unavailable(probe, fmt.Sprintf(requests["write"], 0))
 			took := time.Since(asked).Round(time.Millisecond)
-			t.Logf("a write that began %s after the loss was answered in %s: %v", at, took, map[bool]any{true: "as it should be", false: err}[err == nil])
+			t.Logf("a write that began %s after the loss was answered in %s: %v", at, took,
+				map[bool]any{true: "as it should be", false: err}[err == nil])
 		})
 	}
 	for i := range tables {
 		for what, text := range requests {
 			asked := time.Now()
 			if err := unavailable(c, fmt.Sprintf(text, i)); err != nil || time.Since(asked) > prompt {
-				t.Errorf("table %d: a %s that began %s after the loss was answered in %s: %v", i, what, asked.Sub(began), time.Since(asked), err)
+				t.Errorf("table %d: a %s that began %s after the loss was answered in %s: %v", i, what,
+					asked.Sub(began), time.Since(asked), err)
 			}
 		}
 	}
@@ -103,12 +106,14 @@ func unavailable(c *rawclient.Conn, text string) error {
 func TestFounderGone(t *testing.T) {
 	f := startFleet(t, 4, "")
 	a, b := f.nodes[0], f.nodes[1]
-	a.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}", "CREATE TABLE ks.t0 (k int PRIMARY KEY, v int)")
+	a.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+		"CREATE TABLE ks.t0 (k int PRIMARY KEY, v int)")
 	c := b.dial()
 	a.kill()
 	began := time.Now()
 	process.Do(t, c, "CREATE TABLE ks.t1 (k int PRIMARY KEY, v int)")
-	t.Logf("CREATE TABLE %s after the founder, which led the meta partition, was killed", time.Since(began).Round(time.Millisecond))
+	t.Logf("CREATE TABLE %s after the founder, which led the meta partition, was killed",
+		time.Since(began).Round(time.Millisecond))
 	for _, table := range []string{"ks.t0", "ks.t1"} {
 		if _, err := process.Query(c, dberr.Quorum, "INSERT INTO "+table+" (k, v) VALUES (1, 1)"); err != nil {
 			t.Error(err)
@@ -151,7 +156,8 @@ func TestMetaLost(t *testing.T) {
 	}
 	for _, table := range served {
 		for i := range 20 {
-			if _, err := process.Query(c, dberr.Quorum, fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, 1)", table, i)); err != nil {
+			if _, err := process.Query(c, dberr.Quorum, fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, 1)", table,
+				i)); err != nil {
 				t.Errorf("%s, write %d: %v", table, i, err)
 			}
 		}
@@ -161,7 +167,8 @@ func TestMetaLost(t *testing.T) {
 	if err == nil {
 		t.Error("a table was created without a quorum of the meta partition")
 	}
-	t.Logf("%d tables are served; CREATE TABLE is answered after %s: %v", len(served), time.Since(began).Round(time.Millisecond), err)
+	t.Logf("%d tables are served; CREATE TABLE is answered after %s: %v", len(served),
+		time.Since(began).Round(time.Millisecond), err)
 	for _, m := range lost {
 		m.start()
 	}

@@ -45,7 +45,8 @@ type output struct {
 }
 
 func (in input) String() string {
-	return [...]string{"get", fmt.Sprint("set ", in.to), "remove", fmt.Sprintf("swap %d for %d", in.from, in.to), fmt.Sprint("create ", in.to)}[in.do]
+	return [...]string{"get", fmt.Sprint("set ", in.to), "remove", fmt.Sprintf("swap %d for %d", in.from, in.to),
+		fmt.Sprint("create ", in.to)}[in.do]
 }
 
 // text is the statement that carries out in.
@@ -89,7 +90,8 @@ var registers = porcupine.NondeterministicModel{
 }
 
 func step(state int64, in input, out output) []any {
-	applies := in.do == set || in.do == remove || in.do == swap && state == in.from && state != absent || in.do == create && state == absent
+	applies := in.do == set || in.do == remove || in.do == swap && state == in.from && state != absent ||
+		in.do == create && state == absent
 	next := state
 	switch {
 	case !applies:
@@ -132,10 +134,12 @@ func (h *history) check(t testing.TB) {
 	switch result, info := porcupine.CheckOperationsVerbose(model, h.ops, checkTime); result {
 	case porcupine.Illegal:
 		path := filepath.Join(t.ArtifactDir(), "history.html")
-		t.Errorf("no order explains the answers of %d operations on registers: see %s (%v)", len(h.ops), path, porcupine.VisualizePath(model, info, path))
+		t.Errorf("no order explains the answers of %d operations on registers: see %s (%v)", len(h.ops), path,
+			porcupine.VisualizePath(model, info, path))
 	case porcupine.Unknown:
 		t.Errorf("no order of %d operations found in %s", len(h.ops), checkTime)
 	default:
-		t.Logf("%d operations on registers: linearizable (checked in %s)", len(h.ops), time.Since(began).Round(time.Millisecond))
+		t.Logf("%d operations on registers: linearizable (checked in %s)", len(h.ops),
+			time.Since(began).Round(time.Millisecond))
 	}
 }

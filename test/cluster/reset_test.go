@@ -31,7 +31,8 @@ func gated(m *member) *gate {
 	m.f.t.Helper()
 	g := &gate{t: m.f.t, at: fmt.Sprintf("%s:%d", m.ip, innerPort+1), to: m.inner(), conns: map[net.Conn]bool{}}
 	config := m.dir + ".yaml"
-	if err := os.WriteFile(config, []byte("memory: {budget: 192MiB}\ncluster: {advertise: \""+g.at+"\"}\n"), 0o644); err != nil {
+	if err := os.WriteFile(config, []byte("memory: {budget: 192MiB}\ncluster: {advertise: \""+g.at+"\"}\n"),
+		0o644); err != nil {
 		m.f.t.Fatal(err)
 	}
 	m.args = append(m.args, "--config", config) // the last one counts
@@ -117,7 +118,8 @@ func TestRefusedIsNotDeath(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		})
 		gates[m.index].open()
-		t.Logf("round %d: reads at %s, whose address refused connections: %d right, %d refused", round, m.name(), rightReads, refused)
+		t.Logf("round %d: reads at %s, whose address refused connections: %d right, %d refused", round, m.name(),
+			rightReads, refused)
 		f.settle()
 	}
 }
@@ -133,7 +135,8 @@ func watchOver(f *fleet, reads, writes *member, next *atomic.Int64, happens func
 	wg.Go(func() {
 		for !stop.Load() {
 			v := next.Add(1)
-			if _, err := process.Query(writer, dberr.Quorum, fmt.Sprintf("INSERT INTO load.plain (k, v) VALUES (1, %d)", v)); err == nil {
+			if _, err := process.Query(writer, dberr.Quorum, fmt.Sprintf("INSERT INTO load.plain (k, v) VALUES (1, %d)",
+				v)); err == nil {
 				acked.Store(v)
 			}
 		}

@@ -33,7 +33,8 @@ func TestRestartEach(t *testing.T) {
 		m.start()
 		l.more(*requests / 16)
 		back := f.settle()
-		t.Logf("%s: stopped in %s; all replica sets were whole %s after its start", m.name(), took.Round(time.Millisecond), back.Round(time.Millisecond))
+		t.Logf("%s: stopped in %s; all replica sets were whole %s after its start", m.name(),
+			took.Round(time.Millisecond), back.Round(time.Millisecond))
 		l.only(f.alive()...)
 		l.more(*requests / 16)
 	}

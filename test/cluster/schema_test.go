@@ -21,7 +21,8 @@ var tablesFlag = flag.Int("tables", 40, "tables that TestSchemaFromAll creates")
 // measures them.
 func TestSchemaFromAll(t *testing.T) {
 	f := startFleet(t, 4, "")
-	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}", "CREATE TABLE ks.shared (k int PRIMARY KEY, v int)")
+	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+		"CREATE TABLE ks.shared (k int PRIMARY KEY, v int)")
 	var mu sync.Mutex
 	var took []time.Duration
 	var wg sync.WaitGroup
@@ -56,7 +57,8 @@ func TestSchemaFromAll(t *testing.T) {
 	wg.Wait()
 	all := time.Since(began)
 	slices.Sort(took)
-	t.Logf("four nodes at once, %d tables in %s: p50 %s, p99 %s, max %s", len(took), all.Round(time.Millisecond), took[len(took)/2].Round(time.Millisecond),
+	t.Logf("four nodes at once, %d tables in %s: p50 %s, p99 %s, max %s", len(took), all.Round(time.Millisecond),
+		took[len(took)/2].Round(time.Millisecond),
 		took[len(took)*99/100].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond))
 
 	took = took[:0]
@@ -67,7 +69,8 @@ func TestSchemaFromAll(t *testing.T) {
 		took = append(took, time.Since(began))
 	}
 	slices.Sort(took)
-	t.Logf("one after the other, with %d tables: p50 %s, p99 %s", *tablesFlag, took[25].Round(time.Millisecond), took[49].Round(time.Millisecond))
+	t.Logf("one after the other, with %d tables: p50 %s, p99 %s", *tablesFlag, took[25].Round(time.Millisecond),
+		took[49].Round(time.Millisecond))
 	f.settle()
 	versions := map[string]bool{}
 	for _, m := range f.nodes {
@@ -81,9 +84,11 @@ func TestSchemaFromAll(t *testing.T) {
 			text string
 			want int
 		}{
-			{"SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'ks'", 1 + 50 + *tablesFlag/4*4 + (*tablesFlag/4+7)/8},
+			{"SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'ks'", 1 + 50 + *tablesFlag/4*4 +
+				(*tablesFlag/4+7)/8},
 			{"SELECT type_name FROM system_schema.types WHERE keyspace_name = 'ks'", 4 * ((*tablesFlag/4 + 7) / 8)},
-			{"SELECT column_name FROM system_schema.columns WHERE keyspace_name = 'ks' AND table_name = 'shared'", 2 + 4*((*tablesFlag/4+7)/8)},
+			{"SELECT column_name FROM system_schema.columns WHERE keyspace_name = 'ks' AND table_name = 'shared'",
+				2 + 4*((*tablesFlag/4+7)/8)},
 		} {
 			r, err := c.Query(q.text)
 			if err != nil {

@@ -271,7 +271,8 @@ func TestSchemaThroughKills(t *testing.T) {
 			}
 			for _, n := range s.Nodes {
 				if n.ID == s.Node && n.Replicas != here {
-					return fmt.Sprintf("%s has %d replicas, the map gives it %d of %d partitions", m.name(), n.Replicas, here, partitions)
+					return fmt.Sprintf("%s has %d replicas, the map gives it %d of %d partitions", m.name(), n.Replicas,
+						here, partitions)
 				}
 			}
 		}

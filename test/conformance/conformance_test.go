@@ -30,8 +30,10 @@ import (
 )
 
 var (
-	against = flag.String("against", "", "host:port of a server to replay against, or of several nodes, separated by commas, instead of a fresh node in this process")
-	cluster = flag.Int("nodes", 1, "how many nodes the fresh cluster has; with more than one, each statement of a session goes to the next node")
+	against = flag.String("against", "",
+		"host:port of a server to replay against, or of several nodes, separated by commas, instead of a fresh node in this process")
+	cluster = flag.Int("nodes", 1,
+		"how many nodes the fresh cluster has; with more than one, each statement of a session goes to the next node")
 	pieces  = flag.Int("partitions", 1, "physical partitions that the fresh node cuts every table into")
 	only    = flag.String("only", "", "replay only tests whose name or file contains this text")
 	rewrite = flag.Bool("rewrite", false, "rewrite differences.txt: known reasons are kept, new steps get ?")
@@ -65,7 +67,8 @@ type result struct {
 }
 
 func (r *result) add(o *result) {
-	r.counted, r.agreed, r.left, r.differ = r.counted+o.counted, r.agreed+o.agreed, r.left+o.left, append(r.differ, o.differ...)
+	r.counted, r.agreed, r.left, r.differ = r.counted+o.counted, r.agreed+o.agreed, r.left+o.left,
+		append(r.differ, o.differ...)
 }
 
 type difference struct {
@@ -229,7 +232,8 @@ func replayTest(addrs []string, rec *recording) *result {
 	}
 	if err != nil {
 		sum.counted++
-		sum.differ = append(sum.differ, difference{where: fmt.Sprintf("%s:%d", rec.File, rec.Line), lines: []string{err.Error()}})
+		sum.differ = append(sum.differ, difference{where: fmt.Sprintf("%s:%d", rec.File, rec.Line),
+			lines: []string{err.Error()}})
 		return sum
 	}
 	defer admin.c.Close()
@@ -312,7 +316,8 @@ func report(t *testing.T, results map[string]*result, known map[string]string, l
 			}
 		}
 	}
-	t.Logf("%d of %d steps agree (%.2f %%), %d left out", total.agreed, total.counted, 100*float64(total.agreed)/float64(max(total.counted, 1)), total.left)
+	t.Logf("%d of %d steps agree (%.2f %%), %d left out", total.agreed, total.counted,
+		100*float64(total.agreed)/float64(max(total.counted, 1)), total.left)
 	if *only != "" {
 		return
 	}

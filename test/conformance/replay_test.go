@@ -138,7 +138,8 @@ type replay struct {
 type place struct{ session, node int }
 
 func newReplay(addrs []string, rec *recording) *replay {
-	return &replay{addrs: addrs, rec: rec, conns: map[place]*conn{}, uses: map[int]string{}, ids: map[int][]byte{}, cols: map[int][][2]string{}, states: map[int][]byte{}}
+	return &replay{addrs: addrs, rec: rec, conns: map[place]*conn{}, uses: map[int]string{}, ids: map[int][]byte{},
+		cols: map[int][][2]string{}, states: map[int][]byte{}}
 }
 
 func (r *replay) conn(at place) (*conn, error) {

@@ -138,7 +138,8 @@ func verifyBatch(t *testing.T, c *rawclient.Conn, w, acked, tried int) {
 	}
 	for v, n := range seen {
 		if len(seen) != 1 || n != batchKeys+1 || v < acked || v > tried {
-			t.Errorf("client %d: batches by partitions that show them: %v; %d was acknowledged, %d tried", w, seen, acked, tried)
+			t.Errorf("client %d: batches by partitions that show them: %v; %d was acknowledged, %d tried", w, seen,
+				acked, tried)
 			return
 		}
 	}

@@ -141,7 +141,8 @@ func TestKill(t *testing.T) {
 func write(c *rawclient.Conn, w int, acked *acknowledged) {
 	defer c.Close()
 	for i := acked.row[w].Load() + 1; ; i++ {
-		if _, err := c.Query(fmt.Sprintf("INSERT INTO crash.rows (w, i, a, b) VALUES (%d, %d, 'a%d', 'b%d')", w, i, i, i)); err != nil {
+		if _, err := c.Query(fmt.Sprintf("INSERT INTO crash.rows (w, i, a, b) VALUES (%d, %d, 'a%d', 'b%d')", w, i, i,
+			i)); err != nil {
 			return
 		}
 		acked.row[w].Store(i)

@@ -111,10 +111,12 @@ func (d *ddlClient) settle(t *testing.T, c *rawclient.Conn) bool {
 	}
 	whole := found == missing || found == created && (d.sure == created || d.next == created) || len(rows) == ddlRows
 	if !whole || found != d.sure && found != d.next {
-		t.Errorf("%s: stage %d was acknowledged and %d asked for, it is in %d with rows %v (%v, %v, %v)", d.table(), d.sure, d.next, found, rows, err, wide, index)
+		t.Errorf("%s: stage %d was acknowledged and %d asked for, it is in %d with rows %v (%v, %v, %v)", d.table(),
+			d.sure, d.next, found, rows, err, wide, index)
 	}
 	if found == indexed {
-		if ones, err := query("SELECT k FROM " + d.table() + " WHERE v = 1"); err != nil || len(ones) != 1 || ones[0] != 1 {
+		if ones, err := query("SELECT k FROM " + d.table() + " WHERE v = 1"); err != nil || len(ones) != 1 ||
+			ones[0] != 1 {
 			t.Errorf("%s: the index finds %v (%v)", d.table(), ones, err)
 		}
 	}
@@ -155,7 +157,8 @@ func TestKillSchema(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and kills processes")
 	}
-	dir, config := filepath.Join(t.TempDir(), "data"), configuration(t, fmt.Sprint("initial_partitions: ", ddlPartitions))
+	dir, config := filepath.Join(t.TempDir(), "data"),
+		configuration(t, fmt.Sprint("initial_partitions: ", ddlPartitions))
 	s := process.Start(t, dir, config)
 	own := partitions(t, s)
 	c := s.Dial(t)

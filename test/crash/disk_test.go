@@ -25,7 +25,8 @@ func smallDisk(t *testing.T, megabytes int) string {
 		t.Skip("builds and stops processes")
 	}
 	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", megabytes), "tmpfs", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", megabytes), "tmpfs",
+		dir).CombinedOutput(); err != nil {
 		t.Skipf("no right to mount a file system: %v %s", err, out)
 	}
 	t.Cleanup(func() {
@@ -95,9 +96,11 @@ func TestFullDisk(t *testing.T) {
 		wg.Go(func() {
 			defer c.Close()
 			for {
-				_, err := c.Query(fmt.Sprintf("INSERT INTO crash.f (k, v) VALUES (%d, '%s')", rows[w]*len(rows)+w, value[rows[w]%5000:]))
+				_, err := c.Query(fmt.Sprintf("INSERT INTO crash.f (k, v) VALUES (%d, '%s')", rows[w]*len(rows)+w,
+					value[rows[w]%5000:]))
 				if err != nil {
-					if !strings.HasSuffix(err.Error(), "0x1500: disk almost full: writes are refused, reads and deletes work") {
+					if !strings.HasSuffix(err.Error(),
+						"0x1500: disk almost full: writes are refused, reads and deletes work") {
 						t.Errorf("refused with %.200s", err.Error()[max(0, len(err.Error())-200):])
 					}
 					return
@@ -107,7 +110,8 @@ func TestFullDisk(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	process.Do(t, c, "SELECT k FROM crash.f WHERE k = 1", "DELETE FROM crash.o WHERE k = 1", "DELETE v FROM crash.f WHERE k = 1")
+	process.Do(t, c, "SELECT k FROM crash.f WHERE k = 1", "DELETE FROM crash.o WHERE k = 1",
+		"DELETE v FROM crash.f WHERE k = 1")
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +124,8 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%d rows of %v (%v)", r.RowCount, rows, err)
 	}
 	for i := 0; ; i++ {
-		if _, err := c.Query(fmt.Sprintf("INSERT INTO crash.f (k, v) VALUES (%d, '%s')", -i, value[i%5000:])); err != nil {
+		if _, err := c.Query(fmt.Sprintf("INSERT INTO crash.f (k, v) VALUES (%d, '%s')", -i,
+			value[i%5000:])); err != nil {
 			break
 		}
 	}
@@ -145,7 +150,8 @@ func TestBrokenDisk(t *testing.T) {
 	fill(t, ballast, 1<<30) // all that is left, before anybody looks at it again
 	value := noise(t, 100_000)
 	for i := range 20 {
-		_, _ = c.Query(fmt.Sprintf("INSERT INTO crash.f (k, v) VALUES (%d, '%s')", i, value[i%5000:])) // refused, or never answered
+		// refused, or never answered
+		_, _ = c.Query(fmt.Sprintf("INSERT INTO crash.f (k, v) VALUES (%d, '%s')", i, value[i%5000:]))
 		if !s.Running() {
 			break
 		}
@@ -153,7 +159,9 @@ func TestBrokenDisk(t *testing.T) {
 	s.Wait(t, 10*time.Second)
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
 	last := lines[len(lines)-1]
-	if code := s.Cmd.ProcessState.ExitCode(); code != 1 || !strings.HasPrefix(last, "ilion: the store cannot go on: ") || !strings.HasSuffix(last, "no space left on device") || strings.Contains(s.Stderr(), "goroutine") {
+	if code := s.Cmd.ProcessState.ExitCode(); code != 1 ||
+		!strings.HasPrefix(last, "ilion: the store cannot go on: ") ||
+		!strings.HasSuffix(last, "no space left on device") || strings.Contains(s.Stderr(), "goroutine") {
 		t.Errorf("it ended with code %d and said %s", code, s.Stderr())
 	}
 	refused(t, filepath.Join(disk, "data"), "are needed to start")
@@ -189,7 +197,8 @@ func refused(t *testing.T, dir, text string) {
 		return
 	}
 	out := strings.TrimSpace(s.Stderr())
-	if code := s.Cmd.ProcessState.ExitCode(); code != 1 || strings.Contains(out, "\n") || !strings.HasPrefix(out, "ilion: ") || !strings.Contains(out, text) {
+	if code := s.Cmd.ProcessState.ExitCode(); code != 1 || strings.Contains(out, "\n") ||
+		!strings.HasPrefix(out, "ilion: ") || !strings.Contains(out, text) {
 		t.Errorf("code %d: %s; want one line with %q", code, out, text)
 	}
 }
@@ -271,7 +280,8 @@ func TestDamage(t *testing.T) {
 		s.Wait(t, 10*time.Second)
 	}
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
-	if last := lines[len(lines)-1]; s.Cmd.ProcessState.ExitCode() != 1 || !strings.HasPrefix(last, "ilion: ") || !strings.Contains(last, name) || strings.Contains(s.Stderr(), "goroutine") {
+	if last := lines[len(lines)-1]; s.Cmd.ProcessState.ExitCode() != 1 || !strings.HasPrefix(last, "ilion: ") ||
+		!strings.Contains(last, name) || strings.Contains(s.Stderr(), "goroutine") {
 		t.Errorf("code %d: %s", s.Cmd.ProcessState.ExitCode(), s.Stderr())
 	}
 }

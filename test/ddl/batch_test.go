@@ -52,7 +52,8 @@ func TestIndexWhileBatching(t *testing.T) {
 			fmt.Sprintf("CREATE INDEX uv%d ON ks.u (v)", i),
 		)
 		if i < rounds-1 {
-			c.Do(i%c.Len(), fmt.Sprintf("DROP INDEX ks.tv%d", i), fmt.Sprintf("DROP INDEX ks.tl%d", i), fmt.Sprintf("DROP INDEX ks.uv%d", i))
+			c.Do(i%c.Len(), fmt.Sprintf("DROP INDEX ks.tv%d", i), fmt.Sprintf("DROP INDEX ks.tl%d", i),
+				fmt.Sprintf("DROP INDEX ks.uv%d", i))
 		}
 	}
 	stop.Store(true)

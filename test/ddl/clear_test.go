@@ -136,12 +136,14 @@ func judge(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over
 			found := ints(r)
 			for k := range gone {
 				if found[k] {
-					t.Fatalf("node %d at %v: row %d is there, which was written before the table was cleared", i, level, k)
+					t.Fatalf("node %d at %v: row %d is there, which was written before the table was cleared", i, level,
+						k)
 				}
 			}
 			for k := range there { // ONE may not see the last half second
 				if !found[k] && level != dberr.One {
-					t.Fatalf("node %d at %v: row %d is missing, which was written after the table was cleared", i, level, k)
+					t.Fatalf("node %d at %v: row %d is missing, which was written after the table was cleared", i,
+						level, k)
 				}
 			}
 			for k := range found {
@@ -227,7 +229,8 @@ func TestTruncatedEverywhere(t *testing.T) {
 		}
 		process.Do(t, at, "TRUNCATE ks.t")
 		for i, conn := range conns {
-			for _, query := range []string{"SELECT k FROM ks.t", "SELECT k FROM ks.t WHERE k = 7", "SELECT k FROM ks.t WHERE v = 1"} {
+			for _, query := range []string{"SELECT k FROM ks.t", "SELECT k FROM ks.t WHERE k = 7",
+				"SELECT k FROM ks.t WHERE v = 1"} {
 				r, err := process.Query(conn, dberr.LocalOne, query)
 				if err != nil {
 					t.Fatal(err)

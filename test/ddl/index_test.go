@@ -58,7 +58,8 @@ func TestIndexesAtOnce(t *testing.T) {
 							process.Do(t, maker, fmt.Sprintf("INSERT INTO ks.t%d (k, v) VALUES (%d, 1)", i, k))
 						}
 						process.Do(t, maker, fmt.Sprintf("CREATE INDEX ON ks.t%d (v)", i))
-						if got := count(t, reader, fmt.Sprintf("SELECT count(*) FROM ks.t%d WHERE v = 1", i)); got != rows {
+						if got := count(t, reader, fmt.Sprintf("SELECT count(*) FROM ks.t%d WHERE v = 1",
+							i)); got != rows {
 							t.Errorf("the index of table %d finds %d rows of %d", i, got, rows)
 						}
 					}

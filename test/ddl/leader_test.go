@@ -66,7 +66,8 @@ func TestIndexThroughLoss(t *testing.T) {
 				_, err := conn.Query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d)", k, k%values))
 				var e *cqlwire.Error
 				if errors.As(err, &e) && e.Code == cqlwire.CodeWriteTimeout {
-					_, err = conn.Query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d)", k, k%values)) // the same again: it is in the index once
+					// the same again: it is in the index once
+					_, err = conn.Query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d)", k, k%values))
 				}
 				if err != nil {
 					t.Error(err)
@@ -84,7 +85,8 @@ func TestIndexThroughLoss(t *testing.T) {
 	}()
 	probe := c.Dial((leader + 2) % c.Len())
 	for { // the index is known, and is being built
-		r, err := process.Query(probe, dberr.One, "SELECT index_name FROM system_schema.indexes WHERE keyspace_name = 'ks'")
+		r, err := process.Query(probe, dberr.One,
+			"SELECT index_name FROM system_schema.indexes WHERE keyspace_name = 'ks'")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,8 @@ func (m memory) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sch
 }
 
 func newWorld(s *schema.Schema) (*catalog.Catalog, *ddl.Executor) {
-	info := catalog.NodeInfo{Endpoint: catalog.Endpoint{Listen: netip.MustParseAddrPort("127.0.0.1:7000"), Datacenter: "datacenter1"}}
+	info := catalog.NodeInfo{Endpoint: catalog.Endpoint{Listen: netip.MustParseAddrPort("127.0.0.1:7000"),
+		Datacenter: "datacenter1"}}
 	c := catalog.New(s, func() catalog.NodeInfo { return info })
 	return c, ddl.New(c, memory{c}, ddl.Options{UUID: func() schema.UUID { return schema.UUID(uuid.New()) }})
 }
@@ -174,7 +175,8 @@ func (s *search) from(done []bool, n int, now *schema.Schema) bool {
 // may reports whether a statement may come next: whether all that had to come before are done.
 func (s *search) may(done []bool, i int) bool {
 	for j, o := range s.ops {
-		if !done[j] && j != i && !o.open && o.to.Before(s.ops[i].from) && (o.changed() || s.ops[i].changed() || s.ops[i].open) {
+		if !done[j] && j != i && !o.open && o.to.Before(s.ops[i].from) &&
+			(o.changed() || s.ops[i].changed() || s.ops[i].open) {
 			return false
 		}
 	}

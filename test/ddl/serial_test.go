@@ -32,11 +32,13 @@ func draw(r *rand.Rand) string {
 	case n < 1:
 		return "DROP KEYSPACE " + exists + ks
 	case n < 5:
-		return "CREATE KEYSPACE " + absent + ks + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}"
+		return "CREATE KEYSPACE " + absent + ks +
+			" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}"
 	case n < 8:
 		return "ALTER KEYSPACE " + ks + " WITH durable_writes = " + pick("true", "false")
 	case n < 16:
-		return fmt.Sprintf("CREATE TABLE %s%s (k int PRIMARY KEY, v int, f frozen<%s>)", absent, table, pick("p", "q", "list<int>", "list<int>"))
+		return fmt.Sprintf("CREATE TABLE %s%s (k int PRIMARY KEY, v int, f frozen<%s>)", absent, table,
+			pick("p", "q", "list<int>", "list<int>"))
 	case n < 20:
 		return "DROP TABLE " + exists + table
 	case n < 27:
@@ -98,7 +100,8 @@ func (l *lane) do(text string) *op {
 		o.answer, o.open = err.Error(), true
 		l.close()
 	case r.Kind == cqlwire.ResultSchemaChange:
-		o.answer = fmt.Sprint(schema.Event{Change: r.Change.Change, Target: r.Change.Target, Keyspace: r.Change.Keyspace, Name: r.Change.Name})
+		o.answer = fmt.Sprint(schema.Event{Change: r.Change.Change, Target: r.Change.Target,
+			Keyspace: r.Change.Keyspace, Name: r.Change.Name})
 	default:
 		o.answer = "nothing"
 	}
@@ -124,7 +127,8 @@ func TestSerial(t *testing.T) {
 			c := nodes.Start(t, o)
 			addrs := c.Addrs()
 			var sent atomic.Int64
-			first := (&lane{t: t, addrs: addrs}).do("CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
+			first := (&lane{t: t,
+				addrs: addrs}).do("CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
 			var wg sync.WaitGroup
 			all := make([][]*op, lanes)
 			for i := range lanes {
@@ -173,7 +177,8 @@ func report(t *testing.T, ops []*op) {
 			changed++
 		}
 	}
-	t.Logf("%d statements: %d changed something, %d nothing, of %d it is not known, the others are errors", len(ops), changed, nothing, open)
+	t.Logf("%d statements: %d changed something, %d nothing, of %d it is not known, the others are errors", len(ops),
+		changed, nothing, open)
 }
 
 // alike proves that all nodes have the same schema, and returns its text.
@@ -184,8 +189,10 @@ func alike(t *testing.T, c *nodes.Cluster) string {
 	for i := range c.Len() {
 		conn := c.Dial(i)
 		for _, query := range []string{
-			"DESCRIBE SCHEMA WITH INTERNALS", "SELECT schema_version FROM system.local", "SELECT * FROM system_schema.keyspaces", "SELECT * FROM system_schema.tables",
-			"SELECT * FROM system_schema.columns", "SELECT * FROM system_schema.dropped_columns", "SELECT * FROM system_schema.types", "SELECT * FROM system_schema.indexes",
+			"DESCRIBE SCHEMA WITH INTERNALS", "SELECT schema_version FROM system.local",
+			"SELECT * FROM system_schema.keyspaces", "SELECT * FROM system_schema.tables",
+			"SELECT * FROM system_schema.columns", "SELECT * FROM system_schema.dropped_columns",
+			"SELECT * FROM system_schema.types", "SELECT * FROM system_schema.indexes",
 		} {
 			r, err := process.Query(conn, dberr.One, query)
 			if err != nil {
@@ -257,7 +264,8 @@ func nothingLeft(t *testing.T, c *nodes.Cluster) {
 	t.Helper()
 	for i := range c.Len() {
 		var why string
-		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		deadline := time.Now().Add(20 * time.Second)
+		for ; time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 			s := c.Status(i)
 			want := map[string]int{}
 			for _, table := range s.Tables {

@@ -31,7 +31,8 @@ type tree struct {
 
 func readTree(t *testing.T) *tree {
 	t.Helper()
-	all := &tree{map[string]bool{}, map[string]bool{}, map[string][]string{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	all := &tree{map[string]bool{}, map[string]bool{}, map[string][]string{}, map[string]bool{}, map[string]bool{},
+		map[string]bool{}}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -200,7 +201,8 @@ func TestNamesExist(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range []string{"storage.Nothing", "storage.Store.Nothing", "Store.Nothing", "nothing.go", "model/nothing", "test/nothing/x.txt"} {
+	for _, wrong := range []string{"storage.Nothing", "storage.Store.Nothing", "Store.Nothing", "nothing.go",
+		"model/nothing", "test/nothing/x.txt"} {
 		if all.missing(wrong) == "" {
 			t.Errorf("the test would not miss %s", wrong)
 		}
@@ -255,7 +257,9 @@ func TestHouseIsDrawn(t *testing.T) {
 	var drawn, listed []string
 	for line := range strings.Lines(picture) {
 		fields := gap.Split(strings.TrimSpace(line), -1)
-		if len(fields) < 3 || !slices.ContainsFunc(packages, func(p string) bool { return strings.HasPrefix(p, fields[0]+"/") }) {
+		if len(fields) < 3 || !slices.ContainsFunc(packages, func(p string) bool {
+			return strings.HasPrefix(p, fields[0]+"/")
+		}) {
 			continue
 		}
 		for _, name := range fields[2:] {

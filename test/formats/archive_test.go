@@ -31,7 +31,8 @@ func pack(file, dir string) error {
 			return err
 		}
 		name, _ := filepath.Rel(dir, path)
-		if err := w.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, Size: int64(len(data))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o644,
+			Size: int64(len(data))}); err != nil {
 			return err
 		}
 		_, err = w.Write(data)

@@ -104,7 +104,8 @@ var questions = []string{
 	"SELECT JSON * FROM ks.all_types WHERE k = 1", "SELECT JSON * FROM ks.all_types WHERE k = 2",
 	"SELECT JSON * FROM ks.rows WHERE p = 'one'", "SELECT JSON * FROM ks.rows WHERE p = 'deleted'",
 	"SELECT JSON * FROM ks.rows WHERE p = 'static only'", "SELECT JSON p, c FROM ks.rows WHERE v = 'indexed'",
-	"SELECT JSON * FROM ks.rows WHERE p = 'condition'", "SELECT JSON writetime(v) FROM ks.rows WHERE p = 'one' AND c = 20",
+	"SELECT JSON * FROM ks.rows WHERE p = 'condition'",
+	"SELECT JSON writetime(v) FROM ks.rows WHERE p = 'one' AND c = 20",
 	"SELECT JSON * FROM ks.counters", "SELECT JSON * FROM ks.truncated",
 	"SELECT JSON table_name, comment, gc_grace_seconds FROM system_schema.tables WHERE keyspace_name = 'ks'",
 	"SELECT JSON column_name, type, kind FROM system_schema.columns WHERE keyspace_name = 'ks' AND table_name = 'rows'",
@@ -236,11 +237,16 @@ func TestNewerDirectories(t *testing.T) {
 		change func(t *testing.T, dir string)
 		want   string
 	}{
-		{"format", false, edit("\nformat 2\n", "\nformat 3\n"), "this directory was written by a newer Ilion (format 3); this build understands 2"},
-		{"level", false, edit("\nlevel 1\n", "\nlevel 7\n"), "this directory was written by a newer Ilion (feature level 7); this build understands 1"},
-		{"meta", false, stored(keys.PartitionID, newer), "the meta of a partition was written by a newer Ilion (format 99); this build understands 2"},
-		{"meta of a member", true, stored(keys.PartitionID, newer), "the meta of a partition was written by a newer Ilion (format 99); this build understands 2"},
-		{"replica", true, stored(keys.RegistryID, newer), "the record of a replica was written by a newer Ilion (format 99); this build understands 2"},
+		{"format", false, edit("\nformat 2\n", "\nformat 3\n"),
+			"this directory was written by a newer Ilion (format 3); this build understands 2"},
+		{"level", false, edit("\nlevel 1\n", "\nlevel 7\n"),
+			"this directory was written by a newer Ilion (feature level 7); this build understands 1"},
+		{"meta", false, stored(keys.PartitionID, newer),
+			"the meta of a partition was written by a newer Ilion (format 99); this build understands 2"},
+		{"meta of a member", true, stored(keys.PartitionID, newer),
+			"the meta of a partition was written by a newer Ilion (format 99); this build understands 2"},
+		{"replica", true, stored(keys.RegistryID, newer),
+			"the record of a replica was written by a newer Ilion (format 99); this build understands 2"},
 		{"field of a meta", false, stored(keys.PartitionID, func(v []byte) []byte {
 			return append(v[:len(v)-1], 0xc7, 1, 0, 0) // 99, which must be understood, without bytes
 		}), "the meta of a partition was written by a newer Ilion (field 99); this build understands 4"},
@@ -259,7 +265,8 @@ func TestNewerDirectories(t *testing.T) {
 			if err == nil {
 				_ = n.Close()
 			}
-			if !errors.Is(err, feature.ErrNewer) || errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), c.want) {
+			if !errors.Is(err, feature.ErrNewer) || errors.Is(err, storage.ErrCorrupt) ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 		})

@@ -55,8 +55,10 @@ func records() []record {
 		{"mutation", command.AppendMutation(nil, &m)},
 		{"mutation", command.AppendMutation(nil, &wide)},
 		{"conditional", command.AppendConditional(nil, &command.Conditional{
-			Mutation: m, Serial: dberr.Serial, Now: 9, Rows: []command.RowRef{{Clustering: []byte("c")}, {Static: true}},
-			Conditions: []command.Condition{{Row: 1, Operator: command.In, Column: 2, Type: text, Values: [][]byte{nil, []byte("a")}}},
+			Mutation: m, Serial: dberr.Serial, Now: 9, Rows: []command.RowRef{{Clustering: []byte("c")},
+				{Static: true}},
+			Conditions: []command.Condition{{Row: 1, Operator: command.In, Column: 2, Type: text,
+				Values: [][]byte{nil, []byte("a")}}},
 			Updates: []command.Update{
 				{
 					Kind:   command.ListSetAt,
@@ -67,46 +69,57 @@ func records() []record {
 			},
 		})},
 		{"read", command.AppendRead(nil, &command.Read{
-			Table: 1024, Range: token.Range{Begin: 5, Limit: 1 << 63}, AfterKey: []byte("k"), AfterToken: 9, AfterPartition: true, Statics: true,
+			Table: 1024, Range: token.Range{Begin: 5, Limit: 1 << 63}, AfterKey: []byte("k"), AfterToken: 9,
+			AfterPartition: true, Statics: true,
 			Slices: []command.Slice{
 				{Start: []byte("a")},
-			}, Index: &command.IndexLookup{Index: 7, Value: []byte("v")}, Limit: 100, Now: 4, Level: dberr.Quorum, Epoch: 2,
+			}, Index: &command.IndexLookup{Index: 7, Value: []byte("v")}, Limit: 100, Now: 4, Level: dberr.Quorum,
+			Epoch: 2,
 		})},
 		{
 			"decision",
-			command.AppendDecision(nil, &command.Decision{Timestamp: 5, Found: []*row.Row{nil, found}, First: &command.FoundRow{Row: found}}),
+			command.AppendDecision(nil, &command.Decision{Timestamp: 5, Found: []*row.Row{nil, found},
+				First: &command.FoundRow{Row: found}}),
 		},
 	}
 	for _, e := range []command.Entry{
 		{Kind: command.EntryWrite, Epoch: 2, Mutations: []command.Mutation{logged, wide}, Result: []byte("result")},
-		{Kind: command.EntrySweep, Epoch: 2, Sweep: command.Sweep{Table: 1024, Keys: [][]byte{[]byte("k")}, Horizon: 1 << 31, Dropped: []uint32{3}}},
+		{Kind: command.EntrySweep, Epoch: 2, Sweep: command.Sweep{Table: 1024, Keys: [][]byte{[]byte("k")},
+			Horizon: 1 << 31, Dropped: []uint32{3}}},
 		{Kind: command.EntryTruncate, Epoch: 2, Span: keys.Span{Table: 1024, Begin: []byte{1}}, Indexes: []uint32{7}},
 		{Kind: command.EntryRequire, Epoch: 2, SchemaVersion: 12},
-		{Kind: command.EntryRecords, Epoch: 1, Records: command.Records{Expect: 3, Put: []command.Record{{Key: []byte("a"), Value: []byte("b")}, {Key: []byte("gone")}}}},
+		{Kind: command.EntryRecords, Epoch: 1,
+			Records: command.Records{Expect: 3, Put: []command.Record{{Key: []byte("a"), Value: []byte("b")},
+				{Key: []byte("gone")}}}},
 		{Kind: command.EntryFeature, Epoch: 2, Level: 2},
 	} {
 		out = append(out, record{"entry", command.AppendEntry(nil, &e)})
 	}
 	p := keys.NewMeta(5, keys.Span{Table: 1024, Begin: []byte{1}, End: []byte{2}})
-	p.Voters, p.Learners, p.AutoLeave = []keys.Member{{Replica: 1, Node: [16]byte{1}}}, []keys.Member{{Replica: 2, Node: [16]byte{2}}}, true
+	p.Voters, p.Learners, p.AutoLeave = []keys.Member{{Replica: 1, Node: [16]byte{1}}},
+		[]keys.Member{{Replica: 2, Node: [16]byte{2}}}, true
 	p.Children = []keys.Child{{Partition: 6, Span: keys.Span{Table: 1024, Begin: []byte{2}}, Epoch: 2, Index: 40}}
 	p.Parents, p.Region, p.Swept, p.FeedLow = []keys.Parent{{Partition: 1, Index: 77, Epoch: 1}}, "eu", 1<<31, 12
 	r := keys.Replica{Partition: 5, Replica: 2, Created: 1 << 31}
 	n := meta.Node{
 		ID: topology.NodeID{
 			7,
-		}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu", Zone: "a", Tokens: []token.Token{-1, 5},
-		State: meta.Leaving, Levels: feature.Range{Oldest: 1, Newest: 2}, Joined: time.UnixMilli(1e12), Birth: 1 << 40,
+		}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu", Zone: "a",
+		Tokens: []token.Token{-1, 5},
+		State:  meta.Leaving, Levels: feature.Range{Oldest: 1, Newest: 2}, Joined: time.UnixMilli(1e12), Birth: 1 << 40,
 	}
 	role := access.Role{
-		Login: true, Superuser: true, Configured: true, Hash: "$2a$10$x", MemberOf: []string{"a", "b"}, Datacenters: []string{"eu"},
-		Groups: []string{"office"}, Grants: map[access.Resource]access.Permissions{
+		Login: true, Superuser: true, Configured: true, Hash: "$2a$10$x", MemberOf: []string{"a", "b"},
+		Datacenters: []string{"eu"},
+		Groups:      []string{"office"}, Grants: map[access.Resource]access.Permissions{
 			access.OfTable("ks", "t"): access.AllPermissions,
 			{Kind: access.Function, Keyspace: "ks", Name: "f", Args: "int, text"}: access.Of(access.Execute),
 		},
 	}
-	group := access.Group{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}}
-	s, err := topology.New().WithLevel(1).AddTable(1024, 2, []topology.Place{{Region: "eu", Nodes: []topology.NodeID{{1}, {2}}}})
+	group := access.Group{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"),
+		netip.MustParsePrefix("2001:db8::/32")}}
+	s, err := topology.New().WithLevel(1).AddTable(1024, 2,
+		[]topology.Place{{Region: "eu", Nodes: []topology.NodeID{{1}, {2}}}})
 	if err == nil {
 		s, err = s.Split(2, topology.Position{Ring: 1<<63 + 5, Key: []byte("k")})
 	}

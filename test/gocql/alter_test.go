@@ -64,7 +64,8 @@ func TestAlterWhileWriting(t *testing.T) {
 				case 3:
 					exec(t, s, "ALTER TABLE "+table+" DROP n")
 				}
-				for deadline := time.Now().Add(30 * time.Second); reads.Load() < before+2*lanes && !t.Failed() && time.Now().Before(deadline); {
+				for deadline := time.Now().Add(30 * time.Second); reads.Load() < before+2*lanes && !t.Failed() &&
+					time.Now().Before(deadline); {
 					time.Sleep(time.Millisecond)
 				}
 			}

@@ -45,7 +45,8 @@ func TestDriverOnCluster(t *testing.T) {
 			s := connect(t, c.CQL(1), 5)
 			const ks = "go"
 			exec(t, s, "CREATE KEYSPACE "+ks+" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
-			exec(t, s, "CREATE TABLE "+ks+".wide (p text, c int, v text, tags set<text>, m map<text, int>, l list<int>, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)")
+			exec(t, s, "CREATE TABLE "+ks+
+				".wide (p text, c int, v text, tags set<text>, m map<text, int>, l list<int>, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)")
 			t.Run("everybody", func(t *testing.T) { everybody(t, s, n) })
 			t.Run("paging", func(t *testing.T) { paging(t, s, ks) })
 			t.Run("tokens", func(t *testing.T) { tokens(t, s, ks) })
@@ -54,7 +55,8 @@ func TestDriverOnCluster(t *testing.T) {
 			t.Run("errors", func(t *testing.T) { driverErrors(t, s, ks) })
 			for i := range n { // whose control connection is to node i
 				other := fmt.Sprintf("events%d", i)
-				exec(t, s, "CREATE KEYSPACE "+other+" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
+				exec(t, s, "CREATE KEYSPACE "+other+
+					" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
 				t.Run(other, func(t *testing.T) { schemaEvents(t, s, connect(t, c.CQL(i), 5), other) })
 			}
 		})

@@ -52,7 +52,8 @@ func TestDriver(t *testing.T) {
 			s := connect(t, db.CQLAddr().String(), version)
 			ks := fmt.Sprintf("go%d", version)
 			exec(t, s, "CREATE KEYSPACE "+ks+" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
-			exec(t, s, "CREATE TABLE "+ks+".wide (p text, c int, v text, tags set<text>, m map<text, int>, l list<int>, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)")
+			exec(t, s, "CREATE TABLE "+ks+
+				".wide (p text, c int, v text, tags set<text>, m map<text, int>, l list<int>, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)")
 			t.Run("paging", func(t *testing.T) { paging(t, s, ks) })
 			t.Run("tokens", func(t *testing.T) { tokens(t, s, ks) })
 			t.Run("schema", func(t *testing.T) { schemaEvents(t, s, connect(t, db.CQLAddr().String(), version), ks) })
@@ -76,7 +77,8 @@ func paging(t *testing.T, s *gocql.Session, ks string) {
 				if i%2 == 1 {
 					p = fmt.Sprint("p", i)
 				}
-				if err := s.Query(insert, p, i, fmt.Sprint("value ", i), []string{"x", "y"}, map[string]int{"n": i}, []int{i, i}).Exec(); err != nil {
+				if err := s.Query(insert, p, i, fmt.Sprint("value ", i), []string{"x", "y"}, map[string]int{"n": i},
+					[]int{i, i}).Exec(); err != nil {
 					t.Error(err)
 					return
 				}
@@ -131,7 +133,8 @@ func schemaEvents(t *testing.T, s, other *gocql.Session, ks string) {
 		t.Fatal(err)
 	}
 	exec(t, s, "CREATE TYPE "+ks+".addr (street text, zip int)")
-	exec(t, s, "CREATE TABLE "+ks+".people (id uuid PRIMARY KEY, home frozen<addr>, d decimal, b boolean, t timestamp, i inet)")
+	exec(t, s, "CREATE TABLE "+ks+
+		".people (id uuid PRIMARY KEY, home frozen<addr>, d decimal, b boolean, t timestamp, i inet)")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for tick := time.NewTicker(20 * time.Millisecond); ; {

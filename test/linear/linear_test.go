@@ -105,7 +105,8 @@ var registers = porcupine.NondeterministicModel{
 }
 
 func step(state int, in input, out output) []any {
-	applies := in.do == set || in.do == remove || in.do == swap && state == in.from && state != absent || in.do == create && state == absent
+	applies := in.do == set || in.do == remove || in.do == swap && state == in.from && state != absent ||
+		in.do == create && state == absent
 	next := state
 	switch {
 	case !applies:
@@ -285,7 +286,8 @@ func (h *history) check(t *testing.T) {
 	switch result, info := porcupine.CheckOperationsVerbose(model, h.ops, checkTime); result {
 	case porcupine.Illegal:
 		path := filepath.Join(t.ArtifactDir(), "history.html")
-		t.Errorf("no order explains the %d answers: see %s (%v)", len(h.ops), path, porcupine.VisualizePath(model, info, path))
+		t.Errorf("no order explains the %d answers: see %s (%v)", len(h.ops), path,
+			porcupine.VisualizePath(model, info, path))
 	case porcupine.Unknown:
 		t.Errorf("no order found in %s", checkTime)
 	}

@@ -45,9 +45,11 @@ func messages() (out [][]byte) {
 	q.Options.HasTimestamp, q.Options.Timestamp, q.Options.Keyspace = true, 5, []byte("ks")
 	p := cqlwire.Prepare{Text: []byte("SELECT 1"), Keyspace: []byte("ks")}
 	e := cqlwire.Execute{ID: make([]byte, 16), ResultMetadataID: make([]byte, 16), Params: q.Params}
-	b := cqlwire.Batch{Statements: []cqlwire.BatchStatement{{Text: []byte("INSERT"), Values: [][]byte{{1}}}, {ID: make([]byte, 16)}}}
+	b := cqlwire.Batch{Statements: []cqlwire.BatchStatement{{Text: []byte("INSERT"), Values: [][]byte{{1}}},
+		{ID: make([]byte, 16)}}}
 	return append(out, q.Append(nil, version), p.Append(nil, version), e.Append(nil, version), b.Append(nil, version),
-		cqlwire.AppendStartup(nil, cqlwire.Startup{"CQL_VERSION": "3.0.0"}), cqlwire.AppendRegister(nil, []string{"SCHEMA_CHANGE"}))
+		cqlwire.AppendStartup(nil, cqlwire.Startup{"CQL_VERSION": "3.0.0"}),
+		cqlwire.AppendRegister(nil, []string{"SCHEMA_CHANGE"}))
 }
 
 func frames(segments bool, c cqlwire.Compression) []byte {
@@ -79,13 +81,16 @@ func rows() (out [][]byte) {
 }
 
 var types = []*cqltype.Type{
-	cqltype.Native(cqltype.Int), cqltype.Native(cqltype.Text), cqltype.Native(cqltype.Decimal), cqltype.Native(cqltype.Varint), cqltype.Native(cqltype.Timeuuid),
-	cqltype.Native(cqltype.Duration), cqltype.ListOf(cqltype.Native(cqltype.Text)).Freeze(), cqltype.MapOf(cqltype.Native(cqltype.Int), cqltype.Native(cqltype.Double)).Freeze(),
+	cqltype.Native(cqltype.Int), cqltype.Native(cqltype.Text), cqltype.Native(cqltype.Decimal),
+	cqltype.Native(cqltype.Varint), cqltype.Native(cqltype.Timeuuid),
+	cqltype.Native(cqltype.Duration), cqltype.ListOf(cqltype.Native(cqltype.Text)).Freeze(),
+	cqltype.MapOf(cqltype.Native(cqltype.Int), cqltype.Native(cqltype.Double)).Freeze(),
 	cqltype.TupleOf(cqltype.Native(cqltype.Inet), cqltype.SetOf(cqltype.Native(cqltype.Bigint)).Freeze()),
 }
 
 func values() (out [][]byte) {
-	for _, h := range []string{"00000001", "68c3a9", "0000000201", "ff7f", "8a5f0e20f3a211eeb9620242ac120002", "020406", "000000020000000161ffffffff",
+	for _, h := range []string{"00000001", "68c3a9", "0000000201", "ff7f", "8a5f0e20f3a211eeb9620242ac120002", "020406",
+		"000000020000000161ffffffff",
 		"00000001000000040000000700000008400921fb54442d18", "000000047f000001ffffffff"} {
 		b, _ := hex.DecodeString(h) // constants
 		out = append(out, b)
@@ -94,8 +99,12 @@ func values() (out [][]byte) {
 }
 
 func commands() (out [][]byte) {
-	m := command.Mutation{Table: 1024, Token: 5, Key: []byte("key"), Ops: []command.Op{{Clustering: []byte{1}, Operand: rows()[0]}, {Kind: command.OpIndex, Index: 9, Value: []byte("v")}}}
-	c := command.Conditional{Mutation: m, Rows: []command.RowRef{{Clustering: []byte{1}}}, Conditions: []command.Condition{{Operator: command.Equal, Column: 1, Type: types[1], Values: [][]byte{[]byte("x")}}}}
+	m := command.Mutation{Table: 1024, Token: 5, Key: []byte("key"),
+		Ops: []command.Op{{Clustering: []byte{1}, Operand: rows()[0]},
+			{Kind: command.OpIndex, Index: 9, Value: []byte("v")}}}
+	c := command.Conditional{Mutation: m, Rows: []command.RowRef{{Clustering: []byte{1}}},
+		Conditions: []command.Condition{{Operator: command.Equal, Column: 1, Type: types[1],
+			Values: [][]byte{[]byte("x")}}}}
 	r := command.Read{Table: 1024, Key: []byte("key"), Slices: []command.Slice{{Start: []byte{1}, End: []byte{2}}}}
 	return append(out, command.AppendMutation(nil, &m), command.AppendConditional(nil, &c), command.AppendRead(nil, &r))
 }
@@ -114,9 +123,11 @@ func targets() []target {
 				return ""
 			}
 		}},
-		{"frames and segments", [][]byte{frames(false, cqlwire.NoCompression), frames(true, cqlwire.NoCompression), frames(true, cqlwire.LZ4)}, func() func([]byte) string {
+		{"frames and segments", [][]byte{frames(false, cqlwire.NoCompression), frames(true, cqlwire.NoCompression),
+			frames(true, cqlwire.LZ4)}, func() func([]byte) string {
 			return func(b []byte) string {
-				if _, body, n, ok, err := cqlwire.NextEnvelope(b, 1<<20); ok && err == nil && (n > len(b) || len(body) > n) {
+				if _, body, n, ok, err := cqlwire.NextEnvelope(b, 1<<20); ok && err == nil &&
+					(n > len(b) || len(body) > n) {
 					return "an envelope is longer than its input"
 				}
 				for _, lz4 := range []bool{false, true} {
@@ -169,7 +180,8 @@ func targets() []target {
 				return ""
 			}
 		}},
-		{"store keys", [][]byte{keys.AppendIndex(nil, 2048, []byte("value"), 5, []byte("key"), []byte{1, 2}), append(keys.AppendPartition(nil, 1024, 5, []byte("key")), keys.Row, 1, 2)}, func() func([]byte) string {
+		{"store keys", [][]byte{keys.AppendIndex(nil, 2048, []byte("value"), 5, []byte("key"), []byte{1, 2}),
+			append(keys.AppendPartition(nil, 1024, 5, []byte("key")), keys.Row, 1, 2)}, func() func([]byte) string {
 			return func(b []byte) string {
 				if n := keys.Split(b); n < 0 || n > len(b) {
 					return "Split cuts outside"

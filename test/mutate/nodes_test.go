@@ -35,7 +35,8 @@ func nodeTargets() []target {
 		{"snapshot heads", raftHeads(), func() func([]byte) string {
 			return func(b []byte) string {
 				r := bytes.NewReader(b)
-				if _, err := raftgroup.ReadHead(raftgroup.NodeID{1}, r); err == nil && len(b)-r.Len() != 4+int(binary.LittleEndian.Uint32(b)) {
+				if _, err := raftgroup.ReadHead(raftgroup.NodeID{1}, r); err == nil &&
+					len(b)-r.Len() != 4+int(binary.LittleEndian.Uint32(b)) {
 					return "a head takes more or less than it says"
 				}
 				_, rest, err := raftgroup.DecodeMembers(b)
@@ -66,14 +67,19 @@ func nodeTargets() []target {
 }
 
 func entries() (out [][]byte) {
-	m := command.Mutation{Table: 1024, Token: 5, Key: []byte("key"), Dedupe: command.DedupeID{Coordinator: [16]byte{1}, Sequence: 9},
-		Ops: []command.Op{{Clustering: []byte{1}, Operand: rows()[0]}, {Kind: command.OpIndex, Index: 9, Value: []byte("v")}}}
+	m := command.Mutation{Table: 1024, Token: 5, Key: []byte("key"), Dedupe: command.DedupeID{Coordinator: [16]byte{1},
+		Sequence: 9},
+		Ops: []command.Op{{Clustering: []byte{1}, Operand: rows()[0]},
+			{Kind: command.OpIndex, Index: 9, Value: []byte("v")}}}
 	for _, e := range []command.Entry{
 		{Kind: command.EntryWrite, Mutations: []command.Mutation{m, m}, Result: []byte("result")},
-		{Kind: command.EntrySweep, Sweep: command.Sweep{Table: 1024, Keys: [][]byte{[]byte("swept"), []byte("kept")}, Horizon: 1_700_000_000, Dropped: []uint32{3, 9}}},
+		{Kind: command.EntrySweep, Sweep: command.Sweep{Table: 1024, Keys: [][]byte{[]byte("swept"), []byte("kept")},
+			Horizon: 1_700_000_000, Dropped: []uint32{3, 9}}},
 		{Kind: command.EntryTruncate, Indexes: []uint32{7, 8}},
 		{Kind: command.EntryRequire, SchemaVersion: 12},
-		{Kind: command.EntryRecords, Records: command.Records{Expect: 3, Put: []command.Record{{Key: []byte("node/x"), Value: []byte("y")}, {Key: []byte("gone")}}}},
+		{Kind: command.EntryRecords,
+			Records: command.Records{Expect: 3, Put: []command.Record{{Key: []byte("node/x"), Value: []byte("y")},
+				{Key: []byte("gone")}}}},
 	} {
 		out = append(out, command.AppendEntry(nil, &e))
 	}
@@ -101,8 +107,10 @@ func decodeEntries() func([]byte) string {
 }
 
 func raftFrames() [][]byte {
-	app := &pb.Message{Type: pb.MsgApp.Enum(), To: ptr(2), From: ptr(1), Term: ptr(7), LogTerm: ptr(6), Index: ptr(40), Commit: ptr(39),
-		Context: []byte("ctx"), Entries: []*pb.Entry{{Term: ptr(7), Index: ptr(41), Data: []byte("data")}, {Term: ptr(7), Index: ptr(42)}}}
+	app := &pb.Message{Type: pb.MsgApp.Enum(), To: ptr(2), From: ptr(1), Term: ptr(7), LogTerm: ptr(6), Index: ptr(40),
+		Commit:  ptr(39),
+		Context: []byte("ctx"), Entries: []*pb.Entry{{Term: ptr(7), Index: ptr(41), Data: []byte("data")},
+			{Term: ptr(7), Index: ptr(42)}}}
 	snap := &pb.Message{Type: pb.MsgSnap.Enum(), To: ptr(2), From: ptr(1), Term: ptr(7), Snapshot: &pb.Snapshot{
 		Metadata: &pb.SnapshotMetadata{
 			Index:     ptr(40),
@@ -123,7 +131,8 @@ func raftHeads() (out [][]byte) {
 	for _, frame := range raftFrames() {
 		out = append(out, append(binary.LittleEndian.AppendUint32(nil, uint32(len(frame))), frame...))
 	}
-	return append(out, raftgroup.EncodeMembers(nil, []raftgroup.Member{{Replica: 1, Node: raftgroup.NodeID{1}}, {Replica: 9}}))
+	return append(out, raftgroup.EncodeMembers(nil, []raftgroup.Member{{Replica: 1, Node: raftgroup.NodeID{1}},
+		{Replica: 9}}))
 }
 
 func decodeFrames() func([]byte) string {
@@ -146,9 +155,12 @@ func decodeFrames() func([]byte) string {
 
 func remoteErrors() (out [][]byte) {
 	for _, err := range []error{
-		errors.New("text"), &partition.NotLeader{Partition: 5, Leader: topology.NodeID{3}}, &partition.WrongRange{Partition: 5, Epoch: 7}, partition.ErrUncertain,
-		&partition.Conflict{Version: 9}, &dberr.Unavailable{Level: dberr.Quorum, Required: 3, Alive: 2}, &dberr.AlreadyExists{Keyspace: "ks", Table: "t", Message: "m"},
-		&dberr.WriteTimeout{Level: dberr.Quorum, Received: 1, BlockFor: 2, WriteType: "SIMPLE"}, &dberr.FunctionFailure{Keyspace: "ks", Function: "f", ArgTypes: []string{"int", "text"}},
+		errors.New("text"), &partition.NotLeader{Partition: 5, Leader: topology.NodeID{3}},
+		&partition.WrongRange{Partition: 5, Epoch: 7}, partition.ErrUncertain,
+		&partition.Conflict{Version: 9}, &dberr.Unavailable{Level: dberr.Quorum, Required: 3, Alive: 2},
+		&dberr.AlreadyExists{Keyspace: "ks", Table: "t", Message: "m"},
+		&dberr.WriteTimeout{Level: dberr.Quorum, Received: 1, BlockFor: 2, WriteType: "SIMPLE"},
+		&dberr.FunctionFailure{Keyspace: "ks", Function: "f", ArgTypes: []string{"int", "text"}},
 	} {
 		out = append(out, remote.AppendError(nil, err))
 	}
@@ -157,7 +169,8 @@ func remoteErrors() (out [][]byte) {
 
 func peerRequests() (out [][]byte) {
 	n, _ := json.Marshal(
-		peers.Newcomer{Node: topology.NodeID{1}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "r", Zone: "z", Newest: 1},
+		peers.Newcomer{Node: topology.NodeID{1}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "r",
+			Zone: "z", Newest: 1},
 	) // plain values
 	out = append(
 		out,
@@ -219,7 +232,8 @@ func nodeRecord() *meta.Node {
 func nodeRecords() [][]byte {
 	old := nodeRecord()
 	old.Birth = 0
-	return [][]byte{nodeRecord().Append(nil), old.Append(nil), append(nodeRecord().Append(nil), "of a later version"...)}
+	return [][]byte{nodeRecord().Append(nil), old.Append(nil),
+		append(nodeRecord().Append(nil), "of a later version"...)}
 }
 
 func decodeNodes() func([]byte) string {
@@ -256,7 +270,8 @@ func aMap() *topology.Snapshot {
 
 func mapRecords() [][]byte {
 	m := aMap()
-	return [][]byte{m.Append(nil), m.AppendHeader(nil), m.AppendTable(nil, 1024), m.AppendTable(nil, topology.MetaTable)}
+	return [][]byte{m.Append(nil), m.AppendHeader(nil), m.AppendTable(nil, 1024),
+		m.AppendTable(nil, topology.MetaTable)}
 }
 
 func decodeMap() func([]byte) string {

@@ -64,7 +64,8 @@ func Start(t testing.TB, o Options) *Cluster {
 	if o.Nodes == 0 {
 		o.Nodes = 4
 	}
-	c := &Cluster{t: t, o: o, nodes: make([]*node.Node, o.Nodes), cql: make([]string, o.Nodes), internal: make([]string, o.Nodes), http: &http.Client{Timeout: 5 * time.Second}}
+	c := &Cluster{t: t, o: o, nodes: make([]*node.Node, o.Nodes), cql: make([]string, o.Nodes),
+		internal: make([]string, o.Nodes), http: &http.Client{Timeout: 5 * time.Second}}
 	t.Cleanup(c.close)
 	c.start(0)
 	// The others join at once: whoever takes them in puts them in order.
@@ -83,7 +84,8 @@ func Start(t testing.TB, o Options) *Cluster {
 // start starts node i: for the first time, or again.
 func (c *Cluster) start(i int) {
 	o := node.Options{
-		CQL: "127.0.0.1:0", HTTP: "127.0.0.1:0", Rack: fmt.Sprintf("rack%d", i+1), Memory: node.MemoryOptions{Budget: memoryEach},
+		CQL: "127.0.0.1:0", HTTP: "127.0.0.1:0", Rack: fmt.Sprintf("rack%d", i+1),
+		Memory:  node.MemoryOptions{Budget: memoryEach},
 		Cluster: node.ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: i == 0},
 	}
 	if c.o.Dir != "" {

@@ -7,7 +7,8 @@ import "testing"
 // TestSettled proves that what Start returns is a cluster: what one node was told, every other answers at once.
 func TestSettled(t *testing.T) {
 	c := Start(t, Options{})
-	c.Do(0, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}", "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	c.Do(0, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+		"CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	for i := range c.Len() {
 		c.Do(i, "INSERT INTO ks.t (k, v) VALUES (1, 1)", "SELECT * FROM ks.t")
 	}
@@ -18,7 +19,8 @@ func TestSettled(t *testing.T) {
 // that others are not.
 func TestCut(t *testing.T) {
 	c := Start(t, Options{Nodes: 6})
-	c.Do(3, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}", "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	c.Do(3, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+		"CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	have := map[string]int{}
 	for _, table := range c.Status(5).Tables {
 		if table.Name != "ks.t" {

@@ -39,7 +39,8 @@ func startThree(t *testing.T) *three {
 	}
 	c.client = c.nodes[0].Dial(t)
 	t.Cleanup(func() { c.client.Close() })
-	process.Do(t, c.client, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+	process.Do(t, c.client,
+		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY)")
 	c.write()
 	return c
@@ -51,7 +52,8 @@ func (c *three) dir(i int) string { return filepath.Join(c.base, fmt.Sprint("nod
 func (c *three) write() {
 	c.t.Helper()
 	for range 10 {
-		if _, err := process.Query(c.client, dberr.Quorum, fmt.Sprintf("INSERT INTO ks.t (k) VALUES (%d)", c.rows)); err != nil {
+		if _, err := process.Query(c.client, dberr.Quorum, fmt.Sprintf("INSERT INTO ks.t (k) VALUES (%d)",
+			c.rows)); err != nil {
 			c.t.Fatal(err)
 		}
 		c.rows++

@@ -29,7 +29,8 @@ func freeAddress(t *testing.T) string {
 // begin starts a node of a cluster and does not wait.
 func begin(t *testing.T, dir, internal string, args ...string) *process.Server {
 	t.Helper()
-	return process.Launch(t, append([]string{"start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off", "--log-level", "warn", "--internal", internal}, args...)...)
+	return process.Launch(t, append([]string{"start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off",
+		"--log-level", "warn", "--internal", internal}, args...)...)
 }
 
 // TestMistakes proves that what users get wrong when they start nodes ends with one line that says so, and harms
@@ -52,14 +53,19 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"no cluster given", "new", []string{"--internal", "127.0.0.1:0"}, []string{"--bootstrap", "--join"}},
 		{"no address for others", "new", []string{"--join", one}, []string{"--internal HOST:PORT"}},
-		{"found and join", "new", []string{"--internal", "127.0.0.1:0", "--bootstrap", "--join", one}, []string{"--bootstrap", "--join", "give one"}},
-		{"beyond loopback without TLS", "new", []string{"--internal", "0.0.0.0:0", "--bootstrap"}, []string{"mutual TLS", "--insecure"}},
-		{"an address in use", "new", []string{"--internal", one, "--join", two}, []string{"listen for other nodes", "in use"}},
+		{"found and join", "new", []string{"--internal", "127.0.0.1:0", "--bootstrap", "--join", one},
+			[]string{"--bootstrap", "--join", "give one"}},
+		{"beyond loopback without TLS", "new", []string{"--internal", "0.0.0.0:0", "--bootstrap"},
+			[]string{"mutual TLS", "--insecure"}},
+		{"an address in use", "new", []string{"--internal", one, "--join", two},
+			[]string{"listen for other nodes", "in use"}},
 		{"a directory in use", "one", []string{"--internal", "127.0.0.1:0"}, []string{"another process uses it"}},
-		{"to join the address of clients", "new", []string{"--internal", "127.0.0.1:0", "--join", first.CQL}, []string{first.CQL, "not the internal address"}},
+		{"to join the address of clients", "new", []string{"--internal", "127.0.0.1:0", "--join", first.CQL},
+			[]string{first.CQL, "not the internal address"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := process.Launch(t, append([]string{"start", "--data", dir(c.dir), "--cql", "127.0.0.1:0", "--http", "off", "--log-level", "warn"}, c.args...)...)
+			s := process.Launch(t, append([]string{"start", "--data", dir(c.dir), "--cql", "127.0.0.1:0", "--http",
+				"off", "--log-level", "warn"}, c.args...)...)
 			s.Refuses(t, 1, c.texts...)
 			if _, err := os.Stat(dir("new")); err == nil {
 				t.Error("it has left a directory behind")
@@ -88,7 +94,8 @@ func TestMistakes(t *testing.T) {
 		if err := os.WriteFile(config, []byte("cluster: {advertise: \""+nowhere+"\"}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		begin(t, dir("nowhere"), freeAddress(t), "--join", one, "--config", config).Refuses(t, 1, nowhere, "cluster.advertise")
+		begin(t, dir("nowhere"), freeAddress(t), "--join", one, "--config", config).Refuses(t, 1, nowhere,
+			"cluster.advertise")
 	})
 	t.Run("two clusters", func(t *testing.T) {
 		own := process.Start(t, dir("own"), "--internal", freeAddress(t), "--bootstrap")
@@ -101,7 +108,8 @@ func TestMistakes(t *testing.T) {
 	})
 	t.Run("a member alone", func(t *testing.T) {
 		second.Stop(t)
-		process.Launch(t, "start", "--data", dir("two"), "--cql", "127.0.0.1:0", "--http", "off").Refuses(t, 1, "--internal HOST:PORT")
+		process.Launch(t, "start", "--data", dir("two"), "--cql", "127.0.0.1:0", "--http", "off").Refuses(t, 1,
+			"--internal HOST:PORT")
 	})
 	t.Run("another region", func(t *testing.T) {
 		begin(t, dir("two"), two, "--region", "elsewhere").Refuses(t, 1, "datacenter1", "--region")

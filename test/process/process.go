@@ -53,7 +53,8 @@ func Binary(t testing.TB) string {
 		if buildDir, buildErr = os.MkdirTemp("", "ilion-test"); buildErr != nil {
 			return
 		}
-		out, err := exec.Command("go", "build", "-o", filepath.Join(buildDir, "ilion"), "github.com/ilion-db/ilion/cmd/ilion").CombinedOutput()
+		out, err := exec.Command("go", "build", "-o", filepath.Join(buildDir, "ilion"),
+			"github.com/ilion-db/ilion/cmd/ilion").CombinedOutput()
 		if err != nil {
 			buildErr = fmt.Errorf("build: %w\n%s", err, out)
 		}
@@ -109,7 +110,8 @@ func Start(t testing.TB, dir string, args ...string) *Server {
 // exit code.
 func TryStart(t testing.TB, dir string, args ...string) (*Server, error) {
 	t.Helper()
-	args = append([]string{"start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level", "warn"}, args...)
+	args = append([]string{"start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level",
+		"warn"}, args...)
 	s := &Server{Cmd: exec.Command(Binary(t), args...), stderr: new(lockedBuffer), ended: make(chan struct{})}
 	s.Cmd.Stderr = s.stderr
 	stdout, err := s.Cmd.StdoutPipe()
@@ -129,7 +131,8 @@ func TryStart(t testing.TB, dir string, args ...string) (*Server, error) {
 	if m == nil {
 		<-s.ended
 		//nolint:errorlint // readErr may be nil
-		return s, fmt.Errorf("no ready line but %q (%v); exit code %d; stderr: %s", line, readErr, s.Cmd.ProcessState.ExitCode(), s.Stderr())
+		return s, fmt.Errorf("no ready line but %q (%v); exit code %d; stderr: %s", line, readErr,
+			s.Cmd.ProcessState.ExitCode(), s.Stderr())
 	}
 	s.CQL, s.HTTP = m[1], m[2]
 	return s, nil

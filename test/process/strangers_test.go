@@ -77,7 +77,8 @@ func TestStrangers(t *testing.T) {
 		}
 	})
 	t.Run("a node at the address of clients", func(t *testing.T) {
-		if _, _, err := transport.Ask(t.Context(), transport.DialTCP, nil, node.CQL); !errors.Is(err, transport.ErrHandshake) {
+		if _, _, err := transport.Ask(t.Context(), transport.DialTCP, nil, node.CQL); !errors.Is(err,
+			transport.ErrHandshake) {
 			t.Error(err)
 		}
 	})
@@ -88,7 +89,8 @@ func TestStrangers(t *testing.T) {
 		}
 	}
 	t.Run("another cluster", func(t *testing.T) {
-		tr, err := transport.New(transport.Self{Cluster: transport.ClusterID{1}, Node: transport.NodeID{2}}, transport.DialTCP, transport.Options{})
+		tr, err := transport.New(transport.Self{Cluster: transport.ClusterID{1}, Node: transport.NodeID{2}},
+			transport.DialTCP, transport.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +102,8 @@ func TestStrangers(t *testing.T) {
 		}
 	})
 	t.Run("the node's own id", func(t *testing.T) {
-		tr, err := transport.New(transport.Self{Cluster: cluster, Node: self.Node}, transport.DialTCP, transport.Options{})
+		tr, err := transport.New(transport.Self{Cluster: cluster, Node: self.Node}, transport.DialTCP,
+			transport.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

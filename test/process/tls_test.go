@@ -22,7 +22,8 @@ type certificates struct {
 
 func (c certificates) run(args ...string) {
 	c.t.Helper()
-	if out, err := exec.Command(process.Binary(c.t), append([]string{"cert"}, args...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(process.Binary(c.t),
+		append([]string{"cert"}, args...)...).CombinedOutput(); err != nil {
 		c.t.Fatalf("ilion cert %v: %v\n%s", args, err, out)
 	}
 }
@@ -33,7 +34,8 @@ func (c certificates) path(name string) string { return filepath.Join(c.base, na
 func (c certificates) config(trusted, own string) string {
 	c.t.Helper()
 	file := c.path(own + "-" + trusted + ".yaml")
-	text := fmt.Sprintf("cluster:\n  tls: {ca: %s/ca.crt, cert: %s/node.crt, key: %s/node.key}\n", c.path(trusted), c.path(own), c.path(own))
+	text := fmt.Sprintf("cluster:\n  tls: {ca: %s/ca.crt, cert: %s/node.crt, key: %s/node.key}\n", c.path(trusted),
+		c.path(own), c.path(own))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
@@ -49,7 +51,8 @@ func (c certificates) expired(authority, name string) {
 	if err1 != nil || err2 != nil || err3 != nil {
 		c.t.Fatal(err1, err2, err3)
 	}
-	crt, key, err := a.Issue(transport.NodeID{9, 9}, nil, transport.Validity{From: time.Now().Add(-2 * time.Hour), For: time.Hour})
+	crt, key, err := a.Issue(transport.NodeID{9, 9}, nil, transport.Validity{From: time.Now().Add(-2 * time.Hour),
+		For: time.Hour})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -95,7 +98,8 @@ func TestMutualTLS(t *testing.T) {
 	}
 	conn := nodes[3].Dial(t)
 	defer conn.Close()
-	process.Do(t, conn, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}", "CREATE TABLE ks.t (k int PRIMARY KEY)",
+	process.Do(t, conn, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+		"CREATE TABLE ks.t (k int PRIMARY KEY)",
 		"INSERT INTO ks.t (k) VALUES (1)")
 
 	for _, r := range []struct {
@@ -105,11 +109,13 @@ func TestMutualTLS(t *testing.T) {
 		node   string // what the first node says
 	}{
 		{"an authority of its own", c.config("strangers", "x"), []string{"unknown authority"}, "bad certificate"},
-		{"a certificate of another authority", c.config("ca", "x"), []string{"does not accept the certificate"}, "unknown authority"},
+		{"a certificate of another authority", c.config("ca", "x"), []string{"does not accept the certificate"},
+			"unknown authority"},
 		{"an expired certificate", c.config("ca", "old"), []string{"expired"}, ""},
 	} {
 		t.Run(r.name, func(t *testing.T) {
-			begin(t, c.path(r.name), freeAddress(t), "--join", addresses[0], "--config", r.config).Refuses(t, 1, r.says...)
+			begin(t, c.path(r.name), freeAddress(t), "--join", addresses[0], "--config", r.config).Refuses(t, 1,
+				r.says...)
 			nodes[0].Says(t, r.node)
 			if _, err := os.Stat(c.path(r.name)); err == nil {
 				t.Error("it has left a directory behind")
@@ -123,15 +129,18 @@ func TestMutualTLS(t *testing.T) {
 		s.Stop(t)
 	})
 	t.Run("the certificate of a member", func(t *testing.T) {
-		begin(t, c.path("thief"), freeAddress(t), "--join", addresses[0], "--config", c.config("ca", "n1")).Refuses(t, 1, "another process has this identity")
+		begin(t, c.path("thief"), freeAddress(t), "--join", addresses[0], "--config", c.config("ca", "n1")).Refuses(t,
+			1, "another process has this identity")
 		nodes[0].Says(t, "another process has this identity")
 	})
 	t.Run("the certificate of a member whose disk is lost", func(t *testing.T) {
 		nodes[1].Kill()
-		begin(t, c.path("wiped"), addresses[1], "--join", addresses[0], "--config", c.config("ca", "n1")).Refuses(t, 1, "another data directory", "ilion cert node")
+		begin(t, c.path("wiped"), addresses[1], "--join", addresses[0], "--config", c.config("ca", "n1")).Refuses(t, 1,
+			"another data directory", "ilion cert node")
 	})
 	t.Run("data of one node, certificate of another", func(t *testing.T) {
-		begin(t, c.path("data1"), addresses[1], "--config", c.config("ca", "spare")).Refuses(t, 1, "the certificate in cluster.tls is for node")
+		begin(t, c.path("data1"), addresses[1], "--config", c.config("ca", "spare")).Refuses(t, 1,
+			"the certificate in cluster.tls is for node")
 	})
 	again := process.Start(t, c.path("data1"), "--internal", addresses[1], "--config", c.config("ca", "n1"))
 	back := again.Dial(t)

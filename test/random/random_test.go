@@ -47,9 +47,12 @@ func TestAgainstCassandra(t *testing.T) {
 	}
 	d := draw{rand.New(rand.NewPCG(*seed, 0))}
 	for _, s := range []string{
-		"DROP KEYSPACE IF EXISTS compared", "CREATE KEYSPACE compared WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "USE compared",
+		"DROP KEYSPACE IF EXISTS compared",
+		"CREATE KEYSPACE compared WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"USE compared",
 		fmt.Sprintf("CREATE TABLE t (k int, a int, b int, s int static, v int, w text, l list<int>, m map<int, int>, st set<int>, f frozen<list<int>>, "+
-			"PRIMARY KEY (k, a, b)) WITH CLUSTERING ORDER BY (a %s, b %s)", pick(d, "ASC", "DESC"), pick(d, "ASC", "DESC")),
+			"PRIMARY KEY (k, a, b)) WITH CLUSTERING ORDER BY (a %s, b %s)", pick(d, "ASC", "DESC"),
+			pick(d, "ASC", "DESC")),
 	} {
 		for _, c := range p.conns {
 			answer(c, s, 0)
@@ -59,7 +62,8 @@ func TestAgainstCassandra(t *testing.T) {
 		for range 6 {
 			s := d.write()
 			if d.chance(0.08) {
-				s = "BEGIN " + pick(d, "", "UNLOGGED ") + "BATCH " + s + "; " + d.write() + "; " + d.write() + "; APPLY BATCH"
+				s = "BEGIN " + pick(d, "", "UNLOGGED ") + "BATCH " + s + "; " + d.write() + "; " + d.write() +
+					"; APPLY BATCH"
 			}
 			p.compare(s, 0)
 		}
@@ -103,7 +107,8 @@ func (p *pair) compare(statement string, page int) {
 		}
 	}
 	if got[0] != got[1] {
-		p.Fatalf("%s\npages of %d: (- Ilion, + Cassandra)\n%s\nsince the tables were equal:\n  %s", statement, page, cmp.Diff(got[0], got[1]), strings.Join(p.history, "\n  "))
+		p.Fatalf("%s\npages of %d: (- Ilion, + Cassandra)\n%s\nsince the tables were equal:\n  %s", statement, page,
+			cmp.Diff(got[0], got[1]), strings.Join(p.history, "\n  "))
 	}
 }
 

@@ -77,13 +77,17 @@ func (d draw) write() string {
 	case x < 0.7:
 		return fmt.Sprintf("DELETE FROM t%s WHERE k = %d", d.using(false), d.k())
 	case x < 0.8:
-		return fmt.Sprintf("DELETE FROM t%s WHERE k = %d AND a %s %d", d.using(false), d.k(), pick(d, "=", ">", ">=", "<", "<="), d.n())
+		return fmt.Sprintf("DELETE FROM t%s WHERE k = %d AND a %s %d", d.using(false), d.k(),
+			pick(d, "=", ">", ">=", "<", "<="), d.n())
 	case x < 0.85:
-		return fmt.Sprintf("DELETE FROM t%s WHERE k = %d AND a = %d AND b %s %d", d.using(false), d.k(), d.n(), pick(d, "=", ">", ">=", "<", "<="), d.n())
+		return fmt.Sprintf("DELETE FROM t%s WHERE k = %d AND a = %d AND b %s %d", d.using(false), d.k(), d.n(),
+			pick(d, "=", ">", ">=", "<", "<="), d.n())
 	case x < 0.9:
-		return fmt.Sprintf("DELETE FROM t%s WHERE k = %d AND (a, b) %s (%d, %d)", d.using(false), d.k(), pick(d, ">", ">=", "<"), d.n(), d.n())
+		return fmt.Sprintf("DELETE FROM t%s WHERE k = %d AND (a, b) %s (%d, %d)", d.using(false), d.k(),
+			pick(d, ">", ">=", "<"), d.n(), d.n())
 	}
-	what := pick(d, "v", "w", "m", "l", fmt.Sprintf("m[%d]", d.n()), fmt.Sprintf("st[%d]", d.n()), fmt.Sprintf("l[%d]", d.IntN(3)), "v, m[1]")
+	what := pick(d, "v", "w", "m", "l", fmt.Sprintf("m[%d]", d.n()), fmt.Sprintf("st[%d]", d.n()),
+		fmt.Sprintf("l[%d]", d.IntN(3)), "v, m[1]")
 	return fmt.Sprintf("DELETE %s FROM t%s WHERE %s", what, d.using(false), d.row())
 }
 
@@ -96,7 +100,8 @@ func (d draw) insert() string {
 	for _, c := range columns {
 		names, values = append(names, c), append(values, d.value(c))
 	}
-	return fmt.Sprintf("INSERT INTO t (%s) VALUES (%s)%s", strings.Join(names, ", "), strings.Join(values, ", "), d.using(true))
+	return fmt.Sprintf("INSERT INTO t (%s) VALUES (%s)%s", strings.Join(names, ", "), strings.Join(values, ", "),
+		d.using(true))
 }
 
 func (d draw) update() string {
@@ -121,9 +126,11 @@ func (d draw) assignment(c string) string {
 	list, set := d.list("[", "]", false), d.list("{", "}", false)
 	switch c {
 	case "l":
-		return pick(d, "l = l + "+list, "l = "+list+" + l", "l = l - "+list, fmt.Sprintf("l[%d] = %s", d.IntN(4), d.value("v")))
+		return pick(d, "l = l + "+list, "l = "+list+" + l", "l = l - "+list,
+			fmt.Sprintf("l[%d] = %s", d.IntN(4), d.value("v")))
 	case "m":
-		return pick(d, "m = m + "+d.list("{", "}", true), "m = m - "+set, fmt.Sprintf("m[%d] = %s", d.n(), d.value("v")))
+		return pick(d, "m = m + "+d.list("{", "}", true), "m = m - "+set,
+			fmt.Sprintf("m[%d] = %s", d.n(), d.value("v")))
 	case "st":
 		return pick(d, "st = st + ", "st = st - ") + set
 	}
@@ -133,11 +140,15 @@ func (d draw) assignment(c string) string {
 // conditional draws a lightweight transaction.
 func (d draw) conditional() string {
 	n := d.n
-	condition := pick(d, "EXISTS", fmt.Sprintf("v = %d", n()), fmt.Sprintf("v != %d", n()), fmt.Sprintf("v > %d", n()), fmt.Sprintf("v IN (%d, %d)", n(), n()),
-		fmt.Sprintf("s = %d", n()), fmt.Sprintf("m[%d] = %d", n(), n()), "l = "+d.list("[", "]", false), "st = "+d.list("{", "}", false), "v = null",
+	condition := pick(d, "EXISTS", fmt.Sprintf("v = %d", n()), fmt.Sprintf("v != %d", n()), fmt.Sprintf("v > %d", n()),
+		fmt.Sprintf("v IN (%d, %d)", n(), n()),
+		fmt.Sprintf("s = %d", n()), fmt.Sprintf("m[%d] = %d", n(), n()), "l = "+d.list("[", "]", false),
+		"st = "+d.list("{", "}", false), "v = null",
 		fmt.Sprintf("w = null AND v = %d", n()), "f = "+d.list("[", "]", false), fmt.Sprintf("l[0] = %d", n()))
-	return pick(d, fmt.Sprintf("INSERT INTO t (k, a, b, v) VALUES (%d, %d, %d, %d) IF NOT EXISTS", d.k(), n(), n(), n()),
-		fmt.Sprintf("UPDATE t SET v = %d WHERE %s IF %s", n(), d.row(), condition), fmt.Sprintf("DELETE FROM t WHERE %s IF %s", d.row(), condition))
+	return pick(d, fmt.Sprintf("INSERT INTO t (k, a, b, v) VALUES (%d, %d, %d, %d) IF NOT EXISTS", d.k(), n(), n(),
+		n()),
+		fmt.Sprintf("UPDATE t SET v = %d WHERE %s IF %s", n(), d.row(), condition),
+		fmt.Sprintf("DELETE FROM t WHERE %s IF %s", d.row(), condition))
 }
 
 func (d draw) operator() string { return pick(d, ">", ">=", "<", "<=") }
@@ -174,19 +185,23 @@ func (d draw) restrictions() []string {
 		add("(a, b) > (%d, %d) AND (a) < (%d)", d.n(), d.n(), d.n())
 	}
 	if second && d.chance(0.7) || d.chance(0.1) {
-		w = append(w, pick(d, fmt.Sprintf("b = %d", d.n()), fmt.Sprintf("b %s %d", d.operator(), d.n()), fmt.Sprintf("b IN (%d, %d)", d.n(), d.n())))
+		w = append(w, pick(d, fmt.Sprintf("b = %d", d.n()), fmt.Sprintf("b %s %d", d.operator(), d.n()),
+			fmt.Sprintf("b IN (%d, %d)", d.n(), d.n())))
 	}
 	if d.chance(0.2) {
 		n := d.n()
-		w = append(w, pick(d, fmt.Sprintf("v = %d", n), fmt.Sprintf("v > %d", n), fmt.Sprintf("s = %d", n), fmt.Sprintf("m CONTAINS %d", n),
-			fmt.Sprintf("m CONTAINS KEY %d", n), fmt.Sprintf("st CONTAINS %d", n), fmt.Sprintf("l CONTAINS %d", n), fmt.Sprintf("m[%d] = %d", n, d.n()), "w = 'a'"))
+		w = append(w, pick(d, fmt.Sprintf("v = %d", n), fmt.Sprintf("v > %d", n), fmt.Sprintf("s = %d", n),
+			fmt.Sprintf("m CONTAINS %d", n),
+			fmt.Sprintf("m CONTAINS KEY %d", n), fmt.Sprintf("st CONTAINS %d", n), fmt.Sprintf("l CONTAINS %d", n),
+			fmt.Sprintf("m[%d] = %d", n, d.n()), "w = 'a'"))
 	}
 	return w
 }
 
 // query draws a SELECT.
 func (d draw) query() string {
-	selection, group := pick(d, "*", "*", "*", "DISTINCT k, s", "k, a, b, writetime(v), v", "count(*), max(v), min(w), sum(b)", "count(v), k, s",
+	selection, group := pick(d, "*", "*", "*", "DISTINCT k, s", "k, a, b, writetime(v), v",
+		"count(*), max(v), min(w), sum(b)", "count(v), k, s",
 		"k, a, b, s", "k, a, count(*), max(b), sum(v)", "JSON k, a, m, st, l, w", "m[1], st, l, a"), ""
 	q := "SELECT " + selection + " FROM t"
 	if w := d.restrictions(); len(w) > 0 {

@@ -196,7 +196,8 @@ func (n *node) plantAdmission(err error) error {
 }
 
 // plantLineage changes what becomes of a log that was refused.
-func (n *node) plantLineage(log *raftlog.Store, d *lineage.Directory, err error) (*raftlog.Store, *lineage.Directory, error) {
+func (n *node) plantLineage(log *raftlog.Store, d *lineage.Directory, err error) (*raftlog.Store, *lineage.Directory,
+	error) {
 	if err == nil || !n.w.plan.Bugs.AnyLog {
 		return log, d, err
 	}

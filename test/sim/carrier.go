@@ -75,7 +75,8 @@ func (c *carrier) Stream(ctx context.Context, to topology.NodeID, request []byte
 	return e, e.start(request)
 }
 
-func (c *carrier) Begin(_ *transport.Pending, to topology.NodeID, until time.Time, request []byte, answer transport.Answer) error {
+func (c *carrier) Begin(_ *transport.Pending, to topology.NodeID, until time.Time, request []byte,
+	answer transport.Answer) error {
 	e := &exchange{c: c, to: to, parent: context.Background(), until: until, answer: answer}
 	if err := e.start(request); err != nil {
 		return err
@@ -93,7 +94,8 @@ func (c *carrier) Discover(ctx context.Context, address string) (transport.Peer,
 		if to.name() != address {
 			continue
 		}
-		if err := c.p.Wait(ctx, nil, w.Net.Delay(n.ID, to.ID)+w.Net.Delay(to.ID, n.ID)); !errors.Is(err, context.DeadlineExceeded) ||
+		if err := c.p.Wait(ctx, nil, w.Net.Delay(n.ID, to.ID)+w.Net.Delay(to.ID, n.ID)); !errors.Is(err,
+			context.DeadlineExceeded) ||
 			ctx.Err() != nil {
 			return transport.Peer{}, err
 		}

@@ -93,7 +93,8 @@ func (w *simulation) checkRecords(n *node, old, s *meta.State) {
 	if !ok {
 		w.hist.settings[s.Version] = s.Settings[setting]
 	} else if was != s.Settings[setting] {
-		w.Fail("node %d: at version %d the setting is %q; it was %q elsewhere", n.ID, s.Version, s.Settings[setting], was)
+		w.Fail("node %d: at version %d the setting is %q; it was %q elsewhere", n.ID, s.Version, s.Settings[setting],
+			was)
 	}
 	if s.Version < old.Version {
 		w.Fail("node %d: the records go back from version %d to %d", n.ID, old.Version, s.Version)
@@ -315,7 +316,8 @@ func (w *simulation) compareStates(n *node) {
 	}
 	all := partitions(w.born)
 	id := uint64(all[w.Rand.IntN(len(all))])
-	if p := w.born.Partition(topology.PartitionID(id)); p.Table >= schema.FirstTableID && p.ID != topology.MetaPartition {
+	if p := w.born.Partition(topology.PartitionID(id)); p.Table >= schema.FirstTableID &&
+		p.ID != topology.MetaPartition {
 		return // what is left of a dropped column depends on the schema that a node knows, which is compared in the end
 	}
 	m, ok, err := n.store.Meta(id)
@@ -406,7 +408,8 @@ func (w *simulation) checkConverged() {
 			found++
 			applied, hash, err := n.store.HashPartition(uint64(id))
 			if err != nil || hash != want || applied != s.Applied {
-				w.Fail("partition %d: node %d applied %d hash %016x, leader applied %d hash %016x (%v)", id, n.ID, applied, hash, s.Applied, want, err)
+				w.Fail("partition %d: node %d applied %d hash %016x, leader applied %d hash %016x (%v)", id, n.ID,
+					applied, hash, s.Applied, want, err)
 			}
 		}
 		if found != len(members) {

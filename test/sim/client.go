@@ -69,7 +69,8 @@ type op struct {
 
 // The tables, and what their keys are for: the first letter says it.
 const (
-	rowsTable  = keys.FirstTable     // r: registers and swaps, c: counters, m: registers that clients stamp, x: those with conditions beside
+	// r: registers and swaps, c: counters, m: registers that clients stamp, x: those with conditions beside
+	rowsTable  = keys.FirstTable
 	wipedTable = keys.FirstTable + 1 // w: registers that are deleted and truncated, and swept
 	smallTable = keys.FirstTable + 2 // s: registers, d: a counter; its set begins with one voter
 	region     = "here"
@@ -137,7 +138,8 @@ func (c *client) draw() *op {
 		o.key = one(mixed)
 		switch w.Rand.IntN(3) {
 		case 0:
-			o.kind, o.stamp = opStamped, w.Time().Add(w.Between(-300*time.Millisecond, 300*time.Millisecond)).UnixMicro()
+			o.kind, o.stamp = opStamped,
+				w.Time().Add(w.Between(-300*time.Millisecond, 300*time.Millisecond)).UnixMicro()
 		case 1:
 			o.kind, o.old = opSwap, c.last[o.key]
 		default:
@@ -170,7 +172,8 @@ func (c *client) draw() *op {
 			other = one(registers)
 		}
 		for _, key := range []string{o.key, other} {
-			o.parts = append(o.parts, &op{client: c.id, kind: opWrite, key: key, called: w.Now, value: w.hist.newValue()})
+			o.parts = append(o.parts, &op{client: c.id, kind: opWrite, key: key, called: w.Now,
+				value: w.hist.newValue()})
 		}
 	default:
 		o.kind, o.key = opScan, one(allKeys)
@@ -382,7 +385,8 @@ func mutationOf(o *op, now int64) *command.Mutation {
 		b.Cell(column, nil, bytesOf(o.value), 0, row.NoExpiry)
 	}
 	key := []byte(o.key)
-	return &command.Mutation{Table: tableOf(o.key), Token: token.Hash(key), Key: key, Ops: []command.Op{{Operand: b.Append(nil)}}}
+	return &command.Mutation{Table: tableOf(o.key), Token: token.Hash(key), Key: key,
+		Ops: []command.Op{{Operand: b.Append(nil)}}}
 }
 
 func conditionalOf(o *op) *command.Conditional {
@@ -392,7 +396,8 @@ func conditionalOf(o *op) *command.Conditional {
 			Mutation: command.Mutation{Table: tableOf(o.key), Token: token.Hash(key), Key: key},
 			Rows:     []command.RowRef{{}},
 			Updates: []command.Update{{
-				Kind: command.CounterAdd, Column: column, Type: bigint, Args: [][]byte{binary.BigEndian.AppendUint64(nil, 1)}, Timestamp: row.Unstamped,
+				Kind: command.CounterAdd, Column: column, Type: bigint,
+				Args: [][]byte{binary.BigEndian.AppendUint64(nil, 1)}, Timestamp: row.Unstamped,
 			}},
 		}
 	}
@@ -402,7 +407,8 @@ func conditionalOf(o *op) *command.Conditional {
 	}
 	return &command.Conditional{
 		Mutation: *mutationOf(o, 0), Rows: []command.RowRef{{}},
-		Conditions: []command.Condition{{Operator: command.Equal, Column: column, Type: bigint, Values: [][]byte{expected}}},
+		Conditions: []command.Condition{{Operator: command.Equal, Column: column, Type: bigint,
+			Values: [][]byte{expected}}},
 	}
 }
 
@@ -526,6 +532,7 @@ func (w *simulation) lastReads() {
 
 // String shows an operation, for the text of a failure.
 func (o *op) String() string {
-	return fmt.Sprintf("client %d %v %s %d old %d applied %v stamp %d [%v %v] done %v", o.client, o.kind, o.key, o.value, o.old, o.applied, o.stamp, o.called,
+	return fmt.Sprintf("client %d %v %s %d old %d applied %v stamp %d [%v %v] done %v", o.client, o.kind, o.key,
+		o.value, o.old, o.applied, o.stamp, o.called,
 		o.ended, o.done)
 }

@@ -83,7 +83,8 @@ func (n *node) connect() {
 	n.cat = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
 	client := remote.New(n.carrier, s)
 	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Cluster: &coordinator.Cluster{
-		Node: n.self(), Alive: n.peers.Alive, Acknowledged: n.peers.Acknowledged, Batches: n.plantBatches(n.w.batches.ForCoordinator(n.cat.Snapshot)),
+		Node: n.self(), Alive: n.peers.Alive, Acknowledged: n.peers.Acknowledged,
+		Batches: n.plantBatches(n.w.batches.ForCoordinator(n.cat.Snapshot)),
 		Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
 			return n.plantMember(client.Replica(to, id))
 		},
@@ -116,11 +117,13 @@ func (n *node) run(*world.Task) {
 	}
 	n.keeper, n.member.Records = keeper, keeper
 	n.builder = backfill.New(backfill.Options{
-		Records: keeper, Table: n.plantTable(write.BackfillTable{Coordinator: n.coord, Sched: s}), Entries: expr.IndexOps, Schema: n.cat.Snapshot, Sched: s,
+		Records: keeper, Table: n.plantTable(write.BackfillTable{Coordinator: n.coord, Sched: s}),
+		Entries: expr.IndexOps, Schema: n.cat.Snapshot, Sched: s,
 		Mine: n.member.LeadsMeta, Log: n.log(),
 	})
 	n.changer = &schemachange.Changer{
-		Records: keeper, Schema: n.cat.Snapshot, Whole: catalog.WithSystem, Place: n.place, Built: n.builder.Await, Sched: s,
+		Records: keeper, Schema: n.cat.Snapshot, Whole: catalog.WithSystem, Place: n.place, Built: n.builder.Await,
+		Sched: s,
 		Agree: n.member.Agree,
 	}
 	n.installer = &schemachange.Installer{
@@ -327,7 +330,8 @@ func (n *node) comeBack(replica topology.ReplicaID) {
 	n.returning = true
 	n.Process().Go(func() {
 		defer func() { n.returning = false }()
-		n.w.Note("node %d: replica %d of the meta partition takes the place of %d", n.ID, replica, n.parts.Member(topology.MetaPartition))
+		n.w.Note("node %d: replica %d of the meta partition takes the place of %d", n.ID, replica,
+			n.parts.Member(topology.MetaPartition))
 		here, life := n.local(), n.Life
 		err := n.exclusively(func() error {
 			_, err := here.Return(replica)

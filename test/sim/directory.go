@@ -29,7 +29,8 @@ const (
 )
 
 func (d damage) String() string {
-	return [...]string{"whole", "without its log", "without its rows", "empty", "with an old log", "with old rows", "old"}[d]
+	return [...]string{"whole", "without its log", "without its rows", "empty", "with an old log", "with old rows",
+		"old"}[d]
 }
 
 // The parts of a data directory.
@@ -146,7 +147,8 @@ func (n *node) notStarted(err error) {
 		w.Fail("node %d does not start: %v", n.ID, err)
 		return
 	}
-	if local := n.harm.damage == noLog || n.harm.damage == noRows || n.harm.damage == oldLog; local && !strings.Contains(err.Error(), "the log of the replica sets") {
+	if local := n.harm.damage == noLog || n.harm.damage == noRows || n.harm.damage == oldLog; local &&
+		!strings.Contains(err.Error(), "the log of the replica sets") {
 		w.Fail("node %d, %v: refused for another reason: %v", n.ID, n.harm.damage, err)
 		return
 	}
@@ -216,7 +218,8 @@ func (n *node) admits(other *node) bool {
 	if admitted, known := n.met[at]; known {
 		return admitted
 	}
-	p := transport.Peer{Node: other.self(), Levels: feature.Known, Lineage: string(other.originals.Directory.Lineage.Append(nil))}
+	p := transport.Peer{Node: other.self(), Levels: feature.Known,
+		Lineage: string(other.originals.Directory.Lineage.Append(nil))}
 	err := n.plantAdmission(n.originals.Admit(p))
 	switch {
 	case err == nil:

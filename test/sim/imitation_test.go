@@ -82,8 +82,10 @@ func imitations(f *ast.File, types, funcs map[string]string) (out []string) {
 			}
 		case *ast.GenDecl:
 			for _, s := range d.Specs {
-				if typ, ok := s.(*ast.TypeSpec); ok && types[strings.ToLower(typ.Name.Name)] != "" && seams[typ.Name.Name] == "" {
-					out = append(out, fmt.Sprintf("the type %s, which %s has", typ.Name.Name, types[strings.ToLower(typ.Name.Name)]))
+				if typ, ok := s.(*ast.TypeSpec); ok && types[strings.ToLower(typ.Name.Name)] != "" &&
+					seams[typ.Name.Name] == "" {
+					out = append(out, fmt.Sprintf("the type %s, which %s has", typ.Name.Name,
+						types[strings.ToLower(typ.Name.Name)]))
 				}
 			}
 		}
@@ -152,7 +154,8 @@ func TestNothingIsImitated(t *testing.T) {
 		}
 	}
 	for got := range imports {
-		if strings.HasPrefix(got, "go.etcd.io/raft/v3") && !strings.HasSuffix(got, "/raftpb") || got == "github.com/cockroachdb/pebble/v2" {
+		if strings.HasPrefix(got, "go.etcd.io/raft/v3") && !strings.HasSuffix(got, "/raftpb") ||
+			got == "github.com/cockroachdb/pebble/v2" {
 			t.Errorf("the simulator imports %s: consensus and storage are the product's business", got)
 		}
 	}

@@ -49,7 +49,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 				t.Skip("many seeds")
 			}
 			if b.bugs.RefusalIsDeath && *within <= 200 {
-				t.Skip("found in 44 to more than 200 seeds: give -sim.within=1000") // test/cluster has it, too: TestRefusedIsNotDeath
+				// test/cluster has it, too: TestRefusedIsNotDeath
+				t.Skip("found in 44 to more than 200 seeds: give -sim.within=1000")
 			}
 			for seed := *first; seed < *first+*within; seed++ {
 				if r := run(t, Plan{Seed: seed, Bugs: b.bugs, With: Usual}); len(r.Failures) > 0 {

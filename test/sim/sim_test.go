@@ -75,11 +75,13 @@ func TestSeeds(t *testing.T) {
 		sum.add(&r.Counts)
 		unchecked += r.Unchecked
 		if done++; done%100 == 0 {
-			t.Logf("%d seeds up to %d, %.1f a second: %d operations, %d faults %+v", done, seed, float64(done)/time.Since(began).Seconds(),
+			t.Logf("%d seeds up to %d, %.1f a second: %d operations, %d faults %+v", done, seed,
+				float64(done)/time.Since(began).Seconds(),
 				sum.Acked, sum.Sum(), sum.Faults)
 		}
 	}
-	t.Logf("%d seeds in %v, %d faults: %+v, keys unchecked: %d", done, time.Since(began).Round(time.Millisecond), sum.Sum(), sum, unchecked)
+	t.Logf("%d seeds in %v, %d faults: %+v, keys unchecked: %d", done, time.Since(began).Round(time.Millisecond),
+		sum.Sum(), sum, unchecked)
 	frames := sum.Dropped + sum.Delayed
 	each := float64(sum.Sum()-frames) / float64(max(done, 1))
 	t.Logf("%.1f faults a seed, and %.1f frames dropped or delayed", each, float64(frames)/float64(max(done, 1)))
@@ -109,12 +111,17 @@ func TestSeeds(t *testing.T) {
 			n    int
 		}{
 			{"acknowledged", sum.Acked}, {"index reads", sum.IndexReads}, {"crashes", sum.Crashes}, {"cuts", sum.Cuts},
-			{"snapshots", sum.Snapshots}, {"truncations", sum.Truncations}, {"moves", sum.Moves}, {"transfers", sum.Transfers},
-			{"quiet groups", sum.Quiesced}, {"full disks", sum.FullDisks}, {"states compared", sum.Compared}, {"refused connections", sum.Refused},
+			{"snapshots", sum.Snapshots}, {"truncations", sum.Truncations}, {"moves", sum.Moves},
+			{"transfers", sum.Transfers},
+			{"quiet groups", sum.Quiesced}, {"full disks", sum.FullDisks}, {"states compared", sum.Compared},
+			{"refused connections", sum.Refused},
 			{"follower reads", sum.FollowerReads},
-			{"rejected connections", sum.Rejected}, {"orderly ends", sum.Departures}, {"wrong clocks that were noticed", sum.Skewed},
+			{"rejected connections", sum.Rejected}, {"orderly ends", sum.Departures},
+			{"wrong clocks that were noticed", sum.Skewed},
 			{"changes of the schema", sum.Changes}, {"indexes built", sum.Built}, {"searches by an index", sum.Finds},
-			{"answers to followers that read at QUORUM", sum.Told}, {"sweeps", sum.Sweeps}, {"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts at other nodes", sum.Forwarded}, {"repeated attempts", sum.Repeats},
+			{"answers to followers that read at QUORUM", sum.Told}, {"sweeps", sum.Sweeps},
+			{"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts at other nodes", sum.Forwarded},
+			{"repeated attempts", sum.Repeats},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)

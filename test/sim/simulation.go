@@ -48,7 +48,8 @@ type Hardships struct {
 }
 
 // Usual is what every seed has.
-var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true, Refusals: true, Jumps: true, Suspends: true, LongPauses: true, Mixed: true}
+var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true, Refusals: true, Jumps: true,
+	Suspends: true, LongPauses: true, Mixed: true}
 
 // Report is what a run came to.
 type Report struct {
@@ -148,7 +149,9 @@ func Run(p Plan) *Report {
 		p.Length = 20 * time.Second
 	}
 	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{}}
-	w.batches = write.NewBatchLog(catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} }).Snapshot())
+	w.batches = write.NewBatchLog(catalog.New(schema.New(), func() catalog.NodeInfo {
+		return catalog.NodeInfo{}
+	}).Snapshot())
 	w.Wait, w.Print = p.Wait, p.Print
 	w.begin()
 	w.startChaos()

@@ -122,16 +122,20 @@ func (c change) of(n *node, table string) schema.Change {
 	case createTable:
 		return &schema.CreateTable{
 			Stamp: stamp, ID: id, Keyspace: keyspace, Name: table, PartitionKey: []string{"k"},
-			Columns: []schema.ColumnSpec{{Name: "k", Type: &schema.TypeSpec{Kind: cqltype.Text}}, {Name: "v", Type: number}},
+			Columns: []schema.ColumnSpec{{Name: "k", Type: &schema.TypeSpec{Kind: cqltype.Text}},
+				{Name: "v", Type: number}},
 		}
 	case dropTable:
 		return &schema.DropTable{Stamp: stamp, Keyspace: keyspace, Name: table}
 	case addColumn:
-		return &schema.AlterTable{Stamp: stamp, Keyspace: keyspace, Name: table, Op: schema.AddColumns, Add: []schema.ColumnSpec{{Name: "x", Type: number}}}
+		return &schema.AlterTable{Stamp: stamp, Keyspace: keyspace, Name: table, Op: schema.AddColumns,
+			Add: []schema.ColumnSpec{{Name: "x", Type: number}}}
 	case dropColumn:
-		return &schema.AlterTable{Stamp: stamp, Keyspace: keyspace, Name: table, Op: schema.DropColumns, Drop: []string{"x"}}
+		return &schema.AlterTable{Stamp: stamp, Keyspace: keyspace, Name: table, Op: schema.DropColumns,
+			Drop: []string{"x"}}
 	case createIndex:
-		return &schema.CreateIndex{Stamp: stamp, Keyspace: keyspace, Table: table, Name: "i" + table, Targets: []schema.TargetSpec{{Column: "v"}}}
+		return &schema.CreateIndex{Stamp: stamp, Keyspace: keyspace, Table: table, Name: "i" + table,
+			Targets: []schema.TargetSpec{{Column: "v"}}}
 	}
 	return &schema.DropIndex{Stamp: stamp, Keyspace: keyspace, Name: "i" + table}
 }
@@ -195,7 +199,8 @@ func (n *node) alter(t *world.Task) {
 		s = shape{true, table.Column("x") != nil, len(table.Indexes) > 0}
 	}
 	// Indexes are made and dropped more often than anything else.
-	c := []change{createIndex, createIndex, createIndex, createIndex, dropIndex, addColumn, dropColumn, createTable, dropTable}[w.Rand.IntN(9)]
+	c := []change{createIndex, createIndex, createIndex, createIndex, dropIndex, addColumn, dropColumn, createTable,
+		dropTable}[w.Rand.IntN(9)]
 	if _, ok := s.after(c); !ok && !w.OneIn(8) {
 		switch {
 		case !s.there:
@@ -291,7 +296,8 @@ func (c *client) tableBatch(t *schema.Table) {
 	o := &op{client: c.id, kind: opBatch, called: w.Now}
 	first := w.Rand.IntN(len(tableKeys))
 	for _, i := range []int{first, (first + 1 + w.Rand.IntN(len(tableKeys)-1)) % len(tableKeys)} {
-		o.parts = append(o.parts, &op{client: c.id, kind: opWrite, key: nameOf(t, tableKeys[i]), called: w.Now, value: w.hist.newValue()})
+		o.parts = append(o.parts, &op{client: c.id, kind: opWrite, key: nameOf(t, tableKeys[i]), called: w.Now,
+			value: w.hist.newValue()})
 	}
 	c.inTable(t, o, o.parts)
 }
@@ -403,7 +409,8 @@ func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
 		told := false
 		a = answer{}
 		end := ending(func(_ *command.Decision, err error) { told, a.err = true, err })
-		n.coord.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Atomic: o.kind == opBatch, Type: "BATCH"}, end)
+		n.coord.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Atomic: o.kind == opBatch, Type: "BATCH"},
+			end)
 		if err := c.t.Wait(func() bool { return told }, patience); err != nil && !told {
 			a.err = err
 			if !c.t.Dead() {
@@ -489,7 +496,8 @@ func (w *simulation) checkSchema() {
 	newest := w.newest()
 	for _, n := range w.nodes {
 		if got := n.cat.Snapshot(); got.Version != newest.Schema.Version || got.Revision != newest.Schema.Revision {
-			w.Fail("node %d has schema %x, revision %d; the newest is %x, %d", n.ID, got.Version, got.Revision, newest.Schema.Version,
+			w.Fail("node %d has schema %x, revision %d; the newest is %x, %d", n.ID, got.Version, got.Revision,
+				newest.Schema.Version,
 				newest.Schema.Revision)
 		}
 	}
@@ -509,7 +517,8 @@ func (w *simulation) checkSchema() {
 			case refused:
 				call = 0 // by what the node knows, which may be old
 			}
-			ops = append(ops, porcupine.Operation{ClientId: i, Input: a.change, Call: int64(call), Output: a.answer, Return: int64(end)})
+			ops = append(ops, porcupine.Operation{ClientId: i, Input: a.change, Call: int64(call), Output: a.answer,
+				Return: int64(end)})
 		}
 		model := shapes.ToModel()
 		if porcupine.CheckOperationsTimeout(model, ops, 10*time.Second) == porcupine.Illegal {

@@ -159,7 +159,8 @@ func (b *Builder) Build(ctx context.Context, id uint32) {
 		b.Log.LogAttrs(ctx, slog.LevelWarn, "index build failed and is tried again",
 			slog.Uint64("index", uint64(id)), slog.String("error", err.Error()))
 	case !gone:
-		b.Log.LogAttrs(ctx, slog.LevelInfo, "index built", slog.String("table", t.String()), slog.String("index", ix.Name),
+		b.Log.LogAttrs(ctx, slog.LevelInfo, "index built", slog.String("table", t.String()),
+			slog.String("index", ix.Name),
 			slog.Int("rows", rows), slog.Duration("took", b.Sched.Since(began)))
 	}
 }
@@ -201,7 +202,8 @@ func (b *Builder) scan(ctx context.Context, id uint32) (rows int, err error) {
 		if !v.full {
 			return rows, nil
 		}
-		read.AfterKey, read.AfterToken, read.AfterClustering, read.AfterPartition = v.key, v.token, v.clustering, v.whole
+		read.AfterKey, read.AfterToken, read.AfterClustering, read.AfterPartition = v.key, v.token, v.clustering,
+			v.whole
 	}
 }
 

@@ -78,9 +78,11 @@ func newWorld(t *testing.T) *world {
 	text := &schema.TypeSpec{Kind: cqltype.Text}
 	replication := []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}
 	w.apply(
-		&schema.CreateKeyspace{Name: "ks", Properties: []schema.Property{{Name: "replication", IsMap: true, Map: replication}}},
+		&schema.CreateKeyspace{Name: "ks",
+			Properties: []schema.Property{{Name: "replication", IsMap: true, Map: replication}}},
 		&schema.CreateTable{
-			Keyspace: "ks", Name: "t", Columns: []schema.ColumnSpec{{Name: "k", Type: text}, {Name: "c", Type: text}, {Name: "v", Type: text}},
+			Keyspace: "ks", Name: "t", Columns: []schema.ColumnSpec{{Name: "k", Type: text}, {Name: "c", Type: text},
+				{Name: "v", Type: text}},
 			PartitionKey: []string{"k"}, Clustering: []string{"c"},
 		},
 	)
@@ -141,7 +143,8 @@ func (w *world) found(index uint32, value string) int {
 	w.t.Helper()
 	v := &counter{}
 	err := w.store.Read(w.t.Context(), &command.Read{
-		Table: w.schema().Table("ks", "t").ID, Range: token.Full, Index: &command.IndexLookup{Index: index, Value: []byte(value)},
+		Table: w.schema().Table("ks", "t").ID, Range: token.Full, Index: &command.IndexLookup{Index: index,
+			Value: []byte(value)},
 		Now: time.Now().Unix(),
 	}, v)
 	if err != nil {
@@ -169,7 +172,8 @@ func createIndex() *schema.CreateIndex {
 // many small ones, and when a chunk has to be tried again.
 func TestBuildFindsEveryRow(t *testing.T) {
 	w := newWorld(t)
-	want := map[string]int{"one": 1, "short": chunkRows - 1, "exact": chunkRows, "over": chunkRows + 1, "wide": 3*chunkRows + 7}
+	want := map[string]int{"one": 1, "short": chunkRows - 1, "exact": chunkRows, "over": chunkRows + 1,
+		"wide": 3*chunkRows + 7}
 	for key, n := range want {
 		w.insert(key, n)
 	}

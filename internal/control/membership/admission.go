@@ -64,7 +64,8 @@ func (a *Admission) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcom
 				"Give the new directory an identity of its own (ilion cert node), and decommission %s if its disk is lost",
 				who.Node.Short(), who.Node.Short())
 		case !levelsOf(&who).Has(s.Map.Level()):
-			return nil, refuse("the cluster works at feature level %d, the build of the node understands %s", s.Map.Level(), levelsOf(&who))
+			return nil, refuse("the cluster works at feature level %d, the build of the node understands %s",
+				s.Map.Level(), levelsOf(&who))
 		case s.Map.Meta() == nil:
 			return nil, errors.New("this node has no cluster")
 		}

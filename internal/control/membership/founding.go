@@ -43,7 +43,8 @@ func Found(store *storage.Store, self *meta.Node) error {
 		return err
 	}
 	next := s.WithNode(self)
-	m, err := s.Map.WithLevel(store.Level()).AddMeta([]topology.Place{{Region: self.Region, Nodes: []topology.NodeID{self.ID}}})
+	m, err := s.Map.WithLevel(store.Level()).AddMeta([]topology.Place{{Region: self.Region,
+		Nodes: []topology.NodeID{self.ID}}})
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,8 @@ func (j *Joining) enter(ctx context.Context) error {
 			return fmt.Errorf("the cluster does not take the node in: %s", oneLine(err))
 		}
 		if said.allow("") {
-			j.Log.LogAttrs(ctx, slog.LevelWarn, "waiting to be taken in by the cluster", slog.String("error", oneLine(err)))
+			j.Log.LogAttrs(ctx, slog.LevelWarn, "waiting to be taken in by the cluster",
+				slog.String("error", oneLine(err)))
 		}
 		if err := j.Sched.Sleep(ctx, joinPause); err != nil {
 			return err
@@ -202,7 +203,8 @@ func (j *Joining) awaitRecords(ctx context.Context, again bool) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			j.Log.LogAttrs(ctx, slog.LevelWarn, "waiting for the records of the cluster, which the other nodes send here",
+			j.Log.LogAttrs(ctx, slog.LevelWarn,
+				"waiting for the records of the cluster, which the other nodes send here",
 				slog.String("address", j.Self().Internal))
 		}
 	}

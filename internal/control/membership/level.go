@@ -25,7 +25,8 @@ func Raise(ctx context.Context, records *meta.Keeper) (feature.Level, error) {
 
 // RaiseAlone raises a node that stands alone, its directory first and then its partitions, and returns its level. It is
 // also how a start carries on where a crash came between the two, with the level that the directory has.
-func RaiseAlone(ctx context.Context, store *storage.Directory, host *partition.Host, to feature.Level) (feature.Level, error) {
+func RaiseAlone(ctx context.Context, store *storage.Directory, host *partition.Host, to feature.Level) (feature.Level,
+	error) {
 	if err := store.Raise(to); err != nil {
 		return 0, err
 	}

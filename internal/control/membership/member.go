@@ -91,7 +91,8 @@ func (m *Member) Agree(ctx context.Context, version uint64) {
 	ctx, cancel := m.Sched.WithTimeout(ctx, agreeWait)
 	defer cancel()
 	for _, node := range m.Peers.Agree(ctx, version) {
-		m.Log.LogAttrs(ctx, slog.LevelWarn, "a node has not heard of a change of the schema in time", slog.String("node", node.Short()))
+		m.Log.LogAttrs(ctx, slog.LevelWarn, "a node has not heard of a change of the schema in time",
+			slog.String("node", node.Short()))
 	}
 }
 
@@ -122,7 +123,8 @@ func (m *Member) Turn(ctx context.Context) (version uint64, err error) {
 // View is what this node sees of the others, for placement.
 func (m *Member) View() placement.View {
 	v := placement.View{
-		Now: m.Sched.Wall(), Down: m.Peers.Down(), Stopping: m.Peers.Stopping(), Free: map[topology.NodeID]int{}, HealAfter: m.HealAfter,
+		Now: m.Sched.Wall(), Down: m.Peers.Down(), Stopping: m.Peers.Stopping(), Free: map[topology.NodeID]int{},
+		HealAfter: m.HealAfter,
 	}
 	if r := m.room(); r.most() {
 		v.Cramped = r.cramped

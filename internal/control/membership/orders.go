@@ -55,14 +55,16 @@ func (o *Orders) Order(ctx context.Context, name string, to meta.NodeState) (str
 	}
 	switch stay := staying(o.Records.State(), found.ID); {
 	case to == meta.Draining:
-		return fmt.Sprintf("node %s gives all leaderships away; stop it when ilion status shows none", found.ID.Short()), nil
+		return fmt.Sprintf("node %s gives all leaderships away; stop it when ilion status shows none",
+			found.ID.Short()), nil
 	case !o.Alive(found.ID) && stay < placement.Replicas:
 		return fmt.Sprintf(
 			"node %s does not answer: it is out of the cluster when a new node has taken its place (start one with --join)",
 			found.ID.Short(),
 		), nil
 	}
-	return fmt.Sprintf("node %s gives all replicas away and ends when it has none: see ilion status", found.ID.Short()), nil
+	return fmt.Sprintf("node %s gives all replicas away and ends when it has none: see ilion status", found.ID.Short()),
+		nil
 }
 
 // nameMin is how many digits an operator has to give of a node's identity: an order must not follow from a slip of a
@@ -113,7 +115,8 @@ func mayLeave(s *meta.State, leaver topology.NodeID) error {
 		return errors.New("it is the last node of the cluster")
 	}
 	if p := s.Map.Meta(); stay < 3 && p != nil && len(p.Sets) > 0 && p.Sets[0].Count(topology.Voter) >= 3 {
-		return fmt.Errorf("only %d nodes would stay, and replica sets keep three replicas: start another node first", stay)
+		return fmt.Errorf("only %d nodes would stay, and replica sets keep three replicas: start another node first",
+			stay)
 	}
 	return nil
 }

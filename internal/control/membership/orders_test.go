@@ -21,7 +21,8 @@ func withNodes(states map[topology.NodeID]meta.NodeState) *meta.State {
 // TestFind proves that an order is about the one member that is meant: by four digits of its identity at least, never
 // by digits that another member has, and not by those of a node that has left unless nobody else has them.
 func TestFind(t *testing.T) {
-	a, b, left := topology.NodeID{0xab, 0xcd, 0x01}, topology.NodeID{0xab, 0xcd, 0x02}, topology.NodeID{0xab, 0xcd, 0x02, 0x99}
+	a, b, left := topology.NodeID{0xab, 0xcd, 0x01}, topology.NodeID{0xab, 0xcd, 0x02},
+		topology.NodeID{0xab, 0xcd, 0x02, 0x99}
 	gone := topology.NodeID{0x12, 0x34}
 	s := withNodes(map[topology.NodeID]meta.NodeState{a: meta.Up, b: meta.Draining, left: meta.Left, gone: meta.Left})
 	for _, c := range []struct {

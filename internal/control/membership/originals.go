@@ -105,7 +105,8 @@ func (o *Originals) Saw(p transport.Peer) {
 
 // NotReached ends the node when another one that refused it knows a later state of its data directory.
 func (o *Originals) NotReached(err error) {
-	if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer && errors.Is(err, transport.ErrCopy) {
+	if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer &&
+		errors.Is(err, transport.ErrCopy) {
 		o.Fail(errors.New(refused.Text))
 	}
 }
@@ -115,7 +116,8 @@ func (o *Originals) NotReached(err error) {
 func (o *Originals) GroupsFailed(err error) {
 	if errors.Is(err, raftgroup.ErrLostLog) {
 		if failed := o.Directory.Refuse(err.Error()); failed != nil {
-			o.Log.LogAttrs(context.Background(), slog.LevelError, "refusal not stored", slog.String("error", failed.Error()))
+			o.Log.LogAttrs(context.Background(), slog.LevelError, "refusal not stored",
+				slog.String("error", failed.Error()))
 		}
 	}
 	o.Fail(err)

@@ -47,7 +47,8 @@ func (s *Strangers) TurnedAway(remote string, err error) {
 	if omitted > 0 {
 		attrs = append(attrs, slog.Int("times_since", omitted))
 	}
-	s.log.LogAttrs(context.Background(), slog.LevelWarn, "a connection to the internal address was turned away", attrs...)
+	s.log.LogAttrs(context.Background(), slog.LevelWarn, "a connection to the internal address was turned away",
+		attrs...)
 }
 
 // kindOfRefusal tells reasons apart without what differs from one connection to the next.
@@ -99,7 +100,8 @@ func (w *twinWatch) refused(now time.Time) bool {
 
 // watchTwin ends the node when the others insist that it is somebody else.
 func (s *Strangers) watchTwin(err error) {
-	if refused := (*transport.Refused)(nil); !errors.As(err, &refused) || !refused.ByPeer || !errors.Is(err, transport.ErrTwin) {
+	if refused := (*transport.Refused)(nil); !errors.As(err, &refused) || !refused.ByPeer ||
+		!errors.Is(err, transport.ErrTwin) {
 		return
 	}
 	if s.twin.refused(time.Now()) {

@@ -132,8 +132,11 @@ func New(scan Scan, change Change, opts Options) (*Keeper, error) {
 		opts.Nonce = rand.Uint64()
 	}
 	k := &Keeper{
-		scan: scan, change: change, opts: opts, sched: opts.Sched, nonce: opts.Nonce, turn: newLock(), line: newLock(), publishing: newLock(),
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), loaded: make(chan struct{}), wanted: state.Version, seen: state,
+		scan: scan, change: change, opts: opts, sched: opts.Sched, nonce: opts.Nonce, turn: newLock(), line: newLock(),
+		publishing: newLock(),
+		wake:       make(chan struct{}, 1), closing: make(chan struct{}), loaded: make(chan struct{}),
+		wanted:  state.Version,
+		seen:    state,
 		running: sched.Group{Scheduler: opts.Sched},
 	}
 	k.state.Store(state)

@@ -52,11 +52,13 @@ var errLost = errors.New("lost")
 
 func newCluster(t *testing.T, nodes int, seed uint64) *cluster {
 	t.Helper()
-	c := &cluster{rng: rand.New(rand.NewPCG(seed, 1)), records: map[string][]byte{}, version: 1, stopped: make(chan struct{})}
+	c := &cluster{rng: rand.New(rand.NewPCG(seed, 1)), records: map[string][]byte{}, version: 1,
+		stopped: make(chan struct{})}
 	for i := range nodes {
 		f := &follower{c: c, records: map[string][]byte{}, version: 1}
 		var err error
-		if f.keeper, err = New(f.scan, f.change, Options{Self: topology.NodeID{byte(i + 1)}, Line: c.line}); err != nil {
+		if f.keeper, err = New(f.scan, f.change, Options{Self: topology.NodeID{byte(i + 1)},
+			Line: c.line}); err != nil {
 			t.Fatal(err)
 		}
 		c.nodes = append(c.nodes, f)
@@ -313,7 +315,9 @@ func TestUpdateEnds(t *testing.T) {
 		if _, err := k.Update(t.Context(), func(*State) (*State, error) { return nil, mine }); err != mine {
 			t.Errorf("%v", err)
 		}
-		if s, err := k.Update(t.Context(), func(s *State) (*State, error) { return s.WithSetting("n", ""), nil }); err != nil || s.Version != 1 {
+		if s, err := k.Update(t.Context(), func(s *State) (*State, error) {
+			return s.WithSetting("n", ""), nil
+		}); err != nil || s.Version != 1 {
 			t.Errorf("%v, %v", s, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -322,7 +326,8 @@ func TestUpdateEnds(t *testing.T) {
 		if _, err := k.Update(ctx, increment); !errors.Is(err, ErrUncertain) || !errors.Is(err, errLost) {
 			t.Errorf("%v", err)
 		}
-		k.change = func(context.Context, command.Records) (uint64, error) { return 7, nil } // and the records never come
+		// and the records never come
+		k.change = func(context.Context, command.Records) (uint64, error) { return 7, nil }
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := k.Update(ctx, increment); !errors.Is(err, ErrUnseen) || !errors.Is(err, context.DeadlineExceeded) {
@@ -330,7 +335,8 @@ func TestUpdateEnds(t *testing.T) {
 		}
 		k.change = func(context.Context, command.Records) (uint64, error) { return 0, partition.ErrStopped }
 		began := time.Now()
-		if _, err := k.Update(t.Context(), increment); !errors.Is(err, ErrUncertain) || time.Since(began) > time.Second {
+		if _, err := k.Update(t.Context(), increment); !errors.Is(err, ErrUncertain) ||
+			time.Since(began) > time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})

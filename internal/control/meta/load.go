@@ -239,7 +239,8 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 
 // yieldParts yields the objects that changed, and the keyspaces that they are in: no keyspace itself has changed, and
 // there may be thousands of tables in them.
-func yieldParts(records map[string][]byte, changed []string, partly map[string][]string, yield func(string, []byte) bool) {
+func yieldParts(records map[string][]byte, changed []string, partly map[string][]string,
+	yield func(string, []byte) bool) {
 	for _, key := range changed {
 		object, ok := strings.CutPrefix(key, schemaPrefix)
 		if value := records[key]; ok && value != nil && !yield(object, value) {

@@ -142,7 +142,8 @@ func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
 		return nil, ErrMalformed
 	}
 	if src[0] > nodeFormat {
-		return nil, &feature.Newer{What: "the record of a node", Unit: "format", Has: uint64(src[0]), Newest: nodeFormat}
+		return nil, &feature.Newer{What: "the record of a node", Unit: "format", Has: uint64(src[0]),
+			Newest: nodeFormat}
 	}
 	r := codec.NewReader(src[1:], ErrMalformed)
 	n := &Node{ID: id}

@@ -46,7 +46,9 @@ func (s *State) Node(id topology.NodeID) *Node {
 }
 
 func (s *State) find(id topology.NodeID) (int, bool) {
-	return slices.BinarySearchFunc(s.Nodes, id, func(n *Node, id topology.NodeID) int { return bytes.Compare(n.ID[:], id[:]) })
+	return slices.BinarySearchFunc(s.Nodes, id, func(n *Node, id topology.NodeID) int {
+		return bytes.Compare(n.ID[:], id[:])
+	})
 }
 
 // WithNode returns a state in which n is added, or takes the place of the node of its id.

@@ -68,8 +68,10 @@ func createKeyspace(n int, name string) schema.Change {
 }
 
 func createTable(t interface{ Fatal(...any) }, n int, ks, name string) schema.Change {
-	c, err := schema.DecodeChange(fmt.Appendf(nil, `{"format":2,"kind":"create_table","change":{"version":"%s","keyspace":%q,"name":%q,
-		"columns":[{"name":"k","type":"int"}],"partition_key":["k"]}}`, "00000000-0000-0000-0000-000000000000", ks, name))
+	c, err := schema.DecodeChange(fmt.Appendf(nil,
+		`{"format":2,"kind":"create_table","change":{"version":"%s","keyspace":%q,"name":%q,
+		"columns":[{"name":"k","type":"int"}],"partition_key":["k"]}}`, "00000000-0000-0000-0000-000000000000", ks,
+		name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +96,8 @@ func same(t *rapid.T, a, b *State) {
 	if diff := cmp.Diff(encode(a), encode(b)); diff != "" {
 		t.Fatal(diff)
 	}
-	if diff := cmp.Diff([]any{a.Building, a.Settings, a.Roles.Records()}, []any{b.Building, b.Settings, b.Roles.Records()}, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff([]any{a.Building, a.Settings, a.Roles.Records()},
+		[]any{b.Building, b.Settings, b.Roles.Records()}, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatal(diff)
 	}
 }
@@ -177,7 +180,8 @@ func TestDifference(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, r := range difference {
-				if old, ok := records[string(r.Key)]; ok && r.Value != nil && bytes.Equal(old, r.Value) || !ok && r.Value == nil {
+				if old, ok := records[string(r.Key)]; ok && r.Value != nil && bytes.Equal(old, r.Value) || !ok &&
+					r.Value == nil {
 					t.Fatalf("record %q is in the difference and is the same", r.Key)
 				}
 				if i > 0 && bytes.Compare(difference[i-1].Key, r.Key) >= 0 {
@@ -294,14 +298,17 @@ func TestAlone(t *testing.T) {
 	}
 	defer k.Close()
 	for want := range uint64(3) {
-		if s, err := k.Update(t.Context(), increment); err != nil || s.Version != want+1 || s.Settings["n"] != fmt.Sprint(want+1) {
+		if s, err := k.Update(t.Context(), increment); err != nil || s.Version != want+1 ||
+			s.Settings["n"] != fmt.Sprint(want+1) {
 			t.Fatalf("%+v, %v", s, err)
 		}
 	}
 	if _, err := change(t.Context(), command.Records{Expect: 1}); err == nil {
 		t.Error("a change of an older version was made")
 	}
-	if s, err := k.Update(t.Context(), func(s *State) (*State, error) { return s.WithSetting("n", ""), nil }); err != nil ||
+	if s, err := k.Update(t.Context(), func(s *State) (*State, error) {
+		return s.WithSetting("n", ""), nil
+	}); err != nil ||
 		len(s.Settings) != 0 {
 		t.Fatalf("%+v, %v", s, err)
 	}
@@ -313,7 +320,8 @@ func TestAlone(t *testing.T) {
 // A node's record survives its encoding; fields that a later build has added are kept, and damage is an error.
 func TestNodeRecord(t *testing.T) {
 	n := &Node{
-		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu", Zone: "a",
+		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu",
+		Zone:   "a",
 		Tokens: []token.Token{token.Min, -1, token.Max}, State: Leaving,
 		Levels: feature.Range{Oldest: 1, Newest: 3}, Joined: time.UnixMilli(1e12).UTC(),
 	}

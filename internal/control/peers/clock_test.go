@@ -42,7 +42,8 @@ func newClocks(others int) *clocks {
 func (c *clocks) hear(ahead ...time.Duration) {
 	c.steady += time.Second
 	for i, a := range ahead {
-		c.p.heard(topology.NodeID{byte(i + 1)}, c.steady-100*time.Millisecond, Report{Clock: epoch.Add(c.steady - 50*time.Millisecond + a)})
+		c.p.heard(topology.NodeID{byte(i + 1)}, c.steady-100*time.Millisecond,
+			Report{Clock: epoch.Add(c.steady - 50*time.Millisecond + a)})
 	}
 }
 
@@ -63,16 +64,21 @@ func TestClockIsHeld(t *testing.T) {
 		now, past, ahead time.Duration
 	}{
 		{"all are right", 4, 0, []time.Duration{0, 0, 0}, 0, -clockTolerance, 0},
-		{"all differ a little", 4, 300 * time.Millisecond, []time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond},
+		{"all differ a little", 4, 300 * time.Millisecond, []time.Duration{0, 100 * time.Millisecond,
+			200 * time.Millisecond},
 			300 * time.Millisecond, 100*time.Millisecond - clockTolerance, 0},
 		{"the own is ahead", 4, 2 * minute, []time.Duration{0, 0, 0}, clockTolerance, -clockTolerance, 2 * minute},
-		{"the own is behind", 4, -2 * minute, []time.Duration{0, 0, 0}, -clockTolerance, -2*minute - clockTolerance, -2 * minute},
+		{"the own is behind", 4, -2 * minute, []time.Duration{0, 0, 0}, -clockTolerance, -2*minute - clockTolerance,
+			-2 * minute},
 		{"another one is ahead", 4, 0, []time.Duration{2 * minute, 0, 0}, 0, -clockTolerance, 0},
 		{"another one is behind", 4, 0, []time.Duration{-2 * minute, 0, 0}, 0, -clockTolerance, 0},
-		{"two of four are ahead, the own is", 4, 2 * minute, []time.Duration{2 * minute, 0, 0}, clockTolerance, -clockTolerance, 0},
-		{"two of four are ahead, the own is not", 4, 0, []time.Duration{2 * minute, 2 * minute, 0}, 0, -clockTolerance, 0},
+		{"two of four are ahead, the own is", 4, 2 * minute, []time.Duration{2 * minute, 0, 0}, clockTolerance,
+			-clockTolerance, 0},
+		{"two of four are ahead, the own is not", 4, 0, []time.Duration{2 * minute, 2 * minute, 0}, 0, -clockTolerance,
+			0},
 		{"three nodes, the own is ahead", 3, minute, []time.Duration{0, 0}, clockTolerance, -clockTolerance, minute},
-		{"two nodes, the own is ahead: nobody knows who is right", 2, minute, []time.Duration{0}, clockTolerance, -clockTolerance, 0},
+		{"two nodes, the own is ahead: nobody knows who is right", 2, minute, []time.Duration{0}, clockTolerance,
+			-clockTolerance, 0},
 		{"two of three answer, the own is ahead", 3, minute, []time.Duration{0}, clockTolerance, -clockTolerance, 0},
 		{"one of four answers: no quorum", 4, minute, []time.Duration{0}, minute, minute - clockTolerance, 0},
 		{"nobody else is there", 1, minute, nil, minute, minute - clockTolerance, 0},

@@ -113,7 +113,8 @@ func New(self topology.NodeID, c Caller, o Options) *Peers {
 		began := o.Sched.Now()
 		o.Steady = func() time.Duration { return o.Sched.Since(began) }
 	}
-	return &Peers{self: self, caller: c, opts: o, peers: map[topology.NodeID]*peer{}, wake: make(chan struct{}, 1), changed: make(chan struct{})}
+	return &Peers{self: self, caller: c, opts: o, peers: map[topology.NodeID]*peer{}, wake: make(chan struct{}, 1),
+		changed: make(chan struct{})}
 }
 
 func (p *Peers) of(node topology.NodeID) *peer {

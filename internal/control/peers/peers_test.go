@@ -66,7 +66,8 @@ func TestPeers(t *testing.T) {
 	a, b, c := topology.NodeID{1}, topology.NodeID{2}, topology.NodeID{3}
 	now := time.Unix(1_000_000, 0)
 	w := &world{nodes: map[topology.NodeID]Host{
-		b: &host{report: Report{Clock: now.Add(3 * time.Second), Records: 10, Leading: 4}}, c: &host{report: Report{Records: 9, Clock: now}},
+		b: &host{report: Report{Clock: now.Add(3 * time.Second), Records: 10, Leading: 4}},
+		c: &host{report: Report{Records: 9, Clock: now}},
 	}, cut: map[topology.NodeID]bool{}}
 	var events []bool
 	left := false

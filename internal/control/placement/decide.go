@@ -29,7 +29,8 @@ func Decide(state *meta.State, view View) []Action {
 				busy++
 			}
 			if steps, why := s.step(); len(steps) > 0 {
-				found = append(found, candidate{Action{p.ID, s.set.Region, why, steps}, s.busy || p.ID == topology.MetaPartition, s.alive})
+				found = append(found, candidate{Action{p.ID, s.set.Region, why, steps}, s.busy ||
+					p.ID == topology.MetaPartition, s.alive})
 			}
 		}
 	}
@@ -210,7 +211,8 @@ func (s *subject) keep() []Step {
 func (s *subject) worst() (worst *topology.Replica) {
 	for i := range s.set.Replicas {
 		m := &s.set.Replicas[i]
-		if m.State == topology.Voter && !s.stays(m) && (worst == nil || s.view.dead(m.Node) && !s.view.dead(worst.Node)) {
+		if m.State == topology.Voter && !s.stays(m) &&
+			(worst == nil || s.view.dead(m.Node) && !s.view.dead(worst.Node)) {
 			worst = m
 		}
 	}
@@ -315,7 +317,9 @@ func (s *subject) choose(n int) []Step {
 		for i, id := range home {
 			node := s.state.Node(id)
 			m := s.set.On(id)
-			taken := m != nil && m.State != topology.Learner || slices.ContainsFunc(out, func(o Step) bool { return o.Node == id })
+			taken := m != nil && m.State != topology.Learner || slices.ContainsFunc(out, func(o Step) bool {
+				return o.Node == id
+			})
 			if taken || !s.view.takes(node) {
 				continue
 			}

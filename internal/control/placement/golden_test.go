@@ -39,7 +39,8 @@ func nodeID(t *testing.T, name string) topology.NodeID {
 //	show                    the map                 short                what status says
 func TestDecide(t *testing.T) {
 	datadriven.Walk(t, "testdata/decide", func(t *testing.T, path string) {
-		s := &stage{state: meta.Empty(), view: View{Now: time.Unix(0, 0), Down: map[topology.NodeID]time.Time{}, Free: map[topology.NodeID]int{}}}
+		s := &stage{state: meta.Empty(), view: View{Now: time.Unix(0, 0), Down: map[topology.NodeID]time.Time{},
+			Free: map[topology.NodeID]int{}}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			out, err := s.run(t, d)
 			if err != nil {
@@ -105,7 +106,8 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) (string, error) {
 	case "short":
 		var b strings.Builder
 		for _, x := range UnderReplicated(s.state, s.view.Down) {
-			fmt.Fprintf(&b, "%s: %d of %d voters answer, %d may fail, changing: %t\n", name(x.Partition), x.Alive, x.Voters, x.Spare, x.Changing)
+			fmt.Fprintf(&b, "%s: %d of %d voters answer, %d may fail, changing: %t\n", name(x.Partition), x.Alive,
+				x.Voters, x.Spare, x.Changing)
 		}
 		return b.String(), nil
 	default:
@@ -181,7 +183,9 @@ func (s *stage) show() string {
 				fmt.Fprintf(&b, " (%s)", m.State)
 			}
 		}
-		leader := PreferredLeader(&p.Sets[0], ring.Home(p, ring.nodes), func(n topology.NodeID) bool { return s.view.MayLead(s.state.Node(n)) })
+		leader := PreferredLeader(&p.Sets[0], ring.Home(p, ring.nodes), func(n topology.NodeID) bool {
+			return s.view.MayLead(s.state.Node(n))
+		})
 		if m := p.Sets[0].Member(leader); m != nil {
 			fmt.Fprintf(&b, ", led by n%d", m.Node[0])
 		}

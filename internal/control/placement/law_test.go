@@ -54,7 +54,8 @@ func (w *world) must(err error) {
 func (w *world) join() {
 	n := len(w.state.Nodes)
 	node := &meta.Node{
-		ID: topology.NodeID{byte(n + 1)}, Region: here, Zone: fmt.Sprint("zone", rapid.IntRange(0, 2).Draw(w.t, "zone")),
+		ID: topology.NodeID{byte(n + 1)}, Region: here,
+		Zone:   fmt.Sprint("zone", rapid.IntRange(0, 2).Draw(w.t, "zone")),
 		Tokens: []token.Token{NextToken(w.state.Nodes)},
 	}
 	w.state = w.state.WithNode(node)
@@ -246,7 +247,8 @@ func TestPlacementLaws(t *testing.T) {
 			}
 		}
 		w.settle()
-		if dead := w.state.Nodes[rapid.IntRange(0, len(w.state.Nodes)-1).Draw(t, "dead")]; rapid.Bool().Draw(t, "one dies") {
+		if dead := w.state.Nodes[rapid.IntRange(0, len(w.state.Nodes)-1).Draw(t, "dead")]; rapid.Bool().Draw(t,
+			"one dies") {
 			w.view.Down[dead.ID] = w.view.Now
 			w.view.Now = w.view.Now.Add(HealAfter)
 			w.settle()
@@ -309,7 +311,8 @@ func (w *world) rested() {
 		}
 		for _, node := range ring.Home(p, Replicas) {
 			if m := set.On(node); m == nil || m.State != topology.Voter {
-				w.t.Fatalf("partition %d %s lives on %+v, the ring has it on %x", p.ID, p.Span, set.Replicas, ring.Home(p, Replicas))
+				w.t.Fatalf("partition %d %s lives on %+v, the ring has it on %x", p.ID, p.Span, set.Replicas,
+					ring.Home(p, Replicas))
 			}
 		}
 		if len(set.Replicas) != Replicas {

@@ -45,7 +45,8 @@ func UnderReplicated(state *meta.State, down map[topology.NodeID]time.Time) []Sh
 			s := subject{decider: d, p: p, set: &p.Sets[i]}
 			s.look()
 			if wanted := Wanted(state, s.set.Region); s.alive < wanted {
-				out = append(out, Shortage{p.ID, p.Table, s.set.Region, s.votes, s.alive, wanted, s.alive - topology.Quorum(s.votes), s.busy})
+				out = append(out, Shortage{p.ID, p.Table, s.set.Region, s.votes, s.alive, wanted,
+					s.alive - topology.Quorum(s.votes), s.busy})
 			}
 		}
 	}

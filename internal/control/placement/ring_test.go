@@ -109,7 +109,8 @@ func TestReplicasAt(t *testing.T) {
 func TestPlaceFollowsTheRing(t *testing.T) {
 	state := meta.Empty()
 	for i := range 7 {
-		state = state.WithNode(&meta.Node{ID: topology.NodeID{byte(i + 1)}, Region: here, Zone: fmt.Sprint(i % 3), Tokens: []token.Token{NextToken(state.Nodes)}})
+		state = state.WithNode(&meta.Node{ID: topology.NodeID{byte(i + 1)}, Region: here, Zone: fmt.Sprint(i % 3),
+			Tokens: []token.Token{NextToken(state.Nodes)}})
 	}
 	m, err := state.Map.CutTable(1024, Place(state, &View{}, here, Table{ID: 1024, Parts: 1}))
 	if err != nil {
@@ -151,7 +152,8 @@ func TestHomeSpreads(t *testing.T) {
 		return lead, out
 	}
 	join := func() {
-		nodes = append(nodes, &meta.Node{ID: topology.NodeID{byte(len(nodes) + 1)}, Tokens: []token.Token{NextToken(nodes)}})
+		nodes = append(nodes, &meta.Node{ID: topology.NodeID{byte(len(nodes) + 1)},
+			Tokens: []token.Token{NextToken(nodes)}})
 	}
 	for range 8 {
 		join()
@@ -197,8 +199,10 @@ func TestExchange(t *testing.T) {
 				for caughtUp := range joining + 1 {
 					promote, remove := exchange(voters, leaving, joining, caughtUp)
 					to := voters + promote - remove
-					what := fmt.Sprintf("%d voters, %d leaving, %d joining, %d of them caught up: %d more, %d fewer", voters, leaving, joining, caughtUp, promote, remove)
-					if to == 2 || to < 1 || to > Replicas || voters >= 3 && to < 3 || promote > caughtUp || remove > leaving {
+					what := fmt.Sprintf("%d voters, %d leaving, %d joining, %d of them caught up: %d more, %d fewer",
+						voters, leaving, joining, caughtUp, promote, remove)
+					if to == 2 || to < 1 || to > Replicas || voters >= 3 && to < 3 || promote > caughtUp ||
+						remove > leaving {
 						t.Error(what)
 					}
 					if free := max(0, leaving-joining); remove > promote+free {
@@ -219,7 +223,8 @@ func TestExchange(t *testing.T) {
 func TestStrayReplicas(t *testing.T) {
 	state := meta.Empty()
 	for i := range 3 {
-		state = state.WithNode(&meta.Node{ID: topology.NodeID{byte(i + 1)}, Region: here, Tokens: []token.Token{NextToken(state.Nodes)}})
+		state = state.WithNode(&meta.Node{ID: topology.NodeID{byte(i + 1)}, Region: here,
+			Tokens: []token.Token{NextToken(state.Nodes)}})
 	}
 	m, err := state.Map.CutTable(1024, Place(state, &View{}, here, Table{ID: 1024, Parts: 1}))
 	if err != nil {
@@ -234,7 +239,8 @@ func TestStrayReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	actions := Decide(state.WithMap(m), View{})
-	if len(actions) != 1 || len(actions[0].Steps) != 1 || actions[0].Steps[0].Kind != Join || actions[0].Steps[0].Replica != 2 {
+	if len(actions) != 1 || len(actions[0].Steps) != 1 || actions[0].Steps[0].Kind != Join ||
+		actions[0].Steps[0].Replica != 2 {
 		t.Errorf("%v", actions)
 	}
 }

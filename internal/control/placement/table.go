@@ -23,7 +23,8 @@ type Table struct {
 func Place(state *meta.State, view *View, region string, t Table) []topology.Piece {
 	ring := RingOf(state, view, region)
 	if ring.nodes == 0 {
-		ring = ringOf(state, region, func(n *meta.Node) bool { return n.State != meta.Left }) // where it can be made; it moves later
+		// where it can be made; it moves later
+		ring = ringOf(state, region, func(n *meta.Node) bool { return n.State != meta.Left })
 	}
 	var pieces []topology.Piece
 	if ring.nodes > Replicas && !t.Whole {
@@ -48,7 +49,8 @@ func (r *Ring) cut() []topology.Piece {
 	pieces := []topology.Piece{{}}
 	for _, t := range r.tokens {
 		begin := t.at + 1
-		if last := pieces[len(pieces)-1].Begin.Ring; t.at > 0 && begin > last { // no piece for the token that no key has
+		// no piece for the token that no key has
+		if last := pieces[len(pieces)-1].Begin.Ring; t.at > 0 && begin > last {
 			pieces = append(pieces, topology.Piece{Begin: topology.Position{Ring: begin}})
 		}
 	}

@@ -85,7 +85,8 @@ func (v *View) takes(n *meta.Node) bool {
 
 // MayLead reports whether a node is to lead partitions: see PreferredLeader.
 func (v *View) MayLead(n *meta.Node) bool {
-	return n != nil && (n.State == meta.Up || n.State == meta.Leaving) && !v.down(n.ID) && !v.Stopping[n.ID] && !v.Cramped[n.ID]
+	return n != nil && (n.State == meta.Up || n.State == meta.Leaving) && !v.down(n.ID) && !v.Stopping[n.ID] &&
+		!v.Cramped[n.ID]
 }
 
 // RingOf is the ring of the nodes of a region whose replicas are to remain.

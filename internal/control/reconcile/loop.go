@@ -159,7 +159,8 @@ func (m *Members) look(ctx context.Context, id topology.PartitionID) (settled bo
 // publish tells the map who votes now. The map may have gone on since p: another leader has told it of its voters, and
 // it wants another change by now. Then these voters say nothing about that, and are dropped: a voter that they lack
 // would be taken for one that has gone.
-func (m *Members) publish(ctx context.Context, p *topology.Partition, region string, voters []topology.ReplicaID) error {
+func (m *Members) publish(ctx context.Context, p *topology.Partition, region string,
+	voters []topology.ReplicaID) error {
 	_, err := m.Keeper.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		if now := s.Map.Partition(p.ID); now == nil || now.Moves != p.Moves {
 			return s, nil

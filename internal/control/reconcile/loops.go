@@ -41,14 +41,16 @@ func (l *Loops) Start(ctx context.Context, run func(f func())) {
 	m := &l.members
 	m.Keeper, m.Sched, m.Replica = l.Keeper, l.Sched, l.replica
 	m.Failed = func(id topology.PartitionID, err error) {
-		l.Log.LogAttrs(ctx, slog.LevelDebug, "change of members not made", slog.Uint64("partition", uint64(id)), slog.String("error", err.Error()))
+		l.Log.LogAttrs(ctx, slog.LevelDebug, "change of members not made", slog.Uint64("partition", uint64(id)),
+			slog.String("error", err.Error()))
 	}
 	balance := &Balance{Node: l.Node, Keeper: l.Keeper, Led: l.led, View: l.View, Sched: l.Sched}
 	placer := &Placer{
 		Keeper: l.Keeper, Mine: l.LeadsMeta, View: l.View, Sched: l.Sched,
 		Done: func(action string) { l.Log.LogAttrs(ctx, slog.LevelInfo, "placement", slog.String("action", action)) },
 		Failed: func(err error) {
-			l.Log.LogAttrs(ctx, slog.LevelWarn, "placement failed and is tried again", slog.String("error", err.Error()))
+			l.Log.LogAttrs(ctx, slog.LevelWarn, "placement failed and is tried again",
+				slog.String("error", err.Error()))
 		},
 	}
 	for _, r := range l.Host.Replicas() {

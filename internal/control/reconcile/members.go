@@ -39,7 +39,8 @@ func Next(set *topology.ReplicaSet, s *raftgroup.Status) Step {
 		return Step{Settled: now.Voters}
 	}
 	plan := placement.Plan(set, now, func(id topology.ReplicaID) bool { return caughtUp(s, id) })
-	if slices.Contains(plan.Remove, topology.ReplicaID(s.Replica)) && len(now.Voters) > 1 { // the only voter has nobody to give it to
+	// the only voter has nobody to give it to
+	if slices.Contains(plan.Remove, topology.ReplicaID(s.Replica)) && len(now.Voters) > 1 {
 		return Step{Transfer: heir(plan.Remove, s)}
 	}
 	var step Step
@@ -50,7 +51,8 @@ func Next(set *topology.ReplicaSet, s *raftgroup.Status) Step {
 		step.Changes = append(step.Changes, raftgroup.Change{Member: member(r), As: raftgroup.Voter})
 	}
 	for _, id := range plan.Remove {
-		step.Changes = append(step.Changes, raftgroup.Change{Member: raftgroup.Member{Replica: uint64(id)}, As: raftgroup.Gone})
+		step.Changes = append(step.Changes, raftgroup.Change{Member: raftgroup.Member{Replica: uint64(id)},
+			As: raftgroup.Gone})
 	}
 	return step
 }
@@ -71,7 +73,8 @@ func member(r topology.Replica) raftgroup.Member {
 func unsettled(set *topology.ReplicaSet, voters []topology.ReplicaID) bool {
 	return slices.ContainsFunc(set.Replicas, func(r topology.Replica) bool {
 		votes := slices.Contains(voters, r.ID)
-		return votes && (r.State == topology.Joining || r.State == topology.Learner) || !votes && r.State == topology.Leaving
+		return votes && (r.State == topology.Joining || r.State == topology.Learner) || !votes &&
+			r.State == topology.Leaving
 	})
 }
 
@@ -80,7 +83,8 @@ func heir(leaving []topology.ReplicaID, s *raftgroup.Status) topology.ReplicaID 
 	var best *raftgroup.PeerStatus
 	for i := range s.Peers {
 		p := &s.Peers[i]
-		if p.Active && !p.Learner && !slices.Contains(leaving, topology.ReplicaID(p.Replica)) && (best == nil || p.Match > best.Match) {
+		if p.Active && !p.Learner && !slices.Contains(leaving, topology.ReplicaID(p.Replica)) &&
+			(best == nil || p.Match > best.Match) {
 			best = p
 		}
 	}
@@ -114,7 +118,8 @@ type Replica interface {
 
 // step carries out, for one replica, what Next says if it leads, and raises the feature level of its partition to that
 // of the map. It reports whether nothing is left to be done here.
-func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, level feature.Level) (settled bool, err error) {
+func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, level feature.Level) (settled bool,
+	err error) {
 	if len(p.Sets) == 0 {
 		return true, nil
 	}

@@ -67,7 +67,8 @@ func TestStuckChangeHoldsUpNoOther(t *testing.T) {
 			}
 		}
 		leads := func(p *topology.Partition) still {
-			s := still{leading: true, level: m.Level(), status: raftgroup.Status{Leading: true, Members: &pb.ConfState{}}}
+			s := still{leading: true, level: m.Level(),
+				status: raftgroup.Status{Leading: true, Members: &pb.ConfState{}}}
 			for _, r := range p.Sets[0].Replicas[:3] {
 				s.status.Members.Voters = append(s.status.Members.Voters, uint64(r.ID))
 			}
@@ -108,8 +109,10 @@ func TestStuckChangeHoldsUpNoOther(t *testing.T) {
 // hears that it leads before it may act, and the one before it may act no more.
 func TestMembersAreNotForgotten(t *testing.T) {
 	p := &topology.Partition{ID: 1, Sets: []topology.ReplicaSet{{Replicas: []topology.Replica{
-		{ID: 1, Node: topology.NodeID{1}, State: topology.Voter}, {ID: 2, Node: topology.NodeID{2}, State: topology.Voter},
-		{ID: 3, Node: topology.NodeID{3}, State: topology.Voter}, {ID: 4, Node: topology.NodeID{4}, State: topology.Joining},
+		{ID: 1, Node: topology.NodeID{1}, State: topology.Voter},
+		{ID: 2, Node: topology.NodeID{2}, State: topology.Voter},
+		{ID: 3, Node: topology.NodeID{3}, State: topology.Voter},
+		{ID: 4, Node: topology.NodeID{4}, State: topology.Joining},
 	}}}}
 	r := &still{status: raftgroup.Status{Replica: 1, Leader: 2, Members: &pb.ConfState{Voters: []uint64{1, 2, 3}}}}
 	var m Members

@@ -17,14 +17,16 @@ import (
 func set(states ...topology.MemberState) *topology.ReplicaSet {
 	s := &topology.ReplicaSet{Region: "r"}
 	for i, state := range states {
-		s.Replicas = append(s.Replicas, topology.Replica{ID: topology.ReplicaID(i + 1), Node: topology.NodeID{byte(i + 1)}, State: state})
+		s.Replicas = append(s.Replicas, topology.Replica{ID: topology.ReplicaID(i + 1),
+			Node: topology.NodeID{byte(i + 1)}, State: state})
 	}
 	return s
 }
 
 // leads is the status of a leader that knows all others to be caught up but for those that lag.
 func leads(replica uint64, voters, learners []uint64, lag ...uint64) *raftgroup.Status {
-	s := &raftgroup.Status{Replica: replica, Leading: true, LeaseLeft: 1, Members: &pb.ConfState{Voters: voters, Learners: learners}}
+	s := &raftgroup.Status{Replica: replica, Leading: true, LeaseLeft: 1,
+		Members: &pb.ConfState{Voters: voters, Learners: learners}}
 	for _, id := range append(append([]uint64{}, voters...), learners...) {
 		if id == replica {
 			continue
@@ -65,18 +67,22 @@ func TestNext(t *testing.T) {
 		{"a change is under way", set(v, v, v), joint, Step{}},
 		{"those who join learn first", set(v, j, j), leads(1, []uint64{1}, nil),
 			Step{Changes: []raftgroup.Change{change(2, raftgroup.Learner), change(3, raftgroup.Learner)}}},
-		{"a learner for good is added, too", set(v, l), leads(1, []uint64{1}, nil), Step{Changes: []raftgroup.Change{change(2, raftgroup.Learner)}}},
+		{"a learner for good is added, too", set(v, l), leads(1, []uint64{1}, nil),
+			Step{Changes: []raftgroup.Change{change(2, raftgroup.Learner)}}},
 		{"never two voters", set(v, j, j), leads(1, []uint64{1}, []uint64{2, 3}, 3), Step{}},
 		{"three at once", set(v, j, j), leads(1, []uint64{1}, []uint64{2, 3}),
 			Step{Changes: []raftgroup.Change{change(2, raftgroup.Voter), change(3, raftgroup.Voter)}}},
-		{"the map hears of it", set(v, j, j), leads(1, []uint64{1, 2, 3}, nil), Step{Settled: []topology.ReplicaID{1, 2, 3}}},
+		{"the map hears of it", set(v, j, j), leads(1, []uint64{1, 2, 3}, nil),
+			Step{Settled: []topology.ReplicaID{1, 2, 3}}},
 		{"who leaves waits for who comes", set(v, v, v, g, j), leads(1, []uint64{1, 2, 3, 4}, []uint64{5}, 5), Step{}},
 		{"both in one stroke", set(v, v, v, g, j), leads(1, []uint64{1, 2, 3, 4}, []uint64{5}),
 			Step{Changes: []raftgroup.Change{change(5, raftgroup.Voter), change(4, raftgroup.Gone)}}},
-		{"a leader that leaves gives its leadership away", set(g, v, v, v, j), leads(1, []uint64{1, 2, 3, 4}, []uint64{5}, 2), Step{Transfer: 3}},
+		{"a leader that leaves gives its leadership away", set(g, v, v, v, j),
+			leads(1, []uint64{1, 2, 3, 4}, []uint64{5}, 2), Step{Transfer: 3}},
 		{"the only voter cannot", set(g, j), leads(1, []uint64{1}, []uint64{2}),
 			Step{Changes: []raftgroup.Change{change(2, raftgroup.Voter), change(1, raftgroup.Gone)}}},
-		{"a learner that the map gave up goes", set(v, v, v), leads(1, []uint64{1, 2, 3}, []uint64{9}), Step{Changes: []raftgroup.Change{change(9, raftgroup.Gone)}}},
+		{"a learner that the map gave up goes", set(v, v, v), leads(1, []uint64{1, 2, 3}, []uint64{9}),
+			Step{Changes: []raftgroup.Change{change(9, raftgroup.Gone)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, Next(c.set, c.status)); diff != "" {

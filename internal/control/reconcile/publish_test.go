@@ -44,7 +44,9 @@ func keeperOf(t *testing.T, m *topology.Snapshot) *meta.Keeper {
 // want makes the map want something.
 func want(t *testing.T, k *meta.Keeper, m *topology.Snapshot) {
 	t.Helper()
-	if _, err := k.Update(t.Context(), func(s *meta.State) (*meta.State, error) { return s.WithMap(m), nil }); err != nil {
+	if _, err := k.Update(t.Context(), func(s *meta.State) (*meta.State, error) {
+		return s.WithMap(m), nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -42,7 +42,8 @@ type Changer struct {
 // Apply makes a schema change for a role, empty if nobody had to log in: what is made is granted to the role, and what
 // is dropped is granted to nobody any more. When Apply returns, the change is durable and every later statement sees
 // it, on all nodes that answer.
-func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) (*schema.Schema, []schema.Event, error) {
+func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) (*schema.Schema, []schema.Event,
+	error) {
 	ctx, cancel := c.Sched.WithTimeout(ctx, Wait)
 	defer cancel()
 	var events []schema.Event
@@ -71,7 +72,8 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 }
 
 // next is the state with another schema, a map that fits to it, and the indexes that are to be built.
-func (c *Changer) next(s *meta.State, next *schema.Schema, tables []tableChange, fresh []*schema.Index) (*meta.State, error) {
+func (c *Changer) next(s *meta.State, next *schema.Schema, tables []tableChange, fresh []*schema.Index) (*meta.State,
+	error) {
 	out := *s
 	out.Schema = next
 	for _, t := range tables {
@@ -139,7 +141,8 @@ func (c *Changer) Ensure(ctx context.Context) error {
 func changeError(what string, err error) error {
 	switch {
 	case errors.Is(err, meta.ErrUncertain), errors.Is(err, meta.ErrUnseen):
-		return dberr.Serverf("It is not known whether the %s changed: %s. Look before you repeat the statement.", what, err)
+		return dberr.Serverf("It is not known whether the %s changed: %s. Look before you repeat the statement.", what,
+			err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return dberr.Serverf("The %s not changed: the meta partition has no leader that answers. "+
 			"Data can be read and written meanwhile.", what)

@@ -107,7 +107,8 @@ func (i *Installer) installTables(tables []tableChange) {
 
 // storedTable is what the store has to know of a table.
 func (i *Installer) storedTable(t *schema.Table) storage.Table {
-	st := storage.Table{ID: t.ID, Clustering: len(t.Clustering), GCGrace: int64(t.Options.GCGrace), Dropped: t.DroppedIDs()}
+	st := storage.Table{ID: t.ID, Clustering: len(t.Clustering), GCGrace: int64(t.Options.GCGrace),
+		Dropped: t.DroppedIDs()}
 	for _, ix := range t.SortedIndexes() {
 		st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Holds: i.holds(t, ix)})
 	}

@@ -21,13 +21,14 @@ import (
 // that are recorded with it.
 func TestFirstChange(t *testing.T) {
 	empty := schema.New()
-	next, _, err := schema.Apply(catalog.WithSystem(empty), &schema.CreateKeyspace{Name: "ks", Properties: []schema.Property{
-		{
-			Name:  "replication",
-			IsMap: true,
-			Map:   []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}},
-		},
-	}})
+	next, _, err := schema.Apply(catalog.WithSystem(empty),
+		&schema.CreateKeyspace{Name: "ks", Properties: []schema.Property{
+			{
+				Name:  "replication",
+				IsMap: true,
+				Map:   []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}},
+			},
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,8 @@ func TestOrderOfSteps(t *testing.T) {
 		}
 		s := meta.Empty()
 		s.Schema = schema.New().With(&schema.Keyspace{Name: "ks", Tables: map[string]*schema.Table{"t": tab}})
-		m, err := topology.New().CutTable(600, topology.Equal(1, []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}}}}))
+		m, err := topology.New().CutTable(600,
+			topology.Equal(1, []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}}}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,9 +117,12 @@ func TestOrderOfSteps(t *testing.T) {
 		old, next *meta.State
 		want      string
 	}{
-		{"create table", none, plain, "install table, 0 indexes; make replicas; route; publish 2 events; remove replicas"},
-		{"create index", plain, indexed, "install table, 1 indexes; make replicas; route; require; publish 1 events; remove replicas"},
-		{"drop keyspace", indexed, none, "make replicas; route; publish 1 events; remove replicas; forget table; drop index"},
+		{"create table", none, plain,
+			"install table, 0 indexes; make replicas; route; publish 2 events; remove replicas"},
+		{"create index", plain, indexed,
+			"install table, 1 indexes; make replicas; route; require; publish 1 events; remove replicas"},
+		{"drop keyspace", indexed, none,
+			"make replicas; route; publish 1 events; remove replicas; forget table; drop index"},
 		{"restart", none, indexed, "install table, 1 indexes; make replicas; route; publish 2 events; remove replicas"},
 		{"nothing", plain, plain, "make replicas; route; remove replicas"},
 	} {

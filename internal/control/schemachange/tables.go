@@ -25,7 +25,9 @@ func storedTables(s *schema.Schema) map[uint32]*schema.Table {
 
 // sortedTables lists them in order of their ids.
 func sortedTables(s *schema.Schema) []*schema.Table {
-	return slices.SortedFunc(maps.Values(storedTables(s)), func(a, b *schema.Table) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.SortedFunc(maps.Values(storedTables(s)), func(a, b *schema.Table) int {
+		return cmp.Compare(a.ID, b.ID)
+	})
 }
 
 // tableChange is a stored table before and after a change of the schema, nil where it was not, or is not any more.

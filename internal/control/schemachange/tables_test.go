@@ -23,12 +23,14 @@ func TestTableChanges(t *testing.T) {
 	stays, dropped, before, after, altered := table(1), table(2, 7), table(3, 8), table(9), table(4, 10)
 	virtual := &schema.Table{ID: 5, Virtual: true}
 	old := schema.New().With(
-		&schema.Keyspace{Name: "ks", Tables: map[string]*schema.Table{"stays": stays, "dropped": dropped, "again": before, "altered": altered}},
+		&schema.Keyspace{Name: "ks", Tables: map[string]*schema.Table{"stays": stays, "dropped": dropped,
+			"again": before, "altered": altered}},
 		&schema.Keyspace{Name: "gone", Tables: map[string]*schema.Table{"t": table(6), "v": virtual}},
 	)
 	more := table(4, 10, 11)
 	next := schema.New().With(
-		&schema.Keyspace{Name: "ks", Tables: map[string]*schema.Table{"stays": stays, "again": after, "altered": more, "v": virtual}},
+		&schema.Keyspace{Name: "ks", Tables: map[string]*schema.Table{"stays": stays, "again": after, "altered": more,
+			"v": virtual}},
 		&schema.Keyspace{Name: "new", Tables: map[string]*schema.Table{"t": table(12, 13)}},
 	)
 	changes := tableChanges(old, next)

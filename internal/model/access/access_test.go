@@ -75,25 +75,34 @@ func TestRefusals(t *testing.T) {
 		{"boss", &CreateRole{Name: "low", IfNotExists: true}, ""},
 		{"boss", &CreateRole{Name: "boss"}, "boss already exists"},
 		{"boss", &CreateRole{}, "Role name can't be an empty string"},
-		{"boss", &CreateRole{Name: "x", Attributes: Attributes{Options: true}}, "org.apache.cassandra.auth.CassandraRoleManager doesn't support OPTIONS"},
-		{"boss", &CreateRole{Name: "x", Attributes: Attributes{Hash: yes("bad"), Hashed: true}}, "Invalid hashed password value. Please use jBcrypt."},
-		{"boss", &CreateRole{Name: "x", Attributes: Attributes{Datacenters: &[]string{"dc1", "dc2"}}}, "Invalid value(s) for DATACENTERS '[dc1, dc2]',All values must be valid datacenters"},
-		{"boss", &CreateRole{Name: "x", Attributes: Attributes{Groups: &[]string{"g"}}}, "Invalid CIDR group(s): [g]. Available CIDR Groups are: []"},
+		{"boss", &CreateRole{Name: "x", Attributes: Attributes{Options: true}},
+			"org.apache.cassandra.auth.CassandraRoleManager doesn't support OPTIONS"},
+		{"boss", &CreateRole{Name: "x", Attributes: Attributes{Hash: yes("bad"), Hashed: true}},
+			"Invalid hashed password value. Please use jBcrypt."},
+		{"boss", &CreateRole{Name: "x", Attributes: Attributes{Datacenters: &[]string{"dc1", "dc2"}}},
+			"Invalid value(s) for DATACENTERS '[dc1, dc2]',All values must be valid datacenters"},
+		{"boss", &CreateRole{Name: "x", Attributes: Attributes{Groups: &[]string{"g"}}},
+			"Invalid CIDR group(s): [g]. Available CIDR Groups are: []"},
 		{"low", &CreateRole{Name: "x", Attributes: Attributes{Options: true}}, "User low" + privileges},
 		{"gone", &CreateRole{Name: "x"}, "User gone" + privileges},
 		{"boss", &AlterRole{Name: "low"}, "ALTER [ROLE|USER] can't be empty"},
 		{"boss", &AlterRole{Name: "none", Attributes: Attributes{Login: yes(true)}}, "Role none doesn't exist"},
 		{"boss", &AlterRole{Name: "none", IfExists: true, Attributes: Attributes{Login: yes(true)}}, ""},
 		{"boss", &AlterRole{Name: "boss", Attributes: Attributes{Superuser: yes(false)}}, ownStatus},
-		{"boss", &AlterRole{Name: "boss", Attributes: Attributes{Hash: yes("h")}}, "Role boss is a user of the configuration: its password is changed there, and it always has LOGIN and SUPERUSER"},
+		{"boss", &AlterRole{Name: "boss", Attributes: Attributes{Hash: yes("h")}},
+			"Role boss is a user of the configuration: its password is changed there, and it always has LOGIN and SUPERUSER"},
 		{"low", &AlterRole{Name: "other", Attributes: Attributes{Hash: yes("h")}}, "User low" + privileges},
 		{"low", &AlterRole{Name: "low", Attributes: Attributes{Hash: yes("h")}}, ""},
-		{"low", &AlterRole{Name: "low", Attributes: Attributes{Login: yes(false)}}, "You aren't allowed to alter LOGIN"},
+		{"low", &AlterRole{Name: "low", Attributes: Attributes{Login: yes(false)}},
+			"You aren't allowed to alter LOGIN"},
 		{"low", &AlterRole{Name: "low", Attributes: Attributes{Options: true}}, "You aren't allowed to alter OPTIONS"},
 		{"low", &AlterRole{Name: "group", Attributes: Attributes{Superuser: yes(true)}}, ownStatus},
-		{"low", &AlterRole{Name: "other", Attributes: Attributes{Superuser: yes(true)}}, "Only superusers are allowed to alter superuser status"},
-		{"low", &AlterRole{Name: "low", Attributes: Attributes{Datacenters: &[]string{}}}, "Only superusers are allowed to alter access to datacenters."},
-		{"low", &AlterRole{Name: "low", Attributes: Attributes{Groups: &[]string{}}}, "Only superusers are allowed to alter access from CIDR groups."},
+		{"low", &AlterRole{Name: "other", Attributes: Attributes{Superuser: yes(true)}},
+			"Only superusers are allowed to alter superuser status"},
+		{"low", &AlterRole{Name: "low", Attributes: Attributes{Datacenters: &[]string{}}},
+			"Only superusers are allowed to alter access to datacenters."},
+		{"low", &AlterRole{Name: "low", Attributes: Attributes{Groups: &[]string{}}},
+			"Only superusers are allowed to alter access from CIDR groups."},
 		{"low", &DropRole{Name: "none", IfExists: true}, "User low" + privileges},
 		{"boss", &DropRole{Name: "none"}, "none doesn't exist"},
 		{"boss", &DropRole{Name: "none", IfExists: true}, ""},
@@ -106,19 +115,27 @@ func TestRefusals(t *testing.T) {
 		{"boss", &GrantRole{Role: "none", Grantee: "low"}, "none doesn't exist"},
 		{"boss", &GrantRole{Role: "low", Grantee: "none"}, "none doesn't exist"},
 		{"boss", &GrantRole{Revoke: true, Role: "other", Grantee: "low"}, "low is not a member of other"},
-		{"boss", &Grant{Permissions: Of(Select), On: OfTable("ks", "none"), Role: "low"}, "Resource <table ks.none> doesn't exist"},
+		{"boss", &Grant{Permissions: Of(Select), On: OfTable("ks", "none"), Role: "low"},
+			"Resource <table ks.none> doesn't exist"},
 		{"boss", &Grant{Permissions: Of(Alter), On: OfRole("none"), Role: "low"}, "Resource <role none> doesn't exist"},
 		{"boss", &Grant{Permissions: Of(Select), On: table, Role: "none"}, "Role none doesn't exist"},
 		{"boss", &Grant{Permissions: Of(Select), On: OfTable("system", "local"), Role: "low"}, ""},
-		{"boss", &Grant{Permissions: Of(Modify), On: OfKeyspace("system"), Role: "low"}, "Granting permissions on system keyspaces is strictly limited, this operation is not permitted"},
-		{"low", &Grant{Permissions: Of(Select), On: table, Role: "other"}, "User low has no AUTHORIZE permission on <table ks.t> or any of its parents"},
+		{"boss", &Grant{Permissions: Of(Modify), On: OfKeyspace("system"), Role: "low"},
+			"Granting permissions on system keyspaces is strictly limited, this operation is not permitted"},
+		{"low", &Grant{Permissions: Of(Select), On: table, Role: "other"},
+			"User low has no AUTHORIZE permission on <table ks.t> or any of its parents"},
 		{"boss", &Grant{Permissions: Of(Authorize), On: table, Role: "low"}, ""},
-		{"low", &Grant{Permissions: Of(Select), On: table, Role: "other"}, "User low has no SELECT permission on <table ks.t> or any of its parents"},
-		{"boss", &Grant{Permissions: Of(Select, Authorize), On: table, Role: "low"}, "Role 'low' was already granted AUTHORIZE on <table ks.t>"},
+		{"low", &Grant{Permissions: Of(Select), On: table, Role: "other"},
+			"User low has no SELECT permission on <table ks.t> or any of its parents"},
+		{"boss", &Grant{Permissions: Of(Select, Authorize), On: table, Role: "low"},
+			"Role 'low' was already granted AUTHORIZE on <table ks.t>"},
 		{"low", &Grant{Permissions: Of(Select), On: table, Role: "other"}, ""},
-		{"boss", &Grant{Revoke: true, Permissions: data, On: table, Role: "low"}, "Role 'low' was not granted ALTER, DROP, MODIFY, UNMASK, SELECT_MASKED on <table ks.t>"},
-		{"low", &SetGroup{Name: "g"}, "User low has no MODIFY permission on <table system_auth.cidr_groups> or any of its parents"},
-		{"boss", &AddIdentity{Identity: "spiffe://a", Role: "none"}, "Can not add identity for non-existent role 'none'"},
+		{"boss", &Grant{Revoke: true, Permissions: data, On: table, Role: "low"},
+			"Role 'low' was not granted ALTER, DROP, MODIFY, UNMASK, SELECT_MASKED on <table ks.t>"},
+		{"low", &SetGroup{Name: "g"},
+			"User low has no MODIFY permission on <table system_auth.cidr_groups> or any of its parents"},
+		{"boss", &AddIdentity{Identity: "spiffe://a", Role: "none"},
+			"Can not add identity for non-existent role 'none'"},
 		{"boss", &DropIdentity{Identity: "spiffe://a"}, "identity 'spiffe://a' doesn't exist"},
 	} {
 		if got := w.do(test.actor, test.c); got != test.want {
@@ -136,10 +153,13 @@ func TestLesserSuperusers(t *testing.T) {
 		c    Change
 		want string
 	}{
-		{&CreateRole{Name: "x", Attributes: Attributes{Superuser: yes(true)}}, "Only superusers can create a role with superuser status"},
+		{&CreateRole{Name: "x", Attributes: Attributes{Superuser: yes(true)}},
+			"Only superusers can create a role with superuser status"},
 		{&DropRole{Name: "su"}, "Only superusers can drop a role with superuser status"},
-		{&AlterRole{Name: "other", Attributes: Attributes{Superuser: yes(true)}}, "Only superusers are allowed to alter superuser status"},
-		{&AddIdentity{Identity: "i", Role: "su"}, "Only superusers can add an identity to a role with superuser status"},
+		{&AlterRole{Name: "other", Attributes: Attributes{Superuser: yes(true)}},
+			"Only superusers are allowed to alter superuser status"},
+		{&AddIdentity{Identity: "i", Role: "su"},
+			"Only superusers can add an identity to a role with superuser status"},
 		{&CreateRole{Name: "mine"}, ""},
 		{&Grant{Permissions: Of(Alter), On: OfRole("mine"), Role: "other"}, ""},
 	} {
@@ -160,7 +180,8 @@ func TestDropRole(t *testing.T) {
 	w.must("boss", &AddIdentity{Identity: "i", Role: "group"})
 	w.must("boss", &DropRole{Name: "group"})
 	s := w.state
-	if s.Role("group") != nil || len(s.Role("low").MemberOf) > 0 || len(s.Role("other").Grants) > 0 || s.Identity("i") != "" {
+	if s.Role("group") != nil || len(s.Role("low").MemberOf) > 0 || len(s.Role("other").Grants) > 0 ||
+		s.Identity("i") != "" {
 		t.Errorf("something is left of a dropped role: %+v, %+v, %q", s.Role("low"), s.Role("other"), s.Identity("i"))
 	}
 	if w.state.Role("boss").Grants[OfRole("group")] != 0 {
@@ -221,7 +242,8 @@ func TestMay(t *testing.T) {
 func TestAdmit(t *testing.T) {
 	w := newTown(t)
 	at := netip.MustParseAddr
-	w.must("boss", &SetGroup{Name: "office", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("2001:db8::/32")}})
+	w.must("boss", &SetGroup{Name: "office", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"),
+		netip.MustParsePrefix("2001:db8::/32")}})
 	w.must("boss", &AlterRole{Name: "low", Attributes: Attributes{Groups: &[]string{"office"}}})
 	w.must("boss", &AlterRole{Name: "other", Attributes: Attributes{Datacenters: &[]string{"dc1"}}})
 	w.must("boss", &AlterRole{Name: "wide", Attributes: Attributes{Login: yes(false)}})
@@ -256,8 +278,10 @@ func TestAdmit(t *testing.T) {
 func TestHashes(t *testing.T) {
 	const good = "$2a$10$JSJEMFm6GeaW9XxT5JIheuEtPvat6i7uKbnTcxX3c1wshIIsGyUtG"
 	for hash, ok := range map[string]bool{
-		good: true, "$2b$04$" + good[7:]: true, "$2a$14$" + good[7:]: true, "$2a$15$" + good[7:]: false, "$2a$31$" + good[7:]: false,
-		"$2a$3/$" + good[7:]: false, "$2a$03$" + good[7:]: false, "$1a$10$" + good[7:]: false, good[:59]: false, good + "x": false, "": false,
+		good: true, "$2b$04$" + good[7:]: true, "$2a$14$" + good[7:]: true, "$2a$15$" + good[7:]: false,
+		"$2a$31$" + good[7:]: false,
+		"$2a$3/$" + good[7:]: false, "$2a$03$" + good[7:]: false, "$1a$10$" + good[7:]: false, good[:59]: false,
+		good + "x": false, "": false,
 		good[:59] + "\x00": false,
 	} {
 		if err := CheckHash(hash); (err == nil) != ok {
@@ -270,8 +294,10 @@ func TestHashes(t *testing.T) {
 func TestTexts(t *testing.T) {
 	var got []string
 	for _, r := range []Resource{
-		{Kind: AllKeyspaces}, OfKeyspace("ks"), OfTables("ks"), OfTable("ks", "t"), {Kind: AllRoles}, OfRole("r"), {Kind: AllFunctions},
-		OfFunctions("ks"), {Kind: Function, Keyspace: "ks", Name: "f", Args: "int, text"}, {Kind: AllMBeans}, {Kind: MBean, Name: "a:b=c"},
+		{Kind: AllKeyspaces}, OfKeyspace("ks"), OfTables("ks"), OfTable("ks", "t"), {Kind: AllRoles}, OfRole("r"),
+		{Kind: AllFunctions},
+		OfFunctions("ks"), {Kind: Function, Keyspace: "ks", Name: "f", Args: "int, text"}, {Kind: AllMBeans},
+		{Kind: MBean, Name: "a:b=c"},
 	} {
 		got = append(got, fmt.Sprintf("%s %s %s %d", r, r.Path(), r.Applicable(), len(r.Within())))
 	}
@@ -300,22 +326,27 @@ func TestLaws(t *testing.T) {
 		w := &town{state: (&State{}).WithRole(&Role{Name: "boss", Superuser: true})}
 		read := &State{}
 		name := rapid.SampledFrom([]string{"a", "b", "c", "d", ""})
-		on := rapid.SampledFrom([]Resource{OfTable("ks", "t"), OfKeyspace("ks"), OfRole("a"), {Kind: AllRoles}, {Kind: AllKeyspaces}})
+		on := rapid.SampledFrom([]Resource{OfTable("ks", "t"), OfKeyspace("ks"), OfRole("a"), {Kind: AllRoles},
+			{Kind: AllKeyspaces}})
 		for range rapid.IntRange(1, 40).Draw(t, "changes") {
 			var c Change
 			switch rapid.IntRange(0, 7).Draw(t, "kind") {
 			case 0, 1:
-				c = &CreateRole{Name: name.Draw(t, "name"), Attributes: Attributes{Login: yes(rapid.Bool().Draw(t, "login")), Hash: yes("h")}}
+				c = &CreateRole{Name: name.Draw(t, "name"),
+					Attributes: Attributes{Login: yes(rapid.Bool().Draw(t, "login")), Hash: yes("h")}}
 			case 2:
 				c = &DropRole{Name: name.Draw(t, "name")}
 			case 3, 4:
-				c = &GrantRole{Role: name.Draw(t, "role"), Grantee: name.Draw(t, "grantee"), Revoke: rapid.IntRange(0, 3).Draw(t, "revoke") == 0}
+				c = &GrantRole{Role: name.Draw(t, "role"), Grantee: name.Draw(t, "grantee"),
+					Revoke: rapid.IntRange(0, 3).Draw(t, "revoke") == 0}
 			case 5:
 				r := on.Draw(t, "on")
-				c = &Grant{On: r, Permissions: r.Applicable() & Permissions(rapid.Uint32().Draw(t, "set")), Role: name.Draw(t, "name"),
+				c = &Grant{On: r, Permissions: r.Applicable() & Permissions(rapid.Uint32().Draw(t, "set")),
+					Role:   name.Draw(t, "name"),
 					Revoke: rapid.IntRange(0, 3).Draw(t, "revoke") == 0}
 			case 6:
-				c = &SetGroup{Name: name.Draw(t, "name"), CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}[:rapid.IntRange(0, 1).Draw(t, "n")]}
+				c = &SetGroup{Name: name.Draw(t, "name"),
+					CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}[:rapid.IntRange(0, 1).Draw(t, "n")]}
 			case 7:
 				c = &AddIdentity{Identity: name.Draw(t, "identity"), Role: name.Draw(t, "name")}
 			}
@@ -353,7 +384,8 @@ func TestLaws(t *testing.T) {
 // TestRecordsOfLaterBuilds proves that fields of later builds survive, and that formats and resources that this build
 // does not know are refused by name.
 func TestRecordsOfLaterBuilds(t *testing.T) {
-	r := &Role{Name: "r", Login: true, Hash: "h", MemberOf: []string{"a"}, Grants: map[Resource]Permissions{OfTable("ks", "t"): Of(Select)}}
+	r := &Role{Name: "r", Login: true, Hash: "h", MemberOf: []string{"a"},
+		Grants: map[Resource]Permissions{OfTable("ks", "t"): Of(Select)}}
 	b := r.Append(nil)
 	b = append(b[:len(b)-1], 0x0e, 2, 'x', 'y', 0) // one more field, before the end
 	got, err := DecodeRole("r", b)
@@ -376,7 +408,8 @@ func TestRecordsOfLaterBuilds(t *testing.T) {
 
 // BenchmarkMay measures the check of one statement.
 func BenchmarkMay(b *testing.B) {
-	s := (&State{}).WithRole(&Role{Name: "r", Grants: map[Resource]Permissions{OfTable("some_keyspace", "some_table"): Of(Select)}}).Resolve("r", false)
+	s := (&State{}).WithRole(&Role{Name: "r",
+		Grants: map[Resource]Permissions{OfTable("some_keyspace", "some_table"): Of(Select)}}).Resolve("r", false)
 	on := OfTable("some_keyspace", "some_table")
 	b.ReportAllocs()
 	for b.Loop() {
@@ -387,7 +420,8 @@ func BenchmarkMay(b *testing.B) {
 }
 
 func FuzzDecodeRole(f *testing.F) {
-	f.Add((&Role{Hash: "h", MemberOf: []string{"a"}, Grants: map[Resource]Permissions{OfTable("ks", "t"): 5}}).Append(nil))
+	f.Add((&Role{Hash: "h", MemberOf: []string{"a"},
+		Grants: map[Resource]Permissions{OfTable("ks", "t"): 5}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := DecodeRole("r", b)
 		if err != nil {

@@ -54,7 +54,8 @@ func privileged(who *Subject, p Permission, on Resource) error {
 	if who.May(p, on) {
 		return nil
 	}
-	return dberr.Unauthorizedf("User %s does not have sufficient privileges to perform the requested operation", who.Name)
+	return dberr.Unauthorizedf("User %s does not have sufficient privileges to perform the requested operation",
+		who.Name)
 }
 
 // Attributes are what CREATE ROLE and ALTER ROLE can give to a role; a part that is not given is nil.
@@ -139,7 +140,8 @@ const (
 // CheckHash refuses what is not a bcrypt hash, and one that takes too long.
 func CheckHash(hash string) error {
 	invalid := dberr.Invalidf("Invalid hashed password value. Please use jBcrypt.")
-	if len(hash) != hashLength || !slices.Contains([]string{"$2a$", "$2b$", "$2x$", "$2y$"}, hash[:4]) || hash[6] != '$' {
+	if len(hash) != hashLength || !slices.Contains([]string{"$2a$", "$2b$", "$2x$", "$2y$"}, hash[:4]) ||
+		hash[6] != '$' {
 		return invalid
 	}
 	for i := 7; i < len(hash); i++ {
@@ -153,7 +155,8 @@ func CheckHash(hash string) error {
 		return invalid
 	}
 	if cost := 10*tens + ones; cost > hashCostMax {
-		return dberr.Invalidf("Invalid hashed password value. Its cost is %d, at most %d is accepted.", cost, hashCostMax)
+		return dberr.Invalidf("Invalid hashed password value. Its cost is %d, at most %d is accepted.", cost,
+			hashCostMax)
 	}
 	return nil
 }

@@ -180,7 +180,8 @@ func DecodeRole(name string, src []byte) (*Role, error) {
 	}
 	role := &Role{Name: name}
 	flags := r.Uint()
-	role.Login, role.Superuser, role.Configured = flags&flagLogin != 0, flags&flagSuperuser != 0, flags&flagConfigured != 0
+	role.Login, role.Superuser, role.Configured = flags&flagLogin != 0, flags&flagSuperuser != 0,
+		flags&flagConfigured != 0
 	role.Hash = r.Text()
 	for _, list := range []*[]string{&role.MemberOf, &role.Datacenters, &role.Groups} {
 		count := r.Count(1)

@@ -22,8 +22,18 @@ func TestForms(t *testing.T) {
 	}{
 		{"byte", "ff", func(w *Writer) { w.Byte(255) }},
 		{"raw", "6162", func(w *Writer) { w.Raw([]byte("ab")) }},
-		{"uint", "00 7f 8001 ffffffffffffffffff01", func(w *Writer) { w.Uint(0); w.Uint(127); w.Uint(128); w.Uint(math.MaxUint64) }},
-		{"int", "00 01 02 ffffffffffffffffff01", func(w *Writer) { w.Int(0); w.Int(-1); w.Int(1); w.Int(math.MinInt64) }},
+		{"uint", "00 7f 8001 ffffffffffffffffff01", func(w *Writer) {
+			w.Uint(0)
+			w.Uint(127)
+			w.Uint(128)
+			w.Uint(math.MaxUint64)
+		}},
+		{"int", "00 01 02 ffffffffffffffffff01", func(w *Writer) {
+			w.Int(0)
+			w.Int(-1)
+			w.Int(1)
+			w.Int(math.MinInt64)
+		}},
 		{"fixed", "0000000000000102", func(w *Writer) { w.Fixed(258) }},
 		{"flag", "01 00", func(w *Writer) { w.Flag(true); w.Flag(false) }},
 		{"bytes", "00 00 026162", func(w *Writer) { w.Bytes(nil); w.Bytes([]byte{}); w.Bytes([]byte("ab")) }},
@@ -74,7 +84,10 @@ func TestRoundTrip(t *testing.T) {
 					b = nil
 				}
 				w.Null(b)
-				steps = append(steps, func(r *Reader) bool { v := r.Null(); return bytes.Equal(v, b) && (v == nil) == (b == nil) })
+				steps = append(steps, func(r *Reader) bool {
+					v := r.Null()
+					return bytes.Equal(v, b) && (v == nil) == (b == nil)
+				})
 			case 7:
 				w.Int(int64(int32(s)))
 				steps = append(steps, func(r *Reader) bool { return r.Int32() == int32(s) })
@@ -116,8 +129,12 @@ func TestRefusals(t *testing.T) {
 		{"number above 64 bits", long, func(r *Reader) bool { return r.Uint() != 0 }},
 		{"signed number above 64 bits", long, func(r *Reader) bool { return r.Int() != 0 }},
 		{"number above its bound", []byte{9, 1}, func(r *Reader) bool { return r.UpTo(8) != 0 }},
-		{"number above 32 bits", []byte{0x80, 0x80, 0x80, 0x80, 0x10, 1}, func(r *Reader) bool { return r.Uint32() != 0 }},
-		{"signed number above 32 bits", []byte{0x80, 0x80, 0x80, 0x80, 0x10, 1}, func(r *Reader) bool { return r.Int32() != 0 }},
+		{"number above 32 bits", []byte{0x80, 0x80, 0x80, 0x80, 0x10, 1}, func(r *Reader) bool {
+			return r.Uint32() != 0
+		}},
+		{"signed number above 32 bits", []byte{0x80, 0x80, 0x80, 0x80, 0x10, 1}, func(r *Reader) bool {
+			return r.Int32() != 0
+		}},
 		{"fixed number of 7 bytes", make([]byte, 7), func(r *Reader) bool { return r.Fixed() != 0 }},
 		{"flag", []byte{2, 1}, func(r *Reader) bool { return r.Flag() }},
 		{"bytes", []byte{3, 1, 1}, func(r *Reader) bool { return r.Bytes() != nil }},

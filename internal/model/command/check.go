@@ -205,7 +205,8 @@ func containsValue(t *cqltype.Type, cells []row.Cell, want []byte, byKey bool) b
 		}
 		elem := t.Elems[len(t.Elems)-1]
 		for i := range cells {
-			if path != nil && bytes.Equal(cells[i].Path, path) || path == nil && elem.Compare(cells[i].Value, want) == 0 {
+			if path != nil && bytes.Equal(cells[i].Path, path) || path == nil &&
+				elem.Compare(cells[i].Value, want) == 0 {
 				return true
 			}
 		}
@@ -231,7 +232,8 @@ func containsValue(t *cqltype.Type, cells []row.Cell, want []byte, byKey bool) b
 	return false
 }
 
-var operatorNames = [...]string{"EXISTS", "NOT EXISTS", "=", "!=", "<", "<=", ">", ">=", "IN", "CONTAINS", "CONTAINS KEY"}
+var operatorNames = [...]string{"EXISTS", "NOT EXISTS", "=", "!=", "<", "<=", ">", ">=", "IN", "CONTAINS",
+	"CONTAINS KEY"}
 
 // String is the operator as CQL writes it.
 func (o Operator) String() string {

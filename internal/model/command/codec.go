@@ -205,7 +205,8 @@ func DecodeConditional(c *Conditional, src []byte) error {
 		c.Rows = append(c.Rows, RowRef{Static: r.Flag(), Clustering: r.Bytes()})
 	}
 	for range r.Count(6) {
-		k := Condition{Row: r.rowNumber(c), Operator: Operator(r.Byte()), Column: r.Uint32(), Type: r.maybeType(), Element: r.Null(), Values: r.nulls(nil)}
+		k := Condition{Row: r.rowNumber(c), Operator: Operator(r.Byte()), Column: r.Uint32(), Type: r.maybeType(),
+			Element: r.Null(), Values: r.nulls(nil)}
 		if k.Operator > ContainsKey {
 			r.newer("a condition", "operator", uint64(k.Operator), uint64(ContainsKey))
 		}
@@ -216,7 +217,8 @@ func DecodeConditional(c *Conditional, src []byte) error {
 	}
 	for range r.Count(9) {
 		u := Update{
-			Row: r.rowNumber(c), Statement: int(r.Uint32()), Kind: UpdateKind(r.Byte()), Column: r.Uint32(), Type: r.maybeType(), Args: r.nulls(nil),
+			Row: r.rowNumber(c), Statement: int(r.Uint32()), Kind: UpdateKind(r.Byte()), Column: r.Uint32(),
+			Type: r.maybeType(), Args: r.nulls(nil),
 			Timestamp: r.Int(), TTL: r.Int32(), Expiry: r.Int(),
 		}
 		if u.Kind > ListPut {
@@ -260,8 +262,8 @@ const (
 // AppendRead appends the encoded form of c.
 func AppendRead(dst []byte, c *Read) []byte {
 	a := appender{append(dst, Version, byte(kindRead))}
-	flags := codec.Bit(c.AfterPartition)*readAfterPartition | codec.Bit(c.Reversed)*readReversed | codec.Bit(c.Statics)*readStatics |
-		codec.Bit(c.NoRows)*readNoRows | codec.Bit(c.Index != nil)*readIndex
+	flags := codec.Bit(c.AfterPartition)*readAfterPartition | codec.Bit(c.Reversed)*readReversed |
+		codec.Bit(c.Statics)*readStatics | codec.Bit(c.NoRows)*readNoRows | codec.Bit(c.Index != nil)*readIndex
 	a.Byte(flags)
 	a.Uint(uint64(c.Table))
 	a.Null(c.Key)
@@ -418,7 +420,8 @@ func (r *reader) foundRow() *row.Row {
 	f := &row.Row{Live: r.Flag()}
 	f.Liveness = row.Liveness{Timestamp: r.Int(), TTL: r.Int32(), Expiry: r.Int()}
 	for range r.Count(6) {
-		f.Cells = append(f.Cells, row.Cell{Column: r.Uint32(), Path: r.Null(), Value: r.Bytes(), Timestamp: r.Int(), TTL: r.Int32(), Expiry: r.Int()})
+		f.Cells = append(f.Cells, row.Cell{Column: r.Uint32(), Path: r.Null(), Value: r.Bytes(), Timestamp: r.Int(),
+			TTL: r.Int32(), Expiry: r.Int()})
 	}
 	return f
 }

@@ -82,7 +82,8 @@ func (p pick) typ(depth int) *cqltype.Type {
 }
 
 func (p pick) mutation() Mutation {
-	m := Mutation{Table: p.u32(), Token: token.Token(p.i64()), Key: p.bytes(), SchemaVersion: p.u64(), Epoch: p.u64(), Timestamp: p.i64()}
+	m := Mutation{Table: p.u32(), Token: token.Token(p.i64()), Key: p.bytes(), SchemaVersion: p.u64(), Epoch: p.u64(),
+		Timestamp: p.i64()}
 	m.Low = p.low(m.Table)
 	if p.bool() {
 		m.Dedupe = DedupeID{Coordinator: [16]byte{1, 2, 3}, Sequence: p.u64()}
@@ -100,10 +101,12 @@ func (p pick) mutation() Mutation {
 }
 
 func (p pick) conditional() Conditional {
-	c := Conditional{Mutation: p.mutation(), Serial: dberr.Consistency(p.upTo(10)), First: First(p.upTo(2)), Now: p.i64(), Dropped: p.cols()}
+	c := Conditional{Mutation: p.mutation(), Serial: dberr.Consistency(p.upTo(10)), First: First(p.upTo(2)),
+		Now: p.i64(), Dropped: p.cols()}
 	c.Rows = append(list(p, func() RowRef { return RowRef{p.bool(), p.bytes()} }), RowRef{})
 	c.Conditions = list(p, func() Condition {
-		k := Condition{Row: p.upTo(len(c.Rows) - 1), Operator: Operator(p.upTo(10)), Column: p.u32(), Element: p.null(), Values: p.nulls()}
+		k := Condition{Row: p.upTo(len(c.Rows) - 1), Operator: Operator(p.upTo(10)), Column: p.u32(), Element: p.null(),
+			Values: p.nulls()}
 		if k.Operator > NotExists {
 			k.Type = p.typ(3)
 		}
@@ -111,7 +114,8 @@ func (p pick) conditional() Conditional {
 	})
 	c.Updates = list(p, func() Update {
 		return Update{
-			Row: p.upTo(len(c.Rows) - 1), Statement: p.upTo(300), Kind: UpdateKind(p.upTo(4)), Column: p.u32(), Type: p.typ(3), Args: p.nulls(), Timestamp: p.i64(),
+			Row: p.upTo(len(c.Rows) - 1), Statement: p.upTo(300), Kind: UpdateKind(p.upTo(4)), Column: p.u32(),
+			Type: p.typ(3), Args: p.nulls(), Timestamp: p.i64(),
 			TTL: int32(p.u32()), Expiry: p.i64(),
 		}
 	})
@@ -120,9 +124,11 @@ func (p pick) conditional() Conditional {
 
 func (p pick) read() Read {
 	c := Read{
-		Table: p.u32(), Key: p.null(), Token: token.Token(p.i64()), AfterKey: p.null(), AfterToken: token.Token(p.i64()),
-		AfterClustering: p.null(), AfterPartition: p.bool(), Reversed: p.bool(), Statics: p.bool(), NoRows: p.bool(), Limit: p.upTo(1 << 30),
-		Now: p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(),
+		Table: p.u32(), Key: p.null(), Token: token.Token(p.i64()), AfterKey: p.null(),
+		AfterToken:      token.Token(p.i64()),
+		AfterClustering: p.null(), AfterPartition: p.bool(), Reversed: p.bool(), Statics: p.bool(), NoRows: p.bool(),
+		Limit: p.upTo(1 << 30),
+		Now:   p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(),
 	}
 	c.Low, c.AfterLow = p.low(c.Table), p.low(c.Table)
 	c.Range.Begin = p.u64()
@@ -151,7 +157,8 @@ func (p pick) foundRow() *row.Row {
 	}
 	r := &row.Row{Live: p.bool(), Liveness: row.Liveness{Timestamp: p.i64(), TTL: int32(p.u32()), Expiry: p.i64()}}
 	r.Cells = list(p, func() row.Cell {
-		return row.Cell{Column: p.u32(), Path: p.null(), Value: append([]byte{}, p.bytes()...), Timestamp: p.i64(), TTL: int32(p.u32()), Expiry: p.i64()}
+		return row.Cell{Column: p.u32(), Path: p.null(), Value: append([]byte{}, p.bytes()...), Timestamp: p.i64(),
+			TTL: int32(p.u32()), Expiry: p.i64()}
 	})
 	return r
 }
@@ -239,7 +246,8 @@ func TestRoundTrip(t *testing.T) {
 
 // Decoding a mutation into one that was used before allocates nothing.
 func TestDecodeMutationAllocations(t *testing.T) {
-	m := Mutation{Table: 1024, Key: []byte("key"), Ops: []Op{{Clustering: []byte{1}, Operand: []byte("operand")}, {Kind: OpIndex, Index: 7, Value: []byte("v")}}}
+	m := Mutation{Table: 1024, Key: []byte("key"), Ops: []Op{{Clustering: []byte{1}, Operand: []byte("operand")},
+		{Kind: OpIndex, Index: 7, Value: []byte("v")}}}
 	b := AppendMutation(nil, &m)
 	var got Mutation
 	if n := testing.AllocsPerRun(100, func() {
@@ -254,15 +262,19 @@ func TestDecodeMutationAllocations(t *testing.T) {
 
 // FuzzDecode: no input makes a decoder panic, and what is accepted survives another round.
 func FuzzDecode(f *testing.F) {
-	m := Mutation{Table: 1024, Key: []byte("k"), Ops: []Op{{Operand: []byte("x")}, {Kind: OpIndex, Value: []byte("v")}}, Dedupe: DedupeID{Sequence: 1}}
-	udt := &cqltype.Type{Kind: cqltype.UDT, Keyspace: "ks", Name: "u", Fields: []string{"a"}, Elems: []*cqltype.Type{{Kind: cqltype.Int}}}
+	m := Mutation{Table: 1024, Key: []byte("k"), Ops: []Op{{Operand: []byte("x")}, {Kind: OpIndex, Value: []byte("v")}},
+		Dedupe: DedupeID{Sequence: 1}}
+	udt := &cqltype.Type{Kind: cqltype.UDT, Keyspace: "ks", Name: "u", Fields: []string{"a"},
+		Elems: []*cqltype.Type{{Kind: cqltype.Int}}}
 	f.Add(AppendMutation(nil, &m))
 	f.Add(AppendConditional(nil, &Conditional{
-		Mutation: m, Rows: []RowRef{{}}, Conditions: []Condition{{Operator: Equal, Type: udt, Values: [][]byte{nil, {}}}},
-		Updates: []Update{{Type: &cqltype.Type{Kind: cqltype.Map, Elems: []*cqltype.Type{udt, udt}}}},
+		Mutation: m, Rows: []RowRef{{}},
+		Conditions: []Condition{{Operator: Equal, Type: udt, Values: [][]byte{nil, {}}}},
+		Updates:    []Update{{Type: &cqltype.Type{Kind: cqltype.Map, Elems: []*cqltype.Type{udt, udt}}}},
 	}))
 	f.Add(AppendRead(nil, &Read{Key: []byte("k"), Slices: []Slice{{nil, nil}}, Index: &IndexLookup{1, []byte("v")}}))
-	f.Add(AppendDecision(nil, &Decision{Applied: true, Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Value: []byte("v")}}}}}))
+	f.Add(AppendDecision(nil,
+		&Decision{Applied: true, Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Value: []byte("v")}}}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		again := func(first []byte, decode func([]byte) error, encode func() []byte) {
 			if err := decode(first); err != nil {
@@ -279,22 +291,30 @@ func FuzzDecode(f *testing.F) {
 		case kindMutation:
 			var v Mutation
 			if DecodeMutation(&v, b) == nil {
-				again(AppendMutation(nil, &v), func(b []byte) error { return DecodeMutation(&v, b) }, func() []byte { return AppendMutation(nil, &v) })
+				again(AppendMutation(nil, &v), func(b []byte) error {
+					return DecodeMutation(&v, b)
+				}, func() []byte { return AppendMutation(nil, &v) })
 			}
 		case kindConditional:
 			var v Conditional
 			if DecodeConditional(&v, b) == nil {
-				again(AppendConditional(nil, &v), func(b []byte) error { return DecodeConditional(&v, b) }, func() []byte { return AppendConditional(nil, &v) })
+				again(AppendConditional(nil, &v), func(b []byte) error {
+					return DecodeConditional(&v, b)
+				}, func() []byte { return AppendConditional(nil, &v) })
 			}
 		case kindRead:
 			var v Read
 			if DecodeRead(&v, b) == nil {
-				again(AppendRead(nil, &v), func(b []byte) error { return DecodeRead(&v, b) }, func() []byte { return AppendRead(nil, &v) })
+				again(AppendRead(nil, &v), func(b []byte) error {
+					return DecodeRead(&v, b)
+				}, func() []byte { return AppendRead(nil, &v) })
 			}
 		case kindDecision:
 			var v Decision
 			if DecodeDecision(&v, b) == nil {
-				again(AppendDecision(nil, &v), func(b []byte) error { return DecodeDecision(&v, b) }, func() []byte { return AppendDecision(nil, &v) })
+				again(AppendDecision(nil, &v), func(b []byte) error {
+					return DecodeDecision(&v, b)
+				}, func() []byte { return AppendDecision(nil, &v) })
 			}
 		}
 	})

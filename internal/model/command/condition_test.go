@@ -21,7 +21,8 @@ var (
 	listType = &cqltype.Type{Kind: cqltype.List, Elems: []*cqltype.Type{intType}}
 	setType  = &cqltype.Type{Kind: cqltype.Set, Elems: []*cqltype.Type{intType}}
 	mapType  = &cqltype.Type{Kind: cqltype.Map, Elems: []*cqltype.Type{textType, intType}}
-	udtType  = &cqltype.Type{Kind: cqltype.UDT, Keyspace: "ks", Name: "u", Fields: []string{"a", "b"}, Elems: []*cqltype.Type{intType, textType}}
+	udtType  = &cqltype.Type{Kind: cqltype.UDT, Keyspace: "ks", Name: "u", Fields: []string{"a", "b"},
+		Elems: []*cqltype.Type{intType, textType}}
 )
 
 func frozen(t *cqltype.Type) *cqltype.Type {
@@ -93,8 +94,10 @@ func TestCheck(t *testing.T) {
 		{"v < 1", single(1, i32(1)), is(Less, intType, i32(1)), false, ""},
 		{"v <= 1", single(1, i32(1)), is(LessOrEqual, intType, i32(1)), true, ""},
 		{"v < 1 on no row", nil, is(Less, intType, i32(1)), false, ""},
-		{"v > null", single(1, i32(1)), is(Greater, intType, null), false, `Invalid comparison with null for operator ">"`},
-		{"v <= null on no row", nil, is(LessOrEqual, intType, null), false, `Invalid comparison with null for operator "<="`},
+		{"v > null", single(1, i32(1)), is(Greater, intType, null), false,
+			`Invalid comparison with null for operator ">"`},
+		{"v <= null on no row", nil, is(LessOrEqual, intType, null), false,
+			`Invalid comparison with null for operator "<="`},
 		{"v IN (1, 2)", single(1, i32(1)), is(In, intType, i32(2), i32(1)), true, ""},
 		{"v IN ()", single(1, i32(1)), is(In, intType), false, ""},
 		{"v IN (null, 7)", nil, is(In, intType, null, i32(7)), true, ""},
@@ -106,18 +109,22 @@ func TestCheck(t *testing.T) {
 
 		{"l = [1, 2, 3]", multi(1, listType, list), is(Equal, listType, list), true, ""},
 		{"l = [9]", multi(1, listType, list), is(Equal, listType, listType.AppendCollection(nil, i32(9))), false, ""},
-		{"l < [1, 3]", multi(1, listType, list), is(Less, listType, listType.AppendCollection(nil, i32(1), i32(3))), true, ""},
-		{"l > [1, 2], the longer is greater", multi(1, listType, list), is(Greater, listType, listType.AppendCollection(nil, i32(1), i32(2))), true, ""},
+		{"l < [1, 3]", multi(1, listType, list), is(Less, listType, listType.AppendCollection(nil, i32(1), i32(3))),
+			true, ""},
+		{"l > [1, 2], the longer is greater", multi(1, listType, list),
+			is(Greater, listType, listType.AppendCollection(nil, i32(1), i32(2))), true, ""},
 		{"l = null", multi(1, listType, list), is(Equal, listType, null), false, ""},
 		{"l = null on no row", nil, is(Equal, listType, null), true, ""},
 		{"l = [] on no row", nil, is(Equal, listType, empty), true, ""},
-		{"l < [1] on no row: an absent list is empty", nil, is(Less, listType, listType.AppendCollection(nil, i32(1))), true, ""},
+		{"l < [1] on no row: an absent list is empty", nil, is(Less, listType, listType.AppendCollection(nil, i32(1))),
+			true, ""},
 		{"l IN ([5], [1, 2, 3])", multi(1, listType, list), is(In, listType, empty, list), true, ""},
 		{"l[0] = 1", multi(1, listType, list), at(i32(0), is(Equal, intType, i32(1))), true, ""},
 		{"l[0] > 5", multi(1, listType, list), at(i32(0), is(Greater, intType, i32(5))), false, ""},
 		{"l[10] = 1", multi(1, listType, list), at(i32(10), is(Equal, intType, i32(1))), false, ""},
 		{"l[10] = null", multi(1, listType, list), at(i32(10), is(Equal, intType, null)), true, ""},
-		{"l[-1] = null", multi(1, listType, list), at(i32(-1), is(Equal, intType, null)), false, "Invalid negative list index -1"},
+		{"l[-1] = null", multi(1, listType, list), at(i32(-1), is(Equal, intType, null)), false,
+			"Invalid negative list index -1"},
 		{"f[1] = 2, frozen", single(1, list), at(i32(1), is(Equal, intType, i32(2))), true, ""},
 		{"f[7] = null, frozen", single(1, list), at(i32(7), is(Equal, intType, null)), true, ""},
 		{"f[7] = null, frozen, no row", nil, at(i32(7), is(Equal, intType, null)), true, ""},
@@ -141,7 +148,8 @@ func TestCheck(t *testing.T) {
 		{"m CONTAINS 4", multi(1, mapType, m), is(Contains, mapType, i32(4)), true, ""},
 		{"m CONTAINS KEY 'd'", multi(1, mapType, m), is(ContainsKey, mapType, []byte("d")), true, ""},
 		{"m CONTAINS KEY 'e', frozen", single(1, m), is(ContainsKey, frozen(mapType), []byte("e")), false, ""},
-		{"s CONTAINS null", multi(1, setType, set), is(Contains, setType, null), false, `Invalid comparison with null for operator "CONTAINS"`},
+		{"s CONTAINS null", multi(1, setType, set), is(Contains, setType, null), false,
+			`Invalid comparison with null for operator "CONTAINS"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := tc.c
@@ -160,7 +168,8 @@ func TestCheck(t *testing.T) {
 		})
 	}
 	one, two := is(Equal, intType, i32(1)), is(Equal, intType, i32(2))
-	if ok, err := Check(&Conditional{Conditions: []Condition{one, two}}, []*row.Row{{Cells: single(1, i32(1))}}); ok || err != nil {
+	if ok, err := Check(&Conditional{Conditions: []Condition{one, two}}, []*row.Row{{Cells: single(1, i32(1))}}); ok ||
+		err != nil {
 		t.Error("v = 1 AND v = 2 holds")
 	}
 	if ok, err := Check(&Conditional{}, nil); !ok || err != nil {
@@ -204,7 +213,8 @@ func TestCheckMalformed(t *testing.T) {
 		{Operator: ContainsKey, Type: setType, Values: [][]byte{i32(1)}},
 		{Operator: 99, Type: intType, Values: [][]byte{i32(1)}},
 	} {
-		if _, err := Check(&Conditional{Conditions: []Condition{c}}, []*row.Row{{Cells: single(0, i32(1))}}); !errors.Is(err, ErrMalformed) {
+		if _, err := Check(&Conditional{Conditions: []Condition{c}},
+			[]*row.Row{{Cells: single(0, i32(1))}}); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -236,27 +246,38 @@ func TestResolve(t *testing.T) {
 		want    []cell
 		err     string
 	}{
-		{"set", multi(1, listType, list), []Update{up(ListSetAt, i32(1), i32(7))}, []cell{{1, "\x01", string(i32(10))}, {1, "\x02", string(i32(7))}, {1, "\x03", string(i32(10))}}, ""},
-		{"set to null", multi(1, listType, list), []Update{up(ListSetAt, i32(1), nil)}, []cell{{1, "\x01", string(i32(10))}, {1, "\x03", string(i32(10))}}, ""},
-		{"delete", multi(1, listType, list), []Update{up(ListDeleteAt, i32(0))}, []cell{{1, "\x02", string(i32(11))}, {1, "\x03", string(i32(10))}}, ""},
-		{"discard", multi(1, listType, list), []Update{up(ListDiscard, i32(10), i32(99))}, []cell{{1, "\x02", string(i32(11))}}, ""},
+		{"set", multi(1, listType, list), []Update{up(ListSetAt, i32(1), i32(7))},
+			[]cell{{1, "\x01", string(i32(10))}, {1, "\x02", string(i32(7))}, {1, "\x03", string(i32(10))}}, ""},
+		{"set to null", multi(1, listType, list), []Update{up(ListSetAt, i32(1), nil)},
+			[]cell{{1, "\x01", string(i32(10))}, {1, "\x03", string(i32(10))}}, ""},
+		{"delete", multi(1, listType, list), []Update{up(ListDeleteAt, i32(0))},
+			[]cell{{1, "\x02", string(i32(11))}, {1, "\x03", string(i32(10))}}, ""},
+		{"discard", multi(1, listType, list), []Update{up(ListDiscard, i32(10), i32(99))},
+			[]cell{{1, "\x02", string(i32(11))}}, ""},
 		{"discard from nothing", nil, []Update{up(ListDiscard, i32(10))}, nil, ""},
-		{"set in nothing", nil, []Update{up(ListSetAt, i32(0), i32(7))}, nil, "Attempted to set an element on a list which is null"},
-		{"delete in nothing", nil, []Update{up(ListDeleteAt, i32(0))}, nil, "Attempted to delete an element from a list which is null"},
-		{"set behind the end", multi(1, listType, list), []Update{up(ListSetAt, i32(3), i32(7))}, nil, "List index 3 out of bound, list has size 3"},
-		{"delete before the beginning", multi(1, listType, list), []Update{up(ListDeleteAt, i32(-1))}, nil, "List index -1 out of bound, list has size 3"},
-		{"null index", multi(1, listType, list), []Update{up(ListDeleteAt, nil)}, nil, "Invalid null value for list index"},
+		{"set in nothing", nil, []Update{up(ListSetAt, i32(0), i32(7))}, nil,
+			"Attempted to set an element on a list which is null"},
+		{"delete in nothing", nil, []Update{up(ListDeleteAt, i32(0))}, nil,
+			"Attempted to delete an element from a list which is null"},
+		{"set behind the end", multi(1, listType, list), []Update{up(ListSetAt, i32(3), i32(7))}, nil,
+			"List index 3 out of bound, list has size 3"},
+		{"delete before the beginning", multi(1, listType, list), []Update{up(ListDeleteAt, i32(-1))}, nil,
+			"List index -1 out of bound, list has size 3"},
+		{"null index", multi(1, listType, list), []Update{up(ListDeleteAt, nil)}, nil,
+			"Invalid null value for list index"},
 		{
 			"set twice, the larger value wins", multi(1, listType, list),
 			[]Update{up(ListSetAt, i32(0), i32(9)), up(ListSetAt, i32(0), i32(6))},
 			[]cell{{1, "\x01", string(i32(9))}, {1, "\x02", string(i32(11))}, {1, "\x03", string(i32(10))}},
 			"",
 		},
-		{"delete twice", multi(1, listType, list), []Update{up(ListDeleteAt, i32(0)), up(ListDeleteAt, i32(0))}, []cell{{1, "\x03", string(i32(10))}}, ""},
+		{"delete twice", multi(1, listType, list), []Update{up(ListDeleteAt, i32(0)), up(ListDeleteAt, i32(0))},
+			[]cell{{1, "\x03", string(i32(10))}}, ""},
 		{
 			"append, then set what was appended", multi(1, listType, list),
 			[]Update{up(ListPut, []byte("\x04"), i32(1)), up(ListSetAt, i32(3), i32(7))},
-			[]cell{{1, "\x01", string(i32(10))}, {1, "\x02", string(i32(11))}, {1, "\x03", string(i32(10))}, {1, "\x04", string(i32(7))}},
+			[]cell{{1, "\x01", string(i32(10))}, {1, "\x02", string(i32(11))}, {1, "\x03", string(i32(10))},
+				{1, "\x04", string(i32(7))}},
 			"",
 		},
 		{
@@ -271,12 +292,17 @@ func TestResolve(t *testing.T) {
 			[]cell{{1, "\x01", string(i32(10))}, {1, "\x03", string(i32(10))}},
 			"",
 		},
-		{"discard, then count what is left", multi(1, listType, list), []Update{up(ListDiscard, i32(10)), up(ListSetAt, i32(0), i32(7))}, []cell{{1, "\x02", string(i32(7))}}, ""},
-		{"another statement sees nothing of it", multi(1, listType, list), []Update{up(ListDiscard, i32(10)), other(up(ListSetAt, i32(1), i32(7)))}, []cell{{1, "\x02", string(i32(7))}}, ""},
-		{"a counter subtracts", single(2, i64(7)), []Update{add(2, 5), add(2, -3)}, []cell{{2, "", string(i64(9))}}, ""},
+		{"discard, then count what is left", multi(1, listType, list),
+			[]Update{up(ListDiscard, i32(10)), up(ListSetAt, i32(0), i32(7))}, []cell{{1, "\x02", string(i32(7))}}, ""},
+		{"another statement sees nothing of it", multi(1, listType, list),
+			[]Update{up(ListDiscard, i32(10)), other(up(ListSetAt, i32(1), i32(7)))},
+			[]cell{{1, "\x02", string(i32(7))}}, ""},
+		{"a counter subtracts", single(2, i64(7)), []Update{add(2, 5), add(2, -3)}, []cell{{2, "", string(i64(9))}},
+			""},
 		{"counter from nothing", nil, []Update{add(2, 5)}, []cell{{2, "", string(i64(5))}}, ""},
 		{"counter", single(2, i64(7)), []Update{add(2, -5)}, []cell{{2, "", string(i64(2))}}, ""},
-		{"counter twice, and another", single(2, i64(7)), []Update{add(2, 1), add(3, 1), add(2, 1)}, []cell{{2, "", string(i64(9))}, {3, "", string(i64(1))}}, ""},
+		{"counter twice, and another", single(2, i64(7)), []Update{add(2, 1), add(3, 1), add(2, 1)},
+			[]cell{{2, "", string(i64(9))}, {3, "", string(i64(1))}}, ""},
 		{"counter wraps", single(2, i64(1<<63-1)), []Update{add(2, 1)}, []cell{{2, "", string(i64(-1 << 63))}}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -326,7 +352,8 @@ func TestResolve(t *testing.T) {
 
 // Static columns are resolved into the header, and operands come behind those that are there.
 func TestResolveStatic(t *testing.T) {
-	c := &Conditional{Rows: []RowRef{{Static: true}}, Updates: []Update{{Kind: CounterAdd, Column: 2, Type: bigType, Args: [][]byte{i64(1)}}}}
+	c := &Conditional{Rows: []RowRef{{Static: true}},
+		Updates: []Update{{Kind: CounterAdd, Column: 2, Type: bigType, Args: [][]byte{i64(1)}}}}
 	ops, err := Resolve([]Op{{}}, c, []*row.Row{nil}, 5)
 	if err != nil || len(ops) != 2 || ops[1].Kind != OpHeader || ops[1].Clustering != nil {
 		t.Fatalf("%+v, %v", ops, err)
@@ -337,7 +364,8 @@ func TestResolveStatic(t *testing.T) {
 // once with the leader's. Whichever comes first, the higher timestamp wins, and on a tie the larger value.
 func TestClientTimestampBesideStamp(t *testing.T) {
 	set := func(ts int64, value string) Update {
-		return Update{Kind: ListSetAt, Column: 1, Args: [][]byte{binary.BigEndian.AppendUint32(nil, 0), []byte(value)}, Timestamp: ts}
+		return Update{Kind: ListSetAt, Column: 1, Args: [][]byte{binary.BigEndian.AppendUint32(nil, 0), []byte(value)},
+			Timestamp: ts}
 	}
 	const stamp = 1000
 	found := []*row.Row{{Cells: []row.Cell{{Column: 1, Path: []byte("p"), Value: []byte("old"), Timestamp: 10}}}}

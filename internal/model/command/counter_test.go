@@ -58,7 +58,8 @@ func TestCountersOfTwoRegions(t *testing.T) {
 			want += delta
 			stamps[region]++
 			c := &Conditional{Rows: []RowRef{{}}, Updates: []Update{{
-				Kind: CounterAdd, Column: column, Type: counter, Args: [][]byte{binary.BigEndian.AppendUint64(nil, uint64(delta))},
+				Kind: CounterAdd, Column: column, Type: counter,
+				Args: [][]byte{binary.BigEndian.AppendUint64(nil, uint64(delta))},
 			}}}
 			counterPath = row.CounterPath(uint32(region))
 			ops, err := Resolve(nil, c, []*row.Row{visible(rows[region])}, stamps[region])

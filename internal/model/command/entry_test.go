@@ -24,16 +24,19 @@ func entries() []Entry {
 	m := Mutation{
 		Table: 600, Token: -5, Key: []byte("k"), SchemaVersion: 3, Epoch: 2, Timestamp: 77,
 		Dedupe: DedupeID{Coordinator: [16]byte{1}, Sequence: 9},
-		Ops:    []Op{{Clustering: []byte("c"), Operand: []byte("operand")}, {Kind: OpIndex, Index: 7, Value: []byte("v")}},
+		Ops: []Op{{Clustering: []byte("c"), Operand: []byte("operand")},
+			{Kind: OpIndex, Index: 7, Value: []byte("v")}},
 	}
 	return []Entry{
 		{Kind: EntryWrite, Epoch: 2, Mutations: []Mutation{m}, Result: []byte{}},
 		{Kind: EntryWrite, Mutations: []Mutation{m, {Table: 600, Key: []byte("l")}, m}},
-		{Kind: EntrySweep, Sweep: Sweep{Table: 600, Keys: [][]byte{[]byte("a"), []byte("b")}, Horizon: 12, Dropped: []uint32{4, 9}}, Epoch: 3},
+		{Kind: EntrySweep, Sweep: Sweep{Table: 600, Keys: [][]byte{[]byte("a"), []byte("b")}, Horizon: 12,
+			Dropped: []uint32{4, 9}}, Epoch: 3},
 		{Kind: EntryTruncate, Epoch: 4, Span: keys.Span{Table: 600, End: []byte{9}}, Indexes: []uint32{1, 2}},
 		{Kind: EntryTruncate},
 		{Kind: EntryRequire, Epoch: 1, SchemaVersion: 1 << 40},
-		{Kind: EntryRecords, Records: Records{Expect: 4, Put: []Record{{Key: []byte("a"), Value: []byte{}}, {Key: []byte("b")}}}},
+		{Kind: EntryRecords,
+			Records: Records{Expect: 4, Put: []Record{{Key: []byte("a"), Value: []byte{}}, {Key: []byte("b")}}}},
 		{Kind: EntryFeature, Epoch: 1, Level: 300},
 	}
 }
@@ -58,7 +61,8 @@ func TestEntries(t *testing.T) {
 	}
 	var c Records
 	want := entries()[6].Records
-	if err := DecodeRecords(&c, AppendRecords(nil, &want)); err != nil || c.Put[0].Value == nil || c.Put[1].Value != nil {
+	if err := DecodeRecords(&c, AppendRecords(nil, &want)); err != nil || c.Put[0].Value == nil ||
+		c.Put[1].Value != nil {
 		t.Errorf("%+v %v", c, err)
 	}
 	if err := DecodeRecords(&c, AppendEntry(nil, &entries()[0])); err == nil {
@@ -69,7 +73,8 @@ func TestEntries(t *testing.T) {
 // TestAddWrite: the copy in the log has the leader's stamp, the mutation that is sent again has not, and the log does
 // not say how often it was.
 func TestAddWrite(t *testing.T) {
-	m := Mutation{Table: 600, Key: []byte("k"), Dedupe: DedupeID{Sequence: 1}, Retried: 250, Ops: []Op{{Operand: unstamped()}}}
+	m := Mutation{Table: 600, Key: []byte("k"), Dedupe: DedupeID{Sequence: 1}, Retried: 250,
+		Ops: []Op{{Operand: unstamped()}}}
 	before := bytes.Clone(m.Ops[0].Operand)
 	b := AddWrite(AddWrite(BeginWrite(nil, 3, 2, []byte("result")), &m, 500), &m, 501)
 	var e Entry
@@ -77,7 +82,8 @@ func TestAddWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range e.Mutations {
-		if want := int64(500 + i); c.Timestamp != want || row.Timestamp(c.Ops[0].Operand) != want || c.Retried != 0 || c.Dedupe != m.Dedupe {
+		if want := int64(500 + i); c.Timestamp != want || row.Timestamp(c.Ops[0].Operand) != want || c.Retried != 0 ||
+			c.Dedupe != m.Dedupe {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -85,7 +91,8 @@ func TestAddWrite(t *testing.T) {
 		t.Errorf("%+v %+v", e, m)
 	}
 	var sent Mutation
-	if err := DecodeMutation(&sent, AppendMutation(nil, &m)); err != nil || sent.Retried != 250 || row.Timestamp(sent.Ops[0].Operand) != row.Unstamped {
+	if err := DecodeMutation(&sent, AppendMutation(nil, &m)); err != nil || sent.Retried != 250 ||
+		row.Timestamp(sent.Ops[0].Operand) != row.Unstamped {
 		t.Errorf("%+v %v", sent, err)
 	}
 }

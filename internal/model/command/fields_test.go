@@ -47,19 +47,44 @@ func TestFieldsOfLaterBuilds(t *testing.T) {
 		back func(b []byte) (any, error)
 		want any
 	}{
-		{"mutation", AppendMutation(nil, &m), -2, func(b []byte) (any, error) { var v Mutation; err := DecodeMutation(&v, b); return v, err }, m},
-		{"write", AppendEntry(nil, &written), -2, func(b []byte) (any, error) { var v Entry; err := DecodeEntry(&v, b); return v, err }, written},
-		{"entry", AppendEntry(nil, &entry), -2, func(b []byte) (any, error) { var v Entry; err := DecodeEntry(&v, b); return v, err }, entry},
-		{"conditional", AppendConditional(nil, &cond), -4, func(b []byte) (any, error) { var v Conditional; err := DecodeConditional(&v, b); return v, err }, cond},
-		{"read", AppendRead(nil, &read), -1, func(b []byte) (any, error) { var v Read; err := DecodeRead(&v, b); return v, err }, read},
-		{"decision", AppendDecision(nil, &decision), 4, func(b []byte) (any, error) { var v Decision; err := DecodeDecision(&v, b); return v, err }, decision},
+		{"mutation", AppendMutation(nil, &m), -2, func(b []byte) (any, error) {
+			var v Mutation
+			err := DecodeMutation(&v, b)
+			return v, err
+		}, m},
+		{"write", AppendEntry(nil, &written), -2, func(b []byte) (any, error) {
+			var v Entry
+			err := DecodeEntry(&v, b)
+			return v, err
+		}, written},
+		{"entry", AppendEntry(nil, &entry), -2, func(b []byte) (any, error) {
+			var v Entry
+			err := DecodeEntry(&v, b)
+			return v, err
+		}, entry},
+		{"conditional", AppendConditional(nil, &cond), -4, func(b []byte) (any, error) {
+			var v Conditional
+			err := DecodeConditional(&v, b)
+			return v, err
+		}, cond},
+		{"read", AppendRead(nil, &read), -1, func(b []byte) (any, error) {
+			var v Read
+			err := DecodeRead(&v, b)
+			return v, err
+		}, read},
+		{"decision", AppendDecision(nil, &decision), 4, func(b []byte) (any, error) {
+			var v Decision
+			err := DecodeDecision(&v, b)
+			return v, err
+		}, decision},
 	} {
 		got, err := c.back(withField(c.b, c.at, false))
 		if diff := gocmp.Diff(c.want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
 			t.Errorf("%s with a field that may be passed over: %v\n%s", c.name, err, diff)
 		}
 		_, err = c.back(withField(c.b, c.at, true))
-		if !errors.Is(err, feature.ErrNewer) || errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "field 77") {
+		if !errors.Is(err, feature.ErrNewer) || errors.Is(err, ErrMalformed) ||
+			!strings.Contains(err.Error(), "field 77") {
 			t.Errorf("%s with a field that must be understood: %v", c.name, err)
 		}
 		if _, err = c.back(withField(withField(c.b, c.at, false), c.at, false)); !errors.Is(err, ErrMalformed) {
@@ -73,13 +98,19 @@ func TestFieldsOfLaterBuilds(t *testing.T) {
 func TestKindsOfLaterBuilds(t *testing.T) {
 	var e Entry
 	for text, b := range map[string][]byte{
-		"a log entry was written by a newer Ilion (kind 99)":         {Version, byte(kindEntry), 99, 1, 0, 5, 5},
-		"a mutation was written by a newer Ilion (operand kind 9)":   AppendEntry(nil, &Entry{Kind: EntryWrite, Mutations: []Mutation{{Ops: []Op{{Kind: 9}, {}}}}}),
-		"a command was written by a newer Ilion (version 3)":         {Version + 1, byte(kindEntry), 1, 1},
-		"a condition was written by a newer Ilion (operator 12)":     AppendConditional(nil, &Conditional{Rows: []RowRef{{}}, Conditions: []Condition{{Operator: 12, Element: []byte("1234")}}}),
-		"a read was written by a newer Ilion (flags 128); this":      append([]byte{Version, byte(kindRead), 128}, AppendRead(nil, &Read{})[3:]...),
-		"an update was written by a newer Ilion (kind 88)":           AppendConditional(nil, &Conditional{Rows: []RowRef{{}}, Updates: []Update{{Kind: 88, Args: [][]byte{[]byte("12345")}}}}),
-		"a type was written by a newer Ilion (kind 100)":             AppendConditional(nil, &Conditional{Rows: []RowRef{{}}, Updates: []Update{{Type: &cqltype.Type{Kind: 100}, Args: [][]byte{[]byte("12345")}}}}),
+		"a log entry was written by a newer Ilion (kind 99)": {Version, byte(kindEntry), 99, 1, 0, 5, 5},
+		"a mutation was written by a newer Ilion (operand kind 9)": AppendEntry(nil,
+			&Entry{Kind: EntryWrite, Mutations: []Mutation{{Ops: []Op{{Kind: 9}, {}}}}}),
+		"a command was written by a newer Ilion (version 3)": {Version + 1, byte(kindEntry), 1, 1},
+		"a condition was written by a newer Ilion (operator 12)": AppendConditional(nil,
+			&Conditional{Rows: []RowRef{{}}, Conditions: []Condition{{Operator: 12, Element: []byte("1234")}}}),
+		"a read was written by a newer Ilion (flags 128); this": append([]byte{Version, byte(kindRead), 128},
+			AppendRead(nil, &Read{})[3:]...),
+		"an update was written by a newer Ilion (kind 88)": AppendConditional(nil,
+			&Conditional{Rows: []RowRef{{}}, Updates: []Update{{Kind: 88, Args: [][]byte{[]byte("12345")}}}}),
+		"a type was written by a newer Ilion (kind 100)": AppendConditional(nil,
+			&Conditional{Rows: []RowRef{{}},
+				Updates: []Update{{Type: &cqltype.Type{Kind: 100}, Args: [][]byte{[]byte("12345")}}}}),
 		"a command of version 1, which this build does not read any": {1, byte(kindEntry), 1, 1},
 	} {
 		err := DecodeEntry(&e, b)
@@ -89,7 +120,8 @@ func TestKindsOfLaterBuilds(t *testing.T) {
 		case kindRead:
 			err = DecodeRead(&Read{}, b)
 		}
-		if err == nil || !strings.HasPrefix(err.Error(), text) || errors.Is(err, feature.ErrNewer) != strings.Contains(text, "newer") {
+		if err == nil || !strings.HasPrefix(err.Error(), text) ||
+			errors.Is(err, feature.ErrNewer) != strings.Contains(text, "newer") {
 			t.Errorf("%v, want %s", err, text)
 		}
 	}

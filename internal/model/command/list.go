@@ -34,7 +34,9 @@ func (r *resolver) list(u *Update, cells []row.Cell) *listState {
 // set puts the value of an element, or deletes it if value is nil, into the operand and, as far as it then would be
 // seen, into the list.
 func (r *resolver) set(l *listState, u *Update, path, value []byte) {
-	at, there := slices.BinarySearchFunc(l.cells, path, func(c row.Cell, path []byte) int { return bytes.Compare(c.Path, path) })
+	at, there := slices.BinarySearchFunc(l.cells, path, func(c row.Cell, path []byte) int {
+		return bytes.Compare(c.Path, path)
+	})
 	hidden := there && !u.beats(&l.cells[at], value)
 	cell := row.Cell{Column: u.Column, Path: path, Value: value, Timestamp: u.Timestamp}
 	switch {

@@ -18,14 +18,17 @@ func number(v int64) []byte {
 func TestCollections(t *testing.T) {
 	ints, set, dict := ListOf(Native(Int)), SetOf(Native(Int)), MapOf(Native(Int), Native(Text))
 	list := ints.AppendCollection(nil, number(3), number(1))
-	if ints.Count(list) != 2 || !bytes.Equal(ints.Element(list, 1), number(1)) || ints.Element(list, 2) != nil || ints.Element(list, -1) != nil {
+	if ints.Count(list) != 2 || !bytes.Equal(ints.Element(list, 1), number(1)) || ints.Element(list, 2) != nil ||
+		ints.Element(list, -1) != nil {
 		t.Errorf("the list is %x", list)
 	}
-	if got := set.SortedSet([][]byte{number(2), number(-1), number(2)}); !bytes.Equal(got, set.AppendCollection(nil, number(-1), number(2))) {
+	if got := set.SortedSet([][]byte{number(2), number(-1), number(2)}); !bytes.Equal(got,
+		set.AppendCollection(nil, number(-1), number(2))) {
 		t.Errorf("the set is %x", got)
 	}
 	m := dict.SortedMap([][]byte{number(2), []byte("a"), number(1), []byte("b"), number(2), []byte("c")})
-	if want := dict.AppendCollection(nil, number(1), []byte("b"), number(2), []byte("c")); !bytes.Equal(m, want) || dict.Count(m) != 2 {
+	if want := dict.AppendCollection(nil, number(1), []byte("b"), number(2), []byte("c")); !bytes.Equal(m, want) ||
+		dict.Count(m) != 2 {
 		t.Errorf("the map is %x, want %x: the last of equal keys wins", m, want)
 	}
 	if v, ok := dict.Lookup(m, number(2)); !ok || string(v) != "c" {

@@ -59,7 +59,8 @@ func (c Constant) Preferred(text string) *Type {
 	case FloatConst:
 		v, ok := parseJavaFloat(floatText(text), 64)
 		if d, decimal := ParseDecimal(text); ok && decimal {
-			if back, _ := ParseDecimal(string(appendJavaFloat(nil, v, 64))); back.Unscaled == nil || back.Scale != d.Scale || back.Unscaled.Cmp(d.Unscaled) != 0 {
+			if back, _ := ParseDecimal(string(appendJavaFloat(nil, v, 64))); back.Unscaled == nil ||
+				back.Scale != d.Scale || back.Unscaled.Cmp(d.Unscaled) != 0 {
 				return Native(Decimal)
 			}
 		}
@@ -88,8 +89,9 @@ const (
 
 // takes lists the kinds that a constant converts to.
 var takes = map[Constant][]Kind{
-	StringConst:   {Ascii, Text, Inet, Date, Time, Timestamp},
-	IntegerConst:  {Bigint, Counter, Date, Decimal, Double, Duration, Float, Int, Smallint, Time, Timestamp, Tinyint, Varint},
+	StringConst: {Ascii, Text, Inet, Date, Time, Timestamp},
+	IntegerConst: {Bigint, Counter, Date, Decimal, Double, Duration, Float, Int, Smallint, Time, Timestamp, Tinyint,
+		Varint},
 	FloatConst:    {Decimal, Double, Float},
 	BooleanConst:  {Boolean},
 	UUIDConst:     {UUID, Timeuuid},
@@ -311,7 +313,8 @@ func (t *Type) tupleFromText(text string) ([]byte, error) {
 	}
 	parts = append(parts, part)
 	if len(parts) > len(t.Elems) {
-		return nil, dberr.Invalidf("Invalid tuple literal: too many elements. Type %s expects %d but got %d", t, len(t.Elems), len(parts))
+		return nil, dberr.Invalidf("Invalid tuple literal: too many elements. Type %s expects %d but got %d", t,
+			len(t.Elems), len(parts))
 	}
 	values := make([][]byte, len(parts))
 	unescape := strings.NewReplacer(`\:`, ":", `\@`, "@")

@@ -49,7 +49,8 @@ func TestFromConstantRecorded(t *testing.T) {
 		{FloatConst, "3.4028235E38", Float, "7f7fffff"},
 		{IntegerConst, "-1", Double, "bff0000000000000"},
 
-		{StringConst, "é", Ascii, "Invalid ASCII character in string literal: java.nio.charset.UnmappableCharacterException: Input length = 1"},
+		{StringConst, "é", Ascii,
+			"Invalid ASCII character in string literal: java.nio.charset.UnmappableCharacterException: Input length = 1"},
 		{StringConst, "", Text, ""},
 		{HexConst, "0XdeadBEEF00", Blob, "deadbeef00"},
 		{HexConst, "0x", Blob, ""},
@@ -75,7 +76,8 @@ func TestFromConstantRecorded(t *testing.T) {
 		{StringConst, "yesterday", Timestamp, "Unable to parse a date/time from 'yesterday'"},
 		{StringConst, "2011-13-03", Timestamp, "Unable to parse a date/time from '2011-13-03'"},
 		{StringConst, "2011-02-03 25:00:00", Timestamp, "Unable to parse a date/time from '2011-02-03 25:00:00'"},
-		{StringConst, "2011-02-03 04:05 Nowhere", Timestamp, "Unable to parse a date/time from '2011-02-03 04:05 Nowhere'"},
+		{StringConst, "2011-02-03 04:05 Nowhere", Timestamp,
+			"Unable to parse a date/time from '2011-02-03 04:05 Nowhere'"},
 
 		{StringConst, "1970-01-01", Date, "80000000"},
 		{StringConst, "2026-02-28", Date, "80005020"},
@@ -94,7 +96,8 @@ func TestFromConstantRecorded(t *testing.T) {
 		{StringConst, "24:00:00", Time, "(TimeType) Unable to coerce '24:00:00' to a formatted time (long)"},
 		{StringConst, "10:60:00", Time, "(TimeType) Unable to coerce '10:60:00' to a formatted time (long)"},
 		{StringConst, "10:00", Time, "(TimeType) Unable to coerce '10:00' to a formatted time (long)"},
-		{StringConst, "10:00:00.1234567890", Time, "(TimeType) Unable to coerce '10:00:00.1234567890' to a formatted time (long)"},
+		{StringConst, "10:00:00.1234567890", Time,
+			"(TimeType) Unable to coerce '10:00:00.1234567890' to a formatted time (long)"},
 		{StringConst, "", Time, "(TimeType) Unable to coerce '' to a formatted time (long)"},
 
 		{DurationConst, "1y2mo3w4d5h6m7s8ms9us10ns", Duration, "1c32fc2168cdf9d664"},
@@ -201,7 +204,8 @@ func TestFormat(t *testing.T) {
 		{Native(Decimal), "00000003044c", "1.100", "1.100"},
 		{Native(Decimal), "0000000a01", "1E-10", "1E-10"},
 		{Native(Decimal), "00000002fb", "-0.05", "-0.05"},
-		{Native(Varint), "018ee90ff6c373e0ee4e3f0ad2", "123456789012345678901234567890", "123456789012345678901234567890"},
+		{Native(Varint), "018ee90ff6c373e0ee4e3f0ad2", "123456789012345678901234567890",
+			"123456789012345678901234567890"},
 		{Native(Boolean), "02", "true", "true"},
 		{Native(Timestamp), "0000012de9b2b74d", "'2011-02-03T04:05:59.757Z'", "2011-02-03T04:05:59.757Z"},
 		{Native(Timestamp), "7fffffffffffffff", "9223372036854775807", "292278994-08-17T07:12:55.807Z"},
@@ -212,7 +216,8 @@ func TestFormat(t *testing.T) {
 		{Native(Duration), "0000fc51dac2079fff", "-12h30m", "-12h30m"},
 		{Native(Duration), "1c32fc2168cdf9d664", "1y2mo25d5h6m7s8ms9us10ns", "1y2mo25d5h6m7s8ms9us10ns"},
 		{Native(Inet), "20010db8000000000000000000000001", "'2001:db8:0:0:0:0:0:1'", "2001:db8:0:0:0:0:0:1"},
-		{Native(UUID), "123e4567e89b12d3a456426614174000", "123e4567-e89b-12d3-a456-426614174000", "123e4567-e89b-12d3-a456-426614174000"},
+		{Native(UUID), "123e4567e89b12d3a456426614174000", "123e4567-e89b-12d3-a456-426614174000",
+			"123e4567-e89b-12d3-a456-426614174000"},
 		{ListOf(Native(Int)), "0000000200000004000000030000000400000001", "[3, 1]", "[3, 1]"},
 		{SetOf(Native(Text)), "000000010000000161", "{'a'}", "{'a'}"},
 		{MapOf(Native(Text), Native(Int)), "0000000100000001610000000400000001", "{'a': 1}", "{'a': 1}"},
@@ -237,7 +242,8 @@ func TestTextRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawNative(t)
 		wire := drawValue(t, typ)
-		if len(wire) == 0 || typ.Kind == Boolean && wire[0] > 1 || typ.Kind == Timestamp && !plainYear(signExtend(wire)) {
+		if len(wire) == 0 || typ.Kind == Boolean && wire[0] > 1 || typ.Kind == Timestamp &&
+			!plainYear(signExtend(wire)) {
 			return
 		}
 		text := typ.Text(wire)
@@ -258,7 +264,8 @@ func TestTextRoundTrip(t *testing.T) {
 
 // FuzzText proves that no text panics and that what is accepted is valid.
 func FuzzText(f *testing.F) {
-	for _, text := range []string{"1e10", "-5877641-06-23", "2011-02-03T04:05:00.123+02:00", "P0001-03-02T04:05:06", "1y2mo3w4d5h6m7s8ms9us10ns", "::ffff:10.0.0.1", `1:a\:b:@`, "NaN", "2011-02-03 UTC", "1E+2147483647"} {
+	for _, text := range []string{"1e10", "-5877641-06-23", "2011-02-03T04:05:00.123+02:00", "P0001-03-02T04:05:06",
+		"1y2mo3w4d5h6m7s8ms9us10ns", "::ffff:10.0.0.1", `1:a\:b:@`, "NaN", "2011-02-03 UTC", "1E+2147483647"} {
 		for kind := Ascii; kind <= Tuple; kind++ {
 			f.Add(uint8(kind), text)
 		}

@@ -45,14 +45,16 @@ func drawValue(t *rapid.T, typ *Type) []byte {
 			return []byte{}
 		}
 	}
-	number := rapid.OneOf(rapid.Int64Range(-3, 3), rapid.Int64(), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 31, -1 << 31, 255, 256, -256, -257}))
+	number := rapid.OneOf(rapid.Int64Range(-3, 3), rapid.Int64(),
+		rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 31, -1 << 31, 255, 256, -256, -257}))
 	switch typ.Kind {
 	case Ascii:
 		return []byte(rapid.StringOfN(rapid.RuneFrom([]rune("ab\x00\x01\x7f")), 0, 4, -1).Draw(t, "ascii"))
 	case Text:
 		return []byte(rapid.StringOfN(rapid.RuneFrom([]rune("ab\x00\x01'\"\\é\u0800日🙂")), 0, 4, -1).Draw(t, "text"))
 	case Blob:
-		return rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte{0, 1, 0xfe, 0xff})), 0, 5).Draw(t, "blob")
+		return rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte{0, 1, 0xfe, 0xff})), 0, 5).Draw(t,
+			"blob")
 	case Boolean:
 		return []byte{rapid.SampledFrom([]byte{0, 1, 2, 0xff}).Draw(t, "boolean")}
 	case Inet:
@@ -72,13 +74,16 @@ func drawValue(t *rapid.T, typ *Type) []byte {
 		scale := rapid.OneOf(rapid.Int32Range(-3, 3), rapid.Int32()).Draw(t, "scale")
 		return append([]byte{byte(scale >> 24), byte(scale >> 16), byte(scale >> 8), byte(scale)}, drawVarint(t)...)
 	case Duration:
-		d := DurationValue{rapid.Int32Range(0, math.MaxInt32).Draw(t, "months"), rapid.Int32Range(0, 9).Draw(t, "days"), rapid.Int64Range(0, math.MaxInt64).Draw(t, "nanos")}
+		d := DurationValue{rapid.Int32Range(0, math.MaxInt32).Draw(t, "months"), rapid.Int32Range(0, 9).Draw(t, "days"),
+			rapid.Int64Range(0, math.MaxInt64).Draw(t, "nanos")}
 		if rapid.Bool().Draw(t, "negative") {
 			d = DurationValue{-d.Months, -d.Days, -d.Nanos}
 		}
 		return EncodeDuration(d)
 	case Float, Double:
-		v := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, math.Copysign(0, -1), 1, -1, 1.5, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat32, math.SmallestNonzeroFloat64})).Draw(t, "float")
+		v := rapid.OneOf(rapid.Float64(),
+			rapid.SampledFrom([]float64{0, math.Copysign(0, -1), 1, -1, 1.5, math.Inf(1), math.Inf(-1), math.NaN(),
+				math.MaxFloat32, math.SmallestNonzeroFloat64})).Draw(t, "float")
 		return typ.FromFloat64(v)
 	case Time:
 		v, _ := typ.FromInt64(rapid.Int64Range(0, nanosPerDay-1).Draw(t, "time"))

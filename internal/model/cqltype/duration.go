@@ -220,7 +220,8 @@ func (d *duration) add(number, symbol string) error {
 			continue
 		}
 		if n > (part.limit-*part.sum)/part.unit {
-			return dberr.Invalidf("Invalid duration. The total number of %s must be less or equal to %d", part.name, part.limit)
+			return dberr.Invalidf("Invalid duration. The total number of %s must be less or equal to %d", part.name,
+				part.limit)
 		}
 		*part.sum += n * part.unit
 	}

@@ -249,7 +249,8 @@ func (t *Type) udtFromJSON(o *JSONObject) ([]byte, error) {
 	for i, name := range o.Names {
 		f := t.FieldIndex(JSONName(name))
 		if f < 0 {
-			return nil, jsonErrorf("Unknown field '%s' in value of user defined type %s", JSONName(name), QuoteName(t.Name))
+			return nil, jsonErrorf("Unknown field '%s' in value of user defined type %s", JSONName(name),
+				QuoteName(t.Name))
 		}
 		wire, err := t.Elems[f].FromJSON(o.Values[i])
 		if err != nil {

@@ -11,7 +11,8 @@ import (
 // AppendJSON appends the JSON form of a value as toJson() and SELECT JSON give it. Null, and an empty value of a type
 // other than text and blob, are null; so are NaN and the infinities.
 func (t *Type) AppendJSON(dst, wire []byte) []byte {
-	if wire == nil || len(wire) == 0 && t.Kind != Text && t.Kind != Ascii && t.Kind != Blob && t.Kind != Tuple && t.Kind != UDT {
+	if wire == nil || len(wire) == 0 && t.Kind != Text && t.Kind != Ascii && t.Kind != Blob && t.Kind != Tuple &&
+		t.Kind != UDT {
 		return append(dst, "null"...)
 	}
 	switch t.Kind {

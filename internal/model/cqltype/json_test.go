@@ -34,7 +34,8 @@ func TestFromJSONRecorded(t *testing.T) {
 		{Native(Bigint), `9223372036854775807`, "7fffffffffffffff"},
 		{Native(Text), `5`, "Expected a UTF-8 string, but got a Integer: 5"},
 		{Native(Ascii), `3`, "Expected an ascii string, but got a Integer: 3"},
-		{Native(Ascii), `"שלום"`, "Invalid ASCII character in string literal: java.nio.charset.UnmappableCharacterException: Input length = 1"},
+		{Native(Ascii), `"שלום"`,
+			"Invalid ASCII character in string literal: java.nio.charset.UnmappableCharacterException: Input length = 1"},
 		{Native(Boolean), `1`, "Expected a boolean value, but got a Integer: 1"},
 		{Native(Boolean), `"true"`, "01"},
 		{Native(Double), `"1.5"`, "3ff8000000000000"},
@@ -48,7 +49,8 @@ func TestFromJSONRecorded(t *testing.T) {
 		{Native(Timestamp), `1296705900000`, "0000012de9b1cde0"},
 		{Native(Duration), `"1h30m"`, "0000fc09d29229e000"},
 		{Native(Duration), `"nope"`, "invalid: Unable to convert 'nope' to a duration"},
-		{Native(Blob), `"xyz"`, "Value 'xyz' is not a valid blob representation: String representation of blob is missing 0x prefix: xyz"},
+		{Native(Blob), `"xyz"`,
+			"Value 'xyz' is not a valid blob representation: String representation of blob is missing 0x prefix: xyz"},
 		{Native(Blob), `"0xz"`, "Value '0xz' is not a valid blob representation: cannot parse 'z' as hex bytes"},
 		{Native(Blob), `"0xcafe"`, "cafe"},
 		{Native(UUID), `"nope"`, "Unable to make UUID from 'nope'"},
@@ -57,15 +59,18 @@ func TestFromJSONRecorded(t *testing.T) {
 		{ListOf(Native(Int)), `1`, "Expected a list, but got a Integer: 1"},
 		{ListOf(Native(Int)), `[null]`, "Invalid null element in list"},
 		{SetOf(Native(Text)), `["b", "a", "b"]`, "0000000200000001610000000162"},
-		{MapOf(Native(Int), Native(Text)), `{"2": "b", "1": "a"}`, "000000020000000400000001000000016100000004000000020000000162"},
+		{MapOf(Native(Int), Native(Text)), `{"2": "b", "1": "a"}`,
+			"000000020000000400000001000000016100000004000000020000000162"},
 		{MapOf(Native(Int), Native(Text)), `[1]`, "Expected a map, but got a ArrayList: [1]"},
 		{TupleOf(Native(Int), Native(Text)), `[1, "x", 2]`, "Tuple contains extra items (expected 2): [1, x, 2]"},
 		{TupleOf(Native(Text), Native(Int)), `[null, 2]`, "ffffffff0000000400000002"},
-		{TupleOf(Native(Int), Native(Text)), `"x"`, "Error decoding JSON string: Unrecognized token 'x': was expecting ('true', 'false' or 'null')\n at [Source: (String)\"x\"; line: 1, column: 3]"},
+		{TupleOf(Native(Int), Native(Text)), `"x"`,
+			"Error decoding JSON string: Unrecognized token 'x': was expecting ('true', 'false' or 'null')\n at [Source: (String)\"x\"; line: 1, column: 3]"},
 		{udtAB, `{"nosuch": 1}`, "Unknown field 'nosuch' in value of user defined type u"},
 		{udtAB, `1`, "Expected a map, but got a Integer: 1"},
 		{udtAB, `{"b": "only"}`, "ffffffff000000046f6e6c79"},
-		{MapOf(TupleOf(Native(Text), Native(Int)), Native(Int)), `{"[\"hello\", 3]": 7}`, "00000001000000110000000568656c6c6f00000004000000030000000400000007"},
+		{MapOf(TupleOf(Native(Text), Native(Int)), Native(Int)), `{"[\"hello\", 3]": 7}`,
+			"00000001000000110000000568656c6c6f00000004000000030000000400000007"},
 	} {
 		v, err := ParseJSON(c.text)
 		if err != nil {
@@ -91,9 +96,12 @@ func TestFromJSONRecorded(t *testing.T) {
 func TestParseJSONRecorded(t *testing.T) {
 	for _, c := range []struct{ text, class, want string }{
 		{"dog", jsonParse, "Unrecognized token 'dog': was expecting ('true', 'false' or 'null')\n at [Source: (String)\"dog\"; line: 1, column: 7]"},
-		{"bad json", jsonParse, "Unrecognized token 'bad': was expecting ('true', 'false' or 'null')\n at [Source: (String)\"bad json\"; line: 1, column: 4]"},
-		{"{17: 3}", jsonParse, "Unexpected character ('1' (code 49)): was expecting double-quote to start field name\n at [Source: (String)\"{17: 3}\"; line: 1, column: 3]"},
-		{`{"k": 1`, jsonEOF, "Unexpected end-of-input: expected close marker for Object (start marker at [Source: (String)\"{\"k\": 1\"; line: 1, column: 1])\n at [Source: (String)\"{\"k\": 1\"; line: 1, column: 22]"},
+		{"bad json", jsonParse,
+			"Unrecognized token 'bad': was expecting ('true', 'false' or 'null')\n at [Source: (String)\"bad json\"; line: 1, column: 4]"},
+		{"{17: 3}", jsonParse,
+			"Unexpected character ('1' (code 49)): was expecting double-quote to start field name\n at [Source: (String)\"{17: 3}\"; line: 1, column: 3]"},
+		{`{"k": 1`, jsonEOF,
+			"Unexpected end-of-input: expected close marker for Object (start marker at [Source: (String)\"{\"k\": 1\"; line: 1, column: 1])\n at [Source: (String)\"{\"k\": 1\"; line: 1, column: 22]"},
 		{"", jsonMismatch, "No content to map due to end-of-input\n at [Source: (String)\"\"; line: 1, column: 0]"},
 	} {
 		_, err := ParseJSON(c.text)
@@ -109,7 +117,8 @@ func TestParseJSONRecorded(t *testing.T) {
 	if o, err := ParseJSONMap("null"); o != nil || err != nil {
 		t.Errorf("null: %v, %v", o, err)
 	}
-	if o, err := ParseJSONMap(`{"k": 10, "K": "a", "k": 11}`); err != nil || len(o.Names) != 2 || o.Values[0] != json.Number("11") {
+	if o, err := ParseJSONMap(`{"k": 10, "K": "a", "k": 11}`); err != nil || len(o.Names) != 2 ||
+		o.Values[0] != json.Number("11") {
 		t.Errorf("a name given twice: %v, %v", o, err)
 	}
 	if _, err := ParseJSON(strings.Repeat("[", 100000)); err == nil {
@@ -140,11 +149,15 @@ func TestAppendJSONRecorded(t *testing.T) {
 		{Native(Time), "000000000000007b", `"00:00:00.000000123"`},
 		{Native(Duration), "0204fc09d29229e000", `"1mo2d1h30m"`},
 		{Native(Double), "405edd2f1a9fbe77", "123.456"},
-		{MapOf(Native(Text), ListOf(Native(Int))), "0000000200000001610000000400000000000000037822790000000c000000010000000400000001", `{"a": [], "x\"y": [1]}`},
+		{MapOf(Native(Text), ListOf(Native(Int))),
+			"0000000200000001610000000400000000000000037822790000000c000000010000000400000001",
+			`{"a": [], "x\"y": [1]}`},
 		{MapOf(Native(Int), Native(Boolean)), "0000000100000004000000010000000101", `{"1": true}`},
-		{MapOf(TupleOf(Native(Text), Native(Int)), Native(Int)), "00000001000000110000000568656c6c6f00000004000000030000000400000007", `{"[\"hello\", 3]": 7}`},
+		{MapOf(TupleOf(Native(Text), Native(Int)), Native(Int)),
+			"00000001000000110000000568656c6c6f00000004000000030000000400000007", `{"[\"hello\", 3]": 7}`},
 		{TupleOf(Native(Text), Native(Int)), "0000000568656c6c6f", `["hello", null]`},
-		{UDTOf("ks", "u", []string{"a", "B"}, []*Type{Native(Int), Native(Text)}), "0000000400000001", `{"a": 1, "\"B\"": null}`},
+		{UDTOf("ks", "u", []string{"a", "B"}, []*Type{Native(Int), Native(Text)}), "0000000400000001",
+			`{"a": 1, "\"B\"": null}`},
 	} {
 		if got := string(c.typ.AppendJSON(nil, unhex(c.wire))); got != c.want {
 			t.Errorf("%s %s: %s, want %s", c.typ, c.wire, got, c.want)
@@ -213,7 +226,8 @@ func exactInJSON(typ *Type, wire []byte) bool {
 // FuzzJSON proves that no text panics, that what we accept encoding/json does too (before what follows the value), and
 // that what a type takes is valid.
 func FuzzJSON(f *testing.F) {
-	for _, text := range []string{`{"a": 1, "B": ["x", null]}`, `[1, "x", 2.5e3]`, `"\ud83d\ude42\u0041\ud800"`, `-0`, `"0xcafe"`, `{"1": true}`, `[1,`, `"P1Y"`, `01`, `1 2`, `{"a":{"a":[[[]]]}}`} {
+	for _, text := range []string{`{"a": 1, "B": ["x", null]}`, `[1, "x", 2.5e3]`, `"\ud83d\ude42\u0041\ud800"`, `-0`,
+		`"0xcafe"`, `{"1": true}`, `[1,`, `"P1Y"`, `01`, `1 2`, `{"a":{"a":[[[]]]}}`} {
 		for kind := Ascii; kind <= UDT; kind++ {
 			f.Add(uint8(kind), text)
 		}
@@ -224,7 +238,9 @@ func FuzzJSON(f *testing.F) {
 			return
 		}
 		var std any
-		if err := json.NewDecoder(strings.NewReader(text)).Decode(&std); err != nil && !strings.Contains(err.Error(), "cannot unmarshal number") && !strings.Contains(err.Error(), "exceeded max depth") {
+		if err := json.NewDecoder(strings.NewReader(text)).Decode(&std); err != nil &&
+			!strings.Contains(err.Error(), "cannot unmarshal number") &&
+			!strings.Contains(err.Error(), "exceeded max depth") {
 			t.Fatalf("%q accepted as %v: %v", text, v, err)
 		}
 		typ := fuzzType(kind)

@@ -60,7 +60,8 @@ func ParseJSON(text string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, number := v.(json.Number); number && p.pos < len(text) && !strings.ContainsRune(" \t\r\n", rune(text[p.pos])) {
+	if _, number := v.(json.Number); number && p.pos < len(text) &&
+		!strings.ContainsRune(" \t\r\n", rune(text[p.pos])) {
 		return nil, p.unexpected("Expected space separating root-level values")
 	}
 	return v, nil
@@ -87,13 +88,15 @@ func ParseJSONMap(text string) (*JSONObject, error) {
 			}
 		}
 		p := jsonParser{text: text}
-		err = &JSONError{jsonMismatch, "Cannot deserialize instance of `java.util.LinkedHashMap` out of " + token + " token" + p.at(0)}
+		err = &JSONError{jsonMismatch, "Cannot deserialize instance of `java.util.LinkedHashMap` out of " + token +
+			" token" + p.at(0)}
 	}
 	bad, ok := errors.AsType[*JSONError](err)
 	if !ok {
 		return nil, err
 	}
-	return nil, dberr.Invalidf("Could not decode JSON string as a map: %s: %s. (String was: %s)", bad.Class, bad.Message, text)
+	return nil, dberr.Invalidf("Could not decode JSON string as a map: %s: %s. (String was: %s)", bad.Class,
+		bad.Message, text)
 }
 
 // JSONName is the column or field that a member of a JSON object names: in double quotes as it is, else in lower case.
@@ -144,7 +147,8 @@ func (p *jsonParser) peek() byte {
 // unexpected refuses the character at the position.
 func (p *jsonParser) unexpected(expecting string) error {
 	r, n := utf8.DecodeRuneInString(p.text[p.pos:])
-	return &JSONError{jsonParse, fmt.Sprintf("Unexpected character ('%c' (code %d)): %s%s", r, r, expecting, p.at(p.pos+n))}
+	return &JSONError{jsonParse, fmt.Sprintf("Unexpected character ('%c' (code %d)): %s%s", r, r, expecting,
+		p.at(p.pos+n))}
 }
 
 // eof refuses the end of the text. Jackson counts the text three times over once it has looked for more.
@@ -199,7 +203,8 @@ func (p *jsonParser) word() (any, error) {
 	if end == len(p.text) {
 		at = p.at(2 * len(p.text))
 	}
-	return nil, &JSONError{jsonParse, fmt.Sprintf("Unrecognized token '%s': was expecting ('true', 'false' or 'null')%s", word, at)}
+	return nil, &JSONError{jsonParse,
+		fmt.Sprintf("Unrecognized token '%s': was expecting ('true', 'false' or 'null')%s", word, at)}
 }
 
 func (p *jsonParser) number() (any, error) {
@@ -341,7 +346,8 @@ func (p *jsonParser) string() (string, error) {
 			p.pos++
 			return b.String(), nil
 		case c < 0x20:
-			return "", &JSONError{jsonParse, fmt.Sprintf("Illegal unquoted character ((CTRL-CHAR, code %d)): has to be escaped using backslash to be included in string value%s", c, p.at(p.pos+1))}
+			return "", &JSONError{jsonParse,
+				fmt.Sprintf("Illegal unquoted character ((CTRL-CHAR, code %d)): has to be escaped using backslash to be included in string value%s", c, p.at(p.pos+1))}
 		case c != '\\':
 			from := p.pos
 			for p.pos < len(p.text) && p.text[p.pos] != '"' && p.text[p.pos] != '\\' && p.text[p.pos] >= 0x20 {
@@ -358,7 +364,8 @@ func (p *jsonParser) string() (string, error) {
 		switch {
 		case i < 0:
 			r, n := utf8.DecodeRuneInString(p.text[p.pos:])
-			return "", &JSONError{jsonParse, fmt.Sprintf("Unrecognized character escape '%c' (code %d)%s", r, r, p.at(p.pos+n))}
+			return "", &JSONError{jsonParse, fmt.Sprintf("Unrecognized character escape '%c' (code %d)%s", r, r,
+				p.at(p.pos+n))}
 		case i < 8:
 			b.WriteByte("\"\\/\b\f\n\r\t"[i])
 			p.pos++

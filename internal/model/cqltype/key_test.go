@@ -100,7 +100,8 @@ func TestKeyPrefix(t *testing.T) {
 }
 
 func TestAfterPrefix(t *testing.T) {
-	for _, c := range []struct{ prefix, want string }{{"a", "b"}, {"a\xff\xff", "b"}, {"\x00", "\x01"}, {"a\xfe\xff", "a\xff"}} {
+	for _, c := range []struct{ prefix, want string }{{"a", "b"}, {"a\xff\xff", "b"}, {"\x00", "\x01"},
+		{"a\xfe\xff", "a\xff"}} {
 		if got := AfterPrefix([]byte(c.prefix)); string(got) != c.want {
 			t.Errorf("AfterPrefix(%q) = %q, want %q", c.prefix, got, c.want)
 		}
@@ -119,17 +120,25 @@ func TestRecordedOrder(t *testing.T) {
 		typ    *Type
 		values []string
 	}{
-		{Native(Timeuuid), []string{"00000000000010008080808080808080", "ffffffff000010008080808080808080", "00000000000110008080808080808080", "50554d6e29bb11e5b345feff819cdc9f", "50554d6e29bb11e57f7f7f7f7f7f7f7f"}},
-		{Native(UUID), []string{"00000000000000000000000000000000", "50554d6e29bb11e5b345feff819cdc9f", "ffffffffffff1fffbfffffffffffffff", "00000000000040008000000000000000", "6b8b4567327b43c6a456426614174000"}},
+		{Native(Timeuuid), []string{"00000000000010008080808080808080", "ffffffff000010008080808080808080",
+			"00000000000110008080808080808080", "50554d6e29bb11e5b345feff819cdc9f",
+			"50554d6e29bb11e57f7f7f7f7f7f7f7f"}},
+		{Native(UUID), []string{"00000000000000000000000000000000", "50554d6e29bb11e5b345feff819cdc9f",
+			"ffffffffffff1fffbfffffffffffffff", "00000000000040008000000000000000",
+			"6b8b4567327b43c6a456426614174000"}},
 		{Native(Inet), []string{"00000000000000000000000000000001", "09000001", "0a000002", "c8000001"}},
 		{Native(Tinyint), []string{"ff", "00", "01"}},
-		{Native(Double), []string{"fff0000000000000", "8000000000000000", "0000000000000000", "3ff8000000000000", "7ff0000000000000", "7ff8000000000000"}},
+		{Native(Double), []string{"fff0000000000000", "8000000000000000", "0000000000000000", "3ff8000000000000",
+			"7ff0000000000000", "7ff8000000000000"}},
 		{Native(Decimal), []string{"00000000fb", "000000010a", "000000000a"}},
 		{Native(Varint), []string{"fed4", "05", "012c", "056bc75e2d630fffff"}},
 		{Native(Text), []string{"", "42", "62", "6261", "c3a9"}},
 		{Native(Timestamp), []string{"fffffffffffffffb", "0000000000000000", "0000000000000005"}},
-		{TupleOf(Native(Int), Native(Int)), []string{"00000004ffffffff0000000400000009", "0000000400000001ffffffff", "00000004000000010000000400000005", "00000004000000020000000400000001"}},
-		{UDTOf("ks", "p", []string{"a", "b"}, []*Type{Native(Int), Native(Text)}).Freeze(), []string{"ffffffff000000017a", "00000004fffffffb000000017a", "0000000400000001ffffffff", "00000004000000020000000161", "00000004000000020000000162"}},
+		{TupleOf(Native(Int), Native(Int)), []string{"00000004ffffffff0000000400000009", "0000000400000001ffffffff",
+			"00000004000000010000000400000005", "00000004000000020000000400000001"}},
+		{UDTOf("ks", "p", []string{"a", "b"}, []*Type{Native(Int), Native(Text)}).Freeze(),
+			[]string{"ffffffff000000017a", "00000004fffffffb000000017a", "0000000400000001ffffffff",
+				"00000004000000020000000161", "00000004000000020000000162"}},
 	} {
 		for i := range c.values {
 			for j := range c.values {
@@ -137,7 +146,8 @@ func TestRecordedOrder(t *testing.T) {
 				if got := c.typ.Compare(a, b); got != cmp.Compare(i, j) {
 					t.Errorf("%s: Compare(%x, %x) = %d", c.typ, a, b, got)
 				}
-				if got := bytes.Compare(c.typ.AppendKey(nil, a, false), c.typ.AppendKey(nil, b, false)); got != cmp.Compare(i, j) {
+				if got := bytes.Compare(c.typ.AppendKey(nil, a, false),
+					c.typ.AppendKey(nil, b, false)); got != cmp.Compare(i, j) {
 					t.Errorf("%s: keys of %x and %x compare as %d", c.typ, a, b, got)
 				}
 			}
@@ -179,7 +189,8 @@ func TestEqualValuesShareAKey(t *testing.T) {
 // TestKeysOfExactTypes: what is not numeric or composed comes back byte for byte.
 func TestKeysOfExactTypes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		typ := Native(rapid.SampledFrom([]Kind{Ascii, Bigint, Blob, Date, Duration, Inet, Int, Smallint, Text, Time, Timestamp, Timeuuid, Tinyint, UUID}).Draw(t, "kind"))
+		typ := Native(rapid.SampledFrom([]Kind{Ascii, Bigint, Blob, Date, Duration, Inet, Int, Smallint, Text, Time,
+			Timestamp, Timeuuid, Tinyint, UUID}).Draw(t, "kind"))
 		wire := drawValue(t, typ)
 		got, _, err := typ.ReadKey(nil, typ.AppendKey(nil, wire, true), true)
 		if err != nil || !bytes.Equal(got, wire) || !typ.KeyExact(wire) {
@@ -214,7 +225,8 @@ func FuzzKey(f *testing.F) {
 		f.Add(uint8(kind), false, Native(kind).AppendKey(nil, []byte{0, 0, 0, 1, 5, 0, 7, 8}, false))
 		f.Add(uint8(kind), true, Native(kind).AppendKey(nil, []byte{0xff, 0}, true))
 	}
-	f.Add(uint8(Map), false, fuzzType(uint8(Map)).AppendKey(nil, unhex("00000001000000016100000004000000020000000162"), false))
+	f.Add(uint8(Map), false, fuzzType(uint8(Map)).AppendKey(nil, unhex("00000001000000016100000004000000020000000162"),
+		false))
 	f.Fuzz(func(t *testing.T, kind uint8, desc bool, src []byte) {
 		typ := fuzzType(kind)
 		wire, rest, err := typ.ReadKey(nil, src, desc)

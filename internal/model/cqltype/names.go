@@ -125,7 +125,8 @@ func (t *Type) Equal(o *Type) bool {
 	if t == o {
 		return true
 	}
-	if t == nil || o == nil || t.Kind != o.Kind || t.Frozen != o.Frozen || t.Keyspace != o.Keyspace || t.Name != o.Name {
+	if t == nil || o == nil || t.Kind != o.Kind || t.Frozen != o.Frozen || t.Keyspace != o.Keyspace ||
+		t.Name != o.Name {
 		return false
 	}
 	return slices.Equal(t.Fields, o.Fields) && slices.EqualFunc(t.Elems, o.Elems, (*Type).Equal)

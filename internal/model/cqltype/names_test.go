@@ -17,11 +17,17 @@ func TestNames(t *testing.T) {
 		{Native(Duration), "duration", m + "DurationType"},
 		{ListOf(Native(Int)), "list<int>", m + "ListType(" + m + "Int32Type)"},
 		{ListOf(Native(Int)).Freeze(), "frozen<list<int>>", m + "FrozenType(" + m + "ListType(" + m + "Int32Type))"},
-		{MapOf(Native(Text), SetOf(Native(Int)).Freeze()), "map<text, frozen<set<int>>>", m + "MapType(" + m + "UTF8Type," + m + "FrozenType(" + m + "SetType(" + m + "Int32Type)))"},
-		{ListOf(SetOf(Native(Int))).Freeze(), "frozen<list<frozen<set<int>>>>", m + "FrozenType(" + m + "ListType(" + m + "SetType(" + m + "Int32Type)))"},
-		{TupleOf(Native(Int), TupleOf(Native(Text), ListOf(Native(Int)))), "frozen<tuple<int, frozen<tuple<text, frozen<list<int>>>>>>", m + "TupleType(" + m + "Int32Type," + m + "TupleType(" + m + "UTF8Type," + m + "ListType(" + m + "Int32Type)))"},
-		{point, "point", m + "UserType(ks,706f696e74,78:" + m + "Int32Type,79:" + m + "FrozenType(" + m + "ListType(" + m + "Int32Type)))"},
-		{point.Freeze(), "frozen<point>", m + "FrozenType(" + m + "UserType(ks,706f696e74,78:" + m + "Int32Type,79:" + m + "ListType(" + m + "Int32Type)))"},
+		{MapOf(Native(Text), SetOf(Native(Int)).Freeze()), "map<text, frozen<set<int>>>",
+			m + "MapType(" + m + "UTF8Type," + m + "FrozenType(" + m + "SetType(" + m + "Int32Type)))"},
+		{ListOf(SetOf(Native(Int))).Freeze(), "frozen<list<frozen<set<int>>>>", m + "FrozenType(" + m + "ListType(" +
+			m + "SetType(" + m + "Int32Type)))"},
+		{TupleOf(Native(Int), TupleOf(Native(Text), ListOf(Native(Int)))),
+			"frozen<tuple<int, frozen<tuple<text, frozen<list<int>>>>>>", m + "TupleType(" + m + "Int32Type," + m +
+				"TupleType(" + m + "UTF8Type," + m + "ListType(" + m + "Int32Type)))"},
+		{point, "point", m + "UserType(ks,706f696e74,78:" + m + "Int32Type,79:" + m + "FrozenType(" + m + "ListType(" +
+			m + "Int32Type)))"},
+		{point.Freeze(), "frozen<point>", m + "FrozenType(" + m + "UserType(ks,706f696e74,78:" + m + "Int32Type,79:" +
+			m + "ListType(" + m + "Int32Type)))"},
 		{UDTOf("ks", "Case", nil, nil), `"Case"`, m + "UserType(ks,43617365)"},
 		{CustomOf("a.B"), "'a.B'", "a.B"},
 	} {
@@ -60,7 +66,8 @@ func TestFrozenness(t *testing.T) {
 		t.Error("a tuple is one cell")
 	}
 	udt := UDTOf("ks", "u", []string{"a"}, []*Type{Native(Duration)})
-	if outer := ListOf(udt.Freeze()); !outer.References("ks", "u") || outer.References("ks", "v") || !outer.ContainsDuration() || outer.ContainsCounter() {
+	if outer := ListOf(udt.Freeze()); !outer.References("ks", "u") || outer.References("ks", "v") ||
+		!outer.ContainsDuration() || outer.ContainsCounter() {
 		t.Error("references are not found inside")
 	}
 	if udt.FieldIndex("a") != 0 || udt.FieldIndex("b") != -1 {
@@ -69,7 +76,8 @@ func TestFrozenness(t *testing.T) {
 }
 
 func TestQuoteName(t *testing.T) {
-	for name, want := range map[string]string{"abc": "abc", "a1_": "a1_", "Abc": `"Abc"`, "1a": `"1a"`, "select": `"select"`, `a"b`: `"a""b"`, "": `""`, "_a": `"_a"`} {
+	for name, want := range map[string]string{"abc": "abc", "a1_": "a1_", "Abc": `"Abc"`, "1a": `"1a"`,
+		"select": `"select"`, `a"b`: `"a""b"`, "": `""`, "_a": `"_a"`} {
 		if got := QuoteName(name); got != want {
 			t.Errorf("%q is written %s, want %s", name, got, want)
 		}

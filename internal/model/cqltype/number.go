@@ -157,7 +157,8 @@ func ParseDecimal(s string) (d DecimalValue, ok bool) {
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits := whole + fraction
 	bare := strings.TrimLeft(digits, "+-")
-	if len(digits)-len(bare) > 1 || bare == "" || len(bare) > digitsMax || strings.ContainsAny(fraction, "+-") || !isDigits(bare) {
+	if len(digits)-len(bare) > 1 || bare == "" || len(bare) > digitsMax || strings.ContainsAny(fraction, "+-") ||
+		!isDigits(bare) {
 		return d, false
 	}
 	scale := int64(len(fraction)) - exponent

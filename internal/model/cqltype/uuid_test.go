@@ -40,7 +40,8 @@ func TestTimeUUIDBounds(t *testing.T) {
 		u := source.Next(nanos)
 		least, most := MinTimeUUID(nanos/1e6), MaxTimeUUID(nanos/1e6)
 		typ := Native(Timeuuid)
-		if typ.Validate(u[:]) != nil || typ.Compare(least[:], u[:]) > 0 || typ.Compare(u[:], most[:]) > 0 || TimeUUIDMillis(u) != nanos/1e6 {
+		if typ.Validate(u[:]) != nil || typ.Compare(least[:], u[:]) > 0 || typ.Compare(u[:], most[:]) > 0 ||
+			TimeUUIDMillis(u) != nanos/1e6 {
 			t.Fatalf("%x is not between %x and %x", u, least, most)
 		}
 		if text := string(appendUUIDText(nil, u[:])); len(text) != 36 {
@@ -80,7 +81,8 @@ func TestTimeUUIDsIncrease(t *testing.T) {
 }
 
 func TestParseUUID(t *testing.T) {
-	for _, bad := range []string{"", "123e4567-e89b-12d3-a456-42661417400", "123e4567+e89b-12d3-a456-426614174000", "g23e4567-e89b-12d3-a456-426614174000"} {
+	for _, bad := range []string{"", "123e4567-e89b-12d3-a456-42661417400", "123e4567+e89b-12d3-a456-426614174000",
+		"g23e4567-e89b-12d3-a456-426614174000"} {
 		if _, ok := ParseUUID(bad); ok {
 			t.Errorf("%q is accepted", bad)
 		}

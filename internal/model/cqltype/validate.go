@@ -104,7 +104,8 @@ func validateDuration(wire []byte) error {
 	case days < math.MinInt32 || days > math.MaxInt32:
 		return dberr.Invalidf("The duration days must be a 32 bits integer but was: %d", days)
 	case (months < 0 || days < 0 || nanos < 0) && (months > 0 || days > 0 || nanos > 0):
-		return dberr.Invalidf("The duration months, days and nanoseconds must be all of the same sign (%d, %d, %d)", months, days, nanos)
+		return dberr.Invalidf("The duration months, days and nanoseconds must be all of the same sign (%d, %d, %d)",
+			months, days, nanos)
 	}
 	return nil
 }

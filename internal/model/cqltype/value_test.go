@@ -85,7 +85,8 @@ func TestValidateTexts(t *testing.T) {
 		{pair, "00000004000000", "Not enough bytes to read 0th component"},
 		{pair, "ffffffffffffffffff", "Invalid remaining data after end of tuple value"},
 		{Native(Duration), "0001", "Expected at least 3 bytes for a duration (2)"},
-		{Native(Duration), "020100", "The duration months, days and nanoseconds must be all of the same sign (1, -1, 0)"},
+		{Native(Duration), "020100",
+			"The duration months, days and nanoseconds must be all of the same sign (1, -1, 0)"},
 	} {
 		err := c.typ.Validate(unhex(c.wire))
 		got := ""

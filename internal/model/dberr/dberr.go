@@ -28,7 +28,8 @@ const (
 	LocalOne    Consistency = 0xA
 )
 
-var consistencyNames = [...]string{"ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM", "SERIAL", "LOCAL_SERIAL", "LOCAL_ONE"}
+var consistencyNames = [...]string{"ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM",
+	"SERIAL", "LOCAL_SERIAL", "LOCAL_ONE"}
 
 // String returns the name as Cassandra writes it.
 func (c Consistency) String() string {

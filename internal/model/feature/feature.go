@@ -63,7 +63,8 @@ func (e *Newer) Error() string {
 	case e.Oldest > 0:
 		known = Range{Level(e.Oldest), Level(e.Newest)}.String()
 	}
-	return fmt.Sprintf("%s was written by a newer Ilion (%s %d); this build understands %s", e.What, e.Unit, e.Has, known)
+	return fmt.Sprintf("%s was written by a newer Ilion (%s %d); this build understands %s", e.What, e.Unit, e.Has,
+		known)
 }
 
 // Is makes every Newer an ErrNewer.

@@ -28,8 +28,10 @@ func short(t *rapid.T, name string) []byte {
 
 // drawKey draws any key of the store, or the beginning of one.
 func drawKey(t *rapid.T, name string) []byte {
-	table := rapid.SampledFrom([]uint32{FirstTable, FirstTable + 1, FirstTable | WholeKey, FirstTable | WideRing}).Draw(t, name+" table")
-	tok, pk, rest := token.Token(rapid.Int64Range(-2, 2).Draw(t, name+" token")), short(t, name+" pk"), short(t, name+" rest")
+	table := rapid.SampledFrom([]uint32{FirstTable, FirstTable + 1, FirstTable | WholeKey,
+		FirstTable | WideRing}).Draw(t, name+" table")
+	tok, pk, rest := token.Token(rapid.Int64Range(-2, 2).Draw(t, name+" token")), short(t, name+" pk"),
+		short(t, name+" rest")
 	var key []byte
 	switch rapid.IntRange(0, 5).Draw(t, name+" kind") {
 	case 0:
@@ -60,7 +62,8 @@ func TestOrder(t *testing.T) {
 			pk, ck []byte
 		}
 		draw := func(name string) place {
-			return place{rapid.Uint32Range(FirstTable, FirstTable+1).Draw(t, name), tokens.Draw(t, name), short(t, name), short(t, name)}
+			return place{rapid.Uint32Range(FirstTable, FirstTable+1).Draw(t, name), tokens.Draw(t, name),
+				short(t, name), short(t, name)}
 		}
 		a, b := draw("a"), draw("b")
 		want := cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.tok, b.tok), cmp.Compare(len(a.pk), len(b.pk)),
@@ -71,15 +74,18 @@ func TestOrder(t *testing.T) {
 			t.Fatalf("%x %x: %d, want %d", ka, kb, got, want)
 		}
 		p, ok := Parse(ka)
-		if !ok || p.Table != a.table || int64(p.Token) != a.tok || !bytes.Equal(p.Key, a.pk) || p.Kind != Row || !bytes.Equal(p.Rest, a.ck) {
+		if !ok || p.Table != a.table || int64(p.Token) != a.tok || !bytes.Equal(p.Key, a.pk) || p.Kind != Row ||
+			!bytes.Equal(p.Rest, a.ck) {
 			t.Fatalf("%x parses as %+v", ka, p)
 		}
-		if h := AppendDeletions(nil, a.table, token.Token(a.tok), a.pk); bytes.Compare(h, ka) >= 0 || len(h) != p.PrefixLen+1 {
+		if h := AppendDeletions(nil, a.table, token.Token(a.tok), a.pk); bytes.Compare(h, ka) >= 0 ||
+			len(h) != p.PrefixLen+1 {
 			t.Fatalf("header %x is not before row %x", h, ka)
 		}
 		e := AppendIndex(nil, a.table, b.pk, token.Token(a.tok), a.pk, a.ck)
 		x, ok := ParseIndex(e)
-		if !ok || x.Index != a.table || int64(x.Token) != a.tok || !bytes.Equal(x.Value, b.pk) || !bytes.Equal(x.Key, a.pk) ||
+		if !ok || x.Index != a.table || int64(x.Token) != a.tok || !bytes.Equal(x.Value, b.pk) ||
+			!bytes.Equal(x.Key, a.pk) ||
 			!bytes.Equal(x.Clustering, a.ck) || Split(e) != x.ValueLen {
 			t.Fatalf("%x parses as %+v", e, x)
 		}
@@ -114,7 +120,8 @@ func TestComparerLaws(t *testing.T) {
 			return
 		}
 		s := Separator(slices.Clone(head), a, b)
-		if !bytes.HasPrefix(s, head) || bytes.Compare(a, s[4:]) > 0 || bytes.Compare(s[4:], b) >= 0 || len(s)-4 > len(a) {
+		if !bytes.HasPrefix(s, head) || bytes.Compare(a, s[4:]) > 0 || bytes.Compare(s[4:], b) >= 0 ||
+			len(s)-4 > len(a) {
 			t.Fatalf("separator of %x and %x is %x", a, b, s)
 		}
 	})
@@ -203,12 +210,14 @@ func TestMetaOfLaterBuilds(t *testing.T) {
 	if err != nil || !bytes.Equal(got.Append(nil), with(false)) || got.Region != "here" {
 		t.Errorf("%+v %v", got, err)
 	}
-	if _, err := DecodeMeta(with(true)); !errors.Is(err, feature.ErrNewer) || !strings.Contains(err.Error(), "(field 78)") {
+	if _, err := DecodeMeta(with(true)); !errors.Is(err, feature.ErrNewer) ||
+		!strings.Contains(err.Error(), "(field 78)") {
 		t.Errorf("%v", err)
 	}
 	b := m.Append(nil)
 	b[0]++
-	if _, err := DecodeMeta(b); !errors.Is(err, feature.ErrNewer) || !strings.Contains(err.Error(), "(format 3); this build understands 2") {
+	if _, err := DecodeMeta(b); !errors.Is(err, feature.ErrNewer) ||
+		!strings.Contains(err.Error(), "(format 3); this build understands 2") {
 		t.Errorf("%v", err)
 	}
 	b[0] = 1

@@ -96,8 +96,9 @@ const (
 // NewMeta returns the meta of a partition at its birth.
 func NewMeta(partition uint64, span Span) Meta {
 	return Meta{
-		Partition: partition, Applied: BirthApplied, Term: BirthTerm, Span: span, Epoch: BirthEpoch, MaxTimestamp: math.MinInt64,
-		Feature: feature.Oldest,
+		Partition: partition, Applied: BirthApplied, Term: BirthTerm, Span: span, Epoch: BirthEpoch,
+		MaxTimestamp: math.MinInt64,
+		Feature:      feature.Oldest,
 	}
 }
 

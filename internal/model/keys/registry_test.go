@@ -14,7 +14,8 @@ import (
 // TestReplicaRecord: a record survives its encoding; one that is cut off, longer or of a newer format is refused.
 func TestReplicaRecord(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := Replica{Partition: rapid.Uint64().Draw(t, "partition"), Replica: rapid.Uint64().Draw(t, "replica"), Created: rapid.Int64().Draw(t, "created")}
+		r := Replica{Partition: rapid.Uint64().Draw(t, "partition"), Replica: rapid.Uint64().Draw(t, "replica"),
+			Created: rapid.Int64().Draw(t, "created")}
 		b := r.Append(nil)
 		if got, err := DecodeReplica(b); err != nil || got != r {
 			t.Fatalf("%+v comes back as %+v: %v", r, got, err)

@@ -36,8 +36,10 @@ func draw(t *rapid.T, header bool) (operand []byte, facts []fact) {
 	}
 	seen := map[string]bool{}
 	for range rapid.IntRange(0, 5).Draw(t, "facts") {
-		f := fact{ts: ts, col: rapid.Uint32Range(1, 3).Draw(t, "col"), path: rapid.SampledFrom(paths).Draw(t, "path"), when: rapid.Int64Range(0, 4).Draw(t, "when")}
-		f.kind = rapid.SampledFrom([]string{"marker", "delete", "cell", "cell", "cell", "tombstone", "column", "range"}).Draw(t, "kind")
+		f := fact{ts: ts, col: rapid.Uint32Range(1, 3).Draw(t, "col"), path: rapid.SampledFrom(paths).Draw(t, "path"),
+			when: rapid.Int64Range(0, 4).Draw(t, "when")}
+		f.kind = rapid.SampledFrom([]string{"marker", "delete", "cell", "cell", "cell", "tombstone", "column",
+			"range"}).Draw(t, "kind")
 		f.value = rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "value")
 		f.ttl = rapid.Int32Range(0, 2).Draw(t, "ttl")
 		explicit := stamped && rapid.IntRange(0, 4).Draw(t, "explicit") == 0
@@ -145,7 +147,8 @@ func visible(facts []fact, deleted, now int64, dropped []uint32) Row {
 	}
 	for _, f := range best {
 		del, ok := column[f.col]
-		if f.kind == "tombstone" || f.ts <= floor || ok && f.ts <= del || f.ttl != 0 && f.when <= now || slices.Contains(dropped, f.col) {
+		if f.kind == "tombstone" || f.ts <= floor || ok && f.ts <= del || f.ttl != 0 && f.when <= now ||
+			slices.Contains(dropped, f.col) {
 			continue
 		}
 		c := Cell{Column: f.col, Value: []byte(f.value), Timestamp: f.ts, TTL: f.ttl, Expiry: expiry(f)}
@@ -221,7 +224,8 @@ func TestMergeAgainstModel(t *testing.T) {
 		}
 		all := m.Append(nil)
 		now := rapid.Int64Range(0, 4).Draw(t, "now")
-		dropped := slices.Compact(slices.Sorted(slices.Values(rapid.SliceOfN(rapid.Uint32Range(1, 3), 0, 2).Draw(t, "dropped"))))
+		dropped := slices.Compact(slices.Sorted(slices.Values(rapid.SliceOfN(rapid.Uint32Range(1, 3), 0, 2).Draw(t,
+			"dropped"))))
 		for _, value := range [][]byte{merged, all} {
 			if header {
 				checkHeader(t, value, facts, now, dropped)
@@ -240,7 +244,8 @@ func TestMergeAgainstModel(t *testing.T) {
 
 func sameRow(a, b Row) bool {
 	return a.Live == b.Live && a.Liveness == b.Liveness && slices.EqualFunc(a.Cells, b.Cells, func(x, y Cell) bool {
-		return x.Column == y.Column && bytes.Equal(x.Path, y.Path) && (x.Path == nil) == (y.Path == nil) && bytes.Equal(x.Value, y.Value) &&
+		return x.Column == y.Column && bytes.Equal(x.Path, y.Path) && (x.Path == nil) == (y.Path == nil) &&
+			bytes.Equal(x.Value, y.Value) &&
 			x.Timestamp == y.Timestamp && x.TTL == y.TTL && x.Expiry == y.Expiry
 	})
 }

@@ -66,7 +66,8 @@ func plainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []
 			cells = cells[:len(cells)+1]
 		}
 		c := &cells[len(cells)-1]
-		c.Column, c.Path, c.Value, c.Timestamp, c.TTL, c.Expiry = uint32(h[1]), nil, b[body:next:next], base, 0, NoExpiry
+		c.Column, c.Path, c.Value, c.Timestamp, c.TTL, c.Expiry = uint32(h[1]), nil, b[body:next:next], base, 0,
+			NoExpiry
 		pos = next
 	}
 	return pos, cells
@@ -100,7 +101,8 @@ func resolveRest(value []byte, pos int, base, floor, now int64, dropped []uint32
 				continue
 			}
 		}
-		cells = append(cells, Cell{Column: e.col, Path: e.path, Value: e.value, Timestamp: e.ts, TTL: e.ttl, Expiry: e.when})
+		cells = append(cells, Cell{Column: e.col, Path: e.path, Value: e.value, Timestamp: e.ts, TTL: e.ttl,
+			Expiry: e.when})
 	}
 	return cells, nil
 }

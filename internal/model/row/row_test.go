@@ -16,7 +16,8 @@ func TestInsertCostsOneTimestamp(t *testing.T) {
 	b.Live(0, 0)
 	b.Cell(4, nil, []byte("v"), 0, 0)
 	b.Cell(3, nil, []byte{}, 0, 0)
-	if got, want := hex.EncodeToString(b.Bytes()), "01"+"0102030405060708"+"01"+"03"+"00"+"01"+"04"+"01"+"76"; got != want {
+	if got, want := hex.EncodeToString(b.Bytes()), "01"+"0102030405060708"+"01"+"03"+"00"+"01"+"04"+"01"+
+		"76"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	b.Reset(1)
@@ -24,7 +25,8 @@ func TestInsertCostsOneTimestamp(t *testing.T) {
 	b.DeleteColumn(5, -1, 40)
 	b.Cell(5, []byte("p"), nil, 60, 100)
 	b.Tombstone(6, nil, 40)
-	want := "03" + "0000000000000001" + "3c64" + "04" + "05" + "28" + "12" + "05" + "0170" + "3c64" + "00" + "03" + "06" + "28"
+	want := "03" + "0000000000000001" + "3c64" + "04" + "05" + "28" + "12" + "05" + "0170" + "3c64" + "00" + "03" +
+		"06" + "28"
 	if got := hex.EncodeToString(b.Bytes()); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -141,7 +143,8 @@ func TestSizeIsLogical(t *testing.T) {
 	}
 	for _, value := range [][]byte{one, two} {
 		var r Row
-		if _, err := r.Resolve(value, NotDeleted, 0, nil); err != nil || r.Size() != 9+4+3+4+2 || Size(one) != r.Size() {
+		if _, err := r.Resolve(value, NotDeleted, 0, nil); err != nil || r.Size() != 9+4+3+4+2 ||
+			Size(one) != r.Size() {
 			t.Errorf("size %d, operand %d, %v", r.Size(), Size(one), err)
 		}
 	}

@@ -25,7 +25,9 @@ func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) 
 // be stored; call Append next.
 func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts int64) bool) (remains bool) {
 	m.settle()
-	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool { return r.At < horizon && clean(r.Start, r.End, r.Timestamp) })
+	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool {
+		return r.At < horizon && clean(r.Start, r.End, r.Timestamp)
+	})
 	if m.dead && m.deleted.at < horizon && clean(nil, nil, m.deleted.ts) {
 		m.dead, m.deleted = false, deletion{ts: NotDeleted}
 	}

@@ -26,8 +26,10 @@ func TestValueRoundTrip(t *testing.T) {
 		wire []byte
 	}{
 		{"set", &cqltype.Type{Kind: cqltype.Set, Elems: []*cqltype.Type{text}}, wire(3, "", "a\x00", "b")},
-		{"set of int", &cqltype.Type{Kind: cqltype.Set, Elems: []*cqltype.Type{num}}, wire(2, "\xff\xff\xff\xff", "\x00\x00\x00\x01")},
-		{"map", &cqltype.Type{Kind: cqltype.Map, Elems: []*cqltype.Type{text, num}}, wire(2, "k", "\x00\x00\x00\x07", "l", "\x00\x00\x00\x08")},
+		{"set of int", &cqltype.Type{Kind: cqltype.Set, Elems: []*cqltype.Type{num}},
+			wire(2, "\xff\xff\xff\xff", "\x00\x00\x00\x01")},
+		{"map", &cqltype.Type{Kind: cqltype.Map, Elems: []*cqltype.Type{text, num}},
+			wire(2, "k", "\x00\x00\x00\x07", "l", "\x00\x00\x00\x08")},
 		{"list", &cqltype.Type{Kind: cqltype.List, Elems: []*cqltype.Type{text}}, wire(3, "x", "a", "")},
 		{"user type", udt, append(append(wire(0, "a")[4:], 0xff, 0xff, 0xff, 0xff), wire(0, "c")[4:]...)},
 		{"user type, last field missing", udt, append(wire(0, "a", "\x00\x00\x00\x07")[4:], 0xff, 0xff, 0xff, 0xff)},

@@ -41,7 +41,8 @@ func (b *Bucket) refill(now time.Time) {
 	}
 	in := Units(float64(b.rate) * dt.Seconds())
 	b.balance += in
-	b.last = b.last.Add(time.Duration(float64(in) / float64(b.rate) * float64(time.Second))) // what is less than a thousandth flows in later
+	// what is less than a thousandth flows in later
+	b.last = b.last.Add(time.Duration(float64(in) / float64(b.rate) * float64(time.Second)))
 }
 
 // Admit reports whether a command may run at now. If not, retryAfter says when the balance will be positive.

@@ -44,13 +44,15 @@ func TestPrices(t *testing.T) {
 		{"scan 1000 rows, 110 KB", Read(Scan, 1000, 110<<10), 32.5},
 		{"write 1 KB", write(op(t, 3, 1<<10)), 5},
 		{"write 100 KB", write(op(t, 3, 100<<10)), 50},
-		{"write two rows and an index entry", write(op(t, 3, 100), op(t, 3, 100), command.Op{Kind: command.OpIndex}), 10.5},
+		{"write two rows and an index entry", write(op(t, 3, 100), op(t, 3, 100), command.Op{Kind: command.OpIndex}),
+			10.5},
 	} {
 		if tc.got.Float() != tc.want {
 			t.Errorf("%s: %v RU, want %v", tc.name, tc.got.Float(), tc.want)
 		}
 	}
-	m := command.Mutation{Key: key, Ops: []command.Op{op(t, 3, 500), {Kind: command.OpIndex, Value: []byte("v"), Clustering: []byte("cc")}}}
+	m := command.Mutation{Key: key,
+		Ops: []command.Op{op(t, 3, 500), {Kind: command.OpIndex, Value: []byte("v"), Clustering: []byte("cc")}}}
 	if _, got := Write(&m); got != 506 {
 		t.Errorf("%d bytes, want 506", got)
 	}

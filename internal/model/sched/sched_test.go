@@ -33,7 +33,8 @@ func TestTheRealThing(t *testing.T) {
 			t.Error(err)
 		}
 		began := s.Now()
-		if err := s.Sleep(background, time.Second); err != nil || s.Since(began) != time.Second || s.Until(began) != -time.Second {
+		if err := s.Sleep(background, time.Second); err != nil || s.Since(began) != time.Second ||
+			s.Until(began) != -time.Second {
 			t.Error(err, s.Since(began))
 		}
 		var g Group

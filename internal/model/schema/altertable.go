@@ -87,7 +87,8 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 	if reflect.DeepEqual(t, old) {
 		return s, nil, nil
 	}
-	return s.withKeyspace(ks.withTable(t)), []Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil
+	return s.withKeyspace(ks.withTable(t)),
+		[]Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil
 }
 
 func (c *AlterTable) add(t *Table, ks *Keyspace) error {
@@ -172,7 +173,8 @@ func valueCompatible(t, old *cqltype.Type) bool {
 	case cqltype.Timestamp:
 		return old.Kind == cqltype.Bigint
 	}
-	return t.Kind == old.Kind && t.Frozen == old.Frozen && len(t.Elems) > 0 && len(t.Elems) == len(old.Elems) && t.Name == old.Name &&
+	return t.Kind == old.Kind && t.Frozen == old.Frozen && len(t.Elems) > 0 && len(t.Elems) == len(old.Elems) &&
+		t.Name == old.Name &&
 		slices.EqualFunc(t.Elems, old.Elems, valueCompatible)
 }
 
@@ -215,7 +217,8 @@ func (c *AlterTable) drop(t *Table) error {
 		if names := indexNames(t.IndexesOn(name)); names != "" {
 			return dberr.Invalidf("Cannot drop column %s because it has dependent secondary indexes (%s)", name, names)
 		}
-		t.Dropped = append(t.Dropped, DroppedColumn{Name: name, ID: col.ID, Type: expandUDTs(col.Type), Kind: col.Kind, DroppedAt: at})
+		t.Dropped = append(t.Dropped, DroppedColumn{Name: name, ID: col.ID, Type: expandUDTs(col.Type), Kind: col.Kind,
+			DroppedAt: at})
 		is := func(o *Column) bool { return o == col }
 		t.Statics, t.Regulars = slices.DeleteFunc(t.Statics, is), slices.DeleteFunc(t.Regulars, is)
 		t.reindex()
@@ -245,7 +248,8 @@ func (c *AlterTable) rename(t *Table) error {
 			return dberr.Invalidf("Cannot rename column %s to %s in table '%s'; another column with that name already exists", r.From, r.To, t)
 		}
 		if names := indexNames(t.IndexesOn(r.From)); names != "" {
-			return dberr.Invalidf("Can't rename column %s because it has dependent secondary indexes (%s)", r.From, names)
+			return dberr.Invalidf("Can't rename column %s because it has dependent secondary indexes (%s)", r.From,
+				names)
 		}
 		renamed := *col
 		renamed.Name = r.To

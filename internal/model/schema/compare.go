@@ -43,7 +43,8 @@ func compareKeyspaces(before, after *Keyspace) (out []Event) {
 	if before == nil {
 		out = append(out, Event{Change: Created, Target: TargetKeyspace, Keyspace: after.Name})
 		before = &Keyspace{}
-	} else if !maps.Equal(before.Replication, after.Replication) || !maps.Equal(before.Options, after.Options) || before.DurableWrites != after.DurableWrites {
+	} else if !maps.Equal(before.Replication, after.Replication) || !maps.Equal(before.Options, after.Options) ||
+		before.DurableWrites != after.DurableWrites {
 		out = append(out, Event{Change: Updated, Target: TargetKeyspace, Keyspace: after.Name})
 	}
 	event := func(target, name string, was, is, same bool) {

@@ -16,22 +16,25 @@ func TestCompare(t *testing.T) {
 		return &Table{Keyspace: "ks", Name: name, ID: id, Revision: revision}
 	}
 	udt := func(field string) *cqltype.Type {
-		return &cqltype.Type{Kind: cqltype.UDT, Keyspace: "ks", Name: "u", Fields: []string{field}, Elems: []*cqltype.Type{{Kind: cqltype.Int}}}
+		return &cqltype.Type{Kind: cqltype.UDT, Keyspace: "ks", Name: "u", Fields: []string{field},
+			Elems: []*cqltype.Type{{Kind: cqltype.Int}}}
 	}
 	old := &Schema{Keyspaces: map[string]*Keyspace{
 		"gone": {Name: "gone", Tables: map[string]*Table{"t": table("t", 9, 1)}},
 		"ks": {
 			Name: "ks", Replication: map[string]string{"class": "a"},
-			Types:  map[string]*cqltype.Type{"u": udt("a"), "same": udt("b"), "dropped": udt("c")},
-			Tables: map[string]*Table{"t": table("t", 1, 1), "same": table("same", 2, 2), "again": table("again", 3, 3), "dropped": table("dropped", 4, 4)},
+			Types: map[string]*cqltype.Type{"u": udt("a"), "same": udt("b"), "dropped": udt("c")},
+			Tables: map[string]*Table{"t": table("t", 1, 1), "same": table("same", 2, 2), "again": table("again", 3, 3),
+				"dropped": table("dropped", 4, 4)},
 		},
 	}}
 	next := &Schema{Keyspaces: map[string]*Keyspace{
 		"new": {Name: "new", Tables: map[string]*Table{"t": table("t", 10, 7)}},
 		"ks": {
 			Name: "ks", Replication: map[string]string{"class": "b"},
-			Types:  map[string]*cqltype.Type{"u": udt("x"), "same": udt("b")},
-			Tables: map[string]*Table{"t": table("t", 1, 5), "same": table("same", 2, 2), "again": table("again", 11, 6)},
+			Types: map[string]*cqltype.Type{"u": udt("x"), "same": udt("b")},
+			Tables: map[string]*Table{"t": table("t", 1, 5), "same": table("same", 2, 2),
+				"again": table("again", 11, 6)},
 		},
 	}}
 	want := []Event{

@@ -32,7 +32,9 @@ var cosmosOptions = []cosmosOption{
 // setCosmos keeps an option of Cosmos DB. One that Cosmos DB does not have, or would not take, is refused, as a mistake
 // in it would otherwise show nowhere.
 func setCosmos(options *map[string]string, p *Property, table bool) error {
-	i := slices.IndexFunc(cosmosOptions, func(o cosmosOption) bool { return o.name == p.Name && (table || o.least > 0) })
+	i := slices.IndexFunc(cosmosOptions, func(o cosmosOption) bool {
+		return o.name == p.Name && (table || o.least > 0)
+	})
 	if i < 0 {
 		return dberr.Syntaxf("Unknown property '%s'", p.Name)
 	}
@@ -42,7 +44,8 @@ func setCosmos(options *map[string]string, p *Property, table bool) error {
 	}
 	if o := &cosmosOptions[i]; o.least > 0 {
 		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < o.least || n%o.step != 0 {
-			return dberr.Configf("%s must be at least %d request units a second, in steps of %d, not %s", p.Name, o.least, o.step, text)
+			return dberr.Configf("%s must be at least %d request units a second, in steps of %d, not %s", p.Name,
+				o.least, o.step, text)
 		}
 	} else if !strings.EqualFold(text, "true") && !strings.EqualFold(text, "false") {
 		return dberr.Configf("%s must be true or false, not %s", p.Name, text)

@@ -10,7 +10,8 @@ import (
 // TestCosmosOptions proves that options of Cosmos DB are kept where it would take them, and refused by name where it
 // would not.
 func TestCosmosOptions(t *testing.T) {
-	replication := Property{Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}
+	replication := Property{Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"},
+		{"replication_factor", "1"}}}
 	for _, c := range []struct {
 		p               Property
 		table, keyspace string // what is wrong, empty if nothing is
@@ -25,7 +26,8 @@ func TestCosmosOptions(t *testing.T) {
 		{Property{Name: "cosmosdb_autoscale_max_throughput", Value: "900"}, "at least 1000", "at least 1000"},
 		{Property{Name: "cosmosdb_cell_level_timestamp", Value: "True"}, "", "Unknown property"},
 		{Property{Name: "cosmosdb_cell_level_timestamp", Value: "1"}, "must be true or false", "Unknown property"},
-		{Property{Name: "cosmosdb_nosuch", Value: "1"}, "Unknown property 'cosmosdb_nosuch'", "Unknown property 'cosmosdb_nosuch'"},
+		{Property{Name: "cosmosdb_nosuch", Value: "1"}, "Unknown property 'cosmosdb_nosuch'",
+			"Unknown property 'cosmosdb_nosuch'"},
 	} {
 		s, _, err := Apply(New(), &CreateKeyspace{Name: "ks", Properties: []Property{replication, c.p}})
 		said(t, "keyspace", c.p, err, c.keyspace)
@@ -37,7 +39,8 @@ func TestCosmosOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		integer := ColumnSpec{Name: "k", Type: SpecOf(intType)}
-		s, _, err = Apply(s, &CreateTable{Keyspace: "ks", Name: "t", Columns: []ColumnSpec{integer}, PartitionKey: []string{"k"}, Properties: []Property{c.p}})
+		s, _, err = Apply(s, &CreateTable{Keyspace: "ks", Name: "t", Columns: []ColumnSpec{integer},
+			PartitionKey: []string{"k"}, Properties: []Property{c.p}})
 		said(t, "table", c.p, err, c.table)
 		if err == nil && s.Table("ks", "t").Options.Cosmos[c.p.Name] != c.p.Value {
 			t.Errorf("%v of the table is not kept", c.p)

@@ -20,10 +20,12 @@ func drawType(t *rapid.T) string     { return drawName(t, "type", "u1", "u2", "i
 func drawColumn(t *rapid.T) string   { return drawName(t, "column", "a", "b", "c", "E f") }
 
 func drawSpec(t *rapid.T, depth int) *TypeSpec {
-	texts := []string{"int", "int", "text", "blob", "duration", "frozen<list<int>>", "set<text>", "map<text, frozen<list<int>>>", "tuple<int, text>"}
+	texts := []string{"int", "int", "text", "blob", "duration", "frozen<list<int>>", "set<text>",
+		"map<text, frozen<list<int>>>", "tuple<int, text>"}
 	if depth > 0 && rapid.IntRange(0, 2).Draw(t, "composed") == 0 {
 		inner, _ := drawSpec(t, depth-1).MarshalText()
-		form := rapid.SampledFrom([]string{"list<%s>", "frozen<set<%s>>", "map<int, %s>", "tuple<int, %s>"}).Draw(t, "form")
+		form := rapid.SampledFrom([]string{"list<%s>", "frozen<set<%s>>", "map<int, %s>", "tuple<int, %s>"}).Draw(t,
+			"form")
 		texts = []string{fmt.Sprintf(form, inner)}
 	} else if rapid.IntRange(0, 3).Draw(t, "udt") == 0 {
 		return &TypeSpec{Kind: udtKind, Name: drawType(t), Frozen: rapid.IntRange(0, 3).Draw(t, "frozen") > 0}
@@ -69,43 +71,56 @@ func drawChange(t *rapid.T, s *Schema, rng *rand.Rand, n int) Change {
 	ks := drawKeyspace(t)
 	switch kinds[rng.IntN(len(kinds))] {
 	case 0:
-		return &CreateKeyspace{Stamp: stamp, Name: ks, IfNotExists: lenient, Datacenters: []string{"dc"}, Properties: []Property{{
-			Name:  "replication",
-			IsMap: true, Map: []Entry{{"class", "NetworkTopologyStrategy"}, {"replication_factor", "3"}},
-		}}}
+		return &CreateKeyspace{Stamp: stamp, Name: ks, IfNotExists: lenient, Datacenters: []string{"dc"},
+			Properties: []Property{{
+				Name:  "replication",
+				IsMap: true, Map: []Entry{{"class", "NetworkTopologyStrategy"}, {"replication_factor", "3"}},
+			}}}
 	case 1:
-		return &AlterKeyspace{Stamp: stamp, Name: ks, IfExists: lenient, Properties: []Property{{Name: "durable_writes", Value: "false"}}}
+		return &AlterKeyspace{Stamp: stamp, Name: ks, IfExists: lenient,
+			Properties: []Property{{Name: "durable_writes", Value: "false"}}}
 	case 2:
 		if n%10 > 0 {
-			return &AlterKeyspace{Stamp: stamp, Name: ks, Properties: []Property{{Name: "cosmosdb_provisioned_throughput", Value: "1000"}}}
+			return &AlterKeyspace{Stamp: stamp, Name: ks,
+				Properties: []Property{{Name: "cosmosdb_provisioned_throughput", Value: "1000"}}}
 		}
 		return &DropKeyspace{Stamp: stamp, Name: ks, IfExists: lenient}
 	case 3, 4:
 		return &CreateTable{
 			Stamp: stamp, Keyspace: ks, Name: drawTable(t), IfNotExists: lenient, ID: UUID{2, byte(n >> 8), byte(n)},
-			Columns:      append(drawColumns(t), ColumnSpec{Name: "k", Type: SpecOf(intType)}, ColumnSpec{Name: "l", Type: SpecOf(intType)}),
-			PartitionKey: []string{"k"}, Clustering: []string{"l"}, Order: []OrderSpec{{"l", lenient}}, Properties: drawProperties(t),
+			Columns: append(drawColumns(t), ColumnSpec{Name: "k", Type: SpecOf(intType)},
+				ColumnSpec{Name: "l", Type: SpecOf(intType)}),
+			PartitionKey: []string{"k"}, Clustering: []string{"l"}, Order: []OrderSpec{{"l", lenient}},
+			Properties: drawProperties(t),
 		}
 	case 5:
-		return &AlterTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), Op: AddColumns, IfColumn: lenient, Add: drawColumns(t)}
+		return &AlterTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), Op: AddColumns, IfColumn: lenient,
+			Add: drawColumns(t)}
 	case 6, 7:
-		return &AlterTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), Op: DropColumns, IfColumn: lenient, Drop: []string{drawColumn(t)}}
+		return &AlterTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), Op: DropColumns, IfColumn: lenient,
+			Drop: []string{drawColumn(t)}}
 	case 8:
 		if lenient {
-			return &AlterTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), Op: RenameColumns, Rename: []RenameSpec{{"l", "l" + drawColumn(t)}}}
+			return &AlterTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), Op: RenameColumns,
+				Rename: []RenameSpec{{"l", "l" + drawColumn(t)}}}
 		}
-		return &AlterTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), Op: SetOptions, Properties: drawProperties(t)}
+		return &AlterTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), Op: SetOptions,
+			Properties: drawProperties(t)}
 	case 9:
 		return &DropTable{Stamp: stamp, Keyspace: ks, Name: drawTable(t), IfExists: lenient}
 	case 10:
-		return &CreateType{Stamp: stamp, Keyspace: ks, Name: drawType(t), IfNotExists: lenient, Fields: []FieldSpec{{"f", drawSpec(t, 2)}, {"g", drawSpec(t, 1)}}}
+		return &CreateType{Stamp: stamp, Keyspace: ks, Name: drawType(t), IfNotExists: lenient,
+			Fields: []FieldSpec{{"f", drawSpec(t, 2)}, {"g", drawSpec(t, 1)}}}
 	case 11:
 		if lenient {
-			return &AlterType{Stamp: stamp, Keyspace: ks, Name: drawType(t), Op: AddColumns, Add: &FieldSpec{drawColumn(t), drawSpec(t, 1)}}
+			return &AlterType{Stamp: stamp, Keyspace: ks, Name: drawType(t), Op: AddColumns,
+				Add: &FieldSpec{drawColumn(t), drawSpec(t, 1)}}
 		}
-		return &AlterType{Stamp: stamp, Keyspace: ks, Name: drawType(t), Op: RenameColumns, Rename: []RenameSpec{{"f", "f" + drawColumn(t)}}}
+		return &AlterType{Stamp: stamp, Keyspace: ks, Name: drawType(t), Op: RenameColumns,
+			Rename: []RenameSpec{{"f", "f" + drawColumn(t)}}}
 	case 12:
-		drop := &DropIndex{Stamp: stamp, Keyspace: ks, Name: drawTable(t) + "_" + drawColumn(t) + "_idx", IfExists: lenient}
+		drop := &DropIndex{Stamp: stamp, Keyspace: ks, Name: drawTable(t) + "_" + drawColumn(t) + "_idx",
+			IfExists: lenient}
 		for k := range s.All() { // hit one that is there: there are few
 			for _, table := range k.SortedTables() {
 				for _, ix := range table.SortedIndexes() {
@@ -117,5 +132,6 @@ func drawChange(t *rapid.T, s *Schema, rng *rand.Rand, n int) Change {
 	case 13:
 		return &DropType{Stamp: stamp, Keyspace: ks, Name: drawType(t), IfExists: lenient}
 	}
-	return &CreateIndex{Stamp: stamp, Keyspace: ks, Table: drawTable(t), IfNotExists: lenient, Targets: []TargetSpec{{Column: drawColumn(t)}}}
+	return &CreateIndex{Stamp: stamp, Keyspace: ks, Table: drawTable(t), IfNotExists: lenient,
+		Targets: []TargetSpec{{Column: drawColumn(t)}}}
 }

@@ -223,7 +223,8 @@ func (s *Schema) decodeRoot(b []byte) error {
 }
 
 func (k *Keyspace) encode() keyspaceJSON {
-	j := keyspaceJSON{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites, Options: k.Options, rest: k.rest}
+	j := keyspaceJSON{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites, Options: k.Options,
+		rest: k.rest}
 	for _, t := range k.SortedTypes() {
 		u := userTypeJSON{Name: t.Name, rest: k.typeRest[t.Name]}
 		for i, f := range t.Fields {
@@ -239,7 +240,8 @@ func (s *Schema) decodeKeyspace(b []byte) error {
 	if err != nil {
 		return err
 	}
-	ks := &Keyspace{Name: j.Name, Replication: j.Replication, DurableWrites: j.DurableWrites, Options: j.Options, rest: j.rest}
+	ks := &Keyspace{Name: j.Name, Replication: j.Replication, DurableWrites: j.DurableWrites, Options: j.Options,
+		rest: j.rest}
 	pending := map[string]*userTypeJSON{}
 	for i := range j.Types {
 		t := &j.Types[i]
@@ -312,7 +314,8 @@ func (t *Table) encode() tableJSON {
 		Counter: t.Counter, CompactStorage: t.CompactStorage, Options: t.Options, rest: t.rest,
 	}
 	for c := range t.Columns() {
-		j.Columns = append(j.Columns, columnJSON{Name: c.Name, ID: c.ID, Type: SpecOf(c.Type), Kind: c.Kind, Desc: c.Desc, rest: c.rest})
+		j.Columns = append(j.Columns, columnJSON{Name: c.Name, ID: c.ID, Type: SpecOf(c.Type), Kind: c.Kind,
+			Desc: c.Desc, rest: c.rest})
 	}
 	for i := range t.Dropped {
 		d := &t.Dropped[i]
@@ -333,7 +336,8 @@ func (s *Schema) decodeTable(j *tableJSON) error {
 	}
 	t := &Table{
 		Keyspace: j.Keyspace, Name: j.Name, ID: j.ID, UUID: j.UUID, Revision: j.Revision, NextColumn: j.NextColumn,
-		Counter: j.Counter, CompactStorage: j.CompactStorage, Options: j.Options, Indexes: map[string]*Index{}, rest: j.rest,
+		Counter: j.Counter, CompactStorage: j.CompactStorage, Options: j.Options, Indexes: map[string]*Index{},
+		rest: j.rest,
 	}
 	t.Options.share()
 	for i := range j.Columns {
@@ -418,7 +422,8 @@ func DecodeChange(b []byte) (Change, error) {
 		return nil, fmt.Errorf("decode change: %w", err)
 	}
 	if j.Format > Format {
-		return nil, &feature.Newer{What: "a change of the schema", Unit: "format", Has: uint64(j.Format), Newest: Format}
+		return nil, &feature.Newer{What: "a change of the schema", Unit: "format", Has: uint64(j.Format),
+			Newest: Format}
 	}
 	c := newChange(j.Kind)
 	if c == nil {

@@ -76,7 +76,8 @@ func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
 		return nil, nil, err
 	}
 	for _, other := range t.SortedIndexes() {
-		if other.Column == index.Column && other.Target == index.Target && other.Kind == index.Kind && maps.Equal(other.Options, index.Options) {
+		if other.Column == index.Column && other.Target == index.Target && other.Kind == index.Kind &&
+			maps.Equal(other.Options, index.Options) {
 			if c.IfNotExists {
 				return s, nil, nil
 			}
@@ -189,7 +190,8 @@ func checkTarget(t *Table, col *Column, target IndexTarget) error {
 		return dberr.Invalidf("full() indexes can only be created on frozen collections")
 	}
 	if !typ.IsCollection() && target != IndexValue {
-		return dberr.Invalidf("Cannot create %s() index on %s. Non-collection columns only support simple indexes", target, col.Name)
+		return dberr.Invalidf("Cannot create %s() index on %s. Non-collection columns only support simple indexes",
+			target, col.Name)
 	}
 	if (target == IndexKeys || target == IndexEntries) && typ.Kind != cqltype.Map {
 		return dberr.Invalidf("Cannot create index on %s of column %s with non-map type", target, col.Name)
@@ -228,5 +230,6 @@ func (c *DropIndex) apply(s *Schema) (*Schema, []Event, error) {
 	}
 	changed := t.clone()
 	delete(changed.Indexes, c.Name)
-	return s.withKeyspace(ks.withTable(changed)), []Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: t.Name}}, nil
+	return s.withKeyspace(ks.withTable(changed)),
+		[]Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: t.Name}}, nil
 }

@@ -128,7 +128,8 @@ func (c *CreateKeyspace) apply(s *Schema) (*Schema, []Event, error) {
 		if c.IfNotExists {
 			return s, nil, nil
 		}
-		return nil, nil, &dberr.AlreadyExists{Keyspace: c.Name, Message: `Cannot add existing keyspace "` + c.Name + `"`}
+		return nil, nil, &dberr.AlreadyExists{Keyspace: c.Name, Message: `Cannot add existing keyspace "` + c.Name +
+			`"`}
 	}
 	replication, err := prepareReplication(c.Name, o.replication, nil, c.Datacenters)
 	if err != nil {
@@ -172,7 +173,8 @@ func (c *AlterKeyspace) apply(s *Schema) (*Schema, []Event, error) {
 		}
 		maps.Copy(ks.Options, o.cosmos)
 	}
-	if ks.DurableWrites == old.DurableWrites && maps.Equal(ks.Replication, old.Replication) && maps.Equal(ks.Options, old.Options) {
+	if ks.DurableWrites == old.DurableWrites && maps.Equal(ks.Replication, old.Replication) &&
+		maps.Equal(ks.Options, old.Options) {
 		return s, nil, nil
 	}
 	return s.withKeyspace(&ks), []Event{{Change: Updated, Target: TargetKeyspace, Keyspace: c.Name}}, nil

@@ -20,7 +20,8 @@ var intType = cqltype.Native(cqltype.Int)
 const udtKind = cqltype.UDT
 
 // unexported leaves out what later builds have added, of which there is nothing.
-var unexported = cmpopts.IgnoreUnexported(Schema{}, Keyspace{}, Table{}, Column{}, DroppedColumn{}, Index{}, TableOptions{})
+var unexported = cmpopts.IgnoreUnexported(Schema{}, Keyspace{}, Table{}, Column{}, DroppedColumn{}, Index{},
+	TableOptions{})
 
 // TestLaws proves the package's guarantees over random sequences of changes: (S1) no change alters the schema it
 // started from; (S2) no id is given away twice; (S3) the encoded change has the same effect as the change itself. And
@@ -49,7 +50,8 @@ func TestLaws(t *testing.T) {
 			}
 			done[c.Kind()]++
 			if next.Revision != s.Revision+1 || next.Version != c.stamp().Version || len(events) == 0 {
-				t.Fatalf("%s: revision %d after %d, version %s, %d events", c.Kind(), next.Revision, s.Revision, next.Version, len(events))
+				t.Fatalf("%s: revision %d after %d, version %s, %d events", c.Kind(), next.Revision, s.Revision,
+					next.Version, len(events))
 			}
 			checkIDs(t, s, next, ids, columns)
 			checkTables(t, s, next)
@@ -69,7 +71,8 @@ func TestLaws(t *testing.T) {
 // unproven returns a kind of change that never succeeded, empty if there is none.
 func unproven(done map[string]int) string {
 	for _, kind := range []string{
-		"create_keyspace", "alter_keyspace", "drop_keyspace", "create_table", "alter_table", "drop_table", "create_type",
+		"create_keyspace", "alter_keyspace", "drop_keyspace", "create_table", "alter_table", "drop_table",
+		"create_type",
 		"alter_type", "drop_type", "create_index", "drop_index",
 	} {
 		if done[kind] == 0 {
@@ -132,7 +135,8 @@ func checkIDs(t *rapid.T, old, s *Schema, ids map[uint32]UUID, columns map[UUID]
 			note(table.ID, table.UUID)
 			for _, ix := range table.SortedIndexes() {
 				note(ix.ID, table.UUID)
-				if before := old.Table(ks.Name, table.Name); before != nil && before.Indexes[ix.Name] == nil && ix.ID < old.NextID {
+				if before := old.Table(ks.Name, table.Name); before != nil && before.Indexes[ix.Name] == nil &&
+					ix.ID < old.NextID {
 					t.Fatalf("new index %s has the old id %d", ix.Name, ix.ID)
 				}
 			}

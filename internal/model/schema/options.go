@@ -28,8 +28,10 @@ func DefaultTableOptions() TableOptions {
 		MinIndexInterval:      128,
 		MaxIndexInterval:      2048,
 		Caching:               map[string]string{"keys": "ALL", "rows_per_partition": "NONE"},
-		Compaction:            map[string]string{"class": compactionPackage + sizeTiered, "min_threshold": "4", "max_threshold": "32"},
-		Compression:           map[string]string{"class": compressionPackage + "LZ4Compressor", "chunk_length_in_kb": "16"},
+		Compaction: map[string]string{"class": compactionPackage + sizeTiered, "min_threshold": "4",
+			"max_threshold": "32"},
+		Compression: map[string]string{"class": compressionPackage + "LZ4Compressor",
+			"chunk_length_in_kb": "16"},
 	}
 }
 
@@ -85,8 +87,10 @@ func applyProperties(base TableOptions, properties []Property, create bool) (Tab
 }
 
 var tableProperties = map[string]bool{
-	"additional_write_policy": true, "bloom_filter_fp_chance": true, "caching": true, "cdc": true, "comment": true, "compaction": true,
-	"compression": true, "crc_check_chance": true, "default_time_to_live": true, "extensions": true, "gc_grace_seconds": true,
+	"additional_write_policy": true, "bloom_filter_fp_chance": true, "caching": true, "cdc": true, "comment": true,
+	"compaction":  true,
+	"compression": true, "crc_check_chance": true, "default_time_to_live": true, "extensions": true,
+	"gc_grace_seconds":   true,
 	"max_index_interval": true, "memtable_flush_period_in_ms": true, "min_index_interval": true, "read_repair": true,
 	"speculative_retry": true, propertyID: true,
 }
@@ -205,7 +209,8 @@ func (o *TableOptions) check() error {
 		return err
 	}
 	if o.MaxIndexInterval < o.MinIndexInterval {
-		return dberr.Configf("max_index_interval must be greater than or equal to min_index_interval (%d) (got %d)", o.MinIndexInterval, o.MaxIndexInterval)
+		return dberr.Configf("max_index_interval must be greater than or equal to min_index_interval (%d) (got %d)",
+			o.MinIndexInterval, o.MaxIndexInterval)
 	}
 	return atLeast("memtable_flush_period_in_ms", o.MemtableFlushPeriod, 0)
 }

@@ -28,7 +28,8 @@ func StrategyName(replication map[string]string) string {
 
 // prepareReplication checks a replication as Cassandra does and returns it as it is kept: the class with its package,
 // NetworkTopologyStrategy's replication_factor spread over the data centres.
-func prepareReplication(keyspace string, given, old map[string]string, datacenters []string) (map[string]string, error) {
+func prepareReplication(keyspace string, given, old map[string]string, datacenters []string) (map[string]string,
+	error) {
 	class := given[replicationClass]
 	if !strings.Contains(class, ".") {
 		class = locatorPackage + class
@@ -58,7 +59,8 @@ func prepareReplication(keyspace string, given, old map[string]string, datacente
 
 func checkSimple(keyspace string, options map[string]string) error {
 	if extra := keysExcept(options, replicationFactor); len(extra) > 0 {
-		return dberr.Configf("Unrecognized strategy option {%s} passed to SimpleStrategy for keyspace %s", extra[0], keyspace)
+		return dberr.Configf("Unrecognized strategy option {%s} passed to SimpleStrategy for keyspace %s", extra[0],
+			keyspace)
 	}
 	factor, ok := options[replicationFactor]
 	if !ok {
@@ -69,7 +71,8 @@ func checkSimple(keyspace string, options map[string]string) error {
 
 func checkTopology(keyspace string, options map[string]string, datacenters []string) error {
 	if extra := keysExcept(options, datacenters...); len(extra) > 0 {
-		return dberr.Configf("Unrecognized strategy option {%s} passed to NetworkTopologyStrategy for keyspace %s", extra[0], keyspace)
+		return dberr.Configf("Unrecognized strategy option {%s} passed to NetworkTopologyStrategy for keyspace %s",
+			extra[0], keyspace)
 	}
 	if len(options) == 0 {
 		return dberr.Configf("Configuration for at least one datacenter must be present")

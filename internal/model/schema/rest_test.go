@@ -40,11 +40,14 @@ func TestMembersOfLaterBuilds(t *testing.T) {
 	stamp := Stamp{At: 1}
 	intType := &TypeSpec{Kind: cqltype.Int}
 	for _, c := range []Change{
-		&AlterTable{Stamp: stamp, Keyspace: "ks", Name: "tab", Op: AddColumns, Add: []ColumnSpec{{Name: "y", Type: intType}}},
+		&AlterTable{Stamp: stamp, Keyspace: "ks", Name: "tab", Op: AddColumns,
+			Add: []ColumnSpec{{Name: "y", Type: intType}}},
 		&AlterTable{Stamp: stamp, Keyspace: "ks", Name: "tab", Op: DropColumns, Drop: []string{"w"}},
-		&AlterTable{Stamp: stamp, Keyspace: "ks", Name: "tab", Op: SetOptions, Properties: []Property{{Name: "gc_grace_seconds", Value: "5"}}},
+		&AlterTable{Stamp: stamp, Keyspace: "ks", Name: "tab", Op: SetOptions,
+			Properties: []Property{{Name: "gc_grace_seconds", Value: "5"}}},
 		&AlterType{Stamp: stamp, Keyspace: "ks", Name: "t", Op: AddColumns, Add: &FieldSpec{Name: "b", Type: intType}},
-		&CreateTable{Stamp: stamp, Keyspace: "ks", Name: "other", ID: UUID{9}, Columns: []ColumnSpec{{Name: "k", Type: intType}}, PartitionKey: []string{"k"}},
+		&CreateTable{Stamp: stamp, Keyspace: "ks", Name: "other", ID: UUID{9},
+			Columns: []ColumnSpec{{Name: "k", Type: intType}}, PartitionKey: []string{"k"}},
 	} {
 		next, _, err := Apply(s, c)
 		if err != nil {
@@ -60,9 +63,10 @@ func TestMembersOfLaterBuilds(t *testing.T) {
 		}
 	}
 	for object, wants := range map[string][]string{
-		rootObject:     {`"later":"root"`},
-		"keyspace/ks":  {`"later":"keyspace"`, `"later":"type"`},
-		"table/ks/tab": {`"later":"key"`, `"later":{"deep":["column",1]}`, `"later":"dropped"`, `"later":"index"`, `"later":"options"`, `"later":"table"`, `"y"`},
+		rootObject:    {`"later":"root"`},
+		"keyspace/ks": {`"later":"keyspace"`, `"later":"type"`},
+		"table/ks/tab": {`"later":"key"`, `"later":{"deep":["column",1]}`, `"later":"dropped"`, `"later":"index"`,
+			`"later":"options"`, `"later":"table"`, `"y"`},
 	} {
 		for _, want := range wants {
 			if strings.Count(string(store[object]), want) != 1 {

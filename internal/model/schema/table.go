@@ -120,8 +120,9 @@ func (c *CreateTable) build(ks *Keyspace) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{
-		Keyspace: c.Keyspace, Name: c.Name, UUID: c.ID, Options: options, CompactStorage: c.CompactStorage, NextColumn: 1,
-		Indexes: map[string]*Index{},
+		Keyspace: c.Keyspace, Name: c.Name, UUID: c.ID, Options: options, CompactStorage: c.CompactStorage,
+		NextColumn: 1,
+		Indexes:    map[string]*Index{},
 	}
 	if t.UUID, err = c.uuid(); err != nil {
 		return nil, err
@@ -259,14 +260,17 @@ func checkKeyColumn(col *Column) error {
 	case t.MultiCell() && t.IsCollection():
 		return dberr.Invalidf("Invalid non-frozen collection type %s for PRIMARY KEY column '%s'", t, col.Name)
 	case t.MultiCell():
-		return dberr.Invalidf("Invalid non-frozen user-defined type \"%s.%s\" for PRIMARY KEY column '%s'", t.Keyspace, t.Name, col.Name)
+		return dberr.Invalidf("Invalid non-frozen user-defined type \"%s.%s\" for PRIMARY KEY column '%s'", t.Keyspace,
+			t.Name, col.Name)
 	}
 	return nil
 }
 
 // insertColumn adds a column to a slice sorted by name.
 func insertColumn(columns []*Column, col *Column) []*Column {
-	i, _ := slices.BinarySearchFunc(columns, col.Name, func(c *Column, name string) int { return strings.Compare(c.Name, name) })
+	i, _ := slices.BinarySearchFunc(columns, col.Name, func(c *Column, name string) int {
+		return strings.Compare(c.Name, name)
+	})
 	return slices.Insert(columns, i, col)
 }
 

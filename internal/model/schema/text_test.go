@@ -9,7 +9,8 @@ import (
 // TestFormatDouble holds Java's texts of doubles, which error messages and DESCRIBE carry.
 func TestFormatDouble(t *testing.T) {
 	for f, want := range map[float64]string{
-		0: "0.0", 1: "1.0", 0.01: "0.01", 0.001: "0.001", 1e-5: "1.0E-5", 6.71e-5: "6.71E-5", -0.1: "-0.1", 1234567: "1234567.0", 12345678: "1.2345678E7",
+		0: "0.0", 1: "1.0", 0.01: "0.01", 0.001: "0.001", 1e-5: "1.0E-5", 6.71e-5: "6.71E-5", -0.1: "-0.1",
+		1234567: "1234567.0", 12345678: "1.2345678E7",
 	} {
 		if got := FormatDouble(f); got != want {
 			t.Errorf("FormatDouble(%g) = %s, want %s", f, got, want)
@@ -20,7 +21,8 @@ func TestFormatDouble(t *testing.T) {
 // TestSpeculation holds the canonical forms of speculative retry policies.
 func TestSpeculation(t *testing.T) {
 	for text, want := range map[string]string{
-		"99PERCENTILE": "99p", "99.5p": "99.5p", "50.00ms": "50ms", "always": "ALWAYS", "NONE": "NEVER", "never": "NEVER",
+		"99PERCENTILE": "99p", "99.5p": "99.5p", "50.00ms": "50ms", "always": "ALWAYS", "NONE": "NEVER",
+		"never":          "NEVER",
 		"min(99p, 50ms)": "MIN(99p,50ms)", "MAX(50ms,99PERCENTILE)": "MAX(99p,50ms)",
 		"100p": "", "0p": "", "min(1ms,2ms)": "", "5": "", "": "", "min(99p": "",
 	} {
@@ -34,7 +36,8 @@ func TestSpeculation(t *testing.T) {
 // FuzzParseType proves that the text of a type is read back equal, and that no text makes the reader panic.
 func FuzzParseType(f *testing.F) {
 	for _, seed := range []string{
-		"int", "frozen<list<int>>", `map<text, frozen<"a ""b">>`, "tuple<int, frozen<ks.u>>", "'a.b.C'", "'a''b'", "list<", "frozen<>", `"`,
+		"int", "frozen<list<int>>", `map<text, frozen<"a ""b">>`, "tuple<int, frozen<ks.u>>", "'a.b.C'", "'a''b'",
+		"list<", "frozen<>", `"`,
 		"map<int>", "a.b.c", "list<list<list<int>>>",
 	} {
 		f.Add(seed)

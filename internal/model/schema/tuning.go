@@ -37,7 +37,8 @@ var compactionOptions = map[string][]string{
 		"compaction_window_size", "compaction_window_unit", "expired_sstable_check_frequency_seconds",
 		"timestamp_resolution", "unsafe_aggressive_sstable_expiration",
 	},
-	"DateTieredCompactionStrategy": {"base_time_seconds", "max_sstable_age_days", "max_window_size_seconds", "timestamp_resolution"},
+	"DateTieredCompactionStrategy": {"base_time_seconds", "max_sstable_age_days", "max_window_size_seconds",
+		"timestamp_resolution"},
 }
 
 func compaction(given map[string]string) (map[string]string, error) {
@@ -73,7 +74,8 @@ func compaction(given map[string]string) (map[string]string, error) {
 		}
 	}
 	if unknown := keysExcept(m, append(append([]string{"class"}, commonCompaction...), own...)...); len(unknown) > 0 {
-		return nil, dberr.Configf("Properties specified [%s] are not understood by %s", strings.Join(unknown, ", "), name)
+		return nil, dberr.Configf("Properties specified [%s] are not understood by %s", strings.Join(unknown, ", "),
+			name)
 	}
 	return m, nil
 }
@@ -152,7 +154,8 @@ func compression(given map[string]string) (map[string]string, error) {
 	for _, k := range []string{"class", "sstable_compression", "enabled", "chunk_length_in_kb", "chunk_length_kb"} {
 		delete(m, k)
 	}
-	if unknown := keysExcept(m, append([]string{"min_compress_ratio", "crc_check_chance"}, own...)...); len(unknown) > 0 {
+	if unknown := keysExcept(m, append([]string{"min_compress_ratio", "crc_check_chance"},
+		own...)...); len(unknown) > 0 {
 		return nil, dberr.Configf("Unknown compression options %s", unknown[0])
 	}
 	if chunk <= 0 {
@@ -185,7 +188,8 @@ func chunkLength(m map[string]string) (int, error) {
 
 func caching(given map[string]string) (map[string]string, error) {
 	if unknown := keysExcept(given, "keys", "rows_per_partition"); len(unknown) > 0 {
-		return nil, dberr.Configf("Invalid caching sub-options [%s]: only 'keys' and 'rows_per_partition' are allowed", strings.Join(unknown, ", "))
+		return nil, dberr.Configf("Invalid caching sub-options [%s]: only 'keys' and 'rows_per_partition' are allowed",
+			strings.Join(unknown, ", "))
 	}
 	m := map[string]string{"keys": "NONE", "rows_per_partition": "NONE"}
 	if keys, ok := given["keys"]; ok {
@@ -194,7 +198,8 @@ func caching(given map[string]string) (map[string]string, error) {
 		}
 	}
 	if rows, ok := given["rows_per_partition"]; ok {
-		if _, err := strconv.ParseUint(rows, 10, 31); err != nil && !slices.Contains([]string{"ALL", "NONE"}, strings.ToUpper(rows)) {
+		if _, err := strconv.ParseUint(rows, 10, 31); err != nil &&
+			!slices.Contains([]string{"ALL", "NONE"}, strings.ToUpper(rows)) {
 			return nil, dberr.Configf("Invalid value '%s' for caching sub-option 'rows_per_partition': only 'ALL', 'NONE', and integer values are allowed", rows)
 		}
 		m["rows_per_partition"] = strings.ToUpper(rows)

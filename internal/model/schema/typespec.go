@@ -276,7 +276,8 @@ func (p *typeParser) until(quote byte) (string, bool) {
 	return "", false
 }
 
-var composed = map[string]cqltype.Kind{"list": cqltype.List, "set": cqltype.Set, "map": cqltype.Map, "tuple": cqltype.Tuple}
+var composed = map[string]cqltype.Kind{"list": cqltype.List, "set": cqltype.Set, "map": cqltype.Map,
+	"tuple": cqltype.Tuple}
 
 // parse reads a type, nil if there is none.
 func (p *typeParser) parse(depth int) *TypeSpec {
@@ -333,7 +334,8 @@ func (p *typeParser) params(name string, depth int) *TypeSpec {
 		return params[0]
 	}
 	kind, ok := composed[name]
-	if !ok || kind == cqltype.Map && len(params) != 2 || (kind == cqltype.List || kind == cqltype.Set) && len(params) != 1 {
+	if !ok || kind == cqltype.Map && len(params) != 2 || (kind == cqltype.List || kind == cqltype.Set) &&
+		len(params) != 1 {
 		return nil
 	}
 	return &TypeSpec{Kind: kind, Params: params}

@@ -170,7 +170,8 @@ func (c *CreateType) apply(s *Schema) (*Schema, []Event, error) {
 		next.Types = map[string]*cqltype.Type{}
 	}
 	next.Types[c.Name] = udt
-	return s.withKeyspace(&next), []Event{{Change: Created, Target: TargetType, Keyspace: c.Keyspace, Name: c.Name}}, nil
+	return s.withKeyspace(&next), []Event{{Change: Created, Target: TargetType, Keyspace: c.Keyspace, Name: c.Name}},
+		nil
 }
 
 func (c *CreateType) build(ks *Keyspace) (*cqltype.Type, error) {
@@ -254,7 +255,8 @@ func (c *AlterType) add(udt *cqltype.Type, ks *Keyspace) error {
 		if c.IfField {
 			return nil
 		}
-		return dberr.Invalidf("Cannot add field %s to type %s.%s: a field with name %s already exists", name, c.Keyspace, c.Name, name)
+		return dberr.Invalidf("Cannot add field %s to type %s.%s: a field with name %s already exists", name,
+			c.Keyspace, c.Name, name)
 	}
 	if len(udt.Fields) >= FieldsMax {
 		return dberr.Invalidf("A user type cannot have more than %d fields", FieldsMax)
@@ -342,15 +344,18 @@ func (c *DropType) apply(s *Schema) (*Schema, []Event, error) {
 		}
 	}
 	if len(types) > 0 {
-		return nil, nil, dberr.Invalidf("Cannot drop user type '%s.%s' as it is still used by user types %s", c.Keyspace, c.Name, strings.Join(types, ", "))
+		return nil, nil, dberr.Invalidf("Cannot drop user type '%s.%s' as it is still used by user types %s",
+			c.Keyspace, c.Name, strings.Join(types, ", "))
 	}
 	if len(tables) > 0 {
-		return nil, nil, dberr.Invalidf("Cannot drop user type '%s.%s' as it is still used by tables %s", c.Keyspace, c.Name, strings.Join(tables, ", "))
+		return nil, nil, dberr.Invalidf("Cannot drop user type '%s.%s' as it is still used by tables %s", c.Keyspace,
+			c.Name, strings.Join(tables, ", "))
 	}
 	next := *ks
 	next.Types = maps.Clone(ks.Types)
 	delete(next.Types, c.Name)
 	next.typeRest = maps.Clone(ks.typeRest)
 	delete(next.typeRest, c.Name)
-	return s.withKeyspace(&next), []Event{{Change: Dropped, Target: TargetType, Keyspace: c.Keyspace, Name: c.Name}}, nil
+	return s.withKeyspace(&next), []Event{{Change: Dropped, Target: TargetType, Keyspace: c.Keyspace, Name: c.Name}},
+		nil
 }

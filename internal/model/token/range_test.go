@@ -11,7 +11,8 @@ import (
 
 // drawRange favours the ends of the ring, where arithmetic overflows.
 func drawRange(t *rapid.T, name string) Range {
-	position := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 3), rapid.Uint64Range(math.MaxUint64-3, math.MaxUint64))
+	position := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 3),
+		rapid.Uint64Range(math.MaxUint64-3, math.MaxUint64))
 	begin, limit := position.Draw(t, name+" begin"), position.Draw(t, name+" limit")
 	r := Range{min(begin, limit), max(begin, limit)}
 	if rapid.Bool().Draw(t, name+" to the end") || r.Begin == r.Limit {
@@ -52,7 +53,8 @@ func TestDivide(t *testing.T) {
 func TestRangeLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawRange(t, "a"), drawRange(t, "b")
-		at := AtPosition(rapid.SampledFrom([]uint64{a.Begin, a.last(), a.Limit, b.Begin, b.last(), b.Limit, 0, math.MaxUint64}).Draw(t, "at"))
+		at := AtPosition(rapid.SampledFrom([]uint64{a.Begin, a.last(), a.Limit, b.Begin, b.last(), b.Limit, 0,
+			math.MaxUint64}).Draw(t, "at"))
 		common, ok := a.Intersect(b)
 		if ok && !common.Valid() {
 			t.Fatalf("%v and %v: %v %v", a, b, common, ok)
@@ -74,7 +76,8 @@ func TestRangeEnds(t *testing.T) {
 	if r.Limit != 0 || r.Contains(-6) || !r.Contains(-5) || !r.Contains(Max) {
 		t.Errorf("Between(-5, Max) = %v", r)
 	}
-	if got := Between(0, 9).Divide(3); len(got) != 3 || got[0] != Between(0, 2) || got[1] != Between(3, 5) || got[2] != Between(6, 9) {
+	if got := Between(0, 9).Divide(3); len(got) != 3 || got[0] != Between(0, 2) || got[1] != Between(3, 5) ||
+		got[2] != Between(6, 9) {
 		t.Errorf("0..9 in three: %v", got)
 	}
 }

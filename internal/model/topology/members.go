@@ -12,7 +12,8 @@ import (
 // a partition knows who votes. A member that is in a new table from the beginning is born a Voter.
 
 // AddMember gives a node a new replica of a partition; state is Joining or Learner.
-func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state MemberState) (*Snapshot, ReplicaID, error) {
+func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state MemberState) (*Snapshot, ReplicaID,
+	error) {
 	if state != Joining && state != Learner {
 		return nil, 0, fmt.Errorf("a replica of partition %d cannot begin as %s", id, state)
 	}
@@ -100,7 +101,8 @@ func (s *Snapshot) Settle(id PartitionID, region string, voters []ReplicaID) (*S
 }
 
 // changeSet changes a copy of the replica set of a partition in a region.
-func (s *Snapshot) changeSet(id PartitionID, region string, f func(p *Partition, set *ReplicaSet) error) (*Snapshot, error) {
+func (s *Snapshot) changeSet(id PartitionID, region string, f func(p *Partition, set *ReplicaSet) error) (*Snapshot,
+	error) {
 	p := s.Partition(id)
 	if p == nil {
 		return nil, fmt.Errorf("there is no partition %d", id)

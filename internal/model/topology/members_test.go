@@ -59,7 +59,8 @@ func TestMemberLife(t *testing.T) {
 			t.Errorf("a leaving replica that votes is gone: %v", err)
 		}
 		gone, err := leaving.Settle(id, "here", append(voters[1:], replica))
-		if err != nil || gone.Partition(id).Set("here").Member(voters[0]) != nil || gone.Partition(id).Set("here").Leader == voters[0] {
+		if err != nil || gone.Partition(id).Set("here").Member(voters[0]) != nil ||
+			gone.Partition(id).Set("here").Leader == voters[0] {
 			t.Errorf("a leaving replica that votes no more is there: %v", err)
 		}
 		if _, err := gone.MarkLeaving(id, voters[0]); err == nil {
@@ -88,12 +89,14 @@ func TestCutTable(t *testing.T) {
 			t.Errorf("%+v was accepted", bad)
 		}
 	}
-	s, err := New().CutTable(table, []Piece{{Places: places}, {Begin: at(7), Places: []Place{{Region: "here", Nodes: []NodeID{{9}}}}}})
+	s, err := New().CutTable(table,
+		[]Piece{{Places: places}, {Begin: at(7), Places: []Place{{Region: "here", Nodes: []NodeID{{9}}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ps := s.Partitions(table)
-	if len(ps) != 2 || ps[0].Span.Limit.Ring != 7 || ps[1].Span.Begin.Ring != 7 || ps[1].Sets[0].Replicas[0].Node != (NodeID{9}) {
+	if len(ps) != 2 || ps[0].Span.Limit.Ring != 7 || ps[1].Span.Begin.Ring != 7 ||
+		ps[1].Sets[0].Replicas[0].Node != (NodeID{9}) {
 		t.Errorf("%+v", ps)
 	}
 	if _, err := s.CutTable(MetaTable, Equal(1, places)); err == nil {
@@ -127,7 +130,8 @@ func TestAssemble(t *testing.T) {
 					s, err = s.AddMeta(places)
 					must(err)
 				case kind == 2:
-					if next, _, err := s.AddMember(ps[0].ID, "here", NodeID{byte(rapid.IntRange(4, 9).Draw(t, "node"))}, Learner); err == nil {
+					if next, _, err := s.AddMember(ps[0].ID, "here", NodeID{byte(rapid.IntRange(4, 9).Draw(t, "node"))},
+						Learner); err == nil {
 						s = next
 					}
 				default:
@@ -162,18 +166,23 @@ func TestAssemble(t *testing.T) {
 			}
 		}
 		for _, number := range s.Tables() {
-			if _, err := Assemble(s, s.AppendHeader(nil), map[uint32][]byte{number + 100: s.AppendTable(nil, number)}); err == nil {
+			if _, err := Assemble(s, s.AppendHeader(nil),
+				map[uint32][]byte{number + 100: s.AppendTable(nil, number)}); err == nil {
 				t.Fatal("a partition is in two tables")
 			}
 			record := s.AppendTable(nil, number)
 			if _, err := Assemble(New(), New().AppendHeader(nil), map[uint32][]byte{number: record}); err == nil {
 				t.Fatal("a partition has an id that was not given")
 			}
-			if _, err := Assemble(New(), s.AppendHeader(nil), map[uint32][]byte{number: record[:len(record)-1]}); err == nil {
+			if _, err := Assemble(New(), s.AppendHeader(nil),
+				map[uint32][]byte{number: record[:len(record)-1]}); err == nil {
 				t.Fatal("a record that was cut off was accepted")
 			}
 		}
-		if all := slices.Collect(s.All()); len(all) != s.Len()+len(slices.DeleteFunc([]*Partition{s.Meta()}, func(p *Partition) bool { return p == nil })) {
+		if all := slices.Collect(s.All()); len(all) != s.Len()+
+			len(slices.DeleteFunc([]*Partition{s.Meta()}, func(p *Partition) bool {
+				return p == nil
+			})) {
 			t.Fatalf("%d partitions of %d", len(all), s.Len())
 		}
 	})

@@ -12,7 +12,8 @@ func TestQuorum(t *testing.T) {
 			t.Errorf("the quorum of %d is %d", n, q)
 		}
 	}
-	s := ReplicaSet{Replicas: []Replica{{State: Voter}, {State: Joining}, {State: Leaving}, {State: Learner}, {State: Voter}}}
+	s := ReplicaSet{Replicas: []Replica{{State: Voter}, {State: Joining}, {State: Leaving}, {State: Learner},
+		{State: Voter}}}
 	if n := s.Voters(); n != 3 {
 		t.Errorf("%d voters", n)
 	}

@@ -207,7 +207,8 @@ type Snapshot struct {
 
 // New is the empty map, version 1.
 func New() *Snapshot {
-	return &Snapshot{version: 1, nextPartition: 1, nextReplica: 1, tables: map[uint32][]*Partition{}, byID: map[PartitionID]*Partition{}}
+	return &Snapshot{version: 1, nextPartition: 1, nextReplica: 1, tables: map[uint32][]*Partition{},
+		byID: map[PartitionID]*Partition{}}
 }
 
 // Version grows with every change.

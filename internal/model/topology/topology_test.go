@@ -112,7 +112,8 @@ func TestWideRing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := []Position{{Ring: 7, Low: 9}, {Ring: 7, Low: 10}, {Ring: 7, Low: 10, Key: []byte("k")}, {Ring: 7, Low: 11}, {Ring: 8}}
+	at := []Position{{Ring: 7, Low: 9}, {Ring: 7, Low: 10}, {Ring: 7, Low: 10, Key: []byte("k")}, {Ring: 7, Low: 11},
+		{Ring: 8}}
 	for _, p := range at {
 		i := s.Find(wide, p)
 		if s, err = s.Split(s.Partitions(wide)[i].ID, p); err != nil {
@@ -128,7 +129,8 @@ func TestWideRing(t *testing.T) {
 		if q.Span.Begin.Compare(p) != 0 || !q.Span.Holds(p) || i > 0 && s.Partitions(wide)[i].Span.Holds(p) {
 			t.Errorf("%s is in %s", p, q.Span)
 		}
-		if back, err := SpanOf(q.Span.Keys(wide)); err != nil || back.String() != q.Span.String() || back.Begin.Compare(q.Span.Begin) != 0 {
+		if back, err := SpanOf(q.Span.Keys(wide)); err != nil || back.String() != q.Span.String() ||
+			back.Begin.Compare(q.Span.Begin) != 0 {
 			t.Errorf("%s came back as %s: %v", q.Span, back, err)
 		}
 	}

@@ -61,7 +61,8 @@ func (s *Snapshot) validateMembers(p *Partition, replicas map[ReplicaID]Partitio
 	for i, set := range p.Sets {
 		for j, r := range set.Replicas {
 			if other, ok := replicas[r.ID]; ok || r.ID == 0 || r.ID >= s.nextReplica {
-				return fmt.Errorf("replica %d of partition %d is already one of partition %d, or has no id", r.ID, p.ID, other)
+				return fmt.Errorf("replica %d of partition %d is already one of partition %d, or has no id", r.ID, p.ID,
+					other)
 			}
 			if r.State > Learner {
 				return fmt.Errorf("replica %d of partition %d is in %s", r.ID, p.ID, r.State)
@@ -74,7 +75,8 @@ func (s *Snapshot) validateMembers(p *Partition, replicas map[ReplicaID]Partitio
 				}
 				for l := range before {
 					if before[l].Node == r.Node {
-						return fmt.Errorf("replicas %d and %d of partition %d are on one node", before[l].ID, r.ID, p.ID)
+						return fmt.Errorf("replicas %d and %d of partition %d are on one node", before[l].ID, r.ID,
+							p.ID)
 					}
 				}
 			}

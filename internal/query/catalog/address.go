@@ -37,7 +37,8 @@ func specified(a netip.Addr) bool { return a.IsValid() && !a.IsUnspecified() }
 // ownAddress is what a client is shown as the address of this node: the one it dialled if the node knows none for
 // itself.
 func (e *Endpoint) ownAddress(local netip.AddrPort) netip.AddrPort {
-	if !specified(e.RPC.Addr()) && specified(local.Addr()) && (!specified(e.Listen.Addr()) || e.Listen.Addr().IsLoopback()) {
+	if !specified(e.RPC.Addr()) && specified(local.Addr()) &&
+		(!specified(e.Listen.Addr()) || e.Listen.Addr().IsLoopback()) {
 		return netip.AddrPortFrom(local.Addr().Unmap(), local.Port())
 	}
 	if a, ok := e.Address(local); ok {

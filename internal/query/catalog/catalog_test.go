@@ -36,7 +36,8 @@ func testInfo() NodeInfo {
 	return NodeInfo{
 		Roles: func() *access.State { return roles },
 		Endpoint: Endpoint{
-			HostID: schema.UUID{1}, Listen: netip.MustParseAddrPort("127.0.0.1:7000"), RPC: netip.MustParseAddrPort("0.0.0.0:9042"),
+			HostID: schema.UUID{1}, Listen: netip.MustParseAddrPort("127.0.0.1:7000"),
+			RPC:    netip.MustParseAddrPort("0.0.0.0:9042"),
 			Tokens: []token.Token{-5, 7},
 		},
 		ClusterName: "test", Generation: 5,
@@ -79,7 +80,8 @@ func testSchema(t *testing.T) *schema.Schema {
 				{Name: "x", Type: spec("int")},
 			},
 		},
-		&schema.CreateIndex{Keyspace: "ks", Table: "t", Targets: []schema.TargetSpec{{Column: "m", Target: schema.IndexKeys}}},
+		&schema.CreateIndex{Keyspace: "ks", Table: "t",
+			Targets: []schema.TargetSpec{{Column: "m", Target: schema.IndexKeys}}},
 		&schema.AlterTable{Keyspace: "ks", Name: "t", Op: schema.DropColumns, Drop: []string{"x"}},
 	} {
 		next, _, err := schema.Apply(s, c)
@@ -202,7 +204,8 @@ func TestReadBehavesAsAStore(t *testing.T) {
 	}
 	textKey := func(s string) []byte { return cqltype.Native(cqltype.Text).AppendKey(nil, []byte(s), false) }
 	prefix := textKey("t")
-	slice := []command.Slice{{Start: append(slices.Clone(prefix), textKey("k")...), End: append(slices.Clone(prefix), textKey("v")...)}}
+	slice := []command.Slice{{Start: append(slices.Clone(prefix), textKey("k")...),
+		End: append(slices.Clone(prefix), textKey("v")...)}}
 	got = read(t, c, columns, command.Read{Key: key, Slices: slice, Reversed: true}, 0)
 	if diff := cmp.Diff([]string{"ks", "  t.m", "  t.k"}, got); diff != "" {
 		t.Errorf("reversed slice (-want +got):\n%s", diff)
@@ -241,7 +244,9 @@ func testResume(t *testing.T, c *Catalog, table *schema.Table, reversed bool) {
 	if len(all) < 100 {
 		t.Fatalf("only %d rows: the test proves nothing", len(all))
 	}
-	same := slices.EqualFunc(all, pages, func(a, b Row) bool { return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Clustering, b.Clustering) })
+	same := slices.EqualFunc(all, pages, func(a, b Row) bool {
+		return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Clustering, b.Clustering)
+	})
 	if !same {
 		t.Errorf("reversed=%v: %d rows in pages, %d at once, or in another order", reversed, len(pages), len(all))
 	}

@@ -71,14 +71,17 @@ func TestPeers(t *testing.T) {
 		ownAddr string
 	}{
 		{"alone", "10.0.0.1:9042", self, nil, nil, nil, "0a000001"},
-		{"two", "10.0.0.1:9042", self, []Endpoint{node(3, "10.0.0.3:7000", "10.0.0.3:9042", 3), node(2, "10.0.0.2:7000", "10.0.0.9:9043", 2)},
+		{"two", "10.0.0.1:9042", self, []Endpoint{node(3, "10.0.0.3:7000", "10.0.0.3:9042", 3),
+			node(2, "10.0.0.2:7000", "10.0.0.9:9043", 2)},
 			[]string{"0a000003", "0a000009"}, []string{"0a000003 00002352", "0a000009 00002353"}, "0a000001"},
 		{"joining, without an id, without an address, itself, twice", "10.0.0.1:9042", self, []Endpoint{
-			node(2, "10.0.0.2:7000", "10.0.0.2:9042"), node(0, "10.0.0.3:7000", "10.0.0.3:9042", 3), node(4, "10.0.0.4:7000", "", 4),
+			node(2, "10.0.0.2:7000", "10.0.0.2:9042"), node(0, "10.0.0.3:7000", "10.0.0.3:9042", 3),
+			node(4, "10.0.0.4:7000", "", 4),
 			node(5, "", "0.0.0.0:9042", 5), node(1, "10.0.0.6:7000", "10.0.0.6:9042", 6),
 			node(7, "10.0.0.7:7000", "10.0.0.7:9042", 7), node(7, "10.0.0.7:7000", "10.0.0.7:9042", 7),
 		}, []string{"0a000007"}, []string{"0a000007 00002352"}, "0a000001"},
-		{"listening everywhere", "10.9.9.9:9042", node(1, "10.0.0.1:7000", "0.0.0.0:9042", 1), []Endpoint{node(2, "10.0.0.2:7000", "[::]:9042", 2)},
+		{"listening everywhere", "10.9.9.9:9042", node(1, "10.0.0.1:7000", "0.0.0.0:9042", 1),
+			[]Endpoint{node(2, "10.0.0.2:7000", "[::]:9042", 2)},
 			[]string{"0a000002"}, []string{"0a000002 00002352"}, "0a000001"},
 		{"on one machine", "192.168.1.5:9042", node(1, "127.0.0.1:7000", "0.0.0.0:9042", 1), []Endpoint{
 			node(2, "127.0.0.1:7001", "0.0.0.0:9043", 2), node(3, "127.0.0.1:7002", "0.0.0.0:9044", 3),
@@ -86,7 +89,8 @@ func TestPeers(t *testing.T) {
 		{"on one machine, by name", "127.0.0.1:9042", node(1, "127.0.0.1:7000", "127.0.0.1:9042", 1), []Endpoint{
 			node(2, "127.0.0.2:7000", "127.0.0.2:9042", 2), node(3, "127.0.0.2:7001", "127.0.0.2:9043", 3),
 		}, []string{"7f000002"}, []string{"7f000002 00002352", "7f000002 00002353"}, "7f000001"},
-		{"an address taken over", "10.0.0.1:9042", self, []Endpoint{node(2, "10.0.0.2:7000", "10.0.0.2:9042", 2), node(3, "10.0.0.2:7000", "10.0.0.2:9042", 3)},
+		{"an address taken over", "10.0.0.1:9042", self, []Endpoint{node(2, "10.0.0.2:7000", "10.0.0.2:9042", 2),
+			node(3, "10.0.0.2:7000", "10.0.0.2:9042", 3)},
 			[]string{"0a000002"}, []string{"0a000002 00002352"}, "0a000001"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -95,10 +99,12 @@ func TestPeers(t *testing.T) {
 			if diff := cmp.Diff(test.v1, shown(ctx, t, info, "system.peers", "rpc_address")); diff != "" {
 				t.Errorf("peers (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.v2, shown(ctx, t, info, "system.peers_v2", "native_address", "native_port")); diff != "" {
+			if diff := cmp.Diff(test.v2, shown(ctx, t, info, "system.peers_v2", "native_address",
+				"native_port")); diff != "" {
 				t.Errorf("peers_v2 (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff([]string{test.ownAddr}, shown(ctx, t, info, "system.local", "rpc_address")); diff != "" {
+			if diff := cmp.Diff([]string{test.ownAddr},
+				shown(ctx, t, info, "system.local", "rpc_address")); diff != "" {
 				t.Errorf("local (-want +got):\n%s", diff)
 			}
 		})
@@ -114,7 +120,8 @@ func TestPeerVersions(t *testing.T) {
 	}}
 	other := schema.UUID{9}
 	want := []string{"0a000002 " + hex.EncodeToString(emptyVersion[:]), "0a000003 " + hex.EncodeToString(other[:])}
-	if diff := cmp.Diff(want, shown(context.Background(), t, info, "system.peers_v2", "native_address", "schema_version")); diff != "" {
+	if diff := cmp.Diff(want, shown(context.Background(), t, info, "system.peers_v2", "native_address",
+		"schema_version")); diff != "" {
 		t.Errorf("schema versions (-want +got):\n%s", diff)
 	}
 }
@@ -126,7 +133,8 @@ func TestOneStateWithinAQuery(t *testing.T) {
 	c := New(testSchema(t), func() NodeInfo {
 		info := NodeInfo{}
 		for i := range asked {
-			info.Peers = append(info.Peers, Endpoint{HostID: schema.UUID{byte(i + 1)}, RPC: at(fmt.Sprintf("10.0.0.%d:9042", i+1)), Tokens: []token.Token{5}})
+			info.Peers = append(info.Peers, Endpoint{HostID: schema.UUID{byte(i + 1)},
+				RPC: at(fmt.Sprintf("10.0.0.%d:9042", i+1)), Tokens: []token.Token{5}})
 		}
 		asked++
 		return info
@@ -183,7 +191,8 @@ func TestEffectiveReplication(t *testing.T) {
 	// and it is what the table shows
 	info.EffectiveReplication = func() int { return 4 }
 	want := hex.EncodeToString(mapOf(info.Replication(s.Keyspace("ks"))))
-	if got := shown(context.Background(), t, info, "system_schema.keyspaces", "keyspace_name", "replication"); !slices.Contains(got, hex.EncodeToString([]byte("ks"))+" "+want) {
+	if got := shown(context.Background(), t, info, "system_schema.keyspaces", "keyspace_name",
+		"replication"); !slices.Contains(got, hex.EncodeToString([]byte("ks"))+" "+want) {
 		t.Errorf("system_schema.keyspaces: %q", got)
 	}
 }

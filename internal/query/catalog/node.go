@@ -143,7 +143,8 @@ func (n *NodeInfo) Replication(ks *schema.Keyspace) map[string]string {
 	if replicas <= 0 || schema.IsLocalSystem(ks.Name) || schema.IsVirtualSystem(ks.Name) {
 		return ks.Replication
 	}
-	return map[string]string{"class": "org.apache.cassandra.locator.NetworkTopologyStrategy", n.datacenter(): strconv.Itoa(replicas)}
+	return map[string]string{"class": "org.apache.cassandra.locator.NetworkTopologyStrategy",
+		n.datacenter(): strconv.Itoa(replicas)}
 }
 
 // Declares reports whether the replication that a keyspace declares asks for as many replicas as there are in this

@@ -73,7 +73,8 @@ func visit(partition []Row, reversed bool, v command.Visitor) (command.Step, err
 		if reversed {
 			r = &partition[len(partition)-1-i]
 		}
-		step, err := v.Row(r.Clustering, &row.Row{Live: true, Liveness: row.Liveness{Expiry: row.NoExpiry}, Cells: r.Cells})
+		step, err := v.Row(r.Clustering, &row.Row{Live: true, Liveness: row.Liveness{Expiry: row.NoExpiry},
+			Cells: r.Cells})
 		if err != nil || step != command.More {
 			return step, err
 		}

@@ -28,7 +28,8 @@ func fillRoles(b *builder) {
 			members = set(r.MemberOf)
 		}
 		b.add(values{
-			"role": text(r.Name), "can_login": boolean(r.Login), "is_superuser": boolean(r.Superuser), "member_of": members,
+			"role": text(r.Name), "can_login": boolean(r.Login), "is_superuser": boolean(r.Superuser),
+			"member_of":   members,
 			"salted_hash": textOrNull(r.Hash),
 		})
 	}

@@ -27,7 +27,8 @@ func (b *builder) tables(fn func(*schema.Table)) {
 
 func fillKeyspaces(b *builder) {
 	b.keyspaces(func(ks *schema.Keyspace) {
-		b.add(values{"keyspace_name": text(ks.Name), "durable_writes": boolean(ks.DurableWrites), "replication": mapOf(b.info.Replication(ks))})
+		b.add(values{"keyspace_name": text(ks.Name), "durable_writes": boolean(ks.DurableWrites),
+			"replication": mapOf(b.info.Replication(ks))})
 	})
 }
 
@@ -35,13 +36,20 @@ func fillTables(b *builder) {
 	b.tables(func(t *schema.Table) {
 		o := &t.Options
 		v := values{
-			"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "id": uuidValue(t.UUID), "flags": set(t.Flags()),
-			"additional_write_policy": text(o.AdditionalWritePolicy), "bloom_filter_fp_chance": double(o.BloomFilterFPChance),
-			"caching": mapOf(o.Caching), "comment": text(o.Comment), "compaction": mapOf(o.Compaction), "compression": mapOf(o.Compression),
-			"crc_check_chance": double(o.CRCCheckChance), "dclocal_read_repair_chance": double(0), "read_repair_chance": double(0),
-			"default_time_to_live": int32Value(o.DefaultTTL), "extensions": blobs(o.Extensions), "gc_grace_seconds": int32Value(o.GCGrace),
-			"max_index_interval": int32Value(o.MaxIndexInterval), "memtable_flush_period_in_ms": int32Value(o.MemtableFlushPeriod),
-			"min_index_interval": int32Value(o.MinIndexInterval), "read_repair": text(o.ReadRepair), "speculative_retry": text(o.SpeculativeRetry),
+			"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "id": uuidValue(t.UUID),
+			"flags":                   set(t.Flags()),
+			"additional_write_policy": text(o.AdditionalWritePolicy),
+			"bloom_filter_fp_chance":  double(o.BloomFilterFPChance),
+			"caching":                 mapOf(o.Caching), "comment": text(o.Comment), "compaction": mapOf(o.Compaction),
+			"compression":      mapOf(o.Compression),
+			"crc_check_chance": double(o.CRCCheckChance), "dclocal_read_repair_chance": double(0),
+			"read_repair_chance":   double(0),
+			"default_time_to_live": int32Value(o.DefaultTTL), "extensions": blobs(o.Extensions),
+			"gc_grace_seconds":            int32Value(o.GCGrace),
+			"max_index_interval":          int32Value(o.MaxIndexInterval),
+			"memtable_flush_period_in_ms": int32Value(o.MemtableFlushPeriod),
+			"min_index_interval":          int32Value(o.MinIndexInterval), "read_repair": text(o.ReadRepair),
+			"speculative_retry": text(o.SpeculativeRetry),
 		}
 		if o.CDC { // Cassandra leaves it null where CDC is off
 			v["cdc"] = boolean(true)
@@ -61,8 +69,10 @@ func fillColumns(b *builder) {
 				}
 			}
 			b.add(values{
-				"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "column_name": text(c.Name), "clustering_order": text(order),
-				"column_name_bytes": text(c.Name), "kind": text(c.Kind.String()), "position": int32Value(int32(c.Position)), "type": text(c.Type.String()),
+				"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "column_name": text(c.Name),
+				"clustering_order":  text(order),
+				"column_name_bytes": text(c.Name), "kind": text(c.Kind.String()),
+				"position": int32Value(int32(c.Position)), "type": text(c.Type.String()),
 			})
 		}
 	})
@@ -77,7 +87,8 @@ func fillDropped(b *builder) {
 			}
 			b.add(values{
 				"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "column_name": text(d.Name),
-				"dropped_time": bigint(d.DroppedAt / 1000), "kind": text(d.Kind.String()), "type": text(d.Type.String()),
+				"dropped_time": bigint(d.DroppedAt / 1000), "kind": text(d.Kind.String()),
+				"type": text(d.Type.String()),
 			})
 		}
 	})
@@ -91,7 +102,8 @@ func fillIndexes(b *builder) {
 				options[k] = v
 			}
 			b.add(values{
-				"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "index_name": text(ix.Name), "kind": text(ix.Kind),
+				"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "index_name": text(ix.Name),
+				"kind":    text(ix.Kind),
 				"options": mapOf(options),
 			})
 		}
@@ -105,7 +117,8 @@ func fillTypes(b *builder) {
 			for i, e := range t.Elems {
 				types[i] = e.String()
 			}
-			b.add(values{"keyspace_name": text(ks.Name), "type_name": text(t.Name), "field_names": list(t.Fields), "field_types": list(types)})
+			b.add(values{"keyspace_name": text(ks.Name), "type_name": text(t.Name), "field_names": list(t.Fields),
+				"field_types": list(types)})
 		}
 	})
 }

@@ -31,10 +31,12 @@ func fillLocal(b *builder) {
 		"broadcast_address": inet(node.Addr()), "broadcast_port": port(n.Listen),
 		"listen_address": inet(node.Addr()), "listen_port": port(n.Listen),
 		"rpc_address": inet(rpc.Addr()), "rpc_port": port(rpc),
-		"cql_version": text(CQLVersion), "native_protocol_version": text(NativeProtocolVersion), "release_version": text(ReleaseVersion),
-		"data_center": text(n.datacenter()), "rack": text(n.rack()), "partitioner": text(Partitioner),
-		"gossip_generation": int32Value(n.Generation), "host_id": uuidValue(n.HostID), "schema_version": uuidValue(b.version(schema.UUID{})),
-		"tokens": tokenTexts(n.Tokens),
+		"cql_version": text(CQLVersion), "native_protocol_version": text(NativeProtocolVersion),
+		"release_version": text(ReleaseVersion),
+		"data_center":     text(n.datacenter()), "rack": text(n.rack()), "partitioner": text(Partitioner),
+		"gossip_generation": int32Value(n.Generation), "host_id": uuidValue(n.HostID),
+		"schema_version": uuidValue(b.version(schema.UUID{})),
+		"tokens":         tokenTexts(n.Tokens),
 	})
 }
 
@@ -64,9 +66,11 @@ func fillPeers(b *builder) {
 		}
 		shown[p.rpc.Addr()], nodes[p.node.Addr()] = true, true
 		b.add(values{
-			"peer": inet(p.node.Addr()), "data_center": text(p.datacenter()), "host_id": uuidValue(p.HostID), "rack": text(p.rack()),
-			"release_version": text(ReleaseVersion), "rpc_address": inet(p.rpc.Addr()), "schema_version": uuidValue(b.version(p.SchemaVersion)),
-			"tokens": tokenTexts(p.Tokens),
+			"peer": inet(p.node.Addr()), "data_center": text(p.datacenter()), "host_id": uuidValue(p.HostID),
+			"rack":            text(p.rack()),
+			"release_version": text(ReleaseVersion), "rpc_address": inet(p.rpc.Addr()),
+			"schema_version": uuidValue(b.version(p.SchemaVersion)),
+			"tokens":         tokenTexts(p.Tokens),
 		})
 	}
 }
@@ -79,9 +83,11 @@ func fillPeersV2(b *builder) {
 		}
 		nodes[p.node] = true
 		b.add(values{
-			"peer": inet(p.node.Addr()), "peer_port": port(p.node), "data_center": text(p.datacenter()), "host_id": uuidValue(p.HostID),
+			"peer": inet(p.node.Addr()), "peer_port": port(p.node), "data_center": text(p.datacenter()),
+			"host_id":        uuidValue(p.HostID),
 			"native_address": inet(p.rpc.Addr()), "native_port": port(p.rpc), "rack": text(p.rack()),
-			"release_version": text(ReleaseVersion), "schema_version": uuidValue(b.version(p.SchemaVersion)), "tokens": tokenTexts(p.Tokens),
+			"release_version": text(ReleaseVersion), "schema_version": uuidValue(b.version(p.SchemaVersion)),
+			"tokens": tokenTexts(p.Tokens),
 		})
 	}
 }
@@ -91,7 +97,8 @@ func fillPrepared(b *builder) {
 		return
 	}
 	for _, p := range b.info.Prepared() {
-		b.add(values{"prepared_id": append([]byte{}, p.ID[:]...), "logged_keyspace": textOrNull(p.Keyspace), "query_string": text(p.Query)})
+		b.add(values{"prepared_id": append([]byte{}, p.ID[:]...), "logged_keyspace": textOrNull(p.Keyspace),
+			"query_string": text(p.Query)})
 	}
 }
 
@@ -143,9 +150,12 @@ func fillClients(b *builder) {
 			continue
 		}
 		b.add(values{
-			"address": inet(c.Remote.Addr()), "port": port(c.Remote), "connection_stage": text("ready"), "username": textOrNull(c.User),
-			"driver_name": textOrNull(c.DriverName), "driver_version": textOrNull(c.DriverVersion), "hostname": text(c.Remote.Addr().String()),
-			"protocol_version": int32Value(int32(c.Version)), "request_count": bigint(c.Requests), "ssl_enabled": boolean(c.Encrypted),
+			"address": inet(c.Remote.Addr()), "port": port(c.Remote), "connection_stage": text("ready"),
+			"username":    textOrNull(c.User),
+			"driver_name": textOrNull(c.DriverName), "driver_version": textOrNull(c.DriverVersion),
+			"hostname":         text(c.Remote.Addr().String()),
+			"protocol_version": int32Value(int32(c.Version)), "request_count": bigint(c.Requests),
+			"ssl_enabled": boolean(c.Encrypted),
 		})
 	}
 }

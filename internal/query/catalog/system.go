@@ -103,8 +103,10 @@ coordinator_read_latency` + perTable + latencyColumns + `
 coordinator_scan_latency` + perTable + latencyColumns + `
 coordinator_write_latency` + perTable + latencyColumns + `
 disk_usage` + perTable + `mebibytes bigint
-internode_inbound` + internodeKey + `corrupt_frames_recovered bigint; corrupt_frames_unrecovered bigint; error_bytes bigint; error_count bigint; expired_bytes bigint; expired_count bigint; processed_bytes bigint; processed_count bigint; received_bytes bigint; received_count bigint; scheduled_bytes bigint; scheduled_count bigint; throttled_count bigint; throttled_nanos bigint; using_bytes bigint; using_reserve_bytes bigint
-internode_outbound` + internodeKey + `active_connections bigint; connection_attempts bigint; error_bytes bigint; error_count bigint; expired_bytes bigint; expired_count bigint; overload_bytes bigint; overload_count bigint; pending_bytes bigint; pending_count bigint; sent_bytes bigint; sent_count bigint; successful_connection_attempts bigint; using_bytes bigint; using_reserve_bytes bigint
+internode_inbound` + internodeKey +
+	`corrupt_frames_recovered bigint; corrupt_frames_unrecovered bigint; error_bytes bigint; error_count bigint; expired_bytes bigint; expired_count bigint; processed_bytes bigint; processed_count bigint; received_bytes bigint; received_count bigint; scheduled_bytes bigint; scheduled_count bigint; throttled_count bigint; throttled_nanos bigint; using_bytes bigint; using_reserve_bytes bigint
+internode_outbound` + internodeKey +
+	`active_connections bigint; connection_attempts bigint; error_bytes bigint; error_count bigint; expired_bytes bigint; expired_count bigint; overload_bytes bigint; overload_count bigint; pending_bytes bigint; pending_count bigint; sent_bytes bigint; sent_count bigint; successful_connection_attempts bigint; using_bytes bigint; using_reserve_bytes bigint
 local_read_latency` + perTable + latencyColumns + `
 local_scan_latency` + perTable + latencyColumns + `
 local_write_latency` + perTable + latencyColumns + `
@@ -178,7 +180,8 @@ func declare(keyspace, line string) *schema.Table {
 	partition, clustering, _ := strings.Cut(key, "|")
 
 	t := &schema.Table{
-		Keyspace: keyspace, Name: name, UUID: nameUUID(keyspace + name), NextColumn: 1, ByName: map[string]*schema.Column{},
+		Keyspace: keyspace, Name: name, UUID: nameUUID(keyspace + name), NextColumn: 1,
+		ByName:  map[string]*schema.Column{},
 		Indexes: map[string]*schema.Index{}, Options: schema.DefaultTableOptions(),
 	}
 	t.Options.Comment = comment
@@ -230,7 +233,8 @@ func WithSystem(s *schema.Schema) *schema.Schema {
 			missing = append(missing, ks)
 		} else if have.Tables == nil {
 			merged := *ks
-			merged.Replication, merged.DurableWrites, merged.Options = maps.Clone(have.Replication), have.DurableWrites, have.Options
+			merged.Replication, merged.DurableWrites, merged.Options = maps.Clone(have.Replication), have.DurableWrites,
+				have.Options
 			missing = append(missing, &merged)
 		}
 	}

@@ -122,7 +122,9 @@ func boundProperties(given *[]schema.Property, ttl string, g *guardrail.Check) e
 		return err
 	}
 	if ignored != nil {
-		*given = slices.DeleteFunc(slices.Clone(*given), func(p schema.Property) bool { return slices.Contains(ignored, p.Name) })
+		*given = slices.DeleteFunc(slices.Clone(*given), func(p schema.Property) bool {
+			return slices.Contains(ignored, p.Name)
+		})
 	}
 	windows := false
 	for _, p := range *given {

@@ -58,19 +58,22 @@ func (e *Executor) change(stmt parser.Statement, session string) (schema.Change,
 		return e.alterTable(s, session)
 	case *parser.DropTable:
 		ks, err := keyspaceOf(s.Name, session)
-		return orError(&schema.DropTable{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists}, err)
+		return orError(&schema.DropTable{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists},
+			err)
 	case *parser.CreateType:
 		return e.createType(s, session)
 	case *parser.AlterType:
 		return e.alterType(s, session)
 	case *parser.DropType:
 		ks, err := keyspaceOf(s.Name, session)
-		return orError(&schema.DropType{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists}, err)
+		return orError(&schema.DropType{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists},
+			err)
 	case *parser.CreateIndex:
 		return e.createIndex(s, session)
 	case *parser.DropIndex:
 		ks, err := keyspaceOf(s.Name, session)
-		return orError(&schema.DropIndex{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists}, err)
+		return orError(&schema.DropIndex{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists},
+			err)
 	}
 	return nil, nil
 }
@@ -135,7 +138,8 @@ func (e *Executor) createTable(s *parser.CreateTable, session string) (schema.Ch
 		}
 	}
 	if len(keys) > 1 {
-		return nil, dberr.Invalidf("Multiple PRIMARY KEY specified for table '%s' (exactly one required)", plain(s.Name))
+		return nil, dberr.Invalidf("Multiple PRIMARY KEY specified for table '%s' (exactly one required)",
+			plain(s.Name))
 	}
 	ks, err := keyspaceOf(s.Name, session)
 	if err != nil {
@@ -149,9 +153,11 @@ func (e *Executor) createTable(s *parser.CreateTable, session string) (schema.Ch
 		return nil, err
 	}
 	c := &schema.CreateTable{
-		Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfNotExists: s.IfNotExists, ID: e.opts.UUID(), Columns: specs,
-		PartitionKey: names(keys[0].Partition), Clustering: names(keys[0].Clustering), CompactStorage: s.Options.CompactStorage,
-		Properties: properties(s.Options.Properties),
+		Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfNotExists: s.IfNotExists, ID: e.opts.UUID(),
+		Columns:      specs,
+		PartitionKey: names(keys[0].Partition), Clustering: names(keys[0].Clustering),
+		CompactStorage: s.Options.CompactStorage,
+		Properties:     properties(s.Options.Properties),
 	}
 	for _, o := range s.Options.ClusteringOrder {
 		c.Order = append(c.Order, schema.OrderSpec{Column: o.Column.Name, Desc: o.Descending})
@@ -164,7 +170,8 @@ func (e *Executor) alterTable(s *parser.AlterTable, session string) (schema.Chan
 	if err != nil {
 		return nil, err
 	}
-	c := &schema.AlterTable{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists, IfColumn: s.IfColumn}
+	c := &schema.AlterTable{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists,
+		IfColumn: s.IfColumn}
 	switch s.Kind {
 	case parser.AlterColumnType:
 		c.Op = schema.AlterValueType
@@ -231,7 +238,8 @@ func (e *Executor) alterType(s *parser.AlterType, session string) (schema.Change
 	if err != nil {
 		return nil, err
 	}
-	c := &schema.AlterType{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists, IfField: s.IfField}
+	c := &schema.AlterType{Stamp: e.stamp(), Keyspace: ks, Name: s.Name.Name.Name, IfExists: s.IfExists,
+		IfField: s.IfField}
 	switch s.Kind {
 	case parser.AddField:
 		c.Op = schema.AddColumns

@@ -19,8 +19,10 @@ import (
 func TestReplicationInACluster(t *testing.T) {
 	replicas := 4
 	info := catalog.NodeInfo{
-		Endpoint:             catalog.Endpoint{HostID: schema.UUID{1}, Datacenter: "west", RPC: netip.MustParseAddrPort("10.0.0.1:9042"), Tokens: []token.Token{1}},
-		Peers:                []catalog.Endpoint{{HostID: schema.UUID{2}, Datacenter: "west", RPC: netip.MustParseAddrPort("10.0.0.2:9042"), Tokens: []token.Token{2}}},
+		Endpoint: catalog.Endpoint{HostID: schema.UUID{1}, Datacenter: "west",
+			RPC: netip.MustParseAddrPort("10.0.0.1:9042"), Tokens: []token.Token{1}},
+		Peers: []catalog.Endpoint{{HostID: schema.UUID{2}, Datacenter: "west",
+			RPC: netip.MustParseAddrPort("10.0.0.2:9042"), Tokens: []token.Token{2}}},
 		EffectiveReplication: func() int { return replicas },
 	}
 	c := catalog.New(schema.New(), func() catalog.NodeInfo { return info })
@@ -45,7 +47,8 @@ func TestReplicationInACluster(t *testing.T) {
 		return nil, r.Warnings
 	}
 	warning := func(n, quorum string) string {
-		return "Keyspace ks has " + n + " replicas of everything, and " + quorum + " of them confirm every write, whatever replication is declared. DESCRIBE shows what was declared"
+		return "Keyspace ks has " + n + " replicas of everything, and " + quorum +
+			" of them confirm every write, whatever replication is declared. DESCRIBE shows what was declared"
 	}
 	for _, test := range []struct {
 		replication string
@@ -63,7 +66,8 @@ func TestReplicationInACluster(t *testing.T) {
 	} {
 		replicas = test.replicas
 		for _, verb := range []string{"CREATE", "ALTER"} {
-			_, warnings := execute(verb + " KEYSPACE ks WITH replication = " + test.replication + " AND durable_writes = " + map[string]string{"CREATE": "true", "ALTER": "false"}[verb])
+			_, warnings := execute(verb + " KEYSPACE ks WITH replication = " + test.replication +
+				" AND durable_writes = " + map[string]string{"CREATE": "true", "ALTER": "false"}[verb])
 			if got := strings.Join(warnings, "; "); got != test.want {
 				t.Errorf("%s %s with %d replicas: %q, want %q", verb, test.replication, test.replicas, got, test.want)
 			}

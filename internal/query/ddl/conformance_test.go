@@ -47,8 +47,9 @@ type recordedStep struct {
 var justified = []string{
 	"MATERIALIZED VIEW", "FUNCTION ", "AGGREGATE ", // not supported
 	"ALTER KEYSPACE IF EXISTS", "ALTER TABLE IF EXISTS", // of later versions
-	"'datacenter1' : 2 } AND DURABLE_WRITES = false",             // no repair is needed after raising the factor
-	"ALTER TABLE t ADD v int", "ALTER TABLE plain ADD c counter", // the recorded version let counters be mixed with others
+	"'datacenter1' : 2 } AND DURABLE_WRITES = false", // no repair is needed after raising the factor
+	// the recorded version let counters be mixed with others
+	"ALTER TABLE t ADD v int", "ALTER TABLE plain ADD c counter",
 	"CLUSTERING ORDER BY (nosuch DESC)", "CLUSTERING ORDER BY (column3 DESC)", // warn of the unknown column
 }
 
@@ -89,7 +90,8 @@ func TestConformance(t *testing.T) {
 
 // isNewer reports whether a row of DESCRIBE TABLES names a table that 4.0 does not have.
 func isNewer(row [][]byte) bool {
-	return len(row) == 3 && slices.Contains([]string{"cidr_groups", "cidr_permissions", "identity_to_role"}, string(row[2]))
+	return len(row) == 3 && slices.Contains([]string{"cidr_groups", "cidr_permissions", "identity_to_role"},
+		string(row[2]))
 }
 
 func replay(t *testing.T, name string, steps []recordedStep) (compared int) {

@@ -95,7 +95,8 @@ func TestDescribeRecreates(t *testing.T) {
 		`ALTER TABLE ks.u DROP w`, `ALTER TABLE ks.u DROP s`, `ALTER TABLE ks.u ADD w int`, `ALTER TABLE ks.u DROP x`,
 		`CREATE TABLE ks.c (k int PRIMARY KEY, "N" counter)`,
 		`CREATE TABLE ks.d (k int, c int, v int, PRIMARY KEY (k, c)) WITH COMPACT STORAGE`,
-		`CREATE INDEX "I x" ON ks.u ("C 2")`, `CREATE INDEX ON ks.u (v)`, `CREATE INDEX ON ks.u (w)`, `CREATE INDEX ON ks.t (k2)`,
+		`CREATE INDEX "I x" ON ks.u ("C 2")`, `CREATE INDEX ON ks.u (v)`, `CREATE INDEX ON ks.u (w)`,
+		`CREATE INDEX ON ks.t (k2)`,
 	} {
 		run(&b, e, cql, "")
 	}

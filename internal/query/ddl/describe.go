@@ -66,7 +66,8 @@ func (e *Executor) Describe(stmt *parser.Describe, keyspace string) (*Rows, erro
 	case parser.DescribeCluster:
 		info := e.catalog.Info()
 		d.cluster(&info)
-	case parser.DescribeKeyspaces, parser.DescribeTables, parser.DescribeTypes, parser.DescribeFunctions, parser.DescribeAggregates:
+	case parser.DescribeKeyspaces, parser.DescribeTables, parser.DescribeTypes, parser.DescribeFunctions,
+		parser.DescribeAggregates:
 		err = d.list(stmt.Kind)
 	case parser.DescribeSchema:
 		d.Columns = elementColumns
@@ -149,7 +150,9 @@ func (d *describer) list(kind parser.DescribeKind) error {
 
 // byName sorts regardless of case.
 func byName[T any](list []T, name func(T) string) []T {
-	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(strings.ToLower(name(a)), strings.ToLower(name(b))) })
+	slices.SortStableFunc(list, func(a, b T) int {
+		return strings.Compare(strings.ToLower(name(a)), strings.ToLower(name(b)))
+	})
 	return list
 }
 

@@ -71,7 +71,8 @@ type Result struct {
 // Handles reports whether a statement is one of this package: DDL, also such that it refuses. DESCRIBE is not DDL.
 func Handles(stmt parser.Statement) bool {
 	switch stmt.(type) {
-	case *parser.CreateKeyspace, *parser.AlterKeyspace, *parser.DropKeyspace, *parser.CreateTable, *parser.AlterTable, *parser.DropTable,
+	case *parser.CreateKeyspace, *parser.AlterKeyspace, *parser.DropKeyspace, *parser.CreateTable, *parser.AlterTable,
+		*parser.DropTable,
 		*parser.CreateType, *parser.AlterType, *parser.DropType, *parser.CreateIndex, *parser.DropIndex:
 		return true
 	}
@@ -90,7 +91,8 @@ func (e *Executor) Prepare(stmt parser.Statement, keyspace string) error {
 // Execute executes a statement that Handles accepts; keyspace is the session's, empty if it has none. Whether the actor
 // may do it comes before whether it can be done: the answer tells nothing about what is there. What it asks for is
 // checked against the guardrails, which keep their warnings.
-func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string, actor Actor, g *guardrail.Check) (Result, error) {
+func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string, actor Actor,
+	g *guardrail.Check) (Result, error) {
 	if outside(stmt) {
 		err := actor.outside(stmt, keyspace, e.catalog.Snapshot())
 		if err == nil {

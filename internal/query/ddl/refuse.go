@@ -51,7 +51,8 @@ func refuse(stmt parser.Statement, session string, s *schema.Schema) error {
 	case *parser.DropAggregate:
 		return missing("Aggregate", st.Name, session, st.IfExists, arguments(st.HasArgs, st.Args))
 	case *parser.DropTrigger:
-		return missing("Trigger", parser.QualifiedName{Keyspace: st.Table.Keyspace, Name: st.Name}, session, st.IfExists, "")
+		return missing("Trigger", parser.QualifiedName{Keyspace: st.Table.Keyspace, Name: st.Name}, session,
+			st.IfExists, "")
 	}
 	return errors.New("not a DDL statement")
 }

@@ -31,7 +31,8 @@ func replicationText(replication map[string]string) string {
 
 func createKeyspace(ks *schema.Keyspace) string {
 	if schema.IsVirtualSystem(ks.Name) {
-		return "/*\nWarning: Keyspace " + quote(ks.Name) + " is a virtual keyspace and cannot be recreated with CQL.\nStructure, for reference:\nVIRTUAL KEYSPACE " +
+		return "/*\nWarning: Keyspace " + quote(ks.Name) +
+			" is a virtual keyspace and cannot be recreated with CQL.\nStructure, for reference:\nVIRTUAL KEYSPACE " +
 			quote(ks.Name) + ";\n*/"
 	}
 	text := "CREATE KEYSPACE " + quote(ks.Name) + " WITH replication = " + replicationText(ks.Replication) +
@@ -90,7 +91,8 @@ func createTable(t *schema.Table, internals bool) string {
 	keyword := "CREATE"
 	virtual := schema.IsVirtualSystem(t.Keyspace)
 	if virtual {
-		b.WriteString("/*\nWarning: Table " + tableName(t) + " is a virtual table and cannot be recreated with CQL.\nStructure, for reference:\n")
+		b.WriteString("/*\nWarning: Table " + tableName(t) +
+			" is a virtual table and cannot be recreated with CQL.\nStructure, for reference:\n")
 		keyword = "VIRTUAL"
 	}
 	b.WriteString(keyword + " TABLE " + tableName(t) + " (\n")
@@ -151,7 +153,8 @@ func writeColumns(b *strings.Builder, t *schema.Table, internals bool) {
 		}
 		first = false
 	}
-	for _, c := range slices.Concat(t.PartitionKey, t.Clustering, singleCellFirst(t.Statics), singleCellFirst(t.Regulars)) {
+	for _, c := range slices.Concat(t.PartitionKey, t.Clustering, singleCellFirst(t.Statics),
+		singleCellFirst(t.Regulars)) {
 		if internals && t.LastDropped(c.Name) != nil {
 			continue
 		}

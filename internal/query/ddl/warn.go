@@ -67,7 +67,9 @@ func (e *Executor) factors(keyspace string, properties []schema.Property, s *sch
 			dc, suffix = "", ""
 		}
 		if nodes := info.NodesIn(dc); factor > nodes {
-			warnings = append(warnings, fmt.Sprintf("Your replication factor %d for keyspace %s is higher than the number of nodes %d%s", factor, keyspace, nodes, suffix))
+			warnings = append(warnings,
+				fmt.Sprintf("Your replication factor %d for keyspace %s is higher than the number of nodes %d%s",
+					factor, keyspace, nodes, suffix))
 		}
 	}
 	return warnings

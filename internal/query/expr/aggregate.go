@@ -71,16 +71,24 @@ type accumulator interface {
 }
 
 // countRows is count(*) and count(1).
-var countRows = &function{name: "countRows", result: tBigint, state: func(*function) accumulator { return new(counter) }}
+var countRows = &function{name: "countRows", result: tBigint, state: func(*function) accumulator {
+	return new(counter)
+}}
 
 func aggregateFunctions() []*function {
 	var fs []*function
 	for k := cqltype.Ascii; k <= cqltype.Varint; k++ {
 		t := cqltype.Native(k)
 		fs = append(fs,
-			&function{name: "count", args: types(t), result: tBigint, state: func(*function) accumulator { return new(counter) }},
-			&function{name: "max", args: types(t), result: t, state: func(*function) accumulator { return &extreme{typ: t, sign: 1} }},
-			&function{name: "min", args: types(t), result: t, state: func(*function) accumulator { return &extreme{typ: t, sign: -1} }})
+			&function{name: "count", args: types(t), result: tBigint, state: func(*function) accumulator {
+				return new(counter)
+			}},
+			&function{name: "max", args: types(t), result: t, state: func(*function) accumulator {
+				return &extreme{typ: t, sign: 1}
+			}},
+			&function{name: "min", args: types(t), result: t, state: func(*function) accumulator {
+				return &extreme{typ: t, sign: -1}
+			}})
 	}
 	for _, t := range types(tTinyint, tSmallint, tInt, tBigint, tFloat, tDouble, tDecimal, tVarint, tCounter) {
 		for _, name := range []string{"sum", "avg"} {

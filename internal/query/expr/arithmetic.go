@@ -89,7 +89,8 @@ func operation(op byte, l, r, result *cqltype.Type) *function {
 		if err != nil {
 			return nil, &dberr.FunctionFailure{
 				Keyspace: "system", Function: string(op), ArgTypes: []string{l.String(), r.String()},
-				Message: "the operation '" + l.String() + " " + string(op) + " " + r.String() + "' failed: " + err.Error(),
+				Message: "the operation '" + l.String() + " " + string(op) + " " + r.String() + "' failed: " +
+					err.Error(),
 			}
 		}
 		return v, nil
@@ -258,7 +259,8 @@ func negate(t *cqltype.Type, x []byte) ([]byte, error) {
 		}
 	case t.Kind == cqltype.Decimal:
 		if d, ok := cqltype.DecodeDecimal(x); ok {
-			return cqltype.EncodeDecimal(cqltype.DecimalValue{Unscaled: new(big.Int).Neg(d.Unscaled), Scale: d.Scale}), nil
+			return cqltype.EncodeDecimal(cqltype.DecimalValue{Unscaled: new(big.Int).Neg(d.Unscaled), Scale: d.Scale}),
+				nil
 		}
 	}
 	return nil, nil

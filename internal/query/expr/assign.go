@@ -61,8 +61,10 @@ func assign(to, from *cqltype.Type) cqltype.Fit {
 
 // constantKinds maps the parser's kinds to those of cqltype.
 var constantKinds = [...]cqltype.Constant{
-	parser.StringConstant: cqltype.StringConst, parser.IntegerConstant: cqltype.IntegerConst, parser.FloatConstant: cqltype.FloatConst,
-	parser.BooleanConstant: cqltype.BooleanConst, parser.UUIDConstant: cqltype.UUIDConst, parser.HexConstant: cqltype.HexConst,
+	parser.StringConstant: cqltype.StringConst, parser.IntegerConstant: cqltype.IntegerConst,
+	parser.FloatConstant:   cqltype.FloatConst,
+	parser.BooleanConstant: cqltype.BooleanConst, parser.UUIDConstant: cqltype.UUIDConst,
+	parser.HexConstant:      cqltype.HexConst,
 	parser.DurationConstant: cqltype.DurationConst,
 }
 

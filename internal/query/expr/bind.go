@@ -57,7 +57,8 @@ func (b *binder) bind(t parser.Term, r Receiver) (Term, error) {
 func bindConstant(t *parser.Constant, r Receiver) (Term, error) {
 	v, err := r.Type.FromConstant(constantKinds[t.Kind], t.Text)
 	if mismatch, ok := errors.AsType[*cqltype.ConstantError](err); ok {
-		return nil, dberr.Invalidf("Invalid %s constant (%s) for \"%s\" of type %s", mismatch.Constant, mismatch.Text, r.Name, r.Type)
+		return nil, dberr.Invalidf("Invalid %s constant (%s) for \"%s\" of type %s", mismatch.Constant, mismatch.Text,
+			r.Name, r.Type)
 	}
 	if err != nil {
 		return nil, err

@@ -37,7 +37,8 @@ func castFunctions() []*function {
 			}
 		}
 	}
-	texts := append(numeric, cqltype.Native(cqltype.Boolean), tTimestamp, tDate, tTime, tUUID, tTimeuuid, cqltype.Native(cqltype.Inet))
+	texts := append(numeric, cqltype.Native(cqltype.Boolean), tTimestamp, tDate, tTime, tUUID, tTimeuuid,
+		cqltype.Native(cqltype.Inet))
 	for _, to := range types(tAscii, tText) {
 		for _, from := range texts {
 			add(from, to, func(v []byte) ([]byte, error) {
@@ -49,7 +50,8 @@ func castFunctions() []*function {
 		}
 	}
 	add(tAscii, tText, func(v []byte) ([]byte, error) { return v, nil })
-	for _, c := range [][2]*cqltype.Type{{tTimeuuid, tDate}, {tTimestamp, tDate}, {tTimeuuid, tTimestamp}, {tDate, tTimestamp}} {
+	for _, c := range [][2]*cqltype.Type{{tTimeuuid, tDate}, {tTimestamp, tDate}, {tTimeuuid, tTimestamp},
+		{tDate, tTimestamp}} {
 		add(c[0], c[1], func(v []byte) ([]byte, error) {
 			ms, ok := millis(c[0], v)
 			if !ok {

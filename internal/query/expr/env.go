@@ -29,7 +29,8 @@ func FindColumn(table *schema.Table, name parser.Ident) (*schema.Column, error) 
 	if c := table.ByName[name.Name]; c != nil {
 		return c, nil
 	}
-	return nil, dberr.Invalidf("Undefined column name %s in table %s.%s", cqltype.QuoteName(name.Name), table.Keyspace, table.Name)
+	return nil, dberr.Invalidf("Undefined column name %s in table %s.%s", cqltype.QuoteName(name.Name), table.Keyspace,
+		table.Name)
 }
 
 // ForColumn is the receiver of a column.

@@ -109,11 +109,13 @@ func (b *binder) resolveCall(t parser.Term, to *cqltype.Type) (*function, error)
 // checkArgs refuses arguments that do not fit the only form of a function.
 func (b *binder) checkArgs(f *function, args []parser.Term) error {
 	if len(args) != len(f.args) {
-		return dberr.Invalidf("Invalid number of arguments in call to function %s: %d required but %d provided", f.qualified(), len(f.args), len(args))
+		return dberr.Invalidf("Invalid number of arguments in call to function %s: %d required but %d provided",
+			f.qualified(), len(f.args), len(args))
 	}
 	for i, a := range args {
 		if b.fit(a, f.args[i]) == cqltype.NoFit {
-			return dberr.Invalidf("Type error: %s cannot be passed as argument %d of function %s of type %s", Text(a), i, f.qualified(), f.args[i])
+			return dberr.Invalidf("Type error: %s cannot be passed as argument %d of function %s of type %s", Text(a),
+				i, f.qualified(), f.args[i])
 		}
 	}
 	return nil
@@ -162,7 +164,8 @@ func (c *callee) noMatch() error {
 	case 'n':
 		return dberr.Invalidf("the '-' operation is not supported on %s", Text(c.args[0]))
 	}
-	return dberr.Invalidf("the '%s' operation is not supported between %s and %s", c.name, Text(c.args[0]), Text(c.args[1]))
+	return dberr.Invalidf("the '%s' operation is not supported between %s and %s", c.name, Text(c.args[0]),
+		Text(c.args[1]))
 }
 
 func (c *callee) ambiguous(compatible []*function) error {
@@ -173,7 +176,8 @@ func (c *callee) ambiguous(compatible []*function) error {
 	case 'n':
 		return dberr.Invalidf("Ambiguous negation: use type casts to disambiguate")
 	}
-	return dberr.Invalidf("Ambiguous '%s' operation with args %s and %s: use type casts to disambiguate", c.name, Text(c.args[0]), Text(c.args[1]))
+	return dberr.Invalidf("Ambiguous '%s' operation with args %s and %s: use type casts to disambiguate", c.name,
+		Text(c.args[0]), Text(c.args[1]))
 }
 
 // containsMarker reports whether a bind marker stands anywhere in the terms.
@@ -226,7 +230,8 @@ func (b *binder) bindCall(t parser.Term, r Receiver) (Term, error) {
 		if _, ok := t.(*parser.FunctionCall); !ok {
 			what = "operation " + f.name
 		}
-		return nil, dberr.Invalidf("Type error: cannot assign result of %s (type %s) to %s (type %s)", what, f.result, r.Name, r.Type)
+		return nil, dberr.Invalidf("Type error: cannot assign result of %s (type %s) to %s (type %s)", what, f.result,
+			r.Name, r.Type)
 	}
 	args, err := b.bindAll(argsOf(t), func(i int) Receiver {
 		return Receiver{Name: "arg" + itoa(i) + "(" + strings.ToLower(f.qualified()) + ")", Type: f.args[i]}

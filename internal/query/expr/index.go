@@ -90,7 +90,8 @@ func PartitionKeyValue(t *schema.Table, key []byte, i int) ([]byte, error) {
 	for n := 0; ; n++ {
 		v, rest, ok := token.SplitComponent(key)
 		if !ok {
-			return nil, dberr.Serverf("a partition key of table %s.%s has fewer components than columns", t.Keyspace, t.Name)
+			return nil, dberr.Serverf("a partition key of table %s.%s has fewer components than columns", t.Keyspace,
+				t.Name)
 		}
 		if n == i {
 			return v, nil

@@ -79,7 +79,8 @@ func TestIntegerOperations(t *testing.T) {
 // remainders are exact.
 func TestDecimalLaws(t *testing.T) {
 	draw := func(t *rapid.T, label string) cqltype.DecimalValue {
-		return cqltype.DecimalValue{Unscaled: big.NewInt(rapid.Int64().Draw(t, label)), Scale: rapid.Int32Range(-20, 40).Draw(t, label+" scale")}
+		return cqltype.DecimalValue{Unscaled: big.NewInt(rapid.Int64().Draw(t, label)),
+			Scale: rapid.Int32Range(-20, 40).Draw(t, label+" scale")}
 	}
 	rat := func(d cqltype.DecimalValue) *big.Rat {
 		r := new(big.Rat).SetInt(d.Unscaled)
@@ -157,7 +158,8 @@ func TestDeepArithmeticBindsQuickly(t *testing.T) {
 
 // TestHugeNumbersAreRefused proves that a short statement cannot ask for a number of gigabytes.
 func TestHugeNumbersAreRefused(t *testing.T) {
-	for _, text := range []string{"blobAsDecimal(0xc465360001) + 1", "blobAsDecimal(0xc465360001) / 3", "blobAsDecimal(0x8000000001) * blobAsDecimal(0x8000000001)"} {
+	for _, text := range []string{"blobAsDecimal(0xc465360001) + 1", "blobAsDecimal(0xc465360001) / 3",
+		"blobAsDecimal(0x8000000001) * blobAsDecimal(0x8000000001)"} {
 		term, n := mustTerm(t, text)
 		bound, err := Bind(term, Receiver{Name: "v", Type: tDecimal}, NewEnv(testKeyspace, testTable, n))
 		if err == nil {
@@ -173,13 +175,17 @@ func TestHugeNumbersAreRefused(t *testing.T) {
 // type.
 func FuzzTerms(f *testing.F) {
 	for _, text := range []string{
-		"1 + 2.5", "{'a': 1}", "[1, 2]", "blobAsInt(0x01)", "'2011-01-01' + 3mo", "fromJson('[1]')", "(int)-5 / 0", "token(1)", "{street: 'x'}",
-		"minTimeuuid(9223372036854775807)", "1e9999 % 3", "-(5)", "now()", "-Infinity * 2", "blobAsDecimal(0x7fffffff01) + 1",
+		"1 + 2.5", "{'a': 1}", "[1, 2]", "blobAsInt(0x01)", "'2011-01-01' + 3mo", "fromJson('[1]')", "(int)-5 / 0",
+		"token(1)", "{street: 'x'}",
+		"minTimeuuid(9223372036854775807)", "1e9999 % 3", "-(5)", "now()", "-Infinity * 2",
+		"blobAsDecimal(0x7fffffff01) + 1",
 	} {
 		f.Add(text)
 	}
-	types := append(integerTypes, tDecimal, tDouble, tFloat, tText, tAscii, tBlob, tTimestamp, tDate, tTime, tDuration, tTimeuuid, tUUID, tCounter,
-		cqltype.ListOf(tInt), cqltype.SetOf(tDecimal), cqltype.MapOf(tText, tVarint), cqltype.TupleOf(tInt, tText), testKeyspace.Types["addr"])
+	types := append(integerTypes, tDecimal, tDouble, tFloat, tText, tAscii, tBlob, tTimestamp, tDate, tTime, tDuration,
+		tTimeuuid, tUUID, tCounter,
+		cqltype.ListOf(tInt), cqltype.SetOf(tDecimal), cqltype.MapOf(tText, tVarint), cqltype.TupleOf(tInt, tText),
+		testKeyspace.Types["addr"])
 	f.Fuzz(func(t *testing.T, text string) {
 		term, markers, err := parser.ParseTerm(text)
 		if err != nil || len(markers) > 0 {

@@ -101,7 +101,8 @@ func (b *binder) bindElements(terms []parser.Term, r Receiver, kind string) (Ter
 	elem := r.Element()
 	for _, t := range terms {
 		if b.fit(t, elem.Type) == cqltype.NoFit {
-			return nil, dberr.Invalidf("Invalid %s literal for %s: value %s is not of type %s", kind, r.Name, Text(t), elem.Type)
+			return nil, dberr.Invalidf("Invalid %s literal for %s: value %s is not of type %s", kind, r.Name, Text(t),
+				elem.Type)
 		}
 	}
 	elems, err := b.bindAll(terms, func(int) Receiver { return elem })
@@ -135,10 +136,12 @@ func (b *binder) bindMap(t *parser.MapLiteral, r Receiver) (Term, error) {
 	key, value := r.Key(), r.Element()
 	for _, e := range t.Entries {
 		if b.fit(e.Key, key.Type) == cqltype.NoFit {
-			return nil, dberr.Invalidf("Invalid map literal for %s: key %s is not of type %s", r.Name, Text(e.Key), key.Type)
+			return nil, dberr.Invalidf("Invalid map literal for %s: key %s is not of type %s", r.Name, Text(e.Key),
+				key.Type)
 		}
 		if b.fit(e.Value, value.Type) == cqltype.NoFit {
-			return nil, dberr.Invalidf("Invalid map literal for %s: value %s is not of type %s", r.Name, Text(e.Value), value.Type)
+			return nil, dberr.Invalidf("Invalid map literal for %s: value %s is not of type %s", r.Name, Text(e.Value),
+				value.Type)
 		}
 	}
 	var terms []parser.Term
@@ -164,7 +167,8 @@ func (b *binder) checkUDT(t *parser.UDTLiteral, r Receiver) error {
 	for i, name := range r.Type.Fields {
 		for _, f := range t.Fields {
 			if f.Name.Name == name && b.fit(f.Value, r.Type.Elems[i]) == cqltype.NoFit {
-				return dberr.Invalidf("Invalid user type literal for %s: field %s is not of type %s", r.Name, name, r.Type.Elems[i])
+				return dberr.Invalidf("Invalid user type literal for %s: field %s is not of type %s", r.Name, name,
+					r.Type.Elems[i])
 			}
 		}
 	}
@@ -195,12 +199,14 @@ func (b *binder) checkTuple(t *parser.TupleLiteral, r Receiver) error {
 		return dberr.Invalidf("Invalid tuple type literal for %s of type %s", r.Name, r.Type)
 	}
 	if len(t.Elems) > len(r.Type.Elems) {
-		return dberr.Invalidf("Invalid tuple literal for %s: too many elements. Type %s expects %d but got %d", r.Name, r.Type,
+		return dberr.Invalidf("Invalid tuple literal for %s: too many elements. Type %s expects %d but got %d", r.Name,
+			r.Type,
 			len(r.Type.Elems), len(t.Elems))
 	}
 	for i, e := range t.Elems {
 		if b.fit(e, r.Type.Elems[i]) == cqltype.NoFit {
-			return dberr.Invalidf("Invalid tuple literal for %s: component %d is not of type %s", r.Name, i, r.Type.Elems[i])
+			return dberr.Invalidf("Invalid tuple literal for %s: component %d is not of type %s", r.Name, i,
+				r.Type.Elems[i])
 		}
 	}
 	return nil

@@ -50,7 +50,8 @@ var natives = func() map[string][]*function {
 }()
 
 // scalar makes a function and its forms under further names, which Cassandra 5.0 gave some of them.
-func scalar(pure bool, result *cqltype.Type, args []*cqltype.Type, call func(*Bindings, [][]byte) ([]byte, error), names ...string) []*function {
+func scalar(pure bool, result *cqltype.Type, args []*cqltype.Type, call func(*Bindings, [][]byte) ([]byte, error),
+	names ...string) []*function {
 	var fs []*function
 	for _, n := range names {
 		fs = append(fs, &function{name: n, args: args, result: result, pure: pure, call: call})
@@ -165,7 +166,9 @@ func fromInt64(t *cqltype.Type, v int64) []byte {
 func blobFunctions() []*function {
 	var fs []*function
 	add := func(name string, t *cqltype.Type) {
-		fs = append(fs, scalar(true, tBlob, types(t), func(_ *Bindings, args [][]byte) ([]byte, error) { return args[0], nil },
+		fs = append(fs, scalar(true, tBlob, types(t), func(_ *Bindings, args [][]byte) ([]byte, error) {
+			return args[0], nil
+		},
 			name+"asblob", name+"_as_blob")...)
 		for _, n := range []string{"blobas" + name, "blob_as_" + name} {
 			fs = append(fs, scalar(true, t, types(tBlob), func(_ *Bindings, args [][]byte) ([]byte, error) {
@@ -200,33 +203,36 @@ func tokenFunction(table *schema.Table) *function {
 }
 
 func toJSONFunction(name string, arg *cqltype.Type) *function {
-	return &function{name: name, args: types(arg), result: tText, pure: true, nulls: true, call: func(_ *Bindings, args [][]byte) ([]byte, error) {
-		if args[0] == nil {
-			return []byte("null"), nil
-		}
-		return arg.AppendJSON(nil, args[0]), nil
-	}}
+	return &function{name: name, args: types(arg), result: tText, pure: true, nulls: true,
+		call: func(_ *Bindings, args [][]byte) ([]byte, error) {
+			if args[0] == nil {
+				return []byte("null"), nil
+			}
+			return arg.AppendJSON(nil, args[0]), nil
+		}}
 }
 
 func fromJSONFunction(name string, result *cqltype.Type) *function {
-	return &function{name: name, args: types(tText), result: result, pure: true, call: func(_ *Bindings, args [][]byte) ([]byte, error) {
-		fail := func(message string) error {
-			return &dberr.FunctionFailure{
-				Keyspace: "system", Function: name, ArgTypes: []string{"text"},
-				Message: "execution of 'system." + name + "[text]' failed: " + message,
+	return &function{name: name, args: types(tText), result: result, pure: true,
+		call: func(_ *Bindings, args [][]byte) ([]byte, error) {
+			fail := func(message string) error {
+				return &dberr.FunctionFailure{
+					Keyspace: "system", Function: name, ArgTypes: []string{"text"},
+					Message: "execution of 'system." + name + "[text]' failed: " + message,
+				}
 			}
-		}
-		parsed, err := cqltype.ParseJSON(string(args[0]))
-		if syntax, ok := errors.AsType[*cqltype.JSONError](err); ok {
-			return nil, fail("Could not decode JSON string '" + string(args[0]) + "': " + syntax.Class + ": " + syntax.Message)
-		}
-		if err != nil || parsed == nil {
-			return nil, err
-		}
-		v, err := result.FromJSON(parsed)
-		if _, ok := errors.AsType[*cqltype.JSONValueError](err); ok {
-			return nil, fail("org.apache.cassandra.serializers.MarshalException: " + err.Error())
-		}
-		return v, err
-	}}
+			parsed, err := cqltype.ParseJSON(string(args[0]))
+			if syntax, ok := errors.AsType[*cqltype.JSONError](err); ok {
+				return nil, fail("Could not decode JSON string '" + string(args[0]) + "': " + syntax.Class + ": " +
+					syntax.Message)
+			}
+			if err != nil || parsed == nil {
+				return nil, err
+			}
+			v, err := result.FromJSON(parsed)
+			if _, ok := errors.AsType[*cqltype.JSONValueError](err); ok {
+				return nil, fail("org.apache.cassandra.serializers.MarshalException: " + err.Error())
+			}
+			return v, err
+		}}
 }

@@ -30,7 +30,8 @@ var (
 
 // isInteger reports whether the values of a kind are read by Int64.
 func isInteger(k cqltype.Kind) bool {
-	return k == cqltype.Tinyint || k == cqltype.Smallint || k == cqltype.Int || k == cqltype.Bigint || k == cqltype.Counter
+	return k == cqltype.Tinyint || k == cqltype.Smallint || k == cqltype.Int || k == cqltype.Bigint ||
+		k == cqltype.Counter
 }
 
 // wrap writes the low bits of an integer as the type has them, as Java's narrowing conversions do.
@@ -94,7 +95,8 @@ func toDecimal(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err 
 // decimalOfFloat is BigDecimal.valueOf: the decimal that the double's text stands for, 1.0 with one place.
 func decimalOfFloat(f float64) (cqltype.DecimalValue, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return cqltype.DecimalValue{}, dberr.Invalidf("%s cannot be converted into a decimal", tDouble.Text(fromFloat64(f)))
+		return cqltype.DecimalValue{}, dberr.Invalidf("%s cannot be converted into a decimal",
+			tDouble.Text(fromFloat64(f)))
 	}
 	d, ok := cqltype.ParseDecimal(tDouble.Text(fromFloat64(f)))
 	if !ok {

@@ -218,10 +218,12 @@ func (b *binder) collectionFor(t parser.Term, what string) (Term, Receiver, erro
 	}
 	typ := of.Type()
 	if !typ.IsCollection() {
-		return nil, Receiver{}, dberr.Invalidf("Invalid %s selection: %s of type %s is not a collection", strings.ToLower(what), Text(t), typ)
+		return nil, Receiver{}, dberr.Invalidf("Invalid %s selection: %s of type %s is not a collection",
+			strings.ToLower(what), Text(t), typ)
 	}
 	if typ.Kind == cqltype.List {
-		return nil, Receiver{}, dberr.Invalidf("%s selection is only allowed on sets and maps, but %s is a list", what, Text(t))
+		return nil, Receiver{}, dberr.Invalidf("%s selection is only allowed on sets and maps, but %s is a list", what,
+			Text(t))
 	}
 	return of, Receiver{Name: Text(t), Type: typ}.Key(), nil
 }

@@ -35,8 +35,10 @@ var testTable, testKeyspace = func() (*schema.Table, *schema.Keyspace) {
 	add("k", tInt)
 	for name, typ := range map[string]*cqltype.Type{
 		"a": tTinyint, "b": tSmallint, "c": tInt, "d": tBigint, "e": tFloat, "f": tDouble, "g": tVarint,
-		"h": tDecimal, "n": tCounter, "s": tText, "x": tBlob, "ts": tTimestamp, "da": tDate, "ti": tTime, "id": tUUID, "tu": tTimeuuid,
-		"l": cqltype.ListOf(tInt), "st": cqltype.SetOf(tText), "m": cqltype.MapOf(tText, tInt), "u": u, "fu": u.Freeze(), "i": cqltype.Native(cqltype.Inet),
+		"h": tDecimal, "n": tCounter, "s": tText, "x": tBlob, "ts": tTimestamp, "da": tDate, "ti": tTime, "id": tUUID,
+		"tu": tTimeuuid,
+		"l":  cqltype.ListOf(tInt), "st": cqltype.SetOf(tText), "m": cqltype.MapOf(tText, tInt), "u": u,
+		"fu": u.Freeze(), "i": cqltype.Native(cqltype.Inet),
 		"fl": cqltype.ListOf(tInt).Freeze(), "z": tInt,
 	} {
 		add(name, typ)
@@ -47,9 +49,11 @@ var testTable, testKeyspace = func() (*schema.Table, *schema.Keyspace) {
 // testRow holds the values of the columns as constants of CQL; z is null.
 var testRow = map[string]string{
 	"k": "1", "a": "1", "b": "2", "c": "3", "d": "4", "e": "5.5", "f": "6.5", "g": "7", "h": "8.25", "n": "5",
-	"s": "'żółw'", "x": "0x00000007", "ts": "'2011-02-03 04:05:06.789+0000'", "da": "'2011-02-03'", "ti": "'04:05:06.789'",
-	"id": "123e4567-e89b-12d3-a456-426614174000", "tu": "50554d6e-29bb-11e5-b345-feff819cdc9f", "l": "[3, 1]", "st": "{'b', 'a'}",
-	"m": "{'x': 1, 'y': 2, 'z': 3}", "u": "{street: 'Main', zip: 5}", "fu": "{zip: 7}", "i": "'10.0.0.1'", "fl": "[9]",
+	"s": "'żółw'", "x": "0x00000007", "ts": "'2011-02-03 04:05:06.789+0000'", "da": "'2011-02-03'",
+	"ti": "'04:05:06.789'",
+	"id": "123e4567-e89b-12d3-a456-426614174000", "tu": "50554d6e-29bb-11e5-b345-feff819cdc9f", "l": "[3, 1]",
+	"st": "{'b', 'a'}",
+	"m":  "{'x': 1, 'y': 2, 'z': 3}", "u": "{street: 'Main', zip: 5}", "fu": "{zip: 7}", "i": "'10.0.0.1'", "fl": "[9]",
 }
 
 // testScope gives out slots for the columns of testTable.

@@ -79,13 +79,15 @@ func (c *Check) any(name, what string, v *Values, values ...string) (ignored []s
 		return out
 	}
 	if found := in(v.Disallowed); found != nil {
-		return nil, c.refuse(name, fmt.Sprintf("Provided values %s are not allowed for %s (disallowed values are: %s)", list(found), what, list(v.Disallowed)))
+		return nil, c.refuse(name, fmt.Sprintf("Provided values %s are not allowed for %s (disallowed values are: %s)",
+			list(found), what, list(v.Disallowed)))
 	}
 	if ignored = in(v.Ignored); ignored != nil {
 		c.warn(name, fmt.Sprintf("Ignoring provided values %s as they are not supported for %s (ignored values are: %s)", list(ignored), what, list(v.Ignored)))
 	}
 	if found := in(v.Warned); found != nil {
-		c.warn(name, fmt.Sprintf("Provided values %s are not recommended for %s (warned values are: %s)", list(found), what, list(v.Warned)))
+		c.warn(name, fmt.Sprintf("Provided values %s are not recommended for %s (warned values are: %s)", list(found),
+			what, list(v.Warned)))
 	}
 	return ignored, nil
 }

@@ -153,7 +153,8 @@ func (o *Options) UnmarshalYAML(n *yaml.Node) error {
 func (o *Options) set(name string, value *yaml.Node) (known bool, err error) {
 	for _, t := range o.thresholds() {
 		bound, end := &t.is.Warn, ""
-		if end, known = strings.CutPrefix(name, t.name+"_"); !known || end != "warn_threshold" && end != "fail_threshold" {
+		if end, known = strings.CutPrefix(name, t.name+"_"); !known || end != "warn_threshold" &&
+			end != "fail_threshold" {
 			continue
 		}
 		if end == "fail_threshold" {
@@ -163,7 +164,8 @@ func (o *Options) set(name string, value *yaml.Node) (known bool, err error) {
 		return true, err
 	}
 	for _, v := range o.values() {
-		for end, list := range map[string]*[]string{"warned": &v.is.Warned, "ignored": &v.is.Ignored, "disallowed": &v.is.Disallowed} {
+		for end, list := range map[string]*[]string{"warned": &v.is.Warned, "ignored": &v.is.Ignored,
+			"disallowed": &v.is.Disallowed} {
 			if name == v.name+"_"+end {
 				return true, value.Decode(list)
 			}
@@ -237,7 +239,8 @@ func (o *Options) Validate() error {
 	for _, t := range o.thresholds() {
 		low := strings.HasPrefix(t.name, "minimum_rep")
 		if w, f := t.is.Warn, t.is.Fail; w > 0 && f > 0 && (w > f && !low || w < f && low) {
-			return fmt.Errorf("guardrails.%s_warn_threshold %s is past guardrails.%s_fail_threshold %s", t.name, t.unit.text(w), t.name, t.unit.text(f))
+			return fmt.Errorf("guardrails.%s_warn_threshold %s is past guardrails.%s_fail_threshold %s", t.name,
+				t.unit.text(w), t.name, t.unit.text(f))
 		}
 	}
 	return nil
@@ -250,7 +253,8 @@ func (o *Options) Settings() map[string]string {
 		out[t.name+"_warn_threshold"], out[t.name+"_fail_threshold"] = t.unit.text(t.is.Warn), t.unit.text(t.is.Fail)
 	}
 	for _, v := range o.values() {
-		out[v.name+"_warned"], out[v.name+"_ignored"], out[v.name+"_disallowed"] = list(v.is.Warned), list(v.is.Ignored), list(v.is.Disallowed)
+		out[v.name+"_warned"], out[v.name+"_ignored"], out[v.name+"_disallowed"] = list(v.is.Warned),
+			list(v.is.Ignored), list(v.is.Disallowed)
 	}
 	for _, s := range switches {
 		out[s.option+"_enabled"] = strconv.FormatBool(!o.Disabled[s.option])

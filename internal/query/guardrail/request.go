@@ -90,24 +90,28 @@ func (c *Check) UserTimestamp() error {
 
 // ListAssignment refuses to set an item of a list by its index where that is switched off.
 func (c *Check) ListAssignment() error {
-	return c.enabled("read_before_write_list_operations", "Setting of list items by index requiring read before write is not allowed")
+	return c.enabled("read_before_write_list_operations",
+		"Setting of list items by index requiring read before write is not allowed")
 }
 
 // ListRemoval refuses to remove an item of a list by its index where that is switched off.
 func (c *Check) ListRemoval() error {
-	return c.enabled("read_before_write_list_operations", "Removal of list items by index requiring read before write is not allowed")
+	return c.enabled("read_before_write_list_operations",
+		"Removal of list items by index requiring read before write is not allowed")
 }
 
 // ListDiscard refuses to remove items of a list by their values where that is switched off.
 func (c *Check) ListDiscard() error {
-	return c.enabled("read_before_write_list_operations", "Removal of list items requiring read before write is not allowed")
+	return c.enabled("read_before_write_list_operations",
+		"Removal of list items requiring read before write is not allowed")
 }
 
 // Value checks the size of a value, in bytes.
 func (c *Check) Value(column string, size int) error {
 	text := func(kind string) func(int64) string {
 		return func(bound int64) string {
-			return fmt.Sprintf("Value of column '%s' has size %d, this exceeds the %s threshold of %d.", column, size, kind, bound)
+			return fmt.Sprintf("Value of column '%s' has size %d, this exceeds the %s threshold of %d.", column, size,
+				kind, bound)
 		}
 	}
 	return c.over("column_value_size", c.ColumnValueSize, int64(size), text("warning"), text("failure"))
@@ -117,15 +121,18 @@ func (c *Check) Value(column string, size int) error {
 func (c *Check) Collection(column string, items, size int) error {
 	text := func(kind string) func(int64) string {
 		return func(bound int64) string {
-			return fmt.Sprintf("Detected collection %s with %d items, this exceeds the %s threshold of %d.", column, items, kind, bound)
+			return fmt.Sprintf("Detected collection %s with %d items, this exceeds the %s threshold of %d.", column,
+				items, kind, bound)
 		}
 	}
-	if err := c.over("items_per_collection", c.ItemsPerCollection, int64(items), text("warning"), text("failure")); err != nil {
+	if err := c.over("items_per_collection", c.ItemsPerCollection, int64(items), text("warning"),
+		text("failure")); err != nil {
 		return err
 	}
 	text = func(kind string) func(int64) string {
 		return func(bound int64) string {
-			return fmt.Sprintf("Detected collection %s of size %d, this exceeds the %s threshold of %d.", column, size, kind, bound)
+			return fmt.Sprintf("Detected collection %s of size %d, this exceeds the %s threshold of %d.", column, size,
+				kind, bound)
 		}
 	}
 	return c.over("collection_size", c.CollectionSize, int64(size), text("warning"), text("failure"))
@@ -148,7 +155,8 @@ func (c *Check) Timestamp(table string, stamp, now int64) error {
 				table, stamp, side, kind, bound, why)
 		}
 	}
-	const future, past = "future can lead to data that can't be easily overwritten", "past can cause writes can be unexpectedly lost"
+	const future, past = "future can lead to data that can't be easily overwritten",
+		"past can cause writes can be unexpectedly lost"
 	err := c.over("maximum_timestamp", at(c.MaximumTimestamp, 1), stamp,
 		text("after the maximum", "warning", future), text("after the maximum", "failure", future))
 	if err != nil {

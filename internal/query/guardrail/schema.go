@@ -10,7 +10,8 @@ import (
 // NewKeyspace checks that there may be one keyspace more; n counts those of users, with it.
 func (c *Check) NewKeyspace(name string, n int) error {
 	return c.over("keyspaces", c.Keyspaces, int64(n), func(bound int64) string {
-		return fmt.Sprintf("Creating keyspace %s, current number of keyspaces %d exceeds warning threshold of %d.", name, n, bound)
+		return fmt.Sprintf("Creating keyspace %s, current number of keyspaces %d exceeds warning threshold of %d.",
+			name, n, bound)
 	}, func(bound int64) string {
 		return fmt.Sprintf("Cannot have more than %d keyspaces, aborting the creation of keyspace %s", bound, name)
 	})
@@ -19,7 +20,8 @@ func (c *Check) NewKeyspace(name string, n int) error {
 // NewTable checks that there may be one table more; n counts those of users, with it.
 func (c *Check) NewTable(name string, n int) error {
 	return c.over("tables", c.Tables, int64(n), func(bound int64) string {
-		return fmt.Sprintf("Creating table %s, current number of tables %d exceeds warning threshold of %d.", name, n, bound)
+		return fmt.Sprintf("Creating table %s, current number of tables %d exceeds warning threshold of %d.", name, n,
+			bound)
 	}, func(bound int64) string {
 		return fmt.Sprintf("Cannot have more than %d tables, aborting the creation of table %s", bound, name)
 	})
@@ -39,7 +41,8 @@ func (c *Check) Fields(typ string, n int) error {
 	return c.over("fields_per_udt", c.FieldsPerUDT, int64(n), func(bound int64) string {
 		return fmt.Sprintf("The user type %s has %d columns, this exceeds the warning threshold of %d.", typ, n, bound)
 	}, func(bound int64) string {
-		return fmt.Sprintf("User types cannot have more than %d columns, but %d provided for user type %s.", bound, n, typ)
+		return fmt.Sprintf("User types cannot have more than %d columns, but %d provided for user type %s.", bound, n,
+			typ)
 	})
 }
 
@@ -50,7 +53,8 @@ func (c *Check) NewIndex(name, table string, n int) error {
 	}
 	what := strings.TrimSpace(name + " on table " + table)
 	return c.over("secondary_indexes_per_table", c.SecondaryIndexesPerTable, int64(n), func(bound int64) string {
-		return fmt.Sprintf("Creating secondary index %s, current number of indexes %d exceeds warning threshold of %d.", what, n, bound)
+		return fmt.Sprintf("Creating secondary index %s, current number of indexes %d exceeds warning threshold of %d.",
+			what, n, bound)
 	}, func(bound int64) string {
 		return fmt.Sprintf("Tables cannot have more than %d secondary indexes, aborting the creation of secondary index %s", bound, what)
 	})
@@ -60,14 +64,17 @@ func (c *Check) NewIndex(name, table string, n int) error {
 func (c *Check) ReplicationFactor(keyspace string, n int64) error {
 	text := func(side, kind string) func(int64) string {
 		return func(bound int64) string {
-			return fmt.Sprintf("The keyspace %s has a replication factor of %d, %s the %s threshold of %d.", keyspace, n, side, kind, bound)
+			return fmt.Sprintf("The keyspace %s has a replication factor of %d, %s the %s threshold of %d.", keyspace,
+				n, side, kind, bound)
 		}
 	}
-	err := c.over("maximum_replication_factor", c.MaximumReplicationFactor, n, text("above", "warning"), text("above", "failure"))
+	err := c.over("maximum_replication_factor", c.MaximumReplicationFactor, n, text("above", "warning"),
+		text("above", "failure"))
 	if err != nil {
 		return err
 	}
-	return c.under("minimum_replication_factor", c.MinimumReplicationFactor, n, text("below", "warning"), text("below", "failure"))
+	return c.under("minimum_replication_factor", c.MinimumReplicationFactor, n, text("below", "warning"),
+		text("below", "failure"))
 }
 
 // Properties checks the options that a table is given; ignored are those to be passed over.
@@ -108,7 +115,8 @@ func (c *Check) DropKeyspace() error {
 // WindowsWithoutTTL checks a table of time windows whose rows do not expire by default.
 func (c *Check) WindowsWithoutTTL() error {
 	text := func(verdict string) string {
-		return "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy is not " + verdict +
+		return "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy is not " +
+			verdict +
 			". It is suspicious to use default_time_to_live set to 0 with such compaction strategy. Please keep in mind that data will not " +
 			"start to automatically expire after they are older than a respective compaction window unit of a certain size. Please set TTL " +
 			"for your INSERT or UPDATE statements if you expect data to be expired as table settings will not do it. "

@@ -17,7 +17,8 @@ func BenchmarkParse(b *testing.B) {
 		{"select", "SELECT id, name, email FROM ks.users WHERE id = ? AND time > ? LIMIT 100"},
 		{"select_all", "SELECT * FROM ks.users WHERE id = ?"},
 		{"update", "UPDATE ks.users SET name = ?, tags = tags + ? WHERE id = ? IF age = ?"},
-		{"batch_100", "BEGIN BATCH " + strings.Repeat("INSERT INTO ks.users (id, name) VALUES (?, ?); ", 100) + "APPLY BATCH"},
+		{"batch_100", "BEGIN BATCH " + strings.Repeat("INSERT INTO ks.users (id, name) VALUES (?, ?); ", 100) +
+			"APPLY BATCH"},
 	}
 	for _, c := range cases {
 		b.Run(c.name, func(b *testing.B) {

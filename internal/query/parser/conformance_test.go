@@ -118,7 +118,8 @@ func checkRecorded(t *testing.T, cql string, step recordedStep) {
 	tree, _, err := parser.Parse(cql)
 	if !refused {
 		if err != nil {
-			t.Errorf("%s\n\trefused: %v\n\tCassandra: %s %s %s", short, err, step.Expect.Kind, step.Expect.Code, message)
+			t.Errorf("%s\n\trefused: %v\n\tCassandra: %s %s %s", short, err, step.Expect.Kind, step.Expect.Code,
+				message)
 			return
 		}
 		roundTrip(t, tree)

@@ -225,7 +225,8 @@ const (
 
 // keywords holds the words from firstReserved on, in the order of the constants.
 var keywords = [...]string{
-	"add", "allow", "alter", "and", "apply", "asc", "authorize", "batch", "begin", "by", "columnfamily", "table", "create",
+	"add", "allow", "alter", "and", "apply", "asc", "authorize", "batch", "begin", "by", "columnfamily", "table",
+	"create",
 	"delete", "desc", "describe", "drop", "entries", "execute", "false", "from", "full", "grant", "if", "in", "index",
 	"infinity", "insert", "into", "is", "keyspace", "limit", "materialized", "modify", "nan", "norecursive", "not",
 	"null", "of", "on", "or", "order", "primary", "rename", "revoke", "schema", "select", "set", "token", "to", "true",
@@ -325,7 +326,8 @@ func (k kind) isNativeType() bool { return k >= firstType && k < firstSpecial }
 var kindNames = [...]string{
 	tEOF: "EOF", tError: "ERROR", tIdent: "IDENT", tQuoted: "QUOTED_NAME", tEmptyQuoted: "EMPTY_QUOTED_NAME",
 	tString: "STRING_LITERAL", tDollar: "STRING_LITERAL", tInteger: "INTEGER", tFloat: "FLOAT", tHex: "HEXNUMBER",
-	tUUID: "UUID", tDuration: "DURATION", tNegNaN: "K_NEGATIVE_NAN", tNegInfinity: "K_NEGATIVE_INFINITY", tMark: "QMARK",
+	tUUID: "UUID", tDuration: "DURATION", tNegNaN: "K_NEGATIVE_NAN", tNegInfinity: "K_NEGATIVE_INFINITY",
+	tMark:  "QMARK",
 	tColon: "':'", tSemicolon: "';'", tComma: "','", tDot: "'.'", tRange: "RANGE", tOpen: "'('", tClose: "')'",
 	tOpenBracket: "'['", tCloseBracket: "']'", tOpenBrace: "'{'", tCloseBrace: "'}'", tEqual: "'='", tLess: "'<'",
 	tLessEqual: "'<='", tGreater: "'>'", tGreaterEqual: "'>='", tNotEqual: "'!='", tPlus: "'+'", tMinus: "'-'",

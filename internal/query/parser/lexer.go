@@ -263,7 +263,8 @@ func (l *lexer) minus(after byte) token {
 
 // hasWord reports whether s begins with the word in any case, and the word ends there.
 func hasWord(s, word string) bool {
-	return len(s) >= len(word) && equalLower(s[:len(word)], word) && (len(s) == len(word) || classes[s[len(word)]]&classWord == 0)
+	return len(s) >= len(word) && equalLower(s[:len(word)], word) &&
+		(len(s) == len(word) || classes[s[len(word)]]&classWord == 0)
 }
 
 func isUUID(s string) bool {
@@ -314,6 +315,8 @@ func buildClasses() (t [256]uint8) {
 
 // singles are the tokens of one byte.
 var singles = [256]kind{
-	'?': tMark, ':': tColon, ';': tSemicolon, ',': tComma, '.': tDot, '(': tOpen, ')': tClose, '[': tOpenBracket, ']': tCloseBracket,
-	'{': tOpenBrace, '}': tCloseBrace, '=': tEqual, '<': tLess, '>': tGreater, '+': tPlus, '*': tStar, '/': tSlash, '%': tPercent,
+	'?': tMark, ':': tColon, ';': tSemicolon, ',': tComma, '.': tDot, '(': tOpen, ')': tClose, '[': tOpenBracket,
+	']': tCloseBracket,
+	'{': tOpenBrace, '}': tCloseBrace, '=': tEqual, '<': tLess, '>': tGreater, '+': tPlus, '*': tStar, '/': tSlash,
+	'%': tPercent,
 }

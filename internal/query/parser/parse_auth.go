@@ -194,7 +194,8 @@ func (p *parser) grantOrRevoke() Statement {
 func (p *parser) beginsPermissions() bool {
 	if p.is(kwAll) || p.permission() >= 0 {
 		next := p.peek(1)
-		return next == kwOn || next == kwPermission || next == kwPermissions || next == tComma || next == kwMasked || !p.tok.kind.isName()
+		return next == kwOn || next == kwPermission || next == kwPermissions || next == tComma || next == kwMasked ||
+			!p.tok.kind.isName()
 	}
 	return false
 }
@@ -286,7 +287,8 @@ func (p *parser) resource() Resource {
 	object := p.tok.kind
 	next := p.peek(1)
 	switch {
-	case object == kwAll && (next == kwKeyspaces || next == kwTable || next == kwRoles || next == kwFunctions || next == kwMBeans || next == kwTables):
+	case object == kwAll && (next == kwKeyspaces || next == kwTable || next == kwRoles || next == kwFunctions ||
+		next == kwMBeans || next == kwTables):
 		p.advance()
 		return p.allResource()
 	case object == kwKeyspace:

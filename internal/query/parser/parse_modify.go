@@ -134,7 +134,8 @@ func (p *parser) checkAssignment(earlier []Assignment, index *map[string]*assign
 
 // conflicts reports whether two assignments to the same column exclude each other.
 func (a *Assignment) conflicts(b *Assignment) bool {
-	return a.Kind == SetColumn || b.Kind == SetColumn || a.Kind == SetField && b.Kind == SetField && a.Field.Name == b.Field.Name
+	return a.Kind == SetColumn || b.Kind == SetColumn || a.Kind == SetField && b.Kind == SetField &&
+		a.Field.Name == b.Field.Name
 }
 
 // indexAssignment adds a to index and reports whether it is compatible with what is there.

@@ -39,7 +39,8 @@ func (p *parser) selectStatement() Statement {
 		p.expect(kwFiltering)
 		s.AllowFiltering = true
 	}
-	if !p.is(tEOF) && !p.is(tSemicolon) && len(s.Where) == 0 && s.Limit == nil && s.PerPartitionLimit == nil && p.is(tIdent) {
+	if !p.is(tEOF) && !p.is(tSemicolon) && len(s.Where) == 0 && s.Limit == nil && s.PerPartitionLimit == nil &&
+		p.is(tIdent) {
 		// SELECT * FROM t JOIN u: Cassandra's parser was still choosing.
 		p.fail()
 	}

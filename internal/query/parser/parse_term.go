@@ -278,7 +278,8 @@ func (p *parser) typeHint(selecting bool) Term {
 // beginsSimple reports whether the current token can begin what simple parses.
 func (p *parser) beginsSimple(selecting bool) bool {
 	switch p.tok.kind {
-	case tString, tDollar, tInteger, tFloat, tHex, tUUID, tDuration, tNegNaN, tNegInfinity, kwNaN, kwInfinity, kwTrue, kwFalse,
+	case tString, tDollar, tInteger, tFloat, tHex, tUUID, tDuration, tNegNaN, tNegInfinity, kwNaN, kwInfinity, kwTrue,
+		kwFalse,
 		kwNull, tMark, tColon, tOpenBracket, tOpenBrace, tOpen:
 		return true
 	case tEmptyQuoted:

@@ -298,7 +298,8 @@ func (s *CreateIndex) String() string {
 }
 
 func (p *printer) indexTarget(t IndexTarget) {
-	p.put([...]string{IndexColumn: "", IndexValues: "values(", IndexKeys: "keys(", IndexEntries: "entries(", IndexFull: "full("}[t.Kind])
+	p.put([...]string{IndexColumn: "", IndexValues: "values(", IndexKeys: "keys(", IndexEntries: "entries(",
+		IndexFull: "full("}[t.Kind])
 	p.ident(t.Column)
 	p.when(t.Kind != IndexColumn, ")")
 }

@@ -21,7 +21,8 @@ func (s *scan) emit() error {
 	} else {
 		err = s.emitCells()
 	}
-	if err != nil || s.paged || len(s.page.Cells) <= s.page.Held+s.options.PageBytesMax && len(s.page.Cells) <= s.options.ResultBytesMax {
+	if err != nil || s.paged || len(s.page.Cells) <= s.page.Held+s.options.PageBytesMax &&
+		len(s.page.Cells) <= s.options.ResultBytesMax {
 		return err
 	}
 	return s.holdMore()
@@ -106,7 +107,8 @@ type sortedRow struct{ cells, cellsEnd, key, keyEnd int }
 // noteSorted notes the sort key of the row that is about to be emitted: the forms of the ordering columns.
 func (s *scan) noteSorted(clustering []byte) error {
 	if len(s.page.Cells) > s.options.SortBytesMax {
-		return dberr.Invalidf("ORDER BY over several partitions holds more than %d bytes; restrict the query", s.options.SortBytesMax)
+		return dberr.Invalidf("ORDER BY over several partitions holds more than %d bytes; restrict the query",
+			s.options.SortBytesMax)
 	}
 	r := sortedRow{cells: len(s.page.Cells), key: len(s.sortKeys)}
 	rest := clustering

@@ -161,7 +161,8 @@ func (s *scan) singleKey() ([]partitionKey, bool, error) {
 func (s *scan) bounds() (none bool, err error) {
 	p, w := s.plan, &s.plan.where
 	s.cmd = command.Read{
-		Table: p.table.ID, Reversed: p.reversed, NoRows: p.distinct, Now: s.options.Now, Dropped: p.dropped, Level: s.options.Level,
+		Table: p.table.ID, Reversed: p.reversed, NoRows: p.distinct, Now: s.options.Now, Dropped: p.dropped,
+		Level:   s.options.Level,
 		Statics: p.statics,
 	}
 	s.slices = s.slices[:0]

@@ -59,7 +59,8 @@ func TestRefusedExecutions(t *testing.T) {
 		want        string
 	}{
 		{"any", "SELECT * FROM t", Options{}, "ANY ConsistencyLevel is only supported for writes"},
-		{"serial", "SELECT * FROM t WHERE k IN (1, 2)", Options{Level: dberr.Serial}, "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time"},
+		{"serial", "SELECT * FROM t WHERE k IN (1, 2)", Options{Level: dberr.Serial},
+			"SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time"},
 		{
 			"building", "SELECT * FROM t WHERE v = 1",
 			Options{Level: dberr.One, Building: func(i *schema.Index) bool { return i.Name == "vi" }},
@@ -80,7 +81,8 @@ func TestRefusedExecutions(t *testing.T) {
 			Options{Level: dberr.One, ResultBytesMax: 50},
 			"The result is larger than 50 bytes, the most that is sent in one piece: set a page size or a LIMIT",
 		},
-		{"state", "SELECT * FROM t", Options{Level: dberr.One, PageSize: 1, PagingState: []byte("garbage, much of it")}, "Invalid value for the paging state"},
+		{"state", "SELECT * FROM t", Options{Level: dberr.One, PageSize: 1, PagingState: []byte("garbage, much of it")},
+			"Invalid value for the paging state"},
 		{
 			"combinations", "SELECT * FROM p WHERE a IN (" + in + ") AND b IN (" + in + ")",
 			Options{Level: dberr.One},
@@ -151,7 +153,8 @@ func TestStateOfOtherKeys(t *testing.T) {
 	if err != nil || len(page.PagingState) == 0 {
 		t.Fatal(err)
 	}
-	_, err = w.executeAt(w.must(t, "SELECT * FROM t WHERE k = 2"), Options{Level: dberr.One, PageSize: 2, PagingState: page.PagingState})
+	_, err = w.executeAt(w.must(t, "SELECT * FROM t WHERE k = 2"),
+		Options{Level: dberr.One, PageSize: 2, PagingState: page.PagingState})
 	if !errors.Is(err, errState) {
 		t.Fatalf("got %v", err)
 	}

@@ -30,7 +30,8 @@ func (g *group) released() group {
 	clear(g.accumulators)
 	clear(g.results)
 	clear(g.first)
-	return group{prefix: g.prefix[:0], accumulators: g.accumulators[:0], results: g.results[:0], first: g.first[:0], buf: g.buf[:0], last: g.last[:0]}
+	return group{prefix: g.prefix[:0], accumulators: g.accumulators[:0], results: g.results[:0], first: g.first[:0],
+		buf: g.buf[:0], last: g.last[:0]}
 }
 
 func (s *scan) beginGroups() {

@@ -50,7 +50,9 @@ func (m *memory) apply(key, clustering, operand []byte, header bool) error {
 		p.header = merged
 		return err
 	}
-	i, found := slices.BinarySearchFunc(p.rows, clustering, func(r memoryRow, c []byte) int { return bytes.Compare(r.clustering, c) })
+	i, found := slices.BinarySearchFunc(p.rows, clustering, func(r memoryRow, c []byte) int {
+		return bytes.Compare(r.clustering, c)
+	})
 	if !found {
 		p.rows = slices.Insert(p.rows, i, memoryRow{clustering: clustering})
 	}
@@ -109,7 +111,8 @@ func (m *memory) visit(p *memoryPartition, r *command.Read, v command.Visitor, r
 	}
 	var rows []found
 	for _, stored := range p.rows {
-		if !inSlices(r.Slices, stored.clustering) || resumed && bytes.Compare(stored.clustering, r.AfterClustering) <= 0 {
+		if !inSlices(r.Slices, stored.clustering) || resumed &&
+			bytes.Compare(stored.clustering, r.AfterClustering) <= 0 {
 			continue
 		}
 		var resolved row.Row

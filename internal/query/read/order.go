@@ -55,7 +55,8 @@ func (p *Plan) bindDistinct(stmt *parser.Select) error {
 	}
 	for _, c := range p.table.PartitionKey {
 		if !slices.Contains(p.sel.selected, c) {
-			return dberr.Invalidf("SELECT DISTINCT queries must request all the partition key columns (missing %s)", c.Name)
+			return dberr.Invalidf("SELECT DISTINCT queries must request all the partition key columns (missing %s)",
+				c.Name)
 		}
 	}
 	return nil
@@ -86,7 +87,8 @@ func (p *Plan) bindGroups(stmt *parser.Select) error {
 			return err
 		}
 		if c.Kind != schema.PartitionKey && c.Kind != schema.Clustering {
-			return dberr.Invalidf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s", c.Name)
+			return dberr.Invalidf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s",
+				c.Name)
 		}
 		for {
 			if next == len(key) {

@@ -32,7 +32,8 @@ func drawTable(t *rapid.T) *world {
 		w.run(t, fmt.Sprintf("INSERT INTO t (k, s) VALUES (%d, 1)", rapid.IntRange(0, 5).Draw(t, "static")))
 	}
 	for range rapid.IntRange(0, 20).Draw(t, "deleted") { // nothing but tombstones
-		w.memory(w.schema.Table("ks", "t")).partition(binary.BigEndian.AppendUint32(nil, uint32(rapid.IntRange(6, 99).Draw(t, "gone"))))
+		w.memory(w.schema.Table("ks", "t")).partition(binary.BigEndian.AppendUint32(nil,
+			uint32(rapid.IntRange(6, 99).Draw(t, "gone"))))
 	}
 	return w
 }
@@ -56,7 +57,8 @@ func (w *world) all(t *rapid.T, text string, size, visits, bytes int) []string {
 	var rows []string
 	var state []byte
 	for range 10_000 {
-		page, err := w.execute(p, binds{}, Options{PageSize: size, PagingState: state, VisitsMax: visits, PageBytesMax: bytes, PageVisitsMax: 2 * visits})
+		page, err := w.execute(p, binds{}, Options{PageSize: size, PagingState: state, VisitsMax: visits,
+			PageBytesMax: bytes, PageVisitsMax: 2 * visits})
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -142,7 +144,8 @@ func TestPagesGiveTheWhole(t *testing.T) {
 // another command after as many.
 func TestPageOverNothing(t *testing.T) {
 	w := newWorld()
-	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {}", "CREATE TABLE ks.t (k int PRIMARY KEY, v int)"} {
+	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {}",
+		"CREATE TABLE ks.t (k int PRIMARY KEY, v int)"} {
 		stmt, _, err := parser.Parse(text)
 		if err == nil {
 			err = w.set(stmt, 0, binds{})
@@ -198,12 +201,15 @@ func drawRelation(t *rapid.T, first int) (out drawn, next int, ends bool) {
 	of := func(v []int) []int { return v[first:] }
 	value := func() int { return rapid.IntRange(-1, 4).Draw(t, "value") }
 	compare := func(op string, c int) bool {
-		return op == "=" && c == 0 || op == "<" && c < 0 || op == "<=" && c <= 0 || op == ">" && c > 0 || op == ">=" && c >= 0
+		return op == "=" && c == 0 || op == "<" && c < 0 || op == "<=" && c <= 0 || op == ">" && c > 0 || op == ">=" &&
+			c >= 0
 	}
 	switch rapid.IntRange(0, 5).Draw(t, "form") {
 	case 0:
 		n := value()
-		return drawn{fmt.Sprintf("%s = %d", names[first], n), func(a, b, c int) bool { return of([]int{a, b, c})[0] == n }}, first + 1, false
+		return drawn{fmt.Sprintf("%s = %d", names[first], n), func(a, b, c int) bool {
+			return of([]int{a, b, c})[0] == n
+		}}, first + 1, false
 	case 1:
 		list := rapid.SliceOfN(rapid.IntRange(-1, 4), 0, 4).Draw(t, "in")
 		return drawn{fmt.Sprintf("%s IN (%s)", names[first], commas(list)), func(a, b, c int) bool {
@@ -225,7 +231,9 @@ func drawRelation(t *rapid.T, first int) (out drawn, next int, ends bool) {
 		}
 		text := fmt.Sprintf("(%s) IN (%s)", strings.Join(names[first:first+width], ", "), strings.Join(texts, ", "))
 		return drawn{text, func(a, b, c int) bool {
-			return slices.ContainsFunc(tuples, func(v []int) bool { return slices.Equal(of([]int{a, b, c})[:width], v) })
+			return slices.ContainsFunc(tuples, func(v []int) bool {
+				return slices.Equal(of([]int{a, b, c})[:width], v)
+			})
 		}}, first + width, false
 	}
 	// Tuples from both sides, of different widths.
@@ -237,7 +245,9 @@ func drawRelation(t *rapid.T, first int) (out drawn, next int, ends bool) {
 	}
 	low := bound(rapid.SampledFrom([]string{">", ">="}).Draw(t, "low"))
 	high := bound(rapid.SampledFrom([]string{"<", "<="}).Draw(t, "high"))
-	return drawn{low.text + " AND " + high.text, func(a, b, c int) bool { return low.matches(a, b, c) && high.matches(a, b, c) }}, 3, true
+	return drawn{low.text + " AND " + high.text, func(a, b, c int) bool {
+		return low.matches(a, b, c) && high.matches(a, b, c)
+	}}, 3, true
 }
 
 func commas(v []int) string {

@@ -140,7 +140,8 @@ func TestRecordings(t *testing.T) {
 			if len(rec.Needs) > 0 {
 				continue
 			}
-			r := &replay{t: t, w: newWorld(), rec: &rec, prepared: map[int]*Plan{}, texts: map[int]string{}, states: map[int][]byte{}}
+			r := &replay{t: t, w: newWorld(), rec: &rec, prepared: map[int]*Plan{}, texts: map[int]string{},
+				states: map[int][]byte{}}
 			n, bad, stopped := r.run()
 			compared += n
 			failed += bad
@@ -218,7 +219,8 @@ func (r *replay) run() (compared, failed int, stopped bool) {
 		}
 		if signatures(got) != signatures(want) {
 			failed++
-			r.t.Errorf("%s step %d: %s %s\n--- got\n%s--- want\n%s", r.rec.Test, i, text, step.Values, clip(got), clip(want))
+			r.t.Errorf("%s step %d: %s %s\n--- got\n%s--- want\n%s", r.rec.Test, i, text, step.Values, clip(got),
+				clip(want))
 		}
 	}
 	return compared, failed, false
@@ -293,7 +295,8 @@ func (r *replay) answer(i int, step *recordedStep, text string, b binds) (string
 	if step.Op == "execute" {
 		p = r.prepared[step.Prepared]
 		if p != nil {
-			if _, t, err := r.w.table(parser.QualifiedName{Keyspace: parser.Ident{Name: p.Table().Keyspace}, Name: parser.Ident{Name: p.Table().Name}}); err != nil || t.Revision != p.Table().Revision {
+			if _, t, err := r.w.table(parser.QualifiedName{Keyspace: parser.Ident{Name: p.Table().Keyspace},
+				Name: parser.Ident{Name: p.Table().Name}}); err != nil || t.Revision != p.Table().Revision {
 				p = nil
 			}
 		}

@@ -65,7 +65,8 @@ const keptMax = 1 << 20
 
 // release forgets what must not be kept between executions.
 func (s *scan) release() {
-	if cap(s.staticBuf)+cap(s.rowBuf)+cap(s.clusteringBuf)+cap(s.json)+cap(s.sortKeys)+cap(s.group.buf)+32*cap(s.sorted) > keptMax {
+	if cap(s.staticBuf)+cap(s.rowBuf)+cap(s.clusteringBuf)+cap(s.json)+cap(s.sortKeys)+cap(s.group.buf)+
+		32*cap(s.sorted) > keptMax {
 		*s = scan{}
 		return
 	}
@@ -74,8 +75,10 @@ func (s *scan) release() {
 	clear(s.slices)
 	clear(s.sorted)
 	*s = scan{
-		slices: s.slices[:0], start: s.start[:0], end: s.end[:0], keyBytes: s.keyBytes[:0], components: s.components[:0],
-		afterKey: s.afterKey[:0], afterClustering: s.afterClustering[:0], atClustering: s.atClustering[:0], key: s.key[:0],
+		slices: s.slices[:0], start: s.start[:0], end: s.end[:0], keyBytes: s.keyBytes[:0],
+		components: s.components[:0],
+		afterKey:   s.afterKey[:0], afterClustering: s.afterClustering[:0], atClustering: s.atClustering[:0],
+		key:    s.key[:0],
 		values: s.values[:0], staticBuf: s.staticBuf[:0], clusteringBuf: s.clusteringBuf[:0], rowBuf: s.rowBuf[:0],
 		json: s.json[:0], group: s.group.released(), sorted: s.sorted[:0], sortKeys: s.sortKeys[:0],
 	}

@@ -87,7 +87,8 @@ func (s *selection) CellMeta(kind parser.CellMetaKind, arg parser.Term) (int, *c
 	}
 	column, ok := arg.(*parser.Column)
 	if !ok {
-		return 0, nil, dberr.Invalidf("%s of an element or field of a column is not supported: %s", name, expr.Text(arg))
+		return 0, nil, dberr.Invalidf("%s of an element or field of a column is not supported: %s", name,
+			expr.Text(arg))
 	}
 	c, err := expr.FindColumn(s.table, column.Name)
 	if err != nil {
@@ -141,7 +142,8 @@ func (p *Plan) bindSelection(stmt *parser.Select, env *expr.Env) error {
 	s := &p.sel
 	s.table, s.json, s.wildcard = p.table, stmt.JSON, len(stmt.Selectors) == 0
 	if s.wildcard {
-		for _, list := range [][]*schema.Column{p.table.PartitionKey, p.table.Clustering, p.table.Statics, p.table.Regulars} {
+		for _, list := range [][]*schema.Column{p.table.PartitionKey, p.table.Clustering, p.table.Statics,
+			p.table.Regulars} {
 			for _, c := range list {
 				s.outputs = append(s.outputs, output{name: c.Name, typ: c.Type, slot: s.use(slot{c, cellValue})})
 			}
@@ -180,7 +182,8 @@ func (s *selection) settle() {
 	depth, anyKey := 0, false
 	for i, v := range s.slots {
 		c := v.column
-		cell := cellSlot{id: c.ID, slot: i, part: v.part, multiCell: c.Type.MultiCell(), oneCell: row.OneCell(c.Type), typ: c.Type}
+		cell := cellSlot{id: c.ID, slot: i, part: v.part, multiCell: c.Type.MultiCell(), oneCell: row.OneCell(c.Type),
+			typ: c.Type}
 		switch c.Kind {
 		case schema.PartitionKey:
 			s.keys[c.Position], anyKey = i, true

@@ -67,7 +67,8 @@ func readState(b []byte, table uint32) (p position, err error) {
 		return p, errState
 	}
 	body := b[:len(b)-4]
-	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(b[len(body):]) || binary.BigEndian.Uint32(body[2:]) != table {
+	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(b[len(body):]) ||
+		binary.BigEndian.Uint32(body[2:]) != table {
 		return p, errState
 	}
 	p.afterPartition = body[1]&stateAfterPartition != 0

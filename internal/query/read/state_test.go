@@ -19,7 +19,8 @@ func TestStateRefusesDamage(t *testing.T) {
 	} {
 		state := appendState(nil, 9, &p)
 		got, err := readState(state, 9)
-		if err != nil || !bytes.Equal(got.key, p.key) || !bytes.Equal(got.clustering, p.clustering) || got.afterPartition != p.afterPartition ||
+		if err != nil || !bytes.Equal(got.key, p.key) || !bytes.Equal(got.clustering, p.clustering) ||
+			got.afterPartition != p.afterPartition ||
 			got.remaining != p.remaining || got.inPartition != p.inPartition {
 			t.Fatalf("got %+v, %v; want %+v", got, err, p)
 		}
@@ -54,7 +55,8 @@ func FuzzState(f *testing.F) {
 
 // The bytes of a paging state are with clients: they stay.
 func TestStateBytes(t *testing.T) {
-	p := position{key: []byte("key"), clustering: []byte{}, afterPartition: true, remaining: 300, inPartition: unlimited}
+	p := position{key: []byte("key"), clustering: []byte{}, afterPartition: true, remaining: 300,
+		inPartition: unlimited}
 	if got, want := hex.EncodeToString(appendState(nil, 600, &p)), "010100000258ad0200036b657900d2de01f7"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

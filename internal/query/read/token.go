@@ -33,7 +33,8 @@ func (t *tokenRestriction) merge(o *tokenRestriction, table *schema.Table) (*tok
 	case t.equal:
 		return nil, dberr.Invalidf("%s cannot be restricted by more than one relation if it includes an Equal", names)
 	case o.equal:
-		return nil, dberr.Invalidf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation", names)
+		return nil, dberr.Invalidf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation",
+			names)
 	case t.low != nil && o.low != nil:
 		return nil, dberr.Invalidf("More than one restriction was found for the start bound on %s", names)
 	case t.high != nil && o.high != nil:
@@ -77,7 +78,8 @@ func bindToken(r *parser.Relation, env *expr.Env) (*tokenRestriction, error) {
 	if err := checkTokenColumns(columns, env.Table); err != nil {
 		return nil, err
 	}
-	value, err := expr.Bind(r.Value, expr.Receiver{Name: "partition key token", Type: cqltype.Native(cqltype.Bigint)}, env)
+	value, err := expr.Bind(r.Value, expr.Receiver{Name: "partition key token", Type: cqltype.Native(cqltype.Bigint)},
+		env)
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,8 @@ func (w *where) add(r *parser.Relation, env *expr.Env, allowFiltering bool) erro
 
 // pkNeedsFiltering reports whether restrictions on the partition key do not give its value.
 func (w *where) pkNeedsFiltering() bool {
-	return !w.pk.Empty() && (w.pk.Size() < len(w.table.PartitionKey) || w.pk.Has(relation.Slice) || w.pk.Has(relation.Contains))
+	return !w.pk.Empty() && (w.pk.Size() < len(w.table.PartitionKey) || w.pk.Has(relation.Slice) ||
+		w.pk.Has(relation.Contains))
 }
 
 // pkEmpty reports whether neither the partition key nor its token is restricted.
@@ -212,7 +213,8 @@ func (w *where) checkFiltering(allowed bool) error {
 	if allowed || !w.keyRange && !w.indexed {
 		return nil
 	}
-	if w.filteredColumns > 1 || w.filteredColumns == 0 && !w.clustering.Empty() || w.filteredColumns != 0 && w.multipleContains() {
+	if w.filteredColumns > 1 || w.filteredColumns == 0 && !w.clustering.Empty() || w.filteredColumns != 0 &&
+		w.multipleContains() {
 		return dberr.Invalidf(requiresFiltering)
 	}
 	return nil

@@ -98,10 +98,11 @@ func (w *world) set(stmt parser.Statement, markers int, b binds) error {
 		w.keyspace = s.Keyspace.Name
 		return nil
 	case *parser.CreateKeyspace:
-		return w.change(&schema.CreateKeyspace{Name: s.Name.Name, IfNotExists: s.IfNotExists, Properties: []schema.Property{{
-			Name: "replication", IsMap: true,
-			Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}},
-		}}})
+		return w.change(&schema.CreateKeyspace{Name: s.Name.Name, IfNotExists: s.IfNotExists,
+			Properties: []schema.Property{{
+				Name: "replication", IsMap: true,
+				Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}},
+			}}})
 	case *parser.CreateType:
 		return w.createType(s)
 	case *parser.CreateTable:
@@ -157,7 +158,8 @@ func (w *world) createTable(s *parser.CreateTable) error {
 	if s.Options.CompactStorage {
 		return errScene
 	}
-	c := &schema.CreateTable{Keyspace: w.qualify(s.Name), Name: s.Name.Name.Name, ID: w.next(), IfNotExists: s.IfNotExists}
+	c := &schema.CreateTable{Keyspace: w.qualify(s.Name), Name: s.Name.Name.Name, ID: w.next(),
+		IfNotExists: s.IfNotExists}
 	for _, col := range s.Columns {
 		t, err := w.spec(c.Keyspace, col.Type)
 		if err != nil {
@@ -188,13 +190,15 @@ func (w *world) createTable(s *parser.CreateTable) error {
 }
 
 func (w *world) createIndex(s *parser.CreateIndex) error {
-	c := &schema.CreateIndex{Keyspace: w.qualify(s.Table), Table: s.Table.Name.Name, Name: s.Name.Name.Name, IfNotExists: s.IfNotExists}
+	c := &schema.CreateIndex{Keyspace: w.qualify(s.Table), Table: s.Table.Name.Name, Name: s.Name.Name.Name,
+		IfNotExists: s.IfNotExists}
 	_, t, err := w.table(s.Table)
 	if err != nil {
 		return err
 	}
 	for _, target := range s.Targets {
-		kind := [...]schema.IndexTarget{schema.IndexValue, schema.IndexValues, schema.IndexKeys, schema.IndexEntries, schema.IndexFull}[target.Kind]
+		kind := [...]schema.IndexTarget{schema.IndexValue, schema.IndexValues, schema.IndexKeys, schema.IndexEntries,
+			schema.IndexFull}[target.Kind]
 		if col := t.ByName[target.Column.Name]; kind == schema.IndexValue && col != nil && col.Type.IsCollection() {
 			kind = schema.IndexValues
 		}

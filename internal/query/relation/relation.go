@@ -59,7 +59,8 @@ func (b binder) singleColumn(r *parser.Relation) (*Restriction, error) {
 		err = b.element(&out.Keys, r.Value, receiver.Key())
 	case parser.Like:
 		if _, err = expr.Bind(r.Value, receiver, b.env); err == nil {
-			err = dberr.Invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.", Text(r))
+			err = dberr.Invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.",
+				Text(r))
 		}
 	default:
 		out.Kind = Slice
@@ -256,7 +257,8 @@ func (b binder) tuple(t parser.Term, columns []*schema.Column) (Operand, error) 
 		return Operand{Tuple: whole}, err
 	}
 	if len(literal.Elems) != len(columns) {
-		return Operand{}, dberr.Invalidf("Expected %d elements in value tuple, but got %d: %s", len(columns), len(literal.Elems), expr.Text(t))
+		return Operand{}, dberr.Invalidf("Expected %d elements in value tuple, but got %d: %s", len(columns),
+			len(literal.Elems), expr.Text(t))
 	}
 	var out Operand
 	for i, e := range literal.Elems {

@@ -92,14 +92,17 @@ func (r *Restriction) settleIn() {
 func (r *Restriction) merge(o *Restriction) (*Restriction, error) {
 	switch r.Kind {
 	case Equal:
-		return nil, dberr.Invalidf("%s cannot be restricted by more than one relation if it includes an Equal", inCommon(r, o))
+		return nil, dberr.Invalidf("%s cannot be restricted by more than one relation if it includes an Equal",
+			inCommon(r, o))
 	case In:
-		return nil, dberr.Invalidf("%s cannot be restricted by more than one relation if it includes a IN", inCommon(r, o))
+		return nil, dberr.Invalidf("%s cannot be restricted by more than one relation if it includes a IN",
+			inCommon(r, o))
 	case Contains:
 		return r.mergeContains(o)
 	}
 	if o.Kind != Slice {
-		return nil, dberr.Invalidf("Column \"%s\" cannot be restricted by both an equality and an inequality relation", inCommon(r, o))
+		return nil, dberr.Invalidf("Column \"%s\" cannot be restricted by both an equality and an inequality relation",
+			inCommon(r, o))
 	}
 	if r.First() != o.First() {
 		c := r.First()

@@ -31,7 +31,9 @@ func (s *Set) Add(r *Restriction) error {
 	merged := r
 	var rest []*Restriction
 	for _, existing := range s.List {
-		if !slices.ContainsFunc(existing.Columns, func(c *schema.Column) bool { return slices.Contains(r.Columns, c) }) {
+		if !slices.ContainsFunc(existing.Columns, func(c *schema.Column) bool {
+			return slices.Contains(r.Columns, c)
+		}) {
 			rest = append(rest, existing)
 			continue
 		}

@@ -130,7 +130,8 @@ func Count(list []*Restriction, b *expr.Bindings) (int, error) {
 // Combinations refuses a product of a and b values that is too large.
 func Combinations(a, b int) error {
 	if a*b > combinationsMax {
-		return dberr.Invalidf("The IN restrictions give %d combinations of values, more than the maximum of %d", a*b, combinationsMax)
+		return dberr.Invalidf("The IN restrictions give %d combinations of values, more than the maximum of %d", a*b,
+			combinationsMax)
 	}
 	return nil
 }

@@ -32,10 +32,12 @@ var (
 	textMap     = cqltype.MapOf(textType, textType)
 
 	roleColumns = []Column{
-		{"role", textType}, {"super", booleanType}, {"login", booleanType}, {"options", textMap}, {"datacenters", textType},
+		{"role", textType}, {"super", booleanType}, {"login", booleanType}, {"options", textMap},
+		{"datacenters", textType},
 	}
 	userColumns       = []Column{{"name", textType}, {"super", booleanType}, {"datacenters", textType}}
-	permissionColumns = []Column{{"role", textType}, {"username", textType}, {"resource", textType}, {"permission", textType}}
+	permissionColumns = []Column{{"role", textType}, {"username", textType}, {"resource", textType},
+		{"permission", textType}}
 )
 
 func boolean(yes bool) []byte {
@@ -155,7 +157,8 @@ func listPermissions(r *Request, s *parser.ListPermissions) (*Rows, error) {
 				continue
 			}
 			for _, p := range (role.Grants[on] & s.Permissions).List() {
-				out.Values = append(out.Values, [][]byte{[]byte(name), []byte(name), []byte(on.String()), []byte(p.String())})
+				out.Values = append(out.Values, [][]byte{[]byte(name), []byte(name), []byte(on.String()),
+					[]byte(p.String())})
 			}
 		}
 	}

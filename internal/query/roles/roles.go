@@ -119,7 +119,8 @@ const PasswordBytesMax = 72
 // refused, and whoever asks has not cost more than that.
 func (e *Executor) attributes(ctx context.Context, o *parser.RoleOptions, allowed bool) (access.Attributes, error) {
 	a := access.Attributes{
-		Login: o.Login, Superuser: o.Superuser, Options: o.Options != nil, Hash: o.HashedPassword, Hashed: o.HashedPassword != nil,
+		Login: o.Login, Superuser: o.Superuser, Options: o.Options != nil, Hash: o.HashedPassword,
+		Hashed: o.HashedPassword != nil,
 	}
 	switch {
 	case o.AllDatacenters:
@@ -175,7 +176,8 @@ func (r *Request) resource(p *parser.Resource) (access.Resource, error) {
 			return on, dberr.Invalidf("In this context function name must be explictly qualified by a keyspace")
 		}
 		// There are no functions that it could name. This is what Cassandra says then.
-		return on, dberr.Syntaxf("Failed parsing statement: [%s] reason: NoSuchElementException No value present", r.Text)
+		return on, dberr.Syntaxf("Failed parsing statement: [%s] reason: NoSuchElementException No value present",
+			r.Text)
 	case access.MBean:
 		if on.Name = p.MBean; !mbean(p.MBean) {
 			return on, dberr.Syntaxf("%s is not a valid JMX object name", p.MBean)

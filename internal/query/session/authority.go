@@ -143,7 +143,8 @@ func (s *Session) runRoles(ctx context.Context, c *Call, st *statement) Status {
 	if err != nil {
 		return c.Result.Fail(err)
 	}
-	r := roles.Request{Statement: st.parsed, Text: st.text, Keyspace: st.keyspace, Who: who, Schema: s.engine.catalog.Snapshot()}
+	r := roles.Request{Statement: st.parsed, Text: st.text, Keyspace: st.keyspace, Who: who,
+		Schema: s.engine.catalog.Snapshot()}
 	if who != nil {
 		r.State = s.engine.opts.Authority.State()
 	}

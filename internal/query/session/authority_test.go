@@ -72,8 +72,9 @@ func TestPermissions(t *testing.T) {
 	low := w.as("low")
 	const table, tables, keyspace = "TABLE ks.t", "ALL TABLES IN KEYSPACE ks", "KEYSPACE ks"
 	texts := map[string]string{
-		table: "<table ks.t>", tables: "<all tables in ks>", keyspace: "<keyspace ks>", "ALL KEYSPACES": "<all keyspaces>",
-		"TABLE ks.new": "<table ks.new>",
+		table: "<table ks.t>", tables: "<all tables in ks>", keyspace: "<keyspace ks>",
+		"ALL KEYSPACES": "<all keyspaces>",
+		"TABLE ks.new":  "<table ks.new>",
 	}
 	for _, test := range [][3]string{
 		{"SELECT * FROM ks.t", "SELECT", table},
@@ -92,7 +93,8 @@ func TestPermissions(t *testing.T) {
 		{"DROP TYPE ks.ty2", "DROP", tables},
 		{"DROP TABLE ks.new", "DROP", "TABLE ks.new"},
 		{"ALTER KEYSPACE ks WITH durable_writes = true", "ALTER", keyspace},
-		{"CREATE KEYSPACE ks2 WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATE", "ALL KEYSPACES"},
+		{"CREATE KEYSPACE ks2 WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATE",
+			"ALL KEYSPACES"},
 	} {
 		text, permission, resource := test[0], test[1], test[2]
 		want := "User low has no " + permission + " permission on " + texts[resource] + " or any of its parents"
@@ -101,7 +103,8 @@ func TestPermissions(t *testing.T) {
 		}
 		if r := w.run(low, (*Session).Prepare, Request{Text: []byte(text)}); r.Err != nil {
 			t.Errorf("prepare %s: %v", text, r.Err)
-		} else if r := w.run(low, (*Session).Execute, Request{ID: r.Prepared.ID}); r.Err == nil || r.Err.Error() != want {
+		} else if r := w.run(low, (*Session).Execute, Request{ID: r.Prepared.ID}); r.Err == nil ||
+			r.Err.Error() != want {
 			t.Errorf("execute %s: %v", text, r.Err)
 		}
 		if permission == "MODIFY" && !strings.HasPrefix(text, "BEGIN") && !strings.HasPrefix(text, "TRUNCATE") {
@@ -141,7 +144,8 @@ func TestPermissions(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
-	if got := w.answer(w.client, "INSERT INTO system_auth.roles (role) VALUES ('x')"); got != "system_auth keyspace is not user-modifiable." {
+	if got := w.answer(w.client,
+		"INSERT INTO system_auth.roles (role) VALUES ('x')"); got != "system_auth keyspace is not user-modifiable." {
 		t.Errorf("a superuser writes to the roles: %s", got)
 	}
 }
@@ -160,7 +164,8 @@ func TestDismissed(t *testing.T) {
 		}
 		return ""
 	}
-	const denied, gone = "User low has no SELECT permission on <table ks.t> or any of its parents", "You do not have access to this datacenter (dc1)"
+	const denied, gone = "User low has no SELECT permission on <table ks.t> or any of its parents",
+		"You do not have access to this datacenter (dc1)"
 	for _, step := range [][2]string{
 		{"", denied},
 		{"GRANT SELECT ON ks.t TO low", ""},
@@ -192,8 +197,10 @@ func TestDismissed(t *testing.T) {
 // TestAnonymous proves what statements about roles answer where nobody has to log in.
 func TestAnonymous(t *testing.T) {
 	w := newWorld(t, Options{})
-	for _, text := range []string{"CREATE ROLE x", "LIST ROLES", "LIST USERS", "GRANT SELECT ON ALL KEYSPACES TO x", "LIST ALL PERMISSIONS", "DROP ROLE IF EXISTS x"} {
-		if err := w.try(text); err == nil || err.Error() != "You have to be logged in and not anonymous to perform this request" {
+	for _, text := range []string{"CREATE ROLE x", "LIST ROLES", "LIST USERS", "GRANT SELECT ON ALL KEYSPACES TO x",
+		"LIST ALL PERMISSIONS", "DROP ROLE IF EXISTS x"} {
+		if err := w.try(text); err == nil ||
+			err.Error() != "You have to be logged in and not anonymous to perform this request" {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -46,8 +46,10 @@ func TestLevelWarnings(t *testing.T) {
 		want     map[dberr.Consistency]string
 	}{
 		{0, nil},
-		{1, map[dberr.Consistency]string{dberr.Two: "TWO are confirmed by 1 of 1", dberr.Three: "THREE are confirmed by 1 of 1"}},
-		{3, map[dberr.Consistency]string{dberr.Three: "THREE are confirmed by 2 of 3", dberr.All: "ALL are confirmed by 2 of 3"}},
+		{1, map[dberr.Consistency]string{dberr.Two: "TWO are confirmed by 1 of 1",
+			dberr.Three: "THREE are confirmed by 1 of 1"}},
+		{3, map[dberr.Consistency]string{dberr.Three: "THREE are confirmed by 2 of 3",
+			dberr.All: "ALL are confirmed by 2 of 3"}},
 		{4, map[dberr.Consistency]string{dberr.All: "ALL are confirmed by 3 of 4"}},
 	} {
 		replicas = test.replicas
@@ -57,8 +59,10 @@ func TestLevelWarnings(t *testing.T) {
 				want = "Writes at consistency level " + text + " replicas, as all writes are"
 			}
 			for _, text := range []string{
-				"INSERT INTO ks.t (k, v) VALUES (1, 1)", "INSERT INTO ks.t (k, v) VALUES (1, 1) IF NOT EXISTS", "DELETE FROM ks.t WHERE k = 1 IF EXISTS",
-				"BEGIN BATCH INSERT INTO ks.t (k, v) VALUES (1, 1) APPLY BATCH", "UPDATE ks.c SET n = n + 1 WHERE k = 1",
+				"INSERT INTO ks.t (k, v) VALUES (1, 1)", "INSERT INTO ks.t (k, v) VALUES (1, 1) IF NOT EXISTS",
+				"DELETE FROM ks.t WHERE k = 1 IF EXISTS",
+				"BEGIN BATCH INSERT INTO ks.t (k, v) VALUES (1, 1) APPLY BATCH",
+				"UPDATE ks.c SET n = n + 1 WHERE k = 1",
 			} {
 				if level == dberr.Any && strings.Contains(text, "ks.c") {
 					continue // refused
@@ -97,7 +101,8 @@ func TestBatchMessagesAreWarned(t *testing.T) {
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	s := w.NewSession(Client{Version: 4})
 	send := func(text string) *Result {
-		return w.call(s, (*Session).Batch, Request{Consistency: dberr.All, Statements: []BatchStatement{{Text: []byte(text)}}})
+		return w.call(s, (*Session).Batch,
+			Request{Consistency: dberr.All, Statements: []BatchStatement{{Text: []byte(text)}}})
 	}
 	if r := send("INSERT INTO ks.t (k, v) VALUES (null, 1)"); r.Err == nil || len(r.Warnings) > 0 {
 		t.Errorf("a batch that fails: %v, %q", r.Err, r.Warnings)
@@ -148,7 +153,8 @@ func TestTablets(t *testing.T) {
 	replica := func(id string) string {
 		return "0000001c" + "00000010" + id + strings.Repeat("00", 15) + "00000004" + "00000000"
 	}
-	want := "00000008fffffffffffffffe" + "000000080000000000000005" + "00000044" + "00000002" + replica("01") + replica("02")
+	want := "00000008fffffffffffffffe" + "000000080000000000000005" + "00000044" + "00000002" + replica("01") +
+		replica("02")
 	const (
 		read   = "SELECT v FROM ks.t WHERE k = ?"
 		insert = "INSERT INTO ks.t (k, v) VALUES (?, ?)"
@@ -314,7 +320,8 @@ func TestBatchLog(t *testing.T) {
 	send(log.Record(a, 77, []byte("one")), log.Record(b, 77, []byte("two")), log.Record(c, 77, []byte("three")))
 	list := func() []string {
 		f := &found{log: log}
-		if err := w.coordinator.Read(context.Background(), &command.Read{Table: log.Table(), Level: dberr.Quorum}, f); err != nil {
+		if err := w.coordinator.Read(context.Background(), &command.Read{Table: log.Table(), Level: dberr.Quorum},
+			f); err != nil {
 			t.Fatal(err)
 		}
 		return f.rows
@@ -330,15 +337,18 @@ func TestBatchLog(t *testing.T) {
 		t.Errorf("a client sees %q", got)
 	}
 	for _, text := range []string{
-		"INSERT INTO system.batches (id, data) VALUES (uuid(), 0x00)", "DELETE FROM system.batches WHERE id = 63000000-0000-0000-0000-000000000000",
-		"UPDATE system.batches SET data = 0x00 WHERE id = 63000000-0000-0000-0000-000000000000", "TRUNCATE system.batches",
+		"INSERT INTO system.batches (id, data) VALUES (uuid(), 0x00)",
+		"DELETE FROM system.batches WHERE id = 63000000-0000-0000-0000-000000000000",
+		"UPDATE system.batches SET data = 0x00 WHERE id = 63000000-0000-0000-0000-000000000000",
+		"TRUNCATE system.batches",
 		"DROP TABLE system.batches", "ALTER TABLE system.batches ADD x int", "CREATE INDEX ON system.batches (data)",
 	} {
 		if err := w.try(text); err == nil || !strings.Contains(err.Error(), "system keyspace is not user-modifiable.") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if l := log.ForCoordinator(w.catalog.Snapshot); l.Table != catalog.BatchesID || l.Record(a, 1, nil).Table != l.Table ||
+	if l := log.ForCoordinator(w.catalog.Snapshot); l.Table != catalog.BatchesID ||
+		l.Record(a, 1, nil).Table != l.Table ||
 		l.Remove(a, 1).Table != l.Table {
 		t.Errorf("for the coordinator: %+v", l)
 	}

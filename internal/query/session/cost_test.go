@@ -21,7 +21,10 @@ func BenchmarkExecute(b *testing.B) {
 func BenchmarkExecuteInCluster(b *testing.B) {
 	var w *world
 	routing := &MapRouting{Map: func() *topology.Snapshot { return w.coordinator.Topology() }}
-	benchmarkExecute(b, Options{LateStale: true, Routing: routing, Near: func(uint32, token.Token, dberr.Consistency) bool { return true }}, &w)
+	benchmarkExecute(b, Options{LateStale: true, Routing: routing,
+		Near: func(uint32, token.Token, dberr.Consistency) bool {
+			return true
+		}}, &w)
 }
 
 func benchmarkExecute(b *testing.B, o Options, made ...**world) {
@@ -34,7 +37,8 @@ func benchmarkExecute(b *testing.B, o Options, made ...**world) {
 	w.query(b, "INSERT INTO ks.t (k, v) VALUES (1, 'some text that is stored')")
 	for name, c := range map[string]Request{
 		"select": {ID: w.prepared(b, w.client, "SELECT v FROM ks.t WHERE k = ?").ID, Values: [][]byte{i32(1)}},
-		"insert": {ID: w.prepared(b, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID, Values: [][]byte{i32(1), []byte("some text")}},
+		"insert": {ID: w.prepared(b, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID,
+			Values: [][]byte{i32(1), []byte("some text")}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			call := &Call{Request: c}

@@ -128,11 +128,12 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 		coordinator: co,
 		ddl:         d,
 		roles:       roles.New(o.Roles),
-		writes:      write.NewExecutor(co, write.Options{BatchBytesMax: o.BatchBytesMax, MutationBytesMax: o.MutationBytesMax}),
-		opts:        o,
-		prepared:    newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
-		reshaped:    map[schema.UUID]struct{}{},
-		uuids:       cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
+		writes: write.NewExecutor(co, write.Options{BatchBytesMax: o.BatchBytesMax,
+			MutationBytesMax: o.MutationBytesMax}),
+		opts:     o,
+		prepared: newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
+		reshaped: map[schema.UUID]struct{}{},
+		uuids:    cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
 	}
 	e.results.max, e.texts.max = o.ResultsBytesMax, o.TextBytesMax
 	first := make(chan struct{})
@@ -212,9 +213,10 @@ func (e *Engine) noteReshaped(p catalog.Publication) {
 			case t == old:
 			case t == nil || t.UUID != old.UUID:
 				delete(e.reshaped, old.UUID)
-			case !slices.EqualFunc(slices.Collect(old.Columns()), slices.Collect(t.Columns()), func(a, b *schema.Column) bool {
-				return a.Name == b.Name && a.Type == b.Type
-			}):
+			case !slices.EqualFunc(slices.Collect(old.Columns()), slices.Collect(t.Columns()),
+				func(a, b *schema.Column) bool {
+					return a.Name == b.Name && a.Type == b.Type
+				}):
 				e.reshaped[t.UUID] = struct{}{}
 			}
 		}

@@ -32,11 +32,13 @@ func (s *Session) runGroups(ctx context.Context, c *Call, st *statement, began t
 		}
 		return c.Result.Fail(err)
 	}
-	r := write.Request{Level: c.Request.Consistency, Serial: c.Request.Serial, Timestamp: began.UnixMicro(), HasTimestamp: true}
+	r := write.Request{Level: c.Request.Consistency, Serial: c.Request.Serial, Timestamp: began.UnixMicro(),
+		HasTimestamp: true}
 	if err := s.bindingsFor(&r.Bindings, st, &c.Request, began); err != nil {
 		return c.Result.Fail(err)
 	}
-	groups := groupWriter{store: s.engine.opts.Roles, actor: who.Name, column: st.tables[0].Column("cidrs").ID, now: began.Unix()}
+	groups := groupWriter{store: s.engine.opts.Roles, actor: who.Name, column: st.tables[0].Column("cidrs").ID,
+		now: began.Unix()}
 	done := make(outcome, 1)
 	write.NewExecutor(groups, write.Options{}).Execute(ctx, st.write, &r, done)
 	o := <-done
@@ -59,7 +61,8 @@ type groupWriter struct {
 }
 
 // Write implements write.Coordinator.
-func (g groupWriter) Write(ctx context.Context, ms []command.Mutation, _ coordinator.WriteOptions, done command.Completion) {
+func (g groupWriter) Write(ctx context.Context, ms []command.Mutation, _ coordinator.WriteOptions,
+	done command.Completion) {
 	for i := range ms {
 		change, err := g.change(&ms[i])
 		if err == nil {
@@ -74,7 +77,8 @@ func (g groupWriter) Write(ctx context.Context, ms []command.Mutation, _ coordin
 }
 
 // Decide implements write.Coordinator.
-func (groupWriter) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions, done command.DecisionCompletion) {
+func (groupWriter) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
+	done command.DecisionCompletion) {
 	done.Decided(nil, dberr.Invalidf("Conditions are not supported by table system_auth.cidr_groups"))
 }
 

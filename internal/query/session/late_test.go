@@ -42,13 +42,15 @@ func (l *lateCoordinator) refuses(done func(error)) bool {
 	return true
 }
 
-func (l *lateCoordinator) Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion) {
+func (l *lateCoordinator) Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions,
+	done command.Completion) {
 	if !l.refuses(done.Done) {
 		l.Coordinator.Write(ctx, ms, o, done)
 	}
 }
 
-func (l *lateCoordinator) Decide(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions, done command.DecisionCompletion) {
+func (l *lateCoordinator) Decide(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
+	done command.DecisionCompletion) {
 	if !l.refuses(func(err error) { done.Decided(nil, err) }) {
 		l.Coordinator.Decide(ctx, c, o, done)
 	}
@@ -67,20 +69,24 @@ func TestLateStale(t *testing.T) {
 		err     bool
 	}{
 		{"execute", (*Session).Execute, func(w *world, b func(string) []byte) Request {
-			return Request{ID: w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID, Values: [][]byte{b("key"), b("value")}}
+			return Request{ID: w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID,
+				Values: [][]byte{b("key"), b("value")}}
 		}, 1, []string{"key", "value"}, false},
 		{"execute, twice, by name", (*Session).Execute, func(w *world, b func(string) []byte) Request {
-			return Request{ID: w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID, Values: [][]byte{b("value"), b("key")}, Names: [][]byte{b("v"), b("k")}}
+			return Request{ID: w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID,
+				Values: [][]byte{b("value"), b("key")}, Names: [][]byte{b("v"), b("k")}}
 		}, 2, []string{"key", "value"}, false},
 		{"condition", (*Session).Execute, func(w *world, b func(string) []byte) Request {
-			return Request{ID: w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?) IF NOT EXISTS").ID, Values: [][]byte{b("key"), b("value")}}
+			return Request{ID: w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?) IF NOT EXISTS").ID,
+				Values: [][]byte{b("key"), b("value")}}
 		}, 1, []string{"key", "value"}, false},
 		{"query", (*Session).Query, func(_ *world, b func(string) []byte) Request {
 			return Request{Text: b("INSERT INTO ks.t (k, v) VALUES ('key', ?)"), Values: [][]byte{b("value")}}
 		}, 1, []string{"key", "value"}, false},
 		{"batch", (*Session).Batch, func(_ *world, b func(string) []byte) Request {
 			return Request{Keyspace: b("ks"), Statements: []BatchStatement{
-				{Text: b("INSERT INTO t (k) VALUES (?)"), Values: [][]byte{b("key")}}, {Text: b("UPDATE t SET v = ? WHERE k = 'key'"), Values: [][]byte{b("value")}},
+				{Text: b("INSERT INTO t (k) VALUES (?)"), Values: [][]byte{b("key")}},
+				{Text: b("UPDATE t SET v = ? WHERE k = 'key'"), Values: [][]byte{b("value")}},
 			}}
 		}, 1, []string{"key", "value"}, false},
 		{"batch of counters", (*Session).Batch, func(_ *world, b func(string) []byte) Request {
@@ -170,8 +176,10 @@ func TestDroppedUnderWay(t *testing.T) {
 	co := w.coordinator
 	co.SetTopology(co.Topology().DropTable(table.ID))
 	for _, text := range []string{
-		"INSERT INTO ks.t (k, v) VALUES ('a', 'b')", "INSERT INTO ks.t (k, v) VALUES ('a', 'b') IF NOT EXISTS", "SELECT * FROM ks.t", "SELECT * FROM ks.t WHERE k = 'a'",
-		"BEGIN BATCH INSERT INTO ks.t (k, v) VALUES ('a', 'b'); INSERT INTO ks.t (k, v) VALUES ('c', 'b'); APPLY BATCH", "TRUNCATE ks.t",
+		"INSERT INTO ks.t (k, v) VALUES ('a', 'b')", "INSERT INTO ks.t (k, v) VALUES ('a', 'b') IF NOT EXISTS",
+		"SELECT * FROM ks.t", "SELECT * FROM ks.t WHERE k = 'a'",
+		"BEGIN BATCH INSERT INTO ks.t (k, v) VALUES ('a', 'b'); INSERT INTO ks.t (k, v) VALUES ('c', 'b'); APPLY BATCH",
+		"TRUNCATE ks.t",
 	} {
 		if err := w.try(text); err == nil || err.Error() != "table t does not exist" {
 			t.Errorf("%s: %v", text, err)

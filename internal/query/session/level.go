@@ -37,5 +37,7 @@ func (s *Session) warnLevel(c *Call) {
 	if replicas == 0 || asked <= quorum || s.warned.Or(bit)&bit != 0 {
 		return
 	}
-	c.Result.Warnings = append(c.Result.Warnings, fmt.Sprintf("Writes at consistency level %s are confirmed by %d of %d replicas, as all writes are", level, quorum, replicas))
+	c.Result.Warnings = append(c.Result.Warnings,
+		fmt.Sprintf("Writes at consistency level %s are confirmed by %d of %d replicas, as all writes are", level,
+			quorum, replicas))
 }

@@ -105,7 +105,8 @@ type modification struct {
 
 var modifications = sync.Pool{New: func() any { return new(modification) }}
 
-func (s *Session) newModification(ctx context.Context, c *Call, st *statement, kind StatementKind, began time.Time) *modification {
+func (s *Session) newModification(ctx context.Context, c *Call, st *statement, kind StatementKind,
+	began time.Time) *modification {
 	m := modifications.Get().(*modification)
 	m.session, m.ctx, m.call, m.st, m.kind, m.began = s, ctx, c, st, kind, began
 	r := &c.Request
@@ -166,7 +167,8 @@ func (m *modification) again() {
 // stale reports whether the modification was refused because a table has changed, and is to be bound and sent again. Of
 // a batch a part may have been done: that of counters is not repeated.
 func (m *modification) stale() bool {
-	if !errors.Is(m.call.Result.Err, coordinator.ErrStaleSchema) || m.session.engine.opts.Now().Sub(m.began) > rebindTime {
+	if !errors.Is(m.call.Result.Err, coordinator.ErrStaleSchema) ||
+		m.session.engine.opts.Now().Sub(m.began) > rebindTime {
 		return false
 	}
 	return len(m.tables) < 2 || !m.tables[0].Counter
@@ -337,7 +339,8 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 }
 
 // items binds the statements of a batch message; tables are those they are bound to. fresh binds prepared ones again.
-func (s *Session) items(c *Call, fresh bool, guard *guardrail.Check) (items []write.BatchItem, tables []*schema.Table, err error) {
+func (s *Session) items(c *Call, fresh bool, guard *guardrail.Check) (items []write.BatchItem, tables []*schema.Table,
+	err error) {
 	keyspace := s.inKeyspace(&c.Request)
 	items = make([]write.BatchItem, len(c.Request.Statements))
 	for i := range c.Request.Statements {

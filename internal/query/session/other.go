@@ -88,7 +88,8 @@ func (s *Session) runSchema(ctx context.Context, c *Call, st *statement) Status 
 		c.Result.Err = err
 		return Done
 	}
-	change := SchemaChange{Change: r.Change.Change, Target: r.Change.Target, Keyspace: r.Change.Keyspace, Name: r.Change.Name}
+	change := SchemaChange{Change: r.Change.Change, Target: r.Change.Target, Keyspace: r.Change.Keyspace,
+		Name: r.Change.Name}
 	s.engine.opts.Announce(change)
 	c.Result.Kind, c.Result.Change = SchemaChanged, change
 	return Done

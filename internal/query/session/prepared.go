@@ -94,7 +94,8 @@ func (c *preparedCache) fits(text []byte, size int64) error {
 	for len(quoted) > 0 && !utf8.ValidString(quoted) {
 		quoted = quoted[:len(quoted)-1]
 	}
-	return dberr.Invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d MB: %s...", size, c.bytesMax>>20, quoted)
+	return dberr.Invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d MB: %s...", size,
+		c.bytesMax>>20, quoted)
 }
 
 // bytes estimates the memory of a statement by the length of its text and the columns and values it has.

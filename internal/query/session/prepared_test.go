@@ -76,7 +76,8 @@ func TestPrepareErrors(t *testing.T) {
 		"DROP TABLE ks.t":                    "",
 		"DROP KEYSPACE nope":                 "",
 		"TRUNCATE ks.t":                      "",
-		"SELECT * FROM system.local -- " + strings.Repeat("x", 1<<17) + "\n": "Prepared statement of size 1052920 bytes is larger than allowed maximum of 1 MB: " +
+		"SELECT * FROM system.local -- " + strings.Repeat("x", 1<<17) +
+			"\n": "Prepared statement of size 1052920 bytes is larger than allowed maximum of 1 MB: " +
 			"SELECT * FROM system.local -- " + strings.Repeat("x", 170) + "...",
 	} {
 		r := w.run(w.client, (*Session).Prepare, Request{Text: []byte(text)})
@@ -102,7 +103,8 @@ func TestIDs(t *testing.T) {
 	w.run(in, (*Session).Query, Request{Text: []byte("USE ks")})
 	w.run(out, (*Session).Query, Request{Text: []byte("USE other")})
 
-	const plain, qualified, batch = "SELECT * FROM t", "SELECT * FROM ks.t", "BEGIN BATCH INSERT INTO ks.t (k) VALUES (1); DELETE FROM other.t WHERE k = 1; APPLY BATCH"
+	const plain, qualified, batch = "SELECT * FROM t", "SELECT * FROM ks.t",
+		"BEGIN BATCH INSERT INTO ks.t (k) VALUES (1); DELETE FROM other.t WHERE k = 1; APPLY BATCH"
 	for _, c := range []struct {
 		session *Session
 		text    string
@@ -133,7 +135,8 @@ func TestAlteredTable(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a int)")
 	w.query(t, "CREATE TABLE ks.u (k int PRIMARY KEY, a int)")
-	all, insert, other := w.prepared(t, w.client, "SELECT * FROM ks.t"), w.prepared(t, w.client, "INSERT INTO ks.t (k) VALUES (?)"), w.prepared(t, w.client, "SELECT * FROM ks.u")
+	all, insert, other := w.prepared(t, w.client, "SELECT * FROM ks.t"),
+		w.prepared(t, w.client, "INSERT INTO ks.t (k) VALUES (?)"), w.prepared(t, w.client, "SELECT * FROM ks.u")
 	before := w.run(w.client, (*Session).Execute, Request{ID: all.ID})
 	if before.AlwaysMetadata {
 		t.Error("columns are sent of a table that was never altered")
@@ -141,7 +144,8 @@ func TestAlteredTable(t *testing.T) {
 	w.query(t, "ALTER TABLE ks.t ADD b int")
 	for _, id := range [][16]byte{all.ID, insert.ID} {
 		var unprepared *dberr.Unprepared
-		if r := w.run(w.client, (*Session).Execute, Request{ID: id}); !errors.As(r.Err, &unprepared) || unprepared.ID != id {
+		if r := w.run(w.client, (*Session).Execute, Request{ID: id}); !errors.As(r.Err, &unprepared) ||
+			unprepared.ID != id {
 			t.Errorf("executing a statement on the altered table: %v", r.Err)
 		}
 	}
@@ -150,10 +154,12 @@ func TestAlteredTable(t *testing.T) {
 	}
 	again := w.prepared(t, w.client, "SELECT * FROM ks.t")
 	if again.ID != all.ID || again.Result.ID == all.Result.ID || len(again.Result.Columns) != 3 {
-		t.Errorf("prepared again: same id %v, same columns' id %v, %d columns", again.ID == all.ID, again.Result.ID == all.Result.ID, len(again.Result.Columns))
+		t.Errorf("prepared again: same id %v, same columns' id %v, %d columns", again.ID == all.ID,
+			again.Result.ID == all.Result.ID, len(again.Result.Columns))
 	}
 	for version, want := range map[uint8]bool{3: true, 4: true, 5: false} {
-		if r := w.run(w.client, (*Session).Execute, Request{ID: all.ID, Version: version}); r.Err != nil || r.AlwaysMetadata != want || r.Metadata.ID != again.Result.ID {
+		if r := w.run(w.client, (*Session).Execute, Request{ID: all.ID, Version: version}); r.Err != nil ||
+			r.AlwaysMetadata != want || r.Metadata.ID != again.Result.ID {
 			t.Errorf("version %d: columns always sent %v, want %v (%v)", version, r.AlwaysMetadata, want, r.Err)
 		}
 	}

@@ -184,7 +184,9 @@ func (w *world) disturb(t *testing.T, st *statement, r Request, want page, place
 // and whose connection has ended is not waited for.
 func TestRepeatEnds(t *testing.T) {
 	var clock atomic.Int64
-	w := newWorld(t, Options{ReadTimeout: time.Minute, Now: func() time.Time { return time.Unix(1_700_000_000+10*clock.Add(1), 0) }})
+	w := newWorld(t, Options{ReadTimeout: time.Minute, Now: func() time.Time {
+		return time.Unix(1_700_000_000+10*clock.Add(1), 0)
+	}})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	w.query(t, "INSERT INTO ks.t (k) VALUES (1)")
 	st, err := w.parse([]byte("SELECT * FROM ks.t"), "")
@@ -192,7 +194,8 @@ func TestRepeatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := w.fetch(st, never{}, Request{})
-	if e, ok := errors.AsType[*dberr.ReadTimeout](got.Err); !ok || e.Level != dberr.Quorum || got.Cells != "" || got.Rows != 0 {
+	if e, ok := errors.AsType[*dberr.ReadTimeout](got.Err); !ok || e.Level != dberr.Quorum || got.Cells != "" ||
+		got.Rows != 0 {
 		t.Errorf("got %+v", got)
 	}
 	if n := w.RepeatedReads(); n < 2 || n > 6 {
@@ -236,7 +239,8 @@ func TestRepeatInPlace(t *testing.T) {
 	if status := w.client.start(context.Background(), c, st, traceQuery, w.opts.Now()); status != Done {
 		t.Fatalf("status %d", status)
 	}
-	if got := cells(&c.Result); c.Result.Err != nil || c.Result.RowCount != 1 || !cmp.Equal(got, []string{string(i32(5))}) || len(c.Result.Warnings) > 0 {
+	if got := cells(&c.Result); c.Result.Err != nil || c.Result.RowCount != 1 ||
+		!cmp.Equal(got, []string{string(i32(5))}) || len(c.Result.Warnings) > 0 {
 		t.Errorf("%q, %d rows, %q, %v", got, c.Result.RowCount, c.Result.Warnings, c.Result.Err)
 	}
 }

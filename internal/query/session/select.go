@@ -65,8 +65,10 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
 		return c.Result.Fail(err)
 	}
-	o := read.Options{Level: r.Consistency, PageSize: int(r.PageSize), PagingState: r.PagingState, Now: began.Unix(), Building: s.engine.opts.Building,
-		PageBytesMax: min(pageBytesMax, s.engine.opts.ResultBytesMax), ResultBytesMax: s.engine.opts.ResultBytesMax, Memory: &s.engine.results}
+	o := read.Options{Level: r.Consistency, PageSize: int(r.PageSize), PagingState: r.PagingState, Now: began.Unix(),
+		Building:     s.engine.opts.Building,
+		PageBytesMax: min(pageBytesMax, s.engine.opts.ResultBytesMax), ResultBytesMax: s.engine.opts.ResultBytesMax,
+		Memory: &s.engine.results}
 	if r.HasNow {
 		o.Now = int64(r.Now)
 	}

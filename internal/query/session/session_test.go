@@ -24,7 +24,8 @@ func TestValues(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a text, b text)")
 	insert := w.prepared(t, w.client, "INSERT INTO ks.t (k, a, b) VALUES (?, ?, :named)")
-	if got := []string{insert.Bind[0].Name, insert.Bind[1].Name, insert.Bind[2].Name}; !slices.Equal(got, []string{"k", "a", "named"}) || !slices.Equal(insert.PKIndexes, []uint16{0}) {
+	if got := []string{insert.Bind[0].Name, insert.Bind[1].Name, insert.Bind[2].Name}; !slices.Equal(got,
+		[]string{"k", "a", "named"}) || !slices.Equal(insert.PKIndexes, []uint16{0}) {
 		t.Errorf("markers %v, partition key %v", got, insert.PKIndexes)
 	}
 	execute := func(r Request) error {
@@ -43,17 +44,27 @@ func TestValues(t *testing.T) {
 		err     string
 		row     []string
 	}{
-		{name: "by position", request: Request{Values: [][]byte{i32(1), []byte("x"), []byte("y")}}, row: []string{"x", "y"}},
-		{name: "unset keeps", request: Request{Values: [][]byte{i32(1), nil, []byte("z")}, Unset: []bool{false, true, false}}, row: []string{"x", "z"}},
-		{name: "null deletes", request: Request{Values: [][]byte{i32(1), nil, []byte("z")}}, row: []string{"null", "z"}},
-		{name: "by name", request: Request{Values: [][]byte{[]byte("n"), []byte("m"), i32(1)}, Names: names("named", "a", "k")}, row: []string{"m", "n"}},
-		{name: "unset by name", request: Request{Values: [][]byte{nil, []byte("p"), i32(1)}, Unset: []bool{true, false, false}, Names: names("named", "a", "k")},
+		{name: "by position", request: Request{Values: [][]byte{i32(1), []byte("x"), []byte("y")}},
+			row: []string{"x", "y"}},
+		{name: "unset keeps", request: Request{Values: [][]byte{i32(1), nil, []byte("z")},
+			Unset: []bool{false, true, false}}, row: []string{"x", "z"}},
+		{name: "null deletes", request: Request{Values: [][]byte{i32(1), nil, []byte("z")}},
+			row: []string{"null", "z"}},
+		{name: "by name", request: Request{Values: [][]byte{[]byte("n"), []byte("m"), i32(1)},
+			Names: names("named", "a", "k")}, row: []string{"m", "n"}},
+		{name: "unset by name", request: Request{Values: [][]byte{nil, []byte("p"), i32(1)},
+			Unset: []bool{true, false, false}, Names: names("named", "a", "k")},
 			row: []string{"p", "n"}},
-		{name: "unset key", request: Request{Values: [][]byte{nil, []byte("x"), []byte("y")}, Unset: []bool{true, false, false}}, err: "Invalid unset value for column k"},
-		{name: "null key", request: Request{Values: [][]byte{nil, []byte("x"), []byte("y")}}, err: "Invalid null value in condition for column k"},
-		{name: "too few", request: Request{Values: [][]byte{i32(1)}}, err: "there were 3 markers(?) in CQL but 1 bound variables"},
-		{name: "too many", request: Request{Values: [][]byte{i32(1), nil, nil, nil}}, err: "there were 3 markers(?) in CQL but 4 bound variables"},
-		{name: "name missing", request: Request{Values: [][]byte{i32(1), nil}, Names: names("k", "a")}, err: "there were 3 markers(?) in CQL but 2 bound variables"},
+		{name: "unset key", request: Request{Values: [][]byte{nil, []byte("x"), []byte("y")},
+			Unset: []bool{true, false, false}}, err: "Invalid unset value for column k"},
+		{name: "null key", request: Request{Values: [][]byte{nil, []byte("x"), []byte("y")}},
+			err: "Invalid null value in condition for column k"},
+		{name: "too few", request: Request{Values: [][]byte{i32(1)}},
+			err: "there were 3 markers(?) in CQL but 1 bound variables"},
+		{name: "too many", request: Request{Values: [][]byte{i32(1), nil, nil, nil}},
+			err: "there were 3 markers(?) in CQL but 4 bound variables"},
+		{name: "name missing", request: Request{Values: [][]byte{i32(1), nil}, Names: names("k", "a")},
+			err: "there were 3 markers(?) in CQL but 2 bound variables"},
 	} {
 		got := ""
 		if err := execute(c.request); err != nil {
@@ -74,13 +85,15 @@ func TestValues(t *testing.T) {
 func TestKeyspaceOfTheRequest(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
-	if r := w.run(w.client, (*Session).Query, Request{Version: 5, Text: []byte("SELECT * FROM t"), Keyspace: []byte("ks")}); r.Err != nil {
+	if r := w.run(w.client, (*Session).Query, Request{Version: 5, Text: []byte("SELECT * FROM t"),
+		Keyspace: []byte("ks")}); r.Err != nil {
 		t.Error(r.Err)
 	}
 	if err := w.try("SELECT * FROM t"); err != errNoKeyspace {
 		t.Errorf("the next request: %v", err)
 	}
-	batch := Request{Version: 5, Keyspace: []byte("ks"), Statements: []BatchStatement{{Text: []byte("INSERT INTO t (k) VALUES (1)")}}}
+	batch := Request{Version: 5, Keyspace: []byte("ks"),
+		Statements: []BatchStatement{{Text: []byte("INSERT INTO t (k) VALUES (1)")}}}
 	if r := w.run(w.client, (*Session).Batch, batch); r.Err != nil {
 		t.Error(r.Err)
 	}
@@ -138,11 +151,16 @@ func TestBatches(t *testing.T) {
 		err   string
 	}{
 		{"empty", nil, ""},
-		{"mixed", []BatchStatement{item(1, 1, "a"), {Text: []byte("INSERT INTO ks.t (k, c, v) VALUES (2, ?, 'b')"), Values: [][]byte{i32(2)}}}, ""},
-		{"select by text", []BatchStatement{item(3, 1, "a"), {Text: []byte("SELECT * FROM ks.t")}}, "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed."},
-		{"select by id", []BatchStatement{{Prepared: true, ID: query.ID}}, "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed."},
-		{"unknown id", []BatchStatement{item(3, 1, "a"), {Prepared: true, ID: [16]byte{7}}}, (&dberr.Unprepared{ID: [16]byte{7}}).Error()},
-		{"syntax", []BatchStatement{item(3, 1, "a"), {Text: []byte("INSER")}}, "line 1:0 no viable alternative at input 'INSER' ([INSER])"},
+		{"mixed", []BatchStatement{item(1, 1, "a"), {Text: []byte("INSERT INTO ks.t (k, c, v) VALUES (2, ?, 'b')"),
+			Values: [][]byte{i32(2)}}}, ""},
+		{"select by text", []BatchStatement{item(3, 1, "a"), {Text: []byte("SELECT * FROM ks.t")}},
+			"Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed."},
+		{"select by id", []BatchStatement{{Prepared: true, ID: query.ID}},
+			"Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed."},
+		{"unknown id", []BatchStatement{item(3, 1, "a"), {Prepared: true, ID: [16]byte{7}}},
+			(&dberr.Unprepared{ID: [16]byte{7}}).Error()},
+		{"syntax", []BatchStatement{item(3, 1, "a"), {Text: []byte("INSER")}},
+			"line 1:0 no viable alternative at input 'INSER' ([INSER])"},
 	} {
 		r := w.run(w.client, (*Session).Batch, Request{Statements: c.items})
 		got := ""
@@ -163,7 +181,8 @@ func TestBatches(t *testing.T) {
 func TestTraces(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
-	client := w.NewSession(Client{Remote: netip.MustParseAddrPort("10.0.0.9:999"), Local: netip.MustParseAddrPort("10.0.0.1:9042")})
+	client := w.NewSession(Client{Remote: netip.MustParseAddrPort("10.0.0.9:999"),
+		Local: netip.MustParseAddrPort("10.0.0.1:9042")})
 	insert := w.prepared(t, client, "INSERT INTO ks.t (k, v) VALUES (?, ?)")
 	for _, c := range []struct {
 		name   string
@@ -174,18 +193,30 @@ func TestTraces(t *testing.T) {
 		fails  bool
 	}{
 		{"query", (*Session).Query, Request{Text: []byte("SELECT * FROM ks.t"), PageSize: 10},
-			[]string{traceQuery, "consistency_level=ONE page_size=10 query=SELECT * FROM ks.t serial_consistency_level=SERIAL"}, "Read from 2 physical partitions of table t", false},
+			[]string{traceQuery,
+				"consistency_level=ONE page_size=10 query=SELECT * FROM ks.t serial_consistency_level=SERIAL"},
+			"Read from 2 physical partitions of table t", false},
 		{"execute", (*Session).Execute, Request{ID: insert.ID, Values: [][]byte{i32(1), i32(2)}},
-			[]string{traceExecute, "consistency_level=ONE query=INSERT INTO ks.t (k, v) VALUES (?, ?) serial_consistency_level=SERIAL"}, "Writing to physical partition", false},
-		{"condition", (*Session).Query, Request{Text: []byte("UPDATE ks.t SET v = 3 WHERE k = 1 IF v = 2"), Consistency: dberr.Quorum},
-			[]string{traceQuery, "consistency_level=QUORUM query=UPDATE ks.t SET v = 3 WHERE k = 1 IF v = 2 serial_consistency_level=SERIAL"}, "Deciding at physical partition", false},
-		{"batch", (*Session).Batch, Request{Statements: []BatchStatement{{Prepared: true, ID: insert.ID, Values: [][]byte{i32(1), i32(2)}}}},
-			[]string{traceBatch, "consistency_level=ONE serial_consistency_level=SERIAL"}, "Writing to physical partition", false},
-		{"prepare", (*Session).Prepare, Request{Text: []byte("SELECT v FROM ks.t")}, []string{tracePrepare, "query=SELECT v FROM ks.t"}, "Executing request", false},
+			[]string{traceExecute,
+				"consistency_level=ONE query=INSERT INTO ks.t (k, v) VALUES (?, ?) serial_consistency_level=SERIAL"},
+			"Writing to physical partition", false},
+		{"condition", (*Session).Query, Request{Text: []byte("UPDATE ks.t SET v = 3 WHERE k = 1 IF v = 2"),
+			Consistency: dberr.Quorum},
+			[]string{traceQuery,
+				"consistency_level=QUORUM query=UPDATE ks.t SET v = 3 WHERE k = 1 IF v = 2 serial_consistency_level=SERIAL"}, "Deciding at physical partition", false},
+		{"batch", (*Session).Batch,
+			Request{Statements: []BatchStatement{{Prepared: true, ID: insert.ID, Values: [][]byte{i32(1), i32(2)}}}},
+			[]string{traceBatch, "consistency_level=ONE serial_consistency_level=SERIAL"},
+			"Writing to physical partition", false},
+		{"prepare", (*Session).Prepare, Request{Text: []byte("SELECT v FROM ks.t")},
+			[]string{tracePrepare, "query=SELECT v FROM ks.t"}, "Executing request", false},
 		{"ddl", (*Session).Query, Request{Text: []byte("CREATE TABLE ks.u (k int PRIMARY KEY)")},
-			[]string{traceQuery, "consistency_level=ONE query=CREATE TABLE ks.u (k int PRIMARY KEY) serial_consistency_level=SERIAL"}, "Executing request", false},
+			[]string{traceQuery,
+				"consistency_level=ONE query=CREATE TABLE ks.u (k int PRIMARY KEY) serial_consistency_level=SERIAL"},
+			"Executing request", false},
 		{"failure", (*Session).Query, Request{Text: []byte("TRUNCATE ks.nope")},
-			[]string{traceQuery, "consistency_level=ONE query=TRUNCATE ks.nope serial_consistency_level=SERIAL"}, "Executing request", true},
+			[]string{traceQuery, "consistency_level=ONE query=TRUNCATE ks.nope serial_consistency_level=SERIAL"},
+			"Executing request", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.r.Tracing = true
@@ -193,8 +224,10 @@ func TestTraces(t *testing.T) {
 			if (r.Err != nil) != c.fails || !r.HasTrace {
 				t.Fatalf("got %v, trace %v", r.Err, r.HasTrace)
 			}
-			id := fmt.Sprintf("%x-%x-%x-%x-%x", r.TraceID[:4], r.TraceID[4:6], r.TraceID[6:8], r.TraceID[8:10], r.TraceID[10:])
-			session := w.query(t, "SELECT request, parameters, duration, client, coordinator, coordinator_port, started_at FROM system_traces.sessions WHERE session_id = "+id)
+			id := fmt.Sprintf("%x-%x-%x-%x-%x", r.TraceID[:4], r.TraceID[4:6], r.TraceID[6:8], r.TraceID[8:10],
+				r.TraceID[10:])
+			session := w.query(t,
+				"SELECT request, parameters, duration, client, coordinator, coordinator_port, started_at FROM system_traces.sessions WHERE session_id = "+id)
 			got := cells(session)
 			if len(got) != 7 {
 				t.Fatalf("the session has %d cells", len(got))
@@ -206,8 +239,11 @@ func TestTraces(t *testing.T) {
 				t.Errorf("client %x, coordinator %x port %x", got[3], got[4], got[5])
 			}
 			duration := binary.BigEndian.Uint32([]byte(got[2]))
-			events := cells(w.query(t, "SELECT activity, source_elapsed FROM system_traces.events WHERE session_id = "+id))
-			if duration == 0 || !slices.ContainsFunc(events, func(s string) bool { return strings.HasPrefix(s, c.event) }) || events[len(events)-2] != "Request complete" {
+			events := cells(w.query(t, "SELECT activity, source_elapsed FROM system_traces.events WHERE session_id = "+
+				id))
+			if duration == 0 || !slices.ContainsFunc(events, func(s string) bool {
+				return strings.HasPrefix(s, c.event)
+			}) || events[len(events)-2] != "Request complete" {
 				t.Errorf("after %d us: %q", duration, events)
 			}
 			last := uint32(1)
@@ -239,10 +275,12 @@ func formatMap(wire string) string {
 func TestWarningsBesideErrors(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, v text, PRIMARY KEY (k))")
-	if r := w.query(t, "SELECT count(*) FROM ks.t"); !slices.Equal(r.Warnings, []string{"Aggregation query used without partition key"}) {
+	if r := w.query(t, "SELECT count(*) FROM ks.t"); !slices.Equal(r.Warnings,
+		[]string{"Aggregation query used without partition key"}) {
 		t.Errorf("warnings %q", r.Warnings)
 	}
-	r := w.run(w.client, (*Session).Query, Request{Text: []byte("SELECT count(*) FROM ks.t"), PagingState: []byte("nonsense")})
+	r := w.run(w.client, (*Session).Query, Request{Text: []byte("SELECT count(*) FROM ks.t"),
+		PagingState: []byte("nonsense")})
 	if r.Err == nil || !slices.Equal(r.Warnings, []string{"Aggregation query used without partition key"}) {
 		t.Errorf("error %v, warnings %q", r.Err, r.Warnings)
 	}
@@ -278,7 +316,8 @@ func TestUnpagedBound(t *testing.T) {
 			t.Errorf("%s: %d rows in %d pages", text, rows, pages)
 		}
 	}
-	if r := w.run(w.client, (*Session).Query, Request{Text: []byte("SELECT * FROM ks.t LIMIT 5"), PageSize: -1}); r.Err != nil || r.RowCount != 5 {
+	if r := w.run(w.client, (*Session).Query, Request{Text: []byte("SELECT * FROM ks.t LIMIT 5"),
+		PageSize: -1}); r.Err != nil || r.RowCount != 5 {
 		t.Errorf("with a LIMIT: %d rows, %v", r.RowCount, r.Err)
 	}
 }
@@ -290,12 +329,14 @@ func TestResultsBound(t *testing.T) {
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
 	insert := w.prepared(t, w.client, "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
 	for i := range int32(12) {
-		if r := w.run(w.client, (*Session).Execute, Request{ID: insert.ID, Values: [][]byte{i32(i % 2), i32(i), make([]byte, 2<<20)}}); r.Err != nil {
+		if r := w.run(w.client, (*Session).Execute,
+			Request{ID: insert.ID, Values: [][]byte{i32(i % 2), i32(i), make([]byte, 2<<20)}}); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 	}
 	r := w.run(w.client, (*Session).Query, Request{Text: []byte("SELECT * FROM ks.t")})
-	if overloaded, ok := r.Err.(*dberr.Overloaded); !ok || overloaded.Message != "Too many large results without paging are being read: set a page size" {
+	if overloaded, ok := r.Err.(*dberr.Overloaded); !ok ||
+		overloaded.Message != "Too many large results without paging are being read: set a page size" {
 		t.Errorf("24 MiB at a bound of 20 MiB: %v", r.Err)
 	}
 	for range 3 {
@@ -375,14 +416,17 @@ func TestInPlace(t *testing.T) {
 func TestAnnouncements(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.announced = nil
-	for _, text := range []string{"CREATE TABLE ks.t (k int PRIMARY KEY)", "CREATE TABLE IF NOT EXISTS ks.t (k int PRIMARY KEY)", "DROP TABLE ks.t", "DROP TABLE IF EXISTS ks.t"} {
+	for _, text := range []string{"CREATE TABLE ks.t (k int PRIMARY KEY)",
+		"CREATE TABLE IF NOT EXISTS ks.t (k int PRIMARY KEY)", "DROP TABLE ks.t", "DROP TABLE IF EXISTS ks.t"} {
 		w.query(t, text)
 	}
-	want := []SchemaChange{{Change: "CREATED", Target: "TABLE", Keyspace: "ks", Name: "t"}, {Change: "DROPPED", Target: "TABLE", Keyspace: "ks", Name: "t"}}
+	want := []SchemaChange{{Change: "CREATED", Target: "TABLE", Keyspace: "ks", Name: "t"},
+		{Change: "DROPPED", Target: "TABLE", Keyspace: "ks", Name: "t"}}
 	if diff := cmp.Diff(want, w.announced); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if r := w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)"); r.Kind != SchemaChanged || !cmp.Equal(r.Change, want[0]) {
+	if r := w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)"); r.Kind != SchemaChanged ||
+		!cmp.Equal(r.Change, want[0]) {
 		t.Errorf("the client is told %v %+v", r.Kind, r.Change)
 	}
 }
@@ -448,13 +492,15 @@ func TestLatency(t *testing.T) {
 	w.query(t, "INSERT INTO ks.t (k) VALUES (1)")
 	w.query(t, "INSERT INTO ks.t (k) VALUES (1) IF NOT EXISTS")
 	w.query(t, "BEGIN BATCH INSERT INTO ks.t (k) VALUES (1); APPLY BATCH")
-	w.run(w.client, (*Session).Batch, Request{Statements: []BatchStatement{{Text: []byte("INSERT INTO ks.t (k) VALUES (1)")}}})
+	w.run(w.client, (*Session).Batch,
+		Request{Statements: []BatchStatement{{Text: []byte("INSERT INTO ks.t (k) VALUES (1)")}}})
 	w.query(t, "DROP TABLE ks.t")
 	w.query(t, "DESCRIBE TABLES")
 	_ = w.try("SELECT * FROM ks.t")
 	_ = w.try("DROP TABLE ks.t")
 	_ = w.try("nonsense")
-	want := map[string][2]uint64{"select": {1, 0}, "modify": {1, 0}, "conditional": {1, 0}, "batch": {2, 0}, "schema": {2, 1}, "other": {3, 2}}
+	want := map[string][2]uint64{"select": {1, 0}, "modify": {1, 0}, "conditional": {1, 0}, "batch": {2, 0},
+		"schema": {2, 1}, "other": {3, 2}}
 	got := w.counts()
 	for kind := range got {
 		got[kind] = [2]uint64{got[kind][0] - before[kind][0], got[kind][1] - before[kind][1]}
@@ -463,11 +509,13 @@ func TestLatency(t *testing.T) {
 		t.Errorf("statements and failures (-want +got):\n%s", diff)
 	}
 	var l Latency
-	for _, d := range []time.Duration{0, 16 * time.Microsecond, 17 * time.Microsecond, 33 * time.Microsecond, time.Hour} {
+	for _, d := range []time.Duration{0, 16 * time.Microsecond, 17 * time.Microsecond, 33 * time.Microsecond,
+		time.Hour} {
 		l.record(d, false)
 	}
 	count, seconds, _, cumulative := l.Snapshot()
-	if count != 5 || seconds != 3600.000066 || cumulative[16e-6] != 2 || cumulative[32e-6] != 3 || cumulative[64e-6] != 4 || cumulative[float64(16<<19)/1e6] != 4 {
+	if count != 5 || seconds != 3600.000066 || cumulative[16e-6] != 2 || cumulative[32e-6] != 3 ||
+		cumulative[64e-6] != 4 || cumulative[float64(16<<19)/1e6] != 4 {
 		t.Errorf("%d in %v s: %v", count, seconds, cumulative)
 	}
 }

@@ -25,8 +25,10 @@ func TestTextMemory(t *testing.T) {
 		{"many terms", "INSERT INTO ks.texts (k, l) VALUES (1, [" + many(1<<20) + "])", true},
 		{"many selectors", "SELECT " + strings.Repeat("k,", 1<<20) + "k FROM ks.texts", true},
 		{"one term", "INSERT INTO ks.texts (k, b) VALUES (1, 0x" + strings.Repeat("ab", 1<<20) + ")", false},
-		{"fewer terms", "INSERT INTO ks.texts (k, l) VALUES (1, [" + many(10_000) + strings.Repeat(" ", 1<<17) + "])", false},
-		{"a wrong statement", "INSERT INTO ks.texts (k, nosuch) VALUES (1, [" + many(10_000) + strings.Repeat(" ", 1<<17) + "])", true},
+		{"fewer terms", "INSERT INTO ks.texts (k, l) VALUES (1, [" + many(10_000) + strings.Repeat(" ", 1<<17) + "])",
+			false},
+		{"a wrong statement", "INSERT INTO ks.texts (k, nosuch) VALUES (1, [" + many(10_000) + strings.Repeat(" ",
+			1<<17) + "])", true},
 		{"a wrong value", "UPDATE ks.texts SET l = null WHERE k = 'x" + strings.Repeat("x", 1<<17) + "'", true},
 		{"a read", "SELECT * FROM ks.texts WHERE k IN (" + many(5000) + strings.Repeat(" ", 1<<17) + ")", false},
 	} {
@@ -54,7 +56,9 @@ func TestTextMemory(t *testing.T) {
 	}
 	t.Run("others hold it all", func(t *testing.T) {
 		w.texts.used.Store(8 << 20)
-		r := w.call(s, (*Session).Query, Request{Text: []byte("INSERT INTO ks.texts (k, l) VALUES (1, [" + many(10_000) + strings.Repeat(" ", 1<<17) + "])"), Consistency: dberr.One})
+		r := w.call(s, (*Session).Query,
+			Request{Text: []byte("INSERT INTO ks.texts (k, l) VALUES (1, [" + many(10_000) + strings.Repeat(" ",
+				1<<17) + "])"), Consistency: dberr.One})
 		if _, ok := errors.AsType[*dberr.Overloaded](r.Err); !ok {
 			t.Errorf("%v, want that it is overloaded", r.Err)
 		}

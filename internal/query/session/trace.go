@@ -94,8 +94,10 @@ func (t *tracer) store(ctx context.Context, tr *trace.Trace, info traceInfo, cli
 		t.write(ctx, t.event, done, [][]byte{tr.ID[:], id[:], []byte(ev.Activity), address(source.Addr()),
 			binary.BigEndian.AppendUint32(nil, uint32(last.Microseconds())), port, []byte("request")})
 	}
-	t.write(ctx, t.session, done, [][]byte{tr.ID[:], address(client.Remote.Addr()), []byte("QUERY"), address(source.Addr()), port,
-		binary.BigEndian.AppendUint32(nil, uint32(last.Microseconds())), textMap(parameters(info, r)), []byte(info.request),
+	t.write(ctx, t.session, done, [][]byte{tr.ID[:], address(client.Remote.Addr()), []byte("QUERY"),
+		address(source.Addr()), port,
+		binary.BigEndian.AppendUint32(nil, uint32(last.Microseconds())), textMap(parameters(info, r)),
+		[]byte(info.request),
 		binary.BigEndian.AppendUint64(nil, uint64(tr.Started.UnixMilli()))})
 	for range len(events) + 1 {
 		<-done

@@ -62,7 +62,8 @@ func (k *keeper) reshape(s *schema.Schema) (err error) {
 			if t.Virtual {
 				continue
 			}
-			k.store.InstallTable(storage.Table{ID: t.ID, Clustering: len(t.Clustering), GCGrace: int64(t.Options.GCGrace), Dropped: t.DroppedIDs()})
+			k.store.InstallTable(storage.Table{ID: t.ID, Clustering: len(t.Clustering),
+				GCGrace: int64(t.Options.GCGrace), Dropped: t.DroppedIDs()})
 			if topo.Partitions(t.ID) == nil {
 				if topo, err = topo.AddTable(t.ID, 2, nil); err != nil {
 					return err
@@ -72,7 +73,8 @@ func (k *keeper) reshape(s *schema.Schema) (err error) {
 				}
 			}
 			for _, p := range topo.Partitions(t.ID) {
-				if err = k.host.Replica(p.ID).Require(context.Background(), partition.ExtentOf(p), t.Revision); err != nil {
+				if err = k.host.Replica(p.ID).Require(context.Background(), partition.ExtentOf(p),
+					t.Revision); err != nil {
 					return err
 				}
 			}
@@ -104,7 +106,9 @@ func newWorldOf(t testing.TB, o Options, info func() catalog.NodeInfo) *world {
 	w.catalog = catalog.New(schema.New(), info)
 	co := coordinator.New(host, topology.New(), coordinator.Options{
 		TableName: func(uint32) string { return "t" },
-		Cluster:   &coordinator.Cluster{Batches: write.NewBatchLog(w.catalog.Snapshot()).ForCoordinator(w.catalog.Snapshot)},
+		Cluster: &coordinator.Cluster{
+			Batches: write.NewBatchLog(w.catalog.Snapshot()).ForCoordinator(w.catalog.Snapshot),
+		},
 	})
 	k := &keeper{host: host, coordinator: co, catalog: w.catalog, store: store}
 	if err := k.reshape(w.catalog.Snapshot()); err != nil {

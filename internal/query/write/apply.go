@@ -249,7 +249,8 @@ func (x *Execution) update(o *operation, t *target, kind command.UpdateKind, arg
 		}
 	}
 	t.group.updates = append(t.group.updates, command.Update{
-		Row: t.group.rowRef(o.column.Kind == schema.Static, t.clustering), Kind: kind, Column: o.column.ID, Type: o.column.Type, Args: args,
+		Row: t.group.rowRef(o.column.Kind == schema.Static, t.clustering), Kind: kind, Column: o.column.ID,
+		Type: o.column.Type, Args: args,
 		Statement: x.statement, Timestamp: t.stamp.timestamp, TTL: t.stamp.ttl, Expiry: t.stamp.expiry,
 	})
 }
@@ -304,7 +305,8 @@ func (x *Execution) applyStored(o *operation, t *target, v []byte) error {
 	}
 	if o.kind == subtractCounter {
 		if delta == math.MinInt64 {
-			return dberr.Invalidf("The negation of %d overflows supported counter precision (signed 8 bytes integer)", delta)
+			return dberr.Invalidf("The negation of %d overflows supported counter precision (signed 8 bytes integer)",
+				delta)
 		}
 		delta = -delta
 	}

@@ -31,7 +31,8 @@ func (t BackfillTable) Read(ctx context.Context, read *command.Read, v command.V
 func (t BackfillTable) Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) error {
 	done := make(ended, 1)
 	t.Coordinator.Write(ctx, ms, coordinator.WriteOptions{Level: level, Type: "UNLOGGED_BATCH"}, done)
-	err, stopped := sched.Await(t.Sched, context.WithoutCancel(ctx), done, 0) // it ends at the coordinator's own deadline
+	// it ends at the coordinator's own deadline
+	err, stopped := sched.Await(t.Sched, context.WithoutCancel(ctx), done, 0)
 	return again(errors.Join(err, stopped))
 }
 

@@ -68,7 +68,8 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 		if len(b.plans) > 0 {
 			env = shared.For(b.plans[0].keyspace, b.plans[0].table)
 		}
-		if b.timestamp, err = expr.Bind(stmt.Using.Timestamp, expr.Receiver{Name: "[timestamp]", Type: cqltype.Native(cqltype.Bigint)}, env); err != nil {
+		if b.timestamp, err = expr.Bind(stmt.Using.Timestamp,
+			expr.Receiver{Name: "[timestamp]", Type: cqltype.Native(cqltype.Bigint)}, env); err != nil {
 			return nil, err
 		}
 	}
@@ -215,7 +216,8 @@ func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []Bat
 			p := items[i].Plan
 			b.Values, b.Unset = items[i].Values, items[i].Unset
 			if len(b.Values) != p.markers {
-				return nil, nil, dberr.Invalidf("There were %d markers(?) in CQL but %d bound variables", p.markers, len(b.Values))
+				return nil, nil, dberr.Invalidf("There were %d markers(?) in CQL but %d bound variables", p.markers,
+					len(b.Values))
 			}
 			return p, &b, nil
 		})
@@ -224,7 +226,8 @@ func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []Bat
 }
 
 // addBatch adds the statements of a batch.
-func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fallback int64, n int, item func(int) (*Plan, *expr.Bindings, error)) error {
+func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fallback int64, n int,
+	item func(int) (*Plan, *expr.Bindings, error)) error {
 	table := ""
 	if n > 0 {
 		p, _, err := item(0)

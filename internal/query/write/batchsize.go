@@ -27,8 +27,9 @@ func (x *Execution) warnPartitions() {
 	if len(tables) == 1 {
 		plural = ""
 	}
-	x.outcome.Warnings = append(x.outcome.Warnings, fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s [%s]. You should use a logged batch for atomicity, or asynchronous writes for performance.",
-		x.used, plural, strings.Join(tables, ", ")))
+	x.outcome.Warnings = append(x.outcome.Warnings,
+		fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s [%s]. You should use a logged batch for atomicity, or asynchronous writes for performance.",
+			x.used, plural, strings.Join(tables, ", ")))
 }
 
 func (x *Execution) tableNames() (names []string) {
@@ -71,8 +72,9 @@ func (x *Execution) checkSize() error {
 		return dberr.Invalidf("Batch too large")
 	}
 	if size > warn {
-		x.outcome.Warnings = append(x.outcome.Warnings, fmt.Sprintf("Batch for [%s] is of size %d, exceeding specified threshold of %d by %d.",
-			strings.Join(x.tableNames(), ", "), size, warn, size-warn))
+		x.outcome.Warnings = append(x.outcome.Warnings,
+			fmt.Sprintf("Batch for [%s] is of size %d, exceeding specified threshold of %d by %d.",
+				strings.Join(x.tableNames(), ", "), size, warn, size-warn))
 	}
 	return nil
 }

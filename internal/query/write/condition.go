@@ -28,8 +28,9 @@ type condition struct {
 }
 
 var operators = map[parser.Operator]command.Operator{
-	parser.Equal: command.Equal, parser.NotEqual: command.NotEqual, parser.Less: command.Less, parser.LessEqual: command.LessOrEqual,
-	parser.Greater: command.Greater, parser.GreaterEqual: command.GreaterOrEqual, parser.In: command.In,
+	parser.Equal: command.Equal, parser.NotEqual: command.NotEqual, parser.Less: command.Less,
+	parser.LessEqual: command.LessOrEqual,
+	parser.Greater:   command.Greater, parser.GreaterEqual: command.GreaterOrEqual, parser.In: command.In,
 	parser.Contains: command.Contains, parser.ContainsKey: command.ContainsKey,
 }
 

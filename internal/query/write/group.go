@@ -119,7 +119,8 @@ func (g *group) rowRef(static bool, clustering []byte) int {
 
 // prepare makes the command for the leader.
 func (g *group) prepare(x *Execution, serial dberr.Consistency) {
-	g.conditional = command.Conditional{Mutation: g.mutation(), Rows: g.rows, Conditions: g.conditions, Updates: g.updates, Now: x.now, Dropped: g.dropped}
+	g.conditional = command.Conditional{Mutation: g.mutation(), Rows: g.rows, Conditions: g.conditions,
+		Updates: g.updates, Now: x.now, Dropped: g.dropped}
 	if len(g.conditions) == 0 {
 		return
 	}
@@ -143,7 +144,9 @@ func (g *group) Decided(d *command.Decision, err error) {
 
 // staticConditions reports whether all that a plan asks for are values of static columns.
 func (p *Plan) staticConditions() bool {
-	return len(p.conditions) > 0 && !slices.ContainsFunc(p.conditions, func(c condition) bool { return c.column.Kind != schema.Static })
+	return len(p.conditions) > 0 && !slices.ContainsFunc(p.conditions, func(c condition) bool {
+		return c.column.Kind != schema.Static
+	})
 }
 
 // condition adds the conditions of a plan on a row.

@@ -38,7 +38,8 @@ func indexesOf(t *schema.Table) []*index {
 func (x *Execution) enter(g *group, ix *index, clustering, value []byte) error {
 	if len(value) >= indexedBytesMax {
 		t := g.table
-		return dberr.Invalidf("Cannot index value of size %d for index %s on %s.%s(%s) (maximum allowed size=%d)", len(value), ix.Name,
+		return dberr.Invalidf("Cannot index value of size %d for index %s on %s.%s(%s) (maximum allowed size=%d)",
+			len(value), ix.Name,
 			t.Keyspace, t.Name, ix.column.Name, indexedBytesMax)
 	}
 	if ix.column.Kind == schema.Static {

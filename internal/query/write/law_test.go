@@ -88,7 +88,8 @@ func (s *sink) Write(_ context.Context, ms []command.Mutation, _ coordinator.Wri
 	done.Done(nil)
 }
 
-func (s *sink) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions, done command.DecisionCompletion) {
+func (s *sink) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
+	done command.DecisionCompletion) {
 	done.Decided(&command.Decision{Applied: true}, nil)
 }
 
@@ -172,7 +173,8 @@ func (l *later) Write(_ context.Context, _ []command.Mutation, _ coordinator.Wri
 	l.wg.Go(func() { done.Done(l.err) })
 }
 
-func (l *later) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions, done command.DecisionCompletion) {
+func (l *later) Decide(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
+	done command.DecisionCompletion) {
 	l.wg.Go(func() { done.Decided(&command.Decision{Applied: true}, l.err) })
 }
 

@@ -88,7 +88,8 @@ func updateEntries(t *schema.Table, u *command.Update, rows []command.RowRef) []
 		}
 		for _, v := range values {
 			if v != nil {
-				ops = append(ops, command.Op{Kind: command.OpIndex, Clustering: rows[u.Row].Clustering, Index: ix.ID, Value: v})
+				ops = append(ops, command.Op{Kind: command.OpIndex, Clustering: rows[u.Row].Clustering, Index: ix.ID,
+					Value: v})
 			}
 		}
 	}

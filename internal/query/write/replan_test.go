@@ -23,14 +23,16 @@ type keeper struct {
 	sent []command.Conditional
 }
 
-func (k *keeper) Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion) {
+func (k *keeper) Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions,
+	done command.Completion) {
 	for _, m := range ms {
 		k.keep(&command.Conditional{Mutation: m})
 	}
 	k.world.Write(ctx, ms, o, done)
 }
 
-func (k *keeper) Decide(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions, done command.DecisionCompletion) {
+func (k *keeper) Decide(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
+	done command.DecisionCompletion) {
 	k.keep(c)
 	k.world.Decide(ctx, c, o, done)
 }
@@ -63,7 +65,8 @@ func TestReplan(t *testing.T) {
 		"CREATE TABLE t (a int, b int, c int, v int, s int static, PRIMARY KEY ((a, b), c))",
 		"CREATE TABLE col (k int PRIMARY KEY, l list<int>, st set<text>, mk map<text, int>, me map<text, int>, f frozen<set<int>>)",
 		"CREATE INDEX av ON t (a)", "CREATE INDEX cv ON t (c)", "CREATE INDEX vv ON t (v)", "CREATE INDEX sv ON t (s)",
-		"CREATE INDEX li ON col (l)", "CREATE INDEX si ON col (st)", "CREATE INDEX ki ON col (keys(mk))", "CREATE INDEX vi ON col (values(mk))",
+		"CREATE INDEX li ON col (l)", "CREATE INDEX si ON col (st)", "CREATE INDEX ki ON col (keys(mk))",
+		"CREATE INDEX vi ON col (values(mk))",
 		"CREATE INDEX ei ON col (entries(me))", "CREATE INDEX fi ON col (full(f))",
 	} {
 		w.mustDDL(t, text)
@@ -72,7 +75,8 @@ func TestReplan(t *testing.T) {
 	w.executor = NewExecutor(k, Options{})
 	for _, text := range []string{
 		"INSERT INTO t (a, b, c, v, s) VALUES (1, 2, 3, 4, 5)", "UPDATE t SET v = 6 WHERE a = 1 AND b = 2 AND c = 3",
-		"UPDATE t USING TIMESTAMP 7 AND TTL 9 SET v = 6 WHERE a = 1 AND b = 2 AND c = 3", "UPDATE t SET s = 6 WHERE a = 1 AND b = 2",
+		"UPDATE t USING TIMESTAMP 7 AND TTL 9 SET v = 6 WHERE a = 1 AND b = 2 AND c = 3",
+		"UPDATE t SET s = 6 WHERE a = 1 AND b = 2",
 		"DELETE FROM t WHERE a = 1 AND b = 2 AND c = 3", "DELETE FROM t WHERE a = 1 AND b = 2",
 		"INSERT INTO col (k, l, st, mk, me, f) VALUES (1, [1, 2], {'a'}, {'x': 1}, {'y': 2}, {3})",
 		"UPDATE col SET l = l + [7], st = st + {'b'}, mk['z'] = 5, me = me + {'q': 9} WHERE k = 1",
@@ -87,7 +91,9 @@ func TestReplan(t *testing.T) {
 		c := k.sent[0]
 		k.sent = nil
 		planned := entriesIn(&c.Mutation)
-		bare := slices.DeleteFunc(slices.Clone(c.Mutation.Ops), func(o command.Op) bool { return o.Kind == command.OpIndex })
+		bare := slices.DeleteFunc(slices.Clone(c.Mutation.Ops), func(o command.Op) bool {
+			return o.Kind == command.OpIndex
+		})
 		c.Mutation.Ops, c.Mutation.SchemaVersion = slices.Clone(bare), 1
 		before := command.AppendMutation(nil, &command.Mutation{Ops: bare})
 		if err := Replan(w.catalog.Snapshot(), &c); err != nil {
@@ -99,11 +105,13 @@ func TestReplan(t *testing.T) {
 		if want := w.catalog.Snapshot().TableByID(c.Mutation.Table).Revision; c.Mutation.SchemaVersion != want {
 			t.Errorf("%s: revision %d, want %d", text, c.Mutation.SchemaVersion, want)
 		}
-		if after := command.AppendMutation(nil, &command.Mutation{Ops: c.Mutation.Ops[:len(bare)]}); !bytes.Equal(before, after) {
+		if after := command.AppendMutation(nil,
+			&command.Mutation{Ops: c.Mutation.Ops[:len(bare)]}); !bytes.Equal(before, after) {
 			t.Errorf("%s: its operands have changed", text)
 		}
 	}
-	if err := Replan(schema.New(), &command.Conditional{Mutation: command.Mutation{Table: 1}}); !errors.Is(err, coordinator.ErrUnknownTable) {
+	if err := Replan(schema.New(), &command.Conditional{Mutation: command.Mutation{Table: 1}}); !errors.Is(err,
+		coordinator.ErrUnknownTable) {
 		t.Errorf("a table that is gone: %v", err)
 	}
 }

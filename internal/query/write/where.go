@@ -99,7 +99,8 @@ func (w *where) checkClustering(p *Plan, static bool) error {
 	missing := unrestricted(p.table.Clustering, &w.clustering)
 	if p.kind != remove {
 		if w.clustering.Has(relation.Slice) {
-			return dberr.Invalidf("Slice restrictions are not supported on the clustering columns in %s statements", kindNames[p.kind])
+			return dberr.Invalidf("Slice restrictions are not supported on the clustering columns in %s statements",
+				kindNames[p.kind])
 		}
 		if !static && len(missing) > 0 {
 			return dberr.Invalidf("Some clustering keys are missing: %s", strings.Join(missing, ", "))

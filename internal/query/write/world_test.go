@@ -100,7 +100,8 @@ func (o *outcome) Written(r *Outcome) {
 }
 
 func (w *world) request() *Request {
-	return &Request{Bindings: expr.Bindings{Now: worldNow, UUIDs: cqltype.NewTimeUUIDs([6]byte{1, 2, 3, 4, 5, 6}, 7)}, Level: dberr.LocalQuorum}
+	return &Request{Bindings: expr.Bindings{Now: worldNow, UUIDs: cqltype.NewTimeUUIDs([6]byte{1, 2, 3, 4, 5, 6}, 7)},
+		Level: dberr.LocalQuorum}
 }
 
 // execute prepares and executes a statement.
@@ -155,7 +156,8 @@ func (w *world) Write(_ context.Context, ms []command.Mutation, o coordinator.Wr
 }
 
 // Decide decides as a leader does.
-func (w *world) Decide(_ context.Context, c *command.Conditional, o coordinator.WriteOptions, done command.DecisionCompletion) {
+func (w *world) Decide(_ context.Context, c *command.Conditional, o coordinator.WriteOptions,
+	done command.DecisionCompletion) {
 	w.mu.Lock()
 	d, err := w.decide(c, o)
 	w.mu.Unlock()
@@ -193,7 +195,8 @@ func (w *world) decide(c *command.Conditional, o coordinator.WriteOptions) (*com
 		}
 	}
 	for _, cond := range c.Conditions {
-		w.sent = append(w.sent, fmt.Sprintf("  if row %d column %d %s %x", cond.Row, cond.Column, cond.Operator, cond.Values))
+		w.sent = append(w.sent, fmt.Sprintf("  if row %d column %d %s %x", cond.Row, cond.Column, cond.Operator,
+			cond.Values))
 	}
 	for _, u := range c.Updates {
 		w.sent = append(w.sent, fmt.Sprintf("  update row %d column %d kind %d %x", u.Row, u.Column, u.Kind, u.Args))
@@ -237,11 +240,13 @@ func (w *world) apply(ops []command.Op, m *command.Mutation) {
 
 // note describes a mutation.
 func (w *world) note(m *command.Mutation, how string) {
-	w.sent = append(w.sent, fmt.Sprintf("%s table=%s key=%x token=%d", how, w.catalog.Snapshot().TableByID(m.Table).Name, m.Key, m.Token))
+	w.sent = append(w.sent, fmt.Sprintf("%s table=%s key=%x token=%d", how,
+		w.catalog.Snapshot().TableByID(m.Table).Name, m.Key, m.Token))
 	for _, op := range m.Ops {
 		switch op.Kind {
 		case command.OpIndex:
-			w.sent = append(w.sent, fmt.Sprintf("  index %d of %s: %x", op.Index, clusteringText(op.Clustering), op.Value))
+			w.sent = append(w.sent, fmt.Sprintf("  index %d of %s: %x", op.Index, clusteringText(op.Clustering),
+				op.Value))
 		case command.OpHeader:
 			w.sent = append(w.sent, "  header: "+operandText(op.Operand))
 		default:

@@ -79,7 +79,8 @@ func statements(input string) []string {
 	return out
 }
 
-var levels = map[string]dberr.Consistency{"ANY": dberr.Any, "ONE": dberr.One, "QUORUM": dberr.Quorum, "SERIAL": dberr.Serial}
+var levels = map[string]dberr.Consistency{"ANY": dberr.Any, "ONE": dberr.One, "QUORUM": dberr.Quorum,
+	"SERIAL": dberr.Serial}
 
 func applyArgs(t *testing.T, d *datadriven.TestData, r *Request) {
 	for _, a := range d.CmdArgs {

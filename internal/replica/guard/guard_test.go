@@ -47,9 +47,10 @@ func (s *small) open(t *testing.T, o Options) (*pebble.DB, *Guard, chan error) {
 	o.Usage = s.usage
 	g := New(s, "db", o)
 	failed := make(chan error, 1000)
-	db, err := pebble.Open("db", &pebble.Options{FS: g, Logger: silent{}, L0StopWritesThreshold: 1000, EventListener: &pebble.EventListener{
-		BackgroundError: func(err error) { failed <- err },
-	}})
+	db, err := pebble.Open("db", &pebble.Options{FS: g, Logger: silent{}, L0StopWritesThreshold: 1000,
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { failed <- err },
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,8 @@ func TestCompactionLeavesRoom(t *testing.T) {
 	db, _, failed := s.open(t, Options{Keep: func() uint64 { return 10 << 20 }})
 	defer db.Close()
 	for range 8 {
-		if err := errors.Join(db.Set([]byte("k"), noise(t, 1000), nil), db.Set([]byte("l"), noise(t, 1000), nil), db.Flush()); err != nil {
+		if err := errors.Join(db.Set([]byte("k"), noise(t, 1000), nil), db.Set([]byte("l"), noise(t, 1000), nil),
+			db.Flush()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -191,7 +191,8 @@ func TestMalformed(t *testing.T) {
 			t.Errorf("%x: %+v, %v", good[:n], l, err)
 		}
 	}
-	for _, l := range []Lineage{{Number: 1, Marks: []uint64{1, 2}}, {Number: 3}, {Number: 100, Marks: make([]uint64, Kept+1)}} {
+	for _, l := range []Lineage{{Number: 1, Marks: []uint64{1, 2}}, {Number: 3},
+		{Number: 100, Marks: make([]uint64, Kept+1)}} {
 		if _, err := Decode(l.Append(nil)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%+v: %v", l, err)
 		}

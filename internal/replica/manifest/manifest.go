@@ -56,7 +56,9 @@ func checkAbsent(fs vfs.FS, dir string) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, ".sst") || strings.HasPrefix(name, "MANIFEST-") })
+	i := slices.IndexFunc(names, func(name string) bool {
+		return strings.HasSuffix(name, ".sst") || strings.HasPrefix(name, "MANIFEST-")
+	})
 	if i < 0 {
 		return nil
 	}

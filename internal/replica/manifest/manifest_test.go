@@ -17,7 +17,8 @@ import (
 func store(t *testing.T) (*vfs.MemFS, string) {
 	t.Helper()
 	fs := vfs.NewMem()
-	o := &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatValueSeparation, DisableAutomaticCompactions: true, Logger: quiet{}}
+	o := &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatValueSeparation, DisableAutomaticCompactions: true,
+		Logger: quiet{}}
 	db, err := pebble.Open("data", o)
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,8 @@ func (h *Host) add(list []born) error {
 		}
 		replicas[r.id] = r
 		if n.listed {
-			b.PutReplica(&keys.Replica{Partition: uint64(n.id), Replica: uint64(n.replica), Created: h.opts.Now().Unix()})
+			b.PutReplica(&keys.Replica{Partition: uint64(n.id), Replica: uint64(n.replica),
+				Created: h.opts.Now().Unix()})
 		}
 		if n.meta != nil {
 			tables[n.meta.Span.Table] = true

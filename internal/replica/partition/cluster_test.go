@@ -78,7 +78,8 @@ func (w *world) start(i int) {
 	if n.log, err = raftlog.Open("log", raftlog.Options{FS: n.fs, MemtableBytes: 1 << 20}); err != nil {
 		w.t.Fatal(err)
 	}
-	if n.store, err = storage.Open(n.fs, "rows", storage.Options{MemtableBytes: 1 << 20, CacheBytes: 1 << 20, Levels: n.levels}); err != nil {
+	if n.store, err = storage.Open(n.fs, "rows", storage.Options{MemtableBytes: 1 << 20, CacheBytes: 1 << 20,
+		Levels: n.levels}); err != nil {
 		w.t.Fatal(err)
 	}
 	election := 10
@@ -87,7 +88,8 @@ func (w *world) start(i int) {
 	}
 	h, err := Open(Stored{n.store}, Options{Cluster: &Cluster{
 		Node: nodeID(i), Log: n.log, Transport: n,
-		Raft: raftgroup.Options{Tick: 20 * time.Millisecond, ElectionTicks: election, TruncateEntries: 200, TruncateKeep: 20},
+		Raft: raftgroup.Options{Tick: 20 * time.Millisecond, ElectionTicks: election, TruncateEntries: 200,
+			TruncateKeep: 20},
 		RecordsPut: func(version uint64, put []command.Record) {
 			n.mu.Lock()
 			if n.puts == nil {
@@ -162,7 +164,8 @@ func (n *node) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, 
 	if h == nil {
 		return errors.New("unreachable")
 	}
-	return h.ReceiveSnapshot(nodeID(n.index), io.MultiReader(bytes.NewReader(head), io.NewSectionReader(data, 0, size)), size)
+	return h.ReceiveSnapshot(nodeID(n.index), io.MultiReader(bytes.NewReader(head), io.NewSectionReader(data, 0, size)),
+		size)
 }
 
 // table is a map of one table in n partitions whose replicas are on the given nodes; replica ids are 1, 2, ... within a
@@ -295,7 +298,8 @@ func (w *world) add(id topology.PartitionID, key string) error {
 func get(ctx context.Context, r *Replica, key string, level dberr.Consistency) (v, ts int64, err error) {
 	k := []byte(key)
 	f := finder{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}
-	c := f.read(&command.Conditional{Mutation: command.Mutation{Table: testTable, Token: token.Hash(k), Key: k}, Rows: f.refs})
+	c := f.read(&command.Conditional{Mutation: command.Mutation{Table: testTable, Token: token.Hash(k), Key: k},
+		Rows: f.refs})
 	c.Level = level
 	if err := r.Read(ctx, c, &f); err != nil || f.found[0] == nil {
 		return 0, 0, err

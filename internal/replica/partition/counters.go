@@ -47,7 +47,8 @@ func (c *counters) read(u ru.Units, rows, bytes int64) {
 func (r *Replica) Counts() Counts {
 	c := &r.count
 	return Counts{Reads: c.reads.Load(), Writes: c.writes.Load(), Conditions: c.conditions.Load(),
-		RowsRead: c.rowsRead.Load(), BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(), Units: ru.Units(c.units.Load())}
+		RowsRead: c.rowsRead.Load(), BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(),
+		Units: ru.Units(c.units.Load())}
 }
 
 // meter is a visitor that counts what passes it, and holds back what lies outside a span.

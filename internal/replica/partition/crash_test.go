@@ -111,12 +111,14 @@ func TestPowerFailure(t *testing.T) {
 		mostCount := begun.Load()
 		h2, s2 := openStored(t, after, o)
 		if v, _ := read(t, at(h2, "counter"), "counter"); v < leastCount || v > mostCount {
-			t.Errorf("crash %d: the counter is %d; %d were acknowledged or read, %d begun", crash, v, leastCount, mostCount)
+			t.Errorf("crash %d: the counter is %d; %d were acknowledged or read, %d begun", crash, v, leastCount,
+				mostCount)
 		}
 		first, stamp := read(t, at(h2, batch[0]), batch[0])
 		for _, key := range batch {
 			if v, ts := read(t, at(h2, key), key); v != first || ts != stamp || v < leastBatch {
-				t.Errorf("crash %d: %s is %d at %d, the first is %d at %d, %d was acknowledged", crash, key, v, ts, first, stamp, leastBatch)
+				t.Errorf("crash %d: %s is %d at %d, the first is %d at %d, %d was acknowledged", crash, key, v, ts,
+					first, stamp, leastBatch)
 			}
 		}
 		if err := write(t.Context(), at(h2, "counter"), put("counter", -1)); err != nil {

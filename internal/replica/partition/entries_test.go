@@ -24,7 +24,8 @@ func metaPartition(on ...int) *topology.Partition {
 	for i, n := range on {
 		set.Replicas = append(set.Replicas, topology.Replica{ID: topology.ReplicaID(i + 1), Node: nodeID(n)})
 	}
-	return &topology.Partition{ID: topology.MetaPartition, Table: topology.MetaTable, Epoch: 1, Sets: []topology.ReplicaSet{set}}
+	return &topology.Partition{ID: topology.MetaPartition, Table: topology.MetaTable, Epoch: 1,
+		Sets: []topology.ReplicaSet{set}}
 }
 
 // TestRecords: concurrent proposers on all nodes, while leaders change, make one history: each version is given once,
@@ -34,7 +35,8 @@ func TestRecords(t *testing.T) {
 	w := newWorld(t, 4)
 	w.create(metaPartition(0, 1, 2))
 	lead := w.replica(w.leader(meta), meta)
-	if v, err := lead.Change(t.Context(), command.Records{Put: []command.Record{{Key: []byte("begin"), Value: []byte{}}}}); v != 1 ||
+	if v, err := lead.Change(t.Context(),
+		command.Records{Put: []command.Record{{Key: []byte("begin"), Value: []byte{}}}}); v != 1 ||
 		err != nil {
 		t.Fatal(v, err)
 	}
@@ -186,7 +188,8 @@ func TestWholeExtent(t *testing.T) {
 		narrower.Span.End = []byte{1}
 		for _, x := range []Extent{later, narrower, {}} {
 			var moved *WrongRange
-			if err := r.Truncate(t.Context(), x, nil, make(result, 1)); !errors.As(err, &moved) || moved.Epoch != now.Epoch {
+			if err := r.Truncate(t.Context(), x, nil, make(result, 1)); !errors.As(err, &moved) ||
+				moved.Epoch != now.Epoch {
 				t.Errorf("%s: truncate %+v: %v", name, x, err)
 			}
 			if err := r.Require(t.Context(), x, 1<<40); !errors.As(err, &moved) {

@@ -94,7 +94,8 @@ func TestTwoFeatureLevels(t *testing.T) {
 	w.becomeLater(0, p.ID, &fields)
 	writeAll()
 	for i := range w.nodes {
-		if r := w.replica(i, p.ID); r.Level() != feature.Newest || w.nodes[i].store.Level() != feature.Newest || fields.Load() > 0 {
+		if r := w.replica(i, p.ID); r.Level() != feature.Newest || w.nodes[i].store.Level() != feature.Newest ||
+			fields.Load() > 0 {
 			t.Errorf(
 				"node %d is at level %d, its directory at %d; %d entries are of the later build",
 				i,
@@ -104,7 +105,9 @@ func TestTwoFeatureLevels(t *testing.T) {
 			)
 		}
 	}
-	if err := w.request(p.ID, func(r *Replica, _ uint32) error { return r.RaiseLevel(t.Context(), laterLevels.Newest) }); err != nil {
+	if err := w.request(p.ID, func(r *Replica, _ uint32) error {
+		return r.RaiseLevel(t.Context(), laterLevels.Newest)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("all are raised", func() bool {
@@ -147,7 +150,8 @@ func TestLevelNotUnderstood(t *testing.T) {
 	}
 	var err error
 	w.until("the older node stops", func() bool { err = w.nodes[0].host.Load().Failed(); return err != nil })
-	if !errors.Is(err, feature.ErrNewer) || !strings.Contains(err.Error(), "(feature level 2); this build understands 1") {
+	if !errors.Is(err, feature.ErrNewer) ||
+		!strings.Contains(err.Error(), "(feature level 2); this build understands 1") {
 		t.Errorf("%v", err)
 	}
 	if level := w.nodes[0].store.Level(); level != feature.Newest {

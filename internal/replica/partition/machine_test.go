@@ -38,7 +38,8 @@ func newBench(t *testing.T) *bench {
 	b.open()
 	batch := b.store.NewBatch()
 	defer batch.Close()
-	ps := append(testMap(t, 2).Partitions(testTable), &topology.Partition{ID: topology.MetaPartition, Table: topology.MetaTable, Epoch: 1})
+	ps := append(testMap(t, 2).Partitions(testTable), &topology.Partition{ID: topology.MetaPartition,
+		Table: topology.MetaTable, Epoch: 1})
 	for _, p := range ps {
 		m := birth(p, feature.Oldest)
 		batch.PutMeta(&m)
@@ -54,7 +55,8 @@ func newBench(t *testing.T) *bench {
 func (b *bench) open() {
 	b.t.Helper()
 	var err error
-	if b.store, err = storage.Open(b.fs, "rows", storage.Options{MemtableBytes: 1 << 20, CacheBytes: 1 << 20}); err != nil {
+	if b.store, err = storage.Open(b.fs, "rows",
+		storage.Options{MemtableBytes: 1 << 20, CacheBytes: 1 << 20}); err != nil {
 		b.t.Fatal(err)
 	}
 	h := newHost(b.store, Options{})
@@ -130,7 +132,8 @@ func (b *bench) rows(ks ...string) (n int) {
 	for _, k := range ks {
 		f := finder{refs: []command.RowRef{{}}, found: nil}
 		f.found = append(f.found, nil)
-		if err := b.store.Read(b.t.Context(), f.read(&command.Conditional{Mutation: *put(k, 0), Rows: f.refs}), &f); err != nil {
+		if err := b.store.Read(b.t.Context(), f.read(&command.Conditional{Mutation: *put(k, 0), Rows: f.refs}),
+			&f); err != nil {
 			b.t.Fatal(err)
 		}
 		if f.found[0] != nil {
@@ -185,7 +188,8 @@ func TestApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := b.host.Replica(topology.PartitionID(lower))
-	if m := b.meta(lower); m.Applied != 12 || m.Term != 6 || m.MaxTimestamp != 120 || m.SchemaVersion != 7 || len(m.Voters) != 1 {
+	if m := b.meta(lower); m.Applied != 12 || m.Term != 6 || m.MaxTimestamp != 120 || m.SchemaVersion != 7 ||
+		len(m.Voters) != 1 {
 		t.Errorf("%+v", m)
 	}
 	if b.rows(in[0], in[1], out[0]) != 1 || r.stamps.last.Load() != 120 || r.schema.Load() != 7 {
@@ -204,7 +208,8 @@ func TestApply(t *testing.T) {
 func TestMembers(t *testing.T) {
 	b := newBench(t)
 	leave := true
-	conf := &pb.ConfState{Voters: []uint64{1, 2}, VotersOutgoing: []uint64{1}, LearnersNext: []uint64{3}, AutoLeave: &leave}
+	conf := &pb.ConfState{Voters: []uint64{1, 2}, VotersOutgoing: []uint64{1}, LearnersNext: []uint64{3},
+		AutoLeave: &leave}
 	where := []raftgroup.Member{
 		{Replica: 1, Node: raftgroup.NodeID{1}},
 		{Replica: 2, Node: raftgroup.NodeID{2}},
@@ -217,7 +222,8 @@ func TestMembers(t *testing.T) {
 	b.crash()
 	m := b.meta(lower)
 	c := configOf(2, &m, false)
-	if c.Applied != 11 || len(c.Conf.GetVoters()) != 2 || c.Conf.GetVotersOutgoing()[0] != 1 || c.Conf.GetLearnersNext()[0] != 3 || !c.Conf.GetAutoLeave() ||
+	if c.Applied != 11 || len(c.Conf.GetVoters()) != 2 || c.Conf.GetVotersOutgoing()[0] != 1 ||
+		c.Conf.GetLearnersNext()[0] != 3 || !c.Conf.GetAutoLeave() ||
 		len(c.Where) != 3 ||
 		c.Where[1] != where[1] {
 		t.Errorf("%+v", c)
@@ -229,7 +235,8 @@ func TestMembers(t *testing.T) {
 func TestCommitInEntry(t *testing.T) {
 	b := newBench(t)
 	in := half(false, 3)
-	entry := []*command.Entry{stamped(in[0], 1, 100, 0), {Kind: command.EntryTruncate, Epoch: keys.BirthEpoch}, stamped(in[1], 1, 101, 0)}
+	entry := []*command.Entry{stamped(in[0], 1, 100, 0), {Kind: command.EntryTruncate, Epoch: keys.BirthEpoch},
+		stamped(in[1], 1, 101, 0)}
 	other := half(true, 1)
 	b.entry(upper, 11, stamped(other[0], 1, 100, 0))
 	b.entry(lower, 11, entry...)
@@ -242,11 +249,13 @@ func TestCommitInEntry(t *testing.T) {
 	}
 	b.entry(lower, 11, entry...)
 	b.commit()
-	if m := b.meta(lower); m.Applied != 11 || m.MaxTimestamp != 101 || b.rows(in[0]) != 0 || b.rows(in[1]) != 1 || b.rows(other[0]) != 1 {
+	if m := b.meta(lower); m.Applied != 11 || m.MaxTimestamp != 101 || b.rows(in[0]) != 0 || b.rows(in[1]) != 1 ||
+		b.rows(other[0]) != 1 {
 		t.Errorf("%+v", m)
 	}
 	// A sweep of keys that are not all its own is refused.
-	sweep := command.Sweep{Table: testTable, Keys: [][]byte{keys.AppendDeletions(nil, testTable, put(other[0], 0).Token, []byte(other[0]))}}
+	sweep := command.Sweep{Table: testTable,
+		Keys: [][]byte{keys.AppendDeletions(nil, testTable, put(other[0], 0).Token, []byte(other[0]))}}
 	results := b.entry(lower, 12, &command.Entry{Kind: command.EntrySweep, Sweep: sweep})
 	if _, refused := results[0].(*WrongRange); !refused {
 		t.Errorf("%v", results)
@@ -264,7 +273,8 @@ func TestMetaSaysWhatWasSwept(t *testing.T) {
 	id := keys.AppendDedupe(nil, testTable, at, []byte(key), command.DedupeID{Sequence: 1})
 	sweep := func(index uint64, horizon int64, list ...[]byte) {
 		t.Helper()
-		e := &command.Entry{Kind: command.EntrySweep, Sweep: command.Sweep{Table: testTable, Keys: list, Horizon: horizon}}
+		e := &command.Entry{Kind: command.EntrySweep, Sweep: command.Sweep{Table: testTable, Keys: list,
+			Horizon: horizon}}
 		if results := b.entry(lower, index, e); results[0] != nil {
 			t.Fatal(results)
 		}
@@ -300,13 +310,15 @@ func TestRecordsInOneBatch(t *testing.T) {
 		if value != "" {
 			r.Value = []byte(value)
 		}
-		return &command.Entry{Kind: command.EntryRecords, Records: command.Records{Expect: expect, Put: []command.Record{r}}}
+		return &command.Entry{Kind: command.EntryRecords, Records: command.Records{Expect: expect,
+			Put: []command.Record{r}}}
 	}
 	meta := uint64(topology.MetaPartition)
 	first := b.entry(meta, 11, change(0, "a", "1"), change(1, "b", "2"), change(1, "c", "3"))
 	second := b.entry(meta, 12, change(2, "a", ""), change(0, "d", "4"))
 	var conflict *Conflict
-	if err, _ := first[2].(error); first[0] != uint64(1) || first[1] != uint64(2) || !errors.As(err, &conflict) || conflict.Version != 2 ||
+	if err, _ := first[2].(error); first[0] != uint64(1) || first[1] != uint64(2) || !errors.As(err, &conflict) ||
+		conflict.Version != 2 ||
 		second[0] != uint64(3) || second[1] != uint64(4) {
 		t.Errorf("%v %v", first, second)
 	}

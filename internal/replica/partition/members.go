@@ -40,8 +40,9 @@ func confOf(m *keys.Meta) *pb.ConfState {
 	}
 	leave := m.AutoLeave
 	return &pb.ConfState{
-		Voters: ids(m.Voters), Learners: ids(m.Learners), VotersOutgoing: ids(m.VotersOutgoing), LearnersNext: ids(m.LearnersNext),
-		AutoLeave: &leave,
+		Voters: ids(m.Voters), Learners: ids(m.Learners), VotersOutgoing: ids(m.VotersOutgoing),
+		LearnersNext: ids(m.LearnersNext),
+		AutoLeave:    &leave,
 	}
 }
 
@@ -63,7 +64,8 @@ func placesOf(m *keys.Meta) []raftgroup.Member {
 // configOf is what a Raft group is opened with.
 func configOf(replica uint64, m *keys.Meta, fresh bool) raftgroup.GroupConfig {
 	return raftgroup.GroupConfig{
-		ID: m.Partition, Replica: replica, Applied: m.Applied, Term: m.Term, Conf: confOf(m), Where: placesOf(m), Fresh: fresh,
-		Born: m.Term == keys.BirthTerm, // what a leader has proposed is of a later one
+		ID: m.Partition, Replica: replica, Applied: m.Applied, Term: m.Term, Conf: confOf(m), Where: placesOf(m),
+		Fresh: fresh,
+		Born:  m.Term == keys.BirthTerm, // what a leader has proposed is of a later one
 	}
 }

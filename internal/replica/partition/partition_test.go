@@ -500,7 +500,8 @@ func TestSpans(t *testing.T) {
 	for _, p := range m.Partitions(testTable) {
 		err := write(t.Context(), h.Replica(p.ID), put("k", 1))
 		var wrong *WrongRange
-		if (p == own) != (err == nil) || err != nil && (!errors.As(err, &wrong) || wrong.Have.Contains(c.Token, c.Key)) {
+		if (p == own) != (err == nil) || err != nil &&
+			(!errors.As(err, &wrong) || wrong.Have.Contains(c.Token, c.Key)) {
 			t.Errorf("partition %d, %s: %v", p.ID, p.Span, err)
 		}
 	}
@@ -512,7 +513,8 @@ func TestSpans(t *testing.T) {
 		t.Errorf("creating again what is there: %v", err)
 	}
 	for _, meta := range s.metas() {
-		if meta.Applied > keys.BirthApplied+1 || meta.Term != keys.BirthTerm || meta.Epoch != 1 || len(meta.Voters) != 1 {
+		if meta.Applied > keys.BirthApplied+1 || meta.Term != keys.BirthTerm || meta.Epoch != 1 ||
+			len(meta.Voters) != 1 {
 			t.Errorf("birth record %+v", meta)
 		}
 	}

@@ -82,8 +82,9 @@ func (g *raft) load(metas []keys.Meta) ([]born, error) {
 	}
 	list := make([]born, 0, len(registry))
 	for _, record := range registry {
-		list = append(list, born{id: topology.PartitionID(record.Partition), replica: topology.ReplicaID(record.Replica),
-			meta: byID[record.Partition]})
+		list = append(list, born{id: topology.PartitionID(record.Partition),
+			replica: topology.ReplicaID(record.Replica),
+			meta:    byID[record.Partition]})
 		delete(byID, record.Partition)
 	}
 	for id := range byID {
@@ -136,7 +137,8 @@ func (g *raft) start(list []born) error {
 	if d := g.opts.Drive; d != nil {
 		g.runner = d.Runner(host, g.host.machine, snaps)
 	} else {
-		g.runner = raftgroup.NewRunner(host, raftgroup.NewLogWriter(g.opts.Log.NewBatch()), raftgroup.NewApplier(g.host.machine), snaps,
+		g.runner = raftgroup.NewRunner(host, raftgroup.NewLogWriter(g.opts.Log.NewBatch()),
+			raftgroup.NewApplier(g.host.machine), snaps,
 			g.opts.Transport, g.host.clock)
 	}
 	g.runner.Start()
@@ -178,7 +180,8 @@ func (g *raft) leaderChanged(group uint64, leader raftgroup.Member, term uint64)
 	}
 	if f := g.opts.LeaderChanged; f != nil {
 		r := g.host.Replica(topology.PartitionID(group))
-		f(topology.PartitionID(group), topology.NodeID(leader.Node), r != nil && leader.Replica != 0 && leader.Replica == uint64(r.member))
+		f(topology.PartitionID(group), topology.NodeID(leader.Node), r != nil && leader.Replica != 0 &&
+			leader.Replica == uint64(r.member))
 	}
 }
 
@@ -256,7 +259,8 @@ func (g *raft) open(list []born) error {
 		if !errors.Is(err, raftgroup.ErrLeaving) || waited >= leavingMax {
 			return err
 		}
-		_, err = await(g.host.drive, patience{ctx: context.Background(), ends: [2]chan struct{}{g.closed}, max: pause}, never)
+		_, err = await(g.host.drive, patience{ctx: context.Background(), ends: [2]chan struct{}{g.closed}, max: pause},
+			never)
 		if errors.Is(err, errEnded) {
 			return ErrClosed
 		}
@@ -279,7 +283,8 @@ func (g *raft) withdraw(rs []*Replica) (finish func() error, err error) {
 	}
 	idle := make([]*raftgroup.Group, 0, len(rs))
 	for range rs {
-		group, err := await(g.host.drive, patience{ctx: context.Background(), ends: [2]chan struct{}{g.stopped}}, groups)
+		group, err := await(g.host.drive, patience{ctx: context.Background(), ends: [2]chan struct{}{g.stopped}},
+			groups)
 		if err != nil {
 			return nil, ErrClosed // the state stays; so do the replicas, at the next start
 		}

@@ -54,7 +54,8 @@ func (a *machine) records(r *Replica, next *progress) (result any, err error) {
 	}
 	change := recordsChange{next.version + 1, make([]command.Record, len(c.Put))}
 	for i := range c.Put {
-		change.put[i] = command.Record{Key: bytes.Clone(c.Put[i].Key), Value: bytes.Clone(c.Put[i].Value)} // the entry's memory is used again
+		// the entry's memory is used again
+		change.put[i] = command.Record{Key: bytes.Clone(c.Put[i].Key), Value: bytes.Clone(c.Put[i].Value)}
 		if c.Put[i].Value == nil {
 			a.batch.Delete(keys.MetaID, c.Put[i].Key)
 		} else {

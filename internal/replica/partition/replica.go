@@ -230,7 +230,8 @@ func (r *Replica) refused(err error) error {
 		return &dberr.Invalid{Message: "Mutation is larger than the log of a partition takes"}
 	case errors.As(err, &bound):
 		return &dberr.Overloaded{Message: "Too many requests are waiting for the log of the partition"}
-	case errors.Is(err, raftgroup.ErrNotLeader), errors.Is(err, raftgroup.ErrStaleTerm), errors.Is(err, raftgroup.ErrReadTimeout):
+	case errors.Is(err, raftgroup.ErrNotLeader), errors.Is(err, raftgroup.ErrStaleTerm),
+		errors.Is(err, raftgroup.ErrReadTimeout):
 		return r.notLeader()
 	case errors.Is(err, raftgroup.ErrClosed):
 		return ErrClosed

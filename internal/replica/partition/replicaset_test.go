@@ -335,5 +335,6 @@ func TestHandover(t *testing.T) {
 
 // learner makes a replica on a node a learner.
 func learner(node int, id topology.ReplicaID) []raftgroup.Change {
-	return []raftgroup.Change{{Member: raftgroup.Member{Replica: uint64(id), Node: raftgroup.NodeID(nodeID(node))}, As: raftgroup.Learner}}
+	return []raftgroup.Change{{Member: raftgroup.Member{Replica: uint64(id), Node: raftgroup.NodeID(nodeID(node))},
+		As: raftgroup.Learner}}
 }

@@ -57,7 +57,8 @@ func (s *snapshots) fits(group uint64, meta *keys.Meta) error {
 		return fmt.Errorf("%w: %w", errSnapshot, err)
 	}
 	for id, r := range *s.host.replicas.Load() {
-		if o := r.state.Load(); id != topology.PartitionID(group) && o.keys.Table == meta.Span.Table && o.span.Overlaps(span) {
+		if o := r.state.Load(); id != topology.PartitionID(group) && o.keys.Table == meta.Span.Table &&
+			o.span.Overlaps(span) {
 			return fmt.Errorf("%w: %s overlaps partition %d, %s", errSnapshot, span, id, o.span)
 		}
 	}

@@ -160,7 +160,8 @@ func put(key string, v int64) *command.Mutation {
 	b.Reset(row.Unstamped)
 	b.Cell(1, nil, wire(v), 0, row.NoExpiry)
 	k := []byte(key)
-	return &command.Mutation{Table: testTable, Token: token.Hash(k), Key: k, Ops: []command.Op{{Operand: b.Append(nil)}}}
+	return &command.Mutation{Table: testTable, Token: token.Hash(k), Key: k,
+		Ops: []command.Op{{Operand: b.Append(nil)}}}
 }
 
 // read returns column 1 and its timestamp, 0 if there is none.
@@ -168,7 +169,8 @@ func read(t testing.TB, r *Replica, key string) (v, ts int64) {
 	t.Helper()
 	k := []byte(key)
 	f := finder{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}
-	c := f.read(&command.Conditional{Mutation: command.Mutation{Table: testTable, Token: token.Hash(k), Key: k}, Rows: f.refs})
+	c := f.read(&command.Conditional{Mutation: command.Mutation{Table: testTable, Token: token.Hash(k), Key: k},
+		Rows: f.refs})
 	if err := r.Read(t.Context(), c, &f); err != nil {
 		t.Fatal(err)
 	}
@@ -215,8 +217,10 @@ func decide(ctx context.Context, r *Replica, c *command.Conditional) (*command.D
 // add increments column 1 as a counter.
 func add(key string, delta int64) *command.Conditional {
 	k := []byte(key)
-	return &command.Conditional{Mutation: command.Mutation{Table: testTable, Token: token.Hash(k), Key: k}, Rows: []command.RowRef{{}},
-		Updates: []command.Update{{Kind: command.CounterAdd, Column: 1, Type: bigint, Args: [][]byte{wire(delta)}, Timestamp: row.Unstamped}}}
+	return &command.Conditional{Mutation: command.Mutation{Table: testTable, Token: token.Hash(k), Key: k},
+		Rows: []command.RowRef{{}},
+		Updates: []command.Update{{Kind: command.CounterAdd, Column: 1, Type: bigint, Args: [][]byte{wire(delta)},
+			Timestamp: row.Unstamped}}}
 }
 
 // swap writes next to column 1 if it is prev (nil = null).

@@ -52,7 +52,8 @@ func (c *committer) flush(spare []proposal) []proposal {
 		if err != nil {
 			p.outcome = raftgroup.Outcome{Err: err}
 		} else if p.entry == nil && p.outcome.Index > number {
-			c.mu.Lock() // a reader saw a batch that was being committed when the sync began: the next sync is about to come
+			// a reader saw a batch that was being committed when the sync began: the next sync is about to come
+			c.mu.Lock()
 			c.group = append(c.group, *p)
 			c.mu.Unlock()
 			continue

@@ -29,7 +29,9 @@ func TestReadWaitsForSync(t *testing.T) {
 		"batch": func(_ *Host, r *Replica, done result) error {
 			return r.WriteAll(t.Context(), []Part{{Mutation: put("other", 1)}, {Mutation: put("k", 1)}}, done)
 		},
-		"truncate": func(_ *Host, r *Replica, done result) error { return r.Truncate(t.Context(), r.Extent(), nil, done) },
+		"truncate": func(_ *Host, r *Replica, done result) error {
+			return r.Truncate(t.Context(), r.Extent(), nil, done)
+		},
 	}
 	for name, change := range writers {
 		for _, mode := range []Durability{Synced, Periodic} {
@@ -69,7 +71,8 @@ func TestReadWaitsForSync(t *testing.T) {
 						t.Error(err)
 					}
 					syncs := s.syncs.Load()
-					if err := <-read(&command.Read{Table: testTable, Key: k, Token: token.Hash(k)}); err != nil || s.syncs.Load() != syncs {
+					if err := <-read(&command.Read{Table: testTable, Key: k, Token: token.Hash(k)}); err != nil ||
+						s.syncs.Load() != syncs {
 						t.Errorf("a read of what is durable: %v after %d more syncs", err, s.syncs.Load()-syncs)
 					}
 				})

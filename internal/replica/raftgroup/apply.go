@@ -197,7 +197,8 @@ func (y *applying) changeMembers(item *Apply) {
 	g, h := y.g, y.g.host
 	cc, sequence, where, err := decodeChange(item.entries[0])
 	if err != nil {
-		panic(fmt.Sprintf("raft: group %d, entry %d changes members and cannot be read: %v", g.id, item.entries[0].GetIndex(), err))
+		panic(fmt.Sprintf("raft: group %d, entry %d changes members and cannot be read: %v", g.id,
+			item.entries[0].GetIndex(), err))
 	}
 	g.lease.revoke() // it rests on a quorum of the old members
 	g.addRoutes(where)

@@ -116,7 +116,8 @@ func TestAsk(t *testing.T) {
 	b.replicate(term, 10, 5, 10, &pb.Entry{Term: &term, Index: new(uint64(11))})
 	b.take()
 	tell := func(number, index uint64, reject bool) {
-		b.hear(&pb.Message{Type: raftgroup.MsgTell.Enum(), Term: &term, Index: &number, Commit: &index, Reject: &reject})
+		b.hear(&pb.Message{Type: raftgroup.MsgTell.Enum(), Term: &term, Index: &number, Commit: &index,
+			Reject: &reject})
 	}
 	first := b.read(g)
 	asks := b.told(raftgroup.MsgAsk)
@@ -160,7 +161,8 @@ func TestAsk(t *testing.T) {
 		t.Fatalf("a lost question holds up the next: %v", asks)
 	}
 	b.hear(&pb.Message{
-		Type: pb.MsgVote.Enum(), Term: new(term + 1), LogTerm: &term, Index: new(uint64(11)), Context: []byte("CampaignTransfer"),
+		Type: pb.MsgVote.Enum(), Term: new(term + 1), LogTerm: &term, Index: new(uint64(11)),
+		Context: []byte("CampaignTransfer"),
 	})
 	if !errors.Is(orphan.Err, raftgroup.ErrNotLeader) {
 		t.Fatalf("another leads: %+v", orphan)

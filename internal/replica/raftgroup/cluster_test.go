@@ -72,7 +72,8 @@ func newCluster(tb testing.TB, fs vfs.FS, dir string, groups int, o raftgroup.Op
 		for g := 1; g <= groups; g++ {
 			configs = append(configs, c.config(uint64(g), i))
 			k := configs[g-1]
-			meta := ledger.Meta{Replica: k.Replica, Applied: k.Applied, Term: k.Term, Conf: k.Conf, Where: raftgroup.EncodeMembers(nil, k.Where)}
+			meta := ledger.Meta{Replica: k.Replica, Applied: k.Applied, Term: k.Term, Conf: k.Conf,
+				Where: raftgroup.EncodeMembers(nil, k.Where)}
 			if err := m.store.Create(k.ID, meta); err != nil {
 				tb.Fatal(err)
 			}
@@ -80,7 +81,8 @@ func newCluster(tb testing.TB, fs vfs.FS, dir string, groups int, o raftgroup.Op
 		if m.groups, err = host.Open(configs...); err != nil {
 			tb.Fatal(err)
 		}
-		m.runner = raftgroup.NewRunner(host, raftgroup.NewLogWriter(m.log.NewBatch()), raftgroup.NewApplier(m.store), m.store, m.wire, raftgroup.BootClock{})
+		m.runner = raftgroup.NewRunner(host, raftgroup.NewLogWriter(m.log.NewBatch()), raftgroup.NewApplier(m.store),
+			m.store, m.wire, raftgroup.BootClock{})
 	}
 	for _, m := range c.nodes {
 		m.wire.connect(c.nodes, m.runner.Receive)
@@ -182,7 +184,8 @@ func newWire(tb testing.TB, id raftgroup.NodeID) *wire {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &wire{id: id, listener: l, peers: map[raftgroup.NodeID]*link{}, snapshot: map[raftgroup.NodeID]func(raftgroup.NodeID, io.Reader) error{}, stop: make(chan struct{})}
+	return &wire{id: id, listener: l, peers: map[raftgroup.NodeID]*link{},
+		snapshot: map[raftgroup.NodeID]func(raftgroup.NodeID, io.Reader) error{}, stop: make(chan struct{})}
 }
 
 func (w *wire) connect(nodes []*member, receive func(raftgroup.NodeID, []byte) error) {

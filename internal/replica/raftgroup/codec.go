@@ -38,7 +38,8 @@ const msgQuiesce = pb.MessageType(200)
 // carried says which messages travel: the others are a node's own.
 func carried(t pb.MessageType) bool {
 	switch t {
-	case pb.MsgApp, pb.MsgAppResp, pb.MsgVote, pb.MsgVoteResp, pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgSnap, pb.MsgHeartbeat,
+	case pb.MsgApp, pb.MsgAppResp, pb.MsgVote, pb.MsgVoteResp, pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgSnap,
+		pb.MsgHeartbeat,
 		pb.MsgHeartbeatResp, pb.MsgTimeoutNow, msgQuiesce, MsgAsk, MsgTell:
 		return true
 	}
@@ -237,7 +238,8 @@ func (d *decoder) message() Message {
 	}
 	if flags&flagSnapshot != 0 {
 		index, term := d.Uint(), d.Uint()
-		m.Snapshot = &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term, ConfState: d.confState()}, Data: d.bytes()}
+		m.Snapshot = &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term, ConfState: d.confState()},
+			Data: d.bytes()}
 	}
 	return Message{Group: group, Raft: m}
 }

@@ -16,18 +16,22 @@ import (
 func drawMessage(t *rapid.T) Message {
 	num := func(name string) *uint64 { return new(rapid.Uint64().Draw(t, name)) }
 	kinds := []pb.MessageType{
-		pb.MsgApp, pb.MsgAppResp, pb.MsgVote, pb.MsgVoteResp, pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgSnap, pb.MsgHeartbeat,
+		pb.MsgApp, pb.MsgAppResp, pb.MsgVote, pb.MsgVoteResp, pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgSnap,
+		pb.MsgHeartbeat,
 		pb.MsgHeartbeatResp, pb.MsgTimeoutNow, msgQuiesce,
 	}
 	m := &pb.Message{
-		Type: rapid.SampledFrom(kinds).Draw(t, "type").Enum(), To: num("to"), From: num("from"), Term: num("term"), LogTerm: num("log term"),
-		Index: num("index"), Commit: num("commit"), RejectHint: num("hint"), Reject: new(rapid.Bool().Draw(t, "reject")),
+		Type: rapid.SampledFrom(kinds).Draw(t, "type").Enum(), To: num("to"), From: num("from"), Term: num("term"),
+		LogTerm: num("log term"),
+		Index:   num("index"), Commit: num("commit"), RejectHint: num("hint"),
+		Reject: new(rapid.Bool().Draw(t, "reject")),
 	}
 	if rapid.Bool().Draw(t, "has context") {
 		m.Context = rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(t, "context")
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "entries") {
-		e := &pb.Entry{Term: num("term"), Index: num("index"), Type: rapid.SampledFrom([]pb.EntryType{pb.EntryNormal, pb.EntryConfChangeV2}).Draw(t, "type").Enum()}
+		e := &pb.Entry{Term: num("term"), Index: num("index"),
+			Type: rapid.SampledFrom([]pb.EntryType{pb.EntryNormal, pb.EntryConfChangeV2}).Draw(t, "type").Enum()}
 		if rapid.Bool().Draw(t, "has data") {
 			e.Data = rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "data")
 		}
@@ -37,8 +41,9 @@ func drawMessage(t *rapid.T) Message {
 		ids := rapid.SliceOfN(rapid.Uint64(), 1, 4)
 		m.Snapshot = &pb.Snapshot{
 			Metadata: &pb.SnapshotMetadata{Index: num("index"), Term: num("term"), ConfState: &pb.ConfState{
-				Voters: ids.Draw(t, "voters"), Learners: ids.Draw(t, "learners"), VotersOutgoing: ids.Draw(t, "outgoing"),
-				LearnersNext: ids.Draw(t, "next"), AutoLeave: new(rapid.Bool().Draw(t, "leave")),
+				Voters: ids.Draw(t, "voters"), Learners: ids.Draw(t, "learners"),
+				VotersOutgoing: ids.Draw(t, "outgoing"),
+				LearnersNext:   ids.Draw(t, "next"), AutoLeave: new(rapid.Bool().Draw(t, "leave")),
 			}},
 			Data: rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "data"),
 		}
@@ -60,7 +65,8 @@ func TestFrameRoundTrip(t *testing.T) {
 		f, err := DecodeFrame(NodeID{7}, frame)
 		got := f.Messages
 		if err != nil || len(got) != len(want) || f.From != (NodeID{7}) || f.At != at || f.Echo != echo {
-			t.Fatalf("%d messages from %x at %d echo %d, %v; want %d at %d echo %d", len(got), f.From, f.At, f.Echo, err, len(want), at, echo)
+			t.Fatalf("%d messages from %x at %d echo %d, %v; want %d at %d echo %d", len(got), f.From, f.At, f.Echo,
+				err, len(want), at, echo)
 		}
 		for i := range want {
 			if got[i].Group != want[i].Group || !proto.Equal(got[i].Raft, want[i].Raft) {
@@ -73,7 +79,8 @@ func TestFrameRoundTrip(t *testing.T) {
 // TestFrameRefusals proves that other versions, messages that do not travel and cut-off frames are refused.
 func TestFrameRefusals(t *testing.T) {
 	whole := AppendMessage(NewFrame(nil, 0, 0), 3, &pb.Message{
-		Type: pb.MsgApp.Enum(), To: new(uint64(1)), From: new(uint64(2)), Entries: []*pb.Entry{{Term: new(uint64(5)), Index: new(uint64(6)), Data: []byte("data")}},
+		Type: pb.MsgApp.Enum(), To: new(uint64(1)), From: new(uint64(2)),
+		Entries: []*pb.Entry{{Term: new(uint64(5)), Index: new(uint64(6)), Data: []byte("data")}},
 	})
 	for n := range whole {
 		if n == 3 {
@@ -87,7 +94,8 @@ func TestFrameRefusals(t *testing.T) {
 		t.Errorf("another version: %v", err)
 	}
 	for _, kind := range []pb.MessageType{pb.MsgProp, pb.MsgStorageAppendResp, pb.MsgHup, pb.MsgTransferLeader, 99} {
-		if _, err := DecodeFrame(NodeID{}, AppendMessage(NewFrame(nil, 0, 0), 1, &pb.Message{Type: kind.Enum()})); !errors.Is(err, ErrFrame) {
+		if _, err := DecodeFrame(NodeID{},
+			AppendMessage(NewFrame(nil, 0, 0), 1, &pb.Message{Type: kind.Enum()})); !errors.Is(err, ErrFrame) {
 			t.Errorf("message %v: %v", kind, err)
 		}
 	}
@@ -97,8 +105,11 @@ func TestFrameRefusals(t *testing.T) {
 // writes again.
 func FuzzFrame(f *testing.F) {
 	f.Add(NewFrame(nil, 0, 0))
-	f.Add(AppendMessage(NewFrame(nil, 0, 0), 3, &pb.Message{Type: pb.MsgApp.Enum(), Context: []byte("x"), Entries: []*pb.Entry{{Data: []byte("data")}}}))
-	f.Add(AppendMessage(NewFrame(nil, 0, 0), 3, &pb.Message{Type: pb.MsgSnap.Enum(), Snapshot: &pb.Snapshot{Metadata: &pb.SnapshotMetadata{ConfState: &pb.ConfState{Voters: []uint64{1, 2}}}}}))
+	f.Add(AppendMessage(NewFrame(nil, 0, 0), 3, &pb.Message{Type: pb.MsgApp.Enum(), Context: []byte("x"),
+		Entries: []*pb.Entry{{Data: []byte("data")}}}))
+	f.Add(AppendMessage(NewFrame(nil, 0, 0), 3,
+		&pb.Message{Type: pb.MsgSnap.Enum(),
+			Snapshot: &pb.Snapshot{Metadata: &pb.SnapshotMetadata{ConfState: &pb.ConfState{Voters: []uint64{1, 2}}}}}))
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		got, err := DecodeFrame(NodeID{}, frame)
 		if err != nil {

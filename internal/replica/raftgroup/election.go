@@ -38,7 +38,8 @@ func (g *Group) successor() uint64 {
 		for i, id := range voters {
 			if id == g.lead {
 				next := voters[(i+n+1)%len(voters)]
-				if r := g.route(next); next != g.lead && r != nil && (r.Node == g.host.opts.Node || !g.host.peers.of(r.Node).down) {
+				if r := g.route(next); next != g.lead && r != nil &&
+					(r.Node == g.host.opts.Node || !g.host.peers.of(r.Node).down) {
 					return next
 				}
 			}

@@ -41,7 +41,8 @@ func led(t *testing.T, o raftgroup.Options) (b *bench, g *raftgroup.Group, term 
 // replicate hands in entries of replica 11, which leads now; commit is how far.
 func (b *bench) replicate(term, index, logTerm, commit uint64, entries ...*pb.Entry) {
 	b.t.Helper()
-	b.hear(&pb.Message{Type: pb.MsgApp.Enum(), Term: &term, Index: &index, LogTerm: &logTerm, Commit: &commit, Entries: entries})
+	b.hear(&pb.Message{Type: pb.MsgApp.Enum(), Term: &term, Index: &index, LogTerm: &logTerm, Commit: &commit,
+		Entries: entries})
 }
 
 // TestFates proves what the proposers of entries 12 and 13 hear when replica 10 loses its leadership, one case for each
@@ -62,7 +63,8 @@ func TestFates(t *testing.T) {
 			b.replicate(term+1, 11, term, 12, &pb.Entry{Term: new(term + 1), Index: new(uint64(12))})
 		}, "replaced, replaced"},
 		{"entries of another term that are not committed prove nothing", func(b *bench, term uint64) {
-			b.replicate(term+1, 11, term, 11, &pb.Entry{Term: new(term + 1), Index: new(uint64(12))}, &pb.Entry{Term: new(term + 1), Index: new(uint64(13))})
+			b.replicate(term+1, 11, term, 11, &pb.Entry{Term: new(term + 1), Index: new(uint64(12))},
+				&pb.Entry{Term: new(term + 1), Index: new(uint64(13))})
 		}, "open, open"},
 		{"nothing is heard for too long", func(b *bench, term uint64) {
 			b.replicate(term+1, 11, term, 11)
@@ -76,7 +78,9 @@ func TestFates(t *testing.T) {
 			b.replicate(term+1, 11, term, 11)
 			b.tick(20)
 		}, "open, open"},
-		{"a snapshot over one, of a newer term", func(b *bench, term uint64) { b.snapshot(term, 12, term+1) }, "replaced, replaced"},
+		{"a snapshot over one, of a newer term", func(b *bench, term uint64) {
+			b.snapshot(term, 12, term+1)
+		}, "replaced, replaced"},
 		{"a snapshot over both", func(b *bench, term uint64) { b.snapshot(term, 20, term+1) }, "unknown, unknown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -139,7 +143,8 @@ func (b *bench) snapshotOf(term, index, snapTerm uint64) (raftgroup.Received, ra
 		b.t.Fatal(err)
 	}
 	kind, to, from := pb.MsgSnap, uint64(10), uint64(11)
-	m := &pb.Message{Type: &kind, To: &to, From: &from, Term: &term, Snapshot: &pb.Snapshot{Metadata: sm, Data: meta.Where}}
+	m := &pb.Message{Type: &kind, To: &to, From: &from, Term: &term,
+		Snapshot: &pb.Snapshot{Metadata: sm, Data: meta.Where}}
 	f, err := raftgroup.DecodeFrame(nodeID(1), raftgroup.AppendMessage(raftgroup.NewFrame(nil, b.now, 0), 1, m))
 	if err != nil {
 		b.t.Fatal(err)
@@ -180,8 +185,9 @@ func TestSnapshotBehindChange(t *testing.T) {
 	if err := b.host.Expect(&arrives); err != nil {
 		t.Fatal(err)
 	}
-	add, leave := change(t, &pb.ConfChangeV2{Transition: pb.ConfChangeTransitionJointExplicit.Enum(), Changes: []*pb.ConfChangeSingle{
-		{Type: pb.ConfChangeAddLearnerNode.Enum(), NodeId: new(uint64(13))}}}), change(t, &pb.ConfChangeV2{})
+	add, leave := change(t, &pb.ConfChangeV2{Transition: pb.ConfChangeTransitionJointExplicit.Enum(),
+		Changes: []*pb.ConfChangeSingle{
+			{Type: pb.ConfChangeAddLearnerNode.Enum(), NodeId: new(uint64(13))}}}), change(t, &pb.ConfChangeV2{})
 	b.replicate(6, 10, 5, 11, entry(6, 11, pb.EntryConfChangeV2, add))
 	b.lazy = true
 	b.replicate(6, 11, 6, 13, entry(6, 12, pb.EntryNormal, nil), entry(6, 13, pb.EntryConfChangeV2, leave))
@@ -196,7 +202,8 @@ func TestSnapshotBehindChange(t *testing.T) {
 	b.lazy = false
 	b.run()
 	s, _ := b.host.Status(1)
-	if s.Applied != 13 || s.Commit != 13 || len(s.Members.GetVotersOutgoing()) > 0 || len(s.Members.GetLearners()) != 1 || b.store.Kept() != 0 {
+	if s.Applied != 13 || s.Commit != 13 || len(s.Members.GetVotersOutgoing()) > 0 ||
+		len(s.Members.GetLearners()) != 1 || b.store.Kept() != 0 {
 		t.Fatalf("%+v, %d snapshots are kept", s, b.store.Kept())
 	}
 	if err := b.host.Expect(&again); err != nil {
@@ -253,7 +260,8 @@ func TestFreshness(t *testing.T) {
 	}
 	// It follows now. A claim counts from the echo, less its age, and when its index is applied.
 	heartbeat := func(term, index uint64, age time.Duration) {
-		b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: &term, Index: &index, Commit: new(uint64(11)), RejectHint: new(uint64(age.Microseconds()))})
+		b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: &term, Index: &index, Commit: new(uint64(11)),
+			RejectHint: new(uint64(age.Microseconds()))})
 	}
 	b.echo = b.host.Stamp(b.now)
 	heartbeat(term+1, 12, 80*time.Millisecond)

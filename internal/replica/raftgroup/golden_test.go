@@ -12,11 +12,13 @@ import (
 
 func frameOf(entries, size int) []byte {
 	m := &pb.Message{
-		Type: pb.MsgApp.Enum(), To: new(uint64(1 << 40)), From: new(uint64(2)), Term: new(uint64(7)), LogTerm: new(uint64(6)), Index: new(uint64(70000)),
+		Type: pb.MsgApp.Enum(), To: new(uint64(1 << 40)), From: new(uint64(2)), Term: new(uint64(7)),
+		LogTerm: new(uint64(6)), Index: new(uint64(70000)),
 		Commit: new(uint64(69999)), Context: []byte("context"),
 	}
 	for i := range entries {
-		m.Entries = append(m.Entries, &pb.Entry{Term: new(uint64(7)), Index: new(70001 + uint64(i)), Type: pb.EntryNormal.Enum(), Data: make([]byte, size)})
+		m.Entries = append(m.Entries, &pb.Entry{Term: new(uint64(7)), Index: new(70001 + uint64(i)),
+			Type: pb.EntryNormal.Enum(), Data: make([]byte, size)})
 	}
 	return AppendMessage(NewFrame(nil, 1<<33, 300), 1<<20, m)
 }
@@ -24,20 +26,26 @@ func frameOf(entries, size int) []byte {
 // TestFrameBytes pins the bytes that nodes of other versions send, and those that are in logs.
 func TestFrameBytes(t *testing.T) {
 	snapshot := &pb.Message{
-		Type: pb.MsgSnap.Enum(), To: new(uint64(1)), From: new(uint64(2)), Reject: new(true), RejectHint: new(uint64(5)),
-		Snapshot: &pb.Snapshot{Data: []byte("data"), Metadata: &pb.SnapshotMetadata{Index: new(uint64(300)), Term: new(uint64(4)), ConfState: &pb.ConfState{
-			Voters: []uint64{1, 300}, LearnersNext: []uint64{9}, AutoLeave: new(true),
-		}}},
+		Type: pb.MsgSnap.Enum(), To: new(uint64(1)), From: new(uint64(2)), Reject: new(true),
+		RejectHint: new(uint64(5)),
+		Snapshot: &pb.Snapshot{Data: []byte("data"), Metadata: &pb.SnapshotMetadata{Index: new(uint64(300)),
+			Term: new(uint64(4)), ConfState: &pb.ConfState{
+				Voters: []uint64{1, 300}, LearnersNext: []uint64{9}, AutoLeave: new(true),
+			}}},
 	}
 	for _, c := range []struct {
 		name string
 		got  []byte
 		want string
 	}{
-		{"append", frameOf(2, 3), "018080808020ac028080400306808080808020020706f0a204efa2040007636f6e746578740207f1a204000300000007f2a2040003000000"},
-		{"snapshot", AppendMessage(NewFrame(nil, 0, 0), 3, snapshot), "01000003070901020000000005ac02040201ac0200000109010464617461"},
-		{"commands", appendCommands(nil, 300, []Proposal{{data: []byte("one")}, {}, {data: []byte("three")}}), "01ac02036f6e6500057468726565"},
-		{"members", EncodeMembers(nil, []Member{{1, NodeID{1}}, {1 << 60, NodeID{2, 3}}}), "02010100000000000000000000000000000080808080808080801002030000000000000000000000000000"},
+		{"append", frameOf(2, 3),
+			"018080808020ac028080400306808080808020020706f0a204efa2040007636f6e746578740207f1a204000300000007f2a2040003000000"},
+		{"snapshot", AppendMessage(NewFrame(nil, 0, 0), 3, snapshot),
+			"01000003070901020000000005ac02040201ac0200000109010464617461"},
+		{"commands", appendCommands(nil, 300, []Proposal{{data: []byte("one")}, {}, {data: []byte("three")}}),
+			"01ac02036f6e6500057468726565"},
+		{"members", EncodeMembers(nil, []Member{{1, NodeID{1}}, {1 << 60, NodeID{2, 3}}}),
+			"02010100000000000000000000000000000080808080808080801002030000000000000000000000000000"},
 	} {
 		if got := hex.EncodeToString(c.got); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)

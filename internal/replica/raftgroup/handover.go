@@ -53,7 +53,8 @@ func (h *Host) ready(g *Group, replica uint64) (match uint64, ok bool) {
 		if id == replica && kind == raft.ProgressTypePeer {
 			// A quiet group is not heard of, its members have everything. RecentActive begins anew every election
 			// timeout.
-			active := p.RecentActive || g.quiet || g.fresh.supportedAfter(id, h.now-Instant(h.opts.ElectionTicks)*Instant(h.opts.Tick))
+			active := p.RecentActive || g.quiet ||
+				g.fresh.supportedAfter(id, h.now-Instant(h.opts.ElectionTicks)*Instant(h.opts.Tick))
 			match, ok = p.Match, active && p.State != tracker.StateSnapshot && p.Match+transferLag >= last
 		}
 	})

@@ -257,16 +257,19 @@ func TestSingleVoter(t *testing.T) {
 func TestStaleTerm(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
 	b.run()
-	before, stale, after := b.propose(g, 6, ledger.Add("n", 1)), b.propose(g, 5, ledger.Add("n", 10)), b.propose(g, 6, ledger.Add("n", 1))
+	before, stale, after := b.propose(g, 6, ledger.Add("n", 1)), b.propose(g, 5, ledger.Add("n", 10)),
+		b.propose(g, 6, ledger.Add("n", 1))
 	b.run()
-	if before.Err != nil || !errors.Is(stale.Err, raftgroup.ErrStaleTerm) || after.Err != nil || after.Result != uint64(2) {
+	if before.Err != nil || !errors.Is(stale.Err, raftgroup.ErrStaleTerm) || after.Err != nil ||
+		after.Result != uint64(2) {
 		t.Fatalf("%+v %+v %+v", before, stale, after)
 	}
 }
 
 // TestBounds proves (G7) for what clients bring: each bound refuses with its name, and room is made when requests end.
 func TestBounds(t *testing.T) {
-	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{ProposalsPerGroup: 3, ProposalBytes: 200, ProposalsNodeBytes: 250, ReadsPerGroup: 1})
+	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{ProposalsPerGroup: 3, ProposalBytes: 200,
+		ProposalsNodeBytes: 250, ReadsPerGroup: 1})
 	b.run()
 	refused := func(err error) string {
 		var r *raftgroup.Refused
@@ -329,7 +332,8 @@ func TestVoteGuard(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
 	vote := func(term uint64, context string) string {
 		b.take()
-		b.hear(&pb.Message{Type: pb.MsgVote.Enum(), Term: &term, LogTerm: new(uint64(9)), Index: new(uint64(90)), Context: []byte(context)})
+		b.hear(&pb.Message{Type: pb.MsgVote.Enum(), Term: &term, LogTerm: new(uint64(9)), Index: new(uint64(90)),
+			Context: []byte(context)})
 		return b.take()
 	}
 	if got := vote(7, ""); got != "" {
@@ -340,7 +344,8 @@ func TestVoteGuard(t *testing.T) {
 		t.Errorf("an election timeout later: %q", got)
 	}
 	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(8)), Commit: new(uint64(10))})
-	b.hear(&pb.Message{Type: pb.MsgAppResp.Enum(), Term: new(uint64(9)), Index: new(uint64(10))}) // makes the library forget the leader
+	// makes the library forget the leader
+	b.hear(&pb.Message{Type: pb.MsgAppResp.Enum(), Term: new(uint64(9)), Index: new(uint64(10))})
 	if got := vote(9, ""); got != "" {
 		t.Errorf("after a leader was heard: %s", got)
 	}
@@ -366,7 +371,8 @@ func TestRefusedIsNotDeath(t *testing.T) {
 			}
 		})
 		b.run()
-		b.hear(&pb.Message{Type: pb.MsgVote.Enum(), Term: new(uint64(7)), LogTerm: new(uint64(9)), Index: new(uint64(90))})
+		b.hear(&pb.Message{Type: pb.MsgVote.Enum(), Term: new(uint64(7)), LogTerm: new(uint64(9)),
+			Index: new(uint64(90))})
 		got := b.take()
 		if asked := strings.Contains(got, "MsgPreVote to 11"); asked != departs {
 			t.Errorf("departs %v: it asks for votes: %q", departs, got)
@@ -414,7 +420,8 @@ func TestAbstains(t *testing.T) {
 	if got := b.take(); strings.Contains(got, "Vote") {
 		t.Errorf("it asks for votes: %s", got)
 	}
-	b.hear(&pb.Message{Type: pb.MsgPreVote.Enum(), Term: new(uint64(7)), LogTerm: new(uint64(9)), Index: new(uint64(90))})
+	b.hear(&pb.Message{Type: pb.MsgPreVote.Enum(), Term: new(uint64(7)), LogTerm: new(uint64(9)),
+		Index: new(uint64(90))})
 	b.hear(&pb.Message{Type: pb.MsgVote.Enum(), Term: new(uint64(7)), LogTerm: new(uint64(9)), Index: new(uint64(90))})
 	if got := b.take(); got != "MsgPreVoteResp to 11, MsgVoteResp to 11" {
 		t.Errorf("its votes: %q", got)
@@ -532,7 +539,8 @@ func TestLostLog(t *testing.T) {
 				return err
 			}
 			batch := log.NewBatch()
-			err = errors.Join(batch.Reset(1, 11, 6, &pb.ConfState{Voters: []uint64{10}}), batch.SetHardState(1, 6, 10, 11), batch.Commit(true), batch.Close())
+			err = errors.Join(batch.Reset(1, 11, 6, &pb.ConfState{Voters: []uint64{10}}),
+				batch.SetHardState(1, 6, 10, 11), batch.Commit(true), batch.Close())
 			return errors.Join(err, log.Close())
 		},
 	} {
@@ -614,7 +622,8 @@ func TestLeftoverLog(t *testing.T) {
 	b.run()
 	b.propose(g, 0, ledger.Add("n", 1))
 	b.run()
-	if err := errors.Join(b.store.Remove(1), b.store.Create(1, ledger.Meta{Replica: 20, Conf: &pb.ConfState{}})); err != nil {
+	if err := errors.Join(b.store.Remove(1),
+		b.store.Create(1, ledger.Meta{Replica: 20, Conf: &pb.ConfState{}})); err != nil {
 		t.Fatal(err)
 	}
 	b.close()
@@ -658,7 +667,8 @@ func TestLogQueueBound(t *testing.T) {
 	w := b.host.Step(b.now, &b.inbox)
 	b.inbox = raftgroup.Inbox{}
 	second := b.propose(g, 0, ledger.Set("k", nil))
-	b.hear(&pb.Message{Type: pb.MsgApp.Enum(), Term: new(uint64(6)), Entries: []*pb.Entry{{Term: new(uint64(6)), Index: new(uint64(20))}}})
+	b.hear(&pb.Message{Type: pb.MsgApp.Enum(), Term: new(uint64(6)),
+		Entries: []*pb.Entry{{Term: new(uint64(6)), Index: new(uint64(20))}}})
 	if dropped != 1 || second.calls != 0 {
 		t.Fatalf("dropped %d, %+v", dropped, second)
 	}

@@ -28,15 +28,22 @@ func (l *laws) pumped(g *Group) {
 		"G5: group %d evaluates in term %d, its own is %d, applied is %d", g.id, e, g.term, g.appliedTerm)
 	for i := range g.flights.inflight {
 		f := &g.flights.inflight[i]
-		invariant.Check(f.term == g.term && g.leading, "G1: group %d waits in term %d for an entry of term %d", g.id, g.term, f.term)
-		invariant.Check(i == 0 || f.index == 0 || f.index > g.flights.inflight[i-1].index, "G1: group %d waits for entries out of order", g.id)
+		invariant.Check(f.term == g.term && g.leading, "G1: group %d waits in term %d for an entry of term %d", g.id,
+			g.term, f.term)
+		invariant.Check(i == 0 || f.index == 0 || f.index > g.flights.inflight[i-1].index,
+			"G1: group %d waits for entries out of order", g.id)
 	}
-	invariant.Check(g.tail.cut <= g.applied, "G4: the log of group %d is cut at %d, applied is %d", g.id, g.tail.cut, g.applied)
-	invariant.Check(g.commit == 0 || g.applied <= g.commit, "G1: group %d has applied %d, committed is %d", g.id, g.applied, g.commit)
+	invariant.Check(g.tail.cut <= g.applied, "G4: the log of group %d is cut at %d, applied is %d", g.id, g.tail.cut,
+		g.applied)
+	invariant.Check(g.commit == 0 || g.applied <= g.commit, "G1: group %d has applied %d, committed is %d", g.id,
+		g.applied, g.commit)
 	invariant.Check(g.term >= l.term && g.commit >= l.commit && g.applied >= l.applied,
-		"G1: group %d goes back from (%d, %d, %d) to (%d, %d, %d)", g.id, l.term, l.commit, l.applied, g.term, g.commit, g.applied)
-	invariant.Check(len(g.flights.orphans) <= h.opts.FateEntries, "G7: group %d waits for %d fates", g.id, len(g.flights.orphans))
-	invariant.Check(h.snapshotsHeld >= 0 && h.snapshotsHeld <= h.opts.SnapshotsHeld, "G7, G9: %d snapshots are held", h.snapshotsHeld)
+		"G1: group %d goes back from (%d, %d, %d) to (%d, %d, %d)", g.id, l.term, l.commit, l.applied, g.term, g.commit,
+		g.applied)
+	invariant.Check(len(g.flights.orphans) <= h.opts.FateEntries, "G7: group %d waits for %d fates", g.id,
+		len(g.flights.orphans))
+	invariant.Check(h.snapshotsHeld >= 0 && h.snapshotsHeld <= h.opts.SnapshotsHeld, "G7, G9: %d snapshots are held",
+		h.snapshotsHeld)
 	l.term, l.commit, l.applied = g.term, g.commit, g.applied
 }
 
@@ -61,13 +68,15 @@ func (g *Group) voted(before ballot) {
 	}
 	now := g.ballot()
 	gave := now.vote != 0 && (now.vote != before.vote || now.term != before.term) && now.term >= before.term
-	invariant.Check(!gave && now.campaigns == before.campaigns, "G6: group %d votes for %d in term %d against its word", g.id, now.vote, now.term)
+	invariant.Check(!gave && now.campaigns == before.campaigns, "G6: group %d votes for %d in term %d against its word",
+		g.id, now.vote, now.term)
 }
 
 // proposed checks the terms of proposals that are put into the log.
 func (g *Group) proposed(ps []Proposal) {
 	for i := range ps {
-		invariant.Check(ps[i].term == 0 || ps[i].term == g.term, "G5: group %d proposes in term %d what was evaluated in %d", g.id, g.term, ps[i].term)
+		invariant.Check(ps[i].term == 0 || ps[i].term == g.term,
+			"G5: group %d proposes in term %d what was evaluated in %d", g.id, g.term, ps[i].term)
 	}
 }
 
@@ -81,7 +90,8 @@ func (f *flight) succeeded(e *appliedEntry) {
 // told checks that a follower hears of no commit that its leader has not applied.
 func (g *Group) told(m *pb.Message) {
 	if t := m.GetType(); g.leading && m.GetTerm() == g.term && (t == pb.MsgApp || t == pb.MsgHeartbeat) {
-		invariant.Check(m.GetCommit() <= g.applied, "G10: group %d tells of commit %d, applied is %d", g.id, m.GetCommit(), g.applied)
+		invariant.Check(m.GetCommit() <= g.applied, "G10: group %d tells of commit %d, applied is %d", g.id,
+			m.GetCommit(), g.applied)
 	}
 }
 
@@ -98,7 +108,8 @@ func durable(items []Append, sync bool) {
 func kept(items []Apply, synced bool) {
 	for i := range items {
 		it := &items[i]
-		invariant.Check(synced || it.truncate == 0, "G4: the log of group %d is cut without a sync of the state", it.g.id)
+		invariant.Check(synced || it.truncate == 0, "G4: the log of group %d is cut without a sync of the state",
+			it.g.id)
 		invariant.Check(synced || it.members == nil, "G11: a change of members of group %d is not synced", it.g.id)
 	}
 }

@@ -28,7 +28,8 @@ type inconsistent string
 
 func (i inconsistent) Error() string {
 	return "this node's log is not what others were told it is: the data directory is a copy, was put back to an earlier state, or lost writes that the " +
-		"disk had confirmed; take the node out of the cluster and start it on an empty directory (raft: " + string(i) + ")"
+		"disk had confirmed; take the node out of the cluster and start it on an empty directory (raft: " + string(i) +
+		")"
 }
 
 // Unwrap is ErrLostLog if a leader knows entries to be here that are not.

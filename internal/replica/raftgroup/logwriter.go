@@ -72,7 +72,8 @@ func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 		it := &items[i]
 		out = append(
 			out,
-			Logged{g: it.g, message: it.message, bytes: it.bytes, truncate: it.truncate, installing: it.installing != 0, destroy: it.destroy},
+			Logged{g: it.g, message: it.message, bytes: it.bytes, truncate: it.truncate, installing: it.installing != 0,
+				destroy: it.destroy},
 		)
 		for _, m := range it.message.GetResponses() {
 			if m.GetTo() != it.g.replica {

@@ -27,7 +27,8 @@ type news struct {
 func (n *news) hush(m *pb.Message, before uint64) bool {
 	g := n.g
 	commit := m.GetCommit()
-	if !g.leading || len(g.flights.inflight) == 0 || m.GetType() != pb.MsgApp || len(m.GetEntries()) > 0 || commit <= before {
+	if !g.leading || len(g.flights.inflight) == 0 || m.GetType() != pb.MsgApp || len(m.GetEntries()) > 0 ||
+		commit <= before {
 		return false
 	}
 	if last := &g.flights.inflight[len(g.flights.inflight)-1]; last.term != g.term || last.index <= commit {

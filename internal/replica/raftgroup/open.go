@@ -175,7 +175,8 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	g.raft = library{node: node, touched: true}
 	h.groups[c.ID] = g
 	h.order = append(h.order, g)
-	if voters := c.Conf.GetVoters(); len(voters) == 1 && voters[0] == c.Replica && len(c.Conf.GetVotersOutgoing()) == 0 {
+	if voters := c.Conf.GetVoters(); len(voters) == 1 && voters[0] == c.Replica &&
+		len(c.Conf.GetVotersOutgoing()) == 0 {
 		_ = g.raft.Campaign() // nobody else could lead
 	}
 	h.mark(g)

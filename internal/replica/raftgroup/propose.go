@@ -97,7 +97,8 @@ func (h *Host) proposeQueued(g *Group) {
 			g.proposed(ps)
 		}
 		g.queue = g.queue[n:]
-		g.flights.inflight = append(g.flights.inflight, flight{term: g.term, sequence: g.flights.sequence, proposals: ps})
+		g.flights.inflight = append(g.flights.inflight, flight{term: g.term, sequence: g.flights.sequence,
+			proposals: ps})
 		h.gathering.count(&g.flights.inflight[len(g.flights.inflight)-1])
 	}
 }

@@ -37,8 +37,10 @@ func (h *Host) sleep(g *Group) {
 
 // idle reports whether nothing is under way in the group.
 func (g *Group) idle(last uint64) bool {
-	return g.applied == last && g.applying.items == 0 && len(g.queue)+len(g.flights.inflight)+len(g.flights.orphans)+len(g.snapshots.shipping)+len(g.snapshots.appends)+len(g.applying.held) == 0 &&
-		g.reads.idle() && !g.tail.cutting && !g.flights.changing && g.urgent == 0 && len(g.conf.GetVotersOutgoing()) == 0
+	return g.applied == last && g.applying.items == 0 && len(g.queue)+len(g.flights.inflight)+len(g.flights.orphans)+
+		len(g.snapshots.shipping)+len(g.snapshots.appends)+len(g.applying.held) == 0 &&
+		g.reads.idle() && !g.tail.cutting && !g.flights.changing && g.urgent == 0 &&
+		len(g.conf.GetVotersOutgoing()) == 0
 }
 
 // tryQuiesce lets a group fall quiet; the leader says so to its followers.
@@ -74,7 +76,8 @@ func (h *Host) tryQuiesce(g *Group) {
 // ticking; its pre-vote will wake the leader.
 func (h *Host) quiesceWith(g *Group, p *peer, m *pb.Message) {
 	last, err := g.log.LastIndex()
-	if err != nil || g.quiet || p.down || g.leading || g.lead != m.GetFrom() || g.term != m.GetTerm() || last != m.GetIndex() || !g.idle(last) {
+	if err != nil || g.quiet || p.down || g.leading || g.lead != m.GetFrom() || g.term != m.GetTerm() ||
+		last != m.GetIndex() || !g.idle(last) {
 		return
 	}
 	h.sleep(g)

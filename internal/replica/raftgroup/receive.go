@@ -42,7 +42,8 @@ func (h *Host) step(p *peer, message Message) bool {
 		}
 		return false
 	}
-	if m.GetTo() != g.replica { // meant for a replica that was here before, for ids are never used twice, or for one that is to come
+	// meant for a replica that was here before, for ids are never used twice, or for one that is to come
+	if m.GetTo() != g.replica {
 		if m.GetTo() > g.replica && h.opts.Events.UnknownGroup != nil {
 			h.opts.Events.UnknownGroup(message.Group, m.GetTo(), p.node)
 		}

@@ -43,7 +43,8 @@ type Runner struct {
 // NewRunner returns a runner of a host whose groups may be open already. Start starts it.
 func NewRunner(h *Host, w *LogWriter, a *Applier, s SnapshotStore, t Transport, c Clock) *Runner {
 	r := &Runner{
-		host: h, writer: w, applier: a, snapshots: s, transport: t, clock: c, wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		host: h, writer: w, applier: a, snapshots: s, transport: t, clock: c, wake: make(chan struct{}, 1),
+		stop: make(chan struct{}),
 	}
 	r.appends.init()
 	r.applies.init()

@@ -156,7 +156,9 @@ func TestEventsOfQuietGroups(t *testing.T) {
 	for _, m := range c.nodes {
 		c.until("all groups are quiet", func() bool { return m.quiet.Load() == 4 })
 	}
-	c.until("all leaders are known", seen(func() bool { return leaders[1].Node == nodeID(0) && leaders[4].Node == nodeID(3) }))
+	c.until("all leaders are known", seen(func() bool {
+		return leaders[1].Node == nodeID(0) && leaders[4].Node == nodeID(3)
+	}))
 	c.nodes[0].wire.cut.Store(true)
 	c.until("the silent node is down, and its group has another leader", seen(func() bool {
 		return down && leaders[1].Node != nodeID(0) && leaders[1].Node != raftgroup.NodeID{}
@@ -238,10 +240,13 @@ func TestHandoverIsFinal(t *testing.T) {
 // go on.
 func TestInconsistent(t *testing.T) {
 	failed := make(chan error, 4)
-	c := newCluster(t, vfs.NewMem(), "data", 1, raftgroup.Options{Events: raftgroup.Events{Failed: func(err error) { failed <- err }}})
+	c := newCluster(t, vfs.NewMem(), "data", 1, raftgroup.Options{Events: raftgroup.Events{Failed: func(err error) {
+		failed <- err
+	}}})
 	c.elect()
 	c.nodes[3].runner.Inconsistent()
-	if err := <-failed; !strings.Contains(err.Error(), "tocommit(7) is out of range") || !strings.Contains(err.Error(), "empty directory") {
+	if err := <-failed; !strings.Contains(err.Error(), "tocommit(7) is out of range") ||
+		!strings.Contains(err.Error(), "empty directory") {
 		t.Fatal(err)
 	}
 	if err := c.nodes[3].runner.Failed(); err == nil {

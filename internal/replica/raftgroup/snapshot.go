@@ -92,7 +92,8 @@ func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err
 	}
 	head = AppendMessage(NewFrame(make([]byte, 4, 256), 0, 0), s.g.id, m)
 	if len(head)-4 > headMax {
-		return nil, nil, errors.Join(fmt.Errorf("snapshot of group %d: head of %d bytes: %w", s.g.id, len(head), ErrFrame), data.Close())
+		return nil, nil, errors.Join(fmt.Errorf("snapshot of group %d: head of %d bytes: %w", s.g.id, len(head),
+			ErrFrame), data.Close())
 	}
 	binary.LittleEndian.PutUint32(head, uint32(len(head)-4))
 	return head, data, nil
@@ -135,10 +136,12 @@ func (h *Host) Expect(f *Received) error {
 	case m.GetTo() != g.replica:
 		return fmt.Errorf("group %d: replica %d is not here: %w", g.id, m.GetTo(), ErrUnwanted)
 	case m.GetTerm() < g.term:
-		return fmt.Errorf("group %d: the leader of term %d sends a snapshot in term %d: %w", g.id, m.GetTerm(), g.term, ErrUnwanted)
+		return fmt.Errorf("group %d: the leader of term %d sends a snapshot in term %d: %w", g.id, m.GetTerm(), g.term,
+			ErrUnwanted)
 	case m.GetSnapshot().GetMetadata().GetIndex() <= g.commit:
 		h.step(h.peers.of(f.From), f.Messages[0]) // changes nothing, but the leader hears how far this replica is
-		return fmt.Errorf("group %d: the snapshot is at %d, the replica at %d: %w", g.id, m.GetSnapshot().GetMetadata().GetIndex(), g.commit, ErrUnwanted)
+		return fmt.Errorf("group %d: the snapshot is at %d, the replica at %d: %w", g.id,
+			m.GetSnapshot().GetMetadata().GetIndex(), g.commit, ErrUnwanted)
 	case len(g.applying.held) > 0:
 		return fmt.Errorf("group %d: a change of members is being applied: %w", g.id, ErrUnwanted)
 	case g.snapshots.expecting || len(g.snapshots.appends) > 0:

@@ -49,9 +49,11 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 	first, _ := g.log.FirstIndex()
 	last, _ := g.log.LastIndex()
 	s = Status{
-		Group: g.id, Replica: g.replica, Leader: g.lead, Leading: g.leading, Term: g.term, Commit: g.commit, Applied: g.applied,
-		First: first, Last: last, Quiet: g.quiet, Members: cloneConf(g.conf), LeaseLeft: max(0, int64(g.lease.left(h.now))),
-		Waiting: g.proposals.Load(), Reads: g.reading.Load(),
+		Group: g.id, Replica: g.replica, Leader: g.lead, Leading: g.leading, Term: g.term, Commit: g.commit,
+		Applied: g.applied,
+		First:   first, Last: last, Quiet: g.quiet, Members: cloneConf(g.conf),
+		LeaseLeft: max(0, int64(g.lease.left(h.now))),
+		Waiting:   g.proposals.Load(), Reads: g.reading.Load(),
 	}
 	if !g.leading {
 		return s, true
@@ -61,8 +63,9 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 			return
 		}
 		s.Peers = append(s.Peers, PeerStatus{
-			Replica: id, Match: p.Match, Lag: last - min(last, p.Match), State: p.State.String(), Learner: kind == raft.ProgressTypeLearner,
-			Active: p.RecentActive,
+			Replica: id, Match: p.Match, Lag: last - min(last, p.Match), State: p.State.String(),
+			Learner: kind == raft.ProgressTypeLearner,
+			Active:  p.RecentActive,
 		})
 	})
 	return s, true

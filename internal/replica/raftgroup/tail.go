@@ -149,7 +149,8 @@ func (t *tail) consider() {
 func (t *tail) truncate(index uint64) {
 	g, h := t.g, t.g.host
 	t.cutting = false
-	if g.closed || len(g.snapshots.shipping) > 0 || g.snapshots.installing || len(g.snapshots.appends) > 0 || index <= t.cut || index > g.applied {
+	if g.closed || len(g.snapshots.shipping) > 0 || g.snapshots.installing || len(g.snapshots.appends) > 0 ||
+		index <= t.cut || index > g.applied {
 		return
 	}
 	term, err := g.log.Term(index)

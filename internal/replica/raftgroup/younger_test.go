@@ -27,7 +27,8 @@ func TestYoungerReplica(t *testing.T) {
 	b.take()
 	for _, at := range [][2]uint64{{1, 9}, {1, 40}, {2, 7}} {
 		m := &pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(8)), To: new(at[1]), From: new(uint64(11))}
-		f, err := raftgroup.DecodeFrame(nodeID(1), raftgroup.AppendMessage(raftgroup.NewFrame(nil, b.now, b.echo), at[0], m))
+		f, err := raftgroup.DecodeFrame(nodeID(1), raftgroup.AppendMessage(raftgroup.NewFrame(nil, b.now, b.echo),
+			at[0], m))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,8 @@ func (g *Group) checkLaws() {
 	follows = follows && g.cacheFirst+uint64(len(g.cache)) == last+1 && cached == g.cacheBytes
 	g.mu.Unlock()
 	invariant.Check(cut <= last, "L2: group %d is cut at %d and ends at %d", g.id, cut, last)
-	invariant.Check(last == g.written && cut == g.removed, "L2: group %d shows (%d, %d], written is (%d, %d]", g.id, cut, last, g.removed, g.written)
+	invariant.Check(last == g.written && cut == g.removed, "L2: group %d shows (%d, %d], written is (%d, %d]", g.id,
+		cut, last, g.removed, g.written)
 	invariant.Check(follows, "L2: the memory of group %d is not the end of its log at %d", g.id, last)
 	invariant.Check(!g.holds(last+1), "L3: group %d ends at %d and has an entry above", g.id, last)
 	invariant.Check(!g.holds(cut), "L2: group %d is cut at %d and has the entry still", g.id, cut)
@@ -42,9 +43,11 @@ func (g *Group) checkLaws() {
 	if cut < last {
 		term, err := g.Term(last)
 		stored, storedErr := g.storedTerm(last)
-		invariant.Check(err == nil && storedErr == nil && term == stored, "L2: entry %d of group %d has term %d, stored is %d", last, g.id, term, stored)
+		invariant.Check(err == nil && storedErr == nil && term == stored,
+			"L2: entry %d of group %d has term %d, stored is %d", last, g.id, term, stored)
 		before, err := g.Term(last - 1)
-		invariant.Check(err == nil && before <= term, "L3: terms of group %d fall from %d to %d at %d", g.id, before, term, last)
+		invariant.Check(err == nil && before <= term, "L3: terms of group %d fall from %d to %d at %d", g.id, before,
+			term, last)
 	}
 }
 

@@ -65,7 +65,8 @@ func show(t testing.TB, s raft.Storage) string {
 	must(t, err)
 	cut, err := s.Term(first - 1)
 	must(t, err)
-	out := fmt.Sprintf("term %d vote %d commit %d voters %v cut %d@%d last %d:", hs.GetTerm(), hs.GetVote(), hs.GetCommit(), cs.GetVoters(), first-1, cut, last)
+	out := fmt.Sprintf("term %d vote %d commit %d voters %v cut %d@%d last %d:", hs.GetTerm(), hs.GetVote(),
+		hs.GetCommit(), cs.GetVoters(), first-1, cut, last)
 	if first > last {
 		return out
 	}
@@ -117,7 +118,8 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	if got, want := show(t, group(t, later, 7)), show(t, group(t, s, 7)); got != want {
 		t.Errorf("after a sync:\n%s\nwant\n%s", got, want)
 	}
-	if got, want := show(t, group(t, s, 7)), "term 5 vote 0 commit 10 voters [1 2 3 4] cut 10@5 last 13: 11@6=a 12@7=c 13@7=d"; got != want {
+	if got, want := show(t, group(t, s, 7)),
+		"term 5 vote 0 commit 10 voters [1 2 3 4] cut 10@5 last 13: 11@6=a 12@7=c 13@7=d"; got != want {
 		t.Errorf("group 7:\n%s\nwant\n%s", got, want)
 	}
 	must(t, b.Close())
@@ -329,7 +331,8 @@ func TestAgainstMemoryStorage(t *testing.T) {
 		for id := uint64(1); id <= 2; id++ {
 			model[id] = raft.NewMemoryStorage()
 			index := uint64(10)
-			must(t, model[id].ApplySnapshot(&pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term, ConfState: four}}))
+			must(t, model[id].ApplySnapshot(&pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term,
+				ConfState: four}}))
 			commit, vote, t0 := index, uint64(0), term
 			must(t, model[id].SetHardState(&pb.HardState{Term: &t0, Vote: &vote, Commit: &commit}))
 			if _, err := b.Birth(id, index, term, four); err != nil {
@@ -379,7 +382,8 @@ func TestAgainstMemoryStorage(t *testing.T) {
 				term++
 				index, tt := last+rapid.Uint64Range(1, 9).Draw(r, "ahead"), term
 				cs := &pb.ConfState{Voters: []uint64{1, rapid.Uint64Range(2, 9).Draw(r, "voter")}}
-				must(t, model[g].ApplySnapshot(&pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &tt, ConfState: cs}}))
+				must(t, model[g].ApplySnapshot(&pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &tt,
+					ConfState: cs}}))
 				must(t, b.Reset(g, index, term, cs))
 			},
 			"reopen": func(r *rapid.T) {
@@ -428,7 +432,8 @@ func BenchmarkAppend(b *testing.B) {
 // TestConfStateBytes pins the bytes of a stored configuration, and proves that no beginning of them and nothing longer
 // is taken for one.
 func TestConfStateBytes(t *testing.T) {
-	cs := &pb.ConfState{Voters: []uint64{1, 300}, Learners: []uint64{4}, VotersOutgoing: []uint64{1}, LearnersNext: []uint64{1 << 60}, AutoLeave: new(true)}
+	cs := &pb.ConfState{Voters: []uint64{1, 300}, Learners: []uint64{4}, VotersOutgoing: []uint64{1},
+		LearnersNext: []uint64{1 << 60}, AutoLeave: new(true)}
 	b := appendConfState(nil, cs)
 	if got, want := hex.EncodeToString(b), "0201ac02010401010180808080808080801001"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)

@@ -138,7 +138,9 @@ func (r *Replica) Truncate(ctx context.Context, x partition.Extent, indexes []ui
 
 // Require waits until the partition refuses mutations of older revisions; see partition.Replica.Require.
 func (r *Replica) Require(ctx context.Context, x partition.Extent, revision uint64) error {
-	_, err := r.number(ctx, kindRequire, func(b []byte) []byte { return binary.AppendUvarint(appendExtent(b, x), revision) })
+	_, err := r.number(ctx, kindRequire, func(b []byte) []byte {
+		return binary.AppendUvarint(appendExtent(b, x), revision)
+	})
 	return err
 }
 
@@ -267,7 +269,8 @@ func endDecide(a reader, err error, t *trace.Trace, done command.DecisionComplet
 // lost turns an error of the transport into what it means (M2).
 func lost(err error) error {
 	switch {
-	case errors.Is(err, transport.ErrUnreachable), errors.Is(err, transport.ErrBusy), errors.Is(err, transport.ErrTooLong):
+	case errors.Is(err, transport.ErrUnreachable), errors.Is(err, transport.ErrBusy),
+		errors.Is(err, transport.ErrTooLong):
 		return err
 	}
 	if e, ok := errors.AsType[*transport.RemoteError](err); ok {

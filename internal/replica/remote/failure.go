@@ -55,8 +55,9 @@ func (e *Failure) Error() string { return e.Text }
 
 // sentinels are the errors that are their code.
 var sentinels = map[byte]error{
-	codeStaleSchema: partition.ErrStaleSchema, codeUncertain: partition.ErrUncertain, codeUnderWay: partition.ErrUnderWay,
-	codeClosed: partition.ErrClosed, codeUnconfirmed: partition.ErrUnconfirmed,
+	codeStaleSchema: partition.ErrStaleSchema, codeUncertain: partition.ErrUncertain,
+	codeUnderWay: partition.ErrUnderWay,
+	codeClosed:   partition.ErrClosed, codeUnconfirmed: partition.ErrUnconfirmed,
 }
 
 // AppendError appends the form of an error, which is not nil: its code, its text, and the values of its type.
@@ -148,10 +149,12 @@ func appendAnswer(dst []byte, err error) ([]byte, bool) {
 		dst = appendInt(appendInt(appendInt(append(dst, codeReadTimeout), int(e.Level)), e.Received), e.BlockFor)
 		return append(dst, codec.Bit(e.DataPresent)), true
 	case *dberr.ReadFailure:
-		dst = appendInt(appendInt(appendInt(appendInt(append(dst, codeReadFailure), int(e.Level)), e.Received), e.BlockFor), e.Failures)
+		dst = appendInt(appendInt(appendInt(appendInt(append(dst, codeReadFailure), int(e.Level)), e.Received),
+			e.BlockFor), e.Failures)
 		return appendTexts(append(dst, codec.Bit(e.DataPresent)), e.Message), true
 	case *dberr.WriteFailure:
-		dst = appendInt(appendInt(appendInt(appendInt(append(dst, codeWriteFailure), int(e.Level)), e.Received), e.BlockFor), e.Failures)
+		dst = appendInt(appendInt(appendInt(appendInt(append(dst, codeWriteFailure), int(e.Level)), e.Received),
+			e.BlockFor), e.Failures)
 		return appendTexts(dst, e.WriteType, e.Message), true
 	case *dberr.FunctionFailure:
 		dst = appendTexts(append(dst, codeFunction), e.Keyspace, e.Function)
@@ -250,11 +253,14 @@ func (r *reader) answer(code byte) error {
 	case codeWriteTimeout:
 		return &dberr.WriteTimeout{Level: r.level(), Received: r.small(), BlockFor: r.small(), WriteType: r.Text()}
 	case codeReadTimeout:
-		return &dberr.ReadTimeout{Level: r.level(), Received: r.small(), BlockFor: r.small(), DataPresent: r.Byte() == 1}
+		return &dberr.ReadTimeout{Level: r.level(), Received: r.small(), BlockFor: r.small(),
+			DataPresent: r.Byte() == 1}
 	case codeReadFailure:
-		return &dberr.ReadFailure{Level: r.level(), Received: r.small(), BlockFor: r.small(), Failures: r.small(), DataPresent: r.Byte() == 1, Message: r.Text()}
+		return &dberr.ReadFailure{Level: r.level(), Received: r.small(), BlockFor: r.small(), Failures: r.small(),
+			DataPresent: r.Byte() == 1, Message: r.Text()}
 	case codeWriteFailure:
-		return &dberr.WriteFailure{Level: r.level(), Received: r.small(), BlockFor: r.small(), Failures: r.small(), WriteType: r.Text(), Message: r.Text()}
+		return &dberr.WriteFailure{Level: r.level(), Received: r.small(), BlockFor: r.small(), Failures: r.small(),
+			WriteType: r.Text(), Message: r.Text()}
 	case codeFunction:
 		e := &dberr.FunctionFailure{Keyspace: r.Text(), Function: r.Text()}
 		for range r.Count(1) {

@@ -59,7 +59,8 @@ func appendRow(dst []byte, r *row.Row) []byte {
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		life := c.TTL != 0 || c.Expiry != row.NoExpiry
-		flags := codec.Bit(c.Path != nil)*cellPath | codec.Bit(c.Timestamp != base)*cellTime | codec.Bit(life)*cellLifetime
+		flags := codec.Bit(c.Path != nil)*cellPath | codec.Bit(c.Timestamp != base)*cellTime |
+			codec.Bit(life)*cellLifetime
 		dst = binary.AppendUvarint(append(dst, flags), uint64(c.Column-last)) // cells are sorted by column
 		last = c.Column
 		if c.Path != nil {

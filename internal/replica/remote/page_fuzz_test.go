@@ -15,7 +15,8 @@ import (
 // trace that is longer than the answer.
 func FuzzPages(f *testing.F) {
 	r := row.Row{Live: true, Liveness: row.Liveness{Timestamp: 5, Expiry: row.NoExpiry}, Cells: []row.Cell{
-		{Column: 1, Timestamp: 5, Expiry: row.NoExpiry, Value: []byte("v")}, {Column: 3, Timestamp: 7, TTL: 9, Expiry: 99, Path: []byte{1}, Value: []byte("w")},
+		{Column: 1, Timestamp: 5, Expiry: row.NoExpiry, Value: []byte("v")},
+		{Column: 3, Timestamp: 7, TTL: 9, Expiry: 99, Path: []byte{1}, Value: []byte("w")},
 	}}
 	page := appendPartition([]byte{version, answerTraced}, 7, []byte("key"), &r)
 	page = appendRow(codec.AppendBytes(append(page, itemRow), []byte{1, 2}), &r)

@@ -101,7 +101,8 @@ func (f *fake) Decide(ctx context.Context, c *command.Conditional, done command.
 			return
 		}
 		done.(Indexed).At(f.index)
-		done.Decided(&command.Decision{Applied: true, Timestamp: 9, Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Column: 1, Value: make([]byte, 10<<10)}}}}}, nil)
+		done.Decided(&command.Decision{Applied: true, Timestamp: 9,
+			Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Column: 1, Value: make([]byte, 10<<10)}}}}}, nil)
 	}()
 	return nil
 }
@@ -177,7 +178,8 @@ func newWorld(t testing.TB) *world {
 	})
 	start := func(i int, h transport.Handlers) *transport.Transport {
 		at := fmt.Sprint("host", i)
-		tr, err := transport.New(transport.Self{Cluster: transport.ClusterID{1}, Node: node(i), Address: at}, w.net.Dialler(at), transport.Options{})
+		tr, err := transport.New(transport.Self{Cluster: transport.ClusterID{1}, Node: node(i), Address: at},
+			w.net.Dialler(at), transport.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,14 +232,16 @@ func mutation() *command.Mutation {
 	b.Reset(row.Unstamped)
 	b.Cell(1, nil, []byte("v"), 0, row.NoExpiry)
 	return &command.Mutation{
-		Table: 7, Token: -3, Key: []byte("k"), Epoch: 4, SchemaVersion: 5, Dedupe: command.DedupeID{Coordinator: node(2), Sequence: 6}, Retried: 70,
+		Table: 7, Token: -3, Key: []byte("k"), Epoch: 4, SchemaVersion: 5,
+		Dedupe: command.DedupeID{Coordinator: node(2), Sequence: 6}, Retried: 70,
 		Ops: []command.Op{{Clustering: []byte("c"), Operand: b.Append(nil)}},
 	}
 }
 
 func conditional() *command.Conditional {
-	return &command.Conditional{Mutation: *mutation(), Rows: []command.RowRef{{Clustering: []byte("c")}}, Conditions: []command.Condition{{
-		Operator: command.Equal, Column: 1, Type: &cqltype.Type{Kind: cqltype.Int}, Values: [][]byte{nil}}}}
+	return &command.Conditional{Mutation: *mutation(), Rows: []command.RowRef{{Clustering: []byte("c")}},
+		Conditions: []command.Condition{{
+			Operator: command.Equal, Column: 1, Type: &cqltype.Type{Kind: cqltype.Int}, Values: [][]byte{nil}}}}
 }
 
 // requests makes every kind of request, but reads, and returns how it ended.
@@ -262,7 +266,8 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 	"write all": func(ctx context.Context, r *Replica) (any, error) {
 		d := newTold()
 		u := conditional()
-		if err := r.WriteAll(ctx, []partition.Part{{Mutation: mutation()}, {Mutation: &u.Mutation, Updates: u}}, d); err != nil {
+		if err := r.WriteAll(ctx, []partition.Part{{Mutation: mutation()}, {Mutation: &u.Mutation, Updates: u}},
+			d); err != nil {
 			return nil, err
 		}
 		return d.wait().index, d.err
@@ -277,7 +282,8 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 	"require": func(ctx context.Context, r *Replica) (any, error) { return nil, r.Require(ctx, extent, 11) },
 	"last":    func(ctx context.Context, r *Replica) (any, error) { return r.Last(ctx, extent) },
 	"change": func(ctx context.Context, r *Replica) (any, error) {
-		return r.Change(ctx, command.Records{Expect: 3, Put: []command.Record{{Key: []byte("k")}, {Key: []byte("l"), Value: []byte{}}}})
+		return r.Change(ctx,
+			command.Records{Expect: 3, Put: []command.Record{{Key: []byte("k")}, {Key: []byte("l"), Value: []byte{}}}})
 	},
 }
 
@@ -288,13 +294,16 @@ var extent = partition.Extent{Epoch: 7, Span: keys.Span{Table: 600, Begin: []byt
 func TestRequests(t *testing.T) {
 	u := conditional()
 	for name, want := range map[string]struct{ got, out any }{
-		"write":     {command.AppendMutation(nil, mutation()), uint64(77)},
-		"decide":    {command.AppendConditional(nil, conditional()), "77 true 9 2 10240"},
-		"write all": {appendParts(nil, []partition.Part{{Mutation: mutation()}, {Mutation: &u.Mutation, Updates: u}}), uint64(77)},
-		"truncate":  {"7 600[01,02) [3 1048576]", uint64(77)},
-		"require":   {"7 600[01,02) 11", nil},
-		"last":      {"7 600[01,02) last", int64(-42)},
-		"change":    {command.AppendRecords(nil, &command.Records{Expect: 3, Put: []command.Record{{Key: []byte("k")}, {Key: []byte("l"), Value: []byte{}}}}), uint64(8)},
+		"write":  {command.AppendMutation(nil, mutation()), uint64(77)},
+		"decide": {command.AppendConditional(nil, conditional()), "77 true 9 2 10240"},
+		"write all": {appendParts(nil, []partition.Part{{Mutation: mutation()}, {Mutation: &u.Mutation, Updates: u}}),
+			uint64(77)},
+		"truncate": {"7 600[01,02) [3 1048576]", uint64(77)},
+		"require":  {"7 600[01,02) 11", nil},
+		"last":     {"7 600[01,02) last", int64(-42)},
+		"change": {command.AppendRecords(nil,
+			&command.Records{Expect: 3, Put: []command.Record{{Key: []byte("k")},
+				{Key: []byte("l"), Value: []byte{}}}}), uint64(8)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -311,7 +320,8 @@ func TestRequests(t *testing.T) {
 					t.Errorf("trace: %v", e)
 				}
 				// Without a trace none is kept, and the other partitions are not here.
-				if _, err := requests[name](t.Context(), w.client.Replica(node(1), 6)); !errors.Is(err, partition.ErrClosed) {
+				if _, err := requests[name](t.Context(), w.client.Replica(node(1), 6)); !errors.Is(err,
+					partition.ErrClosed) {
 					t.Errorf("a partition that is not there: %v", err)
 				}
 				for _, w.async = range []bool{false, true} {
@@ -319,7 +329,8 @@ func TestRequests(t *testing.T) {
 						continue
 					}
 					w.err = &partition.NotLeader{Partition: 5, Leader: node(9)}
-					if _, err := requests[name](trace.With(t.Context(), tr), w.replica); !reflect.DeepEqual(err, w.err) {
+					if _, err := requests[name](trace.With(t.Context(), tr), w.replica); !reflect.DeepEqual(err,
+						w.err) {
 						t.Errorf("an error, async %v: %v", w.async, err)
 					}
 				}
@@ -337,7 +348,8 @@ func TestLostConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.replica.c.t.(carrier).SetAddress(node(3), "nowhere")
-				if _, err := requests[name](t.Context(), w.client.Replica(node(3), 5)); !errors.Is(err, transport.ErrUnreachable) || errors.Is(err, partition.ErrUncertain) {
+				if _, err := requests[name](t.Context(), w.client.Replica(node(3), 5)); !errors.Is(err,
+					transport.ErrUnreachable) || errors.Is(err, partition.ErrUncertain) {
 					t.Errorf("nobody there: %v", err)
 				}
 				w.err = nil
@@ -348,7 +360,8 @@ func TestLostConnections(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				begin := time.Now()
-				if _, err := requests[name](ctx, w.replica); !errors.Is(err, partition.ErrUncertain) || time.Since(begin) != time.Second {
+				if _, err := requests[name](ctx, w.replica); !errors.Is(err, partition.ErrUncertain) ||
+					time.Since(begin) != time.Second {
 					t.Errorf("at the deadline: %v after %v", err, time.Since(begin))
 				}
 				time.AfterFunc(time.Second, func() { w.net.Drop("host2", "host1") })
@@ -362,13 +375,17 @@ func TestLostConnections(t *testing.T) {
 
 // all are errors of every type, with values in all their fields.
 var all = []error{
-	partition.ErrStaleSchema, partition.ErrUncertain, partition.ErrUnderWay, partition.ErrClosed, partition.ErrUnconfirmed,
+	partition.ErrStaleSchema, partition.ErrUncertain, partition.ErrUnderWay, partition.ErrClosed,
+	partition.ErrUnconfirmed,
 	&partition.NotLeader{Partition: 3, Leader: node(7)},
 	&partition.NotLeader{},
-	&partition.WrongRange{Partition: 3, Have: topology.Span{Begin: topology.Position{Ring: 1}, Limit: topology.Position{Ring: 1 << 63, Key: []byte("k")}}, Epoch: 4, Moved: 5},
+	&partition.WrongRange{Partition: 3, Have: topology.Span{Begin: topology.Position{Ring: 1},
+		Limit: topology.Position{Ring: 1 << 63, Key: []byte("k")}}, Epoch: 4, Moved: 5},
 	&partition.Conflict{Version: 1 << 60},
-	&dberr.Server{Message: "a"}, &dberr.Protocol{Message: "b"}, &dberr.BadCredentials{Message: "c"}, &dberr.Unauthorized{Message: "d"},
-	&dberr.Syntax{Message: "e"}, &dberr.Invalid{Message: "f"}, &dberr.Config{Message: "g"}, &dberr.Truncate{Message: "h"},
+	&dberr.Server{Message: "a"}, &dberr.Protocol{Message: "b"}, &dberr.BadCredentials{Message: "c"},
+	&dberr.Unauthorized{Message: "d"},
+	&dberr.Syntax{Message: "e"}, &dberr.Invalid{Message: "f"}, &dberr.Config{Message: "g"},
+	&dberr.Truncate{Message: "h"},
 	&dberr.AlreadyExists{Keyspace: "i", Table: "j", Message: "k"}, &dberr.Unprepared{ID: [16]byte{1, 2}},
 	&dberr.Overloaded{Message: "l", RetryAfter: 3 * time.Second},
 	&dberr.Unavailable{Level: dberr.LocalOne, Required: 3, Alive: 2},
@@ -388,17 +405,20 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%#v became %#v", err, got)
 		}
 		for i := range encoded {
-			if got := DecodeError(encoded[:i]); !errors.Is(got, ErrMalformed) && i < len(encoded) && reflect.DeepEqual(got, err) {
+			if got := DecodeError(encoded[:i]); !errors.Is(got, ErrMalformed) && i < len(encoded) &&
+				reflect.DeepEqual(got, err) {
 				t.Errorf("%d of the %d bytes of %v are taken for it", i, len(encoded), err)
 			}
 		}
 	}
 	carry := func(err error) error { return DecodeError(AppendError(nil, err)) }
 	latch := carry(&partition.LatchTimeout{Cause: context.DeadlineExceeded})
-	if e := (*partition.LatchTimeout)(nil); !errors.As(latch, &e) || !strings.HasSuffix(latch.Error(), "deadline exceeded") {
+	if e := (*partition.LatchTimeout)(nil); !errors.As(latch, &e) ||
+		!strings.HasSuffix(latch.Error(), "deadline exceeded") {
 		t.Error(latch)
 	}
-	if err := carry(fmt.Errorf("%w: disk", partition.ErrStopped)); !errors.Is(err, partition.ErrStopped) || !strings.HasSuffix(err.Error(), ": disk") {
+	if err := carry(fmt.Errorf("%w: disk", partition.ErrStopped)); !errors.Is(err, partition.ErrStopped) ||
+		!strings.HasSuffix(err.Error(), ": disk") {
 		t.Error(err)
 	}
 	if err := carry(fmt.Errorf("at %d: %w", 1, &dberr.Invalid{Message: "x"})); err.Error() != "at 1: x" {
@@ -544,7 +564,9 @@ func drawRow(t *rapid.T) *row.Row {
 	column := uint32(0)
 	for range rapid.IntRange(0, 5).Draw(t, "cells") {
 		column += uint32(rapid.IntRange(0, 3).Draw(t, "column"))
-		c := row.Cell{Column: column, Value: make([]byte, rapid.SampledFrom([]int{0, 1, 1, 10, 10, 100, 100, 300}).Draw(t, "size")), Timestamp: r.Liveness.Timestamp, Expiry: row.NoExpiry}
+		c := row.Cell{Column: column,
+			Value:     make([]byte, rapid.SampledFrom([]int{0, 1, 1, 10, 10, 100, 100, 300}).Draw(t, "size")),
+			Timestamp: r.Liveness.Timestamp, Expiry: row.NoExpiry}
 		if rapid.Bool().Draw(t, "path") {
 			c.Path = rapid.SliceOfN(rapid.Byte(), 0, 3).Draw(t, "path")
 		}
@@ -576,7 +598,8 @@ func TestReadIsAsHere(t *testing.T) {
 				items = append(items, item{Key: fmt.Append(nil, c), Row: drawRow(t), Of: true})
 			}
 			if rapid.Bool().Draw(t, "passed") {
-				items = append(items, item{Token: i.Token, Key: fmt.Append(nil, "gone", k), Looked: rapid.IntRange(1, 9999).Draw(t, "looked")})
+				items = append(items, item{Token: i.Token, Key: fmt.Append(nil, "gone", k),
+					Looked: rapid.IntRange(1, 9999).Draw(t, "looked")})
 			}
 		}
 		stop, next := rapid.IntRange(1, 40).Draw(t, "stop"), rapid.IntRange(2, 9).Draw(t, "next")
@@ -596,7 +619,8 @@ func TestReadIsAsHere(t *testing.T) {
 		here, there := &scribe{step: step}, &scribe{step: step}
 		w.rows = replay(items)
 		want := w.rows(here)
-		got := w.replica.Read(context.Background(), &command.Read{Table: 7, Limit: rapid.IntRange(0, 3).Draw(t, "limit")}, there)
+		got := w.replica.Read(context.Background(),
+			&command.Read{Table: 7, Limit: rapid.IntRange(0, 3).Draw(t, "limit")}, there)
 		if diff := cmp.Diff(here.items, there.items); diff != "" || want != got {
 			t.Fatalf("%v, want %v: %s", got, want, diff)
 		}
@@ -629,7 +653,8 @@ func TestStopIsConfirmed(t *testing.T) {
 				}
 				return command.More, nil
 			}}
-			if err := w.replica.Read(t.Context(), &command.Read{Table: 7}, s); !errors.Is(err, w.err) || len(s.items) != 100 {
+			if err := w.replica.Read(t.Context(), &command.Read{Table: 7}, s); !errors.Is(err, w.err) ||
+				len(s.items) != 100 {
 				t.Errorf("%v, want %v, %d items", err, w.err, len(s.items))
 			}
 			if w.passed > rows/10 {
@@ -641,7 +666,8 @@ func TestStopIsConfirmed(t *testing.T) {
 		}
 		// A limit of rows of one partition is kept by the other node.
 		w.err, w.passed = nil, 0
-		if err := w.replica.Read(t.Context(), &command.Read{Table: 7, Key: []byte("k"), Limit: 10}, &scribe{}); err != nil || w.passed != 11 {
+		if err := w.replica.Read(t.Context(), &command.Read{Table: 7, Key: []byte("k"), Limit: 10},
+			&scribe{}); err != nil || w.passed != 11 {
 			t.Errorf("%v, %d rows for a limit of 10", err, w.passed)
 		}
 	})
@@ -654,7 +680,8 @@ func TestReadsEnd(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begin := time.Now()
-		if err := w.replica.Read(ctx, &command.Read{}, blind{}); !errors.Is(err, partition.ErrUncertain) || time.Since(begin) != time.Second {
+		if err := w.replica.Read(ctx, &command.Read{}, blind{}); !errors.Is(err, partition.ErrUncertain) ||
+			time.Since(begin) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
 		time.AfterFunc(time.Second, func() { w.net.Drop("host2", "host1") })

@@ -346,7 +346,8 @@ type reading struct {
 	query      command.Read
 }
 
-func (s *Server) read(ctx context.Context, target Target, from topology.NodeID, r *reader, t *trace.Trace, to Responder) {
+func (s *Server) read(ctx context.Context, target Target, from topology.NodeID, r *reader, t *trace.Trace,
+	to Responder) {
 	name := mark{from, r.Uint()}
 	p := s.reads.Get().(*reading)
 	if err := command.DecodeRead(&p.query, r.Rest()); err != nil || r.Err() != nil {

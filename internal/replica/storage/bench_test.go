@@ -71,7 +71,8 @@ func openBench(b *testing.B) *benchStore {
 }
 
 func (s *benchStore) key(i int) (pk, ck []byte) {
-	return fmt.Appendf(nil, "partition-%06d", i%benchPartitions), fmt.Appendf(nil, "row-%08d", i/benchPartitions%benchRows)
+	return fmt.Appendf(nil, "partition-%06d", i%benchPartitions),
+		fmt.Appendf(nil, "row-%08d", i/benchPartitions%benchRows)
 }
 
 // insert writes row i; update its third column only.
@@ -191,7 +192,8 @@ func BenchmarkGet(b *testing.B) {
 		for c := range uint32(5) {
 			s.b.Cell(c+1, nil, s.value, 0, 0)
 		}
-		s.m = command.Mutation{Table: testTable, Token: token.Hash(pk), Key: pk, Ops: append(s.m.Ops[:0], command.Op{Operand: s.b.Bytes()})}
+		s.m = command.Mutation{Table: testTable, Token: token.Hash(pk), Key: pk,
+			Ops: append(s.m.Ops[:0], command.Op{Operand: s.b.Bytes()})}
 		if err := s.Apply(s.m); err != nil {
 			b.Fatal(err)
 		}
@@ -201,7 +203,8 @@ func BenchmarkGet(b *testing.B) {
 		write(i)
 	}
 	s.compact(b)
-	if err := s.Read(context.Background(), &command.Read{Table: testTable, Now: 1}, &silent{}); err != nil { // warm the cache
+	// warm the cache
+	if err := s.Read(context.Background(), &command.Read{Table: testTable, Now: 1}, &silent{}); err != nil {
 		b.Fatal(err)
 	}
 	b.Run("read", func(b *testing.B) {
@@ -252,7 +255,8 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
-var partitions = flag.Int("partitions", 100_000, "logical partitions of BenchmarkManyPartitions; 10000000 takes minutes")
+var partitions = flag.Int("partitions", 100_000,
+	"logical partitions of BenchmarkManyPartitions; 10000000 takes minutes")
 
 // BenchmarkManyPartitions writes many partitions of one small row and counts, estimates and reads them.
 func BenchmarkManyPartitions(b *testing.B) {
@@ -266,7 +270,8 @@ func BenchmarkManyPartitions(b *testing.B) {
 		s.b.Live(0, 0)
 		s.b.Cell(1, nil, s.value, 0, 0)
 		key := pk(i)
-		s.m = command.Mutation{Table: testTable, Token: token.Hash(key), Key: key, Ops: append(s.m.Ops[:0], command.Op{Operand: s.b.Bytes()})}
+		s.m = command.Mutation{Table: testTable, Token: token.Hash(key), Key: key,
+			Ops: append(s.m.Ops[:0], command.Op{Operand: s.b.Bytes()})}
 		if err := s.Apply(s.m); err != nil {
 			b.Fatal(err)
 		}
@@ -298,7 +303,8 @@ func BenchmarkManyPartitions(b *testing.B) {
 		for i := range reads {
 			key := pk(i * 7919 % *partitions)
 			var v silent
-			if err := s.Read(context.Background(), &command.Read{Table: testTable, Key: key, Token: token.Hash(key), Now: 1}, &v); err != nil ||
+			if err := s.Read(context.Background(), &command.Read{Table: testTable, Key: key, Token: token.Hash(key),
+				Now: 1}, &v); err != nil ||
 				v.rows != 1 {
 				b.Fatal(v.rows, err)
 			}

@@ -43,7 +43,8 @@ func TestCollapseLosesNothing(t *testing.T) {
 					return
 				}
 				if i%50 == 0 {
-					if err := s.ApplySweep(&command.Sweep{Table: testTable, Keys: [][]byte{rowKey("k")}, Horizon: 10}); err != nil {
+					if err := s.ApplySweep(&command.Sweep{Table: testTable, Keys: [][]byte{rowKey("k")},
+						Horizon: 10}); err != nil {
 						t.Error(err)
 						return
 					}
@@ -62,7 +63,8 @@ func TestCollapseLosesNothing(t *testing.T) {
 	check := func(s *Store) {
 		t.Helper()
 		var v elements
-		if err := s.Read(t.Context(), &command.Read{Table: testTable, Key: []byte("k"), Token: token.Hash([]byte("k"))}, &v); err != nil {
+		if err := s.Read(t.Context(), &command.Read{Table: testTable, Key: []byte("k"), Token: token.Hash([]byte("k"))},
+			&v); err != nil {
 			t.Fatal(err)
 		}
 		if v != writers*each {

@@ -75,7 +75,8 @@ func crashRound(t *testing.T, rng *rand.Rand) {
 			}
 			synced = n
 		}
-		disks = append(disks, disk{fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng}), synced})
+		disks = append(disks, disk{fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng}),
+			synced})
 	}
 	for _, d := range disks {
 		c, err := Open(d.fs, "db", o)
@@ -132,7 +133,8 @@ func checkPrefix(t *testing.T, s *Store, synced, written uint64) {
 		last = binary.BigEndian.Uint64(b)
 	}
 	var v shared
-	if err := s.Read(context.Background(), &command.Read{Table: testTable, Key: []byte("shared"), Token: token.Hash([]byte("shared"))}, &v); err != nil {
+	if err := s.Read(context.Background(), &command.Read{Table: testTable, Key: []byte("shared"),
+		Token: token.Hash([]byte("shared"))}, &v); err != nil {
 		t.Fatal(err)
 	}
 	var rows silent
@@ -141,7 +143,8 @@ func checkPrefix(t *testing.T, s *Store, synced, written uint64) {
 	}
 	own := max(rows.rows-1, 0)
 	if last < synced || last > written || v.last != last || uint64(v.all) != last || uint64(own) != last {
-		t.Fatalf("%d of %d synced batches: key says %d, shared row %d with %d elements, %d rows of their own", synced, written, last, v.last, v.all, own)
+		t.Fatalf("%d of %d synced batches: key says %d, shared row %d with %d elements, %d rows of their own", synced,
+			written, last, v.last, v.all, own)
 	}
 }
 

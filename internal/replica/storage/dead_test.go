@@ -67,7 +67,8 @@ func peek(t testing.TB, s *Store, reversed bool) (string, uint64, time.Duration)
 	c := collector{limit: 1}
 	before := s.Metrics().Rows
 	begun := time.Now()
-	r := command.Read{Table: testTable, Key: []byte("queue"), Token: token.Hash([]byte("queue")), Now: 10, Reversed: reversed}
+	r := command.Read{Table: testTable, Key: []byte("queue"), Token: token.Hash([]byte("queue")), Now: 10,
+		Reversed: reversed}
 	if err := s.Read(context.Background(), &r, &c); err != nil {
 		t.Fatal(err)
 	}
@@ -97,11 +98,16 @@ func TestQueue(t *testing.T) {
 			}
 		}},
 		{"by range", func(s *Store) {
-			apply(t, s, mutationOf(command.OpHeader, "queue", "", 2, func(b *row.Builder) { b.DeleteRange(nil, []byte(queueKey(n)), 1) }))
+			apply(t, s, mutationOf(command.OpHeader, "queue", "", 2, func(b *row.Builder) {
+				b.DeleteRange(nil, []byte(queueKey(n)), 1)
+			}))
 		}},
 		{"by columns", func(s *Store) { // no hint tells the learner: the first scan does
 			for i := range n {
-				apply(t, s, mutation("queue", queueKey(i), 2, func(b *row.Builder) { b.Live(1, 5); b.Tombstone(1, nil, 1) }))
+				apply(t, s, mutation("queue", queueKey(i), 2, func(b *row.Builder) {
+					b.Live(1, 5)
+					b.Tombstone(1, nil, 1)
+				}))
 			}
 			peek(t, s, false)
 		}},
@@ -309,7 +315,8 @@ func TestQueueConcurrent(t *testing.T) {
 		wg.Go(func() {
 			look := func(key string, i int) bool {
 				v := lookout{key: key}
-				r := command.Read{Table: testTable, Key: []byte("queue"), Token: token.Hash([]byte("queue")), Now: 10, Reversed: i%4 == 0}
+				r := command.Read{Table: testTable, Key: []byte("queue"), Token: token.Hash([]byte("queue")), Now: 10,
+					Reversed: i%4 == 0}
 				if err := s.Read(context.Background(), &r, &v); err != nil {
 					t.Error(err)
 				}
@@ -337,7 +344,8 @@ func TestQueueConcurrent(t *testing.T) {
 
 // TestSavedBytes pins the bytes of a stored list of runs, and proves that a list that is cut within a run is refused.
 func TestSavedBytes(t *testing.T) {
-	runs := []deadRun{{start: []byte("a"), end: []byte{}, asOf: 300, rows: 5, version: 1}, {start: []byte{}, rows: 1000, version: 1}}
+	runs := []deadRun{{start: []byte("a"), end: []byte{}, asOf: 300, rows: 5, version: 1},
+		{start: []byte{}, rows: 1000, version: 1}}
 	b := appendRuns(nil, runs)
 	if got, want := hex.EncodeToString(b), "00016100ac020501000000e807"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)

@@ -79,7 +79,8 @@ func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 			continue
 		}
 		now := opts.Now()
-		for class, horizon := range map[byte]int64{keys.DueRows: now - in.GCGrace, keys.DueDedupe: now - opts.DedupeSeconds} {
+		for class, horizon := range map[byte]int64{keys.DueRows: now - in.GCGrace,
+			keys.DueDedupe: now - opts.DedupeSeconds} {
 			d := dueSweep{s: s, o: &opts, t: in, class: class, horizon: horizon, held: held}
 			for _, span := range led {
 				if span.Table == table {

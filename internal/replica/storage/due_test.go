@@ -69,7 +69,8 @@ func TestDueLooksAtWhatExpired(t *testing.T) {
 	}{{1099, 0, 21_000}, {1100 + dueSeconds + 1, 1000, 20_000}, {5000, 1000, 20_000}} {
 		sweepDue(t, s, c.now, true)
 		if m := s.Metrics(); m.DueSeen != c.seen || count(t, s) != c.left || m.SweepLag != 0 {
-			t.Errorf("at %d: %d looks, %d rows left, want %d and %d; lag %d", c.now, m.DueSeen, count(t, s), c.seen, c.left, m.SweepLag)
+			t.Errorf("at %d: %d looks, %d rows left, want %d and %d; lag %d", c.now, m.DueSeen, count(t, s), c.seen,
+				c.left, m.SweepLag)
 		}
 	}
 	if n := notes(t, s); n != 0 {
@@ -100,7 +101,8 @@ func TestDueDeletions(t *testing.T) {
 	if fmt.Sprint(before) != fmt.Sprint(after) {
 		t.Errorf("%d lines are seen, %d before", len(after), len(before))
 	}
-	if n, want := count(t, s), 3*hiddenMax+5-1000+1; n > want+1 || n < want { // where ranges were spread, their partition may say so still
+	// where ranges were spread, their partition may say so still
+	if n, want := count(t, s), 3*hiddenMax+5-1000+1; n > want+1 || n < want {
 		t.Errorf("%d keys are left of %d rows", n, want)
 	}
 	if n := notes(t, s); n != 0 {
@@ -159,7 +161,9 @@ func TestDedupeRecordsAreBounded(t *testing.T) {
 	const start = 1_000_000
 	for i := range 10_000 {
 		b := s.NewBatch()
-		m := mutation(fmt.Sprint(i%100), "", start*1_000_000, func(b *row.Builder) { b.Cell(1, nil, []byte("count"), 0, 0) })
+		m := mutation(fmt.Sprint(i%100), "", start*1_000_000, func(b *row.Builder) {
+			b.Cell(1, nil, []byte("count"), 0, 0)
+		})
 		if err := b.Mutate(&m); err != nil {
 			t.Fatal(err)
 		}

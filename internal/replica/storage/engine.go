@@ -46,7 +46,8 @@ func (s *engine) explain(err error) error {
 		return fmt.Errorf("another process uses it: %w", err)
 	case errors.Is(err, pebble.ErrDBDoesNotExist):
 		return errors.New("its identity file is there but its data is not")
-	case errors.Is(err, record.ErrInvalidChunk), errors.Is(err, record.ErrZeroedChunk), errors.Is(err, record.ErrUnexpectedEOF):
+	case errors.Is(err, record.ErrInvalidChunk), errors.Is(err, record.ErrZeroedChunk),
+		errors.Is(err, record.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: the log (%s): %w", ErrCorrupt, s.logs(), err)
 	case pebble.IsCorruptionError(err):
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)

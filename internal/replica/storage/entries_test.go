@@ -35,7 +35,8 @@ func indexedIn(t *testing.T, n, parts int) (s *Store, spans []keys.Span) {
 	}
 	for i := range n {
 		m := insert(fmt.Sprint(i), "c", 1)
-		m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte("v"), Clustering: m.Ops[0].Clustering})
+		m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte("v"),
+			Clustering: m.Ops[0].Clustering})
 		if err := b.Mutate(&m); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +124,8 @@ func TestTruncateWalksNoIndex(t *testing.T) {
 		t.Errorf("%d entries are left: they were walked over", got)
 	}
 	lookup := func() int {
-		return len(readAll(t, s, command.Read{Index: &command.IndexLookup{Index: testIndex, Value: []byte("v")}, Now: 1}))
+		return len(readAll(t, s, command.Read{Index: &command.IndexLookup{Index: testIndex, Value: []byte("v")},
+			Now: 1}))
 	}
 	rows := lookup()
 	sweepEntries(t, s)

@@ -69,7 +69,8 @@ func (s *Statistics) Estimate(span keys.Span) (Estimate, error) {
 
 // CountPartitions counts the logical partitions of a span that have a live row or static cell at the second now. Beyond
 // max, if that is not 0, it stops counting and extrapolates; exact says whether it counted to the end.
-func (s *Statistics) CountPartitions(ctx context.Context, span keys.Span, now int64, max uint64) (n uint64, exact bool, err error) {
+func (s *Statistics) CountPartitions(ctx context.Context, span keys.Span, now int64, max uint64) (n uint64, exact bool,
+	err error) {
 	c := partitionCounter{span: span, max: max}
 	r := command.Read{Table: span.Table, Range: span.Tokens(), NoRows: true, Now: now}
 	if t := s.table(span.Table).installed.Load(); t != nil {

@@ -21,7 +21,8 @@ import (
 )
 
 // brokenOps are the operations on the log that TestBrokenDisk lets fail, one after the other.
-var brokenOps = map[string]errorfs.OpKind{"write": errorfs.OpFileWrite, "sync": errorfs.OpFileSyncData, "create": errorfs.OpCreate, "reuse": errorfs.OpReuseForWrite}
+var brokenOps = map[string]errorfs.OpKind{"write": errorfs.OpFileWrite, "sync": errorfs.OpFileSyncData,
+	"create": errorfs.OpCreate, "reuse": errorfs.OpReuseForWrite}
 
 // A disk that does not take what belongs into the log breaks the store: the owner is told once, in one line, and the
 // process lives until the owner ends it, whatever Pebble was doing; later calls are refused. What was synced before is
@@ -40,7 +41,8 @@ func TestBrokenDisk(t *testing.T) {
 			out, err := child.CombinedOutput()
 			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 			if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) || ended.ExitCode() != 3 || len(lines) != 2 ||
-				!strings.HasPrefix(lines[0], "told: the store cannot go on: ") || lines[1] != "refused: the store cannot go on" {
+				!strings.HasPrefix(lines[0], "told: the store cannot go on: ") ||
+				lines[1] != "refused: the store cannot go on" {
 				t.Fatalf("%v: %s", err, out)
 			}
 			s, err := Open(vfs.Default, dir, Options{})

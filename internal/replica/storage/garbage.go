@@ -160,7 +160,8 @@ type Garbage struct {
 
 // FindGarbage looks at up to limit keys of a span, from a key on (nil: from the beginning), for what may be swept at
 // the second now. The table must be installed.
-func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, now, dedupeSeconds int64, limit int) (Garbage, error) {
+func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, now, dedupeSeconds int64,
+	limit int) (Garbage, error) {
 	if err := s.Err(); err != nil {
 		return Garbage{}, err
 	}
@@ -196,7 +197,8 @@ type finder struct {
 
 func (f *finder) add(list [][]byte, horizon int64) {
 	if len(list) > 0 {
-		f.g.Sweeps = append(f.g.Sweeps, command.Sweep{Table: f.t.ID, Keys: list, Horizon: horizon, Dropped: f.t.Dropped})
+		f.g.Sweeps = append(f.g.Sweeps, command.Sweep{Table: f.t.ID, Keys: list, Horizon: horizon,
+			Dropped: f.t.Dropped})
 	}
 }
 

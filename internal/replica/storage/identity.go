@@ -102,7 +102,8 @@ func parseIdentity(text string) (Identity, error) {
 
 // newerDirectory is the error of a directory that only a later build can read.
 func newerDirectory(unit string, has, oldest, newest int) error {
-	return &feature.Newer{What: "this directory", Unit: unit, Has: uint64(has), Oldest: uint64(oldest), Newest: uint64(newest)}
+	return &feature.Newer{What: "this directory", Unit: unit, Has: uint64(has), Oldest: uint64(oldest),
+		Newest: uint64(newest)}
 }
 
 func parseID(id *[16]byte, text string) error {

@@ -81,7 +81,8 @@ func (rd *reader) walkEntries(e *entries) error {
 			return err
 		}
 		rd.pk = rd.prefix[len(rd.prefix)-len(entry.Key):]
-		rd.resume = rd.r.AfterKey != nil && !rd.r.AfterPartition && entry.Token == rd.r.AfterToken && bytes.Equal(rd.pk, rd.r.AfterKey)
+		rd.resume = rd.r.AfterKey != nil && !rd.r.AfterPartition && entry.Token == rd.r.AfterToken &&
+			bytes.Equal(rd.pk, rd.r.AfterKey)
 		if rd.t.may(flagDeletions) || rd.statics() { // the iterator was made before
 			rd.s.m.headerSeeks.Add(1)
 			rd.it.SeekGE(rd.sub(keys.Deletions))

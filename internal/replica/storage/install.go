@@ -34,7 +34,8 @@ const ingestedBytes = 64 << 20
 // Everything is removed and ingested in one version edit of Pebble's: the hull of own span and snapshot by an excise,
 // where they touch. Pebble excises one span at a time, so where they do not touch, own is removed by a range deletion
 // in one of the sstables.
-func (s *Snapshots) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader, change func(*keys.Meta) error) error {
+func (s *Snapshots) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader,
+	change func(*keys.Meta) error) error {
 	if err := s.writable(true); err != nil {
 		return err
 	}

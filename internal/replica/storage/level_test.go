@@ -56,7 +56,8 @@ func TestLevel(t *testing.T) {
 	}
 	_, err = open(feature.Known)
 	if !errors.Is(err, feature.ErrNewer) ||
-		!strings.Contains(err.Error(), "this directory was written by a newer Ilion (feature level 2); this build understands 1") {
+		!strings.Contains(err.Error(),
+			"this directory was written by a newer Ilion (feature level 2); this build understands 1") {
 		t.Errorf("%v", err)
 	}
 	if _, err = open(feature.Range{Oldest: 3, Newest: 4}); err == nil ||

@@ -24,7 +24,8 @@ func (s *Writer) DropIndex(index uint32) error {
 
 // Indexes lists the indexes that have entries, in ascending order.
 func (s *Statistics) Indexes() ([]uint32, error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: keys.AppendTable(nil, keys.IndexSpace), UpperBound: keys.AppendTable(nil, 2*keys.IndexSpace)})
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: keys.AppendTable(nil, keys.IndexSpace),
+		UpperBound: keys.AppendTable(nil, 2*keys.IndexSpace)})
 	if err != nil {
 		return nil, s.check(err)
 	}

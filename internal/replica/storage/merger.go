@@ -49,7 +49,8 @@ func (v *valueMerge) add(value []byte) error {
 		v.chunk = v.chunk[:0]
 	}
 	if cap(v.chunk)-len(v.chunk) < len(value) {
-		v.chunk = make([]byte, 0, max(2*cap(v.chunk), len(value), chunkMin)) // the old one stays referenced by the merger
+		// the old one stays referenced by the merger
+		v.chunk = make([]byte, 0, max(2*cap(v.chunk), len(value), chunkMin))
 	}
 	n := len(v.chunk)
 	v.chunk = append(v.chunk, value...)

@@ -61,11 +61,16 @@ type Metrics struct {
 func (s *Statistics) Metrics() Metrics {
 	p := s.db.Metrics()
 	return Metrics{
-		Operands: s.m.operands.Load(), IndexEntries: s.m.entries.Load(), Batches: s.m.batches.Load(), Syncs: s.m.syncs.Load(),
-		Gets: s.m.gets.Load(), Iterators: s.m.iterators.Load(), HeaderSeeks: s.m.headerSeeks.Load(), Rows: s.m.rows.Load(),
-		DeadSkips: s.m.deadSkips.Load(), DeadRuns: s.m.deadRuns.Load(), Swept: s.m.swept.Load(), SweepsKept: s.m.sweepsKept.Load(),
-		EntriesSeen: s.m.entriesSeen.Load(), DueSeen: s.m.dueSeen.Load(), SweepLag: s.m.sweepLag.Load(), Collapsed: s.m.collapsed.Load(), SnapshotsCaptured: s.m.captured.Load(), SnapshotsInstalled: s.m.installed.Load(),
-		DiskFull: s.disk.full.Load(), FreePercent: int(s.disk.free.Load()),
+		Operands: s.m.operands.Load(), IndexEntries: s.m.entries.Load(), Batches: s.m.batches.Load(),
+		Syncs: s.m.syncs.Load(),
+		Gets:  s.m.gets.Load(), Iterators: s.m.iterators.Load(), HeaderSeeks: s.m.headerSeeks.Load(),
+		Rows:      s.m.rows.Load(),
+		DeadSkips: s.m.deadSkips.Load(), DeadRuns: s.m.deadRuns.Load(), Swept: s.m.swept.Load(),
+		SweepsKept:  s.m.sweepsKept.Load(),
+		EntriesSeen: s.m.entriesSeen.Load(), DueSeen: s.m.dueSeen.Load(), SweepLag: s.m.sweepLag.Load(),
+		Collapsed: s.m.collapsed.Load(), SnapshotsCaptured: s.m.captured.Load(),
+		SnapshotsInstalled: s.m.installed.Load(),
+		DiskFull:           s.disk.full.Load(), FreePercent: int(s.disk.free.Load()),
 		DiskBytes: p.DiskSpaceUsage(), MemtableBytes: p.MemTable.Size, CacheBytes: uint64(p.BlockCache.Size),
 		CompactionDebt: p.Compact.EstimatedDebt, ReadAmp: p.ReadAmp(), Pebble: p,
 	}

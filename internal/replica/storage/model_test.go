@@ -210,10 +210,12 @@ func drawMutation(t *rapid.T) command.Mutation {
 		case 0, 1, 2:
 			b.Live(rapid.SampledFrom([]int32{0, 0, 3}).Draw(t, "ttl"), now)
 			b.Cell(col, nil, value, 0, 0)
-			m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: value, Clustering: op.Clustering})
+			m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: value,
+				Clustering: op.Clustering})
 		case 3:
 			b.Cell(col, nil, value, 3, now)
-			m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: value, Clustering: op.Clustering})
+			m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: value,
+				Clustering: op.Clustering})
 		case 4, 5:
 			b.DeleteRow(now)
 		case 6:
@@ -246,7 +248,8 @@ func drawSlice(t *rapid.T) command.Slice {
 }
 
 func drawRead(t *rapid.T) command.Read {
-	r := command.Read{Table: testTable, Now: rapid.Int64Range(0, 10).Draw(t, "now"), Statics: rapid.Bool().Draw(t, "statics")}
+	r := command.Read{Table: testTable, Now: rapid.Int64Range(0, 10).Draw(t, "now"),
+		Statics: rapid.Bool().Draw(t, "statics")}
 	if rapid.Bool().Draw(t, "one") {
 		pk := rapid.SampledFrom(append(testPartitions, "none")).Draw(t, "pk")
 		r.Key, r.Token = []byte(pk), testTokens[pk]
@@ -262,7 +265,8 @@ func drawRead(t *rapid.T) command.Read {
 	case 0:
 		r.NoRows = true
 	case 1:
-		r.Index = &command.IndexLookup{Index: testIndex, Value: []byte(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "value"))}
+		r.Index = &command.IndexLookup{Index: testIndex,
+			Value: []byte(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "value"))}
 	}
 	last := ""
 	for range rapid.IntRange(0, 3).Draw(t, "slices") {

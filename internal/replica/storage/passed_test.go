@@ -36,7 +36,8 @@ func TestPassed(t *testing.T) {
 	for i := range n {
 		key := fmt.Sprint("k", i)
 		m := insert(key, "c", 1)
-		m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte("v"), Clustering: []byte("c")})
+		m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte("v"),
+			Clustering: []byte("c")})
 		apply(t, s, m)
 		switch {
 		case i%every == 0:

@@ -83,7 +83,9 @@ func pebbleOptions(fs vfs.FS, o Options) *pebble.Options {
 		CompactionConcurrencyRange:  func() (int, int) { return 1, o.Compactions },
 		ReadOnly:                    o.ReadOnly,
 	}
-	po.Experimental.SpanPolicyFunc = func([]byte) (pebble.SpanPolicy, []byte, error) { return rowsAreNoVersions, nil, nil }
+	po.Experimental.SpanPolicyFunc = func([]byte) (pebble.SpanPolicy, []byte, error) {
+		return rowsAreNoVersions, nil, nil
+	}
 	po.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy { return largeValues }
 	po.TargetFileSizes[0] = min(max(o.MemtableBytes/2, 2<<20), fileBytesMax)
 	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings {

@@ -76,7 +76,8 @@ func (rd *reader) visitCurrent() (command.Step, error) {
 		return command.Stop, err
 	}
 	rd.pk = rd.prefix[p.PrefixLen-len(p.Key):]
-	rd.resume = rd.r.AfterKey != nil && !rd.r.AfterPartition && p.Token == rd.r.AfterToken && bytes.Equal(rd.pk, rd.r.AfterKey)
+	rd.resume = rd.r.AfterKey != nil && !rd.r.AfterPartition && p.Token == rd.r.AfterToken &&
+		bytes.Equal(rd.pk, rd.r.AfterKey)
 	rd.visited++
 	if err := rd.tick(); err != nil {
 		return command.Stop, err

@@ -61,7 +61,8 @@ func (c *cover) target(clustering []byte) []byte {
 
 // isRange reports whether the iterator stands on a range of the partition.
 func (c *cover) isRange(it *pebble.Iterator) bool {
-	return it.Valid() && len(it.Key()) > len(c.prefix)+1 && it.Key()[len(c.prefix)] == keys.Range && bytes.HasPrefix(it.Key(), c.prefix)
+	return it.Valid() && len(it.Key()) > len(c.prefix)+1 && it.Key()[len(c.prefix)] == keys.Range &&
+		bytes.HasPrefix(it.Key(), c.prefix)
 }
 
 // take learns about a clustering key from the iterator, which was sent to its target.
@@ -84,7 +85,8 @@ func (c *cover) take(it *pebble.Iterator, clustering []byte) error {
 		c.from, c.to, c.open = append(c.from[:0], clustering...), append(c.to[:0], r.Start...), false
 		return nil
 	}
-	c.from, c.to, c.open, c.deleted = append(c.from[:0], r.Start...), append(c.to[:0], r.End...), r.End == nil, r.Timestamp
+	c.from, c.to, c.open, c.deleted = append(c.from[:0], r.Start...), append(c.to[:0], r.End...), r.End == nil,
+		r.Timestamp
 	return nil
 }
 

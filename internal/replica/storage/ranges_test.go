@@ -23,7 +23,9 @@ func rangeCK(i int) []byte { return fmt.Appendf(nil, "%08d", i) }
 func deleteRanges(t testing.TB, s *Store, n int, ts, at int64) {
 	t.Helper()
 	for i := range n {
-		apply(t, s, mutationOf(command.OpHeader, "k", "", ts, func(b *row.Builder) { b.DeleteRange(rangeCK(2*i), rangeCK(2*i+1), at) }))
+		apply(t, s, mutationOf(command.OpHeader, "k", "", ts, func(b *row.Builder) {
+			b.DeleteRange(rangeCK(2*i), rangeCK(2*i+1), at)
+		}))
 	}
 }
 
@@ -36,7 +38,8 @@ func spreadDue(t testing.TB, s *Store) {
 			return
 		}
 		for _, prefix := range prefixes {
-			if err := s.ApplySweep(&command.Sweep{Table: testTable, Keys: [][]byte{append(prefix, keys.Deletions)}}); err != nil {
+			if err := s.ApplySweep(&command.Sweep{Table: testTable,
+				Keys: [][]byte{append(prefix, keys.Deletions)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -66,7 +69,8 @@ func TestManyDeletedRanges(t *testing.T) {
 		got := readAll(
 			t,
 			s,
-			command.Read{Key: []byte("k"), Token: token.Hash([]byte("k")), Now: 1, Slices: []command.Slice{{Start: ck, End: append(ck, 0)}}},
+			command.Read{Key: []byte("k"), Token: token.Hash([]byte("k")), Now: 1,
+				Slices: []command.Slice{{Start: ck, End: append(ck, 0)}}},
 		)
 		if after := s.Metrics(); len(got) != 2*c.want || after.Iterators != before.Iterators+1 {
 			t.Errorf("row %d: %v with %d iterators", c.row, got, after.Iterators-before.Iterators)
@@ -151,10 +155,13 @@ func TestSweepSpreadsAsLogged(t *testing.T) {
 			}
 		}
 		sweep(&command.Sweep{Table: testTable, Keys: [][]byte{head}})
-		apply(t, s, mutationOf(command.OpHeader, "k", "", 7, func(b *row.Builder) { b.DeleteRange(rangeCK(3), rangeCK(100), 12) }))
+		apply(t, s, mutationOf(command.OpHeader, "k", "", 7, func(b *row.Builder) {
+			b.DeleteRange(rangeCK(3), rangeCK(100), 12)
+		}))
 		deleteRanges(t, s, 150, 6, 20)
 		sweep(&command.Sweep{Table: testTable, Horizon: 11, Keys: [][]byte{
-			head, keys.AppendRangeEnd(prefix[:len(prefix):len(prefix)], rangeCK(1)), keys.AppendRangeEnd(prefix[:len(prefix):len(prefix)], rangeCK(101)),
+			head, keys.AppendRangeEnd(prefix[:len(prefix):len(prefix)], rangeCK(1)),
+			keys.AppendRangeEnd(prefix[:len(prefix):len(prefix)], rangeCK(101)),
 		}})
 		it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: append(prefix, 0xff)})
 		if err != nil {

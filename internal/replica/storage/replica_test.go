@@ -37,7 +37,8 @@ func applyEntry(s *Store, m *keys.Meta, e *entry) error {
 	switch {
 	case e.mutation != nil:
 		if err = b.Mutate(e.mutation); err == nil {
-			b.PutDedupe(e.mutation.Table, e.mutation.Token, e.mutation.Key, command.DedupeID{Sequence: m.Applied}, []byte("done"))
+			b.PutDedupe(e.mutation.Table, e.mutation.Token, e.mutation.Key, command.DedupeID{Sequence: m.Applied},
+				[]byte("done"))
 		}
 	case e.sweep != nil:
 		err = b.Sweep(e.sweep)
@@ -117,7 +118,8 @@ func TestReplicasAgree(t *testing.T) {
 				moveSnapshot(t, s, stores[1-i], span)
 			case 4:
 				catchUp(i)
-				g, err := s.FindGarbage(context.Background(), span, nil, rapid.Int64Range(1, 14).Draw(t, "now"), 3, 1000)
+				g, err := s.FindGarbage(context.Background(), span, nil, rapid.Int64Range(1, 14).Draw(t, "now"), 3,
+					1000)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -219,10 +221,12 @@ func TestTruncateInBatch(t *testing.T) {
 	if err = errors.Join(err, b.CommitLogged()); err != nil {
 		t.Fatal(err)
 	}
-	if got := readAll(t, s, command.Read{Range: quarters[2].Tokens(), Now: 1}); len(got) != 2 || !bytes.Contains([]byte(got[1]), []byte("after")) {
+	if got := readAll(t, s, command.Read{Range: quarters[2].Tokens(), Now: 1}); len(got) != 2 ||
+		!bytes.Contains([]byte(got[1]), []byte("after")) {
 		t.Errorf("%q", got)
 	}
-	if got := indexed(t, s, quarters[1], "v1-1"); len(got) < 2 || !slices.Equal(got, entries) || hashOf(t, s, quarters[1]) != other {
+	if got := indexed(t, s, quarters[1], "v1-1"); len(got) < 2 || !slices.Equal(got, entries) ||
+		hashOf(t, s, quarters[1]) != other {
 		t.Errorf("the other partition has %q by the index, had %q", got, entries)
 	}
 	sweepEntries(t, s)
@@ -266,7 +270,8 @@ func TestEachEntry(t *testing.T) {
 		want := map[string]bool{}
 		for range rapid.IntRange(0, 150).Draw(t, "entries") {
 			value := rapid.SampledFrom([]string{"", "a", "b", "bb"}).Draw(t, "value")
-			tok, pk := token.Token(rapid.Int64Range(-30, 30).Draw(t, "token")), rapid.SampledFrom([]string{"o", "p", "q"}).Draw(t, "pk")
+			tok, pk := token.Token(rapid.Int64Range(-30, 30).Draw(t, "token")),
+				rapid.SampledFrom([]string{"o", "p", "q"}).Draw(t, "pk")
 			key := keys.AppendIndex(nil, testIndex, []byte(value), tok, []byte(pk), nil)
 			if _ = b.b.Set(key, nil, nil); span.Holds(keys.At(tok, []byte(pk))) {
 				want[string(key)] = true
@@ -297,7 +302,8 @@ func TestEachEntry(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openParts(t, fs, Options{})
-	list := []keys.Replica{{Partition: 1, Replica: 1 << 40, Created: 5}, {Partition: 300, Replica: 2}, {Partition: keys.MetaPartition, Replica: 7, Created: 9}}
+	list := []keys.Replica{{Partition: 1, Replica: 1 << 40, Created: 5}, {Partition: 300, Replica: 2},
+		{Partition: keys.MetaPartition, Replica: 7, Created: 9}}
 	b := s.NewBatch()
 	for _, i := range []int{2, 0, 1} {
 		b.PutReplica(&list[i])
@@ -343,9 +349,12 @@ func TestRegistry(t *testing.T) {
 // TestAdmit: what a leader refuses on a full disk, a replica that finds it in its log applies nevertheless.
 func TestAdmit(t *testing.T) {
 	free := uint64(9 << 20)
-	s := openMem(t, Options{DiskUsage: func(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{AvailBytes: free, TotalBytes: 1 << 30}, nil }})
+	s := openMem(t, Options{DiskUsage: func(string) (vfs.DiskUsage, error) {
+		return vfs.DiskUsage{AvailBytes: free, TotalBytes: 1 << 30}, nil
+	}})
 	m, del := insert("k", "a", 1), remove("k", "b", 1, 1)
-	indexed := command.Mutation{Table: testTable, Key: []byte("k"), Ops: []command.Op{{Kind: command.OpIndex, Index: testIndex}}}
+	indexed := command.Mutation{Table: testTable, Key: []byte("k"),
+		Ops: []command.Op{{Kind: command.OpIndex, Index: testIndex}}}
 	for what, check := range map[string]struct {
 		m    command.Mutation
 		want error
@@ -363,7 +372,8 @@ func TestAdmit(t *testing.T) {
 	s.checkDisk()
 	bad := insert("k", "a", 1)
 	bad.Ops[0].Operand = bad.Ops[0].Operand[1:]
-	if err := errors.Join(s.Admit(&m, false), s.Admit(&del, false), s.Admit(&indexed, false)); err != nil || s.Admit(&bad, false) == nil {
+	if err := errors.Join(s.Admit(&m, false), s.Admit(&del, false), s.Admit(&indexed, false)); err != nil ||
+		s.Admit(&bad, false) == nil {
 		t.Errorf("with room: %v, a damaged operand: %v", err, s.Admit(&bad, false))
 	}
 	if err := s.Admit(&m, true); !errors.Is(err, ErrDisksFull) {

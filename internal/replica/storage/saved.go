@@ -99,7 +99,8 @@ func (s *learner) holdDeadRuns(lower, upper []byte) error {
 		return nil
 	}
 	s.dead.hold(lower, upper)
-	if err := s.db.DeleteRange(keys.AppendSystem(nil, keys.DeadID, lower), keys.AppendSystem(nil, keys.DeadID, upper), pebble.NoSync); err != nil {
+	if err := s.db.DeleteRange(keys.AppendSystem(nil, keys.DeadID, lower), keys.AppendSystem(nil, keys.DeadID, upper),
+		pebble.NoSync); err != nil {
 		return fmt.Errorf("delete dead runs: %w", err)
 	}
 	return nil
@@ -125,7 +126,8 @@ func readRuns(b []byte) ([]deadRun, error) {
 	var runs []deadRun
 	for len(r.Rest()) > 0 {
 		open := r.Flag()
-		run := deadRun{start: bytes.Clone(r.Bytes()), end: bytes.Clone(r.Bytes()), asOf: int64(r.Uint()), rows: int(r.Uint()), version: 1}
+		run := deadRun{start: bytes.Clone(r.Bytes()), end: bytes.Clone(r.Bytes()), asOf: int64(r.Uint()),
+			rows: int(r.Uint()), version: 1}
 		if open {
 			run.end = nil
 		}

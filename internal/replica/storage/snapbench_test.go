@@ -122,10 +122,11 @@ func fillBench(b *testing.B, s *Store, total, rowBytes int) (size int) {
 				binary.LittleEndian.PutUint64(value[at:][:8:8], rng.Uint64())
 			}
 			ck := string(binary.BigEndian.AppendUint32(nil, uint32(i)))
-			mu := mutation(string(binary.BigEndian.AppendUint32([]byte("partition"), uint32(i/100))), ck, int64(i), func(b *row.Builder) {
-				b.Live(0, 0)
-				b.Cell(1, nil, value, 0, 0)
-			})
+			mu := mutation(string(binary.BigEndian.AppendUint32([]byte("partition"), uint32(i/100))), ck, int64(i),
+				func(b *row.Builder) {
+					b.Live(0, 0)
+					b.Cell(1, nil, value, 0, 0)
+				})
 			if err := batch.Mutate(&mu); err != nil {
 				b.Fatal(err)
 			}

@@ -122,7 +122,8 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 			t.Errorf("round %d, disk %d of %d: the other partition has changed", round, i, len(d.list))
 		case m.Applied == keys.BirthApplied+50 && rows == want && rest == 0:
 			seen["new"]++
-		case m.Applied < keys.BirthApplied+50 && i < len(d.list)-1 && hashOf(t, c, own) == old && m.Span.String() == own.String():
+		case m.Applied < keys.BirthApplied+50 && i < len(d.list)-1 && hashOf(t, c, own) == old &&
+			m.Span.String() == own.String():
 			seen["old"]++
 		default:
 			t.Errorf("round %d, disk %d of %d: half a state, meta %+v", round, i, len(d.list), m)
@@ -160,7 +161,8 @@ func TestFailingInstall(t *testing.T) {
 		left.Store(1 << 40)
 		m, _, merr := b.Meta(2)
 		h := hashOf(t, b, quarters[2])
-		isOld, isNew := h == old && m.Applied == keys.BirthApplied+30, h == hashOf(t, a, quarters[2]) && m.Applied == keys.BirthApplied+50
+		isOld, isNew := h == old && m.Applied == keys.BirthApplied+30, h == hashOf(t, a, quarters[2]) &&
+			m.Applied == keys.BirthApplied+50
 		if merr != nil || !isOld && !isNew || isOld != (err != nil) && !isNew {
 			t.Errorf("failure %d: %v, old %v, new %v", n, err, isOld, isNew)
 		}
@@ -206,7 +208,8 @@ func TestSnapshotIsOneState(t *testing.T) {
 			default:
 			}
 			var err error
-			if err = s.InstallSnapshot(context.Background(), quarters[3], bytes.NewReader(neighbour), nil); err == nil && i%3 == 0 {
+			if err = s.InstallSnapshot(context.Background(), quarters[3], bytes.NewReader(neighbour),
+				nil); err == nil && i%3 == 0 {
 				err = s.Flush()
 			}
 			if err != nil {
@@ -282,7 +285,8 @@ func TestInstalledRowsAreSeen(t *testing.T) {
 		readOne(t, b, "queue") // the last chance to learn something
 		return nil
 	}
-	if err := b.InstallSnapshot(context.Background(), span, bytes.NewReader(snapshotBytes(t, a, 1)), change); err != nil {
+	if err := b.InstallSnapshot(context.Background(), span, bytes.NewReader(snapshotBytes(t, a, 1)),
+		change); err != nil {
 		t.Fatal(err)
 	}
 	if got := readOne(t, b, "queue"); len(got) != rows+1 {

@@ -151,7 +151,8 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 		if err != nil {
 			return nil, s.check(errors.Join(err, st.snap.Close()))
 		}
-		if st.meta.Span.Table == m.Span.Table && bytes.Equal(st.meta.Span.Begin, m.Span.Begin) && bytes.Equal(st.meta.Span.End, m.Span.End) {
+		if st.meta.Span.Table == m.Span.Table && bytes.Equal(st.meta.Span.Begin, m.Span.Begin) &&
+			bytes.Equal(st.meta.Span.End, m.Span.End) {
 			return st, nil
 		}
 		if err := st.snap.Close(); err != nil {

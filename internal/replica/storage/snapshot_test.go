@@ -46,7 +46,9 @@ func openParts(t testing.TB, fs vfs.FS, o Options) *Store {
 }
 
 func testTableInfo() Table {
-	return Table{ID: testTable, Clustering: 1, Indexes: []Index{{ID: testIndex, Holds: func(*row.Row, []byte) bool { return true }}}}
+	return Table{ID: testTable, Clustering: 1, Indexes: []Index{{ID: testIndex, Holds: func(*row.Row, []byte) bool {
+		return true
+	}}}}
 }
 
 func closeStore(t testing.TB, s *Store) {
@@ -92,9 +94,12 @@ func writeEntry(t testing.TB, s *Store, m *keys.Meta, i int, version int64) {
 		b.Cell(1, nil, []byte(value), 0, 0)
 		b.Cell(2+uint32(i%2), nil, bytes.Repeat([]byte{byte(i)}, 30), 0, 0)
 	})
-	mu.Ops = append(mu.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte(value), Clustering: mu.Ops[0].Clustering})
+	mu.Ops = append(mu.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte(value),
+		Clustering: mu.Ops[0].Clustering})
 	if i%5 == 0 {
-		mu.Ops = append(mu.Ops, mutationOf(command.OpHeader, pk, "", mu.Timestamp, func(b *row.Builder) { b.DeleteRange([]byte("x"), nil, 1) }).Ops...)
+		mu.Ops = append(mu.Ops, mutationOf(command.OpHeader, pk, "", mu.Timestamp, func(b *row.Builder) {
+			b.DeleteRange([]byte("x"), nil, 1)
+		}).Ops...)
 	}
 	if err := b.Mutate(&mu); err != nil {
 		t.Fatal(err)
@@ -154,7 +159,8 @@ func hashOf(t testing.TB, s *Store, span keys.Span) uint64 {
 // indexed reads through the index: every row of a span that has a value.
 func indexed(t testing.TB, s *Store, span keys.Span, value string) []string {
 	t.Helper()
-	return readAll(t, s, command.Read{Range: span.Tokens(), Now: 1, Index: &command.IndexLookup{Index: testIndex, Value: []byte(value)}})
+	return readAll(t, s, command.Read{Range: span.Tokens(), Now: 1, Index: &command.IndexLookup{Index: testIndex,
+		Value: []byte(value)}})
 }
 
 // everything lists all keys and values of a store, but for what is the node's own.
@@ -206,8 +212,10 @@ func place(t testing.TB, s *Store, how int) {
 // stays as it was.
 func TestSnapshotCarriesPartition(t *testing.T) {
 	owns := map[string]keys.Span{
-		"nothing": {}, "the same": quarters[2], "more": joined(quarters[2], quarters[3]), "less": keys.TokenSpan(testTable, token.Range{Begin: 5 << 60, Limit: 6 << 60}),
-		"what lies before": keys.TokenSpan(testTable, token.Range{Begin: 3 << 60, Limit: 4 << 60}), "what lies apart": quarters[4], "another table": {Table: testTable + 7},
+		"nothing": {}, "the same": quarters[2], "more": joined(quarters[2], quarters[3]),
+		"less":             keys.TokenSpan(testTable, token.Range{Begin: 5 << 60, Limit: 6 << 60}),
+		"what lies before": keys.TokenSpan(testTable, token.Range{Begin: 3 << 60, Limit: 4 << 60}),
+		"what lies apart":  quarters[4], "another table": {Table: testTable + 7},
 	}
 	for name, own := range owns {
 		for how := range 9 {
@@ -238,7 +246,8 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 		birth(t, b, id, quarters[id])
 		write(t, b, id, 12, 1)
 	}
-	apply(t, b, command.Mutation{Table: testTable + 9, Token: 5, Key: []byte("k"), Timestamp: 1, Ops: insert("k", "", 1).Ops})
+	apply(t, b, command.Mutation{Table: testTable + 9, Token: 5, Key: []byte("k"), Timestamp: 1,
+		Ops: insert("k", "", 1).Ops})
 	place(t, b, to)
 	others := func() (list []string) {
 		for _, kv := range everything(t, b) {
@@ -248,7 +257,8 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 			}
 		}
 		return slices.DeleteFunc(list, func(kv string) bool { // of partition 2 itself; old index entries may stay
-			return strings.HasPrefix(kv, fmt.Sprintf("%x", keys.AppendMeta(nil, keys.PartitionID, 2))) || strings.HasPrefix(kv, "20") || strings.HasPrefix(kv, "00000004")
+			return strings.HasPrefix(kv, fmt.Sprintf("%x", keys.AppendMeta(nil, keys.PartitionID, 2))) ||
+				strings.HasPrefix(kv, "20") || strings.HasPrefix(kv, "00000004")
 		})
 	}
 	before := others()
@@ -275,12 +285,14 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 	if got, want := hashOf(t, b, quarters[2]), hashOf(t, c, quarters[2]); got != want {
 		t.Errorf("hash %x, want %x", got, want)
 	}
-	if l, u := own.Bounds(); own.Table == testTable && !overlap(l, u, quarters[2]) && len(readAll(t, b, command.Read{Range: own.Tokens()})) > 0 {
+	if l, u := own.Bounds(); own.Table == testTable && !overlap(l, u, quarters[2]) &&
+		len(readAll(t, b, command.Read{Range: own.Tokens()})) > 0 {
 		t.Error("what the replica had is still there")
 	}
 	for i := range 3 {
 		value := fmt.Sprintf("v3-%d", i)
-		if got, want := indexed(t, b, quarters[2], value), indexed(t, c, quarters[2], value); len(want) < 2 || !slices.Equal(got, want) {
+		if got, want := indexed(t, b, quarters[2], value), indexed(t, c, quarters[2], value); len(want) < 2 ||
+			!slices.Equal(got, want) {
 			t.Errorf("by the index %q, want %q", got, want)
 		}
 	}
@@ -332,7 +344,8 @@ func TestSnapshotOfMeta(t *testing.T) {
 		}
 	}
 	rows := hashOf(t, b, quarters[1])
-	if err := b.InstallSnapshot(context.Background(), keys.Span{}, bytes.NewReader(snapshotBytes(t, a, keys.MetaPartition)), nil); err != nil {
+	if err := b.InstallSnapshot(context.Background(), keys.Span{},
+		bytes.NewReader(snapshotBytes(t, a, keys.MetaPartition)), nil); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -343,7 +356,8 @@ func TestSnapshotOfMeta(t *testing.T) {
 		t.Errorf("%q %v", got, err)
 	}
 	wantAt, want, _ := a.HashPartition(keys.MetaPartition)
-	if at, h, err := b.HashPartition(keys.MetaPartition); at != wantAt || h != want || err != nil || hashOf(t, b, quarters[1]) != rows {
+	if at, h, err := b.HashPartition(keys.MetaPartition); at != wantAt || h != want || err != nil ||
+		hashOf(t, b, quarters[1]) != rows {
 		t.Errorf("hash %x at %d, want %x at %d: %v", h, at, want, wantAt, err)
 	}
 }
@@ -354,11 +368,15 @@ func TestInstalledHeaders(t *testing.T) {
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
 	birth(t, a, 1, keys.Span{Table: testTable})
-	apply(t, a, insert("k", "a", 1), insert("k", "b", 1), mutationOf(command.OpHeader, "k", "", 2, func(b *row.Builder) { b.DeleteRange([]byte("b"), nil, 1) }))
+	apply(t, a, insert("k", "a", 1), insert("k", "b", 1), mutationOf(command.OpHeader, "k", "", 2,
+		func(b *row.Builder) {
+			b.DeleteRange([]byte("b"), nil, 1)
+		}))
 	fs := vfs.NewCrashableMem()
 	b := openParts(t, fs, Options{})
 	defer closeStore(t, b)
-	if err := b.InstallSnapshot(context.Background(), keys.Span{}, bytes.NewReader(snapshotBytes(t, a, 1)), nil); err != nil {
+	if err := b.InstallSnapshot(context.Background(), keys.Span{}, bytes.NewReader(snapshotBytes(t, a, 1)),
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	c := openParts(t, fs.CrashClone(vfs.CrashCloneCfg{}), Options{})
@@ -384,7 +402,8 @@ func TestBadSnapshot(t *testing.T) {
 	good := snapshotBytes(t, a, 2)
 	check := func(what string, stream []byte, want error) {
 		t.Helper()
-		if err := b.InstallSnapshot(context.Background(), quarters[2], bytes.NewReader(stream), nil); !errors.Is(err, want) {
+		if err := b.InstallSnapshot(context.Background(), quarters[2], bytes.NewReader(stream), nil); !errors.Is(err,
+			want) {
 			t.Errorf("install %s: %v", what, err)
 		}
 		if p, err := b.ReceiveSnapshot(context.Background(), bytes.NewReader(stream)); !errors.Is(err, want) {
@@ -400,7 +419,9 @@ func TestBadSnapshot(t *testing.T) {
 		check(fmt.Sprint("flipped at ", at), bad, ErrBadSnapshot)
 	}
 	full := errors.New("no")
-	if err := b.InstallSnapshot(context.Background(), quarters[2], bytes.NewReader(good), func(*keys.Meta) error { return full }); !errors.Is(err, full) {
+	if err := b.InstallSnapshot(context.Background(), quarters[2], bytes.NewReader(good), func(*keys.Meta) error {
+		return full
+	}); !errors.Is(err, full) {
 		t.Error(err)
 	}
 	if err := b.InstallSnapshot(context.Background(), quarters[2], bytes.NewReader(good), func(m *keys.Meta) error {
@@ -427,7 +448,8 @@ func TestBadSnapshot(t *testing.T) {
 	if err != nil || p.Size() != int64(len(good)) || p.Meta().Applied != keys.BirthApplied+40 {
 		t.Fatalf("%+v %v", p, err)
 	}
-	if err := b.InstallSnapshot(context.Background(), quarters[2], stream(p), nil); err != nil || hashOf(t, b, quarters[2]) != hashOf(t, a, quarters[2]) {
+	if err := b.InstallSnapshot(context.Background(), quarters[2], stream(p), nil); err != nil ||
+		hashOf(t, b, quarters[2]) != hashOf(t, a, quarters[2]) {
 		t.Error(err)
 	}
 	if err := p.Close(); err != nil {
@@ -473,7 +495,8 @@ func TestForeignSnapshot(t *testing.T) {
 		"a key twice":          records(row(1, inside), row(1, inside)),
 		"an index for a table": head(streamHead{meta: keys.NewMeta(2, keys.Span{Table: testTable | keys.IndexSpace})}),
 		"metas for a table":    head(streamHead{meta: keys.NewMeta(2, keys.Span{Table: keys.PartitionID})}),
-		"an empty span":        head(streamHead{meta: keys.NewMeta(2, keys.Span{Table: testTable, Begin: []byte{2}, End: []byte{1}})}),
+		"an empty span": head(streamHead{meta: keys.NewMeta(2, keys.Span{Table: testTable, Begin: []byte{2},
+			End: []byte{1}})}),
 		"a newer meta": func(w *streamWriter) error {
 			_, err := w.w.Write(append([]byte(streamMagic), streamFormat))
 			w.raw = []byte{0, 0, 99}
@@ -534,15 +557,18 @@ func TestSnapshotOverlaps(t *testing.T) {
 	good := snapshotBytes(t, a, 2)
 	birth(t, b, 3, joined(quarters[3], quarters[4]))
 	for _, own := range []keys.Span{quarters[3], quarters[4], joined(quarters[2], quarters[4])} {
-		if err := b.InstallSnapshot(context.Background(), own, bytes.NewReader(good), nil); !errors.Is(err, ErrOverlap) {
+		if err := b.InstallSnapshot(context.Background(), own, bytes.NewReader(good), nil); !errors.Is(err,
+			ErrOverlap) {
 			t.Errorf("%v: %v", own, err)
 		}
 	}
-	if err := b.InstallSnapshot(context.Background(), keys.Span{Table: keys.RegistryID}, bytes.NewReader(good), nil); err == nil {
+	if err := b.InstallSnapshot(context.Background(), keys.Span{Table: keys.RegistryID}, bytes.NewReader(good),
+		nil); err == nil {
 		t.Error("the registry was removed")
 	}
 	birth(t, b, 1, joined(quarters[1], quarters[2]))
-	if err := b.InstallSnapshot(context.Background(), keys.Span{}, bytes.NewReader(good), nil); !errors.Is(err, ErrOverlap) {
+	if err := b.InstallSnapshot(context.Background(), keys.Span{}, bytes.NewReader(good), nil); !errors.Is(err,
+		ErrOverlap) {
 		t.Error(err)
 	}
 }
@@ -564,7 +590,8 @@ func TestSnapshotNeedsRoom(t *testing.T) {
 	if _, err := b.CaptureSnapshot(context.Background(), 2); !errors.Is(err, ErrNoRoom) {
 		t.Error(err)
 	}
-	if err := b.InstallSnapshot(context.Background(), quarters[2], bytes.NewReader(good), nil); !errors.Is(err, ErrNoRoom) {
+	if err := b.InstallSnapshot(context.Background(), quarters[2], bytes.NewReader(good), nil); !errors.Is(err,
+		ErrNoRoom) {
 		t.Error(err)
 	}
 	if _, err := b.ReceiveSnapshot(context.Background(), bytes.NewReader(good)); !errors.Is(err, ErrNoRoom) {

@@ -43,14 +43,16 @@ func Open(fs vfs.FS, dir string, o Options) (*Store, error) {
 
 // assemble makes the parts of a store over an engine that is not open yet.
 func assemble(e *engine) *Store {
-	s := &Store{engine: e, Tables: &Tables{engine: e}, disk: &disk{engine: e}, Directory: &Directory{engine: e}, Records: &Records{e}}
+	s := &Store{engine: e, Tables: &Tables{engine: e}, disk: &disk{engine: e}, Directory: &Directory{engine: e},
+		Records: &Records{e}}
 	s.rows = &rows{engine: e, Tables: s.Tables}
 	s.rows.init(&e.o)
 	s.learner = &learner{e, s.rows, s.Records}
 	s.Reader = &Reader{e, s.rows}
 	s.Writer = &Writer{e, s.rows, s.disk}
 	s.Sweeper = &Sweeper{e, s.rows, s.Records}
-	s.Snapshots = &Snapshots{engine: e, rows: s.rows, disk: s.disk, learner: s.learner, Records: s.Records, directory: s.Directory}
+	s.Snapshots = &Snapshots{engine: e, rows: s.rows, disk: s.disk, learner: s.learner, Records: s.Records,
+		directory: s.Directory}
 	s.Statistics = &Statistics{engine: e, rows: s.rows, disk: s.disk, reader: s.Reader, snapshots: s.Snapshots}
 	return s
 }

@@ -118,7 +118,8 @@ func TestUpdateReadsNothing(t *testing.T) {
 	if after.Operands != before.Operands+201 || allocs > 1 && !raced {
 		t.Errorf("%d operands, %v allocations each", after.Operands-before.Operands, allocs)
 	}
-	if got, want := fmt.Sprint(readOne(t, s, "k")[1:]), `[  "" live@1 1""="v"@1 2""="v"@1 3""="new"@2 4""="v"@1 5""="v"@1 ]`; got != want {
+	if got, want := fmt.Sprint(readOne(t, s, "k")[1:]),
+		`[  "" live@1 1""="v"@1 2""="v"@1 3""="new"@2 4""="v"@1 5""="v"@1 ]`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -338,10 +339,18 @@ func TestOpenRefusals(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{"foreign", func(_ *testing.T, dir string) { write(dir, "notes.txt", "x") }, Options{}, `it is not empty and not a data directory (it holds "notes.txt")`},
-		{"newer", func(_ *testing.T, dir string) { write(dir, identityFile, "ilion store\nformat 3\n") }, Options{}, "this directory was written by a newer Ilion (format 3); this build understands 2"},
-		{"older", func(_ *testing.T, dir string) { write(dir, identityFile, "ilion store\nformat 1\n") }, Options{}, "it was written by an older Ilion (format 1), from which there is no way to this one (format 2)"},
-		{"damaged identity", func(_ *testing.T, dir string) { write(dir, identityFile, "???") }, Options{}, "the identity file is damaged"},
+		{"foreign", func(_ *testing.T, dir string) {
+			write(dir, "notes.txt", "x")
+		}, Options{}, `it is not empty and not a data directory (it holds "notes.txt")`},
+		{"newer", func(_ *testing.T, dir string) {
+			write(dir, identityFile, "ilion store\nformat 3\n")
+		}, Options{}, "this directory was written by a newer Ilion (format 3); this build understands 2"},
+		{"older", func(_ *testing.T, dir string) {
+			write(dir, identityFile, "ilion store\nformat 1\n")
+		}, Options{}, "it was written by an older Ilion (format 1), from which there is no way to this one (format 2)"},
+		{"damaged identity", func(_ *testing.T, dir string) {
+			write(dir, identityFile, "???")
+		}, Options{}, "the identity file is damaged"},
 		{"lost data", func(_ *testing.T, dir string) {
 			create(dir)
 			id, _ := os.ReadFile(filepath.Join(dir, identityFile))
@@ -349,7 +358,9 @@ func TestOpenRefusals(t *testing.T) {
 			_ = os.Mkdir(dir, 0o755)
 			write(dir, identityFile, string(id))
 		}, Options{}, "its identity file is there but its data is not"},
-		{"other cluster", func(_ *testing.T, dir string) { create(dir) }, Options{Identity: Identity{Cluster: [16]byte{8}}}, "it belongs to another cluster"},
+		{"other cluster", func(_ *testing.T, dir string) {
+			create(dir)
+		}, Options{Identity: Identity{Cluster: [16]byte{8}}}, "it belongs to another cluster"},
 		{"locked", func(t *testing.T, dir string) {
 			s, err := Open(vfs.Default, dir, Options{})
 			if err != nil {
@@ -357,7 +368,8 @@ func TestOpenRefusals(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = s.Close() })
 		}, Options{}, "another process uses it"},
-		{"read-only and empty", func(*testing.T, string) {}, Options{ReadOnly: true}, "there is no data, and read-only creates none"},
+		{"read-only and empty", func(*testing.T, string) {}, Options{ReadOnly: true},
+			"there is no data, and read-only creates none"},
 		{"not a directory", func(_ *testing.T, dir string) {
 			_ = os.Remove(dir)
 			write(filepath.Dir(dir), filepath.Base(dir), "x")
@@ -374,7 +386,8 @@ func TestOpenRefusals(t *testing.T) {
 				_ = s.Close()
 				t.Fatal("it opened")
 			}
-			if text := err.Error(); !strings.Contains(text, c.want) || strings.Contains(text, "\n") || !strings.Contains(text, dir) {
+			if text := err.Error(); !strings.Contains(text, c.want) || strings.Contains(text, "\n") ||
+				!strings.Contains(text, dir) {
 				t.Errorf("got %q, want %q", text, c.want)
 			}
 		})
@@ -412,7 +425,8 @@ func TestReopen(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := s.Identity()
-		if got.Cluster != cluster || got.Node != id.Node || !got.Created.Equal(id.Created) || len(readOne(t, s, "k")) != 2 {
+		if got.Cluster != cluster || got.Node != id.Node || !got.Created.Equal(id.Created) ||
+			len(readOne(t, s, "k")) != 2 {
 			t.Errorf("%s: %+v, was %+v", dir, got, id)
 		}
 		if err := s.Apply(insert("k", "", 2)); !errors.Is(err, ErrReadOnly) {
@@ -504,7 +518,8 @@ func TestEstimate(t *testing.T) {
 	if n, exact, err := s.CountPartitions(context.Background(), whole, 1, 0); n != 20_000 || !exact || err != nil {
 		t.Errorf("counted %d %v %v", n, exact, err)
 	}
-	if n, exact, err := s.CountPartitions(context.Background(), whole, 1, 1000); n < 14_000 || n > 26_000 || exact || err != nil {
+	if n, exact, err := s.CountPartitions(context.Background(), whole, 1, 1000); n < 14_000 || n > 26_000 || exact ||
+		err != nil {
 		t.Errorf("extrapolated %d %v %v", n, exact, err)
 	}
 	half := keys.TokenSpan(testTable, token.Between(0, token.Max))
@@ -556,7 +571,9 @@ func TestFirstHeaderIsNotTorn(t *testing.T) {
 			return m
 		}
 		before, after := insert("k", "a", 1), insert("k", "b", 3)
-		deletion := mutationOf(command.OpHeader, "k", "", 2, func(b *row.Builder) { b.DeleteRange([]byte("a"), []byte("b"), 1) })
+		deletion := mutationOf(command.OpHeader, "k", "", 2, func(b *row.Builder) {
+			b.DeleteRange([]byte("a"), []byte("b"), 1)
+		})
 		if flat { // the row has its second column only where the partition's deletion came first
 			s.InstallTable(Table{ID: table})
 			before = mutation("k", "", 1, func(b *row.Builder) { b.Cell(1, nil, []byte("a"), 0, 0) })
@@ -572,7 +589,8 @@ func TestFirstHeaderIsNotTorn(t *testing.T) {
 			for last := false; !last; {
 				last = ended.Load()
 				var v cellCounter
-				if err := s.Read(t.Context(), &command.Read{Table: table, Key: before.Key, Token: before.Token, Now: 1}, &v); err != nil || v != 1 {
+				if err := s.Read(t.Context(), &command.Read{Table: table, Key: before.Key, Token: before.Token, Now: 1},
+					&v); err != nil || v != 1 {
 					t.Errorf("table %d: %d cells, %v", table, v, err)
 					return
 				}

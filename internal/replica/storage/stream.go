@@ -236,7 +236,8 @@ func (r *streamReader) begin(h *streamHead) error {
 		return fmt.Errorf("%w: it is none", ErrBadSnapshot)
 	}
 	if v := magic[len(streamMagic)]; v != streamFormat {
-		newer := &feature.Newer{What: "the snapshot", Unit: "format", Has: uint64(v), Oldest: streamFormat, Newest: streamFormat}
+		newer := &feature.Newer{What: "the snapshot", Unit: "format", Has: uint64(v), Oldest: streamFormat,
+			Newest: streamFormat}
 		if v < streamFormat {
 			return fmt.Errorf("%w: it has format %d, which is too old", ErrBadSnapshot, v)
 		}

@@ -72,13 +72,15 @@ func TestLargeRecords(t *testing.T) {
 		}
 	}
 	for at := len(streamMagic) + 1; at < len(stream); {
-		kind, size, stored := stream[at], binary.LittleEndian.Uint32(stream[at+1:]), int(binary.LittleEndian.Uint32(stream[at+5:]))
+		kind, size, stored := stream[at], binary.LittleEndian.Uint32(stream[at+1:]),
+			int(binary.LittleEndian.Uint32(stream[at+5:]))
 		if size > chunkBytesMax {
 			t.Errorf("a chunk of %d bytes", size)
 		}
 		end := at + chunkHeadLen + stored
 		if kind == chunkLarge || kind == chunkPart {
-			if _, err := readStream(append(bytes.Clone(stream[:at]), stream[end:]...)); !errors.Is(err, ErrBadSnapshot) {
+			if _, err := readStream(append(bytes.Clone(stream[:at]), stream[end:]...)); !errors.Is(err,
+				ErrBadSnapshot) {
 				t.Errorf("without its chunk of kind %d at %d: %v", kind, at, err)
 			}
 		}

@@ -105,7 +105,8 @@ type sweep struct {
 }
 
 func (s *rows) newSweep(sw *command.Sweep) *sweep {
-	w := &sweep{s: s, sw: sw, known: s.table(sw.Table), table: Table{ID: sw.Table}, clean: map[string]bool{}, spreaded: map[string]bool{}}
+	w := &sweep{s: s, sw: sw, known: s.table(sw.Table), table: Table{ID: sw.Table}, clean: map[string]bool{},
+		spreaded: map[string]bool{}}
 	if t := w.known.installed.Load(); t != nil {
 		w.table = *t
 	}

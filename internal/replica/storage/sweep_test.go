@@ -163,7 +163,8 @@ func TestSweepLeavesNothing(t *testing.T) {
 	}
 	for i := range 300 {
 		m := insert("k", fmt.Sprintf("%03d", i), 1)
-		m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte("v"), Clustering: m.Ops[0].Clustering})
+		m.Ops = append(m.Ops, command.Op{Kind: command.OpIndex, Index: testIndex, Value: []byte("v"),
+			Clustering: m.Ops[0].Clustering})
 		apply(t, s, m, remove("rows", fmt.Sprintf("%03d", i), 2, 100))
 	}
 	apply(t, s, mutationOf(command.OpHeader, "k", "", 2, func(b *row.Builder) {
@@ -204,7 +205,9 @@ func TestSweepLeavesNothing(t *testing.T) {
 func TestSweepKeepsWhatCame(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(0))
-	apply(t, s, remove("k", "a", 5, 1), mutationOf(command.OpHeader, "k", "", 3, func(b *row.Builder) { b.DeleteRow(1) }))
+	apply(t, s, remove("k", "a", 5, 1), mutationOf(command.OpHeader, "k", "", 3, func(b *row.Builder) {
+		b.DeleteRow(1)
+	}))
 	g, err := s.FindGarbage(context.Background(), keys.Span{Table: testTable}, nil, 10, 0, 100)
 	if err != nil || len(g.Sweeps) != 1 || len(g.Sweeps[0].Keys) != 2 {
 		t.Fatalf("%+v %v", g, err)

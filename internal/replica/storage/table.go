@@ -128,5 +128,6 @@ func (s *Tables) mark(id, flags uint32) error {
 var errDamage = errors.New("undecodable")
 
 func isDamage(err error) bool {
-	return errors.Is(err, errDamage) || errors.Is(err, row.ErrCorrupt) || errors.Is(err, keys.ErrCorrupt) || errors.Is(err, keys.ErrReplicaCorrupt)
+	return errors.Is(err, errDamage) || errors.Is(err, row.ErrCorrupt) || errors.Is(err, keys.ErrCorrupt) ||
+		errors.Is(err, keys.ErrReplicaCorrupt)
 }

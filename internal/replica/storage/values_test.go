@@ -22,7 +22,9 @@ func writeLarge(t *testing.T, s *Store, size int) {
 		for i := range 20 {
 			apply(t, s, insert("k", fmt.Sprintf("%02d", i), 1))
 		}
-		apply(t, s, mutation("k", "05x", 1, func(b *row.Builder) { b.Cell(1, nil, bytes.Repeat([]byte("large "), size/6), 0, 0) }))
+		apply(t, s, mutation("k", "05x", 1, func(b *row.Builder) {
+			b.Cell(1, nil, bytes.Repeat([]byte("large "), size/6), 0, 0)
+		}))
 		if err := s.Flush(); err != nil {
 			t.Fatal(err)
 		}

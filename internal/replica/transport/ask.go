@@ -30,7 +30,8 @@ func Ask(ctx context.Context, dial Dial, config *tls.Config, address string) (Cl
 	return cluster, peer, nil
 }
 
-func askNow(ctx context.Context, dial Dial, config *tls.Config, address string) (cluster ClusterID, peer Peer, err error) {
+func askNow(ctx context.Context, dial Dial, config *tls.Config, address string) (cluster ClusterID, peer Peer,
+	err error) {
 	client, _, err := sides(config)
 	if err != nil {
 		return cluster, peer, err
@@ -63,15 +64,19 @@ func askNow(ctx context.Context, dial Dial, config *tls.Config, address string) 
 	case err != nil:
 		return cluster, peer, fmt.Errorf("handshake: %w", err)
 	case !overlap(h.least, h.most):
-		return cluster, peer, &Refused{Reason: ErrVersion, Text: fmt.Sprintf("this node speaks %d to %d, node %x speaks %d to %d", VersionMin, Version, h.node, h.least, h.most)}
+		return cluster, peer,
+			&Refused{Reason: ErrVersion, Text: fmt.Sprintf("this node speaks %d to %d, node %x speaks %d to %d",
+				VersionMin, Version, h.node, h.least, h.most)}
 	case h.status != statusOK:
 		return cluster, peer, &Refused{Reason: h.status.reason(), Text: h.text, ByPeer: true}
 	case h.node == NodeID{}:
 		return cluster, peer, &Refused{Reason: ErrHandshake, Text: "a node without an id"}
 	case h.cluster == ClusterID{}:
-		return cluster, peer, &Refused{Reason: ErrCluster, Text: fmt.Sprintf("node %x belongs to no cluster yet", h.node)}
+		return cluster, peer, &Refused{Reason: ErrCluster, Text: fmt.Sprintf("node %x belongs to no cluster yet",
+			h.node)}
 	case leaf != nil && !names(leaf, h.node):
-		return cluster, peer, &Refused{Reason: ErrIdentity, Text: fmt.Sprintf("node %x came with the certificate of %v", h.node, leaf.URIs)}
+		return cluster, peer, &Refused{Reason: ErrIdentity, Text: fmt.Sprintf("node %x came with the certificate of %v",
+			h.node, leaf.URIs)}
 	}
 	return h.cluster, Peer{
 		Node: h.node, Incarnation: h.incarnation, Address: h.address, Levels: h.levels, Version: min(Version, h.most),
@@ -81,7 +86,8 @@ func askNow(ctx context.Context, dial Dial, config *tls.Config, address string) 
 // answer identifies this node to one that asks.
 func (t *Transport) answer(s *stream, h hello) error {
 	if !overlap(h.least, h.most) {
-		err := &Refused{Reason: ErrVersion, Text: fmt.Sprintf("node %x speaks %d to %d, the asker %d to %d", t.self.Node, VersionMin, Version, h.least, h.most)}
+		err := &Refused{Reason: ErrVersion, Text: fmt.Sprintf("node %x speaks %d to %d, the asker %d to %d",
+			t.self.Node, VersionMin, Version, h.least, h.most)}
 		_ = t.reply(s, ask, h.node, err)
 		return err
 	}

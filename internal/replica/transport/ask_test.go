@@ -22,7 +22,9 @@ func TestAsk(t *testing.T) {
 			Levels: feature.Range{
 				Oldest: 1,
 				Newest: 7,
-			}, Admit: func(Peer) error { return errors.New("nobody") }, Events: Events{Accepted: func(Peer, Class) { accepted++ }},
+			}, Admit: func(Peer) error {
+				return errors.New("nobody")
+			}, Events: Events{Accepted: func(Peer, Class) { accepted++ }},
 		})
 		cluster, p, err := Ask(t.Context(), n.Dialler("stranger"), nil, host(1))
 		if err != nil || cluster != home || p.Node != id(1) || p.Levels.Newest != 7 || p.Address != host(1) ||
@@ -53,7 +55,8 @@ func TestAskRefusals(t *testing.T) {
 		want   error
 		byPeer bool
 	}{
-		{"an older version", hello{class: ask, least: 1, most: 1, status: statusCluster, cluster: home, node: id(1), text: "another"}, ErrCluster, true},
+		{"an older version", hello{class: ask, least: 1, most: 1, status: statusCluster, cluster: home, node: id(1),
+			text: "another"}, ErrCluster, true},
 		{"too new", hello{class: ask, least: 7, most: 9, cluster: home, node: id(1)}, ErrVersion, false},
 		{"of no cluster", hello{class: ask, least: 1, most: 1, node: id(1)}, ErrCluster, false},
 		{"without an id", hello{class: ask, least: 1, most: 1, cluster: home}, ErrHandshake, false},
@@ -91,9 +94,11 @@ func TestAskTLS(t *testing.T) {
 		want          string
 	}{
 		{"as it should be", configOf(t, a, id(2), Validity{}), configOf(t, a, id(1), Validity{}), ""},
-		{"an asker of another authority", configOf(t, authority(t), id(2), Validity{}), configOf(t, a, id(1), Validity{}), "tls: "},
+		{"an asker of another authority", configOf(t, authority(t), id(2), Validity{}),
+			configOf(t, a, id(1), Validity{}), "tls: "},
 		{"an asker without TLS", nil, configOf(t, a, id(1), Validity{}), "handshake"},
-		{"a member with another's certificate", configOf(t, a, id(2), Validity{}), configOf(t, a, id(3), Validity{}), ErrIdentity.Error()},
+		{"a member with another's certificate", configOf(t, a, id(2), Validity{}), configOf(t, a, id(3), Validity{}),
+			ErrIdentity.Error()},
 	} {
 		_, address := loopback(t, 1, Handlers{}, Options{TLS: c.member})
 		cluster, p, err := Ask(t.Context(), DialTCP, c.asker, address)

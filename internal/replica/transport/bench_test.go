@@ -36,7 +36,10 @@ func BenchmarkFrames(b *testing.B) {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
 			bothWays(b, func(b *testing.B, near, far Options) {
 				var got atomic.Int64
-				_, address := loopback(b, 1, Handlers{OnFrame: func(NodeID, []byte) error { got.Add(1); return nil }}, far)
+				_, address := loopback(b, 1, Handlers{OnFrame: func(NodeID, []byte) error {
+					got.Add(1)
+					return nil
+				}}, far)
 				two, _ := loopback(b, 2, Handlers{}, near)
 				two.SetAddress(id(1), address)
 				frame := make([]byte, size)
@@ -64,8 +67,14 @@ func BenchmarkPingPong(b *testing.B) {
 	bothWays(b, func(b *testing.B, near, far Options) {
 		back := make(chan struct{}, 1)
 		var one *Transport
-		one, address := loopback(b, 1, Handlers{OnFrame: func(from NodeID, f []byte) error { one.Send(from, f); return nil }}, far)
-		two, there := loopback(b, 2, Handlers{OnFrame: func(NodeID, []byte) error { back <- struct{}{}; return nil }}, near)
+		one, address := loopback(b, 1, Handlers{OnFrame: func(from NodeID, f []byte) error {
+			one.Send(from, f)
+			return nil
+		}}, far)
+		two, there := loopback(b, 2, Handlers{OnFrame: func(NodeID, []byte) error {
+			back <- struct{}{}
+			return nil
+		}}, near)
 		two.SetAddress(id(1), address)
 		one.SetAddress(id(2), there)
 		frame := make([]byte, 200)

@@ -105,7 +105,8 @@ func (v *serving) request(id, micros uint64, ahead int, request []byte) error {
 	r := &Responder{s: v, id: id, size: int64(len(request)), paged: ahead > 0, credit: ahead}
 	v.mu.Lock()
 	_, double := v.under[id]
-	busy := v.count >= t.opts.CommandsPerPeer || (v.bytes > 0 && v.bytes+r.size > t.opts.CommandBytes) || t.handlers.OnCommand == nil
+	busy := v.count >= t.opts.CommandsPerPeer || (v.bytes > 0 && v.bytes+r.size > t.opts.CommandBytes) ||
+		t.handlers.OnCommand == nil
 	if !double && !busy {
 		v.under[id] = r
 		v.count++

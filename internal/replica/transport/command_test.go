@@ -16,7 +16,8 @@ import (
 )
 
 // pair starts node 1 with a command handler and returns it and node 2, which knows it.
-func pair(t *testing.T, n *Network, h func(context.Context, NodeID, []byte, *Responder), o Options) (one, two *Transport) {
+func pair(t *testing.T, n *Network, h func(context.Context, NodeID, []byte, *Responder), o Options) (one,
+	two *Transport) {
 	one = start(t, n, 1, Handlers{OnCommand: h}, o)
 	two = start(t, n, 2, Handlers{}, o)
 	two.SetAddress(id(1), host(1))
@@ -79,7 +80,8 @@ func TestDeadlineAndCancel(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		begin := time.Now()
-		if _, err := two.Call(ctx, id(1), []byte("deadline")); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 2*time.Second {
+		if _, err := two.Call(ctx, id(1), []byte("deadline")); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(begin) != 2*time.Second {
 			t.Fatal(err, time.Since(begin))
 		}
 		<-ended
@@ -245,7 +247,8 @@ func TestCommandLost(t *testing.T) {
 		if _, err := two.Call(t.Context(), id(1), nil); !errors.Is(err, ErrUnreachable) {
 			t.Fatal(err)
 		}
-		if _, err := two.Call(t.Context(), id(9), nil); !errors.Is(err, ErrUnreachable) || !errors.Is(err, ErrNoAddress) {
+		if _, err := two.Call(t.Context(), id(9), nil); !errors.Is(err, ErrUnreachable) ||
+			!errors.Is(err, ErrNoAddress) {
 			t.Fatal(err)
 		}
 		two.Close()

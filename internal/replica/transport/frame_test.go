@@ -21,11 +21,13 @@ func TestFlippedBit(t *testing.T) {
 		}
 	}
 	for n := range len(good) {
-		if frame, _, err := NewRaftReader(bytes.NewReader(good[:n]), 64<<20).Next(); err == nil || errors.Is(err, ErrFrame) {
+		if frame, _, err := NewRaftReader(bytes.NewReader(good[:n]), 64<<20).Next(); err == nil ||
+			errors.Is(err, ErrFrame) {
 			t.Errorf("%d bytes of a frame: %q, %v", n, frame, err)
 		}
 	}
-	if frame, departed, err := NewRaftReader(bytes.NewReader(good), 64<<20).Next(); err != nil || departed || len(frame) != 20 {
+	if frame, departed, err := NewRaftReader(bytes.NewReader(good), 64<<20).Next(); err != nil || departed ||
+		len(frame) != 20 {
 		t.Errorf("%q, %v, %v", frame, departed, err)
 	}
 }

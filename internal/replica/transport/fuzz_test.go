@@ -40,7 +40,8 @@ func FuzzFrames(f *testing.F) {
 // FuzzHello proves that no bytes make readHello panic or read on behind a hello, and that a hello of this version
 // survives.
 func FuzzHello(f *testing.F) {
-	h := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(2), to: id(1), address: "10.0.0.1:7000", text: "why", lineage: "1 2 3"}
+	h := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(2), to: id(1), address: "10.0.0.1:7000",
+		text: "why", lineage: "1 2 3"}
 	f.Add(h.append(nil))
 	f.Add([]byte("ilionr\x01\x01\x01\x00\x00"))
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -53,7 +54,8 @@ func FuzzHello(f *testing.F) {
 		if n := int(in[8]) | int(in[9])<<8; used != helloHead+n+4 {
 			t.Fatalf("read %d bytes of a hello of %d", used, n)
 		}
-		if again, err := readHello(bytes.NewReader(h.append(nil))); overlap(h.least, h.most) && (err != nil || again != h) {
+		if again, err := readHello(bytes.NewReader(h.append(nil))); overlap(h.least, h.most) &&
+			(err != nil || again != h) {
 			t.Fatalf("%+v became %+v, %v", h, again, err)
 		}
 	})
@@ -74,7 +76,8 @@ func FuzzCommands(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		v := &serving{t: tr, under: map[uint64]*Responder{}}
 		v.session = tr.newSession(nil, newOutbox(1<<20, 0))
-		if err := v.handle(kind, b); err == nil && (kind < kindRequest || kind > kindCredit) || err != nil && !errors.Is(err, ErrFrame) {
+		if err := v.handle(kind, b); err == nil && (kind < kindRequest || kind > kindCredit) || err != nil &&
+			!errors.Is(err, ErrFrame) {
 			t.Fatalf("kind %d: %v", kind, err)
 		}
 		l := &link{t: tr, class: Command, out: newOutbox(1<<20, 0), calls: map[uint64]*call{}}

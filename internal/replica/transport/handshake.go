@@ -34,9 +34,11 @@ func (t *Transport) judge(h hello, leaf *x509.Certificate, want NodeID) (p Peer,
 	}
 	switch {
 	case !overlap(h.least, h.most):
-		return refuse(ErrVersion, "node %x speaks %d to %d, node %x speaks %d to %d", t.self.Node, VersionMin, Version, h.node, h.least, h.most)
+		return refuse(ErrVersion, "node %x speaks %d to %d, node %x speaks %d to %d", t.self.Node, VersionMin, Version,
+			h.node, h.least, h.most)
 	case h.cluster != t.self.Cluster:
-		return refuse(ErrCluster, "node %x is in cluster %x, node %x in cluster %x", t.self.Node, t.self.Cluster, h.node, h.cluster)
+		return refuse(ErrCluster, "node %x is in cluster %x, node %x in cluster %x", t.self.Node, t.self.Cluster,
+			h.node, h.cluster)
 	case h.node == NodeID{}:
 		return refuse(ErrHandshake, "a node without an id")
 	case h.node == t.self.Node:
@@ -49,7 +51,8 @@ func (t *Transport) judge(h hello, leaf *x509.Certificate, want NodeID) (p Peer,
 		return refuse(ErrIdentity, "node %x came with the certificate of %v", h.node, leaf.URIs)
 	}
 	p = Peer{
-		Node: h.node, Incarnation: h.incarnation, Address: h.address, Lineage: h.lineage, Levels: h.levels, Version: min(Version, h.most),
+		Node: h.node, Incarnation: h.incarnation, Address: h.address, Lineage: h.lineage, Levels: h.levels,
+		Version: min(Version, h.most),
 	}
 	if t.opts.Admit != nil {
 		if err := t.opts.Admit(p); err != nil {

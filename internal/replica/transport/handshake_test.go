@@ -60,7 +60,10 @@ func TestHandshakeMatrix(t *testing.T) {
 		t.Run(c.name+"/accepted", func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *Network) {
 				var seen error
-				start(t, n, 1, Handlers{}, Options{Admit: admit, Events: Events{HandshakeRefused: func(_ string, err error) { seen = err }}})
+				start(t, n, 1, Handlers{},
+					Options{Admit: admit, Events: Events{HandshakeRefused: func(_ string, err error) {
+						seen = err
+					}}})
 				conn, err := n.Dialler("stranger")(t.Context(), host(1))
 				if err != nil {
 					t.Fatal(err)
@@ -99,7 +102,8 @@ func TestHandshakeMatrix(t *testing.T) {
 					t.Fatalf("%v, want %v", err, c.dialled)
 				}
 				if err == nil {
-					if s.peer.Incarnation != 9 || s.peer.Levels != (feature.Range{Oldest: 2, Newest: 7}) || s.peer.Version != 1 {
+					if s.peer.Incarnation != 9 || s.peer.Levels != (feature.Range{Oldest: 2, Newest: 7}) ||
+						s.peer.Version != 1 {
 						t.Fatalf("%+v", s.peer)
 					}
 					tr.release(s.raw)
@@ -131,7 +135,8 @@ func TestRefusalIsHeard(t *testing.T) {
 		two := start(t, n, 2, Handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
 		_, err := two.Call(t.Context(), id(1), nil)
-		if r := (*Refused)(nil); !errors.As(err, &r) || !r.ByPeer || !errors.Is(err, ErrNotAdmitted) || !errors.Is(err, ErrUnreachable) ||
+		if r := (*Refused)(nil); !errors.As(err, &r) || !r.ByPeer || !errors.Is(err, ErrNotAdmitted) ||
+			!errors.Is(err, ErrUnreachable) ||
 			!strings.Contains(r.Text, "Friday") {
 			t.Fatal(err)
 		}

@@ -86,7 +86,8 @@ func NewAuthority(name string, v Validity) (*Authority, error) {
 	from, until := v.span(10 * year)
 	template := &x509.Certificate{
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: until,
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	if err != nil {
@@ -132,7 +133,8 @@ func (a *Authority) Issue(node NodeID, hosts []string, v Validity) (certificate,
 	template := &x509.Certificate{
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: "ilion node " + hex.EncodeToString(node[:])},
 		NotBefore: from, NotAfter: until, URIs: []*url.URL{NodeURI(node)}, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth,
+			x509.ExtKeyUsageClientAuth},
 	}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
@@ -174,7 +176,8 @@ func TLSConfig(authority, certificate, key []byte) (*tls.Config, error) {
 	if !pool.AppendCertsFromPEM(authority) {
 		return nil, errors.New("load authority: no certificate in it")
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool, MinVersion: tls.VersionTLS13}, nil
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool,
+		MinVersion: tls.VersionTLS13}, nil
 }
 
 // sides derives what the dialling and the accepting side use.
@@ -204,7 +207,8 @@ func sides(c *tls.Config) (client, server *tls.Config, err error) {
 		for _, i := range s.PeerCertificates[1:] {
 			rest.AddCert(i)
 		}
-		o := x509.VerifyOptions{Roots: c.RootCAs, Intermediates: rest, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+		o := x509.VerifyOptions{Roots: c.RootCAs, Intermediates: rest,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 		if c.Time != nil {
 			o.CurrentTime = c.Time()
 		}

@@ -87,7 +87,8 @@ func (m *raftNode) open(t *testing.T, n *transport.Network, i, voters, groups in
 				k.Where = append(k.Where, raftgroup.Member{Replica: (g+1)*10 + uint64(v), Node: raftID(v)})
 			}
 		}
-		meta := ledger.Meta{Replica: k.Replica, Applied: k.Applied, Term: k.Term, Conf: k.Conf, Where: raftgroup.EncodeMembers(nil, k.Where)}
+		meta := ledger.Meta{Replica: k.Replica, Applied: k.Applied, Term: k.Term, Conf: k.Conf,
+			Where: raftgroup.EncodeMembers(nil, k.Where)}
 		if err := m.store.Create(k.ID, meta); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +101,8 @@ func (m *raftNode) open(t *testing.T, n *transport.Network, i, voters, groups in
 	if m.net, err = transport.New(self, n.Dialler(m.name), transport.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	m.runner = raftgroup.NewRunner(host, raftgroup.NewLogWriter(m.log.NewBatch()), raftgroup.NewApplier(m.store), m.store, raftTransport{m.net}, raftgroup.BootClock{})
+	m.runner = raftgroup.NewRunner(host, raftgroup.NewLogWriter(m.log.NewBatch()), raftgroup.NewApplier(m.store),
+		m.store, raftTransport{m.net}, raftgroup.BootClock{})
 	l, err := n.Listen(m.name)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +155,8 @@ func TestLargeProposals(t *testing.T) {
 	}
 	const groups, large = 2, 16<<20 - 16
 	// Ticks are long: under the race detector a second of silence would be nothing.
-	nodes := startRaft(t, 4, 4, groups, raftgroup.Options{TruncateBytes: 40 << 20, TruncateKeep: 2, Tick: 250 * time.Millisecond})
+	nodes := startRaft(t, 4, 4, groups, raftgroup.Options{TruncateBytes: 40 << 20, TruncateKeep: 2,
+		Tick: 250 * time.Millisecond})
 	lead(t, nodes[0])
 	var all []heard
 	for i := range 8 {
@@ -198,7 +201,8 @@ func TestStreamedSnapshot(t *testing.T) {
 	}
 	w := make(heard, 1)
 	err := nodes[0].runner.Do(func(h *raftgroup.Host) {
-		h.ChangeMembers(1, []raftgroup.Change{{Member: raftgroup.Member{Replica: 13, Node: raftID(3)}, As: raftgroup.Learner}}, w)
+		h.ChangeMembers(1, []raftgroup.Change{{Member: raftgroup.Member{Replica: 13, Node: raftID(3)},
+			As: raftgroup.Learner}}, w)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +212,9 @@ func TestStreamedSnapshot(t *testing.T) {
 	}
 	learner := nodes[3].groups[0]
 	until(t, "the learner has all", func() bool { return learner.Applied() >= group.Applied() })
-	until(t, "the learner is fresh", func() bool { return learner.Fresh(raftgroup.BootClock{}.Now(), 500*time.Millisecond) })
+	until(t, "the learner is fresh", func() bool {
+		return learner.Fresh(raftgroup.BootClock{}.Now(), 500*time.Millisecond)
+	})
 	want, err := nodes[0].store.Hash(1)
 	if err != nil {
 		t.Fatal(err)

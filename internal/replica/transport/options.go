@@ -232,6 +232,7 @@ func (t *Transport) Counters() Counters {
 		SnapshotsSent: c.snapshotsSent.Load(), SnapshotsReceived: c.snapshotsReceived.Load(),
 		SnapshotsFailed: c.snapshotsFailed.Load(), SnapshotsResumed: c.snapshotsResumed.Load(),
 		SnapshotBytesSent: c.snapshotBytesSent.Load(),
-		CommandsSent:      c.commandsSent.Load(), CommandsServed: c.commandsServed.Load(), CommandsBusy: c.commandsBusy.Load(),
+		CommandsSent:      c.commandsSent.Load(), CommandsServed: c.commandsServed.Load(),
+		CommandsBusy: c.commandsBusy.Load(),
 	}
 }

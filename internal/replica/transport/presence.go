@@ -22,7 +22,8 @@ func (t *Transport) enter(p Peer, c Class) error {
 	defer t.mu.Unlock()
 	here := t.present[p.Node]
 	if here != nil && here.incarnation != p.Incarnation {
-		return &Refused{Reason: ErrTwin, Text: fmt.Sprintf("node %x is connected to node %x from another process", p.Node, t.self.Node)}
+		return &Refused{Reason: ErrTwin, Text: fmt.Sprintf("node %x is connected to node %x from another process",
+			p.Node, t.self.Node)}
 	}
 	if c == Snapshot {
 		return nil
@@ -62,7 +63,8 @@ func (t *Transport) room(c net.Conn) (host string, ok bool) {
 	host = hostOf(c)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.accepted >= t.opts.InboundConnections || t.shaking >= t.opts.Handshakes || t.shakingOf[host] >= max(hostLeast, t.opts.Handshakes/hostShare) {
+	if t.accepted >= t.opts.InboundConnections || t.shaking >= t.opts.Handshakes ||
+		t.shakingOf[host] >= max(hostLeast, t.opts.Handshakes/hostShare) {
 		return host, false
 	}
 	t.accepted++

@@ -39,11 +39,13 @@ func TestQuickFailureDetection(t *testing.T) {
 		if err := <-done; !errors.Is(err, ErrLost) || time.Since(stopped) > 1500*time.Millisecond {
 			t.Fatalf("%v after %v", err, time.Since(stopped))
 		}
-		if _, err := one.Call(t.Context(), id(2), []byte("x")); !errors.Is(err, ErrUnreachable) || time.Since(stopped) > 3*time.Second+time.Millisecond {
+		if _, err := one.Call(t.Context(), id(2), []byte("x")); !errors.Is(err, ErrUnreachable) ||
+			time.Since(stopped) > 3*time.Second+time.Millisecond {
 			t.Fatalf("%v after %v", err, time.Since(stopped))
 		}
 		began := time.Now()
-		if _, err := one.Call(t.Context(), id(2), []byte("x")); !errors.Is(err, ErrUnreachable) || time.Since(began) > 0 {
+		if _, err := one.Call(t.Context(), id(2), []byte("x")); !errors.Is(err, ErrUnreachable) ||
+			time.Since(began) > 0 {
 			t.Fatalf("%v after %v", err, time.Since(began))
 		}
 		n.Cut(host(2), host(1), false)

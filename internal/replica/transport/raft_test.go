@@ -85,7 +85,8 @@ func TestLargeFrame(t *testing.T) {
 		if two.Send(id(1), make([]byte, 3<<20+1)) {
 			t.Fatal("a frame above FrameBytes passed")
 		}
-		if !two.Send(id(1), make([]byte, 3<<20)) || two.Send(id(1), make([]byte, 2<<20)) || !two.Send(id(1), []byte("x")) {
+		if !two.Send(id(1), make([]byte, 3<<20)) || two.Send(id(1), make([]byte, 2<<20)) ||
+			!two.Send(id(1), []byte("x")) {
 			t.Fatal("want a large frame and a small one, and no second large one")
 		}
 		synctest.Wait()
@@ -239,7 +240,8 @@ func TestRestartElsewhere(t *testing.T) {
 			t.Fatal("dropped, though it was heard")
 		}
 		synctest.Wait()
-		if fmt.Sprint(got.all()) != "[2:before 2:after]" || moved.Load() != "host1->elsewhere" || two.Address(id(1)) != "elsewhere" {
+		if fmt.Sprint(got.all()) != "[2:before 2:after]" || moved.Load() != "host1->elsewhere" ||
+			two.Address(id(1)) != "elsewhere" {
 			t.Fatal(got.all(), moved.Load(), two.Address(id(1)))
 		}
 	})
@@ -339,7 +341,8 @@ func TestBackoff(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	for n, want := range map[int]time.Duration{0: 15 * time.Millisecond, 3: 120 * time.Millisecond, 7: 1500 * time.Millisecond, 1000: 1500 * time.Millisecond} {
+	for n, want := range map[int]time.Duration{0: 15 * time.Millisecond, 3: 120 * time.Millisecond,
+		7: 1500 * time.Millisecond, 1000: 1500 * time.Millisecond} {
 		if got := tr.backoff(n); got != want {
 			t.Errorf("backoff(%d) is %v, want %v", n, got, want)
 		}

@@ -144,7 +144,8 @@ func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 			running++
 		}
 	}
-	if running >= t.opts.SnapshotsInbound || t.closed || len(t.transfers) >= transfersKept*t.opts.SnapshotsInbound && !t.makeRoom() {
+	if running >= t.opts.SnapshotsInbound || t.closed || len(t.transfers) >= transfersKept*t.opts.SnapshotsInbound &&
+		!t.makeRoom() {
 		return nil
 	}
 	r, w := io.Pipe()
@@ -268,7 +269,8 @@ func (tr *transfer) end(s *session, sum uint32) error {
 	}
 	tr.ended = true
 	if tr.offset != tr.size || sum != tr.sum {
-		tr.fail(fmt.Errorf("%w: %d of %d bytes, checksum %08x, want %08x", ErrSnapshot, tr.offset, tr.size, tr.sum, sum))
+		tr.fail(fmt.Errorf("%w: %d of %d bytes, checksum %08x, want %08x", ErrSnapshot, tr.offset, tr.size, tr.sum,
+			sum))
 	} else {
 		_ = tr.w.Close()
 	}

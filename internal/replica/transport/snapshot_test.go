@@ -147,7 +147,9 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 	t.Run("handler refuses at once", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *Network) {
-			start(t, n, 1, Handlers{OnSnapshot: func(NodeID, *SnapshotReader) error { return errors.New("disk is full") }}, Options{})
+			start(t, n, 1, Handlers{OnSnapshot: func(NodeID, *SnapshotReader) error {
+				return errors.New("disk is full")
+			}}, Options{})
 			_, err := send(t, n, Options{}, 10<<20)
 			if r := (*RemoteError)(nil); !errors.As(err, &r) || r.Text != "disk is full" {
 				t.Fatal(err)
@@ -160,7 +162,8 @@ func TestSnapshotFailures(t *testing.T) {
 				_, err := io.CopyN(io.Discard, r, r.Size)
 				return err
 			}}, Options{})
-			if _, err := send(t, n, Options{}, 1<<20); err == nil || !strings.Contains(err.Error(), "did not read to the end") {
+			if _, err := send(t, n, Options{}, 1<<20); err == nil ||
+				!strings.Contains(err.Error(), "did not read to the end") {
 				t.Fatal(err)
 			}
 		})
@@ -266,7 +269,8 @@ func TestSnapshotChecksum(t *testing.T) {
 		synctest.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(s.errs) != 1 || !errors.Is(s.errs[0], ErrSnapshot) || !strings.Contains(fmt.Sprint(s.errs[0]), "checksum") {
+		if len(s.errs) != 1 || !errors.Is(s.errs[0], ErrSnapshot) ||
+			!strings.Contains(fmt.Sprint(s.errs[0]), "checksum") {
 			t.Fatal(s.errs)
 		}
 	})

@@ -72,7 +72,8 @@ func TestMutualTLS(t *testing.T) {
 		{"as it should be", configOf(t, a, id(2), Validity{}), nil, ""},
 		{"another node's certificate", configOf(t, a, id(3), Validity{}), ErrIdentity, ""},
 		{"of another authority", configOf(t, stranger, id(2), Validity{}), nil, "tls: "},
-		{"expired", configOf(t, a, id(2), Validity{From: time.Now().Add(-2 * time.Hour), For: time.Hour}), nil, "tls: "},
+		{"expired", configOf(t, a, id(2), Validity{From: time.Now().Add(-2 * time.Hour), For: time.Hour}), nil,
+			"tls: "},
 		{"without TLS", nil, nil, "handshake"},
 	}
 	for _, c := range cases {
@@ -108,7 +109,10 @@ func TestMutualTLS(t *testing.T) {
 func TestCloseDoesNotWaitForPeers(t *testing.T) {
 	a := authority(t)
 	stuck := make(chan struct{})
-	_, address := loopback(t, 1, Handlers{OnFrame: func(NodeID, []byte) error { <-stuck; return nil }}, Options{TLS: configOf(t, a, id(1), Validity{})})
+	_, address := loopback(t, 1, Handlers{OnFrame: func(NodeID, []byte) error {
+		<-stuck
+		return nil
+	}}, Options{TLS: configOf(t, a, id(1), Validity{})})
 	defer close(stuck)
 	connected := make(chan struct{}, 1)
 	two, _ := loopback(t, 2, Handlers{}, Options{
@@ -146,7 +150,8 @@ func TestAuthorityPEM(t *testing.T) {
 
 // TestUselessTLS proves that a configuration which would trust everybody, or nobody, is refused at the start.
 func TestUselessTLS(t *testing.T) {
-	for name, c := range map[string]*tls.Config{"empty": {}, "no certificate": {RootCAs: configOf(t, authority(t), id(1), Validity{}).RootCAs}} {
+	for name, c := range map[string]*tls.Config{"empty": {},
+		"no certificate": {RootCAs: configOf(t, authority(t), id(1), Validity{}).RootCAs}} {
 		if _, err := New(Self{Node: id(1)}, DialTCP, Options{TLS: c}); err == nil {
 			t.Errorf("%s was accepted", name)
 		}

@@ -72,7 +72,8 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	}
 	t := &Transport{
 		self: self, dial: dial, opts: opts.withDefaults(), clientTLS: client, serverTLS: server,
-		peers: map[NodeID]*peer{}, conns: map[net.Conn]struct{}{}, inbound: map[NodeID]*inbound{}, transfers: map[transferID]*transfer{},
+		peers: map[NodeID]*peer{}, conns: map[net.Conn]struct{}{}, inbound: map[NodeID]*inbound{},
+		transfers: map[transferID]*transfer{},
 		shakingOf: map[string]int{}, present: map[NodeID]*presence{},
 	}
 	var b [8]byte

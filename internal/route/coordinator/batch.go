@@ -222,10 +222,11 @@ func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error
 	err := inParallel(b.c.sched, partsAtOnce, len(of), func(i int) error {
 		e := b.errand()
 		m := of[i]
-		return e.run(ctx, "Asking for the last stamp of", locator(m), func(ctx context.Context, t *target, p *topology.Partition) (err error) {
-			stamps[i], err = t.member.Last(ctx, partition.ExtentOf(p))
-			return err
-		})
+		return e.run(ctx, "Asking for the last stamp of", locator(m),
+			func(ctx context.Context, t *target, p *topology.Partition) (err error) {
+				stamps[i], err = t.member.Last(ctx, partition.ExtentOf(p))
+				return err
+			})
 	})
 	stamp := b.c.sched.Wall().UnixMicro()
 	for _, s := range stamps {

@@ -60,13 +60,15 @@ func TestBatchOfOnePartition(t *testing.T) {
 			}
 			return nil
 		}
-		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, put("a", "c", 1), put("b", "c", 2)); err != nil {
+		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, put("a", "c", 1),
+			put("b", "c", 2)); err != nil {
 			t.Fatal(err)
 		}
 		if n, left := f.written(); n != 2 || left != 0 || len(f.ids) != 1 {
 			t.Errorf("%d rows, %d records, %d ids", n, left, len(f.ids))
 		}
-		if log := f.take(); len(log) < 2 || log[0] != "write all 1 at 2" || !strings.HasSuffix(log[len(log)-1], " again") {
+		if log := f.take(); len(log) < 2 || log[0] != "write all 1 at 2" ||
+			!strings.HasSuffix(log[len(log)-1], " again") {
 			t.Errorf("%q", log)
 		}
 	})
@@ -217,7 +219,8 @@ func TestBatchIsAtomic(t *testing.T) {
 					case a.n == dies && arrives:
 						return &verdict{applied: true, hang: true}
 					case a.n >= dies:
-						return &verdict{hang: true, err: transport.ErrUnreachable} // the process is gone: it does nothing more
+						// the process is gone: it does nothing more
+						return &verdict{hang: true, err: transport.ErrUnreachable}
 					}
 					return nil
 				}
@@ -227,7 +230,8 @@ func TestBatchIsAtomic(t *testing.T) {
 				}
 				f.change(func() { done = done || err == nil && dies > len(f.log) })
 				var late *dberr.WriteTimeout
-				if err != nil && (!errors.As(err, &late) || late.WriteType != "BATCH" && late.WriteType != "BATCH_LOG") {
+				if err != nil && (!errors.As(err, &late) || late.WriteType != "BATCH" &&
+					late.WriteType != "BATCH_LOG") {
 					t.Errorf("dies at %d: %v", dies, err)
 				}
 				time.Sleep(time.Minute)
@@ -301,7 +305,8 @@ func TestReplayKeepsOrder(t *testing.T) {
 		if n, err := c.ReplayBatches(t.Context(), 0); n != 1 || err != nil {
 			t.Errorf("replayed %d: %v", n, err)
 		}
-		if lines, err := readNow(t.Context(), c, dberr.Quorum, string(keep.Key)); err != nil || lines[1] != "row c = 99" {
+		if lines, err := readNow(t.Context(), c, dberr.Quorum, string(keep.Key)); err != nil ||
+			lines[1] != "row c = 99" {
 			t.Errorf("a later write was overwritten: %q, %v", lines, err)
 		}
 		if _, left := f.written(); left != 0 {
@@ -346,8 +351,10 @@ func TestBatchWithUpdates(t *testing.T) {
 		list := &cqltype.Type{Kind: cqltype.List, Elems: []*cqltype.Type{{Kind: cqltype.Bigint}}}
 		update := func(kind command.UpdateKind, args ...[]byte) *command.Conditional {
 			return &command.Conditional{
-				Mutation: command.Mutation{Table: table, Token: ms[1].Token, Key: ms[1].Key}, Rows: []command.RowRef{{Clustering: []byte("l")}},
-				Updates: []command.Update{{Kind: kind, Column: 7, Type: list, Args: args, Timestamp: row.Unstamped, Expiry: row.NoExpiry}},
+				Mutation: command.Mutation{Table: table, Token: ms[1].Token, Key: ms[1].Key},
+				Rows:     []command.RowRef{{Clustering: []byte("l")}},
+				Updates: []command.Update{{Kind: kind, Column: 7, Type: list, Args: args, Timestamp: row.Unstamped,
+					Expiry: row.NoExpiry}},
 			}
 		}
 		o := WriteOptions{
@@ -428,13 +435,15 @@ func TestUpdateThatIsGone(t *testing.T) {
 			}
 		}
 		u := &command.Conditional{
-			Mutation: command.Mutation{Table: table, Token: ms[1].Token, Key: ms[1].Key}, Rows: []command.RowRef{{Clustering: []byte("l")}},
+			Mutation: command.Mutation{Table: table, Token: ms[1].Token, Key: ms[1].Key},
+			Rows:     []command.RowRef{{Clustering: []byte("l")}},
 			Updates: []command.Update{
 				update(command.ListSetAt, 0, []byte{0, 0, 0, 0}, []byte("v")),
 				update(command.ListPut, 1, []byte("path"), []byte("v")),
 			},
 		}
-		var b row.Builder // the list has an element while the batch is tried, and the fake leader finds none when it is applied
+		// the list has an element while the batch is tried, and the fake leader finds none when it is applied
+		var b row.Builder
 		b.Reset(1)
 		b.Cell(7, []byte("old"), []byte("x"), 0, row.NoExpiry)
 		f.rows["list"] = stored{
@@ -451,7 +460,8 @@ func TestUpdateThatIsGone(t *testing.T) {
 			}
 			return nil
 		}
-		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH", Updates: []*command.Conditional{u}}, ms[0]); err != nil {
+		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH", Updates: []*command.Conditional{u}},
+			ms[0]); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

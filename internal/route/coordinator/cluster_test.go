@@ -104,7 +104,8 @@ func TestTraceNamesNodes(t *testing.T) {
 		for _, e := range tr.Events() {
 			got = append(got, e.Activity)
 		}
-		want := []string{"Writing to physical partition 1 of table ks.t at node 10.0.0.2", "Asking again: physical partition 1 of table ks.t at node 10.0.0.3"}
+		want := []string{"Writing to physical partition 1 of table ks.t at node 10.0.0.2",
+			"Asking again: physical partition 1 of table ks.t at node 10.0.0.3"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
@@ -124,11 +125,12 @@ func TestRetries(t *testing.T) {
 		"wrong range":      {first: verdict{err: &partition.WrongRange{}}},
 		"unreachable":      {first: verdict{err: transport.ErrUnreachable, async: true}},
 		"busy":             {first: verdict{err: transport.ErrBusy}},
-		"latch":            {first: verdict{err: &partition.LatchTimeout{Cause: context.DeadlineExceeded}, async: true}},
-		"uncertain":        {first: verdict{err: partition.ErrUncertain, async: true}, again: true},
-		"uncertain, done":  {first: verdict{err: partition.ErrUncertain, async: true, applied: true}, again: true},
-		"under way":        {first: verdict{err: partition.ErrUnderWay, async: true}, again: true},
-		"lost":             {first: verdict{err: transport.ErrLost, async: true, applied: true}, again: true},
+		"latch": {first: verdict{err: &partition.LatchTimeout{Cause: context.DeadlineExceeded},
+			async: true}},
+		"uncertain":       {first: verdict{err: partition.ErrUncertain, async: true}, again: true},
+		"uncertain, done": {first: verdict{err: partition.ErrUncertain, async: true, applied: true}, again: true},
+		"under way":       {first: verdict{err: partition.ErrUnderWay, async: true}, again: true},
+		"lost":            {first: verdict{err: transport.ErrLost, async: true, applied: true}, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -164,14 +166,16 @@ func TestRetries(t *testing.T) {
 						t.Fatalf("asked %d times", len(f.sent))
 					}
 					var first, second command.Mutation
-					if err := errors.Join(command.DecodeMutation(&first, f.sent[0]), command.DecodeMutation(&second, f.sent[1])); err != nil {
+					if err := errors.Join(command.DecodeMutation(&first, f.sent[0]),
+						command.DecodeMutation(&second, f.sent[1])); err != nil {
 						t.Fatal(err)
 					}
 					if second.Retried > 0 != tc.again || first.Retried != 0 {
 						t.Errorf("retried for %d ms, then %d ms", first.Retried, second.Retried)
 					}
 					second.Retried = 0
-					if diff := cmp.Diff(first, second); diff != "" || first.Dedupe.Sequence < 1000 || first.Dedupe.Coordinator != node(1) {
+					if diff := cmp.Diff(first, second); diff != "" || first.Dedupe.Sequence < 1000 ||
+						first.Dedupe.Coordinator != node(1) {
 						t.Errorf("id %v, %s", first.Dedupe, diff)
 					}
 				}
@@ -228,7 +232,8 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 			if err := command.DecodeMutation(&second, f.sent[1]); err != nil {
 				t.Fatal(err)
 			}
-			if ts := row.Timestamp(second.Ops[0].Operand); ts != row.Unstamped || second.Timestamp != 0 || !bytes.Equal(f.sent[0], f.sent[1]) {
+			if ts := row.Timestamp(second.Ops[0].Operand); ts != row.Unstamped || second.Timestamp != 0 ||
+				!bytes.Equal(f.sent[0], f.sent[1]) {
 				t.Errorf("async %v: the second attempt carries stamp %d", async, ts)
 			}
 			for _, s := range f.rows {
@@ -283,7 +288,8 @@ func TestSilentNode(t *testing.T) {
 			return nil
 		}
 		begin := time.Now()
-		if _, err := readNow(t.Context(), c, dberr.Quorum, "k"); err != nil || time.Since(begin) > 5*time.Second/3+100*time.Millisecond {
+		if _, err := readNow(t.Context(), c, dberr.Quorum, "k"); err != nil || time.Since(begin) > 5*time.Second/3+
+			100*time.Millisecond {
 			t.Errorf("a read: %v after %v", err, time.Since(begin))
 		}
 		f.is(t, "read(QUORUM) 1 at 2", "read(QUORUM) 1 at 3")
@@ -300,7 +306,8 @@ func TestSilentLeaderIsReplaced(t *testing.T) {
 				f.leader[1] = node(3)
 			}
 			if a.node == node(2) {
-				return &verdict{err: fmt.Errorf("%w: %w", partition.ErrUncertain, context.DeadlineExceeded), async: true, slow: time.Second * 2 / 3}
+				return &verdict{err: fmt.Errorf("%w: %w", partition.ErrUncertain, context.DeadlineExceeded),
+					async: true, slow: time.Second * 2 / 3}
 			}
 			return nil
 		}
@@ -330,17 +337,23 @@ func TestTruthOfErrors(t *testing.T) {
 		want  error
 		after time.Duration
 	}{
-		"two of four":                {down(3, 4), dberr.Quorum, false, &dberr.Unavailable{Level: dberr.Quorum, Required: 3, Alive: 2}, 0},
-		"two of four, a read":        {down(3, 4), dberr.LocalQuorum, true, &dberr.Unavailable{Level: dberr.LocalQuorum, Required: 3, Alive: 2}, 0},
-		"two of four, a read at ONE": {down(3, 4), dberr.One, true, &dberr.Unavailable{Level: dberr.One, Required: 1, Alive: 0}, 0},
-		"no leader":                  {down(4), dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum, BlockFor: 3, WriteType: "SIMPLE"}, 2 * time.Second},
-		"no leader, read":            {down(4), dberr.One, true, &dberr.ReadTimeout{Level: dberr.One, BlockFor: 1}, 5 * time.Second},
+		"two of four": {down(3, 4), dberr.Quorum, false,
+			&dberr.Unavailable{Level: dberr.Quorum, Required: 3, Alive: 2}, 0},
+		"two of four, a read": {down(3, 4), dberr.LocalQuorum, true, &dberr.Unavailable{Level: dberr.LocalQuorum,
+			Required: 3, Alive: 2}, 0},
+		"two of four, a read at ONE": {down(3, 4), dberr.One, true, &dberr.Unavailable{Level: dberr.One, Required: 1,
+			Alive: 0}, 0},
+		"no leader": {down(4), dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum,
+			BlockFor: 3, WriteType: "SIMPLE"}, 2 * time.Second},
+		"no leader, read": {down(4), dberr.One, true, &dberr.ReadTimeout{Level: dberr.One, BlockFor: 1},
+			5 * time.Second},
 		"nobody knows, then too few": {func(f *fleet) {
 			f.script = func(a *asked) *verdict {
 				down(3, 4)(f)
 				return &verdict{err: partition.ErrUncertain, async: true}
 			}
-		}, dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum, BlockFor: 3, WriteType: "SIMPLE"}, 2 * time.Second},
+		}, dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum, BlockFor: 3, WriteType: "SIMPLE"},
+			2 * time.Second},
 		"nobody knows, then refused": {func(f *fleet) {
 			f.script = func(a *asked) *verdict {
 				if a.n == 0 {
@@ -358,10 +371,12 @@ func TestTruthOfErrors(t *testing.T) {
 		"hangs here": {func(f *fleet) {
 			f.here[1], f.leader[1] = true, node(1)
 			f.script = func(a *asked) *verdict { return &verdict{hang: true} }
-		}, dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum, BlockFor: 3, WriteType: "SIMPLE"}, 2 * time.Second},
+		}, dberr.Quorum, false, &dberr.WriteTimeout{Level: dberr.Quorum, BlockFor: 3, WriteType: "SIMPLE"},
+			2 * time.Second},
 		"disk": {func(f *fleet) {
 			f.script = func(a *asked) *verdict { return &verdict{err: partition.ErrStopped, async: true} }
-		}, dberr.Quorum, false, &dberr.WriteFailure{Level: dberr.Quorum, BlockFor: 3, Failures: 1, WriteType: "SIMPLE", Message: partition.ErrStopped.Error()}, 0},
+		}, dberr.Quorum, false, &dberr.WriteFailure{Level: dberr.Quorum, BlockFor: 3, Failures: 1, WriteType: "SIMPLE",
+			Message: partition.ErrStopped.Error()}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -373,7 +388,8 @@ func TestTruthOfErrors(t *testing.T) {
 				} else {
 					err = writeNow(c, WriteOptions{Level: tc.level}, put("k", "c", 1))
 				}
-				if diff := cmp.Diff(fmt.Sprintf("%#v", tc.want), fmt.Sprintf("%#v", err)); diff != "" && !errors.Is(err, ErrStaleSchema) {
+				if diff := cmp.Diff(fmt.Sprintf("%#v", tc.want), fmt.Sprintf("%#v", err)); diff != "" &&
+					!errors.Is(err, ErrStaleSchema) {
 					t.Error(diff)
 				}
 				if took := time.Since(begin); took < tc.after || took > tc.after+100*time.Millisecond {
@@ -434,7 +450,8 @@ func TestUnconfirmedReads(t *testing.T) {
 			}
 		}
 		for at := 1; at <= 4; at++ {
-			for _, reason := range []error{partition.ErrUnconfirmed, &partition.NotLeader{}, partition.ErrUncertain, partition.ErrClosed} {
+			for _, reason := range []error{partition.ErrUnconfirmed, &partition.NotLeader{}, partition.ErrUncertain,
+				partition.ErrClosed} {
 				fail(at, verdict{err: reason, applied: true})
 				if _, err := readNow(t.Context(), c, dberr.Quorum, ""); !errors.Is(err, ErrRepeat) {
 					t.Errorf("%v behind the rows of partition %d: %v", reason, at, err)

@@ -106,7 +106,8 @@ func put(key, clustering string, v int64) command.Mutation {
 func add(key, clustering string, delta int64) *command.Conditional {
 	k := []byte(key)
 	return &command.Conditional{
-		Mutation: command.Mutation{Table: table, Token: token.Hash(k), Key: k}, Rows: []command.RowRef{{Clustering: []byte(clustering)}},
+		Mutation: command.Mutation{Table: table, Token: token.Hash(k), Key: k},
+		Rows:     []command.RowRef{{Clustering: []byte(clustering)}},
 		Updates: []command.Update{{
 			Kind: command.CounterAdd, Column: 1, Type: &cqltype.Type{Kind: cqltype.Bigint},
 			Args: [][]byte{binary.BigEndian.AppendUint64(nil, uint64(delta))}, Timestamp: row.Unstamped,
@@ -266,7 +267,8 @@ func TestManyPartitionsAreOne(t *testing.T) {
 				many = next
 			}
 		}
-		one, cut := newWorld(t, tableOf(t, 1), Options{}, partition.Options{}), newWorld(t, many, Options{}, partition.Options{})
+		one, cut := newWorld(t, tableOf(t, 1), Options{}, partition.Options{}),
+			newWorld(t, many, Options{}, partition.Options{})
 		defer one.close(t)
 		defer cut.close(t)
 		for i := range rapid.IntRange(1, 40).Draw(t, "rows") {
@@ -314,7 +316,8 @@ func TestManyPartitionsAreOne(t *testing.T) {
 
 // drawRead draws a read of a key or of a range, from the beginning or from somewhere.
 func drawRead(t *rapid.T, all [][]byte) command.Read {
-	q := command.Read{Table: table, Now: 1, Statics: rapid.Bool().Draw(t, "statics"), Reversed: rapid.Bool().Draw(t, "reversed")}
+	q := command.Read{Table: table, Now: 1, Statics: rapid.Bool().Draw(t, "statics"),
+		Reversed: rapid.Bool().Draw(t, "reversed")}
 	pick := func(label string) []byte { return rapid.SampledFrom(all).Draw(t, label) }
 	if rapid.Bool().Draw(t, "slice") {
 		q.Slices = []command.Slice{{Start: []byte("1"), End: []byte("4")}}
@@ -391,14 +394,16 @@ func TestOldMap(t *testing.T) {
 		k := []byte(key)
 		begin := time.Now()
 		var timeout *dberr.WriteTimeout
-		if err := w.write([]command.Mutation{put(key, "c", 1)}, WriteOptions{Level: dberr.Quorum}); !errors.As(err, &timeout) || timeout.WriteType != "SIMPLE" ||
+		if err := w.write([]command.Mutation{put(key, "c", 1)}, WriteOptions{Level: dberr.Quorum}); !errors.As(err,
+			&timeout) || timeout.WriteType != "SIMPLE" ||
 			timeout.Level != dberr.Quorum ||
 			time.Since(begin) != 2*time.Second {
 			t.Fatalf("a write by an old map: %v after %v", err, time.Since(begin))
 		}
 		begin = time.Now()
 		var readTimeout *dberr.ReadTimeout
-		if err := w.Read(t.Context(), &command.Read{Table: table, Key: k, Token: token.Hash(k)}, &log{}); !errors.As(err, &readTimeout) ||
+		if err := w.Read(t.Context(), &command.Read{Table: table, Key: k, Token: token.Hash(k)},
+			&log{}); !errors.As(err, &readTimeout) ||
 			time.Since(begin) != 5*time.Second {
 			t.Fatalf("a read by an old map: %v after %v", err, time.Since(begin))
 		}
@@ -406,7 +411,8 @@ func TestOldMap(t *testing.T) {
 		done, decided := make(result, 2), make(outcomes, 1)
 		other := put(key, "e", 3)
 		go w.Write(t.Context(), []command.Mutation{put(key, "c", 1)}, WriteOptions{}, done)
-		go w.Write(t.Context(), []command.Mutation{put("k", "d", 2), other}, WriteOptions{Atomic: true, Type: "BATCH"}, done)
+		go w.Write(t.Context(), []command.Mutation{put("k", "d", 2), other}, WriteOptions{Atomic: true, Type: "BATCH"},
+			done)
 		go w.Decide(t.Context(), add(key, "n", 1), WriteOptions{Type: "COUNTER"}, decided)
 		go func() { errs <- w.Read(t.Context(), &command.Read{Table: table}, &log{}) }()
 		time.Sleep(time.Second)
@@ -441,7 +447,8 @@ func TestAdmission(t *testing.T) {
 		done, decided := make(result, 1), make(outcomes, 1)
 		w.Write(t.Context(), []command.Mutation{put("k", "c", 2)}, WriteOptions{}, done)
 		w.Decide(t.Context(), add("k", "n", 1), WriteOptions{}, decided)
-		for _, err := range []error{<-done, <-decided, w.Truncate(t.Context(), table), w.Read(t.Context(), &command.Read{Table: table}, &log{})} {
+		for _, err := range []error{<-done, <-decided, w.Truncate(t.Context(), table),
+			w.Read(t.Context(), &command.Read{Table: table}, &log{})} {
 			if !errors.As(err, &over) {
 				return fmt.Errorf("a second request: %w", err)
 			}
@@ -533,14 +540,17 @@ func TestFailures(t *testing.T) {
 		{nil, nil},
 		{
 			fmt.Errorf("%w: input/output error", partition.ErrStopped),
-			&dberr.WriteFailure{Level: dberr.One, BlockFor: 1, Failures: 1, WriteType: "BATCH", Message: "store stopped after a disk error: input/output error"},
+			&dberr.WriteFailure{Level: dberr.One, BlockFor: 1, Failures: 1, WriteType: "BATCH",
+				Message: "store stopped after a disk error: input/output error"},
 		},
-		{&partition.LatchTimeout{Cause: context.DeadlineExceeded}, &dberr.WriteTimeout{Level: dberr.One, BlockFor: 1, WriteType: "BATCH"}},
+		{&partition.LatchTimeout{Cause: context.DeadlineExceeded}, &dberr.WriteTimeout{Level: dberr.One, BlockFor: 1,
+			WriteType: "BATCH"}},
 		{errNoReplica, &dberr.Unavailable{Level: dberr.One, Required: 1}},
 		{&dberr.Overloaded{Message: "x"}, &dberr.Overloaded{Message: "x"}},
 		{ErrStaleSchema, ErrStaleSchema},
 	} {
-		if diff := cmp.Diff(fmt.Sprintf("%#v", tc.want), fmt.Sprintf("%#v", e.writeError(tc.err, "BATCH"))); diff != "" &&
+		if diff := cmp.Diff(fmt.Sprintf("%#v", tc.want),
+			fmt.Sprintf("%#v", e.writeError(tc.err, "BATCH"))); diff != "" &&
 			tc.want != ErrStaleSchema {
 			t.Errorf("%v: %s", tc.err, diff)
 		}

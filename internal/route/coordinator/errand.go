@@ -151,7 +151,8 @@ func (e *errand) goesRound(t *target, avoid topology.NodeID) bool {
 	if cl.alone() || t.here != nil && t.here.Leading() {
 		return false
 	}
-	if r := t.route.round.Load(); r != nil && (e.next == none || e.next == r.node) && r.node != avoid && r.via != avoid {
+	if r := t.route.round.Load(); r != nil && (e.next == none || e.next == r.node) && r.node != avoid &&
+		r.via != avoid {
 		if e.c.sched.Now().Before(r.until) && cl.Alive(r.via) {
 			e.next, e.by = r.node, r.via
 			return true
@@ -336,7 +337,8 @@ func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition
 	if tr == nil {
 		return
 	}
-	text := what + " physical partition " + strconv.FormatUint(uint64(p.ID), 10) + " of table " + c.opts.TableName(p.Table)
+	text := what + " physical partition " + strconv.FormatUint(uint64(p.ID), 10) + " of table " +
+		c.opts.TableName(p.Table)
 	if !c.cluster.alone() {
 		text += " at node " + c.cluster.NodeName(t.node)
 	}
@@ -372,7 +374,8 @@ func (e *errand) run(ctx context.Context, what string, locate func(*view) *topol
 }
 
 // once makes an attempt with its own deadline.
-func (e *errand) once(ctx context.Context, t *target, p *topology.Partition, do func(context.Context, *target, *topology.Partition) error) error {
+func (e *errand) once(ctx context.Context, t *target, p *topology.Partition,
+	do func(context.Context, *target, *topology.Partition) error) error {
 	until := e.deadline
 	if t.remote {
 		until = e.attempt()

@@ -24,7 +24,8 @@ func gone(err error) bool { return errors.Is(err, errNoReplica) || errors.Is(err
 func isAnswer(err error) bool {
 	switch err.(type) { //nolint:errorlint // what wraps an answer says more than the answer: it is told as a failure
 	case *dberr.Invalid, *dberr.Overloaded, *dberr.Server, *dberr.Unavailable, *dberr.WriteTimeout, *dberr.WriteFailure,
-		*dberr.ReadTimeout, *dberr.ReadFailure, *dberr.Truncate, *dberr.FunctionFailure, *dberr.Unauthorized, *dberr.Config:
+		*dberr.ReadTimeout, *dberr.ReadFailure, *dberr.Truncate, *dberr.FunctionFailure, *dberr.Unauthorized,
+		*dberr.Config:
 		return true
 	}
 	return false
@@ -64,7 +65,8 @@ func (e *errand) writeError(err error, kind string) error {
 	if why, _ := reasonOf(err); why != final {
 		return late
 	}
-	return &dberr.WriteFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, WriteType: kind, Message: err.Error()}
+	return &dberr.WriteFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, WriteType: kind,
+		Message: err.Error()}
 }
 
 // readError is what a client is told about a failed read.
@@ -84,5 +86,6 @@ func (e *errand) readError(err error, dataPresent bool) error {
 	if why, _ := reasonOf(err); why != final {
 		return late
 	}
-	return &dberr.ReadFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, DataPresent: dataPresent, Message: err.Error()}
+	return &dberr.ReadFailure{Level: e.level, BlockFor: max(e.required, 1), Failures: 1, DataPresent: dataPresent,
+		Message: err.Error()}
 }

@@ -83,7 +83,8 @@ func node(i int) topology.NodeID { return topology.NodeID{byte(i)} }
 func newFleet() *fleet {
 	return &fleet{leader: map[topology.PartitionID]topology.NodeID{}, down: map[topology.NodeID]bool{},
 		here: map[topology.PartitionID]bool{}, asks: map[topology.PartitionID]bool{},
-		rows: map[string]stored{}, ids: map[command.DedupeID]bool{}, seen: map[topology.PartitionID]uint64{}, last: map[topology.PartitionID]int64{},
+		rows: map[string]stored{}, ids: map[command.DedupeID]bool{}, seen: map[topology.PartitionID]uint64{},
+		last:   map[topology.PartitionID]int64{},
 		epochs: map[topology.PartitionID]uint64{}, required: map[topology.PartitionID]uint64{}}
 }
 
@@ -353,7 +354,9 @@ func (r *fake) pass(ctx context.Context, c *command.Read, v command.Visitor, w *
 		}
 	}
 	r.f.mu.Unlock()
-	slices.SortFunc(all, func(a, b stored) int { return bytes.Compare(append(a.key, a.row...), append(b.key, b.row...)) })
+	slices.SortFunc(all, func(a, b stored) int {
+		return bytes.Compare(append(a.key, a.row...), append(b.key, b.row...))
+	})
 	var found row.Row
 	for i, s := range all {
 		if exists, err := found.Resolve(s.value, row.NotDeleted, c.Now, nil); err != nil || !exists {
@@ -400,7 +403,8 @@ func (f *fleet) change(do func()) {
 // batches is the log of batches: a row whose one cell is the batch, deleted by a later stamp.
 func (f *fleet) batches() *BatchLog {
 	mutation := func(id [16]byte, b *row.Builder) command.Mutation {
-		return command.Mutation{Table: batchTable, Token: token.Hash(id[:]), Key: id[:], Ops: []command.Op{{Operand: b.Append(nil)}}}
+		return command.Mutation{Table: batchTable, Token: token.Hash(id[:]), Key: id[:],
+			Ops: []command.Op{{Operand: b.Append(nil)}}}
 	}
 	return &BatchLog{
 		Table: batchTable,

@@ -17,12 +17,13 @@ import (
 // find reads the rows that a conditional refers to, at its leader; nil stands for one that does not exist.
 func (e *errand) find(ctx context.Context, u *command.Conditional) ([]*row.Row, error) {
 	f := &finder{refs: u.Rows}
-	err := e.run(ctx, "Reading from", locator(&u.Mutation), func(ctx context.Context, t *target, p *topology.Partition) error {
-		f.found = make([]*row.Row, len(u.Rows))
-		q := f.query(u)
-		q.Epoch = p.Epoch
-		return t.member.Read(ctx, q, f)
-	})
+	err := e.run(ctx, "Reading from", locator(&u.Mutation),
+		func(ctx context.Context, t *target, p *topology.Partition) error {
+			f.found = make([]*row.Row, len(u.Rows))
+			q := f.query(u)
+			q.Epoch = p.Epoch
+			return t.member.Read(ctx, q, f)
+		})
 	return f.found, err
 }
 
@@ -34,7 +35,8 @@ type finder struct {
 
 func (f *finder) query(u *command.Conditional) *command.Read {
 	m := &u.Mutation
-	q := &command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: u.Now, Dropped: u.Dropped, Level: dberr.Quorum, NoRows: true}
+	q := &command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: u.Now, Dropped: u.Dropped, Level: dberr.Quorum,
+		NoRows: true}
 	if q.Key == nil {
 		q.Key = []byte{}
 	}

@@ -96,7 +96,8 @@ func swapOf(key string, from, to int64) *command.Conditional {
 	return &command.Conditional{
 		Mutation: put(key, "c", to), Serial: dberr.Serial, Rows: []command.RowRef{{Clustering: []byte("c")}}, Now: 1,
 		Conditions: []command.Condition{{
-			Operator: command.Equal, Column: 1, Type: &cqltype.Type{Kind: cqltype.Bigint}, Values: [][]byte{binary.BigEndian.AppendUint64(nil, uint64(from))},
+			Operator: command.Equal, Column: 1, Type: &cqltype.Type{Kind: cqltype.Bigint},
+			Values: [][]byte{binary.BigEndian.AppendUint64(nil, uint64(from))},
 		}},
 	}
 }
@@ -123,7 +124,9 @@ func swapNow(c *Coordinator, cond *command.Conditional) (bool, error) {
 
 func valueOf(c *Coordinator, key string) (v int64, err error) {
 	q := command.Read{Table: table, Key: []byte(key), Token: token.Hash([]byte(key)), Now: 1, Level: dberr.Quorum}
-	err = c.Read(context.Background(), &q, cells(func(r *row.Row) { v = int64(binary.BigEndian.Uint64(r.Cells[0].Value)) }))
+	err = c.Read(context.Background(), &q, cells(func(r *row.Row) {
+		v = int64(binary.BigEndian.Uint64(r.Cells[0].Value))
+	}))
 	return v, err
 }
 

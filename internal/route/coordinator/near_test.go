@@ -13,12 +13,14 @@ import (
 // that it is the replica here that reads then.
 func TestNear(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
-		levels := []dberr.Consistency{dberr.One, dberr.LocalOne, dberr.Quorum, dberr.LocalQuorum, dberr.Serial, dberr.All}
+		levels := []dberr.Consistency{dberr.One, dberr.LocalOne, dberr.Quorum, dberr.LocalQuorum, dberr.Serial,
+			dberr.All}
 		for _, test := range []struct {
 			name        string
 			here, leads bool
 			one, others bool
-		}{{"no replica", false, false, false, false}, {"a follower", true, false, true, false}, {"the leader", true, true, true, true}} {
+		}{{"no replica", false, false, false, false}, {"a follower", true, false, true, false},
+			{"the leader", true, true, true, true}} {
 			f.here[1], f.leader[1] = test.here, node(2)
 			if test.leads {
 				f.leader[1] = node(1)

@@ -92,19 +92,20 @@ func stampAs(u *command.Conditional, stamp int64) {
 // decide has a conditional carried out by its leader, however often it has to be sent.
 func (e *errand) decide(ctx context.Context, u *command.Conditional) error {
 	encoded := command.AppendConditional(nil, u)
-	return e.run(ctx, "Writing to", locator(&u.Mutation), func(ctx context.Context, t *target, p *topology.Partition) error {
-		fresh := new(command.Conditional)
-		if err := command.DecodeConditional(fresh, bytes.Clone(encoded)); err != nil {
+	return e.run(ctx, "Writing to", locator(&u.Mutation),
+		func(ctx context.Context, t *target, p *topology.Partition) error {
+			fresh := new(command.Conditional)
+			if err := command.DecodeConditional(fresh, bytes.Clone(encoded)); err != nil {
+				return err
+			}
+			fresh.Mutation.Epoch = p.Epoch
+			done := &ending{told: make(chan struct{}), target: *t}
+			if err := t.member.Decide(ctx, fresh, done); err != nil {
+				return err
+			}
+			_, err := done.wait(ctx)
 			return err
-		}
-		fresh.Mutation.Epoch = p.Epoch
-		done := &ending{told: make(chan struct{}), target: *t}
-		if err := t.member.Decide(ctx, fresh, done); err != nil {
-			return err
-		}
-		_, err := done.wait(ctx)
-		return err
-	})
+		})
 }
 
 // dropGone drops the updates of a part that cannot be carried out any more: the element of the list that they address

@@ -77,9 +77,11 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 		if err == nil {
 			e.succeeded(&t)
 			cursor = p.Span.Limit
-			if q.Key != nil || r.stopped || cursor.IsZero() || q.Range.Limit != 0 && cursor.Compare(topology.Position{Ring: q.Range.Limit}) >= 0 {
+			if q.Key != nil || r.stopped || cursor.IsZero() || q.Range.Limit != 0 &&
+				cursor.Compare(topology.Position{Ring: q.Range.Limit}) >= 0 {
 				if tr != nil && q.Key == nil {
-					tr.Add("Read from " + strconv.Itoa(touched) + " physical partitions of table " + c.opts.TableName(q.Table))
+					tr.Add("Read from " + strconv.Itoa(touched) + " physical partitions of table " +
+						c.opts.TableName(q.Table))
 				}
 				return nil
 			}

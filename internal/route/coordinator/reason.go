@@ -41,7 +41,8 @@ type RetryReasons struct {
 func (s *stats) retryReasons() RetryReasons {
 	n := func(r reason) uint64 { return s.reasons[r].Load() }
 	return RetryReasons{
-		NotLeader: n(notLeader), Moved: n(moved), Unreachable: n(unreachable), Busy: n(busy), Unconfirmed: n(unconfirmed), Unknown: n(unknown),
+		NotLeader: n(notLeader), Moved: n(moved), Unreachable: n(unreachable), Busy: n(busy),
+		Unconfirmed: n(unconfirmed), Unknown: n(unknown),
 	}
 }
 
@@ -61,7 +62,8 @@ func reasonOf(err error) (reason, topology.NodeID) {
 
 func reasonOfSentinel(err error) reason {
 	switch {
-	case errors.Is(err, partition.ErrUncertain), errors.Is(err, partition.ErrUnderWay), errors.Is(err, transport.ErrLost),
+	case errors.Is(err, partition.ErrUncertain), errors.Is(err, partition.ErrUnderWay),
+		errors.Is(err, transport.ErrLost),
 		errors.Is(err, context.DeadlineExceeded):
 		return unknown
 	case errors.Is(err, partition.ErrUnconfirmed):

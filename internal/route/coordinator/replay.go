@@ -39,7 +39,8 @@ func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration
 			continue
 		}
 		left := &leftBatches{before: c.sched.Wall().Add(-olderThan).UnixMicro(), span: p.Span}
-		q := &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.sched.Wall().Unix(), Level: dberr.Quorum, Epoch: p.Epoch}
+		q := &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.sched.Wall().Unix(), Level: dberr.Quorum,
+			Epoch: p.Epoch}
 		if err := here.Read(ctx, q, left); err != nil {
 			failures = append(failures, err)
 			continue

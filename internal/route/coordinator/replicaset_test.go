@@ -76,7 +76,8 @@ func newCluster4(t *testing.T, n int) []*member {
 		must(err)
 		m.store.InstallTable(storage.Table{ID: table, Clustering: 1})
 		m.store.InstallTable(storage.Table{ID: batchTable})
-		m.transport, err = transport.New(transport.Self{Cluster: transport.ClusterID{1}, Node: node(i + 1), Address: at}, net.Dialler(at), transport.Options{})
+		m.transport, err = transport.New(transport.Self{Cluster: transport.ClusterID{1}, Node: node(i + 1),
+			Address: at}, net.Dialler(at), transport.Options{})
 		must(err)
 		var co atomic.Pointer[Coordinator]
 		m.host, err = partition.Open(partition.Stored{Store: m.store}, partition.Options{Cluster: &partition.Cluster{
@@ -89,7 +90,8 @@ func newCluster4(t *testing.T, n int) []*member {
 			},
 		}})
 		must(err)
-		client, server := remote.New(remote.Over(m.transport), nil), remote.NewServer(m.host, remote.Over(m.transport), nil)
+		client, server := remote.New(remote.Over(m.transport), nil), remote.NewServer(m.host, remote.Over(m.transport),
+			nil)
 		m.Coordinator = New(m.host, s, Options{Cluster: &Cluster{
 			Node:    node(i + 1),
 			Replica: func(node topology.NodeID, id topology.PartitionID) Member { return client.Replica(node, id) },
@@ -110,7 +112,9 @@ func newCluster4(t *testing.T, n int) []*member {
 			OnSnapshot: func(from topology.NodeID, s *transport.SnapshotReader) error {
 				return m.host.ReceiveSnapshot(from, s, s.Size)
 			},
-			Quick: func(_ topology.NodeID, request []byte, r *transport.Responder) bool { return server.Quick(request, r) },
+			Quick: func(_ topology.NodeID, request []byte, r *transport.Responder) bool {
+				return server.Quick(request, r)
+			},
 			OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
 				server.Serve(ctx, from, request, r)
 			},
@@ -153,7 +157,9 @@ func TestRealCluster(t *testing.T) {
 	sum := func(c *Coordinator, key string) (int64, error) {
 		var got int64
 		q := command.Read{Table: table, Key: []byte(key), Token: token.Hash([]byte(key)), Now: 1, Level: dberr.Quorum}
-		err := c.Read(t.Context(), &q, cells(func(r *row.Row) { got = int64(binary.BigEndian.Uint64(r.Cells[0].Value)) }))
+		err := c.Read(t.Context(), &q, cells(func(r *row.Row) {
+			got = int64(binary.BigEndian.Uint64(r.Cells[0].Value))
+		}))
 		return got, err
 	}
 	count := func(c *Coordinator, key string) error {
@@ -165,7 +171,8 @@ func TestRealCluster(t *testing.T) {
 	round := func(live []*member, round int) {
 		t.Helper()
 		for i, m := range live {
-			if err := writeNow(m.Coordinator, WriteOptions{Level: dberr.Quorum}, put(fmt.Sprint("w", i), "c", int64(round))); err != nil {
+			if err := writeNow(m.Coordinator, WriteOptions{Level: dberr.Quorum},
+				put(fmt.Sprint("w", i), "c", int64(round))); err != nil {
 				t.Fatalf("round %d: a write at node %d: %v", round, i, err)
 			}
 			if err := count(m.Coordinator, "counter"); err == nil {
@@ -173,14 +180,17 @@ func TestRealCluster(t *testing.T) {
 			} else {
 				unknown++
 			}
-			b := []command.Mutation{put(fmt.Sprint("b", i), "c", int64(round)), put(fmt.Sprint("b", i+10), "c", int64(round)), put(fmt.Sprint("b", i+20), "c", int64(round))}
-			if err := writeNow(m.Coordinator, WriteOptions{Level: dberr.Quorum, Atomic: true, Type: "BATCH"}, b...); err != nil {
+			b := []command.Mutation{put(fmt.Sprint("b", i), "c", int64(round)),
+				put(fmt.Sprint("b", i+10), "c", int64(round)), put(fmt.Sprint("b", i+20), "c", int64(round))}
+			if err := writeNow(m.Coordinator, WriteOptions{Level: dberr.Quorum, Atomic: true, Type: "BATCH"},
+				b...); err != nil {
 				t.Fatalf("round %d: a batch at node %d: %v", round, i, err)
 			}
 		}
 		for _, m := range live {
 			for i := range live {
-				for _, key := range []string{fmt.Sprint("w", i), fmt.Sprint("b", i), fmt.Sprint("b", i+10), fmt.Sprint("b", i+20)} {
+				for _, key := range []string{fmt.Sprint("w", i), fmt.Sprint("b", i), fmt.Sprint("b", i+10),
+					fmt.Sprint("b", i+20)} {
 					if v, err := sum(m.Coordinator, key); err != nil || v != int64(round) {
 						t.Errorf("round %d: %s is %d at another node: %v", round, key, v, err)
 					}

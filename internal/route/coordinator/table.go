@@ -99,7 +99,8 @@ const partitionsAtOnce = 8
 // everywhere carries out a command at every partition of a table and returns the indexes of its entries. The partitions
 // of one map tile the table, and each refuses the command unless it is what that map says. When one does, the command
 // begins anew with a newer map, so no row is missed (O1) and clients see nothing of it (O2).
-func (c *Coordinator) everywhere(ctx context.Context, table uint32, tc *tableCommand) (map[topology.PartitionID]uint64, error) {
+func (c *Coordinator) everywhere(ctx context.Context, table uint32, tc *tableCommand) (map[topology.PartitionID]uint64,
+	error) {
 	again := c.errand(tc.level, tc.limit)
 	for {
 		v := c.view.Load()

@@ -105,7 +105,8 @@ func (w *write) tell(answer error) {
 
 // Decide has a conditional evaluated where its partition is, and tells done once, perhaps before it returns. It waits
 // for its turn among the conditionals of the same partition key. Nothing of cond is kept when it returns.
-func (c *Coordinator) Decide(ctx context.Context, cond *command.Conditional, o WriteOptions, done command.DecisionCompletion) {
+func (c *Coordinator) Decide(ctx context.Context, cond *command.Conditional, o WriteOptions,
+	done command.DecisionCompletion) {
 	if err := c.admit(); err != nil {
 		done.Decided(nil, err)
 		return

@@ -59,9 +59,13 @@ func Handler(o Options) http.Handler {
 		// A client that went away in the middle of its answer is nobody to report to.
 		_ = enc.Encode(o.Status())
 	})
-	mux.HandleFunc("POST /compact", fromLoopback(func(r *http.Request) (string, error) { return "ok", o.Compact(r.Context()) }))
+	mux.HandleFunc("POST /compact", fromLoopback(func(r *http.Request) (string, error) {
+		return "ok", o.Compact(r.Context())
+	}))
 	mux.HandleFunc("POST /checkpoint", fromLoopback(func(*http.Request) (string, error) { return o.Checkpoint() }))
-	mux.HandleFunc("POST /upgrade", fromLoopback(func(r *http.Request) (string, error) { return o.Upgrade(r.Context()) }))
+	mux.HandleFunc("POST /upgrade", fromLoopback(func(r *http.Request) (string, error) {
+		return o.Upgrade(r.Context())
+	}))
 	for _, what := range []string{"drain", "decommission"} {
 		mux.HandleFunc("POST /node/"+what, fromLoopback(func(r *http.Request) (string, error) {
 			return o.Order(r.Context(), what, r.URL.Query().Get("node"))
@@ -91,7 +95,8 @@ func byAddress(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err == nil && a.Addr().Unmap().IsLoopback() && !isAddress(r.Host) {
-			http.Error(w, "the Host header is none of this machine's: use its address, or localhost", http.StatusMisdirectedRequest)
+			http.Error(w, "the Host header is none of this machine's: use its address, or localhost",
+				http.StatusMisdirectedRequest)
 			return
 		}
 		h.ServeHTTP(w, r)

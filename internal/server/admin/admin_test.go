@@ -70,7 +70,8 @@ func TestForTheMachineItself(t *testing.T) {
 		Checkpoint: func() (string, error) { done++; return "data.checkpoint", nil },
 	})
 	for path, answer := range map[string]string{"/compact": "ok\n", "/checkpoint": "data.checkpoint\n"} {
-		for remote, want := range map[string]int{"127.0.0.1:999": 200, "[::1]:999": 200, "[::ffff:127.0.0.1]:999": 200, "192.0.2.1:999": 403, "[2001:db8::1]:999": 403, "@": 403} {
+		for remote, want := range map[string]int{"127.0.0.1:999": 200, "[::1]:999": 200, "[::ffff:127.0.0.1]:999": 200,
+			"192.0.2.1:999": 403, "[2001:db8::1]:999": 403, "@": 403} {
 			before := done
 			r := httptest.NewRequest(http.MethodPost, path, nil)
 			r.RemoteAddr, r.Host = remote, "127.0.0.1:8080"
@@ -86,7 +87,11 @@ func TestForTheMachineItself(t *testing.T) {
 // TestOrdersOfOtherSites proves that a page of another site, which the operator's browser shows, gives no orders.
 func TestOrdersOfOtherSites(t *testing.T) {
 	ordered := 0
-	srv := httptest.NewServer(Handler(Options{Metrics: prometheus.NewRegistry(), Order: func(context.Context, string, string) (string, error) { ordered++; return "ok", nil }}))
+	srv := httptest.NewServer(Handler(Options{Metrics: prometheus.NewRegistry(),
+		Order: func(context.Context, string, string) (string, error) {
+			ordered++
+			return "ok", nil
+		}}))
 	defer srv.Close()
 	for header, code := range map[string]int{"": 200, "http://elsewhere.example": 403} {
 		req, err := http.NewRequest(http.MethodPost, srv.URL+"/node/decommission?node=ab", nil)
@@ -112,7 +117,9 @@ func TestOrdersOfOtherSites(t *testing.T) {
 
 // TestHostNames proves that a page of somebody else, whose name was made to lead to this machine, gets nothing from it.
 func TestHostNames(t *testing.T) {
-	h := Handler(Options{Metrics: prometheus.NewRegistry(), Ready: func() error { return nil }, Status: func() any { return "secret" }})
+	h := Handler(Options{Metrics: prometheus.NewRegistry(), Ready: func() error {
+		return nil
+	}, Status: func() any { return "secret" }})
 	for host, want := range map[string]int{
 		"127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost:8080": 200, "localhost": 200, "10.1.2.3": 200,
 		"attacker.example:8080": 421, "attacker.example": 421, "": 421, "localhost.attacker.example": 421,

@@ -34,10 +34,13 @@ var (
 
 	// clusterFigures are those of a node that is one of many.
 	clusterFigures = []figure{
-		level("replicas_leading", "Replicas on this node that lead.", func(n *Node) float64 { return float64(n.leading()) }),
-		level("replica_sets_short", "Replica sets of the cluster with fewer voters that answer than they are to have.", func(n *Node) float64 {
-			return float64(len(placement.UnderReplicated(n.Cluster.Records.State(), n.Cluster.Peers.Down())))
+		level("replicas_leading", "Replicas on this node that lead.", func(n *Node) float64 {
+			return float64(n.leading())
 		}),
+		level("replica_sets_short", "Replica sets of the cluster with fewer voters that answer than they are to have.",
+			func(n *Node) float64 {
+				return float64(len(placement.UnderReplicated(n.Cluster.Records.State(), n.Cluster.Peers.Down())))
+			}),
 		level(
 			"records_version",
 			"Version of the cluster's records that this node has.",
@@ -48,7 +51,9 @@ var (
 			"Writes to the log of the replica sets; many of them share one.",
 			func(n *Node) float64 { return float64(n.Cluster.Log.Metrics().Commits) },
 		),
-		count("raft_log_syncs_total", "Syncs of it.", func(n *Node) float64 { return float64(n.Cluster.Log.Metrics().Syncs) }),
+		count("raft_log_syncs_total", "Syncs of it.", func(n *Node) float64 {
+			return float64(n.Cluster.Log.Metrics().Syncs)
+		}),
 		count(
 			"node_frames_sent_total",
 			"Messages between replicas sent to other nodes.",
@@ -115,7 +120,8 @@ func (n *Node) collectCluster(ch chan<- prometheus.Metric) {
 	for _, v := range []struct {
 		reason string
 		count  uint64
-	}{{"not_leader", r.NotLeader}, {"moved", r.Moved}, {"unreachable", r.Unreachable}, {"busy", r.Busy}, {"unconfirmed", r.Unconfirmed}, {"unknown", r.Unknown}} {
+	}{{"not_leader", r.NotLeader}, {"moved", r.Moved}, {"unreachable", r.Unreachable}, {"busy", r.Busy},
+		{"unconfirmed", r.Unconfirmed}, {"unknown", r.Unknown}} {
 		ch <- prometheus.MustNewConstMetric(retryDesc, prometheus.CounterValue, float64(v.count), v.reason)
 	}
 }

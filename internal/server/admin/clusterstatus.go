@@ -36,25 +36,29 @@ func (n *Node) addCluster(s *Status) {
 		if skew := k.Skew.Abs(); skew > c.ClockSkew {
 			s.Problems = append(
 				s.Problems,
-				fmt.Sprintf("the clock of node %s differs from this node's by %s", node.ID.Short(), skew.Round(time.Millisecond)),
+				fmt.Sprintf("the clock of node %s differs from this node's by %s", node.ID.Short(),
+					skew.Round(time.Millisecond)),
 			)
 		}
 		if k.DiskFull && node.ID != c.Self {
-			s.Problems = append(s.Problems, fmt.Sprintf("the disk of node %s is almost full: it refuses writes", node.ID.Short()))
+			s.Problems = append(s.Problems, fmt.Sprintf("the disk of node %s is almost full: it refuses writes",
+				node.ID.Short()))
 		}
 	}
 	s.Problems = append(s.Problems, n.shortages(state)...)
 	if own := state.Node(c.Self); own != nil {
 		if wanted := placement.Wanted(state, own.Region); wanted < placement.Replicas {
-			s.Notes = append(s.Notes, fmt.Sprintf("with so few nodes a replica set has %d replicas, of which %d may fail; from %d nodes on it has %d",
-				wanted, (wanted-1)/2, placement.Replicas, placement.Replicas))
+			s.Notes = append(s.Notes,
+				fmt.Sprintf("with so few nodes a replica set has %d replicas, of which %d may fail; from %d nodes on it has %d",
+					wanted, (wanted-1)/2, placement.Replicas, placement.Replicas))
 		}
 	}
 }
 
 func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
 	out := NodeStatus{
-		ID: hex.EncodeToString(node.ID[:]), State: node.State.String(), Internal: node.Internal, CQL: node.CQL, HTTP: node.HTTP,
+		ID: hex.EncodeToString(node.ID[:]), State: node.State.String(), Internal: node.Internal, CQL: node.CQL,
+		HTTP:   node.HTTP,
 		Region: node.Region, Zone: node.Zone, DiskFree: -1,
 	}
 	switch {

@@ -45,11 +45,15 @@ var (
 		[]string{"kind"},
 		nil,
 	)
-	failedDesc  = prometheus.NewDesc("ilion_statements_failed_total", "Statements answered with an error, by kind.", []string{"kind"}, nil)
-	requestDesc = prometheus.NewDesc("ilion_cql_requests_total", "Messages from clients, by opcode.", []string{"opcode"}, nil)
+	failedDesc = prometheus.NewDesc("ilion_statements_failed_total", "Statements answered with an error, by kind.",
+		[]string{"kind"}, nil)
+	requestDesc = prometheus.NewDesc("ilion_cql_requests_total", "Messages from clients, by opcode.",
+		[]string{"opcode"}, nil)
 
 	figures = []figure{
-		level("cql_connections", "Open client connections.", func(n *Node) float64 { return float64(n.CQL.Stats().Connections.Load()) }),
+		level("cql_connections", "Open client connections.", func(n *Node) float64 {
+			return float64(n.CQL.Stats().Connections.Load())
+		}),
 		count(
 			"cql_connections_accepted_total",
 			"Client connections accepted.",
@@ -70,7 +74,10 @@ var (
 			"Client connections closed at limits.idle_timeout.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().Idle.Load()) },
 		),
-		count("logins_total", "Clients that logged in.", func(n *Node) float64 { in, _, _ := n.logins(); return float64(in) }),
+		count("logins_total", "Clients that logged in.", func(n *Node) float64 {
+			in, _, _ := n.logins()
+			return float64(in)
+		}),
 		count(
 			"logins_failed_total",
 			"Logins with a wrong name or password.",
@@ -81,7 +88,9 @@ var (
 			"Logins refused unchecked because too many were being checked.",
 			func(n *Node) float64 { _, _, refused := n.logins(); return float64(refused) },
 		),
-		count("cql_errors_total", "ERROR responses.", func(n *Node) float64 { return float64(n.CQL.Stats().Errors.Load()) }),
+		count("cql_errors_total", "ERROR responses.", func(n *Node) float64 {
+			return float64(n.CQL.Stats().Errors.Load())
+		}),
 		count(
 			"cql_overloaded_total",
 			"Requests refused at a bound of the CQL server.",
@@ -97,24 +106,38 @@ var (
 			"Memory held for requests in flight.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().InFlightBytes.Load()) },
 		),
-		level("cql_requests_queued", "Requests that wait for a worker.", func(n *Node) float64 { return float64(n.CQL.Stats().Queued.Load()) }),
+		level("cql_requests_queued", "Requests that wait for a worker.", func(n *Node) float64 {
+			return float64(n.CQL.Stats().Queued.Load())
+		}),
 		level(
 			"cql_requests_parked",
 			"Requests that wait until their client reads what it was answered before.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().Parked.Load()) },
 		),
-		count("cql_bytes_received_total", "Bytes read from clients.", func(n *Node) float64 { return float64(n.CQL.Stats().BytesIn.Load()) }),
-		count("cql_bytes_sent_total", "Bytes written to clients.", func(n *Node) float64 { return float64(n.CQL.Stats().BytesOut.Load()) }),
-		count("cql_events_sent_total", "Events pushed to clients.", func(n *Node) float64 { return float64(n.CQL.Stats().EventsSent.Load()) }),
-		level("prepared_statements", "Prepared statements kept.", func(n *Node) float64 { return float64(n.Engine.PreparedCount()) }),
+		count("cql_bytes_received_total", "Bytes read from clients.", func(n *Node) float64 {
+			return float64(n.CQL.Stats().BytesIn.Load())
+		}),
+		count("cql_bytes_sent_total", "Bytes written to clients.", func(n *Node) float64 {
+			return float64(n.CQL.Stats().BytesOut.Load())
+		}),
+		count("cql_events_sent_total", "Events pushed to clients.", func(n *Node) float64 {
+			return float64(n.CQL.Stats().EventsSent.Load())
+		}),
+		level("prepared_statements", "Prepared statements kept.", func(n *Node) float64 {
+			return float64(n.Engine.PreparedCount())
+		}),
 		count(
 			"prepared_statements_evicted_total",
 			"Prepared statements dropped to make room.",
 			func(n *Node) float64 { return float64(n.Engine.PreparedEvicted()) },
 		),
 
-		count("coordinator_reads_total", "Read commands.", func(n *Node) float64 { return float64(n.Coordinator.Stats().Reads) }),
-		count("coordinator_writes_total", "Write commands.", func(n *Node) float64 { return float64(n.Coordinator.Stats().Writes) }),
+		count("coordinator_reads_total", "Read commands.", func(n *Node) float64 {
+			return float64(n.Coordinator.Stats().Reads)
+		}),
+		count("coordinator_writes_total", "Write commands.", func(n *Node) float64 {
+			return float64(n.Coordinator.Stats().Writes)
+		}),
 		count(
 			"coordinator_decisions_total",
 			"Conditional writes, counters and list places.",
@@ -166,18 +189,30 @@ var (
 			"Syncs of the store's log; writes that arrive during one share the next.",
 			func(n *Node) float64 { return float64(n.Store.Metrics().Syncs) },
 		),
-		count("store_batches_total", "Batches applied.", func(n *Node) float64 { return float64(n.Store.Metrics().Batches) }),
-		count("store_operands_total", "Operands merged.", func(n *Node) float64 { return float64(n.Store.Metrics().Operands) }),
+		count("store_batches_total", "Batches applied.", func(n *Node) float64 {
+			return float64(n.Store.Metrics().Batches)
+		}),
+		count("store_operands_total", "Operands merged.", func(n *Node) float64 {
+			return float64(n.Store.Metrics().Operands)
+		}),
 		count("store_gets_total", "Point reads.", func(n *Node) float64 { return float64(n.Store.Metrics().Gets) }),
-		count("store_iterators_total", "Iterators opened.", func(n *Node) float64 { return float64(n.Store.Metrics().Iterators) }),
-		count("store_rows_visited_total", "Keys visited by reads.", func(n *Node) float64 { return float64(n.Store.Metrics().Rows) }),
-		count("store_swept_total", "Keys removed or shortened by sweeps.", func(n *Node) float64 { return float64(n.Store.Metrics().Swept) }),
+		count("store_iterators_total", "Iterators opened.", func(n *Node) float64 {
+			return float64(n.Store.Metrics().Iterators)
+		}),
+		count("store_rows_visited_total", "Keys visited by reads.", func(n *Node) float64 {
+			return float64(n.Store.Metrics().Rows)
+		}),
+		count("store_swept_total", "Keys removed or shortened by sweeps.", func(n *Node) float64 {
+			return float64(n.Store.Metrics().Swept)
+		}),
 		level(
 			"store_sweep_lag_seconds",
 			"How long what is being swept now has been due; it grows where sweeps do not keep up.",
 			func(n *Node) float64 { return float64(n.Store.Metrics().SweepLag) },
 		),
-		level("store_disk_bytes", "Size of the store on disk.", func(n *Node) float64 { return float64(n.Store.Metrics().DiskBytes) }),
+		level("store_disk_bytes", "Size of the store on disk.", func(n *Node) float64 {
+			return float64(n.Store.Metrics().DiskBytes)
+		}),
 		level(
 			"store_disk_free_percent",
 			"Free disk space; -1 if unknown.",
@@ -189,8 +224,12 @@ var (
 			}
 			return 0
 		}),
-		level("store_memtable_bytes", "Memory of the memtables.", func(n *Node) float64 { return float64(n.Store.Metrics().MemtableBytes) }),
-		level("store_cache_bytes", "Memory of the block cache.", func(n *Node) float64 { return float64(n.Store.Metrics().CacheBytes) }),
+		level("store_memtable_bytes", "Memory of the memtables.", func(n *Node) float64 {
+			return float64(n.Store.Metrics().MemtableBytes)
+		}),
+		level("store_cache_bytes", "Memory of the block cache.", func(n *Node) float64 {
+			return float64(n.Store.Metrics().CacheBytes)
+		}),
 		level(
 			"store_compaction_debt_bytes",
 			"What compactions have to do.",
@@ -201,7 +240,9 @@ var (
 			"How many files a read may have to look at.",
 			func(n *Node) float64 { return float64(n.Store.Metrics().ReadAmp) },
 		),
-		level("physical_partitions", "Physical partitions on this node.", func(n *Node) float64 { return float64(n.Host.Len()) }),
+		level("physical_partitions", "Physical partitions on this node.", func(n *Node) float64 {
+			return float64(n.Host.Len())
+		}),
 	}
 )
 
@@ -236,7 +277,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for op := range c.n.CQL.Stats().Requests {
 		if v := c.n.CQL.Stats().Requests[op].Load(); v > 0 {
-			ch <- prometheus.MustNewConstMetric(requestDesc, prometheus.CounterValue, float64(v), cqlwire.Opcode(op).String())
+			ch <- prometheus.MustNewConstMetric(requestDesc, prometheus.CounterValue, float64(v),
+				cqlwire.Opcode(op).String())
 		}
 	}
 }

@@ -86,7 +86,8 @@ func (n *Node) Status() Status {
 	id, m, sch := n.Directory.Identity(), n.Store.Metrics(), n.Catalog.Snapshot()
 	s := Status{
 		Cluster: n.ClusterName, Node: hex.EncodeToString(id.Node[:]), CQL: n.Address, Commit: n.Commit, Data: n.Data,
-		Schema: sch.Version.String(), Level: uint32(n.Directory.Level()), DiskBytes: m.DiskBytes, DiskFree: m.FreePercent, DiskFull: m.DiskFull, Problems: []string{}, Tables: []TableStatus{},
+		Schema: sch.Version.String(), Level: uint32(n.Directory.Level()), DiskBytes: m.DiskBytes,
+		DiskFree: m.FreePercent, DiskFull: m.DiskFull, Problems: []string{}, Tables: []TableStatus{},
 	}
 	if m.DiskFull {
 		s.Problems = append(s.Problems, "the disk of this node is almost full: it refuses writes")
@@ -115,7 +116,8 @@ func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	if n.Cluster != nil {
 		for i := range p.Sets {
 			for _, r := range p.Sets[i].Replicas {
-				ps.Replicas = append(ps.Replicas, ReplicaStatus{ID: uint64(r.ID), Node: hex.EncodeToString(r.Node[:]), State: r.State.String()})
+				ps.Replicas = append(ps.Replicas, ReplicaStatus{ID: uint64(r.ID), Node: hex.EncodeToString(r.Node[:]),
+					State: r.State.String()})
 			}
 		}
 	}

@@ -35,7 +35,9 @@ func TestBacklog(t *testing.T) {
 	if most > 5*bound/2 { // without a bound it is all of them, four times as much
 		t.Errorf("%d bytes waited for clients, the bound is %d", most, bound)
 	}
-	eventually(t, "some are cut off", func() bool { return st.Connections.Load() < clients+1 && st.Backlog.Load() <= bound })
+	eventually(t, "some are cut off", func() bool {
+		return st.Connections.Load() < clients+1 && st.Backlog.Load() <= bound
+	})
 	b.srv.Close()
 	if n := st.Backlog.Load(); n != 0 {
 		t.Errorf("%d bytes are still counted", n)

@@ -19,7 +19,8 @@ func TestNodeEvents(t *testing.T) {
 	var all []*client
 	for _, version := range []uint8{cqlwire.V3, cqlwire.V4, cqlwire.V5} {
 		c := dial(t, b.addr, version).hello(cqlwire.NoCompression)
-		c.put(1, cqlwire.OpRegister, cqlwire.AppendRegister(nil, []string{cqlwire.StatusChange, cqlwire.TopologyChange}))
+		c.put(1, cqlwire.OpRegister,
+			cqlwire.AppendRegister(nil, []string{cqlwire.StatusChange, cqlwire.TopologyChange}))
 		c.flush()
 		c.must(cqlwire.OpReady)
 		all = append(all, c)
@@ -45,7 +46,8 @@ func TestNodeEvents(t *testing.T) {
 	b.srv.StatusChanged(four, true)
 	b.srv.StatusChanged(six, false)
 	want := []string{
-		"NEW_NODE 127.0.0.9:9042", "UP 127.0.0.9:9042", "UP [2001:db8::1]:9043", "DOWN 127.0.0.9:9042", "UP 127.0.0.9:9042",
+		"NEW_NODE 127.0.0.9:9042", "UP 127.0.0.9:9042", "UP [2001:db8::1]:9043", "DOWN 127.0.0.9:9042",
+		"UP 127.0.0.9:9042",
 		"REMOVED_NODE 127.0.0.9:9042", "NEW_NODE 127.0.0.9:9042", "UP 127.0.0.9:9042", "DOWN [2001:db8::1]:9043",
 	}
 	for _, c := range all {
@@ -56,7 +58,8 @@ func TestNodeEvents(t *testing.T) {
 			if err != nil || a.Stream != cqlwire.EventStream {
 				t.Fatal(a.Header, err)
 			}
-			if topology := e.Change == "NEW_NODE" || e.Change == "REMOVED_NODE"; topology != (e.Kind == cqlwire.TopologyChange) {
+			if topology := e.Change == "NEW_NODE" ||
+				e.Change == "REMOVED_NODE"; topology != (e.Kind == cqlwire.TopologyChange) {
 				t.Errorf("%s is a %s", e.Change, e.Kind)
 			}
 			got = append(got, e.Change+" "+e.Node.String())
@@ -111,7 +114,8 @@ func TestTabletsAreOffered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if values, offered := supported["TABLETS_ROUTING_V1"]; offered != test.on || offered && !slices.Equal(values, []string{""}) {
+			if values, offered := supported["TABLETS_ROUTING_V1"]; offered != test.on || offered &&
+				!slices.Equal(values, []string{""}) {
 				t.Errorf("SUPPORTED has %q", supported)
 			}
 			if test.ask {

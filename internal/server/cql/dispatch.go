@@ -67,7 +67,8 @@ func (c *conn) message(h cqlwire.Header, body []byte) error {
 func (c *conn) validate(h cqlwire.Header) error {
 	op := h.Opcode
 	if h.Response {
-		return dberr.Protocolf("Wrong protocol direction (expected REQUEST, got RESPONSE) for opcode %d (%s)", uint8(op), op)
+		return dberr.Protocolf("Wrong protocol direction (expected REQUEST, got RESPONSE) for opcode %d (%s)",
+			uint8(op), op)
 	}
 	if h.Version != c.version {
 		return dberr.Protocolf("Invalid message version. Got %d/v%d but previous messages on this connection had version %d/v%d", h.Version, h.Version, c.version, c.version)
@@ -81,7 +82,8 @@ func (c *conn) validate(h cqlwire.Header) error {
 		}
 	case cqlwire.OpError, cqlwire.OpReady, cqlwire.OpAuthenticate, cqlwire.OpSupported, cqlwire.OpResult,
 		cqlwire.OpEvent, cqlwire.OpAuthChallenge, cqlwire.OpAuthSuccess:
-		return dberr.Protocolf("Wrong protocol direction (expected RESPONSE, got REQUEST) for opcode %d (%s)", uint8(op), op)
+		return dberr.Protocolf("Wrong protocol direction (expected RESPONSE, got REQUEST) for opcode %d (%s)",
+			uint8(op), op)
 	default:
 		return dberr.Protocolf("Unknown opcode %d", uint8(op))
 	}

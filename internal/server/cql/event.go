@@ -64,7 +64,9 @@ func (s *subscribers) with(mask eventMask) (l []*conn) {
 // their output: a session that calls it before it answers the statement keeps (C3).
 func (s *Server) SchemaChanged(change session.SchemaChange) {
 	wire := cqlwire.SchemaChange(change)
-	s.push(schemaEvents, func(dst []byte, version uint8) []byte { return cqlwire.AppendSchemaEvent(dst, version, &wire) })
+	s.push(schemaEvents, func(dst []byte, version uint8) []byte {
+		return cqlwire.AppendSchemaEvent(dst, version, &wire)
+	})
 }
 
 // StatusChanged tells clients that a node of the cluster is up or down. node is the address that clients dial. What

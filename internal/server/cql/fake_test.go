@@ -43,7 +43,8 @@ var blobs = func() []*session.Metadata {
 	var columns []session.Column
 	for i := range 8 {
 		l = append(l, session.NewMetadata(columns[:i:i]))
-		columns = append(columns, session.Column{Keyspace: "ks", Table: "t", Name: fmt.Sprint("c", i), Type: &cqltype.Type{Kind: cqltype.Blob}})
+		columns = append(columns, session.Column{Keyspace: "ks", Table: "t", Name: fmt.Sprint("c", i),
+			Type: &cqltype.Type{Kind: cqltype.Blob}})
 	}
 	return l
 }()
@@ -124,7 +125,8 @@ func (f *fake) Query(ctx context.Context, call *session.Call) session.Status {
 
 func (f *fake) Prepare(_ context.Context, call *session.Call) session.Status {
 	call.Result.Kind = session.PreparedStatement
-	call.Result.Prepared = &session.Prepared{ID: [16]byte{1}, Bind: blobs[2].Columns, PKIndexes: []uint16{0}, Result: blobs[2]}
+	call.Result.Prepared = &session.Prepared{ID: [16]byte{1}, Bind: blobs[2].Columns, PKIndexes: []uint16{0},
+		Result: blobs[2]}
 	return session.Done
 }
 
@@ -198,7 +200,8 @@ func start(t testing.TB, opts Options) *bench {
 			}
 		}
 		st := b.srv.Stats()
-		for name, n := range map[string]int64{"connections": st.Connections.Load(), "queued": st.Queued.Load(), "working": st.Working.Load()} {
+		for name, n := range map[string]int64{"connections": st.Connections.Load(), "queued": st.Queued.Load(),
+			"working": st.Working.Load()} {
 			if n != 0 {
 				t.Errorf("%s: %d left", name, n)
 			}

@@ -58,7 +58,9 @@ func TestOutOfOrder(t *testing.T) {
 			t.Fatalf("stream %d, want %d", a.Stream, want)
 		}
 	}
-	eventually(t, "nothing in flight", func() bool { return b.srv.Stats().InFlight.Load() == 0 && b.srv.Stats().InFlightBytes.Load() == 0 })
+	eventually(t, "nothing in flight", func() bool {
+		return b.srv.Stats().InFlight.Load() == 0 && b.srv.Stats().InFlightBytes.Load() == 0
+	})
 }
 
 // Thousands of requests of all kinds on several connections: each gets its own answer, once.
@@ -96,7 +98,8 @@ func TestEvents(t *testing.T) {
 	other := dial(t, b.addr, cqlwire.V5).hello(cqlwire.LZ4)
 	deaf := dial(t, b.addr, cqlwire.V5).hello(cqlwire.LZ4)
 	for _, c := range []*client{c, other} {
-		c.put(1, cqlwire.OpRegister, cqlwire.AppendRegister(nil, []string{"schema_change", cqlwire.StatusChange, cqlwire.TopologyChange}))
+		c.put(1, cqlwire.OpRegister,
+			cqlwire.AppendRegister(nil, []string{"schema_change", cqlwire.StatusChange, cqlwire.TopologyChange}))
 		c.flush()
 		c.must(cqlwire.OpReady)
 	}
@@ -105,7 +108,8 @@ func TestEvents(t *testing.T) {
 		c.flush()
 		for _, c := range []*client{c, other} {
 			a := c.must(cqlwire.OpEvent)
-			if e, err := cqlwire.DecodeEvent(a.body); err != nil || a.Stream != -1 || e.Schema.Name != "tab" || e.Schema.Change != "CREATED" {
+			if e, err := cqlwire.DecodeEvent(a.body); err != nil || a.Stream != -1 || e.Schema.Name != "tab" ||
+				e.Schema.Change != "CREATED" {
 				t.Fatal(a.Header, e, err)
 			}
 		}
@@ -315,13 +319,18 @@ func TestSlowReaderOfLongWork(t *testing.T) {
 	c.flush()
 	eventually(t, "requests wait", func() bool { return b.srv.Stats().Parked.Load() > n/2 })
 	c.nc.Close()
-	eventually(t, "nothing is in flight", func() bool { return b.srv.Stats().InFlight.Load() == 0 && b.srv.Stats().Parked.Load() == 0 })
+	eventually(t, "nothing is in flight", func() bool {
+		return b.srv.Stats().InFlight.Load() == 0 && b.srv.Stats().Parked.Load() == 0
+	})
 }
 
 // A client that never reads is cut off after the write timeout.
 func TestWriteTimeout(t *testing.T) {
 	closed := make(chan error, 1)
-	b := start(t, Options{WriteTimeout: 100 * time.Millisecond, Events: Events{Closed: func(_ netip.AddrPort, reason error) { closed <- reason }}})
+	b := start(t, Options{WriteTimeout: 100 * time.Millisecond,
+		Events: Events{Closed: func(_ netip.AddrPort, reason error) {
+			closed <- reason
+		}}})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	for i := range int16(20) {
 		c.query(i, "big 4000000")
@@ -369,7 +378,8 @@ func TestShutdown(t *testing.T) {
 	default:
 	}
 	<-time.After(20 * time.Millisecond) // the connection hears of it within a tick
-	c.query(3, "x")                     // comes too late: it is neither answered nor does it cost the client the answer it waits for
+	// comes too late: it is neither answered nor does it cost the client the answer it waits for
+	c.query(3, "x")
 	c.flush()
 	b.session(0).release()
 	if a := c.must(cqlwire.OpResult); a.Stream != 1 {
@@ -400,7 +410,8 @@ func certificate(t *testing.T) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour)}
+	template := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -444,7 +455,8 @@ func TestClient(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression, "DRIVER_VERSION", "1.2")
 	got := b.session(0).client
-	want := session.Client{Remote: netip.MustParseAddrPort(c.nc.LocalAddr().String()), Local: netip.MustParseAddrPort(b.addr), Version: 4, DriverName: "test", DriverVersion: "1.2"}
+	want := session.Client{Remote: netip.MustParseAddrPort(c.nc.LocalAddr().String()),
+		Local: netip.MustParseAddrPort(b.addr), Version: 4, DriverName: "test", DriverVersion: "1.2"}
 	if got != want {
 		t.Errorf("%+v", got)
 	}

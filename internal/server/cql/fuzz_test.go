@@ -40,7 +40,8 @@ func FuzzConnection(f *testing.F) {
 				put(cqlwire.OpQuery, q.Append(nil, version))
 			}
 			put(cqlwire.OpPrepare, (&cqlwire.Prepare{Text: []byte("p")}).Append(nil, version))
-			put(cqlwire.OpBatch, (&cqlwire.Batch{Statements: []cqlwire.BatchStatement{{Text: []byte("b")}}}).Append(nil, version))
+			put(cqlwire.OpBatch, (&cqlwire.Batch{Statements: []cqlwire.BatchStatement{{Text: []byte("b")}}}).Append(nil,
+				version))
 			w.Finish()
 			f.Add(w.Buf)
 		}
@@ -60,7 +61,8 @@ func FuzzConnection(f *testing.F) {
 		<-read
 		srv.Close()
 		if st := srv.Stats(); st.InFlight.Load() != 0 || st.InFlightBytes.Load() != 0 || st.Working.Load() != 0 {
-			t.Fatalf("left: %d in flight, %d bytes, %d working", st.InFlight.Load(), st.InFlightBytes.Load(), st.Working.Load())
+			t.Fatalf("left: %d in flight, %d bytes, %d working", st.InFlight.Load(), st.InFlightBytes.Load(),
+				st.Working.Load())
 		}
 	})
 }

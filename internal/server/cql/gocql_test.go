@@ -118,7 +118,8 @@ func TestGocql(t *testing.T) {
 		version    int
 		compressor gocql.Compressor
 	}{
-		{0, nil}, {3, nil}, {4, nil}, {5, nil}, {4, snappy.SnappyCompressor{}}, {4, lz4.LZ4Compressor{}}, {5, lz4.LZ4Compressor{}},
+		{0, nil}, {3, nil}, {4, nil}, {5, nil}, {4, snappy.SnappyCompressor{}}, {4, lz4.LZ4Compressor{}},
+		{5, lz4.LZ4Compressor{}},
 	} {
 		t.Run(fmt.Sprintf("v%d %T", tc.version, tc.compressor), func(t *testing.T) {
 			cluster := gocql.NewCluster(l.Addr().String())
@@ -134,14 +135,16 @@ func TestGocql(t *testing.T) {
 			for _, n := range []int{0, 10, 3000, 131_000, 500_000} {
 				a, b := bytes.Repeat([]byte("xyz"), n), bytes.Repeat([]byte{1, 2, 3, 4}, n)
 				var gotA, gotB []byte
-				if err := s.Query("SELECT a, b FROM t WHERE a = ? AND b = ?", a, b).WithTimestamp(5).Scan(&gotA, &gotB); err != nil {
+				if err := s.Query("SELECT a, b FROM t WHERE a = ? AND b = ?", a, b).WithTimestamp(5).Scan(&gotA,
+					&gotB); err != nil {
 					t.Fatal(n, err)
 				}
 				if !bytes.Equal(a, gotA) || !bytes.Equal(b, gotB) {
 					t.Fatalf("%d bytes came back as %d and %d", n, len(gotA), len(gotB))
 				}
 			}
-			batch := s.Batch(gocql.UnloggedBatch).Query("INSERT INTO t (a) VALUES (1)").Query("INSERT INTO t (a, b) VALUES (?, ?)", []byte{1}, []byte{2})
+			batch := s.Batch(gocql.UnloggedBatch).Query("INSERT INTO t (a) VALUES (1)").
+				Query("INSERT INTO t (a, b) VALUES (?, ?)", []byte{1}, []byte{2})
 			if err := batch.Exec(); err != nil {
 				t.Error(err)
 			}

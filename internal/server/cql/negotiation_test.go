@@ -50,11 +50,16 @@ func TestNegotiation(t *testing.T) {
 		{"options v5", frame(5, 0, 9, 5, ""), cqlwire.OpSupported, "", 9, 5, false},
 		{"startup v4", frame(4, 0, 9, 1, ok), cqlwire.OpReady, "", 9, 4, false},
 		{"startup v5", frame(5, 0, 9, 1, ok), cqlwire.OpReady, "", 9, 5, false},
-		{"query first", frame(4, 0, 9, 7, ""), cqlwire.OpError, "Unexpected message QUERY, expecting STARTUP or OPTIONS", 0, 4, false},
-		{"no version", frame(4, 0, 9, 1, startup("A", "b")), cqlwire.OpError, "Missing value CQL_VERSION in STARTUP message", 9, 4, false},
-		{"old version", frame(4, 0, 9, 1, startup("CQL_VERSION", "2.0.0")), cqlwire.OpError, "CQL version 2.0.0 is not supported by the binary protocol (supported version are >= 3.0.0)", 9, 4, false},
-		{"compression", frame(4, 0, 9, 1, startup("CQL_VERSION", "3.0.0", "COMPRESSION", "foo")), cqlwire.OpError, "Unknown compression algorithm: foo", 9, 4, false},
-		{"snappy v5", frame(5, 0, 9, 1, startup("CQL_VERSION", "3.0.0", "COMPRESSION", "snappy")), cqlwire.OpError, "Snappy compression is not supported in protocol V5", 9, 5, false},
+		{"query first", frame(4, 0, 9, 7, ""), cqlwire.OpError,
+			"Unexpected message QUERY, expecting STARTUP or OPTIONS", 0, 4, false},
+		{"no version", frame(4, 0, 9, 1, startup("A", "b")), cqlwire.OpError,
+			"Missing value CQL_VERSION in STARTUP message", 9, 4, false},
+		{"old version", frame(4, 0, 9, 1, startup("CQL_VERSION", "2.0.0")), cqlwire.OpError,
+			"CQL version 2.0.0 is not supported by the binary protocol (supported version are >= 3.0.0)", 9, 4, false},
+		{"compression", frame(4, 0, 9, 1, startup("CQL_VERSION", "3.0.0", "COMPRESSION", "foo")), cqlwire.OpError,
+			"Unknown compression algorithm: foo", 9, 4, false},
+		{"snappy v5", frame(5, 0, 9, 1, startup("CQL_VERSION", "3.0.0", "COMPRESSION", "snappy")), cqlwire.OpError,
+			"Snappy compression is not supported in protocol V5", 9, 5, false},
 		{"unknown opcode", frame(4, 0, 9, 0x55, ""), cqlwire.OpError, "Unknown opcode 85", 0, 4, false},
 		{"a response", frame(0x84, 0, 9, 8, ""), cqlwire.OpError, "Wrong protocol direction", 0, 4, false},
 		{"a response's opcode", frame(4, 0, 9, 8, ""), cqlwire.OpError, "Wrong protocol direction", 0, 4, false},
@@ -99,7 +104,8 @@ func TestSupported(t *testing.T) {
 	c.put(3, cqlwire.OpOptions, nil)
 	c.flush()
 	m, err := cqlwire.DecodeSupported(c.must(cqlwire.OpSupported).body)
-	if got := fmt.Sprint(m); err != nil || got != "map[COMPRESSION:[snappy lz4] CQL_VERSION:[3.4.5] EXTRA:[1] PROTOCOL_VERSIONS:[3/v3 4/v4 5/v5]]" {
+	if got := fmt.Sprint(m); err != nil ||
+		got != "map[COMPRESSION:[snappy lz4] CQL_VERSION:[3.4.5] EXTRA:[1] PROTOCOL_VERSIONS:[3/v3 4/v4 5/v5]]" {
 		t.Fatal(got, err)
 	}
 }
@@ -131,7 +137,8 @@ func TestEstablished(t *testing.T) {
 			t.Error(us, err)
 		}
 		if version != cqlwire.V5 {
-			c.mustFail(cqlwire.CodeProtocol, fmt.Sprintf("Invalid message version. Got %d/v%d but previous messages on this connection had version %d/v%d", version^7, version^7, version, version))
+			c.mustFail(cqlwire.CodeProtocol,
+				fmt.Sprintf("Invalid message version. Got %d/v%d but previous messages on this connection had version %d/v%d", version^7, version^7, version, version))
 		}
 		if a := c.must(cqlwire.OpResult); a.Stream != 12 {
 			t.Error(a.Stream)
@@ -143,7 +150,8 @@ type users map[string]string
 
 func (u users) Authenticate(_ context.Context, _ netip.Addr, user, password string) (string, error) {
 	if p, ok := u[user]; !ok || p != password {
-		return "", &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect", user)}
+		return "", &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect",
+			user)}
 	}
 	return user, nil
 }
@@ -159,9 +167,11 @@ func TestLogin(t *testing.T) {
 			t.Fatal(class, err)
 		}
 		c.query(1, "x")
-		c.put(2, cqlwire.OpAuthResponse, cqlwire.AppendAuthResponse(nil, cqlwire.AppendPlain(nil, "cassandra", "wrong")))
+		c.put(2, cqlwire.OpAuthResponse,
+			cqlwire.AppendAuthResponse(nil, cqlwire.AppendPlain(nil, "cassandra", "wrong")))
 		c.put(3, cqlwire.OpAuthResponse, cqlwire.AppendAuthResponse(nil, []byte("junk")))
-		c.put(4, cqlwire.OpAuthResponse, cqlwire.AppendAuthResponse(nil, cqlwire.AppendPlain(nil, "cassandra", "secret")))
+		c.put(4, cqlwire.OpAuthResponse,
+			cqlwire.AppendAuthResponse(nil, cqlwire.AppendPlain(nil, "cassandra", "secret")))
 		c.query(5, "x")
 		c.flush()
 		c.mustFail(cqlwire.CodeProtocol, "Unexpected message QUERY, expecting SASL_RESPONSE")
@@ -254,7 +264,8 @@ func TestResults(t *testing.T) {
 		c.query(1, "use ks2")
 		c.query(2, "fail tab")
 		c.put(3, cqlwire.OpPrepare, (&cqlwire.Prepare{Text: []byte("p")}).Append(nil, version))
-		batch := cqlwire.Batch{Statements: []cqlwire.BatchStatement{{Text: []byte("one")}, {ID: append([]byte{42}, make([]byte, 15)...)}}}
+		batch := cqlwire.Batch{Statements: []cqlwire.BatchStatement{{Text: []byte("one")},
+			{ID: append([]byte{42}, make([]byte, 15)...)}}}
 		c.put(4, cqlwire.OpBatch, batch.Append(nil, version))
 		c.put(5, cqlwire.OpExecute, (&cqlwire.Execute{ID: []byte{1, 2, 3}}).Append(nil, version))
 		c.put(6, cqlwire.OpExecute, (&cqlwire.Execute{ID: make([]byte, 16)}).Append(nil, version))
@@ -263,7 +274,8 @@ func TestResults(t *testing.T) {
 			t.Error(r)
 		}
 		c.mustFail(cqlwire.CodeAlreadyExists, "it exists")
-		if r := c.rows(); len(r.ID) != 16 || len(r.Bind) != 2 || len(r.Columns) != 2 || version == 5 && string(r.ResultMetadataID) != string(blobs[2].ID[:]) {
+		if r := c.rows(); len(r.ID) != 16 || len(r.Bind) != 2 || len(r.Columns) != 2 || version == 5 &&
+			string(r.ResultMetadataID) != string(blobs[2].ID[:]) {
 			t.Errorf("%+v", r)
 		}
 		if r := c.rows(); string(r.Cells) != "\x00\x00\x00\x03one\x00\x00\x00\x01\x2a" {
@@ -276,7 +288,8 @@ func TestResults(t *testing.T) {
 		body := (&cqlwire.Query{Text: []byte("warn careful")}).Append(nil, version)
 		if version >= cqlwire.V4 {
 			flags |= cqlwire.FlagPayload
-			body = append(cqlwire.AppendPayload(nil, []cqlwire.PayloadEntry{{Key: []byte("k"), Value: []byte("v")}}), body...)
+			body = append(cqlwire.AppendPayload(nil, []cqlwire.PayloadEntry{{Key: []byte("k"), Value: []byte("v")}}),
+				body...)
 		}
 		c.putFlags(7, cqlwire.OpQuery, flags, body)
 		c.flush()
@@ -284,7 +297,8 @@ func TestResults(t *testing.T) {
 		if !a.prefix.HasTrace || a.prefix.TraceID[0] != 7 {
 			t.Error(a.prefix)
 		}
-		if version >= cqlwire.V4 && (strings.Join(a.prefix.Warnings, "") != "careful" || string(a.prefix.Payload[0].Value) != "re:v") {
+		if version >= cqlwire.V4 && (strings.Join(a.prefix.Warnings, "") != "careful" ||
+			string(a.prefix.Payload[0].Value) != "re:v") {
 			t.Error(a.prefix)
 		}
 	}

@@ -173,7 +173,8 @@ func (c *conn) checkResponse(size int) error {
 	if size <= c.srv.opts.FrameBytesMax-responseSlack {
 		return nil
 	}
-	return dberr.Serverf("The response is too big: %d bytes exceed the maximum of %d; ask for smaller pages", size, c.srv.opts.FrameBytesMax)
+	return dberr.Serverf("The response is too big: %d bytes exceed the maximum of %d; ask for smaller pages", size,
+		c.srv.opts.FrameBytesMax)
 }
 
 // responseSlack is room for what a response carries besides its cells.

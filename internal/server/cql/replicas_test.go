@@ -53,9 +53,11 @@ func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 	}
 	co := coordinator.New(host, topo, coordinator.Options{})
 	// What the keyspace declares is not what drivers are to compute with.
-	s, _, err = schema.Apply(s, &schema.CreateKeyspace{Stamp: schema.Stamp{Version: schema.UUID{1}, At: 1}, Name: "ks", Properties: []schema.Property{
-		{Name: "replication", IsMap: true, Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}},
-	}})
+	s, _, err = schema.Apply(s, &schema.CreateKeyspace{Stamp: schema.Stamp{Version: schema.UUID{1}, At: 1}, Name: "ks",
+		Properties: []schema.Property{
+			{Name: "replication", IsMap: true, Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"},
+				{Key: "replication_factor", Value: "1"}}},
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,11 +65,14 @@ func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 	endpoints := make([]catalog.Endpoint, len(nodes))
 	for i, n := range nodes {
 		a := listeners[i].Addr().(*net.TCPAddr).AddrPort()
-		endpoints[i] = catalog.Endpoint{HostID: schema.UUID{byte(i + 1)}, Datacenter: "west", Rack: n.rack, Listen: netip.AddrPortFrom(a.Addr(), 7000), RPC: a,
+		endpoints[i] = catalog.Endpoint{HostID: schema.UUID{byte(i + 1)}, Datacenter: "west", Rack: n.rack,
+			Listen: netip.AddrPortFrom(a.Addr(), 7000), RPC: a,
 			Tokens: []token.Token{n.token}}
 	}
 	for i := range nodes {
-		info := catalog.NodeInfo{Endpoint: endpoints[i], ClusterName: "ring", EffectiveReplication: func() int { return replicas }}
+		info := catalog.NodeInfo{Endpoint: endpoints[i], ClusterName: "ring", EffectiveReplication: func() int {
+			return replicas
+		}}
 		for j := range nodes {
 			if j != i {
 				info.Peers = append(info.Peers, endpoints[j])
@@ -96,7 +101,8 @@ func listenAlike(t *testing.T, n int) []net.Listener {
 		all := []net.Listener{first}
 		for i := 1; i < n && err == nil; i++ {
 			var l net.Listener
-			if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.%d:%d", i+1, first.Addr().(*net.TCPAddr).Port)); err == nil {
+			if l, err = net.Listen("tcp",
+				fmt.Sprintf("127.0.0.%d:%d", i+1, first.Addr().(*net.TCPAddr).Port)); err == nil {
 				all = append(all, l)
 			}
 		}
@@ -167,10 +173,14 @@ func TestDriverFindsReplicas(t *testing.T) {
 	}{
 		{"one node", []ringNode{{"a", token.Min}}, 1},
 		{"three nodes", []ringNode{{"a", token.Min}, {"b", 0}, {"a", 4 << 60}}, 3},
-		{"one rack", []ringNode{{"a", token.Min}, {"a", 0}, {"a", -4 << 60}, {"a", 4 << 60}, {"a", -6 << 60}, {"a", 2 << 60}}, 4},
-		{"two racks", []ringNode{{"a", -7 << 60}, {"a", -5 << 60}, {"a", -2 << 60}, {"a", 1 << 60}, {"b", 3 << 60}, {"b", 5 << 60}}, 4},
-		{"three racks", []ringNode{{"a", -7 << 60}, {"a", -5 << 60}, {"b", -2 << 60}, {"c", 1 << 60}, {"c", 3 << 60}, {"b", 5 << 60}, {"a", 6 << 60}}, 4},
-		{"five racks", []ringNode{{"a", -7 << 60}, {"b", -5 << 60}, {"c", -2 << 60}, {"d", 1 << 60}, {"e", 3 << 60}, {"a", 5 << 60}}, 4},
+		{"one rack", []ringNode{{"a", token.Min}, {"a", 0}, {"a", -4 << 60}, {"a", 4 << 60}, {"a", -6 << 60},
+			{"a", 2 << 60}}, 4},
+		{"two racks", []ringNode{{"a", -7 << 60}, {"a", -5 << 60}, {"a", -2 << 60}, {"a", 1 << 60}, {"b", 3 << 60},
+			{"b", 5 << 60}}, 4},
+		{"three racks", []ringNode{{"a", -7 << 60}, {"a", -5 << 60}, {"b", -2 << 60}, {"c", 1 << 60}, {"c", 3 << 60},
+			{"b", 5 << 60}, {"a", 6 << 60}}, 4},
+		{"five racks", []ringNode{{"a", -7 << 60}, {"b", -5 << 60}, {"c", -2 << 60}, {"d", 1 << 60}, {"e", 3 << 60},
+			{"a", 5 << 60}}, 4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cluster := gocql.NewCluster(startRing(t, test.nodes, test.replicas))
@@ -184,10 +194,14 @@ func TestDriverFindsReplicas(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			eventually(t, "all nodes are used", func() bool { return len(picks(policy, []byte{1}, len(test.nodes))) == len(test.nodes) })
+			eventually(t, "all nodes are used", func() bool {
+				return len(picks(policy, []byte{1}, len(test.nodes))) == len(test.nodes)
+			})
 			for i := range uint32(100) {
-				key := binary.BigEndian.AppendUint32(nil, i/2) // twice each: behind the replicas come the others in turn
-				if diff := cmp.Diff(walk(test.nodes, token.Hash(key), test.replicas), picks(policy, key, test.replicas)); diff != "" {
+				// twice each: behind the replicas come the others in turn
+				key := binary.BigEndian.AppendUint32(nil, i/2)
+				if diff := cmp.Diff(walk(test.nodes, token.Hash(key), test.replicas),
+					picks(policy, key, test.replicas)); diff != "" {
 					t.Fatalf("replicas of key %d (-placed +computed):\n%s", i/2, diff)
 				}
 			}

@@ -78,7 +78,8 @@ func (r *request) parse(h cqlwire.Header, body []byte) (err error) {
 	r.both.Reset()
 	r.Result.Reset()
 	r.skipMetadata, r.metadataID = false, nil
-	r.Request = session.Request{Version: r.c.version, Serial: dberr.Serial, PageSize: cqlwire.NoPaging, Tracing: h.Flags&cqlwire.FlagTracing != 0}
+	r.Request = session.Request{Version: r.c.version, Serial: dberr.Serial, PageSize: cqlwire.NoPaging,
+		Tracing: h.Flags&cqlwire.FlagTracing != 0}
 	if h.Flags&cqlwire.FlagPayload != 0 && r.c.version >= cqlwire.V4 {
 		if r.entries, body, err = cqlwire.SplitPayload(r.entries[:0], body); err != nil {
 			return err

@@ -116,7 +116,8 @@ func columns(l []session.Column) []cqlwire.Column {
 var noColumnsID = md5.Sum(nil)
 
 func appendPrepared(dst []byte, version uint8, p *session.Prepared) []byte {
-	h := cqlwire.PreparedHeader{ID: p.ID[:], ResultMetadataID: noColumnsID[:], Bind: columns(p.Bind), PKIndexes: p.PKIndexes}
+	h := cqlwire.PreparedHeader{ID: p.ID[:], ResultMetadataID: noColumnsID[:], Bind: columns(p.Bind),
+		PKIndexes: p.PKIndexes}
 	if p.Result != nil {
 		h.ResultMetadataID = p.Result.ID[:]
 		h.Result = columns(p.Result.Columns)

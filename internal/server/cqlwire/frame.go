@@ -113,5 +113,6 @@ func AppendHeader(dst []byte, h Header) []byte {
 
 // BadVersion is the error for a message in a version that is not spoken. Drivers look for parts of its text.
 func BadVersion(version uint8) error {
-	return dberr.Protocolf("Invalid or unsupported protocol version (%d); supported versions are (3/v3, 4/v4, 5/v5)", version)
+	return dberr.Protocolf("Invalid or unsupported protocol version (%d); supported versions are (3/v3, 4/v4, 5/v5)",
+		version)
 }

@@ -33,7 +33,8 @@ func hotInput(version uint8) (frame []byte, h *RowsHeader, cells []byte) {
 	for range 30 {
 		cells = AppendBytes(cells, make([]byte, 12))
 	}
-	block := AppendColumnsBlock(nil, version, []Column{{"k", "t", "a", native(cqltype.Int)}, {"k", "t", "b", native(cqltype.Int)}, {"k", "t", "c", native(cqltype.Int)}})
+	block := AppendColumnsBlock(nil, version, []Column{{"k", "t", "a", native(cqltype.Int)},
+		{"k", "t", "b", native(cqltype.Int)}, {"k", "t", "c", native(cqltype.Int)}})
 	return w.Buf, &RowsHeader{Columns: 3, Rows: 10, Block: block}, cells
 }
 
@@ -53,7 +54,8 @@ func TestHotPathAllocations(t *testing.T) {
 			t.Errorf("v%d: %v allocations", version, n)
 		}
 		var b Batch
-		batch := (&Batch{Statements: []BatchStatement{{ID: make([]byte, 16), Values: [][]byte{{1}, nil}, Unset: []bool{false, version >= V4}}, {ID: make([]byte, 16)}}}).Append(nil, version)
+		batch := (&Batch{Statements: []BatchStatement{{ID: make([]byte, 16), Values: [][]byte{{1}, nil},
+			Unset: []bool{false, version >= V4}}, {ID: make([]byte, 16)}}}).Append(nil, version)
 		if n := testing.AllocsPerRun(100, func() {
 			if b.Decode(batch, version) != nil {
 				t.Fatal("it does not decode")

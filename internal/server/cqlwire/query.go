@@ -147,7 +147,8 @@ func (o *Options) decode(c *cursor, flags uint32, version uint8) {
 	if flags&flagTimestamp != 0 {
 		o.Timestamp, o.HasTimestamp = c.i64(), true
 		if o.Timestamp == math.MinInt64 {
-			c.fail(dberr.Protocolf("Out of bound timestamp, must be in [%d, %d] (got %d)", int64(math.MinInt64+1), int64(math.MaxInt64), o.Timestamp))
+			c.fail(dberr.Protocolf("Out of bound timestamp, must be in [%d, %d] (got %d)", int64(math.MinInt64+1),
+				int64(math.MaxInt64), o.Timestamp))
 		}
 	}
 	if version < V5 {

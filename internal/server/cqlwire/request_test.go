@@ -35,7 +35,8 @@ func TestRequestLayout(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := Query{Text: []byte("S"), Params: Params{
-			Options:  Options{Consistency: dberr.LocalQuorum, Serial: dberr.LocalSerial, HasSerial: true, Timestamp: 7, HasTimestamp: true},
+			Options: Options{Consistency: dberr.LocalQuorum, Serial: dberr.LocalSerial, HasSerial: true, Timestamp: 7,
+				HasTimestamp: true},
 			PageSize: 100, Values: [][]byte{{0x2a}},
 		}}
 		if d := cmp.Diff(want, q, cmpopts.EquateEmpty()); d != "" {
@@ -51,9 +52,11 @@ func TestRequestLayout(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := Execute{ID: []byte{1, 2}, ResultMetadataID: []byte{3}, Params: Params{
-			Options:      Options{Consistency: dberr.One, Serial: dberr.Serial, Keyspace: []byte("k"), Now: 9, HasNow: true},
+			Options: Options{Consistency: dberr.One, Serial: dberr.Serial, Keyspace: []byte("k"), Now: 9,
+				HasNow: true},
 			SkipMetadata: true, PageSize: NoPaging, PagingState: []byte{0xff},
-			Values: [][]byte{nil, nil, {}}, Unset: []bool{false, true, false}, Names: [][]byte{[]byte("a"), []byte("b"), []byte("c")},
+			Values: [][]byte{nil, nil, {}}, Unset: []bool{false, true, false}, Names: [][]byte{[]byte("a"), []byte("b"),
+				[]byte("c")},
 		}}
 		if d := cmp.Diff(want, e); d != "" {
 			t.Fatal(d)
@@ -67,7 +70,8 @@ func TestRequestLayout(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := Batch{
-			Kind: 1, Options: Options{Consistency: dberr.Quorum, Serial: dberr.Serial, Timestamp: 5, HasTimestamp: true},
+			Kind: 1, Options: Options{Consistency: dberr.Quorum, Serial: dberr.Serial, Timestamp: 5,
+				HasTimestamp: true},
 			Statements: []BatchStatement{{Text: []byte("I"), Values: [][]byte{{0xbe, 0xef}}}, {ID: []byte{0x0a}}},
 		}
 		if d := cmp.Diff(want, b, cmpopts.IgnoreUnexported(Batch{}), cmpopts.EquateEmpty()); d != "" {
@@ -76,7 +80,8 @@ func TestRequestLayout(t *testing.T) {
 	})
 	t.Run("prepare v5", func(t *testing.T) {
 		var p Prepare
-		if err := p.Decode(unhex(t, "00000001 53 00000001 0002 6b73"), V5); err != nil || string(p.Text) != "S" || string(p.Keyspace) != "ks" {
+		if err := p.Decode(unhex(t, "00000001 53 00000001 0002 6b73"), V5); err != nil || string(p.Text) != "S" ||
+			string(p.Keyspace) != "ks" {
 			t.Fatal(p, err)
 		}
 	})
@@ -107,7 +112,8 @@ func TestRequestRefused(t *testing.T) {
 		{"negative text", "ffffffff 0001 00", "ends too early"},
 		{"consistency", "00000001 53 000b 00", "Unknown code 11 for a consistency level"},
 		{"page size 0", "00000001 53 0001 04 00000000", "The page size cannot be 0"},
-		{"timestamp", "00000001 53 0001 20 8000000000000000", "Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807] (got -9223372036854775808)"},
+		{"timestamp", "00000001 53 0001 20 8000000000000000",
+			"Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807] (got -9223372036854775808)"},
 		{"value length", "00000001 53 0001 01 0001 fffffffd", "Invalid ByteBuf length -3"},
 		{"more values than bytes", "00000001 53 0001 01 ffff 00000000", "ends too early"},
 	} {
@@ -238,11 +244,15 @@ func TestViewsAreCut(t *testing.T) {
 
 func FuzzRequest(f *testing.F) {
 	for v := uint8(V3); v <= V5; v++ {
-		p := Params{Options: Options{HasTimestamp: true, Timestamp: 1, Keyspace: []byte("k"), HasNow: true}, Values: [][]byte{{1}, nil, {}}, PageSize: 5}
+		p := Params{Options: Options{HasTimestamp: true, Timestamp: 1, Keyspace: []byte("k"), HasNow: true},
+			Values: [][]byte{{1}, nil, {}}, PageSize: 5}
 		f.Add(byte(OpQuery), v, (&Query{[]byte("SELECT"), p}).Append(nil, v))
-		f.Add(byte(OpExecute), v, (&Execute{ID: make([]byte, 16), ResultMetadataID: []byte{1}, Params: p}).Append(nil, v))
+		f.Add(byte(OpExecute), v, (&Execute{ID: make([]byte, 16), ResultMetadataID: []byte{1}, Params: p}).Append(nil,
+			v))
 		f.Add(byte(OpPrepare), v, (&Prepare{[]byte("SELECT"), []byte("k")}).Append(nil, v))
-		f.Add(byte(OpBatch), v, (&Batch{Statements: []BatchStatement{{Text: []byte("I"), Values: p.Values}, {ID: []byte{1}}}}).Append(nil, v))
+		f.Add(byte(OpBatch), v,
+			(&Batch{Statements: []BatchStatement{{Text: []byte("I"), Values: p.Values}, {ID: []byte{1}}}}).Append(nil,
+				v))
 		f.Add(byte(OpStartup), v, AppendStartup(nil, Startup{"CQL_VERSION": "3.0.0"}))
 		f.Add(byte(OpRegister), v, AppendRegister(nil, []string{SchemaChangeEvent}))
 		f.Add(byte(OpAuthResponse), v, AppendAuthResponse(nil, AppendPlain(nil, "u", "p")))

@@ -53,8 +53,10 @@ func TestResultRoundTrip(t *testing.T) {
 			}
 			block := AppendColumnsBlock(nil, version, columns)
 			cells := AppendBytes(AppendBytes(nil, []byte("x")), nil)
-			got := decode(AppendRows(nil, &RowsHeader{Columns: len(columns), Rows: 7, Block: block, PagingState: []byte("state")}, cells))
-			want := &Result{Kind: ResultRows, ColumnCount: len(columns), Columns: columns, PagingState: []byte("state"), RowCount: 7, Cells: cells}
+			got := decode(AppendRows(nil, &RowsHeader{Columns: len(columns), Rows: 7, Block: block,
+				PagingState: []byte("state")}, cells))
+			want := &Result{Kind: ResultRows, ColumnCount: len(columns), Columns: columns, PagingState: []byte("state"),
+				RowCount: 7, Cells: cells}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Fatal(d)
 			}
@@ -64,13 +66,16 @@ func TestResultRoundTrip(t *testing.T) {
 				t.Fatal(d)
 			}
 			if version >= V5 {
-				got = decode(AppendRows(nil, &RowsHeader{Columns: len(columns), Block: block, ChangedID: []byte("new")}, nil))
+				got = decode(AppendRows(nil, &RowsHeader{Columns: len(columns), Block: block, ChangedID: []byte("new")},
+					nil))
 				if string(got.ChangedID) != "new" || len(got.Columns) != len(columns) {
 					t.Fatalf("%+v", got)
 				}
 			}
-			p := PreparedHeader{ID: []byte("id"), ResultMetadataID: []byte("rid"), Bind: columns[:2], PKIndexes: []uint16{1, 0}, Result: columns}
-			want = &Result{Kind: ResultPrepared, ID: p.ID, ResultMetadataID: p.ResultMetadataID, Bind: p.Bind, PKIndexes: p.PKIndexes, Columns: columns, ColumnCount: len(columns)}
+			p := PreparedHeader{ID: []byte("id"), ResultMetadataID: []byte("rid"), Bind: columns[:2],
+				PKIndexes: []uint16{1, 0}, Result: columns}
+			want = &Result{Kind: ResultPrepared, ID: p.ID, ResultMetadataID: p.ResultMetadataID, Bind: p.Bind,
+				PKIndexes: p.PKIndexes, Columns: columns, ColumnCount: len(columns)}
 			if version < V5 {
 				want.ResultMetadataID = nil
 			}
@@ -88,7 +93,9 @@ func TestResultRoundTrip(t *testing.T) {
 func TestRowsLayout(t *testing.T) {
 	columns := []Column{{"k", "t", "a", native(cqltype.Int)}, {"k", "t", "d", native(cqltype.Duration)}}
 	rows := func(version uint8) string {
-		return fmt.Sprintf("%x", AppendRows(nil, &RowsHeader{Columns: 2, Rows: 1, Block: AppendColumnsBlock(nil, version, columns)}, []byte{0, 0, 0, 0, 255, 255, 255, 255}))
+		return fmt.Sprintf("%x",
+			AppendRows(nil, &RowsHeader{Columns: 2, Rows: 1, Block: AppendColumnsBlock(nil, version, columns)},
+				[]byte{0, 0, 0, 0, 255, 255, 255, 255}))
 	}
 	head := "00000002" + "00000001" + "00000002" + "00016b" + "000174" + "000161" + "0009" + "000164"
 	tail := "00000001" + "00000000" + "ffffffff"
@@ -120,14 +127,25 @@ func TestErrors(t *testing.T) {
 		{&dberr.Config{Message: "m"}, Error{Code: CodeConfig}, CodeConfig},
 		{&dberr.Overloaded{Message: "m"}, Error{Code: CodeOverloaded}, CodeOverloaded},
 		{&dberr.Truncate{Message: "m"}, Error{Code: CodeTruncate}, CodeTruncate},
-		{&dberr.AlreadyExists{Keyspace: "k", Table: "t", Message: "m"}, Error{Code: CodeAlreadyExists, Keyspace: "k", Table: "t"}, CodeAlreadyExists},
+		{&dberr.AlreadyExists{Keyspace: "k", Table: "t", Message: "m"}, Error{Code: CodeAlreadyExists, Keyspace: "k",
+			Table: "t"}, CodeAlreadyExists},
 		{&dberr.Unprepared{ID: id}, Error{Code: CodeUnprepared, ID: id[:]}, CodeUnprepared},
-		{&dberr.Unavailable{Level: dberr.Quorum, Required: 3, Alive: 1}, Error{Code: CodeUnavailable, Level: dberr.Quorum, Required: 3, Alive: 1}, CodeUnavailable},
-		{&dberr.WriteTimeout{Level: dberr.Serial, Received: 1, BlockFor: 2, WriteType: "CAS"}, Error{Code: CodeWriteTimeout, Level: dberr.Serial, Received: 1, BlockFor: 2, WriteType: "CAS"}, CodeWriteTimeout},
-		{&dberr.ReadTimeout{Level: dberr.One, Received: 1, BlockFor: 2, DataPresent: true}, Error{Code: CodeReadTimeout, Level: dberr.One, Received: 1, BlockFor: 2, DataPresent: true}, CodeReadTimeout},
-		{&dberr.ReadFailure{Level: dberr.One, Received: 1, BlockFor: 3, Failures: 2, DataPresent: true}, Error{Code: CodeReadFailure, Level: dberr.One, Received: 1, BlockFor: 3, Failures: 2, DataPresent: true}, CodeReadTimeout},
-		{&dberr.WriteFailure{Level: dberr.One, Received: 1, BlockFor: 3, Failures: 2, WriteType: "BATCH"}, Error{Code: CodeWriteFailure, Level: dberr.One, Received: 1, BlockFor: 3, Failures: 2, WriteType: "BATCH"}, CodeWriteTimeout},
-		{&dberr.FunctionFailure{Keyspace: "k", Function: "f", ArgTypes: []string{"int"}, Message: "m"}, Error{Code: CodeFunctionFailure, Keyspace: "k", Function: "f", ArgTypes: []string{"int"}}, CodeInvalid},
+		{&dberr.Unavailable{Level: dberr.Quorum, Required: 3, Alive: 1},
+			Error{Code: CodeUnavailable, Level: dberr.Quorum, Required: 3, Alive: 1}, CodeUnavailable},
+		{&dberr.WriteTimeout{Level: dberr.Serial, Received: 1, BlockFor: 2, WriteType: "CAS"},
+			Error{Code: CodeWriteTimeout, Level: dberr.Serial, Received: 1, BlockFor: 2, WriteType: "CAS"},
+			CodeWriteTimeout},
+		{&dberr.ReadTimeout{Level: dberr.One, Received: 1, BlockFor: 2, DataPresent: true},
+			Error{Code: CodeReadTimeout, Level: dberr.One, Received: 1, BlockFor: 2, DataPresent: true},
+			CodeReadTimeout},
+		{&dberr.ReadFailure{Level: dberr.One, Received: 1, BlockFor: 3, Failures: 2, DataPresent: true},
+			Error{Code: CodeReadFailure, Level: dberr.One, Received: 1, BlockFor: 3, Failures: 2, DataPresent: true},
+			CodeReadTimeout},
+		{&dberr.WriteFailure{Level: dberr.One, Received: 1, BlockFor: 3, Failures: 2, WriteType: "BATCH"},
+			Error{Code: CodeWriteFailure, Level: dberr.One, Received: 1, BlockFor: 3, Failures: 2, WriteType: "BATCH"},
+			CodeWriteTimeout},
+		{&dberr.FunctionFailure{Keyspace: "k", Function: "f", ArgTypes: []string{"int"}, Message: "m"},
+			Error{Code: CodeFunctionFailure, Keyspace: "k", Function: "f", ArgTypes: []string{"int"}}, CodeInvalid},
 	} {
 		tc.want.Message = tc.err.Error()
 		for version := uint8(V3); version <= V5; version++ {
@@ -136,7 +154,8 @@ func TestErrors(t *testing.T) {
 				if derr != nil {
 					t.Fatalf("%T v%d: %v", tc.err, version, derr)
 				}
-				got.Message = strings.TrimPrefix(got.Message, "on its way: ") // an error that is none of ours keeps its wrapping
+				// an error that is none of ours keeps its wrapping
+				got.Message = strings.TrimPrefix(got.Message, "on its way: ")
 				if version == V3 {
 					if got.Code != tc.v3 {
 						t.Errorf("%T v3: code 0x%04X", tc.err, got.Code)
@@ -157,7 +176,8 @@ func TestErrors(t *testing.T) {
 
 // The small messages and the prefix of responses.
 func TestResponses(t *testing.T) {
-	p := Prefix{TraceID: [16]byte{9}, HasTrace: true, Warnings: []string{"w", "x"}, Payload: []PayloadEntry{{[]byte("k"), []byte("v")}, {[]byte("n"), nil}}}
+	p := Prefix{TraceID: [16]byte{9}, HasTrace: true, Warnings: []string{"w", "x"},
+		Payload: []PayloadEntry{{[]byte("k"), []byte("v")}, {[]byte("n"), nil}}}
 	got, rest, err := SplitPrefix(p.Flags(V4), append(AppendPrefix(nil, V4, &p), "body"...))
 	if d := cmp.Diff(p, got); d != "" || string(rest) != "body" || err != nil {
 		t.Error(d, string(rest), err)
@@ -185,7 +205,8 @@ func TestResponses(t *testing.T) {
 	}
 	for _, addr := range []string{"127.0.0.2:9042", "[::1]:9042"} {
 		node := netip.MustParseAddrPort(addr)
-		if e, err := DecodeEvent(AppendNodeEvent(nil, StatusChange, "UP", node)); err != nil || e.Node != node || e.Change != "UP" {
+		if e, err := DecodeEvent(AppendNodeEvent(nil, StatusChange, "UP", node)); err != nil || e.Node != node ||
+			e.Change != "UP" {
 			t.Error(e, err)
 		}
 	}
@@ -197,10 +218,14 @@ func TestResponses(t *testing.T) {
 func FuzzResponse(f *testing.F) {
 	for version := uint8(V3); version <= V5; version++ {
 		block := AppendColumnsBlock(nil, version, allTypes())
-		f.Add(byte(OpResult), version, byte(0), AppendRows(nil, &RowsHeader{Columns: len(allTypes()), Rows: 1, Block: block, PagingState: []byte{1}}, []byte{0, 0, 0, 0}))
-		f.Add(byte(OpResult), version, byte(0), AppendPrepared(nil, version, &PreparedHeader{ID: []byte{1}, Bind: allTypes(), PKIndexes: []uint16{0}}))
+		f.Add(byte(OpResult), version, byte(0),
+			AppendRows(nil, &RowsHeader{Columns: len(allTypes()), Rows: 1, Block: block, PagingState: []byte{1}},
+				[]byte{0, 0, 0, 0}))
+		f.Add(byte(OpResult), version, byte(0),
+			AppendPrepared(nil, version, &PreparedHeader{ID: []byte{1}, Bind: allTypes(), PKIndexes: []uint16{0}}))
 		f.Add(byte(OpError), version, byte(0), AppendError(nil, version, &dberr.ReadFailure{Failures: 2}))
-		f.Add(byte(OpEvent), version, FlagTracing|FlagWarning|FlagPayload, AppendSchemaEvent(nil, version, &SchemaChange{Change: "CREATED", Target: "TABLE"}))
+		f.Add(byte(OpEvent), version, FlagTracing|FlagWarning|FlagPayload,
+			AppendSchemaEvent(nil, version, &SchemaChange{Change: "CREATED", Target: "TABLE"}))
 	}
 	f.Fuzz(func(t *testing.T, op, version, flags byte, body []byte) {
 		version = V3 + version%3

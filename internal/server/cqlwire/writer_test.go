@@ -77,7 +77,8 @@ func TestWriterRoundTrip(t *testing.T) {
 		for _, text := range []bool{false, true} {
 			t.Run(fmt.Sprintf("segments=%t compression=%d text=%t", tc.segments, tc.c, text), func(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(1, 2))
-				sizes := []int{0, 1, 100, 2047, 2048, SegmentPayloadMax - HeaderSize, SegmentPayloadMax - HeaderSize + 1, 500_000, 3, 131_000, 200}
+				sizes := []int{0, 1, 100, 2047, 2048, SegmentPayloadMax - HeaderSize, SegmentPayloadMax - HeaderSize +
+					1, 500_000, 3, 131_000, 200}
 				for range 200 {
 					sizes = append(sizes, rnd.IntN(1<<rnd.IntN(18)))
 				}

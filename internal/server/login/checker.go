@@ -149,7 +149,8 @@ func (c *Checker) authenticate(ctx context.Context, from netip.Addr, name, passw
 		}
 		if !right {
 			c.failures.add(from, name)
-			return &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect", name)}
+			return &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect",
+				name)}
 		}
 		c.remember(name, hash, digest)
 		c.failures.forgive(from)

@@ -42,7 +42,9 @@ func newDoor(t *testing.T, roles ...*access.Role) *door {
 		d.state = d.state.WithRole(r)
 	}
 	var err error
-	d.Checker, err = New(Options{Users: map[string]string{"boss": hashed(t, "b")}, State: func() *access.State { return d.state }})
+	d.Checker, err = New(Options{Users: map[string]string{"boss": hashed(t, "b")}, State: func() *access.State {
+		return d.state
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,8 @@ func TestLogins(t *testing.T) {
 // longer, and meanwhile others come in at once, also in the name that is being tried, also those who need no bcrypt at
 // the address that fails.
 func TestThrottle(t *testing.T) {
-	d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")}, &access.Role{Name: "two", Login: true, Hash: hashed(t, "2")})
+	d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")},
+		&access.Role{Name: "two", Login: true, Hash: hashed(t, "2")})
 	synctest.Test(t, func(t *testing.T) {
 		took := func(from netip.Addr, name, password string) time.Duration {
 			began := time.Now()
@@ -198,7 +201,8 @@ func TestBounds(t *testing.T) {
 		t.Errorf("remembered: %d addresses, %d names, %d pairs", len(f.from), len(f.names), len(f.right))
 	}
 	a, b := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::ffff:1")
-	if network(a) != network(b) || network(here) == network(there) || network(netip.MustParseAddr("::ffff:10.0.0.1")) != network(here) {
+	if network(a) != network(b) || network(here) == network(there) ||
+		network(netip.MustParseAddr("::ffff:10.0.0.1")) != network(here) {
 		t.Error("what counts as one address is another")
 	}
 }

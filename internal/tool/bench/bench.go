@@ -164,7 +164,8 @@ func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
 		return nil, err
 	}
 	rep := &Report{
-		Workload: r.o.Workload, Connections: r.o.Connections, InFlight: r.o.InFlight, RowSize: r.o.RowSize, Keys: r.o.Keys,
+		Workload: r.o.Workload, Connections: r.o.Connections, InFlight: r.o.InFlight, RowSize: r.o.RowSize,
+		Keys:         r.o.Keys,
 		Distribution: r.o.Distribution, Consistency: r.o.Consistency.String(), RowsPerRequest: 1,
 	}
 	if r.o.Workload == "scan" {
@@ -190,7 +191,8 @@ func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
 			return rep, nil // sum says why
 		}
 		if r.o.Progress != nil {
-			fmt.Fprintf(r.o.Progress, "%6.1fs %10.0f req/s %8d errors\n", now.Sub(begin).Seconds(), float64(n-lastCount)/now.Sub(last).Seconds(), r.errors())
+			fmt.Fprintf(r.o.Progress, "%6.1fs %10.0f req/s %8d errors\n", now.Sub(begin).Seconds(),
+				float64(n-lastCount)/now.Sub(last).Seconds(), r.errors())
 		}
 		last, lastCount = now, n
 	}

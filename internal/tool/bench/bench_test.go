@@ -26,13 +26,15 @@ func TestWorkloads(t *testing.T) {
 		t.Run(w, func(t *testing.T) {
 			var progress strings.Builder
 			rep, err := bench.Run(t.Context(), bench.Options{
-				Workload: w, Addr: db.CQLAddr().String(), Connections: 3, InFlight: 4, RowSize: 500, Keys: 3, Distribution: "zipf",
-				Duration: 100 * time.Millisecond, Consistency: dberr.LocalQuorum, Progress: &progress,
+				Workload: w, Addr: db.CQLAddr().String(), Connections: 3, InFlight: 4, RowSize: 500, Keys: 3,
+				Distribution: "zipf",
+				Duration:     100 * time.Millisecond, Consistency: dberr.LocalQuorum, Progress: &progress,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if rep.Requests == 0 || rep.Errors != 0 || rep.FirstError != "" || rep.Latency.P50 <= 0 || rep.Latency.P999 < rep.Latency.P50 {
+			if rep.Requests == 0 || rep.Errors != 0 || rep.FirstError != "" || rep.Latency.P50 <= 0 ||
+				rep.Latency.P999 < rep.Latency.P50 {
 				t.Errorf("report: %+v", rep)
 			}
 			b, err := json.Marshal(rep)
@@ -43,7 +45,8 @@ func TestWorkloads(t *testing.T) {
 			if err := json.Unmarshal(b, &fields); err != nil {
 				t.Fatal(err)
 			}
-			for _, f := range []string{"workload", "requests", "errors", "requests_per_second", "latency_us", "server_cpu_us_per_request"} {
+			for _, f := range []string{"workload", "requests", "errors", "requests_per_second", "latency_us",
+				"server_cpu_us_per_request"} {
 				if fields[f] == nil {
 					t.Errorf("the JSON object has no %s", f)
 				}
@@ -67,8 +70,9 @@ func TestProcessCPU(t *testing.T) {
 	}
 	t.Cleanup(func() { db.Close() })
 	rep, err := bench.Run(t.Context(), bench.Options{
-		Workload: "write", Addr: db.CQLAddr().String(), Connections: 1, InFlight: 1, RowSize: 50, Keys: 10, Distribution: "uniform",
-		Duration: 100 * time.Millisecond, ServerPIDs: []int{os.Getpid()}, Consistency: dberr.One,
+		Workload: "write", Addr: db.CQLAddr().String(), Connections: 1, InFlight: 1, RowSize: 50, Keys: 10,
+		Distribution: "uniform",
+		Duration:     100 * time.Millisecond, ServerPIDs: []int{os.Getpid()}, Consistency: dberr.One,
 	})
 	if err != nil || rep.ServerCPU == nil || *rep.ServerCPU <= 0 {
 		t.Errorf("report %+v, %v", rep, err)
@@ -78,10 +82,12 @@ func TestProcessCPU(t *testing.T) {
 // TestBadOptions proves that what cannot be run is refused before anything is sent.
 func TestBadOptions(t *testing.T) {
 	for name, o := range map[string]bench.Options{
-		"workload":     {Workload: "nosuch", Connections: 1, InFlight: 1, RowSize: 10, Keys: 1, Distribution: "uniform"},
+		"workload": {Workload: "nosuch", Connections: 1, InFlight: 1, RowSize: 10, Keys: 1,
+			Distribution: "uniform"},
 		"distribution": {Workload: "read", Connections: 1, InFlight: 1, RowSize: 10, Keys: 1, Distribution: "nosuch"},
 		"row size":     {Workload: "read", Connections: 1, InFlight: 1, RowSize: 4, Keys: 1, Distribution: "uniform"},
-		"in flight":    {Workload: "read", Connections: 1, InFlight: 40000, RowSize: 10, Keys: 1, Distribution: "uniform"},
+		"in flight": {Workload: "read", Connections: 1, InFlight: 40000, RowSize: 10, Keys: 1,
+			Distribution: "uniform"},
 	} {
 		if _, err := bench.Run(t.Context(), o); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -46,7 +46,8 @@ type request struct {
 func newWorkload(o Options) (*workload, error) {
 	w := &workload{o: o, table: "rows"}
 	cols := "c0, c1, c2, c3, c4"
-	w.insert = request{text: "INSERT INTO ilion_bench.rows (k, " + cols + ") VALUES (?, ?, ?, ?, ?, ?)", cells: columns, keyFirst: true}
+	w.insert = request{text: "INSERT INTO ilion_bench.rows (k, " + cols + ") VALUES (?, ?, ?, ?, ?, ?)", cells: columns,
+		keyFirst: true}
 	read := request{text: "SELECT " + cols + " FROM ilion_bench.rows WHERE k = ?", keyFirst: true}
 	switch o.Workload {
 	case "read":
@@ -59,7 +60,8 @@ func newWorkload(o Options) (*workload, error) {
 		w.main = []request{{text: "UPDATE ilion_bench.rows SET c2 = ? WHERE k = ?", cells: 1}}
 	case "scan":
 		w.table = "pages"
-		w.insert = request{text: "INSERT INTO ilion_bench.pages (k, r, " + cols + ") VALUES (?, ?, ?, ?, ?, ?, ?)", cells: columns, row: true, keyFirst: true}
+		w.insert = request{text: "INSERT INTO ilion_bench.pages (k, r, " + cols + ") VALUES (?, ?, ?, ?, ?, ?, ?)",
+			cells: columns, row: true, keyFirst: true}
 		w.main = []request{{text: "SELECT " + cols + " FROM ilion_bench.pages WHERE k = ?", keyFirst: true}}
 	default:
 		return nil, fmt.Errorf("unknown workload %q: use read, write, mixed, scan or update", o.Workload)
@@ -70,7 +72,8 @@ func newWorkload(o Options) (*workload, error) {
 		return nil, fmt.Errorf("unknown distribution %q: use uniform, zipf or hot", o.Distribution)
 	}
 	if o.Keys < 1 || o.InFlight < 1 || o.InFlight > 32768 || o.Connections < 1 || o.RowSize < columns {
-		return nil, fmt.Errorf("keys and connections must be at least 1, inflight 1 to 32768, row-size at least %d", columns)
+		return nil, fmt.Errorf("keys and connections must be at least 1, inflight 1 to 32768, row-size at least %d",
+			columns)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range valueStock {
@@ -229,12 +232,15 @@ func appendKey(dst []byte, key int) []byte {
 // Text prints a report for people.
 func (r *Report) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d connections x %d in flight, %d-byte rows, %d keys %s, %s, %.1f s\n", r.Workload, r.Connections, r.InFlight, r.RowSize, r.Keys, r.Distribution, r.Consistency, r.Seconds)
-	fmt.Fprintf(&b, "  throughput   %.0f requests/s (%d requests, %d errors)\n", r.RequestsPerSecond, r.Requests, r.Errors)
+	fmt.Fprintf(&b, "%s: %d connections x %d in flight, %d-byte rows, %d keys %s, %s, %.1f s\n", r.Workload,
+		r.Connections, r.InFlight, r.RowSize, r.Keys, r.Distribution, r.Consistency, r.Seconds)
+	fmt.Fprintf(&b, "  throughput   %.0f requests/s (%d requests, %d errors)\n", r.RequestsPerSecond, r.Requests,
+		r.Errors)
 	if r.FirstError != "" {
 		fmt.Fprintf(&b, "  first error  %s\n", r.FirstError)
 	}
-	fmt.Fprintf(&b, "  latency us   p50 %.0f  p95 %.0f  p99 %.0f  p99.9 %.0f\n", r.Latency.P50, r.Latency.P95, r.Latency.P99, r.Latency.P999)
+	fmt.Fprintf(&b, "  latency us   p50 %.0f  p95 %.0f  p99 %.0f  p99.9 %.0f\n", r.Latency.P50, r.Latency.P95,
+		r.Latency.P99, r.Latency.P999)
 	if r.ServerCPU != nil {
 		fmt.Fprintf(&b, "  server CPU   %.2f us/request", *r.ServerCPU)
 		if r.RowsPerRequest > 1 {

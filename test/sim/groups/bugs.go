@@ -118,7 +118,8 @@ func (s snapshotsOffByOne) Snapshot(group uint64) (*pb.SnapshotMetadata, raftgro
 	index := meta.GetIndex() - 1
 	_, size := binary.Uvarint(raw)
 	raw = append(binary.AppendUvarint(nil, index), raw[size:]...)
-	return &pb.SnapshotMetadata{Index: &index, Term: meta.Term, ConfState: meta.ConfState}, replaced{bytes.NewReader(raw), data}, nil
+	return &pb.SnapshotMetadata{Index: &index, Term: meta.Term, ConfState: meta.ConfState},
+		replaced{bytes.NewReader(raw), data}, nil
 }
 
 func (n *node) plantSnapshots(s raftgroup.SnapshotStore) raftgroup.SnapshotStore {

@@ -146,7 +146,9 @@ func (w *simulation) hinder(n *node, group, to uint64) {
 		target.Pause(1200*time.Millisecond, 3*time.Second)
 	default:
 		w.counts.LostOffers++
-		w.After(w.Between(time.Millisecond, 4*time.Millisecond), func() { w.Weather(n.Machine, n.crash, n.restart)[1]() })
+		w.After(w.Between(time.Millisecond, 4*time.Millisecond), func() {
+			w.Weather(n.Machine, n.crash, n.restart)[1]()
+		})
 	}
 }
 

@@ -39,7 +39,8 @@ func (h *history) attempted() uint64 {
 func (w *simulation) attemptApplied(id uint64, n *node, group, index uint64) {
 	a := &w.hist.attempts[id-1]
 	if a.failed {
-		w.Fail("group %d, entry %d on node %d: attempt %d is applied and was answered as not done", group, index, n.ID, id)
+		w.Fail("group %d, entry %d on node %d: attempt %d is applied and was answered as not done", group, index, n.ID,
+			id)
 	}
 	if a.index != 0 && a.index != index {
 		w.Fail("group %d, entry %d on node %d: attempt %d was applied at %d, too", group, index, n.ID, id, a.index)
@@ -196,7 +197,8 @@ func operations(ops []*op) []porcupine.Operation {
 			end = int64(o.ended)
 		}
 		out = append(out, porcupine.Operation{
-			ClientId: o.client, Input: input{o.kind, o.value}, Call: int64(o.called), Output: output{o.value, !o.done}, Return: end,
+			ClientId: o.client, Input: input{o.kind, o.value}, Call: int64(o.called), Output: output{o.value, !o.done},
+			Return: end,
 		})
 	}
 	return out
@@ -260,7 +262,8 @@ func (w *simulation) checkConverged() {
 			}
 			hash, err := n.store.Hash(group)
 			if err != nil || hash != want || g.Applied() != s.Applied {
-				w.Fail("group %d: node %d applied %d hash %016x, leader applied %d hash %016x (%v)", group, n.ID, g.Applied(), hash, s.Applied, want, err)
+				w.Fail("group %d: node %d applied %d hash %016x, leader applied %d hash %016x (%v)", group, n.ID,
+					g.Applied(), hash, s.Applied, want, err)
 			}
 		}
 		if found != len(replicas) {

@@ -163,7 +163,10 @@ func (n *node) submit(o *op, refused func()) bool {
 	case opRead:
 		return n.read(o, g, refused)
 	case opWrite:
-		return n.propose(o, g, 0, ledger.Set(o.key, binary.BigEndian.AppendUint64(nil, o.value)), refused, func(raftgroup.Outcome) uint64 { return o.value })
+		return n.propose(o, g, 0, ledger.Set(o.key, binary.BigEndian.AppendUint64(nil, o.value)), refused,
+			func(raftgroup.Outcome) uint64 {
+				return o.value
+			})
 	case opAdd:
 		return n.propose(o, g, 0, ledger.Add(o.key, 1), refused, func(out raftgroup.Outcome) uint64 {
 			sum, _ := out.Result.(uint64)
@@ -193,7 +196,10 @@ func (n *node) submit(o *op, refused func()) bool {
 			release()
 			return
 		}
-		sent := n.propose(o, g, w.plantTerm(term), ledger.Set(o.key, binary.BigEndian.AppendUint64(nil, next)), func() { release(); refused() },
+		sent := n.propose(o, g, w.plantTerm(term), ledger.Set(o.key, binary.BigEndian.AppendUint64(nil, next)), func() {
+			release()
+			refused()
+		},
 			func(raftgroup.Outcome) uint64 { release(); return next })
 		switch {
 		case sent:
@@ -208,7 +214,8 @@ func (n *node) submit(o *op, refused func()) bool {
 	return true
 }
 
-func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, refused func(), value func(raftgroup.Outcome) uint64) bool {
+func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, refused func(),
+	value func(raftgroup.Outcome) uint64) bool {
 	w, life, id := n.w, n.Life, n.w.hist.attempted()
 	p, err := g.NewProposal(term, binary.BigEndian.AppendUint64(command, id), waiter(func(out raftgroup.Outcome) {
 		switch {
@@ -319,7 +326,9 @@ func (w *simulation) leaseReader(n *node) {
 		return
 	}
 	lease := n.lease(g)
-	o := &op{client: 100 + n.ID, kind: opRead, group: group, key: append([]string{counter, bumped}, registers...)[w.Rand.IntN(4)], called: w.Now, floor: w.floor(group), node: n.ID}
+	o := &op{client: 100 + n.ID, kind: opRead, group: group,
+		key: append([]string{counter, bumped}, registers...)[w.Rand.IntN(4)], called: w.Now, floor: w.floor(group),
+		node: n.ID}
 	o.next = func() {}
 	value, err := n.get(o)
 	if err != nil {
@@ -419,7 +428,8 @@ func (w *simulation) freshReader(n *node) {
 	if g == nil {
 		return
 	}
-	age := []time.Duration{150 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, time.Second}[w.Rand.IntN(4)]
+	age := []time.Duration{150 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond,
+		time.Second}[w.Rand.IntN(4)]
 	w.counts.FreshAsked++
 	if !g.Fresh(n.Now(), age) && !w.plan.Bugs.AnyFollower {
 		return

@@ -49,7 +49,8 @@ func (w *simulation) leads(n *node, group, replica, term uint64) {
 			continue
 		}
 		if g := other.Host.Group(group); g != nil && g.Leased(other.tokens[group], other.Now()) {
-			w.Fail("group %d: node %d leads in term %d while node %d may read under its lease", group, n.ID, term, other.ID)
+			w.Fail("group %d: node %d leads in term %d while node %d may read under its lease", group, n.ID, term,
+				other.ID)
 		}
 	}
 }
@@ -57,7 +58,8 @@ func (w *simulation) leads(n *node, group, replica, term uint64) {
 // leased checks that nobody has led after a replica that reads under its lease.
 func (w *simulation) leased(n *node, group uint64) {
 	if s, ok := n.Host.Status(group); ok && s.Term < w.laws.newest[group] {
-		w.Fail("group %d: node %d reads under a lease of term %d after a leader of term %d", group, n.ID, s.Term, w.laws.newest[group])
+		w.Fail("group %d: node %d reads under a lease of term %d after a leader of term %d", group, n.ID, s.Term,
+			w.laws.newest[group])
 	}
 }
 
@@ -76,7 +78,8 @@ func (w *simulation) applies(n *node, group, index, term uint64, commands [][]by
 	}
 	e, at := entry{term, h.Sum64()}, stateAt{group, index}
 	if first, ok := w.laws.entries[at]; ok && first != e {
-		w.Fail("group %d: node %d applies at %d an entry of term %d, another replica one of term %d, or they differ", group, n.ID, index, term, first.term)
+		w.Fail("group %d: node %d applies at %d an entry of term %d, another replica one of term %d, or they differ",
+			group, n.ID, index, term, first.term)
 	}
 	w.laws.entries[at] = e
 }
@@ -99,7 +102,8 @@ func (w *simulation) show(group, index uint64) {
 // read checks that a read has seen all that was known when it began, and shows what it saw.
 func (w *simulation) read(o *op) {
 	if o.at < o.floor {
-		w.Fail("group %d: a read at node %d saw the state at %d; when it began, %d was known", o.group, o.node, o.at, o.floor)
+		w.Fail("group %d: a read at node %d saw the state at %d; when it began, %d was known", o.group, o.node, o.at,
+			o.floor)
 	}
 	w.show(o.group, o.at)
 }
@@ -109,6 +113,7 @@ func (w *simulation) checkAge(n *node, group, index uint64, allowed time.Duratio
 	list := w.laws.shown[group]
 	i := sort.Search(len(list), func(i int) bool { return list[i].at >= w.Now-allowed })
 	if i > 0 && list[i-1].index > index {
-		w.Fail("group %d: a fresh read at node %d saw the state at %d; %d was known at %v", group, n.ID, index, list[i-1].index, list[i-1].at)
+		w.Fail("group %d: a fresh read at node %d saw the state at %d; %d was known at %v", group, n.ID, index,
+			list[i-1].index, list[i-1].at)
 	}
 }

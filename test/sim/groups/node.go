@@ -90,7 +90,8 @@ func (n *node) start() {
 }
 
 func (n *node) open() (err error) {
-	if n.log, err = raftlog.Open("data/log", raftlog.Options{FS: n.FS, MemtableBytes: 512 << 10, GroupCacheBytes: 4 << 10}); err != nil {
+	if n.log, err = raftlog.Open("data/log", raftlog.Options{FS: n.FS, MemtableBytes: 512 << 10,
+		GroupCacheBytes: 4 << 10}); err != nil {
 		return err
 	}
 	if n.store, err = ledger.Open("data/rows", n.FS, 512<<10); err != nil {
@@ -224,7 +225,8 @@ func (w *simulation) begin() {
 		}
 		for _, m := range where {
 			n := w.nodes[nodeOf(m.Node)]
-			w.create(n, group, ledger.Meta{Replica: m.Replica, Applied: 10, Term: 5, Conf: conf, Where: raftgroup.EncodeMembers(nil, where)})
+			w.create(n, group, ledger.Meta{Replica: m.Replica, Applied: 10, Term: 5, Conf: conf,
+				Where: raftgroup.EncodeMembers(nil, where)})
 		}
 	}
 	for _, n := range w.nodes {

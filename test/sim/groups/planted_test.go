@@ -83,7 +83,8 @@ func TestNothingIsImitated(t *testing.T) {
 			if !ok || name == "bugs.go" {
 				continue
 			}
-			for _, word := range []string{"Apply", "Split", "Append", "Truncate", "Entries", "Members", "Install", "Step"} {
+			for _, word := range []string{"Apply", "Split", "Append", "Truncate", "Entries", "Members", "Install",
+				"Step"} {
 				if fn.Name.Name == word {
 					t.Errorf("%s defines %s: the simulator runs the product's", name, word)
 				}

@@ -48,7 +48,8 @@ func TestSeeds(t *testing.T) {
 	for seed := *first; seed < *first+uint64(n); seed++ {
 		r := run(t, Plan{Seed: seed})
 		if len(r.Failures) > 0 {
-			t.Errorf("%v\nreproduce: go test ./test/sim/groups -run TestSeeds -sim.seed=%d -sim.seeds=1 -sim.v", r, seed)
+			t.Errorf("%v\nreproduce: go test ./test/sim/groups -run TestSeeds -sim.seed=%d -sim.seeds=1 -sim.v", r,
+				seed)
 		}
 		sum.add(&r.Counts)
 		unchecked += r.Unchecked
@@ -77,9 +78,12 @@ func TestSeeds(t *testing.T) {
 			what string
 			n    int
 		}{
-			{"acknowledged", sum.Acked}, {"lease reads", sum.LeaseReads}, {"index reads", sum.IndexReads}, {"crashes", sum.Crashes}, {"cuts", sum.Cuts},
-			{"snapshots", sum.Snapshots}, {"truncations", sum.Truncations}, {"moves", sum.Moves}, {"transfers", sum.Transfers},
-			{"quiet groups", sum.Quiesced}, {"full disks", sum.FullDisks}, {"states compared", sum.Compared}, {"refused connections", sum.Refused},
+			{"acknowledged", sum.Acked}, {"lease reads", sum.LeaseReads}, {"index reads", sum.IndexReads},
+			{"crashes", sum.Crashes}, {"cuts", sum.Cuts},
+			{"snapshots", sum.Snapshots}, {"truncations", sum.Truncations}, {"moves", sum.Moves},
+			{"transfers", sum.Transfers},
+			{"quiet groups", sum.Quiesced}, {"full disks", sum.FullDisks}, {"states compared", sum.Compared},
+			{"refused connections", sum.Refused},
 			{"follower reads", sum.FollowerReads}, {"reads at followers that asked", sum.AskedReads},
 			{"refusals by living nodes", sum.Resets}, {"departures", sum.Departures},
 		} {

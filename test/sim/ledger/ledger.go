@@ -94,7 +94,8 @@ func Open(dir string, fs vfs.FS, memtableBytes int) (*Store, error) {
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	for d := dir; d != fs.PathDir(d); d = fs.PathDir(d) { // entries of new directories survive a crash only if their parents are synced
+	// entries of new directories survive a crash only if their parents are synced
+	for d := dir; d != fs.PathDir(d); d = fs.PathDir(d) {
 		parent, err := fs.OpenDir(fs.PathDir(d))
 		if err != nil {
 			return nil, err
@@ -378,7 +379,8 @@ func (s *Store) Install(group uint64, meta *pb.SnapshotMetadata, data raftgroup.
 	}
 	d := codec.NewReader(raw, errCorrupt)
 	if applied := d.Uint(); applied != meta.GetIndex() {
-		return fmt.Errorf("group %d: snapshot at %d holds the state of %d: %w", group, meta.GetIndex(), applied, ErrOutOfOrder)
+		return fmt.Errorf("group %d: snapshot at %d holds the state of %d: %w", group, meta.GetIndex(), applied,
+			ErrOutOfOrder)
 	}
 	m.Applied, m.Term, m.Conf, m.Where = meta.GetIndex(), meta.GetTerm(), meta.GetConfState(), bytes.Clone(d.Bytes())
 	b := s.db.NewBatch()
@@ -425,7 +427,8 @@ func (m *Meta) tail() []byte {
 
 func decodeMeta(b []byte) (Meta, error) {
 	d := codec.NewReader(b, errCorrupt)
-	m := Meta{Replica: d.Uint(), Applied: d.Uint(), Term: d.Uint(), Where: bytes.Clone(d.Bytes()), Conf: &pb.ConfState{}}
+	m := Meta{Replica: d.Uint(), Applied: d.Uint(), Term: d.Uint(), Where: bytes.Clone(d.Bytes()),
+		Conf: &pb.ConfState{}}
 	return m, errors.Join(d.Err(), proto.Unmarshal(d.Rest(), m.Conf))
 }
 

@@ -38,7 +38,8 @@ func TestLedgerKeepsTheRules(t *testing.T) {
 	if err == nil {
 		err = from.Commit()
 	}
-	if err != nil || len(results) != 4 || results[0] != uint64(2) || results[1] != uint64(5) || results[3] != uint64(6) {
+	if err != nil || len(results) != 4 || results[0] != uint64(2) || results[1] != uint64(5) ||
+		results[3] != uint64(6) {
 		t.Fatalf("%v, %v", results, err)
 	}
 	for _, index := range []uint64{12, 14} {
@@ -68,7 +69,8 @@ func TestLedgerKeepsTheRules(t *testing.T) {
 	if got, err := to.Hash(7); err != nil || got != want {
 		t.Errorf("hash %x, %v; want %x", got, err, want)
 	}
-	if m, ok, err := to.Meta(7); err != nil || !ok || m.Applied != 12 || m.Replica != 2 || len(m.Conf.GetVoters()) != 2 {
+	if m, ok, err := to.Meta(7); err != nil || !ok || m.Applied != 12 || m.Replica != 2 ||
+		len(m.Conf.GetVoters()) != 2 {
 		t.Errorf("%+v, %v, %v", m, ok, err)
 	}
 }

@@ -41,7 +41,8 @@ type Machine struct {
 func newMachine(w *World, id int) *Machine {
 	return &Machine{
 		World: w, ID: id, FS: vfs.NewCrashableMem(), Slow: 1,
-		rate: 1 + (w.Rand.Float64()-0.5)*0.08, base: w.Between(0, time.Hour), skew: w.Between(-400*time.Millisecond, 400*time.Millisecond),
+		rate: 1 + (w.Rand.Float64()-0.5)*0.08, base: w.Between(0, time.Hour),
+		skew: w.Between(-400*time.Millisecond, 400*time.Millisecond),
 	}
 }
 
@@ -179,7 +180,8 @@ func (m *Machine) Crash(end func()) {
 		percent = 100
 	}
 	w.Note("node %d crashes, unsynced bytes kept: %d%%", m.ID, percent)
-	next := m.FS.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(w.seed, uint64(w.Now)))})
+	next := m.FS.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent,
+		RNG: rand.New(rand.NewPCG(w.seed, uint64(w.Now)))})
 	end()
 	m.FS = next
 }
