@@ -83,9 +83,9 @@ func (d *ddlClient) run(c *rawclient.Conn) {
 	}
 }
 
-// settle finds out in which stage the table was left, which must be the last one acknowledged or the one after it, and
+// resolve finds out in which stage the table was left, which must be the last one acknowledged or the one after it, and
 // that its contents are those of the stage. It returns whether the table is there.
-func (d *ddlClient) settle(t *testing.T, c *rawclient.Conn) bool {
+func (d *ddlClient) resolve(t *testing.T, c *rawclient.Conn) bool {
 	t.Helper()
 	query := func(q string) ([]int, error) {
 		r, err := process.Query(c, dberr.One, q)
@@ -182,7 +182,7 @@ func TestKillSchema(t *testing.T) {
 		c := s.Dial(t)
 		tables := 0
 		for i := range clients {
-			if clients[i].settle(t, c) {
+			if clients[i].resolve(t, c) {
 				tables++
 			}
 		}

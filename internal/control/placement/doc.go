@@ -6,15 +6,15 @@
 // Guarantees: (L1) no two replicas of a partition on one node; (L2) a set votes with one, three or four replicas, never
 // with two, and with no fewer than three once it had three; (L3) a replica goes only when another one has taken its
 // place, unless its node was asked to leave a set of four; (L4) one change per replica set at a time, and a bounded
-// number in the cluster; (L5) from any state, while nodes neither come nor go, a bounded number of decisions leads to
-// one in which nothing is decided any more.
+// number in the cluster; (L5) from any state, while nodes neither come nor go, a bounded number of calls leads to
+// one in which nothing is scheduled any more.
 //
-// Who does what: the node that leads the meta partition calls Decide and makes its Actions in the map. The leader of a
-// partition calls Plan, changes its Raft configuration accordingly, and publishes with topology.Snapshot.Settle what
-// came of it. Nodes make and remove their own replicas to match the map.
+// Who does what: the node that leads the meta partition calls Schedule and makes its Actions in the map. The leader of
+// a partition calls Plan, changes its Raft configuration accordingly, and publishes with topology.Snapshot.RecordVoters
+// what came of it. Nodes make and remove their own replicas to match the map.
 //
 // A set grows from one voter to three, then four. With two nodes the second is a Learner: two voters are less available
 // than one. Of the meta partition every node is a member, those that do not vote as Learners.
 //
-// Start at Decide, then step in decide.go, then Plan.
+// Start at Schedule, then step in schedule.go, then Plan.
 package placement

@@ -29,16 +29,16 @@ func nodeID(t *testing.T, name string) topology.NodeID {
 	return topology.NodeID{byte(n)}
 }
 
-// TestDecide plays the scripts of testdata/decide: what is decided when nodes come, die, leave and come back, and how
-// it ends.
+// TestSchedule plays the scripts of testdata/schedule: what is scheduled when nodes come, die, leave and come back, and
+// how it ends.
 //
 //	node n1 [zone=a]        a node joins            state n1 leaving     what it is meant to be
 //	down n1 / up n1         it answers no more      wait 5m              time passes
 //	free n1 10              free disk, in percent   table 1024 [parts=2] [whole]
-//	decide                  decides and does it     lead                 every leader does all it can, and publishes
+//	schedule                schedules and does it    lead                 every leader does all it can, and publishes
 //	show                    the map                 short                what status says
-func TestDecide(t *testing.T) {
-	datadriven.Walk(t, "testdata/decide", func(t *testing.T, path string) {
+func TestSchedule(t *testing.T) {
+	datadriven.Walk(t, "testdata/schedule", func(t *testing.T, path string) {
 		s := &stage{state: meta.Empty(), view: View{Now: time.Unix(0, 0), Down: map[topology.NodeID]time.Time{},
 			Free: map[topology.NodeID]int{}}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -97,8 +97,8 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		}
 		s.state = s.state.WithMap(m)
 		return s.show(), nil
-	case "decide":
-		return s.decide()
+	case "schedule":
+		return s.schedule()
 	case "lead":
 		return "", s.lead()
 	case "show":
@@ -116,9 +116,9 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) (string, error) {
 	return "", nil
 }
 
-func (s *stage) decide() (string, error) {
+func (s *stage) schedule() (string, error) {
 	var b strings.Builder
-	actions := Decide(s.state, s.view)
+	actions := Schedule(s.state, s.view)
 	for _, a := range actions {
 		fmt.Fprintf(&b, "%s: %s", name(a.Partition), a.Why)
 		for _, step := range a.Steps {
@@ -159,7 +159,7 @@ func (s *stage) lead() error {
 			}
 			voters = append(voters, id)
 		}
-		m, err := s.state.Map.Settle(p.ID, here, voters)
+		m, err := s.state.Map.RecordVoters(p.ID, here, voters)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 const here = "here"
 
 // world is a cluster as far as placement is concerned: the records, who answers, and the Raft configuration of each
-// partition, which their leaders change by Plan and publish by Settle, perhaps later.
+// partition, which their leaders change by Plan and publish by RecordVoters, perhaps later.
 type world struct {
 	t     *rapid.T
 	state *meta.State
@@ -114,8 +114,8 @@ func (w *world) check(id topology.PartitionID) {
 	}
 }
 
-func (w *world) decide() int {
-	actions := Decide(w.state, w.view)
+func (w *world) schedule() int {
+	actions := Schedule(w.state, w.view)
 	m, err := Apply(w.state.Map, actions)
 	w.must(err)
 	w.install(m)
@@ -148,7 +148,7 @@ func (w *world) lead(id topology.PartitionID, publish bool) bool {
 	}
 	w.check(id)
 	if publish {
-		m, err := before.Settle(id, here, c.Voters)
+		m, err := before.RecordVoters(id, here, c.Voters)
 		w.must(err)
 		w.install(m)
 	}
@@ -162,10 +162,10 @@ func (w *world) ids() (ids []topology.PartitionID) {
 	return ids
 }
 
-// settle lets decisions and leaders go on until nothing changes any more (L5).
-func (w *world) settle() {
+// converge lets the scheduler and the leaders go on until nothing changes any more (L5).
+func (w *world) converge() {
 	for range 4000 {
-		changed := w.decide() > 0
+		changed := w.schedule() > 0
 		for _, id := range w.ids() {
 			changed = w.lead(id, true) || changed
 		}
@@ -179,10 +179,10 @@ func (w *world) settle() {
 			return
 		}
 	}
-	for _, a := range Decide(w.state, w.view) {
+	for _, a := range Schedule(w.state, w.view) {
 		w.t.Log(a)
 	}
-	w.t.Fatal("decisions come to no end")
+	w.t.Fatal("schedules come to no end")
 }
 
 func (w *world) turn(n *meta.Node, to meta.NodeState) {
@@ -216,7 +216,7 @@ func (w *world) event() {
 	case 5:
 		w.create(rapid.IntRange(1, 3).Draw(w.t, "parts"), rapid.Bool().Draw(w.t, "whole"))
 	case 6:
-		w.decide()
+		w.schedule()
 	default:
 		for _, id := range w.ids() {
 			if rapid.Bool().Draw(w.t, "leads") {
@@ -234,8 +234,8 @@ func TestPlacementLaws(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(t, "nodes at first") {
 			w.join()
 		}
-		if rapid.Bool().Draw(t, "settled at first") {
-			w.settle()
+		if rapid.Bool().Draw(t, "converged at first") {
+			w.converge()
 		}
 		for range rapid.IntRange(0, 40).Draw(t, "events") {
 			w.event()
@@ -246,12 +246,12 @@ func TestPlacementLaws(t *testing.T) {
 				w.turn(n, meta.Up)
 			}
 		}
-		w.settle()
+		w.converge()
 		if dead := w.state.Nodes[rapid.IntRange(0, len(w.state.Nodes)-1).Draw(t, "dead")]; rapid.Bool().Draw(t,
 			"one dies") {
 			w.view.Down[dead.ID] = w.view.Now
 			w.view.Now = w.view.Now.Add(HealAfter)
-			w.settle()
+			w.converge()
 		}
 		w.rested()
 	})

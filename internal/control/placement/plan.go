@@ -24,9 +24,9 @@ func (c *Change) Empty() bool { return len(c.Learn)+len(c.Promote)+len(c.Remove)
 
 // Plan is what the leader of a set does next to bring its configuration to what the map wants. ready says of a learner
 // that it has caught up. It does what can be done safely now, perhaps nothing: the leader asks again when a learner is
-// ready or the map has changed. Before that it publishes topology.Snapshot.Settle with the voters there are, if the map
-// does not have them yet. A configuration never votes with two, nor with fewer than three after three (L2), and a voter
-// that leaves waits for the one that is joining in its place (L3).
+// ready or the map has changed. Before that it publishes topology.Snapshot.RecordVoters with the voters there are, if
+// the map does not have them yet. A configuration never votes with two, nor with fewer than three after three (L2), and
+// a voter that leaves waits for the one that is joining in its place (L3).
 func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) bool) Change {
 	var c Change
 	for _, m := range set.Replicas {

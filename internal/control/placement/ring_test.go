@@ -238,7 +238,7 @@ func TestStrayReplicas(t *testing.T) {
 	if m, err = m.MarkLeaving(1, 2); err != nil {
 		t.Fatal(err)
 	}
-	actions := Decide(state.WithMap(m), View{})
+	actions := Schedule(state.WithMap(m), View{})
 	if len(actions) != 1 || len(actions[0].Steps) != 1 || actions[0].Steps[0].Kind != Join ||
 		actions[0].Steps[0].Replica != 2 {
 		t.Errorf("%v", actions)

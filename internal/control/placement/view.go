@@ -39,7 +39,7 @@ const (
 	FreeMin    = 15 // percent
 )
 
-// View is what whoever decides sees of the nodes.
+// View is what Schedule sees of the nodes.
 type View struct {
 	Now time.Time
 	// Down holds since when a node has not answered.

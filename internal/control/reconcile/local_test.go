@@ -52,7 +52,7 @@ func TestOwnRemovalIsHeard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	without, err := leaving.Settle(topology.MetaPartition, "eu",
+	without, err := leaving.RecordVoters(topology.MetaPartition, "eu",
 		[]topology.ReplicaID{leaving.Meta().Sets[0].On(other).ID})
 	if err != nil || without.Meta().Sets[0].On(self) != nil {
 		t.Fatal(err)

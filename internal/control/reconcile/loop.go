@@ -117,10 +117,10 @@ func (m *Members) work(ctx context.Context) {
 		if !ok {
 			return
 		}
-		settled := m.look(ctx, id)
+		converged := m.look(ctx, id)
 		m.mu.Lock()
 		delete(m.taken, id)
-		if !settled {
+		if !converged {
 			m.mark(id)
 		}
 		m.mu.Unlock()
@@ -140,7 +140,7 @@ func (m *Members) next() (id topology.PartitionID, ok bool) {
 }
 
 // look takes one step at a partition. It reports whether nothing is left to be done there.
-func (m *Members) look(ctx context.Context, id topology.PartitionID) (settled bool) {
+func (m *Members) look(ctx context.Context, id topology.PartitionID) (converged bool) {
 	state := m.Keeper.State()
 	p := state.Map.Partition(id)
 	r := m.Replica(id)
@@ -149,11 +149,11 @@ func (m *Members) look(ctx context.Context, id topology.PartitionID) (settled bo
 	}
 	ctx, cancel := m.Sched.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	settled, err := m.step(ctx, r, p, state.Map.Level())
+	converged, err := m.step(ctx, r, p, state.Map.Level())
 	if err != nil && m.Failed != nil {
 		m.Failed(id, err)
 	}
-	return settled
+	return converged
 }
 
 // publish tells the map who votes now. The map may have gone on since p: another leader has told it of its voters, and
@@ -165,7 +165,7 @@ func (m *Members) publish(ctx context.Context, p *topology.Partition, region str
 		if now := s.Map.Partition(p.ID); now == nil || now.Moves != p.Moves {
 			return s, nil
 		}
-		next, err := s.Map.Settle(p.ID, region, voters)
+		next, err := s.Map.RecordVoters(p.ID, region, voters)
 		if err != nil || next == s.Map {
 			return s, err
 		}

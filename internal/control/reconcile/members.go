@@ -23,9 +23,9 @@ type Step struct {
 	Changes []raftgroup.Change
 	// Transfer is who is to lead first, because this replica is to go.
 	Transfer topology.ReplicaID
-	// Settled are the voters that the map is to be told of, if the status was that of the leader: another one may have
+	// Voters are the voters that the map is to be told of, if the status was that of the leader: another one may have
 	// changed them since.
-	Settled []topology.ReplicaID
+	Voters []topology.ReplicaID
 }
 
 // Next decides what the leader of a partition does, from what the map wants and what its replica set is: at most one
@@ -35,8 +35,8 @@ func Next(set *topology.ReplicaSet, s *raftgroup.Status) Step {
 		return Step{} // a change is under way
 	}
 	now := placement.Config{Voters: ids(s.Members.GetVoters()), Learners: ids(s.Members.GetLearners())}
-	if unsettled(set, now.Voters) {
-		return Step{Settled: now.Voters}
+	if outdated(set, now.Voters) {
+		return Step{Voters: now.Voters}
 	}
 	plan := placement.Plan(set, now, func(id topology.ReplicaID) bool { return caughtUp(s, id) })
 	// the only voter has nobody to give it to
@@ -69,8 +69,8 @@ func member(r topology.Replica) raftgroup.Member {
 	return raftgroup.Member{Replica: uint64(r.ID), Node: raftgroup.NodeID(r.Node)}
 }
 
-// unsettled reports whether Settle would change the set.
-func unsettled(set *topology.ReplicaSet, voters []topology.ReplicaID) bool {
+// outdated reports whether RecordVoters would change the set.
+func outdated(set *topology.ReplicaSet, voters []topology.ReplicaID) bool {
 	return slices.ContainsFunc(set.Replicas, func(r topology.Replica) bool {
 		votes := slices.Contains(voters, r.ID)
 		return votes && (r.State == topology.Joining || r.State == topology.Learner) || !votes &&
@@ -118,7 +118,7 @@ type Replica interface {
 
 // step carries out, for one replica, what Next says if it leads, and raises the feature level of its partition to that
 // of the map. It reports whether nothing is left to be done here.
-func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, level feature.Level) (settled bool,
+func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, level feature.Level) (converged bool,
 	err error) {
 	if len(p.Sets) == 0 {
 		return true, nil
@@ -139,11 +139,11 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, le
 	}
 	step := Next(set, &s)
 	switch {
-	case step.Settled != nil:
+	case step.Voters != nil:
 		if err := confirm(ctx, r, s.Term); err != nil {
 			return false, err
 		}
-		return false, m.publish(ctx, p, set.Region, step.Settled)
+		return false, m.publish(ctx, p, set.Region, step.Voters)
 	case step.Transfer != 0:
 		return false, r.Transfer(step.Transfer)
 	case len(step.Changes) > 0:

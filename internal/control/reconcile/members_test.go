@@ -117,11 +117,12 @@ func TestMembersAreNotForgotten(t *testing.T) {
 	r := &still{status: raftgroup.Status{Replica: 1, Leader: 2, Members: &pb.ConfState{Voters: []uint64{1, 2, 3}}}}
 	var m Members
 	var level feature.Level
-	look := func(when string, settled bool, changes int) {
+	look := func(when string, converged bool, changes int) {
 		t.Helper()
 		got, err := m.step(t.Context(), r, p, level)
-		if err != nil || got != settled || len(r.changes) != changes {
-			t.Errorf("%s: settled %v, %d changes, %v; want %v, %d", when, got, len(r.changes), err, settled, changes)
+		if err != nil || got != converged || len(r.changes) != changes {
+			t.Errorf("%s: converged %v, %d changes, %v; want %v, %d", when, got, len(r.changes), err, converged,
+				changes)
 		}
 	}
 	look("another one leads", false, 0)
@@ -131,8 +132,9 @@ func TestMembersAreNotForgotten(t *testing.T) {
 	look("it leads", false, 1)
 	r.status.Members.Voters = append(r.status.Members.Voters, 4)
 	r.deposed = errors.New("somebody else leads by now")
-	if settled, err := m.step(t.Context(), r, p, level); settled || err != r.deposed { // the map would have heard of it
-		t.Errorf("a leader that may be none: settled %v, %v", settled, err)
+	// the map would have heard of it
+	if converged, err := m.step(t.Context(), r, p, level); converged || err != r.deposed {
+		t.Errorf("a leader that may be none: converged %v, %v", converged, err)
 	}
 	for i := range p.Sets[0].Replicas {
 		p.Sets[0].Replicas[i].State = topology.Voter

@@ -73,7 +73,7 @@ func TestNext(t *testing.T) {
 		{"three at once", set(v, j, j), leads(1, []uint64{1}, []uint64{2, 3}),
 			Step{Changes: []raftgroup.Change{change(2, raftgroup.Voter), change(3, raftgroup.Voter)}}},
 		{"the map hears of it", set(v, j, j), leads(1, []uint64{1, 2, 3}, nil),
-			Step{Settled: []topology.ReplicaID{1, 2, 3}}},
+			Step{Voters: []topology.ReplicaID{1, 2, 3}}},
 		{"who leaves waits for who comes", set(v, v, v, g, j), leads(1, []uint64{1, 2, 3, 4}, []uint64{5}, 5), Step{}},
 		{"both in one stroke", set(v, v, v, g, j), leads(1, []uint64{1, 2, 3, 4}, []uint64{5}),
 			Step{Changes: []raftgroup.Change{change(5, raftgroup.Voter), change(4, raftgroup.Gone)}}},
@@ -135,7 +135,8 @@ func TestLocal(t *testing.T) {
 	m = must(m.AddTable(601, 1, only))     // partition 2
 	joined, replica, err := m.AddMember(2, "r", b, topology.Joining)
 	joined = must(joined, err)
-	settled := must(joined.Settle(2, "r", []topology.ReplicaID{joined.Partition(2).Sets[0].Replicas[0].ID, replica}))
+	converged := must(joined.RecordVoters(2, "r", []topology.ReplicaID{joined.Partition(2).Sets[0].Replicas[0].ID,
+		replica}))
 	d, empty := disk{}, fmt.Sprint("empty ", replica)
 	local := &Local{Node: b, Host: d}
 	follow := func(from, to *topology.Snapshot, want disk) {
@@ -154,12 +155,12 @@ func TestLocal(t *testing.T) {
 	}
 	follow(none, m, disk{1: "born"})
 	follow(m, joined, disk{1: "born", 2: empty})
-	follow(joined, settled, disk{1: "born", 2: empty})
+	follow(joined, converged, disk{1: "born", 2: empty})
 	delete(d, 2)
-	follow(none, settled, disk{1: "born", 2: empty}) // a voter of a set that has changed since is not born again
-	leaving := must(settled.MarkLeaving(2, replica))
-	follow(settled, leaving, disk{1: "born", 2: empty})
-	gone := must(leaving.Settle(2, "r", []topology.ReplicaID{settled.Partition(2).Sets[0].Replicas[0].ID}))
+	follow(none, converged, disk{1: "born", 2: empty}) // a voter of a set that has changed since is not born again
+	leaving := must(converged.MarkLeaving(2, replica))
+	follow(converged, leaving, disk{1: "born", 2: empty})
+	gone := must(leaving.RecordVoters(2, "r", []topology.ReplicaID{converged.Partition(2).Sets[0].Replicas[0].ID}))
 	follow(leaving, gone, disk{1: "born"})
 	again, next, err := gone.AddMember(2, "r", b, topology.Joining)
 	again = must(again, err)

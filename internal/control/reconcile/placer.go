@@ -14,15 +14,15 @@ import (
 // placerEvery is the time between two looks at the map.
 const placerEvery = 500 * time.Millisecond
 
-// Placer has the map want what placement decides, on the node that leads the meta partition. Its fields are set before
-// Run.
+// Placer has the map want what placement schedules, on the node that leads the meta partition. Its fields are set
+// before Run.
 type Placer struct {
 	Keeper *meta.Keeper
 	// Mine reports whether this node leads the meta partition.
 	Mine func() bool
 	// View is what this node sees of the others.
 	View func() placement.View
-	// Done is told what was decided, Failed why nothing could be; it will be tried again.
+	// Done is told what was scheduled, Failed why nothing could be; it will be tried again.
 	Done   func(action string)
 	Failed func(err error)
 	// Sched is what the loop waits by, nil outside simulations.
@@ -76,7 +76,7 @@ func (p *Placer) round(ctx context.Context) error {
 // have left.
 func (p *Placer) decide(s *meta.State) (*meta.State, []placement.Action) {
 	view := p.View()
-	actions := placement.Decide(s, view)
+	actions := placement.Schedule(s, view)
 	if len(actions) > 0 {
 		return s, actions
 	}

@@ -72,10 +72,10 @@ func TestLatePublication(t *testing.T) {
 	k := keeperOf(t, first)
 	then := k.State().Map.Partition(1)
 	found := []topology.ReplicaID{1, 2, 3, fourth}
-	second := must(first.Settle(1, "r", found))
+	second := must(first.RecordVoters(1, "r", found))
 	second, fifth, err := second.AddMember(1, "r", topology.NodeID{5}, topology.Joining)
 	second = must(must(second, err).MarkLeaving(1, fourth))
-	second = must(second.Settle(1, "r", []topology.ReplicaID{1, 2, 3, fifth}))
+	second = must(second.RecordVoters(1, "r", []topology.ReplicaID{1, 2, 3, fifth}))
 	second = must(second.MarkLeaving(1, fifth))
 	want(t, k, second)
 	m := Members{Keeper: k}

@@ -115,7 +115,7 @@ func (m *Merger) mergeRuns() {
 
 // Append appends the merged row, in canonical form, to dst. With no operands it appends an empty one.
 func (m *Merger) Append(dst []byte) []byte {
-	m.settle()
+	m.collapse()
 	h := head{base: m.canonicalBase(), live: m.live, marker: m.marker, dead: m.dead, deleted: m.deleted, apart: m.apart}
 	dst = h.append(dst, m.ranges)
 	for i := range m.entries {
@@ -124,8 +124,8 @@ func (m *Merger) Append(dst []byte) []byte {
 	return dst
 }
 
-// settle leaves one run of what is not hidden.
-func (m *Merger) settle() {
+// collapse leaves one run of what is not hidden.
+func (m *Merger) collapse() {
 	for len(m.runs) > 1 {
 		m.mergeRuns()
 	}

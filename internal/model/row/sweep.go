@@ -11,7 +11,7 @@ import (
 // second horizon. It does not touch deleted ranges (see SweepDeletions). It reports whether anything remains to be
 // stored; call Append next.
 func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) {
-	m.settle()
+	m.collapse()
 	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {
 		m.dead, m.deleted = false, deletion{ts: NotDeleted}
 	}
@@ -24,7 +24,7 @@ func (m *Merger) Sweep(covered, horizon int64, dropped []uint32) (remains bool) 
 // asked for each that is old enough, and only those that are clean are dropped. It reports whether anything remains to
 // be stored; call Append next.
 func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts int64) bool) (remains bool) {
-	m.settle()
+	m.collapse()
 	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool {
 		return r.At < horizon && clean(r.Start, r.End, r.Timestamp)
 	})
@@ -36,7 +36,7 @@ func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts 
 
 // Ranges returns the deleted ranges that were merged, disjoint and ascending; valid until the next call.
 func (m *Merger) Ranges() []Range {
-	m.settle()
+	m.collapse()
 	return m.ranges
 }
 

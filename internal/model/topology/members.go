@@ -7,9 +7,10 @@ import (
 	"slices"
 )
 
-// The life of a member: AddMember makes it Joining or Learner; Settle, once it votes, a Voter; MarkLeaving asks for its
-// end, and Settle, if it does not vote or no more, removes it. Only Settle removes a member, because only the leader of
-// a partition knows who votes. A member that is in a new table from the beginning is born a Voter.
+// The life of a member: AddMember makes it Joining or Learner; RecordVoters, once it votes, a Voter; MarkLeaving asks
+// for its end, and RecordVoters, if it does not vote or no more, removes it. Only RecordVoters removes a member,
+// because only the leader of a partition knows who votes. A member that is in a new table from the beginning is born a
+// Voter.
 
 // AddMember gives a node a new replica of a partition; state is Joining or Learner.
 func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state MemberState) (*Snapshot, ReplicaID,
@@ -67,10 +68,10 @@ func (s *Snapshot) turn(id PartitionID, replica ReplicaID, to MemberState, from 
 	return nil, fmt.Errorf("partition %d has no replica %d", id, replica)
 }
 
-// Settle records which replicas of a set vote: those that joined are voters now, and those that are leaving and do not
-// vote are gone. voters are those of the Raft configuration as a leader has it that has applied the log up to its own
-// term and is sure to lead. It returns s itself if nothing is new.
-func (s *Snapshot) Settle(id PartitionID, region string, voters []ReplicaID) (*Snapshot, error) {
+// RecordVoters records which replicas of a set vote: those that joined are voters now, and those that are leaving and
+// do not vote are gone. voters are those of the Raft configuration as a leader has it that has applied the log up to
+// its own term and is sure to lead. It returns s itself if nothing is new.
+func (s *Snapshot) RecordVoters(id PartitionID, region string, voters []ReplicaID) (*Snapshot, error) {
 	changed := false
 	out, err := s.changeSet(id, region, func(_ *Partition, set *ReplicaSet) error {
 		kept := set.Replicas[:0]

@@ -41,24 +41,24 @@ func TestMemberLife(t *testing.T) {
 		if _, _, err := s.AddMember(id, "nowhere", NodeID{4}, Joining); err == nil {
 			t.Error("a replica in a region without a set")
 		}
-		if same, err := joining.Settle(id, "here", voters); err != nil || same != joining {
-			t.Errorf("it does not vote and was settled: %v", err)
+		if same, err := joining.RecordVoters(id, "here", voters); err != nil || same != joining {
+			t.Errorf("it does not vote and was recorded: %v", err)
 		}
-		settled, err := joining.Settle(id, "here", append(voters, replica))
-		if err != nil || settled.Partition(id).Set("here").Member(replica).State != Voter {
-			t.Fatalf("it votes and was not settled: %v", err)
+		recorded, err := joining.RecordVoters(id, "here", append(voters, replica))
+		if err != nil || recorded.Partition(id).Set("here").Member(replica).State != Voter {
+			t.Fatalf("it votes and was not recorded: %v", err)
 		}
-		if _, err := settled.MarkJoining(id, replica); err == nil {
+		if _, err := recorded.MarkJoining(id, replica); err == nil {
 			t.Error("a voter is joining")
 		}
-		leaving, err := settled.MarkLeaving(id, voters[0])
+		leaving, err := recorded.MarkLeaving(id, voters[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kept, err := leaving.Settle(id, "here", append(voters, replica)); err != nil || kept != leaving {
+		if kept, err := leaving.RecordVoters(id, "here", append(voters, replica)); err != nil || kept != leaving {
 			t.Errorf("a leaving replica that votes is gone: %v", err)
 		}
-		gone, err := leaving.Settle(id, "here", append(voters[1:], replica))
+		gone, err := leaving.RecordVoters(id, "here", append(voters[1:], replica))
 		if err != nil || gone.Partition(id).Set("here").Member(voters[0]) != nil ||
 			gone.Partition(id).Set("here").Leader == voters[0] {
 			t.Errorf("a leaving replica that votes no more is there: %v", err)

@@ -77,7 +77,7 @@ func Prepare(stmt *parser.Select, ks *schema.Keyspace, table *schema.Table, mark
 	if err := p.bindLimits(stmt, env); err != nil {
 		return nil, err
 	}
-	p.settle()
+	p.prepare()
 	p.describe(stmt, env)
 	return p, nil
 }
@@ -107,15 +107,15 @@ func (p *Plan) Short(pageSize, rowsMax int) bool {
 	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.aggregated && len(w.filtered) == 0
 }
 
-// settle works out what executions need to know.
-func (p *Plan) settle() {
+// prepare works out what executions need to know.
+func (p *Plan) prepare() {
 	p.filterSlots = map[*schema.Column]int{}
 	for _, r := range p.where.filtered {
 		for _, c := range r.Columns {
 			p.filterSlots[c] = p.sel.slotOf(slot{c, cellValue})
 		}
 	}
-	p.sel.settle()
+	p.sel.sortSlots()
 	p.simple = p.where.simple()
 	p.oneRow = p.where.oneRow()
 	p.staticRows = len(p.table.Statics) > 0 && p.where.wholePartitions() && !p.distinct

@@ -168,8 +168,8 @@ func (p *Plan) bindSelection(stmt *parser.Select, env *expr.Env) error {
 	return nil
 }
 
-// settle sorts the slots by where their values come from, once all have been given out.
-func (s *selection) settle() {
+// sortSlots sorts the slots by where their values come from, once all have been given out.
+func (s *selection) sortSlots() {
 	s.indexes = nil
 	s.keys = make([]int, len(s.table.PartitionKey))
 	s.clusterings = make([]int, len(s.table.Clustering))

@@ -53,13 +53,13 @@ func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStat
 		}
 	}
 	indexed := w.hasIndex(&w.clustering) || w.hasIndex(&w.pk) || w.hasIndex(&w.others)
-	if err := w.settlePartitionKey(indexed, stmt.AllowFiltering); err != nil {
+	if err := w.restrictPartitionKey(indexed, stmt.AllowFiltering); err != nil {
 		return nil, err
 	}
 	if onlyStatics && !w.clustering.Empty() {
 		return nil, dberr.Invalidf("Cannot restrict clustering columns when selecting only static columns")
 	}
-	if err := w.settleClustering(indexed, stmt.AllowFiltering); err != nil {
+	if err := w.restrictClustering(indexed, stmt.AllowFiltering); err != nil {
 		return nil, err
 	}
 	if !w.others.Empty() {
@@ -122,7 +122,7 @@ func (w *where) pkEmpty() bool { return w.pk.Empty() && w.token == nil }
 // onToken reports whether the token restriction bounds a scan. If the key is given too, it only filters the keys.
 func (w *where) onToken() bool { return w.token != nil && (w.pk.Empty() || w.pkNeedsFiltering()) }
 
-func (w *where) settlePartitionKey(indexed, allowFiltering bool) error {
+func (w *where) restrictPartitionKey(indexed, allowFiltering bool) error {
 	if w.onToken() {
 		w.keyRange = true
 	}
@@ -141,7 +141,7 @@ func (w *where) settlePartitionKey(indexed, allowFiltering bool) error {
 	return nil
 }
 
-func (w *where) settleClustering(indexed, allowFiltering bool) error {
+func (w *where) restrictClustering(indexed, allowFiltering bool) error {
 	if w.clustering.Has(relation.Contains) && !indexed && !allowFiltering {
 		return dberr.Invalidf("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
 	}

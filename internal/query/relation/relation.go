@@ -111,7 +111,7 @@ func (b binder) singleIn(out *Restriction, r *parser.Relation, receiver expr.Rec
 		}
 		out.values = append(out.values, v)
 	}
-	out.settleIn()
+	out.simplifyIn()
 	return nil
 }
 
@@ -213,7 +213,7 @@ func (b binder) multiIn(out *Restriction, r *parser.Relation, columns []*schema.
 		}
 		out.values = append(out.values, v)
 	}
-	out.settleIn()
+	out.simplifyIn()
 	return nil
 }
 

@@ -80,8 +80,8 @@ func (r *Restriction) setBound(op parser.Operator, v Operand) {
 	}
 }
 
-// settleIn makes IN with one value the equality it is.
-func (r *Restriction) settleIn() {
+// simplifyIn makes IN with one value the equality it is.
+func (r *Restriction) simplifyIn() {
 	r.Kind = In
 	if len(r.values) == 1 {
 		r.Kind, r.Value, r.values = Equal, r.values[0], nil

@@ -105,7 +105,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	c.Result.Kind, c.Result.Metadata, c.Result.RowCount = Rows, st.result, sc.page.Rows
 	// Version 5 finds out by itself that the columns have changed; before it, a client that is not told them again
 	// decodes the rows by those it remembers.
-	c.Result.AlwaysMetadata = !st.settled && r.Version < 5
+	c.Result.AlwaysMetadata = !st.stable && r.Version < 5
 	if len(sc.page.PagingState) > 0 {
 		// The scratch is reused before the answer may be encoded.
 		c.Result.PagingState = append([]byte(nil), sc.page.PagingState...)

@@ -33,10 +33,10 @@ type statement struct {
 	computed bool
 	write    *write.Plan
 	batch    *write.Batch
-	// result describes the rows of a SELECT; settled is false if clients may remember other columns (see
+	// result describes the rows of a SELECT; stable is false if clients may remember other columns (see
 	// Engine.reshaped).
 	result    *Metadata
-	settled   bool
+	stable    bool
 	variables []expr.Variable
 	pkIndexes []uint16
 	// tables are the revisions the statement is bound to.
@@ -140,7 +140,7 @@ func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
 	for i, c := range st.read.Columns() {
 		columns[i] = Column(c)
 	}
-	st.result, st.settled = NewMetadata(columns), !e.isReshaped(t)
+	st.result, st.stable = NewMetadata(columns), !e.isReshaped(t)
 	return nil
 }
 

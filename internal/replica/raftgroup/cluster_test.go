@@ -111,7 +111,7 @@ func (c *cluster) config(group uint64, node int) raftgroup.GroupConfig {
 func (c *cluster) elect() {
 	c.tb.Helper()
 	deadline := time.Now().Add(60 * time.Second)
-	for left := -1; left != 0; c.settle() {
+	for left := -1; left != 0; c.yield() {
 		left = 0
 		for n, m := range c.nodes {
 			err := m.runner.Do(func(h *raftgroup.Host) {
@@ -138,8 +138,8 @@ func (c *cluster) elect() {
 	}
 }
 
-// settle lets other goroutines go on.
-func (c *cluster) settle() { <-time.After(2 * time.Millisecond) }
+// yield lets other goroutines go on.
+func (c *cluster) yield() { <-time.After(2 * time.Millisecond) }
 
 func (c *cluster) leader(g int) *member { return c.nodes[g%4] }
 

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // until waits for a condition that other goroutines bring about.
 func (c *cluster) until(what string, cond func() bool) {
 	c.tb.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !cond(); c.settle() {
+	for deadline := time.Now().Add(30 * time.Second); !cond(); c.yield() {
 		if time.Now().After(deadline) {
 			c.tb.Fatalf("never: %s", what)
 		}

@@ -233,7 +233,7 @@ func BenchmarkQueue(b *testing.B) {
 			apply(b, s, remove("queue", queueKey(i), 2, 1))
 		}
 		_, rows, first := peek(b, s, false)
-		settle(b, s)
+		followHints(b, s)
 		_, _, later := peek(b, s, false)
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
@@ -242,7 +242,7 @@ func BenchmarkQueue(b *testing.B) {
 			b.Fatal(err)
 		}
 		_, _, restart := peek(b, s, false)
-		settle(b, s)
+		followHints(b, s)
 		_, _, again := peek(b, s, false)
 		b.ReportMetric(float64(rows), "rows-at-once")
 		b.ReportMetric(float64(first.Microseconds()), "us-at-once")

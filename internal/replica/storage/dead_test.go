@@ -41,8 +41,8 @@ func fill(t testing.TB, s *Store, from, to int) {
 	b.Close()
 }
 
-// settle waits until the learner has followed all hints that are due.
-func settle(t testing.TB, s *Store) {
+// followHints waits until the learner has followed all hints that are due.
+func followHints(t testing.TB, s *Store) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		s.dead.hints.mu.Lock()
@@ -117,7 +117,7 @@ func TestQueue(t *testing.T) {
 			s.InstallTable(Table{ID: testTable, Clustering: 1})
 			fill(t, s, 0, n+10)
 			c.remove(s)
-			settle(t, s)
+			followHints(t, s)
 			ck, rows, _ := peek(t, s, false)
 			if ck != queueKey(n) || rows > 2000 {
 				t.Errorf("found %q after %d rows", ck, rows)
@@ -153,7 +153,7 @@ func TestQueueRestarted(t *testing.T) {
 			for i := range 5000 {
 				apply(t, s, remove("queue", queueKey(i), 2, 1))
 			}
-			settle(t, s)
+			followHints(t, s)
 		} else if ck, rows, _ := peek(t, s, false); ck != queueKey(5000) || rows > 2000 {
 			t.Errorf("found %q after %d rows", ck, rows)
 		}
@@ -182,7 +182,7 @@ func TestDeadRunsCrash(t *testing.T) {
 				apply(t, s, remove("queue", key, ts+1, 1))
 			}
 			if rng.IntN(20) == 0 {
-				settle(t, s)
+				followHints(t, s)
 			}
 			if rng.IntN(40) == 0 {
 				if err := s.Sync(); err != nil {

@@ -277,7 +277,7 @@ func TestInstalledRowsAreSeen(t *testing.T) {
 	for i := range rows {
 		apply(t, b, remove("queue", queueKey(i), 1, 1))
 	}
-	settle(t, b)
+	followHints(t, b)
 	if got := readOne(t, b, "queue"); len(got) != 0 || b.Metrics().DeadSkips == 0 {
 		t.Fatalf("%d rows, %d skips", len(got), b.Metrics().DeadSkips)
 	}

@@ -56,7 +56,7 @@ type conn struct {
 
 	// The state of the protocol.
 	phase           phase
-	version         uint8 // that of the last message until STARTUP settles it; 0 if that is not spoken
+	version         uint8 // that of the last message until STARTUP has agreed on one; 0 if that is not spoken
 	segments        bool
 	compression     cqlwire.Compression
 	throwOnOverload bool
@@ -123,7 +123,7 @@ func (c *conn) serve() error {
 		if err == nil {
 			err = c.consume()
 		}
-		c.settle()
+		c.finishRead()
 		if err == nil && c.lastMessage {
 			c.linger()
 			err = errLastMessage
@@ -154,8 +154,8 @@ func (c *conn) serve() error {
 
 var errLastMessage = errors.New("the client was told why")
 
-// settle ends the work on one read: counts, output, and buffers that are not needed while the connection waits.
-func (c *conn) settle() {
+// finishRead ends the work on one read: counts, output, and buffers that are not needed while the connection waits.
+func (c *conn) finishRead() {
 	c.requests.Add(c.tally.flush(&c.srv.stats))
 	c.releaseInput(false)
 	c.drain()

@@ -28,7 +28,7 @@ func init() {
 func (c *conn) message(h cqlwire.Header, body []byte) error {
 	c.tally.count(h.Opcode)
 	if c.phase == expectStartup {
-		c.version = h.Version // not settled yet: answer as asked
+		c.version = h.Version // not agreed on yet: answer as asked
 	}
 	if err := c.validate(h); err != nil {
 		stream := h.Stream

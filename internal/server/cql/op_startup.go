@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// startup answers STARTUP: it settles version, compression and framing, and asks for credentials if there is an
+// startup answers STARTUP: it agrees on version, compression and framing, and asks for credentials if there is an
 // authenticator.
 func (c *conn) startup(h cqlwire.Header, body []byte) {
 	s, err := cqlwire.DecodeStartup(body)

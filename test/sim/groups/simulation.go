@@ -16,7 +16,7 @@ type Plan struct {
 	Seed uint64
 	// Length of the part with faults, in virtual time; 20 s if 0. A quiet part follows.
 	Length time.Duration
-	// Wait lets the file systems' background work settle before a crash: synctest.Wait.
+	// Wait lets the file systems' background work end before a crash: synctest.Wait.
 	Wait func()
 	// Bugs are planted.
 	Bugs Bugs

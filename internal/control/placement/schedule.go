@@ -10,17 +10,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Decide says which replica sets are to change now, the most urgent first. It is called again after every change and as
-// time passes. A set that is changing is left alone, unless it cannot end as it was begun; a set without a quorum can
-// do nothing and is not counted.
-func Decide(state *meta.State, view View) []Action {
-	d := &decider{state: state, view: &view, regions: map[string]*region{}}
+// Schedule says which replica sets are to change now, the most urgent first. It is called again after every change and
+// as time passes. A set that is changing is left alone, unless it cannot end as it was begun; a set without a quorum
+// can do nothing and is not counted.
+func Schedule(state *meta.State, view View) []Action {
+	d := &scheduler{state: state, view: &view, regions: map[string]*region{}}
 	d.survey()
 	var found []candidate
 	busy := 0
 	for p := range state.Map.All() {
 		for i := range p.Sets {
-			s := &subject{decider: d, p: p, set: &p.Sets[i], region: d.region(p.Sets[i].Region)}
+			s := &subject{scheduler: d, p: p, set: &p.Sets[i], region: d.region(p.Sets[i].Region)}
 			s.look()
 			if !s.quorum {
 				continue
@@ -60,8 +60,8 @@ type candidate struct {
 	alive  int  // voters that answer; the fewer the more urgent
 }
 
-// decider is one call of Decide.
-type decider struct {
+// scheduler is one call of Schedule.
+type scheduler struct {
 	state   *meta.State
 	view    *View
 	regions map[string]*region
@@ -77,7 +77,7 @@ type region struct {
 }
 
 // survey counts the replicas of each node.
-func (d *decider) survey() {
+func (d *scheduler) survey() {
 	d.load = make(map[topology.NodeID]int, len(d.state.Nodes))
 	for p := range d.state.Map.All() {
 		for i := range p.Sets {
@@ -90,7 +90,7 @@ func (d *decider) survey() {
 	}
 }
 
-func (d *decider) region(name string) *region {
+func (d *scheduler) region(name string) *region {
 	r := d.regions[name]
 	if r != nil {
 		return r
@@ -109,7 +109,7 @@ func (d *decider) region(name string) *region {
 
 // subject is a replica set that is looked at.
 type subject struct {
-	*decider
+	*scheduler
 	p      *topology.Partition
 	set    *topology.ReplicaSet
 	region *region
