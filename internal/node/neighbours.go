@@ -35,7 +35,7 @@ func (c *cluster) describe() peers.Report {
 	return r
 }
 
-// installed follows new records: who is there, and where.
+// installed follows new records: which nodes there are, and where.
 func (c *cluster) installed(old, next *meta.State) {
 	if err := c.n.store.Raise(next.Map.Level()); err != nil {
 		c.n.fail(err)
@@ -51,7 +51,7 @@ func (c *cluster) installed(old, next *meta.State) {
 	}
 }
 
-// tellTopology tells clients who came and went, and that replicas are elsewhere if there are more of them now.
+// tellTopology tells clients which nodes came and went, and that replicas are elsewhere if there are more of them now.
 func (c *cluster) tellTopology(old, next *meta.State) {
 	for _, node := range next.Nodes {
 		was := old.Node(node.ID)

@@ -184,7 +184,7 @@ func (n *Node) start(ctx context.Context) error {
 	return n.serve()
 }
 
-// loadSecrets reads what clients have to prove and how the node proves who it is.
+// loadSecrets reads what clients have to prove and how the node proves its identity.
 func (n *Node) loadSecrets() (err error) {
 	if n.tls, err = n.opts.TLS.config(); err != nil {
 		return err

@@ -5,11 +5,11 @@
 //	Found      makes a store the first node of a cluster, with the data that are in it
 //	Joining    asks a cluster to take this node in, and waits for its records
 //	Admission  takes a newcomer into the records, on any member that is asked
-//	Member     answers what others ask about this node, and follows who comes and goes
+//	Member     answers what others ask about this node, and follows nodes that come and go
 //	Presence   keeps a node's own record true
 //	Orders     what an operator tells the cluster about a node: drain, decommission
 //	Originals  keeps copies and earlier states of data directories out, this node's own among them
-//	Strangers  whose connections were turned away, and who else goes by this node's identity
+//	Strangers  whose connections were turned away, and other processes that go by this node's identity
 //
 // Guarantees: (N1) a node is a member from the moment at which the records have it, and no longer than until they say
 // that it has Left; then it never comes back under its id; (N2) a data directory is one node: another directory with

@@ -30,7 +30,7 @@ const (
 // Network is how a node reaches others; *transport.Transport is one.
 type Network interface {
 	peers.Caller
-	// Discover connects to the node at an address and returns who that is.
+	// Discover connects to the node at an address and returns its identity.
 	Discover(ctx context.Context, address string) (transport.Peer, error)
 	// SetAddress says where a node is.
 	SetAddress(node topology.NodeID, address string)

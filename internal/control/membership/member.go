@@ -23,7 +23,7 @@ const (
 )
 
 // Member is a node as one of its cluster: it answers what others ask about it (peers.Host), asks them about the
-// records, and follows who comes and goes. Its fields are set before it is used.
+// records, and follows nodes that come and go. Its fields are set before it is used.
 type Member struct {
 	Self    topology.NodeID
 	Host    *partition.Host
@@ -143,8 +143,8 @@ func (m *Member) View() placement.View {
 	return v
 }
 
-// Follow has connections and reports follow new records: who is there, and where. It reports whether this node is
-// counted out.
+// Follow has connections and reports follow new records: which nodes there are, and where. It reports whether this node
+// is counted out.
 func (m *Member) Follow(old, next *meta.State) (left bool) {
 	var nodes []topology.NodeID
 	for _, node := range next.Nodes {

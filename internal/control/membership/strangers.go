@@ -33,7 +33,7 @@ func NewStrangers(log *slog.Logger, silence time.Duration, fail func(error)) *St
 	return &Strangers{log: log, fail: fail, twin: twinWatch{patience: twinSilences * silence}}
 }
 
-// TurnedAway logs who was not let in: once in a while for each host and reason, however often it tries.
+// TurnedAway logs a connection that was refused: once in a while for each host and reason, however often it tries.
 func (s *Strangers) TurnedAway(remote string, err error) {
 	host, _, e := net.SplitHostPort(remote)
 	if e != nil {

@@ -225,7 +225,7 @@ func (k *Keeper) run() {
 			next, err := k.load()
 			if err == nil {
 				if next.Version <= k.State().Version {
-					break // the records are not there yet; who brings them there calls Reload
+					break // the records are not there yet; whatever brings them there calls Reload
 				}
 				if k.publish(next) != nil {
 					return
@@ -264,7 +264,7 @@ func (k *Keeper) publish(next *State) error {
 	return nil
 }
 
-// signal wakes who waits for a state, or, with one, for its having been seen.
+// signal wakes callers that wait for a state, or, with one, for its having been seen.
 func (k *Keeper) signal(seen *State) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 // turnMax is how long a turn lasts in which nothing is changed: whoever had it is gone, or slow.
 const turnMax = 200 * time.Millisecond
 
-// Enter waits in line with all who want to change the records, and returns the version that the next change is to be
-// based on. It is for the keeper of the node that leads the meta partition: the keepers of all nodes ask there
+// Enter waits in line with all callers that want to change the records, and returns the version that the next change is
+// to be based on. It is for the keeper of the node that leads the meta partition: the keepers of all nodes ask there
 // (Options.Line). A turn ends with the next change, or after turnMax.
 //
 // A turn is no right: what makes changes safe is that each is compared with the version it is based on. Without turns
-// they are as safe, but who is far from the leader computes for many others before its own change is the first.
+// they are as safe, but a node far from the leader computes for many others before its own change is the first.
 func (k *Keeper) Enter(ctx context.Context) (version uint64, err error) {
 	if err := k.hold(ctx, k.line); err != nil { // in the order in which they came
 		return 0, err

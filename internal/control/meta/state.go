@@ -25,7 +25,7 @@ type State struct {
 	// Building holds the ids of the indexes whose entries are not complete yet.
 	Building map[uint32]bool
 	Settings map[string]string
-	// Roles are who may do what.
+	// Roles are the roles and their permissions.
 	Roles *access.State
 
 	// records are those that the state was made of, and what Difference is the difference to.

@@ -140,7 +140,7 @@ func (p *Peers) await(ctx context.Context, n topology.NodeID, question awaitRequ
 	return nil
 }
 
-// signal wakes who waits for something to be known. mu is held.
+// signal wakes all that wait for something to be known. mu is held.
 func (p *Peers) signal() {
 	close(p.changed)
 	p.changed = make(chan struct{})

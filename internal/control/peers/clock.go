@@ -20,7 +20,7 @@ import (
 //	may lead                    │◄─────────────►│ from low - clockTolerance to high + clockTolerance
 //
 // Where two of four nodes are wrong alike, or only two of three answer, low and high are apart: then nobody can tell
-// who is right, all may lead, and stamps follow the earlier clocks.
+// which of them is right, all may lead, and stamps follow the earlier clocks.
 const (
 	// clockTolerance is how far a clock may be off: more than a report of another node takes on its way, less than
 	// anybody notices.

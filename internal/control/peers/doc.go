@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peers is what nodes say to each other about themselves: who lives, how late it is there, which version of the
-// cluster's records they have, and who wants to join.
+// Package peers is what nodes say to each other about themselves: which of them live, how late it is there, which
+// version of the cluster's records they have, and which nodes want to join.
 //
 //	Run ── every second ──► "report" ──► Report of the other node: clock, records, disk, load
 //	Agree ────────────────► "await"  ──► answered when the other node has a version of the records

@@ -199,7 +199,7 @@ func (p *Peers) Stop(ctx context.Context) {
 	wg := p.group()
 	for _, n := range p.nodes() {
 		if p.Alive(n) {
-			wg.Go(func() { _ = p.call(ctx, n, kindStop, nil, nil) }) // who does not hear it finds out
+			wg.Go(func() { _ = p.call(ctx, n, kindStop, nil, nil) }) // a node that does not hear it finds out
 		}
 	}
 	wg.Wait()
@@ -278,7 +278,7 @@ func (p *Peers) ask(ctx context.Context) {
 			asked := p.opts.Steady()
 			var r Report
 			if err := p.call(ctx, n, kindReport, nil, &r); err != nil {
-				return // who says nothing is noticed by the heartbeats
+				return // a node that says nothing is noticed by the heartbeats
 			}
 			p.heard(n, asked, r)
 		})

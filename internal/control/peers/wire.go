@@ -86,7 +86,7 @@ type Host interface {
 	Stops(node topology.NodeID)
 	// Acknowledged is told how far the logs of partitions are acknowledged.
 	Acknowledged(to map[topology.PartitionID]uint64)
-	// Enter returns when it is the turn of who asks to change the records, with their version.
+	// Enter returns when it is the turn of the asking node to change the records, with their version.
 	Enter(ctx context.Context) (version uint64, err error)
 }
 
@@ -103,7 +103,7 @@ func Serve(ctx context.Context, h Host, from topology.NodeID, request []byte, a 
 		a.Fail(err)
 		return
 	}
-	_ = a.End(answer) // who asked may be gone
+	_ = a.End(answer) // the caller may be gone
 }
 
 func serve(ctx context.Context, h Host, from topology.NodeID, request []byte) ([]byte, error) {

@@ -30,8 +30,8 @@ func NextToken(nodes []*meta.Node) token.Token {
 	}
 	slices.Sort(at)
 	at = slices.Compact(at)
-	// The gap behind the last token goes around the ring to the first; differences wrap alike. One token alone has all
-	// the ring behind it.
+	// The gap after the last token goes around the ring to the first; differences wrap alike. One token alone has all
+	// the ring after it.
 	best, size := at[len(at)-1], at[0]-at[len(at)-1]-1
 	for i := 1; i < len(at); i++ {
 		if gap := at[i] - at[i-1] - 1; gap > size || gap == size && best == at[len(at)-1] {
@@ -72,7 +72,7 @@ func NewRing(nodes []*meta.Node) *Ring {
 	return r
 }
 
-// from is the index of the token that owns a place: the first at or behind it.
+// from is the index of the token that owns a place: the first at or after it.
 func (r *Ring) from(at uint64) int {
 	i, _ := slices.BinarySearchFunc(r.tokens, at, func(t ringToken, at uint64) int {
 		if t.at < at {
@@ -122,7 +122,7 @@ func (r *Ring) walk(from, n int) []topology.NodeID {
 
 // Home is the n nodes that are to hold a partition, the first to lead it: those of the ring, if the partition is in the
 // range of one token. Of one that holds several, a point inside decides that depends on the table, so that only those
-// near a new node move there; the table also decides who of them leads, so that all lead as many.
+// near a new node move there; the table also decides which of them leads, so that all lead as many.
 func (r *Ring) Home(p *topology.Partition, n int) []topology.NodeID {
 	return r.home(p.Table, p.Span, n)
 }

@@ -118,7 +118,7 @@ type subject struct {
 	alive  int // of them, those that answer
 	quorum bool
 	busy   bool
-	moving bool // somebody who answers is joining
+	moving bool // a node that answers is joining
 }
 
 func (s *subject) look() {

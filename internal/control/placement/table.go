@@ -44,7 +44,7 @@ func Place(state *meta.State, view *View, region string, t Table) []topology.Pie
 	return pieces
 }
 
-// cut is the ring in pieces that end with a token each, and the piece behind the last.
+// cut is the ring in pieces that end with a token each, and the piece after the last.
 func (r *Ring) cut() []topology.Piece {
 	pieces := []topology.Piece{{}}
 	for _, t := range r.tokens {

@@ -156,9 +156,9 @@ func (m *Members) look(ctx context.Context, id topology.PartitionID) (converged 
 	return converged
 }
 
-// publish tells the map who votes now. The map may have gone on since p: another leader has told it of its voters, and
-// it wants another change by now. Then these voters say nothing about that, and are dropped: a voter that they lack
-// would be taken for one that has gone.
+// publish tells the map which replicas vote now. The map may have gone on since p: another leader has told it of its
+// voters, and it wants another change by now. Then these voters say nothing about that, and are dropped: a voter that
+// they lack would be taken for one that has gone.
 func (m *Members) publish(ctx context.Context, p *topology.Partition, region string,
 	voters []topology.ReplicaID) error {
 	_, err := m.Keeper.Update(ctx, func(s *meta.State) (*meta.State, error) {
@@ -209,7 +209,7 @@ func (b *Balance) round() {
 		if m := set.Member(to); m == nil || m.Node == b.Node || m.State != topology.Voter {
 			continue
 		}
-		if r.Transfer(to) == nil { // who lags behind is not given it, and asked again later
+		if r.Transfer(to) == nil { // a replica that lags is not given it, and asked again later
 			given++
 		}
 	}

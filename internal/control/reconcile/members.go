@@ -21,7 +21,7 @@ const lagMax = 2000
 type Step struct {
 	// Changes are to be made in one stroke.
 	Changes []raftgroup.Change
-	// Transfer is who is to lead first, because this replica is to go.
+	// Transfer is the replica that is to lead first, because this replica is to go.
 	Transfer topology.ReplicaID
 	// Voters are the voters that the map is to be told of, if the status was that of the leader: another one may have
 	// changed them since.

@@ -17,7 +17,7 @@ type Change interface {
 
 // World is what a change has to know beside the roles.
 type World struct {
-	// Actor is who asks.
+	// Actor is the role that asks.
 	Actor string
 	// Datacenters are those of the cluster.
 	Datacenters []string

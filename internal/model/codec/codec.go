@@ -26,7 +26,7 @@ type Writer []byte
 // Byte appends v as it is.
 func (w *Writer) Byte(v byte) { *w = append(*w, v) }
 
-// Raw appends v as it is; who reads it has to know its length.
+// Raw appends v as it is; its reader has to know its length.
 func (w *Writer) Raw(v []byte) { *w = append(*w, v...) }
 
 // Uint appends v, 1 to 10 bytes.

@@ -89,7 +89,7 @@ type Read struct {
 	// Range selects the partitions of an interval of tokens. It is used when Key is nil; the zero Range is the whole
 	// ring. On the wide ring it is one of first halves of places.
 	Range token.Range
-	// After resumes a read of a Range behind this position: strictly after the row (Key, Clustering) of that partition,
+	// After resumes a read of a Range after this position: strictly after the row (Key, Clustering) of that partition,
 	// or after the whole partition if AfterPartition is set. AfterToken and AfterLow are the key's place on the ring.
 	AfterKey        []byte
 	AfterToken      token.Token

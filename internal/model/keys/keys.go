@@ -250,7 +250,7 @@ func ParseIndex(key []byte) (e Entry, ok bool) {
 	return e, true
 }
 
-// After returns the first key behind all keys with the prefix, changing it in place; nil if there is none.
+// After returns the first key after all keys with the prefix, changing it in place; nil if there is none.
 func After(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

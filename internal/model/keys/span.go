@@ -41,7 +41,7 @@ func (s Span) Holds(p Position) bool {
 	return bytes.Compare(s.Begin, pos) <= 0 && (len(s.End) == 0 || bytes.Compare(pos, s.End) < 0)
 }
 
-// Bounds returns the first key of the span and the first behind it.
+// Bounds returns the first key of the span and the first after it.
 func (s Span) Bounds() (lower, upper []byte) {
 	lower = append(AppendTable(nil, s.Table), s.Begin...)
 	if len(s.End) > 0 {

@@ -95,7 +95,7 @@ func readRange(b []byte, pos int, base int64, r *Range) int {
 	return pos
 }
 
-// skipRanges returns the position behind an encoded list, negative if it is corrupt, unordered or overlapping.
+// skipRanges returns the position after an encoded list, negative if it is corrupt, unordered or overlapping.
 func skipRanges(b []byte, pos int) int {
 	n, pos := uvarint(b, pos)
 	if n == 0 || n > math.MaxInt32 {
@@ -194,7 +194,7 @@ func (s *rangeScratch) normalize(in []Range) []Range {
 	return s.out
 }
 
-// sort orders ranges by their start. Mostly these are a few new ones and, behind them, a long list that is in order.
+// sort orders ranges by their start. Mostly these are a few new ones followed by a long list that is in order.
 func (s *rangeScratch) sort(in []Range) {
 	compare := func(x, y Range) int { return bytes.Compare(x.Start, y.Start) }
 	n := max(len(in)-1, 0)

@@ -163,7 +163,7 @@ func (h *Header) Covering(clustering []byte) int64 {
 	return h.Deleted
 }
 
-// After returns the index of the first range whose end lies behind a clustering key: the one that may cover it.
+// After returns the index of the first range whose end lies after a clustering key: the one that may cover it.
 func (h *Header) After(clustering []byte) int {
 	i, _ := slices.BinarySearchFunc(h.Ranges, clustering, func(r Range, key []byte) int {
 		if r.before(key) {

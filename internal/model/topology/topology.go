@@ -6,7 +6,7 @@
 // Guarantees: (G1) a Snapshot never changes; every transition makes a new one with a higher version; (G2) the
 // partitions of a table tile its ring: every position belongs to exactly one; (G3) partition ids and replica ids are
 // never used twice; (G4) nothing on the way of a request allocates (Locate, At, Partitions); (G5) no two replicas of a
-// partition are on one node. The package knows nothing of nodes' addresses, of loads or of who decides. Start at
+// partition are on one node. The package knows nothing of nodes' addresses, of loads or of decisions. Start at
 // Snapshot, then transitions.go.
 package topology
 

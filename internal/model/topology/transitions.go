@@ -138,7 +138,7 @@ func (s *Snapshot) DropTable(table uint32) *Snapshot {
 }
 
 // Split cuts a partition in two: it keeps what is before at, a new partition on the same nodes gets the rest. Both have
-// the epoch after the old one. at must lie inside the span, behind its beginning.
+// the epoch after the old one. at must lie inside the span, after its beginning.
 func (s *Snapshot) Split(id PartitionID, at Position) (*Snapshot, error) {
 	p := s.byID[id]
 	if p == nil {

@@ -133,11 +133,11 @@ func (n *NodeInfo) Replicas() int {
 // Replication is what clients are shown as the replication of a keyspace: the declared one, or in a cluster the
 // effective one.
 //
-// Drivers compute from it who has a row, each in the same way: NetworkTopologyStrategy walks the ring from the row's
-// token and takes the first node of every rack, then those that it passed over, until it has as many as the data centre
-// is to have. So placement finds the same nodes if it prefers nodes in ring order, those of new zones first. With one
-// rack that is the next distinct nodes, as SimpleStrategy has it; with several, SimpleStrategy would send clients to
-// nodes in zones that have enough replicas already.
+// Drivers compute from it which nodes have a row, each in the same way: NetworkTopologyStrategy walks the ring from the
+// row's token and takes the first node of every rack, then those that it passed over, until it has as many as the data
+// centre is to have. So placement finds the same nodes if it prefers nodes in ring order, those of new zones first.
+// With one rack that is the next distinct nodes, as SimpleStrategy has it; with several, SimpleStrategy would send
+// clients to nodes in zones that have enough replicas already.
 func (n *NodeInfo) Replication(ks *schema.Keyspace) map[string]string {
 	replicas := n.Replicas()
 	if replicas <= 0 || schema.IsLocalSystem(ks.Name) || schema.IsVirtualSystem(ks.Name) {

@@ -99,7 +99,7 @@ func wanted(r *Row, cmd *command.Read) bool {
 	})
 }
 
-// after reports whether a row lies behind the position that the command resumes at.
+// after reports whether a row lies after the position that the command resumes at.
 func after(r *Row, cmd *command.Read) bool {
 	if cmd.AfterKey == nil {
 		return true

@@ -21,7 +21,7 @@ const (
 	limitTextBytesMax   = 1 << 30
 	limitMarkersMax     = 65535
 	// depthMax bounds how deep terms, types and relations nest, and how many operators or selections one expression
-	// chains. It protects the stacks of all who walk the tree; real statements stay below ten.
+	// chains. It protects the stack of every function that walks the tree; real statements stay below ten.
 	depthMax = 200
 )
 

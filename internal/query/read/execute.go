@@ -245,7 +245,7 @@ func (s *scan) runRange(ctx context.Context, r Reader) error {
 	}
 }
 
-// rangeBehind makes the command go on behind a position.
+// rangeBehind makes the command go on after a position.
 func (s *scan) rangeBehind(at *position) {
 	s.afterKey = append(s.afterKey[:0], at.key...)
 	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
@@ -303,7 +303,7 @@ func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 	return s.endPartition()
 }
 
-// keyBehind makes the command go on behind a row of its partition; false if there can be none.
+// keyBehind makes the command go on after a row of its partition; false if there can be none.
 func (s *scan) keyBehind(at *position) bool {
 	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
 	s.cmd.Slices = relation.Behind(s.slices, s.afterClustering, s.plan.reversed)

@@ -49,7 +49,7 @@ type Options struct {
 	Memory Memory
 	// SortBytesMax bounds what is held for ORDER BY over several partitions. 0 = 64 MiB.
 	SortBytesMax int
-	// VisitsMax bounds the rows that one command visits before another one goes on behind it, so that no storage
+	// VisitsMax bounds the rows that one command visits before another one goes on after it, so that no storage
 	// iterator lives long. 0 = 10000.
 	VisitsMax int
 	// PageVisitsMax bounds the keys that one page of a range of partitions looks at, rows and partitions with nothing

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// position is a place in a result: behind a row of a partition, or behind all of the partition.
+// position is a place in a result: after a row of a partition, or after all of the partition.
 type position struct {
 	key        []byte
 	token      token.Token

@@ -15,7 +15,7 @@ import (
 // Intervals of clustering keys. Because a clustering key is a concatenation of order-preserving forms, whatever a WHERE
 // clause says of the clustering columns is a union of half-open intervals of bytes. A nil End is open.
 
-// after returns the smallest key behind all that have the prefix, nil if there is none. It does not change the prefix.
+// after returns the smallest key after all that have the prefix, nil if there is none. It does not change the prefix.
 func after(prefix []byte) []byte {
 	return cqltype.AfterPrefix(bytes.Clone(prefix))
 }

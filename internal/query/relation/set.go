@@ -53,7 +53,7 @@ func (s *Set) Add(r *Restriction) error {
 	return nil
 }
 
-// AddClustering is Add for clustering columns: nothing may be restricted behind a slice.
+// AddClustering is Add for clustering columns: nothing may be restricted after a slice.
 func (s *Set) AddClustering(r *Restriction) error {
 	before := s.List
 	if err := s.Add(r); err != nil {

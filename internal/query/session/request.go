@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Client says who is at the other end of a session. It does not change during the session's life.
+// Client describes the other end of a session. It does not change during the session's life.
 type Client struct {
 	// Remote and Local are the ends of the connection; Remote is invalid for a caller inside the process.
 	Remote, Local netip.AddrPort
@@ -115,7 +115,7 @@ const (
 type Call struct {
 	Request Request
 	Result  Result
-	// MayBlock is false on the goroutine of a connection, where everybody behind waits: only work that takes
+	// MayBlock is false on the goroutine of a connection, where all later requests wait: only work that takes
 	// microseconds may be done there. It is true on a worker.
 	MayBlock bool
 
@@ -125,7 +125,8 @@ type Call struct {
 // Completer is told that a pending call has its result.
 type Completer interface{ Completed() }
 
-// CompleteTo sets who is told of completion; the caller of a session method does it once per call before the method.
+// CompleteTo sets the receiver of the completion; the caller of a session method does it once per call before the
+// method.
 func (c *Call) CompleteTo(d Completer) { c.done = d }
 
 // Complete ends a call for which Pending was (or will be) returned, after its Result was filled. It is called exactly

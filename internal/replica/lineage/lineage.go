@@ -41,7 +41,7 @@ type Lineage struct {
 	Marks  []uint64
 }
 
-// Kept is how many starts a directory remembers. Somebody who has seen none of so many cannot tell it from a copy any
+// Kept is how many starts a directory remembers. A node that has seen none of so many cannot tell it from a copy any
 // more.
 const Kept = 64
 

@@ -75,7 +75,7 @@ func read(fs vfs.FS, name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// The form of a list is that of LevelDB's logs: blocks of 32 KiB with chunks of records, each behind its checksum, its
+// The form of a list is that of LevelDB's logs: blocks of 32 KiB with chunks of records, each after its checksum, its
 // length and its type. A chunk does not cross a block, and the checksum is of the type and what follows.
 const (
 	blockSize  = 32 << 10

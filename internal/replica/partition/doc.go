@@ -28,6 +28,6 @@
 // reader sees, whatever timestamps clients have chosen before.
 //
 // A Host holds all replicas of a node on one store: they share the latches, the machine and what drives the sequencers.
-// Spans of its replicas never overlap. The package knows nothing of CQL text, of addresses or of who sends. Start at
+// Spans of its replicas never overlap. The package knows nothing of CQL text, of addresses or of senders. Start at
 // Host, then Replica.Write (write.go), sequencer.go and machine.go.
 package partition

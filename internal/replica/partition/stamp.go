@@ -29,7 +29,7 @@ const aheadMax = 1_000_000
 
 // over returns the timestamp for a mutation that has been given stamp and is to be seen over above, which some client
 // has chosen, and the stamp of the partition that goes with it. Later stamps are higher than both, unless the client's
-// clock is absurd: then they stay with the clock, and only those who read the key before they write it are seen over
+// clock is absurd: then they stay with the clock, and only writers that read the key before they write it are seen over
 // it.
 func (s *stamps) over(stamp, above int64) (partition, mutation int64) {
 	switch {

@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	// ErrNotLeader: this replica does not lead the group; nothing was done. Group.Leader may know who does.
+	// ErrNotLeader: this replica does not lead the group; nothing was done. Group.Leader may know which does.
 	ErrNotLeader = errors.New("not the leader")
 	// ErrStaleTerm: the proposal was made for a term that is over; nothing was done.
 	ErrStaleTerm = errors.New("the term of the proposal is over")

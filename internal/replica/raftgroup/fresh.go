@@ -20,7 +20,7 @@ import (
 //
 // A replica that has applied that index is fresh as of that instant. A removed, cut-off or lagging one hears no claims,
 // or does not fulfil them, and ages. So does one of a quiet group: heartbeats of nodes stand in for those of groups,
-// but who still leads which group they do not say; the read that goes to the leader instead wakes the group.
+// but they do not say which node still leads which group; the read that goes to the leader instead wakes the group.
 
 // Fresh reports whether everything that had succeeded max before now is applied here. It is to be called before the
 // read; what time passes between adds to the age. Leaders and learners may be fresh, too.

@@ -63,8 +63,8 @@ func (h *Host) ready(g *Group, replica uint64) (match uint64, ok bool) {
 
 // Handover asks, for every group that is led here, the most caught-up other voter to lead, and returns how many groups
 // with other voters are still led here. It is meant to be called again every few ticks until none are left, or the
-// patience ends: some may have nobody who is ready, and a request may get lost. From the first call on the node takes
-// no leadership that another one offers. Loop only.
+// patience ends: some may have no replica that is ready, and a request may get lost. From the first call on the node
+// takes no leadership that another one offers. Loop only.
 func (h *Host) Handover() (left int) {
 	h.handing = true
 	return h.offerAll()

@@ -177,8 +177,8 @@ func (h *Host) tick() {
 	if h.waking {
 		h.wakeSome()
 	}
-	// Often, not once an election timeout: the library forgets who is active in that rhythm, and offers in step with it
-	// would find nobody, for ever.
+	// Often, not once an election timeout: the library forgets which replicas are active in that rhythm, and offers in
+	// step with it would find nobody, for ever.
 	if h.abstains && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
 		h.offerAll()
 	}

@@ -12,8 +12,8 @@ import (
 //
 // The loop grants, publishes and revokes; readers look.
 type lease struct {
-	// until is the Instant at which it ends, 0 for none. epoch, never 0, counts revocations. used is set by readers who
-	// looked.
+	// until is the Instant at which it ends, 0 for none. epoch, never 0, counts revocations. used is set by readers
+	// that looked.
 	until atomic.Int64
 	epoch atomic.Uint64
 	used  atomic.Bool

@@ -61,7 +61,7 @@ func (g *Group) addRoutes(more []Member) {
 	}
 }
 
-// pruneRoutes forgets replicas that are no members, when there are many: each move leaves one behind.
+// pruneRoutes forgets replicas that are no members, when there are many: each move leaves one.
 func (g *Group) pruneRoutes() {
 	if len(g.routes.all()) > routesMax/4 {
 		g.routes.set(g.members())

@@ -100,7 +100,7 @@ func (h *hotKeys) collapsed(key []byte) (flush bool) {
 	return false
 }
 
-// leaves reports whether a key leaves many versions behind it that an iterator would step over.
+// leaves reports whether a key leaves many versions after it that an iterator would step over.
 func (h *hotKeys) leaves(key []byte) bool {
 	if !h.any.Load() {
 		return false

@@ -238,8 +238,8 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	return err
 }
 
-// sweep notes a key to be swept if its partition is led here, and reports whether it is: otherwise the one who leads
-// has yet to do it.
+// sweep notes a key to be swept if its partition is led here, and reports whether it is: otherwise the replica that
+// leads has yet to do it.
 func (d *dueSweep) sweep(list map[int][][]byte, led int, key []byte) bool {
 	if led >= 0 {
 		list[led] = append(list[led], key)

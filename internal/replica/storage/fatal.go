@@ -13,7 +13,7 @@ import (
 var ErrBroken = errors.New("the store cannot go on")
 
 // broken ends serving for good and never returns: Pebble must not see the error, since it would end the process with a
-// stack trace, in places by a fatal error that nobody can recover from. Its callers wait until the owner, who is told
+// stack trace, in places by a fatal error that cannot be recovered from. Its callers wait until the owner, who is told
 // by Events.Fatal, ends the process.
 func (s *engine) broken(text string) {
 	err := fmt.Errorf("%w: %s", ErrBroken, strings.TrimPrefix(text, "pebble: "))

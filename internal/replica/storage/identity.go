@@ -28,7 +28,7 @@ type Identity struct {
 	Format        int
 	Cluster, Node [16]byte
 	// Birth is drawn when the directory is made, and is 0 in one made before there was any. It tells a node from
-	// another one whose certificate gives it the same identity, such as the node itself behind the loss of its disk.
+	// another one whose certificate gives it the same identity, such as the node itself after the loss of its disk.
 	Birth uint64
 	// Created is in UTC, to the second.
 	Created time.Time

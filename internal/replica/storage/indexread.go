@@ -136,7 +136,7 @@ func (rd *reader) visitEntries(e *entries, whole bool) (command.Step, error) {
 	return command.More, e.it.Error()
 }
 
-// wanted reports whether a clustering key lies in the slices and behind the place where the read resumes.
+// wanted reports whether a clustering key lies in the slices and after the place where the read resumes.
 func (rd *reader) wanted(clustering []byte) bool {
 	if rd.resume {
 		c := bytes.Compare(clustering, rd.r.AfterClustering)
@@ -193,7 +193,7 @@ func eachEntry(it *pebble.Iterator, span keys.Span, fn func(key, value []byte) e
 				break
 			}
 			passed = 0
-			// The entries of a value are in order of position: go to where the span begins, or behind the value.
+			// The entries of a value are in order of position: go to where the span begins, or after the value.
 			seek = append(append(seek[:0], it.Key()[:e.ValueLen]...), span.Begin...)
 			if bytes.Compare(seek, it.Key()) <= 0 {
 				if seek = keys.After(append(seek[:0], it.Key()[:e.ValueLen]...)); seek == nil {

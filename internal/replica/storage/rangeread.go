@@ -71,7 +71,7 @@ func (rd *reader) visitCurrent() (command.Step, error) {
 	if !ok {
 		return command.Stop, fmt.Errorf("key %x: %w", key, errDamage)
 	}
-	rd.seek = append(rd.seek[:0], p.Key...) // begin takes the key from here, behind the prefix it builds
+	rd.seek = append(rd.seek[:0], p.Key...) // begin takes the key from here, after the prefix it builds
 	if err := rd.begin(p.Token, rd.seek); err != nil {
 		return command.Stop, err
 	}
@@ -94,7 +94,7 @@ func (rd *reader) visitCurrent() (command.Step, error) {
 // nextTries is how many keys are stepped over before a seek is cheaper.
 const nextTries = 4
 
-// leave moves to the first key behind the current partition.
+// leave moves to the first key after the current partition.
 func (rd *reader) leave() bool {
 	it := rd.it
 	if it.Valid() && !rd.r.Reversed {

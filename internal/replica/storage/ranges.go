@@ -141,7 +141,7 @@ func (sp *spreading) collect(ranges []row.Range) (rest []row.Range, err error) {
 		}
 		if n := len(sp.old); n == 0 || sp.old[n-1].End != nil && bytes.Compare(sp.old[n-1].End, r.Start) <= 0 {
 			sp.it.SeekGE(sp.c.target(r.Start))
-		} // or else it stands behind the last one of old, which reaches into r
+		} // or else it stands after the last one of old, which reaches into r
 		for ; sp.it.Valid(); sp.it.Next() {
 			var f row.Range
 			value, err := sp.it.ValueAndErr()

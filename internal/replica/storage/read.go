@@ -164,7 +164,7 @@ func (rd *reader) look(value []byte) {
 	}
 }
 
-// statics reports whether the read has to look at static rows: those who ask for partitions hear of those with static
+// statics reports whether the read has to look at static rows: reads that ask for partitions hear of those with static
 // cells alone.
 func (rd *reader) statics() bool { return (rd.r.Statics || rd.r.NoRows) && rd.t.may(flagStatics) }
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// rows is what those who read rows and those who change them have to know of each other.
+// rows is what readers of rows and writers of rows have to know of each other.
 type rows struct {
 	*engine
 	*Tables

@@ -39,7 +39,7 @@ func (t *Transport) Stream(ctx context.Context, to NodeID, request []byte) (*Str
 }
 
 // Answer hears how a command of Begin ended, once: with the answer, which it owns, or with an error as Call returns it.
-// It is called on a goroutine of the transport that others wait behind, so it must not block.
+// It is called on a goroutine of the transport that others wait for, so it must not block.
 type Answer interface{ Answered(b []byte, err error) }
 
 // Pending is a command for which no goroutine waits. Its owner may use it again once its Answer was called.

@@ -15,7 +15,7 @@ import (
 //	length of the payload u32, kind u8, CRC32C of these five bytes u32, CRC32C of the payload u32, payload
 //
 // The head has a checksum of its own: with a wrong length the reader would wait for bytes that nobody sends, and take
-// all the frames behind this one for its payload.
+// all the frames after this one for its payload.
 const headLen = 13
 
 // Kinds of frames.

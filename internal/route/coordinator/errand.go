@@ -292,7 +292,7 @@ func (t *target) forget() {
 	}
 }
 
-// succeeded remembers who answered.
+// succeeded remembers which replica answered.
 func (e *errand) succeeded(t *target) {
 	if !e.any && !t.follower {
 		t.route.learn(t.node)

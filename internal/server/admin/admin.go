@@ -28,7 +28,7 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	// Status is served at /status as JSON.
 	Status func() any
-	// Compact merges all levels of the store; POST /compact waits for it. Nobody is asked who he is, so it is for
+	// Compact merges all levels of the store; POST /compact waits for it. No caller is authenticated, so it is for
 	// loopback only.
 	Compact func(ctx context.Context) error
 	// Checkpoint writes a consistent copy of the data and returns where it is; POST /checkpoint, for loopback only as
@@ -111,7 +111,7 @@ func isAddress(host string) bool {
 	return err == nil || host == "localhost"
 }
 
-// fromLoopback makes a handler of f that serves only the machine itself: nobody is asked who he is.
+// fromLoopback makes a handler of f that serves only the machine itself: no caller is authenticated.
 func fromLoopback(f func(*http.Request) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		a, err := netip.ParseAddrPort(r.RemoteAddr)

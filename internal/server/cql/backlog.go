@@ -10,7 +10,7 @@ import (
 )
 
 // The backlog is what clients have been answered and have not read. Each connection's share has a bound of its own, but
-// an answer may be large and connections are many; so the sum is bounded too. Beyond it requests wait, and those who
+// an answer may be large and connections are many; so the sum is bounded too. Beyond it requests wait, and clients that
 // have not read anything for a moment are cut off, the largest first, until the sum is well below the bound. If that
 // does not help within backlogWait, requests are refused.
 

@@ -61,7 +61,7 @@ type conn struct {
 	compression     cqlwire.Compression
 	throwOnOverload bool
 	lastMessage     bool           // the connection ends after the output is written
-	applicant       session.Client // who wants to log in
+	applicant       session.Client // the client that wants to log in
 	sess            Session
 
 	// pending counts the requests that execute other than in place.

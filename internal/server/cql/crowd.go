@@ -79,7 +79,7 @@ func (s *Server) endIdle() {
 				c.seen, c.idle = n, 0
 			} else if c.idle++; c.idle == idleScans {
 				s.stats.Idle.Add(1)
-				go c.fail(errIdle) // it may wait for who writes to the client
+				go c.fail(errIdle) // it may wait for the goroutine that writes to the client
 			}
 		}
 		s.mu.Unlock()

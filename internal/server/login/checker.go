@@ -71,7 +71,7 @@ type remembered struct {
 	digest [32]byte
 }
 
-// queue bounds who is checked at a time, and who waits for it.
+// queue bounds how many logins are checked at a time, and how many wait for it.
 type queue struct {
 	slots   chan struct{}
 	waiting atomic.Int32

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// failures remembers who failed lately: addresses, and names. A name is under suspicion only for addresses from where
-// it was never right, so that nobody can lock a user out by failing in that user's name.
+// failures remembers the addresses and the names whose logins failed lately. A name is under suspicion only for
+// addresses from where it was never right, so that nobody can lock a user out by failing in that user's name.
 type failures struct {
 	now func() time.Time
 
@@ -85,7 +85,7 @@ func (f *failures) recent(e failed) int {
 }
 
 // forgive forgets the failures of an address from where a password was right that was not remembered. One that is
-// remembered forgives nothing: who knows one password could look for others for ever.
+// remembered forgives nothing: a client that knows one password could look for others for ever.
 func (f *failures) forgive(from netip.Addr) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -28,7 +28,7 @@ const (
 	responseMax = 256 << 20
 )
 
-// Options say who connects.
+// Options describe the client that connects.
 type Options struct {
 	// User and Password are given if the server asks.
 	User, Password string
