@@ -47,7 +47,7 @@ type CreateKeyspace struct {
 	IfNotExists bool   `json:"if_not_exists,omitempty"`
 	// Properties are those of the WITH clause.
 	Properties []Property `json:"properties,omitempty"`
-	// Datacenters are the data centres that exist; replication may name no others.
+	// Datacenters are those that have nodes: a replication_factor is spread over them.
 	Datacenters []string `json:"datacenters,omitempty"`
 }
 

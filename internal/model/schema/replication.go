@@ -27,7 +27,9 @@ func StrategyName(replication map[string]string) string {
 }
 
 // prepareReplication checks a replication as Cassandra does and returns it as it is kept: the class with its package,
-// NetworkTopologyStrategy's replication_factor spread over the data centres.
+// NetworkTopologyStrategy's replication_factor spread over the data centres. Other than Cassandra it takes data centres
+// that have no node: where a replica is does not depend on what is declared, and schemas of other clusters are imported
+// as they are.
 func prepareReplication(keyspace string, given, old map[string]string, datacenters []string) (map[string]string,
 	error) {
 	class := given[replicationClass]
@@ -43,7 +45,7 @@ func prepareReplication(keyspace string, given, old map[string]string, datacente
 	case topologyStrategy:
 		options, err = spreadFactor(options, old, datacenters)
 		if err == nil {
-			err = checkTopology(keyspace, options, datacenters)
+			err = checkTopology(options)
 		}
 	case localStrategy:
 		err = dberr.Configf("Unable to use given strategy class: LocalStrategy is reserved for internal use.")
@@ -69,11 +71,7 @@ func checkSimple(keyspace string, options map[string]string) error {
 	return checkFactor(factor)
 }
 
-func checkTopology(keyspace string, options map[string]string, datacenters []string) error {
-	if extra := keysExcept(options, datacenters...); len(extra) > 0 {
-		return dberr.Configf("Unrecognized strategy option {%s} passed to NetworkTopologyStrategy for keyspace %s",
-			extra[0], keyspace)
-	}
+func checkTopology(options map[string]string) error {
 	if len(options) == 0 {
 		return dberr.Configf("Configuration for at least one datacenter must be present")
 	}
@@ -96,13 +94,13 @@ func spreadFactor(options, old map[string]string, datacenters []string) (map[str
 		return nil, err
 	}
 	delete(options, replicationFactor)
-	for _, dc := range datacenters {
-		if _, given := options[dc]; given {
-			continue
-		}
-		if had, ok := old[dc]; ok && StrategyName(old) == topologyStrategy {
+	for dc, had := range old {
+		if _, given := options[dc]; !given && dc != replicationClass && StrategyName(old) == topologyStrategy {
 			options[dc] = had
-		} else {
+		}
+	}
+	for _, dc := range datacenters {
+		if _, given := options[dc]; !given {
 			options[dc] = factor
 		}
 	}

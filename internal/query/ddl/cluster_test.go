@@ -63,6 +63,10 @@ func TestReplicationInACluster(t *testing.T) {
 		{"{'class': 'NetworkTopologyStrategy', 'west': '3'}", 4, warning("4", "3")},
 		{"{'class': 'NetworkTopologyStrategy', 'west': '3'}", 3, ""},
 		{"{'class': 'SimpleStrategy', 'replication_factor': '4'}", 3, warning("3", "2")},
+		{"{'class': 'NetworkTopologyStrategy', 'eu': '2', 'us-east': '3'}", 3,
+			warning("3", "2") + "; No node is in eu, us-east: what is declared for them has no effect"},
+		{"{'class': 'NetworkTopologyStrategy', 'east': '2', 'west': '4'}", 4,
+			"No node is in east: what is declared for it has no effect"},
 	} {
 		replicas = test.replicas
 		for _, verb := range []string{"CREATE", "ALTER"} {

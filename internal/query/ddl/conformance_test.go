@@ -48,6 +48,8 @@ var justified = []string{
 	"MATERIALIZED VIEW", "FUNCTION ", "AGGREGATE ", // not supported
 	"ALTER KEYSPACE IF EXISTS", "ALTER TABLE IF EXISTS", // of later versions
 	"'datacenter1' : 2 } AND DURABLE_WRITES = false", // no repair is needed after raising the factor
+	// data centres without nodes are taken, and the next statement finds the keyspace
+	"'nosuchdc'", "'nonexistentdc'", "KEYSPACE s_ddl_d WITH durable_writes = 'x'",
 	// the recorded version let counters be mixed with others
 	"ALTER TABLE t ADD v int", "ALTER TABLE plain ADD c counter",
 	"CLUSTERING ORDER BY (nosuch DESC)", "CLUSTERING ORDER BY (column3 DESC)", // warn of the unknown column

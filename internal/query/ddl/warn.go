@@ -11,6 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
 )
 
 // warnings says what a change asked for that it did not get. Options that tune Cassandra's storage are kept in silence:
@@ -42,25 +43,42 @@ func withoutEffect(properties []schema.Property) []string {
 	return []string{"Kept but without effect: " + strings.Join(kept, ", ")}
 }
 
-// factors warns, in Cassandra's words, of replication factors that the nodes cannot give; in a cluster of any that is
-// not the effective one.
+// factors warns of a replication that is not the one that holds here. Stand-alone, factors that the nodes cannot give
+// are told in Cassandra's words.
 func (e *Executor) factors(keyspace string, properties []schema.Property, s *schema.Schema) []string {
 	ks := s.Keyspace(keyspace)
 	if ks == nil || !slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "replication" }) {
 		return nil
 	}
 	info := e.catalog.Info()
-	if replicas := info.Replicas(); replicas > 0 {
-		if info.Declares(ks) {
-			return nil
+	absent := absentDatacenters(ks, info.Datacenters())
+	var warnings []string
+	if replicas := info.Replicas(); replicas == 0 {
+		warnings = shortFactors(ks, &info, absent)
+		if len(absent) > 0 {
+			warnings = append(warnings, fmt.Sprintf("Keyspace %s has one copy of everything, on this node in %s, whatever replication is declared. DESCRIBE shows what was declared", keyspace, info.Datacenters()[0]))
 		}
-		return []string{fmt.Sprintf("Keyspace %s has %d replicas of everything, and %d of them confirm every write, whatever replication is declared. DESCRIBE shows what was declared", keyspace, replicas, topology.Quorum(replicas))}
+	} else if !info.Declares(ks) {
+		warnings = []string{fmt.Sprintf("Keyspace %s has %d replicas of everything, and %d of them confirm every write, whatever replication is declared. DESCRIBE shows what was declared", keyspace, replicas, topology.Quorum(replicas))}
 	}
+	if len(absent) > 0 {
+		them := "them"
+		if len(absent) == 1 {
+			them = "it"
+		}
+		warnings = append(warnings, fmt.Sprintf("No node is in %s: what is declared for %s has no effect",
+			strings.Join(absent, ", "), them))
+	}
+	return warnings
+}
+
+// shortFactors warns, in Cassandra's words, of factors above the number of nodes.
+func shortFactors(ks *schema.Keyspace, info *catalog.NodeInfo, absent []string) []string {
 	var warnings []string
 	for _, option := range slices.Sorted(maps.Keys(ks.Replication)) {
 		factor, err := strconv.Atoi(ks.Replication[option])
-		if err != nil {
-			continue // the class
+		if err != nil || slices.Contains(absent, option) {
+			continue // the class, or a data centre that has a warning of its own
 		}
 		dc, suffix := option, " for datacenter "+option
 		if option == "replication_factor" {
@@ -69,10 +87,20 @@ func (e *Executor) factors(keyspace string, properties []schema.Property, s *sch
 		if nodes := info.NodesIn(dc); factor > nodes {
 			warnings = append(warnings,
 				fmt.Sprintf("Your replication factor %d for keyspace %s is higher than the number of nodes %d%s",
-					factor, keyspace, nodes, suffix))
+					factor, ks.Name, nodes, suffix))
 		}
 	}
 	return warnings
+}
+
+// absentDatacenters lists the data centres of a replication that have no node, ascending.
+func absentDatacenters(ks *schema.Keyspace, present []string) []string {
+	if schema.StrategyName(ks.Replication) != "NetworkTopologyStrategy" {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(ks.Replication)), func(option string) bool {
+		return option == "class" || slices.Contains(present, option)
+	})
 }
 
 // unknownOrder names the columns of a refused table's CLUSTERING ORDER BY that it does not declare: Cassandra's error
