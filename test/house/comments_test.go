@@ -17,26 +17,34 @@ const columns = 120
 // TestCommentsFit proves that comments are read without scrolling. Drawings, tables and code in comments, which are
 // indented, may be as wide as what they show, and so may words that cannot be cut.
 func TestCommentsFit(t *testing.T) {
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for i, line := range strings.Split(string(text), "\n") {
+	eachFile(t, func(path string, source []byte) {
+		for i, line := range strings.Split(string(source), "\n") {
 			prose, ok := strings.CutPrefix(strings.TrimLeft(line, "\t"), "// ")
 			if !ok || strings.HasPrefix(prose, " ") || strings.HasPrefix(prose, "\t") || !strings.Contains(prose, " ") {
 				continue
 			}
-			if n := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")); n > columns {
+			if n := width(line); n > columns {
 				t.Errorf("%s:%d: the comment is %d columns wide, at most %d are", path, i+1, n, columns)
 			}
 		}
-		return nil
+	})
+}
+
+// eachFile calls f for every Go file of the project.
+func eachFile(t *testing.T, f func(path string, source []byte)) {
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		if err == nil {
+			f(path, source)
+		}
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
+
+func width(line string) int { return utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")) }

@@ -5,9 +5,6 @@ package house
 import (
 	"go/scanner"
 	"go/token"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -20,28 +17,17 @@ const literalMin = 60
 // TestCodeFits proves that code is read without scrolling: a line has at most 120 columns, but for a long literal in
 // it.
 func TestCodeFits(t *testing.T) {
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		whole := literals(text)
-		for i, line := range strings.Split(string(text), "\n") {
+	eachFile(t, func(path string, source []byte) {
+		whole := literals(source)
+		for i, line := range strings.Split(string(source), "\n") {
 			if whole[i+1] || strings.HasPrefix(strings.TrimLeft(line, "\t"), "//") {
 				continue
 			}
-			if n := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")); n > columns {
+			if n := width(line); n > columns {
 				t.Errorf("%s:%d: the line is %d columns wide, at most %d are", path, i+1, n, columns)
 			}
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // literals returns the lines, counted from 1, on which a literal of at least literalMin columns lies, or a part of one.

@@ -14,6 +14,8 @@ import (
 	"testing/cryptotest"
 	"testing/synctest"
 	"time"
+
+	"github.com/ilion-db/ilion/test/sim/world"
 )
 
 var (
@@ -72,7 +74,7 @@ func TestSeeds(t *testing.T) {
 		if len(r.Failures) > 0 {
 			t.Errorf("%v\nreproduce: go test ./test/sim -run TestSeeds -sim.seed=%d -sim.seeds=1 -sim.v", r, seed)
 		}
-		sum.add(&r.Counts)
+		world.AddCounts(&sum, &r.Counts)
 		unchecked += r.Unchecked
 		if done++; done%100 == 0 {
 			t.Logf("%d seeds up to %d, %.1f a second: %d operations, %d faults %+v", done, seed,

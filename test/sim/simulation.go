@@ -4,7 +4,6 @@ package sim
 
 import (
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -90,18 +89,6 @@ type Counts struct {
 
 // Sum is how much went wrong.
 func (c *Counts) Sum() int { return c.Faults.Sum() + c.Transfers + c.Wipes + c.Asked }
-
-func (c *Counts) add(o *Counts) { add(reflect.ValueOf(c).Elem(), reflect.ValueOf(o).Elem()) }
-
-func add(to, from reflect.Value) {
-	for i := range to.NumField() {
-		if f := to.Field(i); f.Kind() == reflect.Struct {
-			add(f, from.Field(i))
-		} else {
-			f.SetInt(f.Int() + from.Field(i).Int())
-		}
-	}
-}
 
 func (r *Report) String() string {
 	return fmt.Sprintf(

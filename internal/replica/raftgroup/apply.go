@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
@@ -205,7 +206,7 @@ func (y *applying) changeMembers(item *Apply) {
 	g.conf = g.raft.ApplyConfChange(cc)
 	g.pruneRoutes()
 	g.laws.members++
-	item.members, item.sequence = cloneConf(g.conf), sequence
+	item.members, item.sequence = proto.CloneOf(g.conf), sequence
 	item.where = EncodeMembers(nil, g.members())
 	if h.opts.Events.MembersChanged != nil {
 		h.opts.Events.MembersChanged(g.id, item.entries[0].GetIndex())

@@ -7,6 +7,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // GroupConfig describes a group that is opened, as its state machine knows it.
@@ -125,7 +126,7 @@ func (h *Host) dropLeftover(c *GroupConfig, s raft.Storage, last uint64) (bool, 
 // start makes the group's RawNode.
 func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	g := newGroup(h, c.ID, c.Replica)
-	g.log, g.conf = log, cloneConf(c.Conf)
+	g.log, g.conf = log, proto.CloneOf(c.Conf)
 	g.applied, g.appliedTerm, g.appliedBy = c.Applied, c.Term, c.Applied
 	g.routes.set(append([]Member(nil), c.Where...))
 	for _, m := range c.Where {
@@ -200,7 +201,7 @@ type storage struct {
 }
 
 func (s storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
-	return s.g.initial, pb.EnsureConfState(cloneConf(s.g.conf)), nil
+	return s.g.initial, pb.EnsureConfState(proto.CloneOf(s.g.conf)), nil
 }
 
 // Snapshot returns metadata only. Send.Capture replaces it by those of the state that it really sends.
@@ -209,5 +210,6 @@ func (s storage) Snapshot() (*pb.Snapshot, error) {
 	if index == 0 {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
-	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term, ConfState: cloneConf(s.g.conf)}}, nil
+	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term, ConfState: proto.CloneOf(s.g.conf)}},
+		nil
 }

@@ -14,23 +14,29 @@ func (r *Runner) Propose(g *Group, term uint64, data []byte, waiter Waiter) erro
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	closed := r.closed
-	wake := false
-	if !closed {
-		r.inbox.Proposals = append(r.inbox.Proposals, p)
-		wake = r.stepping || !r.host.proposesLater(g)
-	}
-	r.mu.Unlock()
-	if wake {
-		r.signal()
-	}
-	if closed {
+	if !add(r, &r.inbox.Proposals, p, func() bool { return r.host.proposesLater(g) }) {
 		g.proposals.Add(-1)
 		g.host.proposed.Add(-int64(len(data)))
 		return ErrClosed
 	}
 	return nil
+}
+
+// add puts an item into a list of the inbox, and wakes the loop unless later says that it would only wait there. It
+// reports false if the runner is closed.
+func add[T any](r *Runner, list *[]T, item T, later func() bool) bool {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return false
+	}
+	*list = append(*list, item)
+	wake := r.stepping || !later()
+	r.mu.Unlock()
+	if wake {
+		r.signal()
+	}
+	return true
 }
 
 // ReadIndex asks a quorum for the right to read (see Group.NewRead). If it returns an error, waiter is not called.
@@ -39,18 +45,7 @@ func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	closed := r.closed
-	wake := false
-	if !closed {
-		r.inbox.Reads = append(r.inbox.Reads, read)
-		wake = r.stepping || !r.host.asksLater(g)
-	}
-	r.mu.Unlock()
-	if wake {
-		r.signal()
-	}
-	if closed {
+	if !add(r, &r.inbox.Reads, read, func() bool { return r.host.asksLater(g) }) {
 		g.reading.Add(-1)
 		return ErrClosed
 	}

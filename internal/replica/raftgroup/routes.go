@@ -5,8 +5,6 @@ package raftgroup
 import (
 	"slices"
 	"sync/atomic"
-
-	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // routesMax bounds the routes that are learnt from senders; those of members are always known.
@@ -88,15 +86,4 @@ func (g *Group) members() []Member {
 func (g *Group) has(replica uint64) bool {
 	return slices.Contains(g.conf.GetVoters(), replica) || slices.Contains(g.conf.GetVotersOutgoing(), replica) ||
 		slices.Contains(g.conf.GetLearners(), replica)
-}
-
-func cloneConf(cs *pb.ConfState) *pb.ConfState {
-	leave := cs.GetAutoLeave()
-	return &pb.ConfState{
-		Voters:         append([]uint64(nil), cs.GetVoters()...),
-		Learners:       append([]uint64(nil), cs.GetLearners()...),
-		VotersOutgoing: append([]uint64(nil), cs.GetVotersOutgoing()...),
-		LearnersNext:   append([]uint64(nil), cs.GetLearnersNext()...),
-		AutoLeave:      &leave,
-	}
 }

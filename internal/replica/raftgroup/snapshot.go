@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // A snapshot travels as a head - a frame with one message: metadata, and where the members are - followed by its data.
@@ -287,7 +288,8 @@ func (h *Host) installed(i *Installed) {
 		g.checkIdle()
 		return
 	}
-	g.conf = pb.EnsureConfState(cloneConf(g.snapshots.appends[0].message.GetSnapshot().GetMetadata().GetConfState()))
+	meta := g.snapshots.appends[0].message.GetSnapshot().GetMetadata()
+	g.conf = pb.EnsureConfState(proto.CloneOf(meta.GetConfState()))
 	appends := g.snapshots.appends
 	g.snapshots.appends = nil
 	for n, w := range appends {

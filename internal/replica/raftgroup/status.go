@@ -6,6 +6,7 @@ import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
+	"google.golang.org/protobuf/proto"
 )
 
 // Status is the state of a group as one replica sees it.
@@ -51,7 +52,7 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 	s = Status{
 		Group: g.id, Replica: g.replica, Leader: g.lead, Leading: g.leading, Term: g.term, Commit: g.commit,
 		Applied: g.applied,
-		First:   first, Last: last, Quiet: g.quiet, Members: cloneConf(g.conf),
+		First:   first, Last: last, Quiet: g.quiet, Members: proto.CloneOf(g.conf),
 		LeaseLeft: max(0, int64(g.lease.left(h.now))),
 		Waiting:   g.proposals.Load(), Reads: g.reading.Load(),
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
@@ -116,7 +117,7 @@ func (b *Batch) SetConfState(group uint64, cs *pb.ConfState) error {
 	}
 	_ = b.b.Set(recordKey(group, kindConfState), appendConfState(nil, cs), nil)
 	g.exists = true
-	b.effects = append(b.effects, effect{g: g, kind: effectConfState, conf: cloneConf(cs)})
+	b.effects = append(b.effects, effect{g: g, kind: effectConfState, conf: proto.CloneOf(cs)})
 	return nil
 }
 
@@ -169,7 +170,7 @@ func (b *Batch) begin(g *Group, index, term uint64, cs *pb.ConfState) {
 	_ = b.b.Set(recordKey(g.id, kindTruncated), appendUints(nil, index, term), nil)
 	_ = b.b.Set(recordKey(g.id, kindConfState), appendConfState(nil, cs), nil)
 	g.written, g.removed, g.exists = index, index, true
-	b.effects = append(b.effects, effect{g: g, kind: effectReset, index: index, term: term, conf: cloneConf(cs)})
+	b.effects = append(b.effects, effect{g: g, kind: effectReset, index: index, term: term, conf: proto.CloneOf(cs)})
 }
 
 // Birth gives a group that has no record a log that begins after index, as if everything before had been truncated, and

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // Group is the log of one group. It shows what was committed, synced or not. Safe for concurrent use.
@@ -92,18 +93,7 @@ func (g *Group) InitialState() (*pb.HardState, *pb.ConfState, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	term, vote, commit := g.term, g.vote, g.commit
-	return &pb.HardState{Term: &term, Vote: &vote, Commit: &commit}, cloneConf(g.conf), nil
-}
-
-func cloneConf(cs *pb.ConfState) *pb.ConfState {
-	leave := cs.GetAutoLeave()
-	return &pb.ConfState{
-		Voters:         append([]uint64(nil), cs.GetVoters()...),
-		Learners:       append([]uint64(nil), cs.GetLearners()...),
-		VotersOutgoing: append([]uint64(nil), cs.GetVotersOutgoing()...),
-		LearnersNext:   append([]uint64(nil), cs.GetLearnersNext()...),
-		AutoLeave:      &leave,
-	}
+	return &pb.HardState{Term: &term, Vote: &vote, Commit: &commit}, proto.CloneOf(g.conf), nil
 }
 
 // FirstIndex is the index of the first entry that may be read.
@@ -143,7 +133,8 @@ func (g *Group) Snapshot() (*pb.Snapshot, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	index, term := g.cut, g.cutTerm
-	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term, ConfState: cloneConf(g.conf)}}, nil
+	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term, ConfState: proto.CloneOf(g.conf)}},
+		nil
 }
 
 // Term returns the term of an entry, also of the last truncated one.

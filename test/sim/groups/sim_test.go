@@ -12,6 +12,8 @@ import (
 	"testing/cryptotest"
 	"testing/synctest"
 	"time"
+
+	"github.com/ilion-db/ilion/test/sim/world"
 )
 
 var (
@@ -51,7 +53,7 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("%v\nreproduce: go test ./test/sim/groups -run TestSeeds -sim.seed=%d -sim.seeds=1 -sim.v", r,
 				seed)
 		}
-		sum.add(&r.Counts)
+		world.AddCounts(&sum, &r.Counts)
 		unchecked += r.Unchecked
 	}
 	t.Logf("%d seeds in %v: %+v, keys unchecked: %d", n, time.Since(began).Round(time.Millisecond), sum, unchecked)

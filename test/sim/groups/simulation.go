@@ -4,7 +4,6 @@ package groups
 
 import (
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
@@ -55,18 +54,6 @@ type Counts struct {
 	AskedReads int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
-}
-
-func (c *Counts) add(o *Counts) { add(reflect.ValueOf(c).Elem(), reflect.ValueOf(o).Elem()) }
-
-func add(to, from reflect.Value) {
-	for i := range to.NumField() {
-		if f := to.Field(i); f.Kind() == reflect.Struct {
-			add(f, from.Field(i))
-		} else {
-			f.SetInt(f.Int() + from.Field(i).Int())
-		}
-	}
 }
 
 func (r *Report) String() string {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import "reflect"
+
+// AddCounts adds the integers of one struct, and of the structs in it, to those of another one of its type. Both are
+// given by pointer.
+func AddCounts[T any](to, from *T) { addCounts(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()) }
+
+func addCounts(to, from reflect.Value) {
+	for i := range to.NumField() {
+		if f := to.Field(i); f.Kind() == reflect.Struct {
+			addCounts(f, from.Field(i))
+		} else {
+			f.SetInt(f.Int() + from.Field(i).Int())
+		}
+	}
+}
