@@ -6,7 +6,9 @@ import "reflect"
 
 // AddCounts adds the integers of one struct, and of the structs in it, to those of another one of its type. Both are
 // given by pointer.
-func AddCounts[T any](to, from *T) { addCounts(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()) }
+func AddCounts[T any](to, from *T) {
+	addCounts(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem())
+}
 
 func addCounts(to, from reflect.Value) {
 	for i := range to.NumField() {
