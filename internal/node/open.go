@@ -224,6 +224,7 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 	batches := write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(n.catalog.Snapshot)
 	o.Cluster = &coordinator.Cluster{Node: n.store.Identity().Node, Batches: batches}
 	if c := n.cluster; c != nil {
+		o.Now = c.peers.Now
 		o.Cluster = &coordinator.Cluster{
 			Node: c.self, Alive: c.peers.Alive, Acknowledged: c.peers.Acknowledged, NodeName: c.transport.Address,
 			Batches: batches,

@@ -82,16 +82,17 @@ func (n *node) connect() {
 	}
 	n.cat = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
 	client := remote.New(n.carrier, s)
-	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Cluster: &coordinator.Cluster{
-		Node: n.self(), Alive: n.peers.Alive, Acknowledged: n.peers.Acknowledged,
-		Batches: n.plantBatches(n.w.batches.ForCoordinator(n.cat.Snapshot)),
-		Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
-			return n.plantMember(client.Replica(to, id))
-		},
-		Via: func(via, to topology.NodeID, id topology.PartitionID) coordinator.Member {
-			return n.plantMember(client.Replica(to, id).Via(via))
-		},
-	}})
+	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Now: n.peers.Now,
+		Cluster: &coordinator.Cluster{
+			Node: n.self(), Alive: n.peers.Alive, Acknowledged: n.peers.Acknowledged,
+			Batches: n.plantBatches(n.w.batches.ForCoordinator(n.cat.Snapshot)),
+			Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
+				return n.plantMember(client.Replica(to, id))
+			},
+			Via: func(via, to topology.NodeID, id topology.PartitionID) coordinator.Member {
+				return n.plantMember(client.Replica(to, id).Via(via))
+			},
+		}})
 }
 
 // report is what the node tells others about itself.

@@ -277,10 +277,11 @@ func (r *Replica) RaiseLevel(ctx context.Context, level feature.Level) error {
 	return err
 }
 
-// Last returns a stamp that is not below any which the partition of extent x has given. Only the leader knows.
+// Last returns a stamp that is not below any which the partition of extent x has given, nor before the leader's clock.
+// Only the leader knows.
 func (r *Replica) Last(ctx context.Context, x Extent) (stamp int64, err error) {
 	err = r.confirmed(ctx, func() error {
-		stamp = r.stamps.last.Load()
+		stamp = max(r.stamps.last.Load(), r.host.micros())
 		return r.matches(x)
 	})
 	return stamp, err

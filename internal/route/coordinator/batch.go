@@ -144,6 +144,7 @@ func (b *batch) apart(ctx context.Context) {
 	}
 	c.stats.batches.Add(1)
 	e := b.errand()
+	begun := c.sched.Boot()
 	r, err := b.prepare(ctx)
 	if err == nil {
 		m := c.cluster.Batches.Record(r.id, r.stamp, r.append(nil))
@@ -156,7 +157,8 @@ func (b *batch) apart(ctx context.Context) {
 	b.deadline = c.sched.Now().Add(c.opts.WriteTimeout)
 	ctx, cancel := c.sched.WithDeadline(trace.With(c.tasks.ctx, b.trace), b.deadline)
 	defer cancel()
-	if err := c.carryOut(ctx, r, b.errand(), byLeader); err != nil || c.abandoned(r) {
+	err = c.carryOut(ctx, r, b.errand(), byLeader)
+	if err != nil || c.sched.Boot()-begun > c.opts.acknowledgedIn() {
 		b.w.tell(&dberr.WriteTimeout{Level: b.w.level, BlockFor: max(1, e.required), WriteType: b.w.kind})
 		return
 	}
@@ -228,7 +230,7 @@ func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error
 				return err
 			})
 	})
-	stamp := b.c.sched.Wall().UnixMicro()
+	stamp := b.c.opts.Now().UnixMicro()
 	for _, s := range stamps {
 		stamp = max(stamp, s+1)
 	}

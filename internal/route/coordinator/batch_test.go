@@ -417,6 +417,85 @@ func TestReplayOfAnAbandonedBatch(t *testing.T) {
 	})
 }
 
+// The record of a batch carries the agreed time, whatever the node's own clock shows: one that was stamped too low
+// would be finished by others while it is under way, one that was stamped too high would not be finished for as long.
+func TestBatchHasTheAgreedTime(t *testing.T) {
+	for _, agreed := range []time.Duration{-3 * time.Minute, 3 * time.Minute} {
+		now := func() time.Time { return time.Now().Add(agreed) } // the node's own clock is off by the opposite
+		inFleetWith(t, 16, Options{Now: now}, func(t *testing.T, f *fleet, c *Coordinator) {
+			f.script = func(a *asked) *verdict {
+				if a.what == "decide" {
+					return &verdict{hang: true}
+				}
+				return nil
+			}
+			began := now().UnixMicro()
+			_ = writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 2)...)
+			for _, s := range f.rows {
+				if ahead := time.Duration(s.stamp-began) * time.Microsecond; ahead < 0 || ahead > time.Minute {
+					t.Errorf("the record is ahead of the agreed time by %v", ahead)
+				}
+			}
+			f.change(func() {
+				f.script = nil
+				for id := range f.leader {
+					f.here[id], f.leader[id] = true, node(1)
+				}
+			})
+			if n, err := c.ReplayBatches(t.Context(), 10*time.Second); n != 0 || err != nil {
+				t.Errorf("replayed %d that are young: %v", n, err)
+			}
+			time.Sleep(10 * time.Second) // virtual
+			if n, err := c.ReplayBatches(t.Context(), 10*time.Second); n != 1 || err != nil {
+				t.Errorf("replayed %d that were left: %v", n, err)
+			}
+		})
+	}
+}
+
+// While a batch's coordinator may still acknowledge it, nobody who finishes it gives its parts the batch's own stamp,
+// though the clocks of the two are as far apart as agreed clocks may be.
+func TestReplayOfABatchUnderWay(t *testing.T) {
+	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
+		began := time.Now() // virtual
+		f.next = began.UnixMicro()
+		f.script = func(a *asked) *verdict {
+			slow := 3500 * time.Millisecond
+			if a.m != nil && a.m.Table == batchTable {
+				slow = 1900 * time.Millisecond
+			}
+			if (a.what == "decide" || a.what == "write") && time.Since(began) < slow {
+				return &verdict{err: &partition.NotLeader{}, async: true}
+			}
+			return nil
+		}
+		ms := spread(c, 2)
+		done := make(result, 1)
+		c.Write(t.Context(), ms, WriteOptions{Atomic: true, Type: "BATCH"}, done)
+		time.Sleep(3400 * time.Millisecond)
+		other := f.join(t, c.Topology(), Options{Now: func() time.Time { return time.Now().Add(2 * time.Second) }})
+		defer other.Close()
+		later := ms[0]
+		later.Ops = put("", "c", 99).Ops
+		f.change(func() { f.script, f.next = nil, time.Now().UnixMicro() })
+		if err := writeNow(other, WriteOptions{}, later); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.finishBatches(t.Context(), table); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		for i := range ms {
+			lines, err := readNow(t.Context(), c, dberr.Quorum, string(ms[i].Key))
+			if err != nil || lines[1] != "row c = "+strings.TrimPrefix(string(ms[i].Key), "k") {
+				t.Errorf("part %d is hidden by a write that came before its acknowledgement: %q, %v", i, lines, err)
+			}
+		}
+	})
+}
+
 // An update whose element somebody has removed since the batch was recorded is passed over; the others are carried out,
 // and the batch succeeds.
 func TestUpdateThatIsGone(t *testing.T) {

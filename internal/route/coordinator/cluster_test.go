@@ -25,6 +25,10 @@ import (
 
 // inFleet runs a test with a fleet of which node 1 is asked, in virtual time; every partition is led by node 2.
 func inFleet(t *testing.T, partitions int, f func(t *testing.T, f *fleet, c *Coordinator)) {
+	inFleetWith(t, partitions, Options{}, f)
+}
+
+func inFleetWith(t *testing.T, partitions int, o Options, f func(t *testing.T, f *fleet, c *Coordinator)) {
 	synctest.Test(t, func(t *testing.T) {
 		fl := newFleet()
 		s := mapOf(t, partitions)
@@ -33,7 +37,7 @@ func inFleet(t *testing.T, partitions int, f func(t *testing.T, f *fleet, c *Coo
 				fl.leader[p.ID] = node(2)
 			}
 		}
-		c := fl.join(t, s, Options{})
+		c := fl.join(t, s, o)
 		f(t, fl, c)
 		c.Close()
 		synctest.Wait()

@@ -41,6 +41,9 @@ type Options struct {
 	TableName func(table uint32) string
 	// Cluster is what there is beside this node; nil is nothing.
 	Cluster *Cluster
+	// Now is the wall clock as far as the clocks of the other nodes allow, to within a second of theirs; that of
+	// Scheduler if nil.
+	Now func() time.Time
 	// Scheduler is nil outside simulations.
 	Scheduler *sched.Scheduler
 }
@@ -57,6 +60,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.TruncateTimeout == 0 {
 		o.TruncateTimeout = time.Minute
+	}
+	if o.Now == nil {
+		o.Now = o.Scheduler.Wall
 	}
 	if o.TableName == nil {
 		o.TableName = func(table uint32) string { return strconv.FormatUint(uint64(table), 10) }

@@ -29,10 +29,16 @@ const (
 	byBatch stampedBy = true
 )
 
-// abandoned reports whether the batch's own coordinator has given up: it takes WriteTimeout at most from the stamp to
-// the record, and again from there to the end.
+// acknowledgedIn is how long after its stamp a batch's own coordinator may acknowledge it, by a clock that goes on
+// while the machine is suspended: WriteTimeout from the stamp to the record, and again from there to the end.
+func (o *Options) acknowledgedIn() time.Duration { return 2*o.WriteTimeout + time.Second }
+
+// clocksApart is more than the clocks of two nodes may differ, each of which is within a second of a quorum's.
+const clocksApart = 3 * time.Second
+
+// abandoned reports whether the batch's own coordinator has certainly given up.
 func (c *Coordinator) abandoned(r *record) bool {
-	return c.sched.Wall().UnixMicro()-r.stamp > (2*c.opts.WriteTimeout + time.Second).Microseconds()
+	return c.opts.Now().UnixMicro()-r.stamp > (c.opts.acknowledgedIn() + clocksApart).Microseconds()
 }
 
 // carryOut applies all parts of a recorded batch that are not applied yet; each has errand e.

@@ -38,8 +38,8 @@ func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration
 		if here == nil || !here.Leading() {
 			continue
 		}
-		left := &leftBatches{before: c.sched.Wall().Add(-olderThan).UnixMicro(), span: p.Span}
-		q := &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.sched.Wall().Unix(), Level: dberr.Quorum,
+		left := &leftBatches{before: c.opts.Now().Add(-olderThan).UnixMicro(), span: p.Span}
+		q := &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.opts.Now().Unix(), Level: dberr.Quorum,
 			Epoch: p.Epoch}
 		if err := here.Read(ctx, q, left); err != nil {
 			failures = append(failures, err)
@@ -136,7 +136,7 @@ func (c *Coordinator) leftAnywhere(ctx context.Context, table uint32) ([]*leftBa
 		do: func(ctx context.Context, t *target, p *topology.Partition) (uint64, error) {
 			left := &leftBatches{before: math.MaxInt64, span: p.Span, table: table}
 			q := &command.Read{
-				Table: p.Table, Range: p.Span.Tokens(), Now: c.sched.Wall().Unix(), Level: dberr.Quorum, Epoch: p.Epoch,
+				Table: p.Table, Range: p.Span.Tokens(), Now: c.opts.Now().Unix(), Level: dberr.Quorum, Epoch: p.Epoch,
 			}
 			if err := t.member.Read(ctx, q, left); err != nil {
 				return 0, err
