@@ -48,27 +48,8 @@ func (x *Execution) apply(o *operation, t *target) error {
 	if o.column.Kind == schema.Static {
 		into = &x.header
 	}
-	if o.kind == setCell { // what nearly all operations are
-		v, state, err := o.value.Eval(t.b)
-		if err != nil || state == expr.Unset {
-			return err
-		}
-		if state == expr.Null {
-			into.Tombstone(o.column.ID, nil, t.stamp.at)
-			return nil
-		}
-		if x.guard != nil {
-			if err := x.guardValue(o.column, v); err != nil {
-				return err
-			}
-		}
-		into.Cell(o.column.ID, nil, v, t.stamp.ttl, t.stamp.expiry)
-		for _, ix := range o.indexes {
-			if err := x.enter(t.group, ix, t.clustering, x.hold(v)); err != nil {
-				return err
-			}
-		}
-		return nil
+	if o.kind == setCell { // nearly all operations are one
+		return x.setCell(o, t, into)
 	}
 	if x.guard != nil {
 		if err := x.guardList(o); err != nil {
@@ -117,6 +98,30 @@ func (x *Execution) apply(o *operation, t *target) error {
 		return nil
 	}
 	return x.applyStored(o, t, v)
+}
+
+// setCell sets a column that has one cell, or deletes it if the value is null.
+func (x *Execution) setCell(o *operation, t *target, into *row.Builder) error {
+	v, state, err := o.value.Eval(t.b)
+	if err != nil || state == expr.Unset {
+		return err
+	}
+	if state == expr.Null {
+		into.Tombstone(o.column.ID, nil, t.stamp.at)
+		return nil
+	}
+	if x.guard != nil {
+		if err := x.guardValue(o.column, v); err != nil {
+			return err
+		}
+	}
+	into.Cell(o.column.ID, nil, v, t.stamp.ttl, t.stamp.expiry)
+	for _, ix := range o.indexes {
+		if err := x.enter(t.group, ix, t.clustering, x.hold(v)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // applyElement sets or deletes an element by its key.

@@ -50,6 +50,41 @@ func (h *Host) step(p *peer, message Message) bool {
 		return false
 	}
 	g.learn(m.GetFrom(), p.node)
+	if !h.admits(g, p, m) {
+		return false
+	}
+	switch m.GetType() {
+	case MsgAsk:
+		g.reads.answer(m)
+		return false
+	case MsgTell:
+		g.reads.told(p, m)
+		return false
+	case pb.MsgSnap:
+		if !g.snapshots.accept(message) {
+			return false
+		}
+		g.snapshots.arrived(message)
+		return true
+	}
+	before := g.ballot()
+	_ = g.raft.Step(m) // an error says that the sender is no member (any more), or that nothing was done
+	switch m.GetType() {
+	case pb.MsgVote, pb.MsgPreVote:
+		if string(m.GetContext()) != transferContext {
+			g.voted(before)
+		}
+	case pb.MsgHeartbeat:
+		g.fresh.hear(p, m)
+	case pb.MsgHeartbeatResp:
+		g.fresh.supported(p, m)
+	}
+	h.mark(g)
+	return true
+}
+
+// admits does what has to come before the library sees a message, and reports whether it is to see it.
+func (h *Host) admits(g *Group, p *peer, m *pb.Message) bool {
 	switch t := m.GetType(); t {
 	case msgQuiesce:
 		h.quiesceWith(g, p, m)
@@ -80,33 +115,6 @@ func (h *Host) step(p *peer, message Message) bool {
 	default:
 		h.awake(g)
 	}
-	switch m.GetType() {
-	case MsgAsk:
-		g.reads.answer(m)
-		return false
-	case MsgTell:
-		g.reads.told(p, m)
-		return false
-	case pb.MsgSnap:
-		if !g.snapshots.accept(message) {
-			return false
-		}
-		g.snapshots.arrived(message)
-		return true
-	}
-	before := g.ballot()
-	_ = g.raft.Step(m) // an error says that the sender is no member (any more), or that nothing was done
-	switch m.GetType() {
-	case pb.MsgVote, pb.MsgPreVote:
-		if string(m.GetContext()) != transferContext {
-			g.voted(before)
-		}
-	case pb.MsgHeartbeat:
-		g.fresh.hear(p, m)
-	case pb.MsgHeartbeatResp:
-		g.fresh.supported(p, m)
-	}
-	h.mark(g)
 	return true
 }
 
