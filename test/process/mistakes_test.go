@@ -97,6 +97,13 @@ func TestMistakes(t *testing.T) {
 		begin(t, dir("nowhere"), freeAddress(t), "--join", one, "--config", config).Refuses(t, 1, nowhere,
 			"cluster.advertise")
 	})
+	t.Run("a newcomer of another region", func(t *testing.T) {
+		at := freeAddress(t)
+		begin(t, dir("far"), at, "--join", one, "--region", "elsewhere").Refuses(t, 1, `"elsewhere"`,
+			`region "datacenter1"`, "--region datacenter1")
+		// The directory may be used as it is told.
+		process.Start(t, dir("far"), "--internal", at, "--join", one).Stop(t)
+	})
 	t.Run("two clusters", func(t *testing.T) {
 		own := process.Start(t, dir("own"), "--internal", freeAddress(t), "--bootstrap")
 		own.Stop(t)

@@ -68,6 +68,11 @@ func (a *Admission) Admit(ctx context.Context, who peers.Newcomer) (peers.Welcom
 				s.Map.Level(), levelsOf(&who))
 		case s.Map.Meta() == nil:
 			return nil, errors.New("this node has no cluster")
+		case s.Map.Meta().Sets[0].Region != who.Region:
+			// It would hold no replica, and EACH_QUORUM would not ask it.
+			region := s.Map.Meta().Sets[0].Region
+			return nil, refuse("the node is in region %q, the cluster in region %q, and a cluster has one region in this version: "+
+				"start the node with --region %s, or found a cluster of its own", who.Region, region, region)
 		}
 		node := recordOf(&who)
 		node.Joined = a.Sched.Wall().UTC().Truncate(time.Millisecond)
