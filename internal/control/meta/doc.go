@@ -21,10 +21,10 @@
 // Integers are big-endian; unknown keys are left alone. Keys that begin with byte 0 belong to the meta partition
 // itself.
 //
-// Guarantees: (M1) a State never changes; (M2) a State that is loaded shares with the one before what has not changed,
-// down to the single table; (M3) an Update happens once or not at all, whatever its proposal was answered, unless it
-// says ErrUncertain; (M4) when Update returns, this node's own records are at its version and all subscribers have seen
-// them; (M5) subscribers see versions in ascending order. The package decides nothing: what the next state is, is the
-// business of pure functions of others (schema.Apply, topology's transitions, control/placement). Start at State, then
-// Keeper.Update.
+// Guarantees: (MT1) a State never changes; (MT2) a State that is loaded shares with the one before what has not
+// changed, down to the single table; (MT3) an Update happens once or not at all, whatever its proposal was answered,
+// unless it says ErrUncertain; (MT4) when Update returns, this node's own records are at its version and all
+// subscribers have seen them; (MT5) subscribers see versions in ascending order. The package decides nothing: what the
+// next state is, is the business of pure functions of others (schema.Apply, topology's transitions, control/placement).
+// Start at State, then Keeper.Update.
 package meta

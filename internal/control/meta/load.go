@@ -35,7 +35,7 @@ type Scan func(fn func(key, value []byte) error) (version uint64, err error)
 // Load reads the state that the records make.
 func Load(scan Scan) (*State, error) { return Empty().reload(scan) }
 
-// reload reads the state that follows s; what has not changed is not decoded again (M2).
+// reload reads the state that follows s; what has not changed is not decoded again (MT2).
 func (s *State) reload(scan Scan) (*State, error) {
 	next := &State{records: make(map[string][]byte, len(s.records))}
 	var changed []string

@@ -164,7 +164,7 @@ func change(t *rapid.T, s *State, n int) *State {
 }
 
 // After any change the records that Difference gives make the next state, both for who reads them anew and for who
-// follows; what did not change is shared with the state before (M2).
+// follows; what did not change is shared with the state before (MT2).
 func TestDifference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := map[string][]byte{}
@@ -222,7 +222,7 @@ func TestDifference(t *testing.T) {
 	})
 }
 
-// shared asserts (M2) for tables of the schema and of the map.
+// shared asserts (MT2) for tables of the schema and of the map.
 func shared(t *rapid.T, before, after *State) {
 	for name, ks := range after.Schema.Keyspaces {
 		old := before.Schema.Keyspaces[name]

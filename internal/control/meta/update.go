@@ -19,7 +19,7 @@ var errBeaten = errors.New("another change was first")
 // Update makes the change that f computes, for the whole cluster, and returns a state that has it. f gets the newest
 // state and must be a pure function of it: it is called again whenever somebody else was faster. Its errors are
 // returned as they are; a next state that differs in nothing is no change. Updates of one keeper are made one after the
-// other. (M3), (M4)
+// other. (MT3), (MT4)
 func (k *Keeper) Update(ctx context.Context, f func(*State) (*State, error)) (*State, error) {
 	if err := k.hold(ctx, k.turn); err != nil {
 		return nil, err

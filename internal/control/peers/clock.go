@@ -51,8 +51,8 @@ type held struct {
 	low, high time.Time
 }
 
-// Now is the wall clock of this node as far as the clocks of a quorum allow (E3). A jump of the own clock is noticed at
-// once: since the others were heard last, time has gone on by the monotonic clock.
+// Now is the wall clock of this node as far as the clocks of a quorum allow (PE3). A jump of the own clock is noticed
+// at once: since the others were heard last, time has gone on by the monotonic clock.
 func (p *Peers) Now() time.Time {
 	now := p.opts.Now()
 	h := p.held.Load()
@@ -70,7 +70,7 @@ func (p *Peers) Now() time.Time {
 	return now
 }
 
-// Past is an instant that has passed by the clocks of a quorum: what has expired by then has expired (E3).
+// Past is an instant that has passed by the clocks of a quorum: what has expired by then has expired (PE3).
 func (p *Peers) Past() time.Time {
 	now := p.opts.Now()
 	if h := p.held.Load(); h != nil {

@@ -52,8 +52,8 @@ func (c *clocks) off(t time.Time) time.Duration { return t.Sub(epoch.Add(c.stead
 
 const minute = time.Minute
 
-// TestClockIsHeld proves (E3): what a node stamps with and sweeps by, and whether it knows that its clock is wrong, for
-// each way in which the clocks of a cluster may disagree.
+// TestClockIsHeld proves (PE3): what a node stamps with and sweeps by, and whether it knows that its clock is wrong,
+// for each way in which the clocks of a cluster may disagree.
 func TestClockIsHeld(t *testing.T) {
 	for _, c := range []struct {
 		name   string

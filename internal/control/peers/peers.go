@@ -150,7 +150,7 @@ func (p *Peers) Watch(nodes []topology.NodeID) {
 	p.watchClock()
 }
 
-// SetDown notes that a node went away, or that it is back (E1).
+// SetDown notes that a node went away, or that it is back (PE1).
 func (p *Peers) SetDown(node topology.NodeID, down bool) {
 	p.mu.Lock()
 	q := p.peers[node]

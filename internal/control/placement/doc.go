@@ -3,11 +3,11 @@
 // Package placement decides which node holds what. All of it is pure: it looks at a state and at a view of the nodes,
 // and says what should change; others carry it out.
 //
-// Guarantees: (L1) no two replicas of a partition on one node; (L2) a set votes with one, three or four replicas, never
-// with two, and with no fewer than three once it had three; (L3) a replica goes only when another one has taken its
-// place, unless its node was asked to leave a set of four; (L4) one change per replica set at a time, and a bounded
-// number in the cluster; (L5) from any state, while nodes neither come nor go, a bounded number of calls leads to
-// one in which nothing is scheduled any more.
+// Guarantees: (PL1) no two replicas of a partition on one node; (PL2) a set votes with one, three or four replicas,
+// never with two, and with no fewer than three once it had three; (PL3) a replica goes only when another one has taken
+// its place, unless its node was asked to leave a set of four; (PL4) one change per replica set at a time, and a
+// bounded number in the cluster; (PL5) from any state, while nodes neither come nor go, a bounded number of calls leads
+// to one in which nothing is scheduled any more.
 //
 // Who does what: the node that leads the meta partition calls Schedule and makes its Actions in the map. The leader of
 // a partition calls Plan, changes its Raft configuration accordingly, and publishes with topology.Snapshot.RecordVoters

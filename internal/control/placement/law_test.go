@@ -97,7 +97,7 @@ func (w *world) install(m *topology.Snapshot) {
 	w.state = w.state.WithMap(m)
 }
 
-// check asserts (L2), and that no two of a configuration are on one node.
+// check asserts (PL2), and that no two of a configuration are on one node.
 func (w *world) check(id topology.PartitionID) {
 	c := w.conf[id]
 	n := len(c.Voters)
@@ -162,7 +162,7 @@ func (w *world) ids() (ids []topology.PartitionID) {
 	return ids
 }
 
-// converge lets the scheduler and the leaders go on until nothing changes any more (L5).
+// converge lets the scheduler and the leaders go on until nothing changes any more (PL5).
 func (w *world) converge() {
 	for range 4000 {
 		changed := w.schedule() > 0
@@ -226,8 +226,9 @@ func (w *world) event() {
 	}
 }
 
-// Whatever nodes do, (L1) and (L2) hold at every moment and no id is used twice; and when they have come to rest, with
-// at most one of them dead for good, every replica set has the voters that the nodes allow, where the ring has them.
+// Whatever nodes do, (PL1) and (PL2) hold at every moment and no id is used twice; and when they have come to rest,
+// with at most one of them dead for good, every replica set has the voters that the nodes allow, where the ring has
+// them.
 func TestPlacementLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -257,7 +258,7 @@ func TestPlacementLaws(t *testing.T) {
 	})
 }
 
-// rested checks what (L5) leads to.
+// rested checks what (PL5) leads to.
 func (w *world) rested() {
 	ring := RingOf(w.state, &w.view, here)
 	for p := range w.state.Map.All() {

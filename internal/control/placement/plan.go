@@ -25,8 +25,8 @@ func (c *Change) Empty() bool { return len(c.Learn)+len(c.Promote)+len(c.Remove)
 // Plan is what the leader of a set does next to bring its configuration to what the map wants. ready says of a learner
 // that it has caught up. It does what can be done safely now, perhaps nothing: the leader asks again when a learner is
 // ready or the map has changed. Before that it publishes topology.Snapshot.RecordVoters with the voters there are, if
-// the map does not have them yet. A configuration never votes with two, nor with fewer than three after three (L2), and
-// a voter that leaves waits for the one that is joining in its place (L3).
+// the map does not have them yet. A configuration never votes with two, nor with fewer than three after three (PL2),
+// and a voter that leaves waits for the one that is joining in its place (PL3).
 func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) bool) Change {
 	var c Change
 	for _, m := range set.Replicas {
@@ -79,7 +79,7 @@ func exchange(voters, leaving, joining, caughtUp int) (promote, remove int) {
 	return 0, 0
 }
 
-// may reports whether a set may go from one number of voters to another (L2).
+// may reports whether a set may go from one number of voters to another (PL2).
 func may(from, to int) bool {
 	switch {
 	case to == from:

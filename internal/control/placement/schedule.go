@@ -219,7 +219,7 @@ func (s *subject) worst() (worst *topology.Replica) {
 	return worst
 }
 
-// replace lets a voter go for another. Of four one may go alone if its node was asked to leave (L3).
+// replace lets a voter go for another. Of four one may go alone if its node was asked to leave (PL3).
 func (s *subject) replace(bad *topology.Replica) []Step {
 	leave := Step{Go, bad.Node, bad.ID}
 	if c := s.choose(1); len(c) > 0 {

@@ -9,8 +9,8 @@
 //	Balance  the leader of a partition: leadership where the map prefers it
 //	Loops    Members, Placer and Balance of one node
 //
-// Guarantees: (L1) a step that was carried out may be carried out again; (L2) a replica is removed only when the map
-// has no such member any more; (L3) nothing here is remembered: after a crash the same loops go on from what is. The
+// Guarantees: (RC1) a step that was carried out may be carried out again; (RC2) a replica is removed only when the map
+// has no such member any more; (RC3) nothing here is remembered: after a crash the same loops go on from what is. The
 // package decides nothing about where replicas are to be (that is control/placement) and nothing about how they move
 // (that is raftgroup). Start at Next.
 package reconcile

@@ -24,7 +24,7 @@ type Local struct {
 }
 
 // Make makes the replicas that a map gives to this node and that are not here yet. A replica that is there already is
-// left alone (L1). One that is there under another id left the set in a version of the map that this node has passed
+// left alone (RC1). One that is there under another id left the set in a version of the map that this node has passed
 // over: it makes room.
 func (l *Local) Make(old, next *topology.Snapshot) error {
 	var births []*topology.Partition
@@ -62,7 +62,7 @@ func (l *Local) other(id topology.PartitionID, m topology.ReplicaID) bool {
 
 // Remove removes the replicas that are no members any more, with all they hold. The map that a node has on its disk is
 // never older than its replicas, because they were made durable after it, in the same log; so what is not in the map is
-// really gone (L2).
+// really gone (RC2).
 //
 // The replica of the meta partition stays although it is no member: a node that was taken for dead may hear of its own
 // removal, and what is here is all by which it will find out that it was given another place (Return). It keeps the
@@ -101,7 +101,7 @@ func (l *Local) Return(replica topology.ReplicaID) (done bool, err error) {
 	return true, nil
 }
 
-// Orphans removes those of the replicas here that a map does not know: a crash has left them (L2). That of the meta
+// Orphans removes those of the replicas here that a map does not know: a crash has left them (RC2). That of the meta
 // partition stays.
 func (l *Local) Orphans(m *topology.Snapshot, here []topology.PartitionID) error {
 	var orphans []topology.PartitionID

@@ -141,7 +141,7 @@ func TestLocal(t *testing.T) {
 	local := &Local{Node: b, Host: d}
 	follow := func(from, to *topology.Snapshot, want disk) {
 		t.Helper()
-		for range 2 { // (L1)
+		for range 2 { // (RC1)
 			if err := local.Make(from, to); err != nil {
 				t.Fatal(err)
 			}

@@ -9,8 +9,8 @@
 //
 // Roles are changed in the same way. What a dropped table or keyspace was granted goes with it, in the same change.
 //
-// Guarantees: (K1) the replicas of a new table are here before anybody can name it; (K2) mutations planned for an older
-// revision of a table are refused before statements can be planned for the new one; (K3) a dropped table is gone from
-// schema and map before its rows are. A crash at any point is made good at the next start, which installs everything
-// from nothing (Orphans, Install). Start at Changer.Apply.
+// Guarantees: (SC1) the replicas of a new table are here before anybody can name it; (SC2) mutations planned for an
+// older revision of a table are refused before statements can be planned for the new one; (SC3) a dropped table is gone
+// from schema and map before its rows are. A crash at any point is made good at the next start, which installs
+// everything from nothing (Orphans, Install). Start at Changer.Apply.
 package schemachange

@@ -50,7 +50,7 @@ func (i *Installer) Begin() {
 	i.installTables(tableChanges(schema.New(), i.Whole(schema.New())))
 }
 
-// Install carries out what follows on this node from one state to the next, in the order that K1 to K3 ask for.
+// Install carries out what follows on this node from one state to the next, in the order that SC1 to SC3 ask for.
 func (i *Installer) Install(old, next *meta.State) {
 	var tables []tableChange
 	if old.Schema != next.Schema {

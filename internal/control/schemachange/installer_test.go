@@ -74,7 +74,7 @@ func (r *recorder) Remove(_, _ *topology.Snapshot) error {
 	return nil
 }
 
-// TestOrderOfSteps proves K1 to K3: replicas are made before a table can be named, mutations of an older revision are
+// TestOrderOfSteps proves SC1 to SC3: replicas are made before a table can be named, mutations of an older revision are
 // refused before statements are planned for the new one, and what was dropped is removed when nobody can name it any
 // more. The last state follows from the first in one step, too, as it does after a restart.
 func TestOrderOfSteps(t *testing.T) {

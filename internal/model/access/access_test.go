@@ -172,7 +172,7 @@ func TestLesserSuperusers(t *testing.T) {
 	}
 }
 
-// TestDropRole proves W4.
+// TestDropRole proves AC4.
 func TestDropRole(t *testing.T) {
 	w := newTown(t)
 	w.must("boss", &GrantRole{Role: "group", Grantee: "low"})
@@ -189,7 +189,7 @@ func TestDropRole(t *testing.T) {
 	}
 }
 
-// TestMay proves that permissions hold for what a resource contains, are inherited by members, and that W3 holds.
+// TestMay proves that permissions hold for what a resource contains, are inherited by members, and that AC3 holds.
 func TestMay(t *testing.T) {
 	w := newTown(t)
 	w.must("boss", &GrantRole{Role: "group", Grantee: "low"})
@@ -320,7 +320,7 @@ func TestTexts(t *testing.T) {
 }
 
 // TestLaws proves for random changes that records follow the state (what is changed, encoded and read again is the next
-// state), and that no membership is a circle (W2).
+// state), and that no membership is a circle (AC2).
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &town{state: (&State{}).WithRole(&Role{Name: "boss", Superuser: true})}

@@ -3,8 +3,8 @@
 // Package command is what a coordinator says to a replica and what it hears back: Mutation, Conditional, Read, Sweep,
 // the Entry of a replica set's log, and their versioned encoding.
 //
-// Guarantees: (C1) a command carries everything its application needs: no clock, catalog or configuration of the
-// replica takes part, so the same log gives the same rows; (C2) an encoded command names its version, and what a newer
+// Guarantees: (CM1) a command carries everything its application needs: no clock, catalog or configuration of the
+// replica takes part, so the same log gives the same rows; (CM2) an encoded command names its version, and what a newer
 // build has added to it is passed over or refused with feature.ErrNewer, never misread. Rows and keys are opaque bytes
 // here, made by packages row and cqltype. Start at Mutation and Read.
 package command

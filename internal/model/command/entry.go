@@ -28,7 +28,7 @@ const (
 	entryKinds = EntryFeature
 )
 
-// Entry is a command of a replica set's log. Applying it reads nothing but the store and the entry (C1).
+// Entry is a command of a replica set's log. Applying it reads nothing but the store and the entry (CM1).
 type Entry struct {
 	Kind EntryKind
 	// Epoch is that of the partition when the entry was proposed. An entry whose epoch has passed when it is applied

@@ -29,8 +29,8 @@
 // covers it, or none of them does. They come from kind 0, where a write leaves a deleted range without knowing what
 // else is deleted.
 //
-// Guarantees: (K1) the prefix that Split cuts off is self-delimiting, so no prefix is the beginning of another one;
-// (K2) no key carries the id of a physical partition, except the partition's own meta and registry record. Partition
+// Guarantees: (KY1) the prefix that Split cuts off is self-delimiting, so no prefix is the beginning of another one;
+// (KY2) no key carries the id of a physical partition, except the partition's own meta and registry record. Partition
 // keys and indexed values of more than MaxLen bytes are refused before they come here; longer ones are cut off. The
 // package knows nothing of values or of Pebble. Start at AppendRow and Split.
 package keys

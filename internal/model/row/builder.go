@@ -8,7 +8,7 @@ import (
 
 // Builder makes operands. It may be reused; once grown it allocates nothing. Paths and values are referenced, not
 // copied, until Bytes or Append. Entries may be added in any order; ascending order is cheapest. If one place (column,
-// path) is added twice, the merge rule decides (W2), as it would between two operands. The zero Builder must be Reset.
+// path) is added twice, the merge rule decides (RW2), as it would between two operands. The zero Builder must be Reset.
 type Builder struct {
 	h       head
 	entries []entry

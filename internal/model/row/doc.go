@@ -7,11 +7,11 @@
 // deletions of a partition (its own and those of ranges), and a deleted range with a key of its own. A header operand
 // is of static cells and deletions, and is taken apart when it is stored (Split).
 //
-// Guarantees: (W1) Merge is commutative, associative and idempotent, and a pure function of its operands: it reads no
-// clock and never purges; what it returns is canonical, so equal rows have equal bytes; (W2) of two cells the higher
+// Guarantees: (RW1) Merge is commutative, associative and idempotent, and a pure function of its operands: it reads no
+// clock and never purges; what it returns is canonical, so equal rows have equal bytes; (RW2) of two cells the higher
 // timestamp wins, on a tie a deletion beats a value, an expiring cell beats one that does not expire, the later expiry
-// an earlier one, and then the larger value (as unsigned bytes) wins; (W3) a deletion hides what has its timestamp or a
-// lower one. The package knows nothing of tables. Start at Builder for writing, Row and Header for reading, Merge for
+// an earlier one, and then the larger value (as unsigned bytes) wins; (RW3) a deletion hides what has its timestamp or
+// a lower one. The package knows nothing of tables. Start at Builder for writing, Row and Header for reading, Merge for
 // the rule.
 //
 // # Format

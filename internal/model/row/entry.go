@@ -73,7 +73,7 @@ func (e *entry) compare(o *entry) int {
 	return bytes.Compare(e.path, o.path)
 }
 
-// beats is W2 for two entries of the same place. It is a total order on content, which makes Merge commutative.
+// beats is RW2 for two entries of the same place. It is a total order on content, which makes Merge commutative.
 func (e *entry) beats(o *entry) bool {
 	if e.ts != o.ts {
 		return e.ts > o.ts

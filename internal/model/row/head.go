@@ -105,7 +105,7 @@ func (h *head) append(dst []byte, ranges []Range) []byte {
 	return appendRanges(dst, ranges, h.base)
 }
 
-// supersedes is W2 for markers.
+// supersedes is RW2 for markers.
 func (l *Liveness) supersedes(o *Liveness) bool {
 	if l.Timestamp != o.Timestamp {
 		return l.Timestamp > o.Timestamp

@@ -132,7 +132,7 @@ func (m *Merger) collapse() {
 	m.shadow()
 }
 
-// shadow drops what a deletion of this row hides (W3).
+// shadow drops what a deletion of this row hides (RW3).
 func (m *Merger) shadow() {
 	if len(m.ranges) > 0 {
 		if m.dead {

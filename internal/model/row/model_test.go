@@ -179,7 +179,7 @@ func expiry(f fact) int64 {
 	return f.when
 }
 
-// stronger is W2 written out.
+// stronger is RW2 written out.
 func stronger(a, b fact) bool {
 	switch {
 	case a.ts != b.ts:
@@ -265,7 +265,7 @@ func checkHeader(t *rapid.T, value []byte, facts []fact, now int64, dropped []ui
 	}
 }
 
-// TestMergeLaws: merging is commutative, associative and idempotent in its bytes (W1).
+// TestMergeLaws: merging is commutative, associative and idempotent in its bytes (RW1).
 func TestMergeLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		header := rapid.Bool().Draw(t, "header")

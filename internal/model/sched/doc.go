@@ -22,12 +22,12 @@
 //
 // What a driven goroutine must obey, so that one thread and one seed make one history:
 //
-//   - (W1) It waits through this package only. A bare channel receive, select, WaitGroup or time.Sleep stops the whole
+//   - (SD1) It waits through this package only. A bare channel receive, select, WaitGroup or time.Sleep stops the whole
 //     simulation.
-//   - (W2) No mutex is held over a wait. What must be exclusive over a wait is a channel of capacity one, taken with
+//   - (SD2) No mutex is held over a wait. What must be exclusive over a wait is a channel of capacity one, taken with
 //     Await.
-//   - (W3) Callbacks that other goroutines call (completions, events) do not wait.
-//   - (W4) What the order of a map or of a select decides has no effect that others can see.
+//   - (SD3) Callbacks that other goroutines call (completions, events) do not wait.
+//   - (SD4) What the order of a map or of a select decides has no effect that others can see.
 //
 // When a simulated process ends, every wait in it returns ErrEnded, and a goroutine that waits on all the same is ended
 // there.

@@ -23,8 +23,8 @@ const udtKind = cqltype.UDT
 var unexported = cmpopts.IgnoreUnexported(Schema{}, Keyspace{}, Table{}, Column{}, DroppedColumn{}, Index{},
 	TableOptions{})
 
-// TestLaws proves the package's guarantees over random sequences of changes: (S1) no change alters the schema it
-// started from; (S2) no id is given away twice; (S3) the encoded change has the same effect as the change itself. And
+// TestLaws proves the package's guarantees over random sequences of changes: (SM1) no change alters the schema it
+// started from; (SM2) no id is given away twice; (SM3) the encoded change has the same effect as the change itself. And
 // that the encoding of a schema, whole or by what changed, gives an equal one.
 func TestLaws(t *testing.T) {
 	done := map[string]int{}

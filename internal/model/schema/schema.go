@@ -3,10 +3,10 @@
 // Package schema holds the immutable descriptors of keyspaces, tables, types and indexes, and the DDL transitions
 // between them as pure functions: a Schema and a change give a new Schema or a dberr.
 //
-// Guarantees: (S1) a descriptor reachable from a Schema never changes; (S2) a table id, index id or column id is never
-// used twice, so data of a dropped column can never surface under a new one; (S3) a transition reads no clock and draws
-// no random number: UUIDs and times come with the change, ids from counters in the Schema. Start at Schema, then Change
-// and Apply.
+// Guarantees: (SM1) a descriptor reachable from a Schema never changes; (SM2) a table id, index id or column id is
+// never used twice, so data of a dropped column can never surface under a new one; (SM3) a transition reads no clock
+// and draws no random number: UUIDs and times come with the change, ids from counters in the Schema. Start at Schema,
+// then Change and Apply.
 package schema
 
 import (

@@ -2,7 +2,7 @@
 
 // Package token is the ring: Cassandra's Murmur3 partitioner and arithmetic on ranges of tokens.
 //
-// Guarantees: (T1) Hash gives Cassandra's token for every key; (T2) nothing here allocates but Divide and String. It
+// Guarantees: (TK1) Hash gives Cassandra's token for every key; (TK2) nothing here allocates but Divide and String. It
 // knows nothing of tables or nodes. Start at Hash, then Range.
 package token
 

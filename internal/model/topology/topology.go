@@ -3,10 +3,10 @@
 // Package topology is the map of the house's data: which physical partition holds which part of which table, and which
 // replicas hold it.
 //
-// Guarantees: (G1) a Snapshot never changes; every transition makes a new one with a higher version; (G2) the
-// partitions of a table tile its ring: every position belongs to exactly one; (G3) partition ids and replica ids are
-// never used twice; (G4) nothing on the way of a request allocates (Locate, At, Partitions); (G5) no two replicas of a
-// partition are on one node. The package knows nothing of nodes' addresses, of loads or of decisions. Start at
+// Guarantees: (TP1) a Snapshot never changes; every transition makes a new one with a higher version; (TP2) the
+// partitions of a table tile its ring: every position belongs to exactly one; (TP3) partition ids and replica ids are
+// never used twice; (TP4) nothing on the way of a request allocates (Locate, At, Partitions); (TP5) no two replicas of
+// a partition are on one node. The package knows nothing of nodes' addresses, of loads or of decisions. Start at
 // Snapshot, then transitions.go.
 package topology
 
@@ -198,7 +198,7 @@ type Snapshot struct {
 	version       uint64
 	nextPartition PartitionID
 	nextReplica   ReplicaID
-	tables        map[uint32][]*Partition // in ring order; tiles the ring (G2)
+	tables        map[uint32][]*Partition // in ring order; tiles the ring (TP2)
 	byID          map[PartitionID]*Partition
 	meta          *Partition // nil while there is none
 	level         feature.Level
@@ -280,7 +280,7 @@ func (s *Snapshot) Find(table uint32, p Position) int {
 	return find(ps, p)
 }
 
-// find returns the last partition that begins at or before p. The first one begins at zero (G2), so there is one.
+// find returns the last partition that begins at or before p. The first one begins at zero (TP2), so there is one.
 func find(ps []*Partition, p Position) int {
 	lo, hi := 0, len(ps) // ps[lo] begins at or before p; ps[hi] after it
 	for hi-lo > 1 {

@@ -4,8 +4,8 @@ package topology
 
 import "fmt"
 
-// Validate checks (G2), (G3) and (G5) and returns the first violation. Transitions keep them, so only what comes from
-// outside is checked.
+// Validate checks (TP2), (TP3) and (TP5) and returns the first violation. Transitions keep them, so only what comes
+// from outside is checked.
 func (s *Snapshot) Validate() error {
 	if s.nextPartition > MetaPartition {
 		return fmt.Errorf("the next partition would have the id %d", s.nextPartition)

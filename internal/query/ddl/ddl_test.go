@@ -78,7 +78,7 @@ func run(b *strings.Builder, e *Executor, cql, keyspace string) {
 	}
 }
 
-// TestDescribeRecreates proves (L2): the statements that DESCRIBE KEYSPACE .. WITH INTERNALS shows create an equal
+// TestDescribeRecreates proves (DD2): the statements that DESCRIBE KEYSPACE .. WITH INTERNALS shows create an equal
 // keyspace.
 func TestDescribeRecreates(t *testing.T) {
 	e := newTestExecutor()

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// TestNesting proves (S1): every construct that nests or chains is refused beyond a bound, as a syntax error, and
+// TestNesting proves (PS1): every construct that nests or chains is refused beyond a bound, as a syntax error, and
 // admitted at a depth that no hand reaches.
 func TestNesting(t *testing.T) {
 	nested := func(before, open, inner, shut, after string) func(n int) string {

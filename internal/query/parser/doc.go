@@ -3,8 +3,8 @@
 // Package parser turns CQL text (version 3.4.7: the grammars of Cassandra 4.0 to 5.0) into a syntax tree and a syntax
 // tree back into text.
 //
-// Guarantees: (S1) no input makes it panic, recurse without bound or build a tree deeper than the stack stands: text
-// length, nesting and the number of bind markers are bounded; (S2) what it prints parses back to an equal tree; (S3)
+// Guarantees: (PS1) no input makes it panic, recurse without bound or build a tree deeper than the stack stands: text
+// length, nesting and the number of bind markers are bounded; (PS2) what it prints parses back to an equal tree; (PS3)
 // every refusal is a *dberr.Syntax (or *dberr.Invalid where a bound is hit) in the shape of Cassandra's own messages.
 //
 // It refuses to know the schema: names are not resolved, types are names with parameters, constants are text with a

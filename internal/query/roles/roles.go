@@ -3,8 +3,8 @@
 // Package roles executes the statements about roles and permissions: it turns them into changes of package access, and
 // answers LIST from its state.
 //
-// Guarantees: (G1) a password is hashed before it goes anywhere, and only for an actor that may set it; (G2) nothing is
-// listed to a role that it may not see. Start at Executor.Execute.
+// Guarantees: (RO1) a password is hashed before it goes anywhere, and only for an actor that may set it; (RO2) nothing
+// is listed to a role that it may not see. Start at Executor.Execute.
 package roles
 
 import (

@@ -56,8 +56,8 @@ func (w *town) answer(s *Session, text string) string {
 	return strings.Join(r.Warnings, "; ")
 }
 
-// TestPermissions proves E6 for every kind of statement and every way in: what is not granted is refused, and done once
-// it is granted. The order within a line: statement, permission, resource.
+// TestPermissions proves SE6 for every kind of statement and every way in: what is not granted is refused, and done
+// once it is granted. The order within a line: statement, permission, resource.
 func TestPermissions(t *testing.T) {
 	w := newTown(t)
 	for _, text := range []string{

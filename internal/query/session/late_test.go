@@ -56,7 +56,7 @@ func (l *lateCoordinator) Decide(ctx context.Context, c *command.Conditional, o 
 	}
 }
 
-// TestLateStale proves (E1) where replicas are elsewhere: a write that is refused as stale after its method has
+// TestLateStale proves (SE1) where replicas are elsewhere: a write that is refused as stale after its method has
 // returned is bound and sent again, with the values that the client sent, though the buffer they came in has been used
 // for something else.
 func TestLateStale(t *testing.T) {

@@ -72,7 +72,7 @@ func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *pa
 	return Done
 }
 
-// runSchema executes DDL. Others hear of the change before the client that made it has its answer (E4).
+// runSchema executes DDL. Others hear of the change before the client that made it has its answer (SE4).
 func (s *Session) runSchema(ctx context.Context, c *Call, st *statement) Status {
 	if !ddl.Handles(st.parsed) {
 		return c.Result.Fail(dberr.Invalidf("This statement is not supported"))

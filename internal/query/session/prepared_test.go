@@ -210,7 +210,7 @@ func TestPreparedBounds(t *testing.T) {
 	}
 }
 
-// TestPrepareDuringAlter proves E1: whatever the order of PREPARE and ALTER TABLE, no statement of the old columns
+// TestPrepareDuringAlter proves SE1: whatever the order of PREPARE and ALTER TABLE, no statement of the old columns
 // stays behind.
 func TestPrepareDuringAlter(t *testing.T) {
 	w := newWorld(t, Options{})

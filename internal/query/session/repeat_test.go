@@ -92,7 +92,7 @@ func (w *world) fetch(st *statement, reader read.Reader, r Request) page {
 	return page{string(res.Cells), string(res.PagingState), res.RowCount, res.Warnings, res.Err}
 }
 
-// TestRepeat proves (E5): wherever the coordinator asks for a repetition, once or several times, the client gets what
+// TestRepeat proves (SE5): wherever the coordinator asks for a repetition, once or several times, the client gets what
 // it would have got without: the same rows, aggregates and groups, warnings and next page. Every place of every page is
 // tried.
 func TestRepeat(t *testing.T) {

@@ -3,11 +3,11 @@
 // Package session is the single entry to the query wing: a Session is one client's state, an Engine what all sessions
 // share. Doors (CQL today) turn what they receive into a Call and get back a Result, both free of any protocol.
 //
-// Guarantees: (E1) a prepared statement is executed against the revision of the table it was bound to, or not at all;
-// (E2) the path of a prepared single-partition statement allocates nothing here; (E3) what may wait for anything but a
-// processor is not done on a goroutine that must not block (Offload); (E4) other clients hear of a schema change before
-// its own client has the answer; (E5) nothing that a read found before it had to be repeated is left in its result;
-// (E6) nothing is executed for a client whose role may not do it at the present state of the roles.
+// Guarantees: (SE1) a prepared statement is executed against the revision of the table it was bound to, or not at all;
+// (SE2) the path of a prepared single-partition statement allocates nothing here; (SE3) what may wait for anything but
+// a processor is not done on a goroutine that must not block (Offload); (SE4) other clients hear of a schema change
+// before its own client has the answer; (SE5) nothing that a read found before it had to be repeated is left in its
+// result; (SE6) nothing is executed for a client whose role may not do it at the present state of the roles.
 //
 // Start at Session.Execute.
 package session

@@ -377,7 +377,7 @@ func TestDescribePages(t *testing.T) {
 	}
 }
 
-// TestInPlace proves E3: on the goroutine of a connection only short work is done, the rest is left to a worker.
+// TestInPlace proves SE3: on the goroutine of a connection only short work is done, the rest is left to a worker.
 func TestInPlace(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, n list<int>, PRIMARY KEY (k, c))")
@@ -412,7 +412,7 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// TestAnnouncements proves E4 and that only what changes something is announced.
+// TestAnnouncements proves SE4 and that only what changes something is announced.
 func TestAnnouncements(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.announced = nil

@@ -114,7 +114,7 @@ func hotRequest(w *world, values int) *Request {
 	return r
 }
 
-// TestHotPathDoesNotAllocate proves (M4).
+// TestHotPathDoesNotAllocate proves (WR4).
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	w := lawWorld(t)
 	s := &sink{}

@@ -67,7 +67,7 @@ func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 			out = append(out, Applied{g: it.g, truncate: it.truncate})
 			continue
 		}
-		sync = sync || it.members != nil // (G11)
+		sync = sync || it.members != nil // (RG11)
 		done, err := a.run(it)
 		if err != nil {
 			return nil, fmt.Errorf("apply group %d: %w", it.g.id, err)
@@ -77,7 +77,7 @@ func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 	if err := a.machine.Commit(); err != nil {
 		return nil, fmt.Errorf("commit applied entries: %w", err)
 	}
-	if sync { // (G4)
+	if sync { // (RG4)
 		if err := a.machine.Sync(); err != nil {
 			return nil, fmt.Errorf("sync before a truncation or after a change of members: %w", err)
 		}

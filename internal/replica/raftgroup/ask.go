@@ -10,7 +10,7 @@ import (
 // applied that index, and reads. All waiting reads of a group share one question, and the questions of all groups whose
 // leaders are on one node share one frame. While one is under way, the next gathers.
 //
-// That is as good as a read at the leader, by these laws (G10):
+// That is as good as a read at the leader, by these laws (RG10):
 //
 //   - The index is at or above everything that was acknowledged, or shown to any reader, before the read began. The
 //     leader takes its commit index, not what it has applied: readers of its state may be ahead of what its loop has

@@ -38,7 +38,7 @@ func (b *bench) told(kind pb.MessageType) (out []*pb.Message) {
 	return out
 }
 
-// TestAskedLeader proves (G10) at the leader: without a lease a question waits for a quorum, under one it is answered
+// TestAskedLeader proves (RG10) at the leader: without a lease a question waits for a quorum, under one it is answered
 // at once with the commit index; not by an instant that may be from before the question, not when the lease is over,
 // and not for one who is no member.
 func TestAskedLeader(t *testing.T) {
@@ -105,8 +105,8 @@ func TestAskedLeader(t *testing.T) {
 	}
 }
 
-// TestAsk proves (G10) at a follower: reads wait for the answer to a question that was sent after they began, and until
-// its index is applied; a leader that refuses, is silent or is replaced fails them.
+// TestAsk proves (RG10) at a follower: reads wait for the answer to a question that was sent after they began, and
+// until its index is applied; a leader that refuses, is silent or is replaced fails them.
 func TestAsk(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 3, raftgroup.Options{AlwaysTick: true})
 	if _, err := g.NewRead(&outcome{}); !errors.Is(err, raftgroup.ErrNotLeader) {
@@ -169,7 +169,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestCommitIsToldWhenApplied proves the last law of (G10): a follower does not hear of a commit before its leader has
+// TestCommitIsToldWhenApplied proves the last law of (RG10): a follower does not hear of a commit before its leader has
 // applied it, and hears of it then.
 func TestCommitIsToldWhenApplied(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})

@@ -17,22 +17,22 @@
 //
 // Guarantees:
 //
-//   - (G1) A proposal that succeeded is applied once on every replica that lives long enough, in the order of the log.
+//   - (RG1) A proposal that succeeded is applied once on every replica that lives long enough, in the order of the log.
 //     One that failed with ErrUnknown may be; with any other error it is not and never will be.
-//   - (G2) A read that succeeded, and one under Group.Leased, sees every proposal that had succeeded when it began.
-//   - (G3) A message that depends on the log leaves after the log is durable.
-//   - (G4) The log is truncated after a sync of the state machine.
-//   - (G5) A proposal with a term is in the log with that term or not at all.
-//   - (G6) A replica votes, for itself as well, only when no lease can rest on its promise: an election timeout after
+//   - (RG2) A read that succeeded, and one under Group.Leased, sees every proposal that had succeeded when it began.
+//   - (RG3) A message that depends on the log leaves after the log is durable.
+//   - (RG4) The log is truncated after a sync of the state machine.
+//   - (RG5) A proposal with a term is in the log with that term or not at all.
+//   - (RG6) A replica votes, for itself as well, only when no lease can rest on its promise: an election timeout after
 //     it last answered a leader, and after the process started, unless the leader's own process has said that it has
 //     served its last read.
-//   - (G7) Every queue has a bound in Options, and reaching it is a *Refused.
-//   - (G8) A replica that is Fresh has applied everything that had succeeded the given time ago.
-//   - (G9) A snapshot is stepped when its data are on this node; the data of one that the library ignores are closed.
-//   - (G10) A follower serves a read once it has applied an index that its leader took, under its lease or confirmed by
+//   - (RG7) Every queue has a bound in Options, and reaching it is a *Refused.
+//   - (RG8) A replica that is Fresh has applied everything that had succeeded the given time ago.
+//   - (RG9) A snapshot is stepped when its data are on this node; the data of one that the library ignores are closed.
+//   - (RG10) A follower serves a read once it has applied an index that its leader took, under its lease or confirmed by
 //     a quorum, after the read began; and no follower hears of a commit that its leader has not applied (ask.go,
 //     news.go).
-//   - (G11) A change of members that succeeded is durable in the state of the replica that reports it.
+//   - (RG11) A change of members that succeeded is durable in the state of the replica that reports it.
 //
 // The package knows nothing of rows, spans or clients. What entries mean is the business of a StateMachine, how their
 // bytes survive that of a Log.

@@ -22,7 +22,7 @@ func (h *Host) succeed(g *Group, ticks int) {
 	h.mark(g)
 }
 
-// campaign asks for votes, this replica's own first: it is given on the same condition as others' (G6).
+// campaign asks for votes, this replica's own first: it is given on the same condition as others' (RG6).
 func (h *Host) campaign(g *Group) {
 	if !g.promise.binds(h.ticks) && !h.abstains {
 		before := g.ballot()

@@ -253,7 +253,7 @@ func TestSingleVoter(t *testing.T) {
 	}
 }
 
-// TestStaleTerm proves (G5): a proposal of another term is refused and nothing else of the queue with it.
+// TestStaleTerm proves (RG5): a proposal of another term is refused and nothing else of the queue with it.
 func TestStaleTerm(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
 	b.run()
@@ -266,7 +266,7 @@ func TestStaleTerm(t *testing.T) {
 	}
 }
 
-// TestBounds proves (G7) for what clients bring: each bound refuses with its name, and room is made when requests end.
+// TestBounds proves (RG7) for what clients bring: each bound refuses with its name, and room is made when requests end.
 func TestBounds(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{ProposalsPerGroup: 3, ProposalBytes: 200,
 		ProposalsNodeBytes: 250, ReadsPerGroup: 1})
@@ -326,8 +326,8 @@ func TestEntriesGather(t *testing.T) {
 	}
 }
 
-// TestVoteGuard proves (G6): no vote after a restart and after a leader was heard, for an election timeout, unless that
-// leader asked for it; then there is one.
+// TestVoteGuard proves (RG6): no vote after a restart and after a leader was heard, for an election timeout, unless
+// that leader asked for it; then there is one.
 func TestVoteGuard(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
 	vote := func(term uint64, context string) string {

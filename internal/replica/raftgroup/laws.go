@@ -20,29 +20,30 @@ type laws struct {
 func (l *laws) pumped(g *Group) {
 	h := g.host
 	lease := g.lease.until.Load() != 0 || g.lease.granted != 0
-	invariant.Check(!lease || g.leading, "G2: group %d has a lease and does not lead", g.id)
-	invariant.Check(!lease || !g.offer.made, "G2: group %d has a lease though its leadership was offered", g.id)
-	invariant.Check(!lease || l.leased == l.members, "G2: the lease of group %d rests on other members", g.id)
+	invariant.Check(!lease || g.leading, "RG2: group %d has a lease and does not lead", g.id)
+	invariant.Check(!lease || !g.offer.made, "RG2: group %d has a lease though its leadership was offered", g.id)
+	invariant.Check(!lease || l.leased == l.members, "RG2: the lease of group %d rests on other members", g.id)
 	e := g.evaluating.Load()
 	invariant.Check(e == 0 || g.leading && e == g.term && g.appliedTerm == g.term,
-		"G5: group %d evaluates in term %d, its own is %d, applied is %d", g.id, e, g.term, g.appliedTerm)
+		"RG5: group %d evaluates in term %d, its own is %d, applied is %d", g.id, e, g.term, g.appliedTerm)
 	for i := range g.flights.inflight {
 		f := &g.flights.inflight[i]
-		invariant.Check(f.term == g.term && g.leading, "G1: group %d waits in term %d for an entry of term %d", g.id,
+		invariant.Check(f.term == g.term && g.leading, "RG1: group %d waits in term %d for an entry of term %d", g.id,
 			g.term, f.term)
 		invariant.Check(i == 0 || f.index == 0 || f.index > g.flights.inflight[i-1].index,
-			"G1: group %d waits for entries out of order", g.id)
+			"RG1: group %d waits for entries out of order", g.id)
 	}
-	invariant.Check(g.tail.cut <= g.applied, "G4: the log of group %d is cut at %d, applied is %d", g.id, g.tail.cut,
+	invariant.Check(g.tail.cut <= g.applied, "RG4: the log of group %d is cut at %d, applied is %d", g.id, g.tail.cut,
 		g.applied)
-	invariant.Check(g.commit == 0 || g.applied <= g.commit, "G1: group %d has applied %d, committed is %d", g.id,
+	invariant.Check(g.commit == 0 || g.applied <= g.commit, "RG1: group %d has applied %d, committed is %d", g.id,
 		g.applied, g.commit)
 	invariant.Check(g.term >= l.term && g.commit >= l.commit && g.applied >= l.applied,
-		"G1: group %d goes back from (%d, %d, %d) to (%d, %d, %d)", g.id, l.term, l.commit, l.applied, g.term, g.commit,
+		"RG1: group %d goes back from (%d, %d, %d) to (%d, %d, %d)", g.id, l.term, l.commit, l.applied, g.term,
+		g.commit,
 		g.applied)
-	invariant.Check(len(g.flights.orphans) <= h.opts.FateEntries, "G7: group %d waits for %d fates", g.id,
+	invariant.Check(len(g.flights.orphans) <= h.opts.FateEntries, "RG7: group %d waits for %d fates", g.id,
 		len(g.flights.orphans))
-	invariant.Check(h.snapshotsHeld >= 0 && h.snapshotsHeld <= h.opts.SnapshotsHeld, "G7, G9: %d snapshots are held",
+	invariant.Check(h.snapshotsHeld >= 0 && h.snapshotsHeld <= h.opts.SnapshotsHeld, "RG7, RG9: %d snapshots are held",
 		h.snapshotsHeld)
 	l.term, l.commit, l.applied = g.term, g.commit, g.applied
 }
@@ -68,7 +69,8 @@ func (g *Group) voted(before ballot) {
 	}
 	now := g.ballot()
 	gave := now.vote != 0 && (now.vote != before.vote || now.term != before.term) && now.term >= before.term
-	invariant.Check(!gave && now.campaigns == before.campaigns, "G6: group %d votes for %d in term %d against its word",
+	invariant.Check(!gave && now.campaigns == before.campaigns,
+		"RG6: group %d votes for %d in term %d against its word",
 		g.id, now.vote, now.term)
 }
 
@@ -76,21 +78,21 @@ func (g *Group) voted(before ballot) {
 func (g *Group) proposed(ps []Proposal) {
 	for i := range ps {
 		invariant.Check(ps[i].term == 0 || ps[i].term == g.term,
-			"G5: group %d proposes in term %d what was evaluated in %d", g.id, g.term, ps[i].term)
+			"RG5: group %d proposes in term %d what was evaluated in %d", g.id, g.term, ps[i].term)
 	}
 }
 
 // succeeded checks that an entry is the one whose proposers are told so.
 func (f *flight) succeeded(e *appliedEntry) {
 	invariant.Check(e.sequence == f.sequence && e.term == f.term && e.commands == len(f.proposals),
-		"G1: entry %d of term %d, number %d with %d commands, is taken for number %d of term %d with %d",
+		"RG1: entry %d of term %d, number %d with %d commands, is taken for number %d of term %d with %d",
 		e.index, e.term, e.sequence, e.commands, f.sequence, f.term, len(f.proposals))
 }
 
 // told checks that a follower hears of no commit that its leader has not applied.
 func (g *Group) told(m *pb.Message) {
 	if t := m.GetType(); g.leading && m.GetTerm() == g.term && (t == pb.MsgApp || t == pb.MsgHeartbeat) {
-		invariant.Check(m.GetCommit() <= g.applied, "G10: group %d tells of commit %d, applied is %d", g.id,
+		invariant.Check(m.GetCommit() <= g.applied, "RG10: group %d tells of commit %d, applied is %d", g.id,
 			m.GetCommit(), g.applied)
 	}
 }
@@ -100,7 +102,7 @@ func durable(items []Append, sync bool) {
 	for i := range items {
 		it := &items[i]
 		needs := it.sync || it.installing != 0 || it.hard || len(it.message.GetEntries()) > 0
-		invariant.Check(sync || !needs, "G3: the log of group %d is not synced", it.g.id)
+		invariant.Check(sync || !needs, "RG3: the log of group %d is not synced", it.g.id)
 	}
 }
 
@@ -108,8 +110,8 @@ func durable(items []Append, sync bool) {
 func kept(items []Apply, synced bool) {
 	for i := range items {
 		it := &items[i]
-		invariant.Check(synced || it.truncate == 0, "G4: the log of group %d is cut without a sync of the state",
+		invariant.Check(synced || it.truncate == 0, "RG4: the log of group %d is cut without a sync of the state",
 			it.g.id)
-		invariant.Check(synced || it.members == nil, "G11: a change of members of group %d is not synced", it.g.id)
+		invariant.Check(synced || it.members == nil, "RG11: a change of members of group %d is not synced", it.g.id)
 	}
 }

@@ -49,7 +49,7 @@ type LogWriter struct {
 func NewLogWriter(b LogBatch) *LogWriter { return &LogWriter{batch: b} }
 
 // Write commits all items as one batch, synced if any of them needs that. It returns its reports for the loop, in
-// order, and the answers to other nodes, valid until the next call (G3). After an error the host must not go on.
+// order, and the answers to other nodes, valid until the next call (RG3). After an error the host must not go on.
 func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 	sync := false
 	for i := range items {

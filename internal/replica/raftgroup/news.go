@@ -38,7 +38,7 @@ func (n *news) hush(m *pb.Message, before uint64) bool {
 	return true
 }
 
-// tellCommit keeps a message of a leader from telling a follower of a commit that is not applied here (G10). Entries
+// tellCommit keeps a message of a leader from telling a follower of a commit that is not applied here (RG10). Entries
 // leave at once and tell of less; a message that tells of nothing else waits for the applier, and longer while the node
 // is busy. It reports whether the message is to be sent now.
 //

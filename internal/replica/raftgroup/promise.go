@@ -2,8 +2,8 @@
 
 package raftgroup
 
-// promise is this replica's promise not to vote, for itself or for others, on which the leases of leaders rest (G6). It
-// is given whenever a leader is answered, and at the start of the process to any leader that an earlier process may
+// promise is this replica's promise not to vote, for itself or for others, on which the leases of leaders rest (RG6).
+// It is given whenever a leader is answered, and at the start of the process to any leader that an earlier process may
 // have answered.
 type promise struct {
 	// until is the tick before which no vote is given.

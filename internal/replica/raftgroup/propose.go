@@ -22,7 +22,7 @@ type Proposal struct {
 }
 
 // NewProposal admits a command, whose bytes must not be changed any more. With a term, it enters the log in that term
-// or not at all (G5): see Evaluating. Each success leads to one call of waiter.
+// or not at all (RG5): see Evaluating. Each success leads to one call of waiter.
 func (g *Group) NewProposal(term uint64, data []byte, waiter Waiter) (Proposal, error) {
 	o := &g.host.opts
 	switch {
@@ -80,7 +80,7 @@ func (h *Host) proposeQueued(g *Group) {
 			size += len(p.data) + 5
 			n++
 		}
-		if n == 0 { // (G5)
+		if n == 0 { // (RG5)
 			g.queue[0].end(Outcome{Err: ErrStaleTerm})
 			g.queue = g.queue[1:]
 			continue

@@ -14,8 +14,8 @@ type Read struct {
 	waiter Waiter
 }
 
-// NewRead admits a read at the leader, or at a follower, which asks the leader (G10). When waiter hears of success, the
-// state here holds everything that had succeeded before NewRead (G2).
+// NewRead admits a read at the leader, or at a follower, which asks the leader (RG10). When waiter hears of success,
+// the state here holds everything that had succeeded before NewRead (RG2).
 func (g *Group) NewRead(waiter Waiter) (Read, error) {
 	switch {
 	case g.gone.Load():

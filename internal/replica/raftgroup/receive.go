@@ -96,7 +96,7 @@ func (h *Host) admits(g *Group, p *peer, m *pb.Message) bool {
 		h.awake(g)
 	case pb.MsgVote, pb.MsgPreVote:
 		if g.promise.binds(h.ticks) && string(m.GetContext()) != transferContext {
-			return false // (G6)
+			return false // (RG6)
 		}
 		h.awake(g)
 	case pb.MsgApp, pb.MsgHeartbeat, pb.MsgSnap:

@@ -180,7 +180,7 @@ func (r *Runner) loop() {
 		in.Ticks, in.Coarse = ticks, !in.asked
 		now := base + Instant(time.Since(at))
 		if in.asked {
-			now = r.clock.Now() // after the taking of the inbox (G10)
+			now = r.clock.Now() // after the taking of the inbox (RG10)
 		}
 		work := r.host.Step(now, &in)
 		r.mu.Lock()

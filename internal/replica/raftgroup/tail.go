@@ -127,7 +127,7 @@ func (h *Host) Cramped(on bool) {
 	}
 }
 
-// consider asks for a sync of the state machine when the log is long; after that sync the log is cut (G4).
+// consider asks for a sync of the state machine when the log is long; after that sync the log is cut (RG4).
 func (t *tail) consider() {
 	g, h := t.g, t.g.host
 	o := &h.opts

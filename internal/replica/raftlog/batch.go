@@ -78,7 +78,7 @@ func (b *Batch) Append(group uint64, entries []*pb.Entry) error {
 	return nil
 }
 
-// cutTail deletes the entries above the new last one (L3).
+// cutTail deletes the entries above the new last one (RL3).
 func (b *Batch) cutTail(g *Group, last uint64) {
 	if g.written <= last {
 		return
@@ -175,7 +175,7 @@ func (b *Batch) begin(g *Group, index, term uint64, cs *pb.ConfState) {
 
 // Birth gives a group that has no record a log that begins after index, as if everything before had been truncated, and
 // a hard state with the same term and that index committed. It reports false, and does nothing, if the group has any
-// record (L4).
+// record (RL4).
 func (b *Batch) Birth(group, index, term uint64, cs *pb.ConfState) (bool, error) {
 	g, err := b.s.Group(group)
 	if err != nil || g.exists {
@@ -205,8 +205,8 @@ func groupEnd(group uint64) []byte {
 // Len is the size of the batch in bytes.
 func (b *Batch) Len() int { return b.b.Len() }
 
-// Commit writes the batch whole, with sync durably (L1), and shows it to readers. An empty batch with sync makes
-// earlier ones durable. After an error the store accepts nothing more (L5).
+// Commit writes the batch whole, with sync durably (RL1), and shows it to readers. An empty batch with sync makes
+// earlier ones durable. After an error the store accepts nothing more (RL5).
 func (b *Batch) Commit(sync bool) error {
 	if err := b.s.Failed(); err != nil {
 		return err

@@ -18,13 +18,13 @@
 //
 // Guarantees:
 //
-//   - (L1) What a Commit(true) wrote, and everything committed before it, survives any crash; without a sync a prefix
+//   - (RL1) What a Commit(true) wrote, and everything committed before it, survives any crash; without a sync a prefix
 //     of the commits does.
-//   - (L2) A batch is in the store whole or not at all.
-//   - (L3) No entry above the last one appended is ever read again: an append over existing entries deletes the rest of
+//   - (RL2) A batch is in the store whole or not at all.
+//   - (RL3) No entry above the last one appended is ever read again: an append over existing entries deletes the rest of
 //     the old tail in the same batch.
-//   - (L4) A birth never overwrites anything a group has.
-//   - (L5) After a failed commit nothing more is accepted.
+//   - (RL4) A birth never overwrites anything a group has.
+//   - (RL5) After a failed commit nothing more is accepted.
 //
 // The package does not know the meaning of entries, nor when it is safe to truncate: its caller truncates only after a
 // sync of the state that the entries led to. Start at Open, then Batch and Group.

@@ -11,9 +11,9 @@ import (
 )
 
 // checkLaws checks, with the build tag invariants, what a commit has left of each group that it wrote to: memory says
-// what the store holds, and the store holds nothing outside the log (L2, L3).
+// what the store holds, and the store holds nothing outside the log (RL2, RL3).
 func (b *Batch) checkLaws() {
-	invariant.Check(b.s.Failed() == nil, "L5: a commit after one that failed")
+	invariant.Check(b.s.Failed() == nil, "RL5: a commit after one that failed")
 	checked := map[*Group]bool{}
 	for i := range b.effects {
 		if g := b.effects[i].g; !checked[g] && g.exists {
@@ -33,20 +33,20 @@ func (g *Group) checkLaws() {
 	follows := len(g.cache) == 0 || g.cache[0].GetIndex() == g.cacheFirst && g.cache[len(g.cache)-1].GetIndex() == last
 	follows = follows && g.cacheFirst+uint64(len(g.cache)) == last+1 && cached == g.cacheBytes
 	g.mu.Unlock()
-	invariant.Check(cut <= last, "L2: group %d is cut at %d and ends at %d", g.id, cut, last)
-	invariant.Check(last == g.written && cut == g.removed, "L2: group %d shows (%d, %d], written is (%d, %d]", g.id,
+	invariant.Check(cut <= last, "RL2: group %d is cut at %d and ends at %d", g.id, cut, last)
+	invariant.Check(last == g.written && cut == g.removed, "RL2: group %d shows (%d, %d], written is (%d, %d]", g.id,
 		cut, last, g.removed, g.written)
-	invariant.Check(follows, "L2: the memory of group %d is not the end of its log at %d", g.id, last)
-	invariant.Check(!g.holds(last+1), "L3: group %d ends at %d and has an entry above", g.id, last)
-	invariant.Check(!g.holds(cut), "L2: group %d is cut at %d and has the entry still", g.id, cut)
-	invariant.Check(cut == last || g.holds(last), "L2: group %d ends at %d, whose entry it does not have", g.id, last)
+	invariant.Check(follows, "RL2: the memory of group %d is not the end of its log at %d", g.id, last)
+	invariant.Check(!g.holds(last+1), "RL3: group %d ends at %d and has an entry above", g.id, last)
+	invariant.Check(!g.holds(cut), "RL2: group %d is cut at %d and has the entry still", g.id, cut)
+	invariant.Check(cut == last || g.holds(last), "RL2: group %d ends at %d, whose entry it does not have", g.id, last)
 	if cut < last {
 		term, err := g.Term(last)
 		stored, storedErr := g.storedTerm(last)
 		invariant.Check(err == nil && storedErr == nil && term == stored,
-			"L2: entry %d of group %d has term %d, stored is %d", last, g.id, term, stored)
+			"RL2: entry %d of group %d has term %d, stored is %d", last, g.id, term, stored)
 		before, err := g.Term(last - 1)
-		invariant.Check(err == nil && before <= term, "L3: terms of group %d fall from %d to %d at %d", g.id, before,
+		invariant.Check(err == nil && before <= term, "RL3: terms of group %d fall from %d to %d at %d", g.id, before,
 			term, last)
 	}
 }

@@ -85,7 +85,7 @@ func show(t testing.TB, s raft.Storage) string {
 
 var four = &pb.ConfState{Voters: []uint64{1, 2, 3, 4}}
 
-// TestCrashKeepsWhatWasSynced proves (L1) and (L2) with clones of the disk that lose everything not synced: the state
+// TestCrashKeepsWhatWasSynced proves (RL1) and (RL2) with clones of the disk that lose everything not synced: the state
 // after a crash is exactly the one at the last synced commit.
 func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	fs := vfs.NewCrashableMem()
@@ -139,7 +139,7 @@ func TestDirectorySurvivesCrash(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestOverwrittenTailIsGone proves (L3): after a shorter overwrite, neither memory nor a reopened store shows the old
+// TestOverwrittenTailIsGone proves (RL3): after a shorter overwrite, neither memory nor a reopened store shows the old
 // tail, whether it is deleted key by key or as a range.
 func TestOverwrittenTailIsGone(t *testing.T) {
 	for _, n := range []int{5, 3 * pointDeletes} {
@@ -168,7 +168,7 @@ func TestOverwrittenTailIsGone(t *testing.T) {
 	}
 }
 
-// TestBirthNeverOverwrites proves (L4), also against a group that has voted and nothing else, and that Destroy makes
+// TestBirthNeverOverwrites proves (RL4), also against a group that has voted and nothing else, and that Destroy makes
 // room.
 func TestBirthNeverOverwrites(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})

@@ -81,7 +81,7 @@ type Store struct {
 	ring    []*Group
 	hand    int
 
-	failure atomic.Pointer[error] // (L5)
+	failure atomic.Pointer[error] // (RL5)
 	syncs   atomic.Uint64
 	commits atomic.Uint64
 }

@@ -266,7 +266,7 @@ func endDecide(a reader, err error, t *trace.Trace, done command.DecisionComplet
 	done.Decided(d, nil)
 }
 
-// lost turns an error of the transport into what it means (M2).
+// lost turns an error of the transport into what it means (RM2).
 func lost(err error) error {
 	switch {
 	case errors.Is(err, transport.ErrUnreachable), errors.Is(err, transport.ErrBusy),

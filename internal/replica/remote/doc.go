@@ -6,12 +6,12 @@
 //	completion    ◄── answer ────────────────────────────────── completion
 //	Replica.Read  ◄── page, page, last page ─────────────────── visitor
 //
-// Guarantees: (M1) an error arrives as the value it was: the same types and sentinels of partition and dberr; (M2) an
+// Guarantees: (RM1) an error arrives as the value it was: the same types and sentinels of partition and dberr; (RM2) an
 // error that says that nothing was done is never returned for what may have been done: a lost connection and a deadline
 // are partition.ErrUncertain, only transport.ErrUnreachable and transport.ErrBusy mean that the request did not arrive;
-// (M3) Read returns nil only after the other node's word that what was passed on is confirmed; (M4) a page is as large
-// as PageBytes and one row at most, and a few are under way; (M5) nothing of a request is kept when the call returns,
-// and a completion is told once.
+// (RM3) Read returns nil only after the other node's word that what was passed on is confirmed; (RM4) a page is as
+// large as PageBytes and one row at most, and a few are under way; (RM5) nothing of a request is kept when the call
+// returns, and a completion is told once.
 //
 // The package knows nothing of maps, leaders and retries: those are the coordinator's. Start at Replica.Write and
 // Server.Serve; the forms on the wire are in wire.go, failure.go and page.go.

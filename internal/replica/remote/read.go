@@ -14,7 +14,7 @@ import (
 
 // Read passes what c finds at the other replica to v, page by page; see partition.Replica.Read. When v stops in the
 // middle the other node is told, and what it has sent already is dropped: its last page brings the word that what v was
-// given is confirmed (M3). It waits, and ends with its context.
+// given is confirmed (RM3). It waits, and ends with its context.
 func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	t := trace.From(ctx)
 	p := r.c.reads.Get().(*pages)

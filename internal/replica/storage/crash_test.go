@@ -26,7 +26,7 @@ const crashes = 1000
 
 // TestCrash: a writer applies numbered batches of two rows and a system key, syncing now and then; the disk is cloned
 // at random moments, losing any part of what was not synced. Every clone opens, holds a prefix of the batches, whole
-// batches only, and at least all that were synced before the moment (T1).
+// batches only, and at least all that were synced before the moment (ST1).
 func TestCrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	n := crashes

@@ -13,11 +13,11 @@
 //	Sweep  candidates --> a command.Sweep, proposed by the caller --> ApplySweep: re-read, rewrite or delete
 //	Move   CaptureSnapshot: one state of a partition --> file --> another node --> InstallSnapshot: excise and ingest in one step
 //
-// Guarantees: (T1) what was applied before a successful Sync survives any crash, and what survives is a prefix of what
-// was applied, batch by batch; (T2) a Read sees one state of a logical partition, never half a batch; (T3) what
+// Guarantees: (ST1) what was applied before a successful Sync survives any crash, and what survives is a prefix of what
+// was applied, batch by batch; (ST2) a Read sees one state of a logical partition, never half a batch; (ST3) what
 // applying does is a function of the store's content and the command, never of a clock, of Pebble's compactions or of
-// what is cached; (T4) bytes that fail their checksum are never served: the read fails, naming the file, and the store
-// stops serving; (T5) a snapshot is installed whole or not at all, whatever fails, and touches nothing that another
+// what is cached; (ST4) bytes that fail their checksum are never served: the read fails, naming the file, and the store
+// stops serving; (ST5) a snapshot is installed whole or not at all, whatever fails, and touches nothing that another
 // replica owns. What a sweep removes depends on the installed table too, in ways that nobody sees (see Batch.Sweep).
 // The package knows nothing of CQL text, types or the network.
 //

@@ -30,7 +30,7 @@ type engine struct {
 	guard *guard.Guard
 	// troubled is true from when a flush or compaction failed until one succeeds.
 	troubled atomic.Bool
-	// failed is set once, when damage was found; nothing is served after that (T4).
+	// failed is set once, when damage was found; nothing is served after that (ST4).
 	failed atomic.Pointer[error]
 	// background goroutines end when closing is closed.
 	closing chan struct{}
@@ -63,7 +63,7 @@ func (s *engine) logs() string {
 	return strings.Join(names, ", ")
 }
 
-// Sync makes durable whatever was applied before the call (T1). Concurrent calls share one sync of the log.
+// Sync makes durable whatever was applied before the call (ST1). Concurrent calls share one sync of the log.
 func (s *engine) Sync() error {
 	if err := s.Err(); err != nil {
 		return err

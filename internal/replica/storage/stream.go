@@ -179,7 +179,7 @@ func (w *streamWriter) end() error {
 
 // chunk writes what is in raw.
 func (w *streamWriter) chunk(kind byte) error {
-	invariant.Check(len(w.raw) <= chunkBytesMax, "T5: a chunk of %d bytes", len(w.raw))
+	invariant.Check(len(w.raw) <= chunkBytesMax, "ST5: a chunk of %d bytes", len(w.raw))
 	w.out = resized(w.out, chunkHeadLen+snappy.MaxEncodedLen(len(w.raw)))
 	payload := snappy.Encode(w.out[chunkHeadLen:], w.raw)
 	if len(payload) >= len(w.raw) {

@@ -17,7 +17,7 @@ import (
 )
 
 // Table tells a store what it cannot see in the rows: how long deletions are kept, and what may be swept. It says
-// nothing that changes the result of applying a command (T3), except to sweeps, whose effect nobody sees.
+// nothing that changes the result of applying a command (ST3), except to sweeps, whose effect nobody sees.
 type Table struct {
 	ID uint32
 	// Clustering is the number of clustering columns; with none, every partition has at most one row, found by a single

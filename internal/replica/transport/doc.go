@@ -14,16 +14,16 @@
 //
 // Guarantees:
 //
-//   - (T1) Nothing is exchanged before both sides know that they are different nodes of one cluster, speak a common
+//   - (TR1) Nothing is exchanged before both sides know that they are different nodes of one cluster, speak a common
 //     version and, with TLS, hold certificates that name the ids they claim.
-//   - (T2) Frames of one node to another are neither reordered nor doubled, over all connections.
-//   - (T3) Send never blocks, and no peer delays what is for another.
-//   - (T4) The reader of a snapshot ends in io.EOF only after exactly the bytes of the sender, and SendSnapshot
+//   - (TR2) Frames of one node to another are neither reordered nor doubled, over all connections.
+//   - (TR3) Send never blocks, and no peer delays what is for another.
+//   - (TR4) The reader of a snapshot ends in io.EOF only after exactly the bytes of the sender, and SendSnapshot
 //     succeeds only if the handler did.
-//   - (T5) An error of Call says whether the command may have been carried out.
-//   - (T6) Every queue has a bound in Options.
-//   - (T7) Close leaves no goroutine.
-//   - (T8) Events.Departed comes from the process itself, after all frames that it sent over the connection and before
+//   - (TR5) An error of Call says whether the command may have been carried out.
+//   - (TR6) Every queue has a bound in Options.
+//   - (TR7) Close leaves no goroutine.
+//   - (TR8) Events.Departed comes from the process itself, after all frames that it sent over the connection and before
 //     any of its successor.
 //
 // The package knows neither raft nor what commands mean. It does not import raftgroup, whose Transport has the same

@@ -61,7 +61,7 @@ func (s *subscribers) with(mask eventMask) (l []*conn) {
 }
 
 // SchemaChanged tells all clients that registered for it of a change of the schema. When it returns the event stands in
-// their output: a session that calls it before it answers the statement keeps (C3).
+// their output: a session that calls it before it answers the statement keeps (CQ3).
 func (s *Server) SchemaChanged(change session.SchemaChange) {
 	wire := cqlwire.SchemaChange(change)
 	s.push(schemaEvents, func(dst []byte, version uint8) []byte {

@@ -153,7 +153,7 @@ func (r *request) work() {
 	r.finish()
 }
 
-// park puts a request aside if its client does not read what it was answered before (C2); then it is in flight still,
+// park puts a request aside if its client does not read what it was answered before (CQ2); then it is in flight still,
 // but needs no worker.
 func (c *conn) park(r *request) bool {
 	c.mu.Lock()

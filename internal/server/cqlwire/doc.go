@@ -3,9 +3,9 @@
 // Package cqlwire is the CQL binary protocol, versions 3 to 5, as a pure codec: bytes to messages and messages to
 // bytes, for servers and for clients, without sockets, goroutines or state of its own.
 //
-// Guarantees: (W1) whatever the bytes, a decoder returns a message or an error, and never reads beyond its input; (W2)
-// it allocates nothing in proportion to a number in the input before that many bytes are known to be there; (W3)
-// request decoders allocate nothing once their slices have grown: what they return are views over the input; (W4)
+// Guarantees: (CW1) whatever the bytes, a decoder returns a message or an error, and never reads beyond its input;
+// (CW2) it allocates nothing in proportion to a number in the input before that many bytes are known to be there; (CW3)
+// request decoders allocate nothing once their slices have grown: what they return are views over the input; (CW4)
 // encoders append to the caller's buffer. It knows nothing of statements, of what values mean, or of the order of
 // messages on a connection.
 //

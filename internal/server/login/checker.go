@@ -35,7 +35,7 @@ type Options struct {
 	After func(time.Duration) <-chan time.Time
 }
 
-// The bounds (L4).
+// The bounds (LI4).
 const (
 	// checksAtOnce is how many passwords of each queue are checked at a time.
 	checksAtOnce = 2

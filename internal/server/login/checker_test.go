@@ -110,7 +110,7 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// TestThrottle proves L1 and L2 by a clock that stands still unless all wait: an address that fails waits longer and
+// TestThrottle proves LI1 and LI2 by a clock that stands still unless all wait: an address that fails waits longer and
 // longer, and meanwhile others come in at once, also in the name that is being tried, also those who need no bcrypt at
 // the address that fails.
 func TestThrottle(t *testing.T) {
@@ -188,7 +188,7 @@ func TestNameUnderAttack(t *testing.T) {
 	}
 }
 
-// TestBounds proves that strangers cannot fill the memory (L4), and what counts as one address.
+// TestBounds proves that strangers cannot fill the memory (LI4), and what counts as one address.
 func TestBounds(t *testing.T) {
 	var f failures
 	f.now = time.Now

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package house
+
+import (
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// law is a numbered invariant where a package comment states it, such as (RG6).
+var law = regexp.MustCompile(`\(([A-Z]{1,2})[0-9]{1,2}\)`)
+
+// TestLawsAreNumberedOnce proves that the number of a law names one law: no two packages number theirs with the same
+// letters.
+func TestLawsAreNumberedOnce(t *testing.T) {
+	packages := map[string]string{"I": "ARCHITECTURE.md"}
+	eachFile(t, func(path string, source []byte) {
+		file, err := parser.ParseFile(token.NewFileSet(), path, source, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range law.FindAllStringSubmatch(file.Doc.Text(), -1) {
+			here := filepath.Dir(path)
+			if there, ok := packages[m[1]]; ok && there != here {
+				t.Errorf("%s and %s both number their laws %s", there, here, m[1])
+			}
+			packages[m[1]] = here
+		}
+	})
+	if len(packages) < 20 {
+		t.Errorf("only %d packages state laws: the pattern finds too few", len(packages))
+	}
+}
