@@ -20,6 +20,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/backfill"
@@ -84,9 +85,10 @@ type Node struct {
 	logins    *login.Checker
 	authority *session.Authority
 
-	copying sync.Mutex     // held while a checkpoint is made
-	wg      sync.WaitGroup // the servers
-	closers []func() error // in the order of starting
+	copying  sync.Mutex     // held while a checkpoint is made
+	lastSlow atomic.Int64   // the second in which the end of a slow client's connection was logged last
+	wg       sync.WaitGroup // the servers
+	closers  []func() error // in the order of starting
 
 	closeOnce sync.Once
 	closeErr  error

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"sync"
 	"time"
@@ -40,6 +41,7 @@ func (n *Node) serve() error {
 	options := session.Options{
 		PreparedMax:      n.opts.Limits.PreparedStatements,
 		ResultBytesMax:   int(n.opts.Limits.ResultBytes),
+		Pressed:          func() bool { return n.cql.Pressed() },
 		BatchBytesMax:    int(n.opts.Limits.BatchBytes),
 		MutationBytesMax: int(n.opts.Limits.MutationBytes),
 		ReadTimeout:      n.opts.Limits.ReadTimeout,
@@ -68,6 +70,7 @@ func (n *Node) serve() error {
 		InFlightBytesMax:      int64(n.opts.Limits.RequestBytes),
 		BacklogMax:            int64(n.opts.Limits.RequestBytes),
 		CQLVersion:            catalog.CQLVersion,
+		Events:                cql.Events{Closed: n.clientClosed},
 	}
 	if n.logins != nil {
 		o.Authenticator = n.logins
@@ -97,6 +100,20 @@ func (n *Node) serve() error {
 	n.inBackground(n.sweep)
 	n.inBackground(n.watch)
 	return nil
+}
+
+// clientClosed logs why the server has ended a client's connection. Strangers and slow clients may be many: there is at
+// most one line a second at the usual level, and ilion_cql_connections_slow_total counts them.
+func (n *Node) clientClosed(remote netip.AddrPort, reason error) {
+	if reason == nil {
+		return
+	}
+	level, now, last := slog.LevelDebug, time.Now().Unix(), n.lastSlow.Load()
+	if errors.Is(reason, cql.ErrSlowClient) && last != now && n.lastSlow.CompareAndSwap(last, now) {
+		level = slog.LevelWarn
+	}
+	n.log.LogAttrs(context.Background(), level, "client connection closed", slog.String("client", remote.String()),
+		slog.String("reason", reason.Error()))
 }
 
 // drain lets the requests under way finish and closes all client connections.

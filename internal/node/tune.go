@@ -18,6 +18,7 @@ import (
 // there are never fewer than two.
 func TuneRuntime(o Options) {
 	o = o.withDefaults()
+	tuneAllocator()
 	if os.Getenv("GOMEMLIMIT") == "" {
 		limit := int64(o.Memory.Budget)
 		if cgoEnabled {

@@ -183,12 +183,23 @@ func (s *Server) Running() bool {
 // RSS is the resident memory of the process in bytes.
 func (s *Server) RSS(t testing.TB) int64 {
 	t.Helper()
+	return s.memory(t, "VmRSS:")
+}
+
+// PeakRSS is the most that RSS has been.
+func (s *Server) PeakRSS(t testing.TB) int64 {
+	t.Helper()
+	return s.memory(t, "VmHWM:")
+}
+
+func (s *Server) memory(t testing.TB, field string) int64 {
+	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == field {
 			kib, err := strconv.ParseInt(f[1], 10, 64)
 			if err != nil {
 				t.Fatal(err)
@@ -196,7 +207,7 @@ func (s *Server) RSS(t testing.TB) int64 {
 			return kib << 10
 		}
 	}
-	t.Fatal("no VmRSS in /proc")
+	t.Fatalf("no %s in /proc", field)
 	return 0
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// emit appends the row at hand to the page, or refuses it if the result has no pages and becomes too large.
+// emit appends the row at hand to the page. A result without pages that becomes too large is refused; a page
+// ends where there is no memory for more.
 func (s *scan) emit() error {
 	s.page.Rows++
 	var err error
@@ -21,16 +22,22 @@ func (s *scan) emit() error {
 	} else {
 		err = s.emitCells()
 	}
-	if err != nil || s.paged || len(s.page.Cells) <= s.page.Held+s.options.PageBytesMax &&
-		len(s.page.Cells) <= s.options.ResultBytesMax {
+	if err != nil || len(s.page.Cells) <= min(s.page.Held+memoryStep, s.options.ResultBytesMax) {
 		return err
 	}
 	return s.holdMore()
 }
 
-// holdMore asks for memory for a result that has grown beyond a page and is not cut into pages.
+// holdMore asks for memory for a result that has grown.
 func (s *scan) holdMore() error {
 	size := len(s.page.Cells)
+	if s.paged {
+		n := size - s.page.Held
+		if s.cramped = s.options.Memory != nil && !s.options.Memory.Spare(n); !s.cramped {
+			s.page.Held += n
+		}
+		return nil
+	}
 	if size > s.options.ResultBytesMax {
 		return dberr.Invalidf("The result is larger than %d bytes, the most that is sent in one piece: set a page size or a LIMIT", s.options.ResultBytesMax)
 	}

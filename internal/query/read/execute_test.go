@@ -146,6 +146,51 @@ func TestLimitWithinAPage(t *testing.T) {
 	}
 }
 
+// scarce is memory for one step of all results.
+type scarce struct{ left int }
+
+func (s *scarce) Take(int) error { return &dberr.Overloaded{} }
+
+func (s *scarce) Spare(n int) bool {
+	s.left -= n
+	return s.left >= 0
+}
+
+// TestPagesWithoutMemory proves that a client that pages gets all rows, however little memory there is for a page, and
+// that pages are as large as they may be where there is enough.
+func TestPagesWithoutMemory(t *testing.T) {
+	w := small(t)
+	lines := []string{"CREATE TABLE l (k int, c int, v text, PRIMARY KEY (k, c))"}
+	for i := range 20 {
+		lines = append(lines, fmt.Sprintf("INSERT INTO l (k, c, v) VALUES (1, %d, '%s')", i,
+			strings.Repeat("x", 30_000)))
+	}
+	for _, text := range lines {
+		if err := w.set(mustParse(t, text), 0, binds{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := w.must(t, "SELECT c, v FROM l")
+	for _, memory := range []*scarce{{left: 0}, {left: 1 << 30}} {
+		o := Options{Level: dberr.One, PageSize: 100, Memory: memory}
+		rows, pages := 0, 0
+		for {
+			page, err := w.executeAt(p, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, pages = rows+page.Rows, pages+1
+			if len(page.PagingState) == 0 {
+				break
+			}
+			o.PagingState = slices.Clone(page.PagingState)
+		}
+		if want := map[bool]int{true: 1, false: 7}[memory.left > 0]; rows != 20 || pages != want {
+			t.Errorf("%d rows in %d pages, want 20 in %d", rows, pages, want)
+		}
+	}
+}
+
 // TestStateOfOtherKeys proves that a page cannot go on with other partitions than it began with.
 func TestStateOfOtherKeys(t *testing.T) {
 	w := small(t)

@@ -24,11 +24,16 @@ type Column struct {
 	Type                  *cqltype.Type
 }
 
-// Memory is shared by all results that are not cut into pages.
+// Memory is shared by all results that are being read.
 type Memory interface {
-	// Take takes bytes, unless it returns an error for the client.
+	// Take takes bytes for a result that is not cut into pages, unless it returns an error for the client.
 	Take(bytes int) error
+	// Spare takes bytes for a page, or reports that there are none to spare: then the page ends.
+	Spare(bytes int) bool
 }
+
+// memoryStep is by how many bytes a result grows before it asks for more memory.
+const memoryStep = 64 << 10
 
 // Options say how one execution is to be done. Level has to be set: the zero value is ANY, which is for writes only.
 type Options struct {
@@ -44,8 +49,7 @@ type Options struct {
 	PageBytesMax int
 	// ResultBytesMax bounds the cells of a result that is not cut into pages: a larger one is refused. 0 = 255 MiB.
 	ResultBytesMax int
-	// Memory is asked before such a result grows by another PageBytesMax; nil: there is enough. What it gave is in
-	// Page.Held.
+	// Memory is asked before a result grows by further 64 KiB; nil: there is enough. What it gave is in Page.Held.
 	Memory Memory
 	// SortBytesMax bounds what is held for ORDER BY over several partitions. 0 = 64 MiB.
 	SortBytesMax int

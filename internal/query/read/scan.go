@@ -33,6 +33,7 @@ type scan struct {
 	partitionLimit, trim         int64
 	// paged is false if the result comes in one piece: the client does not page, or the result is one row.
 	paged, resumed                 bool
+	cramped                        bool // there is no memory for a larger page
 	from                           position
 	visits, looked                 int // of the command, of the page
 	full, done, paused, continuing bool
@@ -219,7 +220,7 @@ func (s *scan) counted(clustering []byte, alone bool) command.Step {
 	switch {
 	case s.remaining == 0:
 		s.done = true
-	case s.pageLeft == 0 || s.paged && len(s.page.Cells) >= s.options.PageBytesMax:
+	case s.pageLeft == 0 || s.paged && (s.cramped || len(s.page.Cells) >= s.options.PageBytesMax):
 		s.full = true
 		s.mark(clustering, over)
 	case over:

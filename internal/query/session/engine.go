@@ -33,9 +33,12 @@ type Options struct {
 	// ResultBytesMax bounds the cells of a result that is not cut into pages, 255 MiB if 0. Pages end at 8 MiB, or at
 	// it if it is less.
 	ResultBytesMax int
-	// ResultsBytesMax bounds the cells of all results together that are being read without paging, four times as much
-	// if 0.
+	// ResultsBytesMax bounds the cells of all results together that are being read, four times as much if 0. Pages end
+	// early where there is little left of it, results without paging are refused.
 	ResultsBytesMax int64
+	// Pressed reports whether clients have been answered so much that they have not read that pages are to end early,
+	// too; nil: they have not.
+	Pressed func() bool
 	// TextBytesMax bounds the memory of all large statements together that came as text, in syntax trees and plans; 64
 	// MiB if 0.
 	TextBytesMax int64
@@ -113,6 +116,9 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	if o.ReadTimeout == 0 {
 		o.ReadTimeout = 5 * time.Second
 	}
+	if o.Pressed == nil {
+		o.Pressed = func() bool { return false }
+	}
 	if o.Announce == nil {
 		o.Announce = func(SchemaChange) {}
 	}
@@ -135,7 +141,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 		reshaped: map[schema.UUID]struct{}{},
 		uuids:    cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
 	}
-	e.results.max, e.texts.max = o.ResultsBytesMax, o.TextBytesMax
+	e.results.max, e.results.pressed, e.texts.max = o.ResultsBytesMax, o.Pressed, o.TextBytesMax
 	first := make(chan struct{})
 	e.publication.Store(&first)
 	if err := e.tracer.init(e); err != nil {

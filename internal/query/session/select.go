@@ -39,10 +39,25 @@ const (
 	pageBytesMax = 8 << 20
 )
 
-// resultMemory bounds the memory of all results that are being read without paging.
+// resultMemory bounds the memory of all results that are being read.
 type resultMemory struct {
 	max  int64
 	used atomic.Int64
+	// pressed reports whether clients have so much to read that pages are to be small.
+	pressed func() bool
+}
+
+// Spare implements read.Memory. It leaves half of the memory to results without paging, which are refused where there
+// is none.
+func (m *resultMemory) Spare(n int) bool {
+	if m.pressed() {
+		return false
+	}
+	if m.used.Add(int64(n)) > m.max/2 {
+		m.used.Add(-int64(n))
+		return false
+	}
+	return true
 }
 
 // Take implements read.Memory.

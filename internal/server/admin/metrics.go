@@ -74,6 +74,16 @@ var (
 			"Client connections closed at limits.idle_timeout.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().Idle.Load()) },
 		),
+		count(
+			"cql_connections_slow_total",
+			"Client connections closed because their clients did not read answers, or did not send the rest of a request.",
+			func(n *Node) float64 { return float64(n.CQL.Stats().Slow.Load()) },
+		),
+		level(
+			"cql_unread_bytes",
+			"Memory of answers that clients have not read; beyond limits.request_bytes pages are cut short.",
+			func(n *Node) float64 { return float64(n.CQL.Stats().Backlog.Load()) },
+		),
 		count("logins_total", "Clients that logged in.", func(n *Node) float64 {
 			in, _, _ := n.logins()
 			return float64(in)

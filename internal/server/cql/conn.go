@@ -6,6 +6,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -45,11 +46,13 @@ type conn struct {
 	readErr error
 	small   []byte
 	in      *buffer // nil unless it holds a part of a message or is being worked on
+	rest    []byte  // a small part of a message, which waits for more without a buffer
 	plain   *buffer // where messages are decompressed to, nil when idle
 	large   cqlwire.Assembler
 	skip    int // bytes of a refused message still to be dropped; in version 5 of payload
 	// reservedIn and reservedLarge are the shares of InFlightBytes that in, and large and plain, have.
 	reservedIn, reservedLarge int64
+	receiving                 bool // and have a deadline
 
 	tally   tally
 	request *request // for execution in place, nil when idle
@@ -91,7 +94,7 @@ type conn struct {
 	outBuffer *buffer // owns out.Buf, nil when there is no output
 	writing   bool    // somebody writes, and will go on until the output is empty
 	scheduled bool    // a flusher has been started and has not begun
-	unsent    int     // bytes of output that are being written
+	unsent    int     // bytes of the buffer that is being written
 	counted   int64   // of the output, in Stats.Backlog
 	// parked are requests for workers that wait until the client has read more.
 	parked   []*request
@@ -119,6 +122,9 @@ func (c *conn) serve() error {
 				c.linger()
 			}
 			err = errClosing
+		}
+		if c.receiving && errors.Is(err, os.ErrDeadlineExceeded) {
+			err = errSlowSender
 		}
 		if err == nil {
 			err = c.consume()
@@ -149,10 +155,16 @@ func (c *conn) serve() error {
 	if errors.Is(c.reason, io.EOF) {
 		return nil
 	}
+	if errors.Is(c.reason, ErrSlowClient) {
+		c.srv.stats.Slow.Add(1)
+	}
 	return c.reason
 }
 
-var errLastMessage = errors.New("the client was told why")
+var (
+	errLastMessage = errors.New("the client was told why")
+	errSlowSender  = fmt.Errorf("%w: it does not send the rest of a large message", ErrSlowClient)
+)
 
 // finishRead ends the work on one read: counts, output, and buffers that are not needed while the connection waits.
 func (c *conn) finishRead() {

@@ -145,8 +145,10 @@ func (c *conn) admit() error {
 	if c.srv.stats.InFlight.Load() >= int64(opts.InFlightMax) {
 		return errInFlight
 	}
-	if c.srv.stats.Backlog.Load() > opts.BacklogMax && !c.awaitRelief() {
-		return errBacklog
+	if c.srv.Pressed() {
+		if err := c.yield(); err != nil {
+			return err
+		}
 	}
 	if c.srv.stats.InFlightBytes.Load() > opts.InFlightBytesMax {
 		return errNoMemory

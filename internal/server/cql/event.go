@@ -3,6 +3,7 @@
 package cql
 
 import (
+	"fmt"
 	"net/netip"
 	"sync"
 
@@ -128,7 +129,8 @@ func (s *Server) push(mask eventMask, body func(dst []byte, version uint8) []byt
 		switch {
 		case c.closed:
 		case len(c.out.Buf) > s.opts.OutputBytesMax:
-			c.failLocked(errSlowClient)
+			c.failLocked(fmt.Errorf("%w: it has not read %d bytes when there was an event", ErrSlowClient,
+				len(c.out.Buf)))
 		default:
 			c.begin(cqlwire.Header{Stream: cqlwire.EventStream, Opcode: cqlwire.OpEvent})
 			c.out.Buf = body(c.out.Buf, c.version)

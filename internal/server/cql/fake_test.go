@@ -67,6 +67,12 @@ func (f *fake) Query(ctx context.Context, call *session.Call) session.Status {
 	case "big": // a cell of that many bytes
 		n, _ := strconv.Atoi(arg)
 		return echo(call, [][]byte{make([]byte, n)})
+	case "page": // a cell of that many bytes, or a small one if clients have much to read
+		n, _ := strconv.Atoi(arg)
+		if f.srv.Pressed() {
+			n = 1000
+		}
+		return echo(call, [][]byte{make([]byte, n)})
 	case "late": // pending until release
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"math/big"
-	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -338,7 +338,7 @@ func TestWriteTimeout(t *testing.T) {
 	c.flush()
 	select {
 	case err := <-closed:
-		if ne, ok := err.(net.Error); !ok || !ne.Timeout() {
+		if !errors.Is(err, ErrSlowClient) || b.srv.Stats().Slow.Load() != 1 {
 			t.Fatal(err)
 		}
 	case <-time.After(10 * time.Second):

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"io"
 	"syscall"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// smallReadSize is the size in bytes of the buffer that an idle connection keeps where readiness cannot be waited for.
+// smallReadSize is the size in bytes of the buffer that an idle connection keeps where readiness cannot be waited for,
+// and of the largest part of a message that waits for more outside of a buffer. Strangers send nothing longer.
 const smallReadSize = 4 << 10
 
 func (c *conn) initRead() {
@@ -33,12 +35,15 @@ func (c *conn) fill() error {
 		if err = c.raw.Read(c.tryRead); err == nil {
 			n, err = c.readN, c.readErr
 		}
-	case c.in != nil:
-		n, err = c.nc.Read(c.in.b[c.in.w:])
 	default:
-		if n, err = c.nc.Read(c.small); n > 0 {
-			c.in = getBuffer()
-			copy(c.in.b, c.small[:n])
+		if err = c.setAside(); err != nil {
+			return err
+		}
+		if c.in != nil {
+			n, err = c.nc.Read(c.in.b[c.in.w:])
+		} else if n, err = c.nc.Read(c.small); n > 0 {
+			c.takeUp()
+			copy(c.in.b[c.in.w:], c.small[:n])
 		}
 	}
 	if n > 0 {
@@ -56,20 +61,43 @@ func (c *conn) fill() error {
 // tryReadFD is called by the runtime when the socket may be readable. The buffer is taken here and not before, so that
 // a connection that waits has none.
 func (c *conn) tryReadFD(fd uintptr) (done bool) {
-	idle := c.in == nil
-	if idle {
-		c.in = getBuffer()
+	if c.in == nil {
+		c.takeUp()
 	}
 	n, again, err := readFD(fd, c.in.b[c.in.w:])
 	if again {
-		if idle {
-			putBuffer(c.in)
-			c.in = nil
+		if err = c.setAside(); err == nil {
+			return false
 		}
-		return false
 	}
 	c.readN, c.readErr = n, err
 	return true
+}
+
+// takeUp takes a buffer, and puts the part of a message into it that was set aside.
+func (c *conn) takeUp() {
+	c.in = getBuffer()
+	c.in.w = copy(c.in.b, c.rest)
+	c.rest = nil
+}
+
+// setAside gives back the buffer of a connection that has to wait for input. A small part of a message is kept without
+// it; a part that is not small counts as a large message does.
+func (c *conn) setAside() error {
+	if c.in == nil || c.reservedIn > 0 {
+		return nil
+	}
+	part := c.in.b[c.in.r:c.in.w]
+	if len(part) > smallReadSize {
+		if !c.receive(&c.reservedIn, len(c.in.b)) {
+			return errNoMemory
+		}
+		return nil
+	}
+	c.rest = append(c.rest, part...) // of which there was none
+	putBuffer(c.in)
+	c.in = nil
+	return nil
 }
 
 // consume executes all complete messages in the input. An error ends the connection.
@@ -99,10 +127,10 @@ func (c *conn) consume() error {
 	return nil
 }
 
-// bodyMax is the largest body that is accepted now. Strangers get no more than a buffer.
+// bodyMax is the largest body that is accepted now.
 func (c *conn) bodyMax() int {
 	if c.phase != ready {
-		return min(c.srv.opts.FrameBytesMax, bufferSize-cqlwire.HeaderSize)
+		return min(c.srv.opts.FrameBytesMax, smallReadSize-cqlwire.HeaderSize)
 	}
 	return c.srv.opts.FrameBytesMax
 }
@@ -145,8 +173,11 @@ func (c *conn) makeRoom(size int) error {
 	if in.w < len(in.b) {
 		return nil
 	}
+	if c.phase != ready {
+		return dberr.Protocolf("Invalid segment: it is too large for one before the end of the handshake")
+	}
 	grown := min(size, 2*len(in.b))
-	if c.reserve(&c.reservedIn, grown-len(in.b)) {
+	if c.receive(&c.reservedIn, grown-len(in.b)) {
 		b := &buffer{b: make([]byte, grown), w: have}
 		copy(b.b, in.b[:have])
 		putBuffer(in)
@@ -164,6 +195,17 @@ func (c *conn) makeRoom(size int) error {
 
 var errNoMemory error = &dberr.Overloaded{Message: "Too many bytes are in flight on this node"}
 
+// receive reserves n bytes for a message that has not arrived whole. Such messages leave a quarter of the bound to
+// requests that have, and what is reserved has to be filled within Options.WriteTimeout.
+func (c *conn) receive(held *int64, n int) bool {
+	s := c.srv
+	if s.stats.InFlightBytes.Load()+int64(n) > s.opts.InFlightBytesMax*3/4 || !c.reserve(held, n) {
+		return false
+	}
+	c.receiving = true
+	return c.nc.SetReadDeadline(time.Now().Add(s.opts.WriteTimeout)) == nil
+}
+
 // reserve takes n bytes of the budget for large messages and counts them in held.
 func (c *conn) reserve(held *int64, n int) bool {
 	s := c.srv
@@ -180,6 +222,10 @@ func (c *conn) release(held *int64) {
 	if *held > 0 {
 		c.srv.stats.InFlightBytes.Add(-*held)
 		*held = 0
+	}
+	if c.receiving && c.reservedIn+c.reservedLarge == 0 {
+		c.receiving = false
+		_ = c.nc.SetReadDeadline(time.Time{}) // a connection that has ended says so when it is read
 	}
 }
 
@@ -249,7 +295,7 @@ func (c *conn) piece(payload []byte) error {
 		return nil
 	}
 	refused := errNoMemory
-	if c.reserve(&c.reservedLarge, len(payload)) {
+	if c.receive(&c.reservedLarge, len(payload)) {
 		h, body, ok, err := c.large.Add(payload, c.bodyMax())
 		if ok {
 			err = c.message(h, body)

@@ -4,6 +4,8 @@ package cql
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"runtime"
 	"time"
 
@@ -14,7 +16,8 @@ import (
 // writeChunk is what is written under one deadline, in bytes.
 const writeChunk = 256 << 10
 
-var errSlowClient = errors.New("the client does not read")
+// ErrSlowClient is why a connection was ended whose client did not read, or did not send the rest of a message.
+var ErrSlowClient = errors.New("the client is too slow")
 
 // begin begins a response in the output. mu is held.
 func (c *conn) begin(h cqlwire.Header) {
@@ -74,7 +77,8 @@ func (c *conn) flush() {
 	for len(c.out.Buf) > 0 && !c.closed {
 		c.out.Finish()
 		b, data := c.outBuffer, c.out.Buf
-		c.outBuffer, c.out.Buf, c.unsent = nil, nil, len(data)
+		c.outBuffer, c.out.Buf, c.unsent = nil, nil, cap(data)
+		c.account()
 		c.mu.Unlock()
 		err := c.write(data)
 		b.b = data
@@ -108,6 +112,9 @@ func (c *conn) write(data []byte) error {
 		c.writingSince.Store(0)
 		c.srv.stats.Writes.Add(1)
 		c.srv.stats.BytesOut.Add(int64(n))
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("%w: it has not read %d bytes of answers for %s", ErrSlowClient, len(data)-n, timeout)
+		}
 		if err != nil {
 			return err
 		}

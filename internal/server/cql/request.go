@@ -147,9 +147,12 @@ func (c *conn) run(r *request, body []byte) {
 	}
 }
 
+// requestBytes is about what a request in flight takes beside its body, in bytes.
+const requestBytes = 1 << 10
+
 // depart counts a request that will be in flight from now on.
 func (c *conn) depart(r *request, size int) {
-	r.size = int64(size)
+	r.size = int64(size) + requestBytes
 	c.pending.Add(1)
 	c.srv.stats.InFlight.Add(1)
 	c.srv.stats.InFlightBytes.Add(r.size)

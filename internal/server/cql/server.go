@@ -28,8 +28,8 @@ type Server struct {
 	events     subscribers
 	nodes      nodeStates
 
-	// relieved is when the last look for slow clients began, in Unix nanoseconds.
-	relieved atomic.Int64
+	// relieving is set while slow clients are looked for from time to time.
+	relieving atomic.Bool
 	// draining tells connections to read no more.
 	draining atomic.Bool
 

@@ -14,8 +14,9 @@ type Stats struct {
 	Connections       atomic.Int64
 	Accepted, Refused atomic.Int64
 	// CrowdedOut counts the connections that were closed in their handshake because there were too many, Idle those
-	// that were closed because their clients asked nothing.
-	CrowdedOut, Idle atomic.Int64
+	// that were closed because their clients asked nothing, and Slow those whose clients did not read what they were
+	// answered, or did not send the rest of what they had begun.
+	CrowdedOut, Idle, Slow atomic.Int64
 	// Requests counts messages from clients by opcode; those without a counter of their own are under opcode 0.
 	Requests [cqlwire.OpAuthResponse + 1]atomic.Int64
 	// Errors counts ERROR responses, Overloaded those among them that a bound of this package caused.

@@ -158,7 +158,8 @@ func (r *request) work() {
 func (c *conn) park(r *request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || len(c.out.Buf)+c.unsent <= c.srv.opts.OutputBytesMax {
+	unread := len(c.out.Buf) + c.unsent
+	if c.closed || unread == 0 || unread <= c.srv.opts.OutputBytesMax && !c.srv.Pressed() {
 		return false
 	}
 	c.parked = append(c.parked, r)

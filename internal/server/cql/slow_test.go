@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+)
+
+// TestMuteClientsHinderNobody proves that clients which do not read large pages hold no more than twice the bound, and
+// that others are answered meanwhile, every time.
+func TestMuteClientsHinderNobody(t *testing.T) {
+	const clients, bound = 100, 20_000_000
+	b := start(t, Options{BacklogMax: bound})
+	st := b.srv.Stats()
+	other := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	for range clients {
+		c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+		for i := range int16(5) {
+			c.query(i, "page 2000000")
+		}
+		c.flush()
+		for range 5 {
+			other.query(1, "page 2000000")
+			other.flush()
+			other.rows()
+		}
+		if n := st.Backlog.Load(); n > 2*bound {
+			t.Fatalf("%d bytes wait for clients, the bound is %d", n, bound)
+		}
+	}
+	eventually(t, "some are cut off", func() bool { return st.Slow.Load() > 0 && !b.srv.Pressed() })
+}
+
+// TestPartsHoldNoBuffers proves that a client which has sent a part of a message holds a buffer only if that part is
+// large, and then it counts.
+func TestPartsHoldNoBuffers(t *testing.T) {
+	const clients = 300
+	b := start(t, Options{})
+	before := heap()
+	for i := range clients {
+		c := dial(t, b.addr, cqlwire.V4)
+		part := rawclient.AppendFrame(nil, 1, cqlwire.OpQuery, make([]byte, 60<<10))[:2000]
+		if i%2 == 0 {
+			c.hello(cqlwire.NoCompression)
+		} else {
+			part = rawclient.AppendFrame(nil, 1, cqlwire.OpStartup, make([]byte, 4000))[:2000]
+		}
+		if _, err := c.nc.Write(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all parts are read", func() bool { return b.srv.Stats().BytesIn.Load() >= clients*2000 })
+	if each := (heap() - before) / clients; each > 20<<10 {
+		t.Errorf("a connection with a part of a message takes %d bytes", each)
+	}
+	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	if _, err := c.nc.Write(rawclient.AppendFrame(nil, 1, cqlwire.OpQuery, make([]byte, 60<<10))[:50<<10]); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a large part counts", func() bool { return b.srv.Stats().InFlightBytes.Load() == bufferSize })
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // empties the pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestSlowSender proves that a client has to send what it has begun, and that one which does is not held up.
+func TestSlowSender(t *testing.T) {
+	closed := make(chan error, 1)
+	b := start(t, Options{WriteTimeout: 200 * time.Millisecond,
+		Events: Events{Closed: func(_ netip.AddrPort, reason error) { closed <- reason }}})
+	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
+		c := dial(t, b.addr, version).hello(cqlwire.NoCompression)
+		c.query(1, "x", make([]byte, 300<<10))
+		c.flush()
+		c.rows()
+		<-time.After(300 * time.Millisecond) // no deadline is left behind
+		c.query(1, "x")
+		c.flush()
+		c.rows()
+		c.query(1, "x", make([]byte, 300<<10))
+		c.w.Finish()
+		if _, err := c.nc.Write(c.w.Buf[:200<<10]); err != nil {
+			t.Fatal(err)
+		}
+		c.mustEnd()
+		if err := <-closed; !errors.Is(err, ErrSlowClient) {
+			t.Error(err)
+		}
+	}
+	if n := b.srv.Stats().Slow.Load(); n != 2 {
+		t.Errorf("%d were counted", n)
+	}
+}
+
+// TestStrangersSendLittle proves that a client which has not logged in cannot make the server wait for a large message.
+func TestStrangersSendLittle(t *testing.T) {
+	b := start(t, Options{})
+	c := dial(t, b.addr, cqlwire.V4)
+	head := rawclient.AppendFrame(nil, 0, cqlwire.OpStartup, nil)
+	binary.BigEndian.PutUint32(head[5:], 5000)
+	if _, err := c.nc.Write(head); err != nil {
+		t.Fatal(err)
+	}
+	c.mustFail(cqlwire.CodeInvalid, "")
+}

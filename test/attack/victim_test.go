@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attack
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+var long = flag.Bool("long", false, "attack for a minute each, and bound the time of the neighbours' requests")
+
+const (
+	// budget is the memory budget of the process under attack in bytes, memoryMax what it may be seen to use.
+	budget    = 512 << 20
+	memoryMax = budget * 5 / 4
+	// neighbours is how many clients do their work meanwhile.
+	neighbours = 4
+	// patience bounds the neighbours' requests at the 99th percentile, with -long.
+	patience = 100 * time.Millisecond
+)
+
+func TestMain(m *testing.M) { process.Main(m) }
+
+// seconds is how long an attack that goes on by itself lasts.
+func seconds(short int) time.Duration {
+	if *long {
+		return time.Minute
+	}
+	return time.Duration(short) * time.Second
+}
+
+// victim is a process under attack, and who watches it.
+type victim struct {
+	t *testing.T
+	*process.Server
+	stop  chan struct{}
+	watch sync.WaitGroup
+
+	mu      sync.Mutex
+	times   []time.Duration   // of the neighbours' requests that were answered
+	refused int               // requests of neighbours
+	wrote   [neighbours][]int // rows of neighbours that were acknowledged
+}
+
+// startVictim starts a process with a keyspace named ks. Lines of configuration may be added to that of the budget.
+func startVictim(t *testing.T, configuration ...string) *victim {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a process")
+	}
+	dir := t.TempDir()
+	config := filepath.Join(dir, "config.yaml")
+	lines := append([]string{fmt.Sprintf("memory: {budget: %d}", budget)}, configuration...)
+	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := &victim{t: t, Server: process.Start(t, filepath.Join(dir, "data"), "--config", config),
+		stop: make(chan struct{})}
+	v.do(
+		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE ks.neighbours (k int, n int, v text, PRIMARY KEY (k, n))",
+	)
+	return v
+}
+
+func (v *victim) do(statements ...string) {
+	v.t.Helper()
+	c := v.Dial(v.t)
+	defer c.Close()
+	process.Do(v.t, c, statements...)
+}
+
+// fill writes large rows into a new table ks.big, of which a page is as large as pages are.
+func (v *victim) fill(rows, size int) {
+	v.t.Helper()
+	v.do("CREATE TABLE ks.big (k int, n int, v blob, PRIMARY KEY (k, n))")
+	c := v.Dial(v.t)
+	defer c.Close()
+	p, err := c.Prepare("INSERT INTO ks.big (k, n, v) VALUES (?, ?, ?)")
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	e := cqlwire.Execute{ID: p.ID}
+	e.Consistency = dberr.One
+	for i := range rows {
+		e.Values = [][]byte{binary.BigEndian.AppendUint32(nil, uint32(i%8)),
+			binary.BigEndian.AppendUint32(nil, uint32(i)),
+			bytes.Repeat([]byte{byte(i)}, size)}
+		if _, _, err := c.Call(cqlwire.OpExecute, e.Append(nil, cqlwire.V4)); err != nil {
+			v.t.Fatal(err)
+		}
+	}
+}
+
+// observe begins to watch, with the neighbours at work.
+func (v *victim) observe() {
+	for i := range neighbours {
+		v.watch.Go(func() { v.live(i) })
+	}
+}
+
+// live writes rows and reads each back. A refusal is no wrong answer, but after one nothing is known of the write.
+func (v *victim) live(me int) {
+	c, err := rawclient.Dial(context.Background(), v.CQL, rawclient.Options{Timeout: time.Minute})
+	if err != nil {
+		v.t.Errorf("neighbour %d: %v", me, err)
+		return
+	}
+	defer c.Close()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-v.stop:
+			return
+		case <-tick.C:
+		}
+		want := fmt.Sprint(n)
+		if v.ask(me, c, "INSERT INTO ks.neighbours (k, n, v) VALUES (%d, %d, '"+want+"')", n) == nil {
+			continue
+		}
+		v.mu.Lock()
+		v.wrote[me] = append(v.wrote[me], n)
+		v.mu.Unlock()
+		if r := v.ask(me, c, "SELECT v FROM ks.neighbours WHERE k = %d AND n = %d", n); r != nil && cell(r) != want {
+			v.t.Errorf("neighbour %d: row %d is %q in %d rows", me, n, cell(r), r.RowCount)
+		}
+	}
+}
+
+// cell is the value of the one cell of a result.
+func cell(r *cqlwire.Result) string {
+	if r.RowCount != 1 || len(r.Cells) < 4 {
+		return "no row"
+	}
+	return string(r.Cells[4:])
+}
+
+// ask runs a neighbour's statement about its row n; nil if it was refused.
+func (v *victim) ask(me int, c *rawclient.Conn, text string, n int) *cqlwire.Result {
+	began := time.Now()
+	r, err := c.Query(fmt.Sprintf(text, me, n))
+	took := time.Since(began)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err == nil {
+		v.times = append(v.times, took)
+		return r
+	}
+	if v.refused++; v.refused <= 3 {
+		v.t.Logf("neighbour %d after %s: %v", me, took, err)
+	}
+	if e := (*cqlwire.Error)(nil); !errors.As(err, &e) {
+		v.t.Errorf("neighbour %d lost its connection: %v", me, err)
+	}
+	return nil
+}
+
+// endure ends the watch and checks what the process has been through.
+func (v *victim) endure() {
+	v.t.Helper()
+	peak := v.PeakRSS(v.t)
+	close(v.stop)
+	v.watch.Wait()
+	if !v.Running() {
+		v.t.Fatalf("the process has ended: %s", v.Stderr())
+	}
+	slices.Sort(v.times)
+	n := len(v.times)
+	if n == 0 {
+		v.t.Fatal("the neighbours got no answer")
+	}
+	p99 := v.times[n*99/100]
+	v.t.Logf("%d MiB at most; %d answers to neighbours, %d refusals, 50th percentile %s, 99th %s, longest %s", peak>>20,
+		n, v.refused, v.times[n/2], p99, v.times[n-1])
+	if peak > memoryMax {
+		v.t.Errorf("the process used %d MiB, %d are allowed", peak>>20, int64(memoryMax)>>20)
+	}
+	if *long && p99 > patience {
+		v.t.Errorf("neighbours waited %s at the 99th percentile", p99)
+	}
+	v.lostNothing()
+	for _, bad := range []string{"panic", "goroutine ", "fatal error"} {
+		if strings.Contains(v.Stderr(), bad) {
+			v.t.Errorf("%q in the log: %s", bad, v.Stderr())
+		}
+	}
+}
+
+// lostNothing checks that all acknowledged rows are there.
+func (v *victim) lostNothing() {
+	v.t.Helper()
+	c := v.Dial(v.t)
+	defer c.Close()
+	for me := range neighbours {
+		r, err := process.Query(c, dberr.One, fmt.Sprintf("SELECT n FROM ks.neighbours WHERE k = %d", me))
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		have := map[int]bool{}
+		for cells := r.Cells; len(cells) >= 8; cells = cells[8:] {
+			have[int(binary.BigEndian.Uint32(cells[4:]))] = true
+		}
+		for _, n := range v.wrote[me] {
+			if !have[n] {
+				v.t.Errorf("neighbour %d: row %d was acknowledged and is lost", me, n)
+			}
+		}
+	}
+}
