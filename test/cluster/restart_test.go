@@ -47,9 +47,6 @@ func TestKillLeader(t *testing.T) {
 	f := startFleet(t, 4, "")
 	l := startLoad(f, *clients, 0)
 	for _, table := range []string{"load.plain", "load.registers"} {
-		// A node that has just begun knows nothing of what was under way before. What a failure leaves open within
-		// about ten seconds (openedMargin in package partition) is told as unknown.
-		l.lasts(12 * time.Second)
 		m := f.leader(table)
 		l.only(f.without(m)...)
 		l.more(*requests / 8)

@@ -34,7 +34,7 @@ type record struct {
 // records are one of each that this build writes, with all its parts.
 func records() []record {
 	m := command.Mutation{
-		Table: 1024, Token: -5, Key: []byte("key"), SchemaVersion: 3, Epoch: 2, Timestamp: 77, Retried: 20,
+		Table: 1024, Token: -5, Key: []byte("key"), SchemaVersion: 3, Epoch: 2, Timestamp: 77, Retried: true, Known: 20,
 		Dedupe: command.DedupeID{Coordinator: [16]byte{1}, Sequence: 9},
 		Ops: []command.Op{
 			{Clustering: []byte("c"), Operand: []byte("operand")},
@@ -50,7 +50,7 @@ func records() []record {
 		Cells:    []row.Cell{{Column: 3, Value: []byte("v"), Timestamp: 8, Expiry: row.NoExpiry}},
 	}
 	logged := m
-	logged.Retried = 0
+	logged.Retried, logged.Known = false, 0
 	out := []record{
 		{"mutation", command.AppendMutation(nil, &m)},
 		{"mutation", command.AppendMutation(nil, &wide)},

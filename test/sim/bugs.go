@@ -74,8 +74,9 @@ type Bugs struct {
 	// AnyLog: a log that does not go with the rows is used, or made anew. AnyCopy: directories of others are not
 	// judged.
 	AnyLog, AnyCopy bool
-	// ForgottenID: nobody remembers the id of a write that is sent again.
-	ForgottenID bool
+	// ForgottenID: nobody remembers the id of a write that is sent again. LateMemory: whoever sends a write again says
+	// that it knows the memory of its target as that is now, not as it was before the first attempt.
+	ForgottenID, LateMemory bool
 }
 
 // plantAnswers changes what a follower hears.
@@ -276,7 +277,7 @@ type memberOther struct {
 
 // Decide implements coordinator.Member.
 func (m memberOther) Decide(ctx context.Context, c *command.Conditional, done command.DecisionCompletion) error {
-	if m.n.w.plan.Bugs.DoubleCounter && c.Mutation.Retried > 0 && len(c.Updates) > 0 {
+	if m.n.w.plan.Bugs.DoubleCounter && c.Mutation.Retried && len(c.Updates) > 0 {
 		c.Mutation.Dedupe.Sequence = m.n.w.hist.newValue()
 	}
 	if m.n.w.plan.Bugs.EarlyStamp && len(c.Conditions)+len(c.Updates) == 0 {
@@ -289,10 +290,23 @@ func (m memberOther) Decide(ctx context.Context, c *command.Conditional, done co
 
 // Write implements coordinator.Member.
 func (m memberOther) Write(ctx context.Context, c *command.Mutation, done command.Completion) error {
-	if b := m.n.w.plan.Bugs; b.PlainRetry || b.ForgottenID && c.Retried > 0 {
+	if b := m.n.w.plan.Bugs; b.PlainRetry || b.ForgottenID && c.Retried {
 		c.Dedupe = command.DedupeID{}
 	}
 	return m.Replica.Write(ctx, c, done)
+}
+
+// plantMemory changes what a coordinator says it knew of another node's memory.
+func (n *node) plantMemory(known func(topology.NodeID, time.Time) uint64) func(topology.NodeID, time.Time) uint64 {
+	if !n.w.plan.Bugs.LateMemory {
+		return known
+	}
+	return func(id topology.NodeID, _ time.Time) uint64 {
+		if other := n.w.nodeOf(id); other != nil && other.parts != nil {
+			return other.parts.Memory()
+		}
+		return 0
+	}
 }
 
 // plantBatches changes how parts of batches are planned anew.

@@ -85,6 +85,7 @@ func (n *node) connect() {
 	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Now: n.peers.Now,
 		Cluster: &coordinator.Cluster{
 			Node: n.self(), Alive: n.peers.Alive, Acknowledged: n.peers.Acknowledged,
+			Memory:  n.plantMemory(n.peers.Memory),
 			Batches: n.plantBatches(n.w.batches.ForCoordinator(n.cat.Snapshot)),
 			Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
 				return n.plantMember(client.Replica(to, id))
@@ -100,6 +101,7 @@ func (n *node) report(began time.Time) func() peers.Report {
 	return func() peers.Report {
 		return peers.Report{
 			Clock: n.Wall(), Started: began, Records: n.state().Version, Schema: n.cat.Snapshot().Version, DiskFree: -1,
+			Memory: n.parts.Memory(),
 		}
 	}
 }

@@ -36,6 +36,8 @@ type Report struct {
 	DiskFree  int    `json:"disk_free"`
 	DiskFull  bool   `json:"disk_full"`
 	DiskBytes uint64 `json:"disk_bytes"`
+	// Memory is partition.Host.Memory.
+	Memory uint64 `json:"memory,omitempty"`
 	// Left says that the node that asks has left the cluster, as far as this one knows.
 	Left bool `json:"left,omitempty"`
 	// Replicas are those on the node, Leading the ones that lead.
@@ -93,9 +95,41 @@ type peer struct {
 	report Report
 	heard  time.Time // when report came; zero: never
 	skew   time.Duration
+	// memory are the last values of Report.Memory that differ, the newest one first, and when they were heard.
+	memory [memoriesMax]struct {
+		value uint64
+		at    time.Time
+	}
 	// clock is what its clock showed at clockAt of the own monotonic one.
 	clock   time.Time
 	clockAt time.Duration
+}
+
+// memoriesMax is how many values of its memory are known of a node: it reports once in a second, and what asks for them
+// is under way for a few.
+const memoriesMax = 4
+
+// remember notes what a node's memory is.
+func (q *peer) remember(value uint64, now time.Time) {
+	if q.memory[0].value == value {
+		return
+	}
+	copy(q.memory[1:], q.memory[:])
+	q.memory[0].value, q.memory[0].at = value, now
+}
+
+// Memory is the newest Report.Memory that a node had told before an instant of Sched.Now, 0 if it is not known.
+func (p *Peers) Memory(node topology.NodeID, before time.Time) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q := p.peers[node]; q != nil {
+		for i := range q.memory {
+			if m := &q.memory[i]; m.at.Before(before) {
+				return m.value
+			}
+		}
+	}
+	return 0
 }
 
 // New returns Peers that know of nobody.
@@ -311,6 +345,7 @@ func (p *Peers) heard(node topology.NodeID, asked time.Duration, r Report) {
 			r.Records, r.Schema = q.report.Records, q.report.Schema
 		}
 		q.report, q.heard = r, now
+		q.remember(r.Memory, p.opts.Sched.Now())
 		q.skew = r.Clock.Sub(now.Add(-middle).Round(0))
 		q.clock, q.clockAt = r.Clock, asked+middle
 		p.hold()

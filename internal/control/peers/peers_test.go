@@ -181,3 +181,28 @@ func TestFollow(t *testing.T) {
 		t.Error("a report that was under way takes back what came after it")
 	}
 }
+
+// TestMemoryAsItWas proves that what a node has told of its memory is known as it was at any instant of the last
+// seconds, and that nothing is made up of what was before.
+func TestMemoryAsItWas(t *testing.T) {
+	b := topology.NodeID{2}
+	p := New(topology.NodeID{1}, nil, Options{})
+	p.Watch([]topology.NodeID{b})
+	if m := p.Memory(b, time.Now()); m != 0 {
+		t.Errorf("a node that has said nothing remembers from %d", m)
+	}
+	var at []time.Time // when a value had been heard, and not yet the next one
+	for _, told := range []uint64{7, 8, 8, 9, 10, 11, 2} {
+		p.heard(b, 0, Report{Memory: told})
+		for at = append(at, time.Now()); !time.Now().After(at[len(at)-1]); {
+		}
+	}
+	for i, want := range []uint64{0, 0, 0, 9, 10, 11, 2} {
+		if got := p.Memory(b, at[i].Add(1)); got != want {
+			t.Errorf("after report %d: %d, want %d", i, got, want)
+		}
+	}
+	if m := p.Memory(topology.NodeID{3}, time.Now()); m != 0 {
+		t.Errorf("a node that nobody knows remembers from %d", m)
+	}
+}

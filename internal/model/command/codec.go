@@ -63,7 +63,7 @@ func (a *appender) mutation(m *Mutation) {
 }
 
 // heading appends what stands before the operands.
-func (a *appender) heading(m *Mutation, stamp int64, retried uint32) {
+func (a *appender) heading(m *Mutation, stamp int64, retried bool) {
 	a.Uint(uint64(m.Table))
 	a.place(m.Table, m.Token, m.Low)
 	a.Bytes(m.Key)
@@ -73,7 +73,7 @@ func (a *appender) heading(m *Mutation, stamp int64, retried uint32) {
 	switch {
 	case m.Dedupe == DedupeID{}:
 		a.Byte(withoutID)
-	case retried == 0:
+	case !retried:
 		a.Byte(withID)
 	default:
 		a.Byte(withRetried)
@@ -81,8 +81,8 @@ func (a *appender) heading(m *Mutation, stamp int64, retried uint32) {
 	if m.Dedupe != (DedupeID{}) {
 		a.Raw(m.Dedupe.Coordinator[:])
 		a.Uint(m.Dedupe.Sequence)
-		if retried != 0 {
-			a.Uint(uint64(retried))
+		if retried {
+			a.Uint(m.Known)
 		}
 	}
 	a.EndFields()
@@ -123,8 +123,8 @@ func (r *reader) mutation(m *Mutation) {
 		copy(m.Dedupe.Coordinator[:], r.Take(16))
 		m.Dedupe.Sequence = r.Uint()
 	}
-	if id == withRetried {
-		m.Retried = r.Uint32()
+	if m.Retried = id == withRetried; m.Retried {
+		m.Known = r.Uint()
 	}
 	r.skipFields("a mutation")
 	n := r.Count(3)

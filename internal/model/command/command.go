@@ -59,9 +59,10 @@ type Mutation struct {
 	Epoch uint64
 	// Dedupe identifies the command for exactly-once application; the zero value asks for none.
 	Dedupe DedupeID
-	// Retried is the time since the first attempt with this id that may have been carried out, in milliseconds; 0:
-	// there was none.
-	Retried uint32
+	// Retried says that an earlier attempt with this id may have been carried out. Known goes with it: the newest value
+	// of partition.Host.Memory that the node that is asked had told before the first attempt, 0 if it had told none.
+	Retried bool
+	Known   uint64
 	// Timestamp is the stamp the leader gave to the operands that came Unstamped; 0 before that.
 	Timestamp int64
 }

@@ -136,7 +136,7 @@ func AddWrite(dst []byte, m *Mutation, stamp int64) []byte { return AddWriteAt(d
 // the leader's stamp: which may be far above it, and must not raise the stamps of other keys.
 func AddWriteAt(dst []byte, m *Mutation, stamp, operands int64) []byte {
 	a := appender{dst}
-	a.heading(m, stamp, 0)
+	a.heading(m, stamp, false)
 	a.ops(m.Ops, operands)
 	return a.Writer
 }

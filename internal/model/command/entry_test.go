@@ -73,7 +73,7 @@ func TestEntries(t *testing.T) {
 // TestAddWrite: the copy in the log has the leader's stamp, the mutation that is sent again has not, and the log does
 // not say how often it was.
 func TestAddWrite(t *testing.T) {
-	m := Mutation{Table: 600, Key: []byte("k"), Dedupe: DedupeID{Sequence: 1}, Retried: 250,
+	m := Mutation{Table: 600, Key: []byte("k"), Dedupe: DedupeID{Sequence: 1}, Retried: true, Known: 250,
 		Ops: []Op{{Operand: unstamped()}}}
 	before := bytes.Clone(m.Ops[0].Operand)
 	b := AddWrite(AddWrite(BeginWrite(nil, 3, 2, []byte("result")), &m, 500), &m, 501)
@@ -82,7 +82,7 @@ func TestAddWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range e.Mutations {
-		if want := int64(500 + i); c.Timestamp != want || row.Timestamp(c.Ops[0].Operand) != want || c.Retried != 0 ||
+		if want := int64(500 + i); c.Timestamp != want || row.Timestamp(c.Ops[0].Operand) != want || c.Retried ||
 			c.Dedupe != m.Dedupe {
 			t.Errorf("%+v", c)
 		}
@@ -91,7 +91,7 @@ func TestAddWrite(t *testing.T) {
 		t.Errorf("%+v %+v", e, m)
 	}
 	var sent Mutation
-	if err := DecodeMutation(&sent, AppendMutation(nil, &m)); err != nil || sent.Retried != 250 ||
+	if err := DecodeMutation(&sent, AppendMutation(nil, &m)); err != nil || !sent.Retried || sent.Known != 250 ||
 		row.Timestamp(sent.Ops[0].Operand) != row.Unstamped {
 		t.Errorf("%+v %v", sent, err)
 	}

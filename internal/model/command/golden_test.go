@@ -24,7 +24,7 @@ func TestStoredBytes(t *testing.T) {
 	}
 	mapped := &cqltype.Type{Kind: cqltype.Map, Elems: []*cqltype.Type{{Kind: cqltype.Text}, udt}}
 	m := entries()[0].Mutations[0]
-	m.Retried = 250
+	m.Retried, m.Known = true, 250
 	found := &row.Row{
 		Live: true, Liveness: row.Liveness{Timestamp: -9, TTL: 60, Expiry: 1 << 33},
 		Cells: []row.Cell{
@@ -61,7 +61,7 @@ func TestStoredBytes(t *testing.T) {
 		{"entry: write", AppendEntry(nil, &log[1]),
 			"02060100000003d804fffffffffffffffb016b03029a010101000000000000000000000000000000090002000163076f706572616e640200070176d8040000000000000000016c000000000000d804fffffffffffffffb016b03029a010101000000000000000000000000000000090002000163076f706572616e640200070176"},
 		{"entry: write, step by step", AddWrite(BeginWrite(nil, 2, 1, []byte("r")),
-			&Mutation{Table: 600, Key: []byte("k"), Retried: 250, Ops: []Op{{Operand: unstamped()}}}, 500),
+			&Mutation{Table: 600, Key: []byte("k"), Retried: true, Known: 250, Ops: []Op{{Operand: unstamped()}}}, 500),
 			"0206010200027201d8040000000000000000016b0000e80700000100000d0000000000000001f401010176"},
 		{"entry: sweep", AppendEntry(nil, &log[2]), "0206020300d804180204090201610162"},
 		{"entry: truncate", AppendEntry(nil, &log[3]), "020603040305d80400010900020102"},

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -108,8 +107,7 @@ func (r *Replica) launchAll(
 		}
 		result = command.AppendDecision(nil, &command.Decision{Applied: true})
 	case once:
-		age := time.Duration(first.Retried) * time.Millisecond
-		if applied, err := r.recent.enter(id, age, r.host.clock.Now()); applied || err != nil {
+		if applied, err := r.recent.enter(first); applied || err != nil {
 			if applied {
 				done.Done(nil)
 			}

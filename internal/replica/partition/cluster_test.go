@@ -237,20 +237,22 @@ func (w *world) leader(id topology.PartitionID) (i int) {
 	return i
 }
 
-// request sends one command to the leader until somebody knows its outcome, as a coordinator does; retried says for how
-// long it has been trying.
-func (w *world) request(id topology.PartitionID, send func(r *Replica, retried uint32) error) error {
+// request sends one command to the leader until somebody knows its outcome, as a coordinator does that has heard from
+// all nodes before; try addresses it.
+func (w *world) request(id topology.PartitionID, send func(r *Replica, try func(m *command.Mutation)) error) error {
 	began, unsure := time.Now(), false
+	known := make([]uint64, len(w.nodes))
+	for i := range w.nodes {
+		if r := w.replica(i, id); r != nil {
+			known[i] = r.host.Memory()
+		}
+	}
 	for try := 0; ; try++ {
 		r := w.replica(try%len(w.nodes), id)
 		if r == nil {
 			continue
 		}
-		retried := uint32(0)
-		if unsure {
-			retried = uint32(time.Since(began).Milliseconds()) + 1
-		}
-		err := send(r, retried)
+		err := send(r, func(m *command.Mutation) { m.Retried, m.Known = unsure, known[try%len(w.nodes)] })
 		unsure = unsure || errors.Is(err, ErrUncertain)
 		var moved *NotLeader
 		var busy *dberr.Overloaded
@@ -276,9 +278,10 @@ func (w *world) dedupe() command.DedupeID {
 // write writes a value with an id of its own until the outcome is known.
 func (w *world) write(id topology.PartitionID, key string, v int64) error {
 	dedupe := w.dedupe()
-	return w.request(id, func(r *Replica, retried uint32) error {
+	return w.request(id, func(r *Replica, try func(*command.Mutation)) error {
 		m := put(key, v)
-		m.Dedupe, m.Retried = dedupe, retried
+		m.Dedupe = dedupe
+		try(m)
 		return write(context.Background(), r, m)
 	})
 }
@@ -286,9 +289,10 @@ func (w *world) write(id topology.PartitionID, key string, v int64) error {
 // add increments a counter until the outcome is known.
 func (w *world) add(id topology.PartitionID, key string) error {
 	dedupe := w.dedupe()
-	return w.request(id, func(r *Replica, retried uint32) error {
+	return w.request(id, func(r *Replica, try func(*command.Mutation)) error {
 		c := add(key, 1)
-		c.Mutation.Dedupe, c.Mutation.Retried = dedupe, retried
+		c.Mutation.Dedupe = dedupe
+		try(&c.Mutation)
 		_, err := decide(context.Background(), r, c)
 		return err
 	})
@@ -311,7 +315,7 @@ func get(ctx context.Context, r *Replica, key string, level dberr.Consistency) (
 // read reads at the leader.
 func (w *world) read(id topology.PartitionID, key string) (v, ts int64) {
 	w.t.Helper()
-	err := w.request(id, func(r *Replica, _ uint32) (err error) {
+	err := w.request(id, func(r *Replica, _ func(*command.Mutation)) (err error) {
 		v, ts, err = get(context.Background(), r, key, dberr.Quorum)
 		if errors.Is(err, ErrUnconfirmed) {
 			err = &NotLeader{}

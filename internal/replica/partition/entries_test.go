@@ -50,7 +50,7 @@ func TestRecords(t *testing.T) {
 			expect := uint64(1)
 			for changes := 0; changes < 20; {
 				var version uint64
-				err := w.request(meta, func(r *Replica, _ uint32) (err error) {
+				err := w.request(meta, func(r *Replica, _ func(*command.Mutation)) (err error) {
 					key := binary.BigEndian.AppendUint64([]byte("v"), expect)
 					version, err = r.Change(context.Background(), command.Records{
 						Expect: expect, Put: []command.Record{{Key: key, Value: []byte{byte(p)}}},

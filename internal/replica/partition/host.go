@@ -72,6 +72,8 @@ type Host struct {
 	clock raftgroup.Clock
 	// drive is nil but in simulations.
 	drive *Drive
+	// memory counts how often replicas began to remember ids anew; see Memory.
+	memory atomic.Uint64
 	// abstains are the Reasons that hold.
 	abstains atomic.Uint32
 	readers  sync.Pool // *meter
@@ -128,6 +130,7 @@ func newHost(s Store, o Options) *Host {
 			h.clock = c.Clock
 		}
 	}
+	h.memory.Store(newMemory())
 	h.latches = newLatches(h.opts.LatchQueueMax, h.opts.LatchWait)
 	h.latches.drive = h.drive
 	h.readers.New = func() any { return new(meter) }
@@ -246,6 +249,11 @@ func (h *Host) NewestStamp() (newest int64) {
 	}
 	return newest
 }
+
+// Memory grows whenever a replica of the node forgets which writes it has applied, as all do when the process begins;
+// no two processes have a value in common. A write that is first sent after a node has told a value was not applied by
+// those of its replicas whose memories are no younger, unless they remember it: see command.Mutation.
+func (h *Host) Memory() uint64 { return h.memory.Load() }
 
 func (h *Host) micros() int64 { return h.opts.Now().UnixMicro() }
 

@@ -105,7 +105,7 @@ func TestTwoFeatureLevels(t *testing.T) {
 			)
 		}
 	}
-	if err := w.request(p.ID, func(r *Replica, _ uint32) error {
+	if err := w.request(p.ID, func(r *Replica, _ func(*command.Mutation)) error {
 		return r.RaiseLevel(t.Context(), laterLevels.Newest)
 	}); err != nil {
 		t.Fatal(err)

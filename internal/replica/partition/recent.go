@@ -3,8 +3,10 @@
 package partition
 
 import (
-	"math"
+	"crypto/rand"
+	"encoding/binary"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -17,10 +19,6 @@ const (
 	rememberMax = 256 << 10
 	// coordinatorsMax bounds the coordinators of which is remembered what was forgotten.
 	coordinatorsMax = 1 << 10
-	// openedMargin is added to the age of what is sent again to a replica whose memory has just begun: it may have been
-	// on its way for some time, and its age is as of when it was sent. A replica that was suspended meanwhile leads
-	// only after it has caught up, and then remembers what it has applied.
-	openedMargin = 10 * time.Second
 )
 
 // recent makes plain writes happen once: it remembers the ids of those that were applied here, and of those that this
@@ -31,6 +29,10 @@ const (
 // memory began is remembered, or its number is not above the highest of its coordinator that was forgotten. So an id
 // that is neither was never applied since then, whatever any clock says: clocks only decide how early something is
 // forgotten, and that costs the sender the answer ErrUncertain, at worst.
+//
+// When the memory began is told in values of Host.Memory, which nodes tell each other. A sender that had been told a
+// value which is not older than the memory, and made its first attempt after that, asks for a write that cannot have
+// been applied before the memory began.
 type recent struct {
 	mu sync.Mutex
 	// young and old are the ids that were applied, those of old before youngSince.
@@ -38,30 +40,51 @@ type recent struct {
 	youngSince raftgroup.Instant
 	// forgotten is the highest number of each coordinator that is not remembered any more.
 	forgotten map[[16]byte]uint64
-	// since is when the memory began.
-	since    raftgroup.Instant
+	// memory is Host.memory, and since the value that the memory began with, 0 if nothing was applied before.
+	memory   *atomic.Uint64
+	since    uint64
 	underWay map[command.DedupeID]struct{}
 }
 
-// reset forgets what was applied: nothing is known of the time before since.
-func (r *recent) reset(since raftgroup.Instant) {
+// memoryLife is how far values of Host.Memory of one process may be apart.
+const memoryLife = 1 << 32
+
+// newMemory is the first value of a process.
+func newMemory() uint64 {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return uint64(binary.BigEndian.Uint32(b[:])) * memoryLife
+}
+
+// reset forgets what was applied: nothing is known of the time before now.
+func (r *recent) reset(now raftgroup.Instant) {
 	r.mu.Lock()
-	r.clear(since)
+	r.clear(now)
 	r.mu.Unlock()
 }
 
-func (r *recent) clear(since raftgroup.Instant) {
+// clear counts the memory's beginning when it is empty: whoever is told of it sends what it sends first after that.
+func (r *recent) clear(now raftgroup.Instant) {
 	r.young, r.old, r.forgotten = remembered{}, remembered{}, nil
-	r.since, r.youngSince = since, since
+	r.since, r.youngSince = r.memory.Add(1), now
 }
 
-// always is the beginning of time, for a replica that nothing was applied to yet.
-const always = raftgroup.Instant(math.MinInt64 / 2)
+// complete says that nothing was applied before the memory began.
+func (r *recent) complete() {
+	r.mu.Lock()
+	r.since = 0
+	r.mu.Unlock()
+}
+
+// reaches reports whether the memory had begun when its node told a value.
+func (r *recent) reaches(known uint64) bool {
+	return r.since == 0 || known >= r.since && known/memoryLife == r.since/memoryLife
+}
 
 // enter notes a write that is about to be proposed, which leave takes back. applied says that it need not be: it was
-// applied before, and is durable. The error is ErrUnderWay or ErrUncertain. age is the time since the first attempt, 0
-// for the first one itself.
-func (r *recent) enter(id command.DedupeID, age time.Duration, now raftgroup.Instant) (applied bool, err error) {
+// applied before, and is durable. The error is ErrUnderWay or ErrUncertain.
+func (r *recent) enter(m *command.Mutation) (applied bool, err error) {
+	id := m.Dedupe
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.underWay[id]; ok {
@@ -73,7 +96,7 @@ func (r *recent) enter(id command.DedupeID, age time.Duration, now raftgroup.Ins
 	if top, ok := r.forgotten[id.Coordinator]; ok && id.Sequence <= top {
 		return false, ErrUncertain
 	}
-	if age > 0 && now-raftgroup.Instant(age+openedMargin) <= r.since {
+	if m.Retried && !r.reaches(m.Known) {
 		return false, ErrUncertain
 	}
 	if r.underWay == nil {

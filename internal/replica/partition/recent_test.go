@@ -4,6 +4,7 @@ package partition
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,26 +14,51 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
+// attempt is a first one, and again a later one by a sender that had been told a value of Host.Memory before the first.
+func attempt(n uint64) *command.Mutation { return &command.Mutation{Dedupe: sequence(n)} }
+
+func again(n, known uint64) *command.Mutation {
+	return &command.Mutation{Dedupe: sequence(n), Retried: true, Known: known}
+}
+
 func sequence(n uint64) command.DedupeID { return command.DedupeID{Sequence: n} }
 
-// TestRecentNeverForgetsTooEarly: whatever is applied when, a write that was applied is never let through again,
-// however the age that its sender tells is wrong and however long it was on its way: machines that are suspended take
-// standing clocks for time. Memory stays bounded.
+// newRecent is the memory of a replica that was just opened.
+func newRecent(now raftgroup.Instant) *recent {
+	r := &recent{memory: new(atomic.Uint64)}
+	r.memory.Store(newMemory())
+	r.reset(now)
+	return r
+}
+
+// TestRecentNeverForgetsTooEarly: whatever is applied when, and however often the memory begins anew, a write that was
+// applied is never let through again, however long an attempt was on its way, if its sender tells what it had heard of
+// the memory before the first one. What it let through or knows is told if nothing was forgotten since. Memory stays
+// bounded.
 func TestRecentNeverForgetsTooEarly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var r recent
 		now := raftgroup.Instant(time.Hour)
-		r.reset(now)
-		applied := map[uint64]bool{}
-		known := uint64(0)
+		r := newRecent(now)
+		applied, known := map[uint64]bool{}, map[uint64]uint64{}
+		newest, told := uint64(0), uint64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now += raftgroup.Instant(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "pause"))
-			id, age := rapid.Uint64Range(1, known+1).Draw(t, "id"), time.Duration(0)
-			known = max(known, id)
-			if rapid.Bool().Draw(t, "again") {
-				age = time.Millisecond // it believes
+			switch rapid.IntRange(0, 5).Draw(t, "event") {
+			case 0:
+				told = r.memory.Load()
+			case 1: // a snapshot is installed
+				r.reset(now)
+			case 2: // the process begins anew
+				r = newRecent(now)
 			}
-			done, err := r.enter(sequence(id), age, now)
+			id := rapid.Uint64Range(1, newest+1).Draw(t, "id")
+			m := attempt(id)
+			if id > newest {
+				newest, known[id] = id, told
+			} else {
+				m = again(id, known[id])
+			}
+			done, err := r.enter(m)
 			switch {
 			case done && !applied[id]:
 				t.Fatalf("%d was never applied", id)
@@ -57,33 +83,52 @@ func TestRecentNeverForgetsTooEarly(t *testing.T) {
 // applied, forgotten and written over long ago: it is not applied again, and neither is a first attempt that was on its
 // way for as long.
 func TestSuspendedSender(t *testing.T) {
-	var r recent
 	now := raftgroup.Instant(time.Hour)
-	r.reset(always)
+	r := newRecent(now)
+	r.complete()
 	for n := range uint64(10) {
 		r.remember([]command.DedupeID{sequence(n + 1)}, now)
 		now += raftgroup.Instant(4 * time.Second)
 	}
-	for _, age := range []time.Duration{0, 20 * time.Millisecond} {
-		if applied, err := r.enter(sequence(2), age, now); applied || !errors.Is(err, ErrUncertain) {
-			t.Errorf("age %v: %v, %v", age, applied, err)
+	for _, m := range []*command.Mutation{attempt(2), again(2, r.memory.Load())} {
+		if applied, err := r.enter(m); applied || !errors.Is(err, ErrUncertain) {
+			t.Errorf("again %v: %v, %v", m.Retried, applied, err)
 		}
 	}
-	if applied, err := r.enter(sequence(11), 0, now); applied || err != nil {
+	if applied, err := r.enter(attempt(11)); applied || err != nil {
 		t.Errorf("a new write: %v, %v", applied, err)
+	}
+}
+
+// TestYoungMemory proves that a memory that has just begun answers those who had heard of it before their first
+// attempts, and nobody else: who knew it as it was before, or another process, or nothing.
+func TestYoungMemory(t *testing.T) {
+	r := newRecent(0)
+	before := r.memory.Load()
+	r.reset(0)
+	for _, known := range []uint64{0, before, before + memoryLife, before - memoryLife} {
+		if applied, err := r.enter(again(1, known)); applied || !errors.Is(err, ErrUncertain) {
+			t.Errorf("known %x of %x: %v, %v", known, r.since, applied, err)
+		}
+	}
+	r.memory.Add(1) // another replica's begins
+	for n, known := range []uint64{before + 1, before + 2} {
+		if applied, err := r.enter(again(uint64(n), known)); applied || err != nil {
+			t.Errorf("known %x of %x: %v, %v", known, r.since, applied, err)
+		}
 	}
 }
 
 // TestRecentBounds: under way, then applied; at most rememberMax are kept, and what had to be forgotten early is not
 // known; nothing is kept when nothing happens.
 func TestRecentBounds(t *testing.T) {
-	var r recent
 	now := raftgroup.Instant(time.Hour)
-	r.reset(always)
-	if done, err := r.enter(sequence(1), time.Minute, now); done || err != nil {
+	r := newRecent(now)
+	r.complete()
+	if done, err := r.enter(again(1, 0)); done || err != nil {
 		t.Fatalf("%v, %v: nothing was ever applied", done, err)
 	}
-	if _, err := r.enter(sequence(1), 0, now); !errors.Is(err, ErrUnderWay) {
+	if _, err := r.enter(attempt(1)); !errors.Is(err, ErrUnderWay) {
 		t.Fatal(err)
 	}
 	for n := range uint64(2 * rememberMax) {
@@ -94,10 +139,10 @@ func TestRecentBounds(t *testing.T) {
 		t.Errorf("%d ids are remembered", n)
 	}
 	now += 2 * rememberMax
-	if _, err := r.enter(sequence(1), time.Second, now); !errors.Is(err, ErrUncertain) {
+	if _, err := r.enter(again(1, 0)); !errors.Is(err, ErrUncertain) {
 		t.Errorf("an id that had to be forgotten: %v", err)
 	}
-	if done, err := r.enter(sequence(2*rememberMax), time.Second, now); !done || err != nil {
+	if done, err := r.enter(again(2*rememberMax, 0)); !done || err != nil {
 		t.Errorf("the last one: %v, %v", done, err)
 	}
 	for range 3 {

@@ -74,6 +74,7 @@ func newReplica(h *Host, n *born) (*Replica, error) {
 	r.seq = h.seqs.sequencer(r, meta)
 	r.state.Store(s)
 	r.stamps.last.Store(meta.MaxTimestamp)
+	r.recent.memory = &h.memory
 	if n.meta == nil {
 		r.recent.reset(h.clock.Now())
 		return r, nil
@@ -112,10 +113,9 @@ func (r *Replica) refresh(meta *keys.Meta) error {
 	r.ahead.load(meta, version)
 	r.state.Store(s)
 	now := r.host.clock.Now()
+	r.recent.reset(now)
 	if meta.Applied == keys.BirthApplied {
-		r.recent.reset(always)
-	} else {
-		r.recent.reset(now)
+		r.recent.complete()
 	}
 	r.show(now)
 	return nil

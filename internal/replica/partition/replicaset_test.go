@@ -163,19 +163,20 @@ func TestStaleTerm(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestRetries: an id that was applied is answered, also by another leader and after that; one that is older than what
-// is remembered is nobody's to know. The first attempt that comes late is not applied either.
+// TestRetries: an id that was applied is answered, also by another leader and after that; one that may be older than
+// what is remembered is nobody's to know, and one that is younger for certain is written. The first attempt that comes
+// late is not applied either.
 func TestRetries(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
 	lead := w.leader(p.ID)
 	r := w.replica(lead, p.ID)
-	m := func(v int64, retried uint32) error {
+	m := func(v int64, retried bool, known uint64) error {
 		c := put("k", v)
-		c.Dedupe.Sequence, c.Retried = 1, retried
+		c.Dedupe.Sequence, c.Retried, c.Known = uint64(v), retried, known
 		return write(t.Context(), w.replica(w.leader(p.ID), p.ID), c)
 	}
-	if err := m(1, 0); err != nil {
+	if err := m(1, false, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.write(p.ID, "k", 2); err != nil {
@@ -183,9 +184,9 @@ func TestRetries(t *testing.T) {
 	}
 	again := func() {
 		t.Helper()
-		for _, retried := range []uint32{0, 1, 60_000} {
-			if err := m(1, retried); err != nil {
-				t.Errorf("retried %d: %v", retried, err)
+		for _, retried := range []bool{false, true} {
+			if err := m(1, retried, 0); err != nil {
+				t.Errorf("retried %v: %v", retried, err)
 			}
 		}
 		if v, _ := w.read(p.ID, "k"); v != 2 {
@@ -205,9 +206,13 @@ func TestRetries(t *testing.T) {
 	for i := range w.nodes {
 		w.start(i)
 	}
-	w.leader(p.ID)
-	if err := m(1, 60_000); !errors.Is(err, ErrUncertain) {
-		t.Errorf("an id from before a restart: %v", err)
+	for _, known := range []uint64{0, r.host.Memory()} {
+		if err := m(1, true, known); !errors.Is(err, ErrUncertain) {
+			t.Errorf("an id from before a restart: %v", err)
+		}
+	}
+	if err := m(3, true, w.replica(w.leader(p.ID), p.ID).host.Memory()); err != nil {
+		t.Errorf("an id from after the restart: %v", err)
 	}
 	if err := w.write(p.ID, "k", 4); err != nil {
 		t.Errorf("a first attempt: %v", err)

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/feature"
@@ -71,8 +70,7 @@ func (r *Replica) launch(m *command.Mutation, held guard, done command.Completio
 		return false, err
 	}
 	if m.Dedupe != (command.DedupeID{}) {
-		age := time.Duration(m.Retried) * time.Millisecond
-		if applied, err = r.recent.enter(m.Dedupe, age, r.host.clock.Now()); applied || err != nil {
+		if applied, err = r.recent.enter(m); applied || err != nil {
 			return applied, err
 		}
 	}

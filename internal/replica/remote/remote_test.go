@@ -233,7 +233,7 @@ func mutation() *command.Mutation {
 	b.Cell(1, nil, []byte("v"), 0, row.NoExpiry)
 	return &command.Mutation{
 		Table: 7, Token: -3, Key: []byte("k"), Epoch: 4, SchemaVersion: 5,
-		Dedupe: command.DedupeID{Coordinator: node(2), Sequence: 6}, Retried: 70,
+		Dedupe: command.DedupeID{Coordinator: node(2), Sequence: 6}, Retried: true, Known: 70,
 		Ops: []command.Op{{Clustering: []byte("c"), Operand: b.Append(nil)}},
 	}
 }

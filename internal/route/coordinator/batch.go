@@ -100,7 +100,7 @@ func (b *batch) parts() ([]partition.Part, error) {
 func (b *batch) together(ctx context.Context) error {
 	id := b.c.cluster.nextID()
 	e := b.errand()
-	e.begun = b.c.sched.Boot()
+	e.memory = b.c.cluster.memory()
 	one, err := b.parts()
 	if err != nil {
 		return e.writeError(err, b.w.kind)
@@ -119,7 +119,7 @@ func (b *batch) together(ctx context.Context) error {
 			}
 			m.Epoch, m.Dedupe = p.Epoch, id
 			if e.maybe {
-				m.Retried = e.age()
+				e.again(m, t)
 			}
 		}
 		done := &ending{told: make(chan struct{}), target: *t}

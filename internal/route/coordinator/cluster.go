@@ -24,6 +24,9 @@ type Cluster struct {
 	Via func(via, node topology.NodeID, id topology.PartitionID) Member
 	// Alive says whether a node is believed to be up. It must be quick. nil believes it of all.
 	Alive func(node topology.NodeID) bool
+	// Memory is the newest value of partition.Host.Memory that another node had told before an instant, 0 for none; nil
+	// knows of none.
+	Memory func(node topology.NodeID, before time.Time) uint64
 	// Acknowledged tells the other nodes how far the logs of partitions are acknowledged, so that the replicas which
 	// they read alone include that. It returns when those that answer know it; nil tells nobody.
 	Acknowledged func(ctx context.Context, to map[topology.PartitionID]uint64)
@@ -64,8 +67,9 @@ type Local interface {
 type cluster struct {
 	Cluster
 	sequence atomic.Uint64
-	// here finds a replica on this node, nil if there is none.
-	here func(id topology.PartitionID) Local
+	// here finds a replica on this node, nil if there is none; memory is the memory of all of them.
+	here   func(id topology.PartitionID) Local
+	memory func() uint64
 }
 
 func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
@@ -79,6 +83,9 @@ func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
 	if cl.Alive == nil {
 		cl.Alive = func(topology.NodeID) bool { return true }
 	}
+	if cl.Memory == nil {
+		cl.Memory = func(topology.NodeID, time.Time) uint64 { return 0 }
+	}
 	if cl.Sequence == 0 {
 		cl.Sequence = uint64(s.Wall().UnixNano())
 	}
@@ -86,6 +93,7 @@ func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
 	if cl.NodeName == nil {
 		cl.NodeName = func(node topology.NodeID) string { return hex.EncodeToString(node[:]) }
 	}
+	cl.memory = host.Memory
 	cl.here = func(id topology.PartitionID) Local {
 		if r := host.Replica(id); r != nil {
 			return r

@@ -174,10 +174,10 @@ func TestRetries(t *testing.T) {
 						command.DecodeMutation(&second, f.sent[1])); err != nil {
 						t.Fatal(err)
 					}
-					if second.Retried > 0 != tc.again || first.Retried != 0 {
-						t.Errorf("retried for %d ms, then %d ms", first.Retried, second.Retried)
+					if second.Retried != tc.again || second.Known > 0 != tc.again || first.Retried {
+						t.Errorf("retried: %v, then %v knowing %d", first.Retried, second.Retried, second.Known)
 					}
-					second.Retried = 0
+					second.Retried, second.Known = false, 0
 					if diff := cmp.Diff(first, second); diff != "" || first.Dedupe.Sequence < 1000 ||
 						first.Dedupe.Coordinator != node(1) {
 						t.Errorf("id %v, %s", first.Dedupe, diff)

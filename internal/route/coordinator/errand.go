@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -25,10 +26,9 @@ type errand struct {
 	level    dberr.Consistency
 	began    time.Time
 	deadline time.Time
-	// begun is began on the clock that goes on while a machine is suspended: a write that is sent again says how old it
-	// is. Reads do without, for looking at that clock is a system call.
-	begun time.Duration
-	pause time.Duration
+	pause    time.Duration
+	// memory is that of this node when the errand began, for writes; see known.
+	memory uint64
 	// any: one replica may answer. nearby: the one here may, having asked the leader. refused: it would not.
 	any, nearby, refused bool
 	// maybe: an attempt may have done something.
@@ -71,9 +71,13 @@ func (c *Coordinator) errand(level dberr.Consistency, limit time.Duration) erran
 	return errand{c: c, level: level, began: now, deadline: now.Add(limit)}
 }
 
-// age is what a command that is sent again carries as Retried: the milliseconds since it was begun, at least 1.
-func (e *errand) age() uint32 {
-	return uint32(max(1, (e.c.sched.Boot() - e.begun).Milliseconds()))
+// again says in a write that an earlier attempt may have been carried out, and what its target had told of its memory
+// before that.
+func (e *errand) again(m *command.Mutation, t *target) {
+	m.Retried, m.Known = true, e.memory
+	if t.remote {
+		m.Known = e.c.cluster.Memory(t.node, e.began)
+	}
 }
 
 // attempt is when an attempt at another node is given up: a third of all the time there is, so that a process that is

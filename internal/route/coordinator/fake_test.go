@@ -113,10 +113,12 @@ func (f *fleet) join(t testingT, s *topology.Snapshot, o Options) *Coordinator {
 		},
 		NodeName: func(n topology.NodeID) string { return fmt.Sprintf("10.0.0.%d", n[0]) },
 		Sequence: 1000,
+		Memory:   func(n topology.NodeID, _ time.Time) uint64 { return uint64(n[0]) },
 		Batches:  f.batches(),
 	}
 	o.TableName = func(uint32) string { return "ks.t" }
 	c := New(nil, s, o)
+	c.cluster.memory = func() uint64 { return 1 }
 	c.cluster.here = func(id topology.PartitionID) Local {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -142,7 +144,7 @@ func (r *fake) ask(what string, m *command.Mutation) *verdict {
 	defer f.mu.Unlock()
 	a := &asked{r.node, r.id, what, len(f.log), m}
 	line := fmt.Sprintf("%s %d at %d", what, r.id, r.node[0])
-	if m != nil && m.Retried > 0 {
+	if m != nil && m.Retried {
 		line += " again"
 	}
 	f.log = append(f.log, line)

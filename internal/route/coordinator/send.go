@@ -74,7 +74,7 @@ func (c *Coordinator) straight(tr *trace.Trace, m *command.Mutation, what string
 	}
 	here := c.cluster.here(p.ID)
 	if here != nil {
-		m.Epoch, m.Dedupe, m.Retried = p.Epoch, command.DedupeID{}, 0
+		m.Epoch, m.Dedupe, m.Retried = p.Epoch, command.DedupeID{}, false
 		c.noteAt(tr, what, p, &target{})
 	}
 	return here
@@ -113,10 +113,10 @@ func (c *Coordinator) sendDecision(ctx context.Context, tr *trace.Trace, cond *c
 }
 
 func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, level dberr.Consistency, kind string) *send {
-	m.Dedupe, m.Retried = c.cluster.nextID(), 0
+	m.Dedupe, m.Retried = c.cluster.nextID(), false
 	s := c.sends.Get().(*send)
 	s.errand = c.errand(level, c.opts.WriteTimeout)
-	s.begun = c.sched.Boot()
+	s.memory = c.cluster.memory()
 	s.answered.Store(false)
 	s.trace, s.kind = tr, kind
 	s.table, s.token, s.key = m.Table, m.Token, append(s.key[:0], m.Key...)
@@ -286,14 +286,14 @@ func (s *send) attemptCopy(ctx context.Context, t *target, p *topology.Partition
 		if err = command.DecodeConditional(cond, bytes.Clone(s.copy)); err != nil {
 			return nil, err
 		}
-		s.address(&cond.Mutation, p)
+		s.address(&cond.Mutation, t, p)
 		err = t.member.Decide(ctx, cond, done)
 	} else {
 		m := new(command.Mutation)
 		if err = command.DecodeMutation(m, bytes.Clone(s.copy)); err != nil {
 			return nil, err
 		}
-		s.address(m, p)
+		s.address(m, t, p)
 		err = t.member.Write(ctx, m, done)
 	}
 	if err != nil {
@@ -302,11 +302,11 @@ func (s *send) attemptCopy(ctx context.Context, t *target, p *topology.Partition
 	return done.wait(ctx)
 }
 
-// address says where a copy goes, and for how long it has been under way if an earlier attempt may have arrived.
-func (s *send) address(m *command.Mutation, p *topology.Partition) {
+// address says where a copy goes, and whether an earlier attempt may have arrived.
+func (s *send) address(m *command.Mutation, t *target, p *topology.Partition) {
 	m.Epoch = p.Epoch
 	if s.maybe {
-		m.Retried = s.age()
+		s.errand.again(m, t)
 	}
 }
 
