@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+var batchKills = flag.Int("batch-kills", 1, "coordinators that TestIndexAfterKilledBatches kills")
+
+// batchers are clients of one node that write LOGGED batches over three tables, each key in all of them or in none,
+// until the node is gone.
+type batchers struct {
+	next  atomic.Int64
+	mu    sync.Mutex
+	acked map[int64]bool
+}
+
+// run lets clients write through a node until it dies, which is when so many batches have been acknowledged.
+func (b *batchers) run(t *testing.T, m *member, clients, enough int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	var done atomic.Int64
+	grown := make(chan struct{})
+	for range clients {
+		conn := m.dial()
+		wg.Go(func() {
+			for {
+				k := b.next.Add(1)
+				_, err := process.Query(conn, dberr.Quorum, fmt.Sprintf("BEGIN BATCH "+
+					"INSERT INTO ks.a (k, v) VALUES (%d, %d); INSERT INTO ks.b (k, v, l) VALUES (%d, %d, [%d]); "+
+					"INSERT INTO ks.c (k, v) VALUES (%d, %d); APPLY BATCH", k, k%5, k, k%5, k%3, k, k%5))
+				b.mu.Lock()
+				if err == nil {
+					b.acked[k] = true
+				}
+				b.mu.Unlock()
+				if err != nil {
+					return
+				}
+				if done.Add(1) == int64(enough) {
+					close(grown)
+				}
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() { wg.Wait(); close(ended) }()
+	select {
+	case <-grown:
+	case <-ended:
+		t.Fatalf("%d batches of %d were written before all clients failed", done.Load(), enough)
+	}
+	m.kill()
+	<-ended
+}
+
+// replayed is how many batches the living nodes have finished for others.
+func (f *fleet) replayed() (n int) {
+	f.t.Helper()
+	for _, m := range f.alive() {
+		resp, err := browser.Get("http://" + m.web() + "/metrics")
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			if value, ok := strings.CutPrefix(lines.Text(), "ilion_coordinator_replayed_batches_total "); ok {
+				v, err := strconv.ParseFloat(value, 64)
+				if err != nil {
+					f.t.Fatal(err)
+				}
+				n += int(v)
+			}
+		}
+		resp.Body.Close()
+	}
+	return n
+}
+
+// values are the first two columns of all rows of a result, an int each.
+func values(r *cqlwire.Result) map[int64]int64 {
+	out := map[int64]int64{}
+	for b := r.Cells; len(b) >= 16; b = b[16:] {
+		out[int64(int32(binary.BigEndian.Uint32(b[4:])))] = int64(int32(binary.BigEndian.Uint32(b[12:])))
+	}
+	return out
+}
+
+// createIndexes makes indexes through nodes that live, while the leaders that the dead one had are replaced.
+func createIndexes(f *fleet, round int) {
+	f.t.Helper()
+	for i, column := range []string{"ks.a (v)", "ks.b (v)", "ks.b (l)", "ks.c (v)"} {
+		alive := f.alive()
+		conn, err := rawclient.Dial(f.t.Context(), alive[i%len(alive)].cql(), rawclient.Options{Timeout: settleTime})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.until("CREATE INDEX ON "+column, settleTime, func() string {
+			_, err := conn.Query(fmt.Sprintf("CREATE INDEX IF NOT EXISTS i%d_%d ON %s", round, i, column))
+			if told := (*cqlwire.Error)(nil); err != nil && !errors.As(err, &told) {
+				f.t.Fatal(err)
+			} else if err != nil {
+				return told.Message
+			}
+			return ""
+		})
+		conn.Close()
+	}
+}
+
+// TestIndexAfterKilledBatches proves that an index which is made at once after a coordinator was killed in the middle of
+// LOGGED batches has every row that is there when the batches were finished for it, in every table and at every node,
+// and that each batch is whole.
+func TestIndexAfterKilledBatches(t *testing.T) {
+	f := startFleet(t, 4, "")
+	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+		"CREATE TABLE ks.a (k int PRIMARY KEY, v int)", "CREATE TABLE ks.b (k int PRIMARY KEY, v int, l list<int>)",
+		"CREATE TABLE ks.c (k int PRIMARY KEY, v int)")
+	b := &batchers{acked: map[int64]bool{}}
+	finished := 0
+	for round := range *batchKills {
+		f.settle()
+		m := f.nodes[round%len(f.nodes)]
+		b.run(t, m, 48, 200)
+		before := f.replayed()
+		createIndexes(f, round)
+		f.until("all batches are finished", settleTime, func() string {
+			r, err := process.Query(f.alive()[0].dial(), dberr.Quorum, "SELECT id FROM system.batches")
+			if err != nil {
+				return err.Error()
+			}
+			if r.RowCount > 0 {
+				return fmt.Sprintf("%d are left", r.RowCount)
+			}
+			return ""
+		})
+		finished += f.replayed() - before
+		for _, n := range f.alive() {
+			b.check(t, n)
+		}
+		for i := range 4 {
+			f.alive()[0].do(fmt.Sprintf("DROP INDEX ks.i%d_%d", round, i))
+		}
+		m.start()
+	}
+	if finished == 0 {
+		t.Error("no batch was left to others: the test proves nothing")
+	}
+	t.Logf("%d batches acknowledged, %d finished by others", len(b.acked), finished)
+}
+
+// check compares what a node finds by its indexes with what it finds by reading the tables, and the tables with each
+// other and with what clients were told.
+func (b *batchers) check(t *testing.T, m *member) {
+	t.Helper()
+	conn := m.dial()
+	query := func(text string) map[int64]int64 {
+		r, err := process.Query(conn, dberr.Quorum, text)
+		if err != nil {
+			t.Fatalf("%s: %s: %v", m.name(), text, err)
+		}
+		return values(r)
+	}
+	all := query("SELECT k, v FROM ks.a")
+	for k := range b.acked {
+		if _, there := all[k]; !there {
+			t.Errorf("%s: acknowledged batch %d is lost", m.name(), k)
+		}
+	}
+	for _, table := range []string{"ks.a", "ks.b", "ks.c"} {
+		if rows := query("SELECT k, v FROM " + table); !maps.Equal(rows, all) {
+			t.Errorf("%s: %s has %d rows, ks.a %d: a batch is there in part", m.name(), table, len(rows), len(all))
+		}
+		found := map[int64]int64{}
+		for v := range 5 {
+			maps.Copy(found, query(fmt.Sprintf("SELECT k, v FROM %s WHERE v = %d", table, v)))
+		}
+		if !maps.Equal(found, all) {
+			t.Errorf("%s: the index of %s finds %d rows of %d", m.name(), table, len(found), len(all))
+		}
+	}
+	found := map[int64]int64{}
+	for v := range 3 {
+		maps.Copy(found, query(fmt.Sprintf("SELECT k, v FROM ks.b WHERE l CONTAINS %d", v)))
+	}
+	if !maps.Equal(found, all) {
+		t.Errorf("%s: the index of ks.b (l) finds %d rows of %d", m.name(), len(found), len(all))
+	}
+}
