@@ -199,7 +199,8 @@ func (c *cluster) openLog() error {
 	}
 	n.closers = append(n.closers, c.log.Close)
 	c.originals = &membership.Originals{
-		Directory: directory, Witness: lineage.NewWitness(n.store), Records: c.records, Log: n.log, Fail: n.fail,
+		Dir: filepath.Dir(dir), Directory: directory, Witness: lineage.NewWitness(n.store), Records: c.records,
+		Log: n.log, Fail: n.fail,
 	}
 	return nil
 }

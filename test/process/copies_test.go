@@ -4,9 +4,13 @@ package process_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
@@ -42,8 +46,47 @@ func startThree(t *testing.T) *three {
 	process.Do(t, c.client,
 		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY)")
+	c.whole()
 	c.write()
 	return c
+}
+
+// until waits for a condition, which says what is missing yet or "".
+func (c *three) until(what string, missing func() string) {
+	c.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		text := missing()
+		if text == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("%s: not after a minute: %s", what, text)
+		}
+	}
+}
+
+// whole waits until every partition has three voters. Before that one may be on a single node, which a test must not
+// stop then, and leaders move.
+func (c *three) whole() {
+	c.t.Helper()
+	c.until("three voters of each partition", func() string {
+		for _, n := range c.nodes {
+			for _, table := range process.Status(c.t, n).Tables {
+				for _, p := range table.Partitions {
+					voters := 0
+					for _, r := range p.Replicas {
+						if r.State == "voter" {
+							voters++
+						}
+					}
+					if voters != len(c.nodes) || p.Leader == "" {
+						return fmt.Sprintf("%s has %d, led by %q", table.Name, voters, p.Leader)
+					}
+				}
+			}
+		}
+		return ""
+	})
 }
 
 func (c *three) dir(i int) string { return filepath.Join(c.base, fmt.Sprint("node", i)) }
@@ -87,6 +130,31 @@ func (c *three) refused(dir string, texts ...string) {
 	for range 3 {
 		begin(c.t, dir, c.addresses[2]).Refuses(c.t, 1, texts...)
 	}
+}
+
+// leadFirst has the first node lead everything while only it and the third run.
+func (c *three) leadFirst() {
+	c.t.Helper()
+	first, third := process.Status(c.t, c.nodes[0]), process.Status(c.t, c.nodes[2])
+	r, err := http.Post("http://"+c.nodes[0].HTTP+"/node/drain?node="+third.Node, "", nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	body, _ := io.ReadAll(r.Body)
+	r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		c.t.Fatalf("drain: %s", body)
+	}
+	c.until("the first node leads all", func() string {
+		for _, table := range process.Status(c.t, c.nodes[0]).Tables {
+			for _, p := range table.Partitions {
+				if p.Leader != first.Node {
+					return fmt.Sprintf("%s is led by %q", table.Name, p.Leader)
+				}
+			}
+		}
+		return ""
+	})
 }
 
 // TestLostLogFolder proves that a node whose log folder is missing, empty, or another one, does not start, however
@@ -168,5 +236,29 @@ func TestEarlierState(t *testing.T) {
 	c.refused(backup, "is a copy, or was put back to an earlier state", "empty directory")
 	c.again(c.dir(2))
 	c.write()
+	c.check()
+}
+
+// TestEarlierMoment proves that a data directory that was put back to an earlier moment of its newest start, as by
+// the snapshot of a disk, is noticed when others send it what follows on what it has lost: it ends with one line that
+// names the directory and says what to do, is refused from then on, and nothing that was acknowledged is lost.
+func TestEarlierMoment(t *testing.T) {
+	c := startThree(t)
+	n, moment := c.nodes[2], filepath.Join(c.base, "moment")
+	if err := n.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	c.copyDir(c.dir(2), moment)
+	if err := n.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	c.nodes[1].Stop(t) // the first and this one are the quorum: it confirms what it is about to forget
+	c.leadFirst()
+	c.write()
+	n.Kill()
+	c.nodes[1] = process.Start(t, c.dir(1), "--internal", c.addresses[1])
+	back := begin(t, moment, c.addresses[2])
+	back.Refuses(t, 1, moment, "put back to an earlier state", "empty directory")
+	c.refused(moment, moment, "put back to an earlier state", "empty directory")
 	c.check()
 }

@@ -11,7 +11,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +26,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
@@ -240,4 +243,19 @@ func Query(c *rawclient.Conn, level dberr.Consistency, text string) (*cqlwire.Re
 		return nil, err
 	}
 	return cqlwire.DecodeResult(body, cqlwire.V4)
+}
+
+// Status is what a node shows of itself and its cluster.
+func Status(t testing.TB, s *Server) *admin.Status {
+	t.Helper()
+	r, err := http.Get("http://" + s.HTTP + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	status := new(admin.Status)
+	if err := json.NewDecoder(r.Body).Decode(status); err != nil {
+		t.Fatal(err)
+	}
+	return status
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/replica/lineage"
@@ -20,15 +21,15 @@ import (
 // startAnew is the one way out for a directory that has forgotten promises of its node.
 const startAnew = "take the node out of the cluster (ilion node decommission) and start it on an empty directory with --join"
 
-// OpenLog opens the log of the replica sets in dir if it is the one that belongs to the store, and draws a start of the
-// data directory. It never makes a log anew where there was one (N2).
+// OpenLog opens the log of the replica sets in dir, a folder of the data directory, if it is the one that belongs to the
+// store, and draws a start of the data directory. It never makes a log anew where there was one (N2).
 func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Store, *lineage.Directory, error) {
 	directory, err := lineage.Open(store)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the lineage of the data directory: %w", err)
 	}
 	if why := directory.Refused; why != "" {
-		return nil, nil, errors.New(why)
+		return nil, nil, fmt.Errorf("%s: %s", filepath.Dir(dir), why)
 	}
 	o.MustExist = directory.Logged()
 	log, err := raftlog.Open(dir, o)
@@ -52,6 +53,8 @@ func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Stor
 // Originals keeps copies and earlier states of data directories out of the cluster (N2): those of other nodes when they
 // connect, and this node's own when others, or its log, know better. Its fields are set before it is used.
 type Originals struct {
+	// Dir is the name of the data directory.
+	Dir       string
 	Directory *lineage.Directory
 	Witness   *lineage.Witness
 	// Records returns the records, nil before this node has read them.
@@ -119,6 +122,7 @@ func (o *Originals) GroupsFailed(err error) {
 			o.Log.LogAttrs(context.Background(), slog.LevelError, "refusal not stored",
 				slog.String("error", failed.Error()))
 		}
+		err = fmt.Errorf("%s: %w", o.Dir, err)
 	}
 	o.Fail(err)
 }
