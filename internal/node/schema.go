@@ -21,7 +21,7 @@ import (
 func (n *Node) newSchema() {
 	n.builder = backfill.New(backfill.Options{
 		Records: n.records, Table: write.BackfillTable{Coordinator: n.coordinator}, Entries: expr.IndexOps,
-		Schema: n.catalog.Snapshot, Log: n.log,
+		Schema: n.catalog.Snapshot, Past: n.past, Log: n.log,
 		Mine: func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
 	})
 	n.changer = &schemachange.Changer{

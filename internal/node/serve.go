@@ -36,9 +36,10 @@ import (
 // serve starts everything that clients see.
 func (n *Node) serve() error {
 	n.describe()
-	d := ddl.New(n.catalog, n.changer, ddl.Options{})
+	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock()})
 	var err error
 	options := session.Options{
+		Now:              n.clock(),
 		PreparedMax:      n.opts.Limits.PreparedStatements,
 		ResultBytesMax:   int(n.opts.Limits.ResultBytes),
 		Pressed:          func() bool { return n.cql.Pressed() },
@@ -203,6 +204,15 @@ func (n *Node) inBackground(f func(ctx context.Context)) {
 		wg.Wait()
 		return nil
 	})
+}
+
+// clock is the wall clock as far as the clocks of a quorum allow it. It says when what a client writes now is to
+// expire, and what has expired for one that reads.
+func (n *Node) clock() func() time.Time {
+	if n.cluster != nil {
+		return n.cluster.peers.Now
+	}
+	return time.Now
 }
 
 // past is an instant, in seconds, that has passed: by the clocks of a quorum, or by its own for a node that stands

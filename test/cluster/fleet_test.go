@@ -77,6 +77,9 @@ type member struct {
 	ip    string
 	dir   string
 	args  []string
+	// bin is the program, process.Binary if empty; env its environment, this process's own if nil.
+	bin   string
+	env   []string
 	cmd   *exec.Cmd
 	ended chan struct{}
 }
@@ -212,7 +215,12 @@ func (m *member) launch(args ...string) <-chan error {
 	defer log.Close()
 	args = append([]string{"start", "--data", m.dir, "--cql", m.cql(), "--http", m.web(), "--config", m.f.config(),
 		"--log-level", *logLevel}, args...)
-	cmd := exec.Command(process.Binary(m.f.t), args...)
+	bin := m.bin
+	if bin == "" {
+		bin = process.Binary(m.f.t)
+	}
+	cmd := exec.Command(bin, args...)
+	cmd.Env = m.env
 	if m.f.wires != nil {
 		cmd = m.f.wires.command(m, cmd)
 	}

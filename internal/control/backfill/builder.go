@@ -52,7 +52,7 @@ var ErrAgain = errors.New("the table is being changed")
 // Entries returns the entries of a row in an index. Their values may be views over the row.
 type Entries func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error)
 
-// Options are the parts that a Builder works with. All but Sched are needed.
+// Options are the parts that a Builder works with. All but Past and Sched are needed.
 type Options struct {
 	Records *meta.Keeper
 	Table   Table
@@ -62,6 +62,9 @@ type Options struct {
 	// Mine reports whether this node is to build.
 	Mine func() bool
 	Log  *slog.Logger
+	// Past is an instant, in seconds, that has passed by the clocks of most nodes: rows that have expired by then need
+	// no entries. The wall clock of Sched if nil.
+	Past func() int64
 	// Sched is what the builder tells time and waits by, nil outside simulations.
 	Sched *sched.Scheduler
 }
@@ -77,6 +80,9 @@ type Builder struct {
 
 // New returns a Builder; Run has it build.
 func New(o Options) *Builder {
+	if o.Past == nil {
+		o.Past = func() int64 { return o.Sched.Wall().Unix() }
+	}
 	return &Builder{Options: o, wake: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
@@ -186,7 +192,7 @@ func (b *Builder) scan(ctx context.Context, id uint32) (rows int, err error) {
 			return rows, err
 		}
 		v.mutations, v.rows, v.looked, v.full, v.whole = nil, 0, 0, false, false
-		read.Table, read.Now = v.table.ID, b.Sched.Wall().Unix()
+		read.Table, read.Now = v.table.ID, b.Past()
 		read.Statics, read.Dropped = len(v.table.Statics) > 0, v.table.DroppedIDs()
 		err := b.chunk(ctx, &read, v)
 		if errors.Is(err, ErrAgain) && b.Sched.Sleep(ctx, publicationPause) == nil {

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// wrongClocks has TestWrongClock run: it compiles the standard library anew.
+var wrongClocks = flag.Bool("wrong-clocks", false,
+	"run the tests with wrong clocks, whose program takes minutes to build")
+
+const (
+	// clockTables and clockRows are those of TestWrongClock, of each kind.
+	clockTables, clockRows = 6, 40
+	// lifetime is longer than the test and shorter than any wrong clock is wrong.
+	lifetime = 30 * time.Minute
+	// clockSlack is by how much a stamp may be later than the clock: what is tolerated between nodes, and what a
+	// condition adds.
+	clockSlack = 2 * time.Second
+)
+
+// TestWrongClock proves of one node of four whose wall clock is an hour ahead, an hour behind, or jumps, that it leads
+// nothing while it is wrong; that no write, whichever node it is sent to, is stamped later or earlier than it was
+// made, so that what drivers write afterwards is seen; that nothing with a lifetime ends early or was given another
+// one; and that an index made meanwhile has all rows. All that stays so when the node was killed in the middle of
+// batches and when its clock is right again.
+func TestWrongClock(t *testing.T) {
+	if !*wrongClocks {
+		t.Skip("give -wrong-clocks")
+	}
+	bin := process.WrongClock(t)
+	for _, c := range []struct {
+		name  string
+		first time.Duration // that the node starts with
+		jumps []time.Duration
+	}{
+		{"ahead", time.Hour, nil},
+		{"behind", -time.Hour, nil},
+		{"set ahead", 0, []time.Duration{time.Hour}},
+		{"set back", 0, []time.Duration{-time.Hour}},
+		{"jumps", 0, []time.Duration{time.Hour, -time.Hour, time.Minute, 0, -time.Minute, 24 * time.Hour,
+			5 * time.Second}},
+	} {
+		t.Run(c.name, func(t *testing.T) { newSkewed(t, bin, c.first).run(c.jumps) })
+	}
+}
+
+// skewed is a cluster whose last node has a clock that may be wrong.
+type skewed struct {
+	*fleet
+	clock *process.Clock
+	wrong *member
+	id    string
+	// rows is how many there are of each kind and table.
+	rows int
+}
+
+func newSkewed(t *testing.T, bin string, by time.Duration) *skewed {
+	t.Helper()
+	s := &skewed{fleet: newFleet(t, ""), clock: process.NewClock(t)}
+	for i := range 4 {
+		m := s.add()
+		if i == 3 {
+			s.wrong, m.bin, m.env = m, bin, s.clock.Environ()
+			s.clock.Set(by)
+		}
+		m.start()
+	}
+	s.settle()
+	s.id = s.wrong.id()
+	s.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
+	for i := range clockTables {
+		s.nodes[i%3].do(
+			fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int, w int) WITH gc_grace_seconds = 0", i),
+			fmt.Sprintf("CREATE TABLE ks.c%d (k int PRIMARY KEY, n counter)", i))
+	}
+	s.settle()
+	return s
+}
+
+// settle is fleet.settle, but for the word that a clock is wrong.
+func (s *skewed) settle() {
+	s.t.Helper()
+	s.until("settle", s.patience, func() string {
+		for _, m := range s.alive() {
+			status, err := m.status()
+			if err != nil {
+				return err.Error()
+			}
+			status.Problems = slices.DeleteFunc(status.Problems, func(text string) bool {
+				return strings.Contains(text, "the clock of node")
+			})
+			if text := unsettled(status, len(s.nodes)); text != "" {
+				return m.name() + ": " + text
+			}
+		}
+		return ""
+	})
+}
+
+// leads is how much the wrong node leads, as another one sees it.
+func (s *skewed) leads() (n int) {
+	s.t.Helper()
+	status, err := s.nodes[0].status()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, table := range status.Tables {
+		for _, p := range table.Partitions {
+			if p.Leader == s.id {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// abstains waits until the wrong node leads nothing.
+func (s *skewed) abstains() {
+	s.t.Helper()
+	s.until("a node with a wrong clock leads nothing", settleTime, func() string {
+		if n := s.leads(); n > 0 {
+			return fmt.Sprintf("it leads %d partitions", n)
+		}
+		return ""
+	})
+}
+
+func (s *skewed) run(jumps []time.Duration) {
+	began := time.Now()
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	switch len(jumps) {
+	case 0:
+		s.abstains()
+	case 1:
+		s.write() // some were led by it
+		s.clock.Set(jumps[0])
+		s.abstains()
+	default:
+		wg.Go(func() {
+			for rng := rand.New(rand.NewPCG(1, 2)); !stop.Load(); {
+				s.clock.Set(jumps[rng.IntN(len(jumps))])
+				time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
+			}
+		})
+	}
+	watch := len(jumps) <= 1
+	for range 3 {
+		s.write()
+		s.sweep()
+		if n := s.leads(); watch && n > 0 {
+			s.t.Errorf("with a wrong clock it leads %d partitions", n)
+		}
+	}
+	s.killInBatches()
+	s.nodes[1].do("CREATE INDEX ON ks.t0 (v)")
+	s.check(began)
+	stop.Store(true)
+	wg.Wait()
+	s.clock.Set(0)
+	s.settle()
+	s.write()
+	s.sweep()
+	s.check(began)
+}
+
+// write adds rows of every kind through every node.
+func (s *skewed) write() {
+	s.t.Helper()
+	for i, m := range s.nodes {
+		conn := m.dial()
+		for table := range clockTables {
+			for j := range clockRows / 4 {
+				k := s.rows + i*clockRows/4 + j
+				statements := []string{
+					"INSERT INTO ks.t%[1]d (k, v) VALUES (%[2]d, 1)",
+					"INSERT INTO ks.t%[1]d (k, w) VALUES (%[2]d, 1) USING TTL %[3]d",
+					"UPDATE ks.t%[1]d SET v = 2 WHERE k = %[2]d IF v = 1",
+					"UPDATE ks.c%[1]d SET n = n + 1 WHERE k = %[2]d",
+				}
+				if j == 0 {
+					statements = append(statements,
+						fmt.Sprintf("BEGIN BATCH INSERT INTO ks.t%%[1]d (k, v) VALUES (%%[2]d, 2); "+
+							"INSERT INTO ks.t%d (k, v) VALUES (%%[2]d, 2); APPLY BATCH", (table+1)%clockTables))
+				}
+				for _, text := range statements {
+					s.query(conn, fmt.Sprintf(text, table, k, int(lifetime/time.Second)))
+				}
+			}
+		}
+	}
+	s.rows += clockRows
+}
+
+// query runs a statement until it succeeds: while leaders change an answer may be late. None of those that write does
+// anything more when it is repeated, but counters, which nobody compares.
+func (s *skewed) query(conn *rawclient.Conn, text string) (rows int, cells []byte) {
+	s.t.Helper()
+	s.until(text, settleTime, func() string {
+		r, err := process.Query(conn, dberr.Quorum, text)
+		if err != nil {
+			return err.Error()
+		}
+		rows, cells = r.RowCount, r.Cells
+		return ""
+	})
+	return rows, cells
+}
+
+// sweep has every node write its store anew, as it would in time.
+func (s *skewed) sweep() {
+	s.t.Helper()
+	for _, m := range s.nodes {
+		resp, err := browser.Post("http://"+m.web()+"/compact", "", nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			s.t.Fatalf("%s: %s", resp.Status, body)
+		}
+	}
+}
+
+// killInBatches kills the wrong node while it coordinates LOGGED batches, has others finish them, and starts it again.
+func (s *skewed) killInBatches() {
+	s.t.Helper()
+	var wg sync.WaitGroup
+	const clients, enough = 16, 100
+	var done atomic.Int64
+	grown := make(chan struct{})
+	for i := range clients {
+		conn := s.wrong.dial()
+		wg.Go(func() {
+			for k := i; ; k += clients {
+				if _, err := conn.Query(fmt.Sprintf("BEGIN BATCH INSERT INTO ks.t0 (k, v) VALUES (%d, 3); "+
+					"INSERT INTO ks.t1 (k, v) VALUES (%d, 3); APPLY BATCH", k%clockRows, k%clockRows)); err != nil {
+					return
+				}
+				if done.Add(1) == enough {
+					close(grown)
+				}
+			}
+		})
+	}
+	<-grown
+	s.wrong.kill()
+	wg.Wait()
+	s.until("all batches are finished", settleTime, func() string {
+		if n, _ := s.query(s.nodes[0].dial(), "SELECT id FROM system.batches"); n > 0 {
+			return fmt.Sprintf("%d are left", n)
+		}
+		return ""
+	})
+	s.wrong.start()
+}
+
+// check proves what the test is about, of everything that was written since began.
+func (s *skewed) check(began time.Time) {
+	s.t.Helper()
+	for i, m := range s.nodes {
+		conn := m.dial()
+		for table := range clockTables {
+			earliest, latest := began.Add(-clockSlack).UnixMicro(), time.Now().Add(clockSlack).UnixMicro()
+			n, cells := s.query(conn, fmt.Sprintf("SELECT writetime(v), writetime(w), ttl(w) FROM ks.t%d", table))
+			if n != s.rows {
+				s.t.Errorf("%s: table %d has %d rows, want %d", m.name(), table, n, s.rows)
+			}
+			left := int32((lifetime - time.Since(began) - clockSlack) / time.Second)
+			for ; len(cells) > 0 && !s.t.Failed(); cells = cells[32:] {
+				if len(cells) < 32 || binary.BigEndian.Uint32(cells[12:]) != 8 {
+					s.t.Errorf("%s: table %d: a cell with a lifetime is gone", m.name(), table)
+					break
+				}
+				v, w := int64(binary.BigEndian.Uint64(cells[4:])), int64(binary.BigEndian.Uint64(cells[16:]))
+				if min(v, w) < earliest || max(v, w) > latest {
+					s.t.Errorf("%s: table %d: stamps %s and %s, now it is %s", m.name(), table,
+						time.UnixMicro(v).UTC(), time.UnixMicro(w).UTC(), time.Now().UTC())
+				}
+				if ttl := int32(binary.BigEndian.Uint32(cells[28:])); ttl < left ||
+					ttl > int32((lifetime+clockSlack)/time.Second) {
+					s.t.Errorf("%s: table %d: %d s of %s are left", m.name(), table, ttl, lifetime)
+				}
+			}
+		}
+		// What a driver writes, with its right clock, is seen.
+		for table := range clockTables {
+			at := time.Now().Add(clockSlack).UnixMicro()
+			s.query(conn, fmt.Sprintf("UPDATE ks.t%d USING TIMESTAMP %d SET v = %d WHERE k = 0", table, at, 100+i))
+			if _, cells := s.query(conn, fmt.Sprintf("SELECT v FROM ks.t%d WHERE k = 0", table)); len(cells) != 8 ||
+				binary.BigEndian.Uint32(cells[4:]) != uint32(100+i) {
+				s.t.Errorf("%s: table %d: what a driver wrote is hidden: %v", m.name(), table, cells)
+			}
+		}
+	}
+	found := 0
+	for _, v := range []int{2, 3, 100, 101, 102, 103} {
+		n, _ := s.query(s.nodes[2].dial(), fmt.Sprintf("SELECT k FROM ks.t0 WHERE v = %d", v))
+		found += n
+	}
+	if found != s.rows {
+		s.t.Errorf("the index finds %d rows of %d", found, s.rows)
+	}
+}
