@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// newerBuild builds a binary that understands one feature level more than this one.
+func newerBuild(t *testing.T) string {
+	t.Helper()
+	source, err := filepath.Abs("../../internal/model/feature/feature.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return process.Altered(t, map[string]string{source: process.Edited(t, source,
+		fmt.Sprintf("\tNewest Level = %d\n", feature.Newest), fmt.Sprintf("\tNewest Level = %d\n", feature.Newest+1))})
+}
+
+// levels waits until every node says that it works at a feature level.
+func (f *fleet) levels(want feature.Level) {
+	f.t.Helper()
+	f.until(fmt.Sprintf("feature level %d", want), settleTime, func() string {
+		for _, m := range f.nodes {
+			s, err := m.status()
+			if err != nil {
+				return err.Error()
+			}
+			if s.Level != uint32(want) {
+				return fmt.Sprintf("%s works at %d", m.name(), s.Level)
+			}
+		}
+		return ""
+	})
+}
+
+// upgrade runs ilion upgrade at a node and returns what it says.
+func (m *member) upgrade() string {
+	m.f.t.Helper()
+	out, err := exec.Command(m.bin, "upgrade", "--http", m.web()).CombinedOutput()
+	if err != nil {
+		m.f.t.Fatalf("upgrade: %v: %s", err, out)
+	}
+	return string(out)
+}
+
+// TestUpgrade proves that a cluster goes from one build to one of the next feature level, node by node and back and
+// forth, while no client sees an error; that the level stays until somebody asks for the next one and every node
+// understands it; and that the build before is refused from then on, on a directory of this cluster and on an empty
+// one, with a line that says why.
+func TestUpgrade(t *testing.T) {
+	onlyLong(t)
+	newer := newerBuild(t)
+	f := startFleet(t, 4, "")
+	l := startLoad(f, *clients, 0)
+	restart := func(m *member, bin, what string) {
+		t.Helper()
+		l.only(f.without(m)...)
+		l.mark(what + " on " + m.name())
+		m.stop()
+		m.bin = bin
+		m.start()
+		f.settle()
+		l.only(f.alive()...)
+		l.more(*requests / 16)
+	}
+	for _, m := range f.nodes[:3] {
+		restart(m, newer, "the next build")
+	}
+	restart(f.nodes[1], process.Binary(t), "the build before")
+	restart(f.nodes[1], newer, "the next build again")
+	said := f.nodes[0].upgrade()
+	if want := fmt.Sprintf("level %d", feature.Newest); !strings.Contains(said, want) {
+		t.Errorf("with one node of the build before, upgrade says %q, not %q", said, want)
+	}
+	f.levels(feature.Newest)
+	restart(f.nodes[3], newer, "the next build")
+	f.levels(feature.Newest)
+	said = f.nodes[0].upgrade()
+	if want := fmt.Sprintf("level %d", feature.Newest+1); !strings.Contains(said, want) {
+		t.Errorf("upgrade says %q, not %q", said, want)
+	}
+	f.levels(feature.Newest + 1)
+	l.mark("the next level")
+	l.more(*requests / 4)
+	for _, m := range f.nodes { // everything that is stored at the next level is read again
+		restart(m, newer, "a restart")
+	}
+	old := f.nodes[2]
+	l.only(f.without(old)...)
+	old.stop()
+	old.bin = ""
+	if err := old.tryStart(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
+		"(feature level %d); this build understands %d", feature.Newest+1, feature.Newest)) {
+		t.Errorf("the build before, on its directory: %v", err)
+	}
+	stranger := f.add()
+	if err := stranger.tryStart(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
+		"the cluster works at feature level %d, the build of", feature.Newest+1)) {
+		t.Errorf("the build before, on an empty directory: %v", err)
+	}
+	f.nodes = f.nodes[:4]
+	old.bin = newer
+	old.start()
+	f.settle()
+	l.only(f.alive()...)
+	l.finish()
+}
