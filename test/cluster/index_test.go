@@ -125,9 +125,9 @@ func createIndexes(f *fleet, round int) {
 	}
 }
 
-// TestIndexAfterKilledBatches proves that an index which is made at once after a coordinator was killed in the middle of
-// LOGGED batches has every row that is there when the batches were finished for it, in every table and at every node,
-// and that each batch is whole.
+// TestIndexAfterKilledBatches proves that an index which is made at once after a coordinator was killed in the middle
+// of LOGGED batches has every row that is there when the batches were finished for it, in every table and at every
+// node, and that each batch is whole.
 func TestIndexAfterKilledBatches(t *testing.T) {
 	f := startFleet(t, 4, "")
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",

@@ -46,7 +46,7 @@ func (f *fleet) levels(want feature.Level) {
 // upgrade runs ilion upgrade at a node and returns what it says.
 func (m *member) upgrade() string {
 	m.f.t.Helper()
-	out, err := exec.Command(m.bin, "upgrade", "--http", m.web()).CombinedOutput()
+	out, err := exec.Command(m.bin, "upgrade", "--yes", "--http", m.web()).CombinedOutput()
 	if err != nil {
 		m.f.t.Fatalf("upgrade: %v: %s", err, out)
 	}

@@ -21,8 +21,8 @@ import (
 // startAnew is the one way out for a directory that has forgotten promises of its node.
 const startAnew = "take the node out of the cluster (ilion node decommission) and start it on an empty directory with --join"
 
-// OpenLog opens the log of the replica sets in dir, a folder of the data directory, if it is the one that belongs to the
-// store, and draws a start of the data directory. It never makes a log anew where there was one (N2).
+// OpenLog opens the log of the replica sets in dir, a folder of the data directory, if it is the one that belongs to
+// the store, and draws a start of the data directory. It never makes a log anew where there was one (N2).
 func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Store, *lineage.Directory, error) {
 	directory, err := lineage.Open(store)
 	if err != nil {
