@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -67,27 +69,24 @@ func createKeyspace(n int, name string) schema.Change {
 	}}
 }
 
-func createTable(t interface{ Fatal(...any) }, n int, ks, name string) schema.Change {
-	c, err := schema.DecodeChange(fmt.Appendf(nil,
-		`{"format":2,"kind":"create_table","change":{"version":"%s","keyspace":%q,"name":%q,
-		"columns":[{"name":"k","type":"int"}],"partition_key":["k"]}}`, "00000000-0000-0000-0000-000000000000", ks,
-		name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := c.(*schema.CreateTable)
-	table.Stamp, table.ID = stamp(n), schema.UUID{15: byte(n), 14: byte(n >> 8), 0: 1}
-	return c
+func createTable(n int, ks, name string) schema.Change {
+	return &schema.CreateTable{Stamp: stamp(n), Keyspace: ks, Name: name, ID: schema.UUID{15: byte(n), 14: byte(n >> 8),
+		0: 1},
+		Columns:      []schema.ColumnSpec{{Name: "k", Type: &schema.TypeSpec{Kind: cqltype.Int}}},
+		PartitionKey: []string{"k"}}
 }
 
 // same asserts that two states are equal in all that is stored.
 func same(t *rapid.T, a, b *State) {
 	encode := func(s *State) (out []string) {
-		sch, err := schema.Encode(s.Schema)
+		put, _, err := schema.Objects(nil, s.Schema)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, string(sch), string(s.Map.Append(nil)), fmt.Sprint(s.Version, s.Map.Level()))
+		for _, k := range slices.Sorted(maps.Keys(put)) {
+			out = append(out, k, string(put[k]))
+		}
+		out = append(out, string(s.Map.Append(nil)), fmt.Sprint(s.Version, s.Map.Level()))
 		for _, n := range s.Nodes {
 			out = append(out, string(n.ID[:])+string(n.Append(nil)))
 		}
@@ -114,7 +113,7 @@ func change(t *rapid.T, s *State, n int) *State {
 		if have == nil {
 			next.Schema = ddl(t, s.Schema, createKeyspace(n, ks))
 		} else if have.Tables[name] == nil {
-			next.Schema = ddl(t, s.Schema, createTable(t, n, ks, name))
+			next.Schema = ddl(t, s.Schema, createTable(n, ks, name))
 			m, err := s.Map.AddTable(next.Schema.Table(ks, name).ID, rapid.IntRange(1, 3).Draw(t, "parts"), places)
 			if err != nil {
 				t.Fatal(err)
@@ -249,7 +248,7 @@ func TestSmallDifference(t *testing.T) {
 	s := Empty()
 	s.Schema = ddl(t, s.Schema, createKeyspace(1, "ks"))
 	for i := range 200 {
-		s.Schema = ddl(t, s.Schema, createTable(t, i, "ks", fmt.Sprint("t", i)))
+		s.Schema = ddl(t, s.Schema, createTable(i, "ks", fmt.Sprint("t", i)))
 		m, err := s.Map.AddTable(s.Schema.Table("ks", fmt.Sprint("t", i)).ID, 4, places)
 		if err != nil {
 			t.Fatal(err)
@@ -266,7 +265,7 @@ func TestSmallDifference(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := *s
-	next.Schema = ddl(t, s.Schema, createTable(t, 999, "ks", "another"))
+	next.Schema = ddl(t, s.Schema, createTable(999, "ks", "another"))
 	if next.Map, err = s.Map.AddTable(next.Schema.Table("ks", "another").ID, 4, places); err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +369,7 @@ func BenchmarkReload(b *testing.B) {
 	s := Empty()
 	s.Schema = ddl(b, s.Schema, createKeyspace(1, "ks"))
 	for i := range 1000 {
-		s.Schema = ddl(b, s.Schema, createTable(b, i, "ks", fmt.Sprint("t", i)))
+		s.Schema = ddl(b, s.Schema, createTable(i, "ks", fmt.Sprint("t", i)))
 		m, err := s.Map.AddTable(s.Schema.Table("ks", fmt.Sprint("t", i)).ID, 4, places)
 		if err != nil {
 			b.Fatal(err)

@@ -152,7 +152,7 @@ func (w *world) lead(id topology.PartitionID, publish bool) bool {
 		w.must(err)
 		w.install(m)
 	}
-	return !change.Empty() || w.state.Map != before
+	return len(change.Learn)+len(change.Promote)+len(change.Remove) > 0 || w.state.Map != before
 }
 
 func (w *world) ids() (ids []topology.PartitionID) {

@@ -19,9 +19,6 @@ type Change struct {
 	Remove []topology.ReplicaID
 }
 
-// Empty reports whether there is nothing to do.
-func (c *Change) Empty() bool { return len(c.Learn)+len(c.Promote)+len(c.Remove) == 0 }
-
 // Plan is what the leader of a set does next to bring its configuration to what the map wants. ready says of a learner
 // that it has caught up. It does what can be done safely now, perhaps nothing: the leader asks again when a learner is
 // ready or the map has changed. Before that it publishes topology.Snapshot.RecordVoters with the voters there are, if

@@ -86,13 +86,9 @@ func (r *Ring) from(at uint64) int {
 	return i
 }
 
-// ReplicasAt is what drivers compute for NetworkTopologyStrategy with n replicas in the region: along the ring from the
-// token, first a node of every zone, then those that were passed over, in order. With one zone these are the next n
-// nodes. It is shorter if there are fewer nodes.
-func (r *Ring) ReplicasAt(t token.Token, n int) []topology.NodeID {
-	return r.walk(r.from(t.Position()), n)
-}
-
+// walk is what drivers compute for NetworkTopologyStrategy with n replicas in the region: along the ring from a token,
+// first a node of every zone, then those that were passed over, in order. With one zone these are the next n nodes. It
+// is shorter if there are fewer nodes.
 func (r *Ring) walk(from, n int) []topology.NodeID {
 	n = min(n, r.nodes)
 	out := make([]topology.NodeID, 0, n)

@@ -80,8 +80,8 @@ func naive(nodes []*meta.Node, t token.Token, n int) []topology.NodeID {
 	return all[:min(n, len(all))]
 }
 
-// ReplicasAt is what drivers compute, also with several tokens a node, and fewer replicas are a prefix of more.
-func TestReplicasAt(t *testing.T) {
+// walk is what drivers compute, also with several tokens a node, and fewer replicas are a prefix of more.
+func TestWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var nodes []*meta.Node
 		for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
@@ -94,9 +94,9 @@ func TestReplicasAt(t *testing.T) {
 		ring := NewRing(nodes)
 		for range 10 {
 			at := token.Token(rapid.Int64().Draw(t, "at"))
-			all := ring.ReplicasAt(at, len(nodes))
+			all := ring.walk(ring.from(at.Position()), len(nodes))
 			for n := range len(nodes) + 2 {
-				got := ring.ReplicasAt(at, n)
+				got := ring.walk(ring.from(at.Position()), n)
 				if want := naive(nodes, at, n); !slices.Equal(got, want) || !slices.Equal(got, all[:len(got)]) {
 					t.Fatalf("%d replicas at %s: %x, want %x", n, at, got, want)
 				}
@@ -129,9 +129,9 @@ func TestPlaceFollowsTheRing(t *testing.T) {
 			continue // no key has it, so it has no piece of its own
 		}
 		set := &m.Locate(1024, at, []byte("key")).Sets[0]
-		for i, want := range ring.ReplicasAt(at, Replicas) {
+		for i, want := range ring.walk(ring.from(at.Position()), Replicas) {
 			if len(set.Replicas) != Replicas || set.On(want) == nil || i == 0 && set.Replicas[0].Node != want {
-				t.Fatalf("token %s: %+v, want %x", at, set.Replicas, ring.ReplicasAt(at, Replicas))
+				t.Fatalf("token %s: %+v, want %x", at, set.Replicas, ring.walk(ring.from(at.Position()), Replicas))
 			}
 		}
 	}

@@ -79,12 +79,6 @@ func AppendPartition(dst []byte, table uint32, tok token.Token, pk []byte) []byt
 	return AppendPosition(binary.BigEndian.AppendUint32(dst, table), tok, pk)
 }
 
-// AppendWide is AppendPartition for a table on the wide ring.
-func AppendWide(dst []byte, table uint32, position [16]byte, pk []byte) []byte {
-	dst = binary.BigEndian.AppendUint32(dst, table)
-	return appendSized(append(dst, position[:]...), pk)
-}
-
 // AppendDeletions appends the key of a partition's deletions.
 func AppendDeletions(dst []byte, table uint32, tok token.Token, pk []byte) []byte {
 	return append(AppendPartition(dst, table, tok, pk), Deletions)

@@ -5,6 +5,7 @@ package keys
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
@@ -43,7 +44,9 @@ func drawKey(t *rapid.T, name string) []byte {
 	case 3:
 		key = AppendIndex(nil, table&^(WideRing|WholeKey), short(t, name+" value"), tok, pk, rest)
 	case 4:
-		key = append(append(AppendWide(nil, table|WideRing, [16]byte{15: byte(tok)}, pk), Row), rest...)
+		position := [16]byte{15: byte(tok)}
+		key = append(binary.BigEndian.AppendUint32(nil, table|WideRing), position[:]...)
+		key = append(append(appendSized(key, pk), Row), rest...)
 	default:
 		key = AppendRow(nil, table&^WideRing, tok, pk, rest)
 	}

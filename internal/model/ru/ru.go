@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ru is the price list: what a command costs in request units, and the bucket that meters them.
+// Package ru is the price list: what a command costs in request units.
 //
 // Guarantees: (R1) a price depends only on the logical bytes and rows of a command and its result (see row.Size), never
 // on operands, tombstones, caches, compaction or the consistency level: the same statement over the same data costs the
-// same; (R2) there is no clock in here, callers pass the time. Start at Units, then Write and Read.
+// same. Start at Units, then Write and Read.
 //
 // The prices, with KB = 1024 bytes:
 //

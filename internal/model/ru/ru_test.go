@@ -4,7 +4,6 @@ package ru
 
 import (
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -76,66 +75,4 @@ func TestPricesGrow(t *testing.T) {
 			t.Fatalf("%v", p)
 		}
 	})
-}
-
-// Whatever is charged, the bucket admits while its balance is positive, and over time lets through its rate and a
-// second's worth more, plus the one command that it goes into debt for.
-func TestBucket(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		now := time.Unix(1000, 0)
-		begin := now
-		var b Bucket
-		rate := Units(rapid.Int64Range(1, 10_000).Draw(t, "rate")) * Unit
-		b.SetRate(rate, now)
-		var charged, largest Units
-		for range rapid.IntRange(1, 200).Draw(t, "commands") {
-			now = now.Add(time.Duration(rapid.Int64Range(-1e6, 3e8).Draw(t, "pause")))
-			wait, ok := b.Admit(now)
-			if ok != (b.Balance() > 0) {
-				t.Fatalf("admitted %v with a balance of %d", ok, b.Balance())
-			}
-			if !ok {
-				if wait <= 0 {
-					t.Fatal("no time to wait")
-				}
-				later := b
-				if _, ok := later.Admit(now.Add(wait + 2*time.Millisecond)); !ok {
-					t.Fatalf("still not admitted after %v, balance %d of %d", wait, later.Balance(), rate)
-				}
-				continue
-			}
-			u := Units(rapid.Int64Range(1, 50_000).Draw(t, "units"))
-			b.Charge(u)
-			charged, largest = charged+u, max(largest, u)
-		}
-		allowed := float64(rate)*(now.Sub(begin).Seconds()+1.01) + float64(largest) + 1
-		if float64(charged) > allowed {
-			t.Fatalf("charged %d, allowed %f", charged, allowed)
-		}
-		if b.Balance() > rate {
-			t.Fatalf("balance %d above one second of %d", b.Balance(), rate)
-		}
-	})
-}
-
-// Without a rate everything is admitted; a long pause fills the bucket and no more.
-func TestBucketEdges(t *testing.T) {
-	var b Bucket
-	now := time.Unix(1000, 0)
-	b.Charge(1 << 60)
-	if _, ok := b.Admit(now); !ok {
-		t.Error("a bucket without a rate refused")
-	}
-	b.SetRate(400*Unit, now)
-	b.Charge(1000 * Unit)
-	if wait, ok := b.Admit(now); ok || wait < 1500*time.Millisecond || wait > 1501*time.Millisecond {
-		t.Errorf("in debt of 600 at 400 a second: %v, %v", wait, ok)
-	}
-	if _, ok := b.Admit(now.Add(100 * 365 * 24 * time.Hour)); !ok || b.Balance() != 400*Unit {
-		t.Errorf("after a century the balance is %d", b.Balance())
-	}
-	b.SetRate(100*Unit, now.Add(101*365*24*time.Hour))
-	if b.Balance() != 100*Unit {
-		t.Errorf("after the rate fell the balance is %d", b.Balance())
-	}
 }

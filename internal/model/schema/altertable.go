@@ -26,29 +26,26 @@ const (
 
 // RenameSpec renames a column or field.
 type RenameSpec struct {
-	From string `json:"from"`
-	To   string `json:"to"`
+	From string
+	To   string
 }
 
 // AlterTable is ALTER TABLE; Op says which of the fields behind it counts.
 type AlterTable struct {
 	Stamp
-	Keyspace string  `json:"keyspace"`
-	Name     string  `json:"name"`
-	IfExists bool    `json:"if_exists,omitempty"`
-	Op       AlterOp `json:"op"`
+	Keyspace string
+	Name     string
+	IfExists bool
+	Op       AlterOp
 	// IfColumn makes adding an existing column, or dropping or renaming a missing one, no error.
-	IfColumn bool         `json:"if_column,omitempty"`
-	Add      []ColumnSpec `json:"add,omitempty"`
-	Drop     []string     `json:"drop,omitempty"`
+	IfColumn bool
+	Add      []ColumnSpec
+	Drop     []string
 	// DroppedAt is the time of the drop in microseconds, 0 for Stamp.At.
-	DroppedAt  int64        `json:"dropped_at,omitempty"`
-	Rename     []RenameSpec `json:"rename,omitempty"`
-	Properties []Property   `json:"properties,omitempty"`
+	DroppedAt  int64
+	Rename     []RenameSpec
+	Properties []Property
 }
-
-// Kind implements Change.
-func (*AlterTable) Kind() string { return "alter_table" }
 
 func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 	old := s.Table(c.Keyspace, c.Name)

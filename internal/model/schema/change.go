@@ -13,16 +13,14 @@ var errBadUUID = errors.New("not a UUID")
 // Stamp is what a change brings along because a transition may not draw it itself.
 type Stamp struct {
 	// Version becomes Schema.Version.
-	Version UUID `json:"version"`
+	Version UUID
 	// At is when the change was made, in microseconds since the epoch.
-	At int64 `json:"at"`
+	At int64
 }
 
 // Change is one DDL change, as it is applied on every node. It is one of the types of this package that are named after
-// the statements, all of which are JSON values (EncodeChange).
+// the statements.
 type Change interface {
-	// Kind names the change in its encoding, such as create_table.
-	Kind() string
 	stamp() *Stamp
 	// apply returns the schema after the change, s itself if there is nothing to do, and what happened. The caller sets
 	// version and revision.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 
@@ -14,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// Format is the version of the encoding of schemas and changes. A reader refuses a newer one.
+// Format is the version of the encoding of schemas. A reader refuses a newer one.
 const Format = 2
 
 // The keys of objects: one for the counters, one for every keyspace with its types, one for every table with its
@@ -174,34 +173,6 @@ func FromObjects(objects iter.Seq2[string, []byte]) (*Schema, error) {
 		}
 	}
 	return s, nil
-}
-
-// Encode is the whole schema in one piece.
-func Encode(s *Schema) ([]byte, error) {
-	put, _, err := Objects(nil, s)
-	if err != nil {
-		return nil, err
-	}
-	raw := make(map[string]json.RawMessage, len(put))
-	for k, b := range put {
-		raw[k] = b
-	}
-	return json.Marshal(raw)
-}
-
-// Decode is the inverse of Encode.
-func Decode(b []byte) (*Schema, error) {
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(b, &raw); err != nil {
-		return nil, fmt.Errorf("decode schema: %w", err)
-	}
-	return FromObjects(func(yield func(string, []byte) bool) {
-		for _, k := range slices.Sorted(maps.Keys(raw)) {
-			if !yield(k, raw[k]) {
-				return
-			}
-		}
-	})
 }
 
 func (s *Schema) decodeRoot(b []byte) error {
@@ -385,52 +356,4 @@ func (t *Table) decodeColumn(j *columnJSON, ks *Keyspace) error {
 		t.Regulars = append(t.Regulars, c)
 	}
 	return nil
-}
-
-// newChange makes an empty change of a kind, nil for an unknown one.
-func newChange(kind string) Change {
-	for _, c := range []Change{
-		&CreateKeyspace{}, &AlterKeyspace{}, &DropKeyspace{}, &CreateTable{}, &AlterTable{}, &DropTable{},
-		&CreateType{}, &AlterType{}, &DropType{}, &CreateIndex{}, &DropIndex{},
-	} {
-		if c.Kind() == kind {
-			return c
-		}
-	}
-	return nil
-}
-
-type changeJSON struct {
-	Format int             `json:"format"`
-	Kind   string          `json:"kind"`
-	Change json.RawMessage `json:"change"`
-}
-
-// EncodeChange encodes a change with its kind and the format's version.
-func EncodeChange(c Change) ([]byte, error) {
-	b, err := json.Marshal(c)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", c.Kind(), err)
-	}
-	return json.Marshal(changeJSON{Format, c.Kind(), b})
-}
-
-// DecodeChange is the inverse of EncodeChange.
-func DecodeChange(b []byte) (Change, error) {
-	var j changeJSON
-	if err := json.Unmarshal(b, &j); err != nil {
-		return nil, fmt.Errorf("decode change: %w", err)
-	}
-	if j.Format > Format {
-		return nil, &feature.Newer{What: "a change of the schema", Unit: "format", Has: uint64(j.Format),
-			Newest: Format}
-	}
-	c := newChange(j.Kind)
-	if c == nil {
-		return nil, fmt.Errorf("decode change: unknown kind %q", j.Kind)
-	}
-	if err := json.Unmarshal(j.Change, c); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", j.Kind, err)
-	}
-	return c, nil
 }

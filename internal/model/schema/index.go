@@ -14,39 +14,33 @@ import (
 
 // TargetSpec is a target as it was written.
 type TargetSpec struct {
-	Column string      `json:"column"`
-	Target IndexTarget `json:"target,omitempty"`
+	Column string
+	Target IndexTarget
 }
 
 // CreateIndex is CREATE [CUSTOM] INDEX.
 type CreateIndex struct {
 	Stamp
-	Keyspace    string `json:"keyspace"`
-	Table       string `json:"table"`
-	IfNotExists bool   `json:"if_not_exists,omitempty"`
+	Keyspace    string
+	Table       string
+	IfNotExists bool
 	// Name is empty if the index is to be named after its table and column.
-	Name    string       `json:"name,omitempty"`
-	Targets []TargetSpec `json:"targets"`
-	Custom  bool         `json:"custom,omitempty"`
+	Name    string
+	Targets []TargetSpec
+	Custom  bool
 	// Class is the class of a custom index; a non-custom one must have none.
-	Class      string     `json:"class,omitempty"`
-	HasClass   bool       `json:"has_class,omitempty"`
-	Properties []Property `json:"properties,omitempty"`
+	Class      string
+	HasClass   bool
+	Properties []Property
 }
 
 // DropIndex is DROP INDEX.
 type DropIndex struct {
 	Stamp
-	Keyspace string `json:"keyspace"`
-	Name     string `json:"name"`
-	IfExists bool   `json:"if_exists,omitempty"`
+	Keyspace string
+	Name     string
+	IfExists bool
 }
-
-// Kind implements Change.
-func (*CreateIndex) Kind() string { return "create_index" }
-
-// Kind implements Change.
-func (*DropIndex) Kind() string { return "drop_index" }
 
 func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
 	if err := checkUserKeyspace(c.Keyspace); err != nil {

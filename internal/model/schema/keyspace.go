@@ -43,38 +43,29 @@ func noKeyspace(name string) error { return dberr.Invalidf("Keyspace '%s' doesn'
 // CreateKeyspace is CREATE KEYSPACE.
 type CreateKeyspace struct {
 	Stamp
-	Name        string `json:"name"`
-	IfNotExists bool   `json:"if_not_exists,omitempty"`
+	Name        string
+	IfNotExists bool
 	// Properties are those of the WITH clause.
-	Properties []Property `json:"properties,omitempty"`
+	Properties []Property
 	// Datacenters are those that have nodes: a replication_factor is spread over them.
-	Datacenters []string `json:"datacenters,omitempty"`
+	Datacenters []string
 }
 
 // AlterKeyspace is ALTER KEYSPACE.
 type AlterKeyspace struct {
 	Stamp
-	Name        string     `json:"name"`
-	IfExists    bool       `json:"if_exists,omitempty"`
-	Properties  []Property `json:"properties,omitempty"`
-	Datacenters []string   `json:"datacenters,omitempty"`
+	Name        string
+	IfExists    bool
+	Properties  []Property
+	Datacenters []string
 }
 
 // DropKeyspace is DROP KEYSPACE.
 type DropKeyspace struct {
 	Stamp
-	Name     string `json:"name"`
-	IfExists bool   `json:"if_exists,omitempty"`
+	Name     string
+	IfExists bool
 }
-
-// Kind implements Change.
-func (*CreateKeyspace) Kind() string { return "create_keyspace" }
-
-// Kind implements Change.
-func (*AlterKeyspace) Kind() string { return "alter_keyspace" }
-
-// Kind implements Change.
-func (*DropKeyspace) Kind() string { return "drop_keyspace" }
 
 // keyspaceOptions are the properties of a keyspace, checked as far as they can be without knowing the keyspace.
 type keyspaceOptions struct {

@@ -11,17 +11,17 @@ import (
 
 // Property is one option of a WITH clause, as the statement had it.
 type Property struct {
-	Name string `json:"name"`
+	Name string
 	// Value is the text of a constant, without quotes; Map the entries if IsMap is true.
-	Value string  `json:"value,omitempty"`
-	IsMap bool    `json:"is_map,omitempty"`
-	Map   []Entry `json:"map,omitempty"`
+	Value string
+	IsMap bool
+	Map   []Entry
 }
 
 // Entry is one entry of a map property.
 type Entry struct {
-	Key   string `json:"key"`
-	Value string `json:"value"`
+	Key   string
+	Value string
 }
 
 func (p *Property) mapValue() map[string]string {

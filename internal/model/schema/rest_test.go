@@ -51,7 +51,7 @@ func TestMembersOfLaterBuilds(t *testing.T) {
 	} {
 		next, _, err := Apply(s, c)
 		if err != nil {
-			t.Fatalf("%s: %v", c.Kind(), err)
+			t.Fatalf("%T: %v", c, err)
 		}
 		put, gone, err := Objects(s, next)
 		if err != nil || len(gone) > 0 {

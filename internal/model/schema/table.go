@@ -13,46 +13,40 @@ import (
 
 // ColumnSpec declares a column.
 type ColumnSpec struct {
-	Name   string    `json:"name"`
-	Type   *TypeSpec `json:"type"`
-	Static bool      `json:"static,omitempty"`
+	Name   string
+	Type   *TypeSpec
+	Static bool
 }
 
 // OrderSpec is one part of CLUSTERING ORDER BY.
 type OrderSpec struct {
-	Column string `json:"column"`
-	Desc   bool   `json:"desc,omitempty"`
+	Column string
+	Desc   bool
 }
 
 // CreateTable is CREATE TABLE.
 type CreateTable struct {
 	Stamp
-	Keyspace    string `json:"keyspace"`
-	Name        string `json:"name"`
-	IfNotExists bool   `json:"if_not_exists,omitempty"`
+	Keyspace    string
+	Name        string
+	IfNotExists bool
 	// ID becomes the table's UUID, unless the property "id" gives one.
-	ID             UUID         `json:"id"`
-	Columns        []ColumnSpec `json:"columns"`
-	PartitionKey   []string     `json:"partition_key"`
-	Clustering     []string     `json:"clustering,omitempty"`
-	Order          []OrderSpec  `json:"order,omitempty"`
-	CompactStorage bool         `json:"compact_storage,omitempty"`
-	Properties     []Property   `json:"properties,omitempty"`
+	ID             UUID
+	Columns        []ColumnSpec
+	PartitionKey   []string
+	Clustering     []string
+	Order          []OrderSpec
+	CompactStorage bool
+	Properties     []Property
 }
 
 // DropTable is DROP TABLE.
 type DropTable struct {
 	Stamp
-	Keyspace string `json:"keyspace"`
-	Name     string `json:"name"`
-	IfExists bool   `json:"if_exists,omitempty"`
+	Keyspace string
+	Name     string
+	IfExists bool
 }
-
-// Kind implements Change.
-func (*CreateTable) Kind() string { return "create_table" }
-
-// Kind implements Change.
-func (*DropTable) Kind() string { return "drop_table" }
 
 func (c *CreateTable) apply(s *Schema) (*Schema, []Event, error) {
 	if err := checkUserKeyspace(c.Keyspace); err != nil {

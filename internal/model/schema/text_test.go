@@ -60,27 +60,3 @@ func FuzzParseType(f *testing.F) {
 		}
 	})
 }
-
-// FuzzDecodeChange proves that no bytes make decoding and applying a change panic.
-func FuzzDecodeChange(f *testing.F) {
-	for _, seed := range []string{
-		`{"format":2,"kind":"create_table","change":{"version":"00000000-0000-0000-0000-000000000000","keyspace":"ks","name":"t","columns":[{"name":"k","type":"int"}],"partition_key":["k"]}}`,
-		`{"format":2,"kind":"create_table","change":{"keyspace":"ks","name":"t","columns":[{"name":"k"}],"partition_key":["k"]}}`,
-		`{"format":2,"kind":"create_type","change":{"keyspace":"ks","name":"u","fields":[{"name":"a"}]}}`,
-		`{"format":2,"kind":"alter_type","change":{"keyspace":"ks","name":"u","op":"add"}}`,
-		`{"format":2,"kind":"alter_table","change":{"keyspace":"ks","name":"t","op":"add","add":[{"name":"x"}]}}`,
-		`{"format":2,"kind":"drop_table","change":{}}`, `{"kind":"nosuch"}`, `{}`, `[]`,
-	} {
-		f.Add([]byte(seed))
-	}
-	base := New().With(&Keyspace{Name: "ks", Tables: map[string]*Table{}})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := DecodeChange(b)
-		if err != nil {
-			return
-		}
-		if _, _, err := Apply(base, c); err != nil && err.Error() == "" {
-			t.Error("an error without a text")
-		}
-	})
-}

@@ -24,40 +24,31 @@ type FieldSpec struct {
 // CreateType is CREATE TYPE.
 type CreateType struct {
 	Stamp
-	Keyspace    string      `json:"keyspace"`
-	Name        string      `json:"name"`
-	IfNotExists bool        `json:"if_not_exists,omitempty"`
-	Fields      []FieldSpec `json:"fields"`
+	Keyspace    string
+	Name        string
+	IfNotExists bool
+	Fields      []FieldSpec
 }
 
 // AlterType is ALTER TYPE; Op is AddColumns, RenameColumns or AlterValueType.
 type AlterType struct {
 	Stamp
-	Keyspace string       `json:"keyspace"`
-	Name     string       `json:"name"`
-	IfExists bool         `json:"if_exists,omitempty"`
-	Op       AlterOp      `json:"op"`
-	IfField  bool         `json:"if_field,omitempty"`
-	Add      *FieldSpec   `json:"add,omitempty"`
-	Rename   []RenameSpec `json:"rename,omitempty"`
+	Keyspace string
+	Name     string
+	IfExists bool
+	Op       AlterOp
+	IfField  bool
+	Add      *FieldSpec
+	Rename   []RenameSpec
 }
 
 // DropType is DROP TYPE.
 type DropType struct {
 	Stamp
-	Keyspace string `json:"keyspace"`
-	Name     string `json:"name"`
-	IfExists bool   `json:"if_exists,omitempty"`
+	Keyspace string
+	Name     string
+	IfExists bool
 }
-
-// Kind implements Change.
-func (*CreateType) Kind() string { return "create_type" }
-
-// Kind implements Change.
-func (*AlterType) Kind() string { return "alter_type" }
-
-// Kind implements Change.
-func (*DropType) Kind() string { return "drop_type" }
 
 // withType returns a keyspace in which t replaces the type of its name, and all types and tables that use it follow. It
 // also returns the names of those tables, sorted.

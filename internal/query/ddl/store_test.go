@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// memoryStore applies changes to a catalog at once, through their encoding as a real store does.
+// memoryStore applies changes to a catalog at once.
 type memoryStore struct {
 	mu      sync.Mutex
 	catalog *catalog.Catalog
@@ -28,15 +28,7 @@ type memoryStore struct {
 func (m *memoryStore) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	encoded, err := schema.EncodeChange(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	decoded, err := schema.DecodeChange(encoded)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, events, err := schema.Apply(m.catalog.Snapshot(), decoded)
+	s, events, err := schema.Apply(m.catalog.Snapshot(), c)
 	if err == nil {
 		m.catalog.Publish(s, events...)
 	}

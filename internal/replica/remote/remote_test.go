@@ -28,6 +28,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/test/memnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -154,7 +155,7 @@ func (c *counting) Passed(tok token.Token, key []byte, looked int) (command.Step
 // world is two nodes: the fake is at node 1, node 2 asks.
 type world struct {
 	*fake
-	net     *transport.Network
+	net     *memnet.Network
 	one     *transport.Transport
 	server  *Server
 	client  *Client
@@ -169,7 +170,7 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{fake: new(fake), net: transport.NewNetwork()}
+	w := &world{fake: new(fake), net: memnet.New()}
 	w.server = newServer(func(id topology.PartitionID) Target {
 		if id != 5 {
 			return nil

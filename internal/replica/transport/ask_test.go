@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/test/memnet"
 )
 
 // TestAsk proves that somebody without a cluster learns who is at an address, that this makes nobody a peer, and who is
 // refused.
 func TestAsk(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		accepted := 0
 		one := start(t, n, 1, Handlers{}, Options{
 			Levels: feature.Range{
@@ -61,7 +62,7 @@ func TestAskRefusals(t *testing.T) {
 		{"of no cluster", hello{class: ask, least: 1, most: 1, node: id(1)}, ErrCluster, false},
 		{"without an id", hello{class: ask, least: 1, most: 1, cluster: home}, ErrHandshake, false},
 	} {
-		bubble(t, func(t *testing.T, n *Network) {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
 			l, err := n.Listen(host(1))
 			if err != nil {
 				t.Fatal(err)

@@ -13,10 +13,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ilion-db/ilion/test/memnet"
 )
 
 // pair starts node 1 with a command handler and returns it and node 2, which knows it.
-func pair(t *testing.T, n *Network, h func(context.Context, NodeID, []byte, *Responder), o Options) (one,
+func pair(t *testing.T, n *memnet.Network, h func(context.Context, NodeID, []byte, *Responder), o Options) (one,
 	two *Transport) {
 	one = start(t, n, 1, Handlers{OnCommand: h}, o)
 	two = start(t, n, 2, Handlers{}, o)
@@ -26,7 +28,7 @@ func pair(t *testing.T, n *Network, h func(context.Context, NodeID, []byte, *Res
 
 // TestCalls proves that many calls at once get their own answers, in whatever order these are given.
 func TestCalls(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		_, two := pair(t, n, func(_ context.Context, from NodeID, b []byte, r *Responder) {
 			time.Sleep(time.Duration(b[0]) * time.Millisecond)
 			if b[0]%7 == 0 {
@@ -54,7 +56,7 @@ func TestCalls(t *testing.T) {
 
 // TestLateAnswer proves that a handler may return and answer later, from another goroutine.
 func TestLateAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		_, two := pair(t, n, func(_ context.Context, _ NodeID, _ []byte, r *Responder) {
 			time.AfterFunc(time.Second, func() { r.End([]byte("late")) })
 		}, Options{})
@@ -66,7 +68,7 @@ func TestLateAnswer(t *testing.T) {
 
 // TestDeadlineAndCancel proves that both travel: the handler's context ends when the caller's does.
 func TestDeadlineAndCancel(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ended := make(chan error, 1)
 		_, two := pair(t, n, func(ctx context.Context, _ NodeID, b []byte, _ *Responder) {
 			if string(b) == "deadline" {
@@ -99,7 +101,7 @@ func TestDeadlineAndCancel(t *testing.T) {
 
 // TestDeadlineWithoutCancel proves that a handler's deadline holds though the caller cannot say that it gave up.
 func TestDeadlineWithoutCancel(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ended := make(chan time.Time, 1)
 		_, two := pair(t, n, func(ctx context.Context, _ NodeID, _ []byte, r *Responder) {
 			<-ctx.Done()
@@ -119,7 +121,7 @@ func TestDeadlineWithoutCancel(t *testing.T) {
 // TestStream proves that pages come in order, that the sender is at most PagesAhead before the reader, and that Close
 // stops it.
 func TestStream(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var sent atomic.Int32
 		ended := make(chan error, 1)
 		_, two := pair(t, n, func(_ context.Context, _ NodeID, b []byte, r *Responder) {
@@ -183,7 +185,7 @@ func TestCommandBounds(t *testing.T) {
 		{"the other's bytes", Options{}, Options{CommandBytes: 1000}, 300, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, n *Network) {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
 				release := make(chan struct{})
 				start(t, n, 1, Handlers{OnCommand: func(_ context.Context, _ NodeID, _ []byte, r *Responder) {
 					<-release
@@ -224,7 +226,7 @@ func TestCommandBounds(t *testing.T) {
 // TestCommandLost proves what a caller hears when the connection breaks, when nobody is there, and when the transport
 // is closed.
 func TestCommandLost(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ended := make(chan struct{}, 1)
 		one, two := pair(t, n, func(ctx context.Context, _ NodeID, b []byte, r *Responder) {
 			if len(b) == 0 {

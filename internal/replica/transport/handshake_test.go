@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/test/memnet"
 )
 
 // TestHandshakeMatrix proves who is let in and who is not, on both sides: node 1 is dialled by, and dials, a peer that
@@ -58,7 +59,7 @@ func TestHandshakeMatrix(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name+"/accepted", func(t *testing.T) {
-			bubble(t, func(t *testing.T, n *Network) {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
 				var seen error
 				start(t, n, 1, Handlers{},
 					Options{Admit: admit, Events: Events{HandshakeRefused: func(_ string, err error) {
@@ -89,7 +90,7 @@ func TestHandshakeMatrix(t *testing.T) {
 			})
 		})
 		t.Run(c.name+"/dialled", func(t *testing.T) {
-			bubble(t, func(t *testing.T, n *Network) {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
 				l, err := n.Listen(host(2))
 				if err != nil {
 					t.Fatal(err)
@@ -130,7 +131,7 @@ func answerHello(l net.Listener, h hello) {
 
 // TestRefusalIsHeard proves that the dialler learns the text of the other side's refusal.
 func TestRefusalIsHeard(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, Handlers{}, Options{Admit: func(Peer) error { return errors.New("removed on Friday") }})
 		two := start(t, n, 2, Handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
@@ -145,7 +146,7 @@ func TestRefusalIsHeard(t *testing.T) {
 
 // TestNodeThatDialsItself proves that a wrong address that leads back is found out.
 func TestNodeThatDialsItself(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		one := start(t, n, 1, Handlers{}, Options{})
 		one.SetAddress(id(2), host(1))
 		if _, err := one.Call(t.Context(), id(2), nil); !errors.Is(err, ErrSelf) {
@@ -156,7 +157,7 @@ func TestNodeThatDialsItself(t *testing.T) {
 
 // TestFutureHello proves that a hello of an unknown version, laid out differently behind its head, is refused politely.
 func TestFutureHello(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, Handlers{}, Options{})
 		conn, err := n.Dialler("stranger")(t.Context(), host(1))
 		if err != nil {
@@ -174,7 +175,7 @@ func TestFutureHello(t *testing.T) {
 
 // TestSilentStrangers proves that connections which say nothing are closed in time and bounded in number.
 func TestSilentStrangers(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		one := start(t, n, 1, Handlers{}, Options{Handshakes: 2})
 		begin := time.Now()
 		var conns []net.Conn
@@ -203,7 +204,7 @@ func TestSilentStrangers(t *testing.T) {
 
 // TestDiscover proves that an address is enough to learn who is there.
 func TestDiscover(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, Handlers{}, Options{Levels: feature.Range{Oldest: 1, Newest: 4}})
 		two := start(t, n, 2, Handlers{}, Options{})
 		p, err := two.Discover(context.Background(), host(1))
@@ -216,7 +217,7 @@ func TestDiscover(t *testing.T) {
 // TestTwins proves that a node is one process at a time: a second one with its id is told so as long as the first is
 // connected, and comes in when that has ended.
 func TestTwins(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, Handlers{}, Options{})
 		first := start(t, n, 2, Handlers{}, Options{})
 		first.SetAddress(id(1), host(1))
@@ -255,7 +256,7 @@ func TestTwins(t *testing.T) {
 // TestOneHostCannotKeepOthersOut proves that connections which say nothing take no more than their host's share of the
 // handshakes.
 func TestOneHostCannotKeepOthersOut(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		one := start(t, n, 1, Handlers{}, Options{Handshakes: 32})
 		for range 40 {
 			conn, err := n.Dialler("stranger")(t.Context(), host(1))

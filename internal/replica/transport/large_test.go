@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/test/memnet"
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
@@ -31,7 +32,7 @@ func raftID(i int) raftgroup.NodeID { return raftgroup.NodeID{byte(i + 1)} }
 // startRaft starts count nodes with groups whose voters are the first voters of them.
 func startRaft(t *testing.T, count, voters, groups int, o raftgroup.Options) []*raftNode {
 	t.Helper()
-	n := transport.NewNetwork()
+	n := memnet.New()
 	nodes := make([]*raftNode, count)
 	for i := range nodes {
 		nodes[i] = &raftNode{name: fmt.Sprintf("host%d", i)}
@@ -65,7 +66,7 @@ func startRaft(t *testing.T, count, voters, groups int, o raftgroup.Options) []*
 	return nodes
 }
 
-func (m *raftNode) open(t *testing.T, n *transport.Network, i, voters, groups int, o raftgroup.Options) {
+func (m *raftNode) open(t *testing.T, n *memnet.Network, i, voters, groups int, o raftgroup.Options) {
 	t.Helper()
 	var err error
 	fs := vfs.NewMem()

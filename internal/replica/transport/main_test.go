@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ilion-db/ilion/test/memnet"
 	"go.uber.org/goleak"
 )
 
@@ -23,12 +24,12 @@ func id(i int) NodeID { return NodeID{byte(i)} }
 func host(i int) string { return fmt.Sprintf("host%d", i) }
 
 // start starts node i on host(i) of the network, closed at the end of the test.
-func start(t *testing.T, n *Network, i int, h Handlers, o Options) *Transport {
+func start(t *testing.T, n *memnet.Network, i int, h Handlers, o Options) *Transport {
 	t.Helper()
 	return startAt(t, n, i, host(i), h, o)
 }
 
-func startAt(t *testing.T, n *Network, i int, at string, h Handlers, o Options) *Transport {
+func startAt(t *testing.T, n *memnet.Network, i int, at string, h Handlers, o Options) *Transport {
 	t.Helper()
 	tr, err := New(Self{Cluster: home, Node: id(i), Address: at}, n.Dialler(at), o)
 	if err != nil {
@@ -100,10 +101,10 @@ func number(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
 
 // bubble runs a test on virtual time. Keep-alives would turn a test that is stuck into one that never ends: it ends
 // here.
-func bubble(t *testing.T, f func(t *testing.T, n *Network)) {
+func bubble(t *testing.T, f func(t *testing.T, n *memnet.Network)) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := time.AfterFunc(3*time.Hour, func() { panic(t.Name() + " is stuck") })
 		defer stuck.Stop()
-		f(t, NewNetwork())
+		f(t, memnet.New())
 	})
 }

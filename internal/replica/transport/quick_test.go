@@ -7,12 +7,14 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/ilion-db/ilion/test/memnet"
 )
 
 // TestQuickFailureDetection proves that with short intervals a process that stops answering, and whose machine goes on,
 // is noticed within IdleTimeout by those who wait for an answer, and that soon behind it calls end at once.
 func TestQuickFailureDetection(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		o := Options{KeepAlive: 300 * time.Millisecond, IdleTimeout: 1500 * time.Millisecond}
 		begun := make(chan struct{}, 1)
 		one := start(t, n, 1, Handlers{}, o)

@@ -11,11 +11,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ilion-db/ilion/test/memnet"
 )
 
 // TestFramesInOrder proves that frames arrive in order, once, coalesced, and that Send copies.
 func TestFramesInOrder(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got numbers
 		start(t, n, 1, Handlers{OnFrame: got.take}, Options{})
 		two := start(t, n, 2, Handlers{}, Options{})
@@ -40,7 +42,7 @@ func TestFramesInOrder(t *testing.T) {
 // TestSlowPeer proves that a peer that takes nothing fills its own queue, after which Send says false at once, and
 // holds up nobody else.
 func TestSlowPeer(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		release := make(chan struct{})
 		var fast ledger
 		start(t, n, 1, Handlers{OnFrame: func(NodeID, []byte) error { <-release; return nil }}, Options{})
@@ -77,7 +79,7 @@ func TestSlowPeer(t *testing.T) {
 
 // TestLargeFrame proves that one frame above the queue passes, small ones beside it, and one above FrameBytes never.
 func TestLargeFrame(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got ledger
 		start(t, n, 1, Handlers{OnFrame: got.take}, Options{})
 		two := start(t, n, 2, Handlers{}, Options{QueueBytes: 1000, FrameBytes: 3 << 20})
@@ -99,7 +101,7 @@ func TestLargeFrame(t *testing.T) {
 // TestRefusedIsNotSilence proves that a process that is gone is told from one that is silent, and that nothing is
 // queued meanwhile.
 func TestRefusedIsNotSilence(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var gone, refused, silent atomic.Int32
 		o := Options{Events: Events{
 			Refused: func(p Peer) {
@@ -165,7 +167,7 @@ func TestRefusedIsNotSilence(t *testing.T) {
 // TestDeparture proves that a process that ends in order is heard to say so after its last frame, once, and that one
 // that ends otherwise is not.
 func TestDeparture(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var heard ledger
 		start(t, n, 2, Handlers{OnFrame: heard.take}, Options{Events: Events{
 			Departed: func(p Peer) { _ = heard.take(p.Node, []byte("departed")) },
@@ -200,7 +202,7 @@ func TestDeparture(t *testing.T) {
 
 // TestDepartureUnheard proves that a process does not wait for peers that do not hear it any more.
 func TestDepartureUnheard(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 2, Handlers{OnFrame: func(NodeID, []byte) error { return nil }}, Options{})
 		one := start(t, n, 1, Handlers{}, Options{})
 		one.SetAddress(id(2), host(2))
@@ -220,7 +222,7 @@ func TestDepartureUnheard(t *testing.T) {
 // TestRestartElsewhere proves that a node which restarted under another address is found: it dials, and the others
 // learn where it is.
 func TestRestartElsewhere(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var moved atomic.Value
 		var got ledger
 		two := start(t, n, 2, Handlers{OnFrame: func(NodeID, []byte) error { return nil }}, Options{Events: Events{
@@ -250,7 +252,7 @@ func TestRestartElsewhere(t *testing.T) {
 // TestSilentDeathElsewhere proves that a connection to a process that was replaced is given up at once, though it looks
 // alive.
 func TestSilentDeathElsewhere(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var old, fresh ledger
 		two := start(t, n, 2, Handlers{OnFrame: func(NodeID, []byte) error { return nil }}, Options{})
 		start(t, n, 1, Handlers{OnFrame: old.take}, Options{})
@@ -274,7 +276,7 @@ func TestSilentDeathElsewhere(t *testing.T) {
 // TestBreaksKeepOrder proves that frames are lost and never swapped or doubled when connections break again and again,
 // however slow the receiver is.
 func TestBreaksKeepOrder(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got numbers
 		start(t, n, 1, Handlers{OnFrame: func(from NodeID, frame []byte) error {
 			time.Sleep(500 * time.Microsecond)
@@ -303,7 +305,7 @@ func TestBreaksKeepOrder(t *testing.T) {
 
 // TestIdle proves that an idle connection stays, at the price of a keep-alive a second.
 func TestIdle(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got ledger
 		start(t, n, 1, Handlers{OnFrame: got.take}, Options{})
 		two := start(t, n, 2, Handlers{}, Options{})
@@ -320,7 +322,7 @@ func TestIdle(t *testing.T) {
 
 // TestForget proves that a forgotten node is not dialled any more.
 func TestForget(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		two := start(t, n, 2, Handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
 		two.Send(id(1), []byte("a"))

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ilion-db/ilion/test/memnet"
 )
 
 func noise(n int) []byte {
@@ -43,7 +45,7 @@ func (s *shelf) take(_ NodeID, r *SnapshotReader) error {
 // TestSnapshotBesideFrames proves that a snapshot takes the time its rate allows, arrives whole, and does not delay
 // frames.
 func TestSnapshotBesideFrames(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
 		var frames numbers
 		start(t, n, 1, Handlers{OnSnapshot: s.take, OnFrame: frames.take}, Options{})
@@ -76,7 +78,7 @@ func TestSnapshotBesideFrames(t *testing.T) {
 // TestSnapshotResumes proves that a snapshot whose connection breaks again and again goes on where it was, in the same
 // reader; and that bytes are not sent twice but for those that were under way.
 func TestSnapshotResumes(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
 		start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
 		two := start(t, n, 2, Handlers{}, Options{SnapshotRate: 1 << 20, SnapshotChunk: 10_000})
@@ -109,7 +111,7 @@ func TestSnapshotResumes(t *testing.T) {
 // TestSnapshotResultSurvivesCut proves that a connection lost while the handler works costs nothing: the sender learns
 // the result, and the handler ran once.
 func TestSnapshotResultSurvivesCut(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var runs atomic.Int32
 		start(t, n, 1, Handlers{OnSnapshot: func(_ NodeID, r *SnapshotReader) error {
 			runs.Add(1)
@@ -133,20 +135,20 @@ func TestSnapshotResultSurvivesCut(t *testing.T) {
 
 // TestSnapshotFailures proves what sender and receiver hear when it does not work.
 func TestSnapshotFailures(t *testing.T) {
-	send := func(t *testing.T, n *Network, o Options, size int) (*Transport, error) {
+	send := func(t *testing.T, n *memnet.Network, o Options, size int) (*Transport, error) {
 		two := start(t, n, 2, Handlers{}, o)
 		two.SetAddress(id(1), host(1))
 		return two, sendWhole(two, noise(size))
 	}
 	t.Run("nobody there", func(t *testing.T) {
-		bubble(t, func(t *testing.T, n *Network) {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
 			if _, err := send(t, n, Options{}, 1); !errors.Is(err, ErrUnreachable) {
 				t.Fatal(err)
 			}
 		})
 	})
 	t.Run("handler refuses at once", func(t *testing.T) {
-		bubble(t, func(t *testing.T, n *Network) {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
 			start(t, n, 1, Handlers{OnSnapshot: func(NodeID, *SnapshotReader) error {
 				return errors.New("disk is full")
 			}}, Options{})
@@ -157,7 +159,7 @@ func TestSnapshotFailures(t *testing.T) {
 		})
 	})
 	t.Run("handler stops before the end", func(t *testing.T) {
-		bubble(t, func(t *testing.T, n *Network) {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
 			start(t, n, 1, Handlers{OnSnapshot: func(_ NodeID, r *SnapshotReader) error {
 				_, err := io.CopyN(io.Discard, r, r.Size)
 				return err
@@ -169,7 +171,7 @@ func TestSnapshotFailures(t *testing.T) {
 		})
 	})
 	t.Run("too large", func(t *testing.T) {
-		bubble(t, func(t *testing.T, n *Network) {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
 			start(t, n, 1, Handlers{OnSnapshot: new(shelf).take}, Options{SnapshotBytes: 100})
 			if _, err := send(t, n, Options{}, 101); !errors.Is(err, ErrBusy) {
 				t.Fatal(err)
@@ -177,7 +179,7 @@ func TestSnapshotFailures(t *testing.T) {
 		})
 	})
 	t.Run("sender vanishes", func(t *testing.T) {
-		bubble(t, func(t *testing.T, n *Network) {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
 			var s shelf
 			start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
 			two := start(t, n, 2, Handlers{}, Options{SnapshotRate: 1 << 20})
@@ -198,7 +200,7 @@ func TestSnapshotFailures(t *testing.T) {
 		})
 	})
 	t.Run("receiver vanishes", func(t *testing.T) {
-		bubble(t, func(t *testing.T, n *Network) {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
 			var s shelf
 			one := start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
 			time.AfterFunc(time.Second, func() { one.Close() })
@@ -210,7 +212,7 @@ func TestSnapshotFailures(t *testing.T) {
 		})
 	})
 	t.Run("too many", func(t *testing.T) {
-		bubble(t, func(t *testing.T, n *Network) {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
 			start(t, n, 1, Handlers{OnSnapshot: new(shelf).take}, Options{SnapshotsInbound: 1})
 			two := start(t, n, 2, Handlers{}, Options{SnapshotRate: 1 << 20})
 			two.SetAddress(id(1), host(1))
@@ -228,7 +230,7 @@ func TestSnapshotFailures(t *testing.T) {
 // TestManySnapshots proves that small snapshots one after the other are all taken: those that have ended do not keep
 // others out, and are not all remembered.
 func TestManySnapshots(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		one := start(t, n, 1, Handlers{OnSnapshot: new(shelf).take}, Options{SnapshotsInbound: 2})
 		two := start(t, n, 2, Handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
@@ -252,7 +254,7 @@ func TestManySnapshots(t *testing.T) {
 // TestSnapshotChecksum proves that the reader does not end well if the whole is not what the sender meant: a chunk that
 // was changed before its frame was made.
 func TestSnapshotChecksum(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
 		start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
 		two := start(t, n, 2, Handlers{}, Options{})
@@ -278,7 +280,7 @@ func TestSnapshotChecksum(t *testing.T) {
 
 // TestSnapshotEmpty proves that nothing can be sent.
 func TestSnapshotEmpty(t *testing.T) {
-	bubble(t, func(t *testing.T, n *Network) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
 		start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
 		two := start(t, n, 2, Handlers{}, Options{})

@@ -26,6 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/remote"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/test/memnet"
 )
 
 // member is a node of a real cluster in this process.
@@ -36,7 +37,7 @@ type member struct {
 	host      *partition.Host
 	transport *transport.Transport
 	up        atomic.Bool
-	net       *transport.Network
+	net       *memnet.Network
 	// away is a node that this one takes for dead, nil for none.
 	away atomic.Pointer[topology.NodeID]
 }
@@ -54,7 +55,7 @@ func (f frames) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt,
 
 // newCluster4 starts four nodes that hold a table of n partitions and the table of batches.
 func newCluster4(t *testing.T, n int) []*member {
-	net := transport.NewNetwork()
+	net := memnet.New()
 	s := mapOf(t, n)
 	all := make([]*member, 4)
 	for i := range all {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package transport
+// Package memnet is a network in memory, for tests of code that speaks over connections: delays, cuts and losses are
+// asked for, and virtual time holds for it. Start at Network.
+package memnet
 
 import (
 	"context"
@@ -19,7 +21,7 @@ import (
 // Everything holds for a directed pair of hosts: the bytes that one sends to the other, whichever of them dialled.
 type Network struct {
 	mu        sync.Mutex
-	listeners map[string]*memoryListener
+	listeners map[string]*listener
 	ways      map[[2]string]*way
 }
 
@@ -30,12 +32,12 @@ type way struct {
 	delay time.Duration
 	// changed is closed when cut is lifted.
 	changed chan struct{}
-	conns   map[*memoryConn]struct{}
+	conns   map[*conn]struct{}
 }
 
-// NewNetwork returns a network without hosts.
-func NewNetwork() *Network {
-	return &Network{listeners: map[string]*memoryListener{}, ways: map[[2]string]*way{}}
+// New returns a network without hosts.
+func New() *Network {
+	return &Network{listeners: map[string]*listener{}, ways: map[[2]string]*way{}}
 }
 
 func (n *Network) way(from, to string) *way {
@@ -43,7 +45,7 @@ func (n *Network) way(from, to string) *way {
 	defer n.mu.Unlock()
 	w := n.ways[[2]string{from, to}]
 	if w == nil {
-		w = &way{changed: make(chan struct{}), conns: map[*memoryConn]struct{}{}}
+		w = &way{changed: make(chan struct{}), conns: map[*conn]struct{}{}}
 		n.ways[[2]string{from, to}] = w
 	}
 	return w
@@ -74,7 +76,7 @@ func (n *Network) Delay(from, to string, d time.Duration) {
 func (n *Network) Drop(from, to string) {
 	w := n.way(from, to)
 	w.mu.Lock()
-	conns := make([]*memoryConn, 0, len(w.conns))
+	conns := make([]*conn, 0, len(w.conns))
 	for c := range w.conns {
 		conns = append(conns, c)
 	}
@@ -122,13 +124,13 @@ func (n *Network) Listen(host string) (net.Listener, error) {
 	if n.listeners[host] != nil {
 		return nil, fmt.Errorf("listen on %s: %w", host, syscall.EADDRINUSE)
 	}
-	l := &memoryListener{n: n, host: host, backlog: make(chan *memoryConn, 128), closed: make(chan struct{})}
+	l := &listener{n: n, host: host, backlog: make(chan *conn, 128), closed: make(chan struct{})}
 	n.listeners[host] = l
 	return l, nil
 }
 
-// Dialler returns the Dial of a host.
-func (n *Network) Dialler(from string) Dial {
+// Dialler returns what dials for a host.
+func (n *Network) Dialler(from string) func(ctx context.Context, to string) (net.Conn, error) {
 	return func(ctx context.Context, to string) (net.Conn, error) {
 		there, back := n.way(from, to), n.way(to, from)
 		if err := there.pass(ctx); err != nil {
@@ -144,8 +146,8 @@ func (n *Network) Dialler(from string) Dial {
 			return nil, fmt.Errorf("dial %s: %w", to, syscall.ECONNREFUSED)
 		}
 		a, b := newFlow(there), newFlow(back)
-		near := &memoryConn{local: memoryAddr(from), remote: memoryAddr(to), in: b, out: a, way: there}
-		far := &memoryConn{local: memoryAddr(to), remote: memoryAddr(from), in: a, out: b, way: there}
+		near := &conn{local: addr(from), remote: addr(to), in: b, out: a, way: there}
+		far := &conn{local: addr(to), remote: addr(from), in: a, out: b, way: there}
 		there.mu.Lock()
 		there.conns[near], there.conns[far] = struct{}{}, struct{}{}
 		there.mu.Unlock()
@@ -164,22 +166,22 @@ func (n *Network) Dialler(from string) Dial {
 	}
 }
 
-type memoryAddr string
+type addr string
 
-func (memoryAddr) Network() string  { return "memory" }
-func (a memoryAddr) String() string { return string(a) }
+func (addr) Network() string  { return "memory" }
+func (a addr) String() string { return string(a) }
 
-type memoryListener struct {
+type listener struct {
 	n       *Network
 	host    string
-	backlog chan *memoryConn
+	backlog chan *conn
 	once    sync.Once
 	closed  chan struct{}
 }
 
-func (l *memoryListener) Addr() net.Addr { return memoryAddr(l.host) }
+func (l *listener) Addr() net.Addr { return addr(l.host) }
 
-func (l *memoryListener) Accept() (net.Conn, error) {
+func (l *listener) Accept() (net.Conn, error) {
 	select {
 	case <-l.closed:
 		return nil, net.ErrClosed
@@ -194,7 +196,7 @@ func (l *memoryListener) Accept() (net.Conn, error) {
 }
 
 // Close refuses further diallers and resets those that were not accepted.
-func (l *memoryListener) Close() error {
+func (l *listener) Close() error {
 	l.once.Do(func() {
 		l.n.mu.Lock()
 		delete(l.n.listeners, l.host)
@@ -212,44 +214,44 @@ func (l *memoryListener) Close() error {
 	return nil
 }
 
-// memoryConn is one end of a connection.
-type memoryConn struct {
-	local, remote memoryAddr
+// conn is one end of a connection.
+type conn struct {
+	local, remote addr
 	in, out       *flow
 	way           *way
 }
 
-func (c *memoryConn) Read(b []byte) (int, error)  { return c.in.read(b) }
-func (c *memoryConn) Write(b []byte) (int, error) { return c.out.write(b) }
-func (c *memoryConn) LocalAddr() net.Addr         { return c.local }
-func (c *memoryConn) RemoteAddr() net.Addr        { return c.remote }
+func (c *conn) Read(b []byte) (int, error)  { return c.in.read(b) }
+func (c *conn) Write(b []byte) (int, error) { return c.out.write(b) }
+func (c *conn) LocalAddr() net.Addr         { return c.local }
+func (c *conn) RemoteAddr() net.Addr        { return c.remote }
 
 // Close ends both directions; the other end reads what is under way, then io.EOF.
-func (c *memoryConn) Close() error {
+func (c *conn) Close() error {
 	c.out.close(false)
 	c.in.close(true)
 	c.forget()
 	return nil
 }
 
-func (c *memoryConn) forget() {
+func (c *conn) forget() {
 	c.way.mu.Lock()
 	delete(c.way.conns, c)
 	c.way.mu.Unlock()
 }
 
-func (c *memoryConn) SetDeadline(t time.Time) error {
+func (c *conn) SetDeadline(t time.Time) error {
 	c.in.deadline(&c.in.readBy, t)
 	c.out.deadline(&c.out.writeBy, t)
 	return nil
 }
 
-func (c *memoryConn) SetReadDeadline(t time.Time) error {
+func (c *conn) SetReadDeadline(t time.Time) error {
 	c.in.deadline(&c.in.readBy, t)
 	return nil
 }
 
-func (c *memoryConn) SetWriteDeadline(t time.Time) error {
+func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.out.deadline(&c.out.writeBy, t)
 	return nil
 }
