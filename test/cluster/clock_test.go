@@ -29,7 +29,7 @@ var wrongClocks = flag.Bool("wrong-clocks", false,
 
 const (
 	// clockTables and clockRows are those of TestWrongClock, of each kind.
-	clockTables, clockRows = 6, 40
+	clockTables, clockRows = 4, 16
 	// lifetime is longer than the test and shorter than any wrong clock is wrong.
 	lifetime = 30 * time.Minute
 	// clockSlack is by how much a stamp may be later than the clock: what is tolerated between nodes, and what a

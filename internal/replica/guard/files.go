@@ -37,6 +37,21 @@ func (f logFile) SyncTo(length int64) (bool, error) {
 // Close implements vfs.File.
 func (f logFile) Close() error { return f.g.must(f.File.Close()) }
 
+// copyDir is a directory of a checkpoint. Pebble panics when it cannot be synced, so that is told after the checkpoint
+// (F4).
+type copyDir struct {
+	vfs.File
+	g *Guard
+}
+
+// Sync implements vfs.File. It is called by whoever holds copying.
+func (d copyDir) Sync() error {
+	if err := d.File.Sync(); err != nil && d.g.copyFailed == nil {
+		d.g.copyFailed = err
+	}
+	return nil
+}
+
 // tableFile is what a flush or a compaction writes (F2).
 type tableFile struct {
 	vfs.File

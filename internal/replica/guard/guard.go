@@ -5,7 +5,8 @@
 //
 // Guarantees: (F1) a log that cannot be written breaks the store: its owner is told once, in one line, and whoever
 // writes waits for the end of the process; (F2) a flush or a compaction that fails is not repeated before RetryAfter
-// has passed; (F3) a compaction leaves Options.Keep bytes free, for logs and flushes, which cannot wait.
+// has passed; (F3) a compaction leaves Options.Keep bytes free, for logs and flushes, which cannot wait; (F4) a
+// checkpoint that cannot be written is an error, and the store goes on.
 //
 // Start at Guard; Room is what a store asks before it opens.
 package guard
@@ -13,12 +14,14 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -63,6 +66,10 @@ type Guard struct {
 
 	closing   chan struct{}
 	closeOnce sync.Once
+
+	// copying is held while a checkpoint is written; copyFailed is the first sync of a directory of it that failed.
+	copying    sync.Mutex
+	copyFailed error
 }
 
 // New returns the guard of a store that is about to be opened in dir.
@@ -117,17 +124,41 @@ func (g *Guard) ReuseForWrite(before, name string, c vfs.DiskWriteCategory) (vfs
 // OpenDir implements vfs.FS: a new log is not safe before its directory is.
 func (g *Guard) OpenDir(name string) (vfs.File, error) {
 	dir, err := g.FS.OpenDir(name)
-	if g.must(err) != nil {
+	switch own := g.own(name); {
+	case err != nil && own:
+		return nil, g.must(err)
+	case err != nil:
 		return nil, err
+	case own:
+		return logFile{dir, g}, nil
 	}
-	return logFile{dir, g}, nil
+	return copyDir{dir, g}, nil
 }
 
 func (g *Guard) wrap(name string, file vfs.File, err error) (vfs.File, error) {
-	if !strings.HasSuffix(name, LogSuffix) || g.must(err) != nil {
+	if !strings.HasSuffix(name, LogSuffix) || !g.own(g.PathDir(name)) || g.must(err) != nil {
 		return file, err
 	}
 	return logFile{file, g}, nil
+}
+
+// own reports whether a directory is the store's. Others belong to checkpoints, which may be on other disks: whatever
+// happens to those is no reason to break the store.
+func (g *Guard) own(dir string) bool { return filepath.Clean(dir) == filepath.Clean(g.dir) }
+
+// Checkpoint writes a copy of the store, all of its log included, to dir, which must not exist. A copy that fails
+// leaves nothing behind that could be taken for one.
+func (g *Guard) Checkpoint(db *pebble.DB, dir string) error {
+	g.copying.Lock()
+	defer g.copying.Unlock()
+	g.copyFailed = nil
+	if err := db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+		return err
+	}
+	if g.copyFailed != nil {
+		return errors.Join(g.copyFailed, g.RemoveAll(dir))
+	}
+	return nil
 }
 
 // room refuses a compaction if there is too little space for one that goes on for another lookEvery bytes. A file

@@ -5,6 +5,8 @@ package guard
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -187,5 +189,47 @@ func TestRoom(t *testing.T) {
 	want := "its disk is full: 1.0 MiB are free and 4.0 MiB are needed to start; free at least 3.0 MiB there, nothing is lost"
 	if err := Room(s, "", s.usage); err == nil || err.Error() != want {
 		t.Errorf("without room: %v", err)
+	}
+}
+
+// TestOnlyItsOwn proves that a checkpoint which fails on another disk, wherever it fails, is an error and nothing more:
+// the store goes on, and no directory is left that looks whole (F4).
+func TestOnlyItsOwn(t *testing.T) {
+	var at atomic.Int64 // which operation on the other disk fails, and all after it
+	mem := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if strings.HasPrefix(op.Path, "elsewhere") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite &&
+			op.Kind != errorfs.OpRemove && op.Kind != errorfs.OpRemoveAll && at.Add(-1) < 0 {
+			return syscall.EIO
+		}
+		return nil
+	}))
+	g := New(mem, "db", Options{Broken: func(text string) { t.Errorf("broken: %s", text) }})
+	db, err := pebble.Open("db", &pebble.Options{FS: g, Logger: silent{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	g.Opened()
+	failed := 0
+	for n := int64(0); ; n++ {
+		if err := db.Set([]byte("k"), noise(t, 1000), pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+		at.Store(n)
+		if err = g.Checkpoint(db, fmt.Sprint("elsewhere/", n)); err == nil {
+			break
+		}
+		failed++
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("operation %d: %v", n, err)
+		}
+		if names, _ := mem.List(fmt.Sprint("elsewhere/", n)); slices.ContainsFunc(names, func(name string) bool {
+			return strings.HasPrefix(name, "marker.manifest")
+		}) {
+			t.Errorf("operation %d: it failed and left %v", n, names)
+		}
+	}
+	if failed < 5 {
+		t.Errorf("%d checkpoints failed", failed)
 	}
 }

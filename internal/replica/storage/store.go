@@ -146,14 +146,15 @@ func (s *Store) Close() error {
 
 // Checkpoint writes a consistent copy of the store to dir, which must not exist; files are linked where possible.
 func (s *Store) Checkpoint(dir string) error {
-	if err := s.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+	if err := s.guard.Checkpoint(s.db, dir); err != nil {
 		return s.check(fmt.Errorf("checkpoint to %s: %w", dir, err))
 	}
-	if err := writeTemp(s.fs, dir, s.Identity()); err != nil {
-		return fmt.Errorf("checkpoint to %s: %w", dir, err)
+	err := writeTemp(s.fs, dir, s.Identity())
+	if err == nil {
+		err = commitTemp(s.fs, dir)
 	}
-	if err := commitTemp(s.fs, dir); err != nil {
-		return fmt.Errorf("checkpoint to %s: %w", dir, err)
+	if err != nil {
+		return errors.Join(fmt.Errorf("checkpoint to %s: %w", dir, err), s.fs.RemoveAll(dir))
 	}
 	return nil
 }
