@@ -4,55 +4,140 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
 type nodeCommand struct {
-	Drain        nodeDrainCommand        `cmd:"" help:"Move all leaders away from a node, before it is stopped for a while. It ends when the node starts again."`
-	Decommission nodeDecommissionCommand `cmd:"" help:"Move all replicas away from a node and take it out of the cluster for good."`
+	Drain        nodeDrainCommand        `cmd:"" help:"Move all leaders away from a node, before it is stopped for a while. It ends when the node starts again, or with resume."`
+	Decommission nodeDecommissionCommand `cmd:"" help:"Move all replicas away from a node and take it out of the cluster for good. As long as it has some, resume cancels it."`
+	Resume       nodeResumeCommand       `cmd:"" help:"Cancel drain or decommission: the node leads and keeps replicas as others do."`
 }
 
-type nodeDrainCommand struct {
-	door
+// nodeName is an argument that says which node is meant.
+type nodeName struct {
 	Node string `arg:"" placeholder:"NODE" help:"Identity of the node, or the beginning of it, as ilion status shows it: at least 4 digits."`
 }
+
+// nodeOrder is what an order asks, and shows when it was given.
+type nodeOrder struct {
+	door
+	nodeName
+	Yes    bool `name:"yes" help:"Do not ask whether to go on."`
+	NoWait bool `name:"no-wait" help:"Return when the order is recorded, without showing what becomes of it."`
+}
+
+type nodeDrainCommand struct{ nodeOrder }
 
 // Run drains a node.
-func (c *nodeDrainCommand) Run(out io.Writer) error { return c.order(out, "drain", c.Node) }
-
-type nodeDecommissionCommand struct {
-	door
-	Node string `arg:"" placeholder:"NODE" help:"Identity of the node, or the beginning of it, as ilion status shows it: at least 4 digits."`
-	Yes  bool   `name:"yes" help:"Do not ask whether to go on."`
+func (c *nodeDrainCommand) Run(out io.Writer) error {
+	return c.give(out, "drain", "a drained node leads nothing",
+		"All that it leads is led by others until it starts again.")
 }
+
+type nodeDecommissionCommand struct{ nodeOrder }
 
 // Run decommissions a node, after a question: there is no way back.
 func (c *nodeDecommissionCommand) Run(out io.Writer) error {
+	return c.give(out, "decommission", "a decommissioned node cannot come back",
+		"It is taken out of the cluster for good.")
+}
+
+type nodeResumeCommand struct {
+	door
+	nodeName
+}
+
+// Run cancels an order.
+func (c *nodeResumeCommand) Run(out io.Writer) error { return c.order(out, "resume", c.Node) }
+
+// give asks whether to go on, gives the order, and shows what becomes of it.
+func (c *nodeOrder) give(out io.Writer, what, warning, question string) error {
 	if !c.Yes {
 		if !isTerminal(os.Stdin) {
-			return &usageError{"a decommissioned node cannot come back: say --yes where there is no terminal to ask at"}
+			return &usageError{warning + ": say --yes where there is no terminal to ask at"}
 		}
 		s, err := c.status()
 		if err != nil {
 			return err
 		}
-		if ok, err := confirmed(os.Stdin, out, s, c.Node); err != nil || !ok {
+		if ok, err := confirmed(os.Stdin, out, s, c.Node, question); err != nil || !ok {
 			return err
 		}
 	}
-	return c.order(out, "decommission", c.Node)
+	if err := c.order(out, what, c.Node); err != nil || c.NoWait {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return c.follow(ctx, out, what)
 }
 
-// confirmed asks whether the nodes that are meant, which should be one, are to be taken out for good.
-func confirmed(in io.Reader, out io.Writer, s *admin.Status, name string) (bool, error) {
+// followEvery is the pause between two looks at a node that has an order.
+const followEvery = time.Second
+
+// follow shows how an order goes on until it is carried out. Who interrupts it ends the showing alone.
+func (c *nodeOrder) follow(ctx context.Context, out io.Writer, what string) error {
+	said, misses := "", 0
+	for {
+		s, err := c.status()
+		if misses++; err == nil {
+			misses = 0
+			now, done := progress(s, c.Node, what)
+			if now != said {
+				fmt.Fprintln(out, now)
+				said = now
+			}
+			if done {
+				return nil
+			}
+		} else if misses == 3 {
+			return fmt.Errorf("the order stands, and it cannot be seen what becomes of it: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			fmt.Fprintf(out, "The order stands: ilion status shows how it goes on, ilion node resume %s cancels it.\n",
+				c.Node)
+			return nil
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+// progress says in a line what a node has left of what it is to give away, and whether that is all.
+func progress(s *admin.Status, name, what string) (line string, done bool) {
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if !strings.HasPrefix(n.ID, strings.ToLower(name)) {
+			continue
+		}
+		id := n.ID[:min(8, len(n.ID))]
+		switch {
+		case n.State == "up":
+			return fmt.Sprintf("node %s is up: the order was cancelled", id), true
+		case what == "drain" && n.Leading == 0:
+			return fmt.Sprintf("node %s leads nothing and may be stopped", id), true
+		case what == "drain":
+			return fmt.Sprintf("node %s leads %d of its %d replicas", id, n.Leading, n.Replicas), false
+		}
+		return fmt.Sprintf("node %s is %s and has %d replicas", id, n.State, n.Replicas), false
+	}
+	return fmt.Sprintf("node %s has left the cluster", name), true
+}
+
+// confirmed shows the nodes that are meant, which should be one, and asks whether to go on.
+func confirmed(in io.Reader, out io.Writer, s *admin.Status, name, question string) (bool, error) {
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; strings.HasPrefix(n.ID, strings.ToLower(name)) {
 			fmt.Fprintf(
@@ -66,7 +151,7 @@ func confirmed(in io.Reader, out io.Writer, s *admin.Status, name string) (bool,
 			)
 		}
 	}
-	return agreed(in, out, "It is taken out of the cluster for good.")
+	return agreed(in, out, question)
 }
 
 // agreed says what is about to happen, and asks whether to go on.

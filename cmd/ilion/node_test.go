@@ -18,7 +18,7 @@ func TestConfirmed(t *testing.T) {
 	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "yes": true, "\n": false, "": false,
 		"n\n": false, "yep\n": false} {
 		var out strings.Builder
-		ok, err := confirmed(strings.NewReader(answer), &out, s, "ABCD")
+		ok, err := confirmed(strings.NewReader(answer), &out, s, "ABCD", "It is taken out of the cluster for good.")
 		if err != nil || ok != want {
 			t.Errorf("%q: %v, %v", answer, ok, err)
 		}
@@ -26,6 +26,32 @@ func TestConfirmed(t *testing.T) {
 		if !strings.Contains(text, "Node abcd1234 at 127.0.0.1:9042 is up and has 12 replicas") ||
 			strings.Contains(text, "9999") {
 			t.Errorf("the question: %s", text)
+		}
+	}
+}
+
+// TestProgress proves that the tool that gave an order shows what is left to do, ends when nothing is, and ends when
+// somebody has cancelled it.
+func TestProgress(t *testing.T) {
+	s := func(state string, replicas, leading int) *admin.Status {
+		return &admin.Status{Nodes: []admin.NodeStatus{{ID: "99990000ffff", State: "up"},
+			{ID: "abcd1234ffff", State: state, Replicas: replicas, Leading: leading}}}
+	}
+	for _, c := range []struct {
+		s    *admin.Status
+		what string
+		want string
+		done bool
+	}{
+		{s("draining", 12, 3), "drain", "node abcd1234 leads 3 of its 12 replicas", false},
+		{s("draining", 12, 0), "drain", "node abcd1234 leads nothing and may be stopped", true},
+		{s("leaving", 12, 0), "decommission", "node abcd1234 is leaving and has 12 replicas", false},
+		{s("leaving, down", 2, 0), "decommission", "node abcd1234 is leaving, down and has 2 replicas", false},
+		{&admin.Status{}, "decommission", "node ABCD has left the cluster", true},
+		{s("up", 12, 3), "decommission", "node abcd1234 is up: the order was cancelled", true},
+	} {
+		if line, done := progress(c.s, "ABCD", c.what); line != c.want || done != c.done {
+			t.Errorf("%q, %v; want %q, %v", line, done, c.want, c.done)
 		}
 	}
 }

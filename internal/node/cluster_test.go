@@ -84,7 +84,22 @@ func TestClusterGrows(t *testing.T) {
 		return a.catalog.Snapshot().Table("k", "t").Column("w") != nil &&
 			b.catalog.Snapshot().Table("k", "t").Column("w") != nil
 	})
-	if _, err := a.order(t.Context(), "decommission", fmt.Sprintf("%x", d.cluster.self)); err != nil {
+	id := fmt.Sprintf("%x", d.cluster.self)
+	if _, err := a.order(t.Context(), "resume", id); err == nil {
+		t.Error("an order was cancelled that nobody had given")
+	}
+	for _, what := range []string{"drain", "decommission"} {
+		for _, o := range []string{what, "resume"} {
+			if _, err := a.order(t.Context(), o, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		until(t, "four voters after "+what+" was cancelled", func() bool { return voters(a) == 4 })
+		if state := a.records.State().Node(d.cluster.self).State; state != meta.Up || d.Err() != nil {
+			t.Errorf("%s was cancelled: the node is %s, %v", what, state, d.Err())
+		}
+	}
+	if _, err := a.order(t.Context(), "decommission", id); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "three voters again", func() bool { return voters(a) == 3 })

@@ -125,5 +125,5 @@ func (n *Node) order(ctx context.Context, what, node string) (string, error) {
 		return "", errors.New("this node stands alone")
 	}
 	return n.cluster.orders.Order(ctx, node, map[string]meta.NodeState{"drain": meta.Draining,
-		"decommission": meta.Leaving}[what])
+		"decommission": meta.Leaving, "resume": meta.Up}[what])
 }

@@ -28,8 +28,8 @@ type Orders struct {
 // orderMax bounds the wait for an order to be recorded.
 const orderMax = 10 * time.Second
 
-// Order changes what a node is meant to be, to Draining or Leaving; name is the beginning of its id. It returns what to
-// expect now.
+// Order changes what a node is meant to be, to Draining or Leaving, or to Up again; name is the beginning of its id. It
+// returns what to expect now.
 func (o *Orders) Order(ctx context.Context, name string, to meta.NodeState) (string, error) {
 	ctx, cancel := o.Sched.WithTimeout(ctx, orderMax)
 	defer cancel()
@@ -46,6 +46,11 @@ func (o *Orders) Order(ctx context.Context, name string, to meta.NodeState) (str
 				return nil, err
 			}
 		}
+		if to == meta.Up {
+			if err := mayStay(s, found); err != nil {
+				return nil, err
+			}
+		}
 		node := *found
 		node.State = to
 		return s.WithNode(&node), nil
@@ -54,6 +59,8 @@ func (o *Orders) Order(ctx context.Context, name string, to meta.NodeState) (str
 		return "", err
 	}
 	switch stay := staying(o.Records.State(), found.ID); {
+	case to == meta.Up:
+		return fmt.Sprintf("node %s stays: it leads and keeps replicas as others do", found.ID.Short()), nil
 	case to == meta.Draining:
 		return fmt.Sprintf("node %s gives all leaderships away; stop it when ilion status shows none",
 			found.ID.Short()), nil
@@ -106,6 +113,17 @@ func staying(s *meta.State, leaver topology.NodeID) (n int) {
 		}
 	}
 	return n
+}
+
+// mayStay refuses to cancel what has gone too far: a node without a replica of the meta partition hears of nothing.
+func mayStay(s *meta.State, n *meta.Node) error {
+	switch p := s.Map.Meta(); {
+	case n.State == meta.Up:
+		return fmt.Errorf("node %s has no order that could be cancelled", n.ID.Short())
+	case p == nil || len(p.Sets) == 0 || p.Sets[0].On(n.ID) == nil:
+		return fmt.Errorf("node %s has given everything away: it is too late to keep it", n.ID.Short())
+	}
+	return nil
 }
 
 // mayLeave refuses what would never end: replica sets of three and four stay at three voters at least.

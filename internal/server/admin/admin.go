@@ -34,8 +34,8 @@ type Options struct {
 	// Checkpoint writes a consistent copy of the data and returns where it is; POST /checkpoint, for loopback only as
 	// well.
 	Checkpoint func() (string, error)
-	// Order tells the cluster what a node is meant to be: what is drain or decommission, node the beginning of its
-	// identity. It returns what to expect; POST /node/drain and /node/decommission, for loopback only as well.
+	// Order tells the cluster what a node is meant to be: what is drain, decommission or resume, node the beginning of
+	// its identity. It returns what to expect; POST /node/drain and its like, for loopback only as well.
 	Order func(ctx context.Context, what, node string) (string, error)
 	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade,
 	// for loopback only.
@@ -66,7 +66,7 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("POST /upgrade", fromLoopback(func(r *http.Request) (string, error) {
 		return o.Upgrade(r.Context())
 	}))
-	for _, what := range []string{"drain", "decommission"} {
+	for _, what := range []string{"drain", "decommission", "resume"} {
 		mux.HandleFunc("POST /node/"+what, fromLoopback(func(r *http.Request) (string, error) {
 			return o.Order(r.Context(), what, r.URL.Query().Get("node"))
 		}))
@@ -80,7 +80,7 @@ func Handler(o Options) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write(
 			[]byte(
-				"Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\n\nFrom the machine itself:\nPOST /checkpoint  write a consistent copy of the data beside it\nPOST /compact     merge all levels of the store now\nPOST /upgrade     raise the feature level: the builds before cannot come back\nPOST /node/drain?node=..         move leaders away from a node\nPOST /node/decommission?node=..  move everything away from a node\n",
+				"Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\n\nFrom the machine itself:\nPOST /checkpoint  write a consistent copy of the data beside it\nPOST /compact     merge all levels of the store now\nPOST /upgrade     raise the feature level: the builds before cannot come back\nPOST /node/drain?node=..         move leaders away from a node\nPOST /node/decommission?node=..  move everything away from a node\nPOST /node/resume?node=..         cancel drain or decommission\n",
 			),
 		)
 	})
