@@ -31,6 +31,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/replica/census"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -67,6 +68,7 @@ type Node struct {
 	replayer  *coordinator.Replayer
 	// cluster is nil for a node that stands alone.
 	cluster     *cluster
+	census      *census.Census
 	engine      *session.Engine
 	cql         *cql.Server
 	http        *http.Server

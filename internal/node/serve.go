@@ -36,6 +36,8 @@ import (
 // serve starts everything that clients see.
 func (n *Node) serve() error {
 	n.describe()
+	n.openCensus()
+	n.inBackground(n.census.Run)
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock()})
 	var err error
 	options := session.Options{
@@ -295,6 +297,7 @@ func (n *Node) describe() {
 		Clients:     n.clients,
 		Prepared:    func() []catalog.PreparedStatement { return n.engine.PreparedStatements() },
 		Settings:    n.settings,
+		Sizes:       n.sizes,
 		Roles:       func() *access.State { return n.records.State().Roles },
 	}
 }

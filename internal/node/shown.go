@@ -33,6 +33,7 @@ func (n *Node) shown() *admin.Node {
 		ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String(),
 		Store: n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
+		Census: n.census,
 	}
 	if n.logins != nil {
 		out.Logins = n.logins.Counts

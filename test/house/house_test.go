@@ -51,6 +51,7 @@ var sameWing = map[string]string{
 	"internal/replica/lineage":      "",
 	"internal/replica/manifest":     "",
 	"internal/replica/guard":        "",
+	"internal/replica/census":       "internal/replica/partition internal/replica/storage",
 	"internal/replica/storage":      "internal/replica/guard internal/replica/manifest",
 	"internal/replica/raftlog":      "internal/replica/guard internal/replica/manifest",
 	"internal/replica/partition":    "internal/replica/storage internal/replica/raftgroup internal/replica/raftlog",

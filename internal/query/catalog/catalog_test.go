@@ -49,6 +49,10 @@ func testInfo() NodeInfo {
 			return []Client{{Remote: netip.MustParseAddrPort("[::1]:5000"), Version: 4, User: "u"}}
 		},
 		Prepared: func() []PreparedStatement { return []PreparedStatement{{ID: [16]byte{9}, Query: "SELECT 1"}} },
+		Sizes: func(context.Context) []SizeEstimate {
+			return []SizeEstimate{{Table: schema.FirstTableID, Range: token.Range{Begin: 5}, Partitions: 3,
+				MeanBytes: 100}}
+		},
 		Settings: func() map[string]string { return map[string]string{"a": "1", "b": ""} },
 	}
 }

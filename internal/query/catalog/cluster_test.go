@@ -218,42 +218,6 @@ func TestDeclares(t *testing.T) {
 	}
 }
 
-// TestSizeEstimatesTile proves that the ranges that all nodes of a ring show for a table are the ring, each piece once.
-func TestSizeEstimatesTile(t *testing.T) {
-	nodes := []Endpoint{
-		{HostID: schema.UUID{1}, RPC: at("10.0.0.1:9042"), Tokens: []token.Token{-50}},
-		{HostID: schema.UUID{2}, RPC: at("10.0.0.2:9042"), Tokens: []token.Token{-7, 900}},
-		{HostID: schema.UUID{3}, RPC: at("10.0.0.3:9042"), Tokens: []token.Token{20}},
-	}
-	s := WithSystem(testSchema(t))
-	table := s.Table("system", "size_estimates")
-	next := map[string]string{}
-	for i := range nodes {
-		info := &NodeInfo{Endpoint: nodes[i], Peers: slices.Concat(nodes[:i], nodes[i+1:])}
-		for _, r := range Rows(context.Background(), table, s, info, nil) {
-			var texts []string
-			rest := r.Clustering
-			for range 3 {
-				v, after, err := table.Clustering[0].Type.ReadKey(make([]byte, 0, 64), rest, false)
-				if err != nil {
-					t.Fatal(err)
-				}
-				texts, rest = append(texts, string(v)), after
-			}
-			if texts[0] != "t" {
-				continue
-			}
-			if other, ok := next[texts[1]]; ok {
-				t.Errorf("two ranges begin at %s, the other ends at %s", texts[1], other)
-			}
-			next[texts[1]] = texts[2]
-		}
-	}
-	if diff := cmp.Diff(map[string]string{"-50": "-7", "-7": "20", "20": "900", "900": "-50"}, next); diff != "" {
-		t.Errorf("ranges (-want +got):\n%s", diff)
-	}
-}
-
 // TestBatchesAreStored proves that the record of batches is a stored table that clients may read and not write.
 func TestBatchesAreStored(t *testing.T) {
 	b := WithSystem(schema.New()).Table("system", "batches")

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"context"
 	"net/netip"
 	"strconv"
 
@@ -41,6 +42,15 @@ type Endpoint struct {
 	SchemaVersion schema.UUID
 }
 
+// SizeEstimate says how large a piece of a table is.
+type SizeEstimate struct {
+	Table      uint32
+	Range      token.Range
+	Partitions uint64
+	// MeanBytes is the mean size of a logical partition.
+	MeanBytes uint64
+}
+
 // Client is a connected client, for system_views.clients.
 type Client struct {
 	Remote                    netip.AddrPort
@@ -70,6 +80,10 @@ type NodeInfo struct {
 	// many voters there can be with fewer nodes. nil or 0: the node stands alone, and the declared replication is
 	// shown.
 	EffectiveReplication func() int
+
+	// Sizes are the pieces of tables that this node tells of. All nodes together tell of each piece once, and the
+	// pieces of a table are the ring.
+	Sizes func(ctx context.Context) []SizeEstimate
 
 	Clients  func() []Client
 	Prepared func() []PreparedStatement

@@ -136,6 +136,7 @@ var fillers = map[string]func(*builder){
 	"system.prepared_statements":                 fillPrepared,
 	"system.IndexInfo":                           fillIndexInfo,
 	"system.size_estimates":                      fillSizeEstimates,
+	"system.table_estimates":                     fillTableEstimates,
 	"system_auth.cidr_groups":                    fillGroups,
 	"system_auth.cidr_permissions":               fillGroupsOfRoles,
 	"system_auth.identity_to_role":               fillIdentities,

@@ -117,27 +117,43 @@ func fillIndexInfo(b *builder) {
 	}
 }
 
-// fillSizeEstimates gives one range per token of the node, without knowing sizes: tools divide their work by it.
+// fillSizeEstimates shows how many logical partitions the pieces have that this node tells of: tools divide their work
+// by it.
 func fillSizeEstimates(b *builder) {
-	ring := slices.Clone(b.info.Tokens)
-	for _, p := range b.info.shownPeers(dialled(b.ctx)) {
-		ring = append(ring, p.Tokens...)
+	b.sizes(func(v values) { b.add(v) })
+}
+
+// fillTableEstimates shows the same as size_estimates, under both names that tools ask for.
+func fillTableEstimates(b *builder) {
+	b.sizes(func(v values) {
+		for _, kind := range []string{"primary", "local_primary"} {
+			v["range_type"] = text(kind)
+			b.add(v)
+		}
+	})
+}
+
+func (b *builder) sizes(add func(values)) {
+	if b.info.Sizes == nil {
+		return
 	}
-	slices.Sort(ring)
-	for ks := range b.schema.All() {
-		if schema.IsSystem(ks.Name) || !b.wants(ks.Name) {
+	for _, e := range b.info.Sizes(b.ctx) {
+		t := b.schema.TableByID(e.Table)
+		if t == nil || schema.IsSystem(t.Keyspace) || !b.wants(t.Keyspace) {
 			continue
 		}
-		for _, t := range ks.SortedTables() {
-			for _, end := range b.info.Tokens {
-				i, _ := slices.BinarySearch(ring, end)
-				start := ring[(i+len(ring)-1)%len(ring)]
-				b.add(values{
-					"keyspace_name": text(ks.Name), "table_name": text(t.Name), "range_start": text(start.String()),
-					"range_end": text(end.String()), "mean_partition_size": bigint(0), "partitions_count": bigint(0),
-				})
-			}
+		start, end := token.Min, token.Min // as Cassandra shows the ends of the ring
+		if e.Range.Begin > 0 {
+			start = token.AtPosition(e.Range.Begin - 1)
 		}
+		if e.Range.Limit != 0 {
+			end = e.Range.Last()
+		}
+		add(values{
+			"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "range_start": text(start.String()),
+			"range_end": text(end.String()), "mean_partition_size": bigint(int64(e.MeanBytes)),
+			"partitions_count": bigint(int64(e.Partitions)),
+		})
 	}
 }
 

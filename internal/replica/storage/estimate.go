@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -67,45 +68,90 @@ func (s *Statistics) Estimate(span keys.Span) (Estimate, error) {
 	return e, s.check(errors.Join(it.Error(), it.Close()))
 }
 
-// CountPartitions counts the logical partitions of a span that have a live row or static cell at the second now. Beyond
-// max, if that is not 0, it stops counting and extrapolates; exact says whether it counted to the end.
-func (s *Statistics) CountPartitions(ctx context.Context, span keys.Span, now int64, max uint64) (n uint64, exact bool,
-	err error) {
-	c := partitionCounter{span: span, max: max}
-	r := command.Read{Table: span.Table, Range: span.Tokens(), NoRows: true, Now: now}
+// DiskBytes is the size of a span on disk, roughly; what is only in memtables is not in it.
+func (s *Statistics) DiskBytes(span keys.Span) (uint64, error) {
+	lower, upper := span.Bounds()
+	n, err := s.db.EstimateDiskUsage(lower, upper)
+	return n, s.check(err)
+}
+
+// Passage is a part of a walk over the logical partitions of a span.
+type Passage struct {
+	// Now is the second at which a row or a static cell must be live for its partition to count.
+	Now int64
+	// After is the last partition of the passage before, nil at the beginning; Token is its token.
+	After []byte
+	Token token.Token
+	// Max bounds the partitions of the passage.
+	Max int
+	// Sizes asks for the sizes of partitions, of which every row is read then, up to RowsMax of each.
+	Sizes   bool
+	RowsMax int
+}
+
+// Pass calls visit for up to p.Max logical partitions of a span that have a live row or static cell, in ring order,
+// with the bytes that were read of each if sizes are asked for. p is then where the next passage goes on; more is false
+// when there is none.
+func (s *Statistics) Pass(ctx context.Context, span keys.Span, p *Passage, visit func(tok token.Token, bytes int64)) (
+	more bool, err error) {
+	c := passenger{span: span, p: p, left: p.Max, visit: visit}
+	r := command.Read{Table: span.Table, Range: span.Tokens(), NoRows: !p.Sizes, Statics: true, Now: p.Now,
+		AfterKey: slices.Clone(p.After), AfterToken: p.Token, AfterPartition: p.After != nil}
 	if t := s.table(span.Table).installed.Load(); t != nil {
 		r.Dropped = t.Dropped
 	}
-	if err := s.reader.Read(ctx, &r, &c); err != nil {
-		return 0, false, err
-	}
-	if !c.over {
-		return c.n, true, nil
-	}
-	e, err := s.Estimate(span)
-	return e.Partitions, false, err
+	err = s.reader.Read(ctx, &r, &c)
+	c.leave()
+	return c.over, err
 }
 
-// partitionCounter is the visitor of CountPartitions.
-type partitionCounter struct {
-	span   keys.Span
-	n, max uint64
-	over   bool
+// passenger is the visitor of Pass.
+type passenger struct {
+	span  keys.Span
+	p     *Passage
+	left  int
+	over  bool // there is a partition that was not visited
+	in    bool // a partition is being read
+	rows  int
+	bytes int64
+	visit func(token.Token, int64)
 }
 
-func (c *partitionCounter) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
+func (c *passenger) leave() {
+	if c.in {
+		c.in = false
+		c.visit(c.p.Token, c.bytes)
+	}
+}
+
+func (c *passenger) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
+	c.leave()
 	if !c.span.Holds(keys.At(tok, key)) {
 		return command.NextPartition, nil
 	}
-	if c.n++; c.max > 0 && c.n > c.max {
+	if c.left == 0 {
 		c.over = true
 		return command.Stop, nil
 	}
-	return command.NextPartition, nil
+	c.left--
+	c.in, c.rows, c.bytes = true, 0, int64(len(key))
+	if static != nil {
+		c.bytes += int64(static.Size())
+	}
+	c.p.After, c.p.Token = append(c.p.After[:0], key...), tok
+	if !c.p.Sizes {
+		return command.NextPartition, nil
+	}
+	return command.More, nil
 }
 
-func (c *partitionCounter) Row([]byte, *row.Row) (command.Step, error) {
-	return command.NextPartition, nil
+func (c *passenger) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	c.rows++
+	c.bytes += int64(len(clustering) + r.Size())
+	if c.rows >= c.p.RowsMax {
+		return command.NextPartition, nil
+	}
+	return command.More, nil
 }
 
 // sample counts partitions from a key on, until there are enough or the step is over, and says how much of the ring

@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/replica/census"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
@@ -27,6 +28,7 @@ type Node struct {
 	Store       *storage.Statistics
 	Directory   *storage.Directory
 	Host        *partition.Host
+	Census      *census.Census
 	Coordinator *coordinator.Coordinator
 	Catalog     *catalog.Catalog
 	Engine      *session.Engine

@@ -3,7 +3,9 @@
 package admin
 
 import (
+	"context"
 	"encoding/hex"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -53,21 +55,26 @@ type NodeStatus struct {
 
 // TableStatus is a table with its physical partitions.
 type TableStatus struct {
-	Name       string            `json:"name"`
-	Partitions []PartitionStatus `json:"physical_partitions"`
+	Name string `json:"name"`
+	// LogicalPartitions is the sum over the physical partitions that have a replica on this node.
+	LogicalPartitions uint64            `json:"logical_partitions"`
+	Partitions        []PartitionStatus `json:"physical_partitions"`
 }
 
 // PartitionStatus is a physical partition. Sizes and counts are those of the replica on this node, 0 if it has none.
 // Counts are since the start of the node, bytes are logical but for DiskBytes.
 type PartitionStatus struct {
-	ID                uint64  `json:"id"`
-	Span              string  `json:"span"`
-	DiskBytes         uint64  `json:"disk_bytes"`
-	LogicalPartitions uint64  `json:"logical_partitions_estimate"`
-	Reads             uint64  `json:"reads"`
-	Writes            uint64  `json:"writes"`
-	Conditions        uint64  `json:"conditions"`
-	RequestUnits      float64 `json:"request_units"`
+	ID                uint64 `json:"id"`
+	Span              string `json:"span"`
+	DiskBytes         uint64 `json:"disk_bytes"`
+	LogicalPartitions uint64 `json:"logical_partitions"`
+	// Counted is when the logical partitions were counted, in RFC 3339; empty if that is not done yet, and their number
+	// an estimate.
+	Counted      string  `json:"logical_partitions_counted,omitempty"`
+	Reads        uint64  `json:"reads"`
+	Writes       uint64  `json:"writes"`
+	Conditions   uint64  `json:"conditions"`
+	RequestUnits float64 `json:"request_units"`
 	// Leader is the node that leads as far as this one knows, Replicas are the members of the replica set; empty for a
 	// node that stands alone.
 	Leader   string          `json:"leader,omitempty"`
@@ -80,6 +87,9 @@ type ReplicaStatus struct {
 	Node  string `json:"node"`
 	State string `json:"state"`
 }
+
+// countWait is how long a status waits for logical partitions to be counted anew.
+const countWait = time.Second
 
 // Status is the node as it is now.
 func (n *Node) Status() Status {
@@ -95,6 +105,7 @@ func (n *Node) Status() Status {
 	if n.Cluster != nil {
 		n.addCluster(&s)
 	}
+	n.Census.Ask(context.Background(), countWait)
 	topo := n.Coordinator.Topology()
 	for ks := range sch.All() {
 		for _, t := range ks.SortedTables() {
@@ -103,7 +114,9 @@ func (n *Node) Status() Status {
 			}
 			ts := TableStatus{Name: t.String()}
 			for _, p := range topo.Partitions(t.ID) {
-				ts.Partitions = append(ts.Partitions, n.partitionStatus(p))
+				ps := n.partitionStatus(p)
+				ts.Partitions = append(ts.Partitions, ps)
+				ts.LogicalPartitions += ps.LogicalPartitions
 			}
 			s.Tables = append(s.Tables, ts)
 		}
@@ -127,6 +140,9 @@ func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	}
 	if e, err := n.Store.Estimate(p.Span.Keys(p.Table)); err == nil {
 		ps.DiskBytes, ps.LogicalPartitions = e.Bytes, e.Partitions
+	}
+	if counted := n.Census.Of(p.ID); counted != nil {
+		ps.LogicalPartitions, ps.Counted = counted.Partitions, counted.Began.UTC().Format(time.RFC3339Nano)
 	}
 	if leader, ok := r.Leader(); ok {
 		ps.Leader = hex.EncodeToString(leader[:])

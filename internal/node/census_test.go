@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// logicalPartitions is what /status says that a table has.
+func logicalPartitions(t *testing.T, n *Node, table string) uint64 {
+	t.Helper()
+	text, err := json.Marshal(n.shown().Status())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s admin.Status
+	if err := json.Unmarshal(text, &s); err != nil {
+		t.Fatal(err)
+	}
+	for _, ts := range s.Tables {
+		if ts.Name != table {
+			continue
+		}
+		for _, p := range ts.Partitions {
+			if p.Counted == "" {
+				t.Errorf("partition %d of %s is estimated", p.ID, table)
+			}
+		}
+		return ts.LogicalPartitions
+	}
+	t.Fatalf("no table %s", table)
+	return 0
+}
+
+// TestLogicalPartitionsAreCounted proves that a status has the exact number of logical partitions, of few and of many,
+// with rows and with nothing but a static cell, in one physical partition and in several, before and after rows and
+// whole partitions are deleted.
+func TestLogicalPartitionsAreCounted(t *testing.T) {
+	for _, physical := range []int{1, 3} {
+		n := startTestNode(t, Options{InitialPartitions: physical})
+		c := newClient(t, n)
+		c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+		c.query("CREATE TABLE ks.t (k int, c int, s int static, PRIMARY KEY (k, c))")
+		insert := c.prepare("INSERT INTO ks.t (k, c) VALUES (?, ?)")
+		static := c.prepare("INSERT INTO ks.t (k, s) VALUES (?, 1)")
+		number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+		check := func(want uint64) {
+			t.Helper()
+			if got := logicalPartitions(t, n, "ks.t"); got != want {
+				t.Errorf("%d logical partitions, want %d", got, want)
+			}
+		}
+		check(0)
+		for i := range 1000 {
+			if i%7 == 0 {
+				c.execute(static, number(i))
+				continue
+			}
+			c.execute(insert, number(i), number(0))
+			c.execute(insert, number(i), number(1))
+		}
+		check(1000)
+		all := c.prepare("DELETE FROM ks.t WHERE k = ?")
+		row := c.prepare("DELETE FROM ks.t WHERE k = ? AND c = ?")
+		for i := range 990 {
+			if i%3 > 0 || i%7 == 0 {
+				c.execute(all, number(i))
+				continue
+			}
+			c.execute(row, number(i), number(0))
+			c.execute(row, number(i), number(1))
+		}
+		check(10)
+		if testing.Short() {
+			continue
+		}
+		for i := range 100_000 {
+			c.execute(insert, number(i), number(0))
+		}
+		check(100_000)
+	}
+}
