@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -287,6 +289,9 @@ func TestFeatureLevel(t *testing.T) {
 func TestLongAbsence(t *testing.T) {
 	const heal = 500 * time.Millisecond
 	dir := filepath.Join(t.TempDir(), "away")
+	roomy := func(string) (vfs.DiskUsage, error) { // a node with little space gets no replicas back
+		return vfs.DiskUsage{AvailBytes: 1 << 40, TotalBytes: 1 << 40}, nil
+	}
 	var nodes []*Node
 	for i := range 5 {
 		var first *Node
@@ -295,7 +300,7 @@ func TestLongAbsence(t *testing.T) {
 			first = nodes[0]
 		}
 		if i == 1 {
-			o.Data = dir
+			o.Data, o.usage = dir, roomy
 		}
 		nodes = append(nodes, clusterNode(t, first, o))
 	}
@@ -313,7 +318,7 @@ func TestLongAbsence(t *testing.T) {
 		func() bool { m := set().On(id); return (m == nil || m.ID != was) && voters(a) == 4 },
 	)
 	newClient(t, a).query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
-	back := clusterNode(t, a, Options{Data: dir, Cluster: ClusterOptions{HealAfter: heal}})
+	back := clusterNode(t, a, Options{Data: dir, usage: roomy, Cluster: ClusterOptions{HealAfter: heal}})
 	until(t, "the node follows the records", func() bool {
 		return back.records.State().Version >= a.records.State().Version
 	})

@@ -36,8 +36,8 @@ func (n *Node) openStore(ctx context.Context) error {
 	if dir == "" {
 		fs, dir = vfs.NewMem(), memoryDir
 	}
-	var usage func(string) (vfs.DiskUsage, error)
-	if n.opts.Data != "" {
+	usage := n.opts.usage
+	if n.opts.Data != "" && usage == nil {
 		usage = n.diskUsage
 	}
 	n.store, err = storage.Open(fs, dir, storage.Options{

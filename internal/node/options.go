@@ -16,6 +16,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 )
@@ -54,6 +56,8 @@ type Options struct {
 
 	// newest stands in tests for the newest feature level that a later build understands.
 	newest feature.Level
+	// usage stands in tests for a disk with room, whatever the disk of the tests has.
+	usage func(dir string) (vfs.DiskUsage, error)
 }
 
 // MemoryOptions divide the memory of the process.
