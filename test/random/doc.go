@@ -4,9 +4,12 @@
 //
 //	test/perf/cassandra.sh DIR 19142
 //	go test ./test/random -against=127.0.0.1:19142 -seed=1 -rounds=50
+//	go test ./test/random -against=127.0.0.1:19142 -seed=1 -rounds=50 -nodes=4
 //
-// Each seed makes a table with random clustering orders, and then rounds of writes (with few distinct timestamps, so
-// that there are ties), conditions, a look at the whole table, and selects with all kinds of restrictions, in pages.
-// Every answer must be the same: rows, their pages and columns, or the code of the error. Without -against there is
-// nothing to compare with, and the test is skipped.
+// Each seed makes a table with random clustering orders and perhaps an index, one of counters, and then rounds of
+// writes (with few distinct timestamps, so that there are ties), batches, conditions, lifetimes that end, a look at the
+// whole tables, and selects with all kinds of restrictions, in pages. Every answer must be the same: rows, their pages
+// and columns, or the code of the error. With -nodes, Ilion's nodes are processes: one that is killed between
+// statements, or four of which one at a time is killed while they are under way. Without -against there is nothing to
+// compare with, and the test is skipped.
 package random

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -25,6 +26,9 @@ var (
 	seed       = flag.Uint64("seed", 1, "seed of the statements")
 	rounds     = flag.Int("rounds", 25, "rounds of writes and selects")
 	partitions = flag.Int("partitions", 16, "physical partitions that the node cuts the table into")
+	processes  = flag.Int("nodes", 0,
+		"processes that are killed while they are asked, 1 or 4; 0: one node in this process")
+	kills = flag.Float64("kills", 0.05, "chance of a kill before a statement")
 )
 
 // TestAgainstCassandra runs the same random statements on a fresh node and on a Cassandra, and expects the same
@@ -33,56 +37,97 @@ func TestAgainstCassandra(t *testing.T) {
 	if *against == "" {
 		t.Skip("no -against: there is no Cassandra to compare with")
 	}
-	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *partitions})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	p := &pair{T: t}
-	for i, addr := range []string{db.CQLAddr().String(), *against} {
-		if p.conns[i], err = rawclient.Dial(t.Context(), addr, rawclient.Options{}); err != nil {
+	d := draw{rand.New(rand.NewPCG(*seed, 0))}
+	p := &pair{T: t, d: d}
+	if *processes > 0 {
+		p.nodes = startNodes(t, *processes)
+		defer p.nodes.wait.Wait() // before the processes are ended
+	} else {
+		db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *partitions})
+		if err != nil {
 			t.Fatal(err)
 		}
-		defer p.conns[i].Close()
+		defer db.Close()
+		p.inside = dial(t, db.CQLAddr().String())
 	}
-	d := draw{rand.New(rand.NewPCG(*seed, 0))}
-	for _, s := range []string{
-		"DROP KEYSPACE IF EXISTS compared",
-		"CREATE KEYSPACE compared WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"USE compared",
-		fmt.Sprintf("CREATE TABLE t (k int, a int, b int, s int static, v int, w text, l list<int>, m map<int, int>, st set<int>, f frozen<list<int>>, "+
-			"PRIMARY KEY (k, a, b)) WITH CLUSTERING ORDER BY (a %s, b %s)", pick(d, "ASC", "DESC"),
-			pick(d, "ASC", "DESC")),
-	} {
-		for _, c := range p.conns {
+	p.cassandra = dial(t, *against)
+	for _, s := range d.schema() {
+		p.staticIndex = p.staticIndex || s == indexOf("s")
+		for _, c := range p.conns() {
 			answer(c, s, 0)
 		}
 	}
+	if p.nodes != nil {
+		p.nodes.whole()
+	}
 	for range *rounds {
-		for range 6 {
-			s := d.write()
-			if d.chance(0.08) {
-				s = "BEGIN " + pick(d, "", "UNLOGGED ") + "BATCH " + s + "; " + d.write() + "; " + d.write() +
-					"; APPLY BATCH"
-			}
-			p.compare(s, 0)
+		p.round()
+	}
+	if p.nodes != nil {
+		t.Logf("%d kills", p.nodes.kills.Load())
+	}
+}
+
+func dial(t *testing.T, address string) *rawclient.Conn {
+	t.Helper()
+	c, err := rawclient.Dial(t.Context(), address, rawclient.Options{Timeout: statementTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// round is some writes, a look at all that is there, and some selects.
+func (p *pair) round() {
+	d := p.d
+	for range 6 {
+		p.compare(d.change(), 0)
+	}
+	if d.chance(0.5) {
+		p.compare(d.conditional(), 0)
+	}
+	if d.chance(0.3) {
+		p.compare(d.conditionalBatch(), 0)
+	}
+	for range d.IntN(3) {
+		p.compare(d.count(), 0)
+	}
+	if d.chance(0.05) {
+		p.compare(d.shortLived(), 0)
+		time.Sleep(2500 * time.Millisecond) // it has expired on both then, whatever part of a second they began in
+	}
+	p.compare("SELECT * FROM t", 0)
+	p.compare("SELECT * FROM c", pick(d, 0, 2))
+	p.history = nil
+	for range 8 {
+		page := pick(d, 0, 1, 2, 3, 5)
+		if p.staticIndex {
+			page = 0 // Cassandra loses rows between pages there: see docs/compatibility.md
 		}
-		if d.chance(0.5) {
-			p.compare(d.conditional(), 0)
-		}
-		p.compare("SELECT * FROM t", 0)
-		p.history = nil
-		for range 8 {
-			p.compare(d.query(), pick(d, 0, 1, 2, 3, 5))
-		}
+		p.compare(d.query(), page)
 	}
 }
 
 // pair is the node and the Cassandra.
 type pair struct {
 	*testing.T
-	conns   [2]*rawclient.Conn
-	history []string // since the tables were last seen to be equal
+	d draw
+	// nodes are Ilion's, or inside is the one in this process.
+	nodes     *nodes
+	inside    *rawclient.Conn
+	cassandra *rawclient.Conn
+	// staticIndex says that the index is on a static column.
+	staticIndex bool
+	history     []string // since the tables were last seen to be equal
+}
+
+// conns are connections to Ilion and to Cassandra.
+func (p *pair) conns() [2]*rawclient.Conn {
+	if p.nodes != nil {
+		return [2]*rawclient.Conn{p.nodes.conn, p.cassandra}
+	}
+	return [2]*rawclient.Conn{p.inside, p.cassandra}
 }
 
 // stamps are the timestamps of servers, which differ.
@@ -91,8 +136,11 @@ var stamps = regexp.MustCompile(`\b1[78]\d{14}\b`)
 func (p *pair) compare(statement string, page int) {
 	p.Helper()
 	p.history = append(p.history, statement)
+	if p.nodes != nil && p.d.chance(*kills) {
+		p.nodes.disturb(p.d)
+	}
 	var got [2]string
-	for i, c := range p.conns {
+	for i, c := range p.conns() {
 		got[i] = stamps.ReplaceAllString(answer(c, statement, page), "now")
 	}
 	if strings.Contains(got[0], "Cannot page queries") {

@@ -65,6 +65,65 @@ func (d draw) columns() []string {
 	return all[:d.IntN(4)]
 }
 
+// schema draws the tables: t, whose clustering orders and index are random, and c with counters.
+func (d draw) schema() []string {
+	out := []string{
+		"DROP KEYSPACE IF EXISTS compared",
+		"CREATE KEYSPACE compared WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"USE compared",
+		fmt.Sprintf("CREATE TABLE t (k int, a int, b int, s int static, v int, w text, l list<int>, m map<int, int>, st set<int>, "+
+			"f frozen<list<int>>, PRIMARY KEY (k, a, b)) WITH CLUSTERING ORDER BY (a %s, b %s)",
+			pick(d, "ASC", "DESC"), pick(d, "ASC", "DESC")),
+		"CREATE TABLE c (k int, a int, n counter, o counter, s counter static, PRIMARY KEY (k, a))",
+	}
+	if d.chance(0.5) {
+		out = append(out, indexOf(pick(d, "v", "w", "l", "st", "values(m)", "keys(m)", "entries(m)", "a", "s")))
+	}
+	return out
+}
+
+func indexOf(column string) string { return "CREATE INDEX ON t (" + column + ")" }
+
+// change draws one write, or a batch of three.
+func (d draw) change() string {
+	s := d.write()
+	if d.chance(0.15) {
+		s = "BEGIN " + pick(d, "", "UNLOGGED ") + "BATCH " + s + "; " + d.write() + "; " + d.write() + "; APPLY BATCH"
+	}
+	return s
+}
+
+// count draws a change of counters.
+func (d draw) count() string {
+	by := pick(d, "n = n + ", "n = n - ", "o = o + ") + fmt.Sprint(d.n())
+	if d.chance(0.2) {
+		by += ", s = s + 1"
+	}
+	s := fmt.Sprintf("UPDATE c SET %s WHERE k = %d AND a = %d", by, d.k(), d.n())
+	if d.chance(0.2) {
+		s = fmt.Sprintf("BEGIN COUNTER BATCH %s; UPDATE c SET n = n + 1 WHERE k = %d AND a = %d; APPLY BATCH", s, d.k(),
+			d.n())
+	}
+	return s
+}
+
+// conditionalBatch draws a batch of changes of one partition, with conditions.
+func (d draw) conditionalBatch() string {
+	k := d.k()
+	return fmt.Sprintf("BEGIN BATCH UPDATE t SET v = %d WHERE k = %d AND a = %d AND b = %d IF %s; "+
+		"INSERT INTO t (k, a, b, w) VALUES (%d, %d, %d, 'q'); DELETE m[1] FROM t WHERE k = %d AND a = %d AND b = %d; APPLY BATCH",
+		d.n(), k, d.n(), d.n(), pick(d, "EXISTS", fmt.Sprintf("v = %d", d.n()), "v = null",
+			fmt.Sprintf("s = %d", d.n())),
+		k, d.n(), d.n(), k, d.n(), d.n())
+}
+
+// shortLived draws a write that expires after a second.
+func (d draw) shortLived() string {
+	return fmt.Sprintf("UPDATE t USING TTL 1 AND TIMESTAMP %d SET v = %d, m = m + %s, s = %d WHERE %s", 1+d.IntN(12),
+		d.n(),
+		d.list("{", "}", true), d.n(), d.row())
+}
+
 // write draws an INSERT, UPDATE or DELETE.
 func (d draw) write() string {
 	switch x := d.Float64(); {

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package random
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+func TestMain(m *testing.M) { process.Main(m) }
+
+// statementTimeout bounds the wait for an answer.
+const statementTimeout = 30 * time.Second
+
+// nodes are processes that are killed and started again while they are asked. One stands alone; several are a cluster.
+type nodes struct {
+	t        testing.TB
+	config   string
+	dirs     []string
+	internal []string
+	// processes are those that were started last.
+	processes []*process.Server
+	// at is the one that is asked.
+	at   int
+	conn *rawclient.Conn
+	// broken is set while one of several is away, or on its way back.
+	broken atomic.Bool
+	kills  atomic.Int64
+	wait   sync.WaitGroup
+}
+
+func startNodes(t testing.TB, n int) *nodes {
+	t.Helper()
+	dir := t.TempDir()
+	c := &nodes{t: t, config: filepath.Join(dir, "ilion.yaml"), processes: make([]*process.Server, n)}
+	if err := os.WriteFile(c.config, fmt.Appendf(nil, "initial_partitions: %d\nmemory: {budget: 192MiB}\n",
+		*partitions), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.internal = append(c.internal, l.Addr().String())
+		l.Close()
+		c.dirs = append(c.dirs, filepath.Join(dir, fmt.Sprint("node", i)))
+		c.start(i, true)
+	}
+	c.whole()
+	c.connect(0)
+	return c
+}
+
+func (c *nodes) start(i int, first bool) {
+	args := []string{"--config", c.config}
+	switch {
+	case len(c.processes) == 1:
+	case !first:
+		args = append(args, "--internal", c.internal[i])
+	case i == 0:
+		args = append(args, "--internal", c.internal[i], "--bootstrap")
+	default:
+		args = append(args, "--internal", c.internal[i], "--join", c.internal[0])
+	}
+	s, err := process.TryStart(c.t, c.dirs[i], args...)
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	c.processes[i] = s
+}
+
+// whole waits until every partition has all its voters, and every node is up in the eyes of every other one.
+func (c *nodes) whole() {
+	if len(c.processes) == 1 {
+		return
+	}
+	for deadline := time.Now().Add(2 * time.Minute); !c.isWhole(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Error("the nodes are not whole after two minutes")
+			return
+		}
+	}
+}
+
+func (c *nodes) isWhole() bool {
+	for _, p := range c.processes {
+		s := process.Status(c.t, p)
+		for _, n := range s.Nodes {
+			if n.State != "up" {
+				return false
+			}
+		}
+		for _, table := range s.Tables {
+			for _, p := range table.Partitions {
+				if len(p.Replicas) != len(c.processes) || p.Leader == "" {
+					return false
+				}
+				for _, r := range p.Replicas {
+					if r.State != "voter" {
+						return false
+					}
+				}
+			}
+		}
+	}
+	return true
+}
+
+func (c *nodes) connect(i int) {
+	c.t.Helper()
+	if c.conn != nil {
+		c.conn.Close()
+	}
+	var err error
+	if c.conn, err = rawclient.Dial(c.t.Context(), c.processes[i].CQL,
+		rawclient.Options{Timeout: statementTimeout}); err != nil {
+		c.t.Fatal(err)
+	}
+	c.at = i
+}
+
+// disturb kills a node as kill -9 does: the only one between two statements; of several one that is asked nothing while
+// statements go on, or the one that is asked, whose client goes elsewhere. It comes back after a while.
+func (c *nodes) disturb(d draw) {
+	if len(c.processes) == 1 {
+		c.kills.Add(1)
+		c.processes[0].Kill()
+		c.start(0, false)
+		c.conn.Close()
+		c.connect(0)
+		_, _ = c.conn.Query("USE compared")
+		return
+	}
+	if !c.broken.CompareAndSwap(false, true) {
+		return
+	}
+	victim, away := d.IntN(len(c.processes)), time.Duration(d.IntN(3000))*time.Millisecond
+	after := time.Duration(d.IntN(100)) * time.Millisecond
+	if victim == c.at {
+		after = 0
+		c.connect((victim + 1 + d.IntN(len(c.processes)-1)) % len(c.processes))
+		_, _ = c.conn.Query("USE compared")
+	}
+	c.kills.Add(1)
+	c.wait.Go(func() {
+		time.Sleep(after) // while some statement is under way
+		c.processes[victim].Kill()
+		time.Sleep(away) // much or little happens meanwhile
+		c.start(victim, false)
+		c.whole()
+		c.broken.Store(false)
+	})
+}
