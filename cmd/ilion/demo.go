@@ -115,7 +115,7 @@ func (d *demo) start(ctx context.Context, i int) (*exec.Cmd, error) {
 	}
 	args := []string{"start", "--config", config, "--data", dir, "--cql", d.addr(i, d.Port), "--http",
 		d.addr(i, d.httpPort()), "--internal", d.addr(i, d.innerPort()),
-		"--zone", fmt.Sprintf("zone%d", i+1)}
+		"--zone", fmt.Sprintf("zone%d", i+1), "--join-secret-file", filepath.Join(d.Data, "join-secret")}
 	if i == 0 {
 		args = append(args, "--bootstrap")
 	} else {

@@ -87,7 +87,8 @@ func (n *Node) newCluster() (*cluster, error) {
 	starts := c.originals.Directory.Lineage.Append(nil)
 	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), Lineage: string(starts)}
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
-		TLS: n.nodeTLS, Admit: c.originals.Admit, Levels: n.levels, KeepAlive: keepAlive, IdleTimeout: silence,
+		TLS: n.nodeTLS, Secret: n.secret, Admit: c.originals.Admit, Levels: n.levels, KeepAlive: keepAlive,
+		IdleTimeout: silence,
 		Events: transport.Events{
 			Refused:          func(p transport.Peer) { c.refused(p.Node) },
 			Departed:         func(p transport.Peer) { c.departed(p.Node) },

@@ -35,8 +35,10 @@ func clusterNode(t *testing.T, first *Node, o Options) *Node {
 	o.Cluster.Internal = "127.0.0.1:0"
 	if first == nil {
 		o.Cluster.Bootstrap = true
+		o.Cluster.JoinSecretFile = filepath.Join(t.TempDir(), joinSecretFile)
 	} else {
 		o.Cluster.Join = []string{first.internalAddr()}
+		o.Cluster.JoinSecretFile = first.opts.Cluster.JoinSecretFile
 	}
 	return startNode(t, o)
 }
@@ -267,6 +269,7 @@ func TestFeatureLevel(t *testing.T) {
 	older := func(o Options) error {
 		o.CQL, o.HTTP, o.Cluster.Internal, o.Cluster.Join = "127.0.0.1:0", "off", "127.0.0.1:0",
 			[]string{b.internalAddr()}
+		o.Cluster.JoinSecretFile = b.opts.Cluster.JoinSecretFile
 		o.Memory.Budget = 256 << 20
 		n, err := Start(t.Context(), o)
 		if err == nil {

@@ -30,7 +30,7 @@ func (n *Node) seeker() membership.Seeker {
 	return membership.Seeker{
 		Addresses: n.others(), Log: n.log,
 		Ask: func(ctx context.Context, address string) (transport.ClusterID, error) {
-			id, _, err := transport.Ask(ctx, transport.DialTCP, n.nodeTLS, address)
+			id, _, err := transport.Ask(ctx, transport.DialTCP, n.nodeTLS, n.secret, address)
 			return id, err
 		},
 	}
@@ -53,6 +53,9 @@ func (n *Node) identity(ctx context.Context) (id storage.Identity, err error) {
 		return id, nil
 	}
 	id.Level = n.levels.Oldest // the cluster's own follows with its records
+	if err := n.checkJoinSecret(); err != nil {
+		return id, err
+	}
 	seeker := n.seeker()
 	id.Cluster, err = seeker.Seek(ctx)
 	return id, err

@@ -81,6 +81,7 @@ type Node struct {
 	tls          *tls.Config // nil: none
 	nodeTLS      *tls.Config
 	nodeID       *topology.NodeID // of the certificate
+	secret       []byte           // of the cluster; nil: certificates stand for it, or the node stands alone
 	levels       feature.Range    // what this build understands
 	tables       int              // how many tables the store may keep open
 	// logins and authority are nil where everybody comes in and may do everything.
@@ -194,6 +195,9 @@ func (n *Node) loadSecrets() (err error) {
 		return err
 	}
 	if n.nodeTLS, n.nodeID, err = n.opts.Cluster.TLS.config(); err != nil {
+		return err
+	}
+	if err := n.readJoinSecret(); err != nil {
 		return err
 	}
 	n.warnOfOpenKeys()

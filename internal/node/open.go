@@ -106,6 +106,9 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	if err := n.checkMembership(); err != nil {
 		return err
 	}
+	if err := n.makeJoinSecret(); err != nil {
+		return err
+	}
 	var err error
 	if n.nodeListener != nil {
 		if n.cluster, err = n.newCluster(); err != nil {

@@ -123,6 +123,9 @@ type ClusterOptions struct {
 	Bootstrap bool `yaml:"bootstrap"`
 	// Join lists internal addresses of nodes of the cluster to join; one that answers is enough.
 	Join []string `yaml:"join"`
+	// JoinSecretFile holds what nodes without TLS prove to each other with, join-secret in the data directory if empty;
+	// a node that founds a cluster makes it if it is missing. With TLS, both are asked for if it is given.
+	JoinSecretFile string `yaml:"join_secret_file"`
 	// HealAfter is how long a node may be away before its replicas are built elsewhere; 5 min if 0.
 	HealAfter time.Duration `yaml:"heal_after"`
 	// ClockSkew is the difference of clocks between nodes above which it is reported; 500 ms if 0.

@@ -41,13 +41,14 @@ func (o TLSOptions) config() (*tls.Config, error) {
 
 // warnOfOpenKeys logs private keys that other users of the machine can read.
 func (n *Node) warnOfOpenKeys() {
-	for _, path := range []string{n.opts.Cluster.TLS.Key, n.opts.TLS.Key} {
+	for _, path := range []string{n.opts.Cluster.TLS.Key, n.opts.TLS.Key,
+		n.opts.Cluster.JoinSecretFile} {
 		if path == "" || runtime.GOOS == "windows" {
 			continue
 		}
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 			n.log.LogAttrs(context.Background(), slog.LevelWarn,
-				"a private key can be read by other users of the machine", slog.String("file", path),
+				"a secret can be read by other users of the machine", slog.String("file", path),
 				slog.String("mode", info.Mode().Perm().String()))
 		}
 	}

@@ -38,8 +38,8 @@ func get(t *testing.T, n *Node, path string) string {
 // explains each.
 func TestMetrics(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
-	n := startNode(t, Options{HTTP: "127.0.0.1:0", Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}})
-	other := startNode(t, Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0", Join: []string{n.internalAddr()}}})
+	n := clusterNode(t, nil, Options{HTTP: "127.0.0.1:0"})
+	other := clusterNode(t, n, Options{})
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if _, heard := n.cluster.peers.Report(other.cluster.self); heard {
 			break

@@ -79,7 +79,9 @@ func (w *wires) attach(m *member) {
 
 // command has a command run in the namespace of a node.
 func (w *wires) command(m *member, cmd *exec.Cmd) *exec.Cmd {
-	return exec.Command("ip", append([]string{"netns", "exec", w.space(m)}, cmd.Args...)...)
+	in := exec.Command("ip", append([]string{"netns", "exec", w.space(m)}, cmd.Args...)...)
+	in.Env = cmd.Env
+	return in
 }
 
 // cut has whatever a sends to b vanish, and the other way round. Nobody is told: what a sends goes to a card that does

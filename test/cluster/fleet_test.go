@@ -215,12 +215,11 @@ func (m *member) launch(args ...string) <-chan error {
 	defer log.Close()
 	args = append([]string{"start", "--data", m.dir, "--cql", m.cql(), "--http", m.web(), "--config", m.f.config(),
 		"--log-level", *logLevel}, args...)
-	bin := m.bin
-	if bin == "" {
-		bin = process.Binary(m.f.t)
+	cmd := process.Command(m.f.t, args...)
+	if m.bin != "" {
+		cmd.Path, cmd.Args[0] = m.bin, m.bin
 	}
-	cmd := exec.Command(bin, args...)
-	cmd.Env = m.env
+	cmd.Env = append(cmd.Env, m.env...)
 	if m.f.wires != nil {
 		cmd = m.f.wires.command(m, cmd)
 	}

@@ -54,6 +54,7 @@ type Cluster struct {
 	nodes []*node.Node // nil: stopped
 	// what a node listened on, so that it comes back there; and who can be joined
 	cql, internal []string
+	secret        string // the file that they join with
 	http          *http.Client
 }
 
@@ -67,6 +68,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	c := &Cluster{t: t, o: o, nodes: make([]*node.Node, o.Nodes), cql: make([]string, o.Nodes),
 		internal: make([]string, o.Nodes), http: &http.Client{Timeout: 5 * time.Second}}
 	t.Cleanup(c.close)
+	c.secret = filepath.Join(t.TempDir(), "join-secret")
 	c.start(0)
 	// The others join at once: whoever takes them in puts them in order.
 	var wg sync.WaitGroup
@@ -86,7 +88,7 @@ func (c *Cluster) start(i int) {
 	o := node.Options{
 		CQL: "127.0.0.1:0", HTTP: "127.0.0.1:0", Rack: fmt.Sprintf("rack%d", i+1),
 		Memory:  node.MemoryOptions{Budget: memoryEach},
-		Cluster: node.ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: i == 0},
+		Cluster: node.ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: i == 0, JoinSecretFile: c.secret},
 	}
 	if c.o.Dir != "" {
 		o.Data = filepath.Join(c.o.Dir, fmt.Sprintf("node%d", i+1))

@@ -24,6 +24,7 @@ stop() {
   pids=()
   rm -rf "$work"/n*
 }
+export ILION_JOIN_SECRET_FILE=$work/join-secret
 trap 'stop; rm -rf "$work"' EXIT
 
 node() { # number, arguments of start...

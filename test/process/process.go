@@ -35,6 +35,10 @@ var (
 	buildDir  string
 	buildOnce sync.Once
 	buildErr  error
+
+	secretPath string
+	secretOnce sync.Once
+	secretErr  error
 )
 
 // Main runs the tests and removes what they built.
@@ -42,6 +46,9 @@ func Main(m *testing.M) {
 	code := m.Run()
 	if buildDir != "" {
 		_ = os.RemoveAll(buildDir)
+	}
+	if secretPath != "" {
+		_ = os.RemoveAll(filepath.Dir(secretPath))
 	}
 	os.Exit(code)
 }
@@ -66,6 +73,35 @@ func Binary(t testing.TB) string {
 		t.Fatal(buildErr)
 	}
 	return filepath.Join(buildDir, "ilion")
+}
+
+// secretFile is the join secret of all clusters that tests start: each process is given it.
+func secretFile(t testing.TB) string {
+	t.Helper()
+	secretOnce.Do(func() {
+		var dir string
+		if dir, secretErr = os.MkdirTemp("", "ilion-secret"); secretErr == nil {
+			secretPath = filepath.Join(dir, "join-secret")
+			secretErr = os.WriteFile(secretPath, secret, 0o600)
+		}
+	})
+	if secretErr != nil {
+		t.Fatal(secretErr)
+	}
+	return secretPath
+}
+
+var secret = []byte(strings.Repeat("no secret ", 4))
+
+// Secret is the join secret of the clusters that tests start.
+func Secret() []byte { return bytes.TrimSpace(secret) }
+
+// Command is the binary under test with arguments; it has the join secret in its environment.
+func Command(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(Binary(t), args...)
+	cmd.Env = append(os.Environ(), "ILION_JOIN_SECRET_FILE="+secretFile(t))
+	return cmd
 }
 
 // Server is a running process.
@@ -115,7 +151,7 @@ func TryStart(t testing.TB, dir string, args ...string) (*Server, error) {
 	t.Helper()
 	args = append([]string{"start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level",
 		"warn"}, args...)
-	s := &Server{Cmd: exec.Command(Binary(t), args...), stderr: new(lockedBuffer), ended: make(chan struct{})}
+	s := &Server{Cmd: Command(t, args...), stderr: new(lockedBuffer), ended: make(chan struct{})}
 	s.Cmd.Stderr = s.stderr
 	stdout, err := s.Cmd.StdoutPipe()
 	if err != nil {

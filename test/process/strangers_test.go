@@ -44,7 +44,7 @@ func TestStrangers(t *testing.T) {
 		}
 		return conn
 	}
-	cluster, self, err := transport.Ask(t.Context(), transport.DialTCP, nil, internal)
+	cluster, self, err := transport.Ask(t.Context(), transport.DialTCP, nil, process.Secret(), internal)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +63,11 @@ func TestStrangers(t *testing.T) {
 		for j := range garbage {
 			garbage[j] = byte(rng.Uint32())
 		}
-		if i%2 == 0 {
+		switch i % 3 {
+		case 0:
 			copy(garbage, "ilionr\x01\x01\xff\x07")
+		case 1:
+			copy(garbage, "ilionp\x01")
 		}
 		_, _ = conn.Write(garbage[:rng.IntN(len(garbage))])
 		_ = conn.Close()
@@ -77,7 +80,7 @@ func TestStrangers(t *testing.T) {
 		}
 	})
 	t.Run("a node at the address of clients", func(t *testing.T) {
-		if _, _, err := transport.Ask(t.Context(), transport.DialTCP, nil, node.CQL); !errors.Is(err,
+		if _, _, err := transport.Ask(t.Context(), transport.DialTCP, nil, process.Secret(), node.CQL); !errors.Is(err,
 			transport.ErrHandshake) {
 			t.Error(err)
 		}
@@ -90,7 +93,7 @@ func TestStrangers(t *testing.T) {
 	}
 	t.Run("another cluster", func(t *testing.T) {
 		tr, err := transport.New(transport.Self{Cluster: transport.ClusterID{1}, Node: transport.NodeID{2}},
-			transport.DialTCP, transport.Options{})
+			transport.DialTCP, transport.Options{Secret: process.Secret()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +106,7 @@ func TestStrangers(t *testing.T) {
 	})
 	t.Run("the node's own id", func(t *testing.T) {
 		tr, err := transport.New(transport.Self{Cluster: cluster, Node: self.Node}, transport.DialTCP,
-			transport.Options{})
+			transport.Options{Secret: process.Secret()})
 		if err != nil {
 			t.Fatal(err)
 		}

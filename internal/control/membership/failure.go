@@ -48,6 +48,9 @@ func explain(err error) error {
 		return fmt.Errorf("%w: the data directory belongs to another cluster; start on an empty one", err)
 	case errors.Is(err, transport.ErrHandshake) && !errors.As(err, &refused):
 		return fmt.Errorf("%w: this is not the internal address of a node, or it uses TLS and this node does not", err)
+	case errors.Is(err, transport.ErrSecret):
+		return fmt.Errorf("%w: give this node the join secret of the cluster, which is in the file join-secret "+
+			"in the data directory of each of its nodes, with --join-secret-file", err)
 	case alerted(err):
 		return fmt.Errorf("%w: the other node does not accept the certificate in cluster.tls", err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):

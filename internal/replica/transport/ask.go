@@ -5,9 +5,7 @@ package transport
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"net"
 	"time"
 )
 
@@ -21,21 +19,21 @@ const AskTimeout = 5 * time.Second
 
 // Ask asks the node at an address for its id and that of its cluster; it is for a node that is to join and knows
 // nothing but an address. With TLS, which may be nil, both sides show certificates of one authority, and that of the
-// answerer has to name it. Nothing is entered into any address book. Errors: a *Refused, or what dial says.
-func Ask(ctx context.Context, dial Dial, config *tls.Config, address string) (ClusterID, Peer, error) {
-	cluster, peer, err := askNow(ctx, dial, config, address)
+// answerer has to name it; with a secret, which may be nil, both prove that they have it. Nothing is entered into any
+// address book. Errors: a *Refused, or what dial says.
+func Ask(ctx context.Context, dial Dial, config *tls.Config, secret []byte, address string) (ClusterID, Peer, error) {
+	s, err := newSecurity(config, secret)
+	if err != nil {
+		return ClusterID{}, Peer{}, err
+	}
+	cluster, peer, err := s.ask(ctx, dial, address)
 	if err != nil {
 		return ClusterID{}, Peer{}, fmt.Errorf("ask %s: %w", address, err)
 	}
 	return cluster, peer, nil
 }
 
-func askNow(ctx context.Context, dial Dial, config *tls.Config, address string) (cluster ClusterID, peer Peer,
-	err error) {
-	client, _, err := sides(config)
-	if err != nil {
-		return cluster, peer, err
-	}
+func (s *security) ask(ctx context.Context, dial Dial, address string) (cluster ClusterID, peer Peer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, AskTimeout)
 	defer cancel()
 	raw, err := dial(ctx, address)
@@ -47,13 +45,9 @@ func askNow(ctx context.Context, dial Dial, config *tls.Config, address string) 
 	_ = raw.SetDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	conn, leaf := raw, (*x509.Certificate)(nil)
-	if client != nil {
-		c := tls.Client(raw, client)
-		if err := c.HandshakeContext(ctx); err != nil {
-			return cluster, peer, fmt.Errorf("tls: %w", err)
-		}
-		leaf, conn = c.ConnectionState().PeerCertificates[0], net.Conn(c)
+	conn, proof, err := s.dialled(ctx, raw, NodeID{})
+	if err != nil {
+		return cluster, peer, err
 	}
 	mine := hello{class: ask, least: VersionMin, most: Version}
 	if _, err := conn.Write(mine.append(nil)); err != nil {
@@ -74,9 +68,9 @@ func askNow(ctx context.Context, dial Dial, config *tls.Config, address string) 
 	case h.cluster == ClusterID{}:
 		return cluster, peer, &Refused{Reason: ErrCluster, Text: fmt.Sprintf("node %x belongs to no cluster yet",
 			h.node)}
-	case leaf != nil && !names(leaf, h.node):
-		return cluster, peer, &Refused{Reason: ErrIdentity, Text: fmt.Sprintf("node %x came with the certificate of %v",
-			h.node, leaf.URIs)}
+	}
+	if err := proof.check(h.node); err != nil {
+		return cluster, peer, err
 	}
 	return h.cluster, Peer{
 		Node: h.node, Incarnation: h.incarnation, Address: h.address, Levels: h.levels, Version: min(Version, h.most),

@@ -27,7 +27,7 @@ func TestAsk(t *testing.T) {
 				return errors.New("nobody")
 			}, Events: Events{Accepted: func(Peer, Class) { accepted++ }},
 		})
-		cluster, p, err := Ask(t.Context(), n.Dialler("stranger"), nil, host(1))
+		cluster, p, err := Ask(t.Context(), n.Dialler("stranger"), nil, nil, host(1))
 		if err != nil || cluster != home || p.Node != id(1) || p.Levels.Newest != 7 || p.Address != host(1) ||
 			p.Incarnation != one.incarnation {
 			t.Fatalf("%x, %+v, %v", cluster, p, err)
@@ -35,13 +35,13 @@ func TestAsk(t *testing.T) {
 		if accepted != 0 || one.Address(NodeID{}) != "" || one.Counters().HandshakesRefused != 0 {
 			t.Errorf("accepted %d, %+v", accepted, one.Counters())
 		}
-		if _, _, err := Ask(t.Context(), n.Dialler("stranger"), nil, host(9)); err == nil {
+		if _, _, err := Ask(t.Context(), n.Dialler("stranger"), nil, nil, host(9)); err == nil {
 			t.Error("nobody answered")
 		}
 		n.Cut(host(1), "stranger", true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, _, err := Ask(ctx, n.Dialler("stranger"), nil, host(1)); !errors.Is(err, context.DeadlineExceeded) {
+		if _, _, err := Ask(ctx, n.Dialler("stranger"), nil, nil, host(1)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("silence: %v", err)
 		}
 	})
@@ -77,7 +77,7 @@ func TestAskRefusals(t *testing.T) {
 					_, _ = conn.Write(c.answer.append(nil))
 				}
 			}()
-			_, _, err = Ask(t.Context(), n.Dialler("stranger"), nil, host(1))
+			_, _, err = Ask(t.Context(), n.Dialler("stranger"), nil, nil, host(1))
 			var r *Refused
 			if !errors.As(err, &r) || !errors.Is(err, c.want) || r.ByPeer != c.byPeer {
 				t.Errorf("%s: %v", c.name, err)
@@ -102,7 +102,7 @@ func TestAskTLS(t *testing.T) {
 			ErrIdentity.Error()},
 	} {
 		_, address := loopback(t, 1, Handlers{}, Options{TLS: c.member})
-		cluster, p, err := Ask(t.Context(), DialTCP, c.asker, address)
+		cluster, p, err := Ask(t.Context(), DialTCP, c.asker, nil, address)
 		if c.want == "" && (err != nil || cluster != home || p.Node != id(1)) ||
 			c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %x, %v", c.name, cluster, err)

@@ -15,7 +15,7 @@
 // Guarantees:
 //
 //   - (TR1) Nothing is exchanged before both sides know that they are different nodes of one cluster, speak a common
-//     version and, with TLS, hold certificates that name the ids they claim.
+//     version and, with TLS, hold certificates that name the ids they claim; with a secret, that both have it.
 //   - (TR2) Frames of one node to another are neither reordered nor doubled, over all connections.
 //   - (TR3) Send never blocks, and no peer delays what is for another.
 //   - (TR4) The reader of a snapshot ends in io.EOF only after exactly the bytes of the sender, and SendSnapshot

@@ -18,6 +18,8 @@ var (
 	ErrOtherNode = errors.New("another node is at this address")
 	// ErrIdentity: the certificate does not name the node id that is claimed.
 	ErrIdentity = errors.New("the certificate does not name the node")
+	// ErrSecret: the other side has not proven that it has the secret of this one.
+	ErrSecret = errors.New("the secret of the cluster is not proven")
 	// ErrTwin: another process with the same id is connected. It may be the same node's, and about to be found dead.
 	ErrTwin = errors.New("another process has this identity")
 	// ErrNotAdmitted: Options.Admit refused the node.
@@ -54,8 +56,8 @@ var (
 
 // Refused is a handshake that ended in a refusal; it unwraps to one of the errors above.
 type Refused struct {
-	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrTwin, ErrNotAdmitted, ErrLevel, ErrCopy,
-	// ErrBusy or ErrHandshake.
+	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrSecret, ErrTwin, ErrNotAdmitted,
+	// ErrLevel, ErrCopy, ErrBusy or ErrHandshake.
 	Reason error
 	// Text says what was expected and what was found.
 	Text string
@@ -96,12 +98,14 @@ const (
 	statusTwin
 	statusLevel
 	statusCopy
+	statusSecret
 )
 
 var statusErrors = [...]error{
 	statusHandshake: ErrHandshake, statusCluster: ErrCluster, statusVersion: ErrVersion, statusSelf: ErrSelf,
 	statusOtherNode: ErrOtherNode, statusIdentity: ErrIdentity, statusNotAdmitted: ErrNotAdmitted, statusBusy: ErrBusy,
 	statusOneAnswer: ErrOneAnswer, statusTwin: ErrTwin, statusLevel: ErrLevel, statusCopy: ErrCopy,
+	statusSecret: ErrSecret,
 }
 
 // statusOf returns the status that stands for an error.

@@ -4,8 +4,6 @@ package transport
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -28,7 +26,7 @@ func (t *Transport) hello(c Class, to NodeID) hello {
 }
 
 // judge decides about the other side's hello; both sides do. want is the node that was dialled, or zero.
-func (t *Transport) judge(h hello, leaf *x509.Certificate, want NodeID) (p Peer, err error) {
+func (t *Transport) judge(h hello, proof proven, want NodeID) (p Peer, err error) {
 	refuse := func(reason error, format string, args ...any) (Peer, error) {
 		return p, &Refused{Reason: reason, Text: fmt.Sprintf(format, args...)}
 	}
@@ -47,8 +45,9 @@ func (t *Transport) judge(h hello, leaf *x509.Certificate, want NodeID) (p Peer,
 		return refuse(ErrOtherNode, "node %x was dialled, node %x answers", want, h.node)
 	case h.to != NodeID{} && h.to != t.self.Node:
 		return refuse(ErrOtherNode, "node %x was dialled, node %x answers", h.to, t.self.Node)
-	case leaf != nil && !names(leaf, h.node):
-		return refuse(ErrIdentity, "node %x came with the certificate of %v", h.node, leaf.URIs)
+	}
+	if err := proof.check(h.node); err != nil {
+		return p, err
 	}
 	p = Peer{
 		Node: h.node, Incarnation: h.incarnation, Address: h.address, Lineage: h.lineage, Levels: h.levels,
@@ -95,16 +94,11 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeI
 	_ = raw.SetDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	s := &stream{Conn: raw, raw: raw}
-	var leaf *x509.Certificate
-	if t.clientTLS != nil {
-		conn := tls.Client(raw, t.clientTLS)
-		if err := conn.HandshakeContext(ctx); err != nil {
-			return nil, fmt.Errorf("tls: %w", err)
-		}
-		leaf = conn.ConnectionState().PeerCertificates[0]
-		s.Conn = conn
+	conn, proof, err := t.security.Load().dialled(ctx, raw, t.self.Node)
+	if err != nil {
+		return nil, err
 	}
+	s := &stream{Conn: conn, raw: raw}
 	mine := t.hello(c, want)
 	if _, err := s.Write(mine.append(nil)); err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)
@@ -113,8 +107,11 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeI
 	if err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
+	if theirs.class == prove { // all that strangers are told is why they are turned away
+		return nil, &Refused{Reason: theirs.status.reason(), Text: theirs.text, ByPeer: true}
+	}
 	// Our own judgement first: it knows what we wanted.
-	if s.peer, err = t.judge(theirs, leaf, want); err != nil {
+	if s.peer, err = t.judge(theirs, proof, want); err != nil {
 		return nil, err
 	}
 	if theirs.status != statusOK {
@@ -126,15 +123,13 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeI
 // receive is the acceptor's half until the verdict; reply says it. A refusal has been sent when it returns an error.
 func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, error) {
 	_ = raw.SetDeadline(time.Now().Add(t.opts.HandshakeTimeout))
-	s := &stream{Conn: raw, raw: raw}
-	var leaf *x509.Certificate
-	if t.serverTLS != nil {
-		conn := tls.Server(raw, t.serverTLS)
-		if err := conn.HandshakeContext(ctx); err != nil {
-			return nil, 0, fmt.Errorf("tls: %w", err)
+	conn, proof, err := t.security.Load().accepted(ctx, raw, t.self.Node)
+	s := &stream{Conn: conn, raw: raw}
+	if err != nil {
+		if conn != nil && (errors.Is(err, ErrHandshake) || errors.Is(err, ErrSecret)) {
+			t.turnAway(s, err)
 		}
-		leaf = conn.ConnectionState().PeerCertificates[0]
-		s.Conn = conn
+		return nil, 0, err
 	}
 	theirs, err := readHello(s)
 	if err != nil {
@@ -146,7 +141,7 @@ func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, 
 	if theirs.class == ask {
 		return s, ask, t.answer(s, theirs)
 	}
-	s.peer, err = t.judge(theirs, leaf, NodeID{})
+	s.peer, err = t.judge(theirs, proof, NodeID{})
 	if c := theirs.class; err == nil && c != Raft && c != Snapshot && c != Command {
 		err = &Refused{Reason: ErrHandshake, Text: c.String()}
 	}
@@ -158,6 +153,13 @@ func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, 
 		return nil, 0, err
 	}
 	return s, theirs.class, nil
+}
+
+// turnAway tells a stranger, who has proven nothing, why it is not let in, and nothing else.
+func (t *Transport) turnAway(s *stream, verdict error) {
+	h := hello{class: prove, least: VersionMin, most: Version, status: statusOf(verdict),
+		text: clip(verdict.Error(), textMax)}
+	_, _ = s.Write(h.append(nil)) // it is hung up in any case
 }
 
 // reply sends this side's hello with a verdict.

@@ -77,6 +77,9 @@ type Options struct {
 	// nil. The certificate of a node names it in a URI (see NodeURI); host names are not looked at. GetConfigForClient
 	// is not used.
 	TLS *tls.Config
+	// Secret, if not nil, has every connection, inside of TLS if there is that, begin with a proof of both sides that
+	// they have it; at least SecretMin bytes.
+	Secret []byte
 	// Admit, if not nil, may refuse a node whose handshake is right otherwise: one that was removed, say. It is called
 	// on both sides. The reason is ErrNotAdmitted, or ErrLevel if its error is that, or ErrCopy: its data directory is
 	// not the one that is known.

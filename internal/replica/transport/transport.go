@@ -17,13 +17,13 @@ import (
 
 // Transport is the node's end of all connections to other nodes. It is safe for concurrent use.
 type Transport struct {
-	self                 Self
-	dial                 Dial
-	opts                 Options
-	handlers             Handlers
-	clientTLS, serverTLS *tls.Config
-	incarnation          uint64
-	counters             counters
+	self        Self
+	dial        Dial
+	opts        Options
+	handlers    Handlers
+	security    atomic.Pointer[security]
+	incarnation uint64
+	counters    counters
 
 	crew      crew
 	bucket    bucket
@@ -66,16 +66,17 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	if len(self.Lineage) > lineageMax {
 		return nil, fmt.Errorf("transport: lineage of %d bytes, at most %d", len(self.Lineage), lineageMax)
 	}
-	client, server, err := sides(opts.TLS)
+	s, err := newSecurity(opts.TLS, opts.Secret)
 	if err != nil {
 		return nil, err
 	}
 	t := &Transport{
-		self: self, dial: dial, opts: opts.withDefaults(), clientTLS: client, serverTLS: server,
+		self: self, dial: dial, opts: opts.withDefaults(),
 		peers: map[NodeID]*peer{}, conns: map[net.Conn]struct{}{}, inbound: map[NodeID]*inbound{},
 		transfers: map[transferID]*transfer{},
 		shakingOf: map[string]int{}, present: map[NodeID]*presence{},
 	}
+	t.security.Store(s)
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	t.incarnation = binary.LittleEndian.Uint64(b[:])
@@ -84,6 +85,17 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	t.sendSlots = make(chan struct{}, t.opts.SnapshotsAtOnce)
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t, nil
+}
+
+// SetTLS exchanges Options.TLS: connections from now on are made with it. It fails, and changes nothing, if New would
+// fail with it.
+func (t *Transport) SetTLS(config *tls.Config) error {
+	s, err := newSecurity(config, t.opts.Secret)
+	if err != nil {
+		return err
+	}
+	t.security.Store(s)
+	return nil
 }
 
 // Start receives from a listener, which Close closes. It is called once, before anything can arrive.

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+)
+
+// TestNobodyJoinsWithoutSecret proves that a node with users and without certificates lets nobody in by its internal
+// address who does not have the secret it made: no node, and nobody who speaks as one does.
+func TestNobodyJoinsWithoutSecret(t *testing.T) {
+	dir := func(name string) string { return filepath.Join(t.TempDir(), name) }
+	data := dir("first")
+	first := startNode(t, Options{
+		Data: data, Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true},
+		Auth: AuthOptions{Users: map[string]string{"app": hash(t, "s3cret")}},
+	})
+	at := first.internalAddr()
+	made := filepath.Join(data, joinSecretFile)
+	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	cluster := transport.ClusterID(first.store.Identity().Cluster)
+	stranger, err := transport.New(transport.Self{Cluster: cluster, Node: topology.NodeID{1}}, transport.DialTCP,
+		transport.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	if _, err := stranger.Discover(t.Context(), at); !errors.Is(err, transport.ErrSecret) {
+		t.Errorf("a process that knows the cluster's id: %v", err)
+	}
+	if _, _, err := transport.Ask(t.Context(), transport.DialTCP, nil, nil, at); !errors.Is(err, transport.ErrSecret) {
+		t.Errorf("a process that asks: %v", err)
+	}
+
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, []byte(strings.Repeat("guess", 10)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	short := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(short, []byte("guess"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, file, want string }{
+		{"none", "", "copy the file join-secret from the data directory"},
+		{"another", other, "--join-secret-file"},
+		{"one that can be guessed", short, "openssl rand -hex 32"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		n, err := Start(ctx, Options{
+			Data: dir(c.name), CQL: "127.0.0.1:0", HTTP: "off",
+			Cluster: ClusterOptions{Internal: "127.0.0.1:0", Join: []string{at}, JoinSecretFile: c.file},
+		})
+		cancel()
+		if err == nil {
+			_ = n.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if got := len(first.records.State().Nodes); got != 1 {
+		t.Errorf("%d nodes", got)
+	}
+}
+
+// TestJoinSecretIsKept proves that a node joins with a copy of the secret, keeps it where only its owner can read it,
+// and comes back without being given it again.
+func TestJoinSecretIsKept(t *testing.T) {
+	base := t.TempDir()
+	first := startNode(t, Options{Data: filepath.Join(base, "first"),
+		Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}})
+	o := Options{Data: filepath.Join(base, "second"), CQL: "127.0.0.1:0", HTTP: "off", Cluster: ClusterOptions{
+		Internal: "127.0.0.1:0", Join: []string{first.internalAddr()},
+		JoinSecretFile: filepath.Join(base, "first", joinSecretFile),
+	}}
+	second, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Cluster.Internal = second.internalAddr()
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(o.Data, joinSecretFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	o.Cluster.Join, o.Cluster.JoinSecretFile = nil, ""
+	again := startNode(t, o)
+	until(t, "both know each other", func() bool { return len(again.records.State().Nodes) == 2 })
+
+	before := first.secret
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first = startNode(t, Options{Data: filepath.Join(base, "first"), Cluster: ClusterOptions{Internal: "127.0.0.1:0",
+		Bootstrap: true, JoinSecretFile: filepath.Join(base, "elsewhere")}})
+	if !bytes.Equal(first.secret, before) {
+		t.Error("founding it once more has changed the secret")
+	}
+}

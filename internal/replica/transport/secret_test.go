@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ilion-db/ilion/test/memnet"
+)
+
+var (
+	ourSecret   = []byte(strings.Repeat("ours ", 8))
+	otherSecret = []byte(strings.Repeat("other ", 8))
+)
+
+// TestSecret proves that without TLS only those talk to each other who have the same secret, whoever dials, with each
+// class of connection and when asking.
+func TestSecret(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		secret []byte // of node 2; node 1 has ours
+		want   error
+	}{{"the same", ourSecret, nil}, {"another", otherSecret, ErrSecret}, {"none", nil, ErrSecret}} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				var turnedAway error
+				start(t, n, 1, Handlers{}, Options{Secret: ourSecret,
+					Events: Events{HandshakeRefused: func(_ string, err error) { turnedAway = err }}})
+				two := start(t, n, 2, Handlers{}, Options{Secret: c.secret})
+				for _, class := range []Class{Raft, Command, Snapshot} {
+					turnedAway = nil
+					s, err := two.connect(t.Context(), host(1), class, id(1))
+					if !errors.Is(err, c.want) || err == nil != (c.want == nil) {
+						t.Fatalf("%s: %v, want %v", class, err, c.want)
+					}
+					if err == nil {
+						two.release(s.raw)
+					}
+					synctest.Wait()
+					if !errors.Is(turnedAway, c.want) {
+						t.Fatalf("%s: node 1 says %v, want %v", class, turnedAway, c.want)
+					}
+				}
+				_, p, err := Ask(t.Context(), n.Dialler("asker"), nil, c.secret, host(1))
+				if !errors.Is(err, c.want) || c.want == nil && p.Node != id(1) || c.want != nil &&
+					p.Node != (NodeID{}) {
+					t.Fatalf("asking: %v, %v, want %v", p, err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestSecretIsProvenByTheAcceptor proves that a node tells nothing of itself but its id to one that it dials and that
+// does not have the secret.
+func TestSecretIsProvenByTheAcceptor(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		l, err := n.Listen(host(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		var heard []byte
+		go func() {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			mine := newIntro(id(1))
+			_, _ = conn.Write(append(mine.append(nil), make([]byte, 32)...))
+			heard, _ = io.ReadAll(conn)
+		}()
+		two := start(t, n, 2, Handlers{}, Options{Secret: ourSecret})
+		if _, err := two.connect(t.Context(), host(1), Raft, id(1)); !errors.Is(err, ErrSecret) {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(heard) != introLen+32 || !bytes.Equal(heard[introLen:], make([]byte, 32)) {
+			t.Fatalf("it has said %x", heard)
+		}
+	})
+}
+
+// recorder keeps what was written to a connection.
+type recorder struct {
+	net.Conn
+	mu  sync.Mutex
+	log []byte
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	r.log = append(r.log, b...)
+	r.mu.Unlock()
+	return r.Conn.Write(b)
+}
+
+// TestSecretIsNotReplayed proves that whoever has recorded all that a node said, cannot say it again in its place, and
+// that a node cannot be made to prove by its own proofs.
+func TestSecretIsNotReplayed(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		start(t, n, 1, Handlers{}, Options{Secret: ourSecret})
+		var tape *recorder
+		dial := func(ctx context.Context, address string) (net.Conn, error) {
+			conn, err := n.Dialler(host(2))(ctx, address)
+			tape = &recorder{Conn: conn}
+			return tape, err
+		}
+		two, err := New(Self{Cluster: home, Node: id(2)}, dial, Options{Secret: ourSecret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer two.Close()
+		s, err := two.connect(t.Context(), host(1), Command, id(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		two.release(s.raw)
+		time.Sleep(time.Minute)
+		if bytes.Contains(tape.log, ourSecret) {
+			t.Fatal("the secret itself was said")
+		}
+		for name, again := range map[string]func(theirs []byte) []byte{
+			"replayed":  func([]byte) []byte { return tape.log },
+			"reflected": func(theirs []byte) []byte { return append(tape.log[:introLen:introLen], theirs...) },
+		} {
+			conn, err := n.Dialler("thief")(t.Context(), host(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Write(tape.log[:introLen]); err != nil {
+				t.Fatal(err)
+			}
+			theirs := make([]byte, introLen+32)
+			if _, err := io.ReadFull(conn, theirs); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = conn.Write(again(theirs[introLen:])[introLen:])
+			h, err := readHello(conn)
+			if err != nil || h.class != prove || h.status != statusSecret || h.node != (NodeID{}) {
+				t.Fatalf("%s: %+v, %v", name, h, err)
+			}
+			_ = conn.Close()
+		}
+	})
+}
+
+// TestSecretOfAnotherNode proves that a hello must be of the node that proved the secret.
+func TestSecretOfAnotherNode(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		start(t, n, 1, Handlers{}, Options{Secret: ourSecret})
+		conn, err := n.Dialler("thief")(t.Context(), host(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := proveDialled(conn, ourSecret, id(2)); err != nil {
+			t.Fatal(err)
+		}
+		as := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(3), to: id(1)}
+		if _, err := conn.Write(as.append(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if h, err := readHello(conn); err != nil || h.status != statusIdentity {
+			t.Fatalf("%+v, %v", h, err)
+		}
+	})
+}
+
+// TestShortSecret proves that a secret which can be guessed is refused at the start.
+func TestShortSecret(t *testing.T) {
+	if _, err := New(Self{Node: id(1)}, DialTCP, Options{Secret: []byte("hunter2")}); err == nil {
+		t.Fatal("accepted")
+	}
+}
+
+// FuzzIntro proves that no bytes make readIntro panic or read on, and that what it accepts is what append makes.
+func FuzzIntro(f *testing.F) {
+	i := newIntro(id(2))
+	f.Add(i.append(nil))
+	f.Add([]byte("ilionp\x01"))
+	f.Add([]byte("ilionr\x01\x01\x01\x00\x00"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		r := bytes.NewReader(in)
+		i, err := readIntro(r)
+		if used := len(in) - r.Len(); used > introLen || err == nil && !bytes.Equal(i.append(nil), in[:used]) {
+			t.Fatalf("%d bytes read of %x: %v", used, in, err)
+		}
+	})
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+)
+
+// security is what both sides of a connection have to prove before their hellos.
+type security struct {
+	client, server *tls.Config // nil: no TLS
+	secret         []byte      // nil: none
+}
+
+func newSecurity(config *tls.Config, secret []byte) (*security, error) {
+	if secret != nil && len(secret) < SecretMin {
+		return nil, fmt.Errorf("transport: a secret of %d bytes, at least %d", len(secret), SecretMin)
+	}
+	client, server, err := sides(config)
+	if err != nil {
+		return nil, err
+	}
+	return &security{client: client, server: server, secret: secret}, nil
+}
+
+// proven is what the other side of a connection has proven of itself before its hello. The zero value is nothing.
+type proven struct {
+	leaf   *x509.Certificate
+	secret bool
+	node   NodeID // that the secret was proven for
+}
+
+// check returns an error if the other side is not the node that its hello says.
+func (p *proven) check(node NodeID) error {
+	switch {
+	case p.leaf != nil && !names(p.leaf, node):
+		return &Refused{Reason: ErrIdentity, Text: fmt.Sprintf("node %x came with the certificate of %v", node,
+			p.leaf.URIs)}
+	case p.secret && p.node != node:
+		return &Refused{Reason: ErrIdentity, Text: fmt.Sprintf("node %x proved the secret for node %x", node, p.node)}
+	}
+	return nil
+}
+
+// dialled has both sides prove themselves on a connection that this one dialled, and returns what to speak over.
+func (s *security) dialled(ctx context.Context, raw net.Conn, self NodeID) (net.Conn, proven, error) {
+	conn, p := raw, proven{}
+	if s.client != nil {
+		c := tls.Client(raw, s.client)
+		if err := c.HandshakeContext(ctx); err != nil {
+			return nil, p, fmt.Errorf("tls: %w", err)
+		}
+		conn, p.leaf = c, c.ConnectionState().PeerCertificates[0]
+	}
+	if s.secret != nil {
+		var err error
+		if p.node, err = proveDialled(conn, s.secret, self); err != nil {
+			return nil, p, fmt.Errorf("handshake: %w", err)
+		}
+		p.secret = true
+	}
+	return conn, p, nil
+}
+
+// accepted is dialled for the other end. The connection is returned with an error, too, if a reason may be sent.
+func (s *security) accepted(ctx context.Context, raw net.Conn, self NodeID) (net.Conn, proven, error) {
+	conn, p := raw, proven{}
+	if s.server != nil {
+		c := tls.Server(raw, s.server)
+		if err := c.HandshakeContext(ctx); err != nil {
+			return nil, p, fmt.Errorf("tls: %w", err)
+		}
+		conn, p.leaf = c, c.ConnectionState().PeerCertificates[0]
+	}
+	if s.secret != nil {
+		var err error
+		if p.node, err = proveAccepted(conn, s.secret, self); err != nil {
+			return conn, p, fmt.Errorf("handshake: %w", err)
+		}
+		p.secret = true
+	}
+	return conn, p, nil
+}
