@@ -22,8 +22,11 @@ type client struct {
 // Completed makes client a session.Completer.
 func (c *client) Completed() { c.done <- struct{}{} }
 
-func newClient(t testing.TB, n *Node) *client {
-	c := &client{t: t, s: n.engine.NewSession(session.Client{Version: 4}), done: make(chan struct{}, 1)}
+func newClient(t testing.TB, n *Node) *client { return newClientAs(t, n, "") }
+
+// newClientAs is newClient for a role that has logged in.
+func newClientAs(t testing.TB, n *Node, role string) *client {
+	c := &client{t: t, s: n.engine.NewSession(session.Client{Version: 4, User: role}), done: make(chan struct{}, 1)}
 	c.call.CompleteTo(c)
 	c.call.MayBlock = true
 	c.call.Request.Consistency = dberr.LocalOne

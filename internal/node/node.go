@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,7 +70,6 @@ type Node struct {
 	census      *census.Census
 	engine      *session.Engine
 	cql         *cql.Server
-	http        *http.Server
 	cqlListener net.Listener
 	webListener net.Listener
 	// nodeListener is for other nodes.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -29,6 +30,9 @@ import (
 func (n *Node) openStore(ctx context.Context) error {
 	identity, err := n.identity(ctx)
 	if err != nil {
+		return err
+	}
+	if err := n.closeDirectory(); err != nil {
 		return err
 	}
 	var fs vfs.FS = vfs.Default
@@ -73,6 +77,15 @@ func (n *Node) openStore(ctx context.Context) error {
 	}
 	n.closers = append(n.closers, n.store.Close)
 	return nil
+}
+
+// closeDirectory takes from others of the machine what an earlier build, or whoever made the directory, has left them.
+func (n *Node) closeDirectory() error {
+	info, err := os.Stat(n.opts.Data)
+	if n.opts.Data == "" || err != nil || !info.IsDir() || info.Mode().Perm()&0o077 == 0 {
+		return nil // the store says what is wrong
+	}
+	return os.Chmod(n.opts.Data, 0o700)
 }
 
 // diskUsage is that of whichever disk is the fuller one: the log of the replica sets may be on one of its own.

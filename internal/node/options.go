@@ -102,6 +102,8 @@ type AuthOptions struct {
 	Users map[string]string `yaml:"users"`
 	// Roles makes clients log in although no user is configured: as a role that was made with CREATE ROLE.
 	Roles bool `yaml:"roles"`
+	// OpenPages are pages of HTTP, metrics or status, that need no login.
+	OpenPages []string `yaml:"open_pages"`
 }
 
 // TLSOptions switch on TLS for CQL and HTTP: it is on when there is a certificate.
@@ -296,6 +298,11 @@ func (o Options) validate() error {
 	}
 	if o.Limits.ResultBytes < 1 || o.Limits.ResultBytes > o.Limits.FrameBytes-frameHeadroom {
 		return fmt.Errorf("limits.result_bytes %d is out of range: it must be at least %d less than limits.frame_bytes, %d", o.Limits.ResultBytes, frameHeadroom, o.Limits.FrameBytes)
+	}
+	for _, page := range o.Auth.OpenPages {
+		if page != "metrics" && page != "status" {
+			return fmt.Errorf("auth.open_pages: %q is not a page that can be open: use metrics, status", page)
+		}
 	}
 	if (o.TLS.Cert == "") != (o.TLS.Key == "") {
 		return errors.New("tls.cert and tls.key belong together: give both or neither")

@@ -5,18 +5,11 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
-	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"golang.org/x/net/netutil"
 
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/access"
@@ -29,7 +22,6 @@ import (
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/replica/storage"
-	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/cql"
 )
 
@@ -125,75 +117,6 @@ func (n *Node) drain() error {
 	defer cancel()
 	n.cql.Shutdown(ctx)
 	return nil
-}
-
-func (n *Node) serveHTTP() error {
-	if n.webListener == nil {
-		return nil
-	}
-	shown := n.shown()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		admin.Collector(shown),
-	)
-	n.http = &http.Server{
-		Handler: admin.Handler(admin.Options{
-			Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return shown.Status() },
-			Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade,
-			Profile: isLoopback(n.opts.HTTP),
-		}),
-		TLSConfig:         n.tls.Clone(),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // handshakes that strangers fail
-	}
-	n.closers = append(n.closers, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if err := n.http.Shutdown(ctx); err != nil {
-			return n.http.Close()
-		}
-		return nil
-	})
-	listener := netutil.LimitListener(n.webListener, webConnections)
-	n.wg.Go(func() {
-		var err error
-		if n.tls != nil {
-			err = n.http.ServeTLS(listener, "", "")
-		} else {
-			err = n.http.Serve(listener)
-		}
-		if !errors.Is(err, http.ErrServerClosed) {
-			n.fail(fmt.Errorf("serve HTTP: %w", err))
-		}
-	})
-	return nil
-}
-
-// upgrade is RaiseLevel for an operator.
-func (n *Node) upgrade(ctx context.Context) (string, error) {
-	level, err := n.RaiseLevel(ctx)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("feature level %d", level), nil
-}
-
-// checkpoint writes a consistent copy of the data beside the data directory and returns its name. It shares what it can
-// with the original.
-func (n *Node) checkpoint() (string, error) {
-	if n.opts.Data == "" {
-		return "", errors.New("the data is in memory: there is no place for a copy beside it")
-	}
-	if !n.copying.TryLock() {
-		return "", errors.New("a checkpoint is being made: try again when that one is done")
-	}
-	defer n.copying.Unlock()
-	dir := filepath.Clean(n.opts.Data) + ".checkpoint-" + time.Now().UTC().Format("20060102T150405.000Z")
-	return dir, n.store.Checkpoint(dir)
 }
 
 // inBackground runs f until the node stops.

@@ -4,8 +4,10 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -32,6 +34,81 @@ func get(t *testing.T, n *Node, path string) string {
 		t.Fatalf("%s: %s %s %v", path, r.Status, b, err)
 	}
 	return string(b)
+}
+
+// orderBySocket gives an order as the owner of the data directory.
+func orderBySocket(t *testing.T, n *Node, path string) string {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(n.opts.Data, AdminSocket))
+		}}}
+	r, err := client.Post("http://localhost"+path, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %s %v", path, r.Status, b, err)
+	}
+	return string(b)
+}
+
+// TestHTTPByRole proves that a node with users shows its status and takes orders from roles that were granted that, as
+// on any other management bean, from the moment they are; that health is everybody's; and that the owner of the data
+// directory needs no password.
+func TestHTTPByRole(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	n := startNode(t, Options{HTTP: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data"),
+		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, OpenPages: []string{"metrics"}}})
+	boss := newClientAs(t, n, "boss")
+	ask := func(method, page, user, password string) int {
+		t.Helper()
+		r, err := http.NewRequest(method, "http://"+n.HTTPAddr().String()+page, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user != "" {
+			r.SetBasicAuth(user, password)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	for _, step := range []struct {
+		statement, method, page, user, password string
+		want                                    int
+	}{
+		{"", "GET", "/healthz", "", "", 200},
+		{"", "GET", "/metrics", "", "", 200},
+		{"", "GET", "/status", "", "", 401},
+		{"", "GET", "/status", "boss", "wrong", 401},
+		{"", "GET", "/status", "boss", "b", 200},
+		{"", "POST", "/compact", "", "", 401},
+		{"", "POST", "/compact", "boss", "b", 200},
+		{"CREATE ROLE low WITH PASSWORD = 'l' AND LOGIN = true", "GET", "/status", "low", "l", 403},
+		{"GRANT SELECT ON ALL MBEANS TO low", "GET", "/status", "low", "l", 200},
+		{"", "POST", "/compact", "low", "l", 403},
+		{"GRANT EXECUTE ON ALL MBEANS TO low", "POST", "/compact", "low", "l", 200},
+		{"ALTER ROLE low WITH LOGIN = false", "GET", "/status", "low", "l", 401},
+	} {
+		if step.statement != "" {
+			boss.query(step.statement)
+		}
+		if got := ask(step.method, step.page, step.user, step.password); got != step.want {
+			t.Errorf("%s %s %s as %q: %d, want %d", step.statement, step.method, step.page, step.user, got, step.want)
+		}
+	}
+	orderBySocket(t, n, "/compact")
+	for _, path := range []string{n.opts.Data, filepath.Join(n.opts.Data, AdminSocket)} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v %v", path, info.Mode(), err)
+		}
+	}
 }
 
 // TestMetrics proves that the metrics are named as Prometheus recommends, that they move, and that docs/operations.md
@@ -134,17 +211,9 @@ func TestCheckpoint(t *testing.T) {
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY)")
 	c.query("INSERT INTO ks.t (k) VALUES (1)")
-	r, err := http.Post("http://"+n.HTTPAddr().String()+"/checkpoint", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	answer, err := io.ReadAll(r.Body)
-	if err != nil || r.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s (%v)", r.Status, answer, err)
-	}
+	answer := orderBySocket(t, n, "/checkpoint")
 	c.query("INSERT INTO ks.t (k) VALUES (2)")
-	restored := newClient(t, startNode(t, Options{Data: strings.TrimSpace(string(answer))}))
+	restored := newClient(t, startNode(t, Options{Data: strings.TrimSpace(answer)}))
 	if rows := restored.query("SELECT * FROM ks.t").RowCount; rows != 1 {
 		t.Errorf("the checkpoint has %d rows, want 1", rows)
 	}

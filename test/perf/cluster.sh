@@ -54,7 +54,10 @@ import json, sys
 s = json.load(sys.stdin)
 of = {n["id"]: n["cql"].split(":")[0].split(".")[-1] for n in s["nodes"]}
 print(next(of[t["physical_partitions"][0]["leader"]] for t in s["tables"] if t["name"] == "ilion_bench.rows"))'; }
-compact() { for i in $(seq ${#pids[@]}); do curl -fsS -X POST "http://$base.$i:8080/compact" >/dev/null; done; }
+compact() { for i in $(seq ${#pids[@]}); do post "$work/n$i/data" "$base.$i:8080" /compact; done; }
+post() { # data directory, address, path: programs from before the socket take orders at the address
+  curl -fsS --unix-socket "$1/admin.sock" -X POST "http://localhost$3" >/dev/null 2>&1 || curl -fsS -X POST "http://$2$3" >/dev/null
+}
 
 bench() { # node, arguments...
   local i=$1; shift

@@ -143,7 +143,7 @@ func makeDir(fs vfs.FS, dir string) error {
 		}
 		missing = append(missing, d)
 	}
-	if err := fs.MkdirAll(dir, 0o755); err != nil {
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	for _, d := range missing {

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options is what the door shows.
+// Options is what the door shows. All but Metrics may be nil in tests that do not ask for them.
 type Options struct {
 	// Ready returns nil when the node serves requests, else why it does not.
 	Ready func() error
@@ -28,66 +28,82 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	// Status is served at /status as JSON.
 	Status func() any
-	// Compact merges all levels of the store; POST /compact waits for it. No caller is authenticated, so it is for
-	// loopback only.
+	// Compact merges all levels of the store; POST /compact waits for it.
 	Compact func(ctx context.Context) error
-	// Checkpoint writes a consistent copy of the data and returns where it is; POST /checkpoint, for loopback only as
-	// well.
+	// Checkpoint writes a consistent copy of the data and returns where it is; POST /checkpoint.
 	Checkpoint func() (string, error)
 	// Order tells the cluster what a node is meant to be: what is drain, decommission or resume, node the beginning of
-	// its identity. It returns what to expect; POST /node/drain and its like, for loopback only as well.
+	// its identity. It returns what to expect; POST /node/drain and its like.
 	Order func(ctx context.Context, what, node string) (string, error)
-	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade,
-	// for loopback only.
+	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade.
 	Upgrade func(ctx context.Context) (string, error)
-	// Profile adds Go's profiles under /debug/pprof/. They show statements' shapes and cost processor time: for
-	// loopback only.
+	// Profile adds Go's profiles under /debug/pprof/, which take what orders take: they show statements' shapes and
+	// cost processor time.
 	Profile bool
 }
 
-// Handler serves /healthz (200 or 503), /readyz (200 or 503), /metrics (Prometheus text), /status (JSON), POST
-// /checkpoint and POST /compact, and profiles if asked for.
-func Handler(o Options) http.Handler {
+// Handler serves /healthz (200 or 503) and /readyz (200 or 503) to everybody, and to those whom the gate lets through
+// /metrics (Prometheus text), /status (JSON), POST /checkpoint and the other orders, and profiles if asked for. Without
+// a gate everybody is let through.
+func Handler(o Options, gate *Gate) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(o.Healthy))
 	mux.HandleFunc("GET /readyz", check(o.Ready))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+	metrics := promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})
+	mux.HandleFunc("GET /metrics", gate.wrap("metrics", look, metrics.ServeHTTP))
+	mux.HandleFunc("GET /status", gate.wrap("status", look, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		// A client that went away in the middle of its answer is nobody to report to.
 		_ = enc.Encode(o.Status())
-	})
-	mux.HandleFunc("POST /compact", fromLoopback(func(r *http.Request) (string, error) {
-		return "ok", o.Compact(r.Context())
 	}))
-	mux.HandleFunc("POST /checkpoint", fromLoopback(func(*http.Request) (string, error) { return o.Checkpoint() }))
-	mux.HandleFunc("POST /upgrade", fromLoopback(func(r *http.Request) (string, error) {
-		return o.Upgrade(r.Context())
-	}))
+	orders := map[string]func(*http.Request) (string, error){
+		"compact":    func(r *http.Request) (string, error) { return "ok", o.Compact(r.Context()) },
+		"checkpoint": func(*http.Request) (string, error) { return o.Checkpoint() },
+		"upgrade":    func(r *http.Request) (string, error) { return o.Upgrade(r.Context()) },
+	}
 	for _, what := range []string{"drain", "decommission", "resume"} {
-		mux.HandleFunc("POST /node/"+what, fromLoopback(func(r *http.Request) (string, error) {
+		orders["node/"+what] = func(r *http.Request) (string, error) {
 			return o.Order(r.Context(), what, r.URL.Query().Get("node"))
+		}
+	}
+	for path, f := range orders {
+		mux.HandleFunc("POST /"+path, gate.wrap(path, order, func(w http.ResponseWriter, r *http.Request) {
+			answer, err := f(r)
+			write(w, answer, err)
 		}))
 	}
 	if o.Profile {
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("GET /debug/pprof/", gate.wrap("debug", order, pprof.Index))
+		mux.HandleFunc("GET /debug/pprof/profile", gate.wrap("debug", order, pprof.Profile))
+		mux.HandleFunc("GET /debug/pprof/trace", gate.wrap("debug", order, pprof.Trace))
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write(
-			[]byte(
-				"Ilion\n\n/healthz  is the node sound\n/readyz   does it serve requests\n/metrics  Prometheus metrics\n/status   the node, its tables and partitions as JSON\n\nFrom the machine itself:\nPOST /checkpoint  write a consistent copy of the data beside it\nPOST /compact     merge all levels of the store now\nPOST /upgrade     raise the feature level: the builds before cannot come back\nPOST /node/drain?node=..         move leaders away from a node\nPOST /node/decommission?node=..  move everything away from a node\nPOST /node/resume?node=..         cancel drain or decommission\n",
-			),
-		)
+		_, _ = w.Write([]byte(index))
 	})
-	// What a browser sends because of another site's page comes from the machine itself, too, and is no order of who
-	// sits there.
+	// What a browser sends because of another site's page comes from the machine itself, too, and is no order of
+	// whoever sits there.
 	return http.NewCrossOriginProtection().Handler(byAddress(mux))
 }
+
+// index is what the door says of itself.
+const index = `Ilion
+
+/healthz  is the node sound
+/readyz   does it serve requests
+/metrics  Prometheus metrics
+/status   the node, its tables and partitions as JSON
+
+Orders, for the owner of the data directory by its socket, or with a user and a password:
+POST /checkpoint  write a consistent copy of the data beside it
+POST /compact     merge all levels of the store now
+POST /upgrade     raise the feature level: the builds before cannot come back
+POST /node/drain?node=..         move leaders away from a node
+POST /node/decommission?node=..  move everything away from a node
+POST /node/resume?node=..        cancel drain or decommission
+`
 
 // byAddress refuses requests from the machine itself that name it as a browser does for a page of somebody else, whose
 // name was made to lead here: DNS rebinding.
@@ -109,19 +125,6 @@ func isAddress(host string) bool {
 	}
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil || host == "localhost"
-}
-
-// fromLoopback makes a handler of f that serves only the machine itself: no caller is authenticated.
-func fromLoopback(f func(*http.Request) (string, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		a, err := netip.ParseAddrPort(r.RemoteAddr)
-		if err != nil || !a.Addr().Unmap().IsLoopback() {
-			http.Error(w, "only from the machine itself", http.StatusForbidden)
-			return
-		}
-		answer, err := f(r)
-		write(w, answer, err)
-	}
 }
 
 func check(f func() error) http.HandlerFunc {

@@ -28,7 +28,7 @@ func TestPages(t *testing.T) {
 		Metrics: reg,
 		Compact: func(context.Context) error { compacted++; return nil },
 		Status:  func() any { return map[string]int{"tables": 3} },
-	}))
+	}, nil))
 	defer srv.Close()
 	for _, tc := range []struct {
 		path string
@@ -62,28 +62,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestForTheMachineItself proves that nobody can set work off from elsewhere, as nobody is asked who he is.
-func TestForTheMachineItself(t *testing.T) {
-	done := 0
-	h := Handler(Options{
-		Metrics: prometheus.NewRegistry(), Compact: func(context.Context) error { done++; return nil },
-		Checkpoint: func() (string, error) { done++; return "data.checkpoint", nil },
-	})
-	for path, answer := range map[string]string{"/compact": "ok\n", "/checkpoint": "data.checkpoint\n"} {
-		for remote, want := range map[string]int{"127.0.0.1:999": 200, "[::1]:999": 200, "[::ffff:127.0.0.1]:999": 200,
-			"192.0.2.1:999": 403, "[2001:db8::1]:999": 403, "@": 403} {
-			before := done
-			r := httptest.NewRequest(http.MethodPost, path, nil)
-			r.RemoteAddr, r.Host = remote, "127.0.0.1:8080"
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
-			if w.Code != want || (done > before) != (want == 200) || want == 200 && w.Body.String() != answer {
-				t.Errorf("%s from %s: %d %q, done %v", path, remote, w.Code, w.Body, done > before)
-			}
-		}
-	}
-}
-
 // TestOrdersOfOtherSites proves that a page of another site, which the operator's browser shows, gives no orders.
 func TestOrdersOfOtherSites(t *testing.T) {
 	ordered := 0
@@ -91,7 +69,7 @@ func TestOrdersOfOtherSites(t *testing.T) {
 		Order: func(context.Context, string, string) (string, error) {
 			ordered++
 			return "ok", nil
-		}}))
+		}}, nil))
 	defer srv.Close()
 	for header, code := range map[string]int{"": 200, "http://elsewhere.example": 403} {
 		req, err := http.NewRequest(http.MethodPost, srv.URL+"/node/decommission?node=ab", nil)
@@ -119,7 +97,7 @@ func TestOrdersOfOtherSites(t *testing.T) {
 func TestHostNames(t *testing.T) {
 	h := Handler(Options{Metrics: prometheus.NewRegistry(), Ready: func() error {
 		return nil
-	}, Status: func() any { return "secret" }})
+	}, Status: func() any { return "secret" }}, new(Gate))
 	for host, want := range map[string]int{
 		"127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost:8080": 200, "localhost": 200, "10.1.2.3": 200,
 		"attacker.example:8080": 421, "attacker.example": 421, "": 421, "localhost.attacker.example": 421,

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/net/netutil"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// AdminSocket is the name of the socket in the data directory by which its owner sees and orders the node.
+const AdminSocket = "admin.sock"
+
+// serveHTTP opens the doors for operators: the socket in the data directory, and the address if there is one.
+func (n *Node) serveHTTP() error {
+	shown := n.shown()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		admin.Collector(shown),
+	)
+	pages := admin.Options{
+		Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return shown.Status() },
+		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade,
+		Profile: true,
+	}
+	gate := &admin.Gate{Open: n.opts.Auth.OpenPages, Log: n.log}
+	if l := n.listenAdmin(); l != nil {
+		gate.Socket = l.Addr().String()
+		n.serveWeb(n.webServer(admin.Handler(pages, nil)), l)
+	}
+	if n.webListener == nil {
+		return nil
+	}
+	if n.logins != nil {
+		gate.Login = n.logIn
+	}
+	pages.Profile = isLoopback(n.opts.HTTP)
+	s := n.webServer(admin.Handler(pages, gate))
+	s.TLSConfig = n.tls.Clone()
+	n.serveWeb(s, netutil.LimitListener(n.webListener, webConnections))
+	return nil
+}
+
+// listenAdmin opens the socket in the data directory; nil, and a line in the log, if that cannot be: the path may be
+// too long.
+func (n *Node) listenAdmin() net.Listener {
+	if n.opts.Data == "" {
+		return nil
+	}
+	path, err := filepath.Abs(filepath.Join(n.opts.Data, AdminSocket))
+	if err == nil {
+		err = os.Remove(path) // of a process that was killed: this one has the directory for itself
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	var l net.Listener
+	if err == nil {
+		l, err = net.Listen("unix", path)
+	}
+	if err == nil {
+		if err = os.Chmod(path, 0o600); err != nil {
+			_ = l.Close()
+		}
+	}
+	if err != nil {
+		n.log.LogAttrs(context.Background(), slog.LevelWarn, "no socket for orders in the data directory",
+			slog.String("error", err.Error()))
+		return nil
+	}
+	return l
+}
+
+// logIn is how the gate knows who may do what.
+func (n *Node) logIn(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error) {
+	role, err := n.logins.Authenticate(ctx, from, name, password)
+	if err != nil {
+		return nil, err
+	}
+	who := n.authority.Subject(role)
+	return who, who.Admit(n.opts.DataCenter, from)
+}
+
+func (n *Node) webServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // handshakes that strangers fail
+	}
+}
+
+// serveWeb serves until the node stops.
+func (n *Node) serveWeb(s *http.Server, l net.Listener) {
+	n.closers = append(n.closers, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			return s.Close()
+		}
+		return nil
+	})
+	n.wg.Go(func() {
+		var err error
+		if s.TLSConfig != nil {
+			err = s.ServeTLS(l, "", "")
+		} else {
+			err = s.Serve(l)
+		}
+		if !errors.Is(err, http.ErrServerClosed) {
+			n.fail(fmt.Errorf("serve HTTP: %w", err))
+		}
+	})
+}
+
+// upgrade is RaiseLevel for an operator.
+func (n *Node) upgrade(ctx context.Context) (string, error) {
+	level, err := n.RaiseLevel(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("feature level %d", level), nil
+}
+
+// checkpoint writes a consistent copy of the data beside the data directory and returns its name. It shares what it can
+// with the original.
+func (n *Node) checkpoint() (string, error) {
+	if n.opts.Data == "" {
+		return "", errors.New("the data is in memory: there is no place for a copy beside it")
+	}
+	if !n.copying.TryLock() {
+		return "", errors.New("a checkpoint is being made: try again when that one is done")
+	}
+	defer n.copying.Unlock()
+	dir := filepath.Clean(n.opts.Data) + ".checkpoint-" + time.Now().UTC().Format("20060102T150405.000Z")
+	return dir, n.store.Checkpoint(dir)
+}

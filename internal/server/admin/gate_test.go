@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// TestGate proves who sees and orders what: with users only roles with the permission, by a password that does not
+// cross the network in clear; without users whoever comes by the socket, or from the machine itself where there is
+// none.
+func TestGate(t *testing.T) {
+	state := &access.State{}
+	for name, p := range map[string]access.Permissions{"nobody": 0, "watcher": access.Of(access.Select),
+		"operator": access.Of(access.Select, access.Execute)} {
+		state = state.WithRole(&access.Role{Name: name, Login: true, Grants: map[access.Resource]access.Permissions{
+			{Kind: access.AllMBeans}: p}})
+	}
+	login := func(_ context.Context, _ netip.Addr, name, password string) (*access.Subject, error) {
+		if password != "right" {
+			return nil, &dberr.BadCredentials{Message: "wrong"}
+		}
+		return state.Resolve(name, name == "root"), nil
+	}
+	const near, far = "127.0.0.1:999", "192.0.2.1:999"
+	for _, c := range []struct {
+		name           string
+		gate           *Gate
+		from           string
+		encrypted      bool
+		role, password string
+		health         int
+		see, do        int // GET /status, POST /compact
+	}{
+		{"socket", nil, "@", false, "", "", 200, 200, 200},
+		{"no users, no socket, near", &Gate{}, near, false, "", "", 200, 200, 200},
+		{"no users, no socket, mapped", &Gate{}, "[::ffff:127.0.0.1]:9", false, "", "", 200, 200, 200},
+		{"no users, no socket, far", &Gate{}, far, false, "", "", 200, 200, 403},
+		{"no users, a socket, near", &Gate{Socket: "s"}, near, false, "", "", 200, 200, 403},
+		{"no users, a socket, far", &Gate{Socket: "s"}, far, false, "", "", 200, 200, 403},
+		{"no password", &Gate{Login: login}, near, false, "", "", 200, 401, 401},
+		{"a wrong one", &Gate{Login: login}, near, false, "root", "wrong", 200, 401, 401},
+		{"superuser", &Gate{Login: login}, near, false, "root", "right", 200, 200, 200},
+		{"in clear", &Gate{Login: login}, far, false, "root", "right", 200, 403, 403},
+		{"over TLS", &Gate{Login: login}, far, true, "root", "right", 200, 200, 200},
+		{"without rights", &Gate{Login: login}, near, false, "nobody", "right", 200, 403, 403},
+		{"may look", &Gate{Login: login}, near, false, "watcher", "right", 200, 200, 403},
+		{"may order", &Gate{Login: login}, near, false, "operator", "right", 200, 200, 200},
+		{"open page", &Gate{Login: login, Open: []string{"status"}}, far, false, "", "", 200, 200, 401},
+	} {
+		done := 0
+		h := Handler(Options{
+			Metrics: prometheus.NewRegistry(), Healthy: func() error { return nil }, Status: func() any { return "s" },
+			Compact: func(context.Context) error { done++; return nil },
+		}, c.gate)
+		for page, want := range map[string]int{"GET /healthz": c.health, "GET /status": c.see, "POST /compact": c.do} {
+			method, path, _ := strings.Cut(page, " ")
+			r := httptest.NewRequest(method, path, nil)
+			r.RemoteAddr, r.Host = c.from, "127.0.0.1:8080"
+			if c.encrypted {
+				r.TLS = &tls.ConnectionState{}
+			}
+			if c.role != "" {
+				r.SetBasicAuth(c.role, c.password)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != want || w.Code == 401 && w.Header().Get("WWW-Authenticate") == "" {
+				t.Errorf("%s: %s: %d %q, want %d", c.name, path, w.Code, w.Body, want)
+			}
+			if told := w.Header().Get(SocketHeader); told != "" && (c.from == far || w.Code == 200) {
+				t.Errorf("%s: %s: it tells of the socket %s", c.name, path, told)
+			}
+		}
+		if (done > 0) != (c.do == http.StatusOK) {
+			t.Errorf("%s: %d orders carried out", c.name, done)
+		}
+	}
+}
