@@ -245,6 +245,8 @@ func TestNewerDirectories(t *testing.T) {
 			"the meta of a partition was written by a newer Ilion (format 99); this build understands 2"},
 		{"meta of a member", true, stored(keys.PartitionID, newer),
 			"the meta of a partition was written by a newer Ilion (format 99); this build understands 2"},
+		{"progress", false, stored(keys.ProgressID, newer),
+			"the progress of partitions was written by a newer Ilion (format 99); this build understands 1"},
 		{"replica", true, stored(keys.RegistryID, newer),
 			"the record of a replica was written by a newer Ilion (format 99); this build understands 2"},
 		{"field of a meta", false, stored(keys.PartitionID, func(v []byte) []byte {

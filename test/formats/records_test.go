@@ -129,6 +129,10 @@ func records() []record {
 	return append(
 		out,
 		record{"meta", p.Append(nil)},
+		record{"progress", keys.AppendProgress(
+			keys.AppendProgress(nil, &keys.Progress{Partition: 7, Applied: 300, Term: 6, MaxTimestamp: -5,
+				SchemaVersion: 9}),
+			&keys.Progress{Partition: keys.MetaPartition})},
 		record{"replica", r.Append(nil)},
 		record{"node", n.Append(nil)},
 		record{"map", s.Append(nil)},
@@ -163,6 +167,10 @@ func (r record) again() ([]byte, error) {
 	case "meta":
 		v, err := keys.DecodeMeta(r.bytes)
 		return v.Append(nil), err
+	case "progress":
+		var again []byte
+		err := keys.DecodeProgress(r.bytes, func(p keys.Progress) { again = keys.AppendProgress(again, &p) })
+		return again, err
 	case "replica":
 		v, err := keys.DecodeReplica(r.bytes)
 		return v.Append(nil), err

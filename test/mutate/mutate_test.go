@@ -189,6 +189,7 @@ func targets() []target {
 				keys.Parse(b)
 				keys.ParseIndex(b)
 				_, _ = keys.DecodeMeta(b)
+				_ = keys.DecodeProgress(b, func(keys.Progress) {})
 				return ""
 			}
 		}},

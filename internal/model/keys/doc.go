@@ -9,7 +9,8 @@
 //	id 4           flags of tables                   [4 u32][table u32]
 //	id 5           runs of dead rows, a node's own   [5 u32][key of a partition without its kind]
 //	id 6           notes of what is due, a node's own [6 u32][table u32][class u8][second u64][rest of a key of the table]
-//	7 .. 511       reserved
+//	id 7           progress of all partitions        [7 u32], one key (see Progress)
+//	8 .. 511       reserved
 //	512 ..         tables without special bits       [table u32][position][len(pk) u16][pk][kind u8][rest]
 //	  kind 0         deletions                         the partition's, and those of ranges that are still together
 //	  kind 1         deleted range                     rest = [0][end], or [1] where it has no end

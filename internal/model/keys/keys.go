@@ -18,6 +18,7 @@ const (
 	FlagsID     uint32 = 4
 	DeadID      uint32 = 5
 	DueID       uint32 = 6
+	ProgressID  uint32 = 7
 	// FirstTable is the first id of a table or index. Ids up to 1023 are those of tables that every schema has.
 	FirstTable uint32 = 512
 )

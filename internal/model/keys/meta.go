@@ -20,7 +20,8 @@ const (
 // ErrCorrupt is returned for bytes that no Append function wrote. What a newer build wrote is a *feature.Newer instead.
 var ErrCorrupt = errors.New("corrupt partition meta")
 
-// Meta is what a replica stores about its physical partition, in the same batch as the rows.
+// Meta is what a replica stores about its physical partition, in the same batch as the rows. Its progress may be stored
+// apart from the rest: see Progress.
 type Meta struct {
 	// Partition is the id of the physical partition.
 	Partition uint64
@@ -103,12 +104,7 @@ func NewMeta(partition uint64, span Span) Meta {
 }
 
 // Append appends the encoded meta: the format, then its parts in order; integers are varints, lists have a length.
-func (m *Meta) Append(dst []byte) []byte { return m.AppendLayout(m.appendHead(dst)) }
-
-// AppendWith is Append for a meta whose AppendLayout is known: it seldom changes, and the rest with every entry.
-func (m *Meta) AppendWith(dst, layout []byte) []byte { return append(m.appendHead(dst), layout...) }
-
-func (m *Meta) appendHead(dst []byte) []byte {
+func (m *Meta) Append(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(metaFormat)
 	w.Uint(m.Partition)
@@ -116,13 +112,6 @@ func (m *Meta) appendHead(dst []byte) []byte {
 	w.Uint(m.Term)
 	w.Int(m.MaxTimestamp)
 	w.Uint(m.SchemaVersion)
-	return w
-}
-
-// AppendLayout appends the part of the encoded meta that few entries change: level, span, epoch, members, children, and
-// the fields.
-func (m *Meta) AppendLayout(dst []byte) []byte {
-	w := codec.Writer(dst)
 	w.Uint(uint64(m.Feature))
 	m.Span.append(&w)
 	w.Uint(m.Epoch)

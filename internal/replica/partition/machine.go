@@ -3,7 +3,6 @@
 package partition
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -41,8 +40,9 @@ type machine struct {
 	unsynced *unsynced
 	entry    command.Entry
 	key      [8]byte
-	value    []byte
-	laws     laws
+	// record is the record of progress of the next commit.
+	record []byte
+	laws   laws
 }
 
 // progress is what an entry can change of a partition's meta, but for the members. version is that of the meta
@@ -59,10 +59,10 @@ type progress struct {
 // applied is what the applier, or an installation, knows of a replica. Both never work on one at the same time.
 type applied struct {
 	progress
-	// layout is the encoded part of meta that seldom changes; of the rest of meta, progress knows better.
-	meta    keys.Meta
-	layout  []byte
-	touched bool
+	// meta is as it was stored last; of what is in progress too, progress knows better. changed says that more of it
+	// has changed since.
+	meta             keys.Meta
+	changed, touched bool
 	// ids are those of plain writes in the open batch.
 	ids []command.DedupeID
 	// told is the version of records that the owner has heard of, changes are those in the open batch.
@@ -214,7 +214,7 @@ func (a *machine) Members(group, index, term uint64, members *pb.ConfState, wher
 	}
 	r.ahead.applied, r.ahead.term = index, term
 	setMembers(&r.ahead.meta, members, places)
-	r.ahead.layout = r.ahead.meta.AppendLayout(r.ahead.layout[:0])
+	r.ahead.changed = true
 	a.touch(r)
 	return nil
 }
@@ -224,10 +224,12 @@ func (a *machine) Commit() error {
 	if a.batch.Empty() && len(a.touched) == 0 {
 		return nil
 	}
+	a.record = a.record[:0]
 	for _, r := range a.touched {
-		binary.BigEndian.PutUint64(a.key[:], uint64(r.id))
-		a.value = r.ahead.encode(a.value[:0])
-		a.batch.Set(keys.PartitionID, a.key[:], a.value)
+		a.store(&r.ahead)
+	}
+	if len(a.record) > 0 {
+		a.batch.PutProgress(a.record)
 	}
 	err := a.batch.CommitLogged()
 	a.batch.Close()
@@ -252,25 +254,28 @@ func (a *machine) Sync() error { return a.host.store.Sync() }
 
 func (a *machine) close() { a.batch.Close() }
 
-// encode appends the meta with the present progress.
-func (p *applied) encode(dst []byte) []byte {
+// store adds to the batch what was applied of a partition: its meta if an entry has changed more than its progress.
+func (a *machine) store(p *applied) {
 	m := &p.meta
-	if m.Feature != p.level || m.Swept != p.swept {
-		m.Feature, m.Swept = p.level, p.swept
-		p.layout = m.AppendLayout(p.layout[:0])
-	}
 	m.Applied, m.Term, m.MaxTimestamp, m.SchemaVersion = p.applied, p.term, p.stamp, p.schema
-	return m.AppendWith(dst, p.layout)
+	if p.changed || m.Feature != p.level || m.Swept != p.swept {
+		m.Feature, m.Swept, p.changed = p.level, p.swept, false
+		a.batch.PutMeta(m)
+		return
+	}
+	a.record = keys.AppendProgress(a.record, &keys.Progress{
+		Partition: m.Partition, Applied: m.Applied, Term: m.Term, MaxTimestamp: m.MaxTimestamp,
+		SchemaVersion: m.SchemaVersion,
+	})
 }
 
 // load takes over a stored meta.
 func (p *applied) load(m *keys.Meta, version uint64) {
-	p.meta, p.changes = *m, nil
+	p.meta, p.changed, p.changes = *m, false, nil
 	p.progress = progress{
 		applied: m.Applied, term: m.Term, stamp: m.MaxTimestamp, schema: m.SchemaVersion, version: version,
 		level: m.Feature, swept: m.Swept,
 	}
-	p.layout = m.AppendLayout(p.layout[:0])
 }
 
 // show lets the rest of the replica know what was committed.

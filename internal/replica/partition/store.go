@@ -35,6 +35,7 @@ type rowStore interface {
 // recordStore reads what is kept beside rows: *storage.Records.
 type recordStore interface {
 	Dedupe(table uint32, tok token.Token, key []byte, id command.DedupeID) ([]byte, error)
+	Meta(partition uint64) (m keys.Meta, ok bool, err error)
 	Metas(fn func(m keys.Meta) error) error
 	Replicas() ([]keys.Replica, error)
 	Get(id uint32, sub []byte) ([]byte, error)

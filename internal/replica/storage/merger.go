@@ -8,13 +8,17 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
 // merger is stored by name with every store.
 var merger = &pebble.Merger{
 	Name: "ilion.row.v1",
-	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+	Merge: func(key, value []byte) (pebble.ValueMerger, error) {
+		if keys.ID(key) == keys.ProgressID {
+			return newProgressMerge(value)
+		}
 		m := merges.Get().(*valueMerge)
 		m.first = append(m.first[:0], value...)
 		return m, nil

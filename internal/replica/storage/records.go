@@ -24,14 +24,18 @@ func (s *Records) Get(id uint32, sub []byte) ([]byte, error) {
 
 // Scan calls fn for every system key under id that begins with prefix, in order. Arguments are valid during the call.
 func (s *Records) Scan(id uint32, prefix []byte, fn func(sub, value []byte) error) error {
+	return s.check(scan(s.db, id, prefix, fn))
+}
+
+// scan is Scan in a state of the store.
+func scan(from pebble.Reader, id uint32, prefix []byte, fn func(sub, value []byte) error) error {
 	lower := keys.AppendSystem(nil, id, prefix)
 	upper := keys.After(bytes.Clone(lower))
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
-		return s.check(err)
+		return err
 	}
-	// A seek for each key, not a step: the meta of a busy partition has a version for every batch since the last flush,
-	// and a step goes through all of them.
+	// A seek for each key, not a step, which goes through all versions that the key has had since the last flush.
 	after := make([]byte, 0, 64)
 	for ok := it.First(); ok && err == nil; ok = it.SeekGE(after) {
 		var value []byte
@@ -40,28 +44,53 @@ func (s *Records) Scan(id uint32, prefix []byte, fn func(sub, value []byte) erro
 			err = fn(it.Key()[4:], value)
 		}
 	}
-	return s.check(errors.Join(err, it.Error(), it.Close()))
+	return errors.Join(err, it.Error(), it.Close())
 }
 
 // Meta returns the meta of a physical partition; ok is false if there is none.
 func (s *Records) Meta(partition uint64) (m keys.Meta, ok bool, err error) {
-	b, err := s.getCopy(keys.AppendMeta(nil, keys.PartitionID, partition))
-	if err != nil || b == nil {
+	if err := s.Err(); err != nil {
 		return keys.Meta{}, false, err
 	}
-	m, err = keys.DecodeMeta(b)
-	return m, err == nil, s.check(err)
+	state := s.db.NewSnapshot()
+	m, ok, err = readMeta(state, partition)
+	return m, ok, s.check(errors.Join(err, state.Close()))
+}
+
+// readMeta is Meta in one state of the store.
+func readMeta(from pebble.Reader, partition uint64) (m keys.Meta, ok bool, err error) {
+	ahead, err := readProgress(from)
+	if err != nil {
+		return keys.Meta{}, false, err
+	}
+	value, closer, err := from.Get(keys.AppendMeta(nil, keys.PartitionID, partition))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return keys.Meta{}, false, nil
+	}
+	if err != nil {
+		return keys.Meta{}, false, err
+	}
+	m, err = ahead.decodeMeta(value)
+	return m, err == nil, errors.Join(err, closer.Close())
 }
 
 // Metas calls fn for every physical partition in the store, in order of id.
 func (s *Records) Metas(fn func(m keys.Meta) error) error {
-	return s.Scan(keys.PartitionID, nil, func(_, value []byte) error {
-		m, err := keys.DecodeMeta(value)
-		if err != nil {
-			return err
-		}
-		return fn(m)
-	})
+	if err := s.Err(); err != nil {
+		return err
+	}
+	state := s.db.NewSnapshot()
+	ahead, err := readProgress(state)
+	if err == nil {
+		err = scan(state, keys.PartitionID, nil, func(_, value []byte) error {
+			m, err := ahead.decodeMeta(value)
+			if err != nil {
+				return err
+			}
+			return fn(m)
+		})
+	}
+	return s.check(errors.Join(err, state.Close()))
 }
 
 // Dedupe returns a copy of a dedupe record, nil if there is none.

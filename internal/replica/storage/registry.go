@@ -18,8 +18,9 @@ func (b *Batch) DeleteReplica(partition uint64) {
 	b.Delete(keys.RegistryID, binary.BigEndian.AppendUint64(nil, partition))
 }
 
-// DeleteMeta removes the meta of a physical partition.
+// DeleteMeta removes the meta of a physical partition, and its progress.
 func (b *Batch) DeleteMeta(partition uint64) {
+	b.PutProgress(keys.AppendProgress(nil, &keys.Progress{Partition: partition}))
 	b.Delete(keys.PartitionID, binary.BigEndian.AppendUint64(nil, partition))
 }
 

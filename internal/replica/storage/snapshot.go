@@ -135,7 +135,11 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 		st := &state{}
 		st.lower, st.upper = rowBounds(partition, m.Span)
 		key := keys.AppendMeta(nil, keys.PartitionID, partition)
-		ranges := []pebble.KeyRange{{Start: key, End: append(bytes.Clone(key), 0)}, {Start: st.lower, End: st.upper}}
+		ranges := []pebble.KeyRange{
+			{Start: key, End: append(bytes.Clone(key), 0)},
+			{Start: progressKey, End: append(bytes.Clone(progressKey), 0)},
+			{Start: st.lower, End: st.upper},
+		}
 		if t := s.table(m.Span.Table).installed.Load(); t != nil && partition != keys.MetaPartition {
 			for i := range t.Indexes {
 				st.indexes = append(st.indexes, t.Indexes[i].ID)
@@ -145,7 +149,7 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 		}
 		slices.SortFunc(ranges, func(a, b pebble.KeyRange) int { return bytes.Compare(a.Start, b.Start) })
 		st.snap = s.db.NewEventuallyFileOnlySnapshot(ranges)
-		if ok, err = st.load(key); err == nil && !ok {
+		if st.meta, ok, err = readMeta(st.snap, partition); err == nil && !ok {
 			err = ErrNoPartition
 		}
 		if err != nil {
@@ -160,19 +164,6 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 		}
 	}
 	return nil, fmt.Errorf("partition %d is being split all the time", partition)
-}
-
-// load reads the meta.
-func (st *state) load(key []byte) (ok bool, err error) {
-	value, closer, err := st.snap.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	st.meta, err = keys.DecodeMeta(value)
-	return err == nil, errors.Join(err, closer.Close())
 }
 
 // each passes all keys of the state on, in ascending order.
