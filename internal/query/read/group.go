@@ -20,9 +20,10 @@ type group struct {
 	// first holds the slots of the group's first row, which columns outside aggregates show; it points into buf.
 	first [][]byte
 	buf   []byte
-	// last is the clustering key of the last row; alone says that its partition has no further ones.
-	last  []byte
-	alone bool
+	// head and last are the clustering keys of the first and the last row; alone says that the partition of the last
+	// one has no further rows.
+	head, last []byte
+	alone      bool
 }
 
 // released is the group's memory without its contents.
@@ -31,7 +32,7 @@ func (g *group) released() group {
 	clear(g.results)
 	clear(g.first)
 	return group{prefix: g.prefix[:0], accumulators: g.accumulators[:0], results: g.results[:0], first: g.first[:0],
-		buf: g.buf[:0], last: g.last[:0]}
+		buf: g.buf[:0], head: g.head[:0], last: g.last[:0]}
 }
 
 func (s *scan) beginGroups() {
@@ -94,6 +95,7 @@ func (s *scan) openGroup(clustering []byte) error {
 		return err
 	}
 	g.open, g.prefix, g.buf = true, append(g.prefix[:0], prefix...), g.buf[:0]
+	g.head = append(g.head[:0], clustering...)
 	for i, v := range s.values {
 		if g.first[i] = nil; v != nil {
 			n := len(g.buf)
@@ -117,7 +119,7 @@ func (s *scan) closeGroup() (command.Step, error) {
 	g.open = false
 	s.bind.Row, s.bind.Aggregates = g.first, g.results
 	if s.plan.grouped && len(s.plan.sort) > 0 {
-		if err := s.noteSorted(g.last); err != nil {
+		if err := s.noteSorted(g.head); err != nil {
 			return command.Stop, err
 		}
 	}
