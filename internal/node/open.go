@@ -242,9 +242,9 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 	if c := n.cluster; c != nil {
 		o.Now = c.peers.Now
 		o.Cluster = &coordinator.Cluster{
-			Node: c.self, Alive: c.peers.Alive, Acknowledged: c.peers.Acknowledged, Memory: c.peers.Memory,
-			NodeName: c.transport.Address,
-			Batches:  batches,
+			Node: c.self, Sequence: c.originals.Directory.Lineage.FirstNumber(), Alive: c.peers.Alive,
+			Acknowledged: c.peers.Acknowledged, Memory: c.peers.Memory, NodeName: c.transport.Address,
+			Batches: batches,
 			Replica: func(node topology.NodeID, id topology.PartitionID) coordinator.Member {
 				return c.client.Replica(node, id)
 			},

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -85,36 +86,43 @@ func (c *nodes) whole() {
 	if len(c.processes) == 1 {
 		return
 	}
-	for deadline := time.Now().Add(2 * time.Minute); !c.isWhole(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		why := c.missing()
+		if why == "" {
+			return
+		}
 		if time.Now().After(deadline) {
-			c.t.Error("the nodes are not whole after two minutes")
+			c.t.Errorf("the nodes are not whole after two minutes: %s", why)
 			return
 		}
 	}
 }
 
-func (c *nodes) isWhole() bool {
-	for _, p := range c.processes {
+// missing says why the nodes are not whole, "" if they are.
+func (c *nodes) missing() string {
+	for i, p := range c.processes {
 		s := process.Status(c.t, p)
 		for _, n := range s.Nodes {
 			if n.State != "up" {
-				return false
+				return fmt.Sprintf("node %d: %s is %s", i, n.CQL, n.State)
 			}
 		}
 		for _, table := range s.Tables {
 			for _, p := range table.Partitions {
-				if len(p.Replicas) != len(c.processes) || p.Leader == "" {
-					return false
-				}
+				voters := 0
 				for _, r := range p.Replicas {
-					if r.State != "voter" {
-						return false
+					if r.State == "voter" {
+						voters++
 					}
+				}
+				if voters != len(c.processes) || len(p.Replicas) != voters || p.Leader == "" {
+					return fmt.Sprintf("node %d: partition %d of %s has %d voters of %d, led by %q", i, p.ID, table.Name,
+						voters, len(p.Replicas), p.Leader)
 				}
 			}
 		}
 	}
-	return true
+	return ""
 }
 
 func (c *nodes) connect(i int) {
@@ -161,4 +169,12 @@ func (c *nodes) disturb(d draw) {
 		c.whole()
 		c.broken.Store(false)
 	})
+}
+
+// goroutines ends the node that is asked and returns the stacks that it leaves.
+func (c *nodes) goroutines() string {
+	s := c.processes[c.at]
+	_ = s.Cmd.Process.Signal(syscall.SIGQUIT) // if it has ended, what it said last is all there is
+	s.Wait(c.t, time.Minute)
+	return s.Stderr()
 }

@@ -143,6 +143,9 @@ func (p *pair) compare(statement string, page int) {
 	for i, c := range p.conns() {
 		got[i] = stamps.ReplaceAllString(answer(c, statement, page), "now")
 	}
+	if p.nodes != nil && strings.HasPrefix(got[0], "broken") {
+		p.Fatalf("%s: %s\n%s", statement, got[0], p.nodes.goroutines())
+	}
 	if strings.Contains(got[0], "Cannot page queries") {
 		return // Cassandra may find before that nothing is selected
 	}

@@ -56,6 +56,13 @@ func (l *Lineage) Newest() Start {
 	return Start{l.Number, l.Marks[0]}
 }
 
+// numbersBits is how many numbers a start has, more than a node gives in years.
+const numbersBits = 44
+
+// FirstNumber is the first of the numbers that the newest start has for itself: those of later starts are higher,
+// whatever the clock says. It is 0 for no start.
+func (l *Lineage) FirstNumber() uint64 { return l.Number << numbersBits }
+
 // Includes reports whether a start is one of those that the directory remembers. No start is.
 func (l *Lineage) Includes(s Start) bool {
 	back := l.Number - s.Number

@@ -198,3 +198,17 @@ func TestMalformed(t *testing.T) {
 		}
 	}
 }
+
+// TestNumbersGoUp proves that no start of a directory gives a number which is not above all that an earlier one gave,
+// if that was not under way for years.
+func TestNumbersGoUp(t *testing.T) {
+	d := &directory{}
+	const given = 1 << 43
+	for last := uint64(0); d.label == nil || last < 5*given; {
+		first := d.start(t).FirstNumber()
+		if first <= last {
+			t.Fatalf("numbers begin at %d, and %d was given before", first, last)
+		}
+		last = first + given
+	}
+}

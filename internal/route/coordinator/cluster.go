@@ -33,9 +33,8 @@ type Cluster struct {
 	// NodeName names a node in traces, by its address for instance; its id is shown if nil.
 	NodeName func(node topology.NodeID) string
 	// Sequence is the second half of the first write's id; later ones count up. No number may ever come twice from one
-	// node, over restarts. 0 takes the nanoseconds of the clock: a node writes less than once in a nanosecond, so one
-	// that starts again goes on above all that it gave before, unless its clock was set back meanwhile by more than it
-	// was down.
+	// node, over restarts, nor a lower one after a restart: replicas take it for one that they have forgotten. 0 takes
+	// the nanoseconds of the clock, which will do where nobody remembers the process before.
 	Sequence uint64
 	// Batches is where atomic batches over several physical partitions are recorded; without it they are refused.
 	Batches *BatchLog
