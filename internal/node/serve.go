@@ -36,6 +36,8 @@ func (n *Node) serve() error {
 		Now:              n.clock(),
 		PreparedMax:      n.opts.Limits.PreparedStatements,
 		ResultBytesMax:   int(n.opts.Limits.ResultBytes),
+		TextBytesMax:     n.opts.Memory.statementBytes(),
+		PreparedBytesMax: int(n.opts.Memory.statementBytes()),
 		Pressed:          func() bool { return n.cql.Pressed() },
 		BatchBytesMax:    int(n.opts.Limits.BatchBytes),
 		MutationBytesMax: int(n.opts.Limits.MutationBytes),

@@ -7,7 +7,15 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/ilion-db/ilion/internal/replica/raftlog"
 )
+
+// statementBytes is the memory for the texts, syntax trees and plans of large statements that are being executed, and
+// as much again is for prepared statements: a sixteenth of the budget each, in bytes.
+func (o *MemoryOptions) statementBytes() int64 {
+	return int64(min(max(o.Budget/16, 16<<20), 256<<20))
+}
 
 // TuneRuntime fits the process to the memory budget: it sets the memory limit, the garbage collector's target and the
 // number of processors, unless the environment (GOMEMLIMIT, GOGC, GOMAXPROCS) has. It is for a process that is only a
@@ -24,6 +32,9 @@ func TuneRuntime(o Options) {
 		if cgoEnabled {
 			// Memory that cgo allocates does not count towards the limit: the cache and the memtables.
 			limit -= int64(o.Memory.BlockCache + 4*o.Memory.Memtable)
+			if o.Cluster.Internal != "" {
+				limit -= int64(4*o.Memory.Memtable + raftlog.BlockCacheBytes) // of the log
+			}
 		}
 		debug.SetMemoryLimit(min(max(limit, 64<<20), math.MaxInt64))
 	}

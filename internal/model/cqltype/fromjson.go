@@ -297,6 +297,9 @@ func javaString(v any) string {
 		return v
 	case json.Number:
 		if javaClass(v) != "Double" {
+			if len(v) > digitsMax {
+				return string(v)
+			}
 			if i, ok := new(big.Int).SetString(string(v), 10); ok {
 				return i.String() // -0 is 0
 			}

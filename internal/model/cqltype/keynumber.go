@@ -199,7 +199,7 @@ func (d normal) value() (DecimalValue, bool) {
 	if scale < math.MinInt32 {
 		pad = math.MinInt32 - scale
 	}
-	if pad > 1<<20 || scale > math.MaxInt32 {
+	if pad > digitsMax || scale > math.MaxInt32 {
 		return DecimalValue{}, false
 	}
 	for range pad {

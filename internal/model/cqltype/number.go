@@ -141,8 +141,13 @@ func appendDecimal(dst []byte, d DecimalValue) []byte {
 	return appendVarint(binary.BigEndian.AppendUint32(dst, uint32(d.Scale)), d.Unscaled)
 }
 
-// digitsMax bounds the digits of a number in text, as a literal or in JSON.
-const digitsMax = 1 << 20
+const (
+	// NumberBytesMax bounds a varint, and the digits of a decimal, in bytes. What takes a number to text and back takes
+	// time that grows faster than it is long: this much takes milliseconds, a number of 4 MB took a minute.
+	NumberBytesMax = 16 << 10
+	// digitsMax bounds the digits of a number in text, as a literal or in JSON: no more than fit into NumberBytesMax.
+	digitsMax = 39_456
+)
 
 // ParseDecimal reads the text of a decimal as java.math.BigDecimal does, such as 1.10, -.5 or 1E+30.
 func ParseDecimal(s string) (d DecimalValue, ok bool) {

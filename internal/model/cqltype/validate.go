@@ -61,7 +61,12 @@ func (t *Type) validateNative(wire []byte) error {
 		return width(n, n == 4 || n == 0, "Expected 4 or 0 byte value for a float (%d)")
 	case Double:
 		return width(n, n == 8 || n == 0, "Expected 8 or 0 byte value for a double (%d)")
+	case Varint:
+		return width(n, n <= NumberBytesMax, "A varint of %d bytes is too long")
 	case Decimal:
+		if n > 4+NumberBytesMax {
+			return dberr.Invalidf("A decimal of %d bytes is too long", n)
+		}
 		return width(n, n == 0 || n >= 4, "Expected 0 or at least 4 bytes (%d)")
 	case UUID:
 		return width(n, n == 16 || n == 0, "UUID should be 16 or 0 bytes (%d)")

@@ -109,9 +109,9 @@ func (c *AlterTable) add(t *Table, ks *Keyspace) error {
 		} else {
 			t.Regulars = insertColumn(t.Regulars, col)
 		}
-		t.reindex()
+		t.ByName[col.Name] = col
 	}
-	return nil
+	return checkTableSize(t)
 }
 
 func (c *AlterTable) checkAdded(t *Table, spec *ColumnSpec, typ *cqltype.Type) error {
@@ -218,7 +218,7 @@ func (c *AlterTable) drop(t *Table) error {
 			DroppedAt: at})
 		is := func(o *Column) bool { return o == col }
 		t.Statics, t.Regulars = slices.DeleteFunc(t.Statics, is), slices.DeleteFunc(t.Regulars, is)
-		t.reindex()
+		delete(t.ByName, name)
 	}
 	return nil
 }

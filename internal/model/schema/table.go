@@ -128,7 +128,8 @@ func (c *CreateTable) build(ks *Keyspace) (*Table, error) {
 	if err := c.splitColumns(t, columns); err != nil {
 		return nil, err
 	}
-	for _, check := range []func(*Table) error{c.checkStatics, c.checkCounters, c.checkOrder, c.checkCompact} {
+	for _, check := range []func(*Table) error{c.checkStatics, c.checkCounters, c.checkOrder, c.checkCompact,
+		checkTableSize} {
 		if err := check(t); err != nil {
 			return nil, err
 		}

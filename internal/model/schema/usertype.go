@@ -187,7 +187,8 @@ func (c *CreateType) build(ks *Keyspace) (*cqltype.Type, error) {
 			return nil, err
 		}
 	}
-	return cqltype.UDTOf(c.Keyspace, c.Name, names, types), nil
+	t := cqltype.UDTOf(c.Keyspace, c.Name, names, types)
+	return t, checkTypeSize(t)
 }
 
 func checkField(t *TypeSpec) error {
@@ -229,7 +230,13 @@ func (c *AlterType) apply(s *Schema) (*Schema, []Event, error) {
 	if udt.Equal(old) {
 		return s, nil, nil
 	}
+	if err := checkTypeSize(&udt); err != nil {
+		return nil, nil, err
+	}
 	next, tables := ks.withType(&udt)
+	if err := next.checkSizes(tables); err != nil {
+		return nil, nil, err
+	}
 	events := []Event{{Change: Updated, Target: TargetType, Keyspace: c.Keyspace, Name: c.Name}}
 	for _, t := range tables {
 		events = append(events, Event{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: t})

@@ -178,7 +178,7 @@ func (s *bigTotal) add(v []byte) error {
 		s.sum.Add(&s.sum, i)
 		s.n++
 	}
-	return nil
+	return checkLength(&s.sum)
 }
 
 func (s *bigTotal) result() ([]byte, error) {

@@ -173,21 +173,20 @@ func bigOp(op byte, a, b *big.Int) (*big.Int, error) {
 	if (op == '/' || op == '%') && b.Sign() == 0 {
 		return nil, dberr.Invalidf("BigInteger divide by zero")
 	}
-	if a.BitLen()+b.BitLen() > maxNumberBits {
-		return nil, dberr.Invalidf("the numbers are too long")
-	}
 	v := new(big.Int)
 	switch op {
 	case '+':
-		return v.Add(a, b), nil
+		v.Add(a, b)
 	case '-':
-		return v.Sub(a, b), nil
+		v.Sub(a, b)
 	case '*':
-		return v.Mul(a, b), nil
+		v.Mul(a, b)
 	case '/':
-		return v.Quo(a, b), nil
+		v.Quo(a, b)
+	default:
+		v.Rem(a, b)
 	}
-	return v.Rem(a, b), nil
+	return v, checkLength(v)
 }
 
 func decimalOp(op byte, l, r *cqltype.Type, x, y []byte) ([]byte, error) {
@@ -210,16 +209,14 @@ func decimalResult(op byte, a, b cqltype.DecimalValue) (cqltype.DecimalValue, er
 	if (op == '/' || op == '%') && b.Unscaled.Sign() == 0 {
 		return a, dberr.Invalidf("BigInteger divide by zero")
 	}
-	if a.Unscaled.BitLen()+b.Unscaled.BitLen() > maxNumberBits {
-		return a, dberr.Invalidf("the numbers are too long")
-	}
 	switch op {
 	case '*':
 		scale := int64(a.Scale) + int64(b.Scale)
 		if scale > math.MaxInt32 || scale < math.MinInt32 {
 			return a, dberr.Invalidf("the scale of the product is out of range")
 		}
-		return cqltype.DecimalValue{Unscaled: new(big.Int).Mul(a.Unscaled, b.Unscaled), Scale: int32(scale)}, nil
+		v := new(big.Int).Mul(a.Unscaled, b.Unscaled)
+		return cqltype.DecimalValue{Unscaled: v, Scale: int32(scale)}, checkLength(v)
 	case '/':
 		return divideDecimal(a, b)
 	}
@@ -236,7 +233,7 @@ func decimalResult(op byte, a, b cqltype.DecimalValue) (cqltype.DecimalValue, er
 	default:
 		v.Rem(x, y)
 	}
-	return cqltype.DecimalValue{Unscaled: v, Scale: scale}, nil
+	return cqltype.DecimalValue{Unscaled: v, Scale: scale}, checkLength(v)
 }
 
 func negate(t *cqltype.Type, x []byte) ([]byte, error) {

@@ -14,12 +14,11 @@ import (
 )
 
 // The bounds of arithmetic on varint and decimal: beyond them an operation is refused, so that a short statement cannot
-// make a number of gigabytes.
+// make a number of gigabytes. What it makes is no longer than cqltype.NumberBytesMax.
 const (
-	maxNumberBits  = 8 << 20 // of a varint or the digits of a decimal
-	maxScaleGap    = 20_000  // between the scales of two decimals that are brought to one
-	decimalDigits  = 32      // significant digits and places of a quotient
-	maxQuotientLen = 1000    // places of a quotient at most
+	maxScaleGap    = 20_000 // between the scales of two decimals that are brought to one
+	decimalDigits  = 32     // significant digits and places of a quotient
+	maxQuotientLen = 1000   // places of a quotient at most
 )
 
 var (
@@ -122,6 +121,14 @@ func align(x, y cqltype.DecimalValue) (a, b *big.Int, scale int32, err error) {
 	}
 	scale = max(x.Scale, y.Scale)
 	return rescale(x, scale), rescale(y, scale), scale, nil
+}
+
+// checkLength refuses a number that is longer than values may be.
+func checkLength(v *big.Int) error {
+	if v.BitLen()/8 >= cqltype.NumberBytesMax {
+		return dberr.Invalidf("the numbers are too long")
+	}
+	return nil
 }
 
 func digits(v *big.Int) int64 {

@@ -177,6 +177,12 @@ func (e *Engine) PreparedCount() int { return e.prepared.len() }
 // PreparedEvicted counts the prepared statements that had to make room for others.
 func (e *Engine) PreparedEvicted() int64 { return e.prepared.evicts.Load() }
 
+// Memory says what the engine holds of its bounds: the cells of results that are being read, the trees and plans of
+// large statements that are being executed, and prepared statements; estimates in bytes.
+func (e *Engine) Memory() (results, statements, prepared int64) {
+	return e.results.used.Load(), e.texts.used.Load(), e.prepared.bytes.Load()
+}
+
 // PreparedStatements lists what is kept, as system.prepared_statements shows it.
 func (e *Engine) PreparedStatements() []catalog.PreparedStatement {
 	var out []catalog.PreparedStatement

@@ -21,6 +21,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/manifest"
 )
 
+// BlockCacheBytes is the size of the cache of blocks of tables, which are read when a node starts or a follower is far
+// behind.
+const BlockCacheBytes = 8 << 20
+
 // Options of a Store. The zero value is ready for use.
 type Options struct {
 	// FS is the file system; the operating system's if nil.
@@ -107,7 +111,7 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s := &Store{opts: o, groups: map[uint64]*Group{}}
 	s.guard = guard.New(o.FS, dir, guard.Options{Broken: s.broken})
-	cache := pebble.NewCache(8 << 20)
+	cache := pebble.NewCache(BlockCacheBytes)
 	defer cache.Unref()
 	db, err := pebble.Open(dir, &pebble.Options{
 		FS:                          s.guard,

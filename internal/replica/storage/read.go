@@ -53,6 +53,8 @@ type reader struct {
 	runs            []deadRun
 	version         uint64
 	walked          int // dead rows in a row
+	// hasty makes the next tick look at the context.
+	hasty bool
 	// large is the share of Options.LargeRowBytes that the current partition has.
 	large int64
 }
@@ -157,9 +159,10 @@ func (rd *reader) begin(tok token.Token, pk []byte) error {
 	return err
 }
 
-// look notes a row that takes much memory to read.
+// look notes a row that takes much memory to read, and the caller perhaps much time.
 func (rd *reader) look(value []byte) {
 	if len(value) >= largeLook {
+		rd.hasty = true
 		rd.s.large.note(rd.prefix, len(value), len(rd.row.Cells))
 	}
 }
@@ -356,9 +359,10 @@ func (rd *reader) deleted(clustering []byte) (int64, error) {
 	return max(ts, rd.cover.deleted), nil
 }
 
-// tick looks at the context every few hundred keys.
+// tick looks at the context every few hundred keys, and after each large row.
 func (rd *reader) tick() error {
-	if rd.visited%contextEvery == 0 {
+	if rd.hasty || rd.visited%contextEvery == 0 {
+		rd.hasty = false
 		return rd.ctx.Err()
 	}
 	return nil

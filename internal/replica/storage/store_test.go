@@ -496,6 +496,23 @@ func TestContext(t *testing.T) {
 	}
 }
 
+// TestContextAmongLargeRows: a caller may do much with a large row, so the context is looked at after each.
+func TestContextAmongLargeRows(t *testing.T) {
+	s := openMem(t, Options{})
+	for i := range 10 {
+		apply(t, s, mutation("k", fmt.Sprint(i), 1, func(b *row.Builder) {
+			b.Cell(1, nil, make([]byte, largeLook), 0, 0)
+		}))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var v silent
+	err := s.Read(ctx, &command.Read{Table: testTable, Key: []byte("k"), Token: token.Hash([]byte("k"))}, &v)
+	if !errors.Is(err, context.Canceled) || v.rows > 1 {
+		t.Errorf("%d rows, %v", v.rows, err)
+	}
+}
+
 // TestEstimate: the number of partitions is exact for few and close for many.
 func TestEstimate(t *testing.T) {
 	s := openMem(t, Options{})

@@ -133,6 +133,19 @@ var (
 		count("cql_events_sent_total", "Events pushed to clients.", func(n *Node) float64 {
 			return float64(n.CQL.Stats().EventsSent.Load())
 		}),
+		level("memory_budget_bytes", "The memory budget.", func(n *Node) float64 { return float64(n.Budget) }),
+		level("result_bytes", "Memory of results that are being read.", func(n *Node) float64 {
+			results, _, _ := n.Engine.Memory()
+			return float64(results)
+		}),
+		level("statement_bytes", "Memory of large statements that are being executed.", func(n *Node) float64 {
+			_, statements, _ := n.Engine.Memory()
+			return float64(statements)
+		}),
+		level("prepared_statement_bytes", "Memory of prepared statements.", func(n *Node) float64 {
+			_, _, prepared := n.Engine.Memory()
+			return float64(prepared)
+		}),
 		level("prepared_statements", "Prepared statements kept.", func(n *Node) float64 {
 			return float64(n.Engine.PreparedCount())
 		}),

@@ -22,6 +22,8 @@ import (
 // Node is the parts of a node whose state and figures are shown. Nothing is counted twice: each figure is read from the
 // part that keeps it when it is asked for.
 type Node struct {
+	// Budget is the memory budget in bytes.
+	Budget int64
 	// ClusterName, Data and Commit are as configured, Address is where CQL clients connect.
 	ClusterName, Data, Commit, Address string
 
