@@ -62,15 +62,20 @@ func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 	return o, nil
 }
 
-// Run starts a node and serves until SIGINT or SIGTERM. A second signal ends the process at once.
+// Run starts a node and serves until SIGINT or SIGTERM. A second signal ends the process at once. SIGHUP has it read
+// its certificates again.
 func (c *startCommand) Run(out io.Writer) error {
 	o, err := c.options(newLogger(c.LogFormat, c.LogLevel))
 	if err != nil {
 		return err
 	}
 	node.TuneRuntime(o)
+	ownFiles()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, hangup...)
+	defer signal.Stop(hangups)
 	n, err := node.Start(ctx, o)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // told to stop before it was ready
@@ -79,18 +84,22 @@ func (c *startCommand) Run(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, n.ReadyLine())
-	select {
-	case <-ctx.Done():
-		stop()
-		return n.Close()
-	case <-n.Failed():
-		err := n.Err()
-		_ = n.Close() // the failure is what the operator must see, not what closing a failed node says
-		if errors.Is(err, node.ErrLeft) {
-			fmt.Fprintln(out, "Ilion ends: "+err.Error())
-			return nil
+	for {
+		select {
+		case <-hangups:
+			_ = n.Reload() // which logs
+		case <-ctx.Done():
+			stop()
+			return n.Close()
+		case <-n.Failed():
+			err := n.Err()
+			_ = n.Close() // the failure is what the operator must see, not what closing a failed node says
+			if errors.Is(err, node.ErrLeft) {
+				fmt.Fprintln(out, "Ilion ends: "+err.Error())
+				return nil
+			}
+			return err
 		}
-		return err
 	}
 }
 

@@ -76,7 +76,7 @@ type Node struct {
 	nodeListener net.Listener
 	info         catalog.NodeInfo
 	began        time.Time
-	tls          *tls.Config // nil: none
+	certificates certificates
 	nodeTLS      *tls.Config
 	nodeID       *topology.NodeID // of the certificate
 	secret       []byte           // of the cluster; nil: certificates stand for it, or the node stands alone
@@ -189,9 +189,12 @@ func (n *Node) start(ctx context.Context) error {
 
 // loadSecrets reads what clients have to prove and how the node proves its identity.
 func (n *Node) loadSecrets() (err error) {
-	if n.tls, err = n.opts.TLS.config(); err != nil {
+	n.certificates.changed(n.certificateFiles()) // before they are read, so that no change is missed
+	clients, err := n.opts.TLS.config()
+	if err != nil {
 		return err
 	}
+	n.certificates.clients.Store(clients)
 	if n.nodeTLS, n.nodeID, err = n.opts.Cluster.TLS.config(); err != nil {
 		return err
 	}
@@ -307,6 +310,9 @@ func (n *Node) Close() error {
 		}()
 		select {
 		case n.closeErr = <-closed:
+			if n.closeErr == nil && n.Err() == nil {
+				n.log.LogAttrs(context.Background(), slog.LevelInfo, "stopped in order")
+			}
 			return
 		case <-n.failed: // before, or by closing
 		}

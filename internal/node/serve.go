@@ -57,7 +57,7 @@ func (n *Node) serve() error {
 	}
 	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
 	o := cql.Options{
-		TLS:                   n.tls,
+		TLS:                   n.dynamicTLS(),
 		ConnectionsMax:        n.opts.Limits.Connections,
 		AddressConnectionsMax: n.opts.Limits.AddressConnections,
 		IdleTimeout:           n.opts.Limits.IdleTimeout,
@@ -94,6 +94,7 @@ func (n *Node) serve() error {
 	if err := n.serveHTTP(); err != nil {
 		return err
 	}
+	n.inBackground(n.watchCertificates)
 	n.inBackground(n.sweep)
 	n.inBackground(n.watch)
 	return nil

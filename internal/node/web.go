@@ -53,7 +53,7 @@ func (n *Node) serveHTTP() error {
 	}
 	pages.Profile = isLoopback(n.opts.HTTP)
 	s := n.webServer(admin.Handler(pages, gate))
-	s.TLSConfig = n.tls.Clone()
+	s.TLSConfig = n.dynamicTLS()
 	n.serveWeb(s, netutil.LimitListener(n.webListener, webConnections))
 	return nil
 }

@@ -157,3 +157,41 @@ func TestUselessTLS(t *testing.T) {
 		}
 	}
 }
+
+// TestSetTLS proves that connections after SetTLS are made with the new certificates, that those from before it go on,
+// and that a configuration which would not do changes nothing.
+func TestSetTLS(t *testing.T) {
+	before, after := authority(t), authority(t)
+	one, address := loopback(t, 1, Handlers{OnCommand: echo}, Options{TLS: configOf(t, before, id(1), Validity{})})
+	call := func(o Options) error {
+		two, _ := loopback(t, 2, Handlers{}, o)
+		defer two.Close()
+		two.SetAddress(id(1), address)
+		_, err := two.Call(t.Context(), id(1), []byte("x"))
+		return err
+	}
+	old := Options{TLS: configOf(t, before, id(2), Validity{})}
+	open, _ := loopback(t, 3, Handlers{}, Options{TLS: configOf(t, before, id(3), Validity{})})
+	open.SetAddress(id(1), address)
+	if _, err := open.Call(t.Context(), id(1), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.SetTLS(&tls.Config{}); err == nil {
+		t.Error("a configuration without certificates was taken")
+	}
+	if err := call(old); err != nil {
+		t.Error(err)
+	}
+	if err := one.SetTLS(configOf(t, after, id(1), Validity{})); err != nil {
+		t.Fatal(err)
+	}
+	if err := call(old); err == nil {
+		t.Error("a certificate of the authority before lets in")
+	}
+	if err := call(Options{TLS: configOf(t, after, id(2), Validity{})}); err != nil {
+		t.Error(err)
+	}
+	if _, err := open.Call(t.Context(), id(1), []byte("x")); err != nil {
+		t.Errorf("a connection from before: %v", err)
+	}
+}

@@ -5,6 +5,8 @@ package cql
 import (
 	"container/list"
 	"context"
+	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
@@ -116,10 +119,13 @@ func (c *conn) serve() error {
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.srv.opts.HandshakeTimeout))
 	for {
 		err := c.fill()
+		if clear, ok := errors.AsType[tls.RecordHeaderError](err); ok && clear.Conn != nil {
+			c.refuseClear(clear.RecordHeader)
+		}
 		if err != nil && c.srv.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
 			if busy := c.answerAll(); busy {
 				c.leaving.Store(true)
-				c.linger()
+				linger(c.nc)
 			}
 			err = errClosing
 		}
@@ -131,7 +137,7 @@ func (c *conn) serve() error {
 		}
 		c.finishRead()
 		if err == nil && c.lastMessage {
-			c.linger()
+			linger(c.nc)
 			err = errLastMessage
 		}
 		if err != nil {
@@ -203,16 +209,33 @@ func (c *conn) failLocked(reason error) {
 	_ = c.sock.Close()
 }
 
+// refuseClear tells a client that speaks CQL in clear at an address for TLS what is wrong: it would wait for an answer,
+// or guess. start is how its first message begins.
+func (c *conn) refuseClear(start [5]byte) {
+	v := start[0] & 0x7f
+	if v < cqlwire.VersionMin || v > cqlwire.VersionMax {
+		return // it speaks something else
+	}
+	var w cqlwire.Writer
+	stream := int16(binary.BigEndian.Uint16(start[2:]))
+	w.Begin(cqlwire.Header{Version: v, Response: true, Stream: stream, Opcode: cqlwire.OpError})
+	w.Buf = cqlwire.AppendError(w.Buf, v, dberr.Protocolf("This address takes TLS only: connect with TLS"))
+	w.End()
+	_ = c.sock.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = c.sock.Write(w.Buf)
+	linger(c.sock)
+}
+
 // linger gives a client the time to read a last message: closing a socket with unread input resets it, and the message
 // would be lost.
-func (c *conn) linger() {
-	if t, ok := c.nc.(interface{ CloseWrite() error }); !ok || t.CloseWrite() != nil {
+func linger(nc net.Conn) {
+	if t, ok := nc.(interface{ CloseWrite() error }); !ok || t.CloseWrite() != nil {
 		return
 	}
-	_ = c.nc.SetReadDeadline(time.Now().Add(time.Second))
+	_ = nc.SetReadDeadline(time.Now().Add(time.Second))
 	var drain [512]byte
 	for total := 0; total < 1<<20; {
-		n, err := c.nc.Read(drain[:])
+		n, err := nc.Read(drain[:])
 		if err != nil {
 			return
 		}

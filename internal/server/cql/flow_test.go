@@ -458,6 +458,7 @@ func TestTLS(t *testing.T) {
 	plain := dial(t, b.addr, cqlwire.V4)
 	plain.put(1, cqlwire.OpOptions, nil)
 	plain.flush()
+	plain.must(cqlwire.OpError)
 	plain.mustEnd()
 	for _, i := range b.srv.Clients() {
 		if !i.Encrypted {

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// certificatesEvery is how often the node looks whether files of certificates have changed.
+const certificatesEvery = 2 * time.Second
+
+// certificates are what clients and other nodes are shown and asked for. They are read again when their files change,
+// or when the node is told to; connections that are there stay as they are.
+type certificates struct {
+	clients atomic.Pointer[tls.Config]
+	mu      sync.Mutex
+	read    map[string]fileState // by path, as of the last attempt
+}
+
+// fileState tells one content of a file from the next.
+type fileState struct {
+	size     int64
+	modified time.Time
+}
+
+// dynamicTLS is the configuration of listeners that always shows what was read last; nil without TLS.
+func (n *Node) dynamicTLS() *tls.Config {
+	if n.certificates.clients.Load() == nil {
+		return nil
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config,
+		error) {
+		return n.certificates.clients.Load(), nil
+	}}
+}
+
+func (n *Node) certificateFiles() (paths []string) {
+	o, c := &n.opts.TLS, &n.opts.Cluster.TLS
+	for _, path := range []string{o.Cert, o.Key, o.ClientCA, c.CA, c.Cert, c.Key} {
+		if path != "" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// changed reports whether files of certificates are not as they were at the last attempt to read them, which this is.
+func (c *certificates) changed(paths []string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := map[string]fileState{}
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			now[path] = fileState{info.Size(), info.ModTime()}
+		}
+	}
+	before := c.read
+	c.read = now
+	if len(before) != len(now) {
+		return true
+	}
+	for path, state := range now {
+		if before[path] != state {
+			return true
+		}
+	}
+	return false
+}
+
+// Reload reads the certificates again, as SIGHUP asks. With an error nothing has changed, and the log has it.
+func (n *Node) Reload() error {
+	err := n.reload()
+	if err != nil {
+		n.log.LogAttrs(context.Background(), slog.LevelError, "certificates not read: those before stay",
+			slog.String("error", err.Error()))
+	} else if len(n.certificateFiles()) > 0 {
+		n.log.LogAttrs(context.Background(), slog.LevelInfo, "certificates read again")
+	}
+	return err
+}
+
+func (n *Node) reload() error {
+	clients, err := n.opts.TLS.config()
+	if err != nil {
+		return err
+	}
+	nodes, id, err := n.opts.Cluster.TLS.config()
+	if err != nil {
+		return err
+	}
+	if id != nil && *id != *n.nodeID {
+		return fmt.Errorf("cluster.tls.cert is for node %x, and this is node %x", *id, *n.nodeID)
+	}
+	if n.cluster != nil && nodes != nil {
+		if err := n.cluster.transport.SetTLS(nodes); err != nil {
+			return err
+		}
+	}
+	n.certificates.clients.Store(clients)
+	return nil
+}
+
+// watchCertificates reads certificates whose files have changed, until ctx ends. A file that is written while it is
+// read is read once more, since it goes on changing.
+func (n *Node) watchCertificates(ctx context.Context) {
+	paths := n.certificateFiles()
+	if len(paths) == 0 {
+		return
+	}
+	tick := time.NewTicker(certificatesEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if n.certificates.changed(paths) {
+				_ = n.Reload() // which logs
+			}
+		}
+	}
+}
