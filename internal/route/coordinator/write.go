@@ -43,7 +43,7 @@ func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteO
 		w.kind = "SIMPLE"
 	}
 	t := trace.From(ctx)
-	if o.Atomic && len(ms)+len(o.Updates) > 1 {
+	if o.Atomic && len(ms) > 1 || len(o.Updates) > 0 {
 		w.pending.Store(1)
 		c.batch(t, ms, o.Updates, w)
 		return
