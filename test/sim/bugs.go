@@ -74,9 +74,8 @@ type Bugs struct {
 	// AnyLog: a log that does not go with the rows is used, or made anew. AnyCopy: directories of others are not
 	// judged.
 	AnyLog, AnyCopy bool
-	// ForgottenID: nobody remembers the id of a write that is sent again. LateMemory: whoever sends a write again says
-	// that it knows the memory of its target as that is now, not as it was before the first attempt.
-	ForgottenID, LateMemory bool
+	// ForgottenID: nobody remembers the id of a write that is sent again.
+	ForgottenID bool
 }
 
 // plantAnswers changes what a follower hears.
@@ -294,19 +293,6 @@ func (m memberOther) Write(ctx context.Context, c *command.Mutation, done comman
 		c.Dedupe = command.DedupeID{}
 	}
 	return m.Replica.Write(ctx, c, done)
-}
-
-// plantMemory changes what a coordinator says it knew of another node's memory.
-func (n *node) plantMemory(known func(topology.NodeID, time.Time) uint64) func(topology.NodeID, time.Time) uint64 {
-	if !n.w.plan.Bugs.LateMemory {
-		return known
-	}
-	return func(id topology.NodeID, _ time.Time) uint64 {
-		if other := n.w.nodeOf(id); other != nil && other.parts != nil {
-			return other.parts.Memory()
-		}
-		return 0
-	}
 }
 
 // plantBatches changes how parts of batches are planned anew.

@@ -85,7 +85,7 @@ func (n *node) connect() {
 	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Now: n.peers.Now,
 		Cluster: &coordinator.Cluster{
 			Node: n.self(), Sequence: n.originals.Directory.Lineage.FirstNumber(), Alive: n.peers.Alive,
-			Acknowledged: n.peers.Acknowledged, Memory: n.plantMemory(n.peers.Memory),
+			Acknowledged: n.peers.Acknowledged, Memory: n.peers.Memory,
 			Batches: n.plantBatches(n.w.batches.ForCoordinator(n.cat.Snapshot)),
 			Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
 				return n.plantMember(client.Replica(to, id))

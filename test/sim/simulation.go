@@ -44,10 +44,13 @@ type Hardships struct {
 	Schema bool
 	// Refusals are connections that are refused though the process lives.
 	Refusals bool
+	// Rough connections break within a frame, and flip bits.
+	Rough bool
 }
 
 // Usual is what every seed has.
 var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true, Refusals: true, Jumps: true,
+	Rough:    true,
 	Suspends: true, LongPauses: true, Mixed: true}
 
 // Report is what a run came to.
@@ -140,6 +143,9 @@ func Run(p Plan) *Report {
 		return catalog.NodeInfo{}
 	}).Snapshot())
 	w.Wait, w.Print = p.Wait, p.Print
+	if p.With.Rough {
+		w.Net.Rough = world.Usual
+	}
 	w.begin()
 	w.startChaos()
 	// After the faults everything heals; clients go on for a while, then every key is read once more.

@@ -103,7 +103,7 @@ func Run(p Plan) *Report {
 	}
 	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{}, laws: newLaws()}
 	w.Wait, w.Print = p.Wait, p.Print
-	w.Net.Rough = world.Rough{Breaks: 1000, Flips: 1000}
+	w.Net.Rough = world.Usual
 	w.begin()
 	w.startClients()
 	w.startChaos()

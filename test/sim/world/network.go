@@ -133,11 +133,11 @@ func (n *Network) Reject(m *Machine, hear func(by *Machine)) {
 		n.Cut(m.ID)
 		w.After(most, func() { n.Join(m.ID) })
 	}
+	soon := most
+	if w.OneIn(2) {
+		soon = 100 * time.Millisecond // before what rests on the last word of the machine has run out
+	}
 	for _, by := range w.Machines {
-		soon := most
-		if w.OneIn(2) {
-			soon = 100 * time.Millisecond // before what rests on the last word of the machine has run out
-		}
 		for at := w.Between(0, soon); by != m && at < most; at += w.Between(50*time.Millisecond, most) {
 			by.AfterLife(at, func() { hear(by) })
 		}

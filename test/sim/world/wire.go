@@ -31,6 +31,9 @@ type wire struct {
 // flipped. 0 is never.
 type Rough struct{ Breaks, Flips int }
 
+// Usual is what every seed has.
+var Usual = Rough{Breaks: 1000, Flips: 1000}
+
 // frameBytes bounds a frame.
 const frameBytes = 64 << 20
 
