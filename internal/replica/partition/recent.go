@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/invariant"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
@@ -120,6 +121,9 @@ func (r *recent) remember(ids []command.DedupeID, now raftgroup.Instant) {
 	for _, id := range ids {
 		if r.young.len() >= rememberMax/2 {
 			r.turn(now)
+		}
+		if invariant.Enabled {
+			invariant.Check(!r.young.has(id) && !r.old.has(id), "I8: write %v is applied twice", id)
 		}
 		r.young.add(id)
 	}

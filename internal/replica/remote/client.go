@@ -220,6 +220,7 @@ func (w *write) send() {
 
 // Answered implements transport.Answer: it tells the completion.
 func (w *write) Answered(b []byte, err error) {
+	w.asked()
 	c, t, done, decided, kind := w.c, w.trace, w.done, w.decided, w.kind
 	w.trace, w.done, w.decided = nil, nil, nil
 	c.writes.Put(w)

@@ -19,6 +19,7 @@ func (p *reading) Partition(t token.Token, key []byte, static *row.Row) (command
 	if p.enough.Load() {
 		return command.Stop, nil
 	}
+	p.bounded()
 	p.page = appendPartition(p.page, t, key, static)
 	p.items++
 	return p.sent(false)
@@ -29,6 +30,7 @@ func (p *reading) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	if p.enough.Load() {
 		return command.Stop, nil
 	}
+	p.bounded()
 	p.page = appendRow(codec.AppendBytes(append(p.page, itemRow), clustering), r)
 	p.items++
 	p.rows++
@@ -43,6 +45,7 @@ func (p *reading) Passed(t token.Token, key []byte, looked int) (command.Step, e
 	if p.enough.Load() {
 		return command.Stop, nil
 	}
+	p.bounded()
 	p.page = codec.AppendBytes(binary.BigEndian.AppendUint64(append(p.page, itemPassed), uint64(t)), key)
 	p.page = binary.AppendUvarint(p.page, uint64(looked))
 	p.items++

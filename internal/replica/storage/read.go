@@ -57,6 +57,7 @@ type reader struct {
 	hasty bool
 	// large is the share of Options.LargeRowBytes that the current partition has.
 	large int64
+	laws  laws
 }
 
 // contextEvery is how many keys are read between two looks at the context.
@@ -79,6 +80,7 @@ func (s *Reader) Read(ctx context.Context, r *command.Read, v command.Visitor) e
 	rd := readers.Get().(*reader)
 	rd.s, rd.t, rd.ctx, rd.r, rd.v = s, s.table(r.Table), ctx, r, v
 	rd.visited, rd.silent, rd.resume = 0, 0, false
+	rd.laws.begin()
 	var err error
 	switch {
 	case r.Index != nil:

@@ -189,6 +189,7 @@ func (rd *reader) visit(clustering []byte) (command.Step, error) {
 // announce tells the visitor of the current partition, once.
 func (rd *reader) announce() (command.Step, error) {
 	rd.announced = true
+	rd.laws.announced(rd)
 	var static *row.Row
 	if rd.r.Statics && rd.header.Static.Exists() {
 		static = &rd.header.Static
@@ -206,5 +207,6 @@ func (rd *reader) deliver(clustering []byte) (command.Step, error) {
 	if rd.r.NoRows {
 		return command.NextPartition, nil
 	}
+	rd.laws.delivered(rd, clustering)
 	return refused(rd.v.Row(clustering, &rd.row))
 }

@@ -173,7 +173,9 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 		if err := w.merger.Add(value); err != nil {
 			return fmt.Errorf("key %x: %w", key, err)
 		}
-		return w.put(b, key, value, w.merger.Sweep(covered, w.sw.Horizon, w.sw.Dropped))
+		remains := w.merger.Sweep(covered, w.sw.Horizon, w.sw.Dropped)
+		w.swept(key, value, covered, remains)
+		return w.put(b, key, value, remains)
 	case keys.Dedupe:
 		if second, ok := dedupeSecond(value); !ok || second < w.sw.Horizon {
 			w.s.m.swept.Add(1)

@@ -5,8 +5,9 @@
 //
 // Guarantees: (O1) a read of a range sees every partition it intersects once, in ring order, whatever the number of
 // physical partitions; (O2) a client never sees that a partition has moved, only that a deadline has passed; (O3) an
-// atomic batch is applied as a whole or not at all; (O4) no more requests than Options.RequestsMax are under way. It
-// knows nothing of CQL and evaluates no condition. Start at Coordinator, then read.go and write.go.
+// atomic batch is applied as a whole or not at all; (O4) no more requests than Options.RequestsMax are under way; (O5)
+// a write that may have been carried out is not answered as one that was not. It knows nothing of CQL and evaluates no
+// condition. Start at Coordinator, then read.go and write.go.
 //
 // Consistency levels: on a node that stands alone the one replica serves all levels alike, and does more than any of
 // them asks for: reads see every write acknowledged before. Whether a level is allowed for a statement is the session's
@@ -22,6 +23,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/invariant"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -180,7 +182,10 @@ func (c *Coordinator) admit() error {
 	return &dberr.Overloaded{Message: "Too many requests are under way on this node"}
 }
 
-func (c *Coordinator) leave() { c.underWay.Add(-1) }
+func (c *Coordinator) leave() {
+	n := c.underWay.Add(-1)
+	invariant.Check(n >= 0, "O4: %d requests are under way", n)
+}
 
 // The pauses between attempts when the map does not change.
 const (

@@ -23,6 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/invariant"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -577,8 +578,8 @@ func (d told) Done(err error) { d <- err }
 
 // The coordinator and the replica allocate nothing for a write or a read of one key; what is left is the store's.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
-		t.Skip("pools forget under the race detector")
+	if raceEnabled || invariant.Enabled {
+		t.Skip("pools forget under the race detector, and checks allocate")
 	}
 	w := newWorld(t, tableOf(t, 16), Options{}, partition.Options{})
 	defer w.close(t)

@@ -45,6 +45,10 @@ func (e *errand) writeError(err error, kind string) error {
 	if err == nil {
 		return nil
 	}
+	return e.answered(e.writeAnswer(err, kind))
+}
+
+func (e *errand) writeAnswer(err error, kind string) error {
 	late := &dberr.WriteTimeout{Level: e.level, BlockFor: max(e.required, 1), WriteType: kind}
 	switch {
 	case errors.Is(err, ErrStaleSchema), overloaded(err):

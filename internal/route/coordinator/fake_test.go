@@ -311,7 +311,7 @@ func (r *fake) Last(_ context.Context, x partition.Extent) (int64, error) {
 	return r.f.last[r.id], nil
 }
 
-// Read passes the rows of the partition on in order of their keys; a verdict comes behind them if applied is set, else
+// Read passes the rows of the partition on in ring order; a verdict comes behind them if applied is set, else
 // in their place.
 func (r *fake) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return r.pass(ctx, c, v, r.ask(fmt.Sprintf("read(%s)", c.Level), nil))
@@ -357,7 +357,8 @@ func (r *fake) pass(ctx context.Context, c *command.Read, v command.Visitor, w *
 	}
 	r.f.mu.Unlock()
 	slices.SortFunc(all, func(a, b stored) int {
-		return bytes.Compare(append(a.key, a.row...), append(b.key, b.row...))
+		return cmp.Or(cmp.Compare(token.Hash(a.key), token.Hash(b.key)), bytes.Compare(a.key, b.key),
+			cmp.Compare(a.row, b.row))
 	})
 	var found row.Row
 	for i, s := range all {

@@ -142,13 +142,14 @@ type relay struct {
 	whole readContext
 	// inPartition: something of the physical partition being read was passed on.
 	inPartition bool
+	laws        laws
 }
 
 // begin prepares a relay for a read.
 func (r *relay) begin(v command.Visitor, deadline time.Time) {
 	r.heard.Store(false)
 	r.v, r.deadline, r.from, r.failure, r.rows = v, deadline, topology.Position{}, nil, 0
-	r.stopped, r.seen, r.inPartition = false, false, false
+	r.stopped, r.seen, r.inPartition, r.laws = false, false, false, laws{}
 }
 
 // checkEvery is how many rows pass between two looks at the clock.
@@ -166,6 +167,7 @@ func (r *relay) Partition(t token.Token, key []byte, static *row.Row) (command.S
 		return command.Stop, err
 	}
 	r.seen, r.inPartition = true, true
+	r.laws.passed(r, t, key)
 	return r.pass(r.v.Partition(t, key, static))
 }
 
