@@ -34,6 +34,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/internal/server/audit"
 	"github.com/ilion-db/ilion/internal/server/cql"
 	"github.com/ilion-db/ilion/internal/server/login"
 )
@@ -85,6 +86,9 @@ type Node struct {
 	// logins and authority are nil where everybody comes in and may do everything.
 	logins    *login.Checker
 	authority *session.Authority
+
+	audit   *audit.Log // nil: none
+	denials notices
 
 	copying  sync.Mutex     // held while a checkpoint is made
 	lastSlow atomic.Int64   // the second in which the end of a slow client's connection was logged last
@@ -173,6 +177,9 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.openStore(ctx); err != nil {
 		return err
 	}
+	if err := n.openAudit(); err != nil {
+		return err
+	}
 	n.log.LogAttrs(ctx, slog.LevelInfo, "store opened", slog.String("data", n.opts.Data),
 		slog.Duration("took", time.Since(n.began)))
 	if err := n.openPartitions(ctx); err != nil {
@@ -207,7 +214,8 @@ func (n *Node) loadSecrets() (err error) {
 	}
 	configured := func(name string) bool { return n.logins.Configured(name) }
 	n.authority = session.NewAuthority(n.opts.DataCenter, configured)
-	n.logins, err = login.New(login.Options{Users: n.opts.Auth.Users, State: n.authority.State, Log: n.log})
+	n.logins, err = login.New(login.Options{Users: n.opts.Auth.Users, State: n.authority.State, Log: n.log,
+		Told: n.auditLogin})
 	return err
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
+	"github.com/ilion-db/ilion/internal/server/audit"
 )
 
 // Options is everything that can be set about a node: the fields of the configuration file, of which the command line
@@ -49,7 +50,9 @@ type Options struct {
 	Guardrails guardrail.Options `yaml:"guardrails"`
 	Auth       AuthOptions       `yaml:"auth"`
 	TLS        TLSOptions        `yaml:"tls"`
-	Cluster    ClusterOptions    `yaml:"cluster"`
+	// Audit is the audit log, by Cassandra's names.
+	Audit   audit.Options  `yaml:"audit_logging_options"`
+	Cluster ClusterOptions `yaml:"cluster"`
 
 	// Log receives what happens; nil discards it.
 	Log *slog.Logger `yaml:"-"`
@@ -285,6 +288,12 @@ func (o Options) validate() error {
 	}
 	if err := o.Guardrails.Validate(); err != nil {
 		return err
+	}
+	if err := o.Audit.Validate(); err != nil {
+		return err
+	}
+	if o.Audit.Enabled && o.Data == "" && o.Audit.Logger != audit.Syslog && o.Audit.Dir == "" {
+		return errors.New("audit_logging_options.audit_logs_dir: a node in memory has no directory for the audit log: give one")
 	}
 	if p := o.Storage.MinFreeDisk; p < -1 || p > 100 {
 		return fmt.Errorf("storage.min_free_disk_percent %d is out of range: use 1 to 100, or -1 to never refuse writes", p)

@@ -48,6 +48,12 @@ func (n *Node) serve() error {
 		Authority:        n.authority,
 		Roles:            n.changer,
 	}
+	if n.audit != nil {
+		options.Audit = n.auditRequest
+	}
+	if n.authority != nil {
+		options.Notable = n.notable
+	}
 	if r := n.routing(); r != nil {
 		options.Routing, options.Near = r, n.coordinator.Near
 	}

@@ -96,5 +96,6 @@ func (n *Node) settings() map[string]string {
 		"client_encryption_options_enabled": strconv.FormatBool(o.TLS.Cert != ""),
 	}
 	maps.Copy(shown, o.Guardrails.Settings())
+	maps.Copy(shown, o.Audit.Settings())
 	return shown
 }

@@ -74,6 +74,7 @@ var sameWing = map[string]string{
 	"internal/model/trace":          "",
 	"internal/server/cqlwire":       "",
 	"internal/server/login":         "",
+	"internal/server/audit":         "internal/server/cqlwire",
 	"internal/server/admin":         "internal/server/cql internal/server/cqlwire",
 	"internal/query/parser":         "",
 	"internal/replica/transport":    "",

@@ -18,6 +18,13 @@ type town struct {
 	*world
 	authority *Authority
 	mu        sync.Mutex
+	log       []string // what was audited
+}
+
+func (w *town) audited(a *Audited) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, strings.Join([]string{a.Client.User, a.Type, a.Category, a.Keyspace, a.Table, a.Text}, "|"))
 }
 
 // ApplyRoles makes the town a roles.Store.
@@ -37,7 +44,7 @@ func (w *town) ApplyRoles(_ context.Context, c access.Change, actor string) ([]s
 
 func newTown(t testing.TB) *town {
 	w := &town{authority: NewAuthority("dc1", func(name string) bool { return name == "boss" })}
-	o := Options{Authority: w.authority, Roles: w}
+	o := Options{Authority: w.authority, Roles: w, Audit: w.audited}
 	w.world = newWorldOf(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{Roles: w.authority.State} })
 	w.client = w.as("boss")
 	return w

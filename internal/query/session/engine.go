@@ -67,6 +67,9 @@ type Options struct {
 	// roles.
 	Authority *Authority
 	Roles     roles.Store
+	// Audit is told of every request that is over; nil: nobody is. Notable is told only of requests that were not
+	// allowed, and of statements about roles. Neither may keep what it is told.
+	Audit, Notable func(*Audited)
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }

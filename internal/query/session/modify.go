@@ -5,6 +5,7 @@ package session
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -96,6 +97,8 @@ type modification struct {
 	began   time.Time
 	request write.Request
 	check   guardrail.Check
+	// text is the statements of a batch message, if there is an audit log.
+	text string
 	// held is the memory reserved for what came as text.
 	held int64
 	kept kept
@@ -132,7 +135,7 @@ func (m *modification) release() {
 	m.kept.giveBack(&m.call.Request)
 	m.session.engine.texts.give(m.held)
 	m.session, m.ctx, m.call, m.st, m.tables, m.request = nil, nil, nil, nil, nil, write.Request{}
-	m.check, m.held = guardrail.Check{}, 0
+	m.check, m.held, m.text = guardrail.Check{}, 0, ""
 	modifications.Put(m)
 }
 
@@ -148,7 +151,7 @@ func (m *modification) Written(o *write.Outcome) {
 		return
 	}
 	call := m.call
-	m.session.finished(call, m.kind, m.tables, m.began)
+	m.finished()
 	m.release()
 	call.Complete()
 }
@@ -184,7 +187,7 @@ func (m *modification) forget() {
 // run executes a modification, binding it again as long as its tables change in between; fresh binds it again at once.
 // It returns Done with the result, or Pending; unless it is pending, m is released.
 func (m *modification) run(fresh bool) Status {
-	s, c := m.session, m.call
+	c := m.call
 	for ; ; fresh = true {
 		m.both.Reset()
 		if err := m.send(fresh); err != nil {
@@ -205,9 +208,19 @@ func (m *modification) run(fresh bool) Status {
 		}
 		m.forget()
 	}
-	s.finished(c, m.kind, m.tables, m.began)
+	m.finished()
 	m.release()
 	return Done
+}
+
+// finished records a modification that has its result.
+func (m *modification) finished() {
+	m.session.finished(m.call, m.kind, m.tables, m.began)
+	if m.st != nil {
+		m.session.audit(m.st, m.call.Result.Err, "", "")
+	} else {
+		m.session.audit(nil, m.call.Result.Err, "BATCH", m.text)
+	}
 }
 
 // send binds a modification if it is to be bound, and sends it. After an error nothing was sent.
@@ -221,7 +234,7 @@ func (m *modification) send(fresh bool) error {
 		}
 		var items []write.BatchItem
 		if err == nil {
-			items, m.tables, err = s.items(c, fresh, m.request.Guard)
+			items, m.tables, err = s.items(c, fresh, m)
 		}
 		if err == nil {
 			s.engine.writes.ExecuteItems(m.ctx, write.BatchKind(c.Request.BatchKind), items, &m.request, m)
@@ -339,8 +352,10 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 }
 
 // items binds the statements of a batch message; tables are those they are bound to. fresh binds prepared ones again.
-func (s *Session) items(c *Call, fresh bool, guard *guardrail.Check) (items []write.BatchItem, tables []*schema.Table,
+func (s *Session) items(c *Call, fresh bool, m *modification) (items []write.BatchItem, tables []*schema.Table,
 	err error) {
+	guard := m.request.Guard
+	m.text = ""
 	keyspace := s.inKeyspace(&c.Request)
 	items = make([]write.BatchItem, len(c.Request.Statements))
 	for i := range c.Request.Statements {
@@ -348,6 +363,9 @@ func (s *Session) items(c *Call, fresh bool, guard *guardrail.Check) (items []wr
 		st, err := s.batchStatement(b, keyspace, fresh)
 		if err != nil {
 			return nil, nil, err
+		}
+		if s.engine.opts.Audit != nil {
+			m.text = strings.TrimPrefix(m.text+"; "+st.text, "; ")
 		}
 		if st.write == nil {
 			return nil, nil, dberr.Invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")

@@ -62,6 +62,9 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 	st, err := s.query(c)
 	if err != nil {
 		s.engine.latency[KindOther].record(s.engine.opts.Now().Sub(began), true)
+		if s.engine.opts.Audit != nil {
+			s.audit(nil, err, "", string(c.Request.Text))
+		}
 		return c.Result.Fail(err)
 	}
 	if !st.modifies() {
@@ -100,20 +103,32 @@ func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 }
 
 func (s *Session) runPrepare(_ context.Context, c *Call) Status {
-	if _, err := s.subject(); err != nil {
+	st, err := s.prepare(c)
+	if s.engine.opts.Audit != nil {
+		s.audit(st, err, "PREPARE_STATEMENT", string(c.Request.Text))
+	}
+	if err != nil {
 		return c.Result.Fail(err)
+	}
+	return Done
+}
+
+// prepare fills in the result of Prepare.
+func (s *Session) prepare(c *Call) (*statement, error) {
+	if _, err := s.subject(); err != nil {
+		return nil, err
 	}
 	held, err := s.engine.texts.take(c.Request.Text)
 	if err != nil {
-		return c.Result.Fail(err)
+		return nil, err
 	}
 	defer s.engine.texts.give(held)
 	st, id, err := s.engine.prepare(c.Request.Text, s.inKeyspace(&c.Request))
 	if err != nil {
-		return c.Result.Fail(err)
+		return nil, err
 	}
 	c.Result.Kind, c.Result.Prepared = PreparedStatement, st.describe(id)
-	return Done
+	return st, nil
 }
 
 // Execute executes a prepared statement.
@@ -165,6 +180,7 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 	}
 	if status == Done {
 		s.finished(c, st.kind, st.tables, began)
+		s.audit(st, c.Result.Err, "", "")
 	}
 	return status
 }

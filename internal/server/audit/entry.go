@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package audit
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// Entry is a request that is over.
+type Entry struct {
+	// User is the role, empty where nobody has to log in; Source is where the client is, Host the address it reached.
+	User         string
+	Host, Source netip.AddrPort
+	At           time.Time
+	// Type and Category are Cassandra's words.
+	Type, Category  string
+	Keyspace, Table string
+	// Operation is the statement, without passwords.
+	Operation string
+	// Err is nil if it was done.
+	Err error
+}
+
+// append writes the entry as Cassandra's file logger does, with the outcome beside.
+func (e *Entry) append(dst []byte) []byte {
+	user := e.User
+	if user == "" {
+		user = "anonymous"
+	}
+	dst = field(append(dst, "user:"...), user)
+	dst = append(append(dst, "|host:"...), e.Host.String()...)
+	dst = append(append(dst, "|source:/"...), e.Source.Addr().String()...)
+	dst = strconv.AppendUint(append(dst, "|port:"...), uint64(e.Source.Port()), 10)
+	dst = strconv.AppendInt(append(dst, "|timestamp:"...), e.At.UnixMilli(), 10)
+	dst = append(append(dst, "|type:"...), e.Type...)
+	dst = append(append(dst, "|category:"...), e.Category...)
+	if e.Keyspace != "" {
+		dst = field(append(dst, "|ks:"...), e.Keyspace)
+	}
+	if e.Table != "" {
+		dst = field(append(dst, "|scope:"...), e.Table)
+	}
+	if e.Err == nil {
+		dst = append(dst, "|outcome:ok"...)
+	} else {
+		code := binary.BigEndian.Uint32(cqlwire.AppendError(nil, cqlwire.V5, e.Err))
+		dst = append(dst, "|outcome:0x"...)
+		for shift := 12; shift >= 0; shift -= 4 {
+			dst = append(dst, "0123456789ABCDEF"[code>>shift&0xf])
+		}
+	}
+	if e.Operation != "" {
+		dst = text(append(dst, "|operation:"...), e.Operation)
+	}
+	return append(dst, '\n')
+}
+
+// field writes a value that ends at the next bar.
+func field(dst []byte, s string) []byte {
+	from := len(dst)
+	dst = text(dst, s)
+	for i := from; i < len(dst); i++ {
+		if dst[i] == '|' {
+			dst[i] = '/'
+		}
+	}
+	return dst
+}
+
+// textMax bounds the statement in an entry, in bytes.
+const textMax = 64 << 10
+
+// text writes a value on one line.
+func text(dst []byte, s string) []byte {
+	for i := range min(len(s), textMax) {
+		c := s[i]
+		if c < ' ' || c == 0x7f {
+			c = ' '
+		}
+		dst = append(dst, c)
+	}
+	if len(s) > textMax {
+		dst = append(dst, " ..."...)
+	}
+	return dst
+}
+
+// literal is a constant in a statement: text, identifiers of 128 bits, numbers and blobs.
+var literal = regexp.MustCompile(`(?s)'(?:[^']|'')*'?|\$\$.*?(?:\$\$|$)|` +
+	`\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b|\b[0-9][0-9a-zA-Z.]*`)
+
+// withoutLiterals puts a question mark for every constant of a statement.
+func withoutLiterals(s string) string { return literal.ReplaceAllString(s, "?") }

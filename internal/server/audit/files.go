@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package audit
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// filesMax is how many files there are: the one that is written, audit.log, and older ones, audit.log.1 and so on, the
+// oldest with the highest number.
+const filesMax = 8
+
+// files write to a file until it is full, and then to the next.
+type files struct {
+	dir   string
+	each  int64 // bytes
+	f     *os.File
+	bytes int64
+}
+
+func openFiles(dir string, total int64) (*files, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	w := &files{dir: dir, each: total / filesMax}
+	return w, w.open()
+}
+
+func (w *files) path(i int) string {
+	if i == 0 {
+		return filepath.Join(w.dir, "audit.log")
+	}
+	return filepath.Join(w.dir, fmt.Sprintf("audit.log.%d", i))
+}
+
+func (w *files) open() error {
+	f, err := os.OpenFile(w.path(0), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return err
+	}
+	w.f, w.bytes = f, info.Size()
+	return nil
+}
+
+// Write writes whole lines. After an error the file is opened anew.
+func (w *files) Write(lines []byte) (int, error) {
+	if len(lines) == 0 {
+		return 0, nil
+	}
+	if w.f == nil {
+		if err := w.open(); err != nil {
+			return 0, err
+		}
+	}
+	if w.bytes > 0 && w.bytes+int64(len(lines)) > w.each {
+		if err := w.rotate(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := w.f.Write(lines)
+	w.bytes += int64(n)
+	if err != nil {
+		_ = w.f.Close()
+		w.f = nil
+	}
+	return n, err
+}
+
+// rotate gives every file the next number; the oldest is replaced.
+func (w *files) rotate() error {
+	_ = w.f.Close() // what it did not write it has said
+	w.f = nil
+	for i := filesMax - 2; i >= 0; i-- {
+		if err := os.Rename(w.path(i), w.path(i+1)); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	return w.open()
+}
+
+// Close closes the file.
+func (w *files) Close() error {
+	if w.f == nil {
+		return nil
+	}
+	return w.f.Close()
+}

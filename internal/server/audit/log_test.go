@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func entry(operation string) *Entry {
+	return &Entry{User: "app", Host: netip.MustParseAddrPort("10.0.0.1:9042"),
+		Source: netip.MustParseAddrPort("10.0.0.7:5000"), At: time.UnixMilli(1_700_000_000_000), Type: "SELECT",
+		Category: "QUERY", Keyspace: "ks", Table: "t", Operation: operation}
+}
+
+func written(t *testing.T, dir string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "audit.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestLines proves the form of a line, that nothing a client sends makes another line or field, that constants can be
+// left out, and that the file is its owner's.
+func TestLines(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "audit")
+	for _, c := range []struct {
+		o    Options
+		e    func(*Entry)
+		want string
+	}{
+		{Options{}, func(*Entry) {}, "user:app|host:10.0.0.1:9042|source:/10.0.0.7|port:5000|timestamp:1700000000000|" +
+			"type:SELECT|category:QUERY|ks:ks|scope:t|outcome:ok|operation:SELECT * FROM ks.t WHERE k = 'a' AND v = 12"},
+		{Options{NoLiterals: true}, func(*Entry) {}, "|operation:SELECT * FROM ks.t WHERE k = ? AND v = ?"},
+		{Options{}, func(e *Entry) { e.Err = &dberr.Unauthorized{Message: "no"} }, "|outcome:0x2100|"},
+		{Options{}, func(e *Entry) { e.Err = errors.New("broken") }, "|outcome:0x0000|"},
+		{Options{}, func(e *Entry) { e.User, e.Operation = "a|user:root\nuser:b", "x\nuser:root|y\x00" },
+			"user:a/user:root user:b|host:10.0.0.1:9042|source:/10.0.0.7|port:5000|timestamp:1700000000000|" +
+				"type:SELECT|category:QUERY|ks:ks|scope:t|outcome:ok|operation:x user:root|y "},
+	} {
+		_ = os.RemoveAll(dir)
+		l, err := Open(c.o, dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := entry("SELECT * FROM ks.t WHERE k = 'a' AND v = 12")
+		c.e(e)
+		l.Write(e)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := written(t, dir); !strings.Contains(got, c.want) || strings.Count(got, "\n") != 1 {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dir, "audit.log")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// TestFilters proves what is written by keyspace, category and user: what is included, and not what is excluded.
+func TestFilters(t *testing.T) {
+	none := ""
+	for _, c := range []struct {
+		o    Options
+		e    func(*Entry)
+		want bool
+	}{
+		{Options{}, func(e *Entry) { e.Keyspace = "system" }, false},
+		{Options{ExcludedKeyspaces: &none}, func(e *Entry) { e.Keyspace = "system" }, true},
+		{Options{IncludedKeyspaces: "a, ks"}, func(*Entry) {}, true},
+		{Options{IncludedKeyspaces: "a"}, func(*Entry) {}, false},
+		{Options{IncludedKeyspaces: "a"}, func(e *Entry) { e.Keyspace = "" }, true},
+		{Options{IncludedCategories: "DDL,QUERY"}, func(*Entry) {}, true},
+		{Options{IncludedCategories: "DDL"}, func(*Entry) {}, false},
+		{Options{IncludedCategories: "QUERY", ExcludedCategories: "QUERY"}, func(*Entry) {}, false},
+		{Options{IncludedUsers: "root"}, func(*Entry) {}, false},
+		{Options{ExcludedUsers: "app"}, func(*Entry) {}, false},
+	} {
+		dir := t.TempDir()
+		l, err := Open(c.o, dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := entry("x")
+		c.e(e)
+		l.Write(e)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := written(t, dir) != ""; got != c.want {
+			t.Errorf("%+v: written %v", c.o, got)
+		}
+	}
+	for _, bad := range []Options{{Logger: "paper"}, {IncludedCategories: "QUERIES"}, {FileBytes: 1}} {
+		if _, err := Open(bad, t.TempDir(), nil); err == nil {
+			t.Errorf("%+v was accepted", bad)
+		}
+	}
+}
+
+// TestRotation proves that the files together stay within their bound, and have the newest entries.
+func TestRotation(t *testing.T) {
+	dir := t.TempDir()
+	const total = filesMax << 10
+	w, err := openFiles(dir, total)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		if _, err := fmt.Fprintf(w, "line %04d %s\n", i, strings.Repeat("x", 90)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := int64(0)
+	for _, f := range list {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if len(list) != filesMax || size > total || size < total/2 {
+		t.Errorf("%d files of %d bytes, at most %d of %d", len(list), size, filesMax, total)
+	}
+	if !strings.Contains(written(t, dir), "line 0999") {
+		t.Error("the newest line is not in audit.log")
+	}
+}
+
+// stuck is a disk that does not answer until it is let go.
+type stuck struct {
+	entered, free chan struct{}
+	b             strings.Builder
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	select {
+	case s.entered <- struct{}{}:
+	default:
+	}
+	<-s.free
+	return s.b.Write(b)
+}
+
+func (s *stuck) Close() error { return nil }
+
+// TestQueue proves that a disk that is stuck holds nobody up: what is too much is dropped, counted and written down;
+// and that with Block nothing is dropped.
+func TestQueue(t *testing.T) {
+	for _, block := range []bool{false, true} {
+		s := &stuck{entered: make(chan struct{}, 1), free: make(chan struct{})}
+		l := &Log{o: Options{QueueBytes: 1000, Block: block}.withDefaults(""), out: s, done: make(chan struct{})}
+		l.room.L, l.work.L = &l.mu, &l.mu
+		go l.run()
+		l.Write(entry("first"))
+		<-s.entered // the disk has the first, and is stuck
+		all := make(chan struct{})
+		go func() {
+			for range 100 {
+				l.Write(entry("more"))
+			}
+			close(all)
+		}()
+		if !block {
+			<-all
+		}
+		close(s.free)
+		<-all
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		lines, dropped := strings.Count(s.b.String(), "operation:"), int(l.Dropped())
+		if lines+dropped != 101 || block != (dropped == 0) ||
+			strings.Contains(s.b.String(), "type:DROPPED") == block {
+			t.Errorf("block %v: %d lines, %d dropped", block, lines, dropped)
+		}
+	}
+}

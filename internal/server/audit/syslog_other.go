@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package audit
+
+import (
+	"errors"
+	"io"
+)
+
+func openSyslog() (io.WriteCloser, error) {
+	return nil, errors.New("there is no syslog on this system")
+}

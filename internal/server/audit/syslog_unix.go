@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package audit
+
+import (
+	"bytes"
+	"io"
+	"log/syslog"
+)
+
+// lines writes each line to syslog as a message.
+type lines struct{ w *syslog.Writer }
+
+func openSyslog() (io.WriteCloser, error) {
+	w, err := syslog.New(syslog.LOG_AUTHPRIV|syslog.LOG_INFO, "ilion")
+	return lines{w}, err
+}
+
+// Write writes whole lines.
+func (l lines) Write(b []byte) (int, error) {
+	for line := range bytes.Lines(b) {
+		if _, err := l.w.Write(line); err != nil {
+			return 0, err
+		}
+	}
+	return len(b), nil
+}
+
+// Close ends the connection.
+func (l lines) Close() error { return l.w.Close() }
