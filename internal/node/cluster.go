@@ -217,7 +217,7 @@ func (c *cluster) records() *meta.State {
 // begin makes the node a member that knows the records.
 func (c *cluster) begin(k *meta.Keeper) {
 	c.member.Records = k
-	c.orders = &membership.Orders{Records: k, Alive: c.peers.Alive}
+	c.orders = &membership.Orders{Records: k}
 	c.follow(k)
 }
 

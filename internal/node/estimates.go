@@ -38,7 +38,7 @@ func (n *Node) ring() []place {
 // openCensus makes what counts the logical partitions of this node.
 func (n *Node) openCensus() {
 	n.census = census.New(census.Options{
-		Store: n.store.Statistics, Replicas: n.host.Replicas, Now: func() int64 { return time.Now().Unix() },
+		Store: n.store.Statistics, Replicas: n.host.Replicas, Now: func() int64 { return n.clock()().Unix() },
 		Cuts: func() []token.Token {
 			var out []token.Token
 			for _, p := range n.ring() {

@@ -475,7 +475,7 @@ func (n *node) moveSomething(*world.Task) {
 
 // giveUp says that a node will not come back.
 func (n *node) giveUp(gone topology.NodeID) {
-	orders := &membership.Orders{Records: n.keeper, Alive: n.peers.Alive, Sched: n.Scheduler()}
+	orders := &membership.Orders{Records: n.keeper, Sched: n.Scheduler()}
 	said, err := orders.Order(context.Background(), hex.EncodeToString(gone[:]), meta.Leaving)
 	n.w.Note("node %d: %s, %v", n.ID, said, err)
 }

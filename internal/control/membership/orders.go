@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
-	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -19,8 +18,6 @@ import (
 // Orders change what nodes are meant to be. Its fields are set before it is used.
 type Orders struct {
 	Records *meta.Keeper
-	// Alive reports whether a node is not known to be away.
-	Alive func(node topology.NodeID) bool
 	// Sched is what it waits by, nil outside simulations.
 	Sched *sched.Scheduler
 }
@@ -58,17 +55,12 @@ func (o *Orders) Order(ctx context.Context, name string, to meta.NodeState) (str
 	if err != nil {
 		return "", err
 	}
-	switch stay := staying(o.Records.State(), found.ID); {
-	case to == meta.Up:
+	switch to {
+	case meta.Up:
 		return fmt.Sprintf("node %s stays: it leads and keeps replicas as others do", found.ID.Short()), nil
-	case to == meta.Draining:
+	case meta.Draining:
 		return fmt.Sprintf("node %s gives all leaderships away; stop it when ilion status shows none",
 			found.ID.Short()), nil
-	case !o.Alive(found.ID) && stay < placement.Replicas:
-		return fmt.Sprintf(
-			"node %s does not answer: it is out of the cluster when a new node has taken its place (start one with --join)",
-			found.ID.Short(),
-		), nil
 	}
 	return fmt.Sprintf("node %s gives all replicas away and ends when it has none: see ilion status", found.ID.Short()),
 		nil

@@ -219,13 +219,20 @@ func (s *subject) worst() (worst *topology.Replica) {
 	return worst
 }
 
-// replace lets a voter go for another. Of four one may go alone if its node was asked to leave (PL3).
+// replace lets a voter go for another. Of four one may go alone if its node was asked to leave and the three others
+// answer (PL3): one of four that does not answer is of no use, and three without it may lose another.
 func (s *subject) replace(bad *topology.Replica) []Step {
 	leave := Step{Go, bad.Node, bad.ID}
 	if c := s.choose(1); len(c) > 0 {
 		return append(c, leave)
 	}
-	if s.votes == Replicas && !s.view.dead(bad.Node) && s.alive == s.votes && s.region.target < Replicas {
+	others := s.alive
+	if !s.view.down(bad.Node) {
+		others--
+	}
+	n := s.state.Node(bad.Node)
+	asked := n == nil || n.State == meta.Leaving || n.State == meta.Left
+	if asked && s.votes == Replicas && others == s.votes-1 && s.region.target < Replicas {
 		return []Step{leave}
 	}
 	return nil
