@@ -59,6 +59,7 @@ func (c *benchCommand) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintln(os.Stderr, "The rows stay for --skip-load; DROP KEYSPACE "+bench.Keyspace+" removes them.")
 	if c.JSON {
 		return json.NewEncoder(out).Encode(rep)
 	}

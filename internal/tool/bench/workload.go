@@ -86,6 +86,9 @@ func newWorkload(o Options) (*workload, error) {
 	return w, nil
 }
 
+// Keyspace is where the rows are, which stay there after a run.
+const Keyspace = "ilion_bench"
+
 // setup makes the keyspace, the table and, where the workload reads, the rows.
 func (w *workload) setup(ctx context.Context, c *rawclient.Conn) error {
 	ddl := []string{
