@@ -5,7 +5,9 @@ package attack
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,4 +82,31 @@ func TestStrangers(t *testing.T) {
 	}
 	<-time.After(seconds(1))
 	v.endure()
+}
+
+// pour writes large rows until it is told to stop, and goes on after refusals.
+func (v *victim) pour() (stop func()) {
+	c := v.Dial(v.t)
+	if _, err := c.Query("CREATE TABLE ks.poured (k int PRIMARY KEY, v text)"); err != nil {
+		v.t.Fatal(err)
+	}
+	value := strings.Repeat("x", 100<<10)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for k := 0; ; k++ {
+			select {
+			case <-done:
+				return
+			default:
+				_, _ = c.Query(
+					fmt.Sprintf("INSERT INTO ks.poured (k, v) VALUES (%d, '%s')", k, value))
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+		c.Close()
+	}
 }

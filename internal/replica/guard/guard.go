@@ -6,7 +6,8 @@
 // Guarantees: (F1) a log that cannot be written breaks the store: its owner is told once, in one line, and whoever
 // writes waits for the end of the process; (F2) a flush or a compaction that fails is not repeated before RetryAfter
 // has passed; (F3) a compaction leaves Options.Keep bytes free, for logs and flushes, which cannot wait; (F4) a
-// checkpoint that cannot be written is an error, and the store goes on.
+// checkpoint that cannot be written is an error, and the store goes on; (F5) a file that cannot be opened because there
+// are no descriptors left is waited for.
 //
 // Start at Guard; Room is what a store asks before it opens.
 package guard
@@ -77,7 +78,9 @@ func New(fs vfs.FS, dir string, o Options) *Guard {
 	if o.Usage == nil {
 		o.Usage = fs.GetDiskUsage
 	}
-	return &Guard{FS: fs, dir: dir, o: o, closing: make(chan struct{})}
+	g := &Guard{dir: dir, o: o, closing: make(chan struct{})}
+	g.FS = patient{fs, g}
+	return g
 }
 
 // Opened says that the store is open: until then errors of its log are returned.

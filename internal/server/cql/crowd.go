@@ -34,11 +34,20 @@ func (w *crowd) admit(c *conn, perAddress, arrivingMax int) (out *conn, ok bool)
 	}
 	w.byAddress[a]++
 	if w.arriving.Len() >= arrivingMax {
-		out = w.arriving.Front().Value.(*conn)
-		w.arrived(out)
+		out = w.oldest()
 	}
 	c.arriving = w.arriving.PushBack(c)
 	return out, true
+}
+
+// oldest takes the connection out of those in their handshake that takes longest; nil if there is none.
+func (w *crowd) oldest() *conn {
+	if w.arriving.Len() == 0 {
+		return nil
+	}
+	c := w.arriving.Front().Value.(*conn)
+	w.arrived(c)
+	return c
 }
 
 // arrived takes a connection out of those in their handshake.

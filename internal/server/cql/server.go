@@ -98,7 +98,9 @@ func (s *Server) Serve(l net.Listener) error {
 			if errors.Is(err, net.ErrClosed) {
 				return fmt.Errorf("accept CQL connections: %w", err)
 			}
-			// Most likely the process is out of file descriptors: existing connections go on, new ones wait.
+			// Most likely the process is out of file descriptors: who is ready goes on, others wait, and of those in
+			// their handshake the oldest gives its place to the store.
+			s.crowdOut()
 			select {
 			case <-time.After(50 * time.Millisecond):
 				continue
@@ -107,6 +109,17 @@ func (s *Server) Serve(l net.Listener) error {
 			}
 		}
 		s.accept(nc)
+	}
+}
+
+// crowdOut ends the connection that is in its handshake for the longest time, if there is any.
+func (s *Server) crowdOut() {
+	s.mu.Lock()
+	out := s.crowd.oldest()
+	s.mu.Unlock()
+	if out != nil {
+		s.stats.CrowdedOut.Add(1)
+		out.fail(errCrowdedOut)
 	}
 }
 

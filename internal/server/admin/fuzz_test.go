@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// FuzzHandler proves that no request makes the handler panic, and that none which lacks the password gives an order or
+// sees the status.
+func FuzzHandler(f *testing.F) {
+	for _, head := range []string{
+		"GET /status HTTP/1.1\r\nHost: a\r\n\r\n",
+		"POST /checkpoint HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+		"POST /node/decommission?node=abcd HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic YTpi\r\n\r\n",
+		"POST //compact HTTP/1.0\r\n\r\n", "POST /x/../upgrade HTTP/1.1\r\nHost: [::1]:80\r\n\r\n",
+		"GET http://b/debug/pprof/trace?seconds=x HTTP/1.1\r\nHost: a\r\n\r\n",
+		"GET /metrics/ HTTP/1.1\r\nHost:\r\n\r\n",
+		"HEAD /status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "PUT /%63ompact HTTP/1.1\r\nHost: a\r\n\r\n",
+	} {
+		f.Add(head, "127.0.0.1:9")
+		f.Add(head, "192.0.2.1:9")
+	}
+	reached := ""
+	o := Options{
+		Ready: func() error { return nil }, Healthy: func() error { return nil }, Metrics: prometheus.NewRegistry(),
+		Status:     func() any { reached = "status"; return nil },
+		Compact:    func(context.Context) error { reached = "compact"; return nil },
+		Checkpoint: func() (string, error) { reached = "checkpoint"; return "", nil },
+		Order:      func(_ context.Context, what, _ string) (string, error) { reached = what; return "", nil },
+		Upgrade:    func(context.Context) (string, error) { reached = "upgrade"; return "", nil },
+		Profile:    true,
+	}
+	h := Handler(o, &Gate{Login: func(_ context.Context, _ netip.Addr, _, password string) (*access.Subject, error) {
+		return nil, &dberr.BadCredentials{Message: "wrong"}
+	}})
+	f.Fuzz(func(t *testing.T, text, from string) {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
+		if err != nil {
+			return
+		}
+		reached, r.RemoteAddr = "", from
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if reached != "" {
+			t.Fatalf("%q reached %s without a password", text, reached)
+		}
+		if path := strings.Trim(r.URL.Path, "/"); w.Code == http.StatusOK && path != "healthz" && path != "readyz" {
+			t.Fatalf("%q is answered with 200", text)
+		}
+	})
+}
