@@ -8,9 +8,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -230,15 +228,7 @@ func (s *skewed) query(conn *rawclient.Conn, text string) (rows int, cells []byt
 func (s *skewed) sweep() {
 	s.t.Helper()
 	for _, m := range s.nodes {
-		resp, err := browser.Post("http://"+m.web()+"/compact", "", nil)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			s.t.Fatalf("%s: %s", resp.Status, body)
-		}
+		process.Order(s.t, m.dir, "/compact")
 	}
 }
 

@@ -353,14 +353,7 @@ func (m *member) status() (*admin.Status, error) {
 // order gives the node an order about another one.
 func (m *member) order(what, about string) {
 	m.f.t.Helper()
-	resp, err := browser.Post("http://"+m.web()+"/node/"+what+"?node="+url.QueryEscape(about), "", nil)
-	if err != nil {
-		m.f.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK {
-		m.f.t.Fatalf("%s %s: %s", what, about, body)
-	}
+	process.Order(m.f.t, m.dir, "/node/"+what+"?node="+url.QueryEscape(about))
 }
 
 // id is the identity of the node.

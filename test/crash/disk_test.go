@@ -229,9 +229,7 @@ func TestDamage(t *testing.T) {
 	damaged := func(pattern string, change func(b []byte) []byte) (dir, name string) {
 		t.Helper()
 		dir = filepath.Join(t.TempDir(), "data")
-		if err := os.CopyFS(dir, os.DirFS(origin)); err != nil {
-			t.Fatal(err)
-		}
+		process.CopyDir(t, origin, dir)
 		names, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil || len(names) == 0 {
 			t.Fatalf("no %s: %v", pattern, err)

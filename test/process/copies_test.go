@@ -4,8 +4,6 @@ package process_test
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -113,9 +111,7 @@ func (c *three) check() {
 
 func (c *three) copyDir(from, to string) {
 	c.t.Helper()
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		c.t.Fatal(err)
-	}
+	process.CopyDir(c.t, from, to)
 }
 
 // again starts the third node on a directory and waits until it is ready.
@@ -136,15 +132,7 @@ func (c *three) refused(dir string, texts ...string) {
 func (c *three) leadFirst() {
 	c.t.Helper()
 	first, third := process.Status(c.t, c.nodes[0]), process.Status(c.t, c.nodes[2])
-	r, err := http.Post("http://"+c.nodes[0].HTTP+"/node/drain?node="+third.Node, "", nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	body, _ := io.ReadAll(r.Body)
-	r.Body.Close()
-	if r.StatusCode != http.StatusOK {
-		c.t.Fatalf("drain: %s", body)
-	}
+	process.Order(c.t, c.dir(0), "/node/drain?node="+third.Node)
 	c.until("the first node leads all", func() string {
 		for _, table := range process.Status(c.t, c.nodes[0]).Tables {
 			for _, p := range table.Partitions {

@@ -3,9 +3,18 @@
 package process
 
 import (
+	"context"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/node"
 )
 
 // Launch runs the binary with arguments and does not wait for anything. It is killed when the test ends.
@@ -53,5 +62,50 @@ func (s *Server) Refuses(t testing.TB, code int, texts ...string) {
 	}
 	if strings.Contains(s.Stderr(), "goroutine ") {
 		t.Errorf("a stack trace: %s", s.Stderr())
+	}
+}
+
+// Order gives an order to the node that runs on a data directory, as its owner.
+func Order(t testing.TB, dir, path string) {
+	t.Helper()
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, node.AdminSocket))
+		}}}
+	r, err := client.Post("http://localhost"+path, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if body, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", path, body)
+	}
+}
+
+// CopyDir copies a data directory as it is on the disk: sockets are not.
+func CopyDir(t testing.TB, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, below), 0o700)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, below), b, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
