@@ -88,3 +88,30 @@ func TestCommitIsNotWritten(t *testing.T) {
 		t.Errorf("answered %s", got)
 	}
 }
+
+// TestNoProbesOfBusyFollowers proves that a follower which was just sent entries gets no empty message after it has
+// answered a heartbeat, and that one which is sent nothing and lacks something does.
+func TestNoProbesOfBusyFollowers(t *testing.T) {
+	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
+	probes := func() (n int) {
+		for range 3 { // the first may be left out as the news of an index
+			b.take()
+			b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
+			for _, m := range b.told(pb.MsgApp) {
+				if m.GetTo() == 11 && len(m.GetEntries()) == 0 {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	b.propose(g, 0, ledger.Add("n", 1))
+	b.run()
+	if n := probes(); n != 0 {
+		t.Errorf("%d probes of a follower that was just sent entries", n)
+	}
+	b.tick(2)
+	if n := probes(); n == 0 {
+		t.Error("no probe of a follower that has not answered and is sent nothing")
+	}
+}

@@ -65,7 +65,7 @@ func (h *Host) followed(g *Group, s *raft.SoftState) {
 	g.lead, g.leading = s.Lead, leading
 	g.leadShown.Store(s.Lead)
 	if changed {
-		g.news.untold = nil
+		g.news.forget()
 		g.reads.forgetLeader()
 	}
 	if leading {
