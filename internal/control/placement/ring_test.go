@@ -244,3 +244,24 @@ func TestStrayReplicas(t *testing.T) {
 		t.Errorf("%v", actions)
 	}
 }
+
+// TestFreshClusterSpreads proves that of the tables that a fresh cluster has, three of its own and the first of a user,
+// no node leads more than its share.
+func TestFreshClusterSpreads(t *testing.T) {
+	for n := 3; n <= 4; n++ {
+		var nodes []*meta.Node
+		for i := range n {
+			nodes = append(nodes, &meta.Node{ID: topology.NodeID{byte(i + 1)}, Zone: fmt.Sprint(i),
+				Tokens: []token.Token{NextToken(nodes)}})
+		}
+		ring, leads := NewRing(nodes), map[topology.NodeID]int{}
+		for _, table := range []uint32{1000, 1001, 1002, 1024} {
+			leads[ring.Home(&topology.Partition{Table: table}, min(n, Replicas))[0]]++
+		}
+		for id, count := range leads {
+			if count > (4+n-1)/n {
+				t.Errorf("of %d nodes %s leads %d of 4", n, id.Short(), count)
+			}
+		}
+	}
+}
