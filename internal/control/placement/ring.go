@@ -158,6 +158,6 @@ func shuffle(set []topology.NodeID, number uint64) {
 // golden is 2^64 divided by the golden ratio: its multiples are spread evenly.
 const golden = 0x9E3779B97F4A7C15
 
-// silver is 2^64 times the fraction of the square root of eleven, odd: its multiples, too, and in another order. Of two,
-// three of the four tables of a fresh cluster would be led by one node.
+// silver is 2^64 times the fraction of the square root of eleven, odd: its multiples, too, and in another order. With
+// that of two one node would lead three of the four tables of a fresh cluster.
 const silver = 0x510E527FADE682D1

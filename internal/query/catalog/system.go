@@ -54,6 +54,9 @@ view_builds_in_progress(keyspace_name text | view_name text; start_token text; e
 // optionColumns are the columns that tables and views have in common.
 const optionColumns = `additional_write_policy text; bloom_filter_fp_chance double; caching frozen<map<text, text>>; cdc boolean; comment text; compaction frozen<map<text, text>>; compression frozen<map<text, text>>; crc_check_chance double; dclocal_read_repair_chance double; default_time_to_live int; extensions frozen<map<text, blob>>; gc_grace_seconds int; id uuid; max_index_interval int; memtable_flush_period_in_ms int; min_index_interval int; read_repair text; read_repair_chance double; speculative_retry text`
 
+// ForksTable is a table of system_schema that ScyllaDB's forks of drivers ask whatever server they are at.
+const ForksTable = "scylla_tables"
+
 const schemaTables = `
 aggregates(keyspace_name text | aggregate_name text; argument_types frozen<list<text>>) final_func text; initcond text; return_type text; state_func text; state_type text -- user defined aggregate definitions
 columns(keyspace_name text | table_name text; column_name text) clustering_order text; column_name_bytes blob; kind text; position int; type text -- column definitions
@@ -61,6 +64,7 @@ dropped_columns(keyspace_name text | table_name text; column_name text) dropped_
 functions(keyspace_name text | function_name text; argument_types frozen<list<text>>) argument_names frozen<list<text>>; body text; called_on_null_input boolean; language text; return_type text -- user defined function definitions
 indexes(keyspace_name text | table_name text; index_name text) kind text; options frozen<map<text, text>> -- secondary index definitions
 keyspaces(keyspace_name text) durable_writes boolean; replication frozen<map<text, text>> -- keyspace definitions
+` + ForksTable + `(keyspace_name text | table_name text) cdc frozen<map<text, text>>; partitioner text; version uuid -- empty: what ScyllaDB's drivers ask everybody
 tables(keyspace_name text | table_name text) ` + optionColumns + `; flags frozen<set<text>> -- table definitions
 triggers(keyspace_name text | table_name text; trigger_name text) options frozen<map<text, text>> -- trigger definitions
 types(keyspace_name text | type_name text) field_names frozen<list<text>>; field_types frozen<list<text>> -- user defined type definitions

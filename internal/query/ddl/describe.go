@@ -137,7 +137,9 @@ func (d *describer) list(kind parser.DescribeKind) error {
 		switch kind {
 		case parser.DescribeTables:
 			for _, t := range byName(ks.SortedTables(), func(t *schema.Table) string { return t.Name }) {
-				d.add(quote(ks.Name), "table", quote(t.Name))
+				if t.Keyspace != "system_schema" || t.Name != catalog.ForksTable { // no table of Cassandra's
+					d.add(quote(ks.Name), "table", quote(t.Name))
+				}
 			}
 		case parser.DescribeTypes:
 			for _, t := range byName(ks.SortedTypes(), func(t *cqltype.Type) string { return t.Name }) {
