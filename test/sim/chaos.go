@@ -5,6 +5,7 @@ package sim
 import (
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/test/sim/world"
@@ -82,7 +83,7 @@ func (w *simulation) hard(n *node) (out []func()) {
 		out = append(out, n.Suspend)
 	}
 	if h.Refusals {
-		out = append(out, func() { w.Net.Reject(n.Machine, n.refuses(n.self())) })
+		out = append(out, func() { w.refuse(n) })
 	}
 	if h.Lost {
 		out = append(out, n.lose)
@@ -94,6 +95,17 @@ func (w *simulation) hard(n *node) (out []func()) {
 		out = append(out, func() { n.Pause(3*time.Second, 14*time.Second) })
 	}
 	return out
+}
+
+// refuse has the address of a node refuse connections, of one that leads a register, if there is one; clients prefer it
+// for as long as a lease may live.
+func (w *simulation) refuse(n *node) {
+	key := registers[w.Rand.IntN(len(registers))]
+	p := w.born.Locate(tableOf(key), token.Hash([]byte(key)), []byte(key))
+	if leader := w.leaderOf(p.ID); leader != nil {
+		n, w.refused, w.hot, w.until = leader, leader, key, w.Now+elections*tick
+	}
+	w.Net.Reject(n.Machine, n.refuses(n.self()))
 }
 
 // wipe takes a disk away: what comes back on the machine is a new node. There is one at a time, and only when all

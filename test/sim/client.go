@@ -134,6 +134,10 @@ func (c *client) draw() *op {
 	o := &op{client: c.id, called: w.Now}
 	one := func(list []string) string { return list[w.Rand.IntN(len(list))] }
 	switch d := w.Rand.IntN(28); {
+	case w.Now < w.until && c.n == w.refused: // what needs other nodes would keep the client busy
+		o.kind, o.key = opRead, w.hot
+	case w.Now < w.until && w.OneIn(2):
+		o.kind, o.key = opWrite, w.hot
 	case w.plan.With.Mixed && w.OneIn(8):
 		o.key = one(mixed)
 		switch w.Rand.IntN(3) {

@@ -48,10 +48,6 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			if b.rare && testing.Short() {
 				t.Skip("many seeds")
 			}
-			if b.bugs.RefusalIsDeath && *within <= 200 {
-				// test/cluster has it, too: TestRefusedIsNotDeath
-				t.Skip("found in 44 to more than 200 seeds: give -sim.within=1000")
-			}
 			for seed := *first; seed < *first+*within; seed++ {
 				if r := run(t, Plan{Seed: seed, Bugs: b.bugs, With: Usual}); len(r.Failures) > 0 {
 					t.Logf("found with seed %d after %v: %s", seed, r.Duration, r.Failures[0])

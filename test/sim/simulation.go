@@ -123,6 +123,11 @@ type simulation struct {
 	hist   history
 	// finished is set when clients end.
 	finished bool
+	// hot is a key that clients prefer until then, for what is amiss with it would go unseen: it is led by a node that
+	// refuses connections.
+	hot     string
+	refused *node
+	until   time.Duration
 	// hashes of groups at applied indexes, as first seen.
 	hashes map[stateAt]uint64
 	// born is the map as it was in the beginning.

@@ -129,13 +129,19 @@ func (n *Network) Reject(m *Machine, hear func(by *Machine)) {
 	w.Faults.Rejected++
 	most := w.Between(300*time.Millisecond, 3*time.Second)
 	w.Note("node %d refuses connections for %v", m.ID, most)
-	if w.OneIn(2) {
+	soon := most
+	switch w.Rand.IntN(3) {
+	case 0: // the machine hears nothing of what the others do, before what rests on its last word has run out
+		for other := range n.blocked {
+			if other != m.ID {
+				n.Separate(m.ID, other)
+			}
+		}
+		soon = 100 * time.Millisecond
+		w.After(most, func() { n.Join(m.ID) })
+	case 1:
 		n.Cut(m.ID)
 		w.After(most, func() { n.Join(m.ID) })
-	}
-	soon := most
-	if w.OneIn(2) {
-		soon = 100 * time.Millisecond // before what rests on the last word of the machine has run out
 	}
 	for _, by := range w.Machines {
 		for at := w.Between(0, soon); by != m && at < most; at += w.Between(50*time.Millisecond, most) {
