@@ -5,12 +5,16 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
 // certificatesEvery is how often the node looks whether files of certificates have changed.
@@ -39,6 +43,51 @@ func (n *Node) dynamicTLS() *tls.Config {
 		error) {
 		return n.certificates.clients.Load(), nil
 	}}
+}
+
+// clientTLS reads what clients are shown and asked for.
+func (n *Node) clientTLS() (*tls.Config, error) {
+	c, err := n.opts.TLS.config()
+	if c != nil && n.opts.Auth.Certificates == "optional" {
+		c.ClientAuth = tls.VerifyClientCertIfGiven
+	}
+	return c, err
+}
+
+// identities are what a certificate can be known by: the URIs in it, SPIFFE ids among them, and its subject as RFC 2253
+// writes it.
+func identities(c *x509.Certificate) (out []string) {
+	for _, u := range c.URIs {
+		out = append(out, u.String())
+	}
+	return append(out, c.Subject.String())
+}
+
+// certificateRole returns the role that a verified certificate stands for, empty if for none and a password may do.
+func (n *Node) certificateRole(from netip.Addr, c *x509.Certificate) (string, error) {
+	state := n.authority.State()
+	for _, identity := range identities(c) {
+		role := state.Identity(identity)
+		if role == "" {
+			continue
+		}
+		var err error
+		if !n.authority.Subject(role).Login {
+			err = &dberr.BadCredentials{Message: role + " is not permitted to log in"}
+			role = ""
+		}
+		n.auditLogin(from, state.Identity(identity), err)
+		return role, err
+	}
+	if n.opts.Auth.Certificates != "required" {
+		return "", nil
+	}
+	err := &dberr.BadCredentials{Message: "The certificate stands for no role: ADD IDENTITY '" + identities(c)[0] +
+		"' TO ROLE ..."}
+	n.auditLogin(from, "", err)
+	n.log.LogAttrs(context.Background(), slog.LevelWarn, "login failed", slog.Any("from", from),
+		slog.String("error", err.Error()))
+	return "", err
 }
 
 func (n *Node) certificateFiles() (paths []string) {
@@ -87,7 +136,7 @@ func (n *Node) Reload() error {
 }
 
 func (n *Node) reload() error {
-	clients, err := n.opts.TLS.config()
+	clients, err := n.clientTLS()
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"testing"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
 // shownSerial is the serial number of the certificate that a client is shown.
@@ -59,6 +61,54 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	for _, a := range addresses {
 		if shownSerial(t, a).Cmp(before) != 0 {
 			t.Error("the certificate before is not shown any more")
+		}
+	}
+}
+
+// TestCertificatesStandForRoles proves that a client whose certificate was made to stand for a role acts as that role
+// without a password, that one whose certificate stands for nobody needs a password or is refused, and that what stands
+// for a role stops to when it is dropped.
+func TestCertificatesStandForRoles(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	ca.sign("server", []net.IP{net.IPv4(127, 0, 0, 1)})
+	for _, name := range []string{"app", "other"} {
+		ca.sign(name, nil)
+	}
+	for _, mode := range []string{"optional", "required"} {
+		n := startNode(t, Options{
+			TLS:  TLSOptions{Cert: ca.path("server.pem"), Key: ca.path("server.key"), ClientCA: ca.path("ca.pem")},
+			Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, Certificates: mode},
+		})
+		boss := newClientAs(t, n, "boss")
+		in := func(certificate, password string) bool {
+			_, err := logIn(n.CQLAddr().String(), func(o *gocql.ClusterConfig) {
+				withTLS(ca.client(certificate))(o)
+				if password != "" {
+					o.Authenticator = gocql.PasswordAuthenticator{Username: "boss", Password: password}
+				}
+			})
+			return err == nil
+		}
+		for _, step := range []struct {
+			statement, certificate, password string
+			in                               bool
+		}{
+			{"CREATE ROLE low WITH LOGIN = true", "app", "", false},
+			{"ADD IDENTITY 'CN=app' TO ROLE low", "app", "", true},
+			{"", "other", "", false},
+			{"", "other", "b", mode == "optional"},
+			{"", "", "b", mode == "optional"},
+			{"ALTER ROLE low WITH LOGIN = false", "app", "", false},
+			{"ALTER ROLE low WITH LOGIN = true", "app", "", true},
+			{"DROP IDENTITY 'CN=app'", "app", "", false},
+		} {
+			if step.statement != "" {
+				boss.query(step.statement)
+			}
+			if got := in(step.certificate, step.password); got != step.in {
+				t.Errorf("%s: after %q, with certificate %q and password %q: came in %v", mode, step.statement,
+					step.certificate, step.password, got)
+			}
 		}
 	}
 }

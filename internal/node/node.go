@@ -197,7 +197,7 @@ func (n *Node) start(ctx context.Context) error {
 // loadSecrets reads what clients have to prove and how the node proves its identity.
 func (n *Node) loadSecrets() (err error) {
 	n.certificates.changed(n.certificateFiles()) // before they are read, so that no change is missed
-	clients, err := n.opts.TLS.config()
+	clients, err := n.clientTLS()
 	if err != nil {
 		return err
 	}

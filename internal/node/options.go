@@ -105,6 +105,9 @@ type AuthOptions struct {
 	Users map[string]string `yaml:"users"`
 	// Roles makes clients log in although no user is configured: as a role that was made with CREATE ROLE.
 	Roles bool `yaml:"roles"`
+	// Certificates has client certificates stand for roles (ADD IDENTITY): optional, which asks clients whose
+	// certificate stands for none for a password, or required. Empty: they stand for nobody.
+	Certificates string `yaml:"certificates"`
 	// OpenPages are pages of HTTP, metrics or status, that need no login.
 	OpenPages []string `yaml:"open_pages"`
 }
@@ -307,6 +310,15 @@ func (o Options) validate() error {
 	}
 	if o.Limits.ResultBytes < 1 || o.Limits.ResultBytes > o.Limits.FrameBytes-frameHeadroom {
 		return fmt.Errorf("limits.result_bytes %d is out of range: it must be at least %d less than limits.frame_bytes, %d", o.Limits.ResultBytes, frameHeadroom, o.Limits.FrameBytes)
+	}
+	switch o.Auth.Certificates {
+	case "":
+	case "optional", "required":
+		if o.TLS.ClientCA == "" || !o.Auth.on() {
+			return errors.New("auth.certificates needs tls.client_ca, and auth.users or auth.roles")
+		}
+	default:
+		return fmt.Errorf("auth.certificates %q is unknown: use optional or required", o.Auth.Certificates)
 	}
 	for _, page := range o.Auth.OpenPages {
 		if page != "metrics" && page != "status" {

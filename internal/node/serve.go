@@ -77,6 +77,9 @@ func (n *Node) serve() error {
 	}
 	if n.logins != nil {
 		o.Authenticator = n.logins
+		if n.opts.Auth.Certificates != "" {
+			o.CertificateRole = n.certificateRole
+		}
 	}
 	if n.cluster != nil {
 		o.Tablets, o.Workers = true, clusterWorkers

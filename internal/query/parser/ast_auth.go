@@ -91,6 +91,21 @@ type ListRoles struct {
 // ListUsers is LIST USERS.
 type ListUsers struct{}
 
+// AddIdentity is ADD IDENTITY 'x' TO ROLE role.
+type AddIdentity struct {
+	IfNotExists bool
+	Identity    string
+	Role        Ident
+}
+
+// DropIdentity is DROP IDENTITY 'x'.
+type DropIdentity struct {
+	IfExists bool
+	Identity string
+}
+
+func (*AddIdentity) statement()      {}
+func (*DropIdentity) statement()     {}
 func (*CreateRole) statement()       {}
 func (*AlterRole) statement()        {}
 func (*DropRole) statement()         {}

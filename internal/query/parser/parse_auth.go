@@ -2,7 +2,11 @@
 
 package parser
 
-import "github.com/ilion-db/ilion/internal/model/access"
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+)
 
 // roleName parses the name of a role: an identifier, or a string that is taken as it is.
 func (p *parser) roleName() Ident {
@@ -32,6 +36,26 @@ func (p *parser) userName() Ident {
 		id = Ident{Name: written, Quoted: true}
 	}
 	return id
+}
+
+// isIdentity reports whether a token is the word IDENTITY, which is a name everywhere else.
+func (p *parser) isIdentity(t token) bool {
+	return t.kind.isName() && strings.EqualFold(p.lex.text[t.begin:t.end], "identity")
+}
+
+// addIdentity parses ADD IDENTITY.
+func (p *parser) addIdentity() Statement {
+	p.expect(kwAdd)
+	if !p.isIdentity(p.tok) {
+		p.fail()
+		return nil
+	}
+	p.advance()
+	s := &AddIdentity{IfNotExists: p.ifNotExists(), Identity: p.stringLiteral()}
+	p.expect(kwTo)
+	p.expect(kwRole)
+	s.Role = p.roleName()
+	return s
 }
 
 // userOptions parses the optional WITH PASSWORD 'x' SUPERUSER of a user.

@@ -296,6 +296,9 @@ func (p *parser) drop() Statement {
 	case kwUser:
 		return &DropRole{User: true, IfExists: p.ifExists(), Role: p.userName()}
 	}
+	if p.isIdentity(object) {
+		return &DropIdentity{IfExists: p.ifExists(), Identity: p.stringLiteral()}
+	}
 	p.stop(failure{tok: object})
 	return nil
 }

@@ -222,6 +222,8 @@ func (p *parser) statement() Statement {
 		return p.drop()
 	case kwGrant, kwRevoke:
 		return p.grantOrRevoke()
+	case kwAdd:
+		return p.addIdentity()
 	case kwList:
 		return p.list()
 	case kwDescribe, kwDesc:

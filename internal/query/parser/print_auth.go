@@ -251,3 +251,22 @@ func (s *Describe) String() string {
 		p.when(s.Internals, " WITH INTERNALS")
 	})
 }
+
+// String prints the statement as CQL that parses back to an equal tree.
+func (s *AddIdentity) String() string {
+	return printed(func(p *printer) {
+		p.put("ADD IDENTITY ")
+		p.when(s.IfNotExists, ifNotExists)
+		p.put(QuoteString(s.Identity), " TO ROLE ")
+		p.role(s.Role)
+	})
+}
+
+// String prints the statement as CQL that parses back to an equal tree.
+func (s *DropIdentity) String() string {
+	return printed(func(p *printer) {
+		p.put("DROP IDENTITY ")
+		p.when(s.IfExists, ifExists)
+		p.put(QuoteString(s.Identity))
+	})
+}

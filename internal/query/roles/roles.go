@@ -56,7 +56,7 @@ func New(store Store) *Executor {
 func Handles(stmt parser.Statement) bool {
 	switch stmt.(type) {
 	case *parser.CreateRole, *parser.AlterRole, *parser.DropRole, *parser.GrantPermissions, *parser.GrantRole,
-		*parser.ListPermissions, *parser.ListRoles, *parser.ListUsers:
+		*parser.ListPermissions, *parser.ListRoles, *parser.ListUsers, *parser.AddIdentity, *parser.DropIdentity:
 		return true
 	}
 	return false
@@ -103,6 +103,10 @@ func (e *Executor) change(ctx context.Context, r *Request) (access.Change, error
 		return &access.AlterRole{Name: s.Role.Name, IfExists: s.IfExists, Attributes: a}, err
 	case *parser.DropRole:
 		return &access.DropRole{Name: s.Role.Name, IfExists: s.IfExists}, nil
+	case *parser.AddIdentity:
+		return &access.AddIdentity{Identity: s.Identity, Role: s.Role.Name, IfNotExists: s.IfNotExists}, nil
+	case *parser.DropIdentity:
+		return &access.DropIdentity{Identity: s.Identity, IfExists: s.IfExists}, nil
 	case *parser.GrantRole:
 		return &access.GrantRole{Revoke: s.Revoke, Role: s.Role.Name, Grantee: s.Grantee.Name}, nil
 	case *parser.GrantPermissions:

@@ -163,6 +163,10 @@ func (a *Audited) describeRights(parsed parser.Statement) {
 		a.Type = "ALTER_ROLE"
 	case *parser.DropRole:
 		a.Type = "DROP_ROLE"
+	case *parser.AddIdentity:
+		a.Type = "ADD_IDENTITY"
+	case *parser.DropIdentity:
+		a.Type = "DROP_IDENTITY"
 	case *parser.GrantPermissions:
 		a.Type = pick(s.Revoke, "GRANT", "REVOKE")
 	case *parser.GrantRole:

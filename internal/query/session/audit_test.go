@@ -39,6 +39,8 @@ func TestAudit(t *testing.T) {
 		{"CREATE ROLE low", "CREATE_ROLE|DCL||"},
 		{"GRANT SELECT ON ks.t TO low", "GRANT|DCL||"},
 		{"REVOKE SELECT ON ks.t FROM low", "REVOKE|DCL||"},
+		{"ADD IDENTITY 'spiffe://a' TO ROLE low", "ADD_IDENTITY|DCL||"},
+		{"DROP IDENTITY 'spiffe://a'", "DROP_IDENTITY|DCL||"},
 		{"LIST ROLES", "LIST_ROLES|DCL||"},
 		{"SELECT nothing FROM ks.nowhere", "REQUEST_FAILURE|ERROR||"},
 		{"SELEKT", "REQUEST_FAILURE|ERROR||"},

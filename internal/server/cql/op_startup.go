@@ -3,6 +3,8 @@
 package cql
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"strconv"
 	"strings"
 
@@ -32,7 +34,15 @@ func (c *conn) startup(h cqlwire.Header, body []byte) {
 	if _, asked := s[cqlwire.TabletsRouting]; asked && c.srv.opts.Tablets {
 		client.Tablets = c.version >= cqlwire.V4 // version 3 has no custom payload
 	}
-	if c.srv.opts.Authenticator == nil {
+	known := c.srv.opts.Authenticator == nil
+	if leaf := c.certificate(); leaf != nil && !known && c.srv.opts.CertificateRole != nil {
+		if client.User, err = c.srv.opts.CertificateRole(c.remote.Addr(), leaf); err != nil {
+			c.respondError(h.Stream, err)
+			return
+		}
+		known = client.User != ""
+	}
+	if known {
 		c.enter(client)
 		c.respond(h.Stream, cqlwire.OpReady, func(dst []byte) []byte { return dst })
 	} else {
@@ -46,6 +56,18 @@ func (c *conn) startup(h cqlwire.Header, body []byte) {
 	c.mu.Lock()
 	c.out.SetFraming(c.segments, compression)
 	c.mu.Unlock()
+}
+
+// certificate is the client's own, nil if it has shown none.
+func (c *conn) certificate() *x509.Certificate {
+	t, ok := c.nc.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	if shown := t.ConnectionState().PeerCertificates; len(shown) > 0 {
+		return shown[0]
+	}
+	return nil
 }
 
 func checkCQLVersion(s cqlwire.Startup) error {

@@ -4,6 +4,7 @@ package cql
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"net/netip"
 	"runtime"
 	"time"
@@ -54,6 +55,9 @@ type Options struct {
 	// is how many requests may wait for one, default 4096. Beyond it requests are answered OVERLOADED.
 	Workers, WorkQueueMax int
 
+	// CertificateRole returns the role that a client's certificate, which was verified, stands for; empty if for none:
+	// then the client is asked for a password, if there is an Authenticator. nil: certificates stand for nobody.
+	CertificateRole func(from netip.Addr, c *x509.Certificate) (role string, err error)
 	// HandshakeTimeout is the time a client has until it is ready to send requests, default 30 s.
 	HandshakeTimeout time.Duration
 	// IdleTimeout is the time after which a connection without requests is closed, default an hour; it may be up to a
