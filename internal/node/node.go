@@ -89,6 +89,7 @@ type Node struct {
 
 	audit   *audit.Log // nil: none
 	denials notices
+	serving atomic.Bool // the start has come to its end
 
 	copying  sync.Mutex     // held while a checkpoint is made
 	lastSlow atomic.Int64   // the second in which the end of a slow client's connection was logged last
@@ -191,7 +192,9 @@ func (n *Node) start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err // the store may have taken long to open
 	}
-	return n.serve()
+	err := n.serve()
+	n.serving.Store(err == nil)
+	return err
 }
 
 // loadSecrets reads what clients have to prove and how the node proves its identity.
@@ -318,7 +321,7 @@ func (n *Node) Close() error {
 		}()
 		select {
 		case n.closeErr = <-closed:
-			if n.closeErr == nil && n.Err() == nil {
+			if n.serving.Load() && n.closeErr == nil && n.Err() == nil {
 				n.log.LogAttrs(context.Background(), slog.LevelInfo, "stopped in order")
 			}
 			return
