@@ -149,6 +149,7 @@ func TestReasons(t *testing.T) {
 	known := readDifferences(t, "differences.txt")
 	maps.Copy(known, readDifferences(t, "differences_cluster.txt"))
 	maps.Copy(known, readDifferences(t, "differences_roles.txt"))
+	maps.Copy(known, readDifferences(t, "differences_guardrails.txt"))
 	for where, reason := range known {
 		if _, ok := explained[reason]; !ok {
 			t.Errorf("%s: docs/compatibility.md has no heading %q", where, reason)
@@ -197,7 +198,7 @@ func replayAll(t *testing.T, addrs, files []string, lanes int) map[string]*resul
 			switch rec := &recs[i]; {
 			case *only != "" && !strings.Contains(rec.Test, *only) && !strings.Contains(name, *only):
 			case slices.Contains(rec.Needs, "auth"):
-				sum.left += len(rec.Steps) // TestRoles replays them
+				sum.left += len(rec.Steps) // TestRoles and TestGuardrails replay them
 			case slices.ContainsFunc(rec.Steps, func(s step) bool { return global.MatchString(s.CQL) }):
 				alone = append(alone, rec)
 			default:

@@ -102,6 +102,7 @@ func (c *Cluster) start(i int) {
 	if c.o.Change != nil {
 		c.o.Change(i, &o)
 	}
+	o.Auth.OpenPages = []string{"metrics", "status"} // the cluster looks at them, and belongs to no role
 	ctx, cancel := context.WithTimeout(c.t.Context(), settleTime)
 	defer cancel()
 	n, err := node.Start(ctx, o)

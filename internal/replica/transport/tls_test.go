@@ -163,15 +163,16 @@ func TestUselessTLS(t *testing.T) {
 func TestSetTLS(t *testing.T) {
 	before, after := authority(t), authority(t)
 	one, address := loopback(t, 1, Handlers{OnCommand: echo}, Options{TLS: configOf(t, before, id(1), Validity{})})
-	call := func(o Options) error {
-		two, _ := loopback(t, 2, Handlers{}, o)
+	call := func(i int, o Options) error {
+		two, _ := loopback(t, i, Handlers{}, o)
 		defer two.Close()
 		two.SetAddress(id(1), address)
 		_, err := two.Call(t.Context(), id(1), []byte("x"))
 		return err
 	}
-	old := Options{TLS: configOf(t, before, id(2), Validity{})}
-	open, _ := loopback(t, 3, Handlers{}, Options{TLS: configOf(t, before, id(3), Validity{})})
+	// Each has an id of its own: to the acceptor, one that hung up is connected for a moment longer.
+	by := func(a *Authority, i int) Options { return Options{TLS: configOf(t, a, id(i), Validity{})} }
+	open, _ := loopback(t, 3, Handlers{}, by(before, 3))
 	open.SetAddress(id(1), address)
 	if _, err := open.Call(t.Context(), id(1), []byte("x")); err != nil {
 		t.Fatal(err)
@@ -179,16 +180,16 @@ func TestSetTLS(t *testing.T) {
 	if err := one.SetTLS(&tls.Config{}); err == nil {
 		t.Error("a configuration without certificates was taken")
 	}
-	if err := call(old); err != nil {
+	if err := call(2, by(before, 2)); err != nil {
 		t.Error(err)
 	}
 	if err := one.SetTLS(configOf(t, after, id(1), Validity{})); err != nil {
 		t.Fatal(err)
 	}
-	if err := call(old); err == nil {
+	if err := call(4, by(before, 4)); err == nil {
 		t.Error("a certificate of the authority before lets in")
 	}
-	if err := call(Options{TLS: configOf(t, after, id(2), Validity{})}); err != nil {
+	if err := call(5, by(after, 5)); err != nil {
 		t.Error(err)
 	}
 	if _, err := open.Call(t.Context(), id(1), []byte("x")); err != nil {
