@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -58,9 +59,21 @@ func (d door) address(encrypted bool) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
+// preferFlags has what was said by a flag count more than what the environment says of another way to the node.
+func (d *door) preferFlags() {
+	byEnv := func(value, name string) bool { return value != "" && value == os.Getenv(name) }
+	switch http, data := byEnv(d.HTTP, "ILION_HTTP"), byEnv(d.Data, "ILION_DATA"); {
+	case http && !data && d.Data != "":
+		d.HTTP = ""
+	case data && !http && d.HTTP != "":
+		d.Data = ""
+	}
+}
+
 // ask sends a request to the node and returns what it answers. Where the node takes it only from the owner of its data
 // directory, and tells where the socket for that is, it is asked there.
 func (d door) ask(method, path string) ([]byte, error) {
+	d.preferFlags()
 	if d.HTTP != "" && d.Data != "" {
 		return nil, &usageError{"--http and --data are two ways to a node: give one of them"}
 	}
