@@ -122,16 +122,20 @@ func Open(dir string, o Options) (*Store, error) {
 		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       1000,
 		Logger:                      logger{s},
+		EventListener:               &pebble.EventListener{DataCorruption: s.damaged},
 		ErrorIfNotExists:            o.MustExist,
 	})
 	if errors.Is(err, pebble.ErrDBDoesNotExist) {
 		err = fmt.Errorf("%w in %s", ErrMissing, dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open raft log: %w", err)
+		return nil, fmt.Errorf("open raft log in %s: %w", dir, err)
 	}
 	s.db = db
 	if err := s.checkFormat(); err != nil {
+		if failed := s.Failed(); failed != nil {
+			err = failed // one line, with the name of the file
+		}
 		return nil, errors.Join(err, db.Close())
 	}
 	s.guard.Opened()
@@ -354,6 +358,18 @@ type logger struct{ s *Store }
 func (logger) Infof(string, ...any)                {}
 func (logger) Errorf(string, ...any)               {}
 func (l logger) Fatalf(format string, args ...any) { l.s.broken(fmt.Sprintf(format, args...)) }
+
+// damaged ends the store for good, as broken does, with one line: Pebble's own would be a stack trace. Without an owner
+// to tell, the read that found the damage fails.
+func (s *Store) damaged(info pebble.DataCorruptionInfo) {
+	details, _, _ := strings.Cut(info.Details.Error(), "\n")
+	err := s.fail(fmt.Errorf("%w: %s: %s", ErrCorrupt, info.Path, details))
+	if s.opts.Fatal == nil {
+		return
+	}
+	s.opts.Fatal(err.Error())
+	select {}
+}
 
 // broken ends the store for good and never returns: Pebble must not see the error, since it would end the process with
 // a stack trace. Its callers wait until the owner ends the process.

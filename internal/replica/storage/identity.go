@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"strconv"
@@ -52,13 +53,30 @@ func (id Identity) text() string {
 	for _, line := range id.rest {
 		text += line + "\n"
 	}
-	return text
+	return text + sumLine(text)
+}
+
+// sumLine is the last line of an identity: the checksum of those before it. A flipped bit in an id, which any bytes can
+// be, would be the identity of another node.
+func sumLine(text string) string {
+	return fmt.Sprintf("sum %08x\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// cutSum takes the last line off. whole reports that it fits what comes before; there is none in a file of another
+// format.
+func cutSum(text string) (lines string, found, whole bool) {
+	at := strings.LastIndexByte(strings.TrimSuffix(text, "\n"), '\n') + 1
+	if !strings.HasPrefix(text[at:], "sum ") {
+		return text, false, false
+	}
+	return text[:at], true, text[at:] == sumLine(text[:at])
 }
 
 func parseIdentity(text string) (Identity, error) {
+	bad := errors.New("the identity file is damaged: " + identityFile)
+	text, found, whole := cutSum(text)
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	bad := errors.New("the identity file is damaged")
-	if len(lines) < 2 || lines[0] != identityHead {
+	if found && !whole || len(lines) < 2 || lines[0] != identityHead {
 		return Identity{}, bad
 	}
 	var id Identity
@@ -94,7 +112,7 @@ func parseIdentity(text string) (Identity, error) {
 			return Identity{}, bad
 		}
 	}
-	if id.Format == 0 || id.Level == 0 {
+	if !whole || id.Format == 0 || id.Level == 0 {
 		return Identity{}, bad
 	}
 	return id, nil

@@ -37,7 +37,9 @@ func TestLevel(t *testing.T) {
 	}
 	name := filepath.Join(dir, identityFile)
 	text, _ := os.ReadFile(name)
-	if err := os.WriteFile(name, append(text, "later line\n"...), 0o644); err != nil {
+	lines, _, _ := cutSum(string(text))
+	lines += "later line\n"
+	if err := os.WriteFile(name, []byte(lines+sumLine(lines)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	later := feature.Range{Oldest: 1, Newest: feature.Newest + 1}
