@@ -72,9 +72,22 @@ func cutSum(text string) (lines string, found, whole bool) {
 	return text[:at], true, text[at:] == sumLine(text[:at])
 }
 
+// formatOf is the format that an identity says it has, 0 if it says none.
+func formatOf(text string) (format int) {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, "format "); ok {
+			format, _ = strconv.Atoi(strings.TrimSuffix(value, "\n"))
+		}
+	}
+	return format
+}
+
 func parseIdentity(text string) (Identity, error) {
 	bad := errors.New("the identity file is damaged: " + identityFile)
 	text, found, whole := cutSum(text)
+	if format := formatOf(text); format > FormatVersion { // whatever sum a newer one has
+		return Identity{Format: format}, newerDirectory("format", format, FormatVersion, FormatVersion)
+	}
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if found && !whole || len(lines) < 2 || lines[0] != identityHead {
 		return Identity{}, bad
@@ -87,9 +100,6 @@ func parseIdentity(text string) (Identity, error) {
 		case "format":
 			if id.Format, err = strconv.Atoi(value); err != nil || id.Format == FormatVersion {
 				break
-			}
-			if id.Format > FormatVersion {
-				return id, newerDirectory("format", id.Format, FormatVersion, FormatVersion)
 			}
 			return id, fmt.Errorf("it was written by an older Ilion (format %d), from which there is no way to this one (format %d)",
 				id.Format, FormatVersion)
