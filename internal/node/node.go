@@ -297,6 +297,9 @@ var ErrLeft = errors.New("the node has left the cluster: its data may be removed
 
 func (n *Node) fail(err error) {
 	n.failOnce.Do(func() {
+		if errors.Is(err, partition.ErrStopped) && n.opts.Data != "" {
+			err = fmt.Errorf("data directory %s: %w", n.opts.Data, err)
+		}
 		n.failure = err
 		if errors.Is(err, ErrLeft) {
 			n.log.LogAttrs(context.Background(), slog.LevelInfo, err.Error())

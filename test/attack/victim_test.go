@@ -72,6 +72,11 @@ func startVictim(t *testing.T, configuration ...string) *victim {
 	}
 	v := &victim{t: t, Server: process.Start(t, filepath.Join(dir, "data"), "--config", config),
 		stop: make(chan struct{})}
+	t.Cleanup(func() {
+		if log := v.Stderr(); t.Failed() {
+			t.Logf("the end of its log: %s", log[max(0, len(log)-4096):])
+		}
+	})
 	v.do(
 		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 		"CREATE TABLE ks.neighbours (k int, n int, v text, PRIMARY KEY (k, n))",

@@ -44,7 +44,7 @@ func startThree(t *testing.T) *three {
 	process.Do(t, c.client,
 		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY)")
-	c.whole()
+	whole(t, c.nodes)
 	c.write()
 	return c
 }
@@ -52,24 +52,29 @@ func startThree(t *testing.T) *three {
 // until waits for a condition, which says what is missing yet or "".
 func (c *three) until(what string, missing func() string) {
 	c.t.Helper()
+	until(c.t, what, missing)
+}
+
+func until(t *testing.T, what string, missing func() string) {
+	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		text := missing()
 		if text == "" {
 			return
 		}
 		if time.Now().After(deadline) {
-			c.t.Fatalf("%s: not after a minute: %s", what, text)
+			t.Fatalf("%s: not after a minute: %s", what, text)
 		}
 	}
 }
 
-// whole waits until every partition has three voters. Before that one may be on a single node, which a test must not
-// stop then, and leaders move.
-func (c *three) whole() {
-	c.t.Helper()
-	c.until("three voters of each partition", func() string {
-		for _, n := range c.nodes {
-			for _, table := range process.Status(c.t, n).Tables {
+// whole waits until every partition has as many voters as there are nodes. Before that one may be on a single node,
+// which a test must not stop then, and leaders move.
+func whole(t *testing.T, nodes []*process.Server) {
+	t.Helper()
+	until(t, "voters of each partition on all nodes", func() string {
+		for _, n := range nodes {
+			for _, table := range process.Status(t, n).Tables {
 				for _, p := range table.Partitions {
 					voters := 0
 					for _, r := range p.Replicas {
@@ -77,7 +82,7 @@ func (c *three) whole() {
 							voters++
 						}
 					}
-					if voters != len(c.nodes) || p.Leader == "" {
+					if voters != len(nodes) || p.Leader == "" {
 						return fmt.Sprintf("%s has %d, led by %q", table.Name, voters, p.Leader)
 					}
 				}

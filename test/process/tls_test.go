@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 	"github.com/ilion-db/ilion/test/process"
 )
@@ -99,8 +100,13 @@ func TestMutualTLS(t *testing.T) {
 	conn := nodes[3].Dial(t)
 	defer conn.Close()
 	process.Do(t, conn, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
-		"CREATE TABLE ks.t (k int PRIMARY KEY)",
-		"INSERT INTO ks.t (k) VALUES (1)")
+		"CREATE TABLE ks.t (k int PRIMARY KEY)")
+	until(t, "a row is written while the cluster grows", func() string {
+		if _, err := process.Query(conn, dberr.Quorum, "INSERT INTO ks.t (k) VALUES (1)"); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 
 	for _, r := range []struct {
 		name   string
