@@ -29,6 +29,7 @@ var loadSchema = []string{
 	"CREATE TABLE load.plain (k bigint PRIMARY KEY, v bigint)",
 	"CREATE TABLE load.stamped (k bigint PRIMARY KEY, v bigint)",
 	"CREATE TABLE load.registers (k bigint PRIMARY KEY, v bigint)",
+	"CREATE TABLE load.twins (k bigint PRIMARY KEY, v bigint)",
 	"CREATE TABLE load.counters (k bigint PRIMARY KEY, n counter)",
 	"CREATE TABLE load.lists (k bigint PRIMARY KEY, l list<bigint>)",
 	"CREATE TABLE load.batch_a (k bigint PRIMARY KEY, v bigint)",
@@ -36,14 +37,15 @@ var loadSchema = []string{
 	"CREATE TABLE load.batch_c (k bigint, c bigint, v bigint, PRIMARY KEY (k, c))",
 }
 
-var loadTables = []string{"plain", "stamped", "registers", "counters", "lists", "batch_a", "batch_b", "batch_c"}
+var loadTables = []string{"plain", "stamped", "registers", "twins", "counters", "lists", "batch_a", "batch_b",
+	"batch_c"}
 
 const (
 	keysPerClient = 4
 	counterKeys   = 4
 	// listLength is how long a list gets before a new one is begun.
 	listLength = 40
-	// registersAtOnce is how many registers are in use, for registerTime.
+	// registersAtOnce is how many registers are in use, for registerTime: an even number, so that pairs end together.
 	registersAtOnce = 6
 	registerTime    = time.Second
 	// stalenessMax is how old what a read at ONE shows may be: what the server promises and what a busy machine adds.
@@ -418,15 +420,18 @@ func (c *client) register() {
 	in := input{key: key, to: c.l.values.Add(1)}
 	level := dberr.Quorum
 	switch n := c.rng.IntN(20); {
-	case n < 6:
+	case n < 5:
 		in.do = get
 		if n < 3 {
 			level = dberr.Serial
 		}
-	case n < 9:
+	case n < 7:
 		in.do = set
-	case n < 10:
+	case n < 8:
 		in.do = remove
+	case n < 10:
+		c.setBoth(key)
+		return
 	case n < 14:
 		in.do, in.from = create, absent
 	default:
@@ -449,6 +454,23 @@ func (c *client) register() {
 		c.seen[key] = out.value
 	} else {
 		c.seen[key] = in.to
+	}
+}
+
+// setBoth sets two registers, which lie in different partitions, in one LOGGED batch.
+func (c *client) setBoth(key int64) {
+	ins := [...]input{{do: set, key: key, to: c.l.values.Add(1)}, {do: set, key: key ^ 1, to: c.l.values.Add(1)}}
+	began := int64(time.Since(c.l.began))
+	_, unknown, refused := c.ask(batch, dberr.Quorum, together(ins[:]...))
+	if refused {
+		return
+	}
+	ended := int64(time.Since(c.l.began))
+	for _, in := range ins {
+		// One client does both at once: porcupine looks at each register alone.
+		c.l.history.add(porcupine.Operation{ClientId: c.id, Input: in, Call: began, Return: ended,
+			Output: output{unknown: unknown, applied: true, value: absent}})
+		c.seen[in.key] = in.to
 	}
 }
 

@@ -49,19 +49,33 @@ func (in input) String() string {
 		fmt.Sprint("create ", in.to)}[in.do]
 }
 
+// registerTable is the table of a register. There are two, each a partition of its own: the registers k and k^1 never
+// lie in the same one.
+func registerTable(key int64) string { return [...]string{"load.registers", "load.twins"}[key&1] }
+
 // text is the statement that carries out in.
 func (in input) text() string {
+	table := registerTable(in.key)
 	switch in.do {
 	case get:
-		return fmt.Sprintf("SELECT v FROM load.registers WHERE k = %d", in.key)
+		return fmt.Sprintf("SELECT v FROM %s WHERE k = %d", table, in.key)
 	case set:
-		return fmt.Sprintf("INSERT INTO load.registers (k, v) VALUES (%d, %d)", in.key, in.to)
+		return fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, %d)", table, in.key, in.to)
 	case remove:
-		return fmt.Sprintf("DELETE FROM load.registers WHERE k = %d", in.key)
+		return fmt.Sprintf("DELETE FROM %s WHERE k = %d", table, in.key)
 	case swap:
-		return fmt.Sprintf("UPDATE load.registers SET v = %d WHERE k = %d IF v = %d", in.to, in.key, in.from)
+		return fmt.Sprintf("UPDATE %s SET v = %d WHERE k = %d IF v = %d", table, in.to, in.key, in.from)
 	}
-	return fmt.Sprintf("INSERT INTO load.registers (k, v) VALUES (%d, %d) IF NOT EXISTS", in.key, in.to)
+	return fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, %d) IF NOT EXISTS", table, in.key, in.to)
+}
+
+// together is the LOGGED batch that carries out several inputs.
+func together(ins ...input) string {
+	b := "BEGIN BATCH "
+	for _, in := range ins {
+		b += in.text() + "; "
+	}
+	return b + "APPLY BATCH"
 }
 
 // registers is the specification: a register holds one value, and every operation takes effect at one moment between
