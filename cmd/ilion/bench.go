@@ -28,7 +28,7 @@ type benchCommand struct {
 	Duration     time.Duration `default:"10s" help:"Length of the measurement."`
 	Warmup       time.Duration `default:"2s" help:"Load before the measurement."`
 	Consistency  string        `default:"LOCAL_ONE" help:"Consistency level."`
-	ServerPIDs   []int         `name:"server-pid" placeholder:"PID,..." help:"Processes on this machine whose CPU times are summed and charged: of a server that cannot be asked, or of all nodes of a cluster."`
+	ServerPIDs   []int         `name:"server-pid" placeholder:"PID,..." help:"Processes whose CPU time is charged."`
 	SkipLoad     bool          `help:"Use the rows an earlier run has left."`
 	JSON         bool          `name:"json" help:"Print one JSON object instead of text."`
 	credentials

@@ -18,7 +18,7 @@ import (
 // certCommand makes what the nodes of a cluster prove themselves to each other with.
 type certCommand struct {
 	Authority certAuthorityCommand `cmd:"" help:"Make the authority of a cluster: ca.crt for every node, ca.key to be kept offline."`
-	Node      certNodeCommand      `cmd:"" help:"Make a certificate for a new node, with an identity that the node takes over when it first starts."`
+	Node      certNodeCommand      `cmd:"" help:"Make a certificate for a new node, with the identity that it will have."`
 }
 
 type certAuthorityCommand struct {

@@ -13,10 +13,10 @@ import (
 // clientTLS are the options by which a tool proves itself to a node, and has the node prove itself.
 type clientTLS struct {
 	TLS         bool   `name:"tls" env:"ILION_TLS" help:"Speak TLS; given with any of the other TLS options, too."`
-	TLSCA       string `name:"tls-ca" env:"ILION_TLS_CA" placeholder:"FILE" help:"Authority that the node's certificate must be of; without it those of the system (PEM)."`
-	TLSCert     string `name:"tls-cert" env:"ILION_TLS_CERT" placeholder:"FILE" help:"Certificate to be shown where the node asks for one (PEM)."`
+	TLSCA       string `name:"tls-ca" env:"ILION_TLS_CA" placeholder:"FILE" help:"Authority of the node (PEM; default: the system's)."`
+	TLSCert     string `name:"tls-cert" env:"ILION_TLS_CERT" placeholder:"FILE" help:"Certificate to show if the node asks for one (PEM)."`
 	TLSKey      string `name:"tls-key" env:"ILION_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
-	TLSInsecure bool   `name:"tls-insecure" env:"ILION_TLS_INSECURE" help:"Do not look at the node's certificate: whoever is in between can read along."`
+	TLSInsecure bool   `name:"tls-insecure" env:"ILION_TLS_INSECURE" help:"Do not check who the node is: others can read along."`
 }
 
 // config is the configuration for TLS, nil if it is not asked for.

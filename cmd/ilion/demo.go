@@ -25,7 +25,7 @@ type demoCommand struct {
 	Nodes   int           `default:"4" help:"Nodes, 1 to 9: each a process of its own at 127.0.0.1, 127.0.0.2, and so on."`
 	Data    string        `placeholder:"DIR" help:"Keep the data here (default: a temporary directory that is removed at the end)."`
 	Restart time.Duration `default:"15s" help:"How long a node that was killed stays away."`
-	Port    int           `default:"9042" help:"Port for CQL clients; HTTP is at 8080 and nodes talk to each other at 7000, moved by as much."`
+	Port    int           `default:"9042" help:"Port for CQL clients; those of HTTP (8080) and of the nodes (7000) move by as much."`
 }
 
 // demo is a cluster of processes on this machine.

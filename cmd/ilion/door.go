@@ -22,7 +22,7 @@ import (
 
 // door is how commands reach a running node.
 type door struct {
-	HTTP string `name:"http" env:"ILION_HTTP" placeholder:"HOST:PORT" help:"HTTP address of any node of the cluster, or its URL (default 127.0.0.1:8080)."`
+	HTTP string `name:"http" env:"ILION_HTTP" placeholder:"HOST:PORT" help:"HTTP address of a node, or its URL (default 127.0.0.1:8080)."`
 	Data string `env:"ILION_DATA" placeholder:"DIR" help:"Data directory of a node on this machine: its owner needs no password."`
 	credentials
 	clientTLS
@@ -153,7 +153,8 @@ func (d door) read(resp *http.Response) ([]byte, error) {
 		text := strings.TrimSpace(string(body))
 		switch {
 		case strings.Contains(text, "HTTP request to an HTTPS server"):
-			return nil, fmt.Errorf("the node at %s speaks TLS: say --http https://%s, and --tls-ca FILE if its certificate is of an authority of your own", d.HTTP, d.HTTP)
+			return nil, fmt.Errorf("the node at %s speaks TLS: say --http https://%s, and --tls-ca FILE if its "+
+				"certificate is of an authority of your own", d.HTTP, d.HTTP)
 		case text == "" || strings.ContainsAny(text, "\n<"):
 			return nil, fmt.Errorf("%s is not the HTTP address of a node: it answers %s", d.HTTP, resp.Status)
 		}

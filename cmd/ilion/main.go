@@ -27,10 +27,10 @@ type commands struct {
 	Demo         demoCommand         `cmd:"" help:"Run a cluster of processes on this machine, with sample data, and say what to try."`
 	Status       statusCommand       `cmd:"" help:"Show the nodes of a cluster, and what is wrong."`
 	Node         nodeCommand         `cmd:"" help:"Take a node out of service or out of the cluster."`
-	Upgrade      upgradeCommand      `cmd:"" help:"Let the cluster use what its newest common build brings, once all nodes run it. There is no way back."`
+	Upgrade      upgradeCommand      `cmd:"" help:"Let the cluster use what the build that all its nodes run brings: no way back."`
 	Cert         certCommand         `cmd:"" help:"Make the certificates that nodes prove themselves to each other with."`
 	Bench        benchCommand        `cmd:"" help:"Load a CQL server and measure it."`
-	HashPassword hashPasswordCommand `cmd:"" name:"hash-password" help:"Read a password from standard input and print its hash for auth.users."`
+	HashPassword hashPasswordCommand `cmd:"" name:"hash-password" help:"Read a password from stdin and print its hash for auth.users."`
 	Version      versionCommand      `cmd:"" help:"Print the version."`
 	Help         helpCommand         `cmd:"" help:"Print the help of a command, or this one."`
 }

@@ -20,14 +20,14 @@ import (
 )
 
 type nodeCommand struct {
-	Drain        nodeDrainCommand        `cmd:"" help:"Move all leaders away from a node, before it is stopped for a while. It ends when the node starts again, or with resume."`
-	Decommission nodeDecommissionCommand `cmd:"" help:"Move all replicas away from a node and take it out of the cluster for good. As long as it has some, resume cancels it."`
+	Drain        nodeDrainCommand        `cmd:"" help:"Move all leaders away from a node, until it starts again or with resume."`
+	Decommission nodeDecommissionCommand `cmd:"" help:"Move all replicas away from a node and take it out for good."`
 	Resume       nodeResumeCommand       `cmd:"" help:"Cancel drain or decommission: the node leads and keeps replicas as others do."`
 }
 
 // nodeName is an argument that says which node is meant.
 type nodeName struct {
-	Node string `arg:"" placeholder:"NODE" help:"Identity of the node, or the beginning of it, as ilion status shows it: at least 4 digits."`
+	Node string `arg:"" placeholder:"NODE" help:"Identity of the node, as ilion status shows it, or at least its first 4 digits."`
 }
 
 // nodeOrder is what an order asks, and shows when it was given.

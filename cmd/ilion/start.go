@@ -21,11 +21,11 @@ type startCommand struct {
 	Data           *string  `placeholder:"DIR" help:"Data directory (default ./ilion-data)."`
 	CQL            *string  `name:"cql" placeholder:"HOST:PORT" help:"Address for CQL clients (default 127.0.0.1:9042)."`
 	HTTP           *string  `name:"http" placeholder:"HOST:PORT" help:"Address for health and metrics, or off (default 127.0.0.1:8080)."`
-	Commit         *string  `placeholder:"batch|periodic" help:"When a write is acknowledged: batch = it is on disk, periodic = it will be within 10 ms (default batch)."`
+	Commit         *string  `placeholder:"batch|periodic" help:"When a write is acknowledged: on disk (batch, default), or 10 ms before."`
 	Internal       *string  `placeholder:"HOST:PORT" help:"Address for the other nodes of a cluster; without it the node stands alone."`
 	Bootstrap      bool     `help:"Found a cluster, of the data in the directory if there are any."`
 	Join           []string `placeholder:"HOST:PORT,..." help:"Join the cluster of these nodes."`
-	JoinSecretFile *string  `env:"ILION_JOIN_SECRET_FILE" placeholder:"FILE" help:"Secret of the cluster, which nodes without certificates prove to each other (default join-secret in the data directory; --bootstrap makes it)."`
+	JoinSecretFile *string  `env:"ILION_JOIN_SECRET_FILE" placeholder:"FILE" help:"Secret of a cluster without certificates."`
 	Region         *string  `placeholder:"NAME" help:"Region of the node; clients see it as its data centre (default datacenter1)."`
 	Zone           *string  `placeholder:"NAME" help:"Zone of the node; clients see it as its rack (default rack1)."`
 	Config         string   `placeholder:"FILE" help:"Configuration file (YAML); options on the command line win over it."`

@@ -116,7 +116,8 @@ func TestPasswords(t *testing.T) {
 func TestBadHash(t *testing.T) {
 	_, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off",
 		Auth: AuthOptions{Users: map[string]string{"app": "s3cret"}}})
-	if want := `auth.users: the hash of user "app" is not a bcrypt hash: make one with ilion hash-password`; err == nil || err.Error() != want {
+	want := `auth.users: the hash of user "app" is not a bcrypt hash: make one with ilion hash-password`
+	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %q", err, want)
 	}
 }

@@ -284,7 +284,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("memory.budget %d is too small: give at least 64MiB", o.Memory.Budget)
 	}
 	if o.Memory.BlockCache+4*o.Memory.Memtable > o.Memory.Budget*9/10 {
-		return fmt.Errorf("memory.block_cache and four times memory.memtable leave too little of memory.budget: together they may take 90 %% of it")
+		return fmt.Errorf("memory.block_cache and four times memory.memtable leave too little of memory.budget: " +
+			"together they may take 90 %% of it")
 	}
 	if err := o.Limits.validate(); err != nil {
 		return err
@@ -309,7 +310,8 @@ func (o Options) validate() error {
 			frameBytesMax)
 	}
 	if o.Limits.ResultBytes < 1 || o.Limits.ResultBytes > o.Limits.FrameBytes-frameHeadroom {
-		return fmt.Errorf("limits.result_bytes %d is out of range: it must be at least %d less than limits.frame_bytes, %d", o.Limits.ResultBytes, frameHeadroom, o.Limits.FrameBytes)
+		return fmt.Errorf("limits.result_bytes %d is out of range: it must be at least %d less than "+
+			"limits.frame_bytes, %d", o.Limits.ResultBytes, frameHeadroom, o.Limits.FrameBytes)
 	}
 	switch o.Auth.Certificates {
 	case "":
@@ -342,7 +344,8 @@ func (o Options) validate() error {
 			return fmt.Errorf("%s address %q is not host:port", l.name, l.addr)
 		}
 		if !o.Insecure && !o.Auth.on() && !isLoopback(l.addr) {
-			return fmt.Errorf("refusing to listen on %s (%s) without authentication: configure auth.users, or say --insecure", l.addr, l.name)
+			return fmt.Errorf("refusing to listen on %s (%s) without authentication: configure auth.users, or say "+
+				"--insecure", l.addr, l.name)
 		}
 	}
 	return nil
@@ -359,7 +362,8 @@ func (c ClusterOptions) validate(insecure bool, commit string) error {
 		return errors.New("--bootstrap founds a cluster and --join joins one: give one of them")
 	}
 	if commit == "periodic" {
-		return errors.New("commit periodic is for a node that stands alone: in a cluster every acknowledged write is on the disks of three nodes")
+		return errors.New("commit periodic is for a node that stands alone: in a cluster every acknowledged write " +
+			"is on the disks of three nodes")
 	}
 	for _, a := range append([]string{c.Internal, c.Advertise}, c.Join...) {
 		if _, _, err := net.SplitHostPort(a); err != nil {
@@ -374,7 +378,8 @@ func (c ClusterOptions) validate(insecure bool, commit string) error {
 		return errors.New("cluster.tls.ca, cluster.tls.cert and cluster.tls.key belong together: give all or none")
 	}
 	if c.TLS.CA == "" && !insecure && !isLoopback(c.Internal) {
-		return fmt.Errorf("refusing to listen on %s (internal) without mutual TLS: configure cluster.tls (see ilion cert), or say --insecure", c.Internal)
+		return fmt.Errorf("refusing to listen on %s (internal) without mutual TLS: configure cluster.tls (see "+
+			"ilion cert), or say --insecure", c.Internal)
 	}
 	if c.HealAfter < 0 || c.ClockSkew < 0 {
 		return errors.New("cluster.heal_after and cluster.clock_skew must be positive")

@@ -44,7 +44,8 @@ var (
 // not counted; and where Cassandra carries out a CREATE among them, the rest of its test is left out, because it may
 // depend on what was created.
 var outside = regexp.MustCompile(`(?is)^\s*(` +
-	`(CREATE|ALTER|DROP)\s+(MATERIALIZED\s+VIEW|ROLE|USER|TRIGGER|(OR\s+REPLACE\s+)?(FUNCTION|AGGREGATE))|CREATE\s+OR\s+REPLACE|CREATE\s+CUSTOM\s+INDEX|` +
+	`(CREATE|ALTER|DROP)\s+(MATERIALIZED\s+VIEW|ROLE|USER|TRIGGER|(OR\s+REPLACE\s+)?(FUNCTION|AGGREGATE))|CREATE` +
+	`\s+OR\s+REPLACE|CREATE\s+CUSTOM\s+INDEX|` +
 	`GRANT|REVOKE|LIST)\b`)
 
 var creation = regexp.MustCompile(`(?i)^\s*CREATE\b`)
@@ -56,8 +57,9 @@ var global = regexp.MustCompile(`(?i)^\s*DESC(RIBE)?\s+(KEYSPACES|TABLES|TYPES|S
 // write, than was asked for. The recordings were made with one node, which has no reason for them. peers matches
 // statements that ask a node for the others.
 var (
-	ofClusters = regexp.MustCompile(`^(Keyspace \S+ has \d replicas of everything, and \d of them confirm every write, |Writes at consistency level \w+ are confirmed by \d of \d replicas, )`)
-	peers      = regexp.MustCompile(`(?i)\bFROM\s+system\.peers(_v2)?\b`)
+	ofClusters = regexp.MustCompile(`^(Keyspace \S+ has \d replicas of everything, and \d of them confirm every ` +
+		`write, |Writes at consistency level \w+ are confirmed by \d of \d replicas, )`)
+	peers = regexp.MustCompile(`(?i)\bFROM\s+system\.peers(_v2)?\b`)
 )
 
 // result is what became of the tests of one file.
@@ -370,7 +372,8 @@ func writeDifferences(t *testing.T, path string, results map[string]*result, kno
 		}
 	}
 	sort.Strings(lines)
-	head := "# Steps of the recordings whose answer differs, each with the reason that docs/compatibility.md explains.\n# file:line step N | reason\n"
+	head := "# Steps of the recordings whose answer differs, each with the reason that docs/compatibility.md " +
+		"explains.\n# file:line step N | reason\n"
 	if err := os.WriteFile(path, []byte(head+strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,8 @@ func TestIndexWhileBatching(t *testing.T) {
 		wg.Go(func() {
 			for i := 0; !stop.Load(); i++ {
 				k := i*lanes + lane
-				if _, err := conn.Query(fmt.Sprintf("BEGIN BATCH INSERT INTO ks.t (k, v, l) VALUES (%d, 1, [7]); INSERT INTO ks.u (k, v) VALUES (%d, 1); APPLY BATCH",
+				if _, err := conn.Query(fmt.Sprintf("BEGIN BATCH INSERT INTO ks.t (k, v, l) VALUES (%d, 1, [7]); "+
+					"INSERT INTO ks.u (k, v) VALUES (%d, 1); APPLY BATCH",
 					k, k)); err != nil {
 					t.Error(err)
 					return

@@ -65,11 +65,18 @@ var statements = strings.Split(strings.TrimSpace(script), ";\n")
 const script = `
 CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} AND durable_writes = true;
 CREATE TYPE ks.address (street text, numbers frozen<list<int>>);
-CREATE TABLE ks.all_types (k int PRIMARY KEY, a ascii, b bigint, c blob, d boolean, e date, f decimal, g double, h duration, i float, j inet, l smallint, m time, n timestamp, o timeuuid, p tinyint, q uuid, r varchar, s varint, t tuple<int, text>, u address, v frozen<address>, w list<int>, x set<text>, y map<text, int>);
-INSERT INTO ks.all_types (k, a, b, c, d, e, f, g, h, i, j, l, m, n, o, p, q, r, s, t, u, v, w, x, y) VALUES (1, 'ascii', 2, 0xcafe, true, '2024-02-29', 1.25, 0.5, 1mo2d3h, 2.5, '127.0.0.1', 3, '12:00:00', '2024-01-01T00:00:00Z', 50554d6e-29bb-11e5-b345-feff819cdc9f, 4, 123e4567-e89b-12d3-a456-426655440000, 'text', 12345678901234567890, (1, 'one'), {street: 'a', numbers: [1, 2]}, {street: 'b', numbers: []}, [3, 1, 2], {'x', 'y'}, {'k': 1});
+CREATE TABLE ks.all_types (k int PRIMARY KEY, a ascii, b bigint, c blob, d boolean, e date, f decimal, g double, h
+	duration, i float, j inet, l smallint, m time, n timestamp, o timeuuid, p tinyint, q uuid, r varchar, s varint, t
+	tuple<int, text>, u address, v frozen<address>, w list<int>, x set<text>, y map<text, int>);
+INSERT INTO ks.all_types (k, a, b, c, d, e, f, g, h, i, j, l, m, n, o, p, q, r, s, t, u, v, w, x, y) VALUES (1,
+	'ascii', 2, 0xcafe, true, '2024-02-29', 1.25, 0.5, 1mo2d3h, 2.5, '127.0.0.1', 3, '12:00:00',
+	'2024-01-01T00:00:00Z', 50554d6e-29bb-11e5-b345-feff819cdc9f, 4, 123e4567-e89b-12d3-a456-426655440000, 'text',
+	12345678901234567890, (1, 'one'), {street: 'a', numbers: [1, 2]}, {street: 'b', numbers: []}, [3, 1, 2], {'x',
+	'y'}, {'k': 1});
 UPDATE ks.all_types SET w[1] = 9, x = x - {'x'}, y['l'] = 2 WHERE k = 1;
 INSERT INTO ks.all_types (k) VALUES (2);
-CREATE TABLE ks.rows (p text, c int, d text, s text static, v text, gone text, PRIMARY KEY (p, c, d)) WITH CLUSTERING ORDER BY (c DESC, d ASC) AND comment = 'fixture' AND gc_grace_seconds = 315360000;
+CREATE TABLE ks.rows (p text, c int, d text, s text static, v text, gone text, PRIMARY KEY (p, c, d)) WITH
+	CLUSTERING ORDER BY (c DESC, d ASC) AND comment = 'fixture' AND gc_grace_seconds = 315360000;
 INSERT INTO ks.rows (p, c, d, v, gone) VALUES ('one', 1, 'a', 'v1', 'dropped');
 INSERT INTO ks.rows (p, c, d, v) VALUES ('one', 2, 'b', 'v2') USING TTL 630720000;
 INSERT INTO ks.rows (p, c, d, v) VALUES ('one', 3, 'c', 'deleted row');
@@ -85,7 +92,8 @@ DELETE v FROM ks.rows WHERE p = 'one' AND c = 2 AND d = 'b';
 CREATE INDEX by_v ON ks.rows (v);
 ALTER TABLE ks.rows DROP gone;
 ALTER TABLE ks.rows ADD added int;
-BEGIN BATCH INSERT INTO ks.rows (p, c, d, v) VALUES ('batch', 1, 'a', 'indexed'); INSERT INTO ks.rows (p, c, d, v) VALUES ('other', 1, 'a', 'indexed'); APPLY BATCH;
+BEGIN BATCH INSERT INTO ks.rows (p, c, d, v) VALUES ('batch', 1, 'a', 'indexed'); INSERT INTO ks.rows (p, c, d, v)
+	VALUES ('other', 1, 'a', 'indexed'); APPLY BATCH;
 INSERT INTO ks.rows (p, c, d, v) VALUES ('condition', 1, 'a', 'first') IF NOT EXISTS;
 UPDATE ks.rows SET v = 'second' WHERE p = 'condition' AND c = 1 AND d = 'a' IF v = 'first';
 CREATE TABLE ks.counters (k text PRIMARY KEY, n counter, m counter);

@@ -47,7 +47,8 @@ func TestDriverOnCluster(t *testing.T) {
 			const ks = "go"
 			exec(t, s, "CREATE KEYSPACE "+ks+" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
 			exec(t, s, "CREATE TABLE "+ks+
-				".wide (p text, c int, v text, tags set<text>, m map<text, int>, l list<int>, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)")
+				".wide (p text, c int, v text, tags set<text>, m map<text, int>, l list<int>, PRIMARY KEY (p, c)) "+
+				"WITH CLUSTERING ORDER BY (c DESC)")
 			t.Run("everybody", func(t *testing.T) { everybody(t, s, n) })
 			t.Run("paging", func(t *testing.T) { paging(t, s, ks) })
 			t.Run("tokens", func(t *testing.T) { tokens(t, s, ks) })

@@ -53,7 +53,8 @@ func TestDriver(t *testing.T) {
 			ks := fmt.Sprintf("go%d", version)
 			exec(t, s, "CREATE KEYSPACE "+ks+" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 			exec(t, s, "CREATE TABLE "+ks+
-				".wide (p text, c int, v text, tags set<text>, m map<text, int>, l list<int>, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)")
+				".wide (p text, c int, v text, tags set<text>, m map<text, int>, l list<int>, PRIMARY KEY (p, c)) "+
+				"WITH CLUSTERING ORDER BY (c DESC)")
 			t.Run("paging", func(t *testing.T) { paging(t, s, ks) })
 			t.Run("asked by forks", func(t *testing.T) { askedByForks(t, s, ks) })
 			t.Run("tokens", func(t *testing.T) { tokens(t, s, ks) })

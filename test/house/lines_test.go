@@ -14,17 +14,24 @@ import (
 // recorded bytes are compared, so both are kept whole.
 const literalMin = 60
 
-// TestCodeFits proves that code is read without scrolling: a line has at most 120 columns, but for a long literal in
-// it.
+// literalColumns is how wide a line with such a literal may be.
+const literalColumns = 140
+
+// TestCodeFits proves that code is read without scrolling: a line has at most 120 columns, and at most literalColumns
+// with a long literal in it.
 func TestCodeFits(t *testing.T) {
 	eachFile(t, func(path string, source []byte) {
 		whole := literals(source)
 		for i, line := range strings.Split(string(source), "\n") {
-			if whole[i+1] || strings.HasPrefix(strings.TrimLeft(line, "\t"), "//") {
+			if strings.HasPrefix(strings.TrimLeft(line, "\t"), "//") {
 				continue
 			}
-			if n := width(line); n > columns {
-				t.Errorf("%s:%d: the line is %d columns wide, at most %d are", path, i+1, n, columns)
+			limit := columns
+			if whole[i+1] {
+				limit = literalColumns
+			}
+			if n := width(line); n > limit {
+				t.Errorf("%s:%d: the line is %d columns wide, at most %d are", path, i+1, n, limit)
 			}
 		}
 	})

@@ -10,7 +10,8 @@ import (
 
 // draw makes random statements on the table
 //
-//	t (k int, a int, b int, s int static, v int, w text, l list<int>, m map<int, int>, st set<int>, f frozen<list<int>>, PRIMARY KEY (k, a, b))
+//	t (k int, a int, b int, s int static, v int, w text, l list<int>,
+//	  m map<int, int>, st set<int>, f frozen<list<int>>, PRIMARY KEY (k, a, b))
 type draw struct{ *rand.Rand }
 
 func (d draw) n() int                { return d.IntN(5) }
@@ -71,7 +72,8 @@ func (d draw) schema() []string {
 		"DROP KEYSPACE IF EXISTS compared",
 		"CREATE KEYSPACE compared WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 		"USE compared",
-		fmt.Sprintf("CREATE TABLE t (k int, a int, b int, s int static, v int, w text, l list<int>, m map<int, int>, st set<int>, "+
+		fmt.Sprintf("CREATE TABLE t (k int, a int, b int, s int static, v int, w text, l list<int>, "+
+			"m map<int, int>, st set<int>, "+
 			"f frozen<list<int>>, PRIMARY KEY (k, a, b)) WITH CLUSTERING ORDER BY (a %s, b %s)",
 			pick(d, "ASC", "DESC"), pick(d, "ASC", "DESC")),
 		"CREATE TABLE c (k int, a int, n counter, o counter, s counter static, PRIMARY KEY (k, a))",

@@ -105,7 +105,8 @@ func (s *Strangers) watchTwin(err error) {
 		return
 	}
 	if s.twin.refused(time.Now()) {
-		s.fail(errors.New("another process of the cluster has the identity of this node: its data directory is a copy, or the original of one. " +
+		s.fail(errors.New("another process of the cluster has the identity of this node: its data directory is a " +
+			"copy, or the original of one. " +
 			"Keep one of them; the other has to start on an empty directory"))
 	}
 }

@@ -23,7 +23,8 @@ func (c *Grant) apply(s *State, w *World) (*State, []string, error) {
 		return nil, nil, dberr.Invalidf("Resource %s doesn't exist", c.On)
 	}
 	if !c.Revoke && c.Permissions&^c.On.grantable() != 0 {
-		return nil, nil, dberr.Unauthorizedf("Granting permissions on system keyspaces is strictly limited, this operation is not permitted")
+		return nil, nil, dberr.Unauthorizedf("Granting permissions on system keyspaces is strictly limited, this " +
+			"operation is not permitted")
 	}
 	if err := who.Check(Authorize, c.On); err != nil {
 		return nil, nil, err

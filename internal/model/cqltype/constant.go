@@ -178,7 +178,8 @@ func (t *Type) FromText(text string) ([]byte, error) {
 	case Ascii:
 		for i := range len(text) {
 			if text[i] >= 0x80 {
-				return nil, dberr.Invalidf("Invalid ASCII character in string literal: java.nio.charset.UnmappableCharacterException: Input length = 1")
+				return nil, dberr.Invalidf("Invalid ASCII character in string literal: " +
+					"java.nio.charset.UnmappableCharacterException: Input length = 1")
 			}
 		}
 		return []byte(text), nil

@@ -65,7 +65,8 @@ func TestFromJSONRecorded(t *testing.T) {
 		{TupleOf(Native(Int), Native(Text)), `[1, "x", 2]`, "Tuple contains extra items (expected 2): [1, x, 2]"},
 		{TupleOf(Native(Text), Native(Int)), `[null, 2]`, "ffffffff0000000400000002"},
 		{TupleOf(Native(Int), Native(Text)), `"x"`,
-			"Error decoding JSON string: Unrecognized token 'x': was expecting ('true', 'false' or 'null')\n at [Source: (String)\"x\"; line: 1, column: 3]"},
+			"Error decoding JSON string: Unrecognized token 'x': was expecting ('true', 'false' or 'null')\n at " +
+				"[Source: (String)\"x\"; line: 1, column: 3]"},
 		{udtAB, `{"nosuch": 1}`, "Unknown field 'nosuch' in value of user defined type u"},
 		{udtAB, `1`, "Expected a map, but got a Integer: 1"},
 		{udtAB, `{"b": "only"}`, "ffffffff000000046f6e6c79"},
@@ -95,13 +96,16 @@ func TestFromJSONRecorded(t *testing.T) {
 // TestParseJSONRecorded holds the parser to the texts, with positions, of Cassandra's.
 func TestParseJSONRecorded(t *testing.T) {
 	for _, c := range []struct{ text, class, want string }{
-		{"dog", jsonParse, "Unrecognized token 'dog': was expecting ('true', 'false' or 'null')\n at [Source: (String)\"dog\"; line: 1, column: 7]"},
+		{"dog", jsonParse, "Unrecognized token 'dog': was expecting ('true', 'false' or 'null')\n at [Source: " +
+			"(String)\"dog\"; line: 1, column: 7]"},
 		{"bad json", jsonParse,
 			"Unrecognized token 'bad': was expecting ('true', 'false' or 'null')\n at [Source: (String)\"bad json\"; line: 1, column: 4]"},
 		{"{17: 3}", jsonParse,
-			"Unexpected character ('1' (code 49)): was expecting double-quote to start field name\n at [Source: (String)\"{17: 3}\"; line: 1, column: 3]"},
+			"Unexpected character ('1' (code 49)): was expecting double-quote to start field name\n at [Source: " +
+				"(String)\"{17: 3}\"; line: 1, column: 3]"},
 		{`{"k": 1`, jsonEOF,
-			"Unexpected end-of-input: expected close marker for Object (start marker at [Source: (String)\"{\"k\": 1\"; line: 1, column: 1])\n at [Source: (String)\"{\"k\": 1\"; line: 1, column: 22]"},
+			"Unexpected end-of-input: expected close marker for Object (start marker at [Source: (String)\"{\"k\": " +
+				"1\"; line: 1, column: 1])\n at [Source: (String)\"{\"k\": 1\"; line: 1, column: 22]"},
 		{"", jsonMismatch, "No content to map due to end-of-input\n at [Source: (String)\"\"; line: 1, column: 0]"},
 	} {
 		_, err := ParseJSON(c.text)
@@ -111,7 +115,10 @@ func TestParseJSONRecorded(t *testing.T) {
 		}
 	}
 	_, err := ParseJSONMap("[]")
-	if want := "Could not decode JSON string as a map: com.fasterxml.jackson.databind.exc.MismatchedInputException: Cannot deserialize instance of `java.util.LinkedHashMap` out of START_ARRAY token\n at [Source: (String)\"[]\"; line: 1, column: 1]. (String was: [])"; err == nil || err.Error() != want {
+	if want := "Could not decode JSON string as a map: " +
+		"com.fasterxml.jackson.databind.exc.MismatchedInputException: Cannot deserialize instance of " +
+		"`java.util.LinkedHashMap` out of START_ARRAY token\n at [Source: (String)\"[]\"; line: 1, column: 1]. " +
+		"(String was: [])"; err == nil || err.Error() != want {
 		t.Errorf("[]: %v\nwant %s", err, want)
 	}
 	if o, err := ParseJSONMap("null"); o != nil || err != nil {

@@ -347,7 +347,8 @@ func (p *jsonParser) string() (string, error) {
 			return b.String(), nil
 		case c < 0x20:
 			return "", &JSONError{jsonParse,
-				fmt.Sprintf("Illegal unquoted character ((CTRL-CHAR, code %d)): has to be escaped using backslash to be included in string value%s", c, p.at(p.pos+1))}
+				fmt.Sprintf("Illegal unquoted character ((CTRL-CHAR, code %d)): has to be escaped using backslash "+
+					"to be included in string value%s", c, p.at(p.pos+1))}
 		case c != '\\':
 			from := p.pos
 			for p.pos < len(p.text) && p.text[p.pos] != '"' && p.text[p.pos] != '\\' && p.text[p.pos] >= 0x20 {

@@ -123,7 +123,8 @@ func (e *Truncate) Error() string        { return e.Message }
 func (e *FunctionFailure) Error() string { return e.Message }
 
 func (e *Unprepared) Error() string {
-	return fmt.Sprintf("Prepared query with ID %x not found (either the query was not prepared on this host (maybe the host has been restarted?) or you have prepared too many queries and it has been evicted from the internal cache)", e.ID[:])
+	return fmt.Sprintf("Prepared query with ID %x not found (either the query was not prepared on this host (maybe "+
+		"the host has been restarted?) or you have prepared too many queries and it has been evicted from the internal cache)", e.ID[:])
 }
 
 func (e *Unavailable) Error() string {

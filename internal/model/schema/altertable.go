@@ -129,14 +129,16 @@ func (c *AlterTable) checkAdded(t *Table, spec *ColumnSpec, typ *cqltype.Type) e
 	}
 	if d := t.LastDropped(spec.Name); d != nil {
 		if !valueCompatible(expandUDTs(typ), d.Type) {
-			return dberr.Invalidf("Cannot re-add previously dropped column '%s' of type %s, incompatible with previous type %s", spec.Name, typ, d.Type)
+			return dberr.Invalidf("Cannot re-add previously dropped column '%s' of type %s, incompatible with "+
+				"previous type %s", spec.Name, typ, d.Type)
 		}
 		if spec.Static != (d.Kind == Static) {
 			kind, previous := "REGULAR", "STATIC"
 			if spec.Static {
 				kind, previous = previous, kind
 			}
-			return dberr.Invalidf("Cannot re-add previously dropped column '%s' of kind %s, incompatible with previous kind %s", spec.Name, kind, previous)
+			return dberr.Invalidf("Cannot re-add previously dropped column '%s' of kind %s, incompatible with "+
+				"previous kind %s", spec.Name, kind, previous)
 		}
 		if t.Counter {
 			return dberr.Invalidf("Cannot re-add previously dropped counter column %s", spec.Name)
@@ -242,7 +244,8 @@ func (c *AlterTable) rename(t *Table) error {
 		case !col.Kind.IsKey():
 			return dberr.Invalidf("Cannot rename non PRIMARY KEY column %s", r.From)
 		case t.ByName[r.To] != nil:
-			return dberr.Invalidf("Cannot rename column %s to %s in table '%s'; another column with that name already exists", r.From, r.To, t)
+			return dberr.Invalidf("Cannot rename column %s to %s in table '%s'; another column with that name "+
+				"already exists", r.From, r.To, t)
 		}
 		if names := indexNames(t.IndexesOn(r.From)); names != "" {
 			return dberr.Invalidf("Can't rename column %s because it has dependent secondary indexes (%s)", r.From,

@@ -177,7 +177,8 @@ func checkTarget(t *Table, col *Column, target IndexTarget) error {
 	}
 	frozenCollection := typ.IsCollection() && typ.Frozen
 	if frozenCollection && target != IndexFull {
-		return dberr.Invalidf("Cannot create %s() index on frozen column %s. Frozen collections are immutable and must be fully indexed by using the 'full(%s)' modifier",
+		return dberr.Invalidf("Cannot create %s() index on frozen column %s. Frozen collections are immutable and "+
+			"must be fully indexed by using the 'full(%s)' modifier",
 			target, col.Name, col.Name)
 	}
 	if !frozenCollection && target == IndexFull {

@@ -21,7 +21,8 @@ var wordCharacters = regexp.MustCompile(`^\w+$`)
 
 func checkKeyspaceName(name string) error {
 	if len(name) > KeyspaceNameMax || !wordCharacters.MatchString(name) {
-		return dberr.Invalidf("Keyspace name must not be empty, more than %d characters long, or contain non-alphanumeric-underscore characters (got '%s')",
+		return dberr.Invalidf("Keyspace name must not be empty, more than %d characters long, or contain "+
+			"non-alphanumeric-underscore characters (got '%s')",
 			KeyspaceNameMax, name)
 	}
 	return nil

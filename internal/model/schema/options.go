@@ -188,7 +188,8 @@ func (o *TableOptions) check() error {
 			FormatDouble(bloomMin), FormatDouble(o.BloomFilterFPChance))
 	}
 	if o.CRCCheckChance < 0 || o.CRCCheckChance > 1 {
-		return dberr.Configf("crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got %s)", FormatDouble(o.CRCCheckChance))
+		return dberr.Configf("crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 "+
+			"(got %s)", FormatDouble(o.CRCCheckChance))
 	}
 	atLeast := func(name string, v, least int32) error {
 		if v < least {

@@ -22,9 +22,13 @@ func later() map[string][]byte {
 			`{"name":"t","fields":[{"name":"a","type":"int"}],"later":"type"}],"later":"keyspace"}`),
 		"table/ks/tab": []byte(
 			`{"keyspace":"ks","name":"tab","id":1024,"uuid":"00000000-0000-0000-0000-000000000001","revision":3,"columns":[` +
-				`{"name":"k","id":1,"type":"int","kind":0,"later":"key"},{"name":"v","id":2,"type":"int","kind":3,"later":{"deep":["column",1]}},` +
-				`{"name":"w","id":3,"type":"int","kind":3}],"next_column":5,"dropped":[{"name":"x","id":4,"type":"int","kind":3,"dropped_at":9,"later":"dropped"}],` +
-				`"indexes":[{"name":"i","id":1025,"column":"v","target":0,"kind":"COMPOSITES","later":"index"}],"options":{"BloomFilterFPChance":0.5,"CRCCheckChance":1,"MinIndexInterval":1,"MaxIndexInterval":2,"later":"options"},"later":"table"}`,
+				`{"name":"k","id":1,"type":"int","kind":0,"later":"key"},{"name":"v","id":2,"type":"int","kind":3,"` +
+				`later":{"deep":["column",1]}},` +
+				`{"name":"w","id":3,"type":"int","kind":3}],"next_column":5,"dropped":[{"name":"x","id":4,"type":"i` +
+				`nt","kind":3,"dropped_at":9,"later":"dropped"}],` +
+				`"indexes":[{"name":"i","id":1025,"column":"v","target":0,"kind":"COMPOSITES","later":"index"}],"op` +
+				`tions":{"BloomFilterFPChance":0.5,"CRCCheckChance":1,"MinIndexInterval":1,"MaxIndexInterval":2,"la` +
+				`ter":"options"},"later":"table"}`,
 		),
 	}
 }

@@ -153,7 +153,8 @@ func checkTableName(keyspace, name string) error {
 	if len(name) > TableNameMax {
 		limit = TableNameMax
 	}
-	return dberr.Configf("%s.%s: Table name must not be empty, more than %d characters long, or contain non-alphanumeric-underscore characters (got \"%s\")",
+	return dberr.Configf("%s.%s: Table name must not be empty, more than %d characters long, or contain "+
+		"non-alphanumeric-underscore characters (got \"%s\")",
 		keyspace, name, limit, name)
 }
 
@@ -313,7 +314,8 @@ func (c *CreateTable) checkOrder(t *Table) error {
 			continue
 		}
 		if slices.ContainsFunc(c.Order, func(o OrderSpec) bool { return o.Column == col.Name }) {
-			return dberr.Invalidf("The order of columns in the CLUSTERING ORDER directive must match that of the clustering columns (%s must appear before %s)",
+			return dberr.Invalidf("The order of columns in the CLUSTERING ORDER directive must match that of the "+
+				"clustering columns (%s must appear before %s)",
 				col.Name, o.Column)
 		}
 		return dberr.Invalidf("Missing CLUSTERING ORDER for column %s", col.Name)
@@ -337,7 +339,8 @@ func (c *CreateTable) checkCompact(t *Table) error {
 		return dberr.Invalidf("No definition found that is not part of the PRIMARY KEY")
 	}
 	if len(t.Clustering) > 0 && len(t.Regulars) > 1 {
-		return dberr.Invalidf("COMPACT STORAGE with composite PRIMARY KEY allows no more than one column not part of the PRIMARY KEY (got: %s)",
+		return dberr.Invalidf("COMPACT STORAGE with composite PRIMARY KEY allows no more than one column not part "+
+			"of the PRIMARY KEY (got: %s)",
 			joinNames(t.Regulars))
 	}
 	return nil

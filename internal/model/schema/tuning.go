@@ -91,7 +91,8 @@ func checkThresholds(m map[string]string) error {
 	}
 	lo, hi := threshold[0], threshold[1]
 	if lo <= 0 || hi <= 0 {
-		return dberr.Configf("Disabling compaction by setting compaction thresholds to 0 has been removed, set the compaction option 'enabled' to 'false' instead.")
+		return dberr.Configf("Disabling compaction by setting compaction thresholds to 0 has been removed, set the " +
+			"compaction option 'enabled' to 'false' instead.")
 	}
 	if lo <= 1 {
 		return dberr.Configf("Min compaction threshold cannot be less than 2 (got %d)", lo)
@@ -119,7 +120,8 @@ func compression(given map[string]string) (map[string]string, error) {
 	class, hasClass := m["class"]
 	old, hasOld := m["sstable_compression"]
 	if hasClass && hasOld {
-		return nil, dberr.Configf("The 'sstable_compression' option must not be used if the compression algorithm is already specified by the 'class' option")
+		return nil, dberr.Configf("The 'sstable_compression' option must not be used if the compression algorithm " +
+			"is already specified by the 'class' option")
 	}
 	if hasOld {
 		class, hasClass = old, true
@@ -200,7 +202,8 @@ func caching(given map[string]string) (map[string]string, error) {
 	if rows, ok := given["rows_per_partition"]; ok {
 		if _, err := strconv.ParseUint(rows, 10, 31); err != nil &&
 			!slices.Contains([]string{"ALL", "NONE"}, strings.ToUpper(rows)) {
-			return nil, dberr.Configf("Invalid value '%s' for caching sub-option 'rows_per_partition': only 'ALL', 'NONE', and integer values are allowed", rows)
+			return nil, dberr.Configf("Invalid value '%s' for caching sub-option 'rows_per_partition': only 'ALL', "+
+				"'NONE', and integer values are allowed", rows)
 		}
 		m["rows_per_partition"] = strings.ToUpper(rows)
 	}

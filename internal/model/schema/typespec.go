@@ -161,7 +161,8 @@ func (t *TypeSpec) bindParams(keyspace string, types map[string]*cqltype.Type, w
 
 func (t *TypeSpec) bindUDT(keyspace string, types map[string]*cqltype.Type) (*cqltype.Type, error) {
 	if t.Keyspace != "" && t.Keyspace != keyspace {
-		return nil, dberr.Invalidf("Statement on keyspace %s cannot refer to a user type in keyspace %s; user types can only be used in the keyspace they are defined in",
+		return nil, dberr.Invalidf("Statement on keyspace %s cannot refer to a user type in keyspace %s; user "+
+			"types can only be used in the keyspace they are defined in",
 			keyspace, t.Keyspace)
 	}
 	udt := types[t.Name]

@@ -267,7 +267,8 @@ func (c *AlterType) add(udt *cqltype.Type, ks *Keyspace) error {
 		return err
 	}
 	if typ.References(c.Keyspace, c.Name) {
-		return dberr.Invalidf("Cannot add new field %s of type %s to user type %s.%s as it would create a circular reference", name, c.Add.Type, c.Keyspace, c.Name)
+		return dberr.Invalidf("Cannot add new field %s of type %s to user type %s.%s as it would create a circular "+
+			"reference", name, c.Add.Type, c.Keyspace, c.Name)
 	}
 	if err := c.checkKeys(ks, typ); err != nil {
 		return err
@@ -288,7 +289,8 @@ func (c *AlterType) checkKeys(ks *Keyspace, field *cqltype.Type) error {
 		}
 	}
 	if len(inKey) > 0 {
-		return dberr.Invalidf("Cannot add new field %s of type %s to user type %s.%s as the type is being used in partition key by the following tables: %s",
+		return dberr.Invalidf("Cannot add new field %s of type %s to user type %s.%s as the type is being used in "+
+			"partition key by the following tables: %s",
 			c.Add.Name, c.Add.Type, c.Keyspace, c.Name, strings.Join(inKey, ", "))
 	}
 	for _, t := range ks.SortedTables() {

@@ -21,7 +21,8 @@ const (
 )
 
 // declaration declares the tables of a keyspace, one per line: name(partition key | clustering key) columns -- comment.
-// Columns are separated by semicolons. The columns are Cassandra 4.0's.
+// Columns are separated by semicolons; a line that begins with a tab goes on with the table before it. The columns are
+// Cassandra 4.0's.
 type declaration struct {
 	keyspace    string
 	replication map[string]string
@@ -33,42 +34,70 @@ available_ranges(keyspace_name text) ranges set<blob>
 available_ranges_v2(keyspace_name text) full_ranges set<blob>; transient_ranges set<blob>
 batches(id uuid) data blob -- atomic batches over several physical partitions that are under way
 built_views(keyspace_name text | view_name text) status_replicated boolean
-compaction_history(id uuid) bytes_in bigint; bytes_out bigint; columnfamily_name text; compacted_at timestamp; keyspace_name text; rows_merged map<int, bigint>
+compaction_history(id uuid) bytes_in bigint; bytes_out bigint; columnfamily_name text; compacted_at timestamp;
+	keyspace_name text; rows_merged map<int, bigint>
 IndexInfo(table_name text | index_name text) value blob
-local(key text) bootstrapped text; broadcast_address inet; broadcast_port int; cluster_name text; cql_version text; data_center text; gossip_generation int; host_id uuid; listen_address inet; listen_port int; native_protocol_version text; partitioner text; rack text; release_version text; rpc_address inet; rpc_port int; schema_version uuid; tokens set<text>; truncated_at map<uuid, blob> -- information about the local node
-paxos(row_key blob | cf_id uuid) in_progress_ballot timeuuid; most_recent_commit blob; most_recent_commit_at timeuuid; most_recent_commit_version int; proposal blob; proposal_ballot timeuuid; proposal_version int
+local(key text) bootstrapped text; broadcast_address inet; broadcast_port int; cluster_name text; cql_version text;
+	data_center text; gossip_generation int; host_id uuid; listen_address inet; listen_port int;
+	native_protocol_version text; partitioner text; rack text; release_version text; rpc_address inet; rpc_port int;
+	schema_version uuid; tokens set<text>; truncated_at map<uuid, blob> -- information about the local node
+paxos(row_key blob | cf_id uuid) in_progress_ballot timeuuid; most_recent_commit blob;
+	most_recent_commit_at timeuuid; most_recent_commit_version int; proposal blob; proposal_ballot timeuuid;
+	proposal_version int
 peer_events(peer inet) hints_dropped map<uuid, int>
 peer_events_v2(peer inet | peer_port int) hints_dropped map<uuid, int>
-peers(peer inet) data_center text; host_id uuid; preferred_ip inet; rack text; release_version text; rpc_address inet; schema_version uuid; tokens set<text> -- information about known peers in the cluster
-peers_v2(peer inet | peer_port int) data_center text; host_id uuid; native_address inet; native_port int; preferred_ip inet; preferred_port int; rack text; release_version text; schema_version uuid; tokens set<text> -- information about known peers in the cluster
+peers(peer inet) data_center text; host_id uuid; preferred_ip inet; rack text; release_version text;
+	rpc_address inet; schema_version uuid; tokens set<text> -- information about known peers in the cluster
+peers_v2(peer inet | peer_port int) data_center text; host_id uuid; native_address inet; native_port int;
+	preferred_ip inet; preferred_port int; rack text; release_version text; schema_version uuid; tokens set<text>
+	-- information about known peers in the cluster
 prepared_statements(prepared_id blob) logged_keyspace text; query_string text -- prepared statements
-repairs(parent_id timeuuid) cfids set<uuid>; coordinator inet; coordinator_port int; last_update timestamp; participants set<inet>; participants_wp set<text>; ranges set<blob>; repaired_at timestamp; started_at timestamp; state int
-size_estimates(keyspace_name text | table_name text; range_start text; range_end text) mean_partition_size bigint; partitions_count bigint -- per-table primary range size estimates
+repairs(parent_id timeuuid) cfids set<uuid>; coordinator inet; coordinator_port int; last_update timestamp;
+	participants set<inet>; participants_wp set<text>; ranges set<blob>; repaired_at timestamp; started_at timestamp;
+	state int
+size_estimates(keyspace_name text | table_name text; range_start text; range_end text) mean_partition_size bigint;
+	partitions_count bigint -- per-table primary range size estimates
 sstable_activity(keyspace_name text; columnfamily_name text; generation int) rate_120m double; rate_15m double
-table_estimates(keyspace_name text | table_name text; range_type text; range_start text; range_end text) mean_partition_size bigint; partitions_count bigint
+table_estimates(keyspace_name text | table_name text; range_type text; range_start text;
+	range_end text) mean_partition_size bigint; partitions_count bigint
 transferred_ranges(operation text; keyspace_name text | peer inet) ranges set<blob>
 transferred_ranges_v2(operation text; keyspace_name text | peer inet; peer_port int) ranges set<blob>
-view_builds_in_progress(keyspace_name text | view_name text; start_token text; end_token text) keys_built bigint; last_token text
+view_builds_in_progress(keyspace_name text | view_name text; start_token text; end_token text) keys_built bigint;
+	last_token text
 `
 
 // optionColumns are the columns that tables and views have in common.
-const optionColumns = `additional_write_policy text; bloom_filter_fp_chance double; caching frozen<map<text, text>>; cdc boolean; comment text; compaction frozen<map<text, text>>; compression frozen<map<text, text>>; crc_check_chance double; dclocal_read_repair_chance double; default_time_to_live int; extensions frozen<map<text, blob>>; gc_grace_seconds int; id uuid; max_index_interval int; memtable_flush_period_in_ms int; min_index_interval int; read_repair text; read_repair_chance double; speculative_retry text`
+const optionColumns = `additional_write_policy text; bloom_filter_fp_chance double; caching frozen<map<text, ` +
+	`text>>; cdc boolean; comment text; compaction frozen<map<text, text>>; compression frozen<map<text, text>>; ` +
+	`crc_check_chance double; dclocal_read_repair_chance double; default_time_to_live int; extensions ` +
+	`frozen<map<text, blob>>; gc_grace_seconds int; id uuid; max_index_interval int; ` +
+	`memtable_flush_period_in_ms int; min_index_interval int; read_repair text; read_repair_chance double;
+	speculative_retry text`
 
 // ForksTable is a table of system_schema that ScyllaDB's forks of drivers ask whatever server they are at.
 const ForksTable = "scylla_tables"
 
 const schemaTables = `
-aggregates(keyspace_name text | aggregate_name text; argument_types frozen<list<text>>) final_func text; initcond text; return_type text; state_func text; state_type text -- user defined aggregate definitions
-columns(keyspace_name text | table_name text; column_name text) clustering_order text; column_name_bytes blob; kind text; position int; type text -- column definitions
-dropped_columns(keyspace_name text | table_name text; column_name text) dropped_time timestamp; kind text; type text -- dropped column registry
-functions(keyspace_name text | function_name text; argument_types frozen<list<text>>) argument_names frozen<list<text>>; body text; called_on_null_input boolean; language text; return_type text -- user defined function definitions
-indexes(keyspace_name text | table_name text; index_name text) kind text; options frozen<map<text, text>> -- secondary index definitions
+aggregates(keyspace_name text | aggregate_name text; argument_types frozen<list<text>>) final_func text;
+	initcond text; return_type text; state_func text; state_type text -- user defined aggregate definitions
+columns(keyspace_name text | table_name text; column_name text) clustering_order text; column_name_bytes blob;
+	kind text; position int; type text -- column definitions
+dropped_columns(keyspace_name text | table_name text; column_name text) dropped_time timestamp; kind text;
+	type text -- dropped column registry
+functions(keyspace_name text | function_name text;
+	argument_types frozen<list<text>>) argument_names frozen<list<text>>; body text; called_on_null_input boolean;
+	language text; return_type text -- user defined function definitions
+indexes(keyspace_name text | table_name text; index_name text) kind text; options frozen<map<text, text>>
+	-- secondary index definitions
 keyspaces(keyspace_name text) durable_writes boolean; replication frozen<map<text, text>> -- keyspace definitions
-` + ForksTable + `(keyspace_name text | table_name text) cdc frozen<map<text, text>>; partitioner text; version uuid -- empty: what ScyllaDB's drivers ask everybody
+` + ForksTable + `(keyspace_name text | table_name text) cdc frozen<map<text, text>>; partitioner text;
+	version uuid -- empty: what ScyllaDB's drivers ask everybody
 tables(keyspace_name text | table_name text) ` + optionColumns + `; flags frozen<set<text>> -- table definitions
 triggers(keyspace_name text | table_name text; trigger_name text) options frozen<map<text, text>> -- trigger definitions
-types(keyspace_name text | type_name text) field_names frozen<list<text>>; field_types frozen<list<text>> -- user defined type definitions
-views(keyspace_name text | view_name text) base_table_id uuid; base_table_name text; include_all_columns boolean; where_clause text; ` + optionColumns + ` -- view definitions
+types(keyspace_name text | type_name text) field_names frozen<list<text>>; field_types frozen<list<text>>
+	-- user defined type definitions
+views(keyspace_name text | view_name text) base_table_id uuid; base_table_name text; include_all_columns boolean;
+	where_clause text; ` + optionColumns + ` -- view definitions
 `
 
 const authTables = `
@@ -83,14 +112,21 @@ roles(role text) can_login boolean; is_superuser boolean; member_of set<text>; s
 `
 
 const distributedTables = `
-parent_repair_history(parent_id timeuuid) columnfamily_names set<text>; exception_message text; exception_stacktrace text; finished_at timestamp; keyspace_name text; options map<text, text>; requested_ranges set<text>; started_at timestamp; successful_ranges set<text>
-repair_history(keyspace_name text; columnfamily_name text | id timeuuid) coordinator inet; coordinator_port int; exception_message text; exception_stacktrace text; finished_at timestamp; parent_id timeuuid; participants set<inet>; participants_v2 set<text>; range_begin text; range_end text; started_at timestamp; status text
+parent_repair_history(parent_id timeuuid) columnfamily_names set<text>; exception_message text;
+	exception_stacktrace text; finished_at timestamp; keyspace_name text; options map<text, text>;
+	requested_ranges set<text>; started_at timestamp; successful_ranges set<text>
+repair_history(keyspace_name text; columnfamily_name text | id timeuuid) coordinator inet; coordinator_port int;
+	exception_message text; exception_stacktrace text; finished_at timestamp; parent_id timeuuid;
+	participants set<inet>; participants_v2 set<text>; range_begin text; range_end text; started_at timestamp;
+	status text
 view_build_status(keyspace_name text; view_name text | host_id uuid) status text
 `
 
 const traceTables = `
-events(session_id uuid | event_id timeuuid) activity text; source inet; source_elapsed int; source_port int; thread text -- tracing events
-sessions(session_id uuid) client inet; command text; coordinator inet; coordinator_port int; duration int; parameters map<text, text>; request text; started_at timestamp -- tracing sessions
+events(session_id uuid | event_id timeuuid) activity text; source inet; source_elapsed int; source_port int;
+	thread text -- tracing events
+sessions(session_id uuid) client inet; command text; coordinator inet; coordinator_port int; duration int;
+	parameters map<text, text>; request text; started_at timestamp -- tracing sessions
 `
 
 const (
@@ -101,30 +137,43 @@ const (
 )
 
 const viewsTables = `
-caches(name text) capacity_bytes bigint; entry_count int; hit_count bigint; hit_ratio double; recent_hit_rate_per_second bigint; recent_request_rate_per_second bigint; request_count bigint; size_bytes bigint -- system caches
-clients(address inet | port int) connection_stage text; driver_name text; driver_version text; hostname text; protocol_version int; request_count bigint; ssl_cipher_suite text; ssl_enabled boolean; ssl_protocol text; username text -- currently connected clients
+caches(name text) capacity_bytes bigint; entry_count int; hit_count bigint; hit_ratio double;
+	recent_hit_rate_per_second bigint; recent_request_rate_per_second bigint; request_count bigint;
+	size_bytes bigint -- system caches
+clients(address inet | port int) connection_stage text; driver_name text; driver_version text; hostname text;
+	protocol_version int; request_count bigint; ssl_cipher_suite text; ssl_enabled boolean; ssl_protocol text;
+	username text -- currently connected clients
 coordinator_read_latency` + perTable + latencyColumns + `
 coordinator_scan_latency` + perTable + latencyColumns + `
 coordinator_write_latency` + perTable + latencyColumns + `
 disk_usage` + perTable + `mebibytes bigint
 internode_inbound` + internodeKey +
-	`corrupt_frames_recovered bigint; corrupt_frames_unrecovered bigint; error_bytes bigint; error_count bigint; expired_bytes bigint; expired_count bigint; processed_bytes bigint; processed_count bigint; received_bytes bigint; received_count bigint; scheduled_bytes bigint; scheduled_count bigint; throttled_count bigint; throttled_nanos bigint; using_bytes bigint; using_reserve_bytes bigint
+	`corrupt_frames_recovered bigint; corrupt_frames_unrecovered bigint; error_bytes bigint; error_count bigint;
+	expired_bytes bigint; expired_count bigint; processed_bytes bigint; processed_count bigint; received_bytes bigint;
+	received_count bigint; scheduled_bytes bigint; scheduled_count bigint; throttled_count bigint;
+	throttled_nanos bigint; using_bytes bigint; using_reserve_bytes bigint
 internode_outbound` + internodeKey +
-	`active_connections bigint; connection_attempts bigint; error_bytes bigint; error_count bigint; expired_bytes bigint; expired_count bigint; overload_bytes bigint; overload_count bigint; pending_bytes bigint; pending_count bigint; sent_bytes bigint; sent_count bigint; successful_connection_attempts bigint; using_bytes bigint; using_reserve_bytes bigint
+	`active_connections bigint; connection_attempts bigint; error_bytes bigint; error_count bigint;
+	expired_bytes bigint; expired_count bigint; overload_bytes bigint; overload_count bigint; pending_bytes bigint;
+	pending_count bigint; sent_bytes bigint; sent_count bigint; successful_connection_attempts bigint;
+	using_bytes bigint; using_reserve_bytes bigint
 local_read_latency` + perTable + latencyColumns + `
 local_scan_latency` + perTable + latencyColumns + `
 local_write_latency` + perTable + latencyColumns + `
 max_partition_size` + perTable + `mebibytes bigint
 rows_per_read` + perTable + histogramColumns + `
 settings(name text) value text -- current settings
-sstable_tasks(keyspace_name text | table_name text; task_id uuid) kind text; progress bigint; total bigint; unit text -- current sstable tasks
+sstable_tasks(keyspace_name text | table_name text; task_id uuid) kind text; progress bigint; total bigint;
+	unit text -- current sstable tasks
 system_properties(name text) value text -- Cassandra relevant system properties
-thread_pools(name text) active_tasks int; active_tasks_limit int; blocked_tasks bigint; blocked_tasks_all_time bigint; completed_tasks bigint; pending_tasks int
+thread_pools(name text) active_tasks int; active_tasks_limit int; blocked_tasks bigint;
+	blocked_tasks_all_time bigint; completed_tasks bigint; pending_tasks int
 tombstones_per_read` + perTable + histogramColumns + `
 `
 
 const virtualSchemaTables = `
-columns(keyspace_name text | table_name text; column_name text) clustering_order text; column_name_bytes blob; kind text; position int; type text -- virtual column definitions
+columns(keyspace_name text | table_name text; column_name text) clustering_order text; column_name_bytes blob;
+	kind text; position int; type text -- virtual column definitions
 keyspaces(keyspace_name text) -- virtual keyspace definitions
 tables(keyspace_name text | table_name text) comment text -- virtual table definitions
 `
@@ -156,7 +205,7 @@ func declareAll(declarations []declaration) []*schema.Keyspace {
 			Name: d.keyspace, Replication: d.replication, DurableWrites: true, Virtual: d.keyspace != "system_traces",
 			Tables: map[string]*schema.Table{},
 		}
-		for _, line := range strings.Split(strings.TrimSpace(d.tables), "\n") {
+		for _, line := range strings.Split(strings.TrimSpace(strings.ReplaceAll(d.tables, "\n\t", " ")), "\n") {
 			t := declare(d.keyspace, line)
 			t.Virtual, t.ID = ks.Virtual, id
 			id++

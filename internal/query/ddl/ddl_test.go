@@ -85,12 +85,15 @@ func TestDescribeRecreates(t *testing.T) {
 	var b strings.Builder
 	for _, cql := range []string{
 		`CREATE KEYSPACE "K s" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}`,
-		`CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} AND durable_writes = false AND cosmosdb_provisioned_throughput = 400`,
+		`CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} AND ` +
+			`durable_writes = false AND cosmosdb_provisioned_throughput = 400`,
 		`CREATE TYPE ks.z (a int, "B c" frozen<list<text>>)`,
 		`CREATE TYPE ks.a (z frozen<z>, m map<int, text>)`,
 		`CREATE TABLE ks.t (k1 int, k2 text, c1 int, c2 z, PRIMARY KEY ((k1, k2), c1))`,
-		`CREATE TABLE ks.u (k1 int, k2 text, c1 frozen<z>, "C 2" int, s int static, l list<frozen<a>> static, v z, w int, x frozen<a>, PRIMARY KEY ((k1, k2), c1, "C 2"))
-			WITH CLUSTERING ORDER BY (c1 DESC, "C 2" ASC) AND comment = 'it''s' AND extensions = {'e': '0x0102'} AND speculative_retry = 'MIN(99p,50ms)'
+		`CREATE TABLE ks.u (k1 int, k2 text, c1 frozen<z>, "C 2" int, s int static, l list<frozen<a>> static, v z, w int, x frozen<a>,
+			PRIMARY KEY ((k1, k2), c1, "C 2"))
+			WITH CLUSTERING ORDER BY (c1 DESC, "C 2" ASC) AND comment = 'it''s' AND extensions = {'e': '0x0102'}
+			AND speculative_retry = 'MIN(99p,50ms)'
 			AND compression = {'enabled': 'false'} AND cosmosdb_cell_level_timestamp = true AND gc_grace_seconds = 0 AND cdc = true`,
 		`ALTER TABLE ks.u DROP w`, `ALTER TABLE ks.u DROP s`, `ALTER TABLE ks.u ADD w int`, `ALTER TABLE ks.u DROP x`,
 		`CREATE TABLE ks.c (k int PRIMARY KEY, "N" counter)`,

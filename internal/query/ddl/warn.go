@@ -56,10 +56,12 @@ func (e *Executor) factors(keyspace string, properties []schema.Property, s *sch
 	if replicas := info.Replicas(); replicas == 0 {
 		warnings = shortFactors(ks, &info, absent)
 		if len(absent) > 0 {
-			warnings = append(warnings, fmt.Sprintf("Keyspace %s has one copy of everything, on this node in %s, whatever replication is declared. DESCRIBE shows what was declared", keyspace, info.Datacenters()[0]))
+			warnings = append(warnings, fmt.Sprintf("Keyspace %s has one copy of everything, on this node in %s, "+
+				"whatever replication is declared. DESCRIBE shows what was declared", keyspace, info.Datacenters()[0]))
 		}
 	} else if !info.Declares(ks) {
-		warnings = []string{fmt.Sprintf("Keyspace %s has %d replicas of everything, and %d of them confirm every write, whatever replication is declared. DESCRIBE shows what was declared", keyspace, replicas, topology.Quorum(replicas))}
+		warnings = []string{fmt.Sprintf("Keyspace %s has %d replicas of everything, and %d of them confirm every "+
+			"write, whatever replication is declared. DESCRIBE shows what was declared", keyspace, replicas, topology.Quorum(replicas))}
 	}
 	if len(absent) > 0 {
 		them := "them"

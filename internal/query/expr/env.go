@@ -161,7 +161,8 @@ func (e *Env) resolve(n *parser.TypeName) (*cqltype.Type, error) {
 		return cqltype.CustomOf(n.Name), nil
 	case parser.UserType:
 		if ks := n.User.Keyspace.Name; ks != "" && ks != e.keyspaceName() {
-			return nil, dberr.Invalidf("Statement on keyspace %s cannot refer to a user type in keyspace %s; user types can only be used in the keyspace they are defined in",
+			return nil, dberr.Invalidf("Statement on keyspace %s cannot refer to a user type in keyspace %s; user "+
+				"types can only be used in the keyspace they are defined in",
 				e.keyspaceName(), ks)
 		}
 		if e.Keyspace != nil {

@@ -160,7 +160,8 @@ func (b *binder) best(c *callee, to *cqltype.Type) (*function, error) {
 func (c *callee) noMatch() error {
 	switch c.op {
 	case 0:
-		return dberr.Invalidf("Invalid call to function %s, none of its type signatures match (known type signatures: %s)", c.name, signatures(c.forms))
+		return dberr.Invalidf("Invalid call to function %s, none of its type signatures match (known type "+
+			"signatures: %s)", c.name, signatures(c.forms))
 	case 'n':
 		return dberr.Invalidf("the '-' operation is not supported on %s", Text(c.args[0]))
 	}

@@ -83,7 +83,8 @@ func (c *Check) any(name, what string, v *Values, values ...string) (ignored []s
 			list(found), what, list(v.Disallowed)))
 	}
 	if ignored = in(v.Ignored); ignored != nil {
-		c.warn(name, fmt.Sprintf("Ignoring provided values %s as they are not supported for %s (ignored values are: %s)", list(ignored), what, list(v.Ignored)))
+		c.warn(name, fmt.Sprintf("Ignoring provided values %s as they are not supported for %s (ignored values "+
+			"are: %s)", list(ignored), what, list(v.Ignored)))
 	}
 	if found := in(v.Warned); found != nil {
 		c.warn(name, fmt.Sprintf("Provided values %s are not recommended for %s (warned values are: %s)", list(found),

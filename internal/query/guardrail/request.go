@@ -17,9 +17,11 @@ func (c *Check) PartitionKeys(table string, n int) error {
 		return err
 	}
 	return c.over("partition_keys_in_select", c.PartitionKeysInSelect, int64(n), func(bound int64) string {
-		return fmt.Sprintf("Query with partition keys in IN clause on table %s, with number of partition keys %d exceeds warning threshold of %d.", table, n, bound)
+		return fmt.Sprintf("Query with partition keys in IN clause on table %s, with number of partition keys %d "+
+			"exceeds warning threshold of %d.", table, n, bound)
 	}, func(bound int64) string {
-		return fmt.Sprintf("Aborting query with partition keys in IN clause on table %s, number of partition keys %d exceeds fail threshold of %d.", table, n, bound)
+		return fmt.Sprintf("Aborting query with partition keys in IN clause on table %s, number of partition keys "+
+			"%d exceeds fail threshold of %d.", table, n, bound)
 	})
 }
 
@@ -29,9 +31,11 @@ func (c *Check) Combinations(what string, n int) error {
 		return nil
 	}
 	return c.over("in_select_cartesian_product", c.InSelectCartesianProduct, int64(n), func(bound int64) string {
-		return fmt.Sprintf("The cartesian product of the IN restrictions on %s produces %d values, this exceeds warning threshold of %d.", what, n, bound)
+		return fmt.Sprintf("The cartesian product of the IN restrictions on %s produces %d values, this exceeds "+
+			"warning threshold of %d.", what, n, bound)
 	}, func(bound int64) string {
-		return fmt.Sprintf("Aborting query because the cartesian product of the IN restrictions on %s produces %d values, this exceeds fail threshold of %d.", what, n, bound)
+		return fmt.Sprintf("Aborting query because the cartesian product of the IN restrictions on %s produces %d "+
+			"values, this exceeds fail threshold of %d.", what, n, bound)
 	})
 }
 

@@ -117,8 +117,10 @@ func (c *Check) WindowsWithoutTTL() error {
 	text := func(verdict string) string {
 		return "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy is not " +
 			verdict +
-			". It is suspicious to use default_time_to_live set to 0 with such compaction strategy. Please keep in mind that data will not " +
-			"start to automatically expire after they are older than a respective compaction window unit of a certain size. Please set TTL " +
+			". It is suspicious to use default_time_to_live set to 0 with such compaction strategy. Please keep in " +
+			"mind that data will not " +
+			"start to automatically expire after they are older than a respective compaction window unit of a " +
+			"certain size. Please set TTL " +
 			"for your INSERT or UPDATE statements if you expect data to be expired as table settings will not do it. "
 	}
 	if err := c.enabled("zero_ttl_on_twcs", text("allowed")); err != nil {

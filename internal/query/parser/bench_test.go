@@ -13,7 +13,8 @@ import (
 func BenchmarkParse(b *testing.B) {
 	cases := []struct{ name, text string }{
 		{"insert", "INSERT INTO ks.users (id, name, email, age) VALUES (?, ?, ?, ?)"},
-		{"insert_literals", "INSERT INTO ks.users (id, name, email, age) VALUES (123e4567-e89b-12d3-a456-426614174000, 'Ada', 'ada@example.org', 36)"},
+		{"insert_literals", "INSERT INTO ks.users (id, name, email, age) VALUES " +
+			"(123e4567-e89b-12d3-a456-426614174000, 'Ada', 'ada@example.org', 36)"},
 		{"select", "SELECT id, name, email FROM ks.users WHERE id = ? AND time > ? LIMIT 100"},
 		{"select_all", "SELECT * FROM ks.users WHERE id = ?"},
 		{"update", "UPDATE ks.users SET name = ?, tags = tags + ? WHERE id = ? IF age = ?"},

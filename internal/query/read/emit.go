@@ -39,7 +39,8 @@ func (s *scan) holdMore() error {
 		return nil
 	}
 	if size > s.options.ResultBytesMax {
-		return dberr.Invalidf("The result is larger than %d bytes, the most that is sent in one piece: set a page size or a LIMIT", s.options.ResultBytesMax)
+		return dberr.Invalidf("The result is larger than %d bytes, the most that is sent in one piece: set a page "+
+			"size or a LIMIT", s.options.ResultBytesMax)
 	}
 	if s.options.Memory == nil {
 		return nil

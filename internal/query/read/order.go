@@ -140,7 +140,8 @@ func (p *Plan) bindOrder(by []ordering) error {
 		}
 		for next != c.Position {
 			if next >= len(p.table.Clustering) || !p.where.fixed(p.table.Clustering[next]) {
-				return dberr.Invalidf("Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY")
+				return dberr.Invalidf("Order by currently only supports the ordering of columns following their " +
+					"declared order in the PRIMARY KEY")
 			}
 			next++
 		}

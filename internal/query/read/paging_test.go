@@ -22,7 +22,8 @@ func drawTable(t *rapid.T) *world {
 	order := func(c string) string { return c + " " + rapid.SampledFrom([]string{"ASC", "DESC"}).Draw(t, c) }
 	w.run(t, "CREATE KEYSPACE ks WITH replication = {}")
 	w.keyspace = "ks"
-	w.run(t, fmt.Sprintf("CREATE TABLE t (k int, a int, b int, c int, s int static, v int, PRIMARY KEY (k, a, b, c)) WITH CLUSTERING ORDER BY (%s, %s, %s)",
+	w.run(t, fmt.Sprintf("CREATE TABLE t (k int, a int, b int, c int, s int static, v int, PRIMARY KEY (k, a, b, "+
+		"c)) WITH CLUSTERING ORDER BY (%s, %s, %s)",
 		order("a"), order("b"), order("c")))
 	for range rapid.IntRange(0, 40).Draw(t, "rows") {
 		n := rapid.SliceOfN(rapid.IntRange(0, 3), 5, 5).Draw(t, "row")

@@ -134,7 +134,8 @@ func (r *Restriction) merge(o *Restriction) (*Restriction, error) {
 
 func (r *Restriction) mergeContains(o *Restriction) (*Restriction, error) {
 	if o.Kind != Contains {
-		return nil, dberr.Invalidf("Collection column %s can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality", r.First().Name)
+		return nil, dberr.Invalidf("Collection column %s can only be restricted by CONTAINS, CONTAINS KEY, or "+
+			"map-entry equality", r.First().Name)
 	}
 	out := *r
 	out.Elements = slices.Concat(r.Elements, o.Elements)

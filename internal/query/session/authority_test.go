@@ -142,10 +142,14 @@ func TestPermissions(t *testing.T) {
 		"SELECT keyspace_name FROM system_schema.keyspaces": "",
 		"USE ks":              "",
 		"DESCRIBE TABLE ks.t": "",
-		"SELECT salted_hash FROM system_auth.roles":                  "User low has no SELECT permission on <table system_auth.roles> or any of its parents",
-		"SELECT * FROM system.batches":                               "User low has no SELECT permission on <table system.batches> or any of its parents",
-		"INSERT INTO system_auth.roles (role) VALUES ('x')":          "User low has no MODIFY permission on <table system_auth.roles> or any of its parents",
-		"DELETE FROM system_auth.cidr_groups WHERE cidr_group = 'g'": "User low has no MODIFY permission on <table system_auth.cidr_groups> or any of its parents",
+		"SELECT salted_hash FROM system_auth.roles": "User low has no SELECT permission on <table " +
+			"system_auth.roles> or any of its parents",
+		"SELECT * FROM system.batches": "User low has no SELECT permission on <table " +
+			"system.batches> or any of its parents",
+		"INSERT INTO system_auth.roles (role) VALUES ('x')": "User low has no MODIFY permission on <table " +
+			"system_auth.roles> or any of its parents",
+		"DELETE FROM system_auth.cidr_groups WHERE cidr_group = 'g'": "User low has no MODIFY permission on <table " +
+			"system_auth.cidr_groups> or any of its parents",
 	} {
 		if got := w.answer(low, text); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)

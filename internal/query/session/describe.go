@@ -29,7 +29,8 @@ func (s *Session) runDescribe(_ context.Context, c *Call, st *statement, p *pars
 			return c.Result.Fail(dberr.Protocolf("Invalid value for the paging state"))
 		}
 		if [16]byte(state[:16]) != version {
-			return c.Result.Fail(dberr.Invalidf("The schema has changed since the previous page of the DESCRIBE statement result. Please retry the DESCRIBE statement."))
+			return c.Result.Fail(dberr.Invalidf("The schema has changed since the previous page of the DESCRIBE " +
+				"statement result. Please retry the DESCRIBE statement."))
 		}
 		from = min(int(binary.BigEndian.Uint32(state[16:])), len(rows.Rows))
 	}
@@ -51,7 +52,8 @@ func (s *Session) runDescribe(_ context.Context, c *Call, st *statement, p *pars
 		if size := len(c.Result.Cells); paged && size >= min(pageBytesMax, s.engine.opts.ResultBytesMax) {
 			to = from + 1
 		} else if size > s.engine.opts.ResultBytesMax {
-			return c.Result.Fail(dberr.Invalidf("The schema is larger than %d bytes, the most that is sent in one piece: set a page size, or describe a part of it", s.engine.opts.ResultBytesMax))
+			return c.Result.Fail(dberr.Invalidf("The schema is larger than %d bytes, the most that is sent in one "+
+				"piece: set a page size, or describe a part of it", s.engine.opts.ResultBytesMax))
 		}
 	}
 	if to < len(rows.Rows) {

@@ -38,9 +38,11 @@ var guarded = []struct {
 		"columns_per_table violated: The table c3 has 4 columns, this exceeds the warning threshold of 3.", false},
 	{"CREATE INDEX ON c4 (a)", "", false},
 	{"CREATE INDEX ON c4 (b)",
-		"secondary_indexes_per_table violated: Creating secondary index on table c4, current number of indexes 2 exceeds warning threshold of 1.", false},
+		"secondary_indexes_per_table violated: Creating secondary index on table c4, current number of indexes 2 " +
+			"exceeds warning threshold of 1.", false},
 	{"CREATE INDEX third ON c4 (c)",
-		"secondary_indexes_per_table violated: Tables cannot have more than 2 secondary indexes, aborting the creation of secondary index third on table c4", true},
+		"secondary_indexes_per_table violated: Tables cannot have more than 2 secondary indexes, aborting the " +
+			"creation of secondary index third on table c4", true},
 	{"CREATE TYPE ty (a int, b int, c int)",
 		"fields_per_udt violated: The user type ty has 3 columns, this exceeds the warning threshold of 2.", false},
 	{"ALTER TYPE ty ADD d int",
@@ -61,24 +63,32 @@ var guarded = []struct {
 		true},
 	{"SELECT * FROM col WHERE k IN (1, 2)", "", false},
 	{"SELECT * FROM col WHERE k IN (1, 2, 3)",
-		"partition_keys_in_select violated: Query with partition keys in IN clause on table col, with number of partition keys 3 exceeds warning threshold of 2.", false},
+		"partition_keys_in_select violated: Query with partition keys in IN clause on table col, with number of " +
+			"partition keys 3 exceeds warning threshold of 2.", false},
 	{"CREATE TABLE cart (a int, b int, c int, PRIMARY KEY (a, b, c))", "", false},
 	{"SELECT * FROM cart WHERE a = 1 AND b IN (1, 2) AND c IN (1, 2, 3)",
-		"in_select_cartesian_product violated: The cartesian product of the IN restrictions on clustering key produces 6 values, this exceeds warning threshold of 3.", false},
+		"in_select_cartesian_product violated: The cartesian product of the IN restrictions on clustering key " +
+			"produces 6 values, this exceeds warning threshold of 3.", false},
 	{"SELECT * FROM cart WHERE a = 1 AND b IN (1, 2, 3) AND c IN (1, 2, 3)",
-		"in_select_cartesian_product violated: Aborting query because the cartesian product of the IN restrictions on clustering key produces 9 values, this exceeds fail threshold of 8.", true},
+		"in_select_cartesian_product violated: Aborting query because the cartesian product of the IN restrictions " +
+			"on clustering key produces 9 values, this exceeds fail threshold of 8.", true},
 	{"CREATE TABLE p1 (k int PRIMARY KEY) WITH comment = 'warned'",
-		"table_properties violated: Provided values [comment] are not recommended for Table Properties (warned values are: [comment])", false},
+		"table_properties violated: Provided values [comment] are not recommended for Table Properties (warned " +
+			"values are: [comment])", false},
 	{"CREATE TABLE p2 (k int PRIMARY KEY) WITH gc_grace_seconds = 5",
-		"table_properties violated: Provided values [gc_grace_seconds] are not allowed for Table Properties (disallowed values are: [gc_grace_seconds])", true},
+		"table_properties violated: Provided values [gc_grace_seconds] are not allowed for Table Properties " +
+			"(disallowed values are: [gc_grace_seconds])", true},
 	{"CREATE TABLE p3 (k int PRIMARY KEY) WITH cdc = true",
-		"table_properties violated: Ignoring provided values [cdc] as they are not supported for Table Properties (ignored values are: [cdc])", false},
+		"table_properties violated: Ignoring provided values [cdc] as they are not supported for Table Properties " +
+			"(ignored values are: [cdc])", false},
 	{"CREATE KEYSPACE rf WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 5}",
 		"maximum_replication_factor violated: The keyspace rf has a replication factor of 5, above the failure threshold of 3.", true},
 	{"INSERT INTO cart (a, b, c) VALUES (1, 1, 1) USING TIMESTAMP 1",
-		"minimum_timestamp violated: The modification to table cart has a timestamp 1 before the minimum allowable failure threshold ", true},
+		"minimum_timestamp violated: The modification to table cart has a timestamp 1 before the minimum allowable " +
+			"failure threshold ", true},
 	{"INSERT INTO cart (a, b, c) VALUES (1, 1, 1) USING TIMESTAMP 99999999999999999",
-		"maximum_timestamp violated: The modification to table cart has a timestamp 99999999999999999 after the maximum allowable failure threshold ", true},
+		"maximum_timestamp violated: The modification to table cart has a timestamp 99999999999999999 after the " +
+			"maximum allowable failure threshold ", true},
 }
 
 const thresholds = `
@@ -148,8 +158,10 @@ func TestGuardrails(t *testing.T) {
 	t.Run("not every violation ends the statement", func(t *testing.T) {
 		r := query(s, Request{Text: []byte("SELECT * FROM col WHERE k IN (1, 2, 3, 4, 5)")})
 		want := []string{
-			"Guardrail in_select_cartesian_product violated: The cartesian product of the IN restrictions on partition key produces 5 values, this exceeds warning threshold of 3.",
-			"Guardrail partition_keys_in_select violated: Aborting query with partition keys in IN clause on table col, number of partition keys 5 exceeds fail threshold of 4.",
+			"Guardrail in_select_cartesian_product violated: The cartesian product of the IN restrictions on " +
+				"partition key produces 5 values, this exceeds warning threshold of 3.",
+			"Guardrail partition_keys_in_select violated: Aborting query with partition keys in IN clause on table " +
+				"col, number of partition keys 5 exceeds fail threshold of 4.",
 		}
 		if !slices.Equal(r.Warnings, want) || r.Err == nil || r.Err.Error() != want[1] {
 			t.Errorf("%q, %v", r.Warnings, r.Err)
@@ -164,12 +176,15 @@ func TestGuardrails(t *testing.T) {
 	t.Run("levels", func(t *testing.T) {
 		text := []byte("SELECT * FROM col")
 		said(t, "LOCAL_ONE", query(s, Request{Text: text, Consistency: dberr.LocalOne}),
-			"read_consistency_levels violated: Provided values [LOCAL_ONE] are not recommended for read consistency levels (warned values are: [LOCAL_ONE])", false)
+			"read_consistency_levels violated: Provided values [LOCAL_ONE] are not recommended for read "+
+				"consistency levels (warned values are: [LOCAL_ONE])", false)
 		said(t, "ALL", query(s, Request{Text: text, Consistency: dberr.All}),
-			"read_consistency_levels violated: Provided values [ALL] are not allowed for read consistency levels (disallowed values are: [ALL])", true)
+			"read_consistency_levels violated: Provided values [ALL] are not allowed for read consistency levels "+
+				"(disallowed values are: [ALL])", true)
 		text = []byte("INSERT INTO cart (a, b, c) VALUES (1, 1, 1)")
 		said(t, "ALL", query(s, Request{Text: text, Consistency: dberr.All}),
-			"write_consistency_levels violated: Provided values [ALL] are not allowed for write consistency levels (disallowed values are: [ALL])", true)
+			"write_consistency_levels violated: Provided values [ALL] are not allowed for write consistency levels "+
+				"(disallowed values are: [ALL])", true)
 	})
 	t.Run("superusers are exempt", func(t *testing.T) {
 		w.opts.Authority = NewAuthority("dc1", func(string) bool { return true })
@@ -233,7 +248,8 @@ non_partition_restricted_index_query_enabled: false
 		{"CREATE KEYSPACE gs WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 			"simplestrategy violated: SimpleStrategy is not allowed"},
 		{"CREATE TABLE tw (k int PRIMARY KEY) WITH compaction = {'class': 'TimeWindowCompactionStrategy'}",
-			"zero_ttl_on_twcs violated: 0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy is not allowed. "},
+			"zero_ttl_on_twcs violated: 0 default_time_to_live on a table with TimeWindowCompactionStrategy " +
+				"compaction strategy is not allowed. "},
 		{"SELECT * FROM w WHERE v = 1",
 			"non_partition_restricted_index_query_enabled violated: Non-partition key restricted query is not allowed. "},
 		{"SELECT * FROM w WHERE k = 1", ""},
@@ -248,14 +264,16 @@ non_partition_restricted_index_query_enabled: false
 // TestGuardrailOptions proves that options are read by Cassandra's names, and that wrong ones are named.
 func TestGuardrailOptions(t *testing.T) {
 	for config, want := range map[string]string{
-		"tables_warn_threshold: 5":                                           "",
-		"tables_fail_threshold: -1":                                          "",
-		"column_value_size_fail_threshold: 5MiB":                             "",
-		"tables_warn_threshold: many":                                        `line 1: guardrails.tables_warn_threshold: "many" is not a number`,
-		"column_value_size_fail_threshold: 5d":                               `"5d" is not a size`,
-		"maximum_timestamp_warn_threshold: 5KiB":                             `"5KiB" is not a duration`,
-		"collections_per_moon_warn_threshold: 5":                             `line 1: unknown key "collections_per_moon_warn_threshold" in guardrails`,
-		"tables_warn_threshold: 9\ntables_fail_threshold: 5":                 "guardrails.tables_warn_threshold 9 is past guardrails.tables_fail_threshold 5",
+		"tables_warn_threshold: 5":               "",
+		"tables_fail_threshold: -1":              "",
+		"column_value_size_fail_threshold: 5MiB": "",
+		"tables_warn_threshold: many":            `line 1: guardrails.tables_warn_threshold: "many" is not a number`,
+		"column_value_size_fail_threshold: 5d":   `"5d" is not a size`,
+		"maximum_timestamp_warn_threshold: 5KiB": `"5KiB" is not a duration`,
+		"collections_per_moon_warn_threshold: 5": `line 1: unknown key ` +
+			`"collections_per_moon_warn_threshold" in guardrails`,
+		"tables_warn_threshold: 9\ntables_fail_threshold: 5": "guardrails.tables_warn_threshold 9 " +
+			"is past guardrails.tables_fail_threshold 5",
 		"allow_filtering_enabled: sometimes":                                 "guardrails.allow_filtering_enabled",
 		"minimum_replication_factor_warn_threshold: 3\ntables_enabled: true": `unknown key "tables_enabled"`,
 	} {

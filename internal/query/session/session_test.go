@@ -203,7 +203,8 @@ func TestTraces(t *testing.T) {
 		{"condition", (*Session).Query, Request{Text: []byte("UPDATE ks.t SET v = 3 WHERE k = 1 IF v = 2"),
 			Consistency: dberr.Quorum},
 			[]string{traceQuery,
-				"consistency_level=QUORUM query=UPDATE ks.t SET v = 3 WHERE k = 1 IF v = 2 serial_consistency_level=SERIAL"}, "Deciding at physical partition", false},
+				"consistency_level=QUORUM query=UPDATE ks.t SET v = 3 WHERE k = 1 IF v = 2 " +
+					"serial_consistency_level=SERIAL"}, "Deciding at physical partition", false},
 		{"batch", (*Session).Batch,
 			Request{Statements: []BatchStatement{{Prepared: true, ID: insert.ID, Values: [][]byte{i32(1), i32(2)}}}},
 			[]string{traceBatch, "consistency_level=ONE serial_consistency_level=SERIAL"},
@@ -227,7 +228,8 @@ func TestTraces(t *testing.T) {
 			id := fmt.Sprintf("%x-%x-%x-%x-%x", r.TraceID[:4], r.TraceID[4:6], r.TraceID[6:8], r.TraceID[8:10],
 				r.TraceID[10:])
 			session := w.query(t,
-				"SELECT request, parameters, duration, client, coordinator, coordinator_port, started_at FROM system_traces.sessions WHERE session_id = "+id)
+				"SELECT request, parameters, duration, client, coordinator, coordinator_port, started_at FROM "+
+					"system_traces.sessions WHERE session_id = "+id)
 			got := cells(session)
 			if len(got) != 7 {
 				t.Fatalf("the session has %d cells", len(got))
@@ -295,9 +297,12 @@ func TestUnpagedBound(t *testing.T) {
 		w.query(t, fmt.Sprintf("INSERT INTO ks.t (k, c, v) VALUES (1, %d, '%s')", i, strings.Repeat("x", 300)))
 	}
 	for text, want := range map[string]string{
-		"SELECT * FROM ks.t":             "The result is larger than 4000 bytes, the most that is sent in one piece: set a page size or a LIMIT",
-		"SELECT * FROM ks.t WHERE k = 1": "The result is larger than 4000 bytes, the most that is sent in one piece: set a page size or a LIMIT",
-		"DESCRIBE FULL SCHEMA":           "The schema is larger than 4000 bytes, the most that is sent in one piece: set a page size, or describe a part of it",
+		"SELECT * FROM ks.t": "The result is larger than 4000 bytes, the most that is sent in one " +
+			"piece: set a page size or a LIMIT",
+		"SELECT * FROM ks.t WHERE k = 1": "The result is larger than 4000 bytes, the most that is sent in one " +
+			"piece: set a page size or a LIMIT",
+		"DESCRIBE FULL SCHEMA": "The schema is larger than 4000 bytes, the most that is sent in one " +
+			"piece: set a page size, or describe a part of it",
 	} {
 		r := w.run(w.client, (*Session).Query, Request{Text: []byte(text), PageSize: -1})
 		if invalid, ok := r.Err.(*dberr.Invalid); !ok || invalid.Error() != want {

@@ -34,11 +34,13 @@ const traceTTL = "86400"
 
 func (t *tracer) init(e *Engine) (err error) {
 	t.engine = e
-	if t.session, err = e.parse([]byte("INSERT INTO system_traces.sessions (session_id, client, command, coordinator, coordinator_port, duration, parameters, request, started_at) "+
+	if t.session, err = e.parse([]byte("INSERT INTO system_traces.sessions (session_id, client, command, "+
+		"coordinator, coordinator_port, duration, parameters, request, started_at) "+
 		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) USING TTL "+traceTTL), ""); err != nil {
 		return err
 	}
-	t.event, err = e.parse([]byte("INSERT INTO system_traces.events (session_id, event_id, activity, source, source_elapsed, source_port, thread) VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL "+traceTTL), "")
+	t.event, err = e.parse([]byte("INSERT INTO system_traces.events (session_id, event_id, activity, source, "+
+		"source_elapsed, source_port, thread) VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL "+traceTTL), "")
 	return err
 }
 

@@ -28,7 +28,8 @@ func (x *Execution) warnPartitions() {
 		plural = ""
 	}
 	x.outcome.Warnings = append(x.outcome.Warnings,
-		fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s [%s]. You should use a logged batch for atomicity, or asynchronous writes for performance.",
+		fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s [%s]. You should use a logged "+
+			"batch for atomicity, or asynchronous writes for performance.",
 			x.used, plural, strings.Join(tables, ", ")))
 }
 

@@ -118,7 +118,8 @@ func (p *Plan) check(r *Request) error {
 func checkLevels(r *Request, conditional, counter bool, table string) error {
 	switch {
 	case conditional && r.Level.IsSerial():
-		return dberr.Invalidf("%s is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is accepted but I don't care how many replicas commit it for non-SERIAL reads\"", r.Level)
+		return dberr.Invalidf("%s is not supported as conditional update commit consistency. Use ANY if you mean "+
+			"\"make sure it is accepted but I don't care how many replicas commit it for non-SERIAL reads\"", r.Level)
 	case conditional && r.Serial != 0 && !r.Serial.IsSerial():
 		return dberr.Invalidf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
 	case conditional:

@@ -17,14 +17,15 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-const lawTables = `CREATE TABLE t (a int, b text, c text, d int, v int, w text, x int static, PRIMARY KEY ((a, b), c, d)) WITH CLUSTERING ORDER BY (c DESC, d ASC)
-CREATE INDEX ON t (v)
-CREATE INDEX ON t (b)
+const lawTables = `CREATE TABLE t (a int, b text, c text, d int, v int, w text, x int static, PRIMARY KEY ((a, b), c, d))
+	WITH CLUSTERING ORDER BY (c DESC, d ASC);
+CREATE INDEX ON t (v);
+CREATE INDEX ON t (b);
 CREATE TABLE kv (k blob PRIMARY KEY, v1 blob, v2 blob, v3 blob, v4 blob, v5 blob)`
 
 func lawWorld(t testing.TB) *world {
 	w := newWorld(t)
-	for _, s := range strings.Split(lawTables, "\n") {
+	for _, s := range strings.Split(lawTables, ";\n") {
 		w.mustDDL(t, s)
 	}
 	return w

@@ -80,7 +80,8 @@ func bindSet(c *schema.Column, t parser.Term, env *expr.Env) (operation, error) 
 		return operation{}, err
 	}
 	if c.Type.Kind == cqltype.Counter {
-		return operation{}, dberr.Invalidf("Cannot set the value of counter column %s (counters can only be incremented/decremented, not set)", c.Name)
+		return operation{}, dberr.Invalidf("Cannot set the value of counter column %s (counters can only be "+
+			"incremented/decremented, not set)", c.Name)
 	}
 	return setOperation(c, v), nil
 }

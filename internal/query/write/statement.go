@@ -197,11 +197,13 @@ func (p *Plan) checkDelete() error {
 	full := p.where.full(p.table)
 	if p.conditional && !full {
 		if regular || p.whole {
-			return dberr.Invalidf("DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to delete non static columns")
+			return dberr.Invalidf("DELETE statements must restrict all PRIMARY KEY columns with equality relations " +
+				"in order to delete non static columns")
 		}
 		for i := range p.conditions {
 			if p.conditions[i].column.Kind != schema.Static {
-				return dberr.Invalidf("DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to use IF condition on non static columns")
+				return dberr.Invalidf("DELETE statements must restrict all PRIMARY KEY columns with equality " +
+					"relations in order to use IF condition on non static columns")
 			}
 		}
 	}

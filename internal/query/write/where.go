@@ -73,7 +73,8 @@ func (w *where) check(p *Plan, static bool) error {
 		return dberr.Invalidf("Some partition key parts are missing: %s", strings.Join(missing, ", "))
 	}
 	if w.partition.Has(relation.Slice) {
-		return dberr.Invalidf("Only EQ and IN relation are supported on the partition key (unless you use the token() function) for %s statements", name)
+		return dberr.Invalidf("Only EQ and IN relation are supported on the partition key (unless you use the "+
+			"token() function) for %s statements", name)
 	}
 	if static && !w.clustering.Empty() && p.kind != insert {
 		return dberr.Invalidf("Invalid restrictions on clustering columns since the %s statement modifies only static columns", name)

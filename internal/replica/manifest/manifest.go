@@ -62,7 +62,8 @@ func checkAbsent(fs vfs.FS, dir string) error {
 	if i < 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is there, but not the marker.manifest that names the list: put a copy of the directory back, or replace the node",
+	return fmt.Errorf("%w: %s is there, but not the marker.manifest that names the list: put a copy of the "+
+		"directory back, or replace the node",
 		ErrDamaged, fs.PathJoin(dir, names[i]))
 }
 

@@ -27,7 +27,8 @@ func (quietLogger) Panicf(format string, v ...any) { panic(inconsistent(fmt.Spri
 type inconsistent string
 
 func (i inconsistent) Error() string {
-	return "this node's log is not what others were told it is: the data directory is a copy, was put back to an earlier state, or lost writes that the " +
+	return "this node's log is not what others were told it is: the data directory is a copy, was put back to an " +
+		"earlier state, or lost writes that the " +
 		"disk had confirmed; take the node out of the cluster and start it on an empty directory (raft: " + string(i) +
 		")"
 }

@@ -71,7 +71,8 @@ func (c *conn) validate(h cqlwire.Header) error {
 			uint8(op), op)
 	}
 	if h.Version != c.version {
-		return dberr.Protocolf("Invalid message version. Got %d/v%d but previous messages on this connection had version %d/v%d", h.Version, h.Version, c.version, c.version)
+		return dberr.Protocolf("Invalid message version. Got %d/v%d but previous messages on this connection had "+
+			"version %d/v%d", h.Version, h.Version, c.version, c.version)
 	}
 	switch op {
 	case cqlwire.OpQuery, cqlwire.OpPrepare, cqlwire.OpExecute, cqlwire.OpBatch, cqlwire.OpRegister,

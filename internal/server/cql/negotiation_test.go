@@ -138,7 +138,8 @@ func TestEstablished(t *testing.T) {
 		}
 		if version != cqlwire.V5 {
 			c.mustFail(cqlwire.CodeProtocol,
-				fmt.Sprintf("Invalid message version. Got %d/v%d but previous messages on this connection had version %d/v%d", version^7, version^7, version, version))
+				fmt.Sprintf("Invalid message version. Got %d/v%d but previous messages on this connection had "+
+					"version %d/v%d", version^7, version^7, version, version))
 		}
 		if a := c.must(cqlwire.OpResult); a.Stream != 12 {
 			t.Error(a.Stream)

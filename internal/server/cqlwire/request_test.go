@@ -47,7 +47,8 @@ func TestRequestLayout(t *testing.T) {
 		var e Execute
 		// id 0102; metadata id 03; ONE; values|skip|paging state|names|keyspace|now; a=null, b=unset, c=""; state ff;
 		// ks "k"; now 9
-		body := unhex(t, "0002 0102 0001 03 0001 000001cb 0003 0001 61 ffffffff 0001 62 fffffffe 0001 63 00000000 00000001 ff 0001 6b 00000009")
+		body := unhex(t, "0002 0102 0001 03 0001 000001cb 0003 0001 61 ffffffff 0001 62 fffffffe 0001 63 00000000 "+
+			"00000001 ff 0001 6b 00000009")
 		if err := e.Decode(body, V5); err != nil {
 			t.Fatal(err)
 		}

@@ -63,7 +63,8 @@ func DecodePlain(token []byte) (user, password string, err error) {
 	case len(parts) < 2 || len(parts[len(parts)-2]) == 0:
 		return "", "", &dberr.BadCredentials{Message: "Authentication ID must not be null"}
 	case len(parts) > 3:
-		return "", "", &dberr.BadCredentials{Message: "Credential format error: username or password is empty or contains NUL(\\0) character"}
+		return "", "", &dberr.BadCredentials{Message: "Credential format error: username or password is empty or " +
+			"contains NUL(\\0) character"}
 	}
 	return string(parts[len(parts)-2]), string(parts[len(parts)-1]), nil
 }
