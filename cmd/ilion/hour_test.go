@@ -17,12 +17,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // TestFirstHour proves that the first hour of somebody new goes as the README says: testdata/hour runs its commands and
@@ -203,13 +203,14 @@ func (h *hour) end(ts *testscript.TestScript, _ bool, args []string) {
 // await runs this program until it prints a text: await PATTERN ARG...
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile("(?m)" + args[0])
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	_, missing := poll.Try(poll.Limit, func() string {
 		if err := ts.Exec("ilion", args[1:]...); err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
-			return
+			return ""
 		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("it does not say %s", args[0])
-		}
+		return "it does not say " + args[0]
+	})
+	if missing != "" {
+		ts.Fatalf("%s", missing)
 	}
 }
 

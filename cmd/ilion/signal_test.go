@@ -17,6 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // process is a node in a process of its own.
@@ -123,16 +124,13 @@ func TestSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It has stopped to listen, so the first signal has arrived.
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	poll.Until(t, "it stops to listen", func() bool {
 		other, err := rawclient.Dial(t.Context(), p.addr, rawclient.Options{Timeout: time.Second})
-		if err != nil {
-			break
+		if err == nil {
+			other.Close()
 		}
-		other.Close()
-		if time.Now().After(end) {
-			t.Fatal("it goes on listening")
-		}
-	}
+		return err != nil
+	})
 	if err := syscall.Kill(p.Process.Pid, 0); err != nil {
 		t.Fatalf("it did not wait for the requests under way: %v", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // shownSerial is the serial number of the certificate that a client is shown.
@@ -48,7 +50,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 			}
 		}
 		for _, a := range addresses {
-			until(t, "the new certificate is shown", func() bool { return shownSerial(t, a).Cmp(want) == 0 })
+			poll.Until(t, "the new certificate is shown", func() bool { return shownSerial(t, a).Cmp(want) == 0 })
 		}
 	}
 	before := shownSerial(t, addresses[0])

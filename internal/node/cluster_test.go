@@ -17,17 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/test/poll"
 )
-
-// until waits for what other goroutines bring about.
-func until(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
 
 // member starts a node of the cluster of the first one, which founds it.
 func clusterNode(t *testing.T, first *Node, o Options) *Node {
@@ -68,23 +59,23 @@ func TestClusterGrows(t *testing.T) {
 		c.query(fmt.Sprintf("INSERT INTO k.t (k, v) VALUES (%d, %d)", i, i))
 	}
 	b := clusterNode(t, a, Options{})
-	until(t, "two nodes know each other", func() bool {
+	poll.Until(t, "two nodes know each other", func() bool {
 		return len(a.records.State().Nodes) == 2 && len(b.records.State().Nodes) == 2
 	})
 	if got := voters(a); got != 1 {
 		t.Errorf("two nodes: %d voters", got)
 	}
 	clusterNode(t, a, Options{})
-	until(t, "three voters", func() bool { return voters(a) == 3 })
+	poll.Until(t, "three voters", func() bool { return voters(a) == 3 })
 	d := clusterNode(t, a, Options{})
-	until(t, "four voters", func() bool { return voters(d) == 4 })
+	poll.Until(t, "four voters", func() bool { return voters(d) == 4 })
 	e := newClient(t, d)
 	if r := e.query("SELECT count(*) FROM k.t"); r.RowCount != 1 {
 		t.Errorf("the fourth node counts %v", r)
 	}
 	e.query("ALTER TABLE k.t ADD w int")
 	newClient(t, b).query("INSERT INTO k.t (k, w) VALUES (7, 8)")
-	until(t, "all nodes have the new column", func() bool {
+	poll.Until(t, "all nodes have the new column", func() bool {
 		return a.catalog.Snapshot().Table("k", "t").Column("w") != nil &&
 			b.catalog.Snapshot().Table("k", "t").Column("w") != nil
 	})
@@ -98,7 +89,7 @@ func TestClusterGrows(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		until(t, "four voters after "+what+" was cancelled", func() bool { return voters(a) == 4 })
+		poll.Until(t, "four voters after "+what+" was cancelled", func() bool { return voters(a) == 4 })
 		if state := a.records.State().Node(d.cluster.self).State; state != meta.Up || d.Err() != nil {
 			t.Errorf("%s was cancelled: the node is %s, %v", what, state, d.Err())
 		}
@@ -106,8 +97,8 @@ func TestClusterGrows(t *testing.T) {
 	if _, err := a.order(t.Context(), "decommission", id); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "three voters again", func() bool { return voters(a) == 3 })
-	until(t, "the node that left ends", func() bool { return d.Err() != nil })
+	poll.Until(t, "three voters again", func() bool { return voters(a) == 3 })
+	poll.Until(t, "the node that left ends", func() bool { return d.Err() != nil })
 	if !errors.Is(d.Err(), ErrLeft) {
 		t.Errorf("it did what it was told and says %v", d.Err())
 	}
@@ -213,7 +204,7 @@ func TestFeatureLevel(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "old")
 	a := clusterNode(t, nil, Options{Data: dir})
 	b := clusterNode(t, a, Options{newest: feature.Newest + 1})
-	until(t, "the newer node is there", func() bool { return len(a.records.State().Nodes) == 2 })
+	poll.Until(t, "the newer node is there", func() bool { return len(a.records.State().Nodes) == 2 })
 	c := newClient(t, b)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
@@ -229,14 +220,14 @@ func TestFeatureLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = clusterNode(t, nil, Options{Data: dir, newest: feature.Newest + 1})
-	until(t, "the cluster knows the newer build", func() bool {
+	poll.Until(t, "the cluster knows the newer build", func() bool {
 		return b.records.State().Node(a.store.Identity().Node).Levels.Newest == feature.Newest+1
 	})
 	if level := b.records.State().Map.Level(); level != feature.Newest {
 		t.Errorf("the level was raised to %d by nobody", level)
 	}
 	raise(b, feature.Newest+1)
-	until(t, "both directories and all partitions are of the newer level", func() bool {
+	poll.Until(t, "both directories and all partitions are of the newer level", func() bool {
 		for _, n := range []*Node{a, b} {
 			if n.store.Level() != feature.Newest+1 {
 				return false
@@ -250,7 +241,7 @@ func TestFeatureLevel(t *testing.T) {
 		return true
 	})
 	c.query("CREATE TABLE k.born_later (k int PRIMARY KEY)")
-	until(t, "a partition is born at the level of the cluster", func() bool {
+	poll.Until(t, "a partition is born at the level of the cluster", func() bool {
 		for p := range b.records.State().Map.All() {
 			for _, n := range []*Node{a, b} {
 				if r := n.host.Replica(p.ID); p.Level == feature.Newest+1 && r != nil && r.Level() == p.Level {
@@ -308,21 +299,21 @@ func TestLongAbsence(t *testing.T) {
 		nodes = append(nodes, clusterNode(t, first, o))
 	}
 	a, away := nodes[0], nodes[1]
-	until(t, "four voters", func() bool { return voters(a) == 4 && len(a.records.State().Nodes) == 5 })
+	poll.Until(t, "four voters", func() bool { return voters(a) == 4 && len(a.records.State().Nodes) == 5 })
 	id := away.cluster.self
 	set := func() *topology.ReplicaSet { return &a.records.State().Map.Meta().Sets[0] }
 	was := set().On(id).ID
 	if err := away.Close(); err != nil {
 		t.Fatal(err)
 	}
-	until(
+	poll.Until(
 		t,
 		"its replica of the meta partition is replaced",
 		func() bool { m := set().On(id); return (m == nil || m.ID != was) && voters(a) == 4 },
 	)
 	newClient(t, a).query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	back := clusterNode(t, a, Options{Data: dir, usage: roomy, Cluster: ClusterOptions{HealAfter: heal}})
-	until(t, "the node follows the records", func() bool {
+	poll.Until(t, "the node follows the records", func() bool {
 		return back.records.State().Version >= a.records.State().Version
 	})
 	if back.cluster.self != id {

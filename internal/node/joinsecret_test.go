@@ -14,6 +14,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // TestNobodyJoinsWithoutSecret proves that a node with users and without certificates lets nobody in by its internal
@@ -98,7 +99,7 @@ func TestJoinSecretIsKept(t *testing.T) {
 	}
 	o.Cluster.Join, o.Cluster.JoinSecretFile = nil, ""
 	again := startNode(t, o)
-	until(t, "both know each other", func() bool { return len(again.records.State().Nodes) == 2 })
+	poll.Until(t, "both know each other", func() bool { return len(again.records.State().Nodes) == 2 })
 
 	before := first.secret
 	if err := first.Close(); err != nil {

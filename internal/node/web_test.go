@@ -14,12 +14,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 func get(t *testing.T, n *Node, path string) string {
@@ -117,14 +117,10 @@ func TestMetrics(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	n := clusterNode(t, nil, Options{HTTP: "127.0.0.1:0"})
 	other := clusterNode(t, n, Options{})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if _, heard := n.cluster.peers.Report(other.cluster.self); heard {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the second node says nothing")
-		}
-	}
+	poll.Until(t, "the second node reports", func() bool {
+		_, heard := n.cluster.peers.Report(other.cluster.self)
+		return heard
+	})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY)")

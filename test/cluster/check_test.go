@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // finish ends the load and proves that what it knows is there, on every node. It returns when everything was compared.
@@ -125,12 +126,8 @@ func (l *load) checkBatches(c *rawclient.Conn) {
 		table string
 		row   []byte
 	}{{"batch_a", bigint(1)}, {"batch_b", bigint(2)}, {"batch_c", append(pair(1, 3), pair(2, 4)...)}}
-	missing := l.torn(c, want)
 	// A batch whose coordinator died is written by others after a while.
-	for began := time.Now(); missing != "" && time.Since(began) < 40*time.Second; {
-		time.Sleep(time.Second)
-		missing = l.torn(c, want)
-	}
+	_, missing := poll.Try(40*time.Second, func() string { return l.torn(c, want) })
 	if missing != "" {
 		l.t.Error(missing)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -395,17 +396,7 @@ next:
 // until waits for a condition, which says what is missing yet or "".
 func (f *fleet) until(what string, limit time.Duration, missing func() string) time.Duration {
 	f.t.Helper()
-	began := time.Now()
-	for {
-		text := missing()
-		if text == "" {
-			return time.Since(began)
-		}
-		if time.Since(began) > limit {
-			f.t.Fatalf("%s: not after %s: %s", what, limit, text)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	return poll.UntilNone(f.t, what, limit, missing)
 }
 
 // settle waits until every node that runs says that all is well and every replica set is whole: as many voters as there

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -65,17 +66,12 @@ func tables(t *testing.T, c *rawclient.Conn) {
 // eventually runs a statement until it succeeds.
 func eventually(t *testing.T, c *rawclient.Conn, statement string) {
 	t.Helper()
-	began := time.Now()
-	for {
-		_, err := c.Query(statement)
-		if err == nil {
-			return
+	poll.UntilNone(t, statement, poll.Limit, func() string {
+		if _, err := c.Query(statement); err != nil {
+			return err.Error()
 		}
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("still refused after %s: %v", time.Since(began), err)
-		}
-		time.Sleep(20 * time.Millisecond) // the disk is looked at every few seconds
-	}
+		return ""
+	})
 }
 
 // TestFullDisk proves that a disk that writers fill within seconds costs no more than an error with a clear text:

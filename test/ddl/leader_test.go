@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -126,15 +127,12 @@ func TestIndexThroughLoss(t *testing.T) {
 // usable waits until the index answers.
 func usable(t *testing.T, conn *rawclient.Conn) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		_, err := process.Query(conn, dberr.Quorum, "SELECT count(*) FROM ks.t WHERE v = 3")
-		if err == nil {
-			return
+	poll.UntilNone(t, "the index is built", poll.Limit, func() string {
+		if _, err := process.Query(conn, dberr.Quorum, "SELECT count(*) FROM ks.t WHERE v = 3"); err != nil {
+			return err.Error()
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the index is not built: %v", err)
-		}
-	}
+		return ""
+	})
 }
 
 // fill writes rows 0 to n-1 with v = k % values.

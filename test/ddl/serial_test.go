@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -221,29 +222,21 @@ func alike(t *testing.T, c *nodes.Cluster) string {
 	return texts
 }
 
-// agreed proves that within a second a node shows of all others that they have a version of the schema.
+// agreed proves that a node soon shows of all others that they have a version of the schema.
 func agreed(t *testing.T, conn *rawclient.Conn, version string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Second); ; {
+	poll.Until(t, "the node says that all others have the schema", func() bool {
 		r, err := process.Query(conn, dberr.One, "SELECT schema_version FROM system.peers_v2")
 		if err != nil {
 			t.Fatal(err)
 		}
-		others := 0
 		for cell := range cells(r) {
 			if string(cell) != version {
-				others++
+				return false
 			}
 		}
-		if others == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Errorf("a node says that %d others have another schema", others)
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return true
+	})
 }
 
 // cells iterates over the cells of a result.
@@ -263,9 +256,7 @@ func cells(r *cqlwire.Result) func(yield func([]byte) bool) {
 func nothingLeft(t *testing.T, c *nodes.Cluster) {
 	t.Helper()
 	for i := range c.Len() {
-		var why string
-		deadline := time.Now().Add(20 * time.Second)
-		for ; time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		poll.UntilNone(t, fmt.Sprintf("as node %d sees it", i), poll.Limit, func() (why string) {
 			s := c.Status(i)
 			want := map[string]int{}
 			for _, table := range s.Tables {
@@ -278,18 +269,12 @@ func nothingLeft(t *testing.T, c *nodes.Cluster) {
 					}
 				}
 			}
-			why = ""
 			for _, n := range s.Nodes {
 				if n.Replicas != want[n.ID]+1 { // that of the meta partition
 					why += fmt.Sprintf("node %s has %d replicas instead of %d; ", n.ID, n.Replicas, want[n.ID]+1)
 				}
 			}
-			if why == "" {
-				break
-			}
-		}
-		if why != "" {
-			t.Errorf("as node %d sees it: %s", i, why)
-		}
+			return why
+		})
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -52,27 +52,14 @@ func startThree(t *testing.T) *three {
 // until waits for a condition, which says what is missing yet or "".
 func (c *three) until(what string, missing func() string) {
 	c.t.Helper()
-	until(c.t, what, missing)
-}
-
-func until(t *testing.T, what string, missing func() string) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		text := missing()
-		if text == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after a minute: %s", what, text)
-		}
-	}
+	poll.UntilNone(c.t, what, poll.Limit, missing)
 }
 
 // whole waits until every partition has as many voters as there are nodes. Before that one may be on a single node,
 // which a test must not stop then, and leaders move.
 func whole(t *testing.T, nodes []*process.Server) {
 	t.Helper()
-	until(t, "voters of each partition on all nodes", func() string {
+	poll.UntilNone(t, "voters of each partition on all nodes", poll.Limit, func() string {
 		for _, n := range nodes {
 			for _, table := range process.Status(t, n).Tables {
 				for _, p := range table.Partitions {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -101,7 +102,7 @@ func TestMutualTLS(t *testing.T) {
 	defer conn.Close()
 	process.Do(t, conn, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY)")
-	until(t, "a row is written while the cluster grows", func() string {
+	poll.UntilNone(t, "a row is written while the cluster grows", poll.Limit, func() string {
 		if _, err := process.Query(conn, dberr.Quorum, "INSERT INTO ks.t (k) VALUES (1)"); err != nil {
 			return err.Error()
 		}

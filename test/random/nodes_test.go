@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -86,15 +87,8 @@ func (c *nodes) whole() {
 	if len(c.processes) == 1 {
 		return
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		why := c.missing()
-		if why == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Errorf("the nodes are not whole after two minutes: %s", why)
-			return
-		}
+	if took, why := poll.Try(2*time.Minute, c.missing); why != "" {
+		c.t.Errorf("the nodes are not whole after %s: %s", took, why)
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // world is a cluster of hosts in this process, over a network of function calls that can be cut.
@@ -204,11 +205,7 @@ func (w *world) newTable(on ...int) *topology.Partition {
 // until waits for something that must become true.
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			w.t.Fatalf("%s: it does not come", what)
-		}
-	}
+	poll.Until(w.t, what, ok)
 }
 
 // replica returns a node's replica of a partition, nil if there is none.

@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // queue is a partition of n rows of which all but the last few were consumed.
@@ -44,7 +45,7 @@ func fill(t testing.TB, s *Store, from, to int) {
 // followHints waits until the learner has followed all hints that are due.
 func followHints(t testing.TB, s *Store) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	poll.Until(t, "the learner comes to an end", func() bool {
 		s.dead.hints.mu.Lock()
 		due := false
 		for _, p := range s.dead.hints.byPartition {
@@ -52,13 +53,9 @@ func followHints(t testing.TB, s *Store) {
 		}
 		s.dead.hints.mu.Unlock()
 		s.dead.mu.RLock()
-		busy := due || s.dead.lesson != nil
-		s.dead.mu.RUnlock()
-		if !busy {
-			return
-		}
-	}
-	t.Fatal("the learner does not come to an end")
+		defer s.dead.mu.RUnlock()
+		return !due && s.dead.lesson == nil
+	})
 }
 
 // peek reads the first live row of the queue, or the last.

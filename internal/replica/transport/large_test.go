@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 	"github.com/ilion-db/ilion/test/memnet"
+	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
@@ -121,20 +122,11 @@ func (m *raftNode) open(t *testing.T, n *memnet.Network, i, voters, groups int, 
 	}
 }
 
-func until(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !cond(); <-time.After(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // lead makes the first node lead all groups.
 func lead(t *testing.T, m *raftNode) {
 	t.Helper()
 	for g, group := range m.groups {
-		until(t, "node 0 leads", func() bool {
+		poll.Until(t, "node 0 leads", func() bool {
 			if err := m.runner.Do(func(h *raftgroup.Host) { h.Campaign(uint64(g + 1)) }); err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +172,7 @@ func TestLargeProposals(t *testing.T) {
 	}
 	for g, group := range nodes[0].groups {
 		for _, m := range nodes[1:] {
-			until(t, "all replicas have all", func() bool { return m.groups[g].Applied() >= group.Applied() })
+			poll.Until(t, "all replicas have all", func() bool { return m.groups[g].Applied() >= group.Applied() })
 		}
 	}
 }
@@ -212,8 +204,8 @@ func TestStreamedSnapshot(t *testing.T) {
 		t.Fatal(o.Err)
 	}
 	learner := nodes[3].groups[0]
-	until(t, "the learner has all", func() bool { return learner.Applied() >= group.Applied() })
-	until(t, "the learner is fresh", func() bool {
+	poll.Until(t, "the learner has all", func() bool { return learner.Applied() >= group.Applied() })
+	poll.Until(t, "the learner is fresh", func() bool {
 		return learner.Fresh(raftgroup.BootClock{}.Now(), 500*time.Millisecond)
 	})
 	want, err := nodes[0].store.Hash(1)

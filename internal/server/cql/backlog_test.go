@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // Many clients that do not read make the node hold no more than the bound and one answer each for those that came at
@@ -35,7 +36,7 @@ func TestBacklog(t *testing.T) {
 	if most > 5*bound/2 { // without a bound it is all of them, four times as much
 		t.Errorf("%d bytes waited for clients, the bound is %d", most, bound)
 	}
-	eventually(t, "some are cut off", func() bool {
+	poll.Until(t, "some are cut off", func() bool {
 		return st.Connections.Load() < clients+1 && st.Backlog.Load() <= bound
 	})
 	b.srv.Close()

@@ -21,18 +21,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/test/poll"
 )
-
-// eventually waits for something that another goroutine is about to do.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); {
-		if time.Now().After(end) {
-			t.Fatalf("never happened: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
 
 // Responses leave when they are ready, whatever came before them.
 func TestOutOfOrder(t *testing.T) {
@@ -59,7 +49,7 @@ func TestOutOfOrder(t *testing.T) {
 			t.Fatalf("stream %d, want %d", a.Stream, want)
 		}
 	}
-	eventually(t, "nothing in flight", func() bool {
+	poll.Until(t, "nothing in flight", func() bool {
 		return b.srv.Stats().InFlight.Load() == 0 && b.srv.Stats().InFlightBytes.Load() == 0
 	})
 }
@@ -132,7 +122,7 @@ func TestTooManyConnections(t *testing.T) {
 	third.mustFail(cqlwire.CodeOverloaded, "Too many connections")
 	third.mustEnd()
 	c.nc.Close()
-	eventually(t, "a place is free", func() bool { return b.srv.Stats().Connections.Load() < 2 })
+	poll.Until(t, "a place is free", func() bool { return b.srv.Stats().Connections.Load() < 2 })
 	dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	if n := b.srv.Stats().Refused.Load(); n != 1 {
 		t.Error(n)
@@ -153,7 +143,7 @@ func TestConnectionInFlight(t *testing.T) {
 	}
 	for answered := 0; answered < 10; {
 		n := min(3, 10-answered)
-		eventually(t, "the bound is reached", lateCalls(n))
+		poll.Until(t, "the bound is reached", lateCalls(n))
 		f.release()
 		for range n {
 			c.rows()
@@ -213,7 +203,7 @@ func TestNodeBounds(t *testing.T) {
 			blocked.query(i, "block")
 		}
 		blocked.flush()
-		eventually(t, "the queue is full", func() bool { return b.srv.Stats().Queued.Load() == 1 })
+		poll.Until(t, "the queue is full", func() bool { return b.srv.Stats().Queued.Load() == 1 })
 		c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 		c.query(1, "long")
 		c.query(2, "x")
@@ -221,7 +211,7 @@ func TestNodeBounds(t *testing.T) {
 		c.mustFail(cqlwire.CodeOverloaded, "long-running")
 		c.rows()
 		blocked.nc.Close()
-		eventually(t, "workers are free", func() bool { return b.srv.Stats().Working.Load() == 0 })
+		poll.Until(t, "workers are free", func() bool { return b.srv.Stats().Working.Load() == 0 })
 		c.query(3, "long")
 		c.flush()
 		c.rows()
@@ -297,7 +287,7 @@ func TestSlowReaderOfLongWork(t *testing.T) {
 			c.query(i, fmt.Sprint("long ", size))
 		}
 		c.flush()
-		eventually(t, "requests wait", func() bool { return b.srv.Stats().Parked.Load() > n/2 })
+		poll.Until(t, "requests wait", func() bool { return b.srv.Stats().Parked.Load() > n/2 })
 		if done := s.worked.Load(); done > n/4 {
 			t.Errorf("version %d: %d requests were executed for a client that does not read", version, done)
 		}
@@ -318,9 +308,9 @@ func TestSlowReaderOfLongWork(t *testing.T) {
 		c.query(i, fmt.Sprint("long ", size))
 	}
 	c.flush()
-	eventually(t, "requests wait", func() bool { return b.srv.Stats().Parked.Load() > n/2 })
+	poll.Until(t, "requests wait", func() bool { return b.srv.Stats().Parked.Load() > n/2 })
 	c.nc.Close()
-	eventually(t, "nothing is in flight", func() bool {
+	poll.Until(t, "nothing is in flight", func() bool {
 		return b.srv.Stats().InFlight.Load() == 0 && b.srv.Stats().Parked.Load() == 0
 	})
 }
@@ -387,7 +377,7 @@ func TestShutdown(t *testing.T) {
 	c.rows()
 	done := make(chan struct{})
 	go func() { b.srv.Shutdown(context.Background()); close(done) }()
-	eventually(t, "no new requests", b.srv.draining.Load)
+	poll.Until(t, "no new requests", b.srv.draining.Load)
 	select {
 	case <-done:
 		t.Fatal("it did not wait")

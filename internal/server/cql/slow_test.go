@@ -12,6 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // TestMuteClientsHinderNobody proves that clients which do not read large pages hold no more than twice the bound, and
@@ -36,7 +37,7 @@ func TestMuteClientsHinderNobody(t *testing.T) {
 			t.Fatalf("%d bytes wait for clients, the bound is %d", n, bound)
 		}
 	}
-	eventually(t, "some are cut off", func() bool { return st.Slow.Load() > 0 && !b.srv.Pressed() })
+	poll.Until(t, "some are cut off", func() bool { return st.Slow.Load() > 0 && !b.srv.Pressed() })
 }
 
 // TestPartsHoldNoBuffers proves that a client which has sent a part of a message holds a buffer only if that part is
@@ -57,7 +58,7 @@ func TestPartsHoldNoBuffers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "all parts are read", func() bool { return b.srv.Stats().BytesIn.Load() >= clients*2000 })
+	poll.Until(t, "all parts are read", func() bool { return b.srv.Stats().BytesIn.Load() >= clients*2000 })
 	if each := (heap() - before) / clients; each > 20<<10 {
 		t.Errorf("a connection with a part of a message takes %d bytes", each)
 	}
@@ -65,7 +66,7 @@ func TestPartsHoldNoBuffers(t *testing.T) {
 	if _, err := c.nc.Write(rawclient.AppendFrame(nil, 1, cqlwire.OpQuery, make([]byte, 60<<10))[:50<<10]); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a large part counts", func() bool { return b.srv.Stats().InFlightBytes.Load() == bufferSize })
+	poll.Until(t, "a large part counts", func() bool { return b.srv.Stats().InFlightBytes.Load() == bufferSize })
 }
 
 func heap() int64 {
