@@ -29,8 +29,6 @@ import (
 const (
 	// settleTime bounds how long a cluster may take until it is settled.
 	settleTime = 2 * time.Minute
-	// lookEvery is the pause between looks at a cluster that is to settle.
-	lookEvery = 20 * time.Millisecond
 	// memoryEach bounds the memory of a node: many share a machine with the test.
 	memoryEach = 256 << 20
 	// replicas are those of a set in a cluster that has the nodes for them, smallSet those in one of three.

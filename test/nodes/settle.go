@@ -5,25 +5,15 @@ package nodes
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // Settle waits until the cluster is settled, as far as its running nodes are concerned.
 func (c *Cluster) Settle() {
 	c.t.Helper()
-	deadline := time.Now().Add(settleTime)
-	for {
-		why := c.unsettled()
-		if why == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("the cluster does not settle: %s", why)
-		}
-		time.Sleep(lookEvery)
-	}
+	poll.UntilNone(c.t, "the cluster settles", settleTime, c.unsettled)
 }
 
 // unsettled says why the cluster is not settled, "" if it is.
