@@ -8,10 +8,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
@@ -36,23 +38,11 @@ func (n *Node) needsJoinSecret() bool {
 
 // readJoinSecret reads what the nodes of the cluster prove to each other with: from the file that is configured, or
 // else from what the data directory keeps of an earlier start. A file that is missing is missed only when it is needed.
-func (n *Node) readJoinSecret() error {
-	path := n.joinSecretPath()
-	if !n.needsJoinSecret() || path == "" {
-		return nil
+func (n *Node) readJoinSecret() (err error) {
+	if path := n.joinSecretPath(); n.needsJoinSecret() && path != "" {
+		n.secret, err = readSecret(path)
 	}
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("join secret: %w", err)
-	}
-	if n.secret = bytes.TrimSpace(text); len(n.secret) < transport.SecretMin {
-		return fmt.Errorf("join secret: %s has %d characters, and fewer than %d can be guessed: "+
-			"make one with openssl rand -hex 32", path, len(n.secret), transport.SecretMin)
-	}
-	return nil
+	return err
 }
 
 // checkJoinSecret refuses to go on without the secret where one is needed.
@@ -72,15 +62,17 @@ func (n *Node) checkJoinSecret() error {
 // makeJoinSecret draws the secret of a cluster that is founded, if there is none yet, and keeps one that was configured
 // in the data directory, so that later starts need no option.
 func (n *Node) makeJoinSecret() error {
-	kept := filepath.Join(n.opts.Data, joinSecretFile)
-	was, err := os.ReadFile(kept)
-	if n.opts.Data == "" || err != nil {
-		was = nil
+	path, kept := n.joinSecretPath(), filepath.Join(n.opts.Data, joinSecretFile)
+	var was []byte
+	var damage error
+	if n.opts.Data != "" && n.needsJoinSecret() {
+		was, damage = readSecret(kept)
 	}
-	was = bytes.TrimSpace(was)
-	path := n.joinSecretPath()
 	if n.secret == nil && n.needsJoinSecret() && n.opts.Cluster.Bootstrap && path != "" {
-		if n.secret = was; len(was) == 0 {
+		if damage != nil {
+			return damage
+		}
+		if n.secret = was; was == nil {
 			n.secret = []byte(rand.Text() + rand.Text())
 		}
 		if err := writeSecret(path, n.secret); err != nil {
@@ -90,14 +82,79 @@ func (n *Node) makeJoinSecret() error {
 			"join secret made: nodes that are to join need a copy of the file (--join-secret-file)",
 			slog.String("file", path))
 	}
-	if n.secret == nil || n.opts.Data == "" || n.nodeTLS != nil || bytes.Equal(was, n.secret) {
+	if n.secret == nil || n.opts.Data == "" || n.nodeTLS != nil {
 		return n.checkJoinSecret()
 	}
-	return writeSecret(kept, n.secret)
+	if damage != nil || was != nil && !bytes.Equal(was, n.secret) {
+		n.log.LogAttrs(context.Background(), slog.LevelWarn, "the join secret is not the one of the last start",
+			slog.String("file", path), slog.String("kept", kept))
+	}
+	return keepSecret(kept, n.secret)
 }
 
-// writeSecret writes a line to a file that only its owner can read, whole or not at all.
-func writeSecret(path string, text []byte) error {
+// A secret that Ilion writes stands between two marks with its checksum: ilion:SECRET:CHECKSUM:ilion. A file that
+// begins or ends with a mark has to be whole, so no flipped bit makes another secret of it. Any other file is a secret
+// that somebody has written by hand, and counts as it is.
+const secretHead, secretTail = "ilion:", ":ilion"
+
+// formatSecret is what Ilion writes of a secret.
+func formatSecret(secret []byte) string {
+	text := secretHead + string(secret)
+	return fmt.Sprintf("%s:%08x%s\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)), secretTail)
+}
+
+// readSecret reads the secret in a file, written by Ilion or by hand. It is nil if there is no such file.
+func readSecret(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("join secret: %w", err)
+	}
+	secret, err := parseSecret(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("join secret: %s %w", path, err)
+	}
+	return secret, nil
+}
+
+// parseSecret returns the secret in the text of a file. Its errors go on from the name of the file.
+func parseSecret(text string) ([]byte, error) {
+	secret := strings.TrimSpace(text)
+	if strings.HasPrefix(secret, secretHead) || strings.HasSuffix(secret, secretTail) {
+		written := strings.TrimSuffix(strings.TrimPrefix(secret, secretHead), secretTail)
+		at := max(0, strings.LastIndexByte(written, ':'))
+		if secret+"\n" != formatSecret([]byte(written[:at])) {
+			return nil, errors.New("is damaged, its checksum does not fit: copy it again from the data directory of " +
+				"another node of the cluster")
+		}
+		secret = written[:at]
+	}
+	const advice = "make one with openssl rand -hex 32"
+	if len(secret) < transport.SecretMin {
+		return nil, fmt.Errorf("has %d characters, and fewer than %d can be guessed: %s", len(secret),
+			transport.SecretMin, advice)
+	}
+	if strings.ContainsFunc(secret, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return nil, errors.New("is not one line of printable ASCII characters: " + advice)
+	}
+	return []byte(secret), nil
+}
+
+// keepSecret writes a secret to a file unless the file is that already.
+func keepSecret(path string, secret []byte) error {
+	if text, err := os.ReadFile(path); err == nil && string(text) == formatSecret(secret) {
+		return nil
+	}
+	if err := writeSecret(path, secret); err != nil {
+		return fmt.Errorf("join secret: %w", err)
+	}
+	return nil
+}
+
+// writeSecret writes a secret to a file that only its owner can read, whole or not at all.
+func writeSecret(path string, secret []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -105,7 +162,7 @@ func writeSecret(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(bytes.Clone(text), '\n'))
+	_, err = f.WriteString(formatSecret(secret))
 	if err == nil {
 		err = f.Sync()
 	}

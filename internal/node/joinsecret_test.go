@@ -111,3 +111,108 @@ func TestJoinSecretIsKept(t *testing.T) {
 		t.Error("founding it once more has changed the secret")
 	}
 }
+
+// TestFlippedBitsOfJoinSecret proves that no flipped bit of a file that Ilion wrote makes another secret of it: it is
+// refused, or it changes nothing.
+func TestFlippedBitsOfJoinSecret(t *testing.T) {
+	secret := []byte(strings.Repeat("0123456789", 4))
+	text := formatSecret(secret)
+	if got, err := parseSecret(text); err != nil || !bytes.Equal(got, secret) {
+		t.Fatalf("%q: %q, %v", text, got, err)
+	}
+	refused := 0
+	for at := range len(text) {
+		for bit := range 8 {
+			b := []byte(text)
+			b[at] ^= 1 << bit
+			switch got, err := parseSecret(string(b)); {
+			case err != nil && strings.Contains(err.Error(), "is damaged"):
+				refused++
+			case err != nil || !bytes.Equal(got, secret):
+				t.Errorf("byte %d, bit %d: %q, %v", at, bit, got, err)
+			}
+		}
+	}
+	if refused < 8*(len(text)-1) {
+		t.Errorf("%d of %d refused", refused, 8*len(text))
+	}
+	if got, err := parseSecret(text[:len(text)/2]); err == nil {
+		t.Errorf("half of it: %q", got)
+	}
+}
+
+// TestSecretsByHand proves which secrets somebody may write: any line that cannot be guessed.
+func TestSecretsByHand(t *testing.T) {
+	long := strings.Repeat("x", transport.SecretMin)
+	for _, c := range []struct{ text, secret, problem string }{
+		{long, long, ""},
+		{" " + long + "\r\n", long, ""},
+		{"correct horse battery staple, and more", "correct horse battery staple, and more", ""},
+		{long + ":1a2b3c4d", long + ":1a2b3c4d", ""},
+		{"", "", "openssl rand"},
+		{long[1:], "", "fewer than 32"},
+		{long + "\n" + long, "", "one line"},
+		{long + "\x00", "", "one line"},
+		{long + "\xfc", "", "one line"},
+		{secretHead + long, "", "is damaged"},
+		{long + secretTail, "", "is damaged"},
+		{secretHead, "", "is damaged"},
+		{secretHead[:5] + secretTail, "", "is damaged"},
+	} {
+		got, err := parseSecret(c.text)
+		if string(got) != c.secret || (err == nil) != (c.problem == "") {
+			t.Errorf("%q: %q, %v", c.text, got, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), c.problem) {
+			t.Errorf("%q: %v", c.text, err)
+		}
+	}
+}
+
+// TestDamagedSecretIsNotReplaced proves that a node whose file is damaged is refused by its name: it neither goes on
+// with another secret nor draws one. With a configured file beside it the node starts, and makes the kept one whole.
+func TestDamagedSecretIsNotReplaced(t *testing.T) {
+	base := t.TempDir()
+	data := filepath.Join(base, "first")
+	o := Options{Data: data, CQL: "127.0.0.1:0", HTTP: "off",
+		Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}}
+	first, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(data, joinSecretFile)
+	whole, err := os.ReadFile(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(whole)
+	damaged[10] ^= 4
+	if err := os.WriteFile(kept, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, configured := range []string{"", filepath.Join(base, "missing")} {
+		o.Cluster.JoinSecretFile = configured
+		n, err := Start(t.Context(), o)
+		if err == nil {
+			_ = n.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), kept+" is damaged") {
+			t.Errorf("configured %q: %v", configured, err)
+		}
+		if now, err := os.ReadFile(kept); err != nil || !bytes.Equal(now, damaged) {
+			t.Errorf("configured %q: it was replaced: %q, %v", configured, now, err)
+		}
+	}
+	byHand := filepath.Join(base, "by-hand")
+	if err := os.WriteFile(byHand, append(bytes.Clone(first.secret), '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.Cluster.JoinSecretFile = byHand
+	startNode(t, o)
+	if now, err := os.ReadFile(kept); err != nil || !bytes.Equal(now, whole) {
+		t.Errorf("kept: %q, %v", now, err)
+	}
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest finds out, before Pebble opens a store, whether the list of its tables is whole.
+// Package manifest finds out, before Pebble opens a store, whether the list of its tables is whole, and which of the
+// files that it begins with is not.
 //
 // Pebble reads the list (MANIFEST) up to the first record that is not right and takes what comes before it for all
 // there is, as after a crash in the middle of a write. A flipped bit looks the same to it: the store opens with fewer
@@ -23,8 +24,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrDamaged says that the list of tables is not what was written.
-var ErrDamaged = errors.New("the list of its tables is damaged")
+// ErrDamaged says that what a store begins with is not what was written.
+var ErrDamaged = errors.New("the description of its tables is damaged")
 
 // Check returns an error that wraps ErrDamaged and names the file if the list of tables of the store in dir is damaged
 // or missing, and nil if it is whole, was cut off by a crash, or there is no store.
@@ -46,6 +47,28 @@ func Check(fs vfs.FS, dir string) error {
 	if at, ok := whole(text); !ok {
 		return fmt.Errorf("%w: %s is not what was written, at byte %d: put a copy of the directory back, or replace the node",
 			ErrDamaged, store.ManifestFilename, at)
+	}
+	return nil
+}
+
+// CheckOptions returns an error that wraps ErrDamaged and names the file if the options that the store in dir was written
+// with do not fit those that it is to be opened with. Pebble finds that, too, but names no file. The text has no
+// checksum: what is damaged and fits all the same is not read.
+func CheckOptions(fs vfs.FS, dir string, o *pebble.Options) error {
+	store, err := pebble.Peek(dir, fs)
+	if err != nil || store.OptionsFilename == "" {
+		return err
+	}
+	text, err := read(fs, store.OptionsFilename)
+	if err != nil {
+		return err
+	}
+	o = o.Clone()
+	o.EnsureDefaults()
+	if err := o.CheckCompatibility(dir, string(text)); err != nil {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		return fmt.Errorf("%w: %s: %s: put a copy of the directory back, or replace the node", ErrDamaged,
+			store.OptionsFilename, strings.TrimPrefix(line, "pebble: "))
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s.guard = guard.New(o.FS, dir, guard.Options{Broken: s.broken})
 	cache := pebble.NewCache(BlockCacheBytes)
 	defer cache.Unref()
-	db, err := pebble.Open(dir, &pebble.Options{
+	po := &pebble.Options{
 		FS:                          s.guard,
 		Cache:                       cache,
 		FormatMajorVersion:          pebbleFormat,
@@ -124,7 +124,11 @@ func Open(dir string, o Options) (*Store, error) {
 		Logger:                      logger{s},
 		EventListener:               &pebble.EventListener{DataCorruption: s.damaged},
 		ErrorIfNotExists:            o.MustExist,
-	})
+	}
+	if err := manifest.CheckOptions(o.FS, dir, po); err != nil {
+		return nil, fmt.Errorf("open raft log: %w", err)
+	}
+	db, err := pebble.Open(dir, po)
 	if errors.Is(err, pebble.ErrDBDoesNotExist) {
 		err = fmt.Errorf("%w in %s", ErrMissing, dir)
 	}

@@ -107,11 +107,12 @@ func (f *flips) flip(name string, at int) {
 		}
 		err = f.read(s, name, at)
 		_ = s.Close()
-	} else if !strings.Contains(err.Error(), "db") {
-		f.t.Errorf("%s, byte %d: no name in %v", name, at, err)
 	}
 	if err == nil {
 		return
+	}
+	if !strings.Contains(err.Error(), name) {
+		f.t.Errorf("%s, byte %d: not named in %v", name, at, err)
 	}
 	if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "goroutine") {
 		f.t.Errorf("%s, byte %d: %v", name, at, err)

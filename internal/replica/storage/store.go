@@ -93,6 +93,9 @@ func (s *Store) openClaimed() error {
 	po.FormatMajorVersion = pebbleFormat(s.Level())
 	po.Lock, po.ErrorIfNotExists = s.lock, exists
 	po.Logger, po.EventListener = logger{s.engine}, s.listener()
+	if err := manifest.CheckOptions(s.fs, s.dir, po); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
 	if s.db, err = pebble.Open(s.dir, po); err != nil {
 		return err
 	}
