@@ -37,7 +37,8 @@ func (n *Node) needsJoinSecret() bool {
 }
 
 // readJoinSecret reads what the nodes of the cluster prove to each other with: from the file that is configured, or
-// else from what the data directory keeps of an earlier start. A file that is missing is missed only when it is needed.
+// else from what the data directory keeps of an earlier start. A file that is missing is missed only when it is
+// needed.
 func (n *Node) readJoinSecret() (err error) {
 	if path := n.joinSecretPath(); n.needsJoinSecret() && path != "" {
 		n.secret, err = readSecret(path)
@@ -59,8 +60,8 @@ func (n *Node) checkJoinSecret() error {
 		"and give it with --join-secret-file, or use certificates (cluster.tls)", path, joinSecretFile)
 }
 
-// makeJoinSecret draws the secret of a cluster that is founded, if there is none yet, and keeps one that was configured
-// in the data directory, so that later starts need no option.
+// makeJoinSecret draws the secret of a cluster that is founded, if there is none yet, and keeps one that was
+// configured in the data directory, so that later starts need no option.
 func (n *Node) makeJoinSecret() error {
 	path, kept := n.joinSecretPath(), filepath.Join(n.opts.Data, joinSecretFile)
 	var was []byte

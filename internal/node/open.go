@@ -130,6 +130,9 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		o.Cluster, o.Now = n.cluster.options(), n.cluster.peers.Now
 	}
 	if n.host, err = partition.Open(partition.Stored{Store: n.store}, o); err != nil {
+		if n.cluster != nil {
+			err = n.cluster.originals.NotOpened(err)
+		}
 		return err
 	}
 	n.closers = append(n.closers, n.host.Close)

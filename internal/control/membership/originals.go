@@ -50,8 +50,8 @@ func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Stor
 	return log, directory, nil
 }
 
-// Originals keeps copies and earlier states of data directories out of the cluster (N2): those of other nodes when they
-// connect, and this node's own when others, or its log, know better. Its fields are set before it is used.
+// Originals keeps copies and earlier states of data directories out of the cluster (N2): those of other nodes when
+// they connect, and this node's own when others, or its log, know better. Its fields are set before it is used.
 type Originals struct {
 	// Dir is the name of the data directory.
 	Dir       string
@@ -114,8 +114,16 @@ func (o *Originals) NotReached(err error) {
 	}
 }
 
-// GroupsFailed ends the node because its replica sets cannot go on. A log that lost entries is not used again: the next
-// start would vote before it found that out.
+// NotOpened is the error of a start whose replica sets could not be opened: a log that lost entries is named.
+func (o *Originals) NotOpened(err error) error {
+	if errors.Is(err, raftgroup.ErrLostLog) {
+		return fmt.Errorf("%s: %w. Put the right one back; if it is lost, %s", o.Dir, err, startAnew)
+	}
+	return err
+}
+
+// GroupsFailed ends the node because its replica sets cannot go on. A log that lost entries is not used again: the
+// next start would vote before it found that out.
 func (o *Originals) GroupsFailed(err error) {
 	if errors.Is(err, raftgroup.ErrLostLog) {
 		if failed := o.Directory.Refuse(err.Error()); failed != nil {

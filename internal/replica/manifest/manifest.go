@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest finds out, before Pebble opens a store, whether the list of its tables is whole, and which of the
-// files that it begins with is not.
+// Package manifest finds out, before Pebble opens a store, whether the list of its tables and its logs are whole.
 //
 // Pebble reads the list (MANIFEST) up to the first record that is not right and takes what comes before it for all
 // there is, as after a crash in the middle of a write. A flipped bit looks the same to it: the store opens with fewer
-// tables, or none, says nothing, and deletes the files it does not know. Here the two are told apart, so that a damaged
-// list is refused by name and nothing is deleted.
+// tables, or none, says nothing, and deletes the files it does not know. Here the two are told apart, so that a
+// damaged list is refused by name and nothing is deleted. The same goes for the end of a write-ahead log.
 package manifest
 
 import (
@@ -21,11 +20,19 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // ErrDamaged says that what a store begins with is not what was written.
-var ErrDamaged = errors.New("the description of its tables is damaged")
+var ErrDamaged = errors.New("a file of the store is not what was written")
+
+// damaged is the error about a file, at a byte of it.
+func damaged(name string, at uint64) error {
+	return fmt.Errorf("%w: %s, at byte %d: %s", ErrDamaged, name, at, advice)
+}
+
+const advice = "put a copy of the directory back, or replace the node"
 
 // Check returns an error that wraps ErrDamaged and names the file if the list of tables of the store in dir is damaged
 // or missing, and nil if it is whole, was cut off by a crash, or there is no store.
@@ -45,15 +52,14 @@ func Check(fs vfs.FS, dir string) error {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if at, ok := whole(text); !ok {
-		return fmt.Errorf("%w: %s is not what was written, at byte %d: put a copy of the directory back, or replace the node",
-			ErrDamaged, store.ManifestFilename, at)
+		return damaged(store.ManifestFilename, uint64(at))
 	}
 	return nil
 }
 
-// CheckOptions returns an error that wraps ErrDamaged and names the file if the options that the store in dir was written
-// with do not fit those that it is to be opened with. Pebble finds that, too, but names no file. The text has no
-// checksum: what is damaged and fits all the same is not read.
+// CheckOptions returns an error that wraps ErrDamaged and names the file if the options that the store in dir was
+// written with do not fit those that it is to be opened with. Pebble finds that, too, but names no file. The text has
+// no checksum: what is damaged and fits all the same is not read.
 func CheckOptions(fs vfs.FS, dir string, o *pebble.Options) error {
 	store, err := pebble.Peek(dir, fs)
 	if err != nil || store.OptionsFilename == "" {
@@ -67,10 +73,23 @@ func CheckOptions(fs vfs.FS, dir string, o *pebble.Options) error {
 	o.EnsureDefaults()
 	if err := o.CheckCompatibility(dir, string(text)); err != nil {
 		line, _, _ := strings.Cut(err.Error(), "\n")
-		return fmt.Errorf("%w: %s: %s: put a copy of the directory back, or replace the node", ErrDamaged,
-			store.OptionsFilename, strings.TrimPrefix(line, "pebble: "))
+		return fmt.Errorf("%w: %s: %s: %s", ErrDamaged, store.OptionsFilename, strings.TrimPrefix(line, "pebble: "),
+			advice)
 	}
 	return nil
+}
+
+// NameLogs adds to an error of Pebble's about a damaged write-ahead log the names of its files, since Pebble says
+// neither which it is nor where; damaged is false for any other error.
+func NameLogs(fs vfs.FS, dir string, err error) (named error, damaged bool) {
+	if !errors.Is(err, record.ErrInvalidChunk) && !errors.Is(err, record.ErrZeroedChunk) &&
+		!errors.Is(err, record.ErrUnexpectedEOF) {
+		return err, false
+	}
+	names, _ := fs.List(dir)
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, logFileSuffix) })
+	slices.Sort(names)
+	return fmt.Errorf("the log (%s): %w", strings.Join(names, ", "), err), true
 }
 
 // checkAbsent finds tables without a list.
@@ -85,9 +104,8 @@ func checkAbsent(fs vfs.FS, dir string) error {
 	if i < 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is there, but not the marker.manifest that names the list: put a copy of the "+
-		"directory back, or replace the node",
-		ErrDamaged, fs.PathJoin(dir, names[i]))
+	return fmt.Errorf("%w: %s is there, but not the marker.manifest that names the list: %s", ErrDamaged,
+		fs.PathJoin(dir, names[i]), advice)
 }
 
 func read(fs vfs.FS, name string) ([]byte, error) {

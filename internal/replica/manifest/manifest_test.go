@@ -3,6 +3,7 @@
 package manifest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -89,8 +90,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestTornTails proves that what a crash leaves is not taken for damage: a list that ends in the middle of a record, at
-// any byte, or whose last sectors were never written.
+// TestTornTails proves that what a crash leaves is not taken for damage: a list that ends in the middle of a record,
+// at any byte, or whose last sectors were never written.
 func TestTornTails(t *testing.T) {
 	fs, name := store(t)
 	text, err := read(fs, name)
@@ -131,4 +132,85 @@ func TestMarkers(t *testing.T) {
 	if err := Check(fs, "data"); !errors.Is(err, ErrDamaged) {
 		t.Error(err)
 	}
+}
+
+// TestDamagedLogs proves that a flipped bit in a log is found, anywhere but in what its last three syncs wrote; and
+// that logs which a crash has cut off, at any byte, or which have the remains of an older log after their end, are not
+// taken for damaged.
+func TestDamagedLogs(t *testing.T) {
+	fs := vfs.NewMem()
+	db, err := pebble.Open("data", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatValueSeparation,
+		Logger: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Flush(); err != nil { // the first log of a store has the form that has no offsets
+		t.Fatal(err)
+	}
+	name, last := "", 0
+	for i := range 40 {
+		if i == 37 {
+			last = int(db.Metrics().WAL.Size) // of the log that is written
+		}
+		value := bytes.Repeat([]byte{byte(i), 1}, 300+i%9/8*20_000)
+		if err := db.Set(fmt.Append(nil, i), value, pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := fs.List("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		if strings.HasSuffix(n, ".log") {
+			name = max(name, n)
+		}
+	}
+	text, err := read(fs, "data/"+name)
+	if err != nil || len(text) < 2*blockSize {
+		t.Fatal(len(text), err)
+	}
+	var number uint32
+	if _, err := fmt.Sscanf(name, "%d.log", &number); err != nil {
+		t.Fatal(err)
+	}
+	find := func(text []byte) uint64 {
+		at, err := damagedAt(bytes.NewReader(text), number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	if at := find(text); at != nothingInvalid {
+		t.Fatalf("a whole log is damaged at %d", at)
+	}
+	for i := 0; i < last && !t.Failed(); i += 1 + i%97 {
+		text[i] ^= 1 << (i % 8)
+		if at := find(text); (at == nothingInvalid || at > uint64(i)) && !padding(text, i) {
+			t.Errorf("byte %d of %d: found at %d", i, last, at)
+		}
+		text[i] ^= 1 << (i % 8)
+	}
+	older := bytes.ReplaceAll(text, []byte{byte(number), 0, 0, 0}, []byte{1, 0, 0, 0})
+	for n := 0; n < len(text); n += 1 + n%997 {
+		remains := append(bytes.Clone(text[:n]), older[n:]...)
+		zeros := append(bytes.Clone(text[:n]), make([]byte, len(text)-n)...)
+		for what, cut := range map[string][]byte{"cut": text[:n], "zeros": zeros, "remains": remains} {
+			if at := find(cut); at != nothingInvalid && !t.Failed() {
+				t.Errorf("%s at %d of %d: damaged at %d", what, n, len(text), at)
+			}
+		}
+	}
+	text[last/2] ^= 1
+	write(t, fs, "data/"+name, text)
+	if err := CheckLogs(fs, "data"); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), name) {
+		t.Error(err)
+	}
+}
+
+// padding reports whether a byte is one of those that fill a block, which nobody reads.
+func padding(text []byte, at int) bool {
+	end := at/blockSize*blockSize + blockSize
+	return end <= len(text) && end-at < logHeaderSize
 }

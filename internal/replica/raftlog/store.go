@@ -125,12 +125,19 @@ func Open(dir string, o Options) (*Store, error) {
 		EventListener:               &pebble.EventListener{DataCorruption: s.damaged},
 		ErrorIfNotExists:            o.MustExist,
 	}
-	if err := manifest.CheckOptions(o.FS, dir, po); err != nil {
+	err := manifest.CheckOptions(o.FS, dir, po)
+	if err == nil {
+		err = manifest.CheckLogs(o.FS, dir)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open raft log: %w", err)
 	}
 	db, err := pebble.Open(dir, po)
 	if errors.Is(err, pebble.ErrDBDoesNotExist) {
 		err = fmt.Errorf("%w in %s", ErrMissing, dir)
+	}
+	if named, damaged := manifest.NameLogs(o.FS, dir, err); damaged {
+		err = fmt.Errorf("%w: %w", ErrCorrupt, named)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open raft log in %s: %w", dir, err)
@@ -190,7 +197,10 @@ func (s *Store) checkFormat() error {
 	if !empty {
 		return ErrFormat
 	}
-	return s.db.Set(formatKey, []byte(formatName+strconv.Itoa(formatNumber)), pebble.Sync)
+	if err := s.db.Set(formatKey, []byte(formatName+strconv.Itoa(formatNumber)), pebble.Sync); err != nil {
+		return err
+	}
+	return s.db.Flush() // Pebble's first log does not say up to where it was synced: damage in it could not be told
 }
 
 // readFormat refuses a format that this build does not know.
@@ -363,8 +373,8 @@ func (logger) Infof(string, ...any)                {}
 func (logger) Errorf(string, ...any)               {}
 func (l logger) Fatalf(format string, args ...any) { l.s.broken(fmt.Sprintf(format, args...)) }
 
-// damaged ends the store for good, as broken does, with one line: Pebble's own would be a stack trace. Without an owner
-// to tell, the read that found the damage fails.
+// damaged ends the store for good, as broken does, with one line: Pebble's own would be a stack trace. Without an
+// owner to tell, the read that found the damage fails.
 func (s *Store) damaged(info pebble.DataCorruptionInfo) {
 	details, _, _ := strings.Cut(info.Details.Error(), "\n")
 	err := s.fail(fmt.Errorf("%w: %s: %s", ErrCorrupt, info.Path, details))

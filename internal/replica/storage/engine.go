@@ -6,17 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/replica/guard"
+	"github.com/ilion-db/ilion/internal/replica/manifest"
 )
 
 // engine is the Pebble store that all parts of a Store work on, and the one place that knows whether it still serves.
@@ -46,21 +44,12 @@ func (s *engine) explain(err error) error {
 		return fmt.Errorf("another process uses it: %w", err)
 	case errors.Is(err, pebble.ErrDBDoesNotExist):
 		return errors.New("its identity file is there but its data is not")
-	case errors.Is(err, record.ErrInvalidChunk), errors.Is(err, record.ErrZeroedChunk),
-		errors.Is(err, record.ErrUnexpectedEOF):
-		return fmt.Errorf("%w: the log (%s): %w", ErrCorrupt, s.logs(), err)
-	case pebble.IsCorruptionError(err):
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	named, damaged := manifest.NameLogs(s.fs, s.dir, err)
+	if damaged || pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: %w", ErrCorrupt, named)
 	}
 	return err
-}
-
-// logs names the files of the write-ahead log; Pebble does not say which of them is damaged.
-func (s *engine) logs() string {
-	names, _ := s.fs.List(s.dir)
-	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
-	slices.Sort(names)
-	return strings.Join(names, ", ")
 }
 
 // Sync makes durable whatever was applied before the call (ST1). Concurrent calls share one sync of the log.

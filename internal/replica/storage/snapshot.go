@@ -9,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -24,7 +24,8 @@ import (
 var (
 	// ErrNoPartition says that there is nothing to make a snapshot of.
 	ErrNoPartition = errors.New("no such partition in the store")
-	// ErrNoRoom refuses a snapshot, to be sent or to be installed, that would leave less than Options.MinFreeDisk free.
+	// ErrNoRoom refuses a snapshot, to be sent or to be installed, that would leave less than Options.MinFreeDisk
+	// free.
 	ErrNoRoom = errors.New("not enough disk space for a snapshot")
 	// ErrBadSnapshot refuses a stream that is cut off, damaged or of a newer format. Nothing was changed.
 	ErrBadSnapshot = errors.New("the snapshot cannot be used")
@@ -78,14 +79,30 @@ func (p *Snapshot) Close() error {
 	return errors.Join(p.f.Close(), p.s.fs.Remove(p.name))
 }
 
-// emptySnapshots removes what an earlier process left.
+// emptySnapshots removes what an earlier process left, and nothing else that is there.
 func (s *Snapshots) emptySnapshots() error {
 	dir := s.fs.PathJoin(s.dir, snapshotDir)
-	if err := s.fs.RemoveAll(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := makeDir(s.fs, dir); err != nil {
 		return err
 	}
-	return makeDir(s.fs, dir)
+	names, err := s.fs.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		number, suffix, _ := strings.Cut(name, ".")
+		if _, err := strconv.ParseUint(number, 10, 64); err != nil || !slices.Contains(tempSuffixes, "."+suffix) {
+			continue
+		}
+		if err := s.fs.Remove(s.fs.PathJoin(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// tempSuffixes end the names of temporary files: what is sent, what has come, and a table that is made of it.
+var tempSuffixes = []string{".out", ".in", ".sst"}
 
 // tempName makes the name of a new temporary file.
 func (s *Snapshots) tempName(suffix string) string {
@@ -210,8 +227,8 @@ func (st *state) rows(fn func(key, value []byte) error) error {
 }
 
 // CaptureSnapshot writes one state of a partition to a temporary file: its meta, rows, headers and dedupe records, the
-// index entries that lead to it, and for keys.MetaPartition everything under keys.MetaID. The partition's table must be
-// installed. It takes seconds per gigabyte, and ends with its context. The partition may be written to meanwhile.
+// index entries that lead to it, and for keys.MetaPartition everything under keys.MetaID. The partition's table must
+// be installed. It takes seconds per gigabyte, and ends with its context. The partition may be written to meanwhile.
 func (s *Snapshots) CaptureSnapshot(ctx context.Context, partition uint64) (*Snapshot, error) {
 	if s.o.ReadOnly {
 		return nil, ErrReadOnly
@@ -266,8 +283,8 @@ func (s *Snapshots) spool(ctx context.Context, st *state) (*Snapshot, error) {
 }
 
 // ReceiveSnapshot keeps a snapshot that CaptureSnapshot made elsewhere in a temporary file, for InstallSnapshot. It
-// reads r to io.EOF and verifies every byte. Nothing else changes. It refuses what there would be no room to install: a
-// replica that has taken a snapshot cannot go on without it.
+// reads r to io.EOF and verifies every byte. Nothing else changes. It refuses what there would be no room to install:
+// a replica that has taken a snapshot cannot go on without it.
 func (s *Snapshots) ReceiveSnapshot(ctx context.Context, r io.Reader) (*Snapshot, error) {
 	if err := s.writable(true); err != nil {
 		return nil, err

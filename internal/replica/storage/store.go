@@ -93,7 +93,11 @@ func (s *Store) openClaimed() error {
 	po.FormatMajorVersion = pebbleFormat(s.Level())
 	po.Lock, po.ErrorIfNotExists = s.lock, exists
 	po.Logger, po.EventListener = logger{s.engine}, s.listener()
-	if err := manifest.CheckOptions(s.fs, s.dir, po); err != nil {
+	err = manifest.CheckOptions(s.fs, s.dir, po)
+	if err == nil {
+		err = manifest.CheckLogs(s.fs, s.dir)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if s.db, err = pebble.Open(s.dir, po); err != nil {
@@ -110,6 +114,10 @@ func (s *Store) openClaimed() error {
 func (s *Store) start(exists bool) error {
 	if !exists {
 		if err := s.db.LogData(nil, pebble.Sync); err != nil {
+			return err
+		}
+		// Pebble's first log does not say up to where it was synced: damage in it could not be told.
+		if err := s.db.Flush(); err != nil {
 			return err
 		}
 		if err := commitTemp(s.fs, s.dir); err != nil {
