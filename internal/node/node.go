@@ -24,7 +24,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/meta"
-	"github.com/ilion-db/ilion/internal/control/reconcile"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -63,7 +62,7 @@ type Node struct {
 	records   *meta.Keeper
 	changer   *schemachange.Changer
 	installer *schemachange.Installer
-	local     *reconcile.Local
+	local     *localReplicas
 	builder   *backfill.Builder
 	replayer  *coordinator.Replayer
 	// cluster is nil for a node that stands alone.

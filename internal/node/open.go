@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -147,7 +148,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		return err
 	}
 	n.checkClock(ctx)
-	n.local = &reconcile.Local{Node: n.store.Identity().Node, Host: replicas{n.host}}
+	n.local = &localReplicas{local: reconcile.Local{Node: n.store.Identity().Node, Host: replicas{n.host}}}
 	return nil
 }
 
@@ -190,6 +191,40 @@ func (n *Node) newReplayer() *coordinator.Replayer {
 type replicas struct{ *partition.Host }
 
 func (r replicas) Has(id topology.PartitionID) bool { return r.Replica(id) != nil }
+
+// localReplicas has the methods of reconcile.Local called one at a time.
+type localReplicas struct {
+	mu    sync.Mutex
+	local reconcile.Local
+}
+
+// Make implements the replicas of schemachange.Installer, as Remove does.
+func (l *localReplicas) Make(old, next *topology.Snapshot) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.local.Make(old, next)
+}
+
+// Remove is the other half.
+func (l *localReplicas) Remove(old, next *topology.Snapshot) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.local.Remove(old, next)
+}
+
+// Return is reconcile.Local's.
+func (l *localReplicas) Return(replica topology.ReplicaID) (done bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.local.Return(replica)
+}
+
+// Check is for reconcile.Loops.
+func (l *localReplicas) Check() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.local.Check()
+}
 
 // openRecords loads schema, map and nodes, makes everything follow them, and joins the cluster if that is to be done.
 func (n *Node) openRecords(ctx context.Context) error {

@@ -85,7 +85,7 @@ func (n *Node) dropOrphans(s *meta.State) error {
 	for _, r := range n.host.Replicas() {
 		here = append(here, r.ID())
 	}
-	if err := n.local.Orphans(s.Map, here); err != nil {
+	if err := n.local.local.Orphans(s.Map, here); err != nil {
 		return err
 	}
 	return n.installer.Orphans(s.Schema)

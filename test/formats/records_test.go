@@ -92,6 +92,9 @@ func records() []record {
 			Records: command.Records{Expect: 3, Put: []command.Record{{Key: []byte("a"), Value: []byte("b")},
 				{Key: []byte("gone")}}}},
 		{Kind: command.EntryFeature, Epoch: 2, Level: 2},
+		{Kind: command.EntrySplit, Epoch: 2, Split: command.Split{Child: 9, At: []byte{1, 2}, Leader: [16]byte{1},
+			Voters: []keys.Member{{Replica: 7, Node: [16]byte{1}}}, Learners: []keys.Member{{Replica: 8,
+				Node: [16]byte{2}}}}},
 	} {
 		out = append(out, record{"entry", command.AppendEntry(nil, &e)})
 	}
@@ -121,7 +124,10 @@ func records() []record {
 	s, err := topology.New().WithLevel(1).AddTable(1024, 2,
 		[]topology.Place{{Region: "eu", Nodes: []topology.NodeID{{1}, {2}}}})
 	if err == nil {
-		s, err = s.Split(2, topology.Position{Ring: 1<<63 + 5, Key: []byte("k")})
+		s, err = split(s, 2, topology.Position{Ring: 1<<63 + 5, Key: []byte("k")})
+	}
+	if err == nil { // and one that is under way
+		s, err = s.BeginSplit(1, topology.Position{Ring: 7})
 	}
 	if err != nil {
 		panic(err)
@@ -238,4 +244,13 @@ func TestRecords(t *testing.T) {
 			}
 		}
 	}
+}
+
+// split cuts a partition in two, as its log does it.
+func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
+	s, err := s.BeginSplit(id, at)
+	if err != nil {
+		return nil, err
+	}
+	return s.EndSplit(id, time.Time{})
 }

@@ -129,8 +129,9 @@ func (n *node) run(*world.Task) {
 		Sched: s,
 		Agree: n.member.Agree,
 	}
+	replicas := exclusive{n, n.local()}
 	n.installer = &schemachange.Installer{
-		Store: n.store, Replicas: exclusive{n, n.local()}, Whole: catalog.WithSystem,
+		Store: n.store, Replicas: replicas, Whole: catalog.WithSystem,
 		Values: expr.IndexValues, Route: n.coord.SetTopology,
 		Publish: func(s *schema.Schema, events []schema.Event) { n.cat.Publish(s, events...) },
 		Failed: func(what string, err error) {
@@ -147,7 +148,7 @@ func (n *node) run(*world.Task) {
 	}
 	n.loops = &reconcile.Loops{
 		Node: n.self(), Keeper: keeper, Host: n.parts, View: n.member.View, LeadsMeta: n.member.LeadsMeta, Sched: s,
-		Log: n.log(), Around: func(r reconcile.Replica) reconcile.Replica { return counted{r, n} },
+		Log: n.log(), Local: replicas, Around: func(r reconcile.Replica) reconcile.Replica { return counted{r, n} },
 	}
 	s.Go(func() { n.peers.Run(ctx) })
 	n.loops.Start(ctx, s.Go)
@@ -220,6 +221,9 @@ func (e exclusive) Make(old, next *topology.Snapshot) error {
 func (e exclusive) Remove(old, next *topology.Snapshot) error {
 	return e.n.exclusively(func() error { return e.local.Remove(old, next) })
 }
+
+// Check is for reconcile.Loops.
+func (e exclusive) Check() error { return e.n.exclusively(e.local.Check) }
 
 // exclusively keeps tasks from waiting for a mutex, which none may while it has the turn.
 func (n *node) exclusively(do func() error) error {

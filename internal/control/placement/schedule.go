@@ -19,6 +19,9 @@ func Schedule(state *meta.State, view View) []Action {
 	var found []candidate
 	busy := 0
 	for p := range state.Map.All() {
+		if p.Cut != nil {
+			continue // its members stay until it has split
+		}
 		for i := range p.Sets {
 			s := &subject{scheduler: d, p: p, set: &p.Sets[i], region: d.region(p.Sets[i].Region)}
 			s.look()

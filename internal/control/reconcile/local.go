@@ -5,11 +5,14 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Local makes the replicas on this node what the map says.
+// Local makes the replicas on this node what the map says. Its methods are called one at a time.
 type Local struct {
 	Node topology.NodeID
 	Host interface {
@@ -20,16 +23,31 @@ type Local struct {
 		Create(ps ...*topology.Partition) error
 		Join(id topology.PartitionID, replica topology.ReplicaID) error
 		Drop(ids ...topology.PartitionID) error
+		// IDs are those of all replicas here, TableOf is the table of one: 0 if it waits for its first snapshot.
+		IDs() []topology.PartitionID
+		TableOf(id topology.PartitionID) uint32
+		// Holds reports whether a replica here holds a part of a span of a table.
+		Holds(table uint32, span topology.Span) bool
 	}
+
+	// now is the newest map that Make was given, late are partitions of it that wait for a split.
+	now  *topology.Snapshot
+	late map[topology.PartitionID]bool
 }
 
 // Make makes the replicas that a map gives to this node and that are not here yet. A replica that is there already is
 // left alone (RC1). One that is there under another id left the set in a version of the map that this node has passed
 // over: it makes room.
 func (l *Local) Make(old, next *topology.Snapshot) error {
+	l.now = next
+	return l.make(changed(old, next))
+}
+
+func (l *Local) make(ps func(yield func(*topology.Partition) bool)) error {
 	var births []*topology.Partition
 	var errs []error
-	for p := range changed(old, next) {
+	for p := range ps {
+		delete(l.late, p.ID)
 		m := l.member(p)
 		if m != nil && l.other(p.ID, m.ID) {
 			if err := l.Host.Drop(p.ID); err != nil {
@@ -37,10 +55,19 @@ func (l *Local) Make(old, next *topology.Snapshot) error {
 				continue
 			}
 		}
+		// What has split since its birth, or was born of a split, is not born by the map: it would begin empty, at the
+		// wrong place of its log (RC4).
+		original := p.Parent == 0 && p.Epoch == keys.BirthEpoch
 		switch {
 		case m == nil || l.Host.Has(p.ID):
-		case m.State == topology.Voter && p.Moves == 0:
+		case original && m.State == topology.Voter && p.Moves == 0:
 			births = append(births, p)
+		case !original && l.Host.Holds(p.Table, p.Span):
+			// An ancestor is here that has not split yet. Its log brings this replica, or a snapshot makes room for it.
+			if l.late == nil {
+				l.late = map[topology.PartitionID]bool{}
+			}
+			l.late[p.ID] = true
 		default:
 			// It comes later than the others, or slept while they changed: the leader's snapshot tells it everything.
 			if err := l.Host.Join(p.ID, m.ID); err != nil {
@@ -52,6 +79,33 @@ func (l *Local) Make(old, next *topology.Snapshot) error {
 		errs = append(errs, l.Host.Create(births...))
 	}
 	return errors.Join(errs...)
+}
+
+// Check looks again at what logs bring and not the map: replicas that waited for the split of an ancestor, and those
+// that came of a split when this node was no member any more. It is called every now and then.
+func (l *Local) Check() error {
+	if l.now == nil {
+		return nil
+	}
+	err := l.make(func(yield func(*topology.Partition) bool) {
+		for _, id := range slices.Sorted(maps.Keys(l.late)) {
+			if p := l.now.Partition(id); p == nil {
+				delete(l.late, id)
+			} else if !yield(p) {
+				return
+			}
+		}
+	})
+	var gone []topology.PartitionID
+	for _, id := range l.Host.IDs() {
+		if p := l.now.Partition(id); p != nil && p.Parent != 0 && l.member(p) == nil {
+			gone = append(gone, id)
+		}
+	}
+	if len(gone) > 0 {
+		err = errors.Join(err, l.Host.Drop(gone...))
+	}
+	return err
 }
 
 // other reports whether a replica of the partition is here that is not this member.
@@ -79,6 +133,32 @@ func (l *Local) Remove(old, next *topology.Snapshot) error {
 			gone = append(gone, p.ID)
 		}
 	}
+	if len(gone) > 0 {
+		if err := l.Host.Drop(gone...); err != nil {
+			return err
+		}
+	}
+	return l.dropTables(old, next)
+}
+
+// dropTables removes what is left of dropped tables: what split off from partitions of theirs before these were removed
+// here, and is in none of the maps that this node has seen.
+func (l *Local) dropTables(old, next *topology.Snapshot) error {
+	dropped := map[uint32]bool{}
+	for _, t := range old.Tables() {
+		if next.Partitions(t) == nil {
+			dropped[t] = true
+		}
+	}
+	if len(dropped) == 0 {
+		return nil
+	}
+	var gone []topology.PartitionID
+	for _, id := range l.Host.IDs() {
+		if dropped[l.Host.TableOf(id)] {
+			gone = append(gone, id)
+		}
+	}
 	if len(gone) == 0 {
 		return nil
 	}
@@ -102,11 +182,16 @@ func (l *Local) Return(replica topology.ReplicaID) (done bool, err error) {
 }
 
 // Orphans removes those of the replicas here that a map does not know: a crash has left them (RC2). That of the meta
-// partition stays.
+// partition stays. So does a child of a split that the map has as ordered, or has not heard of yet: the log of its
+// parent may be ahead of the records.
 func (l *Local) Orphans(m *topology.Snapshot, here []topology.PartitionID) error {
 	var orphans []topology.PartitionID
 	for _, id := range here {
-		if id != topology.MetaPartition && m.Partition(id) == nil {
+		if id == topology.MetaPartition || m.Partition(id) != nil {
+			continue
+		}
+		known := m.Partitions(l.Host.TableOf(id)) != nil
+		if !known || id < m.NextPartition() && m.CutOf(id) == nil {
 			orphans = append(orphans, id)
 		}
 	}

@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,9 @@ type shelf struct {
 
 func (s *shelf) Has(id topology.PartitionID) bool                  { return s.here[id] != 0 }
 func (s *shelf) Member(id topology.PartitionID) topology.ReplicaID { return s.here[id] }
+func (s *shelf) IDs() []topology.PartitionID                       { return slices.Sorted(maps.Keys(s.here)) }
+func (s *shelf) TableOf(topology.PartitionID) uint32               { return 0 }
+func (s *shelf) Holds(uint32, topology.Span) bool                  { return false }
 func (s *shelf) Create(ps ...*topology.Partition) error            { return fmt.Errorf("create %d", len(ps)) }
 func (s *shelf) Join(id topology.PartitionID, r topology.ReplicaID) error {
 	s.here[id] = r

@@ -35,6 +35,8 @@ type Members struct {
 	Replica func(id topology.PartitionID) Replica
 	// Failed is told why a step was not taken; it will be tried again.
 	Failed func(id topology.PartitionID, err error)
+	// Split, if not nil, is told of a split that the map has now.
+	Split func(p *topology.Partition)
 	// Sched is what the loop waits by, nil outside simulations.
 	Sched *sched.Scheduler
 

@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/placement"
@@ -22,6 +23,8 @@ type Loops struct {
 	View      func() placement.View
 	LeadsMeta func() bool
 	Log       *slog.Logger
+	// Local is asked every now and then to look again at what logs bring and not the map.
+	Local interface{ Check() error }
 	// Around, if not nil, makes what is asked in the place of a replica.
 	Around func(Replica) Replica
 	// Sched is what the loops wait by, nil outside simulations.
@@ -44,6 +47,7 @@ func (l *Loops) Start(ctx context.Context, run func(f func())) {
 		l.Log.LogAttrs(ctx, slog.LevelDebug, "change of members not made", slog.Uint64("partition", uint64(id)),
 			slog.String("error", err.Error()))
 	}
+	m.Split = func(p *topology.Partition) { LogSplit(l.Log, p) }
 	balance := &Balance{Node: l.Node, Keeper: l.Keeper, Led: l.led, View: l.View, Sched: l.Sched}
 	placer := &Placer{
 		Keeper: l.Keeper, Mine: l.LeadsMeta, View: l.View, Sched: l.Sched,
@@ -59,6 +63,23 @@ func (l *Loops) Start(ctx context.Context, run func(f func())) {
 	run(func() { m.Run(ctx) })
 	run(func() { balance.Run(ctx) })
 	run(func() { placer.Run(ctx) })
+	run(func() { every(ctx, l.Sched, checkEvery, l.check) })
+}
+
+// checkEvery is the pause between two looks at what came, or did not come, of splits.
+const checkEvery = time.Second
+
+func (l *Loops) check() {
+	if err := l.Local.Check(); err != nil {
+		l.Log.LogAttrs(context.Background(), slog.LevelWarn, "replicas not as the map has them",
+			slog.String("error", err.Error()))
+	}
+}
+
+// LogSplit notes a split that the map has now.
+func LogSplit(log *slog.Logger, p *topology.Partition) {
+	log.LogAttrs(context.Background(), slog.LevelInfo, "partition split", slog.Uint64("partition", uint64(p.ID)),
+		slog.Uint64("child", uint64(p.Cut.Child)), slog.String("at", p.Cut.At.String()))
 }
 
 // replica returns the replica of a partition on this node, nil if there is none.

@@ -105,7 +105,6 @@ func caughtUp(s *raftgroup.Status, id topology.ReplicaID) bool {
 
 // Replica is what Members does things to; *partition.Replica is one.
 type Replica interface {
-	ID() topology.PartitionID
 	Leading() bool
 	Status() (raftgroup.Status, error)
 	// Confirm returns nil only if this replica led after it was called.
@@ -114,10 +113,11 @@ type Replica interface {
 	Transfer(to topology.ReplicaID) error
 	Level() feature.Level
 	RaiseLevel(ctx context.Context, level feature.Level) error
+	Divided
 }
 
-// step carries out, for one replica, what Next says if it leads, and raises the feature level of its partition to that
-// of the map. It reports whether nothing is left to be done here.
+// step carries out, for one replica, what Next says if it leads, and then a split that was ordered, and raises the
+// feature level of its partition to that of the map. It reports whether nothing is left to be done here.
 func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, level feature.Level) (converged bool,
 	err error) {
 	if len(p.Sets) == 0 {
@@ -132,7 +132,7 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, le
 	if !r.Leading() {
 		// Who is to lead hears of it before it may act, and leadership may come here while others begin what they
 		// cannot end.
-		return agreed && !s.Leading, nil
+		return agreed && p.Cut == nil && !s.Leading, nil
 	}
 	if r.Level() < level {
 		return false, r.RaiseLevel(ctx, level)
@@ -151,8 +151,10 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, le
 			return false, fmt.Errorf("change the members of partition %d: %w", p.ID, err)
 		}
 		return false, nil
+	case p.Cut != nil && areMembers(set, s.Members):
+		return false, (&Splitter{Keeper: m.Keeper, Done: m.Split, Sched: m.Sched}).Run(ctx, r, p)
 	}
-	return agreed, nil
+	return agreed && p.Cut == nil, nil
 }
 
 // confirm proves that a replica has led from the beginning of a term until now.

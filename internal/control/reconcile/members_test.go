@@ -11,6 +11,7 @@ import (
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
@@ -23,6 +24,8 @@ type still struct {
 	changes []raftgroup.Change
 	deposed error // what Confirm says
 	level   feature.Level
+	epoch   uint64
+	splits  int
 }
 
 func (r *still) ID() topology.PartitionID          { return 1 }
@@ -33,6 +36,12 @@ func (r *still) Transfer(topology.ReplicaID) error { return nil }
 func (r *still) Level() feature.Level              { return r.level }
 func (r *still) RaiseLevel(_ context.Context, level feature.Level) error {
 	r.level = level
+	return nil
+}
+func (r *still) Span() (topology.Span, uint64) { return topology.Span{}, r.epoch }
+func (r *still) Split(_ context.Context, epoch uint64, _ *command.Split) error {
+	r.splits++
+	r.epoch = epoch + 1
 	return nil
 }
 func (r *still) ChangeMembers(_ context.Context, c []raftgroup.Change) error {

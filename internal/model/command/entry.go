@@ -24,8 +24,10 @@ const (
 	EntryRecords EntryKind = 5
 	// EntryFeature raises the feature level of the partition.
 	EntryFeature EntryKind = 6
+	// EntrySplit gives the end of the partition's span to a new partition. It is of feature level 2.
+	EntrySplit EntryKind = 7
 	// entryKinds is the last of them.
-	entryKinds = EntryFeature
+	entryKinds = EntrySplit
 )
 
 // Entry is a command of a replica set's log. Applying it reads nothing but the store and the entry (CM1).
@@ -48,6 +50,21 @@ type Entry struct {
 	Records       Records
 	// Level is what EntryFeature raises the partition's to.
 	Level feature.Level
+	Split Split
+}
+
+// Split is what EntrySplit does: a new partition is born that holds what began at At. Its members are on the nodes of
+// the partition's own; until its first election timeout has passed they vote for none but the one on Leader, for the
+// leader of the old partition may serve reads until it has applied the entry.
+type Split struct {
+	// Child is the id of the new partition.
+	Child uint64
+	// At is a boundary as in keys.Span, inside the old partition's span and after its beginning.
+	At []byte
+	// Voters and Learners are the members of the new partition.
+	Voters, Learners []keys.Member
+	// Leader is the node that proposed the entry.
+	Leader [16]byte
 }
 
 // Record is a record of the meta partition. A nil Value deletes it.
@@ -80,6 +97,8 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 		a.records(&e.Records)
 	case EntryFeature:
 		a.Uint(uint64(e.Level))
+	case EntrySplit:
+		a.split(&e.Split)
 	}
 	return a.Writer
 }
@@ -181,6 +200,8 @@ func DecodeEntry(e *Entry, src []byte) error {
 		r.records(&e.Records)
 	case EntryFeature:
 		e.Level = feature.Level(r.Uint32())
+	case EntrySplit:
+		r.split(&e.Split)
 	case 0:
 		r.Fail()
 	default:
@@ -202,6 +223,31 @@ func (r *reader) mutations(e *Entry) {
 			e.Mutations = append(e.Mutations, Mutation{})
 		}
 		r.mutation(&e.Mutations[i])
+	}
+}
+
+func (a *appender) split(s *Split) {
+	a.Uint(s.Child)
+	a.Bytes(s.At)
+	a.Raw(s.Leader[:])
+	for _, list := range [2][]keys.Member{s.Voters, s.Learners} {
+		a.Uint(uint64(len(list)))
+		for i := range list {
+			a.Uint(list[i].Replica)
+			a.Raw(list[i].Node[:])
+		}
+	}
+}
+
+func (r *reader) split(s *Split) {
+	s.Child, s.At = r.Uint(), r.Bytes()
+	copy(s.Leader[:], r.Take(16))
+	for _, list := range [2]*[]keys.Member{&s.Voters, &s.Learners} {
+		for range r.Count(17) {
+			m := keys.Member{Replica: r.Uint()}
+			copy(m.Node[:], r.Take(16))
+			*list = append(*list, m)
+		}
 	}
 }
 

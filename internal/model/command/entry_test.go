@@ -38,6 +38,9 @@ func entries() []Entry {
 		{Kind: EntryRecords,
 			Records: Records{Expect: 4, Put: []Record{{Key: []byte("a"), Value: []byte{}}, {Key: []byte("b")}}}},
 		{Kind: EntryFeature, Epoch: 1, Level: 300},
+		{Kind: EntrySplit, Epoch: 1, Split: Split{Child: 300, At: []byte{8, 0}, Leader: [16]byte{3},
+			Voters:   []keys.Member{{Replica: 7, Node: [16]byte{3}}, {Replica: 8, Node: [16]byte{4}}},
+			Learners: []keys.Member{{Replica: 9, Node: [16]byte{5}}}}},
 	}
 }
 

@@ -16,10 +16,11 @@ import (
 // Level numbers a step in the life of the formats. 0 is none.
 type Level uint32
 
-// The levels that this build understands. Level 1 is that of the formats of version 2 (RFC 0006).
+// The levels that this build understands. Level 1 is that of the formats of version 2 (RFC 0006), from level 2 on
+// partitions split (RFC 0012).
 const (
 	Oldest Level = 1
-	Newest Level = 1
+	Newest Level = 2
 )
 
 // Range is the levels that a build understands, both ends included.

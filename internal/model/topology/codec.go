@@ -44,21 +44,23 @@ func (s *Snapshot) AppendTable(dst []byte, table uint32) []byte {
 	w.Uint(uint64(len(ps)))
 	for _, p := range ps {
 		w.Uint(uint64(p.ID))
-		for _, at := range [2]Position{p.Span.Begin, p.Span.Limit} {
-			w.Fixed(at.Ring)
-			if table&keys.WideRing != 0 {
-				w.Fixed(at.Low)
-			}
-			w.Bytes(at.Key)
-		}
+		appendPosition(&w, table, p.Span.Begin)
+		appendPosition(&w, table, p.Span.Limit)
 		w.Uint(p.Epoch)
 		w.Uint(p.Moves)
 		w.Uint(uint64(p.Level))
 		appendSets(&w, p.Sets)
-		w.Raw(p.rest)
-		w.EndFields()
+		p.appendFields(&w)
 	}
 	return w
+}
+
+func appendPosition(w *codec.Writer, table uint32, at Position) {
+	w.Fixed(at.Ring)
+	if table&keys.WideRing != 0 {
+		w.Fixed(at.Low)
+	}
+	w.Bytes(at.Key)
 }
 
 // SameTable reports whether a table, or the meta partition if that is MetaTable, is the same one in both maps, without
@@ -127,7 +129,7 @@ func (s *Snapshot) addRecord(table uint32, record []byte, replicas map[ReplicaID
 			Level: feature.Level(r.Uint32()),
 			Sets:  r.sets(),
 		}
-		p.rest = r.fields("a partition of the map")
+		r.partitionFields(p)
 		if r.Err() != nil {
 			return r.end()
 		}

@@ -80,7 +80,7 @@ func TestMapOfLaterBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s, _, err = s.AddMember(p.ID, "here", NodeID{9}, Learner); err == nil {
-		s, err = s.WithLevel(3).Split(p.ID, Position{Ring: 9})
+		s, err = split(s.WithLevel(3), p.ID, Position{Ring: 9})
 	}
 	if err != nil {
 		t.Fatal(err)

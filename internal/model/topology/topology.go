@@ -148,6 +148,13 @@ type Partition struct {
 	Moves uint64
 	// Sets holds one replica set per region; a single region today.
 	Sets []ReplicaSet
+	// Cut is a split that was ordered and is not in the map yet, nil if there is none.
+	Cut *Cut
+	// Parent is the partition that this one has split off from, 0 if it was born with its table. The replicas of such a
+	// partition are not born by the map: they come with an entry of the parent's log, or by a snapshot.
+	Parent PartitionID
+	// Since is when the span changed last, in milliseconds since 1970; 0 if it never did.
+	Since int64
 
 	rest []byte // as in ReplicaSet
 }

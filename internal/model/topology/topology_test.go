@@ -5,6 +5,7 @@ package topology
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -42,7 +43,7 @@ func TestPartitionsTileTheRing(t *testing.T) {
 			if rapid.Bool().Draw(t, "split") {
 				tok, key := genKey(t, "at")
 				inside := ps[i].Span.Contains(tok, key) && At(tok, key).Compare(ps[i].Span.Begin) != 0
-				next, err := s.Split(ps[i].ID, At(tok, key))
+				next, err := split(s, ps[i].ID, At(tok, key))
 				if inside != (err == nil) {
 					t.Fatalf("split of %s at %s/%x: %v", ps[i].Span, tok, key, err)
 				}
@@ -116,7 +117,7 @@ func TestWideRing(t *testing.T) {
 		{Ring: 8}}
 	for _, p := range at {
 		i := s.Find(wide, p)
-		if s, err = s.Split(s.Partitions(wide)[i].ID, p); err != nil {
+		if s, err = split(s, s.Partitions(wide)[i].ID, p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -154,11 +155,11 @@ func TestTransitions(t *testing.T) {
 	if _, err := s.AddTable(table+1, 0, places); err == nil {
 		t.Error("a table without partitions was added")
 	}
-	split, err := s.Split(2, Position{Ring: 1<<62 + 5})
+	halves, err := split(s, 2, Position{Ring: 1<<62 + 5})
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, right := split.Partition(2), split.Partition(5)
+	left, right := halves.Partition(2), halves.Partition(5)
 	if left.Epoch != 2 || right.Epoch != 2 || left.Span.Limit.Compare(right.Span.Begin) != 0 {
 		t.Errorf("after a split: %+v, %+v", left, right)
 	}
@@ -170,10 +171,10 @@ func TestTransitions(t *testing.T) {
 	if right.Set("here").Leader != right.Sets[0].Replicas[0].ID {
 		t.Errorf("the right half is led by %d", right.Set("here").Leader)
 	}
-	if split.Version() != s.Version()+1 || split.Len() != 5 {
-		t.Errorf("version %d, %d partitions", split.Version(), split.Len())
+	if halves.Version() != s.Version()+2 || halves.Len() != 5 {
+		t.Errorf("version %d, %d partitions", halves.Version(), halves.Len())
 	}
-	dropped := split.DropTable(table)
+	dropped := halves.DropTable(table)
 	if dropped.Len() != 0 || dropped.Locate(table, 0, []byte("k")) != nil || dropped.Find(table, Position{}) != -1 {
 		t.Error("a dropped table is still there")
 	}
@@ -207,7 +208,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(s.Append(nil))
-	if s, err = s.Split(1, At(token.Hash([]byte("a"))/2+token.Min/2, []byte("a"))); err == nil {
+	if s, err = split(s, 1, At(token.Hash([]byte("a"))/2+token.Min/2, []byte("a"))); err == nil {
 		f.Add(s.Append(nil))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -239,4 +240,13 @@ func BenchmarkLocate(b *testing.B) {
 			b.Fatal("not found")
 		}
 	}
+}
+
+// split cuts a partition in two, as its log does it.
+func split(s *Snapshot, id PartitionID, at Position) (*Snapshot, error) {
+	s, err := s.BeginSplit(id, at)
+	if err != nil {
+		return nil, err
+	}
+	return s.EndSplit(id, time.Time{})
 }

@@ -3,7 +3,6 @@
 package topology
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -137,49 +136,6 @@ func (s *Snapshot) DropTable(table uint32) *Snapshot {
 	return out
 }
 
-// Split cuts a partition in two: it keeps what is before at, a new partition on the same nodes gets the rest. Both have
-// the epoch after the old one. at must lie inside the span, after its beginning.
-func (s *Snapshot) Split(id PartitionID, at Position) (*Snapshot, error) {
-	p := s.byID[id]
-	if p == nil {
-		return nil, fmt.Errorf("there is no partition %d", id)
-	}
-	if at.Compare(p.Span.Begin) <= 0 || !p.Span.Limit.IsZero() && at.Compare(p.Span.Limit) >= 0 {
-		return nil, fmt.Errorf("partition %d holds %s and cannot be split at %s", id, p.Span, at)
-	}
-	if len(s.tables[p.Table]) >= PartitionsMax {
-		return nil, fmt.Errorf("table %d has %d partitions and cannot have more", p.Table, PartitionsMax)
-	}
-	at.Key = bytes.Clone(at.Key)
-	out := s.next()
-	left, right := *p, *p
-	left.Span.Limit, right.Span.Begin = at, at
-	left.Epoch++
-	right.Epoch++
-	right.ID = out.nextPartition
-	out.nextPartition++
-	right.Sets = make([]ReplicaSet, len(p.Sets))
-	for i, set := range p.Sets {
-		right.Sets[i] = out.mirror(set)
-	}
-	i := find(s.tables[p.Table], p.Span.Begin)
-	out.replace(p.Table, i, i+1, &left, &right)
-	return out, nil
-}
-
-// mirror gives each member of a replica set a new replica on the same node.
-func (s *Snapshot) mirror(set ReplicaSet) ReplicaSet {
-	out := ReplicaSet{Region: set.Region, Replicas: make([]Replica, len(set.Replicas)), rest: set.rest}
-	for i, r := range set.Replicas {
-		out.Replicas[i] = Replica{ID: s.nextReplica, Node: r.Node, State: r.State}
-		if r.ID == set.Leader {
-			out.Leader = s.nextReplica
-		}
-		s.nextReplica++
-	}
-	return out
-}
-
 // Merge makes one partition of two neighbours: left keeps its id and its replicas and takes right's span; the epoch is
 // the one after the higher. Whoever merges has seen to it that both live on the same nodes.
 func (s *Snapshot) Merge(left, right PartitionID) (*Snapshot, error) {
@@ -189,6 +145,9 @@ func (s *Snapshot) Merge(left, right PartitionID) (*Snapshot, error) {
 	}
 	if l.Table != r.Table || l.Span.Limit.IsZero() || l.Span.Limit.Compare(r.Span.Begin) != 0 {
 		return nil, fmt.Errorf("partition %d does not end where partition %d begins", left, right)
+	}
+	if l.Cut != nil || r.Cut != nil {
+		return nil, fmt.Errorf("one of the partitions %d and %d is being split", left, right)
 	}
 	out := s.next()
 	merged := *l

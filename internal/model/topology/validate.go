@@ -52,6 +52,9 @@ func (s *Snapshot) validateTable(table uint32, replicas map[ReplicaID]PartitionI
 		if err := s.validateMembers(p, replicas); err != nil {
 			return err
 		}
+		if err := s.validateCut(p, replicas); err != nil {
+			return err
+		}
 		begin = p.Span.Limit
 	}
 	return nil

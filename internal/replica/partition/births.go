@@ -5,6 +5,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
@@ -88,6 +89,20 @@ func (h *Host) add(list []born) error {
 	if err := h.seqs.failed(); err != nil {
 		return err
 	}
+	if err := h.bring(list); err != nil {
+		return fmt.Errorf("create partitions: %w", err)
+	}
+	if err := h.seqs.open(list); err != nil {
+		h.forget(list)
+		return fmt.Errorf("create partitions: %w", err)
+	}
+	return nil
+}
+
+// bring stores new replicas and shows them: entries are applied as soon as a sequencer is open.
+func (h *Host) bring(list []born) error {
+	h.listing.Lock()
+	defer h.listing.Unlock()
 	replicas := h.copyReplicas(len(list))
 	tables := map[uint32]bool{}
 	b := h.store.NewBatch()
@@ -96,7 +111,10 @@ func (h *Host) add(list []born) error {
 		n := &list[i]
 		r, err := newReplica(h, n)
 		if err != nil {
-			return fmt.Errorf("create partition %d: %w", n.id, err)
+			return fmt.Errorf("partition %d: %w", n.id, err)
+		}
+		if replicas[r.id] != nil {
+			return fmt.Errorf("partition %d is here", n.id)
 		}
 		replicas[r.id] = r
 		if n.listed {
@@ -109,18 +127,24 @@ func (h *Host) add(list []born) error {
 		}
 	}
 	if err := checkSpans(ofTables(replicas, tables)); err != nil {
-		return fmt.Errorf("create partitions: %w", err)
+		return err
 	}
 	if err := errors.Join(b.Commit(), h.store.Sync()); err != nil {
-		return fmt.Errorf("create partitions: %w", err)
+		return err
 	}
-	before := h.replicas.Load()
-	h.replicas.Store(&replicas) // entries are applied as soon as a sequencer is open
-	if err := h.seqs.open(list); err != nil {
-		h.replicas.Store(before)
-		return fmt.Errorf("create partitions: %w", err)
-	}
+	h.replicas.Store(&replicas)
 	return nil
+}
+
+// forget takes replicas whose sequencers did not open out of the map.
+func (h *Host) forget(list []born) {
+	h.listing.Lock()
+	defer h.listing.Unlock()
+	stay := h.copyReplicas(0)
+	for i := range list {
+		delete(stay, list[i].id)
+	}
+	h.replicas.Store(&stay)
 }
 
 func ofTables(replicas map[topology.PartitionID]*Replica, tables map[uint32]bool) []*Replica {
@@ -150,12 +174,10 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 	if h.closed {
 		return ErrClosed
 	}
-	stay := h.copyReplicas(0)
 	var gone []*Replica
 	for _, id := range ids {
-		if r := stay[id]; r != nil {
+		if r := h.Replica(id); r != nil && !slices.Contains(gone, r) {
 			gone = append(gone, r)
-			delete(stay, id)
 		}
 	}
 	if len(gone) == 0 {
@@ -168,7 +190,13 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 	if err != nil {
 		return err
 	}
+	h.listing.Lock()
+	stay := h.copyReplicas(0) // with what split off from one of them until now
+	for _, r := range gone {
+		delete(stay, r.id)
+	}
 	h.replicas.Store(&stay)
+	h.listing.Unlock()
 	if err := h.removeState(gone, stay); err != nil {
 		return fmt.Errorf("drop partitions: %w", err)
 	}

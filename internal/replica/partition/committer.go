@@ -315,6 +315,9 @@ func (c *committer) bear(ps []*topology.Partition) (list []born) {
 // open implements sequencers.
 func (c *committer) open([]born) error { return c.failed() }
 
+// begin implements sequencers.
+func (c *committer) begin(*born, topology.NodeID) {}
+
 // withdraw implements sequencers. What the replicas had under way is applied when it returns.
 func (c *committer) withdraw([]*Replica) (finish func() error, err error) {
 	done := make(outcomeWaiter, 1)

@@ -64,6 +64,9 @@ func (r *Replica) judge(
 	}
 	d := v.decision
 	if v.whole == nil {
+		if err := r.accepts(m); err != nil {
+			return false, err // the key went to a child, and may have been written there before it was read here
+		}
 		table, tok := m.Table, m.Token
 		r.host.latches.leave(latch) // it names m's key, which is the caller's again when done is told
 		return true, r.refused(r.seq.confirmed(t, table, tok, func(err error) {

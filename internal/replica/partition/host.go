@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -79,8 +80,10 @@ type Host struct {
 	readers  sync.Pool // *meter
 	flights  sync.Pool // *flight
 
-	// mu orders changes of replicas; the map itself is never changed, only replaced.
+	// mu orders changes of replicas, but for the children of splits, which the machine makes; listing orders all. The
+	// map itself is never changed, only replaced. Whoever holds listing waits for the disk alone.
 	mu       sync.Mutex
+	listing  sync.Mutex
 	closed   bool
 	ended    chan struct{} // closed with the host
 	tidied   sync.WaitGroup
@@ -219,6 +222,27 @@ func (h *Host) Member(id topology.PartitionID) topology.ReplicaID {
 		return r.Member()
 	}
 	return 0
+}
+
+// IDs are the ids of the partitions that have a replica here, ascending.
+func (h *Host) IDs() []topology.PartitionID { return slices.Sorted(maps.Keys(*h.replicas.Load())) }
+
+// TableOf is the table of a replica here, 0 if there is none or it waits for its first snapshot.
+func (h *Host) TableOf(id topology.PartitionID) uint32 {
+	if r := h.Replica(id); r != nil {
+		return r.Table()
+	}
+	return 0
+}
+
+// Holds reports whether a replica here holds a part of a span of a table.
+func (h *Host) Holds(table uint32, span topology.Span) bool {
+	for _, r := range *h.replicas.Load() {
+		if s := r.state.Load(); s.keys.Table == table && s.span.Overlaps(span) {
+			return true
+		}
+	}
+	return false
 }
 
 // Close waits for the requests under way and ends the host's goroutines. It leaves the store open.

@@ -103,7 +103,7 @@ func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []
 		if err := command.DecodeEntry(&a.entry, c); err != nil {
 			return results, err
 		}
-		result, err := a.command(r, &next)
+		result, err := a.command(r, &next, index)
 		if err != nil {
 			return results, err
 		}
@@ -116,7 +116,7 @@ func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []
 }
 
 // command applies a.entry. result is an error if the log refuses it; err stops the node.
-func (a *machine) command(r *Replica, next *progress) (result any, err error) {
+func (a *machine) command(r *Replica, next *progress, index uint64) (result any, err error) {
 	e := &a.entry
 	switch e.Kind {
 	case command.EntryWrite:
@@ -156,6 +156,8 @@ func (a *machine) command(r *Replica, next *progress) (result any, err error) {
 		}
 		next.level = max(next.level, e.Level)
 		return nil, nil
+	case command.EntrySplit:
+		return a.split(r, next, index)
 	}
 	return nil, fmt.Errorf("entry of kind %d: %w", e.Kind, command.ErrMalformed)
 }

@@ -267,6 +267,24 @@ func (g *raft) open(list []born) error {
 	}
 }
 
+// begin implements sequencers. The log of the child begins as that of every newborn, unless it has one: its leader may
+// have sent entries before.
+func (g *raft) begin(child *born, leader topology.NodeID) {
+	list := []born{*child}
+	g.runner.Call(func(h *raftgroup.Host) {
+		c := configsOf(list, true)
+		c[0].Fresh, c[0].Favours = false, raftgroup.NodeID(leader)
+		groups, err := h.Open(c...)
+		if err != nil {
+			return // the log cannot be written, which ends the node
+		}
+		g.setGroups(groups)
+		if leader == g.opts.Node {
+			h.Campaign(uint64(child.id))
+		}
+	})
+}
+
 // leavingMax bounds how long a new replica waits until the log of an earlier one is destroyed.
 const leavingMax = 10 * time.Second
 

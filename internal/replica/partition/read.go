@@ -53,7 +53,19 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 			err = ErrUnconfirmed
 		}
 	}
+	if err == nil && r.gaveAway(c, s) {
+		if err = r.wrongRange(); passed {
+			err = ErrUnconfirmed
+		}
+	}
 	p.begin(nil)
 	r.host.readers.Put(p)
 	return err
+}
+
+// gaveAway reports whether a part of what c reads has gone to another partition since the replica was in state s: it
+// may have been changed there before it was read here.
+func (r *Replica) gaveAway(c *command.Read, s *state) bool {
+	now := r.state.Load()
+	return now != s && (c.Key == nil && now.epoch != s.epoch || c.Key != nil && !now.span.Holds(c.Position()))
 }

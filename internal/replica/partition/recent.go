@@ -5,6 +5,7 @@ package partition
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,16 @@ func (r *recent) complete() {
 	r.mu.Lock()
 	r.since = 0
 	r.mu.Unlock()
+}
+
+// inherit makes the memory that of the partition that this one has split off from.
+func (r *recent) inherit(from *recent) {
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.young, r.old = from.young.clone(), from.old.clone()
+	r.youngSince, r.forgotten, r.since = from.youngSince, maps.Clone(from.forgotten), from.since
 }
 
 // reaches reports whether the memory had begun when its node told a value.

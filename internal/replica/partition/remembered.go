@@ -29,6 +29,16 @@ func (r *remembered) most() (most int) {
 	return most
 }
 
+// clone shares no memory with the set.
+func (r *remembered) clone() remembered {
+	out := *r
+	out.of = slices.Clone(r.of)
+	for i := range out.of {
+		out.of[i].table = slices.Clone(r.of[i].table)
+	}
+	return out
+}
+
 func (r *remembered) find(coordinator [16]byte) int {
 	return slices.IndexFunc(r.of, func(n numbers) bool { return n.coordinator == coordinator })
 }

@@ -63,6 +63,9 @@ type sequencers interface {
 	bear(ps []*topology.Partition) []born
 	// open begins to apply entries to replicas that are stored and in the host's map.
 	open(list []born) error
+	// begin is open for a child of a split, from the machine, so it does not wait. leader is the node that led the
+	// parent.
+	begin(child *born, leader topology.NodeID)
 	// withdraw ends the sequencers of closed replicas: nothing is applied to them when it returns. finish is for after
 	// the removal of their state.
 	withdraw(rs []*Replica) (finish func() error, err error)

@@ -24,10 +24,10 @@ func (h *Host) succeed(g *Group, ticks int) {
 
 // campaign asks for votes, this replica's own first: it is given on the same condition as others' (RG6).
 func (h *Host) campaign(g *Group) {
-	if !g.promise.binds(h.ticks) && !h.abstains {
+	if !g.promise.binds(h.ticks, h.opts.Node) && !h.abstains {
 		before := g.ballot()
 		_ = g.raft.Campaign()
-		g.voted(before)
+		g.voted(before, h.opts.Node)
 	}
 }
 
@@ -54,7 +54,7 @@ func (g *Group) successor() uint64 {
 // others keep the promise on which the lease rests, and silence tells them.
 func (h *Host) Refused(node NodeID) {
 	for _, g := range h.order {
-		if !g.promise.binds(h.ticks) && h.led(g, node) {
+		if !g.promise.binds(h.ticks, h.opts.Node) && h.led(g, node) {
 			h.awake(g)
 			h.succeed(g, urgentTicks)
 		}
@@ -102,7 +102,7 @@ func (h *Host) tickUrgent(g *Group) {
 // heard of.
 func (h *Host) Campaign(id uint64) {
 	g := h.groups[id]
-	if g == nil || g.lead != raft.None || g.promise.binds(h.ticks) || g.applied == 0 {
+	if g == nil || g.lead != raft.None || g.promise.binds(h.ticks, h.opts.Node) || g.applied == 0 {
 		return
 	}
 	h.awake(g)

@@ -150,7 +150,7 @@ func (h *Host) tick() {
 		}
 		before := g.ballot()
 		g.raft.Tick()
-		g.voted(before)
+		g.voted(before, h.opts.Node)
 		if g.leading {
 			g.reads.tick()
 		} else {

@@ -62,9 +62,10 @@ func (g *Group) ballot() ballot {
 	return ballot{s.HardState.GetTerm(), s.HardState.GetVote(), g.raft.campaigns()}
 }
 
-// voted checks that no vote was given and no campaign begun since before, unless this replica's word does not bind it.
-func (g *Group) voted(before ballot) {
-	if !invariant.Enabled || !g.promise.binds(g.host.ticks) {
+// voted checks that no vote was given and no campaign begun since before, unless this replica's word does not bind it
+// towards the candidate's node.
+func (g *Group) voted(before ballot, candidate NodeID) {
+	if !invariant.Enabled || !g.promise.binds(g.host.ticks, candidate) {
 		return
 	}
 	now := g.ballot()

@@ -25,6 +25,9 @@ type GroupConfig struct {
 	Born bool
 	// Fresh is true if the group was born in this process: no lease can rest on it.
 	Fresh bool
+	// Favours is the node whose member alone gets a vote in the first election timeout, where Fresh is false: it may
+	// hold a lease from before the group was born, and campaigns when it does not use that any more. Zero for none.
+	Favours NodeID
 }
 
 // Open adds groups. Those that are just born and have no log get the birth record of their state; where a crash came
@@ -136,6 +139,7 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	}
 	if !c.Fresh {
 		g.promise.renew(h.ticks, h.opts.ElectionTicks)
+		g.promise.favours = c.Favours
 	}
 	hs, _, err := log.InitialState()
 	if err != nil {

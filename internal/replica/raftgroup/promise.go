@@ -8,13 +8,19 @@ package raftgroup
 type promise struct {
 	// until is the tick before which no vote is given.
 	until uint64
+	// favours is the node that is exempt; see GroupConfig.Favours.
+	favours NodeID
 }
 
 // renew gives it for an election timeout from now on.
-func (p *promise) renew(now uint64, electionTicks int) { p.until = now + uint64(electionTicks) }
+func (p *promise) renew(now uint64, electionTicks int) {
+	p.until, p.favours = now+uint64(electionTicks), NodeID{}
+}
 
 // void takes it back, once no lease rests on it.
 func (p *promise) void() { p.until = 0 }
 
-// binds reports whether no vote may be given now.
-func (p *promise) binds(now uint64) bool { return now < p.until }
+// binds reports whether no vote may be given now to the member on a node.
+func (p *promise) binds(now uint64, candidate NodeID) bool {
+	return now < p.until && (candidate == NodeID{} || candidate != p.favours)
+}

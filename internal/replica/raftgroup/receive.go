@@ -72,7 +72,7 @@ func (h *Host) step(p *peer, message Message) bool {
 	switch m.GetType() {
 	case pb.MsgVote, pb.MsgPreVote:
 		if string(m.GetContext()) != transferContext {
-			g.voted(before)
+			g.voted(before, p.node)
 		}
 	case pb.MsgHeartbeat:
 		g.fresh.hear(p, m)
@@ -95,7 +95,7 @@ func (h *Host) admits(g *Group, p *peer, m *pb.Message) bool {
 		}
 		h.awake(g)
 	case pb.MsgVote, pb.MsgPreVote:
-		if g.promise.binds(h.ticks) && string(m.GetContext()) != transferContext {
+		if g.promise.binds(h.ticks, p.node) && string(m.GetContext()) != transferContext {
 			return false // (RG6)
 		}
 		h.awake(g)

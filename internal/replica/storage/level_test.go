@@ -4,6 +4,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,20 +54,23 @@ func TestLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	raised, _ := os.ReadFile(name)
-	if !strings.Contains(string(raised), "\nlevel 2\n") || !strings.Contains(string(raised), "\nlater line\n") {
+	if !strings.Contains(string(raised), fmt.Sprintf("\nlevel %d\n", later.Newest)) ||
+		!strings.Contains(string(raised), "\nlater line\n") {
 		t.Errorf("%s", raised)
 	}
 	_, err = open(feature.Known)
 	if !errors.Is(err, feature.ErrNewer) ||
-		!strings.Contains(err.Error(),
-			"this directory was written by a newer Ilion (feature level 2); this build understands 1") {
+		!strings.Contains(err.Error(), fmt.Sprintf(
+			"this directory was written by a newer Ilion (feature level %d); this build understands %s",
+			later.Newest, feature.Known)) {
 		t.Errorf("%v", err)
 	}
-	if _, err = open(feature.Range{Oldest: 3, Newest: 4}); err == nil ||
-		!strings.Contains(err.Error(), "it has feature level 2, this build understands 3 to 4") {
+	if _, err = open(feature.Range{Oldest: 8, Newest: 9}); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprintf("it has feature level %d, this build understands 8 to 9",
+			later.Newest)) {
 		t.Errorf("%v", err)
 	}
-	if s, err = open(later); err != nil || s.Level() != 2 {
+	if s, err = open(later); err != nil || s.Level() != later.Newest {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

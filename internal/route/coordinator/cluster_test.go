@@ -531,11 +531,11 @@ func TestWholeOfPartitions(t *testing.T) {
 		// The first partition splits; its rows are the new one's from the middle on. The map comes later.
 		old := c.Topology()
 		first := old.Partitions(table)[0]
-		split, err := old.Split(first.ID, topology.Position{Ring: 1 << 62})
+		halves, err := split(old, first.ID, topology.Position{Ring: 1 << 62})
 		if err != nil {
 			t.Fatal(err)
 		}
-		right := split.Partitions(table)[1]
+		right := halves.Partitions(table)[1]
 		f.epochs[first.ID], f.epochs[right.ID] = 2, 2
 		f.leader[right.ID] = f.leader[first.ID]
 		moved := 0
@@ -549,12 +549,12 @@ func TestWholeOfPartitions(t *testing.T) {
 		if moved == 0 {
 			t.Fatal("the split has moved no row")
 		}
-		time.AfterFunc(100*time.Millisecond, func() { c.SetTopology(split) })
+		time.AfterFunc(100*time.Millisecond, func() { c.SetTopology(halves) })
 		if err := c.Truncate(t.Context(), table); err != nil || len(f.rows) != 0 {
 			t.Errorf("truncated: %v, %d rows are left", err, len(f.rows))
 		}
 		// And back, for the other command.
-		merged, err := split.Merge(first.ID, right.ID)
+		merged, err := halves.Merge(first.ID, right.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

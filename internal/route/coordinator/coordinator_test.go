@@ -264,7 +264,7 @@ func TestManyPartitionsAreOne(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(t, "splits") {
 			at := rapid.SampledFrom(all).Draw(t, "split at")
 			p := many.Locate(table, token.Hash(at), at)
-			if next, err := many.Split(p.ID, topology.At(token.Hash(at), at)); err == nil {
+			if next, err := split(many, p.ID, topology.At(token.Hash(at), at)); err == nil {
 				many = next
 			}
 		}
@@ -381,7 +381,7 @@ func TestTraceAndTouched(t *testing.T) {
 func TestOldMap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := tableOf(t, 1)
-		now, err := old.Split(1, topology.Position{Ring: 1 << 63})
+		now, err := split(old, 1, topology.Position{Ring: 1 << 63})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -630,4 +630,13 @@ func BenchmarkRead(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// split cuts a partition in two, as its log does it.
+func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
+	s, err := s.BeginSplit(id, at)
+	if err != nil {
+		return nil, err
+	}
+	return s.EndSplit(id, time.Time{})
 }

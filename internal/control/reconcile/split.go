@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Splitter carries out splits that the records have as ordered. Every step can be repeated, by any leader: the entry is
+// proposed at the epoch of the map, at which the log takes one; the map is told once the replica has the epoch after
+// it.
+type Splitter struct {
+	Keeper *meta.Keeper
+	// Done, if not nil, is told of a split that the map has now.
+	Done func(p *topology.Partition)
+	// Sched is what the time of a split is taken from, nil outside simulations.
+	Sched *sched.Scheduler
+}
+
+// Divided is what splits; *partition.Replica is one.
+type Divided interface {
+	ID() topology.PartitionID
+	Span() (topology.Span, uint64)
+	Split(ctx context.Context, epoch uint64, s *command.Split) error
+}
+
+// Run splits a partition that is led here, by its order, and tells the map.
+func (s *Splitter) Run(ctx context.Context, r Divided, p *topology.Partition) error {
+	_, epoch := r.Span()
+	if epoch == p.Epoch {
+		if err := r.Split(ctx, epoch, splitOf(p)); err != nil {
+			return fmt.Errorf("split partition %d: %w", p.ID, err)
+		}
+	} else if epoch < p.Epoch {
+		return fmt.Errorf("split partition %d: it is at epoch %d, the map at %d", p.ID, epoch, p.Epoch)
+	}
+	done := false
+	_, err := s.Keeper.Update(ctx, func(st *meta.State) (*meta.State, error) {
+		now := st.Map.Partition(p.ID)
+		if done = now != nil && now.Cut != nil && now.Epoch == p.Epoch; !done {
+			return st, nil // another leader was faster, or the table was dropped
+		}
+		next, err := st.Map.EndSplit(p.ID, s.Sched.Wall())
+		if err != nil {
+			return nil, err
+		}
+		return st.WithMap(next), nil
+	})
+	if err != nil {
+		return fmt.Errorf("record the split of partition %d: %w", p.ID, err)
+	}
+	if done && s.Done != nil {
+		s.Done(p)
+	}
+	return nil
+}
+
+// splitOf is the entry by which an order is carried out.
+func splitOf(p *topology.Partition) *command.Split {
+	s := &command.Split{Child: uint64(p.Cut.Child), At: p.Cut.At.Boundary(p.Table)}
+	for _, set := range p.ChildSets() {
+		for _, m := range set.Replicas {
+			member := keys.Member{Replica: uint64(m.ID), Node: m.Node}
+			if m.State == topology.Learner {
+				s.Learners = append(s.Learners, member)
+			} else {
+				s.Voters = append(s.Voters, member)
+			}
+		}
+	}
+	return s
+}
+
+// areMembers reports whether the members of a Raft group are those of the map, none of them on its way.
+func areMembers(set *topology.ReplicaSet, now *pb.ConfState) bool {
+	if len(now.GetVotersOutgoing()) > 0 || len(now.GetLearnersNext()) > 0 {
+		return false
+	}
+	var voters, learners []topology.ReplicaID
+	for _, m := range set.Replicas {
+		if m.State == topology.Learner {
+			learners = append(learners, m.ID)
+		} else {
+			voters = append(voters, m.ID)
+		}
+	}
+	same := func(a, b []topology.ReplicaID) bool {
+		slices.Sort(a)
+		slices.Sort(b)
+		return slices.Equal(a, b)
+	}
+	return same(voters, ids(now.GetVoters())) && same(learners, ids(now.GetLearners()))
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// held is a replica on a node: its id, its table and what it holds.
+type held struct {
+	replica topology.ReplicaID
+	table   uint32
+	span    topology.Span
+}
+
+// room are the replicas on a node.
+type room struct {
+	here map[topology.PartitionID]held
+	did  []string
+}
+
+func (r *room) note(format string, args ...any)                   { r.did = append(r.did, fmt.Sprintf(format, args...)) }
+func (r *room) Has(id topology.PartitionID) bool                  { _, ok := r.here[id]; return ok }
+func (r *room) Member(id topology.PartitionID) topology.ReplicaID { return r.here[id].replica }
+func (r *room) IDs() []topology.PartitionID                       { return slices.Sorted(maps.Keys(r.here)) }
+func (r *room) TableOf(id topology.PartitionID) uint32            { return r.here[id].table }
+func (r *room) Holds(table uint32, span topology.Span) bool {
+	for _, h := range r.here {
+		if h.table == table && h.span.Overlaps(span) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *room) Create(ps ...*topology.Partition) error {
+	for _, p := range ps {
+		r.note("create %d", p.ID)
+		r.here[p.ID] = held{p.Sets[0].Replicas[0].ID, p.Table, p.Span}
+	}
+	return nil
+}
+
+func (r *room) Join(id topology.PartitionID, replica topology.ReplicaID) error {
+	r.note("join %d", id)
+	r.here[id] = held{replica: replica}
+	return nil
+}
+
+func (r *room) Drop(ids ...topology.PartitionID) error {
+	for _, id := range ids {
+		r.note("drop %d", id)
+		delete(r.here, id)
+	}
+	return nil
+}
+
+// said returns what was done since the last call.
+func (r *room) said() string {
+	s := strings.Join(r.did, ", ")
+	r.did = nil
+	return s
+}
+
+const ordered = 600
+
+// maps of a table with one partition on a node: as it was made, with a split ordered, and with that carried out.
+func splitMaps(t *testing.T, node topology.NodeID) (whole, cut, halves *topology.Snapshot) {
+	t.Helper()
+	whole, err := topology.New().AddTable(ordered, 1, []topology.Place{{Nodes: []topology.NodeID{node}}})
+	if err == nil {
+		cut, err = whole.BeginSplit(1, topology.Position{Ring: 1 << 63})
+	}
+	if err == nil {
+		halves, err = cut.EndSplit(1, time.Now())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return whole, cut, halves
+}
+
+// TestChildIsNotBorn proves that what came of a split is never born by the map (RC4): it waits while an ancestor here
+// has not split yet, and is made empty, to be told by a snapshot, where that passed the split over.
+func TestChildIsNotBorn(t *testing.T) {
+	self := topology.NodeID{1}
+	whole, cut, halves := splitMaps(t, self)
+	r := &room{here: map[topology.PartitionID]held{}}
+	l := &Local{Node: self, Host: r}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(what, want string) {
+		t.Helper()
+		if got := r.said(); got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	must(l.Make(topology.New(), whole))
+	expect("a new table", "create 1")
+	must(l.Make(whole, cut))
+	must(l.Make(cut, halves))
+	must(l.Check())
+	expect("the log of the parent lags", "")
+	narrow := r.here[1]
+	narrow.span = halves.Partition(1).Span
+	r.here[1] = narrow // a snapshot of the parent came
+	must(l.Check())
+	must(l.Check())
+	expect("the split was passed over", "join 2")
+
+	r.here = map[topology.PartitionID]held{}
+	must(l.Make(topology.New(), halves))
+	expect("a node that has neither half", "join 1, join 2")
+}
+
+// TestChildOutlivesItsRecords proves that a replica which came of a split is not taken for the rest of a crash when the
+// records here do not know it yet, and that it goes with its table or when its node is no member.
+func TestChildOutlivesItsRecords(t *testing.T) {
+	self := topology.NodeID{1}
+	whole, cut, halves := splitMaps(t, self)
+	child := held{2, ordered, halves.Partition(2).Span}
+	parent := held{1, ordered, halves.Partition(1).Span}
+	for name, c := range map[string]struct {
+		m    *topology.Snapshot
+		want string
+	}{
+		"records before the order":   {whole, ""},
+		"records with the order":     {cut, ""},
+		"records with the split":     {halves, ""},
+		"the table was dropped":      {cut.DropTable(ordered), "drop 1, drop 2"},
+		"the child is there no more": {whole.DropTable(ordered), "drop 1, drop 2"},
+	} {
+		r := &room{here: map[topology.PartitionID]held{1: parent, 2: child}}
+		l := &Local{Node: self, Host: r}
+		if err := l.Orphans(c.m, r.IDs()); err != nil || r.said() != c.want {
+			t.Errorf("%s: %v, %v are left", name, err, r.IDs())
+		}
+	}
+	for name, from := range map[string]*topology.Snapshot{"before the order": whole, "after it": cut} {
+		r := &room{here: map[topology.PartitionID]held{1: parent, 2: child}}
+		l := &Local{Node: self, Host: r}
+		if err := l.Remove(from, from.DropTable(ordered)); err != nil || len(r.here) > 0 {
+			t.Errorf("dropped %s: %v, %v are left", name, err, r.IDs())
+		}
+	}
+	r := &room{here: map[topology.PartitionID]held{2: child}} // born by the parent's log when it was a member no more
+	l := &Local{Node: topology.NodeID{9}, Host: r}
+	if err := l.Make(topology.New(), halves); err != nil || l.Check() != nil || r.said() != "drop 2" {
+		t.Errorf("%v, %v are left", err, r.IDs())
+	}
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
+)
+
+// Cut is a split of a partition that was ordered and is not in the map yet: what begins at At becomes the partition
+// Child, with a replica beside each of the old one's. Until the map has it the members of the partition do not change.
+type Cut struct {
+	At    Position
+	Child PartitionID
+	// First is the id of the child's first replica; the others follow, in the order of the old partition's.
+	First ReplicaID
+}
+
+// NextPartition is above the ids of all partitions that the map has or had. One that is not below it is of a newer map.
+func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
+
+// CutOf returns the partition whose child an ordered split makes, nil if there is none.
+func (s *Snapshot) CutOf(child PartitionID) *Partition {
+	for _, p := range s.byID {
+		if p.Cut != nil && p.Cut.Child == child {
+			return p
+		}
+	}
+	return nil
+}
+
+// BeginSplit orders a partition to be split at a position inside its span, after the beginning. All its members must be
+// at rest.
+func (s *Snapshot) BeginSplit(id PartitionID, at Position) (*Snapshot, error) {
+	p := s.byID[id]
+	switch {
+	case p == nil:
+		return nil, fmt.Errorf("there is no partition %d", id)
+	case p.Cut != nil:
+		return nil, fmt.Errorf("partition %d is being split already", id)
+	case at.Compare(p.Span.Begin) <= 0 || !p.Span.Limit.IsZero() && at.Compare(p.Span.Limit) >= 0:
+		return nil, fmt.Errorf("partition %d holds %s and cannot be split at %s", id, p.Span, at)
+	case len(s.tables[p.Table])+s.cuts(p.Table) >= PartitionsMax:
+		return nil, fmt.Errorf("table %d has %d partitions and cannot have more", p.Table, PartitionsMax)
+	case !p.AtRest():
+		return nil, fmt.Errorf("the replicas of partition %d are being changed", id)
+	}
+	at.Key = bytes.Clone(at.Key)
+	out := s.next()
+	changed := *p
+	changed.Cut = &Cut{At: at, Child: out.nextPartition, First: out.nextReplica}
+	out.nextPartition++
+	for i := range p.Sets {
+		out.nextReplica += ReplicaID(len(p.Sets[i].Replicas))
+	}
+	i := find(s.tables[p.Table], p.Span.Begin)
+	out.replace(p.Table, i, i+1, &changed)
+	return out, nil
+}
+
+// cuts counts the splits of a table that are under way.
+func (s *Snapshot) cuts(table uint32) (n int) {
+	for _, p := range s.tables[table] {
+		if p.Cut != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// AtRest reports whether no member of the partition is on its way in or out.
+func (p *Partition) AtRest() bool {
+	for i := range p.Sets {
+		if p.Sets[i].Count(Joining)+p.Sets[i].Count(Leaving) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// ChildSets are the replica sets that an ordered split gives to the child.
+func (p *Partition) ChildSets() []ReplicaSet {
+	id := p.Cut.First
+	out := make([]ReplicaSet, len(p.Sets))
+	for i := range p.Sets {
+		set := &p.Sets[i]
+		out[i] = ReplicaSet{Region: set.Region, Replicas: slices.Clone(set.Replicas), rest: set.rest}
+		for j := range out[i].Replicas {
+			r := &out[i].Replicas[j]
+			if r.ID == set.Leader {
+				out[i].Leader = id
+			}
+			r.ID = id
+			id++
+		}
+	}
+	return out
+}
+
+// EndSplit puts an ordered split into the map, once the partition's log has it: the partition keeps what is before the
+// cut, its child has the rest. Both have the epoch after the old one.
+func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
+	p := s.byID[id]
+	if p == nil || p.Cut == nil {
+		return nil, fmt.Errorf("there is no split of partition %d", id)
+	}
+	out := s.next()
+	left, right := *p, *p
+	left.Cut, right.Cut = nil, nil
+	left.Span.Limit, right.Span.Begin = p.Cut.At, p.Cut.At
+	left.Epoch++
+	right.Epoch++
+	left.Since, right.Since = now.UnixMilli(), now.UnixMilli()
+	right.ID, right.Parent, right.Moves, right.Sets = p.Cut.Child, p.ID, 0, p.ChildSets()
+	i := find(s.tables[p.Table], p.Span.Begin)
+	out.replace(p.Table, i, i+1, &left, &right)
+	return out, nil
+}
+
+// The fields of a partition. The first two are of feature level 2.
+const (
+	fieldCut    = 1 // must be understood: members must not change meanwhile
+	fieldParent = 2 // must be understood: its replicas are not born by the map
+	fieldSince  = 3
+	// partitionFields is the last one that this build knows.
+	partitionFields = fieldSince
+)
+
+func (p *Partition) appendFields(w *codec.Writer) {
+	var v codec.Writer
+	if c := p.Cut; c != nil {
+		appendPosition(&v, p.Table, c.At)
+		v.Uint(uint64(c.Child))
+		v.Uint(uint64(c.First))
+		w.Field(fieldCut, true, v)
+	}
+	if p.Parent != 0 {
+		v = v[:0]
+		v.Uint(uint64(p.Parent))
+		w.Field(fieldParent, true, v)
+	}
+	if p.Since != 0 {
+		v = v[:0]
+		v.Int(p.Since)
+		w.Field(fieldSince, false, v)
+	}
+	w.Raw(p.rest)
+	w.EndFields()
+}
+
+// partitionFields reads what appendFields wrote; fields of a later build are kept.
+func (r *decoder) partitionFields(p *Partition) {
+	var rest codec.Writer
+	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
+		v := newDecoder(f.Value)
+		switch f.Number {
+		case fieldCut:
+			p.Cut = &Cut{At: v.position(p.Table), Child: PartitionID(v.Uint()), First: ReplicaID(v.Uint())}
+		case fieldParent:
+			p.Parent = PartitionID(v.Uint())
+		case fieldSince:
+			p.Since = v.Int()
+		default:
+			if f.Must {
+				r.newer("a partition of the map", "field", f.Number, partitionFields)
+			}
+			rest.Field(f.Number, false, f.Value)
+			continue
+		}
+		if v.end() != nil {
+			r.Fail()
+		}
+	}
+	p.rest = rest
+}
+
+// validateCut checks a split that was ordered: its ids are given out and used by nobody.
+func (s *Snapshot) validateCut(p *Partition, replicas map[ReplicaID]PartitionID) error {
+	c := p.Cut
+	switch {
+	case c == nil:
+		return nil
+	case c.At.Compare(p.Span.Begin) <= 0 || !p.Span.Limit.IsZero() && c.At.Compare(p.Span.Limit) >= 0:
+		return fmt.Errorf("partition %d holds %s and is being split at %s", p.ID, p.Span, c.At)
+	case c.Child == 0 || c.Child >= s.nextPartition || s.byID[c.Child] != nil:
+		return fmt.Errorf("partition %d is being split off as %d", p.ID, c.Child)
+	case !p.AtRest():
+		return fmt.Errorf("partition %d is being split, and its replicas are being changed", p.ID)
+	}
+	for _, set := range p.ChildSets() {
+		for _, r := range set.Replicas {
+			if _, ok := replicas[r.ID]; ok || r.ID == 0 || r.ID >= s.nextReplica {
+				return fmt.Errorf("replica %d of partition %d is already one of another, or has no id", r.ID, c.Child)
+			}
+			replicas[r.ID] = c.Child
+		}
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// halfway is the boundary in the middle of the ring.
+var halfway = []byte{0x80, 0, 0, 0, 0, 0, 0, 0}
+
+const childID = topology.PartitionID(5000)
+
+// splitAt is the split of a partition into halves, whose members are on its own nodes.
+func splitAt(at []byte, child topology.PartitionID, on ...int) *command.Split {
+	s := &command.Split{Child: uint64(child), At: at}
+	for n, i := range on {
+		s.Voters = append(s.Voters, keys.Member{Replica: uint64(100 + n), Node: nodeID(i)})
+	}
+	return s
+}
+
+// split asks the leader of a partition until somebody knows that it has split.
+func (w *world) split(id topology.PartitionID, s *command.Split) {
+	w.t.Helper()
+	w.until("the split", func() bool {
+		r := w.replica(w.leader(id), id)
+		_, epoch := r.Span()
+		if epoch > keys.BirthEpoch {
+			return true
+		}
+		err := r.Split(context.Background(), keys.BirthEpoch, s)
+		var moved *NotLeader
+		var wrong *WrongRange
+		if err != nil && !errors.As(err, &moved) && !errors.As(err, &wrong) && !errors.Is(err, ErrUncertain) &&
+			!errors.Is(err, ErrClosed) {
+			w.t.Fatal(err)
+		}
+		return err == nil
+	})
+}
+
+// anywhere sends a command for a key to the partition, and to the child once that holds the key. The id of the command
+// is the same in both.
+func (w *world) anywhere(id topology.PartitionID, key string,
+	send func(*Replica, func(*command.Mutation)) error) error {
+	at := keys.Position{Ring: token.Hash([]byte(key)).Position(), Key: []byte(key)}
+	err := w.request(id, send)
+	var wrong *WrongRange
+	for errors.As(err, &wrong) && !wrong.Have.Holds(at) {
+		if wrong.Partition != id {
+			return fmt.Errorf("neither of them has it: %w", err)
+		}
+		err = w.request(childID, send)
+	}
+	return err
+}
+
+// TestSplit: while a partition splits under blind writes and counters, and leaders change, are cut off and crash, every
+// acknowledged write is there once, in the one partition that holds its key, and replicas agree.
+func TestSplit(t *testing.T) {
+	w := newWorld(t, 3)
+	p := w.newTable(0, 1, 2)
+	w.leader(p.ID)
+	stop := make(chan struct{})
+	var troubles, clients sync.WaitGroup
+	troubles.Go(func() { w.trouble(p.ID, stop) })
+	end := time.Now().Add(4 * time.Second)
+	const keyCount = 40
+	var mu sync.Mutex
+	var sure, unsure [keyCount]int64
+	for c := range 4 {
+		clients.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(c), 1))
+			for v := int64(1); time.Now().Before(end); v++ {
+				key := fmt.Sprint("w", c, " ", rng.IntN(8))
+				id := w.dedupe()
+				err := w.anywhere(p.ID, key, func(r *Replica, try func(*command.Mutation)) error {
+					m := put(key, v)
+					m.Dedupe = id
+					try(m)
+					return write(context.Background(), r, m)
+				})
+				if errors.Is(err, ErrUncertain) {
+					continue
+				} else if err != nil {
+					t.Error(err)
+					return
+				}
+				var got int64
+				err = w.anywhere(p.ID, key, func(r *Replica, _ func(*command.Mutation)) (err error) {
+					if got, _, err = get(context.Background(), r, key, 0); errors.Is(err, ErrUnconfirmed) {
+						err = &NotLeader{}
+					}
+					return err
+				})
+				if err != nil || got != v {
+					t.Errorf("%s: %d was acknowledged, %d is there: %v", key, v, got, err)
+				}
+			}
+		})
+		clients.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(c), 2))
+			for time.Now().Before(end) {
+				n := rng.IntN(keyCount)
+				key, id := fmt.Sprint("counter ", n), w.dedupe()
+				err := w.anywhere(p.ID, key, func(r *Replica, try func(*command.Mutation)) error {
+					c := add(key, 1)
+					c.Mutation.Dedupe = id
+					try(&c.Mutation)
+					_, err := decide(context.Background(), r, c)
+					return err
+				})
+				mu.Lock()
+				switch {
+				case err == nil:
+					sure[n]++
+				case errors.Is(err, ErrUncertain):
+					unsure[n]++
+				default:
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(time.Second)
+	w.split(p.ID, splitAt(halfway, childID, 0, 1, 2))
+	clients.Wait()
+	close(stop)
+	troubles.Wait()
+	w.same(p.ID, 0, 1, 2)
+	w.same(childID, 0, 1, 2)
+	held := map[topology.PartitionID]int{}
+	for n := range keyCount {
+		key, at := fmt.Sprint("counter ", n), p.ID
+		if token.Hash([]byte(key)).Position() >= 1<<63 {
+			at = childID
+		}
+		held[at]++
+		if v, _ := w.read(at, key); v < sure[n] || v > sure[n]+unsure[n] {
+			t.Errorf("%s is %d after %d additions and %d of which nobody knows", key, v, sure[n], unsure[n])
+		}
+	}
+	if len(held) != 2 {
+		t.Errorf("one of the halves has no keys: %v", held)
+	}
+}
