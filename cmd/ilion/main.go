@@ -27,6 +27,8 @@ type commands struct {
 	Demo         demoCommand         `cmd:"" help:"Run a cluster of processes on this machine, with sample data, and say what to try."`
 	Status       statusCommand       `cmd:"" help:"Show the nodes of a cluster, and what is wrong."`
 	Node         nodeCommand         `cmd:"" help:"Take a node out of service or out of the cluster."`
+	Partitions   partitionsCommand   `cmd:"" help:"Show the physical partitions of tables."`
+	Partition    partitionCommand    `cmd:"" help:"Split a physical partition by hand."`
 	Upgrade      upgradeCommand      `cmd:"" help:"Let the cluster use what the build that all its nodes run brings: no way back."`
 	Cert         certCommand         `cmd:"" help:"Make the certificates that nodes prove themselves to each other with."`
 	Bench        benchCommand        `cmd:"" help:"Load a CQL server and measure it."`

@@ -90,10 +90,12 @@ type Node struct {
 	denials notices
 	serving atomic.Bool // the start has come to its end
 
-	copying  sync.Mutex     // held while a checkpoint is made
-	lastSlow atomic.Int64   // the second in which the end of a slow client's connection was logged last
-	wg       sync.WaitGroup // the servers
-	closers  []func() error // in the order of starting
+	copying sync.Mutex // held while a checkpoint is made
+	// splitting is held while a node that stands alone splits partitions.
+	splitting sync.Mutex
+	lastSlow  atomic.Int64   // the second in which the end of a slow client's connection was logged last
+	wg        sync.WaitGroup // the servers
+	closers   []func() error // in the order of starting
 
 	closeOnce sync.Once
 	closeErr  error

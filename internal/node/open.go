@@ -261,6 +261,9 @@ func (n *Node) openRecords(ctx context.Context) error {
 		if err := n.changer.Ensure(ctx); err != nil {
 			return err
 		}
+		if err := n.splitAlone(ctx); err != nil { // what a crash has left
+			return err
+		}
 		n.replayer.FinishOwn(ctx)
 		return nil
 	}

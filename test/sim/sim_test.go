@@ -124,7 +124,7 @@ func TestSeeds(t *testing.T) {
 			{"changes of the schema", sum.Changes}, {"indexes built", sum.Built}, {"searches by an index", sum.Finds},
 			{"answers to followers that read at QUORUM", sum.Told}, {"sweeps", sum.Sweeps},
 			{"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts at other nodes", sum.Forwarded},
-			{"repeated attempts", sum.Repeats},
+			{"repeated attempts", sum.Repeats}, {"splits", sum.Divided},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)

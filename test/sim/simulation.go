@@ -46,12 +46,14 @@ type Hardships struct {
 	Refusals bool
 	// Rough connections break within a frame, and flip bits.
 	Rough bool
+	// Splits are of any partition of a user's table, at a key that clients use or anywhere.
+	Splits bool
 }
 
 // Usual is what every seed has.
 var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true, Refusals: true, Jumps: true,
 	Rough:    true,
-	Suspends: true, LongPauses: true, Mixed: true}
+	Suspends: true, LongPauses: true, Mixed: true, Splits: true}
 
 // Report is what a run came to.
 type Report struct {
@@ -86,6 +88,8 @@ type Counts struct {
 	// Of HereAsked reads at ONE HereReads were served on the spot, FollowerReads of them by replicas that did not lead.
 	// Told are answers to followers that serve linearizable reads.
 	HereAsked, HereReads, FollowerReads, Told int
+	// Splits were ordered, Divided are those that the map has in the end.
+	Splits, Divided int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
 }
@@ -136,7 +140,7 @@ type simulation struct {
 	records []command.Record
 }
 
-type stateAt struct{ partition, applied uint64 }
+type stateAt struct{ partition, applied, epoch uint64 }
 
 // Run simulates one plan.
 func Run(p Plan) *Report {
@@ -153,6 +157,9 @@ func Run(p Plan) *Report {
 	}
 	w.begin()
 	w.startChaos()
+	if p.With.Splits {
+		w.After(3*time.Second, w.splitSomething)
+	}
 	// After the faults everything heals; clients go on for a while, then every key is read once more.
 	w.After(p.Length, w.heal)
 	w.After(p.Length+4*time.Second, w.wrongClock)

@@ -26,7 +26,8 @@ type room struct {
 	did  []string
 }
 
-func (r *room) note(format string, args ...any)                   { r.did = append(r.did, fmt.Sprintf(format, args...)) }
+func (r *room) note(format string, args ...any) { r.did = append(r.did, fmt.Sprintf(format, args...)) }
+
 func (r *room) Has(id topology.PartitionID) bool                  { _, ok := r.here[id]; return ok }
 func (r *room) Member(id topology.PartitionID) topology.ReplicaID { return r.here[id].replica }
 func (r *room) IDs() []topology.PartitionID                       { return slices.Sorted(maps.Keys(r.here)) }

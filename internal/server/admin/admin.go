@@ -8,10 +8,12 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,11 +37,36 @@ type Options struct {
 	// Order tells the cluster what a node is meant to be: what is drain, decommission or resume, node the beginning of
 	// its identity. It returns what to expect; POST /node/drain and its like.
 	Order func(ctx context.Context, what, node string) (string, error)
+	// Split has a physical partition split and says what to expect; POST /partition/split.
+	Split func(ctx context.Context, o SplitOrder) (string, error)
 	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade.
 	Upgrade func(ctx context.Context) (string, error)
 	// Profile adds Go's profiles under /debug/pprof/, which take what orders take: they show statements' shapes and
 	// cost processor time.
 	Profile bool
+}
+
+// SplitOrder is an order to split a physical partition.
+type SplitOrder struct {
+	// Table is its name with the keyspace, Partition the id of the partition.
+	Table     string
+	Partition uint64
+	// At is the token that the new partition begins with, in decimal; empty for the middle of the rows.
+	At string
+	// DryRun says what would be done and does nothing; Wait returns when it is done; Now does not leave a partition
+	// alone that has split lately.
+	DryRun, Wait, Now bool
+}
+
+// splitOrder reads an order off a request.
+func splitOrder(r *http.Request) (o SplitOrder, err error) {
+	q := r.URL.Query()
+	if o.Partition, err = strconv.ParseUint(q.Get("partition"), 10, 64); err != nil {
+		return o, fmt.Errorf("%q is not the id of a partition: see ilion partitions", q.Get("partition"))
+	}
+	o.Table, o.At = q.Get("table"), q.Get("at")
+	o.DryRun, o.Wait, o.Now = q.Get("dry-run") == "true", q.Get("wait") == "true", q.Get("now") == "true"
+	return o, nil
 }
 
 // Handler serves /healthz (200 or 503) and /readyz (200 or 503) to everybody, and to those whom the gate lets through
@@ -62,6 +89,13 @@ func Handler(o Options, gate *Gate) http.Handler {
 		"compact":    func(r *http.Request) (string, error) { return "ok", o.Compact(r.Context()) },
 		"checkpoint": func(*http.Request) (string, error) { return o.Checkpoint() },
 		"upgrade":    func(r *http.Request) (string, error) { return o.Upgrade(r.Context()) },
+	}
+	orders["partition/split"] = func(r *http.Request) (string, error) {
+		split, err := splitOrder(r)
+		if err != nil {
+			return "", err
+		}
+		return o.Split(r.Context(), split)
 	}
 	for _, what := range []string{"drain", "decommission", "resume"} {
 		orders["node/"+what] = func(r *http.Request) (string, error) {
@@ -100,6 +134,7 @@ Orders, for the owner of the data directory by its socket, or with a user and a 
 POST /checkpoint  write a consistent copy of the data beside it
 POST /compact     merge all levels of the store now
 POST /upgrade     raise the feature level: the builds before cannot come back
+POST /partition/split?table=..&partition=..&at=..&dry-run=..&wait=..&now=..  split a physical partition
 POST /node/drain?node=..         move leaders away from a node
 POST /node/decommission?node=..  move everything away from a node
 POST /node/resume?node=..        cancel drain or decommission

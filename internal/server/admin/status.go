@@ -75,6 +75,11 @@ type PartitionStatus struct {
 	Writes       uint64  `json:"writes"`
 	Conditions   uint64  `json:"conditions"`
 	RequestUnits float64 `json:"request_units"`
+	// Parent is the partition that this one has split off from, SplitsAt and SplitsOff a split that is under way: where
+	// the new partition begins, and its id.
+	Parent    uint64 `json:"parent,omitempty"`
+	SplitsAt  string `json:"splits_at,omitempty"`
+	SplitsOff uint64 `json:"splits_off,omitempty"`
 	// Leader is the node that leads as far as this one knows, Replicas are the members of the replica set; empty for a
 	// node that stands alone.
 	Leader   string          `json:"leader,omitempty"`
@@ -125,7 +130,10 @@ func (n *Node) Status() Status {
 }
 
 func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
-	ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String()}
+	ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String(), Parent: uint64(p.Parent)}
+	if p.Cut != nil {
+		ps.SplitsAt, ps.SplitsOff = p.Cut.At.String(), uint64(p.Cut.Child)
+	}
 	if n.Cluster != nil {
 		for i := range p.Sets {
 			for _, r := range p.Sets[i].Replicas {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+type partitionsCommand struct {
+	door
+	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Only those of this table; of all tables of users if none."`
+	JSON  bool   `name:"json" help:"Print the tables as JSON."`
+}
+
+// Run lists physical partitions as one node sees them.
+func (c *partitionsCommand) Run(out io.Writer) error {
+	s, err := c.status()
+	if err != nil {
+		return err
+	}
+	tables := []admin.TableStatus{}
+	for _, t := range s.Tables {
+		if t.Name == c.Table || c.Table == "" && !strings.HasPrefix(t.Name, "system") {
+			tables = append(tables, t)
+		}
+	}
+	if len(tables) == 0 && c.Table != "" {
+		return fmt.Errorf("there is no table %s: give its keyspace, too, as in ks.table", c.Table)
+	}
+	if c.JSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(tables)
+	}
+	return printPartitions(out, tables)
+}
+
+func printPartitions(out io.Writer, tables []admin.TableStatus) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TABLE\tID\tTOKENS\tON DISK\tLOGICAL\tLEADER\tREPLICAS\tSTATE")
+	for i := range tables {
+		t := &tables[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%s\t%d\t%s\n", t.Name, p.ID, p.Span, size(p.DiskBytes),
+				p.LogicalPartitions, shortOr(p.Leader, "-"), max(1, len(p.Replicas)), stateOf(p))
+		}
+	}
+	return w.Flush()
+}
+
+// stateOf says what is going on with a physical partition.
+func stateOf(p *admin.PartitionStatus) string {
+	switch {
+	case p.SplitsOff != 0:
+		return fmt.Sprintf("splits at %s, becomes %d", p.SplitsAt, p.SplitsOff)
+	case p.Parent != 0:
+		return fmt.Sprintf("split off from %d", p.Parent)
+	}
+	return "-"
+}
+
+func shortOr(id, none string) string {
+	if id == "" {
+		return none
+	}
+	return id[:min(8, len(id))]
+}
+
+type partitionCommand struct {
+	Split partitionSplitCommand `cmd:"" help:"Split a physical partition in two. No row is copied, and clients see nothing of it."`
+}
+
+type partitionSplitCommand struct {
+	door
+	Table  string `arg:"" placeholder:"KEYSPACE.TABLE" help:"The table."`
+	ID     uint64 `arg:"" placeholder:"ID" help:"Id of the physical partition, as ilion partitions shows it."`
+	At     string `name:"at" placeholder:"TOKEN" help:"Token that the new partition begins with; the middle of the rows if none."`
+	DryRun bool   `name:"dry-run" help:"Say what would be done, and do nothing."`
+	Wait   bool   `name:"wait" help:"Return when it is done."`
+	Now    bool   `name:"now" help:"Do not leave a partition alone that has split less than a minute ago."`
+}
+
+// Run has a physical partition split.
+func (c *partitionSplitCommand) Run(out io.Writer) error {
+	q := url.Values{"table": {c.Table}, "partition": {strconv.FormatUint(c.ID, 10)}}
+	if c.At != "" {
+		q.Set("at", c.At)
+	}
+	for name, on := range map[string]bool{"dry-run": c.DryRun, "wait": c.Wait, "now": c.Now} {
+		if on {
+			q.Set(name, "true")
+		}
+	}
+	body, err := c.ask(http.MethodPost, "/partition/split?"+q.Encode())
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(body)
+	return err
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package split
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+const table = 600
+
+// TestOrders: whatever is ordered and carried out in whatever sequence, at whatever times, a table tiles its ring at
+// every moment (SP1), nobody's span changes twice within Pause unless in haste (SP2), no more than AtOnce splits are
+// under way (SP3), and every id is new.
+func TestOrders(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, err := topology.New().WithLevel(Level).AddTable(table, rapid.IntRange(1, 12).Draw(t, "partitions"),
+			[]topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, now := meta.Empty().WithMap(m), time.UnixMilli(1e12)
+		changed := map[topology.PartitionID]time.Time{}
+		ids := map[topology.PartitionID]bool{}
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
+			ps := s.Map.Partitions(table)
+			p := ps[rapid.IntRange(0, len(ps)-1).Draw(t, "partition")]
+			if p.Cut != nil && rapid.Bool().Draw(t, "end") {
+				next, err := s.Map.EndSplit(p.ID, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ids[p.Cut.Child] {
+					t.Fatalf("partition %d was there before", p.Cut.Child)
+				}
+				changed[p.ID], changed[p.Cut.Child], ids[p.Cut.Child] = now, now, true
+				s = s.WithMap(next)
+			} else {
+				o := Order{Table: table, Partition: p.ID, Hasty: rapid.IntRange(0, 9).Draw(t, "hurry") == 0,
+					At: topology.Position{Ring: rapid.Uint64().Draw(t, "at")}}
+				if next, err := o.Apply(s, now); err == nil {
+					if last, ok := changed[p.ID]; ok && !o.Hasty && now.Sub(last) < Pause {
+						t.Fatalf("partition %d is split %v after it had changed", p.ID, now.Sub(last))
+					}
+					s = next
+				}
+			}
+			if err := s.Map.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			again, err := topology.Decode(s.Map.Append(nil))
+			if err != nil || string(again.Append(nil)) != string(s.Map.Append(nil)) {
+				t.Fatalf("the map does not come back as it was: %v", err)
+			}
+			if n := underWay(s.Map); n > AtOnce {
+				t.Fatalf("%d splits are under way", n)
+			}
+		}
+	})
+}
+
+// TestRefusedOrders: what cannot be split is refused in words, and a partition that is being split keeps its members.
+func TestRefusedOrders(t *testing.T) {
+	now := time.UnixMilli(1e12)
+	node := []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}}}}
+	m, err := topology.New().AddTable(table, 2, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := topology.Position{Ring: 1 << 62}
+	try := func(m *topology.Snapshot, o Order) (*topology.Snapshot, error) {
+		s, err := o.Apply(meta.Empty().WithMap(m), now)
+		if err != nil {
+			return nil, err
+		}
+		return s.Map, nil
+	}
+	moving, _, err := m.WithLevel(Level).AddMember(1, "r", topology.NodeID{2}, topology.Joining)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		m *topology.Snapshot
+		o Order
+	}{
+		"an old feature level": {m, Order{Table: table, Partition: 1, At: at}},
+		"another table":        {m.WithLevel(Level), Order{Table: table + 1, Partition: 1, At: at}},
+		"no partition":         {m.WithLevel(Level), Order{Table: table, Partition: 7, At: at}},
+		"another's tokens":     {m.WithLevel(Level), Order{Table: table, Partition: 2, At: at}},
+		"its beginning":        {m.WithLevel(Level), Order{Table: table, Partition: 1}},
+		"members on their way": {moving, Order{Table: table, Partition: 1, At: at}},
+	} {
+		if _, err := try(c.m, c.o); err == nil {
+			t.Errorf("%s: it was ordered", name)
+		}
+	}
+	o := Order{Table: table, Partition: 1, At: at, Level: Level} // a node that stands alone
+	cut, err := try(m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := try(cut, o); err == nil {
+		t.Error("it was ordered twice")
+	}
+	if _, _, err := cut.AddMember(1, "r", topology.NodeID{2}, topology.Joining); err == nil {
+		t.Error("a member was added while it splits")
+	}
+	if same, err := cut.RecordVoters(1, "r", nil); err != nil || same != cut {
+		t.Errorf("members were recorded while it splits: %v", err)
+	}
+	done, err := cut.EndSplit(1, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.At.Ring >>= 1
+	if _, err := try(done, o); err == nil {
+		t.Error("it was split twice at once")
+	}
+	o.Hasty = true
+	if _, err := try(done, o); err != nil {
+		t.Error(err)
+	}
+}

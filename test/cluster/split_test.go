@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// partitionsOf are the physical partitions of a table as a node sees them.
+func (m *member) partitionsOf(table string) []admin.PartitionStatus {
+	m.f.t.Helper()
+	s, err := m.status()
+	if err != nil {
+		m.f.t.Fatal(err)
+	}
+	for _, t := range s.Tables {
+		if t.Name == table {
+			return t.Partitions
+		}
+	}
+	m.f.t.Fatalf("%s knows no table %s", m.name(), table)
+	return nil
+}
+
+// split has a node split a partition in the middle of its rows.
+func (m *member) split(table string, id uint64, more string) {
+	m.f.t.Helper()
+	process.Order(m.f.t, m.dir, fmt.Sprintf("/partition/split?table=%s&partition=%d&now=true%s", url.QueryEscape(table),
+		id, more))
+}
+
+// TestSplitByHand proves that nobody is told an error, and nothing is lost or doubled, while tables split: one of them
+// in eight, with a leader killed between the order and the split.
+func TestSplitByHand(t *testing.T) {
+	f := startFleet(t, 4, "")
+	l := startLoad(f, *clients, 0)
+	l.more(*requests / 16)
+	for _, table := range []string{"load.registers", "load.counters", "load.lists", "load.batch_a"} {
+		l.mark("split of " + table)
+		a := f.nodes[0]
+		a.split(table, a.partitionsOf(table)[0].ID, "&wait=true")
+	}
+	const table = "load.plain"
+	for round := range 3 {
+		m := f.leader(table)
+		if round == 1 {
+			l.only(f.without(m)...)
+			l.more(*requests / 64)
+		}
+		orderer := f.without(m)[0]
+		for i, p := range orderer.partitionsOf(table) {
+			l.mark(fmt.Sprintf("split of partition %d of %s", p.ID, table))
+			if round != 1 || i > 0 {
+				orderer.split(table, p.ID, "&wait=true")
+				continue
+			}
+			orderer.split(table, p.ID, "")
+			l.mark("kill of " + m.name())
+			m.kill()
+		}
+		l.more(*requests / 16)
+		if round == 1 {
+			l.mark("start of " + m.name())
+			m.start()
+			f.settle()
+			l.only(f.alive()...)
+		}
+	}
+	f.settle()
+	l.mark("all is split")
+	l.more(*requests / 8)
+	for _, m := range f.nodes {
+		f.until(m.name()+" has the map", 10*time.Second, func() string {
+			if n := len(m.partitionsOf(table)); n != 8 {
+				return fmt.Sprintf("%d partitions", n)
+			}
+			return ""
+		})
+	}
+	l.finish()
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// splitsMax bounds the splits of a run: logs, snapshots and the ends of histories are compared for each partition.
+const splitsMax = 8
+
+// splitSomething has splits ordered every now and then, by nodes that may be cut off, until the world is calm.
+func (w *simulation) splitSomething() {
+	if w.Calm || w.counts.Splits >= splitsMax {
+		return
+	}
+	w.After(w.Between(500*time.Millisecond, 4*time.Second), w.splitSomething)
+	if n := w.nodes[w.Rand.IntN(nodeCount)]; n.Host != nil && n.keeper != nil {
+		n.Spawn(n.orderSplit)
+	}
+}
+
+// orderSplit has a partition split, as an operator would who is in a hurry.
+func (n *node) orderSplit(*world.Task) {
+	w := n.w
+	var order split.Order
+	err := n.update(func(s *meta.State) (*meta.State, error) {
+		var ps []*topology.Partition
+		for p := range s.Map.All() {
+			if p.ID != topology.MetaPartition && p.Table != w.batches.Table() {
+				ps = append(ps, p)
+			}
+		}
+		if len(ps) == 0 {
+			return s, nil
+		}
+		p := ps[w.Rand.IntN(len(ps))]
+		order = split.Order{Table: p.Table, Partition: p.ID, At: w.splitPoint(p), Hasty: true}
+		return order.Apply(s, n.Wall())
+	})
+	w.Note("node %d: split of partition %d at %v: %v", n.ID, order.Partition, order.At, err)
+	if err == nil && order.Partition != 0 {
+		w.counts.Splits++
+	}
+}
+
+// splitPoint is the token of a key that clients use, the one after it, or any token of the partition.
+func (w *simulation) splitPoint(p *topology.Partition) topology.Position {
+	key := allKeys[w.Rand.IntN(len(allKeys))]
+	at := token.Hash([]byte(key)).Position()
+	if w.OneIn(2) {
+		at++
+	}
+	if tokens := p.Span.Tokens(); tableOf(key) != p.Table || !tokens.Contains(token.AtPosition(at)) {
+		size := tokens.Limit - tokens.Begin - 1
+		at = tokens.Begin + w.Rand.Uint64()%max(size, 1)
+	}
+	return topology.Position{Ring: at}
+}
+
+// divided counts the partitions that came of splits, as the newest map has them.
+func (w *simulation) divided() (n int) {
+	for p := range w.newest().Map.All() {
+		if p.Parent != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// checkSplits checks that in the end no split is under way, and that the tables of the map tile their rings.
+func (w *simulation) checkSplits() {
+	m := w.newest().Map
+	if err := m.Validate(); err != nil {
+		w.Fail("the map: %v", err)
+	}
+	for p := range m.All() {
+		if p.Cut != nil {
+			w.Fail("partition %d is still being split in the end", p.ID)
+		}
+	}
+	for _, n := range w.nodes {
+		w.checkSpans(n)
+		for _, r := range n.parts.Replicas() {
+			p := m.Partition(r.ID())
+			if p == nil || p.ID == topology.MetaPartition {
+				continue // what is left of it is not asked any more
+			}
+			if span, epoch := r.Span(); r.Table() != 0 && (epoch != p.Epoch || span.String() != p.Span.String()) {
+				w.Fail("node %d: partition %d holds %s at epoch %d, the map has %s at %d", n.ID, p.ID, span, epoch, p.Span,
+					p.Epoch)
+			}
+		}
+	}
+	w.counts.Divided = w.divided()
+}
