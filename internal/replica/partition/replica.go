@@ -33,6 +33,8 @@ type Replica struct {
 	// shown is the index of the last entry that the machine has committed, seen the one that this node has seen
 	// acknowledged.
 	shown, seen atomic.Uint64
+	// ceding is where a split begins that is on its way through the log, nil if none is.
+	ceding atomic.Pointer[topology.Position]
 	// wide is the batch that last changed all keys at once; see unsynced.
 	wide atomic.Uint64
 
@@ -166,6 +168,9 @@ func (r *Replica) close() {
 func (r *Replica) accepts(m *command.Mutation) error {
 	s := r.state.Load()
 	if r.isMeta() || m.Table != s.keys.Table || !s.span.Holds(m.Position()) {
+		return r.wrongRange()
+	}
+	if at := r.ceding.Load(); at != nil && m.Position().Compare(*at) >= 0 {
 		return r.wrongRange()
 	}
 	if m.SchemaVersion != 0 && m.SchemaVersion < r.schema.Load() {

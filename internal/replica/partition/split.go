@@ -32,11 +32,20 @@ func (r *Replica) Split(ctx context.Context, epoch uint64, s *command.Split) err
 	if now := r.state.Load(); now.epoch != epoch || !inside(now.keys, s.At) {
 		return r.wrongRange()
 	}
+	at, err := keys.ParseBoundary(r.state.Load().keys.Table, s.At)
+	if err != nil {
+		return err
+	}
+	// What was accepted is in the log before the split, and what would come after it is refused before it is proposed:
+	// the log refuses nothing but after a change of leaders, which a node that stands alone does not have.
+	r.ceding.Store(&at)
+	defer r.ceding.Store(nil)
+	r.host.latches.pass()
 	e := &command.Entry{Kind: command.EntrySplit, Epoch: epoch, Split: *s}
 	if c := r.host.opts.Cluster; c != nil {
 		e.Split.Leader = c.Node
 	}
-	_, err := r.order(ctx, e)
+	_, err = r.order(ctx, e)
 	return err
 }
 

@@ -96,7 +96,8 @@ func (b *batch) parts() ([]partition.Part, error) {
 	return parts, nil
 }
 
-// together writes a batch of one physical partition as one entry, or says errApart and has done nothing.
+// together writes a batch of one physical partition as one entry, or says errApart and has done nothing. Of an attempt
+// whose outcome is not known nobody can be asked once the parts are apart: that is a timeout.
 func (b *batch) together(ctx context.Context) error {
 	id := b.c.cluster.nextID()
 	e := b.errand()
@@ -129,8 +130,11 @@ func (b *batch) together(ctx context.Context) error {
 		_, err = done.wait(ctx)
 		return err
 	})
-	if errors.Is(err, errApart) && !e.maybe {
-		return errApart
+	if errors.Is(err, errApart) {
+		if !e.maybe {
+			return errApart
+		}
+		err = partition.ErrUncertain // an attempt before the split may have been carried out, as one
 	}
 	return e.writeError(err, b.w.kind)
 }

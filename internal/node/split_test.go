@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/binary"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// TestSplitAlone proves that a node which stands alone splits a table in eight while rows and counters are written and
+// read, that no request fails and no row is lost or doubled, also after a restart; and that a split which was ordered
+// and not carried out before a crash is made at the next start.
+func TestSplitAlone(t *testing.T) {
+	const rows, writers, counters = 800, 4, 5
+	dir := t.TempDir()
+	n := startNode(t, Options{Data: dir, InitialPartitions: 1})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	c.query("CREATE TABLE ks.n (k int PRIMARY KEY, n counter)")
+	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	count := func(n *Node) int {
+		t.Helper()
+		return newClient(t, n).query("SELECT k FROM ks.t").RowCount
+	}
+	var clients sync.WaitGroup
+	for w := range writers {
+		clients.Go(func() {
+			c := newClient(t, n)
+			insert := c.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)")
+			add := c.prepare("UPDATE ks.n SET n = n + 1 WHERE k = ?")
+			for i := w; i < rows; i += writers {
+				c.execute(insert, number(i), number(i))
+				c.execute(add, number(i%counters))
+			}
+		})
+	}
+	for range 3 {
+		for _, table := range []string{"ks.t", "ks.n"} {
+			ks := n.catalog.Snapshot().Keyspaces["ks"]
+			for _, p := range n.records.State().Map.Partitions(ks.Tables[strings.TrimPrefix(table, "ks.")].ID) {
+				o := admin.SplitOrder{Table: table, Partition: uint64(p.ID), Now: true}
+				said, err := n.orderSplit(t.Context(), o)
+				if err != nil && !strings.Contains(err.Error(), "one token") {
+					t.Fatalf("%s, %v", said, err)
+				}
+			}
+		}
+	}
+	clients.Wait()
+	id := n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID
+	if parts := n.records.State().Map.Partitions(id); len(parts) != 8 || count(n) != rows {
+		t.Errorf("%d rows in %d partitions", count(n), len(parts))
+	}
+	sum := func(n *Node) (sum uint64) {
+		c := newClient(t, n)
+		for i := range counters {
+			value := c.execute(c.prepare("SELECT n FROM ks.n WHERE k = ?"), number(i))
+			sum += binary.BigEndian.Uint64(value.Cells[len(value.Cells)-8:])
+		}
+		return sum
+	}
+	if got := sum(n); got != rows {
+		t.Errorf("the counters have %d, not %d", got, rows)
+	}
+
+	first := n.records.State().Map.Partitions(id)[0]
+	order := split.Order{Table: id, Partition: first.ID, At: first.Span.Limit, Hasty: true, Level: n.store.Level()}
+	order.At.Ring /= 2
+	if _, err := n.recordSplit(t.Context(), &order); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = startNode(t, Options{Data: dir})
+	if parts := n.records.State().Map.Partitions(id); len(parts) != 9 || count(n) != rows || sum(n) != rows {
+		t.Errorf("after a restart: %d rows and %d counts in %d partitions", count(n), sum(n), len(parts))
+	}
+}
+
+// TestSplitOrdersRefused proves that orders which cannot be carried out are refused, in words, and change nothing.
+func TestSplitOrdersRefused(t *testing.T) {
+	n := startTestNode(t, Options{InitialPartitions: 2})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY)")
+	parts := n.records.State().Map.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID)
+	left, right := uint64(parts[0].ID), uint64(parts[1].ID)
+	before := n.records.State().Version
+	for want, o := range map[string]admin.SplitOrder{
+		"is no table":         {Table: "t", Partition: left},
+		"no table ks.none":    {Table: "ks.none", Partition: left},
+		"tables of the":       {Table: "system_schema.tables", Partition: left},
+		"no partition 999":    {Table: "ks.t", Partition: 999},
+		"is no token":         {Table: "ks.t", Partition: left, At: "x"},
+		"cannot be split at":  {Table: "ks.t", Partition: right, At: "-5"},
+		"nothing was done":    {Table: "ks.t", Partition: left, DryRun: true},
+		"at token -4611686":   {Table: "ks.t", Partition: left, DryRun: true},
+		"at token 4611686018": {Table: "ks.t", Partition: right, DryRun: true},
+	} {
+		said, err := n.orderSplit(t.Context(), o)
+		if err != nil {
+			said = err.Error()
+		}
+		if !strings.Contains(said, want) {
+			t.Errorf("%+v: %s", o, said)
+		}
+	}
+	if now := n.records.State().Version; now != before {
+		t.Errorf("the records went from version %d to %d", before, now)
+	}
+	if said, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: left}); err != nil {
+		t.Error(said, err)
+	}
+	if said, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: left}); err == nil ||
+		!strings.Contains(err.Error(), "left alone") {
+		t.Error(said, err)
+	}
+}
