@@ -532,7 +532,7 @@ func (n *node) depart() {
 	w.Note("node %d departs", n.ID)
 	n.close()
 	for _, other := range w.nodes {
-		w.Net.Send(n.ID, other.ID, id[:], func([]byte) {
+		w.Net.Send(n.ID, other.ID, nil, func([]byte) {
 			if other.Up {
 				other.peers.SetDown(id, true)
 				other.parts.NodeDeparted(id)

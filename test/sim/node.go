@@ -31,12 +31,12 @@ type node struct {
 	store   *storage.Store
 	parts   *partition.Host
 
-	// The coordinator, what carries its requests and what answers those of others; callers are exchanges that the end
-	// of the process breaks.
+	// The coordinator, what carries its requests and what answers those of others; callers are connections to it, which
+	// the end of the process breaks.
 	coord   *coordinator.Coordinator
 	carrier *carrier
 	server  *remote.Server
-	callers []*exchange
+	callers []*link
 	control
 	// originals judges the directories of others, met holds which of their lives were let in; harm is what is done to
 	// the node's own.
@@ -268,8 +268,11 @@ func (n *node) restart() {
 // close ends the process without a word.
 func (n *node) close() {
 	n.End()
-	for _, e := range n.callers {
-		e.lost()
+	for _, l := range n.callers {
+		l.broken(false)
+	}
+	if n.carrier != nil {
+		n.carrier.close()
 	}
 	if n.coord != nil {
 		s := n.coord.Stats()

@@ -84,7 +84,7 @@ func TestSeeds(t *testing.T) {
 	}
 	t.Logf("%d seeds in %v, %d faults: %+v, keys unchecked: %d", done, time.Since(began).Round(time.Millisecond),
 		sum.Sum(), sum, unchecked)
-	frames := sum.Dropped + sum.Delayed + sum.Breaks + sum.Flips
+	frames := sum.Dropped + sum.Delayed + sum.Breaks + sum.Flips + sum.Stalls
 	each := float64(sum.Sum()-frames) / float64(max(done, 1))
 	t.Logf("%.1f faults a seed, and %.1f frames that were not heard, or late", each,
 		float64(frames)/float64(max(done, 1)))
@@ -118,6 +118,7 @@ func TestSeeds(t *testing.T) {
 			{"transfers", sum.Transfers},
 			{"quiet groups", sum.Quiesced}, {"full disks", sum.FullDisks}, {"states compared", sum.Compared},
 			{"refused connections", sum.Refused}, {"broken connections", sum.Breaks}, {"flipped bits", sum.Flips},
+			{"stalled connections", sum.Stalls},
 			{"follower reads", sum.FollowerReads},
 			{"rejected connections", sum.Rejected}, {"orderly ends", sum.Departures},
 			{"wrong clocks that were noticed", sum.Skewed},

@@ -153,7 +153,7 @@ func Run(p Plan) *Report {
 	}).Snapshot())
 	w.Wait, w.Print = p.Wait, p.Print
 	if p.With.Rough {
-		w.Net.Rough = world.Usual
+		w.Net.Rough, w.Net.Requests = world.Usual, world.Requests
 	}
 	w.begin()
 	w.startChaos()

@@ -49,11 +49,11 @@ func (c change) String() string {
 	return [...]string{"create table", "drop table", "add column", "drop column", "create index", "drop index"}[c]
 }
 
-// answered is how a change ended.
-type answered uint8
+// changeEnd is how a change ended.
+type changeEnd uint8
 
 const (
-	unknown answered = iota
+	unknown changeEnd = iota
 	done
 	refused
 )
@@ -62,7 +62,7 @@ const (
 type alteration struct {
 	table         string
 	change        change
-	answer        answered
+	answer        changeEnd
 	called, ended time.Duration
 }
 
@@ -97,7 +97,7 @@ var shapes = porcupine.NondeterministicModel{
 	Step: func(state, in, out any) []any {
 		s := state.(shape)
 		next, ok := s.after(in.(change))
-		switch a := out.(answered); {
+		switch a := out.(changeEnd); {
 		case a == unknown && ok:
 			return []any{s, next}
 		case a == unknown, a == refused && !ok:

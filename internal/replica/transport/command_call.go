@@ -105,11 +105,11 @@ func (t *Transport) start(c *call, to NodeID, request []byte, ahead int) (*link,
 	if p == nil {
 		return nil, fmt.Errorf("%w: %w: %x", ErrUnreachable, ErrNoAddress, to)
 	}
-	var head [17]byte
+	left := time.Duration(0)
 	if !c.until.IsZero() {
-		binary.LittleEndian.PutUint64(head[8:], uint64(max(1, time.Until(c.until).Microseconds())))
+		left = max(time.Microsecond, time.Until(c.until))
 	}
-	head[16] = byte(ahead)
+	head := requestHead(left, ahead)
 	l := p.link(Command)
 	if err := l.begin(c, &head, request); err != nil {
 		return nil, err
@@ -273,20 +273,11 @@ func (l *link) end(id uint64) bool {
 
 // answer takes a part of an answer.
 func (l *link) answer(kind byte, b []byte) error {
-	if len(b) < 8 || (kind == kindFail && len(b) < 9) {
-		return malformed(kind, len(b))
+	a, err := Frame{kind, b}.Answered()
+	if err != nil {
+		return err
 	}
-	id := binary.LittleEndian.Uint64(b)
-	p := page{data: b[8:len(b):len(b)]}
-	switch kind {
-	case kindPage:
-	case kindLast:
-		p.end = io.EOF
-	case kindFail:
-		p = page{end: answerError(status(b[8]), string(b[9:]))}
-	default:
-		return malformed(kind, len(b))
-	}
+	id, p := a.ID, page{data: a.Data, end: a.End}
 	l.mu.Lock()
 	c := l.calls[id]
 	if c == nil {

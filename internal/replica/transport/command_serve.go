@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,25 +71,22 @@ func (v *serving) lost() {
 }
 
 func (v *serving) handle(kind byte, b []byte) error {
-	if len(b) < 8 {
-		return malformed(kind, len(b))
-	}
-	id := binary.LittleEndian.Uint64(b)
+	a, err := Frame{kind, b}.Asked()
 	switch {
-	case kind == kindRequest && len(b) >= 17:
-		return v.request(id, binary.LittleEndian.Uint64(b[8:]), int(b[16]), b[17:len(b):len(b)])
-	case kind == kindCancel && len(b) == 8:
-		if r := v.find(id); r != nil {
+	case err != nil:
+		return err
+	case a.Cancel:
+		if r := v.find(a.ID); r != nil {
 			r.finish()
 		}
 		return nil
-	case kind == kindCredit && len(b) == 8:
-		if r := v.find(id); r != nil {
+	case a.Credit:
+		if r := v.find(a.ID); r != nil {
 			return r.grant()
 		}
 		return nil
 	}
-	return malformed(kind, len(b))
+	return v.request(a.ID, a.Left, a.Ahead, a.Request)
 }
 
 func (v *serving) find(id uint64) *Responder {
@@ -100,7 +96,7 @@ func (v *serving) find(id uint64) *Responder {
 }
 
 // request starts a handler, or refuses.
-func (v *serving) request(id, micros uint64, ahead int, request []byte) error {
+func (v *serving) request(id uint64, left time.Duration, ahead int, request []byte) error {
 	t := v.t
 	r := &Responder{s: v, id: id, size: int64(len(request)), paged: ahead > 0, credit: ahead}
 	v.mu.Lock()
@@ -124,8 +120,8 @@ func (v *serving) request(id, micros uint64, ahead int, request []byte) error {
 		}
 		return nil
 	}
-	if micros > 0 && micros < uint64(math.MaxInt64/time.Microsecond) {
-		r.deadline = time.Now().Add(time.Duration(micros) * time.Microsecond)
+	if left > 0 {
+		r.deadline = time.Now().Add(left)
 	}
 	t.counters.commandsServed.Add(1)
 	r.holds.Store(2)
@@ -158,11 +154,8 @@ func (r *Responder) let() {
 }
 
 func (v *serving) refuse(id uint64, err error) {
-	var head [9]byte
-	binary.LittleEndian.PutUint64(head[:], id)
-	head[8] = byte(statusOf(err))
-	text := err.Error()
-	v.session.out.force(kindFail, head[:], []byte(clip(text, textMax)))
+	head, text := failHead(id, err)
+	v.session.out.force(kindFail, head[:], []byte(text))
 }
 
 // finish ends the command here; false if it was over.

@@ -5,29 +5,101 @@ package transport
 import (
 	"bytes"
 	"errors"
+	"io"
+	"reflect"
 	"testing"
+	"time"
 )
+
+// frames has one of each kind that carries something.
+func frames(t *testing.T) map[string][]byte {
+	shipment, err := NewShipment(bytes.NewReader([]byte("a snapshot")), 10, 6).Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{
+		"raft": AppendRaft(nil, []byte("twenty bytes of raft")), "depart": AppendDepart(nil),
+		"request": AppendRequest(nil, 7, time.Second, 2, []byte("a request")),
+		"cancel":  AppendCancel(nil, 7), "credit": AppendCredit(nil, 7),
+		"page": AppendPage(nil, 7, []byte("a page")), "last": AppendLast(nil, 7, nil),
+		"fail":  AppendFail(nil, 7, ErrBusy),
+		"chunk": shipment[1], "end of a snapshot": shipment[len(shipment)-1],
+	}
+}
+
+func read(b []byte) (Frame, error) { return NewReader(bytes.NewReader(b), 64<<20).Next() }
 
 // TestFlippedBit proves that a frame with a flipped bit, wherever it is, is refused as soon as its bytes are there, and
 // that the reader waits for no others: a wrong length would have it wait for as long as the connection lives.
 func TestFlippedBit(t *testing.T) {
-	good := AppendRaft(nil, []byte("twenty bytes of raft"))
-	for bit := range len(good) * 8 {
-		b := bytes.Clone(good)
-		b[bit/8] ^= 1 << (bit % 8)
-		frame, departed, err := NewRaftReader(bytes.NewReader(b), 64<<20).Next()
-		if !errors.Is(err, ErrFrame) {
-			t.Errorf("bit %d of byte %d: %q, %v, %v", bit%8, bit/8, frame, departed, err)
+	for name, good := range frames(t) {
+		for bit := range len(good) * 8 {
+			b := bytes.Clone(good)
+			b[bit/8] ^= 1 << (bit % 8)
+			if frame, err := read(b); !errors.Is(err, ErrFrame) {
+				t.Errorf("%s, bit %d of byte %d: %v, %v", name, bit%8, bit/8, frame, err)
+			}
+		}
+		for n := range len(good) {
+			if frame, err := read(good[:n]); err == nil || errors.Is(err, ErrFrame) {
+				t.Errorf("%s, %d bytes of it: %v, %v", name, n, frame, err)
+			}
 		}
 	}
-	for n := range len(good) {
-		if frame, _, err := NewRaftReader(bytes.NewReader(good[:n]), 64<<20).Next(); err == nil ||
-			errors.Is(err, ErrFrame) {
-			t.Errorf("%d bytes of a frame: %q, %v", n, frame, err)
+}
+
+// TestFrames proves that what is appended is what is read, and that no frame is taken for one of another connection.
+func TestFrames(t *testing.T) {
+	all := frames(t)
+	of := func(name string) Frame {
+		f, err := read(all[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	if b, departed, err := of("raft").Raft(); string(b) != "twenty bytes of raft" || departed || err != nil {
+		t.Errorf("%q, %v, %v", b, departed, err)
+	}
+	if b, departed, err := of("depart").Raft(); len(b) != 0 || !departed || err != nil {
+		t.Errorf("%q, %v, %v", b, departed, err)
+	}
+	for name, want := range map[string]Asked{
+		"request": {ID: 7, Request: []byte("a request"), Left: time.Second, Ahead: 2},
+		"cancel":  {ID: 7, Cancel: true}, "credit": {ID: 7, Credit: true},
+	} {
+		if got, err := of(name).Asked(); !reflect.DeepEqual(got, want) || err != nil {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if frame, departed, err := NewRaftReader(bytes.NewReader(good), 64<<20).Next(); err != nil || departed ||
-		len(frame) != 20 {
-		t.Errorf("%q, %v, %v", frame, departed, err)
+	for name, want := range map[string]Answered{
+		"page": {ID: 7, Data: []byte("a page")}, "last": {ID: 7, Data: []byte{}, End: io.EOF},
+		"fail": {ID: 7, End: ErrBusy},
+	} {
+		got, err := of(name).Answered()
+		if !errors.Is(got.End, want.End) || err != nil {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if got.End = want.End; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	for name := range all {
+		fits := 0
+		if _, _, err := of(name).Raft(); err == nil {
+			fits++
+		}
+		if _, err := of(name).Asked(); err == nil {
+			fits++
+		}
+		if _, err := of(name).Answered(); err == nil {
+			fits++
+		}
+		if _, err := NewShipment(nil, 0, 1).Take(of(name)); errors.Is(err, io.EOF) || errors.Is(err, ErrSnapshot) {
+			fits++
+		}
+		if want := 1; fits != want && name != "chunk" {
+			t.Errorf("%s is understood by %d connections", name, fits)
+		}
 	}
 }

@@ -5,7 +5,6 @@ package transport
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"sync"
 	"time"
@@ -37,18 +36,16 @@ type transferID struct {
 // transfer is a snapshot on its way in. It stays for ResumeTimeout without a connection, be it cut or ended: the sender
 // may not know yet.
 type transfer struct {
-	id   transferID
-	size int64
-	w    *io.PipeWriter
+	id transferID
+	w  *io.PipeWriter
 	// done is closed when the handler returned; err is what it said then, at finished.
 	done     chan struct{}
 	err      error
 	finished time.Time
 
 	// turn is held by the connection that feeds the transfer; it guards what follows.
-	turn    chan struct{}
-	offset  int64
-	sum     uint32
+	turn chan struct{}
+	arrival
 	ended   bool
 	retired bool
 
@@ -149,7 +146,7 @@ func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 		return nil
 	}
 	r, w := io.Pipe()
-	tr := &transfer{id: id, size: size, w: w, done: make(chan struct{}), turn: make(chan struct{}, 1)}
+	tr := &transfer{id: id, arrival: arrival{size: size}, w: w, done: make(chan struct{}), turn: make(chan struct{}, 1)}
 	tr.turn <- struct{}{}
 	tr.timer = time.AfterFunc(t.opts.ResumeTimeout, func() { t.retire(tr) })
 	t.transfers[id] = tr
@@ -250,11 +247,9 @@ func (tr *transfer) chunk(s *session, offset int64, b []byte) error {
 	if tr.ended {
 		return nil // the handler gave up, the sender does not know yet
 	}
-	if offset != tr.offset || int64(len(b)) > tr.size-offset {
-		return fmt.Errorf("%w: chunk of %d bytes at %d, want %d of %d", ErrFrame, len(b), offset, tr.offset, tr.size)
+	if err := tr.add(offset, b); err != nil {
+		return err
 	}
-	tr.sum = crc32.Update(tr.sum, castagnoli, b)
-	tr.offset += int64(len(b))
 	if _, err := tr.w.Write(b); err != nil {
 		tr.ended = true
 		return tr.finish(s)
@@ -268,9 +263,8 @@ func (tr *transfer) end(s *session, sum uint32) error {
 		return nil
 	}
 	tr.ended = true
-	if tr.offset != tr.size || sum != tr.sum {
-		tr.fail(fmt.Errorf("%w: %d of %d bytes, checksum %08x, want %08x", ErrSnapshot, tr.offset, tr.size, tr.sum,
-			sum))
+	if err := tr.whole(sum); err != nil {
+		tr.fail(err)
 	} else {
 		_ = tr.w.Close()
 	}

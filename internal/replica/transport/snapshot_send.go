@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"sync"
 	"time"
@@ -65,7 +64,7 @@ func (t *Transport) sendSnapshot(ctx context.Context, to NodeID, r io.ReaderAt, 
 	if p == nil {
 		return fmt.Errorf("%w: %w: %x", ErrUnreachable, ErrNoAddress, to)
 	}
-	s := &sending{t: t, p: p, sequence: t.sequence.Add(1), r: r, size: size, best: -1, sums: []uint32{0}}
+	s := &sending{t: t, p: p, sequence: t.sequence.Add(1), chunks: newChunks(r, size), best: -1}
 	var progress time.Time
 	for n := 0; ; n++ {
 		before := s.best
@@ -90,16 +89,12 @@ func (t *Transport) sendSnapshot(ctx context.Context, to NodeID, r io.ReaderAt, 
 
 // sending is a snapshot on its way out.
 type sending struct {
+	chunks
 	t        *Transport
 	p        *peer
 	sequence uint64
-	r        io.ReaderAt
-	size     int64
 	// best is the greatest offset the receiver asked for, -1 before it did.
 	best int64
-	// sums are the checksums of the bytes before every chunk, as far as they were read: the end needs that of the
-	// whole, wherever an attempt begins.
-	sums []uint32
 }
 
 // attempt sends over one connection; final says that another one is of no use.
@@ -149,9 +144,6 @@ func (s *sending) attempt(ctx context.Context) (final bool, err error) {
 	case <-session.dead:
 		return false, session.err
 	}
-	if from < 0 || from > s.size {
-		return true, fmt.Errorf("%w: receiver of %d bytes stands at %d", ErrFrame, s.size, from)
-	}
 	if from > 0 {
 		s.t.counters.snapshotsResumed.Add(1)
 	}
@@ -177,17 +169,11 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 	t := s.t
 	chunk := make([]byte, t.opts.SnapshotChunk)
 	step := int64(len(chunk))
-	// The receiver stands between two chunks, or at the end. It may have more than this node knows of, and less.
-	for n := int64(len(s.sums)) - 1; n*step < from; n++ {
-		if err := s.read(chunk, n); err != nil {
-			return true, err
-		}
+	n, err := s.goTo(from, chunk)
+	if err != nil {
+		return true, err
 	}
-	if from%step != 0 && from != s.size {
-		return true, fmt.Errorf("%w: receiver stands at %d, within a chunk", ErrFrame, from)
-	}
-	for n := (from + step - 1) / step; n*step < s.size; n++ {
-		b := chunk[:min(step, s.size-n*step)]
+	for ; n*step < s.size; n++ {
 		select {
 		case err := <-result: // the handler gave up
 			return true, err
@@ -195,37 +181,23 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 			return false, session.err
 		default:
 		}
-		if !t.pause(t.ctx, t.bucket.take(len(b)), session.dead) {
+		if !t.pause(t.ctx, t.bucket.take(int(min(step, s.size-n*step))), session.dead) {
 			return false, ErrClosed
 		}
-		if err := s.read(chunk, n); err != nil {
+		b, err := s.read(chunk, n)
+		if err != nil {
 			return true, err
 		}
-		var head [8]byte
-		binary.LittleEndian.PutUint64(head[:], uint64(n*step))
+		head := chunkHead(n * step)
 		if !session.out.wait(session.dead, kindSnapshotChunk, head[:], b) {
 			<-session.dead
 			return false, session.err
 		}
 		t.counters.snapshotBytesSent.Add(uint64(len(b)))
 	}
-	var sum [4]byte
-	binary.LittleEndian.PutUint32(sum[:], s.sums[(s.size+step-1)/step])
+	sum := sumBytes(s.sum())
 	session.out.force(kindSnapshotEnd, sum[:], nil)
 	return false, nil
-}
-
-// read reads the n-th chunk and notes the checksum of everything up to its end.
-func (s *sending) read(chunk []byte, n int64) error {
-	at := n * int64(len(chunk))
-	b := chunk[:min(int64(len(chunk)), s.size-at)]
-	if got, err := s.r.ReadAt(b, at); got < len(b) {
-		return fmt.Errorf("read snapshot at %d of %d: %w", at, s.size, err)
-	}
-	if n+1 == int64(len(s.sums)) {
-		s.sums = append(s.sums, crc32.Update(s.sums[n], castagnoli, b))
-	}
-	return nil
 }
 
 // bucket lets bytes pass at a rate; it holds no more than what one chunk needs, so there are no bursts.

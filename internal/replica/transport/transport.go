@@ -282,7 +282,7 @@ func (t *Transport) serveRaft(s *stream) {
 		return
 	}
 	_ = t.newSession(s, t.outbox()).run(false, func(kind byte, payload []byte) error {
-		frame, departed, err := raftFrame(kind, payload)
+		frame, departed, err := Frame{kind, payload}.Raft()
 		switch {
 		case err != nil:
 			return err

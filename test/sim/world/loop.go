@@ -3,7 +3,6 @@
 package world
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"time"
@@ -195,10 +194,8 @@ func (l *Loop) ship(s raftgroup.Send) {
 	}
 	from, to := l.Hooks.ID(), s.To
 	w.NoteFrame(l.ID, int(to[0])-1, head)
-	stream := connection{
-		Reader: io.MultiReader(bytes.NewReader(head), io.NewSectionReader(data, 0, data.Size())),
-		broken: func() bool { return over || l.Life != life },
-	}
+	stream := w.Net.shipment(headed{head, data}, int64(len(head))+data.Size(),
+		func() bool { return over || l.Life != life })
 	w.Net.Stream(l.ID, int(to[0])-1, func(whole bool) {
 		if target := l.Hooks.At(to); whole && target != nil {
 			target.receive(from, stream, done)
@@ -207,20 +204,6 @@ func (l *Loop) ship(s raftgroup.Send) {
 		done(errLost)
 	})
 	w.After(4*time.Second, func() { done(errLost) }) // the receiver may have died
-}
-
-// connection is a stream whose sender may give it up, or end.
-type connection struct {
-	io.Reader
-	broken func() bool
-}
-
-// Read implements io.Reader.
-func (c connection) Read(b []byte) (int, error) {
-	if c.broken() {
-		return 0, errLost
-	}
-	return c.Reader.Read(b)
 }
 
 // receive takes a snapshot: the loop is asked whether it is wanted, then the data come, which takes a while, and then

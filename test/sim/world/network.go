@@ -6,20 +6,22 @@ import (
 	"bufio"
 	"math/rand/v2"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
 // Network is between machines. What one sends to another arrives in order, as in a connection; between different pairs
 // there is no order.
 type Network struct {
 	w *World
-	// Rough are the faults of connections.
-	Rough Rough
-	rand  *rand.Rand
+	// Rough are the faults of connections of Raft and of those of snapshots, Requests those of requests.
+	Rough, Requests Rough
+	rand            *rand.Rand
 	// buffer is what frames are read with.
 	buffer *bufio.Reader
 	// blocked[a][b] is true while nothing goes from a to b, wires[a][b] is the connection.
 	blocked [][]bool
-	wires   [][]*wire
+	wires   [][]*raftWire
 	// slow makes delays long, for a while.
 	slow []bool
 }
@@ -30,7 +32,7 @@ func (n *Network) init(w *World, machines int) {
 		n.blocked = append(n.blocked, make([]bool, machines))
 		n.wires = append(n.wires, nil)
 		for to := range machines {
-			n.wires[from] = append(n.wires[from], &wire{n: n, from: from, to: to})
+			n.wires[from] = append(n.wires[from], &raftWire{Wire: *n.Wire(from, to, &n.Rough)})
 		}
 	}
 }
@@ -61,7 +63,6 @@ func (n *Network) Parted(a, b int) bool { return n.blocked[a][b] || n.blocked[b]
 // Send brings a frame of Raft to a machine, unless it is lost. A nil frame is the last word of a process.
 func (n *Network) Send(from, to int, frame []byte, deliver func(frame []byte)) {
 	w := n.w
-	w.NoteFrame(from, to, frame)
 	if n.blocked[from][to] {
 		return
 	}
@@ -69,7 +70,35 @@ func (n *Network) Send(from, to int, frame []byte, deliver func(frame []byte)) {
 		w.Faults.Dropped++
 		return
 	}
-	n.wires[from][to].send(frame, deliver)
+	n.wires[from][to].post(frame, deliver)
+}
+
+// raftWire is that from a process to another one, and from those that come after them.
+type raftWire struct {
+	Wire
+	lives [2]int
+}
+
+// post sends a frame of Raft.
+func (c *raftWire) post(frame []byte, deliver func(frame []byte)) {
+	w := c.n.w
+	if lives := [2]int{w.Machines[c.from].Life, w.Machines[c.to].Life}; lives != c.lives {
+		if c.lives = lives; len(c.arrived) > 0 {
+			c.Close()
+		}
+	}
+	b := transport.AppendDepart(nil)
+	if frame != nil {
+		b = transport.AppendRaft(nil, frame)
+	}
+	c.Send(b, func(f transport.Frame) {
+		frame, _, err := f.Raft()
+		if err != nil {
+			w.Fail("from node %d to node %d: %v", c.from, c.to, err)
+			return
+		}
+		deliver(frame)
+	})
 }
 
 // Stream takes a while, beside the frames, and then ends well or not.

@@ -13,29 +13,46 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// wire is the connection over which one machine sends frames of Raft to another: bytes, which the product's framing
-// makes of frames and frames of. A connection that is broken loses all that is under way; the next one takes its place.
-type wire struct {
+// Wire is one direction of a connection between two machines: bytes, which the product's framing makes of frames and
+// frames of. What is sent arrives in order. One that ends loses all that is under way; what is sent then is of the next
+// connection.
+type Wire struct {
 	n        *Network
 	from, to int
-	// number counts connections, lives are of the processes at both ends. last is when the last bytes arrive.
+	rough    *Rough
+	// Ended, if not nil, hears that a connection ended, and whether only because nothing gets through: nobody is told
+	// so then.
+	Ended func(silent bool)
+	// number counts connections. last is when the last bytes arrive.
 	number int
-	lives  [2]int
 	last   time.Duration
 	// arrived are bytes that are no whole frame yet; sent the frames that are under way, in order.
 	arrived []byte
 	sent    [][]byte
 }
 
-// Rough says how often, once in so many frames, a connection breaks within a frame, and one bit of a frame arrives
-// flipped. 0 is never.
-type Rough struct{ Breaks, Flips int }
+// Wire returns one whose faults are as rough says when something is sent.
+func (n *Network) Wire(from, to int, rough *Rough) *Wire {
+	return &Wire{n: n, from: from, to: to, rough: rough}
+}
 
-// Usual is what every seed has.
-var Usual = Rough{Breaks: 1000, Flips: 1000}
+// Rough says how often, once in so many frames, a connection breaks within a frame, one bit of a frame arrives flipped,
+// and a frame, with all that is sent after it, is held up for long, as by packets that are lost again and again. 0 is
+// never.
+type Rough struct{ Breaks, Flips, Stalls int }
+
+// Usual is what every seed has on connections of Raft and on those of snapshots, Requests on those of requests: there
+// an answer that is late for long is what has them sent again by another way.
+var (
+	Usual    = Rough{Breaks: 1000, Flips: 1000}
+	Requests = Rough{Breaks: 1000, Flips: 1000, Stalls: 1000}
+)
 
 // frameBytes bounds a frame.
 const frameBytes = 64 << 20
+
+// stallLeast and stallMost bound how long a connection stalls.
+const stallLeast, stallMost = 300 * time.Millisecond, 3 * time.Second
 
 // dice draws faults of connections. They are apart from all others, so that a run without them is what it was.
 func (n *Network) dice() *rand.Rand {
@@ -45,33 +62,34 @@ func (n *Network) dice() *rand.Rand {
 	return n.rand
 }
 
-// send puts a frame on the connection; nil is the last word of the process.
-func (c *wire) send(frame []byte, deliver func(frame []byte)) {
+// harm returns what becomes of a frame on its way, and whether the connection breaks after it.
+func (n *Network) harm(frame []byte, rough Rough) (b []byte, broken bool) {
+	w := n.w
+	switch {
+	case w.Calm:
+	case rough.Breaks > 0 && n.dice().IntN(rough.Breaks) == 0:
+		w.Faults.Breaks++
+		return frame[:n.dice().IntN(len(frame))], true
+	case rough.Flips > 0 && n.dice().IntN(rough.Flips) == 0:
+		w.Faults.Flips++
+		b = bytes.Clone(frame)
+		b[n.dice().IntN(len(b))] ^= 1 << n.dice().IntN(8)
+		return b, false
+	}
+	return frame, false
+}
+
+// Send puts a frame, head and all, on the connection, which owns it then.
+func (c *Wire) Send(frame []byte, deliver func(transport.Frame)) {
 	n, w := c.n, c.n.w
-	if lives := [2]int{w.Machines[c.from].Life, w.Machines[c.to].Life}; lives != c.lives {
-		if c.lives = lives; len(c.arrived) > 0 {
-			c.end()
-		}
-	}
-	var b []byte
-	if frame == nil {
-		b = transport.AppendDepart(nil)
-	} else {
-		b = transport.AppendRaft(nil, frame)
-	}
-	c.sent = append(c.sent, append([]byte(nil), frame...))
-	broken := false
-	if rough := n.Rough; !w.Calm {
-		switch {
-		case rough.Breaks > 0 && n.dice().IntN(rough.Breaks) == 0:
-			w.Faults.Breaks++
-			b, broken = b[:n.dice().IntN(len(b))], true
-		case rough.Flips > 0 && n.dice().IntN(rough.Flips) == 0:
-			w.Faults.Flips++
-			b[n.dice().IntN(len(b))] ^= 1 << n.dice().IntN(8)
-		}
-	}
+	w.NoteFrame(c.from, c.to, frame)
+	c.sent = append(c.sent, frame)
+	b, broken := n.harm(frame, *c.rough)
 	at := max(w.Now+n.Delay(c.from, c.to), c.last)
+	if c.rough.Stalls > 0 && !w.Calm && n.dice().IntN(c.rough.Stalls) == 0 {
+		w.Faults.Stalls++
+		at += stallLeast + time.Duration(n.dice().Int64N(int64(stallMost-stallLeast)))
+	}
 	c.last = at
 	number := c.number
 	w.After(at-w.Now, func() {
@@ -79,36 +97,37 @@ func (c *wire) send(frame []byte, deliver func(frame []byte)) {
 		case number != c.number:
 			return
 		case n.blocked[c.from][c.to]:
-			c.end()
+			c.end(true)
 			return
 		}
 		c.arrived = append(c.arrived, b...)
 		c.read(deliver)
 		if broken && number == c.number {
-			c.end()
+			c.end(false)
 		}
 	})
 }
 
 // read takes whole frames from what has arrived. A frame that was not sent is a failure of the framing.
-func (c *wire) read(deliver func(frame []byte)) {
+func (c *Wire) read(deliver func(transport.Frame)) {
 	w := c.n.w
-	for {
+	for number := c.number; number == c.number; {
 		rest := bytes.NewReader(c.arrived)
 		buffer := c.n.buffered(rest)
-		frame, departed, err := transport.NewRaftReader(buffer, frameBytes).Next()
+		frame, err := transport.NewReader(buffer, frameBytes).Next()
+		read := len(c.arrived) - rest.Len() - buffer.Buffered()
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return
 		case err != nil:
 			w.Note("the connection from node %d to node %d ends: %v", c.from, c.to, err)
-			c.end()
+			c.end(false)
 			return
-		case len(c.sent) == 0 || !bytes.Equal(frame, c.sent[0]) || departed != (len(frame) == 0):
-			w.Fail("a frame of %d bytes from node %d to node %d is not what was sent", len(frame), c.from, c.to)
+		case len(c.sent) == 0 || !bytes.Equal(c.arrived[:read], c.sent[0]):
+			w.Fail("a frame of %d bytes from node %d to node %d is not what was sent", read, c.from, c.to)
 			return
 		}
-		c.arrived = c.arrived[len(c.arrived)-rest.Len()-buffer.Buffered():]
+		c.arrived = c.arrived[read:]
 		c.sent = c.sent[1:]
 		deliver(frame)
 	}
@@ -123,8 +142,15 @@ func (n *Network) buffered(r io.Reader) *bufio.Reader {
 	return n.buffer
 }
 
-// end ends the connection: what it carries is lost.
-func (c *wire) end() {
+// Close ends the connection: what it carries is lost.
+func (c *Wire) Close() {
 	c.number++
 	c.arrived, c.sent = nil, nil
+}
+
+func (c *Wire) end(silent bool) {
+	c.Close()
+	if c.Ended != nil {
+		c.Ended(silent)
+	}
 }

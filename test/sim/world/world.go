@@ -49,14 +49,14 @@ type Faults struct {
 	// Refused connections are those that a node took for a sign of another's end; Dropped and Delayed are frames.
 	// Rejected counts the machines whose address refused connections while they lived.
 	Rejected, Refused, Dropped, Delayed int
-	// Breaks are of connections within a frame, Flips of single bits on their way.
-	Breaks, Flips int
+	// Breaks are of connections within a frame, Flips of single bits on their way, Stalls of connections for a while.
+	Breaks, Flips, Stalls int
 }
 
 // Sum is how much went wrong.
 func (f *Faults) Sum() int {
 	return f.Crashes + f.Cuts + f.Pauses + f.SlowDisks + f.FullDisks + f.Jumps + f.Suspends + f.Lost + f.RolledBack +
-		f.Rejected + f.Refused + f.Dropped + f.Delayed + f.Breaks + f.Flips
+		f.Rejected + f.Refused + f.Dropped + f.Delayed + f.Breaks + f.Flips + f.Stalls
 }
 
 // New makes a world of so many machines.

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build invariants
+
+package groups
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// TestMutationsAreFound proves that mistakes within the product, which cannot be planted around it, are found within
+// 200 seeds: the simulator is built with a changed source file. It takes a compilation, so it is for runs with the
+// laws.
+func TestMutationsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles")
+	}
+	for _, m := range []struct{ name, file, old, now, law string }{
+		{"a lease is kept over a change of members", "../../../internal/replica/raftgroup/apply.go",
+			"g.lease.revoke() // it rests on a quorum of the old members", "", "RG2"},
+		{"a lease is kept over a transfer of the leadership", "../../../internal/replica/raftgroup/handover.go",
+			"g.lease.revoke()\n", "\n", "RG2"},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			bin := mutated(t, m.file, m.old, m.now)
+			for seed := uint64(1); seed <= *within; seed += 4 {
+				out, err := exec.Command(bin, "-test.run=^TestSeeds$", "-sim.seeds=4",
+					fmt.Sprint("-sim.seed=", seed)).CombinedOutput()
+				if err != nil && strings.Contains(string(out), "invariant "+m.law) {
+					t.Logf("found by seed %d or soon after", seed)
+					return
+				}
+			}
+			t.Errorf("not found in %d seeds", *within)
+		})
+	}
+}
+
+// mutated builds this package's tests with a source file of the product changed.
+func mutated(t *testing.T, file, old, now string) (bin string) {
+	t.Helper()
+	path, err := filepath.Abs(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	changed, list := filepath.Join(dir, filepath.Base(file)), filepath.Join(dir, "overlay.json")
+	b, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{changed: process.Edited(t, path, old, now), list: string(b)} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bin = filepath.Join(dir, "mutated.test")
+	if out, err := exec.Command("go", "test", "-c", "-tags", "invariants", "-overlay", list, "-o", bin,
+		".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}

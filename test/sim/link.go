@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// link is a connection over which one life of a node asks one life of another one: both its ends, and the frames of the
+// product between them. Like one of the transport it ends with either process and with a frame that is broken, and all
+// that is under way with it.
+type link struct {
+	c *carrier
+	// to is the node that is asked, in that life.
+	to   *node
+	life int
+	over bool
+	// asks and answers are the two directions.
+	asks, answers *world.Wire
+	// last counts requests; under are those whose ends the caller has not heard, served those that may be answered.
+	last   uint64
+	under  map[uint64]*exchange
+	served map[uint64]*responder
+}
+
+// link returns the connection to a node, a new one if that is over.
+func (c *carrier) link(to *node) *link {
+	id := to.self()
+	if l := c.links[id]; l != nil && !l.over && l.life == to.Life {
+		return l
+	}
+	net := &c.n.w.Net
+	l := &link{c: c, to: to, life: to.Life, asks: net.Wire(c.n.ID, to.ID, &net.Requests),
+		answers: net.Wire(to.ID, c.n.ID, &net.Requests), under: map[uint64]*exchange{}, served: map[uint64]*responder{}}
+	l.asks.Ended, l.answers.Ended = l.broken, l.broken
+	c.links[id] = l
+	to.callers = append(slices.DeleteFunc(to.callers, func(l *link) bool { return l.over }), l)
+	return l
+}
+
+// request puts a request on the connection.
+func (l *link) request(e *exchange, left time.Duration, request []byte) {
+	l.last++
+	e.l, e.id = l, l.last
+	l.under[e.id] = e
+	l.asks.Send(transport.AppendRequest(nil, e.id, left, e.ahead, request), l.asked)
+}
+
+// tell puts a word about a request on the connection.
+func (l *link) tell(word []byte) {
+	if !l.over {
+		l.asks.Send(word, l.asked)
+	}
+}
+
+// soon is how long it takes until a process hears that a connection is gone, late until it stops to wait for an answer
+// that does not come.
+func soon(w *simulation) time.Duration { return w.Between(time.Millisecond, 20*time.Millisecond) }
+func late(w *simulation) time.Duration { return w.Between(time.Second, 4*time.Second) }
+
+// broken is the end of the connection, of which a network that lets nothing through tells nobody.
+func (l *link) broken(silent bool) {
+	if l.over {
+		return
+	}
+	after := soon
+	if silent {
+		after = late
+	}
+	l.end(after(l.c.n.w), transport.ErrLost)
+}
+
+// end ends the connection: the caller hears so after a while, and so does the other node if it lives.
+func (l *link) end(after time.Duration, err error) {
+	if l.over {
+		return
+	}
+	l.over = true
+	l.asks.Close()
+	l.answers.Close()
+	for _, id := range slices.Sorted(maps.Keys(l.under)) {
+		e := l.under[id]
+		l.c.p.AfterLife(after, func() { e.finish(err) })
+	}
+	if l.to.Up && l.to.Life == l.life {
+		l.to.AfterLife(after, func() {
+			for _, id := range slices.Sorted(maps.Keys(l.served)) {
+				l.served[id].finish()
+			}
+		})
+	}
+}
+
+// asked is what arrives at the other node. What arrived before a pause waits in the buffers of the process.
+func (l *link) asked(f transport.Frame) {
+	n, to := l.c.n, l.to
+	a, err := f.Asked()
+	switch {
+	case err != nil:
+		n.w.Fail("from node %d to node %d: %v", n.ID, to.ID, err)
+	case !to.Up || to.Life != l.life:
+		l.broken(false)
+	case !n.connected(to):
+		l.end(n.w.Net.Delay(to.ID, n.ID), transport.ErrUnreachable)
+	default:
+		to.AfterPause(func() { l.take(a) })
+	}
+}
+
+// take takes a word of the caller at the other node.
+func (l *link) take(a transport.Asked) {
+	r := l.served[a.ID]
+	switch {
+	case l.over:
+	case a.Cancel && r != nil:
+		r.finish()
+	case a.Credit && r != nil:
+		r.credit++
+	case a.Request != nil:
+		l.serve(a)
+	}
+}
+
+// serve carries out a request as a task of the other node: not in the order in which requests arrive, as goroutines
+// do.
+func (l *link) serve(a transport.Asked) {
+	n, from := l.to, l.c.n.self()
+	r := &responder{l: l, n: n, id: a.ID, life: n.Life, p: n.Process(), ahead: a.Ahead, credit: a.Ahead}
+	ctx, cancel := context.WithCancel(context.Background())
+	if a.Left > 0 {
+		ctx, cancel = n.Scheduler().WithTimeout(context.Background(), a.Left)
+	}
+	r.cancel = cancel
+	l.served[a.ID] = r
+	n.AfterLife(n.w.Between(0, 300*time.Microsecond), func() {
+		n.AfterPause(func() {
+			n.Spawn(func(*world.Task) { n.answer(ctx, from, a.Request, r) })
+		})
+	})
+}
+
+// answered is what arrives at the caller.
+func (l *link) answered(f transport.Frame) {
+	n := l.c.n
+	a, err := f.Answered()
+	e := l.under[a.ID]
+	switch {
+	case err != nil:
+		n.w.Fail("from node %d to node %d: %v", l.to.ID, n.ID, err)
+	case !n.Up || n.Life != l.c.life || e == nil:
+	default:
+		if a.End != nil {
+			delete(l.under, a.ID)
+		}
+		n.AfterPause(func() { e.arrived(a.Data, a.End) })
+	}
+}
+
+// responder is the side that answers.
+type responder struct {
+	l    *link
+	n    *node
+	id   uint64
+	life int
+	p    world.Process
+	over bool
+	// ahead is 0 if one answer is wanted; credit is how many pages may be sent.
+	ahead, credit int
+	cancel        context.CancelFunc
+}
+
+// finish ends the request here; false if it was over.
+func (r *responder) finish() bool {
+	if r.over {
+		return false
+	}
+	r.over = true
+	delete(r.l.served, r.id)
+	r.n.Touch()
+	r.cancel()
+	return true
+}
+
+// Page implements remote.Responder, as do the others.
+func (r *responder) Page(data []byte) error {
+	if r.ahead == 0 {
+		return transport.ErrOneAnswer
+	}
+	err := r.p.Wait(context.Background(), func() bool { return r.over || r.credit > 0 }, 5*time.Second)
+	if err != nil || r.over {
+		return transport.ErrLost
+	}
+	r.credit--
+	r.send(transport.AppendPage(nil, r.id, data))
+	return nil
+}
+
+func (r *responder) End(data []byte) error {
+	if !r.finish() {
+		return transport.ErrLost
+	}
+	r.send(transport.AppendLast(nil, r.id, data))
+	return nil
+}
+
+func (r *responder) Fail(err error) {
+	if r.finish() {
+		r.send(transport.AppendFail(nil, r.id, err))
+	}
+}
+
+// send puts a part of the answer on the connection. A process that is gone says nothing.
+func (r *responder) send(frame []byte) {
+	if r.n.Life == r.life && !r.l.over {
+		r.l.answers.Send(frame, r.l.answered)
+	}
+}
+
+// exchange is a request under way: the caller's side.
+type exchange struct {
+	c      *carrier
+	l      *link
+	id     uint64
+	to     topology.NodeID
+	answer transport.Answer
+	// pages have arrived and were not taken; end is what follows the last, over says that nothing more is wanted.
+	pages [][]byte
+	end   error
+	over  bool
+	// ahead is how many pages may be under way, 0 if there is to be one answer.
+	ahead  int
+	parent context.Context
+	// until and first are as in transport.Bounded.
+	until, first time.Time
+}
+
+// start sends the request, or says that there is no connection.
+func (e *exchange) start(request []byte) error {
+	w := e.c.n.w
+	target := w.nodeOf(e.to)
+	if target == nil || !target.Up && w.OneIn(2) {
+		return transport.ErrUnreachable
+	}
+	left := time.Duration(0)
+	if !e.until.IsZero() {
+		left = max(time.Microsecond, e.c.s.Until(e.until))
+	}
+	e.c.link(target).request(e, left, request)
+	return nil
+}
+
+// finish ends an exchange at the caller's side.
+func (e *exchange) finish(err error) {
+	n := e.c.n
+	if e.over || e.end != nil || n.Life != e.c.life || !n.Up {
+		return
+	}
+	n.AfterPause(func() {
+		if e.over || e.end != nil {
+			return
+		}
+		e.end = err
+		e.giveUp()
+		if e.answer != nil {
+			e.over = true
+			e.answer.Answered(nil, err)
+		}
+	})
+}
+
+// giveUp has the other node hear that nothing more is wanted.
+func (e *exchange) giveUp() {
+	if _, ok := e.l.under[e.id]; ok {
+		delete(e.l.under, e.id)
+		e.l.tell(transport.AppendCancel(nil, e.id))
+	}
+}
+
+// Next implements remote.Stream.
+func (e *exchange) Next() ([]byte, error) {
+	if len(e.pages) == 0 && e.end == nil {
+		most := time.Duration(0)
+		until := e.until
+		if !e.first.IsZero() && (until.IsZero() || e.first.Before(until)) {
+			until = e.first
+		}
+		if !until.IsZero() {
+			if most = e.c.s.Until(until); most <= 0 {
+				e.Close()
+				return nil, context.DeadlineExceeded
+			}
+		}
+		if err := e.c.p.Wait(e.parent, func() bool { return len(e.pages) > 0 || e.end != nil }, most); err != nil {
+			e.Close()
+			e.end = err
+			return nil, err
+		}
+	}
+	if len(e.pages) == 0 {
+		return nil, e.end
+	}
+	b := e.pages[0]
+	e.pages = e.pages[1:]
+	if e.ahead > 0 && e.end == nil {
+		e.l.tell(transport.AppendCredit(nil, e.id))
+	}
+	return b, nil
+}
+
+// Close implements remote.Stream.
+func (e *exchange) Close() {
+	if !e.over && e.end == nil {
+		e.giveUp()
+	}
+	e.over = true
+}
+
+// arrived takes a part of the answer.
+func (e *exchange) arrived(data []byte, end error) {
+	if e.over || e.end != nil {
+		return
+	}
+	e.first = time.Time{}
+	if e.answer == nil {
+		if data != nil {
+			e.pages = append(e.pages, data)
+		}
+		e.end = end
+		return
+	}
+	e.over = true
+	if errors.Is(end, io.EOF) {
+		end = nil
+	}
+	e.answer.Answered(data, end)
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/ilion-db/ilion/internal/replica/transport"
+)
+
+// shipment is a snapshot as its receiver reads it: in frames, over one connection after another, each of which goes on
+// where the last one ended.
+type shipment struct {
+	n    *Network
+	data io.ReaderAt
+	way  *transport.Shipment
+	// gone reports whether the sender has given it up, or has ended.
+	gone func() bool
+	// frames of the connection that are not read yet, broken after them; ready are bytes of the snapshot; at counts
+	// those that were read.
+	frames []byte
+	ready  []byte
+	at     int64
+	end    error
+}
+
+// chunkBytes is small, so that small snapshots, too, are several frames.
+const chunkBytes = 700
+
+// connectionsMost bounds the connections that a snapshot may take.
+const connectionsMost = 100
+
+func (n *Network) shipment(data io.ReaderAt, size int64, gone func() bool) *shipment {
+	return &shipment{n: n, data: data, way: transport.NewShipment(data, size, chunkBytes), gone: gone}
+}
+
+// Read implements io.Reader.
+func (s *shipment) Read(b []byte) (int, error) {
+	if s.gone() {
+		return 0, errLost
+	}
+	for tries := 0; len(s.ready) == 0 && s.end == nil; tries++ {
+		if tries == connectionsMost {
+			return 0, errLost
+		}
+		s.take()
+	}
+	if len(s.ready) == 0 {
+		return 0, s.end
+	}
+	n := copy(b, s.ready)
+	s.ready = s.ready[n:]
+	return n, nil
+}
+
+// take reads the next frame, on another connection if this one ends before.
+func (s *shipment) take() {
+	rest := bytes.NewReader(s.frames)
+	buffer := s.n.buffered(rest)
+	frame, err := transport.NewReader(buffer, frameBytes).Next()
+	if err != nil {
+		s.connect()
+		return
+	}
+	s.frames = s.frames[len(s.frames)-rest.Len()-buffer.Buffered():]
+	b, err := s.way.Take(frame)
+	switch {
+	case err == nil:
+		s.arrived(b)
+	case errors.Is(err, transport.ErrFrame), errors.Is(err, transport.ErrSnapshot):
+		s.n.w.Fail("a snapshot: %v", err)
+		s.end = err
+	default:
+		s.end = io.EOF
+	}
+}
+
+// arrived checks that what has come is what was sent.
+func (s *shipment) arrived(b []byte) {
+	want := make([]byte, len(b))
+	if _, err := s.data.ReadAt(want, s.at); err != nil && !errors.Is(err, io.EOF) || !bytes.Equal(b, want) {
+		s.n.w.Fail("%d bytes of a snapshot at %d are not what was sent (%v)", len(b), s.at, err)
+	}
+	s.ready, s.at = b, s.at+int64(len(b))
+}
+
+// connect begins a connection.
+func (s *shipment) connect() {
+	frames, err := s.way.Connect()
+	if err != nil {
+		s.end = err
+		return
+	}
+	s.frames = nil
+	for _, f := range frames {
+		b, broken := s.n.harm(f, s.n.Rough)
+		if s.frames = append(s.frames, b...); broken {
+			return
+		}
+	}
+}
+
+// headed is a head followed by data.
+type headed struct {
+	head []byte
+	data io.ReaderAt
+}
+
+// ReadAt implements io.ReaderAt.
+func (h headed) ReadAt(b []byte, at int64) (n int, err error) {
+	if at < int64(len(h.head)) {
+		if n = copy(b, h.head[at:]); n == len(b) {
+			return n, nil
+		}
+	}
+	m, err := h.data.ReadAt(b[n:], at+int64(n)-int64(len(h.head)))
+	return n + m, err
+}
