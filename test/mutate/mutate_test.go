@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"sync"
 	"testing"
 
@@ -261,7 +262,7 @@ func (m *mutator) next(seeds [][]byte) []byte {
 
 // TestMutations proves that no decoder panics or contradicts itself on -executions mutated inputs each.
 func TestMutations(t *testing.T) {
-	for _, tg := range append(targets(), nodeTargets()...) {
+	for _, tg := range slices.Concat(targets(), nodeTargets(), doorTargets()) {
 		t.Run(tg.name, func(t *testing.T) {
 			workers := runtime.GOMAXPROCS(0)
 			var wg sync.WaitGroup
@@ -300,7 +301,7 @@ const (
 
 // TestMemory proves that what decoders allocate is in proportion to their input, whatever lengths it claims.
 func TestMemory(t *testing.T) {
-	for _, tg := range append(targets(), nodeTargets()...) {
+	for _, tg := range slices.Concat(targets(), nodeTargets(), doorTargets()) {
 		t.Run(tg.name, func(t *testing.T) {
 			m, run := mutator{rng: rand.New(rand.NewPCG(*seed, 99))}, tg.run()
 			sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutate
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/replica/transport"
+)
+
+// The parts of the handshake, as docs in package transport lay them out.
+const (
+	introLength = 5 + 2 + 16 + 32
+	proofLength = sha256.Size
+	helloHead   = 10
+)
+
+var (
+	joinSecret  = []byte(strings.Repeat("secret ", 6))
+	joinCluster = transport.ClusterID{0xc1, 0x05, 0x7e}
+	acceptor    = transport.NodeID{0xac}
+	stranger    = transport.NodeID{0x57}
+)
+
+// handshakes are what a stranger sends: how it proves itself, its intro, its hello.
+func handshakes() (out [][]byte) {
+	for _, class := range []transport.Class{'a', transport.Raft, transport.Command, transport.Snapshot} {
+		for honest := range byte(4) {
+			b := append([]byte{honest}, "ilionp\x01"...)
+			b = append(append(b, stranger[:]...), bytes.Repeat([]byte{7}, 32)...)
+			out = append(out, append(b, helloOf(class)...))
+		}
+	}
+	return append(out, append([]byte{2}, helloOf('a')...))
+}
+
+// helloOf is a hello of the stranger.
+func helloOf(class transport.Class) []byte {
+	body := append([]byte{0}, joinCluster[:]...)
+	body = append(append(body, stranger[:]...), acceptor[:]...)
+	body = append(body, 1, 0, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 4)
+	body = append(body, "a:70\x03\x00why\x05\x001 2 3"...)
+	b := append([]byte("ilion"), byte(class), 1, 1)
+	b = append(binary.LittleEndian.AppendUint16(b, uint16(len(body))), body...)
+	return sealed(b)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sealed is a hello with its checksum.
+func sealed(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// strangerConn is a connection at whose other end a stranger answers.
+type strangerConn struct {
+	net.Conn // nil: only what is defined here is used
+	in       []byte
+	heard    bytes.Buffer
+	// next is called with all that was heard when more is to be read than there is.
+	next func(heard []byte) []byte
+	done chan struct{}
+}
+
+// Read implements net.Conn.
+func (c *strangerConn) Read(b []byte) (int, error) {
+	if len(c.in) == 0 && c.next != nil {
+		c.in, c.next = c.next(c.heard.Bytes()), nil
+	}
+	if len(c.in) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, c.in)
+	c.in = c.in[n:]
+	return n, nil
+}
+
+// Write implements net.Conn.
+func (c *strangerConn) Write(b []byte) (int, error) { return c.heard.Write(b) }
+
+// Close implements net.Conn.
+func (c *strangerConn) Close() error {
+	select {
+	case <-c.done:
+	default:
+		close(c.done)
+	}
+	return nil
+}
+
+// SetDeadline implements net.Conn.
+func (c *strangerConn) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline implements net.Conn.
+func (c *strangerConn) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline implements net.Conn.
+func (c *strangerConn) SetWriteDeadline(time.Time) error { return nil }
+
+// RemoteAddr implements net.Conn.
+func (c *strangerConn) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
+}
+
+// door is a listener whose connections are handed in.
+type door chan net.Conn
+
+// Accept implements net.Listener.
+func (d door) Accept() (net.Conn, error) {
+	if c, ok := <-d; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// Close implements net.Listener.
+func (d door) Close() error { return nil }
+
+// Addr implements net.Listener.
+func (d door) Addr() net.Addr { return &net.TCPAddr{} }
+
+// prove is what a side proves with.
+func prove(side string, dialler, acceptor []byte) []byte {
+	h := hmac.New(sha256.New, joinSecret)
+	h.Write([]byte(side + "\x01"))
+	for _, part := range [][]byte{dialler[7:23], acceptor[7:23], dialler[23:introLength], acceptor[23:introLength]} {
+		h.Write(part)
+	}
+	return h.Sum(nil)
+}
+
+// shakeHands has a stranger connect to a node, and a node that wants to join ask a stranger. The lowest bit of the
+// first byte of an input says whether the stranger knows the secret, the next one whether its hello gets the right
+// checksum.
+func shakeHands() func([]byte) string {
+	accepted := 0
+	tr, err := transport.New(transport.Self{Cluster: joinCluster, Node: acceptor}, nil, transport.Options{
+		Secret: joinSecret, Events: transport.Events{Accepted: func(transport.Peer, transport.Class) { accepted++ }}})
+	if err != nil {
+		return func([]byte) string { return err.Error() }
+	}
+	in := make(door)
+	if err := tr.Start(in, transport.Handlers{
+		OnFrame: func(transport.NodeID, []byte) error { return nil },
+		OnSnapshot: func(_ transport.NodeID, r *transport.SnapshotReader) error {
+			_, err := io.Copy(io.Discard, r)
+			return err
+		},
+		OnCommand: func(_ context.Context, _ transport.NodeID, _ []byte, r *transport.Responder) { r.Fail(nil) },
+	}); err != nil {
+		return func([]byte) string { return err.Error() }
+	}
+	return func(b []byte) string {
+		if len(b) == 0 {
+			return ""
+		}
+		honest, seal := b[0]&1 != 0, b[0]&2 != 0
+		intro, rest := b[1:], []byte(nil)
+		if len(intro) > introLength {
+			intro, rest = intro[:introLength], bytes.Clone(intro[introLength:])
+		}
+		if n := len(rest) - 4; seal && n > helloHead {
+			binary.LittleEndian.PutUint16(rest[8:], uint16(n-helloHead))
+			rest = sealed(rest[:n])
+		}
+		if len(intro) < introLength {
+			honest = false
+		}
+		c := &strangerConn{in: bytes.Clone(intro), done: make(chan struct{})}
+		c.next = func(heard []byte) []byte {
+			if honest && len(heard) >= introLength {
+				return append(prove("ilion dialler", intro, heard[:introLength]), rest...)
+			}
+			return rest
+		}
+		before := accepted
+		in <- c
+		<-c.done
+		if !honest && accepted != before {
+			return "somebody was accepted without the secret"
+		}
+		if !honest && bytes.Contains(c.heard.Bytes(), joinCluster[:]) {
+			return "a stranger was told the cluster"
+		}
+		return askStranger(intro, rest, honest)
+	}
+}
+
+// askStranger has a node that wants to join ask the stranger.
+func askStranger(intro, rest []byte, honest bool) string {
+	c := &strangerConn{in: bytes.Clone(intro), done: make(chan struct{})}
+	c.next = func(heard []byte) []byte {
+		if honest && len(heard) >= introLength {
+			return append(prove("ilion acceptor", heard[:introLength], intro), rest...)
+		}
+		return rest
+	}
+	cluster, peer, err := transport.Ask(context.Background(), func(context.Context, string) (net.Conn, error) {
+		return c, nil
+	}, nil, joinSecret, "stranger:1")
+	switch {
+	case err == nil && !honest:
+		return "a node without the secret was believed"
+	case err == nil && (cluster == transport.ClusterID{} || string(peer.Node[:]) != string(intro[7:23])):
+		return "another node was believed than proved the secret"
+	}
+	return ""
+}
