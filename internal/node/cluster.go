@@ -187,6 +187,7 @@ func (c *cluster) openLog() error {
 	n := c.n
 	o := raftlog.Options{
 		FS: vfs.Default, MemtableBytes: int64(n.opts.Memory.Memtable), NodeCacheBytes: int64(n.opts.Memory.Budget / 16),
+		MaxOpenFiles: n.tables, Reserve: n.reserve,
 		Fatal: func(text string) { n.fail(errors.New(text)) },
 	}
 	dir := filepath.Join(n.opts.Data, logDir)

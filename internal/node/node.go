@@ -30,6 +30,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/replica/census"
+	"github.com/ilion-db/ilion/internal/replica/guard"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -70,6 +71,7 @@ type Node struct {
 	census      *census.Census
 	engine      *session.Engine
 	cql         *cql.Server
+	reserve     *guard.Reserve // of descriptors
 	cqlListener net.Listener
 	webListener net.Listener
 	// nodeListener is for other nodes.
@@ -117,6 +119,8 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.newest, feature.Newest)},
 		failed: make(chan struct{}),
 	}
+	n.reserve = guard.NewReserve(n.descriptorsLow)
+	n.closers = append(n.closers, n.reserve.Close)
 	n.boundConnections()
 	if err := n.startUnlessFailed(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
@@ -137,6 +141,16 @@ func (n *Node) boundConnections() {
 			slog.Int("descriptors", descriptors()), slog.Int("limits.connections", wanted),
 			slog.Int("connections", got))
 	}
+}
+
+// descriptorsLow says that clients have taken descriptors that the store needs, and when that is over.
+func (n *Node) descriptorsLow(low bool) {
+	if low {
+		n.log.LogAttrs(context.Background(), slog.LevelWarn, "the process has no file descriptors left: the store "+
+			"goes on with its reserve, and nobody else is let in; raise ulimit -n, or lower limits.connections")
+		return
+	}
+	n.log.LogAttrs(context.Background(), slog.LevelInfo, "there are enough file descriptors again")
 }
 
 // startUnlessFailed ends the start when the node fails meanwhile: it may wait for others then.
@@ -229,11 +243,13 @@ func (n *Node) listen(ctx context.Context) error {
 	if n.cqlListener, err = lc.Listen(ctx, "tcp", n.opts.CQL); err != nil {
 		return fmt.Errorf("listen for CQL clients: %w", err)
 	}
+	n.cqlListener = n.reserve.Listener(n.cqlListener)
 	n.closers = append(n.closers, closeQuietly(n.cqlListener))
 	if n.opts.Cluster.Internal != "" {
 		if n.nodeListener, err = lc.Listen(ctx, "tcp", n.opts.Cluster.Internal); err != nil {
 			return fmt.Errorf("listen for other nodes: %w", err)
 		}
+		n.nodeListener = n.reserve.Listener(n.nodeListener)
 		n.closers = append(n.closers, closeQuietly(n.nodeListener))
 	}
 	if n.opts.HTTP == "off" {
@@ -242,6 +258,7 @@ func (n *Node) listen(ctx context.Context) error {
 	if n.webListener, err = lc.Listen(ctx, "tcp", n.opts.HTTP); err != nil {
 		return fmt.Errorf("listen for HTTP: %w", err)
 	}
+	n.webListener = n.reserve.Listener(n.webListener)
 	n.closers = append(n.closers, closeQuietly(n.webListener))
 	return nil
 }

@@ -55,6 +55,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		LargeRowWait:  n.opts.Limits.ReadTimeout,
 		MinFreeDisk:   n.opts.Storage.MinFreeDisk,
 		MaxOpenFiles:  n.tables,
+		Reserve:       n.reserve,
 		Events: storage.Events{
 			Corrupt: func(err error) { n.fail(err) },
 			Background: func(err error) {

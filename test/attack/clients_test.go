@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
 )
 
 // request is a frame with a query, without values and with the largest pages there are.
@@ -29,42 +32,61 @@ func TestUnreadPages(t *testing.T) {
 	v := startVictim(t)
 	v.fill(400, 64<<10)
 	v.observe()
-	v.mute(200, func(c *rawclient.Conn) {
-		for i := range int16(4) {
-			if _, err := c.Write(request(i, "SELECT v FROM ks.big")); err != nil {
-				return // cut off
+	for range rounds(3) {
+		leave := v.mute(200, func(c *rawclient.Conn) {
+			for i := range int16(4) {
+				if _, err := c.Write(request(i, "SELECT v FROM ks.big")); err != nil {
+					return // cut off
+				}
 			}
-		}
-	})
-	<-time.After(seconds(3))
+		})
+		v.until("answers wait for those who do not read them", func() bool {
+			return v.metric("cql_unread_bytes") >= 32<<20
+		})
+		leave()
+	}
 	v.endure()
 }
 
-// mute connects clients at once, each of which does as it is told and then neither writes nor reads.
-func (v *victim) mute(n int, do func(c *rawclient.Conn)) {
+// mute connects clients at once, each of which does as it is told and then neither writes nor reads until leave is
+// called.
+func (v *victim) mute(n int, do func(c *rawclient.Conn)) (leave func()) {
 	v.t.Helper()
+	var held []*rawclient.Conn
+	var doing sync.WaitGroup
+	leave = func() {
+		for _, c := range held {
+			c.Close()
+		}
+		doing.Wait()
+	}
+	v.t.Cleanup(leave)
 	for range n {
 		c, err := rawclient.Dial(context.Background(), v.CQL, rawclient.Options{})
 		if err != nil {
 			v.t.Fatal(err)
 		}
-		v.t.Cleanup(func() { c.Close() })
-		go do(c)
+		held = append(held, c)
+		doing.Go(func() { do(c) })
 	}
+	return leave
 }
 
 // TestPartialFrames proves A8: frames that never end hold no more than their share of memory.
 func TestPartialFrames(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
-	v.mute(200, func(c *rawclient.Conn) {
-		frame := make([]byte, 8<<20)
-		copy(frame, rawclient.AppendFrame(nil, 1, cqlwire.OpQuery, nil))
-		binary.BigEndian.PutUint32(frame[5:], 200<<20) // more is to come
-		_ = c.SetDeadline(time.Now().Add(seconds(3)))
-		_, _ = c.Write(frame) // it may be refused in the middle
-	})
-	<-time.After(seconds(3))
+	frame := make([]byte, 8<<20)
+	copy(frame, rawclient.AppendFrame(nil, 1, cqlwire.OpQuery, nil))
+	binary.BigEndian.PutUint32(frame[5:], 200<<20) // more is to come
+	for range rounds(2) {
+		before := v.metric("cql_bytes_received_total")
+		leave := v.mute(200, func(c *rawclient.Conn) { _, _ = c.Write(frame) }) // it may be refused in the middle
+		v.until("parts of frames are held", func() bool {
+			return v.metric("cql_bytes_received_total")-before >= 64<<20
+		})
+		leave()
+	}
 	v.endure()
 }
 
@@ -72,25 +94,46 @@ func TestPartialFrames(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
-	for range 500 {
-		nc, err := net.Dial("tcp", v.CQL)
-		if err != nil {
-			t.Fatal(err)
+	for range rounds(4) {
+		before := v.metric("cql_connections_accepted_total")
+		held := v.crowd(500, []byte{4, 0, 0, 1, 1, 0, 0, 0xff, 0xff}) // half of a STARTUP
+		v.until("they are all connected", func() bool {
+			return v.metric("cql_connections_accepted_total")-before >= 500
+		})
+		for _, nc := range held {
+			nc.Close()
 		}
-		t.Cleanup(func() { nc.Close() })
-		_, _ = nc.Write([]byte{4, 0, 0, 1, 1, 0, 0, 0xff, 0xff}) // half of a STARTUP
 	}
-	<-time.After(seconds(1))
 	v.endure()
 }
 
-// pour writes large rows until it is told to stop, and goes on after refusals.
-func (v *victim) pour() (stop func()) {
-	c := v.Dial(v.t)
-	if _, err := c.Query("CREATE TABLE ks.poured (k int PRIMARY KEY, v text)"); err != nil {
+// crowd opens connections that say no more than how they begin.
+func (v *victim) crowd(n int, first []byte) (held []net.Conn) {
+	v.t.Helper()
+	for range n {
+		nc, err := net.Dial("tcp", v.CQL)
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		v.t.Cleanup(func() { nc.Close() })
+		_, _ = nc.Write(first)
+		held = append(held, nc)
+	}
+	return held
+}
+
+// pouredBytes is the size of a row of pour.
+const pouredBytes = 100 << 10
+
+// pour writes large rows until it is told to stop, and goes on after refusals. It counts those that were acknowledged.
+func (v *victim) pour() (poured *atomic.Int64, stop func()) {
+	c, err := rawclient.Dial(context.Background(), v.CQL, rawclient.Options{Timeout: time.Minute})
+	if err != nil {
 		v.t.Fatal(err)
 	}
-	value := strings.Repeat("x", 100<<10)
+	process.Do(v.t, c, "CREATE TABLE ks.poured (k int PRIMARY KEY, v text)")
+	value := strings.Repeat("x", pouredBytes)
+	poured = new(atomic.Int64)
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -99,12 +142,14 @@ func (v *victim) pour() (stop func()) {
 			case <-done:
 				return
 			default:
-				_, _ = c.Query(
-					fmt.Sprintf("INSERT INTO ks.poured (k, v) VALUES (%d, '%s')", k, value))
+				text := fmt.Sprintf("INSERT INTO ks.poured (k, v) VALUES (%d, '%s')", k, value)
+				if _, err := c.Query(text); err == nil {
+					poured.Add(1)
+				}
 			}
 		}
 	}()
-	return func() {
+	return poured, func() {
 		close(done)
 		<-ended
 		c.Close()

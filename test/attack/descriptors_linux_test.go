@@ -4,45 +4,60 @@ package attack
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// TestNoDescriptors proves A1: a process that may open no further file, as clients have taken them all, keeps its
-// store, and goes on when they are gone.
+// headroom is how many descriptors more than it has open the process may have from some moment on.
+const headroom = 40
+
+// TestNoDescriptors proves A1: a process that may open no further file, as clients have taken them all, whether they
+// log in or not, and keep them for as long as they like, takes writes, flushes and compacts, and lets others in when
+// they are gone.
 func TestNoDescriptors(t *testing.T) {
 	v := startVictim(t)
 	v.do("CREATE TABLE ks.before (k int PRIMARY KEY)")
 	v.observe()
-	// Its memtables fill up meanwhile, which takes new files.
-	stop := v.pour()
+	poured, stop := v.pour()
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", v.Cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := uint64(len(open)) + 40
+	limit := uint64(len(open)) + headroom
 	if err := unix.Prlimit(v.Cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: limit},
 		nil); err != nil {
 		t.Fatal(err)
 	}
-	var held []net.Conn
-	for range 200 {
-		nc, err := net.Dial("tcp", v.CQL)
-		if err != nil {
-			t.Fatal(err)
+	startup := rawclient.AppendFrame(nil, 0, cqlwire.OpStartup,
+		cqlwire.AppendStartup(nil, cqlwire.Startup{"CQL_VERSION": "3.0.0"}))
+	for name, first := range map[string][]byte{"strangers": startup[:9], "clients": startup} {
+		held := v.crowd(5*headroom, first)
+		// Memtables fill up, which takes new files.
+		want := poured.Load() + int64(rounds(24<<20))/pouredBytes
+		v.until("the store goes on without descriptors while "+name+" have them", func() bool {
+			return poured.Load() >= want
+		})
+		for _, nc := range held {
+			nc.Close()
 		}
-		t.Cleanup(func() { nc.Close() })
-		held = append(held, nc)
-	}
-	<-time.After(seconds(3))
-	for _, nc := range held {
-		nc.Close()
+		v.until("others are let in", func() bool { return v.lets() })
 	}
 	stop()
 	v.do("CREATE TABLE ks.after (k int PRIMARY KEY)")
 	v.endure()
+}
+
+// lets reports whether a client is let in.
+func (v *victim) lets() bool {
+	c, err := rawclient.Dial(v.t.Context(), v.CQL, rawclient.Options{Timeout: time.Second})
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
 }

@@ -8,5 +8,5 @@
 // neighbours' requests is reported, and bounded only with -long, which is for a quiet machine and attacks for longer.
 //
 //	go test ./test/attack                              seconds each
-//	go test ./test/attack -run TestUnread -long -v     a minute each
+//	go test ./test/attack -run TestUnread -long -v     minutes each
 package attack

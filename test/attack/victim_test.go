@@ -3,15 +3,18 @@
 package attack
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +26,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var long = flag.Bool("long", false, "attack for a minute each, and bound the time of the neighbours' requests")
+var long = flag.Bool("long", false, "attack for longer, and bound the time of the neighbours' requests")
 
 const (
 	// budget is the memory budget of the process under attack in bytes, memoryMax what it may be seen to use.
@@ -37,20 +40,24 @@ const (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// seconds is how long an attack that goes on by itself lasts.
-func seconds(short int) time.Duration {
+// longer is how much more of the work of an attack is done with -long.
+const longer = 20
+
+// rounds is how much of its work an attack does: so much, or longer times that.
+func rounds(short int) int {
 	if *long {
-		return time.Minute
+		return longer * short
 	}
-	return time.Duration(short) * time.Second
+	return short
 }
 
 // victim is a process under attack, and who watches it.
 type victim struct {
 	t *testing.T
 	*process.Server
-	stop  chan struct{}
-	watch sync.WaitGroup
+	stop    chan struct{}
+	leaving sync.Once
+	watch   sync.WaitGroup
 
 	mu      sync.Mutex
 	times   []time.Duration   // of the neighbours' requests that were answered
@@ -72,6 +79,7 @@ func startVictim(t *testing.T, configuration ...string) *victim {
 	}
 	v := &victim{t: t, Server: process.Start(t, filepath.Join(dir, "data"), "--config", config),
 		stop: make(chan struct{})}
+	t.Cleanup(v.leave)
 	t.Cleanup(func() {
 		if log := v.Stderr(); t.Failed() {
 			t.Logf("the end of its log: %s", log[max(0, len(log)-4096):])
@@ -113,11 +121,53 @@ func (v *victim) fill(rows, size int) {
 	}
 }
 
+// until waits for a condition, a minute at most, and does not wait for a process that has ended.
+func (v *victim) until(what string, ok func() bool) {
+	v.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); !ok(); <-tick.C {
+		if !v.Running() {
+			v.t.Fatalf("%s: the process has ended: %s", what, v.Stderr())
+		}
+		if time.Now().After(deadline) {
+			v.t.Fatalf("not seen within a minute: %s", what)
+		}
+	}
+}
+
+// metric reads one of the process's metrics.
+func (v *victim) metric(name string) float64 {
+	v.t.Helper()
+	r, err := http.Get("http://" + v.HTTP + "/metrics")
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "ilion_"+name+" "); ok {
+			value, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				v.t.Fatal(err)
+			}
+			return value
+		}
+	}
+	v.t.Fatalf("no metric %s", name)
+	return 0
+}
+
 // observe begins to watch, with the neighbours at work.
 func (v *victim) observe() {
 	for i := range neighbours {
 		v.watch.Go(func() { v.live(i) })
 	}
+}
+
+// leave ends the watch.
+func (v *victim) leave() {
+	v.leaving.Do(func() { close(v.stop) })
+	v.watch.Wait()
 }
 
 // live writes rows and reads each back. A refusal is no wrong answer, but after one nothing is known of the write.
@@ -137,13 +187,23 @@ func (v *victim) live(me int) {
 		case <-tick.C:
 		}
 		want := fmt.Sprint(n)
-		if v.ask(me, c, "INSERT INTO ks.neighbours (k, n, v) VALUES (%d, %d, '"+want+"')", n) == nil {
+		r, err := v.ask(me, c, "INSERT INTO ks.neighbours (k, n, v) VALUES (%d, %d, '"+want+"')", n)
+		if err != nil {
+			v.t.Error(err)
+			return
+		}
+		if r == nil {
 			continue
 		}
 		v.mu.Lock()
 		v.wrote[me] = append(v.wrote[me], n)
 		v.mu.Unlock()
-		if r := v.ask(me, c, "SELECT v FROM ks.neighbours WHERE k = %d AND n = %d", n); r != nil && cell(r) != want {
+		r, err = v.ask(me, c, "SELECT v FROM ks.neighbours WHERE k = %d AND n = %d", n)
+		if err != nil {
+			v.t.Error(err)
+			return
+		}
+		if r != nil && cell(r) != want {
 			v.t.Errorf("neighbour %d: row %d is %q in %d rows", me, n, cell(r), r.RowCount)
 		}
 	}
@@ -157,8 +217,8 @@ func cell(r *cqlwire.Result) string {
 	return string(r.Cells[4:])
 }
 
-// ask runs a neighbour's statement about its row n; nil if it was refused.
-func (v *victim) ask(me int, c *rawclient.Conn, text string, n int) *cqlwire.Result {
+// ask runs a neighbour's statement about its row n; no result if it was refused, an error if there was no answer.
+func (v *victim) ask(me int, c *rawclient.Conn, text string, n int) (*cqlwire.Result, error) {
 	began := time.Now()
 	r, err := c.Query(fmt.Sprintf(text, me, n))
 	took := time.Since(began)
@@ -166,23 +226,22 @@ func (v *victim) ask(me int, c *rawclient.Conn, text string, n int) *cqlwire.Res
 	defer v.mu.Unlock()
 	if err == nil {
 		v.times = append(v.times, took)
-		return r
+		return r, nil
 	}
 	if v.refused++; v.refused <= 3 {
 		v.t.Logf("neighbour %d after %s: %v", me, took, err)
 	}
 	if e := (*cqlwire.Error)(nil); !errors.As(err, &e) {
-		v.t.Errorf("neighbour %d lost its connection: %v", me, err)
+		return nil, fmt.Errorf("neighbour %d lost its connection: %w", me, err)
 	}
-	return nil
+	return nil, nil
 }
 
 // endure ends the watch and checks what the process has been through.
 func (v *victim) endure() {
 	v.t.Helper()
 	peak := v.PeakRSS(v.t)
-	close(v.stop)
-	v.watch.Wait()
+	v.leave()
 	if !v.Running() {
 		v.t.Fatalf("the process has ended: %s", v.Stderr())
 	}

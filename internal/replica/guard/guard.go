@@ -7,7 +7,7 @@
 // writes waits for the end of the process; (F2) a flush or a compaction that fails is not repeated before RetryAfter
 // has passed; (F3) a compaction leaves Options.Keep bytes free, for logs and flushes, which cannot wait; (F4) a
 // checkpoint that cannot be written is an error, and the store goes on; (F5) a file that cannot be opened because there
-// are no descriptors left is waited for.
+// are no descriptors left gets one of the Reserve, or is waited for as long as it takes.
 //
 // Start at Guard; Room is what a store asks before it opens.
 package guard
@@ -56,6 +56,8 @@ type Options struct {
 	Keep func() uint64
 	// Broken is told that the log cannot be written. It must not return: Pebble must not see the error.
 	Broken func(text string)
+	// Reserve is that of the process; nil: there is none.
+	Reserve *Reserve
 }
 
 // Guard is the file system of one store.

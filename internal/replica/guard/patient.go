@@ -10,15 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-const (
-	// descriptorWait is how long a store waits for a descriptor: clients that do not log in are gone by then.
-	descriptorWait = time.Minute
-	// descriptorRetry is the time between two tries.
-	descriptorRetry = 10 * time.Millisecond
-)
+// descriptorRetry is the time between two tries to get a descriptor where the reserve has none left.
+const descriptorRetry = 10 * time.Millisecond
 
-// patient is a file system that waits where the process, or the machine, has no descriptor left: that passes, and must
-// not end a store that is open.
+// patient is a file system that takes from the reserve, or waits, where the process or the machine has no descriptor
+// left: that passes, and must not end a store that is open.
 type patient struct {
 	vfs.FS
 	g *Guard
@@ -27,22 +23,26 @@ type patient struct {
 // Unwrap implements vfs.FS.
 func (p patient) Unwrap() vfs.FS { return p.FS }
 
-// await calls open until it needs no descriptor that is not there.
-func (p patient) await(open func() (vfs.File, error)) (vfs.File, error) {
-	file, err := open()
-	if !descriptorsOut(err) || !p.g.used.Load() {
-		return file, err
+// await calls do until it needs no descriptor that is not there, or the store is closed. What do has done before it
+// failed must not be in its way.
+func await[T any](g *Guard, do func() (T, error)) (T, error) {
+	out, err := do()
+	if !descriptorsOut(err) || !g.used.Load() {
+		return out, err
 	}
 	tick := time.NewTicker(descriptorRetry)
 	defer tick.Stop()
-	for began := time.Now(); descriptorsOut(err) && time.Since(began) < descriptorWait; file, err = open() {
+	for ; descriptorsOut(err); out, err = do() {
+		if g.o.Reserve.give() {
+			continue
+		}
 		select {
 		case <-tick.C:
-		case <-p.g.closing:
-			return file, err
+		case <-g.closing:
+			return out, err
 		}
 	}
-	return file, err
+	return out, err
 }
 
 func descriptorsOut(err error) bool {
@@ -51,25 +51,39 @@ func descriptorsOut(err error) bool {
 
 // Create implements vfs.FS.
 func (p patient) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return p.await(func() (vfs.File, error) { return p.FS.Create(name, c) })
+	return await(p.g, func() (vfs.File, error) { return p.FS.Create(name, c) })
 }
 
 // Open implements vfs.FS.
 func (p patient) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
-	return p.await(func() (vfs.File, error) { return p.FS.Open(name, o...) })
+	return await(p.g, func() (vfs.File, error) { return p.FS.Open(name, o...) })
 }
 
 // OpenReadWrite implements vfs.FS.
 func (p patient) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
-	return p.await(func() (vfs.File, error) { return p.FS.OpenReadWrite(name, c, o...) })
+	return await(p.g, func() (vfs.File, error) { return p.FS.OpenReadWrite(name, c, o...) })
 }
 
 // OpenDir implements vfs.FS.
 func (p patient) OpenDir(name string) (vfs.File, error) {
-	return p.await(func() (vfs.File, error) { return p.FS.OpenDir(name) })
+	return await(p.g, func() (vfs.File, error) { return p.FS.OpenDir(name) })
 }
 
-// ReuseForWrite implements vfs.FS.
+// List implements vfs.FS.
+func (p patient) List(dir string) ([]string, error) {
+	return await(p.g, func() ([]string, error) { return p.FS.List(dir) })
+}
+
+// RemoveAll implements vfs.FS.
+func (p patient) RemoveAll(dir string) error {
+	_, err := await(p.g, func() (struct{}, error) { return struct{}{}, p.FS.RemoveAll(dir) })
+	return err
+}
+
+// ReuseForWrite implements vfs.FS. It renames first, and opens then: only the second can be tried again.
 func (p patient) ReuseForWrite(before, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return p.await(func() (vfs.File, error) { return p.FS.ReuseForWrite(before, name, c) })
+	if err := p.Rename(before, name); err != nil {
+		return nil, err
+	}
+	return p.OpenReadWrite(name, c)
 }

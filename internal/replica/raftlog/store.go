@@ -36,6 +36,10 @@ type Options struct {
 	// MemtableBytes is the size of a memtable; 64 MiB if 0, less where the disk is small. Most entries are truncated
 	// before they leave it.
 	MemtableBytes int64
+	// MaxOpenFiles bounds the tables that are open, 1000 if 0.
+	MaxOpenFiles int
+	// Reserve has descriptors for when the process has none left; nil: the store waits for some.
+	Reserve *guard.Reserve
 	// MustExist has a directory that is not there, or is empty, be refused with ErrMissing instead of made.
 	MustExist bool
 	// Fatal hears why the process has to end: the write-ahead log cannot be written. What writes waits for that end.
@@ -110,7 +114,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open raft log: %w", err)
 	}
 	s := &Store{opts: o, groups: map[uint64]*Group{}}
-	s.guard = guard.New(o.FS, dir, guard.Options{Broken: s.broken})
+	s.guard = guard.New(o.FS, dir, guard.Options{Broken: s.broken, Reserve: o.Reserve})
 	cache := pebble.NewCache(BlockCacheBytes)
 	defer cache.Unref()
 	po := &pebble.Options{
@@ -124,6 +128,7 @@ func Open(dir string, o Options) (*Store, error) {
 		Logger:                      logger{s},
 		EventListener:               &pebble.EventListener{DataCorruption: s.damaged},
 		ErrorIfNotExists:            o.MustExist,
+		MaxOpenFiles:                o.MaxOpenFiles,
 	}
 	err := manifest.CheckOptions(o.FS, dir, po)
 	if err == nil {

@@ -22,7 +22,7 @@ import (
 
 // brokenOps are the operations on the log that TestBrokenDisk lets fail, one after the other.
 var brokenOps = map[string]errorfs.OpKind{"write": errorfs.OpFileWrite, "sync": errorfs.OpFileSyncData,
-	"create": errorfs.OpCreate, "reuse": errorfs.OpReuseForWrite}
+	"create": errorfs.OpCreate, "reuse": errorfs.OpRename}
 
 // A disk that does not take what belongs into the log breaks the store: the owner is told once, in one line, and the
 // process lives until the owner ends it, whatever Pebble was doing; later calls are refused. What was synced before is
@@ -79,7 +79,7 @@ func breakDisk(dir string, kind errorfs.OpKind) {
 	must(s.Sync())
 	large := mutation("after", "", 1, func(b *row.Builder) { b.Cell(1, nil, make([]byte, 50_000), 0, row.NoExpiry) })
 	healthy := 1 // operations
-	if kind == errorfs.OpReuseForWrite {
+	if kind == errorfs.OpRename {
 		healthy = 150 // until there are logs to be reused; errorfs lets nothing else fail on those
 	}
 	for i := range 200 {

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/replica/guard"
 )
 
 // Options tune a Store. The zero value is useful.
@@ -26,6 +27,8 @@ type Options struct {
 	MemtableBytes int64
 	// MaxOpenFiles bounds the open sstables, 1000 by default.
 	MaxOpenFiles int
+	// Reserve has descriptors for when the process has none left; nil: the store waits for some.
+	Reserve *guard.Reserve
 	// Compactions bounds how many compactions run at once, 1 by default.
 	Compactions int
 	// ReadOnly refuses all writes.

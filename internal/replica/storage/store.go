@@ -88,7 +88,8 @@ func (s *Store) openClaimed() error {
 		}
 	}
 	s.o.MemtableBytes = guard.Memtable(s.o.DiskUsage, s.dir, s.o.MemtableBytes)
-	s.guard = guard.New(s.fs, s.dir, guard.Options{Usage: s.o.DiskUsage, Keep: s.keptFree, Broken: s.broken})
+	s.guard = guard.New(s.fs, s.dir, guard.Options{Usage: s.o.DiskUsage, Keep: s.keptFree, Broken: s.broken,
+		Reserve: s.o.Reserve})
 	po := pebbleOptions(s.guard, s.o)
 	po.FormatMajorVersion = pebbleFormat(s.Level())
 	po.Lock, po.ErrorIfNotExists = s.lock, exists
