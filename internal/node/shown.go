@@ -39,6 +39,9 @@ func (n *Node) shown() *admin.Node {
 	if n.logins != nil {
 		out.Logins = n.logins.Counts
 	}
+	if n.audit != nil {
+		out.AuditDropped = n.audit.Dropped
+	}
 	if c := n.cluster; c != nil {
 		out.Cluster = &admin.Cluster{
 			Self: c.self, Records: n.records, Peers: c.peers, Log: c.log, Transport: c.transport,

@@ -25,15 +25,7 @@ import (
 func get(t *testing.T, n *Node, path string) string {
 	t.Helper()
 	r, err := http.Get("http://" + n.HTTPAddr().String() + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	b, err := io.ReadAll(r.Body)
-	if err != nil || r.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s %s %v", path, r.Status, b, err)
-	}
-	return string(b)
+	return page(t, path, r, err)
 }
 
 // orderBySocket gives an order as the owner of the data directory.
@@ -44,6 +36,12 @@ func orderBySocket(t *testing.T, n *Node, path string) string {
 			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(n.opts.Data, AdminSocket))
 		}}}
 	r, err := client.Post("http://localhost"+path, "", nil)
+	return page(t, path, r, err)
+}
+
+// page reads an answer, which has to be one of success.
+func page(t *testing.T, path string, r *http.Response, err error) string {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,8 +195,8 @@ func TestStatus(t *testing.T) {
 	t.Errorf("no table ks.t in %+v", s)
 }
 
-// TestCheckpoint proves that a checkpoint of a node at work is a data directory of its own, with what was there when it
-// was made.
+// TestCheckpoint proves that a checkpoint of a node at work is a data directory of its own, with what was there when
+// it was made.
 func TestCheckpoint(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	dir := filepath.Join(t.TempDir(), "data")

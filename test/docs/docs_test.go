@@ -288,3 +288,40 @@ func TestHouseIsDrawn(t *testing.T) {
 		}
 	}
 }
+
+var (
+	promise = regexp.MustCompile(`(?m)^\| .* \| (.*) \|$`)
+	proof   = regexp.MustCompile("`([a-z/]+)`|\\b(Test\\w+)|\\b([a-z]+\\.txtar)\\b")
+)
+
+// TestPromisesHaveTests proves that each promise of the page about security names a test that there is.
+func TestPromisesHaveTests(t *testing.T) {
+	all := readTree(t)
+	_, table, found := strings.Cut(read(t, filepath.Join(root, "docs/security.md")),
+		"| against | promise | test |\n|---|---|---|\n")
+	if !found {
+		t.Fatal("there is no table of promises")
+	}
+	rows := promise.FindAllStringSubmatch(table, -1)
+	if len(rows) < 10 {
+		t.Errorf("%d promises", len(rows))
+	}
+	for _, row := range rows {
+		folder, tests := "", 0
+		for _, m := range proof.FindAllStringSubmatch(row[1], -1) {
+			switch {
+			case m[1] != "":
+				folder = m[1]
+				continue
+			case m[2] != "" && !all.symbols[folder+" "+m[2]] && !all.symbols["internal/"+folder+" "+m[2]]:
+				t.Errorf("%s: there is no %s in %s", row[0], m[2], folder)
+			case m[3] != "" && !all.bases[m[3]]:
+				t.Errorf("%s: there is no %s", row[0], m[3])
+			}
+			tests++
+		}
+		if tests == 0 {
+			t.Errorf("%s: no test", row[0])
+		}
+	}
+}

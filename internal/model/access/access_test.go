@@ -136,6 +136,7 @@ func TestRefusals(t *testing.T) {
 			"User low has no MODIFY permission on <table system_auth.cidr_groups> or any of its parents"},
 		{"boss", &AddIdentity{Identity: "spiffe://a", Role: "none"},
 			"Can not add identity for non-existent role 'none'"},
+		{"boss", &AddIdentity{Role: "low"}, "Key may not be empty"},
 		{"boss", &DropIdentity{Identity: "spiffe://a"}, "identity 'spiffe://a' doesn't exist"},
 	} {
 		if got := w.do(test.actor, test.c); got != test.want {
@@ -319,8 +320,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestLaws proves for random changes that records follow the state (what is changed, encoded and read again is the next
-// state), and that no membership is a circle (AC2).
+// TestLaws proves for random changes that records follow the state (what is changed, encoded and read again is the
+// next state), and that no membership is a circle (AC2).
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &town{state: (&State{}).WithRole(&Role{Name: "boss", Superuser: true})}

@@ -170,8 +170,10 @@ func (c *AddIdentity) apply(s *State, w *World) (*State, []string, error) {
 		return nil, nil, err
 	}
 	switch {
-	case c.Identity == "" || len(c.Identity) > NameBytesMax:
-		return nil, nil, dberr.Invalidf("Identity must have 1 to %d bytes", NameBytesMax)
+	case c.Identity == "":
+		return nil, nil, dberr.Invalidf("Key may not be empty")
+	case len(c.Identity) > NameBytesMax:
+		return nil, nil, dberr.Invalidf("Identity must have at most %d bytes", NameBytesMax)
 	case s.Role(c.Role) == nil:
 		return nil, nil, dberr.Invalidf("Can not add identity for non-existent role '%s'", c.Role)
 	case s.Identity(c.Identity) != "" && c.IfNotExists:

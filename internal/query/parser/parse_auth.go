@@ -20,11 +20,21 @@ func (p *parser) roleName() Ident {
 
 // userName parses the name of a user, which unlike that of a role may not be a quoted identifier. Its case is kept.
 func (p *parser) userName() Ident {
+	return p.unquoted("Quoted strings are are not supported for user names and USER is deprecated, please use ROLE")
+}
+
+// identity parses the identity of a certificate, or the role that it is to stand for: a string, or a name as userName.
+func (p *parser) identity() Ident {
+	return p.unquoted("Quoted strings are are not supported for identity")
+}
+
+// unquoted parses a string or a name, and refuses a quoted identifier.
+func (p *parser) unquoted(refusal string) Ident {
 	switch p.tok.kind {
 	case tString, tDollar:
 		return p.roleName()
 	case tQuoted, tEmptyQuoted:
-		p.refuse("Quoted strings are are not supported for user names and USER is deprecated, please use ROLE")
+		p.refuse("%s", refusal)
 	}
 	if !p.tok.kind.isName() {
 		p.fail()
@@ -51,10 +61,10 @@ func (p *parser) addIdentity() Statement {
 		return nil
 	}
 	p.advance()
-	s := &AddIdentity{IfNotExists: p.ifNotExists(), Identity: p.stringLiteral()}
+	s := &AddIdentity{IfNotExists: p.ifNotExists(), Identity: p.identity().Name}
 	p.expect(kwTo)
 	p.expect(kwRole)
-	s.Role = p.roleName()
+	s.Role = p.identity()
 	return s
 }
 

@@ -69,8 +69,8 @@ func (p *parser) createType() Statement {
 	return s
 }
 
-// moreColumns moves over commas and reports whether another column follows: Cassandra accepts commas before the closing
-// parenthesis.
+// moreColumns moves over commas and reports whether another column follows: Cassandra accepts commas before the
+// closing parenthesis.
 func (p *parser) moreColumns() bool {
 	if !p.is(tComma) {
 		return false
@@ -297,7 +297,7 @@ func (p *parser) drop() Statement {
 		return &DropRole{User: true, IfExists: p.ifExists(), Role: p.userName()}
 	}
 	if p.isIdentity(object) {
-		return &DropIdentity{IfExists: p.ifExists(), Identity: p.stringLiteral()}
+		return &DropIdentity{IfExists: p.ifExists(), Identity: p.identity().Name}
 	}
 	p.stop(failure{tok: object})
 	return nil

@@ -4,6 +4,7 @@ package session
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -25,8 +26,8 @@ type Audited struct {
 	Err error
 }
 
-// audit tells of a request that is over, if somebody wants to know. st is nil where there is no statement; text is what
-// was asked for then.
+// audit tells of a request that is over, if somebody wants to know. st is nil where there is no statement; text is
+// what was asked for then.
 func (s *Session) audit(st *statement, err error, kind string, text string) {
 	o := &s.engine.opts
 	if o.Audit == nil && o.Notable == nil {
@@ -93,91 +94,96 @@ func (a *Audited) describe(st *statement) {
 	if len(st.tables) > 0 {
 		a.Keyspace, a.Table = st.tables[0].Keyspace, st.tables[0].Name
 	}
-	on := func(name parser.QualifiedName) { a.Keyspace, a.Table = keyspaceOf(name, st.keyspace), name.Name.Name }
-	a.Category = "DDL"
-	switch s := st.parsed.(type) {
-	case *parser.Select:
-		a.Type, a.Category = "SELECT", "QUERY"
-	case *parser.Insert, *parser.Update:
-		a.Type, a.Category = "UPDATE", "DML"
-	case *parser.Delete:
-		a.Type, a.Category = "DELETE", "DML"
-	case *parser.Batch:
-		a.Type, a.Category = "BATCH", "DML"
-	case *parser.Truncate:
-		a.Type = "TRUNCATE"
-		on(s.Table)
-	case *parser.Use:
-		a.Type, a.Category, a.Keyspace = "USE_KEYSPACE", "OTHER", s.Keyspace.Name
-	case *parser.Describe:
-		a.Type, a.Category = "DESCRIBE", "OTHER"
-	case *parser.CreateKeyspace:
-		a.Type, a.Keyspace = "CREATE_KEYSPACE", s.Name.Name
-	case *parser.AlterKeyspace:
-		a.Type, a.Keyspace = "ALTER_KEYSPACE", s.Name.Name
-	case *parser.DropKeyspace:
-		a.Type, a.Keyspace = "DROP_KEYSPACE", s.Name.Name
-	case *parser.CreateTable:
-		a.Type = "CREATE_TABLE"
-		on(s.Name)
-	case *parser.AlterTable:
-		a.Type = "ALTER_TABLE"
-		on(s.Name)
-	case *parser.DropTable:
-		a.Type = "DROP_TABLE"
-		on(s.Name)
-	case *parser.CreateIndex:
-		a.Type = "CREATE_INDEX"
-		on(s.Table)
-	case *parser.DropIndex:
-		a.Type = "DROP_INDEX"
-		on(s.Name)
-	case *parser.CreateType:
-		a.Type = "CREATE_TYPE"
-		on(s.Name)
-	case *parser.AlterType:
-		a.Type = "ALTER_TYPE"
-		on(s.Name)
-	case *parser.DropType:
-		a.Type = "DROP_TYPE"
-		on(s.Name)
-	default:
-		a.describeRights(st.parsed)
+	kind, ok := kinds[reflect.TypeOf(st.parsed)]
+	if !ok {
+		kind = auditKind{name: "OTHER", category: "DDL"}
+	}
+	a.Type, a.Category = kind.name, kind.category
+	if revokes(st.parsed) {
+		a.Type = "REVOKE"
+	}
+	if kind.about != nil {
+		a.Keyspace, a.Table = kind.about(st)
 	}
 }
 
-func (a *Audited) describeRights(parsed parser.Statement) {
-	if roles.Handles(parsed) {
-		a.Category = "DCL"
+// auditKind is what Cassandra calls a kind of statement in an audit log.
+type auditKind struct {
+	name, category string
+	// about, unless it is nil, says which keyspace and table the statement names.
+	about func(*statement) (keyspace, table string)
+}
+
+type kindEntry struct {
+	statement reflect.Type
+	kind      auditKind
+}
+
+// kinds are the kinds of statements, by their types.
+var kinds = func(entries ...kindEntry) map[reflect.Type]auditKind {
+	out := map[reflect.Type]auditKind{}
+	for _, e := range entries {
+		out[e.statement] = e.kind
 	}
-	pick := func(second bool, one, other string) string {
-		if second {
-			return other
-		}
-		return one
+	return out
+}(
+	ofKind[*parser.Select]("SELECT", "QUERY"),
+	ofKind[*parser.Insert]("UPDATE", "DML"),
+	ofKind[*parser.Update]("UPDATE", "DML"),
+	ofKind[*parser.Delete]("DELETE", "DML"),
+	ofKind[*parser.Batch]("BATCH", "DML"),
+	ofKind[*parser.Describe]("DESCRIBE", "OTHER"),
+	aboutKeyspace("USE_KEYSPACE", "OTHER", func(s *parser.Use) string { return s.Keyspace.Name }),
+	aboutKeyspace("CREATE_KEYSPACE", "DDL", func(s *parser.CreateKeyspace) string { return s.Name.Name }),
+	aboutKeyspace("ALTER_KEYSPACE", "DDL", func(s *parser.AlterKeyspace) string { return s.Name.Name }),
+	aboutKeyspace("DROP_KEYSPACE", "DDL", func(s *parser.DropKeyspace) string { return s.Name.Name }),
+	aboutName("TRUNCATE", func(s *parser.Truncate) parser.QualifiedName { return s.Table }),
+	aboutName("CREATE_TABLE", func(s *parser.CreateTable) parser.QualifiedName { return s.Name }),
+	aboutName("ALTER_TABLE", func(s *parser.AlterTable) parser.QualifiedName { return s.Name }),
+	aboutName("DROP_TABLE", func(s *parser.DropTable) parser.QualifiedName { return s.Name }),
+	aboutName("CREATE_INDEX", func(s *parser.CreateIndex) parser.QualifiedName { return s.Table }),
+	aboutName("DROP_INDEX", func(s *parser.DropIndex) parser.QualifiedName { return s.Name }),
+	aboutName("CREATE_TYPE", func(s *parser.CreateType) parser.QualifiedName { return s.Name }),
+	aboutName("ALTER_TYPE", func(s *parser.AlterType) parser.QualifiedName { return s.Name }),
+	aboutName("DROP_TYPE", func(s *parser.DropType) parser.QualifiedName { return s.Name }),
+	ofKind[*parser.CreateRole]("CREATE_ROLE", "DCL"),
+	ofKind[*parser.AlterRole]("ALTER_ROLE", "DCL"),
+	ofKind[*parser.DropRole]("DROP_ROLE", "DCL"),
+	ofKind[*parser.AddIdentity]("ADD_IDENTITY", "DCL"),
+	ofKind[*parser.DropIdentity]("DROP_IDENTITY", "DCL"),
+	ofKind[*parser.GrantPermissions]("GRANT", "DCL"),
+	ofKind[*parser.GrantRole]("GRANT", "DCL"),
+	ofKind[*parser.ListPermissions]("LIST_PERMISSIONS", "DCL"),
+	ofKind[*parser.ListRoles]("LIST_ROLES", "DCL"),
+	ofKind[*parser.ListUsers]("LIST_USERS", "DCL"),
+)
+
+func ofKind[S parser.Statement](name, category string) kindEntry {
+	return kindEntry{reflect.TypeFor[S](), auditKind{name: name, category: category}}
+}
+
+func aboutKeyspace[S parser.Statement](name, category string, keyspace func(S) string) kindEntry {
+	e := ofKind[S](name, category)
+	e.kind.about = func(st *statement) (string, string) { return keyspace(st.parsed.(S)), "" }
+	return e
+}
+
+func aboutName[S parser.Statement](name string, of func(S) parser.QualifiedName) kindEntry {
+	e := ofKind[S](name, "DDL")
+	e.kind.about = func(st *statement) (string, string) {
+		n := of(st.parsed.(S))
+		return keyspaceOf(n, st.keyspace), n.Name.Name
 	}
+	return e
+}
+
+// revokes reports whether a statement of the kind GRANT takes away instead.
+func revokes(parsed parser.Statement) bool {
 	switch s := parsed.(type) {
-	case *parser.CreateRole:
-		a.Type = "CREATE_ROLE"
-	case *parser.AlterRole:
-		a.Type = "ALTER_ROLE"
-	case *parser.DropRole:
-		a.Type = "DROP_ROLE"
-	case *parser.AddIdentity:
-		a.Type = "ADD_IDENTITY"
-	case *parser.DropIdentity:
-		a.Type = "DROP_IDENTITY"
 	case *parser.GrantPermissions:
-		a.Type = pick(s.Revoke, "GRANT", "REVOKE")
+		return s.Revoke
 	case *parser.GrantRole:
-		a.Type = pick(s.Revoke, "GRANT", "REVOKE")
-	case *parser.ListPermissions:
-		a.Type = "LIST_PERMISSIONS"
-	case *parser.ListRoles:
-		a.Type = "LIST_ROLES"
-	case *parser.ListUsers:
-		a.Type = "LIST_USERS"
-	default:
-		a.Type = "OTHER"
+		return s.Revoke
 	}
+	return false
 }

@@ -98,6 +98,12 @@ var (
 			"Logins refused unchecked because too many were being checked.",
 			func(n *Node) float64 { _, _, refused := n.logins(); return float64(refused) },
 		),
+		count("audit_dropped_total", "Entries of the audit log that were not written.", func(n *Node) float64 {
+			if n.AuditDropped == nil {
+				return 0
+			}
+			return float64(n.AuditDropped())
+		}),
 		count("cql_errors_total", "ERROR responses.", func(n *Node) float64 {
 			return float64(n.CQL.Stats().Errors.Load())
 		}),

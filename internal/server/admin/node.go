@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cql"
 )
 
-// Node is the parts of a node whose state and figures are shown. Nothing is counted twice: each figure is read from the
-// part that keeps it when it is asked for.
+// Node is the parts of a node whose state and figures are shown. Nothing is counted twice: each figure is read from
+// the part that keeps it when it is asked for.
 type Node struct {
 	// Budget is the memory budget in bytes.
 	Budget int64
@@ -37,6 +37,8 @@ type Node struct {
 	CQL         *cql.Server
 	// Logins counts those that came in, failed and were refused; nil where nobody has to log in.
 	Logins func() (succeeded, failed, refused uint64)
+	// AuditDropped counts the entries of the audit log that were not written; nil where there is none.
+	AuditDropped func() uint64
 	// TableName names a table in words.
 	TableName func(id uint32) string
 	// Cluster is nil for a node that stands alone.

@@ -5,6 +5,7 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -171,8 +173,8 @@ func (s *stuck) Close() error { return nil }
 func TestQueue(t *testing.T) {
 	for _, block := range []bool{false, true} {
 		s := &stuck{entered: make(chan struct{}, 1), free: make(chan struct{})}
-		l := &Log{o: Options{QueueBytes: 1000, Block: block}.withDefaults(""), out: s, done: make(chan struct{})}
-		l.room.L, l.work.L = &l.mu, &l.mu
+		l := newLog(Options{QueueBytes: 1000, Block: block}.withDefaults(""), slog.New(slog.DiscardHandler))
+		l.out = s
 		go l.run()
 		l.Write(entry("first"))
 		<-s.entered // the disk has the first, and is stuck
@@ -195,6 +197,59 @@ func TestQueue(t *testing.T) {
 		if lines+dropped != 101 || block != (dropped == 0) ||
 			strings.Contains(s.b.String(), "type:DROPPED") == block {
 			t.Errorf("block %v: %d lines, %d dropped", block, lines, dropped)
+		}
+	}
+}
+
+// broken is a disk that takes only the first bytes it is given, until it is repaired.
+type broken struct {
+	takes    int
+	repaired chan struct{}
+	b        strings.Builder
+}
+
+func (w *broken) Write(b []byte) (int, error) {
+	select {
+	case <-w.repaired:
+		return w.b.Write(b)
+	default:
+	}
+	n, _ := w.b.Write(b[:min(w.takes, len(b))])
+	w.takes -= n
+	if n < len(b) {
+		return n, errors.New("no space")
+	}
+	return n, nil
+}
+
+func (w *broken) Close() error { return nil }
+
+// TestBrokenDisk proves that entries that the disk does not take are counted, logged once and told of in the log when
+// it takes them again; and that with Block they are written then, whole and once.
+func TestBrokenDisk(t *testing.T) {
+	for _, block := range []bool{false, true} {
+		w := &broken{takes: 10, repaired: make(chan struct{})}
+		var said strings.Builder
+		l := newLog(Options{Block: block}.withDefaults(""), slog.New(slog.NewTextHandler(&said, nil)))
+		l.out = w
+		for range 10 {
+			l.Write(entry("wrote"))
+		}
+		go l.run()
+		poll.Until(t, "the disk has refused", func() bool { return block || l.Dropped() == 10 })
+		close(w.repaired)
+		l.Write(entry("more"))
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Count(w.b.String(), "operation:wrote\n")
+		if block && (lines != 10 || l.Dropped() != 0 || strings.Contains(w.b.String(), "DROPPED")) {
+			t.Errorf("block: %d lines, %d dropped: %s", lines, l.Dropped(), w.b.String())
+		}
+		if !block && (lines != 0 || l.Dropped() != 10 || strings.Count(said.String(), "are dropped") != 1 ||
+			!strings.Contains(w.b.String(), "\ntimestamp:") ||
+			!strings.Contains(w.b.String(), "|type:DROPPED|category:OTHER|count:10\n")) {
+			t.Errorf("%d lines, %d dropped: %s; %s", lines, l.Dropped(), w.b.String(), said.String())
 		}
 	}
 }

@@ -19,13 +19,14 @@ func openSyslog() (io.WriteCloser, error) {
 }
 
 // Write writes whole lines.
-func (l lines) Write(b []byte) (int, error) {
+func (l lines) Write(b []byte) (n int, err error) {
 	for line := range bytes.Lines(b) {
 		if _, err := l.w.Write(line); err != nil {
-			return 0, err
+			return n, err
 		}
+		n += len(line)
 	}
-	return len(b), nil
+	return n, nil
 }
 
 // Close ends the connection.
