@@ -6,6 +6,7 @@ package cluster
 
 import (
 	"encoding/binary"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/process"
 )
@@ -157,7 +159,7 @@ func (s *skewed) run(jumps []time.Duration) {
 		wg.Go(func() {
 			for rng := rand.New(rand.NewPCG(1, 2)); !stop.Load(); {
 				s.clock.Set(jumps[rng.IntN(len(jumps))])
-				time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
+				time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond) // wrong for so long: that is the fault
 			}
 		})
 	}
@@ -238,22 +240,31 @@ func (s *skewed) killInBatches() {
 	var wg sync.WaitGroup
 	const clients, enough = 16, 100
 	var done atomic.Int64
+	var failed atomic.Value
 	grown := make(chan struct{})
 	for i := range clients {
 		conn := s.wrong.dial()
 		wg.Go(func() {
 			for k := i; ; k += clients {
-				if _, err := conn.Query(fmt.Sprintf("BEGIN BATCH INSERT INTO ks.t0 (k, v) VALUES (%d, 3); "+
-					"INSERT INTO ks.t1 (k, v) VALUES (%d, 3); APPLY BATCH", k%clockRows, k%clockRows)); err != nil {
-					return
-				}
-				if done.Add(1) == enough {
+				_, err := conn.Query(fmt.Sprintf("BEGIN BATCH INSERT INTO ks.t0 (k, v) VALUES (%d, 3); "+
+					"INSERT INTO ks.t1 (k, v) VALUES (%d, 3); APPLY BATCH", k%clockRows, k%clockRows))
+				switch told := (*cqlwire.Error)(nil); {
+				case errors.As(err, &told): // while leaders change an answer may be late: the next one may not
+					failed.Store(err)
+				case err != nil:
+					return // it is gone
+				case done.Add(1) == enough:
 					close(grown)
 				}
 			}
 		})
 	}
-	<-grown
+	select {
+	case <-grown:
+	case <-time.After(settleTime):
+		s.t.Errorf("%d batches of %d were written in %s; the last error: %v", done.Load(), enough, settleTime,
+			failed.Load())
+	}
 	s.wrong.kill()
 	wg.Wait()
 	s.until("all batches are finished", settleTime, func() string {

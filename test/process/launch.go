@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // Launch runs the binary with arguments and does not wait for anything. It is killed when the test ends.
@@ -36,13 +37,16 @@ func Launch(t testing.TB, args ...string) *Server {
 // Says waits until the process has written a text to stderr.
 func (s *Server) Says(t testing.TB, text string) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.Stderr(), text); <-tick.C {
-		if time.Now().After(deadline) || !s.Running() && !strings.Contains(s.Stderr(), text) {
-			t.Fatalf("it does not say %q; stderr: %s", text, s.Stderr())
+	poll.UntilNone(t, "it says "+text, poll.Limit, func() string {
+		running := s.Running()
+		switch {
+		case strings.Contains(s.Stderr(), text):
+			return ""
+		case !running:
+			t.Fatalf("it has ended and does not say %q; stderr: %s", text, s.Stderr())
 		}
-	}
+		return s.Stderr()
+	})
 }
 
 // Refuses waits for the end of the process, which must be failure, and that what it says last is one line with all of

@@ -14,13 +14,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
+	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
@@ -110,9 +110,8 @@ func (c *cluster) config(group uint64, node int) raftgroup.GroupConfig {
 // elect makes node g%4 lead group g and waits until it may evaluate.
 func (c *cluster) elect() {
 	c.tb.Helper()
-	deadline := time.Now().Add(60 * time.Second)
-	for left := -1; left != 0; c.yield() {
-		left = 0
+	poll.UntilNone(c.tb, "a leader of each group", poll.Limit, func() string {
+		left := 0
 		for n, m := range c.nodes {
 			err := m.runner.Do(func(h *raftgroup.Host) {
 				for g := range m.groups {
@@ -132,14 +131,12 @@ func (c *cluster) elect() {
 				c.tb.Fatal(err)
 			}
 		}
-		if time.Now().After(deadline) {
-			c.tb.Fatalf("%d groups have no leader", left/4)
+		if left > 0 {
+			return fmt.Sprintf("%d have none", left/4)
 		}
-	}
+		return ""
+	})
 }
-
-// yield lets other goroutines go on.
-func (c *cluster) yield() { <-time.After(2 * time.Millisecond) }
 
 func (c *cluster) leader(g int) *member { return c.nodes[g%4] }
 

@@ -92,7 +92,7 @@ func TestLargeFrame(t *testing.T) {
 			!two.Send(id(1), []byte("x")) {
 			t.Fatal("want a large frame and a small one, and no second large one")
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual, as in all tests in a bubble
 		if all := got.all(); len(all) != 2 || len(all[0]) != 3<<20+2 {
 			t.Fatalf("%d frames", len(all))
 		}

@@ -126,7 +126,7 @@ func TestSecretIsNotReplayed(t *testing.T) {
 			t.Fatal(err)
 		}
 		two.release(s.raw)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual
 		if bytes.Contains(tape.log, ourSecret) {
 			t.Fatal("the secret itself was said")
 		}
