@@ -40,6 +40,7 @@ func (m *member) split(table string, id uint64, more string) {
 // TestSplitByHand proves that nobody is told an error, and nothing is lost or doubled, while tables split: one of them
 // in eight, with a leader killed between the order and the split.
 func TestSplitByHand(t *testing.T) {
+	onlyLong(t)
 	f := startFleet(t, 4, "")
 	l := startLoad(f, *clients, 0)
 	l.more(*requests / 16)

@@ -74,6 +74,9 @@ type Bugs struct {
 	// AnyLog: a log that does not go with the rows is used, or made anew. AnyCopy: directories of others are not
 	// judged.
 	AnyLog, AnyCopy bool
+	// ChildByMap: what came of a split is born by the map. ChildIsOrphan: records that lag behind the log of a parent
+	// remove its child at a start. MapFirst: the map is told of a split that no log has.
+	ChildByMap, ChildIsOrphan, MapFirst bool
 	// ForgottenID: nobody remembers the id of a write that is sent again.
 	ForgottenID bool
 }
@@ -167,6 +170,38 @@ func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 		}}
 	}
 	return m
+}
+
+// Holds implements the host of reconcile.Local.
+func (r replicas) Holds(table uint32, span topology.Span) bool {
+	return !r.n.w.plan.Bugs.ChildByMap && r.Host.Holds(table, span)
+}
+
+// Join implements the host of reconcile.Local.
+func (r replicas) Join(id topology.PartitionID, replica topology.ReplicaID) error {
+	if p := r.n.state().Map.Partition(id); r.n.w.plan.Bugs.ChildByMap && p != nil && p.Parent != 0 && p.Moves == 0 {
+		return r.Host.Create(p)
+	}
+	return r.Host.Join(id, replica)
+}
+
+// orphans removes what a crash has left, before the node follows the records.
+func (n *node) orphans(m *topology.Snapshot) error {
+	here := n.parts.IDs()
+	if !n.w.plan.Bugs.ChildIsOrphan {
+		return n.local().Orphans(m, here)
+	}
+	return n.parts.Drop(slices.DeleteFunc(here, func(id topology.PartitionID) bool {
+		return id == topology.MetaPartition || m.Partition(id) != nil
+	})...)
+}
+
+// Split implements reconcile.Replica.
+func (r counted) Split(ctx context.Context, epoch uint64, s *command.Split) error {
+	if r.n.w.plan.Bugs.MapFirst {
+		return nil
+	}
+	return r.Replica.Split(ctx, epoch, s)
 }
 
 type snapshotsOffByOne struct{ raftgroup.SnapshotStore }

@@ -141,6 +141,13 @@ func (n *node) run(*world.Task) {
 		},
 	}
 	first := keeper.State()
+	if first.Version > 0 {
+		if err := n.exclusively(func() error { return n.orphans(first.Map) }); n.Life != life {
+			return // the process is gone
+		} else if err != nil {
+			w.Fail("node %d: orphans: %v", n.ID, err)
+		}
+	}
 	n.installer.Begin()
 	n.install(meta.Empty(), first)
 	if seen := keeper.Subscribe(n.install); seen != first {
@@ -237,11 +244,14 @@ func (n *node) exclusively(do func() error) error {
 
 // local makes the replicas of the node what the map says.
 func (n *node) local() *reconcile.Local {
-	return &reconcile.Local{Node: n.self(), Host: replicas{n.parts}}
+	return &reconcile.Local{Node: n.self(), Host: replicas{n.parts, n}}
 }
 
 // replicas are what reconcile.Local does things to.
-type replicas struct{ *partition.Host }
+type replicas struct {
+	*partition.Host
+	n *node
+}
 
 // Has implements its host.
 func (r replicas) Has(id topology.PartitionID) bool { return r.Replica(id) != nil }

@@ -45,6 +45,9 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"an applied condition is stamped below what it read", Bugs{LowCondition: true}, 2},
 		{"the id of a repeated write is forgotten", Bugs{ForgottenID: true}, 7},
 		{"what is unknown is taken for not done", Bugs{HastyFate: true}, 1},
+		{"what came of a split is born by the map", Bugs{ChildByMap: true}, 5},
+		{"the child of a split is taken for an orphan", Bugs{ChildIsOrphan: true}, 14},
+		{"the map is told of a split that no log has", Bugs{MapFirst: true}, 2},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			if finds(t, b.bugs, b.seed) {
@@ -65,7 +68,9 @@ func TestPlantedBugsAreFound(t *testing.T) {
 
 // finds reports whether a seed finds planted bugs.
 func finds(t *testing.T, bugs Bugs, seed uint64) bool {
-	r := run(t, Plan{Seed: seed, Bugs: bugs, With: Usual})
+	h := Usual
+	h.Splits = bugs.ChildByMap || bugs.ChildIsOrphan || bugs.MapFirst
+	r := run(t, Plan{Seed: seed, Bugs: bugs, With: h})
 	if len(r.Failures) == 0 {
 		return false
 	}
