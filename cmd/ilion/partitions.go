@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
@@ -29,7 +30,8 @@ func (c *partitionsCommand) Run(out io.Writer) error {
 	}
 	tables := []admin.TableStatus{}
 	for _, t := range s.Tables {
-		if t.Name == c.Table || c.Table == "" && !strings.HasPrefix(t.Name, "system") {
+		ks, _, _ := strings.Cut(t.Name, ".")
+		if t.Name == c.Table || c.Table == "" && !schema.IsSystem(ks) {
 			tables = append(tables, t)
 		}
 	}

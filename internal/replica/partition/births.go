@@ -133,6 +133,9 @@ func (h *Host) bring(list []born) error {
 		return err
 	}
 	h.replicas.Store(&replicas)
+	for i := range list {
+		replicas[list[i].id].found()
+	}
 	return nil
 }
 

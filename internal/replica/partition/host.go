@@ -161,6 +161,9 @@ func (h *Host) load(metas []keys.Meta) ([]born, error) {
 		return nil, err
 	}
 	h.replicas.Store(&replicas)
+	for _, r := range replicas {
+		r.found()
+	}
 	return list, nil
 }
 

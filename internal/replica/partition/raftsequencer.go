@@ -73,7 +73,8 @@ func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here
 	t := ticket{follower: true, installs: installs}
 	switch {
 	case level.OneReplica():
-		if g.Applied() < s.replica.seen.Load() || !g.Fresh(s.host.clock.Now(), s.opts.StalenessMax) {
+		now := s.host.clock.Now()
+		if g.Applied() < s.replica.seen.Load() || !g.Fresh(now, s.replica.freshEnough(now, s.opts.StalenessMax)) {
 			return ticket{}, s.replica.notLeader()
 		}
 		return t, nil

@@ -5,8 +5,10 @@ package partition
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -33,6 +35,9 @@ type Replica struct {
 	// shown is the index of the last entry that the machine has committed, seen the one that this node has seen
 	// acknowledged.
 	shown, seen atomic.Uint64
+	// since is when the node began to find the replica, a raftgroup.Instant: what was acknowledged to the node before
+	// is not in seen, so a replica that serves reads alone has to be fresh as of then.
+	since atomic.Int64
 	// ceding is where a split begins that is on its way through the log, nil if none is.
 	ceding atomic.Pointer[topology.Position]
 	// wide is the batch that last changed all keys at once; see unsynced.
@@ -73,6 +78,7 @@ func newReplica(h *Host, n *born) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{host: h, id: n.id, member: n.replica, drained: make(chan struct{})}
+	r.since.Store(math.MaxInt64)
 	r.seq = h.seqs.sequencer(r, meta)
 	r.state.Store(s)
 	r.stamps.last.Store(meta.MaxTimestamp)
@@ -121,6 +127,14 @@ func (r *Replica) refresh(meta *keys.Meta) error {
 	}
 	r.show(now)
 	return nil
+}
+
+// found notes that the node finds the replica from now on.
+func (r *Replica) found() { r.since.Store(int64(r.host.clock.Now())) }
+
+// freshEnough is how long ago a follower that serves reads alone may have heard from its leader.
+func (r *Replica) freshEnough(now raftgroup.Instant, most time.Duration) time.Duration {
+	return min(most, time.Duration(int64(now)-r.since.Load()))
 }
 
 // ID is the physical partition's id, Table its table.

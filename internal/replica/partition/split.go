@@ -143,6 +143,7 @@ func (h *Host) divide(r *Replica, left, right *keys.Meta) (*born, error) {
 	replicas := h.copyReplicas(1)
 	replicas[child.id] = child
 	h.replicas.Store(&replicas)
+	child.found()
 	r.state.Store(narrow) // whoever sees that the parent has less finds the child
 	return n, nil
 }

@@ -56,15 +56,20 @@ func (w *world) split(id topology.PartitionID, s *command.Split) {
 func (w *world) anywhere(id topology.PartitionID, key string,
 	send func(*Replica, func(*command.Mutation)) error) error {
 	at := keys.Position{Ring: token.Hash([]byte(key)).Position(), Key: []byte(key)}
-	err := w.request(id, send)
-	var wrong *WrongRange
-	for errors.As(err, &wrong) && !wrong.Have.Holds(at) {
-		if wrong.Partition != id {
+	to := id
+	for {
+		err := w.request(to, send)
+		var wrong *WrongRange
+		switch {
+		case !errors.As(err, &wrong):
+			return err
+		case wrong.Have.Holds(at): // it is about to split
+		case to != id:
 			return fmt.Errorf("neither of them has it: %w", err)
+		default:
+			to = childID
 		}
-		err = w.request(childID, send)
 	}
-	return err
 }
 
 // TestSplit: while a partition splits under blind writes and counters, and leaders change, are cut off and crash, every

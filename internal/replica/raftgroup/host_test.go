@@ -354,6 +354,39 @@ func TestVoteGuard(t *testing.T) {
 	}
 }
 
+// TestFavours proves that a newborn of a split votes for nobody before an election timeout has passed, for the leader
+// of the parent may still serve reads of what is the newborn's now, but for the member on that leader's node.
+func TestFavours(t *testing.T) {
+	for favoured, want := range map[int]string{1: "MsgVoteResp to 11", 2: ""} {
+		b := reopen(t, vfs.NewMem(), raftgroup.Options{})
+		conf := &pb.ConfState{Voters: []uint64{10, 11, 12}}
+		var where []raftgroup.Member
+		for i := range 3 {
+			where = append(where, raftgroup.Member{Replica: uint64(10 + i), Node: nodeID(i)})
+		}
+		if err := b.store.Create(1, ledger.Meta{Replica: 10, Applied: 10, Term: 5, Conf: conf,
+			Where: raftgroup.EncodeMembers(nil, where)}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.host.Open(raftgroup.GroupConfig{ID: 1, Replica: 10, Applied: 10, Term: 5, Conf: conf,
+			Where: where, Born: true, Favours: nodeID(favoured)}); err != nil {
+			t.Fatal(err)
+		}
+		vote := func(term uint64) string {
+			b.take()
+			b.hear(&pb.Message{Type: pb.MsgVote.Enum(), Term: &term, LogTerm: new(uint64(9)), Index: new(uint64(90))})
+			return b.take()
+		}
+		if got := vote(7); got != want {
+			t.Errorf("node %d is favoured: the vote for that on node 1 is %q, want %q", favoured, got, want)
+		}
+		b.tick(20)
+		if got := vote(8); got != "MsgVoteResp to 11" {
+			t.Errorf("node %d is favoured: an election timeout later the vote is %q", favoured, got)
+		}
+	}
+}
+
 // TestRefusedIsNotDeath proves that an address that refuses connections takes nothing from the promise that was given
 // to the leader there: no vote, neither for others nor for this replica itself, before an election timeout has passed
 // since it was heard. A leader that says that it has served its last read is followed at once.

@@ -53,9 +53,12 @@ type errand struct {
 
 // target is a replica to ask.
 type target struct {
-	sched  *sched.Scheduler
-	member Member
-	node   topology.NodeID
+	sched *sched.Scheduler
+	// cluster and id find the replica on this node, should it have come meanwhile.
+	cluster *cluster
+	id      topology.PartitionID
+	member  Member
+	node    topology.NodeID
 	// here is the partition's replica on this node, nil if there is none, also if it is not the one to ask.
 	here   Local
 	remote bool
@@ -96,7 +99,7 @@ func (e *errand) attempt() time.Time {
 // pick chooses the replica to ask, or says why there is none: errNoReplica, which may change, or *dberr.Unavailable.
 func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
 	cl := e.c.cluster
-	t := target{sched: e.c.sched, here: cl.here(p.ID), route: v.routes[p.ID]}
+	t := target{sched: e.c.sched, cluster: cl, id: p.ID, here: cl.here(p.ID), route: v.routes[p.ID]}
 	if t.route == nil {
 		t.route = new(route) // a partition that is in no table's ring
 	}
@@ -281,6 +284,21 @@ func (e *errand) failed(t *target, err error) bool {
 		e.refused = true
 	}
 	return true
+}
+
+// seen tells the replica on this node which index another one has acknowledged. It may have come since this one was
+// asked.
+func (t *target) seen(index uint64) {
+	if !t.remote {
+		return
+	}
+	here := t.here
+	if here == nil {
+		here = t.cluster.here(t.id)
+	}
+	if here != nil {
+		here.Seen(index)
+	}
 }
 
 // forget drops the hint that the node asked leads.

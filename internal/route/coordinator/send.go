@@ -171,9 +171,7 @@ func (s *send) locate(v *view) *topology.Partition {
 
 // At hears the index of the write in the partition's log.
 func (s *send) At(index uint64) {
-	if s.target.remote && s.target.here != nil {
-		s.target.here.Seen(index)
-	}
+	s.target.seen(index)
 }
 
 // Done and Decided hear how the first attempt ended.
@@ -321,9 +319,7 @@ type ending struct {
 
 func (e *ending) At(index uint64) {
 	e.index = index
-	if e.target.remote && e.target.here != nil {
-		e.target.here.Seen(index)
-	}
+	e.target.seen(index)
 }
 
 func (e *ending) Done(err error) { e.Decided(nil, err) }
