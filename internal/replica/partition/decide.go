@@ -74,6 +74,7 @@ func (r *Replica) judge(
 				done.Decided(nil, err)
 				return
 			}
+			tellIndex(done, r.shown.Load()) // it may have been applied before
 			done.Decided(d, nil)
 		}))
 	}
@@ -112,9 +113,7 @@ func (r *Replica) decided(done command.DecisionCompletion, d *command.Decision, 
 		done.Decided(nil, err)
 		return
 	}
-	if i, ok := done.(Indexed); ok {
-		i.At(o.Index)
-	}
+	tellIndex(done, o.Index)
 	done.Decided(d, nil)
 }
 

@@ -11,9 +11,16 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Indexed is a completion that wants to know the log index at which its write was applied; At is called before the
-// completion. A read elsewhere on this node that must not be older says so with Replica.Seen.
+// Indexed is a completion that wants to know the log index at which its write was applied, or a later one; At is called
+// before the completion. A read elsewhere on this node that must not be older says so with Replica.Seen.
 type Indexed interface{ At(index uint64) }
+
+// tellIndex tells the completion of a write that succeeded an index at which it is there.
+func tellIndex(done any, index uint64) {
+	if i, ok := done.(Indexed); ok {
+		i.At(index)
+	}
+}
 
 // flight is a blind write from its proposal until it is applied. It is in its stripe's list meanwhile, so that a writer
 // that has to read first can wait for it.
@@ -116,9 +123,7 @@ func (f *flight) Done(o raftgroup.Outcome) {
 func (r *Replica) complete(done command.Completion, o raftgroup.Outcome) {
 	err := r.ended(o)
 	if err == nil {
-		if i, ok := done.(Indexed); ok {
-			i.At(o.Index)
-		}
+		tellIndex(done, o.Index)
 	}
 	done.Done(err)
 }

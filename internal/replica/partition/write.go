@@ -53,6 +53,7 @@ func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completi
 	}
 	r.count.wrote(price, bytes)
 	if applied {
+		tellIndex(done, r.shown.Load())
 		done.Done(nil)
 	}
 	return nil
