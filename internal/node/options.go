@@ -87,6 +87,7 @@ type LimitOptions struct {
 	MutationBytes         Bytes         `yaml:"mutation_bytes"`
 	PreparedStatements    int           `yaml:"prepared_statements"`
 	ReadTimeout           time.Duration `yaml:"read_timeout"`
+	ScanTimeout           time.Duration `yaml:"scan_timeout"`
 	WriteTimeout          time.Duration `yaml:"write_timeout"`
 }
 
@@ -252,6 +253,9 @@ func (o Options) withDefaults() Options {
 	if o.Limits.ReadTimeout == 0 {
 		o.Limits.ReadTimeout = 5 * time.Second
 	}
+	if o.Limits.ScanTimeout == 0 {
+		o.Limits.ScanTimeout = time.Minute
+	}
 	if o.Limits.WriteTimeout == 0 {
 		o.Limits.WriteTimeout = 2 * time.Second
 	}
@@ -408,6 +412,7 @@ func (l LimitOptions) validate() error {
 		{"mutation_bytes", int64(l.MutationBytes), l.MutationBytes},
 		{"prepared_statements", int64(l.PreparedStatements), l.PreparedStatements},
 		{"read_timeout", int64(l.ReadTimeout), l.ReadTimeout},
+		{"scan_timeout", int64(l.ScanTimeout), l.ScanTimeout},
 		{"write_timeout", int64(l.WriteTimeout), l.WriteTimeout},
 	} {
 		if v.value <= 0 {

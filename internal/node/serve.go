@@ -42,6 +42,7 @@ func (n *Node) serve() error {
 		BatchBytesMax:    int(n.opts.Limits.BatchBytes),
 		MutationBytesMax: int(n.opts.Limits.MutationBytes),
 		ReadTimeout:      n.opts.Limits.ReadTimeout,
+		ScanTimeout:      n.opts.Limits.ScanTimeout,
 		Guards:           guardrail.New(n.opts.Guardrails),
 		Building:         n.builder.Building,
 		LateStale:        n.cluster != nil,

@@ -91,6 +91,7 @@ func (n *Node) settings() map[string]string {
 		"limits_batch_bytes":             fmt.Sprint(o.Limits.BatchBytes),
 		"limits_prepared_statements":     strconv.Itoa(o.Limits.PreparedStatements),
 		"limits_read_timeout":            o.Limits.ReadTimeout.String(),
+		"limits_scan_timeout":            o.Limits.ScanTimeout.String(),
 		"limits_write_timeout":           o.Limits.WriteTimeout.String(),
 		"storage_min_free_disk_percent":  fmt.Sprint(o.Storage.MinFreeDisk),
 		"storage_sweep_keys_per_second":  strconv.Itoa(o.Storage.SweepKeys),

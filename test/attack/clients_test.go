@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
@@ -127,10 +126,7 @@ const pouredBytes = 100 << 10
 
 // pour writes large rows until it is told to stop, and goes on after refusals. It counts those that were acknowledged.
 func (v *victim) pour() (poured *atomic.Int64, stop func()) {
-	c, err := rawclient.Dial(context.Background(), v.CQL, rawclient.Options{Timeout: time.Minute})
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	c := v.dial()
 	process.Do(v.t, c, "CREATE TABLE ks.poured (k int PRIMARY KEY, v text)")
 	value := strings.Repeat("x", pouredBytes)
 	poured = new(atomic.Int64)

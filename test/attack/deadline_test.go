@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
-	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -109,13 +108,10 @@ func TestDeadlines(t *testing.T) {
 // answers runs a statement, which has to be answered in time, whatever the answer is.
 func (v *victim) answers(name, text string) {
 	v.t.Helper()
-	c, err := rawclient.Dial(v.t.Context(), v.CQL, rawclient.Options{Timeout: time.Minute})
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	c := v.dial()
 	defer c.Close()
 	began := time.Now()
-	_, err = c.Query(text)
+	_, err := c.Query(text)
 	took, said := time.Since(began), "done"
 	if e := (*cqlwire.Error)(nil); errors.As(err, &e) {
 		said = e.Message[:min(len(e.Message), 100)]
@@ -142,7 +138,7 @@ func TestTypeBomb(t *testing.T) {
 		v.answers("a table", fmt.Sprintf("CREATE TABLE ks.b%d (k int PRIMARY KEY, v frozen<t%d>)", i, i))
 		v.answers("its rows", fmt.Sprintf("SELECT * FROM ks.b%d", i))
 	}
-	c := v.Dial(t)
+	c := v.dial()
 	defer c.Close()
 	process.Do(t, c, "SELECT * FROM system_schema.tables", "SELECT * FROM system_schema.columns",
 		"SELECT * FROM system_schema.types")

@@ -7,6 +7,19 @@
 // panicked; every answer that a neighbour got was right; every write that was acknowledged is there. The time of the
 // neighbours' requests is reported, and bounded only with -long, which is for a quiet machine and attacks for longer.
 //
+// Which point of the examination is proven where:
+//
+//	A1   TestNoDescriptors, TestStrangers; of the internal address: test/process TestStrangers
+//	A2   TestCheckpoints
+//	A3   TestPrepares, TestDeadlines, TestTypeBomb
+//	A4   TestFlippedManifest; damage of other files: test/crash TestDamage
+//	A5   TestWrongPasswords
+//	A6   TestUninvited; certificates of others: test/process TestMutualTLS
+//	A7   TestOrdersOfStrangers
+//	A8   TestUnreadPages, TestPartialFrames
+//	A10  TestDeadlines; with a clock of its own: query/read TestDeadline
+//	A11  TestCertificates
+//
 //	go test ./test/attack                              seconds each
 //	go test ./test/attack -run TestUnread -long -v     minutes each
 package attack

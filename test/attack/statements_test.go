@@ -35,7 +35,7 @@ func TestPrepares(t *testing.T) {
 // prepare prepares n statements that return all columns.
 func (v *victim) prepare(n int) {
 	v.t.Helper()
-	c := v.Dial(v.t)
+	c := v.dial()
 	defer c.Close()
 	for i := range n {
 		if _, err := c.Prepare(fmt.Sprintf("SELECT * FROM ks.wide LIMIT %d", i+1)); err != nil {

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"flag"
@@ -23,6 +24,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -55,6 +57,8 @@ func rounds(short int) int {
 type victim struct {
 	t *testing.T
 	*process.Server
+	data    string            // directory
+	client  rawclient.Options // of everybody who is let in
 	stop    chan struct{}
 	leaving sync.Once
 	watch   sync.WaitGroup
@@ -68,17 +72,29 @@ type victim struct {
 // startVictim starts a process with a keyspace named ks. Lines of configuration may be added to that of the budget.
 func startVictim(t *testing.T, configuration ...string) *victim {
 	t.Helper()
+	return setup{configuration: configuration}.start(t)
+}
+
+// setup is how a process is started: with arguments and lines of configuration, and how clients speak TLS with it.
+type setup struct {
+	args, configuration []string
+	tls                 *tls.Config
+}
+
+func (s setup) start(t *testing.T) *victim {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a process")
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "config.yaml")
-	lines := append([]string{fmt.Sprintf("memory: {budget: %d}", budget)}, configuration...)
+	lines := append([]string{fmt.Sprintf("memory: {budget: %d}", budget)}, s.configuration...)
 	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v := &victim{t: t, Server: process.Start(t, filepath.Join(dir, "data"), "--config", config),
-		stop: make(chan struct{})}
+	v := &victim{t: t, data: filepath.Join(dir, "data"), stop: make(chan struct{}),
+		client: rawclient.Options{User: boss, Password: password, TLS: s.tls, Timeout: time.Minute}}
+	v.Server = process.Start(t, v.data, append([]string{"--config", config}, s.args...)...)
 	t.Cleanup(v.leave)
 	t.Cleanup(func() {
 		if log := v.Stderr(); t.Failed() {
@@ -92,9 +108,36 @@ func startVictim(t *testing.T, configuration ...string) *victim {
 	return v
 }
 
+// dial connects a client that is let in.
+func (v *victim) dial() *rawclient.Conn {
+	v.t.Helper()
+	c, err := rawclient.Dial(context.Background(), v.CQL, v.client)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return c
+}
+
+// answered is how many requests of neighbours were answered.
+func (v *victim) answered() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.times)
+}
+
+// acknowledged are the rows of neighbours that were acknowledged until now.
+func (v *victim) acknowledged() (wrote [neighbours][]int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i, rows := range v.wrote {
+		wrote[i] = slices.Clone(rows)
+	}
+	return wrote
+}
+
 func (v *victim) do(statements ...string) {
 	v.t.Helper()
-	c := v.Dial(v.t)
+	c := v.dial()
 	defer c.Close()
 	process.Do(v.t, c, statements...)
 }
@@ -103,7 +146,7 @@ func (v *victim) do(statements ...string) {
 func (v *victim) fill(rows, size int) {
 	v.t.Helper()
 	v.do("CREATE TABLE ks.big (k int, n int, v blob, PRIMARY KEY (k, n))")
-	c := v.Dial(v.t)
+	c := v.dial()
 	defer c.Close()
 	p, err := c.Prepare("INSERT INTO ks.big (k, n, v) VALUES (?, ?, ?)")
 	if err != nil {
@@ -121,19 +164,15 @@ func (v *victim) fill(rows, size int) {
 	}
 }
 
-// until waits for a condition, a minute at most, and does not wait for a process that has ended.
+// until waits for a condition, and does not wait for a process that has ended.
 func (v *victim) until(what string, ok func() bool) {
 	v.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); !ok(); <-tick.C {
+	poll.Until(v.t, what, func() bool {
 		if !v.Running() {
 			v.t.Fatalf("%s: the process has ended: %s", what, v.Stderr())
 		}
-		if time.Now().After(deadline) {
-			v.t.Fatalf("not seen within a minute: %s", what)
-		}
-	}
+		return ok()
+	})
 }
 
 // metric reads one of the process's metrics.
@@ -172,7 +211,7 @@ func (v *victim) leave() {
 
 // live writes rows and reads each back. A refusal is no wrong answer, but after one nothing is known of the write.
 func (v *victim) live(me int) {
-	c, err := rawclient.Dial(context.Background(), v.CQL, rawclient.Options{Timeout: time.Minute})
+	c, err := rawclient.Dial(context.Background(), v.CQL, v.client)
 	if err != nil {
 		v.t.Errorf("neighbour %d: %v", me, err)
 		return
@@ -270,7 +309,7 @@ func (v *victim) endure() {
 // lostNothing checks that all acknowledged rows are there.
 func (v *victim) lostNothing() {
 	v.t.Helper()
-	c := v.Dial(v.t)
+	c := v.dial()
 	defer c.Close()
 	for me := range neighbours {
 		r, err := process.Query(c, dberr.One, fmt.Sprintf("SELECT n FROM ks.neighbours WHERE k = %d", me))

@@ -322,6 +322,9 @@ func (s *scan) enter(at *position) {
 
 // read sends one command.
 func (s *scan) read(ctx context.Context, r Reader) error {
+	if s.commands++; s.commands > 1 && s.options.Clock != nil && s.options.Clock().After(s.options.Deadline) {
+		return &dberr.ReadTimeout{Level: s.options.Level, BlockFor: 1}
+	}
 	s.paused, s.visits = false, 0
 	s.cmd.Limit = s.usable()
 	if err := r.Read(ctx, &s.cmd, s); err != nil {

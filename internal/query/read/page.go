@@ -4,6 +4,7 @@ package read
 
 import (
 	"context"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
@@ -59,6 +60,10 @@ type Options struct {
 	// PageVisitsMax bounds the keys that one page of a range of partitions looks at, rows and partitions with nothing
 	// in them: a page that has looked at so many ends early, perhaps without a row. 0 = 500000.
 	PageVisitsMax int
+	// Deadline ends what takes more than one command, whatever is still to be read: aggregates over a whole table,
+	// results without pages, many keys. Clock is asked what time it is; nil: nothing ends it.
+	Deadline time.Time
+	Clock    func() time.Time
 	// Building reports whether an index is still being built, in which case it is not used; nil: none is.
 	Building func(*schema.Index) bool
 	// Guard has the guardrails that hold for the client and takes their warnings; nil: none.

@@ -36,6 +36,7 @@ type scan struct {
 	cramped                        bool // there is no memory for a larger page
 	from                           position
 	visits, looked                 int // of the command, of the page
+	commands                       int // that were sent
 	full, done, paused, continuing bool
 	// err is what went wrong in the visitor: the client is to see it as it is, whatever the reader makes of it.
 	err error

@@ -50,6 +50,9 @@ type Options struct {
 	Announce func(SchemaChange)
 	// ReadTimeout is how long a SELECT is repeated because what was read could not be confirmed; 5 s if 0.
 	ReadTimeout time.Duration
+	// ScanTimeout is how long a SELECT goes on that reads much one after the other, each part in the time of a read:
+	// aggregates over a whole table, results without pages, many keys; 1 minute if 0.
+	ScanTimeout time.Duration
 	// Routing tells clients that ask for it where data is; nil tells nobody. See MapRouting.
 	Routing Routing
 	// Near reports whether this node answers a read of a partition by itself, at once. Others are not done on the
@@ -118,6 +121,9 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	}
 	if o.ReadTimeout == 0 {
 		o.ReadTimeout = 5 * time.Second
+	}
+	if o.ScanTimeout == 0 {
+		o.ScanTimeout = time.Minute
 	}
 	if o.Pressed == nil {
 		o.Pressed = func() bool { return false }

@@ -83,7 +83,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	o := read.Options{Level: r.Consistency, PageSize: int(r.PageSize), PagingState: r.PagingState, Now: began.Unix(),
 		Building:     s.engine.opts.Building,
 		PageBytesMax: min(pageBytesMax, s.engine.opts.ResultBytesMax), ResultBytesMax: s.engine.opts.ResultBytesMax,
-		Memory: &s.engine.results}
+		Memory: &s.engine.results, Deadline: began.Add(s.engine.opts.ScanTimeout), Clock: s.engine.opts.Now}
 	if r.HasNow {
 		o.Now = int64(r.Now)
 	}

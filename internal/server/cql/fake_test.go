@@ -176,6 +176,9 @@ type bench struct {
 
 	mu       sync.Mutex
 	sessions []*fake
+
+	// untimed counts the read deadlines that the server has taken back.
+	untimed atomic.Int64
 }
 
 func start(t testing.TB, opts Options) *bench {
@@ -194,7 +197,7 @@ func start(t testing.TB, opts Options) *bench {
 	}
 	b.addr = l.Addr().String()
 	served := make(chan error, 1)
-	go func() { served <- b.srv.Serve(l) }()
+	go func() { served <- b.srv.Serve(watched{l, &b.untimed}) }()
 	t.Cleanup(func() {
 		b.srv.Close()
 		if err := <-served; err != nil {
@@ -214,6 +217,35 @@ func start(t testing.TB, opts Options) *bench {
 		}
 	})
 	return b
+}
+
+// watched is a listener that counts how often its connections lose their read deadline.
+type watched struct {
+	net.Listener
+	untimed *atomic.Int64
+}
+
+// Accept implements net.Listener.
+func (w watched) Accept() (net.Conn, error) {
+	nc, err := w.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return watchedConn{nc.(*net.TCPConn), w.untimed}, nil
+}
+
+type watchedConn struct {
+	*net.TCPConn
+	untimed *atomic.Int64
+}
+
+// SetReadDeadline implements net.Conn.
+func (c watchedConn) SetReadDeadline(at time.Time) error {
+	err := c.TCPConn.SetReadDeadline(at)
+	if at.IsZero() {
+		c.untimed.Add(1)
+	}
+	return err
 }
 
 func (b *bench) session(i int) *fake {

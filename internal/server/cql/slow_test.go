@@ -84,10 +84,11 @@ func TestSlowSender(t *testing.T) {
 		Events: Events{Closed: func(_ netip.AddrPort, reason error) { closed <- reason }}})
 	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 		c := dial(t, b.addr, version).hello(cqlwire.NoCompression)
+		before := b.untimed.Load()
 		c.query(1, "x", make([]byte, 300<<10))
 		c.flush()
 		c.rows()
-		<-time.After(300 * time.Millisecond) // no deadline is left behind
+		poll.Until(t, "no deadline is left behind", func() bool { return b.untimed.Load() > before })
 		c.query(1, "x")
 		c.flush()
 		c.rows()

@@ -58,6 +58,7 @@ type Checker struct {
 	clean    queue
 	suspect  queue
 	failures failures
+	lines    lines
 
 	mu    sync.Mutex
 	known map[string]remembered
@@ -143,17 +144,14 @@ func (c *Checker) authenticate(ctx context.Context, from netip.Addr, name, passw
 	hash, login := c.hash(name)
 	digest := sha256.Sum256(append(append(c.salt[:], name...), "\x00"+password...))
 	if !c.remembers(name, hash, digest) {
-		right, err := c.check(ctx, from, name, hash, password)
+		right, err := c.check(ctx, &attempt{from, name, hash, password, digest})
 		if err != nil {
 			return err
 		}
 		if !right {
-			c.failures.add(from, name)
 			return &dberr.BadCredentials{Message: fmt.Sprintf("Provided username %s and/or password are incorrect",
 				name)}
 		}
-		c.remember(name, hash, digest)
-		c.failures.forgive(from)
 	}
 	c.failures.good(from, name)
 	if !login {
@@ -193,46 +191,80 @@ func (c *Checker) remember(name, hash string, digest [32]byte) {
 // rememberedMax bounds the passwords that are remembered; more than these begin anew.
 const rememberedMax = 10_000
 
+// attempt is one client's password for a name.
+type attempt struct {
+	from                 netip.Addr
+	name, hash, password string
+	digest               [32]byte
+}
+
 // check compares a password with a hash, when it is its turn.
-func (c *Checker) check(ctx context.Context, from netip.Addr, name, hash, password string) (right bool, err error) {
-	q, wait := &c.clean, c.failures.delay(from, name)
+func (c *Checker) check(ctx context.Context, a *attempt) (right bool, err error) {
+	wait := c.failures.delay(a.from, a.name)
 	if wait > 0 {
-		q = &c.suspect
+		return c.compare(ctx, &c.suspect, wait, a)
 	}
+	in, err := c.lines.join(ctx, network(a.from))
+	switch {
+	case err != nil:
+		return false, errTooMany
+	case in == nil:
+		return c.compare(ctx, &c.suspect, waitMin, a)
+	}
+	if wait = c.failures.delay(a.from, a.name); wait > 0 { // those before have failed
+		c.lines.leave(in)
+		return c.compare(ctx, &c.suspect, wait, a)
+	}
+	defer c.lines.leave(in)
+	return c.compare(ctx, &c.clean, 0, a)
+}
+
+// compare waits, and for a place of a queue, and compares, unless the password was found to be right meanwhile.
+func (c *Checker) compare(ctx context.Context, q *queue, wait time.Duration, a *attempt) (right bool, err error) {
 	if err := c.enter(ctx, q, wait); err != nil {
 		return false, err
 	}
 	defer func() { <-q.slots }()
-	against, cut := []byte(hash), password
-	if hash == "" {
+	if c.remembers(a.name, a.hash, a.digest) {
+		return true, nil
+	}
+	against, cut := []byte(a.hash), a.password
+	if a.hash == "" {
 		against = c.stranger
 	}
 	if len(cut) > passwordBytesMax {
 		cut = cut[:passwordBytesMax]
 	}
 	right = bcrypt.CompareHashAndPassword(against, []byte(cut)) == nil
-	return right && hash != "" && len(password) <= passwordBytesMax, nil
+	if right = right && a.hash != "" && len(a.password) <= passwordBytesMax; !right {
+		c.failures.add(a.from, a.name)
+		return false, nil
+	}
+	c.remember(a.name, a.hash, a.digest)
+	c.failures.forgive(a.from)
+	return true, nil
 }
+
+var errTooMany = &dberr.Overloaded{Message: "Too many logins are being checked: try again"}
 
 // enter takes a slot of a queue after a time.
 func (c *Checker) enter(ctx context.Context, q *queue, wait time.Duration) error {
-	tooMany := &dberr.Overloaded{Message: "Too many logins are being checked: try again"}
 	defer q.waiting.Add(-1)
 	if q.waiting.Add(1) > waitingMax {
-		return tooMany
+		return errTooMany
 	}
 	if wait > 0 {
 		select {
 		case <-c.opts.After(wait):
 		case <-ctx.Done():
-			return tooMany
+			return errTooMany
 		}
 	}
 	select {
 	case q.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return tooMany
+		return errTooMany
 	}
 }
 

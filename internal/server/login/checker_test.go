@@ -168,6 +168,44 @@ func TestThrottle(t *testing.T) {
 	})
 }
 
+// TestManyAtOnce proves LI2 for an address whose attempts come all at once, before any of them has failed: a login from
+// elsewhere waits for one of them, and the clients of one driver get in with one check.
+func TestManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
+		for range checksAtOnce {
+			d.clean.slots <- struct{}{}
+		}
+		answers := make(chan string, 1000)
+		try := func(n int, from netip.Addr, name, password string) {
+			for range n {
+				go func() { answers <- d.try(from, name, password) }()
+			}
+		}
+		try(lineMax, here, "app", "wrong")
+		try(lineMax, there, "boss", "b")
+		synctest.Wait()
+		if n := d.clean.waiting.Load(); n != 2 {
+			t.Errorf("%d wait in the clean queue", n)
+		}
+		for range checksAtOnce {
+			<-d.clean.slots
+		}
+		in := 0
+		for range 2 * lineMax {
+			if <-answers == "" {
+				in++
+			}
+		}
+		if in != lineMax {
+			t.Errorf("%d of %d clients are in", in, lineMax)
+		}
+		if len(d.lines.of) != 0 {
+			t.Errorf("%d lines are left", len(d.lines.of))
+		}
+	})
+}
+
 // TestNameUnderAttack proves that a name that is tried from everywhere waits, but not where it was right before.
 func TestNameUnderAttack(t *testing.T) {
 	d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})

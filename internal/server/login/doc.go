@@ -3,7 +3,8 @@
 // Package login checks names and passwords against the bcrypt hashes of the roles and of the configuration.
 //
 // Guarantees: (LI1) a password that was right once is right again without waiting for anything, until it is changed;
-// (LI2) a login from an address without recent failures never waits for logins from one with them; (LI3)
-// a name that does not exist takes as long as one that does; (LI4) what strangers can keep busy is bounded: processors,
+// (LI2) a login from an address without recent failures never waits for logins from one with them, and of those from
+// one that fails now, however many come at once, it waits for one; (LI3) a name that does not exist takes as long as
+// one that does; (LI4) what strangers can keep busy is bounded: processors,
 // memory and those who wait. Start at Checker.Authenticate.
 package login

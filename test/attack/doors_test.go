@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attack
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// TestCheckpoints proves A2: however many checkpoints are ordered at once, the process goes on, each one that is made
+// has a directory of its own, and holds what was acknowledged before.
+func TestCheckpoints(t *testing.T) {
+	v := startVictim(t)
+	v.observe()
+	v.until("there are rows", func() bool { return v.answered() > 100 })
+	socket := filepath.Join(v.data, node.AdminSocket)
+	owner := http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}}
+	var mu sync.Mutex
+	made := map[string]bool{}
+	var orders sync.WaitGroup
+	for range rounds(40) {
+		orders.Go(func() {
+			code, text, err := post(&owner, "http://localhost/checkpoint", "")
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				t.Error(err)
+			case code != http.StatusOK && !strings.Contains(text, "a checkpoint is being made"):
+				t.Errorf("%d: %s", code, text)
+			case code == http.StatusOK && made[text]:
+				t.Errorf("%s was handed out twice", text)
+			case code == http.StatusOK:
+				made[text] = true
+			}
+		})
+	}
+	orders.Wait()
+	t.Logf("%d checkpoints were made", len(made))
+	wrote := v.acknowledged()
+	_, last, err := post(&owner, "http://localhost/checkpoint", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made[last] = true
+	v.endure()
+	for dir := range made {
+		if _, err := os.Stat(dir); err != nil {
+			t.Error(err)
+		}
+	}
+	v.Kill()
+	v.Server, v.wrote = process.Start(t, last), wrote
+	v.lostNothing()
+}
+
+// post gives an order, with a Host header if one is given.
+func post(c *http.Client, url, host string) (code int, text string, err error) {
+	r, err := http.NewRequest(http.MethodPost, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	r.Host = host
+	answer, err := c.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, strings.TrimSpace(string(body)), err
+}
+
+// TestOrdersOfStrangers proves A7: a page of somebody else's, whose name was made to lead here, and other users of the
+// machine give no orders, with users or without; where there are users, strangers see nothing either.
+func TestOrdersOfStrangers(t *testing.T) {
+	for name, configuration := range map[string][]string{"without users": nil, "with users": {users(t)}} {
+		t.Run(name, func(t *testing.T) {
+			v := startVictim(t, configuration...)
+			v.observe()
+			for range rounds(1) {
+				for _, order := range []string{"checkpoint", "compact", "upgrade", "node/drain?node=0",
+					"node/resume?node=0", "node/decommission?node=0"} {
+					for _, host := range []string{"", "evil.example", "localhost", "evil.example:80"} {
+						code, text, err := post(http.DefaultClient, "http://"+v.HTTP+"/"+order, host)
+						want := http.StatusForbidden
+						switch {
+						case strings.HasPrefix(host, "evil"):
+							want = http.StatusMisdirectedRequest
+						case configuration != nil:
+							want = http.StatusUnauthorized
+						}
+						if err != nil || code != want {
+							t.Errorf("%s for %q: %d, %s, %v; want %d", order, host, code, text, err, want)
+						}
+					}
+				}
+			}
+			if r, err := http.Get("http://" + v.HTTP + "/status"); err != nil || configuration != nil &&
+				r.StatusCode != http.StatusUnauthorized {
+				t.Errorf("the status for anybody: %v, %v", r, err)
+			} else {
+				r.Body.Close()
+			}
+			if copies, _ := filepath.Glob(v.data + ".checkpoint-*"); len(copies) > 0 {
+				t.Errorf("there are %v", copies)
+			}
+			v.endure()
+		})
+	}
+}
+
+// Two users; late has not logged in before an attack begins.
+const (
+	boss     = "boss"
+	late     = "late"
+	password = "right"
+)
+
+// users is configuration with them; everybody sees metrics.
+func users(t *testing.T) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("auth: {users: {%s: '%s', %s: '%s'}, open_pages: [metrics]}", boss, hash, late, hash)
+}
+
+// TestWrongPasswords proves A5: logins with wrong passwords, by many connections at once, are counted, and neither a
+// client that knows its password nor those that are there wait behind them.
+func TestWrongPasswords(t *testing.T) {
+	v := startVictim(t, users(t))
+	v.observe()
+	ctx, cancel := context.WithCancel(t.Context())
+	var guessing sync.WaitGroup
+	for range 100 {
+		guessing.Go(func() {
+			for ctx.Err() == nil {
+				v.guess(ctx)
+			}
+		})
+	}
+	v.until("they guess", func() bool { return v.metric("logins_failed_total")+v.metric("logins_refused_total") >= 10 })
+	longest := time.Duration(0)
+	for i := range rounds(5) {
+		began := time.Now()
+		v.client.User = []string{late, boss}[i%2]
+		v.dial().Close()
+		longest = max(longest, time.Since(began))
+	}
+	cancel()
+	guessing.Wait()
+	t.Logf("a right login took %s at most, %.0f failed, %.0f were refused", longest, v.metric("logins_failed_total"),
+		v.metric("logins_refused_total"))
+	if longest > answerMax {
+		t.Errorf("a right login took %s", longest)
+	}
+	v.endure()
+}
+
+// guess tries a wrong password from an address of its own. Whatever happens to it is right, if it is no login.
+func (v *victim) guess(ctx context.Context) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 24, 0, 9)}, Timeout: time.Second}
+	nc, err := d.DialContext(ctx, "tcp", v.CQL)
+	if err != nil {
+		return
+	}
+	defer nc.Close()
+	defer context.AfterFunc(ctx, func() { nc.Close() })()
+	out := rawclient.AppendFrame(nil, 0, cqlwire.OpStartup,
+		cqlwire.AppendStartup(nil, cqlwire.Startup{"CQL_VERSION": "3.0.0"}))
+	token := "\x00" + boss + "\x00wrong"
+	out = rawclient.AppendFrame(out, 0, cqlwire.OpAuthResponse,
+		append(binary.BigEndian.AppendUint32(nil, uint32(len(token))), token...))
+	if _, err := nc.Write(out); err != nil {
+		return
+	}
+	heard, _ := io.ReadAll(io.LimitReader(nc, 4096)) // it is hung up after the refusal
+	for len(heard) >= 9 {
+		if cqlwire.Opcode(heard[4]) == cqlwire.OpAuthSuccess {
+			v.t.Error("a wrong password is right")
+		}
+		heard = heard[min(len(heard), 9+int(binary.BigEndian.Uint32(heard[5:]))):]
+	}
+}
+
+// TestUninvited proves A6: whoever has no join secret, or another one, hears nothing of the cluster through the
+// internal address, can send it no command, and does not disturb it.
+func TestUninvited(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	internal := l.Addr().String()
+	l.Close()
+	v := setup{args: []string{"--internal", internal, "--bootstrap"}, configuration: []string{users(t)}}.start(t)
+	v.observe()
+	cluster, self, err := transport.Ask(t.Context(), transport.DialTCP, nil, process.Secret(), internal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range rounds(20) {
+		for name, secret := range map[string][]byte{"none": nil, "another": bytes.Repeat([]byte("x"), 40)} {
+			if got, _, err := transport.Ask(t.Context(), transport.DialTCP, nil, secret, internal); err == nil ||
+				got == cluster {
+				t.Errorf("secret %s: it was told the cluster: %v", name, err)
+			}
+			thief, err := transport.New(transport.Self{Cluster: cluster, Node: transport.NodeID{1, 2}},
+				transport.DialTCP, transport.Options{Secret: secret})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := thief.Discover(t.Context(), internal); !errors.Is(err, transport.ErrSecret) {
+				t.Errorf("secret %s: %v", name, err)
+			}
+			thief.Close()
+		}
+	}
+	if _, again, err := transport.Ask(t.Context(), transport.DialTCP, nil, process.Secret(), internal); err != nil ||
+		again.Node != self.Node {
+		t.Errorf("who has the secret: %v", err)
+	}
+	v.endure()
+}
+
+// open lists the files and directories below dir that others than the owner can do anything with.
+func open(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if info, err := e.Info(); err == nil && info.Mode().Perm()&0o077 != 0 {
+			out = append(out, fmt.Sprint(path, " ", info.Mode()))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

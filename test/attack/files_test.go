@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attack
+
+import (
+	"crypto/tls"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// TestFlippedManifest proves A4: with any bit of the list of tables flipped, the process refuses to start and names the
+// file, or has all rows; it removes nothing, and starts when the bit is flipped back.
+func TestFlippedManifest(t *testing.T) {
+	v := startVictim(t)
+	v.observe()
+	v.until("there are rows", func() bool { return v.answered() > 100 })
+	v.leave()
+	v.Stop(t)
+	name := theOne(t, filepath.Join(v.data, "MANIFEST-*"))
+	good, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, refused := names(t, v.data), 0
+	flips := rounds(5)
+	for i := range flips {
+		bad := slices.Clone(good)
+		bad[i*len(bad)/flips] ^= 1 << (i % 8)
+		if err := os.WriteFile(name, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := process.TryStart(t, v.data)
+		if err == nil {
+			v.Server = s
+			v.lostNothing()
+			t.Fatalf("bit %d of byte %d of %s makes no difference", i%8, i*len(bad)/flips, name)
+		}
+		if refused++; !strings.Contains(s.Stderr(), filepath.Base(name)) {
+			t.Errorf("the refusal does not name %s: %s", filepath.Base(name), s.Stderr())
+		}
+		if now := names(t, v.data); !slices.Equal(now, was) {
+			t.Fatalf("files have changed: %v, before %v", now, was)
+		}
+	}
+	if err := os.WriteFile(name, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v.Server = process.Start(t, v.data)
+	v.lostNothing()
+	t.Logf("%d starts were refused, %d rows are there", refused, v.answered()/2)
+}
+
+// theOne is the one file of a pattern.
+func theOne(t *testing.T, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: %v, %v", pattern, found, err)
+	}
+	return found[0]
+}
+
+// names lists the tables and lists of tables of a directory.
+func names(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".sst") || strings.HasPrefix(e.Name(), "MANIFEST") {
+			out = append(out, e.Name())
+		}
+	}
+	return out
+}
+
+// TestCertificates proves A11: a certificate is exchanged under a running process, which goes on with the one before
+// when the new one is damaged, and those who are connected notice nothing; no file is anybody's but the owner's.
+func TestCertificates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a process")
+	}
+	base := t.TempDir()
+	path := func(name string) string { return filepath.Join(base, name) }
+	issue := func(args ...string) {
+		out, err := exec.Command(process.Binary(t), append([]string{"cert"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("ilion cert %v: %v\n%s", args, err, out)
+		}
+	}
+	issue("authority", "--out", path("ca"))
+	put := func(dir string) {
+		for _, file := range []string{"node.crt", "node.key"} {
+			b, err := os.ReadFile(filepath.Join(path(dir), file))
+			if err == nil {
+				err = os.WriteFile(path(file), b, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	renew := func() {
+		_ = os.RemoveAll(path("new"))
+		issue("node", "--authority", path("ca"), "--out", path("new"))
+		put("new")
+	}
+	renew()
+	v := setup{
+		tls:           &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // which certificate it is is looked at
+		configuration: []string{"tls: {cert: " + path("node.crt") + ", key: " + path("node.key") + "}"},
+	}.start(t)
+	v.observe()
+	for i := range rounds(3) {
+		before := v.serial()
+		if err := os.WriteFile(path("node.crt"), []byte("damaged"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		v.hangUp()
+		v.until("the damage is reported", func() bool {
+			return strings.Count(v.Stderr(), "certificates not read") > i
+		})
+		if now := v.serial(); now != before {
+			t.Errorf("certificate %s is shown, and the file is damaged", now)
+		}
+		renew()
+		v.hangUp()
+		v.until("the new certificate is shown", func() bool { return v.serial() != before })
+	}
+	v.endure()
+	if others := open(t, v.data); len(others) > 0 {
+		t.Errorf("not the owner's alone: %v", others)
+	}
+}
+
+func (v *victim) hangUp() {
+	if err := v.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// serial is the number of the certificate that clients are shown.
+func (v *victim) serial() string {
+	v.t.Helper()
+	c, err := tls.Dial("tcp", v.CQL, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // only looked at
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer c.Close()
+	return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
