@@ -230,7 +230,7 @@ func (e exclusive) Remove(old, next *topology.Snapshot) error {
 }
 
 // Check is for reconcile.Loops.
-func (e exclusive) Check() error { return e.n.exclusively(e.local.Check) }
+func (e exclusive) Check() error { return e.n.exclusively(func() error { return e.local.Check() }) }
 
 // exclusively keeps tasks from waiting for a mutex, which none may while it has the turn.
 func (n *node) exclusively(do func() error) error {
