@@ -230,6 +230,9 @@ func TestDamage(t *testing.T) {
 		if err != nil || len(names) == 0 {
 			t.Fatalf("no %s: %v", pattern, err)
 		}
+		if strings.HasPrefix(pattern, "MANIFEST-") {
+			names = names[len(names)-1:] // the one before is kept, and not read
+		}
 		for _, n := range names { // the largest
 			if a, err := os.Stat(n); err == nil {
 				if b, err := os.Stat(name); err != nil || a.Size() > b.Size() {

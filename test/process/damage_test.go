@@ -264,7 +264,7 @@ func (m *member) flip(was *state, name string, at int, dir string) {
 	last := lines[len(lines)-1]
 	named := strings.Contains(last, filepath.Base(name))
 	if strings.HasSuffix(name, ".log") { // a lost tail is noticed, but not which file it was in
-		named = named || strings.Contains(last, filepath.Base(filepath.Dir(path)))
+		named = named || strings.Contains(last, dir)
 	}
 	if !strings.HasPrefix(last, "ilion: ") || !named || strings.Contains(s.Stderr(), "goroutine ") {
 		m.t.Errorf("%s: %s", what, s.Stderr())
