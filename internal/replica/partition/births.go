@@ -211,9 +211,7 @@ func (h *Host) removeState(gone []*Replica, stay map[topology.PartitionID]*Repli
 	b := h.store.NewBatch()
 	defer b.Close()
 	for _, span := range spansOf(gone, stay) {
-		if err := b.Truncate(span, nil); err != nil {
-			return err
-		}
+		b.Remove(span, nil)
 	}
 	for _, r := range gone {
 		b.DeleteMeta(uint64(r.id))

@@ -186,13 +186,9 @@ func (r *Replica) find(ctx context.Context, c *command.Conditional) (*finder, ru
 	return f, ru.Units(max(f.rows, 1))*ru.Unit + ru.Read(ru.Point, f.rows, f.bytes) - ru.Unit, nil
 }
 
-// repeated answers a command that was applied before, from its dedupe record; from memory where a TRUNCATE has removed
-// that together with the rows.
+// repeated answers a command that was applied before, from its dedupe record.
 func (r *Replica) repeated(m *command.Mutation) (*command.Decision, error) {
 	result, err := r.host.store.Dedupe(m.Table, m.Token, m.Key, m.Dedupe)
-	if err == nil && result == nil && r.recent.has(m.Dedupe) {
-		return &command.Decision{Applied: true}, nil
-	}
 	if result == nil || err != nil {
 		return nil, err
 	}

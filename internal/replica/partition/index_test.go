@@ -55,31 +55,3 @@ func TestRepeatHasAnIndex(t *testing.T) {
 		}
 	}
 }
-
-// TestRepeatAfterTruncate proves that a conditional which was applied before a TRUNCATE, and is sent again after it, is
-// answered and not applied again: its record lay among the rows.
-func TestRepeatAfterTruncate(t *testing.T) {
-	w := newWorld(t, 3)
-	p := w.newTable(0, 1, 2)
-	r := w.replica(w.leader(p.ID), p.ID)
-	attempt := func() {
-		t.Helper()
-		c := add("n", 1)
-		c.Mutation.Dedupe = sequence(1)
-		if d, err := decide(t.Context(), r, c); err != nil || !d.Applied {
-			t.Fatal(d, err)
-		}
-	}
-	attempt()
-	done := make(result, 1)
-	if err := r.Truncate(t.Context(), r.Extent(), nil, done); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	attempt()
-	if v, _ := read(t, r, "n"); v != 0 {
-		t.Errorf("it was applied again: %d", v)
-	}
-}

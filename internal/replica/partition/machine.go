@@ -196,9 +196,10 @@ func (a *machine) write(r *Replica, next *progress) (result any, err error) {
 		}
 		if a.entry.Result != nil {
 			a.batch.PutDedupe(c.Table, c.Token, c.Key, c.Dedupe, a.entry.Result)
+		} else {
+			r.ahead.ids = append(r.ahead.ids, c.Dedupe)
+			a.touch(r)
 		}
-		r.ahead.ids = append(r.ahead.ids, c.Dedupe)
-		a.touch(r)
 	}
 	return nil, nil
 }

@@ -520,6 +520,35 @@ func TestSpans(t *testing.T) {
 	}
 }
 
+// TestRepeatAfterTruncate proves that an increment whose answer was lost, and which is sent again after a
+// TRUNCATE, gets the answer of the first time and changes nothing.
+func TestRepeatAfterTruncate(t *testing.T) {
+	s := newStore(t)
+	h := open(t, s, 1, Options{})
+	defer closeHost(t, h)
+	r := h.Replicas()[0]
+	c := add("k", 5)
+	c.Mutation.Dedupe = command.DedupeID{Coordinator: [16]byte{1}, Sequence: 7}
+	for i := range 2 {
+		d, err := decide(t.Context(), r, c)
+		if err != nil || !d.Applied {
+			t.Fatalf("attempt %d: %+v, %v", i, d, err)
+		}
+		if i == 0 {
+			done := make(result, 1)
+			if err := r.Truncate(t.Context(), r.Extent(), nil, done); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v, _ := read(t, r, "k"); i == 1 && v != 0 {
+			t.Errorf("the counter was truncated, and is %d", v)
+		}
+	}
+}
+
 // Truncate and Drop remove the rows; a dropped replica refuses, and is not there after a restart.
 func TestTruncateAndDrop(t *testing.T) {
 	s := newStore(t)

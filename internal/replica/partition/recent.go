@@ -118,13 +118,6 @@ func (r *recent) enter(m *command.Mutation) (applied bool, err error) {
 	return false, nil
 }
 
-// has reports whether a command is remembered to have been applied.
-func (r *recent) has(id command.DedupeID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.young.has(id) || r.old.has(id)
-}
-
 // leave says how a write ended that entered: if it was applied, that was remembered before.
 func (r *recent) leave(id command.DedupeID) {
 	r.mu.Lock()

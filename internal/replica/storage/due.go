@@ -37,14 +37,18 @@ const (
 
 // note adds a note that a key is to be looked at some time after a second.
 func (b *Batch) note(class byte, second int64, key []byte) {
-	if second == row.NoExpiry {
-		return
+	if second != row.NoExpiry {
+		noteIn(b.b, class, dueAt(class, second), key)
 	}
+}
+
+// dueAt is the second of the note of something that is to be looked at some time after a second.
+func dueAt(class byte, second int64) int64 {
 	every := int64(dueSeconds)
 	if class == keys.DueDedupe {
 		every = dedupeDueSeconds
 	}
-	noteIn(b.b, class, max(second, 0)/every*every+every, key)
+	return max(second, 0)/every*every + every
 }
 
 func noteIn(b *pebble.Batch, class byte, due int64, key []byte) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
@@ -61,6 +62,8 @@ type install struct {
 	sstBytes     int
 	// files are those that were written, complete or not.
 	files []string
+	// notes are those of the dedupe records, which a TRUNCATE finds by them.
+	notes [][]byte
 	// last is the last key, bytes what has come since the last look at the free space.
 	last  []byte
 	bytes int
@@ -90,6 +93,12 @@ func (in *install) run(own keys.Span, change func(*keys.Meta) error) error {
 	key := keys.AppendMeta(nil, keys.PartitionID, m.Partition)
 	if err := in.write(key, m.Append(nil)); err != nil {
 		return err
+	}
+	slices.SortFunc(in.notes, bytes.Compare)
+	for _, note := range slices.CompactFunc(in.notes, bytes.Equal) {
+		if err := in.write(note, nil); err != nil {
+			return err
+		}
 	}
 	if rest != nil {
 		if err := in.begin(keys.ID(rest[0])); err != nil {
@@ -142,6 +151,12 @@ func (in *install) record(key, value []byte) error {
 		m := &in.head.meta
 		if e, ok := keys.ParseIndex(key); !ok || m.Partition == keys.MetaPartition || !m.Span.Holds(e.Position()) {
 			return fmt.Errorf("%w: key %x does not belong to it", ErrBadSnapshot, key)
+		}
+	}
+	if p, ok := keys.Parse(key); ok && p.Kind == keys.Dedupe {
+		if second, ok := dedupeSecond(value); ok {
+			in.notes = append(in.notes, keys.AppendDue(nil, keys.DueDedupe, dueAt(keys.DueDedupe, second),
+				key[:p.PrefixLen+1]))
 		}
 	}
 	if in.bytes += len(key) + len(value); in.bytes >= roomEvery {

@@ -269,6 +269,71 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
+// TestTruncateKeepsDedupeRecords proves that what was decided is known after a truncation of the table, or of a part of
+// it, also at a replica that was installed from a snapshot; that it is swept as ever; and that it goes with the
+// replica.
+func TestTruncateKeepsDedupeRecords(t *testing.T) {
+	s := openOwned(t, 1<<40)
+	const start = 1_000_000
+	decide := func(s *Store, n uint64, tok token.Token, second int64) {
+		b := s.NewBatch()
+		defer b.Close()
+		m := insert(fmt.Sprint(tok), "", second*1e6)
+		m.Token = tok
+		if err := b.Mutate(&m); err != nil {
+			t.Fatal(err)
+		}
+		b.PutDedupe(testTable, tok, m.Key, command.DedupeID{Sequence: n}, []byte("applied"))
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := func(s *Store, n uint64, tok token.Token) bool {
+		v, err := s.Dedupe(testTable, tok, []byte(fmt.Sprint(tok)), command.DedupeID{Sequence: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(v) == "applied"
+	}
+	decide(s, 1, -10, start)
+	decide(s, 2, -10, start+100) // another note
+	decide(s, 3, 10, start)
+	all := keys.Span{Table: testTable}
+	other := openMem(t, Options{})
+	other.InstallTable(Table{ID: testTable, Clustering: 1, GCGrace: 1 << 40})
+	if err := other.InstallSnapshot(context.Background(), keys.Span{}, bytes.NewReader(snapshotBytes(t, s, 1)),
+		nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Store{s, other} {
+		for _, span := range []keys.Span{keys.TokenSpan(testTable, token.Between(token.Min, 0)), all} {
+			if err := s.Truncate(span, nil); err != nil {
+				t.Fatal(err)
+			}
+			if !known(s, 1, -10) || !known(s, 2, -10) || !known(s, 3, 10) {
+				t.Errorf("truncated %v: known are %t, %t, %t", span, known(s, 1, -10), known(s, 2, -10),
+					known(s, 3, 10))
+			}
+		}
+		if got := readAll(t, s, command.Read{}); len(got) > 0 {
+			t.Errorf("rows after a truncation: %v", got)
+		}
+		sweepDue(t, s, start+120+dedupeDueSeconds+1, true)
+		if known(s, 1, -10) || !known(s, 2, -10) || known(s, 3, 10) {
+			t.Errorf("swept: known are %t, %t, %t", known(s, 1, -10), known(s, 2, -10), known(s, 3, 10))
+		}
+		b := s.NewBatch()
+		b.Remove(all, nil)
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		b.Close()
+		if known(s, 2, -10) {
+			t.Error("a record is left of a replica that left")
+		}
+	}
+}
+
 // TestDiskFull: below the least free space writes are refused; deletes are when next to nothing is left; system keys,
 // truncation and reads are not. The space is looked at often enough that a small disk is never filled between two
 // looks.

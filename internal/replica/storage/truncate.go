@@ -4,6 +4,11 @@ package storage
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
@@ -18,20 +23,74 @@ func (s *Writer) Truncate(span keys.Span, indexes []uint32) error {
 	return b.Commit()
 }
 
-// Truncate removes everything in a span of a table that was applied or added to this batch before, whatever its
-// timestamps, and the entries of the given indexes if the span is the whole table. It is meant for TRUNCATE, DROP and
-// for replicas that leave; deletes of rows are mutations.
+// Truncate removes the rows and deletions in a span of a table that were applied before, whatever their timestamps, and
+// the entries of the given indexes if the span is the whole table. It is meant for TRUNCATE; deletes of rows are
+// mutations. What this batch has of the span already may go or stay.
+//
+// Dedupe records that were applied before stay: whoever repeats a request whose answer was lost must not have it
+// carried out anew on rows that are gone. There are as many as the partitions of the span have decided within
+// SweeperOptions.DedupeSeconds, and all are in the batch again.
 //
 // What becomes of the rows depends on nothing but the span. Entries of a part of a table stay for SweepEntries: they
 // are hints, and each value has its own stretch of keys, so finding them takes a walk over the index.
 func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
+	kept := b.s.db.NewBatch()
+	defer func() { _ = kept.Close() }()
+	if err := b.s.dedupeRecords(kept, span); err != nil {
+		return b.s.check(fmt.Errorf("truncate %v: %w", span, err))
+	}
+	b.Remove(span, indexes)
+	return b.b.Apply(kept, nil)
+}
+
+// dedupeRecords puts the dedupe records of a span, and the notes of when they are due, into a batch. Each has a note
+// until it is swept.
+func (s *rows) dedupeRecords(into *pebble.Batch, span keys.Span) error {
+	lower, upper := keys.DueBounds(span.Table, keys.DueDedupe, math.MaxInt64)
+	notes, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	for notes.First(); notes.Valid() && err == nil; notes.Next() {
+		prefix := keys.AppendNoted(nil, notes.Key())
+		p, ok := keys.Parse(prefix)
+		if !ok || p.Kind != keys.Dedupe || !span.Holds(p.Position()) {
+			continue
+		}
+		_ = into.Set(notes.Key(), nil, nil) // fails for indexed batches only
+		err = s.copyDedupe(into, prefix, keys.DueTime(notes.Key()))
+	}
+	return errors.Join(err, notes.Error(), notes.Close())
+}
+
+// copyDedupe puts the dedupe records with a prefix that are due at a second into a batch.
+func (s *rows) copyDedupe(into *pebble.Batch, prefix []byte, due int64) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})
+	if err != nil {
+		return err
+	}
+	for it.First(); it.Valid() && err == nil; it.Next() {
+		var value []byte
+		if value, err = it.ValueAndErr(); err != nil {
+			break
+		}
+		if second, ok := dedupeSecond(value); ok && dueAt(keys.DueDedupe, second) == due {
+			_ = into.Set(it.Key(), value, nil)
+		}
+	}
+	return errors.Join(err, it.Error(), it.Close())
+}
+
+// Remove removes everything in a span of a table that was applied or added to this batch before, and the entries of the
+// given indexes if the span is the whole table. It is meant for DROP and for replicas that leave.
+func (b *Batch) Remove(span keys.Span, indexes []uint32) {
 	lower, upper := span.Bounds()
 	b.weakens = true
 	_ = b.b.DeleteRange(lower, upper, nil) // fails for indexed batches only
 	_ = b.b.DeleteRange(keys.AppendSystem(nil, keys.DeadID, lower), keys.AppendSystem(nil, keys.DeadID, upper), nil)
 	if len(span.Begin) > 0 || len(span.End) > 0 {
 		b.s.truncated.Store(true)
-		return nil
+		return
 	}
 	notes := keys.AppendTable(keys.AppendSystem(nil, keys.DueID, nil), span.Table)
 	_ = b.b.DeleteRange(notes, keys.After(bytes.Clone(notes)), nil)
@@ -39,5 +98,4 @@ func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
 		lower, upper := indexBounds(index)
 		_ = b.b.DeleteRange(lower, upper, nil)
 	}
-	return nil
 }
