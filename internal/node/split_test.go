@@ -10,6 +10,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // TestSplitAlone proves that a node which stands alone splits a table in eight while rows and counters are written and
@@ -40,6 +41,7 @@ func TestSplitAlone(t *testing.T) {
 			}
 		})
 	}
+	poll.Until(t, "there are rows to split between", func() bool { return count(n) > rows/4 })
 	for range 3 {
 		for _, table := range []string{"ks.t", "ks.n"} {
 			ks := n.catalog.Snapshot().Keyspaces["ks"]
