@@ -19,7 +19,13 @@ import (
 // led makes replica 10 lead a group of three, with its first entry committed, and returns its term.
 func led(t *testing.T, o raftgroup.Options) (b *bench, g *raftgroup.Group, term uint64) {
 	t.Helper()
-	b, g = open(t, vfs.NewMem(), 3, o)
+	return ledOf(t, 3, o)
+}
+
+// ledOf is led for a group of a number of members.
+func ledOf(t *testing.T, members int, o raftgroup.Options) (b *bench, g *raftgroup.Group, term uint64) {
+	t.Helper()
+	b, g = open(t, vfs.NewMem(), members, o)
 	b.tick(o.ElectionTicks + 21) // past the guard of a restart
 	for range 60 {
 		b.take()

@@ -51,14 +51,17 @@ func (h *Host) ready(g *Group, replica uint64) (match uint64, ok bool) {
 	}
 	g.raft.progress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
 		if id == replica && kind == raft.ProgressTypePeer {
-			// A quiet group is not heard of, its members have everything. RecentActive begins anew every election
-			// timeout.
-			active := p.RecentActive || g.quiet ||
-				g.fresh.supportedAfter(id, h.now-Instant(h.opts.ElectionTicks)*Instant(h.opts.Tick))
-			match, ok = p.Match, active && p.State != tracker.StateSnapshot && p.Match+transferLag >= last
+			match, ok = p.Match, h.active(g, r, &p) && p.State != tracker.StateSnapshot && p.Match+transferLag >= last
 		}
 	})
 	return match, ok
+}
+
+// active reports whether a member was heard in the last election timeout. The library begins to count anew every
+// election timeout; and a quiet group is not heard of: its members have everything, and their nodes are.
+func (h *Host) active(g *Group, m *Member, p *tracker.Progress) bool {
+	return p.RecentActive || g.quiet && !h.peers.of(m.Node).down ||
+		g.fresh.supportedAfter(m.Replica, h.now-Instant(h.opts.ElectionTicks)*Instant(h.opts.Tick))
 }
 
 // Handover asks, for every group that is led here, the most caught-up other voter to lead, and returns how many groups

@@ -442,6 +442,36 @@ func TestRefusedWakesQuietGroup(t *testing.T) {
 	}
 }
 
+// TestQuietMembersAreActive proves that the members of a quiet group count as active, in whatever tick it fell quiet:
+// the library takes them for inactive at each election timeout until they are heard, and nobody is heard then. A learner
+// that was to vote would have learned for ever.
+func TestQuietMembersAreActive(t *testing.T) {
+	for offset := range 25 {
+		b, g, term := ledOf(t, 2, raftgroup.Options{})
+		alive := func() {
+			b.inbox.Frames = append(b.inbox.Frames, raftgroup.Received{From: nodeID(1)})
+			b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
+			b.tick(1)
+		}
+		for range offset {
+			alive()
+		}
+		o := b.propose(g, term, ledger.Add("n", 1))
+		b.run()
+		b.hear(&pb.Message{Type: pb.MsgAppResp.Enum(), Term: &term, Index: new(uint64(12))})
+		if o.calls != 1 || o.Err != nil {
+			t.Fatalf("%+v", o)
+		}
+		quiet := func() bool { s, _ := b.host.Status(1); return s.Quiet }
+		for i := 0; i < 100 && !quiet(); i++ {
+			alive()
+		}
+		if s, _ := b.host.Status(1); !s.Quiet || !s.Leading || len(s.Peers) != 1 || !s.Peers[0].Active {
+			t.Errorf("offset %d: %+v", offset, s)
+		}
+	}
+}
+
 // TestAbstains proves that a node that is to lead nothing asks nobody for votes and takes no leadership, but votes; and
 // that it offers what it leads.
 func TestAbstains(t *testing.T) {

@@ -63,10 +63,11 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 		if id == g.replica {
 			return
 		}
+		r := g.route(id)
 		s.Peers = append(s.Peers, PeerStatus{
 			Replica: id, Match: p.Match, Lag: last - min(last, p.Match), State: p.State.String(),
 			Learner: kind == raft.ProgressTypeLearner,
-			Active:  p.RecentActive,
+			Active:  r != nil && h.active(g, r, &p),
 		})
 	})
 	return s, true
