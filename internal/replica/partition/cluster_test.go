@@ -45,6 +45,8 @@ type node struct {
 	log   *raftlog.Store
 	store *storage.Store
 	host  atomic.Pointer[Host] // nil while it is down
+	// crashed is set from the moment from which nothing of what the node does counts: nobody hears of it.
+	crashed atomic.Bool
 	// levels are what the node's build understands, feature.Known if it is zero.
 	levels feature.Range
 	// records are the versions that RecordsChanged was told.
@@ -123,12 +125,14 @@ func (w *world) stop(i int) {
 	}
 }
 
-// crash stops a node and takes away what was not synced when it did.
+// crash stops a node and takes away what was not synced when it did. Nobody hears of what it syncs after that.
 func (w *world) crash(i int) {
 	n := w.nodes[i]
+	n.crashed.Store(true)
 	left := n.fs.CrashClone(vfs.CrashCloneCfg{})
 	w.stop(i)
 	n.fs = left
+	n.crashed.Store(false)
 }
 
 // isolate cuts a node off, or brings it back.
@@ -142,6 +146,9 @@ func (w *world) isolate(i int, cut bool) {
 
 // to returns the host that a frame reaches, nil if it is lost.
 func (n *node) to(id raftgroup.NodeID) *Host {
+	if n.crashed.Load() {
+		return nil
+	}
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
 	o := int(id[0]) - 1
@@ -250,6 +257,9 @@ func (w *world) request(id topology.PartitionID, send func(r *Replica, try func(
 			continue
 		}
 		err := send(r, func(m *command.Mutation) { m.Retried, m.Known = unsure, known[try%len(w.nodes)] })
+		if n := w.nodes[try%len(w.nodes)]; n.crashed.Load() || n.host.Load() != r.host {
+			err = ErrUncertain // the answer is lost
+		}
 		unsure = unsure || errors.Is(err, ErrUncertain)
 		var moved *NotLeader
 		var busy *dberr.Overloaded
