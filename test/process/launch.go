@@ -45,7 +45,7 @@ func (s *Server) Says(t testing.TB, text string) {
 		case !running:
 			t.Fatalf("it has ended and does not say %q; stderr: %s", text, s.Stderr())
 		}
-		return s.Stderr()
+		return "so far: " + s.Stderr()
 	})
 }
 

@@ -443,8 +443,8 @@ func TestRefusedWakesQuietGroup(t *testing.T) {
 }
 
 // TestQuietMembersAreActive proves that the members of a quiet group count as active, in whatever tick it fell quiet:
-// the library takes them for inactive at each election timeout until they are heard, and nobody is heard then. A learner
-// that was to vote would have learned for ever.
+// the library takes them for inactive at each election timeout until they are heard, and nobody is heard then. A
+// learner that was to vote would have learned for ever.
 func TestQuietMembersAreActive(t *testing.T) {
 	for offset := range 25 {
 		b, g, term := ledOf(t, 2, raftgroup.Options{})
