@@ -34,7 +34,8 @@ func (n *Node) orderSplit(ctx context.Context, o admin.SplitOrder) (string, erro
 	if err != nil {
 		return "", err
 	}
-	order := split.Order{Table: t.ID, Partition: topology.PartitionID(o.Partition), Hasty: o.Now}
+	order := split.Order{Table: t.ID, Partition: topology.PartitionID(o.Partition), Hasty: o.Now,
+		Cause: topology.ByHand}
 	if n.cluster == nil {
 		order.Level = n.store.Level()
 	}
@@ -57,7 +58,8 @@ func (n *Node) orderSplit(ctx context.Context, o admin.SplitOrder) (string, erro
 		return fmt.Sprintf("partition %d of %s is split at token %s", o.Partition, t, order.At), nil
 	}
 	n.log.LogAttrs(ctx, slog.LevelInfo, "split ordered", slog.Uint64("partition", o.Partition),
-		slog.String("table", t.String()), slog.String("at", order.At.String()))
+		slog.String("table", t.String()), slog.String("at", order.At.String()),
+		slog.String("cause", order.Cause.String()))
 	if n.cluster == nil {
 		if err := n.splitAlone(ctx); err != nil {
 			return "", err

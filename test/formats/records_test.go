@@ -127,7 +127,7 @@ func records() []record {
 		s, err = split(s, 2, topology.Position{Ring: 1<<63 + 5, Key: []byte("k")})
 	}
 	if err == nil { // and one that is under way
-		s, err = s.BeginSplit(1, topology.Position{Ring: 7})
+		s, err = s.BeginSplit(1, topology.Position{Ring: 7}, topology.ByHand, time.UnixMilli(1e12))
 	}
 	if err != nil {
 		panic(err)
@@ -248,7 +248,7 @@ func TestRecords(t *testing.T) {
 
 // split cuts a partition in two, as its log does it.
 func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
-	s, err := s.BeginSplit(id, at)
+	s, err := s.BeginSplit(id, at, topology.ByHand, time.UnixMilli(1e12))
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func splitMaps(t *testing.T, node topology.NodeID) (whole, cut, halves *topology
 	t.Helper()
 	whole, err := topology.New().AddTable(ordered, 1, []topology.Place{{Nodes: []topology.NodeID{node}}})
 	if err == nil {
-		cut, err = whole.BeginSplit(1, topology.Position{Ring: 1 << 63})
+		cut, err = whole.BeginSplit(1, topology.Position{Ring: 1 << 63}, topology.ByHand, time.UnixMilli(1e12))
 	}
 	if err == nil {
 		halves, err = cut.EndSplit(1, time.Now())

@@ -36,6 +36,8 @@ type Order struct {
 	Level feature.Level
 	// Hasty does not wait for Pause to end.
 	Hasty bool
+	// Cause is why it is to split.
+	Cause topology.SplitCause
 }
 
 // Apply returns the state in which the split is ordered, or says why it cannot be.
@@ -55,7 +57,7 @@ func (o *Order) Apply(s *meta.State, now time.Time) (*meta.State, error) {
 		return nil, fmt.Errorf("partition %d has changed just now and is left alone for %v: wait, or say --now", p.ID,
 			wait.Round(time.Second))
 	}
-	next, err := s.Map.BeginSplit(p.ID, o.At)
+	next, err := s.Map.BeginSplit(p.ID, o.At, o.Cause, now)
 	if err != nil {
 		return nil, err
 	}

@@ -43,10 +43,14 @@ func TestOrders(t *testing.T) {
 				s = s.WithMap(next)
 			} else {
 				o := Order{Table: table, Partition: p.ID, Hasty: rapid.IntRange(0, 9).Draw(t, "hurry") == 0,
-					At: topology.Position{Ring: rapid.Uint64().Draw(t, "at")}}
+					At:    topology.Position{Ring: rapid.Uint64().Draw(t, "at")},
+					Cause: topology.SplitCause(rapid.IntRange(0, 3).Draw(t, "cause"))}
 				if next, err := o.Apply(s, now); err == nil {
 					if last, ok := changed[p.ID]; ok && !o.Hasty && now.Sub(last) < Pause {
 						t.Fatalf("partition %d is split %v after it had changed", p.ID, now.Sub(last))
+					}
+					if c := next.Map.Partition(p.ID).Cut; c.Cause != o.Cause || c.Ordered != now.UnixMilli() {
+						t.Fatalf("ordered by %v at %v: %+v", o.Cause, now, c)
 					}
 					s = next
 				}
@@ -57,6 +61,12 @@ func TestOrders(t *testing.T) {
 			again, err := topology.Decode(s.Map.Append(nil))
 			if err != nil || string(again.Append(nil)) != string(s.Map.Append(nil)) {
 				t.Fatalf("the map does not come back as it was: %v", err)
+			}
+			for p := range s.Map.All() {
+				was := again.Partition(p.ID).Cut
+				if p.Cut != nil && (was.Cause != p.Cut.Cause || was.Ordered != p.Cut.Ordered) {
+					t.Fatalf("%+v comes back as %+v", p.Cut, was)
+				}
 			}
 			if n := underWay(s.Map); n > AtOnce {
 				t.Fatalf("%d splits are under way", n)

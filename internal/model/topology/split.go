@@ -5,6 +5,7 @@ package topology
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -18,6 +19,34 @@ type Cut struct {
 	Child PartitionID
 	// First is the id of the child's first replica; the others follow, in the order of the old partition's.
 	First ReplicaID
+	// Cause is why the split was ordered, Ordered when, in milliseconds since 1970: for those who look at it. Both are
+	// 0 if a build ordered it that did not note them.
+	Cause   SplitCause
+	Ordered int64
+}
+
+// SplitCause is why a partition is split.
+type SplitCause uint8
+
+// The causes. The numbers are stored.
+const (
+	UnknownCause SplitCause = iota
+	ByHand
+	BySize
+	ByLoad
+)
+
+// String is the cause in one word.
+func (c SplitCause) String() string {
+	switch c {
+	case ByHand:
+		return "hand"
+	case BySize:
+		return "size"
+	case ByLoad:
+		return "load"
+	}
+	return "unknown"
 }
 
 // NextPartition is above the ids of all partitions that the map has or had. One that is not below it is of a newer map.
@@ -35,7 +64,7 @@ func (s *Snapshot) CutOf(child PartitionID) *Partition {
 
 // BeginSplit orders a partition to be split at a position inside its span, after the beginning. All its members must be
 // at rest.
-func (s *Snapshot) BeginSplit(id PartitionID, at Position) (*Snapshot, error) {
+func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause SplitCause, now time.Time) (*Snapshot, error) {
 	p := s.byID[id]
 	switch {
 	case p == nil:
@@ -52,7 +81,7 @@ func (s *Snapshot) BeginSplit(id PartitionID, at Position) (*Snapshot, error) {
 	at.Key = bytes.Clone(at.Key)
 	out := s.next()
 	changed := *p
-	changed.Cut = &Cut{At: at, Child: out.nextPartition, First: out.nextReplica}
+	changed.Cut = &Cut{At: at, Child: out.nextPartition, First: out.nextReplica, Cause: cause, Ordered: now.UnixMilli()}
 	out.nextPartition++
 	for i := range p.Sets {
 		out.nextReplica += ReplicaID(len(p.Sets[i].Replicas))
@@ -126,8 +155,9 @@ const (
 	fieldCut    = 1 // must be understood: members must not change meanwhile
 	fieldParent = 2 // must be understood: its replicas are not born by the map
 	fieldSince  = 3
+	fieldCause  = 4 // of the cut
 	// partitionFields is the last one that this build knows.
-	partitionFields = fieldSince
+	partitionFields = fieldCause
 )
 
 func (p *Partition) appendFields(w *codec.Writer) {
@@ -148,6 +178,12 @@ func (p *Partition) appendFields(w *codec.Writer) {
 		v.Int(p.Since)
 		w.Field(fieldSince, false, v)
 	}
+	if c := p.Cut; c != nil && (c.Cause != UnknownCause || c.Ordered != 0) {
+		v = v[:0]
+		v.Uint(uint64(c.Cause))
+		v.Int(c.Ordered)
+		w.Field(fieldCause, false, v)
+	}
 	w.Raw(p.rest)
 	w.EndFields()
 }
@@ -164,6 +200,11 @@ func (r *decoder) partitionFields(p *Partition) {
 			p.Parent = PartitionID(v.Uint())
 		case fieldSince:
 			p.Since = v.Int()
+		case fieldCause:
+			cause, ordered := v.Uint(), v.Int()
+			if p.Cut != nil {
+				p.Cut.Cause, p.Cut.Ordered = SplitCause(min(cause, math.MaxUint8)), ordered
+			}
 		default:
 			if f.Must {
 				r.newer("a partition of the map", "field", f.Number, partitionFields)
