@@ -8,9 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/server/admin"
@@ -65,10 +67,24 @@ func stateOf(p *admin.PartitionStatus) string {
 	switch {
 	case p.SplitsOff != 0:
 		return fmt.Sprintf("splits at %s, becomes %d", p.SplitsAt, p.SplitsOff)
+	case len(p.Wanted) > 0:
+		return heldOn(p)
 	case p.Parent != 0:
 		return fmt.Sprintf("split off from %d", p.Parent)
 	}
 	return "-"
+}
+
+// heldOn says where an order has the replicas of a partition, and whether they are there.
+func heldOn(p *admin.PartitionStatus) string {
+	for _, node := range p.Wanted {
+		if !slices.ContainsFunc(p.Replicas, func(r admin.ReplicaStatus) bool {
+			return r.Node == node && r.State == "voter"
+		}) {
+			return "moves to " + shortOr(node, "-")
+		}
+	}
+	return "held until " + p.HeldUntil
 }
 
 func shortOr(id, none string) string {
@@ -80,6 +96,7 @@ func shortOr(id, none string) string {
 
 type partitionCommand struct {
 	Split partitionSplitCommand `cmd:"" help:"Split a physical partition in two. No row is copied, and clients see nothing of it."`
+	Move  partitionMoveCommand  `cmd:"" help:"Move one replica of a physical partition to another node."`
 }
 
 type partitionSplitCommand struct {
@@ -104,6 +121,36 @@ func (c *partitionSplitCommand) Run(out io.Writer) error {
 		}
 	}
 	body, err := c.ask(http.MethodPost, "/partition/split?"+q.Encode())
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(body)
+	return err
+}
+
+type partitionMoveCommand struct {
+	door
+	Table  string        `arg:"" placeholder:"KEYSPACE.TABLE" help:"The table."`
+	ID     uint64        `arg:"" placeholder:"ID" help:"Id of the physical partition, as ilion partitions shows it."`
+	From   string        `name:"from" required:"" placeholder:"NODE" help:"Node that has the replica, as ilion status shows it."`
+	To     string        `name:"to" required:"" placeholder:"NODE" help:"Node that is to have it."`
+	Hold   time.Duration `name:"hold" default:"1h" placeholder:"TIME" help:"For how long balance leaves the partition there."`
+	DryRun bool          `name:"dry-run" help:"Say what would be done, and do nothing."`
+	Wait   bool          `name:"wait" help:"Return when it is done."`
+}
+
+// Run has a replica moved.
+func (c *partitionMoveCommand) Run(out io.Writer) error {
+	q := url.Values{
+		"table": {c.Table}, "partition": {strconv.FormatUint(c.ID, 10)}, "from": {c.From}, "to": {c.To},
+		"hold": {c.Hold.String()},
+	}
+	for name, on := range map[string]bool{"dry-run": c.DryRun, "wait": c.Wait} {
+		if on {
+			q.Set(name, "true")
+		}
+	}
+	body, err := c.ask(http.MethodPost, "/partition/move?"+q.Encode())
 	if err != nil {
 		return err
 	}

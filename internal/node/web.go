@@ -38,7 +38,7 @@ func (n *Node) serveHTTP() error {
 	pages := admin.Options{
 		Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return shown.Status() },
 		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade,
-		Split:   n.orderSplit,
+		Split: n.orderSplit, Move: n.orderMove,
 		Profile: true,
 	}
 	gate := &admin.Gate{Open: n.opts.Auth.OpenPages, Log: n.log}

@@ -32,7 +32,7 @@ func (o *Orders) Order(ctx context.Context, name string, to meta.NodeState) (str
 	defer cancel()
 	var found *meta.Node
 	_, err := o.Records.Update(ctx, func(s *meta.State) (_ *meta.State, err error) {
-		if found, err = find(s, name); err != nil {
+		if found, err = Find(s, name); err != nil {
 			return nil, err
 		}
 		if found.State == meta.Leaving && to == meta.Draining {
@@ -70,8 +70,8 @@ func (o *Orders) Order(ctx context.Context, name string, to meta.NodeState) (str
 // finger.
 const nameMin = 4
 
-// find returns the one member whose identity, in hex, begins with name.
-func find(s *meta.State, name string) (*meta.Node, error) {
+// Find returns the one member whose identity, in hex, begins with name.
+func Find(s *meta.State, name string) (*meta.Node, error) {
 	name = strings.ToLower(name)
 	if len(name) < nameMin {
 		return nil, fmt.Errorf("%q is too short: give at least %d digits of the node's identity, as ilion status shows it", name, nameMin)

@@ -40,7 +40,7 @@ func TestFind(t *testing.T) {
 		{"ffff", topology.NodeID{}, "there is no node"},
 		{"1234", topology.NodeID{}, "has left already"},
 	} {
-		n, err := find(s, c.name)
+		n, err := Find(s, c.name)
 		switch {
 		case c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text)):
 			t.Errorf("%q: %v, want %q", c.name, err, c.text)

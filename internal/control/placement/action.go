@@ -18,10 +18,11 @@ const (
 	Heal               // a node has been dead for too long
 	Grow               // there are nodes for more replicas
 	Leave              // a node was asked to leave
+	Order              // an open wish says so
 	Balance            // the ring says so
 )
 
-var whys = [...]string{"repair", "heal", "grow", "leave", "balance"}
+var whys = [...]string{"repair", "heal", "grow", "leave", "order", "balance"}
 
 // String is the reason's name, lower case.
 func (w Why) String() string { return whys[w] }
@@ -31,14 +32,15 @@ type Kind uint8
 
 // The kinds of steps, each a transition of the map.
 const (
-	Add   Kind = iota // a new replica on Node that is to vote
-	Watch             // a new replica on Node that only learns
-	Join              // Replica, which learns or was to leave, is to vote
-	Learn             // Replica, which was joining, only learns
-	Go                // Replica is to leave
+	Add    Kind = iota // a new replica on Node that is to vote
+	Watch              // a new replica on Node that only learns
+	Join               // Replica, which learns or was to leave, is to vote
+	Learn              // Replica, which was joining, only learns
+	Go                 // Replica is to leave
+	Forget             // the wish of the partition has ended
 )
 
-var kinds = [...]string{"add", "watch", "join", "learn", "go"}
+var kinds = [...]string{"add", "watch", "join", "learn", "go", "forget"}
 
 // Step is one transition.
 type Step struct {
@@ -65,7 +67,9 @@ func (a Action) String() string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if s.Replica != 0 {
+		if s.Kind == Forget {
+			b.WriteString(" forget the order")
+		} else if s.Replica != 0 {
 			fmt.Fprintf(&b, " %s replica %d on node %x", kinds[s.Kind], s.Replica, s.Node[:4])
 		} else {
 			fmt.Fprintf(&b, " %s a replica on node %x", kinds[s.Kind], s.Node[:4])
@@ -89,6 +93,8 @@ func (a Action) Apply(m *topology.Snapshot) (*topology.Snapshot, error) {
 			m, err = m.MarkLearner(a.Partition, s.Replica)
 		case Go:
 			m, err = m.MarkLeaving(a.Partition, s.Replica)
+		case Forget:
+			m, err = m.WithWish(a.Partition, nil)
 		default:
 			err = fmt.Errorf("unknown step %d", s.Kind)
 		}

@@ -29,12 +29,21 @@ func nodeID(t *testing.T, name string) topology.NodeID {
 	return topology.NodeID{byte(n)}
 }
 
+func partitionID(t *testing.T, name string) topology.PartitionID {
+	n, err := strconv.Atoi(strings.TrimPrefix(name, "p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topology.PartitionID(n)
+}
+
 // TestSchedule plays the scripts of testdata/schedule: what is scheduled when nodes come, die, leave and come back, and
 // how it ends.
 //
 //	node n1 [zone=a]        a node joins            state n1 leaving     what it is meant to be
 //	down n1 / up n1         it answers no more      wait 5m              time passes
 //	free n1 10              free disk, in percent   table 1024 [parts=2] [whole]
+//	move p1 n1 n5           an order, see Move      gather p1 p2             see Gather
 //	schedule                schedules and does it    lead                 every leader does all it can, and publishes
 //	show                    the map                 short                what status says
 func TestSchedule(t *testing.T) {
@@ -97,6 +106,23 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		}
 		s.state = s.state.WithMap(m)
 		return s.show(), nil
+	case "move":
+		o := Move{Table: 1024, Partition: partitionID(t, arg(0)), From: nodeID(t, arg(1)), To: nodeID(t, arg(2))}
+		next, err := o.Apply(s.state, &s.view)
+		if err != nil {
+			return "", err
+		}
+		s.state = next
+	case "gather":
+		left, right := partitionID(t, arg(0)), partitionID(t, arg(1))
+		m, err := Gather(s.state.Map, left, right, s.view.Now.Add(time.Minute))
+		if err != nil {
+			return "", err
+		}
+		s.state = s.state.WithMap(m)
+	case "together":
+		left, right := partitionID(t, arg(0)), partitionID(t, arg(1))
+		return fmt.Sprintln(Together(s.state.Map.Partition(left), s.state.Map.Partition(right))), nil
 	case "schedule":
 		return s.schedule()
 	case "lead":
@@ -122,7 +148,10 @@ func (s *stage) schedule() (string, error) {
 	for _, a := range actions {
 		fmt.Fprintf(&b, "%s: %s", name(a.Partition), a.Why)
 		for _, step := range a.Steps {
-			fmt.Fprintf(&b, ", %s n%d", kinds[step.Kind], step.Node[0])
+			fmt.Fprintf(&b, ", %s", kinds[step.Kind])
+			if step.Kind != Forget {
+				fmt.Fprintf(&b, " n%d", step.Node[0])
+			}
 		}
 		b.WriteByte('\n')
 	}
@@ -183,7 +212,7 @@ func (s *stage) show() string {
 				fmt.Fprintf(&b, " (%s)", m.State)
 			}
 		}
-		leader := PreferredLeader(&p.Sets[0], ring.Home(p, ring.nodes), func(n topology.NodeID) bool {
+		leader := PreferredLeader(&p.Sets[0], ring.Prefer(p, s.view.Now), func(n topology.NodeID) bool {
 			return s.view.MayLead(s.state.Node(n))
 		})
 		if m := p.Sets[0].Member(leader); m != nil {

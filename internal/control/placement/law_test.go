@@ -162,6 +162,63 @@ func (w *world) ids() (ids []topology.PartitionID) {
 	return ids
 }
 
+// wish orders a move, or has a partition beside another one, if that may be.
+func (w *world) wish() {
+	ids := w.ids()
+	p := w.state.Map.Partition(rapid.SampledFrom(ids).Draw(w.t, "partition"))
+	if rapid.Bool().Draw(w.t, "move") {
+		o := Move{
+			Table: p.Table, Partition: p.ID, From: rapid.SampledFrom(w.state.Nodes).Draw(w.t, "from").ID,
+			To: rapid.SampledFrom(w.state.Nodes).Draw(w.t, "to").ID,
+		}
+		if next, err := o.Apply(w.state, &w.view); err == nil {
+			w.state = next
+		}
+		return
+	}
+	right := rapid.SampledFrom(ids).Draw(w.t, "right")
+	if m, err := Gather(w.state.Map, p.ID, right, w.view.Now.Add(time.Minute)); err == nil {
+		w.install(m)
+	}
+}
+
+// Whatever nodes do, an order to move a replica is carried out where its nodes stay, and left alone until it ends.
+func TestMoveIsCarriedOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		for range rapid.IntRange(1, 8).Draw(t, "nodes at first") {
+			w.join()
+		}
+		w.converge()
+		for range rapid.IntRange(0, 10).Draw(t, "events") {
+			w.event()
+		}
+		w.view.Down = map[topology.NodeID]time.Time{}
+		w.converge()
+		for _, id := range w.ids() {
+			p := w.state.Map.Partition(id)
+			from := rapid.SampledFrom(p.Sets[0].Replicas).Draw(t, "from").Node
+			to := rapid.SampledFrom(w.state.Nodes).Draw(t, "to").ID
+			next, err := (&Move{Table: p.Table, Partition: id, From: from, To: to}).Apply(w.state, &w.view)
+			if err != nil {
+				continue
+			}
+			w.state = next
+			w.converge()
+			set := &w.state.Map.Partition(id).Sets[0]
+			if m := set.On(to); m == nil || m.State != topology.Voter {
+				t.Fatalf("partition %d was to move from %x to %x and is on %+v", id, from[:1], to[:1], set.Replicas)
+			}
+			if m := set.On(from); m != nil && m.State != topology.Learner {
+				t.Fatalf("partition %d was to move from %x to %x and is on %+v", id, from[:1], to[:1], set.Replicas)
+			}
+			if len(votersOf(set)) != len(votersOf(&p.Sets[0])) {
+				t.Fatalf("partition %d had %+v and has %+v", id, p.Sets[0].Replicas, set.Replicas)
+			}
+		}
+	})
+}
+
 // converge lets the scheduler and the leaders go on until nothing changes any more (PL5).
 func (w *world) converge() {
 	for range 4000 {
@@ -194,7 +251,7 @@ func (w *world) turn(n *meta.Node, to meta.NodeState) {
 // whatever happens to nodes for a while; at any moment of a change.
 func (w *world) event() {
 	n := w.state.Nodes[rapid.IntRange(0, len(w.state.Nodes)-1).Draw(w.t, "node")]
-	switch rapid.IntRange(0, 9).Draw(w.t, "event") {
+	switch rapid.IntRange(0, 11).Draw(w.t, "event") {
 	case 0:
 		if len(w.state.Nodes) < 9 {
 			w.join()
@@ -217,6 +274,8 @@ func (w *world) event() {
 		w.create(rapid.IntRange(1, 3).Draw(w.t, "parts"), rapid.Bool().Draw(w.t, "whole"))
 	case 6:
 		w.schedule()
+	case 7:
+		w.wish()
 	default:
 		for _, id := range w.ids() {
 			if rapid.Bool().Draw(w.t, "leads") {
@@ -247,6 +306,7 @@ func TestPlacementLaws(t *testing.T) {
 				w.turn(n, meta.Up)
 			}
 		}
+		w.view.Now = w.view.Now.Add(2 * HoldMoved)
 		w.converge()
 		if dead := w.state.Nodes[rapid.IntRange(0, len(w.state.Nodes)-1).Draw(t, "dead")]; rapid.Bool().Draw(t,
 			"one dies") {

@@ -88,7 +88,7 @@ func may(from, to int) bool {
 }
 
 // PreferredLeader is the voter that is to lead a set: the first in order whose node may, else any that may; 0 if none
-// does. order is Ring.Home; a node may lead while it is up, answers and is not draining.
+// does. order is Ring.Prefer; a node may lead while it is up, answers and is not draining.
 func PreferredLeader(set *topology.ReplicaSet, order []topology.NodeID,
 	may func(topology.NodeID) bool) topology.ReplicaID {
 	for _, node := range order {

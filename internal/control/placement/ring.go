@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -121,6 +122,14 @@ func (r *Ring) walk(from, n int) []topology.NodeID {
 // near a new node move there; the table also decides which of them leads, so that all lead as many.
 func (r *Ring) Home(p *topology.Partition, n int) []topology.NodeID {
 	return r.home(p.Table, p.Span, n)
+}
+
+// Prefer is the order in which nodes are to lead a partition: that of its wish while one is open, else that of Home.
+func (r *Ring) Prefer(p *topology.Partition, now time.Time) []topology.NodeID {
+	if p.Wish.Open(now) {
+		return p.Wish.Nodes
+	}
+	return r.Home(p, Replicas)
 }
 
 func (r *Ring) home(table uint32, span topology.Span, n int) []topology.NodeID {

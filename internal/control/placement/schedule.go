@@ -32,8 +32,8 @@ func Schedule(state *meta.State, view View) []Action {
 				busy++
 			}
 			if steps, why := s.step(); len(steps) > 0 {
-				found = append(found, candidate{Action{p.ID, s.set.Region, why, steps}, s.busy ||
-					p.ID == topology.MetaPartition, s.alive})
+				free := s.busy || p.ID == topology.MetaPartition || steps[0].Kind == Forget
+				found = append(found, candidate{Action{p.ID, s.set.Region, why, steps}, free, s.alive})
 			}
 		}
 	}
@@ -165,7 +165,23 @@ func (s *subject) step() ([]Step, Why) {
 	if steps := s.learners(); len(steps) > 0 {
 		return steps, Grow
 	}
+	if s.p.Wish != nil {
+		return s.wished(), Order
+	}
 	return s.balance(), Balance
+}
+
+// wished moves one replica to where a wish has it, and forgets a wish that has ended. A node that goes or is dead has
+// been replaced before: a wish does not keep it.
+func (s *subject) wished() []Step {
+	w := s.p.Wish
+	if !w.Open(s.view.Now) {
+		return []Step{{Kind: Forget}}
+	}
+	if s.alive < s.votes {
+		return nil
+	}
+	return s.toward(w.Nodes)
 }
 
 // repair helps a change to its end: a replica that was joining has lost its node; one that leaves is waited for in
@@ -297,14 +313,24 @@ func (s *subject) balance() []Step {
 	if s.p.ID == topology.MetaPartition || s.votes != s.region.target || s.alive < s.votes || s.votes < 3 {
 		return nil
 	}
-	home := s.region.ring.Home(s.p, s.votes)
+	return s.toward(s.region.ring.Home(s.p, s.votes))
+}
+
+// toward moves one replica to a node of home, from one that is none of them.
+func (s *subject) toward(home []topology.NodeID) []Step {
 	for _, node := range home {
-		if s.set.On(node) != nil || !s.view.takes(s.state.Node(node)) {
+		step := Step{Kind: Add, Node: node}
+		if m := s.set.On(node); m != nil && m.State == topology.Learner {
+			step.Kind, step.Replica = Join, m.ID
+		} else if m != nil {
+			continue
+		}
+		if !s.view.takes(s.state.Node(node)) {
 			continue
 		}
 		for _, m := range s.set.Replicas {
 			if m.State == topology.Voter && !slices.Contains(home, m.Node) {
-				return []Step{{Add, node, 0}, {Go, m.Node, m.ID}}
+				return []Step{step, {Go, m.Node, m.ID}}
 			}
 		}
 	}

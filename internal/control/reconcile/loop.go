@@ -207,7 +207,7 @@ func (b *Balance) round() {
 			ring = placement.RingOf(s, &view, set.Region)
 			rings[set.Region] = ring
 		}
-		to := placement.PreferredLeader(set, ring.Home(p, placement.Replicas), may)
+		to := placement.PreferredLeader(set, ring.Prefer(p, view.Now), may)
 		if m := set.Member(to); m == nil || m.Node == b.Node || m.State != topology.Voter {
 			continue
 		}

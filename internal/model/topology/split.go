@@ -156,8 +156,9 @@ const (
 	fieldParent = 2 // must be understood: its replicas are not born by the map
 	fieldSince  = 3
 	fieldCause  = 4 // of the cut
+	fieldWish   = 5 // a build that does not know it balances the partition like others
 	// partitionFields is the last one that this build knows.
-	partitionFields = fieldCause
+	partitionFields = fieldWish
 )
 
 func (p *Partition) appendFields(w *codec.Writer) {
@@ -184,6 +185,11 @@ func (p *Partition) appendFields(w *codec.Writer) {
 		v.Int(c.Ordered)
 		w.Field(fieldCause, false, v)
 	}
+	if p.Wish != nil {
+		v = v[:0]
+		p.Wish.append(&v)
+		w.Field(fieldWish, false, v)
+	}
 	w.Raw(p.rest)
 	w.EndFields()
 }
@@ -205,6 +211,8 @@ func (r *decoder) partitionFields(p *Partition) {
 			if p.Cut != nil {
 				p.Cut.Cause, p.Cut.Ordered = SplitCause(min(cause, math.MaxUint8)), ordered
 			}
+		case fieldWish:
+			p.Wish = v.wish()
 		default:
 			if f.Must {
 				r.newer("a partition of the map", "field", f.Number, partitionFields)

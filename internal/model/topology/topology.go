@@ -155,6 +155,8 @@ type Partition struct {
 	Parent PartitionID
 	// Since is when the span changed last, in milliseconds since 1970; 0 if it never did.
 	Since int64
+	// Wish is where its replicas are to be for a time, nil if balance alone says that. Both halves of a split have it.
+	Wish *Wish
 
 	rest []byte // as in ReplicaSet
 }

@@ -153,6 +153,7 @@ func (s *Snapshot) Merge(left, right PartitionID) (*Snapshot, error) {
 	merged := *l
 	merged.Span.Limit = r.Span.Limit
 	merged.Epoch = max(l.Epoch, r.Epoch) + 1
+	merged.Wish = nil
 	i := find(s.tables[l.Table], l.Span.Begin)
 	out.replace(l.Table, i, i+2, &merged)
 	return out, nil

@@ -39,6 +39,8 @@ type Options struct {
 	Order func(ctx context.Context, what, node string) (string, error)
 	// Split has a physical partition split and says what to expect; POST /partition/split.
 	Split func(ctx context.Context, o SplitOrder) (string, error)
+	// Move has a replica of a physical partition moved and says what to expect; POST /partition/move.
+	Move func(ctx context.Context, o MoveOrder) (string, error)
 	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade.
 	Upgrade func(ctx context.Context) (string, error)
 	// Profile adds Go's profiles under /debug/pprof/, which take what orders take: they show statements' shapes and
@@ -97,6 +99,13 @@ func Handler(o Options, gate *Gate) http.Handler {
 		}
 		return o.Split(r.Context(), split)
 	}
+	orders["partition/move"] = func(r *http.Request) (string, error) {
+		move, err := moveOrder(r)
+		if err != nil {
+			return "", err
+		}
+		return o.Move(r.Context(), move)
+	}
 	for _, what := range []string{"drain", "decommission", "resume"} {
 		orders["node/"+what] = func(r *http.Request) (string, error) {
 			return o.Order(r.Context(), what, r.URL.Query().Get("node"))
@@ -135,6 +144,7 @@ POST /checkpoint  write a consistent copy of the data beside it
 POST /compact     merge all levels of the store now
 POST /upgrade     raise the feature level: the builds before cannot come back
 POST /partition/split?table=..&partition=..&at=..&dry-run=..&wait=..&now=..  split a physical partition
+POST /partition/move?table=..&partition=..&from=..&to=..&hold=..&dry-run=..&wait=..  move a replica
 POST /node/drain?node=..         move leaders away from a node
 POST /node/decommission?node=..  move everything away from a node
 POST /node/resume?node=..        cancel drain or decommission

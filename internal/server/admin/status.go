@@ -80,6 +80,9 @@ type PartitionStatus struct {
 	Parent    uint64 `json:"parent,omitempty"`
 	SplitsAt  string `json:"splits_at,omitempty"`
 	SplitsOff uint64 `json:"splits_off,omitempty"`
+	// Wanted are the nodes that an order holds the replicas on, until the instant HeldUntil in RFC 3339.
+	Wanted    []string `json:"wanted,omitempty"`
+	HeldUntil string   `json:"held_until,omitempty"`
 	// Leader is the node that leads as far as this one knows, Replicas are the members of the replica set; empty for a
 	// node that stands alone.
 	Leader   string          `json:"leader,omitempty"`
@@ -133,6 +136,12 @@ func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String(), Parent: uint64(p.Parent)}
 	if p.Cut != nil {
 		ps.SplitsAt, ps.SplitsOff = p.Cut.At.String(), uint64(p.Cut.Child)
+	}
+	if w := p.Wish; w != nil {
+		ps.HeldUntil = time.UnixMilli(w.Until).UTC().Format(time.RFC3339)
+		for _, node := range w.Nodes {
+			ps.Wanted = append(ps.Wanted, hex.EncodeToString(node[:]))
+		}
 	}
 	if n.Cluster != nil {
 		for i := range p.Sets {

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// HoldMoved is for how long balance leaves a partition alone that was moved by hand.
+const HoldMoved = time.Hour
+
+// Move is an order to have the replica of a partition that is on one node on another one.
+type Move struct {
+	Table     uint32
+	Partition topology.PartitionID
+	From, To  topology.NodeID
+	// Hold is for how long the partition stays where it is then; 0 is HoldMoved.
+	Hold time.Duration
+}
+
+// Apply returns the state in which the move is ordered, as a wish of the partition, or says why it cannot be. Schedule
+// begins it, with no more changes at a time than of other kinds.
+func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
+	p := s.Map.Partition(o.Partition)
+	if p == nil || p.Table != o.Table || p.ID == topology.MetaPartition || len(p.Sets) == 0 {
+		return nil, fmt.Errorf("the table has no partition %d: see ilion partitions", o.Partition)
+	}
+	set := &p.Sets[0]
+	from, to := set.On(o.From), set.On(o.To)
+	switch {
+	case p.Cut != nil:
+		return nil, fmt.Errorf("partition %d is being split: try again when it has", p.ID)
+	case from == nil || from.State == topology.Learner:
+		return nil, fmt.Errorf("partition %d has no replica on node %s that could move: see ilion partitions", p.ID,
+			o.From.Short())
+	case to != nil && to.State != topology.Learner:
+		return nil, fmt.Errorf("partition %d has a replica on node %s already, and a node holds one of each", p.ID,
+			o.To.Short())
+	case !p.AtRest():
+		return nil, fmt.Errorf("the replicas of partition %d are being changed: try again when they are at rest", p.ID)
+	}
+	if err := view.mayTake(s.Node(o.To), o.To); err != nil {
+		return nil, err
+	}
+	nodes := votersOf(set)
+	nodes[slices.Index(nodes, o.From)] = o.To
+	hold := o.Hold
+	if hold <= 0 {
+		hold = HoldMoved
+	}
+	m, err := s.Map.WithWish(p.ID, &topology.Wish{Nodes: nodes, Until: view.Now.Add(hold).UnixMilli()})
+	if err != nil {
+		return nil, err
+	}
+	return s.WithMap(m), nil
+}
+
+// Moved reports whether a move is done as far as the map knows.
+func Moved(p *topology.Partition, o *Move) bool {
+	to, from := p.Sets[0].On(o.To), p.Sets[0].On(o.From)
+	return to != nil && to.State == topology.Voter && (from == nil || from.State == topology.Learner)
+}
+
+// mayTake says why a node cannot be given a replica now.
+func (v *View) mayTake(n *meta.Node, id topology.NodeID) error {
+	switch {
+	case n == nil || n.State == meta.Left:
+		return fmt.Errorf("node %s is no member of the cluster: see ilion status", id.Short())
+	case n.State != meta.Up:
+		return fmt.Errorf("node %s is %s and takes no replicas", id.Short(), n.State)
+	case v.down(id):
+		return fmt.Errorf("node %s does not answer", id.Short())
+	case !v.takes(n):
+		return fmt.Errorf("node %s has less than %d %% of its disk free and takes no replicas", id.Short(), FreeMin)
+	}
+	return nil
+}
+
+// votersOf lists the nodes of those that vote or are to vote, and stay.
+func votersOf(set *topology.ReplicaSet) (nodes []topology.NodeID) {
+	for _, m := range set.Replicas {
+		if m.State == topology.Voter || m.State == topology.Joining {
+			nodes = append(nodes, m.Node)
+		}
+	}
+	return nodes
+}
+
+// Gather returns a map in which the replicas of right are wanted on the nodes of left, and those of left stay, until an
+// instant: two neighbours that are to be merged. Schedule moves them one after the other; Together says
+// when they are there. The wishes end by themselves, with the merge, or by topology.Snapshot.WithWish.
+func Gather(m *topology.Snapshot, left, right topology.PartitionID, until time.Time) (*topology.Snapshot, error) {
+	l, r := m.Partition(left), m.Partition(right)
+	if l == nil || r == nil || l.Table != r.Table || len(l.Sets) == 0 || len(r.Sets) == 0 {
+		return nil, fmt.Errorf("there are no partitions %d and %d of one table", left, right)
+	}
+	if !l.AtRest() {
+		return nil, fmt.Errorf("the replicas of partition %d are being changed: try again when they are at rest", left)
+	}
+	nodes := votersOf(&l.Sets[0])
+	if len(nodes) == 0 || len(votersOf(&r.Sets[0])) != len(nodes) {
+		return nil, errors.New("the two have not as many replicas as each other: try again when they have")
+	}
+	w := &topology.Wish{Nodes: nodes, Until: until.UnixMilli()}
+	m, err := m.WithWish(left, w)
+	if err != nil {
+		return nil, err
+	}
+	return m.WithWish(right, w)
+}
+
+// Together reports whether the replicas of two partitions are at rest on the same nodes.
+func Together(l, r *topology.Partition) bool {
+	if len(l.Sets) != len(r.Sets) || !l.AtRest() || !r.AtRest() {
+		return false
+	}
+	for i := range l.Sets {
+		a, b := &l.Sets[i], &r.Sets[i]
+		if a.Region != b.Region || len(a.Replicas) != len(b.Replicas) {
+			return false
+		}
+		for _, m := range a.Replicas {
+			if o := b.On(m.Node); o == nil || o.State != m.State {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
+)
+
+// Wish says where the voters of a partition are to be, whatever balance would say, until it ends: somebody has moved
+// one there by hand, or the partition is to be merged with a neighbour.
+type Wish struct {
+	// Nodes hold a voter each, in the order in which they are preferred as leaders. A replica on another node makes
+	// room for one on a node that has none; nothing is added or removed beyond that.
+	Nodes []NodeID
+	// Until is its end, in milliseconds since 1970.
+	Until int64
+}
+
+// wishMax bounds the nodes of a wish.
+const wishMax = 16
+
+// Open reports whether the wish is in force; that of nil is not.
+func (w *Wish) Open(now time.Time) bool { return w != nil && now.UnixMilli() < w.Until }
+
+// WithWish records a wish for a partition in the place of the one it has; nil ends that.
+func (s *Snapshot) WithWish(id PartitionID, w *Wish) (*Snapshot, error) {
+	p := s.byID[id]
+	if p == nil {
+		return nil, fmt.Errorf("there is no partition %d", id)
+	}
+	if w != nil {
+		if err := w.validate(); err != nil {
+			return nil, fmt.Errorf("partition %d: %w", id, err)
+		}
+		w = &Wish{slices.Clone(w.Nodes), w.Until}
+	}
+	out := s.next()
+	changed := *p
+	changed.Wish = w
+	i := find(s.tables[p.Table], p.Span.Begin)
+	out.replace(p.Table, i, i+1, &changed)
+	return out, nil
+}
+
+func (w *Wish) validate() error {
+	if len(w.Nodes) == 0 || len(w.Nodes) > wishMax {
+		return fmt.Errorf("a wish names 1 to %d nodes, not %d", wishMax, len(w.Nodes))
+	}
+	for i, n := range w.Nodes {
+		if slices.Contains(w.Nodes[:i], n) {
+			return fmt.Errorf("a wish names node %s twice", n.Short())
+		}
+	}
+	return nil
+}
+
+func (w *Wish) append(v *codec.Writer) {
+	v.Int(w.Until)
+	v.Uint(uint64(len(w.Nodes)))
+	for _, n := range w.Nodes {
+		v.Raw(n[:])
+	}
+}
+
+func (r *decoder) wish() *Wish {
+	w := &Wish{Until: r.Int()}
+	for range r.Count(len(NodeID{})) {
+		var n NodeID
+		copy(n[:], r.Take(uint64(len(n))))
+		w.Nodes = append(w.Nodes, n)
+	}
+	if r.Err() == nil && w.validate() != nil {
+		r.Fail()
+	}
+	return w
+}

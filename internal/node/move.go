@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/membership"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// The bounds of an order to move a replica.
+const (
+	// moveOrderMax bounds the wait for an order to be recorded.
+	moveOrderMax = 10 * time.Second
+	// moveWaitMax bounds the wait for a move to be done. What waits longer goes on by itself.
+	moveWaitMax = 10 * time.Minute
+)
+
+// orderMove has a replica of a physical partition moved.
+func (n *Node) orderMove(ctx context.Context, o admin.MoveOrder) (string, error) {
+	if n.cluster == nil {
+		return "", errors.New("this node stands alone: there is no other one to move a replica to")
+	}
+	t, err := n.tableNamed(o.Table)
+	if err != nil {
+		return "", err
+	}
+	s := n.records.State()
+	from, err := membership.Find(s, o.From)
+	if err != nil {
+		return "", err
+	}
+	to, err := membership.Find(s, o.To)
+	if err != nil {
+		return "", err
+	}
+	order := placement.Move{
+		Table: t.ID, Partition: topology.PartitionID(o.Partition), From: from.ID, To: to.ID, Hold: o.Hold,
+	}
+	what := fmt.Sprintf("partition %d of %s from node %s to node %s", o.Partition, t, from.ID.Short(), to.ID.Short())
+	if o.DryRun {
+		view := n.cluster.member.View()
+		if _, err := order.Apply(s, &view); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("the replica of %s would be moved%s; nothing was done", what, n.weightOf(&order)), nil
+	}
+	if err := n.recordMove(ctx, &order); err != nil {
+		return "", err
+	}
+	n.log.LogAttrs(ctx, slog.LevelInfo, "move ordered", slog.Uint64("partition", o.Partition),
+		slog.String("table", t.String()), slog.String("from", from.ID.Short()), slog.String("to", to.ID.Short()))
+	if !o.Wait {
+		return fmt.Sprintf("the replica of %s is being moved: see ilion partitions", what), nil
+	}
+	if err := n.awaitMove(ctx, &order); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("the replica of %s has been moved", what), nil
+}
+
+// weightOf says how much would be moved, if this node knows.
+func (n *Node) weightOf(o *placement.Move) string {
+	p := n.records.State().Map.Partition(o.Partition)
+	if p == nil || n.host.Replica(p.ID) == nil {
+		return ""
+	}
+	e, err := n.store.Estimate(p.Span.Keys(p.Table))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(": about %d bytes on disk", e.Bytes)
+}
+
+// recordMove puts an order into the records.
+func (n *Node) recordMove(ctx context.Context, o *placement.Move) error {
+	ctx, cancel := context.WithTimeout(ctx, moveOrderMax)
+	defer cancel()
+	_, err := n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		view := n.cluster.member.View()
+		return o.Apply(s, &view)
+	})
+	return err
+}
+
+// awaitMove returns when the map has a move.
+func (n *Node) awaitMove(ctx context.Context, o *placement.Move) error {
+	ctx, cancel := context.WithTimeout(ctx, moveWaitMax)
+	defer cancel()
+	for {
+		s := n.records.State()
+		p := s.Map.Partition(o.Partition)
+		switch {
+		case p == nil:
+			return fmt.Errorf("partition %d is gone: its table was dropped, or it was merged", o.Partition)
+		case placement.Moved(p, o):
+			return nil
+		case p.Wish == nil:
+			return fmt.Errorf("partition %d was not moved: the order has ended before it could be", o.Partition)
+		}
+		if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
+			return fmt.Errorf("partition %d is not moved yet: the order stands, see ilion partitions: %w", p.ID, err)
+		}
+	}
+}
