@@ -311,7 +311,7 @@ func operations(ops []*op) []porcupine.Operation {
 // compareStates checks that a node's partitions hold what any other replica held at the same applied indexes, and that
 // none of them overlaps another.
 func (w *simulation) compareStates(n *node) {
-	if !w.OneIn(12) || n.store == nil {
+	if !w.OneIn(24) || n.store == nil {
 		return
 	}
 	all := n.parts.IDs()

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/cryptotest"
@@ -19,7 +18,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; 48, or 8 with -short, if 0")
+	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; 64, or 8 with -short, if 0")
 	first = flag.Uint64("sim.seed", 1, "the first seed")
 	most  = flag.Duration("sim.for", 0, "TestSeeds begins no further seed after so long; 0 for never")
 	with  = flag.String("sim.with", "", "hardships beside the usual, as Batches,Jumps")
@@ -30,7 +29,7 @@ var (
 func run(t *testing.T, p Plan) *Report {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, p.Seed)
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a run is short and small
+	defer world.Frugal()()
 	p.Wait = synctest.Wait
 	if *lines {
 		p.Print = func(line string) { fmt.Println(line) }
@@ -61,7 +60,7 @@ const faultsLeast = 25
 func TestSeeds(t *testing.T) {
 	n := *seeds
 	if n == 0 {
-		if n = 48; testing.Short() {
+		if n = 64; testing.Short() {
 			n = 8
 		}
 	}

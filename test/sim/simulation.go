@@ -114,8 +114,10 @@ const (
 	nodeCount  = 5
 	voterCount = 4
 	healAfter  = 2500 * time.Millisecond
-	tick       = 50 * time.Millisecond
-	elections  = 20
+	// clientsAfter is for how long clients go on when all is well again; nothing slows them down then, so it is dear.
+	clientsAfter = 1500 * time.Millisecond
+	tick         = 50 * time.Millisecond
+	elections    = 20
 )
 
 // simulation is one run.
@@ -164,7 +166,7 @@ func Run(p Plan) *Report {
 	w.After(p.Length, w.heal)
 	w.After(p.Length+4*time.Second, w.wrongClock)
 	w.After(p.Length+4*time.Second, w.checkDamage)
-	w.After(p.Length+3*time.Second, func() { w.finished = true })
+	w.After(p.Length+clientsAfter, func() { w.finished = true })
 	w.After(p.Length+17*time.Second, w.lastReads)
 	end := p.Length + 20*time.Second
 	for w.World.Run(end); len(w.Failures) == 0 && !w.atRest() && end < p.Length+30*time.Second; w.World.Run(end) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/test/process"
+	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
 // TestMutationsAreFound proves that mistakes within the product, which cannot be planted around it, are found within
@@ -31,7 +32,7 @@ func TestMutationsAreFound(t *testing.T) {
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			bin := mutated(t, m.file, m.old, m.now)
-			for seed := uint64(1); seed <= *within; seed += 4 {
+			for seed := uint64(1); seed <= planted.Within(); seed += 4 {
 				out, err := exec.Command(bin, "-test.run=^TestSeeds$", "-sim.seeds=4",
 					fmt.Sprint("-sim.seed=", seed)).CombinedOutput()
 				if err != nil && strings.Contains(string(out), "invariant "+m.law) {
@@ -39,7 +40,7 @@ func TestMutationsAreFound(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("not found in %d seeds", *within)
+			t.Errorf("not found in %d seeds", planted.Within())
 		})
 	}
 }

@@ -3,7 +3,6 @@
 package groups
 
 import (
-	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,46 +10,43 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var within = flag.Uint64("sim.within", 200, "seeds in which a planted bug must be found")
+	"github.com/ilion-db/ilion/test/sim/planted"
+)
 
 // TestPlantedBugsAreFound proves that the simulator sees what it is there to see: each planted bug fails within 200
 // seeds.
 func TestPlantedBugsAreFound(t *testing.T) {
+	seeds := planted.Read(t)
 	for _, b := range []struct {
 		name string
 		bugs Bugs
-		rare bool // takes a coincidence, so many seeds
 	}{
-		{"the log is not synced", Bugs{NoSync: true}, false},
-		{"the log is cut without a sync of the state", Bugs{EarlyTruncation: true}, false},
-		{"a snapshot has the wrong index", Bugs{WrongSnapshotIndex: true}, false},
-		{"a lease is too long", Bugs{LongLease: true}, true},
-		{"an entry is applied twice", Bugs{DoubleApply: true}, false},
-		{"a proposal outlives its term", Bugs{StaleTerm: true}, true},
-		{"what is unknown is taken for not done", Bugs{HastyFate: true}, true},
-		{"a follower is read that is not fresh", Bugs{AnyFollower: true}, false},
-		{"a lease is looked at before the question came", Bugs{EarlyClock: true}, true},
-		{"an answer is used by reads that began after the question", Bugs{SharedAnswer: true}, false},
-		{"a follower reads what it has not applied", Bugs{UnappliedRead: true}, false},
-		{"a follower is told of a commit before its leader has applied it", Bugs{EarlyCommit: true}, true},
-		{"a refused connection is taken for death", Bugs{RefusedIsDeath: true}, true},
-		{"a vote is given against a promise", Bugs{BrokenPromise: true}, true},
-		{"a promise is forgotten with the process", Bugs{ForgottenPromise: true}, true},
-		{"a lease is used over a transfer of the leadership", Bugs{OfferUnderLease: true}, true},
+		{"the log is not synced", Bugs{NoSync: true}},
+		{"the log is cut without a sync of the state", Bugs{EarlyTruncation: true}},
+		{"a snapshot has the wrong index", Bugs{WrongSnapshotIndex: true}},
+		{"a lease is too long", Bugs{LongLease: true}},
+		{"an entry is applied twice", Bugs{DoubleApply: true}},
+		{"a proposal outlives its term", Bugs{StaleTerm: true}},
+		{"what is unknown is taken for not done", Bugs{HastyFate: true}},
+		{"a follower is read that is not fresh", Bugs{AnyFollower: true}},
+		{"a lease is looked at before the question came", Bugs{EarlyClock: true}},
+		{"an answer is used by reads that began after the question", Bugs{SharedAnswer: true}},
+		{"a follower reads what it has not applied", Bugs{UnappliedRead: true}},
+		{"a follower is told of a commit before its leader has applied it", Bugs{EarlyCommit: true}},
+		{"a refused connection is taken for death", Bugs{RefusedIsDeath: true}},
+		{"a vote is given against a promise", Bugs{BrokenPromise: true}},
+		{"a promise is forgotten with the process", Bugs{ForgottenPromise: true}},
+		{"a lease is used over a transfer of the leadership", Bugs{OfferUnderLease: true}},
 	} {
 		t.Run(b.name, func(t *testing.T) {
-			if b.rare && testing.Short() {
-				t.Skip("many seeds")
-			}
-			for seed := uint64(1); seed <= *within; seed++ {
-				if r := run(t, Plan{Seed: seed, Bugs: b.bugs}); len(r.Failures) > 0 {
+			seeds.Find(t, b.name, func(seed uint64) bool {
+				r := run(t, Plan{Seed: seed, Bugs: b.bugs})
+				if len(r.Failures) > 0 {
 					t.Logf("found with seed %d after %v: %s", seed, r.Duration, r.Failures[0])
-					return
 				}
-			}
-			t.Errorf("not found in %d seeds", *within)
+				return len(r.Failures) > 0
+			})
 		})
 	}
 }

@@ -26,6 +26,7 @@ var (
 func run(t *testing.T, p Plan) *Report {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, p.Seed)
+	defer world.Frugal()()
 	p.Wait = synctest.Wait
 	if *lines {
 		p.Print = func(line string) { fmt.Println(line) }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
 	"time"
 )
 
@@ -57,6 +59,16 @@ type Faults struct {
 func (f *Faults) Sum() int {
 	return f.Crashes + f.Cuts + f.Pauses + f.SlowDisks + f.FullDisks + f.Jumps + f.Suspends + f.Lost + f.RolledBack +
 		f.Rejected + f.Refused + f.Dropped + f.Delayed + f.Breaks + f.Flips + f.Stalls
+}
+
+// Frugal has the process spend no more on runs than it must, until undo is called. A world has one thread, however many
+// goroutines take turns as that, so a second processor would only be woken with each turn; what a run leaves is little.
+func Frugal() (undo func()) {
+	processors, percent := runtime.GOMAXPROCS(1), debug.SetGCPercent(400)
+	return func() {
+		runtime.GOMAXPROCS(processors)
+		debug.SetGCPercent(percent)
+	}
 }
 
 // New makes a world of so many machines.

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package planted looks for the seed that finds a planted bug. The seed that found it last is tried first; a change of
+// what is drawn from seeds makes it an ordinary one, and then all are tried, which takes minutes for many bugs. So the
+// seeds are in a file of the simulator, testdata/found.txt, and
+//
+//	go test ./test/sim/... -run TestPlantedBugsAreFound -rewrite
+//
+// renews those that find nothing any more.
+package planted
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	within  = flag.Uint64("sim.within", 200, "seeds in which a planted bug must be found")
+	rewrite = flag.Bool("rewrite", false, "write the seeds that find planted bugs to "+file)
+)
+
+const file = "testdata/found.txt"
+
+// Within is how many seeds may be tried for a bug.
+func Within() uint64 { return *within }
+
+// Seeds are those that find bugs, by the bugs' names.
+type Seeds map[string]uint64
+
+// Read returns the seeds of the package under test; with -rewrite they are written when the test ends.
+func Read(t *testing.T) Seeds {
+	t.Helper()
+	s := Seeds{}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		var seed uint64
+		text, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if _, err := fmt.Sscan(text, &seed); err != nil {
+			t.Fatalf("%s: %q: %v", file, line, err)
+		}
+		s[name] = seed
+	}
+	if *rewrite {
+		t.Cleanup(func() { s.write(t) })
+	}
+	return s
+}
+
+func (s Seeds) write(t *testing.T) {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		fmt.Fprintln(&b, s[name], name)
+	}
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+		t.Error(err)
+	}
+}
+
+// Find fails the test if no seed finds the bug of this name; finds reports whether one does.
+func (s Seeds) Find(t *testing.T, name string, finds func(seed uint64) bool) {
+	t.Helper()
+	seed := s[name]
+	if seed != 0 && finds(seed) {
+		return
+	}
+	if testing.Short() {
+		t.Skip("many seeds")
+	}
+	for other := uint64(1); other <= *within; other++ {
+		if other == seed || !finds(other) {
+			continue
+		}
+		t.Logf("found by seed %d, and not by %d any more: run with -rewrite", other, seed)
+		s[name] = other
+		return
+	}
+	t.Errorf("not found in %d seeds", *within)
+}
