@@ -332,7 +332,7 @@ func (c *cluster) start() {
 	n := c.n
 	c.loops = &reconcile.Loops{
 		Node: c.self, Keeper: n.records, Host: n.host, View: c.member.View, LeadsMeta: c.member.LeadsMeta, Log: n.log,
-		Local: n.local,
+		Local: n.local, Size: n.sizeOf,
 	}
 	close(c.started)
 	c.run(func() { c.peers.Run(c.ctx) })

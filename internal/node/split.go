@@ -130,6 +130,15 @@ func (n *Node) sidesOf(o *split.Order) string {
 		l.Bytes, r.Partitions, r.Bytes)
 }
 
+// sizeOf is how large a partition is on the disk of this node, in bytes, about.
+func (n *Node) sizeOf(p *topology.Partition) uint64 {
+	e, err := n.store.Estimate(p.Span.Keys(p.Table))
+	if err != nil {
+		return 0
+	}
+	return e.Bytes
+}
+
 // recordSplit puts an order into the records.
 func (n *Node) recordSplit(ctx context.Context, o *split.Order) (*meta.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, splitOrderMax)
@@ -161,7 +170,7 @@ func (n *Node) splitAlone(ctx context.Context) error {
 	defer cancel()
 	n.splitting.Lock()
 	defer n.splitting.Unlock()
-	splitter := &reconcile.Splitter{Keeper: n.records, Done: func(p *topology.Partition) {
+	splitter := &reconcile.Splitter{Keeper: n.records, Size: n.sizeOf, Done: func(p *topology.Partition) {
 		reconcile.LogSplit(n.log, p)
 	}}
 	for p := range n.records.State().Map.All() {

@@ -111,6 +111,9 @@ func records() []record {
 		Tokens: []token.Token{-1, 5},
 		State:  meta.Leaving, Levels: feature.Range{Oldest: 1, Newest: 2}, Joined: time.UnixMilli(1e12), Birth: 1 << 40,
 	}
+	event := meta.Event{Kind: meta.Move, Table: 1024, Partition: 5, From: topology.NodeID{7}, To: topology.NodeID{8},
+		Reason: topology.Reason{Cause: topology.ToHeal, Began: 1e12}, Ended: 1e12 + 9, Bytes: 300,
+		Pause: time.Millisecond}
 	role := access.Role{
 		Login: true, Superuser: true, Configured: true, Hash: "$2a$10$x", MemberOf: []string{"a", "b"},
 		Datacenters: []string{"eu"},
@@ -141,6 +144,7 @@ func records() []record {
 			&keys.Progress{Partition: keys.MetaPartition})},
 		record{"replica", r.Append(nil)},
 		record{"node", n.Append(nil)},
+		record{"event", event.Append(nil)},
 		record{"map", s.Append(nil)},
 		record{"role", role.Append(nil)},
 		record{"cidrs", group.Append(nil)},
@@ -182,6 +186,12 @@ func (r record) again() ([]byte, error) {
 		return v.Append(nil), err
 	case "node":
 		v, err := meta.DecodeNode(topology.NodeID{7}, r.bytes)
+		if err != nil {
+			return nil, err
+		}
+		return v.Append(nil), nil
+	case "event":
+		v, err := meta.DecodeEvent(1, r.bytes)
 		if err != nil {
 			return nil, err
 		}

@@ -472,7 +472,7 @@ func (n *node) moveSomething(*world.Task) {
 				a := placement.Action{Partition: p.ID, Region: region, Steps: []placement.Step{
 					{Kind: placement.Add, Node: other.ID}, {Kind: placement.Go, Replica: set[w.Rand.IntN(len(set))].ID},
 				}}
-				m, err := a.Apply(s.Map)
+				m, err := a.Apply(s.Map, w.Time())
 				if err != nil {
 					return s, err
 				}

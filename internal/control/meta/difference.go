@@ -60,6 +60,7 @@ func (s *State) Difference(next *State) ([]command.Record, error) {
 			d.delete(settingPrefix + name)
 		}
 	}
+	d.history(s, next)
 	for key, value := range access.Changed(s.Roles, next.Roles) {
 		if value == nil {
 			d.delete(key)

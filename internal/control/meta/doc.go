@@ -12,6 +12,7 @@
 //	"node/" + id 16 bytes  a node (Node.Append)
 //	"build/" + index u32   an index whose entries are not complete yet
 //	"setting/" + name      a setting, as text
+//	"history/" + number u64 a split, merge or move that has ended (Event.Append)
 //	"role/" + name         a role with what is granted to it (access.Role.Append)
 //	"cidr/" + name         a CIDR group (access.Group.Append)
 //	"identity/" + identity the role that a certificate's identity stands for

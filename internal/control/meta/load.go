@@ -24,6 +24,7 @@ const (
 	nodePrefix     = "node/"
 	buildPrefix    = "build/"
 	settingPrefix  = "setting/"
+	historyPrefix  = "history/"
 	proposalPrefix = "proposal/"
 	versionKey     = "version"
 )
@@ -98,6 +99,9 @@ func (next *State) decode(s *State, changed []string) (_ *State, err error) {
 	}
 	if next.Roles, err = s.nextRoles(next.records, changed); err != nil {
 		return nil, fmt.Errorf("load the roles: %w", err)
+	}
+	if next.History, err = s.nextHistory(next.records, changed); err != nil {
+		return nil, fmt.Errorf("load the history: %w", err)
 	}
 	next.loadRest(s, changed)
 	return next, nil

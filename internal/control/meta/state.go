@@ -27,6 +27,9 @@ type State struct {
 	Settings map[string]string
 	// Roles are the roles and their permissions.
 	Roles *access.State
+	// History is the newest splits, merges and moves that have ended, EventsKept at most, in the order of their
+	// numbers.
+	History []*Event
 
 	// records are those that the state was made of, and what Difference is the difference to.
 	records map[string][]byte

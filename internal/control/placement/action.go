@@ -5,6 +5,7 @@ package placement
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -23,6 +24,10 @@ const (
 )
 
 var whys = [...]string{"repair", "heal", "grow", "leave", "order", "balance"}
+
+// causes are what the map has for reasons.
+var causes = [...]topology.Cause{topology.ToRepair, topology.ToHeal, topology.ToGrow, topology.ToLeave,
+	topology.ByHand, topology.ToBalance}
 
 // String is the reason's name, lower case.
 func (w Why) String() string { return whys[w] }
@@ -78,8 +83,8 @@ func (a Action) String() string {
 	return b.String()
 }
 
-// Apply makes the action in the map.
-func (a Action) Apply(m *topology.Snapshot) (*topology.Snapshot, error) {
+// Apply makes the action in the map, at a time.
+func (a Action) Apply(m *topology.Snapshot, now time.Time) (*topology.Snapshot, error) {
 	for _, s := range a.Steps {
 		var err error
 		switch s.Kind {
@@ -102,13 +107,16 @@ func (a Action) Apply(m *topology.Snapshot) (*topology.Snapshot, error) {
 			return nil, err
 		}
 	}
-	return m, nil
+	if p := m.Partition(a.Partition); p.AtRest() || a.Why == Repair && p.Reason != nil {
+		return m, nil // what is repaired keeps the reason for which it was begun
+	}
+	return m.WithReason(a.Partition, topology.NewReason(causes[a.Why], now)), nil
 }
 
 // Apply makes all actions in the map.
-func Apply(m *topology.Snapshot, actions []Action) (*topology.Snapshot, error) {
+func Apply(m *topology.Snapshot, actions []Action, now time.Time) (*topology.Snapshot, error) {
 	for _, a := range actions {
-		next, err := a.Apply(m)
+		next, err := a.Apply(m, now)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", a, err)
 		}

@@ -155,7 +155,7 @@ func (s *stage) schedule() (string, error) {
 		}
 		b.WriteByte('\n')
 	}
-	m, err := Apply(s.state.Map, actions)
+	m, err := Apply(s.state.Map, actions, s.view.Now)
 	if err != nil {
 		return "", err
 	}

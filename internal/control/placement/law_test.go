@@ -116,7 +116,7 @@ func (w *world) check(id topology.PartitionID) {
 
 func (w *world) schedule() int {
 	actions := Schedule(w.state, w.view)
-	m, err := Apply(w.state.Map, actions)
+	m, err := Apply(w.state.Map, actions, w.view.Now)
 	w.must(err)
 	w.install(m)
 	return len(actions)

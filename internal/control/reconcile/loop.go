@@ -37,6 +37,8 @@ type Members struct {
 	Failed func(id topology.PartitionID, err error)
 	// Split, if not nil, is told of a split that the map has now.
 	Split func(p *topology.Partition)
+	// Size, if not nil, is how large a partition is on the disk of this node, in bytes.
+	Size func(p *topology.Partition) uint64
 	// Sched is what the loop waits by, nil outside simulations.
 	Sched *sched.Scheduler
 
@@ -163,15 +165,18 @@ func (m *Members) look(ctx context.Context, id topology.PartitionID) (converged 
 // they lack would be taken for one that has gone.
 func (m *Members) publish(ctx context.Context, p *topology.Partition, region string,
 	voters []topology.ReplicaID) error {
+	size := sizeOf(m.Size, p)
 	_, err := m.Keeper.Update(ctx, func(s *meta.State) (*meta.State, error) {
-		if now := s.Map.Partition(p.ID); now == nil || now.Moves != p.Moves {
+		now := s.Map.Partition(p.ID)
+		if now == nil || now.Moves != p.Moves {
 			return s, nil
 		}
 		next, err := s.Map.RecordVoters(p.ID, region, voters)
 		if err != nil || next == s.Map {
 			return s, err
 		}
-		return s.WithMap(next), nil
+		return withMoves(s.WithMap(next), now, now.Set(region), next.Partition(p.ID).Set(region), size,
+			m.Sched.Wall()), nil
 	})
 	return err
 }

@@ -23,6 +23,8 @@ type Loops struct {
 	View      func() placement.View
 	LeadsMeta func() bool
 	Log       *slog.Logger
+	// Size, if not nil, is how large a partition is on the disk of this node, in bytes.
+	Size func(p *topology.Partition) uint64
 	// Local is asked every now and then to look again at what logs bring and not the map.
 	Local interface{ Check() error }
 	// Around, if not nil, makes what is asked in the place of a replica.
@@ -42,7 +44,7 @@ func (l *Loops) Changed(old, next *meta.State) { l.members.Changed(old, next) }
 // Start begins the loops by run, which has to call each function on a goroutine. They end with ctx.
 func (l *Loops) Start(ctx context.Context, run func(f func())) {
 	m := &l.members
-	m.Keeper, m.Sched, m.Replica = l.Keeper, l.Sched, l.replica
+	m.Keeper, m.Sched, m.Replica, m.Size = l.Keeper, l.Sched, l.replica, l.Size
 	m.Failed = func(id topology.PartitionID, err error) {
 		l.Log.LogAttrs(ctx, slog.LevelDebug, "change of members not made", slog.Uint64("partition", uint64(id)),
 			slog.String("error", err.Error()))

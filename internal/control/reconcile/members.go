@@ -152,7 +152,7 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, le
 		}
 		return false, nil
 	case p.Cut != nil && areMembers(set, s.Members):
-		return false, (&Splitter{Keeper: m.Keeper, Done: m.Split, Sched: m.Sched}).Run(ctx, r, p)
+		return false, (&Splitter{Keeper: m.Keeper, Done: m.Split, Size: m.Size, Sched: m.Sched}).Run(ctx, r, p)
 	}
 	return agreed && p.Cut == nil, nil
 }

@@ -51,7 +51,7 @@ func (p *Placer) round(ctx context.Context) error {
 	_, err := p.Keeper.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		told = nil
 		next, actions := p.decide(s)
-		m, err := placement.Apply(next.Map, actions)
+		m, err := placement.Apply(next.Map, actions, p.Sched.Wall())
 		if err != nil {
 			return nil, err
 		}

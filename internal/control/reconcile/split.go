@@ -23,6 +23,8 @@ type Splitter struct {
 	Keeper *meta.Keeper
 	// Done, if not nil, is told of a split that the map has now.
 	Done func(p *topology.Partition)
+	// Size, if not nil, is how large a partition is on the disk of this node, in bytes.
+	Size func(p *topology.Partition) uint64
 	// Sched is what the time of a split is taken from, nil outside simulations.
 	Sched *sched.Scheduler
 }
@@ -44,17 +46,19 @@ func (s *Splitter) Run(ctx context.Context, r Divided, p *topology.Partition) er
 	} else if epoch < p.Epoch {
 		return fmt.Errorf("split partition %d: it is at epoch %d, the map at %d", p.ID, epoch, p.Epoch)
 	}
-	done := false
+	done, size := false, sizeOf(s.Size, p)
 	_, err := s.Keeper.Update(ctx, func(st *meta.State) (*meta.State, error) {
 		now := st.Map.Partition(p.ID)
 		if done = now != nil && now.Cut != nil && now.Epoch == p.Epoch; !done {
 			return st, nil // another leader was faster, or the table was dropped
 		}
-		next, err := st.Map.EndSplit(p.ID, s.Sched.Wall())
+		at := s.Sched.Wall()
+		next, err := st.Map.EndSplit(p.ID, at)
 		if err != nil {
 			return nil, err
 		}
-		return st.WithMap(next), nil
+		return st.WithMap(next).WithEvent(meta.Event{Kind: meta.Split, Table: p.Table, Partition: p.ID,
+			Other: now.Cut.Child, Reason: reasonOf(now, at), Ended: at.UnixMilli(), Bytes: size}), nil
 	})
 	if err != nil {
 		return fmt.Errorf("record the split of partition %d: %w", p.ID, err)

@@ -37,7 +37,7 @@ type Order struct {
 	// Hasty does not wait for Pause to end.
 	Hasty bool
 	// Cause is why it is to split.
-	Cause topology.SplitCause
+	Cause topology.Cause
 }
 
 // Apply returns the state in which the split is ordered, or says why it cannot be.

@@ -44,13 +44,13 @@ func TestOrders(t *testing.T) {
 			} else {
 				o := Order{Table: table, Partition: p.ID, Hasty: rapid.IntRange(0, 9).Draw(t, "hurry") == 0,
 					At:    topology.Position{Ring: rapid.Uint64().Draw(t, "at")},
-					Cause: topology.SplitCause(rapid.IntRange(0, 3).Draw(t, "cause"))}
+					Cause: topology.Cause(rapid.IntRange(0, 3).Draw(t, "cause"))}
 				if next, err := o.Apply(s, now); err == nil {
 					if last, ok := changed[p.ID]; ok && !o.Hasty && now.Sub(last) < Pause {
 						t.Fatalf("partition %d is split %v after it had changed", p.ID, now.Sub(last))
 					}
-					if c := next.Map.Partition(p.ID).Cut; c.Cause != o.Cause || c.Ordered != now.UnixMilli() {
-						t.Fatalf("ordered by %v at %v: %+v", o.Cause, now, c)
+					if r := next.Map.Partition(p.ID).Reason; r.Cause != o.Cause || r.Began != now.UnixMilli() {
+						t.Fatalf("ordered by %v at %v: %+v", o.Cause, now, r)
 					}
 					s = next
 				}
@@ -63,9 +63,9 @@ func TestOrders(t *testing.T) {
 				t.Fatalf("the map does not come back as it was: %v", err)
 			}
 			for p := range s.Map.All() {
-				was := again.Partition(p.ID).Cut
-				if p.Cut != nil && (was.Cause != p.Cut.Cause || was.Ordered != p.Cut.Ordered) {
-					t.Fatalf("%+v comes back as %+v", p.Cut, was)
+				was := again.Partition(p.ID).Reason
+				if p.Cut != nil && *was != *p.Reason {
+					t.Fatalf("%+v comes back as %+v", p.Reason, was)
 				}
 			}
 			if n := underWay(s.Map); n > AtOnce {

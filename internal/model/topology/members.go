@@ -126,11 +126,9 @@ func (s *Snapshot) changeSet(id PartitionID, region string, f func(p *Partition,
 		return nil, err
 	}
 	out := s.next()
-	if id == MetaPartition {
-		out.meta = &changed
-		return out, nil
+	if changed.AtRest() {
+		changed.Reason = nil
 	}
-	i := find(s.tables[p.Table], p.Span.Begin)
-	out.replace(p.Table, i, i+1, &changed)
+	out.put(&changed)
 	return out, nil
 }

@@ -5,7 +5,6 @@ package topology
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -19,34 +18,6 @@ type Cut struct {
 	Child PartitionID
 	// First is the id of the child's first replica; the others follow, in the order of the old partition's.
 	First ReplicaID
-	// Cause is why the split was ordered, Ordered when, in milliseconds since 1970: for those who look at it. Both are
-	// 0 if a build ordered it that did not note them.
-	Cause   SplitCause
-	Ordered int64
-}
-
-// SplitCause is why a partition is split.
-type SplitCause uint8
-
-// The causes. The numbers are stored.
-const (
-	UnknownCause SplitCause = iota
-	ByHand
-	BySize
-	ByLoad
-)
-
-// String is the cause in one word.
-func (c SplitCause) String() string {
-	switch c {
-	case ByHand:
-		return "hand"
-	case BySize:
-		return "size"
-	case ByLoad:
-		return "load"
-	}
-	return "unknown"
 }
 
 // NextPartition is above the ids of all partitions that the map has or had. One that is not below it is of a newer map.
@@ -64,7 +35,7 @@ func (s *Snapshot) CutOf(child PartitionID) *Partition {
 
 // BeginSplit orders a partition to be split at a position inside its span, after the beginning. All its members must be
 // at rest.
-func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause SplitCause, now time.Time) (*Snapshot, error) {
+func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time.Time) (*Snapshot, error) {
 	p := s.byID[id]
 	switch {
 	case p == nil:
@@ -81,13 +52,13 @@ func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause SplitCause, now
 	at.Key = bytes.Clone(at.Key)
 	out := s.next()
 	changed := *p
-	changed.Cut = &Cut{At: at, Child: out.nextPartition, First: out.nextReplica, Cause: cause, Ordered: now.UnixMilli()}
+	changed.Cut = &Cut{At: at, Child: out.nextPartition, First: out.nextReplica}
+	changed.Reason = NewReason(cause, now)
 	out.nextPartition++
 	for i := range p.Sets {
 		out.nextReplica += ReplicaID(len(p.Sets[i].Replicas))
 	}
-	i := find(s.tables[p.Table], p.Span.Begin)
-	out.replace(p.Table, i, i+1, &changed)
+	out.put(&changed)
 	return out, nil
 }
 
@@ -139,7 +110,7 @@ func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	}
 	out := s.next()
 	left, right := *p, *p
-	left.Cut, right.Cut = nil, nil
+	left.Cut, right.Cut, left.Reason, right.Reason = nil, nil, nil, nil
 	left.Span.Limit, right.Span.Begin = p.Cut.At, p.Cut.At
 	left.Epoch++
 	right.Epoch++
@@ -155,7 +126,7 @@ const (
 	fieldCut    = 1 // must be understood: members must not change meanwhile
 	fieldParent = 2 // must be understood: its replicas are not born by the map
 	fieldSince  = 3
-	fieldCause  = 4 // of the cut
+	fieldReason = 4
 	fieldWish   = 5 // a build that does not know it balances the partition like others
 	// partitionFields is the last one that this build knows.
 	partitionFields = fieldWish
@@ -179,11 +150,10 @@ func (p *Partition) appendFields(w *codec.Writer) {
 		v.Int(p.Since)
 		w.Field(fieldSince, false, v)
 	}
-	if c := p.Cut; c != nil && (c.Cause != UnknownCause || c.Ordered != 0) {
+	if p.Reason != nil {
 		v = v[:0]
-		v.Uint(uint64(c.Cause))
-		v.Int(c.Ordered)
-		w.Field(fieldCause, false, v)
+		p.Reason.append(&v)
+		w.Field(fieldReason, false, v)
 	}
 	if p.Wish != nil {
 		v = v[:0]
@@ -206,11 +176,8 @@ func (r *decoder) partitionFields(p *Partition) {
 			p.Parent = PartitionID(v.Uint())
 		case fieldSince:
 			p.Since = v.Int()
-		case fieldCause:
-			cause, ordered := v.Uint(), v.Int()
-			if p.Cut != nil {
-				p.Cut.Cause, p.Cut.Ordered = SplitCause(min(cause, math.MaxUint8)), ordered
-			}
+		case fieldReason:
+			p.Reason = v.reason()
 		case fieldWish:
 			p.Wish = v.wish()
 		default:

@@ -155,6 +155,9 @@ type Partition struct {
 	Parent PartitionID
 	// Since is when the span changed last, in milliseconds since 1970; 0 if it never did.
 	Since int64
+	// Reason is why the partition is being split or its members are being changed, nil if it is at rest or nobody said
+	// why.
+	Reason *Reason
 	// Wish is where its replicas are to be for a time, nil if balance alone says that. Both halves of a split have it.
 	Wish *Wish
 

@@ -41,8 +41,7 @@ func (s *Snapshot) WithWish(id PartitionID, w *Wish) (*Snapshot, error) {
 	out := s.next()
 	changed := *p
 	changed.Wish = w
-	i := find(s.tables[p.Table], p.Span.Begin)
-	out.replace(p.Table, i, i+1, &changed)
+	out.put(&changed)
 	return out, nil
 }
 

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package meta
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// EventKind is what was done to a physical partition.
+type EventKind uint8
+
+// The kinds. They are stored.
+const (
+	// Split: Other was split off from Partition.
+	Split EventKind = iota + 1
+	// Merge: Other became a part of Partition.
+	Merge
+	// Move: a replica of Partition went From a node To another one.
+	Move
+)
+
+var eventKinds = [...]string{"", "split", "merge", "move"}
+
+// String is the name of the kind, lower case.
+func (k EventKind) String() string {
+	if int(k) < len(eventKinds) {
+		return eventKinds[k]
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// EventsKept is how many events the records have; older ones are forgotten.
+const EventsKept = 1000
+
+// Event is a split, a merge or a move that has ended. Those under way are in the map.
+type Event struct {
+	// Number is one more than that of the event that ended before; the first is 1.
+	Number    uint64
+	Kind      EventKind
+	Table     uint32
+	Partition topology.PartitionID
+	// Other is the other partition of a split or a merge, 0 for a move.
+	Other topology.PartitionID
+	// From and To are nodes, of a move. There is no From if a replica was added, and no To if one was removed.
+	From, To topology.NodeID
+	topology.Reason
+	// Abandoned says that the order was taken back before it took effect.
+	Abandoned bool
+	// Ended is when the map had it, in milliseconds since the epoch.
+	Ended int64
+	// Bytes is how much was moved, or how large what was split or merged had been, on the disk of the leader; 0 if it
+	// is not known.
+	Bytes uint64
+	// Pause is for how long some keys could not be written, 0 if it is not known. It is stored in microseconds.
+	Pause time.Duration
+}
+
+// Took is how long it took, never less than 0: clocks differ between nodes.
+func (e *Event) Took() time.Duration {
+	return max(time.Duration(e.Ended-e.Began)*time.Millisecond, 0)
+}
+
+// WithEvent returns a state that has one event more, as the newest. Its number is given here.
+func (s *State) WithEvent(e Event) *State {
+	e.Number = 1
+	if n := len(s.History); n > 0 {
+		e.Number = s.History[n-1].Number + 1
+	}
+	next := *s
+	next.History = append(slices.Clone(s.History[max(0, len(s.History)+1-EventsKept):]), &e)
+	return &next
+}
+
+const eventFormat = 1
+
+// Append appends the encoded event without its number: the format, then its parts in order, and fields.
+func (e *Event) Append(dst []byte) []byte {
+	w := codec.Writer(append(dst, eventFormat, byte(e.Kind)))
+	w.Uint(uint64(e.Table))
+	w.Uint(uint64(e.Partition))
+	w.Uint(uint64(e.Other))
+	w.Raw(e.From[:])
+	w.Raw(e.To[:])
+	w.Byte(byte(e.Cause))
+	w.Flag(e.Abandoned)
+	w.Int(e.Began)
+	w.Int(e.Ended)
+	w.Uint(e.Bytes)
+	w.Uint(uint64(e.Pause / time.Microsecond))
+	w.EndFields()
+	return w
+}
+
+// DecodeEvent reads what Append wrote, in this build or in a later one of the same format. Errors are ErrMalformed or
+// a *feature.Newer. Fields of a later build are dropped: an event is never written again.
+func DecodeEvent(number uint64, src []byte) (*Event, error) {
+	if len(src) == 0 || src[0] < eventFormat {
+		return nil, ErrMalformed
+	}
+	if src[0] > eventFormat {
+		return nil, &feature.Newer{What: "the record of an event", Unit: "format", Has: uint64(src[0]),
+			Newest: eventFormat}
+	}
+	r := codec.NewReader(src[1:], ErrMalformed)
+	e := &Event{Number: number, Kind: EventKind(r.Byte()), Table: r.Uint32(),
+		Partition: topology.PartitionID(r.Uint()), Other: topology.PartitionID(r.Uint())}
+	copy(e.From[:], r.Take(uint64(len(e.From))))
+	copy(e.To[:], r.Take(uint64(len(e.To))))
+	e.Cause, e.Abandoned = topology.Cause(r.Byte()), r.Flag()
+	e.Began, e.Ended, e.Bytes = r.Int(), r.Int(), r.Uint()
+	e.Pause = time.Duration(r.UpTo(math.MaxInt64/uint64(time.Microsecond))) * time.Microsecond
+	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
+		if f.Must {
+			return nil, &feature.Newer{What: "the record of an event", Unit: "field", Has: f.Number}
+		}
+	}
+	return e, r.End()
+}
+
+func eventKey(number uint64) string {
+	return string(binary.BigEndian.AppendUint64([]byte(historyPrefix), number))
+}
+
+// nextHistory decodes the events that are new.
+func (s *State) nextHistory(records map[string][]byte, changed []string) ([]*Event, error) {
+	i, _ := slices.BinarySearch(changed, historyPrefix)
+	out := s.History
+	for shared := true; i < len(changed) && strings.HasPrefix(changed[i], historyPrefix); i++ {
+		id := changed[i][len(historyPrefix):]
+		if len(id) != 8 {
+			return nil, fmt.Errorf("key %q: %w", changed[i], ErrMalformed)
+		}
+		number := binary.BigEndian.Uint64([]byte(id))
+		if shared {
+			out, shared = slices.Clone(out), false
+		}
+		at, known := slices.BinarySearchFunc(out, number, func(e *Event, number uint64) int {
+			return cmp.Compare(e.Number, number)
+		})
+		value := records[changed[i]]
+		if known && value == nil {
+			out = slices.Delete(out, at, at+1)
+		}
+		if value == nil {
+			continue
+		}
+		e, err := DecodeEvent(number, value)
+		if err != nil {
+			return nil, fmt.Errorf("event %d: %w", number, err)
+		}
+		if known {
+			out[at] = e
+		} else {
+			out = slices.Insert(out, at, e)
+		}
+	}
+	return out, nil
+}
+
+// history adds the events that are new, and removes those that are forgotten.
+func (d *difference) history(s, next *State) {
+	for _, e := range next.History {
+		if n := len(s.History); n == 0 || e.Number > s.History[n-1].Number {
+			d.put(eventKey(e.Number), e.Append(nil))
+		}
+	}
+	for _, e := range s.History {
+		if len(next.History) > 0 && e.Number >= next.History[0].Number {
+			break
+		}
+		d.delete(eventKey(e.Number))
+	}
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// divided is a replica that splits at once.
+type divided struct {
+	p     *topology.Partition
+	epoch uint64
+}
+
+func (d *divided) ID() topology.PartitionID                            { return d.p.ID }
+func (d *divided) Span() (topology.Span, uint64)                       { return d.p.Span, d.epoch }
+func (d *divided) Split(context.Context, uint64, *command.Split) error { d.epoch++; return nil }
+
+// TestHistoryOfChanges: each replica that came or went, and each split, is in the history once, with the reason for
+// which it was begun, and with the one that it came for.
+func TestHistoryOfChanges(t *testing.T) {
+	place := topology.Place{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}
+	first, err := topology.New().AddTable(ordered, 1, []topology.Place{place})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := keeperOf(t, first)
+	m := Members{Keeper: k, Size: func(*topology.Partition) uint64 { return 1 << 20 }}
+	change := func(why placement.Why, steps ...placement.Step) *topology.Partition {
+		t.Helper()
+		a := placement.Action{Partition: 1, Region: "r", Why: why, Steps: steps}
+		next, err := a.Apply(k.State().Map, m.Sched.Wall())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, k, next)
+		return next.Partition(1)
+	}
+	publish := func(p *topology.Partition, voters ...topology.ReplicaID) {
+		t.Helper()
+		for range 2 { // what is told again is noted once
+			if err := m.publish(t.Context(), p, "r", voters); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	publish(change(placement.Heal, placement.Step{Kind: placement.Add, Node: topology.NodeID{4}},
+		placement.Step{Kind: placement.Go, Replica: 1}), 2, 3, 4)
+	publish(change(placement.Grow, placement.Step{Kind: placement.Add, Node: topology.NodeID{1}}), 2, 3, 4, 5)
+	publish(change(placement.Leave, placement.Step{Kind: placement.Go, Replica: 2}), 3, 4, 5)
+	cut, err := k.State().Map.BeginSplit(1, topology.Position{Ring: 9}, topology.BySize, m.Sched.Wall())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, k, cut)
+	s := Splitter{Keeper: k, Size: m.Size}
+	p := cut.Partition(1)
+	for range 2 {
+		if err := s.Run(t.Context(), &divided{p, p.Epoch}, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := k.State().Map.Partition(1).Reason; r != nil {
+		t.Errorf("members are at rest, and are changed for %s", r.Cause)
+	}
+	moved := func(number uint64, c topology.Cause, from, to topology.NodeID, bytes uint64) *meta.Event {
+		return &meta.Event{Number: number, Kind: meta.Move, Table: ordered, Partition: 1, From: from, To: to,
+			Bytes:  bytes,
+			Reason: topology.Reason{Cause: c}}
+	}
+	if diff := cmp.Diff([]*meta.Event{
+		moved(1, topology.ToHeal, topology.NodeID{1}, topology.NodeID{4}, 1<<20),
+		moved(2, topology.ToGrow, topology.NodeID{}, topology.NodeID{1}, 1<<20),
+		moved(3, topology.ToLeave, topology.NodeID{2}, topology.NodeID{}, 0),
+		{Number: 4, Kind: meta.Split, Table: ordered, Partition: 1, Other: 2, Bytes: 1 << 20,
+			Reason: topology.Reason{Cause: topology.BySize}},
+	}, k.State().History, cmpopts.IgnoreFields(meta.Event{}, "Ended", "Reason.Began")); diff != "" {
+		t.Error(diff)
+	}
+	for _, e := range k.State().History {
+		if e.Began == 0 || e.Ended < e.Began {
+			t.Errorf("event %d from %d to %d", e.Number, e.Began, e.Ended)
+		}
+	}
+}
