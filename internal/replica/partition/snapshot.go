@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -21,6 +23,27 @@ var errSnapshot = errors.New("snapshot does not fit")
 type snapshots struct {
 	*raft
 	store snapshotStore
+	// coming are the snapshots that were received and are not installed or thrown away yet. Invariant: none of them
+	// overlaps a replica of another partition, nor a snapshot of one; mu guards them.
+	mu     sync.Mutex
+	coming []*coming
+}
+
+// coming is a snapshot that holds its span until it is closed: a partition as it was before a split and the child of
+// that split may both be on their way.
+type coming struct {
+	raftgroup.SnapshotData
+	s    *snapshots
+	meta keys.Meta
+	span topology.Span
+}
+
+// Close implements raftgroup.SnapshotData.
+func (c *coming) Close() error {
+	c.s.mu.Lock()
+	c.s.coming = slices.DeleteFunc(c.s.coming, func(other *coming) bool { return other == c })
+	c.s.mu.Unlock()
+	return c.SnapshotData.Close()
 }
 
 // Snapshot implements raftgroup.SnapshotStore.
@@ -40,11 +63,29 @@ func (s *snapshots) Receive(group uint64, r io.Reader) (raftgroup.SnapshotData, 
 	if err != nil {
 		return nil, err
 	}
-	m := data.Meta()
-	if err := s.fits(group, &m); err != nil {
+	c := &coming{SnapshotData: data, s: s, meta: data.Meta()}
+	if err := s.expect(group, c); err != nil {
 		return nil, errors.Join(err, data.Close())
 	}
-	return data, nil
+	return c, nil
+}
+
+// expect lets a snapshot come that fits what is here and what comes.
+func (s *snapshots) expect(group uint64, c *coming) (err error) {
+	if c.span, err = topology.SpanOf(c.meta.Span); err != nil {
+		return fmt.Errorf("%w: %w", errSnapshot, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.coming {
+		if o.meta.Partition != group && o.meta.Span.Table == c.meta.Span.Table && o.span.Overlaps(c.span) {
+			return fmt.Errorf("%w: %s overlaps that of partition %d, %s", errSnapshot, c.span, o.meta.Partition, o.span)
+		}
+	}
+	if err = s.fits(group, &c.meta); err == nil {
+		s.coming = append(s.coming, c)
+	}
+	return err
 }
 
 // fits checks that a snapshot is of the group and overlaps no other replica of the node.

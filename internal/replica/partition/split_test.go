@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
 // halfway is the boundary in the middle of the ring.
@@ -160,5 +163,55 @@ func TestSplit(t *testing.T) {
 	}
 	if len(held) != 2 {
 		t.Errorf("one of the halves has no keys: %v", held)
+	}
+}
+
+// TestSnapshotsOfParentAndChild: of a partition as it was before a split and of the child of that split a node lets one
+// snapshot come at a time, for the one that is installed second would end the node.
+func TestSnapshotsOfParentAndChild(t *testing.T) {
+	w := newWorld(t, 2)
+	p := w.newTable(0)
+	receive := func(s *snapshots, id topology.PartitionID, data *storage.Snapshot) (raftgroup.SnapshotData, error) {
+		return s.Receive(uint64(id), io.NewSectionReader(data, 0, data.Size()))
+	}
+	capture := func(id topology.PartitionID) *storage.Snapshot {
+		t.Helper()
+		data, err := w.nodes[0].store.CaptureSnapshot(t.Context(), uint64(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = data.Close() })
+		return data
+	}
+	w.leader(p.ID)
+	parent := capture(p.ID)
+	w.split(p.ID, splitAt(halfway, childID, 0))
+	child := capture(childID)
+	g, err := w.nodes[1].host.Load().replicaSets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &snapshots{raft: g, store: w.nodes[1].store}
+	for _, pair := range [][2]topology.PartitionID{{p.ID, childID}, {childID, p.ID}} {
+		data := map[topology.PartitionID]*storage.Snapshot{p.ID: parent, childID: child}
+		first, err := receive(s, pair[0], data[pair[0]])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second, err := receive(s, pair[1], data[pair[1]]); !errors.Is(err, errSnapshot) {
+			t.Errorf("partition %d beside %d: %v", pair[1], pair[0], err)
+			if err == nil {
+				_ = second.Close()
+			}
+		}
+		again, err := receive(s, pair[0], data[pair[0]])
+		if err != nil {
+			t.Errorf("partition %d again: %v", pair[0], err)
+		} else if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := first.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
