@@ -270,8 +270,8 @@ func aMap() *topology.Snapshot {
 
 func mapRecords() [][]byte {
 	m := aMap()
-	return [][]byte{m.Append(nil), m.AppendHeader(nil), m.AppendTable(nil, 1024),
-		m.AppendTable(nil, topology.MetaTable)}
+	return [][]byte{m.Append(nil), m.AppendHeader(nil), topology.AppendPartition(nil, m.Partition(1)),
+		topology.AppendPartition(nil, m.Meta())}
 }
 
 func decodeMap() func([]byte) string {
@@ -280,8 +280,8 @@ func decodeMap() func([]byte) string {
 	return func(b []byte) string {
 		// Of a part only the part is checked: the rest is a map already.
 		_, _ = topology.Assemble(m, b, nil)
-		for _, table := range []uint32{1024, topology.MetaTable} {
-			_, _ = topology.Assemble(m, header, map[uint32][]byte{table: b})
+		for _, id := range []topology.PartitionID{1, 99, topology.MetaPartition} {
+			_, _ = topology.Assemble(m, header, map[topology.PartitionID][]byte{id: b})
 		}
 		s, err := topology.Decode(b)
 		if err != nil {

@@ -100,18 +100,18 @@ func (d *difference) topology(s, next *State) {
 		return
 	}
 	d.put(mapKey, next.Map.AppendHeader(nil))
-	tables := next.Map.Tables()
-	if next.Map.Meta() != nil {
-		tables = append(tables, topology.MetaTable)
-	}
-	for _, t := range tables {
-		if !s.Map.SameTable(next.Map, t) {
-			d.put(idKey(tablePrefix, t), next.Map.AppendTable(nil, t))
+	for was, is := range next.Map.Changes(s.Map) {
+		r := command.Record{}
+		if is != nil {
+			r.Key, r.Value = partitionKey(is.ID), topology.AppendPartition(nil, is)
+		} else {
+			r.Key = partitionKey(was.ID)
 		}
+		d.records = append(d.records, r)
 	}
-	for _, t := range s.Map.Tables() {
-		if next.Map.Partitions(t) == nil {
-			d.delete(idKey(tablePrefix, t))
-		}
-	}
+}
+
+// partitionKey is the key of a partition of the map.
+func partitionKey(id topology.PartitionID) []byte {
+	return binary.BigEndian.AppendUint64([]byte(partitionPrefix), uint64(id))
 }

@@ -3,12 +3,12 @@
 // Package meta is what a cluster knows about itself: schema, map, nodes and settings, as one immutable State at a time,
 // and how it changes.
 //
-// The state is a few thousand records under one version, kept by the meta partition (keys.MetaID) and changed by
-// compare-and-set only:
+// The state is some thousand records under one version, and one for each partition, kept by the meta partition
+// (keys.MetaID) and changed by compare-and-set only:
 //
 //	"schema/" + object     an object of schema.Objects
 //	"map"                  the map's counters (topology.AppendHeader)
-//	"map/" + table u32     a table of the map; topology.MetaTable stands for the meta partition
+//	"map/" + partition u64 a partition of the map (topology.AppendPartition), that of the records, too
 //	"node/" + id 16 bytes  a node (Node.Append)
 //	"build/" + index u32   an index whose entries are not complete yet
 //	"setting/" + name      a setting, as text

@@ -18,15 +18,15 @@ import (
 
 // The keys; see the package.
 const (
-	schemaPrefix   = "schema/"
-	mapKey         = "map"
-	tablePrefix    = "map/"
-	nodePrefix     = "node/"
-	buildPrefix    = "build/"
-	settingPrefix  = "setting/"
-	historyPrefix  = "history/"
-	proposalPrefix = "proposal/"
-	versionKey     = "version"
+	schemaPrefix    = "schema/"
+	mapKey          = "map"
+	partitionPrefix = "map/"
+	nodePrefix      = "node/"
+	buildPrefix     = "build/"
+	settingPrefix   = "setting/"
+	historyPrefix   = "history/"
+	proposalPrefix  = "proposal/"
+	versionKey      = "version"
 )
 
 // Scan passes one state of the records to fn, in any order, and returns its version. Arguments are valid during the
@@ -36,12 +36,33 @@ type Scan func(fn func(key, value []byte) error) (version uint64, err error)
 // Load reads the state that the records make.
 func Load(scan Scan) (*State, error) { return Empty().reload(scan) }
 
+// changed is what differs between two states of the records: keys of small records, and the partitions of the map,
+// which are kept decoded alone: nil is one that has gone.
+type changed struct {
+	keys       []string
+	partitions map[topology.PartitionID][]byte
+}
+
 // reload reads the state that follows s; what has not changed is not decoded again (MT2).
 func (s *State) reload(scan Scan) (*State, error) {
 	next := &State{records: make(map[string][]byte, len(s.records))}
-	var changed []string
+	c := changed{partitions: map[topology.PartitionID][]byte{}}
+	var record []byte
+	same := map[topology.PartitionID]bool{}
 	version, err := scan(func(key, value []byte) error {
 		if len(key) == 0 || key[0] == 0 || string(key) == versionKey {
+			return nil
+		}
+		if id, ok, err := partitionOf(key); err != nil {
+			return err
+		} else if ok {
+			if p := s.Map.Partition(id); p != nil {
+				if record = topology.AppendPartition(record[:0], p); bytes.Equal(record, value) {
+					same[id] = true
+					return nil
+				}
+			}
+			c.partitions[id] = append([]byte{}, value...)
 			return nil
 		}
 		if old, ok := s.records[string(key)]; ok && bytes.Equal(old, value) {
@@ -49,7 +70,7 @@ func (s *State) reload(scan Scan) (*State, error) {
 			return nil
 		}
 		next.records[string(key)] = append([]byte{}, value...)
-		changed = append(changed, string(key))
+		c.keys = append(c.keys, string(key))
 		return nil
 	})
 	if err != nil {
@@ -57,18 +78,41 @@ func (s *State) reload(scan Scan) (*State, error) {
 	}
 	for key := range s.records {
 		if _, ok := next.records[key]; !ok {
-			changed = append(changed, key)
+			c.keys = append(c.keys, key)
+		}
+	}
+	for p := range s.Map.All() {
+		if _, ok := c.partitions[p.ID]; !ok && !same[p.ID] {
+			c.partitions[p.ID] = nil
 		}
 	}
 	next.Version = version
-	return next.decode(s, changed)
+	return next.decode(s, c)
+}
+
+// partitionOf returns the partition whose record has a key.
+func partitionOf(key []byte) (id topology.PartitionID, ok bool, err error) {
+	rest, ok := bytes.CutPrefix(key, []byte(partitionPrefix))
+	if !ok {
+		return 0, false, nil
+	}
+	if len(rest) != 8 {
+		return 0, false, fmt.Errorf("key %q: %w", key, ErrMalformed)
+	}
+	return topology.PartitionID(binary.BigEndian.Uint64(rest)), true, nil
 }
 
 // follow makes the state that one change leads to.
 func (s *State) follow(version uint64, put []command.Record) (*State, error) {
 	next := &State{Version: version, records: maps.Clone(s.records)}
-	changed := make([]string, 0, len(put))
+	c := changed{partitions: map[topology.PartitionID][]byte{}}
 	for _, r := range put {
+		if id, ok, err := partitionOf(r.Key); err != nil {
+			return nil, err
+		} else if ok {
+			c.partitions[id] = r.Value
+			continue
+		}
 		key := string(r.Key)
 		old, known := next.records[key]
 		switch {
@@ -79,19 +123,19 @@ func (s *State) follow(version uint64, put []command.Record) (*State, error) {
 		default:
 			next.records[key] = r.Value
 		}
-		changed = append(changed, key)
+		c.keys = append(c.keys, key)
 	}
-	return next.decode(s, changed)
+	return next.decode(s, c)
 }
 
-// decode makes the rest of a state that has records, and differs from s in the changed ones.
-func (next *State) decode(s *State, changed []string) (_ *State, err error) {
-	slices.Sort(changed)
-	changed = slices.Compact(changed)
+// decode makes the rest of a state that has records, and differs from s in what has changed.
+func (next *State) decode(s *State, c changed) (_ *State, err error) {
+	slices.Sort(c.keys)
+	changed := slices.Compact(c.keys)
 	if next.Schema, err = s.nextSchema(next.records, changed); err != nil {
 		return nil, fmt.Errorf("load the schema: %w", err)
 	}
-	if next.Map, err = s.nextMap(next.records, changed); err != nil {
+	if next.Map, err = s.nextMap(next.records, changed, c.partitions); err != nil {
 		return nil, fmt.Errorf("load the map: %w", err)
 	}
 	if next.Nodes, err = s.nextNodes(next.records, changed); err != nil {
@@ -113,24 +157,16 @@ func touches(changed []string, prefix string) bool {
 	return i < len(changed) && strings.HasPrefix(changed[i], prefix)
 }
 
-func (s *State) nextMap(records map[string][]byte, changed []string) (*topology.Snapshot, error) {
+func (s *State) nextMap(records map[string][]byte, changed []string,
+	partitions map[topology.PartitionID][]byte) (*topology.Snapshot, error) {
 	header := records[mapKey]
 	if header == nil {
 		return topology.New(), nil
 	}
-	if !touches(changed, mapKey) {
+	if _, ok := slices.BinarySearch(changed, mapKey); !ok && len(partitions) == 0 {
 		return s.Map, nil
 	}
-	tables := map[uint32][]byte{}
-	for _, key := range changed {
-		if id, ok := strings.CutPrefix(key, tablePrefix); ok {
-			if len(id) != 4 {
-				return nil, fmt.Errorf("key %q: %w", key, ErrMalformed)
-			}
-			tables[binary.BigEndian.Uint32([]byte(id))] = records[key]
-		}
-	}
-	return topology.Assemble(s.Map, header, tables)
+	return topology.Assemble(s.Map, header, partitions)
 }
 
 func (s *State) nextNodes(records map[string][]byte, changed []string) ([]*Node, error) {

@@ -31,7 +31,8 @@ type State struct {
 	// numbers.
 	History []*Event
 
-	// records are those that the state was made of, and what Difference is the difference to.
+	// records are those that the state was made of, and what Difference is the difference to; without the partitions of
+	// Map, of which only the decoded ones are kept.
 	records map[string][]byte
 }
 

@@ -235,10 +235,10 @@ func shared(t *rapid.T, before, after *State) {
 			}
 		}
 	}
-	for _, table := range after.Map.Tables() {
-		key := idKey(tablePrefix, table)
-		if bytes.Equal(before.records[key], after.records[key]) && !before.Map.SameTable(after.Map, table) {
-			t.Fatalf("the map of table %d was decoded again", table)
+	for p := range after.Map.All() {
+		old := before.Map.Partition(p.ID)
+		if old != nil && old != p && bytes.Equal(topology.AppendPartition(nil, old), topology.AppendPartition(nil, p)) {
+			t.Fatalf("partition %d was decoded again", p.ID)
 		}
 	}
 }
@@ -277,7 +277,7 @@ func TestSmallDifference(t *testing.T) {
 	for _, r := range difference {
 		size += len(r.Key) + len(r.Value)
 	}
-	if len(difference) != 4 || size > 4096 {
+	if len(difference) != 7 || size > 4096 {
 		t.Fatalf("%d records of %d bytes", len(difference), size)
 	}
 }
@@ -397,7 +397,7 @@ func BenchmarkReload(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					records[idKey(tablePrefix, at.Map.Tables()[0])] = m.AppendTable(nil, at.Map.Tables()[0])
+					records[string(partitionKey(1))] = topology.AppendPartition(nil, m.Partition(1))
 					records[mapKey] = m.AppendHeader(nil)
 				}
 				if _, err = at.reload(scanOf(records, 2)); err != nil {

@@ -123,14 +123,13 @@ func (l *Local) other(id topology.PartitionID, m topology.ReplicaID) bool {
 // node from making that of an id which it had, too, and has forgotten the votes of.
 func (l *Local) Remove(old, next *topology.Snapshot) error {
 	var gone []topology.PartitionID
-	for p := range changed(old, next) {
-		if p.ID != topology.MetaPartition && l.member(p) == nil && l.Host.Has(p.ID) {
-			gone = append(gone, p.ID)
-		}
-	}
-	for p := range changed(next, old) {
-		if next.Partition(p.ID) == nil && l.Host.Has(p.ID) {
-			gone = append(gone, p.ID)
+	for was, is := range next.Changes(old) {
+		switch {
+		case is != nil && (is.ID == topology.MetaPartition || l.member(is) != nil):
+		case is != nil && l.Host.Has(is.ID):
+			gone = append(gone, is.ID)
+		case is == nil && l.Host.Has(was.ID):
+			gone = append(gone, was.ID)
 		}
 	}
 	if len(gone) > 0 {
@@ -144,18 +143,13 @@ func (l *Local) Remove(old, next *topology.Snapshot) error {
 // dropTables removes what is left of dropped tables: what split off from partitions of theirs before these were removed
 // here, and is in none of the maps that this node has seen.
 func (l *Local) dropTables(old, next *topology.Snapshot) error {
-	dropped := map[uint32]bool{}
-	for _, t := range old.Tables() {
-		if next.Partitions(t) == nil {
-			dropped[t] = true
-		}
-	}
+	dropped := next.Dropped(old)
 	if len(dropped) == 0 {
 		return nil
 	}
 	var gone []topology.PartitionID
 	for _, id := range l.Host.IDs() {
-		if dropped[l.Host.TableOf(id)] {
+		if slices.Contains(dropped, l.Host.TableOf(id)) {
 			gone = append(gone, id)
 		}
 	}
@@ -214,17 +208,9 @@ func (l *Local) member(p *topology.Partition) *topology.Replica {
 // changed yields the partitions of next that are not the same in old.
 func changed(old, next *topology.Snapshot) func(yield func(*topology.Partition) bool) {
 	return func(yield func(*topology.Partition) bool) {
-		if m := next.Meta(); m != nil && m != old.Meta() && !yield(m) {
-			return
-		}
-		for _, t := range next.Tables() {
-			if next.SameTable(old, t) {
-				continue
-			}
-			for _, p := range next.Partitions(t) {
-				if old.Partition(p.ID) != p && !yield(p) {
-					return
-				}
+		for _, p := range next.Changes(old) {
+			if p != nil && !yield(p) {
+				return
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func (s *Snapshot) put(p *Partition) {
 		s.meta = p
 		return
 	}
-	i := find(s.tables[p.Table], p.Span.Begin)
+	i := find(s.Partitions(p.Table), p.Span.Begin)
 	s.replace(p.Table, i, i+1, p)
 }
 

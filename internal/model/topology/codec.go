@@ -6,17 +6,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"unique"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// The map is stored in records: one header, one record for every table, one for the meta partition under MetaTable. So
-// a new table among a thousand others writes two small ones. A record begins with the version of its form. The header,
-// every partition and every replica set end in a list of fields (see codec): what a later build has added there is
-// kept. The whole map in one piece begins with the same version.
-const recordVersion = 2
+// The map is stored in records: one header, and one record for every partition under its id. So a change of one among a
+// hundred thousand writes two small ones. A record begins with the version of its form. The header, every partition and
+// every replica set end in a list of fields (see codec): what a later build has added there is kept. The whole map in
+// one piece begins with the same version.
+const recordVersion = 3
 
 // ErrMalformed says that bytes are not an encoded map, or a part of one.
 var ErrMalformed = errors.New("malformed topology")
@@ -33,25 +34,17 @@ func (s *Snapshot) AppendHeader(dst []byte) []byte {
 	return w
 }
 
-// AppendTable appends the record of a table, or of the meta partition if that is MetaTable. Equal tables have equal
-// bytes.
-func (s *Snapshot) AppendTable(dst []byte, table uint32) []byte {
-	ps := s.tables[table]
-	if table == MetaTable && s.meta != nil {
-		ps = []*Partition{s.meta}
-	}
+// AppendPartition appends the record of a partition. Equal ones have equal bytes.
+func AppendPartition(dst []byte, p *Partition) []byte {
 	w := codec.Writer(append(dst, recordVersion))
-	w.Uint(uint64(len(ps)))
-	for _, p := range ps {
-		w.Uint(uint64(p.ID))
-		appendPosition(&w, table, p.Span.Begin)
-		appendPosition(&w, table, p.Span.Limit)
-		w.Uint(p.Epoch)
-		w.Uint(p.Moves)
-		w.Uint(uint64(p.Level))
-		appendSets(&w, p.Sets)
-		p.appendFields(&w)
-	}
+	w.Uint(uint64(p.Table))
+	appendPosition(&w, p.Table, p.Span.Begin)
+	appendPosition(&w, p.Table, p.Span.Limit)
+	w.Uint(p.Epoch)
+	w.Uint(p.Moves)
+	w.Uint(uint64(p.Level))
+	appendSets(&w, p.Sets)
+	p.appendFields(&w)
 	return w
 }
 
@@ -63,19 +56,9 @@ func appendPosition(w *codec.Writer, table uint32, at Position) {
 	w.Bytes(at.Key)
 }
 
-// SameTable reports whether a table, or the meta partition if that is MetaTable, is the same one in both maps, without
-// looking at it closely.
-func (s *Snapshot) SameTable(o *Snapshot, table uint32) bool {
-	if table == MetaTable {
-		return s.meta == o.meta
-	}
-	a, b := s.tables[table], o.tables[table]
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
-
-// Assemble makes a map of a header and the records of tables: those that are given, and those of base that are not. A
-// nil record removes the table. Only what is new is decoded, and checked to be a valid part of the whole.
-func Assemble(base *Snapshot, header []byte, tables map[uint32][]byte) (*Snapshot, error) {
+// Assemble makes a map of a header and the records of partitions: those that are given, and those of base that are not.
+// A nil record removes the partition. Only what is new is decoded, and checked to be a valid part of the whole.
+func Assemble(base *Snapshot, header []byte, records map[PartitionID][]byte) (*Snapshot, error) {
 	s := base.next()
 	r, err := open(header)
 	if err != nil {
@@ -90,73 +73,56 @@ func Assemble(base *Snapshot, header []byte, tables map[uint32][]byte) (*Snapsho
 	if s.nextPartition > MetaPartition {
 		return nil, fmt.Errorf("header: %w", ErrMalformed)
 	}
-	for table := range tables {
-		if table == MetaTable {
-			s.meta = nil
-			continue
+	tables := map[uint32]*edit{}
+	of := func(table uint32) *edit {
+		if tables[table] == nil {
+			tables[table] = &edit{}
 		}
-		for _, p := range s.tables[table] {
-			delete(s.byID, p.ID)
-		}
-		delete(s.tables, table)
+		return tables[table]
 	}
-	replicas := map[ReplicaID]PartitionID{}
-	for table, record := range tables {
+	for id, record := range records {
+		if p := s.Partition(id); p != nil && id != MetaPartition {
+			of(p.Table).gone = append(of(p.Table).gone, p)
+		}
 		if record == nil {
 			continue
 		}
-		if err := s.addRecord(table, record, replicas); err != nil {
-			return nil, fmt.Errorf("table %d: %w", table, err)
+		p, err := decodePartition(id, record)
+		if err != nil {
+			return nil, fmt.Errorf("partition %d: %w", id, err)
 		}
+		if (id == MetaPartition) != (p.Table == MetaTable) {
+			return nil, fmt.Errorf("partition %d: %w", id, ErrMalformed)
+		}
+		if id == MetaPartition {
+			s.meta = p
+		} else {
+			of(p.Table).come = append(of(p.Table).come, p)
+		}
+	}
+	if record, ok := records[MetaPartition]; ok && record == nil {
+		s.meta = nil
+	}
+	for table, e := range tables {
+		s.edit(table, e)
+	}
+	if err := s.validateEdits(tables, records[MetaPartition] != nil); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
-// addRecord decodes the record of a table that is not in s, and checks it.
-func (s *Snapshot) addRecord(table uint32, record []byte, replicas map[ReplicaID]PartitionID) error {
+// decodePartition reads what AppendPartition wrote.
+func decodePartition(id PartitionID, record []byte) (*Partition, error) {
 	r, err := open(record)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var ps []*Partition
-	for range r.Count(22) {
-		p := &Partition{
-			ID:    PartitionID(r.Uint()),
-			Table: table,
-			Span:  r.span(table),
-			Epoch: r.Uint(),
-			Moves: r.Uint(),
-			Level: feature.Level(r.Uint32()),
-			Sets:  r.sets(),
-		}
-		r.partitionFields(p)
-		if r.Err() != nil {
-			return r.end()
-		}
-		if s.Partition(p.ID) != nil {
-			return ErrMalformed
-		}
-		if table != MetaTable {
-			s.byID[p.ID] = p
-		}
-		ps = append(ps, p)
-	}
-	if err := r.end(); err != nil {
-		return err
-	}
-	if table != MetaTable {
-		s.tables[table] = ps
-		err = s.validateTable(table, replicas)
-	} else if len(ps) != 1 || ps[0].ID != MetaPartition {
-		return ErrMalformed
-	} else {
-		s.meta = ps[0]
-		err = s.validateMembers(s.meta, replicas)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	return nil
+	p := &Partition{ID: id, Table: r.Uint32()}
+	p.Span, p.Epoch, p.Moves = r.span(p.Table), r.Uint(), r.Uint()
+	p.Level, p.Sets = feature.Level(r.Uint32()), r.sets()
+	r.partitionFields(p)
+	return p, r.end()
 }
 
 // open checks the version of a record, or of the whole map.
@@ -174,14 +140,14 @@ func open(record []byte) (*decoder, error) {
 func (s *Snapshot) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, recordVersion))
 	w.Bytes(s.AppendHeader(nil))
-	tables := s.Tables()
+	n := s.Len()
 	if s.meta != nil {
-		tables = append(tables, MetaTable)
+		n++
 	}
-	w.Uint(uint64(len(tables)))
-	for _, t := range tables {
-		w.Uint(uint64(t))
-		w.Bytes(s.AppendTable(nil, t))
+	w.Uint(uint64(n))
+	for p := range s.All() {
+		w.Uint(uint64(p.ID))
+		w.Bytes(AppendPartition(nil, p))
 	}
 	return w
 }
@@ -209,18 +175,18 @@ func Decode(src []byte) (*Snapshot, error) {
 		return nil, err
 	}
 	header := r.Bytes()
-	tables := map[uint32][]byte{}
+	records := map[PartitionID][]byte{}
 	for range r.Count(2) {
-		table, record := r.Uint32(), r.Bytes()
-		if r.Err() != nil || tables[table] != nil {
+		id, record := PartitionID(r.Uint()), r.Bytes()
+		if r.Err() != nil || records[id] != nil {
 			return nil, ErrMalformed
 		}
-		tables[table] = record
+		records[id] = record
 	}
 	if r.End() != nil {
 		return nil, ErrMalformed
 	}
-	s, err := Assemble(New(), header, tables)
+	s, err := Assemble(New(), header, records)
 	if err != nil {
 		return nil, err
 	}
@@ -278,8 +244,10 @@ func (r *decoder) position(table uint32) Position {
 func (r *decoder) sets() []ReplicaSet {
 	var out []ReplicaSet
 	for range r.Count(4) {
-		set := ReplicaSet{Region: r.Text(), Leader: ReplicaID(r.Uint())}
-		for range r.Count(18) {
+		set := ReplicaSet{Region: unique.Make(r.Text()).Value(), Leader: ReplicaID(r.Uint())}
+		n := r.Count(18)
+		set.Replicas = make([]Replica, 0, n)
+		for range n {
 			m := Replica{ID: ReplicaID(r.Uint())}
 			copy(m.Node[:], r.Take(uint64(len(m.Node))))
 			if m.State = MemberState(r.Byte()); m.State > Learner {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -120,12 +121,32 @@ func TestAssemble(t *testing.T) {
 			for range rapid.IntRange(1, 3).Draw(t, "changes") {
 				number := uint32(rapid.IntRange(1024, 1027).Draw(t, "table"))
 				ps := s.Partitions(number)
-				switch kind := rapid.IntRange(0, 3).Draw(t, "change"); {
+				var p *Partition
+				if ps != nil {
+					p = rapid.SampledFrom(ps).Draw(t, "partition")
+				}
+				switch kind := rapid.IntRange(0, 7).Draw(t, "change"); {
 				case ps == nil:
 					s, err = s.AddTable(number, rapid.IntRange(1, 4).Draw(t, "n"), places)
 					must(err)
 				case kind == 0:
 					s = s.DropTable(number)
+				case kind >= 4:
+					next, err := s, error(nil)
+					switch kind {
+					case 4:
+						at := Position{Ring: rapid.Uint64().Draw(t, "at")}
+						next, err = s.BeginSplit(p.ID, at, UnknownCause, time.UnixMilli(1))
+					case 5:
+						next, err = s.EndSplit(p.ID, time.UnixMilli(1))
+					case 6:
+						next, err = s.Merge(p.ID, ps[len(ps)-1].ID)
+					case 7:
+						next, err = s.WithWish(p.ID, &Wish{Nodes: []NodeID{{1}}, Until: 7})
+					}
+					if err == nil {
+						s = next
+					}
 				case kind == 1 && s.Meta() == nil:
 					s, err = s.AddMeta(places)
 					must(err)
@@ -141,13 +162,12 @@ func TestAssemble(t *testing.T) {
 					}
 				}
 			}
-			changes := map[uint32][]byte{}
-			for _, number := range append(append(before.Tables(), s.Tables()...), MetaTable) {
-				if !before.SameTable(s, number) {
-					changes[number] = nil
-					if s.Partitions(number) != nil || number == MetaTable {
-						changes[number] = s.AppendTable(nil, number)
-					}
+			changes := map[PartitionID][]byte{}
+			for was, is := range s.Changes(before) {
+				if is != nil {
+					changes[is.ID] = AppendPartition(nil, is)
+				} else {
+					changes[was.ID] = nil
 				}
 			}
 			old := follower
@@ -159,24 +179,33 @@ func TestAssemble(t *testing.T) {
 			if !bytes.Equal(follower.Append(nil), s.Append(nil)) || !bytes.Equal(whole.Append(nil), s.Append(nil)) {
 				t.Fatal("the follower has another map")
 			}
-			for _, number := range s.Tables() {
-				if _, changed := changes[number]; !changed && !old.SameTable(follower, number) {
-					t.Fatalf("table %d was decoded again", number)
+			for p := range s.All() {
+				if _, changed := changes[p.ID]; !changed && old.Partition(p.ID) != follower.Partition(p.ID) {
+					t.Fatalf("partition %d was decoded again", p.ID)
+				}
+			}
+			moving := slices.Collect(follower.InMotion())
+			for p := range follower.All() {
+				if slices.Contains(moving, p) != (p.Cut != nil || p.Wish != nil || !p.AtRest()) {
+					t.Fatalf("partition %d is in motion: %t", p.ID, slices.Contains(moving, p))
 				}
 			}
 		}
 		for _, number := range s.Tables() {
-			if _, err := Assemble(s, s.AppendHeader(nil),
-				map[uint32][]byte{number + 100: s.AppendTable(nil, number)}); err == nil {
-				t.Fatal("a partition is in two tables")
+			ps := s.Partitions(number)
+			p := rapid.SampledFrom(ps).Draw(t, "partition")
+			record := AppendPartition(nil, p)
+			refused := func(why string, base, header *Snapshot, records map[PartitionID][]byte) {
+				if _, err := Assemble(base, header.AppendHeader(nil), records); err == nil {
+					t.Fatalf("%s was accepted", why)
+				}
 			}
-			record := s.AppendTable(nil, number)
-			if _, err := Assemble(New(), New().AppendHeader(nil), map[uint32][]byte{number: record}); err == nil {
-				t.Fatal("a partition has an id that was not given")
-			}
-			if _, err := Assemble(New(), s.AppendHeader(nil),
-				map[uint32][]byte{number: record[:len(record)-1]}); err == nil {
-				t.Fatal("a record that was cut off was accepted")
+			refused("a partition under two ids", s, s, map[PartitionID][]byte{s.NextPartition() - 1 + p.ID: record})
+			refused("an id that was not given", New(), New(), map[PartitionID][]byte{p.ID: record})
+			refused("a record that was cut off", New(), s, map[PartitionID][]byte{p.ID: record[:len(record)-1]})
+			if len(ps) > 1 {
+				refused("a gap", s, s, map[PartitionID][]byte{p.ID: nil})
+				refused("a piece of a table", New(), s, map[PartitionID][]byte{p.ID: record})
 			}
 		}
 		if all := slices.Collect(s.All()); len(all) != s.Len()+

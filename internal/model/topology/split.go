@@ -25,7 +25,7 @@ func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
 
 // CutOf returns the partition whose child an ordered split makes, nil if there is none.
 func (s *Snapshot) CutOf(child PartitionID) *Partition {
-	for _, p := range s.byID {
+	for p := range s.InMotion() {
 		if p.Cut != nil && p.Cut.Child == child {
 			return p
 		}
@@ -36,7 +36,7 @@ func (s *Snapshot) CutOf(child PartitionID) *Partition {
 // BeginSplit orders a partition to be split at a position inside its span, after the beginning. All its members must be
 // at rest.
 func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time.Time) (*Snapshot, error) {
-	p := s.byID[id]
+	p := s.byID.get(uint64(id))
 	switch {
 	case p == nil:
 		return nil, fmt.Errorf("there is no partition %d", id)
@@ -44,7 +44,7 @@ func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time
 		return nil, fmt.Errorf("partition %d is being split already", id)
 	case at.Compare(p.Span.Begin) <= 0 || !p.Span.Limit.IsZero() && at.Compare(p.Span.Limit) >= 0:
 		return nil, fmt.Errorf("partition %d holds %s and cannot be split at %s", id, p.Span, at)
-	case len(s.tables[p.Table])+s.cuts(p.Table) >= PartitionsMax:
+	case len(s.Partitions(p.Table))+s.cuts(p.Table) >= PartitionsMax:
 		return nil, fmt.Errorf("table %d has %d partitions and cannot have more", p.Table, PartitionsMax)
 	case !p.AtRest():
 		return nil, fmt.Errorf("the replicas of partition %d are being changed", id)
@@ -64,8 +64,8 @@ func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time
 
 // cuts counts the splits of a table that are under way.
 func (s *Snapshot) cuts(table uint32) (n int) {
-	for _, p := range s.tables[table] {
-		if p.Cut != nil {
+	for p := range s.InMotion() {
+		if p.Cut != nil && p.Table == table {
 			n++
 		}
 	}
@@ -104,7 +104,7 @@ func (p *Partition) ChildSets() []ReplicaSet {
 // EndSplit puts an ordered split into the map, once the partition's log has it: the partition keeps what is before the
 // cut, its child has the rest. Both have the epoch after the old one.
 func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
-	p := s.byID[id]
+	p := s.byID.get(uint64(id))
 	if p == nil || p.Cut == nil {
 		return nil, fmt.Errorf("there is no split of partition %d", id)
 	}
@@ -116,7 +116,7 @@ func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	right.Epoch++
 	left.Since, right.Since = now.UnixMilli(), now.UnixMilli()
 	right.ID, right.Parent, right.Moves, right.Sets = p.Cut.Child, p.ID, 0, p.ChildSets()
-	i := find(s.tables[p.Table], p.Span.Begin)
+	i := find(s.Partitions(p.Table), p.Span.Begin)
 	out.replace(p.Table, i, i+1, &left, &right)
 	return out, nil
 }
@@ -202,7 +202,7 @@ func (s *Snapshot) validateCut(p *Partition, replicas map[ReplicaID]PartitionID)
 		return nil
 	case c.At.Compare(p.Span.Begin) <= 0 || !p.Span.Limit.IsZero() && c.At.Compare(p.Span.Limit) >= 0:
 		return fmt.Errorf("partition %d holds %s and is being split at %s", p.ID, p.Span, c.At)
-	case c.Child == 0 || c.Child >= s.nextPartition || s.byID[c.Child] != nil:
+	case c.Child == 0 || c.Child >= s.nextPartition || s.byID.get(uint64(c.Child)) != nil:
 		return fmt.Errorf("partition %d is being split off as %d", p.ID, c.Child)
 	case !p.AtRest():
 		return fmt.Errorf("partition %d is being split, and its replicas are being changed", p.ID)

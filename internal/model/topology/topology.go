@@ -5,16 +5,15 @@
 //
 // Guarantees: (TP1) a Snapshot never changes; every transition makes a new one with a higher version; (TP2) the
 // partitions of a table tile its ring: every position belongs to exactly one; (TP3) partition ids and replica ids are
-// never used twice; (TP4) nothing on the way of a request allocates (Locate, At, Partitions); (TP5) no two replicas of
-// a partition are on one node. The package knows nothing of nodes' addresses, of loads or of decisions. Start at
-// Snapshot, then transitions.go.
+// never used twice; (TP4) nothing on the way of a request allocates (Locate, At, Partitions), and a change copies
+// nothing of what it leaves alone but the list of its table; (TP5) no two replicas of a partition are on one node. The
+// package knows nothing of nodes' addresses, of loads or of decisions. Start at Snapshot, then transitions.go.
 package topology
 
 import (
 	"encoding/hex"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
@@ -205,23 +204,22 @@ func (s *ReplicaSet) Count(state MemberState) int {
 	return n
 }
 
-// Snapshot is one version of the map.
+// Snapshot is one version of the map. The next one shares with it all but a few nodes of its trees, and the list of the
+// table that changes: 8 bytes for each partition of that.
 type Snapshot struct {
 	version       uint64
 	nextPartition PartitionID
 	nextReplica   ReplicaID
-	tables        map[uint32][]*Partition // in ring order; tiles the ring (TP2)
-	byID          map[PartitionID]*Partition
-	meta          *Partition // nil while there is none
+	tables        tree[[]*Partition] // in ring order; tiles the ring (TP2)
+	byID          tree[Partition]
+	moving        tree[Partition] // of byID, those of InMotion
+	meta          *Partition      // nil while there is none
 	level         feature.Level
 	rest          []byte // as in ReplicaSet
 }
 
 // New is the empty map, version 1.
-func New() *Snapshot {
-	return &Snapshot{version: 1, nextPartition: 1, nextReplica: 1, tables: map[uint32][]*Partition{},
-		byID: map[PartitionID]*Partition{}}
-}
+func New() *Snapshot { return &Snapshot{version: 1, nextPartition: 1, nextReplica: 1} }
 
 // Version grows with every change.
 func (s *Snapshot) Version() uint64 { return s.version }
@@ -232,14 +230,19 @@ func (s *Snapshot) Level() feature.Level { return s.level }
 
 // Partitions returns the partitions of a table in ring order, nil if the table is not there. The caller must not change
 // them.
-func (s *Snapshot) Partitions(table uint32) []*Partition { return s.tables[table] }
+func (s *Snapshot) Partitions(table uint32) []*Partition {
+	if ps := s.tables.get(uint64(table)); ps != nil {
+		return *ps
+	}
+	return nil
+}
 
 // Partition returns a partition by its id, nil if it is not there. The meta partition is one of them.
 func (s *Snapshot) Partition(id PartitionID) *Partition {
 	if id == MetaPartition {
 		return s.meta
 	}
-	return s.byID[id]
+	return s.byID.get(uint64(id))
 }
 
 // Meta is the meta partition, nil in a map that was made without one.
@@ -251,32 +254,68 @@ func (s *Snapshot) All() iter.Seq[*Partition] {
 		if s.meta != nil && !yield(s.meta) {
 			return
 		}
-		for _, t := range s.Tables() {
-			for _, p := range s.tables[t] {
+		s.tables.all(func(_ uint64, ps *[]*Partition) bool {
+			for _, p := range *ps {
 				if !yield(p) {
-					return
+					return false
 				}
 			}
-		}
+			return true
+		})
 	}
 }
 
+// InMotion yields the partitions that something is to happen to: an order is open, or a member is on its way in or out.
+// Their number is bounded by those who order, so this costs little however large the map is.
+func (s *Snapshot) InMotion() iter.Seq[*Partition] {
+	return func(yield func(*Partition) bool) {
+		if s.meta != nil && s.meta.inMotion() && !yield(s.meta) {
+			return
+		}
+		s.moving.all(func(_ uint64, p *Partition) bool { return yield(p) })
+	}
+}
+
+func (p *Partition) inMotion() bool { return p.Cut != nil || p.Wish != nil || !p.AtRest() }
+
+// Changes yields the partitions that are not the same in both maps, as they were in old and are now; nil where there is
+// none. It costs what has changed, not what there is.
+func (s *Snapshot) Changes(old *Snapshot) iter.Seq2[*Partition, *Partition] {
+	return func(yield func(was, is *Partition) bool) {
+		if s.meta != old.meta && !yield(old.meta, s.meta) {
+			return
+		}
+		changes(old.byID, s.byID, func(_ uint64, was, is *Partition) bool { return yield(was, is) })
+	}
+}
+
+// Dropped lists the tables of old that are not in s.
+func (s *Snapshot) Dropped(old *Snapshot) (tables []uint32) {
+	changes(old.tables, s.tables, func(table uint64, _, is *[]*Partition) bool {
+		if is == nil {
+			tables = append(tables, uint32(table))
+		}
+		return true
+	})
+	return tables
+}
+
 // Len is the number of partitions of all tables, without the meta partition.
-func (s *Snapshot) Len() int { return len(s.byID) }
+func (s *Snapshot) Len() int { return s.byID.count }
 
 // Tables returns the tables of the map, ascending.
 func (s *Snapshot) Tables() []uint32 {
-	out := make([]uint32, 0, len(s.tables))
-	for t := range s.tables {
-		out = append(out, t)
-	}
-	slices.Sort(out)
+	out := make([]uint32, 0, s.tables.count)
+	s.tables.all(func(table uint64, _ *[]*Partition) bool {
+		out = append(out, uint32(table))
+		return true
+	})
 	return out
 }
 
 // Locate returns the partition that holds a key of a table, nil if the table is not there.
 func (s *Snapshot) Locate(table uint32, t token.Token, key []byte) *Partition {
-	ps := s.tables[table]
+	ps := s.Partitions(table)
 	if len(ps) == 0 {
 		return nil
 	}
@@ -285,7 +324,7 @@ func (s *Snapshot) Locate(table uint32, t token.Token, key []byte) *Partition {
 
 // Find returns the index in Partitions(table) of the partition that holds a position, -1 if the table is not there.
 func (s *Snapshot) Find(table uint32, p Position) int {
-	ps := s.tables[table]
+	ps := s.Partitions(table)
 	if len(ps) == 0 {
 		return -1
 	}

@@ -5,7 +5,6 @@ package topology
 import (
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -22,10 +21,9 @@ type Place struct {
 
 // next copies the snapshot as the basis of a change. Partitions are shared: they never change.
 func (s *Snapshot) next() *Snapshot {
-	return &Snapshot{
-		version: s.version + 1, nextPartition: s.nextPartition, nextReplica: s.nextReplica,
-		tables: maps.Clone(s.tables), byID: maps.Clone(s.byID), meta: s.meta, level: s.level, rest: s.rest,
-	}
+	out := *s
+	out.version++
+	return &out
 }
 
 // WithLevel returns a map with a higher feature level; s itself if it has that already. A level never falls.
@@ -85,7 +83,7 @@ func (s *Snapshot) CutTable(table uint32, pieces []Piece) (*Snapshot, error) {
 	if len(pieces) < 1 || len(pieces) > PartitionsMax {
 		return nil, fmt.Errorf("a table cannot have %d partitions", len(pieces))
 	}
-	if _, ok := s.tables[table]; ok || table == MetaTable {
+	if s.Partitions(table) != nil || table == MetaTable {
 		return nil, fmt.Errorf("table %d is in the topology already", table)
 	}
 	out := s.next()
@@ -104,9 +102,8 @@ func (s *Snapshot) CutTable(table uint32, pieces []Piece) (*Snapshot, error) {
 		}
 		out.nextPartition++
 		ps = append(ps, p)
-		out.byID[p.ID] = p
 	}
-	out.tables[table] = ps
+	out.setTable(table, nil, ps)
 	if err := out.validateTable(table, map[ReplicaID]PartitionID{}); err != nil {
 		return nil, err
 	}
@@ -129,17 +126,14 @@ func (s *Snapshot) AddMeta(places []Place) (*Snapshot, error) {
 // DropTable removes a table and its partitions; it changes nothing but the version if the table is not there.
 func (s *Snapshot) DropTable(table uint32) *Snapshot {
 	out := s.next()
-	for _, p := range out.tables[table] {
-		delete(out.byID, p.ID)
-	}
-	delete(out.tables, table)
+	out.setTable(table, s.Partitions(table), nil)
 	return out
 }
 
 // Merge makes one partition of two neighbours: left keeps its id and its replicas and takes right's span; the epoch is
 // the one after the higher. Whoever merges has seen to it that both live on the same nodes.
 func (s *Snapshot) Merge(left, right PartitionID) (*Snapshot, error) {
-	l, r := s.byID[left], s.byID[right]
+	l, r := s.byID.get(uint64(left)), s.byID.get(uint64(right))
 	if l == nil || r == nil {
 		return nil, fmt.Errorf("there are no partitions %d and %d", left, right)
 	}
@@ -154,21 +148,42 @@ func (s *Snapshot) Merge(left, right PartitionID) (*Snapshot, error) {
 	merged.Span.Limit = r.Span.Limit
 	merged.Epoch = max(l.Epoch, r.Epoch) + 1
 	merged.Wish = nil
-	i := find(s.tables[l.Table], l.Span.Begin)
+	i := find(s.Partitions(l.Table), l.Span.Begin)
 	out.replace(l.Table, i, i+2, &merged)
 	return out, nil
 }
 
 // replace puts ps in the place of the partitions [from, to) of a table.
 func (s *Snapshot) replace(table uint32, from, to int, ps ...*Partition) {
-	old := s.tables[table]
-	list := make([]*Partition, 0, len(old)+len(ps))
+	old := s.Partitions(table)
+	list := make([]*Partition, 0, len(old)-(to-from)+len(ps))
 	list = append(append(append(list, old[:from]...), ps...), old[to:]...)
-	for _, p := range old[from:to] {
-		delete(s.byID, p.ID)
+	s.setList(table, list)
+	s.register(old[from:to], ps)
+}
+
+// setTable puts a table of partitions in the place of another; an empty one is none.
+func (s *Snapshot) setTable(table uint32, old, ps []*Partition) {
+	s.setList(table, ps)
+	s.register(old, ps)
+}
+
+func (s *Snapshot) setList(table uint32, list []*Partition) {
+	if len(list) == 0 {
+		s.tables = s.tables.with(uint64(table), nil)
+		return
 	}
-	for _, p := range ps {
-		s.byID[p.ID] = p
+	s.tables = s.tables.with(uint64(table), &list)
+}
+
+// register takes partitions out of what goes by their ids, and puts others in.
+func (s *Snapshot) register(gone, come []*Partition) {
+	for _, p := range gone {
+		s.byID, s.moving = s.byID.with(uint64(p.ID), nil), s.moving.with(uint64(p.ID), nil)
 	}
-	s.tables[table] = list
+	for _, p := range come {
+		if s.byID = s.byID.with(uint64(p.ID), p); p.inMotion() {
+			s.moving = s.moving.with(uint64(p.ID), p)
+		}
+	}
 }

@@ -16,10 +16,10 @@ func (s *Snapshot) Validate() error {
 		if err := s.validateTable(table, replicas); err != nil {
 			return err
 		}
-		seen += len(s.tables[table])
+		seen += len(s.Partitions(table))
 	}
-	if seen != len(s.byID) {
-		return fmt.Errorf("%d partitions belong to no table", len(s.byID)-seen)
+	if seen != s.byID.count {
+		return fmt.Errorf("%d partitions belong to no table", s.byID.count-seen)
 	}
 	if s.meta == nil {
 		return nil
@@ -29,33 +29,43 @@ func (s *Snapshot) Validate() error {
 
 // validateTable checks a table; replicas has those of the tables before it, and gets those of this one.
 func (s *Snapshot) validateTable(table uint32, replicas map[ReplicaID]PartitionID) error {
-	ps := s.tables[table]
+	ps := s.Partitions(table)
 	if len(ps) == 0 {
 		return fmt.Errorf("table %d has no partitions", table)
 	}
-	var begin Position
-	for i, p := range ps {
-		switch {
-		case p.Table != table:
-			return fmt.Errorf("partition %d of table %d is listed under table %d", p.ID, p.Table, table)
-		case p.ID == 0 || p.ID >= s.nextPartition || s.byID[p.ID] != p:
-			return fmt.Errorf("partition %d of table %d is not registered under its id", p.ID, table)
-		case p.Epoch == 0:
-			return fmt.Errorf("partition %d has no epoch", p.ID)
-		case p.Span.Begin.Compare(begin) != 0:
-			return fmt.Errorf("partition %d of table %d begins at %s, not at %s", p.ID, table, p.Span.Begin, begin)
-		case !p.Span.Valid():
-			return fmt.Errorf("partition %d of table %d is empty at %s", p.ID, table, p.Span.Begin)
-		case p.Span.Limit.IsZero() != (i == len(ps)-1):
-			return fmt.Errorf("partition %d of table %d ends at %s", p.ID, table, p.Span.Limit)
-		}
-		if err := s.validateMembers(p, replicas); err != nil {
+	for i := range ps {
+		if err := s.validatePlace(table, ps, i); err != nil {
 			return err
 		}
-		if err := s.validateCut(p, replicas); err != nil {
+		if err := s.validateMembers(ps[i], replicas); err != nil {
 			return err
 		}
-		begin = p.Span.Limit
+		if err := s.validateCut(ps[i], replicas); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validatePlace checks a partition of a table, and that it begins where the one before it ends.
+func (s *Snapshot) validatePlace(table uint32, ps []*Partition, i int) error {
+	p, begin := ps[i], Position{}
+	if i > 0 {
+		begin = ps[i-1].Span.Limit
+	}
+	switch {
+	case p.Table != table:
+		return fmt.Errorf("partition %d of table %d is listed under table %d", p.ID, p.Table, table)
+	case p.ID == 0 || p.ID >= s.nextPartition || s.Partition(p.ID) != p:
+		return fmt.Errorf("partition %d of table %d is not registered under its id", p.ID, table)
+	case p.Epoch == 0:
+		return fmt.Errorf("partition %d has no epoch", p.ID)
+	case p.Span.Begin.Compare(begin) != 0 || i > 0 && begin.IsZero():
+		return fmt.Errorf("partition %d of table %d begins at %s, not at %s", p.ID, table, p.Span.Begin, begin)
+	case !p.Span.Valid():
+		return fmt.Errorf("partition %d of table %d is empty at %s", p.ID, table, p.Span.Begin)
+	case p.Span.Limit.IsZero() != (i == len(ps)-1):
+		return fmt.Errorf("partition %d of table %d ends at %s", p.ID, table, p.Span.Limit)
 	}
 	return nil
 }

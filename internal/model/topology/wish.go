@@ -28,7 +28,7 @@ func (w *Wish) Open(now time.Time) bool { return w != nil && now.UnixMilli() < w
 
 // WithWish records a wish for a partition in the place of the one it has; nil ends that.
 func (s *Snapshot) WithWish(id PartitionID, w *Wish) (*Snapshot, error) {
-	p := s.byID[id]
+	p := s.byID.get(uint64(id))
 	if p == nil {
 		return nil, fmt.Errorf("there is no partition %d", id)
 	}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// edit is what records change in a table.
+type edit struct {
+	gone, come []*Partition
+	// touched are places of the changed table beside which something is new.
+	touched []int
+}
+
+// edit changes a table. Nothing is checked: a partition may come twice, or leave a gap.
+func (s *Snapshot) edit(table uint32, e *edit) {
+	byBegin := func(a, b *Partition) int {
+		return cmp.Or(a.Span.Begin.Compare(b.Span.Begin), cmp.Compare(a.ID, b.ID))
+	}
+	slices.SortFunc(e.come, byBegin)
+	slices.SortFunc(e.gone, byBegin)
+	old := s.Partitions(table)
+	place := func(p *Partition) int {
+		i, _ := slices.BinarySearchFunc(old, p.Span.Begin, func(o *Partition, at Position) int {
+			return o.Span.Begin.Compare(at)
+		})
+		return i
+	}
+	list := make([]*Partition, 0, len(old)+len(e.come))
+	at := 0 // old[:at] is done
+	for come, gone := e.come, e.gone; len(come)+len(gone) > 0; {
+		if len(gone) == 0 || len(come) > 0 && place(come[0]) <= place(gone[0]) {
+			to := place(come[0])
+			list, at = append(append(list, old[at:to]...), come[0]), to
+			e.touched, come = append(e.touched, len(list)-1), come[1:]
+		} else {
+			to := place(gone[0])
+			list, at = append(list, old[at:to]...), to+1
+			e.touched, gone = append(e.touched, len(list)), gone[1:]
+		}
+	}
+	s.setList(table, append(list, old[at:]...))
+	s.register(e.gone, e.come)
+}
+
+// validateEdits checks what edits, and perhaps another meta partition, have made of a valid map.
+func (s *Snapshot) validateEdits(tables map[uint32]*edit, meta bool) error {
+	replicas := map[ReplicaID]PartitionID{}
+	for table, e := range tables {
+		if err := s.validateEdit(table, e, replicas); err != nil {
+			return fmt.Errorf("%w: table %d: %w", ErrMalformed, table, err)
+		}
+	}
+	if meta {
+		if err := s.validateMembers(s.meta, replicas); err != nil {
+			return fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+	}
+	return nil
+}
+
+// validateEdit checks what an edit has made of a table that was valid: what came, and what is beside a change.
+func (s *Snapshot) validateEdit(table uint32, e *edit, replicas map[ReplicaID]PartitionID) error {
+	ps := s.Partitions(table)
+	for _, at := range e.touched {
+		for i := max(at-1, 0); i < min(at+2, len(ps)); i++ {
+			if err := s.validatePlace(table, ps, i); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range e.come {
+		if err := s.validateMembers(p, replicas); err != nil {
+			return err
+		}
+		if err := s.validateCut(p, replicas); err != nil {
+			return err
+		}
+	}
+	return nil
+}
