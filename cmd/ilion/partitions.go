@@ -66,7 +66,9 @@ func printPartitions(out io.Writer, tables []admin.TableStatus) error {
 func stateOf(p *admin.PartitionStatus) string {
 	switch {
 	case p.SplitsOff != 0:
-		return fmt.Sprintf("splits at %s, becomes %d", p.SplitsAt, p.SplitsOff)
+		return fmt.Sprintf("splits at %s, becomes %d (%s)", p.SplitsAt, p.SplitsOff, p.SplitCause)
+	case p.Stuck != "":
+		return "not split: " + p.Stuck
 	case len(p.Wanted) > 0:
 		return heldOn(p)
 	case p.Parent != 0:

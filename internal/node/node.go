@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/backfill"
+	"github.com/ilion-db/ilion/internal/control/growth"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/feature"
@@ -69,6 +70,7 @@ type Node struct {
 	// cluster is nil for a node that stands alone.
 	cluster     *cluster
 	census      *census.Census
+	growth      *growth.Watch
 	engine      *session.Engine
 	cql         *cql.Server
 	reserve     *guard.Reserve // of descriptors

@@ -46,6 +46,7 @@ type Options struct {
 	Memory  MemoryOptions  `yaml:"memory"`
 	Limits  LimitOptions   `yaml:"limits"`
 	Storage StorageOptions `yaml:"storage"`
+	Splits  SplitOptions   `yaml:"splits"`
 	// Guardrails bound what statements may ask for, by Cassandra's names.
 	Guardrails guardrail.Options `yaml:"guardrails"`
 	Auth       AuthOptions       `yaml:"auth"`
@@ -263,6 +264,7 @@ func (o Options) withDefaults() Options {
 		o.Storage.MinFreeDisk = 5
 	}
 	num(&o.Storage.SweepKeys, 100_000)
+	o.Splits = o.Splits.withDefaults()
 	def(&o.Cluster.Advertise, o.Cluster.Internal)
 	if o.Cluster.HealAfter == 0 {
 		o.Cluster.HealAfter = 5 * time.Minute
@@ -292,6 +294,9 @@ func (o Options) validate() error {
 			"together they may take 90 %% of it")
 	}
 	if err := o.Limits.validate(); err != nil {
+		return err
+	}
+	if err := o.Splits.validate(); err != nil {
 		return err
 	}
 	if err := o.Guardrails.Validate(); err != nil {

@@ -30,6 +30,7 @@ func (n *Node) serve() error {
 	n.describe()
 	n.openCensus()
 	n.inBackground(n.census.Run)
+	n.growth = n.newGrowth()
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock()})
 	var err error
 	options := session.Options{
@@ -106,6 +107,7 @@ func (n *Node) serve() error {
 	}
 	n.inBackground(n.watchCertificates)
 	n.inBackground(n.sweep)
+	n.inBackground(n.growth.Run)
 	n.inBackground(n.watch)
 	return nil
 }

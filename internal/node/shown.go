@@ -34,7 +34,7 @@ func (n *Node) shown() *admin.Node {
 		Budget: int64(n.opts.Memory.Budget),
 		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
-		Census: n.census,
+		Census: n.census, Growth: n.growth,
 	}
 	if n.logins != nil {
 		out.Logins = n.logins.Counts
@@ -95,6 +95,9 @@ func (n *Node) settings() map[string]string {
 		"limits_write_timeout":           o.Limits.WriteTimeout.String(),
 		"storage_min_free_disk_percent":  fmt.Sprint(o.Storage.MinFreeDisk),
 		"storage_sweep_keys_per_second":  strconv.Itoa(o.Storage.SweepKeys),
+		"splits_storage_cap":             fmt.Sprint(o.Splits.StorageCap),
+		"splits_operations_per_second":   strconv.Itoa(o.Splits.Operations),
+		"splits_cpu_percent":             strconv.Itoa(o.Splits.CPU),
 		"authenticator": map[bool]string{false: "AllowAllAuthenticator",
 			true: "PasswordAuthenticator"}[o.Auth.on()],
 		"client_encryption_options_enabled": strconv.FormatBool(o.TLS.Cert != ""),

@@ -110,7 +110,7 @@ func (n *Node) splitPoint(t *schema.Table, o *split.Order, at string) (topology.
 	if err != nil {
 		return topology.Position{}, fmt.Errorf("partition %d cannot be split in the middle: %w", p.ID, err)
 	}
-	return middle, nil
+	return middle.At, nil
 }
 
 // sidesOf says how much there would be on both sides of a split, if this node knows.

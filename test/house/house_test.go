@@ -48,6 +48,7 @@ var sameWing = map[string]string{
 	"internal/query/roles":          "internal/query/parser",
 	"internal/control/placement":    "internal/control/meta",
 	"internal/control/split":        "internal/control/meta",
+	"internal/control/growth":       "internal/control/meta internal/control/split",
 	"internal/control/meta":         "",
 	"internal/control/backfill":     "internal/control/meta",
 	"internal/control/schemachange": "internal/control/meta",

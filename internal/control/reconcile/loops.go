@@ -81,7 +81,8 @@ func (l *Loops) check() {
 // LogSplit notes a split that the map has now.
 func LogSplit(log *slog.Logger, p *topology.Partition) {
 	log.LogAttrs(context.Background(), slog.LevelInfo, "partition split", slog.Uint64("partition", uint64(p.ID)),
-		slog.Uint64("child", uint64(p.Cut.Child)), slog.String("at", p.Cut.At.String()))
+		slog.Uint64("child", uint64(p.Cut.Child)), slog.String("at", p.Cut.At.String()),
+		slog.String("cause", reasonOf(p, time.Time{}).Cause.String()))
 }
 
 // replica returns the replica of a partition on this node, nil if there is none.

@@ -164,6 +164,8 @@ type TableOptions struct {
 	Extensions            map[string][]byte
 	// Cosmos holds cosmosdb_* options as given, by name.
 	Cosmos map[string]string
+	// StorageCapGB is storage_cap_gb, 0 if it is not set; see StorageCap.
+	StorageCapGB float64 `json:",omitempty"`
 
 	rest rest
 }

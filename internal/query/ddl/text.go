@@ -249,7 +249,7 @@ func optionTexts(o *schema.TableOptions) []string {
 	for _, name := range slices.Sorted(maps.Keys(o.Cosmos)) {
 		texts = append(texts, name+" = "+keptValue(o.Cosmos[name]))
 	}
-	return append(texts,
+	texts = append(texts,
 		"crc_check_chance = "+schema.FormatDouble(o.CRCCheckChance),
 		"default_time_to_live = "+strconv.Itoa(int(o.DefaultTTL)),
 		"extensions = {"+strings.Join(extensions, ", ")+"}",
@@ -259,4 +259,8 @@ func optionTexts(o *schema.TableOptions) []string {
 		"min_index_interval = "+strconv.Itoa(int(o.MinIndexInterval)),
 		"read_repair = "+schema.FormatString(o.ReadRepair),
 		"speculative_retry = "+schema.FormatString(o.SpeculativeRetry))
+	if most := o.StorageCapText(); most != "" {
+		texts = append(texts, "storage_cap_gb = "+most)
+	}
+	return texts
 }

@@ -128,7 +128,7 @@ func (r *Replica) launchAll(
 		return false, err
 	}
 	for _, m := range ms {
-		r.count.wrote(ru.Write(m))
+		r.sample(r.count.wrote(ru.Write(m)), m.Token)
 	}
 	return true, nil
 }

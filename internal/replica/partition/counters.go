@@ -28,19 +28,21 @@ type counters struct {
 	units                     atomic.Int64
 }
 
-func (c *counters) wrote(u ru.Units, bytes int64) {
-	c.writes.Add(1)
+// wrote counts a write and returns how many there are.
+func (c *counters) wrote(u ru.Units, bytes int64) uint64 {
 	c.bytesWritten.Add(uint64(bytes))
 	c.units.Add(int64(u))
+	return c.writes.Add(1)
 }
 
-func (c *counters) read(u ru.Units, rows, bytes int64) {
-	c.reads.Add(1)
+// read counts a read and returns how many there are.
+func (c *counters) read(u ru.Units, rows, bytes int64) uint64 {
 	if rows > 0 {
 		c.rowsRead.Add(uint64(rows))
 		c.bytesRead.Add(uint64(bytes))
 	}
 	c.units.Add(int64(u))
+	return c.reads.Add(1)
 }
 
 // Counts returns the counters of the replica.

@@ -154,7 +154,7 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (v verdi
 		v.decision.First, err = r.first(ctx, c)
 	}
 	r.count.conditions.Add(1)
-	r.count.read(units, f.rows, f.bytes)
+	r.sample(r.count.read(units, f.rows, f.bytes), m.Token)
 	return v, err
 }
 

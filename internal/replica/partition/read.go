@@ -46,7 +46,9 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		err = r.host.store.Read(ctx, c, p)
 	}
 	passed := p.key >= 0
-	r.count.read(ru.Read(ru.ShapeOf(c, p.rows), p.rows, p.bytes), p.rows, p.bytes)
+	if n := r.count.read(ru.Read(ru.ShapeOf(c, p.rows), p.rows, p.bytes), p.rows, p.bytes); c.Key != nil {
+		r.sample(n, c.Token)
+	}
 	if err == nil {
 		err = r.seq.confirm(ctx, t, c)
 		if err != nil && passed && (t.follower || t.term != 0) && ctx.Err() == nil {

@@ -28,6 +28,8 @@ type Replica struct {
 	stamps stamps
 	recent recent
 	count  counters
+	// samples are there while somebody wants to know where requests go; see Sample.
+	samples atomic.Pointer[samples]
 	// schema is the least schema version that mutations must have; see Require.
 	schema atomic.Uint64
 	// level is the feature level that the log has installed, a feature.Level.

@@ -46,12 +46,13 @@ func (r *Replica) WriteNow(m *command.Mutation, done command.Completion) (taken 
 // another one already.
 func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completion) error {
 	price, bytes := ru.Write(m)
+	tok := m.Token
 	applied, err := r.launch(m, g, done)
 	r.host.latches.leave(g)
 	if err != nil {
 		return err
 	}
-	r.count.wrote(price, bytes)
+	r.sample(r.count.wrote(price, bytes), tok)
 	if applied {
 		tellIndex(done, r.shown.Load())
 		done.Done(nil)

@@ -5,60 +5,144 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
+// putSized stores a row of a logical partition with a value of a size, which does not compress.
+func putSized(t *testing.T, s *Store, table uint32, key string, size int) {
+	t.Helper()
+	b := s.NewBatch()
+	defer b.Close()
+	k := keys.AppendRow(nil, table, token.Hash([]byte(key)), []byte(key), nil)
+	value := make([]byte, size)
+	rand.NewChaCha8([32]byte(fmt.Appendf(nil, "%32s", key))).Read(value)
+	if err := errors.Join(b.b.Set(k, value, nil), b.Commit()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestMiddle proves that the middle of a span leaves about half of its bytes on each side, wherever they are, that it
 // lies inside the span, and that there is none where all is one token.
 func TestMiddle(t *testing.T) {
 	s := openMem(t, Options{})
 	const table = 600
-	put := func(key string, size int) {
-		t.Helper()
-		b := s.NewBatch()
-		defer b.Close()
-		k := keys.AppendRow(nil, table, token.Hash([]byte(key)), []byte(key), nil)
-		if err := errors.Join(b.b.Set(k, make([]byte, size), nil), b.Commit()); err != nil {
-			t.Fatal(err)
-		}
-	}
 	whole := keys.Span{Table: table}
-	if at, err := s.Middle(whole); err != nil || at.Ring != 1<<63 {
-		t.Errorf("of nothing: %v, %v", at, err)
+	if h, err := s.Middle(whole); err != nil || h.At.Ring != 1<<63 {
+		t.Errorf("of nothing: %v, %v", h, err)
 	}
-	put("a", 10)
-	if at, err := s.Middle(whole); !errors.Is(err, ErrOneToken) {
-		t.Errorf("of one key: %v, %v", at, err)
+	putSized(t, s, table, "a", 10)
+	big := token.Hash([]byte("a"))
+	if h, err := s.Middle(whole); !errors.Is(err, ErrOneToken) || h.Widest != big || h.WidestBytes != h.Left {
+		t.Errorf("of one key: %v, %v", h, err)
 	}
-	big := token.Hash([]byte("a")).Position()
 	for i := range 200 {
 		size := 100
-		if token.Hash(fmt.Append(nil, i)).Position() < big {
+		if token.Hash(fmt.Append(nil, i)) < big {
 			size = 1
 		}
-		put(fmt.Sprint(i), size)
+		putSized(t, s, table, fmt.Sprint(i), size)
 	}
-	at, err := s.Middle(whole)
+	h, err := s.Middle(whole)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var before, after int
+	var before, after uint64
 	for i := range 200 {
-		p := token.Hash(fmt.Append(nil, i)).Position()
-		size := 100
-		if p < big {
+		tok := token.Hash(fmt.Append(nil, i))
+		size := uint64(100)
+		if tok < big {
 			size = 1
 		}
-		if size += 30; p < at.Ring {
+		if size += 30; tok.Position() < h.At.Ring {
 			before += size
 		} else {
 			after += size
 		}
 	}
 	if before < 2*after/3 || after < 2*before/3 {
-		t.Errorf("at %v: %d bytes before, %d after it", at, before, after)
+		t.Errorf("at %v: %d bytes before, %d after it", h.At, before, after)
+	}
+	if h.Left < before/2 || h.Left > 2*before || h.Right < after/2 || h.Right > 2*after {
+		t.Errorf("%d and %d bytes are told as %d and %d", before, after, h.Left, h.Right)
+	}
+}
+
+// TestMiddleOnDisk proves that a span is halved by the sizes of its tables, that a token is named which has most of it,
+// and that a cut beside that leaves as much as can be on the smaller side.
+func TestMiddleOnDisk(t *testing.T) {
+	s := openMem(t, Options{})
+	const table = 600
+	whole := keys.Span{Table: table}
+	for i := range 400 {
+		putSized(t, s, table, fmt.Sprint(i), 10_000)
+	}
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.middleOnDisk(whole)
+	if err != nil || h.Left < h.Right*9/10 || h.Right < h.Left*9/10 || h.Left+h.Right < 4_000_000 {
+		t.Errorf("of 4 MB: %+v, %v", h, err)
+	}
+	for i := range 1200 {
+		tok, key := token.Hash([]byte("big")), []byte("big")
+		b := s.NewBatch()
+		value := make([]byte, 10_000)
+		rand.NewChaCha8([32]byte(fmt.Appendf(nil, "%32d", i))).Read(value)
+		row := keys.AppendRow(nil, table, tok, key, fmt.Append(nil, i))
+		if err := errors.Join(b.b.Set(row, value, nil), b.Commit()); err != nil {
+			t.Fatal(err)
+		}
+		b.Close()
+	}
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	big := token.Hash([]byte("big"))
+	h, err = s.middleOnDisk(whole)
+	if err != nil || h.Widest != big || h.WidestBytes < 11_000_000 || h.WidestBytes > 13_000_000 {
+		t.Errorf("of a token with most of it: %+v, %v", h, err)
+	}
+	if at := h.At.Ring; at != big.Position() && at != big.Position()+1 || min(h.Left, h.Right) < 1_500_000 {
+		t.Errorf("it is cut at %v, beside %v: %+v", h.At, big, h)
+	}
+	if key, err := s.KeyAt(table, big); err != nil || string(key) != "big" {
+		t.Errorf("the key of the token is %q, %v", key, err)
+	}
+	if key, err := s.KeyAt(table, big+1); err != nil || key != nil {
+		t.Errorf("the key of no token is %q, %v", key, err)
+	}
+}
+
+// TestSize proves that a size is what the tables have, and what is in memtables only where it makes a difference.
+func TestSize(t *testing.T) {
+	s := openMem(t, Options{})
+	const table = 600
+	whole := keys.Span{Table: table}
+	size := func(enough uint64) uint64 {
+		t.Helper()
+		n, err := s.Size(whole, enough)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for i := range 100 {
+		putSized(t, s, table, fmt.Sprint(i), 1000)
+	}
+	if n := size(100_000); n < 100_000 || n > 110_000 {
+		t.Errorf("100 KB in memory are %d", n)
+	}
+	if n := size(10 << 20); n != 0 {
+		t.Errorf("100 KB in memory, where 10 MiB matter, are %d", n)
+	}
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n := size(walkMax + 1); n < 100_000 || n > 120_000 {
+		t.Errorf("100 KB on disk are %d", n)
 	}
 }

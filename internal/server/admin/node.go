@@ -5,6 +5,7 @@ package admin
 import (
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/growth"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -31,6 +32,7 @@ type Node struct {
 	Directory   *storage.Directory
 	Host        *partition.Host
 	Census      *census.Census
+	Growth      *growth.Watch
 	Coordinator *coordinator.Coordinator
 	Catalog     *catalog.Catalog
 	Engine      *session.Engine

@@ -83,6 +83,15 @@ type PartitionStatus struct {
 	// Wanted are the nodes that an order holds the replicas on, until the instant HeldUntil in RFC 3339.
 	Wanted    []string `json:"wanted,omitempty"`
 	HeldUntil string   `json:"held_until,omitempty"`
+	// SplitCause is why it splits: by hand, size or load.
+	SplitCause string `json:"split_cause,omitempty"`
+	// CapBytes is how much the partition may have on disk, Operations and CPU what it was asked in the last seconds, a
+	// second and in percent of all processors, and Stuck why it is not split although it should be. Only the node that
+	// leads it knows.
+	CapBytes   uint64  `json:"cap_bytes,omitempty"`
+	Operations float64 `json:"operations_per_second,omitempty"`
+	CPU        float64 `json:"cpu_percent,omitempty"`
+	Stuck      string  `json:"not_split_because,omitempty"`
 	// Leader is the node that leads as far as this one knows, Replicas are the members of the replica set; empty for a
 	// node that stands alone.
 	Leader   string          `json:"leader,omitempty"`
@@ -136,6 +145,9 @@ func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String(), Parent: uint64(p.Parent)}
 	if p.Cut != nil {
 		ps.SplitsAt, ps.SplitsOff = p.Cut.At.String(), uint64(p.Cut.Child)
+		if p.Reason != nil {
+			ps.SplitCause = p.Reason.Cause.String()
+		}
 	}
 	if w := p.Wish; w != nil {
 		ps.HeldUntil = time.UnixMilli(w.Until).UTC().Format(time.RFC3339)
@@ -163,6 +175,10 @@ func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	}
 	if leader, ok := r.Leader(); ok {
 		ps.Leader = hex.EncodeToString(leader[:])
+	}
+	if n.Growth != nil {
+		g := n.Growth.Of(p.ID)
+		ps.CapBytes, ps.Operations, ps.CPU, ps.Stuck = g.Cap, g.Load.Operations, 100*g.Load.CPU, g.Stuck
 	}
 	c := r.Counts()
 	ps.Reads, ps.Writes, ps.Conditions, ps.RequestUnits = c.Reads, c.Writes, c.Conditions, c.Units.Float()

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package growth has partitions split by themselves: the leader of each looks how large it is and how much is asked of
+// it, and orders a split through the records, as an operator would.
+//
+// Guarantees: (GR1) a partition above 80 % of its cap is split in the middle of its bytes; (GR2) one whose load is
+// above its limits for ten seconds is split where a quarter of the load, or more, is on each side; (GR3) where that
+// cannot be, the logical partition that is in the way is named, and nothing is done; (GR4) tables of the system are
+// left alone. When a split is due is decided by control/split, whose bounds hold here, too: nothing is ordered twice
+// within a minute, and few at once. Nothing is remembered: after a crash, and on another leader, everything is measured
+// anew. Start at Watch.round.
+package growth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+)
+
+const (
+	// lookEvery is the pause between two looks at all partitions.
+	lookEvery = time.Second
+	// weighEvery is how often a partition is weighed again that has changed; one that has grown by a hundredth of its
+	// cap is at the next look.
+	weighEvery = 15 * time.Second
+	// orderMax bounds the wait for an order to be recorded.
+	orderMax = 10 * time.Second
+)
+
+// Store is what partitions are weighed with: *storage.Statistics.
+type Store interface {
+	Size(span keys.Span, enough uint64) (uint64, error)
+	Middle(span keys.Span) (storage.Halves, error)
+	KeyAt(table uint32, at token.Token) ([]byte, error)
+}
+
+// Options are the parts and limits of a Watch. All but Sched are needed.
+type Options struct {
+	Records *meta.Keeper
+	// Replicas are those of this node.
+	Replicas func() []*partition.Replica
+	Store    Store
+	// Cap is how many bytes a partition of a table may have on disk; 0 for a table that is never split.
+	Cap func(table uint32) uint64
+	// Limit is the load above which a partition is split.
+	Limit split.Load
+	// Busy is the time that all processors have worked for this process, Processors how many there are.
+	Busy       func() time.Duration
+	Processors int
+	// Name is a logical partition in words.
+	Name func(table uint32, key []byte) string
+	// Alone, if not nil, carries out what was ordered, on a node that stands alone; Level is its feature level.
+	Alone func(ctx context.Context) error
+	Level func() feature.Level
+	Log   *slog.Logger
+	// Sched is what the watch tells time and waits by, nil outside simulations.
+	Sched *sched.Scheduler
+}
+
+// Report is what is known of a partition that is led here.
+type Report struct {
+	// Bytes is its size when it was last weighed, Cap what it may have.
+	Bytes, Cap uint64
+	// Load is that of the last seconds.
+	Load split.Load
+	// Stuck says, in words, why it is not split although it should be; empty if nothing is in the way.
+	Stuck string
+}
+
+// Watch looks at the partitions that this node leads. Its methods may be used concurrently.
+type Watch struct {
+	Options
+
+	busy time.Duration
+	last time.Time
+
+	mu   sync.Mutex
+	seen map[topology.PartitionID]*seen
+}
+
+// seen is what was found out about a partition since it is led here, with this span.
+type seen struct {
+	epoch  uint64
+	counts partition.Counts
+	// weighed is when it was weighed last, at a time when written bytes had been written and applied was applied.
+	weighed          time.Time
+	written, applied uint64
+	heat             split.Heat
+	report           Report
+	// told is what was logged of it, when.
+	told string
+	when time.Time
+}
+
+// New makes a watch that looks while Run runs.
+func New(o Options) *Watch { return &Watch{Options: o, seen: map[topology.PartitionID]*seen{}} }
+
+// Of is what is known of a partition; the zero Report if it is not led here.
+func (w *Watch) Of(id topology.PartitionID) Report {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.seen[id]; s != nil {
+		return s.report
+	}
+	return Report{}
+}
+
+// Run looks until ctx ends.
+func (w *Watch) Run(ctx context.Context) {
+	for w.Sched.Sleep(ctx, lookEvery) == nil {
+		w.round(ctx)
+	}
+}
+
+// round looks at all partitions that are led here.
+func (w *Watch) round(ctx context.Context) {
+	now, busy := w.Sched.Now(), w.Busy()
+	passed, worked := now.Sub(w.last), busy-w.busy
+	w.last, w.busy = now, busy
+	replicas := slices.Clone(w.Replicas())
+	slices.SortFunc(replicas, func(a, b *partition.Replica) int { return cmp.Compare(a.ID(), b.ID()) })
+	led := w.led(replicas)
+	var units int64
+	for _, l := range led {
+		units += l.units
+	}
+	for _, l := range led {
+		if ctx.Err() != nil {
+			return
+		}
+		s := l.seen
+		if passed > 0 && passed < 2*weighEvery {
+			load := split.Load{Operations: float64(l.operations) / passed.Seconds()}
+			if units > 0 {
+				load.CPU = float64(l.units) / float64(units) * float64(worked) / float64(passed) / float64(w.Processors)
+			}
+			w.note(func() { s.report.Load = smooth(s.report.Load, load) })
+		}
+		w.look(ctx, now, l.replica, s)
+	}
+}
+
+// smooth is a load with what it was before: one second in which a client pauses is no change.
+func smooth(before, now split.Load) split.Load {
+	return split.Load{Operations: (before.Operations + now.Operations) / 2, CPU: (before.CPU + now.CPU) / 2}
+}
+
+// work is what a replica has done since the round before.
+type work struct {
+	replica    *partition.Replica
+	seen       *seen
+	operations uint64
+	units      int64
+}
+
+// led are the replicas that lead, and may split; what is known of others is forgotten.
+func (w *Watch) led(replicas []*partition.Replica) (out []work) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	keep := make(map[topology.PartitionID]*seen, len(replicas))
+	for _, r := range replicas {
+		if r.ID() == topology.MetaPartition || !r.Leading() {
+			continue
+		}
+		most := w.Cap(r.Table())
+		if most == 0 {
+			continue // (GR4)
+		}
+		c := r.Counts()
+		_, epoch := r.Span()
+		s := w.seen[r.ID()]
+		if s == nil || s.epoch != epoch {
+			s = &seen{epoch: epoch, counts: c}
+		}
+		s.report.Cap = most
+		out = append(out, work{replica: r, seen: s, units: int64(c.Units - s.counts.Units),
+			operations: c.Reads + c.Writes - s.counts.Reads - s.counts.Writes})
+		s.counts = c
+		keep[r.ID()] = s
+	}
+	w.seen = keep
+	return out
+}
+
+// note changes what Of tells.
+func (w *Watch) note(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+// look has a partition split if that is due.
+func (w *Watch) look(ctx context.Context, now time.Time, r *partition.Replica, s *seen) {
+	p := w.Records.State().Map.Partition(r.ID())
+	if p == nil || p.Cut != nil || p.Epoch != s.epoch {
+		return // it is being split, or the records lag
+	}
+	load := s.report.Load
+	r.Sample(w.Limit.Operations > 0 && load.Operations > w.Limit.Operations/2)
+	hot := s.heat.Due(now, load.Above(w.Limit))
+	rests := split.Rests(p, w.Sched.Wall()) > 0
+	var stuck string
+	full, weighed := w.full(now, r, s)
+	switch {
+	case full && (weighed || s.report.Stuck == "") && !rests:
+		stuck = w.halve(ctx, p, s)
+	case full && !rests:
+		stuck = s.report.Stuck // nothing has changed
+	}
+	if hot && stuck == "" && !rests && !full {
+		stuck = w.divide(ctx, r, p, load)
+	}
+	w.tell(ctx, now, p, s, stuck)
+}
+
+// full reports whether a partition has more bytes than it should; weighed says that it was looked at just now.
+func (w *Watch) full(now time.Time, r *partition.Replica, s *seen) (full, weighed bool) {
+	most := s.report.Cap
+	applied, grown := r.Applied(), s.counts.BytesWritten-s.written
+	if s.weighed.IsZero() || grown >= most/100 || applied != s.applied && now.Sub(s.weighed) >= weighEvery {
+		span, _ := r.Span()
+		n, err := w.Store.Size(span.Keys(r.Table()), split.Soft(most))
+		if err != nil {
+			return false, false // the store says of itself what is wrong with it
+		}
+		s.weighed, s.written, s.applied, weighed = now, s.counts.BytesWritten, applied, true
+		w.note(func() { s.report.Bytes = n })
+	}
+	return s.report.Bytes > split.Soft(most), weighed
+}
+
+// halve orders a split in the middle of the bytes, or says why there is none (GR1).
+func (w *Watch) halve(ctx context.Context, p *topology.Partition, s *seen) (stuck string) {
+	most := s.report.Cap
+	h, err := w.Store.Middle(p.Span.Keys(p.Table))
+	switch {
+	case errors.Is(err, storage.ErrOneToken) || err == nil && !split.Worthwhile(h.Left, h.Right, most):
+		return fmt.Sprintf("it has %d of %d bytes and cannot be split, because one logical partition has %d of them: %s",
+			s.report.Bytes, most, h.WidestBytes, w.name(p.Table, h.Widest))
+	case err == nil:
+		w.order(ctx, p, h.At, topology.BySize)
+	}
+	return ""
+}
+
+// divide orders a split that divides the load, or names the hot key (GR2), (GR3).
+func (w *Watch) divide(ctx context.Context, r *partition.Replica, p *topology.Partition, load split.Load) (
+	stuck string) {
+	at, ok, hot, share := split.Divide(r.Places())
+	switch {
+	case ok:
+		w.order(ctx, p, topology.Position{Ring: at}, topology.ByLoad)
+	case share > 0:
+		return fmt.Sprintf("one hot key: %s has %.0f %% of about %.0f operations a second",
+			w.name(p.Table, token.AtPosition(hot)), 100*share, load.Operations)
+	}
+	return ""
+}
+
+// name names the logical partition at a token.
+func (w *Watch) name(table uint32, at token.Token) string {
+	key, err := w.Store.KeyAt(table, at)
+	if err != nil || key == nil {
+		return fmt.Sprintf("token %d", at)
+	}
+	return w.Name(table, key)
+}
+
+// order records an order. What is refused is looked at again later.
+func (w *Watch) order(ctx context.Context, p *topology.Partition, at topology.Position, cause topology.Cause) {
+	o := split.Order{Table: p.Table, Partition: p.ID, At: at, Cause: cause, Level: w.Level()}
+	ctx, cancel := w.Sched.WithTimeout(ctx, orderMax)
+	defer cancel()
+	_, err := w.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
+		now := s.Map.Partition(p.ID)
+		if now == nil || now.Cut != nil || now.Epoch != p.Epoch {
+			return s, nil // somebody was faster
+		}
+		return o.Apply(s, w.Sched.Wall())
+	})
+	if err == nil {
+		w.Log.LogAttrs(ctx, slog.LevelInfo, "split ordered", slog.Uint64("partition", uint64(p.ID)),
+			slog.String("at", at.String()), slog.String("cause", cause.String()))
+		if w.Alone != nil {
+			err = w.Alone(ctx)
+		}
+	}
+	if err != nil {
+		w.Log.LogAttrs(ctx, slog.LevelDebug, "partition not split", slog.Uint64("partition", uint64(p.ID)),
+			slog.String("cause", cause.String()), slog.String("error", err.Error()))
+	}
+}
+
+// tell keeps what is in the way of a split, and logs it when it is news, or has been for another minute.
+func (w *Watch) tell(ctx context.Context, now time.Time, p *topology.Partition, s *seen, stuck string) {
+	w.note(func() { s.report.Stuck = stuck })
+	if stuck == "" || s.told != "" && now.Sub(s.when) < time.Minute {
+		return
+	}
+	s.told, s.when = stuck, now
+	w.Log.LogAttrs(ctx, slog.LevelWarn, "partition is not split", slog.Uint64("partition", uint64(p.ID)),
+		slog.String("because", stuck))
+}

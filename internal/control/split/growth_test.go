@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package split
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestDivide: whatever is asked for, a load is divided where at least a quarter of it is on each side, or there is one
+// place with more than half of it, which is named; too few samples say nothing.
+func TestDivide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		places := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) uint64 {
+			if rapid.Bool().Draw(t, "hot") {
+				return rapid.Uint64Range(7, 9).Draw(t, "one of few")
+			}
+			return rapid.Uint64().Draw(t, "any")
+		}), 0, 600).Draw(t, "places")
+		if n := rapid.IntRange(0, 600).Draw(t, "of one"); rapid.Bool().Draw(t, "one") {
+			for range n {
+				places = append(places, 1<<60)
+			}
+		}
+		at, ok, hot, share := Divide(places)
+		var left, right, of int
+		for _, p := range places {
+			if p < at {
+				left++
+			} else {
+				right++
+			}
+			if p == hot {
+				of++
+			}
+		}
+		switch {
+		case len(places) < samplesMin:
+			if ok || share != 0 {
+				t.Fatalf("%d samples are enough for %v, %v", len(places), at, share)
+			}
+		case ok:
+			if 4*min(left, right) < len(places) {
+				t.Fatalf("%d on the left and %d on the right of %d", left, right, at)
+			}
+		case share <= 0.5 || float64(of)/float64(len(places)) != share:
+			t.Fatalf("the load is not divided, and the hot place %d has %d of %d (%v)", hot, of, len(places), share)
+		}
+	})
+}
+
+// TestHeat proves that a partition is hot only after its load was above the limits for ten seconds without a pause.
+func TestHeat(t *testing.T) {
+	limit := Load{Operations: 1000, CPU: 0.25}
+	high, now := Load{Operations: 5000, CPU: 0.5}, time.UnixMilli(1e12)
+	var h Heat
+	look := func(after time.Duration, l Load) bool {
+		now = now.Add(after)
+		return h.Due(now, l.Above(limit))
+	}
+	for i := range 10 {
+		if look(time.Second, high) {
+			t.Fatalf("hot after %d s", i)
+		}
+	}
+	if !look(time.Second, high) || !look(time.Second, high) {
+		t.Error("not hot after ten seconds")
+	}
+	for _, pause := range []Load{{}, {Operations: 5000}, {CPU: 0.9}} {
+		if look(time.Second, pause) || look(5*time.Second, high) || look(9*time.Second, high) {
+			t.Errorf("hot although it paused at %v", pause)
+		}
+	}
+	if look(-time.Hour, high) || look(9*time.Second, high) {
+		t.Error("hot by a clock that was set back")
+	}
+	if high.Above(Load{}) {
+		t.Error("above a limit that there is not")
+	}
+}
+
+// TestWorthwhile proves that halves of less than a twentieth of the cap are not made.
+func TestWorthwhile(t *testing.T) {
+	if !Worthwhile(5, 60, 100) || Worthwhile(4, 80, 100) || Worthwhile(80, 4, 100) || Soft(100) != 80 {
+		t.Error("the bounds are not 5 % and 80 %")
+	}
+}

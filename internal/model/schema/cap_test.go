@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import "testing"
+
+// TestStorageCap proves that the cap of physical partitions is taken in its bounds, changed, taken back, and refused
+// with a reason beyond them.
+func TestStorageCap(t *testing.T) {
+	s, _, err := Apply(New(), &CreateKeyspace{Name: "ks", Properties: []Property{{Name: "replication", IsMap: true,
+		Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := ColumnSpec{Name: "k", Type: SpecOf(intType)}
+	s, _, err = Apply(s, &CreateTable{Keyspace: "ks", Name: "t", Columns: []ColumnSpec{key},
+		PartitionKey: []string{"k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		value, wrong, text string
+		bytes              uint64
+	}{
+		{"30", "", "30", 30e9},
+		{"0.005", "", "0.005", 5e6},
+		{"1000", "", "1000", 1e12},
+		{"0", "", "", 0},
+		{"0.0009", "storage_cap_gb must be 0.001 to 1000", "", 0},
+		{"1001", "not 1001", "", 0},
+		{"-1", "not -1", "", 0},
+		{"NaN", "not NaN", "", 0},
+		{"much", "Invalid double value much for 'storage_cap_gb'", "", 0},
+	} {
+		p := Property{Name: "storage_cap_gb", Value: c.value}
+		next, _, err := Apply(s, &AlterTable{Keyspace: "ks", Name: "t", Op: SetOptions, Properties: []Property{p}})
+		said(t, "table", p, err, c.wrong)
+		if err != nil {
+			continue
+		}
+		if o := next.Table("ks", "t").Options; o.StorageCap() != c.bytes || o.StorageCapText() != c.text {
+			t.Errorf("%s is %d bytes, and shown as %q", c.value, o.StorageCap(), o.StorageCapText())
+		}
+	}
+}
