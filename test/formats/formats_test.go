@@ -262,7 +262,7 @@ func TestNewerDirectories(t *testing.T) {
 			"the record of a replica was written by a newer Ilion (format 99); this build understands 2"},
 		{"field of a meta", false, stored(keys.PartitionID, func(v []byte) []byte {
 			return append(v[:len(v)-1], 0xc7, 1, 0, 0) // 99, which must be understood, without bytes
-		}), "the meta of a partition was written by a newer Ilion (field 99); this build understands 4"},
+		}), "the meta of a partition was written by a newer Ilion (field 99); this build understands 7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")

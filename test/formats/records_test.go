@@ -95,6 +95,8 @@ func records() []record {
 		{Kind: command.EntrySplit, Epoch: 2, Split: command.Split{Child: 9, At: []byte{1, 2}, Leader: [16]byte{1},
 			Voters: []keys.Member{{Replica: 7, Node: [16]byte{1}}}, Learners: []keys.Member{{Replica: 8,
 				Node: [16]byte{2}}}}},
+		{Kind: command.EntryFreeze, Epoch: 2}, {Kind: command.EntryThaw, Epoch: 2},
+		{Kind: command.EntryMerge, Epoch: 2, Merge: command.Merge{Right: 9, Frozen: 40, RightEpoch: 3}},
 	} {
 		out = append(out, record{"entry", command.AppendEntry(nil, &e)})
 	}
@@ -103,6 +105,8 @@ func records() []record {
 		[]keys.Member{{Replica: 2, Node: [16]byte{2}}}, true
 	p.Children = []keys.Child{{Partition: 6, Span: keys.Span{Table: 1024, Begin: []byte{2}}, Epoch: 2, Index: 40}}
 	p.Parents, p.Region, p.Swept, p.FeedLow = []keys.Parent{{Partition: 1, Index: 77, Epoch: 1}}, "eu", 1<<31, 12
+	p.Frozen, p.Absorbed = 41, []keys.Absorbed{{Partition: 9, Index: 40, Epoch: 3, At: 39}}
+	p.Begun = keys.Begun{Index: 41, Commands: 2}
 	r := keys.Replica{Partition: 5, Replica: 2, Created: 1 << 31}
 	n := meta.Node{
 		ID: topology.NodeID{

@@ -26,8 +26,13 @@ const (
 	EntryFeature EntryKind = 6
 	// EntrySplit gives the end of the partition's span to a new partition. It is of feature level 2.
 	EntrySplit EntryKind = 7
+	// EntryFreeze has the partition take nothing any more: its left neighbour is to have all it holds. EntryThaw takes
+	// that back, and raises the epoch. EntryMerge adds a frozen right neighbour's span. They are of feature level 2.
+	EntryFreeze EntryKind = 8
+	EntryThaw   EntryKind = 9
+	EntryMerge  EntryKind = 10
 	// entryKinds is the last of them.
-	entryKinds = EntrySplit
+	entryKinds = EntryMerge
 )
 
 // Entry is a command of a replica set's log. Applying it reads nothing but the store and the entry (CM1).
@@ -51,7 +56,12 @@ type Entry struct {
 	// Level is what EntryFeature raises the partition's to.
 	Level feature.Level
 	Split Split
+	Merge Merge
 }
+
+// Merge is what EntryMerge does: the partition takes the span of Right, which ends where its own did before, and which
+// every replica of Right has frozen at the index Frozen of that one's log, at the epoch RightEpoch.
+type Merge struct{ Right, Frozen, RightEpoch uint64 }
 
 // Split is what EntrySplit does: a new partition is born that holds what began at At. Its members are on the nodes of
 // the partition's own; until its first election timeout has passed they vote for none but the one on Leader, for the
@@ -99,6 +109,10 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 		a.Uint(uint64(e.Level))
 	case EntrySplit:
 		a.split(&e.Split)
+	case EntryMerge:
+		a.Uint(e.Merge.Right)
+		a.Uint(e.Merge.Frozen)
+		a.Uint(e.Merge.RightEpoch)
 	}
 	return a.Writer
 }
@@ -202,6 +216,9 @@ func DecodeEntry(e *Entry, src []byte) error {
 		e.Level = feature.Level(r.Uint32())
 	case EntrySplit:
 		r.split(&e.Split)
+	case EntryFreeze, EntryThaw:
+	case EntryMerge:
+		e.Merge = Merge{Right: r.Uint(), Frozen: r.Uint(), RightEpoch: r.Uint()}
 	case 0:
 		r.Fail()
 	default:

@@ -184,6 +184,7 @@ func TestMeta(t *testing.T) {
 	m.Children = []Child{{7, Span{Table: 2000, Begin: []byte{1, 2}, End: []byte{3}}, 2, 12}}
 	m.Parents, m.Region, m.Swept, m.FeedLow, m.Feature = []Parent{{9, 8, 7}}, "here", -3, 1<<40, 3
 	m.MaxTimestamp, m.SchemaVersion = -5, 99
+	m.Frozen, m.Absorbed, m.Begun = 1<<33, []Absorbed{{8, 1 << 30, 3, 12}, {9, 1, 2, 300}}, Begun{1 << 20, 3}
 	b := m.Append(nil)
 	got, err := DecodeMeta(b)
 	if err != nil || !gocmp.Equal(got, m, gocmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) })) {

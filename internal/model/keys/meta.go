@@ -43,9 +43,16 @@ type Meta struct {
 	AutoLeave                                      bool
 	// Children are the partitions that split off, oldest first.
 	Children []Child
-	// Parents are the partitions that this one was born of: none for one of a new table, one after a split, two after a
-	// merge. They are reserved: partitions do not split or merge yet.
+	// Parents are the partitions that this one was born of: none for one of a new table, one after a split.
 	Parents []Parent
+	// Frozen is the index of the log entry after which the partition takes nothing, since its left neighbour is to have
+	// what it holds; 0 if it serves.
+	Frozen uint64
+	// Absorbed are the partitions whose spans this one has taken, and those that they had taken before, oldest first,
+	// AbsorbedMax at most. What a node still has of them is void.
+	Absorbed []Absorbed
+	// Begun is how much of the entry after Applied the state has already, if it is that entry's.
+	Begun Begun
 	// Region is that of the replica set, since the partition's birth; empty if it was born without a map.
 	Region string
 	// Swept is the highest horizon of a sweep of rows or deletions that was applied, in seconds since the epoch: what
@@ -81,17 +88,31 @@ type Parent struct {
 	Partition, Index, Epoch uint64
 }
 
+// Absorbed is a physical partition that was merged into this one: what it applied up to Index, at which it was frozen,
+// comes before the entry At in the log of this one.
+type Absorbed struct {
+	Partition, Index, Epoch, At uint64
+}
+
+// Begun is how many commands of the log entry Index were applied, where that was stored before the rest of it was.
+type Begun struct{ Index, Commands uint64 }
+
+// AbsorbedMax bounds Meta.Absorbed: a replica that was away for more merges is found by the map alone.
+const AbsorbedMax = 64
+
 const metaFormat = 2
 
-// The fields of a meta. The state of a partition that is not simply serving will be the field 5, which must be
-// understood.
+// The fields of a meta. Frozen must be understood: such a partition serves nobody.
 const (
 	metaParents = 1
 	metaRegion  = 2
 	metaSwept   = 3
 	metaFeedLow = 4
+	metaFrozen  = 5
+	metaMerged  = 6
+	metaBegun   = 7
 	// metaFields is the last one that this build knows.
-	metaFields = metaFeedLow
+	metaFields = metaBegun
 )
 
 // NewMeta returns the meta of a partition at its birth.
@@ -158,6 +179,28 @@ func (m *Meta) appendFields(w *codec.Writer) {
 		v.Uint(m.FeedLow)
 		w.Field(metaFeedLow, false, v)
 	}
+	if m.Frozen != 0 {
+		v = v[:0]
+		v.Uint(m.Frozen)
+		w.Field(metaFrozen, true, v)
+	}
+	if len(m.Absorbed) > 0 {
+		v = v[:0]
+		v.Uint(uint64(len(m.Absorbed)))
+		for _, a := range m.Absorbed {
+			v.Uint(a.Partition)
+			v.Uint(a.Index)
+			v.Uint(a.Epoch)
+			v.Uint(a.At)
+		}
+		w.Field(metaMerged, true, v)
+	}
+	if m.Begun != (Begun{}) {
+		v = v[:0]
+		v.Uint(m.Begun.Index)
+		v.Uint(m.Begun.Commands)
+		w.Field(metaBegun, true, v)
+	}
 	w.Raw(m.Rest)
 	w.EndFields()
 }
@@ -216,6 +259,15 @@ func (m *Meta) decodeFields(d *decoder) error {
 			m.Swept = v.Int()
 		case metaFeedLow:
 			m.FeedLow = v.Uint()
+		case metaFrozen:
+			m.Frozen = v.Uint()
+		case metaBegun:
+			m.Begun = Begun{Index: v.Uint(), Commands: v.Uint()}
+		case metaMerged:
+			for range v.Count(4) {
+				m.Absorbed = append(m.Absorbed,
+					Absorbed{Partition: v.Uint(), Index: v.Uint(), Epoch: v.Uint(), At: v.Uint()})
+			}
 		default:
 			if f.Must {
 				return &feature.Newer{What: "the meta of a partition", Unit: "field", Has: f.Number, Newest: metaFields}

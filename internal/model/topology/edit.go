@@ -70,6 +70,9 @@ func (s *Snapshot) validateEdit(table uint32, e *edit, replicas map[ReplicaID]Pa
 			if err := s.validatePlace(table, ps, i); err != nil {
 				return err
 			}
+			if err := s.validateJoin(ps, i); err != nil {
+				return err
+			}
 		}
 	}
 	for _, p := range e.come {

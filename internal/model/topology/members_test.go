@@ -140,7 +140,14 @@ func TestAssemble(t *testing.T) {
 					case 5:
 						next, err = s.EndSplit(p.ID, time.UnixMilli(1))
 					case 6:
-						next, err = s.Merge(p.ID, ps[len(ps)-1].ID)
+						switch left := ps[max(len(ps)-2, 0)]; {
+						case left.Join != nil:
+							next, err = s.RecallJoin(left.ID)
+						case rapid.Bool().Draw(t, "ordered"):
+							next, err = s.BeginJoin(left.ID, ps[len(ps)-1].ID, ByHand, time.UnixMilli(1))
+						default:
+							next, err = merged(s, left.ID, ps[len(ps)-1].ID)
+						}
 					case 7:
 						next, err = s.WithWish(p.ID, &Wish{Nodes: []NodeID{{1}}, Until: 7})
 					}
@@ -186,7 +193,7 @@ func TestAssemble(t *testing.T) {
 			}
 			moving := slices.Collect(follower.InMotion())
 			for p := range follower.All() {
-				if slices.Contains(moving, p) != (p.Cut != nil || p.Wish != nil || !p.AtRest()) {
+				if slices.Contains(moving, p) != (p.Cut != nil || p.Join != nil || p.Wish != nil || !p.AtRest()) {
 					t.Fatalf("partition %d is in motion: %t", p.ID, slices.Contains(moving, p))
 				}
 			}

@@ -4,6 +4,7 @@ package topology
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -42,6 +43,8 @@ func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time
 		return nil, fmt.Errorf("there is no partition %d", id)
 	case p.Cut != nil:
 		return nil, fmt.Errorf("partition %d is being split already", id)
+	case p.Join != nil:
+		return nil, p.changing()
 	case at.Compare(p.Span.Begin) <= 0 || !p.Span.Limit.IsZero() && at.Compare(p.Span.Limit) >= 0:
 		return nil, fmt.Errorf("partition %d holds %s and cannot be split at %s", id, p.Span, at)
 	case len(s.Partitions(p.Table))+s.cuts(p.Table) >= PartitionsMax:
@@ -128,8 +131,9 @@ const (
 	fieldSince  = 3
 	fieldReason = 4
 	fieldWish   = 5 // a build that does not know it balances the partition like others
+	fieldJoin   = 6 // as fieldCut, and of feature level 2, too
 	// partitionFields is the last one that this build knows.
-	partitionFields = fieldWish
+	partitionFields = fieldJoin
 )
 
 func (p *Partition) appendFields(w *codec.Writer) {
@@ -160,6 +164,11 @@ func (p *Partition) appendFields(w *codec.Writer) {
 		p.Wish.append(&v)
 		w.Field(fieldWish, false, v)
 	}
+	if p.Join != nil {
+		v = v[:0]
+		appendJoin(&v, p.Join)
+		w.Field(fieldJoin, true, v)
+	}
 	w.Raw(p.rest)
 	w.EndFields()
 }
@@ -180,6 +189,8 @@ func (r *decoder) partitionFields(p *Partition) {
 			p.Reason = v.reason()
 		case fieldWish:
 			p.Wish = v.wish()
+		case fieldJoin:
+			p.Join = v.join()
 		default:
 			if f.Must {
 				r.newer("a partition of the map", "field", f.Number, partitionFields)
@@ -188,6 +199,7 @@ func (r *decoder) partitionFields(p *Partition) {
 			continue
 		}
 		if v.end() != nil {
+			r.refused = cmp.Or(r.refused, v.refused)
 			r.Fail()
 		}
 	}

@@ -149,6 +149,8 @@ type Partition struct {
 	Sets []ReplicaSet
 	// Cut is a split that was ordered and is not in the map yet, nil if there is none.
 	Cut *Cut
+	// Join is a merge with a neighbour that was ordered and is not in the map yet, nil if there is none.
+	Join *Join
 	// Parent is the partition that this one has split off from, 0 if it was born with its table. The replicas of such a
 	// partition are not born by the map: they come with an entry of the parent's log, or by a snapshot.
 	Parent PartitionID
@@ -276,7 +278,9 @@ func (s *Snapshot) InMotion() iter.Seq[*Partition] {
 	}
 }
 
-func (p *Partition) inMotion() bool { return p.Cut != nil || p.Wish != nil || !p.AtRest() }
+func (p *Partition) inMotion() bool {
+	return p.Cut != nil || p.Join != nil || p.Wish != nil || !p.AtRest()
+}
 
 // Changes yields the partitions that are not the same in both maps, as they were in old and are now; nil where there is
 // none. It costs what has changed, not what there is.

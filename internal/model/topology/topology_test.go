@@ -50,7 +50,7 @@ func TestPartitionsTileTheRing(t *testing.T) {
 				if err == nil {
 					s = next
 				}
-			} else if next, err := s.Merge(ps[i].ID, ps[(i+1)%len(ps)].ID); (err == nil) != (i+1 < len(ps)) {
+			} else if next, err := merged(s, ps[i].ID, ps[(i+1)%len(ps)].ID); (err == nil) != (i+1 < len(ps)) {
 				t.Fatalf("merge of %d and the next of %d: %v", i, len(ps), err)
 			} else if err == nil {
 				s = next

@@ -130,29 +130,6 @@ func (s *Snapshot) DropTable(table uint32) *Snapshot {
 	return out
 }
 
-// Merge makes one partition of two neighbours: left keeps its id and its replicas and takes right's span; the epoch is
-// the one after the higher. Whoever merges has seen to it that both live on the same nodes.
-func (s *Snapshot) Merge(left, right PartitionID) (*Snapshot, error) {
-	l, r := s.byID.get(uint64(left)), s.byID.get(uint64(right))
-	if l == nil || r == nil {
-		return nil, fmt.Errorf("there are no partitions %d and %d", left, right)
-	}
-	if l.Table != r.Table || l.Span.Limit.IsZero() || l.Span.Limit.Compare(r.Span.Begin) != 0 {
-		return nil, fmt.Errorf("partition %d does not end where partition %d begins", left, right)
-	}
-	if l.Cut != nil || r.Cut != nil {
-		return nil, fmt.Errorf("one of the partitions %d and %d is being split", left, right)
-	}
-	out := s.next()
-	merged := *l
-	merged.Span.Limit = r.Span.Limit
-	merged.Epoch = max(l.Epoch, r.Epoch) + 1
-	merged.Wish = nil
-	i := find(s.Partitions(l.Table), l.Span.Begin)
-	out.replace(l.Table, i, i+2, &merged)
-	return out, nil
-}
-
 // replace puts ps in the place of the partitions [from, to) of a table.
 func (s *Snapshot) replace(table uint32, from, to int, ps ...*Partition) {
 	old := s.Partitions(table)

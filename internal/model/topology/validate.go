@@ -43,6 +43,9 @@ func (s *Snapshot) validateTable(table uint32, replicas map[ReplicaID]PartitionI
 		if err := s.validateCut(ps[i], replicas); err != nil {
 			return err
 		}
+		if err := s.validateJoin(ps, i); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -194,7 +194,9 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 		return err
 	}
 	h.listing.Lock()
-	stay := h.copyReplicas(0) // with what split off from one of them until now
+	// The rows of one that is dead are another's now. What split off from one of them until now stays.
+	gone = slices.DeleteFunc(gone, func(r *Replica) bool { return r.dead.Load() })
+	stay := h.copyReplicas(0)
 	for _, r := range gone {
 		delete(stay, r.id)
 	}

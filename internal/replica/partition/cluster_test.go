@@ -251,11 +251,15 @@ func (w *world) request(id topology.PartitionID, send func(r *Replica, try func(
 			known[i] = r.host.Memory()
 		}
 	}
-	for try := 0; ; try++ {
+	for try, missing := 0, 0; ; try++ {
 		r := w.replica(try%len(w.nodes), id)
 		if r == nil {
+			if missing++; missing > len(w.nodes) {
+				return &WrongRange{Partition: id}
+			}
 			continue
 		}
+		missing = 0
 		err := send(r, func(m *command.Mutation) { m.Retried, m.Known = unsure, known[try%len(w.nodes)] })
 		if n := w.nodes[try%len(w.nodes)]; n.crashed.Load() || n.host.Load() != r.host {
 			err = ErrUncertain // the answer is lost

@@ -276,6 +276,10 @@ func (c *committer) applyAll(ps []proposal, number uint64) error {
 		}
 		r := p.replica
 		o := &p.outcome
+		if r.dead.Load() {
+			o.Result = r.wrongRange()
+			continue
+		}
 		o.Index, o.Term = r.ahead.applied+1, r.ahead.term
 		var err error
 		c.one[0] = p.entry
@@ -317,6 +321,9 @@ func (c *committer) open([]born) error { return c.failed() }
 
 // begin implements sequencers.
 func (c *committer) begin(*born, topology.NodeID) {}
+
+// end implements sequencers. What is in the queue finds out that the replica is dead.
+func (c *committer) end(r *Replica) { c.host.buried.Delete(r.id) }
 
 // withdraw implements sequencers. What the replicas had under way is applied when it returns.
 func (c *committer) withdraw([]*Replica) (finish func() error, err error) {

@@ -31,7 +31,7 @@ func (r *Replica) Extent() Extent {
 // matches returns *WrongRange unless the replica holds exactly what the sender of a command believes.
 func (r *Replica) matches(x Extent) error {
 	own := r.Extent()
-	if x.Epoch != own.Epoch || x.Span.Table != own.Span.Table ||
+	if r.Frozen() != 0 || x.Epoch != own.Epoch || x.Span.Table != own.Span.Table ||
 		!bytes.Equal(x.Span.Begin, own.Span.Begin) || !bytes.Equal(x.Span.End, own.Span.End) {
 		return r.wrongRange()
 	}

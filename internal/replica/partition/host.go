@@ -88,6 +88,8 @@ type Host struct {
 	ended    chan struct{} // closed with the host
 	tidied   sync.WaitGroup
 	replicas atomic.Pointer[map[topology.PartitionID]*Replica]
+	// buried are replicas whose spans others have taken, by id, as long as the machine may be given entries of theirs.
+	buried sync.Map
 }
 
 // Open opens every replica that is in the store. The caller closes the host before the store.
@@ -145,6 +147,10 @@ func newHost(s Store, o Options) *Host {
 
 // load makes replicas of what is stored.
 func (h *Host) load(metas []keys.Meta) ([]born, error) {
+	metas, err := h.dropAbsorbed(metas)
+	if err != nil {
+		return nil, err
+	}
 	list, err := h.seqs.load(metas)
 	if err != nil {
 		return nil, err
@@ -289,7 +295,7 @@ func (h *Host) Spans() []keys.Span {
 	rs := h.Replicas()
 	out := make([]keys.Span, 0, len(rs))
 	for _, r := range rs {
-		if r.Leading() && !r.isMeta() {
+		if r.Leading() && !r.isMeta() && r.Frozen() == 0 {
 			out = append(out, r.state.Load().keys)
 		}
 	}

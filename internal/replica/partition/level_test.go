@@ -184,7 +184,7 @@ func TestEntryOfLaterBuild(t *testing.T) {
 		var err error
 		w.until("the node stops", func() bool { err = n.host.Load().Failed(); return err != nil })
 		if !errors.Is(err, feature.ErrNewer) || errors.Is(err, command.ErrMalformed) ||
-			!strings.Contains(err.Error(), "(kind 99); this build understands 7") {
+			!strings.Contains(err.Error(), "(kind 99); this build understands 10") {
 			t.Errorf("%v", err)
 		}
 		left := n.fs.CrashClone(vfs.CrashCloneCfg{})

@@ -39,6 +39,8 @@ type machine struct {
 	// unsynced is told which keys change, if readers must not see what a crash takes back; nil for nobody.
 	unsynced *unsynced
 	entry    command.Entry
+	// commands counts those of the entry under way, up to the one that is applied now.
+	commands uint64
 	key      [8]byte
 	// record is the record of progress of the next commit.
 	record []byte
@@ -76,6 +78,9 @@ func newMachine(h *Host) *machine { return &machine{host: h, batch: h.store.NewB
 func (a *machine) begin(group, index uint64) (*Replica, error) {
 	r := a.host.Replica(topology.PartitionID(group))
 	if r == nil {
+		if r = a.host.buriedReplica(topology.PartitionID(group)); r != nil {
+			return r, nil
+		}
 		return nil, fmt.Errorf("partition %d has no replica here", group)
 	}
 	if index != r.ahead.applied+1 {
@@ -98,8 +103,22 @@ func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []
 	if err != nil {
 		return results, err
 	}
+	if r.dead.Load() {
+		for range commands {
+			results = append(results, r.wrongRange())
+		}
+		return results, nil
+	}
 	next := r.ahead.progress
-	for _, c := range commands {
+	done := uint64(0)
+	if begun := r.ahead.meta.Begun; begun.Index == index {
+		done = begun.Commands
+	}
+	for i, c := range commands {
+		if a.commands = uint64(i) + 1; a.commands <= done {
+			results = append(results, nil) // nobody waits for it: this is not the first time
+			continue
+		}
 		if err := command.DecodeEntry(&a.entry, c); err != nil {
 			return results, err
 		}
@@ -149,7 +168,16 @@ func (a *machine) command(r *Replica, next *progress, index uint64) (result any,
 		return nil, nil
 	case command.EntryRecords:
 		return a.records(r, next)
+	case command.EntryFreeze:
+		return a.freeze(r, next, index)
+	case command.EntryThaw:
+		return a.thaw(r, next, index)
+	case command.EntryMerge:
+		return a.merge(r, next, index)
 	case command.EntryFeature:
+		if r.ahead.meta.Frozen != 0 {
+			return r.wrongRange(), nil
+		}
 		// The directory first: from then on no build opens it that would not understand the partition.
 		if err := a.host.store.Raise(e.Level); err != nil {
 			return nil, fmt.Errorf("partition %d: %w", r.id, err)
@@ -162,9 +190,11 @@ func (a *machine) command(r *Replica, next *progress, index uint64) (result any,
 	return nil, fmt.Errorf("entry of kind %d: %w", e.Kind, command.ErrMalformed)
 }
 
-// outdated reports whether a.entry was proposed for another span of the partition than it has now. Those that name
-// their keys are asked for these instead.
-func (a *machine) outdated(r *Replica) bool { return a.entry.Epoch != r.ahead.meta.Epoch }
+// outdated reports whether a.entry was proposed for another span of the partition than it has now, or is frozen. Those
+// that name their keys are asked for these instead.
+func (a *machine) outdated(r *Replica) bool {
+	return a.entry.Epoch != r.ahead.meta.Epoch || r.ahead.meta.Frozen != 0
+}
 
 // write applies mutations as one.
 func (a *machine) write(r *Replica, next *progress) (result any, err error) {
@@ -172,7 +202,7 @@ func (a *machine) write(r *Replica, next *progress) (result any, err error) {
 	state := r.state.Load()
 	for i := range ms {
 		c := &ms[i]
-		if c.Table != state.keys.Table || !state.span.Holds(c.Position()) || r.isMeta() {
+		if c.Table != state.keys.Table || !state.serves(c.Position()) || r.isMeta() {
 			return r.wrongRange(), nil
 		}
 		if c.SchemaVersion != 0 && c.SchemaVersion < next.schema {
@@ -207,7 +237,7 @@ func (a *machine) write(r *Replica, next *progress) (result any, err error) {
 // Members implements raftgroup.StateMachine.
 func (a *machine) Members(group, index, term uint64, members *pb.ConfState, where []byte) error {
 	r, err := a.begin(group, index)
-	if err != nil {
+	if err != nil || r.dead.Load() {
 		return err
 	}
 	places, _, err := raftgroup.DecodeMembers(where)
@@ -314,7 +344,7 @@ func (r *Replica) holdsAll(s *command.Sweep) bool {
 		return false
 	}
 	for _, key := range s.Keys {
-		if at, ok := positionOf(key); !ok || !state.span.Holds(at) {
+		if at, ok := positionOf(key); !ok || !state.serves(at) {
 			return false
 		}
 	}

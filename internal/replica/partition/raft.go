@@ -291,13 +291,29 @@ const leavingMax = 10 * time.Second
 // never is where nothing comes from.
 var never chan struct{}
 
+// end implements sequencers.
+func (g *raft) end(r *Replica) {
+	g.runner.Call(func(h *raftgroup.Host) {
+		h.Close(uint64(r.id), func(group *raftgroup.Group) {
+			g.host.buried.Delete(r.id)
+			h.DestroyLog(group)
+		})
+	})
+}
+
 // withdraw implements sequencers: it closes groups. Their logs are destroyed after the state: in the other order a
 // replica could come back that has forgotten how it voted.
 func (g *raft) withdraw(rs []*Replica) (finish func() error, err error) {
 	groups := make(chan *raftgroup.Group, len(rs))
 	for _, r := range rs {
 		id := uint64(r.id)
-		g.runner.Call(func(h *raftgroup.Host) { h.Close(id, func(group *raftgroup.Group) { groups <- group }) })
+		g.runner.Call(func(h *raftgroup.Host) {
+			if h.Group(id) == nil {
+				groups <- nil // another one has taken its span meanwhile
+				return
+			}
+			h.Close(id, func(group *raftgroup.Group) { groups <- group })
+		})
 	}
 	idle := make([]*raftgroup.Group, 0, len(rs))
 	for range rs {
@@ -306,7 +322,9 @@ func (g *raft) withdraw(rs []*Replica) (finish func() error, err error) {
 		if err != nil {
 			return nil, ErrClosed // the state stays; so do the replicas, at the next start
 		}
-		idle = append(idle, group)
+		if group != nil {
+			idle = append(idle, group)
+		}
 	}
 	return func() error {
 		return g.runner.Do(func(h *raftgroup.Host) {

@@ -32,7 +32,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		return err
 	}
 	s := r.state.Load()
-	if r.isMeta() || c.Table != s.keys.Table || c.Key != nil && !s.span.Holds(c.Position()) ||
+	if r.isMeta() || c.Table != s.keys.Table || s.frozen != 0 || c.Key != nil && !s.serves(c.Position()) ||
 		c.Key == nil && c.Epoch != 0 && c.Epoch != s.epoch {
 		return r.wrongRange()
 	}
@@ -65,9 +65,10 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	return err
 }
 
-// gaveAway reports whether a part of what c reads has gone to another partition since the replica was in state s: it
-// may have been changed there before it was read here.
+// gaveAway reports whether a part of what c reads has gone to another partition since the replica was in state s, or
+// may have: it may have been changed there before it was read here.
 func (r *Replica) gaveAway(c *command.Read, s *state) bool {
 	now := r.state.Load()
-	return now != s && (c.Key == nil && now.epoch != s.epoch || c.Key != nil && !now.span.Holds(c.Position()))
+	return now != s && (now.frozen != 0 || c.Key == nil && now.epoch != s.epoch ||
+		c.Key != nil && !now.serves(c.Position()))
 }

@@ -88,6 +88,27 @@ func (r *recent) inherit(from *recent) {
 	r.youngSince, r.forgotten, r.since = from.youngSince, maps.Clone(from.forgotten), from.since
 }
 
+// join adds the memory of a partition that becomes part of this one. What is remembered of either is, and what may have
+// been forgotten by one of them may have been by both.
+func (r *recent) join(from *recent) {
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.young.addAll(&from.young)
+	r.old.addAll(&from.old)
+	for coordinator, top := range from.forgotten {
+		if r.forgotten == nil {
+			r.forgotten = map[[16]byte]uint64{}
+		}
+		r.forgotten[coordinator] = max(r.forgotten[coordinator], top)
+	}
+	r.youngSince, r.since = max(r.youngSince, from.youngSince), max(r.since, from.since)
+	if len(r.forgotten) > coordinatorsMax {
+		r.clear(r.youngSince)
+	}
+}
+
 // reaches reports whether the memory had begun when its node told a value.
 func (r *recent) reaches(known uint64) bool {
 	return r.since == 0 || known >= r.since && known/memoryLife == r.since/memoryLife

@@ -39,6 +39,21 @@ func (r *remembered) clone() remembered {
 	return out
 }
 
+// addAll adds the ids of another set.
+func (r *remembered) addAll(o *remembered) {
+	for i := range o.of {
+		n := &o.of[i]
+		if n.zero {
+			r.add(command.DedupeID{Coordinator: n.coordinator})
+		}
+		for _, number := range n.table {
+			if number != 0 {
+				r.add(command.DedupeID{Coordinator: n.coordinator, Sequence: number})
+			}
+		}
+	}
+}
+
 func (r *remembered) find(coordinator [16]byte) int {
 	return slices.IndexFunc(r.of, func(n numbers) bool { return n.coordinator == coordinator })
 }

@@ -53,6 +53,11 @@ type Replica struct {
 	active  atomic.Int64
 	drained chan struct{}
 	once    sync.Once
+	closed  atomic.Bool
+	// dead says that another partition has taken the span. installing is held while a snapshot takes the place of the
+	// state, and while that is made part of another partition.
+	dead       atomic.Bool
+	installing sync.Mutex
 
 	// ahead is the machine's: what was applied, also if readers do not see it yet.
 	ahead applied
@@ -67,7 +72,12 @@ type state struct {
 	span  topology.Span
 	keys  keys.Span
 	epoch uint64
+	// frozen is keys.Meta.Frozen.
+	frozen uint64
 }
+
+// serves reports whether requests for a position are the replica's.
+func (s *state) serves(p topology.Position) bool { return s.frozen == 0 && s.span.Holds(p) }
 
 // newReplica makes a replica of its meta; one without waits for its first snapshot.
 func newReplica(h *Host, n *born) (*Replica, error) {
@@ -104,7 +114,7 @@ func stateOf(m *keys.Meta) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &state{span: span, keys: m.Span, epoch: m.Epoch}, nil
+	return &state{span: span, keys: m.Span, epoch: m.Epoch, frozen: m.Frozen}, nil
 }
 
 // refresh makes the replica what its stored meta says.
@@ -173,17 +183,22 @@ func (r *Replica) end() {
 
 // close refuses new requests and waits for those under way.
 func (r *Replica) close() {
-	if r.active.Add(closing) == closing {
+	r.shut()
+	_, _ = await(r.host.drive, patience{ctx: context.Background()}, r.drained)
+}
+
+// shut refuses new requests.
+func (r *Replica) shut() {
+	if !r.closed.Swap(true) && r.active.Add(closing) == closing {
 		r.once.Do(func() { close(r.drained) })
 	}
-	_, _ = await(r.host.drive, patience{ctx: context.Background()}, r.drained)
 }
 
 // accepts checks that a mutation belongs here and was planned for a schema that is new enough. Callers hold the
 // mutex of its stripe until they have proposed it; see Require.
 func (r *Replica) accepts(m *command.Mutation) error {
 	s := r.state.Load()
-	if r.isMeta() || m.Table != s.keys.Table || !s.span.Holds(m.Position()) {
+	if r.isMeta() || m.Table != s.keys.Table || !s.serves(m.Position()) {
 		return r.wrongRange()
 	}
 	if at := r.ceding.Load(); at != nil && m.Position().Compare(*at) >= 0 {

@@ -66,6 +66,9 @@ type sequencers interface {
 	// begin is open for a child of a split, from the machine, so it does not wait. leader is the node that led the
 	// parent.
 	begin(child *born, leader topology.NodeID)
+	// end is for a replica whose span another one has taken, when its state is gone: its log is removed. It does not
+	// wait.
+	end(r *Replica)
 	// withdraw ends the sequencers of closed replicas: nothing is applied to them when it returns. finish is for after
 	// the removal of their state.
 	withdraw(rs []*Replica) (finish func() error, err error)

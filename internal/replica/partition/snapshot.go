@@ -3,6 +3,7 @@
 package partition
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -99,16 +100,50 @@ func (s *snapshots) fits(group uint64, meta *keys.Meta) error {
 	}
 	for id, r := range *s.host.replicas.Load() {
 		if o := r.state.Load(); id != topology.PartitionID(group) && o.keys.Table == meta.Span.Table &&
-			o.span.Overlaps(span) {
+			o.span.Overlaps(span) && !isAbsorbed(meta, id) {
 			return fmt.Errorf("%w: %s overlaps partition %d, %s", errSnapshot, span, id, o.span)
 		}
 	}
-	return nil
+	if r := s.host.Replica(topology.PartitionID(group)); r != nil {
+		_, _, err = s.replaced(r, meta)
+	}
+	return err
+}
+
+func isAbsorbed(meta *keys.Meta, id topology.PartitionID) bool {
+	return slices.ContainsFunc(meta.Absorbed, func(a keys.Absorbed) bool { return a.Partition == uint64(id) })
+}
+
+// replaced is what a snapshot takes the place of on this node, in one piece: what the replica holds, and what those
+// replicas hold that are part of its partition now. The log of this one was to make them so, and never will.
+func (s *snapshots) replaced(r *Replica, meta *keys.Meta) (own keys.Span, dead []*Replica, err error) {
+	for id, o := range *s.host.replicas.Load() {
+		if isAbsorbed(meta, id) && o.state.Load().keys.Table != 0 {
+			dead = append(dead, o)
+		}
+	}
+	begins := func(r *Replica) []byte { return r.state.Load().keys.Begin }
+	slices.SortFunc(dead, func(a, b *Replica) int { return bytes.Compare(begins(a), begins(b)) })
+	own = r.state.Load().keys
+	for _, o := range dead {
+		switch span := o.state.Load().keys; {
+		case own.Table == 0:
+			own = span
+		case span.Table != own.Table || len(own.End) == 0 || !bytes.Equal(own.End, span.Begin):
+			return own, nil, fmt.Errorf("%w: partition %d, which it has taken, is in the way", errSnapshot, o.id)
+		default:
+			own.End = span.End
+		}
+	}
+	return own, dead, nil
 }
 
 // Install implements raftgroup.SnapshotStore. Reads of a follower that were under way find out that it happened.
 func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data raftgroup.SnapshotData) error {
 	m := s.of(group)
+	if m == nil && s.host.buriedReplica(topology.PartitionID(group)) != nil {
+		return nil
+	}
 	if m == nil {
 		return fmt.Errorf("partition %d has no replica here", group)
 	}
@@ -122,9 +157,40 @@ func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data ra
 		meta = *k
 		return s.fits(group, k)
 	}
-	own := m.replica.state.Load().keys
-	if err := s.store.InstallSnapshot(s.ctx, own, io.NewSectionReader(data, 0, data.Size()), check); err != nil {
+	r := m.replica
+	r.installing.Lock()
+	defer r.installing.Unlock()
+	if r.dead.Load() {
+		return nil // what it would replace is another's now
+	}
+	own, dead, err := r.state.Load().keys, []*Replica(nil), error(nil)
+	if c, ok := data.(*coming); ok {
+		if own, dead, err = s.replaced(r, &c.meta); err != nil {
+			return err
+		}
+	}
+	ids := make([]uint64, 0, len(dead))
+	for _, o := range dead {
+		o.installing.Lock()
+		defer o.installing.Unlock()
+		ids = append(ids, uint64(o.id))
+	}
+	if len(dead) > 0 {
+		s.host.listing.Lock()
+		s.host.bury(dead...)
+		s.host.listing.Unlock()
+	}
+	from := io.NewSectionReader(data, 0, data.Size())
+	if err := s.store.InstallSnapshot(s.ctx, own, from, check, ids...); err != nil {
 		return err
 	}
-	return m.replica.refresh(&meta)
+	if len(dead) > 0 { // a crash before that is found at the start
+		if err := s.host.removeRecords(ids); err != nil {
+			return err
+		}
+	}
+	for _, o := range dead {
+		s.host.seqs.end(o)
+	}
+	return r.refresh(&meta)
 }

@@ -88,9 +88,7 @@ func (a *machine) split(r *Replica, next *progress, index uint64) (result any, e
 // same entry: what they wrote may be the child's now, and is stored already.
 func (a *machine) halves(r *Replica, next *progress, index uint64) (left, right *keys.Meta) {
 	s := &a.entry.Split
-	m := r.ahead.meta
-	m.Applied, m.Term = r.ahead.applied, r.ahead.term
-	m.MaxTimestamp, m.SchemaVersion, m.Feature, m.Swept = next.stamp, next.schema, next.level, next.swept
+	m := a.asOf(r, next, index)
 	at := bytes.Clone(s.At)
 	child := keys.NewMeta(s.Child, keys.Span{Table: m.Span.Table, Begin: at, End: m.Span.End})
 	child.Epoch = m.Epoch + 1

@@ -46,7 +46,8 @@ type recordStore interface {
 type snapshotStore interface {
 	CaptureSnapshot(ctx context.Context, partition uint64) (*storage.Snapshot, error)
 	ReceiveSnapshot(ctx context.Context, r io.Reader) (*storage.Snapshot, error)
-	InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader, change func(*keys.Meta) error) error
+	InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader, change func(*keys.Meta) error,
+		absorbed ...uint64) error
 }
 
 // Stored is the Store of a storage.Store.

@@ -24,8 +24,9 @@ const ingestedBytes = 64 << 20
 // InstallSnapshot replaces what the store has of a partition by what r, from CaptureSnapshot, brings, with the meta as
 // change leaves it (nil: as it is); change is called once, after everything was read and verified, and its error is
 // passed on. It may change anything but partition and span. own is what the replica held before: it goes as well. An
-// own of table 0 is nothing, and for keys.MetaPartition it does not count. r is read up to the snapshot's end and no
-// further.
+// own of table 0 is nothing, and for keys.MetaPartition it does not count. absorbed are partitions that own covers,
+// too, since the snapshot's has taken their spans: the caller removes their metas afterwards. r is read up to the
+// snapshot's end and no further.
 //
 // When it returns nil the new state is durable, with all that was applied before. Otherwise, and after a crash at any
 // point, the store has either the old state or the new one, whole; index entries of the old one may stay, they are
@@ -36,11 +37,11 @@ const ingestedBytes = 64 << 20
 // where they touch. Pebble excises one span at a time, so where they do not touch, own is removed by a range deletion
 // in one of the sstables.
 func (s *Snapshots) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader,
-	change func(*keys.Meta) error) error {
+	change func(*keys.Meta) error, absorbed ...uint64) error {
 	if err := s.writable(true); err != nil {
 		return err
 	}
-	in := &install{s: s, ctx: ctx, r: streamReader{r: r}}
+	in := &install{s: s, ctx: ctx, r: streamReader{r: r}, absorbed: absorbed}
 	err := in.run(own, change)
 	if err = errors.Join(err, in.cleanUp()); err != nil {
 		return s.check(fmt.Errorf("install snapshot of partition %d: %w", in.head.meta.Partition, err))
@@ -55,6 +56,8 @@ type install struct {
 	ctx  context.Context
 	r    streamReader
 	head streamHead
+	// absorbed are partitions that are part of this one now, whose rows are replaced, too.
+	absorbed []uint64
 	// lower and upper bound the rows.
 	lower, upper []byte
 	sst          *sstable.Writer
@@ -233,9 +236,12 @@ func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
 		}
 	}
 	err = in.s.Metas(func(m keys.Meta) error {
+		if m.Partition == partition || slices.Contains(in.absorbed, m.Partition) {
+			return nil
+		}
 		lower, upper := rowBounds(m.Partition, m.Span)
 		for _, g := range gone {
-			if m.Partition != partition && bytes.Compare(lower, g[1]) < 0 && bytes.Compare(g[0], upper) < 0 {
+			if bytes.Compare(lower, g[1]) < 0 && bytes.Compare(g[0], upper) < 0 {
 				return fmt.Errorf("%w: %d has %v", ErrOverlap, m.Partition, m.Span)
 			}
 		}

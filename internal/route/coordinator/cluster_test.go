@@ -554,7 +554,17 @@ func TestWholeOfPartitions(t *testing.T) {
 			t.Errorf("truncated: %v, %d rows are left", err, len(f.rows))
 		}
 		// And back, for the other command.
-		merged, err := halves.Merge(first.ID, right.ID)
+		merged, err := halves.BeginJoin(first.ID, right.ID, topology.ByHand, time.Now())
+		if err == nil {
+			for _, m := range right.Sets[0].Replicas {
+				if merged, err = merged.JoinReady(right.ID, m.ID, 12); err != nil {
+					break
+				}
+			}
+		}
+		if err == nil {
+			merged, err = merged.EndJoin(first.ID, time.Now())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/codec"
+)
+
+// Join is a merge of two neighbours that was ordered and is not in the map yet: Left is to take the span of Right. Both
+// have it in their records, and until it is over the members and spans of both do not change.
+type Join struct {
+	Left, Right PartitionID
+	Stage       JoinStage
+	// Frozen is the index in the log of Right after which it takes nothing, 0 as long as no replica has said so. Ready
+	// are the replicas of Right that have it on disk, with everything before it, on nodes whose replica of Left is as
+	// the map has it.
+	Frozen uint64
+	Ready  []ReplicaID
+}
+
+// JoinStage says how far a merge has come. Each change of it is a compare-and-set of the map, so a merge is carried out
+// or taken back, never both.
+type JoinStage uint8
+
+// The stages: while the right partition is Freezing the merge can be taken back, which makes it Thawing; when all its
+// replicas are ready it is Merging, and only DROP TABLE ends that before its end.
+const (
+	Freezing JoinStage = iota
+	Thawing
+	Merging
+)
+
+// String is the stage's name, lower case.
+func (s JoinStage) String() string {
+	if int(s) < len(joinStages) {
+		return joinStages[s]
+	}
+	return fmt.Sprintf("stage %d", uint8(s))
+}
+
+var joinStages = [...]string{"freezing", "thawing", "merging"}
+
+// changing says why the members and the span of a partition must stay as they are, nil if they need not.
+func (p *Partition) changing() error {
+	switch {
+	case p.Cut != nil:
+		return fmt.Errorf("partition %d is being split: its replicas stay until then", p.ID)
+	case p.Join != nil:
+		return fmt.Errorf("partitions %d and %d are being merged: their replicas stay until then", p.Join.Left,
+			p.Join.Right)
+	}
+	return nil
+}
+
+// BeginJoin orders a partition to take the span of its right neighbour. All members of both must be at rest, and on the
+// same nodes.
+func (s *Snapshot) BeginJoin(left, right PartitionID, cause Cause, now time.Time) (*Snapshot, error) {
+	l, r := s.Partition(left), s.Partition(right)
+	switch {
+	case l == nil:
+		return nil, fmt.Errorf("there is no partition %d", left)
+	case r == nil:
+		return nil, fmt.Errorf("there is no partition %d", right)
+	case !adjoin(l, r):
+		return nil, fmt.Errorf("partition %d does not end where partition %d begins", left, right)
+	}
+	for _, p := range []*Partition{l, r} {
+		if err := p.changing(); err != nil {
+			return nil, err
+		}
+		if !p.AtRest() {
+			return nil, fmt.Errorf("the replicas of partition %d are being changed", p.ID)
+		}
+	}
+	if !beside(l, r) {
+		return nil, fmt.Errorf("partitions %d and %d have replicas on different nodes", left, right)
+	}
+	out := s.withJoin(l, &Join{Left: left, Right: right})
+	reason := NewReason(cause, now)
+	out.Partition(left).Reason, out.Partition(right).Reason = reason, reason
+	return out, nil
+}
+
+func adjoin(l, r *Partition) bool {
+	return l.Table == r.Table && !l.Span.Limit.IsZero() && l.Span.Limit.Compare(r.Span.Begin) == 0
+}
+
+// beside reports whether each replica of a partition has one of another partition on its node, of the same kind.
+func beside(l, r *Partition) bool {
+	if len(l.Sets) != len(r.Sets) {
+		return false
+	}
+	for i := range l.Sets {
+		set := r.Set(l.Sets[i].Region)
+		if set == nil || len(set.Replicas) != len(l.Sets[i].Replicas) {
+			return false
+		}
+		for _, m := range l.Sets[i].Replicas {
+			if o := set.On(m.Node); o == nil || o.State != m.State {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// withJoin gives a partition and its right neighbour a merge, or ends the one that they have.
+func (s *Snapshot) withJoin(l *Partition, j *Join) *Snapshot {
+	out := s.next()
+	i := find(s.Partitions(l.Table), l.Span.Begin)
+	left, right := *l, *s.Partitions(l.Table)[i+1]
+	left.Join, right.Join = j, j
+	out.replace(l.Table, i, i+2, &left, &right)
+	return out
+}
+
+// joined returns the two partitions of a merge that was ordered, of which one is named.
+func (s *Snapshot) joined(id PartitionID) (l, r *Partition, err error) {
+	p := s.Partition(id)
+	if p == nil || p.Join == nil {
+		return nil, nil, fmt.Errorf("there is no merge of partition %d", id)
+	}
+	return s.Partition(p.Join.Left), s.Partition(p.Join.Right), nil
+}
+
+// JoinReady records that a replica of the right partition is ready, frozen at an index. With the last one the merge can
+// no longer be taken back. It returns s itself if nothing is new.
+func (s *Snapshot) JoinReady(right PartitionID, replica ReplicaID, frozen uint64) (*Snapshot, error) {
+	l, r, err := s.joined(right)
+	if err != nil {
+		return nil, err
+	}
+	j := *r.Join
+	switch {
+	case j.Right != right || j.Frozen != 0 && j.Frozen != frozen:
+		return nil, fmt.Errorf("partition %d is frozen at %d, the map has %+v", right, frozen, j)
+	case j.Stage != Freezing || slices.Contains(j.Ready, replica):
+		return s, nil
+	}
+	j.Frozen, j.Ready = frozen, append(slices.Clone(j.Ready), replica)
+	slices.Sort(j.Ready)
+	if j.allReady(r) {
+		j.Stage = Merging
+	}
+	return s.withJoin(l, &j), nil
+}
+
+// allReady reports whether all members of the right partition are ready.
+func (j *Join) allReady(r *Partition) bool {
+	for i := range r.Sets {
+		for _, m := range r.Sets[i].Replicas {
+			if !slices.Contains(j.Ready, m.ID) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// RecallJoin takes a merge back, if that is still possible; else it returns s itself.
+func (s *Snapshot) RecallJoin(id PartitionID) (*Snapshot, error) {
+	l, _, err := s.joined(id)
+	if err != nil {
+		return nil, err
+	}
+	if l.Join.Stage != Freezing {
+		return s, nil
+	}
+	j := *l.Join
+	j.Stage = Thawing
+	return s.withJoin(l, &j), nil
+}
+
+// EndRecall ends a merge that was taken back, once the right partition's log has its next epoch.
+func (s *Snapshot) EndRecall(id PartitionID, now time.Time) (*Snapshot, error) {
+	l, r, err := s.joined(id)
+	if err != nil {
+		return nil, err
+	}
+	if l.Join.Stage != Thawing {
+		return nil, fmt.Errorf("the merge of partitions %d and %d is %s", l.ID, r.ID, l.Join.Stage)
+	}
+	out := s.next()
+	left, right := *l, *r
+	left.Join, right.Join, left.Reason, right.Reason = nil, nil, nil, nil
+	left.Since, right.Since = now.UnixMilli(), now.UnixMilli()
+	right.Epoch++
+	i := find(s.Partitions(l.Table), l.Span.Begin)
+	out.replace(l.Table, i, i+2, &left, &right)
+	return out, nil
+}
+
+// EndJoin puts a merge into the map, once the left partition's log has it: it has the span of both, at the epoch after
+// the higher one of theirs.
+func (s *Snapshot) EndJoin(left PartitionID, now time.Time) (*Snapshot, error) {
+	l, r, err := s.joined(left)
+	if err != nil {
+		return nil, err
+	}
+	if l.ID != left || l.Join.Stage != Merging {
+		return nil, fmt.Errorf("the merge of partitions %d and %d is %s", l.ID, r.ID, l.Join.Stage)
+	}
+	out := s.next()
+	merged := *l
+	merged.Join, merged.Reason = nil, nil
+	merged.Span.Limit = r.Span.Limit
+	merged.Epoch = max(l.Epoch, r.Epoch) + 1
+	merged.Since, merged.Wish = now.UnixMilli(), nil
+	i := find(s.Partitions(l.Table), l.Span.Begin)
+	out.replace(l.Table, i, i+2, &merged)
+	return out, nil
+}
+
+func appendJoin(w *codec.Writer, j *Join) {
+	w.Uint(uint64(j.Left))
+	w.Uint(uint64(j.Right))
+	w.Byte(byte(j.Stage))
+	w.Uint(j.Frozen)
+	w.Uint(uint64(len(j.Ready)))
+	for _, id := range j.Ready {
+		w.Uint(uint64(id))
+	}
+}
+
+func (r *decoder) join() *Join {
+	j := &Join{Left: PartitionID(r.Uint()), Right: PartitionID(r.Uint()), Stage: JoinStage(r.Byte()), Frozen: r.Uint()}
+	if j.Stage > Merging {
+		r.newer("a merge of the map", "stage", uint64(j.Stage), uint64(Merging))
+	}
+	for range r.Count(1) {
+		j.Ready = append(j.Ready, ReplicaID(r.Uint()))
+	}
+	return j
+}
+
+// validateJoin checks a merge that was ordered of partition i of a table: the other one has the same.
+func (s *Snapshot) validateJoin(ps []*Partition, i int) error {
+	p := ps[i]
+	j := p.Join
+	if j == nil {
+		return nil
+	}
+	other := i + 1
+	if j.Right == p.ID {
+		other = i - 1
+	}
+	switch {
+	case j.Left != p.ID && j.Right != p.ID, other < 0, other >= len(ps), ps[other].Join == nil,
+		ps[other].Join.Left != j.Left, ps[other].Join.Right != j.Right, ps[other].Join.Stage != j.Stage,
+		ps[other].Join.Frozen != j.Frozen, !slices.Equal(ps[other].Join.Ready, j.Ready):
+		return fmt.Errorf("partition %d is being merged, %+v, and its neighbour is not", p.ID, *j)
+	case p.Cut != nil || !p.AtRest():
+		return fmt.Errorf("partition %d is being merged, and split or its replicas changed", p.ID)
+	}
+	l, r := p, ps[other]
+	if other < i {
+		l, r = r, l
+	}
+	if cmp.Or(cmp.Compare(l.ID, j.Left), cmp.Compare(r.ID, j.Right)) != 0 || !beside(l, r) ||
+		(j.Stage == Merging) != (j.Stage != Thawing && j.allReady(r) && j.Frozen != 0) {
+		return fmt.Errorf("partitions %d and %d cannot be merged so: %+v", l.ID, r.ID, *j)
+	}
+	return nil
+}

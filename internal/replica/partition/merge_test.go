@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// pair makes a table of two partitions on the given nodes.
+func (w *world) pair(on ...int) (left, right topology.PartitionID) {
+	w.t.Helper()
+	ps := w.table(2, on...).Partitions(testTable)
+	for i := range ps[1].Sets[0].Replicas { // ids of replicas are unique in a table
+		ps[1].Sets[0].Replicas[i].ID += 50
+	}
+	w.create(ps...)
+	w.leader(ps[0].ID)
+	w.leader(ps[1].ID)
+	return ps[0].ID, ps[1].ID
+}
+
+// either sends a command for a key to that of two partitions that holds it, until one does.
+func (w *world) either(left, right topology.PartitionID, key string,
+	send func(*Replica, func(*command.Mutation)) error) error {
+	to := left
+	if token.Hash([]byte(key)).Position() >= 1<<63 {
+		to = right
+	}
+	for began := time.Now(); ; {
+		err := w.request(to, send)
+		var wrong *WrongRange
+		if !errors.As(err, &wrong) || time.Since(began) > 20*time.Second {
+			return err
+		}
+		time.Sleep(2 * time.Millisecond)
+		if to == right {
+			to = left
+		} else if token.Hash([]byte(key)).Position() >= 1<<63 {
+			to = right
+		}
+	}
+}
+
+// done repeats an order to a partition's leader until it has what it is to lead to.
+func (w *world) done(what string, id topology.PartitionID, order func(*Replica) error, has func(*Replica) bool) {
+	w.t.Helper()
+	w.until(what, func() bool {
+		r := w.replica(w.leader(id), id)
+		if r == nil || has(r) {
+			return r != nil
+		}
+		var moved *NotLeader
+		var wrong *WrongRange
+		if err := order(r); err != nil && !errors.As(err, &moved) && !errors.As(err, &wrong) &&
+			!errors.Is(err, ErrUncertain) && !errors.Is(err, ErrClosed) {
+			w.t.Fatal(err)
+		}
+		return has(r)
+	})
+}
+
+// freeze freezes a partition on all nodes and returns the index.
+func (w *world) freeze(id topology.PartitionID, epoch uint64) (index uint64) {
+	w.t.Helper()
+	w.done("the freeze", id, func(r *Replica) error { return r.Freeze(context.Background(), epoch) },
+		func(r *Replica) bool { return r.Frozen() != 0 })
+	w.until("all replicas to be frozen", func() bool {
+		for i := range w.nodes {
+			r := w.replica(i, id)
+			if r == nil || r.Frozen() == 0 {
+				return false
+			}
+			index = r.Frozen()
+		}
+		return true
+	})
+	return index
+}
+
+// TestMerge: while two partitions are merged, after a merge that was taken back, under blind writes and counters, while
+// leaders change, are cut off and crash, every acknowledged write is there once, whoever held its key, no read misses
+// one, and replicas agree.
+func TestMerge(t *testing.T) {
+	w := newWorld(t, 3)
+	left, right := w.pair(0, 1, 2)
+	stop := make(chan struct{})
+	var troubles, clients sync.WaitGroup
+	troubles.Go(func() { w.trouble(left, stop) })
+	end := time.Now().Add(6 * time.Second)
+	const keyCount = 40
+	var mu sync.Mutex
+	var sure, unsure [keyCount]int64
+	for c := range 4 {
+		clients.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(c), 1))
+			for v := int64(1); time.Now().Before(end); v++ {
+				key := fmt.Sprint("w", c, " ", rng.IntN(8))
+				id := w.dedupe()
+				err := w.either(left, right, key, func(r *Replica, try func(*command.Mutation)) error {
+					m := put(key, v)
+					m.Dedupe = id
+					try(m)
+					return write(context.Background(), r, m)
+				})
+				if errors.Is(err, ErrUncertain) {
+					continue
+				} else if err != nil {
+					t.Error(err)
+					return
+				}
+				var got int64
+				err = w.either(left, right, key, func(r *Replica, _ func(*command.Mutation)) (err error) {
+					if got, _, err = get(context.Background(), r, key, 0); errors.Is(err, ErrUnconfirmed) {
+						err = &NotLeader{}
+					}
+					return err
+				})
+				if err != nil || got != v {
+					t.Errorf("%s: %d was acknowledged, %d is there: %v", key, v, got, err)
+				}
+			}
+		})
+		clients.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(c), 2))
+			for time.Now().Before(end) {
+				n := rng.IntN(keyCount)
+				key, id := fmt.Sprint("counter ", n), w.dedupe()
+				err := w.either(left, right, key, func(r *Replica, try func(*command.Mutation)) error {
+					c := add(key, 1)
+					c.Mutation.Dedupe = id
+					try(&c.Mutation)
+					_, err := decide(context.Background(), r, c)
+					return err
+				})
+				mu.Lock()
+				switch {
+				case err == nil:
+					sure[n]++
+				case errors.Is(err, ErrUncertain):
+					unsure[n]++
+				default:
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(500 * time.Millisecond)
+	w.freeze(right, keys.BirthEpoch)
+	w.done("the thaw", right, func(r *Replica) error { return r.Thaw(context.Background(), keys.BirthEpoch) },
+		func(r *Replica) bool { _, epoch := r.Span(); return epoch > keys.BirthEpoch })
+	time.Sleep(500 * time.Millisecond)
+	index := w.freeze(right, keys.BirthEpoch+1)
+	w.done("the merge", left, func(r *Replica) error {
+		return r.Merge(context.Background(), keys.BirthEpoch, &command.Merge{Right: uint64(right), Frozen: index,
+			RightEpoch: keys.BirthEpoch + 1})
+	}, func(r *Replica) bool { _, epoch := r.Span(); return epoch == keys.BirthEpoch+2 })
+	clients.Wait()
+	close(stop)
+	troubles.Wait()
+	w.same(left, 0, 1, 2)
+	for i := range w.nodes {
+		w.until("the right partition to be gone", func() bool { return w.replica(i, right) == nil })
+	}
+	for n := range keyCount {
+		key := fmt.Sprint("counter ", n)
+		if v, _ := w.read(left, key); v < sure[n] || v > sure[n]+unsure[n] {
+			t.Errorf("%s is %d after %d additions and %d of which nobody knows", key, v, sure[n], unsure[n])
+		}
+	}
+}
+
+// TestThaw: a frozen partition refuses writes and reads at all levels as not done, a thaw ends that at the next epoch,
+// also one that comes before the freeze, which is refused then; and a partition that was frozen stays so after a crash.
+func TestThaw(t *testing.T) {
+	w := newWorld(t, 3)
+	_, right := w.pair(0, 1, 2)
+	ctx, key := context.Background(), "counter 1"
+	for token.Hash([]byte(key)).Position() < 1<<63 {
+		key += "1"
+	}
+	if err := w.write(right, key, 1); err != nil {
+		t.Fatal(err)
+	}
+	w.freeze(right, keys.BirthEpoch)
+	for i := range w.nodes {
+		w.crash(i)
+	}
+	for i := range w.nodes {
+		w.start(i)
+	}
+	w.leader(right)
+	for i := range w.nodes {
+		r := w.replica(i, right)
+		var wrong *WrongRange
+		var moved *NotLeader
+		if r.Frozen() == 0 {
+			t.Errorf("node %d: thawed by a crash", i)
+		}
+		for _, level := range []dberr.Consistency{dberr.One, dberr.Quorum} {
+			if _, _, err := get(ctx, r, key, level); !errors.As(err, &wrong) && !errors.As(err, &moved) {
+				t.Errorf("node %d: a read at %v of a frozen partition: %v", i, level, err)
+			}
+		}
+		if err := write(ctx, r, put(key, 2)); !errors.As(err, &wrong) && !errors.As(err, &moved) {
+			t.Errorf("node %d: a write to a frozen partition: %v", i, err)
+		}
+	}
+	thaw := func(epoch uint64) {
+		w.done("the thaw", right, func(r *Replica) error { return r.Thaw(ctx, epoch) },
+			func(r *Replica) bool { _, now := r.Span(); return now > epoch })
+	}
+	thaw(keys.BirthEpoch)
+	if v, _ := w.read(right, key); v != 1 {
+		t.Errorf("%d is there after the thaw", v)
+	}
+	thaw(keys.BirthEpoch + 1)
+	for range 10 {
+		r := w.replica(w.leader(right), right)
+		_, err := r.order(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: keys.BirthEpoch + 1})
+		if err == nil || r.Frozen() != 0 {
+			t.Fatalf("a freeze that came after the thaw: %v, frozen at %d", err, r.Frozen())
+		}
+	}
+	if err := w.write(right, key, 3); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMergeBySnapshot: a node that was away while two partitions were merged, and is sent a snapshot of the whole, has
+// all rows of both and nothing of the other partition any more, also when it crashes.
+func TestMergeBySnapshot(t *testing.T) {
+	w := newWorld(t, 3)
+	left, right := w.pair(0, 1, 2)
+	for n := range 50 {
+		if err := w.either(left, right, fmt.Sprint("before ", n), func(r *Replica, _ func(*command.Mutation)) error {
+			return write(context.Background(), r, put(fmt.Sprint("before ", n), int64(n)))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index := w.freeze(right, keys.BirthEpoch)
+	w.isolate(2, true)
+	w.done("the merge", left, func(r *Replica) error {
+		return r.Merge(context.Background(), keys.BirthEpoch, &command.Merge{Right: uint64(right), Frozen: index,
+			RightEpoch: keys.BirthEpoch})
+	}, func(r *Replica) bool { _, epoch := r.Span(); return epoch == keys.BirthEpoch+1 })
+	for n := range 1000 { // the log is cut beyond the merge
+		if err := w.write(left, fmt.Sprint("after ", n%50), int64(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if id, epoch := w.nodes[2].host.Load().Absorber(right); id != left || epoch != keys.BirthEpoch {
+		t.Errorf("node 2 waits for the merge by partition %d at epoch %d", id, epoch)
+	}
+	w.isolate(2, false)
+	w.until("the snapshot", func() bool { return w.replica(2, right) == nil })
+	if w.replica(2, left).seq.(*raftSequencer).installs.Load() == 0 {
+		t.Error("the log brought the merge: nothing was installed")
+	}
+	w.same(left, 0, 1, 2)
+	w.crash(2)
+	w.start(2)
+	w.same(left, 0, 1, 2)
+	if w.replica(2, right) != nil {
+		t.Error("the right partition is back after a crash")
+	}
+	for n := range 50 {
+		if v, _ := w.read(left, fmt.Sprint("before ", n)); v != int64(n) {
+			t.Errorf("before %d is %d", n, v)
+		}
+	}
+}
