@@ -65,6 +65,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 		partitions += len(t.Partitions)
 	}
 	fmt.Fprintf(out, "\n%d tables in %d physical partitions\n", len(s.Tables), partitions)
+	printChanges(out, s.Changes)
 	for _, note := range s.Notes {
 		fmt.Fprintln(out, "Note: "+note)
 	}

@@ -237,6 +237,8 @@ func (n *Node) describe() {
 		Settings:    n.settings,
 		Sizes:       n.sizes,
 		Roles:       func() *access.State { return n.records.State().Roles },
+		Records:     n.records.State,
+		Replica:     n.replicaShown,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
@@ -34,7 +35,7 @@ func (n *Node) shown() *admin.Node {
 		Budget: int64(n.opts.Memory.Budget),
 		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
-		Census: n.census, Growth: n.growth,
+		Records: n.records, Census: n.census, Growth: n.growth,
 	}
 	if n.logins != nil {
 		out.Logins = n.logins.Counts
@@ -44,11 +45,32 @@ func (n *Node) shown() *admin.Node {
 	}
 	if c := n.cluster; c != nil {
 		out.Cluster = &admin.Cluster{
-			Self: c.self, Records: n.records, Peers: c.peers, Log: c.log, Transport: c.transport,
+			Self: c.self, Peers: c.peers, Log: c.log, Transport: c.transport,
 			ClockSkew: n.opts.Cluster.ClockSkew,
 			Describe:  c.describe,
 		}
 	}
+	return out
+}
+
+// replicaShown is what keyspace ilion shows of a replica on this node.
+func (n *Node) replicaShown(p *topology.Partition) *catalog.Replica {
+	r := n.host.Replica(p.ID)
+	if r == nil {
+		return nil
+	}
+	out := &catalog.Replica{}
+	if leader, ok := r.Leader(); ok {
+		out.Leader = leader
+	}
+	if e, err := n.store.Estimate(p.Span.Keys(p.Table)); err == nil {
+		out.DiskBytes, out.LogicalPartitions = e.Bytes, e.Partitions
+	}
+	if counted := n.census.Of(p.ID); counted != nil {
+		out.LogicalPartitions = counted.Partitions
+	}
+	c := r.Counts()
+	out.Reads, out.Writes = c.Reads, c.Writes
 	return out
 }
 

@@ -59,6 +59,16 @@ func TestSplitAlone(t *testing.T) {
 	if parts := n.records.State().Map.Partitions(id); len(parts) != 8 || count(n) != rows {
 		t.Errorf("%d rows in %d partitions", count(n), len(parts))
 	}
+	shown := newClient(t, n)
+	if found := shown.query("SELECT partition_id FROM ilion.physical_partitions WHERE keyspace_name = 'ks' " +
+		"AND table_name = 't'").RowCount; found != 8 {
+		t.Errorf("ilion.physical_partitions has %d rows for the table", found)
+	}
+	const splits = "SELECT number FROM ilion.partition_history WHERE kind = 'split' AND cause = 'by hand' AND " +
+		"table_name = 't' ALLOW FILTERING"
+	if found := shown.query(splits).RowCount; found != 7 {
+		t.Errorf("ilion.partition_history has %d splits of the table", found)
+	}
 	sum := func(n *Node) (sum uint64) {
 		c := newClient(t, n)
 		for i := range counters {

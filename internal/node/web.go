@@ -37,6 +37,7 @@ func (n *Node) serveHTTP() error {
 	)
 	pages := admin.Options{
 		Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return shown.Status() },
+		History: func() any { return shown.History() },
 		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade,
 		Split: n.orderSplit, Move: n.orderMove,
 		Profile: true,

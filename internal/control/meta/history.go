@@ -70,6 +70,14 @@ func (e *Event) Took() time.Duration {
 	return max(time.Duration(e.Ended-e.Began)*time.Millisecond, 0)
 }
 
+// Outcome is how it ended, in one word.
+func (e *Event) Outcome() string {
+	if e.Abandoned {
+		return "abandoned"
+	}
+	return "done"
+}
+
 // WithEvent returns a state that has one event more, as the newest. Its number is given here.
 func (s *State) WithEvent(e Event) *State {
 	e.Number = 1
@@ -180,4 +188,47 @@ func (d *difference) history(s, next *State) {
 		}
 		d.delete(eventKey(e.Number))
 	}
+}
+
+// UnderWay is what is being done to a partition now, as events that have not ended: a split, or the moves of its
+// replicas, each that goes with one that comes as far as there are both. It is empty if the partition is at rest.
+func UnderWay(p *topology.Partition) []Event {
+	e := Event{Table: p.Table, Partition: p.ID}
+	if p.Reason != nil {
+		e.Reason = *p.Reason
+	}
+	if p.Cut != nil {
+		e.Kind, e.Other = Split, p.Cut.Child
+		return []Event{e}
+	}
+	var came, gone []topology.NodeID
+	for i := range p.Sets {
+		for _, r := range p.Sets[i].Replicas {
+			switch r.State {
+			case topology.Joining:
+				came = append(came, r.Node)
+			case topology.Leaving:
+				gone = append(gone, r.Node)
+			}
+		}
+	}
+	return Moves(e, came, gone)
+}
+
+// Moves returns an event like e for each replica that has come, from a node that one has gone from as long as there are
+// such, and for each that has only gone.
+func Moves(e Event, came, gone []topology.NodeID) []Event {
+	var out []Event
+	e.Kind = Move
+	for i := range max(len(came), len(gone)) {
+		e.From, e.To = topology.NodeID{}, topology.NodeID{}
+		if i < len(gone) {
+			e.From = gone[i]
+		}
+		if i < len(came) {
+			e.To = came[i]
+		}
+		out = append(out, e)
+	}
+	return out
 }

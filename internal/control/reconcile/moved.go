@@ -9,13 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// withMoves notes which replicas of a partition have come and gone between two sets: each that has gone for one that
-// has come, as far as there are both.
+// withMoves notes which replicas of a partition have come and gone between two sets.
 func withMoves(s *meta.State, p *topology.Partition, old, now *topology.ReplicaSet, bytes uint64,
 	at time.Time) *meta.State {
-	e := meta.Event{Kind: meta.Move, Table: p.Table, Partition: p.ID, Ended: at.UnixMilli(),
-		Reason: reasonOf(p, at)}
-	var gone []topology.NodeID
+	var came, gone []topology.NodeID
 	for i := range old.Replicas {
 		if r := &old.Replicas[i]; now.Member(r.ID) == nil {
 			gone = append(gone, r.Node)
@@ -23,18 +20,16 @@ func withMoves(s *meta.State, p *topology.Partition, old, now *topology.ReplicaS
 	}
 	for i := range now.Replicas {
 		r := &now.Replicas[i]
-		if before := old.Member(r.ID); r.State != topology.Voter || before != nil && before.State == topology.Voter {
-			continue
+		if before := old.Member(r.ID); r.State == topology.Voter && (before == nil || before.State != topology.Voter) {
+			came = append(came, r.Node)
 		}
-		e.To, e.From, e.Bytes = r.Node, topology.NodeID{}, bytes
-		if len(gone) > 0 {
-			e.From, gone = gone[0], gone[1:]
-		}
-		s = s.WithEvent(e)
 	}
-	for _, node := range gone {
-		e.From, e.To, e.Bytes = node, topology.NodeID{}, 0
-		s = s.WithEvent(e)
+	e := meta.Event{Table: p.Table, Partition: p.ID, Reason: reasonOf(p, at), Ended: at.UnixMilli()}
+	for _, move := range meta.Moves(e, came, gone) {
+		if move.To != (topology.NodeID{}) {
+			move.Bytes = bytes
+		}
+		s = s.WithEvent(move)
 	}
 	return s
 }

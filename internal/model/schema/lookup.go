@@ -224,18 +224,21 @@ func (i *Index) TargetText() string {
 	return i.Target.String() + "(" + column + ")"
 }
 
+// OwnKeyspace is the virtual keyspace that Cassandra does not have.
+const OwnKeyspace = "ilion"
+
 // The keyspaces that are part of every cluster and that nobody may create or drop. Local ones hold what a node knows of
 // itself, virtual ones have no tables in system_schema.
 var (
 	localKeyspaces      = []string{"system", "system_schema"}
-	virtualKeyspaces    = []string{"system_views", "system_virtual_schema"}
+	virtualKeyspaces    = []string{"system_views", "system_virtual_schema", OwnKeyspace}
 	replicatedKeyspaces = []string{"system_auth", "system_distributed", "system_traces"}
 )
 
 // IsLocalSystem reports whether the keyspace is system or system_schema.
 func IsLocalSystem(keyspace string) bool { return slices.Contains(localKeyspaces, keyspace) }
 
-// IsVirtualSystem reports whether the keyspace is system_views or system_virtual_schema.
+// IsVirtualSystem reports whether the keyspace is system_views, system_virtual_schema or ilion.
 func IsVirtualSystem(keyspace string) bool { return slices.Contains(virtualKeyspaces, keyspace) }
 
 // IsReplicatedSystem reports whether the keyspace is system_auth, system_distributed or system_traces.

@@ -21,6 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,6 +55,13 @@ func testInfo() NodeInfo {
 				MeanBytes: 100}}
 		},
 		Settings: func() map[string]string { return map[string]string{"a": "1", "b": ""} },
+		Records:  testRecords,
+		Replica: func(p *topology.Partition) *Replica {
+			if p.ID != 1 {
+				return nil
+			}
+			return &Replica{Leader: topology.NodeID{1}, DiskBytes: 300, LogicalPartitions: 2, Reads: 5, Writes: 7}
+		},
 	}
 }
 
@@ -318,8 +326,8 @@ func TestSystemTables(t *testing.T) {
 			seen[table.ID] = table.String()
 		}
 	}
-	if len(seen) != 65 {
-		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0 and ForksTable", len(seen))
+	if len(seen) != 68 {
+		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, ForksTable and 3 of Ilion", len(seen))
 	}
 	if got := s.Table("system", "local").UUID.String(); got != "7ad54392-bcdd-35a6-8417-4e047860b377" {
 		t.Errorf("UUID of system.local is %s", got)
@@ -334,7 +342,7 @@ func TestSystemTables(t *testing.T) {
 	}
 	got := read(t, c, s.Table("system_virtual_schema", "keyspaces"), command.Read{NoRows: true}, 0)
 	slices.Sort(got)
-	if diff := cmp.Diff([]string{"system_views", "system_virtual_schema"}, got); diff != "" {
+	if diff := cmp.Diff([]string{schema.OwnKeyspace, "system_views", "system_virtual_schema"}, got); diff != "" {
 		t.Errorf("virtual keyspaces (-want +got):\n%s", diff)
 	}
 }

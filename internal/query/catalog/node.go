@@ -7,9 +7,11 @@ import (
 	"net/netip"
 	"strconv"
 
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // What clients are told of the version: the behaviour is that of this Cassandra.
@@ -67,6 +69,15 @@ type PreparedStatement struct {
 	Keyspace, Query string
 }
 
+// Replica is what a node knows of a physical partition of which it has a replica.
+type Replica struct {
+	// Leader is the node that leads, zero if that is not known or the node stands alone.
+	Leader topology.NodeID
+	// DiskBytes and LogicalPartitions are how much it holds, Reads and Writes what it has served since the node
+	// started.
+	DiskBytes, LogicalPartitions, Reads, Writes uint64
+}
+
 // NodeInfo is what the node says of itself and its neighbours. A func that is nil has nothing to tell.
 type NodeInfo struct {
 	Endpoint
@@ -90,6 +101,10 @@ type NodeInfo struct {
 	Settings func() map[string]string
 	// Roles are those that system_auth shows.
 	Roles func() *access.State
+	// Records are what the cluster knows about itself, of which keyspace ilion shows the partitions.
+	Records func() *meta.State
+	// Replica is what this node knows of a partition, nil if it has no replica of it.
+	Replica func(p *topology.Partition) *Replica
 }
 
 // Datacenters lists the data centres of the cluster, the node's own first.

@@ -156,4 +156,7 @@ var fillers = map[string]func(*builder){
 	"system_virtual_schema.columns":              fillColumns,
 	"system_views.clients":                       fillClients,
 	"system_views.settings":                      fillSettings,
+	"ilion.partition_changes":                    fillPartitionChanges,
+	"ilion.partition_history":                    fillPartitionHistory,
+	"ilion.physical_partitions":                  fillPhysicalPartitions,
 }

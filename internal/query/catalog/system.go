@@ -178,6 +178,18 @@ keyspaces(keyspace_name text) -- virtual keyspace definitions
 tables(keyspace_name text | table_name text) comment text -- virtual table definitions
 `
 
+// ilionTables are Ilion's own.
+const ilionTables = `
+partition_changes(keyspace_name text | table_name text; partition_id bigint; number int) kind text; other_id bigint;
+	from_node uuid; to_node uuid; cause text; began_at timestamp -- splits, merges and moves that are under way
+partition_history(keyspace_name text | number bigint) table_name text; kind text; partition_id bigint; other_id bigint;
+	from_node uuid; to_node uuid; cause text; outcome text; began_at timestamp; ended_at timestamp; took_ms bigint;
+	disk_bytes bigint; pause_us bigint -- splits, merges and moves that have ended
+physical_partitions(keyspace_name text | table_name text; begin_token bigint; partition_id bigint) end_token bigint;
+	epoch bigint; parent_id bigint; changed_at timestamp; leader uuid; replicas map<uuid, text>; disk_bytes bigint;
+	logical_partitions bigint; reads bigint; writes bigint -- physical partitions; sizes are those of this node
+`
+
 func strategy(class string, options ...string) map[string]string {
 	m := map[string]string{"class": "org.apache.cassandra.locator." + class}
 	if len(options) > 0 {
@@ -195,6 +207,7 @@ var systemKeyspaces = declareAll([]declaration{
 	{"system_traces", strategy("SimpleStrategy", "2"), traceTables},
 	{"system_views", nil, viewsTables},
 	{"system_virtual_schema", nil, virtualSchemaTables},
+	{schema.OwnKeyspace, nil, ilionTables},
 })
 
 func declareAll(declarations []declaration) []*schema.Keyspace {

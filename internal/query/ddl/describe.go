@@ -116,16 +116,23 @@ func (d *describer) cluster(info *catalog.NodeInfo) {
 	d.Rows.Rows[0] = append(d.Rows.Rows[0], ownershipType.SortedMap(pairs))
 }
 
+// listed are the keyspaces that lists have: all but the one that Cassandra does not have. Tools compare these lists
+// with what they know.
+func (d *describer) listed() []*schema.Keyspace {
+	all := slices.Collect(d.schema.All())
+	return slices.DeleteFunc(all, func(ks *schema.Keyspace) bool { return ks.Name == schema.OwnKeyspace })
+}
+
 // list answers DESCRIBE KEYSPACES, TABLES, TYPES, FUNCTIONS and AGGREGATES: of the session's keyspace, or of all.
 func (d *describer) list(kind parser.DescribeKind) error {
 	d.Columns = listColumns
 	if kind == parser.DescribeKeyspaces {
-		for ks := range d.schema.All() {
+		for _, ks := range d.listed() {
 			d.add(quote(ks.Name), "keyspace", quote(ks.Name))
 		}
 		return nil
 	}
-	keyspaces := slices.Collect(d.schema.All())
+	keyspaces := d.listed()
 	if d.session != "" {
 		ks, err := d.find(d.session)
 		if err != nil {

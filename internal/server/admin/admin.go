@@ -30,6 +30,8 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	// Status is served at /status as JSON.
 	Status func() any
+	// History is served at /history as JSON.
+	History func() any
 	// Compact merges all levels of the store; POST /compact waits for it.
 	Compact func(ctx context.Context) error
 	// Checkpoint writes a consistent copy of the data and returns where it is; POST /checkpoint.
@@ -72,21 +74,23 @@ func splitOrder(r *http.Request) (o SplitOrder, err error) {
 }
 
 // Handler serves /healthz (200 or 503) and /readyz (200 or 503) to everybody, and to those whom the gate lets through
-// /metrics (Prometheus text), /status (JSON), POST /checkpoint and the other orders, and profiles if asked for. Without
-// a gate everybody is let through.
+// /metrics (Prometheus text), /status and /history (JSON), POST /checkpoint and the other orders, and profiles if asked
+// for. Without a gate everybody is let through.
 func Handler(o Options, gate *Gate) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(o.Healthy))
 	mux.HandleFunc("GET /readyz", check(o.Ready))
 	metrics := promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})
 	mux.HandleFunc("GET /metrics", gate.wrap("metrics", look, metrics.ServeHTTP))
-	mux.HandleFunc("GET /status", gate.wrap("status", look, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		// A client that went away in the middle of its answer is nobody to report to.
-		_ = enc.Encode(o.Status())
-	}))
+	for name, page := range map[string]func() any{"status": o.Status, "history": o.History} {
+		mux.HandleFunc("GET /"+name, gate.wrap(name, look, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			enc := json.NewEncoder(w)
+			enc.SetIndent("", "  ")
+			// A client that went away in the middle of its answer is nobody to report to.
+			_ = enc.Encode(page())
+		}))
+	}
 	orders := map[string]func(*http.Request) (string, error){
 		"compact":    func(r *http.Request) (string, error) { return "ok", o.Compact(r.Context()) },
 		"checkpoint": func(*http.Request) (string, error) { return o.Checkpoint() },
@@ -138,6 +142,7 @@ const index = `Ilion
 /readyz   does it serve requests
 /metrics  Prometheus metrics
 /status   the node, its tables and partitions as JSON
+/history  splits, merges and moves of partitions that have ended, as JSON
 
 Orders, for the owner of the data directory by its socket, or with a user and a password:
 POST /checkpoint  write a consistent copy of the data beside it

@@ -39,12 +39,12 @@ var (
 		}),
 		level("replica_sets_short", "Replica sets of the cluster with fewer voters that answer than they are to have.",
 			func(n *Node) float64 {
-				return float64(len(placement.UnderReplicated(n.Cluster.Records.State(), n.Cluster.Peers.Down())))
+				return float64(len(placement.UnderReplicated(n.Records.State(), n.Cluster.Peers.Down())))
 			}),
 		level(
 			"records_version",
 			"Version of the cluster's records that this node has.",
-			func(n *Node) float64 { return float64(n.Cluster.Records.State().Version) },
+			func(n *Node) float64 { return float64(n.Records.State().Version) },
 		),
 		count(
 			"raft_log_commits_total",
@@ -103,7 +103,7 @@ func (n *Node) collectCluster(ch chan<- prometheus.Metric) {
 	for _, f := range clusterFigures {
 		ch <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(n))
 	}
-	for _, node := range c.Records.State().Nodes {
+	for _, node := range n.Records.State().Nodes {
 		if node.State == meta.Left || node.ID == c.Self {
 			continue
 		}

@@ -19,7 +19,7 @@ const shortagesMax = 10
 // addCluster adds the cluster to the status of the node.
 func (n *Node) addCluster(s *Status) {
 	c := n.Cluster
-	state := c.Records.State()
+	state := n.Records.State()
 	for _, node := range state.Nodes {
 		if node.State == meta.Left {
 			continue

@@ -98,6 +98,10 @@ var (
 			"Logins refused unchecked because too many were being checked.",
 			func(n *Node) float64 { _, _, refused := n.logins(); return float64(refused) },
 		),
+		level("partition_changes", "Splits, merges and moves of physical partitions that are under way in the cluster.",
+			func(n *Node) float64 { return float64(n.underWay()) }),
+		count("partition_changes_total", "Those that have ended since the cluster was founded.",
+			func(n *Node) float64 { return float64(n.ended()) }),
 		count("audit_dropped_total", "Entries of the audit log that were not written.", func(n *Node) float64 {
 			if n.AuditDropped == nil {
 				return 0

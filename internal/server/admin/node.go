@@ -41,6 +41,8 @@ type Node struct {
 	Logins func() (succeeded, failed, refused uint64)
 	// AuditDropped counts the entries of the audit log that were not written; nil where there is none.
 	AuditDropped func() uint64
+	// Records are what the cluster, or a node that stands alone, knows about itself.
+	Records *meta.Keeper
 	// TableName names a table in words.
 	TableName func(id uint32) string
 	// Cluster is nil for a node that stands alone.
@@ -50,7 +52,6 @@ type Node struct {
 // Cluster is the parts of a node that is one of many.
 type Cluster struct {
 	Self      topology.NodeID
-	Records   *meta.Keeper
 	Peers     *peers.Peers
 	Log       *raftlog.Store
 	Transport *transport.Transport

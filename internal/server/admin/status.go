@@ -28,8 +28,10 @@ type Status struct {
 	// Problems are what somebody should look at, in words.
 	Problems []string `json:"problems"`
 	// Notes are what is as it is to be, and worth knowing.
-	Notes  []string      `json:"notes,omitempty"`
-	Tables []TableStatus `json:"tables"`
+	Notes []string `json:"notes,omitempty"`
+	// Changes are the splits, merges and moves of physical partitions that are under way, 100 at most.
+	Changes []ChangeStatus `json:"changes"`
+	Tables  []TableStatus  `json:"tables"`
 }
 
 // NodeStatus is a node of the cluster as this one sees it.
@@ -122,6 +124,7 @@ func (n *Node) Status() Status {
 	if n.Cluster != nil {
 		n.addCluster(&s)
 	}
+	s.Changes = n.changes()
 	n.Census.Ask(context.Background(), countWait)
 	topo := n.Coordinator.Topology()
 	for ks := range sch.All() {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+type historyCommand struct {
+	door
+	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Only those of this table."`
+	JSON  bool   `name:"json" help:"Print them as JSON."`
+}
+
+// Run prints what was done to physical partitions, the newest last.
+func (c *historyCommand) Run(out io.Writer) error {
+	body, err := c.ask(http.MethodGet, "/history")
+	if err != nil {
+		return err
+	}
+	var all []admin.ChangeStatus
+	if err := json.Unmarshal(body, &all); err != nil {
+		return fmt.Errorf("%s is not the HTTP address of a node: its answer is no history", c.HTTP)
+	}
+	changes := []admin.ChangeStatus{}
+	for i := range all {
+		if c.Table == "" || all[i].Table == c.Table {
+			changes = append(changes, all[i])
+		}
+	}
+	if c.JSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(changes)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ENDED\tTABLE\tWHAT\tCAUSE\tTOOK\tON DISK\tPAUSE\tOUTCOME")
+	for i := range changes {
+		ch := &changes[i]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", ch.Ended, ch.Table, changeText(ch), ch.Cause,
+			time.Duration(ch.Millis)*time.Millisecond, sizeOr(ch.DiskBytes, "-"), pauseText(ch.PauseMicros), ch.Outcome)
+	}
+	return w.Flush()
+}
+
+// printChanges says what is under way.
+func printChanges(out io.Writer, changes []admin.ChangeStatus) {
+	for i := range changes {
+		c := &changes[i]
+		fmt.Fprintf(out, "Under way for %v: %s of %s (%s)\n", (time.Duration(c.Millis) * time.Millisecond).
+			Round(time.Second), changeText(c), c.Table, c.Cause)
+	}
+}
+
+// changeText is a change in words.
+func changeText(c *admin.ChangeStatus) string {
+	switch {
+	case c.Kind == "split":
+		return fmt.Sprintf("split of %d: %d splits off", c.Partition, c.Other)
+	case c.Kind == "merge":
+		return fmt.Sprintf("merge of %d into %d", c.Other, c.Partition)
+	case c.From == "":
+		return fmt.Sprintf("new replica of %d on %s", c.Partition, shortOr(c.To, "?"))
+	case c.To == "":
+		return fmt.Sprintf("end of the replica of %d on %s", c.Partition, shortOr(c.From, "?"))
+	}
+	return fmt.Sprintf("move of %d from %s to %s", c.Partition, shortOr(c.From, "?"), shortOr(c.To, "?"))
+}
+
+func sizeOr(b uint64, none string) string {
+	if b == 0 {
+		return none
+	}
+	return size(b)
+}
+
+func pauseText(micros int64) string {
+	if micros == 0 {
+		return "-"
+	}
+	return (time.Duration(micros) * time.Microsecond).String()
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// stored calls fn for the stored tables of the keyspaces that are asked for.
+func (b *builder) stored(fn func(*schema.Table)) {
+	for ks := range b.schema.All() {
+		if !b.wants(ks.Name) {
+			continue
+		}
+		for _, t := range ks.SortedTables() {
+			if !t.Virtual {
+				fn(t)
+			}
+		}
+	}
+}
+
+func fillPhysicalPartitions(b *builder) {
+	if b.info.Records == nil {
+		return
+	}
+	m := b.info.Records().Map
+	b.stored(func(t *schema.Table) {
+		for _, p := range m.Partitions(t.ID) {
+			b.add(physical(t, p, b.info.Replica(p)))
+		}
+	})
+}
+
+// physical is the row of a partition, of which r is the replica here, if there is one.
+func physical(t *schema.Table, p *topology.Partition, r *Replica) values {
+	tokens := p.Span.Tokens()
+	v := values{
+		"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "partition_id": bigint(int64(p.ID)),
+		"begin_token": bigint(int64(tokens.First())), "end_token": bigint(int64(tokens.Last())),
+		"epoch": bigint(int64(p.Epoch)), "changed_at": timestamp(p.Since),
+	}
+	if p.Parent != 0 {
+		v["parent_id"] = bigint(int64(p.Parent))
+	}
+	var replicas [][]byte
+	for i := range p.Sets {
+		for _, m := range p.Sets[i].Replicas {
+			replicas = append(replicas, node(m.Node), text(m.State.String()))
+		}
+	}
+	if len(replicas) > 0 {
+		v["replicas"] = nodeMap.SortedMap(replicas)
+	}
+	if r != nil {
+		v["leader"], v["disk_bytes"] = node(r.Leader), bigint(int64(r.DiskBytes))
+		v["logical_partitions"] = bigint(int64(r.LogicalPartitions))
+		v["reads"], v["writes"] = bigint(int64(r.Reads)), bigint(int64(r.Writes))
+	}
+	return v
+}
+
+func fillPartitionChanges(b *builder) {
+	if b.info.Records == nil {
+		return
+	}
+	m := b.info.Records().Map
+	b.stored(func(t *schema.Table) {
+		for _, p := range m.Partitions(t.ID) {
+			for i, e := range meta.UnderWay(p) {
+				v := event(t, &e)
+				v["number"] = int32Value(int32(i + 1))
+				b.add(v)
+			}
+		}
+	})
+}
+
+// fillPartitionHistory shows the events of the tables that are still there.
+func fillPartitionHistory(b *builder) {
+	if b.info.Records == nil {
+		return
+	}
+	for _, e := range b.info.Records().History {
+		t := b.schema.TableByID(e.Table)
+		if t == nil || !b.wants(t.Keyspace) {
+			continue
+		}
+		v := event(t, e)
+		v["number"], v["outcome"] = bigint(int64(e.Number)), text(e.Outcome())
+		v["ended_at"], v["took_ms"] = timestamp(e.Ended), bigint(e.Took().Milliseconds())
+		if e.Bytes > 0 {
+			v["disk_bytes"] = bigint(int64(e.Bytes))
+		}
+		if e.Pause > 0 {
+			v["pause_us"] = bigint(e.Pause.Microseconds())
+		}
+		b.add(v)
+	}
+}
+
+// event is what a change that is under way and one that has ended have in common.
+func event(t *schema.Table, e *meta.Event) values {
+	v := values{
+		"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "partition_id": bigint(int64(e.Partition)),
+		"kind": text(e.Kind.String()), "cause": text(e.Cause.String()), "began_at": timestamp(e.Began),
+		"from_node": node(e.From), "to_node": node(e.To),
+	}
+	if e.Other != 0 {
+		v["other_id"] = bigint(int64(e.Other))
+	}
+	return v
+}
+
+var nodeMap = cqltype.MapOf(cqltype.Native(cqltype.UUID), textType)
+
+// node is null for the zero id.
+func node(id topology.NodeID) []byte {
+	if id == (topology.NodeID{}) {
+		return nil
+	}
+	return id[:]
+}
+
+// timestamp is null for 0 milliseconds since the epoch.
+func timestamp(millis int64) []byte {
+	if millis == 0 {
+		return nil
+	}
+	return bigint(millis)
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// testRecords have the table of testSchema in two partitions: one that splits, and one that moves; and a move that has
+// ended, as well as one of a table that is there no more.
+func testRecords() *meta.State {
+	m, err := topology.New().AddTable(schema.FirstTableID, 2, []topology.Place{{Region: "r",
+		Nodes: []topology.NodeID{{1}, {2}, {3}}}})
+	if err == nil {
+		m, err = m.BeginSplit(1, topology.Position{Ring: 7}, topology.BySize, time.UnixMilli(1e12))
+	}
+	if err == nil {
+		m, _, err = m.AddMember(2, "r", topology.NodeID{4}, topology.Joining)
+	}
+	if err == nil {
+		m, err = m.MarkLeaving(2, 5)
+	}
+	if err != nil {
+		panic(err)
+	}
+	m = m.WithReason(2, topology.NewReason(topology.ToHeal, time.UnixMilli(2e12)))
+	move := meta.Event{Kind: meta.Move, Table: schema.FirstTableID, Partition: 1, To: topology.NodeID{3},
+		Reason: topology.Reason{Cause: topology.ToGrow, Began: 1e12}, Ended: 1e12 + 1500, Bytes: 1 << 20,
+		Pause: time.Millisecond}
+	gone := move
+	gone.Table++
+	return meta.Empty().WithMap(m).WithEvent(move).WithEvent(gone)
+}
+
+// TestOwnTables: keyspace ilion shows the partitions of stored tables with the tokens that each holds from end to end,
+// what is being done to them, and what has been done.
+func TestOwnTables(t *testing.T) {
+	s, info := WithSystem(testSchema(t)), testInfo()
+	for name, want := range map[string]string{
+		"physical_partitions": "ks t -9223372036854775808 1: disk_bytes=300 end_token=-1 epoch=1 leader=01000000 " +
+			"logical_partitions=2 reads=5 replicas[]=voter replicas[]=voter replicas[]=voter writes=7\n" +
+			"ks t 0 2: end_token=9223372036854775807 epoch=1 replicas[]=voter replicas[]=leaving " +
+			"replicas[]=voter replicas[]=joining\n",
+		"partition_changes": "ks t 1 1: began_at=2001-09-09T01:46:40.000Z cause=size kind=split other_id=3\n" +
+			"ks t 2 1: began_at=2033-05-18T03:33:20.000Z cause=a node was lost from_node=02000000 kind=move " +
+			"to_node=04000000\n",
+		"partition_history": "ks 1: began_at=2001-09-09T01:46:40.000Z cause=more replicas disk_bytes=1048576 " +
+			"ended_at=2001-09-09T01:46:41.500Z kind=move outcome=done partition_id=1 pause_us=1000 table_name=t " +
+			"to_node=03000000 took_ms=1500\n",
+	} {
+		table := s.Table(schema.OwnKeyspace, name)
+		rows := Rows(t.Context(), table, s, &info, nil)
+		slices.SortFunc(rows, func(a, b Row) int { return a.compare(&b) })
+		var got strings.Builder
+		for i := range rows {
+			got.WriteString(lineOf(table, &rows[i]))
+		}
+		if diff := cmp.Diff(want, got.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if other := Rows(t.Context(), table, s, &info, []byte("other")); len(other) > 0 {
+			t.Errorf("%s: %d rows of a keyspace that was not asked for", name, len(other))
+		}
+	}
+}
+
+// lineOf is a row as text: its key, and what is not null of the rest.
+func lineOf(table *schema.Table, r *Row) string {
+	key := []string{string(r.Key)}
+	rest := r.Clustering
+	for _, c := range table.Clustering {
+		var wire []byte
+		wire, rest, _ = c.Type.ReadKey(nil, rest, c.Desc)
+		key = append(key, c.Type.Text(wire))
+	}
+	out := strings.Join(key, " ") + ":"
+	for _, cell := range r.Cells {
+		c := table.ColumnByID(cell.Column)
+		if c.Type.MultiCell() {
+			out += fmt.Sprintf(" %s[]=%s", c.Name, cell.Value)
+		} else {
+			out += fmt.Sprintf(" %s=%s", c.Name, strings.TrimSuffix(c.Type.Text(cell.Value),
+				"-0000-0000-0000-000000000000"))
+		}
+	}
+	return out + "\n"
+}
