@@ -16,5 +16,8 @@
 // A set grows from one voter to three, then four. With two nodes the second is a Learner: two voters are less available
 // than one. Of the meta partition every node is a member, those that do not vote as Learners.
 //
+// Balance goes by the ring that drivers see while the nodes that the ring names are within a tolerance of their fair
+// share, of bytes by their capacity and of load, and by these beyond it: see balancer.
+//
 // Start at Schedule, then step in schedule.go, then Plan.
 package placement

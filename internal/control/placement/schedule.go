@@ -14,100 +14,57 @@ import (
 // as time passes. A set that is changing is left alone, unless it cannot end as it was begun; a set without a quorum
 // can do nothing and is not counted.
 func Schedule(state *meta.State, view View) []Action {
-	d := &scheduler{state: state, view: &view, regions: map[string]*region{}}
-	d.survey()
-	var found []candidate
-	busy := 0
+	d := newScheduler(state, &view)
+	var needs []need
 	for p := range state.Map.All() {
 		if p.Cut != nil {
 			continue // its members stay until it has split
 		}
 		for i := range p.Sets {
-			s := &subject{scheduler: d, p: p, set: &p.Sets[i], region: d.region(p.Sets[i].Region)}
+			s := subject{scheduler: d, p: p, set: &p.Sets[i], region: d.region(p.Sets[i].Region)}
 			s.look()
 			if !s.quorum {
 				continue
 			}
 			if s.moving {
-				busy++
+				d.busy++
 			}
-			if steps, why := s.step(); len(steps) > 0 {
-				free := s.busy || p.ID == topology.MetaPartition || steps[0].Kind == Forget
-				found = append(found, candidate{Action{p.ID, s.set.Region, why, steps}, free, s.alive})
+			if why, ok := s.needs(); ok {
+				needs = append(needs, need{p, i, why, s.alive})
+			} else if !s.busy {
+				d.balancer.look(&s)
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.action.Why, b.action.Why), cmp.Compare(a.alive, b.alive))
+	slices.SortStableFunc(needs, func(a, b need) int {
+		return cmp.Or(cmp.Compare(a.why, b.why), cmp.Compare(a.alive, b.alive))
 	})
-	most := view.ChangesMax
-	if most <= 0 {
-		most = ChangesMax
-	}
 	var out []Action
-	for _, c := range found {
-		if !c.free {
-			if busy >= most {
-				continue
-			}
-			busy++
+	for _, n := range needs {
+		free := n.why == Repair || n.p.ID == topology.MetaPartition || n.why == Order && !n.p.Wish.Open(view.Now)
+		if !free && d.busy >= d.most {
+			continue
 		}
-		out = append(out, c.action)
-	}
-	return out
-}
-
-type candidate struct {
-	action Action
-	free   bool // of the bound: it changes already, or is the meta partition
-	alive  int  // voters that answer; the fewer the more urgent
-}
-
-// scheduler is one call of Schedule.
-type scheduler struct {
-	state   *meta.State
-	view    *View
-	regions map[string]*region
-	load    map[topology.NodeID]int // replicas that are to stay
-}
-
-// region is the nodes of a region that count.
-type region struct {
-	ring  *Ring
-	nodes []*meta.Node
-	// target is how many voters a set is to have.
-	target int
-}
-
-// survey counts the replicas of each node.
-func (d *scheduler) survey() {
-	d.load = make(map[topology.NodeID]int, len(d.state.Nodes))
-	for p := range d.state.Map.All() {
-		for i := range p.Sets {
-			for _, m := range p.Sets[i].Replicas {
-				if m.State != topology.Leaving {
-					d.load[m.Node]++
-				}
-			}
+		s := subject{scheduler: d, p: n.p, set: &n.p.Sets[n.set], region: d.region(n.p.Sets[n.set].Region)}
+		s.look()
+		steps, why := s.step()
+		if len(steps) == 0 {
+			continue
 		}
+		if !free {
+			d.busy++
+		}
+		out = append(out, Action{n.p.ID, s.set.Region, why, steps})
 	}
+	return append(out, d.balancer.actions()...)
 }
 
-func (d *scheduler) region(name string) *region {
-	r := d.regions[name]
-	if r != nil {
-		return r
-	}
-	r = &region{}
-	for _, n := range d.state.Nodes {
-		if n.Region == name && d.view.stays(n) {
-			r.nodes = append(r.nodes, n)
-		}
-	}
-	r.ring = NewRing(r.nodes)
-	r.target = voters(len(r.nodes))
-	d.regions[name] = r
-	return r
+// need is a replica set to which something is to happen, if that can be.
+type need struct {
+	p     *topology.Partition
+	set   int
+	why   Why
+	alive int // voters that answer; the fewer the more urgent
 }
 
 // subject is a replica set that is looked at.
@@ -146,7 +103,25 @@ func (s *subject) look() {
 
 func (s *subject) stays(m *topology.Replica) bool { return s.view.stays(s.state.Node(m.Node)) }
 
-// step is the next change of the set, none if it is as it should be.
+// needs reports whether something other than balance may have to be done, and why. It costs little.
+func (s *subject) needs() (Why, bool) {
+	if s.busy {
+		return Repair, true
+	}
+	if bad := s.worst(); bad != nil {
+		if s.view.dead(bad.Node) {
+			return Heal, true
+		}
+		return Leave, true
+	}
+	if s.votes < s.region.target || s.p.ID == topology.MetaPartition || s.set.Count(topology.Learner) > 0 ||
+		s.votes == 1 {
+		return Grow, true
+	}
+	return Order, s.p.Wish != nil
+}
+
+// step is the next change of the set, none if balance alone is left.
 func (s *subject) step() ([]Step, Why) {
 	if s.busy {
 		return s.repair(), Repair
@@ -168,7 +143,7 @@ func (s *subject) step() ([]Step, Why) {
 	if s.p.Wish != nil {
 		return s.wished(), Order
 	}
-	return s.balance(), Balance
+	return nil, Balance
 }
 
 // wished moves one replica to where a wish has it, and forgets a wish that has ended. A node that goes or is dead has
@@ -308,17 +283,12 @@ func (s *subject) learners() []Step {
 	return steps
 }
 
-// balance moves one replica to where the ring has it. The meta partition stays where it is.
-func (s *subject) balance() []Step {
-	if s.p.ID == topology.MetaPartition || s.votes != s.region.target || s.alive < s.votes || s.votes < 3 {
-		return nil
-	}
-	return s.toward(s.region.ring.Home(s.p, s.votes))
-}
-
 // toward moves one replica to a node of home, from one that is none of them.
-func (s *subject) toward(home []topology.NodeID) []Step {
-	for _, node := range home {
+func (s *subject) toward(home []topology.NodeID) []Step { return s.exchange(home, home) }
+
+// exchange moves one replica to one of the nodes to, from one that is none of those that keep theirs.
+func (s *subject) exchange(to, keep []topology.NodeID) []Step {
+	for _, node := range to {
 		step := Step{Kind: Add, Node: node}
 		if m := s.set.On(node); m != nil && m.State == topology.Learner {
 			step.Kind, step.Replica = Join, m.ID
@@ -329,7 +299,7 @@ func (s *subject) toward(home []topology.NodeID) []Step {
 			continue
 		}
 		for _, m := range s.set.Replicas {
-			if m.State == topology.Voter && !slices.Contains(home, m.Node) {
+			if m.State == topology.Voter && !slices.Contains(keep, m.Node) {
 				return []Step{step, {Go, m.Node, m.ID}}
 			}
 		}
@@ -338,7 +308,7 @@ func (s *subject) toward(home []topology.NodeID) []Step {
 }
 
 // choose picks up to n nodes for new voters: where the ring has the partition, in zones that have no replica yet,
-// learners before others, those with fewer replicas before those with more.
+// learners before others, those that are less full, and those with fewer replicas, before others.
 func (s *subject) choose(n int) []Step {
 	home := s.region.ring.Home(s.p, s.region.ring.nodes)
 	zones := map[string]bool{}
@@ -349,7 +319,7 @@ func (s *subject) choose(n int) []Step {
 	}
 	var out []Step
 	for range n {
-		best, bestRank := -1, [4]int{}
+		best, bestRank := -1, [5]int{}
 		for i, id := range home {
 			node := s.state.Node(id)
 			m := s.set.On(id)
@@ -359,8 +329,9 @@ func (s *subject) choose(n int) []Step {
 			if taken || !s.view.takes(node) {
 				continue
 			}
-			rank := [4]int{1, 0, 1, s.load[id]}
-			if i < s.region.target {
+			to := s.at[id]
+			rank := [5]int{1, 0, 1, to.filled(s.region), to.replicas}
+			if i < s.region.target && s.region.fits(to, s.size(s.p)) {
 				rank[0] = 0
 			}
 			if zones[node.Zone] {
@@ -381,7 +352,7 @@ func (s *subject) choose(n int) []Step {
 			step.Kind, step.Replica = Join, m.ID
 		}
 		zones[s.state.Node(step.Node).Zone] = true
-		s.load[step.Node]++
+		s.at[step.Node].take(s.size(s.p))
 		out = append(out, step)
 	}
 	return out

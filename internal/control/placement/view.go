@@ -51,9 +51,13 @@ type View struct {
 	Free map[topology.NodeID]int
 	// Cramped are nodes whose disks have little room left, unless that is true of most: they are given nothing to lead.
 	Cramped map[topology.NodeID]bool
+	// Sizes are what a replica of each partition takes, as far as it is known: with none the ring alone decides.
+	Sizes map[topology.PartitionID]Size
+	// Capacity is how many bytes nodes have room for; one that is missing is taken to have as much as the others.
+	Capacity map[topology.NodeID]uint64
 	// HealAfter is how long a node may be down before its replicas are replaced; 0 is the default.
 	HealAfter time.Duration
-	// ChangesMax bounds the replica sets that change at a time; 0 is the default.
+	// ChangesMax bounds the replica sets that change at a time; 0 is the default, or as many as there are nodes.
 	ChangesMax int
 }
 

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// sized gives all partitions sizes, and nodes capacities.
+func (w *world) sized() {
+	w.view.Sizes, w.view.Capacity = map[topology.PartitionID]Size{}, map[topology.NodeID]uint64{}
+	for _, id := range w.ids() {
+		w.view.Sizes[id] = Size{
+			Bytes: float64(rapid.IntRange(0, 30).Draw(w.t, "size")) * (1 << 30),
+			Load:  float64(rapid.IntRange(0, 10).Draw(w.t, "load")) * 1000,
+		}
+	}
+	for _, n := range w.state.Nodes {
+		w.view.Capacity[n.ID] = uint64(rapid.IntRange(1, 4).Draw(w.t, "capacity")) << 40
+	}
+}
+
+// changes converges and counts the actions that it took.
+func (w *world) changes() (n int) {
+	before := w.state.Map.Version()
+	w.converge()
+	if w.state.Map.Version() == before {
+		return 0
+	}
+	return int(w.state.Map.Version() - before)
+}
+
+// TestBalanceRests proves that balance by bytes and load comes to an end from any state (PL5), over nodes and
+// partitions of any sizes, and that sizes which go to and fro within a fifth of the tolerance move nothing to and fro.
+func TestBalanceRests(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		for range rapid.IntRange(4, 9).Draw(t, "nodes") {
+			w.join()
+		}
+		for range rapid.IntRange(1, 4).Draw(t, "tables") {
+			w.create(rapid.IntRange(1, 12).Draw(t, "parts"), rapid.Bool().Draw(t, "whole"))
+		}
+		w.sized()
+		w.converge()
+		for range rapid.IntRange(0, 10).Draw(t, "events") {
+			w.event()
+		}
+		w.view.Down = nil
+		w.view.Now = w.view.Now.Add(2 * HoldMoved)
+		w.converge()
+		a, b := w.view.Sizes, map[topology.PartitionID]Size{}
+		for _, id := range w.ids() {
+			s := a[id]
+			by := 1 + Tolerance/5*rapid.Float64Range(-1, 1).Draw(t, "by")
+			b[id] = Size{s.Bytes * by, s.Load * by}
+		}
+		for round := range 6 {
+			w.view.Sizes = b
+			a, b = b, a
+			if n := w.changes(); n > 0 && round >= 3 {
+				t.Fatalf("%d changes of the map in round %d", n, round)
+			}
+		}
+	})
+}
+
+// TestShareBySize proves that a node that joins gets its fair share, that nodes are filled in proportion to their size,
+// and that one that leaves is empty, with partitions that are skewed.
+func TestShareBySize(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		oneZone := func() {
+			for _, n := range w.state.Nodes {
+				in := *n
+				in.Zone = "" // a zone with few nodes holds as much as one with many, whatever their share
+				w.state = w.state.WithNode(&in)
+			}
+		}
+		for range 9 {
+			w.join()
+		}
+		oneZone()
+		for range 3 {
+			w.create(24, true)
+		}
+		w.view.Sizes, w.view.Capacity = map[topology.PartitionID]Size{}, map[topology.NodeID]uint64{}
+		for _, id := range w.ids() {
+			w.view.Sizes[id] = Size{Bytes: float64(rapid.IntRange(1, 8).Draw(t, "size")) * (1 << 30)}
+		}
+		for i, n := range w.state.Nodes {
+			w.view.Capacity[n.ID] = 1 << 40
+			if i%2 == 0 {
+				w.view.Capacity[n.ID] = 2 << 40
+			}
+		}
+		check := func(when string) {
+			t.Helper()
+			w.converge()
+			d := newScheduler(w.state, &w.view)
+			r := d.region(here)
+			for _, n := range w.state.Nodes {
+				if !w.view.stays(n) {
+					continue
+				}
+				at := d.at[n.ID]
+				fair := r.has.Bytes / r.weight * at.weight
+				// a partition has 8 GiB at most, so nodes are as near to their share as the tolerance and one of these
+				if at.has.Bytes > fair*(1+Tolerance)+BytesSlack+8<<30 || at.has.Bytes < 0.6*fair {
+					t.Fatalf("%s node %x has %.1f of its share", when, n.ID[:1], at.has.Bytes/fair)
+				}
+			}
+		}
+		check("at first")
+		w.join()
+		oneZone()
+		w.view.Capacity[w.state.Nodes[len(w.state.Nodes)-1].ID] = 1 << 40
+		check("after a node joined")
+		gone := w.state.Nodes[3]
+		w.turn(gone, meta.Leaving)
+		check("after a node left")
+		if n := Holds(w.state, gone.ID); n > 0 {
+			t.Fatal(fmt.Sprint("the node that left holds ", n))
+		}
+	})
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+var long = flag.Bool("long", false, "1,000 nodes and 100,000 partitions instead of 60 and 3,000")
+
+// TestBalance plays what happens to a cluster: tables of different sizes, growth, the hours of a day, nodes that come,
+// leave, and differ in size, and a zone that fails. It reports each phase, and asserts that balance comes to rest with
+// no node far beyond its tolerance, that few bytes move beyond what must, and that next to nothing goes to and fro.
+func TestBalance(t *testing.T) {
+	nodes, partitions := 60, 3000
+	if *long {
+		nodes, partitions = 1000, 100_000
+	}
+	w := newWorld(t, 1, nodes, 5, partitions)
+	w.ring = true
+	w.run("by the ring alone", time.Hour, nil)
+	w.ring = false
+	check := func(factor float64) {
+		t.Helper()
+		p := w.phase
+		if !p.rested {
+			t.Errorf("%s: no rest after %v", p.name, p.took)
+		}
+		// A partition of the short form is a tenth of a node's share and more.
+		if most := 1 + placement.Tolerance + 0.05; p.bytesOver > most && *long || p.bytesOver > most+0.2 {
+			t.Errorf("%s: a node has %.2f of its share", p.name, p.bytesOver)
+		}
+		if p.bytesLow < 0.6 {
+			t.Errorf("%s: a node has %.2f of its share", p.name, p.bytesLow)
+		}
+		if p.bytes > factor*p.least+float64(p.moves)*0.1*gib+1 && p.bytes > factor*p.least+0.02*w.total() {
+			t.Errorf("%s: %.2f TB were moved, %.2f have to be", p.name, p.bytes/1e12, p.least/1e12)
+		}
+		if p.returned > 1+p.moves/10 {
+			t.Errorf("%s: %d of %d moves lead back", p.name, p.returned, p.moves)
+		}
+	}
+	const days = 20 * 24 * time.Hour
+	w.run("sizes are known", days, nil)
+	check(2)
+	w.size(func(id topology.PartitionID, s placement.Size) placement.Size {
+		return placement.Size{Bytes: s.Bytes * (1.5 + float64(id%11)/10), Load: s.Load}
+	})
+	w.run("partitions have grown unevenly", days, nil)
+	check(3)
+	grown := w.view.Sizes
+	hour := 0.0
+	w.run("a day", 24*time.Hour, func() {
+		hour += 10 * tick.Hours()
+		if math.Mod(hour, 0.5) >= 10*tick.Hours() {
+			return
+		}
+		w.size(func(id topology.PartitionID, _ placement.Size) placement.Size {
+			s := grown[id]
+			return placement.Size{Bytes: s.Bytes, Load: s.Load * (1.2 + math.Sin(hour*math.Pi/12+float64(id%3)))}
+		})
+	})
+	if p := w.phase; p.returned > p.moves/10+1 {
+		t.Errorf("%s: %d of %d moves lead back", p.name, p.returned, p.moves)
+	}
+	w.view.Sizes = grown
+	w.run("the day is over", days, nil)
+	for i := range nodes / 50 {
+		w.join(fmt.Sprint("zone", i%5), 1<<40)
+	}
+	w.run("a fiftieth more nodes", days, nil)
+	check(8)
+	for i := range nodes / 50 {
+		w.join(fmt.Sprint("zone", i%5), 4<<40)
+	}
+	w.run("and as many of four times the size", days, nil)
+	check(8)
+	for i := range nodes / 50 {
+		w.turn(w.state.Nodes[7*i].ID, meta.Leaving)
+	}
+	w.run("a fiftieth leaves", days, nil)
+	check(3)
+	for i := range nodes / 50 {
+		if n := w.state.Nodes[7*i].ID; placement.Holds(w.state, n) > 0 {
+			t.Errorf("node %x has left and is not empty", n[:2])
+		}
+		w.turn(w.state.Nodes[7*i].ID, meta.Left)
+	}
+	for _, n := range w.state.Nodes {
+		if n.Zone == "zone1" {
+			w.view.Down[n.ID] = w.view.Now.Add(-placement.HealAfter)
+		}
+	}
+	w.run("one of five zones is lost", days, nil)
+	check(3)
+}
+
+// total is all bytes of the cluster.
+func (w *world) total() float64 {
+	all, _, _ := w.shares(w.held())
+	return all.Bytes
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+const (
+	region = "dc1"
+	// tick is the virtual time between two decisions, stream the bytes a second of a replica that moves.
+	tick   = 15 * time.Second
+	stream = 80e6
+	gib    = 1 << 30
+)
+
+// world is a cluster in virtual time.
+type world struct {
+	t     testing.TB
+	rng   *rand.Rand
+	state *meta.State
+	view  placement.View
+	ring  bool // decide by the ring alone, as if no size were known
+	parts []topology.PartitionID
+	base  map[topology.PartitionID]placement.Size
+	// flights are when the moves of partitions end.
+	flights map[topology.PartitionID]time.Time
+	left    map[[2]uint64]bool // partition and node that it has left in this phase
+	phase   phase
+}
+
+// phase is what is reported of a part of a run.
+type phase struct {
+	name        string
+	took        time.Duration
+	calls       int
+	cpu, slow   time.Duration
+	moves       int
+	bytes       float64
+	least       float64
+	returned    int
+	bytesOver   float64 // of the fullest node, of its fair share
+	bytesLow    float64 // of the emptiest
+	loadOver    float64
+	leadersOver float64
+	rested      bool
+}
+
+func newWorld(t testing.TB, seed uint64, nodes, zones, partitions int) *world {
+	w := &world{
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), state: meta.Empty(), flights: map[topology.PartitionID]time.Time{},
+		base: map[topology.PartitionID]placement.Size{},
+		view: placement.View{
+			Now: time.Unix(1e9, 0), Down: map[topology.NodeID]time.Time{},
+			Capacity: map[topology.NodeID]uint64{}, Sizes: map[topology.PartitionID]placement.Size{},
+		},
+	}
+	for range nodes {
+		w.join(fmt.Sprint("zone", len(w.state.Nodes)%zones), 1<<40)
+	}
+	for table := range uint32(10) {
+		t := placement.Table{ID: 1024 + table, Parts: partitions / 10, Whole: true}
+		m, err := w.state.Map.CutTable(t.ID, placement.Place(w.state, &w.view, region, t))
+		w.must(err)
+		w.state = w.state.WithMap(m)
+		skew := math.Exp(w.rng.NormFloat64()) // tables differ, and partitions of a table less so
+		for _, p := range m.Partitions(t.ID) {
+			w.parts = append(w.parts, p.ID)
+			w.base[p.ID] = placement.Size{
+				Bytes: skew * math.Exp(w.rng.NormFloat64()/2) * gib, Load: 20 * math.Exp(w.rng.NormFloat64()),
+			}
+		}
+	}
+	w.size(func(_ topology.PartitionID, s placement.Size) placement.Size { return s })
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) join(zone string, capacity uint64) topology.NodeID {
+	n := len(w.state.Nodes) + 1
+	id := topology.NodeID{byte(n >> 8), byte(n)}
+	w.state = w.state.WithNode(&meta.Node{
+		ID: id, Region: region, Zone: zone, Tokens: []token.Token{placement.NextToken(w.state.Nodes)},
+	})
+	w.view.Capacity[id] = capacity
+	return id
+}
+
+// turn changes what a node is meant to be.
+func (w *world) turn(id topology.NodeID, to meta.NodeState) {
+	n := *w.state.Node(id)
+	n.State = to
+	w.state = w.state.WithNode(&n)
+}
+
+// size makes all partitions grow or shrink from what they were at first.
+func (w *world) size(f func(topology.PartitionID, placement.Size) placement.Size) {
+	sizes := make(map[topology.PartitionID]placement.Size, len(w.parts))
+	for _, id := range w.parts {
+		sizes[id] = f(id, w.base[id])
+	}
+	w.view.Sizes = sizes
+}
+
+// decide calls Schedule and begins what it says.
+func (w *world) decide() int {
+	view := w.view
+	if w.ring {
+		view.Sizes = nil
+	}
+	began := time.Now()
+	actions := placement.Schedule(w.state, view)
+	cpu := time.Since(began)
+	w.phase.calls++
+	w.phase.cpu += cpu
+	w.phase.slow = max(w.phase.slow, cpu)
+	for _, a := range actions {
+		m, err := a.Apply(w.state.Map, w.view.Now)
+		w.must(err)
+		w.state = w.state.WithMap(m)
+		bytes := 0.0
+		for _, s := range a.Steps {
+			key := [2]uint64{uint64(a.Partition), uint64(s.Node[0])<<8 | uint64(s.Node[1])}
+			switch s.Kind {
+			case placement.Add:
+				bytes = w.view.Sizes[a.Partition].Bytes
+				w.phase.moves++
+				w.phase.bytes += bytes
+				if w.left[key] {
+					w.phase.returned++
+				}
+			case placement.Go:
+				w.left[key] = true
+			}
+		}
+		w.flights[a.Partition] = w.view.Now.Add(time.Duration(bytes / stream * float64(time.Second)))
+	}
+	return len(actions)
+}
+
+// land ends the moves whose time has come.
+func (w *world) land() {
+	var done []topology.PartitionID
+	for id, at := range w.flights {
+		if !at.After(w.view.Now) {
+			done = append(done, id)
+		}
+	}
+	slices.Sort(done)
+	for _, id := range done {
+		delete(w.flights, id)
+		var voters []topology.ReplicaID
+		set := &w.state.Map.Partition(id).Sets[0]
+		for _, r := range set.Replicas {
+			if r.State == topology.Voter || r.State == topology.Joining {
+				voters = append(voters, r.ID)
+			}
+		}
+		if len(voters) < 3 {
+			w.t.Fatalf("partition %d is left with %d voters", id, len(voters))
+		}
+		m, err := w.state.Map.RecordVoters(id, region, voters)
+		w.must(err)
+		w.state = w.state.WithMap(m)
+	}
+}
+
+// run lets time pass until nothing is to be done any more, or for a time.
+func (w *world) run(name string, most time.Duration, each func()) {
+	w.phase, w.left = phase{name: name, least: w.least()}, map[[2]uint64]bool{}
+	began := w.view.Now
+	for w.view.Now.Sub(began) < most {
+		if each != nil {
+			each()
+		}
+		w.land()
+		if w.decide() == 0 && len(w.flights) == 0 && each == nil {
+			w.phase.rested = true
+			break
+		}
+		if each != nil {
+			w.view.Now = w.view.Now.Add(9 * tick)
+		}
+		w.view.Now = w.view.Now.Add(tick)
+	}
+	w.phase.took = w.view.Now.Sub(began)
+	w.measure()
+	w.t.Log(w.phase)
+}
+
+// held is what each node has.
+func (w *world) held() map[topology.NodeID]placement.Size {
+	has := map[topology.NodeID]placement.Size{}
+	for p := range w.state.Map.All() {
+		s := w.view.Sizes[p.ID]
+		for _, r := range p.Sets[0].Replicas {
+			h := has[r.Node]
+			has[r.Node] = placement.Size{Bytes: h.Bytes + s.Bytes, Load: h.Load + s.Load}
+		}
+	}
+	return has
+}
+
+func (w *world) stays(n *meta.Node) bool {
+	since, down := w.view.Down[n.ID]
+	return n.State == meta.Up && !(down && w.view.Now.Sub(since) >= placement.HealAfter)
+}
+
+// shares returns what all replicas take, and the capacity of the nodes that stay.
+func (w *world) shares(has map[topology.NodeID]placement.Size) (all placement.Size, capacity float64, nodes int) {
+	for _, h := range has {
+		all.Bytes += h.Bytes
+		all.Load += h.Load
+	}
+	for _, n := range w.state.Nodes {
+		if w.stays(n) {
+			capacity += float64(w.view.Capacity[n.ID])
+			nodes++
+		}
+	}
+	return all, capacity, nodes
+}
+
+// least is how many bytes have to move at least, so that no node has more than its fair share and the tolerance, nor
+// less than the mark below which it is filled.
+func (w *world) least() float64 {
+	has := w.held()
+	all, capacity, _ := w.shares(has)
+	over, under := 0.0, 0.0
+	for _, n := range w.state.Nodes {
+		share := 0.0
+		if w.stays(n) {
+			share = all.Bytes / capacity * float64(w.view.Capacity[n.ID])
+		}
+		over += max(0, has[n.ID].Bytes-share*(1+placement.Tolerance)-placement.BytesSlack)
+		under += max(0, share*placement.LowMark-placement.BytesSlack-has[n.ID].Bytes)
+	}
+	return max(over, under)
+}
+
+func (w *world) measure() {
+	has := w.held()
+	all, capacity, nodes := w.shares(has)
+	w.phase.bytesLow = 1
+	ring := placement.RingOf(w.state, &w.view, region)
+	leads := map[topology.NodeID]float64{}
+	for p := range w.state.Map.All() {
+		set := &p.Sets[0]
+		id := placement.PreferredLeader(set, ring.Prefer(p, w.view.Now), func(n topology.NodeID) bool {
+			return w.view.MayLead(w.state.Node(n))
+		})
+		if m := set.Member(id); m != nil {
+			leads[m.Node]++
+		}
+	}
+	for _, n := range w.state.Nodes {
+		if !w.stays(n) {
+			continue
+		}
+		fair := all.Bytes / capacity * float64(w.view.Capacity[n.ID])
+		w.phase.bytesLow = min(w.phase.bytesLow, has[n.ID].Bytes/fair)
+		w.phase.bytesOver = max(w.phase.bytesOver, has[n.ID].Bytes/fair)
+		w.phase.loadOver = max(w.phase.loadOver, has[n.ID].Load/(all.Load/float64(nodes)))
+		w.phase.leadersOver = max(w.phase.leadersOver, leads[n.ID]/(float64(len(w.parts))/float64(nodes)))
+	}
+	w.must(w.state.Map.Validate())
+}
+
+// String is a line of the report.
+func (p phase) String() string {
+	rest := p.took.Round(time.Minute).String()
+	if !p.rested {
+		rest = "> " + rest
+	}
+	return fmt.Sprintf("%-37s bytes %.2f to %.2f load %.2f leaders %.2f | %6d moves, %6.1f TB of %6.1f, %d returned | %s | "+
+		"%d calls of %v, at most %v", p.name, p.bytesLow, p.bytesOver, p.loadOver, p.leadersOver, p.moves, p.bytes/1e12,
+		p.least/1e12, p.returned, rest, p.calls, (p.cpu / time.Duration(cmp.Or(p.calls, 1))).Round(time.Millisecond),
+		p.slow.Round(time.Millisecond))
+}
