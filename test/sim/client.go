@@ -454,7 +454,8 @@ func (v *viewer) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// readHere is a client that reads counters at ONE: at the replica of its node, if that may serve it.
+// readHere is a client that reads counters at ONE: at the replica of its node, if that may serve it, or by the node's
+// coordinator, which asks the leader if it may not.
 func (n *node) readHere(t *world.Task) {
 	w := n.w
 	for t.Sleep(w.Between(5*time.Millisecond, 40*time.Millisecond)) && !w.finished {
@@ -472,7 +473,11 @@ func (n *node) readHere(t *world.Task) {
 		read := readOf(&op{key: key}, dberr.One, n.Wall().Unix())
 		if r != nil {
 			want = n.seen[seenAt{r.Member(), key}]
-			err = r.Read(n.Limit(700*time.Millisecond), read, v)
+			if w.OneIn(3) {
+				err = n.coord.Read(context.Background(), read, v)
+			} else {
+				err = r.ReadHere(n.Limit(700*time.Millisecond), read, v)
+			}
 		}
 		if err != nil && w.plan.Bugs.AnyFollower && !t.Dead() {
 			err = n.store.Read(context.Background(), read, v)

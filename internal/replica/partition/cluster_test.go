@@ -309,14 +309,18 @@ func (w *world) add(id topology.PartitionID, key string) error {
 	})
 }
 
-// get reads column 1 and its timestamp at one replica.
+// get reads column 1 and its timestamp at one replica, at ONE as its own node does.
 func get(ctx context.Context, r *Replica, key string, level dberr.Consistency) (v, ts int64, err error) {
 	k := []byte(key)
 	f := finder{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}
 	c := f.read(&command.Conditional{Mutation: command.Mutation{Table: testTable, Token: token.Hash(k), Key: k},
 		Rows: f.refs})
 	c.Level = level
-	if err := r.Read(ctx, c, &f); err != nil || f.found[0] == nil {
+	read := r.Read
+	if level.OneReplica() {
+		read = r.ReadHere
+	}
+	if err := read(ctx, c, &f); err != nil || f.found[0] == nil {
 		return 0, 0, err
 	}
 	cell := f.found[0].Cell(1)

@@ -22,10 +22,10 @@
 // same index hold the same: applying an entry reads the entry, the meta and the rows, no clock, no disk space, no
 // configuration. (P7) A command is in the log in the term in which it was evaluated, or not at all. (P8) A command with
 // an id is applied at most once, whoever leads and however often it is sent: a leader that cannot know says
-// ErrUncertain. (P9) Reads are linearizable, but for ONE and LOCAL_ONE at a follower, which are no older than
-// Cluster.StalenessMax and than what Seen was told. (P10) A condition is judged on everything before it in the log, and
-// one that fails is told only when what it has read is confirmed. (P11) What a condition has written is what the next
-// reader sees, whatever timestamps clients have chosen before.
+// ErrUncertain. (P9) Reads are linearizable, but for ONE and LOCAL_ONE at a follower by its own node, which are no
+// older than Cluster.StalenessMax and than what Seen was told. (P10) A condition is judged on everything before it in
+// the log, and one that fails is told only when what it has read is confirmed. (P11) What a condition has written is
+// what the next reader sees, whatever timestamps clients have chosen before.
 //
 // A Host holds all replicas of a node on one store: they share the latches, the machine and what drives the sequencers.
 // Spans of its replicas never overlap. The package knows nothing of CQL text, of addresses or of senders. Start at

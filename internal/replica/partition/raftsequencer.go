@@ -57,7 +57,7 @@ func (s *raftSequencer) propose(term uint64, entry []byte, w raftgroup.Waiter) e
 // admit implements sequencer. A leader that has a lease reads at once and looks at the clock then; one that has none
 // asks a quorum before it reads, and so does a follower with here, which asks the leader: what it has applied then is
 // all that had succeeded when the read began, whoever leads afterwards. A follower serves ONE and LOCAL_ONE without
-// (P9).
+// (P9), but to its own node only: it does not know what another one has seen.
 func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here bool) (ticket, error) {
 	if term := s.evaluating(); term != 0 {
 		if lease := s.group.Load().Lease(); lease != 0 {
@@ -72,14 +72,14 @@ func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here
 	}
 	t := ticket{follower: true, installs: installs}
 	switch {
+	case !here:
+		return ticket{}, s.replica.notLeader()
 	case level.OneReplica():
 		now := s.host.clock.Now()
 		if g.Applied() < s.replica.seen.Load() || !g.Fresh(now, s.replica.freshEnough(now, s.opts.StalenessMax)) {
 			return ticket{}, s.replica.notLeader()
 		}
 		return t, nil
-	case !here:
-		return ticket{}, s.replica.notLeader()
 	}
 	return t, s.askLeader(ctx, g)
 }

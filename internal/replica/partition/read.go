@@ -9,15 +9,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// Read passes what c finds in this partition to v, in order. It is linearizable, but for ONE and LOCAL_ONE at a
-// follower (P9), and nothing is read twice. A read of a range needs the current epoch, if it names one: the sender goes
-// on after the end it believes in.
+// Read passes what c finds in this partition to v, in order. It is linearizable, whatever its level, for only the
+// leader serves it, and nothing is read twice. A read of a range needs the current epoch, if it names one: the sender
+// goes on after the end it believes in.
 func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return r.read(ctx, c, v, false)
 }
 
-// ReadHere is Read for a coordinator on this node: a follower serves all levels, having asked the leader what it must
-// have applied.
+// ReadHere is Read for a coordinator on this node: a follower serves all levels, ONE and LOCAL_ONE by itself (P9), the
+// others having asked the leader what it must have applied.
 func (r *Replica) ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return r.read(ctx, c, v, true)
 }

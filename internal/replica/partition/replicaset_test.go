@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
@@ -220,7 +222,8 @@ func TestRetries(t *testing.T) {
 }
 
 // TestFollowerReads: a follower serves ONE as long as it hears from its leader, and no older state than this node has
-// seen; anything else is for the leader.
+// seen; anything else is for the leader, and so is what another node asks: it may have seen more, and has asked here
+// because its own replica has not applied that yet.
 func TestFollowerReads(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -237,6 +240,11 @@ func TestFollowerReads(t *testing.T) {
 	var moved *NotLeader
 	if _, _, err := get(t.Context(), f, "k", dberr.Quorum); !errors.As(err, &moved) || moved.Leader != nodeID(lead) {
 		t.Errorf("QUORUM at a follower: %v", err)
+	}
+	k := []byte("k")
+	elsewhere := &command.Read{Table: testTable, Token: token.Hash(k), Key: k, Level: dberr.One}
+	if err := f.Read(t.Context(), elsewhere, &finder{}); !errors.As(err, &moved) || moved.Leader != nodeID(lead) {
+		t.Errorf("ONE at a follower on another node: %v", err)
 	}
 	seen := f.Applied()
 	f.Seen(seen + 1000)

@@ -24,7 +24,7 @@ func (e *errand) anew() {
 // begun may take as long as there is.
 func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay) error {
 	switch {
-	case t.follower:
+	case t.follower, e.any && !t.remote:
 		return t.here.ReadHere(ctx, q, r)
 	case !t.remote:
 		return t.member.Read(ctx, q, r)

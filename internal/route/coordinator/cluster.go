@@ -56,7 +56,8 @@ type Local interface {
 	Leader() (topology.NodeID, bool)
 	// Leading reports whether it leads itself.
 	Leading() bool
-	// ReadHere is Read at any level by a replica that need not lead: it asks the leader what it must have applied.
+	// ReadHere is Read at any level by a replica that need not lead: above ONE it asks the leader what it must have
+	// applied.
 	ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error
 	// Seen says that index was acknowledged to this node: what the replica serves alone has to include it.
 	Seen(index uint64)
