@@ -48,7 +48,7 @@ func inFleetWith(t *testing.T, partitions int, o Options, f func(t *testing.T, f
 }
 
 // Whom a request is sent to: the leader, as the replica here knows it, or as the last answers said, or the first
-// replica of the map; a read at ONE goes to the replica here, and to the leader when that one refuses.
+// replica of the map; a read at ONE goes to the replica here, and to the leader when that one refuses or there is none.
 func TestWhomToAsk(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		ok := func(err error) {
@@ -71,7 +71,7 @@ func TestWhomToAsk(t *testing.T) {
 		c.LeaderChanged(1, node(3))
 		_, err := readNow(t.Context(), c, dberr.One, "k")
 		ok(err)
-		f.is(t, "read(ONE) 1 at 3")
+		f.is(t, "read(QUORUM) 1 at 3")
 		// A replica here knows better than a hint, though it would not ask the leader itself.
 		f.here[1] = true
 		f.leader[1] = node(2)
@@ -81,7 +81,7 @@ func TestWhomToAsk(t *testing.T) {
 		// At ONE it is asked itself, and may refuse.
 		_, err = readNow(t.Context(), c, dberr.LocalOne, "k")
 		ok(err)
-		f.is(t, "read(LOCAL_ONE) 1 at 1", "read(LOCAL_ONE) 1 at 2")
+		f.is(t, "read(LOCAL_ONE) 1 at 1", "read(QUORUM) 1 at 2")
 		f.leader[1] = node(1)
 		ok(writeNow(c, WriteOptions{}, put("k", "c", 4)))
 		_, err = readNow(t.Context(), c, dberr.One, "k")
@@ -91,6 +91,25 @@ func TestWhomToAsk(t *testing.T) {
 		if s.Forwarded != 7 || s.RetryReasons.NotLeader != 3 {
 			t.Errorf("%+v", s)
 		}
+	})
+}
+
+// TestOneIsServedHereOrByTheLeader proves that a read at ONE which the replica here refuses is answered by nobody but a
+// leader: another follower does not know what this node has seen acknowledged.
+func TestOneIsServedHereOrByTheLeader(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		f.here[1] = true
+		f.leader[1] = node(4)
+		f.script = func(a *asked) *verdict {
+			if a.n < 2 { // nobody has heard yet who leads
+				return &verdict{err: &partition.NotLeader{}}
+			}
+			return nil
+		}
+		if _, err := readNow(t.Context(), c, dberr.One, "k"); err != nil {
+			t.Error(err)
+		}
+		f.is(t, "read(ONE) 1 at 1", "read(QUORUM) 1 at 4", "read(ONE) 1 at 1", "read(QUORUM) 1 at 4")
 	})
 }
 

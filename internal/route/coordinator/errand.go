@@ -140,6 +140,15 @@ func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
 	return t.at(cl, node, p)
 }
 
+// levelAt is the level to ask a replica for. At ONE the replica on this node may answer alone, because it has applied
+// what this node has seen acknowledged; one elsewhere does not know of that, and answers as the leader or not at all.
+func (e *errand) levelAt(t *target) dberr.Consistency {
+	if e.any && t.remote {
+		return dberr.Quorum
+	}
+	return e.level
+}
+
 // at makes the replica on a node the one to ask.
 func (t target) at(cl *cluster, node topology.NodeID, p *topology.Partition) (target, error) {
 	t.node = node

@@ -66,7 +66,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 		}
 		t, err := e.pick(v, p)
 		if err == nil {
-			sub.Epoch, r.inPartition = p.Epoch, false
+			sub.Epoch, sub.Level, r.inPartition = p.Epoch, e.levelAt(&t), false
 			if q.Key == nil {
 				sub.Range.Begin, r.from = cursor.Ring, cursor
 			}
