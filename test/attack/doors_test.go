@@ -21,7 +21,6 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/ilion-db/ilion/internal/node"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
@@ -34,17 +33,13 @@ func TestCheckpoints(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
 	v.until("there are rows", func() bool { return v.answered() > 100 })
-	socket := filepath.Join(v.data, node.AdminSocket)
-	owner := http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		}}}
+	owner := process.Owner(v.data)
 	var mu sync.Mutex
 	made := map[string]bool{}
 	var orders sync.WaitGroup
 	for range rounds(40) {
 		orders.Go(func() {
-			code, text, err := post(&owner, "http://localhost/checkpoint", "")
+			code, text, err := post(owner, "http://localhost/checkpoint", "")
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -62,7 +57,7 @@ func TestCheckpoints(t *testing.T) {
 	orders.Wait()
 	t.Logf("%d checkpoints were made", len(made))
 	wrote := v.acknowledged()
-	_, last, err := post(&owner, "http://localhost/checkpoint", "")
+	_, last, err := post(owner, "http://localhost/checkpoint", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func (f *fleet) bury() {
 func (f *fleet) keepStatus() {
 	for _, m := range f.alive() {
 		for _, page := range []string{"status", "metrics", "debug/pprof/goroutine?debug=2"} {
-			resp, err := browser.Get("http://" + m.web() + "/" + page)
+			resp, err := process.Owner(m.dir).Get("http://localhost/" + page)
 			if err != nil {
 				continue
 			}

@@ -33,8 +33,16 @@ func (m *member) partitionsOf(table string) []admin.PartitionStatus {
 // split has a node split a partition in the middle of its rows.
 func (m *member) split(table string, id uint64, more string) {
 	m.f.t.Helper()
-	process.Order(m.f.t, m.dir, fmt.Sprintf("/partition/split?table=%s&partition=%d&now=true%s", url.QueryEscape(table),
-		id, more))
+	process.Order(m.f.t, m.dir, splitOrder(table, id)+more)
+}
+
+// trySplit is split for what may be refused.
+func (m *member) trySplit(table string, id uint64) error {
+	return process.TryOrder(m.dir, splitOrder(table, id))
+}
+
+func splitOrder(table string, id uint64) string {
+	return fmt.Sprintf("/partition/split?table=%s&partition=%d&now=true", url.QueryEscape(table), id)
 }
 
 // TestSplitByHand proves that nobody is told an error, and nothing is lost or doubled, while tables split: one of them

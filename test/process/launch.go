@@ -4,6 +4,7 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -69,21 +70,33 @@ func (s *Server) Refuses(t testing.TB, code int, texts ...string) {
 	}
 }
 
-// Order gives an order to the node that runs on a data directory, as its owner.
-func Order(t testing.TB, dir, path string) {
-	t.Helper()
-	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true,
+// Owner asks the node that runs on a data directory as the directory's owner does, whatever host the request names.
+func Owner(dir string) *http.Client {
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, node.AdminSocket))
 		}}}
-	r, err := client.Post("http://localhost"+path, "", nil)
-	if err != nil {
+}
+
+// Order gives an order to the node that runs on a data directory, as its owner. It must not be refused.
+func Order(t testing.TB, dir, path string) {
+	t.Helper()
+	if err := TryOrder(dir, path); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TryOrder is Order for what may be refused: the error says why.
+func TryOrder(dir, path string) error {
+	r, err := Owner(dir).Post("http://localhost"+path, "", nil)
+	if err != nil {
+		return err
 	}
 	defer r.Body.Close()
 	if body, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s", path, body)
+		return fmt.Errorf("%s: %s", path, body)
 	}
+	return nil
 }
 
 // CopyDir copies a data directory as it is on the disk: sockets are not.
