@@ -88,7 +88,7 @@ func (n *Node) newCluster() (*cluster, error) {
 	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), Lineage: string(starts)}
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
 		TLS: n.nodeTLS, Secret: n.secret, Admit: c.originals.Admit, Levels: n.levels, KeepAlive: keepAlive,
-		IdleTimeout: silence,
+		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotMB) * 1e6,
 		Events: transport.Events{
 			Refused:          func(p transport.Peer) { c.refused(p.Node) },
 			Departed:         func(p transport.Peer) { c.departed(p.Node) },
@@ -338,6 +338,7 @@ func (c *cluster) start() {
 	c.run(func() { c.peers.Run(c.ctx) })
 	c.loops.Start(c.ctx, c.run)
 	c.run(func() { c.member.FollowDisks(c.ctx) })
+	c.run(func() { c.member.Weigh(c.ctx) })
 	presence := &membership.Presence{Records: n.records, Self: n.record}
 	c.run(func() {
 		presence.Run(c.ctx)

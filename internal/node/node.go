@@ -59,8 +59,10 @@ type Node struct {
 	host        *partition.Host
 	coordinator *coordinator.Coordinator
 	catalog     *catalog.Catalog
+	// scales measure what the replicas here take.
 	// records are schema, map and nodes; changer changes them as statements ask, installer has this node follow them,
 	// and local its replicas.
+	scales    scales
 	records   *meta.Keeper
 	changer   *schemachange.Changer
 	installer *schemachange.Installer

@@ -143,7 +143,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		c.member = &membership.Member{
 			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Report: c.describe,
 			DiskFree:  func() int { return n.store.Metrics().FreePercent },
-			HealAfter: n.opts.Cluster.HealAfter, Log: n.log,
+			HealAfter: n.opts.Cluster.HealAfter, Log: n.log, Held: n.held,
 		}
 	} else if _, err := membership.RaiseAlone(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
 		return err

@@ -138,6 +138,11 @@ type ClusterOptions struct {
 	JoinSecretFile string `yaml:"join_secret_file"`
 	// HealAfter is how long a node may be away before its replicas are built elsewhere; 5 min if 0.
 	HealAfter time.Duration `yaml:"heal_after"`
+	// CapacityGB is how much the node has room for, next to the others; if 0 what the disk has free, and what the data
+	// take.
+	CapacityGB int `yaml:"capacity_gb"`
+	// SnapshotMB is how many MB a second this node sends of replicas that move, all together; 64 if 0.
+	SnapshotMB int `yaml:"snapshot_mb_per_second"`
 	// ClockSkew is the difference of clocks between nodes above which it is reported; 500 ms if 0.
 	ClockSkew time.Duration `yaml:"clock_skew"`
 	// TLS is what nodes prove themselves to each other with.
@@ -390,8 +395,9 @@ func (c ClusterOptions) validate(insecure bool, commit string) error {
 		return fmt.Errorf("refusing to listen on %s (internal) without mutual TLS: configure cluster.tls (see "+
 			"ilion cert), or say --insecure", c.Internal)
 	}
-	if c.HealAfter < 0 || c.ClockSkew < 0 {
-		return errors.New("cluster.heal_after and cluster.clock_skew must be positive")
+	if c.HealAfter < 0 || c.ClockSkew < 0 || c.CapacityGB < 0 || c.SnapshotMB < 0 {
+		return errors.New("cluster.heal_after, cluster.clock_skew, cluster.capacity_gb and " +
+			"cluster.snapshot_mb_per_second must be positive")
 	}
 	return nil
 }

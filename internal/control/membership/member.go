@@ -35,11 +35,15 @@ type Member struct {
 	Report func() peers.Report
 	// DiskFree is the share of this node's disk that is free, in percent, negative or nil if it is not known.
 	DiskFree func() int
+	// Held is what the replicas here take; nil where that is not measured.
+	Held func() peers.Holdings
 	// HealAfter is how long a node may be away before its replicas are built elsewhere.
 	HealAfter time.Duration
 	Log       *slog.Logger
 	// Sched is what it tells time and waits by, nil outside simulations.
 	Sched *sched.Scheduler
+
+	weights Weights
 }
 
 // Describe implements peers.Host.
@@ -126,6 +130,7 @@ func (m *Member) View() placement.View {
 		Now: m.Sched.Wall(), Down: m.Peers.Down(), Stopping: m.Peers.Stopping(), Free: map[topology.NodeID]int{},
 		HealAfter: m.HealAfter,
 	}
+	v.Sizes, v.Capacity = m.weights.get()
 	if r := m.room(); r.most() {
 		v.Cramped = r.cramped
 	}

@@ -5,6 +5,7 @@ package peers
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -59,7 +60,35 @@ func (h *host) Admit(_ context.Context, n Newcomer) (Welcome, error) {
 
 func (h *host) Acknowledged(to map[topology.PartitionID]uint64) { h.acknowledged = to }
 
+func (h *host) Holdings() Holdings {
+	return Holdings{Capacity: 5 << 40, Replicas: []Holding{{9, 3 << 30, 70}, {2, 1, 0}}}
+}
+
 func (h *host) Enter(context.Context) (uint64, error) { return h.report.Records, h.admit }
+
+// TestHoldings proves that a node tells what its replicas take, in few bytes, and that damaged answers are refused.
+func TestHoldings(t *testing.T) {
+	w := &world{nodes: map[topology.NodeID]Host{{2}: &host{}}, cut: map[topology.NodeID]bool{}}
+	p := New(topology.NodeID{1}, w, Options{})
+	got, err := p.Holdings(t.Context(), topology.NodeID{2})
+	want := Holdings{Capacity: 5 << 40, Replicas: []Holding{{2, 0, 0}, {9, 3 << 30, 70}}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	b := got.append(nil)
+	for i := range b {
+		if _, err := decodeHoldings(b[:i]); err == nil {
+			t.Errorf("the first %d bytes of %d were taken", i, len(b))
+		}
+	}
+	many := Holdings{Capacity: 5 << 40}
+	for i := range topology.PartitionID(10_000) {
+		many.Replicas = append(many.Replicas, Holding{30 * i, 7 << 30, 500})
+	}
+	if n := len(many.append(nil)); n > 60_000 {
+		t.Errorf("10,000 replicas take %d bytes", n)
+	}
+}
 
 // TestPeers proves what is known of others: reports, the difference of clocks, who is down and who agrees.
 func TestPeers(t *testing.T) {

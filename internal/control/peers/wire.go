@@ -15,7 +15,7 @@ import (
 // Kind is the first byte of a request between nodes. Those below KindFirst are commands for replicas.
 type Kind = byte
 
-// The kinds of request; a JSON object follows.
+// The kinds of request; a JSON object follows, as in answers but that to kindHoldings.
 const (
 	KindFirst Kind = 64 + iota
 	kindReport
@@ -24,6 +24,7 @@ const (
 	kindTurn
 	kindStop
 	kindAcknowledged
+	kindHoldings
 )
 
 type turnAnswer struct {
@@ -86,6 +87,8 @@ type Host interface {
 	Stops(node topology.NodeID)
 	// Acknowledged is told how far the logs of partitions are acknowledged.
 	Acknowledged(to map[topology.PartitionID]uint64)
+	// Holdings is what the replicas on the node take.
+	Holdings() Holdings
 	// Enter returns when it is the turn of the asking node to change the records, with their version.
 	Enter(ctx context.Context) (version uint64, err error)
 }
@@ -121,6 +124,9 @@ func serve(ctx context.Context, h Host, from topology.NodeID, request []byte) ([
 			return nil, err
 		}
 		return json.Marshal(s)
+	case kindHoldings:
+		holdings := h.Holdings()
+		return holdings.append(nil), nil
 	case kindStop:
 		h.Stops(from)
 		return []byte("{}"), nil

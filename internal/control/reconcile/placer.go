@@ -4,15 +4,21 @@ package reconcile
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// placerEvery is the time between two looks at the map.
-const placerEvery = 500 * time.Millisecond
+const (
+	// placerEvery is the time between two looks at what may have changed, placerRests that between two looks at the map
+	// while nothing has: time passes, and sizes and free space change slowly.
+	placerEvery = 500 * time.Millisecond
+	placerRests = 5 * time.Second
+)
 
 // Placer has the map want what placement schedules, on the node that leads the meta partition. Its fields are set
 // before Run.
@@ -27,6 +33,11 @@ type Placer struct {
 	Failed func(err error)
 	// Sched is what the loop waits by, nil outside simulations.
 	Sched *sched.Scheduler
+
+	// rests is the state in which nothing was to be done at the time looked, while down were away.
+	rests  *meta.State
+	looked time.Time
+	down   map[topology.NodeID]time.Time
 }
 
 // Run decides until ctx ends.
@@ -42,9 +53,15 @@ func (p *Placer) Run(ctx context.Context) {
 }
 
 func (p *Placer) round(ctx context.Context) error {
-	if s, actions := p.decide(p.Keeper.State()); len(actions) == 0 && s == p.Keeper.State() {
+	state, view := p.Keeper.State(), p.View()
+	if state == p.rests && p.Sched.Since(p.looked) < placerRests && maps.Equal(view.Down, p.down) {
 		return nil
 	}
+	if s, actions := p.decide(state); len(actions) == 0 && s == state {
+		p.rests, p.looked, p.down = state, p.Sched.Now(), view.Down
+		return nil
+	}
+	p.rests = nil
 	ctx, cancel := p.Sched.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	var told []string

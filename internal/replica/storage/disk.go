@@ -25,6 +25,8 @@ type disk struct {
 	full, brim atomic.Bool
 	// free is the free share in percent at the last look, -1 if unknown.
 	free atomic.Int64
+	// available is how many bytes were free then, 0 if unknown.
+	available atomic.Uint64
 	// credit is how many bytes may be committed before the next look: a small disk fills in less time than passes
 	// between two ticks.
 	credit atomic.Int64
@@ -85,6 +87,7 @@ func (s *disk) checkDisk() {
 	}
 	percent := int(float64(u.AvailBytes) / float64(u.TotalBytes) * 100)
 	s.free.Store(int64(percent))
+	s.available.Store(u.AvailBytes)
 	least, left := u.TotalBytes/100*uint64(s.o.MinFreeDisk), uint64(0)
 	flush := s.db.Metrics().WAL.Size
 	s.unflushed.Store(flush)

@@ -30,6 +30,13 @@ const (
 	sampleRun   = 32
 )
 
+// Bytes is the size of a span on disk; what is only in memtables is not in it. It reads no keys.
+func (s *Statistics) Bytes(span keys.Span) (uint64, error) {
+	lower, upper := span.Bounds()
+	n, err := s.db.EstimateDiskUsage(lower, upper)
+	return n, s.check(err)
+}
+
 // Estimate measures a span by looking at a few hundred keys. Tokens are hashes, so partitions are spread evenly over
 // them.
 func (s *Statistics) Estimate(span keys.Span) (Estimate, error) {

@@ -48,6 +48,8 @@ type Metrics struct {
 	// DiskFull is true while writes are refused; FreePercent is -1 if unknown.
 	DiskFull    bool
 	FreePercent int
+	// DiskAvailable is how many bytes were free when that was looked at last, 0 if unknown.
+	DiskAvailable uint64
 	// DiskBytes is the size of all files, MemtableBytes of the memtables, CacheBytes of the block cache.
 	DiskBytes, MemtableBytes, CacheBytes uint64
 	// CompactionDebt is what compactions have to do, in bytes; ReadAmp how many files a read may have to look at.
@@ -71,7 +73,8 @@ func (s *Statistics) Metrics() Metrics {
 		Collapsed: s.m.collapsed.Load(), SnapshotsCaptured: s.m.captured.Load(),
 		SnapshotsInstalled: s.m.installed.Load(),
 		DiskFull:           s.disk.full.Load(), FreePercent: int(s.disk.free.Load()),
-		DiskBytes: p.DiskSpaceUsage(), MemtableBytes: p.MemTable.Size, CacheBytes: uint64(p.BlockCache.Size),
+		DiskAvailable: s.disk.available.Load(),
+		DiskBytes:     p.DiskSpaceUsage(), MemtableBytes: p.MemTable.Size, CacheBytes: uint64(p.BlockCache.Size),
 		CompactionDebt: p.Compact.EstimatedDebt, ReadAmp: p.ReadAmp(), Pebble: p,
 	}
 }
