@@ -119,7 +119,7 @@ func (b *batch) together(ctx context.Context) error {
 				return errApart
 			}
 			m.Epoch, m.Dedupe = p.Epoch, id
-			if e.maybe {
+			if e.doubtful(t) {
 				e.again(m, t)
 			}
 		}

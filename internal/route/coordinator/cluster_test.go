@@ -495,6 +495,22 @@ func TestUnconfirmedReads(t *testing.T) {
 	})
 }
 
+// What another node passes on may arrive long after it was sent and after later attempts, to a process that knows
+// nothing of those: so the replica has to find out that it was not applied before, which it does for repeated writes
+// only.
+func TestPassedOnIsDoubtful(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		for _, via := range []topology.NodeID{{}, node(2)} {
+			m := put("k", "c", 1)
+			s := &send{errand: c.errand(dberr.Quorum, time.Second)}
+			s.address(&m, &target{node: node(3), remote: true, via: via}, &topology.Partition{ID: 1})
+			if passed := via != (topology.NodeID{}); m.Retried != passed {
+				t.Errorf("by way of node %v: repeated %v", via[0], m.Retried)
+			}
+		}
+	})
+}
+
 // A write that was forwarded is included in what the replica here serves alone.
 func TestSeenAtHome(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {

@@ -83,6 +83,11 @@ func (e *errand) again(m *command.Mutation, t *target) {
 	}
 }
 
+// doubtful reports whether the replica has to find out that the write was not applied before: after an attempt that may
+// have been carried out, and for what another node passes on. That may get there long after it was sent and after later
+// attempts, to a process or a replica that knows nothing of those.
+func (e *errand) doubtful(t *target) bool { return e.maybe || t.via != (topology.NodeID{}) }
+
 // attempt is when an attempt at another node is given up: a third of all the time there is, so that a process that is
 // stopped does not eat it all; what is left when two have run into that.
 func (e *errand) attempt() time.Time {

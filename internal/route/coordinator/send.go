@@ -136,7 +136,7 @@ func (s *send) aim(m *command.Mutation, what string) error {
 	if s.target, err = s.pick(s.view, p); err != nil {
 		return err
 	}
-	m.Epoch = p.Epoch
+	s.address(m, &s.target, p)
 	s.need.Store(int32(s.required))
 	s.c.noteAt(s.trace, what, p, &s.target)
 	return nil
@@ -300,10 +300,10 @@ func (s *send) attemptCopy(ctx context.Context, t *target, p *topology.Partition
 	return done.wait(ctx)
 }
 
-// address says where a copy goes, and whether an earlier attempt may have arrived.
+// address says where a command goes, and whether an earlier attempt may have arrived.
 func (s *send) address(m *command.Mutation, t *target, p *topology.Partition) {
 	m.Epoch = p.Epoch
-	if s.maybe {
+	if s.doubtful(t) {
 		s.errand.again(m, t)
 	}
 }
