@@ -110,7 +110,7 @@ type AuthOptions struct {
 	// Certificates has client certificates stand for roles (ADD IDENTITY): optional, which asks clients whose
 	// certificate stands for none for a password, or required. Empty: they stand for nobody.
 	Certificates string `yaml:"certificates"`
-	// OpenPages are pages of HTTP, metrics or status, that need no login.
+	// OpenPages are pages of HTTP, of metrics, status and history, that need no login.
 	OpenPages []string `yaml:"open_pages"`
 }
 
@@ -337,8 +337,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("auth.certificates %q is unknown: use optional or required", o.Auth.Certificates)
 	}
 	for _, page := range o.Auth.OpenPages {
-		if page != "metrics" && page != "status" {
-			return fmt.Errorf("auth.open_pages: %q is not a page that can be open: use metrics, status", page)
+		if page != "metrics" && page != "status" && page != "history" {
+			return fmt.Errorf("auth.open_pages: %q is not a page that can be open: use metrics, status, history", page)
 		}
 	}
 	if (o.TLS.Cert == "") != (o.TLS.Key == "") {

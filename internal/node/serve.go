@@ -237,6 +237,7 @@ func (n *Node) describe() {
 		Settings:    n.settings,
 		Sizes:       n.sizes,
 		Roles:       func() *access.State { return n.records.State().Roles },
+		Latency:     n.latencyShown,
 		Records:     n.records.State,
 		Replica:     n.replicaShown,
 	}

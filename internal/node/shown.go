@@ -8,10 +8,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
@@ -72,6 +74,14 @@ func (n *Node) replicaShown(p *topology.Partition) *catalog.Replica {
 	c := r.Counts()
 	out.Reads, out.Writes = c.Reads, c.Writes
 	return out
+}
+
+// latencyShown is a row of a latency view.
+func (n *Node) latencyShown(table uint32, op catalog.LatencyOf) (catalog.Latency, bool) {
+	l := n.engine.TableLatency(table, session.Operation(op))
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return catalog.Latency{Count: l.Count, Median: ms(l.Median), P99: ms(l.P99), Slowest: ms(l.Slowest),
+		PerSecond: l.PerSecond}, l.Count > 0
 }
 
 // clients lists the connections for system_views.clients.

@@ -5,6 +5,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"io"
 	"net"
@@ -217,5 +218,34 @@ func TestCheckpoint(t *testing.T) {
 	}
 	if _, err := startNode(t, Options{}).checkpoint(); err == nil {
 		t.Error("a checkpoint of data in memory")
+	}
+}
+
+// TestLatencyViews: the latency views of system_views count what a table was asked for by what it was, and forget
+// tables that are dropped.
+func TestLatencyViews(t *testing.T) {
+	n := startNode(t, Options{Data: t.TempDir()})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	for range 3 {
+		c.query("INSERT INTO ks.t (k, v) VALUES (1, 1)")
+	}
+	for range 2 {
+		c.query("SELECT v FROM ks.t WHERE k = 1")
+	}
+	c.query("SELECT v FROM ks.t")
+	for view, want := range map[string]uint64{"coordinator_write_latency": 3, "coordinator_read_latency": 2,
+		"coordinator_scan_latency": 1} {
+		of := "SELECT count FROM system_views." + view + " WHERE keyspace_name = 'ks' AND table_name = 't'"
+		r := c.query(of)
+		if r.RowCount != 1 || binary.BigEndian.Uint64(r.Cells[4:]) != want {
+			t.Errorf("%s: %d rows, %x, want a count of %d", view, r.RowCount, r.Cells, want)
+		}
+	}
+	c.query("DROP TABLE ks.t")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	if r := c.query("SELECT * FROM system_views.coordinator_read_latency"); r.RowCount != 0 {
+		t.Errorf("%d tables have been read", r.RowCount)
 	}
 }

@@ -55,7 +55,10 @@ func testInfo() NodeInfo {
 				MeanBytes: 100}}
 		},
 		Settings: func() map[string]string { return map[string]string{"a": "1", "b": ""} },
-		Records:  testRecords,
+		Latency: func(_ uint32, op LatencyOf) (Latency, bool) {
+			return Latency{Count: uint64(op) + 1, Median: 1.5, P99: 3, Slowest: 7, PerSecond: 0.25}, true
+		},
+		Records: testRecords,
 		Replica: func(p *topology.Partition) *Replica {
 			if p.ID != 1 {
 				return nil

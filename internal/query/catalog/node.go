@@ -69,6 +69,23 @@ type PreparedStatement struct {
 	Keyspace, Query string
 }
 
+// LatencyOf names an operation of the latency views.
+type LatencyOf uint8
+
+// The operations of coordinator_read_latency, coordinator_scan_latency and coordinator_write_latency.
+const (
+	Reads LatencyOf = iota
+	Scans
+	Writes
+)
+
+// Latency is a row of a latency view. Times are in milliseconds.
+type Latency struct {
+	Count                uint64
+	Median, P99, Slowest float64
+	PerSecond            float64
+}
+
 // Replica is what a node knows of a physical partition of which it has a replica.
 type Replica struct {
 	// Leader is the node that leads, zero if that is not known or the node stands alone.
@@ -101,6 +118,8 @@ type NodeInfo struct {
 	Settings func() map[string]string
 	// Roles are those that system_auth shows.
 	Roles func() *access.State
+	// Latency is how long what this node was asked took on a table, false for an operation that there was none of.
+	Latency func(table uint32, op LatencyOf) (Latency, bool)
 	// Records are what the cluster knows about itself, of which keyspace ilion shows the partitions.
 	Records func() *meta.State
 	// Replica is what this node knows of a partition, nil if it has no replica of it.

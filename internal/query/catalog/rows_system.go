@@ -176,6 +176,42 @@ func fillClients(b *builder) {
 	}
 }
 
+// fillLatency shows the tables that there was such an operation of, since the node started.
+func fillLatency(b *builder, op LatencyOf) {
+	if b.info.Latency == nil {
+		return
+	}
+	b.stored(func(t *schema.Table) {
+		l, ok := b.info.Latency(t.ID, op)
+		if !ok {
+			return
+		}
+		b.add(values{
+			"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "count": bigint(int64(l.Count)),
+			"max_ms": double(l.Slowest), "p50th_ms": double(l.Median), "p99th_ms": double(l.P99),
+			"per_second": double(l.PerSecond),
+		})
+	})
+}
+
+// fillDiskUsage shows how much the replicas on this node hold of each table, rounded up.
+func fillDiskUsage(b *builder) {
+	if b.info.Records == nil {
+		return
+	}
+	m := b.info.Records().Map
+	b.stored(func(t *schema.Table) {
+		var bytes uint64
+		for _, p := range m.Partitions(t.ID) {
+			if r := b.info.Replica(p); r != nil {
+				bytes += r.DiskBytes
+			}
+		}
+		b.add(values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name),
+			"mebibytes": bigint(int64((bytes + 1<<20 - 1) >> 20))})
+	})
+}
+
 func fillSettings(b *builder) {
 	if b.info.Settings == nil {
 		return

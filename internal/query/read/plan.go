@@ -107,6 +107,9 @@ func (p *Plan) Short(pageSize, rowsMax int) bool {
 	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.aggregated && len(w.filtered) == 0
 }
 
+// Scans reports whether an execution walks along the ring instead of looking partition keys up.
+func (p *Plan) Scans() bool { return p.where.keyRange || p.where.index != nil || p.where.token != nil }
+
 // prepare works out what executions need to know.
 func (p *Plan) prepare() {
 	p.filterSlots = map[*schema.Column]int{}

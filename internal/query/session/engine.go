@@ -89,10 +89,12 @@ type Engine struct {
 	uuids       *cqltype.TimeUUIDs
 	tracer      tracer
 	latency     [statementKinds]Latency
-	results     resultMemory
-	texts       textMemory
-	repeats     atomic.Uint64
-	cancel      func()
+	// tableLatencies are by table and operation.
+	tableLatencies tableLatencies
+	results        resultMemory
+	texts          textMemory
+	repeats        atomic.Uint64
+	cancel         func()
 	// publication is closed at the next publication of a schema, and replaced.
 	publication atomic.Pointer[chan struct{}]
 
@@ -218,6 +220,7 @@ func (e *Engine) RepeatedReads() uint64 { return e.repeats.Load() }
 // columns.
 func (e *Engine) forget(p catalog.Publication) {
 	e.noteReshaped(p)
+	e.tableLatencies.keep(p.New)
 	e.prepared.removeIf(func(st *statement) bool { return !st.current(p.New) })
 	next := make(chan struct{})
 	close(*e.publication.Swap(&next))

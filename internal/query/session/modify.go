@@ -215,7 +215,8 @@ func (m *modification) run(fresh bool) Status {
 
 // finished records a modification that has its result.
 func (m *modification) finished() {
-	m.session.finished(m.call, m.kind, m.tables, m.began)
+	took := m.session.finished(m.call, m.kind, m.tables, m.began)
+	m.session.engine.tableLatencies.record(m.tables, Write, took, m.began)
 	if m.st != nil {
 		m.session.audit(m.st, m.call.Result.Err, "", "")
 	} else {

@@ -179,14 +179,21 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 		status = s.runOther(ctx, c, st)
 	}
 	if status == Done {
-		s.finished(c, st.kind, st.tables, began)
+		took := s.finished(c, st.kind, st.tables, began)
+		if st.read != nil && !st.computed {
+			op := Read
+			if st.read.Scans() {
+				op = Scan
+			}
+			s.engine.tableLatencies.record(st.tables, op, took, began)
+		}
 		s.audit(st, c.Result.Err, "", "")
 	}
 	return status
 }
 
-// finished records a request that has its result.
-func (s *Session) finished(c *Call, kind StatementKind, tables []*schema.Table, began time.Time) {
+// finished records a request that has its result, and returns how long it took.
+func (s *Session) finished(c *Call, kind StatementKind, tables []*schema.Table, began time.Time) time.Duration {
 	switch {
 	case errors.Is(c.Result.Err, coordinator.ErrUnknownTable):
 		c.Result.Err = s.engine.dropped(c.Result.Err, tables)
@@ -195,5 +202,7 @@ func (s *Session) finished(c *Call, kind StatementKind, tables []*schema.Table, 
 	case kind == KindModify || kind == KindConditional || kind == KindBatch:
 		s.warnLevel(c)
 	}
-	s.engine.latency[kind].record(s.engine.opts.Now().Sub(began), c.Result.Err != nil)
+	took := s.engine.opts.Now().Sub(began)
+	s.engine.latency[kind].record(took, c.Result.Err != nil)
+	return took
 }

@@ -20,7 +20,7 @@ type Gate struct {
 	// Login returns what the role of a name and a password may do; nil where nobody has to log in. Its errors are
 	// those of logins, and dberr.Unauthorized.
 	Login func(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error)
-	// Open are pages, without the slash, that everybody may see: metrics, status.
+	// Open are pages, without the slash, that everybody may see: metrics, status, history.
 	Open []string
 	// Socket is the path of the socket; empty if there is none: then, where nobody has to log in, orders are taken from
 	// the machine itself.

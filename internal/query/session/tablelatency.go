@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// Operation is what a table is asked for.
+type Operation uint8
+
+// The operations: a Read names partition keys, a Scan does not.
+const (
+	Read Operation = iota
+	Scan
+	Write
+	operations
+)
+
+// LatencySummary is how long operations took since the node started.
+type LatencySummary struct {
+	Count                uint64
+	Median, P99, Slowest time.Duration
+	// PerSecond is how many there were a second in the last minute.
+	PerSecond float64
+}
+
+// The buckets of a spread: one a microsecond up to 8, then four for each power of two, which is 19 % at most, up to
+// 2^26 us; the last takes what is longer.
+const (
+	spreadExact   = 8
+	spreadBuckets = spreadExact + 4*23 + 1
+)
+
+// spread counts durations of one operation on one table. It may be used concurrently.
+type spread struct {
+	buckets [spreadBuckets]atomic.Uint64
+	slowest atomic.Int64 // us
+	// minute is the newest minute in which something was counted; now and before are what was counted in it and in the
+	// one before.
+	minute      atomic.Int64
+	now, before atomic.Int64
+}
+
+func bucketOf(us uint64) int {
+	if us < spreadExact {
+		return int(us)
+	}
+	log := bits.Len64(us) - 1 // 3 or more
+	return min(spreadExact+(log-3)*4+int(us>>(log-2)&3), spreadBuckets-1)
+}
+
+// bucketEnd is the largest duration of a bucket, in microseconds.
+func bucketEnd(i int) uint64 {
+	if i < spreadExact {
+		return uint64(i)
+	}
+	log, quarter := (i-spreadExact)/4+3, uint64((i-spreadExact)%4)
+	return 1<<log + (quarter+1)<<(log-2) - 1
+}
+
+func (s *spread) record(took time.Duration, at time.Time) {
+	us := max(took.Microseconds(), 0)
+	s.buckets[bucketOf(uint64(us))].Add(1)
+	for old := s.slowest.Load(); us > old && !s.slowest.CompareAndSwap(old, us); old = s.slowest.Load() {
+	}
+	minute := at.Unix() / 60
+	if old := s.minute.Load(); minute > old && s.minute.CompareAndSwap(old, minute) {
+		last := s.now.Swap(0)
+		if minute > old+1 {
+			last = 0
+		}
+		s.before.Store(last)
+	}
+	s.now.Add(1)
+}
+
+func (s *spread) summary(at time.Time) LatencySummary {
+	var counts [spreadBuckets]uint64
+	var out LatencySummary
+	for i := range counts {
+		counts[i] = s.buckets[i].Load()
+		out.Count += counts[i]
+	}
+	slowest := uint64(s.slowest.Load())
+	quantile := func(q float64) time.Duration {
+		need, seen := uint64(math.Ceil(q*float64(out.Count))), uint64(0)
+		for i, n := range counts {
+			if seen += n; n > 0 && seen >= need {
+				return time.Duration(min(bucketEnd(i), slowest)) * time.Microsecond
+			}
+		}
+		return 0
+	}
+	out.Median, out.P99, out.Slowest = quantile(0.5), quantile(0.99), time.Duration(slowest)*time.Microsecond
+	minute, into := at.Unix()/60, float64(at.Unix()%60)/60
+	now, before := s.now.Load(), s.before.Load()
+	switch s.minute.Load() {
+	case minute:
+	case minute - 1:
+		now, before = 0, now
+	default:
+		now, before = 0, 0
+	}
+	out.PerSecond = (float64(now) + float64(before)*(1-into)) / 60
+	return out
+}
+
+// tableSpreads are the spreads of a table, each made when it is first needed.
+type tableSpreads [operations]atomic.Pointer[spread]
+
+// tableLatencies are the spreads of all tables that were asked for something.
+type tableLatencies struct {
+	mu     sync.RWMutex
+	tables map[uint32]*tableSpreads
+}
+
+// record counts an operation of each of the tables.
+func (l *tableLatencies) record(tables []*schema.Table, op Operation, took time.Duration, at time.Time) {
+	for _, t := range tables {
+		of := l.find(t.ID)
+		if of == nil {
+			of = l.add(t.ID)
+		}
+		s := of[op].Load()
+		if s == nil {
+			of[op].CompareAndSwap(nil, new(spread))
+			s = of[op].Load()
+		}
+		s.record(took, at)
+	}
+}
+
+func (l *tableLatencies) find(table uint32) *tableSpreads {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.tables[table]
+}
+
+func (l *tableLatencies) add(table uint32) *tableSpreads {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tables == nil {
+		l.tables = map[uint32]*tableSpreads{}
+	}
+	of := l.tables[table]
+	if of == nil {
+		of = new(tableSpreads)
+		l.tables[table] = of
+	}
+	return of
+}
+
+// keep forgets the tables that a schema does not have.
+func (l *tableLatencies) keep(s *schema.Schema) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.tables {
+		if s.TableByID(id) == nil {
+			delete(l.tables, id)
+		}
+	}
+}
+
+// TableLatency says how long an operation took on a table, of the requests that this node has answered.
+func (e *Engine) TableLatency(table uint32, op Operation) LatencySummary {
+	of := e.tableLatencies.find(table)
+	if of == nil || of[op].Load() == nil {
+		return LatencySummary{}
+	}
+	return of[op].Load().summary(e.opts.Now())
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestSpread: each duration is in the bucket that ends at or after it, and no more than a fifth after it; quantiles are
+// within that of those of the sorted durations, and none is above the slowest.
+func TestSpread(t *testing.T) {
+	for i := range spreadBuckets - 1 {
+		if end := bucketEnd(i); bucketOf(end) != i || bucketOf(end+1) != i+1 {
+			t.Fatalf("bucket %d ends at %d us, which is in %d, and the next in %d", i, end, bucketOf(end), bucketOf(end+1))
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var s spread
+		at := time.Unix(6e8, 0)
+		all := rapid.SliceOfN(rapid.Int64Range(0, 1<<26-1), 1, 300).Draw(t, "us")
+		for _, us := range all {
+			s.record(time.Duration(us)*time.Microsecond, at)
+		}
+		slices.Sort(all)
+		got := s.summary(at)
+		if got.Count != uint64(len(all)) || got.Slowest.Microseconds() != all[len(all)-1] {
+			t.Fatalf("%+v of %v", got, all)
+		}
+		for q, d := range map[float64]time.Duration{0.5: got.Median, 0.99: got.P99} {
+			exact := all[max(int(q*float64(len(all))+0.999999)-1, 0)]
+			if us := d.Microseconds(); us < exact || float64(us) > float64(exact)*1.25+1 {
+				t.Fatalf("quantile %v is %d us, was %d, of %v", q, us, exact, all)
+			}
+		}
+	})
+}
+
+// TestPerSecond: what is shown as the rate is that of the last minute, whenever one looks, and ends when nothing comes.
+func TestPerSecond(t *testing.T) {
+	var s spread
+	at := time.Unix(6e8, 0)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		for range 50 {
+			s.record(time.Duration(rng.IntN(100))*time.Microsecond, at)
+		}
+		at = at.Add(time.Second)
+	}
+	if got := s.summary(at).PerSecond; got < 48 || got > 52 {
+		t.Errorf("%v a second, want 50", got)
+	}
+	if got := s.summary(at.Add(30 * time.Second)).PerSecond; got < 15 || got > 35 {
+		t.Errorf("half a minute later %v a second, want about 25", got)
+	}
+	if got := s.summary(at.Add(3 * time.Minute)).PerSecond; got != 0 {
+		t.Errorf("three minutes later %v a second", got)
+	}
+}
+
+func BenchmarkTableLatency(b *testing.B) {
+	var s spread
+	at := time.Unix(6e8, 0)
+	for b.Loop() {
+		s.record(300*time.Microsecond, at)
+	}
+}
