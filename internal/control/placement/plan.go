@@ -37,11 +37,12 @@ func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) b
 			c.Remove = append(c.Remove, id)
 		}
 	}
-	// A voter that the map does not know is younger than the map that this node has: the map loses a voter only after
-	// Raft did.
+	// A voter that the map does not know is younger than the map that this node has, for the map loses a voter only
+	// after Raft did; unless it has a younger replica: then it has lost a learner, which a leader that had not heard of
+	// that made a voter.
 	var leaving []topology.ReplicaID
 	for _, id := range now.Voters {
-		if m := set.Member(id); m != nil && m.State == topology.Leaving {
+		if m := set.Member(id); m != nil && m.State == topology.Leaving || m == nil && id < youngest(set) {
 			leaving = append(leaving, id)
 		}
 	}
@@ -60,6 +61,14 @@ func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) b
 	c.Promote = append(c.Promote, caughtUp[:promote]...)
 	c.Remove = append(c.Remove, leaving[:remove]...)
 	return c
+}
+
+// youngest is the highest id in a set: ids are given in order, over all partitions.
+func youngest(set *topology.ReplicaSet) (id topology.ReplicaID) {
+	for i := range set.Replicas {
+		id = max(id, set.Replicas[i].ID)
+	}
+	return id
 }
 
 // exchange says how many learners become voters and how many voters go at once. joining counts those that are to become

@@ -245,6 +245,23 @@ func TestStrayReplicas(t *testing.T) {
 	}
 }
 
+// TestLostLearnerThatVotes proves that a learner which the map has lost, and which a leader that had not heard of that
+// made a voter, gives its place to the replica that came after it, on its own node.
+func TestLostLearnerThatVotes(t *testing.T) {
+	set := &topology.ReplicaSet{Replicas: []topology.Replica{
+		{ID: 38, Node: topology.NodeID{4}, State: topology.Voter},
+		{ID: 39, Node: topology.NodeID{5}, State: topology.Voter},
+		{ID: 40, Node: topology.NodeID{1}, State: topology.Voter},
+		{ID: 64, Node: topology.NodeID{3}, State: topology.Joining},
+	}}
+	now := Config{Voters: []topology.ReplicaID{38, 39, 40, 59}, Learners: []topology.ReplicaID{64}}
+	change := Plan(set, now, func(topology.ReplicaID) bool { return true })
+	if !slices.Equal(change.Remove, []topology.ReplicaID{59}) || len(change.Promote) != 1 ||
+		change.Promote[0].ID != 64 {
+		t.Errorf("%+v", change)
+	}
+}
+
 // TestFreshClusterSpreads proves that of the tables that a fresh cluster has, three of its own and the first of a user,
 // no node leads more than its share.
 func TestFreshClusterSpreads(t *testing.T) {
