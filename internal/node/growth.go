@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/replica/quota"
 	"github.com/ilion-db/ilion/internal/server/cql"
 )
 
@@ -58,6 +59,25 @@ func (o SplitOptions) validate() error {
 		return fmt.Errorf("splits.cpu_percent %d is out of range: use 1 to 100", o.CPU)
 	}
 	return nil
+}
+
+// The sizes of logical partitions, in bytes, and their values, that are told of, and the least that they may be limited
+// to.
+const (
+	logicalBytesMin Bytes = 10e6
+	largeBytes            = 10e6
+	hugeBytes             = 100e6
+	manyValues            = 100_000
+)
+
+// newQuota makes what finds large logical partitions, and bounds them.
+func (n *Node) newQuota() *quota.Quota {
+	return quota.New(quota.Options{
+		Limits: quota.Limits{Bytes: int64(n.opts.Limits.LogicalPartitionBytes), Large: []int64{largeBytes, hugeBytes},
+			Values: manyValues},
+		Host: n.host, Weigh: n.store.Weigh, Users: func(table uint32) bool { return n.capOf(table) > 0 },
+		Name: n.logicalName, Now: func() int64 { return n.clock()().Unix() }, Log: n.log,
+	})
 }
 
 // newGrowth makes what has partitions split by themselves.

@@ -86,6 +86,8 @@ type LimitOptions struct {
 	ResultBytes           Bytes         `yaml:"result_bytes"`
 	BatchBytes            Bytes         `yaml:"batch_bytes"`
 	MutationBytes         Bytes         `yaml:"mutation_bytes"`
+	RowBytes              Bytes         `yaml:"row_bytes"`
+	LogicalPartitionBytes Bytes         `yaml:"logical_partition_bytes"`
 	PreparedStatements    int           `yaml:"prepared_statements"`
 	ReadTimeout           time.Duration `yaml:"read_timeout"`
 	ScanTimeout           time.Duration `yaml:"scan_timeout"`
@@ -255,6 +257,8 @@ func (o Options) withDefaults() Options {
 	size(&o.Limits.ResultBytes, min(o.Limits.FrameBytes-frameHeadroom, max(o.Memory.Budget/32, 16<<20)))
 	size(&o.Limits.BatchBytes, 50<<10)
 	size(&o.Limits.MutationBytes, 16<<20)
+	size(&o.Limits.RowBytes, o.Limits.MutationBytes)
+	size(&o.Limits.LogicalPartitionBytes, 20e9)
 	num(&o.Limits.PreparedStatements, 10_000)
 	if o.Limits.ReadTimeout == 0 {
 		o.Limits.ReadTimeout = 5 * time.Second
@@ -421,6 +425,7 @@ func (l LimitOptions) validate() error {
 		{"request_bytes", int64(l.RequestBytes), l.RequestBytes},
 		{"batch_bytes", int64(l.BatchBytes), l.BatchBytes},
 		{"mutation_bytes", int64(l.MutationBytes), l.MutationBytes},
+		{"row_bytes", int64(l.RowBytes), l.RowBytes},
 		{"prepared_statements", int64(l.PreparedStatements), l.PreparedStatements},
 		{"read_timeout", int64(l.ReadTimeout), l.ReadTimeout},
 		{"scan_timeout", int64(l.ScanTimeout), l.ScanTimeout},
@@ -429,6 +434,10 @@ func (l LimitOptions) validate() error {
 		if v.value <= 0 {
 			return fmt.Errorf("limits.%s %v is out of range: it must be positive", v.name, v.shown)
 		}
+	}
+	if l.LogicalPartitionBytes < logicalBytesMin {
+		return fmt.Errorf("limits.logical_partition_bytes %d is too small: use %d or more", l.LogicalPartitionBytes,
+			logicalBytesMin)
 	}
 	return nil
 }

@@ -31,6 +31,8 @@ func (n *Node) serve() error {
 	n.openCensus()
 	n.inBackground(n.census.Run)
 	n.growth = n.newGrowth()
+	large := n.newQuota()
+	n.inBackground(large.Run)
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock()})
 	var err error
 	options := session.Options{
@@ -42,6 +44,8 @@ func (n *Node) serve() error {
 		Pressed:          func() bool { return n.cql.Pressed() },
 		BatchBytesMax:    int(n.opts.Limits.BatchBytes),
 		MutationBytesMax: int(n.opts.Limits.MutationBytes),
+		RowBytesMax:      int(n.opts.Limits.RowBytes),
+		Large:            large.Large,
 		ReadTimeout:      n.opts.Limits.ReadTimeout,
 		ScanTimeout:      n.opts.Limits.ScanTimeout,
 		Guards:           guardrail.New(n.opts.Guardrails),

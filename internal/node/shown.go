@@ -120,6 +120,8 @@ func (n *Node) settings() map[string]string {
 		"limits_request_bytes":           fmt.Sprint(o.Limits.RequestBytes),
 		"limits_result_bytes":            fmt.Sprint(o.Limits.ResultBytes),
 		"limits_mutation_bytes":          fmt.Sprint(o.Limits.MutationBytes),
+		"limits_row_bytes":               fmt.Sprint(o.Limits.RowBytes),
+		"limits_logical_partition_bytes": fmt.Sprint(o.Limits.LogicalPartitionBytes),
 		"limits_batch_bytes":             fmt.Sprint(o.Limits.BatchBytes),
 		"limits_prepared_statements":     strconv.Itoa(o.Limits.PreparedStatements),
 		"limits_read_timeout":            o.Limits.ReadTimeout.String(),

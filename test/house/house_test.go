@@ -57,6 +57,7 @@ var sameWing = map[string]string{
 	"internal/replica/manifest":     "",
 	"internal/replica/guard":        "",
 	"internal/replica/census":       "internal/replica/partition internal/replica/storage",
+	"internal/replica/quota":        "internal/replica/partition internal/replica/storage",
 	"internal/replica/storage":      "internal/replica/guard internal/replica/manifest",
 	"internal/replica/raftlog":      "internal/replica/guard internal/replica/manifest",
 	"internal/replica/partition":    "internal/replica/storage internal/replica/raftgroup internal/replica/raftlog",

@@ -46,6 +46,10 @@ type Options struct {
 	MutationBytesMax int
 	// BatchBytesMax bounds batches over several logical partitions, no bound if 0; see write.Options.
 	BatchBytesMax int
+	// RowBytesMax bounds what changes of one row at once, no bound if 0; Large says in words that a logical partition
+	// is large; see write.Options.
+	RowBytesMax int
+	Large       func(table uint32, at token.Token) string
 	// Announce tells other clients of a schema change before the client that made it has its answer; nil tells nobody.
 	Announce func(SchemaChange)
 	// ReadTimeout is how long a SELECT is repeated because what was read could not be confirmed; 5 s if 0.
@@ -146,7 +150,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 		ddl:         d,
 		roles:       roles.New(o.Roles),
 		writes: write.NewExecutor(co, write.Options{BatchBytesMax: o.BatchBytesMax,
-			MutationBytesMax: o.MutationBytesMax}),
+			MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax, Large: o.Large}),
 		opts:     o,
 		prepared: newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
 		reshaped: map[schema.UUID]struct{}{},

@@ -80,8 +80,41 @@ func (x *Execution) checkSize() error {
 	return nil
 }
 
+// warnLarge warns of logical partitions that are larger than they should be.
+func (x *Execution) warnLarge() {
+	large := x.executor.opts.Large
+	if large == nil {
+		return
+	}
+	for i := range x.groups[:x.used] {
+		if text := large(x.groups[i].table.ID, x.groups[i].token); text != "" {
+			x.outcome.Warnings = append(x.outcome.Warnings, text)
+		}
+	}
+}
+
+// checkRows refuses what changes too much of one row at once.
+func (x *Execution) checkRows() error {
+	most := x.executor.opts.RowBytesMax
+	if most == 0 || len(x.arena) <= most {
+		return nil // the operands of all groups are in the arena
+	}
+	for i := range x.groups[:x.used] {
+		g := &x.groups[i]
+		for j := range g.ops {
+			if size := len(g.key) + len(g.ops[j].Clustering) + len(g.ops[j].Operand); size > most {
+				return dberr.Invalidf("Row of %d bytes is too large for the maximum size of %d", size, most)
+			}
+		}
+	}
+	return nil
+}
+
 // checkMutations refuses what changes too much of one logical partition at once, in Cassandra's words.
 func (x *Execution) checkMutations() error {
+	if err := x.checkRows(); err != nil {
+		return err
+	}
 	most := x.executor.opts.MutationBytesMax
 	if most == 0 || len(x.arena) <= most {
 		return nil // the operands of all groups are in the arena

@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/relation"
@@ -30,6 +31,11 @@ type Options struct {
 	// BatchBytesMax refuses batches over several logical partitions that are larger, in bytes, and warns from a tenth
 	// of it on; 0 = no bound but that of a frame.
 	BatchBytesMax int
+	// RowBytesMax refuses what changes more of one row at once, in bytes of keys and values; 0 = no bound.
+	RowBytesMax int
+	// Large says in words that a logical partition is large, for a warning to the client; empty if it is not. nil: none
+	// is.
+	Large func(table uint32, at token.Token) string
 }
 
 // Request is what an execution of a plan is given by the client. Its views need to be valid only until Execute returns.

@@ -242,6 +242,24 @@ func TestMutationSize(t *testing.T) {
 	}
 }
 
+// TestRowSize proves that what changes too much of one row is refused, where many rows of a partition may be changed.
+func TestRowSize(t *testing.T) {
+	w := lawWorld(t)
+	e := NewExecutor(w, Options{RowBytesMax: 1000})
+	plan, err := w.prepare("INSERT INTO kv (k, v1) VALUES (?, ?)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, want := range map[int]string{900: "", 1000: "Row of 1014 bytes is too large for the maximum size of 1000"} {
+		r, o := w.request(), &outcome{}
+		r.Values = [][]byte{{1}, make([]byte, size)}
+		e.Execute(context.Background(), plan, r, o)
+		if o.Err == nil && want != "" || o.Err != nil && o.Err.Error() != want {
+			t.Errorf("%d bytes: %v", size, o.Err)
+		}
+	}
+}
+
 // TestBatchSize proves that the bound of Options refuses batches over several partitions, and nothing else, and that a
 // tenth of it is warned of. 16 bytes for a cell are Cassandra's.
 func TestBatchSize(t *testing.T) {

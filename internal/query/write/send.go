@@ -18,6 +18,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 		x.finish(err)
 		return
 	}
+	x.warnLarge()
 	if x.conditional && serial == 0 {
 		serial = dberr.Serial
 	}

@@ -128,7 +128,8 @@ func (r *Replica) launchAll(
 		return false, err
 	}
 	for _, m := range ms {
-		r.sample(r.count.wrote(ru.Write(m)), m.Token)
+		price, bytes := ru.Write(m)
+		r.wrote(price, bytes, m.Token)
 	}
 	return true, nil
 }

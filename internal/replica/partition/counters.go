@@ -28,11 +28,12 @@ type counters struct {
 	units                     atomic.Int64
 }
 
-// wrote counts a write and returns how many there are.
-func (c *counters) wrote(u ru.Units, bytes int64) uint64 {
-	c.bytesWritten.Add(uint64(bytes))
+// wrote counts a write, and has it sampled.
+func (r *Replica) wrote(u ru.Units, bytes int64, tok token.Token) {
+	c := &r.count
 	c.units.Add(int64(u))
-	return c.writes.Add(1)
+	r.weighed(bytes, int64(c.bytesWritten.Add(uint64(bytes))), tok)
+	r.sample(c.writes.Add(1), tok)
 }
 
 // read counts a read and returns how many there are.

@@ -88,7 +88,7 @@ func (r *Replica) judge(
 	if err := r.conclude(t.term, &v, latch, done); err != nil {
 		return false, err
 	}
-	r.count.wrote(price, written)
+	r.wrote(price, written, m.Token)
 	return true, nil
 }
 

@@ -79,6 +79,8 @@ type Host struct {
 	abstains atomic.Uint32
 	readers  sync.Pool // *meter
 	flights  sync.Pool // *flight
+	// heavy is told when somebody should look at Replica.Heavy.
+	heavy chan struct{}
 
 	// mu orders changes of replicas, but for the children of splits, which the machine makes; listing orders all. The
 	// map itself is never changed, only replaced. Whoever holds listing waits for the disk alone.
@@ -128,7 +130,8 @@ func Open(s Store, o Options) (*Host, error) {
 
 // newHost makes a host without sequencers.
 func newHost(s Store, o Options) *Host {
-	h := &Host{store: s, opts: o.withDefaults(), clock: raftgroup.BootClock{}, ended: make(chan struct{})}
+	h := &Host{store: s, opts: o.withDefaults(), clock: raftgroup.BootClock{}, ended: make(chan struct{}),
+		heavy: make(chan struct{}, 1)}
 	if c := h.opts.Cluster; c != nil {
 		h.drive = c.Drive
 		if c.Clock != nil {

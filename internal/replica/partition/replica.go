@@ -30,6 +30,9 @@ type Replica struct {
 	count  counters
 	// samples are there while somebody wants to know where requests go; see Sample.
 	samples atomic.Pointer[samples]
+	// heavy are places that much was written to, near the logical partitions that come near to what they may have.
+	heavy atomic.Pointer[heavy]
+	near  atomic.Pointer[[]*Near]
 	// schema is the least schema version that mutations must have; see Require.
 	schema atomic.Uint64
 	// level is the feature level that the log has installed, a feature.Level.
@@ -223,6 +226,9 @@ func (r *Replica) raiseSchema(revision uint64) {
 // says.
 func (r *Replica) admits(m *command.Mutation) error {
 	if err := r.accepts(m); err != nil {
+		return err
+	}
+	if err := r.fits(m); err != nil {
 		return err
 	}
 	return r.host.store.Admit(m, r.crowded.Load())

@@ -52,7 +52,7 @@ func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completi
 	if err != nil {
 		return err
 	}
-	r.sample(r.count.wrote(price, bytes), tok)
+	r.wrote(price, bytes, tok)
 	if applied {
 		tellIndex(done, r.shown.Load())
 		done.Done(nil)
