@@ -67,6 +67,10 @@ func stateOf(p *admin.PartitionStatus) string {
 	switch {
 	case p.SplitsOff != 0:
 		return fmt.Sprintf("splits at %s, becomes %d (%s)", p.SplitsAt, p.SplitsOff, p.SplitCause)
+	case p.MergesInto == p.ID && p.ID != 0:
+		return fmt.Sprintf("takes %d (%s)", p.MergesWith, p.MergeStage)
+	case p.MergesInto != 0:
+		return fmt.Sprintf("merges into %d (%s)", p.MergesInto, p.MergeStage)
 	case p.Stuck != "":
 		return "not split: " + p.Stuck
 	case len(p.Wanted) > 0:
@@ -98,6 +102,7 @@ func shortOr(id, none string) string {
 
 type partitionCommand struct {
 	Split partitionSplitCommand `cmd:"" help:"Split a physical partition in two. No row is copied, and clients see nothing of it."`
+	Merge partitionMergeCommand `cmd:"" help:"Merge two neighbouring physical partitions. No row is copied."`
 	Move  partitionMoveCommand  `cmd:"" help:"Move one replica of a physical partition to another node."`
 }
 
@@ -123,6 +128,33 @@ func (c *partitionSplitCommand) Run(out io.Writer) error {
 		}
 	}
 	body, err := c.ask(http.MethodPost, "/partition/split?"+q.Encode())
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(body)
+	return err
+}
+
+type partitionMergeCommand struct {
+	door
+	Table  string `arg:"" placeholder:"KEYSPACE.TABLE" help:"The table."`
+	ID     uint64 `arg:"" placeholder:"ID" help:"Id of a physical partition, as ilion partitions shows it."`
+	With   uint64 `arg:"" placeholder:"ID" help:"Id of its neighbour: one begins where the other ends."`
+	DryRun bool   `name:"dry-run" help:"Say what would be done, and do nothing."`
+	Wait   bool   `name:"wait" help:"Return when it is done."`
+	Now    bool   `name:"now" help:"Do not leave partitions alone that have split or merged less than a minute ago."`
+}
+
+// Run has two physical partitions merged.
+func (c *partitionMergeCommand) Run(out io.Writer) error {
+	q := url.Values{"table": {c.Table}, "partition": {strconv.FormatUint(c.ID, 10)},
+		"with": {strconv.FormatUint(c.With, 10)}}
+	for name, on := range map[string]bool{"dry-run": c.DryRun, "wait": c.Wait, "now": c.Now} {
+		if on {
+			q.Set(name, "true")
+		}
+	}
+	body, err := c.ask(http.MethodPost, "/partition/merge?"+q.Encode())
 	if err != nil {
 		return err
 	}

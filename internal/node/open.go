@@ -4,6 +4,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -262,7 +263,7 @@ func (n *Node) openRecords(ctx context.Context) error {
 		if err := n.changer.Ensure(ctx); err != nil {
 			return err
 		}
-		if err := n.splitAlone(ctx); err != nil { // what a crash has left
+		if err := errors.Join(n.splitAlone(ctx), n.mergeAlone(ctx)); err != nil { // what a crash has left
 			return err
 		}
 		n.replayer.FinishOwn(ctx)

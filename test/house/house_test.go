@@ -49,6 +49,7 @@ var sameWing = map[string]string{
 	"internal/control/placement":    "internal/control/meta",
 	"internal/control/split":        "internal/control/meta",
 	"internal/control/growth":       "internal/control/meta internal/control/split",
+	"internal/control/merge":        "internal/control/meta internal/control/placement internal/control/split",
 	"internal/control/meta":         "",
 	"internal/control/backfill":     "internal/control/meta",
 	"internal/control/schemachange": "internal/control/meta",

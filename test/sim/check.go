@@ -332,7 +332,8 @@ func (w *simulation) compareStates(n *node) {
 		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
-	at := stateAt{id, applied, m.Epoch} // a split is in the state before its entry counts as applied
+	// Splits and merges are in the state before their entries count as applied.
+	at := stateAt{id, applied, m.Epoch, m.Frozen}
 	if first, ok := w.hashes[at]; !ok {
 		w.hashes[at] = hash
 	} else if first != hash {

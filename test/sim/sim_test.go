@@ -127,6 +127,7 @@ func TestSeeds(t *testing.T) {
 			{"answers to followers that read at QUORUM", sum.Told}, {"sweeps", sum.Sweeps},
 			{"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts at other nodes", sum.Forwarded},
 			{"repeated attempts", sum.Repeats}, {"splits", sum.Divided},
+			{"merges", sum.Merged}, {"merges taken back", sum.Recalled},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)

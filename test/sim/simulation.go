@@ -48,12 +48,14 @@ type Hardships struct {
 	Rough bool
 	// Splits are of any partition of a user's table, at a key that clients use or anywhere.
 	Splits bool
+	// Merges are of any neighbours.
+	Merges bool
 }
 
 // Usual is what every seed has.
 var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true, Refusals: true, Jumps: true,
 	Rough:    true,
-	Suspends: true, LongPauses: true, Mixed: true, Splits: true}
+	Suspends: true, LongPauses: true, Mixed: true, Splits: true, Merges: true}
 
 // Report is what a run came to.
 type Report struct {
@@ -90,6 +92,8 @@ type Counts struct {
 	HereAsked, HereReads, FollowerReads, Told int
 	// Splits were ordered, Divided are those that the map has in the end.
 	Splits, Divided int
+	// Merges were ordered, Merged are those that were carried out, Recalled those that were taken back.
+	Merges, Merged, Recalled int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
 }
@@ -142,7 +146,7 @@ type simulation struct {
 	records []command.Record
 }
 
-type stateAt struct{ partition, applied, epoch uint64 }
+type stateAt struct{ partition, applied, epoch, frozen uint64 }
 
 // Run simulates one plan.
 func Run(p Plan) *Report {
@@ -161,6 +165,9 @@ func Run(p Plan) *Report {
 	w.startChaos()
 	if p.With.Splits {
 		w.After(3*time.Second, w.splitSomething)
+	}
+	if p.With.Merges {
+		w.After(4*time.Second, w.mergeSomething)
 	}
 	// After the faults everything heals; clients go on for a while, then every key is read once more.
 	w.After(p.Length, w.heal)

@@ -84,6 +84,9 @@ func (w *simulation) checkSplits() {
 		if p.Cut != nil {
 			w.Fail("partition %d is still being split in the end", p.ID)
 		}
+		if p.Join != nil {
+			w.Fail("partition %d is still being merged in the end: %+v", p.ID, *p.Join)
+		}
 	}
 	for _, n := range w.nodes {
 		w.checkSpans(n)
@@ -92,6 +95,9 @@ func (w *simulation) checkSplits() {
 			if p == nil || p.ID == topology.MetaPartition {
 				continue // what is left of it is not asked any more
 			}
+			if r.Frozen() != 0 {
+				w.Fail("node %d: partition %d is frozen in the end", n.ID, p.ID)
+			}
 			if span, epoch := r.Span(); r.Table() != 0 && (epoch != p.Epoch || span.String() != p.Span.String()) {
 				w.Fail("node %d: partition %d holds %s at epoch %d, the map has %s at %d", n.ID, p.ID, span, epoch, p.Span,
 					p.Epoch)
@@ -99,4 +105,5 @@ func (w *simulation) checkSplits() {
 		}
 	}
 	w.counts.Divided = w.divided()
+	w.counts.Merged, w.counts.Recalled = w.merged()
 }

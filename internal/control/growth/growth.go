@@ -207,8 +207,8 @@ func (w *Watch) note(f func()) {
 // look has a partition split if that is due.
 func (w *Watch) look(ctx context.Context, now time.Time, r *partition.Replica, s *seen) {
 	p := w.Records.State().Map.Partition(r.ID())
-	if p == nil || p.Cut != nil || p.Epoch != s.epoch {
-		return // it is being split, or the records lag
+	if p == nil || p.Cut != nil || p.Join != nil || p.Epoch != s.epoch {
+		return // it is being split or merged, or the records lag
 	}
 	load := s.report.Load
 	r.Sample(w.Limit.Operations > 0 && load.Operations > w.Limit.Operations/2)

@@ -36,6 +36,8 @@ func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
 	switch {
 	case p.Cut != nil:
 		return nil, fmt.Errorf("partition %d is being split: try again when it has", p.ID)
+	case p.Join != nil:
+		return nil, fmt.Errorf("partition %d is being merged: try again when that is over", p.ID)
 	case from == nil || from.State == topology.Learner:
 		return nil, fmt.Errorf("partition %d has no replica on node %s that could move: see ilion partitions", p.ID,
 			o.From.Short())
@@ -117,19 +119,5 @@ func Gather(m *topology.Snapshot, left, right topology.PartitionID, until time.T
 
 // Together reports whether the replicas of two partitions are at rest on the same nodes.
 func Together(l, r *topology.Partition) bool {
-	if len(l.Sets) != len(r.Sets) || !l.AtRest() || !r.AtRest() {
-		return false
-	}
-	for i := range l.Sets {
-		a, b := &l.Sets[i], &r.Sets[i]
-		if a.Region != b.Region || len(a.Replicas) != len(b.Replicas) {
-			return false
-		}
-		for _, m := range a.Replicas {
-			if o := b.On(m.Node); o == nil || o.State != m.State {
-				return false
-			}
-		}
-	}
-	return true
+	return l.AtRest() && r.AtRest() && topology.Beside(l, r)
 }

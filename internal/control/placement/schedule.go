@@ -17,8 +17,8 @@ func Schedule(state *meta.State, view View) []Action {
 	d := newScheduler(state, &view)
 	var needs []need
 	for p := range state.Map.All() {
-		if p.Cut != nil {
-			continue // its members stay until it has split
+		if p.Cut != nil || p.Join != nil {
+			continue // its members stay until it has split, or merged
 		}
 		for i := range p.Sets {
 			s := subject{scheduler: d, p: p, set: &p.Sets[i], region: d.region(p.Sets[i].Region)}

@@ -26,6 +26,9 @@ type Local struct {
 		// IDs are those of all replicas here, TableOf is the table of one: 0 if it waits for its first snapshot.
 		IDs() []topology.PartitionID
 		TableOf(id topology.PartitionID) uint32
+		// Absorber is the partition of a replica here that may be yet to take the span of a frozen one, and its epoch;
+		// 0 if there is none.
+		Absorber(id topology.PartitionID) (left topology.PartitionID, epoch uint64)
 		// Holds reports whether a replica here holds a part of a span of a table.
 		Holds(table uint32, span topology.Span) bool
 	}
@@ -60,14 +63,15 @@ func (l *Local) make(ps func(yield func(*topology.Partition) bool)) error {
 		original := p.Parent == 0 && p.Epoch == keys.BirthEpoch
 		switch {
 		case m == nil || l.Host.Has(p.ID):
-		case original && m.State == topology.Voter && p.Moves == 0:
-			births = append(births, p)
-		case !original && l.Host.Holds(p.Table, p.Span):
-			// An ancestor is here that has not split yet. Its log brings this replica, or a snapshot makes room for it.
+		case l.Host.Holds(p.Table, p.Span):
+			// An ancestor is here that has not split yet: its log brings this replica, or a snapshot makes room for it.
+			// Or a neighbour has taken the span, and the map does not know that yet.
 			if l.late == nil {
 				l.late = map[topology.PartitionID]bool{}
 			}
 			l.late[p.ID] = true
+		case original && m.State == topology.Voter && p.Moves == 0:
+			births = append(births, p)
 		default:
 			// It comes later than the others, or slept while they changed: the leader's snapshot tells it everything.
 			if err := l.Host.Join(p.ID, m.ID); err != nil {
@@ -98,6 +102,9 @@ func (l *Local) Check() error {
 	})
 	var gone []topology.PartitionID
 	for _, id := range l.Host.IDs() {
+		if l.orphan(l.now, id) {
+			gone = append(gone, id) // it was kept before
+		}
 		if p := l.now.Partition(id); p != nil && p.Parent != 0 && l.member(p) == nil {
 			gone = append(gone, id)
 		}
@@ -128,7 +135,7 @@ func (l *Local) Remove(old, next *topology.Snapshot) error {
 		case is != nil && (is.ID == topology.MetaPartition || l.member(is) != nil):
 		case is != nil && l.Host.Has(is.ID):
 			gone = append(gone, is.ID)
-		case is == nil && l.Host.Has(was.ID):
+		case is == nil && l.Host.Has(was.ID) && !l.keeps(next, was.ID):
 			gone = append(gone, was.ID)
 		}
 	}
@@ -177,15 +184,14 @@ func (l *Local) Return(replica topology.ReplicaID) (done bool, err error) {
 
 // Orphans removes those of the replicas here that a map does not know: a crash has left them (RC2). That of the meta
 // partition stays. So does a child of a split that the map has as ordered, or has not heard of yet: the log of its
-// parent may be ahead of the records.
+// parent may be ahead of the records. And so does what is kept for a merge.
 func (l *Local) Orphans(m *topology.Snapshot, here []topology.PartitionID) error {
 	var orphans []topology.PartitionID
 	for _, id := range here {
 		if id == topology.MetaPartition || m.Partition(id) != nil {
 			continue
 		}
-		known := m.Partitions(l.Host.TableOf(id)) != nil
-		if !known || id < m.NextPartition() && m.CutOf(id) == nil {
+		if m.Partitions(l.Host.TableOf(id)) == nil || l.orphan(m, id) {
 			orphans = append(orphans, id)
 		}
 	}
@@ -193,6 +199,24 @@ func (l *Local) Orphans(m *topology.Snapshot, here []topology.PartitionID) error
 		return nil
 	}
 	return l.Host.Drop(orphans...)
+}
+
+// orphan reports whether a replica is one of a partition that the map had once, of a table that is still there.
+func (l *Local) orphan(m *topology.Snapshot, id topology.PartitionID) bool {
+	return m.Partition(id) == nil && id < m.NextPartition() && m.Partitions(l.Host.TableOf(id)) != nil &&
+		m.CutOf(id) == nil && !l.keeps(m, id)
+}
+
+// keeps reports whether a replica stays that the map does not know: it was frozen to be merged, and the neighbour here
+// that is to have its rows has not come to that in its log, so that its epoch is lower than in the map. Nothing else
+// brings the rows.
+func (l *Local) keeps(m *topology.Snapshot, id topology.PartitionID) bool {
+	left, epoch := l.Host.Absorber(id)
+	if left == 0 || m.Partitions(l.Host.TableOf(id)) == nil {
+		return false
+	}
+	p := m.Partition(left)
+	return p == nil || epoch < p.Epoch
 }
 
 // member is this node's place in a replica set, nil if it has none.

@@ -23,7 +23,10 @@ func (s *shelf) Member(id topology.PartitionID) topology.ReplicaID { return s.he
 func (s *shelf) IDs() []topology.PartitionID                       { return slices.Sorted(maps.Keys(s.here)) }
 func (s *shelf) TableOf(topology.PartitionID) uint32               { return 0 }
 func (s *shelf) Holds(uint32, topology.Span) bool                  { return false }
-func (s *shelf) Create(ps ...*topology.Partition) error            { return fmt.Errorf("create %d", len(ps)) }
+func (s *shelf) Absorber(topology.PartitionID) (topology.PartitionID, uint64) {
+	return 0, 0
+}
+func (s *shelf) Create(ps ...*topology.Partition) error { return fmt.Errorf("create %d", len(ps)) }
 func (s *shelf) Join(id topology.PartitionID, r topology.ReplicaID) error {
 	s.here[id] = r
 	s.did = append(s.did, fmt.Sprintf("join %d", r))

@@ -37,6 +37,8 @@ type Members struct {
 	Failed func(id topology.PartitionID, err error)
 	// Split, if not nil, is told of a split that the map has now.
 	Split func(p *topology.Partition)
+	// Joined, if not nil, is told of a merge that the map has now, and of one that was taken back.
+	Joined func(left, right topology.PartitionID, recalled bool)
 	// Size, if not nil, is how large a partition is on the disk of this node, in bytes.
 	Size func(p *topology.Partition) uint64
 	// Sched is what the loop waits by, nil outside simulations.
@@ -48,6 +50,8 @@ type Members struct {
 	dirty, taken map[topology.PartitionID]bool
 	queue        []topology.PartitionID
 	workers      int
+	// waits are of merges.
+	waits map[topology.PartitionID]wait
 }
 
 // Look has partitions looked at soon: because they are led from here now, say.

@@ -50,6 +50,7 @@ func (l *Loops) Start(ctx context.Context, run func(f func())) {
 			slog.String("error", err.Error()))
 	}
 	m.Split = func(p *topology.Partition) { LogSplit(l.Log, p) }
+	m.Joined = func(left, right topology.PartitionID, recalled bool) { LogMerge(l.Log, left, right, recalled) }
 	balance := &Balance{Node: l.Node, Keeper: l.Keeper, Led: l.led, View: l.View, Sched: l.Sched}
 	placer := &Placer{
 		Keeper: l.Keeper, Mine: l.LeadsMeta, View: l.View, Sched: l.Sched,
@@ -83,6 +84,16 @@ func LogSplit(log *slog.Logger, p *topology.Partition) {
 	log.LogAttrs(context.Background(), slog.LevelInfo, "partition split", slog.Uint64("partition", uint64(p.ID)),
 		slog.Uint64("child", uint64(p.Cut.Child)), slog.String("at", p.Cut.At.String()),
 		slog.String("cause", reasonOf(p, time.Time{}).Cause.String()))
+}
+
+// LogMerge notes a merge that the map has now, or one that was taken back.
+func LogMerge(log *slog.Logger, left, right topology.PartitionID, recalled bool) {
+	text := "partitions merged"
+	if recalled {
+		text = "merge taken back"
+	}
+	log.LogAttrs(context.Background(), slog.LevelInfo, text, slog.Uint64("partition", uint64(left)),
+		slog.Uint64("right", uint64(right)))
 }
 
 // replica returns the replica of a partition on this node, nil if there is none.

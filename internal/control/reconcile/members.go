@@ -114,6 +114,7 @@ type Replica interface {
 	Level() feature.Level
 	RaiseLevel(ctx context.Context, level feature.Level) error
 	Divided
+	Joined
 }
 
 // step carries out, for one replica, what Next says if it leads, and then a split that was ordered, and raises the
@@ -128,6 +129,9 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, le
 	s, err := r.Status()
 	if err != nil {
 		return false, err
+	}
+	if p.Join != nil && (!r.Leading() || r.Frozen() != 0 || r.Level() >= level) {
+		return false, m.join(ctx, r, p, &s)
 	}
 	if !r.Leading() {
 		// Who is to lead hears of it before it may act, and leadership may come here while others begin what they

@@ -44,6 +44,13 @@ func (r *still) Split(_ context.Context, epoch uint64, _ *command.Split) error {
 	r.epoch = epoch + 1
 	return nil
 }
+func (r *still) Member() topology.ReplicaID           { return 1 }
+func (r *still) Frozen() uint64                       { return 0 }
+func (r *still) Freeze(context.Context, uint64) error { return nil }
+func (r *still) Thaw(context.Context, uint64) error   { return nil }
+func (r *still) Merge(context.Context, uint64, *command.Merge) error {
+	return nil
+}
 func (r *still) ChangeMembers(_ context.Context, c []raftgroup.Change) error {
 	r.changes = append(r.changes, c...)
 	return nil

@@ -101,10 +101,11 @@ func (d disk) Member(id topology.PartitionID) (r topology.ReplicaID) {
 	_, _ = fmt.Sscanf(d[id], "empty %d", &r)
 	return r
 }
-func (d disk) Has(id topology.PartitionID) bool    { return d[id] != "" }
-func (d disk) IDs() []topology.PartitionID         { return slices.Sorted(maps.Keys(d)) }
-func (d disk) TableOf(topology.PartitionID) uint32 { return 0 }
-func (d disk) Holds(uint32, topology.Span) bool    { return false }
+func (d disk) Has(id topology.PartitionID) bool                             { return d[id] != "" }
+func (d disk) IDs() []topology.PartitionID                                  { return slices.Sorted(maps.Keys(d)) }
+func (d disk) TableOf(topology.PartitionID) uint32                          { return 0 }
+func (d disk) Absorber(topology.PartitionID) (topology.PartitionID, uint64) { return 0, 0 }
+func (d disk) Holds(uint32, topology.Span) bool                             { return false }
 func (d disk) Create(ps ...*topology.Partition) error {
 	for _, p := range ps {
 		d[p.ID] = "born"

@@ -18,6 +18,9 @@ type held struct {
 	replica topology.ReplicaID
 	table   uint32
 	span    topology.Span
+	// epoch is the partition's as far as the log has brought it; frozen says that it serves nobody.
+	epoch  uint64
+	frozen bool
 }
 
 // room are the replicas on a node.
@@ -32,6 +35,15 @@ func (r *room) Has(id topology.PartitionID) bool                  { _, ok := r.h
 func (r *room) Member(id topology.PartitionID) topology.ReplicaID { return r.here[id].replica }
 func (r *room) IDs() []topology.PartitionID                       { return slices.Sorted(maps.Keys(r.here)) }
 func (r *room) TableOf(id topology.PartitionID) uint32            { return r.here[id].table }
+func (r *room) Absorber(id topology.PartitionID) (topology.PartitionID, uint64) {
+	own := r.here[id]
+	for left, h := range r.here {
+		if own.frozen && h.table == own.table && h.span.Limit.Compare(own.span.Begin) == 0 {
+			return left, h.epoch
+		}
+	}
+	return 0, 0
+}
 func (r *room) Holds(table uint32, span topology.Span) bool {
 	for _, h := range r.here {
 		if h.table == table && h.span.Overlaps(span) {
@@ -44,7 +56,7 @@ func (r *room) Holds(table uint32, span topology.Span) bool {
 func (r *room) Create(ps ...*topology.Partition) error {
 	for _, p := range ps {
 		r.note("create %d", p.ID)
-		r.here[p.ID] = held{p.Sets[0].Replicas[0].ID, p.Table, p.Span}
+		r.here[p.ID] = held{replica: p.Sets[0].Replicas[0].ID, table: p.Table, span: p.Span}
 	}
 	return nil
 }
@@ -130,8 +142,8 @@ func TestChildIsNotBorn(t *testing.T) {
 func TestChildOutlivesItsRecords(t *testing.T) {
 	self := topology.NodeID{1}
 	whole, cut, halves := splitMaps(t, self)
-	child := held{2, ordered, halves.Partition(2).Span}
-	parent := held{1, ordered, halves.Partition(1).Span}
+	child := held{replica: 2, table: ordered, span: halves.Partition(2).Span}
+	parent := held{replica: 1, table: ordered, span: halves.Partition(1).Span}
 	for name, c := range map[string]struct {
 		m    *topology.Snapshot
 		want string

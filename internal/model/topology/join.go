@@ -21,6 +21,8 @@ type Join struct {
 	// the map has it.
 	Frozen uint64
 	Ready  []ReplicaID
+	// FrozenAt is when the first of them said so, in milliseconds since 1970; 0 if none has.
+	FrozenAt int64
 }
 
 // JoinStage says how far a merge has come. Each change of it is a compare-and-set of the map, so a merge is carried out
@@ -77,7 +79,7 @@ func (s *Snapshot) BeginJoin(left, right PartitionID, cause Cause, now time.Time
 			return nil, fmt.Errorf("the replicas of partition %d are being changed", p.ID)
 		}
 	}
-	if !beside(l, r) {
+	if !Beside(l, r) {
 		return nil, fmt.Errorf("partitions %d and %d have replicas on different nodes", left, right)
 	}
 	out := s.withJoin(l, &Join{Left: left, Right: right})
@@ -90,8 +92,8 @@ func adjoin(l, r *Partition) bool {
 	return l.Table == r.Table && !l.Span.Limit.IsZero() && l.Span.Limit.Compare(r.Span.Begin) == 0
 }
 
-// beside reports whether each replica of a partition has one of another partition on its node, of the same kind.
-func beside(l, r *Partition) bool {
+// Beside reports whether each replica of a partition has one of another partition on its node, of the same kind.
+func Beside(l, r *Partition) bool {
 	if len(l.Sets) != len(r.Sets) {
 		return false
 	}
@@ -130,7 +132,8 @@ func (s *Snapshot) joined(id PartitionID) (l, r *Partition, err error) {
 
 // JoinReady records that a replica of the right partition is ready, frozen at an index. With the last one the merge can
 // no longer be taken back. It returns s itself if nothing is new.
-func (s *Snapshot) JoinReady(right PartitionID, replica ReplicaID, frozen uint64) (*Snapshot, error) {
+func (s *Snapshot) JoinReady(right PartitionID, replica ReplicaID, frozen uint64, now time.Time) (*Snapshot,
+	error) {
 	l, r, err := s.joined(right)
 	if err != nil {
 		return nil, err
@@ -141,6 +144,9 @@ func (s *Snapshot) JoinReady(right PartitionID, replica ReplicaID, frozen uint64
 		return nil, fmt.Errorf("partition %d is frozen at %d, the map has %+v", right, frozen, j)
 	case j.Stage != Freezing || slices.Contains(j.Ready, replica):
 		return s, nil
+	}
+	if j.Frozen == 0 {
+		j.FrozenAt = now.UnixMilli()
 	}
 	j.Frozen, j.Ready = frozen, append(slices.Clone(j.Ready), replica)
 	slices.Sort(j.Ready)
@@ -221,6 +227,7 @@ func appendJoin(w *codec.Writer, j *Join) {
 	w.Uint(uint64(j.Right))
 	w.Byte(byte(j.Stage))
 	w.Uint(j.Frozen)
+	w.Int(j.FrozenAt)
 	w.Uint(uint64(len(j.Ready)))
 	for _, id := range j.Ready {
 		w.Uint(uint64(id))
@@ -228,7 +235,8 @@ func appendJoin(w *codec.Writer, j *Join) {
 }
 
 func (r *decoder) join() *Join {
-	j := &Join{Left: PartitionID(r.Uint()), Right: PartitionID(r.Uint()), Stage: JoinStage(r.Byte()), Frozen: r.Uint()}
+	j := &Join{Left: PartitionID(r.Uint()), Right: PartitionID(r.Uint()), Stage: JoinStage(r.Byte()), Frozen: r.Uint(),
+		FrozenAt: r.Int()}
 	if j.Stage > Merging {
 		r.newer("a merge of the map", "stage", uint64(j.Stage), uint64(Merging))
 	}
@@ -261,7 +269,7 @@ func (s *Snapshot) validateJoin(ps []*Partition, i int) error {
 	if other < i {
 		l, r = r, l
 	}
-	if cmp.Or(cmp.Compare(l.ID, j.Left), cmp.Compare(r.ID, j.Right)) != 0 || !beside(l, r) ||
+	if cmp.Or(cmp.Compare(l.ID, j.Left), cmp.Compare(r.ID, j.Right)) != 0 || !Beside(l, r) ||
 		(j.Stage == Merging) != (j.Stage != Thawing && j.allReady(r) && j.Frozen != 0) {
 		return fmt.Errorf("partitions %d and %d cannot be merged so: %+v", l.ID, r.ID, *j)
 	}

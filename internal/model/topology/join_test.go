@@ -31,7 +31,7 @@ func allReady(s *Snapshot, right PartitionID, frozen uint64) (*Snapshot, error) 
 	}
 	var err error
 	for _, id := range ids {
-		if s, err = s.JoinReady(right, id, frozen); err != nil {
+		if s, err = s.JoinReady(right, id, frozen, time.UnixMilli(9)); err != nil {
 			return nil, err
 		}
 	}
@@ -71,11 +71,11 @@ func TestJoin(t *testing.T) {
 	if same, err := open.RecordVoters(2, "r", nil); err != nil || same != open {
 		t.Errorf("members were recorded meanwhile: %v", err)
 	}
-	half, err := open.JoinReady(2, 4, 17)
+	half, err := open.JoinReady(2, 4, 17, now)
 	if err != nil || half.Partition(1).Join.Stage != Freezing {
 		t.Fatal(half, err)
 	}
-	if _, err := half.JoinReady(2, 5, 18); err == nil {
+	if _, err := half.JoinReady(2, 5, 18, now); err == nil {
 		t.Error("the right partition was frozen at two indexes")
 	}
 	full, err := allReady(half, 2, 17)

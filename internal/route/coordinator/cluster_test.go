@@ -592,7 +592,7 @@ func TestWholeOfPartitions(t *testing.T) {
 		merged, err := halves.BeginJoin(first.ID, right.ID, topology.ByHand, time.Now())
 		if err == nil {
 			for _, m := range right.Sets[0].Replicas {
-				if merged, err = merged.JoinReady(right.ID, m.ID, 12); err != nil {
+				if merged, err = merged.JoinReady(right.ID, m.ID, 12, time.Now()); err != nil {
 					break
 				}
 			}

@@ -82,6 +82,11 @@ type PartitionStatus struct {
 	Parent    uint64 `json:"parent,omitempty"`
 	SplitsAt  string `json:"splits_at,omitempty"`
 	SplitsOff uint64 `json:"splits_off,omitempty"`
+	// MergesInto and MergesWith are the left and the right partition of a merge under way that this one is part of, and
+	// MergeStage how far it is: freezing, thawing or merging.
+	MergesInto uint64 `json:"merges_into,omitempty"`
+	MergesWith uint64 `json:"merges_with,omitempty"`
+	MergeStage string `json:"merge_stage,omitempty"`
 	// Wanted are the nodes that an order holds the replicas on, until the instant HeldUntil in RFC 3339.
 	Wanted    []string `json:"wanted,omitempty"`
 	HeldUntil string   `json:"held_until,omitempty"`
@@ -146,6 +151,9 @@ func (n *Node) Status() Status {
 
 func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String(), Parent: uint64(p.Parent)}
+	if p.Join != nil {
+		ps.MergesInto, ps.MergesWith, ps.MergeStage = uint64(p.Join.Left), uint64(p.Join.Right), p.Join.Stage.String()
+	}
 	if p.Cut != nil {
 		ps.SplitsAt, ps.SplitsOff = p.Cut.At.String(), uint64(p.Cut.Child)
 		if p.Reason != nil {

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// mergeMaps are maps of a table with two partitions on a node: as it was made, with their merge about to be carried
+// out, and with that done.
+func mergeMaps(t *testing.T, node topology.NodeID) (halves, joining, whole *topology.Snapshot) {
+	t.Helper()
+	now := time.UnixMilli(1e12)
+	halves, err := topology.New().AddTable(ordered, 2, []topology.Place{{Nodes: []topology.NodeID{node}}})
+	if err == nil {
+		joining, err = halves.BeginJoin(1, 2, topology.ByHand, now)
+	}
+	if err == nil {
+		joining, err = joining.JoinReady(2, 2, 40, now)
+	}
+	if err == nil {
+		whole, err = joining.EndJoin(1, now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return halves, joining, whole
+}
+
+// TestFrozenReplicaStays proves that a replica which the map has no more stays while the one here that is to have its
+// rows has not come to the merge in its log: at the change of the map, at a start, and after both. It goes when that
+// one has gone on without it, is not here, or when the table is dropped.
+func TestFrozenReplicaStays(t *testing.T) {
+	self := topology.NodeID{1}
+	halves, joining, whole := mergeMaps(t, self)
+	left := held{replica: 1, table: ordered, span: halves.Partition(1).Span, epoch: 1}
+	right := held{replica: 2, table: ordered, span: halves.Partition(2).Span, epoch: 1, frozen: true}
+	passed, thawed := left, right
+	passed.epoch, thawed.frozen = 2, false
+	for name, c := range map[string]struct {
+		here map[topology.PartitionID]held
+		m    *topology.Snapshot
+		want string
+	}{
+		"the log lags behind the map":       {map[topology.PartitionID]held{1: left, 2: right}, whole, ""},
+		"the left one is elsewhere":         {map[topology.PartitionID]held{2: right}, whole, "drop 2"},
+		"the left one has passed the merge": {map[topology.PartitionID]held{1: passed, 2: right}, whole, "drop 2"},
+		"it was no part of the merge":       {map[topology.PartitionID]held{1: left, 2: thawed}, whole, "drop 2"},
+	} {
+		for when, do := range map[string]func(*Local) error{
+			"at the change": func(l *Local) error { return l.Remove(joining, c.m) },
+			"at a start":    func(l *Local) error { return l.Orphans(c.m, l.Host.IDs()) },
+			"later":         func(l *Local) error { l.now = c.m; return l.Check() },
+		} {
+			r := &room{here: map[topology.PartitionID]held{}}
+			for id, h := range c.here {
+				r.here[id] = h
+			}
+			if err := do(&Local{Node: self, Host: r}); err != nil || r.said() != c.want {
+				t.Errorf("%s, %s: %v, %v are left", name, when, err, r.IDs())
+			}
+		}
+	}
+	r := &room{here: map[topology.PartitionID]held{1: left, 2: right}}
+	if err := (&Local{Node: self, Host: r}).Remove(whole, whole.DropTable(ordered)); err != nil || len(r.here) > 0 {
+		t.Errorf("dropped: %v, %v are left", err, r.IDs())
+	}
+}
+
+// TestMergedIsNotBornAgain proves that records which lag behind the log of a merge do not make the right partition
+// again (RC4), while it is in the map and later.
+func TestMergedIsNotBornAgain(t *testing.T) {
+	self := topology.NodeID{1}
+	halves, joining, whole := mergeMaps(t, self)
+	merged := held{replica: 1, table: ordered, span: whole.Partition(1).Span, epoch: 2}
+	r := &room{here: map[topology.PartitionID]held{1: merged}}
+	l := &Local{Node: self, Host: r}
+	for _, m := range []*topology.Snapshot{halves, joining, whole} {
+		if err := l.Make(topology.New(), m); err != nil || l.Check() != nil || r.said() != "" {
+			t.Errorf("%v, %v are here", err, r.IDs())
+		}
+	}
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/merge"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/control/reconcile"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// The bounds of an order to merge.
+const (
+	// mergeOrderMax bounds the wait for an order to be recorded, and alone for the merge.
+	mergeOrderMax = 10 * time.Second
+	// mergeWaitMax bounds the wait for a merge to be done. What waits longer goes on by itself.
+	mergeWaitMax = 45 * time.Second
+)
+
+// orderMerge has two neighbouring physical partitions merge.
+func (n *Node) orderMerge(ctx context.Context, o admin.MergeOrder) (string, error) {
+	t, err := n.tableNamed(o.Table)
+	if err != nil {
+		return "", err
+	}
+	order := &merge.Order{Table: t.ID, First: topology.PartitionID(o.Partitions[0]),
+		Second: topology.PartitionID(o.Partitions[1]), Hasty: o.Now, Cause: topology.ByHand}
+	if n.cluster == nil {
+		order.Level = n.store.Level()
+	}
+	l, r, err := order.Neighbours(n.records.State())
+	if err != nil {
+		return "", err
+	}
+	what := fmt.Sprintf("partitions %d and %d of %s", l.ID, r.ID, t)
+	if o.DryRun {
+		return n.describeMerge(order, what)
+	}
+	s, gathering, err := n.recordMerge(ctx, order)
+	if err == nil && gathering && o.Wait {
+		if err = n.awaitGathered(ctx, l.ID, r.ID); err == nil {
+			s, gathering, err = n.recordMerge(ctx, order)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	if gathering {
+		return fmt.Sprintf("%s are on different nodes: their replicas are brought together first. "+
+			"Order it again when they are, within %v; --wait does both", what, merge.GatherFor), nil
+	}
+	n.log.LogAttrs(ctx, slog.LevelInfo, "merge ordered", slog.Uint64("partition", uint64(l.ID)),
+		slog.Uint64("right", uint64(r.ID)), slog.String("table", t.String()))
+	switch p := s.Map.Partition(l.ID); {
+	case p == nil || p.Join == nil: // it is done already
+	case n.cluster == nil:
+		if err := n.mergeAlone(ctx); err != nil {
+			return "", err
+		}
+	case !o.Wait:
+		return fmt.Sprintf("%s are being merged: what is left is partition %d", what, l.ID), nil
+	default:
+		if err := n.awaitMerge(ctx, t, p); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%s are merged: what is left is partition %d", what, l.ID), nil
+}
+
+// describeMerge says what an order would do.
+func (n *Node) describeMerge(o *merge.Order, what string) (string, error) {
+	_, gathering, err := o.Apply(n.records.State(), time.Now())
+	switch {
+	case err != nil:
+		return "", err
+	case gathering:
+		return what + " would be brought to the same nodes, and merged there; nothing was done", nil
+	}
+	return what + " would be merged; nothing was done", nil
+}
+
+// recordMerge puts an order into the records.
+func (n *Node) recordMerge(ctx context.Context, o *merge.Order) (s *meta.State, gathering bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, mergeOrderMax)
+	defer cancel()
+	s, err = n.records.Update(ctx, func(s *meta.State) (next *meta.State, err error) {
+		next, gathering, err = o.Apply(s, time.Now())
+		return next, err
+	})
+	return s, gathering, err
+}
+
+// awaitGathered returns when the replicas of two partitions are on the same nodes.
+func (n *Node) awaitGathered(ctx context.Context, left, right topology.PartitionID) error {
+	ctx, cancel := context.WithTimeout(ctx, merge.GatherFor)
+	defer cancel()
+	for {
+		s := n.records.State()
+		l, r := s.Map.Partition(left), s.Map.Partition(right)
+		if l == nil || r == nil {
+			return fmt.Errorf("partition %d or %d is gone: its table was dropped, or it was merged", left, right)
+		}
+		if placement.Together(l, r) {
+			return nil
+		}
+		if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
+			return fmt.Errorf("partitions %d and %d are not on the same nodes yet, see ilion partitions: %w", left, right,
+				err)
+		}
+	}
+}
+
+// awaitMerge returns when the map has a merge, or it was taken back.
+func (n *Node) awaitMerge(ctx context.Context, t *schema.Table, p *topology.Partition) error {
+	ctx, cancel := context.WithTimeout(ctx, mergeWaitMax)
+	defer cancel()
+	for {
+		s := n.records.State()
+		switch now := s.Map.Partition(p.ID); {
+		case now == nil:
+			return fmt.Errorf("partition %d was dropped with its table", p.ID)
+		case now.Epoch > p.Epoch:
+			return nil
+		case now.Join == nil:
+			return fmt.Errorf("the merge of partitions %d and %d of %s was taken back: not all their replicas were "+
+				"there in time. Order it again when all nodes are up", p.ID, p.Join.Right, t)
+		}
+		if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
+			return fmt.Errorf("partitions %d and %d are not merged yet: the order stands, see ilion partitions: %w", p.ID,
+				p.Join.Right, err)
+		}
+	}
+}
+
+// mergeAlone carries out what the records have as ordered, on a node that stands alone.
+func (n *Node) mergeAlone(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mergeOrderMax)
+	defer cancel()
+	n.splitting.Lock()
+	defer n.splitting.Unlock()
+	joiner := &reconcile.Joiner{Keeper: n.records, Size: n.sizeOf,
+		Done: func(left, right topology.PartitionID, recalled bool) {
+			reconcile.LogMerge(n.log, left, right, recalled)
+		}}
+	for p := range n.records.State().Map.InMotion() {
+		if p.Join == nil || p.Join.Left != p.ID {
+			continue
+		}
+		l, err := n.joined(p.ID)
+		if err != nil {
+			return err
+		}
+		right := func() (reconcile.Joined, error) { return n.joined(p.Join.Right) }
+		if err := joiner.Alone(ctx, l, right, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joined is the replica here of a partition that is being merged.
+func (n *Node) joined(id topology.PartitionID) (reconcile.Joined, error) {
+	if r := n.host.Replica(id); r != nil {
+		return r, nil
+	}
+	return nil, fmt.Errorf("partition %d has no replica here", id)
+}

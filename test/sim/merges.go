@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/merge"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// mergesMax bounds the merges that are ordered in a run.
+const mergesMax = 10
+
+// mergeSomething has merges ordered every now and then, by nodes that may be cut off, until the world is calm.
+func (w *simulation) mergeSomething() {
+	if w.Calm || w.counts.Merges >= mergesMax {
+		return
+	}
+	w.After(w.Between(300*time.Millisecond, 3*time.Second), w.mergeSomething)
+	if n := w.nodes[w.Rand.IntN(nodeCount)]; n.Host != nil && n.keeper != nil {
+		n.Spawn(n.orderMerge)
+	}
+}
+
+// orderMerge has two neighbours merge, as an operator would who is in a hurry. Those on the same nodes come first; the
+// others are brought together.
+func (n *node) orderMerge(*world.Task) {
+	w := n.w
+	var order merge.Order
+	gathering := false
+	err := n.update(func(s *meta.State) (*meta.State, error) {
+		var ready, apart []*topology.Partition
+		for _, table := range s.Map.Tables() {
+			ps := s.Map.Partitions(table)
+			for i := range max(len(ps)-1, 0) {
+				switch {
+				case table == w.batches.Table():
+				case placement.Together(ps[i], ps[i+1]):
+					ready = append(ready, ps[i])
+				default:
+					apart = append(apart, ps[i])
+				}
+			}
+		}
+		if len(ready) == 0 || w.OneIn(8) {
+			ready = apart
+		}
+		if order = (merge.Order{}); len(ready) == 0 {
+			return s, nil
+		}
+		p := ready[w.Rand.IntN(len(ready))]
+		right := s.Map.Partitions(p.Table)[s.Map.Find(p.Table, p.Span.Limit)]
+		order = merge.Order{Table: p.Table, First: right.ID, Second: p.ID, Hasty: true, Cause: topology.ByHand}
+		next, apartYet, err := order.Apply(s, n.Wall())
+		gathering = apartYet
+		return next, err
+	})
+	w.Note("node %d: merge of partitions %d and %d: %v, %v", n.ID, order.Second, order.First, gathering, err)
+	if err == nil && order.First != 0 && !gathering {
+		w.counts.Merges++
+	}
+}
+
+// merged counts the merges that the records have seen, and those that were taken back.
+func (w *simulation) merged() (done, recalled int) {
+	for _, e := range w.newest().History {
+		if e.Kind != meta.Merge {
+			continue
+		}
+		if e.Abandoned {
+			recalled++
+		} else {
+			done++
+		}
+	}
+	return done, recalled
+}
