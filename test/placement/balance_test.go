@@ -108,3 +108,21 @@ func (w *world) total() float64 {
 	all, _, _ := w.shares(w.held())
 	return all.Bytes
 }
+
+// BenchmarkSchedule is what a decision costs with 1,000 nodes and 100,000 partitions: by the ring alone, and with
+// sizes when a thirtieth of all partitions is to move.
+func BenchmarkSchedule(b *testing.B) {
+	w := newWorld(b, 1, 1000, 5, 100_000)
+	for _, ring := range []bool{true, false} {
+		view := w.view
+		if ring {
+			view.Sizes = nil
+		}
+		b.Run(fmt.Sprintf("ring=%t", ring), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				placement.Schedule(w.state, view)
+			}
+		})
+	}
+}

@@ -24,8 +24,10 @@ import (
 type balancer struct {
 	*scheduler
 	homes []subject // have a replica that is not at home
-	all   []subject // may give a replica to relieve its node
+	all   []subject // may give a replica to relieve its node, if any node is to be relieved or filled
 	count map[uint32][]int32
+	// unfair is set if a node is beyond the tolerance, or to be filled.
+	unfair bool
 }
 
 // look takes a set to which nothing else is to happen.
@@ -40,7 +42,7 @@ func (b *balancer) look(s *subject) {
 			break
 		}
 	}
-	if len(b.view.Sizes) > 0 && len(s.region.nodes) > s.votes {
+	if b.unfair && len(s.region.nodes) > s.votes {
 		b.all = append(b.all, *s)
 	}
 }
@@ -56,9 +58,11 @@ func (b *balancer) actions() (out []Action) {
 		moved[s.p.ID] = true
 		out = append(out, Action{s.p.ID, s.set.Region, Balance, steps})
 	}
-	b.relieve(bytesOf, moved, note)
-	b.fill(moved, note)
-	b.relieve(loadOf, moved, note)
+	if b.unfair {
+		b.relieve(bytesOf, moved, note)
+		b.fill(moved, note)
+		b.relieve(loadOf, moved, note)
+	}
 	for i := range b.homes {
 		if b.busy >= b.most {
 			break
@@ -92,7 +96,7 @@ func (b *balancer) homeward(s *subject) []Step {
 
 // spares reports whether a node has no less than LowMark of its share without something.
 func (b *balancer) spares(r *region, n *node, s Size) bool {
-	return n.has.Bytes-s.Bytes >= bound(r.has.Bytes, n.weight, r.weight, BytesSlack, 0)*LowMark-BytesSlack
+	return n.has.Bytes-s.Bytes >= bytesOf.limit(r, n, 0)*LowMark-BytesSlack
 }
 
 // room reports whether no more than FlightMax would be on its way to a node.
@@ -134,7 +138,7 @@ func (d dimension) relative(n *node, has float64) float64 {
 func (b *balancer) relieve(dim dimension, moved map[topology.PartitionID]bool, note func(*subject, []Step)) {
 	var hot []*node
 	for _, n := range b.state.Nodes {
-		if at := b.at[n.ID]; b.view.stays(n) && dim.of(at.has) > dim.limit(b.region(n.Region), at, 1) {
+		if at := b.at[n.ID]; at.stays && dim.of(at.has) > dim.limit(b.region(n.Region), at, 1) {
 			hot = append(hot, at)
 		}
 	}
@@ -203,13 +207,10 @@ func (b *balancer) order(dim dimension, sets []*subject, most float64) {
 // fill gives replicas to nodes that have less than LowMark of their share, of the fullest nodes that have more than
 // theirs, and keep it.
 func (b *balancer) fill(moved map[topology.PartitionID]bool, note func(*subject, []Step)) {
-	share := func(n *node) float64 {
-		r := b.region(n.Region)
-		return bound(r.has.Bytes, n.weight, r.weight, BytesSlack, 0)
-	}
+	share := func(n *node) float64 { return bytesOf.limit(b.region(n.Region), n, 0) }
 	var low, full []*node
 	for _, n := range b.colder(bytesOf) {
-		if n.has.Bytes < share(n)*LowMark-BytesSlack {
+		if n.low(b.region(n.Region)) {
 			low = append(low, n)
 		} else if n.has.Bytes > share(n) {
 			full = append(full, n)
@@ -243,7 +244,7 @@ func (b *balancer) fill(moved map[topology.PartitionID]bool, note func(*subject,
 
 const (
 	// triesMax bounds the replicas of a node for which a place is looked for in one call, targetsMax the places.
-	triesMax   = 64
+	triesMax   = 16
 	targetsMax = 64
 )
 
@@ -269,6 +270,9 @@ func (b *balancer) target(dim dimension, s *subject, from *node, colder []*node)
 	var bestRank [2]int
 	found := 0
 	for _, n := range colder {
+		if has := dim.of(n.has); dim.relative(n, has) > after && has > dim.limit(s.region, n, 0.5) {
+			break // nor those after it, which are fuller
+		}
 		if n.Region != from.Region || s.set.On(n.ID) != nil || !b.room(n, size) || !b.keepsZones(s, from, n) {
 			continue
 		}

@@ -94,10 +94,19 @@ func (r *Ring) walk(from, n int) []topology.NodeID {
 	n = min(n, r.nodes)
 	out := make([]topology.NodeID, 0, n)
 	var passed []topology.NodeID
+	seen := func(id topology.NodeID) bool { return slices.Contains(out, id) || slices.Contains(passed, id) }
+	if n > 2*Replicas { // a long walk looks too long for each
+		met := make(map[topology.NodeID]bool, n)
+		seen = func(id topology.NodeID) bool {
+			was := met[id]
+			met[id] = true
+			return was
+		}
+	}
 	zones := map[string]bool{}
 	for i := 0; i < len(r.tokens) && len(out) < n; i++ {
 		node := r.tokens[(from+i)%len(r.tokens)].node
-		if slices.Contains(out, node.ID) || slices.Contains(passed, node.ID) {
+		if seen(node.ID) {
 			continue
 		}
 		switch {

@@ -101,7 +101,10 @@ func (s *subject) look() {
 	s.quorum = s.alive >= topology.Quorum(s.votes)
 }
 
-func (s *subject) stays(m *topology.Replica) bool { return s.view.stays(s.state.Node(m.Node)) }
+func (s *subject) stays(m *topology.Replica) bool {
+	n := s.at[m.Node]
+	return n != nil && n.stays
+}
 
 // needs reports whether something other than balance may have to be done, and why. It costs little.
 func (s *subject) needs() (Why, bool) {

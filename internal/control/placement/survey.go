@@ -3,6 +3,8 @@
 package placement
 
 import (
+	"slices"
+
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -42,6 +44,7 @@ type scheduler struct {
 type node struct {
 	*meta.Node
 	index    int
+	stays    bool    // as View.stays says
 	weight   float64 // its part in what is shared by size
 	has      Size
 	replicas int
@@ -67,6 +70,10 @@ func newScheduler(state *meta.State, view *View) *scheduler {
 		d.most = max(ChangesMax, len(state.Nodes))
 	}
 	d.survey()
+	d.balancer.unfair = slices.ContainsFunc(state.Nodes, func(n *meta.Node) bool {
+		at, r := d.at[n.ID], d.region(n.Region)
+		return at.stays && (at.has.Bytes > bytesOf.limit(r, at, 1) || at.has.Load > loadOf.limit(r, at, 1) || at.low(r))
+	})
 	return d
 }
 
@@ -75,7 +82,7 @@ func (d *scheduler) survey() {
 	d.at = make(map[topology.NodeID]*node, len(d.state.Nodes))
 	var known, capacity float64
 	for i, n := range d.state.Nodes {
-		d.at[n.ID] = &node{Node: n, index: i}
+		d.at[n.ID] = &node{Node: n, index: i, stays: d.view.stays(n)}
 		if c := float64(d.view.Capacity[n.ID]); c > 0 {
 			known, capacity = known+1, capacity+c
 		}
@@ -87,7 +94,7 @@ func (d *scheduler) survey() {
 		default:
 			d.at[n.ID].weight = 1
 		}
-		if r := d.region(n.Region); d.view.stays(n) {
+		if r := d.region(n.Region); d.at[n.ID].stays {
 			r.weight += d.at[n.ID].weight
 		}
 	}
@@ -137,6 +144,9 @@ func (n *node) filled(r *region) int {
 	}
 	return int(20 * n.has.Bytes / fair)
 }
+
+// low reports whether a node has so little that it is filled.
+func (n *node) low(r *region) bool { return n.has.Bytes < bytesOf.limit(r, n, 0)*LowMark-BytesSlack }
 
 // bound is how much a node may have, of bytes or of load, if it may be above its share by some part of the tolerance.
 func bound(all, weight, weights, slack, part float64) float64 {

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"fmt"
+	"net/url"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// move has a replica of a partition moved.
+func (m *member) move(table string, id uint64, from, to, more string) {
+	m.f.t.Helper()
+	process.Order(m.f.t, m.dir, fmt.Sprintf("/partition/move?table=%s&partition=%d&from=%s&to=%s%s",
+		url.QueryEscape(table), id, from, to, more))
+}
+
+// unmoved says where a replica of a partition is that is to be on one node and not on another.
+func (m *member) unmoved(table string, id uint64, from, to string) string {
+	for _, p := range m.partitionsOf(table) {
+		if p.ID != id {
+			continue
+		}
+		on := map[string]string{}
+		for _, r := range p.Replicas {
+			on[r.Node] = r.State
+		}
+		if on[to] != "voter" || on[from] != "" || len(on) != 4 {
+			return fmt.Sprint(on)
+		}
+		return ""
+	}
+	return "no such partition"
+}
+
+// exchange is the node of a replica that does not lead, and a node that has none.
+func exchange(f *fleet, p admin.PartitionStatus) (from, to *member) {
+	on := map[string]bool{}
+	for _, r := range p.Replicas {
+		on[r.Node] = true
+	}
+	for _, m := range f.nodes {
+		if !on[m.id()] {
+			to = m
+		} else if m.id() != p.Leader {
+			from = m
+		}
+	}
+	return from, to
+}
+
+// TestMoveByHand proves that nobody is told an error, and nothing is lost or doubled, while replicas are moved by hand,
+// the leader among them, and a node is killed to which one is on its way.
+func TestMoveByHand(t *testing.T) {
+	onlyLong(t)
+	f := startFleet(t, 5, "")
+	l := startLoad(f, *clients, 0)
+	l.more(*requests / 8)
+	const table = "load.plain"
+	for i, p := range f.nodes[0].partitionsOf(table) {
+		from, to := exchange(f, p)
+		if i%2 == 1 { // the leader moves
+			for _, m := range f.nodes {
+				if m.id() == p.Leader {
+					from = m
+				}
+			}
+		}
+		orderer := f.without(to)[0]
+		l.mark(fmt.Sprintf("move of partition %d from %s to %s", p.ID, from.name(), to.name()))
+		if i > 0 {
+			orderer.move(table, p.ID, from.id(), to.id(), "&wait=true")
+			l.more(*requests / 16)
+			continue
+		}
+		source, target := from.id(), to.id()
+		l.only(f.without(to)...)
+		orderer.move(table, p.ID, source, target, "")
+		to.kill()
+		l.more(*requests / 16)
+		l.mark("start of " + to.name())
+		to.start()
+		f.until("the replica has moved", settleTime, func() string {
+			return orderer.unmoved(table, p.ID, source, target)
+		})
+		f.settle()
+		l.only(f.alive()...)
+	}
+	l.mark("all have moved")
+	l.more(*requests / 8)
+	l.finish()
+}
