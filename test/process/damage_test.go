@@ -20,6 +20,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -51,20 +52,20 @@ func (m *member) start(dir string) *process.Server {
 var readyAt = regexp.MustCompile(`CQL on ([0-9.:]+), `)
 
 // ready waits until a node serves requests, and returns where; "" if it has ended.
-func (m *member) ready(s *process.Server) string {
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+func (m *member) ready(s *process.Server) (at string) {
+	_, missing := poll.Try(30*time.Second, func() string {
 		if found := readyAt.FindStringSubmatch(s.Stderr()); found != nil {
-			return found[1]
+			at = found[1]
+		} else if s.Running() {
+			return "it has neither begun nor ended"
 		}
-		if !s.Running() {
-			return ""
-		}
-		if time.Now().After(deadline) {
-			m.t.Errorf("it has neither begun nor ended: %s", s.Stderr())
-			s.Kill()
-			return ""
-		}
+		return ""
+	})
+	if missing != "" {
+		m.t.Errorf("%s: %s", missing, s.Stderr())
+		s.Kill()
 	}
+	return at
 }
 
 // value is what row k holds: every ninth is so large that it gets a file of its own.

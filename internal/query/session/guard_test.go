@@ -95,11 +95,17 @@ var guarded = []struct {
 // thresholds are what the recordings of Cassandra were made with, and one more.
 func thresholds(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../guardrail/testdata/recorded.yaml")
+	return recorded(t, "recorded.yaml") + "read_consistency_levels_warned: [LOCAL_ONE]\n"
+}
+
+// recorded are guardrails that recordings of Cassandra were made with, which test/conformance replays.
+func recorded(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../guardrail/testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text) + "read_consistency_levels_warned: [LOCAL_ONE]\n"
+	return string(text)
 }
 
 // said checks what a result says of guardrails.
@@ -183,21 +189,7 @@ func TestFeaturesSwitchedOff(t *testing.T) {
 	} {
 		w.query(t, cql)
 	}
-	w.opts.Guards = guards(t, `
-allow_filtering_enabled: false
-user_timestamps_enabled: false
-group_by_enabled: false
-drop_truncate_table_enabled: false
-drop_keyspace_enabled: false
-secondary_indexes_enabled: false
-uncompressed_tables_enabled: false
-compact_tables_enabled: false
-alter_table_enabled: false
-read_before_write_list_operations_enabled: false
-simplestrategy_enabled: false
-zero_ttl_on_twcs_enabled: false
-non_partition_restricted_index_query_enabled: false
-`)
+	w.opts.Guards = guards(t, recorded(t, "off.yaml"))
 	for _, g := range []struct{ cql, says string }{
 		{"SELECT * FROM w WHERE c = 1 ALLOW FILTERING",
 			"allow_filtering violated: Querying with ALLOW FILTERING is not allowed. "},
