@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/plot"
+	"github.com/ilion-db/ilion/test/process"
 )
 
 var (
@@ -29,11 +31,11 @@ var (
 )
 
 // TestGrowth proves that a table which is filled grows by itself from one partition to many, while the checked load
-// runs on tables that are split by hand all the time, and a driver fills and reads the table: without an error, without
-// a row that is lost or altered, and with the ring covered once at the end.
+// runs on tables that are split, merged and moved by hand all the time, and a driver fills and reads the table: without
+// an error, without a row that is lost or altered, and with the ring covered once at the end.
 func TestGrowth(t *testing.T) {
 	onlyLong(t)
-	f := startFleet(t, 4, "splits:\n  storage_cap: 4000000\n")
+	f := startFleet(t, 5, "splits:\n  storage_cap: 4000000\n")
 	l := startLoad(f, *clients, 0)
 	f.nodes[0].do("CREATE TABLE load.grown (k bigint PRIMARY KEY, v blob)")
 	f.settle()
@@ -50,19 +52,15 @@ func TestGrowth(t *testing.T) {
 	for began := time.Now(); ; {
 		n := len(f.nodes[0].partitionsOf(table))
 		if n >= *growTo {
-			t.Logf("%d partitions after %s, %d rows; %d orders to split were refused", n,
+			t.Logf("%d partitions after %s, %d rows; %d orders were refused", n,
 				time.Since(began).Round(time.Second), g.rows.Load(), refused)
 			break
 		}
 		if time.Since(began) > time.Duration(6+3**growTo/8)*time.Minute {
 			t.Fatalf("only %d partitions after %s", n, time.Since(began).Round(time.Second))
 		}
-		// a table of the load is split as well, in partitions that hold little
-		name := "load." + loadTables[rng.IntN(len(loadTables))]
-		if ps := f.nodes[1].partitionsOf(name); len(ps) < 8 {
-			if err := f.nodes[1].trySplit(name, ps[rng.IntN(len(ps))].ID); err != nil {
-				refused++ // there are too many at once, or nothing to split between
-			}
+		if err := f.nodes[1].stir("load."+loadTables[rng.IntN(len(loadTables))], rng); err != nil {
+			refused++ // there are too many at once, or nothing to split between
 		}
 		l.more(2000)
 	}
@@ -73,10 +71,38 @@ func TestGrowth(t *testing.T) {
 	f.settle()
 	g.check(t)
 	checkRing(t, f.nodes[0].partitionsOf(table))
+	changes := f.nodes[0].history()
+	ended := map[string]int{}
+	for _, c := range changes {
+		ended[c.Kind+" "+c.Outcome]++
+	}
+	t.Logf("the newest %d changes of partitions: %v", len(changes), ended)
 	if *growPlot != "" {
-		l.plot(*growPlot, f.nodes[0].history(), "Latency while a table grows and others split")
+		l.plot(*growPlot, changes, "Latency while partitions split, merge and move")
 	}
 	l.finish()
+}
+
+// stir splits a partition of a table, merges two, or moves a replica.
+func (m *member) stir(table string, rng *rand.Rand) error {
+	ps := m.partitionsOf(table)
+	i := rng.IntN(len(ps))
+	p := &ps[i]
+	switch n := rng.IntN(10); {
+	case n < 4 && len(ps) < 8:
+		return m.trySplit(table, p.ID)
+	case n < 8 && i+1 < len(ps):
+		return process.TryOrder(m.dir, fmt.Sprintf("/partition/merge?table=%s&partition=%d&with=%d&now=true",
+			url.QueryEscape(table), p.ID, ps[i+1].ID))
+	default:
+		s, err := m.status()
+		if err != nil {
+			return err
+		}
+		from, to := p.Replicas[rng.IntN(len(p.Replicas))].Node, s.Nodes[rng.IntN(len(s.Nodes))].ID
+		return process.TryOrder(m.dir, fmt.Sprintf("/partition/move?table=%s&partition=%d&from=%s&to=%s",
+			url.QueryEscape(table), p.ID, from, to))
+	}
 }
 
 // grower fills a table, as fast as it is allowed to, and reads what it has written.

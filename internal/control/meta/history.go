@@ -190,8 +190,9 @@ func (d *difference) history(s, next *State) {
 	}
 }
 
-// UnderWay is what is being done to a partition now, as events that have not ended: a split, or the moves of its
-// replicas, each that goes with one that comes as far as there are both. It is empty if the partition is at rest.
+// UnderWay is what is being done to a partition now, as events that have not ended: a split, a merge if it is the left
+// one, or the moves of its replicas, each that goes with one that comes as far as there are both. It is empty if the
+// partition is at rest.
 func UnderWay(p *topology.Partition) []Event {
 	e := Event{Table: p.Table, Partition: p.ID}
 	if p.Reason != nil {
@@ -199,6 +200,13 @@ func UnderWay(p *topology.Partition) []Event {
 	}
 	if p.Cut != nil {
 		e.Kind, e.Other = Split, p.Cut.Child
+		return []Event{e}
+	}
+	if j := p.Join; j != nil {
+		if j.Left != p.ID {
+			return nil
+		}
+		e.Kind, e.Other = Merge, j.Right
 		return []Event{e}
 	}
 	var came, gone []topology.NodeID
