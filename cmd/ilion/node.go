@@ -90,11 +90,12 @@ const followEvery = time.Second
 // follow shows how an order goes on until it is carried out. Who interrupts it ends the showing alone.
 func (c *nodeOrder) follow(ctx context.Context, out io.Writer, what string) error {
 	said, misses := "", 0
+	var left timeLeft
 	for {
 		s, err := c.status()
 		if misses++; err == nil {
 			misses = 0
-			now, done := progress(s, c.Node, what)
+			now, done := progress(s, c.Node, what, &left)
 			if now != said {
 				fmt.Fprintln(out, now)
 				said = now
@@ -116,7 +117,7 @@ func (c *nodeOrder) follow(ctx context.Context, out io.Writer, what string) erro
 }
 
 // progress says in a line what a node has left of what it is to give away, and whether that is all.
-func progress(s *admin.Status, name, what string) (line string, done bool) {
+func progress(s *admin.Status, name, what string, left *timeLeft) (line string, done bool) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		if !strings.HasPrefix(n.ID, strings.ToLower(name)) {
@@ -131,9 +132,33 @@ func progress(s *admin.Status, name, what string) (line string, done bool) {
 		case what == "drain":
 			return fmt.Sprintf("node %s leads %d of its %d replicas", id, n.Leading, n.Replicas), false
 		}
-		return fmt.Sprintf("node %s is %s and has %d replicas", id, n.State, n.Replicas), false
+		line = fmt.Sprintf("node %s is %s and has %d replicas", id, n.State, n.Replicas)
+		if n.HeldBytes > 0 {
+			line += ", " + size(n.HeldBytes) + left.after(n.HeldBytes, time.Now())
+		}
+		return line, false
 	}
 	return fmt.Sprintf("node %s has left the cluster", name), true
+}
+
+// timeLeft tells from how fast bytes became fewer when there will be none.
+type timeLeft struct {
+	began time.Time
+	most  uint64
+}
+
+// after says how long the rest will take, in words; nothing while that cannot be said.
+func (t *timeLeft) after(bytes uint64, now time.Time) string {
+	if bytes >= t.most {
+		t.began, t.most = now, bytes
+		return ""
+	}
+	rate := float64(t.most-bytes) / now.Sub(t.began).Seconds()
+	d := time.Duration(float64(bytes) / rate * float64(time.Second))
+	if d > 10*time.Second {
+		d = d.Round(10 * time.Second) // so that a line is not said anew for each second
+	}
+	return fmt.Sprintf(", about %s left", d.Round(time.Second))
 }
 
 // confirmed shows the nodes that are meant, which should be one, and asks whether to go on.

@@ -5,6 +5,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
@@ -30,6 +31,31 @@ func TestConfirmed(t *testing.T) {
 	}
 }
 
+// TestTimeLeft proves that the time left follows from how fast a node was emptied so far.
+func TestTimeLeft(t *testing.T) {
+	var l timeLeft
+	now := time.Unix(0, 0)
+	for _, c := range []struct {
+		passed time.Duration
+		bytes  uint64
+		want   string
+	}{
+		{0, 900, ""},
+		{time.Second, 1000, ""}, // it still grew
+		{2 * time.Second, 900, ", about 9s left"},
+		{11 * time.Second, 100, ", about 1s left"},
+		{21 * time.Second, 100, ", about 2s left"},
+	} {
+		if got := l.after(c.bytes, now.Add(c.passed)); got != c.want {
+			t.Errorf("%v: %q, want %q", c.passed, got, c.want)
+		}
+	}
+	l = timeLeft{began: now, most: 1000}
+	if got := l.after(999, now.Add(3*time.Second)); got != ", about 50m0s left" {
+		t.Error(got)
+	}
+}
+
 // TestProgress proves that the tool that gave an order shows what is left to do, ends when nothing is, and ends when
 // somebody has cancelled it.
 func TestProgress(t *testing.T) {
@@ -50,7 +76,7 @@ func TestProgress(t *testing.T) {
 		{&admin.Status{}, "decommission", "node ABCD has left the cluster", true},
 		{s("up", 12, 3), "decommission", "node abcd1234 is up: the order was cancelled", true},
 	} {
-		if line, done := progress(c.s, "ABCD", c.what); line != c.want || done != c.done {
+		if line, done := progress(c.s, "ABCD", c.what, &timeLeft{}); line != c.want || done != c.done {
 			t.Errorf("%q, %v; want %q, %v", line, done, c.want, c.done)
 		}
 	}

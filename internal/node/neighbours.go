@@ -28,6 +28,9 @@ func (c *cluster) describe() peers.Report {
 		DiskFree: m.FreePercent, DiskFull: m.DiskFull, DiskBytes: m.DiskBytes, Replicas: len(replicas),
 		Memory: n.host.Memory(),
 	}
+	for _, h := range n.held().Replicas {
+		r.Held += h.Bytes
+	}
 	for _, replica := range replicas {
 		if replica.Leading() {
 			r.Leading++

@@ -5,13 +5,22 @@
 package cluster
 
 import (
+	"encoding/binary"
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
+	"os"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/process"
 )
+
+var streamMB = flag.Int("stream-mb", 0, "MB that TestMoveStream writes before it moves them")
 
 // move has a replica of a partition moved.
 func (m *member) move(table string, id uint64, from, to, more string) {
@@ -94,4 +103,64 @@ func TestMoveByHand(t *testing.T) {
 	l.mark("all have moved")
 	l.more(*requests / 8)
 	l.finish()
+}
+
+// TestMoveStream measures how fast a replica of some hundred MB moves to another node, without a bound for it, and what
+// that takes of memory and disk: give -stream-mb.
+func TestMoveStream(t *testing.T) {
+	if *streamMB == 0 {
+		t.Skip("a measurement: give -stream-mb")
+	}
+	f := startFleet(t, 5, "initial_partitions: 2\ncluster: {snapshot_mb_per_second: 10000}\n")
+	a := f.nodes[0]
+	a.do("CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+		"CREATE TABLE s.t (k int PRIMARY KEY, v blob)")
+	const value = 32 << 10
+	rng := rand.New(rand.NewPCG(1, 2))
+	var writers sync.WaitGroup
+	rows := make(chan string, 8)
+	for range 8 {
+		writers.Go(func() {
+			for row := range rows {
+				a.do(row)
+			}
+		})
+	}
+	bytes := make([]byte, value)
+	for i := range *streamMB << 20 / value {
+		for j := 0; j < value; j += 8 {
+			binary.LittleEndian.PutUint64(bytes[j:], rng.Uint64())
+		}
+		rows <- fmt.Sprintf("INSERT INTO s.t (k, v) VALUES (%d, 0x%x)", i, bytes)
+	}
+	close(rows)
+	writers.Wait()
+	for _, p := range a.partitionsOf("s.t") {
+		from, to := exchange(f, p)
+		before, disk := to.status()
+		if disk != nil {
+			t.Fatal(disk)
+		}
+		began := time.Now()
+		a.move("s.t", p.ID, from.id(), to.id(), "&wait=true")
+		took := time.Since(began)
+		after, err := to.status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mb := float64(p.DiskBytes) / 1e6
+		t.Logf("partition %d: %.0f MB in %v, %.0f MB/s; the data of the receiver grew from %d to %d MB", p.ID, mb, took,
+			mb/took.Seconds(), before.DiskBytes/1e6, after.DiskBytes/1e6)
+		for _, m := range []*member{from, to} {
+			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.cmd.Process.Pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(status)) {
+				if strings.HasPrefix(line, "VmHWM") {
+					t.Logf("%s: %s", m.name(), strings.TrimSpace(line))
+				}
+			}
+		}
+	}
 }

@@ -46,6 +46,9 @@ func (n *Node) addCluster(s *Status) {
 		}
 	}
 	s.Problems = append(s.Problems, n.shortages(state)...)
+	if coming := comingReplicas(state.Map); coming > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%d replicas are on their way to other nodes", coming))
+	}
 	if own := state.Node(c.Self); own != nil {
 		if wanted := placement.Wanted(state, own.Region); wanted < placement.Replicas {
 			s.Notes = append(s.Notes,
@@ -53,6 +56,16 @@ func (n *Node) addCluster(s *Status) {
 					wanted, (wanted-1)/2, placement.Replicas, placement.Replicas))
 		}
 	}
+}
+
+// comingReplicas counts the replicas that are to vote and do not yet.
+func comingReplicas(m *topology.Snapshot) (n int) {
+	for p := range m.InMotion() {
+		for i := range p.Sets {
+			n += p.Sets[i].Count(topology.Joining)
+		}
+	}
+	return n
 }
 
 func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
@@ -70,6 +83,7 @@ func nodeStatus(node *meta.Node, k peers.Known, heard bool) NodeStatus {
 	}
 	if heard {
 		out.Replicas, out.DiskFree, out.DiskFull, out.DiskBytes = k.Replicas, k.DiskFree, k.DiskFull, k.DiskBytes
+		out.HeldBytes = k.Held
 		out.ClockSkewMillis, out.Software = k.Skew.Milliseconds(), k.Software
 		if k.Alive { // one that is dead leads nothing
 			out.Leading = k.Leading

@@ -47,9 +47,11 @@ type NodeStatus struct {
 	Replicas int    `json:"replicas"`
 	Leading  int    `json:"leading"`
 	// DiskFree is in percent, -1 if not known.
-	DiskFree        int    `json:"disk_free_percent"`
-	DiskFull        bool   `json:"writes_refused_for_lack_of_disk"`
-	DiskBytes       uint64 `json:"disk_bytes"`
+	DiskFree  int    `json:"disk_free_percent"`
+	DiskFull  bool   `json:"writes_refused_for_lack_of_disk"`
+	DiskBytes uint64 `json:"disk_bytes"`
+	// HeldBytes is how much of that its replicas take, as it was measured some seconds ago.
+	HeldBytes       uint64 `json:"held_bytes,omitempty"`
 	ClockSkewMillis int64  `json:"clock_skew_ms"`
 	UpSeconds       int64  `json:"up_seconds"`
 	Software        string `json:"software"`
