@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
@@ -61,17 +62,21 @@ func printChanges(out io.Writer, changes []admin.ChangeStatus) {
 
 // changeText is a change in words.
 func changeText(c *admin.ChangeStatus) string {
+	of := fmt.Sprintf(" of %d", c.Partition)
+	if c.Partition == uint64(topology.MetaPartition) {
+		of = ""
+	}
 	switch {
 	case c.Kind == "split":
 		return fmt.Sprintf("split of %d: %d splits off", c.Partition, c.Other)
 	case c.Kind == "merge":
 		return fmt.Sprintf("merge of %d into %d", c.Other, c.Partition)
 	case c.From == "":
-		return fmt.Sprintf("new replica of %d on %s", c.Partition, shortOr(c.To, "?"))
+		return fmt.Sprintf("new replica%s on %s", of, shortOr(c.To, "?"))
 	case c.To == "":
-		return fmt.Sprintf("end of the replica of %d on %s", c.Partition, shortOr(c.From, "?"))
+		return fmt.Sprintf("end of the replica%s on %s", of, shortOr(c.From, "?"))
 	}
-	return fmt.Sprintf("move of %d from %s to %s", c.Partition, shortOr(c.From, "?"), shortOr(c.To, "?"))
+	return fmt.Sprintf("move%s from %s to %s", of, shortOr(c.From, "?"), shortOr(c.To, "?"))
 }
 
 func sizeOr(b uint64, none string) string {
