@@ -33,6 +33,8 @@ type Host struct {
 	// are not taken.
 	asked     uint64
 	gathering gathering
+	// early are votes that were asked for of groups that are still to come.
+	early earlyVotes
 	// telling are groups whose followers are to be told of a commit, see news.
 	telling []*Group
 	// handing is true from the first Handover on: no leadership that is offered is taken any more. abstains is true

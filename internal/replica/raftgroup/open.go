@@ -66,6 +66,9 @@ func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 			return nil, fmt.Errorf("open group %d: %w", configs[i].ID, err)
 		}
 		out = append(out, g)
+		if e, ok := h.early.take(g.id, h.ticks, h.opts.ElectionTicks); ok {
+			h.step(h.peers.of(e.from), e.message)
+		}
 	}
 	return out, nil
 }

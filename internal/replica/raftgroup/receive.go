@@ -40,6 +40,7 @@ func (h *Host) step(p *peer, message Message) bool {
 		if h.opts.Events.UnknownGroup != nil {
 			h.opts.Events.UnknownGroup(message.Group, m.GetTo(), p.node)
 		}
+		h.early.keep(p.node, message, h.ticks)
 		return false
 	}
 	// meant for a replica that was here before, for ids are never used twice, or for one that is to come

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// gapRounds makes TestSplitGap measure.
+var gapRounds = flag.Int("gap", 0, "rounds of TestSplitGap, in each of which a table splits in sixteen")
+
+// gapWriters write at once while a table splits.
+const gapWriters = 24
+
+// written is a write that was answered.
+type written struct {
+	place uint64
+	at    time.Duration
+	took  time.Duration
+}
+
+// gapLoad are writers that never stop.
+type gapLoad struct {
+	t     *testing.T
+	began time.Time
+	stop  atomic.Bool
+	wg    sync.WaitGroup
+	mu    sync.Mutex
+	done  []written
+}
+
+func (l *gapLoad) write(m *member, table string) {
+	c := m.dial()
+	defer c.Close()
+	for !l.stop.Load() {
+		k := rand.Int32()
+		began := time.Now()
+		if _, err := c.Query(fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, 1)", table, k)); err != nil {
+			l.t.Errorf("a write at %s: %v", m.name(), err)
+			return
+		}
+		w := written{token.Hash(binary.BigEndian.AppendUint32(nil, uint32(k))).Position(), time.Since(l.began),
+			time.Since(began)}
+		l.mu.Lock()
+		l.done = append(l.done, w)
+		l.mu.Unlock()
+	}
+}
+
+// pause is the longest time without an answer to a write of a span, among those that touch a window, and the longest
+// that a write took that was answered then.
+func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap, longest time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var at []time.Duration
+	for _, w := range l.done {
+		if in(w.place) && w.at >= from && w.at <= to {
+			at = append(at, w.at)
+			longest = max(longest, w.took)
+		}
+	}
+	slices.Sort(at)
+	for i := 1; i < len(at); i++ {
+		gap = max(gap, at[i]-at[i-1])
+	}
+	return gap, longest
+}
+
+// TestSplitGap measures for how long writes of the half that goes to a new partition have no answer while it is split,
+// in a cluster of four that is written as fast as it goes, and how long the longest of them takes; and both for the
+// same places just before. It fails if a write fails.
+func TestSplitGap(t *testing.T) {
+	if *gapRounds == 0 {
+		t.Skip("measures: give -gap ROUNDS")
+	}
+	f := startFleet(t, 4, "")
+	f.settle()
+	f.nodes[0].do("CREATE KEYSPACE gap WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
+	var gaps, before, slow, slowBefore []time.Duration
+	for round := range *gapRounds {
+		table := fmt.Sprintf("gap.t%d", round)
+		f.nodes[0].do("CREATE TABLE " + table + " (k int PRIMARY KEY, v int)")
+		l := &gapLoad{t: t, began: time.Now()}
+		for i := range gapWriters {
+			l.wg.Go(func() { l.write(f.nodes[i%len(f.nodes)], table) })
+		}
+		for range 4 {
+			for _, p := range f.nodes[0].partitionsOf(table) {
+				g, s, gb, sb := l.splitOnce(f, table, p)
+				gaps, slow = append(gaps, g), append(slow, s)
+				before, slowBefore = append(before, gb), append(slowBefore, sb)
+			}
+		}
+		l.stop.Store(true)
+		l.wg.Wait()
+	}
+	for _, x := range []struct {
+		what string
+		list []time.Duration
+	}{
+		{"write gap of the right half", gaps}, {"the same places before", before},
+		{"longest write of the right half", slow}, {"the same places before", slowBefore},
+	} {
+		slices.Sort(x.list)
+		n := len(x.list)
+		t.Logf("%-32s p50 %8v  p90 %8v  p99 %8v  max %8v  of %d splits", x.what, x.list[n/2].Round(10*time.Microsecond),
+			x.list[n*9/10].Round(10*time.Microsecond), x.list[n*99/100].Round(10*time.Microsecond),
+			x.list[n-1].Round(10*time.Microsecond), n)
+	}
+}
+
+// splitOnce splits a partition and measures the half that goes, and before.
+func (l *gapLoad) splitOnce(f *fleet, table string, p admin.PartitionStatus) (gap, slow, before,
+	slowBefore time.Duration) {
+	const window = 400 * time.Millisecond
+	f.until("writes are answered", 10*time.Second, func() string {
+		if g, _ := l.pause(func(uint64) bool { return true }, time.Since(l.began)-window, time.Since(l.began)); g == 0 {
+			return "none yet"
+		}
+		return ""
+	})
+	known := map[uint64]bool{}
+	for _, q := range f.nodes[0].partitionsOf(table) {
+		known[q.ID] = true
+	}
+	ordered := time.Since(l.began)
+	f.nodes[0].split(table, p.ID, "&wait=true")
+	done := time.Since(l.began)
+	f.until("all is calm", 10*time.Second, func() string {
+		if time.Since(l.began) < done+window {
+			return "not yet"
+		}
+		return ""
+	})
+	var span string
+	for _, q := range f.nodes[0].partitionsOf(table) {
+		if !known[q.ID] {
+			span = q.Span
+		}
+	}
+	in := inSpan(l.t, span)
+	gap, slow = l.pause(in, ordered, done+window)
+	before, slowBefore = l.pause(in, ordered-(done+window-ordered), ordered)
+	return gap, slow, before, slowBefore
+}
+
+// inSpan reads a span as /status writes it.
+func inSpan(t *testing.T, text string) func(place uint64) bool {
+	t.Helper()
+	lo, hi, ok := strings.Cut(strings.Trim(text, "[)"), ", ")
+	var from, to int64
+	_, err := fmt.Sscan(lo, &from)
+	if _, err2 := fmt.Sscan(hi, &to); err2 != nil {
+		to = int64(token.Max)
+	}
+	if !ok || err != nil {
+		t.Fatalf("%q is no span", text)
+	}
+	return func(place uint64) bool {
+		at := int64(token.AtPosition(place))
+		return at >= from && (at < to || to == int64(token.Max))
+	}
+}
