@@ -77,6 +77,9 @@ type Bugs struct {
 	// ChildByMap: what came of a split is born by the map. ChildIsOrphan: records that lag behind the log of a parent
 	// remove its child at a start. MapFirst: the map is told of a split that no log has.
 	ChildByMap, ChildIsOrphan, MapFirst bool
+	// EarlyReady: when a replica of a partition that is to be merged is frozen, others are said to be. FrozenIsOrphan:
+	// a frozen replica that the map has no more is removed. MergeMapFirst: the map is told of a merge that no log has.
+	EarlyReady, FrozenIsOrphan, MergeMapFirst bool
 	// ForgottenID: nobody remembers the id of a write that is sent again.
 	ForgottenID bool
 }
@@ -177,6 +180,14 @@ func (r replicas) Holds(table uint32, span topology.Span) bool {
 	return !r.n.w.plan.Bugs.ChildByMap && r.Host.Holds(table, span)
 }
 
+// Absorber implements the host of reconcile.Local.
+func (r replicas) Absorber(id topology.PartitionID) (topology.PartitionID, uint64) {
+	if r.n.w.plan.Bugs.FrozenIsOrphan {
+		return 0, 0
+	}
+	return r.Host.Absorber(id)
+}
+
 // Join implements the host of reconcile.Local.
 func (r replicas) Join(id topology.PartitionID, replica topology.ReplicaID) error {
 	if p := r.n.state().Map.Partition(id); r.n.w.plan.Bugs.ChildByMap && p != nil && p.Parent != 0 && p.Moves == 0 {
@@ -202,6 +213,38 @@ func (r counted) Split(ctx context.Context, epoch uint64, s *command.Split) erro
 		return nil
 	}
 	return r.Replica.Split(ctx, epoch, s)
+}
+
+// Frozen implements reconcile.Replica.
+func (r counted) Frozen() uint64 {
+	own := r.Replica.Frozen()
+	if own != 0 || !r.n.w.plan.Bugs.EarlyReady {
+		return own
+	}
+	for _, n := range r.n.w.nodes {
+		if n.parts != nil && n.parts.Replica(r.ID()) != nil {
+			own = max(own, n.parts.Replica(r.ID()).Frozen())
+		}
+	}
+	return own
+}
+
+// Member implements reconcile.Replica.
+func (r counted) Member() topology.ReplicaID {
+	p := r.n.state().Map.Partition(r.ID())
+	if !r.n.w.plan.Bugs.EarlyReady || p == nil || p.Join == nil {
+		return r.Replica.Member()
+	}
+	list := p.Sets[0].Replicas
+	return list[r.n.w.Rand.IntN(len(list))].ID
+}
+
+// Merge implements reconcile.Replica.
+func (r counted) Merge(ctx context.Context, epoch uint64, m *command.Merge) error {
+	if r.n.w.plan.Bugs.MergeMapFirst {
+		return nil
+	}
+	return r.Replica.Merge(ctx, epoch, m)
 }
 
 type snapshotsOffByOne struct{ raftgroup.SnapshotStore }

@@ -45,6 +45,9 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"what came of a split is born by the map", Bugs{ChildByMap: true}},
 		{"the child of a split is taken for an orphan", Bugs{ChildIsOrphan: true}},
 		{"the map is told of a split that no log has", Bugs{MapFirst: true}},
+		{"a partition is merged before all its replicas are frozen", Bugs{EarlyReady: true}},
+		{"a frozen replica is taken for an orphan", Bugs{FrozenIsOrphan: true}},
+		{"the map is told of a merge that no log has", Bugs{MergeMapFirst: true}},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			seeds.Find(t, b.name, func(seed uint64) bool { return finds(t, b.bugs, seed) })
@@ -63,11 +66,13 @@ func brings(b Bugs) Hardships {
 		return Hardships{Lost: true, RolledBack: true}
 	case b.NoRequire:
 		return Hardships{Batches: true, Schema: true}
+	case b.EarlyReady, b.FrozenIsOrphan, b.MergeMapFirst:
+		return Hardships{Merges: true, Lost: true}
 	case b.ChildByMap, b.ChildIsOrphan, b.MapFirst:
 		return Hardships{Splits: true, Lost: true}
 	}
 	h := Usual
-	h.Splits = false
+	h.Splits, h.Merges = false, false
 	return h
 }
 
