@@ -315,7 +315,7 @@ func (n *node) firstBoot() error {
 func (n *node) joining() *membership.Joining {
 	j := &membership.Joining{
 		Seeker: membership.Seeker{Log: slog.New(slog.DiscardHandler), Sched: n.Scheduler()},
-		Self:   func() *meta.Node { return n.record() }, Network: n.carrier, Records: n.keeper, Host: joined{n},
+		Self:   func() *meta.Node { return n.record() }, Network: n.carrier, Records: n.keeper, Host: seated{n},
 	}
 	for _, i := range n.w.Rand.Perm(nodeCount) {
 		if i != n.ID {
@@ -325,11 +325,11 @@ func (n *node) joining() *membership.Joining {
 	return j
 }
 
-// joined gives the node its replica of the meta partition.
-type joined struct{ n *node }
+// seated gives the node its replica of the meta partition.
+type seated struct{ n *node }
 
 // Join implements the host of membership.Joining.
-func (j joined) Join(id topology.PartitionID, replica topology.ReplicaID) error {
+func (j seated) Join(id topology.PartitionID, replica topology.ReplicaID) error {
 	n := j.n
 	self := n.self()
 	n.w.Note("node %d joins as %x, replica %d of the meta partition", n.ID, self[:2], replica)
