@@ -21,6 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/ddl"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/server/cql"
 )
@@ -178,7 +179,11 @@ func (n *Node) sweep(ctx context.Context) {
 		DedupeSeconds: max(120, int64(10*n.opts.Limits.WriteTimeout/time.Second)),
 		Propose:       func(_ context.Context, sw command.Sweep) error { return n.host.Sweep(&sw) },
 		Error: func(err error) {
-			n.log.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.String("error", err.Error()))
+			level := slog.LevelWarn
+			if _, ok := errors.AsType[*partition.WrongRange](err); ok {
+				level = slog.LevelDebug // it has split or merged meanwhile, and is swept later
+			}
+			n.log.LogAttrs(ctx, level, "sweep failed", slog.String("error", err.Error()))
 		},
 	})
 }
