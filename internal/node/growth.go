@@ -64,10 +64,11 @@ func (o SplitOptions) validate() error {
 // The sizes of logical partitions, in bytes, and their values, that are told of, and the least that they may be limited
 // to.
 const (
+	largeBytes = 10e6
+	hugeBytes  = 100e6
+	manyValues = 100_000
+
 	logicalBytesMin Bytes = 10e6
-	largeBytes            = 10e6
-	hugeBytes             = 100e6
-	manyValues            = 100_000
 )
 
 // newQuota makes what finds large logical partitions, and bounds them.

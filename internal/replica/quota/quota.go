@@ -93,7 +93,6 @@ type followed struct {
 	epoch   uint64
 	from    uint64
 	tallies map[token.Token]*tally
-	near    bool // it watches some
 }
 
 // tally is what is known of a logical partition.
