@@ -49,10 +49,12 @@ func records() []record {
 		Liveness: row.Liveness{Timestamp: 5, Expiry: row.NoExpiry},
 		Cells:    []row.Cell{{Column: 3, Value: []byte("v"), Timestamp: 8, Expiry: row.NoExpiry}},
 	}
-	logged := m
+	logged, sent := m, m
 	logged.Retried, logged.Known = false, 0
+	sent.Retried, sent.Sent = false, true
 	out := []record{
 		{"mutation", command.AppendMutation(nil, &m)},
+		{"mutation", command.AppendMutation(nil, &sent)},
 		{"mutation", command.AppendMutation(nil, &wide)},
 		{"conditional", command.AppendConditional(nil, &command.Conditional{
 			Mutation: m, Serial: dberr.Serial, Now: 9, Rows: []command.RowRef{{Clustering: []byte("c")},

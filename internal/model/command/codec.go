@@ -55,33 +55,36 @@ const (
 	withoutID = iota
 	withID
 	withRetried
+	withSent
 )
 
 func (a *appender) mutation(m *Mutation) {
-	a.heading(m, m.Timestamp, m.Retried)
+	a.heading(m, m.Timestamp, true)
 	a.ops(m.Ops, row.Unstamped)
 }
 
-// heading appends what stands before the operands.
-func (a *appender) heading(m *Mutation, stamp int64, retried bool) {
+// heading appends what stands before the operands, in what is sent with how the attempt is.
+func (a *appender) heading(m *Mutation, stamp int64, sent bool) {
 	a.Uint(uint64(m.Table))
 	a.place(m.Table, m.Token, m.Low)
 	a.Bytes(m.Key)
 	a.Uint(m.SchemaVersion)
 	a.Uint(m.Epoch)
 	a.Int(stamp)
+	id := byte(withID)
 	switch {
 	case m.Dedupe == DedupeID{}:
-		a.Byte(withoutID)
-	case !retried:
-		a.Byte(withID)
-	default:
-		a.Byte(withRetried)
+		id = withoutID
+	case sent && m.Retried:
+		id = withRetried
+	case sent && m.Sent:
+		id = withSent
 	}
+	a.Byte(id)
 	if m.Dedupe != (DedupeID{}) {
 		a.Raw(m.Dedupe.Coordinator[:])
 		a.Uint(m.Dedupe.Sequence)
-		if retried {
+		if id >= withRetried {
 			a.Uint(m.Known)
 		}
 	}
@@ -116,14 +119,14 @@ func (r *reader) mutation(m *Mutation) {
 	m.Epoch = r.Uint()
 	m.Timestamp = r.Int()
 	id := r.Byte()
-	if id > withRetried {
+	if id > withSent {
 		r.Fail()
 	}
 	if id != withoutID {
 		copy(m.Dedupe.Coordinator[:], r.Take(16))
 		m.Dedupe.Sequence = r.Uint()
 	}
-	if m.Retried = id == withRetried; m.Retried {
+	if m.Retried, m.Sent = id == withRetried, id == withSent; id >= withRetried {
 		m.Known = r.Uint()
 	}
 	r.skipFields("a mutation")

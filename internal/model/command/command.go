@@ -59,10 +59,12 @@ type Mutation struct {
 	Epoch uint64
 	// Dedupe identifies the command for exactly-once application; the zero value asks for none.
 	Dedupe DedupeID
-	// Retried says that an earlier attempt with this id may have been carried out. Known goes with it: the newest value
-	// of partition.Host.Memory that the node that is asked had told before the first attempt, 0 if it had told none.
-	Retried bool
-	Known   uint64
+	// Retried says that an earlier attempt with this id may have been carried out. Sent says that none can have been,
+	// and that the command came from another node, so that it may be here long after it was sent, and after later
+	// attempts. Known goes with both: the newest value of partition.Host.Memory that the node that is asked had told
+	// before the first attempt that may have been carried out, 0 if it had told none.
+	Retried, Sent bool
+	Known         uint64
 	// Timestamp is the stamp the leader gave to the operands that came Unstamped; 0 before that.
 	Timestamp int64
 }

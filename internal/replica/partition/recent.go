@@ -34,7 +34,8 @@ const (
 //
 // When the memory began is told in values of Host.Memory, which nodes tell each other. A sender that had been told a
 // value which is not older than the memory, and made its first attempt after that, asks for a write that cannot have
-// been applied before the memory began.
+// been applied before the memory began. That holds of first attempts as well: one that was long on its way may come
+// when a later one was applied, by another leader, and forgotten here.
 type recent struct {
 	mu sync.Mutex
 	// young and old are the ids that were applied, those of old before youngSince.
@@ -115,7 +116,7 @@ func (r *recent) reaches(known uint64) bool {
 }
 
 // enter notes a write that is about to be proposed, which leave takes back. applied says that it need not be: it was
-// applied before, and is durable. The error is ErrUnderWay or ErrUncertain.
+// applied before, and is durable. The error is ErrUnderWay, ErrUncertain or *Forgotten.
 func (r *recent) enter(m *command.Mutation) (applied bool, err error) {
 	id := m.Dedupe
 	r.mu.Lock()
@@ -131,6 +132,9 @@ func (r *recent) enter(m *command.Mutation) (applied bool, err error) {
 	}
 	if m.Retried && !r.reaches(m.Known) {
 		return false, ErrUncertain
+	}
+	if m.Sent && !r.reaches(m.Known) {
+		return false, &Forgotten{Memory: r.memory.Load()}
 	}
 	if r.underWay == nil {
 		r.underWay = map[command.DedupeID]struct{}{}

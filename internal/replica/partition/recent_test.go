@@ -100,6 +100,32 @@ func TestSuspendedSender(t *testing.T) {
 	}
 }
 
+// TestLateFirstAttempt: a first attempt that another node has sent is let through by a memory that had begun when its
+// sender heard of it, and refused, as not done, by one that began later: a later attempt may have been applied before.
+// The refusal tells what lets it through.
+func TestLateFirstAttempt(t *testing.T) {
+	r := newRecent(0)
+	r.complete()
+	sent := func(n, known uint64) *command.Mutation {
+		return &command.Mutation{Dedupe: sequence(n), Sent: true, Known: known}
+	}
+	if _, err := r.enter(sent(1, 0)); err != nil {
+		t.Errorf("nothing was ever applied: %v", err)
+	}
+	before := r.memory.Load()
+	r.reset(0) // a snapshot was installed
+	var f *Forgotten
+	if applied, err := r.enter(sent(2, before)); applied || !errors.As(err, &f) {
+		t.Fatalf("%v, %v", applied, err)
+	}
+	if applied, err := r.enter(sent(2, f.Memory)); applied || err != nil {
+		t.Errorf("sent anew: %v, %v", applied, err)
+	}
+	if _, err := r.enter(attempt(3)); err != nil {
+		t.Errorf("from this node: %v", err)
+	}
+}
+
 // TestYoungMemory proves that a memory that has just begun answers those who had heard of it before their first
 // attempts, and nobody else: who knew it as it was before, or another process, or nothing.
 func TestYoungMemory(t *testing.T) {

@@ -63,6 +63,15 @@ var ErrUncertain = errors.New("the outcome of the write is not known")
 // ended.
 var ErrUnderWay = errors.New("the same command is under way")
 
+// Forgotten answers a first attempt of another node that knows nothing of the time in which this replica has begun to
+// remember: it cannot be told whether a later attempt was applied before that. Nothing was done. A sender that made no
+// other attempt may send the command anew, knowing Memory.
+type Forgotten struct{ Memory uint64 }
+
+func (e *Forgotten) Error() string {
+	return "this replica has begun to remember writes after the sender heard from its node"
+}
+
 // ErrUnconfirmed says that rows were passed on and that the replica could not confirm afterwards that it still led.
 // They must not be used.
 var ErrUnconfirmed = errors.New("what was read could not be confirmed")

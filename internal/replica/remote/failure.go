@@ -28,8 +28,9 @@ const (
 	codeConflict
 	codeStopped
 	codeDeadline
+	codeForgotten
 
-	codeServer       byte = 32 + iota - 12
+	codeServer       byte = 32 + iota - 13
 	codeProtocol          // 33
 	codeCredentials       // 34
 	codeUnauthorized      // 35
@@ -105,6 +106,9 @@ func appendSignal(dst []byte, err error) ([]byte, bool) {
 	}
 	if e, ok := errors.AsType[*partition.Conflict](err); ok {
 		return binary.AppendUvarint(append(dst, codeConflict), e.Version), true
+	}
+	if e, ok := errors.AsType[*partition.Forgotten](err); ok {
+		return binary.AppendUvarint(append(dst, codeForgotten), e.Memory), true
 	}
 	switch {
 	case errors.Is(err, partition.ErrStopped):
@@ -219,6 +223,8 @@ func (r *reader) failure() error {
 		return &stopped{r.Text()}
 	case codeDeadline:
 		return partition.ErrUncertain
+	case codeForgotten:
+		return &partition.Forgotten{Memory: r.Uint()}
 	}
 	return r.answer(code)
 }

@@ -395,7 +395,7 @@ var all = []error{
 	&dberr.ReadFailure{Level: dberr.Two, Received: 1, BlockFor: 2, Failures: 3, DataPresent: true, Message: "m"},
 	&dberr.WriteFailure{Level: dberr.Two, Received: 1, BlockFor: 2, Failures: 3, WriteType: "BATCH", Message: "n"},
 	&dberr.FunctionFailure{Keyspace: "o", Function: "p", ArgTypes: []string{"int", "text"}, Message: "q"},
-	&Failure{Text: "anything"},
+	&Failure{Text: "anything"}, &partition.Forgotten{Memory: 300},
 }
 
 // Errors survive the way as values; what has no type keeps its text; nothing that is no error is taken for one.

@@ -119,9 +119,7 @@ func (b *batch) together(ctx context.Context) error {
 				return errApart
 			}
 			m.Epoch, m.Dedupe = p.Epoch, id
-			if e.doubtful(t) {
-				e.again(m, t)
-			}
+			e.attests(m, t)
 		}
 		done := &ending{told: make(chan struct{}), target: *t}
 		if err := t.member.WriteAll(ctx, parts, done); err != nil {

@@ -193,10 +193,12 @@ func TestRetries(t *testing.T) {
 						command.DecodeMutation(&second, f.sent[1])); err != nil {
 						t.Fatal(err)
 					}
-					if second.Retried != tc.again || second.Known > 0 != tc.again || first.Retried {
+					if second.Retried != tc.again || second.Retried && second.Known == 0 || first.Retried {
 						t.Errorf("retried: %v, then %v knowing %d", first.Retried, second.Retried, second.Known)
 					}
-					second.Retried, second.Known = false, 0
+					for _, m := range []*command.Mutation{&first, &second} {
+						m.Retried, m.Sent, m.Known = false, false, 0
+					}
 					if diff := cmp.Diff(first, second); diff != "" || first.Dedupe.Sequence < 1000 ||
 						first.Dedupe.Coordinator != node(1) {
 						t.Errorf("id %v, %s", first.Dedupe, diff)
@@ -252,11 +254,12 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 				t.Fatal(err)
 			}
 			var second command.Mutation
-			if err := command.DecodeMutation(&second, f.sent[1]); err != nil {
-				t.Fatal(err)
+			if err := command.DecodeMutation(&second, f.sent[1]); err != nil || !second.Sent {
+				t.Fatalf("sent: %t, %v", second.Sent, err)
 			}
+			second.Sent, second.Known = false, 0 // the first one was not
 			if ts := row.Timestamp(second.Ops[0].Operand); ts != row.Unstamped || second.Timestamp != 0 ||
-				!bytes.Equal(f.sent[0], f.sent[1]) {
+				!bytes.Equal(f.sent[0], command.AppendMutation(nil, &second)) {
 				t.Errorf("async %v: the second attempt carries stamp %d", async, ts)
 			}
 			for _, s := range f.rows {
@@ -495,18 +498,39 @@ func TestUnconfirmedReads(t *testing.T) {
 	})
 }
 
-// What another node passes on may arrive long after it was sent and after later attempts, to a process that knows
-// nothing of those: so the replica has to find out that it was not applied before, which it does for repeated writes
-// only.
-func TestPassedOnIsDoubtful(t *testing.T) {
+// What another node is sent may arrive long after, and after later attempts, at a process that knows nothing of those:
+// so the replica has to find out that it was not applied before, by what it has told of its memory. When it cannot, it
+// says what it remembers, and is asked again at once with that, as long as no attempt may have been carried out.
+func TestSentIsAttested(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		c.cluster.Memory = func(topology.NodeID, time.Time) uint64 { return 5 }
+		at := func(s *send, to target) (m command.Mutation) {
+			m = put("k", "c", 1)
+			s.address(&m, &to, &topology.Partition{ID: 1})
+			return m
+		}
+		third := target{node: node(3), remote: true}
+		s := &send{errand: c.errand(dberr.Quorum, time.Second)}
+		if m := at(s, target{node: node(1)}); m.Sent || m.Retried {
+			t.Errorf("here: %+v", m)
+		}
 		for _, via := range []topology.NodeID{{}, node(2)} {
-			m := put("k", "c", 1)
-			s := &send{errand: c.errand(dberr.Quorum, time.Second)}
-			s.address(&m, &target{node: node(3), remote: true, via: via}, &topology.Partition{ID: 1})
-			if passed := via != (topology.NodeID{}); m.Retried != passed {
-				t.Errorf("by way of node %v: repeated %v", via[0], m.Retried)
+			if m := at(s, target{node: node(3), remote: true, via: via}); !m.Sent || m.Retried || m.Known != 5 {
+				t.Errorf("by way of node %v: %+v", via[0], m)
 			}
+		}
+		if !s.failed(&third, &partition.Forgotten{Memory: 9}) || s.maybe || s.next != node(3) {
+			t.Errorf("after a refusal: %+v", s.errand)
+		}
+		if m := at(s, third); !m.Sent || m.Known != 9 {
+			t.Errorf("the second time: %+v", m)
+		}
+		if m := at(s, target{node: node(2), remote: true}); m.Known != 5 {
+			t.Errorf("at another node: %+v", m)
+		}
+		s.failed(&third, partition.ErrUncertain)
+		if m := at(s, third); m.Sent || !m.Retried || m.Known != 9 {
+			t.Errorf("after an attempt without an answer: %+v", m)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
 // errand is one command on its way through a cluster: it says which replica to ask next, whether it is worth asking
@@ -33,6 +34,10 @@ type errand struct {
 	any, nearby, refused bool
 	// maybe: an attempt may have done something.
 	maybe bool
+	// told is what the node teller has told of its memory in refusing an attempt, before any that may have done
+	// something.
+	told   uint64
+	teller topology.NodeID
 	// next is the node that the last answer named as the leader; avoid could not answer, and is passed over once.
 	next, avoid topology.NodeID
 	// silent let an attempt run into its deadline. It is left alone until quietUntil, whoever says that it leads:
@@ -74,19 +79,21 @@ func (c *Coordinator) errand(level dberr.Consistency, limit time.Duration) erran
 	return errand{c: c, level: level, began: now, deadline: now.Add(limit)}
 }
 
-// again says in a write that an earlier attempt may have been carried out, and what its target had told of its memory
-// before that.
-func (e *errand) again(m *command.Mutation, t *target) {
-	m.Retried, m.Known = true, e.memory
-	if t.remote {
+// attests says in a write whether an earlier attempt may have been carried out, and what its target had told of its
+// memory before that: the replica has to find out that the write was not applied before. So it has to for a first
+// attempt at another node, which may get there long after it was sent and after later attempts, to a process or a
+// replica that knows nothing of those.
+func (e *errand) attests(m *command.Mutation, t *target) {
+	m.Retried, m.Sent, m.Known = e.maybe, t.remote && !e.maybe, 0
+	switch {
+	case t.remote && t.node == e.teller:
+		m.Known = e.told
+	case t.remote:
 		m.Known = e.c.cluster.Memory(t.node, e.began)
+	case e.maybe:
+		m.Known = e.memory
 	}
 }
-
-// doubtful reports whether the replica has to find out that the write was not applied before: after an attempt that may
-// have been carried out, and for what another node passes on. That may get there long after it was sent and after later
-// attempts, to a process or a replica that knows nothing of those.
-func (e *errand) doubtful(t *target) bool { return e.maybe || t.via != (topology.NodeID{}) }
 
 // attempt is when an attempt at another node is given up: a third of all the time there is, so that a process that is
 // stopped does not eat it all; what is left when two have run into that.
@@ -283,6 +290,8 @@ func (e *errand) failed(t *target, err error) bool {
 			e.avoid = t.via
 		}
 		t.forget()
+	case forgotten:
+		e.remembers(t, err)
 	case unknown:
 		e.maybe = true
 		if t.remote && errors.Is(err, context.DeadlineExceeded) {
@@ -298,6 +307,14 @@ func (e *errand) failed(t *target, err error) bool {
 		e.refused = true
 	}
 	return true
+}
+
+// remembers notes what a node has told of its memory, and has it asked again at once.
+func (e *errand) remembers(t *target, err error) {
+	f, _ := errors.AsType[*partition.Forgotten](err)
+	if e.teller, e.told = t.node, f.Memory; t.via == (topology.NodeID{}) {
+		e.next, e.by = t.node, topology.NodeID{}
+	}
 }
 
 // seen tells the replica on this node which index another one has acknowledged. It may have come since this one was

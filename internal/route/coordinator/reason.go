@@ -15,14 +15,15 @@ import (
 // reason is what an attempt at a replica ended with, as far as asking again goes.
 type reason uint8
 
-// The reasons. What ends in notLeader, moved, unreachable and busy was not done; what ends in unknown may have been.
-// final is an answer.
+// The reasons. What ends in notLeader, moved, unreachable, busy and forgotten was not done; what ends in
+// unknown may have been. final is an answer.
 const (
 	final reason = iota
 	notLeader
 	moved
 	unreachable
 	busy
+	forgotten
 	unconfirmed
 	unknown
 
@@ -32,8 +33,9 @@ const (
 // RetryReasons counts requests that were asked again, by what the attempt before ended with.
 type RetryReasons struct {
 	// NotLeader: the replica did not lead. Moved: it is not there, or holds another range. Unreachable: its node is.
-	// Busy: a bound of it, or of the connection to it, was reached. Nothing was done by any of these.
-	NotLeader, Moved, Unreachable, Busy uint64
+	// Busy: a bound of it, or of the connection to it, was reached. Forgotten: it cannot know whether the command was
+	// carried out before. Nothing was done by any of these.
+	NotLeader, Moved, Unreachable, Busy, Forgotten uint64
 	// Unconfirmed: what was read could not be confirmed, and was dropped. Unknown: nobody said how it ended.
 	Unconfirmed, Unknown uint64
 }
@@ -42,6 +44,7 @@ func (s *stats) retryReasons() RetryReasons {
 	n := func(r reason) uint64 { return s.reasons[r].Load() }
 	return RetryReasons{
 		NotLeader: n(notLeader), Moved: n(moved), Unreachable: n(unreachable), Busy: n(busy),
+		Forgotten:   n(forgotten),
 		Unconfirmed: n(unconfirmed), Unknown: n(unknown),
 	}
 }
@@ -56,6 +59,9 @@ func reasonOf(err error) (reason, topology.NodeID) {
 	}
 	if _, ok := errors.AsType[*partition.LatchTimeout](err); ok {
 		return busy, topology.NodeID{}
+	}
+	if _, ok := errors.AsType[*partition.Forgotten](err); ok {
+		return forgotten, topology.NodeID{}
 	}
 	return reasonOfSentinel(err), topology.NodeID{}
 }

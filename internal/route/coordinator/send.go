@@ -74,7 +74,7 @@ func (c *Coordinator) straight(tr *trace.Trace, m *command.Mutation, what string
 	}
 	here := c.cluster.here(p.ID)
 	if here != nil {
-		m.Epoch, m.Dedupe, m.Retried = p.Epoch, command.DedupeID{}, false
+		m.Epoch, m.Dedupe, m.Retried, m.Sent = p.Epoch, command.DedupeID{}, false, false
 		c.noteAt(tr, what, p, &target{})
 	}
 	return here
@@ -113,7 +113,7 @@ func (c *Coordinator) sendDecision(ctx context.Context, tr *trace.Trace, cond *c
 }
 
 func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, level dberr.Consistency, kind string) *send {
-	m.Dedupe, m.Retried = c.cluster.nextID(), false
+	m.Dedupe, m.Retried, m.Sent, m.Known = c.cluster.nextID(), false, false, 0
 	s := c.sends.Get().(*send)
 	s.errand = c.errand(level, c.opts.WriteTimeout)
 	s.memory = c.cluster.memory()
@@ -303,9 +303,7 @@ func (s *send) attemptCopy(ctx context.Context, t *target, p *topology.Partition
 // address says where a command goes, and whether an earlier attempt may have arrived.
 func (s *send) address(m *command.Mutation, t *target, p *topology.Partition) {
 	m.Epoch = p.Epoch
-	if s.doubtful(t) {
-		s.errand.again(m, t)
-	}
+	s.attests(m, t)
 }
 
 // ending is a completion that somebody waits for.
