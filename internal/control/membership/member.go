@@ -127,7 +127,8 @@ func (m *Member) Turn(ctx context.Context) (version uint64, err error) {
 // View is what this node sees of the others, for placement.
 func (m *Member) View() placement.View {
 	v := placement.View{
-		Now: m.Sched.Wall(), Down: m.Peers.Down(), Stopping: m.Peers.Stopping(), Free: map[topology.NodeID]int{},
+		Now: m.Sched.Wall(), Down: m.Peers.Down(), Stopping: m.Peers.Stopping(), Young: m.Peers.Young(),
+		Free:      map[topology.NodeID]int{},
 		HealAfter: m.HealAfter,
 	}
 	v.Sizes, v.Capacity = m.weights.get()

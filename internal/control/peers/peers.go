@@ -96,7 +96,9 @@ type peer struct {
 	stops  bool
 	report Report
 	heard  time.Time // when report came; zero: never
-	skew   time.Duration
+	// began is when another process than the one before was heard of, zero if there was none before.
+	began time.Time
+	skew  time.Duration
 	// memory are the last values of Report.Memory that differ, the newest one first, and when they were heard.
 	memory [memoriesMax]struct {
 		value uint64
@@ -227,6 +229,24 @@ func (p *Peers) Stopping() map[topology.NodeID]bool {
 	return out
 }
 
+// youngFor is how long a process is young, in intervals of Options.Every: all others have heard of it by then.
+const youngFor = 3
+
+// Young returns the nodes whose processes have been started anew so lately that others may not have heard of it: they
+// are to be given nothing to lead. A leader that remembers nothing of before could not tell whether a write that is
+// sent again was applied, and neither could its sender.
+func (p *Peers) Young() map[topology.NodeID]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[topology.NodeID]bool{}
+	for n, q := range p.peers {
+		if !q.began.IsZero() && p.opts.Sched.Since(q.began) < youngFor*p.opts.Every {
+			out[n] = true
+		}
+	}
+	return out
+}
+
 // Stop tells all nodes that are alive that this one is about to end, and waits for their answers, for Options.Timeout
 // at most.
 func (p *Peers) Stop(ctx context.Context) {
@@ -342,6 +362,9 @@ func (p *Peers) heard(node topology.NodeID, asked time.Duration, r Report) {
 	if q := p.peers[node]; q != nil {
 		now, middle := p.opts.Now(), (p.opts.Steady()-asked)/2
 		if !r.Started.Equal(q.report.Started) {
+			if !q.heard.IsZero() {
+				q.began = p.opts.Sched.Now()
+			}
 			q.stops = false // it is another process
 		} else if r.Records < q.report.Records { // it has said more since it wrote this
 			r.Records, r.Schema = q.report.Records, q.report.Schema

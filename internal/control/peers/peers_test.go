@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -234,4 +235,27 @@ func TestMemoryAsItWas(t *testing.T) {
 	if m := p.Memory(topology.NodeID{3}, time.Now()); m != 0 {
 		t.Errorf("a node that nobody knows remembers from %d", m)
 	}
+}
+
+// TestYoung: a node is young from when another process of it is heard of until all others have, too; one that is heard
+// of for the first time is not, and neither is one that says more.
+func TestYoung(t *testing.T) {
+	b := topology.NodeID{2}
+	synctest.Test(t, func(t *testing.T) {
+		p := New(topology.NodeID{1}, nil, Options{Every: time.Second})
+		p.Watch([]topology.NodeID{b})
+		for i, told := range []struct {
+			started time.Time
+			young   bool
+		}{{time.Unix(5, 0), false}, {time.Unix(5, 0), false}, {time.Unix(6, 0), true}, {time.Unix(6, 0), true}} {
+			p.heard(b, 0, Report{Started: told.started})
+			if p.Young()[b] != told.young {
+				t.Errorf("after report %d: young %t", i, !told.young)
+			}
+		}
+		time.Sleep(youngFor * time.Second)
+		if p.Young()[b] {
+			t.Error("it stays young")
+		}
+	})
 }

@@ -46,6 +46,8 @@ type View struct {
 	Down map[topology.NodeID]time.Time
 	// Stopping are nodes whose processes are about to end.
 	Stopping map[topology.NodeID]bool
+	// Young are nodes whose processes have begun so lately that others may not know it: they are given nothing to lead.
+	Young map[topology.NodeID]bool
 	// Free is how much of a node's disk is free, in percent; nodes that are missing are taken to have enough. One with
 	// less than FreeMin gets no replicas.
 	Free map[topology.NodeID]int
@@ -90,7 +92,7 @@ func (v *View) takes(n *meta.Node) bool {
 // MayLead reports whether a node is to lead partitions: see PreferredLeader.
 func (v *View) MayLead(n *meta.Node) bool {
 	return n != nil && (n.State == meta.Up || n.State == meta.Leaving) && !v.down(n.ID) && !v.Stopping[n.ID] &&
-		!v.Cramped[n.ID]
+		!v.Young[n.ID] && !v.Cramped[n.ID]
 }
 
 // RingOf is the ring of the nodes of a region whose replicas are to remain.
