@@ -110,6 +110,8 @@ func (l *listener) check(address, change string) error {
 			return err
 		case change == "REMOVED_NODE" && r.RowCount > 0:
 			return fmt.Errorf("%s finds it", query)
+		case change == "DOWN" && r.RowCount == 0:
+			return nil // a node that leaves goes down first, and may have been removed since
 		case change != "REMOVED_NODE" && r.RowCount == 0:
 			return fmt.Errorf("%s does not find it", query)
 		case change != "REMOVED_NODE" && int32(binary.BigEndian.Uint32(r.Cells)) <= 0:
