@@ -28,7 +28,7 @@ type commands struct {
 	Status       statusCommand       `cmd:"" help:"Show the nodes of a cluster, and what is wrong."`
 	Node         nodeCommand         `cmd:"" help:"Take a node out of service or out of the cluster."`
 	Partitions   partitionsCommand   `cmd:"" help:"Show the physical partitions of tables."`
-	Partition    partitionCommand    `cmd:"" help:"Split a physical partition by hand."`
+	Partition    partitionCommand    `cmd:"" help:"Split, merge and move physical partitions by hand."`
 	History      historyCommand      `cmd:"" help:"Show the splits, merges and moves of physical partitions that have ended."`
 	Upgrade      upgradeCommand      `cmd:"" help:"Let the cluster use what the build that all its nodes run brings: no way back."`
 	Cert         certCommand         `cmd:"" help:"Make the certificates that nodes prove themselves to each other with."`
