@@ -17,14 +17,6 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// The bounds of an order to merge.
-const (
-	// mergeOrderMax bounds the wait for an order to be recorded, and alone for the merge.
-	mergeOrderMax = 10 * time.Second
-	// mergeWaitMax bounds the wait for a merge to be done. What waits longer goes on by itself.
-	mergeWaitMax = 45 * time.Second
-)
-
 // orderMerge has two neighbouring physical partitions merge.
 func (n *Node) orderMerge(ctx context.Context, o admin.MergeOrder) (string, error) {
 	t, err := n.tableNamed(o.Table)
@@ -89,7 +81,7 @@ func (n *Node) describeMerge(o *merge.Order, what string) (string, error) {
 
 // recordMerge puts an order into the records.
 func (n *Node) recordMerge(ctx context.Context, o *merge.Order) (s *meta.State, gathering bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, mergeOrderMax)
+	ctx, cancel := context.WithTimeout(ctx, orderMax)
 	defer cancel()
 	s, err = n.records.Update(ctx, func(s *meta.State) (next *meta.State, err error) {
 		next, gathering, err = o.Apply(s, time.Now())
@@ -120,7 +112,7 @@ func (n *Node) awaitGathered(ctx context.Context, left, right topology.Partition
 
 // awaitMerge returns when the map has a merge, or it was taken back.
 func (n *Node) awaitMerge(ctx context.Context, t *schema.Table, p *topology.Partition) error {
-	ctx, cancel := context.WithTimeout(ctx, mergeWaitMax)
+	ctx, cancel := context.WithTimeout(ctx, orderWaitMax)
 	defer cancel()
 	for {
 		s := n.records.State()
@@ -142,7 +134,7 @@ func (n *Node) awaitMerge(ctx context.Context, t *schema.Table, p *topology.Part
 
 // mergeAlone carries out what the records have as ordered, on a node that stands alone.
 func (n *Node) mergeAlone(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mergeOrderMax)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), orderMax)
 	defer cancel()
 	n.splitting.Lock()
 	defer n.splitting.Unlock()

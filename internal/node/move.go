@@ -16,13 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// The bounds of an order to move a replica.
-const (
-	// moveOrderMax bounds the wait for an order to be recorded.
-	moveOrderMax = 10 * time.Second
-	// moveWaitMax bounds the wait for a move to be done. What waits longer goes on by itself.
-	moveWaitMax = 10 * time.Minute
-)
+// moveWaitMax bounds the wait for a move to be done. What waits longer goes on by itself.
+const moveWaitMax = 10 * time.Minute
 
 // orderMove has a replica of a physical partition moved.
 func (n *Node) orderMove(ctx context.Context, o admin.MoveOrder) (string, error) {
@@ -82,7 +77,7 @@ func (n *Node) weightOf(o *placement.Move) string {
 
 // recordMove puts an order into the records.
 func (n *Node) recordMove(ctx context.Context, o *placement.Move) error {
-	ctx, cancel := context.WithTimeout(ctx, moveOrderMax)
+	ctx, cancel := context.WithTimeout(ctx, orderMax)
 	defer cancel()
 	_, err := n.records.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		view := n.cluster.member.View()

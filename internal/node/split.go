@@ -20,12 +20,12 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// The bounds of an order to split.
+// The bounds of orders about partitions.
 const (
-	// splitOrderMax bounds the wait for an order to be recorded, and alone for the split.
-	splitOrderMax = 10 * time.Second
-	// splitWaitMax bounds the wait for a split to be done. What waits longer goes on by itself.
-	splitWaitMax = 45 * time.Second
+	// orderMax bounds the wait for an order to be recorded, and alone for what was ordered.
+	orderMax = 10 * time.Second
+	// orderWaitMax bounds the wait for a split or a merge to be done. What waits longer goes on by itself.
+	orderWaitMax = 45 * time.Second
 )
 
 // orderSplit has a physical partition split.
@@ -141,14 +141,14 @@ func (n *Node) sizeOf(p *topology.Partition) uint64 {
 
 // recordSplit puts an order into the records.
 func (n *Node) recordSplit(ctx context.Context, o *split.Order) (*meta.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, splitOrderMax)
+	ctx, cancel := context.WithTimeout(ctx, orderMax)
 	defer cancel()
 	return n.records.Update(ctx, func(s *meta.State) (*meta.State, error) { return o.Apply(s, time.Now()) })
 }
 
 // awaitSplit returns when the map has a split.
 func (n *Node) awaitSplit(ctx context.Context, p *topology.Partition) error {
-	ctx, cancel := context.WithTimeout(ctx, splitWaitMax)
+	ctx, cancel := context.WithTimeout(ctx, orderWaitMax)
 	defer cancel()
 	for {
 		s := n.records.State()
@@ -166,7 +166,7 @@ func (n *Node) awaitSplit(ctx context.Context, p *topology.Partition) error {
 
 // splitAlone carries out what the records have as ordered, on a node that stands alone.
 func (n *Node) splitAlone(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), splitOrderMax)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), orderMax)
 	defer cancel()
 	n.splitting.Lock()
 	defer n.splitting.Unlock()
