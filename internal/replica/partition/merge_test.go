@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -99,64 +98,7 @@ func TestMerge(t *testing.T) {
 	var troubles, clients sync.WaitGroup
 	troubles.Go(func() { w.trouble(left, stop) })
 	end := time.Now().Add(6 * time.Second)
-	const keyCount = 40
-	var mu sync.Mutex
-	var sure, unsure [keyCount]int64
-	for c := range 4 {
-		clients.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(c), 1))
-			for v := int64(1); time.Now().Before(end); v++ {
-				key := fmt.Sprint("w", c, " ", rng.IntN(8))
-				id := w.dedupe()
-				err := w.either(left, right, key, func(r *Replica, try func(*command.Mutation)) error {
-					m := put(key, v)
-					m.Dedupe = id
-					try(m)
-					return write(context.Background(), r, m)
-				})
-				if errors.Is(err, ErrUncertain) {
-					continue
-				} else if err != nil {
-					t.Error(err)
-					return
-				}
-				var got int64
-				err = w.either(left, right, key, func(r *Replica, _ func(*command.Mutation)) (err error) {
-					if got, _, err = get(context.Background(), r, key, 0); errors.Is(err, ErrUnconfirmed) {
-						err = &NotLeader{}
-					}
-					return err
-				})
-				if err != nil || got != v {
-					t.Errorf("%s: %d was acknowledged, %d is there: %v", key, v, got, err)
-				}
-			}
-		})
-		clients.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(c), 2))
-			for time.Now().Before(end) {
-				n := rng.IntN(keyCount)
-				key, id := fmt.Sprint("counter ", n), w.dedupe()
-				err := w.either(left, right, key, func(r *Replica, try func(*command.Mutation)) error {
-					c := add(key, 1)
-					c.Mutation.Dedupe = id
-					try(&c.Mutation)
-					_, err := decide(context.Background(), r, c)
-					return err
-				})
-				mu.Lock()
-				switch {
-				case err == nil:
-					sure[n]++
-				case errors.Is(err, ErrUncertain):
-					unsure[n]++
-				default:
-					t.Error(err)
-				}
-				mu.Unlock()
-			}
-		})
-	}
+	tally := w.clients(&clients, end, func(key string, f sender) error { return w.either(left, right, key, f) })
 	time.Sleep(500 * time.Millisecond)
 	w.freeze(right, keys.BirthEpoch)
 	w.done("the thaw", right, func(r *Replica) error { return r.Thaw(context.Background(), keys.BirthEpoch) },
@@ -174,10 +116,10 @@ func TestMerge(t *testing.T) {
 	for i := range w.nodes {
 		w.until("the right partition to be gone", func() bool { return w.replica(i, right) == nil })
 	}
-	for n := range keyCount {
+	for n := range tally.sure {
 		key := fmt.Sprint("counter ", n)
-		if v, _ := w.read(left, key); v < sure[n] || v > sure[n]+unsure[n] {
-			t.Errorf("%s is %d after %d additions and %d of which nobody knows", key, v, sure[n], unsure[n])
+		if v, _ := w.read(left, key); v < tally.sure[n] || v > tally.sure[n]+tally.unsure[n] {
+			t.Errorf("%s is %d after %d additions and %d of which nobody knows", key, v, tally.sure[n], tally.unsure[n])
 		}
 	}
 }

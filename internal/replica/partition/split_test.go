@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -85,64 +84,7 @@ func TestSplit(t *testing.T) {
 	var troubles, clients sync.WaitGroup
 	troubles.Go(func() { w.trouble(p.ID, stop) })
 	end := time.Now().Add(4 * time.Second)
-	const keyCount = 40
-	var mu sync.Mutex
-	var sure, unsure [keyCount]int64
-	for c := range 4 {
-		clients.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(c), 1))
-			for v := int64(1); time.Now().Before(end); v++ {
-				key := fmt.Sprint("w", c, " ", rng.IntN(8))
-				id := w.dedupe()
-				err := w.anywhere(p.ID, key, func(r *Replica, try func(*command.Mutation)) error {
-					m := put(key, v)
-					m.Dedupe = id
-					try(m)
-					return write(context.Background(), r, m)
-				})
-				if errors.Is(err, ErrUncertain) {
-					continue
-				} else if err != nil {
-					t.Error(err)
-					return
-				}
-				var got int64
-				err = w.anywhere(p.ID, key, func(r *Replica, _ func(*command.Mutation)) (err error) {
-					if got, _, err = get(context.Background(), r, key, 0); errors.Is(err, ErrUnconfirmed) {
-						err = &NotLeader{}
-					}
-					return err
-				})
-				if err != nil || got != v {
-					t.Errorf("%s: %d was acknowledged, %d is there: %v", key, v, got, err)
-				}
-			}
-		})
-		clients.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(c), 2))
-			for time.Now().Before(end) {
-				n := rng.IntN(keyCount)
-				key, id := fmt.Sprint("counter ", n), w.dedupe()
-				err := w.anywhere(p.ID, key, func(r *Replica, try func(*command.Mutation)) error {
-					c := add(key, 1)
-					c.Mutation.Dedupe = id
-					try(&c.Mutation)
-					_, err := decide(context.Background(), r, c)
-					return err
-				})
-				mu.Lock()
-				switch {
-				case err == nil:
-					sure[n]++
-				case errors.Is(err, ErrUncertain):
-					unsure[n]++
-				default:
-					t.Error(err)
-				}
-				mu.Unlock()
-			}
-		})
-	}
+	tally := w.clients(&clients, end, func(key string, f sender) error { return w.anywhere(p.ID, key, f) })
 	time.Sleep(time.Second)
 	w.split(p.ID, splitAt(halfway, childID, 0, 1, 2))
 	clients.Wait()
@@ -151,14 +93,14 @@ func TestSplit(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 	w.same(childID, 0, 1, 2)
 	held := map[topology.PartitionID]int{}
-	for n := range keyCount {
+	for n := range tally.sure {
 		key, at := fmt.Sprint("counter ", n), p.ID
 		if token.Hash([]byte(key)).Position() >= 1<<63 {
 			at = childID
 		}
 		held[at]++
-		if v, _ := w.read(at, key); v < sure[n] || v > sure[n]+unsure[n] {
-			t.Errorf("%s is %d after %d additions and %d of which nobody knows", key, v, sure[n], unsure[n])
+		if v, _ := w.read(at, key); v < tally.sure[n] || v > tally.sure[n]+tally.unsure[n] {
+			t.Errorf("%s is %d after %d additions and %d of which nobody knows", key, v, tally.sure[n], tally.unsure[n])
 		}
 	}
 	if len(held) != 2 {
