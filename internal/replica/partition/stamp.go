@@ -46,7 +46,7 @@ func (s *stamps) over(stamp, above int64) (partition, mutation int64) {
 
 // stampAhead is how far in the future a stamp may be that another node asks for: its clock may be wrong, and what is
 // stamped later would be hidden until then. In microseconds.
-const stampAhead = int64(5 * time.Second / time.Microsecond)
+const stampAhead = int64(2 * time.Second / time.Microsecond)
 
 // stampTime is the time to stamp with: now, or what was asked for if that is later, within bounds.
 func (h *Host) stampTime(asked int64) int64 {
