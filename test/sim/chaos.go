@@ -46,7 +46,7 @@ func (w *simulation) fault() {
 			n = leader
 		}
 	}
-	if n.Host == nil {
+	if n.Host == nil || w.spares(n) {
 		return
 	}
 	if hard := w.hard(n); len(hard) > 0 && w.OneIn(4) {

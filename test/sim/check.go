@@ -99,6 +99,9 @@ func (w *simulation) checkRecords(n *node, old, s *meta.State) {
 	if s.Version < old.Version {
 		w.Fail("node %d: the records go back from version %d to %d", n.ID, old.Version, s.Version)
 	}
+	if s.Map != old.Map {
+		w.checkMap(n, s)
+	}
 }
 
 // counted notes a number that was counted with success.

@@ -163,6 +163,10 @@ func (n *node) run(*world.Task) {
 	s.Go(func() { n.replayer().Run(ctx) })
 	presence := &membership.Presence{Records: keeper, Self: n.record, Sched: s}
 	s.Go(func() { presence.Run(ctx) })
+	if w.plan.With.Growth {
+		watch := n.newGrowth()
+		s.Go(func() { watch.Run(ctx) })
+	}
 	n.startClients()
 	if err := n.firstBoot(); n.Life != life {
 		return // the process is gone

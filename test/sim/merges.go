@@ -38,7 +38,7 @@ func (n *node) orderMerge(*world.Task) {
 			ps := s.Map.Partitions(table)
 			for i := range max(len(ps)-1, 0) {
 				switch {
-				case table == w.batches.Table():
+				case table == w.batches.Table() || w.ofItself(table):
 				case placement.Together(ps[i], ps[i+1]):
 					ready = append(ready, ps[i])
 				default:

@@ -104,7 +104,7 @@ func (w *simulation) nodeOf(id topology.NodeID) *node {
 func (n *node) options() partition.Options {
 	w, life := n.w, n.Life
 	return partition.Options{
-		Now: n.plantNow(),
+		Now: n.plantNow(), SampleAll: true,
 		Cluster: &partition.Cluster{
 			Node: n.self(), Log: n.raftLog, Clock: n.Machine,
 			Drive: &partition.Drive{Runner: n.runner, Scheduler: n.Scheduler()},

@@ -72,7 +72,7 @@ func brings(b Bugs) Hardships {
 		return Hardships{Splits: true, Lost: true}
 	}
 	h := Usual
-	h.Splits, h.Merges = false, false
+	h.Splits, h.Merges, h.Growth = false, false, false
 	return h
 }
 

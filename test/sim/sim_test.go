@@ -100,6 +100,7 @@ func TestSeeds(t *testing.T) {
 		}{
 			{"lost disks", sum.Wipes}, {"lost directories", sum.Lost}, {"starts refused", sum.RefusedStarts},
 			{"snapshots thrown away", sum.Discards}, {"unwanted snapshots", sum.Unwanted},
+			{"splits by load", sum.LoadSplits},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)
@@ -128,6 +129,7 @@ func TestSeeds(t *testing.T) {
 			{"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts at other nodes", sum.Forwarded},
 			{"repeated attempts", sum.Repeats}, {"splits", sum.Divided},
 			{"merges", sum.Merged}, {"merges taken back", sum.Recalled},
+			{"splits by size", sum.SizeSplits},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)

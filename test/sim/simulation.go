@@ -50,12 +50,14 @@ type Hardships struct {
 	Splits bool
 	// Merges are of any neighbours.
 	Merges bool
+	// Growth has partitions split and merge by themselves, by their size and load.
+	Growth bool
 }
 
 // Usual is what every seed has.
 var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true, Refusals: true, Jumps: true,
 	Rough:    true,
-	Suspends: true, LongPauses: true, Mixed: true, Splits: true, Merges: true}
+	Suspends: true, LongPauses: true, Mixed: true, Splits: true, Merges: true, Growth: true}
 
 // Report is what a run came to.
 type Report struct {
@@ -94,6 +96,8 @@ type Counts struct {
 	Splits, Divided int
 	// Merges were ordered, Merged are those that were carried out, Recalled those that were taken back.
 	Merges, Merged, Recalled int
+	// SizeSplits, LoadSplits and AutoMerges were ordered by the partitions' leaders.
+	SizeSplits, LoadSplits, AutoMerges int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
 }
@@ -144,6 +148,7 @@ type simulation struct {
 	born    *topology.Snapshot
 	batches *write.BatchLog
 	records []command.Record
+	grow    grow
 }
 
 type stateAt struct{ partition, applied, epoch, frozen uint64 }
@@ -161,6 +166,7 @@ func Run(p Plan) *Report {
 	if p.With.Rough {
 		w.Net.Rough, w.Net.Requests = world.Usual, world.Requests
 	}
+	w.beginGrowth()
 	w.begin()
 	w.startChaos()
 	if p.With.Splits {

@@ -33,7 +33,7 @@ func (n *node) orderSplit(*world.Task) {
 	err := n.update(func(s *meta.State) (*meta.State, error) {
 		var ps []*topology.Partition
 		for p := range s.Map.All() {
-			if p.ID != topology.MetaPartition && p.Table != w.batches.Table() {
+			if p.ID != topology.MetaPartition && p.Table != w.batches.Table() && !w.ofItself(p.Table) {
 				ps = append(ps, p)
 			}
 		}

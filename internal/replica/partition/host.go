@@ -33,6 +33,8 @@ type Options struct {
 	LatchWait time.Duration
 	// Now is the clock of stamps; time.Now if nil.
 	Now func() time.Time
+	// SampleAll has Replica.Places know of every request, not of one in 64: for simulations, which have few.
+	SampleAll bool
 	// Cluster makes the replicas members of replica sets; nil for partitions that have one replica, here. Durability,
 	// SyncInterval and GroupMax do not matter then: a write is acknowledged when a quorum has it on disk.
 	Cluster *Cluster

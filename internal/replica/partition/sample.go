@@ -21,16 +21,15 @@ const (
 // samples are places on the ring that requests were for, the newest sampleCount of them. They are there only while
 // somebody wants to know: an idle partition pays nothing for it, and a busy one a store for 64 requests.
 type samples struct {
+	// all says that every request is sampled.
+	all   bool
 	next  atomic.Uint32
 	place [sampleCount]atomic.Uint64
 }
 
 // sample notes a place if it is the turn of the n-th request of its kind.
 func (r *Replica) sample(n uint64, tok token.Token) {
-	if n*scatter>>(64-sampleBits) != 0 {
-		return
-	}
-	if s := r.samples.Load(); s != nil {
+	if s := r.samples.Load(); s != nil && (n*scatter>>(64-sampleBits) == 0 || s.all) {
 		s.place[(s.next.Add(1)-1)%sampleCount].Store(tok.Position())
 	}
 }
@@ -40,7 +39,7 @@ func (r *Replica) Sample(on bool) {
 	if !on {
 		r.samples.Store(nil)
 	} else if r.samples.Load() == nil {
-		r.samples.Store(new(samples))
+		r.samples.Store(&samples{all: r.host.opts.SampleAll})
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // TestSamples proves that samples are a fair picture of requests, also where clients take turns with their keys; that
 // the old ones make room, that nothing is kept where nobody asked, and nothing told that the replica has given away.
 func TestSamples(t *testing.T) {
-	r := &Replica{}
+	r := &Replica{host: &Host{}}
 	r.state.Store(&state{})
 	r.sample(0, 1)
 	if len(r.Places()) != 0 {
@@ -53,7 +53,7 @@ func TestSamples(t *testing.T) {
 func BenchmarkSample(b *testing.B) {
 	for name, on := range map[string]bool{"off": false, "on": true} {
 		b.Run(name, func(b *testing.B) {
-			r := &Replica{}
+			r := &Replica{host: &Host{}}
 			r.Sample(on)
 			n := uint64(0)
 			for b.Loop() {

@@ -88,6 +88,9 @@ func (m *Machine) Jump() {
 
 // SetWrong sets how far the wall clock is off beside what it always is.
 func (m *Machine) SetWrong(by time.Duration) {
+	if m.wrong != 0 {
+		m.World.wrong = m.World.Now
+	}
 	m.wrong = by
 	m.World.Note("the wall clock of node %d is off by %v", m.ID, by)
 }
@@ -118,7 +121,20 @@ func (w *World) Heal(restart func(m *Machine)) {
 		w.Net.slow[m.ID] = false
 		m.Slow, m.Full = 1, false
 		m.wake()
+		if m.wrong != 0 {
+			w.wrong = w.Now
+		}
 		m.wrong = 0
 		w.After(100*time.Millisecond, func() { restart(m) })
 	}
+}
+
+// LastWrong is when a wall clock was wrong last: now, if one is.
+func (w *World) LastWrong() time.Duration {
+	for _, m := range w.Machines {
+		if m.wrong != 0 {
+			return w.Now
+		}
+	}
+	return w.wrong
 }

@@ -33,7 +33,9 @@ type World struct {
 	Wait  func()
 	Print func(line string)
 
-	seed  uint64
+	seed uint64
+	// wrong is when a wall clock was set right last.
+	wrong time.Duration
 	queue events
 	seq   int
 	// tasks: the one that runs, and those that wait for something, in order.
