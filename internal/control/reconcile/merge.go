@@ -20,6 +20,9 @@ const (
 	freezeMax = time.Second
 	// quietMax is how long its leader waits for all replicas to be there before it freezes it.
 	quietMax = 10 * time.Second
+	// orderedMax is how old an order may be before a new leader no longer waits as long as that, so that a merge ends
+	// although its leader changes all the time.
+	orderedMax = 2 * quietMax
 	// freezeLag is how many entries a replica may lack then.
 	freezeLag = 100
 )
@@ -196,9 +199,10 @@ func (m *Members) join(ctx context.Context, r Replica, p *topology.Partition, s 
 // waited in vain.
 func (m *Members) freeze(ctx context.Context, j *Joiner, r Replica, p *topology.Partition,
 	s *raftgroup.Status) error {
-	waited := m.waited(p.ID, p.Epoch, r.Frozen() != 0)
+	now := m.Sched.Wall()
+	ordered := now.Sub(time.UnixMilli(reasonOf(p, now).Began))
 	switch {
-	case r.Frozen() != 0 && waited > freezeMax, waited > quietMax:
+	case inVain(r.Frozen() != 0, m.waited(p.ID, p.Epoch, r.Frozen() != 0), ordered):
 		return j.Recall(ctx, p)
 	case r.Frozen() != 0 || !allThere(s):
 		return nil
@@ -209,6 +213,15 @@ func (m *Members) freeze(ctx context.Context, j *Joiner, r Replica, p *topology.
 	}
 	m.waited(p.ID, p.Epoch, true)
 	return nil
+}
+
+// inVain reports whether a leader that has waited for so long, since the merge was ordered so long ago, takes it back.
+// The age of the order is told by the clocks of two nodes, so it only shortens the wait.
+func inVain(frozen bool, waited, ordered time.Duration) bool {
+	if frozen || ordered > orderedMax {
+		return waited > freezeMax
+	}
+	return waited > quietMax
 }
 
 // allThere reports whether all members of a group answer and lack little, as its leader sees them.
@@ -239,7 +252,7 @@ func (m *Members) waited(id topology.PartitionID, epoch uint64, frozen bool) tim
 			m.waits = map[topology.PartitionID]wait{}
 		}
 		for other, w := range m.waits { // those that are over
-			if now.Sub(w.since) > 2*quietMax {
+			if now.Sub(w.since) > orderedMax {
 				delete(m.waits, other)
 			}
 		}

@@ -84,3 +84,17 @@ func TestMergedIsNotBornAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestMergeIsTakenBackByNewLeaders: a merge whose right partition is never there ends although no leader stays long
+// enough to wait for it.
+func TestMergeIsTakenBackByNewLeaders(t *testing.T) {
+	const term = quietMax - time.Second
+	for terms := range 10 {
+		for waited := time.Duration(0); waited < term; waited += 100 * time.Millisecond {
+			if inVain(false, waited, time.Duration(terms)*term+waited) {
+				return
+			}
+		}
+	}
+	t.Fatal("it still waits")
+}
