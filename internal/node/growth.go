@@ -3,14 +3,19 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/control/growth"
+	"github.com/ilion-db/ilion/internal/control/merge"
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/replica/quota"
 	"github.com/ilion-db/ilion/internal/server/cql"
@@ -25,6 +30,42 @@ type SplitOptions struct {
 	// it is split, if both are exceeded. Operations of -1: none is split by load.
 	Operations int `yaml:"operations_per_second"`
 	CPU        int `yaml:"cpu_percent"`
+}
+
+// MergeOptions say when physical partitions merge by themselves.
+type MergeOptions struct {
+	// Automatic is false where none do; nil is true.
+	Automatic *bool `yaml:"automatic"`
+	// QuietFor is how long two neighbours must have been far below what has them split.
+	QuietFor time.Duration `yaml:"quiet_for"`
+}
+
+// quietFor is the default of MergeOptions.QuietFor, quietForMin the least.
+const (
+	quietFor    = 5 * time.Minute
+	quietForMin = 100 * time.Millisecond
+)
+
+func (o MergeOptions) withDefaults() MergeOptions {
+	if o.QuietFor == 0 {
+		o.QuietFor = quietFor
+	}
+	return o
+}
+
+func (o MergeOptions) validate() error {
+	if o.QuietFor < quietForMin {
+		return fmt.Errorf("merges.quiet_for %v is too short: use %v or more", o.QuietFor, quietForMin)
+	}
+	return nil
+}
+
+// quiet is how long partitions must have been quiet to be merged, 0 if none are.
+func (o *MergeOptions) quiet() time.Duration {
+	if o.Automatic != nil && !*o.Automatic {
+		return 0
+	}
+	return o.QuietFor
 }
 
 // The defaults of SplitOptions.
@@ -85,8 +126,8 @@ func (n *Node) newQuota() *quota.Quota {
 func (n *Node) newGrowth() *growth.Watch {
 	o := growth.Options{
 		Records: n.records, Replicas: n.host.Replicas, Store: n.store.Statistics, Cap: n.capOf, Name: n.logicalName,
-		Limit: split.Load{Operations: float64(max(n.opts.Splits.Operations, 0)), CPU: float64(n.opts.Splits.CPU) / 100},
-		Busy:  cql.CPUTime, Processors: runtime.GOMAXPROCS(0),
+		Limit: n.opts.Splits.limit(), QuietFor: n.opts.Merges.quiet(),
+		Busy: cql.CPUTime, Processors: runtime.GOMAXPROCS(0),
 		Level: func() feature.Level { return 0 }, Log: n.log,
 	}
 	if n.cluster == nil {
@@ -94,6 +135,67 @@ func (n *Node) newGrowth() *growth.Watch {
 	}
 	return growth.New(o)
 }
+
+// limit is the load above which a partition is split.
+func (o *SplitOptions) limit() split.Load {
+	return split.Load{Operations: float64(max(o.Operations, 0)), CPU: float64(o.CPU) / 100}
+}
+
+// newMerger makes what has quiet partitions merge.
+func (n *Node) newMerger() *growth.Merger {
+	m := &growth.Merger{
+		Records: n.records, Rules: merge.Rules{Cap: n.capOf, Limit: n.opts.Splits.limit(), For: n.opts.Merges.quiet()},
+		Mine: func() bool { return true }, Log: n.log,
+		Ask:   func(context.Context) []merge.Quiet { return n.growth.Quiet() },
+		Alone: n.mergeAlone, Level: n.store.Level,
+	}
+	if c := n.cluster; c != nil {
+		m.Mine, m.Ask, m.Rules.Well = c.member.LeadsMeta, c.quiet, c.alive
+		m.Alone, m.Level = nil, func() feature.Level { return 0 }
+	}
+	return m
+}
+
+const (
+	// quietWait is how long a node is waited for that is asked for quiet partitions, quietAllWait how long all are.
+	quietWait    = time.Second
+	quietAllWait = 10 * time.Second
+)
+
+// quiet is what the leaders on all nodes say of quiet partitions. The nodes are asked one after the other.
+func (c *cluster) quiet(ctx context.Context) []merge.Quiet {
+	ctx, cancel := context.WithTimeout(ctx, quietAllWait)
+	defer cancel()
+	out := c.n.growth.Quiet()
+	for _, node := range c.n.records.State().Nodes {
+		if node.ID == c.self || node.State == meta.Left || !c.peers.Alive(node.ID) {
+			continue
+		}
+		asking, done := context.WithTimeout(ctx, quietWait)
+		b, err := c.peers.Quiet(asking, node.ID)
+		done()
+		if err != nil {
+			continue // an older build, or it is busy: nothing is merged there for now
+		}
+		if list, err := merge.DecodeQuiet(b); err == nil {
+			out = append(out, list...)
+		}
+	}
+	return out
+}
+
+// quietHere is what this node says of the partitions that it leads.
+func (c *cluster) quietHere() []byte {
+	select {
+	case <-c.started:
+		return merge.AppendQuiet(nil, c.n.growth.Quiet())
+	default:
+		return merge.AppendQuiet(nil, nil)
+	}
+}
+
+// alive reports whether a node answers, this one included.
+func (c *cluster) alive(node topology.NodeID) bool { return node == c.self || c.peers.Alive(node) }
 
 // capOf is how many bytes a physical partition of a table may have; 0 for tables of the system.
 func (n *Node) capOf(table uint32) uint64 {

@@ -37,22 +37,17 @@ func (n *Node) orderMerge(ctx context.Context, o admin.MergeOrder) (string, erro
 		return n.describeMerge(order, what)
 	}
 	s, gathering, err := n.recordMerge(ctx, order)
-	if err == nil && gathering && o.Wait {
-		if err = n.awaitGathered(ctx, l.ID, r.ID); err == nil {
-			s, gathering, err = n.recordMerge(ctx, order)
-		}
-	}
 	if err != nil {
 		return "", err
 	}
-	if gathering {
-		return fmt.Sprintf("%s are on different nodes: their replicas are brought together first. "+
-			"Order it again when they are, within %v; --wait does both", what, merge.GatherFor), nil
-	}
 	n.log.LogAttrs(ctx, slog.LevelInfo, "merge ordered", slog.Uint64("partition", uint64(l.ID)),
-		slog.Uint64("right", uint64(r.ID)), slog.String("table", t.String()))
+		slog.Uint64("right", uint64(r.ID)), slog.String("table", t.String()), slog.Bool("gathering", gathering))
+	if gathering && !o.Wait {
+		return fmt.Sprintf("%s are on different nodes: their replicas are brought together, for which there is %v, "+
+			"and merged then: see ilion partitions", what, merge.GatherFor), nil
+	}
 	switch p := s.Map.Partition(l.ID); {
-	case p == nil || p.Join == nil: // it is done already
+	case p == nil || p.Join == nil && !gathering: // it is done already
 	case n.cluster == nil:
 		if err := n.mergeAlone(ctx); err != nil {
 			return "", err
@@ -60,7 +55,7 @@ func (n *Node) orderMerge(ctx context.Context, o admin.MergeOrder) (string, erro
 	case !o.Wait:
 		return fmt.Sprintf("%s are being merged: what is left is partition %d", what, l.ID), nil
 	default:
-		if err := n.awaitMerge(ctx, t, p); err != nil {
+		if err := n.awaitMerge(ctx, t, l, r); err != nil {
 			return "", err
 		}
 	}
@@ -90,44 +85,28 @@ func (n *Node) recordMerge(ctx context.Context, o *merge.Order) (s *meta.State, 
 	return s, gathering, err
 }
 
-// awaitGathered returns when the replicas of two partitions are on the same nodes.
-func (n *Node) awaitGathered(ctx context.Context, left, right topology.PartitionID) error {
-	ctx, cancel := context.WithTimeout(ctx, merge.GatherFor)
-	defer cancel()
-	for {
-		s := n.records.State()
-		l, r := s.Map.Partition(left), s.Map.Partition(right)
-		if l == nil || r == nil {
-			return fmt.Errorf("partition %d or %d is gone: its table was dropped, or it was merged", left, right)
-		}
-		if placement.Together(l, r) {
-			return nil
-		}
-		if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
-			return fmt.Errorf("partitions %d and %d are not on the same nodes yet, see ilion partitions: %w", left, right,
-				err)
-		}
-	}
-}
-
 // awaitMerge returns when the map has a merge, or it was taken back.
-func (n *Node) awaitMerge(ctx context.Context, t *schema.Table, p *topology.Partition) error {
-	ctx, cancel := context.WithTimeout(ctx, orderWaitMax)
+func (n *Node) awaitMerge(ctx context.Context, t *schema.Table, left, right *topology.Partition) error {
+	most := orderWaitMax
+	if !placement.Together(left, right) {
+		most = moveWaitMax
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for {
 		s := n.records.State()
-		switch now := s.Map.Partition(p.ID); {
+		switch now := s.Map.Partition(left.ID); {
 		case now == nil:
-			return fmt.Errorf("partition %d was dropped with its table", p.ID)
-		case now.Epoch > p.Epoch:
+			return fmt.Errorf("partition %d was dropped with its table", left.ID)
+		case now.Epoch > left.Epoch:
 			return nil
-		case now.Join == nil:
+		case now.Join == nil && (now.Wish == nil || now.Wish.With == 0):
 			return fmt.Errorf("the merge of partitions %d and %d of %s was taken back: not all their replicas were "+
-				"there in time. Order it again when all nodes are up", p.ID, p.Join.Right, t)
+				"there in time. Order it again when all nodes are up", left.ID, right.ID, t)
 		}
 		if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
-			return fmt.Errorf("partitions %d and %d are not merged yet: the order stands, see ilion partitions: %w", p.ID,
-				p.Join.Right, err)
+			return fmt.Errorf("partitions %d and %d are not merged yet: the order stands, see ilion partitions: %w", left.ID,
+				right.ID, err)
 		}
 	}
 }

@@ -47,6 +47,7 @@ type Options struct {
 	Limits  LimitOptions   `yaml:"limits"`
 	Storage StorageOptions `yaml:"storage"`
 	Splits  SplitOptions   `yaml:"splits"`
+	Merges  MergeOptions   `yaml:"merges"`
 	// Guardrails bound what statements may ask for, by Cassandra's names.
 	Guardrails guardrail.Options `yaml:"guardrails"`
 	Auth       AuthOptions       `yaml:"auth"`
@@ -274,6 +275,7 @@ func (o Options) withDefaults() Options {
 	}
 	num(&o.Storage.SweepKeys, 100_000)
 	o.Splits = o.Splits.withDefaults()
+	o.Merges = o.Merges.withDefaults()
 	def(&o.Cluster.Advertise, o.Cluster.Internal)
 	if o.Cluster.HealAfter == 0 {
 		o.Cluster.HealAfter = 5 * time.Minute
@@ -306,6 +308,9 @@ func (o Options) validate() error {
 		return err
 	}
 	if err := o.Splits.validate(); err != nil {
+		return err
+	}
+	if err := o.Merges.validate(); err != nil {
 		return err
 	}
 	if err := o.Guardrails.Validate(); err != nil {

@@ -151,7 +151,8 @@ func TestConfigurationIsDocumented(t *testing.T) {
 		if !regexp.MustCompile("`([a-z]+\\.)*"+string(key[1])+"`").Match(page) && string(key[1]) != "memory" &&
 			string(key[1]) != "limits" &&
 			string(key[1]) != "storage" && string(key[1]) != "auth" && string(key[1]) != "tls" &&
-			string(key[1]) != "cluster" && string(key[1]) != "splits" {
+			string(key[1]) != "cluster" && string(key[1]) != "splits" &&
+			string(key[1]) != "merges" {
 			t.Errorf("%s is not documented", key[1])
 		}
 	}

@@ -132,6 +132,8 @@ func (n *Node) settings() map[string]string {
 		"splits_storage_cap":             fmt.Sprint(o.Splits.StorageCap),
 		"splits_operations_per_second":   strconv.Itoa(o.Splits.Operations),
 		"splits_cpu_percent":             strconv.Itoa(o.Splits.CPU),
+		"merges_automatic":               strconv.FormatBool(o.Merges.quiet() > 0),
+		"merges_quiet_for":               o.Merges.QuietFor.String(),
 		"authenticator": map[bool]string{false: "AllowAllAuthenticator",
 			true: "PasswordAuthenticator"}[o.Auth.on()],
 		"client_encryption_options_enabled": strconv.FormatBool(o.TLS.Cert != ""),

@@ -48,7 +48,7 @@ var sameWing = map[string]string{
 	"internal/query/roles":          "internal/query/parser",
 	"internal/control/placement":    "internal/control/meta",
 	"internal/control/split":        "internal/control/meta",
-	"internal/control/growth":       "internal/control/meta internal/control/split",
+	"internal/control/growth":       "internal/control/meta internal/control/merge internal/control/split",
 	"internal/control/merge":        "internal/control/meta internal/control/placement internal/control/split",
 	"internal/control/meta":         "",
 	"internal/control/backfill":     "internal/control/meta",

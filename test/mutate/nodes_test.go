@@ -191,6 +191,7 @@ func (node) Await(context.Context, uint64, bool) (peers.Standing, error) {
 func (node) Stops(topology.NodeID)                        {}
 func (node) Acknowledged(map[topology.PartitionID]uint64) {}
 func (node) Holdings() peers.Holdings                     { return peers.Holdings{Capacity: 1 << 40} }
+func (node) Quiet() []byte                                { return nil }
 func (node) Enter(context.Context) (uint64, error)        { return 1, nil }
 func (node) Admit(context.Context, peers.Newcomer) (peers.Welcome, error) {
 	return peers.Welcome{Replica: 1}, nil

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package growth has partitions split by themselves: the leader of each looks how large it is and how much is asked of
-// it, and orders a split through the records, as an operator would.
+// Package growth has partitions split and merge by themselves: the leader of each looks how large it is and how much is
+// asked of it, and orders a split through the records, as an operator would. Of those that are far below that it tells
+// the node that leads the meta partition, whose Merger orders merges.
 //
 // Guarantees: (GR1) a partition above 80 % of its cap is split in the middle of its bytes; (GR2) one whose load is
 // above its limits for ten seconds is split where a quarter of the load, or more, is on each side; (GR3) where that
 // cannot be, the logical partition that is in the way is named, and nothing is done; (GR4) tables of the system are
-// left alone. When a split is due is decided by control/split, whose bounds hold here, too: nothing is ordered twice
-// within a minute, and few at once. Nothing is remembered: after a crash, and on another leader, everything is measured
-// anew. Start at Watch.round.
+// left alone; (GR5) neighbours that have been quiet for long are merged, as control/merge says. When a split is due is
+// decided by control/split, whose bounds hold here, too: nothing is ordered twice within a minute, and few at once.
+// Nothing is remembered: after a crash, and on another leader, everything is measured anew. Start at Watch.round and
+// Merger.round.
 package growth
 
 import (
@@ -21,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/model/feature"
@@ -36,8 +39,10 @@ const (
 	// lookEvery is the pause between two looks at all partitions.
 	lookEvery = time.Second
 	// weighEvery is how often a partition is weighed again that has changed; one that has grown by a hundredth of its
-	// cap is at the next look.
+	// cap is at the next look. One that has not changed may shrink nevertheless, by compactions: it is weighed again
+	// after idleEvery.
 	weighEvery = 15 * time.Second
+	idleEvery  = time.Minute
 	// orderMax bounds the wait for an order to be recorded.
 	orderMax = 10 * time.Second
 )
@@ -59,6 +64,8 @@ type Options struct {
 	Cap func(table uint32) uint64
 	// Limit is the load above which a partition is split.
 	Limit split.Load
+	// QuietFor is how long partitions must have been quiet to be merged, 0 if none are.
+	QuietFor time.Duration
 	// Busy is the time that all processors have worked for this process, Processors how many there are.
 	Busy       func() time.Duration
 	Processors int
@@ -101,6 +108,8 @@ type seen struct {
 	weighed          time.Time
 	written, applied uint64
 	heat             split.Heat
+	calm             merge.Calm
+	quiet            merge.Quiet
 	report           Report
 	// told is what was logged of it, when.
 	told string
@@ -208,6 +217,7 @@ func (w *Watch) note(f func()) {
 func (w *Watch) look(ctx context.Context, now time.Time, r *partition.Replica, s *seen) {
 	p := w.Records.State().Map.Partition(r.ID())
 	if p == nil || p.Cut != nil || p.Join != nil || p.Epoch != s.epoch {
+		w.note(func() { s.calm, s.quiet = merge.Calm{}, merge.Quiet{} })
 		return // it is being split or merged, or the records lag
 	}
 	load := s.report.Load
@@ -216,6 +226,7 @@ func (w *Watch) look(ctx context.Context, now time.Time, r *partition.Replica, s
 	rests := split.Rests(p, w.Sched.Wall()) > 0
 	var stuck string
 	full, weighed := w.full(now, r, s)
+	w.listen(now, p, s)
 	switch {
 	case full && (weighed || s.report.Stuck == "") && !rests:
 		stuck = w.halve(ctx, p, s)
@@ -232,7 +243,14 @@ func (w *Watch) look(ctx context.Context, now time.Time, r *partition.Replica, s
 func (w *Watch) full(now time.Time, r *partition.Replica, s *seen) (full, weighed bool) {
 	most := s.report.Cap
 	applied, grown := r.Applied(), s.counts.BytesWritten-s.written
-	if s.weighed.IsZero() || grown >= most/100 || applied != s.applied && now.Sub(s.weighed) >= weighEvery {
+	every := weighEvery
+	if applied == s.applied {
+		every = idleEvery
+	}
+	if w.QuietFor > 0 {
+		every = min(every, max(w.QuietFor, lookEvery))
+	}
+	if s.weighed.IsZero() || grown >= most/100 || now.Sub(s.weighed) >= every {
 		span, _ := r.Span()
 		n, err := w.Store.Size(span.Keys(r.Table()), split.Soft(most))
 		if err != nil {

@@ -37,6 +37,8 @@ type Member struct {
 	DiskFree func() int
 	// Held is what the replicas here take; nil where that is not measured.
 	Held func() peers.Holdings
+	// QuietHere is what Quiet answers; nil where nothing is merged by itself.
+	QuietHere func() []byte
 	// HealAfter is how long a node may be away before its replicas are built elsewhere.
 	HealAfter time.Duration
 	Log       *slog.Logger

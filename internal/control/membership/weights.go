@@ -135,3 +135,11 @@ func (m *Member) Holdings() peers.Holdings {
 	}
 	return m.Held()
 }
+
+// Quiet implements peers.Host.
+func (m *Member) Quiet() []byte {
+	if m.QuietHere == nil {
+		return nil
+	}
+	return m.QuietHere()
+}

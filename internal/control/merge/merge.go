@@ -3,8 +3,10 @@
 // Package merge says which physical partitions may be merged now, as a pure function of the records.
 //
 // Guarantees: (MG1) the partitions of a table tile its ring at every moment; (MG2) what has changed its span is left
-// alone for split.Pause, unless an operator is in a hurry; (MG3) at most AtOnce merges are under way in a cluster. The
-// package carries nothing out (that is control/reconcile). Start at Order.Apply.
+// alone for split.Pause, unless an operator is in a hurry, and for Rules.For and longer where merges happen by
+// themselves; (MG3) at most AtOnce merges are under way in a cluster; (MG4) what merges by itself is far below what
+// would split it again, and no table has fewer partitions for it than it was made with. The package carries nothing out
+// (that is control/reconcile). Start at Order.Apply, and at Rules.Choose for merges that nobody ordered.
 package merge
 
 import (
@@ -26,7 +28,7 @@ const (
 	// Level is the feature level from which on partitions merge.
 	Level feature.Level = 2
 	// GatherFor is how long replicas may take to come to the same nodes, so that their partitions can be merged.
-	GatherFor = 10 * time.Minute
+	GatherFor = time.Hour
 )
 
 // Order has two neighbours merge. It does not matter which of them is named first.
@@ -38,6 +40,9 @@ type Order struct {
 	Level feature.Level
 	// Hasty does not wait for split.Pause to end.
 	Hasty bool
+	// Stay is the partition whose replicas stay where they are if the two have to be brought together; 0 is the left
+	// one.
+	Stay topology.PartitionID
 }
 
 // Neighbours returns the two partitions in the order of the ring, or says why they cannot be merged.
@@ -59,7 +64,7 @@ func (o *Order) Neighbours(s *meta.State) (left, right *topology.Partition, err 
 }
 
 // Apply returns the state in which the merge is ordered, or says why it cannot be. Partitions on different nodes are
-// brought together first: gathering says that this is what was ordered. The merge has to be ordered again then.
+// brought together first: gathering says that this is what was ordered. Gathered has the order that follows.
 func (o *Order) Apply(s *meta.State, now time.Time) (next *meta.State, gathering bool, err error) {
 	l, r, err := o.Neighbours(s)
 	if err != nil {
@@ -82,7 +87,14 @@ func (o *Order) Apply(s *meta.State, now time.Time) (next *meta.State, gathering
 		}
 	}
 	if l.Cut == nil && r.Cut == nil && l.Join == nil && r.Join == nil && l.AtRest() && !placement.Together(l, r) {
-		m, err := placement.Gather(s.Map, l.ID, r.ID, now.Add(GatherFor))
+		if gathers(l, r, now) {
+			return s, true, nil // it was ordered before
+		}
+		stay, other := l.ID, r.ID
+		if o.Stay == r.ID {
+			stay, other = other, stay
+		}
+		m, err := placement.Gather(s.Map, stay, other, o.Cause, now.Add(GatherFor))
 		if err != nil {
 			return nil, false, err
 		}
@@ -93,6 +105,26 @@ func (o *Order) Apply(s *meta.State, now time.Time) (next *meta.State, gathering
 		return nil, false, err
 	}
 	return s.WithMap(m), false, nil
+}
+
+// gathers reports whether two neighbours are being brought together already.
+func gathers(l, r *topology.Partition, now time.Time) bool {
+	return l.Wish.Open(now) && r.Wish.Open(now) && l.Wish.With == r.ID && r.Wish.With == l.ID
+}
+
+// Gathered are the orders that follow those of neighbours on different nodes, which are on the same ones by now.
+func Gathered(s *meta.State, now time.Time) (orders []Order) {
+	for l := range s.Map.InMotion() {
+		if l.Wish == nil || l.Wish.With == 0 || l.Join != nil || l.Cut != nil {
+			continue
+		}
+		o := Order{Table: l.Table, First: l.ID, Second: l.Wish.With, Cause: l.Wish.Cause, Hasty: true}
+		left, right, err := o.Neighbours(s)
+		if err == nil && left == l && gathers(l, right, now) && placement.Together(l, right) {
+			orders = append(orders, o)
+		}
+	}
+	return orders
 }
 
 // pairOf names the partitions of a merge.

@@ -65,6 +65,8 @@ func (h *host) Holdings() Holdings {
 	return Holdings{Capacity: 5 << 40, Replicas: []Holding{{9, 3 << 30, 70}, {2, 1, 0}}}
 }
 
+func (h *host) Quiet() []byte { return []byte("quiet") }
+
 func (h *host) Enter(context.Context) (uint64, error) { return h.report.Records, h.admit }
 
 // TestHoldings proves that a node tells what its replicas take, in few bytes, and that damaged answers are refused.
@@ -75,6 +77,9 @@ func TestHoldings(t *testing.T) {
 	want := Holdings{Capacity: 5 << 40, Replicas: []Holding{{2, 0, 0}, {9, 3 << 30, 70}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v, %v", got, err)
+	}
+	if q, err := p.Quiet(t.Context(), topology.NodeID{2}); err != nil || string(q) != "quiet" {
+		t.Errorf("%q, %v", q, err)
 	}
 	b := got.append(nil)
 	for i := range b {

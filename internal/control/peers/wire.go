@@ -15,7 +15,7 @@ import (
 // Kind is the first byte of a request between nodes. Those below KindFirst are commands for replicas.
 type Kind = byte
 
-// The kinds of request; a JSON object follows, as in answers but that to kindHoldings.
+// The kinds of request; a JSON object follows, as in answers but those to kindHoldings and kindQuiet.
 const (
 	KindFirst Kind = 64 + iota
 	kindReport
@@ -25,6 +25,7 @@ const (
 	kindStop
 	kindAcknowledged
 	kindHoldings
+	kindQuiet
 )
 
 type turnAnswer struct {
@@ -89,6 +90,8 @@ type Host interface {
 	Acknowledged(to map[topology.PartitionID]uint64)
 	// Holdings is what the replicas on the node take.
 	Holdings() Holdings
+	// Quiet is what control/merge encodes of the partitions that are led on the node and could be merged.
+	Quiet() []byte
 	// Enter returns when it is the turn of the asking node to change the records, with their version.
 	Enter(ctx context.Context) (version uint64, err error)
 }
@@ -127,6 +130,8 @@ func serve(ctx context.Context, h Host, from topology.NodeID, request []byte) ([
 	case kindHoldings:
 		holdings := h.Holdings()
 		return holdings.append(nil), nil
+	case kindQuiet:
+		return h.Quiet(), nil
 	case kindStop:
 		h.Stops(from)
 		return []byte("{}"), nil

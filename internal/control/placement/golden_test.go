@@ -115,7 +115,7 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		s.state = next
 	case "gather":
 		left, right := partitionID(t, arg(0)), partitionID(t, arg(1))
-		m, err := Gather(s.state.Map, left, right, s.view.Now.Add(time.Minute))
+		m, err := Gather(s.state.Map, left, right, topology.ByHand, s.view.Now.Add(time.Minute))
 		if err != nil {
 			return "", err
 		}

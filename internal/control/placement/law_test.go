@@ -177,7 +177,7 @@ func (w *world) wish() {
 		return
 	}
 	right := rapid.SampledFrom(ids).Draw(w.t, "right")
-	if m, err := Gather(w.state.Map, p.ID, right, w.view.Now.Add(time.Minute)); err == nil {
+	if m, err := Gather(w.state.Map, p.ID, right, topology.ByHand, w.view.Now.Add(time.Minute)); err == nil {
 		w.install(m)
 	}
 }

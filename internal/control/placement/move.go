@@ -94,27 +94,30 @@ func votersOf(set *topology.ReplicaSet) (nodes []topology.NodeID) {
 	return nodes
 }
 
-// Gather returns a map in which the replicas of right are wanted on the nodes of left, and those of left stay, until an
-// instant: two neighbours that are to be merged. Schedule moves them one after the other; Together says
-// when they are there. The wishes end by themselves, with the merge, or by topology.Snapshot.WithWish.
-func Gather(m *topology.Snapshot, left, right topology.PartitionID, until time.Time) (*topology.Snapshot, error) {
-	l, r := m.Partition(left), m.Partition(right)
+// Gather returns a map in which the replicas of one partition, other, are wanted on the nodes of its neighbour, and
+// those of that, stay, remain where they are, until an instant: the two are to be merged. Schedule moves them one after
+// the other; Together says when they are there. The wishes end by themselves, with the merge or its recall, or by
+// topology.Snapshot.WithWish.
+func Gather(m *topology.Snapshot, stay, other topology.PartitionID, cause topology.Cause, until time.Time) (
+	*topology.Snapshot, error) {
+	l, r := m.Partition(stay), m.Partition(other)
 	if l == nil || r == nil || l.Table != r.Table || len(l.Sets) == 0 || len(r.Sets) == 0 {
-		return nil, fmt.Errorf("there are no partitions %d and %d of one table", left, right)
+		return nil, fmt.Errorf("there are no partitions %d and %d of one table", stay, other)
 	}
 	if !l.AtRest() {
-		return nil, fmt.Errorf("the replicas of partition %d are being changed: try again when they are at rest", left)
+		return nil, fmt.Errorf("the replicas of partition %d are being changed: try again when they are at rest", stay)
 	}
 	nodes := votersOf(&l.Sets[0])
 	if len(nodes) == 0 || len(votersOf(&r.Sets[0])) != len(nodes) {
 		return nil, errors.New("the two have not as many replicas as each other: try again when they have")
 	}
-	w := &topology.Wish{Nodes: nodes, Until: until.UnixMilli()}
-	m, err := m.WithWish(left, w)
+	w := topology.Wish{Nodes: nodes, Until: until.UnixMilli(), With: other, Cause: cause}
+	m, err := m.WithWish(stay, &w)
 	if err != nil {
 		return nil, err
 	}
-	return m.WithWish(right, w)
+	w.With = stay
+	return m.WithWish(other, &w)
 }
 
 // Together reports whether the replicas of two partitions are at rest on the same nodes.

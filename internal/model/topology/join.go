@@ -194,6 +194,7 @@ func (s *Snapshot) EndRecall(id PartitionID, now time.Time) (*Snapshot, error) {
 	out := s.next()
 	left, right := *l, *r
 	left.Join, right.Join, left.Reason, right.Reason = nil, nil, nil, nil
+	left.Wish, right.Wish = l.Wish.lasting(), r.Wish.lasting()
 	left.Since, right.Since = now.UnixMilli(), now.UnixMilli()
 	right.Epoch++
 	i := find(s.Partitions(l.Table), l.Span.Begin)

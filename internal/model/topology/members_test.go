@@ -149,7 +149,8 @@ func TestAssemble(t *testing.T) {
 							next, err = merged(s, left.ID, ps[len(ps)-1].ID)
 						}
 					case 7:
-						next, err = s.WithWish(p.ID, &Wish{Nodes: []NodeID{{1}}, Until: 7})
+						next, err = s.WithWish(p.ID, &Wish{Nodes: []NodeID{{1}}, Until: 7,
+							With: PartitionID(rapid.IntRange(0, 1).Draw(t, "with")) * ps[0].ID, Cause: BySize})
 					}
 					if err == nil {
 						s = next

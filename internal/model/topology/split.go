@@ -114,6 +114,7 @@ func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	out := s.next()
 	left, right := *p, *p
 	left.Cut, right.Cut, left.Reason, right.Reason = nil, nil, nil, nil
+	left.Wish, right.Wish = p.Wish.lasting(), p.Wish.lasting()
 	left.Span.Limit, right.Span.Begin = p.Cut.At, p.Cut.At
 	left.Epoch++
 	right.Epoch++

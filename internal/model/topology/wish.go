@@ -18,10 +18,22 @@ type Wish struct {
 	Nodes []NodeID
 	// Until is its end, in milliseconds since 1970.
 	Until int64
+	// With is the neighbour that the partition is to be merged with once the replicas of both are on the same nodes,
+	// 0 if there is none; Cause is why. The neighbour has such a wish, too.
+	With  PartitionID
+	Cause Cause
 }
 
 // wishMax bounds the nodes of a wish.
 const wishMax = 16
+
+// lasting is the wish without one to merge, which ends with the attempt: nil if it is nothing else.
+func (w *Wish) lasting() *Wish {
+	if w == nil || w.With != 0 {
+		return nil
+	}
+	return w
+}
 
 // Open reports whether the wish is in force; that of nil is not.
 func (w *Wish) Open(now time.Time) bool { return w != nil && now.UnixMilli() < w.Until }
@@ -36,7 +48,7 @@ func (s *Snapshot) WithWish(id PartitionID, w *Wish) (*Snapshot, error) {
 		if err := w.validate(); err != nil {
 			return nil, fmt.Errorf("partition %d: %w", id, err)
 		}
-		w = &Wish{slices.Clone(w.Nodes), w.Until}
+		w = &Wish{slices.Clone(w.Nodes), w.Until, w.With, w.Cause}
 	}
 	out := s.next()
 	changed := *p
@@ -63,6 +75,10 @@ func (w *Wish) append(v *codec.Writer) {
 	for _, n := range w.Nodes {
 		v.Raw(n[:])
 	}
+	if w.With != 0 {
+		v.Uint(uint64(w.With))
+		v.Uint(uint64(w.Cause))
+	}
 }
 
 func (r *decoder) wish() *Wish {
@@ -71,6 +87,9 @@ func (r *decoder) wish() *Wish {
 		var n NodeID
 		copy(n[:], r.Take(uint64(len(n))))
 		w.Nodes = append(w.Nodes, n)
+	}
+	if len(r.Rest()) > 0 {
+		w.With, w.Cause = PartitionID(r.Uint()), Cause(min(r.Uint(), 255))
 	}
 	if r.Err() == nil && w.validate() != nil {
 		r.Fail()

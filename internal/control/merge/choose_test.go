@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package merge
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// world is a table whose bytes and load are spread over the ring, by eighths, and which splits and merges by itself.
+type world struct {
+	t           *rapid.T
+	s           *meta.State
+	now         time.Time
+	rules       Rules
+	bytes, load [8]float64
+	rng         *rand.Rand // nil: leaders measure without error
+	calm        map[topology.PartitionID]*Calm
+	epochs      map[topology.PartitionID]uint64
+	heat        map[topology.PartitionID]*split.Heat
+	merged      map[topology.PartitionID]bool // since the table changed last
+	changes     int
+}
+
+const mostBytes = 1000
+
+var limit = split.Load{Operations: 1000, CPU: 0.25}
+
+// of is how much of something is in a span.
+func of(density [8]float64, span topology.Span) (n float64) {
+	begin, end := float64(span.Begin.Ring), float64(span.Limit.Ring)
+	if span.Limit.IsZero() {
+		end = math.Exp2(64)
+	}
+	for i, d := range density {
+		lo, hi := float64(i)*math.Exp2(61), float64(i+1)*math.Exp2(61)
+		n += d * max(min(end, hi)-max(begin, lo), 0) / math.Exp2(61)
+	}
+	return n
+}
+
+// step lets some seconds pass: leaders measure, partitions split, and quiet ones merge.
+func (w *world) step() {
+	w.now = w.now.Add(15 * time.Second)
+	var quiet []Quiet
+	for _, p := range w.s.Map.Partitions(table) {
+		if w.epochs[p.ID] != p.Epoch {
+			w.epochs[p.ID], w.calm[p.ID], w.heat[p.ID] = p.Epoch, &Calm{}, &split.Heat{}
+		}
+		ops := of(w.load, p.Span)
+		if w.rng != nil {
+			ops *= 0.75 + w.rng.Float64()/2
+		}
+		q := Quiet{Partition: p.ID, Epoch: p.Epoch, Bytes: uint64(of(w.bytes, p.Span)),
+			Load: split.Load{Operations: ops, CPU: 0.3 * ops / limit.Operations}}
+		q.Small, q.Idle = w.calm[p.ID].Note(w.now, q.Bytes, mostBytes, q.Load, limit)
+		if min(q.Small, q.Idle) >= w.rules.For {
+			quiet = append(quiet, q)
+		}
+		hot := w.heat[p.ID].Due(w.now, q.Load.Above(limit))
+		if q.Bytes > split.Soft(mostBytes) || hot {
+			w.split(p)
+		}
+	}
+	before := w.s
+	for _, o := range w.rules.Choose(w.s, quiet, w.now) {
+		next, gathering, err := o.Apply(w.s, w.now)
+		if err != nil || gathering {
+			w.t.Fatalf("%+v: %v, gathering %v", o, err, gathering)
+		}
+		w.s = next
+	}
+	if UnderWay(w.s.Map) > AtOnce {
+		w.t.Fatalf("%d merges are under way", UnderWay(w.s.Map))
+	}
+	for p := range before.Map.All() {
+		if now := w.s.Map.Partition(p.ID); now != nil && now.Join != nil && now.Join.Left == p.ID {
+			w.join(now)
+		}
+	}
+}
+
+func (w *world) split(p *topology.Partition) {
+	size := p.Span.Limit.Ring - p.Span.Begin.Ring // the whole ring is 0, half of which is right nevertheless
+	if p.Span.Limit.IsZero() {
+		size = -p.Span.Begin.Ring
+	}
+	half := size / 2
+	if size == 0 {
+		half = 1 << 63
+	}
+	o := split.Order{Table: table, Partition: p.ID, At: topology.Position{Ring: p.Span.Begin.Ring + half},
+		Cause: topology.BySize}
+	next, err := o.Apply(w.s, w.now)
+	if err != nil {
+		return // it rests
+	}
+	child := next.Map.Partition(p.ID).Cut.Child
+	if w.merged[p.ID] {
+		w.t.Fatalf("partition %d has merged and splits again, and nothing else has changed", p.ID)
+	}
+	m, err := next.Map.EndSplit(p.ID, w.now)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.s = next.WithMap(m).WithEvent(meta.Event{Kind: meta.Split, Partition: p.ID, Other: child,
+		Ended: w.now.UnixMilli()})
+	w.changes++
+}
+
+func (w *world) join(l *topology.Partition) {
+	r := w.s.Map.Partition(l.Join.Right)
+	m := w.s.Map
+	for _, member := range r.Sets[0].Replicas {
+		var err error
+		if m, err = m.JoinReady(r.ID, member.ID, 40, w.now); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	m, err := m.EndJoin(l.ID, w.now)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.s = w.s.WithMap(m).WithEvent(meta.Event{Kind: meta.Merge, Partition: l.ID, Other: r.ID, Ended: w.now.UnixMilli()})
+	w.merged[l.ID] = true
+	w.changes++
+}
+
+// TestNothingFlaps: whatever a table grows and shrinks to, by bytes and by load, it comes to rest: what has merged
+// does not split again unless the table changes, nothing happens in the last of many hours, a table that has become
+// empty and idle has as many partitions as it was made with, and never has it fewer (MG4).
+func TestNothingFlaps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		made := rapid.IntRange(1, 3).Draw(t, "made")
+		m, err := topology.New().WithLevel(Level).AddTable(table, made,
+			[]topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := rapid.IntRange(0, 3).Draw(t, "least")
+		w := &world{t: t, s: meta.Empty().WithMap(m), now: time.UnixMilli(1e12), calm: map[topology.PartitionID]*Calm{},
+			epochs: map[topology.PartitionID]uint64{}, heat: map[topology.PartitionID]*split.Heat{},
+			rules: Rules{Cap: func(uint32) uint64 { return mostBytes }, Limit: limit, For: time.Minute,
+				Least: func(uint32) int { return least }}}
+		for phase := range 3 {
+			w.merged = map[topology.PartitionID]bool{}
+			for i := range w.bytes {
+				w.bytes[i], w.load[i] = 0, 0
+				if phase < 2 {
+					w.bytes[i] = rapid.Float64Range(0, 800).Draw(t, "bytes")
+					w.load[i] = rapid.Float64Range(0, 800).Draw(t, "load")
+				}
+			}
+			most := 0
+			w.rng = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "noise"), 1))
+			for i := range 400 {
+				if i == 200 {
+					w.rng = nil
+				}
+				w.step()
+				if n := len(w.s.Map.Partitions(table)); n < made {
+					t.Fatalf("%d partitions of a table that was made with %d", n, made)
+				}
+				most = max(most, len(w.s.Map.Partitions(table)))
+			}
+			w.changes = 0
+			for range 40 {
+				w.step()
+			}
+			if w.changes > 0 {
+				t.Fatalf("phase %d: %d changes in the last minutes, %d partitions", phase, w.changes,
+					len(w.s.Map.Partitions(table)))
+			}
+			if n := len(w.s.Map.Partitions(table)); phase == 2 && n != max(made, min(least, most)) {
+				t.Fatalf("%d partitions of an empty table that was made with %d, %d at least of %d", n, made, least, most)
+			}
+		}
+	})
+}
+
+// pairOfQuiet is a table of two partitions of which the right one has split off the left one, and what their leaders
+// say of them.
+func pairOfQuiet(t *testing.T, now time.Time) (*meta.State, []Quiet) {
+	t.Helper()
+	m, err := topology.New().WithLevel(Level).AddTable(table, 1,
+		[]topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := now.Add(-24 * time.Hour)
+	if m, err = m.BeginSplit(1, topology.Position{Ring: 1 << 63}, topology.ByHand, long); err == nil {
+		m, err = m.EndSplit(1, long)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Quiet{Epoch: 2, Bytes: 100, Load: split.Load{Operations: 100, CPU: 0.01}, Small: time.Hour, Idle: time.Hour}
+	l, r := q, q
+	l.Partition, r.Partition = 1, 2
+	return meta.Empty().WithMap(m), []Quiet{l, r}
+}
+
+// TestChoose: two quiet neighbours are merged, and not where one of the conditions is not met.
+func TestChoose(t *testing.T) {
+	now := time.UnixMilli(1e12)
+	for name, c := range map[string]struct {
+		want   int
+		change func(s **meta.State, q []Quiet, r *Rules)
+	}{
+		"both are quiet": {1, func(**meta.State, []Quiet, *Rules) {}},
+		"off":            {0, func(_ **meta.State, _ []Quiet, r *Rules) { r.For = 0 }},
+		"large together": {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[0].Bytes, q[1].Bytes = 200, 121 }},
+		"busy together":  {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[0].Load.Operations = 301 }},
+		"CPU together":   {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[0].Load.CPU = 0.1 }},
+		"not for long":   {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[1].Idle = 59 * time.Second }},
+		"another span":   {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[1].Epoch = 1 }},
+		"one is unknown": {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[1].Partition = 7 }},
+		"a system table": {0, func(_ **meta.State, _ []Quiet, r *Rules) { r.Cap = func(uint32) uint64 { return 0 } }},
+		"two are needed": {0, func(_ **meta.State, _ []Quiet, r *Rules) { r.Least = func(uint32) int { return 2 } }},
+		"a node is down": {0, func(_ **meta.State, _ []Quiet, r *Rules) {
+			r.Well = func(n topology.NodeID) bool { return n != topology.NodeID{2} }
+		}},
+		"moved by hand": {0, func(s **meta.State, _ []Quiet, _ *Rules) {
+			m, err := (*s).Map.WithWish(2, &topology.Wish{Nodes: []topology.NodeID{{1}}, Until: now.UnixMilli() + 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			*s = (*s).WithMap(m)
+		}},
+		"a replica moves": {0, func(s **meta.State, _ []Quiet, _ *Rules) {
+			m, _, err := (*s).Map.AddMember(1, "r", topology.NodeID{4}, topology.Joining)
+			if err != nil {
+				t.Fatal(err)
+			}
+			*s = (*s).WithMap(m)
+		}},
+		"split lately": {0, func(s **meta.State, _ []Quiet, _ *Rules) {
+			m, err := (*s).Map.BeginSplit(2, topology.Position{Ring: 3 << 62}, topology.ByLoad, now)
+			if err == nil {
+				m, err = m.EndSplit(2, now.Add(-11*time.Minute))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			*s = (*s).WithMap(m).WithEvent(meta.Event{Kind: meta.Split, Partition: 2, Other: 3,
+				Ended: now.Add(-11 * time.Minute).UnixMilli()})
+		}},
+		"two leaders": {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[0].Partition = 2 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, q := pairOfQuiet(t, now)
+			r := Rules{Cap: func(uint32) uint64 { return mostBytes }, Limit: limit, For: time.Minute}
+			c.change(&s, q, &r)
+			orders := r.Choose(s, q, now)
+			if len(orders) != c.want {
+				t.Fatalf("%+v", orders)
+			}
+			if c.want == 1 && (orders[0].Cause != topology.BySize || orders[0].First != 1 || orders[0].Second != 2) {
+				t.Errorf("%+v", orders[0])
+			}
+		})
+	}
+	s, q := pairOfQuiet(t, now)
+	q[0].Idle = 2 * time.Minute
+	r := Rules{Cap: func(uint32) uint64 { return mostBytes }, Limit: limit, For: time.Minute}
+	if orders := r.Choose(s, q, now); len(orders) != 1 || orders[0].Cause != topology.ByLoad {
+		t.Errorf("the load has become low last: %+v", orders)
+	}
+}
+
+// TestGathered: neighbours that were to be merged and are on different nodes have that ordered as soon as they are on
+// the same ones, the smaller one having moved; and not any more once the time for it is over, or it was tried.
+func TestGathered(t *testing.T) {
+	now := time.UnixMilli(1e12)
+	s, q := pairOfQuiet(t, now)
+	m, _, err := s.Map.AddMember(1, "r", topology.NodeID{4}, topology.Joining)
+	if err == nil {
+		old := m.Partition(1).Sets[0]
+		if m, err = m.MarkLeaving(1, old.On(topology.NodeID{3}).ID); err == nil {
+			m, err = m.RecordVoters(1, "r", []topology.ReplicaID{old.On(topology.NodeID{1}).ID,
+				old.On(topology.NodeID{2}).ID, old.On(topology.NodeID{4}).ID})
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	q[1].Bytes++
+	r := Rules{Cap: func(uint32) uint64 { return mostBytes }, Limit: limit, For: time.Minute}
+	orders := r.Choose(s.WithMap(m), q, now)
+	if len(orders) != 1 {
+		t.Fatalf("%+v", orders)
+	}
+	s, gathering, err := orders[0].Apply(s.WithMap(m), now)
+	if wish := s.Map.Partition(1).Wish; err != nil || !gathering || !reflect.DeepEqual(wish.Nodes,
+		[]topology.NodeID{{1}, {2}, {3}}) {
+		t.Fatalf("%+v, %v, %v", wish, gathering, err)
+	}
+	if again := append(r.Choose(s, q, now), Gathered(s, now)...); len(again) > 0 {
+		t.Fatalf("ordered again: %+v", again)
+	}
+	there, err := s.Map.WithWish(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := there.Partition(1).Sets[0]
+	if m, _, err = s.Map.AddMember(1, "r", topology.NodeID{3}, topology.Joining); err == nil {
+		joining := m.Partition(1).Sets[0].On(topology.NodeID{3}).ID
+		if m, err = m.MarkLeaving(1, old.On(topology.NodeID{4}).ID); err == nil {
+			m, err = m.RecordVoters(1, "r", []topology.ReplicaID{old.On(topology.NodeID{1}).ID,
+				old.On(topology.NodeID{2}).ID, joining})
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = s.WithMap(m)
+	if late := Gathered(s, now.Add(GatherFor)); len(late) > 0 {
+		t.Errorf("ordered when the time was over: %+v", late)
+	}
+	orders = Gathered(s, now)
+	if len(orders) != 1 || !placement.Together(m.Partition(1), m.Partition(2)) {
+		t.Fatalf("%+v", orders)
+	}
+	if s, gathering, err = orders[0].Apply(s, now); err != nil || gathering || s.Map.Partition(1).Join == nil ||
+		s.Map.Partition(1).Reason.Cause != topology.BySize {
+		t.Fatalf("%v, %v", gathering, err)
+	}
+	if m, err = s.Map.RecallJoin(1); err == nil {
+		m, err = m.EndRecall(1, now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := Gathered(s.WithMap(m), now); len(again) > 0 {
+		t.Errorf("ordered after it was taken back: %+v", again)
+	}
+}
+
+// TestQuietIsTold: what a leader tells of quiet partitions comes as it was, and damaged it is refused.
+func TestQuietIsTold(t *testing.T) {
+	now := time.UnixMilli(1e12)
+	_, want := pairOfQuiet(t, now)
+	b := AppendQuiet(nil, want)
+	got, err := DecodeQuiet(b)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i := range b {
+		if _, err := DecodeQuiet(b[:i]); err == nil {
+			t.Errorf("%d of %d bytes are taken", i, len(b))
+		}
+	}
+	if list, err := DecodeQuiet(AppendQuiet(nil, make([]Quiet, toldMax+1))); err != nil || len(list) != toldMax {
+		t.Errorf("%d, %v", len(list), err)
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/binary"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestMergesByThemselves proves that quiet partitions which came of splits merge again while the table is in use, until
+// it has as many as it was made with, which stay; that nothing is lost meanwhile; and that the history says why.
+func TestMergesByThemselves(t *testing.T) {
+	const made, rows = 2, 500
+	n := startTestNode(t, Options{InitialPartitions: made, Merges: MergeOptions{QuietFor: 100 * time.Millisecond},
+		Splits: SplitOptions{Operations: 1e6, CPU: 100}})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	insert := c.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)")
+	for i := range rows {
+		c.execute(insert, number(i), number(0))
+	}
+	born := partsOf(n)
+	for _, p := range born {
+		o := admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Now: true}
+		if said, err := n.orderSplit(t.Context(), o); err != nil {
+			t.Fatal(said, err)
+		}
+	}
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	last := 0
+	clients.Go(func() {
+		c := newClient(t, n)
+		insert := c.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)")
+		for ; ; last++ {
+			for i := range rows {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond): // a load, and no great one
+				}
+				c.execute(insert, number(i), number(last+1))
+			}
+		}
+	})
+	poll.Until(t, "all have merged that can", func() bool { return len(partsOf(n)) == made })
+	close(stop)
+	clients.Wait()
+	for i, p := range partsOf(n) {
+		if p.ID != born[i].ID || p.Span.String() != born[i].Span.String() {
+			t.Errorf("partition %d has %s, and was made as %d with %s", p.ID, p.Span, born[i].ID, born[i].Span)
+		}
+	}
+	read := c.prepare("SELECT v FROM ks.t WHERE k = ?")
+	for i := range rows {
+		got := c.execute(read, number(i))
+		if v := got.Cells[len(got.Cells)-4:]; got.RowCount != 1 || binary.BigEndian.Uint32(v) < uint32(last) {
+			t.Fatalf("row %d is %x after %d rounds", i, v, last)
+		}
+	}
+	merges := 0
+	for _, e := range n.records.State().History {
+		if e.Kind == meta.Merge && (e.Cause == topology.BySize || e.Cause == topology.ByLoad) && !e.Abandoned {
+			merges++
+		}
+	}
+	if merges != made {
+		t.Errorf("the history has %d merges", merges)
+	}
+}
