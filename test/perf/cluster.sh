@@ -7,6 +7,8 @@
 #   write128 write1k     128 B and 1 KB rows, one physical partition, 128 in flight, at the node that leads it, then at one that does not
 #   read                 QUORUM at the leader, LOCAL_ONE at a follower, QUORUM at a follower, which is a hop; not compacted, then compacted
 #   partitions           128 B rows in 256 physical partitions, 512 in flight, at any node
+#   split                1 GB in one partition that is split again and again under a mixed load: how long a split takes, and the latencies of
+#                        a measurement without one and of the next with one; not among the default cells
 #   alone                write128, write1k and read on one node that stands alone, with batch commits, for the ratio
 #
 # DURATION (default 5s) is the length of each measurement, ROUNDS (default 3) how often each is taken; medians are printed. ILION names a
@@ -17,6 +19,7 @@ work=$(mktemp -d)
 cells=${*:-write128 write1k read partitions alone}
 duration=${DURATION:-5s} rounds=${ROUNDS:-3} base=127.${BASE:-9}.0
 ilion=${ILION:-$work/ilion}
+printf 'splits:\n  operations_per_second: -1\n' >"$work/config.yaml" # partitions stay as a cell has them
 CGO_ENABLED=${CGO_ENABLED:-0} go build -o "$work/ilion" ./cmd/ilion
 pids=()
 stop() {
@@ -30,7 +33,7 @@ trap 'stop; rm -rf "$work"' EXIT
 node() { # number, arguments of start...
   local i=$1; shift
   mkdir -p "$work/n$i"
-  "$ilion" start --data "$work/n$i/data" --cql "$base.$i:9042" --http "$base.$i:8080" --log-level warn "$@" >"$work/n$i/out" 2>"$work/n$i/log" &
+  "$ilion" start --data "$work/n$i/data" --config "${config:-$work/config.yaml}" --cql "$base.$i:9042" --http "$base.$i:8080" --log-level warn "$@" >"$work/n$i/out" 2>"$work/n$i/log" &
   pids+=($!)
   for _ in $(seq 100); do grep -qs ready "$work/n$i/out" && return; sleep 0.1; done
   cat "$work/n$i/log"; exit 1
@@ -106,6 +109,24 @@ reads() { # label
     sample "read 1 KB $1, QUORUM at a follower" "$f" read "${one[@]}" "${large[@]}" --keys 100000 --consistency QUORUM
   done
 }
+splits() {
+  cluster
+  bench 1 read "${one[@]}" "${large[@]}" --keys 1000000 --warmup 0s --duration 200ms >/dev/null
+  mixed=(mixed --connections 4 --inflight 8 "${large[@]}" --keys 1000000 --consistency QUORUM)
+  for round in $(seq "$rounds"); do
+    sample "mixed 1 KB at QUORUM, before a split" 1 "${mixed[@]}"
+    sample "mixed 1 KB at QUORUM, around a split" 1 "${mixed[@]}" &
+    sampling=$!
+    sleep 4
+    "$ilion" partition split ilion_bench.rows "$(largest)" --data "$work/n1/data" --wait --now >/dev/null
+    wait "$sampling"
+  done
+  "$ilion" history ilion_bench.rows --data "$work/n1/data"
+}
+largest() { status | python3 -c '
+import json, sys
+parts = [p for t in json.load(sys.stdin)["tables"] if t["name"] == "ilion_bench.rows" for p in t["physical_partitions"]]
+print(max(parts, key=lambda p: p["disk_bytes"])["id"])'; }
 for cell in $cells; do
   case $cell in
   write128) writes "128 B" "${small[@]}" ;;
@@ -115,12 +136,15 @@ for cell in $cells; do
     bench 1 read "${one[@]}" "${large[@]}" --keys 100000 --warmup 0s --duration 200ms >/dev/null
     reads fresh; compact; reads compacted ;;
   partitions)
-    printf 'initial_partitions: 256\n' >"$work/many.yaml"
-    cluster --config "$work/many.yaml"
+    { cat "$work/config.yaml"; echo 'initial_partitions: 256'; } >"$work/many.yaml"
+    config=$work/many.yaml
+    cluster
+    config=
     table; sleep 5
     for _ in $(seq "$rounds"); do
       sample "write 128 B, 256 partitions, any node" 1 write --connections 8 --inflight 64 "${small[@]}" --keys 10000000
     done ;;
+  split) splits ;;
   alone)
     stop; node 1 --commit batch
     table
