@@ -38,6 +38,8 @@ type world struct {
 	flights map[topology.PartitionID]time.Time
 	left    map[[2]uint64]bool // partition and node that it has left in this phase
 	phase   phase
+	// planner decides.
+	planner placement.Planner
 }
 
 // phase is what is reported of a part of a run.
@@ -126,7 +128,7 @@ func (w *world) decide() int {
 		view.Sizes = nil
 	}
 	began := time.Now()
-	actions := placement.Schedule(w.state, view)
+	actions := w.planner.Schedule(w.state, view)
 	cpu := time.Since(began)
 	w.phase.calls++
 	w.phase.cpu += cpu

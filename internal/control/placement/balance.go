@@ -18,85 +18,75 @@ import (
 // Relief by bytes makes V smaller, for a node that it gives to stays within half of the tolerance, or less full than
 // the giver is then. All else leaves V as it is, or smaller, because it gives to nobody above half of the tolerance.
 // So relief by bytes ends. Nodes that are to be filled then lose nothing, for no other way brings a node below
-// LowMark, and each fill brings one of them nearer: fills end. The same holds for V of the load and relief by load,
+// SpareMark, and each fill brings one of them nearer: fills end. The same holds for V of the load and relief by load,
 // and the way home alone is left, of which each step brings one more replica to where the ring has it. Between what
 // leads away from a node and what leads back is half of the tolerance, by which the figures may err.
 type balancer struct {
 	*scheduler
-	homes []subject // have a replica that is not at home
-	all   []subject // may give a replica to relieve its node, if any node is to be relieved or filled
+	homes []*subject // have a replica that is not at home
 	count map[uint32][]int32
+	moved map[topology.PartitionID]bool
+	out   []Action
 	// unfair is set if a node is beyond the tolerance, or to be filled.
 	unfair bool
 }
 
-// look takes a set to which nothing else is to happen.
-func (b *balancer) look(s *subject) {
-	if s.votes != s.region.target || s.alive < s.votes || s.votes < 3 {
-		return
-	}
-	home := s.region.ring.Home(s.p, s.votes)
-	for _, node := range home {
-		if s.set.On(node) == nil {
-			b.homes = append(b.homes, *s)
-			break
-		}
-	}
-	if b.unfair && len(s.region.nodes) > s.votes {
-		b.all = append(b.all, *s)
-	}
-}
-
 // actions are the moves for balance, until the bound is reached.
-func (b *balancer) actions() (out []Action) {
-	moved := map[topology.PartitionID]bool{}
-	note := func(s *subject, steps []Step) {
-		size := b.size(s.p)
-		b.at[steps[0].Node].take(size)
-		b.at[steps[1].Node].give(size)
-		b.busy++
-		moved[s.p.ID] = true
-		out = append(out, Action{s.p.ID, s.set.Region, Balance, steps})
-	}
+func (b *balancer) actions() []Action {
 	if b.unfair {
-		b.relieve(bytesOf, moved, note)
-		b.fill(moved, note)
-		b.relieve(loadOf, moved, note)
+		b.relieve(bytesOf)
+		b.fill()
+		b.relieve(loadOf)
 	}
-	for i := range b.homes {
+	for _, s := range b.homes {
 		if b.busy >= b.most {
 			break
 		}
-		if s := &b.homes[i]; !moved[s.p.ID] {
-			if steps := b.homeward(s); steps != nil {
-				note(s, steps)
-			}
+		if !b.moved[s.p.ID] {
+			b.homeward(s)
 		}
 	}
-	return out
+	return b.out
+}
+
+// move has a replica of a set go from one node to another.
+func (b *balancer) move(s *subject, from, to *node) {
+	step := Step{Kind: Add, Node: to.ID}
+	if m := s.set.On(to.ID); m != nil {
+		step.Kind, step.Replica = Join, m.ID
+	}
+	b.out = append(b.out, Action{s.p.ID, s.set.Region, Balance, []Step{step, {Go, from.ID, s.set.On(from.ID).ID}}})
+	to.take(s.size)
+	from.give(s.size)
+	b.busy++
+	if b.moved == nil {
+		b.moved = map[topology.PartitionID]bool{}
+	}
+	b.moved[s.p.ID] = true
 }
 
 // homeward moves one replica of a set to where the ring has it, if there is room for it.
-func (b *balancer) homeward(s *subject) []Step {
-	size := b.size(s.p)
-	home := s.region.ring.Home(s.p, s.votes)
-	to, keep := make([]topology.NodeID, 0, len(home)), home
-	for _, id := range home {
-		if n := b.at[id]; s.set.On(id) == nil && s.region.fits(n, size) && b.room(n, size) {
-			to = append(to, id)
+func (b *balancer) homeward(s *subject) {
+	for _, to := range s.home {
+		if to == nil || !s.region.fits(to, s.size) || !b.room(to, s.size) || !b.view.takes(to.Node) {
+			continue
+		}
+		if m := s.set.On(to.ID); m != nil && m.State != topology.Learner {
+			continue
+		}
+		for i, from := range s.on {
+			if s.set.Replicas[i].State == topology.Voter && !slices.Contains(s.home[:], from) &&
+				b.spares(s.region, from, s.size) {
+				b.move(s, from, to)
+				return
+			}
 		}
 	}
-	for _, m := range s.set.Replicas {
-		if !slices.Contains(keep, m.Node) && !b.spares(s.region, b.at[m.Node], size) {
-			keep = append(keep, m.Node)
-		}
-	}
-	return s.exchange(to, keep)
 }
 
-// spares reports whether a node has no less than LowMark of its share without something.
+// spares reports whether a node has no less than SpareMark of its share without something.
 func (b *balancer) spares(r *region, n *node, s Size) bool {
-	return n.has.Bytes-s.Bytes >= bytesOf.limit(r, n, 0)*LowMark-BytesSlack
+	return n.has.Bytes-s.Bytes >= bytesOf.limit(r, n, 0)*SpareMark-BytesSlack
 }
 
 // room reports whether no more than FlightMax would be on its way to a node.
@@ -135,11 +125,11 @@ func (d dimension) relative(n *node, has float64) float64 {
 }
 
 // relieve has nodes beyond the tolerance give replicas away, the fullest first.
-func (b *balancer) relieve(dim dimension, moved map[topology.PartitionID]bool, note func(*subject, []Step)) {
+func (b *balancer) relieve(dim dimension) {
 	var hot []*node
-	for _, n := range b.state.Nodes {
-		if at := b.at[n.ID]; at.stays && dim.of(at.has) > dim.limit(b.region(n.Region), at, 1) {
-			hot = append(hot, at)
+	for _, n := range b.nodes {
+		if n.stays && dim.of(n.has) > dim.limit(n.region, n, 1) {
+			hot = append(hot, n)
 		}
 	}
 	if len(hot) == 0 || b.busy >= b.most {
@@ -148,50 +138,54 @@ func (b *balancer) relieve(dim dimension, moved map[topology.PartitionID]bool, n
 	slices.SortStableFunc(hot, func(a, c *node) int {
 		return cmp.Compare(dim.relative(c, dim.of(c.has)), dim.relative(a, dim.of(a.has)))
 	})
-	on, colder := b.on(dim, hot), b.colder(dim)
+	b.list(dim, hot)
+	colder := b.colder(dim)
 	for _, n := range hot {
 		// The largest first that are no more than what it has too much, then the smallest: the fewest moves, and no
 		// more bytes than need be.
-		limit := dim.limit(b.region(n.Region), n, 1)
-		excess := dim.of(n.has) - dim.limit(b.region(n.Region), n, 0)
-		b.order(dim, on[n], excess)
+		limit := dim.limit(n.region, n, 1)
+		order(dim, n.gives, dim.of(n.has)-dim.limit(n.region, n, 0))
 		tries := 0
-		for _, s := range on[n] {
+		for _, s := range n.gives {
 			if dim.of(n.has) <= limit || b.busy >= b.most || tries >= triesMax {
 				break
 			}
-			if moved[s.p.ID] || dim == loadOf && !b.spares(s.region, n, b.size(s.p)) {
+			if b.moved[s.p.ID] || dim == loadOf && !b.spares(s.region, n, s.size) {
 				continue
 			}
 			tries++
 			if to := b.target(dim, s, n, colder); to != nil {
-				note(s, []Step{{Add, to.ID, 0}, {Go, n.ID, s.set.On(n.ID).ID}})
+				b.move(s, n, to)
 			}
 		}
 	}
 }
 
-// on lists the sets that have a voter on some nodes, and are not empty.
-func (b *balancer) on(dim dimension, nodes []*node) map[*node][]*subject {
-	on := map[*node][]*subject{}
-	for _, n := range nodes {
-		on[n] = nil
+// list notes at some nodes the sets that have a voter there, and are not empty.
+func (b *balancer) list(dim dimension, nodes []*node) {
+	for _, n := range b.nodes {
+		n.gives, n.giving = n.gives[:0], false
 	}
-	for i := range b.all {
-		s := &b.all[i]
-		for _, m := range s.set.Replicas {
-			if list, ok := on[b.at[m.Node]]; ok && m.State == topology.Voter && dim.of(b.size(s.p)) > 0 {
-				on[b.at[m.Node]] = append(list, s)
+	for _, n := range nodes {
+		n.giving = true
+	}
+	for i := range b.subjects {
+		s := &b.subjects[i]
+		if !s.settled || dim.of(s.size) <= 0 || len(s.region.nodes) <= s.votes {
+			continue
+		}
+		for j, n := range s.on {
+			if n.giving && s.set.Replicas[j].State == topology.Voter {
+				n.gives = append(n.gives, s)
 			}
 		}
 	}
-	return on
 }
 
 // order sorts sets: the largest first that are no more than something, then the smallest of the others.
-func (b *balancer) order(dim dimension, sets []*subject, most float64) {
+func order(dim dimension, sets []*subject, most float64) {
 	slices.SortStableFunc(sets, func(x, y *subject) int {
-		p, q := dim.of(b.size(x.p)), dim.of(b.size(y.p))
+		p, q := dim.of(x.size), dim.of(y.size)
 		switch {
 		case p <= most && q <= most:
 			return cmp.Compare(q, p)
@@ -206,11 +200,11 @@ func (b *balancer) order(dim dimension, sets []*subject, most float64) {
 
 // fill gives replicas to nodes that have less than LowMark of their share, of the fullest nodes that have more than
 // theirs, and keep it.
-func (b *balancer) fill(moved map[topology.PartitionID]bool, note func(*subject, []Step)) {
-	share := func(n *node) float64 { return bytesOf.limit(b.region(n.Region), n, 0) }
+func (b *balancer) fill() {
+	share := func(n *node) float64 { return bytesOf.limit(n.region, n, 0) }
 	var low, full []*node
 	for _, n := range b.colder(bytesOf) {
-		if n.low(b.region(n.Region)) {
+		if n.low(n.region) {
 			low = append(low, n)
 		} else if n.has.Bytes > share(n) {
 			full = append(full, n)
@@ -221,21 +215,20 @@ func (b *balancer) fill(moved map[topology.PartitionID]bool, note func(*subject,
 	}
 	slices.Reverse(full)
 	full = full[:min(len(full), targetsMax)]
-	on := b.on(bytesOf, full)
+	b.list(bytesOf, full)
 	for _, from := range full {
-		b.order(bytesOf, on[from], from.has.Bytes-share(from))
+		order(bytesOf, from.gives, from.has.Bytes-share(from))
 		next := 0
 		for _, to := range low {
-			for tries := 0; next < len(on[from]) && tries < triesMax && b.busy < b.most; tries++ {
-				s := on[from][next]
+			for tries := 0; next < len(from.gives) && tries < triesMax && b.busy < b.most; tries++ {
+				s := from.gives[next]
 				next++
-				size := b.size(s.p)
-				if moved[s.p.ID] || s.set.On(to.ID) != nil || from.has.Bytes-size.Bytes < share(from) ||
-					to.has.Bytes+size.Bytes > share(to) || from.Region != to.Region || !b.room(to, size) ||
+				if b.moved[s.p.ID] || s.set.On(to.ID) != nil || from.has.Bytes-s.size.Bytes < share(from) ||
+					to.has.Bytes+s.size.Bytes > share(to) || from.region != to.region || !b.room(to, s.size) ||
 					!b.keepsZones(s, from, to) {
 					continue
 				}
-				note(s, []Step{{Add, to.ID, 0}, {Go, from.ID, s.set.On(from.ID).ID}})
+				b.move(s, from, to)
 				break
 			}
 		}
@@ -250,9 +243,9 @@ const (
 
 // colder are the nodes that could be given something, the least full first.
 func (b *balancer) colder(dim dimension) (nodes []*node) {
-	for _, n := range b.state.Nodes {
-		if b.view.takes(n) {
-			nodes = append(nodes, b.at[n.ID])
+	for _, n := range b.nodes {
+		if b.view.takes(n.Node) {
+			nodes = append(nodes, n)
 		}
 	}
 	slices.SortStableFunc(nodes, func(x, y *node) int {
@@ -264,8 +257,7 @@ func (b *balancer) colder(dim dimension) (nodes []*node) {
 // target is the node that is to have the replica of a set that another gives away; nil if there is none. The set keeps
 // its zones. Of nodes that are about as full the one with the fewest replicas of the table is taken.
 func (b *balancer) target(dim dimension, s *subject, from *node, colder []*node) *node {
-	size := b.size(s.p)
-	after := dim.relative(from, dim.of(from.has)-dim.of(size))
+	after := dim.relative(from, dim.of(from.has)-dim.of(s.size))
 	var best *node
 	var bestRank [2]int
 	found := 0
@@ -273,12 +265,12 @@ func (b *balancer) target(dim dimension, s *subject, from *node, colder []*node)
 		if has := dim.of(n.has); dim.relative(n, has) > after && has > dim.limit(s.region, n, 0.5) {
 			break // nor those after it, which are fuller
 		}
-		if n.Region != from.Region || s.set.On(n.ID) != nil || !b.room(n, size) || !b.keepsZones(s, from, n) {
+		if n.region != from.region || s.set.On(n.ID) != nil || !b.room(n, s.size) || !b.keepsZones(s, from, n) {
 			continue
 		}
-		has := dim.of(n.has) + dim.of(size)
+		has := dim.of(n.has) + dim.of(s.size)
 		fits := has <= dim.limit(s.region, n, 0.5) || dim.relative(n, has) <= after
-		if !fits || dim == loadOf && !s.region.fitsBytes(n, size) {
+		if !fits || dim == loadOf && !s.region.fitsBytes(n, s.size) {
 			continue
 		}
 		rank := [2]int{n.filled(s.region), int(b.tables(s.p.Table)[n.index])}
@@ -294,14 +286,14 @@ func (b *balancer) target(dim dimension, s *subject, from *node, colder []*node)
 
 // keepsZones reports whether a set has as many zones with a replica on one node as with that on another.
 func (b *balancer) keepsZones(s *subject, from, to *node) bool {
-	if from.Zone == to.Zone {
+	if from.zone == to.zone {
 		return true
 	}
 	leaves, comes := true, true
-	for _, m := range s.set.Replicas {
-		if n := b.at[m.Node]; n != nil && n != from {
-			leaves = leaves && n.Zone != from.Zone
-			comes = comes && n.Zone != to.Zone
+	for _, n := range s.on {
+		if n != nil && n != from {
+			leaves = leaves && n.zone != from.zone
+			comes = comes && n.zone != to.zone
 		}
 	}
 	return comes || !leaves
@@ -312,12 +304,12 @@ func (b *balancer) tables(table uint32) []int32 {
 	if n := b.count[table]; n != nil {
 		return n
 	}
-	n := make([]int32, len(b.state.Nodes))
+	n := make([]int32, len(b.nodes))
 	for _, p := range b.state.Map.Partitions(table) {
-		for i := range p.Sets {
-			for _, m := range p.Sets[i].Replicas {
-				if at := b.at[m.Node]; at != nil {
-					n[at.index]++
+		for i, at := 0, b.find(p.ID); i < len(p.Sets); i++ {
+			for _, on := range b.subjects[at+i].on {
+				if on != nil {
+					n[on.index]++
 				}
 			}
 		}

@@ -103,7 +103,8 @@ func TestShareBySize(t *testing.T) {
 		check := func(when string) {
 			t.Helper()
 			w.converge()
-			d := newScheduler(w.state, &w.view)
+			d := &scheduler{}
+			d.begin(w.state, &w.view)
 			r := d.region(here)
 			for _, n := range w.state.Nodes {
 				if !w.view.stays(n) {
@@ -127,6 +128,24 @@ func TestShareBySize(t *testing.T) {
 		check("after a node left")
 		if n := Holds(w.state, gone.ID); n > 0 {
 			t.Fatal(fmt.Sprint("the node that left holds ", n))
+		}
+	})
+}
+
+// TestNotGivenToBeFilled proves that a node which gave a replica away is not filled again when sizes, its own and those
+// of all, are a fifth of the tolerance off: it would be given by one way and fetched back by another for ever.
+func TestNotGivenToBeFilled(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := &node{weight: rapid.Float64Range(0.1, 4).Draw(t, "weight")}
+		r := &region{weight: n.weight + rapid.Float64Range(0.1, 100).Draw(t, "others")}
+		r.has.Bytes = rapid.Float64Range(1<<40, 1<<50).Draw(t, "all")
+		n.has.Bytes = rapid.Float64Range(0.7, 0.9).Draw(t, "of its share") * r.has.Bytes / r.weight * n.weight
+		if (&balancer{}).spares(r, n, Size{}) {
+			n.has.Bytes *= 1 - Tolerance/5
+			r.has.Bytes *= 1 + Tolerance/5
+			if n.low(r) {
+				t.Fatalf("it has %v of %v", n.has.Bytes, r.has.Bytes)
+			}
 		}
 	})
 }

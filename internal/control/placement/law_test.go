@@ -4,6 +4,7 @@ package placement
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -28,6 +29,8 @@ type world struct {
 	nodes map[topology.ReplicaID]topology.NodeID
 	last  topology.ReplicaID // the highest id seen
 	table uint32
+	// planner has seen all that went before, fully or in part.
+	planner Planner
 }
 
 func newWorld(t *rapid.T) *world {
@@ -116,6 +119,9 @@ func (w *world) check(id topology.PartitionID) {
 
 func (w *world) schedule() int {
 	actions := Schedule(w.state, w.view)
+	if kept := w.planner.Schedule(w.state, w.view); !reflect.DeepEqual(kept, actions) {
+		w.t.Fatalf("a planner that has seen what was before says %v, one that has not %v", kept, actions)
+	}
 	m, err := Apply(w.state.Map, actions, w.view.Now)
 	w.must(err)
 	w.install(m)
@@ -352,12 +358,13 @@ func (w *world) rested() {
 		if up <= len(conf.Voters)/2 {
 			continue // the one voter there was is dead
 		}
-		want := min(ring.nodes, Replicas)
+		want := min(len(ring.nodes), Replicas)
 		if want == 2 {
 			want = 1
 		}
 		if alive < want {
-			w.t.Fatalf("partition %d: %d voters that stay, with %d nodes: %+v", p.ID, alive, ring.nodes, set.Replicas)
+			w.t.Fatalf("partition %d: %d voters that stay, with %d nodes: %+v", p.ID, alive, len(ring.nodes),
+				set.Replicas)
 		}
 		if p.ID == topology.MetaPartition {
 			for _, n := range w.state.Nodes {
@@ -367,7 +374,7 @@ func (w *world) rested() {
 			}
 			continue
 		}
-		if ring.nodes < Replicas {
+		if len(ring.nodes) < Replicas {
 			continue
 		}
 		for _, node := range ring.Home(p, Replicas) {

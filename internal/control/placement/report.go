@@ -39,11 +39,11 @@ func Wanted(state *meta.State, region string) int {
 // UnderReplicated lists the replica sets that are short of voters, the meta partition first, for status.
 func UnderReplicated(state *meta.State, down map[topology.NodeID]time.Time) []Shortage {
 	var out []Shortage
-	d := &scheduler{state: state, view: &View{Down: down}}
+	view := &View{Down: down}
 	for p := range state.Map.All() {
 		for i := range p.Sets {
-			s := subject{scheduler: d, p: p, set: &p.Sets[i]}
-			s.look()
+			s := subject{p: p, set: &p.Sets[i]}
+			s.count(view)
 			if wanted := Wanted(state, s.set.Region); s.alive < wanted {
 				out = append(out, Shortage{p.ID, p.Table, s.set.Region, s.votes, s.alive, wanted,
 					s.alive - topology.Quorum(s.votes), s.busy})

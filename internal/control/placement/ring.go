@@ -45,32 +45,48 @@ func NextToken(nodes []*meta.Node) token.Token {
 // Ring is the ring of a region as drivers see it.
 type Ring struct {
 	tokens []ringToken // ascending
-	nodes  int
-	zones  map[string]bool
+	nodes  []*meta.Node
+	zone   []int // of each node
+	zones  int
 }
 
 type ringToken struct {
 	at   uint64
-	node *meta.Node
+	node int // its place in nodes
 }
 
-// NewRing is the ring of the nodes.
+// NewRing is the ring of the nodes that have tokens.
 func NewRing(nodes []*meta.Node) *Ring {
-	r := &Ring{zones: map[string]bool{}}
+	r := &Ring{}
+	zones := map[string]int{}
 	for _, n := range nodes {
 		if len(n.Tokens) == 0 {
 			continue
 		}
-		r.nodes++
-		r.zones[n.Zone] = true
-		for _, t := range n.Tokens {
-			r.tokens = append(r.tokens, ringToken{t.Position(), n})
+		zone, ok := zones[n.Zone]
+		if !ok {
+			zone = len(zones)
+			zones[n.Zone] = zone
 		}
+		for _, t := range n.Tokens {
+			r.tokens = append(r.tokens, ringToken{t.Position(), len(r.nodes)})
+		}
+		r.nodes, r.zone = append(r.nodes, n), append(r.zone, zone)
 	}
+	r.zones = len(zones)
 	slices.SortFunc(r.tokens, func(a, b ringToken) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), bytes.Compare(a.node.ID[:], b.node.ID[:]))
+		return cmp.Or(cmp.Compare(a.at, b.at), bytes.Compare(r.nodes[a.node].ID[:], r.nodes[b.node].ID[:]))
 	})
 	return r
+}
+
+// ids are the ids of nodes of the ring.
+func (r *Ring) ids(nodes []int) []topology.NodeID {
+	out := make([]topology.NodeID, len(nodes))
+	for i, n := range nodes {
+		out[i] = r.nodes[n].ID
+	}
+	return out
 }
 
 // from is the index of the token that owns a place: the first at or after it.
@@ -90,37 +106,39 @@ func (r *Ring) from(at uint64) int {
 // walk is what drivers compute for NetworkTopologyStrategy with n replicas in the region: along the ring from a token,
 // first a node of every zone, then those that were passed over, in order. With one zone these are the next n nodes. It
 // is shorter if there are fewer nodes.
-func (r *Ring) walk(from, n int) []topology.NodeID {
-	n = min(n, r.nodes)
-	out := make([]topology.NodeID, 0, n)
-	var passed []topology.NodeID
-	seen := func(id topology.NodeID) bool { return slices.Contains(out, id) || slices.Contains(passed, id) }
+func (r *Ring) walk(from, n int) []int {
+	n = min(n, len(r.nodes))
+	out := make([]int, 0, n)
+	var passed []int
+	seen := func(node int) bool { return slices.Contains(out, node) || slices.Contains(passed, node) }
 	if n > 2*Replicas { // a long walk looks too long for each
-		met := make(map[topology.NodeID]bool, n)
-		seen = func(id topology.NodeID) bool {
-			was := met[id]
-			met[id] = true
+		met := make([]bool, len(r.nodes))
+		seen = func(node int) bool {
+			was := met[node]
+			met[node] = true
 			return was
 		}
 	}
-	zones := map[string]bool{}
+	zones := make([]bool, r.zones)
+	covered := 0
 	for i := 0; i < len(r.tokens) && len(out) < n; i++ {
 		node := r.tokens[(from+i)%len(r.tokens)].node
-		if seen(node.ID) {
+		if seen(node) {
 			continue
 		}
 		switch {
-		case !zones[node.Zone]:
-			zones[node.Zone] = true
-			out = append(out, node.ID)
-			if len(zones) == len(r.zones) {
+		case !zones[r.zone[node]]:
+			zones[r.zone[node]] = true
+			covered++
+			out = append(out, node)
+			if covered == r.zones {
 				take := min(len(passed), n-len(out))
 				out, passed = append(out, passed[:take]...), passed[take:]
 			}
-		case len(zones) == len(r.zones):
-			out = append(out, node.ID)
+		case covered == r.zones:
+			out = append(out, node)
 		default:
-			passed = append(passed, node.ID)
+			passed = append(passed, node)
 		}
 	}
 	return out
@@ -130,7 +148,7 @@ func (r *Ring) walk(from, n int) []topology.NodeID {
 // range of one token. Of one that holds several, a point inside decides that depends on the table, so that only those
 // near a new node move there; the table also decides which of them leads, so that all lead as many.
 func (r *Ring) Home(p *topology.Partition, n int) []topology.NodeID {
-	return r.home(p.Table, p.Span, n)
+	return r.ids(r.home(p.Table, p.Span, n))
 }
 
 // Prefer is the order in which nodes are to lead a partition: that of its wish while one is open, else that of Home.
@@ -141,7 +159,8 @@ func (r *Ring) Prefer(p *topology.Partition, now time.Time) []topology.NodeID {
 	return r.Home(p, Replicas)
 }
 
-func (r *Ring) home(table uint32, span topology.Span, n int) []topology.NodeID {
+// home is Home by places in nodes. Those of fewer nodes, if no fewer than Replicas, are a prefix of those of more.
+func (r *Ring) home(table uint32, span topology.Span, n int) []int {
 	if len(r.tokens) == 0 {
 		return nil
 	}
@@ -156,14 +175,14 @@ func (r *Ring) home(table uint32, span topology.Span, n int) []topology.NodeID {
 	inside, _ := bits.Mul64(uint64(table)*golden, last-begin)
 	home := r.walk(r.from(begin+inside), n)
 	set := home[:min(Replicas, len(home))]
-	slices.SortFunc(set, func(a, b topology.NodeID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(set, func(a, b int) int { return bytes.Compare(r.nodes[a].ID[:], r.nodes[b].ID[:]) })
 	shuffle(set, uint64(table)*silver)
 	return home
 }
 
 // shuffle orders the nodes of a set by a number, the leader first: numbers that are spread evenly lead to leaders that
 // are, and so do those of the sets that a dead node led. In the order of the ring its neighbour would lead them all.
-func shuffle(set []topology.NodeID, number uint64) {
+func shuffle(set []int, number uint64) {
 	for i := range set {
 		at, rest := bits.Mul64(number, uint64(len(set)-i))
 		j := i + int(at)

@@ -94,9 +94,9 @@ func TestWalk(t *testing.T) {
 		ring := NewRing(nodes)
 		for range 10 {
 			at := token.Token(rapid.Int64().Draw(t, "at"))
-			all := ring.walk(ring.from(at.Position()), len(nodes))
+			all := ring.ids(ring.walk(ring.from(at.Position()), len(nodes)))
 			for n := range len(nodes) + 2 {
-				got := ring.walk(ring.from(at.Position()), n)
+				got := ring.ids(ring.walk(ring.from(at.Position()), n))
 				if want := naive(nodes, at, n); !slices.Equal(got, want) || !slices.Equal(got, all[:len(got)]) {
 					t.Fatalf("%d replicas at %s: %x, want %x", n, at, got, want)
 				}
@@ -129,9 +129,10 @@ func TestPlaceFollowsTheRing(t *testing.T) {
 			continue // no key has it, so it has no piece of its own
 		}
 		set := &m.Locate(1024, at, []byte("key")).Sets[0]
-		for i, want := range ring.walk(ring.from(at.Position()), Replicas) {
+		walk := ring.ids(ring.walk(ring.from(at.Position()), Replicas))
+		for i, want := range walk {
 			if len(set.Replicas) != Replicas || set.On(want) == nil || i == 0 && set.Replicas[0].Node != want {
-				t.Fatalf("token %s: %+v, want %x", at, set.Replicas, ring.walk(ring.from(at.Position()), Replicas))
+				t.Fatalf("token %s: %+v, want %x", at, set.Replicas, walk)
 			}
 		}
 	}
@@ -144,7 +145,7 @@ func TestHomeSpreads(t *testing.T) {
 		lead = map[topology.NodeID]int{}
 		ring := NewRing(nodes)
 		for table := range uint32(1000) {
-			home := ring.home(1024+table, topology.Span{}, Replicas)
+			home := ring.ids(ring.home(1024+table, topology.Span{}, Replicas))
 			lead[home[0]]++
 			slices.SortFunc(home, func(a, b topology.NodeID) int { return slices.Compare(a[:], b[:]) })
 			out = append(out, home)
@@ -168,7 +169,8 @@ func TestHomeSpreads(t *testing.T) {
 	gone := nodes[3].ID
 	heirs := map[topology.NodeID]int{}
 	for table := range uint32(1000) {
-		if home := NewRing(nodes).home(1024+table, topology.Span{}, Replicas); home[0] == gone {
+		p := &topology.Partition{Table: 1024 + table}
+		if home := NewRing(nodes).Home(p, Replicas); home[0] == gone {
 			heirs[home[1]]++
 		}
 	}

@@ -10,43 +10,31 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Schedule says which replica sets are to change now, the most urgent first. It is called again after every change and
-// as time passes. A set that is changing is left alone, unless it cannot end as it was begun; a set without a quorum
-// can do nothing and is not counted.
-func Schedule(state *meta.State, view View) []Action {
-	d := newScheduler(state, &view)
-	var needs []need
-	for p := range state.Map.All() {
-		if p.Cut != nil || p.Join != nil {
-			continue // its members stay until it has split, or merged
-		}
-		for i := range p.Sets {
-			s := subject{scheduler: d, p: p, set: &p.Sets[i], region: d.region(p.Sets[i].Region)}
-			s.look()
-			if !s.quorum {
-				continue
-			}
+// schedule decides, after begin.
+func (d *scheduler) schedule() []Action {
+	var needs []*subject
+	for i := range d.subjects {
+		switch s := &d.subjects[i]; {
+		case s.fixed || !s.quorum:
+			continue
+		case s.needy:
+			needs = append(needs, s)
 			if s.moving {
 				d.busy++
 			}
-			if why, ok := s.needs(); ok {
-				needs = append(needs, need{p, i, why, s.alive})
-			} else if !s.busy {
-				d.balancer.look(&s)
-			}
+		case s.away:
+			d.balancer.homes = append(d.balancer.homes, s)
 		}
 	}
-	slices.SortStableFunc(needs, func(a, b need) int {
-		return cmp.Or(cmp.Compare(a.why, b.why), cmp.Compare(a.alive, b.alive))
+	slices.SortStableFunc(needs, func(a, b *subject) int {
+		return cmp.Or(cmp.Compare(a.why, b.why), cmp.Compare(a.alive, b.alive), cmp.Compare(a.later, b.later))
 	})
 	var out []Action
-	for _, n := range needs {
-		free := n.why == Repair || n.p.ID == topology.MetaPartition || n.why == Order && !n.p.Wish.Open(view.Now)
+	for _, s := range needs {
+		free := s.why == Repair || s.p.ID == topology.MetaPartition || s.why == Order && !s.p.Wish.Open(d.view.Now)
 		if !free && d.busy >= d.most {
 			continue
 		}
-		s := subject{scheduler: d, p: n.p, set: &n.p.Sets[n.set], region: d.region(n.p.Sets[n.set].Region)}
-		s.look()
 		steps, why := s.step()
 		if len(steps) == 0 {
 			continue
@@ -54,39 +42,44 @@ func Schedule(state *meta.State, view View) []Action {
 		if !free {
 			d.busy++
 		}
-		out = append(out, Action{n.p.ID, s.set.Region, why, steps})
+		out = append(out, Action{s.p.ID, s.set.Region, why, steps})
 	}
 	return append(out, d.balancer.actions()...)
 }
 
-// need is a replica set to which something is to happen, if that can be.
-type need struct {
-	p     *topology.Partition
-	set   int
-	why   Why
-	alive int // voters that answer; the fewer the more urgent
-}
-
-// subject is a replica set that is looked at.
+// subject is a replica set, and what was found out about it. A need is that something other than balance may have to
+// be done.
 type subject struct {
 	*scheduler
 	p      *topology.Partition
 	set    *topology.ReplicaSet
+	index  int // of the set in the partition
 	region *region
+	size   Size
+	on     []*node // of each replica, nil if it is no member
+	fixed  bool    // nothing may happen to it
 
 	votes  int // those that leave are counted: nobody knows yet that they do not vote
 	alive  int // of them, those that answer
 	quorum bool
 	busy   bool
 	moving bool // a node that answers is joining
+
+	why   Why
+	needy bool
+	later int // 0 for the meta partition, which comes first
+	// settled sets are those that balance may move, home is where the ring has them, and away is set if a replica
+	// is elsewhere.
+	settled, away bool
+	home          [Replicas]*node
 }
 
-func (s *subject) look() {
+func (s *subject) count(view *View) {
 	for _, m := range s.set.Replicas {
 		switch m.State {
 		case topology.Joining:
 			s.busy = true
-			s.moving = s.moving || !s.view.down(m.Node)
+			s.moving = s.moving || !view.down(m.Node)
 			continue
 		case topology.Learner:
 			continue
@@ -94,7 +87,7 @@ func (s *subject) look() {
 			s.busy = true
 		}
 		s.votes++
-		if !s.view.down(m.Node) {
+		if !view.down(m.Node) {
 			s.alive++
 		}
 	}
@@ -313,49 +306,49 @@ func (s *subject) exchange(to, keep []topology.NodeID) []Step {
 // choose picks up to n nodes for new voters: where the ring has the partition, in zones that have no replica yet,
 // learners before others, those that are less full, and those with fewer replicas, before others.
 func (s *subject) choose(n int) []Step {
-	home := s.region.ring.Home(s.p, s.region.ring.nodes)
-	zones := map[string]bool{}
-	for i := range s.set.Replicas {
-		if m := &s.set.Replicas[i]; m.State != topology.Learner && m.State != topology.Leaving && s.stays(m) {
-			zones[s.state.Node(m.Node).Zone] = true
+	home := s.region.ring.home(s.p.Table, s.p.Span, len(s.region.ring.nodes))
+	zones := make([]bool, s.zones)
+	for i, m := range s.set.Replicas {
+		if m.State != topology.Learner && m.State != topology.Leaving && s.stays(&m) {
+			zones[s.on[i].zone] = true
 		}
 	}
 	var out []Step
 	for range n {
-		best, bestRank := -1, [5]int{}
-		for i, id := range home {
-			node := s.state.Node(id)
-			m := s.set.On(id)
+		var best *node
+		bestRank := [5]int{}
+		for i, place := range home {
+			to := s.region.on[place]
+			m := s.set.On(to.ID)
 			taken := m != nil && m.State != topology.Learner || slices.ContainsFunc(out, func(o Step) bool {
-				return o.Node == id
+				return o.Node == to.ID
 			})
-			if taken || !s.view.takes(node) {
+			if taken || !s.view.takes(to.Node) {
 				continue
 			}
-			to := s.at[id]
 			rank := [5]int{1, 0, 1, to.filled(s.region), to.replicas}
-			if i < s.region.target && s.region.fits(to, s.size(s.p)) {
+			if i < s.region.target && s.region.fits(to, s.size) {
 				rank[0] = 0
 			}
-			if zones[node.Zone] {
+			if zones[to.zone] {
 				rank[1] = 1
 			}
 			if m != nil {
 				rank[2] = 0
 			}
-			if best < 0 || slices.Compare(rank[:], bestRank[:]) < 0 {
-				best, bestRank = i, rank
+			if best == nil || slices.Compare(rank[:], bestRank[:]) < 0 {
+				best, bestRank = to, rank
 			}
 		}
-		if best < 0 {
+		if best == nil {
 			break
 		}
-		step := Step{Kind: Add, Node: home[best]}
+		step := Step{Kind: Add, Node: best.ID}
 		if m := s.set.On(step.Node); m != nil {
 			step.Kind, step.Replica = Join, m.ID
 		}
-		zones[s.state.Node(step.Node).Zone] = true
-		s.at[step.Node].take(s.size(s.p))
+		zones[best.zone] = true
+		best.take(s.size)
 		out = append(out, step)
 	}
 	return out

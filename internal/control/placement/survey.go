@@ -23,18 +23,27 @@ const (
 	Tolerance  = 0.1
 	BytesSlack = 256 << 20
 	LoadSlack  = 1000
-	// LowMark is the part of its fair share below which a node is filled, and below which nothing else brings it.
-	LowMark = 0.75
+	// LowMark is the part of its fair share below which a node is filled, SpareMark that below which nothing else
+	// brings it: between them sizes may err.
+	LowMark   = 0.75
+	SpareMark = 0.8
 	// FlightMax bounds the bytes that balance has on their way to a node; one replica may always be.
 	FlightMax = 64 << 30
 )
 
-// scheduler is one call of Schedule.
+// scheduler is one decision, with what was found out for those before it.
 type scheduler struct {
-	state    *meta.State
-	view     *View
-	regions  map[string]*region
-	at       map[topology.NodeID]*node
+	state   *meta.State
+	view    *View
+	picture []pictured
+	regions map[string]*region
+	nodes   []*node // as those of state
+	at      map[topology.NodeID]*node
+	zones   int
+	// subjects are all replica sets of the map known, ascending by partition, with the sizes of sizes.
+	subjects []subject
+	known    *topology.Snapshot
+	sizes    map[topology.PartitionID]Size
 	balancer balancer
 	// busy counts the sets that change, most bounds them.
 	busy, most int
@@ -43,17 +52,23 @@ type scheduler struct {
 // node is what a node holds when all that is under way has ended.
 type node struct {
 	*meta.Node
-	index    int
+	index    int // in the nodes of the state
+	zone     int // equal for those of one zone
+	region   *region
 	stays    bool    // as View.stays says
 	weight   float64 // its part in what is shared by size
 	has      Size
 	replicas int
 	coming   Size // of has, what is on its way
+	// gives are the sets of which it may give its replica away, if it is to give any.
+	gives  []*subject
+	giving bool
 }
 
 // region is the nodes of a region that count.
 type region struct {
 	ring  *Ring
+	on    []*node // as those of the ring
 	nodes []*meta.Node
 	// target is how many voters a set is to have.
 	target int
@@ -62,63 +77,48 @@ type region struct {
 	weight float64
 }
 
-func newScheduler(state *meta.State, view *View) *scheduler {
-	d := &scheduler{state: state, view: view, regions: map[string]*region{}}
-	d.balancer.scheduler = d
-	d.most = view.ChangesMax
-	if d.most <= 0 {
-		d.most = max(ChangesMax, len(state.Nodes))
-	}
-	d.survey()
-	d.balancer.unfair = slices.ContainsFunc(state.Nodes, func(n *meta.Node) bool {
-		at, r := d.at[n.ID], d.region(n.Region)
-		return at.stays && (at.has.Bytes > bytesOf.limit(r, at, 1) || at.has.Load > loadOf.limit(r, at, 1) || at.low(r))
-	})
-	return d
-}
-
 // survey adds up what each node has.
 func (d *scheduler) survey() {
-	d.at = make(map[topology.NodeID]*node, len(d.state.Nodes))
 	var known, capacity float64
-	for i, n := range d.state.Nodes {
-		d.at[n.ID] = &node{Node: n, index: i, stays: d.view.stays(n)}
+	for _, r := range d.regions {
+		r.has, r.weight = Size{}, 0
+	}
+	for _, n := range d.nodes {
+		n.has, n.coming, n.replicas = Size{}, Size{}, 0
 		if c := float64(d.view.Capacity[n.ID]); c > 0 {
 			known, capacity = known+1, capacity+c
 		}
 	}
-	for _, n := range d.state.Nodes {
-		switch c := float64(d.view.Capacity[n.ID]); {
-		case c > 0:
-			d.at[n.ID].weight = c / (capacity / known)
-		default:
-			d.at[n.ID].weight = 1
+	for _, n := range d.nodes {
+		n.weight = 1
+		if c := float64(d.view.Capacity[n.ID]); c > 0 {
+			n.weight = c / (capacity / known)
 		}
-		if r := d.region(n.Region); d.at[n.ID].stays {
-			r.weight += d.at[n.ID].weight
+		if n.stays {
+			n.region.weight += n.weight
 		}
 	}
-	for p := range d.state.Map.All() {
-		size := d.size(p)
-		for i := range p.Sets {
-			r := d.region(p.Sets[i].Region)
-			for _, m := range p.Sets[i].Replicas {
-				n := d.at[m.Node]
-				if m.State == topology.Leaving || n == nil {
-					continue
-				}
-				n.replicas++
-				n.has = n.has.plus(size)
-				r.has = r.has.plus(size)
-				if m.State == topology.Joining {
-					n.coming = n.coming.plus(size)
-				}
+	for i := range d.subjects {
+		s := &d.subjects[i]
+		for j, n := range s.on {
+			state := s.set.Replicas[j].State
+			if state == topology.Leaving || n == nil {
+				continue
+			}
+			n.replicas++
+			n.has = n.has.plus(s.size)
+			s.region.has = s.region.has.plus(s.size)
+			if state == topology.Joining {
+				n.coming = n.coming.plus(s.size)
 			}
 		}
 	}
+	d.balancer = balancer{scheduler: d}
+	d.balancer.unfair = slices.ContainsFunc(d.nodes, func(n *node) bool {
+		r := n.region
+		return n.stays && (n.has.Bytes > bytesOf.limit(r, n, 1) || n.has.Load > loadOf.limit(r, n, 1) || n.low(r))
+	})
 }
-
-func (d *scheduler) size(p *topology.Partition) Size { return d.view.Sizes[p.ID] }
 
 func (s Size) plus(o Size) Size { return Size{s.Bytes + o.Bytes, s.Load + o.Load} }
 
@@ -162,21 +162,4 @@ func (r *region) fitsBytes(n *node, s Size) bool {
 
 func (r *region) fitsLoad(n *node, s Size) bool {
 	return n.has.Load+s.Load <= bound(r.has.Load, 1, float64(len(r.nodes)), LoadSlack, 0.5)
-}
-
-func (d *scheduler) region(name string) *region {
-	r := d.regions[name]
-	if r != nil {
-		return r
-	}
-	r = &region{}
-	for _, n := range d.state.Nodes {
-		if n.Region == name && d.view.stays(n) {
-			r.nodes = append(r.nodes, n)
-		}
-	}
-	r.ring = NewRing(r.nodes)
-	r.target = voters(len(r.nodes))
-	d.regions[name] = r
-	return r
 }

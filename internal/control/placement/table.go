@@ -22,12 +22,12 @@ type Table struct {
 // fewer than three without: they are made when the node is back.
 func Place(state *meta.State, view *View, region string, t Table) []topology.Piece {
 	ring := RingOf(state, view, region)
-	if ring.nodes == 0 {
+	if len(ring.nodes) == 0 {
 		// where it can be made; it moves later
 		ring = ringOf(state, region, func(n *meta.Node) bool { return n.State != meta.Left })
 	}
 	var pieces []topology.Piece
-	if ring.nodes > Replicas && !t.Whole {
+	if len(ring.nodes) > Replicas && !t.Whole {
 		pieces = ring.cut()
 	}
 	if len(pieces) == 0 || len(pieces) > topology.PartitionsMax {
@@ -38,7 +38,7 @@ func Place(state *meta.State, view *View, region string, t Table) []topology.Pie
 		if i+1 < len(pieces) {
 			span.Limit = pieces[i+1].Begin
 		}
-		nodes := born(state, view, ring.home(t.ID, span, ring.nodes))
+		nodes := born(view, ring, t.ID, span)
 		pieces[i].Places = []topology.Place{{Region: region, Nodes: nodes}}
 	}
 	return pieces
@@ -58,22 +58,30 @@ func (r *Ring) cut() []topology.Piece {
 }
 
 // born chooses the nodes of a new replica set: one, three or four.
-func born(state *meta.State, view *View, order []topology.NodeID) []topology.NodeID {
-	var well, rest []topology.NodeID
-	for _, id := range order {
-		if n := state.Node(id); n.State == meta.Up && !view.down(id) {
-			well = append(well, id)
-		} else {
-			rest = append(rest, id)
-		}
+func born(view *View, ring *Ring, table uint32, span topology.Span) []topology.NodeID {
+	well, rest := ring.wellAndRest(view, ring.home(table, span, Replicas))
+	if len(well) < Replicas {
+		well, rest = ring.wellAndRest(view, ring.home(table, span, len(ring.nodes)))
 	}
 	switch {
 	case len(well) >= 3:
 		return well[:min(len(well), Replicas)]
-	case len(order) >= 3:
+	case len(well)+len(rest) >= 3:
 		return append(well, rest[:3-len(well)]...)
-	case len(order) == 0:
+	case len(well)+len(rest) == 0:
 		return nil
 	}
 	return append(well, rest...)[:1]
+}
+
+// wellAndRest tells nodes that are up and answer from the others.
+func (r *Ring) wellAndRest(view *View, order []int) (well, rest []topology.NodeID) {
+	for _, i := range order {
+		if n := r.nodes[i]; n.State == meta.Up && !view.down(n.ID) {
+			well = append(well, n.ID)
+		} else {
+			rest = append(rest, n.ID)
+		}
+	}
+	return well, rest
 }

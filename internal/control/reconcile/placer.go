@@ -34,6 +34,7 @@ type Placer struct {
 	// Sched is what the loop waits by, nil outside simulations.
 	Sched *sched.Scheduler
 
+	planner placement.Planner
 	// rests is the state in which nothing was to be done at the time looked, while down were away.
 	rests  *meta.State
 	looked time.Time
@@ -93,7 +94,7 @@ func (p *Placer) round(ctx context.Context) error {
 // have left.
 func (p *Placer) decide(s *meta.State) (*meta.State, []placement.Action) {
 	view := p.View()
-	actions := placement.Schedule(s, view)
+	actions := p.planner.Schedule(s, view)
 	if len(actions) > 0 {
 		return s, actions
 	}

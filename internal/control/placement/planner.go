@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// Planner is Schedule for somebody who asks again and again: it keeps what it found out about each replica set, and
+// looks anew at those that have changed. All are looked at again when nodes come, go, or change; their sizes when
+// View.Sizes is another map. It answers as Schedule does. It is for one caller at a time; the zero value is ready.
+type Planner struct{ s *scheduler }
+
+// Schedule is the function of that name.
+func (p *Planner) Schedule(state *meta.State, view View) []Action {
+	if p.s == nil {
+		p.s = &scheduler{}
+	}
+	p.s.begin(state, &view)
+	return p.s.schedule()
+}
+
+// Schedule says which replica sets are to change now, the most urgent first. It is called again after every change and
+// as time passes. A set that is changing is left alone, unless it cannot end as it was begun; a set without a quorum
+// can do nothing and is not counted.
+func Schedule(state *meta.State, view View) []Action { return new(Planner).Schedule(state, view) }
+
+// pictured is what all decisions about replica sets depend on of a node.
+type pictured struct {
+	*meta.Node
+	down, dead bool
+}
+
+// begin makes the scheduler ready for one decision.
+func (d *scheduler) begin(state *meta.State, view *View) {
+	picture := make([]pictured, len(state.Nodes))
+	for i, n := range state.Nodes {
+		picture[i] = pictured{n, view.down(n.ID), view.dead(n.ID)}
+	}
+	anew := d.nodes == nil || !slices.Equal(picture, d.picture)
+	sized := anew || !sameMap(view.Sizes, d.sizes)
+	d.state, d.view, d.picture, d.sizes = state, view, picture, view.Sizes
+	if anew {
+		d.lookAtNodes()
+		d.subjects = d.subjects[:0]
+		for p := range state.Map.All() {
+			d.add(p)
+		}
+		slices.SortFunc(d.subjects, bySubject)
+	} else if state.Map != d.known {
+		d.follow(state.Map.Changes(d.known))
+	}
+	d.known = state.Map
+	if sized {
+		for i := range d.subjects {
+			d.subjects[i].size = d.sizes[d.subjects[i].p.ID]
+		}
+	}
+	d.busy, d.most = 0, view.ChangesMax
+	if d.most <= 0 {
+		d.most = max(ChangesMax, len(state.Nodes))
+	}
+	d.survey()
+}
+
+// sameMap reports whether two maps that nobody changes any more are one.
+func sameMap(a, b map[topology.PartitionID]Size) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
+
+// follow looks at what has changed in the map.
+func (d *scheduler) follow(changes func(yield func(was, is *topology.Partition) bool)) {
+	gone, sorted := false, true
+	for was, is := range changes {
+		if was != nil && is != nil && len(was.Sets) == len(is.Sets) {
+			at := d.find(is.ID)
+			for i := range is.Sets {
+				d.subjects[at+i] = d.look(is, i)
+			}
+			continue
+		}
+		if was != nil {
+			for i, at := 0, d.find(was.ID); i < len(was.Sets); i++ {
+				d.subjects[at+i].set, gone = nil, true
+			}
+		}
+		if is != nil {
+			sorted = sorted && (len(d.subjects) == 0 || d.subjects[len(d.subjects)-1].p.ID < is.ID)
+			d.add(is)
+		}
+	}
+	if gone {
+		d.subjects = slices.DeleteFunc(d.subjects, func(s subject) bool { return s.set == nil })
+	}
+	if !sorted {
+		slices.SortFunc(d.subjects, bySubject)
+	}
+}
+
+// find is the place of the first subject of a partition that is known.
+func (d *scheduler) find(id topology.PartitionID) int {
+	i, _ := slices.BinarySearchFunc(d.subjects, id, func(s subject, id topology.PartitionID) int {
+		return cmp.Compare(s.p.ID, id)
+	})
+	return i
+}
+
+func bySubject(a, b subject) int {
+	return cmp.Or(cmp.Compare(a.p.ID, b.p.ID), cmp.Compare(a.index, b.index))
+}
+
+func (d *scheduler) add(p *topology.Partition) {
+	for i := range p.Sets {
+		d.subjects = append(d.subjects, d.look(p, i))
+	}
+}
+
+// look finds out all about a replica set that depends on the map and on the picture of the nodes alone.
+func (d *scheduler) look(p *topology.Partition, index int) subject {
+	s := subject{scheduler: d, p: p, set: &p.Sets[index], index: index, size: d.sizes[p.ID]}
+	s.region = d.region(s.set.Region)
+	if p.ID != topology.MetaPartition {
+		s.later = 1
+	}
+	s.on = make([]*node, len(s.set.Replicas))
+	for i := range s.set.Replicas {
+		s.on[i] = d.at[s.set.Replicas[i].Node]
+	}
+	if p.Cut != nil || p.Join != nil {
+		s.fixed = true // its members stay until it has split, or merged
+		return s
+	}
+	s.count(d.view)
+	if !s.quorum {
+		return s
+	}
+	if s.why, s.needy = s.needs(); s.needy || s.votes != s.region.target || s.alive < s.votes || s.votes < 3 {
+		return s
+	}
+	s.settled = true
+	for i, at := range s.region.ring.home(p.Table, p.Span, min(s.votes, Replicas)) {
+		n := s.region.on[at]
+		s.home[i] = n
+		s.away = s.away || s.set.On(n.ID) == nil
+	}
+	return s
+}
+
+// lookAtNodes makes the nodes and regions anew.
+func (d *scheduler) lookAtNodes() {
+	d.nodes, d.at = make([]*node, 0, len(d.picture)), make(map[topology.NodeID]*node, len(d.picture))
+	d.regions = map[string]*region{}
+	zones := map[string]int{}
+	for i, n := range d.state.Nodes {
+		zone, ok := zones[n.Zone]
+		if !ok {
+			zone = len(zones)
+			zones[n.Zone] = zone
+		}
+		at := &node{Node: n, index: i, zone: zone, stays: d.view.stays(n)}
+		d.nodes, d.at[n.ID] = append(d.nodes, at), at
+	}
+	d.zones = len(zones)
+	for _, n := range d.nodes {
+		n.region = d.region(n.Region)
+	}
+}
+
+func (d *scheduler) region(name string) *region {
+	r := d.regions[name]
+	if r != nil {
+		return r
+	}
+	r = &region{}
+	for _, n := range d.state.Nodes {
+		if n.Region == name && d.at[n.ID].stays {
+			r.nodes = append(r.nodes, n)
+		}
+	}
+	r.ring = NewRing(r.nodes)
+	for _, n := range r.ring.nodes {
+		r.on = append(r.on, d.at[n.ID])
+	}
+	r.target = voters(len(r.nodes))
+	d.regions[name] = r
+	return r
+}
