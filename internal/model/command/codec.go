@@ -3,6 +3,7 @@
 package command
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
@@ -290,9 +291,18 @@ func AppendRead(dst []byte, c *Read) []byte {
 	a.columns(c.Dropped)
 	a.Uint(uint64(c.Level))
 	a.Uint(c.Epoch)
+	if c.Continued {
+		a.Field(readContinued, false, nil)
+	}
 	a.EndFields()
 	return a.Writer
 }
+
+// The fields of a read and of a decision.
+const (
+	readContinued  = 1
+	decisionCharge = 1
+)
 
 // DecodeRead reads what AppendRead wrote. Byte slices of c are views over src.
 func DecodeRead(c *Read, src []byte) error {
@@ -334,7 +344,13 @@ func DecodeRead(c *Read, src []byte) error {
 	c.Dropped = r.columns(nil)
 	c.Level = r.consistency()
 	c.Epoch = r.Uint()
-	r.skipFields("a read")
+	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
+		if f.Number == readContinued {
+			c.Continued = true
+			continue
+		}
+		r.unknown("a read", f, readContinued)
+	}
 	return r.end()
 }
 
@@ -363,6 +379,10 @@ func AppendDecision(dst []byte, d *Decision) []byte {
 	a := appender{append(dst, Version, byte(kindDecision))}
 	a.Flag(d.Applied)
 	a.Int(d.Timestamp)
+	if d.Charge > 0 {
+		var number [binary.MaxVarintLen64]byte
+		a.Field(decisionCharge, false, binary.AppendUvarint(number[:0], uint64(d.Charge)))
+	}
 	a.EndFields()
 	a.Uint(uint64(len(d.Found)))
 	for _, f := range d.Found {
@@ -406,7 +426,16 @@ func DecodeDecision(d *Decision, src []byte) error {
 	*d = Decision{}
 	d.Applied = r.Flag()
 	d.Timestamp = r.Int()
-	r.skipFields("a decision")
+	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
+		if f.Number == decisionCharge {
+			v := codec.NewReader(f.Value, ErrMalformed)
+			if d.Charge = int64(v.UpTo(math.MaxInt64)); v.End() != nil {
+				r.Fail()
+			}
+			continue
+		}
+		r.unknown("a decision", f, decisionCharge)
+	}
 	for range r.Count(1) {
 		d.Found = append(d.Found, r.foundRow())
 	}

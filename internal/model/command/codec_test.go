@@ -128,7 +128,7 @@ func (p pick) read() Read {
 		AfterToken:      token.Token(p.i64()),
 		AfterClustering: p.null(), AfterPartition: p.bool(), Reversed: p.bool(), Statics: p.bool(), NoRows: p.bool(),
 		Limit: p.upTo(1 << 30),
-		Now:   p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(),
+		Now:   p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(), Continued: p.bool(),
 	}
 	c.Low, c.AfterLow = p.low(c.Table), p.low(c.Table)
 	c.Range.Begin = p.u64()
@@ -144,7 +144,7 @@ func (p pick) read() Read {
 }
 
 func (p pick) decision() Decision {
-	d := Decision{Applied: p.bool(), Timestamp: p.i64(), Found: list(p, p.foundRow)}
+	d := Decision{Applied: p.bool(), Timestamp: p.i64(), Found: list(p, p.foundRow), Charge: max(p.i64(), 0)}
 	if p.bool() {
 		d.First = &FoundRow{Clustering: p.bytes(), Row: p.foundRow()}
 	}

@@ -118,6 +118,9 @@ type Read struct {
 	Dropped []uint32
 	Level   dberr.Consistency
 	Epoch   uint64
+	// Continued says that the command goes on with what another one of the same request has begun, in the same physical
+	// partition: what a read costs to begin with was paid.
+	Continued bool
 }
 
 // Position is where Key stands in the table.

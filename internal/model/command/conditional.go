@@ -123,4 +123,6 @@ type Decision struct {
 	First *FoundRow
 	// Timestamp is the stamp of the mutation if it was applied.
 	Timestamp int64
+	// Charge is what the conditional has cost, in ru.Units.
+	Charge int64
 }

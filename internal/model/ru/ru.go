@@ -1,103 +1,168 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ru is the price list: what a command costs in request units.
+// Package ru is the price list: what a command costs in request units. docs/request-units.md has it as a table, which a
+// test compares with the prices here.
 //
-// Guarantees: (R1) a price depends only on the logical bytes and rows of a command and its result (see row.Size), never
-// on operands, tombstones, caches, compaction or the consistency level: the same statement over the same data costs the
-// same. Start at Units, then Write and Read.
+// Guarantees: (R1) a price depends only on the logical bytes and rows of a command and of what it examines (see
+// row.Size), never on operands, deleted rows, caches, compaction, or on which replica is asked: the same statement over
+// the same data costs the same. (R2) Prices add up exactly: all of them are whole numbers of Units, so it makes no
+// difference where a sum is cut, between partitions or between commands of one request.
 //
-// The prices, with KB = 1024 bytes:
-//
-//	point read       1 RU for the first KB, then 1/11 RU a KB: 100 KB cost 10 RU. What is not found costs 1 RU.
-//	range or slice   a base of 1 RU (2.5 RU for each physical partition when no partition key is given), 1/50 RU a row returned to
-//	                 the coordinator, 1/11 RU a KB.
-//	write            5 RU for each row up to a KB, then 5/11 RU a KB of that row: 100 KB cost 50 RU. A deletion is a write.
-//	index entry      0.5 RU each
-//	condition        the reads of the rows it looks at, and the write if it is applied. Counters and list indexes likewise.
-//
-// A row's logical bytes are its partition key, its clustering key and row.Size.
+// A row's logical bytes are its partition key, its clustering key and row.Size. Deletions that a read walks over cost
+// nothing: whoever deletes has paid, because how many of them are left depends on when they were swept. Start at Units,
+// then Write and Meter.
 package ru
 
 import (
+	"bytes"
+	"math"
+	"strconv"
+
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Units is an amount of request units, in thousandths.
+// Units is an amount of request units, in parts of Unit.
 type Units int64
 
-// Unit is one request unit.
-const Unit Units = 1000
+// Unit is one request unit: the least number of which all prices are whole parts.
+const Unit Units = 281_600
 
 const (
 	kb = 1024
 
-	readBase      = Unit
-	readSpreadOut = Unit * 5 / 2
-	readRow       = Unit / 50
-	writeRow      = 5 * Unit
-	writeIndex    = Unit / 2
+	// PointRead is a read of one row of up to a KB, and of none. It is also what a read of rows of one logical
+	// partition begins with.
+	PointRead = Unit
+	// Partition is what a read without a partition key costs for each physical partition.
+	Partition = Unit * 5 / 2
+	// ReadRow is a row that a read examines where it is not the only one.
+	ReadRow = Unit / 50
+	// ReadKB and WriteKB are a KB beyond the first of a point read or a slice, and beyond the first of each row that is
+	// written. All KB of a scan cost ReadKB.
+	ReadKB  = kb * readByte
+	WriteKB = kb * writeByte
+	// WriteRow is a row of up to a KB that is written, a deletion or a static row.
+	WriteRow = 5 * Unit
+	// WriteIndex is an entry of an index.
+	WriteIndex = Unit / 2
+	// Serial is by what reads at SERIAL and LOCAL_SERIAL are multiplied, and what a condition reads.
+	Serial = 2
+
+	readByte  = Unit / (11 * kb)
+	writeByte = 5 * Unit / (11 * kb)
 )
 
 // Float is the amount in request units, as clients are told.
 func (u Units) Float() float64 { return float64(u) / float64(Unit) }
 
-// perKB is price (for a KB) times n bytes, rounded up to a thousandth.
-func perKB(n int64, price Units, parts int64) Units {
-	if n <= 0 {
-		return 0
-	}
-	return Units((n*int64(price) + kb*parts - 1) / (kb * parts))
+// String is the amount in request units, to the thousandth.
+func (u Units) String() string {
+	return strconv.FormatFloat(math.Round(u.Float()*1000)/1000, 'f', -1, 64)
 }
 
-// Write is the price of a mutation, and the number of its logical bytes.
+// beyond is the price of the bytes after the first KB.
+func beyond(bytes int64, each Units) Units { return Units(max(0, bytes-kb)) * each }
+
+// Write is the price of a mutation, and the number of its logical bytes. Operands of one row that follow each other are
+// one row.
 func Write(m *command.Mutation) (price Units, bytes int64) {
+	var last *command.Op
+	var inRow int64
 	for i := range m.Ops {
 		op := &m.Ops[i]
 		n := int64(len(m.Key) + len(op.Clustering))
 		if op.Kind == command.OpIndex {
-			price += writeIndex
+			price += WriteIndex
 			bytes += n + int64(len(op.Value))
 			continue
 		}
-		n += int64(row.Size(op.Operand))
-		price += writeRow + perKB(n-kb, writeRow, 11)
-		bytes += n
+		size := int64(row.Size(op.Operand))
+		if last == nil || !sameRow(last, op) {
+			price += WriteRow + beyond(inRow, writeByte)
+			inRow = n
+		} else {
+			n = 0
+		}
+		last = op
+		inRow += size
+		bytes += n + size
 	}
-	return price, bytes
+	return price + beyond(inRow, writeByte), bytes
 }
 
-// Shape says how a read is priced.
-type Shape uint8
+func sameRow(a, b *command.Op) bool {
+	return a.Kind == b.Kind && bytes.Equal(a.Clustering, b.Clustering)
+}
 
-// The shapes.
-const (
-	// Point reads one row, or one logical partition that turned out to hold one.
-	Point Shape = iota
-	// Slice reads rows of one logical partition.
-	Slice
-	// Scan reads logical partitions of one physical partition.
-	Scan
-)
+// Meter counts what a read of one physical partition examines: whatever it passes on, also if that does not match a
+// filter in the end. Its zero value is for the next read.
+type Meter struct {
+	// Rows and Bytes are the rows passed on, static ones included, and their logical bytes. A read of nothing but
+	// partitions counts those.
+	Rows, Bytes int64
+	key         int
+}
 
-// ShapeOf tells the shape of a read that found so many rows.
-func ShapeOf(c *command.Read, rows int64) Shape {
+// Partition notes that a read has come to a logical partition; static is nil if there is no static row for the reader.
+func (m *Meter) Partition(c *command.Read, key []byte, static *row.Row) {
+	m.key = len(key)
+	switch {
+	case static != nil:
+		m.Rows++
+		m.Bytes += int64(m.key + static.Size())
+	case c.NoRows:
+		m.Rows++
+		m.Bytes += int64(m.key)
+	}
+}
+
+// Row notes a row.
+func (m *Meter) Row(clustering []byte, r *row.Row) {
+	m.Rows++
+	m.Bytes += int64(m.key + len(clustering) + r.Size())
+}
+
+// Price is what c costs that has examined so much.
+func (m *Meter) Price(c *command.Read) Units {
+	var u Units
 	switch {
 	case c.Key == nil:
-		return Scan
-	case rows > 1:
-		return Slice
+		u = Units(m.Rows)*ReadRow + Units(m.Bytes)*readByte
+		if !c.Continued {
+			u += Partition
+		}
+	case c.Continued:
+		u = Units(m.Rows)*ReadRow + Units(m.Bytes)*readByte
+	case m.Rows > 1:
+		u = PointRead + Units(m.Rows)*ReadRow + beyond(m.Bytes, readByte)
+	default:
+		u = PointRead + beyond(m.Bytes, readByte)
 	}
-	return Point
+	if c.Level.IsSerial() {
+		u *= Serial
+	}
+	return u
 }
 
-// Read is the price of a read at one physical partition that passed on so many rows with so many logical bytes.
-func Read(s Shape, rows, bytes int64) Units {
-	switch s {
-	case Scan:
-		return readSpreadOut + Units(rows)*readRow + perKB(bytes, Unit, 11)
-	case Slice:
-		return readBase + Units(rows)*readRow + perKB(bytes-kb, Unit, 11)
+// Point is the price of looking a row up for a condition or an update: bytes are its logical bytes, 0 if it is not
+// there. serial says that it is for a condition.
+func Point(bytes int64, serial bool) Units {
+	u := PointRead + beyond(bytes, readByte)
+	if serial {
+		u *= Serial
 	}
-	return readBase + perKB(bytes-kb, Unit, 11)
+	return u
+}
+
+// Charged is a visitor or a completion that wants to know what its command has cost. Charge is called before a good end
+// is told, once for each physical partition that took part; what was done in vain and has to be done again costs
+// nothing.
+type Charged interface{ Charge(u Units) }
+
+// Tell tells a visitor or a completion what its command has cost, if it wants to know.
+func Tell(who any, u Units) {
+	if c, ok := who.(Charged); ok {
+		c.Charge(u)
+	}
 }

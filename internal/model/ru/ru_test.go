@@ -3,11 +3,16 @@
 package ru
 
 import (
+	"math"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
@@ -23,6 +28,13 @@ func op(t testing.TB, key, bytes int) command.Op {
 	return command.Op{Operand: b.Append(nil)}
 }
 
+var (
+	point  = command.Read{Key: []byte("key"), Level: dberr.Quorum}
+	serial = command.Read{Key: []byte("key"), Level: dberr.Serial}
+	scan   = command.Read{Level: dberr.One}
+	goesOn = command.Read{Level: dberr.One, Continued: true}
+)
+
 // The prices are those that are documented, at the points that the documentation names.
 func TestPrices(t *testing.T) {
 	key := []byte("key")
@@ -30,21 +42,30 @@ func TestPrices(t *testing.T) {
 		u, _ := Write(&command.Mutation{Key: key, Ops: ops})
 		return u
 	}
+	read := func(c *command.Read, rows, bytes int64) Units {
+		return (&Meter{Rows: rows, Bytes: bytes}).Price(c)
+	}
+	other := op(t, 3, 100)
+	other.Clustering = []byte("c")
 	for _, tc := range []struct {
 		name string
 		got  Units
 		want float64
 	}{
-		{"read nothing", Read(Point, 0, 0), 1},
-		{"read 1 KB", Read(Point, 1, 1<<10), 1},
-		{"read 100 KB", Read(Point, 1, 100<<10), 10},
-		{"read a slice of 100 rows, 1 KB in all", Read(Slice, 100, 1<<10), 3},
-		{"scan nothing", Read(Scan, 0, 0), 2.5},
-		{"scan 1000 rows, 110 KB", Read(Scan, 1000, 110<<10), 32.5},
+		{"read nothing", read(&point, 0, 0), 1},
+		{"read 1 KB", read(&point, 1, 1<<10), 1},
+		{"read 1 KB at SERIAL", read(&serial, 1, 1<<10), 2},
+		{"read 100 KB", read(&point, 1, 100<<10), 10},
+		{"read a slice of 100 rows, 1 KB in all", read(&point, 100, 1<<10), 3},
+		{"scan nothing", read(&scan, 0, 0), 2.5},
+		{"scan 1000 rows, 110 KB", read(&scan, 1000, 110<<10), 32.5},
+		{"go on with 1000 rows, 110 KB", read(&goesOn, 1000, 110<<10), 30},
 		{"write 1 KB", write(op(t, 3, 1<<10)), 5},
 		{"write 100 KB", write(op(t, 3, 100<<10)), 50},
-		{"write two rows and an index entry", write(op(t, 3, 100), op(t, 3, 100), command.Op{Kind: command.OpIndex}),
-			10.5},
+		{"write a row by two operands", write(op(t, 3, 100), op(t, 3, 100)), 5},
+		{"write two rows and an index entry", write(op(t, 3, 100), other, command.Op{Kind: command.OpIndex}), 10.5},
+		{"a condition on nothing", Point(0, true), 2},
+		{"a counter's row", Point(100, false), 1},
 	} {
 		if tc.got.Float() != tc.want {
 			t.Errorf("%s: %v RU, want %v", tc.name, tc.got.Float(), tc.want)
@@ -55,24 +76,64 @@ func TestPrices(t *testing.T) {
 	if _, got := Write(&m); got != 506 {
 		t.Errorf("%d bytes, want 506", got)
 	}
-	for rows, want := range map[int64]Shape{0: Point, 1: Point, 2: Slice} {
-		if got := ShapeOf(&command.Read{Key: key}, rows); got != want {
-			t.Errorf("shape of %d rows: %d, want %d", rows, got, want)
-		}
-	}
-	if ShapeOf(&command.Read{}, 1) != Scan {
-		t.Error("a range is no scan")
-	}
 }
 
-// A price never falls when there are more bytes or rows.
-func TestPricesGrow(t *testing.T) {
+// A price never falls when there are more bytes or rows, and the price of a scan is the sum of its parts, however it
+// is cut into commands and partitions.
+func TestPricesGrowAndAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := Shape(rapid.IntRange(0, 2).Draw(t, "shape"))
+		c := rapid.SampledFrom([]*command.Read{&point, &serial, &scan, &goesOn}).Draw(t, "command")
 		rows, bytes := rapid.Int64Range(0, 1e6).Draw(t, "rows"), rapid.Int64Range(0, 1<<32).Draw(t, "bytes")
-		p := Read(s, rows, bytes)
-		if p < Unit || Read(s, rows+1, bytes) < p || Read(s, rows, bytes+1) < p {
+		price := func(c *command.Read, rows, bytes int64) Units { return (&Meter{Rows: rows, Bytes: bytes}).Price(c) }
+		p := price(c, rows, bytes)
+		if price(c, rows+1, bytes) < p || price(c, rows, bytes+1) < p {
 			t.Fatalf("%v", p)
 		}
+		part, some := rapid.Int64Range(0, rows).Draw(t, "part"), rapid.Int64Range(0, bytes).Draw(t, "some")
+		whole := price(&scan, rows, bytes)
+		if got := price(&scan, part, some) + price(&goesOn, rows-part, bytes-some); got != whole {
+			t.Fatalf("two commands: %v, want %v", got.Float(), whole.Float())
+		}
+		if got := price(&scan, part, some) + price(&scan, rows-part, bytes-some); got != whole+Partition {
+			t.Fatalf("two partitions: %v, want %v more than %v", got.Float(), Partition.Float(), whole.Float())
+		}
 	})
+}
+
+// TestDocumentedPrices proves that the price list of docs/request-units.md is that of this package.
+func TestDocumentedPrices(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/request-units.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			continue
+		}
+		if n, err := strconv.ParseFloat(strings.TrimSpace(cells[2]), 64); err == nil {
+			listed[strings.TrimSpace(cells[1])] = n
+		}
+	}
+	examples := 7
+	want := map[string]float64{
+		"point read: one row of up to 1 KB, or none":                         PointRead.Float(),
+		"each KB beyond the first of a read in one logical partition":        ReadKB.Float(),
+		"each row examined, where it is not the only one":                    ReadRow.Float(),
+		"reading without a partition key, for each physical partition":       Partition.Float(),
+		"each KB of a read without a partition key":                          ReadKB.Float(),
+		"reads at SERIAL or LOCAL_SERIAL, and what a condition reads: times": Serial,
+		"write: each row of up to 1 KB, a deletion or a static row":          WriteRow.Float(),
+		"each KB beyond the first of a row that is written":                  WriteKB.Float(),
+		"each entry of an index":                                             WriteIndex.Float(),
+	}
+	if len(listed) != len(want)+examples {
+		t.Errorf("%d prices are documented, want %d", len(listed), len(want)+examples)
+	}
+	for what, price := range want {
+		if math.Abs(listed[what]-price) > 0.00005 {
+			t.Errorf("%s: documented %v, is %v", what, listed[what], price)
+		}
+	}
 }

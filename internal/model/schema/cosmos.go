@@ -4,7 +4,6 @@ package schema
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -22,18 +21,22 @@ type cosmosOption struct {
 }
 
 var cosmosOptions = []cosmosOption{
-	{"cosmosdb_provisioned_throughput", 400, 100},
-	{"cosmosdb_autoscale_max_throughput", 1000, 1000},
+	{cosmosThroughput, 400, 100},
+	{cosmosAutoscale, 1000, 1000},
 	{"cosmosdb_cell_level_timestamp", 0, 0},
 	{"cosmosdb_cell_level_timestamp_tombstones", 0, 0},
 	{"cosmosdb_cell_level_timetolive", 0, 0},
 }
 
 // setCosmos keeps an option of Cosmos DB. One that Cosmos DB does not have, or would not take, is refused, as a mistake
-// in it would otherwise show nowhere.
+// in it would otherwise show nowhere. A throughput takes the place of the other kind.
 func setCosmos(options *map[string]string, p *Property, table bool) error {
+	name := p.Name
+	if t := throughputOf(name); t != "" {
+		name = t
+	}
 	i := slices.IndexFunc(cosmosOptions, func(o cosmosOption) bool {
-		return o.name == p.Name && (table || o.least > 0)
+		return o.name == name && (table || o.least > 0)
 	})
 	if i < 0 {
 		return dberr.Syntaxf("Unknown property '%s'", p.Name)
@@ -43,9 +46,8 @@ func setCosmos(options *map[string]string, p *Property, table bool) error {
 		return err
 	}
 	if o := &cosmosOptions[i]; o.least > 0 {
-		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < o.least || n%o.step != 0 {
-			return dberr.Configf("%s must be at least %d request units a second, in steps of %d, not %s", p.Name,
-				o.least, o.step, text)
+		if err := o.throughput(p, text); err != nil {
+			return err
 		}
 	} else if !strings.EqualFold(text, "true") && !strings.EqualFold(text, "false") {
 		return dberr.Configf("%s must be true or false, not %s", p.Name, text)
@@ -53,6 +55,13 @@ func setCosmos(options *map[string]string, p *Property, table bool) error {
 	if *options == nil {
 		*options = map[string]string{}
 	}
-	(*options)[p.Name] = text
+	if cosmosOptions[i].least > 0 {
+		delete(*options, cosmosThroughput)
+		delete(*options, cosmosAutoscale)
+		if text == "0" {
+			return nil
+		}
+	}
+	(*options)[name] = text
 	return nil
 }

@@ -72,7 +72,7 @@ type DropKeyspace struct {
 type keyspaceOptions struct {
 	replication map[string]string // nil if not given
 	durable     *bool
-	cosmos      map[string]string
+	cosmos      []*Property
 }
 
 func readKeyspaceOptions(properties []Property) (keyspaceOptions, error) {
@@ -91,10 +91,8 @@ func readKeyspaceOptions(properties []Property) (keyspaceOptions, error) {
 			}
 			durable := isTrue(p.Value)
 			o.durable = &durable
-		case strings.HasPrefix(p.Name, cosmosPrefix):
-			if err := setCosmos(&o.cosmos, p, false); err != nil {
-				return o, err
-			}
+		case strings.HasPrefix(p.Name, cosmosPrefix), throughputOf(p.Name) != "":
+			o.cosmos = append(o.cosmos, p)
 		default:
 			return o, dberr.Syntaxf("Unknown property '%s'", p.Name)
 		}
@@ -103,6 +101,16 @@ func readKeyspaceOptions(properties []Property) (keyspaceOptions, error) {
 		return o, dberr.Configf("Missing replication strategy class")
 	}
 	return o, nil
+}
+
+// set sets the options of Cosmos DB.
+func (o *keyspaceOptions) set(options *map[string]string) error {
+	for _, p := range o.cosmos {
+		if err := setCosmos(options, p, false); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *CreateKeyspace) apply(s *Schema) (*Schema, []Event, error) {
@@ -127,7 +135,10 @@ func (c *CreateKeyspace) apply(s *Schema) (*Schema, []Event, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	ks := &Keyspace{Name: c.Name, Replication: replication, DurableWrites: true, Options: o.cosmos}
+	ks := &Keyspace{Name: c.Name, Replication: replication, DurableWrites: true}
+	if err := o.set(&ks.Options); err != nil {
+		return nil, nil, err
+	}
 	if o.durable != nil {
 		ks.DurableWrites = *o.durable
 	}
@@ -160,10 +171,9 @@ func (c *AlterKeyspace) apply(s *Schema) (*Schema, []Event, error) {
 	}
 	if len(o.cosmos) > 0 {
 		ks.Options = maps.Clone(old.Options)
-		if ks.Options == nil {
-			ks.Options = map[string]string{}
+		if err := o.set(&ks.Options); err != nil {
+			return nil, nil, err
 		}
-		maps.Copy(ks.Options, o.cosmos)
 	}
 	if ks.DurableWrites == old.DurableWrites && maps.Equal(ks.Replication, old.Replication) &&
 		maps.Equal(ks.Options, old.Options) {

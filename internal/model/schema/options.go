@@ -96,7 +96,7 @@ var tableProperties = map[string]bool{
 }
 
 func knownProperty(name string) bool {
-	return tableProperties[name] || strings.HasPrefix(name, cosmosPrefix)
+	return tableProperties[name] || strings.HasPrefix(name, cosmosPrefix) || throughputOf(name) != ""
 }
 
 // set sets one known option.

@@ -242,6 +242,7 @@ func (s *scan) runRange(ctx context.Context, r Reader) error {
 			return s.finish(true, nil)
 		}
 		s.rangeBehind(&s.at)
+		s.cmd.Continued = true
 	}
 }
 
@@ -299,7 +300,9 @@ func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 			return nil
 		}
 		more = !s.at.afterPartition && s.keyBehind(&s.at)
+		s.cmd.Continued = true
 	}
+	s.cmd.Continued = false // of the next partition
 	return s.endPartition()
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 )
@@ -102,6 +103,8 @@ type Page struct {
 	Held int
 	// Partitions is the number of logical partitions that were touched, Visited the number of rows that were looked at.
 	Partitions, Visited int
+	// Charge is what reading has cost.
+	Charge ru.Units
 }
 
 // Reset empties the page and keeps its memory.

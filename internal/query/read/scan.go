@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
@@ -103,6 +104,9 @@ func (s *scan) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	}
 	return step, err
 }
+
+// Charge implements ru.Charged.
+func (s *scan) Charge(u ru.Units) { s.page.Charge += u }
 
 func (s *scan) partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
 	goesOn := s.continuing && bytes.Equal(key, s.key)

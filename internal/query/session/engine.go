@@ -99,6 +99,9 @@ type Engine struct {
 	texts          textMemory
 	repeats        atomic.Uint64
 	cancel         func()
+	// metered are the tables that have a throughput now.
+	metered atomic.Pointer[metered]
+
 	// publication is closed at the next publication of a schema, and replaced.
 	publication atomic.Pointer[chan struct{}]
 
@@ -163,6 +166,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 		return nil, err
 	}
 	e.cancel = cat.Subscribe(e.forget)
+	e.metered.CompareAndSwap(nil, meteredIn(cat.Snapshot()))
 	return e, nil
 }
 
@@ -224,6 +228,7 @@ func (e *Engine) RepeatedReads() uint64 { return e.repeats.Load() }
 // columns.
 func (e *Engine) forget(p catalog.Publication) {
 	e.noteReshaped(p)
+	e.metered.Store(meteredIn(p.New))
 	e.tableLatencies.keep(p.New)
 	e.prepared.removeIf(func(st *statement) bool { return !st.current(p.New) })
 	next := make(chan struct{})

@@ -287,6 +287,7 @@ func (m *modification) takeTexts() (err error) {
 // fillOutcome turns the outcome of a write into a result; the outcome's memory is not kept.
 func (r *Result) fillOutcome(o *write.Outcome) {
 	r.Warnings = append(r.Warnings, o.Warnings...)
+	r.Charge = o.Charge
 	if o.Err != nil {
 		r.Err = o.Err
 		return
@@ -346,6 +347,7 @@ func (s *Session) Batch(ctx context.Context, c *Call) Status {
 }
 
 func (s *Session) batch(ctx context.Context, c *Call) Status {
+	c.wantsCharge = c.Request.asksForCharge()
 	if !c.MayBlock {
 		return Offload
 	}

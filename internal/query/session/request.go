@@ -119,7 +119,9 @@ type Call struct {
 	// microseconds may be done there. It is true on a worker.
 	MayBlock bool
 
-	done Completer
+	// wantsCharge says that the client asks what the request costs.
+	wantsCharge bool
+	done        Completer
 }
 
 // Completer is told that a pending call has its result.

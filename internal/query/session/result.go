@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
 // Column describes a bind marker or a column of a result.
@@ -138,10 +139,14 @@ type Result struct {
 	TraceID  [16]byte
 	HasTrace bool
 	Payload  []Payload
+	// Charge is what the request has cost.
+	Charge ru.Units
+
+	charged [8]byte
 }
 
-// Reset makes the result Void and keeps the capacity of Cells.
-func (r *Result) Reset() { *r = Result{Cells: r.Cells[:0]} }
+// Reset makes the result Void and keeps the capacity of Cells and Payload.
+func (r *Result) Reset() { *r = Result{Cells: r.Cells[:0], Payload: r.Payload[:0]} }
 
 // Fail makes err the result.
 func (r *Result) Fail(err error) Status {

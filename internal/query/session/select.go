@@ -102,7 +102,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		sc.page.Cells, sc.check.Warnings = c.Result.Cells[:0], sc.check.Warnings[:before]
 		err = st.read.Execute(ctx, st.reader, &sc.bindings, o, &sc.page)
 		s.engine.results.used.Add(-int64(sc.page.Held))
-		c.Result.Cells = sc.page.Cells
+		c.Result.Cells, c.Result.Charge = sc.page.Cells, sc.page.Charge
 		if !errors.Is(err, coordinator.ErrRepeat) {
 			break
 		}

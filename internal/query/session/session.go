@@ -144,6 +144,7 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 
 // start runs a statement, with a trace if the client asked for one.
 func (s *Session) start(ctx context.Context, c *Call, st *statement, request string, began time.Time) Status {
+	c.wantsCharge = c.Request.asksForCharge()
 	if c.Request.Tracing {
 		return s.traced(ctx, c, traceInfo{request: request, text: st.text}, func(ctx context.Context, c *Call) Status {
 			if st.read != nil {
@@ -202,6 +203,7 @@ func (s *Session) finished(c *Call, kind StatementKind, tables []*schema.Table, 
 	case kind == KindModify || kind == KindConditional || kind == KindBatch:
 		s.warnLevel(c)
 	}
+	s.tellCharge(c, tables)
 	took := s.engine.opts.Now().Sub(began)
 	s.engine.latency[kind].record(took, c.Result.Err != nil)
 	return took

@@ -42,7 +42,7 @@ func (s *Session) reroute(c *Call, st *statement) {
 		return
 	}
 	if tablet, ok := routing.Tablet(table, t); ok {
-		c.Result.Payload = []Payload{{Key: []byte(tabletsPayload), Value: tablet.append(nil)}}
+		c.Result.Payload = append(c.Result.Payload[:0], Payload{Key: []byte(tabletsPayload), Value: tablet.append(nil)})
 	}
 }
 

@@ -73,6 +73,7 @@ func (s *Session) traced(ctx context.Context, c *Call, info traceInfo, run func(
 		<-done
 	}
 	c.CompleteTo(client)
+	noteCharge(t, c.Result.Charge)
 	t.Add("Request complete")
 	c.Result.TraceID, c.Result.HasTrace = id, true
 	s.engine.tracer.store(ctx, t, info, s.client, &c.Request)

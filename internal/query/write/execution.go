@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
@@ -76,6 +77,8 @@ type Outcome struct {
 	Applied bool
 	// Warnings are for the client.
 	Warnings []string
+	// Charge is what it has cost.
+	Charge ru.Units
 }
 
 // Completion is told once how an execution ended. The rules of command.Completion hold. The outcome is valid during the
@@ -177,6 +180,7 @@ type Execution struct {
 	statement int
 	now       int64
 	pending   atomic.Int64
+	charge    atomic.Int64          // in ru.Units
 	failure   atomic.Pointer[error] // the first
 }
 
@@ -187,6 +191,7 @@ func (x *Execution) begin(done Completion) {
 	x.conditional, x.static, x.regular, x.statement, x.columns, x.columnsFound = false, false, false, 0, nil, nil
 	clear(x.byKey)
 	x.failure.Store(nil)
+	x.charge.Store(0)
 }
 
 // add turns a plan and its values into changes of groups.

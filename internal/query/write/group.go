@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -138,7 +139,9 @@ func (g *group) prepare(x *Execution, serial dberr.Consistency) {
 
 // Decided takes in the leader's decision. It makes group a command.DecisionCompletion.
 func (g *group) Decided(d *command.Decision, err error) {
-	g.decision = d
+	if g.decision = d; d != nil {
+		g.x.Charge(ru.Units(d.Charge))
+	}
 	g.x.Done(err)
 }
 

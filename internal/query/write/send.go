@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -66,6 +67,9 @@ func (x *Execution) decide(ctx context.Context, o coordinator.WriteOptions) {
 	}
 }
 
+// Charge implements ru.Charged.
+func (x *Execution) Charge(u ru.Units) { x.charge.Add(int64(u)) }
+
 // Done counts off one part of the execution; the last one completes it. It makes Execution a command.Completion.
 func (x *Execution) Done(err error) {
 	if err != nil {
@@ -87,7 +91,7 @@ func (x *Execution) finish(err error) {
 	if err == nil && x.conditional {
 		err = x.fillResult()
 	}
-	x.outcome.Err = err
+	x.outcome.Err, x.outcome.Charge = err, ru.Units(x.charge.Load())
 	x.done.Written(&x.outcome)
 	x.done = nil
 	for i := range x.groups[:x.used] {

@@ -87,9 +87,13 @@ func (r *Replica) launchAll(
 	if t.term == 0 {
 		return false, r.notLeader()
 	}
-	ms, err := r.resolveAll(ctx, parts)
+	ms, price, err := r.resolveAll(ctx, parts)
 	if err != nil {
 		return false, err
+	}
+	for _, m := range ms {
+		p, _ := ru.Write(m)
+		price += p
 	}
 	first := parts[0].Mutation
 	id := first.Dedupe
@@ -100,15 +104,21 @@ func (r *Replica) launchAll(
 	case once && updates:
 		d, err := r.repeated(first)
 		if err == nil && d != nil {
-			err = r.refused(r.seq.confirmed(t, first.Table, first.Token, done.Done))
+			err = r.refused(r.seq.confirmed(t, first.Table, first.Token, func(err error) {
+				if err == nil {
+					ru.Tell(done, ru.Units(d.Charge))
+				}
+				done.Done(err)
+			}))
 		}
 		if d != nil || err != nil {
 			return false, err
 		}
-		result = command.AppendDecision(nil, &command.Decision{Applied: true})
+		result = command.AppendDecision(nil, &command.Decision{Applied: true, Charge: int64(price)})
 	case once:
 		if applied, err := r.recent.enter(first); applied || err != nil {
 			if applied {
+				ru.Tell(done, price)
 				done.Done(nil)
 			}
 			return false, err
@@ -119,7 +129,7 @@ func (r *Replica) launchAll(
 		if remembered {
 			r.recent.leave(id)
 		}
-		r.complete(done, o)
+		r.complete(done, o, price)
 	}}
 	if err := r.proposeAll(t.term, ms, result, w); err != nil {
 		if remembered {
@@ -170,31 +180,33 @@ func (r *Replica) landed(ctx context.Context, parts []Part) error {
 	return nil
 }
 
-// resolveAll returns the mutations of parts with their updates turned into operands.
-func (r *Replica) resolveAll(ctx context.Context, parts []Part) ([]*command.Mutation, error) {
-	ms := make([]*command.Mutation, 0, len(parts))
+// resolveAll returns the mutations of parts with their updates turned into operands, and what was paid to read for
+// those.
+func (r *Replica) resolveAll(ctx context.Context, parts []Part) (ms []*command.Mutation, read ru.Units, err error) {
+	ms = make([]*command.Mutation, 0, len(parts))
 	for i := range parts {
 		m := parts[i].Mutation
 		if parts[i].Updates != nil {
-			var err error
-			if m, err = r.resolve(ctx, parts[i].Updates); err != nil {
-				return nil, err
+			var price ru.Units
+			if m, price, err = r.resolve(ctx, parts[i].Updates); err != nil {
+				return nil, 0, err
 			}
+			read += price
 		}
 		ms = append(ms, m)
 	}
-	return ms, nil
+	return ms, read, nil
 }
 
 // resolve returns the mutation of a conditional without conditions, with its updates turned into operands. The caller
 // holds the latch.
-func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command.Mutation, error) {
-	f, units, err := r.find(ctx, c)
+func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command.Mutation, ru.Units, error) {
+	f, price, err := r.find(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	r.count.read(units, f.rows, f.bytes)
+	r.count.read(price, f.rows, f.bytes)
 	whole := c.Mutation
 	whole.Ops, err = command.Resolve(slices.Clip(c.Mutation.Ops), c, f.found, row.Unstamped)
-	return &whole, err
+	return &whole, price, err
 }

@@ -56,21 +56,24 @@ func (r *Replica) Counts() Counts {
 
 // meter is a visitor that counts what passes it, and holds back what lies outside a span.
 type meter struct {
-	v           command.Visitor
-	key         int
-	rows, bytes int64
+	ru.Meter
+	v command.Visitor
+	c *command.Read
+	// passed is set once something was passed on.
+	passed bool
 	// sub is the part of a range that the replica holds. span is set if its ends lie between keys of one token.
 	sub  command.Read
 	span *topology.Span
 }
 
-func (m *meter) begin(v command.Visitor) { *m = meter{v: v} }
+func (m *meter) begin(v command.Visitor, c *command.Read) { *m = meter{v: v, c: c} }
 
-// narrow makes sub the part of c that is in s; it reports whether there is any.
-func (m *meter) narrow(c *command.Read, s *state) bool {
-	r, ok := c.Range.Intersect(s.span.Tokens())
-	m.sub = *c
+// narrow makes sub the part of the command that is in s; it reports whether there is any.
+func (m *meter) narrow(s *state) bool {
+	r, ok := m.c.Range.Intersect(s.span.Tokens())
+	m.sub = *m.c
 	m.sub.Range = r
+	m.c = &m.sub
 	if len(s.span.Begin.Key) > 0 || len(s.span.Limit.Key) > 0 {
 		m.span = &s.span
 	}
@@ -81,10 +84,8 @@ func (m *meter) Partition(t token.Token, key []byte, static *row.Row) (command.S
 	if m.span != nil && !m.span.Contains(t, key) {
 		return command.NextPartition, nil
 	}
-	m.key = len(key)
-	if static != nil {
-		m.bytes += int64(m.key + static.Size())
-	}
+	m.passed = true
+	m.Meter.Partition(m.c, key, static)
 	return m.v.Partition(t, key, static)
 }
 
@@ -95,13 +96,12 @@ func (m *meter) Passed(t token.Token, key []byte, looked int) (command.Step, err
 	}
 	step, err := command.Passed(m.v, t, key, looked)
 	if step == command.Stop {
-		m.key = len(key) // that nothing was found is an answer, which has to be confirmed
+		m.passed = true // that nothing was found is an answer, which has to be confirmed
 	}
 	return step, err
 }
 
 func (m *meter) Row(clustering []byte, r *row.Row) (command.Step, error) {
-	m.rows++
-	m.bytes += int64(m.key + len(clustering) + r.Size())
+	m.Meter.Row(clustering, r)
 	return m.v.Row(clustering, r)
 }

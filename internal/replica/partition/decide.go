@@ -79,7 +79,6 @@ func (r *Replica) judge(
 		}))
 	}
 	latch.keepKey()
-	price, written := ru.Write(v.whole)
 	if len(c.Conditions) > 0 {
 		if v.above, err = r.host.store.Newest(v.whole); err != nil {
 			return false, err
@@ -88,7 +87,7 @@ func (r *Replica) judge(
 	if err := r.conclude(t.term, &v, latch, done); err != nil {
 		return false, err
 	}
-	r.wrote(price, written, m.Token)
+	r.wrote(v.price, v.written, m.Token)
 	return true, nil
 }
 
@@ -126,6 +125,9 @@ type verdict struct {
 	result []byte
 	// above is the highest timestamp of what whole is written over, if it is to be seen.
 	above int64
+	// price is what whole costs, of so many logical bytes.
+	price   ru.Units
+	written int64
 }
 
 // evaluate reads and checks, under the latch.
@@ -140,21 +142,24 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (v verdi
 			return verdict{decision: d}, err
 		}
 	}
-	f, units, err := r.find(ctx, c)
+	f, price, err := r.find(ctx, c)
 	if err != nil {
 		return v, err
 	}
-	v.decision, v.above = &command.Decision{Found: f.found}, row.NotDeleted
+	v.decision, v.above = &command.Decision{Found: f.found, Charge: int64(price)}, row.NotDeleted
 	ok, err := command.Check(c, f.found)
 	switch {
 	case err != nil:
 	case ok:
 		err = v.apply(c, once)
 	case c.First != command.NoFirst:
-		v.decision.First, err = r.first(ctx, c)
+		var more ru.Units
+		v.decision.First, more, err = r.first(ctx, c)
+		price += more
+		v.decision.Charge = int64(price)
 	}
 	r.count.conditions.Add(1)
-	r.sample(r.count.read(units, f.rows, f.bytes), m.Token)
+	r.sample(r.count.read(price, f.rows, f.bytes), m.Token)
 	return v, err
 }
 
@@ -168,22 +173,24 @@ func (v *verdict) apply(c *command.Conditional, once bool) error {
 	whole := c.Mutation
 	whole.Ops = ops
 	v.whole = &whole
+	v.price, v.written = ru.Write(&whole)
 	v.decision.Applied = true
+	v.decision.Charge += int64(v.price)
 	if once {
-		v.result = command.AppendDecision(nil, &command.Decision{Applied: true})
+		v.result = command.AppendDecision(nil, &command.Decision{Applied: true, Charge: v.decision.Charge})
 	}
 	return nil
 }
 
-// find reads the rows that a conditional refers to, and says what that costs.
+// find reads the rows that a conditional refers to, and says what that costs: a point read for each, there or not.
 func (r *Replica) find(ctx context.Context, c *command.Conditional) (*finder, ru.Units, error) {
-	f := &finder{refs: c.Rows, found: make([]*row.Row, len(c.Rows))}
+	f := &finder{refs: c.Rows, found: make([]*row.Row, len(c.Rows)), serial: len(c.Conditions) > 0}
 	if len(c.Rows) > 0 {
 		if err := r.host.store.Read(ctx, f.read(c), f); err != nil {
 			return nil, 0, err
 		}
 	}
-	return f, ru.Units(max(f.rows, 1))*ru.Unit + ru.Read(ru.Point, f.rows, f.bytes) - ru.Unit, nil
+	return f, f.price + ru.Units(int64(len(c.Rows))-f.rows)*ru.Point(0, f.serial), nil
 }
 
 // repeated answers a command that was applied before, from its dedupe record.
@@ -206,6 +213,9 @@ type finder struct {
 	key         int
 	rowsAsked   bool
 	rows, bytes int64
+	// price is that of the rows that were found, for conditions if serial is set.
+	price  ru.Units
+	serial bool
 }
 
 // read is the command that visits the rows of a conditional.
@@ -249,8 +259,10 @@ func (f *finder) Row(clustering []byte, r *row.Row) (command.Step, error) {
 
 // keep copies a row to the places that refer to it.
 func (f *finder) keep(static bool, clustering []byte, r *row.Row) {
+	size := int64(f.key + len(clustering) + r.Size())
 	f.rows++
-	f.bytes += int64(f.key + len(clustering) + r.Size())
+	f.bytes += size
+	f.price += ru.Point(size, f.serial)
 	var kept *row.Row
 	for i := range f.refs {
 		if f.refs[i].Static == static && (static || bytes.Equal(f.refs[i].Clustering, clustering)) {

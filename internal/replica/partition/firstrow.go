@@ -7,41 +7,46 @@ import (
 	"context"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
 // firstRowsMax bounds how many rows without a marker are passed over, because the latch is held meanwhile.
 const firstRowsMax = 100
 
-// first finds the row that c.First asks for.
-func (r *Replica) first(ctx context.Context, c *command.Conditional) (*command.FoundRow, error) {
+// first finds the row that c.First asks for, and says what that costs.
+func (r *Replica) first(ctx context.Context, c *command.Conditional) (*command.FoundRow, ru.Units, error) {
 	m := &c.Mutation
-	q := command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: c.Now, Dropped: c.Dropped}
+	q := command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: c.Now, Dropped: c.Dropped,
+		Level: dberr.Serial}
 	if q.Key == nil {
 		q.Key = []byte{}
 	}
-	v := firstFinder{marked: c.First == command.FirstMarked}
+	v := firstFinder{c: &q, marked: c.First == command.FirstMarked}
 	if !v.marked {
 		q.Limit = 1
 	}
 	err := r.host.store.Read(ctx, &q, &v)
-	return v.found, err
+	return v.found, v.Price(&q), err
 }
 
 // firstFinder takes the first row it is shown, if marked is set the first one with a marker.
 type firstFinder struct {
+	ru.Meter
+	c      *command.Read
 	marked bool
-	seen   int
 	found  *command.FoundRow
 }
 
-func (v *firstFinder) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+func (v *firstFinder) Partition(_ token.Token, key []byte, static *row.Row) (command.Step, error) {
+	v.Meter.Partition(v.c, key, static)
 	return command.More, nil
 }
 
 func (v *firstFinder) Row(clustering []byte, r *row.Row) (command.Step, error) {
-	if v.seen++; v.marked && !r.Live && v.seen < firstRowsMax {
+	if v.Meter.Row(clustering, r); v.marked && !r.Live && v.Rows < firstRowsMax {
 		return command.More, nil
 	}
 	if r.Live || !v.marked {

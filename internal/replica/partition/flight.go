@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
@@ -27,6 +28,7 @@ func tellIndex(done any, index uint64) {
 type flight struct {
 	replica *Replica
 	done    command.Completion
+	price   ru.Units
 	id      command.DedupeID
 	token   token.Token
 	key     []byte
@@ -111,19 +113,20 @@ func (f *flight) applied() {
 // Done implements raftgroup.Waiter. It is called on the sequencer's goroutine.
 func (f *flight) Done(o raftgroup.Outcome) {
 	f.applied()
-	r, done := f.replica, f.done
+	r, done, price := f.replica, f.done, f.price
 	if f.id != (command.DedupeID{}) {
 		r.recent.leave(f.id)
 	}
 	r.host.putFlight(f)
-	r.complete(done, o)
+	r.complete(done, o, price)
 }
 
-// complete tells a completion how its proposal ended.
-func (r *Replica) complete(done command.Completion, o raftgroup.Outcome) {
+// complete tells a completion how its proposal ended, and what that has cost.
+func (r *Replica) complete(done command.Completion, o raftgroup.Outcome, price ru.Units) {
 	err := r.ended(o)
 	if err == nil {
 		tellIndex(done, o.Index)
+		ru.Tell(done, price)
 	}
 	done.Done(err)
 }

@@ -37,20 +37,16 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		return r.wrongRange()
 	}
 	p := r.host.readers.Get().(*meter)
-	p.begin(v)
-	p.key = -1 // until something is passed on
-	if c.Key != nil || p.narrow(c, s) {
-		if c.Key == nil {
-			c = &p.sub
-		}
-		err = r.host.store.Read(ctx, c, p)
+	p.begin(v, c)
+	if c.Key != nil || p.narrow(s) {
+		err = r.host.store.Read(ctx, p.c, p)
 	}
-	passed := p.key >= 0
-	if n := r.count.read(ru.Read(ru.ShapeOf(c, p.rows), p.rows, p.bytes), p.rows, p.bytes); c.Key != nil {
+	price, passed := p.Price(c), p.passed
+	if n := r.count.read(price, p.Rows, p.Bytes); c.Key != nil {
 		r.sample(n, c.Token)
 	}
 	if err == nil {
-		err = r.seq.confirm(ctx, t, c)
+		err = r.seq.confirm(ctx, t, p.c)
 		if err != nil && passed && (t.follower || t.term != 0) && ctx.Err() == nil {
 			err = ErrUnconfirmed
 		}
@@ -60,7 +56,10 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 			err = ErrUnconfirmed
 		}
 	}
-	p.begin(nil)
+	if err == nil {
+		ru.Tell(v, price)
+	}
+	p.begin(nil, nil)
 	r.host.readers.Put(p)
 	return err
 }

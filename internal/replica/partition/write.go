@@ -47,7 +47,7 @@ func (r *Replica) WriteNow(m *command.Mutation, done command.Completion) (taken 
 func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completion) error {
 	price, bytes := ru.Write(m)
 	tok := m.Token
-	applied, err := r.launch(m, g, done)
+	applied, err := r.launch(m, g, price, done)
 	r.host.latches.leave(g)
 	if err != nil {
 		return err
@@ -55,6 +55,7 @@ func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completi
 	r.wrote(price, bytes, tok)
 	if applied {
 		tellIndex(done, r.shown.Load())
+		ru.Tell(done, price)
 		done.Done(nil)
 	}
 	return nil
@@ -63,7 +64,8 @@ func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completi
 // launch stamps a blind write and proposes it, under the guard of its key: so for each key the order of the log is that
 // of the stamps. A part of an atomic batch brings its stamp along; what is stamped later is above that, too. applied
 // says that the write was applied before.
-func (r *Replica) launch(m *command.Mutation, held guard, done command.Completion) (applied bool, err error) {
+func (r *Replica) launch(m *command.Mutation, held guard, price ru.Units, done command.Completion) (
+	applied bool, err error) {
 	term, err := r.evaluating()
 	if err != nil {
 		return false, err
@@ -77,7 +79,8 @@ func (r *Replica) launch(m *command.Mutation, held guard, done command.Completio
 		}
 	}
 	f := r.host.flights.Get().(*flight)
-	f.replica, f.done, f.id, f.token, f.key = r, done, m.Dedupe, m.Token, append(f.key[:0], m.Key...)
+	f.replica, f.done, f.price = r, done, price
+	f.id, f.token, f.key = m.Dedupe, m.Token, append(f.key[:0], m.Key...)
 	stamp := r.stamps.next(r.host.stampTime(m.Timestamp))
 	f.entry = command.AddWrite(command.BeginWrite(f.entry[:0], r.epoch(), 1, nil), m, stamp)
 	// In the list before it is proposed: it may end at once.
@@ -177,7 +180,7 @@ func (r *Replica) completing(e *command.Entry, done command.Completion, release 
 	if e.Epoch == 0 {
 		e.Epoch = r.epoch()
 	}
-	w := &held{replica: r, release: release, then: func(o raftgroup.Outcome) { r.complete(done, o) }}
+	w := &held{replica: r, release: release, then: func(o raftgroup.Outcome) { r.complete(done, o, 0) }}
 	if err := r.seq.propose(term, command.AppendEntry(nil, e), w); err != nil {
 		return r.refused(err)
 	}

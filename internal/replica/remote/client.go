@@ -13,6 +13,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -235,14 +236,18 @@ func (w *write) Answered(b []byte, err error) {
 		return
 	}
 	var index uint64
+	var price ru.Units
 	if err == nil {
-		index = a.Uint()
+		index, price = a.end()
 		err = a.close(t)
 	}
 	if err == nil && index > 0 {
 		if i, ok := done.(Indexed); ok {
 			i.At(index)
 		}
+	}
+	if err == nil {
+		ru.Tell(done, price)
 	}
 	done.Done(err)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -81,7 +82,7 @@ func BenchmarkPage(b *testing.B) {
 		var p pages
 		b.ReportAllocs()
 		for b.Loop() {
-			p.begin(blind{})
+			p.begin(&command.Read{}, blind{})
 			a, err := open(page, nil)
 			if err == nil {
 				_, err = p.take(&a)

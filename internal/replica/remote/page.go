@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -127,14 +128,19 @@ type pages struct {
 	failure        error
 	items          uint64
 	row            row.Row
+	// c is the read. What it costs is what its visitor is given: the other node may have read ahead of that.
+	c *command.Read
+	ru.Meter
 }
 
-func (p *pages) begin(v command.Visitor) { *p = pages{v: v, row: row.Row{Cells: p.row.Cells[:0]}} }
+func (p *pages) begin(c *command.Read, v command.Visitor) {
+	*p = pages{c: c, v: v, row: row.Row{Cells: p.row.Cells[:0]}}
+}
 
 // end forgets what points into pages that are gone.
 func (p *pages) end() {
 	clear(p.row.Cells[:cap(p.row.Cells)])
-	p.v, p.failure = nil, nil
+	p.v, p.c, p.failure = nil, nil, nil
 }
 
 // take passes the items of a page on, and reports whether it was the last one. What follows the items stays in r.
@@ -151,6 +157,7 @@ func (p *pages) take(r *reader) (last bool, err error) {
 			p.items++
 			if r.Err() == nil && !p.over {
 				p.skipping = false
+				p.Partition(p.c, key, static)
 				p.heed(p.v.Partition(tok, key, static))
 			}
 		case itemRow:
@@ -158,6 +165,7 @@ func (p *pages) take(r *reader) (last bool, err error) {
 			r.takeRow(&p.row)
 			p.items++
 			if r.Err() == nil && !p.over && !p.skipping {
+				p.Row(clustering, &p.row)
 				p.heed(p.v.Row(clustering, &p.row))
 			}
 		case itemPassed:

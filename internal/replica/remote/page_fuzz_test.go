@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
@@ -31,7 +32,7 @@ func FuzzPages(f *testing.F) {
 			return
 		}
 		var p pages
-		p.begin(blind{})
+		p.begin(&command.Read{}, blind{})
 		if last, err := p.take(&a); last && err == nil {
 			_ = a.close(events)
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
@@ -18,8 +19,11 @@ import (
 func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	t := trace.From(ctx)
 	p := r.c.reads.Get().(*pages)
-	p.begin(v)
+	p.begin(c, v)
 	err := r.read(ctx, c, p, t)
+	if err == nil {
+		ru.Tell(v, p.Price(c))
+	}
 	p.end()
 	r.c.reads.Put(p)
 	return err

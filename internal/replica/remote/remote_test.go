@@ -23,6 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -42,6 +43,7 @@ type fake struct {
 	async  bool // the error comes by the completion
 	hang   bool
 	index  uint64
+	charge ru.Units
 	note   string // for the trace
 	rows   func(command.Visitor) error
 	got    []any
@@ -72,6 +74,7 @@ func (f *fake) end(done command.Completion, err error) error {
 	go func() {
 		if i, ok := done.(Indexed); ok && f.err == nil {
 			i.At(f.index)
+			ru.Tell(done, f.charge)
 		}
 		done.Done(f.err)
 	}()
@@ -102,7 +105,7 @@ func (f *fake) Decide(ctx context.Context, c *command.Conditional, done command.
 			return
 		}
 		done.(Indexed).At(f.index)
-		done.Decided(&command.Decision{Applied: true, Timestamp: 9,
+		done.Decided(&command.Decision{Applied: true, Timestamp: 9, Charge: int64(f.charge),
 			Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Column: 1, Value: make([]byte, 10<<10)}}}}}, nil)
 	}()
 	return nil
@@ -460,7 +463,7 @@ func FuzzServe(f *testing.F) {
 		r, err := open(a.end, nil)
 		_ = err
 		var p pages
-		p.begin(blind{})
+		p.begin(&command.Read{}, blind{})
 		_, _ = p.take(&r)
 	})
 }

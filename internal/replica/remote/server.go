@@ -11,6 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -222,6 +223,7 @@ type work struct {
 	to          Responder
 	t           *trace.Trace
 	index       uint64
+	price       ru.Units
 	both        sched.Rendezvous // of the replica's method and the completion
 	mutation    command.Mutation
 	conditional command.Conditional
@@ -229,7 +231,7 @@ type work struct {
 
 func (s *Server) begin(to Responder, t *trace.Trace) *work {
 	w := s.works.Get().(*work)
-	w.s, w.to, w.t, w.index = s, to, t, 0
+	w.s, w.to, w.t, w.index, w.price = s, to, t, 0, 0
 	w.both.Reset()
 	return w
 }
@@ -272,13 +274,16 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 // At remembers the index for the answer; see Indexed.
 func (w *work) At(index uint64) { w.index = index }
 
+// Charge remembers the price for the answer; see ru.Charged.
+func (w *work) Charge(u ru.Units) { w.price = u }
+
 // Done answers.
 func (w *work) Done(err error) {
 	if err != nil {
 		w.s.fail(w.to, w.t, err)
 	} else {
 		b := w.s.buffers.get()
-		*b = tail(binary.AppendUvarint(head(*b, w.t, false), w.index), w.t)
+		*b = tail(appendEnd(head(*b, w.t, false), w.index, w.price), w.t)
 		_ = w.to.End(*b)
 		w.s.buffers.put(b)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -57,6 +58,37 @@ const (
 	answerFailed = 1 << iota
 	answerTraced
 )
+
+// The fields of the answer to a write. What it has cost is in ru.Units.
+const writeCharge = 1
+
+// appendEnd appends how a write ended well: where it is in the log, and fields.
+func appendEnd(dst []byte, index uint64, price ru.Units) []byte {
+	w := codec.Writer(binary.AppendUvarint(dst, index))
+	if price > 0 {
+		var number [binary.MaxVarintLen64]byte
+		w.Field(writeCharge, false, binary.AppendUvarint(number[:0], uint64(price)))
+	}
+	w.EndFields()
+	return w
+}
+
+// end takes it off again. Fields of later builds are passed over, unless they must be known.
+func (r *reader) end() (index uint64, price ru.Units) {
+	index = r.Uint()
+	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
+		switch {
+		case f.Number == writeCharge:
+			v := codec.NewReader(f.Value, ErrMalformed)
+			if price = ru.Units(v.UpTo(math.MaxInt64)); v.End() != nil {
+				r.Fail()
+			}
+		case f.Must:
+			r.Fail()
+		}
+	}
+	return index, price
+}
 
 // appendExtent appends the partition that a request was planned for. Requests that name keys carry the epoch with them.
 func appendExtent(dst []byte, x partition.Extent) []byte {

@@ -125,7 +125,10 @@ func (b *batch) together(ctx context.Context) error {
 		if err := t.member.WriteAll(ctx, parts, done); err != nil {
 			return err
 		}
-		_, err = done.wait(ctx)
+		if _, err = done.wait(ctx); err == nil {
+			b.w.Charge(done.price)
+			noteCharge(b.trace, p.ID, done.price)
+		}
 		return err
 	})
 	if errors.Is(err, errApart) {
@@ -159,7 +162,7 @@ func (b *batch) apart(ctx context.Context) {
 	b.deadline = c.sched.Now().Add(c.opts.WriteTimeout)
 	ctx, cancel := c.sched.WithDeadline(trace.With(c.tasks.ctx, b.trace), b.deadline)
 	defer cancel()
-	err = c.carryOut(ctx, r, b.errand(), byLeader)
+	err = c.carryOut(ctx, r, b.errand(), byLeader, b.w.Charge)
 	if err != nil || c.sched.Boot()-begun > c.opts.acknowledgedIn() {
 		b.w.tell(&dberr.WriteTimeout{Level: b.w.level, BlockFor: max(1, e.required), WriteType: b.w.kind})
 		return

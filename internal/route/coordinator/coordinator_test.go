@@ -362,13 +362,15 @@ func TestTraceAndTouched(t *testing.T) {
 	}
 	k := []byte("k")
 	id := w.Topology().Locate(table, token.Hash(k), k).ID
-	if diff := cmp.Diff([]string{fmt.Sprintf("Reading from physical partition %d of table ks.t", id)},
-		events(command.Read{Table: table, Key: k, Token: token.Hash(k)})); diff != "" {
+	want := []string{fmt.Sprintf("Reading from physical partition %d of table ks.t", id),
+		fmt.Sprintf("Charged 1 RU at physical partition %d", id)}
+	if diff := cmp.Diff(want, events(command.Read{Table: table, Key: k, Token: token.Hash(k)})); diff != "" {
 		t.Error(diff)
 	}
 	scan := events(command.Read{Table: table})
-	if len(scan) != 17 || !strings.HasPrefix(scan[0], "Reading from physical partition 1 ") ||
-		scan[16] != "Read from 16 physical partitions of table ks.t" {
+	if len(scan) != 33 || !strings.HasPrefix(scan[0], "Reading from physical partition 1 ") ||
+		scan[1] != "Charged 2.5 RU at physical partition 1" ||
+		scan[32] != "Read from 16 physical partitions of table ks.t" {
 		t.Errorf("a scan: %q", scan)
 	}
 	if s := w.Stats(); s.Touched != 1+1+16 || s.Reads != 2 || s.Writes != 1 || s.UnderWay != 0 {

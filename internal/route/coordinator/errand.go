@@ -10,6 +10,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -399,6 +400,13 @@ func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition
 		text += " by way of node " + c.cluster.NodeName(t.via)
 	}
 	tr.Add(text)
+}
+
+// noteCharge adds to a trace what a request has cost at a physical partition.
+func noteCharge(tr *trace.Trace, at topology.PartitionID, u ru.Units) {
+	if tr != nil && u > 0 {
+		tr.Add("Charged " + u.String() + " RU at physical partition " + strconv.FormatUint(uint64(at), 10))
+	}
 }
 
 // run carries an errand out on this goroutine. do waits for its outcome and honours its context.

@@ -11,7 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
 // partsAtOnce is how many parts of a batch are carried out at a time.
@@ -41,17 +43,18 @@ func (c *Coordinator) abandoned(r *record) bool {
 	return c.opts.Now().UnixMicro()-r.stamp > (c.opts.acknowledgedIn() + clocksApart).Microseconds()
 }
 
-// carryOut applies all parts of a recorded batch that are not applied yet; each has errand e.
-func (c *Coordinator) carryOut(ctx context.Context, r *record, e errand, by stampedBy) error {
+// carryOut applies all parts of a recorded batch that are not applied yet; each has errand e. charge is told what each
+// has cost, if it is not nil.
+func (c *Coordinator) carryOut(ctx context.Context, r *record, e errand, by stampedBy, charge func(ru.Units)) error {
 	return inParallel(c.sched, partsAtOnce, len(r.parts), func(i int) error {
 		own := e
-		return own.part(ctx, r, i, by)
+		return own.part(ctx, r, i, by, charge)
 	})
 }
 
 // part applies a part once: its id is kept beside its rows by whoever applies it. A part that was planned for an older
 // schema is planned anew, so it makes the entries of indexes that were made meanwhile.
-func (e *errand) part(ctx context.Context, r *record, i int, by stampedBy) error {
+func (e *errand) part(ctx context.Context, r *record, i int, by stampedBy, charge func(ru.Units)) error {
 	u := *r.parts[i]
 	u.Mutation.Dedupe = command.DedupeID{Coordinator: r.id, Sequence: uint64(i)}
 	u.Mutation.Timestamp = r.stamp // which says that it is a part
@@ -59,8 +62,11 @@ func (e *errand) part(ctx context.Context, r *record, i int, by stampedBy) error
 		stampAs(&u, r.stamp)
 	}
 	for {
-		err := e.decide(ctx, &u)
+		d, err := e.decide(ctx, &u)
 		switch {
+		case err == nil && charge != nil:
+			charge(ru.Units(d.Charge))
+			return nil
 		case err == nil || errors.Is(err, ErrUnknownTable):
 			return nil
 		case errors.Is(err, ErrStaleSchema):
@@ -97,9 +103,9 @@ func stampAs(u *command.Conditional, stamp int64) {
 }
 
 // decide has a conditional carried out by its leader, however often it has to be sent.
-func (e *errand) decide(ctx context.Context, u *command.Conditional) error {
+func (e *errand) decide(ctx context.Context, u *command.Conditional) (d *command.Decision, err error) {
 	encoded := command.AppendConditional(nil, u)
-	return e.run(ctx, "Writing to", locator(&u.Mutation),
+	err = e.run(ctx, "Writing to", locator(&u.Mutation),
 		func(ctx context.Context, t *target, p *topology.Partition) error {
 			fresh := new(command.Conditional)
 			if err := command.DecodeConditional(fresh, bytes.Clone(encoded)); err != nil {
@@ -110,9 +116,13 @@ func (e *errand) decide(ctx context.Context, u *command.Conditional) error {
 			if err := t.member.Decide(ctx, fresh, done); err != nil {
 				return err
 			}
-			_, err := done.wait(ctx)
+			var err error
+			if d, err = done.wait(ctx); err == nil {
+				noteCharge(trace.From(ctx), p.ID, ru.Units(d.Charge))
+			}
 			return err
 		})
+	return d, err
 }
 
 // dropGone drops the updates of a part that cannot be carried out any more: the element of the list that they address

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -66,7 +67,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 		}
 		t, err := e.pick(v, p)
 		if err == nil {
-			sub.Epoch, sub.Level, r.inPartition = p.Epoch, e.levelAt(&t), false
+			sub.Epoch, sub.Level, r.inPartition, r.price = p.Epoch, e.levelAt(&t), false, 0
 			if q.Key == nil {
 				sub.Range.Begin, r.from = cursor.Ring, cursor
 			}
@@ -76,6 +77,9 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 		}
 		if err == nil {
 			e.succeeded(&t)
+			ru.Tell(r.v, r.price)
+			noteCharge(tr, p.ID, r.price)
+			sub.Continued = false // of the next physical partition nothing was read
 			cursor = p.Span.Limit
 			if q.Key != nil || r.stopped || cursor.IsZero() || q.Range.Limit != 0 &&
 				cursor.Compare(topology.Position{Ring: q.Range.Limit}) >= 0 {
@@ -140,8 +144,9 @@ type relay struct {
 	// sub is the command sent to one physical partition, whole the context of the read.
 	sub   command.Read
 	whole readContext
-	// inPartition: something of the physical partition being read was passed on.
+	// inPartition: something of the physical partition being read was passed on. price is what reading it has cost.
 	inPartition bool
+	price       ru.Units
 	laws        laws
 }
 
@@ -196,6 +201,9 @@ func (r *relay) Passed(t token.Token, key []byte, looked int) (command.Step, err
 	}
 	return step, err
 }
+
+// Charge implements ru.Charged.
+func (r *relay) Charge(u ru.Units) { r.price = u }
 
 func (r *relay) tick() error {
 	if r.rows++; r.rows%checkEvery == 0 && r.sched.Now().After(r.deadline) {

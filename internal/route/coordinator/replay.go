@@ -158,7 +158,7 @@ func (c *Coordinator) replay(ctx context.Context, r *record) error {
 	if c.abandoned(r) {
 		by = byBatch
 	}
-	if err := c.carryOut(ctx, r, c.errand(dberr.Quorum, c.opts.WriteTimeout), by); err != nil {
+	if err := c.carryOut(ctx, r, c.errand(dberr.Quorum, c.opts.WriteTimeout), by, nil); err != nil {
 		return fmt.Errorf("replay batch %x: %w", r.id, err)
 	}
 	return c.removeBatch(nil, r)

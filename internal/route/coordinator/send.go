@@ -10,6 +10,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -46,6 +47,7 @@ type send struct {
 	view    *view
 	err     error
 	outcome *command.Decision
+	price   ru.Units
 	bound   bound
 
 	// The place in the watch, under its mutex.
@@ -76,20 +78,27 @@ func (c *Coordinator) straight(tr *trace.Trace, m *command.Mutation, what string
 	if here != nil {
 		m.Epoch, m.Dedupe, m.Retried, m.Sent = p.Epoch, command.DedupeID{}, false, false
 		c.noteAt(tr, what, p, &target{})
+		if tr != nil && what == writing {
+			price, _ := ru.Write(m) // m may be another one when it is done
+			noteCharge(tr, p.ID, price)
+		}
 	}
 	return here
 }
 
+// writing is what a trace says of a plain write, whose price is known before.
+const writing = "Writing to"
+
 // sendWrite and sendDecision make the first attempt; the write or the decide is told once.
 func (c *Coordinator) sendWrite(ctx context.Context, tr *trace.Trace, m *command.Mutation, w *write) {
-	if r := c.straight(tr, m, "Writing to"); r != nil && r.Write(ctx, m, w) == nil {
+	if r := c.straight(tr, m, writing); r != nil && r.Write(ctx, m, w) == nil {
 		return
 	}
 	s := c.newSend(tr, m, w.level, w.kind)
 	s.write = w
 	s.copy = command.AppendMutation(s.copy[:0], m)
 	c.watch.add(s)
-	err := s.aim(m, "Writing to")
+	err := s.aim(m, writing)
 	if err == nil {
 		err = s.target.member.Write(s.context(ctx), m, s)
 	}
@@ -118,6 +127,7 @@ func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, level dberr.
 	s.errand = c.errand(level, c.opts.WriteTimeout)
 	s.memory = c.cluster.memory()
 	s.answered.Store(false)
+	s.price = 0
 	s.trace, s.kind = tr, kind
 	s.table, s.token, s.key = m.Table, m.Token, append(s.key[:0], m.Key...)
 	s.both.Reset()
@@ -174,6 +184,9 @@ func (s *send) At(index uint64) {
 	s.target.seen(index)
 }
 
+// Charge hears what the write has cost.
+func (s *send) Charge(u ru.Units) { s.price = u }
+
 // Done and Decided hear how the first attempt ended.
 func (s *send) Done(err error) { s.heard(nil, err) }
 
@@ -191,12 +204,23 @@ func (s *send) heard(d *command.Decision, err error) {
 	if !s.answered.CompareAndSwap(false, true) {
 		return // too late: the collector takes it
 	}
-	w, dec := s.write, s.decide
+	w, dec, price := s.write, s.decide, s.price
+	s.noteCharge(s.target.id, d)
 	s.part()
 	if w != nil {
+		w.Charge(price)
 		w.tell(nil)
 	} else {
 		dec.tell(d, nil)
+	}
+}
+
+// noteCharge adds to the trace what the attempt that succeeded has cost.
+func (s *send) noteCharge(at topology.PartitionID, d *command.Decision) {
+	if d != nil {
+		noteCharge(s.trace, at, ru.Units(d.Charge))
+	} else {
+		noteCharge(s.trace, at, s.price)
 	}
 }
 
@@ -265,6 +289,7 @@ func (s *send) again(err error) {
 		}
 		if err == nil {
 			s.succeeded(&t)
+			s.noteCharge(p.ID, d)
 			s.finish(d, nil)
 			return
 		}
@@ -297,7 +322,11 @@ func (s *send) attemptCopy(ctx context.Context, t *target, p *topology.Partition
 	if err != nil {
 		return nil, err
 	}
-	return done.wait(ctx)
+	d, err := done.wait(ctx)
+	if err == nil {
+		s.price = done.price
+	}
+	return d, err
 }
 
 // address says where a command goes, and whether an earlier attempt may have arrived.
@@ -313,7 +342,11 @@ type ending struct {
 	err     error
 	target  target
 	index   uint64 // in the log, 0 if it was not told
+	price   ru.Units
 }
+
+// Charge hears what the command has cost.
+func (e *ending) Charge(u ru.Units) { e.price = u }
 
 func (e *ending) At(index uint64) {
 	e.index = index
@@ -357,6 +390,9 @@ func (s *send) finish(d *command.Decision, err error) {
 
 func (s *send) tell(d *command.Decision, answer error) {
 	if s.write != nil {
+		if answer == nil {
+			s.write.Charge(s.price)
+		}
 		s.write.tell(answer)
 	} else {
 		s.decide.tell(d, answer)

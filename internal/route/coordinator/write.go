@@ -8,6 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
@@ -61,10 +62,14 @@ type write struct {
 	level   dberr.Consistency
 	kind    string
 	pending atomic.Int64
-	// wrote counts the mutations that were written.
+	// wrote counts the mutations that were written, price what they have cost.
 	wrote   atomic.Int64
+	price   atomic.Int64
 	failure atomic.Pointer[error] // the first
 }
+
+// Charge hears of the price of a mutation that was written.
+func (w *write) Charge(u ru.Units) { w.price.Add(int64(u)) }
 
 // Done hears of a mutation from the replica, where nothing stands between.
 func (w *write) Done(err error) {
@@ -97,9 +102,13 @@ func (w *write) tell(answer error) {
 		w.failure.Store(nil)
 	}
 	w.wrote.Store(0)
+	price := ru.Units(w.price.Swap(0))
 	w.done = nil
 	c.writes.Put(w)
 	c.leave()
+	if answer == nil {
+		ru.Tell(done, price)
+	}
 	done.Done(answer)
 }
 

@@ -94,11 +94,12 @@ type conn struct {
 	wake      sync.Cond // writing has become false, output or pending have become less, or closed has become true
 	waiting   bool
 	out       cqlwire.Writer
-	outBuffer *buffer // owns out.Buf, nil when there is no output
-	writing   bool    // somebody writes, and will go on until the output is empty
-	scheduled bool    // a flusher has been started and has not begun
-	unsent    int     // bytes of the buffer that is being written
-	counted   int64   // of the output, in Stats.Backlog
+	outBuffer *buffer                // owns out.Buf, nil when there is no output
+	payload   []cqlwire.PayloadEntry // of the last response that had one
+	writing   bool                   // somebody writes, and will go on until the output is empty
+	scheduled bool                   // a flusher has been started and has not begun
+	unsent    int                    // bytes of the buffer that is being written
+	counted   int64                  // of the output, in Stats.Backlog
 	// parked are requests for workers that wait until the client has read more.
 	parked   []*request
 	deadline time.Time

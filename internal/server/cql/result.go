@@ -23,10 +23,10 @@ func (c *conn) encode(r *request) {
 		c.srv.stats.Errors.Add(1)
 	}
 	h := cqlwire.Header{Stream: r.h.Stream, Opcode: op}
-	if !res.HasTrace && res.Warnings == nil && res.Payload == nil {
+	if !res.HasTrace && res.Warnings == nil && len(res.Payload) == 0 {
 		c.begin(h)
 	} else {
-		p := prefix(res)
+		p := c.prefix(res)
 		h.Flags = p.Flags(c.version)
 		c.begin(h)
 		c.out.Buf = cqlwire.AppendPrefix(c.out.Buf, c.version, &p)
@@ -51,12 +51,13 @@ func appendFailure(dst []byte, version uint8, err error) []byte {
 	return cqlwire.AppendError(dst, version, err)
 }
 
-func prefix(res *session.Result) cqlwire.Prefix {
-	p := cqlwire.Prefix{TraceID: res.TraceID, HasTrace: res.HasTrace, Warnings: res.Warnings}
+// prefix is what precedes a result; it is valid until the next one is asked for. mu is held.
+func (c *conn) prefix(res *session.Result) cqlwire.Prefix {
+	c.payload = c.payload[:0]
 	for _, e := range res.Payload {
-		p.Payload = append(p.Payload, cqlwire.PayloadEntry(e))
+		c.payload = append(c.payload, cqlwire.PayloadEntry(e))
 	}
-	return p
+	return cqlwire.Prefix{TraceID: res.TraceID, HasTrace: res.HasTrace, Warnings: res.Warnings, Payload: c.payload}
 }
 
 func appendResult(dst []byte, version uint8, r *request) []byte {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"strconv"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// The options of a throughput, as Azure Cosmos DB names them and as they are kept, and Ilion's own spelling of them,
+// which also takes 0: no throughput.
+const (
+	cosmosThroughput = "cosmosdb_provisioned_throughput"
+	cosmosAutoscale  = "cosmosdb_autoscale_max_throughput"
+	ownThroughput    = "throughput"
+	ownAutoscale     = "autoscale_max_throughput"
+)
+
+// throughputMax is the most that a table or a keyspace may have, in request units a second.
+const throughputMax = 1_000_000
+
+// throughputOf returns the option that a property sets, "" if it is none of a throughput.
+func throughputOf(name string) string {
+	switch name {
+	case cosmosThroughput, ownThroughput:
+		return cosmosThroughput
+	case cosmosAutoscale, ownAutoscale:
+		return cosmosAutoscale
+	}
+	return ""
+}
+
+// throughput checks a throughput as Cosmos DB does.
+func (o *cosmosOption) throughput(p *Property, text string) error {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && n == 0 && p.Name != o.name {
+		return nil
+	}
+	if err != nil || n < o.least || n%o.step != 0 || n > throughputMax {
+		return dberr.Configf("%s must be at least %d request units a second, in steps of %d up to %d, not %s", p.Name,
+			o.least, o.step, throughputMax, text)
+	}
+	return nil
+}
+
+// Throughput is what a table or a keyspace may take, in request units a second.
+type Throughput struct {
+	// Units is 0 where there is no bound.
+	Units int64
+	// Autoscale says that Units is the most, of which a tenth is reserved.
+	Autoscale bool
+	// Shared says that all tables of the keyspace which have none of their own share it.
+	Shared bool
+}
+
+func throughputIn(options map[string]string) (t Throughput) {
+	if len(options) == 0 {
+		return t
+	}
+	if t.Units, _ = strconv.ParseInt(options[cosmosThroughput], 10, 64); t.Units == 0 {
+		t.Units, _ = strconv.ParseInt(options[cosmosAutoscale], 10, 64)
+		t.Autoscale = t.Units > 0
+	}
+	return t
+}
+
+// Throughput is that of a table: its own, or the one that it shares with others of its keyspace.
+func (ks *Keyspace) Throughput(t *Table) Throughput {
+	if own := throughputIn(t.Options.Cosmos); own.Units > 0 {
+		return own
+	}
+	shared := throughputIn(ks.Options)
+	shared.Shared = shared.Units > 0
+	return shared
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import "testing"
+
+// TestThroughput proves which throughput a table has: its own, else that of its keyspace, by the option that was given
+// last, in the spelling of Cosmos DB or in Ilion's own, which alone takes it back.
+func TestThroughput(t *testing.T) {
+	s, _, err := Apply(New(), &CreateKeyspace{Name: "ks", Properties: []Property{{Name: "replication", IsMap: true,
+		Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, _, err = Apply(s, &CreateTable{Keyspace: "ks", Name: "t", PartitionKey: []string{"k"},
+		Columns: []ColumnSpec{{Name: "k", Type: SpecOf(intType)}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		keyspace    bool
+		name, value string
+		want        Throughput
+	}{
+		{true, "cosmosdb_provisioned_throughput", "600", Throughput{Units: 600, Shared: true}},
+		{false, "throughput", "18000", Throughput{Units: 18000}},
+		{false, "cosmosdb_autoscale_max_throughput", "4000", Throughput{Units: 4000, Autoscale: true}},
+		{false, "cosmosdb_provisioned_throughput", "400", Throughput{Units: 400}},
+		{false, "throughput", "0", Throughput{Units: 600, Shared: true}},
+		{true, "autoscale_max_throughput", "5000", Throughput{Units: 5000, Shared: true, Autoscale: true}},
+		{true, "throughput", "0", Throughput{}},
+	} {
+		p := []Property{{Name: c.name, Value: c.value}}
+		var change Change = &AlterTable{Keyspace: "ks", Name: "t", Op: SetOptions, Properties: p}
+		if c.keyspace {
+			change = &AlterKeyspace{Name: "ks", Properties: p}
+		}
+		if s, _, err = Apply(s, change); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Keyspace("ks").Throughput(s.Table("ks", "t")); got != c.want {
+			t.Errorf("after %s = %s: %+v, want %+v", c.name, c.value, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/trace"
+)
+
+// chargePayload is the key of the custom payload that says what a request has cost, as an 8-byte big-endian double. It
+// comes with every response where a table has a throughput, and to a client that sends a payload of this key.
+const chargePayload = "RequestCharge"
+
+var chargeKey = []byte(chargePayload)
+
+// metered are the tables that have a throughput, by their ids.
+type metered map[uint32]struct{}
+
+func meteredIn(s *schema.Schema) *metered {
+	m := metered{}
+	for ks := range s.All() {
+		for _, t := range ks.Tables {
+			if ks.Throughput(t).Units > 0 {
+				m[t.ID] = struct{}{}
+			}
+		}
+	}
+	return &m
+}
+
+// hasAny reports whether any of the tables is among them.
+func (m metered) hasAny(tables []*schema.Table) bool {
+	if len(m) == 0 {
+		return false
+	}
+	for _, t := range tables {
+		if _, ok := m[t.ID]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// asksForCharge reports whether the client wants to know what a request costs.
+func (r *Request) asksForCharge() bool {
+	for i := range r.Payload {
+		if string(r.Payload[i].Key) == chargePayload {
+			return true
+		}
+	}
+	return false
+}
+
+// charge puts into a response what its request has cost.
+func (r *Result) charge(u ru.Units) {
+	binary.BigEndian.PutUint64(r.charged[:], math.Float64bits(u.Float()))
+	r.Payload = append(r.Payload, Payload{Key: chargeKey, Value: r.charged[:]})
+}
+
+// tellCharge says what a request has cost, where somebody wants to know.
+func (s *Session) tellCharge(c *Call, tables []*schema.Table) {
+	if c.wantsCharge || (*s.engine.metered.Load()).hasAny(tables) {
+		c.Result.charge(c.Result.Charge)
+	}
+}
+
+// noteCharge adds to a trace what its request has cost.
+func noteCharge(t *trace.Trace, u ru.Units) {
+	if u > 0 {
+		t.Add("Request charge: " + u.String() + " RU")
+	}
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// bill is a visitor that takes so many rows, 0 = all, and hears what they cost.
+type bill struct {
+	most, rows int
+	units      ru.Units
+}
+
+func (b *bill) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
+
+func (b *bill) Row([]byte, *row.Row) (command.Step, error) {
+	if b.rows++; b.rows == b.most {
+		return command.Stop, nil
+	}
+	return command.More, nil
+}
+
+func (b *bill) Charge(u ru.Units) { b.units += u }
+
+// bills are the reads that are priced, by name: of keys, slices of them, and both halves of the ring.
+func bills() map[string]*command.Read {
+	out := map[string]*command.Read{}
+	for i := range 30 {
+		k := fmt.Appendf(nil, "k%d", i)
+		c := command.Read{Table: testTable, Key: k, Token: token.Hash(k), Now: 1000, Level: dberr.One}
+		out["all of "+string(k)] = &c
+		c1, c2, c3 := c, c, c
+		c1.Slices = []command.Slice{{Start: []byte("c03"), End: []byte("c04")}}
+		out["a row of "+string(k)] = &c1
+		c2.Reversed, c2.Limit = true, 3
+		out["three rows of "+string(k)] = &c2
+		c3.Level = dberr.Serial
+		out["SERIAL "+string(k)] = &c3
+	}
+	left := topology.Position{Ring: 1 << 63}.Ring
+	for name, c := range map[string]command.Read{
+		"left half":          {Range: token.Range{Limit: left}},
+		"right half":         {Range: token.Range{Begin: left}},
+		"keys of left half":  {Range: token.Range{Limit: left}, NoRows: true},
+		"keys of right half": {Range: token.Range{Begin: left}, NoRows: true},
+	} {
+		c.Table, c.Now, c.Level = testTable, 1000, dberr.One
+		out[name] = &c
+	}
+	return out
+}
+
+// prices asks the replicas of a node for what each read costs.
+func (w *world) prices(node int, ids ...topology.PartitionID) map[string]string {
+	w.t.Helper()
+	out := map[string]string{}
+	for name, c := range bills() {
+		w.until(name, func() bool {
+			for _, id := range ids {
+				r := w.replica(node, id)
+				read := r.ReadHere
+				b := bill{most: c.Limit}
+				err := read(context.Background(), c, &b)
+				if _, wrong := errors.AsType[*WrongRange](err); wrong {
+					continue // the other partition has it
+				}
+				if c.Key == nil && b.rows == 0 && !c.NoRows && len(ids) > 1 {
+					continue // the other half
+				}
+				if c.NoRows && b.units == ru.Partition && len(ids) > 1 {
+					continue
+				}
+				out[name] = fmt.Sprintf("%d rows: %d", b.rows, b.units)
+				return err == nil
+			}
+			return false
+		})
+	}
+	return out
+}
+
+// TestPriceIsTheSameEverywhere proves R1: what a read costs is the same to the last digit at the leader and at
+// followers, before and after a flush, a compaction, a sweep of what was deleted, and a split, over rows of which many
+// were overwritten, deleted or have expired.
+func TestPriceIsTheSameEverywhere(t *testing.T) {
+	w := newWorld(t, 3)
+	p := w.newTable(0, 1, 2)
+	random := rand.New(rand.NewPCG(9, 9))
+	var stored [][]byte
+	for i := range 600 {
+		k, ck := fmt.Appendf(nil, "k%d", random.IntN(30)), fmt.Appendf(nil, "c%02d", random.IntN(12))
+		var b row.Builder
+		b.Reset(row.Unstamped)
+		switch i % 6 {
+		case 0:
+			b.DeleteRow(900)
+		case 1:
+			b.Cell(1, nil, make([]byte, random.IntN(300)), 10, 950) // it has expired
+		default:
+			b.Live(0, row.NoExpiry)
+			b.Cell(uint32(1+random.IntN(3)), nil, make([]byte, random.IntN(3000)), 0, row.NoExpiry)
+		}
+		m := &command.Mutation{Table: testTable, Token: token.Hash(k), Key: k,
+			Ops: []command.Op{{Clustering: ck, Operand: b.Append(nil)}}}
+		stored = append(stored, keys.AppendRow(nil, testTable, m.Token, k, ck))
+		if err := w.request(p.ID, func(r *Replica, _ func(*command.Mutation)) error {
+			return write(context.Background(), r, m)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.same(p.ID, 0, 1, 2)
+	want := w.prices(w.leader(p.ID), p.ID)
+	if len(want) != len(bills()) {
+		t.Fatalf("%d prices", len(want))
+	}
+	same := func(when string, ids ...topology.PartitionID) {
+		t.Helper()
+		for i := range w.nodes {
+			if diff := cmp.Diff(want, w.prices(i, ids...)); diff != "" {
+				t.Errorf("%s, node %d: %s", when, i, diff)
+			}
+		}
+	}
+	same("in memtables", p.ID)
+	compact := func() {
+		for _, n := range w.nodes {
+			if err := n.store.Compact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	compact()
+	same("compacted", p.ID)
+	if err := w.request(p.ID, func(r *Replica, _ func(*command.Mutation)) error {
+		done := make(result, 1)
+		if err := r.Sweep(&command.Sweep{Table: testTable, Keys: stored, Horizon: 1000}, done); err != nil {
+			return err
+		}
+		return <-done
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.same(p.ID, 0, 1, 2)
+	compact()
+	same("swept", p.ID)
+	w.split(p.ID, splitAt(halfway, childID, 0, 1, 2))
+	w.same(childID, 0, 1, 2)
+	w.same(p.ID, 0, 1, 2)
+	same("split", p.ID, childID)
+}

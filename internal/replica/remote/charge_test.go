@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// payer is a visitor that takes so many rows, and counts what it was given as a replica beside it would.
+type payer struct {
+	ru.Meter
+	c       *command.Read
+	most    int
+	charged []ru.Units
+}
+
+func (p *payer) Partition(_ token.Token, key []byte, static *row.Row) (command.Step, error) {
+	p.Meter.Partition(p.c, key, static)
+	return command.More, nil
+}
+
+func (p *payer) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	if p.Meter.Row(clustering, r); p.Rows == int64(p.most) {
+		return command.Stop, nil
+	}
+	return command.More, nil
+}
+
+func (p *payer) Charge(u ru.Units) { p.charged = append(p.charged, u) }
+
+// TestChargeOfRead proves that a read by another node costs what it costs beside the replica, to the last digit: what
+// its visitor took counts, not what the other node had sent ahead.
+func TestChargeOfRead(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		items := []item{{Token: 3, Key: []byte("key")}}
+		for i := range 3000 {
+			items = append(items, item{Key: fmt.Appendf(nil, "%04d", i), Of: true, Row: &row.Row{Live: true,
+				Cells: []row.Cell{{Column: 1, Value: make([]byte, i%200), Expiry: row.NoExpiry}}}})
+		}
+		w.rows = replay(items)
+		for _, c := range []*command.Read{
+			{Table: 600, Key: []byte("key")}, {Table: 600, Key: []byte("key"), Level: dberr.Serial},
+			{Table: 600}, {Table: 600, Continued: true},
+		} {
+			for _, most := range []int{1, 3, 700, 5000} {
+				v := &payer{c: c, most: most}
+				if err := w.replica.Read(t.Context(), c, v); err != nil {
+					t.Fatal(err)
+				}
+				if len(v.charged) != 1 || v.charged[0] != v.Price(c) || v.Rows != int64(min(most, 3000)) {
+					t.Errorf("%d rows of %+v: charged %v, want %v", v.Rows, c, v.charged, v.Price(c))
+				}
+			}
+		}
+	})
+}
+
+// bill is a completion that wants to know what its write has cost.
+type bill struct {
+	*told
+	charged ru.Units
+}
+
+func (b *bill) Charge(u ru.Units) { b.charged = u }
+
+// TestChargeOfWrite proves that the price of a write comes back with its answer.
+func TestChargeOfWrite(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.charge = 5*ru.Unit + 1
+		b := &bill{told: newTold()}
+		if err := w.replica.Write(t.Context(), mutation(), b); err != nil {
+			t.Fatal(err)
+		}
+		if b.wait(); b.err != nil || b.charged != w.charge {
+			t.Errorf("%v, %d, want %d", b.err, b.charged, w.charge)
+		}
+		d := newTold()
+		if err := w.replica.Decide(t.Context(), conditional(), d); err != nil {
+			t.Fatal(err)
+		}
+		if d.wait(); d.err != nil || ru.Units(d.d.Charge) != w.charge {
+			t.Errorf("%v, %+v, want %d", d.err, d.d, w.charge)
+		}
+	})
+}
