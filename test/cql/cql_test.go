@@ -4,7 +4,8 @@
 //
 // The same files run on a fresh node in memory, on one that cuts every table into 16 physical partitions, on a cluster
 // of four, where every statement goes to the next node, on one of six, which cuts tables at the tokens of its nodes,
-// and with -against=host:port on any CQL server. -rewrite writes down what was answered.
+// while physical partitions split, merge and move between the statements (on clusters with -stir), and with
+// -against=host:port on any CQL server. -rewrite writes down what was answered.
 //
 // Directives:
 //
@@ -32,14 +33,19 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/stir"
 )
 
-var against = flag.String("against", "", "host:port of a server to run against, instead of nodes in this process")
+var (
+	against  = flag.String("against", "", "host:port of a server to run against, instead of nodes in this process")
+	stirLong = flag.Bool("stir", false, "change physical partitions between statements in clusters, too")
+	stirSeed = flag.Uint64("stir.seed", 1, "seed of the changes of physical partitions")
+)
 
 // TestStatements proves that statements answer as written down, whatever the number of physical partitions and nodes.
 func TestStatements(t *testing.T) {
 	if *against != "" {
-		runFiles(t, strings.Split(*against, ","))
+		runFiles(t, strings.Split(*against, ","), nil)
 		return
 	}
 	for _, n := range []int{4, 6} {
@@ -47,26 +53,50 @@ func TestStatements(t *testing.T) {
 			if testing.Short() {
 				t.Skip("starts many nodes")
 			}
-			runFiles(t, nodes.Start(t, nodes.Options{Nodes: n}).Addrs())
+			runFiles(t, nodes.Start(t, nodes.Options{Nodes: n}).Addrs(), nil)
 		})
 	}
 	for _, partitions := range []int{1, 16} {
 		t.Run(fmt.Sprintf("partitions=%d", partitions), func(t *testing.T) {
-			db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: partitions})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := db.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			runFiles(t, []string{db.CQLAddr().String()})
+			runFiles(t, []string{startAlone(t, partitions).CQLAddr().String()}, nil)
 		})
 	}
 }
 
-func runFiles(t *testing.T, addrs []string) {
+// TestStatementsWhilePartitionsChange proves that statements answer as written down while physical partitions of their
+// tables split and merge between any two of them, and in a cluster of six move.
+func TestStatementsWhilePartitionsChange(t *testing.T) {
+	t.Run("alone", func(t *testing.T) {
+		db := startAlone(t, 1)
+		runFiles(t, []string{db.CQLAddr().String()}, stir.New(t, *stirSeed, db.HTTPAddr().String()))
+	})
+	for _, n := range []int{4, 6} {
+		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
+			if !*stirLong {
+				t.Skip("takes minutes: give -stir")
+			}
+			c := nodes.Start(t, nodes.Options{Nodes: n})
+			runFiles(t, c.Addrs(), stir.New(t, *stirSeed, c.Webs()...))
+		})
+	}
+}
+
+// startAlone starts a node that stands alone, in memory.
+func startAlone(t *testing.T, partitions int) *ilion.DB {
+	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: partitions, HTTPAddr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// runFiles runs all files, and changes partitions before each statement if there is a stirrer.
+func runFiles(t *testing.T, addrs []string, stirrer *stir.Stirrer) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		ks := "golden_" + strings.TrimSuffix(filepath.Base(path), ".txt")
 		cs := make([]*rawclient.Conn, len(addrs))
@@ -100,6 +130,9 @@ func runFiles(t *testing.T, addrs []string) {
 			d.MaybeScanArgs(t, "page", &page)
 			var out strings.Builder
 			for _, s := range statements(d.Input) {
+				if stirrer != nil {
+					stirrer.Stir(ks + ".")
+				}
 				out.WriteString(answer(slices.Concat(cs[n%len(cs):], cs[:n%len(cs)]), s, page))
 				n++
 			}

@@ -161,6 +161,17 @@ func (c *Cluster) CQL(i int) string { return c.cql[i] }
 // Addrs lists the addresses of all nodes for clients.
 func (c *Cluster) Addrs() []string { return append([]string(nil), c.cql...) }
 
+// Webs lists the HTTP addresses of the nodes that run. They take orders, from the machine itself.
+func (c *Cluster) Webs() []string {
+	var out []string
+	for _, n := range c.nodes {
+		if n != nil {
+			out = append(out, n.HTTPAddr().String())
+		}
+	}
+	return out
+}
+
 // Dial connects a client to node i. The end of the test closes the connection.
 func (c *Cluster) Dial(i int) *rawclient.Conn {
 	c.t.Helper()

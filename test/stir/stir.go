@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stir changes the physical partitions of tables while a test does something else: it splits, merges and moves
+// them at random, by a seed, through the orders that operators give.
+package stir
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+var digits = regexp.MustCompile(`-?[0-9]+`)
+
+// partitionsMax is how many partitions of a table there are at most, so that merges come as often as splits.
+const partitionsMax = 8
+
+// Stirrer changes partitions of the tables of users. Its methods may be called by any goroutine.
+type Stirrer struct {
+	t    testing.TB
+	webs []string // HTTP addresses of the nodes
+	http *http.Client
+
+	mu      sync.Mutex
+	rng     *rand.Rand
+	ordered map[string]int
+	refused map[string]int // by their reasons
+}
+
+// New returns a Stirrer for nodes at HTTP addresses, which take orders from the machine itself. The end of the test
+// logs what it did.
+func New(t testing.TB, seed uint64, webs ...string) *Stirrer {
+	s := &Stirrer{t: t, webs: webs, http: &http.Client{Timeout: time.Minute}, rng: rand.New(rand.NewPCG(seed, 8)),
+		ordered: map[string]int{}, refused: map[string]int{}}
+	t.Cleanup(func() {
+		s.http.CloseIdleConnections()
+		t.Logf("seed %d: done or ordered %v", seed, s.ordered)
+		for _, why := range slices.Sorted(maps.Keys(s.refused)) {
+			t.Logf("refused %d times: %s", s.refused[why], why)
+		}
+	})
+	return s
+}
+
+// Stir changes one partition of a table whose name begins with a prefix, such as a keyspace with its dot. What is
+// refused is counted: a table may have been dropped meanwhile, or too many changes be under way.
+func (s *Stirrer) Stir(prefix string) {
+	s.t.Helper()
+	web := s.webs[s.number(len(s.webs))]
+	status, err := s.status(web)
+	if err != nil {
+		s.t.Errorf("status of %s: %v", web, err)
+		return
+	}
+	var tables []admin.TableStatus
+	for _, t := range status.Tables {
+		if !strings.HasPrefix(t.Name, "system") && strings.HasPrefix(t.Name, prefix) && len(t.Partitions) > 0 {
+			tables = append(tables, t)
+		}
+	}
+	if len(tables) == 0 {
+		return
+	}
+	t := &tables[s.number(len(tables))]
+	what, order := s.order(status, t)
+	order = fmt.Sprintf("/partition/%s?table=%s&%s", what, url.QueryEscape(t.Name), order)
+	said, err := s.give(web, order)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.t.Errorf("%s: %v", order, err)
+	case said != "":
+		s.refused[what+": "+digits.ReplaceAllString(strings.TrimSpace(said), "N")]++
+	default:
+		s.ordered[what]++
+	}
+}
+
+// order draws a change of a table. It waits for half of them; the others are under way when the next statement
+// comes.
+func (s *Stirrer) order(status *admin.Status, t *admin.TableStatus) (what, order string) {
+	i := s.number(len(t.Partitions))
+	p := &t.Partitions[i]
+	wait := fmt.Sprintf("&now=true&wait=%t", s.number(2) == 0)
+	switch n := s.number(10); {
+	case n < 3 && len(status.Nodes) > len(p.Replicas):
+		from := p.Replicas[s.number(len(p.Replicas))].Node
+		to := status.Nodes[s.number(len(status.Nodes))].ID
+		return "move", fmt.Sprintf("partition=%d&from=%s&to=%s", p.ID, from, to)
+	case s.number(partitionsMax) < len(t.Partitions)-1:
+		i = s.number(len(t.Partitions) - 1)
+		return "merge", fmt.Sprintf("partition=%d&with=%d", t.Partitions[i].ID, t.Partitions[i+1].ID) + wait
+	case n%2 == 0: // in the middle of its rows, which is refused where there are fewer than two
+		return "split", fmt.Sprintf("partition=%d", p.ID) + wait
+	}
+	return "split", fmt.Sprintf("partition=%d&at=%d", p.ID, s.within(p.Span)) + wait
+}
+
+// within draws a token of a span, as a status shows it.
+func (s *Stirrer) within(span string) int64 {
+	begin, end, _ := strings.Cut(strings.Trim(span, "[)"), ", ")
+	first, last := int64(math.MinInt64), int64(math.MaxInt64)
+	if _, err := fmt.Sscan(begin, &first); err != nil {
+		s.t.Errorf("span %s: %v", span, err)
+	}
+	if end != "end" {
+		if _, err := fmt.Sscan(end, &last); err != nil {
+			s.t.Errorf("span %s: %v", span, err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return first + int64(s.rng.Uint64N(max(1, uint64(last)-uint64(first))))
+}
+
+func (s *Stirrer) number(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rng.IntN(n)
+}
+
+func (s *Stirrer) status(web string) (*admin.Status, error) {
+	r, err := s.http.Get("http://" + web + "/status")
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close()
+	status := new(admin.Status)
+	return status, json.NewDecoder(r.Body).Decode(status)
+}
+
+// give returns the text of a refusal.
+func (s *Stirrer) give(web, order string) (refused string, err error) {
+	r, err := s.http.Post("http://"+web+order, "", nil)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if r.StatusCode == http.StatusOK {
+		return "", err
+	}
+	return string(body), err
+}
