@@ -113,6 +113,30 @@ func TestOneIsServedHereOrByTheLeader(t *testing.T) {
 	})
 }
 
+// TestLeaderThatHasMoved proves that a node which is remembered as the leader and has no replica any more, because it was
+// moved away, is not asked for ever: others are, and name the one that leads.
+func TestLeaderThatHasMoved(t *testing.T) {
+	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
+		f.leader[1] = node(4)
+		f.script = func(a *asked) *verdict {
+			if a.node == node(2) {
+				return &verdict{err: partition.ErrClosed}
+			}
+			return nil
+		}
+		c.LeaderChanged(1, node(2))
+		if err := writeNow(c, WriteOptions{}, put("k", "c", 1)); err != nil {
+			t.Error(err)
+		}
+		f.is(t, "write 1 at 2", "write 1 at 3", "write 1 at 4")
+		c.LeaderChanged(1, node(2))
+		if _, err := readNow(t.Context(), c, dberr.One, "k"); err != nil {
+			t.Error(err)
+		}
+		f.is(t, "read(QUORUM) 1 at 2", "read(QUORUM) 1 at 3", "read(QUORUM) 1 at 4")
+	})
+}
+
 // The trace says which node served.
 func TestTraceNamesNodes(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {

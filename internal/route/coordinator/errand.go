@@ -286,6 +286,12 @@ func (e *errand) failed(t *target, err error) bool {
 			}
 		}
 		t.forget()
+	case moved:
+		// It was moved away, and who leads is not known there. Nobody else may come to correct the hint.
+		if t.remote && errors.Is(err, partition.ErrClosed) {
+			e.avoid = t.node
+			t.forget()
+		}
 	case unreachable:
 		if e.avoid, e.cut = t.node, t.node; t.via != (topology.NodeID{}) {
 			e.avoid = t.via
