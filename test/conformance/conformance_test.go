@@ -6,7 +6,8 @@
 // The scenarios written for this project lie in testdata. Recordings of public test suites lie beside the repository,
 // in ../shared/conformance (ILION_CONFORMANCE names another place), because their statements are not ours to publish;
 // without them only the scenarios are replayed. A difference is a defect, unless differences.txt lists the step with a
-// reason that docs/compatibility.md explains.
+// reason that docs/compatibility.md explains. With -stir=SEED physical partitions split, merge and move between the
+// steps.
 package conformance
 
 import (
@@ -27,7 +28,11 @@ import (
 	"github.com/ilion-db/ilion"
 	"github.com/ilion-db/ilion/internal/node"
 	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/stir"
 )
+
+// stirrer changes physical partitions before each step, if there is one.
+var stirrer *stir.Stirrer
 
 var (
 	against = flag.String("against", "",
@@ -37,6 +42,7 @@ var (
 	pieces  = flag.Int("partitions", 1, "physical partitions that the fresh node cuts every table into")
 	only    = flag.String("only", "", "replay only tests whose name or file contains this text")
 	rewrite = flag.Bool("rewrite", false, "rewrite differences.txt: known reasons are kept, new steps get ?")
+	stirBy  = flag.Uint64("stir", 0, "seed by which physical partitions split, merge and move between the steps; 0: they do not")
 	verbose = flag.Bool("differences", false, "print every difference, the explained ones too")
 )
 
@@ -113,10 +119,21 @@ func TestCluster(t *testing.T) {
 // startCluster returns the addresses of a fresh cluster. Its timeouts allow for all nodes, and other tests, sharing a
 // machine.
 func startCluster(t *testing.T, n int) []string {
-	return nodes.Start(t, nodes.Options{Nodes: n, Change: func(_ int, o *node.Options) {
+	c := nodes.Start(t, nodes.Options{Nodes: n, Change: func(_ int, o *node.Options) {
 		o.InitialPartitions = *pieces
 		o.Limits.ReadTimeout, o.Limits.WriteTimeout = 20*time.Second, 20*time.Second
-	}}).Addrs()
+	}})
+	startStirrer(t, c.Webs()...)
+	return c.Addrs()
+}
+
+// startStirrer has partitions change if -stir is given.
+func startStirrer(t *testing.T, webs ...string) {
+	if *stirBy == 0 {
+		return
+	}
+	stirrer = stir.New(t, *stirBy, webs...)
+	t.Cleanup(func() { stirrer = nil })
 }
 
 // servers are the nodes to replay against.
@@ -127,11 +144,12 @@ func servers(t *testing.T) []string {
 	case *cluster > 1:
 		return startCluster(t, *cluster)
 	}
-	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *pieces})
+	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *pieces, HTTPAddr: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
+	startStirrer(t, db.HTTPAddr().String())
 	return []string{db.CQLAddr().String()}
 }
 
@@ -251,6 +269,9 @@ func replayTest(addrs []string, rec *recording) *result {
 	defer r.close()
 	for i := range rec.Steps {
 		st := &rec.Steps[i]
+		if stirrer != nil {
+			stirrer.Stir("")
+		}
 		got, err := r.run(i)
 		if len(addrs) > 1 {
 			got.Warnings = slices.DeleteFunc(got.Warnings, ofClusters.MatchString)

@@ -113,8 +113,8 @@ func TestOneIsServedHereOrByTheLeader(t *testing.T) {
 	})
 }
 
-// TestLeaderThatHasMoved proves that a node which is remembered as the leader and has no replica any more, because it was
-// moved away, is not asked for ever: others are, and name the one that leads.
+// TestLeaderThatHasMoved proves that a node which is remembered as the leader and has no replica any more, because it
+// was moved away, is not asked for ever: others are, and name the one that leads.
 func TestLeaderThatHasMoved(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.leader[1] = node(4)
