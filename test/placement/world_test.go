@@ -49,13 +49,14 @@ type phase struct {
 	calls       int
 	cpu, slow   time.Duration
 	moves       int
+	leads       int
 	bytes       float64
 	least       float64
 	returned    int
 	bytesOver   float64 // of the fullest node, of its fair share
 	bytesLow    float64 // of the emptiest
 	loadOver    float64
-	leadersOver float64
+	leadersOver float64 // of the load that nodes lead, of an equal share
 	rested      bool
 }
 
@@ -137,6 +138,10 @@ func (w *world) decide() int {
 		m, err := a.Apply(w.state.Map, w.view.Now)
 		w.must(err)
 		w.state = w.state.WithMap(m)
+		if a.Steps[0].Kind == placement.Lead {
+			w.phase.leads++
+			continue
+		}
 		bytes := 0.0
 		for _, s := range a.Steps {
 			key := [2]uint64{uint64(a.Partition), uint64(s.Node[0])<<8 | uint64(s.Node[1])}
@@ -269,7 +274,7 @@ func (w *world) measure() {
 			return w.view.MayLead(w.state.Node(n))
 		})
 		if m := set.Member(id); m != nil {
-			leads[m.Node]++
+			leads[m.Node] += w.view.Sizes[p.ID].Load
 		}
 	}
 	for _, n := range w.state.Nodes {
@@ -280,7 +285,7 @@ func (w *world) measure() {
 		w.phase.bytesLow = min(w.phase.bytesLow, has[n.ID].Bytes/fair)
 		w.phase.bytesOver = max(w.phase.bytesOver, has[n.ID].Bytes/fair)
 		w.phase.loadOver = max(w.phase.loadOver, has[n.ID].Load/(all.Load/float64(nodes)))
-		w.phase.leadersOver = max(w.phase.leadersOver, leads[n.ID]/(float64(len(w.parts))/float64(nodes)))
+		w.phase.leadersOver = max(w.phase.leadersOver, leads[n.ID]/(all.Load/placement.Replicas/float64(nodes)))
 	}
 	w.must(w.state.Map.Validate())
 }
@@ -291,8 +296,9 @@ func (p phase) String() string {
 	if !p.rested {
 		rest = "> " + rest
 	}
-	return fmt.Sprintf("%-37s bytes %.2f to %.2f load %.2f leaders %.2f | %6d moves, %6.1f TB of %6.1f, %d returned | %s | "+
-		"%d calls of %v, at most %v", p.name, p.bytesLow, p.bytesOver, p.loadOver, p.leadersOver, p.moves, p.bytes/1e12,
-		p.least/1e12, p.returned, rest, p.calls, (p.cpu / time.Duration(cmp.Or(p.calls, 1))).Round(time.Millisecond),
+	cpu := p.cpu / time.Duration(cmp.Or(p.calls, 1))
+	return fmt.Sprintf("%-37s bytes %.2f to %.2f load %.2f led %.2f | %d leaders, %d moves, %.1f TB of %.1f, %d returned"+
+		" | %s | %d calls of %v, at most %v", p.name, p.bytesLow, p.bytesOver, p.loadOver, p.leadersOver, p.leads,
+		p.moves, p.bytes/1e12, p.least/1e12, p.returned, rest, p.calls, cpu.Round(time.Millisecond),
 		p.slow.Round(time.Millisecond))
 }

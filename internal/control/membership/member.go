@@ -130,6 +130,7 @@ func (m *Member) Turn(ctx context.Context) (version uint64, err error) {
 func (m *Member) View() placement.View {
 	v := placement.View{
 		Now: m.Sched.Wall(), Down: m.Peers.Down(), Stopping: m.Peers.Stopping(), Young: m.Peers.Young(),
+		Skewed:    m.Peers.Skewed(),
 		Free:      map[topology.NodeID]int{},
 		HealAfter: m.HealAfter,
 	}

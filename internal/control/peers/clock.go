@@ -98,6 +98,25 @@ func (p *Peers) Ahead() time.Duration {
 	return 0
 }
 
+// Skewed returns the nodes whose clocks are wrong by what a quorum says, as far as this node has heard of them lately.
+func (p *Peers) Skewed() map[topology.NodeID]bool {
+	out := map[topology.NodeID]bool{}
+	h := p.held.Load()
+	if h == nil {
+		return out
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n, q := range p.peers {
+		if q.heard.IsZero() || p.opts.Steady()-q.clockAt > clockMemory {
+			continue
+		}
+		at := q.clock.Add(h.at - q.clockAt)
+		out[n] = at.After(h.high.Add(clockTolerance)) || at.Before(h.low.Add(-clockTolerance))
+	}
+	return out
+}
+
 // hold computes what the clocks of a quorum say now. mu is held.
 func (p *Peers) hold() {
 	if len(p.peers) == 0 {

@@ -43,9 +43,10 @@ const (
 	Learn              // Replica, which was joining, only learns
 	Go                 // Replica is to leave
 	Forget             // the wish of the partition has ended
+	Lead               // Node is to lead before those that the ring prefers; these alone if it is zero
 )
 
-var kinds = [...]string{"add", "watch", "join", "learn", "go", "forget"}
+var kinds = [...]string{"add", "watch", "join", "learn", "go", "forget", "lead"}
 
 // Step is one transition.
 type Step struct {
@@ -74,6 +75,10 @@ func (a Action) String() string {
 		}
 		if s.Kind == Forget {
 			b.WriteString(" forget the order")
+		} else if s.Kind == Lead && s.Node == (topology.NodeID{}) {
+			b.WriteString(" led by the ring")
+		} else if s.Kind == Lead {
+			fmt.Fprintf(&b, " led by node %x", s.Node[:4])
 		} else if s.Replica != 0 {
 			fmt.Fprintf(&b, " %s replica %d on node %x", kinds[s.Kind], s.Replica, s.Node[:4])
 		} else {
@@ -100,6 +105,8 @@ func (a Action) Apply(m *topology.Snapshot, now time.Time) (*topology.Snapshot, 
 			m, err = m.MarkLeaving(a.Partition, s.Replica)
 		case Forget:
 			m, err = m.WithWish(a.Partition, nil)
+		case Lead:
+			m, err = m.WithLead(a.Partition, s.Node)
 		default:
 			err = fmt.Errorf("unknown step %d", s.Kind)
 		}

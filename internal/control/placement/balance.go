@@ -225,7 +225,7 @@ func (b *balancer) fill() {
 				next++
 				if b.moved[s.p.ID] || s.set.On(to.ID) != nil || from.has.Bytes-s.size.Bytes < share(from) ||
 					to.has.Bytes+s.size.Bytes > share(to) || from.region != to.region || !b.room(to, s.size) ||
-					!b.keepsZones(s, from, to) {
+					!b.keepsZones(s, from, to) || !cold(s, from, to) {
 					continue
 				}
 				b.move(s, from, to)
@@ -233,6 +233,12 @@ func (b *balancer) fill() {
 			}
 		}
 	}
+}
+
+// cold reports whether a node that is to be filled may be given a set for the sake of its load: if that is beyond its
+// share, what has as little to do for its bytes as half of the giver's average is given.
+func cold(s *subject, from, to *node) bool {
+	return s.region.fitsLoad(to, s.size) || 2*s.size.Load*from.has.Bytes <= s.size.Bytes*from.has.Load
 }
 
 const (

@@ -4,6 +4,7 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -145,6 +146,70 @@ func TestNotGivenToBeFilled(t *testing.T) {
 			r.has.Bytes *= 1 + Tolerance/5
 			if n.low(r) {
 				t.Fatalf("it has %v of %v", n.has.Bytes, r.has.Bytes)
+			}
+		}
+	})
+}
+
+// TestLeadersByLoad proves that nodes lead no more of the load than they should where anybody could lead it in their
+// place, that nobody leads who may not, and that the ring alone says who leads when there is next to no load.
+func TestLeadersByLoad(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		for range rapid.IntRange(4, 9).Draw(t, "nodes") {
+			w.join()
+		}
+		for range rapid.IntRange(1, 4).Draw(t, "tables") {
+			w.create(rapid.IntRange(1, 12).Draw(t, "parts"), rapid.Bool().Draw(t, "whole"))
+		}
+		w.view.Sizes = map[topology.PartitionID]Size{}
+		for _, id := range w.ids() {
+			w.view.Sizes[id] = Size{Load: float64(rapid.IntRange(0, 30).Draw(t, "load")) * 1000}
+		}
+		bad := rapid.SampledFrom(w.state.Nodes).Draw(t, "node that does not lead").ID
+		switch rapid.IntRange(0, 2).Draw(t, "why") {
+		case 0:
+			w.view.Skewed = map[topology.NodeID]bool{bad: true}
+		case 1:
+			w.view.Cramped = map[topology.NodeID]bool{bad: true}
+		default:
+			w.turn(w.state.Node(bad), meta.Draining)
+		}
+		w.converge()
+		d := &scheduler{}
+		d.begin(w.state, &w.view)
+		if len(d.leaders()) > 0 {
+			t.Fatal("leaders have not come to rest")
+		}
+		for i := range d.subjects {
+			s := &d.subjects[i]
+			if !s.settled {
+				continue
+			}
+			n := s.leader()
+			prefers := PreferredLeader(s.set, s.region.ring.Prefer(s.p, w.view.Now), func(id topology.NodeID) bool {
+				return w.view.MayLead(w.state.Node(id))
+			})
+			if n == nil || n.ID == bad || s.set.Member(prefers).Node != n.ID {
+				t.Fatalf("partition %d is to be led by %v and is led by replica %d", s.p.ID, n, prefers)
+			}
+			if n.led <= s.region.ledMost(1) || s.size.Load == 0 {
+				continue
+			}
+			if to := s.heir(n); to != nil {
+				t.Fatalf("node %x leads %.0f of %.0f, and node %x %.0f", n.ID[:1], n.led, s.region.ledMost(0),
+					to.ID[:1], to.led)
+			}
+		}
+		for id, s := range w.view.Sizes {
+			s.Load /= 1e6
+			w.view.Sizes[id] = s
+		}
+		w.view.Sizes = maps.Clone(w.view.Sizes)
+		w.converge()
+		for _, id := range w.ids() {
+			if p := w.state.Map.Partition(id); p.Lead != (topology.NodeID{}) {
+				t.Fatalf("partition %d is led by node %x although it has nothing to do", id, p.Lead[:1])
 			}
 		}
 	})

@@ -131,6 +131,12 @@ func (d *scheduler) look(p *topology.Partition, index int) subject {
 	for i := range s.set.Replicas {
 		s.on[i] = d.at[s.set.Replicas[i].Node]
 	}
+	for i, at := range s.region.ring.home(p.Table, p.Span, Replicas) {
+		s.home[i] = s.region.on[at]
+	}
+	if p.Lead != (topology.NodeID{}) {
+		s.lead = d.at[p.Lead]
+	}
 	if p.Cut != nil || p.Join != nil {
 		s.fixed = true // its members stay until it has split, or merged
 		return s
@@ -143,10 +149,8 @@ func (d *scheduler) look(p *topology.Partition, index int) subject {
 		return s
 	}
 	s.settled = true
-	for i, at := range s.region.ring.home(p.Table, p.Span, min(s.votes, Replicas)) {
-		n := s.region.on[at]
-		s.home[i] = n
-		s.away = s.away || s.set.On(n.ID) == nil
+	for _, n := range s.home {
+		s.away = s.away || n != nil && s.set.On(n.ID) == nil
 	}
 	return s
 }

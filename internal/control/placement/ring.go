@@ -151,12 +151,17 @@ func (r *Ring) Home(p *topology.Partition, n int) []topology.NodeID {
 	return r.ids(r.home(p.Table, p.Span, n))
 }
 
-// Prefer is the order in which nodes are to lead a partition: that of its wish while one is open, else that of Home.
+// Prefer is the order in which nodes are to lead a partition: that of its wish while one is open, else who was named to
+// lead it, and then that of Home.
 func (r *Ring) Prefer(p *topology.Partition, now time.Time) []topology.NodeID {
 	if p.Wish.Open(now) {
 		return p.Wish.Nodes
 	}
-	return r.Home(p, Replicas)
+	home := r.Home(p, Replicas)
+	if p.Lead != (topology.NodeID{}) {
+		home = slices.Insert(home, 0, p.Lead)
+	}
+	return home
 }
 
 // home is Home by places in nodes. Those of fewer nodes, if no fewer than Replicas, are a prefix of those of more.

@@ -44,7 +44,8 @@ func (d *scheduler) schedule() []Action {
 		}
 		out = append(out, Action{s.p.ID, s.set.Region, why, steps})
 	}
-	return append(out, d.balancer.actions()...)
+	out = append(out, d.balancer.actions()...)
+	return append(out, d.leaders()...)
 }
 
 // subject is a replica set, and what was found out about it. A need is that something other than balance may have to
@@ -69,9 +70,10 @@ type subject struct {
 	needy bool
 	later int // 0 for the meta partition, which comes first
 	// settled sets are those that balance may move, home is where the ring has them, and away is set if a replica
-	// is elsewhere.
+	// is elsewhere. lead is the node that was named to lead, if there is one.
 	settled, away bool
 	home          [Replicas]*node
+	lead          *node
 }
 
 func (s *subject) count(view *View) {

@@ -63,6 +63,9 @@ type node struct {
 	// gives are the sets of which it may give its replica away, if it is to give any.
 	gives  []*subject
 	giving bool
+	// leads is set if it may lead, and led is the load of what it is to lead.
+	leads bool
+	led   float64
 }
 
 // region is the nodes of a region that count.
@@ -75,6 +78,8 @@ type region struct {
 	// has is what all replicas of the region take, weight the sum of the nodes that stay.
 	has    Size
 	weight float64
+	// led is the load of what its nodes lead, leads how many may.
+	led, leads float64
 }
 
 // survey adds up what each node has.

@@ -48,6 +48,8 @@ type View struct {
 	Stopping map[topology.NodeID]bool
 	// Young are nodes whose processes have begun so lately that others may not know it: they are given nothing to lead.
 	Young map[topology.NodeID]bool
+	// Skewed are nodes whose clocks are wrong: they give away what they lead.
+	Skewed map[topology.NodeID]bool
 	// Free is how much of a node's disk is free, in percent; nodes that are missing are taken to have enough. One with
 	// less than FreeMin gets no replicas.
 	Free map[topology.NodeID]int
@@ -92,7 +94,7 @@ func (v *View) takes(n *meta.Node) bool {
 // MayLead reports whether a node is to lead partitions: see PreferredLeader.
 func (v *View) MayLead(n *meta.Node) bool {
 	return n != nil && (n.State == meta.Up || n.State == meta.Leaving) && !v.down(n.ID) && !v.Stopping[n.ID] &&
-		!v.Young[n.ID] && !v.Cramped[n.ID]
+		!v.Young[n.ID] && !v.Skewed[n.ID] && !v.Cramped[n.ID]
 }
 
 // RingOf is the ring of the nodes of a region whose replicas are to remain.

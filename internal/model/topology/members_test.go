@@ -125,7 +125,7 @@ func TestAssemble(t *testing.T) {
 				if ps != nil {
 					p = rapid.SampledFrom(ps).Draw(t, "partition")
 				}
-				switch kind := rapid.IntRange(0, 7).Draw(t, "change"); {
+				switch kind := rapid.IntRange(0, 8).Draw(t, "change"); {
 				case ps == nil:
 					s, err = s.AddTable(number, rapid.IntRange(1, 4).Draw(t, "n"), places)
 					must(err)
@@ -151,6 +151,8 @@ func TestAssemble(t *testing.T) {
 					case 7:
 						next, err = s.WithWish(p.ID, &Wish{Nodes: []NodeID{{1}}, Until: 7,
 							With: PartitionID(rapid.IntRange(0, 1).Draw(t, "with")) * ps[0].ID, Cause: BySize})
+					case 8:
+						next, err = s.WithLead(p.ID, NodeID{byte(rapid.IntRange(0, 4).Draw(t, "leader"))})
 					}
 					if err == nil {
 						s = next

@@ -133,8 +133,9 @@ const (
 	fieldReason = 4
 	fieldWish   = 5 // a build that does not know it balances the partition like others
 	fieldJoin   = 6 // as fieldCut, and of feature level 2, too
+	fieldLead   = 7 // a build that does not know it has the ring say who leads
 	// partitionFields is the last one that this build knows.
-	partitionFields = fieldJoin
+	partitionFields = fieldLead
 )
 
 func (p *Partition) appendFields(w *codec.Writer) {
@@ -170,6 +171,10 @@ func (p *Partition) appendFields(w *codec.Writer) {
 		appendJoin(&v, p.Join)
 		w.Field(fieldJoin, true, v)
 	}
+	if p.Lead != (NodeID{}) {
+		v = append(v[:0], p.Lead[:]...)
+		w.Field(fieldLead, false, v)
+	}
 	w.Raw(p.rest)
 	w.EndFields()
 }
@@ -192,6 +197,8 @@ func (r *decoder) partitionFields(p *Partition) {
 			p.Wish = v.wish()
 		case fieldJoin:
 			p.Join = v.join()
+		case fieldLead:
+			copy(p.Lead[:], v.Take(uint64(len(p.Lead))))
 		default:
 			if f.Must {
 				r.newer("a partition of the map", "field", f.Number, partitionFields)

@@ -161,6 +161,9 @@ type Partition struct {
 	Reason *Reason
 	// Wish is where its replicas are to be for a time, nil if balance alone says that. Both halves of a split have it.
 	Wish *Wish
+	// Lead is the node that is to lead it if that has a voter, before those that placement prefers, which is for the
+	// sake of the load; zero if there is none. Both halves of a split have it.
+	Lead NodeID
 
 	rest []byte // as in ReplicaSet
 }

@@ -57,6 +57,19 @@ func (s *Snapshot) WithWish(id PartitionID, w *Wish) (*Snapshot, error) {
 	return out, nil
 }
 
+// WithLead records which node is to lead a partition if it can; the zero one if placement alone is to say that.
+func (s *Snapshot) WithLead(id PartitionID, node NodeID) (*Snapshot, error) {
+	p := s.byID.get(uint64(id))
+	if p == nil {
+		return nil, fmt.Errorf("there is no partition %d", id)
+	}
+	out := s.next()
+	changed := *p
+	changed.Lead = node
+	out.put(&changed)
+	return out, nil
+}
+
 func (w *Wish) validate() error {
 	if len(w.Nodes) == 0 || len(w.Nodes) > wishMax {
 		return fmt.Errorf("a wish names 1 to %d nodes, not %d", wishMax, len(w.Nodes))
