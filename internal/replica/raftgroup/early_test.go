@@ -45,3 +45,24 @@ func TestEarlyVotes(t *testing.T) {
 		b.close()
 	}
 }
+
+// TestReplicaWithoutSnapshotVotes proves that a replica which waits for its first snapshot, and has heard of a leader,
+// votes for another one when that leader is gone: with two of four voters left beside it, nobody leads without its vote.
+func TestReplicaWithoutSnapshotVotes(t *testing.T) {
+	b := reopen(t, vfs.NewMem(), raftgroup.Options{})
+	if _, err := b.host.Open(raftgroup.GroupConfig{ID: 1, Replica: 10}); err != nil {
+		t.Fatal(err)
+	}
+	b.tick(40)
+	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(5))})
+	if got := b.take(); got != "MsgHeartbeatResp to 11" {
+		t.Fatalf("to the leader: %q", got)
+	}
+	b.tick(40)
+	b.take()
+	b.hear(&pb.Message{Type: pb.MsgPreVote.Enum(), Term: new(uint64(6)), LogTerm: new(uint64(5)),
+		Index: new(uint64(16))})
+	if got := b.take(); got != "MsgPreVoteResp to 11" {
+		t.Errorf("to who wants to lead after it: %q", got)
+	}
+}

@@ -147,7 +147,11 @@ func (h *Host) tick() {
 	h.ticks++
 	silenced := h.tickPeers()
 	for _, g := range h.order {
-		if g.quiet || g.applied == 0 { // applied 0: it waits for its first snapshot, may vote, never campaigns
+		if g.quiet {
+			continue
+		}
+		if g.applied == 0 { // It waits for its first snapshot: it never campaigns, and votes once its leader is silent.
+			g.raft.Tick()
 			continue
 		}
 		before := g.ballot()
