@@ -80,6 +80,12 @@ func newNode(w *simulation, m *world.Machine) *node {
 			n.crash()
 			w.After(w.Between(time.Second, 3*time.Second), n.restart)
 		},
+		Lost: func(err error) bool {
+			if n.damaged() {
+				n.fail(err)
+			}
+			return n.damaged()
+		},
 	}
 	return n
 }

@@ -43,6 +43,9 @@ type Hooks struct {
 	// Applied is called after entries were applied, Stop to end a process whose disk is full.
 	Applied func()
 	Stop    func()
+	// Lost is told that the log is not what others were told it is, which ends the process, and reports whether that is
+	// right. Nil if it never is.
+	Lost func(err error) bool
 	// Lenient says that a snapshot may fail to be received.
 	Lenient bool
 	// Lets reports whether the loop lets another node's process in. Nil for everybody.
@@ -328,8 +331,12 @@ func (l *Loop) Guard(step func() error) (ok bool) {
 	w := l.World
 	defer func() {
 		if r := recover(); r != nil {
-			w.Fail("node %d: panic: %v", l.ID, r)
 			ok = false
+			err, is := r.(error)
+			if is && errors.Is(err, raftgroup.ErrLostLog) && l.Hooks.Lost != nil && l.Hooks.Lost(err) {
+				return
+			}
+			w.Fail("node %d: panic: %v", l.ID, r)
 		}
 	}()
 	err := step()
