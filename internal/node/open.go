@@ -144,8 +144,8 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		c.member = &membership.Member{
 			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Report: c.describe,
 			DiskFree:  func() int { return n.store.Metrics().FreePercent },
-			HealAfter: n.opts.Cluster.HealAfter, Log: n.log, Held: n.held,
-			QuietHere: c.quietHere,
+			HealAfter: n.opts.Cluster.HealAfter, Log: n.log, Held: n.held, QuietHere: c.quietHere,
+			BytesSlack: float64(n.opts.Cluster.BalanceSlackMB << 20),
 		}
 	} else if _, err := membership.RaiseAlone(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
 		return err

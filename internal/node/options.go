@@ -144,6 +144,9 @@ type ClusterOptions struct {
 	// CapacityGB is how much the node has room for, next to the others; if 0 what the disk has free, and what the data
 	// take.
 	CapacityGB int `yaml:"capacity_gb"`
+	// BalanceSlackMB is how much a node may have above its share, beyond a tenth of that, before it gives replicas
+	// away; 256 if 0. The node that leads the cluster's records goes by its own.
+	BalanceSlackMB int `yaml:"balance_slack_mb"`
 	// SnapshotMB is how many MB a second this node sends of replicas that move, all together; 64 if 0.
 	SnapshotMB int `yaml:"snapshot_mb_per_second"`
 	// ClockSkew is the difference of clocks between nodes above which it is reported; 500 ms if 0.
@@ -404,9 +407,10 @@ func (c ClusterOptions) validate(insecure bool, commit string) error {
 		return fmt.Errorf("refusing to listen on %s (internal) without mutual TLS: configure cluster.tls (see "+
 			"ilion cert), or say --insecure", c.Internal)
 	}
-	if c.HealAfter < 0 || c.ClockSkew < 0 || c.CapacityGB < 0 || c.SnapshotMB < 0 {
-		return errors.New("cluster.heal_after, cluster.clock_skew, cluster.capacity_gb and " +
-			"cluster.snapshot_mb_per_second must be positive")
+	if c.HealAfter < 0 || c.ClockSkew < 0 || c.CapacityGB < 0 || c.SnapshotMB < 0 ||
+		c.BalanceSlackMB < 0 {
+		return errors.New("cluster.heal_after, cluster.clock_skew, cluster.capacity_gb, " +
+			"cluster.balance_slack_mb and cluster.snapshot_mb_per_second must be positive")
 	}
 	return nil
 }

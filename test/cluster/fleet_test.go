@@ -79,10 +79,12 @@ type member struct {
 	dir   string
 	args  []string
 	// bin is the program, process.Binary if empty; env its environment, this process's own if nil.
-	bin   string
-	env   []string
-	cmd   *exec.Cmd
-	ended chan struct{}
+	bin string
+	env []string
+	// config is added to the configuration file of this node alone.
+	config string
+	cmd    *exec.Cmd
+	ended  chan struct{}
 }
 
 // newFleet prepares a cluster of no nodes. config is added to the configuration file of every node.
@@ -214,7 +216,19 @@ func (m *member) launch(args ...string) <-chan error {
 		return ready
 	}
 	defer log.Close()
-	args = append([]string{"start", "--data", m.dir, "--cql", m.cql(), "--http", m.web(), "--config", m.f.config(),
+	config := m.f.config()
+	if m.config != "" {
+		shared, err := os.ReadFile(config)
+		config = fmt.Sprintf("%s.%d", config, m.index+1)
+		if err == nil {
+			err = os.WriteFile(config, append(shared, m.config...), 0o644)
+		}
+		if err != nil {
+			ready <- err
+			return ready
+		}
+	}
+	args = append([]string{"start", "--data", m.dir, "--cql", m.cql(), "--http", m.web(), "--config", config,
 		"--log-level", *logLevel}, args...)
 	cmd := process.Command(m.f.t, args...)
 	if m.bin != "" {

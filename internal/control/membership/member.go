@@ -41,7 +41,9 @@ type Member struct {
 	QuietHere func() []byte
 	// HealAfter is how long a node may be away before its replicas are built elsewhere.
 	HealAfter time.Duration
-	Log       *slog.Logger
+	// BytesSlack is placement.View.BytesSlack.
+	BytesSlack float64
+	Log        *slog.Logger
 	// Sched is what it tells time and waits by, nil outside simulations.
 	Sched *sched.Scheduler
 
@@ -132,7 +134,7 @@ func (m *Member) View() placement.View {
 		Now: m.Sched.Wall(), Down: m.Peers.Down(), Stopping: m.Peers.Stopping(), Young: m.Peers.Young(),
 		Skewed:    m.Peers.Skewed(),
 		Free:      map[topology.NodeID]int{},
-		HealAfter: m.HealAfter,
+		HealAfter: m.HealAfter, BytesSlack: m.BytesSlack,
 	}
 	v.Sizes, v.Capacity = m.weights.get()
 	if r := m.room(); r.most() {

@@ -86,7 +86,7 @@ func (b *balancer) homeward(s *subject) {
 
 // spares reports whether a node has no less than SpareMark of its share without something.
 func (b *balancer) spares(r *region, n *node, s Size) bool {
-	return n.has.Bytes-s.Bytes >= bytesOf.limit(r, n, 0)*SpareMark-BytesSlack
+	return n.has.Bytes-s.Bytes >= bytesOf.limit(r, n, 0)*SpareMark-r.slack
 }
 
 // room reports whether no more than FlightMax would be on its way to a node.
@@ -112,7 +112,7 @@ func (d dimension) of(s Size) float64 {
 // limit is how much a node may have with a part of the tolerance, weight its part in what is shared.
 func (d dimension) limit(r *region, n *node, part float64) float64 {
 	if d == bytesOf {
-		return bound(r.has.Bytes, n.weight, r.weight, BytesSlack, part)
+		return bound(r.has.Bytes, n.weight, r.weight, r.slack, part)
 	}
 	return bound(r.has.Load, 1, float64(len(r.nodes)), LoadSlack, part)
 }

@@ -138,7 +138,7 @@ func TestShareBySize(t *testing.T) {
 func TestNotGivenToBeFilled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := &node{weight: rapid.Float64Range(0.1, 4).Draw(t, "weight")}
-		r := &region{weight: n.weight + rapid.Float64Range(0.1, 100).Draw(t, "others")}
+		r := &region{slack: BytesSlack, weight: n.weight + rapid.Float64Range(0.1, 100).Draw(t, "others")}
 		r.has.Bytes = rapid.Float64Range(1<<40, 1<<50).Draw(t, "all")
 		n.has.Bytes = rapid.Float64Range(0.7, 0.9).Draw(t, "of its share") * r.has.Bytes / r.weight * n.weight
 		if (&balancer{}).spares(r, n, Size{}) {

@@ -78,6 +78,8 @@ type region struct {
 	// has is what all replicas of the region take, weight the sum of the nodes that stay.
 	has    Size
 	weight float64
+	// slack is how many bytes a node may have beyond the tolerance.
+	slack float64
 	// led is the load of what its nodes lead, leads how many may.
 	led, leads float64
 }
@@ -86,7 +88,10 @@ type region struct {
 func (d *scheduler) survey() {
 	var known, capacity float64
 	for _, r := range d.regions {
-		r.has, r.weight = Size{}, 0
+		r.has, r.weight, r.slack = Size{}, 0, BytesSlack
+		if d.view.BytesSlack > 0 {
+			r.slack = d.view.BytesSlack
+		}
 	}
 	for _, n := range d.nodes {
 		n.has, n.coming, n.replicas = Size{}, Size{}, 0
@@ -144,14 +149,14 @@ func (n *node) give(s Size) {
 // filled is how full a node is, in twentieths of its fair share; 0 in a cluster that is about empty.
 func (n *node) filled(r *region) int {
 	fair := r.has.Bytes / max(r.weight, 1) * n.weight
-	if fair < BytesSlack {
+	if fair < r.slack {
 		return 0
 	}
 	return int(20 * n.has.Bytes / fair)
 }
 
 // low reports whether a node has so little that it is filled.
-func (n *node) low(r *region) bool { return n.has.Bytes < bytesOf.limit(r, n, 0)*LowMark-BytesSlack }
+func (n *node) low(r *region) bool { return n.has.Bytes < bytesOf.limit(r, n, 0)*LowMark-r.slack }
 
 // bound is how much a node may have, of bytes or of load, if it may be above its share by some part of the tolerance.
 func bound(all, weight, weights, slack, part float64) float64 {
@@ -162,7 +167,7 @@ func bound(all, weight, weights, slack, part float64) float64 {
 func (r *region) fits(n *node, s Size) bool { return r.fitsBytes(n, s) && r.fitsLoad(n, s) }
 
 func (r *region) fitsBytes(n *node, s Size) bool {
-	return n.has.Bytes+s.Bytes <= bound(r.has.Bytes, n.weight, r.weight, BytesSlack, 0.5)
+	return n.has.Bytes+s.Bytes <= bound(r.has.Bytes, n.weight, r.weight, r.slack, 0.5)
 }
 
 func (r *region) fitsLoad(n *node, s Size) bool {

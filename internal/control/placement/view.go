@@ -59,6 +59,8 @@ type View struct {
 	Sizes map[topology.PartitionID]Size
 	// Capacity is how many bytes nodes have room for; one that is missing is taken to have as much as the others.
 	Capacity map[topology.NodeID]uint64
+	// BytesSlack is how many bytes a node may have above its share beyond Tolerance; 0 is the default.
+	BytesSlack float64
 	// HealAfter is how long a node may be down before its replicas are replaced; 0 is the default.
 	HealAfter time.Duration
 	// ChangesMax bounds the replica sets that change at a time; 0 is the default, or as many as there are nodes.

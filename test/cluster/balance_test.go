@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// sized adds a node of a zone that has room for so many GB next to the others.
+func (f *fleet) sized(zone string, gb int) *member {
+	m := f.add()
+	m.config = fmt.Sprintf("rack: %s\ncluster: {balance_slack_mb: 1, capacity_gb: %d}\n", zone, gb)
+	m.start()
+	return m
+}
+
+// fill writes MB of data that do not compress into a table with a blob, which splits nowhere.
+func (m *member) fill(table string, mb int) {
+	m.f.t.Helper()
+	const value = 64 << 10
+	var writers sync.WaitGroup
+	rows := make(chan int)
+	for w := range 4 {
+		rng := rand.NewChaCha8([32]byte{byte(w)})
+		writers.Go(func() {
+			b := make([]byte, value)
+			for i := range rows {
+				_, _ = rng.Read(b)
+				m.do(fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, 0x%x)", table, i, b))
+			}
+		})
+	}
+	for i := range mb << 20 / value {
+		rows <- i
+	}
+	close(rows)
+	writers.Wait()
+}
+
+// holding is what the replicas of a table take on each node by what the largest of each takes, and how many each has.
+func (f *fleet) holding(table string) (size map[string]float64, count map[string]int, largest float64) {
+	size, count = map[string]float64{}, map[string]int{}
+	most := map[uint64]float64{}
+	var ps []admin.PartitionStatus
+	for _, m := range f.alive() {
+		ps = m.partitionsOf(table)
+		for _, p := range ps {
+			most[p.ID] = max(most[p.ID], float64(p.DiskBytes))
+			largest = max(largest, most[p.ID])
+		}
+	}
+	for _, p := range ps {
+		for _, r := range p.Replicas {
+			size[r.Node] += most[p.ID]
+			count[r.Node]++
+		}
+	}
+	return size, count, largest
+}
+
+// uneven says which node has much more or less of a table than its share by room.
+func (f *fleet) uneven(table string, room map[*member]int) string {
+	size, count, largest := f.holding(table)
+	all, rooms := 0.0, 0
+	for m, gb := range room {
+		all, rooms = all+size[m.id()], rooms+gb
+	}
+	for m, gb := range room {
+		share := all * float64(gb) / float64(rooms)
+		// by the tolerance of placement, what sizes err by, and one replica
+		if has := size[m.id()]; has > 1.15*share+largest || has < 0.7*share-largest {
+			return fmt.Sprintf("%s has %.0f of %.0f MB, %d replicas", m.name(), has/1e6, share/1e6, count[m.id()])
+		}
+	}
+	return ""
+}
+
+// huddled says which partition of a table does not have a replica in each of the zones of nodes.
+func (f *fleet) huddled(table string, zone map[string]string, zones int) string {
+	for _, p := range f.alive()[0].partitionsOf(table) {
+		in := map[string]bool{}
+		for _, r := range p.Replicas {
+			in[zone[r.Node]] = true
+		}
+		if len(p.Replicas) != 4 || len(in) != zones {
+			return fmt.Sprintf("partition %d is on %v", p.ID, p.Replicas)
+		}
+	}
+	return ""
+}
+
+// TestFilledByRoom proves with processes that nodes are filled in proportion to their room, a node that joins has its
+// share, and one that leaves becomes empty while its operator is told what is left; that each partition has a replica
+// in each zone, and those of one table are not on the same nodes.
+func TestFilledByRoom(t *testing.T) {
+	onlyLong(t)
+	f := newFleet(t, "initial_partitions: 24\nsplits:\n  operations_per_second: 1000000\n")
+	room, zone := map[*member]int{}, map[string]string{}
+	add := func(in string, gb int) *member {
+		m := f.sized(in, gb)
+		room[m], zone[m.id()] = gb, in
+		return m
+	}
+	for i := range 6 {
+		add(fmt.Sprint("zone", i%3), 10-5*(i/5)) // the last one has half as much room
+	}
+	f.settle()
+	const table = "s.t"
+	f.nodes[0].do("CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+		"CREATE TABLE s.t (k int PRIMARY KEY, v blob)")
+	f.nodes[0].fill(table, 200)
+	even := func(when string) {
+		t.Helper()
+		took := f.until("replicas are placed by room "+when, 3*time.Minute, func() string {
+			if text := f.uneven(table, room); text != "" {
+				return text
+			}
+			return f.huddled(table, zone, 3)
+		})
+		size, count, _ := f.holding(table)
+		var have []string
+		for m, gb := range room {
+			have = append(have, fmt.Sprintf("%s %d GB: %.0f MB, %d replicas", m.name(), gb, size[m.id()]/1e6,
+				count[m.id()]))
+		}
+		slices.Sort(have)
+		t.Logf("%s after %s: %s", when, took.Round(time.Second), strings.Join(have, "; "))
+	}
+	even("at first")
+	add("zone1", 10)
+	even("with one more node")
+	gone := f.nodes[1] // of a zone with three
+	id := gone.id()
+	delete(room, gone)
+	cmd := process.Command(t, "node", "decommission", id, "--data", f.nodes[0].dir, "--yes")
+	var told bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &told, &told
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, told.String())
+	}
+	t.Logf("the operator was told:\n%s", told.String())
+	if !strings.Contains(told.String(), "left") {
+		t.Error("nothing was said of what is left")
+	}
+	f.until("the node has nothing", settleTime, func() string { return f.rid(id) })
+	even("after one has left")
+}
+
+// used is the time of the processors that all nodes have taken.
+func (f *fleet) used() (all time.Duration) {
+	f.t.Helper()
+	for _, m := range f.nodes {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.cmd.Process.Pid))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		for _, ticks := range fields[11:13] { // of user and system, in hundredths of a second
+			n, err := strconv.Atoi(ticks)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			all += time.Duration(n) * time.Second / 100
+		}
+	}
+	return all
+}
+
+var heapAlloc = regexp.MustCompile(`# HeapAlloc = (\d+)`)
+
+// heap is how many bytes of the heap are in use after a collection.
+func (m *member) heap() float64 {
+	m.f.t.Helper()
+	resp, err := process.Owner(m.dir).Get("http://localhost/debug/pprof/heap?gc=1&debug=1")
+	if err != nil {
+		m.f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		m.f.t.Fatal(err)
+	}
+	found := heapAlloc.FindSubmatch(b)
+	if found == nil {
+		m.f.t.Fatalf("no heap in %.200s", b)
+	}
+	bytes, _ := strconv.ParseFloat(string(found[1]), 64)
+	return bytes
+}
+
+var idle = flag.Int("idle", 0, "partitions of which TestIdlePartitions measures the cost")
+
+// TestIdlePartitions measures what partitions cost to which nothing happens, on one node and on each of four: give
+// -idle.
+func TestIdlePartitions(t *testing.T) {
+	if *idle == 0 {
+		t.Skip("a measurement: give -idle")
+	}
+	for _, nodes := range []int{1, 4} {
+		f := startFleet(t, nodes, fmt.Sprintf("initial_partitions: %d\n", *idle))
+		measure := func(what string) (heap float64) {
+			time.Sleep(15 * time.Second) // all that was begun ends: this is a measurement
+			began, used := time.Now(), f.used()
+			time.Sleep(20 * time.Second)
+			used, took := f.used()-used, time.Since(began)
+			for _, m := range f.nodes {
+				heap += m.heap() / float64(nodes)
+			}
+			t.Logf("%d nodes, %s: %.3f cores and %.1f MB of heap each", nodes, what,
+				used.Seconds()/took.Seconds()/float64(nodes), heap/1e6)
+			return heap
+		}
+		empty := measure("no partitions")
+		f.nodes[0].do("CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+			"CREATE TABLE s.t (k int PRIMARY KEY, v int)")
+		f.settle()
+		full := measure(fmt.Sprintf("%d partitions", *idle))
+		t.Logf("%d nodes: %.1f KB a partition", nodes, (full-empty)/1e3/float64(*idle))
+	}
+}
