@@ -93,11 +93,7 @@ func (p *Placer) round(ctx context.Context) error {
 // decide returns what the map is to want, and a state in which nodes that were asked to leave and have nothing left
 // have left.
 func (p *Placer) decide(s *meta.State) (*meta.State, []placement.Action) {
-	view := p.View()
-	actions := p.planner.Schedule(s, view)
-	if len(actions) > 0 {
-		return s, actions
-	}
+	actions := p.planner.Schedule(s, p.View())
 	for _, n := range s.Nodes {
 		if n.State == meta.Leaving && placement.Holds(s, n.ID) == 0 {
 			left := *n
@@ -105,5 +101,5 @@ func (p *Placer) decide(s *meta.State) (*meta.State, []placement.Action) {
 			s = s.WithNode(&left)
 		}
 	}
-	return s, nil
+	return s, actions
 }

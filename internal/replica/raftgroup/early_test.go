@@ -47,7 +47,8 @@ func TestEarlyVotes(t *testing.T) {
 }
 
 // TestReplicaWithoutSnapshotVotes proves that a replica which waits for its first snapshot, and has heard of a leader,
-// votes for another one when that leader is gone: with two of four voters left beside it, nobody leads without its vote.
+// votes for another one when that leader is gone: with two of four voters left beside it, nobody leads without its
+// vote.
 func TestReplicaWithoutSnapshotVotes(t *testing.T) {
 	b := reopen(t, vfs.NewMem(), raftgroup.Options{})
 	if _, err := b.host.Open(raftgroup.GroupConfig{ID: 1, Replica: 10}); err != nil {
