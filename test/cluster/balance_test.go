@@ -235,3 +235,66 @@ func TestIdlePartitions(t *testing.T) {
 		t.Logf("%d nodes: %.1f KB a partition", nodes, (full-empty)/1e3/float64(*idle))
 	}
 }
+
+// TestLeadersFollowLoad proves with processes that a node gives leaderships away when it leads most of the load, and
+// that nothing else is done to leaders.
+func TestLeadersFollowLoad(t *testing.T) {
+	onlyLong(t)
+	f := startFleet(t, 4, "splits:\n  operations_per_second: -1\n")
+	a := f.nodes[0]
+	a.do("CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
+	tables := map[string][]string{} // by leader
+	var hot string
+	for i := 0; len(tables[hot]) < 4; i++ {
+		name := fmt.Sprint("s.t", i)
+		a.do("CREATE TABLE " + name + " (k int PRIMARY KEY, v blob)")
+		f.until("it has a leader", settleTime, func() string {
+			if hot = a.partitionsOf(name)[0].Leader; hot == "" {
+				return "none"
+			}
+			return ""
+		})
+		tables[hot] = append(tables[hot], name)
+	}
+	f.settle()
+	leads := func() (n int) {
+		for _, name := range tables[hot] {
+			if a.partitionsOf(name)[0].Leader == hot {
+				n++
+			}
+		}
+		return n
+	}
+	before := leads()
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for w, name := range tables[hot] {
+		writers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+					f.nodes[w%4].do(fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, 0x%x)", name, i%100,
+						make([]byte, 32<<10)))
+				}
+			}
+		})
+	}
+	took := f.until("it leads less", 3*time.Minute, func() string {
+		if n := leads(); n >= before {
+			return fmt.Sprintf("it leads %d of %d", n, before)
+		}
+		return ""
+	})
+	close(stop)
+	writers.Wait()
+	t.Logf("%s led %d of %d tables, and %d after %s", hot[:8], before, len(tables[hot]), leads(), took.Round(time.Second))
+	for node, names := range tables {
+		for _, name := range names {
+			if leader := a.partitionsOf(name)[0].Leader; node != hot && leader != node {
+				t.Errorf("%s, to which nothing was written, is led by %s and not by %s", name, leader[:8], node[:8])
+			}
+		}
+	}
+}
