@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -106,10 +107,19 @@ func (c *three) copyDir(from, to string) {
 	process.CopyDir(c.t, from, to)
 }
 
-// again starts the third node on a directory and waits until it is ready.
+// again starts the third node on a directory and waits until it is ready, and the first one knows it.
 func (c *three) again(dir string) *process.Server {
 	c.t.Helper()
-	return process.Start(c.t, dir, "--internal", c.addresses[2])
+	s := process.Start(c.t, dir, "--internal", c.addresses[2])
+	c.until("the first node knows the third", func() string {
+		for _, n := range process.Status(c.t, c.nodes[0]).Nodes {
+			if n.Internal == c.addresses[2] {
+				return strings.TrimPrefix(n.State, "up")
+			}
+		}
+		return "it is not there"
+	})
+	return s
 }
 
 // refused starts the third node on a directory, three times: it must end with the texts.
