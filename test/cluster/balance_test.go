@@ -289,7 +289,8 @@ func TestLeadersFollowLoad(t *testing.T) {
 	})
 	close(stop)
 	writers.Wait()
-	t.Logf("%s led %d of %d tables, and %d after %s", hot[:8], before, len(tables[hot]), leads(), took.Round(time.Second))
+	t.Logf("%s led %d of %d tables, and %d after %s", hot[:8], before, len(tables[hot]), leads(),
+		took.Round(time.Second))
 	for node, names := range tables {
 		for _, name := range names {
 			if leader := a.partitionsOf(name)[0].Leader; node != hot && leader != node {

@@ -26,10 +26,13 @@ import (
 var digits = regexp.MustCompile(`-?[0-9]+`)
 
 // partitionsMax is how many partitions of a table there are at most, so that merges come as often as splits.
-const partitionsMax = 8
+const partitionsMax = 12
 
 // Stirrer changes partitions of the tables of users. Its methods may be called by any goroutine.
 type Stirrer struct {
+	// Siblings has only partitions merge of which one has split off from the other. Set it before Stir is called.
+	Siblings bool
+
 	t    testing.TB
 	webs []string // HTTP addresses of the nodes
 	http *http.Client
@@ -100,14 +103,28 @@ func (s *Stirrer) order(status *admin.Status, t *admin.TableStatus) (what, order
 	case n < 3 && len(status.Nodes) > len(p.Replicas):
 		from := p.Replicas[s.number(len(p.Replicas))].Node
 		to := status.Nodes[s.number(len(status.Nodes))].ID
-		return "move", fmt.Sprintf("partition=%d&from=%s&to=%s", p.ID, from, to)
+		return "move", fmt.Sprintf("partition=%d&from=%s&to=%s&hold=2s", p.ID, from, to)
 	case s.number(partitionsMax) < len(t.Partitions)-1:
-		i = s.number(len(t.Partitions) - 1)
+		if i = s.number(len(t.Partitions) - 1); s.Siblings {
+			if i = sibling(t.Partitions, i); i < 0 {
+				break
+			}
+		}
 		return "merge", fmt.Sprintf("partition=%d&with=%d", t.Partitions[i].ID, t.Partitions[i+1].ID) + wait
 	case n%2 == 0: // in the middle of its rows, which is refused where there are fewer than two
 		return "split", fmt.Sprintf("partition=%d", p.ID) + wait
 	}
 	return "split", fmt.Sprintf("partition=%d&at=%d", p.ID, s.within(p.Span)) + wait
+}
+
+// sibling is the first partition from i on whose right neighbour has split off from it, -1 if there is none.
+func sibling(ps []admin.PartitionStatus, i int) int {
+	for j := range len(ps) - 1 {
+		if k := (i + j) % (len(ps) - 1); ps[k+1].Parent == ps[k].ID {
+			return k
+		}
+	}
+	return -1
 }
 
 // within draws a token of a span, as a status shows it.

@@ -109,9 +109,9 @@ type view struct {
 }
 
 type stats struct {
-	reads, writes, decisions, touched, retries, overloaded, forwarded atomic.Uint64
-	reasons                                                           [reasonCount]atomic.Uint64
-	repeated, batches, replayed                                       atomic.Uint64
+	reads, writes, decisions, touched, retries, overloaded, forwarded, astray atomic.Uint64
+	reasons                                                                   [reasonCount]atomic.Uint64
+	repeated, batches, replayed                                               atomic.Uint64
 }
 
 // Stats counts what a Coordinator did since it was made.
@@ -121,8 +121,8 @@ type Stats struct {
 	Touched uint64
 	// Retries are requests repeated because the map had changed, Overloaded those refused at Options.RequestsMax.
 	Retries, Overloaded uint64
-	// Forwarded is the number of requests sent to other nodes.
-	Forwarded uint64
+	// Forwarded is the number of requests sent to other nodes, Astray of those that had no replica here to come to.
+	Forwarded, Astray uint64
 	// RetryReasons counts, in a cluster, why requests were repeated.
 	RetryReasons RetryReasons
 	// Repeated counts the reads that ended with ErrRepeat, Batches the atomic batches over several physical partitions,
@@ -167,7 +167,7 @@ func (c *Coordinator) Stats() Stats {
 	return Stats{
 		Reads: s.reads.Load(), Writes: s.writes.Load(), Decisions: s.decisions.Load(), Touched: s.touched.Load(),
 		Retries: s.retries.Load(), Overloaded: s.overloaded.Load(), UnderWay: c.underWay.Load(),
-		Forwarded: s.forwarded.Load(), RetryReasons: s.retryReasons(),
+		Forwarded: s.forwarded.Load(), Astray: s.astray.Load(), RetryReasons: s.retryReasons(),
 		Repeated: s.repeated.Load(), Batches: s.batches.Load(), Replayed: s.replayed.Load(),
 	}
 }

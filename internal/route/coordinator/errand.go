@@ -393,6 +393,9 @@ func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition
 	c.stats.touched.Add(1)
 	if t.remote {
 		c.stats.forwarded.Add(1)
+		if t.here == nil {
+			c.stats.astray.Add(1)
+		}
 	}
 	if tr == nil {
 		return

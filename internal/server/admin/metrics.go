@@ -197,6 +197,11 @@ var (
 			func(n *Node) float64 { return float64(n.Coordinator.Stats().Forwarded) },
 		),
 		count(
+			"coordinator_astray_requests_total",
+			"Requests that came to this node although it has no replica of the partition.",
+			func(n *Node) float64 { return float64(n.Coordinator.Stats().Astray) },
+		),
+		count(
 			"coordinator_repeated_reads_total",
 			"Reads that were begun again because what was read could not be confirmed.",
 			func(n *Node) float64 { return float64(n.Coordinator.Stats().Repeated) },

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gocql
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	osexec "os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/stir"
+)
+
+var (
+	crossing   = flag.Bool("crossing", false, "have TestDriversStayOnTarget merge partitions across tokens of the ring, too")
+	targetTime = flag.Duration("target", 3*time.Second, "how long each driver of TestDriversStayOnTarget works")
+	python     = flag.String("python", "", "a Python with cassandra-driver, for TestDriversStayOnTarget")
+	java       = flag.String("java", "", "a class path with java-driver-core, for TestDriversStayOnTarget")
+)
+
+// targetTables is how many tables there are. On six nodes each begins with six partitions.
+const targetTables = 10
+
+// TestDriversStayOnTarget proves that of the requests of drivers that are aware of tokens, nine in ten come to a node
+// that has a replica: on six nodes, while about 64 partitions of ten tables split, merge and move all the time. Which
+// nodes those are the drivers compute from system.peers.
+func TestDriversStayOnTarget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many nodes")
+	}
+	c := nodes.Start(t, nodes.Options{Nodes: 6, Change: apart(t)})
+	s := connect(t, c.CQL(0), 4)
+	exec(t, s, "CREATE KEYSPACE target WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 4}")
+	for i := range targetTables {
+		exec(t, s, fmt.Sprintf("CREATE TABLE target.t%d (k bigint PRIMARY KEY, v bigint)", i))
+	}
+	c.Settle()
+	stirrer := stir.New(t, 1, c.Webs()...)
+	// A partition that crosses a token of the ring is in part where drivers do not expect it.
+	stirrer.Siblings = !*crossing
+	var stirring sync.WaitGroup
+	stop := make(chan struct{})
+	defer func() { close(stop); stirring.Wait() }()
+	stirring.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				stirrer.Stir("target.")
+			}
+		}
+	})
+	t.Run("gocql", func(t *testing.T) {
+		onTarget(t, c, func() {
+			for began := time.Now(); time.Since(began) < *targetTime; {
+				for i := range targetTables {
+					k := time.Now().UnixNano()
+					exec(t, s, fmt.Sprintf("INSERT INTO target.t%d (k, v) VALUES (?, ?)", i), k, k)
+					var v int64
+					err := s.Query(fmt.Sprintf("SELECT v FROM target.t%d WHERE k = ?", i), k).Scan(&v)
+					if err != nil || v != k {
+						t.Errorf("key %d: %d, %v", k, v, err)
+					}
+				}
+			}
+		})
+	})
+	host, port, err := net.SplitHostPort(c.CQL(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{host, port, fmt.Sprint(targetTables), fmt.Sprint(targetTime.Seconds())}
+	other := func(name, needs string, command ...string) {
+		t.Run(name, func(t *testing.T) {
+			if needs == "" {
+				t.Skip("give -" + name)
+			}
+			onTarget(t, c, func() {
+				out, err := osexec.Command(command[0], append(command[1:], args...)...).CombinedOutput()
+				if err != nil {
+					t.Errorf("%v: %s", err, out)
+				}
+			})
+		})
+	}
+	other("python", *python, *python, "../compat/on_target.py")
+	other("java", *java, "java", "-cp", *java, "../compat/java/OnTarget.java")
+}
+
+// onTarget has a driver work, and wants nine in ten of the partitions that were asked to have a replica where the
+// request came to.
+func onTarget(t *testing.T, c *nodes.Cluster, work func()) {
+	t.Helper()
+	touched, astray := asked(t, c)
+	work()
+	more, lost := asked(t, c)
+	touched, astray = more-touched, lost-astray
+	t.Logf("%.0f partitions were asked, %.0f of them from a node without a replica: %.2f %% on target, "+
+		"%.0f a second", touched, astray, 100*(1-astray/touched), touched/targetTime.Seconds())
+	if astray > touched/10 {
+		t.Error("fewer than nine in ten were on target")
+	}
+}
+
+// asked sums counters over the nodes.
+func asked(t *testing.T, c *nodes.Cluster) (touched, astray float64) {
+	t.Helper()
+	for _, web := range c.Webs() {
+		r, err := http.Get("http://" + web + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+			var n float64
+			name, value, _ := strings.Cut(lines.Text(), " ")
+			if _, err := fmt.Sscan(value, &n); err != nil {
+				continue
+			}
+			switch name {
+			case "ilion_coordinator_partitions_touched_total":
+				touched += n
+			case "ilion_coordinator_astray_requests_total":
+				astray += n
+			}
+		}
+		r.Body.Close()
+	}
+	return touched, astray
+}
