@@ -3,7 +3,9 @@
 package node
 
 import (
+	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -76,4 +78,47 @@ func TestMergesByThemselves(t *testing.T) {
 	if merges != made {
 		t.Errorf("the history has %d merges", merges)
 	}
+}
+
+// TestShrinksAfterDeletes proves that a table which has split by its size goes back to one partition when all its rows
+// are deleted: what was deleted is removed when the grace of its tombstones is over. That its space on disk is given
+// back without being asked is proved by TestSweptSpaceComesBack (storage).
+func TestShrinksAfterDeletes(t *testing.T) {
+	const rows = 3000
+	n := startTestNode(t, Options{Merges: MergeOptions{QuietFor: 100 * time.Millisecond},
+		Splits: SplitOptions{Operations: 1e6, CPU: 100}})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v blob) WITH storage_cap_gb = 0.001 AND gc_grace_seconds = 1")
+	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	insert := c.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)")
+	for i := range rows {
+		v := make([]byte, 1000)
+		_, _ = rand.Read(v)
+		c.execute(insert, number(i), v)
+	}
+	poll.Until(t, "it is split by its size", func() bool { return len(partsOf(n)) == 2 })
+	for _, p := range partsOf(n) {
+		o := admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Now: true}
+		if said, err := n.orderSplit(t.Context(), o); err != nil {
+			t.Fatal(said, err)
+		}
+	}
+	remove := c.prepare("DELETE FROM ks.t WHERE k = ?")
+	for i := range rows {
+		c.execute(remove, number(i))
+	}
+	sizes := func() (out []uint64) {
+		for _, p := range partsOf(n) {
+			size, _ := n.store.Size(p.Span.Keys(p.Table), 1e6)
+			out = append(out, size)
+		}
+		return out
+	}
+	poll.UntilNone(t, "it is one partition again", 40*time.Second, func() string {
+		if len(partsOf(n)) > 1 {
+			return fmt.Sprint(sizes())
+		}
+		return ""
+	})
 }

@@ -31,6 +31,8 @@ type Batch struct {
 	grows bool
 	// weakens is true if deletions are taken out of headers.
 	weakens bool
+	// sweeps is true if a sweep has removed something.
+	sweeps bool
 	// mutates is true if there is any mutation of a table.
 	mutates bool
 	// touched are the live rows and deletions that the dead-run index must hear of.
@@ -47,7 +49,7 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 // NewBatch begins a batch; Commit or Close ends it.
 func (s *Writer) NewBatch() *Batch {
 	b := batches.Get().(*Batch)
-	b.s, b.b, b.grows, b.weakens, b.mutates, b.stamp = s, s.db.NewBatch(), false, false, false, 0
+	b.s, b.b, b.grows, b.weakens, b.sweeps, b.mutates, b.stamp = s, s.db.NewBatch(), false, false, false, false, 0
 	return b
 }
 
@@ -273,6 +275,9 @@ func (b *Batch) commit() error {
 	s.gate.RLock()
 	b.announce()
 	err := b.b.Commit(pebble.NoSync)
+	if b.sweeps {
+		b.s.noteSwept()
+	}
 	if b.weakens {
 		s.weakened.Add(1) // before a sweep can use a header from before
 	}

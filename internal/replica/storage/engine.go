@@ -26,6 +26,9 @@ type engine struct {
 	m   counters
 	// guard is the file system that Pebble sees.
 	guard *guard.Guard
+	// sweptAt is when a sweep first removed something that is still in the memtable, in Unix nanoseconds; 0 if none
+	// has.
+	sweptAt atomic.Int64
 	// troubled is true from when a flush or compaction failed until one succeeds.
 	troubled atomic.Bool
 	// failed is set once, when damage was found; nothing is served after that (ST4).

@@ -38,6 +38,9 @@ type Options struct {
 	MinFreeDisk int
 	// DiskCheckEvery is how often free disk space is looked at, 5 s by default.
 	DiskCheckEvery time.Duration
+	// ReclaimAfter is how long what sweeps have removed stays in the memtable if nothing else flushes that, 10 min by
+	// default: only then do compactions give its space back.
+	ReclaimAfter time.Duration
 	// DiskUsage replaces statfs in tests.
 	DiskUsage func(dir string) (vfs.DiskUsage, error)
 	// DeadRunBytes bounds the memory for known runs of dead rows, 16 MiB by default; negative disables them.
@@ -79,6 +82,7 @@ func (o Options) withDefaults(fs vfs.FS) Options {
 	setDefault(&o.Compactions, 1)
 	setDefault(&o.MinFreeDisk, 5)
 	setDefault(&o.DiskCheckEvery, 5*time.Second)
+	setDefault(&o.ReclaimAfter, 10*time.Minute)
 	setDefault(&o.DeadRunBytes, 16<<20)
 	setDefault(&o.LargeRowBytes, 256<<20)
 	setDefault(&o.LargeRowWait, 5*time.Second)

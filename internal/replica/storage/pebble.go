@@ -124,6 +124,7 @@ func (s *Store) listener() *pebble.EventListener {
 				s.o.Events.Background(err)
 			}
 		},
+		FlushBegin: func(pebble.FlushInfo) { s.sweptAt.Store(0) },
 		FlushEnd: func(info pebble.FlushInfo) {
 			s.hot.any.Store(false)
 			s.ended(info.Err)

@@ -139,6 +139,7 @@ func (s *Store) start(exists bool) error {
 	s.checkDisk()
 	s.wg.Go(s.watchDisk)
 	s.wg.Go(s.learnDeadRuns)
+	s.wg.Go(s.reclaim)
 	return nil
 }
 

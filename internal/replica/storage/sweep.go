@@ -54,7 +54,11 @@ func (s *Writer) sweepChunk(w *sweep, chunk [][]byte) error {
 	if err := w.keys(b, chunk); err != nil {
 		return err
 	}
+	removes := b.Count() > 0
 	err := b.Commit(pebble.NoSync)
+	if removes {
+		s.noteSwept()
+	}
 	if w.weakens {
 		w.weakens = false
 		s.weakened.Add(1)
@@ -71,7 +75,9 @@ func (b *Batch) Sweep(sw *command.Sweep) error {
 	defer w.close()
 	err := w.checkDeletions()
 	if err == nil {
+		before := b.b.Count()
 		err = w.keys(b.b, sw.Keys)
+		b.sweeps = b.sweeps || b.b.Count() > before
 		b.weakens = b.weakens || w.weakens
 	}
 	if err != nil {

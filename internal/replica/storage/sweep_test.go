@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -17,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // holds is the test's index: any cell of the row has the value.
@@ -243,4 +246,37 @@ func TestSweeper(t *testing.T) {
 	if len(got) != 1 || got[0].Horizon != 100 || count(t, s) != 0 {
 		t.Errorf("%+v, %d keys left", got, count(t, s))
 	}
+}
+
+// TestSweptSpaceComesBack proves that what sweeps remove of rows that are on disk gives its space back although nothing
+// else is written that would flush the memtable.
+func TestSweptSpaceComesBack(t *testing.T) {
+	s := openMem(t, Options{ReclaimAfter: time.Millisecond, DiskCheckEvery: 5 * time.Millisecond})
+	s.InstallTable(installed(0))
+	if err := own(s); err != nil {
+		t.Fatal(err)
+	}
+	random := rand.NewChaCha8([32]byte{})
+	for i := range 1000 {
+		v := make([]byte, 1000)
+		_, _ = random.Read(v)
+		apply(t, s, mutation("k", fmt.Sprint(i), 1, func(b *row.Builder) { b.Cell(1, nil, v, 10, 1000) }))
+	}
+	if err := s.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	size := func() uint64 {
+		n, err := s.DiskBytes(keys.Span{Table: testTable})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := size(); n < 1e6 {
+		t.Fatalf("1,000 rows of 1,000 bytes take %d on disk", n)
+	}
+	if err := sweepAll(s, 5000, 100); err != nil {
+		t.Fatal(err)
+	}
+	poll.Until(t, "the space is free", func() bool { return size() < 1e5 })
 }
