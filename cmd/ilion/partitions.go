@@ -104,6 +104,8 @@ type partitionCommand struct {
 	Split partitionSplitCommand `cmd:"" help:"Split a physical partition in two. No row is copied, and clients see nothing of it."`
 	Merge partitionMergeCommand `cmd:"" help:"Merge two neighbouring physical partitions. No row is copied."`
 	Move  partitionMoveCommand  `cmd:"" help:"Move one replica of a physical partition to another node."`
+
+	Cancel partitionCancelCommand `cmd:"" help:"Take back a merge that has not been carried out, or a move, of a physical partition."`
 }
 
 type partitionSplitCommand struct {
@@ -155,6 +157,23 @@ func (c *partitionMergeCommand) Run(out io.Writer) error {
 		}
 	}
 	body, err := c.ask(http.MethodPost, "/partition/merge?"+q.Encode())
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(body)
+	return err
+}
+
+type partitionCancelCommand struct {
+	door
+	Table string `arg:"" placeholder:"KEYSPACE.TABLE" help:"The table."`
+	ID    uint64 `arg:"" placeholder:"ID" help:"Id of the physical partition, as ilion partitions shows it."`
+}
+
+// Run takes back what was ordered of a physical partition.
+func (c *partitionCancelCommand) Run(out io.Writer) error {
+	q := url.Values{"table": {c.Table}, "partition": {strconv.FormatUint(c.ID, 10)}}
+	body, err := c.ask(http.MethodPost, "/partition/cancel?"+q.Encode())
 	if err != nil {
 		return err
 	}

@@ -62,6 +62,26 @@ func (n *Node) orderMerge(ctx context.Context, o admin.MergeOrder) (string, erro
 	return fmt.Sprintf("%s are merged: what is left is partition %d", what, l.ID), nil
 }
 
+// orderCancel takes back what was ordered of a physical partition.
+func (n *Node) orderCancel(ctx context.Context, o admin.CancelOrder) (string, error) {
+	t, err := n.tableNamed(o.Table)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, orderMax)
+	defer cancel()
+	var what string
+	_, err = n.records.Update(ctx, func(s *meta.State) (next *meta.State, err error) {
+		next, what, err = merge.Cancel(s, t.ID, topology.PartitionID(o.Partition))
+		return next, err
+	})
+	if err != nil {
+		return "", err
+	}
+	n.log.LogAttrs(ctx, slog.LevelInfo, "order taken back", slog.String("what", what), slog.String("table", t.String()))
+	return fmt.Sprintf("%s of %s is taken back", what, t), nil
+}
+
 // describeMerge says what an order would do.
 func (n *Node) describeMerge(o *merge.Order, what string) (string, error) {
 	_, gathering, err := o.Apply(n.records.State(), time.Now())

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
@@ -58,6 +59,11 @@ func TestSplitAlone(t *testing.T) {
 	id := n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID
 	if parts := n.records.State().Map.Partitions(id); len(parts) != 8 || count(n) != rows {
 		t.Errorf("%d rows in %d partitions", count(n), len(parts))
+	}
+	for _, e := range n.records.State().History {
+		if e.Kind == meta.Split && e.Pause <= 0 {
+			t.Errorf("the history has no pause of a split: %+v", *e)
+		}
 	}
 	shown := newClient(t, n)
 	if found := shown.query("SELECT partition_id FROM ilion.physical_partitions WHERE keyspace_name = 'ks' " +

@@ -39,7 +39,7 @@ func (n *Node) serveHTTP() error {
 		Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return shown.Status() },
 		History: func() any { return shown.History() },
 		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade,
-		Split: n.orderSplit, Move: n.orderMove, Merge: n.orderMerge,
+		Split: n.orderSplit, Move: n.orderMove, Merge: n.orderMerge, Cancel: n.orderCancel,
 		Profile: true,
 	}
 	gate := &admin.Gate{Open: n.opts.Auth.OpenPages, Log: n.log}

@@ -364,3 +364,57 @@ func TestQuietIsTold(t *testing.T) {
 		t.Errorf("%d, %v", len(list), err)
 	}
 }
+
+// TestCancel: a merge is taken back while its replicas are brought together, and until all are frozen; a move is, too;
+// a split is not, nor what was never ordered.
+func TestCancel(t *testing.T) {
+	now := time.UnixMilli(1e12)
+	at, _ := pairOfQuiet(t, now)
+	wish := func(s *meta.State, id, with topology.PartitionID) *meta.State {
+		w := topology.Wish{Nodes: []topology.NodeID{{1}}, Until: now.UnixMilli() + 1, With: with}
+		m, err := s.Map.WithWish(id, &w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.WithMap(m)
+	}
+	order := Order{Table: table, First: 1, Second: 2, Hasty: true}
+	joins, _, err := order.Apply(at, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := joins
+	for _, r := range joins.Map.Partition(2).Sets[0].Replicas {
+		m, err := ready.Map.JoinReady(2, r.ID, 40, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready = ready.WithMap(m)
+	}
+	cut := split.Order{Table: table, Partition: 1, At: topology.Position{Ring: 1 << 62}, Hasty: true}
+	splits, err := cut.Apply(at, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		s  *meta.State
+		ok bool
+	}{
+		"nothing": {at, false}, "split": {splits, false}, "all are frozen": {ready, false}, "merge": {joins, true},
+		"move": {wish(at, 1, 0), true}, "brought together": {wish(wish(at, 1, 2), 2, 1), true},
+	} {
+		next, what, err := Cancel(c.s, table, 1)
+		if (err == nil) != c.ok {
+			t.Errorf("%s: %s, %v", name, what, err)
+			continue
+		}
+		if err != nil {
+			continue
+		}
+		for _, p := range next.Map.Partitions(table) {
+			if p.Wish != nil || p.Join != nil && p.Join.Stage != topology.Thawing {
+				t.Errorf("%s: partition %d has %+v and %+v", name, p.ID, p.Wish, p.Join)
+			}
+		}
+	}
+}

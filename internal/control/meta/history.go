@@ -61,7 +61,9 @@ type Event struct {
 	// Bytes is how much was moved, or how large what was split or merged had been, on the disk of the leader; 0 if it
 	// is not known.
 	Bytes uint64
-	// Pause is for how long some keys could not be written, 0 if it is not known. It is stored in microseconds.
+	// Pause is for how long some keys could not be written, 0 if it is not known: of a split those of the new
+	// partition, from the proposal of the entry until the map is told, but for the commit of that. It is stored in
+	// microseconds.
 	Pause time.Duration
 }
 

@@ -83,12 +83,15 @@ func TestHistoryOfChanges(t *testing.T) {
 		moved(3, topology.ToLeave, topology.NodeID{2}, topology.NodeID{}, 0),
 		{Number: 4, Kind: meta.Split, Table: ordered, Partition: 1, Other: 2, Bytes: 1 << 20,
 			Reason: topology.Reason{Cause: topology.BySize}},
-	}, k.State().History, cmpopts.IgnoreFields(meta.Event{}, "Ended", "Reason.Began")); diff != "" {
+	}, k.State().History, cmpopts.IgnoreFields(meta.Event{}, "Ended", "Reason.Began", "Pause")); diff != "" {
 		t.Error(diff)
 	}
 	for _, e := range k.State().History {
 		if e.Began == 0 || e.Ended < e.Began {
 			t.Errorf("event %d from %d to %d", e.Number, e.Began, e.Ended)
+		}
+		if (e.Kind == meta.Split) != (e.Pause > 0) {
+			t.Errorf("event %d, a %s, has a pause of %v", e.Number, e.Kind, e.Pause)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -39,7 +40,9 @@ type Divided interface {
 // Run splits a partition that is led here, by its order, and tells the map.
 func (s *Splitter) Run(ctx context.Context, r Divided, p *topology.Partition) error {
 	_, epoch := r.Span()
+	var ceded time.Time
 	if epoch == p.Epoch {
+		ceded = s.Sched.Now()
 		if err := r.Split(ctx, epoch, splitOf(p)); err != nil {
 			return fmt.Errorf("split partition %d: %w", p.ID, err)
 		}
@@ -57,8 +60,12 @@ func (s *Splitter) Run(ctx context.Context, r Divided, p *topology.Partition) er
 		if err != nil {
 			return nil, err
 		}
-		return st.WithMap(next).WithEvent(meta.Event{Kind: meta.Split, Table: p.Table, Partition: p.ID,
-			Other: now.Cut.Child, Reason: reasonOf(now, at), Ended: at.UnixMilli(), Bytes: size}), nil
+		e := meta.Event{Kind: meta.Split, Table: p.Table, Partition: p.ID, Other: now.Cut.Child,
+			Reason: reasonOf(now, at), Ended: at.UnixMilli(), Bytes: size}
+		if !ceded.IsZero() { // else another leader has begun it, or this one before it failed
+			e.Pause = max(s.Sched.Since(ceded), time.Microsecond) // 0 is not known
+		}
+		return st.WithMap(next).WithEvent(e), nil
 	})
 	if err != nil {
 		return fmt.Errorf("record the split of partition %d: %w", p.ID, err)

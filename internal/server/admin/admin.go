@@ -45,6 +45,8 @@ type Options struct {
 	Move func(ctx context.Context, o MoveOrder) (string, error)
 	// Merge has two neighbouring physical partitions merge and says what to expect; POST /partition/merge.
 	Merge func(ctx context.Context, o MergeOrder) (string, error)
+	// Cancel takes back a merge or a move of a physical partition; POST /partition/cancel.
+	Cancel func(ctx context.Context, o CancelOrder) (string, error)
 	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade.
 	Upgrade func(ctx context.Context) (string, error)
 	// Profile adds Go's profiles under /debug/pprof/, which take what orders take: they show statements' shapes and
@@ -112,6 +114,13 @@ func Handler(o Options, gate *Gate) http.Handler {
 		}
 		return o.Merge(r.Context(), merge)
 	}
+	orders["partition/cancel"] = func(r *http.Request) (string, error) {
+		cancel, err := cancelOrder(r)
+		if err != nil {
+			return "", err
+		}
+		return o.Cancel(r.Context(), cancel)
+	}
 	orders["partition/move"] = func(r *http.Request) (string, error) {
 		move, err := moveOrder(r)
 		if err != nil {
@@ -159,6 +168,7 @@ POST /compact     merge all levels of the store now
 POST /upgrade     raise the feature level: the builds before cannot come back
 POST /partition/split?table=..&partition=..&at=..&dry-run=..&wait=..&now=..  split a physical partition
 POST /partition/merge?table=..&partition=..&with=..&dry-run=..&wait=..&now=..  merge two neighbours
+POST /partition/cancel?table=..&partition=..  take back a merge or a move
 POST /partition/move?table=..&partition=..&from=..&to=..&hold=..&dry-run=..&wait=..  move a replica
 POST /node/drain?node=..         move leaders away from a node
 POST /node/decommission?node=..  move everything away from a node

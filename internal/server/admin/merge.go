@@ -18,6 +18,23 @@ type MergeOrder struct {
 	DryRun, Wait, Now bool
 }
 
+// CancelOrder is an order to take back what was ordered of a physical partition.
+type CancelOrder struct {
+	// Table is its name with the keyspace, Partition the id.
+	Table     string
+	Partition uint64
+}
+
+// cancelOrder reads an order off a request.
+func cancelOrder(r *http.Request) (o CancelOrder, err error) {
+	q := r.URL.Query()
+	if o.Partition, err = strconv.ParseUint(q.Get("partition"), 10, 64); err != nil {
+		return o, fmt.Errorf("%q is not the id of a partition: see ilion partitions", q.Get("partition"))
+	}
+	o.Table = q.Get("table")
+	return o, nil
+}
+
 // mergeOrder reads an order off a request.
 func mergeOrder(r *http.Request) (o MergeOrder, err error) {
 	q := r.URL.Query()
