@@ -73,6 +73,7 @@ func (n *Node) install(old, next *meta.State) {
 		n.authority.Set(next.Roles)
 	}
 	n.installer.Install(old, next)
+	n.host.SetThroughputs(throughputs(next))
 	n.builder.Look()
 	if n.cluster != nil {
 		n.cluster.installed(old, next)

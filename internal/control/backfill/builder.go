@@ -198,6 +198,10 @@ func (b *Builder) scan(ctx context.Context, id uint32) (rows int, err error) {
 		if errors.Is(err, ErrAgain) && b.Sched.Sleep(ctx, publicationPause) == nil {
 			continue // the replicas know the new table a moment before everybody else
 		}
+		if busy, ok := errors.AsType[*dberr.Overloaded](err); ok && b.Sched.Sleep(ctx, max(busy.RetryAfter,
+			publicationPause)) == nil {
+			continue // the table has a throughput, and its clients take it: to begin anew would take more
+		}
 		if err != nil {
 			if _, _, gone := b.current(id); gone != nil {
 				err = gone

@@ -29,7 +29,7 @@ type world struct {
 	records  *meta.Keeper
 	required uint64
 	before   func() // what happens between a chunk's read and its write
-	refuse   int    // how many writes are refused with ErrAgain
+	refuse   int    // how many writes are refused with ErrAgain, or by a throughput
 }
 
 func (w *world) Read(ctx context.Context, read *command.Read, v command.Visitor) error {
@@ -41,7 +41,9 @@ func (w *world) Write(_ context.Context, ms []command.Mutation, _ dberr.Consiste
 		w.before()
 	}
 	if w.refuse > 0 {
-		w.refuse--
+		if w.refuse--; w.refuse%2 == 0 {
+			return &dberr.Overloaded{RetryAfter: time.Millisecond}
+		}
 		return fmt.Errorf("test: %w", ErrAgain)
 	}
 	for i := range ms {

@@ -33,7 +33,7 @@ func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 func withoutEffect(properties []schema.Property) []string {
 	var kept []string
 	for _, p := range properties {
-		if strings.HasPrefix(p.Name, "cosmosdb_") || p.Name == "cdc" && strings.EqualFold(p.Value, "true") {
+		if strings.HasPrefix(p.Name, "cosmosdb_cell_level") || p.Name == "cdc" && strings.EqualFold(p.Value, "true") {
 			kept = append(kept, p.Name)
 		}
 	}

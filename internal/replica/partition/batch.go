@@ -33,6 +33,9 @@ func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Compl
 	if _, err := r.evaluating(); err != nil {
 		return err
 	}
+	if err := r.affords(parts[0].Mutation); err != nil {
+		return err
+	}
 	for i := range parts {
 		if r.isMeta() || parts[i].Mutation.Table != r.Table() {
 			return r.wrongRange()
@@ -205,7 +208,7 @@ func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command
 	if err != nil {
 		return nil, 0, err
 	}
-	r.count.read(price, f.rows, f.bytes)
+	r.hasRead(price, f.rows, f.bytes)
 	whole := c.Mutation
 	whole.Ops, err = command.Resolve(slices.Clip(c.Mutation.Ops), c, f.found, row.Unstamped)
 	return &whole, price, err

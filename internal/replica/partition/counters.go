@@ -19,6 +19,8 @@ type Counts struct {
 	BytesRead, BytesWritten   uint64
 	// Units are the request units of all of them.
 	Units ru.Units
+	// Throttled are the requests that were refused because the partition had spent what it may take.
+	Throttled uint64
 }
 
 type counters struct {
@@ -32,11 +34,17 @@ type counters struct {
 func (r *Replica) wrote(u ru.Units, bytes int64, tok token.Token) {
 	c := &r.count
 	c.units.Add(int64(u))
+	r.budget.charge(u)
 	r.weighed(bytes, int64(c.bytesWritten.Add(uint64(bytes))), tok)
 	r.sample(c.writes.Add(1), tok)
 }
 
-// read counts a read and returns how many there are.
+// hasRead counts a read and returns how many there are.
+func (r *Replica) hasRead(u ru.Units, rows, bytes int64) uint64 {
+	r.budget.charge(u)
+	return r.count.read(u, rows, bytes)
+}
+
 func (c *counters) read(u ru.Units, rows, bytes int64) uint64 {
 	if rows > 0 {
 		c.rowsRead.Add(uint64(rows))
@@ -51,7 +59,7 @@ func (r *Replica) Counts() Counts {
 	c := &r.count
 	return Counts{Reads: c.reads.Load(), Writes: c.writes.Load(), Conditions: c.conditions.Load(),
 		RowsRead: c.rowsRead.Load(), BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(),
-		Units: ru.Units(c.units.Load())}
+		Units: ru.Units(c.units.Load()), Throttled: r.budget.throttled.Load()}
 }
 
 // meter is a visitor that counts what passes it, and holds back what lies outside a span.

@@ -34,6 +34,9 @@ func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done comma
 	if _, err := r.evaluating(); err != nil {
 		return err // before it queues in vain
 	}
+	if err := r.affords(m); err != nil {
+		return err
+	}
 	held, err := r.host.latches.acquire(ctx, stripeOf(m.Table, m.Token), r, m.Key, oneKey)
 	if err != nil {
 		return err
@@ -159,7 +162,7 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (v verdi
 		v.decision.Charge = int64(price)
 	}
 	r.count.conditions.Add(1)
-	r.sample(r.count.read(price, f.rows, f.bytes), m.Token)
+	r.sample(r.hasRead(price, f.rows, f.bytes), m.Token)
 	return v, err
 }
 

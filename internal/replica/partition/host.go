@@ -73,6 +73,9 @@ type Host struct {
 	seqs    sequencers
 	// clock is that of leases, and of how long ids are remembered.
 	clock raftgroup.Clock
+	// budgetClock is the clock of budgets, which is read by every request that has one.
+	budgetClock func() raftgroup.Instant
+	throughputs atomic.Pointer[map[topology.PartitionID]int64]
 	// drive is nil but in simulations.
 	drive *Drive
 	// memory counts how often replicas began to remember ids anew; see Memory.
@@ -134,10 +137,13 @@ func Open(s Store, o Options) (*Host, error) {
 func newHost(s Store, o Options) *Host {
 	h := &Host{store: s, opts: o.withDefaults(), clock: raftgroup.BootClock{}, ended: make(chan struct{}),
 		heavy: make(chan struct{}, 1)}
+	opened := time.Now()
+	h.budgetClock = func() raftgroup.Instant { return raftgroup.Instant(time.Since(opened)) }
 	if c := h.opts.Cluster; c != nil {
 		h.drive = c.Drive
 		if c.Clock != nil {
 			h.clock = c.Clock
+			h.budgetClock = c.Clock.Now
 		}
 	}
 	h.memory.Store(newMemory())

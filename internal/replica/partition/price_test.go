@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -165,4 +166,62 @@ func TestPriceIsTheSameEverywhere(t *testing.T) {
 	w.same(childID, 0, 1, 2)
 	w.same(p.ID, 0, 1, 2)
 	same("split", p.ID, childID)
+}
+
+// TestThroughputInReplicaSet proves that a partition with a throughput is answered for by its leader alone, that it
+// refuses blind writes, conditions, batches, reads and the stamp of a recorded batch alike once its budget is spent,
+// but no repetition, and that a child of its split is bounded from its birth.
+func TestThroughputInReplicaSet(t *testing.T) {
+	w := newWorld(t, 3)
+	p := w.newTable(0, 1, 2)
+	if err := w.write(p.ID, "k", 1); err != nil {
+		t.Fatal(err)
+	}
+	bound := func(perSecond int64) {
+		for _, n := range w.nodes {
+			n.host.Load().SetThroughputs(map[topology.PartitionID]int64{p.ID: perSecond})
+		}
+	}
+	bound(10_000)
+	lead := w.leader(p.ID)
+	r, f := w.replica(lead, p.ID), w.replica((lead+1)%3, p.ID)
+	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*NotLeader)) {
+		t.Errorf("ONE at a follower: %v", err)
+	}
+	if v, _, err := get(t.Context(), r, "k", dberr.One); v != 1 || err != nil {
+		t.Errorf("ONE at the leader: %d, %v", v, err)
+	}
+	w.split(p.ID, splitAt(halfway, childID, 0, 1, 2))
+	child := w.replica(w.leader(childID), childID)
+	if !child.Budgeted() {
+		t.Error("the child of a split has no bound")
+	}
+	r = w.replica(w.leader(p.ID), p.ID)
+	r.budget.charge(1e6 * ru.Unit)
+	key := "k"
+	for i := 0; !r.state.Load().serves(put(key, 1).Position()); i++ {
+		key = fmt.Sprint("k", i)
+	}
+	throttled := r.Counts().Throttled
+	for name, ask := range map[string]func() error{
+		"a write":     func() error { return write(t.Context(), r, put(key, 2)) },
+		"a condition": func() error { _, err := decide(t.Context(), r, swap(key, nil, 3)); return err },
+		"a batch": func() error {
+			return r.WriteAll(t.Context(), []Part{{Mutation: put(key, 4)}}, make(result, 1))
+		},
+		"a read":               func() error { _, _, err := get(t.Context(), r, key, dberr.Quorum); return err },
+		"the stamp of a batch": func() error { _, err := r.Last(t.Context(), r.Extent()); return err },
+	} {
+		if busy, ok := errors.AsType[*dberr.Overloaded](ask()); !ok || busy.RetryAfter < time.Second {
+			t.Errorf("%s: %+v", name, busy)
+		}
+	}
+	if n := r.Counts().Throttled - throttled; n != 5 {
+		t.Errorf("%d were refused, want 5", n)
+	}
+	again := put(key, 5)
+	again.Dedupe, again.Retried, again.Known = w.dedupe(), true, r.host.Memory()
+	if err := write(t.Context(), r, again); errors.As(err, new(*dberr.Overloaded)) {
+		t.Error("what may have been done already is refused")
+	}
 }

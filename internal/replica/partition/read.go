@@ -27,6 +27,15 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		return err
 	}
 	defer r.end()
+	if r.Budgeted() {
+		term, err := r.evaluating()
+		if err == nil {
+			err = r.admit(term)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	t, err := r.seq.admit(ctx, c.Level, here)
 	if err != nil {
 		return err
@@ -42,7 +51,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		err = r.host.store.Read(ctx, p.c, p)
 	}
 	price, passed := p.Price(c), p.passed
-	if n := r.count.read(price, p.Rows, p.Bytes); c.Key != nil {
+	if n := r.hasRead(price, p.Rows, p.Bytes); c.Key != nil {
 		r.sample(n, c.Token)
 	}
 	if err == nil {

@@ -22,6 +22,9 @@ func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.C
 		return err
 	}
 	defer r.end()
+	if err := r.affords(m); err != nil {
+		return err
+	}
 	g, err := r.host.latches.enter(ctx, r, m.Token, m.Key)
 	if err != nil {
 		return err
@@ -35,6 +38,9 @@ func (r *Replica) WriteNow(m *command.Mutation, done command.Completion) (taken 
 		return true, err
 	}
 	defer r.end()
+	if err := r.affords(m); err != nil {
+		return true, err
+	}
 	g, ok := r.host.latches.enterNow(r, m.Token, m.Key)
 	if !ok {
 		return false, nil
@@ -283,6 +289,11 @@ func (r *Replica) RaiseLevel(ctx context.Context, level feature.Level) error {
 // Last returns a stamp that is not below any which the partition of extent x has given, nor before the leader's clock.
 // Only the leader knows.
 func (r *Replica) Last(ctx context.Context, x Extent) (stamp int64, err error) {
+	if r.Budgeted() {
+		if err := r.admit(r.seq.evaluating()); err != nil {
+			return 0, err // a batch over several partitions is refused before it is recorded, or not at all
+		}
+	}
 	err = r.confirmed(ctx, func() error {
 		stamp = max(r.stamps.last.Load(), r.host.micros())
 		return r.matches(x)

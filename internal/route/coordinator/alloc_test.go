@@ -15,6 +15,7 @@ import (
 // instant is a replica, here or elsewhere, that succeeds at once and does nothing.
 type instant struct{ *fake }
 
+func (instant) Budgeted() bool                    { return false }
 func (instant) Leading() bool                     { return true }
 func (i instant) Leader() (topology.NodeID, bool) { return i.node, true }
 func (instant) Seen(uint64)                       {}

@@ -56,6 +56,8 @@ type Local interface {
 	Leader() (topology.NodeID, bool)
 	// Leading reports whether it leads itself.
 	Leading() bool
+	// Budgeted reports whether the leader alone answers, because what the partition may take is bounded.
+	Budgeted() bool
 	// ReadHere is Read at any level by a replica that need not lead: above ONE it asks the leader what it must have
 	// applied.
 	ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error

@@ -390,6 +390,9 @@ func (r *fake) Leader() (topology.NodeID, bool) {
 	return l, ok
 }
 
+// Budgeted implements Local.
+func (r *fake) Budgeted() bool { return false }
+
 func (r *fake) Leading() bool {
 	l, _ := r.Leader()
 	return l == r.node

@@ -22,6 +22,7 @@ type waiter struct {
 	changed  bool
 }
 
+func (waiter) Budgeted() bool                    { return false }
 func (waiter) Leading() bool                     { return true }
 func (w waiter) Leader() (topology.NodeID, bool) { return w.node, true }
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// TestThroughputIsDivided proves that the throughput of a table is divided evenly over its physical partitions, that
+// tables without one share that of their keyspace, and that ALTER changes both.
+func TestThroughputIsDivided(t *testing.T) {
+	n := startTestNode(t, Options{})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	for _, table := range []string{"own", "a", "b"} {
+		c.query("CREATE TABLE k." + table + " (k int PRIMARY KEY, v int)")
+	}
+	shares := func() (out string) {
+		state := n.records.State()
+		all := throughputs(state)
+		for _, table := range []string{"own", "a", "b"} {
+			out += table
+			ps := state.Map.Partitions(state.Schema.Table("k", table).ID)
+			for _, p := range ps {
+				if bound := n.host.Replica(p.ID).Budgeted(); bound != (all[p.ID] > 0) {
+					t.Errorf("partition %d of %s: bounded is %v", p.ID, table, bound)
+				}
+			}
+			out += fmt.Sprintf(" %d x %d, ", len(ps), all[ps[0].ID])
+		}
+		return out
+	}
+	own := func() []*topology.Partition {
+		s := n.records.State()
+		return s.Map.Partitions(s.Schema.Table("k", "own").ID)
+	}
+	first := len(own())
+	for _, step := range []struct{ ddl, want string }{
+		{"ALTER TABLE k.own WITH cosmosdb_provisioned_throughput = 18000", "own %d x %d, a %[1]d x 0, b %[1]d x 0, "},
+		{"ALTER KEYSPACE k WITH throughput = 6000", "own %d x %d, a %[1]d x %[3]d, b %[1]d x %[3]d, "},
+		{"ALTER TABLE k.own WITH throughput = 0", "own %d x %[4]d, a %[1]d x %[4]d, b %[1]d x %[4]d, "},
+		{"ALTER KEYSPACE k WITH throughput = 0", "own %d x 0, a %[1]d x 0, b %[1]d x 0, "},
+	} {
+		c.query(step.ddl)
+		want := step.want
+		want = strings.NewReplacer("%[1]d", fmt.Sprint(first), "%[3]d", fmt.Sprint(6000/(2*first)), "%[4]d",
+			fmt.Sprint(6000/(3*first))).Replace(want)
+		want = strings.Replace(want, "%d", fmt.Sprint(first), 1)
+		want = strings.Replace(want, "%d", fmt.Sprint(18000/first), 1)
+		if got := shares(); got != want {
+			t.Errorf("after %s: %s, want %s", step.ddl, got, want)
+		}
+	}
+}
+
+// TestThroughputIsEnforced proves that a client which asks for more than a table may take is refused with OVERLOADED
+// and a time, that it succeeds if it waits for that, and that other tables do not notice.
+func TestThroughputIsEnforced(t *testing.T) {
+	n := startTestNode(t, Options{})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 400")
+	c.query("CREATE TABLE k.free (k int PRIMARY KEY, v text)")
+	insert := c.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
+	read := c.prepare("SELECT v FROM k.t WHERE k = ?")
+	free := c.prepare("INSERT INTO k.free (k, v) VALUES (?, ?)")
+	try := func(id [16]byte, values ...[]byte) error {
+		c.call.Result.Reset()
+		c.call.Request.ID, c.call.Request.Values = id, values
+		return c.wait(c.s.Execute(context.Background(), &c.call)).Err
+	}
+	key, large := []byte{0, 0, 0, 1}, make([]byte, 200<<10)
+	var busy *dberr.Overloaded
+	for i := 0; ; i++ { // each costs 100 RU
+		err := try(insert, key, large)
+		if errors.As(err, &busy) {
+			break
+		}
+		if err != nil || i > 10_000 {
+			t.Fatalf("write %d: %v", i, err)
+		}
+	}
+	if busy.RetryAfter <= 0 || !strings.HasPrefix(busy.Message, "Request rate is large: ActivityID=") {
+		t.Errorf("%+v", busy)
+	}
+	if err := try(read, key); err != nil && !errors.As(err, &busy) {
+		t.Error(err)
+	}
+	if err := try(free, key, large); err != nil {
+		t.Errorf("another table: %v", err)
+	}
+	for end := time.Now().Add(20 * time.Second); ; {
+		err := try(read, key)
+		if err == nil {
+			break
+		}
+		if !errors.As(err, &busy) || time.Now().After(end) {
+			t.Fatal(err)
+		}
+		time.Sleep(busy.RetryAfter) // as a client does
+	}
+}
