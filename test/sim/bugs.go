@@ -80,6 +80,8 @@ type Bugs struct {
 	// EarlyReady: when a replica of a partition that is to be merged is frozen, others are said to be. FrozenIsOrphan:
 	// a frozen replica that the map has no more is removed. MergeMapFirst: the map is told of a merge that no log has.
 	EarlyReady, FrozenIsOrphan, MergeMapFirst bool
+	// RightByMap: what was merged is born again by a map that does not know that yet.
+	RightByMap bool
 	// ForgottenID: nobody remembers the id of a write that is sent again.
 	ForgottenID bool
 }
@@ -177,7 +179,8 @@ func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 
 // Holds implements the host of reconcile.Local.
 func (r replicas) Holds(table uint32, span topology.Span) bool {
-	return !r.n.w.plan.Bugs.ChildByMap && r.Host.Holds(table, span)
+	b := r.n.w.plan.Bugs
+	return !b.ChildByMap && !b.RightByMap && r.Host.Holds(table, span)
 }
 
 // Absorber implements the host of reconcile.Local.

@@ -370,8 +370,14 @@ func (w *simulation) checkSpans(n *node) {
 	}
 }
 
-// atRest reports whether all replicas of each partition have applied the same, as far as they are there.
+// atRest reports whether nothing is being split or merged, and all replicas of each partition have applied the same, as
+// far as they are there.
 func (w *simulation) atRest() bool {
+	for p := range w.newest().Map.InMotion() {
+		if p.Cut != nil || p.Join != nil {
+			return false
+		}
+	}
 	for _, id := range partitions(w.newest().Map) {
 		leader := w.leaderOf(id)
 		if leader == nil {

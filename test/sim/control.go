@@ -164,8 +164,7 @@ func (n *node) run(*world.Task) {
 	presence := &membership.Presence{Records: keeper, Self: n.record, Sched: s}
 	s.Go(func() { presence.Run(ctx) })
 	if w.plan.With.Growth {
-		watch := n.newGrowth()
-		s.Go(func() { watch.Run(ctx) })
+		n.startGrowth(ctx)
 	}
 	n.startClients()
 	if err := n.firstBoot(); n.Life != life {

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -26,11 +27,13 @@ type grow struct {
 	// limit is the load above which they split; turn is when the caps of all tables become others.
 	limit split.Load
 	turn  time.Duration
-	// version is the newest of the records that was looked at, changed is when partitions got their spans, and ordered
-	// has those that were to split or merge by themselves.
-	version uint64
-	changed map[spanAt]time.Duration
-	ordered map[spanAt]bool
+	// quiet is for how long neighbours are so before they merge.
+	quiet time.Duration
+	// version is the newest of the records that was looked at, changed is when partitions got their spans, and cut has
+	// those that were split at that. ordered has those that were to split or merge by themselves.
+	version      uint64
+	changed      map[spanAt]time.Duration
+	cut, ordered map[spanAt]bool
 	// crowded says that rowsTable is to split by its load and in no other way. A node that leads a part of it is spared
 	// until then.
 	crowded bool
@@ -54,7 +57,8 @@ func (w *simulation) beginGrowth() {
 	w.grow = grow{
 		limit: split.Load{Operations: 1 + 4*dice.Float64(), CPU: 0.1 + 0.2*dice.Float64()},
 		turn:  time.Duration(dice.Int64N(int64(w.plan.Length))), changed: map[spanAt]time.Duration{},
-		ordered: map[spanAt]bool{}, crowded: dice.IntN(4) == 0,
+		quiet: 300*time.Millisecond + time.Duration(dice.Int64N(int64(time.Second))),
+		cut:   map[spanAt]bool{}, ordered: map[spanAt]bool{}, crowded: dice.IntN(4) == 0,
 	}
 	if w.plan.With.Growth && w.grow.crowded {
 		begins := 4*time.Second + time.Duration(dice.Int64N(int64(3*time.Second)))
@@ -120,16 +124,52 @@ func (w *simulation) capOf(table uint32) uint64 {
 	return 100 + dice.Uint64N(1400)
 }
 
-// newGrowth makes what has the node's partitions split and merge by themselves. All its processors are always busy.
-func (n *node) newGrowth() *growth.Watch {
+// startGrowth makes what has the node's partitions split and merge by themselves, as package node does. All processors
+// are always busy.
+func (n *node) startGrowth(ctx context.Context) {
 	w, s := n.w, n.Scheduler()
 	began := s.Now()
-	return growth.New(growth.Options{
+	watch := growth.New(growth.Options{
 		Records: n.keeper, Replicas: n.parts.Replicas, Store: weighed{n.store.Statistics, n}, Cap: w.capOf,
-		Limit: w.grow.limit, Busy: func() time.Duration { return s.Since(began) }, Processors: 1,
+		Limit: w.grow.limit, QuietFor: w.grow.quiet,
+		Busy: func() time.Duration { return s.Since(began) }, Processors: 1,
 		Name:  func(table uint32, key []byte) string { return fmt.Sprintf("key %q of table %d", key, table) },
 		Level: func() feature.Level { return 0 }, Log: n.log(), Sched: s,
 	})
+	merger := &growth.Merger{
+		Records: n.keeper, Rules: merge.Rules{Cap: w.capOf, Limit: w.grow.limit, For: w.grow.quiet, Well: n.hears},
+		Mine: n.member.LeadsMeta, Log: n.log(), Level: func() feature.Level { return 0 }, Sched: s,
+		Ask: func(ctx context.Context) []merge.Quiet {
+			out := watch.Quiet()
+			for _, other := range n.state().Nodes {
+				if other.ID != n.self() && n.hears(other.ID) {
+					out = append(out, n.askQuiet(ctx, other.ID)...)
+				}
+			}
+			return out
+		},
+	}
+	n.member.QuietHere = func() []byte { return merge.AppendQuiet(nil, watch.Quiet()) }
+	s.Go(func() { watch.Run(ctx) })
+	s.Go(func() { merger.Run(ctx) })
+}
+
+// hears reports whether another node answers, or is this one.
+func (n *node) hears(id topology.NodeID) bool { return id == n.self() || n.peers.Alive(id) }
+
+// askQuiet asks another node for its quiet partitions.
+func (n *node) askQuiet(ctx context.Context, id topology.NodeID) []merge.Quiet {
+	ctx, cancel := n.Scheduler().WithTimeout(ctx, time.Second)
+	defer cancel()
+	b, err := n.peers.Quiet(ctx, id)
+	if err != nil {
+		return nil
+	}
+	list, err := merge.DecodeQuiet(b)
+	if err != nil {
+		n.w.Fail("node %d: quiet partitions: %v", n.ID, err)
+	}
+	return list
 }
 
 // weighed lets compactions come to rest before it looks at files: they run beside the simulation.
@@ -146,9 +186,8 @@ func (s weighed) Size(span keys.Span, enough uint64) (uint64, error) {
 	return s.Statistics.Size(span, enough)
 }
 
-// restLeast is how long partitions are left alone by what splits and merges them by itself: a minute, less what clocks
-// differ by, and what it may take until a change is seen here.
-const restLeast = split.Pause - 5*time.Second
+// seenLate is what clocks differ by, with what it may take until a change is seen here.
+const seenLate = 5 * time.Second
 
 // checkMap checks a map that a node goes by, and if it is the newest one, that few partitions change at a time, and
 // none of them by itself that has changed just now.
@@ -160,6 +199,7 @@ func (w *simulation) checkMap(n *node, s *meta.State) {
 		return
 	}
 	w.grow.version = s.Version
+	w.watchSteps()
 	splits, merges := 0, 0
 	for p := range s.Map.All() {
 		at := spanAt{p.ID, p.Epoch}
@@ -168,37 +208,47 @@ func (w *simulation) checkMap(n *node, s *meta.State) {
 		}
 		if p.Cut != nil {
 			splits++
+			w.checkRest(p, split.Pause)
+			for _, id := range []topology.PartitionID{p.ID, p.Cut.Child} {
+				w.grow.cut[spanAt{id, p.Epoch + 1}] = true
+			}
 		}
-		if p.Join != nil && p.Join.Left == p.ID {
+		if p.Join != nil {
 			merges++
-		}
-		if p.Cut != nil || p.Join != nil {
-			w.checkRest(p)
+			rest := w.grow.quiet
+			if w.grow.cut[at] {
+				rest *= afterSplit
+			}
+			w.checkRest(p, rest)
 		}
 	}
-	if splits > split.AtOnce || merges > merge.AtOnce {
-		w.Fail("%d splits and %d merges are under way at version %d", splits, merges, s.Version)
+	if splits > split.AtOnce || merges > 2*merge.AtOnce {
+		w.Fail("%d splits and %d merges are under way at version %d", splits, merges/2, s.Version)
 	}
 }
 
-// checkRest checks that a partition which is to split or merge by itself has not changed just now, by clocks that were
-// right.
-func (w *simulation) checkRest(p *topology.Partition) {
+// afterSplit is control/merge's: for how many times as long halves of a split rest.
+const afterSplit = 12
+
+// checkRest checks that a partition which is to split or merge by itself has rested since its span changed, by clocks
+// that were right.
+func (w *simulation) checkRest(p *topology.Partition, rest time.Duration) {
 	at := spanAt{p.ID, p.Epoch}
 	if p.Reason == nil || p.Reason.Cause != topology.BySize && p.Reason.Cause != topology.ByLoad || w.grow.ordered[at] {
 		return
 	}
 	w.grow.ordered[at] = true
 	switch {
-	case p.Join != nil && p.Join.Left == p.ID:
+	case p.Cut == nil && p.Join.Left == p.ID:
 		w.counts.AutoMerges++
+	case p.Cut == nil:
 	case p.Reason.Cause == topology.BySize:
 		w.counts.SizeSplits++
 	default:
 		w.counts.LoadSplits++
 	}
 	changed, has := w.grow.changed[at]
-	if has && w.Now-changed < restLeast && w.LastWrong() < changed {
+	if has && w.Now-changed < rest-seenLate && w.LastWrong() < changed {
 		w.Fail("partition %d is to change by itself after %v: %+v", p.ID, w.Now-changed, *p.Reason)
 	}
 }

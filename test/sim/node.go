@@ -75,7 +75,7 @@ func newNode(w *simulation, m *world.Machine) *node {
 		},
 		Ahead:   n.plantLease,
 		Heard:   w.plantAnswers,
-		Applied: func() { w.compareStates(n) },
+		Applied: func() { w.compareStates(n); w.watchSteps() },
 		Stop: func() {
 			n.crash()
 			w.After(w.Between(time.Second, 3*time.Second), n.restart)
@@ -248,6 +248,7 @@ func (n *node) replayer() *coordinator.Replayer {
 
 // crash ends the process; some of the others may hear of it.
 func (n *node) crash() {
+	n.w.stepsOf(n, &n.w.counts.Struck)
 	n.Crash(n.close)
 	n.w.Net.Refuse(n.Machine, n.refuses(n.self()))
 }

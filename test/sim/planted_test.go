@@ -48,6 +48,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"a partition is merged before all its replicas are frozen", Bugs{EarlyReady: true}},
 		{"a frozen replica is taken for an orphan", Bugs{FrozenIsOrphan: true}},
 		{"the map is told of a merge that no log has", Bugs{MergeMapFirst: true}},
+		{"what was merged is born again by the map", Bugs{RightByMap: true}},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			seeds.Find(t, b.name, func(seed uint64) bool { return finds(t, b.bugs, seed) })
@@ -66,13 +67,15 @@ func brings(b Bugs) Hardships {
 		return Hardships{Lost: true, RolledBack: true}
 	case b.NoRequire:
 		return Hardships{Batches: true, Schema: true}
+	case b.RightByMap:
+		return Hardships{Merges: true, Lost: true, Strikes: true}
 	case b.EarlyReady, b.FrozenIsOrphan, b.MergeMapFirst:
 		return Hardships{Merges: true, Lost: true}
 	case b.ChildByMap, b.ChildIsOrphan, b.MapFirst:
 		return Hardships{Splits: true, Lost: true}
 	}
 	h := Usual
-	h.Splits, h.Merges, h.Growth = false, false, false
+	h.Splits, h.Merges, h.Growth, h.Strikes = false, false, false, false
 	return h
 }
 

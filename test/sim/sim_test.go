@@ -100,12 +100,18 @@ func TestSeeds(t *testing.T) {
 		}{
 			{"lost disks", sum.Wipes}, {"lost directories", sum.Lost}, {"starts refused", sum.RefusedStarts},
 			{"snapshots thrown away", sum.Discards}, {"unwanted snapshots", sum.Unwanted},
-			{"splits by load", sum.LoadSplits},
+			{"splits by load", sum.LoadSplits}, {"merges of quiet partitions", sum.AutoMerges},
+			{"changes of tables whose partitions change", sum.ChangedAmid},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)
 			}
 		}
+		sum.Struck.each(func(step string, n *int) {
+			if *n == 0 {
+				t.Errorf("no crash among %s in %d seeds: the simulation does not test it any more", step, done)
+			}
+		})
 	}
 	if done >= 150 && sum.RolledBack == 0 { // about one in twelve seeds has one
 		t.Errorf("no directories put back in %d seeds: the simulation does not test it any more", done)

@@ -52,12 +52,14 @@ type Hardships struct {
 	Merges bool
 	// Growth has partitions split and merge by themselves, by their size and load.
 	Growth bool
+	// Strikes are faults just when a split, a merge or a move has come to another step.
+	Strikes bool
 }
 
 // Usual is what every seed has.
 var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true, Refusals: true, Jumps: true,
 	Rough:    true,
-	Suspends: true, LongPauses: true, Mixed: true, Splits: true, Merges: true, Growth: true}
+	Suspends: true, LongPauses: true, Mixed: true, Splits: true, Merges: true, Growth: true, Strikes: true}
 
 // Report is what a run came to.
 type Report struct {
@@ -98,6 +100,10 @@ type Counts struct {
 	Merges, Merged, Recalled int
 	// SizeSplits, LoadSplits and AutoMerges were ordered by the partitions' leaders.
 	SizeSplits, LoadSplits, AutoMerges int
+	// Struck are the crashes of nodes by the step at which one of their partitions was. ChangedAmid are changes of the
+	// schema and truncations that were asked for at one.
+	Struck      Steps
+	ChangedAmid int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
 }
@@ -149,6 +155,7 @@ type simulation struct {
 	batches *write.BatchLog
 	records []command.Record
 	grow    grow
+	strikes strikes
 }
 
 type stateAt struct{ partition, applied, epoch, frozen uint64 }

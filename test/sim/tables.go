@@ -214,6 +214,12 @@ func (n *node) alter(t *world.Task) {
 	if c == createIndex && w.OneIn(2) {
 		n.loseCoordinator()
 	}
+	n.changeTable(t, name, c)
+}
+
+// changeTable asks for a change of a table.
+func (n *node) changeTable(t *world.Task, name string, c change) {
+	w := n.w
 	a := &alteration{table: name, change: c, called: w.Now}
 	w.hist.alterations = append(w.hist.alterations, a)
 	_, _, err := n.changer.Apply(context.Background(), c.of(n, name), "")
@@ -274,13 +280,7 @@ func (c *client) visit(t *schema.Table) {
 		o := &op{client: c.id, kind: opRead, key: one(), called: w.Now}
 		c.inTable(t, o, []*op{o})
 	case d < 12 && w.OneIn(4):
-		o := &op{client: c.id, kind: opTruncate, called: w.Now}
-		for _, k := range tableKeys { // twice: a coordinator that is not sure truncates again
-			for range 2 {
-				o.parts = append(o.parts, &op{client: c.id, kind: opTruncate, key: nameOf(t, k), called: w.Now})
-			}
-		}
-		c.inTable(t, o, o.parts)
+		c.truncateTable(t)
 	default:
 		for range len(tableKeys) {
 			if value := c.last[one()]; value != 0 {
@@ -289,6 +289,17 @@ func (c *client) visit(t *schema.Table) {
 			}
 		}
 	}
+}
+
+func (c *client) truncateTable(t *schema.Table) {
+	w := c.w
+	o := &op{client: c.id, kind: opTruncate, called: w.Now}
+	for _, k := range tableKeys { // twice: a coordinator that is not sure truncates again
+		for range 2 {
+			o.parts = append(o.parts, &op{client: c.id, kind: opTruncate, key: nameOf(t, k), called: w.Now})
+		}
+	}
+	c.inTable(t, o, o.parts)
 }
 
 func (c *client) tableBatch(t *schema.Table) {
