@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+var (
+	phaseKills = flag.Int("phase-kills", 20, "kills that TestKillInEveryPhase makes with -cluster.long")
+	phaseSeed  = flag.Uint64("phase-seed", 0, "seed of TestKillInEveryPhase; 0: a random one")
+)
+
+// phaseTable is what is split, merged and moved while nodes are killed.
+const phaseTable = "load.plain"
+
+// phases are how far a change can be seen to be, in the map of any node, by kind of change. What passes too quickly to
+// be seen is met by the pause before the kill, which is drawn.
+var phases = map[string][]string{
+	"split": {"ordered", "done"},
+	"merge": {"ordered", "freezing", "merging", "done"},
+	"move":  {"ordered", "learner", "joining", "leaving", "done"},
+}
+
+// victims are the nodes that can be killed, by what they are to the change.
+var victims = []string{"leader", "follower", "records", "source", "target"}
+
+// phaseKill is one kill.
+type phaseKill struct {
+	what, phase, role string
+	pause             time.Duration
+}
+
+// change is a change of partitions that was ordered.
+type change struct {
+	what     string
+	id       uint64 // of the left partition, where there are two
+	leader   string // of the partition, or of the right one
+	replicas []admin.ReplicaStatus
+	source   string // of a move
+	target   string
+	before   int // partitions
+	// told is closed when a merge's order has been answered: the order waits for the replicas to be on the same nodes.
+	told chan struct{}
+	err  error
+}
+
+// TestKillInEveryPhase proves that nobody is told an error, and nothing is lost, stale or doubled, when a node is
+// killed while a partition splits, merges or moves: the leader, a follower, the leader of the records, the source and
+// the target of the move, each in any phase. The short form kills the leader in a split and in a merge.
+func TestKillInEveryPhase(t *testing.T) {
+	n := 4
+	if *long {
+		n = 5 // so that there is a node to move to
+	}
+	f := startFleet(t, n, "")
+	l := startLoad(f, *clients, 0)
+	seed := *phaseSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 9))
+	kills := []phaseKill{{what: "split", phase: "ordered", role: "leader"},
+		{what: "merge", phase: "freezing", role: "leader"}}
+	if *long {
+		kills = drawKills(rng, *phaseKills)
+	}
+	met := map[string]int{}
+	for _, k := range kills {
+		met[l.killIn(k, rng)]++
+		if t.Failed() {
+			break
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(met)) {
+		t.Logf("%d times: %s", met[what], what)
+	}
+	l.finish()
+}
+
+// drawKills goes through all changes, phases and roles, in an order that is drawn.
+func drawKills(rng *rand.Rand, n int) (out []phaseKill) {
+	var all []phaseKill
+	for what, names := range phases {
+		for _, phase := range names {
+			for _, role := range victims {
+				if what == "move" || role != "source" && role != "target" {
+					all = append(all, phaseKill{what: what, phase: phase, role: role})
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b phaseKill) int { return cmp.Compare(a.what+a.phase+a.role, b.what+b.phase+b.role) })
+	for len(out) < n {
+		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		for _, k := range all[:min(len(all), n-len(out))] {
+			k.pause = time.Duration(rng.Int64N(int64(30 * time.Millisecond)))
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// killIn orders a change, kills a node in a phase of it, waits until the change has ended and starts the node again. It
+// returns what was killed in which phase.
+func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
+	l.t.Helper()
+	f := l.f
+	c := l.draw(k.what, rng)
+	victim := l.victim(c, k.role)
+	l.only(f.without(victim)...)
+	l.more(*requests / 64)
+	orderer := l.holder(c.replicas, rng, victim)
+	go func() {
+		defer close(c.told)
+		c.err = process.TryOrder(orderer.dir, c.order())
+	}()
+	if c.what != "merge" {
+		if <-c.told; c.err != nil {
+			l.t.Logf("%s: %v", c.what, c.err)
+			return c.what + " was refused"
+		}
+	}
+	seen := c.await(orderer, k.phase)
+	l.lasts(k.pause)
+	name := fmt.Sprintf("kill of %s, %s, in %s of partition %d: %s", victim.name(), k.role, k.what, c.id, seen)
+	l.mark(name)
+	victim.kill()
+	l.more(*requests / 32)
+	var last string
+	ended := func() string {
+		if last = c.phase(orderer); last == "done" || last == "taken back" {
+			return ""
+		}
+		return last
+	}
+	if c.what != "move" { // a move waits until the set is whole
+		f.until(c.what+" has ended", 2*settleTime, ended)
+	}
+	l.mark("start of " + victim.name())
+	victim.start()
+	f.until(c.what+" has ended", 2*settleTime, ended)
+	f.settle()
+	l.only(f.alive()...)
+	victim.isKnown()
+	l.more(*requests / 32)
+	<-c.told
+	return fmt.Sprintf("%s, %s killed when %s: %s", c.what, k.role, seen, last)
+}
+
+// draw chooses a change of the table; a merge has the table split first if need be.
+func (l *load) draw(what string, rng *rand.Rand) *change {
+	l.t.Helper()
+	a := l.f.nodes[0]
+	ps := a.partitionsOf(phaseTable)
+	if what == "merge" && len(ps) == 1 {
+		l.holder(ps[0].Replicas, rng).split(phaseTable, ps[0].ID, "&wait=true")
+		l.f.settle()
+		ps = a.partitionsOf(phaseTable)
+	}
+	if what == "split" && len(ps) > 10 {
+		what = "merge"
+	}
+	i := rng.IntN(len(ps))
+	if what == "merge" {
+		i = rng.IntN(len(ps) - 1)
+	}
+	p := &ps[i]
+	c := &change{what: what, id: p.ID, leader: p.Leader, replicas: p.Replicas, before: len(ps),
+		told: make(chan struct{})}
+	switch what {
+	case "merge": // where the right one is not led by the same node, it is the one that has to stop
+		c.target = fmt.Sprint(ps[i+1].ID)
+		if rng.IntN(2) == 0 {
+			c.leader = ps[i+1].Leader
+		}
+	case "move":
+		_, to := exchange(l.f, *p)
+		c.source, c.target = p.Replicas[rng.IntN(len(p.Replicas))].Node, to.id()
+	}
+	return c
+}
+
+// holder is a node that has one of some replicas and is none of others: it knows the middle of their partition.
+func (l *load) holder(replicas []admin.ReplicaStatus, rng *rand.Rand, not ...*member) *member {
+	l.t.Helper()
+	var out []*member
+	for _, m := range l.f.without(not...) {
+		id := m.id()
+		if slices.ContainsFunc(replicas, func(r admin.ReplicaStatus) bool { return r.Node == id }) {
+			out = append(out, m)
+		}
+	}
+	return out[rng.IntN(len(out))]
+}
+
+// order is the path of the order.
+func (c *change) order() string {
+	table := url.QueryEscape(phaseTable)
+	switch c.what {
+	case "merge":
+		return fmt.Sprintf("/partition/merge?table=%s&partition=%d&with=%s&now=true&wait=true", table, c.id, c.target)
+	case "move":
+		return fmt.Sprintf("/partition/move?table=%s&partition=%d&from=%s&to=%s", table, c.id, c.source, c.target)
+	}
+	return splitOrder(phaseTable, c.id)
+}
+
+// victim is the node of a role. A change that has no such role has its leader killed.
+func (l *load) victim(c *change, role string) *member {
+	l.t.Helper()
+	want := c.leader
+	switch role {
+	case "follower":
+		for _, r := range c.replicas {
+			if r.Node != c.leader {
+				want = r.Node
+			}
+		}
+	case "source":
+		want = c.source
+	case "target":
+		want = c.target
+	case "records":
+		if m := l.f.recordsLeader(); m != nil {
+			return m
+		}
+	}
+	for _, m := range l.f.alive() {
+		if m.id() == want {
+			return m
+		}
+	}
+	return l.f.leader(phaseTable)
+}
+
+// recordsLeader is the node that leads one partition more than the tables have: that of the records.
+func (f *fleet) recordsLeader() *member {
+	for _, m := range f.alive() {
+		s, err := m.status()
+		if err != nil {
+			continue
+		}
+		leads := 0
+		for _, n := range s.Nodes {
+			if n.ID == s.Node {
+				leads = n.Leading
+			}
+		}
+		for _, t := range s.Tables {
+			for _, p := range t.Partitions {
+				if p.Leader == s.Node {
+					leads--
+				}
+			}
+		}
+		if leads > 0 {
+			return m
+		}
+	}
+	return nil
+}
+
+// await returns when a change is in a phase as a node sees it, or past all that can be seen, and says which it is.
+func (c *change) await(m *member, phase string) (seen string) {
+	poll.Try(30*time.Second, func() string {
+		seen = c.phase(m)
+		if seen == phase || seen == "done" || seen == "taken back" {
+			return ""
+		}
+		return seen
+	})
+	return seen
+}
+
+// phase is how far the change is as a node sees it.
+func (c *change) phase(m *member) string {
+	s, err := m.status()
+	if err != nil {
+		return err.Error()
+	}
+	i := slices.IndexFunc(s.Tables, func(t admin.TableStatus) bool { return t.Name == phaseTable })
+	if i < 0 {
+		return "no such table"
+	}
+	ps := s.Tables[i].Partitions
+	j := slices.IndexFunc(ps, func(p admin.PartitionStatus) bool { return p.ID == c.id })
+	if j < 0 {
+		return "the partition is gone"
+	}
+	p := &ps[j]
+	switch c.what {
+	case "split":
+		if p.SplitsAt == "" && len(ps) > c.before {
+			return "done"
+		}
+		return "ordered"
+	case "merge":
+		switch {
+		case p.MergeStage != "":
+			return p.MergeStage
+		case len(ps) < c.before:
+			return "done"
+		}
+		select {
+		case <-c.told:
+			return "taken back"
+		default:
+			return "ordered" // its replicas are brought together first
+		}
+	}
+	return c.moved(p)
+}
+
+// moved is how far a move is.
+func (c *change) moved(p *admin.PartitionStatus) string {
+	state := "ordered"
+	source := false
+	for _, r := range p.Replicas {
+		source = source || r.Node == c.source
+		if r.State != "voter" {
+			state = r.State
+		}
+	}
+	switch {
+	case state == "ordered" && !source:
+		return "done"
+	case state == "ordered" && len(p.Wanted) == 0:
+		return "taken back"
+	}
+	return state
+}
