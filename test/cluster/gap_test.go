@@ -21,7 +21,10 @@ import (
 )
 
 // gapRounds makes TestSplitGap measure.
-var gapRounds = flag.Int("gap", 0, "rounds of TestSplitGap, in each of which a table splits in sixteen")
+var (
+	gapRounds = flag.Int("gap", 0, "rounds of TestSplitGap, in each of which a table splits in sixteen")
+	gapRate   = flag.Int("gap-rate", 0, "writes a second of TestSplitGap; 0 for as many as are answered")
+)
 
 // gapWriters write at once while a table splits.
 const gapWriters = 24
@@ -33,31 +36,47 @@ type written struct {
 	took  time.Duration
 }
 
-// gapLoad are writers that never stop.
+// gapLoad are writers that never stop. All write to the partition that is being split: were their keys from everywhere,
+// the pauses between two that meet a small half would hide its gap.
 type gapLoad struct {
 	t     *testing.T
 	began time.Time
 	stop  atomic.Bool
-	wg    sync.WaitGroup
-	mu    sync.Mutex
-	done  []written
+	// aim is where writes go.
+	aim  atomic.Pointer[func(place uint64) bool]
+	wg   sync.WaitGroup
+	mu   sync.Mutex
+	done []written
 }
 
 func (l *gapLoad) write(m *member, table string) {
 	c := m.dial()
 	defer c.Close()
-	for !l.stop.Load() {
-		k := rand.Int32()
+	for n := 1; !l.stop.Load(); n++ {
+		k, place := l.draw()
+		if *gapRate > 0 {
+			time.Sleep(time.Until(l.began.Add(time.Duration(n) * time.Second * gapWriters / time.Duration(*gapRate))))
+		}
 		began := time.Now()
 		if _, err := c.Query(fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, 1)", table, k)); err != nil {
 			l.t.Errorf("a write at %s: %v", m.name(), err)
 			return
 		}
-		w := written{token.Hash(binary.BigEndian.AppendUint32(nil, uint32(k))).Position(), time.Since(l.began),
-			time.Since(began)}
+		w := written{place, time.Since(l.began), time.Since(began)}
 		l.mu.Lock()
 		l.done = append(l.done, w)
 		l.mu.Unlock()
+	}
+}
+
+// draw is a key of the partition that is being split, and where it lies.
+func (l *gapLoad) draw() (k int32, place uint64) {
+	for in := *l.aim.Load(); ; {
+		k = rand.Int32()
+		place = token.Hash(binary.BigEndian.AppendUint32(nil, uint32(k))).Position()
+		if in(place) {
+			return k, place
+		}
 	}
 }
 
@@ -81,7 +100,7 @@ func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap
 }
 
 // TestSplitGap measures for how long writes of the half that goes to a new partition have no answer while it is split,
-// in a cluster of four that is written as fast as it goes, and how long the longest of them takes; and both for the
+// in a cluster of four that is written as fast as it goes, or at -gap-rate, and how long the longest of them takes; and both for the
 // same places just before. It fails if a write fails.
 func TestSplitGap(t *testing.T) {
 	if *gapRounds == 0 {
@@ -95,6 +114,8 @@ func TestSplitGap(t *testing.T) {
 		table := fmt.Sprintf("gap.t%d", round)
 		f.nodes[0].do("CREATE TABLE " + table + " (k int PRIMARY KEY, v int)")
 		l := &gapLoad{t: t, began: time.Now()}
+		everywhere := func(uint64) bool { return true }
+		l.aim.Store(&everywhere)
 		for i := range gapWriters {
 			l.wg.Go(func() { l.write(f.nodes[i%len(f.nodes)], table) })
 		}
@@ -127,8 +148,13 @@ func TestSplitGap(t *testing.T) {
 func (l *gapLoad) splitOnce(f *fleet, table string, p admin.PartitionStatus) (gap, slow, before,
 	slowBefore time.Duration) {
 	const window = 400 * time.Millisecond
+	whole := inSpan(l.t, p.Span)
+	l.aim.Store(&whole)
+	aimed := time.Since(l.began)
 	f.until("writes are answered", 10*time.Second, func() string {
-		if g, _ := l.pause(func(uint64) bool { return true }, time.Since(l.began)-window, time.Since(l.began)); g == 0 {
+		if now := time.Since(l.began); now < aimed+2*window {
+			return "not long enough"
+		} else if g, _ := l.pause(whole, now-window, now); g == 0 {
 			return "none yet"
 		}
 		return ""
