@@ -100,8 +100,8 @@ func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap
 }
 
 // TestSplitGap measures for how long writes of the half that goes to a new partition have no answer while it is split,
-// in a cluster of four that is written as fast as it goes, or at -gap-rate, and how long the longest of them takes; and both for the
-// same places just before. It fails if a write fails.
+// in a cluster of four that is written as fast as it goes, or at -gap-rate, and how long the longest of them takes;
+// and both for the same places just before. It fails if a write fails.
 func TestSplitGap(t *testing.T) {
 	if *gapRounds == 0 {
 		t.Skip("measures: give -gap ROUNDS")

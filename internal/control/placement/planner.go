@@ -76,6 +76,7 @@ func sameMap(a, b map[topology.PartitionID]Size) bool {
 // follow looks at what has changed in the map.
 func (d *scheduler) follow(changes func(yield func(was, is *topology.Partition) bool)) {
 	gone, sorted := false, true
+	var come []*topology.Partition // added at the end: until then all is in order, and can be found
 	for was, is := range changes {
 		if was != nil && is != nil && len(was.Sets) == len(is.Sets) {
 			at := d.find(is.ID)
@@ -90,12 +91,15 @@ func (d *scheduler) follow(changes func(yield func(was, is *topology.Partition) 
 			}
 		}
 		if is != nil {
-			sorted = sorted && (len(d.subjects) == 0 || d.subjects[len(d.subjects)-1].p.ID < is.ID)
-			d.add(is)
+			come = append(come, is)
 		}
 	}
 	if gone {
 		d.subjects = slices.DeleteFunc(d.subjects, func(s subject) bool { return s.set == nil })
+	}
+	for _, p := range come {
+		sorted = sorted && (len(d.subjects) == 0 || d.subjects[len(d.subjects)-1].p.ID < p.ID)
+		d.add(p)
 	}
 	if !sorted {
 		slices.SortFunc(d.subjects, bySubject)
