@@ -370,11 +370,11 @@ func (w *simulation) checkSpans(n *node) {
 	}
 }
 
-// atRest reports whether nothing is being split or merged, and all replicas of each partition have applied the same, as
-// far as they are there.
+// atRest reports whether nothing is being split, merged or moved, and all replicas of each partition have applied the
+// same, as far as they are there.
 func (w *simulation) atRest() bool {
 	for p := range w.newest().Map.InMotion() {
-		if p.Cut != nil || p.Join != nil {
+		if p.Cut != nil || p.Join != nil || !p.AtRest() {
 			return false
 		}
 	}

@@ -107,11 +107,14 @@ func (w *simulation) ofItself(table uint32) bool {
 // spares reports whether a node is left alone by faults.
 func (w *simulation) spares(n *node) bool { return n == w.grow.spared && w.Now < w.grow.until }
 
+// growthAfter is for how long partitions go on to change by themselves when all is well again.
+const growthAfter = 15 * time.Second
+
 // capOf is how many bytes a partition of a table may have: as many as a row or a few have, or more than there are.
 func (w *simulation) capOf(table uint32) uint64 {
 	clients := table >= rowsTable && table <= smallTable
-	if !clients && table < schema.FirstTableID || table == w.batches.Table() {
-		return 0 // a table of the system
+	if !clients && table < schema.FirstTableID || table == w.batches.Table() || w.Now > w.plan.Length+growthAfter {
+		return 0 // a table of the system, or the run comes to its end
 	}
 	which := 1 + uint64(table)<<1
 	if w.Now > w.grow.turn {
