@@ -49,13 +49,13 @@ type gapLoad struct {
 	done []written
 }
 
-func (l *gapLoad) write(m *member, table string) {
+func (l *gapLoad) write(i int, m *member, table string) {
 	c := m.dial()
 	defer c.Close()
-	for n := 1; !l.stop.Load(); n++ {
+	for n := i; !l.stop.Load(); n += gapWriters {
 		k, place := l.draw()
 		if *gapRate > 0 {
-			time.Sleep(time.Until(l.began.Add(time.Duration(n) * time.Second * gapWriters / time.Duration(*gapRate))))
+			time.Sleep(time.Until(l.began.Add(time.Duration(n) * time.Second / time.Duration(*gapRate))))
 		}
 		began := time.Now()
 		if _, err := c.Query(fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, 1)", table, k)); err != nil {
@@ -117,7 +117,7 @@ func TestSplitGap(t *testing.T) {
 		everywhere := func(uint64) bool { return true }
 		l.aim.Store(&everywhere)
 		for i := range gapWriters {
-			l.wg.Go(func() { l.write(f.nodes[i%len(f.nodes)], table) })
+			l.wg.Go(func() { l.write(i, f.nodes[i%len(f.nodes)], table) })
 		}
 		for range 4 {
 			for _, p := range f.nodes[0].partitionsOf(table) {
