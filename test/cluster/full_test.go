@@ -140,7 +140,8 @@ func TestOneFullDisk(t *testing.T) {
 		f.add()
 	}
 	small := f.nodes[3]
-	ballast := small.smallDisk(192, 128)
+	// From 15 % free to 5 %, while it gives its leaderships away, is more than a flush and a compaction take.
+	ballast := small.smallDisk(384, 300)
 	for _, m := range f.nodes {
 		m.start()
 	}
