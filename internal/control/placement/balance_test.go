@@ -37,17 +37,23 @@ func (w *world) changes() (n int) {
 	return int(w.state.Map.Version() - before)
 }
 
+// someWorld has some nodes, and tables of some partitions.
+func someWorld(t *rapid.T) *world {
+	w := newWorld(t)
+	for range rapid.IntRange(4, 9).Draw(t, "nodes") {
+		w.join()
+	}
+	for range rapid.IntRange(1, 4).Draw(t, "tables") {
+		w.create(rapid.IntRange(1, 12).Draw(t, "parts"), rapid.Bool().Draw(t, "whole"))
+	}
+	return w
+}
+
 // TestBalanceRests proves that balance by bytes and load comes to an end from any state (PL5), over nodes and
 // partitions of any sizes, and that sizes which go to and fro within a fifth of the tolerance move nothing to and fro.
 func TestBalanceRests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
-		for range rapid.IntRange(4, 9).Draw(t, "nodes") {
-			w.join()
-		}
-		for range rapid.IntRange(1, 4).Draw(t, "tables") {
-			w.create(rapid.IntRange(1, 12).Draw(t, "parts"), rapid.Bool().Draw(t, "whole"))
-		}
+		w := someWorld(t)
 		w.sized()
 		w.converge()
 		for range rapid.IntRange(0, 10).Draw(t, "events") {
@@ -155,13 +161,7 @@ func TestNotGivenToBeFilled(t *testing.T) {
 // place, that nobody leads who may not, and that the ring alone says who leads when there is next to no load.
 func TestLeadersByLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
-		for range rapid.IntRange(4, 9).Draw(t, "nodes") {
-			w.join()
-		}
-		for range rapid.IntRange(1, 4).Draw(t, "tables") {
-			w.create(rapid.IntRange(1, 12).Draw(t, "parts"), rapid.Bool().Draw(t, "whole"))
-		}
+		w := someWorld(t)
 		w.view.Sizes = map[topology.PartitionID]Size{}
 		for _, id := range w.ids() {
 			w.view.Sizes[id] = Size{Load: float64(rapid.IntRange(0, 30).Draw(t, "load")) * 1000}
