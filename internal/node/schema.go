@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
+	"github.com/ilion-db/ilion/internal/control/throughput"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -73,7 +74,7 @@ func (n *Node) install(old, next *meta.State) {
 		n.authority.Set(next.Roles)
 	}
 	n.installer.Install(old, next)
-	n.host.SetThroughputs(throughputs(next))
+	n.host.SetThroughputs(throughput.Divide(next))
 	n.builder.Look()
 	if n.cluster != nil {
 		n.cluster.installed(old, next)

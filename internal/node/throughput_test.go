@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/throughput"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -25,7 +26,7 @@ func TestThroughputIsDivided(t *testing.T) {
 	}
 	shares := func() (out string) {
 		state := n.records.State()
-		all := throughputs(state)
+		all := throughput.Divide(state)
 		for _, table := range []string{"own", "a", "b"} {
 			out += table
 			ps := state.Map.Partitions(state.Schema.Table("k", table).ID)

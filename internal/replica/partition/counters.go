@@ -34,14 +34,14 @@ type counters struct {
 func (r *Replica) wrote(u ru.Units, bytes int64, tok token.Token) {
 	c := &r.count
 	c.units.Add(int64(u))
-	r.budget.charge(u)
+	r.budget.Charge(u)
 	r.weighed(bytes, int64(c.bytesWritten.Add(uint64(bytes))), tok)
 	r.sample(c.writes.Add(1), tok)
 }
 
 // hasRead counts a read and returns how many there are.
 func (r *Replica) hasRead(u ru.Units, rows, bytes int64) uint64 {
-	r.budget.charge(u)
+	r.budget.Charge(u)
 	return r.count.read(u, rows, bytes)
 }
 
@@ -59,7 +59,7 @@ func (r *Replica) Counts() Counts {
 	c := &r.count
 	return Counts{Reads: c.reads.Load(), Writes: c.writes.Load(), Conditions: c.conditions.Load(),
 		RowsRead: c.rowsRead.Load(), BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(),
-		Units: ru.Units(c.units.Load()), Throttled: r.budget.throttled.Load()}
+		Units: ru.Units(c.units.Load()), Throttled: r.budget.Throttled()}
 }
 
 // meter is a visitor that counts what passes it, and holds back what lies outside a span.

@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/budget"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
@@ -74,7 +75,7 @@ type Host struct {
 	// clock is that of leases, and of how long ids are remembered.
 	clock raftgroup.Clock
 	// budgetClock is the clock of budgets, which is read by every request that has one.
-	budgetClock func() raftgroup.Instant
+	budgetClock func() budget.Instant
 	throughputs atomic.Pointer[map[topology.PartitionID]int64]
 	// drive is nil but in simulations.
 	drive *Drive
@@ -138,12 +139,12 @@ func newHost(s Store, o Options) *Host {
 	h := &Host{store: s, opts: o.withDefaults(), clock: raftgroup.BootClock{}, ended: make(chan struct{}),
 		heavy: make(chan struct{}, 1)}
 	opened := time.Now()
-	h.budgetClock = func() raftgroup.Instant { return raftgroup.Instant(time.Since(opened)) }
+	h.budgetClock = func() budget.Instant { return budget.Instant(time.Since(opened)) }
 	if c := h.opts.Cluster; c != nil {
 		h.drive = c.Drive
 		if c.Clock != nil {
 			h.clock = c.Clock
-			h.budgetClock = c.Clock.Now
+			h.budgetClock = func() budget.Instant { return budget.Instant(c.Clock.Now()) }
 		}
 	}
 	h.memory.Store(newMemory())

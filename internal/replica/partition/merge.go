@@ -200,7 +200,7 @@ func (h *Host) absorb(r *Replica, m *keys.Meta, right *Replica) error {
 		return err
 	}
 	r.recent.join(&right.recent)
-	r.budget.absorb(&right.budget)
+	r.budget.Absorb(&right.budget)
 	r.wide.Store(max(r.wide.Load(), right.wide.Load()))
 	h.bury(right)
 	h.seqs.end(right)

@@ -197,7 +197,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		t.Error("the child of a split has no bound")
 	}
 	r = w.replica(w.leader(p.ID), p.ID)
-	r.budget.charge(1e6 * ru.Unit)
+	r.budget.Charge(1e6 * ru.Unit)
 	key := "k"
 	for i := 0; !r.state.Load().serves(put(key, 1).Position()); i++ {
 		key = fmt.Sprint("k", i)

@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/budget"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
@@ -28,7 +29,7 @@ type Replica struct {
 	stamps stamps
 	recent recent
 	count  counters
-	budget budget
+	budget budget.Budget
 	// samples are there while somebody wants to know where requests go; see Sample.
 	samples atomic.Pointer[samples]
 	// heavy are places that much was written to, near the logical partitions that come near to what they may have.
@@ -95,7 +96,7 @@ func newReplica(h *Host, n *born) (*Replica, error) {
 	}
 	r := &Replica{host: h, id: n.id, member: n.replica, drained: make(chan struct{})}
 	r.since.Store(math.MaxInt64)
-	r.budget.set(h.throughputOf(r.id), h.budgetClock())
+	r.budget.Set(h.throughputOf(r.id), h.budgetClock())
 	r.seq = h.seqs.sequencer(r, meta)
 	r.state.Store(s)
 	r.stamps.last.Store(meta.MaxTimestamp)

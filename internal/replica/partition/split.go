@@ -128,7 +128,7 @@ func (h *Host) divide(r *Replica, left, right *keys.Meta) (*born, error) {
 		return nil, err
 	}
 	child.recent.inherit(&r.recent)
-	child.budget.inherit(&r.budget)
+	child.budget.Inherit(&r.budget)
 	child.wide.Store(r.wide.Load())
 	child.crowded.Store(r.crowded.Load())
 	b.PutMeta(right)

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package budget
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/ru"
+)
+
+// clock is time that a test moves.
+type clock struct{ now Instant }
+
+func (c *clock) pass(d time.Duration) { c.now += Instant(d) }
+
+func newBudget(perSecond int64) (*Budget, *clock) {
+	b, c := new(Budget), &clock{now: Instant(time.Hour)}
+	b.Set(perSecond, c.now)
+	return b, c
+}
+
+// take asks for requests of one price, each as soon as the one before is answered or may be tried again, until some
+// time has passed; it returns what it got.
+func take(b *Budget, c *clock, term uint64, price ru.Units, d time.Duration) (got ru.Units) {
+	for end := c.now + Instant(d); c.now < end; {
+		if wait := b.Admit(term, c.now); wait > 0 {
+			c.pass((wait + time.Millisecond - 1).Truncate(time.Millisecond)) // clients are told milliseconds
+			continue
+		}
+		b.Charge(price)
+		got += price
+		c.pass(10 * time.Microsecond)
+	}
+	return got
+}
+
+// TestBudget proves how much a partition gives under overload: 10,000 RU/s and 6,000 RU/s within 1 % over 30 s, also if
+// it was idle before and if single requests cost more than a second gives; never more than Most.
+func TestBudget(t *testing.T) {
+	for _, c := range []struct {
+		perSecond int64
+		price     ru.Units
+		want      float64
+	}{
+		{10_000, ru.Unit, 10_000}, {6_000, 5 * ru.Unit, 6_000}, {3_000, 100 * ru.Unit, 3_000},
+		{50_000, ru.Unit, 10_000}, {4_000, 5_000 * ru.Unit, 4_000},
+	} {
+		b, clock := newBudget(c.perSecond)
+		clock.pass(time.Hour) // it was idle, and has saved nothing by that
+		got := take(b, clock, 1, c.price, 30*time.Second).Float() / 30
+		slack := c.want/100 + c.price.Float()/30
+		if math.Abs(got-c.want) > slack {
+			t.Errorf("%d RU/s, %v RU each: %.0f RU/s", c.perSecond, c.price.Float(), got)
+		}
+	}
+}
+
+// TestBurst proves that a partition of less than 3,000 RU/s may take what it has not used in 300 s at up to 3,000 RU/s,
+// and no more than its own rate after that.
+func TestBurst(t *testing.T) {
+	b, c := newBudget(400)
+	if b.Admit(1, c.now) > 0 {
+		t.Fatal("the first request has to wait")
+	}
+	c.pass(time.Hour)
+	saved := 300. * 400
+	lasts := time.Duration(saved / (3000 - 400) * float64(time.Second))
+	if got := take(b, c, 1, ru.Unit, lasts).Float(); math.Abs(got-3000*lasts.Seconds()) > 0.02*got {
+		t.Errorf("the burst gave %.0f RU in %v, want 3000 a second", got, lasts)
+	}
+	take(b, c, 1, ru.Unit, 2*time.Second) // what little is left of it
+	if got := take(b, c, 1, ru.Unit, 30*time.Second).Float() / 30; math.Abs(got-400) > 4 {
+		t.Errorf("after it: %.0f RU/s, want 400", got)
+	}
+}
+
+// TestChangesHands proves that a new leader begins with one second of the budget at most, and that what came of a
+// split, or of a merge, has the balance that was there, debts included.
+func TestChangesHands(t *testing.T) {
+	b, c := newBudget(400)
+	c.pass(time.Hour)
+	if got := take(b, c, 2, ru.Unit, 100*time.Millisecond).Float(); got > 400+40+1 || got < 300 {
+		t.Errorf("a new leader gave %.0f RU at once, want 400", got)
+	}
+	b, c = newBudget(6_000)
+	take(b, c, 1, ru.Unit, 10*time.Second)
+	b.Charge(6_000 * ru.Unit) // it owes a second
+	child := new(Budget)
+	child.Inherit(b)
+	b.Set(3_000, c.now)
+	child.Set(3_000, c.now)
+	for _, half := range []*Budget{b, child} {
+		if wait := half.Admit(1, c.now); wait < 900*time.Millisecond || wait > 1100*time.Millisecond {
+			t.Errorf("a half that owes a second has to wait for %v", wait)
+		}
+	}
+	rich, _ := newBudget(3_000)
+	rich.Absorb(child)
+	if rich.Admit(1, c.now) == 0 {
+		t.Error("a merge has forgotten a debt")
+	}
+	b.Set(0, c.now)
+	if b.Bounded() || b.Admit(1, c.now) > 0 {
+		t.Error("there is a bound without a throughput")
+	}
+}
