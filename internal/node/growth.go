@@ -156,6 +156,16 @@ func (n *Node) newMerger() *growth.Merger {
 	return m
 }
 
+// newProvider makes what splits partitions for the sake of a throughput.
+func (n *Node) newProvider() *growth.Provider {
+	p := &growth.Provider{Records: n.records, Mine: func() bool { return true }, Log: n.log, Alone: n.splitAlone,
+		Level: n.store.Level}
+	if c := n.cluster; c != nil {
+		p.Mine, p.Alone, p.Level = c.member.LeadsMeta, nil, func() feature.Level { return 0 }
+	}
+	return p
+}
+
 const (
 	// quietWait is how long a node is waited for that is asked for quiet partitions, quietAllWait how long all are.
 	quietWait    = time.Second

@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
+	"github.com/ilion-db/ilion/internal/control/throughput"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -303,16 +304,19 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 // place says how a new table is cut and where its parts live.
 func (n *Node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
 	parts := n.opts.InitialPartitions
+	whole := parts > 1
+	if n := throughput.AtFirst(s, t); n > 0 {
+		parts, whole = n, true // the ring would leave each a small part of the throughput
+	}
 	if schema.IsSystem(t.Keyspace) {
-		parts = 1
+		parts, whole = 1, true
 	}
 	if n.cluster == nil {
 		here := []topology.Place{{Region: n.opts.DataCenter, Nodes: []topology.NodeID{n.store.Identity().Node}}}
 		return topology.Equal(parts, here), nil
 	}
 	view := n.cluster.member.View()
-	return placement.Place(s, &view, n.opts.DataCenter, placement.Table{ID: t.ID, Parts: parts, Whole: parts > 1 ||
-		schema.IsSystem(t.Keyspace)}), nil
+	return placement.Place(s, &view, n.opts.DataCenter, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
 }
 
 // tableName names a table for traces.

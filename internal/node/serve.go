@@ -114,6 +114,7 @@ func (n *Node) serve() error {
 	n.inBackground(n.sweep)
 	n.inBackground(n.growth.Run)
 	n.inBackground(n.newMerger().Run)
+	n.inBackground(n.newProvider().Run)
 	n.inBackground(n.watch)
 	return nil
 }

@@ -109,3 +109,40 @@ func TestThroughputIsEnforced(t *testing.T) {
 		time.Sleep(busy.RetryAfter) // as a client does
 	}
 }
+
+// TestPartitionsByThroughput proves that a table is made with as many physical partitions as its throughput asks for,
+// that more are split off at once when it is raised, though it has not a row, and that they merge when it is lowered.
+func TestPartitionsByThroughput(t *testing.T) {
+	n := startTestNode(t, Options{Merges: MergeOptions{QuietFor: quietForMin}})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 18000")
+	await := func(want int, each int64) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for {
+			s := n.records.State()
+			ps := s.Map.Partitions(s.Schema.Table("k", "t").ID)
+			if len(ps) == want {
+				if got := throughput.Divide(s)[ps[0].ID]; got != each {
+					t.Errorf("each of %d takes %d RU/s, want %d", want, got, each)
+				}
+				return
+			}
+			if _, err := n.records.Wait(ctx, s.Version+1); err != nil {
+				t.Fatalf("%d partitions, want %d", len(ps), want)
+			}
+		}
+	}
+	await(3, 6_000)
+	c.query("ALTER TABLE k.t WITH cosmosdb_provisioned_throughput = 31000")
+	await(4, 7_750)
+	for _, e := range n.records.State().History {
+		if e.Cause != topology.ByThroughput {
+			t.Errorf("a split with the cause %s", e.Cause)
+		}
+	}
+	c.query("ALTER TABLE k.t WITH cosmosdb_provisioned_throughput = 400")
+	await(1, 400)
+}

@@ -44,13 +44,15 @@ var sameWing = map[string]string{
 	"internal/query/ddl": "internal/query/parser internal/query/catalog internal/query/expr internal/query/guardrail",
 	"internal/query/session": "internal/query/roles internal/query/parser internal/query/catalog " +
 		"internal/query/expr internal/query/read internal/query/write internal/query/ddl internal/query/guardrail",
-	"internal/query/guardrail":      "",
-	"internal/query/roles":          "internal/query/parser",
-	"internal/control/placement":    "internal/control/meta",
-	"internal/control/split":        "internal/control/meta",
-	"internal/control/growth":       "internal/control/meta internal/control/merge internal/control/split",
-	"internal/control/throughput":   "internal/control/meta",
-	"internal/control/merge":        "internal/control/meta internal/control/placement internal/control/split",
+	"internal/query/guardrail":   "",
+	"internal/query/roles":       "internal/query/parser",
+	"internal/control/placement": "internal/control/meta",
+	"internal/control/split":     "internal/control/meta",
+	"internal/control/growth": "internal/control/meta internal/control/merge internal/control/split " +
+		"internal/control/throughput",
+	"internal/control/throughput": "internal/control/meta internal/control/split",
+	"internal/control/merge": "internal/control/meta internal/control/placement internal/control/split " +
+		"internal/control/throughput",
 	"internal/control/meta":         "",
 	"internal/control/backfill":     "internal/control/meta",
 	"internal/control/schemachange": "internal/control/meta",

@@ -39,14 +39,15 @@ func (w *Watch) Quiet() (out []merge.Quiet) {
 		}
 	}
 	w.mu.Unlock()
-	m := w.Records.State().Map
+	s := w.Records.State()
+	m, able := s.Map, merge.Able(s)
 	out = slices.DeleteFunc(out, func(q merge.Quiet) bool {
 		p := m.Partition(q.Partition)
 		if p == nil {
 			return true
 		}
 		ps, i := m.Partitions(p.Table), m.Find(p.Table, p.Span.Begin)
-		return !merge.Able(p) && (i+1 >= len(ps) || !merge.Able(ps[i+1]))
+		return !able(p) && (i+1 >= len(ps) || !able(ps[i+1]))
 	})
 	slices.SortFunc(out, func(a, b merge.Quiet) int { return cmp.Compare(a.Partition, b.Partition) })
 	return out
@@ -84,7 +85,7 @@ func (m *Merger) Run(ctx context.Context) {
 func (m *Merger) round(ctx context.Context) {
 	var quiet []merge.Quiet
 	now := m.Sched.Now()
-	if m.Rules.For > 0 && now.Sub(m.asked) >= min(askEvery, m.Rules.For) && ableIn(m.Records.State().Map) {
+	if m.Rules.For > 0 && now.Sub(m.asked) >= min(askEvery, m.Rules.For) && ableIn(m.Records.State()) {
 		m.asked = now
 		quiet = m.Ask(ctx)
 	}
@@ -146,10 +147,11 @@ func (m *Merger) due(s *meta.State, quiet []merge.Quiet) []merge.Order {
 	return orders
 }
 
-// ableIn reports whether a map has partitions that could be merged: without any nobody is asked.
-func ableIn(m *topology.Snapshot) bool {
-	for p := range m.All() {
-		if merge.Able(p) {
+// ableIn reports whether a state has partitions that could be merged: without any nobody is asked.
+func ableIn(s *meta.State) bool {
+	able := merge.Able(s)
+	for p := range s.Map.All() {
+		if able(p) {
 			return true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/control/throughput"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -32,15 +33,23 @@ type Rules struct {
 	// For is how long two neighbours must have been quiet to be merged, and a twelfth of how long they are left alone
 	// after a split; 0 if none is merged.
 	For time.Duration
-	// Least is how many partitions a table is to have at least, beside those that it was made with; nil for no more.
-	Least func(table uint32) int
 	// Well reports whether a node answers; nil if all do.
 	Well func(node topology.NodeID) bool
 }
 
-// Able reports whether a partition and its neighbour on a side could ever be merged by rules: the boundary between them
-// came of a split. What a table was made with stays, as many partitions, and as they lie on the ring of nodes (MG4).
-func Able(right *topology.Partition) bool { return right.Parent != 0 }
+// Able says, for a state, whether a partition could ever be merged by rules with its left neighbour: the boundary
+// between them came of a split. What a table was made with stays, as many partitions, and as they lie on the ring of
+// nodes, unless it has a throughput for which it would be made with fewer now (MG4).
+func Able(s *meta.State) func(right *topology.Partition) bool { return able(spareOf(s)) }
+
+func able(tables map[uint32]*spare) func(right *topology.Partition) bool {
+	return func(right *topology.Partition) bool {
+		if n := tables[right.Table]; n != nil {
+			return n.of(right) > 0
+		}
+		return right.Parent != 0
+	}
+}
 
 // Choose returns the merges that are to be ordered now, by what the leaders have measured of quiet partitions (MG4).
 func (r *Rules) Choose(s *meta.State, quiet []Quiet, now time.Time) (orders []Order) {
@@ -56,24 +65,27 @@ func (r *Rules) Choose(s *meta.State, quiet []Quiet, now time.Time) (orders []Or
 		}
 		known[q.Partition] = q
 	}
-	pairs := r.pairs(s, known, now)
+	tables := spareOf(s)
+	pairs := r.pairs(s, known, now, able(tables))
 	slices.SortFunc(pairs, func(a, b pair) int {
 		return cmp.Or(compareBool(a.apart, b.apart), cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.right.ID, b.right.ID))
 	})
 	taken := map[topology.PartitionID]bool{}
-	fewer := map[uint32]int{}
 	for i := range pairs {
 		p := &pairs[i]
 		table := p.left.Table
 		if len(orders) == room {
 			break
 		}
-		if taken[p.left.ID] || taken[p.right.ID] ||
-			r.Least != nil && remaining(s.Map, table)-fewer[table] <= r.Least(table) {
+		n := tables[table]
+		if taken[p.left.ID] || taken[p.right.ID] || n != nil && n.of(p.right) <= 0 {
 			continue
 		}
 		taken[p.left.ID], taken[p.right.ID] = true, true
-		fewer[table]++
+		if n != nil {
+			n.split--
+			n.made--
+		}
 		orders = append(orders, p.order)
 	}
 	return orders
@@ -88,7 +100,8 @@ type pair struct {
 }
 
 // pairs are all neighbours that may be merged.
-func (r *Rules) pairs(s *meta.State, known map[topology.PartitionID]*Quiet, now time.Time) (pairs []pair) {
+func (r *Rules) pairs(s *meta.State, known map[topology.PartitionID]*Quiet, now time.Time,
+	able func(right *topology.Partition) bool) (pairs []pair) {
 	rests := r.rests(s, now)
 	free := func(p *topology.Partition) *Quiet {
 		q := known[p.ID]
@@ -100,7 +113,7 @@ func (r *Rules) pairs(s *meta.State, known map[topology.PartitionID]*Quiet, now 
 	}
 	for id := range known {
 		right := s.Map.Partition(id)
-		if right == nil || id == topology.MetaPartition || !Able(right) {
+		if right == nil || id == topology.MetaPartition || !able(right) {
 			continue
 		}
 		i := s.Map.Find(right.Table, right.Span.Begin)
@@ -189,6 +202,29 @@ func gathering(s *meta.State, now time.Time) (n int) {
 		}
 	}
 	return n
+}
+
+// spare is how many partitions fewer a table with a throughput may have, or those that share one have together: of
+// those that came of splits, and of those that they were made with.
+type spare struct{ split, made int }
+
+func (n *spare) of(right *topology.Partition) int {
+	if right.Parent == 0 {
+		return n.made
+	}
+	return n.split
+}
+
+func spareOf(s *meta.State) map[uint32]*spare {
+	out := map[uint32]*spare{}
+	for _, need := range throughput.Needs(s) {
+		n := &spare{-need.Least, -need.First}
+		for _, t := range need.Tables {
+			left := remaining(s.Map, t)
+			n.split, n.made, out[t] = n.split+left, n.made+left, n
+		}
+	}
+	return out
 }
 
 // remaining counts the partitions that a table has when all merges are over.

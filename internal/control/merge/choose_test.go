@@ -3,9 +3,11 @@
 package merge
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -47,6 +50,17 @@ func of(density [8]float64, span topology.Span) (n float64) {
 		n += d * max(min(end, hi)-max(begin, lo), 0) / math.Exp2(61)
 	}
 	return n
+}
+
+// provided is a map in which the table has a throughput, in request units a second; 0 is none.
+func provided(units int, m *topology.Snapshot) *meta.State {
+	s := *meta.Empty().WithMap(m)
+	t := &schema.Table{Keyspace: "ks", Name: "t", ID: table}
+	if units > 0 {
+		t.Options.Cosmos = map[string]string{"cosmosdb_provisioned_throughput": strconv.Itoa(units)}
+	}
+	s.Schema = s.Schema.With(&schema.Keyspace{Name: "ks", Tables: map[string]*schema.Table{"t": t}})
+	return &s
 }
 
 // step lets some seconds pass: leaders measure, partitions split, and quiet ones merge.
@@ -138,7 +152,8 @@ func (w *world) join(l *topology.Partition) {
 
 // TestNothingFlaps: whatever a table grows and shrinks to, by bytes and by load, it comes to rest: what has merged
 // does not split again unless the table changes, nothing happens in the last of many hours, a table that has become
-// empty and idle has as many partitions as it was made with, and never has it fewer (MG4).
+// empty and idle has as many partitions as it was made with, and never has it fewer; unless it has a throughput, for
+// which it keeps as many as that needs and no more than it would be made with (MG4).
 func TestNothingFlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		made := rapid.IntRange(1, 3).Draw(t, "made")
@@ -148,10 +163,10 @@ func TestNothingFlaps(t *testing.T) {
 			t.Fatal(err)
 		}
 		least := rapid.IntRange(0, 3).Draw(t, "least")
-		w := &world{t: t, s: meta.Empty().WithMap(m), now: time.UnixMilli(1e12), calm: map[topology.PartitionID]*Calm{},
-			epochs: map[topology.PartitionID]uint64{}, heat: map[topology.PartitionID]*split.Heat{},
-			rules: Rules{Cap: func(uint32) uint64 { return mostBytes }, Limit: limit, For: time.Minute,
-				Least: func(uint32) int { return least }}}
+		w := &world{t: t, s: provided(10_000*least, m), now: time.UnixMilli(1e12),
+			calm: map[topology.PartitionID]*Calm{}, epochs: map[topology.PartitionID]uint64{},
+			heat:  map[topology.PartitionID]*split.Heat{},
+			rules: Rules{Cap: func(uint32) uint64 { return mostBytes }, Limit: limit, For: time.Minute}}
 		for phase := range 3 {
 			w.merged = map[topology.PartitionID]bool{}
 			for i := range w.bytes {
@@ -168,8 +183,8 @@ func TestNothingFlaps(t *testing.T) {
 					w.rng = nil
 				}
 				w.step()
-				if n := len(w.s.Map.Partitions(table)); n < made {
-					t.Fatalf("%d partitions of a table that was made with %d", n, made)
+				if n := len(w.s.Map.Partitions(table)); n < min(made, cmp.Or(least, made)) {
+					t.Fatalf("%d partitions of a table that was made with %d and needs %d", n, made, least)
 				}
 				most = max(most, len(w.s.Map.Partitions(table)))
 			}
@@ -181,8 +196,12 @@ func TestNothingFlaps(t *testing.T) {
 				t.Fatalf("phase %d: %d changes in the last minutes, %d partitions", phase, w.changes,
 					len(w.s.Map.Partitions(table)))
 			}
-			if n := len(w.s.Map.Partitions(table)); phase == 2 && n != max(made, min(least, most)) {
-				t.Fatalf("%d partitions of an empty table that was made with %d, %d at least of %d", n, made, least, most)
+			n, fewest, many := len(w.s.Map.Partitions(table)), made, made
+			if least > 0 {
+				fewest, many = min(least, most), max(min(least, most), min(made, (10*least+5)/6))
+			}
+			if phase == 2 && (n < fewest || n > many) {
+				t.Fatalf("%d partitions of an empty one, made with %d, %d at least of %d", n, made, least, most)
 			}
 		}
 	})
@@ -210,6 +229,17 @@ func pairOfQuiet(t *testing.T, now time.Time) (*meta.State, []Quiet) {
 	return meta.Empty().WithMap(m), []Quiet{l, r}
 }
 
+// madeWithTwo is a map whose table was made with two partitions, which are as quiet.
+func madeWithTwo(t *testing.T, q []Quiet) *topology.Snapshot {
+	m, err := topology.New().WithLevel(Level).AddTable(table, 2,
+		[]topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q[0].Epoch, q[1].Epoch = 1, 1
+	return m
+}
+
 // TestChoose: two quiet neighbours are merged, and not where one of the conditions is not met.
 func TestChoose(t *testing.T) {
 	now := time.UnixMilli(1e12)
@@ -226,7 +256,15 @@ func TestChoose(t *testing.T) {
 		"another span":   {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[1].Epoch = 1 }},
 		"one is unknown": {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[1].Partition = 7 }},
 		"a system table": {0, func(_ **meta.State, _ []Quiet, r *Rules) { r.Cap = func(uint32) uint64 { return 0 } }},
-		"two are needed": {0, func(_ **meta.State, _ []Quiet, r *Rules) { r.Least = func(uint32) int { return 2 } }},
+		"two are needed": {0, func(s **meta.State, _ []Quiet, _ *Rules) { *s = provided(10_100, (*s).Map) }},
+		"one is needed":  {1, func(s **meta.State, _ []Quiet, _ *Rules) { *s = provided(10_000, (*s).Map) }},
+		"made with two":  {0, func(s **meta.State, q []Quiet, _ *Rules) { *s = provided(0, madeWithTwo(t, q)) }},
+		"made with two, would be with one": {1, func(s **meta.State, q []Quiet, _ *Rules) {
+			*s = provided(6_000, madeWithTwo(t, q))
+		}},
+		"made with two, would be again": {0, func(s **meta.State, q []Quiet, _ *Rules) {
+			*s = provided(6_100, madeWithTwo(t, q))
+		}},
 		"a node is down": {0, func(_ **meta.State, _ []Quiet, r *Rules) {
 			r.Well = func(n topology.NodeID) bool { return n != topology.NodeID{2} }
 		}},

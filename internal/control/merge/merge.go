@@ -5,7 +5,8 @@
 // Guarantees: (MG1) the partitions of a table tile its ring at every moment; (MG2) what has changed its span is left
 // alone for split.Pause, unless an operator is in a hurry, and for Rules.For and longer where merges happen by
 // themselves; (MG3) at most AtOnce merges are under way in a cluster; (MG4) what merges by itself is far below what
-// would split it again, and no table has fewer partitions for it than it was made with. The package carries nothing out
+// would split it again, and no table has fewer partitions for it than it was made with,
+// or would be for the throughput that it has now. The package carries nothing out
 // (that is control/reconcile). Start at Order.Apply, and at Rules.Choose for merges that nobody ordered.
 package merge
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package throughput says what the throughputs of tables and keyspaces mean for physical partitions: how much each may
-// take, and how many there have to be. It is pure, over the records.
+// take, how many there have to be, and which are to be split for it. It is pure, over the records.
 package throughput
 
 import (
+	"iter"
+	"slices"
+
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/budget"
 )
@@ -13,39 +17,95 @@ import (
 // atFirst is for how much of a throughput, in request units a second, a table is created with a physical partition.
 const atFirst = 6_000
 
-// AtFirst is how many physical partitions a table begins with because of a throughput, in request units a second; 0 if
-// it has none.
-func AtFirst(units int64) int { return int((units + atFirst - 1) / atFirst) }
+// provision is a throughput, in request units a second, and the tables that have it for themselves or share it.
+type provision struct {
+	units  int64
+	tables []uint32
+}
 
-// Least is how many physical partitions a throughput needs at least to be spent; 0 if there is none.
-func Least(units int64) int { return int((units + budget.Most - 1) / budget.Most) }
+// provisions are all throughputs of a state.
+func provisions(s *meta.State) iter.Seq[provision] {
+	return func(yield func(provision) bool) {
+		for ks := range s.Schema.All() {
+			var shared provision
+			for _, t := range ks.Tables {
+				if t.Virtual {
+					continue
+				}
+				switch bound := ks.Throughput(t); {
+				case bound.Shared:
+					shared.units, shared.tables = bound.Units, append(shared.tables, t.ID)
+				case bound.Units > 0 && !yield(provision{bound.Units, []uint32{t.ID}}):
+					return
+				}
+			}
+			slices.Sort(shared.tables)
+			if len(shared.tables) > 0 && !yield(shared) {
+				return
+			}
+		}
+	}
+}
+
+// partitions counts the partitions of all tables of a provision.
+func (p *provision) partitions(m *topology.Snapshot) (n int) {
+	for _, t := range p.tables {
+		n += len(m.Partitions(t))
+	}
+	return n
+}
 
 // Divide divides what tables and keyspaces may take evenly over their physical partitions, in request units a second.
 // Partitions without a bound are not in it.
 func Divide(s *meta.State) map[topology.PartitionID]int64 {
 	out := map[topology.PartitionID]int64{}
-	for ks := range s.Schema.All() {
-		var shared []*topology.Partition
-		var together int64
-		for _, t := range ks.Tables {
-			if t.Virtual {
-				continue
-			}
-			partitions := s.Map.Partitions(t.ID)
-			switch bound := ks.Throughput(t); {
-			case bound.Shared:
-				shared, together = append(shared, partitions...), bound.Units
-			case bound.Units > 0:
-				divide(out, bound.Units, partitions)
+	for v := range provisions(s) {
+		n := int64(v.partitions(s.Map))
+		for _, t := range v.tables {
+			for _, p := range s.Map.Partitions(t) {
+				out[p.ID] = v.units / n
 			}
 		}
-		divide(out, together, shared)
 	}
 	return out
 }
 
-func divide(out map[topology.PartitionID]int64, units int64, partitions []*topology.Partition) {
-	for _, p := range partitions {
-		out[p.ID] = units / int64(len(partitions))
+// AtFirst is into how many physical partitions a new table is cut for its throughput: one for each 6,000 request units
+// a second. A table that shares the throughput of its keyspace gets as many as the others leave, at least one. It is 0
+// for a table without a throughput.
+func AtFirst(s *meta.State, t *schema.Table) int {
+	ks := s.Schema.Keyspace(t.Keyspace)
+	if ks == nil {
+		return 0
 	}
+	bound := ks.Throughput(t)
+	n := partsOf(bound.Units, atFirst)
+	if bound.Shared {
+		for _, other := range ks.Tables {
+			if !other.Virtual && ks.Throughput(other).Shared {
+				n -= len(s.Map.Partitions(other.ID))
+			}
+		}
+		n = max(n, 1)
+	}
+	return n
+}
+
+// partsOf is how many parts of a size there are in a throughput, rounded up.
+func partsOf(units, size int64) int { return int((units + size - 1) / size) }
+
+// Need is how many physical partitions some tables are to have, all together, for the throughput that they share.
+type Need struct {
+	Tables []uint32
+	// Least is without how many the throughput cannot be spent: a physical partition takes budget.Most at most. First
+	// is how many they would be made with now.
+	Least, First int
+}
+
+// Needs are those of all throughputs.
+func Needs(s *meta.State) (out []Need) {
+	for v := range provisions(s) {
+		out = append(out, Need{v.tables, partsOf(v.units, budget.Most), partsOf(v.units, atFirst)})
+	}
+	return out
 }

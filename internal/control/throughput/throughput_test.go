@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package throughput
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+const firstTable = 100
+
+// state is one of a keyspace with a throughput that is shared by those tables which have none of their own, each with
+// as many partitions as it would be made with. Throughputs are in request units a second, 0 is none.
+func state(t rapid.TB, shared int, own ...int) *meta.State {
+	option := func(units int) map[string]string {
+		if units == 0 {
+			return nil
+		}
+		return map[string]string{"cosmosdb_provisioned_throughput": strconv.Itoa(units)}
+	}
+	s := *meta.Empty()
+	m, ks := topology.New().WithLevel(split.Level), &schema.Keyspace{Name: "ks", Options: option(shared)}
+	for i, units := range own {
+		table := &schema.Table{Keyspace: "ks", Name: fmt.Sprint("t", i), ID: firstTable + uint32(i)}
+		table.Options.Cosmos = option(units)
+		s.Schema, s.Map = meta.Empty().Schema.With(ks), m
+		var err error
+		if m, err = m.AddTable(table.ID, max(AtFirst(&s, table), 1), []topology.Place{{Region: "r",
+			Nodes: []topology.NodeID{{1}}}}); err != nil {
+			t.Fatal(err)
+		}
+		tables := map[string]*schema.Table{table.Name: table}
+		for name, t := range ks.Tables {
+			tables[name] = t
+		}
+		ks = &schema.Keyspace{Name: "ks", Options: ks.Options, Tables: tables}
+	}
+	s.Schema, s.Map = meta.Empty().Schema.With(ks), m
+	return &s
+}
+
+// TestAtFirst proves how many partitions tables are made with, and what each of these may take: one for each 6,000
+// request units a second, and for tables that share a throughput one for each 6,000 of it together.
+func TestAtFirst(t *testing.T) {
+	for _, c := range []struct {
+		shared int
+		own    []int
+		want   string
+	}{
+		{0, []int{0}, "1 x 0 "},
+		{0, []int{400, 6_000, 6_100, 18_000, 50_000}, "1 x 400 1 x 6000 2 x 3050 3 x 6000 9 x 5555 "},
+		{18_000, []int{0}, "3 x 6000 "},
+		{18_000, []int{0, 0}, "3 x 4500 1 x 4500 "},
+		{6_000, []int{0, 12_000, 0, 0}, "1 x 2000 2 x 6000 1 x 2000 1 x 2000 "},
+	} {
+		s := state(t, c.shared, c.own...)
+		shares, got := Divide(s), ""
+		for i := range c.own {
+			ps := s.Map.Partitions(firstTable + uint32(i))
+			got += fmt.Sprintf("%d x %d ", len(ps), shares[ps[0].ID])
+		}
+		if got != c.want {
+			t.Errorf("%d for the keyspace, %d for tables: %s, want %s", c.shared, c.own, got, c.want)
+		}
+	}
+}
+
+// TestSplits proves that whatever throughputs are raised to, splits end with as many partitions as are needed, not one
+// more, and that what came of one partition has equal shares of the tokens.
+func TestSplits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		begin := rapid.IntRange(1, 300).Draw(t, "begin") * 100
+		raised := rapid.IntRange(4, 10_000).Draw(t, "raised") * 100
+		before := state(t, 0, begin)
+		made := len(before.Map.Partitions(firstTable))
+		s := state(t, 0, raised)
+		s.Map = before.Map
+		now := time.UnixMilli(1e12)
+		for round := 0; ; round++ {
+			orders, under := Splits(s), slices.Collect(s.Map.InMotion())
+			if len(orders)+len(under) == 0 {
+				break
+			}
+			if round > 1000 {
+				t.Fatal("there is no end of it")
+			}
+			for _, o := range orders {
+				if next, err := o.Apply(s, now); err == nil {
+					s = next
+				}
+			}
+			for _, p := range under { // some end, others are under way at the next look
+				if rapid.IntRange(0, 3).Draw(t, "ends") == 0 {
+					continue
+				}
+				m, err := s.Map.EndSplit(p.ID, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s = s.WithMap(m)
+			}
+		}
+		ps := s.Map.Partitions(firstTable)
+		if want := max((raised+9_999)/10_000, made); len(ps) != want {
+			t.Fatalf("%d partitions, want %d", len(ps), want)
+		}
+		for _, old := range before.Map.Partitions(firstTable) {
+			var widths []float64
+			for _, x := range stretchesOf(s.Map, []uint32{firstTable}) {
+				if old.Span.Holds(topology.Position{Ring: x.begin}) {
+					widths = append(widths, x.width())
+				}
+			}
+			for _, w := range widths {
+				if math.Abs(w-widths[0]) > 1e-6*w {
+					t.Fatalf("the shares of a partition are not equal: %v", widths)
+				}
+			}
+		}
+	})
+}
+
+// TestSplitsOfShared proves that tables which share a throughput are split together, the widest partitions first.
+func TestSplitsOfShared(t *testing.T) {
+	s := state(t, 40_000, 0, 0)
+	s.Map = state(t, 12_000, 0, 0).Map // two and one
+	orders := Splits(s)
+	if len(orders) != 1 || orders[0].Table != firstTable+1 || orders[0].At.Ring != 1<<63 {
+		t.Fatalf("%+v", orders)
+	}
+}
