@@ -41,9 +41,11 @@ var sameWing = map[string]string{
 		"internal/query/relation internal/query/guardrail",
 	"internal/query/write": "internal/query/parser internal/query/catalog internal/query/expr " +
 		"internal/query/relation internal/query/guardrail",
-	"internal/query/ddl": "internal/query/parser internal/query/catalog internal/query/expr internal/query/guardrail",
+	"internal/query/explain": "internal/query/expr internal/query/read internal/query/write",
+	"internal/query/ddl":     "internal/query/parser internal/query/catalog internal/query/expr internal/query/guardrail",
 	"internal/query/session": "internal/query/roles internal/query/parser internal/query/catalog " +
-		"internal/query/expr internal/query/read internal/query/write internal/query/ddl internal/query/guardrail",
+		"internal/query/expr internal/query/read internal/query/write internal/query/ddl internal/query/guardrail " +
+		"internal/query/explain",
 	"internal/query/guardrail":   "",
 	"internal/query/roles":       "internal/query/parser",
 	"internal/control/placement": "internal/control/meta",

@@ -294,6 +294,9 @@ func AppendRead(dst []byte, c *Read) []byte {
 	if c.Continued {
 		a.Field(readContinued, false, nil)
 	}
+	if c.Peek {
+		a.Field(readPeek, false, nil)
+	}
 	a.EndFields()
 	return a.Writer
 }
@@ -301,6 +304,7 @@ func AppendRead(dst []byte, c *Read) []byte {
 // The fields of a read and of a decision.
 const (
 	readContinued  = 1
+	readPeek       = 2
 	decisionCharge = 1
 )
 
@@ -345,11 +349,14 @@ func DecodeRead(c *Read, src []byte) error {
 	c.Level = r.consistency()
 	c.Epoch = r.Uint()
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
-		if f.Number == readContinued {
+		switch f.Number {
+		case readContinued:
 			c.Continued = true
-			continue
+		case readPeek:
+			c.Peek = true
+		default:
+			r.unknown("a read", f, readPeek)
 		}
-		r.unknown("a read", f, readContinued)
 	}
 	return r.end()
 }

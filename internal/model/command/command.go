@@ -121,6 +121,8 @@ type Read struct {
 	// Continued says that the command goes on with what another one of the same request has begun, in the same physical
 	// partition: what a read costs to begin with was paid.
 	Continued bool
+	// Peek says that the read is only to learn what another one would cost. It has a price of its own.
+	Peek bool
 }
 
 // Position is where Key stands in the table.

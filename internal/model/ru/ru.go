@@ -78,7 +78,7 @@ func Write(m *command.Mutation) (price Units, bytes int64) {
 			continue
 		}
 		size := int64(row.Size(op.Operand))
-		if last == nil || !sameRow(last, op) {
+		if last == nil || !SameRow(last, op) {
 			price += WriteRow + beyond(inRow, writeByte)
 			inRow = n
 		} else {
@@ -91,7 +91,9 @@ func Write(m *command.Mutation) (price Units, bytes int64) {
 	return price + beyond(inRow, writeByte), bytes
 }
 
-func sameRow(a, b *command.Op) bool {
+// SameRow reports whether two operands of a mutation that follow each other, index entries left out, are of one row,
+// which is paid for once.
+func SameRow(a, b *command.Op) bool {
 	return a.Kind == b.Kind && bytes.Equal(a.Clustering, b.Clustering)
 }
 
@@ -123,10 +125,16 @@ func (m *Meter) Row(clustering []byte, r *row.Row) {
 	m.Bytes += int64(m.key + len(clustering) + r.Size())
 }
 
-// Price is what c costs that has examined so much.
+// Price is what c costs that has examined so much. A peek costs a point read and its rows but the first, at any level:
+// nothing of them is given to anybody.
 func (m *Meter) Price(c *command.Read) Units {
 	var u Units
 	switch {
+	case c.Peek:
+		if u = Units(max(0, m.Rows-1)) * ReadRow; !c.Continued {
+			u += PointRead
+		}
+		return u
 	case c.Key == nil:
 		u = Units(m.Rows)*ReadRow + Units(m.Bytes)*readByte
 		if !c.Continued {

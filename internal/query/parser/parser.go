@@ -229,6 +229,9 @@ func (p *parser) statement() Statement {
 	case kwDescribe, kwDesc:
 		return p.describe()
 	}
+	if p.isExplain() {
+		return p.explain()
+	}
 	p.fail()
 	return nil
 }

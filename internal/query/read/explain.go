@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
@@ -80,6 +81,95 @@ func (p *Plan) Explain() string {
 	}
 	line("columns", strings.Join(columns, ", "))
 	return b.String()
+}
+
+// Words says what an execution reads, how, and what it does with it, in one line.
+func (p *Plan) Words() string {
+	w := &p.where
+	parts := []string{p.accessText()}
+	if len(w.filtered) > 0 {
+		parts = append(parts, "filtered by "+restrictionsText(w.filtered))
+	}
+	switch {
+	case p.grouped && p.groupPrefix == 0:
+		parts = append(parts, "grouped by partition")
+	case p.grouped:
+		parts = append(parts, "grouped by "+columnList(p, p.groupPrefix))
+	case p.aggregated:
+		parts = append(parts, "folded into one row")
+	}
+	if p.distinct {
+		parts = append(parts, "one row for each partition")
+	}
+	if p.reversed {
+		parts = append(parts, "backwards")
+	}
+	if len(p.sort) > 0 {
+		var names []string
+		for _, i := range p.sort {
+			names = append(names, p.table.Clustering[i].Name)
+		}
+		parts = append(parts, "sorted by "+strings.Join(names, ", ")+" after reading")
+	}
+	if p.limitText != "" {
+		parts = append(parts, "limit "+p.limitText)
+	}
+	if p.partitionLimitText != "" {
+		parts = append(parts, "limit "+p.partitionLimitText+" per partition")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// accessText says where rows are looked for.
+func (p *Plan) accessText() string {
+	w := &p.where
+	table := p.table.String()
+	rows := restrictionsText(w.sliced)
+	join := func(parts ...string) string {
+		return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " AND ")
+	}
+	switch {
+	case w.index != nil && !w.keyRange:
+		return "index " + w.index.Name + " of " + table + " in one partition: " + w.partitionsText()
+	case w.index != nil:
+		return "index " + w.index.Name + " of " + table + " in all physical partitions"
+	case p.oneRow && !w.keyRange:
+		return "one row of " + table + ": " + join(w.partitionsText(), rows)
+	case w.keyRange && w.token != nil:
+		return "a range of tokens of " + table + ": " + join(w.token.text, rows)
+	case w.keyRange && rows != "":
+		return "slices of all partitions of " + table + ": " + rows
+	case w.keyRange:
+		return "all of " + table
+	case w.pk.Has(relation.In):
+		return "several partitions of " + table + ": " + join(w.partitionsText(), rows)
+	case rows == "":
+		return "one partition of " + table + ": " + w.partitionsText()
+	}
+	return "a slice of one partition of " + table + ": " + join(w.partitionsText(), rows)
+}
+
+// Index is the name of the index that rows are found by, empty if none is.
+func (p *Plan) Index() string {
+	if p.where.index == nil {
+		return ""
+	}
+	return p.where.index.Name
+}
+
+// Wanted is how many rows a page gives at most, 0 if there is no bound or they are not those that are read.
+func (p *Plan) Wanted(b *expr.Bindings, pageSize int) (int64, error) {
+	if p.aggregated || p.distinct || len(p.sort) > 0 {
+		return 0, nil
+	}
+	n, err := evalLimit(p.limit, b)
+	if pageSize > 0 {
+		n = min(n, int64(pageSize))
+	}
+	if n == unlimited {
+		n = 0
+	}
+	return n, err
 }
 
 func columnList(p *Plan, n int) string {

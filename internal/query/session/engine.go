@@ -152,12 +152,11 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 		coordinator: co,
 		ddl:         d,
 		roles:       roles.New(o.Roles),
-		writes: write.NewExecutor(co, write.Options{BatchBytesMax: o.BatchBytesMax,
-			MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax, Large: o.Large}),
-		opts:     o,
-		prepared: newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
-		reshaped: map[schema.UUID]struct{}{},
-		uuids:    cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
+		writes:      write.NewExecutor(co, o.writeOptions()),
+		opts:        o,
+		prepared:    newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
+		reshaped:    map[schema.UUID]struct{}{},
+		uuids:       cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
 	}
 	e.results.max, e.results.pressed, e.texts.max = o.ResultsBytesMax, o.Pressed, o.TextBytesMax
 	first := make(chan struct{})
@@ -168,6 +167,11 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	e.cancel = cat.Subscribe(e.forget)
 	e.metered.CompareAndSwap(nil, meteredIn(cat.Snapshot()))
 	return e, nil
+}
+
+func (o *Options) writeOptions() write.Options {
+	return write.Options{BatchBytesMax: o.BatchBytesMax, MutationBytesMax: o.MutationBytesMax,
+		RowBytesMax: o.RowBytesMax, Large: o.Large}
 }
 
 // Close ends the engine's interest in the catalog. Its sessions must have ended.

@@ -80,13 +80,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
 		return c.Result.Fail(err)
 	}
-	o := read.Options{Level: r.Consistency, PageSize: int(r.PageSize), PagingState: r.PagingState, Now: began.Unix(),
-		Building:     s.engine.opts.Building,
-		PageBytesMax: min(pageBytesMax, s.engine.opts.ResultBytesMax), ResultBytesMax: s.engine.opts.ResultBytesMax,
-		Memory: &s.engine.results, Deadline: began.Add(s.engine.opts.ScanTimeout), Clock: s.engine.opts.Now}
-	if r.HasNow {
-		o.Now = int64(r.Now)
-	}
+	o := s.readOptions(r, began)
 	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
 		o.Guard = &sc.check
 		if err := guardSelect(o.Guard, st, r); err != nil {
@@ -126,6 +120,19 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		c.Result.PagingState = append([]byte(nil), sc.page.PagingState...)
 	}
 	return Done
+}
+
+// readOptions say how a SELECT is to be executed.
+func (s *Session) readOptions(r *Request, began time.Time) read.Options {
+	e := s.engine
+	o := read.Options{Level: r.Consistency, PageSize: int(r.PageSize), PagingState: r.PagingState, Now: began.Unix(),
+		Building:     e.opts.Building,
+		PageBytesMax: min(pageBytesMax, e.opts.ResultBytesMax), ResultBytesMax: e.opts.ResultBytesMax,
+		Memory: &e.results, Deadline: began.Add(e.opts.ScanTimeout), Clock: e.opts.Now}
+	if r.HasNow {
+		o.Now = int64(r.Now)
+	}
+	return o
 }
 
 // near reports whether a SELECT of one partition can be answered without asking another node.

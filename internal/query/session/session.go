@@ -167,6 +167,11 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 		}
 	case st.read != nil:
 		status = s.runRead(ctx, c, st, began)
+	case st.explains != nil:
+		if !c.MayBlock {
+			return Offload
+		}
+		status = s.runExplain(ctx, c, st, began)
 	case st.groups:
 		if !c.MayBlock {
 			return Offload

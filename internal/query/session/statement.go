@@ -49,6 +49,8 @@ type statement struct {
 	locked error
 	// groups says that it changes CIDR groups.
 	groups bool
+	// explains is what an EXPLAIN is about, nil for other statements.
+	explains *statement
 
 	used atomic.Int64
 }
@@ -76,6 +78,8 @@ func (e *Engine) bind(st *statement) error {
 	case *parser.Insert, *parser.Update, *parser.Delete, *parser.Batch:
 		st.kind = KindModify
 		return e.bindWrite(st)
+	case *parser.Explain:
+		return e.bindExplain(st, s)
 	case *parser.Use, *parser.Describe:
 		st.kind = KindOther
 	case *parser.Truncate:
@@ -107,6 +111,8 @@ func allQualified(s parser.Statement) bool {
 		return s.Table.HasKeyspace()
 	case *parser.Delete:
 		return s.Table.HasKeyspace()
+	case *parser.Explain:
+		return allQualified(s.Statement)
 	case *parser.Batch:
 		return !slices.ContainsFunc(s.Statements, func(s parser.Statement) bool { return !allQualified(s) })
 	}
@@ -201,7 +207,7 @@ func (st *statement) checkAmount(r *Request) error {
 			}
 		}
 	}
-	if n != len(st.variables) {
+	if n != len(st.variables) && (n > 0 || st.explains == nil) {
 		return dberr.Invalidf("Invalid amount of bind variables")
 	}
 	return nil

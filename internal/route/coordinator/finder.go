@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -17,21 +18,45 @@ import (
 // find reads the rows that a conditional refers to, at its leader; nil stands for one that does not exist.
 func (e *errand) find(ctx context.Context, u *command.Conditional) ([]*row.Row, error) {
 	f := &finder{refs: u.Rows}
-	err := e.run(ctx, "Reading from", locator(&u.Mutation),
+	err := e.collect(ctx, u, f)
+	return f.found, err
+}
+
+func (e *errand) collect(ctx context.Context, u *command.Conditional, f *finder) error {
+	return e.run(ctx, "Reading from", locator(&u.Mutation),
 		func(ctx context.Context, t *target, p *topology.Partition) error {
 			f.found = make([]*row.Row, len(u.Rows))
 			q := f.query(u)
-			q.Epoch = p.Epoch
+			q.Epoch, q.Peek = p.Epoch, f.peek
 			return t.member.Read(ctx, q, f)
 		})
-	return f.found, err
+}
+
+// Find reads the rows that u refers to, nil for those that are not there, to learn what carrying it out would cost:
+// that costs a peek.
+func (c *Coordinator) Find(ctx context.Context, u *command.Conditional) (found []*row.Row, price ru.Units, err error) {
+	if err := c.admit(); err != nil {
+		return nil, 0, err
+	}
+	defer c.leave()
+	e := c.errand(dberr.Quorum, c.opts.ReadTimeout)
+	f := &finder{refs: u.Rows, peek: true}
+	if err := e.collect(ctx, u, f); err != nil {
+		return nil, 0, e.readError(err, false)
+	}
+	return f.found, f.price, nil
 }
 
 // finder collects rows by their clustering keys.
 type finder struct {
 	refs  []command.RowRef
 	found []*row.Row
+	peek  bool
+	price ru.Units
 }
+
+// Charge implements ru.Charged.
+func (f *finder) Charge(u ru.Units) { f.price = u }
 
 func (f *finder) query(u *command.Conditional) *command.Read {
 	m := &u.Mutation

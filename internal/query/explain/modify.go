@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/write"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// Modify says what a modification or a batch would cost. execute has an executor of these options carry it out; what it
+// sends goes nowhere. tables are those that it writes to. Errors and warnings are those of the statement.
+func Modify(ctx context.Context, s Source, o write.Options, tables []*schema.Table,
+	execute func(e *write.Executor, done write.Completion)) (Price, []string, error) {
+	p := &pricer{source: s, snapshot: s.Topology(), touched: map[topology.PartitionID]bool{},
+		indexes: map[string]bool{}, names: map[uint32]string{}, keys: map[string]bool{}}
+	for _, t := range tables {
+		for _, ix := range t.Indexes {
+			p.names[ix.ID] = ix.Name
+		}
+	}
+	execute(write.NewExecutor(p, o), p)
+	p.price.Partitions = len(p.touched)
+	p.price.Index = strings.Join(slices.Sorted(maps.Keys(p.indexes)), ", ")
+	p.price.Plan = p.words()
+	return p.price, p.warnings, p.err
+}
+
+// pricer is the coordinator of an execution that is not to happen: it says that everything was done, and adds up what
+// that would have cost.
+type pricer struct {
+	source   Source
+	snapshot *topology.Snapshot
+	price    Price
+	warnings []string
+	err      error
+
+	touched map[topology.PartitionID]bool
+	keys    map[string]bool // logical partitions
+	indexes map[string]bool
+	names   map[uint32]string
+	rows    int
+	entries int
+	// looked says what conditions and updates depend on.
+	looked []string
+}
+
+// Write implements write.Coordinator.
+func (p *pricer) Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions,
+	done command.Completion) {
+	for i := range ms {
+		p.touch(&ms[i])
+		p.add(p.mutation(&ms[i]))
+	}
+	for _, u := range o.Updates {
+		if _, err := p.conditional(ctx, u); err != nil {
+			done.Done(err)
+			return
+		}
+	}
+	done.Done(nil)
+}
+
+// Decide implements write.Coordinator.
+func (p *pricer) Decide(ctx context.Context, c *command.Conditional, _ coordinator.WriteOptions,
+	done command.DecisionCompletion) {
+	done.Decided(p.conditional(ctx, c))
+}
+
+// Written implements write.Completion.
+func (p *pricer) Written(o *write.Outcome) {
+	p.err = o.Err
+	p.warnings = slices.Clone(o.Warnings)
+}
+
+// add adds what costs the same in any case.
+func (p *pricer) add(u ru.Units) {
+	p.price.Least += u
+	p.price.Expected += u
+	p.price.Most += u
+}
+
+func (p *pricer) touch(m *command.Mutation) {
+	if at := p.snapshot.Locate(m.Table, m.Token, m.Key); at != nil {
+		p.touched[at.ID] = true
+	}
+	p.keys[fmt.Sprint(m.Table, " ", string(m.Key))] = true
+}
+
+// mutation is the price of a mutation, whose rows and index entries are counted.
+func (p *pricer) mutation(m *command.Mutation) ru.Units {
+	var last *command.Op
+	for i := range m.Ops {
+		o := &m.Ops[i]
+		if o.Kind != command.OpIndex {
+			if last == nil || !ru.SameRow(last, o) {
+				p.rows++
+			}
+			last = o
+			continue
+		}
+		p.entries++
+		p.indexes[p.names[o.Index]] = true
+	}
+	u, _ := ru.Write(m)
+	return u
+}
+
+// conditional adds what a conditional costs if it holds, and if it does not, by the rows as they are.
+func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*command.Decision, error) {
+	m := &c.Mutation
+	p.touch(m)
+	found, cost, err := p.source.Find(ctx, c)
+	p.price.Cost += cost
+	if err != nil {
+		return nil, err
+	}
+	serial := len(c.Conditions) > 0
+	for i, r := range found {
+		bytes := int64(0)
+		if r != nil {
+			bytes = int64(len(m.Key) + len(c.Rows[i].Clustering) + r.Size())
+		}
+		p.add(ru.Point(bytes, serial))
+	}
+	holds, err := command.Check(c, found)
+	if err != nil {
+		return nil, err
+	}
+	whole := *m
+	ops, err := command.Resolve(slices.Clip(m.Ops), c, found, row.Unstamped)
+	switch {
+	case err == nil:
+		whole.Ops = ops
+	case holds:
+		return nil, err
+	}
+	applied := p.mutation(&whole)
+	d := &command.Decision{Applied: holds, Found: found}
+	if !serial {
+		p.looked = append(p.looked, fmt.Sprintf("reads %s first", count(len(found), "row")))
+		p.add(applied)
+		return d, nil
+	}
+	refused, err := p.refused(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	p.price.Least += min(applied, refused)
+	p.price.Most += max(applied, refused)
+	if holds {
+		p.price.Expected += applied
+		p.looked = append(p.looked, "its conditions hold now")
+	} else {
+		p.price.Expected += refused
+		p.looked = append(p.looked, "its conditions do not hold now")
+	}
+	return d, nil
+}
+
+// refused is what a conditional costs more if it does not hold: some are answered with a row of the partition.
+func (p *pricer) refused(ctx context.Context, c *command.Conditional) (ru.Units, error) {
+	if c.First == command.NoFirst {
+		return 0, nil
+	}
+	m := &c.Mutation
+	q := command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: c.Now, Dropped: c.Dropped,
+		Level: dberr.Quorum, Peek: true}
+	v := firstRow{pricer: p, marked: c.First == command.FirstMarked}
+	if err := p.source.Read(ctx, &q, &v); err != nil {
+		return 0, err
+	}
+	q.Peek, q.Level = false, dberr.Serial
+	return v.Price(&q), nil
+}
+
+// firstRow looks at rows as a leader does that looks for the first one, or the first one with a marker.
+type firstRow struct {
+	ru.Meter
+	pricer *pricer
+	marked bool
+}
+
+// firstRowsMax is how many rows without a marker a leader passes over.
+const firstRowsMax = 100
+
+// Charge implements ru.Charged.
+func (v *firstRow) Charge(u ru.Units) { v.pricer.price.Cost += u }
+
+// Partition implements command.Visitor.
+func (v *firstRow) Partition(_ token.Token, key []byte, static *row.Row) (command.Step, error) {
+	v.Meter.Partition(&command.Read{}, key, static)
+	return command.More, nil
+}
+
+// Row implements command.Visitor.
+func (v *firstRow) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	if v.Meter.Row(clustering, r); v.marked && !r.Live && v.Rows < firstRowsMax {
+		return command.More, nil
+	}
+	return command.Stop, nil
+}
+
+// words says what is written.
+func (p *pricer) words() string {
+	parts := []string{fmt.Sprintf("writes %s of %s", count(p.rows, "row"), count(len(p.keys), "partition"))}
+	if p.entries > 0 {
+		entry := "1 index entry"
+		if p.entries > 1 {
+			entry = fmt.Sprintf("%d index entries", p.entries)
+		}
+		parts = append(parts, entry)
+	}
+	return strings.Join(append(parts, p.looked...), "; ")
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

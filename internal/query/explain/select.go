@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/read"
+)
+
+// Select says what one page of a SELECT would cost, read as o says. The reader is that of the statement; m is the
+// present map. Errors are those of the statement.
+func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Plan, b *expr.Bindings, o read.Options,
+) (Price, error) {
+	wanted, err := p.Wanted(b, o.PageSize)
+	if err != nil {
+		return Price{}, err
+	}
+	l := &looker{reader: r, snapshot: m, touched: map[topology.PartitionID]bool{}}
+	var page read.Page
+	err = p.Execute(ctx, l, b, o, &page)
+	whole := !errors.Is(err, errEnough)
+	if err != nil && whole {
+		return Price{Cost: l.cost}, err
+	}
+	out := Price{Plan: p.Words(), Index: p.Index(), Cost: l.cost, Partitions: len(l.touched) + l.passed}
+	if whole {
+		out.Least = l.price
+		out.Expected, out.Most = out.Least, out.Least
+		if len(page.PagingState) > 0 {
+			out.Plan += fmt.Sprintf("; one page of %d rows", page.Rows)
+		}
+		return out, nil
+	}
+	l.cost += l.meter.Price(&command.Read{Peek: true}) // of the partition at hand, which was charged, but not told
+	out.Cost = l.cost
+	l.extrapolate(&out, int64(page.Rows), wanted)
+	out.Plan += fmt.Sprintf("; estimated from its first %d rows", l.rows)
+	return out, nil
+}
+
+// errEnough ends an execution that has looked at enough.
+var errEnough = errors.New("enough was looked at")
+
+// looker stands between an execution and what it reads: its commands only peek, and what they examine is counted at the
+// price that the execution would pay.
+type looker struct {
+	reader   read.Reader
+	snapshot *topology.Snapshot
+
+	v command.Visitor
+	// c is the command as it would be sent, and continued in the physical partition at hand.
+	c command.Read
+	// meter counts in the physical partition at hand.
+	meter ru.Meter
+	// price is that of the partitions which are through, cost what peeking has cost there.
+	price, cost ru.Units
+	// touched are the physical partitions of keys, passed is the number of those of a range.
+	touched map[topology.PartitionID]bool
+	passed  int
+
+	rows, bytes, walked int64
+	seen                spread
+}
+
+// Read implements read.Reader.
+func (l *looker) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
+	l.v, l.c, l.meter = v, *c, ru.Meter{}
+	if c.Key == nil {
+		l.seen.begin(c)
+	} else if p := l.snapshot.Locate(c.Table, c.Token, c.Key); p != nil {
+		l.touched[p.ID] = true
+	}
+	peek := *c
+	peek.Peek = true
+	return l.reader.Read(ctx, &peek, l)
+}
+
+// Charge implements ru.Charged: a physical partition is through.
+func (l *looker) Charge(u ru.Units) {
+	l.cost += u
+	l.price += l.meter.Price(&l.c)
+	if l.c.Key == nil && !l.c.Continued {
+		l.passed++
+	}
+	l.meter, l.c.Continued = ru.Meter{}, false
+}
+
+// Partition implements command.Visitor.
+func (l *looker) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
+	l.seen.partition(t)
+	before := l.meter
+	l.meter.Partition(&l.c, key, static)
+	return l.counted(&before, func() (command.Step, error) { return l.v.Partition(t, key, static) })
+}
+
+// Row implements command.Visitor.
+func (l *looker) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	before := l.meter
+	l.meter.Row(clustering, r)
+	return l.counted(&before, func() (command.Step, error) { return l.v.Row(clustering, r) })
+}
+
+// counted adds up what the meter has counted since, passes it on, and ends the execution that would go on when enough
+// was seen.
+func (l *looker) counted(before *ru.Meter, pass func() (command.Step, error)) (command.Step, error) {
+	l.rows += l.meter.Rows - before.Rows
+	l.bytes += l.meter.Bytes - before.Bytes
+	l.seen.rows += l.meter.Rows - before.Rows
+	step, err := pass()
+	if err == nil && step != command.Stop && (l.rows >= lookRows || l.bytes >= lookBytes) {
+		return command.Stop, errEnough
+	}
+	return step, err
+}
+
+// Passed implements command.Walker.
+func (l *looker) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+	l.walked += int64(looked)
+	step, err := command.Passed(l.v, t, key, looked)
+	if err == nil && step != command.Stop && l.walked >= lookWalk {
+		l.seen.partition(t)
+		return command.Stop, errEnough
+	}
+	return step, err
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package parser
+
+import "strings"
+
+// Explain is EXPLAIN of a *Select, *Insert, *Update, *Delete or *Batch: it asks what the statement would cost. It is
+// not of Cassandra's CQL. EXPLAIN is no keyword: it begins a statement and is a name everywhere else.
+type Explain struct{ Statement Statement }
+
+func (*Explain) statement() {}
+
+// String prints the statement as CQL that parses back to an equal tree.
+func (s *Explain) String() string { return "EXPLAIN " + s.Statement.String() }
+
+// isExplain reports whether the current token begins an EXPLAIN.
+func (p *parser) isExplain() bool { return p.is(tIdent) && strings.EqualFold(p.text(), "explain") }
+
+// explain parses EXPLAIN.
+func (p *parser) explain() Statement {
+	p.advance()
+	switch p.tok.kind {
+	case kwSelect, kwInsert, kwUpdate, kwDelete, kwBegin:
+		return &Explain{Statement: p.statement()}
+	}
+	p.fail()
+	return nil
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/explain"
+	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/write"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// explained describes the one row that answers EXPLAIN. The keyspace and the table are those of computed tables of
+// Ilion's, though there is no such table.
+var explained = func() *Metadata {
+	text, double := cqltype.Native(cqltype.Text), cqltype.Native(cqltype.Double)
+	columns := []Column{{Name: "plan", Type: text}, {Name: "index", Type: text},
+		{Name: "partitions", Type: cqltype.Native(cqltype.Int)},
+		{Name: "min_ru", Type: double}, {Name: "expected_ru", Type: double}, {Name: "max_ru", Type: double}}
+	for i := range columns {
+		columns[i].Keyspace, columns[i].Table = "ilion", "explain"
+	}
+	return NewMetadata(columns)
+}()
+
+// withoutValues warns a client that has bound nothing.
+const withoutValues = "The price depends on the values of the bind markers: bind them to be told what the statement costs"
+
+// bindExplain binds EXPLAIN: it has the markers of what it explains, and takes the same permissions.
+func (e *Engine) bindExplain(st *statement, s *parser.Explain) error {
+	inner := &statement{text: st.text, keyspace: st.keyspace, parsed: s.Statement, markers: st.markers}
+	if err := e.bind(inner); err != nil {
+		return err
+	}
+	st.kind, st.explains = KindOther, inner
+	st.variables, st.pkIndexes, st.tables = inner.variables, inner.pkIndexes, inner.tables
+	st.needs, st.locked, st.computed = inner.needs, inner.locked, inner.computed
+	st.result, st.stable = explained, true
+	return nil
+}
+
+// runExplain executes EXPLAIN.
+func (s *Session) runExplain(ctx context.Context, c *Call, st *statement, began time.Time) Status {
+	var price explain.Price
+	var err error
+	inner := st.explains
+	known := len(c.Request.Values) > 0 || len(st.variables) == 0
+	switch {
+	case known && inner.read != nil:
+		price, err = s.explainRead(ctx, c, inner, began)
+	case known:
+		price, err = s.explainWrite(ctx, c, inner, began)
+	default:
+		c.Result.Warnings = append(c.Result.Warnings, withoutValues)
+		if price.Plan = "modification"; inner.read != nil {
+			price.Plan, price.Index = inner.read.Words(), inner.read.Index()
+		}
+	}
+	c.Result.Charge = price.Cost
+	if err != nil {
+		return c.Result.Fail(err)
+	}
+	c.Result.fillPrice(&price, known)
+	return Done
+}
+
+// explainRead says what a SELECT would cost.
+func (s *Session) explainRead(ctx context.Context, c *Call, st *statement, began time.Time) (explain.Price, error) {
+	sc := scratches.Get().(*scratch)
+	defer sc.release()
+	r := &c.Request
+	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
+		return explain.Price{}, err
+	}
+	o := s.readOptions(r, began)
+	o.Memory = nil // nothing is kept
+	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
+		o.Guard = &sc.check
+		if err := guardSelect(o.Guard, st, r); err != nil {
+			return explain.Price{}, err
+		}
+	}
+	if st.computed {
+		ctx = catalog.WithLocal(ctx, s.client.Local)
+	}
+	again := repetition{engine: s.engine, began: began}
+	for {
+		price, err := explain.Select(ctx, st.reader, s.engine.coordinator.Topology(), st.read, &sc.bindings, o)
+		if !errors.Is(err, coordinator.ErrRepeat) {
+			return price, err
+		}
+		if err := again.wait(ctx, r.Consistency); err != nil {
+			return price, err
+		}
+	}
+}
+
+// explainWrite says what a modification or a batch would cost.
+func (s *Session) explainWrite(ctx context.Context, c *Call, st *statement, began time.Time) (explain.Price, error) {
+	m := s.newModification(ctx, c, st, st.kind, began)
+	defer m.release()
+	if err := m.guard(); err != nil {
+		return explain.Price{}, err
+	}
+	if err := st.bindings(&m.request.Bindings, &c.Request); err != nil {
+		return explain.Price{}, err
+	}
+	price, warnings, err := explain.Modify(ctx, s.engine.coordinator, s.engine.opts.writeOptions(), st.tables,
+		func(e *write.Executor, done write.Completion) {
+			if st.batch != nil {
+				e.ExecuteBatch(ctx, st.batch, &m.request, done)
+			} else {
+				e.Execute(ctx, st.write, &m.request, done)
+			}
+		})
+	c.Result.Warnings = append(append(c.Result.Warnings, m.check.Warnings...), warnings...)
+	return price, err
+}
+
+// fillPrice makes a price the result. Where it is not known because there are no values, only the plan is told.
+func (r *Result) fillPrice(p *explain.Price, known bool) {
+	r.Kind, r.Metadata, r.RowCount = Rows, explained, 1
+	text := func(s string) {
+		var v []byte
+		if s != "" {
+			v = []byte(s)
+		}
+		r.Cells = cqltype.AppendValue(r.Cells, v)
+	}
+	units := func(u ru.Units) {
+		var v []byte
+		if known && u != explain.Unknown {
+			v = binary.BigEndian.AppendUint64(nil, math.Float64bits(u.Float()))
+		}
+		r.Cells = cqltype.AppendValue(r.Cells, v)
+	}
+	r.Cells = r.Cells[:0]
+	text(p.Plan)
+	text(p.Index)
+	var partitions []byte
+	if known {
+		partitions = binary.BigEndian.AppendUint32(nil, uint32(p.Partitions))
+	}
+	r.Cells = cqltype.AppendValue(r.Cells, partitions)
+	units(p.Least)
+	units(p.Expected)
+	units(p.Most)
+}
