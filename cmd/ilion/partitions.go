@@ -65,6 +65,8 @@ func printPartitions(out io.Writer, tables []admin.TableStatus) error {
 // stateOf says what is going on with a physical partition.
 func stateOf(p *admin.PartitionStatus) string {
 	switch {
+	case p.SplitRecalled:
+		return fmt.Sprintf("split at %s is taken back", p.SplitsAt)
 	case p.SplitsOff != 0:
 		return fmt.Sprintf("splits at %s, becomes %d (%s)", p.SplitsAt, p.SplitsOff, p.SplitCause)
 	case p.MergesInto == p.ID && p.ID != 0:
@@ -105,7 +107,7 @@ type partitionCommand struct {
 	Merge partitionMergeCommand `cmd:"" help:"Merge two neighbouring physical partitions. No row is copied."`
 	Move  partitionMoveCommand  `cmd:"" help:"Move one replica of a physical partition to another node."`
 
-	Cancel partitionCancelCommand `cmd:"" help:"Take back a merge that has not been carried out, or a move, of a physical partition."`
+	Cancel partitionCancelCommand `cmd:"" help:"Take back a split or merge that is not carried out yet, or a move."`
 }
 
 type partitionSplitCommand struct {

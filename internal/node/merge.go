@@ -4,6 +4,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -71,16 +72,39 @@ func (n *Node) orderCancel(ctx context.Context, o admin.CancelOrder) (string, er
 	ctx, cancel := context.WithTimeout(ctx, orderMax)
 	defer cancel()
 	var what string
+	var cut *topology.Partition
 	_, err = n.records.Update(ctx, func(s *meta.State) (next *meta.State, err error) {
 		next, what, err = merge.Cancel(s, t.ID, topology.PartitionID(o.Partition))
+		if cut = nil; err == nil {
+			if p := next.Map.Partition(topology.PartitionID(o.Partition)); p != nil && p.Cut != nil {
+				cut = p
+			}
+		}
 		return next, err
 	})
+	if err == nil && n.cluster == nil {
+		err = errors.Join(n.splitAlone(ctx), n.mergeAlone(ctx))
+	}
 	if err != nil {
 		return "", err
 	}
 	n.log.LogAttrs(ctx, slog.LevelInfo, "order taken back", slog.String("what", what), slog.String("table", t.String()))
+	if cut != nil {
+		waiting, done := context.WithTimeout(ctx, recallWait)
+		defer done()
+		switch err := n.awaitSplit(waiting, cut); {
+		case err == nil:
+			return "", fmt.Errorf("%s of %s was in its log already: it is split", what, t)
+		case !errors.Is(err, errNotSplit):
+			return fmt.Sprintf("%s of %s is taken back, unless its log has it already, which is known when its replicas "+
+				"answer: see ilion history", what, t), nil
+		}
+	}
 	return fmt.Sprintf("%s of %s is taken back", what, t), nil
 }
+
+// recallWait is how long an order that takes back a split waits for the partition to say whether it came in time.
+const recallWait = 2 * time.Second
 
 // describeMerge says what an order would do.
 func (n *Node) describeMerge(o *merge.Order, what string) (string, error) {

@@ -146,7 +146,10 @@ func (n *Node) recordSplit(ctx context.Context, o *split.Order) (*meta.State, er
 	return n.records.Update(ctx, func(s *meta.State) (*meta.State, error) { return o.Apply(s, time.Now()) })
 }
 
-// awaitSplit returns when the map has a split.
+// errNotSplit says that an order was taken back before it was carried out.
+var errNotSplit = errors.New("the order to split it was taken back")
+
+// awaitSplit returns when the map has a split, or ends in errNotSplit.
 func (n *Node) awaitSplit(ctx context.Context, p *topology.Partition) error {
 	ctx, cancel := context.WithTimeout(ctx, orderWaitMax)
 	defer cancel()
@@ -155,6 +158,8 @@ func (n *Node) awaitSplit(ctx context.Context, p *topology.Partition) error {
 		switch now := s.Map.Partition(p.ID); {
 		case now == nil:
 			return fmt.Errorf("partition %d was dropped with its table", p.ID)
+		case now.Epoch == p.Epoch+1 && now.Span.Limit.Compare(p.Span.Limit) == 0:
+			return fmt.Errorf("partition %d is as it was: %w", p.ID, errNotSplit)
 		case now.Epoch > p.Epoch:
 			return nil
 		}
@@ -164,15 +169,15 @@ func (n *Node) awaitSplit(ctx context.Context, p *topology.Partition) error {
 	}
 }
 
-// splitAlone carries out what the records have as ordered, on a node that stands alone.
+// splitAlone carries out the splits that the records have as ordered, on a node that stands alone, and ends those
+// that were taken back.
 func (n *Node) splitAlone(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), orderMax)
 	defer cancel()
 	n.splitting.Lock()
 	defer n.splitting.Unlock()
-	splitter := &reconcile.Splitter{Keeper: n.records, Size: n.sizeOf, Done: func(p *topology.Partition) {
-		reconcile.LogSplit(n.log, p)
-	}}
+	splitter := &reconcile.Splitter{Keeper: n.records, Size: n.sizeOf,
+		Done: func(p *topology.Partition, recalled bool) { reconcile.LogSplit(n.log, p, recalled) }}
 	for p := range n.records.State().Map.All() {
 		if p.Cut == nil {
 			continue

@@ -62,20 +62,6 @@ func (n *node) orderMerge(*world.Task) {
 	w.Note("node %d: merge of partitions %d and %d: %v, %v", n.ID, order.Second, order.First, gathering, err)
 	if err == nil && order.First != 0 && !gathering {
 		w.counts.Merges++
+		w.cancelSoon(order.Table, order.First)
 	}
-}
-
-// merged counts the merges that the records have seen, and those that were taken back.
-func (w *simulation) merged() (done, recalled int) {
-	for _, e := range w.newest().History {
-		if e.Kind != meta.Merge {
-			continue
-		}
-		if e.Abandoned {
-			recalled++
-		} else {
-			done++
-		}
-	}
-	return done, recalled
 }

@@ -102,6 +102,7 @@ func TestSeeds(t *testing.T) {
 			{"snapshots thrown away", sum.Discards}, {"unwanted snapshots", sum.Unwanted},
 			{"splits by load", sum.LoadSplits}, {"merges of quiet partitions", sum.AutoMerges},
 			{"changes of tables whose partitions change", sum.ChangedAmid},
+			{"splits taken back", sum.RecalledSplits},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)

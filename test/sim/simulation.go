@@ -94,8 +94,8 @@ type Counts struct {
 	// Of HereAsked reads at ONE HereReads were served on the spot, FollowerReads of them by replicas that did not lead.
 	// Told are answers to followers that serve linearizable reads.
 	HereAsked, HereReads, FollowerReads, Told int
-	// Splits were ordered, Divided are those that the map has in the end.
-	Splits, Divided int
+	// Splits were ordered, Divided are those that the map has in the end, RecalledSplits were taken back.
+	Splits, Divided, RecalledSplits int
 	// Merges were ordered, Merged are those that were carried out, Recalled those that were taken back.
 	Merges, Merged, Recalled int
 	// SizeSplits, LoadSplits and AutoMerges were ordered by the partitions' leaders.

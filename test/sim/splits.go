@@ -47,6 +47,7 @@ func (n *node) orderSplit(*world.Task) {
 	w.Note("node %d: split of partition %d at %v: %v", n.ID, order.Partition, order.At, err)
 	if err == nil && order.Partition != 0 {
 		w.counts.Splits++
+		w.cancelSoon(order.Table, order.Partition)
 	}
 }
 
@@ -105,5 +106,6 @@ func (w *simulation) checkSplits() {
 		}
 	}
 	w.counts.Divided = w.divided()
-	w.counts.Merged, w.counts.Recalled = w.merged()
+	w.counts.Merged, w.counts.Recalled = w.ended(meta.Merge)
+	_, w.counts.RecalledSplits = w.ended(meta.Split)
 }

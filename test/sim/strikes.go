@@ -13,8 +13,9 @@ import (
 
 // Steps count what happens while a partition is at a step of a split, a merge or a move.
 type Steps struct {
-	// SplitOrdered: no replica has split; SplitApplied: one has, and the map does not know it.
-	SplitOrdered, SplitApplied int
+	// SplitOrdered: no replica has split; SplitApplied: one has, or has taken the order back, and the map does not know
+	// it. SplitRecalled: the order is taken back, and no replica has done either.
+	SplitOrdered, SplitApplied, SplitRecalled int
 	// MergeOrdered: nothing is frozen. MergeFrozen: a replica of the right partition is; MergeReady: and the map knows
 	// of one. MergeDecided: all are, and no replica of the left one has merged; MergeApplied: one has. MergeThawing: it
 	// is taken back.
@@ -31,6 +32,7 @@ func (s *Steps) each(f func(name string, n *int)) {
 		n    *int
 	}{
 		{"ordered splits", &s.SplitOrdered}, {"splits that the map does not know", &s.SplitApplied},
+		{"splits that are taken back", &s.SplitRecalled},
 		{"ordered merges", &s.MergeOrdered}, {"frozen partitions", &s.MergeFrozen}, {"ready replicas", &s.MergeReady},
 		{"merges that are decided", &s.MergeDecided}, {"merges that the map does not know", &s.MergeApplied},
 		{"merges that are taken back", &s.MergeThawing}, {"replicas on their way in", &s.MoveJoining},
@@ -47,6 +49,8 @@ func (s *Steps) at(w *simulation, p *topology.Partition) *int {
 	switch {
 	case p.Cut != nil && epoch > p.Epoch:
 		return &s.SplitApplied
+	case p.Cut != nil && p.Cut.Recalled:
+		return &s.SplitRecalled
 	case p.Cut != nil:
 		return &s.SplitOrdered
 	case p.Join != nil && p.Join.Left == p.ID:
@@ -138,6 +142,9 @@ func (w *simulation) watchSteps() {
 		if p.Join == nil {
 			odd = 8
 		}
+		if p.Cut != nil && p.Cut.Recalled {
+			odd = 1 // few are
+		}
 		if p.Join == nil && p.Cut == nil {
 			odd = 40 // there is always a replica on its way
 		}
@@ -171,7 +178,7 @@ func (w *simulation) strike(p *topology.Partition, step string) {
 	if dice.IntN(2) == 0 {
 		soon = 1
 	}
-	what := dice.IntN(8)
+	what := dice.IntN(9)
 	if n == nil || n.Host == nil || w.spares(n) {
 		return
 	}
@@ -187,6 +194,8 @@ func (w *simulation) strike(p *topology.Partition, step string) {
 			w.wipe(n)
 		case what == 3:
 			w.changeAmid(n, p.Table)
+		case what == 4:
+			n.cancel(p.Table, p.ID)
 		default:
 			weather[0]()
 		}

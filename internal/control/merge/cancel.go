@@ -10,8 +10,8 @@ import (
 )
 
 // Cancel returns the state in which what was ordered of a partition is taken back, and what that was, or says why it
-// cannot be: a merge until all replicas are frozen, replicas that are brought together to be merged, or a move. A
-// replica that is on its way already arrives.
+// cannot be: a split until the partition's log has it, which is found out later, a merge until all replicas are frozen,
+// replicas that are brought together to be merged, or a move. A replica that is on its way already arrives.
 func Cancel(s *meta.State, table uint32, id topology.PartitionID) (next *meta.State, what string, err error) {
 	p := s.Map.Partition(id)
 	var m *topology.Snapshot
@@ -19,8 +19,8 @@ func Cancel(s *meta.State, table uint32, id topology.PartitionID) (next *meta.St
 	case p == nil || p.Table != table || id == topology.MetaPartition:
 		return nil, "", fmt.Errorf("the table has no partition %d: see ilion partitions", id)
 	case p.Cut != nil:
-		return nil, "", fmt.Errorf("partition %d is being split: that is in its log, or about to be, and is not taken back",
-			id)
+		what = fmt.Sprintf("the split of partition %d", id)
+		m, err = s.Map.RecallSplit(id)
 	case p.Join != nil && p.Join.Stage == topology.Merging:
 		return nil, "", fmt.Errorf("partitions %d and %d are ready to be one: that cannot be taken back", p.Join.Left,
 			p.Join.Right)

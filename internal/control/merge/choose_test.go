@@ -403,8 +403,8 @@ func TestQuietIsTold(t *testing.T) {
 	}
 }
 
-// TestCancel: a merge is taken back while its replicas are brought together, and until all are frozen; a move is, too;
-// a split is not, nor what was never ordered.
+// TestCancel: a merge is taken back while its replicas are brought together, and until all are frozen; a split and a
+// move are, too; what was never ordered is not.
 func TestCancel(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	at, _ := pairOfQuiet(t, now)
@@ -438,7 +438,7 @@ func TestCancel(t *testing.T) {
 		s  *meta.State
 		ok bool
 	}{
-		"nothing": {at, false}, "split": {splits, false}, "all are frozen": {ready, false}, "merge": {joins, true},
+		"nothing": {at, false}, "split": {splits, true}, "all are frozen": {ready, false}, "merge": {joins, true},
 		"move": {wish(at, 1, 0), true}, "brought together": {wish(wish(at, 1, 2), 2, 1), true},
 	} {
 		next, what, err := Cancel(c.s, table, 1)
@@ -450,8 +450,8 @@ func TestCancel(t *testing.T) {
 			continue
 		}
 		for _, p := range next.Map.Partitions(table) {
-			if p.Wish != nil || p.Join != nil && p.Join.Stage != topology.Thawing {
-				t.Errorf("%s: partition %d has %+v and %+v", name, p.ID, p.Wish, p.Join)
+			if p.Wish != nil || p.Join != nil && p.Join.Stage != topology.Thawing || p.Cut != nil && !p.Cut.Recalled {
+				t.Errorf("%s: partition %d has %+v, %+v and %+v", name, p.ID, p.Wish, p.Join, p.Cut)
 			}
 		}
 	}

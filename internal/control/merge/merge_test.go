@@ -38,6 +38,11 @@ func TestOrders(t *testing.T) {
 			ps := s.Map.Partitions(table)
 			p := ps[rapid.IntRange(0, len(ps)-1).Draw(t, "partition")]
 			switch j := p.Join; {
+			case p.Cut != nil && p.Cut.Recalled && rapid.Bool().Draw(t, "in time"):
+				changed[p.ID] = now
+				must(s.Map.EndSplitRecall(p.ID, now))
+			case p.Cut != nil && rapid.IntRange(0, 3).Draw(t, "recall") == 0:
+				must(s.Map.RecallSplit(p.ID))
 			case p.Cut != nil:
 				changed[p.ID], changed[p.Cut.Child] = now, now
 				must(s.Map.EndSplit(p.ID, now))

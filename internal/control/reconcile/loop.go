@@ -35,8 +35,8 @@ type Members struct {
 	Replica func(id topology.PartitionID) Replica
 	// Failed is told why a step was not taken; it will be tried again.
 	Failed func(id topology.PartitionID, err error)
-	// Split, if not nil, is told of a split that the map has now.
-	Split func(p *topology.Partition)
+	// Split, if not nil, is told of a split that the map has now, and of one that was taken back.
+	Split func(p *topology.Partition, recalled bool)
 	// Joined, if not nil, is told of a merge that the map has now, and of one that was taken back.
 	Joined func(left, right topology.PartitionID, recalled bool)
 	// Size, if not nil, is how large a partition is on the disk of this node, in bytes.

@@ -49,7 +49,7 @@ func (l *Loops) Start(ctx context.Context, run func(f func())) {
 		l.Log.LogAttrs(ctx, slog.LevelDebug, "change of members not made", slog.Uint64("partition", uint64(id)),
 			slog.String("error", err.Error()))
 	}
-	m.Split = func(p *topology.Partition) { LogSplit(l.Log, p) }
+	m.Split = func(p *topology.Partition, recalled bool) { LogSplit(l.Log, p, recalled) }
 	m.Joined = func(left, right topology.PartitionID, recalled bool) { LogMerge(l.Log, left, right, recalled) }
 	balance := &Balance{Node: l.Node, Keeper: l.Keeper, Led: l.led, View: l.View, Sched: l.Sched}
 	placer := &Placer{
@@ -79,9 +79,13 @@ func (l *Loops) check() {
 	}
 }
 
-// LogSplit notes a split that the map has now.
-func LogSplit(log *slog.Logger, p *topology.Partition) {
-	log.LogAttrs(context.Background(), slog.LevelInfo, "partition split", slog.Uint64("partition", uint64(p.ID)),
+// LogSplit notes a split that the map has now, or one that was taken back.
+func LogSplit(log *slog.Logger, p *topology.Partition, recalled bool) {
+	text := "partition split"
+	if recalled {
+		text = "split taken back"
+	}
+	log.LogAttrs(context.Background(), slog.LevelInfo, text, slog.Uint64("partition", uint64(p.ID)),
 		slog.Uint64("child", uint64(p.Cut.Child)), slog.String("at", p.Cut.At.String()),
 		slog.String("cause", reasonOf(p, time.Time{}).Cause.String()))
 }

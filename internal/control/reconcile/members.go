@@ -155,7 +155,7 @@ func (m *Members) step(ctx context.Context, r Replica, p *topology.Partition, le
 			return false, fmt.Errorf("change the members of partition %d: %w", p.ID, err)
 		}
 		return false, nil
-	case p.Cut != nil && areMembers(set, s.Members):
+	case p.Cut != nil && (p.Cut.Recalled || areMembers(set, s.Members)):
 		return false, (&Splitter{Keeper: m.Keeper, Done: m.Split, Size: m.Size, Sched: m.Sched}).Run(ctx, r, p)
 	}
 	return agreed && p.Cut == nil, nil

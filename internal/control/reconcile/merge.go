@@ -262,11 +262,19 @@ func (m *Members) waited(id topology.PartitionID, epoch uint64, frozen bool) tim
 	return now.Sub(w.since)
 }
 
-// Alone carries out the merge of a partition on a node that stands alone, from where it stopped. right returns the
-// replica of the other one: it is not asked for where that has been merged, and the map does not know it yet.
+// Alone carries out the merge of a partition on a node that stands alone, or takes it back, from where it stopped.
+// right returns the replica of the other one: it is not asked for where that has been merged, and the map does not know
+// it yet.
 func (j *Joiner) Alone(ctx context.Context, l Joined, right func() (Joined, error), p *topology.Partition) error {
 	now := j.Keeper.State().Map.Partition(p.Join.Right)
-	if p.Join.Stage == topology.Freezing {
+	switch p.Join.Stage {
+	case topology.Thawing:
+		r, err := right()
+		if err != nil {
+			return err
+		}
+		return j.Thaw(ctx, r, now)
+	case topology.Freezing:
 		r, err := right()
 		if err == nil {
 			err = r.Freeze(ctx, now.Epoch)

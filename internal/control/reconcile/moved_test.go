@@ -4,6 +4,8 @@ package reconcile
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,15 +17,41 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// divided is a replica that splits at once.
+// divided is a replica that splits, or refuses to, at once.
 type divided struct {
-	p     *topology.Partition
+	id    topology.PartitionID
+	span  topology.Span
 	epoch uint64
+	// before, if not nil, is called once before an entry is applied.
+	before func()
 }
 
-func (d *divided) ID() topology.PartitionID                            { return d.p.ID }
-func (d *divided) Span() (topology.Span, uint64)                       { return d.p.Span, d.epoch }
-func (d *divided) Split(context.Context, uint64, *command.Split) error { d.epoch++; return nil }
+func dividedOf(p *topology.Partition) *divided {
+	return &divided{id: p.ID, span: p.Span, epoch: p.Epoch}
+}
+
+func (d *divided) ID() topology.PartitionID      { return d.id }
+func (d *divided) Span() (topology.Span, uint64) { return d.span, d.epoch }
+
+func (d *divided) Split(_ context.Context, epoch uint64, s *command.Split) error {
+	return d.apply(epoch, func() { d.span.Limit = topology.Position{Ring: binary.BigEndian.Uint64(s.At)} })
+}
+
+func (d *divided) Thaw(_ context.Context, epoch uint64) error { return d.apply(epoch, func() {}) }
+
+// apply does what an entry says, unless the log was at another epoch when it came to it.
+func (d *divided) apply(epoch uint64, f func()) error {
+	if before := d.before; before != nil {
+		d.before = nil
+		before()
+	}
+	if epoch != d.epoch {
+		return errors.New("refused")
+	}
+	f()
+	d.epoch++
+	return nil
+}
 
 // TestHistoryOfChanges: each replica that came or went, and each split, is in the history once, with the reason for
 // which it was begun, and with the one that it came for.
@@ -65,7 +93,7 @@ func TestHistoryOfChanges(t *testing.T) {
 	s := Splitter{Keeper: k, Size: m.Size}
 	p := cut.Partition(1)
 	for range 2 {
-		if err := s.Run(t.Context(), &divided{p, p.Epoch}, p); err != nil {
+		if err := s.Run(t.Context(), dividedOf(p), p); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,6 +3,8 @@
 package reconcile
 
 import (
+	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -173,3 +176,75 @@ func TestChildOutlivesItsRecords(t *testing.T) {
 		t.Errorf("%v, %v are left", err, r.IDs())
 	}
 }
+
+// TestSplitIsTakenBackOrMade: an order that is taken back ends in one of two ways, by which entry the partition's log
+// has first, whoever proposes what and whatever a leader knows of the order. The map has what the log has, and tiles
+// the ring.
+func TestSplitIsTakenBackOrMade(t *testing.T) {
+	whole, cut, _ := splitMaps(t, topology.NodeID{1})
+	for _, c := range []struct {
+		name string
+		// stale is what the leader goes by: the order as it was before it was taken back.
+		stale bool
+		// before is what another leader has applied, amid what one applies in the middle of the step here.
+		before, amid func(d *divided) error
+		split        bool
+	}{
+		{name: "nothing is in the log"},
+		{name: "the leader does not know", stale: true, split: true},
+		{name: "the split is in the log", before: splits, split: true},
+		{name: "the split is in the log, and the leader does not know", stale: true, before: splits, split: true},
+		{name: "it is out of the log", before: thaws},
+		{name: "it is out of the log, and the leader does not know", stale: true, before: thaws},
+		{name: "the split overtakes", amid: splits, split: true},
+		{name: "the split is overtaken", stale: true, amid: thaws},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := keeperOf(t, cut)
+			recalled, err := cut.RecallSplit(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, k, recalled)
+			r, p := dividedOf(whole.Partition(1)), recalled.Partition(1)
+			if c.stale {
+				p = cut.Partition(1)
+			}
+			if c.before != nil {
+				if err := c.before(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.amid != nil {
+				r.before = func() { _ = c.amid(r) }
+			}
+			var told []bool
+			s := Splitter{Keeper: k, Done: func(_ *topology.Partition, recalled bool) { told = append(told, recalled) }}
+			for range 3 { // what failed is done again, and what is done is left alone
+				_ = s.Run(t.Context(), r, p)
+			}
+			m := k.State().Map
+			now, child := m.Partition(1), m.Partition(2)
+			if err := m.Validate(); err != nil || now.Cut != nil || now.Epoch != 2 || (child != nil) != c.split ||
+				now.Span.Limit.Compare(r.span.Limit) != 0 || now.Since == 0 {
+				t.Errorf("%+v, child %v, the replica holds %s: %v", now, child, r.span, err)
+			}
+			if h := k.State().History; len(h) != 1 || len(told) != 1 || h[0].Abandoned == c.split ||
+				told[0] == c.split {
+				t.Errorf("history %v, told %v", h, told)
+			}
+			if m, err = m.BeginSplit(1, topology.Position{Ring: 1 << 60}, topology.ByHand, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if next := m.Partition(1).Cut; next.Child <= cut.Partition(1).Cut.Child || next.Recalled {
+				t.Errorf("the next split: %+v", next)
+			}
+		})
+	}
+}
+
+func splits(d *divided) error {
+	return d.Split(context.Background(), 1, &command.Split{At: binary.BigEndian.AppendUint64(nil, 1<<63)})
+}
+
+func thaws(d *divided) error { return d.Thaw(context.Background(), 1) }

@@ -14,9 +14,9 @@ import (
 
 const table = 600
 
-// TestOrders: whatever is ordered and carried out in whatever sequence, at whatever times, a table tiles its ring at
-// every moment (SP1), nobody's span changes twice within Pause unless in haste (SP2), no more than AtOnce splits are
-// under way (SP3), and every id is new.
+// TestOrders: whatever is ordered, carried out and taken back in whatever sequence, at whatever times, a table tiles
+// its ring at every moment (SP1), nobody's span changes twice within Pause unless in haste (SP2), no more than AtOnce
+// splits are under way (SP3), and every id is new.
 func TestOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := topology.New().WithLevel(Level).AddTable(table, rapid.IntRange(1, 12).Draw(t, "partitions"),
@@ -31,7 +31,17 @@ func TestOrders(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
 			ps := s.Map.Partitions(table)
 			p := ps[rapid.IntRange(0, len(ps)-1).Draw(t, "partition")]
-			if p.Cut != nil && rapid.Bool().Draw(t, "end") {
+			if p.Cut != nil && rapid.IntRange(0, 3).Draw(t, "recall") == 0 {
+				next, err := s.Map.RecallSplit(p.ID)
+				if err == nil && p.Cut.Recalled {
+					next, err = s.Map.EndSplitRecall(p.ID, now)
+					changed[p.ID], ids[p.Cut.Child] = now, true
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				s = s.WithMap(next)
+			} else if p.Cut != nil && rapid.Bool().Draw(t, "end") {
 				next, err := s.Map.EndSplit(p.ID, now)
 				if err != nil {
 					t.Fatal(err)

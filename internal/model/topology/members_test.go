@@ -138,7 +138,14 @@ func TestAssemble(t *testing.T) {
 						at := Position{Ring: rapid.Uint64().Draw(t, "at")}
 						next, err = s.BeginSplit(p.ID, at, UnknownCause, time.UnixMilli(1))
 					case 5:
-						next, err = s.EndSplit(p.ID, time.UnixMilli(1))
+						switch rapid.IntRange(0, 2).Draw(t, "end") {
+						case 0:
+							next, err = s.EndSplit(p.ID, time.UnixMilli(1))
+						case 1:
+							next, err = s.RecallSplit(p.ID)
+						default:
+							next, err = s.EndSplitRecall(p.ID, time.UnixMilli(1))
+						}
 					case 6:
 						switch left := ps[max(len(ps)-2, 0)]; {
 						case left.Join != nil:

@@ -19,6 +19,9 @@ type Cut struct {
 	Child PartitionID
 	// First is the id of the child's first replica; the others follow, in the order of the old partition's.
 	First ReplicaID
+	// Recalled says that the order was taken back. Which comes first in the partition's log decides: the split, which
+	// then stands, or the entry that raises the epoch and so has the split refused.
+	Recalled bool
 }
 
 // NextPartition is above the ids of all partitions that the map has or had. One that is not below it is of a newer map.
@@ -125,6 +128,40 @@ func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	return out, nil
 }
 
+// RecallSplit takes an ordered split back, unless the partition's log has it already. It returns s itself if that was
+// asked for before.
+func (s *Snapshot) RecallSplit(id PartitionID) (*Snapshot, error) {
+	p := s.byID.get(uint64(id))
+	switch {
+	case p == nil || p.Cut == nil:
+		return nil, fmt.Errorf("there is no split of partition %d", id)
+	case p.Cut.Recalled:
+		return s, nil
+	}
+	out := s.next()
+	changed, cut := *p, *p.Cut
+	cut.Recalled = true
+	changed.Cut = &cut
+	out.put(&changed)
+	return out, nil
+}
+
+// EndSplitRecall ends a split that was taken back, once the partition's log has its next epoch and no split. The ids
+// that were meant for the child are not used again.
+func (s *Snapshot) EndSplitRecall(id PartitionID, now time.Time) (*Snapshot, error) {
+	p := s.byID.get(uint64(id))
+	if p == nil || p.Cut == nil || !p.Cut.Recalled {
+		return nil, fmt.Errorf("no split of partition %d was taken back", id)
+	}
+	out := s.next()
+	whole := *p
+	whole.Cut, whole.Reason, whole.Wish = nil, nil, p.Wish.lasting()
+	whole.Epoch++
+	whole.Since = now.UnixMilli()
+	out.put(&whole)
+	return out, nil
+}
+
 // The fields of a partition. The first two are of feature level 2.
 const (
 	fieldCut    = 1 // must be understood: members must not change meanwhile
@@ -144,6 +181,7 @@ func (p *Partition) appendFields(w *codec.Writer) {
 		appendPosition(&v, p.Table, c.At)
 		v.Uint(uint64(c.Child))
 		v.Uint(uint64(c.First))
+		v.Flag(c.Recalled)
 		w.Field(fieldCut, true, v)
 	}
 	if p.Parent != 0 {
@@ -186,7 +224,8 @@ func (r *decoder) partitionFields(p *Partition) {
 		v := newDecoder(f.Value)
 		switch f.Number {
 		case fieldCut:
-			p.Cut = &Cut{At: v.position(p.Table), Child: PartitionID(v.Uint()), First: ReplicaID(v.Uint())}
+			p.Cut = &Cut{At: v.position(p.Table), Child: PartitionID(v.Uint()), First: ReplicaID(v.Uint()),
+				Recalled: v.Flag()}
 		case fieldParent:
 			p.Parent = PartitionID(v.Uint())
 		case fieldSince:

@@ -157,3 +157,86 @@ func TestSnapshotsOfParentAndChild(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitOrThaw: of a split and of the entry that takes it back, proposed at one epoch, a partition takes the one
+// that its log has first, on all replicas: also where a leader without a quorum has proposed the split before, and
+// where it has both when its quorum comes back.
+func TestSplitOrThaw(t *testing.T) {
+	w := newWorld(t, 3)
+	p := w.newTable(0, 1, 2)
+	ctx, id, epoch, limit := context.Background(), p.ID, uint64(keys.BirthEpoch), p.Span.Limit
+	order := func(n int) *command.Split {
+		return splitAt([]byte{0x80 >> n, 0, 0, 0, 0, 0, 0, 0}, childID+topology.PartitionID(n), 0, 1, 2)
+	}
+	thaw := func() {
+		w.done("the thaw", id, func(r *Replica) error { return r.Thaw(ctx, epoch) },
+			func(r *Replica) bool { _, now := r.Span(); return now > epoch })
+	}
+	// outcome waits until all replicas have the next epoch, and says whether the partition has split there.
+	outcome := func(n int) bool {
+		t.Helper()
+		epoch++
+		splits := 0
+		for i := range w.nodes {
+			w.until("the next epoch", func() bool {
+				r := w.replica(i, id)
+				if r == nil {
+					return false
+				}
+				_, now := r.Span()
+				return now >= epoch
+			})
+			span, now := w.replica(i, id).Span()
+			split := span.Limit.Compare(limit) != 0
+			if split {
+				splits++
+			}
+			if now != epoch || split != (w.replica(i, topology.PartitionID(order(n).Child)) != nil) {
+				t.Errorf("node %d: %s at epoch %d, the child is %v", i, span, now, order(n).Child)
+			}
+		}
+		if splits != 0 && splits != len(w.nodes) {
+			t.Errorf("%d of %d replicas have split", splits, len(w.nodes))
+		}
+		limit = func() topology.Position { span, _ := w.replica(0, id).Span(); return span.Limit }()
+		return splits > 0
+	}
+
+	lone := w.leader(id) // the others take the order back, and it does not know
+	w.isolate(lone, true)
+	var asked sync.WaitGroup
+	asked.Go(func() { _ = w.replica(lone, id).Split(ctx, epoch, order(0)) })
+	thaw()
+	w.isolate(lone, false)
+	asked.Wait()
+	if outcome(0) {
+		t.Error("it has split after it was taken back")
+	}
+
+	w.done("the split", id, func(r *Replica) error { return r.Split(ctx, epoch, order(0)) },
+		func(r *Replica) bool { _, now := r.Span(); return now > epoch })
+	var wrong *WrongRange
+	w.until("the thaw to be refused", func() bool {
+		return errors.As(w.replica(w.leader(id), id).Thaw(ctx, epoch), &wrong)
+	})
+	if !outcome(0) {
+		t.Error("a split was taken back that the log had")
+	}
+
+	for n := 1; n <= 3; n++ {
+		lone = w.leader(id)
+		w.isolate(lone, true)
+		r := w.replica(lone, id)
+		asked.Go(func() { _ = r.Split(ctx, epoch, order(n)) })
+		asked.Go(func() { _ = r.Thaw(ctx, epoch) })
+		w.until("both are proposed, or nobody leads", func() bool {
+			s, err := r.Status()
+			return err == nil && (s.Last >= r.Applied()+2 || !s.Leading)
+		})
+		w.isolate(lone, false)
+		asked.Wait()
+		thaw()
+		t.Logf("round %d: split %v", n, outcome(n))
+	}
+	w.same(id, 0, 1, 2)
+}

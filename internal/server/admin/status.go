@@ -84,6 +84,8 @@ type PartitionStatus struct {
 	Parent    uint64 `json:"parent,omitempty"`
 	SplitsAt  string `json:"splits_at,omitempty"`
 	SplitsOff uint64 `json:"splits_off,omitempty"`
+	// SplitRecalled says that the split was taken back, unless the partition's log has it already.
+	SplitRecalled bool `json:"split_recalled,omitempty"`
 	// MergesInto and MergesWith are the left and the right partition of a merge under way that this one is part of, and
 	// MergeStage how far it is: freezing, thawing or merging.
 	MergesInto uint64 `json:"merges_into,omitempty"`
@@ -157,7 +159,7 @@ func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 		ps.MergesInto, ps.MergesWith, ps.MergeStage = uint64(p.Join.Left), uint64(p.Join.Right), p.Join.Stage.String()
 	}
 	if p.Cut != nil {
-		ps.SplitsAt, ps.SplitsOff = p.Cut.At.String(), uint64(p.Cut.Child)
+		ps.SplitsAt, ps.SplitsOff, ps.SplitRecalled = p.Cut.At.String(), uint64(p.Cut.Child), p.Cut.Recalled
 		if p.Reason != nil {
 			ps.SplitCause = p.Reason.Cause.String()
 		}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/control/merge"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// TestTakenBackAlone proves that a split and a merge which were recorded on a node that stands alone, and taken back
+// before they were carried out, leave the table as it was, also where the process ended in between; and that the
+// partitions split and merge later.
+func TestTakenBackAlone(t *testing.T) {
+	const rows = 200
+	dir := t.TempDir()
+	n := startNode(t, Options{Data: dir, InitialPartitions: 4})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	insert := c.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)")
+	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	for i := range rows {
+		c.execute(insert, number(i), number(i))
+	}
+	id := n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID
+	parts := func() []*topology.Partition { return n.records.State().Map.Partitions(id) }
+	check := func(when string, want, abandoned int) {
+		t.Helper()
+		found := 0
+		for _, e := range n.records.State().History {
+			if e.Abandoned {
+				found++
+			}
+		}
+		got := newClient(t, n).query("SELECT k FROM ks.t").RowCount
+		if got != rows || len(parts()) != want || found != abandoned {
+			t.Errorf("%s: %d rows in %d partitions, %d orders taken back", when, got, len(parts()), found)
+		}
+		for _, p := range parts() {
+			if p.Cut != nil || p.Join != nil {
+				t.Errorf("%s: partition %d is still being changed: %+v", when, p.ID, p)
+			}
+		}
+	}
+	ps := parts()
+	cut := split.Order{Table: id, Partition: ps[0].ID, At: ps[0].Span.Limit, Hasty: true, Level: n.store.Level()}
+	cut.At.Ring /= 2
+	join := merge.Order{Table: id, First: ps[2].ID, Second: ps[3].ID, Hasty: true, Level: n.store.Level()}
+	recordSplit := func() error { _, err := n.recordSplit(t.Context(), &cut); return err }
+	recordMerge := func() error { _, _, err := n.recordMerge(t.Context(), &join); return err }
+	for _, c := range []struct {
+		record func() error
+		p      *topology.Partition
+		want   string
+	}{
+		{recordSplit, ps[0], "the split of partition"}, {recordMerge, ps[3], "the merge of partitions"},
+		{nil, ps[0], "nothing was ordered"},
+	} {
+		if c.record != nil {
+			if err := c.record(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		said, err := n.orderCancel(t.Context(), admin.CancelOrder{Table: "ks.t", Partition: uint64(c.p.ID)})
+		if err != nil {
+			said = err.Error()
+		}
+		if !strings.Contains(said, c.want) || (err == nil) != strings.HasSuffix(said, "is taken back") {
+			t.Errorf("%s, %v", said, err)
+		}
+	}
+	check("taken back at once", 4, 2)
+
+	if err := errors.Join(recordSplit(), recordMerge()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.records.Update(t.Context(), func(s *meta.State) (*meta.State, error) {
+		m, err := s.Map.RecallSplit(ps[0].ID)
+		if err == nil {
+			m, err = m.RecallJoin(ps[2].ID)
+		}
+		return s.WithMap(m), err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = startNode(t, Options{Data: dir})
+	check("taken back before the end of the process", 4, 4)
+
+	ps = parts()
+	if said, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(ps[0].ID),
+		Now: true}); err != nil {
+		t.Fatal(said, err)
+	}
+	o := admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{uint64(ps[2].ID), uint64(ps[3].ID)}, Now: true}
+	if said, err := n.orderMerge(t.Context(), o); err != nil {
+		t.Fatal(said, err)
+	}
+	check("split and merged later", 4, 4)
+}
