@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 // Part is one mutation of an atomic write.
@@ -140,9 +141,13 @@ func (r *Replica) launchAll(
 		}
 		return false, err
 	}
-	for _, m := range ms {
+	for i, m := range ms {
+		kind := usage.Write
+		if parts[i].Updates != nil {
+			kind = usage.Applied
+		}
 		price, bytes := ru.Write(m)
-		r.wrote(price, bytes, m.Token)
+		r.wrote(kind, price, bytes, m.Token)
 	}
 	return true, nil
 }
@@ -208,7 +213,7 @@ func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command
 	if err != nil {
 		return nil, 0, err
 	}
-	r.hasRead(price, f.rows, f.bytes)
+	r.hasRead(usage.Update, price, f.rows, f.bytes, c.Mutation.Token, c.Mutation.Key)
 	whole := c.Mutation
 	whole.Ops, err = command.Resolve(slices.Clip(c.Mutation.Ops), c, f.found, row.Unstamped)
 	return &whole, price, err

@@ -4,6 +4,7 @@ package partition
 
 import (
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/replica/budget"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 // meteredReplica is a replica with a budget and nothing else.
@@ -51,13 +54,19 @@ func TestRefusalOfBudget(t *testing.T) {
 // BenchmarkBudget is what admission and metering cost a request of a partition with a throughput, and a refusal.
 func BenchmarkBudget(b *testing.B) {
 	r := meteredReplica(budget.Most)
+	key, tokens, n := []byte("key"), make([]token.Token, 1<<16), 0
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range tokens {
+		tokens[i] = token.Token(random.ExpFloat64()*100) * 0x9e3779b97f4a7c1
+	}
 	b.Run("admitted", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if r.admit(1) != nil {
 				b.Fatal("refused")
 			}
-			r.hasRead(1, 1, 100)
+			n++
+			r.hasRead(usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
 		}
 	})
 	b.Run("refused", func(b *testing.B) {

@@ -3,13 +3,14 @@
 package partition
 
 import (
-	"sync/atomic"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 // Counts is what a replica has done since it was opened. Bytes are logical (see package ru).
@@ -23,43 +24,59 @@ type Counts struct {
 	Throttled uint64
 }
 
-type counters struct {
-	reads, writes, conditions atomic.Uint64
-	rowsRead                  atomic.Uint64
-	bytesRead, bytesWritten   atomic.Uint64
-	units                     atomic.Int64
-}
-
-// wrote counts a write, and has it sampled.
-func (r *Replica) wrote(u ru.Units, bytes int64, tok token.Token) {
-	c := &r.count
-	c.units.Add(int64(u))
+// wrote charges and counts a write, and has it sampled.
+func (r *Replica) wrote(k usage.Kind, u ru.Units, bytes int64, tok token.Token) {
 	r.budget.Charge(u)
-	r.weighed(bytes, int64(c.bytesWritten.Add(uint64(bytes))), tok)
-	r.sample(c.writes.Add(1), tok)
+	n, all := r.usage.Wrote(k, tok, u, bytes)
+	r.weighed(bytes, int64(all), tok)
+	r.sample(n, tok)
 }
 
-// hasRead counts a read and returns how many there are.
-func (r *Replica) hasRead(u ru.Units, rows, bytes int64) uint64 {
+// hasRead charges and counts what a request has read; key is nil if it may have ended already, and tok nothing for a
+// usage.Scan.
+func (r *Replica) hasRead(k usage.Kind, u ru.Units, rows, bytes int64, tok token.Token, key []byte) {
 	r.budget.Charge(u)
-	return r.count.read(u, rows, bytes)
-}
-
-func (c *counters) read(u ru.Units, rows, bytes int64) uint64 {
-	if rows > 0 {
-		c.rowsRead.Add(uint64(rows))
-		c.bytesRead.Add(uint64(bytes))
+	if n := r.usage.Read(k, tok, key, u, rows, bytes); k != usage.Scan {
+		r.sample(n, tok)
 	}
-	c.units.Add(int64(u))
-	return c.reads.Add(1)
+}
+
+// kindOf is what a read is that has come to so many rows.
+func kindOf(c *command.Read, rows int64) usage.Kind {
+	switch {
+	case c.Key == nil:
+		return usage.Scan
+	case rows > 1 || c.Continued:
+		return usage.Slice
+	}
+	return usage.Point
 }
 
 // Counts returns the counters of the replica.
 func (r *Replica) Counts() Counts {
-	c := &r.count
-	return Counts{Reads: c.reads.Load(), Writes: c.writes.Load(), Conditions: c.conditions.Load(),
-		RowsRead: c.rowsRead.Load(), BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(),
-		Units: ru.Units(c.units.Load()), Throttled: r.budget.Throttled()}
+	c := r.usage.Counts()
+	n := c.Requests
+	decided := n[usage.Condition] + n[usage.Update]
+	return Counts{Reads: n[usage.Point] + n[usage.Slice] + n[usage.Scan] + decided,
+		Writes: n[usage.Write] + n[usage.Applied], Conditions: decided,
+		RowsRead: c.RowsRead, BytesRead: c.BytesRead, BytesWritten: c.BytesWritten,
+		Units: c.Total(), Throttled: r.budget.Throttled()}
+}
+
+// Usage is what the replica has spent, and on which logical partitions.
+func (r *Replica) Usage() *usage.Partition { return &r.usage }
+
+// Hottest are the n logical partitions that take most at this replica now, and that it still holds.
+func (r *Replica) Hottest(n int) usage.Top {
+	return r.usage.Hottest(n, r.state.Load().span.Tokens().Contains)
+}
+
+// TickUsage has all replicas note what they have spent up to a moment; see usage.Partition.Tick. Simulations call it,
+// elsewhere the host does so by itself.
+func (h *Host) TickUsage(now time.Time) {
+	for _, r := range *h.replicas.Load() {
+		r.usage.Tick(now.Unix(), usage.Bounds{PerSecond: r.budget.PerSecond(), Throttled: r.budget.Throttled()})
+	}
 }
 
 // meter is a visitor that counts what passes it, and holds back what lies outside a span.

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 // Decide evaluates c on the rows as they are when its turn has come, applies its mutation if all conditions hold, and
@@ -90,7 +91,7 @@ func (r *Replica) judge(
 	if err := r.conclude(t.term, &v, latch, done); err != nil {
 		return false, err
 	}
-	r.wrote(v.price, v.written, m.Token)
+	r.wrote(usage.Applied, v.price, v.written, m.Token)
 	return true, nil
 }
 
@@ -161,8 +162,11 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (v verdi
 		price += more
 		v.decision.Charge = int64(price)
 	}
-	r.count.conditions.Add(1)
-	r.sample(r.hasRead(price, f.rows, f.bytes), m.Token)
+	kind := usage.Update
+	if len(c.Conditions) > 0 {
+		kind = usage.Condition
+	}
+	r.hasRead(kind, price, f.rows, f.bytes, m.Token, m.Key)
 	return v, err
 }
 

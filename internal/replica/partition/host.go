@@ -130,6 +130,7 @@ func Open(s Store, o Options) (*Host, error) {
 	}
 	if h.drive == nil {
 		h.tidied.Go(h.tidy)
+		h.tidied.Go(h.tick)
 	}
 	return h, nil
 }
@@ -199,6 +200,21 @@ func (h *Host) tidy() {
 		for _, r := range *h.replicas.Load() {
 			r.recent.tidy(now)
 		}
+	}
+}
+
+// tick has replicas note once a second what they have spent, just after the second has begun.
+func (h *Host) tick() {
+	for {
+		now := h.opts.Now()
+		next := time.NewTimer(now.Truncate(time.Second).Add(time.Second).Sub(now))
+		select {
+		case <-h.ended:
+			next.Stop()
+			return
+		case <-next.C:
+		}
+		h.TickUsage(h.opts.Now())
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 // In Synced mode nothing is acknowledged before a sync that began after it was applied, and one sync serves all who
@@ -645,6 +646,19 @@ func TestCounts(t *testing.T) {
 	c := r.Counts()
 	if c.Writes != 2 || c.Conditions != 1 || c.Reads != 3 || c.RowsRead != 2 || c.Units.Float() != 5+1+1+1+5 {
 		t.Fatalf("%+v, %v RU", c, c.Units.Float())
+	}
+	u := r.Usage().Counts()
+	if u.Requests[usage.Point] != 2 || u.Requests[usage.Update] != 1 || u.Asked() != 4 ||
+		u.Units[usage.Applied].Float() != 5 {
+		t.Errorf("by kind: %+v", u)
+	}
+	now := time.Now()
+	h.TickUsage(now)
+	h.TickUsage(now.Add(time.Second))
+	top := r.Hottest(2)
+	if len(top.Keys) != 2 || top.Keys[0].Token != token.Hash([]byte("k")) || top.Keys[0].Units.Float() != 5+1+1+5 ||
+		top.Keys[1].Token != token.Hash([]byte("nothing")) {
+		t.Errorf("what takes most: %+v", top)
 	}
 }
 

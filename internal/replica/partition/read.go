@@ -51,9 +51,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		err = r.host.store.Read(ctx, p.c, p)
 	}
 	price, passed := p.Price(c), p.passed
-	if n := r.hasRead(price, p.Rows, p.Bytes); c.Key != nil {
-		r.sample(n, c.Token)
-	}
+	r.hasRead(kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
 	if err == nil {
 		err = r.seq.confirm(ctx, t, p.c)
 		if err != nil && passed && (t.follower || t.term != 0) && ctx.Err() == nil {

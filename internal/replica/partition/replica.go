@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/budget"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 // Replica is one replica of one physical partition.
@@ -28,8 +29,8 @@ type Replica struct {
 	state  atomic.Pointer[state]
 	stamps stamps
 	recent recent
-	count  counters
 	budget budget.Budget
+	usage  usage.Partition
 	// samples are there while somebody wants to know where requests go; see Sample.
 	samples atomic.Pointer[samples]
 	// heavy are places that much was written to, near the logical partitions that come near to what they may have.

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 // Write applies a mutation and completes done once, or returns an error and never completes done: then nothing was
@@ -58,7 +59,7 @@ func (r *Replica) writeUnder(g guard, m *command.Mutation, done command.Completi
 	if err != nil {
 		return err
 	}
-	r.wrote(price, bytes, tok)
+	r.wrote(usage.Write, price, bytes, tok)
 	if applied {
 		tellIndex(done, r.shown.Load())
 		ru.Tell(done, price)
