@@ -178,7 +178,8 @@ func peerRequests() (out [][]byte) {
 		append([]byte{peers.KindFirst + 2}, `{"version":7}`...),
 		append([]byte{peers.KindFirst + 3}, n...),
 	)
-	return append(out, []byte{peers.KindFirst + 4}, []byte{peers.KindFirst + 5})
+	return append(out, []byte{peers.KindFirst + 4}, []byte{peers.KindFirst + 5},
+		append([]byte{peers.KindFirst + 9}, "subject\x00question"...))
 }
 
 // node answers requests of others, and nothing is ever wrong.
@@ -193,6 +194,9 @@ func (node) Acknowledged(map[topology.PartitionID]uint64) {}
 func (node) Holdings() peers.Holdings                     { return peers.Holdings{Capacity: 1 << 40} }
 func (node) Quiet() []byte                                { return nil }
 func (node) Enter(context.Context) (uint64, error)        { return 1, nil }
+func (node) Answer(_ context.Context, subject string, question []byte) ([]byte, error) {
+	return append([]byte(subject), question...), nil
+}
 func (node) Admit(context.Context, peers.Newcomer) (peers.Welcome, error) {
 	return peers.Welcome{Replica: 1}, nil
 }

@@ -39,6 +39,8 @@ type Member struct {
 	Held func() peers.Holdings
 	// QuietHere is what Quiet answers; nil where nothing is merged by itself.
 	QuietHere func() []byte
+	// Answers are the subjects that other nodes may ask this one about, with what answers; see peers.Ask.
+	Answers map[string]func(ctx context.Context, question []byte) ([]byte, error)
 	// HealAfter is how long a node may be away before its replicas are built elsewhere.
 	HealAfter time.Duration
 	// BytesSlack is placement.View.BytesSlack.

@@ -4,6 +4,7 @@ package membership
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -142,4 +143,12 @@ func (m *Member) Quiet() []byte {
 		return nil
 	}
 	return m.QuietHere()
+}
+
+// Answer implements peers.Host.
+func (m *Member) Answer(ctx context.Context, subject string, question []byte) ([]byte, error) {
+	if answer := m.Answers[subject]; answer != nil {
+		return answer(ctx, question)
+	}
+	return nil, fmt.Errorf("this build knows nothing of %q", subject)
 }

@@ -67,6 +67,10 @@ func (h *host) Holdings() Holdings {
 
 func (h *host) Quiet() []byte { return []byte("quiet") }
 
+func (h *host) Answer(_ context.Context, subject string, question []byte) ([]byte, error) {
+	return append([]byte(subject+"? "), question...), h.admit
+}
+
 func (h *host) Enter(context.Context) (uint64, error) { return h.report.Records, h.admit }
 
 // TestHoldings proves that a node tells what its replicas take, in few bytes, and that damaged answers are refused.
@@ -80,6 +84,10 @@ func TestHoldings(t *testing.T) {
 	}
 	if q, err := p.Quiet(t.Context(), topology.NodeID{2}); err != nil || string(q) != "quiet" {
 		t.Errorf("%q, %v", q, err)
+	}
+	a, err := p.Ask(t.Context(), topology.NodeID{2}, "how", []byte("a\x00b"))
+	if err != nil || string(a) != "how? a\x00b" {
+		t.Errorf("%q, %v", a, err)
 	}
 	b := got.append(nil)
 	for i := range b {

@@ -3,6 +3,7 @@
 package peers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,8 @@ import (
 // Kind is the first byte of a request between nodes. Those below KindFirst are commands for replicas.
 type Kind = byte
 
-// The kinds of request; a JSON object follows, as in answers but those to kindHoldings and kindQuiet.
+// The kinds of request; a JSON object follows, as in answers but those to kindHoldings, kindQuiet and
+// kindAsk.
 const (
 	KindFirst Kind = 64 + iota
 	kindReport
@@ -26,6 +28,7 @@ const (
 	kindAcknowledged
 	kindHoldings
 	kindQuiet
+	kindAsk
 )
 
 type turnAnswer struct {
@@ -92,6 +95,8 @@ type Host interface {
 	Holdings() Holdings
 	// Quiet is what control/merge encodes of the partitions that are led on the node and could be merged.
 	Quiet() []byte
+	// Answer answers a question of Peers.Ask about a subject.
+	Answer(ctx context.Context, subject string, question []byte) ([]byte, error)
 	// Enter returns when it is the turn of the asking node to change the records, with their version.
 	Enter(ctx context.Context) (version uint64, err error)
 }
@@ -132,6 +137,12 @@ func serve(ctx context.Context, h Host, from topology.NodeID, request []byte) ([
 		return holdings.append(nil), nil
 	case kindQuiet:
 		return h.Quiet(), nil
+	case kindAsk:
+		subject, question, ok := bytes.Cut(body, []byte{0})
+		if !ok {
+			return nil, errors.New("malformed request: a question without a subject")
+		}
+		return h.Answer(ctx, string(subject), question)
 	case kindStop:
 		h.Stops(from)
 		return []byte("{}"), nil
