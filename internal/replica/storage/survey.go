@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// SurveyOptions bound what a survey of a span reads. All must be positive.
+type SurveyOptions struct {
+	// Spots is in how many places, spread evenly over the tokens, logical partitions are looked at, and Run how many at
+	// each. Tokens are hashes: those partitions are drawn by chance, each as likely as any other.
+	Spots, Run int
+	// Heavy is in how many places, spread evenly over the bytes on disk, the partition is looked at that lies there:
+	// one that has more than this part of the span is found for certain.
+	Heavy int
+	// RowsKept is how many rows of a partition are returned.
+	RowsKept int
+	// Bytes bounds the logical bytes that are read. What is left of them when all spots were looked at goes to the
+	// heavy ones.
+	Bytes int64
+	// Now is the second at which expiry is judged.
+	Now int64
+}
+
+// Survey is what was seen of a span.
+type Survey struct {
+	// Complete says that every logical partition was read to its end: nothing is an estimate.
+	Complete bool
+	// Places is SurveyOptions.Heavy.
+	Places     int
+	Partitions []SurveyedPartition
+}
+
+// SurveyedPartition is a logical partition. Sizes are logical (see package ru).
+type SurveyedPartition struct {
+	Token token.Token
+	Key   []byte
+	// Heavy says that it was found by its size, and is no draw by chance.
+	Heavy bool
+	// Partial says that only its beginning was read, and its sizes were scaled up by its bytes on disk.
+	Partial             bool
+	Rows, Bytes, Values float64
+	// StaticBytes are part of Bytes.
+	StaticBytes int64
+	// Kept are rows in the order of their clustering keys, spread over the partition; each stands for as many rows as
+	// its Weight says.
+	Kept []SurveyedRow
+}
+
+// SurveyedRow is a row of a partition.
+type SurveyedRow struct {
+	Clustering    []byte
+	Bytes, Values int32
+	// Written is the newest timestamp of the row, in microseconds.
+	Written int64
+	Weight  float64
+}
+
+const (
+	// wholeMax is up to which size a partition is read to its end.
+	wholeMax = 1 << 20
+	// strata is in how many places of a larger one rows are looked at.
+	strata = 32
+	// memoryMax bounds what is read, of all partitions together, of those that are large and not on disk yet.
+	memoryMax = 64 << 20
+	// searchSteps halve the tokens of a span, or the clustering keys of a partition, until hardly two can be in one
+	// part.
+	searchSteps = 44
+)
+
+// Survey looks at a sample of the logical partitions of a span: some drawn by chance, and those that take most space.
+func (s *Statistics) Survey(ctx context.Context, span keys.Span, o SurveyOptions) (Survey, error) {
+	v := surveyor{s: s, ctx: ctx, span: span, o: o, left: o.Bytes, memory: memoryMax, seen: map[string]bool{}}
+	v.out.Complete, v.out.Places = true, o.Heavy
+	for _, r := range span.Tokens().Divide(o.Spots) {
+		if err := v.spot(r); err != nil {
+			return v.out, err
+		}
+	}
+	if !v.out.Complete {
+		if err := v.heavy(); err != nil {
+			return v.out, err
+		}
+	}
+	for i := range v.out.Partitions {
+		if p := &v.out.Partitions[i]; p.Partial {
+			if err := v.stratify(p); err != nil {
+				return v.out, err
+			}
+		}
+	}
+	isPartial := func(p SurveyedPartition) bool { return p.Partial }
+	v.out.Complete = v.out.Complete && !slices.ContainsFunc(v.out.Partitions, isPartial)
+	return v.out, nil
+}
+
+type surveyor struct {
+	s    *Statistics
+	ctx  context.Context
+	span keys.Span
+	o    SurveyOptions
+	// left of o.Bytes, memory of memoryMax
+	left, memory int64
+	out          Survey
+	seen         map[string]bool // by key
+}
+
+// read reads partitions from the beginning of a range on, max at most, with no more than bytes of rows.
+func (v *surveyor) read(r token.Range, max int, bytes int64, heavy bool) error {
+	w := spotVisitor{v: v, left: max, bytes: bytes, heavy: heavy}
+	c := command.Read{Table: v.span.Table, Range: r, Statics: true, Now: v.o.Now}
+	if t := v.s.table(v.span.Table).installed.Load(); t != nil {
+		c.Dropped = t.Dropped
+	}
+	err := v.s.reader.Read(v.ctx, &c, &w)
+	w.leave()
+	if w.over {
+		v.out.Complete = false
+	}
+	return err
+}
+
+func (v *surveyor) spot(r token.Range) error {
+	return v.read(r, v.o.Run, max(v.o.Bytes/int64(2*v.o.Spots), 1), false)
+}
+
+// heavy looks at the partitions that lie at even distances of the bytes on disk.
+func (v *surveyor) heavy() error {
+	lower, upper := v.span.Bounds()
+	total, err := v.s.db.EstimateDiskUsage(lower, upper)
+	if err != nil || total == 0 {
+		return v.s.check(err)
+	}
+	r := v.span.Tokens()
+	lo := uint64(0)
+	for i := range v.o.Heavy {
+		goal := uint64((float64(i) + 0.5) / float64(v.o.Heavy) * float64(total))
+		lo, err = search(lo, r.Limit-r.Begin-1, func(x uint64) (bool, error) {
+			at := keys.AppendToken(keys.AppendTable(nil, v.span.Table), token.AtPosition(r.Begin+x))
+			if bytes.Compare(at, lower) <= 0 {
+				return true, nil
+			}
+			n, err := v.s.db.EstimateDiskUsage(lower, at)
+			return n < goal, v.s.check(err)
+		})
+		if err != nil || v.left <= 0 {
+			return err
+		}
+		if err := v.read(token.Range{Begin: r.Begin + lo, Limit: r.Limit}, 1, v.left, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// search is the last x of [lo, hi] that is before a place, as nearly as searchSteps tell; lo is before it.
+func search(lo, hi uint64, before func(x uint64) (bool, error)) (uint64, error) {
+	for range searchSteps {
+		if hi-lo <= 1 {
+			break
+		}
+		mid := lo + (hi-lo)/2
+		ok, err := before(mid)
+		if err != nil {
+			return lo, err
+		}
+		if ok {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo, nil
+}
+
+// spotVisitor takes partitions in.
+type spotVisitor struct {
+	v     *surveyor
+	left  int
+	bytes int64
+	heavy bool
+	over  bool // there is a partition, or a row, that was not looked at
+
+	p      *SurveyedPartition // the one that is being read; nil: none
+	keeper rowKeeper
+}
+
+func (w *spotVisitor) leave() {
+	if w.p == nil {
+		return
+	}
+	w.p.Kept = w.keeper.take(w.p.Rows)
+	w.v.out.Partitions = append(w.v.out.Partitions, *w.p)
+	w.p = nil
+}
+
+func (w *spotVisitor) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
+	w.leave()
+	if !w.v.span.Holds(keys.At(tok, key)) {
+		return command.NextPartition, nil
+	}
+	if w.left == 0 || w.bytes <= 0 || w.v.left <= 0 {
+		w.over = true
+		return command.Stop, nil
+	}
+	w.left--
+	if w.v.seen[string(key)] {
+		return command.NextPartition, nil
+	}
+	w.v.seen[string(key)] = true
+	w.p = &SurveyedPartition{Token: tok, Key: bytes.Clone(key), Heavy: w.heavy}
+	w.keeper = rowKeeper{max: w.v.o.RowsKept}
+	if static != nil {
+		w.p.StaticBytes = int64(len(key) + static.Size())
+		w.spend(w.p.StaticBytes)
+		w.p.Bytes, w.p.Values = float64(w.p.StaticBytes), float64(len(static.Cells))
+	}
+	return command.More, nil
+}
+
+func (w *spotVisitor) spend(n int64) {
+	w.bytes -= n
+	w.v.left -= n
+}
+
+func (w *spotVisitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	if w.p.Bytes >= wholeMax {
+		w.p.Partial = true
+		return command.NextPartition, nil
+	}
+	n := int64(len(w.p.Key) + len(clustering) + r.Size())
+	w.spend(n)
+	w.p.Rows++
+	w.p.Bytes += float64(n)
+	w.p.Values += float64(len(r.Cells))
+	w.keeper.note(clustering, n, r)
+	return command.More, nil
+}
+
+// rowKeeper keeps rows at even distances, without knowing how many there will be.
+type rowKeeper struct {
+	max, stride, n int
+	kept           []SurveyedRow
+}
+
+func (k *rowKeeper) note(clustering []byte, size int64, r *row.Row) {
+	if k.stride == 0 {
+		k.stride = 1
+	}
+	if k.n++; (k.n-1)%k.stride != 0 {
+		return
+	}
+	if len(k.kept) == 2*k.max {
+		half := k.kept[:0]
+		for i := 0; i < len(k.kept); i += 2 {
+			half = append(half, k.kept[i])
+		}
+		k.kept, k.stride = half, 2*k.stride
+		if (k.n-1)%k.stride != 0 {
+			return
+		}
+	}
+	k.kept = append(k.kept, surveyed(clustering, size, r))
+}
+
+// take returns what was kept of so many rows.
+func (k *rowKeeper) take(rows float64) []SurveyedRow {
+	for i := range k.kept {
+		k.kept[i].Weight = rows / float64(len(k.kept))
+	}
+	return k.kept
+}
+
+func surveyed(clustering []byte, size int64, r *row.Row) SurveyedRow {
+	written := int64(math.MinInt64)
+	if r.Live {
+		written = r.Liveness.Timestamp
+	}
+	for i := range r.Cells {
+		written = max(written, r.Cells[i].Timestamp)
+	}
+	return SurveyedRow{Clustering: bytes.Clone(clustering), Bytes: int32(size), Values: int32(len(r.Cells)),
+		Written: written}
+}
+
+// stratify estimates a partition of which the beginning was read: how large it is, by its bytes on disk, and what its
+// rows are like in several places of it.
+func (v *surveyor) stratify(p *SurveyedPartition) error {
+	d := depth{v: v, p: p, lower: keys.AppendRow(nil, v.span.Table, p.Token, p.Key, nil)}
+	if err := d.ends(); err != nil || bytes.Compare(d.first, d.last) >= 0 {
+		return err
+	}
+	whole, err := d.disk(keys.After(keys.AppendPartition(nil, v.span.Table, p.Token, p.Key)))
+	if err != nil {
+		return err
+	}
+	part, err := d.diskTo(p.Kept[len(p.Kept)-1].Clustering)
+	if err != nil {
+		return err
+	}
+	if part == 0 || whole <= part {
+		return v.readOn(p) // it is in memory
+	}
+	statics := float64(p.StaticBytes)
+	scale := float64(whole) / float64(part)
+	p.Bytes, p.Rows, p.Values = (p.Bytes-statics)*scale+statics, p.Rows*scale, p.Values*scale
+	return d.sample(whole)
+}
+
+// readOn reads a partition that is in memory, so that its bytes on disk say nothing. Of one that is too large all the
+// same, what was read is the least that it has.
+func (v *surveyor) readOn(p *SurveyedPartition) error {
+	w := wholeVisitor{p: *p, keeper: rowKeeper{max: v.o.RowsKept}, left: &v.memory}
+	w.p.Rows, w.p.Bytes, w.p.Values = 0, float64(p.StaticBytes), 0
+	c := command.Read{Table: v.span.Table, Key: p.Key, Token: p.Token, Now: v.o.Now, Statics: true}
+	if t := v.s.table(v.span.Table).installed.Load(); t != nil {
+		c.Dropped = t.Dropped
+	}
+	if err := v.s.reader.Read(v.ctx, &c, &w); err != nil || w.p.Rows < p.Rows {
+		return err
+	}
+	w.p.Partial, w.p.Kept = w.cut, w.keeper.take(w.p.Rows)
+	*p = w.p
+	return nil
+}
+
+// wholeVisitor takes one partition in.
+type wholeVisitor struct {
+	p      SurveyedPartition
+	keeper rowKeeper
+	left   *int64
+	cut    bool
+}
+
+func (w *wholeVisitor) Partition(_ token.Token, _ []byte, static *row.Row) (command.Step, error) {
+	if static != nil {
+		w.p.Values += float64(len(static.Cells))
+	}
+	return command.More, nil
+}
+
+func (w *wholeVisitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	if *w.left <= 0 {
+		w.cut = true
+		return command.Stop, nil
+	}
+	n := int64(len(w.p.Key) + len(clustering) + r.Size())
+	*w.left -= n
+	w.p.Rows++
+	w.p.Bytes += float64(n)
+	w.p.Values += float64(len(r.Cells))
+	w.keeper.note(clustering, n, r)
+	return command.More, nil
+}
+
+// depth is the inside of a partition, where its clustering keys are taken for numbers.
+type depth struct {
+	v           *surveyor
+	p           *SurveyedPartition
+	lower       []byte
+	first, last []byte
+	common      int
+}
+
+// ends finds the first and the last clustering key.
+func (d *depth) ends() error {
+	for _, reversed := range []bool{false, true} {
+		w := rowVisitor{max: 1}
+		if err := d.read(&w, nil, reversed); err != nil || len(w.rows) == 0 {
+			return err
+		}
+		if reversed {
+			d.last = w.rows[0].Clustering
+		} else {
+			d.first = w.rows[0].Clustering
+		}
+	}
+	for d.common < min(len(d.first), len(d.last)) && d.first[d.common] == d.last[d.common] {
+		d.common++
+	}
+	return nil
+}
+
+func (d *depth) read(w *rowVisitor, from []byte, reversed bool) error {
+	c := command.Read{Table: d.v.span.Table, Key: d.p.Key, Token: d.p.Token, Reversed: reversed, Now: d.v.o.Now,
+		Slices: []command.Slice{{Start: from}}, Limit: w.max}
+	if t := d.v.s.table(d.v.span.Table).installed.Load(); t != nil {
+		c.Dropped = t.Dropped
+	}
+	w.key = len(d.p.Key)
+	return d.v.s.reader.Read(d.v.ctx, &c, w)
+}
+
+func (d *depth) disk(upper []byte) (uint64, error) {
+	if bytes.Compare(upper, d.lower) <= 0 {
+		return 0, nil
+	}
+	n, err := d.v.s.db.EstimateDiskUsage(d.lower, upper)
+	return n, d.v.s.check(err)
+}
+
+func (d *depth) diskTo(clustering []byte) (uint64, error) {
+	return d.disk(keys.AppendRow(nil, d.v.span.Table, d.p.Token, d.p.Key, clustering))
+}
+
+// at is the clustering key that a number stands for.
+func (d *depth) at(x uint64) []byte {
+	out := slices.Clone(d.first[:d.common])
+	for shift := 56; shift >= 0; shift -= 8 {
+		out = append(out, byte(x>>shift))
+	}
+	return out
+}
+
+func number(b []byte) (x uint64) {
+	for i := range 8 {
+		x <<= 8
+		if i < len(b) {
+			x |= uint64(b[i])
+		}
+	}
+	return x
+}
+
+// sample keeps rows from even distances of the bytes on disk, in place of those of the beginning.
+func (d *depth) sample(whole uint64) error {
+	each := max(d.v.o.RowsKept/strata, 1)
+	lo, hi := number(d.first[d.common:]), number(d.last[d.common:])
+	var kept []SurveyedRow
+	var rows, values float64
+	for i := range strata {
+		goal := uint64(float64(i) / strata * float64(whole))
+		var err error
+		if i > 0 {
+			lo, err = search(lo, hi, func(x uint64) (bool, error) {
+				n, err := d.diskTo(d.at(x))
+				return n < goal, err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		w := rowVisitor{max: each}
+		from := d.at(lo)
+		if i == 0 {
+			from = nil
+		}
+		if err := d.read(&w, from, false); err != nil {
+			return err
+		}
+		var size float64
+		for j := range w.rows {
+			size += float64(w.rows[j].Bytes)
+		}
+		if size == 0 {
+			continue
+		}
+		weight := d.p.Bytes / strata / size // how many times as large the stratum is
+		for j := range w.rows {
+			w.rows[j].Weight = weight
+			rows += weight
+			values += weight * float64(w.rows[j].Values)
+		}
+		kept = append(kept, w.rows...)
+	}
+	if len(kept) > 0 {
+		d.p.Kept, d.p.Rows, d.p.Values = kept, rows, values
+	}
+	return nil
+}
+
+// rowVisitor keeps some rows of one partition.
+type rowVisitor struct {
+	max, key int
+	rows     []SurveyedRow
+}
+
+func (w *rowVisitor) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
+
+func (w *rowVisitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	w.rows = append(w.rows, surveyed(clustering, int64(w.key+len(clustering)+r.Size()), r))
+	if len(w.rows) >= w.max {
+		return command.Stop, nil
+	}
+	return command.More, nil
+}
