@@ -63,6 +63,7 @@ type Node struct {
 	// records are schema, map and nodes; changer changes them as statements ask, installer has this node follow them,
 	// and local its replicas.
 	scales    scales
+	advice    advice
 	records   *meta.Keeper
 	changer   *schemachange.Changer
 	installer *schemachange.Installer

@@ -146,6 +146,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Report: c.describe,
 			DiskFree:  func() int { return n.store.Metrics().FreePercent },
 			HealAfter: n.opts.Cluster.HealAfter, Log: n.log, Held: n.held, QuietHere: c.quietHere,
+			Answers:    map[string]func(context.Context, []byte) ([]byte, error){adviseSubject: c.adviseOthers},
 			BytesSlack: float64(n.opts.Cluster.BalanceSlackMB << 20),
 		}
 	} else if _, err := membership.RaiseAlone(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {

@@ -251,6 +251,7 @@ func (n *Node) describe() {
 		Latency:     n.latencyShown,
 		Records:     n.records.State,
 		Replica:     n.replicaShown,
+		Advice:      n.adviceShown,
 	}
 }
 

@@ -81,7 +81,7 @@ func (n *Node) tableNamed(name string) (*schema.Table, error) {
 		return nil, fmt.Errorf("%q is no table: give its keyspace, too, as in ks.table", name)
 	}
 	if schema.IsSystem(ks) {
-		return nil, errors.New("tables of the system are not split, moved or merged")
+		return nil, errors.New("tables of the system are left alone: name one of users")
 	}
 	if k := n.catalog.Snapshot().Keyspaces[ks]; k != nil && k.Tables[table] != nil {
 		return k.Tables[table], nil

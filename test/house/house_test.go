@@ -48,6 +48,7 @@ var sameWing = map[string]string{
 		"internal/query/explain",
 	"internal/query/guardrail":   "",
 	"internal/query/roles":       "internal/query/parser",
+	"internal/control/advise":    "",
 	"internal/control/placement": "internal/control/meta",
 	"internal/control/split":     "internal/control/meta",
 	"internal/control/growth": "internal/control/meta internal/control/merge internal/control/split " +

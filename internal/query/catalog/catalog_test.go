@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/ilion-db/ilion/internal/control/advise"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
@@ -59,6 +60,17 @@ func testInfo() NodeInfo {
 			return Latency{Count: uint64(op) + 1, Median: 1.5, P99: 3, Slowest: 7, PerSecond: 0.25}, true
 		},
 		Records: testRecords,
+		Advice: func(_ context.Context, tables []*schema.Table) (out []advise.Report) {
+			for _, t := range tables {
+				out = append(out, advise.Report{Table: t.String(), Findings: []advise.Finding{{
+					Kind: advise.Large, Level: advise.Note, Headline: "large", Basis: "all",
+					Evidence: []advise.Fact{{What: "bytes", Value: 2e7, Unit: advise.Bytes}},
+					Proposal: advise.Proposal{Text: "divide", DDL: "CREATE", Instead: []string{"or not"}},
+					Effect:   []advise.Change{{What: "bytes", Before: 2e7, After: 1e6, Unit: advise.Bytes, OffBy: 3}},
+				}}})
+			}
+			return out
+		},
 		Replica: func(p *topology.Partition) *Replica {
 			if p.ID != 1 {
 				return nil
@@ -329,8 +341,8 @@ func TestSystemTables(t *testing.T) {
 			seen[table.ID] = table.String()
 		}
 	}
-	if len(seen) != 68 {
-		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, ForksTable and 3 of Ilion", len(seen))
+	if len(seen) != 69 {
+		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, ForksTable and 4 of Ilion", len(seen))
 	}
 	if got := s.Table("system", "local").UUID.String(); got != "7ad54392-bcdd-35a6-8417-4e047860b377" {
 		t.Errorf("UUID of system.local is %s", got)

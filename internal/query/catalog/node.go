@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 
+	"github.com/ilion-db/ilion/internal/control/advise"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -122,6 +123,8 @@ type NodeInfo struct {
 	Latency func(table uint32, op LatencyOf) (Latency, bool)
 	// Records are what the cluster knows about itself, of which keyspace ilion shows the partitions.
 	Records func() *meta.State
+	// Advice is what is to be said about the design of tables, those that could be looked at in a while.
+	Advice func(ctx context.Context, tables []*schema.Table) []advise.Report
 	// Replica is what this node knows of a partition, nil if it has no replica of it.
 	Replica func(p *topology.Partition) *Replica
 }

@@ -160,6 +160,7 @@ var fillers = map[string]func(*builder){
 	"system_views.coordinator_write_latency":     func(b *builder) { fillLatency(b, Writes) },
 	"system_views.disk_usage":                    fillDiskUsage,
 	"system_views.settings":                      fillSettings,
+	"ilion.advice":                               fillAdvice,
 	"ilion.partition_changes":                    fillPartitionChanges,
 	"ilion.partition_history":                    fillPartitionHistory,
 	"ilion.physical_partitions":                  fillPhysicalPartitions,

@@ -3,6 +3,8 @@
 package catalog
 
 import (
+	"strings"
+
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -19,6 +21,38 @@ func (b *builder) stored(fn func(*schema.Table)) {
 			if !t.Virtual {
 				fn(t)
 			}
+		}
+	}
+}
+
+func fillAdvice(b *builder) {
+	if b.info.Advice == nil {
+		return
+	}
+	var tables []*schema.Table
+	b.stored(func(t *schema.Table) {
+		if !schema.IsSystem(t.Keyspace) {
+			tables = append(tables, t)
+		}
+	})
+	for _, r := range b.info.Advice(b.ctx, tables) {
+		ks, table, _ := strings.Cut(r.Table, ".")
+		for i := range r.Findings {
+			f := &r.Findings[i]
+			v := values{
+				"keyspace_name": text(ks), "table_name": text(table), "number": int32Value(int32(i + 1)),
+				"kind": text(string(f.Kind)), "level": text(string(f.Level)), "headline": text(f.Headline),
+				"proposal": text(f.Proposal.Text), "ddl": textOrNull(f.Proposal.DDL), "basis": text(f.Basis),
+			}
+			var evidence, effect []string
+			for j := range f.Evidence {
+				evidence = append(evidence, f.Evidence[j].String())
+			}
+			for j := range f.Effect {
+				effect = append(effect, f.Effect[j].String())
+			}
+			v["evidence"], v["effect"], v["instead"] = list(evidence), list(effect), list(f.Proposal.Instead)
+			b.add(v)
 		}
 	}
 }

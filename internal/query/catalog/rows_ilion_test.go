@@ -43,10 +43,12 @@ func testRecords() *meta.State {
 }
 
 // TestOwnTables: keyspace ilion shows the partitions of stored tables with the tokens that each holds from end to end,
-// what is being done to them, and what has been done.
+// what is being done to them, what has been done, and what is to be said of the tables.
 func TestOwnTables(t *testing.T) {
 	s, info := WithSystem(testSchema(t)), testInfo()
 	for name, want := range map[string]string{
+		"advice": "ks t 1: basis=all ddl=CREATE effect=['bytes: 20.0 MB -> 1.0 MB (+-3 %)'] " +
+			"evidence=['bytes: 20.0 MB'] headline=large instead=['or not'] kind=large level=note proposal=divide\n",
 		"physical_partitions": "ks t -9223372036854775808 1: disk_bytes=300 end_token=-1 epoch=1 leader=01000000 " +
 			"logical_partitions=2 reads=5 replicas[]=voter replicas[]=voter replicas[]=voter writes=7\n" +
 			"ks t 0 2: end_token=9223372036854775807 epoch=1 replicas[]=voter replicas[]=leaving " +

@@ -180,6 +180,9 @@ tables(keyspace_name text | table_name text) comment text -- virtual table defin
 
 // ilionTables are Ilion's own.
 const ilionTables = `
+advice(keyspace_name text | table_name text; number int) kind text; level text; headline text;
+	evidence frozen<list<text>>; proposal text; ddl text; instead frozen<list<text>>; effect frozen<list<text>>;
+	basis text -- what is wrong with designs of tables
 partition_changes(keyspace_name text | table_name text; partition_id bigint; number int) kind text; other_id bigint;
 	from_node uuid; to_node uuid; cause text; began_at timestamp -- splits, merges and moves that are under way
 partition_history(keyspace_name text | number bigint) table_name text; kind text; partition_id bigint; other_id bigint;

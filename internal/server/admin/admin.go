@@ -32,6 +32,9 @@ type Options struct {
 	Status func() any
 	// History is served at /history as JSON.
 	History func() any
+	// Advise says what is to be said about the design of a table, or of all if its name is empty; served at /advise as
+	// JSON.
+	Advise func(ctx context.Context, table string) (any, error)
 	// Compact merges all levels of the store; POST /compact waits for it.
 	Compact func(ctx context.Context) error
 	// Checkpoint writes a consistent copy of the data and returns where it is; POST /checkpoint.
@@ -78,8 +81,8 @@ func splitOrder(r *http.Request) (o SplitOrder, err error) {
 }
 
 // Handler serves /healthz (200 or 503) and /readyz (200 or 503) to everybody, and to those whom the gate lets through
-// /metrics (Prometheus text), /status and /history (JSON), POST /checkpoint and the other orders, and profiles if asked
-// for. Without a gate everybody is let through.
+// /metrics (Prometheus text), /status, /history and /advise (JSON), POST /checkpoint and the other orders, and profiles
+// if asked for. Without a gate everybody is let through.
 func Handler(o Options, gate *Gate) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(o.Healthy))
@@ -88,13 +91,17 @@ func Handler(o Options, gate *Gate) http.Handler {
 	mux.HandleFunc("GET /metrics", gate.wrap("metrics", look, metrics.ServeHTTP))
 	for name, page := range map[string]func() any{"status": o.Status, "history": o.History} {
 		mux.HandleFunc("GET /"+name, gate.wrap(name, look, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			enc := json.NewEncoder(w)
-			enc.SetIndent("", "  ")
-			// A client that went away in the middle of its answer is nobody to report to.
-			_ = enc.Encode(page())
+			writeJSON(w, page())
 		}))
 	}
+	mux.HandleFunc("GET /advise", gate.wrap("advise", look, func(w http.ResponseWriter, r *http.Request) {
+		reports, err := o.Advise(r.Context(), r.URL.Query().Get("table"))
+		if err != nil {
+			write(w, "", err)
+			return
+		}
+		writeJSON(w, reports)
+	}))
 	orders := map[string]func(*http.Request) (string, error){
 		"compact":    func(r *http.Request) (string, error) { return "ok", o.Compact(r.Context()) },
 		"checkpoint": func(*http.Request) (string, error) { return o.Checkpoint() },
@@ -161,6 +168,7 @@ const index = `Ilion
 /metrics  Prometheus metrics
 /status   the node, its tables and partitions as JSON
 /history  splits, merges and moves of partitions that have ended, as JSON
+/advise?table=..  what is wrong with the design of a table, or of all, as JSON: samples rows
 
 Orders, for the owner of the data directory by its socket, or with a user and a password:
 POST /checkpoint  write a consistent copy of the data beside it
@@ -199,6 +207,14 @@ func isAddress(host string) bool {
 
 func check(f func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { write(w, "ok", f()) }
+}
+
+func writeJSON(w http.ResponseWriter, page any) {
+	w.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	// A client that went away in the middle of its answer is nobody to report to.
+	_ = enc.Encode(page)
 }
 
 // write answers with a line, or with 503 and the error.

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package advise
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// logs writes the log of servers for two weeks: the first writes far more than the others.
+func logs(w *world, insert func(server string, at time.Time, message string)) {
+	for i := range 20 {
+		rows := 140
+		if i == 0 {
+			rows = 5_600
+		}
+		for j := range rows {
+			at := epoch.Add(time.Duration(j) * (14 * 24 * time.Hour / time.Duration(rows)))
+			insert(fmt.Sprint("web-", i+1), at, strings.Repeat("x", 2500))
+		}
+	}
+}
+
+// TestServerLogs is the example of the requirements: with the server alone as the key logs grow for ever, and one
+// server that writes more makes them uneven; with the hour in the key they do neither.
+func TestServerLogs(t *testing.T) {
+	w := newWorld(t, "server_logs(server text | log_time timestamp) log_level text; message text")
+	logs(w, func(server string, at time.Time, message string) { w.insert(server, at, "INFO", message) })
+	r := Advise(w.input())
+	golden(t, "server_logs", &r)
+	if !r.has(Unbounded) || !r.has(Large) || !r.has(Skewed) {
+		t.Errorf("found %v", r.kinds())
+	}
+
+	w = newWorld(t, "server_logs(log_hour timestamp; server text | log_time timestamp) log_level text; message text")
+	logs(w, func(server string, at time.Time, message string) {
+		w.insert(at.Truncate(time.Hour), server, at, "INFO", message)
+	})
+	r = Advise(w.input())
+	golden(t, "server_logs_by_hour", &r)
+	if len(r.Findings) > 0 {
+		t.Errorf("with the hour in the key: %v", r.kinds())
+	}
+}
+
+// TestOneRowAnHour is the first definition of the requirements' example: its key is an hour, so that each row replaces
+// the one before. Keys that are instants or ids have one row each as they are to have.
+func TestOneRowAnHour(t *testing.T) {
+	const declaration = "server_logs(log_hour timestamp) log_level text; message text; server text"
+	w := newWorld(t, declaration)
+	for i := range 48 {
+		w.insert(epoch.Add(time.Duration(i)*time.Hour), "INFO", "started", "web-1")
+	}
+	r := Advise(w.input())
+	golden(t, "server_logs_one_row", &r)
+	if !r.has(SingleRow) || len(r.Findings) > 1 {
+		t.Errorf("found %v", r.kinds())
+	}
+	w.writes = 48_000
+	if r = Advise(w.input()); !r.has(SingleRow) || r.Findings[0].Effect[0].After != 1000 {
+		t.Errorf("by writes: %+v", r.Findings)
+	}
+	instants := newWorld(t, declaration)
+	for i := range 48 {
+		instants.insert(epoch.Add(time.Duration(i*3_600_017)*time.Millisecond), "INFO", "started", "web-1")
+	}
+	ids := newWorld(t, "user(id timeuuid) message text")
+	for i := range 48 {
+		ids.insert(epoch.Add(time.Duration(i)*time.Hour), "hello")
+	}
+	for _, w := range []*world{instants, ids} {
+		w.writes = 48_000
+		if r := Advise(w.input()); len(r.Findings) > 0 {
+			t.Errorf("%s: %v", w.table, r.kinds())
+		}
+	}
+}
+
+// foods fills a table of foods in groups of uneven size, as the data of the requirements' example has them.
+func foods(t *testing.T, groups int) *world {
+	w := newWorld(t, "foods(food_group text | id int) description text")
+	names := []string{"Beef Products", "Vegetables and Vegetable Products", "Soups, Sauces, and Gravies",
+		"Baked Products", "Sausages and Luncheon Meats"}
+	for i := range groups {
+		name := fmt.Sprint("Group ", i)
+		if i < len(names) {
+			name = names[i]
+		}
+		for j := range 5 + 400/(i+1) {
+			w.insert(name, j, strings.Repeat("food ", 20))
+		}
+	}
+	w.parts, w.units = 3, 18_000
+	return w
+}
+
+// TestFoodGroups is the example of 18,000 RU/s over three physical partitions: with 25 groups as keys they cannot be
+// filled evenly, with a thousand they can.
+func TestFoodGroups(t *testing.T) {
+	r := Advise(foods(t, 25).input())
+	golden(t, "foods", &r)
+	if !r.has(FewKeys) || len(r.Findings) > 1 {
+		t.Errorf("found %v", r.kinds())
+	}
+	if r := Advise(foods(t, 1000).input()); len(r.Findings) > 0 {
+		t.Errorf("of a thousand groups: %v", r.kinds())
+	}
+	small := foods(t, 25)
+	small.units = 0
+	if r := Advise(small.input()); len(r.Findings) > 0 {
+		t.Errorf("without a throughput: %v", r.kinds())
+	}
+}
+
+// TestMagazines is the example of two queries: a list of all magazines asks all physical partitions, those of one
+// publisher are found in one. A table by publisher is proposed where they are found through an index.
+func TestMagazines(t *testing.T) {
+	fill := func(w *world, values func(i int) []any) *world {
+		for i := range 300 {
+			w.insert(values(i)...)
+		}
+		w.parts = 3
+		return w
+	}
+	names := fill(newWorld(t, "magazine_name(id int) name text; publicationfrequency text"), func(i int) []any {
+		return []any{i, fmt.Sprint("Magazine ", i), "monthly"}
+	})
+	names.shapes = []Shape{{Scan: true, Count: 40, Rows: 40 * 300, Units: 40 * 13.6}}
+	r := Advise(names.input())
+	golden(t, "magazine_name", &r)
+	if !r.has(FanOut) || len(r.Findings) > 1 || r.Findings[0].Level != Warning {
+		t.Errorf("found %v", r.kinds())
+	}
+	names.parts = 1
+	if r := Advise(names.input()); !r.has(FanOut) || r.Findings[0].Level != Note {
+		t.Errorf("on one physical partition: %+v", r.Findings)
+	}
+	byID := Shape{Text: "WHERE id = ?", Equal: []string{"id"}, Count: 1000, Rows: 1000, Units: 1000}
+	names.parts, names.shapes = 3, []Shape{byID}
+	if r := Advise(names.input()); len(r.Findings) > 0 {
+		t.Errorf("reads by the key: %v", r.kinds())
+	}
+
+	indexed := fill(newWorld(t, "magazine_name(id int) name text; publicationfrequency text; publisher text"),
+		func(i int) []any {
+			return []any{i, fmt.Sprint("Magazine ", i), "monthly", fmt.Sprint("Publisher ", i%20)}
+		})
+	indexed.table.Indexes["by_publisher"] = &schema.Index{Name: "by_publisher", Column: "publisher"}
+	r = Advise(indexed.input())
+	golden(t, "magazine_index", &r)
+	if !r.has(FanOut) || !strings.Contains(r.Findings[0].Proposal.DDL, "PRIMARY KEY (publisher, id)") {
+		t.Errorf("an index: %+v", r.Findings)
+	}
+	indexed.parts = 2
+	if r := Advise(indexed.input()); len(r.Findings) > 0 {
+		t.Errorf("an index on two physical partitions: %v", r.kinds())
+	}
+
+	const declaration = "magazine_publisher(publisher text | id int DESC) name text; publicationfrequency text"
+	publishers := fill(newWorld(t, declaration),
+		func(i int) []any {
+			return []any{fmt.Sprint("Publisher ", i%60), i, fmt.Sprint("Magazine ", i), "monthly"}
+		})
+	publishers.shapes = []Shape{{Text: "WHERE publisher = ?", Equal: []string{"publisher"}, Count: 10, Rows: 150,
+		Units: 13}}
+	r = Advise(publishers.input())
+	golden(t, "magazine_publisher", &r)
+	if len(r.Findings) > 0 {
+		t.Errorf("by publisher: %v", r.kinds())
+	}
+}
+
+// TestConditions: a tenth of all writes is worth a word if it has conditions, a twentieth is not, and counters are no
+// conditions.
+func TestConditions(t *testing.T) {
+	w := newWorld(t, "account(name text) balance int")
+	for i := range 50 {
+		w.insert(fmt.Sprint("account ", i), i)
+	}
+	w.writes, w.conditions = 1000, 400
+	r := Advise(w.input())
+	golden(t, "account", &r)
+	if !r.has(Condition) || len(r.Findings) > 1 {
+		t.Errorf("found %v", r.kinds())
+	}
+	for _, conditions := range []uint64{50, 99} {
+		if w.conditions = conditions; hasConditions(w) {
+			t.Errorf("%d conditions", conditions)
+		}
+	}
+	counters := newWorld(t, "n(k text) n counter")
+	counters.writes, counters.conditions = 1000, 1000
+	if r := Advise(counters.input()); r.has(Condition) {
+		t.Error("counters have conditions")
+	}
+}
+
+// TestNothingToSay: neither a table without rows nor one with a few users and their messages gives a finding.
+func TestNothingToSay(t *testing.T) {
+	for _, declaration := range []string{
+		"user(id uuid) user text; message text",
+		"user(user text | id int) message text",
+		"user(firstname text; lastname text | id int) message text",
+		"server_logs(log_hour timestamp) message text",
+		"t(id1 int; id2 int | c1 text; c2 text) k int; v text",
+	} {
+		w := newWorld(t, declaration)
+		w.parts = 4
+		if r := Advise(w.input()); len(r.Findings) > 0 {
+			t.Errorf("%s: %v", declaration, r.kinds())
+		}
+	}
+	w := newWorld(t, "user(user text | id int) message text")
+	for i := range 200 {
+		for j := range 2 + i%3 {
+			w.insert(fmt.Sprint("theo ", i), j, "hello")
+		}
+	}
+	if r := Advise(w.input()); len(r.Findings) > 0 {
+		t.Errorf("found %v", r.kinds())
+	}
+}
+
+// TestLimits: a logical partition is told of from 10 MB on, or 100,000 values, and not below; a warning comes at 100
+// MB.
+func TestLimits(t *testing.T) {
+	for _, tc := range []struct {
+		rows, bytes int
+		want        Level
+	}{
+		{900, 5000, ""}, {1050, 5000, Note}, {9_900, 1, ""}, {10_100, 1, Warning}, {1_900, 30_000, Warning},
+	} {
+		w := newWorld(t, "notes(owner text | title text) a text; b text; c text; d text; e text; f text; g text; h text;"+
+			"i text; j text")
+		for i := range tc.rows {
+			body := strings.Repeat("x", tc.bytes)
+			if tc.bytes > 1 {
+				w.insert("theo", fmt.Sprintf("%07d", i*7919%tc.rows), body, body)
+				continue
+			}
+			w.insert("theo", fmt.Sprintf("%07d", i*7919%tc.rows), body, body, body, body, body, body, body, body, body,
+				body)
+		}
+		in := w.input()
+		r := Advise(in)
+		if found := len(r.Findings) > 0; found != (tc.want != "") || found && r.Findings[0].Level != tc.want {
+			t.Errorf("%d rows of %d bytes: %+v, largest %+v", tc.rows, tc.bytes, r.Findings, r.Figures.Largest)
+		}
+	}
+}
+
+// TestExpected is the hotel example of Cassandra's documentation: 73,000 rows of available rooms make 1.1 MB.
+func TestExpected(t *testing.T) {
+	got := Expected(73_000, 4, 3, 0, 16, 0, 7)
+	if got.Values != 73_000 || math.Abs(got.Bytes-1_095_016) > 0.5 {
+		t.Errorf("%+v", got)
+	}
+	if got := Expected(10, 6, 2, 1, 8, 20, 30); got.Values != 10*3+1 || got.Bytes != 8+20+300+8*31 {
+		t.Errorf("with a static column: %+v", got)
+	}
+}
+
+func hasConditions(w *world) bool {
+	r := Advise(w.input())
+	return r.has(Condition)
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package advise
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+const (
+	// few is how many physical partitions a query may ask without a word: small tables have one or two. Above manyUnits
+	// request units a second or manyBytes a table has more than a few, or will.
+	few       = 2
+	manyUnits = 30_000
+	manyBytes = 100e9
+	// shapesShown bounds the findings about kinds of reads, the dearest first.
+	shapesShown = 3
+	// inOne is up to how many bytes a table is small enough to be kept in one logical partition as a whole.
+	inOne = targetBytes
+)
+
+// fanOuts tell of reads that ask all physical partitions: those that there were, and those that an index is for.
+func (s *study) fanOuts() (out []Finding) {
+	shapes := slices.Clone(s.Shapes)
+	slices.SortStableFunc(shapes, func(a, b Shape) int {
+		switch {
+		case a.Units != b.Units:
+			return map[bool]int{true: -1, false: 1}[a.Units > b.Units]
+		}
+		return strings.Compare(a.Text, b.Text)
+	})
+	asked := map[string]bool{}
+	for i := range shapes {
+		sh := &shapes[i]
+		if !sh.Scan || sh.Count == 0 {
+			continue
+		}
+		asked[sh.Index] = true
+		if len(out) < shapesShown {
+			out = append(out, *s.fanOut(sh))
+		}
+	}
+	for _, name := range indexNames(s.Table) {
+		if !asked[name] && (s.Physical > few || s.many()) && s.rows > 0 {
+			out = append(out, *s.indexed(s.Table.Indexes[name]))
+		}
+	}
+	return out
+}
+
+func indexNames(t *schema.Table) (names []string) {
+	for name := range t.Indexes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// many reports whether the table has more than a few physical partitions by what it has and may be asked.
+func (s *study) many() bool {
+	return s.Throughput.Units > manyUnits || float64(s.figures.DiskBytes) > manyBytes
+}
+
+func (s *study) level() Level {
+	if s.many() || s.Physical > few {
+		return Warning
+	}
+	return Note
+}
+
+// fanOut is about reads of one kind that there were.
+func (s *study) fanOut(sh *Shape) *Finding {
+	f := &Finding{Kind: FanOut, Level: s.level()}
+	each, rows := sh.Units/float64(sh.Count), float64(sh.Rows)/float64(sh.Count)
+	f.Headline = fmt.Sprintf("reads of all physical partitions: %s, %s RU each", sh.words(), number(each))
+	var units float64
+	for i := range s.Shapes {
+		units += s.Shapes[i].Units
+	}
+	f.Evidence = []Fact{
+		{"times that it was read, on the nodes that answered", float64(sh.Count), Count},
+		{"price of one", each, RU},
+		{"rows of one", rows, Count},
+		{"physical partitions asked, if it is read to its end", float64(s.Physical), Count},
+		{"share of what all reads of the table have cost", 100 * sh.Units / max(units, 1e-9), Percent},
+	}
+	f.Evidence = append(f.Evidence, s.thresholds()...)
+	f.Basis = fmt.Sprintf("computed for %s rows of the mean size, %s", roughly(rows), bytesText(s.rowBytes()))
+	column := s.lookup(sh)
+	if column == nil {
+		s.wholeTable(f, each)
+		return f
+	}
+	s.byColumn(f, column, each, rows)
+	return f
+}
+
+// words name a kind of read.
+func (sh *Shape) words() string {
+	text := "SELECT of the whole table"
+	if sh.Text != "" {
+		text = "SELECT ... " + sh.Text
+	}
+	if sh.Index != "" {
+		text += " (index " + sh.Index + ")"
+	}
+	return text
+}
+
+// thresholds are what makes a table one of more than a few physical partitions.
+func (s *study) thresholds() (facts []Fact) {
+	if s.Throughput.Units > manyUnits {
+		facts = append(facts, Fact{"RU/s that the table may take (30,000 and less are few partitions)",
+			float64(s.Throughput.Units), RUPerSec})
+	}
+	if float64(s.figures.DiskBytes) > manyBytes {
+		facts = append(facts, Fact{"bytes on disk (100 GB and less are few partitions)", float64(s.figures.DiskBytes),
+			Bytes})
+	}
+	return facts
+}
+
+// lookup is a column that a kind of read compares with one value, and that could be a partition key; nil if there is
+// none.
+func (s *study) lookup(sh *Shape) *schema.Column {
+	for _, name := range sh.Equal {
+		if c := s.Table.ByName[name]; c != nil && !c.Type.MultiCell() && c.Type.Kind != cqltype.Counter {
+			return c
+		}
+	}
+	return nil
+}
+
+// byColumn proposes a table for reads by a column.
+func (s *study) byColumn(f *Finding, c *schema.Column, each, rows float64) {
+	d := s.tableBy(c)
+	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("Keep a second table by %s, and write each row to both: a read "+
+		"asks one logical partition.", cqltype.QuoteName(c.Name))}
+	f.Effect = []Change{
+		{What: "price of one", Before: each, After: readPart(rows, rows*s.rowBytes()), Unit: RU},
+		{What: "physical partitions asked for one", Before: float64(s.Physical), After: 1, Unit: Count},
+		{What: "price of a write, to both tables", Before: writeRow(s.rowBytes(), false),
+			After: 2 * writeRow(s.rowBytes(), false), Unit: RU},
+	}
+}
+
+// tableBy is the table with a column as its partition key.
+func (s *study) tableBy(c *schema.Column) *declaration {
+	d := declarationOf(s.Table)
+	d.name += "_by_" + c.Name
+	is := func(x declared) bool { return x.name == c.Name }
+	d.clustered = slices.DeleteFunc(slices.Concat(d.partition, d.clustered), is)
+	d.rest = slices.DeleteFunc(d.rest, is)
+	for i := range d.rest {
+		d.rest[i].static = false
+	}
+	d.partition = []declared{{name: c.Name, typ: c.Type.String()}}
+	return d
+}
+
+// wholeTable proposes what there is for reads of all of a table.
+func (s *study) wholeTable(f *Finding, each float64) {
+	if s.bytes > inOne || s.count <= 1 {
+		f.Proposal.Text = "A read of everything asks every physical partition, whatever the key: have it done rarely, by " +
+			"token ranges, or keep what it looks for in a table of its own, by a key that the query gives."
+		f.Effect = []Change{{What: "price of one, if it gave the key of a mean logical partition", Before: each,
+			After: readPart(s.rows/max(s.count, 1), s.mean()), Unit: RU}}
+		return
+	}
+	buckets := 1
+	d := declarationOf(s.Table)
+	d.name += "_list"
+	d.clustered = slices.Concat(d.partition, d.clustered)
+	d.partition = []declared{{name: free(s.Table, "bucket"), typ: "int"}}
+	for i := range d.rest {
+		d.rest[i].static = false
+	}
+	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("All of it is %s: small enough for one logical partition. Keep "+
+		"a second table with bucket = 0 in each row, and more buckets when it comes near 10 MB.", bytesText(s.bytes))}
+	f.Effect = []Change{
+		{What: "price of one", Before: each, After: readPart(s.rows, s.bytes), Unit: RU},
+		{What: "physical partitions asked for one", Before: float64(s.Physical), After: float64(buckets), Unit: Count},
+		{What: "bytes of the largest logical partition", Before: s.figures.Largest.Bytes, After: s.bytes, Unit: Bytes},
+	}
+}
+
+// indexed is about an index that reads have not used yet as far as is known.
+func (s *study) indexed(ix *schema.Index) *Finding {
+	f := &Finding{Kind: FanOut, Level: s.level()}
+	least := scanTable(s.Physical, 1, s.rowBytes())
+	f.Headline = fmt.Sprintf("a read by index %s, without a partition key, asks all %d physical partitions: %s RU for one row",
+		ix.Name, s.Physical, number(least))
+	f.Evidence = append([]Fact{
+		{"physical partitions", float64(s.Physical), Count},
+		{"price of a read that finds one row", least, RU},
+	}, s.thresholds()...)
+	f.Basis = "computed for a read that finds one row of the mean size, " + bytesText(s.rowBytes())
+	c := s.Table.ByName[ix.Column]
+	if c == nil || c.Type.MultiCell() {
+		f.Proposal.Text = "Give the partition key, too, in reads by the index."
+		f.Effect = []Change{{What: "price of one with the partition key", Before: least,
+			After: readPart(1, s.rowBytes()), Unit: RU}}
+		return f
+	}
+	s.byColumn(f, c, least, 1)
+	return f
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package advise
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// large tells of logical partitions beyond 10 MB, 100 MB and 100,000 values.
+func (s *study) large() *Finding {
+	top := s.figures.Largest
+	if top.Bytes <= idealBytes && top.Values <= largeValues {
+		return nil
+	}
+	f := &Finding{Kind: Large, Level: Note, Basis: s.basis()}
+	what := []string{}
+	if top.Bytes > idealBytes {
+		what = append(what, bytesText(top.Bytes))
+	}
+	if top.Values > largeValues {
+		what = append(what, roughly(top.Values)+" values")
+	}
+	if top.Bytes > largeBytes || top.Values > largeValues {
+		f.Level = Warning
+	}
+	f.Headline = fmt.Sprintf("the logical partition %s has %s", s.figures.LargestKey, joined(what))
+	f.Evidence = []Fact{
+		{"bytes of " + s.figures.LargestKey, top.Bytes, Bytes},
+		{"values of it (100,000 are recommended at most)", top.Values, Count},
+		{"rows of it", top.Rows, Count},
+		{"logical partitions of more than 10 MB (ideal)", s.above(idealBytes, 0), Count},
+		{"logical partitions of more than 100 MB (recommended)", s.above(largeBytes, 0), Count},
+		{"logical partitions of more than 100,000 values", s.above(0, largeValues), Count},
+		{"values by the formulas, for so many rows", s.figures.Expected.Values, Count},
+		{"bytes by the formulas, for so many rows", s.figures.Expected.Bytes, Bytes},
+	}
+	var ok bool
+	if f.Proposal, f.Effect, ok = s.divided(); !ok {
+		f.Proposal, f.Effect = s.chunked()
+	}
+	return f
+}
+
+// chunkBytes is how large the pieces of large values are to be.
+const chunkBytes = 1e6
+
+// chunked proposes to keep large rows in pieces, where no key divides a partition.
+func (s *study) chunked() (Proposal, []Change) {
+	row := s.figures.Largest.Bytes / max(s.figures.Largest.Rows, 1)
+	piece := min(row, chunkBytes)
+	d := declarationOf(s.Table)
+	d.clustered = append(d.clustered, declared{name: free(s.Table, "chunk"), typ: "int"})
+	return Proposal{DDL: d.String(), Text: fmt.Sprintf("No key divides it: it has %s of %s. Keep large values in pieces of "+
+			"%s, each a row, or outside of the database.", plural(s.figures.Largest.Rows, "row"), bytesText(row),
+			bytesText(piece))},
+		[]Change{
+			{What: "bytes of its rows", Before: row, After: piece, Unit: Bytes},
+			{What: "price of one", Before: readPart(1, row), After: readPart(1, piece), Unit: RU},
+			{What: "price of a write of one", Before: writeRow(row, false), After: writeRow(piece, false), Unit: RU},
+		}
+}
+
+const (
+	// openPart is how near to the newest row of the table the newest of a partition must be, as a part of the time that
+	// all rows are from, for it to grow still; longPart is from how much of that time its rows must be.
+	openPart, longPart = 0.1, 0.5
+	// grownShare is which part of the bytes such partitions must have.
+	grownShare = 0.5
+	// horizonMin is the least time that rows must be from for a rate to mean something, rowsMin the least number of
+	// rows of a partition.
+	horizonMin, rowsMin = time.Hour, 20
+	// soon is within which time a partition must come to 100 MB to be warned of; beyond late nothing is said.
+	soon, late = 365, 10 * 365
+)
+
+// growth is how a logical partition has grown.
+type growth struct {
+	member      *member
+	first, last time.Time
+	perDay      float64
+}
+
+// unbounded tells of partitions that have rows of all times, and get more.
+func (s *study) unbounded() *Finding {
+	top := s.fastest
+	if top == nil {
+		return nil
+	}
+	days := max(largeBytes-top.member.Bytes, 0) / top.perDay // from the newest row on
+	if days > late {
+		return nil
+	}
+	key := keyText(s.Table, top.member.Key)
+	f := &Finding{Kind: Unbounded, Level: Note, Basis: s.basis()}
+	if days < soon {
+		f.Level = Warning
+	}
+	f.Headline = fmt.Sprintf("logical partitions grow for ever: %s by %s a day", key, bytesText(top.perDay))
+	f.Evidence = []Fact{
+		{fmt.Sprintf("days that rows of %s are from, by %s (%s to %s)", key, s.source, top.first.Format(time.DateOnly),
+			top.last.Format(time.DateOnly)), top.last.Sub(top.first).Hours() / 24, Days},
+		{"bytes of it", top.member.Bytes, Bytes},
+		{"growth of it a day", top.perDay, Bytes},
+		{"days until it has 100 MB", days, Days},
+		{"logical partitions of the sample that grow like this", float64(len(s.open)), Count},
+	}
+	if ttl := s.Table.Options.DefaultTTL; ttl > 0 {
+		bound := top.perDay * float64(ttl) / 86400
+		if bound <= idealBytes {
+			return nil
+		}
+		f.Headline = fmt.Sprintf("logical partitions grow until rows expire: %s to %s", key, bytesText(bound))
+		f.Evidence = append(f.Evidence, Fact{"bytes of it when the oldest rows expire, after default_time_to_live", bound, Bytes})
+	}
+	f.Proposal, f.Effect = s.bounded(top)
+	return f
+}
+
+// growths are the partitions of the sample that have grown for most of the time that there are rows from, and still do,
+// if most of the bytes are in them; source says what tells the time.
+func (s *study) growths() (open []growth, source string) {
+	if len(s.Table.Clustering) == 0 || slices.ContainsFunc(s.Table.PartitionKey, isTime) {
+		return nil, "" // a time bounds it
+	}
+	column, i := timeColumn(s.Table)
+	source = "their timestamps"
+	if column != nil {
+		source = cqltype.QuoteName(column.Name)
+	}
+	var all []growth
+	var begin, end time.Time
+	for j := range s.members {
+		m := &s.members[j]
+		g := growth{member: m}
+		if !g.times(s.Table, column, i) {
+			continue
+		}
+		if begin.IsZero() || g.first.Before(begin) {
+			begin = g.first
+		}
+		if g.last.After(end) {
+			end = g.last
+		}
+		all = append(all, g)
+	}
+	horizon := end.Sub(begin)
+	if horizon < horizonMin || column == nil && horizon < 24*time.Hour {
+		return nil, source
+	}
+	var bytes, grown float64
+	for _, g := range all {
+		bytes += g.member.weight * g.member.Bytes
+		lasts := g.last.Sub(g.first)
+		if g.member.Rows >= rowsMin && float64(lasts) >= longPart*float64(horizon) &&
+			float64(end.Sub(g.last)) <= openPart*float64(horizon) {
+			g.perDay = g.member.Bytes / (lasts.Hours() / 24)
+			open = append(open, g)
+			grown += g.member.weight * g.member.Bytes
+		}
+	}
+	if grown < grownShare*bytes {
+		return nil, source
+	}
+	return open, source
+}
+
+// times finds out when the rows of a partition are from. Without a column of time that is when they were written; rows
+// that are written anew again and again would look like growth, so they must have come in the order of their keys.
+func (g *growth) times(t *schema.Table, column *schema.Column, place int) bool {
+	kept := g.member.Kept
+	if len(kept) == 0 {
+		return false
+	}
+	up, down := 0, 0
+	for i := range kept {
+		at := time.UnixMicro(kept[i].Written).UTC()
+		if column != nil {
+			var ok bool
+			if at, ok = clusteringInstant(t, kept[i].Clustering, place); !ok {
+				return false
+			}
+		} else if i > 0 && kept[i].Written > kept[i-1].Written {
+			up++
+		} else if i > 0 && kept[i].Written < kept[i-1].Written {
+			down++
+		}
+		if g.first.IsZero() || at.Before(g.first) {
+			g.first = at
+		}
+		if at.After(g.last) {
+			g.last = at
+		}
+	}
+	return column != nil || 10*max(up, down) >= 9*(len(kept)-1)
+}
+
+// fastest is the partition that grows fastest.
+func fastest(open []growth) *growth {
+	top := &open[0]
+	for i := range open {
+		if open[i].perDay > top.perDay {
+			top = &open[i]
+		}
+	}
+	return top
+}
+
+// bounded proposes a key that a time bounds.
+func (s *study) bounded(top *growth) (Proposal, []Change) {
+	for i := range s.designs {
+		o := &s.designs[i]
+		if o.unit == nil {
+			continue
+		}
+		now := s.members[0].size()
+		effect := s.effect(o, now)
+		return Proposal{Text: o.text(), DDL: o.declaration().String()}, append(effect, Change{
+			What: "bytes of the largest key after a year", Before: top.member.Bytes + 365*top.perDay,
+			After: max(o.largest.Bytes, o.full), Unit: Bytes, OffBy: o.offBy()})
+	}
+	d := declarationOf(s.Table)
+	d.partition = append(d.partition, declared{name: free(s.Table, "month"), typ: "date"})
+	month := top.perDay * 30
+	return Proposal{Text: "Put the month in which a row is written into the partition key, or whatever else says when a " +
+			"row is from: what is older grows no more.", DDL: d.String()},
+		[]Change{
+			{What: "bytes of the largest key after a year", Before: top.member.Bytes + 365*top.perDay, After: month,
+				Unit: Bytes, OffBy: 100 / math.Sqrt(max(float64(len(top.member.Kept)), 1))},
+			{What: "price of all rows of it then", Before: readPart((top.member.Bytes+365*top.perDay)/s.rowBytes(),
+				top.member.Bytes+365*top.perDay), After: readPart(month/s.rowBytes(), month), Unit: RU},
+			{What: "  logical partitions read for them", Before: 1, After: 12 +
+				math.Ceil(top.last.Sub(top.first).Hours()/24/30), Unit: Count},
+		}
+}
+
+const (
+	// skewTimes is how many times the mean the largest partition must have to be skewed, skewBytes the least that it
+	// must have, and skewKeys how many partitions there must be.
+	skewTimes, skewBytes, skewKeys = 5, 1e6, 10
+)
+
+// skewed tells of partitions with much more than others.
+func (s *study) skewed() *Finding {
+	top := s.figures.Largest
+	if s.count < skewKeys || top.Bytes < skewBytes || top.Bytes < skewTimes*s.mean() {
+		return nil
+	}
+	times := top.Bytes / s.mean()
+	f := &Finding{Kind: Skewed, Level: Note, Basis: s.basis()}
+	if top.Bytes > idealBytes {
+		f.Level = Warning
+	}
+	f.Headline = fmt.Sprintf("logical partitions are uneven: %s has %s times the mean", s.figures.LargestKey,
+		number(times))
+	f.Evidence = []Fact{
+		{"bytes of " + s.figures.LargestKey, top.Bytes, Bytes},
+		{"mean of a logical partition", s.mean(), Bytes},
+		{"median of a logical partition", s.figures.MedianBytes, Bytes},
+		{"largest to mean", times, Times},
+		{"its share of the table", 100 * top.Bytes / max(s.bytes, 1), Percent},
+	}
+	var ok bool
+	if f.Proposal, f.Effect, ok = s.divided(); !ok {
+		f.Proposal, f.Effect = s.chunked()
+	}
+	return f
+}
+
+const (
+	// keysEach is how many logical partitions a physical one should have to be filled evenly.
+	keysEach = 10
+	// fewKeysBytes is from how many bytes on that matters for a table without a throughput.
+	fewKeysBytes = 1e9
+	// unitsEach and bytesEach are what a physical partition can take.
+	unitsEach, bytesEach = 10_000, 30e9
+)
+
+// needed is how many physical partitions the table has, or needs.
+func (s *study) needed() float64 {
+	return math.Ceil(max(float64(s.Physical), float64(s.Throughput.Units)/unitsEach, s.bytes/bytesEach))
+}
+
+// fewKeys tells of tables whose keys are too few to be spread evenly over their physical partitions.
+func (s *study) fewKeys() *Finding {
+	units, need := float64(s.Throughput.Units), s.needed()
+	if units == 0 && s.bytes < fewKeysBytes || need < 2 || s.count == 0 || s.count >= keysEach*need {
+		return nil
+	}
+	f := &Finding{Kind: FewKeys, Level: Warning, Basis: s.basis()}
+	f.Headline = fmt.Sprintf("%s logical partitions are too few for %s physical ones", roughly(s.count), number(need))
+	share := s.figures.Largest.Bytes / max(s.bytes, 1)
+	f.Evidence = []Fact{
+		{"logical partitions", s.count, Count},
+		{"physical partitions that the table has or needs", need, Count},
+		{"the most physical partitions that so many keys can use", s.count, Count},
+		{"share of the table in " + s.figures.LargestKey, 100 * share, Percent},
+		{"share of the table in an even physical partition", 100 / need, Percent},
+	}
+	var ok bool
+	if f.Proposal, f.Effect, ok = s.divided(); !ok {
+		f.Proposal.Text = fmt.Sprintf("Choose a partition key with more values than %s has.",
+			keyColumns(s.Table.PartitionKey))
+		f.Effect = []Change{{What: "logical partitions for each physical one", Before: s.count / need, After: keysEach,
+			Unit: Times}}
+		return f
+	}
+	if units > 0 {
+		each := units / need
+		after := f.Effect[2].After
+		f.Effect = append(f.Effect, Change{What: "RU/s that the largest key can use at most", Before: each,
+			After: min(each*max(1, f.Effect[7].After), units), Unit: RUPerSec})
+		f.Effect = append(f.Effect, Change{What: "logical partitions for each physical one", Before: s.count / need,
+			After: after / need, Unit: Times})
+	}
+	return f
+}
+
+const (
+	// conditionsMin and conditionsPart are how many conditions there must be, and which part of all writes.
+	conditionsMin, conditionsPart = 100, 0.1
+)
+
+// conditions tells what writes with IF cost.
+func (s *study) conditions() *Finding {
+	var writes, conditions float64
+	for i := range s.Samples {
+		writes += float64(s.Samples[i].Writes)
+		conditions += float64(s.Samples[i].Conditions)
+	}
+	all := max(writes, conditions)
+	if s.Table.Counter || conditions < conditionsMin || conditions < conditionsPart*all {
+		return nil
+	}
+	with, without := writeRow(s.rowBytes(), true), writeRow(s.rowBytes(), false)
+	part := conditions / all
+	f := &Finding{Kind: Condition, Level: Note,
+		Basis: "computed for a row of the mean size, " + bytesText(s.rowBytes())}
+	if part > 0.5 {
+		f.Level = Warning
+	}
+	f.Headline = fmt.Sprintf("%s %% of all writes have a condition: each costs %s RU instead of %s", number(100*part),
+		number(with), number(without))
+	f.Evidence = []Fact{
+		{"writes with a condition since the leaders began", conditions, Count},
+		{"writes in all", all, Count},
+		{"price of a write with a condition that is met", with, RU},
+		{"price of one whose condition is not met", with - without, RU},
+		{"price of a write without", without, RU},
+	}
+	f.Proposal.Text = "Write without a condition where the key alone tells rows apart: a uuid or timeuuid that the client " +
+		"makes needs no IF NOT EXISTS, and an INSERT that is sent twice writes the same row. Conditions on one logical " +
+		"partition wait for each other."
+	if t := s.Table; len(t.Clustering) == 0 && t.PartitionKey[0].Type.Kind != cqltype.UUID {
+		d := declarationOf(t)
+		d.clustered = append(d.clustered, declared{name: free(t, "version"), typ: "timeuuid", desc: true})
+		f.Proposal.DDL = d.String()
+		f.Proposal.Text += " Or keep versions of a row as rows, and read the newest (LIMIT 1)."
+	}
+	f.Effect = []Change{
+		{What: "price of a write", Before: with, After: without, Unit: RU},
+		{What: "price of all writes so far", Before: conditions*with + (all-conditions)*without, After: all * without,
+			Unit: RU},
+	}
+	return f
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package advise
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+const (
+	// roundPart is which part of the keys of a sample must be whole hours, or the like, for the key to be a period of
+	// time and not an instant; keysMin is how many keys that takes.
+	roundPart, keysMin = 0.95, 3
+	// perPeriod is how many writes to a period effects are shown for where it is not known how many there were.
+	perPeriod = 1000
+)
+
+// singleRow tells of tables whose key is a period of time, such as an hour, and which keep one row of each: what is
+// written later to the same period replaces it. One row a key is as it is to be where the key is an id.
+func (s *study) singleRow() *Finding {
+	t := s.Table
+	if len(t.Clustering) > 0 || len(t.Regulars) == 0 || t.Counter {
+		return nil
+	}
+	column, period, round, keys := s.period()
+	if column == nil || keys < keysMin || float64(round) < roundPart*float64(keys) {
+		return nil
+	}
+	name := cqltype.QuoteName(column.Name)
+	f := &Finding{Kind: SingleRow, Level: Warning}
+	f.Headline = fmt.Sprintf("a logical partition can hold one row: what is written to the same %s of %s replaces it", period,
+		name)
+	f.Evidence = []Fact{
+		{fmt.Sprintf("sampled keys whose %s is a whole %s", name, period), float64(round), Count},
+		{"sampled keys in all", float64(keys), Count},
+		{"rows in the largest logical partition", s.figures.Largest.Rows, Count},
+	}
+	var writes float64
+	for i := range s.Samples {
+		writes += float64(s.Samples[i].Writes)
+	}
+	each, known := float64(perPeriod), writes >= 2*s.rows
+	if known {
+		each = writes / max(s.rows, 1)
+		f.Headline += fmt.Sprintf(", %s of %s writes so far", roughly(writes-s.rows), roughly(writes))
+		f.Evidence = append(f.Evidence, Fact{"writes since the leaders began", writes, Count},
+			Fact{"rows that are there", s.rows, Count}, Fact{"writes for each row", each, Times})
+		f.Basis = "computed from the writes that were counted, for rows of the mean size, " + bytesText(s.rowBytes())
+	} else {
+		f.Basis = fmt.Sprintf("computed for %d writes to each %s, of rows of the mean size, %s", perPeriod, period,
+			bytesText(s.rowBytes()))
+	}
+	d := declarationOf(t)
+	id := free(t, "id")
+	d.clustered = append(d.clustered, declared{name: id, typ: "timeuuid"})
+	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("Add a clustering column that tells rows of the same %s apart, "+
+		"such as a timeuuid (now()): all of them are kept, in the order in which they were written.", period)}
+	for _, c := range t.Regulars {
+		if c.Type.Kind == cqltype.Text {
+			f.Proposal.Instead = append(f.Proposal.Instead, fmt.Sprintf("by a column that is there, if its values "+
+				"tell rows apart: PRIMARY KEY ((%s), %s)", keyColumns(t.PartitionKey), cqltype.QuoteName(c.Name)))
+			break
+		}
+	}
+	bytes := s.rowBytes() + 16
+	f.Effect = []Change{
+		{What: "rows kept of each " + period, Before: 1, After: each, Unit: Count},
+		{What: "bytes of the logical partition", Before: s.rowBytes(), After: each * bytes, Unit: Bytes},
+		{What: "price of all rows of it", Before: readPart(1, s.rowBytes()), After: readPart(each, each*bytes),
+			Unit: RU},
+		{What: "price of a write", Before: writeRow(s.rowBytes(), false), After: writeRow(bytes, false), Unit: RU},
+	}
+	return f
+}
+
+// period finds a column of the partition key that has instants, the others having them, too, and says how many keys of
+// the sample are a whole day, hour or minute of it.
+func (s *study) period() (column *schema.Column, name string, round, keys int) {
+	t := s.Table
+	if len(t.PartitionKey) != 1 || !isTime(t.PartitionKey[0]) || t.PartitionKey[0].Type.Kind == cqltype.Timeuuid {
+		return nil, "", 0, 0
+	}
+	column = t.PartitionKey[0]
+	var whole [3]int
+	periods := []time.Duration{24 * time.Hour, time.Hour, time.Minute}
+	for i := range s.members {
+		at, ok := instant(column, s.members[i].Key)
+		if !ok {
+			continue
+		}
+		keys++
+		for j, d := range periods {
+			if at.UnixMilli()%d.Milliseconds() == 0 {
+				whole[j]++
+			}
+		}
+	}
+	for j, name := range []string{"day", "hour", "minute"} {
+		if float64(whole[j]) >= roundPart*float64(keys) {
+			return column, name, whole[j], keys
+		}
+	}
+	return column, "minute", whole[2], keys
+}

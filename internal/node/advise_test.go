@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/advise"
+)
+
+// TestAdvice proves that a node says the same of its tables in the virtual table and over HTTP, by rows that it has
+// sampled in all physical partitions, and nothing of tables without rows.
+func TestAdvice(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	n := startNode(t, Options{InitialPartitions: 3, HTTP: "127.0.0.1:0"})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.foods (food_group text, id int, name text, PRIMARY KEY (food_group, id))")
+	c.query("CREATE TABLE ks.server_logs (log_hour timestamp PRIMARY KEY, log_level text, message text, server text)")
+	if reports, err := n.adviseNamed(t.Context(), ""); err != nil || len(reports) != 2 ||
+		len(reports[0].Findings)+len(reports[1].Findings) > 0 {
+		t.Errorf("without rows: %+v, %v", reports, err)
+	}
+	insert := c.prepare("INSERT INTO ks.foods (food_group, id, name) VALUES (?, ?, ?)")
+	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	for i := range 250 {
+		c.execute(insert, fmt.Append(nil, "group ", i%25), number(i/25), []byte("food"))
+	}
+	c.query("ALTER TABLE ks.foods WITH cosmosdb_provisioned_throughput = 18000")
+	log := c.prepare("INSERT INTO ks.server_logs (log_hour, log_level, message, server) VALUES (?, 'INFO', 'm', 's')")
+	for i := range 240 {
+		hour := time.Date(2026, 11, 2, i%12, 0, 0, 0, time.UTC).UnixMilli()
+		c.execute(log, binary.BigEndian.AppendUint64(nil, uint64(hour)))
+	}
+	var reports []advise.Report
+	body := get(t, n, "/advise?table=ks.foods")
+	if err := json.Unmarshal([]byte(body), &reports); err != nil || len(reports) != 1 {
+		t.Fatalf("%s, %v", body, err)
+	}
+	f := reports[0].Figures
+	if f.Surveyed != 3 || !f.Complete || f.LogicalPartitions != 25 || f.Rows != 250 {
+		t.Errorf("figures of foods: %+v", f)
+	}
+	if got := reports[0].Findings; len(got) != 1 || got[0].Kind != advise.FewKeys {
+		t.Errorf("foods: %+v", got)
+	}
+	shown := c.query("SELECT kind, headline FROM ilion.advice WHERE keyspace_name = 'ks'")
+	cells := string(shown.Cells)
+	if shown.RowCount != 2 || !strings.Contains(cells, reports[0].Findings[0].Headline) ||
+		!strings.Contains(cells, "single-row") || !strings.Contains(cells, "228 of 240 writes") {
+		t.Errorf("%d rows: %q", shown.RowCount, cells)
+	}
+	for table, want := range map[string]string{
+		"ks.none": "no table", "foods": "keyspace", "system.local": "left alone",
+	} {
+		if _, err := n.adviseNamed(t.Context(), table); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", table, err)
+		}
+	}
+}
