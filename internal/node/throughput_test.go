@@ -26,7 +26,7 @@ func TestThroughputIsDivided(t *testing.T) {
 	}
 	shares := func() (out string) {
 		state := n.records.State()
-		all := throughput.Divide(state)
+		all := throughput.Divide(state).PerSecond
 		for _, table := range []string{"own", "a", "b"} {
 			out += table
 			ps := state.Map.Partitions(state.Schema.Table("k", table).ID)
@@ -125,7 +125,7 @@ func TestPartitionsByThroughput(t *testing.T) {
 			s := n.records.State()
 			ps := s.Map.Partitions(s.Schema.Table("k", "t").ID)
 			if len(ps) == want {
-				if got := throughput.Divide(s)[ps[0].ID]; got != each {
+				if got := throughput.Divide(s).PerSecond[ps[0].ID]; got != each {
 					t.Errorf("each of %d takes %d RU/s, want %d", want, got, each)
 				}
 				return

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/budget"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
 // atFirst is for how much of a throughput, in request units a second, a table is created with a physical partition.
@@ -55,15 +56,23 @@ func (p *provision) partitions(m *topology.Snapshot) (n int) {
 	return n
 }
 
-// Divide divides what tables and keyspaces may take evenly over their physical partitions, in request units a second.
-// Partitions without a bound are not in it.
-func Divide(s *meta.State) map[topology.PartitionID]int64 {
-	out := map[topology.PartitionID]int64{}
+// Divide divides what tables and keyspaces may take evenly over their physical partitions. What a split that is under
+// way makes of one has half of it each: until that is in the map the others keep what they have.
+func Divide(s *meta.State) partition.Throughputs {
+	out := partition.Throughputs{PerSecond: map[topology.PartitionID]int64{},
+		Children: map[topology.PartitionID]topology.PartitionID{}}
 	for v := range provisions(s) {
 		n := int64(v.partitions(s.Map))
+		if n == 0 {
+			continue
+		}
+		each := max(v.units/n, 1)
 		for _, t := range v.tables {
 			for _, p := range s.Map.Partitions(t) {
-				out[p.ID] = v.units / n
+				out.PerSecond[p.ID] = each
+				if p.Cut != nil {
+					out.PerSecond[p.Cut.Child], out.Children[p.ID] = max(min(each, budget.Most)/2, 1), p.Cut.Child
+				}
 			}
 		}
 	}

@@ -4,6 +4,7 @@ package throughput
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -68,7 +69,7 @@ func TestAtFirst(t *testing.T) {
 		shares, got := Divide(s), ""
 		for i := range c.own {
 			ps := s.Map.Partitions(firstTable + uint32(i))
-			got += fmt.Sprintf("%d x %d ", len(ps), shares[ps[0].ID])
+			got += fmt.Sprintf("%d x %d ", len(ps), shares.PerSecond[ps[0].ID])
 		}
 		if got != c.want {
 			t.Errorf("%d for the keyspace, %d for tables: %s, want %s", c.shared, c.own, got, c.want)
@@ -129,6 +130,31 @@ func TestSplits(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDivideDuringSplit proves that a split takes nothing from the other partitions before it is in the map, and that
+// parent and child have together what the parent had, at every moment: neither the whole twice nor no bound.
+func TestDivideDuringSplit(t *testing.T) {
+	s := state(t, 0, 18_000)
+	ps := s.Map.Partitions(firstTable)
+	m, err := s.Map.BeginSplit(ps[1].ID, topology.Position{Ring: 1 << 63}, topology.ByLoad, time.UnixMilli(1e12))
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := m.Partition(ps[1].ID).Cut.Child
+	got := Divide(s.WithMap(m))
+	want := map[topology.PartitionID]int64{ps[0].ID: 6_000, ps[1].ID: 6_000, ps[2].ID: 6_000, child: 3_000}
+	if !maps.Equal(got.PerSecond, want) || got.Children[ps[1].ID] != child || len(got.Children) != 1 {
+		t.Errorf("%+v, want %v", got, want)
+	}
+	if m, err = m.EndSplit(ps[1].ID, time.UnixMilli(1e12)); err != nil {
+		t.Fatal(err)
+	}
+	got = Divide(s.WithMap(m))
+	want = map[topology.PartitionID]int64{ps[0].ID: 4_500, ps[1].ID: 4_500, ps[2].ID: 4_500, child: 4_500}
+	if !maps.Equal(got.PerSecond, want) || len(got.Children) > 0 {
+		t.Errorf("%+v, want %v", got, want)
+	}
 }
 
 // TestSplitsOfShared proves that tables which share a throughput are split together, the widest partitions first.

@@ -22,7 +22,7 @@ const (
 	burstMax = 3_000
 	burstFor = 300 * time.Second
 	// beginFor is the part of it that a new leader begins with at most: what the one before has spent it does not know.
-	beginFor = time.Second
+	beginFor = time.Second / 2
 	// grain is what a budget without a burst may save: whoever asks in bunches gets what is due to him.
 	grain = 200 * time.Millisecond
 )
@@ -30,8 +30,7 @@ const (
 // Instant is a point in time in nanoseconds, on a clock that never goes back. All calls of a Budget use the same one.
 type Instant int64
 
-// Budget bounds what a partition may take. The zero value has no bound. It is safe for concurrent use, but for Set,
-// Inherit and Absorb, of which one runs at a time.
+// Budget bounds what a partition may take. The zero value has no bound. It is safe for concurrent use.
 //
 // A balance is kept as the instant at which it was or will be zero. To charge is to move that by the time in which what
 // is charged comes back, and never to begin earlier than what may be saved. So time refills it, nobody has to, and a
@@ -101,10 +100,14 @@ func (b *Budget) begin(now Instant) {
 	b.seen.Store(int64(now))
 }
 
-// Inherit takes the rate and the balance of a parent: until the map has a split each of both may take as much as the
-// whole did, then the rate is divided, and the balance, as time, with it.
+// Inherit takes half of the rate of a parent, which keeps the other half, and half of its balance, which is the same
+// time. So both may take as much as the whole did, until somebody divides what the table may take anew.
 func (b *Budget) Inherit(parent *Budget) {
-	b.rate.Store(parent.rate.Load())
+	if rt := parent.rate.Load(); rt != nil {
+		half := rateOf(max(rt.perSecond/2, 1))
+		parent.rate.Store(half)
+		b.rate.Store(half)
+	}
 	b.sustained.Store(parent.sustained.Load())
 	b.peak.Store(parent.peak.Load())
 	b.seen.Store(parent.seen.Load())

@@ -76,21 +76,22 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestChangesHands proves that a new leader begins with one second of the budget at most, and that what came of a
+// TestChangesHands proves that a new leader begins with half a second of the budget at most, and that what came of a
 // split, or of a merge, has the balance that was there, debts included.
 func TestChangesHands(t *testing.T) {
 	b, c := newBudget(400)
 	c.pass(time.Hour)
-	if got := take(b, c, 2, ru.Unit, 100*time.Millisecond).Float(); got > 400+40+1 || got < 300 {
-		t.Errorf("a new leader gave %.0f RU at once, want 400", got)
+	if got := take(b, c, 2, ru.Unit, 100*time.Millisecond).Float(); got > 200+40+1 || got < 150 {
+		t.Errorf("a new leader gave %.0f RU at once, want 200", got)
 	}
 	b, c = newBudget(6_000)
 	take(b, c, 1, ru.Unit, 10*time.Second)
 	b.Charge(6_000 * ru.Unit) // it owes a second
 	child := new(Budget)
 	child.Inherit(b)
-	b.Set(3_000, c.now)
-	child.Set(3_000, c.now)
+	if b.PerSecond() != 3_000 || child.PerSecond() != 3_000 {
+		t.Errorf("6,000 RU/s became %d and %d", b.PerSecond(), child.PerSecond())
+	}
 	for _, half := range []*Budget{b, child} {
 		if wait := half.Admit(1, c.now); wait < 900*time.Millisecond || wait > 1100*time.Millisecond {
 			t.Errorf("a half that owes a second has to wait for %v", wait)

@@ -58,26 +58,41 @@ func (r *Replica) affords(m *command.Mutation) error {
 // the balance.
 func (r *Replica) Budgeted() bool { return r.budget.Bounded() }
 
-// SetThroughputs says how many request units a second partitions may take, at most budget.Most each; those that are
-// not among them have no bound. It holds for replicas that come later, too. The map must not be changed any more;
-// one goroutine at a time calls it.
-func (h *Host) SetThroughputs(perSecond map[topology.PartitionID]int64) {
-	if old := h.throughputs.Load(); old == nil && len(perSecond) == 0 || old != nil && maps.Equal(*old, perSecond) {
+// Throughputs are what physical partitions may take.
+type Throughputs struct {
+	// PerSecond is in request units a second, at most budget.Most each; partitions that are not in it have no bound.
+	PerSecond map[topology.PartitionID]int64
+	// Children are the partitions that ordered splits make, by parent: from their birth on both take what PerSecond has
+	// for the child.
+	Children map[topology.PartitionID]topology.PartitionID
+}
+
+func (t *Throughputs) equal(o *Throughputs) bool {
+	return maps.Equal(t.PerSecond, o.PerSecond) && maps.Equal(t.Children, o.Children)
+}
+
+// SetThroughputs says what partitions may take. It holds for replicas that come later, too. The maps must not be
+// changed any more; one goroutine at a time calls it.
+func (h *Host) SetThroughputs(t Throughputs) {
+	if old := h.throughputs.Load(); old == nil && len(t.PerSecond) == 0 || old != nil && old.equal(&t) {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.throughputs.Store(&perSecond)
-	now := h.budgetClock()
-	for id, r := range *h.replicas.Load() {
-		r.budget.Set(perSecond[id], now)
+	h.throughputs.Store(&t)
+	now, replicas := h.budgetClock(), *h.replicas.Load()
+	for id, r := range replicas {
+		if child := t.Children[id]; replicas[child] != nil {
+			id = child
+		}
+		r.budget.Set(t.PerSecond[id], now)
 	}
 }
 
 // throughputOf is what a partition may take, 0 if there is no bound.
 func (h *Host) throughputOf(id topology.PartitionID) int64 {
-	if m := h.throughputs.Load(); m != nil {
-		return (*m)[id]
+	if t := h.throughputs.Load(); t != nil {
+		return t.PerSecond[id]
 	}
 	return 0
 }

@@ -76,7 +76,7 @@ type Host struct {
 	clock raftgroup.Clock
 	// budgetClock is the clock of budgets, which is read by every request that has one.
 	budgetClock func() budget.Instant
-	throughputs atomic.Pointer[map[topology.PartitionID]int64]
+	throughputs atomic.Pointer[Throughputs]
 	// drive is nil but in simulations.
 	drive *Drive
 	// memory counts how often replicas began to remember ids anew; see Memory.

@@ -170,7 +170,7 @@ func TestPriceIsTheSameEverywhere(t *testing.T) {
 
 // TestThroughputInReplicaSet proves that a partition with a throughput is answered for by its leader alone, that it
 // refuses blind writes, conditions, batches, reads and the stamp of a recorded batch alike once its budget is spent,
-// but no repetition, and that a child of its split is bounded from its birth.
+// but no repetition, and that the halves of its split share its throughput from their birth.
 func TestThroughputInReplicaSet(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -179,7 +179,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 	}
 	bound := func(perSecond int64) {
 		for _, n := range w.nodes {
-			n.host.Load().SetThroughputs(map[topology.PartitionID]int64{p.ID: perSecond})
+			n.host.Load().SetThroughputs(Throughputs{PerSecond: map[topology.PartitionID]int64{p.ID: perSecond}})
 		}
 	}
 	bound(10_000)
@@ -193,10 +193,20 @@ func TestThroughputInReplicaSet(t *testing.T) {
 	}
 	w.split(p.ID, splitAt(halfway, childID, 0, 1, 2))
 	child := w.replica(w.leader(childID), childID)
-	if !child.Budgeted() {
-		t.Error("the child of a split has no bound")
-	}
 	r = w.replica(w.leader(p.ID), p.ID)
+	halves := func(when string, want int64) {
+		if a, b := r.budget.PerSecond(), child.budget.PerSecond(); a != want || b != want {
+			t.Errorf("%s the halves of a split take %d and %d RU/s, want %d", when, a, b, want)
+		}
+	}
+	halves("from their birth", 5_000)
+	for _, n := range w.nodes {
+		n.host.Load().SetThroughputs(Throughputs{
+			PerSecond: map[topology.PartitionID]int64{p.ID: 8_000, childID: 4_000},
+			Children:  map[topology.PartitionID]topology.PartitionID{p.ID: childID},
+		})
+	}
+	halves("while the map does not have it", 4_000)
 	r.budget.Charge(1e6 * ru.Unit)
 	key := "k"
 	for i := 0; !r.state.Load().serves(put(key, 1).Position()); i++ {
