@@ -297,6 +297,10 @@ func AppendRead(dst []byte, c *Read) []byte {
 	if c.Peek {
 		a.Field(readPeek, false, nil)
 	}
+	if c.Owed+c.Wanted > 0 {
+		var v [2 * binary.MaxVarintLen64]byte
+		a.Field(readBorrows, false, binary.AppendUvarint(binary.AppendUvarint(v[:0], uint64(c.Owed)), uint64(c.Wanted)))
+	}
 	a.EndFields()
 	return a.Writer
 }
@@ -305,6 +309,7 @@ func AppendRead(dst []byte, c *Read) []byte {
 const (
 	readContinued  = 1
 	readPeek       = 2
+	readBorrows    = 3
 	decisionCharge = 1
 )
 
@@ -354,8 +359,14 @@ func DecodeRead(c *Read, src []byte) error {
 			c.Continued = true
 		case readPeek:
 			c.Peek = true
+		case readBorrows:
+			v := codec.NewReader(f.Value, ErrMalformed)
+			c.Owed, c.Wanted = int64(v.UpTo(math.MaxInt64/2)), int64(v.UpTo(math.MaxInt64/2))
+			if v.End() != nil {
+				r.Fail()
+			}
 		default:
-			r.unknown("a read", f, readPeek)
+			r.unknown("a read", f, readBorrows)
 		}
 	}
 	return r.end()

@@ -129,6 +129,7 @@ func (p pick) read() Read {
 		AfterClustering: p.null(), AfterPartition: p.bool(), Reversed: p.bool(), Statics: p.bool(), NoRows: p.bool(),
 		Limit: p.upTo(1 << 30),
 		Now:   p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(), Continued: p.bool(),
+		Owed: int64(p.upTo(1 << 30)), Wanted: int64(p.upTo(1 << 30)),
 	}
 	c.Low, c.AfterLow = p.low(c.Table), p.low(c.Table)
 	c.Range.Begin = p.u64()

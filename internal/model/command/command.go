@@ -121,6 +121,9 @@ type Read struct {
 	// Continued says that the command goes on with what another one of the same request has begun, in the same physical
 	// partition: what a read costs to begin with was paid.
 	Continued bool
+	// Owed and Wanted are request units, as parts of ru.Unit, that a follower on the sender's node asks the leader for:
+	// what it has spent already, and what it would like to be lent.
+	Owed, Wanted int64
 	// Peek says that the read is only to learn what another one would cost. It has a price of its own.
 	Peek bool
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -54,8 +55,76 @@ func (r *Replica) affords(m *command.Mutation) error {
 	return r.admit(r.seq.evaluating())
 }
 
-// Budgeted reports whether what the partition may take is bounded. Then its leader alone answers, because it keeps
-// the balance.
+// affordsRead is admit for a read. With here a follower lets it in if it has something left of what its leader has lent
+// it: then lent is true. One that has not is no leader.
+func (r *Replica) affordsRead(here bool) (lent bool, err error) {
+	if !r.budget.Bounded() {
+		return false, nil
+	}
+	term, err := r.evaluating()
+	switch {
+	case err == nil:
+		return false, r.admit(term)
+	case !here:
+		return false, err
+	}
+	wait, ok := r.slice.Admit(r.host.budgetClock())
+	switch {
+	case !ok:
+		return false, err
+	case wait > 0:
+		return false, r.tooMuch(wait)
+	}
+	return true, nil
+}
+
+// Borrower is the visitor of a read of another node that takes what the leader lends to that node's replica.
+type Borrower interface{ Lent(u ru.Units) }
+
+// lend gives a follower what it asks for in a read that the leader has served.
+func (r *Replica) lend(c *command.Read, v command.Visitor, lent bool) {
+	if c.Owed+c.Wanted == 0 || lent {
+		return
+	}
+	if to, ok := v.(Borrower); ok {
+		to.Lent(r.budget.Lend(ru.Units(c.Owed), ru.Units(c.Wanted)))
+	}
+}
+
+// Affords reports whether the replica may serve a read though it does not lead, as far as its budget is concerned: it
+// has no bound, or has been lent something, or knows that the leader refuses everybody.
+func (r *Replica) Affords() bool {
+	if !r.budget.Bounded() {
+		return true
+	}
+	_, ok := r.slice.Admit(r.host.budgetClock())
+	return ok
+}
+
+// Borrow makes a read that is sent to the leader ask for what this follower may spend; Lent takes that in, with what
+// the read has cost.
+func (r *Replica) Borrow(c *command.Read) {
+	if r.budget.Bounded() {
+		owed, wanted := r.slice.Wants(r.host.budgetClock())
+		c.Owed, c.Wanted = int64(owed), int64(wanted)
+	}
+}
+
+// Lent takes in what the leader has lent in answer to a read of some price; see Borrow.
+func (r *Replica) Lent(lent, price ru.Units) {
+	if r.budget.Bounded() {
+		r.slice.Lend(lent, price, r.host.budgetClock())
+	}
+}
+
+// Refused notes that the leader has refused a read for some time: until then this follower refuses reads itself.
+func (r *Replica) Refused(wait time.Duration) {
+	if r.budget.Bounded() {
+		r.slice.Refuse(wait, r.host.budgetClock())
+	}
+}
+
+// Budgeted reports whether what the partition may take is bounded.
 func (r *Replica) Budgeted() bool { return r.budget.Bounded() }
 
 // Throughputs are what physical partitions may take.

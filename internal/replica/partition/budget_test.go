@@ -66,7 +66,7 @@ func BenchmarkBudget(b *testing.B) {
 				b.Fatal("refused")
 			}
 			n++
-			r.hasRead(usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
+			r.hasRead(false, usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
 		}
 	})
 	b.Run("refused", func(b *testing.B) {

@@ -33,9 +33,13 @@ func (r *Replica) wrote(k usage.Kind, u ru.Units, bytes int64, tok token.Token) 
 }
 
 // hasRead charges and counts what a request has read; key is nil if it may have ended already, and tok nothing for a
-// usage.Scan.
-func (r *Replica) hasRead(k usage.Kind, u ru.Units, rows, bytes int64, tok token.Token, key []byte) {
-	r.budget.Charge(u)
+// usage.Scan. With lent it is a follower that spends what it was lent.
+func (r *Replica) hasRead(lent bool, k usage.Kind, u ru.Units, rows, bytes int64, tok token.Token, key []byte) {
+	if lent {
+		r.slice.Spend(u)
+	} else {
+		r.budget.Charge(u)
+	}
 	if n := r.usage.Read(k, tok, key, u, rows, bytes); k != usage.Scan {
 		r.sample(n, tok)
 	}

@@ -166,7 +166,7 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (v verdi
 	if len(c.Conditions) > 0 {
 		kind = usage.Condition
 	}
-	r.hasRead(kind, price, f.rows, f.bytes, m.Token, m.Key)
+	r.hasRead(false, kind, price, f.rows, f.bytes, m.Token, m.Key)
 	return v, err
 }
 

@@ -168,9 +168,18 @@ func TestPriceIsTheSameEverywhere(t *testing.T) {
 	same("split", p.ID, childID)
 }
 
-// TestThroughputInReplicaSet proves that a partition with a throughput is answered for by its leader alone, that it
-// refuses blind writes, conditions, batches, reads and the stamp of a recorded batch alike once its budget is spent,
-// but no repetition, and that the halves of its split share its throughput from their birth.
+// borrower is a finder on a node whose replica follows.
+type borrower struct {
+	finder
+	lent ru.Units
+}
+
+func (b *borrower) Lent(u ru.Units) { b.lent = u }
+
+// TestThroughputInReplicaSet proves that a follower of a partition with a throughput answers with what it was lent, and
+// that its leader lends it what it asks for; that a leader refuses blind writes, conditions, batches, reads and the
+// stamp of a recorded batch alike once its budget is spent, but no repetition, and that the halves of its split share
+// its throughput from their birth.
 func TestThroughputInReplicaSet(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -190,6 +199,26 @@ func TestThroughputInReplicaSet(t *testing.T) {
 	}
 	if v, _, err := get(t.Context(), r, "k", dberr.One); v != 1 || err != nil {
 		t.Errorf("ONE at the leader: %d, %v", v, err)
+	}
+	asks := &borrower{finder: finder{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}}
+	c := asks.read(&command.Conditional{Mutation: *put("k", 1), Rows: asks.refs})
+	c.Owed, c.Wanted = int64(3*ru.Unit), int64(20*ru.Unit)
+	if err := r.Read(t.Context(), c, asks); err != nil || asks.lent != 23*ru.Unit {
+		t.Errorf("the leader lends %v RU: %v", asks.lent.Float(), err)
+	}
+	w.until("a fresh follower answers with what it was lent", func() bool {
+		if !f.Affords() {
+			f.Lent(ru.Unit, 0)
+		}
+		v, _, err := get(t.Context(), f, "k", dberr.One)
+		return err == nil && v == 1
+	})
+	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*NotLeader)) {
+		t.Errorf("ONE at a follower that has spent it: %v", err)
+	}
+	f.Refused(time.Hour)
+	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*dberr.Overloaded)) {
+		t.Errorf("ONE at a follower that was refused: %v", err)
 	}
 	w.split(p.ID, splitAt(halfway, childID, 0, 1, 2))
 	child := w.replica(w.leader(childID), childID)

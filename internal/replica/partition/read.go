@@ -27,14 +27,9 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		return err
 	}
 	defer r.end()
-	if r.Budgeted() {
-		term, err := r.evaluating()
-		if err == nil {
-			err = r.admit(term)
-		}
-		if err != nil {
-			return err
-		}
+	lent, err := r.affordsRead(here)
+	if err != nil {
+		return err
 	}
 	t, err := r.seq.admit(ctx, c.Level, here)
 	if err != nil {
@@ -51,7 +46,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		err = r.host.store.Read(ctx, p.c, p)
 	}
 	price, passed := p.Price(c), p.passed
-	r.hasRead(kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
+	r.hasRead(lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
 	if err == nil {
 		err = r.seq.confirm(ctx, t, p.c)
 		if err != nil && passed && (t.follower || t.term != 0) && ctx.Err() == nil {
@@ -65,6 +60,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	}
 	if err == nil {
 		ru.Tell(v, price)
+		r.lend(c, v, lent)
 	}
 	p.begin(nil, nil)
 	r.host.readers.Put(p)

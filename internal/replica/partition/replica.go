@@ -30,6 +30,7 @@ type Replica struct {
 	stamps stamps
 	recent recent
 	budget budget.Budget
+	slice  budget.Slice
 	usage  usage.Partition
 	// samples are there while somebody wants to know where requests go; see Sample.
 	samples atomic.Pointer[samples]

@@ -11,6 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
 // payer is a visitor that takes so many rows, and counts what it was given as a replica beside it would.
@@ -57,6 +58,32 @@ func TestChargeOfRead(t *testing.T) {
 				if len(v.charged) != 1 || v.charged[0] != v.Price(c) || v.Rows != int64(min(most, 3000)) {
 					t.Errorf("%d rows of %+v: charged %v, want %v", v.Rows, c, v.charged, v.Price(c))
 				}
+			}
+		}
+	})
+}
+
+// debtor is a visitor on the node of a follower.
+type debtor struct {
+	payer
+	lent ru.Units
+}
+
+func (d *debtor) Lent(u ru.Units) { d.lent += u }
+
+// TestLentWithRead proves that what a leader lends comes with its last page to the visitor on the follower's node.
+func TestLentWithRead(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		rows := replay([]item{{Token: 3, Key: []byte("key")}})
+		for _, want := range []ru.Units{0, 7, 1 << 40} {
+			w.rows = func(v command.Visitor) error {
+				err := rows(v)
+				v.(partition.Borrower).Lent(want)
+				return err
+			}
+			v := &debtor{payer: payer{c: &command.Read{Table: 600, Key: []byte("key")}}}
+			if err := w.replica.Read(t.Context(), v.c, v); err != nil || v.lent != want {
+				t.Errorf("lent %d, want %d, %v", v.lent, want, err)
 			}
 		}
 	})

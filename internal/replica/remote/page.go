@@ -19,7 +19,7 @@ const PageBytes = 64 << 10
 // A page is version and flags, as every answer, and then items: a partition (token, key, static row or none) or a row
 // (clustering key, cells), or how far the read has come without finding any (token, key, number of keys). The last page
 // ends with itemEnd, the number of the items of all pages, and the trace; a failed one with itemFailed, the error and
-// the trace.
+// the trace. Before itemEnd there may be what is lent to the follower that has asked for it in the read.
 const (
 	itemPartition byte = 1 + iota
 	itemPartitionStatic
@@ -27,6 +27,7 @@ const (
 	itemEnd
 	itemFailed
 	itemPassed
+	itemLent
 )
 
 // The flags of an encoded row.
@@ -128,6 +129,8 @@ type pages struct {
 	failure        error
 	items          uint64
 	row            row.Row
+	// lent is what the leader lends to the replica on this node.
+	lent ru.Units
 	// c is the read. What it costs is what its visitor is given: the other node may have read ahead of that.
 	c *command.Read
 	ru.Meter
@@ -174,6 +177,8 @@ func (p *pages) take(r *reader) (last bool, err error) {
 			if r.Err() == nil && !p.over {
 				p.heed(command.Passed(p.v, tok, key, int(min(looked, math.MaxInt32))))
 			}
+		case itemLent:
+			p.lent = ru.Units(r.UpTo(math.MaxInt64))
 		case itemEnd:
 			if n := r.Uint(); n != p.items {
 				r.Fail()

@@ -11,6 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/trace"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
 // Read passes what c finds at the other replica to v, page by page; see partition.Replica.Read. When v stops in the
@@ -23,6 +24,9 @@ func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) 
 	err := r.read(ctx, c, p, t)
 	if err == nil {
 		ru.Tell(v, p.Price(c))
+		if to, ok := v.(partition.Borrower); ok && p.lent > 0 {
+			to.Lent(p.lent)
+		}
 	}
 	p.end()
 	r.c.reads.Put(p)

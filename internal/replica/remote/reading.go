@@ -8,6 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -50,6 +51,13 @@ func (p *reading) Passed(t token.Token, key []byte, looked int) (command.Step, e
 	p.page = binary.AppendUvarint(p.page, uint64(looked))
 	p.items++
 	return p.sent(true)
+}
+
+// Lent implements partition.Borrower. It is called after all else.
+func (p *reading) Lent(u ru.Units) {
+	if u > 0 {
+		p.page = binary.AppendUvarint(append(p.page, itemLent), uint64(u))
+	}
 }
 
 // sent sends the page if it is full, or is what its reader may have been waiting for.

@@ -5,9 +5,11 @@ package coordinator
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -15,7 +17,10 @@ import (
 // instant is a replica, here or elsewhere, that succeeds at once and does nothing.
 type instant struct{ *fake }
 
-func (instant) Budgeted() bool                    { return false }
+func (instant) Affords() bool                     { return true }
+func (instant) Borrow(*command.Read)              {}
+func (instant) Lent(_, _ ru.Units)                {}
+func (instant) Refused(time.Duration)             {}
 func (instant) Leading() bool                     { return true }
 func (i instant) Leader() (topology.NodeID, bool) { return i.node, true }
 func (instant) Seen(uint64)                       {}

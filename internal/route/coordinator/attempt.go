@@ -4,11 +4,13 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -38,6 +40,21 @@ func (e *errand) read(ctx context.Context, t *target, q *command.Read, r *relay)
 	attempt.end()
 	if err != nil && !r.heard.Load() && !e.c.sched.Now().Before(attempt.first) && timedOut(err) {
 		return context.DeadlineExceeded
+	}
+	return err
+}
+
+// readFor is read, and has a follower on this node that could serve reads of the table borrow what they cost.
+func (e *errand) readFor(ctx context.Context, t *target, q *command.Read, r *relay) error {
+	if !t.remote || t.here == nil {
+		return e.read(ctx, t, q, r)
+	}
+	t.here.Borrow(q)
+	err := e.read(ctx, t, q, r)
+	if err == nil {
+		t.here.Lent(r.lent, r.price)
+	} else if busy, ok := errors.AsType[*dberr.Overloaded](err); ok && busy.RetryAfter > 0 {
+		t.here.Refused(busy.RetryAfter)
 	}
 	return err
 }

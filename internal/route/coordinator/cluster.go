@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -56,8 +57,13 @@ type Local interface {
 	Leader() (topology.NodeID, bool)
 	// Leading reports whether it leads itself.
 	Leading() bool
-	// Budgeted reports whether the leader alone answers, because what the partition may take is bounded.
-	Budgeted() bool
+	// Affords reports whether it may serve a read though it does not lead, as far as the budget of its partition is
+	// concerned. Borrow has a read that is sent to the leader ask for what it may spend of that; Lent and Refused take
+	// in what the leader says to it.
+	Affords() bool
+	Borrow(c *command.Read)
+	Lent(lent, price ru.Units)
+	Refused(wait time.Duration)
 	// ReadHere is Read at any level by a replica that need not lead: above ONE it asks the leader what it must have
 	// applied.
 	ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error

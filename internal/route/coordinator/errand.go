@@ -120,7 +120,7 @@ func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
 	e.avoid = topology.NodeID{}
 	if e.any {
 		e.required = 1
-		if t.here != nil && !e.refused && !t.here.Budgeted() {
+		if t.here != nil && !e.refused && t.here.Affords() {
 			return t.at(cl, cl.Node, p)
 		}
 	}
@@ -128,7 +128,7 @@ func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
 		return t.around(cl, e, p), nil
 	}
 	node, known := e.leader(&t, avoid)
-	if known && e.nearby && !e.any && !e.refused && t.here != nil && node != cl.Node && !t.here.Budgeted() {
+	if known && e.nearby && !e.any && !e.refused && t.here != nil && node != cl.Node && t.here.Affords() {
 		t.follower, node = true, cl.Node
 	}
 	if !e.any || !known {

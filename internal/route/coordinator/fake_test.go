@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -390,8 +391,11 @@ func (r *fake) Leader() (topology.NodeID, bool) {
 	return l, ok
 }
 
-// Budgeted implements Local.
-func (r *fake) Budgeted() bool { return false }
+// Affords and the others implement Local.
+func (r *fake) Affords() bool           { return true }
+func (r *fake) Borrow(*command.Read)    {}
+func (r *fake) Lent(_, _ ru.Units)      {}
+func (r *fake) Refused(_ time.Duration) {}
 
 func (r *fake) Leading() bool {
 	l, _ := r.Leader()

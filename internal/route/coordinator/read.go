@@ -68,11 +68,12 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 		t, err := e.pick(v, p)
 		if err == nil {
 			sub.Epoch, sub.Level, r.inPartition, r.price = p.Epoch, e.levelAt(&t), false, 0
+			r.lent, sub.Owed, sub.Wanted = 0, 0, 0
 			if q.Key == nil {
 				sub.Range.Begin, r.from = cursor.Ring, cursor
 			}
 			c.noteAt(tr, "Reading from", p, &t)
-			err = e.read(ctx, &t, sub, r)
+			err = e.readFor(ctx, &t, sub, r)
 			touched++
 		}
 		if err == nil {
@@ -146,7 +147,8 @@ type relay struct {
 	whole readContext
 	// inPartition: something of the physical partition being read was passed on. price is what reading it has cost.
 	inPartition bool
-	price       ru.Units
+	// lent is what the leader has lent to the replica here.
+	price, lent ru.Units
 	laws        laws
 }
 
@@ -201,6 +203,9 @@ func (r *relay) Passed(t token.Token, key []byte, looked int) (command.Step, err
 	}
 	return step, err
 }
+
+// Lent implements partition.Borrower.
+func (r *relay) Lent(u ru.Units) { r.lent = u }
 
 // Charge implements ru.Charged.
 func (r *relay) Charge(u ru.Units) { r.price = u }

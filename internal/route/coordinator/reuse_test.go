@@ -11,6 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -22,7 +23,10 @@ type waiter struct {
 	changed  bool
 }
 
-func (waiter) Budgeted() bool                    { return false }
+func (waiter) Affords() bool                     { return true }
+func (waiter) Borrow(*command.Read)              {}
+func (waiter) Lent(_, _ ru.Units)                {}
+func (waiter) Refused(time.Duration)             {}
 func (waiter) Leading() bool                     { return true }
 func (w waiter) Leader() (topology.NodeID, bool) { return w.node, true }
 
