@@ -30,6 +30,7 @@ type benchCommand struct {
 	Consistency  string        `default:"LOCAL_ONE" help:"Consistency level."`
 	ServerPIDs   []int         `name:"server-pid" placeholder:"PID,..." help:"Processes whose CPU time is charged."`
 	SkipLoad     bool          `help:"Use the rows an earlier run has left."`
+	Verify       bool          `help:"Check every row that is read against what was written; fail if any is wrong."`
 	JSON         bool          `name:"json" help:"Print one JSON object instead of text."`
 	credentials
 	clientTLS
@@ -54,16 +55,21 @@ func (c *benchCommand) Run(out io.Writer) error {
 		Workload: c.Workload, Addr: c.Addr, User: c.User, Password: c.Password, TLS: config, Connections: c.Connections,
 		InFlight: c.Inflight,
 		RowSize:  c.RowSize, Keys: c.Keys, Distribution: c.Distribution, Warmup: c.Warmup, Duration: c.Duration,
-		Consistency: level, ServerPIDs: c.ServerPIDs, SkipLoad: c.SkipLoad, Progress: os.Stderr,
+		Consistency: level, ServerPIDs: c.ServerPIDs, SkipLoad: c.SkipLoad, Verify: c.Verify,
+		Progress: os.Stderr,
 	})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "The rows stay for --skip-load; DROP KEYSPACE "+bench.Keyspace+" removes them.")
 	if c.JSON {
-		return json.NewEncoder(out).Encode(rep)
+		err = json.NewEncoder(out).Encode(rep)
+	} else {
+		_, err = io.WriteString(out, rep.Text())
 	}
-	_, err = io.WriteString(out, rep.Text())
+	if err == nil && rep.Wrong > 0 {
+		err = fmt.Errorf("%d answers were wrong, the first: %s", rep.Wrong, rep.FirstWrong)
+	}
 	return err
 }
 

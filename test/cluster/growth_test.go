@@ -8,165 +8,234 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"net/url"
-	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	gocql "github.com/apache/cassandra-gocql-driver/v2"
-
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/test/plot"
-	"github.com/ilion-db/ilion/test/process"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 var (
 	growTo   = flag.Int("cluster.grow", 16, "how many partitions the table of TestGrowth grows to")
-	growPlot = flag.String("cluster.plot", "", "file for a plot of the latencies of TestGrowth, as SVG")
+	growAsks = flag.Int64("cluster.total", 0, "how many requests TestGrowth goes on for at least")
+	growKill = flag.Bool("cluster.kill", false, "have TestGrowth kill nodes while partitions split, merge and move")
 )
 
-// TestGrowth proves that a table which is filled grows by itself from one partition to many, while the checked load
-// runs on tables that are split, merged and moved by hand all the time, and a driver fills and reads the table: without
-// an error, without a row that is lost or altered, and with the ring covered once at the end.
+// grownTable is the table that grows and shrinks.
+const grownTable = "load.grown"
+
+// byLoad is how many splits by load the table goes through before it is filled.
+const byLoad = 3
+
+// growthConfig has partitions split at 1.6 MB, or at 300 operations a second and 1 % of the processors, and neighbours
+// merge that have been far below that for four seconds: tables of a test go through what large ones do.
+const growthConfig = "splits:\n  storage_cap: 2000000\n  operations_per_second: 300\n  cpu_percent: 1\n" +
+	"merges:\n  quiet_for: 4s\n"
+
+// shrinkTime bounds how long a table takes to be two partitions again. Sizes are those on disk: what was deleted is
+// given back by compactions, and two pairs at once are merged.
+const shrinkTime = 40 * time.Minute
+
+// TestGrowth proves that a table which is filled grows by itself from one partition to many, by its size and by its
+// load, over four nodes to six that join meanwhile, and goes back to two partitions when it is emptied: while checked
+// requests of all kinds are made by four programs, without an error, without a row that is stale, lost or altered, and
+// with the ring covered once at the end. With -cluster.kill a node is killed again and again in every phase: then
+// requests may fail, and what was acknowledged is checked.
 func TestGrowth(t *testing.T) {
 	onlyLong(t)
-	f := startFleet(t, 5, "splits:\n  storage_cap: 4000000\n")
+	f := startFleet(t, 4, growthConfig)
 	l := startLoad(f, *clients, 0)
-	f.nodes[0].do("CREATE TABLE load.grown (k bigint PRIMARY KEY, v blob)")
-	f.settle()
-	g := &grower{session: session(f, nil), l: l, rate: time.NewTicker(2 * time.Millisecond)}
-	l.mark("growth")
-	for range 4 {
-		g.wg.Go(g.run)
+	s := startSoak(l)
+	l.uncertain.Store(*growKill)
+	began := time.Now()
+	s.phase("growth by load", 0, 10*time.Minute, []string{"split"}, func() string {
+		s.count()
+		return atLeast(s.outcome[grownTable+": split by load done"], byLoad, "splits by load")
+	})
+	s.grower.does(filling)
+	for _, n := range []int{min(16, *growTo), *growTo} {
+		s.phase(fmt.Sprintf("growth to %d partitions", n), 0, time.Duration(8+n/4)*time.Minute, []string{"split", "move"},
+			func() string { return atLeast(len(f.nodes[0].partitionsOf(grownTable)), n, "partitions") })
+		if len(f.nodes) < 6 {
+			l.mark(fmt.Sprintf("node %d joins", len(f.nodes)+1))
+			f.add().start()
+			l.only(f.alive()...)
+		}
 	}
-	stop := func() { g.stop.Store(true); g.wg.Wait() }
-	defer stop()
-	const table = "load.grown"
-	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
-	refused := 0
-	for began := time.Now(); ; {
-		n := len(f.nodes[0].partitionsOf(table))
-		if n >= *growTo {
-			t.Logf("%d partitions after %s, %d rows; %d orders were refused", n,
-				time.Since(began).Round(time.Second), g.rows.Load(), refused)
-			break
+	t.Logf("%d partitions on %d nodes after %s", len(f.nodes[0].partitionsOf(grownTable)), len(f.nodes),
+		time.Since(began).Round(time.Second))
+	s.grower.does(resting)
+	s.phase("at its largest", *growAsks/2, 2*time.Hour, []string{"move", "split", "merge"}, func() string { return "" })
+	l.mark("deletes")
+	s.grower.shrink()
+	s.phase("shrinking", 0, shrinkTime, []string{"merge", "move"}, func() string {
+		if n := len(f.nodes[0].partitionsOf(grownTable)); n > 2 {
+			return fmt.Sprintf("%d partitions", n)
 		}
-		if time.Since(began) > time.Duration(6+3**growTo/8)*time.Minute {
-			t.Fatalf("only %d partitions after %s", n, time.Since(began).Round(time.Second))
-		}
-		if err := f.nodes[1].stir("load."+loadTables[rng.IntN(len(loadTables))], rng); err != nil {
-			refused++ // there are too many at once, or nothing to split between
-		}
-		l.more(2000)
+		return ""
+	})
+	t.Logf("%d partitions again after %s", len(f.nodes[0].partitionsOf(grownTable)),
+		time.Since(began).Round(time.Second))
+	s.phase("small again", *growAsks, 2*time.Hour, []string{"move", "split", "merge"}, func() string { return "" })
+	s.end()
+	if *growKill {
+		l.tolerate(false)
 	}
-	stop()
-	l.mark("all has grown")
-	l.more(*requests / 8)
-	l.end()
 	f.settle()
-	g.check(t)
-	checkRing(t, f.nodes[0].partitionsOf(table))
+	s.check()
+	checkRing(t, f.nodes[0].partitionsOf(grownTable))
 	changes := f.nodes[0].history()
-	ended := map[string]int{}
-	for _, c := range changes {
-		ended[c.Kind+" "+c.Outcome]++
-	}
-	t.Logf("the newest %d changes of partitions: %v", len(changes), ended)
-	if *growPlot != "" {
-		l.plot(*growPlot, changes, "Latency while partitions split, merge and move")
-	}
+	s.report(changes)
 	l.finish()
 }
 
-// stir splits a partition of a table, merges two, or moves a replica.
-func (m *member) stir(table string, rng *rand.Rand) error {
-	ps := m.partitionsOf(table)
-	i := rng.IntN(len(ps))
-	p := &ps[i]
-	switch n := rng.IntN(10); {
-	case n < 4 && len(ps) < 8:
-		return m.trySplit(table, p.ID)
-	case n < 8 && i+1 < len(ps):
-		return process.TryOrder(m.dir, fmt.Sprintf("/partition/merge?table=%s&partition=%d&with=%d&now=true",
-			url.QueryEscape(table), p.ID, ps[i+1].ID))
-	default:
-		s, err := m.status()
-		if err != nil {
-			return err
-		}
-		from, to := p.Replicas[rng.IntN(len(p.Replicas))].Node, s.Nodes[rng.IntN(len(s.Nodes))].ID
-		return process.TryOrder(m.dir, fmt.Sprintf("/partition/move?table=%s&partition=%d&from=%s&to=%s",
-			url.QueryEscape(table), p.ID, from, to))
+// atLeast says how many there are, if they are too few.
+func atLeast(n, want int, of string) string {
+	if n < want {
+		return fmt.Sprintf("%d %s", n, of)
 	}
+	return ""
 }
 
-// grower fills a table, as fast as it is allowed to, and reads what it has written.
-type grower struct {
-	session *gocql.Session
+// soak are all programs that ask, and what goes on beside them.
+type soak struct {
 	l       *load
-	rate    *time.Ticker
-	rows    atomic.Int64
-	stop    atomic.Bool
-	wg      sync.WaitGroup
+	t       testing.TB
+	grower  *grower
+	app     *app
+	python  *pythonApp
+	bench   *benchRuns
+	scribe  *scribe
+	killer  killer
+	outcome map[string]int // of changes, by kind, cause and outcome
+	seen    uint64         // the newest change that was counted
 }
 
-// rowBytes is the size of a row of the grower.
-const rowBytes = 1000
-
-// payload is the value of a row: whoever knows the key knows it, and nothing compresses it.
-func payload(k int64) []byte {
-	rng := rand.New(rand.NewPCG(uint64(k), 77))
-	out := make([]byte, rowBytes)
-	for i := range out {
-		out[i] = byte(rng.Uint32())
+// startSoak starts all programs beside the load.
+func startSoak(l *load) *soak {
+	l.t.Helper()
+	f := l.f
+	f.nodes[0].do("CREATE TABLE load.grown (k bigint PRIMARY KEY, v blob) WITH gc_grace_seconds = 1")
+	f.nodes[0].do(appSchema...)
+	f.nodes[0].do("CREATE KEYSPACE ilion_bench WITH replication = " +
+		"{'class': 'NetworkTopologyStrategy', 'datacenter1': 4}")
+	f.settle()
+	if n := len(f.nodes[0].partitionsOf(grownTable)); n != 1 {
+		l.t.Fatalf("the table begins with %d partitions", n)
 	}
-	return out
+	s := &soak{l: l, t: l.t, outcome: map[string]int{}}
+	s.killer = killer{l: l, rng: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 3)), met: map[string]int{}}
+	db := session(f, nil)
+	s.grower = startGrower(l, db)
+	s.app = startApp(l, db)
+	s.python = startPython(l)
+	s.bench = startBench(l)
+	s.scribe = startScribe(f)
+	l.t.Cleanup(s.end)
+	return s
 }
 
-func (g *grower) run() {
-	for !g.stop.Load() {
-		<-g.rate.C
-		k := g.rows.Add(1)
-		if err := g.session.Query("INSERT INTO load.grown (k, v) VALUES (?, ?)", k, payload(k)).Exec(); err != nil {
-			g.l.fail("row %d is not written: %v", k, err)
+// asked is how many requests have been answered by now, by program.
+func (s *soak) asked() map[string]int64 {
+	return map[string]int64{"the test's own clients": s.l.done.Load(), "gocql": s.grower.asked.Load() + s.app.asked.Load(),
+		"the Python driver": s.python.asked.Load(), "ilion bench": s.bench.asked.Load()}
+}
+
+// total is how many requests have been answered by now but for those of the test's own clients.
+func (s *soak) total() (n int64) {
+	for name, asked := range s.asked() {
+		if !strings.Contains(name, "own") {
+			n += asked
+		}
+	}
+	return n
+}
+
+// phase lets everything work until so many requests were made in all and nothing is missing; changes of the kinds are
+// what nodes are killed in.
+func (s *soak) phase(name string, requests int64, limit time.Duration, kinds []string, missing func() string) {
+	s.t.Helper()
+	s.l.mark(name)
+	for began := time.Now(); ; {
+		text := missing()
+		if text == "" {
+			text = atLeast(int(s.total()), int(requests), "requests")
+		}
+		if text == "" {
 			return
 		}
-		g.read(1 + rand.Int64N(k))
-	}
-}
-
-// read compares a row. One that another goroutine is about to write is not there yet.
-func (g *grower) read(k int64) {
-	if k > g.rows.Load()-100 {
-		return
-	}
-	var got []byte
-	if err := g.session.Query("SELECT v FROM load.grown WHERE k = ?", k).Scan(&got); err != nil ||
-		!slices.Equal(got, payload(k)) {
-		g.l.fail("row %d: %d bytes, %v", k, len(got), err)
-	}
-}
-
-// check reads the whole table.
-func (g *grower) check(t *testing.T) {
-	t.Helper()
-	found := map[int64]bool{}
-	rows := g.session.Query("SELECT k, v FROM load.grown").PageSize(500).Iter()
-	var k int64
-	var v []byte
-	for rows.Scan(&k, &v) {
-		if found[k] || !slices.Equal(v, payload(k)) {
-			t.Errorf("row %d: seen before: %t, %d bytes", k, found[k], len(v))
+		if n := s.l.failures(); n > 0 && !*growKill {
+			s.end()
+			s.l.finish()
+			s.t.Fatalf("%s ended because of errors: %s", name, text)
 		}
-		found[k] = true
+		if time.Since(began) > limit {
+			s.t.Fatalf("%s: not after %s: %s", name, limit, text)
+		}
+		if *growKill {
+			s.killer.kill(name, kinds)
+		} else {
+			s.l.more(200)
+		}
+		s.count()
 	}
-	if err := rows.Close(); err != nil || len(found) != int(g.rows.Load()) {
-		t.Errorf("%d rows, want %d: %v", len(found), g.rows.Load(), err)
+}
+
+// count counts what was done to partitions since the last count, of which the cluster remembers the newest thousand.
+func (s *soak) count() {
+	last := s.seen
+	for _, c := range s.l.f.nodes[0].history() {
+		if c.Number > last {
+			s.outcome[c.Kind+" by "+c.Cause+" "+c.Outcome]++
+			if c.Table == grownTable {
+				s.outcome[grownTable+": "+c.Kind+" by "+c.Cause+" "+c.Outcome]++
+			}
+			s.seen = max(s.seen, c.Number)
+		}
+	}
+}
+
+// end stops all programs. What they found is in the load.
+func (s *soak) end() {
+	s.grower.end()
+	s.app.end()
+	s.python.end()
+	s.bench.end()
+	s.scribe.end()
+	s.l.end()
+}
+
+// check proves that what was acknowledged is there.
+func (s *soak) check() {
+	s.t.Helper()
+	s.grower.check(s.t)
+	s.app.check(s.t)
+}
+
+// report logs what was asked and what was done to partitions, and wants splits by size and by load, and merges.
+func (s *soak) report(changes []admin.ChangeStatus) {
+	s.t.Helper()
+	s.count()
+	asked := s.asked()
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		s.t.Logf("%d requests by %s", asked[name], name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.outcome)) {
+		s.t.Logf("%d times: %s", s.outcome[name], name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.killer.met)) {
+		s.t.Logf("%d times: %s", s.killer.met[name], name)
+	}
+	of := func(what string) int { return s.outcome[grownTable+": "+what+" done"] }
+	if of("split by size") == 0 || of("split by load") == 0 || of("merge by size")+of("merge by load") == 0 {
+		s.t.Error("the table has not split by size and by load, and merged")
+	}
+	if *growPlot != "" {
+		s.l.plot(*growPlot, changes, "Latency while partitions split, merge and move")
 	}
 }
 
@@ -191,49 +260,20 @@ func checkRing(t *testing.T, ps []admin.PartitionStatus) {
 // history is what was done to partitions.
 func (m *member) history() (out []admin.ChangeStatus) {
 	m.f.t.Helper()
-	resp, err := browser.Get("http://" + m.web() + "/history")
-	if err != nil {
-		m.f.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+	_, err := poll.Try(poll.Limit, func() string {
+		resp, err := browser.Get("http://" + m.web() + "/history")
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		out = nil
+		if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	if err != "" {
 		m.f.t.Fatal(err)
 	}
 	return out
-}
-
-// plotStep is the time that one point of a plot stands for.
-const plotStep = 500 * time.Millisecond
-
-// plot draws the latencies of all requests so far, with what was done to partitions meanwhile.
-func (l *load) plot(file string, changes []admin.ChangeStatus, title string) {
-	l.t.Helper()
-	steps := map[time.Duration][]time.Duration{}
-	for _, c := range l.clients {
-		for _, s := range c.samples {
-			at := s.at.Truncate(plotStep)
-			steps[at] = append(steps[at], s.took)
-		}
-	}
-	chart := plot.Chart{Title: title, Unit: "ms", Lines: []plot.Line{{Name: "p50"}, {Name: "p99"}, {Name: "slowest"}}}
-	for at := time.Duration(0); at <= time.Since(l.began); at += plotStep {
-		took := steps[at]
-		if len(took) == 0 {
-			continue
-		}
-		slices.Sort(took)
-		for i, q := range []float64{0.5, 0.99, 1} {
-			chart.Lines[i].Points = append(chart.Lines[i].Points, plot.Point{At: at,
-				Value: float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000})
-		}
-	}
-	for _, c := range changes {
-		if ended, err := time.Parse(time.RFC3339Nano, c.Ended); err == nil && ended.After(l.began) {
-			chart.Marks = append(chart.Marks, plot.Mark{At: ended.Sub(l.began), Kind: c.Kind})
-		}
-	}
-	if err := os.WriteFile(file, chart.SVG(), 0o644); err != nil {
-		l.t.Fatal(err)
-	}
-	fmt.Fprintln(os.Stderr, "the plot is in", file)
 }

@@ -48,6 +48,8 @@ type Options struct {
 	ServerPIDs []int
 	// SkipLoad trusts that an earlier run with the same sizes has left its rows.
 	SkipLoad bool
+	// Verify has every read compared with what was written, by one connection for each key.
+	Verify bool
 	// Progress gets a line each second; nil for none.
 	Progress io.Writer
 }
@@ -59,17 +61,21 @@ func (o *Options) login() rawclient.Options {
 // Report is the outcome of a run. Latencies are in microseconds, from the sending of a request to the arrival of its
 // answer.
 type Report struct {
-	Workload          string  `json:"workload"`
-	Connections       int     `json:"connections"`
-	InFlight          int     `json:"inflight"`
-	RowSize           int     `json:"row_size"`
-	Keys              int     `json:"keys"`
-	Distribution      string  `json:"distribution"`
-	Consistency       string  `json:"consistency"`
-	Seconds           float64 `json:"seconds"`
-	Requests          int64   `json:"requests"`
-	Errors            int64   `json:"errors"`
-	FirstError        string  `json:"first_error,omitempty"`
+	Workload     string  `json:"workload"`
+	Connections  int     `json:"connections"`
+	InFlight     int     `json:"inflight"`
+	RowSize      int     `json:"row_size"`
+	Keys         int     `json:"keys"`
+	Distribution string  `json:"distribution"`
+	Consistency  string  `json:"consistency"`
+	Seconds      float64 `json:"seconds"`
+	Requests     int64   `json:"requests"`
+	Errors       int64   `json:"errors"`
+	FirstError   string  `json:"first_error,omitempty"`
+	// Verified says that answers were checked, Wrong is how many were not as they had to be.
+	Verified          bool    `json:"verified"`
+	Wrong             int64   `json:"wrong"`
+	FirstWrong        string  `json:"first_wrong,omitempty"`
 	RequestsPerSecond float64 `json:"requests_per_second"`
 	Latency           Latency `json:"latency_us"`
 	// ServerCPU is the server's CPU time per request in microseconds; nil if it could not be had.
@@ -153,6 +159,13 @@ func (r *run) connect(ctx context.Context, w *workload) error {
 			}
 			return err
 		}
+		if r.o.Verify {
+			check := w.checker(i)
+			l := newLoader(c, r.o.InFlight, check.next)
+			l.check = check.answer
+			r.conns = append(r.conns, l)
+			continue
+		}
 		r.conns = append(r.conns, newLoader(c, r.o.InFlight, w.requests(uint64(i)+1)))
 	}
 	return nil
@@ -167,6 +180,7 @@ func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
 		Workload: r.o.Workload, Connections: r.o.Connections, InFlight: r.o.InFlight, RowSize: r.o.RowSize,
 		Keys:         r.o.Keys,
 		Distribution: r.o.Distribution, Consistency: r.o.Consistency.String(), RowsPerRequest: 1,
+		Verified: r.o.Verify,
 	}
 	if r.o.Workload == "scan" {
 		rep.RowsPerRequest = rowsPerPartition
@@ -216,8 +230,12 @@ func (r *run) sum(rep *Report) error {
 	for _, l := range r.conns {
 		h.add(&l.latency)
 		rep.Errors += l.errors.Load()
+		rep.Wrong += l.wrong
 		if rep.FirstError == "" {
 			rep.FirstError = l.firstError
+		}
+		if rep.FirstWrong == "" {
+			rep.FirstWrong = l.firstWrong
 		}
 		if l.broken != nil {
 			return fmt.Errorf("a connection broke: %w", l.broken)

@@ -88,6 +88,8 @@ func TestBadOptions(t *testing.T) {
 		"row size":     {Workload: "read", Connections: 1, InFlight: 1, RowSize: 4, Keys: 1, Distribution: "uniform"},
 		"in flight": {Workload: "read", Connections: 1, InFlight: 40000, RowSize: 10, Keys: 1,
 			Distribution: "uniform"},
+		"verify ONE": {Workload: "mixed", Connections: 1, InFlight: 1, RowSize: 1000, Keys: 1, Distribution: "uniform",
+			Consistency: dberr.One, Verify: true},
 	} {
 		if _, err := bench.Run(t.Context(), o); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -24,10 +24,14 @@ type loader struct {
 	started []time.Time // by stream
 	out, in []byte
 	skip    int // bytes of the current answer still to come
+	// check, if not nil, is called with every whole answer, and says what is wrong with it.
+	check func(h cqlwire.Header, body []byte) string
 
 	done, errors atomic.Int64
 	latency      histogram
 	firstError   string
+	wrong        int64
+	firstWrong   string
 	broken       error
 }
 
@@ -84,8 +88,8 @@ func (l *loader) answers(p phase) (ended int) {
 	for len(b) >= cqlwire.HeaderSize {
 		h := cqlwire.ParseHeader(b)
 		body := b[cqlwire.HeaderSize:]
-		if h.Opcode == cqlwire.OpError && len(body) < int(h.Length) {
-			break // errors are short: wait for the text
+		if (h.Opcode == cqlwire.OpError || l.check != nil) && len(body) < int(h.Length) {
+			break // it is short: wait for all of it
 		}
 		if int(h.Stream) < 0 || int(h.Stream) >= len(l.started) {
 			b = body[min(len(body), int(h.Length)):]
@@ -111,6 +115,14 @@ func (l *loader) answer(h cqlwire.Header, body []byte, p phase, now time.Time) {
 	l.done.Add(1)
 	if p == measuring {
 		l.latency.record(now.Sub(l.started[h.Stream]).Microseconds())
+	}
+	if l.check != nil {
+		if text := l.check(h, body[:h.Length]); text != "" {
+			l.wrong++
+			if l.firstWrong == "" {
+				l.firstWrong = text
+			}
+		}
 	}
 	if h.Opcode != cqlwire.OpError {
 		return

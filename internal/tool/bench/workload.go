@@ -28,6 +28,7 @@ type workload struct {
 	o      Options
 	values [][]byte
 	insert request
+	read   request
 	main   []request // one is drawn per request
 	table  string
 }
@@ -48,14 +49,14 @@ func newWorkload(o Options) (*workload, error) {
 	cols := "c0, c1, c2, c3, c4"
 	w.insert = request{text: "INSERT INTO ilion_bench.rows (k, " + cols + ") VALUES (?, ?, ?, ?, ?, ?)", cells: columns,
 		keyFirst: true}
-	read := request{text: "SELECT " + cols + " FROM ilion_bench.rows WHERE k = ?", keyFirst: true}
+	w.read = request{text: "SELECT " + cols + " FROM ilion_bench.rows WHERE k = ?", keyFirst: true}
 	switch o.Workload {
 	case "read":
-		w.main = []request{read}
+		w.main = []request{w.read}
 	case "write":
 		w.main = []request{w.insert}
 	case "mixed":
-		w.main = []request{read, w.insert}
+		w.main = []request{w.read, w.insert}
 	case "update":
 		w.main = []request{{text: "UPDATE ilion_bench.rows SET c2 = ? WHERE k = ?", cells: 1}}
 	case "scan":
@@ -74,6 +75,11 @@ func newWorkload(o Options) (*workload, error) {
 	if o.Keys < 1 || o.InFlight < 1 || o.InFlight > 32768 || o.Connections < 1 || o.RowSize < columns {
 		return nil, fmt.Errorf("keys and connections must be at least 1, inflight 1 to 32768, row-size at least %d",
 			columns)
+	}
+	if o.Verify {
+		if err := o.checkable(); err != nil {
+			return nil, err
+		}
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range valueStock {
@@ -104,14 +110,14 @@ func (w *workload) setup(ctx context.Context, c *rawclient.Conn) error {
 			return err
 		}
 	}
-	for _, r := range append([]*request{&w.insert}, pointers(w.main)...) {
+	for _, r := range append([]*request{&w.insert, &w.read}, pointers(w.main)...) {
 		p, err := c.Prepare(r.text)
 		if err != nil {
 			return err
 		}
 		r.id = append([]byte(nil), p.ID...)
 	}
-	if w.o.SkipLoad || w.o.Workload == "write" {
+	if w.o.SkipLoad || w.o.Workload == "write" && !w.o.Verify {
 		return nil
 	}
 	return w.load(ctx)
@@ -138,15 +144,23 @@ func (w *workload) load(ctx context.Context) error {
 	}
 	next, inFlight := 0, min(256, total)
 	var ph atomic.Int32
+	cell := w.any(rng)
+	var first []byte
 	l := newLoader(c, inFlight, func(dst []byte, stream int16) []byte {
 		n := min(next, total-1)
 		if next++; next == total {
 			ph.Store(int32(stopping)) // seen by this very goroutine before it reads again
 		}
 		if w.insert.row {
-			return w.append(dst, stream, &w.insert, n/rowsPerPartition, n%rowsPerPartition, rng)
+			return w.append(dst, stream, &w.insert, n/rowsPerPartition, n%rowsPerPartition, cell)
 		}
-		return w.append(dst, stream, &w.insert, n, 0, rng)
+		if w.o.Verify {
+			return w.append(dst, stream, &w.insert, n, 0, func(column int) []byte {
+				first = w.appendChecked(first[:0], n, 0, column)
+				return first
+			})
+		}
+		return w.append(dst, stream, &w.insert, n, 0, cell)
 	})
 	begin := time.Now()
 	l.loop(&ph)
@@ -165,13 +179,13 @@ func (w *workload) load(ctx context.Context) error {
 // requests returns the generator of one connection.
 func (w *workload) requests(seed uint64) func(dst []byte, stream int16) []byte {
 	rng := rand.New(rand.NewPCG(seed, 5))
-	draw := w.keys(rng)
+	draw, cell := w.keys(rng), w.any(rng)
 	return func(dst []byte, stream int16) []byte {
 		r := &w.main[0]
 		if len(w.main) > 1 {
 			r = &w.main[rng.IntN(len(w.main))]
 		}
-		return w.append(dst, stream, r, draw(), 0, rng)
+		return w.append(dst, stream, r, draw(), 0, cell)
 	}
 }
 
@@ -194,8 +208,13 @@ func (w *workload) keys(rng *rand.Rand) func() int {
 	return func() int { return rng.IntN(n) }
 }
 
-// append appends the EXECUTE frame of r.
-func (w *workload) append(dst []byte, stream int16, r *request, key, row int, rng *rand.Rand) []byte {
+// any has columns take any of the values.
+func (w *workload) any(rng *rand.Rand) func(column int) []byte {
+	return func(int) []byte { return w.values[rng.IntN(len(w.values))] }
+}
+
+// append appends the EXECUTE frame of r, with the values that cell has for columns.
+func (w *workload) append(dst []byte, stream int16, r *request, key, row int, cell func(column int) []byte) []byte {
 	start := len(dst)
 	dst = rawclient.AppendFrame(dst, stream, cqlwire.OpExecute, nil)
 	dst = append(binary.BigEndian.AppendUint16(dst, uint16(len(r.id))), r.id...)
@@ -212,8 +231,8 @@ func (w *workload) append(dst []byte, stream int16, r *request, key, row int, rn
 	if r.row {
 		dst = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(dst, 4), uint32(row))
 	}
-	for range r.cells {
-		v := w.values[rng.IntN(len(w.values))]
+	for column := range r.cells {
+		v := cell(column)
 		dst = append(binary.BigEndian.AppendUint32(dst, uint32(len(v))), v...)
 	}
 	if !r.keyFirst {
@@ -225,11 +244,7 @@ func (w *workload) append(dst []byte, stream int16, r *request, key, row int, rn
 
 // appendKey appends a key of keySize hexadecimal digits.
 func appendKey(dst []byte, key int) []byte {
-	dst = binary.BigEndian.AppendUint32(dst, keySize)
-	for shift := 4 * (keySize - 1); shift >= 0; shift -= 4 {
-		dst = append(dst, "0123456789abcdef"[key>>shift&15])
-	}
-	return dst
+	return appendHex(binary.BigEndian.AppendUint32(dst, keySize), uint64(key))
 }
 
 // Text prints a report for people.
@@ -241,6 +256,12 @@ func (r *Report) Text() string {
 		r.Errors)
 	if r.FirstError != "" {
 		fmt.Fprintf(&b, "  first error  %s\n", r.FirstError)
+	}
+	if r.Verified {
+		fmt.Fprintf(&b, "  verified     %d wrong answers\n", r.Wrong)
+	}
+	if r.FirstWrong != "" {
+		fmt.Fprintf(&b, "  first wrong  %s\n", r.FirstWrong)
 	}
 	fmt.Fprintf(&b, "  latency us   p50 %.0f  p95 %.0f  p99 %.0f  p99.9 %.0f\n", r.Latency.P50, r.Latency.P95,
 		r.Latency.P99, r.Latency.P999)

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+)
+
+const (
+	// growers is how many goroutines fill, read and empty the table, rowsEvery the pause between two rows, and
+	// readEvery that between two reads while no row is written.
+	growers   = 4
+	rowsEvery = 2 * time.Millisecond
+	readEvery = 50 * time.Millisecond
+	// rowsBefore is how many rows are there before the table is filled: fewer than would have it split.
+	rowsBefore = 1000
+	// rowBytes is the size of a row; one of keptOf rows stays when the table is emptied.
+	rowBytes = 1000
+	keptOf   = 256
+)
+
+// What a grower does.
+const (
+	reading int32 = iota // writes rowsBefore rows and then reads them, as fast as they are answered
+	filling              // writes rows, at a bounded rate, and reads some
+	resting              // reads a little
+)
+
+// grower fills a table through the Go driver, reads what it has written, and deletes most of it in the end. Row k is
+// written once, and deleted at most once.
+type grower struct {
+	session *gocql.Session
+	l       *load
+	asked   atomic.Int64
+	doing   atomic.Int32
+	stop    atomic.Bool
+	wg      sync.WaitGroup
+
+	mu      sync.Mutex
+	rows    int64          // keys 1 to rows were begun
+	deleted int64          // keys 1 to deleted were begun to be deleted, but for those that stay
+	busy    map[int64]bool // rows whose write or deletion is under way, or had no answer
+}
+
+// startGrower begins with reading.
+func startGrower(l *load, s *gocql.Session) *grower {
+	g := &grower{session: s, l: l, busy: map[int64]bool{}}
+	for range growers {
+		g.wg.Go(g.run)
+	}
+	return g
+}
+
+// payload is the value of a row: whoever knows the key knows it, and nothing compresses it.
+func payload(k int64) []byte {
+	rng := rand.New(rand.NewPCG(uint64(k), 77))
+	out := make([]byte, rowBytes)
+	for i := range out {
+		out[i] = byte(rng.Uint32())
+	}
+	return out
+}
+
+// does has it do something else.
+func (g *grower) does(what int32) { g.doing.Store(what) }
+
+// end stops the grower.
+func (g *grower) end() {
+	g.stop.Store(true)
+	g.wg.Wait()
+}
+
+func (g *grower) run() {
+	write, read := time.NewTicker(growers*rowsEvery), time.NewTicker(growers*readEvery)
+	defer write.Stop()
+	defer read.Stop()
+	for !g.stop.Load() {
+		switch g.doing.Load() {
+		case reading:
+			if g.written() < rowsBefore {
+				g.write()
+			}
+		case filling:
+			<-write.C
+			g.write()
+		case resting:
+			<-read.C
+		}
+		g.read()
+	}
+}
+
+// written is how many rows were begun.
+func (g *grower) written() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.rows
+}
+
+// write writes the next row.
+func (g *grower) write() {
+	g.mu.Lock()
+	g.rows++
+	k := g.rows
+	g.busy[k] = true
+	g.mu.Unlock()
+	g.change(k, g.session.Query("INSERT INTO load.grown (k, v) VALUES (?, ?)", k, payload(k)))
+}
+
+// change carries out a write or a deletion of a row that is busy, which it is not any more if that had an answer.
+func (g *grower) change(k int64, q *gocql.Query) {
+	err := q.Exec()
+	g.asked.Add(1)
+	if err != nil {
+		g.l.unanswered("row %d is not changed: %v", k, err)
+		return
+	}
+	g.mu.Lock()
+	delete(g.busy, k)
+	g.mu.Unlock()
+}
+
+// state is what is known of a row.
+func (g *grower) state(k int64) (there, known bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return k > g.deleted || k%keptOf == 0, !g.busy[k] && k <= g.rows
+}
+
+// read compares a row that nobody changes meanwhile.
+func (g *grower) read() {
+	g.mu.Lock()
+	k := 1 + rand.Int64N(max(1, g.rows))
+	g.mu.Unlock()
+	there, known := g.state(k)
+	if !known {
+		return
+	}
+	var got []byte
+	err := g.session.Query("SELECT v FROM load.grown WHERE k = ?", k).Scan(&got)
+	g.asked.Add(1)
+	missing := errors.Is(err, gocql.ErrNotFound)
+	if err != nil && !missing {
+		g.l.unanswered("row %d is not read: %v", k, err)
+		return
+	}
+	if again, known := g.state(k); !known || again != there {
+		return
+	}
+	if missing == there || there && !slices.Equal(got, payload(k)) {
+		g.l.fail("row %d: it should be there: %t, and has %d bytes", k, there, len(got))
+	}
+}
+
+// shrink deletes most rows, and returns when that is done.
+func (g *grower) shrink() {
+	var wg sync.WaitGroup
+	for range 2 * growers {
+		wg.Go(func() {
+			for !g.stop.Load() {
+				g.mu.Lock()
+				if g.deleted == g.rows {
+					g.mu.Unlock()
+					return
+				}
+				g.deleted++
+				k := g.deleted
+				skip := k%keptOf == 0 || g.busy[k]
+				if !skip {
+					g.busy[k] = true
+				}
+				g.mu.Unlock()
+				if !skip {
+					g.change(k, g.session.Query("DELETE FROM load.grown WHERE k = ?", k))
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// check reads the whole table.
+func (g *grower) check(t testing.TB) {
+	t.Helper()
+	found := map[int64]bool{}
+	rows := g.session.Query("SELECT k, v FROM load.grown").PageSize(500).Iter()
+	var k int64
+	var v []byte
+	for rows.Scan(&k, &v) {
+		if k > appKeys {
+			continue // of the programs, which check them
+		}
+		there, known := g.state(k)
+		if found[k] || known && !there || !slices.Equal(v, payload(k)) {
+			t.Errorf("row %d: seen before: %t, should be there: %t, %d bytes", k, found[k], there, len(v))
+		}
+		found[k] = true
+	}
+	if err := rows.Close(); err != nil {
+		t.Error(err)
+	}
+	lost := 0
+	for k := int64(1); k <= g.rows; k++ {
+		if there, known := g.state(k); there && known && !found[k] {
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.Errorf("%d rows are lost", lost)
+	}
+	t.Logf("%d rows were written, %d are there, %d changes had no answer", g.rows, len(found), len(g.busy))
+}

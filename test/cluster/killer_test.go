@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+const (
+	// meetTime bounds the wait for a change of the kind that a node is to be killed in.
+	meetTime = 20 * time.Second
+	// killPause bounds the pause, which is drawn, between the moment at which a change is seen and the kill.
+	killPause = 50 * time.Millisecond
+)
+
+// killer kills nodes while partitions split, merge and move by themselves.
+type killer struct {
+	l   *load
+	rng *rand.Rand
+	// met is how often what was killed when.
+	met map[string]int
+}
+
+// kill kills a node while a change of one of the kinds goes on that concerns it, and starts it again. The first node is
+// left alone: ilion bench has its connections there. Clients of the load are led away before, those of drivers are not.
+func (k *killer) kill(phase string, kinds []string) {
+	f := k.l.f
+	f.t.Helper()
+	kind := kinds[k.rng.IntN(len(kinds))]
+	victim := f.nodes[1+k.rng.IntN(len(f.nodes)-1)]
+	id := victim.id()
+	k.l.only(f.without(victim)...)
+	seen := "nothing"
+	_, missed := poll.Try(meetTime, func() string {
+		s, err := victim.status()
+		if err != nil {
+			return err.Error()
+		}
+		for i := range s.Changes {
+			if c := &s.Changes[i]; c.Kind == kind && concerns(s, c, id) {
+				seen = c.Kind
+				return ""
+			}
+		}
+		return "no " + kind
+	})
+	if missed == "" {
+		time.Sleep(time.Duration(k.rng.Int64N(int64(killPause)))) // it is how far the change gets that varies
+	}
+	k.met[fmt.Sprintf("%s: a node was killed while there was %s", phase, seen)]++
+	k.l.mark("kill of " + victim.name())
+	victim.kill()
+	k.l.more(500)
+	k.l.mark("start of " + victim.name())
+	victim.start()
+	victim.isKnown()
+	k.l.only(f.alive()...)
+	k.l.more(1500)
+}
+
+// concerns reports whether a node has a replica of what is changed, or gets one.
+func concerns(s *admin.Status, c *admin.ChangeStatus, node string) bool {
+	if c.From == node || c.To == node {
+		return true
+	}
+	for _, t := range s.Tables {
+		for _, p := range t.Partitions {
+			if (p.ID == c.Partition || p.ID == c.Other) &&
+				slices.ContainsFunc(p.Replicas, func(r admin.ReplicaStatus) bool { return r.Node == node }) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/test/process"
+)
+
+var transcripts = flag.String("cluster.transcripts", "",
+	"directory for what ilion status and ilion partitions print in TestGrowth while partitions split, merge and move")
+
+// scribe keeps what an operator sees on the screen while the table changes: once for each kind of change.
+type scribe struct {
+	stop chan struct{}
+	wg   sync.WaitGroup
+}
+
+// lookEvery is the pause between two looks at what goes on. Splits take about 100 ms.
+const lookEvery = 20 * time.Millisecond
+
+// scenes are what the list of partitions, or the status, has to say to be kept, by kind of change.
+var scenes = map[string]*regexp.Regexp{
+	"split": regexp.MustCompile("splits at "),
+	"move":  regexp.MustCompile("Under way .* move of .* of " + grownTable),
+	"merge": regexp.MustCompile("merges into "),
+}
+
+// startScribe has a scribe look until each kind of change has been kept, if there is a place to keep it.
+func startScribe(f *fleet) *scribe {
+	s := &scribe{stop: make(chan struct{})}
+	if *transcripts == "" {
+		return s
+	}
+	web := f.nodes[0].web()
+	s.wg.Go(func() {
+		pause := time.NewTicker(lookEvery)
+		defer pause.Stop()
+		left := maps.Clone(scenes)
+		for len(left) > 0 {
+			select {
+			case <-s.stop:
+				return
+			case <-pause.C:
+				look(f, web, left)
+			}
+		}
+	})
+	return s
+}
+
+// end stops the scribe.
+func (s *scribe) end() {
+	if s.stop != nil {
+		close(s.stop)
+		s.stop = nil
+	}
+	s.wg.Wait()
+}
+
+// look asks what goes on, and keeps it if it is something new. A change that is over by the time the commands ask is
+// not kept: there will be another.
+func look(f *fleet, web string, left map[string]*regexp.Regexp) {
+	now, err := f.nodes[0].status()
+	if err != nil {
+		return
+	}
+	for i := range now.Changes {
+		kind := now.Changes[i].Kind
+		scene := left[kind]
+		if now.Changes[i].Table != grownTable || scene == nil {
+			continue
+		}
+		var all strings.Builder
+		for _, args := range [][]string{{"partitions", grownTable}, {"status"}} {
+			out, err := process.Command(f.t, append(args, "--http", web)...).CombinedOutput()
+			if err != nil {
+				return
+			}
+			all.WriteString("$ ilion " + strings.Join(args, " ") + "\n" + string(out) + "\n")
+		}
+		if scene.MatchString(all.String()) && os.MkdirAll(*transcripts, 0o755) == nil &&
+			os.WriteFile(filepath.Join(*transcripts, kind+".txt"), []byte(all.String()), 0o644) == nil {
+			delete(left, kind)
+		}
+		return
+	}
+}
