@@ -90,6 +90,10 @@ func (a Action) String() string {
 
 // Apply makes the action in the map, at a time.
 func (a Action) Apply(m *topology.Snapshot, now time.Time) (*topology.Snapshot, error) {
+	cause := causes[a.Why]
+	if p := m.Partition(a.Partition); a.Why == Order && p != nil && p.Wish != nil && p.Wish.With != 0 {
+		cause = topology.ToMerge
+	}
 	for _, s := range a.Steps {
 		var err error
 		switch s.Kind {
@@ -117,7 +121,7 @@ func (a Action) Apply(m *topology.Snapshot, now time.Time) (*topology.Snapshot, 
 	if p := m.Partition(a.Partition); p.AtRest() || a.Why == Repair && p.Reason != nil {
 		return m, nil // what is repaired keeps the reason for which it was begun
 	}
-	return m.WithReason(a.Partition, topology.NewReason(causes[a.Why], now)), nil
+	return m.WithReason(a.Partition, topology.NewReason(cause, now)), nil
 }
 
 // Apply makes all actions in the map.

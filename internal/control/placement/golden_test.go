@@ -125,6 +125,10 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		return fmt.Sprintln(Together(s.state.Map.Partition(left), s.state.Map.Partition(right))), nil
 	case "schedule":
 		return s.schedule()
+	case "why":
+		if p := s.state.Map.Partition(partitionID(t, arg(0))); p.Reason != nil {
+			return fmt.Sprintln(p.Reason.Cause), nil
+		}
 	case "lead":
 		return "", s.lead()
 	case "show":

@@ -34,11 +34,13 @@ const (
 	ToLeave
 	// ToBalance: the nodes are to have their fair shares.
 	ToBalance
+	// ToMerge: the replicas of two neighbours are brought together to be merged.
+	ToMerge
 )
 
 var causes = [...]string{"unknown", "by hand", "size", "load", "throughput", "repair", "a node was lost",
 	"more replicas",
-	"a node leaves", "balance"}
+	"a node leaves", "balance", "merge"}
 
 // String is the cause in words, lower case.
 func (c Cause) String() string {
