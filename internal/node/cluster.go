@@ -318,6 +318,8 @@ func (c *cluster) leaderChanged(id topology.PartitionID, leader topology.NodeID,
 	default:
 		return
 	}
+	c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "leader changed", slog.Uint64("partition", uint64(id)),
+		slog.String("leader", leader.Short()), slog.Bool("here", here))
 	c.n.coordinator.LeaderChanged(id, leader)
 	if here {
 		c.loops.Look(id)

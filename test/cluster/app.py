@@ -13,7 +13,7 @@ import time
 
 from cassandra import ConsistencyLevel
 from cassandra.cluster import Cluster, ExecutionProfile, EXEC_PROFILE_DEFAULT
-from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
+from cassandra.policies import DCAwareRoundRobinPolicy, FallthroughRetryPolicy, TokenAwarePolicy
 from cassandra.query import BatchStatement, BatchType
 
 USERS = 4
@@ -57,13 +57,16 @@ class App:
         self.blob = prepare("INSERT INTO load.grown (k, v) VALUES (?, ?)")
         self.drop = prepare("DELETE FROM load.grown WHERE k = ?")
         self.read_blob = prepare("SELECT v FROM load.grown WHERE k = ?")
-        # Idempotent statements are repeated by the driver when a connection breaks.
-        for p in [self.insert, self.select, self.select_one, self.find, self.count, self.blob, self.drop, self.read_blob,
-                  *self.put, *self.get]:
-            p.is_idempotent = True
+        # When a connection breaks, this driver sends again whatever had no answer, unless it is told not to: an increment
+        # would count twice, and a condition that was carried out would not hold any more.
+        self.once = FallthroughRetryPolicy()
 
-    def ask(self, statement, values=None):
+    def ask(self, statement, values=None, repeat=True):
+        """Returns the rows of the answer. Where repeat is false, the request is sent at most once."""
         try:
+            if not repeat:
+                statement, values = statement.bind(values), None
+                statement.retry_policy = self.once
             rows = list(self.session.execute(statement, values))
         except Exception as e:
             with self.lock:
@@ -101,7 +104,7 @@ class User(threading.Thread):
 
     def run(self):
         steps = [self.write] * 20 + [self.read] * 30 + [self.find] * 15 + [self.swap] * 15 + [self.increment] * 10 + \
-            [self.transfer] * 10 + [self.fill] * 20
+            [self.transfer] * 10 + [self.fill] * 5
         while not self.app.stop.is_set():
             try:
                 if len(self.items) < ITEMS:
@@ -150,7 +153,7 @@ class User(threading.Thread):
         for was in (x.value + 7, x.value):
             tag = self.take()
             try:
-                row = self.app.ask(self.app.swap, (was + 1, tag, x.key, was))[0]
+                row = self.app.ask(self.app.swap, (was + 1, tag, x.key, was), repeat=False)[0]
             except Unanswered:
                 self.give_up(x)
                 raise
@@ -162,7 +165,7 @@ class User(threading.Thread):
 
     def increment(self, _=None):
         try:
-            self.app.ask(self.app.increment, (self.counter,))
+            self.app.ask(self.app.increment, (self.counter,), repeat=False)
         except Unanswered:
             self.counter, self.counted = self.take(), 0
             raise

@@ -177,8 +177,8 @@ func (u *user) swap(i int) {
 	for _, from := range []int64{x.v + 7, x.v} {
 		tag := u.take()
 		var v int64
-		applied, err := u.session.Query("UPDATE app.items SET v = ?, tag = ? WHERE k = ? IF v = ?", from+1, tag, x.k, from).
-			Idempotent(false).ScanCAS(&v)
+		applied, err := u.session.Query("UPDATE app.items SET v = ?, tag = ? WHERE k = ? IF v = ?", from+1, tag, x.k,
+			from).Idempotent(false).ScanCAS(&v)
 		switch {
 		case !u.ok("condition", err):
 			u.items = slices.Delete(u.items, i, i+1)
@@ -218,7 +218,8 @@ func (u *user) transfer() {
 	}
 	for _, table := range []string{"debits", "credits"} {
 		var v int64
-		err := u.session.Query(fmt.Sprintf("SELECT v FROM app.%s WHERE k = ?", table), k).Consistency(gocql.Quorum).Scan(&v)
+		err := u.session.Query(fmt.Sprintf("SELECT v FROM app.%s WHERE k = ?", table), k).
+			Consistency(gocql.Quorum).Scan(&v)
 		if missing := errors.Is(err, gocql.ErrNotFound); u.ok("read of a batch", err) && v != k+1 || missing {
 			u.l.fail("%s %d is %d after its batch: %v", table, k, v, err)
 		}

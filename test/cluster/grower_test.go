@@ -21,7 +21,7 @@ const (
 	// readEvery that between two reads while no row is written.
 	growers   = 4
 	rowsEvery = 2 * time.Millisecond
-	readEvery = 50 * time.Millisecond
+	readEvery = 200 * time.Millisecond
 	// rowsBefore is how many rows are there before the table is filled: fewer than would have it split.
 	rowsBefore = 1000
 	// rowBytes is the size of a row; one of keptOf rows stays when the table is emptied.

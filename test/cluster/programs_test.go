@@ -124,9 +124,9 @@ func (b *benchRuns) end() {
 
 // run runs the tool once, and reports whether it could.
 func (b *benchRuns) run() bool {
-	cmd := process.Command(b.l.t, "bench", "mixed", "--verify", "--json", "--addr", b.l.f.nodes[0].cql(), "--consistency",
-		"QUORUM", "--connections", "4", "--inflight", fmt.Sprint(*benchDepth), "--keys", "4000", "--row-size", "400",
-		"--warmup", "0s", "--duration", benchTime)
+	cmd := process.Command(b.l.t, "bench", "mixed", "--verify", "--json", "--addr", b.l.f.nodes[0].cql(),
+		"--consistency", "QUORUM", "--connections", "4", "--inflight", fmt.Sprint(*benchDepth), "--keys", "4000",
+		"--row-size", "400", "--warmup", "0s", "--duration", benchTime)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
