@@ -12,7 +12,7 @@ import (
 
 const (
 	// sureOf is how many standard deviations bounds are away from what is expected.
-	sureOf = 4
+	sureOf = 5
 	// fewest is how many logical partitions, or rows of the result, must have been seen to estimate by.
 	fewest = 16
 	// pageLooks is what one page of a range looks at, at most: read.Options.PageVisitsMax and a command.
@@ -69,8 +69,9 @@ func (s *spread) rest() (times, wrong float64) {
 	n := float64(s.count)
 	mean := s.sum / n
 	variance := max(0, s.squares/n-mean*mean)
-	wrong = math.Sqrt((1 + variance/(mean*mean)) / n)
-	return 1/covered - 1, wrong
+	times = 1/covered - 1
+	more := times * n // of which there are a few more or less by chance, too
+	return times, math.Sqrt((1 + variance/(mean*mean)) * (1/n + (more+1)/(more*more)))
 }
 
 // extrapolate fills in what a statement costs of which only a part was looked at: given rows of the wanted ones were

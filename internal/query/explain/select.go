@@ -27,12 +27,11 @@ func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Pl
 	l := &looker{reader: r, snapshot: m, touched: map[topology.PartitionID]bool{}}
 	var page read.Page
 	err = p.Execute(ctx, l, b, o, &page)
-	whole := !errors.Is(err, errEnough)
-	if err != nil && whole {
+	if err != nil && !l.enough {
 		return Price{Cost: l.cost}, err
 	}
 	out := Price{Plan: p.Words(), Index: p.Index(), Cost: l.cost, Partitions: len(l.touched) + l.passed}
-	if whole {
+	if !l.enough {
 		out.Least = l.price
 		out.Expected, out.Most = out.Least, out.Least
 		if len(page.PagingState) > 0 {
@@ -47,7 +46,7 @@ func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Pl
 	return out, nil
 }
 
-// errEnough ends an execution that has looked at enough.
+// errEnough ends an execution that has looked at enough. The reader may make another error of it.
 var errEnough = errors.New("enough was looked at")
 
 // looker stands between an execution and what it reads: its commands only peek, and what they examine is counted at the
@@ -68,6 +67,7 @@ type looker struct {
 	passed  int
 
 	rows, bytes, walked int64
+	enough              bool
 	seen                spread
 }
 
@@ -117,6 +117,7 @@ func (l *looker) counted(before *ru.Meter, pass func() (command.Step, error)) (c
 	l.seen.rows += l.meter.Rows - before.Rows
 	step, err := pass()
 	if err == nil && step != command.Stop && (l.rows >= lookRows || l.bytes >= lookBytes) {
+		l.enough = true
 		return command.Stop, errEnough
 	}
 	return step, err
@@ -128,6 +129,7 @@ func (l *looker) Passed(t token.Token, key []byte, looked int) (command.Step, er
 	step, err := command.Passed(l.v, t, key, looked)
 	if err == nil && step != command.Stop && l.walked >= lookWalk {
 		l.seen.partition(t)
+		l.enough = true
 		return command.Stop, errEnough
 	}
 	return step, err
