@@ -21,8 +21,8 @@ import (
 var (
 	crossing   = flag.Bool("crossing", false, "have TestDriversStayOnTarget merge partitions across tokens of the ring, too")
 	targetTime = flag.Duration("target", 3*time.Second, "how long each driver of TestDriversStayOnTarget works")
-	python     = flag.String("python", "", "a Python with cassandra-driver, for TestDriversStayOnTarget")
-	java       = flag.String("java", "", "a class path with java-driver-core, for TestDriversStayOnTarget")
+	python     = flag.String("python", "", "a Python with cassandra-driver, for the tests with drivers")
+	java       = flag.String("java", "", "a class path with java-driver-core, for the tests with drivers")
 )
 
 // targetTables is how many tables there are. On six nodes each begins with six partitions.

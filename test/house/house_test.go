@@ -80,7 +80,7 @@ var sameWing = map[string]string{
 	"internal/model/command": "internal/model/codec internal/model/cqltype internal/model/dberr " +
 		"internal/model/feature internal/model/keys internal/model/row internal/model/token",
 	"internal/model/topology":    "internal/model/codec internal/model/feature internal/model/token internal/model/keys",
-	"internal/model/ru":          "internal/model/command internal/model/row",
+	"internal/model/ru":          "internal/model/command internal/model/dberr internal/model/row",
 	"internal/model/cqltype":     "internal/model/dberr",
 	"internal/model/codec":       "",
 	"internal/model/token":       "",

@@ -29,9 +29,8 @@ const (
 	kindEntry       kind = 6
 )
 
-// Every command has a list of fields (see codec) after its fixed part and before its lists. None but entrySpan is
-// written today. These numbers are taken in a mutation: 1 for the region it comes from, 2 for its transaction, which
-// must be understood.
+// Every command has a list of fields (see codec) after its fixed part and before its lists. These numbers are taken in
+// a mutation: 1 for the region it comes from, 2 for its transaction, which must be understood.
 
 // AppendMutation appends the encoded form of m.
 func AppendMutation(dst []byte, m *Mutation) []byte {
@@ -156,6 +155,10 @@ func AppendConditional(dst []byte, c *Conditional) []byte {
 	a.Byte(byte(c.First))
 	a.Int(c.Now)
 	a.columns(c.Dropped)
+	if c.MaxCharge > 0 {
+		var number [binary.MaxVarintLen64]byte
+		a.Field(conditionalMaxCharge, true, binary.AppendUvarint(number[:0], uint64(c.MaxCharge)))
+	}
 	a.EndFields()
 	a.Uint(uint64(len(c.Rows)))
 	for i := range c.Rows {
@@ -204,7 +207,13 @@ func DecodeConditional(c *Conditional, src []byte) error {
 	}
 	c.Now = r.Int()
 	c.Dropped = r.columns(nil)
-	r.skipFields("a conditional")
+	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
+		if f.Number == conditionalMaxCharge {
+			c.MaxCharge = r.number(f)
+			continue
+		}
+		r.unknown("a conditional", f, conditionalMaxCharge)
+	}
 	for range r.Count(2) {
 		c.Rows = append(c.Rows, RowRef{Static: r.Flag(), Clustering: r.Bytes()})
 	}
@@ -305,13 +314,24 @@ func AppendRead(dst []byte, c *Read) []byte {
 	return a.Writer
 }
 
-// The fields of a read and of a decision.
+// The fields of a conditional, a read and a decision. A bound must be understood by whoever carries the command out.
 const (
-	readContinued  = 1
-	readPeek       = 2
-	readBorrows    = 3
-	decisionCharge = 1
+	conditionalMaxCharge = 1
+	readContinued        = 1
+	readPeek             = 2
+	readBorrows          = 3
+	decisionCharge       = 1
 )
+
+// number is the value of a field that is a number of ru.Units.
+func (r *reader) number(f codec.Field) int64 {
+	v := codec.NewReader(f.Value, ErrMalformed)
+	n := int64(v.UpTo(math.MaxInt64))
+	if v.End() != nil {
+		r.Fail()
+	}
+	return n
+}
 
 // DecodeRead reads what AppendRead wrote. Byte slices of c are views over src.
 func DecodeRead(c *Read, src []byte) error {
@@ -446,10 +466,7 @@ func DecodeDecision(d *Decision, src []byte) error {
 	d.Timestamp = r.Int()
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		if f.Number == decisionCharge {
-			v := codec.NewReader(f.Value, ErrMalformed)
-			if d.Charge = int64(v.UpTo(math.MaxInt64)); v.End() != nil {
-				r.Fail()
-			}
+			d.Charge = r.number(f)
 			continue
 		}
 		r.unknown("a decision", f, decisionCharge)

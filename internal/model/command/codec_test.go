@@ -102,7 +102,7 @@ func (p pick) mutation() Mutation {
 
 func (p pick) conditional() Conditional {
 	c := Conditional{Mutation: p.mutation(), Serial: dberr.Consistency(p.upTo(10)), First: First(p.upTo(2)),
-		Now: p.i64(), Dropped: p.cols()}
+		MaxCharge: max(p.i64(), 0), Now: p.i64(), Dropped: p.cols()}
 	c.Rows = append(list(p, func() RowRef { return RowRef{p.bool(), p.bytes()} }), RowRef{})
 	c.Conditions = list(p, func() Condition {
 		k := Condition{Row: p.upTo(len(c.Rows) - 1), Operator: Operator(p.upTo(10)), Column: p.u32(), Element: p.null(),
@@ -130,6 +130,7 @@ func (p pick) read() Read {
 		Limit: p.upTo(1 << 30),
 		Now:   p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(), Continued: p.bool(),
 		Owed: int64(p.upTo(1 << 30)), Wanted: int64(p.upTo(1 << 30)),
+		Peek: p.bool(),
 	}
 	c.Low, c.AfterLow = p.low(c.Table), p.low(c.Table)
 	c.Range.Begin = p.u64()

@@ -22,6 +22,8 @@ type Conditional struct {
 	Updates    []Update
 	// First asks for a row of the partition, if the conditions do not hold, which the answer shows.
 	First First
+	// MaxCharge, in ru.Units, is what it may cost: if it would cost more nothing is done. 0 is no bound.
+	MaxCharge int64
 	// Now is the second at which expiry is judged; Dropped as in Read.
 	Now     int64
 	Dropped []uint32

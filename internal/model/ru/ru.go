@@ -19,6 +19,7 @@ import (
 	"strconv"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
@@ -55,6 +56,11 @@ const (
 
 // Float is the amount in request units, as clients are told.
 func (u Units) Float() float64 { return float64(u) / float64(Unit) }
+
+// Of is the most that is not above an amount of request units, which is at least one Units.
+func Of(amount float64) Units {
+	return Units(max(1, min(math.Floor(amount*float64(Unit)+1e-6), 1<<62)))
+}
 
 // String is the amount in request units, to the thousandth.
 func (u Units) String() string {
@@ -161,6 +167,25 @@ func Point(bytes int64, serial bool) Units {
 		u *= Serial
 	}
 	return u
+}
+
+// Found is the price of the rows that a conditional looks at, nil for those that are not there.
+func Found(c *command.Conditional, found []*row.Row) (u Units) {
+	for i, r := range found {
+		bytes := int64(0)
+		if r != nil {
+			bytes = int64(len(c.Mutation.Key) + len(c.Rows[i].Clustering) + r.Size())
+		}
+		u += Point(bytes, len(c.Conditions) > 0)
+	}
+	return u
+}
+
+// Exceeded is the refusal of a request that costs at least so much, though its client allows no more than most. Drivers
+// do not send again what was refused as invalid.
+func Exceeded(least, most Units) error {
+	return dberr.Invalidf("The request costs more than its MaxRequestCharge allows: at least %s request units, %s are "+
+		"allowed. Nothing was done", least, most)
 }
 
 // Charged is a visitor or a completion that wants to know what its command has cost. Charge is called before a good end

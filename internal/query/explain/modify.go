@@ -128,13 +128,7 @@ func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*comm
 		return nil, err
 	}
 	serial := len(c.Conditions) > 0
-	for i, r := range found {
-		bytes := int64(0)
-		if r != nil {
-			bytes = int64(len(m.Key) + len(c.Rows[i].Clustering) + r.Size())
-		}
-		p.add(ru.Point(bytes, serial))
-	}
+	p.add(ru.Found(c, found))
 	holds, err := command.Check(c, found)
 	if err != nil {
 		return nil, err

@@ -330,9 +330,17 @@ func (s *scan) read(ctx context.Context, r Reader) error {
 	}
 	s.paused, s.visits = false, 0
 	s.cmd.Limit = s.usable()
+	if s.options.MaxCharge > 0 {
+		return s.readCapped(ctx, r)
+	}
 	if err := r.Read(ctx, &s.cmd, s); err != nil {
 		return cmp.Or(s.err, err)
 	}
+	return s.ended()
+}
+
+// ended ends the partition at hand, unless a command has ended within it.
+func (s *scan) ended() error {
 	if s.full || s.done || s.paused {
 		return nil
 	}

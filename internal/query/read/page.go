@@ -69,6 +69,8 @@ type Options struct {
 	Building func(*schema.Index) bool
 	// Guard has the guardrails that hold for the client and takes their warnings; nil: none.
 	Guard *guardrail.Check
+	// MaxCharge ends what costs more, with ru.Exceeded; 0: nothing does.
+	MaxCharge ru.Units
 }
 
 func (o Options) withDefaults() Options {

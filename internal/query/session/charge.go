@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -45,14 +46,30 @@ func (m metered) hasAny(tables []*schema.Table) bool {
 	return false
 }
 
-// asksForCharge reports whether the client wants to know what a request costs.
-func (r *Request) asksForCharge() bool {
-	for i := range r.Payload {
-		if string(r.Payload[i].Key) == chargePayload {
-			return true
+// maxChargePayload is the key of the custom payload that says what a request may cost, in the same form.
+const maxChargePayload = "MaxRequestCharge"
+
+// heed takes in what a client says of the price of its request: whether it wants to be told, and what it allows.
+func (c *Call) heed() error {
+	c.wantsCharge, c.maxCharge = false, 0
+	for i := range c.Request.Payload {
+		p := &c.Request.Payload[i]
+		switch string(p.Key) {
+		case chargePayload:
+			c.wantsCharge = true
+		case maxChargePayload:
+			if len(p.Value) != 8 {
+				return dberr.Invalidf("The custom payload MaxRequestCharge has %d bytes instead of an 8-byte big-endian double",
+					len(p.Value))
+			}
+			most := math.Float64frombits(binary.BigEndian.Uint64(p.Value))
+			if !(most > 0) {
+				return dberr.Invalidf("MaxRequestCharge must be more than 0 request units, not %v", most)
+			}
+			c.maxCharge = ru.Of(most)
 		}
 	}
-	return false
+	return nil
 }
 
 // charge puts into a response what its request has cost.

@@ -152,7 +152,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 		coordinator: co,
 		ddl:         d,
 		roles:       roles.New(o.Roles),
-		writes:      write.NewExecutor(co, o.writeOptions()),
+		writes:      write.NewExecutor(co, o.writeOptions(co)),
 		opts:        o,
 		prepared:    newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
 		reshaped:    map[schema.UUID]struct{}{},
@@ -169,8 +169,8 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	return e, nil
 }
 
-func (o *Options) writeOptions() write.Options {
-	return write.Options{BatchBytesMax: o.BatchBytesMax, MutationBytesMax: o.MutationBytesMax,
+func (o *Options) writeOptions(co *coordinator.Coordinator) write.Options {
+	return write.Options{BatchBytesMax: o.BatchBytesMax, Find: co.Find, MutationBytesMax: o.MutationBytesMax,
 		RowBytesMax: o.RowBytesMax, Large: o.Large}
 }
 

@@ -107,13 +107,15 @@ func (s *Session) explainRead(ctx context.Context, c *Call, st *statement, began
 func (s *Session) explainWrite(ctx context.Context, c *Call, st *statement, began time.Time) (explain.Price, error) {
 	m := s.newModification(ctx, c, st, st.kind, began)
 	defer m.release()
+	m.request.MaxCharge = 0 // what it would cost is the question
 	if err := m.guard(); err != nil {
 		return explain.Price{}, err
 	}
 	if err := st.bindings(&m.request.Bindings, &c.Request); err != nil {
 		return explain.Price{}, err
 	}
-	price, warnings, err := explain.Modify(ctx, s.engine.coordinator, s.engine.opts.writeOptions(), st.tables,
+	co := s.engine.coordinator
+	price, warnings, err := explain.Modify(ctx, co, s.engine.opts.writeOptions(co), st.tables,
 		func(e *write.Executor, done write.Completion) {
 			if st.batch != nil {
 				e.ExecuteBatch(ctx, st.batch, &m.request, done)

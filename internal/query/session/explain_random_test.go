@@ -66,8 +66,9 @@ func (w *world) makeTables(t *testing.T, s sayer) {
 	insert := w.prepared(t, w.client, "INSERT INTO ks.many (a, b, v) VALUES (?, ?, ?)").ID
 	for i := range int32(many * 100) {
 		v := []byte(strings.Repeat("v", s.IntN(60)))
-		if r := w.run(w.client, (*Session).Execute, Request{ID: insert, Values: [][]byte{i32(i % 7), i32(i), v}}); r.Err != nil {
-			t.Fatal(r.Err)
+		r := Request{ID: insert, Values: [][]byte{i32(i % 7), i32(i), v}}
+		if err := w.run(w.client, (*Session).Execute, r).Err; err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -82,8 +83,8 @@ func (s sayer) read() (text string, kind int) {
 	case 3:
 		return fmt.Sprintf("SELECT * FROM ks.many WHERE a = %d AND b = %d", s.IntN(7), s.IntN(many*100)), pointRead
 	case 4:
-		return fmt.Sprintf("SELECT %s FROM ks.wide WHERE k = %d AND c %s %d%s", what, k, s.one("=", "<", ">="), s.IntN(20),
-			s.one("", " LIMIT 3", " ORDER BY c ASC", " ORDER BY c LIMIT 5")), sliceRead
+		return fmt.Sprintf("SELECT %s FROM ks.wide WHERE k = %d AND c %s %d%s", what, k, s.one("=", "<", ">="),
+			s.IntN(20), s.one("", " LIMIT 3", " ORDER BY c ASC", " ORDER BY c LIMIT 5")), sliceRead
 	case 5:
 		return fmt.Sprintf("SELECT %s FROM ks.wide WHERE k = %d AND c IN (%d, %d, 3)%s", what, k, s.IntN(20), s.IntN(20),
 			s.one("", " AND d > 7")), sliceRead
@@ -97,7 +98,8 @@ func (s sayer) read() (text string, kind int) {
 		return fmt.Sprintf("SELECT %s FROM ks.wide WHERE k IN (1, %d, %d) %s", what, k, s.IntN(30),
 			s.one("", "LIMIT 7", "PER PARTITION LIMIT 2", "AND c > 3")), scanRead
 	case 9:
-		return "SELECT " + s.one("DISTINCT k, s", "count(*)", "*", "k, s") + " FROM ks.wide" + s.one("", " LIMIT 9"), scanRead
+		what = s.one("DISTINCT k, s", "count(*)", "*", "k, s")
+		return "SELECT " + what + " FROM ks.wide" + s.one("", " LIMIT 9"), scanRead
 	case 10:
 		return fmt.Sprintf("SELECT * FROM ks.wide WHERE n = %d%s", s.IntN(6), s.one("", " AND k = 3", " LIMIT 4",
 			" AND d = 3 ALLOW FILTERING")), scanRead

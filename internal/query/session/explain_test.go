@@ -5,6 +5,8 @@ package session
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -170,5 +172,111 @@ func TestExplainWithValues(t *testing.T) {
 				t.Errorf("%s without values: %+v", text, e)
 			}
 		}
+	}
+}
+
+// allowed executes a request that may cost so much.
+func (w *world) allowed(r Request, most float64) *Result {
+	value := binary.BigEndian.AppendUint64(nil, math.Float64bits(most))
+	r.Payload = []Payload{{Key: []byte("MaxRequestCharge"), Value: value}, {Key: []byte("RequestCharge")}}
+	method := (*Session).Query
+	if r.Text == nil {
+		method = (*Session).Batch
+	}
+	return w.run(w.client, method, r)
+}
+
+// TestMaxRequestCharge proves that a request which would cost more than its client allows is refused as invalid, which
+// no driver sends again, with nothing done: by its leader before anything is proposed, and before any part of a batch
+// is; and that it is done where it costs as much as is allowed.
+func TestMaxRequestCharge(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, s text static, n int, PRIMARY KEY (k, c))")
+	w.query(t, "CREATE TABLE ks.counters (k int PRIMARY KEY, n counter)")
+	w.query(t, "CREATE TABLE ks.lists (k int PRIMARY KEY, l list<text>, n int)")
+	kb := strings.Repeat("v", 1000)
+	for c := range 10 {
+		w.query(t, fmt.Sprintf("INSERT INTO ks.t (k, c, v, n) VALUES (1, %d, '%s', 7)", c, kb))
+	}
+	for k := range 9 {
+		w.query(t, fmt.Sprintf("INSERT INTO ks.lists (k, l) VALUES (%d, ['a', '%s'])", k, strings.Repeat(kb, k)))
+		w.query(t, fmt.Sprintf("UPDATE ks.counters SET n = n + 1 WHERE k = %d", k))
+	}
+	everything := func() string {
+		return strings.Join(append(append(cells(w.query(t, "SELECT * FROM ks.t")),
+			cells(w.query(t, "SELECT * FROM ks.counters"))...), cells(w.query(t, "SELECT * FROM ks.lists"))...), " ")
+	}
+	before := everything()
+	for _, text := range []string{
+		"SELECT v FROM ks.t WHERE k = 1 AND c = 1",
+		"SELECT v FROM ks.t WHERE k = 1",
+		"SELECT v FROM ks.t WHERE k IN (1, 2)",
+		"SELECT count(*) FROM ks.t",
+		"SELECT k FROM ks.counters",
+		"SELECT k FROM ks.t WHERE n = 8 ALLOW FILTERING",
+		"SELECT k FROM ks.t WHERE token(k) > 9223372036854775806",
+		"INSERT INTO ks.t (k, c, v) VALUES (7, 7, '" + kb + kb + "')",
+		"UPDATE ks.t SET s = 's', n = 8 WHERE k = 1 AND c = 1",
+		"DELETE FROM ks.t WHERE k IN (1, 2)",
+		"UPDATE ks.t SET n = 8 WHERE k = 1 AND c = 1 IF n = 7",
+		"UPDATE ks.t SET n = 8 WHERE k = 1 AND c = 1 IF n = 8",
+		"INSERT INTO ks.t (k, c, v) VALUES (7, 7, 'v') IF NOT EXISTS",
+		"UPDATE ks.counters SET n = n + 1 WHERE k = 1",
+		"UPDATE ks.lists SET l[0] = 'b' WHERE k = 8",
+		"BEGIN UNLOGGED BATCH INSERT INTO ks.t (k, c) VALUES (7, 7); INSERT INTO ks.t (k, c) VALUES (8, 8); APPLY BATCH",
+		"BEGIN BATCH INSERT INTO ks.t (k, c) VALUES (7, 7); INSERT INTO ks.t (k, c) VALUES (8, 8); APPLY BATCH",
+		"BEGIN BATCH UPDATE ks.t SET n = 8 WHERE k = 1 AND c = 1 IF n = 7; DELETE FROM ks.t WHERE k = 1 AND c = 2; " +
+			"APPLY BATCH",
+		"BEGIN COUNTER BATCH UPDATE ks.counters SET n = n + 1 WHERE k = 1; UPDATE ks.counters SET n = n + 1 WHERE k = 2; " +
+			"APPLY BATCH",
+		"BEGIN BATCH UPDATE ks.lists SET l[0] = 'b' WHERE k = 1; UPDATE ks.lists SET l = l - ['a'] WHERE k = 7; " +
+			"INSERT INTO ks.t (k, c) VALUES (7, 7); APPLY BATCH",
+	} {
+		price := w.explain(Request{Text: []byte("EXPLAIN " + text)})
+		if price.failure != nil {
+			t.Fatal(price.failure)
+		}
+		for _, most := range []float64{0.01, price.likely / 2, price.likely - 0.001} {
+			err := w.allowed(Request{Text: []byte(text)}, most).Err
+			if _, ok := errors.AsType[*dberr.Invalid](err); !ok || !strings.Contains(err.Error(), "MaxRequestCharge") {
+				t.Errorf("%.60s for %v of %v: %v", text, most, price.likely, err)
+			}
+		}
+		if everything() != before {
+			t.Fatalf("%.60s: something was done", text)
+		}
+		out := w.allowed(Request{Text: []byte(text)}, price.likely)
+		if out.Err != nil || math.Abs(chargeOf(out)-price.likely) > 1e-9 {
+			t.Errorf("%.60s for %v: costs %v, %v", text, price.likely, chargeOf(out), out.Err)
+		}
+		before = everything()
+	}
+	// Each page is a request of its own.
+	for c := range 9 {
+		w.query(t, fmt.Sprintf("INSERT INTO ks.t (k, c, v) VALUES (60, %d, '%s')", c, kb))
+	}
+	page := w.allowed(Request{Text: []byte("SELECT v FROM ks.t WHERE k = 60"), PageSize: 2}, 1.2)
+	if page.Err != nil || page.RowCount != 2 {
+		t.Error(page.Err)
+	}
+	batch := Request{Statements: []BatchStatement{{Text: []byte("INSERT INTO ks.t (k, c) VALUES (50, 1)")},
+		{Text: []byte("INSERT INTO ks.t (k, c) VALUES (51, 1)")}}}
+	if err := w.allowed(batch, 9.9).Err; err == nil {
+		t.Error("a batch message was not refused")
+	}
+	if err := w.allowed(batch, 10).Err; err != nil {
+		t.Error(err)
+	}
+	for _, most := range []float64{0, -1, math.NaN()} {
+		if err := w.allowed(Request{Text: []byte("SELECT * FROM ks.t")}, most).Err; err == nil {
+			t.Errorf("a bound of %v was taken", most)
+		}
+	}
+	r := Request{Text: []byte("SELECT * FROM ks.t"), Payload: []Payload{{Key: []byte("MaxRequestCharge")}}}
+	if err := w.run(w.client, (*Session).Query, r).Err; err == nil {
+		t.Error("a bound without a number was taken")
+	}
+	if err := w.allowed(Request{Text: []byte("SELECT * FROM system.local")}, 0.1).Err; err != nil {
+		t.Error(err)
 	}
 }

@@ -119,6 +119,7 @@ func (s *Session) newModification(ctx context.Context, c *Call, st *statement, k
 	if r.HasNow {
 		m.request.Now = time.Unix(int64(r.Now), 0)
 	}
+	m.request.MaxCharge = c.maxCharge
 	if st != nil {
 		m.held = st.held
 	}
@@ -347,7 +348,9 @@ func (s *Session) Batch(ctx context.Context, c *Call) Status {
 }
 
 func (s *Session) batch(ctx context.Context, c *Call) Status {
-	c.wantsCharge = c.Request.asksForCharge()
+	if err := c.heed(); err != nil {
+		return c.Result.Fail(err)
+	}
 	if !c.MayBlock {
 		return Offload
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
 // Client describes the other end of a session. It does not change during the session's life.
@@ -121,7 +122,9 @@ type Call struct {
 
 	// wantsCharge says that the client asks what the request costs.
 	wantsCharge bool
-	done        Completer
+	// maxCharge is what the client allows it to cost, 0 if there is no bound.
+	maxCharge ru.Units
+	done      Completer
 }
 
 // Completer is told that a pending call has its result.

@@ -81,6 +81,9 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		return c.Result.Fail(err)
 	}
 	o := s.readOptions(r, began)
+	if !st.computed {
+		o.MaxCharge = c.maxCharge
+	}
 	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
 		o.Guard = &sc.check
 		if err := guardSelect(o.Guard, st, r); err != nil {

@@ -144,7 +144,6 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 
 // start runs a statement, with a trace if the client asked for one.
 func (s *Session) start(ctx context.Context, c *Call, st *statement, request string, began time.Time) Status {
-	c.wantsCharge = c.Request.asksForCharge()
 	if c.Request.Tracing {
 		return s.traced(ctx, c, traceInfo{request: request, text: st.text}, func(ctx context.Context, c *Call) Status {
 			if st.read != nil {
@@ -160,7 +159,11 @@ func (s *Session) start(ctx context.Context, c *Call, st *statement, request str
 // run executes a bound statement and records its latency, unless it is pending: then its completion does.
 func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	var status Status
-	switch err := s.check(st); {
+	err := c.heed()
+	if err == nil {
+		err = s.check(st)
+	}
+	switch {
 	case err != nil:
 		if status = c.Result.Fail(err); st.modifies() {
 			s.engine.texts.give(st.held)

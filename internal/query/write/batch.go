@@ -183,7 +183,7 @@ type BatchItem struct {
 func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard = r.values()
+	x.guard, x.maxCharge = r.values(), r.MaxCharge
 	err := r.CheckCount(len(b.variables))
 	fallback := r.timestamp()
 	if err == nil && b.timestamp != nil {
@@ -204,7 +204,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done 
 func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []BatchItem, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard = r.values()
+	x.guard, x.maxCharge = r.values(), r.MaxCharge
 	plans := make([]*Plan, len(items))
 	for i := range items {
 		plans[i] = items[i].Plan

@@ -37,6 +37,9 @@ type Options struct {
 	// Large says in words that a logical partition is large, for a warning to the client; empty if it is not. nil: none
 	// is.
 	Large func(table uint32, at token.Token) string
+	// Find reads the rows that a conditional refers to, for Request.MaxCharge where several must not cost more
+	// together; it waits. nil: each may cost so much.
+	Find func(ctx context.Context, c *command.Conditional) (found []*row.Row, price ru.Units, err error)
 }
 
 // Request is what an execution of a plan is given by the client. Its views need to be valid only until Execute returns.
@@ -48,6 +51,8 @@ type Request struct {
 	HasTimestamp bool
 	// Guard has the guardrails that hold for the client and takes their warnings; nil: none.
 	Guard *guardrail.Check
+	// MaxCharge refuses what costs more, before anything of it is done; 0: nothing.
+	MaxCharge ru.Units
 }
 
 // values is the guard if any guardrail concerns values.
@@ -103,7 +108,7 @@ func NewExecutor(c Coordinator, o Options) *Executor {
 func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard = r.values()
+	x.guard, x.maxCharge = r.values(), r.MaxCharge
 	err := p.check(r)
 	if err == nil {
 		err = x.add(p, &r.Bindings, r.timestamp())
@@ -175,7 +180,9 @@ type Execution struct {
 
 	// guard checks values; nil if nothing is asked of them.
 	guard *guardrail.Check
-	stamp stamp // of the statement being added
+	// maxCharge is what the execution may cost, 0 if there is no bound.
+	maxCharge ru.Units
+	stamp     stamp // of the statement being added
 	// statement numbers the statements of a batch.
 	statement int
 	now       int64

@@ -33,6 +33,10 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 			x.mutations = append(x.mutations, g.mutation())
 		}
 	}
+	if err := x.affords(ctx, decisions); err != nil {
+		x.finish(err)
+		return
+	}
 	x.pending.Store(max(decisions, 1))
 	if decisions > 0 && x.used > 1 && !x.conditional && o.Type != "COUNTER" {
 		x.pending.Store(1)

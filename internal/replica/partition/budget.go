@@ -28,7 +28,8 @@ func (r *Replica) admit(term uint64) error {
 	return nil
 }
 
-// tooMuch is the refusal in the form that Cosmos DB has, whose retry policies look for RetryAfterMs.
+// tooMuch is the refusal in the form that Cosmos DB has. Retry policies look for RetryAfterMs between the first two
+// commas, or in a part between commas with one equals sign, and some of them for the status code 429.
 func (r *Replica) tooMuch(wait time.Duration) error {
 	ms := (wait + time.Millisecond - 1) / time.Millisecond
 	var id [16]byte
@@ -41,7 +42,7 @@ func (r *Replica) tooMuch(wait time.Duration) error {
 		b = append(b, '-')
 	}
 	b = append(b[:len(b)-1], ", RetryAfterMs="...)
-	b = append(strconv.AppendInt(b, int64(ms), 10), ", Additional details='Physical partition "...)
+	b = append(strconv.AppendInt(b, int64(ms), 10), ", Additional details='TooManyRequests (429): physical partition "...)
 	b = append(strconv.AppendUint(b, uint64(r.id), 10), " has spent its "...)
 	b = append(strconv.AppendInt(b, r.budget.PerSecond(), 10), " request units a second'"...)
 	return &dberr.Overloaded{RetryAfter: ms * time.Millisecond, Message: string(b)}

@@ -33,7 +33,7 @@ func TestRefusalOfBudget(t *testing.T) {
 	err := r.admit(1)
 	busy, ok := errors.AsType[*dberr.Overloaded](err)
 	if !ok || !strings.HasPrefix(err.Error(), "Request rate is large: ActivityID=") ||
-		!strings.Contains(err.Error(), "Physical partition 7") {
+		!strings.Contains(err.Error(), "TooManyRequests (429): physical partition 7") {
 		t.Fatal(err)
 	}
 	found := time.Duration(-1)

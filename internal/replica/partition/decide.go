@@ -167,7 +167,18 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (v verdi
 		kind = usage.Condition
 	}
 	r.hasRead(false, kind, price, f.rows, f.bytes, m.Token, m.Key)
+	if err == nil {
+		err = within(c, ru.Units(v.decision.Charge))
+	}
 	return v, err
+}
+
+// within refuses a conditional that costs so much, if its client does not allow it.
+func within(c *command.Conditional, price ru.Units) error {
+	if c.MaxCharge > 0 && int64(price) > c.MaxCharge {
+		return ru.Exceeded(price, ru.Units(c.MaxCharge))
+	}
+	return nil
 }
 
 // apply makes it the verdict of a conditional that holds. Updates are resolved Unstamped: their stamp is taken together
