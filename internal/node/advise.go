@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 const (
@@ -143,9 +144,14 @@ func (n *Node) surveyTable(ctx context.Context, table uint32) (part advise.Part,
 		if s.Survey, err = n.store.Survey(ctx, span.Keys(table), o); err != nil {
 			return part, err
 		}
-		counts := r.Counts()
-		s.Writes, s.Conditions = counts.Writes, counts.Conditions
+		counts := r.Usage().Counts()
+		s.Conditions, s.Units = counts.Requests[usage.Condition], counts.Total().Float()
+		s.Writes = counts.Requests[usage.Write] + s.Conditions + counts.Requests[usage.Update]
 		part.Samples = append(part.Samples, s)
+	}
+	for _, scan := range n.engine.Scans(table) {
+		part.Shapes = append(part.Shapes, advise.Shape{Text: scan.Text, Index: scan.Index, Equal: scan.Equal,
+			Count: scan.Count, Rows: scan.Rows, Units: scan.Units.Float()})
 	}
 	part.Trim()
 	return part, nil

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -55,6 +56,20 @@ func TestAdvice(t *testing.T) {
 	if shown.RowCount != 2 || !strings.Contains(cells, reports[0].Findings[0].Headline) ||
 		!strings.Contains(cells, "single-row") || !strings.Contains(cells, "228 of 240 writes") {
 		t.Errorf("%d rows: %q", shown.RowCount, cells)
+	}
+	for range 3 {
+		c.query("SELECT * FROM ks.server_logs WHERE server = 's' ALLOW FILTERING")
+	}
+	c.query("SELECT * FROM ks.server_logs WHERE log_hour = '2026-11-02 05:00Z'")
+	reports, err := n.adviseNamed(t.Context(), "ks.server_logs")
+	if err != nil || len(reports[0].Findings) != 2 {
+		t.Fatalf("%+v, %v", reports, err)
+	}
+	scans := reports[0].Findings[1]
+	const price = 3*2.5 + 12*0.02 + 12*35/11264.
+	if scans.Kind != advise.FanOut || scans.Evidence[0].Value != 3 || math.Abs(scans.Evidence[1].Value-price) > 1e-9 ||
+		!strings.Contains(scans.Proposal.DDL, "PRIMARY KEY (server, log_hour)") {
+		t.Errorf("scans: %+v", scans)
 	}
 	for table, want := range map[string]string{
 		"ks.none": "no table", "foods": "keyspace", "system.local": "left alone",

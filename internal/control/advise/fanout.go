@@ -36,7 +36,7 @@ func (s *study) fanOuts() (out []Finding) {
 	asked := map[string]bool{}
 	for i := range shapes {
 		sh := &shapes[i]
-		if !sh.Scan || sh.Count == 0 {
+		if sh.Count == 0 {
 			continue
 		}
 		asked[sh.Index] = true
@@ -78,15 +78,18 @@ func (s *study) fanOut(sh *Shape) *Finding {
 	each, rows := sh.Units/float64(sh.Count), float64(sh.Rows)/float64(sh.Count)
 	f.Headline = fmt.Sprintf("reads of all physical partitions: %s, %s RU each", sh.words(), number(each))
 	var units float64
-	for i := range s.Shapes {
-		units += s.Shapes[i].Units
+	for i := range s.Samples {
+		units += s.Samples[i].Units
 	}
 	f.Evidence = []Fact{
 		{"times that it was read, on the nodes that answered", float64(sh.Count), Count},
 		{"price of one", each, RU},
 		{"rows of one", rows, Count},
 		{"physical partitions asked, if it is read to its end", float64(s.Physical), Count},
-		{"share of what all reads of the table have cost", 100 * sh.Units / max(units, 1e-9), Percent},
+	}
+	if units > sh.Units {
+		f.Evidence = append(f.Evidence, Fact{"share of all request units that the table has cost",
+			100 * sh.Units / units, Percent})
 	}
 	f.Evidence = append(f.Evidence, s.thresholds()...)
 	f.Basis = fmt.Sprintf("computed for %s rows of the mean size, %s", roughly(rows), bytesText(s.rowBytes()))

@@ -18,7 +18,7 @@ type Input struct {
 	Physical int
 	// Samples are those that were looked at, each once.
 	Samples []Sample
-	// Shapes are the reads that the table was asked for, each once.
+	// Shapes are the scans that the table was asked for, each once.
 	Shapes []Shape
 }
 
@@ -29,23 +29,21 @@ type Sample struct {
 	DiskBytes uint64  `json:"disk_bytes"`
 	Logical   float64 `json:"logical"`
 	storage.Survey
-	// Writes and Conditions were served since this leader opened the partition.
-	Writes     uint64 `json:"writes"`
-	Conditions uint64 `json:"conditions"`
+	// Writes and Conditions were served since this leader opened the partition: a condition counts as a write, too,
+	// whether or not it was met. Units are the request units of everything.
+	Writes     uint64  `json:"writes"`
+	Conditions uint64  `json:"conditions"`
+	Units      float64 `json:"units"`
 }
 
-// Shape is a kind of read: the same columns restricted in the same way. Counts are those of all nodes together.
+// Shape is a kind of read that finds its partitions along the ring and not by their keys: the same columns restricted
+// in the same way. Counts are those of all nodes together.
 type Shape struct {
-	// Text is the WHERE clause with the values left out, and the order if it is not that of the table; empty for a read
-	// of the whole table.
+	// Text is the WHERE clause with the values left out; empty for a read of the whole table.
 	Text string `json:"text"`
-	// Scan says that the read finds its partitions along the ring and not by their keys; Index is the index it uses.
-	Scan  bool   `json:"scan,omitempty"`
-	Index string `json:"index,omitempty"`
-	// Equal are the columns that are compared with one value, and Reversed says that rows are read against the
-	// clustering order.
-	Equal    []string `json:"equal,omitempty"`
-	Reversed bool     `json:"reversed,omitempty"`
+	// Index is the index that is read, Equal are the columns that are compared with one value.
+	Index string   `json:"index,omitempty"`
+	Equal []string `json:"equal,omitempty"`
 	// Count is how many there were, Rows how many rows they returned, Units what they cost in request units.
 	Count uint64  `json:"count"`
 	Rows  uint64  `json:"rows"`

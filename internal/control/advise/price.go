@@ -47,9 +47,10 @@ func scanTable(physical int, rows, bytes float64) float64 {
 
 // writeRow is what it costs to write a row of so many bytes; a condition reads it first.
 func writeRow(bytes float64, condition bool) float64 {
-	u := ru.WriteRow.Float() + max(bytes-1024, 0)/1024*ru.WriteKB.Float()
+	n := int64(math.Round(bytes))
+	u := ru.Row(n)
 	if condition {
-		u += ru.Point(int64(math.Round(bytes)), true).Float()
+		u += ru.Point(n, true)
 	}
-	return u
+	return u.Float()
 }

@@ -333,7 +333,7 @@ func (s *study) conditions() *Finding {
 		writes += float64(s.Samples[i].Writes)
 		conditions += float64(s.Samples[i].Conditions)
 	}
-	all := max(writes, conditions)
+	all := writes
 	if s.Table.Counter || conditions < conditionsMin || conditions < conditionsPart*all {
 		return nil
 	}

@@ -127,7 +127,11 @@ func (f *Figures) write(b *bytes.Buffer) {
 		plural(float64(f.PhysicalPartitions), "physical partition"), about,
 		plural(f.LogicalPartitions, "logical partition"), roughly(f.Rows))
 	if !f.Complete {
-		fmt.Fprintf(b, " (%d of them and %d physical ones looked at)", f.Sampled, f.Surveyed)
+		fmt.Fprintf(b, " (%s of them looked at)", group(float64(f.Sampled)))
+	}
+	if f.Surveyed < f.PhysicalPartitions {
+		fmt.Fprintf(b, ", without %s of which nobody told", plural(float64(f.PhysicalPartitions-f.Surveyed),
+			"physical partition"))
 	}
 	b.WriteByte('\n')
 	if f.LogicalPartitions == 0 {

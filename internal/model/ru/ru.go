@@ -70,6 +70,9 @@ func (u Units) String() string {
 // beyond is the price of the bytes after the first KB.
 func beyond(bytes int64, each Units) Units { return Units(max(0, bytes-kb)) * each }
 
+// Row is the price of writing one row of so many logical bytes, key included.
+func Row(bytes int64) Units { return WriteRow + beyond(bytes, writeByte) }
+
 // Write is the price of a mutation, and the number of its logical bytes. Operands of one row that follow each other are
 // one row.
 func Write(m *command.Mutation) (price Units, bytes int64) {

@@ -61,6 +61,7 @@ func TestPrices(t *testing.T) {
 		{"scan 1000 rows, 110 KB", read(&scan, 1000, 110<<10), 32.5},
 		{"go on with 1000 rows, 110 KB", read(&goesOn, 1000, 110<<10), 30},
 		{"write 1 KB", write(op(t, 3, 1<<10)), 5},
+		{"a row of 100 KB", Row(100 << 10), 50},
 		{"write 100 KB", write(op(t, 3, 100<<10)), 50},
 		{"write a row by two operands", write(op(t, 3, 100), op(t, 3, 100)), 5},
 		{"write two rows and an index entry", write(op(t, 3, 100), other, command.Op{Kind: command.OpIndex}), 10.5},

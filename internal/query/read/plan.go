@@ -110,6 +110,9 @@ func (p *Plan) Short(pageSize, rowsMax int) bool {
 // Scans reports whether an execution walks along the ring instead of looking partition keys up.
 func (p *Plan) Scans() bool { return p.where.keyRange || p.where.index != nil || p.where.token != nil }
 
+// FansOut reports whether an execution asks all physical partitions, or those of a range of tokens.
+func (p *Plan) FansOut() bool { return p.where.keyRange }
+
 // prepare works out what executions need to know.
 func (p *Plan) prepare() {
 	p.filterSlots = map[*schema.Column]int{}

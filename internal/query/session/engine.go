@@ -95,6 +95,7 @@ type Engine struct {
 	latency     [statementKinds]Latency
 	// tableLatencies are by table and operation.
 	tableLatencies tableLatencies
+	scans          scanCounts
 	results        resultMemory
 	texts          textMemory
 	repeats        atomic.Uint64
@@ -234,6 +235,7 @@ func (e *Engine) forget(p catalog.Publication) {
 	e.noteReshaped(p)
 	e.metered.Store(meteredIn(p.New))
 	e.tableLatencies.keep(p.New)
+	e.scans.keep(p.New)
 	e.prepared.removeIf(func(st *statement) bool { return !st.current(p.New) })
 	next := make(chan struct{})
 	close(*e.publication.Swap(&next))

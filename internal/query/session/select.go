@@ -114,6 +114,9 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	if err != nil {
 		return c.Result.Fail(err)
 	}
+	if st.scans != nil {
+		st.scans.note(len(r.PagingState) == 0, sc.page.Rows, sc.page.Charge)
+	}
 	c.Result.Kind, c.Result.Metadata, c.Result.RowCount = Rows, st.result, sc.page.Rows
 	// Version 5 finds out by itself that the columns have changed; before it, a client that is not told them again
 	// decodes the rows by those it remembers.

@@ -31,8 +31,10 @@ type statement struct {
 	reader read.Reader
 	// computed is true if the rows come from the catalog.
 	computed bool
-	write    *write.Plan
-	batch    *write.Batch
+	// scans counts what a SELECT costs that looks no partition keys up; nil for others.
+	scans *scanCount
+	write *write.Plan
+	batch *write.Batch
 	// result describes the rows of a SELECT; stable is false if clients may remember other columns (see
 	// Engine.reshaped).
 	result    *Metadata
@@ -140,7 +142,9 @@ func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
 		return err
 	}
 	st.reader, st.computed, st.tables = e.reader(t), t.Virtual, []*schema.Table{t}
-	st.needsRead(t)
+	if st.needsRead(t); st.read.FansOut() && !t.Virtual {
+		st.scans = e.scans.of(t.ID, st.read.Shape())
+	}
 	st.variables, st.pkIndexes = st.read.Variables(), st.read.PKIndexes()
 	columns := make([]Column, len(st.read.Columns()))
 	for i, c := range st.read.Columns() {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/query/relation"
+)
+
+// Shape is what kind of read a plan is, whatever the values are.
+type Shape struct {
+	// Text is the WHERE clause without values, and what else there is; empty for a read of everything.
+	Text string
+	// Index is the index that is read, empty for none; Equal are the columns that are compared with one value.
+	Index string
+	Equal []string
+}
+
+// Shape says what kind of read the plan is.
+func (p *Plan) Shape() Shape {
+	w := &p.where
+	var out Shape
+	var parts []string
+	for _, set := range []*relation.Set{&w.pk, &w.clustering, &w.others} {
+		for _, r := range set.List {
+			parts = append(parts, shapeOf(r))
+			if r.Kind == relation.Equal {
+				for _, c := range r.Columns {
+					out.Equal = append(out.Equal, c.Name)
+				}
+			}
+		}
+	}
+	if w.token != nil {
+		parts = append(parts, "token(...)")
+	}
+	if len(parts) > 0 {
+		out.Text = "WHERE " + strings.Join(parts, " AND ")
+	}
+	if w.index != nil {
+		out.Index = w.index.Name
+	}
+	return out
+}
+
+// shapeOf is a restriction without its values.
+func shapeOf(r *relation.Restriction) string {
+	names := make([]string, len(r.Columns))
+	for i, c := range r.Columns {
+		names[i] = cqltype.QuoteName(c.Name)
+	}
+	columns := strings.Join(names, ", ")
+	if r.Multi {
+		columns = "(" + columns + ")"
+	}
+	switch {
+	case r.Kind == relation.Equal:
+		return columns + " = ?"
+	case r.Kind == relation.In:
+		return columns + " IN ?"
+	case r.Kind == relation.Contains:
+		return columns + " CONTAINS ?"
+	case r.Low == nil:
+		return columns + " < ?"
+	case r.High == nil:
+		return columns + " > ?"
+	}
+	return columns + " > ? AND " + columns + " < ?"
+}
