@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/growth"
@@ -16,7 +15,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/replica/quota"
 	"github.com/ilion-db/ilion/internal/server/cql"
 )
@@ -225,13 +223,5 @@ func (n *Node) logicalName(table uint32, key []byte) string {
 	if t == nil {
 		return fmt.Sprintf("key 0x%x", key)
 	}
-	columns := make([]string, len(t.PartitionKey))
-	for i, c := range t.PartitionKey {
-		value, err := expr.PartitionKeyValue(t, key, i)
-		if err != nil {
-			return fmt.Sprintf("%s key 0x%x", t, key)
-		}
-		columns[i] = c.Name + " = " + c.Type.Format(value)
-	}
-	return t.String() + " " + strings.Join(columns, " AND ")
+	return t.String() + " " + keyLiterals(t, key)
 }

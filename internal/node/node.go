@@ -62,8 +62,10 @@ type Node struct {
 	// scales measure what the replicas here take.
 	// records are schema, map and nodes; changer changes them as statements ask, installer has this node follow them,
 	// and local its replicas.
-	scales    scales
-	advice    advice
+	scales scales
+	advice advice
+	// hots counts how often partitions became hot.
+	hots      atomic.Uint64
 	records   *meta.Keeper
 	changer   *schemachange.Changer
 	installer *schemachange.Installer

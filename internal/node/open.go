@@ -116,7 +116,7 @@ func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
 // openPartitions opens the replicas, and before that what they need of a cluster.
 func (n *Node) openPartitions(ctx context.Context) error {
-	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout}
+	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Hot: n.partitionHot}
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
 	}
@@ -146,8 +146,10 @@ func (n *Node) openPartitions(ctx context.Context) error {
 			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Report: c.describe,
 			DiskFree:  func() int { return n.store.Metrics().FreePercent },
 			HealAfter: n.opts.Cluster.HealAfter, Log: n.log, Held: n.held, QuietHere: c.quietHere,
-			Answers:    map[string]func(context.Context, []byte) ([]byte, error){adviseSubject: c.adviseOthers},
 			BytesSlack: float64(n.opts.Cluster.BalanceSlackMB << 20),
+			Answers: map[string]func(context.Context, []byte) ([]byte, error){
+				adviseSubject: c.adviseOthers, usageSubject: c.answerUsage,
+			},
 		}
 	} else if _, err := membership.RaiseAlone(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
 		return err

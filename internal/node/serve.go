@@ -252,6 +252,7 @@ func (n *Node) describe() {
 		Records:     n.records.State,
 		Replica:     n.replicaShown,
 		Advice:      n.adviceShown,
+		Usage:       n.usage,
 	}
 }
 

@@ -38,6 +38,7 @@ func (n *Node) shown() *admin.Node {
 		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
 		Records: n.records, Census: n.census, Growth: n.growth,
+		Usage: n.usage, BecameHot: n.hots.Load,
 	}
 	if n.logins != nil {
 		out.Logins = n.logins.Counts

@@ -37,7 +37,7 @@ func (n *Node) serveHTTP() error {
 	)
 	pages := admin.Options{
 		Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return shown.Status() },
-		History: func() any { return shown.History() },
+		History: func() any { return shown.History() }, Usage: shown.ShowUsage,
 		Advise:  func(ctx context.Context, table string) (any, error) { return n.adviseNamed(ctx, table) },
 		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade,
 		Split: n.orderSplit, Move: n.orderMove, Merge: n.orderMerge, Cancel: n.orderCancel,

@@ -114,7 +114,7 @@ func TestHTTPByRole(t *testing.T) {
 // explains each.
 func TestMetrics(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
-	n := clusterNode(t, nil, Options{HTTP: "127.0.0.1:0"})
+	n := clusterNode(t, nil, Options{HTTP: "127.0.0.1:0", InitialPartitions: 16})
 	other := clusterNode(t, n, Options{})
 	poll.Until(t, "the second node reports", func() bool {
 		_, heard := n.cluster.peers.Report(other.cluster.self)
@@ -122,7 +122,7 @@ func TestMetrics(t *testing.T) {
 	})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
-	c.query("CREATE TABLE ks.t (k int PRIMARY KEY)")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY) WITH throughput = 100000")
 	c.query("INSERT INTO ks.t (k) VALUES (1)")
 	c.query("SELECT * FROM ks.t WHERE k = 1")
 

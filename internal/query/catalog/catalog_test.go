@@ -20,9 +20,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -60,6 +62,17 @@ func testInfo() NodeInfo {
 			return Latency{Count: uint64(op) + 1, Median: 1.5, P99: 3, Slowest: 7, PerSecond: 0.25}, true
 		},
 		Records: testRecords,
+		Usage: func(context.Context, usage.Question) []usage.Report {
+			spent := usage.Spent{At: 60, Units: 900 * ru.Unit, Requests: 90, Bytes: 1000, Given: 1800}
+			top := usage.Top{Keys: []usage.Heavy{{Token: 7, Name: "k = 7", Units: ru.Unit, Over: ru.Unit / 4,
+				Noise: ru.Unit / 2, PerSecond: 45}}}
+			counts := usage.Counts{BytesRead: 8, BytesWritten: 9}
+			counts.Requests[usage.Point], counts.Units[usage.Point] = 4, 4*ru.Unit
+			return []usage.Report{{Partition: 1, Counts: counts, Table: schema.FirstTableID, Throttled: 3,
+				PerSecond: 180, Lately: spent, Hot: 70, Top: top,
+				Largest: []usage.Large{{Token: 7, Name: "k = 7", Bytes: 5, Estimated: true}},
+				Minutes: []usage.Minute{{Spent: spent, Peak: 50 * ru.Unit, PeakGiven: 60, Top: top}}}}
+		},
 		Advice: func(_ context.Context, tables []*schema.Table) (out []advise.Report) {
 			for _, t := range tables {
 				out = append(out, advise.Report{Table: t.String(), Findings: []advise.Finding{{
@@ -341,8 +354,8 @@ func TestSystemTables(t *testing.T) {
 			seen[table.ID] = table.String()
 		}
 	}
-	if len(seen) != 69 {
-		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, ForksTable and 4 of Ilion", len(seen))
+	if len(seen) != 73 {
+		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, ForksTable and 8 of Ilion", len(seen))
 	}
 	if got := s.Table("system", "local").UUID.String(); got != "7ad54392-bcdd-35a6-8417-4e047860b377" {
 		t.Errorf("UUID of system.local is %s", got)

@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 // What clients are told of the version: the behaviour is that of this Cassandra.
@@ -125,6 +126,8 @@ type NodeInfo struct {
 	Records func() *meta.State
 	// Advice is what is to be said about the design of tables, those that could be looked at in a while.
 	Advice func(ctx context.Context, tables []*schema.Table) []advise.Report
+	// Usage is what was spent at the physical partitions of the cluster.
+	Usage func(ctx context.Context, q usage.Question) []usage.Report
 	// Replica is what this node knows of a partition, nil if it has no replica of it.
 	Replica func(p *topology.Partition) *Replica
 }

@@ -164,4 +164,8 @@ var fillers = map[string]func(*builder){
 	"ilion.partition_changes":                    fillPartitionChanges,
 	"ilion.partition_history":                    fillPartitionHistory,
 	"ilion.physical_partitions":                  fillPhysicalPartitions,
+	"ilion.partition_usage":                      fillPartitionUsage,
+	"ilion.usage_history":                        fillUsageHistory,
+	"ilion.hot_keys":                             fillHotKeys,
+	"ilion.large_keys":                           fillLargeKeys,
 }

@@ -53,6 +53,15 @@ func TestOwnTables(t *testing.T) {
 			"logical_partitions=2 reads=5 replicas[]=voter replicas[]=voter replicas[]=voter writes=7\n" +
 			"ks t 0 2: end_token=9223372036854775807 epoch=1 replicas[]=voter replicas[]=leaving " +
 			"replicas[]=voter replicas[]=joining\n",
+		"partition_usage": "ks t 1: bytes_per_second=100.0 bytes_read=8 bytes_written=9 conditions=0 " +
+			"hot_since=1970-01-01T00:01:10.000Z hottest_key=k = 7 hottest_key_share=0.5 point_reads=4 " +
+			"request_units=4.0 requests=4 requests_per_second=9.0 ru_per_second=90.0 scans=0 slices=0 throttled=3 " +
+			"throttled_per_second=0.0 throughput=180 updates=0 utilisation=0.5 writes=0\n",
+		"usage_history": "ks t 1 1970-01-01T00:01:00.000Z: bytes=1000 given=1800 peak_ru_per_second=50.0 " +
+			"request_units=900.0 requests=90 throttled=0 top_key=k = 7 top_key_units=1.0 utilisation=0.5\n",
+		"hot_keys": "ks t 1 1: key=k = 7 minute_units=1.0 noise=0.5 ru_per_second=45.0 share=0.5 token=7 " +
+			"too_high_by=0.25\n",
+		"large_keys": "ks t 1 1: bytes=5 estimated=true key=k = 7 token=7\n",
 		"partition_changes": "ks t 1 1: began_at=2001-09-09T01:46:40.000Z cause=size kind=split other_id=3\n" +
 			"ks t 2 1: began_at=2033-05-18T03:33:20.000Z cause=a node was lost from_node=02000000 kind=move " +
 			"to_node=04000000\n",

@@ -183,6 +183,19 @@ const ilionTables = `
 advice(keyspace_name text | table_name text; number int) kind text; level text; headline text;
 	evidence frozen<list<text>>; proposal text; ddl text; instead frozen<list<text>>; effect frozen<list<text>>;
 	basis text -- what is wrong with designs of tables
+hot_keys(keyspace_name text | table_name text; partition_id bigint; place int) key text; token bigint;
+	ru_per_second double; share double; minute_units double; too_high_by double; noise double
+	-- logical partitions that take most request units, of each physical one
+large_keys(keyspace_name text | table_name text; partition_id bigint; place int) key text; token bigint; bytes bigint;
+	estimated boolean -- the largest logical partitions of each physical one
+partition_usage(keyspace_name text | table_name text; partition_id bigint) request_units double; requests bigint;
+	bytes_read bigint; bytes_written bigint; throttled bigint; point_reads bigint; slices bigint; scans bigint;
+	writes bigint; conditions bigint; updates bigint; ru_per_second double; requests_per_second double;
+	bytes_per_second double; throttled_per_second double; throughput bigint; utilisation double; hot_since timestamp;
+	hottest_key text; hottest_key_share double -- what is spent at each physical partition, in the whole cluster
+usage_history(keyspace_name text | table_name text; partition_id bigint; minute timestamp) request_units double;
+	requests bigint; bytes bigint; throttled bigint; peak_ru_per_second double; given bigint; utilisation double;
+	top_key text; top_key_units double -- what was spent at each physical partition, by minute, in the last hour
 partition_changes(keyspace_name text | table_name text; partition_id bigint; number int) kind text; other_id bigint;
 	from_node uuid; to_node uuid; cause text; began_at timestamp -- splits, merges and moves that are under way
 partition_history(keyspace_name text | number bigint) table_name text; kind text; partition_id bigint; other_id bigint;

@@ -3,8 +3,6 @@
 package partition
 
 import (
-	"time"
-
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
@@ -65,22 +63,6 @@ func (r *Replica) Counts() Counts {
 		Writes: n[usage.Write] + n[usage.Applied], Conditions: decided,
 		RowsRead: c.RowsRead, BytesRead: c.BytesRead, BytesWritten: c.BytesWritten,
 		Units: c.Total(), Throttled: r.budget.Throttled()}
-}
-
-// Usage is what the replica has spent, and on which logical partitions.
-func (r *Replica) Usage() *usage.Partition { return &r.usage }
-
-// Hottest are the n logical partitions that take most at this replica now, and that it still holds.
-func (r *Replica) Hottest(n int) usage.Top {
-	return r.usage.Hottest(n, r.state.Load().span.Tokens().Contains)
-}
-
-// TickUsage has all replicas note what they have spent up to a moment; see usage.Partition.Tick. Simulations call it,
-// elsewhere the host does so by itself.
-func (h *Host) TickUsage(now time.Time) {
-	for _, r := range *h.replicas.Load() {
-		r.usage.Tick(now.Unix(), usage.Bounds{PerSecond: r.budget.PerSecond(), Throttled: r.budget.Throttled()})
-	}
 }
 
 // meter is a visitor that counts what passes it, and holds back what lies outside a span.

@@ -36,6 +36,9 @@ type Options struct {
 	Now func() time.Time
 	// SampleAll has Replica.Places know of every request, not of one in 64: for simulations, which have few.
 	SampleAll bool
+	// Hot is told, at the turn of a second, that a partition with a throughput is hot, or is not any more; see
+	// usage.Partition.Hot. nil: nobody is.
+	Hot func(r *Replica, hot bool)
 	// Cluster makes the replicas members of replica sets; nil for partitions that have one replica, here. Durability,
 	// SyncInterval and GroupMax do not matter then: a write is acknowledged when a quorum has it on disk.
 	Cluster *Cluster

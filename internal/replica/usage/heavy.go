@@ -58,21 +58,24 @@ type set struct {
 
 // Heavy is a logical partition that takes much.
 type Heavy struct {
-	Token token.Token
-	// Key is nil if no read has named it.
-	Key []byte
+	Token token.Token `json:"token"`
+	// Key is nil if no read has named it. Name is it in words, which whoever knows its table fills in.
+	Key  []byte `json:"-"`
+	Name string `json:"name,omitempty"`
 	// Units are those of a minute, too high by Over at most. Where requests were sampled they are within Noise of that
 	// in 997 of 1,000 cases.
-	Units, Over, Noise ru.Units
+	Units ru.Units `json:"units"`
+	Over  ru.Units `json:"over,omitempty"`
+	Noise ru.Units `json:"noise,omitempty"`
 	// PerSecond is how much it takes a second, in request units: mostly that of the last three seconds.
-	PerSecond float64
+	PerSecond float64 `json:"per_second"`
 }
 
 // Top are the logical partitions of a physical one that take most. What is not among them has Floor at most, or less
 // than those that are.
 type Top struct {
-	Keys  []Heavy
-	Floor ru.Units
+	Keys  []Heavy  `json:"keys,omitempty"`
+	Floor ru.Units `json:"floor,omitempty"`
 }
 
 // note counts what a request has cost for its logical partition, if it is its turn; total is what requests of its kind

@@ -21,14 +21,14 @@ const (
 // Spent is what was spent in a second or a minute.
 type Spent struct {
 	// At is when it began, in seconds since the epoch.
-	At       int64
-	Units    ru.Units
-	Requests uint64
-	Bytes    uint64
+	At       int64    `json:"at"`
+	Units    ru.Units `json:"units"`
+	Requests uint64   `json:"requests"`
+	Bytes    uint64   `json:"bytes"`
 	// Throttled are the requests that were refused because the partition had spent what it may take.
-	Throttled uint64
+	Throttled uint64 `json:"throttled,omitempty"`
 	// Given are the request units that it was given for that time, 0 without a throughput.
-	Given int64
+	Given int64 `json:"given,omitempty"`
 }
 
 // Utilisation is the part of what was given that was spent, 0 without a throughput.
@@ -51,10 +51,10 @@ func (s *Spent) add(d *Spent) {
 type Minute struct {
 	Spent
 	// Peak is the most that was spent in a second, PeakGiven what was given for that, in request units.
-	Peak      ru.Units
-	PeakGiven int64
+	Peak      ru.Units `json:"peak"`
+	PeakGiven int64    `json:"peak_given,omitempty"`
 	// Top are the logical partitions that took most.
-	Top
+	Top `json:"top"`
 }
 
 // history is what was spent when, in rings.
@@ -67,6 +67,8 @@ type history struct {
 	// minutes are those that have ended, oldest first; now is the one that has not.
 	minutes []Minute
 	now     Minute
+	// hot is since when the partition has been hot, 0 if it is not.
+	hot int64
 }
 
 // Bounds is what a partition may take, and has refused.
@@ -117,6 +119,7 @@ func (p *Partition) Tick(now int64, b Bounds) {
 		}
 		t.noted = 0
 	}
+	h.judge(now, b.PerSecond)
 	if minute := now - now%60; minute != h.now.At {
 		p.endMinute(minute)
 	}

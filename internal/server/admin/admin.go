@@ -35,6 +35,8 @@ type Options struct {
 	// Advise says what is to be said about the design of a table, or of all if its name is empty; served at /advise as
 	// JSON.
 	Advise func(ctx context.Context, table string) (any, error)
+	// Usage is served at /usage and /usage/history as JSON, and at /heatmap as a page; all take ?table=ks.t.
+	Usage func(ctx context.Context, table string, history bool) []TableUsage
 	// Compact merges all levels of the store; POST /compact waits for it.
 	Compact func(ctx context.Context) error
 	// Checkpoint writes a consistent copy of the data and returns where it is; POST /checkpoint.
@@ -102,6 +104,9 @@ func Handler(o Options, gate *Gate) http.Handler {
 		}
 		writeJSON(w, reports)
 	}))
+	mux.HandleFunc("GET /usage", gate.wrap("usage", look, usagePage(o.Usage, false)))
+	mux.HandleFunc("GET /usage/history", gate.wrap("usage", look, usagePage(o.Usage, true)))
+	mux.HandleFunc("GET /heatmap", gate.wrap("usage", look, heatMap(o.Usage)))
 	orders := map[string]func(*http.Request) (string, error){
 		"compact":    func(r *http.Request) (string, error) { return "ok", o.Compact(r.Context()) },
 		"checkpoint": func(*http.Request) (string, error) { return o.Checkpoint() },
@@ -169,6 +174,9 @@ const index = `Ilion
 /status   the node, its tables and partitions as JSON
 /history  splits, merges and moves of partitions that have ended, as JSON
 /advise?table=..  what is wrong with the design of a table, or of all, as JSON: samples rows
+/usage    what is spent at physical partitions now, and the hottest and largest keys, as JSON; ?table=ks.t
+/usage/history  what was spent by minute in the last hour, as JSON; ?table=ks.t
+/heatmap  the same as a picture: partition by minute
 
 Orders, for the owner of the data directory by its socket, or with a user and a password:
 POST /checkpoint  write a consistent copy of the data beside it

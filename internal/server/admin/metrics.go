@@ -292,6 +292,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, f := range clusterFigures {
 		ch <- f.desc
 	}
+	for _, d := range usageDescs {
+		ch <- d
+	}
 	ch <- peerDesc
 	ch <- skewDesc
 	ch <- retryDesc
@@ -308,6 +311,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if c.n.Cluster != nil {
 		c.n.collectCluster(ch)
 	}
+	c.n.collectUsage(ch)
 	for _, k := range session.Kinds() {
 		count, seconds, failed, buckets := c.n.Engine.Latency(k).Snapshot()
 		ch <- prometheus.MustNewConstHistogram(latencyDesc, count, seconds, buckets, k.String())

@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"context"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/growth"
@@ -16,6 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/internal/server/cql"
 )
@@ -45,6 +47,9 @@ type Node struct {
 	Records *meta.Keeper
 	// TableName names a table in words.
 	TableName func(id uint32) string
+	// Usage is what was spent at the physical partitions of the cluster, BecameHot how often those here became hot.
+	Usage     func(ctx context.Context, q usage.Question) []usage.Report
+	BecameHot func() uint64
 	// Cluster is nil for a node that stands alone.
 	Cluster *Cluster
 }

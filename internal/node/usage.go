@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/usage"
+)
+
+const (
+	// usageSubject is what nodes ask each other about for usage.
+	usageSubject = "usage"
+	// usageWait is how long nodes are waited for that are asked what was spent there; they are asked at once.
+	usageWait = 2 * time.Second
+)
+
+// usage is what was spent at all replicas of the cluster, those of tables of the system left out. What a node that does
+// not answer has measured is missing.
+func (n *Node) usage(ctx context.Context, q usage.Question) []usage.Report {
+	lists := [][]usage.Report{n.usageHere(ctx, q)}
+	if c := n.cluster; c != nil {
+		lists = append(lists, c.usage(ctx, q)...)
+	}
+	return usage.Merge(lists...)
+}
+
+// usage asks the other nodes.
+func (c *cluster) usage(ctx context.Context, q usage.Question) (lists [][]usage.Report) {
+	question, err := json.Marshal(q)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, usageWait)
+	defer cancel()
+	var mu sync.Mutex
+	var asked sync.WaitGroup
+	for _, node := range c.n.records.State().Nodes {
+		if node.ID == c.self || node.State == meta.Left || !c.peers.Alive(node.ID) {
+			continue
+		}
+		asked.Go(func() {
+			b, err := c.peers.Ask(ctx, node.ID, usageSubject, question)
+			if err != nil {
+				return // it is busy, or of an older build
+			}
+			if list, err := usage.DecodeReports(b); err == nil {
+				mu.Lock()
+				lists = append(lists, list)
+				mu.Unlock()
+			}
+		})
+	}
+	asked.Wait()
+	return lists
+}
+
+// answerUsage tells another node what was spent here.
+func (c *cluster) answerUsage(ctx context.Context, question []byte) ([]byte, error) {
+	select {
+	case <-c.started:
+	default:
+		return usage.EncodeReports(nil)
+	}
+	var q usage.Question
+	if err := json.Unmarshal(question, &q); err != nil {
+		return nil, fmt.Errorf("malformed question: %w", err)
+	}
+	return usage.EncodeReports(c.n.usageHere(ctx, q))
+}
+
+// usageHere is what was spent at the replicas of this node. Those that were never asked are left out.
+func (n *Node) usageHere(_ context.Context, q usage.Question) (out []usage.Report) {
+	for _, r := range n.host.Replicas() {
+		if r.ID() == topology.MetaPartition || q.Table != 0 && r.Table() != q.Table || !n.isUsers(r.Table()) {
+			continue
+		}
+		u := r.Report(q)
+		if u.Counts.Asked() == 0 && u.Throttled == 0 && u.PerSecond == 0 {
+			continue
+		}
+		n.nameKeys(u.Table, u.Top.Keys)
+		for i := range u.Minutes {
+			n.nameKeys(u.Table, u.Minutes[i].Keys)
+		}
+		out = append(out, u)
+	}
+	return out
+}
+
+// isUsers reports whether a table is one of users.
+func (n *Node) isUsers(table uint32) bool {
+	t := n.catalog.Snapshot().TableByID(table)
+	return table >= keys.FirstTable && t != nil && !schema.IsSystem(t.Keyspace)
+}
+
+// nameKeys puts logical partitions in words. Where no read has named the key it is looked up.
+func (n *Node) nameKeys(table uint32, heavy []usage.Heavy) {
+	for i := range heavy {
+		heavy[i].Name = n.keyName(table, heavy[i].Token, heavy[i].Key)
+	}
+}
+
+// keyName is a logical partition as the columns of its key with their values, in CQL; its token if nothing is known of
+// it but that.
+func (n *Node) keyName(table uint32, at token.Token, key []byte) string {
+	if key == nil {
+		var err error
+		if key, err = n.store.KeyAt(table, at); err != nil || key == nil {
+			return fmt.Sprintf("token %d", at)
+		}
+	}
+	t := n.catalog.Snapshot().TableByID(table)
+	if t == nil {
+		return fmt.Sprintf("key 0x%x", key)
+	}
+	return keyLiterals(t, key)
+}
+
+// keyLiterals are the columns of a partition key with their values, in CQL.
+func keyLiterals(t *schema.Table, key []byte) string {
+	columns := make([]string, len(t.PartitionKey))
+	for i, c := range t.PartitionKey {
+		value, err := expr.PartitionKeyValue(t, key, i)
+		if err != nil {
+			return fmt.Sprintf("key 0x%x", key)
+		}
+		columns[i] = c.Name + " = " + c.Type.Format(value)
+	}
+	return strings.Join(columns, " AND ")
+}
+
+// partitionHot logs that a partition is hot, or is not any more (R55).
+func (n *Node) partitionHot(r *partition.Replica, hot bool) {
+	if !n.isUsers(r.Table()) {
+		return
+	}
+	table := slog.String("table", n.tableName(r.Table()))
+	id := slog.Uint64("partition", uint64(r.ID()))
+	if !hot {
+		n.log.LogAttrs(context.Background(), slog.LevelInfo, "partition is not hot any more", table, id)
+		return
+	}
+	n.hots.Add(1)
+	u := r.Report(usage.Question{Keys: 1})
+	key, share := "", 0.
+	if len(u.Top.Keys) > 0 && u.Busy() > 0 {
+		h := &u.Top.Keys[0]
+		key = cmp.Or(n.keyName(r.Table(), h.Token, h.Key), "")
+		share = min(h.PerSecond/u.Busy(), 1)
+	}
+	n.log.LogAttrs(context.Background(), slog.LevelWarn, "partition is hot", table, id,
+		slog.Float64("utilisation_percent", float64(int(1000*u.Lately.Utilisation()))/10),
+		slog.Int64("throughput", u.PerSecond), slog.Uint64("throttled", u.Lately.Throttled),
+		slog.String("hottest_key", key), slog.Int("its_share_percent", int(100*share)))
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/replica/usage"
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestUsageIsShown proves that what is spent at a physical partition is seen in the views, as JSON, as a heat map and
+// in metrics, with the key that spends it in words, and that a partition which refuses requests is told of as hot.
+func TestUsageIsShown(t *testing.T) {
+	n := startNode(t, Options{HTTP: "127.0.0.1:0"})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE k.t (city text, day int, v text, PRIMARY KEY ((city, day))) WITH throughput = 400")
+	c.query("INSERT INTO k.t (city, day, v) VALUES ('Bern', 1, 'x')")
+	insert := c.prepare("INSERT INTO k.t (city, day, v) VALUES ('Troy', 7, ?)")
+	try := func() error {
+		c.call.Result.Reset()
+		c.call.Request.ID, c.call.Request.Values = insert, [][]byte{bytes.Repeat([]byte("x"), 1<<20)}
+		return c.wait(c.s.Execute(t.Context(), &c.call)).Err
+	}
+	for i := 0; try() == nil; i++ {
+		if i > 10_000 {
+			t.Fatal("nothing is refused")
+		}
+	}
+	now := time.Now()
+	for i := range 8 { // as the host does by itself, without the wait
+		now = now.Add(time.Second)
+		n.host.TickUsage(now)
+		if err := try(); err == nil {
+			t.Log("second", i, "is not refused")
+		}
+	}
+	const mine = " WHERE keyspace_name = 'k' AND table_name = 't' "
+	for query, want := range map[string]string{
+		"SELECT key FROM ilion.hot_keys" + mine + "LIMIT 1":    "city = 'Troy' AND day = 7",
+		"SELECT hottest_key FROM ilion.partition_usage" + mine: "'Troy'",
+		"SELECT top_key FROM ilion.usage_history" + mine:       "'Troy'",
+		"SELECT table_name FROM ilion.partition_usage" + mine + "AND throughput = 400 AND throttled > 5 " +
+			"AND hot_since > 0 ALLOW FILTERING": "t",
+	} {
+		if got := string(c.query(query).Cells); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", query, got)
+		}
+	}
+	var shown struct{ Tables []admin.TableUsage }
+	if err := json.Unmarshal([]byte(get(t, n, "/usage?table=k.t")), &shown); err != nil || len(shown.Tables) != 1 {
+		t.Fatalf("%+v, %v", shown, err)
+	}
+	p := shown.Tables[0].Partitions[0]
+	if p.Throughput != 400 || p.Utilisation <= 0 || p.HotSince == "" || len(p.HotKeys) != 2 || p.Share != 1 ||
+		p.HotKeys[0].Key != "city = 'Troy' AND day = 7" || p.Kinds["write"] < 2 || p.TotalThrottled < 5 {
+		t.Errorf("%+v", p)
+	}
+	if h := get(t, n, "/usage/history"); !strings.Contains(h, `"top_key": "city = 'Troy' AND day = 7"`) {
+		t.Error(h)
+	}
+	if h := get(t, n, "/heatmap?table=k.t"); !strings.Contains(h, "<svg") || !strings.Contains(h, `class="refused"`) ||
+		!strings.Contains(h, "most by city = &#39;Troy&#39; AND day = 7") {
+		t.Error(h)
+	}
+	metrics := get(t, n, "/metrics")
+	for _, want := range []string{"ilion_partitions_hot 1", "ilion_partitions_became_hot_total 1",
+		fmt.Sprintf(`ilion_partition_hot{partition="%d",table="k.t"} 1`, p.ID),
+		fmt.Sprintf(`ilion_partition_throttled_total{partition="%d",table="k.t"}`, p.ID)} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %s in the metrics", want)
+		}
+	}
+}
+
+// TestUsageOfCluster proves that each node shows the sum of what all have measured, and that a change of leaders loses
+// none of it.
+func TestUsageOfCluster(t *testing.T) {
+	a := clusterNode(t, nil, Options{InitialPartitions: 1})
+	b := clusterNode(t, a, Options{})
+	c := clusterNode(t, a, Options{})
+	nodes := []*Node{a, b, c}
+	poll.Until(t, "three voters", func() bool { return voters(a) == 3 })
+	ask := newClient(t, a)
+	ask.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	ask.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
+	id := a.catalog.Snapshot().Table("k", "t").ID
+	var done uint64
+	work := func() {
+		for i, n := range nodes {
+			c := newClient(t, n)
+			for j := range 10 {
+				c.query(fmt.Sprintf("INSERT INTO k.t (k, v) VALUES (%d, %d)", j%3, i))
+				c.query("SELECT v FROM k.t WHERE k = 7")
+				done += 2
+			}
+		}
+	}
+	same := func(when string) {
+		t.Helper()
+		for _, n := range nodes {
+			list := n.usage(t.Context(), usage.Question{Table: id, Keys: 3})
+			if len(list) != 1 || list[0].Counts.Asked() != done || list[0].Counts.Total().Float() != float64(done/2*6) {
+				t.Errorf("%s: %d requests, and a node shows %+v", when, done, list)
+			} else if !slices.ContainsFunc(list[0].Top.Keys, func(h usage.Heavy) bool { return h.Name == "k = 0" }) {
+				t.Errorf("%s: %+v", when, list[0].Top.Keys)
+			}
+		}
+	}
+	poll.Until(t, "three voters of the table", func() bool { return voters(b) == 3 })
+	work()
+	same("before")
+	leader := a.host.Replica(a.records.State().Map.Partitions(id)[0].ID)
+	before, _ := leader.Leader()
+	if _, err := a.order(t.Context(), "drain", fmt.Sprintf("%x", before)); err != nil {
+		t.Fatal(err)
+	}
+	poll.Until(t, "another node leads", func() bool {
+		now, ok := leader.Leader()
+		return ok && now != before
+	})
+	same("after a change of leaders")
+	work()
+	same("and after more requests")
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"time"
+
+	"github.com/ilion-db/ilion/internal/replica/usage"
+)
+
+// Usage is what the replica has spent, and on which logical partitions.
+func (r *Replica) Usage() *usage.Partition { return &r.usage }
+
+// Hottest are the n logical partitions that take most at this replica now, and that it still holds.
+func (r *Replica) Hottest(n int) usage.Top {
+	return r.usage.Hottest(n, r.state.Load().span.Tokens().Contains)
+}
+
+// TickUsage has all replicas note what they have spent up to a moment; see usage.Partition.Tick. Simulations call it,
+// elsewhere the host does so by itself.
+func (h *Host) TickUsage(now time.Time) {
+	for _, r := range *h.replicas.Load() {
+		before := r.usage.Hot()
+		r.usage.Tick(now.Unix(), r.bounds())
+		if after := r.usage.Hot(); h.opts.Hot != nil && (before == 0) != (after == 0) {
+			h.opts.Hot(r, after != 0)
+		}
+	}
+}
+
+func (r *Replica) bounds() usage.Bounds {
+	return usage.Bounds{PerSecond: r.budget.PerSecond(), Throttled: r.budget.Throttled()}
+}
+
+// Report is what is asked of the usage of the replica, without names and sizes.
+func (r *Replica) Report(q usage.Question) usage.Report {
+	out := r.usage.Report(q, r.bounds(), r.host.opts.Now().Unix())
+	out.Partition, out.Table = uint64(r.id), r.Table()
+	if q.Keys > 0 {
+		out.Top = r.Hottest(min(q.Keys, usage.TopMost))
+	}
+	return out
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/replica/usage"
+)
+
+// TableUsage is what is spent at the physical partitions of a table.
+type TableUsage struct {
+	Name string `json:"name"`
+	// PerSecond is the sum over the partitions, in request units.
+	PerSecond  float64          `json:"ru_per_second"`
+	Partitions []PartitionUsage `json:"partitions"`
+}
+
+// PartitionUsage is what is spent at a physical partition by all of its replicas. What is a second is the mean of the
+// last ten; totals are since the replicas were opened. Bytes are logical.
+type PartitionUsage struct {
+	ID         uint64 `json:"id"`
+	BeginToken int64  `json:"begin_token"`
+	EndToken   int64  `json:"end_token"`
+	// Share is its part of what is spent at the whole table.
+	Share          float64 `json:"share"`
+	PerSecond      float64 `json:"ru_per_second"`
+	Requests       float64 `json:"requests_per_second"`
+	Bytes          float64 `json:"bytes_per_second"`
+	Throttled      float64 `json:"throttled_per_second"`
+	Throughput     int64   `json:"throughput,omitempty"`
+	Utilisation    float64 `json:"utilisation,omitempty"`
+	HotSince       string  `json:"hot_since,omitempty"`
+	TotalUnits     float64 `json:"request_units_total"`
+	TotalRequests  uint64  `json:"requests_total"`
+	TotalThrottled uint64  `json:"throttled_total"`
+	// Kinds are the requests so far, by what they did.
+	Kinds map[string]uint64 `json:"requests_by_kind"`
+	// HotKeys are the logical partitions that take most now, LargeKeys those that are largest.
+	HotKeys   []HotKey      `json:"hot_keys,omitempty"`
+	LargeKeys []usage.Large `json:"large_keys,omitempty"`
+	// Minutes are those of the last hour in which somebody asked, oldest first; in a history alone.
+	Minutes []MinuteUsage `json:"minutes,omitempty"`
+}
+
+// HotKey is a logical partition that takes much.
+type HotKey struct {
+	Key   string `json:"key"`
+	Token int64  `json:"token"`
+	// PerSecond is mostly that of the last three seconds, Share its part of the physical partition's.
+	PerSecond float64 `json:"ru_per_second"`
+	Share     float64 `json:"share"`
+	// MinuteUnits are those of this minute, too high by TooHighBy at most, and within Noise where requests are sampled.
+	MinuteUnits float64 `json:"minute_units"`
+	TooHighBy   float64 `json:"too_high_by"`
+	Noise       float64 `json:"noise,omitempty"`
+}
+
+// MinuteUsage is what was spent in a minute.
+type MinuteUsage struct {
+	// At is when it began, in RFC 3339.
+	At          string  `json:"at"`
+	Units       float64 `json:"request_units"`
+	Requests    uint64  `json:"requests"`
+	Bytes       uint64  `json:"bytes"`
+	Throttled   uint64  `json:"throttled,omitempty"`
+	Peak        float64 `json:"peak_ru_per_second"`
+	Given       int64   `json:"given,omitempty"`
+	Utilisation float64 `json:"utilisation,omitempty"`
+	// TopKey is the logical partition that took most.
+	TopKey string `json:"top_key,omitempty"`
+}
+
+// ShowUsage is what is spent in the cluster, by table and physical partition; table, as in ks.t, is the only one that
+// is wanted, empty for all. With history it has what was spent by minute instead of keys.
+func (n *Node) ShowUsage(ctx context.Context, table string, history bool) []TableUsage {
+	q := usage.Question{Keys: usage.TopMost, Largest: true}
+	if history {
+		q = usage.Question{Minutes: true}
+	}
+	snapshot := n.Catalog.Snapshot()
+	var wanted []*schema.Table
+	for ks := range snapshot.All() {
+		for _, t := range ks.SortedTables() {
+			if !t.Virtual && !schema.IsSystem(t.Keyspace) && (table == "" || table == t.String()) {
+				wanted = append(wanted, t)
+			}
+		}
+	}
+	if len(wanted) == 1 {
+		q.Table = wanted[0].ID
+	}
+	reports := map[uint64]*usage.Report{}
+	list := n.Usage(ctx, q)
+	for i := range list {
+		reports[list[i].Partition] = &list[i]
+	}
+	out := []TableUsage{}
+	m := n.Records.State().Map
+	for _, t := range wanted {
+		u := TableUsage{Name: t.String()}
+		for _, p := range m.Partitions(t.ID) {
+			tokens := p.Span.Tokens()
+			part := PartitionUsage{ID: uint64(p.ID), BeginToken: int64(tokens.First()), EndToken: int64(tokens.Last())}
+			if r := reports[uint64(p.ID)]; r != nil {
+				part.fill(r)
+			}
+			u.PerSecond += part.PerSecond
+			u.Partitions = append(u.Partitions, part)
+		}
+		for i := range u.Partitions {
+			if u.PerSecond > 0 {
+				u.Partitions[i].Share = u.Partitions[i].PerSecond / u.PerSecond
+			}
+		}
+		out = append(out, u)
+	}
+	return out
+}
+
+func (p *PartitionUsage) fill(r *usage.Report) {
+	p.PerSecond, p.Requests = r.Busy(), usage.EachSecond(r.Lately.Requests)
+	p.Bytes, p.Throttled = usage.EachSecond(r.Lately.Bytes), usage.EachSecond(r.Lately.Throttled)
+	p.Throughput, p.Utilisation = r.PerSecond, r.Lately.Utilisation()
+	if r.Hot != 0 {
+		p.HotSince = rfc3339(r.Hot)
+	}
+	p.TotalUnits, p.TotalRequests, p.TotalThrottled = r.Counts.Total().Float(), r.Counts.Asked(), r.Throttled
+	p.Kinds = map[string]uint64{}
+	for k := range usage.Applied {
+		if n := r.Counts.Requests[k]; n > 0 {
+			p.Kinds[k.String()] = n
+		}
+	}
+	for i := range r.Top.Keys {
+		h := &r.Top.Keys[i]
+		key := HotKey{Key: h.Name, Token: int64(h.Token), PerSecond: h.PerSecond, MinuteUnits: h.Units.Float(),
+			TooHighBy: h.Over.Float(), Noise: h.Noise.Float()}
+		if p.PerSecond > 0 {
+			key.Share = min(h.PerSecond/p.PerSecond, 1)
+		}
+		p.HotKeys = append(p.HotKeys, key)
+	}
+	p.LargeKeys = r.Largest
+	for i := range r.Minutes {
+		m := &r.Minutes[i]
+		minute := MinuteUsage{At: rfc3339(m.At), Units: m.Units.Float(), Requests: m.Requests, Bytes: m.Bytes,
+			Throttled: m.Throttled, Peak: m.Peak.Float(), Given: m.Given, Utilisation: m.Utilisation()}
+		if len(m.Keys) > 0 {
+			minute.TopKey = m.Keys[0].Name
+		}
+		p.Minutes = append(p.Minutes, minute)
+	}
+}
+
+func rfc3339(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
+
+// usagePage serves what show returns as JSON.
+func usagePage(show func(ctx context.Context, table string, history bool) []TableUsage, history bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, struct {
+			Tables []TableUsage `json:"tables"`
+		}{show(r.Context(), r.URL.Query().Get("table"), history)})
+	}
+}
