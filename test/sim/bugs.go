@@ -137,6 +137,7 @@ func (m machineOther) Apply(group, index, term uint64, commands [][]byte, result
 
 func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 	b := n.w.plan.Bugs
+	m = &once{StateMachine: m, w: n.w, n: n, stamps: map[string]int64{}}
 	if b.EarlyTruncation {
 		m = machineWithoutSync{m}
 	}

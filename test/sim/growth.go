@@ -203,6 +203,7 @@ func (w *simulation) checkMap(n *node, s *meta.State) {
 	}
 	w.grow.version = s.Version
 	w.watchSteps()
+	w.pressMerges()
 	splits, merges := 0, 0
 	for p := range s.Map.All() {
 		at := spanAt{p.ID, p.Epoch}

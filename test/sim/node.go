@@ -48,7 +48,8 @@ type node struct {
 	// births counts the directories that were made before under the node's identity.
 	births uint64
 	// born says that the first replicas were made.
-	born bool
+	born   bool
+	halves halves
 	// seen is what a reader here may rely on.
 	seen map[seenAt]uint64
 }
@@ -78,8 +79,9 @@ func newNode(w *simulation, m *world.Machine) *node {
 		Applied: func() { w.compareStates(n); w.watchSteps() },
 		Stop: func() {
 			n.crash()
-			w.After(w.Between(time.Second, 3*time.Second), n.restart)
+			w.After(w.Between(time.Second, restartMost), n.restart)
 		},
+		Fell: n.fell,
 		Lost: func(err error) bool {
 			if n.damaged() {
 				n.fail(err)
@@ -207,7 +209,7 @@ func (n *node) open() (err error) {
 		return err
 	}
 	n.meet()
-	n.parts, err = partition.Open(partition.Stored{Store: n.store}, n.options())
+	n.parts, err = partition.Open(halting{partition.Stored{Store: n.store}, n}, n.options())
 	return err
 }
 
@@ -246,10 +248,16 @@ func (n *node) replayer() *coordinator.Replayer {
 	}
 }
 
+// restartMost is how long a process is gone that was not ended by a fault which says so.
+const restartMost = 3 * time.Second
+
 // crash ends the process; some of the others may hear of it.
-func (n *node) crash() {
+func (n *node) crash() { n.ended(func() { n.Crash(n.close) }) }
+
+// ended is a crash, by whatever does it.
+func (n *node) ended(crash func()) {
 	n.w.stepsOf(n, &n.w.counts.Struck)
-	n.Crash(n.close)
+	crash()
 	n.w.Net.Refuse(n.Machine, n.refuses(n.self()))
 }
 

@@ -75,7 +75,7 @@ func brings(b Bugs) Hardships {
 		return Hardships{Splits: true, Lost: true}
 	}
 	h := Usual
-	h.Splits, h.Merges, h.Growth, h.Strikes = false, false, false, false
+	h.Splits, h.Merges, h.Growth, h.Strikes, h.Presses = false, false, false, false, false
 	return h
 }
 

@@ -22,6 +22,7 @@ var (
 	first = flag.Uint64("sim.seed", 1, "the first seed")
 	most  = flag.Duration("sim.for", 0, "TestSeeds begins no further seed after so long; 0 for never")
 	with  = flag.String("sim.with", "", "hardships beside the usual, as Batches,Jumps")
+	only  = flag.String("sim.only", "", "hardships instead of the usual")
 	lines = flag.Bool("sim.v", false, "print one line for each fault and acknowledgement")
 )
 
@@ -39,10 +40,13 @@ func run(t *testing.T, p Plan) *Report {
 	return r
 }
 
-// hardships are the usual ones and those of -sim.with.
+// hardships are the usual ones and those of -sim.with, or those of -sim.only.
 func hardships(t *testing.T) Hardships {
-	h := Usual
-	for name := range strings.SplitSeq(*with, ",") {
+	h, names := Usual, *with
+	if *only != "" {
+		h, names = Hardships{}, *only
+	}
+	for name := range strings.SplitSeq(names, ",") {
 		if f := reflect.ValueOf(&h).Elem().FieldByName(name); f.IsValid() {
 			f.SetBool(true)
 		} else if name != "" {
@@ -102,12 +106,17 @@ func TestSeeds(t *testing.T) {
 			{"snapshots thrown away", sum.Discards}, {"unwanted snapshots", sum.Unwanted},
 			{"splits by load", sum.LoadSplits}, {"merges of quiet partitions", sum.AutoMerges},
 			{"changes of tables whose partitions change", sum.ChangedAmid},
-			{"splits taken back", sum.RecalledSplits},
+			{"splits taken back", sum.RecalledSplits}, {"merges whose keys were written to", sum.Presses},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)
 			}
 		}
+		sum.Halfway.each(func(between string, n *int) {
+			if *n == 0 {
+				t.Errorf("no crash between %s in %d seeds: the simulation does not test it any more", between, done)
+			}
+		})
 		sum.Struck.each(func(step string, n *int) {
 			if *n == 0 {
 				t.Errorf("no crash among %s in %d seeds: the simulation does not test it any more", step, done)

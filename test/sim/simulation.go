@@ -54,12 +54,15 @@ type Hardships struct {
 	Growth bool
 	// Strikes are faults just when a split, a merge or a move has come to another step.
 	Strikes bool
+	// Presses are writes to partitions that are being merged, by nodes whose clocks differ and that hear nothing.
+	Presses bool
 }
 
 // Usual is what every seed has.
 var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true, Refusals: true, Jumps: true,
 	Rough:    true,
-	Suspends: true, LongPauses: true, Mixed: true, Splits: true, Merges: true, Growth: true, Strikes: true}
+	Suspends: true, LongPauses: true, Mixed: true, Splits: true, Merges: true, Growth: true, Strikes: true,
+	Presses: true}
 
 // Report is what a run came to.
 type Report struct {
@@ -103,6 +106,8 @@ type Counts struct {
 	// Struck are the crashes of nodes by the step at which one of their partitions was. ChangedAmid are changes of the
 	// schema and truncations that were asked for at one.
 	Struck      Steps
+	Presses     int
+	Halfway     Halfway
 	ChangedAmid int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
@@ -150,12 +155,18 @@ type simulation struct {
 	until   time.Duration
 	// hashes of groups at applied indexes, as first seen.
 	hashes map[stateAt]uint64
+	// applied are the writes that have an id, with their places in the logs.
+	applied map[written]place
 	// born is the map as it was in the beginning.
 	born    *topology.Snapshot
 	batches *write.BatchLog
 	records []command.Record
 	grow    grow
 	strikes strikes
+	// halfway are the crashes within a step until now.
+	halfway int
+	// pressed are the partitions whose merges are or were pressed.
+	pressed map[spanAt]bool
 }
 
 type stateAt struct{ partition, applied, epoch, frozen uint64 }
@@ -165,7 +176,8 @@ func Run(p Plan) *Report {
 	if p.Length == 0 {
 		p.Length = 20 * time.Second
 	}
-	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{}}
+	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{},
+		applied: map[written]place{}, pressed: map[spanAt]bool{}}
 	w.batches = write.NewBatchLog(catalog.New(schema.New(), func() catalog.NodeInfo {
 		return catalog.NodeInfo{}
 	}).Snapshot())

@@ -5,15 +5,11 @@
 package groups
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/ilion-db/ilion/test/process"
 	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
@@ -31,7 +27,7 @@ func TestMutationsAreFound(t *testing.T) {
 			"g.lease.revoke()\n", "\n", "RG2"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			bin := mutated(t, m.file, m.old, m.now)
+			bin := planted.Mutated(t, planted.Edit{File: m.file, Old: m.old, New: m.now})
 			for seed := uint64(1); seed <= planted.Within(); seed += 4 {
 				out, err := exec.Command(bin, "-test.run=^TestSeeds$", "-sim.seeds=4",
 					fmt.Sprint("-sim.seed=", seed)).CombinedOutput()
@@ -43,30 +39,4 @@ func TestMutationsAreFound(t *testing.T) {
 			t.Errorf("not found in %d seeds", planted.Within())
 		})
 	}
-}
-
-// mutated builds this package's tests with a source file of the product changed.
-func mutated(t *testing.T, file, old, now string) (bin string) {
-	t.Helper()
-	path, err := filepath.Abs(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	changed, list := filepath.Join(dir, filepath.Base(file)), filepath.Join(dir, "overlay.json")
-	b, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{changed: process.Edited(t, path, old, now), list: string(b)} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	bin = filepath.Join(dir, "mutated.test")
-	if out, err := exec.Command("go", "test", "-c", "-tags", "invariants", "-overlay", list, "-o", bin,
-		".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return bin
 }

@@ -22,6 +22,8 @@ type Loop struct {
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
 	Hooks              Hooks
+	// Midway is set while entries are applied or a snapshot is installed.
+	Midway bool
 
 	// stepping, writing, applying say that the step is scheduled.
 	stepping, writing, applying bool
@@ -43,6 +45,8 @@ type Hooks struct {
 	// Applied is called after entries were applied, Stop to end a process whose disk is full.
 	Applied func()
 	Stop    func()
+	// Fell, if not nil, is asked after each step whether the process has crashed in the middle of it, and ends it then.
+	Fell func() bool
 	// Lost is told that the log is not what others were told it is, which ends the process, and reports whether that is
 	// right. Nil if it never is.
 	Lost func(err error) bool
@@ -137,6 +141,7 @@ func (l *Loop) take(work raftgroup.Work) {
 	for _, i := range work.Installs {
 		l.AfterLife(l.Latency(20*time.Millisecond), func() {
 			l.Guard(func() error {
+				defer l.midway()()
 				done, err := i.Run(l.Snaps)
 				l.Inbox.Installed = append(l.Inbox.Installed, done)
 				return err
@@ -309,6 +314,7 @@ func (l *Loop) scheduleApply() {
 		items := l.applies
 		l.applies = nil
 		ok := l.Guard(func() error {
+			defer l.midway()()
 			done, err := l.Apply.Apply(items)
 			l.Inbox.Applied = append(l.Inbox.Applied, done...)
 			return err
@@ -321,6 +327,12 @@ func (l *Loop) scheduleApply() {
 		l.Kick()
 		l.scheduleApply()
 	})
+}
+
+// midway says that a step is under way which Fell is asked about, until it is over.
+func (l *Loop) midway() (over func()) {
+	l.Midway = true
+	return func() { l.Midway = false }
 }
 
 // errDiskFull is what a full disk answers; the process ends then.
@@ -341,6 +353,7 @@ func (l *Loop) Guard(step func() error) (ok bool) {
 	}()
 	err := step()
 	switch {
+	case l.Hooks.Fell != nil && l.Hooks.Fell():
 	case err == nil:
 		return true
 	case errors.Is(err, errDiskFull):

@@ -180,16 +180,34 @@ func (m *Machine) Crash(end func()) {
 		percent = 100
 	}
 	w.Note("node %d crashes, unsynced bytes kept: %d%%", m.ID, percent)
-	next := m.FS.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent,
-		RNG: rand.New(rand.NewPCG(w.seed, uint64(w.Now)))})
+	next := m.left(percent)
 	end()
 	m.FS = next
 }
 
-// Keep returns what a crash would leave on the disk now, for Restore to bring back later.
-func (m *Machine) Keep() *vfs.MemFS {
-	return m.FS.CrashClone(vfs.CrashCloneCfg{RNG: rand.New(rand.NewPCG(m.World.seed, uint64(m.World.Now)))})
+// CrashAs ends the process by way of end, and leaves on the disk what Left has returned.
+func (m *Machine) CrashAs(left *vfs.MemFS, end func()) {
+	m.World.Faults.Crashes++
+	m.World.Note("node %d has crashed halfway", m.ID)
+	end()
+	m.FS = left
 }
+
+// Left returns what a crash would leave on the disk now, for CrashAs, with so much of what was not synced.
+func (m *Machine) Left(percent int) *vfs.MemFS {
+	if m.World.Wait != nil {
+		m.World.Wait()
+	}
+	return m.left(percent)
+}
+
+func (m *Machine) left(percent int) *vfs.MemFS {
+	return m.FS.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent,
+		RNG: rand.New(rand.NewPCG(m.World.seed, uint64(m.World.Now)))})
+}
+
+// Keep returns what a crash would leave on the disk now, for Restore to bring back later.
+func (m *Machine) Keep() *vfs.MemFS { return m.left(0) }
 
 // End ends the process: its tasks first, for they may have iterators open.
 func (m *Machine) End() {

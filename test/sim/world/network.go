@@ -144,6 +144,16 @@ func (n *Network) CutPair(a, b int) {
 // Separate cuts two machines off from each other.
 func (n *Network) Separate(a, b int) { n.blocked[a][b], n.blocked[b][a] = true, true }
 
+// Deafen keeps one machine from hearing another one until undo is called, unless faults have changed that meanwhile.
+func (n *Network) Deafen(machine, to int) (undo func()) {
+	n.blocked[to][machine] = true
+	return func() {
+		if !n.blocked[machine][to] { // else it is cut off by now
+			n.blocked[to][machine] = false
+		}
+	}
+}
+
 // Join ends all cuts of a machine.
 func (n *Network) Join(machine int) {
 	for other := range n.blocked {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build invariants
+
+package sim
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion/test/sim/planted"
+)
+
+// TestMutationsAreFound proves that mistakes within the product, which cannot be planted around it, are found within
+// 200 seeds: the simulator is built with changed source files. It takes compilations, so it is for runs with the laws.
+func TestMutationsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles")
+	}
+	const partition, reconcile = "../../internal/replica/partition/", "../../internal/control/reconcile/"
+	const merges = "Splits,Merges,Growth,Presses"
+	seeds := planted.Read(t)
+	for _, m := range []struct {
+		name, only string
+		edits      []planted.Edit
+	}{
+		{"stamps do not come over with a merge", merges + ",Jumps", []planted.Edit{
+			{File: partition + "merge.go", Old: "next.stamp, next.schema = max(next.stamp, o.stamp), max(",
+				New: "next.schema = max("},
+		}},
+		{"ids do not come over with a merge", merges, []planted.Edit{
+			{File: partition + "merge.go", Old: "r.recent.join(&right.recent)\n", New: "\n"},
+		}},
+		{"the next epoch is taken for a split", "Splits", []planted.Edit{
+			{File: reconcile + "split.go", Old: "recalled := span.Limit.Compare(p.Cut.At) != 0",
+				New: "recalled := span.Limit.Compare(p.Cut.At) > 1"},
+		}},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			bin := planted.Mutated(t, m.edits...)
+			seeds.Find(t, m.name, func(seed uint64) bool {
+				out, err := exec.Command(bin, "-test.run=^TestSeeds$", "-sim.seeds=1", "-sim.only="+m.only,
+					fmt.Sprint("-sim.seed=", seed)).CombinedOutput()
+				if err != nil {
+					said, _, _ := strings.Cut(string(out[max(0, strings.Index(string(out), "failures")):]), "\n")
+					t.Logf("found with seed %d: %s", seed, said)
+				}
+				return err != nil
+			})
+		})
+	}
+}

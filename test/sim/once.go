@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/replica/raftgroup"
+)
+
+// place is one of a command in a log, and written is a write by its id at a key: each has one place, on all nodes and
+// in all logs, whatever was sent again, split or merged.
+type (
+	place struct {
+		group, index uint64
+		command      int
+	}
+	written struct {
+		id  command.DedupeID
+		key string
+	}
+)
+
+// once checks that of what is applied on a node in one of its lives, and that the leaders' stamps of a key never go
+// back, whichever partition it is in.
+type once struct {
+	raftgroup.StateMachine
+	w      *simulation
+	n      *node
+	e      command.Entry
+	stamps map[string]int64
+}
+
+// Apply implements raftgroup.StateMachine.
+func (o *once) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
+	before := len(results)
+	o.n.halves.amid = o.changes(commands)
+	defer func() { o.n.halves.amid = false }()
+	results, err := o.StateMachine.Apply(group, index, term, commands, results)
+	for i, result := range results[before:] {
+		if _, refused := result.(error); refused {
+			continue
+		}
+		if err := command.DecodeEntry(&o.e, commands[i]); err != nil {
+			return results, err
+		}
+		if o.e.Kind != command.EntryWrite {
+			continue
+		}
+		at := place{group, index, i}
+		for i := range o.e.Mutations {
+			m := &o.e.Mutations[i]
+			key := string(keys.AppendPartition(nil, m.Table, m.Token, m.Key))
+			if m.Timestamp < o.stamps[key] {
+				o.w.Fail("a write of key %q is stamped %d at %+v, and another one %d before", m.Key, m.Timestamp, at,
+					o.stamps[key])
+			}
+			o.stamps[key] = m.Timestamp
+		}
+		if o.e.Mutations[0].Dedupe == (command.DedupeID{}) {
+			continue
+		}
+		id := written{o.e.Mutations[0].Dedupe, string(o.e.Mutations[0].Key)}
+		if first, ok := o.w.applied[id]; ok && first != at {
+			o.w.Fail("write %v of key %q is applied at %+v and at %+v", id.id, id.key, first, at)
+		}
+		o.w.applied[id] = at
+	}
+	return results, err
+}
+
+// changes reports whether a command changes the span of a partition, or freezes it.
+func (o *once) changes(commands [][]byte) bool {
+	for _, c := range commands {
+		if command.DecodeEntry(&o.e, c) != nil {
+			return false
+		}
+		switch o.e.Kind {
+		case command.EntrySplit, command.EntryFreeze, command.EntryThaw, command.EntryMerge:
+			return true
+		}
+	}
+	return false
+}
