@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/advise"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // TestAdvice proves that a node says the same of its tables in the virtual table and over HTTP, by rows that it has
@@ -76,6 +77,39 @@ func TestAdvice(t *testing.T) {
 	} {
 		if _, err := n.adviseNamed(t.Context(), table); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", table, err)
+		}
+	}
+}
+
+// TestAdviceOfAllNodes proves that any node of a cluster says the same of a table: what others lead is asked of them,
+// and the reads that clients have asked of any node are counted together.
+func TestAdviceOfAllNodes(t *testing.T) {
+	a := clusterNode(t, nil, Options{InitialPartitions: 4})
+	b := clusterNode(t, a, Options{InitialPartitions: 4})
+	poll.Until(t, "two nodes know each other", func() bool {
+		return len(a.records.State().Nodes) == 2 && len(b.records.State().Nodes) == 2
+	})
+	c := newClient(t, a)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
+	for i := range 60 {
+		c.query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, 'v')", i))
+	}
+	poll.Until(t, "the other node has the table", func() bool { return b.catalog.Snapshot().Table("ks", "t") != nil })
+	for _, n := range []*Node{a, b} {
+		newClient(t, n).query("SELECT * FROM ks.t")
+	}
+	for _, n := range []*Node{a, b} {
+		reports, err := n.adviseNamed(t.Context(), "ks.t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := reports[0]
+		if f := r.Figures; f.Surveyed != 4 || f.LogicalPartitions != 60 || !f.Complete {
+			t.Errorf("figures: %+v", f)
+		}
+		if len(r.Findings) != 1 || r.Findings[0].Kind != advise.FanOut || r.Findings[0].Evidence[0].Value != 2 {
+			t.Errorf("findings: %+v", r.Findings)
 		}
 	}
 }
