@@ -90,6 +90,7 @@ func TestPermissions(t *testing.T) {
 		{"UPDATE ks.t SET v = 1 WHERE k = 1", "MODIFY", table},
 		{"DELETE FROM ks.t WHERE k = 9", "MODIFY", table},
 		{"BEGIN BATCH INSERT INTO ks.t (k) VALUES (2); INSERT INTO ks.t (k) VALUES (3) APPLY BATCH", "MODIFY", table},
+		{"EXPLAIN SELECT * FROM ks.t", "SELECT", table},
 		{"TRUNCATE ks.t", "MODIFY", table},
 		{"ALTER TABLE ks.t ADD w int", "ALTER", table},
 		{"CREATE INDEX iw ON ks.t (w)", "ALTER", table},
