@@ -80,6 +80,9 @@ func (b *Budget) PerSecond() int64 {
 	return 0
 }
 
+// Refuse counts a request that somebody else has refused for this balance.
+func (b *Budget) Refuse() { b.throttled.Add(1) }
+
 // Throttled counts the requests that were refused.
 func (b *Budget) Throttled() uint64 { return b.throttled.Load() }
 

@@ -74,6 +74,7 @@ func (r *Replica) affordsRead(here bool) (lent bool, err error) {
 	case !ok:
 		return false, err
 	case wait > 0:
+		r.budget.Refuse()
 		return false, r.tooMuch(wait)
 	}
 	return true, nil

@@ -220,6 +220,9 @@ func TestThroughputInReplicaSet(t *testing.T) {
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*dberr.Overloaded)) {
 		t.Errorf("ONE at a follower that was refused: %v", err)
 	}
+	if n := f.Counts().Throttled; n != 1 {
+		t.Errorf("a follower counts %d refusals", n)
+	}
 	w.split(p.ID, splitAt(halfway, childID, 0, 1, 2))
 	child := w.replica(w.leader(childID), childID)
 	r = w.replica(w.leader(p.ID), p.ID)

@@ -43,8 +43,9 @@ type Conn struct {
 	nc      net.Conn
 	timeout time.Duration
 	out     []byte
-	// Warnings came with the answer to the last Call.
+	// Warnings and Payload came with the answer to the last Call.
 	Warnings []string
+	Payload  []cqlwire.PayloadEntry
 }
 
 // Dial connects, and logs in if asked.
@@ -140,7 +141,7 @@ func (c *Conn) Call(op cqlwire.Opcode, body []byte) (cqlwire.Opcode, []byte, err
 	if err != nil {
 		return 0, nil, err
 	}
-	c.Warnings = prefix.Warnings
+	c.Warnings, c.Payload = prefix.Warnings, prefix.Payload
 	if h.Opcode == cqlwire.OpError {
 		e, err := cqlwire.DecodeError(answer, version)
 		if err != nil {

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
+)
+
+// budgetFor makes the tests of throughputs measure.
+var budgetFor = flag.Duration("budget", 0, "how long TestServedThroughput and TestNeighbour measure for, each time")
+
+// portion is what a request has cost that was answered.
+type portion struct {
+	at    time.Duration
+	took  time.Duration
+	place uint64
+	units float64
+}
+
+// thirst are clients that ask for as much as they are given, and wait for as long as they are told.
+type thirst struct {
+	t     *testing.T
+	table string
+	began time.Time
+	stop  atomic.Bool
+	wg    sync.WaitGroup
+
+	mu      sync.Mutex
+	done    []portion
+	refused int
+	failed  map[string]int
+}
+
+func newThirst(t *testing.T, table string) *thirst {
+	return &thirst{t: t, table: table, began: time.Now(), failed: map[string]int{}}
+}
+
+var retryAfter = regexp.MustCompile(`RetryAfterMs=(\d+),`)
+
+// ask reads one key after the other until the end, as soon as it may; where there is a pause, each at its turn and
+// whatever it was told.
+func (l *thirst) ask(m *member, level dberr.Consistency, keys []int32, pause time.Duration) {
+	l.wg.Go(func() {
+		c := m.dial()
+		defer func() { c.Close() }()
+		for i := 0; !l.stop.Load(); i++ {
+			if pause > 0 {
+				time.Sleep(time.Until(l.began.Add(time.Duration(i) * pause)))
+			}
+			k := keys[i%len(keys)]
+			q := cqlwire.Query{Text: fmt.Appendf(nil, "SELECT v FROM %s WHERE k = %d", l.table, k)}
+			q.Consistency = level
+			began := time.Now()
+			_, _, err := c.Call(cqlwire.OpQuery, q.Append(nil, cqlwire.V4))
+			e := (*cqlwire.Error)(nil)
+			switch {
+			case err == nil:
+				l.note(c, k, began)
+				continue
+			case errors.As(err, &e) && e.Code == cqlwire.CodeOverloaded:
+				found := retryAfter.FindStringSubmatch(e.Message)
+				if found == nil {
+					l.t.Errorf("refused with %q", e.Message)
+					return
+				}
+				ms, _ := strconv.Atoi(found[1])
+				l.mu.Lock()
+				l.refused++
+				l.mu.Unlock()
+				if pause == 0 {
+					time.Sleep(time.Duration(ms) * time.Millisecond)
+				}
+				continue
+			}
+			l.mu.Lock()
+			l.failed[err.Error()]++
+			l.mu.Unlock()
+			if e == nil {
+				l.t.Errorf("%s: %v", m.name(), err)
+				return
+			}
+		}
+	})
+}
+
+func (l *thirst) note(c *rawclient.Conn, k int32, began time.Time) {
+	s := portion{at: time.Since(l.began), took: time.Since(began),
+		place: token.Hash(binary.BigEndian.AppendUint32(nil, uint32(k))).Position()}
+	for _, e := range c.Payload {
+		if string(e.Key) == "RequestCharge" {
+			s.units = math.Float64frombits(binary.BigEndian.Uint64(e.Value))
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done = append(l.done, s)
+}
+
+// rate is what was served in a window, a second, at places that are in.
+func (l *thirst) rate(from, to time.Duration, in func(place uint64) bool) float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum := 0.
+	for _, s := range l.done {
+		if s.at >= from && s.at < to && (in == nil || in(s.place)) {
+			sum += s.units
+		}
+	}
+	return sum / (to - from).Seconds()
+}
+
+func (l *thirst) end() {
+	l.stop.Store(true)
+	l.wg.Wait()
+	for text, n := range l.failed {
+		l.t.Logf("%d times: %s", n, text)
+	}
+}
+
+// fill makes a table with a throughput, and n rows of some bytes.
+func (f *fleet) fill(table string, throughput, n, bytes int) (keys []int32) {
+	f.nodes[0].do("CREATE KEYSPACE IF NOT EXISTS rus WITH replication = " +
+		"{'class': 'SimpleStrategy', 'replication_factor': 3}")
+	f.nodes[0].do(fmt.Sprintf("CREATE TABLE %s (k int PRIMARY KEY, v text) WITH throughput = %d", table, throughput))
+	f.settle()
+	c := f.nodes[0].dial()
+	defer c.Close()
+	v := strings.Repeat("v", bytes)
+	for k := range int32(n) {
+		f.until("row", time.Minute, func() string {
+			if _, err := c.Query(fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, '%s')", table, k, v)); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// within checks a figure.
+func (l *thirst) within(what string, got, want, slack float64) {
+	l.t.Helper()
+	text := fmt.Sprintf("%-44s %8.0f RU/s, want %.0f: %+.2f %%", what, got, want, 100*(got/want-1))
+	if math.Abs(got/want-1) > slack {
+		l.t.Error(text)
+		return
+	}
+	l.t.Log(text)
+}
+
+// TestServedThroughput measures what clients are given that ask for more than a table may take, at ONE and QUORUM, by
+// way of leaders and followers: of a single key at 10,000 RU/s; of three partitions at 18,000; and of a table whose
+// leader goes and which splits meanwhile. Rows are large, so that few requests take much.
+func TestServedThroughput(t *testing.T) {
+	if *budgetFor == 0 {
+		t.Skip("measures: give -budget 30s")
+	}
+	const warm = 2 * time.Second
+	f := startFleet(t, 4, "")
+	levels := []dberr.Consistency{dberr.One, dberr.Quorum}
+	t.Run("one key", func(t *testing.T) {
+		keys := f.fill("rus.key", 6_000, 1, 64<<10)
+		f.nodes[0].do("ALTER TABLE rus.key WITH throughput = 10000")
+		l := newThirst(t, "rus.key")
+		for i := range 24 {
+			l.ask(f.nodes[i%4], levels[i/4%2], keys, 0)
+		}
+		time.Sleep(time.Until(l.began.Add(warm + *budgetFor)))
+		l.end()
+		l.within("one key", l.rate(warm, warm+*budgetFor, nil), 10_000, 0.01)
+		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+	})
+	t.Run("three partitions", func(t *testing.T) {
+		keys := f.fill("rus.three", 18_000, 60, 64<<10)
+		l := newThirst(t, "rus.three")
+		third := func(k int32) int {
+			return int(token.Hash(binary.BigEndian.AppendUint32(nil, uint32(k))).Position() / (math.MaxUint64/3 + 1))
+		}
+		for i := range 36 {
+			l.ask(f.nodes[i%4], levels[i/4%2], slices.DeleteFunc(slices.Clone(keys), func(k int32) bool {
+				return third(k) != i/12
+			}), 0)
+		}
+		time.Sleep(time.Until(l.began.Add(warm + *budgetFor)))
+		l.end()
+		for part := range uint64(3) {
+			l.within(fmt.Sprintf("part %d of three", part+1), l.rate(warm, warm+*budgetFor, func(place uint64) bool {
+				return place/(math.MaxUint64/3+1) == part
+			}), 6_000, 0.01)
+		}
+		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+	})
+	t.Run("a leader goes, a split comes", func(t *testing.T) {
+		keys := f.fill("rus.moved", 6_000, 40, 64<<10)
+		gone := f.leader("rus.moved")
+		l := newThirst(t, "rus.moved")
+		stay := f.without(gone)
+		for i := range 24 {
+			l.ask(stay[i%3], levels[i/3%2], keys, 0)
+		}
+		time.Sleep(time.Until(l.began.Add(warm + *budgetFor/3)))
+		gone.stop()
+		time.Sleep(time.Until(l.began.Add(warm + *budgetFor*2/3)))
+		stay[0].split("rus.moved", stay[0].partitionsOf("rus.moved")[0].ID, "&wait=true")
+		time.Sleep(time.Until(l.began.Add(warm + *budgetFor)))
+		l.end()
+		l.within("a leader change and a split", l.rate(warm, warm+*budgetFor, nil), 6_000, 0.03)
+		for i := range 6 {
+			from, to := warm+*budgetFor*time.Duration(i)/6, warm+*budgetFor*time.Duration(i+1)/6
+			t.Logf("%v to %v: %.0f RU/s", from, to, l.rate(from, to, nil))
+		}
+		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		gone.start()
+		f.settle()
+	})
+}
+
+// TestNeighbour measures the latency of a table that is within its throughput while another one is asked for ten times
+// what it may take, and while that is asked for what it may take, in five pairs.
+func TestNeighbour(t *testing.T) {
+	if *budgetFor == 0 {
+		t.Skip("measures: give -budget 30s")
+	}
+	const clients, throughput, price = 32, 3_000, 6.73
+	f := startFleet(t, 4, "")
+	good, bad := f.fill("rus.good", 1_000, 100, 100), f.fill("rus.bad", throughput, 40, 64<<10)
+	measure := func(times float64) (p50, p99 time.Duration) {
+		l, over := newThirst(t, "rus.good"), newThirst(t, "rus.bad")
+		for i := range 8 {
+			l.ask(f.nodes[i%4], dberr.Quorum, good, 20*time.Millisecond) // 400 a second
+		}
+		each := time.Duration(float64(time.Second) * clients * price / throughput / times)
+		for i := range clients {
+			over.ask(f.nodes[i%4], dberr.Quorum, bad, each)
+		}
+		time.Sleep(time.Until(l.began.Add(*budgetFor / 5)))
+		l.end()
+		over.end()
+		var took []time.Duration
+		for _, s := range l.done {
+			took = append(took, s.took)
+		}
+		slices.Sort(took)
+		t.Logf("beside %5.0f RU/s and %5.0f refusals a second: p50 %v, p99 %v", over.rate(0, *budgetFor/5, nil),
+			float64(over.refused)/(*budgetFor/5).Seconds(), took[len(took)/2], took[len(took)*99/100])
+		return took[len(took)/2], took[len(took)*99/100]
+	}
+	measure(10)
+	var half, tail []float64
+	for range 5 {
+		a50, a99 := measure(1)
+		b50, b99 := measure(10)
+		half, tail = append(half, float64(b50)/float64(a50)), append(tail, float64(b99)/float64(a99))
+	}
+	slices.Sort(half)
+	slices.Sort(tail)
+	text := fmt.Sprintf("p50 is %.2f and p99 %.2f of that beside one that keeps to its throughput", half[2], tail[2])
+	if half[2] > 1.1 || tail[2] > 1.5 {
+		t.Error(text)
+		return
+	}
+	t.Log(text)
+}

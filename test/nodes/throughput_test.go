@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestPartitionsByThroughput proves that a table of a cluster is cut for its throughput and not where the ring of nodes
+// is, and that a throughput which is raised has its partitions split, though the table has not a row.
+func TestPartitionsByThroughput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many nodes")
+	}
+	c := nodes.Start(t, nodes.Options{Nodes: 5})
+	c.Do(0, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+		"CREATE TABLE ks.t (k int PRIMARY KEY) WITH cosmosdb_provisioned_throughput = 12000")
+	partitions := func() []admin.PartitionStatus {
+		for _, table := range c.Status(0).Tables {
+			if table.Name == "ks.t" {
+				return table.Partitions
+			}
+		}
+		return nil
+	}
+	if n := len(partitions()); n != 2 {
+		t.Errorf("made with %d partitions, want 2", n)
+	}
+	c.Do(1, "ALTER TABLE ks.t WITH cosmosdb_provisioned_throughput = 50000")
+	poll.UntilNone(t, "five partitions", time.Minute, func() string {
+		all := partitions()
+		for _, p := range all {
+			if p.SplitsOff != 0 && p.SplitCause != "throughput" {
+				t.Errorf("partition %d splits because of %s", p.ID, p.SplitCause)
+			}
+		}
+		if len(all) != 5 {
+			return fmt.Sprintf("%d partitions", len(all))
+		}
+		return ""
+	})
+}
