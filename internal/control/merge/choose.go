@@ -68,7 +68,8 @@ func (r *Rules) Choose(s *meta.State, quiet []Quiet, now time.Time) (orders []Or
 	tables := spareOf(s)
 	pairs := r.pairs(s, known, now, able(tables))
 	slices.SortFunc(pairs, func(a, b pair) int {
-		return cmp.Or(compareBool(a.apart, b.apart), cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.right.ID, b.right.ID))
+		return cmp.Or(compareBool(a.apart, b.apart), compareBool(b.siblings, a.siblings), cmp.Compare(a.bytes, b.bytes),
+			cmp.Compare(a.right.ID, b.right.ID))
 	})
 	taken := map[topology.PartitionID]bool{}
 	for i := range pairs {
@@ -95,14 +96,32 @@ func (r *Rules) Choose(s *meta.State, quiet []Quiet, now time.Time) (orders []Or
 type pair struct {
 	left, right *topology.Partition
 	bytes       uint64
-	apart       bool
-	order       Order
+	// apart says that they are on different nodes, siblings that what they become was one partition before.
+	apart, siblings bool
+	order           Order
+}
+
+// siblings says of neighbours whether one split has made both, and neither has split since: then clients that know how
+// the ring was cut before are right about what they become.
+func siblings(s *meta.State) func(left, right *topology.Partition) bool {
+	tables := map[uint32]map[topology.PartitionID]topology.PartitionID{}
+	return func(left, right *topology.Partition) bool {
+		last := tables[right.Table] // the youngest child of each partition
+		if last == nil {
+			last = map[topology.PartitionID]topology.PartitionID{}
+			for _, p := range s.Map.Partitions(right.Table) {
+				last[p.Parent] = max(last[p.Parent], p.ID)
+			}
+			tables[right.Table] = last
+		}
+		return right.Parent == left.ID && last[left.ID] == right.ID && last[right.ID] == 0
+	}
 }
 
 // pairs are all neighbours that may be merged.
 func (r *Rules) pairs(s *meta.State, known map[topology.PartitionID]*Quiet, now time.Time,
 	able func(right *topology.Partition) bool) (pairs []pair) {
-	rests := r.rests(s, now)
+	rests, made := r.rests(s, now), siblings(s)
 	free := func(p *topology.Partition) *Quiet {
 		q := known[p.ID]
 		if q == nil || q.Epoch != p.Epoch || min(q.Small, q.Idle) < r.For || p.Cut != nil || p.Join != nil ||
@@ -138,7 +157,8 @@ func (r *Rules) pairs(s *meta.State, known map[topology.PartitionID]*Quiet, now 
 		if b.Bytes > a.Bytes {
 			o.Stay = right.ID
 		}
-		pairs = append(pairs, pair{left, right, a.Bytes + b.Bytes, !placement.Together(left, right), o})
+		pairs = append(pairs, pair{left, right, a.Bytes + b.Bytes, !placement.Together(left, right),
+			made(left, right), o})
 	}
 	return pairs
 }

@@ -316,6 +316,30 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestSiblingsFirst: of what may be merged, what one split has made last comes first, though others are smaller.
+func TestSiblingsFirst(t *testing.T) {
+	now := time.UnixMilli(1e12)
+	long := now.Add(-24 * time.Hour)
+	s, q := pairOfQuiet(t, now)
+	m, err := s.Map.BeginSplit(2, topology.Position{Ring: 3 << 62}, topology.ByHand, long)
+	if err == nil {
+		m, err = m.EndSplit(2, long)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	q[1].Epoch++
+	third := q[1]
+	third.Partition, third.Bytes = 3, 1000
+	q = append(q, third)
+	r := Rules{Cap: func(uint32) uint64 { return 1 << 20 }, Limit: split.Load{Operations: 10_000, CPU: 0.25},
+		For: time.Minute}
+	orders := r.Choose(s.WithMap(m), q, now)
+	if len(orders) != 1 || orders[0].First != 2 || orders[0].Second != 3 {
+		t.Errorf("%+v", orders)
+	}
+}
+
 // TestGathered: neighbours that were to be merged and are on different nodes have that ordered as soon as they are on
 // the same ones, the smaller one having moved; and not any more once the time for it is over, or it was tried.
 func TestGathered(t *testing.T) {
