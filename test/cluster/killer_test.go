@@ -38,7 +38,7 @@ func (k *killer) kill(phase string, kinds []string) {
 	victim := f.nodes[1+k.rng.IntN(len(f.nodes)-1)]
 	id := victim.id()
 	k.l.only(f.without(victim)...)
-	seen := "nothing"
+	seen := "no change"
 	_, missed := poll.Try(meetTime, func() string {
 		s, err := victim.status()
 		if err != nil {
@@ -46,7 +46,7 @@ func (k *killer) kill(phase string, kinds []string) {
 		}
 		for i := range s.Changes {
 			if c := &s.Changes[i]; c.Kind == kind && concerns(s, c, id) {
-				seen = c.Kind
+				seen = "a " + c.Kind
 				return ""
 			}
 		}

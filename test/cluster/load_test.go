@@ -91,10 +91,11 @@ type load struct {
 
 	counters [counterKeys]struct{ begun, acked, unknown atomic.Int64 }
 
-	mu     sync.Mutex
-	errs   []string
-	failed int
-	marks  []mark
+	mu      sync.Mutex
+	errs    []string
+	excused []string // errors that were allowed
+	failed  int
+	marks   []mark
 }
 
 type mark struct {
@@ -152,7 +153,10 @@ func (l *load) end() {
 func (l *load) tolerate(yes bool) {
 	l.uncertain.Store(yes)
 	if !yes {
-		l.t.Logf("%d errors that are no lies", l.tolerated.Swap(0))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.t.Logf("%d errors that are no lies, the first:\n%s", l.tolerated.Swap(0), strings.Join(l.excused, "\n"))
+		l.excused = nil
 	}
 }
 
@@ -199,9 +203,20 @@ func (l *load) lasts(d time.Duration) { time.Sleep(d) }
 func (l *load) unanswered(format string, args ...any) {
 	if l.uncertain.Load() {
 		l.tolerated.Add(1)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.excused = l.keep(l.excused, format, args...)
 	} else {
 		l.fail(format, args...)
 	}
+}
+
+// keep adds one of the first errors to a list, with its time.
+func (l *load) keep(list []string, format string, args ...any) []string {
+	if len(list) >= errorsMax {
+		return list
+	}
+	return append(list, fmt.Sprintf("%8.3f s: ", time.Since(l.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
 // failures is how many requests failed or were answered wrongly by now.
@@ -215,9 +230,7 @@ func (l *load) fail(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.failed++
-	if len(l.errs) < errorsMax {
-		l.errs = append(l.errs, fmt.Sprintf("%8.3f s: ", time.Since(l.began).Seconds())+fmt.Sprintf(format, args...))
-	}
+	l.errs = l.keep(l.errs, format, args...)
 }
 
 // report logs how many requests of each kind there were and how long they took, in all and in each phase.
