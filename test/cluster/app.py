@@ -5,6 +5,7 @@ Works until its standard input ends, then reads everything again that it knows. 
 there were, as JSON. Every answer is known beforehand: at one that is wrong, and at an error without --tolerate, it ends
 with an exit code that is not 0, and says why on stderr.
 """
+import faulthandler
 import json
 import random
 import sys
@@ -19,6 +20,7 @@ from cassandra.query import BatchStatement, BatchType
 USERS = 4
 ITEMS = 100  # rows that a user has at a time
 BLOBS = 20  # rows of the table that grows that a user overwrites again and again
+END = 180  # seconds from the end of the input: what hangs for longer is shown on stderr, with all threads
 STALENESS = 1.0  # seconds: what the server promises of reads at ONE, and what a busy machine adds
 
 
@@ -225,6 +227,7 @@ def main():
     threading.Thread(target=lambda: (sys.stdin.read(), app.stop.set()), daemon=True).start()
     while not app.stop.wait(1):
         tell(app)
+    faulthandler.dump_traceback_later(END, exit=True)
     for u in users:
         u.join()
     if not app.wrong:

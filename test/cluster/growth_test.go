@@ -115,6 +115,7 @@ type soak struct {
 	killer  killer
 	outcome map[string]int // of changes, by kind, cause and outcome
 	seen    uint64         // the newest change that was counted
+	ended   bool
 }
 
 // startSoak starts all programs beside the load.
@@ -210,12 +211,19 @@ func (s *soak) count() {
 
 // end stops all programs. What they found is in the load.
 func (s *soak) end() {
-	s.grower.end()
-	s.app.end()
-	s.python.end()
-	s.bench.end()
-	s.scribe.end()
-	s.l.end()
+	if s.ended {
+		return
+	}
+	s.ended = true
+	for _, p := range []struct {
+		name string
+		end  func()
+	}{{"gocql, the table", s.grower.end}, {"gocql, the application", s.app.end}, {"the Python driver", s.python.end},
+		{"ilion bench", s.bench.end}, {"the scribe", s.scribe.end}, {"the test's own clients", s.l.end}} {
+		began := time.Now()
+		p.end()
+		s.t.Logf("%s: ended in %s", p.name, time.Since(began).Round(time.Millisecond))
+	}
 }
 
 // check proves that what was acknowledged is there.

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/bench"
 	"github.com/ilion-db/ilion/test/process"
@@ -26,8 +28,11 @@ var (
 	benchDepth = flag.Int("cluster.bench", 4, "requests under way on each connection of ilion bench in TestGrowth")
 )
 
-// benchTime is how long a run of ilion bench takes.
-const benchTime = "20s"
+// benchTime is how long a run of ilion bench takes, but for its beginning, and benchMax when it is taken to hang.
+const (
+	benchTime = "20s"
+	benchMax  = 3 * time.Minute
+)
 
 // pythonApp is app.py, which does what app does with the Python driver, until its standard input ends.
 type pythonApp struct {
@@ -129,7 +134,9 @@ func (b *benchRuns) run() bool {
 		"--row-size", "400", "--warmup", "0s", "--duration", benchTime)
 	var said bytes.Buffer
 	cmd.Stderr = &said
+	late := time.AfterFunc(benchMax, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) }) // it shows what it waits for
 	out, err := cmd.Output()
+	late.Stop()
 	var rep bench.Report
 	if jsonErr := json.Unmarshal(out, &rep); jsonErr != nil && err == nil {
 		err = jsonErr
