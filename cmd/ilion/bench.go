@@ -22,6 +22,7 @@ type benchCommand struct {
 	Addr         string        `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT" help:"Server to load."`
 	Connections  int           `default:"16" help:"Connections."`
 	Inflight     int           `default:"16" help:"Requests in flight per connection."`
+	Rate         int           `default:"0" help:"Requests due a second in an open loop, whatever is answered; 0: closed."`
 	RowSize      int           `default:"1000" help:"Bytes of the five columns of a row together."`
 	Keys         int           `default:"100000" help:"Distinct rows; for scan: partitions of 1,000 rows."`
 	Distribution string        `enum:"uniform,zipf,hot" default:"uniform" help:"Of keys: ${enum}."`
@@ -53,7 +54,7 @@ func (c *benchCommand) Run(out io.Writer) error {
 	defer stop()
 	rep, err := bench.Run(ctx, bench.Options{
 		Workload: c.Workload, Addr: c.Addr, User: c.User, Password: c.Password, TLS: config, Connections: c.Connections,
-		InFlight: c.Inflight,
+		InFlight: c.Inflight, Rate: c.Rate,
 		RowSize:  c.RowSize, Keys: c.Keys, Distribution: c.Distribution, Warmup: c.Warmup, Duration: c.Duration,
 		Consistency: level, ServerPIDs: c.ServerPIDs, SkipLoad: c.SkipLoad, Verify: c.Verify,
 		Progress: os.Stderr,

@@ -5,8 +5,9 @@
 // through package rawclient; it knows nothing of Ilion but the private question for CPU time, and for other servers on
 // the same machine reads that from the process table.
 //
-// The load is closed: every connection keeps a fixed number of requests in flight, and sends the next when an answer
-// has come. Start at Run.
+// The load is closed by default: every connection keeps a fixed number of requests in flight, and sends the next when
+// an answer has come. With Options.Rate it is open: requests are sent when they are due, whatever became of those
+// before, and their latencies count from then. Start at Run.
 package bench
 
 import (
@@ -34,6 +35,9 @@ type Options struct {
 	TLS *tls.Config
 	// Connections times InFlight requests are under way at any time.
 	Connections, InFlight int
+	// Rate is how many requests are due a second, of all connections together; 0 is a closed loop. InFlight bounds what
+	// a connection has under way then, and what is due beyond that is not sent.
+	Rate int
 	// RowSize is the number of bytes of the five columns of a row together.
 	RowSize int
 	// Keys is the number of distinct rows; for scan, of partitions of 1,000 rows each.
@@ -59,7 +63,7 @@ func (o *Options) login() rawclient.Options {
 }
 
 // Report is the outcome of a run. Latencies are in microseconds, from the sending of a request to the arrival of its
-// answer.
+// answer, in an open loop from when it was due. Errors have none.
 type Report struct {
 	Workload     string  `json:"workload"`
 	Connections  int     `json:"connections"`
@@ -80,8 +84,21 @@ type Report struct {
 	Latency           Latency `json:"latency_us"`
 	// ServerCPU is the server's CPU time per request in microseconds; nil if it could not be had.
 	ServerCPU *float64 `json:"server_cpu_us_per_request"`
+	// Open is what only an open loop has to say.
+	Open *Open `json:"open,omitempty"`
 	// RowsPerRequest is 1,000 for scan, else 1.
 	RowsPerRequest int `json:"rows_per_request"`
+}
+
+// Open is the outcome of an open loop.
+type Open struct {
+	// Rate is what was asked for, Goodput the requests a second that were answered without an error.
+	Rate    int     `json:"rate"`
+	Goodput float64 `json:"goodput_per_second"`
+	// Refused were answered OVERLOADED, with these latencies. Unsent were due when too many were under way.
+	Refused int64   `json:"refused"`
+	Refusal Latency `json:"refusal_latency_us"`
+	Unsent  int64   `json:"unsent"`
 }
 
 // Latency holds percentiles in microseconds.
@@ -166,7 +183,11 @@ func (r *run) connect(ctx context.Context, w *workload) error {
 			r.conns = append(r.conns, l)
 			continue
 		}
-		r.conns = append(r.conns, newLoader(c, r.o.InFlight, w.requests(uint64(i)+1)))
+		l := newLoader(c, r.o.InFlight, w.requests(uint64(i)+1))
+		if r.o.Rate > 0 {
+			l.pace = newPace(float64(r.o.Rate)/float64(r.o.Connections), r.o.InFlight)
+		}
+		r.conns = append(r.conns, l)
 	}
 	return nil
 }
@@ -226,9 +247,14 @@ func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
 
 // sum adds up what the connections saw, after they have ended.
 func (r *run) sum(rep *Report) error {
-	var h histogram
+	var h, refusal histogram
+	var open Open
 	for _, l := range r.conns {
 		h.add(&l.latency)
+		refusal.add(&l.refusal)
+		if open.Refused += l.refused; l.pace != nil {
+			open.Unsent += l.pace.unsent
+		}
 		rep.Errors += l.errors.Load()
 		rep.Wrong += l.wrong
 		if rep.FirstError == "" {
@@ -241,7 +267,11 @@ func (r *run) sum(rep *Report) error {
 			return fmt.Errorf("a connection broke: %w", l.broken)
 		}
 	}
-	rep.Latency = Latency{P50: h.quantile(0.5), P95: h.quantile(0.95), P99: h.quantile(0.99), P999: h.quantile(0.999)}
+	rep.Latency = h.latency()
+	if r.o.Rate > 0 {
+		open.Rate, open.Goodput, open.Refusal = r.o.Rate, float64(h.total)/rep.Seconds, refusal.latency()
+		rep.Open = &open
+	}
 	return nil
 }
 

@@ -58,6 +58,31 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
+// TestOpenLoop proves that an open loop sends what is due, and no more, and says what it could not send.
+func TestOpenLoop(t *testing.T) {
+	db, err := ilion.Start(t.Context(), ilion.Options{Periodic: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	o := bench.Options{Workload: "mixed", Addr: db.CQLAddr().String(), Connections: 2, InFlight: 4096, RowSize: 50, Keys: 3,
+		Distribution: "uniform", Rate: 2000, Duration: 300 * time.Millisecond, Consistency: dberr.LocalQuorum}
+	rep, err := bench.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Open == nil || rep.Open.Goodput <= 0 || rep.RequestsPerSecond > 6000 || rep.Errors != 0 || rep.Open.Unsent != 0 {
+		t.Errorf("report: %+v, %+v", rep, rep.Open)
+	}
+	o.InFlight, o.Rate = 1, 1_000_000
+	if rep, err = bench.Run(t.Context(), o); err != nil || rep.Open.Unsent == 0 || rep.Requests == 0 {
+		t.Errorf("with one in flight: %+v, %v", rep, err)
+	}
+	if !strings.Contains(rep.Text(), "not sent") {
+		t.Errorf("text %q", rep.Text())
+	}
+}
+
 // TestProcessCPU proves that the CPU time of a local process is read where the server cannot be asked: the figure is
 // that of this very process.
 func TestProcessCPU(t *testing.T) {

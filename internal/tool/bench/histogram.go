@@ -53,3 +53,7 @@ func (h *histogram) quantile(q float64) float64 {
 	}
 	return 0
 }
+
+func (h *histogram) latency() Latency {
+	return Latency{P50: h.quantile(0.5), P95: h.quantile(0.95), P99: h.quantile(0.99), P999: h.quantile(0.999)}
+}

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -21,26 +22,36 @@ const drainMax = 10 * time.Second
 type loader struct {
 	conn    *rawclient.Conn
 	next    func(dst []byte, stream int16) []byte
-	started []time.Time // by stream
+	begin   time.Time
+	started []atomic.Int64 // by stream, as nanoseconds since begin
 	out, in []byte
 	skip    int // bytes of the current answer still to come
+	// pace is nil in a closed loop.
+	pace *pace
 	// check, if not nil, is called with every whole answer, and says what is wrong with it.
 	check func(h cqlwire.Header, body []byte) string
 
 	done, errors atomic.Int64
-	latency      histogram
-	firstError   string
-	wrong        int64
-	firstWrong   string
-	broken       error
+	// refused are the errors that are OVERLOADED, and their latencies; latency has those of good answers alone.
+	refused          int64
+	latency, refusal histogram
+	firstError       string
+	wrong            int64
+	firstWrong       string
+	broken           error
 }
 
 func newLoader(c *rawclient.Conn, inFlight int, next func([]byte, int16) []byte) *loader {
-	return &loader{conn: c, next: next, started: make([]time.Time, inFlight), in: make([]byte, 0, 128<<10)}
+	return &loader{conn: c, next: next, begin: time.Now(), started: make([]atomic.Int64, inFlight),
+		in: make([]byte, 0, 128<<10)}
 }
 
 // loop keeps the connection loaded until the phase is stopping, then waits for the answers still under way.
 func (l *loader) loop(ph *atomic.Int32) {
+	if l.pace != nil {
+		l.open(ph)
+		return
+	}
 	for i := range l.started {
 		l.send(int16(i), time.Now())
 	}
@@ -73,7 +84,7 @@ func (l *loader) loop(ph *atomic.Int32) {
 }
 
 func (l *loader) send(stream int16, now time.Time) {
-	l.started[stream] = now
+	l.started[stream].Store(int64(now.Sub(l.begin)))
 	l.out = l.next(l.out, stream)
 }
 
@@ -101,9 +112,12 @@ func (l *loader) answers(p phase) (ended int) {
 		} else {
 			b = body[n:]
 		}
-		if p == stopping {
+		switch {
+		case l.pace != nil:
+			l.pace.returned = append(l.pace.returned, h.Stream)
+		case p == stopping:
 			ended++
-		} else {
+		default:
 			l.send(h.Stream, now)
 		}
 	}
@@ -113,9 +127,7 @@ func (l *loader) answers(p phase) (ended int) {
 
 func (l *loader) answer(h cqlwire.Header, body []byte, p phase, now time.Time) {
 	l.done.Add(1)
-	if p == measuring {
-		l.latency.record(now.Sub(l.started[h.Stream]).Microseconds())
-	}
+	took := (now.Sub(l.begin) - time.Duration(l.started[h.Stream].Load())).Microseconds()
 	if l.check != nil {
 		if text := l.check(h, body[:h.Length]); text != "" {
 			l.wrong++
@@ -125,9 +137,16 @@ func (l *loader) answer(h cqlwire.Header, body []byte, p phase, now time.Time) {
 		}
 	}
 	if h.Opcode != cqlwire.OpError {
+		if p == measuring {
+			l.latency.record(took)
+		}
 		return
 	}
 	l.errors.Add(1)
+	if len(body) >= 4 && cqlwire.ErrorCode(binary.BigEndian.Uint32(body)) == cqlwire.CodeOverloaded && p == measuring {
+		l.refused++
+		l.refusal.record(took)
+	}
 	if l.firstError == "" {
 		if e, err := cqlwire.DecodeError(body[:h.Length], cqlwire.V4); err == nil {
 			l.firstError = e.Error()

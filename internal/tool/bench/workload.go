@@ -72,6 +72,12 @@ func newWorkload(o Options) (*workload, error) {
 	default:
 		return nil, fmt.Errorf("unknown distribution %q: use uniform, zipf or hot", o.Distribution)
 	}
+	if o.Verify && o.Rate > 0 {
+		return nil, fmt.Errorf("answers are verified in a closed loop only: leave out the rate")
+	}
+	if o.Rate < 0 {
+		return nil, fmt.Errorf("the rate must be positive, or 0 for a closed loop")
+	}
 	if o.Keys < 1 || o.InFlight < 1 || o.InFlight > 32768 || o.Connections < 1 || o.RowSize < columns {
 		return nil, fmt.Errorf("keys and connections must be at least 1, inflight 1 to 32768, row-size at least %d",
 			columns)
@@ -265,6 +271,10 @@ func (r *Report) Text() string {
 	}
 	fmt.Fprintf(&b, "  latency us   p50 %.0f  p95 %.0f  p99 %.0f  p99.9 %.0f\n", r.Latency.P50, r.Latency.P95,
 		r.Latency.P99, r.Latency.P999)
+	if o := r.Open; o != nil {
+		fmt.Fprintf(&b, "  open loop    %d requests/s due, %.0f good, %d refused (p50 %.0f  p99 %.0f us), %d not sent\n",
+			o.Rate, o.Goodput, o.Refused, o.Refusal.P50, o.Refusal.P99, o.Unsent)
+	}
 	if r.ServerCPU != nil {
 		fmt.Fprintf(&b, "  server CPU   %.2f us/request", *r.ServerCPU)
 		if r.RowsPerRequest > 1 {
