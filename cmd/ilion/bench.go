@@ -55,7 +55,7 @@ func (c *benchCommand) Run(out io.Writer) error {
 	rep, err := bench.Run(ctx, bench.Options{
 		Workload: c.Workload, Addr: c.Addr, User: c.User, Password: c.Password, TLS: config, Connections: c.Connections,
 		InFlight: c.Inflight, Rate: c.Rate,
-		RowSize:  c.RowSize, Keys: c.Keys, Distribution: c.Distribution, Warmup: c.Warmup, Duration: c.Duration,
+		RowSize: c.RowSize, Keys: c.Keys, Distribution: c.Distribution, Warmup: c.Warmup, Duration: c.Duration,
 		Consistency: level, ServerPIDs: c.ServerPIDs, SkipLoad: c.SkipLoad, Verify: c.Verify,
 		Progress: os.Stderr,
 	})

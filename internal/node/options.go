@@ -77,9 +77,11 @@ type MemoryOptions struct {
 
 // LimitOptions bound what clients can make the node hold.
 type LimitOptions struct {
-	Connections           int           `yaml:"connections"`
-	AddressConnections    int           `yaml:"connections_per_address"`
-	IdleTimeout           time.Duration `yaml:"idle_timeout"`
+	Connections        int           `yaml:"connections"`
+	AddressConnections int           `yaml:"connections_per_address"`
+	IdleTimeout        time.Duration `yaml:"idle_timeout"`
+	// WaitMax is how long requests may wait on average before some are refused; below 0 none is for that.
+	WaitMax               time.Duration `yaml:"wait"`
 	FrameBytes            Bytes         `yaml:"frame_bytes"`
 	RequestsPerConnection int           `yaml:"requests_per_connection"`
 	Requests              int           `yaml:"requests"`
@@ -253,6 +255,9 @@ func (o Options) withDefaults() Options {
 	num(&o.Limits.AddressConnections, max(1, o.Limits.Connections/2))
 	if o.Limits.IdleTimeout == 0 {
 		o.Limits.IdleTimeout = time.Hour
+	}
+	if o.Limits.WaitMax == 0 {
+		o.Limits.WaitMax = 20 * time.Millisecond
 	}
 	size(&o.Limits.FrameBytes, 256<<20)
 	num(&o.Limits.RequestsPerConnection, 32_768)

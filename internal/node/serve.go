@@ -74,6 +74,7 @@ func (n *Node) serve() error {
 		ConnectionsMax:        n.opts.Limits.Connections,
 		AddressConnectionsMax: n.opts.Limits.AddressConnections,
 		IdleTimeout:           n.opts.Limits.IdleTimeout,
+		WaitMax:               n.opts.Limits.WaitMax,
 		FrameBytesMax:         int(n.opts.Limits.FrameBytes),
 		ConnectionInFlightMax: n.opts.Limits.RequestsPerConnection,
 		InFlightMax:           n.opts.Limits.Requests,

@@ -115,6 +115,7 @@ func (n *Node) settings() map[string]string {
 		"limits_connections":             strconv.Itoa(o.Limits.Connections),
 		"limits_connections_per_address": strconv.Itoa(o.Limits.AddressConnections),
 		"limits_idle_timeout":            o.Limits.IdleTimeout.String(),
+		"limits_wait":                    o.Limits.WaitMax.String(),
 		"limits_frame_bytes":             fmt.Sprint(o.Limits.FrameBytes),
 		"limits_requests":                strconv.Itoa(o.Limits.Requests),
 		"limits_requests_per_connection": strconv.Itoa(o.Limits.RequestsPerConnection),

@@ -32,7 +32,7 @@ var wings = [][]string{
 // sameWing lists, for wings whose packages have floors of their own, what each package may import of its neighbours.
 // A package of these wings that is not listed may import none.
 var sameWing = map[string]string{
-	"internal/server/cql":     "internal/server/cqlwire",
+	"internal/server/cql":     "internal/server/cqlwire internal/server/gate",
 	"internal/tool/bench":     "internal/tool/rawclient",
 	"internal/query/catalog":  "internal/query/parser",
 	"internal/query/expr":     "internal/query/parser internal/query/catalog",
@@ -90,6 +90,7 @@ var sameWing = map[string]string{
 	"internal/model/sched":       "",
 	"internal/model/trace":       "",
 	"internal/server/cqlwire":    "",
+	"internal/server/gate":       "",
 	"internal/server/login":      "",
 	"internal/server/audit":      "internal/server/cqlwire",
 	"internal/server/admin":      "internal/server/cql internal/server/cqlwire",

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 cells=${*:-read write mixed scan cread cwrite cmixed}
 duration=${DURATION:-5s} rounds=${ROUNDS:-1} base=127.${BASE:-9}.0 times=${TIMES:-3}
-CGO_ENABLED=${CGO_ENABLED:-0} go build -o "$work/ilion" ./cmd/ilion
+[ -n "${ILION:-}" ] && cp "$ILION" "$work/ilion" || CGO_ENABLED=${CGO_ENABLED:-0} go build -o "$work/ilion" ./cmd/ilion
 ilion=${ILION:-$work/ilion}
 printf 'splits:\n  operations_per_second: -1\nmemory:\n  budget: %s\n' "${BUDGET:-1GiB}" >"$work/config.yaml"
 pids=()

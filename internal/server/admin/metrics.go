@@ -112,6 +112,16 @@ var (
 			return float64(n.CQL.Stats().Errors.Load())
 		}),
 		count(
+			"cql_shed_total",
+			"Requests refused because requests waited longer than limits.wait.",
+			func(n *Node) float64 { return float64(n.CQL.Gate().Refused) },
+		),
+		count(
+			"cql_shed_low_total",
+			"Requests of low priority among them.",
+			func(n *Node) float64 { return float64(n.CQL.Gate().RefusedLow) },
+		),
+		count(
 			"cql_overloaded_total",
 			"Requests refused at a bound of the CQL server.",
 			func(n *Node) float64 { return float64(n.CQL.Stats().Overloaded.Load()) },

@@ -68,6 +68,7 @@ func (c *conn) awaitRelief() bool {
 	if s.stats.Backlog.Load() <= 2*s.opts.BacklogMax {
 		return true
 	}
+	c.held.Store(true)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for waited := time.Now(); s.stats.Backlog.Load() > 2*s.opts.BacklogMax; {

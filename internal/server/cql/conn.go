@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
@@ -56,6 +58,12 @@ type conn struct {
 	// reservedIn and reservedLarge are the shares of InFlightBytes that in, and large and plain, have.
 	reservedIn, reservedLarge int64
 	receiving                 bool // and have a deadline
+	// slept is set if the last read had to be waited for; waited is how long what it brought was in the socket at most,
+	// emptied when that was last seen to be empty, 0 if unknown.
+	slept           bool
+	waited, emptied time.Duration
+	// held is set when the client has kept the connection waiting by not reading.
+	held atomic.Bool
 
 	tally   tally
 	request *request // for execution in place, nil when idle
@@ -69,6 +77,7 @@ type conn struct {
 	lastMessage     bool           // the connection ends after the output is written
 	applicant       session.Client // the client that wants to log in
 	sess            Session
+	claimant        share.Claimant
 
 	// pending counts the requests that execute other than in place.
 	pending  atomic.Int32
@@ -100,6 +109,9 @@ type conn struct {
 	scheduled bool                   // a flusher has been started and has not begun
 	unsent    int                    // bytes of the buffer that is being written
 	counted   int64                  // of the output, in Stats.Backlog
+	// did are the requests answered that are not in Stats yet, cost is what one of them costs.
+	did  int64
+	cost ru.Units
 	// parked are requests for workers that wait until the client has read more.
 	parked   []*request
 	deadline time.Time
@@ -175,7 +187,10 @@ var (
 
 // finishRead ends the work on one read: counts, output, and buffers that are not needed while the connection waits.
 func (c *conn) finishRead() {
-	c.requests.Add(c.tally.flush(&c.srv.stats))
+	n := c.tally.flush(&c.srv.stats)
+	if c.requests.Add(n); c.waited > 0 {
+		c.srv.stats.Waited.Add(int64(c.waited) * n)
+	}
 	c.releaseInput(false)
 	c.drain()
 }
@@ -259,6 +274,7 @@ func (c *conn) enter(client session.Client) {
 	client.Remote, client.Local, client.Encrypted, client.Version = c.remote, c.local, c.encrypted, c.version
 	c.client.Store(&client)
 	c.sess = c.srv.newSession(client)
+	c.claimant = claimantOf(c, client.User)
 	c.phase = ready
 	c.srv.mu.Lock()
 	c.srv.crowd.arrived(c)

@@ -115,6 +115,10 @@ var (
 
 // execute hands a request to the session, if the bounds admit it.
 func (c *conn) execute(h cqlwire.Header, body []byte) {
+	if c.srv.gate.Closed() && !c.letIn(h, body) {
+		c.overloaded(h.Stream, errOverload)
+		return
+	}
 	if err := c.admit(); err != nil {
 		c.overloaded(h.Stream, err)
 		return

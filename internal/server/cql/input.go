@@ -32,8 +32,11 @@ func (c *conn) fill() error {
 	n, err := 0, error(nil)
 	switch {
 	case c.raw != nil:
+		c.slept = false
 		if err = c.raw.Read(c.tryRead); err == nil {
-			n, err = c.readN, c.readErr
+			if n, err = c.readN, c.readErr; n > 0 {
+				c.timeRead(c.in.w+n < len(c.in.b))
+			}
 		}
 	default:
 		if err = c.setAside(); err != nil {
@@ -66,6 +69,7 @@ func (c *conn) tryReadFD(fd uintptr) (done bool) {
 	}
 	n, again, err := readFD(fd, c.in.b[c.in.w:])
 	if again {
+		c.slept = true
 		if err = c.setAside(); err == nil {
 			return false
 		}

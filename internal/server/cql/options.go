@@ -55,6 +55,12 @@ type Options struct {
 	// is how many requests may wait for one, default 4096. Beyond it requests are answered OVERLOADED.
 	Workers, WorkQueueMax int
 
+	// WaitMax is how long requests may wait on average before some are refused, so that those that are let in are
+	// answered in time; see package gate. Default 20 ms; below 0 none is refused for that.
+	WaitMax time.Duration
+	// LowPriority says whether a role's requests are refused first; nil: no role's are.
+	LowPriority func(role string) bool
+
 	// CertificateRole returns the role that a client's certificate, which was verified, stands for; empty if for none:
 	// then the client is asked for a password, if there is an Authenticator. nil: certificates stand for nobody.
 	CertificateRole func(from netip.Addr, c *x509.Certificate) (role string, err error)
@@ -94,6 +100,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.BacklogMax, 1<<30)
 	setDefault(&o.Workers, max(16, 4*runtime.GOMAXPROCS(0)))
 	setDefault(&o.WorkQueueMax, 4096)
+	setDefault(&o.WaitMax, 20*time.Millisecond)
 	setDefault(&o.HandshakeTimeout, 30*time.Second)
 	setDefault(&o.IdleTimeout, time.Hour)
 	setDefault(&o.WriteTimeout, 30*time.Second)

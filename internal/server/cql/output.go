@@ -16,6 +16,9 @@ import (
 // writeChunk is what is written under one deadline, in bytes.
 const writeChunk = 256 << 10
 
+// heldUp is how long a write takes only if the client does not read.
+const heldUp = 2 * time.Millisecond
+
 // ErrSlowClient is why a connection was ended whose client did not read, or did not send the rest of a message.
 var ErrSlowClient = errors.New("the client is too slow")
 
@@ -70,6 +73,7 @@ func (c *conn) overloaded(stream int16, err error) {
 // flush writes the output until it is empty, unless somebody else does so already. mu is held at entry and exit, but
 // not during writes.
 func (c *conn) flush() {
+	c.tellExecuted()
 	if c.writing {
 		return
 	}
@@ -110,6 +114,9 @@ func (c *conn) write(data []byte) error {
 		c.writingSince.Store(now.UnixNano())
 		n, err := c.nc.Write(data[:min(len(data), writeChunk)])
 		c.writingSince.Store(0)
+		if time.Since(now) > heldUp {
+			c.held.Store(true)
+		}
 		c.srv.stats.Writes.Add(1)
 		c.srv.stats.BytesOut.Add(int64(n))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -136,6 +143,7 @@ func (c *conn) drain() {
 func (c *conn) wait(blocked func() bool) {
 	c.waiting = true
 	for !c.closed && blocked() {
+		c.held.Store(true)
 		c.wake.Wait()
 	}
 	c.waiting = false

@@ -86,6 +86,11 @@ func (r *request) parse(h cqlwire.Header, body []byte) (err error) {
 		}
 		r.payload = r.payload[:0]
 		for _, e := range r.entries {
+			if string(e.Key) == priorityPayload {
+				if _, err := priorityOf(e.Value); err != nil {
+					return err
+				}
+			}
 			r.payload = append(r.payload, session.Payload(e))
 		}
 		r.Request.Payload = r.payload

@@ -13,6 +13,7 @@ import (
 // encode appends the response to r to the output. mu is held.
 func (c *conn) encode(r *request) {
 	res := &r.Result
+	c.executed(res.Charge)
 	err := res.Err
 	if err == nil {
 		err = c.checkResponse(len(res.Cells))

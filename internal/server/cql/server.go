@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/server/gate"
 )
 
 // Server serves CQL clients on any number of listeners.
@@ -25,6 +27,9 @@ type Server struct {
 	supported  []byte // the body of SUPPORTED
 	stats      Stats
 	workers    workers
+	gate       *gate.Gate
+	pressure   pressure
+	made       time.Time
 	events     subscribers
 	nodes      nodeStates
 
@@ -50,6 +55,7 @@ func New(newSession NewSession, opts Options) *Server {
 	s := &Server{
 		newSession: newSession, opts: opts,
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
+		made: time.Now(), gate: gate.New(max(0, opts.WaitMax), runtime.GOMAXPROCS(0)),
 	}
 	s.workers.init(s, opts.Workers, opts.WorkQueueMax)
 	s.events.conns = map[*conn]eventMask{}
@@ -64,12 +70,17 @@ func New(newSession NewSession, opts Options) *Server {
 		supported = append(supported, cqlwire.Option{Key: cqlwire.TabletsRouting, Values: []string{""}})
 	}
 	s.wg.Go(s.endIdle)
+	s.pressure.processors = newProcessorWait()
+	s.wg.Go(s.watchPressure)
 	s.supported = cqlwire.AppendSupported(nil, append(supported, opts.Supported...))
 	return s
 }
 
 // Stats returns the counters, which live as long as the server.
 func (s *Server) Stats() *Stats { return &s.stats }
+
+// Gate says what the admission control of the machine does.
+func (s *Server) Gate() gate.Stats { return s.gate.Stats() }
 
 // Serve accepts connections from l until the server or the listener is closed, and closes l. It returns nil after Close
 // or Shutdown.

@@ -24,6 +24,9 @@ type Stats struct {
 	// InFlight is the number of requests that execute other than in place now, InFlightBytes the memory that
 	// Options.InFlightBytesMax bounds.
 	InFlight, InFlightBytes atomic.Int64
+	// Executed are the requests of sessions that were answered, Waited is how many nanoseconds all requests together
+	// were in the sockets of busy connections, at most.
+	Executed, Waited atomic.Int64
 	// Working and Queued are requests on workers and waiting for one.
 	Working, Queued atomic.Int64
 	// Parked are requests that wait until their client reads what it was answered before.

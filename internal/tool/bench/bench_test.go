@@ -65,13 +65,24 @@ func TestOpenLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	o := bench.Options{Workload: "mixed", Addr: db.CQLAddr().String(), Connections: 2, InFlight: 4096, RowSize: 50, Keys: 3,
-		Distribution: "uniform", Rate: 2000, Duration: 300 * time.Millisecond, Consistency: dberr.LocalQuorum}
+	o := bench.Options{
+		Workload:     "mixed",
+		Addr:         db.CQLAddr().String(),
+		Connections:  2,
+		InFlight:     4096,
+		RowSize:      50,
+		Keys:         3,
+		Distribution: "uniform",
+		Rate:         2000,
+		Duration:     300 * time.Millisecond,
+		Consistency:  dberr.LocalQuorum,
+	}
 	rep, err := bench.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rep.Open == nil || rep.Open.Goodput <= 0 || rep.RequestsPerSecond > 6000 || rep.Errors != 0 || rep.Open.Unsent != 0 {
+	if rep.Open == nil || rep.Open.Goodput <= 0 || rep.RequestsPerSecond > 6000 || rep.Errors != 0 ||
+		rep.Open.Unsent != 0 {
 		t.Errorf("report: %+v, %+v", rep, rep.Open)
 	}
 	o.InFlight, o.Rate = 1, 1_000_000

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gate is the admission control of the machine: when more is asked for than it does, requests are refused
+// before any work is done for them, so that those that are let in are answered in time.
+//
+// Guarantees: (GA1) nothing is refused while requests wait less than the bound, or fewer of them than keep the machine
+// busy; (GA2) what is let in under overload is what the machine does, and waits about as long as the bound; (GA3) it is
+// shared as package share says: evenly over users and their connections, low priority last; (GA4) a refusal takes no
+// lock and allocates nothing.
+//
+// How long requests wait is told by whoever runs them, in Samples a few dozen times a second. When all samples of a
+// while are above the bound, the gate closes: it lets in a part of what is asked for, by its price, which is made
+// smaller while requests wait longer than the bound, and larger while they wait less. It opens when nothing has had to
+// be refused for a while. A part, and not so much a second: requests that are executed one after the other ask one
+// after the other, too, however many wait. The package reads no clock.
+package gate
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
+)
+
+const (
+	// SampleEvery is the time between two samples.
+	SampleEvery = 20 * time.Millisecond
+	// closeAfter is for how long all samples are above the bound before anything is refused, openAfter how long there
+	// is no refusal before the gate opens.
+	closeAfter, openAfter = 100 * time.Millisecond, time.Second
+	// grain is how much of what was not let in may be later, as the time in which that much is asked for; reserve is
+	// the part of it that those who have had most have to leave to others. grainMin is the least of it, in requests.
+	grain, reserve = 20 * time.Millisecond, 0.6
+	grainMin       = 64
+	// service is how many times as long as without load requests may take that wait for something else than this
+	// machine's processors, where that is above the bound: they may wait for a slow disk, or for other regions.
+	service = 5
+	// lightLoad is up to how many requests under way, for each processor, tell how long they take without load; so
+	// many may always be under way.
+	lightLoad = 512
+	// letsMin is the least part that is let in.
+	letsMin = 0.001
+	// least is what any request counts for.
+	least = ru.Unit
+)
+
+// Gate lets requests in, or refuses them. It is safe for concurrent use, but for Sample, of which one runs at a time.
+type Gate struct {
+	bound time.Duration
+	// floor is how many requests may always wait.
+	floor int64
+
+	closed atomic.Bool
+	// balance is what may be let in, in units: part of what is asked for is added, as the bits of a float64, up to
+	// saved, and what is let in is taken off.
+	balance atomic.Int64
+	part    atomic.Uint64
+	saved   atomic.Int64
+	// asked is what was asked for while it was closed, in units.
+	asked  atomic.Int64
+	shares share.Shares
+
+	refused, refusedLow atomic.Uint64
+
+	// The rest belongs to Sample.
+	last  Sample
+	alone float64 // seconds that a request takes without load
+	// done are the requests that are done a second, lately, wants the units that are asked for.
+	done, wants float64
+	// unseen is how long requests wait for a processor, lately.
+	unseen time.Duration
+	// lets is the part that is let in while requests wait as long as they may.
+	lets float64
+	// above and eager count samples in a row with too long and with short waits, calm those without a refusal.
+	above, calm time.Duration
+	eager       int
+	told        uint64
+	toldAsked   int64
+}
+
+// New makes a gate for a machine of so many processors that refuses requests where others wait for longer than bound;
+// 0 refuses none.
+func New(bound time.Duration, processors int) *Gate {
+	return &Gate{bound: bound, floor: lightLoad * int64(processors)}
+}
+
+// Closed reports whether requests have to ask to be let in.
+func (g *Gate) Closed() bool { return g.closed.Load() }
+
+// Admit lets in a request that will cost about so much; false if it is refused. now is the time since anything, as in
+// samples.
+func (g *Gate) Admit(c share.Claimant, cost ru.Units, now time.Duration) bool {
+	cost = max(cost, least)
+	g.asked.Add(int64(cost))
+	saved := g.saved.Load()
+	b := g.balance.Add(int64(math.Float64frombits(g.part.Load()) * float64(cost)))
+	if b > saved {
+		g.balance.Add(saved - b)
+		b = saved
+	}
+	if b <= int64(g.shares.Reserve(c, now)*reserve*float64(saved)) {
+		if g.refused.Add(1); c.Low {
+			g.refusedLow.Add(1)
+		}
+		return false
+	}
+	g.balance.Add(-int64(cost))
+	g.shares.Took(c, int64(cost))
+	return true
+}
+
+// Stats say what the gate does.
+type Stats struct {
+	Closed bool
+	// Refused are all requests that were, RefusedLow those of low priority among them.
+	Refused, RefusedLow uint64
+}
+
+// Stats returns the figures.
+func (g *Gate) Stats() Stats {
+	return Stats{Closed: g.Closed(), Refused: g.refused.Load(), RefusedLow: g.refusedLow.Load()}
+}
+
+// Sample is how the machine does.
+type Sample struct {
+	Now time.Duration
+	// Done are the requests that were done since the start, refusals not among them.
+	Done int64
+	// UnderWay are requests that were let in and are not done.
+	UnderWay int64
+	// Waited is how long requests waited for a processor since the last sample, on average.
+	Waited time.Duration
+}
+
+// Sample tells how the machine does, and has the gate close, open, or let in more or less.
+func (g *Gate) Sample(s Sample) {
+	took := (s.Now - g.last.Now).Seconds()
+	if g.bound == 0 || took <= 0 {
+		return
+	}
+	weight := min(1, 0.3*took/SampleEvery.Seconds())
+	g.done += weight * (float64(s.Done-g.last.Done)/took - g.done)
+	refused, asked := g.refused.Load(), g.asked.Load()
+	g.wants += weight * (float64(asked-g.toldAsked)/took - g.wants)
+	g.unseen += time.Duration(weight * float64(s.Waited-g.unseen))
+	pressed, since, wait := refused != g.told, s.Now-g.last.Now, g.waits(s)
+	g.last, g.told, g.toldAsked = s, refused, asked
+	if !g.closed.Load() {
+		if g.above += since; wait <= g.bound {
+			g.above = 0
+		}
+		if g.above >= closeAfter {
+			g.close()
+		}
+		return
+	}
+	g.steer(float64(wait)/float64(g.bound), pressed)
+	if g.calm += since; pressed || wait > g.bound {
+		g.calm = 0
+	}
+	if g.calm >= openAfter {
+		g.above, g.calm = 0, 0
+		g.closed.Store(false)
+	}
+}
+
+func (g *Gate) close() {
+	g.lets, g.wants, g.eager, g.calm = 0.5, 0, 0, 0
+	g.steer(2, true)
+	g.closed.Store(true)
+}
+
+// steer says which part is let in next, when requests wait over times the bound: slowly, and at once a good deal less
+// while it is above 1.
+func (g *Gate) steer(over float64, pressed bool) {
+	if pressed && over < 0.6 {
+		g.eager++
+		g.lets *= 1 + min(0.03, 0.01*float64(g.eager))
+	} else if g.eager = 0; over > 1 {
+		g.lets *= 1 - 0.01*min(2, over-1)
+	}
+	g.lets = min(1, max(letsMin, g.lets))
+	g.part.Store(math.Float64bits(g.lets * (1 - min(0.85, 0.3*max(0, over-1)))))
+	g.saved.Store(int64(max(g.wants*grain.Seconds(), grainMin*float64(least))))
+}
+
+// waits returns how long requests wait. Those under way take, by Little's law, their number by what is done a second;
+// where they are few this is what they take without load.
+func (g *Gate) waits(s Sample) time.Duration {
+	wait := g.unseen
+	if g.done*wait.Seconds() < float64(g.floor) {
+		wait = 0 // hardly anybody waits, however long
+	}
+	if s.UnderWay == 0 || g.done < 1 {
+		return wait
+	}
+	takes := float64(s.UnderWay) / g.done
+	if s.UnderWay <= g.floor {
+		g.alone += 0.05 * (takes - g.alone)
+		return wait
+	}
+	if bound := service * g.alone; bound > g.bound.Seconds() {
+		takes *= g.bound.Seconds() / bound
+	}
+	return max(wait, time.Duration(takes*float64(time.Second)))
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gate
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
+)
+
+// wait is how long requests may wait.
+const wait = 50 * time.Millisecond
+
+// machine is one that does so many requests a second, one after the other, in virtual time.
+type machine struct {
+	*Gate
+	perSecond float64
+	// pending says whether its requests are seen to be under way, as writes are, or wait unseen in their connections.
+	pending bool
+	now     time.Duration
+	queue   []time.Duration // when they came
+	room    float64
+	done    int64
+	waits   []time.Duration // of those that are done
+	refused int
+	waited  time.Duration
+	seen    int
+	rng     *rand.Rand
+}
+
+func newMachine(perSecond float64, pending bool) *machine {
+	return &machine{Gate: New(wait, 1), perSecond: perSecond, pending: pending, rng: rand.New(rand.NewPCG(1, 1))}
+}
+
+// run has requests come at a rate for a while, and forgets what was measured before.
+func (m *machine) run(perSecond float64, d time.Duration, who func() share.Claimant) {
+	m.waits, m.refused = nil, 0
+	const step = time.Millisecond
+	due := 0.
+	for end := m.now + d; m.now < end; {
+		m.now += step
+		for due += perSecond * step.Seconds() * 2 * m.rng.Float64(); due >= 1; due-- {
+			if m.Closed() && !m.Admit(who(), 5*ru.Unit, m.now) {
+				m.refused++
+				continue
+			}
+			m.queue = append(m.queue, m.now)
+		}
+		m.room += m.perSecond * step.Seconds()
+		n := min(int(m.room), len(m.queue))
+		for _, came := range m.queue[:n] {
+			m.waits = append(m.waits, m.now-came)
+			m.waited, m.seen = m.waited+m.now-came, m.seen+1
+		}
+		m.done += int64(n)
+		if m.queue = m.queue[n:]; len(m.queue) == 0 {
+			m.room = 0
+		} else {
+			m.room -= float64(n)
+		}
+		if m.now%SampleEvery == 0 {
+			m.sample()
+		}
+	}
+}
+
+func (m *machine) sample() {
+	s := Sample{Now: m.now, Done: m.done}
+	if m.pending {
+		s.UnderWay = int64(len(m.queue))
+	} else if m.seen > 0 {
+		s.Waited = m.waited / time.Duration(m.seen)
+	}
+	m.waited, m.seen = 0, 0
+	m.Sample(s)
+}
+
+func somebody() share.Claimant { return share.Claimant{} }
+
+// TestOverload proves GA2: a machine that is asked for three times and ten times as much as it does, does 90 % of that
+// and more, and none of it waits for longer than three times the bound; when less is asked for again nothing is
+// refused, and the gate opens. Both where requests are under way and where they wait unseen.
+func TestOverload(t *testing.T) {
+	for _, pending := range []bool{false, true} {
+		for _, does := range []float64{20_000, 80_000} {
+			for _, times := range []float64{1.3, 3, 10} {
+				m := newMachine(does, pending)
+				m.run(does*0.8, 2*time.Second, somebody)
+				if m.refused > 0 || m.Closed() {
+					t.Errorf("pending %v, %v/s: %d refused below what the machine does", pending, does, m.refused)
+				}
+				m.run(does*times, 3*time.Second, somebody)
+				m.run(does*times, 5*time.Second, somebody)
+				slices.Sort(m.waits)
+				good, p99 := float64(len(m.waits))/5, m.waits[len(m.waits)*99/100]
+				if good < 0.9*does || p99 > 4*wait || p99 > 3*wait && times < 10 {
+					t.Errorf(
+						"pending %v, %v/s, %v times: %.0f/s done, p99 of the waits %v",
+						pending,
+						does,
+						times,
+						good,
+						p99,
+					)
+				}
+				m.run(does*0.8, 4*time.Second, somebody)
+				m.run(does*0.8, time.Second, somebody)
+				if m.refused > 0 || m.Closed() {
+					t.Errorf(
+						"pending %v, %v/s: %d refused after the overload; closed: %v",
+						pending,
+						does,
+						m.refused,
+						m.Closed(),
+					)
+				}
+			}
+		}
+	}
+}
+
+// TestCapacityChanges proves that the gate follows a machine that becomes slower and faster while it is closed.
+func TestCapacityChanges(t *testing.T) {
+	m := newMachine(20_000, true)
+	m.run(60_000, 3*time.Second, somebody)
+	for _, does := range []float64{5_000, 20_000} {
+		m.perSecond = does
+		m.run(60_000, 6*time.Second, somebody)
+		m.run(60_000, 4*time.Second, somebody)
+		if good := float64(len(m.waits)) / 4; good < 0.9*does {
+			t.Errorf("%.0f/s done of %v", good, does)
+		}
+	}
+}
+
+// TestFewNeverWait proves GA1: a few requests that take long, for a machine that is slow or waits for a disk, are not
+// refused, nor are many whose time without load is as long; and a burst of less than a moment is not.
+func TestFewNeverWait(t *testing.T) {
+	m := newMachine(20, true)
+	m.run(30, 4*time.Second, somebody) // 40 wait in the end, for 2 s
+	if m.refused > 0 || m.Closed() {
+		t.Errorf("%d of a few slow requests refused", m.refused)
+	}
+	g := New(wait, 1)
+	s := Sample{}
+	for i := range 200 { // 300 ms each, to another region: 60 under way, later 900
+		s.Now += SampleEvery
+		s.UnderWay = 60
+		if i > 100 {
+			s.UnderWay = 900
+		}
+		s.Done += int64(float64(s.UnderWay) / 0.3 * SampleEvery.Seconds())
+		g.Sample(s)
+	}
+	if g.Closed() {
+		t.Error("requests that take long without load are refused")
+	}
+	m = newMachine(50_000, false)
+	m.run(90_000, closeAfter/2, somebody)
+	m.run(10_000, 2*time.Second, somebody)
+	if m.refused > 0 {
+		t.Errorf("%d of a burst refused", m.refused)
+	}
+	off := New(0, 1)
+	for range 100 {
+		s.Now, s.UnderWay = s.Now+SampleEvery, 1e6
+		off.Sample(s)
+	}
+	if off.Closed() {
+		t.Error("a gate without a bound is closed")
+	}
+}
+
+// TestSharesOfMachine proves GA3: under overload a user that asks for ten times as much as another gets no more, and
+// low priority gets nothing while normal priority asks for all.
+func TestSharesOfMachine(t *testing.T) {
+	m := newMachine(20_000, true)
+	got, rng := map[share.Claimant]int{}, rand.New(rand.NewPCG(3, 4))
+	loud, quiet := share.Claimant{User: 1}, share.Claimant{User: 2}
+	low := share.Claimant{User: 3, Low: true}
+	who := func() share.Claimant {
+		switch n := rng.IntN(20); {
+		case n == 0:
+			return low
+		case n < 4:
+			return quiet // 15 %, of which 9,000/s is less than half of what is done
+		}
+		return loud
+	}
+	m.run(60_000, 3*time.Second, who)
+	before := m.done
+	for range 3000 {
+		m.now += time.Millisecond
+		for range 60 {
+			if c := who(); m.Admit(c, 5*ru.Unit, m.now) {
+				got[c]++
+			}
+		}
+		m.done += 20
+		if m.now%SampleEvery == 0 {
+			m.Sample(Sample{Now: m.now, Done: m.done, UnderWay: 800})
+		}
+	}
+	all := float64(m.done - before)
+	if float64(got[quiet]) < 0.42*all || float64(got[low]) > 0.02*all {
+		t.Errorf("of %.0f the loud one got %d, the quiet one %d of %.0f asked for, low %d", all, got[loud], got[quiet],
+			all*0.45, got[low])
+	}
+	if st := m.Stats(); st.RefusedLow == 0 || st.Refused <= st.RefusedLow {
+		t.Errorf("%+v", st)
+	}
+}
+
+func BenchmarkRefuse(b *testing.B) {
+	g := New(wait, 1)
+	g.close()
+	b.ReportAllocs()
+	for b.Loop() {
+		g.Admit(share.Claimant{User: 1, Connection: 2}, ru.Unit, time.Second)
+	}
+}
