@@ -37,6 +37,8 @@ func (n *Node) ring() []place {
 
 // openCensus makes what counts the logical partitions of this node.
 func (n *Node) openCensus() {
+	n.largest = &census.Largest{Store: n.store.Statistics, Replicas: n.host.Replicas,
+		Now: func() int64 { return n.clock()().Unix() }}
 	n.census = census.New(census.Options{
 		Store: n.store.Statistics, Replicas: n.host.Replicas, Now: func() int64 { return n.clock()().Unix() },
 		Cuts: func() []token.Token {

@@ -75,6 +75,7 @@ type Node struct {
 	// cluster is nil for a node that stands alone.
 	cluster     *cluster
 	census      *census.Census
+	largest     *census.Largest
 	growth      *growth.Watch
 	engine      *session.Engine
 	cql         *cql.Server

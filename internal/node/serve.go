@@ -31,6 +31,7 @@ func (n *Node) serve() error {
 	n.describe()
 	n.openCensus()
 	n.inBackground(n.census.Run)
+	n.inBackground(n.largest.Run)
 	n.growth = n.newGrowth()
 	large := n.newQuota()
 	n.inBackground(large.Run)

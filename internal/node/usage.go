@@ -83,14 +83,22 @@ func (c *cluster) answerUsage(ctx context.Context, question []byte) ([]byte, err
 	return usage.EncodeReports(c.n.usageHere(ctx, q))
 }
 
-// usageHere is what was spent at the replicas of this node. Those that were never asked are left out.
+// usageHere is what was spent at the replicas of this node. Those of which there is nothing to tell are left
+// out.
 func (n *Node) usageHere(_ context.Context, q usage.Question) (out []usage.Report) {
 	for _, r := range n.host.Replicas() {
 		if r.ID() == topology.MetaPartition || q.Table != 0 && r.Table() != q.Table || !n.isUsers(r.Table()) {
 			continue
 		}
 		u := r.Report(q)
-		if u.Counts.Asked() == 0 && u.Throttled == 0 && u.PerSecond == 0 {
+		if q.Largest && r.Leading() {
+			for _, l := range n.largest.Of(r.ID()) {
+				name := n.keyName(u.Table, l.Token, l.Key)
+				u.Largest = append(u.Largest, usage.Large{Token: int64(l.Token), Name: name, Bytes: l.Bytes,
+					Estimated: l.Estimated})
+			}
+		}
+		if u.Counts.Asked() == 0 && u.Throttled == 0 && u.PerSecond == 0 && u.Largest == nil {
 			continue
 		}
 		n.nameKeys(u.Table, u.Top.Keys)
