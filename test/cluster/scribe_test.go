@@ -60,12 +60,9 @@ func startScribe(f *fleet) *scribe {
 	return s
 }
 
-// end stops the scribe.
+// end stops the scribe. It is called once.
 func (s *scribe) end() {
-	if s.stop != nil {
-		close(s.stop)
-		s.stop = nil
-	}
+	close(s.stop)
 	s.wg.Wait()
 }
 
