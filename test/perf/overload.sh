@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 cells=${*:-read write mixed scan cread cwrite cmixed}
 duration=${DURATION:-5s} rounds=${ROUNDS:-1} base=127.${BASE:-9}.0 times=${TIMES:-3}
-[ -n "${ILION:-}" ] && cp "$ILION" "$work/ilion" || CGO_ENABLED=${CGO_ENABLED:-0} go build -o "$work/ilion" ./cmd/ilion
+CGO_ENABLED=${CGO_ENABLED:-0} go build -o "$work/ilion" ./cmd/ilion
 ilion=${ILION:-$work/ilion}
 printf 'splits:\n  operations_per_second: -1\nmemory:\n  budget: %s\n' "${BUDGET:-1GiB}" >"$work/config.yaml"
 pids=()
@@ -68,7 +68,7 @@ print("%-8s best %7.0f/s p50 %6.1f p99 %6.1f ms | %.1fx: due %7d/s, good %7.0f/s
     label, b["requests_per_second"], b["latency_us"]["p50"]/1e3, b["latency_us"]["p99"]/1e3, float(sys.argv[5]), x["rate"], x["goodput_per_second"],
     100*x["goodput_per_second"]/b["requests_per_second"], o["latency_us"]["p50"]/1e3, o["latency_us"]["p99"]/1e3,
     o["latency_us"]["p99"]/b["latency_us"]["p99"], x["refused"]/o["seconds"], x["refusal_latency_us"]["p99"]/1e3, x["unsent"]/o["seconds"],
-    o["errors"]-x["refused"] if o["errors"] > x["refused"] and "OVERLOADED" not in o.get("first_error", "").upper() else 0, peak))
+    max(0, o["requests"] - round(x["goodput_per_second"]*o["seconds"]) - x["refused"]), peak))
 if o.get("first_error"): print("         first error:", o["first_error"])' "$label" "$peak" "$best" "$over" "$times"
   done
 }
