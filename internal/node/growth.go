@@ -5,18 +5,16 @@ package node
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/growth"
 	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/control/meta"
-	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/budget"
 	"github.com/ilion-db/ilion/internal/replica/quota"
-	"github.com/ilion-db/ilion/internal/server/cql"
 )
 
 // SplitOptions say when physical partitions split by themselves.
@@ -24,10 +22,8 @@ type SplitOptions struct {
 	// StorageCap is how many bytes a physical partition may have on disk, where its table does not say
 	// (storage_cap_gb): it is split at 80 % of it.
 	StorageCap Bytes `yaml:"storage_cap"`
-	// Operations a second, and CPU in percent of all processors of its leader, are what a partition may be asked before
-	// it is split, if both are exceeded. Operations of -1: none is split by load.
-	Operations int `yaml:"operations_per_second"`
-	CPU        int `yaml:"cpu_percent"`
+	// Units are the request units a second above which a partition is split. -1: none is split by load.
+	Units int `yaml:"request_units_per_second"`
 }
 
 // MergeOptions say when physical partitions merge by themselves.
@@ -68,21 +64,17 @@ func (o *MergeOptions) quiet() time.Duration {
 
 // The defaults of SplitOptions.
 const (
-	storageCap      Bytes = 30e9
-	storageCapMin   Bytes = schema.StorageCapMin
-	splitOperations       = 10_000
-	splitCPU              = 25
+	storageCap    Bytes = 30e9
+	storageCapMin Bytes = schema.StorageCapMin
+	splitUnits          = budget.Most
 )
 
 func (o SplitOptions) withDefaults() SplitOptions {
 	if o.StorageCap == 0 {
 		o.StorageCap = storageCap
 	}
-	if o.Operations == 0 {
-		o.Operations = splitOperations
-	}
-	if o.CPU == 0 {
-		o.CPU = splitCPU
+	if o.Units == 0 {
+		o.Units = splitUnits
 	}
 	return o
 }
@@ -91,11 +83,9 @@ func (o SplitOptions) validate() error {
 	switch {
 	case o.StorageCap < storageCapMin:
 		return fmt.Errorf("splits.storage_cap %d is too small: use %d or more", o.StorageCap, storageCapMin)
-	case o.Operations < -1:
-		return fmt.Errorf("splits.operations_per_second %d is out of range: use 1 or more, or -1 to split none by load",
-			o.Operations)
-	case o.CPU < 1 || o.CPU > 100:
-		return fmt.Errorf("splits.cpu_percent %d is out of range: use 1 to 100", o.CPU)
+	case o.Units < -1:
+		return fmt.Errorf("splits.request_units_per_second %d is out of range: use 1 or more, or -1 to split none by load",
+			o.Units)
 	}
 	return nil
 }
@@ -125,7 +115,6 @@ func (n *Node) newGrowth() *growth.Watch {
 	o := growth.Options{
 		Records: n.records, Replicas: n.host.Replicas, Store: n.store.Statistics, Cap: n.capOf, Name: n.logicalName,
 		Limit: n.opts.Splits.limit(), QuietFor: n.opts.Merges.quiet(),
-		Busy: cql.CPUTime, Processors: runtime.GOMAXPROCS(0),
 		Level: func() feature.Level { return 0 }, Log: n.log,
 	}
 	if n.cluster == nil {
@@ -134,10 +123,8 @@ func (n *Node) newGrowth() *growth.Watch {
 	return growth.New(o)
 }
 
-// limit is the load above which a partition is split.
-func (o *SplitOptions) limit() split.Load {
-	return split.Load{Operations: float64(max(o.Operations, 0)), CPU: float64(o.CPU) / 100}
-}
+// limit is the load above which a partition is split, in request units a second.
+func (o *SplitOptions) limit() float64 { return float64(max(o.Units, 0)) }
 
 // newMerger makes what has quiet partitions merge.
 func (n *Node) newMerger() *growth.Merger {

@@ -106,7 +106,7 @@ func TestSplitsByLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes fifteen seconds")
 	}
-	n := startTestNode(t, Options{Splits: SplitOptions{Operations: 100, CPU: 1}})
+	n := startTestNode(t, Options{Splits: SplitOptions{Units: 500}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")

@@ -21,7 +21,7 @@ import (
 func TestMergesByThemselves(t *testing.T) {
 	const made, rows = 2, 500
 	n := startTestNode(t, Options{InitialPartitions: made, Merges: MergeOptions{QuietFor: 100 * time.Millisecond},
-		Splits: SplitOptions{Operations: 1e6, CPU: 100}})
+		Splits: SplitOptions{Units: -1}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -86,7 +86,7 @@ func TestMergesByThemselves(t *testing.T) {
 func TestShrinksAfterDeletes(t *testing.T) {
 	const rows = 3000
 	n := startTestNode(t, Options{Merges: MergeOptions{QuietFor: 100 * time.Millisecond},
-		Splits: SplitOptions{Operations: 1e6, CPU: 100}})
+		Splits: SplitOptions{Units: -1}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v blob) WITH storage_cap_gb = 0.001 AND gc_grace_seconds = 1")

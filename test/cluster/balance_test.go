@@ -114,7 +114,7 @@ var stillHas = regexp.MustCompile(`is leaving and has [1-9][0-9]* replicas`)
 // partition has a replica in each zone.
 func TestFilledByRoom(t *testing.T) {
 	onlyLong(t)
-	f := newFleet(t, "initial_partitions: 24\nsplits:\n  operations_per_second: 1000000\n")
+	f := newFleet(t, "initial_partitions: 24\nsplits:\n  request_units_per_second: 1000000\n")
 	room, zone := map[*member]int{}, map[string]string{}
 	add := func(in string, gb int) *member {
 		m := f.sized(in, gb)
@@ -243,7 +243,7 @@ func TestIdlePartitions(t *testing.T) {
 // that nothing else is done to leaders.
 func TestLeadersFollowLoad(t *testing.T) {
 	onlyLong(t)
-	f := startFleet(t, 4, "splits:\n  operations_per_second: -1\n")
+	f := startFleet(t, 4, "splits:\n  request_units_per_second: -1\n")
 	a := f.nodes[0]
 	a.do("CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
 	tables := map[string][]string{} // by leader

@@ -19,7 +19,7 @@ work=$(mktemp -d)
 cells=${*:-write128 write1k read partitions alone}
 duration=${DURATION:-5s} rounds=${ROUNDS:-3} base=127.${BASE:-9}.0
 ilion=${ILION:-$work/ilion}
-printf 'splits:\n  operations_per_second: -1\n' >"$work/config.yaml" # partitions stay as a cell has them
+printf 'splits:\n  request_units_per_second: -1\n' >"$work/config.yaml" # partitions stay as a cell has them
 CGO_ENABLED=${CGO_ENABLED:-0} go build -o "$work/ilion" ./cmd/ilion
 pids=()
 stop() {

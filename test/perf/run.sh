@@ -20,7 +20,7 @@ trap 'stop; rm -rf "$work"' EXIT
 start() { # commit mode, GOMAXPROCS
   stop
   rm -rf "$work/data"
-  printf 'splits:\n  operations_per_second: -1\n' >"$work/config.yaml" # the table stays one physical partition
+  printf 'splits:\n  request_units_per_second: -1\n' >"$work/config.yaml" # the table stays one physical partition
   GOMAXPROCS=$2 taskset -c 0 "$ilion" start --data "$work/data" --config "$work/config.yaml" --cql 127.0.0.1:19043 --http 127.0.0.1:19044 --commit "$1" --log-level warn >"$work/out" 2>"$work/log" &
   server=$!
   for _ in $(seq 100); do grep -q ready "$work/out" && return; sleep 0.1; done

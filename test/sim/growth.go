@@ -25,7 +25,7 @@ import (
 // grow is what partitions are allowed in a run before they change by themselves, and how they have changed.
 type grow struct {
 	// limit is the load above which they split; turn is when the caps of all tables become others.
-	limit split.Load
+	limit float64
 	turn  time.Duration
 	// quiet is for how long neighbours are so before they merge.
 	quiet time.Duration
@@ -55,7 +55,7 @@ func (w *simulation) growDice(what uint64) *rand.Rand {
 func (w *simulation) beginGrowth() {
 	dice := w.growDice(0)
 	w.grow = grow{
-		limit: split.Load{Operations: 1 + 4*dice.Float64(), CPU: 0.1 + 0.2*dice.Float64()},
+		limit: 4 + 12*dice.Float64(),
 		turn:  time.Duration(dice.Int64N(int64(w.plan.Length))), changed: map[spanAt]time.Duration{},
 		quiet: 300*time.Millisecond + time.Duration(dice.Int64N(int64(time.Second))),
 		cut:   map[spanAt]bool{}, ordered: map[spanAt]bool{}, crowded: dice.IntN(4) == 0,
@@ -127,15 +127,12 @@ func (w *simulation) capOf(table uint32) uint64 {
 	return 100 + dice.Uint64N(1400)
 }
 
-// startGrowth makes what has the node's partitions split and merge by themselves, as package node does. All processors
-// are always busy.
+// startGrowth makes what has the node's partitions split and merge by themselves, as package node does.
 func (n *node) startGrowth(ctx context.Context) {
 	w, s := n.w, n.Scheduler()
-	began := s.Now()
 	watch := growth.New(growth.Options{
 		Records: n.keeper, Replicas: n.parts.Replicas, Store: weighed{n.store.Statistics, n}, Cap: w.capOf,
 		Limit: w.grow.limit, QuietFor: w.grow.quiet,
-		Busy: func() time.Duration { return s.Since(began) }, Processors: 1,
 		Name:  func(table uint32, key []byte) string { return fmt.Sprintf("key %q of table %d", key, table) },
 		Level: func() feature.Level { return 0 }, Log: n.log(), Sched: s,
 	})

@@ -112,7 +112,7 @@ func (w *simulation) nodeOf(id topology.NodeID) *node {
 func (n *node) options() partition.Options {
 	w, life := n.w, n.Life
 	return partition.Options{
-		Now: n.plantNow(), SampleAll: true,
+		Now: n.plantNow(),
 		Cluster: &partition.Cluster{
 			Node: n.self(), Log: n.raftLog, Clock: n.Machine,
 			Drive: &partition.Drive{Runner: n.runner, Scheduler: n.Scheduler()},

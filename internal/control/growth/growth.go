@@ -28,6 +28,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -43,6 +44,8 @@ const (
 	// after idleEvery.
 	weighEvery = 15 * time.Second
 	idleEvery  = time.Minute
+	// samplesPerSecond is how many samples are taken of what a busy partition is asked for.
+	samplesPerSecond = 128
 	// orderMax bounds the wait for an order to be recorded.
 	orderMax = 10 * time.Second
 )
@@ -62,13 +65,10 @@ type Options struct {
 	Store    Store
 	// Cap is how many bytes a partition of a table may have on disk; 0 for a table that is never split.
 	Cap func(table uint32) uint64
-	// Limit is the load above which a partition is split.
-	Limit split.Load
+	// Limit is the load above which a partition is split, in request units a second; 0 if none is split by load.
+	Limit float64
 	// QuietFor is how long partitions must have been quiet to be merged, 0 if none are.
 	QuietFor time.Duration
-	// Busy is the time that all processors have worked for this process, Processors how many there are.
-	Busy       func() time.Duration
-	Processors int
 	// Name is a logical partition in words.
 	Name func(table uint32, key []byte) string
 	// Alone, if not nil, carries out what was ordered, on a node that stands alone; Level is its feature level.
@@ -83,8 +83,8 @@ type Options struct {
 type Report struct {
 	// Bytes is its size when it was last weighed, Cap what it may have.
 	Bytes, Cap uint64
-	// Load is that of the last seconds.
-	Load split.Load
+	// Load is that of the last seconds, in request units a second.
+	Load float64
 	// Stuck says, in words, why it is not split although it should be; empty if nothing is in the way.
 	Stuck string
 }
@@ -93,7 +93,6 @@ type Report struct {
 type Watch struct {
 	Options
 
-	busy time.Duration
 	last time.Time
 
 	mu   sync.Mutex
@@ -138,43 +137,29 @@ func (w *Watch) Run(ctx context.Context) {
 
 // round looks at all partitions that are led here.
 func (w *Watch) round(ctx context.Context) {
-	now, busy := w.Sched.Now(), w.Busy()
-	passed, worked := now.Sub(w.last), busy-w.busy
-	w.last, w.busy = now, busy
+	now := w.Sched.Now()
+	passed := now.Sub(w.last)
+	w.last = now
 	replicas := slices.Clone(w.Replicas())
 	slices.SortFunc(replicas, func(a, b *partition.Replica) int { return cmp.Compare(a.ID(), b.ID()) })
-	led := w.led(replicas)
-	var units int64
-	for _, l := range led {
-		units += l.units
-	}
-	for _, l := range led {
+	for _, l := range w.led(replicas) {
 		if ctx.Err() != nil {
 			return
 		}
 		s := l.seen
 		if passed > 0 && passed < 2*weighEvery {
-			load := split.Load{Operations: float64(l.operations) / passed.Seconds()}
-			if units > 0 {
-				load.CPU = float64(l.units) / float64(units) * float64(worked) / float64(passed) / float64(w.Processors)
-			}
-			w.note(func() { s.report.Load = smooth(s.report.Load, load) })
+			// With what it was before: one second in which a client pauses is no change.
+			w.note(func() { s.report.Load = (s.report.Load + l.units.Float()/passed.Seconds()) / 2 })
 		}
 		w.look(ctx, now, l.replica, s)
 	}
 }
 
-// smooth is a load with what it was before: one second in which a client pauses is no change.
-func smooth(before, now split.Load) split.Load {
-	return split.Load{Operations: (before.Operations + now.Operations) / 2, CPU: (before.CPU + now.CPU) / 2}
-}
-
 // work is what a replica has done since the round before.
 type work struct {
-	replica    *partition.Replica
-	seen       *seen
-	operations uint64
-	units      int64
+	replica *partition.Replica
+	seen    *seen
+	units   ru.Units
 }
 
 // led are the replicas that lead, and may split; what is known of others is forgotten.
@@ -197,8 +182,7 @@ func (w *Watch) led(replicas []*partition.Replica) (out []work) {
 			s = &seen{epoch: epoch, counts: c}
 		}
 		s.report.Cap = most
-		out = append(out, work{replica: r, seen: s, units: int64(c.Units - s.counts.Units),
-			operations: c.Reads + c.Writes - s.counts.Reads - s.counts.Writes})
+		out = append(out, work{replica: r, seen: s, units: c.Units - s.counts.Units})
 		s.counts = c
 		keep[r.ID()] = s
 	}
@@ -221,8 +205,8 @@ func (w *Watch) look(ctx context.Context, now time.Time, r *partition.Replica, s
 		return // it is being split or merged, or the records lag
 	}
 	load := s.report.Load
-	r.Sample(w.Limit.Operations > 0 && load.Operations > w.Limit.Operations/2)
-	hot := s.heat.Due(now, load.Above(w.Limit))
+	r.Sample(w.sampling(load))
+	hot := s.heat.Due(now, split.Above(load, w.Limit))
 	rests := split.Rests(p, w.Sched.Wall()) > 0
 	var stuck string
 	full, weighed := w.full(now, r, s)
@@ -237,6 +221,14 @@ func (w *Watch) look(ctx context.Context, now time.Time, r *partition.Replica, s
 		stuck = w.divide(ctx, r, p, load)
 	}
 	w.tell(ctx, now, p, s, stuck)
+}
+
+// sampling is how many request units there are to each sample of what a partition is asked for, at a load; 0 for none.
+func (w *Watch) sampling(load float64) ru.Units {
+	if !split.Above(load, w.Limit/4) {
+		return 0
+	}
+	return max(ru.Units(load/samplesPerSecond*float64(ru.Unit)), 1)
 }
 
 // full reports whether a partition has more bytes than it should; weighed says that it was looked at just now.
@@ -277,15 +269,15 @@ func (w *Watch) halve(ctx context.Context, p *topology.Partition, s *seen) (stuc
 }
 
 // divide orders a split that divides the load, or names the hot key (GR2), (GR3).
-func (w *Watch) divide(ctx context.Context, r *partition.Replica, p *topology.Partition, load split.Load) (
+func (w *Watch) divide(ctx context.Context, r *partition.Replica, p *topology.Partition, load float64) (
 	stuck string) {
 	at, ok, hot, share := split.Divide(r.Places())
 	switch {
 	case ok:
 		w.order(ctx, p, topology.Position{Ring: at}, topology.ByLoad)
 	case share > 0:
-		return fmt.Sprintf("one hot key: %s has %.0f %% of about %.0f operations a second",
-			w.name(p.Table, token.AtPosition(hot)), 100*share, load.Operations)
+		return fmt.Sprintf("one hot key: %s has %.0f %% of about %.0f request units a second",
+			w.name(p.Table, token.AtPosition(hot)), 100*share, load)
 	}
 	return ""
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/placement"
-	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/control/throughput"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -28,8 +27,8 @@ const (
 type Rules struct {
 	// Cap is how many bytes a partition of a table may have on disk; 0 for a table that is left alone.
 	Cap func(table uint32) uint64
-	// Limit is the load above which a partition is split.
-	Limit split.Load
+	// Limit is the load above which a partition is split, in request units a second; 0 if none is split by load.
+	Limit float64
 	// For is how long two neighbours must have been quiet to be merged, and a twelfth of how long they are left alone
 	// after a split; 0 if none is merged.
 	For time.Duration
@@ -145,8 +144,7 @@ func (r *Rules) pairs(s *meta.State, known map[topology.PartitionID]*Quiet, now 
 		if a == nil || b == nil || !alike(left, right) {
 			continue
 		}
-		load := split.Load{Operations: a.Load.Operations + b.Load.Operations, CPU: a.Load.CPU + b.Load.CPU}
-		if small, idle := low(a.Bytes+b.Bytes, most, load, r.Limit); !small || !idle {
+		if small, idle := low(a.Bytes+b.Bytes, most, a.Load+b.Load, r.Limit); !small || !idle {
 			continue
 		}
 		o := Order{Table: left.Table, First: left.ID, Second: right.ID, Cause: topology.BySize, Hasty: true,
@@ -265,8 +263,7 @@ func worse(a, b *Quiet) *Quiet {
 		return &Quiet{Partition: a.Partition}
 	}
 	return &Quiet{Partition: a.Partition, Epoch: a.Epoch, Bytes: max(a.Bytes, b.Bytes),
-		Load:  split.Load{Operations: a.Load.Operations + b.Load.Operations, CPU: a.Load.CPU + b.Load.CPU},
-		Small: min(a.Small, b.Small), Idle: min(a.Idle, b.Idle)}
+		Load: a.Load + b.Load, Small: min(a.Small, b.Small), Idle: min(a.Idle, b.Idle)}
 }
 
 func compareBool(a, b bool) int {

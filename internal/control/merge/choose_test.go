@@ -37,7 +37,7 @@ type world struct {
 
 const mostBytes = 1000
 
-var limit = split.Load{Operations: 1000, CPU: 0.25}
+const limit = 1000.0
 
 // of is how much of something is in a span.
 func of(density [8]float64, span topology.Span) (n float64) {
@@ -71,17 +71,17 @@ func (w *world) step() {
 		if w.epochs[p.ID] != p.Epoch {
 			w.epochs[p.ID], w.calm[p.ID], w.heat[p.ID] = p.Epoch, &Calm{}, &split.Heat{}
 		}
-		ops := of(w.load, p.Span)
+		units := of(w.load, p.Span)
 		if w.rng != nil {
-			ops *= 0.75 + w.rng.Float64()/2
+			units *= 0.75 + w.rng.Float64()/2
 		}
 		q := Quiet{Partition: p.ID, Epoch: p.Epoch, Bytes: uint64(of(w.bytes, p.Span)),
-			Load: split.Load{Operations: ops, CPU: 0.3 * ops / limit.Operations}}
+			Load: units}
 		q.Small, q.Idle = w.calm[p.ID].Note(w.now, q.Bytes, mostBytes, q.Load, limit)
 		if min(q.Small, q.Idle) >= w.rules.For {
 			quiet = append(quiet, q)
 		}
-		hot := w.heat[p.ID].Due(w.now, q.Load.Above(limit))
+		hot := w.heat[p.ID].Due(w.now, split.Above(q.Load, limit))
 		if q.Bytes > split.Soft(mostBytes) || hot {
 			w.split(p)
 		}
@@ -223,7 +223,7 @@ func pairOfQuiet(t *testing.T, now time.Time) (*meta.State, []Quiet) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := Quiet{Epoch: 2, Bytes: 100, Load: split.Load{Operations: 100, CPU: 0.01}, Small: time.Hour, Idle: time.Hour}
+	q := Quiet{Epoch: 2, Bytes: 100, Load: 100, Small: time.Hour, Idle: time.Hour}
 	l, r := q, q
 	l.Partition, r.Partition = 1, 2
 	return meta.Empty().WithMap(m), []Quiet{l, r}
@@ -250,8 +250,7 @@ func TestChoose(t *testing.T) {
 		"both are quiet": {1, func(**meta.State, []Quiet, *Rules) {}},
 		"off":            {0, func(_ **meta.State, _ []Quiet, r *Rules) { r.For = 0 }},
 		"large together": {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[0].Bytes, q[1].Bytes = 200, 121 }},
-		"busy together":  {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[0].Load.Operations = 301 }},
-		"CPU together":   {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[0].Load.CPU = 0.1 }},
+		"busy together":  {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[0].Load = 301 }},
 		"not for long":   {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[1].Idle = 59 * time.Second }},
 		"another span":   {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[1].Epoch = 1 }},
 		"one is unknown": {0, func(_ **meta.State, q []Quiet, _ *Rules) { q[1].Partition = 7 }},
@@ -332,8 +331,7 @@ func TestSiblingsFirst(t *testing.T) {
 	third := q[1]
 	third.Partition, third.Bytes = 3, 1000
 	q = append(q, third)
-	r := Rules{Cap: func(uint32) uint64 { return 1 << 20 }, Limit: split.Load{Operations: 10_000, CPU: 0.25},
-		For: time.Minute}
+	r := Rules{Cap: func(uint32) uint64 { return 1 << 20 }, Limit: 10_000, For: time.Minute}
 	orders := r.Choose(s.WithMap(m), q, now)
 	if len(orders) != 1 || orders[0].First != 2 || orders[0].Second != 3 {
 		t.Errorf("%+v", orders)

@@ -21,16 +21,15 @@ type Quiet struct {
 	// Epoch is that of the partition's span. What was measured of another span says nothing.
 	Epoch uint64
 	Bytes uint64
-	Load  split.Load
+	// Load is in request units a second.
+	Load float64
 	// Small and Idle are for how long its bytes and its load have been low.
 	Small, Idle time.Duration
 }
 
 // low reports whether bytes, and a load, are far below what would have a partition split.
-func low(bytes, most uint64, load, limit split.Load) (small, idle bool) {
-	small = float64(bytes) <= lowShare*float64(split.Soft(most))
-	idle = load.CPU <= lowShare*limit.CPU && (limit.Operations <= 0 || load.Operations <= lowShare*limit.Operations)
-	return small, idle
+func low(bytes, most uint64, load, limit float64) (small, idle bool) {
+	return float64(bytes) <= lowShare*float64(split.Soft(most)), limit <= 0 || load <= lowShare*limit
 }
 
 // Calm follows for how long a partition has been low. The zero value knows nothing yet.
@@ -39,7 +38,7 @@ type Calm struct {
 }
 
 // Note notes what a partition takes at a moment, and returns for how long its bytes and its load have been low.
-func (c *Calm) Note(now time.Time, bytes, most uint64, load, limit split.Load) (small, idle time.Duration) {
+func (c *Calm) Note(now time.Time, bytes, most uint64, load, limit float64) (small, idle time.Duration) {
 	isSmall, isIdle := low(bytes, most, load, limit)
 	return since(&c.small, now, isSmall), since(&c.idle, now, isIdle)
 }
@@ -58,7 +57,7 @@ func since(began *time.Time, now time.Time, is bool) time.Duration {
 
 const (
 	// toldVersion is the first byte of what AppendQuiet writes.
-	toldVersion = 1
+	toldVersion = 2
 	// toldMax bounds the partitions of one answer: those of one node that can be merged.
 	toldMax = 1 << 14
 )
@@ -76,26 +75,25 @@ func AppendQuiet(dst []byte, list []Quiet) []byte {
 		w.Uint(uint64(q.Partition))
 		w.Uint(q.Epoch)
 		w.Uint(q.Bytes)
-		w.Uint(uint64(math.Ceil(max(q.Load.Operations, 0))))
-		w.Uint(uint64(math.Ceil(max(q.Load.CPU, 0) * 1000)))
+		w.Uint(uint64(math.Ceil(max(q.Load, 0))))
 		w.Uint(uint64(q.Small / time.Millisecond))
 		w.Uint(uint64(q.Idle / time.Millisecond))
 	}
 	return w
 }
 
-// DecodeQuiet reads what AppendQuiet wrote: times in whole milliseconds, loads rounded up to one operation a second and
-// to 0.1 % of the processors.
+// DecodeQuiet reads what AppendQuiet wrote: times in whole milliseconds, loads rounded up to one request unit
+// a second.
 func DecodeQuiet(b []byte) ([]Quiet, error) {
 	const most = math.MaxInt64 / uint64(time.Millisecond)
 	r := codec.NewReader(b, errQuiet)
 	if r.Byte() != toldVersion {
 		return nil, errQuiet
 	}
-	list := make([]Quiet, r.Count(7))
+	list := make([]Quiet, r.Count(6))
 	for i := range list {
 		list[i] = Quiet{Partition: topology.PartitionID(r.Uint()), Epoch: r.Uint(), Bytes: r.Uint(),
-			Load:  split.Load{Operations: float64(r.Uint()), CPU: float64(r.Uint()) / 1000},
+			Load:  float64(r.Uint()),
 			Small: time.Duration(r.UpTo(most)) * time.Millisecond,
 			Idle:  time.Duration(r.UpTo(most)) * time.Millisecond}
 	}

@@ -24,16 +24,8 @@ func Soft(most uint64) uint64 { return most / 5 * 4 }
 // What cannot be divided better is mostly one logical partition, and would be split off again and again.
 func Worthwhile(left, right, most uint64) bool { return min(left, right) >= most/20 }
 
-// Load is what the leader of a partition has to do for it.
-type Load struct {
-	// Operations are reads, writes and conditions a second, CPU is the share of all processors of the node, 0 to 1.
-	Operations, CPU float64
-}
-
-// Above reports whether a load exceeds both limits. Operations of 0 are no limit.
-func (l Load) Above(limit Load) bool {
-	return limit.Operations > 0 && l.Operations > limit.Operations && l.CPU > limit.CPU
-}
+// Above reports whether a load exceeds a limit, both in request units a second. A limit of 0 is none.
+func Above(load, limit float64) bool { return limit > 0 && load > limit }
 
 // Heat follows how long a partition has been hot. The zero value is that of a cold one.
 type Heat struct {

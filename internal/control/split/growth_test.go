@@ -53,12 +53,12 @@ func TestDivide(t *testing.T) {
 
 // TestHeat proves that a partition is hot only after its load was above the limits for ten seconds without a pause.
 func TestHeat(t *testing.T) {
-	limit := Load{Operations: 1000, CPU: 0.25}
-	high, now := Load{Operations: 5000, CPU: 0.5}, time.UnixMilli(1e12)
+	const limit, high = 1000.0, 5000.0
+	now := time.UnixMilli(1e12)
 	var h Heat
-	look := func(after time.Duration, l Load) bool {
+	look := func(after time.Duration, load float64) bool {
 		now = now.Add(after)
-		return h.Due(now, l.Above(limit))
+		return h.Due(now, Above(load, limit))
 	}
 	for i := range 10 {
 		if look(time.Second, high) {
@@ -70,7 +70,7 @@ func TestHeat(t *testing.T) {
 			t.Errorf("not hot after %d seconds", 10+i)
 		}
 	}
-	for _, pause := range []Load{{}, {Operations: 5000}, {CPU: 0.9}} {
+	for _, pause := range []float64{0, limit} {
 		if look(time.Second, pause) || look(5*time.Second, high) || look(9*time.Second, high) {
 			t.Errorf("hot although it paused at %v", pause)
 		}
@@ -78,7 +78,7 @@ func TestHeat(t *testing.T) {
 	if look(-time.Hour, high) || look(9*time.Second, high) {
 		t.Error("hot by a clock that was set back")
 	}
-	if high.Above(Load{}) {
+	if Above(high, 0) {
 		t.Error("above a limit that there is not")
 	}
 }

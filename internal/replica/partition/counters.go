@@ -25,9 +25,8 @@ type Counts struct {
 // wrote charges and counts a write, and has it sampled.
 func (r *Replica) wrote(k usage.Kind, u ru.Units, bytes int64, tok token.Token) {
 	r.budget.Charge(u)
-	n, all := r.usage.Wrote(k, tok, u, bytes)
-	r.weighed(bytes, int64(all), tok)
-	r.sample(n, tok)
+	r.weighed(bytes, int64(r.usage.Wrote(k, tok, u, bytes)), tok)
+	r.sample(u, tok)
 }
 
 // hasRead charges and counts what a request has read; key is nil if it may have ended already, and tok nothing for a
@@ -38,8 +37,9 @@ func (r *Replica) hasRead(lent bool, k usage.Kind, u ru.Units, rows, bytes int64
 	} else {
 		r.budget.Charge(u)
 	}
-	if n := r.usage.Read(k, tok, key, u, rows, bytes); k != usage.Scan {
-		r.sample(n, tok)
+	r.usage.Read(k, tok, key, u, rows, bytes)
+	if k != usage.Scan {
+		r.sample(u, tok)
 	}
 }
 

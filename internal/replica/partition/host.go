@@ -34,8 +34,6 @@ type Options struct {
 	LatchWait time.Duration
 	// Now is the clock of stamps; time.Now if nil.
 	Now func() time.Time
-	// SampleAll has Replica.Places know of every request, not of one in 64: for simulations, which have few.
-	SampleAll bool
 	// Hot is told, at the turn of a second, that a partition with a throughput is hot, or is not any more; see
 	// usage.Partition.Hot. nil: nobody is.
 	Hot func(r *Replica, hot bool)

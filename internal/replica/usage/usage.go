@@ -73,9 +73,8 @@ type Partition struct {
 	history history
 }
 
-// Read counts a read of the logical partition key at tok, or of a part of one, and returns how many of its kind there
-// are. key may be nil if the key is stored.
-func (p *Partition) Read(k Kind, tok token.Token, key []byte, u ru.Units, rows, bytes int64) uint64 {
+// Read counts a read of the logical partition key at tok, or of a part of one. key may be nil if the key is stored.
+func (p *Partition) Read(k Kind, tok token.Token, key []byte, u ru.Units, rows, bytes int64) {
 	if rows > 0 {
 		p.rowsRead.Add(uint64(rows))
 		p.bytesRead.Add(uint64(bytes))
@@ -84,15 +83,15 @@ func (p *Partition) Read(k Kind, tok token.Token, key []byte, u ru.Units, rows, 
 	if k != Scan {
 		p.note(tok, key, u, total)
 	}
-	return p.requests[k].Add(1)
+	p.requests[k].Add(1)
 }
 
-// Wrote counts a write to the logical partition at tok; it returns how many of its kind there are, and how many bytes
-// all have written.
-func (p *Partition) Wrote(k Kind, tok token.Token, u ru.Units, bytes int64) (n, written uint64) {
+// Wrote counts a write to the logical partition at tok, and returns how many bytes all have written.
+func (p *Partition) Wrote(k Kind, tok token.Token, u ru.Units, bytes int64) (written uint64) {
 	written = p.bytesWritten.Add(uint64(bytes))
 	p.note(tok, nil, u, p.units[k].Add(int64(u)))
-	return p.requests[k].Add(1), written
+	p.requests[k].Add(1)
+	return written
 }
 
 // Counts returns what was counted.

@@ -96,13 +96,11 @@ type PartitionStatus struct {
 	HeldUntil string   `json:"held_until,omitempty"`
 	// SplitCause is why it splits: by hand, size or load.
 	SplitCause string `json:"split_cause,omitempty"`
-	// CapBytes is how much the partition may have on disk, Operations and CPU what it was asked in the last seconds, a
-	// second and in percent of all processors, and Stuck why it is not split although it should be. Only the node that
-	// leads it knows.
-	CapBytes   uint64  `json:"cap_bytes,omitempty"`
-	Operations float64 `json:"operations_per_second,omitempty"`
-	CPU        float64 `json:"cpu_percent,omitempty"`
-	Stuck      string  `json:"not_split_because,omitempty"`
+	// CapBytes is how much the partition may have on disk, Load what it was asked in the last seconds, in request units
+	// a second, and Stuck why it is not split although it should be. Only the node that leads it knows.
+	CapBytes uint64  `json:"cap_bytes,omitempty"`
+	Load     float64 `json:"request_units_per_second,omitempty"`
+	Stuck    string  `json:"not_split_because,omitempty"`
 	// Leader is the node that leads as far as this one knows, Replicas are the members of the replica set; empty for a
 	// node that stands alone.
 	Leader   string          `json:"leader,omitempty"`
@@ -193,7 +191,7 @@ func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	}
 	if n.Growth != nil {
 		g := n.Growth.Of(p.ID)
-		ps.CapBytes, ps.Operations, ps.CPU, ps.Stuck = g.Cap, g.Load.Operations, 100*g.Load.CPU, g.Stuck
+		ps.CapBytes, ps.Load, ps.Stuck = g.Cap, g.Load, g.Stuck
 	}
 	c := r.Counts()
 	ps.Reads, ps.Writes, ps.Conditions, ps.RequestUnits = c.Reads, c.Writes, c.Conditions, c.Units.Float()

@@ -2,14 +2,7 @@
 
 package cql
 
-import (
-	"time"
-
-	"github.com/ilion-db/ilion/internal/server/cqlwire"
-)
-
-// CPUTime is the processor time of the process, user and system; 0 where the system does not say.
-func CPUTime() time.Duration { return time.Duration(cpuMicros()) * time.Microsecond }
+import "github.com/ilion-db/ilion/internal/server/cqlwire"
 
 // cpu answers opcode 0x7E, which is private to Ilion and for clients on the same machine alone: the CPU time of the
 // process, user and system, in microseconds, as 8 bytes. `ilion bench` divides its growth by the number of requests.
