@@ -75,6 +75,8 @@ func stateOf(p *admin.PartitionStatus) string {
 		return fmt.Sprintf("merges into %d (%s)", p.MergesInto, p.MergeStage)
 	case p.Stuck != "":
 		return "not split: " + p.Stuck
+	case p.Hot != "":
+		return fmt.Sprintf("hot key: %s has %.0f %% of %.0f RU/s", p.Hot, 100*p.HotShare, p.Load)
 	case len(p.Wanted) > 0:
 		return heldOn(p)
 	case p.Parent != 0:

@@ -72,8 +72,8 @@ func (w *simulation) beginGrowth() {
 // crowdFor is longer than a load has to be above its limits.
 const crowdFor = split.HotFor + 3*time.Second
 
-// crowd has a partition of rowsTable read often, where it is led: no fault comes there meanwhile, for with another
-// leader the load would have to be high for as long again.
+// crowd has a partition of rowsTable, or one key of it, read often, where it is led: no fault comes there meanwhile,
+// for with another leader the load would have to be high for as long again.
 func (w *simulation) crowd() {
 	dice := w.growDice(1)
 	var keys []string
@@ -90,11 +90,16 @@ func (w *simulation) crowd() {
 	}
 	keys = slices.DeleteFunc(keys, func(key string) bool { return !p.Span.Tokens().Contains(token.Hash([]byte(key))) })
 	w.Note("partition %d is read often, at node %d", p.ID, n.ID)
+	hot := dice.IntN(3) == 0
 	w.grow.spared, w.grow.until = n, w.Now+crowdFor
 	n.Spawn(func(t *world.Task) {
 		c := &client{w: w, n: n, t: t, id: 400, last: map[string]uint64{}}
 		for w.Now < w.grow.until && t.Sleep(time.Millisecond+time.Duration(dice.Int64N(int64(80*time.Millisecond)))) {
-			c.carryOut(&op{client: c.id, kind: opRead, key: keys[dice.IntN(len(keys))], called: w.Now})
+			read := keys[dice.IntN(len(keys))]
+			if hot && dice.IntN(4) > 0 {
+				read = key
+			}
+			c.carryOut(&op{client: c.id, kind: opRead, key: read, called: w.Now})
 		}
 	})
 }
@@ -186,6 +191,11 @@ func (s weighed) Size(span keys.Span, enough uint64) (uint64, error) {
 	return s.Statistics.Size(span, enough)
 }
 
+// oneToken reports whether a partition between two boundaries has one token.
+func oneToken(begin, limit topology.Position) bool {
+	return len(begin.Key)+len(limit.Key) == 0 && limit.Ring == begin.Ring+1
+}
+
 // seenLate is what clocks differ by, with what it may take until a change is seen here.
 const seenLate = 5 * time.Second
 
@@ -235,7 +245,8 @@ const afterSplit = 12
 // that were right.
 func (w *simulation) checkRest(p *topology.Partition, rest time.Duration) {
 	at := spanAt{p.ID, p.Epoch}
-	if p.Reason == nil || p.Reason.Cause != topology.BySize && p.Reason.Cause != topology.ByLoad || w.grow.ordered[at] {
+	if p.Reason == nil || p.Reason.Cause != topology.BySize && p.Reason.Cause != topology.ByLoad &&
+		p.Reason.Cause != topology.ByKey || w.grow.ordered[at] {
 		return
 	}
 	w.grow.ordered[at] = true
@@ -245,6 +256,11 @@ func (w *simulation) checkRest(p *topology.Partition, rest time.Duration) {
 	case p.Cut == nil:
 	case p.Reason.Cause == topology.BySize:
 		w.counts.SizeSplits++
+	case p.Reason.Cause == topology.ByKey:
+		w.counts.KeySplits++
+		if oneToken(p.Span.Begin, p.Cut.At) || oneToken(p.Cut.At, p.Span.Limit) {
+			return // a hot key is apart
+		}
 	default:
 		w.counts.LoadSplits++
 	}

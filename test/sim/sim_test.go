@@ -104,7 +104,8 @@ func TestSeeds(t *testing.T) {
 		}{
 			{"lost disks", sum.Wipes}, {"lost directories", sum.Lost}, {"starts refused", sum.RefusedStarts},
 			{"snapshots thrown away", sum.Discards}, {"unwanted snapshots", sum.Unwanted},
-			{"splits by load", sum.LoadSplits}, {"merges of quiet partitions", sum.AutoMerges},
+			{"splits by load", sum.LoadSplits}, {"splits around a hot key", sum.KeySplits},
+			{"merges of quiet partitions", sum.AutoMerges},
 			{"changes of tables whose partitions change", sum.ChangedAmid},
 			{"splits taken back", sum.RecalledSplits}, {"merges whose keys were written to", sum.Presses},
 		} {

@@ -101,8 +101,8 @@ type Counts struct {
 	Splits, Divided, RecalledSplits int
 	// Merges were ordered, Merged are those that were carried out, Recalled those that were taken back.
 	Merges, Merged, Recalled int
-	// SizeSplits, LoadSplits and AutoMerges were ordered by the partitions' leaders.
-	SizeSplits, LoadSplits, AutoMerges int
+	// SizeSplits, LoadSplits, KeySplits and AutoMerges were ordered by the partitions' leaders.
+	SizeSplits, LoadSplits, KeySplits, AutoMerges int
 	// Struck are the crashes of nodes by the step at which one of their partitions was. ChangedAmid are changes of the
 	// schema and truncations that were asked for at one.
 	Struck      Steps

@@ -6,7 +6,8 @@
 //
 // Guarantees: (GR1) a partition above 80 % of its cap is split in the middle of its bytes; (GR2) one whose load is
 // above its limits for ten seconds is split where a quarter of the load, or more, is on each side; (GR3) where that
-// cannot be, the logical partition that is in the way is named, and nothing is done; (GR4) tables of the system are
+// cannot be, the logical partition that is in the way is named; one that has most of what a saturated partition takes
+// is named within five seconds, and its siblings are moved away by splits on both sides; (GR4) tables of the system are
 // left alone; (GR5) neighbours that have been quiet for long are merged, as control/merge says. When a split is due is
 // decided by control/split, whose bounds hold here, too: nothing is ordered twice within a minute, and few at once.
 // Nothing is remembered: after a crash, and on another leader, everything is measured anew. Start at Watch.round and
@@ -87,6 +88,10 @@ type Report struct {
 	Load float64
 	// Stuck says, in words, why it is not split although it should be; empty if nothing is in the way.
 	Stuck string
+	// Hot is the logical partition that has most of what a saturated partition takes, in words, and HotShare the part
+	// of it, 0 to 1; empty if there is none.
+	Hot      string
+	HotShare float64
 }
 
 // Watch looks at the partitions that this node leads. Its methods may be used concurrently.
@@ -107,12 +112,18 @@ type seen struct {
 	weighed          time.Time
 	written, applied uint64
 	heat             split.Heat
-	calm             merge.Calm
-	quiet            merge.Quiet
-	report           Report
+	hotspot          split.Hotspot
+	// refused says that requests were, since the round before.
+	refused bool
+	calm    merge.Calm
+	quiet   merge.Quiet
+	report  Report
 	// told is what was logged of it, when.
 	told string
 	when time.Time
+	// hot is the place that was warned of last, when it was.
+	hot    uint64
+	warned time.Time
 }
 
 // New makes a watch that looks while Run runs.
@@ -176,11 +187,21 @@ func (w *Watch) led(replicas []*partition.Replica) (out []work) {
 			continue // (GR4)
 		}
 		c := r.Counts()
-		_, epoch := r.Span()
+		span, epoch := r.Span()
 		s := w.seen[r.ID()]
-		if s == nil || s.epoch != epoch {
+		switch {
+		case s == nil:
 			s = &seen{epoch: epoch, counts: c}
+		case s.epoch != epoch:
+			was := s
+			s = &seen{epoch: epoch, counts: c}
+			if place, _, hot := was.hotspot.Hot(); hot && span.Tokens().Contains(token.AtPosition(place)) {
+				// It is hot with fewer siblings, too.
+				s.counts, s.hotspot, s.hot, s.warned = was.counts, was.hotspot, was.hot, was.warned
+				s.report = Report{Load: was.report.Load, Hot: was.report.Hot, HotShare: was.report.HotShare}
+			}
 		}
+		s.refused = c.Throttled > s.counts.Throttled
 		s.report.Cap = most
 		out = append(out, work{replica: r, seen: s, units: c.Units - s.counts.Units})
 		s.counts = c
@@ -204,9 +225,13 @@ func (w *Watch) look(ctx context.Context, now time.Time, r *partition.Replica, s
 		w.note(func() { s.calm, s.quiet = merge.Calm{}, merge.Quiet{} })
 		return // it is being split or merged, or the records lag
 	}
+	given := float64(r.Throughput())
 	load := s.report.Load
-	r.Sample(w.sampling(load))
-	hot := s.heat.Due(now, split.Above(load, w.Limit))
+	places := r.Places()
+	r.Sample(w.sampling(load, given, s.refused))
+	hot := s.heat.Due(now, given == 0 && split.Above(load, w.Limit))
+	s.hotspot.Note(now, split.Saturated(load, given, w.Limit, s.refused), places)
+	w.warn(ctx, now, r, p, s)
 	rests := split.Rests(p, w.Sched.Wall()) > 0
 	var stuck string
 	full, weighed := w.full(now, r, s)
@@ -217,18 +242,49 @@ func (w *Watch) look(ctx context.Context, now time.Time, r *partition.Replica, s
 	case full && !rests:
 		stuck = s.report.Stuck // nothing has changed
 	}
-	if hot && stuck == "" && !rests && !full {
-		stuck = w.divide(ctx, r, p, load)
+	if place, _, known := s.hotspot.Hot(); known && !full {
+		if at, ok := split.Isolate(p.Span, place, places); ok {
+			w.order(ctx, p, at, topology.ByKey)
+		}
+	} else if at, ok := split.Divide(places); ok && hot && !rests && !full {
+		w.order(ctx, p, topology.Position{Ring: at}, topology.ByLoad)
 	}
 	w.tell(ctx, now, p, s, stuck)
 }
 
 // sampling is how many request units there are to each sample of what a partition is asked for, at a load; 0 for none.
-func (w *Watch) sampling(load float64) ru.Units {
-	if !split.Above(load, w.Limit/4) {
+// given is its throughput, and refused whether it has just refused requests.
+func (w *Watch) sampling(load, given float64, refused bool) ru.Units {
+	limit := w.Limit
+	if given > 0 {
+		limit = given
+	}
+	if !split.Above(load, limit/4) && !refused {
 		return 0
 	}
 	return max(ru.Units(load/samplesPerSecond*float64(ru.Unit)), 1)
+}
+
+// warn tells of the logical partition that is hot, if one is: in the report, to clients that are refused because of it,
+// and in the log, once a minute.
+func (w *Watch) warn(ctx context.Context, now time.Time, r *partition.Replica, p *topology.Partition, s *seen) {
+	place, share, known := s.hotspot.Hot()
+	if !known {
+		r.SetHot("")
+		w.note(func() { s.report.Hot, s.report.HotShare = "", 0 })
+		return
+	}
+	name := s.report.Hot
+	news := name == "" || place != s.hot
+	if news || now.Sub(s.warned) >= time.Minute {
+		name = w.name(p.Table, token.AtPosition(place))
+		s.hot, s.warned = place, now
+		w.Log.LogAttrs(ctx, slog.LevelWarn, "hot key", slog.Uint64("partition", uint64(p.ID)),
+			slog.String("key", name), slog.Int("percent", int(100*share)), slog.Int("request_units_per_second",
+				int(s.report.Load)))
+	}
+	r.SetHot(name)
+	w.note(func() { s.report.Hot, s.report.HotShare = name, share })
 }
 
 // full reports whether a partition has more bytes than it should; weighed says that it was looked at just now.
@@ -264,20 +320,6 @@ func (w *Watch) halve(ctx context.Context, p *topology.Partition, s *seen) (stuc
 			s.report.Bytes, most, h.WidestBytes, w.name(p.Table, h.Widest))
 	case err == nil:
 		w.order(ctx, p, h.At, topology.BySize)
-	}
-	return ""
-}
-
-// divide orders a split that divides the load, or names the hot key (GR2), (GR3).
-func (w *Watch) divide(ctx context.Context, r *partition.Replica, p *topology.Partition, load float64) (
-	stuck string) {
-	at, ok, hot, share := split.Divide(r.Places())
-	switch {
-	case ok:
-		w.order(ctx, p, topology.Position{Ring: at}, topology.ByLoad)
-	case share > 0:
-		return fmt.Sprintf("one hot key: %s has %.0f %% of about %.0f request units a second",
-			w.name(p.Table, token.AtPosition(hot)), 100*share, load)
 	}
 	return ""
 }

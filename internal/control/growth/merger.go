@@ -24,6 +24,9 @@ func (w *Watch) listen(now time.Time, p *topology.Partition, s *seen) {
 	if w.QuietFor <= 0 || s.weighed.IsZero() {
 		return
 	}
+	if _, _, hot := s.hotspot.Hot(); hot {
+		s.calm = merge.Calm{} // its siblings stay away
+	}
 	q := merge.Quiet{Partition: p.ID, Epoch: p.Epoch, Bytes: s.report.Bytes, Load: s.report.Load}
 	q.Small, q.Idle = s.calm.Note(now, q.Bytes, s.report.Cap, q.Load, w.Limit)
 	w.note(func() { s.quiet = q })

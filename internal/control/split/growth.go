@@ -46,29 +46,21 @@ func (h *Heat) Due(now time.Time, above bool) bool {
 }
 
 // Divide finds where a load is divided best, from places on the ring that were asked for, which it sorts. ok says that
-// at least a quarter of it is on both sides: at is where the right one begins. Else hot is the place that has most of
-// it, and share how much, 0 if there are too few places to tell.
-func Divide(places []uint64) (at uint64, ok bool, hot uint64, share float64) {
+// at least a quarter of it is on both sides: at is where the right one begins. Where that cannot be one place has more
+// than half of it, or there are too few places to tell.
+func Divide(places []uint64) (at uint64, ok bool) {
 	if len(places) < samplesMin {
-		return 0, false, 0, 0
+		return 0, false
 	}
 	slices.Sort(places)
-	most, best := 0, 0
-	for i := 0; i < len(places); {
-		end := i + 1
-		for end < len(places) && places[end] == places[i] {
-			end++
-		}
-		if end-i > most {
-			most, hot = end-i, places[i]
+	best := 0
+	for i := range places {
+		if i > 0 && places[i] == places[i-1] {
+			continue
 		}
 		if side := min(i, len(places)-i); side > best {
 			best, at = side, places[i]
 		}
-		i = end
 	}
-	if float64(best) >= sideMin*float64(len(places)) {
-		return at, true, 0, 0
-	}
-	return 0, false, hot, float64(most) / float64(len(places))
+	return at, float64(best) >= sideMin*float64(len(places))
 }

@@ -24,29 +24,27 @@ func TestDivide(t *testing.T) {
 				places = append(places, 1<<60)
 			}
 		}
-		at, ok, hot, share := Divide(places)
-		var left, right, of int
+		at, ok := Divide(places)
+		hot, share := hottest(places)
+		var left, right int
 		for _, p := range places {
 			if p < at {
 				left++
 			} else {
 				right++
 			}
-			if p == hot {
-				of++
-			}
 		}
 		switch {
 		case len(places) < samplesMin:
-			if ok || share != 0 {
-				t.Fatalf("%d samples are enough for %v, %v", len(places), at, share)
+			if ok {
+				t.Fatalf("%d samples are enough for %v", len(places), at)
 			}
 		case ok:
 			if 4*min(left, right) < len(places) {
 				t.Fatalf("%d on the left and %d on the right of %d", left, right, at)
 			}
-		case share <= 0.5 || float64(of)/float64(len(places)) != share:
-			t.Fatalf("the load is not divided, and the hot place %d has %d of %d (%v)", hot, of, len(places), share)
+		case share <= hotShare || share != shareOf(places, hot):
+			t.Fatalf("the load is not divided, and the hot place %d has %v of %d", hot, share, len(places))
 		}
 	})
 }

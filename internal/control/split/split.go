@@ -3,8 +3,9 @@
 // Package split says which physical partition may be split now, as a pure function of the records.
 //
 // Guarantees: (SP1) the partitions of a table tile its ring at every moment; (SP2) what changed its span is left alone
-// for Pause, unless an operator is in a hurry; (SP3) at most AtOnce splits are under way in a cluster. The package
-// carries nothing out (that is control/reconcile). Start at Order.Apply.
+// for Pause, unless an operator is in a hurry, or the split leaves a hot key with a partition of its own, which takes
+// two splits; (SP3) at most AtOnce splits are under way in a cluster. The package
+// carries nothing out (that is control/reconcile). Start at Order.Apply, then Hotspot.
 package split
 
 import (
@@ -53,7 +54,7 @@ func (o *Order) Apply(s *meta.State, now time.Time) (*meta.State, error) {
 	case underWay(s.Map) >= AtOnce && p.Cut == nil:
 		return nil, fmt.Errorf("%d partitions are being split, and no more are at a time: try again when one is done", AtOnce)
 	}
-	if wait := Rests(p, now); wait > 0 && !o.Hasty && p.Cut == nil {
+	if wait := Rests(p, now); wait > 0 && !o.Hasty && p.Cut == nil && !o.isolates(p) {
 		return nil, fmt.Errorf("partition %d has changed just now and is left alone for %v: wait, or say --now", p.ID,
 			wait.Round(time.Second))
 	}

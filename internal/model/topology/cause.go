@@ -36,11 +36,13 @@ const (
 	ToBalance
 	// ToMerge: the replicas of two neighbours are brought together to be merged.
 	ToMerge
+	// ByKey: one logical partition has most of what the partition is asked for, and is to be apart from its siblings.
+	ByKey
 )
 
 var causes = [...]string{"unknown", "by hand", "size", "load", "throughput", "repair", "a node was lost",
 	"more replicas",
-	"a node leaves", "balance", "merge"}
+	"a node leaves", "balance", "merge", "hot key"}
 
 // String is the cause in words, lower case.
 func (c Cause) String() string {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -44,8 +45,28 @@ func (r *Replica) tooMuch(wait time.Duration) error {
 	b = append(b[:len(b)-1], ", RetryAfterMs="...)
 	b = append(strconv.AppendInt(b, int64(ms), 10), ", Additional details='TooManyRequests (429): physical partition "...)
 	b = append(strconv.AppendUint(b, uint64(r.id), 10), " has spent its "...)
-	b = append(strconv.AppendInt(b, r.budget.PerSecond(), 10), " request units a second'"...)
+	b = append(strconv.AppendInt(b, r.budget.PerSecond(), 10), " request units a second"...)
+	if hot := r.hot.Load(); hot != nil {
+		b = append(append(b, ", most of them on "...), *hot...)
+	}
+	b = append(b, '\'')
 	return &dberr.Overloaded{RetryAfter: ms * time.Millisecond, Message: string(b)}
+}
+
+// hotMax is how much of the name of a logical partition is told with a refusal, in bytes.
+const hotMax = 128
+
+// SetHot says, in words, which logical partition takes most of what the partition may: refusals name it. Empty: none
+// does.
+func (r *Replica) SetHot(name string) {
+	// The text of a refusal is taken apart at commas and equals signs, and its details end with an apostrophe.
+	name = strings.NewReplacer("'", `"`, ",", ";").Replace(strings.ToValidUTF8(name[:min(len(name), hotMax)], ""))
+	switch old := r.hot.Load(); {
+	case name == "" && old != nil:
+		r.hot.Store(nil)
+	case name != "" && (old == nil || *old != name):
+		r.hot.Store(&name)
+	}
 }
 
 // affords is admit for a write. What may have been done already is let in, and so is a part of a recorded batch.
@@ -128,6 +149,9 @@ func (r *Replica) Refused(wait time.Duration) {
 
 // Budgeted reports whether what the partition may take is bounded.
 func (r *Replica) Budgeted() bool { return r.budget.Bounded() }
+
+// Throughput is how many request units a second the partition may take, 0 if there is no bound.
+func (r *Replica) Throughput() int64 { return r.budget.PerSecond() }
 
 // Throughputs are what physical partitions may take.
 type Throughputs struct {

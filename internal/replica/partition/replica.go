@@ -34,6 +34,8 @@ type Replica struct {
 	usage  usage.Partition
 	// samples are there while somebody wants to know where requests go; see Sample.
 	samples atomic.Pointer[samples]
+	// hot is the logical partition that has most of what is asked for, in words, nil if there is none.
+	hot atomic.Pointer[string]
 	// heavy are places that much was written to, near the logical partitions that come near to what they may have.
 	heavy atomic.Pointer[heavy]
 	near  atomic.Pointer[[]*Near]

@@ -10,8 +10,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// sampleCount is how many samples are kept.
-const sampleCount = 512
+const (
+	// sampleCount is how many samples are kept.
+	sampleCount = 512
+	// sampleMost is how many a single request has: a large one is not all that there is.
+	sampleMost = 32
+)
 
 // samples are places on the ring that request units were spent at, the newest sampleCount of them. What is spent is
 // cut into stretches of equal length, and of each of them one unit is drawn: the more a place takes, the more samples
@@ -31,7 +35,7 @@ func (r *Replica) sample(u ru.Units, tok token.Token) {
 	}
 	every, end := s.every.Load(), s.spent.Add(int64(u))
 	begin := end - int64(u)
-	for i := max(begin, end-sampleCount*every) / every; i*every < end; i++ {
+	for i := max(begin, end-sampleMost*every) / every; i*every < end; i++ {
 		if at := i*every + drawn(i, every); begin <= at && at < end {
 			s.place[(s.next.Add(1)-1)%sampleCount].Store(tok.Position())
 		}

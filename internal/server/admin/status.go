@@ -101,6 +101,10 @@ type PartitionStatus struct {
 	CapBytes uint64  `json:"cap_bytes,omitempty"`
 	Load     float64 `json:"request_units_per_second,omitempty"`
 	Stuck    string  `json:"not_split_because,omitempty"`
+	// Hot is the logical partition that has most of what a saturated partition takes, in words, and HotShare the part
+	// of it, 0 to 1. Only the node that leads it knows.
+	Hot      string  `json:"hot_key,omitempty"`
+	HotShare float64 `json:"hot_key_share,omitempty"`
 	// Leader is the node that leads as far as this one knows, Replicas are the members of the replica set; empty for a
 	// node that stands alone.
 	Leader   string          `json:"leader,omitempty"`
@@ -192,6 +196,7 @@ func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
 	if n.Growth != nil {
 		g := n.Growth.Of(p.ID)
 		ps.CapBytes, ps.Load, ps.Stuck = g.Cap, g.Load, g.Stuck
+		ps.Hot, ps.HotShare = g.Hot, g.HotShare
 	}
 	c := r.Counts()
 	ps.Reads, ps.Writes, ps.Conditions, ps.RequestUnits = c.Reads, c.Writes, c.Conditions, c.Units.Float()

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// shownOf is how the status shows the partitions of ks.t.
+func shownOf(n *Node) []admin.PartitionStatus {
+	for _, table := range n.shown().Status().Tables {
+		if table.Name == "ks.t" {
+			return table.Partitions
+		}
+	}
+	return nil
+}
+
+// TestHotKeyIsIsolated proves that a logical partition which takes all that a table is given is named, in the status
+// and to those who are refused; that it is moved apart by two splits, while ordinary splits would wait a minute between
+// them; that its siblings are not refused anything any more, and that the history has the cause.
+func TestHotKeyIsIsolated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes about ten seconds")
+	}
+	n := startTestNode(t, Options{})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int) WITH throughput = 6000")
+	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	const hotKey = 7
+	var done, named atomic.Bool
+	var served, refused [2]atomic.Int64 // of the hot key, of its siblings
+	var clients sync.WaitGroup
+	ask := func(of int, every time.Duration, next func() int) {
+		c := newClient(t, n)
+		insert := c.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)")
+		clients.Go(func() {
+			for !done.Load() {
+				var busy *dberr.Overloaded
+				switch err := c.try(insert, number(next()), number(1)); {
+				case err == nil:
+					served[of].Add(1)
+				case errors.As(err, &busy):
+					refused[of].Add(1)
+					if strings.Contains(busy.Message, "most of them on ks.t k = 7'") {
+						named.Store(true)
+					}
+				default:
+					t.Error(err)
+					return
+				}
+				time.Sleep(every)
+			}
+		})
+	}
+	for range 4 {
+		ask(0, 200*time.Microsecond, func() int { return hotKey })
+	}
+	sibling := 100
+	ask(1, 5*time.Millisecond, func() int { sibling++; return sibling % 1000 })
+	began := time.Now()
+	hot := func() string { return n.growth.Of(partsOf(n)[0].ID).Hot }
+	poll.Until(t, "the key is recognised", func() bool { return hot() != "" })
+	recognised := time.Since(began)
+	poll.Until(t, "the key is apart", func() bool { return len(partsOf(n)) == 3 })
+	isolated := time.Since(began)
+	poll.Until(t, "refusals name the key", named.Load)
+	poll.Until(t, "the status names it", func() bool {
+		p := shownOf(n)[1]
+		return p.Hot == "ks.t k = 7" && p.HotShare > 0.5
+	})
+	s0, r0 := served[1].Load(), refused[1].Load()
+	poll.Until(t, "siblings are served", func() bool { return served[1].Load() > s0+200 })
+	if after := refused[1].Load() - r0; after > 0 {
+		t.Errorf("siblings were refused %d requests after the hot key was isolated, %d before", after, r0)
+	}
+	done.Store(true)
+	clients.Wait()
+	t.Logf("recognised after %v, isolated after %v; siblings were refused %d of %d requests until then", recognised,
+		isolated, r0, r0+s0)
+	if r0 == 0 {
+		t.Error("siblings were never refused: nothing was proved")
+	}
+	for i, p := range partsOf(n) {
+		if i == 1 && p.Span.Limit.Ring != p.Span.Begin.Ring+1 {
+			t.Errorf("the partition of the hot key has %s", p.Span)
+		}
+	}
+	for _, e := range n.records.State().History {
+		if e.Kind == meta.Split && e.Cause != topology.ByKey {
+			t.Errorf("a split because of %s", e.Cause)
+		}
+	}
+}
+
+// TestLoneKeyIsNotIsolated proves that a hot key is named, and keeps the whole throughput, where nobody asks for any
+// other key.
+func TestLoneKeyIsNotIsolated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes about eight seconds")
+	}
+	n := startTestNode(t, Options{})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int) WITH throughput = 3000")
+	insert := c.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)")
+	value := make([]byte, 4)
+	ask := func(limit time.Duration, until func() bool) {
+		for end := time.Now().Add(limit); time.Now().Before(end) && !until(); {
+			var busy *dberr.Overloaded
+			if err := c.try(insert, []byte{0, 0, 0, 7}, value); err != nil && !errors.As(err, &busy) {
+				t.Fatal(err)
+			}
+		}
+	}
+	hot := func() bool { return n.growth.Of(partsOf(n)[0].ID).Hot != "" }
+	if ask(time.Minute, hot); !hot() {
+		t.Fatal("it is not named")
+	}
+	ask(3*time.Second, func() bool { return false }) // three more looks
+	if parts := partsOf(n); len(parts) != 1 {
+		t.Errorf("%d partitions", len(parts))
+	}
+}
