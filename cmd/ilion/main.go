@@ -30,6 +30,7 @@ type commands struct {
 	Partitions   partitionsCommand   `cmd:"" help:"Show the physical partitions of tables."`
 	Partition    partitionCommand    `cmd:"" help:"Split, merge and move physical partitions by hand."`
 	History      historyCommand      `cmd:"" help:"Show the splits, merges and moves of physical partitions that have ended."`
+	Top          topCommand          `cmd:"" help:"Show live what is spent at tables, physical partitions and keys."`
 	Advise       adviseCommand       `cmd:"" help:"Say what is wrong with the design of tables, and what else would come to."`
 	Upgrade      upgradeCommand      `cmd:"" help:"Let the cluster use what the build that all its nodes run brings: no way back."`
 	Cert         certCommand         `cmd:"" help:"Make the certificates that nodes prove themselves to each other with."`

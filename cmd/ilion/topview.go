@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// topView is what ilion top shows.
+type topView int
+
+const (
+	byTable topView = iota
+	byPartition
+	byKey
+	topViews
+)
+
+// press is the view after a key, and whether that ends it all.
+func (v topView) press(key byte) (next topView, quit bool) {
+	switch key {
+	case 't':
+		return byTable, false
+	case 'p':
+		return byPartition, false
+	case 'k':
+		return byKey, false
+	case '\t':
+		return (v + 1) % topViews, false
+	case 'q', 3, 4: // also Ctrl-C and Ctrl-D, which arrive as bytes
+		return v, true
+	}
+	return v, false
+}
+
+// topRow is a table, a partition or a key, with what is spent there.
+type topRow struct {
+	table     string
+	partition uint64
+	name      string
+	units     float64
+	// requests and throttled are a second; share, of the whole above it, and utilisation are parts of 1.
+	requests, throttled, share, utilisation float64
+	throughput                              int64
+	hot                                     bool
+}
+
+// rows are those of a view, the heaviest first.
+func (v topView) rows(tables []admin.TableUsage) (rows []topRow) {
+	for i := range tables {
+		t := &tables[i]
+		whole := topRow{table: t.Name, units: t.PerSecond}
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			row := topRow{table: t.Name, partition: p.ID, units: p.PerSecond, requests: p.Requests, share: p.Share,
+				throttled: p.Throttled, utilisation: p.Utilisation, throughput: p.Throughput, hot: p.HotSince != ""}
+			whole.requests += row.requests
+			whole.throttled += row.throttled
+			whole.throughput += row.throughput
+			whole.utilisation = max(whole.utilisation, row.utilisation)
+			whole.hot = whole.hot || row.hot
+			if v == byPartition {
+				rows = append(rows, row)
+			}
+			for k := range p.HotKeys {
+				if h := &p.HotKeys[k]; v == byKey {
+					rows = append(rows, topRow{table: t.Name, partition: p.ID, name: h.Key, units: h.PerSecond,
+						share: h.Share})
+				}
+			}
+		}
+		if v == byTable {
+			rows = append(rows, whole)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b topRow) int {
+		return cmp.Or(cmp.Compare(b.units, a.units), cmp.Compare(b.throttled, a.throttled),
+			cmp.Compare(a.table, b.table), cmp.Compare(a.partition, b.partition), cmp.Compare(a.name, b.name))
+	})
+	return rows
+}
+
+// text is the view as a table.
+func (v topView) text(tables []admin.TableUsage) string {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	switch v {
+	case byTable:
+		fmt.Fprintln(w, "TABLE\tRU/S\tREQUESTS/S\tTHROTTLED/S\tTHROUGHPUT\tBUSIEST PARTITION")
+	case byPartition:
+		fmt.Fprintln(w, "TABLE\tPARTITION\tRU/S\tSHARE\tREQUESTS/S\tTHROTTLED/S\tTHROUGHPUT\tUTILISATION")
+	case byKey:
+		fmt.Fprintln(w, "TABLE\tPARTITION\tRU/S\tSHARE\tKEY")
+	}
+	for _, r := range v.rows(tables) {
+		given, used := "-", "-"
+		if r.throughput > 0 {
+			given, used = fmt.Sprint(r.throughput), percent(r.utilisation)
+		}
+		if r.hot {
+			used += " hot"
+		}
+		switch v {
+		case byTable:
+			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%s\t%s\n", r.table, r.units, r.requests, r.throttled, given, used)
+		case byPartition:
+			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\t%.0f\t%.0f\t%s\t%s\n", r.table, r.partition, r.units, percent(r.share),
+				r.requests, r.throttled, given, used)
+		case byKey:
+			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\t%s\n", r.table, r.partition, r.units, percent(r.share), r.name)
+		}
+	}
+	_ = w.Flush() // a buffer takes everything
+	return b.String()
+}
+
+func percent(part float64) string { return fmt.Sprintf("%.0f %%", 100*part) }
+
+// printTop prints all views.
+func printTop(out io.Writer, tables []admin.TableUsage) error {
+	for v := range topViews {
+		if v > byTable {
+			fmt.Fprintln(out)
+		}
+		if _, err := io.WriteString(out, v.text(tables)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lines are those of a screen: a heading, as much of the view as there is room for, cut at its width, and what keys do,
+// or why there is nothing new.
+func (v topView) lines(tables []admin.TableUsage, failed error, width, height int) []string {
+	var units, requests, throttled float64
+	for _, r := range byTable.rows(tables) {
+		units, requests, throttled = units+r.units, requests+r.requests, throttled+r.throttled
+	}
+	out := []string{fmt.Sprintf("%.0f RU/s, %.0f requests/s, %.0f throttled/s", units, requests, throttled), ""}
+	out = append(out, strings.Split(strings.TrimSuffix(v.text(tables), "\n"), "\n")...)
+	foot := "t tables, p partitions, k keys, q quit"
+	if failed != nil {
+		foot = strings.ReplaceAll(failed.Error(), "\n", " ")
+	}
+	out = append(out[:min(len(out), max(height-1, 0))], foot)
+	for i, line := range out {
+		out[i] = cutTo(printable(line), width)
+	}
+	return out
+}
+
+// printable has no control characters: keys are what clients wrote, and a terminal would obey them.
+func printable(line string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, line)
+}
+
+func cutTo(line string, width int) string {
+	for utf8.RuneCountInString(line) > max(width, 0) {
+		_, n := utf8.DecodeLastRuneInString(line)
+		line = line[:len(line)-n]
+	}
+	return line
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+var topSample = []admin.TableUsage{
+	{Name: "ks.calm", PerSecond: 10,
+		Partitions: []admin.PartitionUsage{{ID: 1, PerSecond: 10, Requests: 10, Share: 1}}},
+	{Name: "ks.busy", PerSecond: 9000, Partitions: []admin.PartitionUsage{
+		{ID: 2, PerSecond: 3000, Requests: 600, Share: 1. / 3, Throughput: 6000, Utilisation: 0.5},
+		{ID: 3, PerSecond: 6000, Requests: 1200, Share: 2. / 3, Throughput: 6000, Utilisation: 1, Throttled: 70,
+			HotSince: "2026-11-23T04:00:00Z",
+			HotKeys:  []admin.HotKey{{Key: "k = 'a\x1b[2Jb'", PerSecond: 4000, Share: 0.67}}},
+	}},
+}
+
+// TestTopViews proves that each view has the heaviest first, that sums are those of the partitions, and that keys
+// switch between views and end it.
+func TestTopViews(t *testing.T) {
+	for v, want := range []string{
+		"TABLE    RU/S  REQUESTS/S  THROTTLED/S  THROUGHPUT  BUSIEST PARTITION\n" +
+			"ks.busy  9000  1800        70           12000       100 % hot\n" +
+			"ks.calm  10    10          0            -           -\n",
+		"TABLE    PARTITION  RU/S  SHARE  REQUESTS/S  THROTTLED/S  THROUGHPUT  UTILISATION\n" +
+			"ks.busy  3          6000  67 %   1200        70           6000        100 % hot\n" +
+			"ks.busy  2          3000  33 %   600         0            6000        50 %\n" +
+			"ks.calm  1          10    100 %  10          0            -           -\n",
+		"TABLE    PARTITION  RU/S  SHARE  KEY\nks.busy  3          4000  67 %   k = 'a\x1b[2Jb'\n",
+	} {
+		if got := topView(v).text(topSample); got != want {
+			t.Errorf("view %d:\n%s\nwant\n%s", v, got, want)
+		}
+	}
+	v, pressed := byTable, ""
+	for _, key := range []byte("pkt\t\t\tx") {
+		next, quit := v.press(key)
+		if v = next; quit {
+			t.Errorf("%c ends it", key)
+		}
+		pressed += string("tpk"[v])
+	}
+	if pressed != "pktpktt" {
+		t.Errorf("the views were %s", pressed)
+	}
+	for _, key := range []byte{'q', 3, 4} {
+		if _, quit := v.press(key); !quit {
+			t.Errorf("%d does not end it", key)
+		}
+	}
+}
+
+// TestTopFits proves that a screen has no more lines and columns than the terminal, whatever its size, that its last
+// line says what keys do, or what went wrong, and that no key can steer the terminal.
+func TestTopFits(t *testing.T) {
+	for v := range topViews {
+		for _, size := range [][2]int{{1, 1}, {20, 3}, {80, 4}, {200, 60}} {
+			lines := v.lines(topSample, nil, size[0], size[1])
+			if len(lines) > size[1] {
+				t.Errorf("%d lines in %v", len(lines), size)
+			}
+			for _, line := range lines {
+				if len(line) > size[0] || strings.ContainsRune(line, '\x1b') {
+					t.Errorf("%q in %v", line, size)
+				}
+			}
+		}
+		lines := v.lines(topSample, errors.New("no node\nanswers"), 80, 24)
+		if lines[len(lines)-1] != "no node answers" {
+			t.Errorf("the last line is %q", lines[len(lines)-1])
+		}
+	}
+}
