@@ -15,7 +15,7 @@ cells=${*:-read write mixed scan cread cwrite cmixed}
 duration=${DURATION:-5s} rounds=${ROUNDS:-1} base=127.${BASE:-9}.0 times=${TIMES:-3}
 CGO_ENABLED=${CGO_ENABLED:-0} go build -o "$work/ilion" ./cmd/ilion
 ilion=${ILION:-$work/ilion}
-printf 'splits:\n  operations_per_second: -1\nmemory:\n  budget: %s\n' "${BUDGET:-1GiB}" >"$work/config.yaml"
+printf 'splits:\n  request_units_per_second: -1\nmemory:\n  budget: %s\n' "${BUDGET:-1GiB}" >"$work/config.yaml"
 pids=()
 stop() {
   [ ${#pids[@]} = 0 ] || { kill "${pids[@]}" 2>/dev/null || true; wait "${pids[@]}" 2>/dev/null || true; }
