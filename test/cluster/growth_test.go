@@ -28,9 +28,9 @@ var (
 // grownTable is the table that grows and shrinks.
 const grownTable = "load.grown"
 
-// growthConfig has partitions split at 1.6 MB, or at 1,000 request units a second, and neighbours merge that have been
+// growthConfig has partitions split at 1.6 MB, or at 400 request units a second, and neighbours merge that have been
 // far below that for four seconds: tables of a test go through what large ones do.
-const growthConfig = "splits:\n  storage_cap: 2000000\n  request_units_per_second: 1000\n" +
+const growthConfig = "splits:\n  storage_cap: 2000000\n  request_units_per_second: 400\n" +
 	"merges:\n  quiet_for: 4s\n"
 
 // shrinkTime bounds how long a table takes to be two partitions again. Sizes are those on disk: what was deleted is

@@ -116,14 +116,14 @@ func (w *simulation) counted(n *node, number int) {
 	w.Note("node %d counts %d", n.ID, number)
 }
 
-// input and output are what porcupine sees.
-type input struct {
+// request and response are what porcupine sees.
+type request struct {
 	kind       opKind
 	value, old uint64
 	stamp      int64
 }
 
-type output struct {
+type response struct {
 	value          uint64
 	stamp          int64
 	applied, blind bool
@@ -142,7 +142,7 @@ type cell struct {
 var register = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
-		s, i, o := state.(cell), in.(input), out.(output)
+		s, i, o := state.(cell), in.(request), out.(response)
 		switch i.kind {
 		case opWrite:
 			return true, cell{value: i.value}
@@ -171,7 +171,7 @@ var register = porcupine.Model{
 var highest = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
-		s, i, o := state.(cell), in.(input), out.(output)
+		s, i, o := state.(cell), in.(request), out.(response)
 		if i.kind == opStamped {
 			if i.stamp > s.stamp || i.stamp == s.stamp && i.value > s.value {
 				s = cell{value: i.value, stamp: i.stamp}
@@ -189,7 +189,7 @@ var highest = porcupine.Model{
 var visible = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{cell{}} },
 	Step: func(state, in, out any) []any {
-		s, i, o := state.(cell), in.(input), out.(output)
+		s, i, o := state.(cell), in.(request), out.(response)
 		switch i.kind {
 		case opStamped:
 			next := cell{value: i.value, stamp: i.stamp}
@@ -222,7 +222,7 @@ var visible = porcupine.NondeterministicModel{
 	DescribeOperation: describe,
 }
 
-func describe(in, out any) string { return fmt.Sprintf("%+v -> %+v", in.(input), out.(output)) }
+func describe(in, out any) string { return fmt.Sprintf("%+v -> %+v", in.(request), out.(response)) }
 
 // checkHistories checks every key; it returns how many took too long.
 func (w *simulation) checkHistories() (unchecked int) {
@@ -304,8 +304,8 @@ func operations(ops []*op) []porcupine.Operation {
 			end = int64(o.ended)
 		}
 		out = append(out, porcupine.Operation{
-			ClientId: o.client, Input: input{o.kind, o.value, o.old, o.stamp}, Call: int64(o.called),
-			Output: output{o.value, o.stamp, o.applied, o.blind, !o.done}, Return: end,
+			ClientId: o.client, Input: request{o.kind, o.value, o.old, o.stamp}, Call: int64(o.called),
+			Output: response{o.value, o.stamp, o.applied, o.blind, !o.done}, Return: end,
 		})
 	}
 	return out

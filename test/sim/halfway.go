@@ -37,8 +37,8 @@ func (h *Halfway) each(f func(name string, n *int)) {
 // halfwayMax bounds them in a run.
 const halfwayMax = 2
 
-// halves is what a node needs for them.
-type halves struct {
+// halfways is what a node needs for them.
+type halfways struct {
 	dice *rand.Rand
 	// amid is set while an entry is applied that changes the span of a partition, or freezes it.
 	amid bool
@@ -49,7 +49,7 @@ type halves struct {
 // halfway may have the process crash here: once in so many, more often amid a change of a partition. Planted bugs are
 // looked for without such crashes, which take the place of others.
 func (n *node) halfway(what *int, odds int) {
-	w, h := n.w, &n.halves
+	w, h := n.w, &n.halfways
 	if !w.plan.With.Strikes || w.plan.Bugs != (Bugs{}) || w.Calm || !n.Midway || h.left != nil ||
 		w.halfway >= halfwayMax || w.spares(n) {
 		return
@@ -74,11 +74,11 @@ func (n *node) halfway(what *int, odds int) {
 
 // fell ends the process if it has crashed halfway.
 func (n *node) fell() bool {
-	left := n.halves.left
+	left := n.halfways.left
 	if left == nil {
 		return false
 	}
-	n.halves.left = nil
+	n.halfways.left = nil
 	n.ended(func() { n.CrashAs(left, n.close) })
 	n.w.After(n.w.Between(10*time.Millisecond, restartMost), n.restart)
 	return true

@@ -48,8 +48,8 @@ type node struct {
 	// births counts the directories that were made before under the node's identity.
 	births uint64
 	// born says that the first replicas were made.
-	born   bool
-	halves halves
+	born     bool
+	halfways halfways
 	// seen is what a reader here may rely on.
 	seen map[seenAt]uint64
 }

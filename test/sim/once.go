@@ -34,8 +34,8 @@ type once struct {
 // Apply implements raftgroup.StateMachine.
 func (o *once) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
 	before := len(results)
-	o.n.halves.amid = o.changes(commands)
-	defer func() { o.n.halves.amid = false }()
+	o.n.halfways.amid = o.changes(commands)
+	defer func() { o.n.halfways.amid = false }()
 	results, err := o.StateMachine.Apply(group, index, term, commands, results)
 	for i, result := range results[before:] {
 		if _, refused := result.(error); refused {

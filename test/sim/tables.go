@@ -66,18 +66,18 @@ type alteration struct {
 	called, ended time.Duration
 }
 
-// shape is what a table has.
-type shape struct{ there, column, index bool }
+// outline is what a table has.
+type outline struct{ there, column, index bool }
 
-// after is the shape after a change; ok is false if the change is to be refused.
-func (s shape) after(c change) (next shape, ok bool) {
+// after is the outline after a change; ok is false if the change is to be refused.
+func (s outline) after(c change) (next outline, ok bool) {
 	if c == createTable {
-		return shape{there: true}, !s.there
+		return outline{there: true}, !s.there
 	}
 	next, ok = s, s.there
 	switch c {
 	case dropTable:
-		next = shape{}
+		next = outline{}
 	case addColumn:
 		next.column, ok = true, ok && !s.column
 	case dropColumn:
@@ -93,9 +93,9 @@ func (s shape) after(c change) (next shape, ok bool) {
 // shapes is the model of a table's schema: changes take effect one after the other, and those that do not fit are
 // refused.
 var shapes = porcupine.NondeterministicModel{
-	Init: func() []any { return []any{shape{there: true}} },
+	Init: func() []any { return []any{outline{there: true}} },
 	Step: func(state, in, out any) []any {
-		s := state.(shape)
+		s := state.(outline)
 		next, ok := s.after(in.(change))
 		switch a := out.(changeEnd); {
 		case a == unknown && ok:
@@ -194,9 +194,9 @@ func (n *node) startSchema() {
 func (n *node) alter(t *world.Task) {
 	w := n.w
 	name := tableNames[w.Rand.IntN(len(tableNames))]
-	var s shape
+	var s outline
 	if table := n.cat.Snapshot().Table(keyspace, name); table != nil {
-		s = shape{true, table.Column("x") != nil, len(table.Indexes) > 0}
+		s = outline{true, table.Column("x") != nil, len(table.Indexes) > 0}
 	}
 	// Indexes are made and dropped more often than anything else.
 	c := []change{createIndex, createIndex, createIndex, createIndex, dropIndex, addColumn, dropColumn, createTable,

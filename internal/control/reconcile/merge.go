@@ -18,6 +18,9 @@ import (
 const (
 	// freezeMax is how long it may be frozen before the merge is taken back.
 	freezeMax = time.Second
+	// foundFor is for how long another leader is taken to have waited by one that finds the partition frozen: an
+	// election took longer than that, and requests wait for two seconds at most.
+	foundFor = 700 * time.Millisecond
 	// quietMax is how long its leader waits for all replicas to be there before it freezes it.
 	quietMax = 10 * time.Second
 	// orderedMax is how old an order may be before a new leader no longer waits as long as that, so that a merge ends
@@ -201,17 +204,21 @@ func (m *Members) freeze(ctx context.Context, j *Joiner, r Replica, p *topology.
 	s *raftgroup.Status) error {
 	now := m.Sched.Wall()
 	ordered := now.Sub(time.UnixMilli(reasonOf(p, now).Began))
+	frozen, before := r.Frozen() != 0, time.Duration(0)
+	if frozen {
+		before = foundFor
+	}
 	switch {
-	case inVain(r.Frozen() != 0, m.waited(p.ID, p.Epoch, r.Frozen() != 0), ordered):
+	case inVain(frozen, m.waited(p.ID, p.Epoch, frozen, before), ordered):
 		return j.Recall(ctx, p)
-	case r.Frozen() != 0 || !allThere(s):
+	case frozen || !allThere(s):
 		return nil
 	}
 	// At the epoch of the map: the order may be an old one that was taken back, and nobody would thaw it again.
 	if err := r.Freeze(ctx, p.Epoch); err != nil {
 		return fmt.Errorf("freeze partition %d: %w", p.ID, err)
 	}
-	m.waited(p.ID, p.Epoch, true)
+	m.waited(p.ID, p.Epoch, true, 0)
 	return nil
 }
 
@@ -241,8 +248,8 @@ type wait struct {
 	since  time.Time
 }
 
-// waited is how long that is.
-func (m *Members) waited(id topology.PartitionID, epoch uint64, frozen bool) time.Duration {
+// waited is how long that is. One that begins to wait counts what others have waited before.
+func (m *Members) waited(id topology.PartitionID, epoch uint64, frozen bool, before time.Duration) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.Sched.Now()
@@ -256,7 +263,7 @@ func (m *Members) waited(id topology.PartitionID, epoch uint64, frozen bool) tim
 				delete(m.waits, other)
 			}
 		}
-		w = wait{epoch, frozen, now}
+		w = wait{epoch, frozen, now.Add(-before)}
 		m.waits[id] = w
 	}
 	return now.Sub(w.since)

@@ -98,3 +98,13 @@ func TestMergeIsTakenBackByNewLeaders(t *testing.T) {
 	}
 	t.Fatal("it still waits")
 }
+
+// TestFoundFrozen proves that a leader that finds a partition frozen by the one before takes the merge back sooner than
+// one that has frozen it: requests have waited for its election.
+func TestFoundFrozen(t *testing.T) {
+	var m Members
+	if own, found := m.waited(1, 1, true, 0), m.waited(2, 1, true, foundFor); inVain(true, own+freezeMax-foundFor, 0) ||
+		!inVain(true, found+freezeMax-foundFor+time.Millisecond, 0) {
+		t.Errorf("it has waited for %v, and for %v where it was frozen before", own, found)
+	}
+}

@@ -92,14 +92,19 @@ func NameLogs(fs vfs.FS, dir string, err error) (named error, damaged bool) {
 	return fmt.Errorf("the log (%s): %w", strings.Join(names, ", "), err), true
 }
 
-// checkAbsent finds tables without a list.
+// firstManifest is the list that Pebble begins a store with. It gets its marker, and only then the store its first log.
+const firstManifest = "MANIFEST-000001"
+
+// checkAbsent finds tables, logs or lists that no marker belongs to. A first list alone is what a crash leaves of the
+// making of a store: nothing was written to that yet.
 func checkAbsent(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if err != nil {
 		return err
 	}
 	i := slices.IndexFunc(names, func(name string) bool {
-		return strings.HasSuffix(name, ".sst") || strings.HasPrefix(name, "MANIFEST-")
+		return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, logFileSuffix) ||
+			strings.HasPrefix(name, "MANIFEST-") && name != firstManifest
 	})
 	if i < 0 {
 		return nil

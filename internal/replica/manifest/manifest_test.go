@@ -134,6 +134,51 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
+// steps looks at a store after each file that is made in it.
+type steps struct {
+	vfs.FS
+	t     *testing.T
+	first bool // the first list was there, and no marker
+}
+
+func (s *steps) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := s.FS.Create(name, c)
+	if err := Check(s.FS, "data"); err != nil {
+		s.t.Errorf("after %s: %v", name, err)
+	}
+	if filepath.Base(name) == firstManifest {
+		s.first = true
+	}
+	return f, err
+}
+
+// TestCutOffInMaking proves that what a crash leaves of a store that was being made, after whichever file, is not taken
+// for damage, and that a store can be made of it.
+func TestCutOffInMaking(t *testing.T) {
+	fs := &steps{FS: vfs.NewMem(), t: t}
+	open := func(fs vfs.FS) {
+		db, err := pebble.Open("data", &pebble.Options{FS: fs, Logger: quiet{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if open(fs); !fs.first {
+		t.Error("a store does not begin with " + firstManifest)
+	}
+	cut := vfs.NewMem()
+	if err := cut.MkdirAll("data", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, cut, "data/"+firstManifest, []byte("begun"))
+	open(cut)
+	if found, err := pebble.Peek("data", cut); err != nil || !found.Exists || Check(cut, "data") != nil {
+		t.Error(found, err)
+	}
+}
+
 // TestDamagedLogs proves that a flipped bit in a log is found, anywhere but in what its last three syncs wrote; and
 // that logs which a crash has cut off, at any byte, or which have the remains of an older log after their end, are not
 // taken for damaged.
