@@ -265,9 +265,14 @@ func (h *hour) statements(ts *testscript.TestScript, _ bool, args []string) {
 				for range r.RowCount {
 					var row []string
 					for i := range r.ColumnCount {
-						n := binary.BigEndian.Uint32(cells)
-						row = append(row, shown(r.Columns[i].Type, cells[4:4+n]))
-						cells = cells[4+n:]
+						n := int32(binary.BigEndian.Uint32(cells))
+						cells = cells[4:]
+						if n < 0 {
+							row = append(row, "null")
+							continue
+						}
+						row = append(row, shown(r.Columns[i].Type, cells[:n]))
+						cells = cells[n:]
 					}
 					rows = append(rows, row)
 				}
@@ -296,6 +301,9 @@ func (h *hour) statements(ts *testscript.TestScript, _ bool, args []string) {
 
 // shown is a value as cqlsh shows it.
 func shown(t *cqltype.Type, wire []byte) string {
+	if t.Kind == cqltype.Text {
+		return string(wire)
+	}
 	text := strings.Trim(t.Format(wire), "'")
 	if t.Kind == cqltype.Boolean {
 		text = strings.ToUpper(text[:1]) + text[1:]
