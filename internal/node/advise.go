@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/advise"
-	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/usage"
@@ -23,8 +22,6 @@ const (
 	// adviseWait bounds the wait for advice on a table, and adviseNodeWait that for another node.
 	adviseWait     = 20 * time.Second
 	adviseNodeWait = 10 * time.Second
-	// adviseAtOnce bounds the nodes that are asked at a time.
-	adviseAtOnce = 8
 	// adviceAge is how old the advice may be that a virtual table shows, and adviceTablesMax of how many tables it is
 	// remembered.
 	adviceAge       = time.Minute
@@ -73,30 +70,11 @@ func (n *Node) advise(ctx context.Context, t *schema.Table) (advise.Report, erro
 // figures.
 func (c *cluster) addParts(ctx context.Context, in *advise.Input) {
 	question := binary.BigEndian.AppendUint32(nil, in.Table.ID)
-	places := make(chan struct{}, adviseAtOnce)
-	var asking sync.WaitGroup
-	var mu sync.Mutex
-	for _, node := range c.n.records.State().Nodes {
-		if node.ID == c.self || node.State == meta.Left || !c.peers.Alive(node.ID) {
-			continue
+	c.askOthers(ctx, adviseSubject, question, adviseNodeWait, func(answer []byte) {
+		if part, err := advise.DecodePart(answer); err == nil {
+			in.Add(&part)
 		}
-		asking.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			ctx, cancel := context.WithTimeout(ctx, adviseNodeWait)
-			defer cancel()
-			b, err := c.peers.Ask(ctx, node.ID, adviseSubject, question)
-			if err != nil {
-				return
-			}
-			if part, err := advise.DecodePart(b); err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				in.Add(&part)
-			}
-		})
-	}
-	asking.Wait()
+	})
 }
 
 // adviseOthers answers another node that asks about a table.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/growth"
 	"github.com/ilion-db/ilion/internal/control/merge"
-	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -162,12 +161,9 @@ func (c *cluster) quiet(ctx context.Context) []merge.Quiet {
 	ctx, cancel := context.WithTimeout(ctx, quietAllWait)
 	defer cancel()
 	out := c.n.growth.Quiet()
-	for _, node := range c.n.records.State().Nodes {
-		if node.ID == c.self || node.State == meta.Left || !c.peers.Alive(node.ID) {
-			continue
-		}
+	for _, node := range c.others() {
 		asking, done := context.WithTimeout(ctx, quietWait)
-		b, err := c.peers.Quiet(asking, node.ID)
+		b, err := c.peers.Quiet(asking, node)
 		done()
 		if err != nil {
 			continue // an older build, or it is busy: nothing is merged there for now

@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -25,7 +23,7 @@ import (
 const (
 	// usageSubject is what nodes ask each other about for usage.
 	usageSubject = "usage"
-	// usageWait is how long nodes are waited for that are asked what was spent there; they are asked at once.
+	// usageWait is how long a node is waited for that is asked what was spent there.
 	usageWait = 2 * time.Second
 )
 
@@ -45,27 +43,11 @@ func (c *cluster) usage(ctx context.Context, q usage.Question) (lists [][]usage.
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, usageWait)
-	defer cancel()
-	var mu sync.Mutex
-	var asked sync.WaitGroup
-	for _, node := range c.n.records.State().Nodes {
-		if node.ID == c.self || node.State == meta.Left || !c.peers.Alive(node.ID) {
-			continue
+	c.askOthers(ctx, usageSubject, question, usageWait, func(answer []byte) {
+		if list, err := usage.DecodeReports(answer); err == nil {
+			lists = append(lists, list)
 		}
-		asked.Go(func() {
-			b, err := c.peers.Ask(ctx, node.ID, usageSubject, question)
-			if err != nil {
-				return // it is busy, or of an older build
-			}
-			if list, err := usage.DecodeReports(b); err == nil {
-				mu.Lock()
-				lists = append(lists, list)
-				mu.Unlock()
-			}
-		})
-	}
-	asked.Wait()
+	})
 	return lists
 }
 

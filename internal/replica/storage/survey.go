@@ -237,13 +237,18 @@ func (w *spotVisitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
 		w.p.Partial = true
 		return command.NextPartition, nil
 	}
-	n := int64(len(w.p.Key) + len(clustering) + r.Size())
-	w.spend(n)
-	w.p.Rows++
-	w.p.Bytes += float64(n)
-	w.p.Values += float64(len(r.Cells))
-	w.keeper.note(clustering, n, r)
+	w.spend(w.p.row(&w.keeper, clustering, r))
 	return command.More, nil
+}
+
+// row counts a row that was looked at, and returns its logical bytes.
+func (p *SurveyedPartition) row(k *rowKeeper, clustering []byte, r *row.Row) (bytes int64) {
+	bytes = int64(len(p.Key) + len(clustering) + r.Size())
+	p.Rows++
+	p.Bytes += float64(bytes)
+	p.Values += float64(len(r.Cells))
+	k.note(clustering, bytes, r)
+	return bytes
 }
 
 // rowKeeper keeps rows at even distances, without knowing how many there will be.
@@ -353,12 +358,7 @@ func (w *wholeVisitor) Row(clustering []byte, r *row.Row) (command.Step, error) 
 		w.cut = true
 		return command.Stop, nil
 	}
-	n := int64(len(w.p.Key) + len(clustering) + r.Size())
-	*w.left -= n
-	w.p.Rows++
-	w.p.Bytes += float64(n)
-	w.p.Values += float64(len(r.Cells))
-	w.keeper.note(clustering, n, r)
+	*w.left -= w.p.row(&w.keeper, clustering, r)
 	return command.More, nil
 }
 
