@@ -40,6 +40,7 @@ func logicalPartitions(t *testing.T, n *Node, table string) uint64 {
 // with rows and with nothing but a static cell, in one physical partition and in several, before and after rows and
 // whole partitions are deleted.
 func TestLogicalPartitionsAreCounted(t *testing.T) {
+	t.Parallel()
 	for _, physical := range []int{1, 3} {
 		n := startTestNode(t, Options{InitialPartitions: physical})
 		c := newClient(t, n)

@@ -28,6 +28,7 @@ func shownSerial(t *testing.T, address string) *big.Int {
 // TestCertificatesAreReadAgain proves that clients of CQL and HTTP are shown a new certificate when its files have
 // changed or the node is told so, without a restart, and the one before where the new one is broken.
 func TestCertificatesAreReadAgain(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t, "ca")
 	ca.sign("server", []net.IP{net.IPv4(127, 0, 0, 1)})
 	n := startNode(t, Options{HTTP: "127.0.0.1:0", TLS: TLSOptions{Cert: ca.path("server.pem"),

@@ -51,6 +51,7 @@ func voters(n *Node) int {
 // what one node writes another reads, that all follow a schema change, and that a node that leaves is taken out of
 // every set and stops.
 func TestClusterGrows(t *testing.T) {
+	t.Parallel()
 	a := clusterNode(t, nil, Options{})
 	c := newClient(t, a)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -283,6 +284,7 @@ func TestFeatureLevel(t *testing.T) {
 // TestLongAbsence proves that a node which was away for so long that its replicas were rebuilt elsewhere, that of the
 // meta partition among them, follows the records again when it is back, and can be used.
 func TestLongAbsence(t *testing.T) {
+	t.Parallel()
 	const heal = 500 * time.Millisecond
 	dir := filepath.Join(t.TempDir(), "away")
 	roomy := func(string) (vfs.DiskUsage, error) { // a node with little space gets no replicas back

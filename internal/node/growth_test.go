@@ -103,6 +103,7 @@ func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 // TestSplitsByLoad proves that a partition which is asked much for ten seconds is split where its load divides, and
 // that the siblings of a hot key are moved away, which is named.
 func TestSplitsByLoad(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes fifteen seconds")
 	}

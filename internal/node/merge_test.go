@@ -19,6 +19,7 @@ import (
 // every row and every addition is there once; and that a merge which was recorded, or frozen, before the end of a
 // process is carried out by the next one.
 func TestMergeAlone(t *testing.T) {
+	t.Parallel()
 	const writers, rows, counters = 4, 2000, 16
 	dir := t.TempDir()
 	n := startNode(t, Options{Data: dir, InitialPartitions: 8})

@@ -23,6 +23,7 @@ func (c *client) try(id [16]byte, values ...[]byte) error {
 // limit and 2 % above, with its key in the text; that reads, deletes, and writes of other logical partitions go on;
 // that overwriting it is no growth; and that it is written again when it was emptied.
 func TestLogicalPartitionLimit(t *testing.T) {
+	t.Parallel()
 	const limit, value = 20_000_000, 10_000
 	n := startTestNode(t, Options{Limits: LimitOptions{LogicalPartitionBytes: limit}})
 	c := newClient(t, n)

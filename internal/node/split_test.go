@@ -18,6 +18,7 @@ import (
 // read, that no request fails and no row is lost or doubled, also after a restart; and that a split which was ordered
 // and not carried out before a crash is made at the next start.
 func TestSplitAlone(t *testing.T) {
+	t.Parallel()
 	const rows, writers, counters = 800, 4, 5
 	dir := t.TempDir()
 	n := startNode(t, Options{Data: dir, InitialPartitions: 1})

@@ -113,6 +113,7 @@ func TestThroughputIsEnforced(t *testing.T) {
 // TestPartitionsByThroughput proves that a table is made with as many physical partitions as its throughput asks for,
 // that more are split off at once when it is raised, though it has not a row, and that they merge when it is lowered.
 func TestPartitionsByThroughput(t *testing.T) {
+	t.Parallel()
 	n := startTestNode(t, Options{Merges: MergeOptions{QuietFor: quietForMin}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")

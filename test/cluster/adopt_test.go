@@ -26,6 +26,7 @@ var (
 // TestAdopt proves that the rows of a node that stood alone are all there when it has become the first of four, with
 // kills at random moments of its adoption and of the growth.
 func TestAdopt(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, "")
 	f.patience += time.Duration(*rowsFlag/20_000) * time.Second
 	a := f.add()

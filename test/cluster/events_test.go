@@ -192,6 +192,7 @@ func agreed(t *testing.T, listeners []*listener) time.Duration {
 // comes, dies, returns and leaves; that system.peers says the same at that moment; that a node which is said to be up
 // can be reached; and that the nodes agree about the schema when DDL has returned.
 func TestEvents(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, 4, "")
 	var listeners []*listener
 	for _, m := range f.nodes {

@@ -135,6 +135,7 @@ func (w *filler) check() {
 // TestOneFullDisk proves that one disk that fills costs the cluster that node, and nobody an error: it gives its
 // leaderships away, ends with one line, says at the start how much space it lacks, and comes back when there is space.
 func TestOneFullDisk(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, "")
 	for range 4 {
 		f.add()

@@ -129,6 +129,7 @@ func createIndexes(f *fleet, round int) {
 // of LOGGED batches has every row that is there when the batches were finished for it, in every table and at every
 // node, and that each batch is whole.
 func TestIndexAfterKilledBatches(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, 4, "")
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
 		"CREATE TABLE ks.a (k int PRIMARY KEY, v int)", "CREATE TABLE ks.b (k int PRIMARY KEY, v int, l list<int>)",

@@ -101,6 +101,7 @@ func (g *gate) shut() {
 // TestRefusedIsNotDeath proves that a leader whose address refuses connections while it lives, because a proxy before
 // it was restarted or a firewall rejects, does not serve a QUORUM read that misses an acknowledged write.
 func TestRefusedIsNotDeath(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, "")
 	gates := make([]*gate, 4)
 	for i := range gates {

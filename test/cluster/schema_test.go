@@ -20,6 +20,7 @@ var tablesFlag = flag.Int("tables", 40, "tables that TestSchemaFromAll creates")
 // TestSchemaFromAll proves that changes of the schema from all nodes at once end in one schema that has them all, and
 // measures them.
 func TestSchemaFromAll(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, 4, "")
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
 		"CREATE TABLE ks.shared (k int PRIMARY KEY, v int)")

@@ -200,6 +200,7 @@ func (d *designer) rows(c *rawclient.Conn, where, name, condition string, want m
 // same schema, which is what was asked for; every index is built and finds all rows; what was truncated or dropped is
 // gone; and no node has a replica that the map does not know.
 func TestSchemaThroughKills(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, 4, "")
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
 	const lanes = 3

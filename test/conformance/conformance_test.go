@@ -86,6 +86,7 @@ type difference struct {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("replays for about half a minute")
 	}
@@ -105,6 +106,7 @@ func TestConformance(t *testing.T) {
 // TestCluster proves for the scenarios that four nodes answer as one does, whichever is asked. All recordings are
 // replayed by -nodes=4, with TestConformance.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("replays for about half a minute")
 	}

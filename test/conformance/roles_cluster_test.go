@@ -14,6 +14,7 @@ import (
 // TestRolesInACluster proves that changes of roles hold on every node as soon as their statement has returned: each
 // statement goes to the next node.
 func TestRolesInACluster(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}

@@ -20,6 +20,7 @@ const superuser = "cassandra"
 // roles and permissions made with Cassandra 5.0.5, and the scenarios of 4.0 beside them (-only names other tests).
 // Nothing is left out: steps that need views or functions are among the differences.
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("replays for some seconds")
 	}

@@ -60,6 +60,7 @@ const batchKeys = 40
 // TestKillBatch proves that a logged batch over many physical partitions, also one with a list update, is there as a
 // whole or not at all after a kill, and that it is there if it was acknowledged.
 func TestKillBatch(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds and kills processes")
 	}

@@ -93,6 +93,7 @@ type acknowledged struct {
 // TestKill proves that no acknowledged write is lost by kill -9, that rows are whole, and that a counter is neither
 // short of a confirmed increment nor counts one twice.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds and kills processes")
 	}

@@ -154,6 +154,7 @@ func partitions(t *testing.T, s *process.Server) int {
 // TestKillSchema proves that a kill in the middle of schema changes leaves a schema, a map and partitions that agree:
 // an acknowledged change is there, one that was not is there as a whole or not at all, and no partition is left over.
 func TestKillSchema(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds and kills processes")
 	}

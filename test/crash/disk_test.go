@@ -77,6 +77,7 @@ func eventually(t *testing.T, c *rawclient.Conn, statement string) {
 // TestFullDisk proves that a disk that writers fill within seconds costs no more than an error with a clear text:
 // deletes, reads and TRUNCATE go on, writes are accepted again when there is space, and nothing acknowledged is lost.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t, 100)
 	ballast := filepath.Join(disk, "ballast")
 	fill(t, ballast, 40<<20)
@@ -136,6 +137,7 @@ func TestFullDisk(t *testing.T) {
 // that says why, that it does not start as long as there is no space, and that what it had acknowledged is there when
 // the disk works again.
 func TestBrokenDisk(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t, 100)
 	ballast := filepath.Join(disk, "ballast")
 	s := process.Start(t, filepath.Join(disk, "data"))

@@ -16,6 +16,7 @@ import (
 // nodes has every row of theirs: a batch that was planned before the index was there may be applied after the table was
 // searched for rows.
 func TestIndexWhileBatching(t *testing.T) {
+	t.Parallel()
 	c := start(t, 4)
 	c.Do(0, "CREATE TABLE ks.t (k int PRIMARY KEY, v int, l list<int>)", "CREATE TABLE ks.u (k int PRIMARY KEY, v int)")
 	const lanes, rounds = 8, 6

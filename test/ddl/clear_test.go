@@ -167,6 +167,7 @@ func judge(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over
 // TestTruncateWhileWriting proves that TRUNCATE removes what was acknowledged before it and nothing that is written
 // after it, and that writers do not notice it.
 func TestTruncateWhileWriting(t *testing.T) {
+	t.Parallel()
 	c := start(t, 4)
 	c.Do(0, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)", "CREATE INDEX ON ks.t (v)")
 	w := write(t, c, "ks.t", func(*cqlwire.Error) bool { return false })
@@ -186,6 +187,7 @@ func TestTruncateWhileWriting(t *testing.T) {
 // TestDropWhileWriting proves that a table which was dropped and made again has no old row, that it has all that was
 // written after it was made, and that writers hear of nothing but that there is no such table.
 func TestDropWhileWriting(t *testing.T) {
+	t.Parallel()
 	c := start(t, 4)
 	create := []string{"CREATE TABLE ks.t (k int PRIMARY KEY, v int)", "CREATE INDEX ON ks.t (v)"}
 	c.Do(0, create...)
@@ -209,6 +211,7 @@ func TestDropWhileWriting(t *testing.T) {
 // TestTruncatedEverywhere proves that when TRUNCATE has returned no node has a row of before, nor finds one by an
 // index, whatever the level.
 func TestTruncatedEverywhere(t *testing.T) {
+	t.Parallel()
 	c := start(t, 4)
 	c.Do(0, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)", "CREATE INDEX ON ks.t (v)")
 	conns := make([]*rawclient.Conn, c.Len())

@@ -44,6 +44,7 @@ func count(t *testing.T, c *rawclient.Conn, text string) int {
 // TestIndexesAtOnce proves that an index is whole when CREATE INDEX has returned, at every node, while other nodes make
 // other indexes.
 func TestIndexesAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 4} {
 		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
 			const tables, rows, lanes = 24, 20, 4
@@ -73,6 +74,7 @@ func TestIndexesAtOnce(t *testing.T) {
 // TestIndexWhileWriting proves that no row that was acknowledged is missing in an index that was made while rows were
 // written, changed and deleted through all nodes, and that what was changed or deleted is not found any more.
 func TestIndexWhileWriting(t *testing.T) {
+	t.Parallel()
 	c := start(t, 4)
 	c.Do(0, "CREATE TABLE ks.t (k int PRIMARY KEY, v int, w int)")
 	const lanes, before = 8, 500

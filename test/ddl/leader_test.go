@@ -43,6 +43,7 @@ func metaLeader(c *nodes.Cluster) int {
 // TestIndexThroughLoss proves that an index is whole though the node that leads the meta partition, which builds it, is
 // stopped in the middle, while rows are written through the others.
 func TestIndexThroughLoss(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts many nodes")
 	}

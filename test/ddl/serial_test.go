@@ -113,6 +113,7 @@ func (l *lane) do(text string) *op {
 // come one after the other; that all nodes have the schema of that order in the end, one that was away meanwhile among
 // them; and that nothing is left of what was dropped.
 func TestSerial(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts many nodes")
 	}

@@ -19,6 +19,7 @@ import (
 // protocol: no acknowledged write is lost, no value stands in another column, and the only errors are those that the
 // driver deals with.
 func TestAlterWhileWriting(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts many nodes")
 	}

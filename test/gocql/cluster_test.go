@@ -37,6 +37,7 @@ func apart(t *testing.T) func(i int, o *node.Options) {
 // TestDriverOnCluster proves that what works with one node works with four and with six, of which the driver is told
 // one and finds the others.
 func TestDriverOnCluster(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts many nodes")
 	}
@@ -118,6 +119,7 @@ func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 // leaders move, and started again, and that the driver uses the nodes that came back, with the statement it prepared
 // before.
 func TestPagingThroughRestarts(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts many nodes")
 	}

@@ -42,6 +42,7 @@ func exec(t *testing.T, s *gocql.Session, stmt string, args ...any) {
 // TestDriver proves what an application does first, over both protocol versions the driver speaks and over a table of
 // 16 physical partitions: schema, prepared writes, paging, tokens, batches, conditions, types, errors.
 func TestDriver(t *testing.T) {
+	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: 16})
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,7 @@ const targetTables = 10
 // that has a replica: on six nodes, while about 64 partitions of ten tables split, merge and move all the time. Which
 // nodes those are the drivers compute from system.peers.
 func TestDriversStayOnTarget(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts many nodes")
 	}

@@ -82,6 +82,7 @@ const (
 // are refused when they write faster than that, wait for as long as they are told, and succeed, with retry policies as
 // those published for Azure Cosmos DB: twenty writes of 50 request units each, which take more than a second.
 func TestDriversAreThrottled(t *testing.T) {
+	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{})
 	if err != nil {
 		t.Fatal(err)

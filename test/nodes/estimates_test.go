@@ -85,6 +85,7 @@ func untold(all []piece, partitions int64) string {
 // row once, and knows how many partitions there are and how large: with fewer nodes than a replica set has, and with
 // more.
 func TestSizeEstimatesCoverTheRing(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts many nodes")
 	}

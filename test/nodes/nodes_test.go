@@ -6,6 +6,7 @@ import "testing"
 
 // TestSettled proves that what Start returns is a cluster: what one node was told, every other answers at once.
 func TestSettled(t *testing.T) {
+	t.Parallel()
 	c := Start(t, Options{})
 	c.Do(0, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -18,6 +19,7 @@ func TestSettled(t *testing.T) {
 // TestCut proves that tables of more nodes than a set has replicas are cut, so that every node has some of each, and
 // that others are not.
 func TestCut(t *testing.T) {
+	t.Parallel()
 	c := Start(t, Options{Nodes: 6})
 	c.Do(3, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY, v int)")

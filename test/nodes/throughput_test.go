@@ -15,6 +15,7 @@ import (
 // TestPartitionsByThroughput proves that a table of a cluster is cut for its throughput and not where the ring of nodes
 // is, and that a throughput which is raised has its partitions split, though the table has not a row.
 func TestPartitionsByThroughput(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts many nodes")
 	}

@@ -150,6 +150,7 @@ func (c *three) leadFirst() {
 // TestLostLogFolder proves that a node whose log folder is missing, empty, or another one, does not start, however
 // often it is tried, and that it does again when the right one is back.
 func TestLostLogFolder(t *testing.T) {
+	t.Parallel()
 	c := startThree(t)
 	c.nodes[2].Stop(t)
 	log, aside := filepath.Join(c.dir(2), "raft"), filepath.Join(c.base, "aside")
@@ -191,6 +192,7 @@ func TestLostLogFolder(t *testing.T) {
 // TestCopyInTurn proves that of a data directory and its copy, which are started one after the other, only the one goes
 // on that was started first, and that this stays so when the nodes that saw it have been restarted.
 func TestCopyInTurn(t *testing.T) {
+	t.Parallel()
 	c := startThree(t)
 	c.nodes[2].Stop(t)
 	original, other := c.dir(2), filepath.Join(c.base, "copy")
@@ -214,6 +216,7 @@ func TestCopyInTurn(t *testing.T) {
 
 // TestEarlierState proves that a data directory that was put back to an earlier state is refused.
 func TestEarlierState(t *testing.T) {
+	t.Parallel()
 	c := startThree(t)
 	c.nodes[2].Stop(t)
 	backup := filepath.Join(c.base, "backup")
@@ -233,6 +236,7 @@ func TestEarlierState(t *testing.T) {
 // the snapshot of a disk, is noticed when others send it what follows on what it has lost: it ends with one line that
 // names the directory and says what to do, is refused from then on, and nothing that was acknowledged is lost.
 func TestEarlierMoment(t *testing.T) {
+	t.Parallel()
 	c := startThree(t)
 	n, moment := c.nodes[2], filepath.Join(c.base, "moment")
 	if err := n.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {

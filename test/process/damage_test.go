@@ -180,6 +180,7 @@ func flips(size int) (at []int) {
 // TestFlippedBits proves that a node whose directory has a flipped bit, in whatever file, refuses to start or ends,
 // with one line that names the file, or has all that it had; and that what is damaged is not deleted.
 func TestFlippedBits(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
@@ -278,6 +279,7 @@ func (m *member) flip(was *state, name string, at int, dir string) {
 // TestUnknownFilesStay proves that a node deletes nothing, in any of its directories, that it does not know to be its
 // own.
 func TestUnknownFilesStay(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}

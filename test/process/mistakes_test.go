@@ -36,6 +36,7 @@ func begin(t *testing.T, dir, internal string, args ...string) *process.Server {
 // TestMistakes proves that what users get wrong when they start nodes ends with one line that says so, and harms
 // nobody.
 func TestMistakes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
@@ -131,6 +132,7 @@ func TestMistakes(t *testing.T) {
 // TestSameIdentityTwice proves that a copy of a data directory does not take the place of the original, nor does what
 // was copied earlier when the original is gone: the copy ends with a reason, and nothing that was acknowledged is lost.
 func TestSameIdentityTwice(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}

@@ -31,6 +31,7 @@ const (
 // handshake and silence, as a client, as a node of another cluster, thousands of times - neither stops the node, nor
 // fills its memory or its log, nor keeps a node that may join from joining.
 func TestStrangers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
