@@ -24,6 +24,7 @@ type benchCommand struct {
 	Inflight     int           `default:"16" help:"Requests in flight per connection."`
 	Rate         int           `default:"0" help:"Requests due a second in an open loop, whatever is answered; 0: closed."`
 	RowSize      int           `default:"1000" help:"Bytes of the five columns of a row together."`
+	Zeros        int           `default:"0" help:"Percent of a column that is zeros, so that rows compress."`
 	Keys         int           `default:"100000" help:"Distinct rows; for scan: partitions of 1,000 rows."`
 	Distribution string        `enum:"uniform,zipf,hot" default:"uniform" help:"Of keys: ${enum}."`
 	Duration     time.Duration `default:"10s" help:"Length of the measurement."`
@@ -54,8 +55,8 @@ func (c *benchCommand) Run(out io.Writer) error {
 	defer stop()
 	rep, err := bench.Run(ctx, bench.Options{
 		Workload: c.Workload, Addr: c.Addr, User: c.User, Password: c.Password, TLS: config, Connections: c.Connections,
-		InFlight: c.Inflight, Rate: c.Rate,
-		RowSize: c.RowSize, Keys: c.Keys, Distribution: c.Distribution, Warmup: c.Warmup, Duration: c.Duration,
+		InFlight: c.Inflight, Rate: c.Rate, RowSize: c.RowSize, Zeros: c.Zeros, Keys: c.Keys,
+		Distribution: c.Distribution, Warmup: c.Warmup, Duration: c.Duration,
 		Consistency: level, ServerPIDs: c.ServerPIDs, SkipLoad: c.SkipLoad, Verify: c.Verify,
 		Progress: os.Stderr,
 	})

@@ -155,6 +155,8 @@ func (d door) read(resp *http.Response) ([]byte, error) {
 		case strings.Contains(text, "HTTP request to an HTTPS server"):
 			return nil, fmt.Errorf("the node at %s speaks TLS: say --http https://%s, and --tls-ca FILE if its "+
 				"certificate is of an authority of your own", d.HTTP, d.HTTP)
+		case resp.StatusCode == http.StatusNotFound && text == "404 page not found":
+			return nil, fmt.Errorf("the node at %s is of an older build, which cannot answer this: ask another node", d.HTTP)
 		case text == "" || strings.ContainsAny(text, "\n<"):
 			return nil, fmt.Errorf("%s is not the HTTP address of a node: it answers %s", d.HTTP, resp.Status)
 		}

@@ -30,12 +30,12 @@ type topCommand struct {
 // topIntervalMin is the shortest pause between two looks: each asks all nodes.
 const topIntervalMin = 200 * time.Millisecond
 
-// Run shows what is spent at tables, physical partitions and keys: live in a terminal, else once.
+// Run shows what is spent at tables, physical partitions and keys, and by whom: live in a terminal, else once.
 func (c *topCommand) Run(out io.Writer) error {
 	if c.Interval < topIntervalMin {
 		return &usageError{fmt.Sprintf("--interval %v is too short: use %v or more", c.Interval, topIntervalMin)}
 	}
-	tables, body, err := c.look()
+	spent, body, err := c.look()
 	if err != nil {
 		return err
 	}
@@ -49,27 +49,25 @@ func (c *topCommand) Run(out io.Writer) error {
 	}
 	file, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) {
-		return printTop(out, tables)
+		return printTop(out, spent)
 	}
-	return c.live(file, tables)
+	return c.live(file, spent)
 }
 
 // look asks what is spent now.
-func (c *topCommand) look() (tables []admin.TableUsage, body []byte, err error) {
+func (c *topCommand) look() (spent *admin.Usage, body []byte, err error) {
 	body, err = c.ask(http.MethodGet, "/usage?table="+url.QueryEscape(c.Table))
 	if err != nil {
 		return nil, nil, err
 	}
-	var answer struct {
-		Tables []admin.TableUsage `json:"tables"`
-	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	spent = &admin.Usage{}
+	if err := json.Unmarshal(body, spent); err != nil {
 		return nil, nil, fmt.Errorf("%s is not the HTTP address of a node: its answer is no usage", c.HTTP)
 	}
-	if len(answer.Tables) == 0 && c.Table != "" {
+	if len(spent.Tables) == 0 && c.Table != "" {
 		return nil, nil, fmt.Errorf("there is no table %s: give its keyspace, too, as in ks.table", c.Table)
 	}
-	return answer.Tables, body, nil
+	return spent, body, nil
 }
 
 // The control sequences of a terminal (ECMA-48, and those of xterm that all others have).
@@ -83,12 +81,12 @@ const (
 
 // looked is what a look has found.
 type looked struct {
-	tables []admin.TableUsage
-	err    error
+	spent *admin.Usage
+	err   error
 }
 
 // live draws until it is told to end, and leaves the terminal as it was.
-func (c *topCommand) live(screen *os.File, tables []admin.TableUsage) error {
+func (c *topCommand) live(screen *os.File, spent *admin.Usage) error {
 	before, err := term.MakeRaw(int(os.Stdin.Fd()))
 	if err != nil {
 		return fmt.Errorf("the terminal cannot be used: %w", err)
@@ -106,7 +104,7 @@ func (c *topCommand) live(screen *os.File, tables []admin.TableUsage) error {
 	go c.lookAgain(ctx, looks)
 	var failed error
 	for view := byTable; ; {
-		if err := draw(screen, view, tables, failed); err != nil {
+		if err := draw(screen, view, spent, failed); err != nil {
 			return err
 		}
 		select {
@@ -120,7 +118,7 @@ func (c *topCommand) live(screen *os.File, tables []admin.TableUsage) error {
 			view = next
 		case l := <-looks:
 			if failed = l.err; failed == nil {
-				tables = l.tables
+				spent = l.spent
 			}
 		}
 	}
@@ -134,11 +132,11 @@ func (c *topCommand) lookAgain(ctx context.Context, to chan<- looked) {
 			return
 		case <-time.After(c.Interval):
 		}
-		tables, _, err := c.look()
+		spent, _, err := c.look()
 		select {
 		case <-ctx.Done():
 			return
-		case to <- looked{tables, err}:
+		case to <- looked{spent, err}:
 		}
 	}
 }
@@ -162,13 +160,13 @@ func readKeys(ctx context.Context, from io.Reader, to chan<- byte) {
 }
 
 // draw writes a view over the one that is there, in one piece and without clearing it first, so that nothing flickers.
-func draw(screen *os.File, v topView, tables []admin.TableUsage, failed error) error {
+func draw(screen *os.File, v topView, spent *admin.Usage, failed error) error {
 	width, height, err := term.GetSize(int(screen.Fd()))
 	if err != nil {
 		return err
 	}
 	b := []byte(home)
-	for _, line := range v.lines(tables, failed, width, height) {
+	for _, line := range v.lines(spent, failed, width, height) {
 		b = append(append(b, line...), endOfLine...)
 	}
 	_, err = screen.Write(append(b[:len(b)-len("\r\n")], endOfScreen...))

@@ -22,6 +22,7 @@ const (
 	byTable topView = iota
 	byPartition
 	byKey
+	byUser
 	topViews
 )
 
@@ -34,6 +35,8 @@ func (v topView) press(key byte) (next topView, quit bool) {
 		return byPartition, false
 	case 'k':
 		return byKey, false
+	case 'u':
+		return byUser, false
 	case '\t':
 		return (v + 1) % topViews, false
 	case 'q', 3, 4: // also Ctrl-C and Ctrl-D, which arrive as bytes
@@ -42,7 +45,7 @@ func (v topView) press(key byte) (next topView, quit bool) {
 	return v, false
 }
 
-// topRow is a table, a partition or a key, with what is spent there.
+// topRow is a table, a partition, a key or a user, with what is spent there.
 type topRow struct {
 	table     string
 	partition uint64
@@ -50,15 +53,21 @@ type topRow struct {
 	units     float64
 	// requests and throttled are a second; share, of the whole above it, and utilisation are parts of 1.
 	requests, throttled, share, utilisation float64
-	throughput                              int64
+	throughput, shared                      int64
 	hot                                     bool
 }
 
 // rows are those of a view, the heaviest first.
-func (v topView) rows(tables []admin.TableUsage) (rows []topRow) {
-	for i := range tables {
-		t := &tables[i]
-		whole := topRow{table: t.Name, units: t.PerSecond}
+func (v topView) rows(spent *admin.Usage) (rows []topRow) {
+	if v == byUser {
+		for _, u := range spent.Users {
+			rows = append(rows, topRow{name: u.Name, units: u.PerSecond, requests: u.RequestsPerSecond,
+				throttled: u.RefusedPerSecond})
+		}
+	}
+	for i := range spent.Tables {
+		t := &spent.Tables[i]
+		whole := topRow{table: t.Name, units: t.PerSecond, shared: t.Shared, share: t.SharedPart}
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			row := topRow{table: t.Name, partition: p.ID, units: p.PerSecond, requests: p.Requests, share: p.Share,
@@ -90,7 +99,7 @@ func (v topView) rows(tables []admin.TableUsage) (rows []topRow) {
 }
 
 // text is the view as a table.
-func (v topView) text(tables []admin.TableUsage) string {
+func (v topView) text(spent *admin.Usage) string {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	switch v {
@@ -100,14 +109,19 @@ func (v topView) text(tables []admin.TableUsage) string {
 		fmt.Fprintln(w, "TABLE\tPARTITION\tRU/S\tSHARE\tREQUESTS/S\tTHROTTLED/S\tTHROUGHPUT\tUTILISATION")
 	case byKey:
 		fmt.Fprintln(w, "TABLE\tPARTITION\tRU/S\tSHARE\tKEY")
+	case byUser:
+		fmt.Fprintln(w, "USER\tRU/S\tREQUESTS/S\tTHROTTLED/S")
 	}
-	for _, r := range v.rows(tables) {
+	for _, r := range v.rows(spent) {
 		given, used := "-", "-"
 		if r.throughput > 0 {
 			given, used = fmt.Sprint(r.throughput), percent(r.utilisation)
 		}
 		if r.hot {
 			used += " hot"
+		}
+		if r.shared > 0 {
+			given = fmt.Sprintf("%s of %d, spends %s", given, r.shared, percent(r.share))
 		}
 		switch v {
 		case byTable:
@@ -117,6 +131,8 @@ func (v topView) text(tables []admin.TableUsage) string {
 				r.requests, r.throttled, given, used)
 		case byKey:
 			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\t%s\n", r.table, r.partition, r.units, percent(r.share), r.name)
+		case byUser:
+			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\n", r.name, r.units, r.requests, r.throttled)
 		}
 	}
 	_ = w.Flush() // a buffer takes everything
@@ -126,12 +142,12 @@ func (v topView) text(tables []admin.TableUsage) string {
 func percent(part float64) string { return fmt.Sprintf("%.0f %%", 100*part) }
 
 // printTop prints all views.
-func printTop(out io.Writer, tables []admin.TableUsage) error {
+func printTop(out io.Writer, spent *admin.Usage) error {
 	for v := range topViews {
 		if v > byTable {
 			fmt.Fprintln(out)
 		}
-		if _, err := io.WriteString(out, v.text(tables)); err != nil {
+		if _, err := io.WriteString(out, v.text(spent)); err != nil {
 			return err
 		}
 	}
@@ -140,14 +156,14 @@ func printTop(out io.Writer, tables []admin.TableUsage) error {
 
 // lines are those of a screen: a heading, as much of the view as there is room for, cut at its width, and what keys do,
 // or why there is nothing new.
-func (v topView) lines(tables []admin.TableUsage, failed error, width, height int) []string {
+func (v topView) lines(spent *admin.Usage, failed error, width, height int) []string {
 	var units, requests, throttled float64
-	for _, r := range byTable.rows(tables) {
+	for _, r := range byTable.rows(spent) {
 		units, requests, throttled = units+r.units, requests+r.requests, throttled+r.throttled
 	}
 	out := []string{fmt.Sprintf("%.0f RU/s, %.0f requests/s, %.0f throttled/s", units, requests, throttled), ""}
-	out = append(out, strings.Split(strings.TrimSuffix(v.text(tables), "\n"), "\n")...)
-	foot := "t tables, p partitions, k keys, q quit"
+	out = append(out, strings.Split(strings.TrimSuffix(v.text(spent), "\n"), "\n")...)
+	foot := "t tables, p partitions, k keys, u users, q quit"
 	if failed != nil {
 		foot = strings.ReplaceAll(failed.Error(), "\n", " ")
 	}

@@ -4,13 +4,19 @@ package main
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-var topSample = []admin.TableUsage{
+var topSample = &admin.Usage{Users: []usage.User{
+	{Name: "batch", PerSecond: 8000, RequestsPerSecond: 1600, RefusedPerSecond: 70},
+	{Name: "app", PerSecond: 1010, RequestsPerSecond: 210},
+}, Tables: []admin.TableUsage{
 	{Name: "ks.calm", PerSecond: 10,
 		Partitions: []admin.PartitionUsage{{ID: 1, PerSecond: 10, Requests: 10, Share: 1}}},
 	{Name: "ks.busy", PerSecond: 9000, Partitions: []admin.PartitionUsage{
@@ -19,7 +25,7 @@ var topSample = []admin.TableUsage{
 			HotSince: "2026-11-23T04:00:00Z",
 			HotKeys:  []admin.HotKey{{Key: "k = 'a\x1b[2Jb'", PerSecond: 4000, Share: 0.67}}},
 	}},
-}
+}}
 
 // TestTopViews proves that each view has the heaviest first, that sums are those of the partitions, and that keys
 // switch between views and end it.
@@ -33,20 +39,21 @@ func TestTopViews(t *testing.T) {
 			"ks.busy  2          3000  33 %   600         0            6000        50 %\n" +
 			"ks.calm  1          10    100 %  10          0            -           -\n",
 		"TABLE    PARTITION  RU/S  SHARE  KEY\nks.busy  3          4000  67 %   k = 'a\x1b[2Jb'\n",
+		"USER   RU/S  REQUESTS/S  THROTTLED/S\nbatch  8000  1600        70\napp    1010  210         0\n",
 	} {
 		if got := topView(v).text(topSample); got != want {
 			t.Errorf("view %d:\n%s\nwant\n%s", v, got, want)
 		}
 	}
 	v, pressed := byTable, ""
-	for _, key := range []byte("pkt\t\t\tx") {
+	for _, key := range []byte("pkut\t\t\t\tx") {
 		next, quit := v.press(key)
 		if v = next; quit {
 			t.Errorf("%c ends it", key)
 		}
-		pressed += string("tpk"[v])
+		pressed += string("tpku"[v])
 	}
-	if pressed != "pktpktt" {
+	if pressed != "pkutpkutt" {
 		t.Errorf("the views were %s", pressed)
 	}
 	for _, key := range []byte{'q', 3, 4} {
@@ -75,5 +82,28 @@ func TestTopFits(t *testing.T) {
 		if lines[len(lines)-1] != "no node answers" {
 			t.Errorf("the last line is %q", lines[len(lines)-1])
 		}
+	}
+}
+
+// TestTopAtOlderNode proves that a node which does not know what is spent is told from what is no node.
+func TestTopAtOlderNode(t *testing.T) {
+	older := httptest.NewServer(http.NotFoundHandler())
+	defer older.Close()
+	c := topCommand{door: door{HTTP: older.Listener.Addr().String()}}
+	if _, _, err := c.look(); err == nil || !strings.Contains(err.Error(), "is of an older build") {
+		t.Errorf("it says %v", err)
+	}
+}
+
+// TestTopShares proves that a table which shares the throughput of its keyspace shows how much of it that is, and which
+// part of what is spent of it.
+func TestTopShares(t *testing.T) {
+	want := "TABLE      RU/S  REQUESTS/S  THROTTLED/S  THROUGHPUT                  BUSIEST PARTITION\n" +
+		"ks.shares  3     1           0            4000 of 12000, spends 25 %  0 %\n"
+	got := byTable.text(&admin.Usage{Tables: []admin.TableUsage{{Name: "ks.shares", PerSecond: 3, Shared: 12000,
+		SharedPart: 0.25,
+		Partitions: []admin.PartitionUsage{{ID: 4, PerSecond: 3, Requests: 1, Share: 1, Throughput: 4000}}}}})
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

@@ -63,7 +63,30 @@ func (n *Node) advise(ctx context.Context, t *schema.Table) (advise.Report, erro
 	if n.cluster != nil {
 		n.cluster.addParts(ctx, &in)
 	}
+	in.Traffic = trafficOf(n.usage(ctx, usage.Question{Table: t.ID, Minutes: true}))
 	return advise.Advise(&in), nil
+}
+
+// trafficOf is what was spent at the physical partitions of a table, and at the key that took most.
+func trafficOf(list []usage.Report) (out advise.Traffic) {
+	minutes, keys := map[int64]bool{}, map[string]float64{}
+	for i := range list {
+		for j := range list[i].Minutes {
+			m := &list[i].Minutes[j]
+			minutes[m.At] = true
+			out.Units += m.Units.Float()
+			for k := range m.Keys {
+				keys[m.Keys[k].Name] += (m.Keys[k].Units - m.Keys[k].Over).Float()
+			}
+		}
+	}
+	out.Minutes = float64(len(minutes))
+	for name, units := range keys {
+		if units > out.KeyUnits || units == out.KeyUnits && name < out.Key {
+			out.Key, out.KeyUnits = name, units
+		}
+	}
+	return out
 }
 
 // addParts asks all other nodes for what they know of a table. One that does not answer is missed in the report's

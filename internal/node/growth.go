@@ -4,7 +4,9 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/growth"
@@ -118,8 +120,40 @@ func (n *Node) newGrowth() *growth.Watch {
 	}
 	if n.cluster == nil {
 		o.Alone, o.Level = n.splitAlone, n.store.Level
+	} else {
+		o.Tell = n.cluster.tellLeader
 	}
 	return growth.New(o)
+}
+
+const (
+	// asideSubject is what followers tell leaders by, and asideWait how long one may take.
+	asideSubject = "aside"
+	asideWait    = 300 * time.Millisecond
+)
+
+// tellLeader tells a node what this one serves of partitions that it leads. One of an older build does not care.
+func (c *cluster) tellLeader(ctx context.Context, to topology.NodeID, what []byte) {
+	ctx, cancel := context.WithTimeout(ctx, asideWait)
+	defer cancel()
+	if c.peers.Alive(to) {
+		_, _ = c.peers.Ask(ctx, to, asideSubject, slices.Concat(c.self[:], what)) // it is told again in a second
+	}
+}
+
+// hearAside takes in what another node tells.
+func (c *cluster) hearAside(_ context.Context, told []byte) ([]byte, error) {
+	var from topology.NodeID
+	select {
+	case <-c.started:
+	default:
+		return nil, nil
+	}
+	if len(told) < len(from) {
+		return nil, errors.New("a follower tells who it is")
+	}
+	copy(from[:], told)
+	return nil, c.n.growth.Hear(from, told[len(from):])
 }
 
 // limit is the load above which a partition is split, in request units a second.
@@ -128,13 +162,12 @@ func (o *SplitOptions) limit() float64 { return float64(max(o.Units, 0)) }
 // newMerger makes what has quiet partitions merge.
 func (n *Node) newMerger() *growth.Merger {
 	m := &growth.Merger{
-		Records: n.records, Rules: merge.Rules{Cap: n.capOf, Limit: n.opts.Splits.limit(), For: n.opts.Merges.quiet()},
-		Mine: func() bool { return true }, Log: n.log,
-		Ask:   func(context.Context) []merge.Quiet { return n.growth.Quiet() },
-		Alone: n.mergeAlone, Level: n.store.Level,
+		Records: n.records, Log: n.log,
+		Rules: merge.Rules{Cap: n.mergedCapOf, Limit: n.opts.Splits.limit(), For: n.opts.Merges.quiet()},
+		Mine:  func() bool { return true }, Here: n.growth.Quiet, Alone: n.mergeAlone, Level: n.store.Level,
 	}
 	if c := n.cluster; c != nil {
-		m.Mine, m.Ask, m.Rules.Well = c.member.LeadsMeta, c.quiet, c.alive
+		m.Mine, m.Others, m.Ask, m.Rules.Well = c.member.LeadsMeta, c.others, c.peers.Quiet, c.alive
 		m.Alone, m.Level = nil, func() feature.Level { return 0 }
 	}
 	return m
@@ -148,31 +181,6 @@ func (n *Node) newProvider() *growth.Provider {
 		p.Mine, p.Alone, p.Level = c.member.LeadsMeta, nil, func() feature.Level { return 0 }
 	}
 	return p
-}
-
-const (
-	// quietWait is how long a node is waited for that is asked for quiet partitions, quietAllWait how long all are.
-	quietWait    = time.Second
-	quietAllWait = 10 * time.Second
-)
-
-// quiet is what the leaders on all nodes say of quiet partitions. The nodes are asked one after the other.
-func (c *cluster) quiet(ctx context.Context) []merge.Quiet {
-	ctx, cancel := context.WithTimeout(ctx, quietAllWait)
-	defer cancel()
-	out := c.n.growth.Quiet()
-	for _, node := range c.others() {
-		asking, done := context.WithTimeout(ctx, quietWait)
-		b, err := c.peers.Quiet(asking, node)
-		done()
-		if err != nil {
-			continue // an older build, or it is busy: nothing is merged there for now
-		}
-		if list, err := merge.DecodeQuiet(b); err == nil {
-			out = append(out, list...)
-		}
-	}
-	return out
 }
 
 // quietHere is what this node says of the partitions that it leads.
@@ -198,6 +206,14 @@ func (n *Node) capOf(table uint32) uint64 {
 		return most
 	}
 	return uint64(n.opts.Splits.StorageCap)
+}
+
+// mergedCapOf is capOf for a table whose partitions merge by themselves, 0 for others.
+func (n *Node) mergedCapOf(table uint32) uint64 {
+	if t := n.catalog.Snapshot().TableByID(table); t != nil && t.Options.MergesOff {
+		return 0
+	}
+	return n.capOf(table)
 }
 
 // logicalName is a logical partition in words: its table, and the columns of its key with their values.

@@ -32,6 +32,7 @@ func shownOf(n *Node) []admin.PartitionStatus {
 // and to those who are refused; that it is moved apart by two splits, while ordinary splits would wait a minute between
 // them; that its siblings are not refused anything any more, and that the history has the cause.
 func TestHotKeyIsIsolated(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes about ten seconds")
 	}
@@ -109,6 +110,7 @@ func TestHotKeyIsIsolated(t *testing.T) {
 // TestLoneKeyIsNotIsolated proves that a hot key is named, and keeps the whole throughput, where nobody asks for any
 // other key.
 func TestLoneKeyIsNotIsolated(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes about eight seconds")
 	}
@@ -133,5 +135,63 @@ func TestLoneKeyIsNotIsolated(t *testing.T) {
 	ask(3*time.Second, func() bool { return false }) // three more looks
 	if parts := partsOf(n); len(parts) != 1 {
 		t.Errorf("%d partitions", len(parts))
+	}
+}
+
+// TestHotKeyThroughFollowers proves that a logical partition which is read through the replicas of other nodes alone is
+// recognised by the leader of its physical partition, whose own load would never tell.
+func TestHotKeyThroughFollowers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes about five seconds")
+	}
+	t.Parallel()
+	options := func() Options { return Options{Splits: SplitOptions{Units: 4000}, InitialPartitions: 1} }
+	a := clusterNode(t, nil, options())
+	nodes := []*Node{a, clusterNode(t, a, options()), clusterNode(t, a, options())}
+	c := newClient(t, a)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
+	c.query("INSERT INTO ks.t (k, v) VALUES (7, 7)")
+	poll.Until(t, "three voters", func() bool { return voters(a) == 3 })
+	id := partsOf(a)[0].ID
+	leader := func() *Node {
+		for _, n := range nodes {
+			if r := n.host.Replica(id); r != nil && r.Leading() {
+				return n
+			}
+		}
+		return nil
+	}
+	poll.Until(t, "a leader", func() bool { return leader() != nil })
+	led := leader()
+	before := led.host.Replica(id).Counts().Units
+	var done atomic.Bool
+	var clients sync.WaitGroup
+	for _, n := range nodes {
+		if n == led {
+			continue
+		}
+		for range 2 {
+			c := newClient(t, n)
+			c.call.Request.Consistency = dberr.One
+			read := c.prepare("SELECT v FROM ks.t WHERE k = ?")
+			clients.Go(func() {
+				for !done.Load() {
+					if err := c.try(read, binary.BigEndian.AppendUint32(nil, 7)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	began := time.Now()
+	poll.Until(t, "the leader names the key", func() bool { return led.growth.Of(id).Hot == "ks.t k = 7" })
+	t.Logf("after %v, at a load of %.0f", time.Since(began), led.growth.Of(id).Load)
+	done.Store(true)
+	clients.Wait()
+	own := (led.host.Replica(id).Counts().Units - before).Float() / time.Since(began).Seconds()
+	if led == leader() && own > 2000 { // a follower passes on what it may not serve yet
+		t.Errorf("the leader served %.0f RU/s itself: nothing was proved", own)
 	}
 }

@@ -6,20 +6,27 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"flag"
 	"math"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/replica/census"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
+// largestOf is how many keys TestLargestKeys has on disk; with a million it takes a minute.
+var largestOf = flag.Int("largest.keys", 2000, "keys of TestLargestKeys")
+
 // TestLargestKeys proves that the ten largest logical partitions of a physical one are named in order, their sizes
 // being those of zipf 0.99, and that they are looked for again when they have changed.
 func TestLargestKeys(t *testing.T) {
-	n := startTestNode(t, Options{InitialPartitions: 1})
+	t.Parallel()
+	n := startTestNode(t, Options{InitialPartitions: 1, Splits: SplitOptions{Units: -1}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE k.t (k int, c int, v blob, PRIMARY KEY (k, c))")
@@ -33,7 +40,7 @@ func TestLargestKeys(t *testing.T) {
 		for k := range keys {
 			left := int(most * math.Pow(float64(k+1), -0.99))
 			for row := 0; left > 0; row++ {
-				size := min(left, 1<<14)
+				size := min(left, 1<<13)
 				at := (k*7919 + row*104729) % (len(noise) - size)
 				c.execute(insert, number(k), number(row), noise[at:at+size])
 				left -= size
@@ -56,23 +63,29 @@ func TestLargestKeys(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	write(5_000_000, 2000) // more than is read as a whole
+	began := time.Now()
+	write(6_000_000, *largestOf) // more than is read as a whole
+	t.Logf("%d keys written in %v", *largestOf, time.Since(began))
 	if err := n.store.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	l := &census.Largest{Store: n.store.Statistics, Replicas: n.host.Replicas, ReadMax: 1,
-		Now: func() int64 { return n.clock()().Unix() }}
-	var looks sync.WaitGroup
-	ctx, cancel := context.WithCancel(t.Context())
-	looks.Go(func() { l.Run(ctx) })
 	id := n.records.State().Map.Partitions(table)[0].ID
-	var found []census.Large
-	poll.Until(t, "the largest on disk are found", func() bool { found = l.Of(id); return found != nil })
-	cancel()
-	looks.Wait()
-	for i, large := range found {
-		if key := int(binary.BigEndian.Uint32(large.Key)); key != i {
-			t.Errorf("place %d is %d, with %d bytes", i, key, large.Bytes)
+	for _, most := range []uint64{0, 1} { // read as a whole, and looked for where the bytes on disk are
+		began = time.Now()
+		l := &census.Largest{Store: n.store.Statistics, Replicas: n.host.Replicas, ReadMax: most,
+			Now: func() int64 { return n.clock()().Unix() }}
+		var looks sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		looks.Go(func() { l.Run(ctx) })
+		var found []census.Large
+		poll.Until(t, "the largest on disk are found", func() bool { found = l.Of(id); return found != nil })
+		cancel()
+		looks.Wait()
+		t.Logf("found after %v", time.Since(began))
+		for i, large := range found {
+			if large.Token != token.Hash(number(i)) || large.Estimated && most == 0 {
+				t.Errorf("place %d is %+v", i, large)
+			}
 		}
 	}
 }

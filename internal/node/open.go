@@ -148,7 +148,8 @@ func (n *Node) openPartitions(ctx context.Context) error {
 			HealAfter: n.opts.Cluster.HealAfter, Log: n.log, Held: n.held, QuietHere: c.quietHere,
 			BytesSlack: float64(n.opts.Cluster.BalanceSlackMB << 20),
 			Answers: map[string]func(context.Context, []byte) ([]byte, error){
-				adviseSubject: c.adviseOthers, usageSubject: c.answerUsage,
+				adviseSubject: c.adviseOthers, usageSubject: c.answerUsage, asideSubject: c.hearAside,
+				usersSubject: c.answerUsers, lendSubject: c.answerLend,
 			},
 		}
 	} else if _, err := membership.RaiseAlone(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
@@ -284,10 +285,12 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 	o := coordinator.Options{
 		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout,
 		WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName,
+		ThrottledWait: n.opts.Limits.ThrottledWait,
 	}
 	batches := write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(n.catalog.Snapshot)
 	o.Cluster = &coordinator.Cluster{Node: n.store.Identity().Node, Batches: batches}
 	if c := n.cluster; c != nil {
+		o.ThrottledReadsMax = clusterWorkers / 2
 		o.Now = c.peers.Now
 		o.Cluster = &coordinator.Cluster{
 			Node: c.self, Sequence: c.originals.Directory.Lineage.FirstNumber(), Alive: c.peers.Alive,

@@ -81,7 +81,11 @@ type LimitOptions struct {
 	AddressConnections int           `yaml:"connections_per_address"`
 	IdleTimeout        time.Duration `yaml:"idle_timeout"`
 	// WaitMax is how long requests may wait on average before some are refused; below 0 none is for that.
-	WaitMax               time.Duration `yaml:"wait"`
+	WaitMax time.Duration `yaml:"wait"`
+	// ThrottledWait is how long requests wait where a throughput is spent, before they are refused; 0: not at all.
+	ThrottledWait time.Duration `yaml:"throttled_wait"`
+	// Lending has partitions lend what they do not use to busy ones that share their throughput.
+	Lending               bool          `yaml:"throughput_lending"`
 	FrameBytes            Bytes         `yaml:"frame_bytes"`
 	RequestsPerConnection int           `yaml:"requests_per_connection"`
 	Requests              int           `yaml:"requests"`
@@ -448,6 +452,9 @@ func (l LimitOptions) validate() error {
 		if v.value <= 0 {
 			return fmt.Errorf("limits.%s %v is out of range: it must be positive", v.name, v.shown)
 		}
+	}
+	if l.ThrottledWait < 0 {
+		return fmt.Errorf("limits.throttled_wait %v is out of range: it must not be negative", l.ThrottledWait)
 	}
 	if l.LogicalPartitionBytes < logicalBytesMin {
 		return fmt.Errorf("limits.logical_partition_bytes %d is too small: use %d or more", l.LogicalPartitionBytes,

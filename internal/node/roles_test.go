@@ -18,9 +18,10 @@ func as(addr, role, password string) (*gocql.Session, error) {
 	return cluster.CreateSession()
 }
 
-// TestRolesSurvive proves that roles and grants are there after a restart, that what is dropped is granted to nobody
-// when it is made again, and that the users of a configuration are what the configuration says.
+// TestRolesSurvive proves that roles, their options and grants are there after a restart, that what is dropped is
+// granted to nobody when it is made again, and that the users of a configuration are what the configuration says.
 func TestRolesSurvive(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	boss := map[string]string{"boss": hash(t, "b")}
 	run := func(o AuthOptions, role, password string, f func(s *gocql.Session)) {
@@ -55,6 +56,9 @@ func TestRolesSurvive(t *testing.T) {
 		must(s, table)
 		must(s, "CREATE ROLE app WITH PASSWORD = 'a' AND LOGIN = true")
 		must(s, "CREATE ROLE admin WITH PASSWORD = 'x' AND LOGIN = true AND SUPERUSER = true")
+		must(s, "CREATE ROLE nightly WITH OPTIONS = {'priority': 'low'}")
+		refused(s, "ALTER ROLE nightly WITH OPTIONS = {'priority': 'urgent'}", "'low' or 'normal', not 'urgent'")
+		refused(s, "ALTER ROLE nightly WITH OPTIONS = {'priority': 'low', 'x': 'y'}", "doesn't support OPTIONS")
 		must(s, "GRANT SELECT ON ks.t TO app")
 		refused(s, "ALTER ROLE boss WITH PASSWORD = 'x'", "user of the configuration")
 		refused(s, "CREATE ROLE boss", "boss already exists")
@@ -64,6 +68,21 @@ func TestRolesSurvive(t *testing.T) {
 		refused(s, "DROP TABLE ks.t", "User app has no DROP permission on <table ks.t> or any of its parents")
 	})
 	run(AuthOptions{Roles: true}, "admin", "x", func(s *gocql.Session) {
+		options := func() (out map[string]string) {
+			t.Helper()
+			found := map[string]any{}
+			if err := s.Query("LIST ROLES OF nightly").MapScan(found); err != nil {
+				t.Fatal(err)
+			}
+			return found["options"].(map[string]string)
+		}
+		if got := options(); len(got) != 1 || got["priority"] != "low" {
+			t.Errorf("the options of a role of low priority are %v", got)
+		}
+		must(s, "ALTER ROLE nightly WITH OPTIONS = {'priority': 'normal'}")
+		if got := options(); len(got) != 0 {
+			t.Errorf("the options of a role of normal priority are %v", got)
+		}
 		must(s, "DROP TABLE ks.t")
 		must(s, table)
 		must(s, "DROP ROLE boss") // it left the configuration

@@ -23,7 +23,8 @@ func (n *Node) newSchema() {
 	n.builder = backfill.New(backfill.Options{
 		Records: n.records, Table: write.BackfillTable{Coordinator: n.coordinator}, Entries: expr.IndexOps,
 		Schema: n.catalog.Snapshot, Past: n.past, Log: n.log,
-		Mine: func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
+		Pressed: func() bool { return n.cql.Gate().Closed },
+		Mine:    func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
 	})
 	n.changer = &schemachange.Changer{
 		Records: n.records, Schema: n.catalog.Snapshot, Whole: catalog.WithSystem, Place: n.place,

@@ -70,6 +70,7 @@ func (n *Node) serve() error {
 		return err
 	}
 	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
+	n.host.SetPrograms(n.engine.Programs())
 	o := cql.Options{
 		TLS:                   n.dynamicTLS(),
 		ConnectionsMax:        n.opts.Limits.Connections,
@@ -83,6 +84,7 @@ func (n *Node) serve() error {
 		BacklogMax:            int64(n.opts.Limits.RequestBytes),
 		CQLVersion:            catalog.CQLVersion,
 		Events:                cql.Events{Closed: n.clientClosed},
+		LowPriority:           n.engine.LowPriority,
 	}
 	if n.logins != nil {
 		o.Authenticator = n.logins
@@ -117,6 +119,9 @@ func (n *Node) serve() error {
 	n.inBackground(n.growth.Run)
 	n.inBackground(n.newMerger().Run)
 	n.inBackground(n.newProvider().Run)
+	if n.opts.Limits.Lending {
+		n.inBackground(n.lend)
+	}
 	n.inBackground(n.watch)
 	return nil
 }
@@ -255,6 +260,7 @@ func (n *Node) describe() {
 		Replica:     n.replicaShown,
 		Advice:      n.adviceShown,
 		Usage:       n.usage,
+		Users:       n.users,
 	}
 }
 

@@ -38,7 +38,7 @@ func (n *Node) shown() *admin.Node {
 		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
 		Records: n.records, Census: n.census, Growth: n.growth,
-		Usage: n.usage, BecameHot: n.hots.Load,
+		Usage: n.usage, BecameHot: n.hots.Load, Users: n.users,
 	}
 	if n.logins != nil {
 		out.Logins = n.logins.Counts
@@ -115,6 +115,8 @@ func (n *Node) settings() map[string]string {
 		"limits_connections":              strconv.Itoa(o.Limits.Connections),
 		"limits_connections_per_address":  strconv.Itoa(o.Limits.AddressConnections),
 		"limits_idle_timeout":             o.Limits.IdleTimeout.String(),
+		"limits_throughput_lending":       strconv.FormatBool(o.Limits.Lending),
+		"limits_throttled_wait":           o.Limits.ThrottledWait.String(),
 		"limits_wait":                     o.Limits.WaitMax.String(),
 		"limits_frame_bytes":              fmt.Sprint(o.Limits.FrameBytes),
 		"limits_requests":                 strconv.Itoa(o.Limits.Requests),

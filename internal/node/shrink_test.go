@@ -19,6 +19,7 @@ import (
 // TestMergesByThemselves proves that quiet partitions which came of splits merge again while the table is in use, until
 // it has as many as it was made with, which stay; that nothing is lost meanwhile; and that the history says why.
 func TestMergesByThemselves(t *testing.T) {
+	t.Parallel()
 	const made, rows = 2, 500
 	n := startTestNode(t, Options{InitialPartitions: made, Merges: MergeOptions{QuietFor: 100 * time.Millisecond},
 		Splits: SplitOptions{Units: -1}})
@@ -84,6 +85,7 @@ func TestMergesByThemselves(t *testing.T) {
 // are deleted: what was deleted is removed when the grace of its tombstones is over. That its space on disk is given
 // back without being asked is proved by TestSweptSpaceComesBack (storage).
 func TestShrinksAfterDeletes(t *testing.T) {
+	t.Parallel()
 	const rows = 3000
 	n := startTestNode(t, Options{Merges: MergeOptions{QuietFor: 100 * time.Millisecond},
 		Splits: SplitOptions{Units: -1}})
@@ -121,4 +123,31 @@ func TestShrinksAfterDeletes(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// TestMergesOfOneTable proves that a table with automatic_merges = false keeps its partitions while those of another
+// one, which came later, merge, and that they merge when the option is taken back.
+func TestMergesOfOneTable(t *testing.T) {
+	n := startTestNode(t, Options{Merges: MergeOptions{QuietFor: quietForMin}})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	count := func(table string) int {
+		m := n.records.State().Map
+		return len(m.Partitions(n.catalog.Snapshot().Table("ks", table).ID))
+	}
+	for _, name := range []string{"kept", "merged"} {
+		c.query("CREATE TABLE ks." + name + " (k int PRIMARY KEY) WITH automatic_merges = " +
+			fmt.Sprint(name == "merged"))
+		p := n.records.State().Map.Partitions(n.catalog.Snapshot().Table("ks", name).ID)[0]
+		o := admin.SplitOrder{Table: "ks." + name, Partition: uint64(p.ID), At: "0", Now: true}
+		if said, err := n.orderSplit(t.Context(), o); err != nil {
+			t.Fatal(said, err)
+		}
+	}
+	poll.Until(t, "the later table is one partition", func() bool { return count("merged") == 1 })
+	if got := count("kept"); got != 2 {
+		t.Errorf("the table whose partitions are not to merge has %d", got)
+	}
+	c.query("ALTER TABLE ks.kept WITH automatic_merges = true")
+	poll.Until(t, "it is one partition, too", func() bool { return count("kept") == 1 })
 }

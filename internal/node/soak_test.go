@@ -61,7 +61,7 @@ func TestExpiringWrites(t *testing.T) {
 				Ops: []command.Op{{Operand: b.Append(nil)}},
 			}
 		}
-		if err := batches.Write(t.Context(), ms, dberr.One); err != nil {
+		if _, err := batches.Write(t.Context(), ms, dberr.One); err != nil {
 			t.Fatal(err)
 		}
 		total += len(ms)

@@ -130,13 +130,11 @@ func (n *Node) sidesOf(o *split.Order) string {
 		l.Bytes, r.Partitions, r.Bytes)
 }
 
-// sizeOf is how large a partition is on the disk of this node, in bytes, about.
+// sizeOf is how large a partition is on the disk of this node, in bytes, about; 0 if the store cannot say. It reads no
+// rows: requests wait for the end of a merge meanwhile.
 func (n *Node) sizeOf(p *topology.Partition) uint64 {
-	e, err := n.store.Estimate(p.Span.Keys(p.Table))
-	if err != nil {
-		return 0
-	}
-	return e.Bytes
+	size, _ := n.store.DiskBytes(p.Span.Keys(p.Table))
+	return size
 }
 
 // recordSplit puts an order into the records.

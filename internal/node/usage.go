@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// usageSubject is what nodes ask each other about for usage.
-	usageSubject = "usage"
+	// usageSubject and usersSubject are what nodes ask each other about for usage.
+	usageSubject, usersSubject = "usage", "users"
 	// usageWait is how long a node is waited for that is asked what was spent there.
 	usageWait = 2 * time.Second
 )
@@ -63,6 +63,30 @@ func (c *cluster) answerUsage(ctx context.Context, question []byte) ([]byte, err
 		return nil, fmt.Errorf("malformed question: %w", err)
 	}
 	return usage.EncodeReports(c.n.usageHere(ctx, q))
+}
+
+// users are those that take most of all nodes.
+func (n *Node) users(ctx context.Context) []usage.User {
+	lists := [][]usage.User{n.cql.Users()}
+	if c := n.cluster; c != nil {
+		c.askOthers(ctx, usersSubject, nil, usageWait, func(answer []byte) {
+			var list []usage.User
+			if json.Unmarshal(answer, &list) == nil {
+				lists = append(lists, list[:min(len(list), usage.UsersMost)])
+			}
+		})
+	}
+	return usage.MergeUsers(lists...)
+}
+
+// answerUsers tells another node what users ask of this one.
+func (c *cluster) answerUsers(context.Context, []byte) ([]byte, error) {
+	select {
+	case <-c.started:
+		return json.Marshal(c.n.cql.Users())
+	default:
+		return []byte("[]"), nil
+	}
 }
 
 // usageHere is what was spent at the replicas of this node. Those of which there is nothing to tell are left

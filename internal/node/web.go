@@ -36,8 +36,14 @@ func (n *Node) serveHTTP() error {
 		admin.Collector(shown),
 	)
 	pages := admin.Options{
-		Ready: n.Err, Healthy: n.Err, Metrics: registry, Status: func() any { return shown.Status() },
-		History: func() any { return shown.History() }, Usage: shown.ShowUsage,
+		Ready: n.Err, Healthy: n.Err, Metrics: registry,
+		Status: func(keys bool) any {
+			if keys {
+				return shown.Status()
+			}
+			return shown.StatusWithoutKeys()
+		},
+		History: func() any { return shown.History() }, Usage: shown.ShowUsage, Users: n.users,
 		Advise:  func(ctx context.Context, table string) (any, error) { return n.adviseNamed(ctx, table) },
 		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.order, Upgrade: n.upgrade,
 		Split: n.orderSplit, Move: n.orderMove, Merge: n.orderMerge, Cancel: n.orderCancel,

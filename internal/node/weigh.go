@@ -59,7 +59,7 @@ func (n *Node) held() peers.Holdings {
 			is.rate = was.rate*keep + (units-was.units).Float()/passed.Seconds()*(1-keep)
 		}
 		paces[p.ID] = is
-		bytes, err := n.store.Bytes(p.Span.Keys(p.Table))
+		bytes, err := n.store.DiskBytes(p.Span.Keys(p.Table))
 		if err != nil {
 			continue // it is told of the next time
 		}

@@ -26,7 +26,7 @@ import (
 )
 
 // budgetFor makes the tests of throughputs measure.
-var budgetFor = flag.Duration("budget", 0, "how long TestServedThroughput and TestNeighbour measure for, each time")
+var budgetFor = flag.Duration("budget", 0, "how long TestServedThroughput, TestLentThroughput and TestNeighbour measure")
 
 // portion is what a request has cost that was answered.
 type portion struct {
@@ -169,8 +169,9 @@ func (l *thirst) within(what string, got, want, slack float64) {
 }
 
 // TestServedThroughput measures what clients are given that ask for more than a table may take, at ONE and QUORUM, by
-// way of leaders and followers: of a single key at 10,000 RU/s; of three partitions at 18,000; and of a table whose
-// leader goes and which splits meanwhile. Rows are large, so that few requests take much.
+// way of leaders and followers: of a single key at 10,000 RU/s; of three partitions at 18,000; of a table whose leader
+// is killed, at ONE by way of followers alone; and of one whose leader goes and which splits meanwhile. Rows are large,
+// so that few requests take much.
 func TestServedThroughput(t *testing.T) {
 	if *budgetFor == 0 {
 		t.Skip("measures: give -budget 30s")
@@ -210,6 +211,23 @@ func TestServedThroughput(t *testing.T) {
 		}
 		t.Logf("%d answered, %d refused", len(l.done), l.refused)
 	})
+	t.Run("a leader is killed, ONE at followers", func(t *testing.T) {
+		keys := f.fill("rus.killed", 6_000, 40, 64<<10)
+		gone := f.leader("rus.killed")
+		stay := f.without(gone)
+		l := newThirst(t, "rus.killed")
+		for i := range 24 {
+			l.ask(stay[i%3], dberr.One, keys, 0)
+		}
+		time.Sleep(time.Until(l.began.Add(warm + *budgetFor/2)))
+		gone.kill()
+		time.Sleep(time.Until(l.began.Add(warm + *budgetFor)))
+		l.end()
+		l.within("a leader is killed", l.rate(warm, warm+*budgetFor, nil), 6_000, 0.03)
+		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		gone.start()
+		f.settle()
+	})
 	t.Run("a leader goes, a split comes", func(t *testing.T) {
 		keys := f.fill("rus.moved", 6_000, 40, 64<<10)
 		gone := f.leader("rus.moved")
@@ -233,6 +251,41 @@ func TestServedThroughput(t *testing.T) {
 		gone.start()
 		f.settle()
 	})
+}
+
+// TestLentThroughput measures what a partition gives whose siblings are idle and lend, and what each gives where all
+// are asked for more than there is.
+func TestLentThroughput(t *testing.T) {
+	if *budgetFor == 0 {
+		t.Skip("measures: give -budget 30s")
+	}
+	const warm = 2 * time.Second
+	f := startFleet(t, 4, "limits:\n  throughput_lending: true\n")
+	keys := f.fill("rus.lent", 18_000, 60, 64<<10)
+	third := func(k int32) int {
+		return int(token.Hash(binary.BigEndian.AppendUint32(nil, uint32(k))).Position() / (math.MaxUint64/3 + 1))
+	}
+	levels := []dberr.Consistency{dberr.One, dberr.Quorum}
+	ask := func(parts int) *thirst {
+		l := newThirst(t, "rus.lent")
+		for i := range 12 * parts {
+			l.ask(f.nodes[i%4], levels[i/4%2], slices.DeleteFunc(slices.Clone(keys), func(k int32) bool {
+				return third(k) != i/12
+			}), 0)
+		}
+		time.Sleep(time.Until(l.began.Add(warm + *budgetFor)))
+		l.end()
+		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		return l
+	}
+	l := ask(1)
+	l.within("one of three, the others idle", l.rate(warm, warm+*budgetFor, nil), 10_000, 0.03)
+	l = ask(3)
+	for part := range uint64(3) {
+		l.within(fmt.Sprintf("part %d of three", part+1), l.rate(warm, warm+*budgetFor, func(place uint64) bool {
+			return place/(math.MaxUint64/3+1) == part
+		}), 6_000, 0.03)
+	}
 }
 
 // TestNeighbour measures the latency of a table that is within its throughput while another one is asked for ten times

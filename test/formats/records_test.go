@@ -70,6 +70,11 @@ func records() []record {
 				},
 			},
 		})},
+		{"conditional", command.AppendConditional(nil, &command.Conditional{
+			Mutation: m, Serial: dberr.Serial, Now: 9, MaxCharge: 300, Program: []byte("program"), Dry: true,
+		})},
+		{"decision", command.AppendDecision(nil, &command.Decision{Applied: true, Timestamp: 7, Charge: 300,
+			Result: []byte("result")})},
 		{"read", command.AppendRead(nil, &command.Read{
 			Table: 1024, Range: token.Range{Begin: 5, Limit: 1 << 63}, AfterKey: []byte("k"), AfterToken: 9,
 			AfterPartition: true, Statics: true,

@@ -39,6 +39,7 @@ func connectTo(t *testing.T, addr string) *gocql.Session {
 // price that the statement then has, a ceiling below it refuses the statement with nothing done, and one that is equal
 // does not.
 func TestPricesOnCluster(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts four nodes")
 	}
@@ -69,6 +70,8 @@ func TestPricesOnCluster(t *testing.T) {
 			"UPDATE prices.lists SET l[0] = 'x' WHERE k = 4",
 			"BEGIN BATCH UPDATE prices.lists SET l[0] = 'y' WHERE k = 1; " +
 				"INSERT INTO prices.t (k, c) VALUES (2, 2); APPLY BATCH",
+			"BEGIN TRANSACTION LET x = (SELECT n FROM prices.t WHERE k = 1 AND c = 1); SELECT x.n; IF x.n = 1 THEN " +
+				"UPDATE prices.t SET n = n + 0 WHERE k = 1 AND c = 1; END IF COMMIT TRANSACTION",
 		} {
 			row := map[string]any{}
 			if err := s.Query("EXPLAIN " + stmt).MapScan(row); err != nil {

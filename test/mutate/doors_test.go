@@ -208,7 +208,7 @@ func serveHTTP() func([]byte) string {
 	order := func(what string) (string, error) { done = what; return what, nil }
 	h := admin.Handler(admin.Options{
 		Ready: func() error { return nil }, Healthy: func() error { return nil }, Metrics: prometheus.NewRegistry(),
-		Status:     func() any { seen = "status"; return seen },
+		Status:     func(bool) any { seen = "status"; return seen },
 		Compact:    func(context.Context) error { _, err := order("compact"); return err },
 		Checkpoint: func() (string, error) { return order("checkpoint") },
 		Order:      func(_ context.Context, what, _ string) (string, error) { return order(what) },

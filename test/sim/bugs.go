@@ -77,6 +77,9 @@ type Bugs struct {
 	// ChildByMap: what came of a split is born by the map. ChildIsOrphan: records that lag behind the log of a parent
 	// remove its child at a start. MapFirst: the map is told of a split that no log has.
 	ChildByMap, ChildIsOrphan, MapFirst bool
+	// Undivided: each partition may take all of a throughput. LateBound: a node that starts does not bound its
+	// partitions before the records change.
+	Undivided, LateBound bool
 	// EarlyReady: when a replica of a partition that is to be merged is frozen, others are said to be. FrozenIsOrphan:
 	// a frozen replica that the map has no more is removed. MergeMapFirst: the map is told of a merge that no log has.
 	EarlyReady, FrozenIsOrphan, MergeMapFirst bool

@@ -76,7 +76,7 @@ func (w *simulation) fault() {
 // hard are the faults that the plan has beside the usual.
 func (w *simulation) hard(n *node) (out []func()) {
 	h := w.plan.With
-	if h.Jumps {
+	if h.Jumps && n.state().Version > 0 { // one that has never joined knows no other clock than its own
 		out = append(out, n.Jump)
 	}
 	if h.Suspends {
@@ -86,10 +86,10 @@ func (w *simulation) hard(n *node) (out []func()) {
 		out = append(out, func() { w.refuse(n) })
 	}
 	if h.Lost {
-		out = append(out, n.lose)
+		out = append(out, func() { w.onceQuiet(n.lose) })
 	}
 	if h.RolledBack {
-		out = append(out, n.rollBack)
+		out = append(out, func() { w.onceQuiet(n.rollBack) })
 	}
 	if h.LongPauses {
 		out = append(out, func() { n.Pause(3*time.Second, 14*time.Second) })
@@ -153,19 +153,24 @@ func (w *simulation) wrongClock() {
 	if n == nil || w.OneIn(2) {
 		n = w.nodes[w.Rand.IntN(nodeCount)]
 	}
+	if n.state().Version == 0 {
+		return
+	}
 	by := w.Between(3*time.Second, 3*time.Minute)
 	if w.OneIn(2) {
 		by = -by
 	}
-	n.SetWrong(by)
+	undo := n.SetWrong(by)
 	n.sweep()
 	w.After(6*time.Second, func() {
+		if !undo() {
+			return
+		}
 		for _, r := range n.parts.Replicas() {
 			if s, ok := n.Host.Status(uint64(r.ID())); ok && s.Leading && len(s.Members.GetVoters()) > 2 {
 				w.Fail("node %d leads partition %d with a clock that is ahead by %v", n.ID, r.ID(), by)
 			}
 		}
-		n.SetWrong(0)
 	})
 }
 

@@ -24,6 +24,7 @@ type history struct {
 	ops    []*op
 	values uint64
 	last   []*op // the reads at the end
+	txns   []*txn
 	// floors are what counters had reached, by key and in time.
 	floors map[string][]floor
 	// records: what the cluster's setting was at each version, and the numbers that somebody was told to have counted.
@@ -434,6 +435,7 @@ func (w *simulation) checkConverged() {
 		w.Note("partition %d converged at %d: %016x", id, s.Applied, want)
 	}
 	w.checkSplits()
+	w.checkSpending()
 	w.checkCount()
 	w.checkSchema()
 	if len(w.Failures) > 0 {

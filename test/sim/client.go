@@ -123,6 +123,9 @@ func (n *node) startClients() {
 			}
 		})
 	}
+	if w.plan.With.Transactions {
+		n.startTransactions()
+	}
 	n.Spawn(n.readHere)
 	n.startSetter()
 	n.startSchema()

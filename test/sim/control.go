@@ -166,6 +166,7 @@ func (n *node) run(*world.Task) {
 	if w.plan.With.Growth {
 		n.startGrowth(ctx)
 	}
+	n.startSpending(ctx)
 	n.startClients()
 	if err := n.firstBoot(); n.Life != life {
 		return // the process is gone
@@ -181,6 +182,7 @@ func (n *node) run(*world.Task) {
 func (n *node) install(old, next *meta.State) {
 	n.w.checkRecords(n, old, next)
 	n.installer.Install(old, next)
+	n.provide(old, next)
 	n.builder.Look()
 	n.member.Follow(old, next)
 	if n.loops != nil {
@@ -399,6 +401,12 @@ func (w *simulation) firstRecords() (err error) {
 	s := meta.Empty().WithMap(w.born)
 	if w.plan.With.Schema {
 		if s, err = w.firstTables(s); err != nil {
+			return err
+		}
+		w.born = s.Map
+	}
+	if w.plan.With.Throughput {
+		if s, err = w.firstSpending(s); err != nil {
 			return err
 		}
 		w.born = s.Map

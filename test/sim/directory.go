@@ -65,12 +65,26 @@ func (w *simulation) quietOtherwise() bool {
 	return true
 }
 
+// onceQuiet does something as soon as a disk may be lost, within a few seconds: replicas are on their way most of the
+// time.
+func (w *simulation) onceQuiet(do func()) {
+	end := w.Now + 3*time.Second
+	var look func()
+	look = func() {
+		switch {
+		case w.Calm || w.Now > end:
+		case w.quietOtherwise():
+			do()
+		default:
+			w.After(20*time.Millisecond, look)
+		}
+	}
+	look()
+}
+
 // lose takes parts of a directory away.
 func (n *node) lose() {
 	w := n.w
-	if !w.quietOtherwise() {
-		return
-	}
 	w.Faults.Lost++
 	n.crash()
 	n.harm = &harm{damage: []damage{noLog, noRows, nothing}[w.Rand.IntN(3)], original: n.Keep()}
@@ -80,9 +94,6 @@ func (n *node) lose() {
 // rollBack puts a directory, or a part of it, back to what it was at the end of an earlier process.
 func (n *node) rollBack() {
 	w := n.w
-	if !w.quietOtherwise() {
-		return
-	}
 	n.crash()
 	n.harm = &harm{}
 	kept, life := n.Keep(), n.Life

@@ -16,8 +16,9 @@
 // Clients write registers with the leaders' stamps and with their own, swap, add to counters, delete, truncate, write
 // logged batches over partitions, scan, and read at QUORUM and, on their own node, at ONE. In the end porcupine checks
 // every key, replicas at equal applied indexes must hold equal rows, the records must have one history, and a last read
-// finds everything that was acknowledged. Package groups below runs the Raft groups alone, with another state machine,
-// and looks closer at leases, fates and freshness.
+// finds everything that was acknowledged. Where a plan asks for them, transactions of several rows are checked to be
+// serializable (transactions.go). Package groups below runs the Raft groups alone, with another state machine, and
+// looks closer at leases, fates and freshness.
 //
 // Start at Run, then control.go, client.go and chaos.go. A Plan may carry planted bugs (bugs.go): the simulator must
 // find each.

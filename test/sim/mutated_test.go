@@ -37,6 +37,18 @@ func TestMutationsAreFound(t *testing.T) {
 			{File: reconcile + "split.go", Old: "recalled := span.Limit.Compare(p.Cut.At) != 0",
 				New: "recalled := span.Limit.Compare(p.Cut.At) > 1"},
 		}},
+		{"transactions of a key do not wait for each other", "Transactions", []planted.Edit{
+			{File: partition + "decide.go", Old: "stripeOf(m.Table, m.Token), r, m.Key, oneKey)",
+				New: "stripeOf(m.Table, m.Token), r, append([]byte{byte(m.Dedupe.Sequence)}, m.Key...), oneKey)"},
+		}},
+		{"a transaction that is sent again is carried out again", "Transactions,Rough,Refusals", []planted.Edit{
+			{File: partition + "decide.go", Old: "if d, err := r.repeated(m); d != nil || err != nil {",
+				New: "if d, err := r.repeated(m); c.Program == nil && (d != nil || err != nil) {"},
+		}},
+		{"a change of a transaction is left out", "Transactions", []planted.Edit{
+			{File: partition + "transaction.go", Old: "v.write(c, t.ops, ",
+				New: "v.write(c, t.ops[:max(1, len(t.ops)-1)], "},
+		}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			bin := planted.Mutated(t, m.edits...)

@@ -142,6 +142,7 @@ func (n *node) options() partition.Options {
 				}
 				if here {
 					w.counts.Leaders++
+					w.newTerm(id)
 					w.Note("node %d leads partition %d", n.ID, id)
 				}
 			},
@@ -195,7 +196,11 @@ func (n *node) open() (err error) {
 		return err
 	}
 	for _, table := range []uint32{rowsTable, wipedTable, smallTable, w.batches.Table()} {
-		n.store.InstallTable(storage.Table{ID: table})
+		t := storage.Table{ID: table}
+		if table == rowsTable && w.plan.With.Transactions {
+			t.Clustering = 1
+		}
+		n.store.InstallTable(t)
 	}
 	if n.Life == 0 {
 		if err := n.writeBirth(); err != nil {
@@ -209,7 +214,9 @@ func (n *node) open() (err error) {
 		return err
 	}
 	n.meet()
-	n.parts, err = partition.Open(halting{partition.Stored{Store: n.store}, n}, n.options())
+	if n.parts, err = partition.Open(halting{partition.Stored{Store: n.store}, n}, n.options()); err == nil {
+		n.parts.SetPrograms(transactions{n})
+	}
 	return err
 }
 

@@ -48,6 +48,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{"a partition is merged before all its replicas are frozen", Bugs{EarlyReady: true}},
 		{"a frozen replica is taken for an orphan", Bugs{FrozenIsOrphan: true}},
 		{"the map is told of a merge that no log has", Bugs{MergeMapFirst: true}},
+		{"each partition may take all of a throughput", Bugs{Undivided: true}},
+		{"partitions have no bound until the records change", Bugs{LateBound: true}},
 		{"what was merged is born again by the map", Bugs{RightByMap: true}},
 	} {
 		t.Run(b.name, func(t *testing.T) {
@@ -59,6 +61,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 // brings are the hardships in which a bug shows: one of several takes the place of the others, and makes it rare.
 func brings(b Bugs) Hardships {
 	switch {
+	case b.Undivided, b.LateBound:
+		return spendingHardships
 	case b.RefusalIsDeath:
 		return Hardships{Refusals: true}
 	case b.FarStamp, b.EarlySweep, b.SkewedLeader:

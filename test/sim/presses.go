@@ -75,11 +75,10 @@ func (s *press) begin() {
 	w.counts.Presses++
 	w.Note("node %d writes to partition %d until it is merged, and node %d later", s.first.ID, s.right, s.then.ID)
 	if w.plan.With.Jumps && s.first.Wall().After(s.then.Wall().Add(-pressSkew)) {
-		s.first.SetWrong(pressSkew)
-		s.then.SetWrong(-pressSkew)
+		undo, undoThen := s.first.SetWrong(pressSkew), s.then.SetWrong(-pressSkew)
 		w.After(pressFor+pressAfter, func() {
-			s.first.SetWrong(0)
-			s.then.SetWrong(0)
+			undo()
+			undoThen()
 		})
 	}
 	for i := range 3 {

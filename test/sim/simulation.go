@@ -56,6 +56,10 @@ type Hardships struct {
 	Strikes bool
 	// Presses are writes to partitions that are being merged, by nodes whose clocks differ and that hear nothing.
 	Presses bool
+	// Throughput has clients ask for all that a table's throughput gives, which changes, and makes partitions.
+	Throughput bool
+	// Transactions are of several rows of a logical partition.
+	Transactions bool
 }
 
 // Usual is what every seed has.
@@ -109,6 +113,11 @@ type Counts struct {
 	Presses     int
 	Halfway     Halfway
 	ChangedAmid int
+	// Spent are the request units that a table with a throughput gave, Throttled the requests that it refused. Provided
+	// are the splits that its throughput asked for.
+	Spent, Throttled, Provided int
+	// Transactions were answered.
+	Transactions int
 	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
 	Discards, Unwanted int
 }
@@ -158,11 +167,12 @@ type simulation struct {
 	// applied are the writes that have an id, with their places in the logs.
 	applied map[written]place
 	// born is the map as it was in the beginning.
-	born    *topology.Snapshot
-	batches *write.BatchLog
-	records []command.Record
-	grow    grow
-	strikes strikes
+	born     *topology.Snapshot
+	batches  *write.BatchLog
+	records  []command.Record
+	grow     grow
+	spending spending
+	strikes  strikes
 	// halfway are the crashes within a step until now.
 	halfway int
 	// pressed are the partitions whose merges are or were pressed.
@@ -187,6 +197,7 @@ func Run(p Plan) *Report {
 	}
 	w.beginGrowth()
 	w.begin()
+	w.beginSpending()
 	w.startChaos()
 	if p.With.Splits {
 		w.After(3*time.Second, w.splitSomething)
@@ -200,6 +211,9 @@ func Run(p Plan) *Report {
 	w.After(p.Length+4*time.Second, w.checkDamage)
 	w.After(p.Length+clientsAfter, func() { w.finished = true })
 	w.After(p.Length+17*time.Second, w.lastReads)
+	if p.With.Transactions {
+		w.After(p.Length+17*time.Second, w.lastTransactedReads)
+	}
 	end := p.Length + 20*time.Second
 	for w.World.Run(end); len(w.Failures) == 0 && !w.atRest() && end < p.Length+30*time.Second; w.World.Run(end) {
 		end += 100 * time.Millisecond // an entry is on its way: a change of the records, or a new leader's first
@@ -207,7 +221,7 @@ func Run(p Plan) *Report {
 	r := &Report{Plan: p, Duration: w.Now}
 	if len(w.Failures) == 0 {
 		w.checkConverged()
-		r.Unchecked = w.checkHistories()
+		r.Unchecked = w.checkHistories() + w.checkTransactions()
 	}
 	for _, n := range w.nodes {
 		w.counts.Discards += n.Discards

@@ -117,7 +117,8 @@ type strikes struct {
 	n    int
 }
 
-// strikesMax bounds them in a run: nothing would come to its end.
+// strikesMax bounds them in a run, but for those at splits that are taken back, which are few: nothing would come to
+// its end.
 const strikesMax = 8
 
 // watchSteps is called when a node has applied something, and when there are new records.
@@ -159,10 +160,14 @@ func (w *simulation) watchSteps() {
 	}
 	s.seen = now
 	for i, p := range news {
-		if s.n < strikesMax && s.dice.IntN(odds[i]) == 0 {
-			s.n++
-			w.strike(p, now[p.ID])
+		recalled := p.Cut != nil && p.Cut.Recalled
+		if !recalled && s.n >= strikesMax || s.dice.IntN(odds[i]) > 0 {
+			continue
 		}
+		if !recalled {
+			s.n++
+		}
+		w.strike(p, now[p.ID])
 	}
 }
 
@@ -179,6 +184,10 @@ func (w *simulation) strike(p *topology.Partition, step string) {
 		soon = 1
 	}
 	what := dice.IntN(9)
+	if by := w.nodes[dice.IntN(nodeCount)]; p.Cut != nil && !p.Cut.Recalled && by != n && by.keeper != nil &&
+		dice.IntN(2) == 0 {
+		by.cancel(p.Table, p.ID) // in time, as a rule, where the leader is struck
+	}
 	if n == nil || n.Host == nil || w.spares(n) {
 		return
 	}

@@ -32,7 +32,8 @@ type study struct {
 
 // rules look for one kind of finding each, in the order of the report.
 var rules = []func(*study) *Finding{
-	(*study).unbounded, (*study).large, (*study).skewed, (*study).fewKeys, (*study).singleRow, (*study).conditions,
+	(*study).unbounded, (*study).large, (*study).skewed, (*study).busy, (*study).fewKeys, (*study).singleRow,
+	(*study).conditions,
 }
 
 // Advise says what is to be said about a table.

@@ -124,6 +124,33 @@ func TestFoodGroups(t *testing.T) {
 	}
 }
 
+// TestBusyKey proves that a logical partition which takes most of what a table costs is told of though it is no larger
+// than others, and is not when a table is asked for little, or evenly.
+func TestBusyKey(t *testing.T) {
+	advise := func(units, keyUnits float64) Report {
+		w := foods(t, 1000)
+		w.units = 0
+		in := w.input()
+		in.Traffic = Traffic{Minutes: 10, Units: units, KeyUnits: keyUnits, Key: "food_group = 'x'"}
+		return Advise(in)
+	}
+	r := advise(5e6, 4e6)
+	if !r.has(Busy) || len(r.Findings) > 1 {
+		t.Fatalf("found %v", r.kinds())
+	}
+	f := &r.Findings[0]
+	if f.Level != Warning || f.Evidence[0].Value != 80 || math.Abs(f.Evidence[2].Value-4e6/600) > 1e-9 ||
+		f.Effect[0].After != 4e6/600/2 || f.Effect[1] != (Change{What: f.Effect[1].What, Before: 10_000, After: 20_000,
+		Unit: RUPerSec}) || !strings.Contains(f.Proposal.DDL, "PRIMARY KEY ((food_group, copy), id)") {
+		t.Errorf("%+v", f)
+	}
+	for _, c := range [][2]float64{{5e6, 1e6}, {5e4, 4e4}, {0, 0}} {
+		if r := advise(c[0], c[1]); len(r.Findings) > 0 {
+			t.Errorf("%.0f of %.0f RU: %v", c[1], c[0], r.kinds())
+		}
+	}
+}
+
 // TestMagazines is the example of two queries: a list of all magazines asks all physical partitions, those of one
 // publisher are found in one. A table by publisher is proposed where they are found through an index.
 func TestMagazines(t *testing.T) {
@@ -327,6 +354,10 @@ func TestEveryFindingHasNumbers(t *testing.T) {
 func draw(t *rapid.T, table *schema.Table) *Input {
 	in := &Input{Table: table, Physical: rapid.IntRange(1, 5).Draw(t, "physical"),
 		Throughput: schema.Throughput{Units: rapid.SampledFrom([]int64{0, 18_000, 90_000}).Draw(t, "units")}}
+	if in.Traffic.Minutes = float64(rapid.IntRange(0, 60).Draw(t, "minutes")); in.Traffic.Minutes > 0 {
+		in.Traffic.Units = rapid.Float64Range(0, 1e8).Draw(t, "spent")
+		in.Traffic.Key, in.Traffic.KeyUnits = "k = 1", in.Traffic.Units*rapid.Float64Range(0, 1).Draw(t, "share")
+	}
 	for i := range rapid.IntRange(0, in.Physical).Draw(t, "samples") {
 		s := Sample{Partition: uint64(i), Logical: rapid.Float64Range(0, 1e6).Draw(t, "logical"),
 			Writes: rapid.Uint64Range(1e5, 1e6).Draw(t, "writes"), Conditions: rapid.Uint64Range(0, 1e5).Draw(t, "if")}

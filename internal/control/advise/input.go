@@ -20,6 +20,8 @@ type Input struct {
 	Samples []Sample
 	// Shapes are the scans that the table was asked for, each once.
 	Shapes []Shape
+	// Traffic is that of all nodes.
+	Traffic Traffic
 }
 
 // Sample is what the leader of a physical partition knows of it.

@@ -37,6 +37,7 @@ const (
 	Large     Kind = "large"      // logical partitions of more than 10 MB, 100 MB or 100,000 values
 	Unbounded Kind = "unbounded"  // logical partitions that grow for ever
 	Skewed    Kind = "skewed"     // few logical partitions with much more than others
+	Busy      Kind = "busy"       // a logical partition that takes much of what the table costs
 	FewKeys   Kind = "few-keys"   // too few logical partitions to be spread
 	SingleRow Kind = "single-row" // partitions that keep one row where several were meant
 	FanOut    Kind = "fan-out"    // queries that ask all physical partitions

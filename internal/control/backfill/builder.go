@@ -17,6 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -32,6 +33,11 @@ const (
 	retryPause = time.Second
 	// publicationPause is the pause before a chunk is tried again because the table was being altered.
 	publicationPause = 5 * time.Millisecond
+	// yieldMax is how long a build gives way to clients, where the machine or the throughput of the table is short:
+	// then it has a turn as one of them.
+	yieldMax = time.Second
+	// pressedPause is the pause after which it looks whether the machine is still short.
+	pressedPause = 20 * time.Millisecond
 )
 
 // Table is the data of all tables, wherever its partitions are.
@@ -39,8 +45,9 @@ type Table interface {
 	// Read passes rows to a visitor, as coordinator.Coordinator.Read does. ErrAgain says that the same read may succeed
 	// if it is tried again.
 	Read(ctx context.Context, read *command.Read, v command.Visitor) error
-	// Write returns when mutations are acknowledged at the level, each by itself. ErrAgain is as of Read.
-	Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) error
+	// Write returns when mutations are acknowledged at the level, each by itself. ErrAgain is as of Read. With a
+	// *dberr.Overloaded those that are left were not written.
+	Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) (left []command.Mutation, err error)
 	// Require makes all partitions of a table refuse mutations that were planned for an older revision of it. When it
 	// returns, those that were accepted before are applied.
 	Require(ctx context.Context, table uint32, revision uint64) error
@@ -52,7 +59,7 @@ var ErrAgain = errors.New("the table is being changed")
 // Entries returns the entries of a row in an index. Their values may be views over the row.
 type Entries func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error)
 
-// Options are the parts that a Builder works with. All but Past and Sched are needed.
+// Options are the parts that a Builder works with. All but Pressed, Past and Sched are needed.
 type Options struct {
 	Records *meta.Keeper
 	Table   Table
@@ -62,6 +69,8 @@ type Options struct {
 	// Mine reports whether this node is to build.
 	Mine func() bool
 	Log  *slog.Logger
+	// Pressed reports whether this machine is asked for more than it does; nil: never.
+	Pressed func() bool
 	// Past is an instant, in seconds, that has passed by the clocks of most nodes: rows that have expired by then need
 	// no entries. The wall clock of Sched if nil.
 	Past func() int64
@@ -194,13 +203,12 @@ func (b *Builder) scan(ctx context.Context, id uint32) (rows int, err error) {
 		v.mutations, v.rows, v.looked, v.full, v.whole = nil, 0, 0, false, false
 		read.Table, read.Now = v.table.ID, b.Past()
 		read.Statics, read.Dropped = len(v.table.Statics) > 0, v.table.DroppedIDs()
+		if err := b.giveWay(ctx); err != nil {
+			return rows, err
+		}
 		err := b.chunk(ctx, &read, v)
 		if errors.Is(err, ErrAgain) && b.Sched.Sleep(ctx, publicationPause) == nil {
 			continue // the replicas know the new table a moment before everybody else
-		}
-		if busy, ok := errors.AsType[*dberr.Overloaded](err); ok && b.Sched.Sleep(ctx, max(busy.RetryAfter,
-			publicationPause)) == nil {
-			continue // the table has a throughput, and its clients take it: to begin anew would take more
 		}
 		if err != nil {
 			if _, _, gone := b.current(id); gone != nil {
@@ -217,10 +225,57 @@ func (b *Builder) scan(ctx context.Context, id uint32) (rows int, err error) {
 	}
 }
 
-// chunk reads some rows and writes their entries.
+// giveWay waits while the machine is short, for yieldMax at most.
+func (b *Builder) giveWay(ctx context.Context) error {
+	for until := b.Sched.Now().Add(yieldMax); b.Pressed != nil && b.Pressed() && b.Sched.Now().Before(until); {
+		if err := b.Sched.Sleep(ctx, pressedPause); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// chunk reads some rows and writes their entries. Both wait where the throughput of the table is spent; what is written
+// is not written again.
 func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) error {
-	if err := b.Table.Read(ctx, read, v); err != nil || len(v.mutations) == 0 {
+	began := *v
+	err := b.patiently(ctx, func(who share.Claimant) (bool, error) {
+		*v = began
+		read.Claimant = who
+		return false, b.Table.Read(ctx, read, v)
+	})
+	if err != nil || len(v.mutations) == 0 {
 		return err
 	}
-	return b.Table.Write(ctx, v.mutations, dberr.Quorum)
+	return b.patiently(ctx, func(who share.Claimant) (progress bool, err error) {
+		for i := range v.mutations {
+			v.mutations[i].Claimant = who
+		}
+		left, err := b.Table.Write(ctx, v.mutations, dberr.Quorum)
+		if busy := new(dberr.Overloaded); errors.As(err, &busy) {
+			progress = len(left) < len(v.mutations)
+			v.mutations = left
+		}
+		return progress, err
+	})
+}
+
+// patiently does something until it is not refused any more: with low priority, and with that of clients when it has
+// come no further for yieldMax, so that they do not starve a build.
+func (b *Builder) patiently(ctx context.Context, do func(who share.Claimant) (progress bool, err error)) error {
+	for since := b.Sched.Now(); ; {
+		who := share.Internal
+		who.Low = b.Sched.Since(since) < yieldMax
+		progress, err := do(who)
+		busy, ok := errors.AsType[*dberr.Overloaded](err)
+		if !ok {
+			return err
+		}
+		if progress {
+			since = b.Sched.Now()
+		}
+		if err := b.Sched.Sleep(ctx, max(busy.RetryAfter, publicationPause)); err != nil {
+			return err
+		}
+	}
 }

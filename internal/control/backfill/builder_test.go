@@ -4,6 +4,7 @@ package backfill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -36,23 +37,26 @@ func (w *world) Read(ctx context.Context, read *command.Read, v command.Visitor)
 	return w.store.Read(ctx, read, v)
 }
 
-func (w *world) Write(_ context.Context, ms []command.Mutation, _ dberr.Consistency) error {
+func (w *world) Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) (
+	[]command.Mutation, error) {
 	if w.before != nil {
 		w.before()
 	}
 	if w.refuse > 0 {
 		if w.refuse--; w.refuse%2 == 0 {
-			return &dberr.Overloaded{RetryAfter: time.Millisecond}
+			half := len(ms) / 2
+			_, err := w.Write(ctx, ms[:half], level)
+			return ms[half:], errors.Join(err, &dberr.Overloaded{RetryAfter: time.Millisecond})
 		}
-		return fmt.Errorf("test: %w", ErrAgain)
+		return nil, fmt.Errorf("test: %w", ErrAgain)
 	}
 	for i := range ms {
 		ms[i].Timestamp = 1
 		if err := w.store.Apply(ms[i]); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (w *world) Require(_ context.Context, _ uint32, revision uint64) error {

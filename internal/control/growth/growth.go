@@ -72,6 +72,9 @@ type Options struct {
 	QuietFor time.Duration
 	// Name is a logical partition in words.
 	Name func(table uint32, key []byte) string
+	// Tell, if not nil, sends what this node serves of partitions to the node that leads them, whose Hear takes it in.
+	// It does not wait for long.
+	Tell func(ctx context.Context, to topology.NodeID, what []byte)
 	// Alone, if not nil, carries out what was ordered, on a node that stands alone; Level is its feature level.
 	Alone func(ctx context.Context) error
 	Level func() feature.Level
@@ -84,7 +87,7 @@ type Options struct {
 type Report struct {
 	// Bytes is its size when it was last weighed, Cap what it may have.
 	Bytes, Cap uint64
-	// Load is that of the last seconds, in request units a second.
+	// Load is that of the last seconds, in request units a second, with what followers serve.
 	Load float64
 	// Stuck says, in words, why it is not split although it should be; empty if nothing is in the way.
 	Stuck string
@@ -98,7 +101,8 @@ type Report struct {
 type Watch struct {
 	Options
 
-	last time.Time
+	last     time.Time
+	followed map[topology.PartitionID]*followed
 
 	mu   sync.Mutex
 	seen map[topology.PartitionID]*seen
@@ -108,6 +112,9 @@ type Watch struct {
 type seen struct {
 	epoch  uint64
 	counts partition.Counts
+	// own is the load at this node, aside what others told that they serve.
+	own   float64
+	aside map[topology.NodeID]heard
 	// weighed is when it was weighed last, at a time when written bytes had been written and applied was applied.
 	weighed          time.Time
 	written, applied uint64
@@ -153,6 +160,7 @@ func (w *Watch) round(ctx context.Context) {
 	w.last = now
 	replicas := slices.Clone(w.Replicas())
 	slices.SortFunc(replicas, func(a, b *partition.Replica) int { return cmp.Compare(a.ID(), b.ID()) })
+	w.tellLeaders(ctx, replicas, passed)
 	for _, l := range w.led(replicas) {
 		if ctx.Err() != nil {
 			return
@@ -160,7 +168,10 @@ func (w *Watch) round(ctx context.Context) {
 		s := l.seen
 		if passed > 0 && passed < 2*weighEvery {
 			// With what it was before: one second in which a client pauses is no change.
-			w.note(func() { s.report.Load = (s.report.Load + l.units.Float()/passed.Seconds()) / 2 })
+			w.note(func() {
+				s.own = (s.own + l.units.Float()/passed.Seconds()) / 2
+				s.report.Load = s.total(now)
+			})
 		}
 		w.look(ctx, now, l.replica, s)
 	}
@@ -198,6 +209,7 @@ func (w *Watch) led(replicas []*partition.Replica) (out []work) {
 			if place, _, hot := was.hotspot.Hot(); hot && span.Tokens().Contains(token.AtPosition(place)) {
 				// It is hot with fewer siblings, too.
 				s.counts, s.hotspot, s.hot, s.warned = was.counts, was.hotspot, was.hot, was.warned
+				s.own = was.own
 				s.report = Report{Load: was.report.Load, Hot: was.report.Hot, HotShare: was.report.HotShare}
 			}
 		}
@@ -227,7 +239,7 @@ func (w *Watch) look(ctx context.Context, now time.Time, r *partition.Replica, s
 	}
 	given := float64(r.Throughput())
 	load := s.report.Load
-	places := r.Places()
+	places := w.places(r, s)
 	r.Sample(w.sampling(load, given, s.refused))
 	hot := s.heat.Due(now, given == 0 && split.Above(load, w.Limit))
 	s.hotspot.Note(now, split.Saturated(load, given, w.Limit, s.refused), places)
@@ -255,15 +267,22 @@ func (w *Watch) look(ctx context.Context, now time.Time, r *partition.Replica, s
 // sampling is how many request units there are to each sample of what a partition is asked for, at a load; 0 for none.
 // given is its throughput, and refused whether it has just refused requests.
 func (w *Watch) sampling(load, given float64, refused bool) ru.Units {
-	limit := w.Limit
-	if given > 0 {
-		limit = given
-	}
-	if !split.Above(load, limit/4) && !refused {
+	if !split.Above(load, w.limit(given)/4) && !refused {
 		return 0
 	}
-	return max(ru.Units(load/samplesPerSecond*float64(ru.Unit)), 1)
+	return sampleOf(load)
 }
+
+// limit is what a partition may take, or above which it is split where that is nothing.
+func (w *Watch) limit(given float64) float64 {
+	if given > 0 {
+		return given
+	}
+	return w.Limit
+}
+
+// sampleOf is how many request units there are to each of samplesPerSecond samples.
+func sampleOf(load float64) ru.Units { return max(ru.Units(load/samplesPerSecond*float64(ru.Unit)), 1) }
 
 // warn tells of the logical partition that is hot, if one is: in the report, to clients that are refused because of it,
 // and in the log, once a minute.

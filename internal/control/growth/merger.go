@@ -16,8 +16,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// askEvery is how often leaders are asked for quiet partitions; more often where these need not be quiet for long.
-const askEvery = 15 * time.Second
+const (
+	// askEvery is how often leaders are asked for quiet partitions; more often where these need not be quiet for long.
+	askEvery = 15 * time.Second
+	// askWait is how long a node is waited for that is asked, askAllWait how long all are.
+	askWait    = time.Second
+	askAllWait = 10 * time.Second
+)
 
 // listen notes for how long a partition has been quiet.
 func (w *Watch) listen(now time.Time, p *topology.Partition, s *seen) {
@@ -63,8 +68,11 @@ type Merger struct {
 	Rules   merge.Rules
 	// Mine reports whether this node decides: it leads the meta partition, or stands alone.
 	Mine func() bool
-	// Ask returns what the leaders on all nodes say of quiet partitions; those that do not answer are left out.
-	Ask func(ctx context.Context) []merge.Quiet
+	// Here returns the quiet partitions that are led on this node, and Others the other nodes that answer: Ask asks one
+	// of them for its own, in the words of merge.AppendQuiet. Others and Ask are nil on a node that stands alone.
+	Here   func() []merge.Quiet
+	Others func() []topology.NodeID
+	Ask    func(ctx context.Context, node topology.NodeID) ([]byte, error)
 	// Alone, if not nil, carries out what was ordered, on a node that stands alone; Level is its feature level.
 	Alone func(ctx context.Context) error
 	Level func() feature.Level
@@ -90,7 +98,7 @@ func (m *Merger) round(ctx context.Context) {
 	now := m.Sched.Now()
 	if m.Rules.For > 0 && now.Sub(m.asked) >= min(askEvery, m.Rules.For) && ableIn(m.Records.State()) {
 		m.asked = now
-		quiet = m.Ask(ctx)
+		quiet = m.ask(ctx)
 	}
 	state := m.Records.State()
 	if orders := m.due(state, quiet); len(orders) == 0 {
@@ -123,6 +131,33 @@ func (m *Merger) round(ctx context.Context) {
 	if err != nil {
 		m.Log.LogAttrs(ctx, slog.LevelDebug, "partitions not merged", slog.String("error", err.Error()))
 	}
+}
+
+// ask returns what the leaders on all nodes say of quiet partitions. The nodes are asked one after the other; one that
+// does not answer, because it is busy or of an older build, is left out: nothing is merged there for now.
+func (m *Merger) ask(ctx context.Context) []merge.Quiet {
+	out := m.Here()
+	if m.Others == nil {
+		return out
+	}
+	ctx, cancel := m.Sched.WithTimeout(ctx, askAllWait)
+	defer cancel()
+	for _, node := range m.Others() {
+		asking, done := m.Sched.WithTimeout(ctx, askWait)
+		b, err := m.Ask(asking, node)
+		done()
+		var list []merge.Quiet
+		if err == nil {
+			list, err = merge.DecodeQuiet(b)
+		}
+		if err != nil {
+			m.Log.LogAttrs(ctx, slog.LevelDebug, "node did not tell its quiet partitions",
+				slog.String("node", node.Short()), slog.String("error", err.Error()))
+			continue
+		}
+		out = append(out, list...)
+	}
+	return out
 }
 
 // order is what a round has recorded.

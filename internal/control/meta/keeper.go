@@ -206,7 +206,8 @@ func (k *Keeper) load() (*State, error) {
 	k.heard = append(k.heard[:0:0], k.heard[i:]...)
 	var next *heard
 	if len(k.heard) > 0 && k.heard[0].version == s.Version+1 {
-		next = &k.heard[0]
+		first := k.heard[0]
+		next, k.heard = &first, append(k.heard[:0:0], k.heard[1:]...) // what led to a state is not kept with it
 	}
 	k.mu.Unlock()
 	if next == nil {

@@ -41,6 +41,7 @@ type Divided interface {
 // Run splits a partition that is led here, by its order, or takes the order back, and tells the map.
 func (s *Splitter) Run(ctx context.Context, r Divided, p *topology.Partition) error {
 	var ceded time.Time
+	size := sizeOf(s.Size, p) // before the right half waits for the map
 	switch _, epoch := r.Span(); {
 	case epoch < p.Epoch:
 		return fmt.Errorf("split partition %d: it is at epoch %d, the map at %d", p.ID, epoch, p.Epoch)
@@ -57,7 +58,7 @@ func (s *Splitter) Run(ctx context.Context, r Divided, p *topology.Partition) er
 	// The epoch alone does not say what the log has taken: another leader may have had the order taken back.
 	span, _ := r.Span()
 	recalled := span.Limit.Compare(p.Cut.At) != 0
-	done, size := false, sizeOf(s.Size, p)
+	done := false
 	_, err := s.Keeper.Update(ctx, func(st *meta.State) (*meta.State, error) {
 		now := st.Map.Partition(p.ID)
 		if done = now != nil && now.Cut != nil && now.Epoch == p.Epoch; !done {

@@ -248,3 +248,22 @@ func splits(d *divided) error {
 }
 
 func thaws(d *divided) error { return d.Thaw(context.Background(), 1) }
+
+// TestSplitIsMeasuredBefore: how large a partition is, which may take a moment, is found out before its right half
+// waits for the map.
+func TestSplitIsMeasuredBefore(t *testing.T) {
+	whole, cut, _ := splitMaps(t, topology.NodeID{1})
+	k, r, p := keeperOf(t, cut), dividedOf(whole.Partition(1)), cut.Partition(1)
+	s := Splitter{Keeper: k, Size: func(p *topology.Partition) uint64 {
+		if _, epoch := r.Span(); epoch != p.Epoch {
+			t.Error("it is measured while requests wait")
+		}
+		return 7
+	}}
+	if err := s.Run(t.Context(), r, p); err != nil {
+		t.Fatal(err)
+	}
+	if h := k.State().History; len(h) != 1 || h[0].Bytes != 7 {
+		t.Errorf("history %v", h)
+	}
+}

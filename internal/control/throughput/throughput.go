@@ -79,6 +79,16 @@ func Divide(s *meta.State) partition.Throughputs {
 	return out
 }
 
+// Sharers are the tables that share the throughput of a table, itself among them; none if it has no throughput.
+func Sharers(s *meta.State, table uint32) []uint32 {
+	for v := range provisions(s) {
+		if slices.Contains(v.tables, table) {
+			return v.tables
+		}
+	}
+	return nil
+}
+
 // AtFirst is into how many physical partitions a new table is cut for its throughput: one for each 6,000 request units
 // a second. A table that shares the throughput of its keyspace gets as many as the others leave, at least one. It is 0
 // for a table without a throughput.

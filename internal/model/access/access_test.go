@@ -96,6 +96,8 @@ func TestRefusals(t *testing.T) {
 		{"low", &AlterRole{Name: "low", Attributes: Attributes{Login: yes(false)}},
 			"You aren't allowed to alter LOGIN"},
 		{"low", &AlterRole{Name: "low", Attributes: Attributes{Options: true}}, "You aren't allowed to alter OPTIONS"},
+		{"low", &AlterRole{Name: "low", Attributes: Attributes{Low: yes(false)}},
+			"You aren't allowed to alter OPTIONS"},
 		{"low", &AlterRole{Name: "group", Attributes: Attributes{Superuser: yes(true)}}, ownStatus},
 		{"low", &AlterRole{Name: "other", Attributes: Attributes{Superuser: yes(true)}},
 			"Only superusers are allowed to alter superuser status"},
@@ -385,7 +387,7 @@ func TestLaws(t *testing.T) {
 // TestRecordsOfLaterBuilds proves that fields of later builds survive, and that formats and resources that this build
 // does not know are refused by name.
 func TestRecordsOfLaterBuilds(t *testing.T) {
-	r := &Role{Name: "r", Login: true, Hash: "h", MemberOf: []string{"a"},
+	r := &Role{Name: "r", Login: true, Hash: "h", MemberOf: []string{"a"}, Low: true,
 		Grants: map[Resource]Permissions{OfTable("ks", "t"): Of(Select)}}
 	b := r.Append(nil)
 	b = append(b[:len(b)-1], 0x0e, 2, 'x', 'y', 0) // one more field, before the end
@@ -393,7 +395,7 @@ func TestRecordsOfLaterBuilds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := got.Append(nil); string(again) != string(b) {
+	if again := got.Append(nil); string(again) != string(b) || !got.Low {
 		t.Errorf("a later build's field was lost:\n got %x\nwant %x", again, b)
 	}
 	for name, bad := range map[string][]byte{"format": {9}, "empty": {}, "cut": b[:len(b)-6]} {

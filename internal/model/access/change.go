@@ -64,7 +64,8 @@ type Attributes struct {
 	// Hash is the bcrypt hash of the new password. Hashed says that the client gave the hash.
 	Hash   *string
 	Hashed bool
-	// Options says that OPTIONS were given, which no role has.
+	// Low is the option priority: whether it is low. Options says that other OPTIONS were given, which no role has.
+	Low     *bool
 	Options bool
 	// Datacenters and Groups are empty for ALL.
 	Datacenters, Groups *[]string
@@ -120,6 +121,9 @@ func (a *Attributes) give(r Role) *Role {
 	}
 	if a.Hash != nil {
 		r.Hash = *a.Hash
+	}
+	if a.Low != nil {
+		r.Low = *a.Low
 	}
 	if a.Datacenters != nil {
 		r.Datacenters = sorted(*a.Datacenters)

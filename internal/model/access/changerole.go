@@ -93,7 +93,7 @@ func (c *AlterRole) authorize(who *Subject) error {
 		return nil
 	case a.Login != nil:
 		return dberr.Unauthorizedf("You aren't allowed to alter LOGIN")
-	case a.Options:
+	case a.Options || a.Low != nil:
 		return dberr.Unauthorizedf("You aren't allowed to alter OPTIONS")
 	}
 	return nil // everybody may change the own password

@@ -136,8 +136,11 @@ const (
 	flagConfigured
 )
 
+// roleLow is the field of a role of low priority, which may be passed over.
+const roleLow = 1
+
 // Append appends the encoded role without its name: the format, the flags, the hash, the lists, the grants ascending by
-// their paths, and the fields of later builds.
+// their paths, and fields, those of later builds last.
 func (r *Role) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, roleFormat))
 	flags := uint64(0)
@@ -161,6 +164,9 @@ func (r *Role) Append(dst []byte) []byte {
 		w.Text(on.Name)
 		w.Text(on.Args)
 		w.Uint(uint64(r.Grants[on]))
+	}
+	if r.Low {
+		w.Field(roleLow, false, nil)
 	}
 	w.Raw(r.rest)
 	w.EndFields()
@@ -205,7 +211,18 @@ func DecodeRole(name string, src []byte) (*Role, error) {
 		}
 		role.Grants[on] = Permissions(r.Uint32())
 	}
-	kept, refused := r.KeepFields()
+	var kept codec.Writer
+	refused := uint64(0)
+	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
+		switch {
+		case f.Number == roleLow:
+			role.Low = true
+			continue
+		case f.Must && refused == 0:
+			refused = f.Number
+		}
+		kept.Field(f.Number, f.Must, f.Value)
+	}
 	role.rest = kept
 	return role, end(&r, "the record of a role", refused, newer)
 }

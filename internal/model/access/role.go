@@ -22,6 +22,8 @@ type Role struct {
 	// Groups are the CIDR groups from whose addresses the role is served, ascending; from everywhere if there are
 	// none.
 	Groups []string
+	// Low says that the requests of the role are of low priority.
+	Low bool
 	// Configured says that the record was made for a user of a configuration, which has the password.
 	Configured bool
 	// Grants are the permissions of the role itself. There are no empty sets.

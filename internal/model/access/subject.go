@@ -14,6 +14,8 @@ type Subject struct {
 	Name string
 	// Superuser allows everything; Login is false as well for a role that does not exist any more.
 	Superuser, Login bool
+	// Low says that its requests are of low priority. It is not inherited from other roles.
+	Low bool
 	// Roles are those of State.Memberships.
 	Roles []string
 
@@ -41,7 +43,7 @@ func (s *State) Resolve(name string, configured bool) *Subject {
 		grants: map[Resource]Permissions{},
 	}
 	if r := s.Role(name); r != nil {
-		out.Login = out.Login || r.Login
+		out.Login, out.Low = out.Login || r.Login, r.Low
 		out.datacenters, out.bound = r.Datacenters, len(r.Groups) > 0
 		for _, g := range r.Groups {
 			if group := s.Group(g); group != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -31,6 +32,7 @@ const (
 
 // Every command has a list of fields (see codec) after its fixed part and before its lists. These numbers are taken in
 // a mutation: 1 for the region it comes from, 2 for its transaction, which must be understood.
+const mutationClaimant = 3
 
 // AppendMutation appends the encoded form of m.
 func AppendMutation(dst []byte, m *Mutation) []byte {
@@ -88,6 +90,9 @@ func (a *appender) heading(m *Mutation, stamp int64, sent bool) {
 			a.Uint(m.Known)
 		}
 	}
+	if sent {
+		a.claimant(mutationClaimant, m.Claimant)
+	}
 	a.EndFields()
 }
 
@@ -129,7 +134,13 @@ func (r *reader) mutation(m *Mutation) {
 	if m.Retried, m.Sent = id == withRetried, id == withSent; id >= withRetried {
 		m.Known = r.Uint()
 	}
-	r.skipFields("a mutation")
+	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
+		if f.Number == mutationClaimant {
+			m.Claimant = r.claimant(f)
+			continue
+		}
+		r.unknown("a mutation", f, mutationClaimant)
+	}
 	n := r.Count(3)
 	for range n {
 		o := Op{Kind: OpKind(r.Byte()), Clustering: r.Bytes()}
@@ -158,6 +169,12 @@ func AppendConditional(dst []byte, c *Conditional) []byte {
 	if c.MaxCharge > 0 {
 		var number [binary.MaxVarintLen64]byte
 		a.Field(conditionalMaxCharge, true, binary.AppendUvarint(number[:0], uint64(c.MaxCharge)))
+	}
+	if c.Program != nil {
+		a.Field(conditionalProgram, true, c.Program)
+	}
+	if c.Dry {
+		a.Field(conditionalDry, true, nil)
 	}
 	a.EndFields()
 	a.Uint(uint64(len(c.Rows)))
@@ -208,11 +225,16 @@ func DecodeConditional(c *Conditional, src []byte) error {
 	c.Now = r.Int()
 	c.Dropped = r.columns(nil)
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
-		if f.Number == conditionalMaxCharge {
+		switch f.Number {
+		case conditionalMaxCharge:
 			c.MaxCharge = r.number(f)
-			continue
+		case conditionalProgram:
+			c.Program = f.Value
+		case conditionalDry:
+			c.Dry = true
+		default:
+			r.unknown("a conditional", f, conditionalDry)
 		}
-		r.unknown("a conditional", f, conditionalMaxCharge)
 	}
 	for range r.Count(2) {
 		c.Rows = append(c.Rows, RowRef{Static: r.Flag(), Clustering: r.Bytes()})
@@ -310,17 +332,23 @@ func AppendRead(dst []byte, c *Read) []byte {
 		var v [2 * binary.MaxVarintLen64]byte
 		a.Field(readBorrows, false, binary.AppendUvarint(binary.AppendUvarint(v[:0], uint64(c.Owed)), uint64(c.Wanted)))
 	}
+	a.claimant(readClaimant, c.Claimant)
 	a.EndFields()
 	return a.Writer
 }
 
-// The fields of a conditional, a read and a decision. A bound must be understood by whoever carries the command out.
+// The fields of a conditional, a read and a decision. A bound, and what is to be done, must be understood by whoever
+// carries the command out.
 const (
 	conditionalMaxCharge = 1
+	conditionalProgram   = 2
+	conditionalDry       = 3
 	readContinued        = 1
 	readPeek             = 2
 	readBorrows          = 3
+	readClaimant         = 4
 	decisionCharge       = 1
+	decisionResult       = 2
 )
 
 // number is the value of a field that is a number of ru.Units.
@@ -331,6 +359,22 @@ func (r *reader) number(f codec.Field) int64 {
 		r.Fail()
 	}
 	return n
+}
+
+// claimant appends a field that says who asks, if it is known.
+func (a *appender) claimant(number uint64, c share.Claimant) {
+	if c != (share.Claimant{}) {
+		var v [share.ClaimantSize]byte
+		a.Field(number, false, c.Append(v[:0]))
+	}
+}
+
+func (r *reader) claimant(f codec.Field) share.Claimant {
+	c, ok := share.DecodeClaimant(f.Value)
+	if !ok {
+		r.Fail()
+	}
+	return c
 }
 
 // DecodeRead reads what AppendRead wrote. Byte slices of c are views over src.
@@ -385,8 +429,10 @@ func DecodeRead(c *Read, src []byte) error {
 			if v.End() != nil {
 				r.Fail()
 			}
+		case readClaimant:
+			c.Claimant = r.claimant(f)
 		default:
-			r.unknown("a read", f, readBorrows)
+			r.unknown("a read", f, readClaimant)
 		}
 	}
 	return r.end()
@@ -420,6 +466,9 @@ func AppendDecision(dst []byte, d *Decision) []byte {
 	if d.Charge > 0 {
 		var number [binary.MaxVarintLen64]byte
 		a.Field(decisionCharge, false, binary.AppendUvarint(number[:0], uint64(d.Charge)))
+	}
+	if d.Result != nil {
+		a.Field(decisionResult, false, d.Result)
 	}
 	a.EndFields()
 	a.Uint(uint64(len(d.Found)))
@@ -465,11 +514,14 @@ func DecodeDecision(d *Decision, src []byte) error {
 	d.Applied = r.Flag()
 	d.Timestamp = r.Int()
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
-		if f.Number == decisionCharge {
+		switch f.Number {
+		case decisionCharge:
 			d.Charge = r.number(f)
-			continue
+		case decisionResult:
+			d.Result = f.Value
+		default:
+			r.unknown("a decision", f, decisionResult)
 		}
-		r.unknown("a decision", f, decisionCharge)
 	}
 	for range r.Count(1) {
 		d.Found = append(d.Found, r.foundRow())

@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -83,7 +84,7 @@ func (p pick) typ(depth int) *cqltype.Type {
 
 func (p pick) mutation() Mutation {
 	m := Mutation{Table: p.u32(), Token: token.Token(p.i64()), Key: p.bytes(), SchemaVersion: p.u64(), Epoch: p.u64(),
-		Timestamp: p.i64()}
+		Timestamp: p.i64(), Claimant: p.claimant()}
 	m.Low = p.low(m.Table)
 	if p.bool() {
 		m.Dedupe = DedupeID{Coordinator: [16]byte{1, 2, 3}, Sequence: p.u64()}
@@ -100,9 +101,16 @@ func (p pick) mutation() Mutation {
 	return m
 }
 
+func (p pick) claimant() share.Claimant {
+	if p.bool() {
+		return share.Claimant{}
+	}
+	return share.Claimant{User: p.u32(), Connection: p.u32(), Low: p.bool()}
+}
+
 func (p pick) conditional() Conditional {
 	c := Conditional{Mutation: p.mutation(), Serial: dberr.Consistency(p.upTo(10)), First: First(p.upTo(2)),
-		MaxCharge: max(p.i64(), 0), Now: p.i64(), Dropped: p.cols()}
+		MaxCharge: max(p.i64(), 0), Now: p.i64(), Dropped: p.cols(), Program: p.null(), Dry: p.bool()}
 	c.Rows = append(list(p, func() RowRef { return RowRef{p.bool(), p.bytes()} }), RowRef{})
 	c.Conditions = list(p, func() Condition {
 		k := Condition{Row: p.upTo(len(c.Rows) - 1), Operator: Operator(p.upTo(10)), Column: p.u32(), Element: p.null(),
@@ -130,7 +138,7 @@ func (p pick) read() Read {
 		Limit: p.upTo(1 << 30),
 		Now:   p.i64(), Dropped: p.cols(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(), Continued: p.bool(),
 		Owed: int64(p.upTo(1 << 30)), Wanted: int64(p.upTo(1 << 30)),
-		Peek: p.bool(),
+		Peek: p.bool(), Claimant: p.claimant(),
 	}
 	c.Low, c.AfterLow = p.low(c.Table), p.low(c.Table)
 	c.Range.Begin = p.u64()
@@ -146,7 +154,8 @@ func (p pick) read() Read {
 }
 
 func (p pick) decision() Decision {
-	d := Decision{Applied: p.bool(), Timestamp: p.i64(), Found: list(p, p.foundRow), Charge: max(p.i64(), 0)}
+	d := Decision{Applied: p.bool(), Timestamp: p.i64(), Found: list(p, p.foundRow), Charge: max(p.i64(), 0),
+		Result: p.null()}
 	if p.bool() {
 		d.First = &FoundRow{Clustering: p.bytes(), Row: p.foundRow()}
 	}
@@ -274,6 +283,8 @@ func FuzzDecode(f *testing.F) {
 		Conditions: []Condition{{Operator: Equal, Type: udt, Values: [][]byte{nil, {}}}},
 		Updates:    []Update{{Type: &cqltype.Type{Kind: cqltype.Map, Elems: []*cqltype.Type{udt, udt}}}},
 	}))
+	f.Add(AppendConditional(nil, &Conditional{Mutation: m, Program: []byte("program"), Dry: true, MaxCharge: 7}))
+	f.Add(AppendDecision(nil, &Decision{Applied: true, Charge: 9, Result: []byte("result")}))
 	f.Add(AppendRead(nil, &Read{Key: []byte("k"), Slices: []Slice{{nil, nil}}, Index: &IndexLookup{1, []byte("v")}}))
 	f.Add(AppendDecision(nil,
 		&Decision{Applied: true, Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Value: []byte("v")}}}}}))

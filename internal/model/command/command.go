@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -67,6 +68,9 @@ type Mutation struct {
 	Known         uint64
 	// Timestamp is the stamp the leader gave to the operands that came Unstamped; 0 before that.
 	Timestamp int64
+	// Claimant is who asks, where what the partition may take is bounded; the zero value is nobody in particular. It is
+	// in no log.
+	Claimant share.Claimant
 }
 
 // DedupeID names a command of a coordinator: (node, sequence) is used once.
@@ -126,6 +130,10 @@ type Read struct {
 	Owed, Wanted int64
 	// Peek says that the read is only to learn what another one would cost. It has a price of its own.
 	Peek bool
+	// Claimant is who asks, as in Mutation. NoWait says that whoever asks cannot wait until the partition may take
+	// more; it is not sent to other nodes.
+	Claimant share.Claimant
+	NoWait   bool
 }
 
 // Position is where Key stands in the table.

@@ -8,10 +8,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Conditional is a mutation that depends on what is stored: IF conditions, counters, and the list operations that
-// address an element by its place. The leader reads Rows under the latch of the logical partition, checks Conditions,
-// turns Updates into operands, and commits Mutation.Ops and those operands as one mutation. Nothing is written unless
-// all conditions hold.
+// Conditional is a mutation that depends on what is stored: IF conditions, counters, the list operations that address
+// an element by its place, and transactions. The leader reads Rows under the latch of the logical partition, checks
+// Conditions, turns Updates into operands, and commits Mutation.Ops and those operands as one mutation. Nothing is
+// written unless all conditions hold.
 type Conditional struct {
 	Mutation Mutation
 	// Serial is the serial consistency level of a lightweight transaction, and 0 when there are no conditions.
@@ -22,6 +22,11 @@ type Conditional struct {
 	Updates    []Update
 	// First asks for a row of the partition, if the conditions do not hold, which the answer shows.
 	First First
+	// Program, if not nil, makes it a transaction: the leader runs the program, which says what is written. There are
+	// no Ops, Rows, Conditions or Updates then. What it means is for those who wrote it and the leader's node to know.
+	Program []byte
+	// Dry asks what a transaction would cost: its program is run, and nothing of what it says is written.
+	Dry bool
 	// MaxCharge, in ru.Units, is what it may cost: if it would cost more nothing is done. 0 is no bound.
 	MaxCharge int64
 	// Now is the second at which expiry is judged; Dropped as in Read.
@@ -127,4 +132,6 @@ type Decision struct {
 	Timestamp int64
 	// Charge is what the conditional has cost, in ru.Units.
 	Charge int64
+	// Result is what the program of a transaction returned; its form is the program's.
+	Result []byte
 }

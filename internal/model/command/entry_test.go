@@ -11,6 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 func unstamped() []byte {
@@ -76,10 +77,10 @@ func TestEntries(t *testing.T) {
 }
 
 // TestAddWrite: the copy in the log has the leader's stamp, the mutation that is sent again has not, and the log does
-// not say how often it was.
+// not say how often it was, nor who asked for it.
 func TestAddWrite(t *testing.T) {
 	m := Mutation{Table: 600, Key: []byte("k"), Dedupe: DedupeID{Sequence: 1}, Retried: true, Known: 250,
-		Ops: []Op{{Operand: unstamped()}}}
+		Claimant: share.Claimant{User: 1, Low: true}, Ops: []Op{{Operand: unstamped()}}}
 	before := bytes.Clone(m.Ops[0].Operand)
 	b := AddWrite(AddWrite(BeginWrite(nil, 3, 2, []byte("result")), &m, 500), &m, 501)
 	var e Entry
@@ -88,7 +89,7 @@ func TestAddWrite(t *testing.T) {
 	}
 	for i, c := range e.Mutations {
 		if want := int64(500 + i); c.Timestamp != want || row.Timestamp(c.Ops[0].Operand) != want || c.Retried ||
-			c.Dedupe != m.Dedupe {
+			c.Dedupe != m.Dedupe || c.Claimant != (share.Claimant{}) {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -97,6 +98,7 @@ func TestAddWrite(t *testing.T) {
 	}
 	var sent Mutation
 	if err := DecodeMutation(&sent, AppendMutation(nil, &m)); err != nil || !sent.Retried || sent.Known != 250 ||
+		sent.Claimant != m.Claimant ||
 		row.Timestamp(sent.Ops[0].Operand) != row.Unstamped {
 		t.Errorf("%+v %v", sent, err)
 	}

@@ -49,6 +49,9 @@ func TestStoredBytes(t *testing.T) {
 				Args: [][]byte{[]byte("i")}, Timestamp: -4, TTL: 10, Expiry: 1 << 40}},
 		}), "02020100000000000000000000000000000008019a010205d80400030000010000016302020204170e99026b7301750101610c" +
 			"02650300010278000100000000010103040999026b7301750101610c0102690714808080808040"},
+		{"transaction", AppendConditional(nil, &Conditional{Mutation: Mutation{Table: 1}, Serial: dberr.Serial,
+			MaxCharge: 300, Program: []byte("p"), Dry: true}),
+			"020201000000000000000000000000000000080000000302ac02050170070000000000"},
 		{"read", AppendRead(nil, &Read{
 			Table: 600, Key: []byte("k"), Token: -5, Range: token.Range{Begin: 3, Limit: 900}, AfterKey: []byte{},
 			AfterToken: 6, AfterClustering: []byte("after"),
@@ -60,6 +63,8 @@ func TestStoredBytes(t *testing.T) {
 			First: &FoundRow{Clustering: []byte("c"), Row: found}}),
 			"0205000a00020001011178808080804002030001761000feffffffffffffffff01ac020100000a0c0101630101117880808080" +
 				"4002030001761000feffffffffffffffff01ac020100000a0c"},
+		{"decision of a transaction", AppendDecision(nil, &Decision{Applied: true, Charge: 9, Result: []byte("r")}),
+			"02050100020109040172000000"},
 		{"entry: write", AppendEntry(nil, &log[1]),
 			"02060100000003d804fffffffffffffffb016b03029a010101000000000000000000000000000000090002000163076f706572" +
 				"616e640200070176d8040000000000000000016c000000000000d804fffffffffffffffb016b03029a0101010000000000" +

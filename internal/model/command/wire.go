@@ -63,13 +63,6 @@ func (r *reader) end() error {
 	return err
 }
 
-// skipFields passes over fields of which this build knows none, and fails at one that it would have to know.
-func (r *reader) skipFields(what string) {
-	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
-		r.unknown(what, f, 0)
-	}
-}
-
 // unknown judges a field that is not among the known ones.
 func (r *reader) unknown(what string, f codec.Field, known uint64) {
 	if f.Must {

@@ -5,12 +5,17 @@ package schema
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// storageCapProperty is the option of Ilion's that says how large a physical partition of a table may get.
-const storageCapProperty = "storage_cap_gb"
+// The options of Ilion's about the physical partitions of a table: how large one may get, and whether small ones are
+// merged by themselves.
+const (
+	storageCapProperty = "storage_cap_gb"
+	mergesProperty     = "automatic_merges"
+)
 
 // The bounds of storage_cap_gb, and a GB.
 const (
@@ -43,4 +48,21 @@ func (o *TableOptions) StorageCapText() string {
 		return ""
 	}
 	return strconv.FormatFloat(o.StorageCapGB, 'f', -1, 64)
+}
+
+// setMerges reads automatic_merges: true or false.
+func (o *TableOptions) setMerges(p *Property) error {
+	text, err := p.simple()
+	if err != nil {
+		return err
+	}
+	switch strings.ToLower(text) {
+	case "true":
+		o.MergesOff = false
+	case "false":
+		o.MergesOff = true
+	default:
+		return dberr.Configf("%s must be true or false, not %s", p.Name, text)
+	}
+	return nil
 }

@@ -7,17 +7,7 @@ import "testing"
 // TestStorageCap proves that the cap of physical partitions is taken in its bounds, changed, taken back, and refused
 // with a reason beyond them.
 func TestStorageCap(t *testing.T) {
-	s, _, err := Apply(New(), &CreateKeyspace{Name: "ks", Properties: []Property{{Name: "replication", IsMap: true,
-		Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := ColumnSpec{Name: "k", Type: SpecOf(intType)}
-	s, _, err = Apply(s, &CreateTable{Keyspace: "ks", Name: "t", Columns: []ColumnSpec{key},
-		PartitionKey: []string{"k"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := withOneTable(t)
 	for _, c := range []struct {
 		value, wrong, text string
 		bytes              uint64
@@ -42,4 +32,44 @@ func TestStorageCap(t *testing.T) {
 			t.Errorf("%s is %d bytes, and shown as %q", c.value, o.StorageCap(), o.StorageCapText())
 		}
 	}
+}
+
+// TestAutomaticMerges proves that merges of a table's partitions are switched off, and on again, and that anything but
+// true and false is refused.
+func TestAutomaticMerges(t *testing.T) {
+	s := withOneTable(t)
+	for _, c := range []struct {
+		value, wrong string
+		off          bool
+	}{
+		{"false", "", true}, {"0", "automatic_merges must be true or false, not 0", true},
+		{"", "must be true or false", true}, {"TRUE", "", false}, {"False", "", true}, {"true", "", false},
+	} {
+		p := Property{Name: "automatic_merges", Value: c.value}
+		next, _, err := Apply(s, &AlterTable{Keyspace: "ks", Name: "t", Op: SetOptions, Properties: []Property{p}})
+		said(t, "table", p, err, c.wrong)
+		if err == nil {
+			s = next
+		}
+		if off := s.Table("ks", "t").Options.MergesOff; off != c.off {
+			t.Errorf("after %q merges are off: %v", c.value, off)
+		}
+	}
+}
+
+// withOneTable is a schema with the table ks.t.
+func withOneTable(t *testing.T) *Schema {
+	t.Helper()
+	s, _, err := Apply(New(), &CreateKeyspace{Name: "ks", Properties: []Property{{Name: "replication", IsMap: true,
+		Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := ColumnSpec{Name: "k", Type: SpecOf(intType)}
+	s, _, err = Apply(s, &CreateTable{Keyspace: "ks", Name: "t", Columns: []ColumnSpec{key},
+		PartitionKey: []string{"k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

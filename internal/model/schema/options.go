@@ -92,7 +92,7 @@ var tableProperties = map[string]bool{
 	"compression": true, "crc_check_chance": true, "default_time_to_live": true, "extensions": true,
 	"gc_grace_seconds":   true,
 	"max_index_interval": true, "memtable_flush_period_in_ms": true, "min_index_interval": true, "read_repair": true,
-	"speculative_retry": true, propertyID: true, storageCapProperty: true,
+	"speculative_retry": true, propertyID: true, storageCapProperty: true, mergesProperty: true,
 }
 
 func knownProperty(name string) bool {
@@ -132,6 +132,8 @@ func (o *TableOptions) set(p *Property) (err error) {
 		o.ReadRepair, err = readRepair(p)
 	case storageCapProperty:
 		return o.setStorageCap(p)
+	case mergesProperty:
+		return o.setMerges(p)
 	case "caching", "compaction", "compression", "extensions":
 		return o.setMap(p)
 	default:

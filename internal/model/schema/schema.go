@@ -166,6 +166,8 @@ type TableOptions struct {
 	Cosmos map[string]string
 	// StorageCapGB is storage_cap_gb, 0 if it is not set; see StorageCap.
 	StorageCapGB float64 `json:",omitempty"`
+	// MergesOff says that small partitions are not merged by themselves (automatic_merges = false).
+	MergesOff bool `json:",omitempty"`
 
 	rest rest
 }

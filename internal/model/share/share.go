@@ -13,6 +13,8 @@
 package share
 
 import (
+	"encoding/binary"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +26,38 @@ type Claimant struct {
 	User, Connection uint32
 	// Low says that everybody else goes first.
 	Low bool
+}
+
+// Internal is who asks for work of the database itself on the rows of a table, such as the building of an index: of low
+// priority, but for its turn now and then.
+var Internal = Claimant{User: math.MaxUint32, Connection: math.MaxUint32, Low: true}
+
+// IsInternal reports whether a claimant is Internal, of whichever priority.
+func (c Claimant) IsInternal() bool {
+	c.Low = true
+	return c == Internal
+}
+
+// ClaimantSize is the length of an encoded Claimant.
+const ClaimantSize = 9
+
+// Append appends the encoded form of c.
+func (c Claimant) Append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(dst, c.User), c.Connection)
+	low := byte(0)
+	if c.Low {
+		low = 1
+	}
+	return append(dst, low)
+}
+
+// DecodeClaimant reads what Append wrote; false if it is none. What a later build may have added is passed over.
+func DecodeClaimant(src []byte) (c Claimant, ok bool) {
+	if len(src) < ClaimantSize || src[8] > 1 {
+		return c, false
+	}
+	return Claimant{User: binary.BigEndian.Uint32(src), Connection: binary.BigEndian.Uint32(src[4:]),
+		Low: src[8] == 1}, true
 }
 
 const (
@@ -49,7 +83,8 @@ type Shares struct {
 	// epoch is the number of half lives at which the figures are.
 	epoch atomic.Int64
 	aging sync.Mutex
-	total atomic.Int64
+	// low is what low priority has had of total.
+	total, low atomic.Int64
 	// active counts the users that have had something, crowded is set when any has several connections that have.
 	active  atomic.Int64
 	crowded atomic.Bool
@@ -70,6 +105,9 @@ func (s *Shares) Took(c Claimant, amount int64) {
 		s.active.Add(1)
 	}
 	s.total.Add(amount)
+	if c.Low {
+		s.low.Add(amount)
+	}
 	had := u.had[c.Connection%connections].Add(amount)
 	most := u.most.Load()
 	if had > most {
@@ -78,6 +116,12 @@ func (s *Shares) Took(c Claimant, amount int64) {
 	if had == amount && most > 0 {
 		s.crowded.Store(true)
 	}
+}
+
+// Rivals reports whether anybody but the claimant has had something lately, or it has itself, with another priority.
+func (s *Shares) Rivals(c Claimant) bool {
+	all, low := s.total.Load(), s.low.Load()
+	return s.crowded.Load() || s.byUser[c.User%users].total.Load() < all || low > 0 && (!c.Low || low < all)
 }
 
 // Reserve is how much of the largest reserve has to be left for the claimant to be let in, 0 to 1. now is a time since
@@ -142,6 +186,7 @@ func (s *Shares) age(epoch int64) {
 		crowded = crowded || n > 1
 	}
 	s.total.Store(total)
+	s.low.Store(min(s.low.Load()>>by, total))
 	s.active.Store(active)
 	s.crowded.Store(crowded)
 }

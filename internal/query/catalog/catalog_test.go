@@ -62,6 +62,10 @@ func testInfo() NodeInfo {
 			return Latency{Count: uint64(op) + 1, Median: 1.5, P99: 3, Slowest: 7, PerSecond: 0.25}, true
 		},
 		Records: testRecords,
+		Users: func(context.Context) []usage.User {
+			return []usage.User{{Name: "app", Units: 12.5, Requests: 3, Refused: 1, PerSecond: 1.5,
+				RequestsPerSecond: 2, RefusedPerSecond: 0.5}}
+		},
 		Usage: func(context.Context, usage.Question) []usage.Report {
 			spent := usage.Spent{At: 60, Units: 900 * ru.Unit, Requests: 90, Bytes: 1000, Given: 1800}
 			top := usage.Top{Keys: []usage.Heavy{{Token: 7, Name: "k = 7", Units: ru.Unit, Over: ru.Unit / 4,
@@ -354,8 +358,8 @@ func TestSystemTables(t *testing.T) {
 			seen[table.ID] = table.String()
 		}
 	}
-	if len(seen) != 73 {
-		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, ForksTable and 8 of Ilion", len(seen))
+	if len(seen) != 74 {
+		t.Errorf("%d system tables, want the 61 of Cassandra 4.0, 3 of 5.0, ForksTable and 9 of Ilion", len(seen))
 	}
 	if got := s.Table("system", "local").UUID.String(); got != "7ad54392-bcdd-35a6-8417-4e047860b377" {
 		t.Errorf("UUID of system.local is %s", got)

@@ -128,6 +128,8 @@ type NodeInfo struct {
 	Advice func(ctx context.Context, tables []*schema.Table) []advise.Report
 	// Usage is what was spent at the physical partitions of the cluster.
 	Usage func(ctx context.Context, q usage.Question) []usage.Report
+	// Users are those that take most of the cluster.
+	Users func(ctx context.Context) []usage.User
 	// Replica is what this node knows of a partition, nil if it has no replica of it.
 	Replica func(p *topology.Partition) *Replica
 }

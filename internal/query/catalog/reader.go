@@ -168,4 +168,5 @@ var fillers = map[string]func(*builder){
 	"ilion.usage_history":                        fillUsageHistory,
 	"ilion.hot_keys":                             fillHotKeys,
 	"ilion.large_keys":                           fillLargeKeys,
+	"ilion.user_usage":                           fillUserUsage,
 }

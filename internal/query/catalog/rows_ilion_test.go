@@ -62,6 +62,8 @@ func TestOwnTables(t *testing.T) {
 		"hot_keys": "ks t 1 1: key=k = 7 minute_units=1.0 noise=0.5 ru_per_second=45.0 share=0.5 token=7 " +
 			"too_high_by=0.25\n",
 		"large_keys": "ks t 1 1: bytes=5 estimated=true key=k = 7 token=7\n",
+		"user_usage": "app: request_units=12.5 requests=3 requests_per_second=2.0 ru_per_second=1.5 throttled=1 " +
+			"throttled_per_second=0.5\n",
 		"partition_changes": "ks t 1 1: began_at=2001-09-09T01:46:40.000Z cause=size kind=split other_id=3\n" +
 			"ks t 2 1: began_at=2033-05-18T03:33:20.000Z cause=a node was lost from_node=02000000 kind=move " +
 			"to_node=04000000\n",

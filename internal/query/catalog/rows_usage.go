@@ -101,3 +101,17 @@ func fillLargeKeys(b *builder) {
 }
 
 func units(u ru.Units) []byte { return double(u.Float()) }
+
+func fillUserUsage(b *builder) {
+	if b.info.Users == nil {
+		return
+	}
+	for _, u := range b.info.Users(b.ctx) {
+		if !b.wants(u.Name) {
+			continue
+		}
+		b.add(values{"user": text(u.Name), "request_units": double(u.Units), "requests": bigint(int64(u.Requests)),
+			"throttled": bigint(int64(u.Refused)), "ru_per_second": double(u.PerSecond),
+			"requests_per_second": double(u.RequestsPerSecond), "throttled_per_second": double(u.RefusedPerSecond)})
+	}
+}

@@ -196,6 +196,8 @@ partition_usage(keyspace_name text | table_name text; partition_id bigint) reque
 usage_history(keyspace_name text | table_name text; partition_id bigint; minute timestamp) request_units double;
 	requests bigint; bytes bigint; throttled bigint; peak_ru_per_second double; given bigint; utilisation double;
 	top_key text; top_key_units double -- what was spent at each physical partition, by minute, in the last hour
+user_usage(user text) request_units double; requests bigint; throttled bigint; ru_per_second double;
+	requests_per_second double; throttled_per_second double -- what users ask, of the whole cluster
 partition_changes(keyspace_name text | table_name text; partition_id bigint; number int) kind text; other_id bigint;
 	from_node uuid; to_node uuid; cause text; began_at timestamp -- splits, merges and moves that are under way
 partition_history(keyspace_name text | number bigint) table_name text; kind text; partition_id bigint; other_id bigint;

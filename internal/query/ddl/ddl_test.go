@@ -95,7 +95,7 @@ func TestDescribeRecreates(t *testing.T) {
 			WITH CLUSTERING ORDER BY (c1 DESC, "C 2" ASC) AND comment = 'it''s' AND extensions = {'e': '0x0102'}
 			AND speculative_retry = 'MIN(99p,50ms)'
 			AND compression = {'enabled': 'false'} AND cosmosdb_cell_level_timestamp = true AND gc_grace_seconds = 0 AND cdc = true
-			AND storage_cap_gb = 0.25`,
+			AND storage_cap_gb = 0.25 AND automatic_merges = false`,
 		`ALTER TABLE ks.u DROP w`, `ALTER TABLE ks.u DROP s`, `ALTER TABLE ks.u ADD w int`, `ALTER TABLE ks.u DROP x`,
 		`CREATE TABLE ks.c (k int PRIMARY KEY, "N" counter)`,
 		`CREATE TABLE ks.d (k int, c int, v int, PRIMARY KEY (k, c)) WITH COMPACT STORAGE`,

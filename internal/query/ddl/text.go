@@ -239,13 +239,17 @@ func optionTexts(o *schema.TableOptions) []string {
 	}
 	texts := []string{
 		"additional_write_policy = " + schema.FormatString(o.AdditionalWritePolicy),
-		"bloom_filter_fp_chance = " + schema.FormatDouble(o.BloomFilterFPChance),
-		"caching = " + schema.FormatMap(o.Caching),
-		"cdc = " + strconv.FormatBool(o.CDC),
-		"comment = " + schema.FormatString(o.Comment),
-		"compaction = " + schema.FormatMap(o.Compaction),
-		"compression = " + schema.FormatMap(o.Compression),
 	}
+	if o.MergesOff {
+		texts = append(texts, "automatic_merges = false")
+	}
+	texts = append(texts,
+		"bloom_filter_fp_chance = "+schema.FormatDouble(o.BloomFilterFPChance),
+		"caching = "+schema.FormatMap(o.Caching),
+		"cdc = "+strconv.FormatBool(o.CDC),
+		"comment = "+schema.FormatString(o.Comment),
+		"compaction = "+schema.FormatMap(o.Compaction),
+		"compression = "+schema.FormatMap(o.Compression))
 	for _, name := range slices.Sorted(maps.Keys(o.Cosmos)) {
 		texts = append(texts, name+" = "+keptValue(o.Cosmos[name]))
 	}

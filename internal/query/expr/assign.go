@@ -217,6 +217,9 @@ func (b *binder) exactType(t parser.Term) *cqltype.Type {
 			return typ
 		}
 	case *parser.Field:
+		if r, err := b.reference(t); err == nil && r != nil {
+			return r.typ
+		}
 		if u := b.exactType(t.Term); u != nil && u.Kind == cqltype.UDT {
 			if i := u.FieldIndex(t.Name.Name); i >= 0 {
 				return u.Elems[i]

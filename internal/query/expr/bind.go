@@ -51,7 +51,7 @@ func (b *binder) bind(t parser.Term, r Receiver) (Term, error) {
 	if b.scope != nil {
 		return b.selector(t, r.Type)
 	}
-	return nil, dberr.Invalidf("%s is not allowed here", Text(t))
+	return b.bindReference(t, r)
 }
 
 func bindConstant(t *parser.Constant, r Receiver) (Term, error) {

@@ -71,6 +71,8 @@ type Env struct {
 	Keyspace *schema.Keyspace
 	// Table is the statement's table, for token() and the texts; nil if there is none.
 	Table *schema.Table
+	// References says what names with a dot stand for outside of SELECT clauses; nil: nothing.
+	References References
 	// Aggregates are the aggregate calls that BindSelector met, in order.
 	Aggregates []*Aggregate
 
@@ -83,9 +85,10 @@ func NewEnv(ks *schema.Keyspace, table *schema.Table, markers int) *Env {
 	return &Env{Keyspace: ks, Table: table, vars: &vars}
 }
 
-// For is an environment for another statement of the same batch: it shares the bind markers.
+// For is an environment for another statement of the same batch or transaction: it shares the bind markers and what may
+// be referred to.
 func (e *Env) For(ks *schema.Keyspace, table *schema.Table) *Env {
-	return &Env{Keyspace: ks, Table: table, vars: e.vars}
+	return &Env{Keyspace: ks, Table: table, References: e.References, vars: e.vars}
 }
 
 // Variables describes the bind markers that have been bound so far, by index. A marker that no term used has a nil

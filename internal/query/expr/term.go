@@ -40,7 +40,9 @@ type Bindings struct {
 	UUIDs *cqltype.TimeUUIDs
 	// Row holds, for terms made by BindSelector, the values of the slots that the Scope gave out; nil is null.
 	Row [][]byte
-	// Aggregates holds, for such terms, the results of Env.Aggregates.
+	// References holds the values of the slots that References gave out; nil is null.
+	References [][]byte
+	// Aggregates holds, for terms made by BindSelector, the results of Env.Aggregates.
 	Aggregates [][]byte
 }
 

@@ -226,11 +226,12 @@ const (
 	ContainsKey
 	Like
 	IsNotNull
+	IsNull
 )
 
 var operatorNames = [...]string{
 	Equal: "=", Less: "<", LessEqual: "<=", Greater: ">", GreaterEqual: ">=", NotEqual: "!=", In: "IN",
-	Contains: "CONTAINS", ContainsKey: "CONTAINS KEY", Like: "LIKE", IsNotNull: "IS NOT NULL",
+	Contains: "CONTAINS", ContainsKey: "CONTAINS KEY", Like: "LIKE", IsNotNull: "IS NOT NULL", IsNull: "IS NULL",
 }
 
 // String returns the operator as Cassandra prints it.

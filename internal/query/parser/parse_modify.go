@@ -265,6 +265,9 @@ func (p *parser) deleteTarget() DeleteTarget {
 
 func (p *parser) batch() Statement {
 	p.expect(kwBegin)
+	if p.isWord("transaction") {
+		return p.transaction()
+	}
 	b := &Batch{}
 	switch {
 	case p.accept(kwUnlogged):

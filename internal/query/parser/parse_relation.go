@@ -2,8 +2,11 @@
 
 package parser
 
-// where parses relations joined by AND.
+// where parses relations joined by AND. Which rows a statement means cannot depend on what was read.
 func (p *parser) where() []Relation {
+	references := p.references
+	p.references = false
+	defer func() { p.references = references }()
 	list := make([]Relation, 0, 4)
 	for {
 		list = append(list, p.relation())

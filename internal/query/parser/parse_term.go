@@ -23,15 +23,18 @@ func (p *parser) sum(selecting bool) Term {
 	}
 	depth := p.depth
 	left := p.product(selecting)
-	for p.is(tPlus) || p.is(tMinus) {
+	for p.is(tPlus) || p.is(tMinus) || !selecting && p.tookSign() {
 		if !selecting && p.peek(1).isName() && p.peek(2) != tOpen && p.peek(2) != tDot {
 			break
 		}
 		if !p.enter() {
 			break
 		}
-		op := p.text()[0]
-		p.advance()
+		op := byte('+')
+		if !p.tookSign() {
+			op = p.text()[0]
+			p.advance()
+		}
 		left = &Arithmetic{Op: op, Left: left, Right: p.product(selecting)}
 	}
 	p.depth = depth
@@ -92,8 +95,11 @@ func (p *parser) simple(selecting bool) Term {
 	case tOpen:
 		return p.parenthesised(selecting)
 	}
-	if selecting {
+	switch {
+	case selecting:
 		return p.columnOrCall()
+	case p.isReference():
+		return p.reference()
 	}
 	return p.call(selecting)
 }

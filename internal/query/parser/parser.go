@@ -117,7 +117,9 @@ type parser struct {
 	ahead    [4]token
 	aheadLen int
 
-	depth      int
+	depth int
+	// references is true inside a transaction, where terms may refer to what was read.
+	references bool
 	failed     bool
 	failure    failure
 	markersMax int

@@ -163,7 +163,7 @@ func (s *scan) bounds() (none bool, err error) {
 	s.cmd = command.Read{
 		Table: p.table.ID, Reversed: p.reversed, NoRows: p.distinct, Now: s.options.Now, Dropped: p.dropped,
 		Level:   s.options.Level,
-		Statics: p.statics,
+		Statics: p.statics, Claimant: s.options.Claimant, NoWait: s.options.NoWait,
 	}
 	s.slices = s.slices[:0]
 	if p.simple {

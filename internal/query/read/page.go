@@ -11,6 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 )
 
@@ -71,6 +72,9 @@ type Options struct {
 	Guard *guardrail.Check
 	// MaxCharge ends what costs more, with ru.Exceeded; 0: nothing does.
 	MaxCharge ru.Units
+	// Claimant is who asks, if that matters, and NoWait whether it cannot wait; see command.Read.
+	Claimant share.Claimant
+	NoWait   bool
 }
 
 func (o Options) withDefaults() Options {

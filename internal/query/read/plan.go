@@ -4,6 +4,7 @@ package read
 
 import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -48,8 +49,13 @@ type Plan struct {
 
 // Prepare binds a SELECT on a table of a keyspace. markers is the number of bind markers of the whole statement.
 func Prepare(stmt *parser.Select, ks *schema.Keyspace, table *schema.Table, markers int) (*Plan, error) {
-	env := expr.NewEnv(ks, table, markers)
-	p := &Plan{keyspace: ks, table: table, distinct: stmt.Distinct, dropped: table.DroppedIDs()}
+	return Bind(stmt, expr.NewEnv(ks, table, markers))
+}
+
+// Bind binds a SELECT in an environment that other statements of a transaction may share.
+func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
+	table := env.Table
+	p := &Plan{keyspace: env.Keyspace, table: table, distinct: stmt.Distinct, dropped: table.DroppedIDs()}
 	if err := p.bindSelection(stmt, env); err != nil {
 		return nil, err
 	}
@@ -105,6 +111,27 @@ func (p *Plan) Short(pageSize, rowsMax int) bool {
 		return false
 	}
 	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.aggregated && len(w.filtered) == 0
+}
+
+// OneRow reports whether a result has at most one row: the whole primary key is given, or all rows are folded into one.
+func (p *Plan) OneRow() bool { return p.oneRow || p.aggregated && !p.grouped }
+
+// Indexed reports whether rows are found through an index.
+func (p *Plan) Indexed() bool { return p.where.index != nil }
+
+// Key is the partition key that is read, which must be one.
+func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
+	if p.where.keyRange || p.where.token != nil {
+		return nil, dberr.Invalidf("A SELECT within a transaction must give the whole partition key")
+	}
+	keys, err := p.where.keys(b)
+	if err == nil && len(keys) != 1 {
+		err = dberr.Invalidf("A statement within a transaction must name one partition key, not %d", len(keys))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return keys[0].bytes, nil
 }
 
 // Scans reports whether an execution walks along the ring instead of looking partition keys up.

@@ -89,8 +89,13 @@ func listRoles(r *Request, s *parser.ListRoles) (*Rows, error) {
 	out := &Rows{Table: "roles", Columns: roleColumns}
 	for _, name := range names {
 		if role := r.State.Role(name); role != nil {
+			var given [][]byte
+			if role.Low {
+				given = [][]byte{[]byte(priorityOption), []byte("low")}
+			}
+			options := textMap.SortedMap(given)
 			out.Values = append(out.Values, [][]byte{
-				[]byte(name), boolean(role.Superuser), boolean(role.Login), textMap.SortedMap(nil), datacenters(role),
+				[]byte(name), boolean(role.Superuser), boolean(role.Login), options, datacenters(role),
 			})
 		}
 	}

@@ -123,8 +123,10 @@ const PasswordBytesMax = 72
 // refused, and whoever asks has not cost more than that.
 func (e *Executor) attributes(ctx context.Context, o *parser.RoleOptions, allowed bool) (access.Attributes, error) {
 	a := access.Attributes{
-		Login: o.Login, Superuser: o.Superuser, Options: o.Options != nil, Hash: o.HashedPassword,
-		Hashed: o.HashedPassword != nil,
+		Login: o.Login, Superuser: o.Superuser, Hash: o.HashedPassword, Hashed: o.HashedPassword != nil,
+	}
+	if err := options(&a, o.Options); err != nil {
+		return a, err
 	}
 	switch {
 	case o.AllDatacenters:
@@ -148,6 +150,29 @@ func (e *Executor) attributes(ctx context.Context, o *parser.RoleOptions, allowe
 	hash, err := e.hash(ctx, *o.Password)
 	a.Hash = &hash
 	return a, err
+}
+
+// priorityOption is the one option that roles have: low or normal.
+const priorityOption = "priority"
+
+// options takes in OPTIONS = {..}, nil if there are none.
+func options(a *access.Attributes, given *[]parser.PropertyEntry) error {
+	if given == nil {
+		return nil
+	}
+	for _, o := range *given {
+		low := o.Value == "low"
+		switch {
+		case o.Key != priorityOption:
+			a.Options = true
+		case !low && o.Value != "normal":
+			return dberr.Invalidf("The priority of a role is 'low' or 'normal', not '%s'", o.Value)
+		default:
+			a.Low = &low
+		}
+	}
+	a.Options = a.Options || len(*given) == 0
+	return nil
 }
 
 func (e *Executor) hash(ctx context.Context, password string) (string, error) {

@@ -132,6 +132,7 @@ var kinds = func(entries ...kindEntry) map[reflect.Type]auditKind {
 	ofKind[*parser.Update]("UPDATE", "DML"),
 	ofKind[*parser.Delete]("DELETE", "DML"),
 	ofKind[*parser.Batch]("BATCH", "DML"),
+	ofKind[*parser.Transaction]("TRANSACTION", "DML"),
 	ofKind[*parser.Describe]("DESCRIBE", "OTHER"),
 	ofKind[*parser.Explain]("EXPLAIN", "OTHER"),
 	aboutKeyspace("USE_KEYSPACE", "OTHER", func(s *parser.Use) string { return s.Keyspace.Name }),

@@ -49,14 +49,19 @@ func (m metered) hasAny(tables []*schema.Table) bool {
 // maxChargePayload is the key of the custom payload that says what a request may cost, in the same form.
 const maxChargePayload = "MaxRequestCharge"
 
-// heed takes in what a client says of the price of its request: whether it wants to be told, and what it allows.
-func (c *Call) heed() error {
-	c.wantsCharge, c.maxCharge = false, 0
+// heed takes in what a client says of the price of its request: whether it wants to be told, what it allows, and
+// whether others go first.
+func (c *Call) heed() (err error) {
+	c.wantsCharge, c.maxCharge, c.low = false, 0, false
 	for i := range c.Request.Payload {
 		p := &c.Request.Payload[i]
 		switch string(p.Key) {
 		case chargePayload:
 			c.wantsCharge = true
+		case PriorityPayload:
+			if c.low, err = IsLow(p.Value); err != nil {
+				return err
+			}
 		case maxChargePayload:
 			if len(p.Value) != 8 {
 				return dberr.Invalidf("The custom payload MaxRequestCharge has %d bytes instead of an 8-byte big-endian double",

@@ -15,12 +15,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/ddl"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/read"
 	"github.com/ilion-db/ilion/internal/query/roles"
+	"github.com/ilion-db/ilion/internal/query/transaction"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -62,7 +64,7 @@ type Options struct {
 	// Near reports whether this node answers a read of a partition by itself, at once. Others are not done on the
 	// goroutine of a connection. It is called for each read of one partition and must be quick. nil: this node answers
 	// all.
-	Near func(table uint32, t token.Token, level dberr.Consistency) bool
+	Near func(table uint32, t token.Token, level dberr.Consistency, who share.Claimant) bool
 	// LateStale says that the coordinator may refuse a write with ErrStaleSchema after its method has returned, as
 	// replica sets do: then what the client sent is copied, so that the write can be bound and sent again.
 	LateStale bool
@@ -89,10 +91,13 @@ type Engine struct {
 	roles       *roles.Executor
 	writes      *write.Executor
 	opts        Options
-	prepared    *preparedCache
-	uuids       *cqltype.TimeUUIDs
-	tracer      tracer
-	latency     [statementKinds]Latency
+	// transactions sends transactions to their leaders, programs carries out those that this node leads.
+	transactions *transaction.Executor
+	programs     *transaction.Programs
+	prepared     *preparedCache
+	uuids        *cqltype.TimeUUIDs
+	tracer       tracer
+	latency      [statementKinds]Latency
 	// tableLatencies are by table and operation.
 	tableLatencies tableLatencies
 	scans          scanCounts
@@ -159,6 +164,8 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 		reshaped:    map[schema.UUID]struct{}{},
 		uuids:       cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
 	}
+	e.transactions = transaction.NewExecutor(co)
+	e.programs = transaction.NewPrograms(present{e}, e.writes, o.Guards, e.uuids)
 	e.results.max, e.results.pressed, e.texts.max = o.ResultsBytesMax, o.Pressed, o.TextBytesMax
 	first := make(chan struct{})
 	e.publication.Store(&first)
@@ -180,7 +187,7 @@ func (e *Engine) Close() { e.cancel() }
 
 // NewSession begins the session of a client.
 func (e *Engine) NewSession(c Client) *Session {
-	return &Session{engine: e, client: c}
+	return &Session{engine: e, client: c, claimant: c.Claimant()}
 }
 
 // Latency returns the histogram of a kind of statement.

@@ -81,7 +81,7 @@ func (s *Session) explainRead(ctx context.Context, c *Call, st *statement, began
 		return explain.Price{}, err
 	}
 	o := s.readOptions(r, began)
-	o.Memory = nil // nothing is kept
+	o.Memory, o.Claimant = nil, s.claimantOf(c, st.tables) // nothing is kept
 	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
 		o.Guard = &sc.check
 		if err := guardSelect(o.Guard, st, r); err != nil {
@@ -108,11 +108,19 @@ func (s *Session) explainWrite(ctx context.Context, c *Call, st *statement, bega
 	m := s.newModification(ctx, c, st, st.kind, began)
 	defer m.release()
 	m.request.MaxCharge = 0 // what it would cost is the question
+	m.request.Claimant = s.claimantOf(c, st.tables)
 	if err := m.guard(); err != nil {
 		return explain.Price{}, err
 	}
 	if err := st.bindings(&m.request.Bindings, &c.Request); err != nil {
 		return explain.Price{}, err
+	}
+	if st.transaction != nil {
+		price := explain.Price{Plan: st.transaction.Words(), Partitions: 1}
+		var err error
+		price.Least, price.Cost, err = s.engine.transactions.Explain(ctx, st.transaction, &m.request)
+		price.Expected, price.Most = price.Least, price.Least
+		return price, err
 	}
 	co := s.engine.coordinator
 	price, warnings, err := explain.Modify(ctx, co, s.engine.opts.writeOptions(co), st.tables,

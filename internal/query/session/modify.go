@@ -42,18 +42,10 @@ func (n tableNames) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.
 // bindWrite binds a modification or a batch.
 func (e *Engine) bindWrite(st *statement) error {
 	names := tableNames{e, e.catalog.Snapshot(), st.keyspace}
-	var name parser.QualifiedName
-	switch s := st.parsed.(type) {
-	case *parser.Batch:
-		return e.bindBatch(st, s, names)
-	case *parser.Insert:
-		name = s.Table
-	case *parser.Update:
-		name = s.Table
-	case *parser.Delete:
-		name = s.Table
+	if b, ok := st.parsed.(*parser.Batch); ok {
+		return e.bindBatch(st, b, names)
 	}
-	ks, t, err := names.Table(name)
+	ks, t, err := names.Table(parser.ModifiedTable(st.parsed))
 	if err != nil {
 		return err
 	}
@@ -239,6 +231,7 @@ func (m *modification) send(fresh bool) error {
 			items, m.tables, err = s.items(c, fresh, m)
 		}
 		if err == nil {
+			m.request.Claimant = s.claimantOf(c, m.tables)
 			s.engine.writes.ExecuteItems(m.ctx, write.BatchKind(c.Request.BatchKind), items, &m.request, m)
 		}
 		return err
@@ -256,15 +249,19 @@ func (m *modification) send(fresh bool) error {
 	}
 	st := m.st
 	m.tables = st.tables
+	m.request.Claimant = s.claimantOf(c, m.tables)
 	if err := m.guard(); err != nil {
 		return err
 	}
 	if err := st.bindings(&m.request.Bindings, &c.Request); err != nil {
 		return err
 	}
-	if st.batch != nil {
+	switch {
+	case st.batch != nil:
 		s.engine.writes.ExecuteBatch(m.ctx, st.batch, &m.request, m)
-	} else {
+	case st.transaction != nil:
+		s.engine.transactions.Execute(m.ctx, st.transaction, &m.request, m)
+	default:
 		s.engine.writes.Execute(m.ctx, st.write, &m.request, m)
 	}
 	return nil
@@ -333,7 +330,7 @@ func (e *Engine) awaitChange(ctx context.Context, tables []*schema.Table) {
 
 // decides reports whether the write may have to wait for others on the same partition key.
 func (st *statement) decides() bool {
-	if st.batch != nil {
+	if st.batch != nil || st.transaction != nil {
 		return true
 	}
 	return st.write.Decides()

@@ -124,7 +124,9 @@ type Call struct {
 	wantsCharge bool
 	// maxCharge is what the client allows it to cost, 0 if there is no bound.
 	maxCharge ru.Units
-	done      Completer
+	// low says that the request is of low priority.
+	low  bool
+	done Completer
 }
 
 // Completer is told that a pending call has its result.

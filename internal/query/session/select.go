@@ -72,7 +72,7 @@ func (m *resultMemory) Take(n int) error {
 // runRead executes a SELECT.
 func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	r := &c.Request
-	if !c.MayBlock && (!st.read.Short(int(r.PageSize), inlineRowsMax) || !s.near(st, r)) {
+	if !c.MayBlock && (!st.read.Short(int(r.PageSize), inlineRowsMax) || !s.near(c, st)) {
 		return Offload
 	}
 	sc := scratches.Get().(*scratch)
@@ -82,7 +82,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	}
 	o := s.readOptions(r, began)
 	if !st.computed {
-		o.MaxCharge = c.maxCharge
+		o.MaxCharge, o.Claimant, o.NoWait = c.maxCharge, s.claimantOf(c, st.tables), !c.MayBlock
 	}
 	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
 		o.Guard = &sc.check
@@ -100,11 +100,12 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		err = st.read.Execute(ctx, st.reader, &sc.bindings, o, &sc.page)
 		s.engine.results.used.Add(-int64(sc.page.Held))
 		c.Result.Cells, c.Result.Charge = sc.page.Cells, sc.page.Charge
-		if !errors.Is(err, coordinator.ErrRepeat) {
+		late := !c.MayBlock && s.engine.coordinator.Waits() && throttled(err)
+		if !late && !errors.Is(err, coordinator.ErrRepeat) {
 			break
 		}
 		if !c.MayBlock {
-			return Offload // which begins anew
+			return Offload // which begins anew, and may wait
 		}
 		if err = again.wait(ctx, r.Consistency); err != nil {
 			break
@@ -128,6 +129,12 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	return Done
 }
 
+// throttled reports whether a request was refused because its partition has spent what it may take for now.
+func throttled(err error) bool {
+	busy, ok := errors.AsType[*dberr.Overloaded](err)
+	return ok && busy.RetryAfter > 0
+}
+
 // readOptions say how a SELECT is to be executed.
 func (s *Session) readOptions(r *Request, began time.Time) read.Options {
 	e := s.engine
@@ -142,12 +149,13 @@ func (s *Session) readOptions(r *Request, began time.Time) read.Options {
 }
 
 // near reports whether a SELECT of one partition can be answered without asking another node.
-func (s *Session) near(st *statement, r *Request) bool {
+func (s *Session) near(c *Call, st *statement) bool {
 	if s.engine.opts.Near == nil || st.computed {
 		return true
 	}
+	r := &c.Request
 	table, t, ok := st.token(r)
-	return ok && s.engine.opts.Near(table, t, r.Consistency)
+	return ok && s.engine.opts.Near(table, t, r.Consistency, s.claimantOf(c, st.tables))
 }
 
 // bindingsFor prepares the values of a request for its statement.

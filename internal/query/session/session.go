@@ -21,6 +21,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -29,6 +30,7 @@ import (
 type Session struct {
 	engine   *Engine
 	client   Client
+	claimant share.Claimant
 	keyspace atomic.Pointer[string]
 	// admitted is what the client may do at the state of the roles that it was last asked at.
 	admitted atomic.Pointer[admitted]

@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 	"github.com/ilion-db/ilion/internal/query/read"
 	"github.com/ilion-db/ilion/internal/query/roles"
+	"github.com/ilion-db/ilion/internal/query/transaction"
 	"github.com/ilion-db/ilion/internal/query/write"
 )
 
@@ -25,8 +26,8 @@ type statement struct {
 	parsed    parser.Statement
 	markers   []parser.BindMarker
 
-	// One of read, write and batch is set for a SELECT, a modification and a BATCH; none for what is bound when it
-	// runs.
+	// One of read, write, batch and transaction is set for a SELECT, a modification, a BATCH and a transaction; none
+	// for what is bound when it runs.
 	read   *read.Plan
 	reader read.Reader
 	// computed is true if the rows come from the catalog.
@@ -35,6 +36,8 @@ type statement struct {
 	scans *scanCount
 	write *write.Plan
 	batch *write.Batch
+	// transaction is a BEGIN TRANSACTION, which is executed as a modification, too.
+	transaction *transaction.Plan
 	// result describes the rows of a SELECT; stable is false if clients may remember other columns (see
 	// Engine.reshaped).
 	result    *Metadata
@@ -58,7 +61,9 @@ type statement struct {
 }
 
 // modifies reports whether the statement is executed as a modification, which may be pending.
-func (st *statement) modifies() bool { return (st.write != nil || st.batch != nil) && !st.groups }
+func (st *statement) modifies() bool {
+	return (st.write != nil || st.batch != nil || st.transaction != nil) && !st.groups
+}
 
 // parse parses a text and binds it in a keyspace, which may be empty.
 func (e *Engine) parse(text []byte, keyspace string) (*statement, error) {
@@ -80,6 +85,8 @@ func (e *Engine) bind(st *statement) error {
 	case *parser.Insert, *parser.Update, *parser.Delete, *parser.Batch:
 		st.kind = KindModify
 		return e.bindWrite(st)
+	case *parser.Transaction:
+		return e.bindTransaction(st, s)
 	case *parser.Explain:
 		return e.bindExplain(st, s)
 	case *parser.Use, *parser.Describe:
@@ -115,6 +122,8 @@ func allQualified(s parser.Statement) bool {
 		return s.Table.HasKeyspace()
 	case *parser.Explain:
 		return allQualified(s.Statement)
+	case *parser.Transaction:
+		return s.Tables(func(name parser.QualifiedName) bool { return name.HasKeyspace() })
 	case *parser.Batch:
 		return !slices.ContainsFunc(s.Statements, func(s parser.Statement) bool { return !allQualified(s) })
 	}

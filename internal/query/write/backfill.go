@@ -28,12 +28,29 @@ func (t BackfillTable) Read(ctx context.Context, read *command.Read, v command.V
 }
 
 // Write implements backfill.Table.
-func (t BackfillTable) Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) error {
-	done := make(ended, 1)
-	t.Coordinator.Write(ctx, ms, coordinator.WriteOptions{Level: level, Type: "UNLOGGED_BATCH"}, done)
-	// it ends at the coordinator's own deadline
-	err, stopped := sched.Await(t.Sched, context.WithoutCancel(ctx), done, 0)
-	return again(errors.Join(err, stopped))
+func (t BackfillTable) Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) (
+	left []command.Mutation, err error) {
+	all := make([]ended, len(ms))
+	for i := range ms {
+		all[i] = make(ended, 1)
+		t.Coordinator.Write(ctx, ms[i:i+1], coordinator.WriteOptions{Level: level, Type: "UNLOGGED_BATCH"}, all[i])
+	}
+	var busy *dberr.Overloaded
+	for i := range all {
+		// each ends at the coordinator's own deadline
+		end, stopped := sched.Await(t.Sched, context.WithoutCancel(ctx), all[i], 0)
+		switch end = again(errors.Join(end, stopped)); {
+		case end == nil:
+		case errors.As(end, &busy):
+			left = append(left, ms[i])
+		case err == nil:
+			err = end
+		}
+	}
+	if err == nil && busy != nil {
+		err = busy
+	}
+	return left, err
 }
 
 // ended is a completion that somebody waits for.

@@ -51,7 +51,7 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 	shared := expr.NewEnv(nil, nil, markers)
 	tables := map[*schema.Table]bool{}
 	for _, s := range stmt.Statements {
-		ks, t, err := names.Table(tableOf(s))
+		ks, t, err := names.Table(parser.ModifiedTable(s))
 		if err != nil {
 			return nil, err
 		}
@@ -86,18 +86,6 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 		}
 	}
 	return b, nil
-}
-
-func tableOf(s parser.Statement) parser.QualifiedName {
-	switch s := s.(type) {
-	case *parser.Insert:
-		return s.Table
-	case *parser.Update:
-		return s.Table
-	case *parser.Delete:
-		return s.Table
-	}
-	return parser.QualifiedName{}
 }
 
 // Variables describes the bind markers of all statements.
@@ -183,7 +171,7 @@ type BatchItem struct {
 func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard, x.maxCharge = r.values(), r.MaxCharge
+	x.guard, x.maxCharge, x.claimant = r.values(), r.MaxCharge, r.Claimant
 	err := r.CheckCount(len(b.variables))
 	fallback := r.timestamp()
 	if err == nil && b.timestamp != nil {
@@ -204,7 +192,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done 
 func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []BatchItem, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard, x.maxCharge = r.values(), r.MaxCharge
+	x.guard, x.maxCharge, x.claimant = r.values(), r.MaxCharge, r.Claimant
 	plans := make([]*Plan, len(items))
 	for i := range items {
 		plans[i] = items[i].Plan

@@ -11,6 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
@@ -53,6 +54,8 @@ type Request struct {
 	Guard *guardrail.Check
 	// MaxCharge refuses what costs more, before anything of it is done; 0: nothing.
 	MaxCharge ru.Units
+	// Claimant is who asks, if that matters; see command.Mutation.
+	Claimant share.Claimant
 }
 
 // values is the guard if any guardrail concerns values.
@@ -108,7 +111,7 @@ func NewExecutor(c Coordinator, o Options) *Executor {
 func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard, x.maxCharge = r.values(), r.MaxCharge
+	x.guard, x.maxCharge, x.claimant = r.values(), r.MaxCharge, r.Claimant
 	err := p.check(r)
 	if err == nil {
 		err = x.add(p, &r.Bindings, r.timestamp())
@@ -182,6 +185,7 @@ type Execution struct {
 	guard *guardrail.Check
 	// maxCharge is what the execution may cost, 0 if there is no bound.
 	maxCharge ru.Units
+	claimant  share.Claimant
 	stamp     stamp // of the statement being added
 	// statement numbers the statements of a batch.
 	statement int

@@ -11,6 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -90,8 +91,9 @@ func (g *group) reset() {
 	*g = group{ops: g.ops[:0]}
 }
 
-func (g *group) mutation() command.Mutation {
-	return command.Mutation{Table: g.table.ID, Token: g.token, Key: g.key, Ops: g.ops, SchemaVersion: g.table.Revision}
+func (g *group) mutation(who share.Claimant) command.Mutation {
+	return command.Mutation{Table: g.table.ID, Token: g.token, Key: g.key, Ops: g.ops, SchemaVersion: g.table.Revision,
+		Claimant: who}
 }
 
 // decided reports whether the group depends on stored rows.
@@ -120,7 +122,7 @@ func (g *group) rowRef(static bool, clustering []byte) int {
 
 // prepare makes the command for the leader.
 func (g *group) prepare(x *Execution, serial dberr.Consistency) {
-	g.conditional = command.Conditional{Mutation: g.mutation(), Rows: g.rows, Conditions: g.conditions,
+	g.conditional = command.Conditional{Mutation: g.mutation(x.claimant), Rows: g.rows, Conditions: g.conditions,
 		Updates: g.updates, Now: x.now, Dropped: g.dropped}
 	if len(g.conditions) == 0 {
 		return

@@ -30,7 +30,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 			g.prepare(x, serial)
 			decisions++
 		} else if len(g.ops) > 0 {
-			x.mutations = append(x.mutations, g.mutation())
+			x.mutations = append(x.mutations, g.mutation(x.claimant))
 		}
 	}
 	if err := x.affords(ctx, decisions); err != nil {

@@ -131,7 +131,7 @@ func (w *world) prepare(text string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	ks, t, err := w.Table(tableOf(stmt))
+	ks, t, err := w.Table(parser.ModifiedTable(stmt))
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,9 @@
 // else: callers pass the time, ask before a request runs, and charge it afterwards.
 //
 // It works by debt: a request is let in while the balance is positive, and charged when it is known what it has cost,
-// so the balance may become negative. Over time no more is given than is due.
+// so the balance may become negative. Over time no more is given than is due. Where more is asked for than that, it is
+// divided as package share says, evenly among users and their connections, and low priority last: who has had little
+// may be let in at a negative balance, down to a bound.
 package budget
 
 import (
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 const (
@@ -46,6 +49,9 @@ type Budget struct {
 	term atomic.Uint64
 	// throttled counts the requests that were refused.
 	throttled atomic.Uint64
+	// scarce is who has had how much lately, nil as long as there is enough.
+	scarce atomic.Pointer[scarcity]
+	loan   loan
 }
 
 // rate is what a partition may take.
@@ -96,11 +102,22 @@ func (b *Budget) Set(perSecond int64, now Instant) {
 	b.rate.Store(next)
 }
 
-// begin gives it what a new leader begins with.
+// begin gives it what a new leader begins with: debts stay.
 func (b *Budget) begin(now Instant) {
+	if b.seen.Load() == 0 { // nothing was spent since the clock began
+		b.sustained.Store(int64(now) - int64(beginFor))
+		b.peak.Store(int64(now) - int64(grain))
+	}
 	b.sustained.Store(max(b.sustained.Load(), int64(now)-int64(beginFor)))
 	b.peak.Store(max(b.peak.Load(), int64(now)-int64(grain)))
 	b.seen.Store(int64(now))
+}
+
+// renew has it begin anew if there is a new leader.
+func (b *Budget) renew(term uint64, now Instant) {
+	if old := b.term.Load(); old != term && b.term.CompareAndSwap(old, term) {
+		b.begin(now)
+	}
 }
 
 // Inherit takes half of the rate of a parent, which keeps the other half, and half of its balance, which is the same
@@ -120,44 +137,53 @@ func (b *Budget) Inherit(parent *Budget) {
 func (b *Budget) Absorb(other *Budget) {
 	b.sustained.Store(max(b.sustained.Load(), other.sustained.Load()))
 	b.peak.Store(max(b.peak.Load(), other.peak.Load()))
+	b.seen.Store(max(b.seen.Load(), other.seen.Load()))
 }
 
 // Admit lets a request in, and returns 0, or returns how long it has to wait. The term is that of the leader, which is
-// above 0: in a new one it has the balance of one second at most.
-func (b *Budget) Admit(term uint64, now Instant) time.Duration {
+// above 0: in a new one it has the balance of half a second at most.
+func (b *Budget) Admit(term uint64, who share.Claimant, now Instant) time.Duration {
 	rt := b.rate.Load()
 	if rt == nil {
 		return 0
 	}
-	if old := b.term.Load(); old != term && b.term.CompareAndSwap(old, term) {
-		b.begin(now)
-	}
+	b.renew(term, now)
 	wait := b.sustained.Load() - int64(now)
 	if rt.eachPeak > 0 {
 		wait = max(wait, b.peak.Load()-int64(now))
 	}
-	if wait > 0 {
-		b.throttled.Add(1)
-		return time.Duration(wait)
+	if wait > 0 || who.Low && b.scarce.Load() != nil {
+		if wait = b.waits(rt, wait, who, now); wait > 0 {
+			b.throttled.Add(1)
+			return time.Duration(wait)
+		}
 	}
 	b.seen.Store(int64(now))
 	return 0
 }
 
-// Charge takes from the balance, as of the request that was let in last.
-func (b *Budget) Charge(u ru.Units) {
+// Charge takes from the balance what a claimant has had, as of the request that was let in last.
+func (b *Budget) Charge(who share.Claimant, u ru.Units) {
 	rt := b.rate.Load()
 	if rt == nil || u == 0 {
 		return
 	}
+	if s := b.scarce.Load(); s != nil {
+		s.took(who, u, rt)
+	}
+	b.spend(rt, u)
+}
+
+// spend takes from the balance.
+func (b *Budget) spend(rt *rate, u ru.Units) {
 	now := b.seen.Load()
-	spend(&b.sustained, now-int64(rt.saved), float64(u)*rt.each)
+	moveOn(&b.sustained, now-int64(rt.saved), float64(u)*rt.each)
 	if rt.eachPeak > 0 {
-		spend(&b.peak, now-int64(grain), float64(u)*rt.eachPeak)
+		moveOn(&b.peak, now-int64(grain), float64(u)*rt.eachPeak)
 	}
 }
 
-func spend(zero *atomic.Int64, least int64, by float64) {
+func moveOn(zero *atomic.Int64, least int64, by float64) {
 	for {
 		old := zero.Load()
 		if zero.CompareAndSwap(old, max(old, least)+int64(by)) {

@@ -25,11 +25,11 @@ func newBudget(perSecond int64) (*Budget, *clock) {
 // time has passed; it returns what it got.
 func take(b *Budget, c *clock, term uint64, price ru.Units, d time.Duration) (got ru.Units) {
 	for end := c.now + Instant(d); c.now < end; {
-		if wait := b.Admit(term, c.now); wait > 0 {
+		if wait := b.Admit(term, one, c.now); wait > 0 {
 			c.pass((wait + time.Millisecond - 1).Truncate(time.Millisecond)) // clients are told milliseconds
 			continue
 		}
-		b.Charge(price)
+		b.Charge(one, price)
 		got += price
 		c.pass(10 * time.Microsecond)
 	}
@@ -61,7 +61,7 @@ func TestBudget(t *testing.T) {
 // and no more than its own rate after that.
 func TestBurst(t *testing.T) {
 	b, c := newBudget(400)
-	if b.Admit(1, c.now) > 0 {
+	if b.Admit(1, one, c.now) > 0 {
 		t.Fatal("the first request has to wait")
 	}
 	c.pass(time.Hour)
@@ -84,26 +84,31 @@ func TestChangesHands(t *testing.T) {
 	if got := take(b, c, 2, ru.Unit, 100*time.Millisecond).Float(); got > 200+40+1 || got < 150 {
 		t.Errorf("a new leader gave %.0f RU at once, want 200", got)
 	}
+	b, c = new(Budget), &clock{now: Instant(time.Millisecond)} // a node that has begun just now
+	b.Set(400, c.now)
+	if got := take(b, c, 1, ru.Unit, 100*time.Millisecond).Float(); got > 200+40+1 || got < 150 {
+		t.Errorf("the leader at a node that has just begun gave %.0f RU at once, want 200", got)
+	}
 	b, c = newBudget(6_000)
 	take(b, c, 1, ru.Unit, 10*time.Second)
-	b.Charge(6_000 * ru.Unit) // it owes a second
+	b.Charge(one, 6_000*ru.Unit) // it owes a second
 	child := new(Budget)
 	child.Inherit(b)
 	if b.PerSecond() != 3_000 || child.PerSecond() != 3_000 {
 		t.Errorf("6,000 RU/s became %d and %d", b.PerSecond(), child.PerSecond())
 	}
 	for _, half := range []*Budget{b, child} {
-		if wait := half.Admit(1, c.now); wait < 900*time.Millisecond || wait > 1100*time.Millisecond {
+		if wait := half.Admit(1, one, c.now); wait < 900*time.Millisecond || wait > 1100*time.Millisecond {
 			t.Errorf("a half that owes a second has to wait for %v", wait)
 		}
 	}
 	rich, _ := newBudget(3_000)
 	rich.Absorb(child)
-	if rich.Admit(1, c.now) == 0 {
+	if rich.Admit(1, one, c.now) == 0 {
 		t.Error("a merge has forgotten a debt")
 	}
 	b.Set(0, c.now)
-	if b.Bounded() || b.Admit(1, c.now) > 0 {
+	if b.Bounded() || b.Admit(1, one, c.now) > 0 {
 		t.Error("there is a bound without a throughput")
 	}
 }

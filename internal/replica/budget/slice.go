@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 const (
@@ -28,7 +29,9 @@ const (
 // follower that is asked for little has nothing, and nothing lapses. It works by debt, too: what it owes it asks for
 // with the next slice, and serves nothing before. The zero value is empty. It is safe for concurrent use.
 type Slice struct {
-	left, until, refused atomic.Int64
+	left, until atomic.Int64
+	// refused is until when the leader refuses claimants, nil as long as it has refused none.
+	refused atomic.Pointer[refusals]
 	// spent is what was read by way of this follower since began.
 	spent atomic.Int64
 
@@ -38,14 +41,30 @@ type Slice struct {
 	before ru.Units
 }
 
+// refusals are the last ones, in places for claimants that fall together: of two of them only the last is known.
+type refusals [64]atomic.Pointer[refusal]
+
+type refusal struct {
+	who   share.Claimant
+	until Instant
+}
+
+func (r *refusals) of(c share.Claimant) *atomic.Pointer[refusal] {
+	return &r[(c.User^c.Connection)%uint32(len(r))]
+}
+
 // Admit lets a request in that the follower serves itself: ok, and no time to wait; or says for how long its leader
-// refuses everybody. Otherwise the leader is to be asked.
-func (s *Slice) Admit(now Instant) (wait time.Duration, ok bool) {
+// refuses the claimant. Otherwise the leader is to be asked.
+func (s *Slice) Admit(who share.Claimant, now Instant) (wait time.Duration, ok bool) {
 	if s.left.Load() > 0 && int64(now) < s.until.Load() {
 		return 0, true
 	}
-	wait = time.Duration(max(s.refused.Load()-int64(now), 0))
-	return wait, wait > 0
+	if all := s.refused.Load(); all != nil {
+		if r := all.of(who).Load(); r != nil && r.who == who && r.until > now {
+			return time.Duration(r.until - now), true
+		}
+	}
+	return 0, false
 }
 
 // Spend charges what a request has cost that Admit has let in.
@@ -91,9 +110,15 @@ func (s *Slice) Lend(lent, price ru.Units, now Instant) {
 	s.mu.Unlock()
 }
 
-// Refuse notes that the leader refuses everybody for a time.
-func (s *Slice) Refuse(wait time.Duration, now Instant) {
-	s.refused.Store(int64(now) + int64(min(wait, refuseMax)))
+// Refuse notes that the leader refuses a claimant for a time.
+func (s *Slice) Refuse(who share.Claimant, wait time.Duration, now Instant) {
+	all := s.refused.Load()
+	if all == nil {
+		if all = new(refusals); !s.refused.CompareAndSwap(nil, all) {
+			all = s.refused.Load()
+		}
+	}
+	all.of(who).Store(&refusal{who, now + Instant(min(wait, refuseMax))})
 }
 
 // Lend charges what a follower owes, and as much of what it wants as leaves half of what is there: whoever asks the
@@ -103,13 +128,13 @@ func (b *Budget) Lend(owed, wanted ru.Units) ru.Units {
 	if rt == nil {
 		return 0
 	}
-	b.Charge(owed)
+	b.spend(rt, owed)
 	now := b.seen.Load()
 	there := float64(now-max(b.sustained.Load(), now-int64(rt.saved))) / rt.each
 	if rt.eachPeak > 0 {
 		there = min(there, float64(now-max(b.peak.Load(), now-int64(grain)))/rt.eachPeak)
 	}
 	lent := max(min(wanted, ru.Units(there/2)), 0)
-	b.Charge(lent)
+	b.spend(rt, lent)
 	return owed + lent
 }

@@ -24,7 +24,7 @@ type group struct {
 func (g *group) ask(by int, price ru.Units, now Instant) {
 	if by < len(g.followers) {
 		s := g.followers[by]
-		if wait, ok := s.Admit(now); ok {
+		if wait, ok := s.Admit(one, now); ok {
 			if wait > 0 {
 				g.refused++
 				return
@@ -34,21 +34,21 @@ func (g *group) ask(by int, price ru.Units, now Instant) {
 			return
 		}
 		owed, wanted := s.Wants(now)
-		if wait := g.leader.Admit(g.term, now); wait > 0 {
+		if wait := g.leader.Admit(g.term, one, now); wait > 0 {
 			g.refused++
-			s.Refuse((wait + time.Millisecond - 1).Truncate(time.Millisecond), now)
+			s.Refuse(one, (wait + time.Millisecond - 1).Truncate(time.Millisecond), now)
 			return
 		}
-		g.leader.Charge(price)
+		g.leader.Charge(one, price)
 		s.Lend(g.leader.Lend(owed, wanted), price, now)
 		g.given += price
 		return
 	}
-	if g.leader.Admit(g.term, now) > 0 {
+	if g.leader.Admit(g.term, one, now) > 0 {
 		g.refused++
 		return
 	}
-	g.leader.Charge(price)
+	g.leader.Charge(one, price)
 	g.given += price
 }
 
@@ -127,7 +127,7 @@ func TestSliceLapses(t *testing.T) {
 	g.run(c, [3]int{5_000, 0, 0}, ru.Unit, time.Second)
 	s := g.followers[0]
 	for i := 0; ; i++ {
-		if _, ok := s.Admit(c.now); ok {
+		if _, ok := s.Admit(one, c.now); ok {
 			break
 		}
 		if g.ask(0, ru.Unit, c.now); i > 100 {
@@ -136,7 +136,7 @@ func TestSliceLapses(t *testing.T) {
 		c.pass(window)
 	}
 	c.pass(lentFor)
-	if _, ok := s.Admit(c.now); ok {
+	if _, ok := s.Admit(one, c.now); ok {
 		t.Error("it has something after a second")
 	}
 	c.pass(10 * window)

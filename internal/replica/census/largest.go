@@ -5,6 +5,7 @@ package census
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -20,13 +21,14 @@ const (
 	// LargestMost is how many of the largest logical partitions of a replica are told.
 	LargestMost = 10
 	// readMax is up to how many bytes on disk a replica is read as a whole to find them. In a larger one they are
-	// looked for in heavyPlaces places at even distances of its bytes, where surveyBytes are read at most.
-	readMax     = 32 << 20
+	// looked for in heavyPlaces places at even distances of its bytes, where surveyBytes are read at most. Rows of
+	// 16 KiB and more lie beside the others, and count for little there: those places are estimates.
+	readMax     = 256 << 20
 	heavyPlaces = 1024
 	surveyBytes = 64 << 20
 	// largestAge is how old what is known may be where something was applied since.
 	largestAge = time.Minute
-	// weighRest is how many times as long as a replica took nothing is read after it.
+	// weighRest is how many times as long as a part took nothing is read after it.
 	weighRest = 9
 )
 
@@ -40,14 +42,14 @@ type Large struct {
 }
 
 // Largest finds the largest logical partitions of the replicas that this node leads, when somebody asks. Those of a
-// replica with up to 32 MiB on disk are exact; in a larger one each that has more than 1/1024 of it is found. One tenth
-// of a processor is taken for it, at most. Its methods may be used concurrently.
+// replica with up to 256 MiB on disk are exact; in a larger one each that has more than 1/1024 of it is found. One
+// tenth of a processor is taken for it, at most. Its methods may be used concurrently.
 type Largest struct {
 	Store *storage.Statistics
 	// Replicas are those of the node, Now the second at which expiry is judged.
 	Replicas func() []*partition.Replica
 	Now      func() int64
-	// ReadMax is up to how many bytes on disk a replica is read as a whole; 32 MiB if 0.
+	// ReadMax is up to how many bytes on disk a replica is read as a whole; 256 MiB if 0.
 	ReadMax uint64
 
 	once sync.Once
@@ -120,11 +122,6 @@ func (l *Largest) round(ctx context.Context) {
 		l.mu.Lock()
 		l.of[r.ID()] = w
 		l.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(weighRest * time.Since(w.at)):
-		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,14 +132,26 @@ func (l *Largest) round(ctx context.Context) {
 	}
 }
 
+// rest waits for so long that a tenth of a processor was taken since a moment.
+func rest(ctx context.Context, since time.Time) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(weighRest * time.Since(since)):
+		return nil
+	}
+}
+
 // find finds the largest logical partitions of a span.
 func (l *Largest) find(ctx context.Context, span keys.Span) ([]Large, error) {
 	onDisk, err := l.Store.DiskBytes(span)
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	if onDisk > cmp.Or(l.ReadMax, readMax) {
-		return l.survey(ctx, span)
+		out, err := l.survey(ctx, span)
+		return out, errors.Join(err, rest(ctx, began))
 	}
 	var out []Large
 	p := storage.Passage{Now: l.Now(), Max: passageMax, Sizes: true, RowsMax: 1 << 30}
@@ -152,9 +161,13 @@ func (l *Largest) find(ctx context.Context, span keys.Span) ([]Large, error) {
 				out = first(out)
 			}
 		})
+		if err == nil {
+			err = rest(ctx, began)
+		}
 		if err != nil {
 			return nil, err
 		}
+		began = time.Now()
 	}
 	return first(out), nil
 }

@@ -147,7 +147,7 @@ func (r *Replica) launchAll(
 			kind = usage.Applied
 		}
 		price, bytes := ru.Write(m)
-		r.wrote(kind, price, bytes, m.Token)
+		r.wrote(m.Claimant, kind, price, bytes, m.Token)
 	}
 	return true, nil
 }
@@ -213,7 +213,7 @@ func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command
 	if err != nil {
 		return nil, 0, err
 	}
-	r.hasRead(false, usage.Update, price, f.rows, f.bytes, c.Mutation.Token, c.Mutation.Key)
+	r.hasRead(c.Mutation.Claimant, false, usage.Update, price, f.rows, f.bytes, c.Mutation.Token, c.Mutation.Key)
 	whole := c.Mutation
 	whole.Ops, err = command.Resolve(slices.Clip(c.Mutation.Ops), c, f.found, row.Unstamped)
 	return &whole, price, err

@@ -14,16 +14,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // admit lets a request of a client in, or refuses it because the partition has spent what it may take. It is the
 // leader's to decide, in the term in which it evaluates; 0 refuses nothing.
-func (r *Replica) admit(term uint64) error {
+func (r *Replica) admit(term uint64, who share.Claimant) error {
 	if term == 0 || !r.budget.Bounded() {
 		return nil
 	}
-	if wait := r.budget.Admit(term, r.host.budgetClock()); wait > 0 {
+	if wait := r.budget.Admit(term, who, r.host.budgetClock()); wait > 0 {
 		return r.tooMuch(wait)
 	}
 	return nil
@@ -74,23 +75,23 @@ func (r *Replica) affords(m *command.Mutation) error {
 	if !r.Budgeted() || m.Retried || m.Timestamp != 0 {
 		return nil
 	}
-	return r.admit(r.seq.evaluating())
+	return r.admit(r.seq.evaluating(), m.Claimant)
 }
 
 // affordsRead is admit for a read. With here a follower lets it in if it has something left of what its leader has lent
 // it: then lent is true. One that has not is no leader.
-func (r *Replica) affordsRead(here bool) (lent bool, err error) {
+func (r *Replica) affordsRead(c *command.Read, here bool) (lent bool, err error) {
 	if !r.budget.Bounded() {
 		return false, nil
 	}
 	term, err := r.evaluating()
 	switch {
 	case err == nil:
-		return false, r.admit(term)
+		return false, r.admit(term, c.Claimant)
 	case !here:
 		return false, err
 	}
-	wait, ok := r.slice.Admit(r.host.budgetClock())
+	wait, ok := r.slice.Admit(c.Claimant, r.host.budgetClock())
 	switch {
 	case !ok:
 		return false, err
@@ -115,12 +116,12 @@ func (r *Replica) lend(c *command.Read, v command.Visitor, lent bool) {
 }
 
 // Affords reports whether the replica may serve a read though it does not lead, as far as its budget is concerned: it
-// has no bound, or has been lent something, or knows that the leader refuses everybody.
-func (r *Replica) Affords() bool {
+// has no bound, or has been lent something, or knows that the leader refuses the claimant.
+func (r *Replica) Affords(who share.Claimant) bool {
 	if !r.budget.Bounded() {
 		return true
 	}
-	_, ok := r.slice.Admit(r.host.budgetClock())
+	_, ok := r.slice.Admit(who, r.host.budgetClock())
 	return ok
 }
 
@@ -140,12 +141,38 @@ func (r *Replica) Lent(lent, price ru.Units) {
 	}
 }
 
-// Refused notes that the leader has refused a read for some time: until then this follower refuses reads itself.
-func (r *Replica) Refused(wait time.Duration) {
+// Refused notes that the leader has refused a claimant's read for some time: until then this follower refuses its reads
+// itself.
+func (r *Replica) Refused(who share.Claimant, wait time.Duration) {
 	if r.budget.Bounded() {
-		r.slice.Refuse(wait, r.host.budgetClock())
+		r.slice.Refuse(who, wait, r.host.budgetClock())
 	}
 }
+
+// Short is what the leader of a partition that refuses requests would borrow of partitions that share its throughput,
+// 0 if it refuses none; see budget.Budget.Short.
+func (r *Replica) Short() ru.Units {
+	if !r.budget.Bounded() || r.seq.evaluating() == 0 {
+		return 0
+	}
+	return r.budget.Short(r.host.budgetClock())
+}
+
+// LendIdle takes up to wanted units out of the balance of a partition that this replica leads; see
+// budget.Budget.LendIdle.
+func (r *Replica) LendIdle(wanted ru.Units) ru.Units {
+	term := r.seq.evaluating()
+	if term == 0 {
+		return 0
+	}
+	return r.budget.LendIdle(term, wanted, r.host.budgetClock())
+}
+
+// TakeLoan adds what others have lent.
+func (r *Replica) TakeLoan(u ru.Units) { r.budget.Borrow(u, r.host.budgetClock()) }
+
+// Loans are the units that were lent to others and borrowed of them since the replica was opened.
+func (r *Replica) Loans() (lent, borrowed ru.Units) { return r.budget.Loans() }
 
 // Budgeted reports whether what the partition may take is bounded.
 func (r *Replica) Budgeted() bool { return r.budget.Bounded() }

@@ -49,6 +49,9 @@ type node struct {
 	crashed atomic.Bool
 	// levels are what the node's build understands, feature.Known if it is zero.
 	levels feature.Range
+	// around, if not nil, is put around the node's store; staleness is its Cluster.StalenessMax.
+	around    func(Store) Store
+	staleness time.Duration
 	// records are the versions that RecordsChanged was told.
 	mu      sync.Mutex
 	records []uint64
@@ -89,8 +92,12 @@ func (w *world) start(i int) {
 	if _, measured := w.t.(*testing.B); measured {
 		election = 100 // leaders stay, however busy the machine is
 	}
-	h, err := Open(Stored{n.store}, Options{Cluster: &Cluster{
-		Node: nodeID(i), Log: n.log, Transport: n,
+	store := Store(Stored{n.store})
+	if n.around != nil {
+		store = n.around(store)
+	}
+	h, err := Open(store, Options{Cluster: &Cluster{
+		Node: nodeID(i), Log: n.log, Transport: n, StalenessMax: n.staleness,
 		Raft: raftgroup.Options{Tick: 20 * time.Millisecond, ElectionTicks: election, TruncateEntries: 200,
 			TruncateKeep: 20},
 		RecordsPut: func(version uint64, put []command.Record) {
@@ -311,15 +318,20 @@ func (w *world) add(id topology.PartitionID, key string) error {
 
 // get reads column 1 and its timestamp at one replica, at ONE as its own node does.
 func get(ctx context.Context, r *Replica, key string, level dberr.Consistency) (v, ts int64, err error) {
+	if level.OneReplica() {
+		return getBy(ctx, r.ReadHere, key, level)
+	}
+	return getBy(ctx, r.Read, key, level)
+}
+
+// getBy is get with a method of the replica.
+func getBy(ctx context.Context, read func(context.Context, *command.Read, command.Visitor) error, key string,
+	level dberr.Consistency) (v, ts int64, err error) {
 	k := []byte(key)
 	f := finder{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}
 	c := f.read(&command.Conditional{Mutation: command.Mutation{Table: testTable, Token: token.Hash(k), Key: k},
 		Rows: f.refs})
 	c.Level = level
-	read := r.Read
-	if level.OneReplica() {
-		read = r.ReadHere
-	}
 	if err := read(ctx, c, &f); err != nil || f.found[0] == nil {
 		return 0, 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/usage"
@@ -23,19 +24,20 @@ type Counts struct {
 }
 
 // wrote charges and counts a write, and has it sampled.
-func (r *Replica) wrote(k usage.Kind, u ru.Units, bytes int64, tok token.Token) {
-	r.budget.Charge(u)
+func (r *Replica) wrote(who share.Claimant, k usage.Kind, u ru.Units, bytes int64, tok token.Token) {
+	r.budget.Charge(who, u)
 	r.weighed(bytes, int64(r.usage.Wrote(k, tok, u, bytes)), tok)
 	r.sample(u, tok)
 }
 
 // hasRead charges and counts what a request has read; key is nil if it may have ended already, and tok nothing for a
 // usage.Scan. With lent it is a follower that spends what it was lent.
-func (r *Replica) hasRead(lent bool, k usage.Kind, u ru.Units, rows, bytes int64, tok token.Token, key []byte) {
+func (r *Replica) hasRead(who share.Claimant, lent bool, k usage.Kind, u ru.Units, rows, bytes int64, tok token.Token,
+	key []byte) {
 	if lent {
 		r.slice.Spend(u)
 	} else {
-		r.budget.Charge(u)
+		r.budget.Charge(who, u)
 	}
 	r.usage.Read(k, tok, key, u, rows, bytes)
 	if k != usage.Scan {

@@ -38,11 +38,15 @@ func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done comma
 	if err := r.affords(m); err != nil {
 		return err
 	}
+	program, err := r.host.program(ctx, c)
+	if err != nil {
+		return err
+	}
 	held, err := r.host.latches.acquire(ctx, stripeOf(m.Table, m.Token), r, m.Key, oneKey)
 	if err != nil {
 		return err
 	}
-	left, err := r.judge(ctx, c, held, done)
+	left, err := r.judge(ctx, c, program, held, done)
 	if !left {
 		r.host.latches.leave(held)
 	}
@@ -52,7 +56,7 @@ func (r *Replica) Decide(ctx context.Context, c *command.Conditional, done comma
 // judge evaluates under the latch. left says that the latch is taken care of: if there is an entry, that leaves it when
 // it is applied.
 func (r *Replica) judge(
-	ctx context.Context, c *command.Conditional, latch guard, done command.DecisionCompletion,
+	ctx context.Context, c *command.Conditional, p Program, latch guard, done command.DecisionCompletion,
 ) (left bool, err error) {
 	m := &c.Mutation
 	if err := latch.stripe.awaitLanding(ctx, r, m.Token, m.Key); err != nil {
@@ -62,7 +66,7 @@ func (r *Replica) judge(
 	if t.term == 0 {
 		return false, r.notLeader()
 	}
-	v, err := r.evaluate(ctx, c)
+	v, err := r.evaluate(ctx, c, p)
 	if err != nil {
 		return false, err
 	}
@@ -83,7 +87,7 @@ func (r *Replica) judge(
 		}))
 	}
 	latch.keepKey()
-	if len(c.Conditions) > 0 {
+	if len(c.Conditions) > 0 || p != nil {
 		if v.above, err = r.host.store.Newest(v.whole); err != nil {
 			return false, err
 		}
@@ -91,7 +95,7 @@ func (r *Replica) judge(
 	if err := r.conclude(t.term, &v, latch, done); err != nil {
 		return false, err
 	}
-	r.wrote(usage.Applied, v.price, v.written, m.Token)
+	r.wrote(m.Claimant, usage.Applied, v.price, v.written, m.Token)
 	return true, nil
 }
 
@@ -134,8 +138,8 @@ type verdict struct {
 	written int64
 }
 
-// evaluate reads and checks, under the latch.
-func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (v verdict, err error) {
+// evaluate reads and checks, under the latch; p is the program of a transaction.
+func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Program) (v verdict, err error) {
 	m := &c.Mutation
 	if err := r.accepts(m); err != nil {
 		return v, err
@@ -145,6 +149,9 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (v verdi
 		if d, err := r.repeated(m); d != nil || err != nil {
 			return verdict{decision: d}, err
 		}
+	}
+	if p != nil {
+		return r.transact(ctx, c, p)
 	}
 	f, price, err := r.find(ctx, c)
 	if err != nil {
@@ -166,7 +173,7 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional) (v verdi
 	if len(c.Conditions) > 0 {
 		kind = usage.Condition
 	}
-	r.hasRead(false, kind, price, f.rows, f.bytes, m.Token, m.Key)
+	r.hasRead(m.Claimant, false, kind, price, f.rows, f.bytes, m.Token, m.Key)
 	if err == nil {
 		err = within(c, ru.Units(v.decision.Charge))
 	}
@@ -188,6 +195,12 @@ func (v *verdict) apply(c *command.Conditional, once bool) error {
 	if err != nil {
 		return err
 	}
+	v.write(c, ops, once)
+	return nil
+}
+
+// write makes operands the mutation of the verdict; once keeps what is told beside the rows, to be told again.
+func (v *verdict) write(c *command.Conditional, ops []command.Op, once bool) {
 	whole := c.Mutation
 	whole.Ops = ops
 	v.whole = &whole
@@ -195,9 +208,9 @@ func (v *verdict) apply(c *command.Conditional, once bool) error {
 	v.decision.Applied = true
 	v.decision.Charge += int64(v.price)
 	if once {
-		v.result = command.AppendDecision(nil, &command.Decision{Applied: true, Charge: v.decision.Charge})
+		v.result = command.AppendDecision(nil,
+			&command.Decision{Applied: true, Charge: v.decision.Charge, Result: v.decision.Result})
 	}
-	return nil
 }
 
 // find reads the rows that a conditional refers to, and says what that costs: a point read for each, there or not.

@@ -32,6 +32,8 @@ type Options struct {
 	LatchQueueMax int
 	// LatchWait bounds how long a write waits for a partition key; 2 s if 0.
 	LatchWait time.Duration
+	// Transactions bound what one transaction may take.
+	Transactions TransactionBounds
 	// Now is the clock of stamps; time.Now if nil.
 	Now func() time.Time
 	// Hot is told, at the turn of a second, that a partition with a throughput is hot, or is not any more; see
@@ -55,6 +57,7 @@ func (o Options) withDefaults() Options {
 	if o.LatchWait == 0 {
 		o.LatchWait = 2 * time.Second
 	}
+	o.Transactions = o.Transactions.withDefaults()
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -78,6 +81,7 @@ type Host struct {
 	// budgetClock is the clock of budgets, which is read by every request that has one.
 	budgetClock func() budget.Instant
 	throughputs atomic.Pointer[Throughputs]
+	programs    atomic.Pointer[Programs]
 	// drive is nil but in simulations.
 	drive *Drive
 	// memory counts how often replicas began to remember ids anew; see Memory.

@@ -27,7 +27,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		return err
 	}
 	defer r.end()
-	lent, err := r.affordsRead(here)
+	lent, err := r.affordsRead(c, here)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		err = r.host.store.Read(ctx, p.c, p)
 	}
 	price, passed := p.Price(c), p.passed
-	r.hasRead(lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
+	r.hasRead(c.Claimant, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
 	if err == nil {
 		err = r.seq.confirm(ctx, t, p.c)
 		if err != nil && passed && (t.follower || t.term != 0) && ctx.Err() == nil {

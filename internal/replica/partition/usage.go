@@ -19,7 +19,9 @@ func (r *Replica) Hottest(n int) usage.Top {
 // TickUsage has all replicas note what they have spent up to a moment; see usage.Partition.Tick. Simulations call it,
 // elsewhere the host does so by itself.
 func (h *Host) TickUsage(now time.Time) {
+	clock := h.budgetClock()
 	for _, r := range *h.replicas.Load() {
+		r.budget.Forget(clock)
 		before := r.usage.Hot()
 		r.usage.Tick(now.Unix(), r.bounds())
 		if after := r.usage.Hot(); h.opts.Hot != nil && (before == 0) != (after == 0) {

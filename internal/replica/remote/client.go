@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -146,8 +147,8 @@ func (r *Replica) Require(ctx context.Context, x partition.Extent, revision uint
 }
 
 // Last asks for the highest stamp that the partition has given; see partition.Replica.Last.
-func (r *Replica) Last(ctx context.Context, x partition.Extent) (stamp int64, err error) {
-	n, err := r.number(ctx, kindLast, func(b []byte) []byte { return appendExtent(b, x) })
+func (r *Replica) Last(ctx context.Context, x partition.Extent, who share.Claimant) (stamp int64, err error) {
+	n, err := r.number(ctx, kindLast, func(b []byte) []byte { return appendClaimant(appendExtent(b, x), who) })
 	return int64(n), err
 }
 

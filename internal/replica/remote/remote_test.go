@@ -24,6 +24,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -118,8 +119,8 @@ func (f *fake) Require(ctx context.Context, x partition.Extent, revision uint64)
 // heardOf is what a fake has heard of a command for the whole of a partition.
 func heardOf(x partition.Extent, v any) string { return fmt.Sprintf("%d %s %v", x.Epoch, x.Span, v) }
 
-func (f *fake) Last(ctx context.Context, x partition.Extent) (int64, error) {
-	return -42, f.heard(ctx, heardOf(x, "last"))
+func (f *fake) Last(ctx context.Context, x partition.Extent, who share.Claimant) (int64, error) {
+	return -42, f.heard(ctx, heardOf(x, who))
 }
 
 func (f *fake) Change(ctx context.Context, c command.Records) (uint64, error) {
@@ -286,7 +287,9 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 		return d.wait().index, d.err
 	},
 	"require": func(ctx context.Context, r *Replica) (any, error) { return nil, r.Require(ctx, extent, 11) },
-	"last":    func(ctx context.Context, r *Replica) (any, error) { return r.Last(ctx, extent) },
+	"last": func(ctx context.Context, r *Replica) (any, error) {
+		return r.Last(ctx, extent, share.Claimant{User: 1})
+	},
 	"change": func(ctx context.Context, r *Replica) (any, error) {
 		return r.Change(ctx,
 			command.Records{Expect: 3, Put: []command.Record{{Key: []byte("k")}, {Key: []byte("l"), Value: []byte{}}}})
@@ -306,7 +309,7 @@ func TestRequests(t *testing.T) {
 			uint64(77)},
 		"truncate": {"7 600[01,02) [3 1048576]", uint64(77)},
 		"require":  {"7 600[01,02) 11", nil},
-		"last":     {"7 600[01,02) last", int64(-42)},
+		"last":     {"7 600[01,02) {1 0 false}", int64(-42)},
 		"change": {command.AppendRecords(nil,
 			&command.Records{Expect: 3, Put: []command.Record{{Key: []byte("k")},
 				{Key: []byte("l"), Value: []byte{}}}}), uint64(8)},

@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -26,7 +27,7 @@ type Target interface {
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
 	Truncate(ctx context.Context, x partition.Extent, indexes []uint32, done command.Completion) error
 	Require(ctx context.Context, x partition.Extent, revision uint64) error
-	Last(ctx context.Context, x partition.Extent) (stamp int64, err error)
+	Last(ctx context.Context, x partition.Extent, who share.Claimant) (stamp int64, err error)
 	Change(ctx context.Context, c command.Records) (version uint64, err error)
 }
 
@@ -194,10 +195,10 @@ func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader
 			err = target.Require(ctx, x, revision)
 		}
 	case kindLast:
-		x := r.extent()
+		x, who := r.extent(), r.claimant()
 		if err = r.End(); err == nil {
 			var stamp int64
-			stamp, err = target.Last(ctx, x)
+			stamp, err = target.Last(ctx, x, who)
 			n = uint64(stamp)
 		}
 	case kindChange:

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -104,6 +105,25 @@ func (r *reader) extent() (x partition.Extent) {
 	}
 	x.Span = span
 	return x
+}
+
+// appendClaimant appends who asks, if it is known: nothing follows it.
+func appendClaimant(dst []byte, who share.Claimant) []byte {
+	if who == (share.Claimant{}) {
+		return dst
+	}
+	return who.Append(dst)
+}
+
+// claimant takes it off again.
+func (r *reader) claimant() (who share.Claimant) {
+	if b := r.Rest(); r.Err() == nil && len(b) > 0 {
+		var ok bool
+		if who, ok = share.DecodeClaimant(r.Take(uint64(len(b)))); !ok {
+			r.Fail()
+		}
+	}
+	return who
 }
 
 // buffers keeps bytes for requests and answers; larger ones than bufferMax are left to the collector.

@@ -25,17 +25,12 @@ type Estimate struct {
 }
 
 const (
-	// sampleSpots is how many places of a span are sampled, sampleRun how many partitions are visited at each.
+	// sampleSpots is how many places of a span are sampled, sampleRun how many partitions are visited at each, fewer
+	// where their first rows have sampleBytes: to find a row is to read it.
 	sampleSpots = 64
 	sampleRun   = 32
+	sampleBytes = 128 << 10
 )
-
-// Bytes is the size of a span on disk; what is only in memtables is not in it. It reads no keys.
-func (s *Statistics) Bytes(span keys.Span) (uint64, error) {
-	lower, upper := span.Bounds()
-	n, err := s.db.EstimateDiskUsage(lower, upper)
-	return n, s.check(err)
-}
 
 // Estimate measures a span by looking at a few hundred keys. Tokens are hashes, so partitions are spread evenly over
 // them.
@@ -75,7 +70,7 @@ func (s *Statistics) Estimate(span keys.Span) (Estimate, error) {
 	return e, s.check(errors.Join(it.Error(), it.Close()))
 }
 
-// DiskBytes is the size of a span on disk, roughly; what is only in memtables is not in it.
+// DiskBytes is the size of a span on disk, roughly; what is only in memtables is not in it. It reads no keys.
 func (s *Statistics) DiskBytes(span keys.Span) (uint64, error) {
 	lower, upper := span.Bounds()
 	n, err := s.db.EstimateDiskUsage(lower, upper)
@@ -165,13 +160,14 @@ func (c *passenger) Row(clustering []byte, r *row.Row) (command.Step, error) {
 // that was.
 func sample(it *pebble.Iterator, key []byte, begin, step uint64) (n, width float64) {
 	var prefix []byte
+	size := 0
 	for valid := it.SeekGE(key); valid; valid = it.SeekGE(append(prefix, 0xff)) {
 		p, ok := keys.Parse(it.Key())
 		if !ok || p.Token.Position()-begin >= step {
 			break
 		}
 		n++
-		if n == sampleRun {
+		if size += len(it.Value()); n == sampleRun || size >= sampleBytes {
 			return n, float64(p.Token.Position()-begin) + 1
 		}
 		prefix = append(prefix[:0], it.Key()[:p.PrefixLen]...)

@@ -620,6 +620,20 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
+// TestEstimateOfLargeRows: the number of partitions is close, too, where a few rows of each place have to do.
+func TestEstimateOfLargeRows(t *testing.T) {
+	s := openMem(t, Options{})
+	for i := range 1000 {
+		apply(t, s, mutation(fmt.Sprint(i), "", 1, func(b *row.Builder) {
+			b.Live(0, 0)
+			b.Cell(1, nil, make([]byte, sampleBytes/2), 0, 0)
+		}))
+	}
+	if e, err := s.Estimate(keys.Span{Table: testTable}); err != nil || e.Partitions < 700 || e.Partitions > 1300 {
+		t.Errorf("%+v %v, want 1000", e, err)
+	}
+}
+
 func readBytes(t testing.TB, fs vfs.FS, name string) []byte {
 	t.Helper()
 	f, err := fs.Open(name)

@@ -83,13 +83,17 @@ type Bounds struct {
 func (p *Partition) Tick(now int64, b Bounds) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h, c := &p.history, p.Counts()
+	h, c := p.history, p.Counts()
+	if h == nil {
+		if c == (Counts{}) && b.Throttled == 0 {
+			return
+		}
+		h = &history{at: now - 1}
+		p.history = h
+	}
 	if c == h.last && b.Throttled == h.throttled && p.idle() {
 		h.at = now
 		return
-	}
-	if h.at == 0 {
-		h.at = now - 1
 	}
 	passed := now - h.at
 	if passed <= 0 {
@@ -137,9 +141,17 @@ func (p *Partition) slower() {
 // idle reports whether nothing is kept.
 func (p *Partition) idle() bool { return p.history.seconds == nil && p.heavy == nil }
 
+// past is the history to be read: most replicas of a node with many have none. The caller holds mu.
+func (p *Partition) past() *history {
+	if p.history == nil {
+		return &history{}
+	}
+	return p.history
+}
+
 // endMinute keeps what was spent in the minute that has ended, and begins another one.
 func (p *Partition) endMinute(next int64) {
-	h, t := &p.history, p.heavy
+	h, t := p.history, p.heavy
 	if h.now.Requests > 0 || h.now.Throttled > 0 {
 		if t != nil {
 			h.now.Top = t.top(TopMost, nil, byUnits)
@@ -174,7 +186,7 @@ func appendMost[T any](list []T, v T, most int) []T {
 func (p *Partition) Seconds() []Spent {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.history.seconds)
+	return slices.Clone(p.past().seconds)
 }
 
 // Minutes are what was spent in the last hour, oldest first; the last one may not be over yet. One in which nobody
@@ -182,8 +194,8 @@ func (p *Partition) Seconds() []Spent {
 func (p *Partition) Minutes() []Minute {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := slices.Clone(p.history.minutes)
-	if now := p.history.now; now.Requests > 0 || now.Throttled > 0 {
+	out := slices.Clone(p.past().minutes)
+	if now := p.past().now; now.Requests > 0 || now.Throttled > 0 {
 		if t := p.heavy; t != nil {
 			now.Top = t.top(TopMost, nil, byUnits)
 		}

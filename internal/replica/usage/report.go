@@ -67,8 +67,8 @@ func EachSecond(n uint64) float64 { return float64(n) / lately }
 func (p *Partition) Report(q Question, b Bounds, now int64) Report {
 	r := Report{Counts: p.Counts(), Throttled: b.Throttled, PerSecond: b.PerSecond}
 	p.mu.Lock()
-	r.Hot = p.history.hot
-	seconds := p.history.seconds
+	r.Hot = p.past().hot
+	seconds := p.past().seconds
 	for i := len(seconds) - 1; i >= 0 && seconds[i].At >= now-lately; i-- {
 		r.Lately.add(&seconds[i])
 	}
@@ -211,5 +211,5 @@ func (h *history) judge(now, perSecond int64) {
 func (p *Partition) Hot() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.history.hot
+	return p.past().hot
 }

@@ -70,7 +70,7 @@ type Partition struct {
 
 	mu      sync.Mutex // guards what follows
 	heavy   *table
-	history history
+	history *history // nil until something was spent: see past
 }
 
 // Read counts a read of the logical partition key at tok, or of a part of one. key may be nil if the key is stored.

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -36,6 +37,8 @@ type batch struct {
 	deadline time.Time
 	// mutations and updates are encoded as they came.
 	mutations, updates [][]byte
+	// who asks.
+	who share.Claimant
 }
 
 // errApart says that the parts of a batch are not in one physical partition (any more).
@@ -48,9 +51,11 @@ const batchLog = "BATCH_LOG"
 func (c *Coordinator) batch(tr *trace.Trace, ms []command.Mutation, updates []*command.Conditional, w *write) {
 	b := &batch{c: c, w: w, trace: tr, deadline: c.sched.Now().Add(c.opts.WriteTimeout)}
 	for i := range ms {
+		b.who = ms[i].Claimant
 		b.mutations = append(b.mutations, command.AppendMutation(nil, &ms[i]))
 	}
 	for _, u := range updates {
+		b.who = u.Mutation.Claimant
 		b.updates = append(b.updates, command.AppendConditional(nil, u))
 	}
 	if !c.tasks.start(b.run) {
@@ -72,7 +77,7 @@ func (b *batch) run() {
 // errand is one of the batch's.
 func (b *batch) errand() errand {
 	e := b.c.errand(b.w.level, b.c.opts.WriteTimeout)
-	e.deadline = b.deadline
+	e.deadline, e.who = b.deadline, b.who
 	return e
 }
 
@@ -231,7 +236,7 @@ func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error
 		m := of[i]
 		return e.run(ctx, "Asking for the last stamp of", locator(m),
 			func(ctx context.Context, t *target, p *topology.Partition) (err error) {
-				stamps[i], err = t.member.Last(ctx, partition.ExtentOf(p))
+				stamps[i], err = t.member.Last(ctx, partition.ExtentOf(p), m.Claimant)
 				return err
 			})
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -46,7 +47,7 @@ type Member interface {
 	Replica
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
 	Require(ctx context.Context, x partition.Extent, revision uint64) error
-	Last(ctx context.Context, x partition.Extent) (stamp int64, err error)
+	Last(ctx context.Context, x partition.Extent, who share.Claimant) (stamp int64, err error)
 	Change(ctx context.Context, records command.Records) (version uint64, err error)
 }
 
@@ -60,10 +61,10 @@ type Local interface {
 	// Affords reports whether it may serve a read though it does not lead, as far as the budget of its partition is
 	// concerned. Borrow has a read that is sent to the leader ask for what it may spend of that; Lent and Refused take
 	// in what the leader says to it.
-	Affords() bool
+	Affords(who share.Claimant) bool
 	Borrow(c *command.Read)
 	Lent(lent, price ru.Units)
-	Refused(wait time.Duration)
+	Refused(who share.Claimant, wait time.Duration)
 	// ReadHere is Read at any level by a replica that need not lead: above ONE it asks the leader what it must have
 	// applied.
 	ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error

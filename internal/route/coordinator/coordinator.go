@@ -37,6 +37,12 @@ type Options struct {
 	ReadTimeout time.Duration
 	// WriteTimeout is how long a write may wait for its turn and for the map; 2 s if 0.
 	WriteTimeout time.Duration
+	// ThrottledWait is how long a request waits at most where its partition has spent what it may take, before it is
+	// refused, and ThrottledMax how many may at a time, ThrottledReadsMax how many reads among them, each of which
+	// keeps a goroutine waiting; 0: none waits, 1024, and 8. Nobody waits longer than nine tenths of ReadTimeout or
+	// WriteTimeout.
+	ThrottledWait                   time.Duration
+	ThrottledMax, ThrottledReadsMax int
 	// TruncateTimeout is how long a TRUNCATE may take; 60 s if 0.
 	TruncateTimeout time.Duration
 	// TableName names a table in traces, as ks.t; its number is shown if nil.
@@ -62,6 +68,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.TruncateTimeout == 0 {
 		o.TruncateTimeout = time.Minute
+	}
+	if o.ThrottledMax == 0 {
+		o.ThrottledMax = 1024
+	}
+	if o.ThrottledReadsMax == 0 {
+		o.ThrottledReadsMax = 8
 	}
 	if o.Now == nil {
 		o.Now = o.Scheduler.Wall
@@ -96,6 +108,7 @@ type Coordinator struct {
 	sends   sync.Pool // *send
 	watch   watch
 	tasks   tasks
+	queues  queues
 
 	underWay atomic.Int64
 	stats    stats
@@ -135,6 +148,7 @@ type Stats struct {
 // New makes a coordinator over the replicas of a host.
 func New(host *partition.Host, snapshot *topology.Snapshot, o Options) *Coordinator {
 	c := &Coordinator{host: host, opts: o.withDefaults(), sched: o.Scheduler}
+	c.queues.most, c.queues.mostReads = c.opts.ThrottledMax, c.opts.ThrottledReadsMax
 	c.tasks.all.Scheduler, c.watch.sched = o.Scheduler, o.Scheduler
 	c.tasks.ctx, c.tasks.cancel = context.WithCancel(context.Background())
 	c.writes.New = func() any { return &write{c: c} }

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -26,6 +27,7 @@ import (
 type errand struct {
 	c        *Coordinator
 	level    dberr.Consistency
+	who      share.Claimant
 	began    time.Time
 	deadline time.Time
 	pause    time.Duration
@@ -55,6 +57,12 @@ type errand struct {
 	atOnce int
 	// required is the quorum of the partition asked last.
 	required int
+	// patience is until when it waits where a partition has spent what it may take, zero if it does not; reads says
+	// that somebody waits for it meanwhile. place is its own among those that wait, retryAfter what it was told.
+	patience   time.Time
+	reads      bool
+	place      *place
+	retryAfter time.Duration
 }
 
 // target is a replica to ask.
@@ -77,7 +85,11 @@ type target struct {
 
 func (c *Coordinator) errand(level dberr.Consistency, limit time.Duration) errand {
 	now := c.sched.Now()
-	return errand{c: c, level: level, began: now, deadline: now.Add(limit)}
+	e := errand{c: c, level: level, began: now, deadline: now.Add(limit)}
+	if wait := c.opts.ThrottledWait; wait > 0 {
+		e.patience = now.Add(min(wait, limit*9/10)) // to be refused is not to be late
+	}
+	return e
 }
 
 // attests says in a write whether an earlier attempt may have been carried out, and what its target had told of its
@@ -120,7 +132,7 @@ func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
 	e.avoid = topology.NodeID{}
 	if e.any {
 		e.required = 1
-		if t.here != nil && !e.refused && t.here.Affords() {
+		if t.here != nil && !e.refused && t.here.Affords(e.who) {
 			return t.at(cl, cl.Node, p)
 		}
 	}
@@ -128,7 +140,7 @@ func (e *errand) pick(v *view, p *topology.Partition) (target, error) {
 		return t.around(cl, e, p), nil
 	}
 	node, known := e.leader(&t, avoid)
-	if known && e.nearby && !e.any && !e.refused && t.here != nil && node != cl.Node && t.here.Affords() {
+	if known && e.nearby && !e.any && !e.refused && t.here != nil && node != cl.Node && t.here.Affords(e.who) {
 		t.follower, node = true, cl.Node
 	}
 	if !e.any || !known {
@@ -268,6 +280,10 @@ func (e *errand) inOrder(t *target, p *topology.Partition, avoid topology.NodeID
 
 // failed takes in how an attempt ended and reports whether to ask again.
 func (e *errand) failed(t *target, err error) bool {
+	if e.throttled(t, err) {
+		return true
+	}
+	e.leaveQueue()
 	why, leader := reasonOf(err)
 	if e.maybe && why == final && overloaded(err) {
 		why = busy // it would say that nothing was done, which is not known any more
@@ -354,6 +370,7 @@ func (t *target) forget() {
 
 // succeeded remembers which replica answered.
 func (e *errand) succeeded(t *target) {
+	e.leaveQueue()
 	if !e.any && !t.follower {
 		t.route.learn(t.node)
 	}
@@ -370,6 +387,9 @@ const atOnceMax = 2
 // pause has passed; and otherwise why there is no use in it any more.
 func (e *errand) wait(ctx context.Context, t *target, seen *view) error {
 	e.c.stats.retries.Add(1)
+	if e.place != nil {
+		return e.awaitTurn(ctx)
+	}
 	left := e.c.sched.Until(e.deadline)
 	if left <= 0 {
 		return context.DeadlineExceeded
@@ -422,6 +442,7 @@ func noteCharge(tr *trace.Trace, at topology.PartitionID, u ru.Units) {
 func (e *errand) run(ctx context.Context, what string, locate func(*view) *topology.Partition,
 	do func(context.Context, *target, *topology.Partition) error) error {
 	tr := trace.From(ctx)
+	defer e.leaveQueue()
 	for {
 		v := e.c.view.Load()
 		p := locate(v)
@@ -429,6 +450,9 @@ func (e *errand) run(ctx context.Context, what string, locate func(*view) *topol
 			return ErrUnknownTable
 		}
 		t, err := e.pick(v, p)
+		if err == nil {
+			err = e.others(&t)
+		}
 		if err == nil {
 			e.c.noteAt(tr, what, p, &t)
 			err = e.once(ctx, &t, p, do)

@@ -33,8 +33,12 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 		whole = new(readContext) // a replica set may look at it after the read has ended
 	}
 	*whole = readContext{Context: ctx, sched: c.sched, until: r.deadline}
-	e.any, e.nearby = q.Level.OneReplica(), true
+	e.any, e.nearby, e.who, e.reads = q.Level.OneReplica(), true, q.Claimant, true
+	if q.NoWait {
+		e.patience = time.Time{}
+	}
 	err := c.readOn(whole, q, r, &e)
+	e.leaveQueue()
 	if err == ErrRepeat { //nolint:errorlint // it is made here
 		c.stats.repeated.Add(1)
 	}
@@ -66,6 +70,9 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *relay, e *
 			return ErrUnknownTable
 		}
 		t, err := e.pick(v, p)
+		if err == nil {
+			err = e.others(&t)
+		}
 		if err == nil {
 			sub.Epoch, sub.Level, r.inPartition, r.price = p.Epoch, e.levelAt(&t), false, 0
 			r.lent, sub.Owed, sub.Wanted = 0, 0, 0

@@ -26,6 +26,7 @@ const (
 	forgotten
 	unconfirmed
 	unknown
+	throttled
 
 	reasonCount
 )
@@ -38,6 +39,8 @@ type RetryReasons struct {
 	NotLeader, Moved, Unreachable, Busy, Forgotten uint64
 	// Unconfirmed: what was read could not be confirmed, and was dropped. Unknown: nobody said how it ended.
 	Unconfirmed, Unknown uint64
+	// Throttled: the partition had spent what it may take. Nothing was done.
+	Throttled uint64
 }
 
 func (s *stats) retryReasons() RetryReasons {
@@ -45,7 +48,7 @@ func (s *stats) retryReasons() RetryReasons {
 	return RetryReasons{
 		NotLeader: n(notLeader), Moved: n(moved), Unreachable: n(unreachable), Busy: n(busy),
 		Forgotten:   n(forgotten),
-		Unconfirmed: n(unconfirmed), Unknown: n(unknown),
+		Unconfirmed: n(unconfirmed), Unknown: n(unknown), Throttled: n(throttled),
 	}
 }
 

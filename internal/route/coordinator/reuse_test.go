@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -23,12 +24,12 @@ type waiter struct {
 	changed  bool
 }
 
-func (waiter) Affords() bool                     { return true }
-func (waiter) Borrow(*command.Read)              {}
-func (waiter) Lent(_, _ ru.Units)                {}
-func (waiter) Refused(time.Duration)             {}
-func (waiter) Leading() bool                     { return true }
-func (w waiter) Leader() (topology.NodeID, bool) { return w.node, true }
+func (waiter) Affords(share.Claimant) bool           { return true }
+func (waiter) Borrow(*command.Read)                  {}
+func (waiter) Lent(_, _ ru.Units)                    {}
+func (waiter) Refused(share.Claimant, time.Duration) {}
+func (waiter) Leading() bool                         { return true }
+func (w waiter) Leader() (topology.NodeID, bool)     { return w.node, true }
 
 func (w *waiter) wait(ctx context.Context, encode func() []byte) error {
 	before := encode()

@@ -75,6 +75,9 @@ func (c *Coordinator) straight(tr *trace.Trace, m *command.Mutation, what string
 		return nil
 	}
 	here := c.cluster.here(p.ID)
+	if here != nil && c.queues.ahead(claim{p.ID, m.Claimant}) != nil {
+		return nil
+	}
 	if here != nil {
 		m.Epoch, m.Dedupe, m.Retried, m.Sent = p.Epoch, command.DedupeID{}, false, false
 		c.noteAt(tr, what, p, &target{})
@@ -125,7 +128,7 @@ func (c *Coordinator) newSend(tr *trace.Trace, m *command.Mutation, level dberr.
 	m.Dedupe, m.Retried, m.Sent, m.Known = c.cluster.nextID(), false, false, 0
 	s := c.sends.Get().(*send)
 	s.errand = c.errand(level, c.opts.WriteTimeout)
-	s.memory = c.cluster.memory()
+	s.memory, s.who = c.cluster.memory(), m.Claimant
 	s.answered.Store(false)
 	s.price = 0
 	s.trace, s.kind = tr, kind
@@ -144,6 +147,9 @@ func (s *send) aim(m *command.Mutation, what string) error {
 	}
 	var err error
 	if s.target, err = s.pick(s.view, p); err != nil {
+		return err
+	}
+	if err := s.others(&s.target); err != nil {
 		return err
 	}
 	s.address(m, &s.target, p)
@@ -258,6 +264,7 @@ func (s *send) ended() {
 		return
 	}
 	if !s.c.tasks.start(func() { s.again(err) }) {
+		s.leaveQueue()
 		s.finish(nil, err)
 	}
 }
@@ -266,6 +273,7 @@ func (s *send) ended() {
 func (s *send) again(err error) {
 	ctx, cancel := s.c.sched.WithDeadline(trace.With(s.c.tasks.ctx, s.trace), s.deadline)
 	defer cancel()
+	defer s.leaveQueue()
 	t, seen := s.target, s.view
 	for {
 		if s.wait(ctx, &t, seen) != nil || s.answered.Load() {
@@ -280,6 +288,9 @@ func (s *send) again(err error) {
 		}
 		var d *command.Decision
 		if t, err = s.pick(seen, p); err == nil {
+			err = s.others(&t)
+		}
+		if err == nil {
 			s.c.noteAt(s.trace, "Asking again:", p, &t)
 			err = s.once(ctx, &t, p, func(ctx context.Context, t *target, p *topology.Partition) error {
 				var err error

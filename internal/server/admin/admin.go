@@ -18,6 +18,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 // Options is what the door shows. All but Metrics may be nil in tests that do not ask for them.
@@ -28,8 +30,8 @@ type Options struct {
 	Healthy func() error
 	// Metrics are served at /metrics.
 	Metrics prometheus.Gatherer
-	// Status is served at /status as JSON.
-	Status func() any
+	// Status is served at /status as JSON; without keys it names no logical partition.
+	Status func(keys bool) any
 	// History is served at /history as JSON.
 	History func() any
 	// Advise says what is to be said about the design of a table, or of all if its name is empty; served at /advise as
@@ -37,6 +39,8 @@ type Options struct {
 	Advise func(ctx context.Context, table string) (any, error)
 	// Usage is served at /usage and /usage/history as JSON, and at /heatmap as a page; all take ?table=ks.t.
 	Usage func(ctx context.Context, table string, history bool) []TableUsage
+	// Users are those that take most, which /usage shows, too.
+	Users func(ctx context.Context) []usage.User
 	// Compact merges all levels of the store; POST /compact waits for it.
 	Compact func(ctx context.Context) error
 	// Checkpoint writes a consistent copy of the data and returns where it is; POST /checkpoint.
@@ -91,11 +95,12 @@ func Handler(o Options, gate *Gate) http.Handler {
 	mux.HandleFunc("GET /readyz", check(o.Ready))
 	metrics := promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})
 	mux.HandleFunc("GET /metrics", gate.wrap("metrics", look, metrics.ServeHTTP))
-	for name, page := range map[string]func() any{"status": o.Status, "history": o.History} {
-		mux.HandleFunc("GET /"+name, gate.wrap(name, look, func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, page())
-		}))
-	}
+	mux.HandleFunc("GET /status", gate.wrap("status", look, func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, o.Status(gate.admits(r)))
+	}))
+	mux.HandleFunc("GET /history", gate.wrap("history", look, func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, o.History())
+	}))
 	mux.HandleFunc("GET /advise", gate.wrap("advise", look, func(w http.ResponseWriter, r *http.Request) {
 		reports, err := o.Advise(r.Context(), r.URL.Query().Get("table"))
 		if err != nil {
@@ -104,8 +109,8 @@ func Handler(o Options, gate *Gate) http.Handler {
 		}
 		writeJSON(w, reports)
 	}))
-	mux.HandleFunc("GET /usage", gate.wrap("usage", look, usagePage(o.Usage, false)))
-	mux.HandleFunc("GET /usage/history", gate.wrap("usage", look, usagePage(o.Usage, true)))
+	mux.HandleFunc("GET /usage", gate.wrap("usage", look, usagePage(&o, false)))
+	mux.HandleFunc("GET /usage/history", gate.wrap("usage", look, usagePage(&o, true)))
 	mux.HandleFunc("GET /heatmap", gate.wrap("usage", look, heatMap(o.Usage)))
 	orders := map[string]func(*http.Request) (string, error){
 		"compact":    func(r *http.Request) (string, error) { return "ok", o.Compact(r.Context()) },

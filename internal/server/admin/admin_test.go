@@ -27,7 +27,7 @@ func TestPages(t *testing.T) {
 		Healthy: func() error { return nil },
 		Metrics: reg,
 		Compact: func(context.Context) error { compacted++; return nil },
-		Status:  func() any { return map[string]int{"tables": 3} },
+		Status:  func(bool) any { return map[string]int{"tables": 3} },
 	}, nil))
 	defer srv.Close()
 	for _, tc := range []struct {
@@ -97,7 +97,7 @@ func TestOrdersOfOtherSites(t *testing.T) {
 func TestHostNames(t *testing.T) {
 	h := Handler(Options{Metrics: prometheus.NewRegistry(), Ready: func() error {
 		return nil
-	}, Status: func() any { return "secret" }}, new(Gate))
+	}, Status: func(bool) any { return "secret" }}, new(Gate))
 	for host, want := range map[string]int{
 		"127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost:8080": 200, "localhost": 200, "10.1.2.3": 200,
 		"attacker.example:8080": 421, "attacker.example": 421, "": 421, "localhost.attacker.example": 421,

@@ -35,7 +35,7 @@ func FuzzHandler(f *testing.F) {
 	reached := ""
 	o := Options{
 		Ready: func() error { return nil }, Healthy: func() error { return nil }, Metrics: prometheus.NewRegistry(),
-		Status:     func() any { reached = "status"; return nil },
+		Status:     func(bool) any { reached = "status"; return nil },
 		Compact:    func(context.Context) error { reached = "compact"; return nil },
 		Checkpoint: func() (string, error) { reached = "checkpoint"; return "", nil },
 		Order:      func(_ context.Context, what, _ string) (string, error) { reached = what; return "", nil },

@@ -46,10 +46,7 @@ func (g *Gate) wrap(page string, p access.Permission, h http.HandlerFunc) http.H
 			h(w, r)
 			return
 		}
-		a, err := netip.ParseAddrPort(r.RemoteAddr)
-		from := a.Addr().Unmap()
-		local := err == nil && from.IsLoopback()
-		if code, text := g.judge(r, from, local, p); code != http.StatusOK {
+		if local, code, text := g.judge(r, p); code != http.StatusOK {
 			g.refuse(w, r, local, code, text)
 			return
 		}
@@ -57,8 +54,27 @@ func (g *Gate) wrap(page string, p access.Permission, h http.HandlerFunc) http.H
 	}
 }
 
-// judge returns 200, or the code of a refusal and its reason.
-func (g *Gate) judge(r *http.Request, from netip.Addr, local bool, p access.Permission) (code int, text string) {
+// admits reports whether a request may see keys, which are data: a page that is open to everybody shows none to
+// whoever could not see it if it were not.
+func (g *Gate) admits(r *http.Request) bool {
+	if g == nil || !slices.Contains(g.Open, "status") {
+		return true
+	}
+	_, code, _ := g.judge(r, look)
+	return code == http.StatusOK
+}
+
+// judge returns 200, or the code of a refusal and its reason, and whether the request comes from the machine itself.
+func (g *Gate) judge(r *http.Request, p access.Permission) (local bool, code int, text string) {
+	a, err := netip.ParseAddrPort(r.RemoteAddr)
+	from := a.Addr().Unmap()
+	local = err == nil && from.IsLoopback()
+	code, text = g.permit(r, from, local, p)
+	return local, code, text
+}
+
+// permit returns 200, or the code of a refusal and its reason.
+func (g *Gate) permit(r *http.Request, from netip.Addr, local bool, p access.Permission) (code int, text string) {
 	if g.Login == nil {
 		switch {
 		case p == look:

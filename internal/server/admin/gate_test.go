@@ -61,7 +61,8 @@ func TestGate(t *testing.T) {
 	} {
 		done := 0
 		h := Handler(Options{
-			Metrics: prometheus.NewRegistry(), Healthy: func() error { return nil }, Status: func() any { return "s" },
+			Metrics: prometheus.NewRegistry(), Healthy: func() error { return nil },
+			Status:  func(bool) any { return "s" },
 			Compact: func(context.Context) error { done++; return nil },
 		}, c.gate)
 		for page, want := range map[string]int{"GET /healthz": c.health, "GET /status": c.see, "POST /compact": c.do} {
@@ -85,6 +86,40 @@ func TestGate(t *testing.T) {
 		}
 		if (done > 0) != (c.do == http.StatusOK) {
 			t.Errorf("%s: %d orders carried out", c.name, done)
+		}
+	}
+}
+
+// TestKeysAreGuarded proves that pages which name logical partitions, whose keys are data, are shown to nobody without
+// the permission, however many pages are open; and that the open status names none to whoever has not logged in.
+func TestKeysAreGuarded(t *testing.T) {
+	state := (&access.State{}).WithRole(&access.Role{Name: "nobody", Login: true})
+	gate := &Gate{Open: []string{"metrics", "status", "history"},
+		Login: func(_ context.Context, _ netip.Addr, name, _ string) (*access.Subject, error) {
+			return state.Resolve(name, name == "root"), nil
+		}}
+	usage := func(context.Context, string, bool) []TableUsage { return []TableUsage{{Name: "secret"}} }
+	h := Handler(Options{
+		Metrics: prometheus.NewRegistry(), Usage: usage, History: func() any { return "h" },
+		Advise: func(context.Context, string) (any, error) { return "secret", nil },
+		Status: func(keys bool) any { return map[bool]string{true: "secret", false: "public"}[keys] },
+	}, gate)
+	for _, page := range []string{"/usage", "/usage?table=ks.t", "/usage/history", "/heatmap", "/advise?table=ks.t",
+		"/status"} {
+		for role, want := range map[string]int{"": 401, "nobody": 403, "root": 200} {
+			if page == "/status" {
+				want = 200
+			}
+			r := httptest.NewRequest("GET", page, nil)
+			r.RemoteAddr, r.Host = "127.0.0.1:999", "127.0.0.1:8080"
+			if role != "" {
+				r.SetBasicAuth(role, "p")
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if told := strings.Contains(w.Body.String(), "secret"); w.Code != want || told != (role == "root") {
+				t.Errorf("%s as %q: %d %q, want %d", page, role, w.Code, w.Body, want)
+			}
 		}
 	}
 }

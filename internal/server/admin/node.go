@@ -50,6 +50,8 @@ type Node struct {
 	// Usage is what was spent at the physical partitions of the cluster, BecameHot how often those here became hot.
 	Usage     func(ctx context.Context, q usage.Question) []usage.Report
 	BecameHot func() uint64
+	// Users is what users have asked of all nodes.
+	Users func(ctx context.Context) []usage.User
 	// Cluster is nil for a node that stands alone.
 	Cluster *Cluster
 }

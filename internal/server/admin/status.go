@@ -121,6 +121,20 @@ type ReplicaStatus struct {
 // countWait is how long a status waits for logical partitions to be counted anew.
 const countWait = time.Second
 
+// StatusWithoutKeys is Status without what names logical partitions, for those who may not see data.
+func (n *Node) StatusWithoutKeys() Status {
+	s := n.Status()
+	for i := range s.Tables {
+		for j := range s.Tables[i].Partitions {
+			if p := &s.Tables[i].Partitions[j]; p.Stuck != "" {
+				p.Stuck = "a logical partition is too large: log in to be told which"
+			}
+			s.Tables[i].Partitions[j].Hot = ""
+		}
+	}
+	return s
+}
+
 // Status is the node as it is now.
 func (n *Node) Status() Status {
 	id, m, sch := n.Directory.Identity(), n.Store.Metrics(), n.Catalog.Snapshot()

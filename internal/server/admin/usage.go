@@ -15,7 +15,11 @@ import (
 type TableUsage struct {
 	Name string `json:"name"`
 	// PerSecond is the sum over the partitions, in request units.
-	PerSecond  float64          `json:"ru_per_second"`
+	PerSecond float64 `json:"ru_per_second"`
+	// Shared is the throughput that the table shares with others of its keyspace, 0 if it shares none, and SharedPart
+	// its part of what they spend of it.
+	Shared     int64            `json:"shared_throughput,omitempty"`
+	SharedPart float64          `json:"part_of_shared,omitempty"`
 	Partitions []PartitionUsage `json:"partitions"`
 }
 
@@ -90,7 +94,7 @@ func (n *Node) ShowUsage(ctx context.Context, table string, history bool) []Tabl
 			}
 		}
 	}
-	if len(wanted) == 1 {
+	if len(wanted) == 1 && !snapshot.Keyspace(wanted[0].Keyspace).Throughput(wanted[0]).Shared {
 		q.Table = wanted[0].ID
 	}
 	reports := map[uint64]*usage.Report{}
@@ -102,6 +106,11 @@ func (n *Node) ShowUsage(ctx context.Context, table string, history bool) []Tabl
 	m := n.Records.State().Map
 	for _, t := range wanted {
 		u := TableUsage{Name: t.String()}
+		ks := snapshot.Keyspace(t.Keyspace)
+		if bound := ks.Throughput(t); bound.Shared {
+			u.Shared = bound.Units
+			u.SharedPart = sharedPart(ks, t, list)
+		}
 		for _, p := range m.Partitions(t.ID) {
 			tokens := p.Span.Tokens()
 			part := PartitionUsage{ID: uint64(p.ID), BeginToken: int64(tokens.First()), EndToken: int64(tokens.Last())}
@@ -119,6 +128,26 @@ func (n *Node) ShowUsage(ctx context.Context, table string, history bool) []Tabl
 		out = append(out, u)
 	}
 	return out
+}
+
+// sharedPart is the part that a table has of what is spent by those that share the throughput of their keyspace, 0 to
+// 1.
+func sharedPart(ks *schema.Keyspace, t *schema.Table, list []usage.Report) float64 {
+	var own, all float64
+	for i := range list {
+		for _, other := range ks.Tables {
+			if other.ID != list[i].Table || !ks.Throughput(other).Shared {
+				continue
+			}
+			if all += list[i].Busy(); other == t {
+				own += list[i].Busy()
+			}
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return own / all
 }
 
 func (p *PartitionUsage) fill(r *usage.Report) {
@@ -158,11 +187,20 @@ func (p *PartitionUsage) fill(r *usage.Report) {
 
 func rfc3339(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
 
-// usagePage serves what show returns as JSON.
-func usagePage(show func(ctx context.Context, table string, history bool) []TableUsage, history bool) http.HandlerFunc {
+// Usage is what /usage serves.
+type Usage struct {
+	Tables []TableUsage `json:"tables"`
+	// Users are those that take most, whatever tables they ask; none in a history.
+	Users []usage.User `json:"users,omitempty"`
+}
+
+// usagePage serves what is spent as JSON.
+func usagePage(o *Options, history bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, struct {
-			Tables []TableUsage `json:"tables"`
-		}{show(r.Context(), r.URL.Query().Get("table"), history)})
+		out := Usage{Tables: o.Usage(r.Context(), r.URL.Query().Get("table"), history)}
+		if !history && o.Users != nil {
+			out.Users = o.Users(r.Context())
+		}
+		writeJSON(w, out)
 	}
 }

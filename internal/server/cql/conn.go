@@ -22,6 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
@@ -46,9 +47,12 @@ type conn struct {
 
 	// Input. raw is nil where readiness cannot be waited for (TLS): then small receives the first bytes of each read.
 	raw     syscall.RawConn
-	tryRead func(fd uintptr) bool // the method, bound once
-	readN   int
+	tryRead func(fd uintptr) bool // the method, bound once, as is trySend
 	readErr error
+	// readN are the bytes that the last read brought, readLeft those that it left in the socket.
+	readN, readLeft int
+	// brought are the requests that were in it.
+	brought int64
 	small   []byte
 	in      *buffer // nil unless it holds a part of a message or is being worked on
 	rest    []byte  // a small part of a message, which waits for more without a buffer
@@ -59,7 +63,7 @@ type conn struct {
 	reservedIn, reservedLarge int64
 	receiving                 bool // and have a deadline
 	// slept is set if the last read had to be waited for; waited is how long what it brought was in the socket at most,
-	// emptied when that was last seen to be empty, 0 if unknown.
+	// emptied when that was last seen to be empty, 0 if unknown: of what is there now nothing came earlier.
 	slept           bool
 	waited, emptied time.Duration
 	// held is set when the client has kept the connection waiting by not reading.
@@ -78,6 +82,7 @@ type conn struct {
 	applicant       session.Client // the client that wants to log in
 	sess            Session
 	claimant        share.Claimant
+	asker           *usage.Asker // nil during the handshake
 
 	// pending counts the requests that execute other than in place.
 	pending  atomic.Int32
@@ -87,6 +92,12 @@ type conn struct {
 
 	// writingSince is when the system call that is writing began, in Unix nanoseconds, 0 if there is none.
 	writingSince atomic.Int64
+	// sending is what is being written, of which sent bytes are, and sendErr why no more was. They belong to whoever
+	// has set writing.
+	trySend func(fd uintptr) bool
+	sending []byte
+	sent    int
+	sendErr error
 	// arriving is the place among those in their handshake, nil afterwards; seen and idle are what endIdle found the
 	// last time. Server.mu guards them.
 	arriving *list.Element
@@ -112,6 +123,9 @@ type conn struct {
 	// did are the requests answered that are not in Stats yet, cost is what one of them costs.
 	did  int64
 	cost ru.Units
+	// units are what those requests cost that are not counted for the user yet, refused how many were too many.
+	units   ru.Units
+	refused uint64
 	// parked are requests for workers that wait until the client has read more.
 	parked   []*request
 	deadline time.Time
@@ -188,6 +202,7 @@ var (
 // finishRead ends the work on one read: counts, output, and buffers that are not needed while the connection waits.
 func (c *conn) finishRead() {
 	n := c.tally.flush(&c.srv.stats)
+	c.brought = n
 	if c.requests.Add(n); c.waited > 0 {
 		c.srv.stats.Waited.Add(int64(c.waited) * n)
 	}
@@ -274,7 +289,8 @@ func (c *conn) enter(client session.Client) {
 	client.Remote, client.Local, client.Encrypted, client.Version = c.remote, c.local, c.encrypted, c.version
 	c.client.Store(&client)
 	c.sess = c.srv.newSession(client)
-	c.claimant = claimantOf(c, client.User)
+	c.claimant = client.Claimant()
+	c.asker = c.srv.users.Enter(client.Who())
 	c.phase = ready
 	c.srv.mu.Lock()
 	c.srv.crowd.arrived(c)

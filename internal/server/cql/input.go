@@ -20,7 +20,7 @@ func (c *conn) initRead() {
 	if sc, ok := c.nc.(syscall.Conn); ok && canReadFD {
 		if raw, err := sc.SyscallConn(); err == nil {
 			c.raw = raw
-			c.tryRead = c.tryReadFD
+			c.tryRead, c.trySend = c.tryReadFD, c.trySendFD
 			return
 		}
 	}
@@ -30,12 +30,13 @@ func (c *conn) initRead() {
 // fill waits for input and reads once. Afterwards c.in holds at least one byte more than before.
 func (c *conn) fill() error {
 	n, err := 0, error(nil)
+	c.pause()
 	switch {
 	case c.raw != nil:
 		c.slept = false
 		if err = c.raw.Read(c.tryRead); err == nil {
 			if n, err = c.readN, c.readErr; n > 0 {
-				c.timeRead(c.in.w+n < len(c.in.b))
+				c.timeRead(n, c.readLeft)
 			}
 		}
 	default:
@@ -48,6 +49,7 @@ func (c *conn) fill() error {
 			c.takeUp()
 			copy(c.in.b[c.in.w:], c.small[:n])
 		}
+		c.waited = time.Duration(c.srv.pressure.processor.Load())
 	}
 	if n > 0 {
 		c.in.w += n
@@ -74,7 +76,10 @@ func (c *conn) tryReadFD(fd uintptr) (done bool) {
 			return false
 		}
 	}
-	c.readN, c.readErr = n, err
+	c.readN, c.readErr, c.readLeft = n, err, 0
+	if n == len(c.in.b)-c.in.w {
+		c.readLeft = unread(fd)
+	}
 	return true
 }
 

@@ -5,6 +5,7 @@ package cql
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"time"
@@ -15,9 +16,6 @@ import (
 
 // writeChunk is what is written under one deadline, in bytes.
 const writeChunk = 256 << 10
-
-// heldUp is how long a write takes only if the client does not read.
-const heldUp = 2 * time.Millisecond
 
 // ErrSlowClient is why a connection was ended whose client did not read, or did not send the rest of a message.
 var ErrSlowClient = errors.New("the client is too slow")
@@ -67,6 +65,9 @@ func (c *conn) respondError(stream int16, err error) {
 // overloaded answers a request that a bound of this package refuses.
 func (c *conn) overloaded(stream int16, err error) {
 	c.srv.stats.Overloaded.Add(1)
+	if c.asker != nil {
+		c.asker.Add(1, 1, 0)
+	}
 	c.respondError(stream, err)
 }
 
@@ -112,11 +113,8 @@ func (c *conn) write(data []byte) error {
 			}
 		}
 		c.writingSince.Store(now.UnixNano())
-		n, err := c.nc.Write(data[:min(len(data), writeChunk)])
+		n, err := c.send(data[:min(len(data), writeChunk)])
 		c.writingSince.Store(0)
-		if time.Since(now) > heldUp {
-			c.held.Store(true)
-		}
 		c.srv.stats.Writes.Add(1)
 		c.srv.stats.BytesOut.Add(int64(n))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -128,6 +126,38 @@ func (c *conn) write(data []byte) error {
 		data = data[n:]
 	}
 	return nil
+}
+
+// send writes data, and notes if that has to wait for the client to read. The caller has set writing.
+func (c *conn) send(data []byte) (n int, err error) {
+	if c.raw == nil {
+		return c.nc.Write(data)
+	}
+	c.sending, c.sent, c.sendErr = data, 0, nil
+	if err = c.raw.Write(c.trySend); err == nil {
+		err = c.sendErr
+	}
+	c.sending = nil
+	return c.sent, err
+}
+
+// trySendFD is called by the runtime when the socket may have room.
+func (c *conn) trySendFD(fd uintptr) (done bool) {
+	for c.sent < len(c.sending) {
+		n, again, err := writeFD(fd, c.sending[c.sent:])
+		if again {
+			c.held.Store(true)
+			return false
+		}
+		if n == 0 && err == nil {
+			err = io.ErrUnexpectedEOF
+		}
+		if c.sent += n; err != nil {
+			c.sendErr = err
+			break
+		}
+	}
+	return true
 }
 
 // drain flushes and waits until the client has read so much that it may be read from again. It is for the goroutine of

@@ -3,8 +3,8 @@
 package cql
 
 import (
-	"hash/maphash"
 	"math"
+	"runtime"
 	"runtime/metrics"
 	"sync"
 	"sync/atomic"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/server/gate"
 )
@@ -25,6 +24,9 @@ const (
 	idlePace = 250 * time.Millisecond
 	// busyRequests is how many requests between two samples are more than a little.
 	busyRequests = 20
+	// busyRead is how many requests in one read make a connection a busy one, gatherMax how long that waits for more
+	// under overload, at most.
+	busyRead, gatherMax = 4, 5 * time.Millisecond
 )
 
 // Overload is what a request is told that the gate refuses.
@@ -39,7 +41,9 @@ func (s *Server) now() time.Duration { return time.Since(s.made) }
 type pressure struct {
 	// due is when it is to be told next.
 	due atomic.Int64
-	mu  sync.Mutex
+	// processor is how long goroutines waited for a processor then, in nanoseconds.
+	processor atomic.Int64
+	mu        sync.Mutex
 	// The rest is guarded by mu.
 	processors   *processorWait
 	waited, seen int64
@@ -55,7 +59,9 @@ func (s *Server) watchPressure() {
 		case <-s.ctx.Done():
 			return
 		}
-		timer.Reset(s.tellGate(s.now()))
+		now := s.now()
+		s.users.Tick(now)
+		timer.Reset(s.tellGate(now))
 	}
 }
 
@@ -70,10 +76,11 @@ func (s *Server) tellGate(now time.Duration) (pace time.Duration) {
 	st := &s.stats
 	waited, done := st.Waited.Load(), st.Executed.Load()
 	seen := done + int64(s.gate.Stats().Refused)
-	sample := gate.Sample{Now: now, Done: done, UnderWay: st.InFlight.Load() - st.Parked.Load(),
-		Waited: p.processors.mean()}
+	processor := p.processors.mean()
+	p.processor.Store(int64(processor))
+	sample := gate.Sample{Now: now, Done: done, UnderWay: st.InFlight.Load() - st.Parked.Load(), Waited: processor}
 	if n := seen - p.seen; n > 0 {
-		sample.Waited = max(sample.Waited, time.Duration((waited-p.waited)/n))
+		sample.Waited = time.Duration((waited - p.waited) / n)
 	}
 	s.gate.Sample(sample)
 	if pace = gate.SampleEvery; seen-p.seen < busyRequests && !s.gate.Closed() {
@@ -125,15 +132,30 @@ func (p *processorWait) mean() time.Duration {
 	return time.Duration(seconds / float64(count) * float64(time.Second))
 }
 
-// timeRead notes how long what was just read has waited in the socket at most: since that was last seen to be empty.
-// Where the connection had to wait for it, or for its client to read, nobody knows. all says that there was nothing
-// else.
-func (c *conn) timeRead(all bool) {
+// pause comes before a read: others go first while more waits to be read, so that all wait alike; under overload a busy
+// connection gathers, as many requests cost less each, also to be refused, than a few at a time.
+func (c *conn) pause() {
+	closed := c.srv.gate.Closed()
+	if closed && c.readLeft == 0 && c.brought >= busyRead {
+		time.Sleep(min(gatherMax, c.srv.opts.WaitMax/4))
+	} else if closed || c.readLeft != 0 {
+		runtime.Gosched()
+	}
+}
+
+// timeRead notes how long the n bytes that were just read, of n + left, have waited in the socket at most: since that
+// was last seen to be empty. What is left, below 0 if that is not known, came after them. Where the connection had to
+// wait for them they have waited as long as goroutines do for a processor; where it had to wait for its client to read,
+// nobody knows.
+func (c *conn) timeRead(n, left int) {
 	c.waited = 0
+	p := &c.srv.pressure
 	if held := c.held.Load(); held || c.slept {
 		c.emptied = 0
 		if held {
 			c.held.Store(false)
+		} else {
+			c.waited = time.Duration(p.processor.Load())
 		}
 		return
 	}
@@ -141,10 +163,12 @@ func (c *conn) timeRead(all bool) {
 	if c.emptied > 0 {
 		c.waited = now - c.emptied
 	}
-	if all || c.emptied == 0 {
+	if left == 0 || c.emptied == 0 {
 		c.emptied = now
+	} else if left > 0 {
+		c.emptied += time.Duration(float64(c.waited) * float64(n) / float64(n+left))
 	}
-	if int64(now) >= c.srv.pressure.due.Load() {
+	if int64(now) >= p.due.Load() {
 		c.srv.tellGate(now)
 	}
 }
@@ -152,6 +176,7 @@ func (c *conn) timeRead(all bool) {
 // executed counts a request that is answered, and notes what one costs. mu is held.
 func (c *conn) executed(u ru.Units) {
 	c.did++
+	c.units += u
 	c.cost += (u - c.cost) / 8
 }
 
@@ -159,27 +184,16 @@ func (c *conn) executed(u ru.Units) {
 func (c *conn) tellExecuted() {
 	if c.did > 0 {
 		c.srv.stats.Executed.Add(c.did)
-		c.did = 0
+		c.asker.Add(uint64(c.did), c.refused, c.units)
+		c.did, c.refused, c.units = 0, 0, 0
 	}
-}
-
-var hashSeed = maphash.MakeSeed()
-
-// claimantOf tells clients from each other: by their roles, or by where they come from if they have none.
-func claimantOf(c *conn, role string) share.Claimant {
-	user := role
-	if user == "" {
-		user = c.remote.Addr().String()
-	}
-	return share.Claimant{User: uint32(maphash.String(hashSeed, user)),
-		Connection: uint32(maphash.Comparable(hashSeed, c.remote))}
 }
 
 // letIn reports whether the gate, which is closed, lets a request in.
 func (c *conn) letIn(h cqlwire.Header, body []byte) bool {
 	who := c.claimant
-	if who.Low = c.low(); h.Flags&cqlwire.FlagPayload != 0 && c.version >= cqlwire.V4 {
-		who.Low = lowPriority(body, who.Low)
+	if who.Low = c.low(); !who.Low && h.Flags&cqlwire.FlagPayload != 0 && c.version >= cqlwire.V4 {
+		who.Low = lowPriority(body)
 	}
 	c.mu.Lock()
 	cost := c.cost
@@ -188,5 +202,5 @@ func (c *conn) letIn(h cqlwire.Header, body []byte) bool {
 	if int64(now) >= c.srv.pressure.due.Load() {
 		c.srv.tellGate(now)
 	}
-	return c.srv.gate.Admit(who, cost, now)
+	return c.srv.gate.Admit(who, cost, c.waited, now)
 }

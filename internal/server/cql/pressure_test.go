@@ -102,7 +102,7 @@ func TestLowRole(t *testing.T) {
 	for range 2000 {
 		for _, role := range []string{"batch", "app"} {
 			c.client.Store(&session.Client{User: role})
-			if c.claimant = claimantOf(c, role); !c.letIn(cqlwire.Header{}, nil) {
+			if c.claimant = (&session.Client{User: role}).Claimant(); !c.letIn(cqlwire.Header{}, nil) {
 				refused[role]++
 			}
 		}
@@ -120,7 +120,7 @@ func TestAskIsCheap(t *testing.T) {
 	b := start(t, Options{WaitMax: time.Millisecond})
 	press(t, b)
 	c := &conn{srv: b.srv, version: cqlwire.V4}
-	c.claimant = claimantOf(c, "app")
+	c.claimant = (&session.Client{User: "app"}).Claimant()
 	if n := testing.AllocsPerRun(1000, func() { c.letIn(cqlwire.Header{}, nil) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -131,21 +131,55 @@ func TestAskIsCheap(t *testing.T) {
 func TestWaitInSocket(t *testing.T) {
 	b := start(t, Options{})
 	c := &conn{srv: b.srv}
-	c.timeRead(false) // the first read leaves some
+	c.timeRead(100, 100) // the first read leaves some
 	first := c.emptied
-	c.timeRead(true)
+	c.timeRead(100, 0)
 	if first == 0 || c.waited <= 0 || c.emptied <= first {
 		t.Errorf("waited %v since %v, empty at %v", c.waited, first, c.emptied)
 	}
+	c.emptied = 1
+	if c.timeRead(100, 300); c.emptied != 1+c.waited/4 {
+		t.Errorf("a quarter of what came in %v was read: the rest came after %v", c.waited, c.emptied)
+	}
+	left := c.emptied
+	if c.timeRead(100, -1); c.waited <= 0 || c.emptied != left {
+		t.Errorf("waited %v, and it is not known what is left: none of that came before %v", c.waited, c.emptied)
+	}
 	c.held.Store(true)
-	if c.timeRead(true); c.waited != 0 || c.held.Load() {
+	if c.timeRead(100, 0); c.waited != 0 || c.held.Load() {
 		t.Errorf("a client that does not read waited for %v", c.waited)
 	}
-	c.timeRead(true)
+	c.timeRead(100, 0)
 	c.slept = true
-	if c.timeRead(true); c.waited != 0 || c.emptied != 0 {
-		t.Errorf("a connection that slept waited for %v", c.waited)
+	b.srv.pressure.processor.Store(int64(time.Minute))
+	if c.timeRead(100, 0); c.waited != time.Minute || c.emptied != 0 {
+		t.Errorf("a connection that slept waited for %v, others for a processor for a minute", c.waited)
 	}
+}
+
+// TestHeldByItsClient proves that a connection whose client does not read its answers is known to be held up by that.
+func TestHeldByItsClient(t *testing.T) {
+	b := start(t, Options{})
+	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
+	c.query(1, "x")
+	c.flush()
+	c.rows()
+	held := func() (is bool) {
+		b.srv.mu.Lock()
+		defer b.srv.mu.Unlock()
+		for c := range b.srv.conns {
+			is = is || c.held.Load()
+		}
+		return is
+	}
+	if held() {
+		t.Error("it is held up by a client that reads")
+	}
+	for i := range int16(5) {
+		c.query(i, "page 8000000")
+	}
+	c.flush()
+	poll.Until(t, "it is held up", held)
 }
 
 // TestProcessorWait proves that the runtime says how long goroutines wait for a processor.
@@ -163,7 +197,7 @@ func TestProcessorWait(t *testing.T) {
 func BenchmarkLetIn(bb *testing.B) {
 	b := start(bb, Options{})
 	c := &conn{srv: b.srv, version: cqlwire.V4}
-	c.claimant = claimantOf(c, "app")
+	c.claimant = (&session.Client{User: "app"}).Claimant()
 	bb.ReportAllocs()
 	for bb.Loop() {
 		c.letIn(cqlwire.Header{}, nil)

@@ -9,4 +9,7 @@ import "errors"
 // readFD is not called where canReadFD is false.
 func readFD(uintptr, []byte) (n int, again bool, err error) { return 0, false, errors.ErrUnsupported }
 
+// writeFD is not called there either.
+func writeFD(uintptr, []byte) (n int, again bool, err error) { return 0, false, errors.ErrUnsupported }
+
 const canReadFD = false

@@ -86,8 +86,8 @@ func (r *request) parse(h cqlwire.Header, body []byte) (err error) {
 		}
 		r.payload = r.payload[:0]
 		for _, e := range r.entries {
-			if string(e.Key) == priorityPayload {
-				if _, err := priorityOf(e.Value); err != nil {
+			if string(e.Key) == session.PriorityPayload {
+				if _, err := session.IsLow(e.Value); err != nil {
 					return err
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"crypto/md5"
 	"errors"
 
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
@@ -22,6 +23,9 @@ func (c *conn) encode(r *request) {
 	if err != nil {
 		op = cqlwire.OpError
 		c.srv.stats.Errors.Add(1)
+		if _, many := errors.AsType[*dberr.Overloaded](err); many {
+			c.refused++
+		}
 	}
 	h := cqlwire.Header{Stream: r.h.Stream, Opcode: op}
 	if !res.HasTrace && res.Warnings == nil && len(res.Payload) == 0 {

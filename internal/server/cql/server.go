@@ -16,6 +16,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/server/gate"
 )
@@ -32,6 +33,7 @@ type Server struct {
 	made       time.Time
 	events     subscribers
 	nodes      nodeStates
+	users      usage.Users
 
 	// relieving is set while slow clients are looked for from time to time.
 	relieving atomic.Bool
@@ -55,7 +57,7 @@ func New(newSession NewSession, opts Options) *Server {
 	s := &Server{
 		newSession: newSession, opts: opts,
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
-		made: time.Now(), gate: gate.New(max(0, opts.WaitMax), runtime.GOMAXPROCS(0)),
+		made: time.Now(), gate: gate.New(max(0, opts.WaitMax), min(runtime.NumCPU(), runtime.GOMAXPROCS(0))),
 	}
 	s.workers.init(s, opts.Workers, opts.WorkQueueMax)
 	s.events.conns = map[*conn]eventMask{}
@@ -78,6 +80,9 @@ func New(newSession NewSession, opts Options) *Server {
 
 // Stats returns the counters, which live as long as the server.
 func (s *Server) Stats() *Stats { return &s.stats }
+
+// Users tells what users ask of this node, by the one that takes most first.
+func (s *Server) Users() []usage.User { return s.users.List() }
 
 // Gate says what the admission control of the machine does.
 func (s *Server) Gate() gate.Stats { return s.gate.Stats() }
@@ -178,6 +183,9 @@ func (s *Server) accept(nc net.Conn) {
 		delete(s.conns, c)
 		s.crowd.leave(c)
 		s.mu.Unlock()
+		if c.asker != nil {
+			s.users.Leave(c.asker)
+		}
 		s.stats.Connections.Add(-1)
 		s.opts.Events.Closed(remote, err)
 	}()

@@ -10,9 +10,11 @@
 //
 // How long requests wait is told by whoever runs them, in Samples a few dozen times a second. When all samples of a
 // while are above the bound, the gate closes: it lets in a part of what is asked for, by its price, which is made
-// smaller while requests wait longer than the bound, and larger while they wait less. It opens when nothing has had to
-// be refused for a while. A part, and not so much a second: requests that are executed one after the other ask one
-// after the other, too, however many wait. The package reads no clock.
+// smaller while requests wait longer than the bound and no less than before, and larger while they wait less. Of
+// requests that have themselves waited longer than the bound before they ask it lets in less at once, so that what a
+// stall has left is gone soon and what comes after it is served. It opens when nothing has had to be refused for a
+// while. A part, and not so much a second: requests that are executed one after the other ask one after the other, too,
+// however many wait. The package reads no clock.
 package gate
 
 import (
@@ -42,6 +44,8 @@ const (
 	lightLoad = 512
 	// letsMin is the least part that is let in.
 	letsMin = 0.001
+	// hasteMax is how many times as fast as later that part is found when the gate has just closed.
+	hasteMax = 8
 	// least is what any request counts for.
 	least = ru.Unit
 )
@@ -58,6 +62,8 @@ type Gate struct {
 	balance atomic.Int64
 	part    atomic.Uint64
 	saved   atomic.Int64
+	// patience is how long a request may have waited before less is let in of such, in nanoseconds.
+	patience atomic.Int64
 	// asked is what was asked for while it was closed, in units.
 	asked  atomic.Int64
 	shares share.Shares
@@ -65,14 +71,17 @@ type Gate struct {
 	refused, refusedLow atomic.Uint64
 
 	// The rest belongs to Sample.
-	last  Sample
-	alone float64 // seconds that a request takes without load
+	last Sample
+	// under and doing are how many requests are under way and done a second while they are few.
+	under, doing float64
 	// done are the requests that are done a second, lately, wants the units that are asked for.
 	done, wants float64
-	// unseen is how long requests wait for a processor, lately.
-	unseen time.Duration
-	// lets is the part that is let in while requests wait as long as they may.
-	lets float64
+	// over is how long requests waited or ran last, in times of how long they may; lately is how long they waited, over
+	// several samples.
+	over, lately float64
+	// lets is the part that is let in while requests wait as long as they may, haste how many times as fast as later it
+	// is changed.
+	lets, haste float64
 	// above and eager count samples in a row with too long and with short waits, calm those without a refusal.
 	above, calm time.Duration
 	eager       int
@@ -89,13 +98,17 @@ func New(bound time.Duration, processors int) *Gate {
 // Closed reports whether requests have to ask to be let in.
 func (g *Gate) Closed() bool { return g.closed.Load() }
 
-// Admit lets in a request that will cost about so much; false if it is refused. now is the time since anything, as in
-// samples.
-func (g *Gate) Admit(c share.Claimant, cost ru.Units, now time.Duration) bool {
+// Admit lets in a request that will cost about so much and has waited for so long; false if it is refused. now is the
+// time since anything, as in samples.
+func (g *Gate) Admit(c share.Claimant, cost ru.Units, waited, now time.Duration) bool {
 	cost = max(cost, least)
 	g.asked.Add(int64(cost))
 	saved := g.saved.Load()
-	b := g.balance.Add(int64(math.Float64frombits(g.part.Load()) * float64(cost)))
+	part := math.Float64frombits(g.part.Load())
+	if patience := time.Duration(g.patience.Load()); waited > patience {
+		part *= less(float64(waited) / float64(patience))
+	}
+	b := g.balance.Add(int64(part * float64(cost)))
 	if b > saved {
 		g.balance.Add(saved - b)
 		b = saved
@@ -141,14 +154,16 @@ func (g *Gate) Sample(s Sample) {
 		return
 	}
 	weight := min(1, 0.3*took/SampleEvery.Seconds())
-	g.done += weight * (float64(s.Done-g.last.Done)/took - g.done)
+	perSecond := float64(s.Done-g.last.Done) / took
+	g.done += weight * (perSecond - g.done)
 	refused, asked := g.refused.Load(), g.asked.Load()
 	g.wants += weight * (float64(asked-g.toldAsked)/took - g.wants)
-	g.unseen += time.Duration(weight * float64(s.Waited-g.unseen))
-	pressed, since, wait := refused != g.told, s.Now-g.last.Now, g.waits(s)
+	pressed, since := refused != g.told, s.Now-g.last.Now
 	g.last, g.told, g.toldAsked = s, refused, asked
+	waiting, running := g.waiting(s), g.running(s, took, perSecond)
 	if !g.closed.Load() {
-		if g.above += since; wait <= g.bound {
+		g.lately += weight * (waiting - g.lately)
+		if g.above += since; max(g.lately, running) <= 1 {
 			g.above = 0
 		}
 		if g.above >= closeAfter {
@@ -156,53 +171,62 @@ func (g *Gate) Sample(s Sample) {
 		}
 		return
 	}
-	g.steer(float64(wait)/float64(g.bound), pressed)
-	if g.calm += since; pressed || wait > g.bound {
+	g.steer(waiting, running, pressed)
+	if g.calm += since; pressed || max(waiting, running) > 1 {
 		g.calm = 0
 	}
 	if g.calm >= openAfter {
-		g.above, g.calm = 0, 0
+		g.above, g.calm, g.lately = 0, 0, 0
 		g.closed.Store(false)
 	}
 }
 
 func (g *Gate) close() {
-	g.lets, g.wants, g.eager, g.calm = 0.5, 0, 0, 0
-	g.steer(2, true)
+	g.lets, g.haste, g.wants, g.eager, g.calm = 0.5, hasteMax, 0, 0, 0
+	g.steer(2, 2, true)
 	g.closed.Store(true)
 }
 
-// steer says which part is let in next, when requests wait over times the bound: slowly, and at once a good deal less
-// while it is above 1.
-func (g *Gate) steer(over float64, pressed bool) {
+// steer says which part is let in next, when requests wait and run for so many times as long as they may: slowly, and
+// at once a good deal less while too many are under way. While the wait becomes shorter the part is small enough.
+func (g *Gate) steer(waiting, running float64, pressed bool) {
+	over, step := max(waiting, running), 0.01*g.haste
+	g.haste = max(1, 0.95*g.haste)
 	if pressed && over < 0.6 {
 		g.eager++
-		g.lets *= 1 + min(0.03, 0.01*float64(g.eager))
-	} else if g.eager = 0; over > 1 {
-		g.lets *= 1 - 0.01*min(2, over-1)
+		g.lets *= 1 + step*float64(min(3, g.eager))
+	} else if g.eager = 0; over > 1 && over >= g.over {
+		g.lets *= 1 - step*min(2, over-1)
 	}
+	g.over = over
 	g.lets = min(1, max(letsMin, g.lets))
-	g.part.Store(math.Float64bits(g.lets * (1 - min(0.85, 0.3*max(0, over-1)))))
+	g.part.Store(math.Float64bits(g.lets * less(running)))
 	g.saved.Store(int64(max(g.wants*grain.Seconds(), grainMin*float64(least))))
 }
 
-// waits returns how long requests wait. Those under way take, by Little's law, their number by what is done a second;
-// where they are few this is what they take without load.
-func (g *Gate) waits(s Sample) time.Duration {
-	wait := g.unseen
-	if g.done*wait.Seconds() < float64(g.floor) {
-		wait = 0 // hardly anybody waits, however long
+// less is the part of what is let in otherwise that is let in of what has waited so many times as long as it may.
+func less(over float64) float64 { return 1 - min(0.98, 0.3*max(0, over-1)) }
+
+// waiting returns how long requests have waited before they were asked for, in times of how long they may: longer than
+// the bound, where that is what the floor takes.
+func (g *Gate) waiting(s Sample) float64 {
+	patience := g.bound
+	if g.done >= 1 {
+		patience = max(patience, time.Duration(float64(g.floor)/g.done*float64(time.Second)))
 	}
-	if s.UnderWay == 0 || g.done < 1 {
-		return wait
-	}
-	takes := float64(s.UnderWay) / g.done
+	g.patience.Store(int64(patience))
+	return float64(s.Waited) / float64(patience)
+}
+
+// running returns how long requests take that were let in, in times of how long they may. They take, by Little's law,
+// their number by what is done a second; where they are few this is what they take without load.
+func (g *Gate) running(s Sample, took, perSecond float64) float64 {
 	if s.UnderWay <= g.floor {
-		g.alone += 0.05 * (takes - g.alone)
-		return wait
+		weight := min(1, 0.05*took/SampleEvery.Seconds())
+		g.under += weight * (float64(s.UnderWay) - g.under)
+		g.doing += weight * (perSecond - g.doing)
+		return 0
 	}
-	if bound := service * g.alone; bound > g.bound.Seconds() {
-		takes *= g.bound.Seconds() / bound
-	}
-	return max(wait, time.Duration(takes*float64(time.Second)))
+	takes, alone := float64(s.UnderWay)/max(1, g.done), g.under/max(1, g.doing)
+	return takes / max(g.bound.Seconds(), service*alone)
 }

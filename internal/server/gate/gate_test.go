@@ -15,11 +15,18 @@ import (
 // wait is how long requests may wait.
 const wait = 50 * time.Millisecond
 
+// refusal is how long the machine needs to refuse a request, as a part of how long it needs to do one.
+const refusal = 0.05
+
+// possible is what a machine can do, at most, of what it does alone when it is asked for so many times as much.
+func possible(times float64) float64 { return (1 - refusal*times) / (1 - refusal) }
+
 // machine is one that does so many requests a second, one after the other, in virtual time.
 type machine struct {
 	*Gate
 	perSecond float64
-	// pending says whether its requests are seen to be under way, as writes are, or wait unseen in their connections.
+	// pending says whether requests ask as they come, and are under way while they wait, as writes do, or wait in their
+	// connections until the machine comes to them.
 	pending bool
 	now     time.Duration
 	queue   []time.Duration // when they came
@@ -43,29 +50,40 @@ func (m *machine) run(perSecond float64, d time.Duration, who func() share.Claim
 	due := 0.
 	for end := m.now + d; m.now < end; {
 		m.now += step
+		m.room += m.perSecond * step.Seconds()
 		for due += perSecond * step.Seconds() * 2 * m.rng.Float64(); due >= 1; due-- {
-			if m.Closed() && !m.Admit(who(), 5*ru.Unit, m.now) {
-				m.refused++
+			if !m.pending || m.let(who, m.now) {
+				m.queue = append(m.queue, m.now)
+			}
+		}
+		for len(m.queue) > 0 && m.room >= 1 {
+			came := m.queue[0]
+			m.queue = m.queue[1:]
+			if !m.pending && !m.let(who, came) {
 				continue
 			}
-			m.queue = append(m.queue, m.now)
-		}
-		m.room += m.perSecond * step.Seconds()
-		n := min(int(m.room), len(m.queue))
-		for _, came := range m.queue[:n] {
+			m.room--
+			m.done++
 			m.waits = append(m.waits, m.now-came)
-			m.waited, m.seen = m.waited+m.now-came, m.seen+1
 		}
-		m.done += int64(n)
-		if m.queue = m.queue[n:]; len(m.queue) == 0 {
-			m.room = 0
-		} else {
-			m.room -= float64(n)
+		if len(m.queue) == 0 {
+			m.room = min(m.room, 0)
 		}
 		if m.now%SampleEvery == 0 {
 			m.sample()
 		}
 	}
+}
+
+// let asks for a request to be let in.
+func (m *machine) let(who func() share.Claimant, came time.Duration) bool {
+	m.waited, m.seen = m.waited+m.now-came, m.seen+1
+	if !m.Closed() || m.Admit(who(), 5*ru.Unit, m.now-came, m.now) {
+		return true
+	}
+	m.refused++
+	m.room -= refusal
+	return false
 }
 
 func (m *machine) sample() {
@@ -81,9 +99,9 @@ func (m *machine) sample() {
 
 func somebody() share.Claimant { return share.Claimant{} }
 
-// TestOverload proves GA2: a machine that is asked for three times and ten times as much as it does, does 90 % of that
-// and more, and none of it waits for longer than three times the bound; when less is asked for again nothing is
-// refused, and the gate opens. Both where requests are under way and where they wait unseen.
+// TestOverload proves GA2: a machine that is asked for three times and ten times as much as it does, does 95 % and more
+// of what refusals leave it time for, and none of it waits for longer than three times the bound; when less is asked
+// for again nothing is refused, and the gate opens. Both where requests are under way and where they wait unseen.
 func TestOverload(t *testing.T) {
 	for _, pending := range []bool{false, true} {
 		for _, does := range []float64{20_000, 80_000} {
@@ -97,29 +115,33 @@ func TestOverload(t *testing.T) {
 				m.run(does*times, 5*time.Second, somebody)
 				slices.Sort(m.waits)
 				good, p99 := float64(len(m.waits))/5, m.waits[len(m.waits)*99/100]
-				if good < 0.9*does || p99 > 4*wait || p99 > 3*wait && times < 10 {
-					t.Errorf(
-						"pending %v, %v/s, %v times: %.0f/s done, p99 of the waits %v",
-						pending,
-						does,
-						times,
-						good,
-						p99,
-					)
+				if good < 0.95*possible(times)*does || p99 > 4*wait || p99 > 3*wait && times < 10 {
+					t.Errorf("pending %v, %v/s, %v times: %.0f/s done of %.0f, p99 of the waits %v", pending, does,
+						times, good, possible(times)*does, p99)
 				}
 				m.run(does*0.8, 4*time.Second, somebody)
 				m.run(does*0.8, time.Second, somebody)
 				if m.refused > 0 || m.Closed() {
-					t.Errorf(
-						"pending %v, %v/s: %d refused after the overload; closed: %v",
-						pending,
-						does,
-						m.refused,
-						m.Closed(),
-					)
+					t.Errorf("pending %v, %v/s: %d refused after the overload; closed: %v", pending, does, m.refused,
+						m.Closed())
 				}
 			}
 		}
+	}
+}
+
+// TestOldIsRefusedFirst proves that of what has waited for long less is let in than of what has just come.
+func TestOldIsRefusedFirst(t *testing.T) {
+	m := newMachine(20_000, false)
+	m.run(60_000, 3*time.Second, somebody)
+	var in [2]int
+	for i := range 20_000 {
+		if m.Admit(somebody(), ru.Unit, time.Duration(i%2)*3*wait, m.now) {
+			in[i%2]++
+		}
+	}
+	if in[0] < 2000 || in[1] > in[0]/2 {
+		t.Errorf("%d of 10000 that have just come, %d of 10000 old ones", in[0], in[1])
 	}
 }
 
@@ -131,7 +153,7 @@ func TestCapacityChanges(t *testing.T) {
 		m.perSecond = does
 		m.run(60_000, 6*time.Second, somebody)
 		m.run(60_000, 4*time.Second, somebody)
-		if good := float64(len(m.waits)) / 4; good < 0.9*does {
+		if good := float64(len(m.waits)) / 4; good < 0.9*possible(60_000/does)*does {
 			t.Errorf("%.0f/s done of %v", good, does)
 		}
 	}
@@ -196,7 +218,7 @@ func TestSharesOfMachine(t *testing.T) {
 	for range 3000 {
 		m.now += time.Millisecond
 		for range 60 {
-			if c := who(); m.Admit(c, 5*ru.Unit, m.now) {
+			if c := who(); m.Admit(c, 5*ru.Unit, 0, m.now) {
 				got[c]++
 			}
 		}
@@ -220,6 +242,6 @@ func BenchmarkRefuse(b *testing.B) {
 	g.close()
 	b.ReportAllocs()
 	for b.Loop() {
-		g.Admit(share.Claimant{User: 1, Connection: 2}, ru.Unit, time.Second)
+		g.Admit(share.Claimant{User: 1, Connection: 2}, ru.Unit, 0, time.Second)
 	}
 }

@@ -40,6 +40,8 @@ type Options struct {
 	Rate int
 	// RowSize is the number of bytes of the five columns of a row together.
 	RowSize int
+	// Zeros is the percentage of each column that is zeros, so that rows compress: 0 to 100.
+	Zeros int
 	// Keys is the number of distinct rows; for scan, of partitions of 1,000 rows each.
 	Keys int
 	// Distribution of keys: uniform, zipf (exponent 1.1), or hot (nine of ten requests go to one key).

@@ -122,6 +122,8 @@ func TestBadOptions(t *testing.T) {
 			Distribution: "uniform"},
 		"distribution": {Workload: "read", Connections: 1, InFlight: 1, RowSize: 10, Keys: 1, Distribution: "nosuch"},
 		"row size":     {Workload: "read", Connections: 1, InFlight: 1, RowSize: 4, Keys: 1, Distribution: "uniform"},
+		"zeros": {Workload: "read", Connections: 1, InFlight: 1, RowSize: 10, Zeros: 101, Keys: 1,
+			Distribution: "uniform"},
 		"in flight": {Workload: "read", Connections: 1, InFlight: 40000, RowSize: 10, Keys: 1,
 			Distribution: "uniform"},
 		"verify ONE": {Workload: "mixed", Connections: 1, InFlight: 1, RowSize: 1000, Keys: 1, Distribution: "uniform",

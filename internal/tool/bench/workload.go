@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -82,6 +83,9 @@ func newWorkload(o Options) (*workload, error) {
 		return nil, fmt.Errorf("keys and connections must be at least 1, inflight 1 to 32768, row-size at least %d",
 			columns)
 	}
+	if o.Zeros < 0 || o.Zeros > 100 {
+		return nil, errors.New("zeros must be 0 to 100 percent")
+	}
 	if o.Verify {
 		if err := o.checkable(); err != nil {
 			return nil, err
@@ -90,7 +94,7 @@ func newWorkload(o Options) (*workload, error) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range valueStock {
 		v := make([]byte, o.RowSize/columns)
-		for i := range v {
+		for i := len(v) * o.Zeros / 100; i < len(v); i++ {
 			v[i] = byte(33 + rng.IntN(64))
 		}
 		w.values = append(w.values, v)

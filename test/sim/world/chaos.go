@@ -77,17 +77,26 @@ func (m *Machine) Jump() {
 		}
 	}
 	w.Faults.Jumps++
-	m.SetWrong(w.Between(-most, most))
-	set := m.wrong
-	w.After(w.Between(time.Second, 8*time.Second), func() {
-		if m.wrong == set {
-			m.SetWrong(0)
-		}
-	})
+	undo := m.SetWrong(w.Between(-most, most))
+	w.After(w.Between(time.Second, 8*time.Second), func() { undo() })
 }
 
-// SetWrong sets how far the wall clock is off beside what it always is.
-func (m *Machine) SetWrong(by time.Duration) {
+// SetWrong sets how far the wall clock is off beside what it always is. Undo sets it right, and says true, unless other
+// faults have set it meanwhile.
+func (m *Machine) SetWrong(by time.Duration) (undo func() bool) {
+	m.setWrong(by)
+	m.wrongs++
+	set := m.wrongs
+	return func() bool {
+		if m.wrongs != set {
+			return false
+		}
+		m.setWrong(0)
+		return true
+	}
+}
+
+func (m *Machine) setWrong(by time.Duration) {
 	if m.wrong != 0 {
 		m.World.wrong = m.World.Now
 	}
@@ -125,6 +134,7 @@ func (w *World) Heal(restart func(m *Machine)) {
 			w.wrong = w.Now
 		}
 		m.wrong = 0
+		m.wrongs++
 		w.After(100*time.Millisecond, func() { restart(m) })
 	}
 }

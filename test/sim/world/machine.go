@@ -34,8 +34,9 @@ type Machine struct {
 	// held is what waits for the end of a pause; awaited says that an event will come then.
 	held    []func()
 	awaited bool
-	// wrong is what SetWrong has set.
-	wrong time.Duration
+	// wrong is what SetWrong has set, wrongs counts how often.
+	wrong  time.Duration
+	wrongs int
 }
 
 func newMachine(w *World, id int) *Machine {

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestThroughputIsShared proves that a client which spends the throughput of a table does not have another one refused,
+// whose requests are of normal priority, however it asks: only itself, and requests of low priority, which a role may
+// have whatever its clients say.
+func TestThroughputIsShared(t *testing.T) {
+	n := startTestNode(t, Options{Auth: AuthOptions{Users: map[string]string{"hog": hash(t, "h")}}})
+	c := newClientAs(t, n, "hog")
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 400")
+	insert := c.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
+	key, large := []byte{0, 0, 0, 1}, make([]byte, 300<<10)
+	var busy *dberr.Overloaded
+	refused := func(err error) bool {
+		if err != nil && !errors.As(err, &busy) {
+			t.Fatal(err)
+		}
+		return err != nil
+	}
+	// spend has the hog write as much as it is let, and leave a debt of a third of a second.
+	spend := func() error {
+		c.call.Result.Reset()
+		c.call.Request.ID, c.call.Request.Values = insert, [][]byte{key, large}
+		return c.wait(c.s.Execute(context.Background(), &c.call)).Err
+	}
+	statements := []string{"SELECT v FROM k.t WHERE k = 2", "SELECT k FROM k.t",
+		"INSERT INTO k.t (k, v) VALUES (2, 'x')", "UPDATE k.t SET v = 'y' WHERE k = 2 IF EXISTS",
+		"BEGIN BATCH INSERT INTO k.t (k, v) VALUES (2, 'z'); INSERT INTO k.t (k, v) VALUES (3, 'z'); APPLY BATCH"}
+	for i, round, end := 0, 0, time.Now().Add(time.Minute); i < len(statements); round++ {
+		if time.Now().After(end) {
+			t.Fatalf("another client is refused %s", statements[i])
+		}
+		for _, role := range []string{"low", "batch", "other"} {
+			c.query(fmt.Sprintf("CREATE ROLE %s%d WITH SUPERUSER = true AND LOGIN = true", role, round))
+		}
+		c.query(fmt.Sprintf("ALTER ROLE batch%d WITH OPTIONS = {'priority': 'low'}", round))
+		for !refused(spend()) {
+		}
+		for refused(spend()) {
+			time.Sleep(busy.RetryAfter) // as a client does
+		}
+		ask := func(role string, payload ...session.Payload) bool {
+			other := newClientAs(t, n, fmt.Sprint(role, round))
+			other.call.Request.Text, other.call.Request.Payload = []byte(statements[i]), payload
+			return refused(other.wait(other.s.Query(context.Background(), &other.call)).Err)
+		}
+		priority := func(is string) session.Payload {
+			return session.Payload{Key: []byte("Priority"), Value: []byte(is)}
+		}
+		if !refused(spend()) || !ask("low", priority("low")) || !ask("batch", priority("normal")) {
+			continue // too late
+		}
+		if !ask("other") {
+			i++
+		}
+	}
+}
+
+// TestThroughputIsWaitedFor proves that a node which is to wait refuses nothing that the throughput of a table gives
+// soon enough, and that the goroutine of a connection does not wait.
+func TestThroughputIsWaitedFor(t *testing.T) {
+	n := startTestNode(t, Options{Limits: LimitOptions{ThrottledWait: time.Minute}})
+	c := newClient(t, n)
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 400")
+	insert := c.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
+	read := c.prepare("SELECT v FROM k.t WHERE k = ?")
+	key, large := []byte{0, 0, 0, 1}, make([]byte, 100<<10)
+	began, offloaded := time.Now(), 0
+	for range 20 { // 1,000 RU
+		for _, ask := range []struct {
+			id     [16]byte
+			values [][]byte
+		}{{insert, [][]byte{key, large}}, {read, [][]byte{key}}} {
+			run := func(block bool) session.Status {
+				c.call.Result.Reset()
+				c.call.MayBlock, c.call.Request.ID, c.call.Request.Values = block, ask.id, ask.values
+				return c.s.Execute(context.Background(), &c.call)
+			}
+			status := run(false)
+			if status == session.Offload {
+				offloaded++
+				status = run(true)
+			}
+			if err := c.wait(status).Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if took := time.Since(began); took < time.Second || offloaded == 0 {
+		t.Errorf("1,200 RU at 400 RU/s took %v, %d were not done where nobody may wait", took, offloaded)
+	}
+}
+
+// TestIndexOfSmallThroughput proves that an index is built whose entries cost far more than the throughput of its table
+// gives at once, though a client asks for all of that.
+func TestIndexOfSmallThroughput(t *testing.T) {
+	n := startTestNode(t, Options{})
+	c, client := newClient(t, n), newClientAs(t, n, "client")
+	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
+	insert := c.prepare("INSERT INTO k.t (k, v) VALUES (?, 7)")
+	for k := range uint32(1000) {
+		c.call.Result.Reset()
+		c.call.Request.ID, c.call.Request.Values = insert, [][]byte{binary.BigEndian.AppendUint32(nil, k)}
+		if err := c.wait(c.s.Execute(context.Background(), &c.call)).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.query("ALTER TABLE k.t WITH cosmosdb_provisioned_throughput = 400")
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			client.call.Result.Reset()
+			client.call.Request.Text = []byte("SELECT v FROM k.t WHERE k = 1")
+			err := client.wait(client.s.Query(context.Background(), &client.call)).Err
+			wait := time.Duration(0)
+			if busy, ok := errors.AsType[*dberr.Overloaded](err); ok {
+				wait = busy.RetryAfter
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(wait): // as a client does
+			}
+		}
+	}()
+	defer func() { close(stop); <-done }()
+	c.query("CREATE INDEX i ON k.t (v)")
+	index := n.catalog.Snapshot().Table("k", "t").Indexes["i"]
+	poll.UntilNone(t, "an index", 30*time.Second, func() string {
+		if n.builder.Building(index) {
+			return "it is being built"
+		}
+		return ""
+	})
+}

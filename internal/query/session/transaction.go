@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/transaction"
+	"github.com/ilion-db/ilion/internal/query/write"
+)
+
+// bindTransaction binds BEGIN TRANSACTION.
+func (e *Engine) bindTransaction(st *statement, s *parser.Transaction) error {
+	names := tableNames{e, e.catalog.Snapshot(), st.keyspace}
+	p, err := transaction.Prepare(s, st.text, st.keyspace, names, len(st.markers))
+	if err != nil {
+		return err
+	}
+	t := p.Table()
+	st.kind, st.transaction, st.tables = KindConditional, p, []*schema.Table{t}
+	st.variables, st.pkIndexes = p.Variables(), p.PKIndexes()
+	if p.Reads() {
+		st.needsRead(t)
+	}
+	if p.Writes() {
+		st.needs = append(st.needs, need{access.Modify, access.OfTable(t.Keyspace, t.Name)})
+	}
+	if len(p.Columns()) > 0 {
+		columns := make([]Column, len(p.Columns()))
+		for i, c := range p.Columns() {
+			columns[i] = Column(c)
+		}
+		st.result, st.stable = NewMetadata(columns), !e.isReshaped(t)
+	}
+	return nil
+}
+
+// Programs carries out the transactions of the partitions that this node leads.
+func (e *Engine) Programs() *transaction.Programs { return e.programs }
+
+// present is the schema of an engine's catalog. It implements transaction.Schemas.
+type present struct{ *Engine }
+
+// Names implements transaction.Schemas.
+func (p present) Names(keyspace string) write.Names {
+	return tableNames{p.Engine, p.catalog.Snapshot(), keyspace}
+}
+
+// Await implements transaction.Schemas.
+func (p present) Await(ctx context.Context, t *schema.Table) { p.awaitChange(ctx, []*schema.Table{t}) }

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/read"
+	"github.com/ilion-db/ilion/internal/query/write"
+)
+
+// Plan is a transaction bound to one revision of its table.
+type Plan struct {
+	// text is the statement, keyspace that of tables that are named without one.
+	text, keyspace string
+	ks             *schema.Keyspace
+	table          *schema.Table
+	variables      []expr.Variable
+	pkIndexes      []uint16
+	writes         bool
+
+	lets []let
+	// slots are the columns of lets that are referred to, in the order of Bindings.References.
+	slots []slot
+	// result is the SELECT of the table, and returns that of references; at most one is there.
+	result  *read.Plan
+	returns []expr.Term
+	columns []read.Column
+	steps   []step
+}
+
+// let is a row that is read. Those that an UPDATE of a column by itself needs have no name.
+type let struct {
+	name parser.Ident
+	plan *read.Plan
+}
+
+// slot is a column of the row of a let.
+type slot struct{ let, column int }
+
+// step is what is changed if all conditions hold.
+type step struct {
+	conditions []condition
+	plans      []*write.Plan
+}
+
+// condition compares two terms of a type, or asks whether left, or with nil the row of let, is null.
+type condition struct {
+	operator    parser.Operator
+	left, right expr.Term
+	let         int
+}
+
+// Prepare binds a transaction with so many bind markers. text is what it was parsed from, and keyspace where tables
+// without one are looked up.
+func Prepare(stmt *parser.Transaction, text, keyspace string, names write.Names, markers int) (*Plan, error) {
+	b := &binder{p: &Plan{text: text, keyspace: keyspace}, names: names}
+	b.env = expr.NewEnv(nil, nil, markers)
+	if err := b.bind(stmt); err != nil {
+		return nil, err
+	}
+	p := b.p
+	if p.table == nil {
+		return nil, dberr.Invalidf("A transaction must contain at least one statement")
+	}
+	p.variables = b.env.Variables()
+	return p, nil
+}
+
+// Table is the table at the revision that the plan was made for.
+func (p *Plan) Table() *schema.Table { return p.table }
+
+// Variables describes the bind markers of all statements.
+func (p *Plan) Variables() []expr.Variable { return p.variables }
+
+// PKIndexes are the markers that give the partition key, nil if they are not all bound in one statement.
+func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
+
+// Columns describes the result; nil if there is none.
+func (p *Plan) Columns() []read.Column { return p.columns }
+
+// Writes reports whether the transaction changes anything; Reads whether it reads.
+func (p *Plan) Writes() bool { return p.writes }
+
+// Reads reports whether the transaction reads anything.
+func (p *Plan) Reads() bool { return len(p.lets) > 0 || p.result != nil }
+
+// Words says what the transaction does, for EXPLAIN.
+func (p *Plan) Words() string {
+	switch {
+	case !p.writes:
+		return "transaction of reads"
+	case p.Reads():
+		return "transaction of reads and changes"
+	}
+	return "transaction of changes"
+}
+
+// binder binds one transaction. It is the expr.References of its statements.
+type binder struct {
+	p     *Plan
+	names write.Names
+	env   *expr.Env
+}
+
+func (b *binder) bind(stmt *parser.Transaction) error {
+	for i := range stmt.Lets {
+		if err := b.let(&stmt.Lets[i]); err != nil {
+			return err
+		}
+	}
+	if stmt.Select != nil {
+		var err error
+		if b.p.result, err = b.selection(stmt.Select); err != nil {
+			return err
+		}
+		b.p.columns = b.p.result.Columns()
+	}
+	if err := b.returns(stmt.Returns); err != nil {
+		return err
+	}
+	for i := range stmt.Steps {
+		if err := b.step(&stmt.Steps[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// use finds the table of a statement and makes it that of the transaction, or refuses another one.
+func (b *binder) use(name parser.QualifiedName) (*expr.Env, error) {
+	ks, t, err := b.names.Table(name)
+	if err == nil {
+		err = catalog.CheckWritable(t)
+	}
+	switch p := b.p; {
+	case err != nil:
+		return nil, err
+	case t.Counter:
+		return nil, dberr.Invalidf("Counter columns cannot be accessed within a transaction")
+	case p.table == nil:
+		p.ks, p.table = ks, t
+	case p.table != t:
+		return nil, dberr.Invalidf("A transaction is within one logical partition, which belongs to one table: "+
+			"it cannot be of both %s and %s", p.table, t)
+	}
+	env := b.env.For(ks, t)
+	env.References = b
+	return env, nil
+}
+
+// selection binds a SELECT.
+func (b *binder) selection(s *parser.Select) (*read.Plan, error) {
+	env, err := b.use(s.Table)
+	if err != nil {
+		return nil, err
+	}
+	env.References = nil // its names are columns
+	plan, err := read.Bind(s, env)
+	switch {
+	case err != nil:
+		return nil, err
+	case plan.FansOut():
+		return nil, dberr.Invalidf("A SELECT within a transaction must give the whole partition key")
+	case plan.Indexed():
+		return nil, dberr.Invalidf("A SELECT within a transaction cannot use an index")
+	}
+	b.routed(plan.PKIndexes())
+	return plan, nil
+}
+
+func (b *binder) routed(pkIndexes []uint16) {
+	if b.p.pkIndexes == nil {
+		b.p.pkIndexes = pkIndexes
+	}
+}
+
+func (b *binder) let(l *parser.Let) error {
+	if b.find(l.Name) >= 0 {
+		return dberr.Invalidf("The name %s is given by two LETs of the transaction", l.Name)
+	}
+	plan, err := b.selection(l.Select)
+	if err != nil {
+		return err
+	}
+	if !plan.OneRow() && l.Select.Limit == nil {
+		return dberr.Invalidf("LET %s must read at most one row: give its whole primary key, or LIMIT 1", l.Name)
+	}
+	b.p.lets = append(b.p.lets, let{l.Name, plan})
+	return nil
+}
+
+// find is the place of a let by its name, -1 if there is none.
+func (b *binder) find(name parser.Ident) int {
+	for i := len(b.p.lets) - 1; i >= 0; i-- {
+		if b.p.lets[i].name.Name == name.Name {
+			return i // the last one, if they are of UPDATEs
+		}
+	}
+	return -1
+}
+
+// Reference implements expr.References.
+func (b *binder) Reference(name, column parser.Ident) (int, *cqltype.Type, error) {
+	i := b.find(name)
+	if i < 0 {
+		return 0, nil, dberr.Invalidf("No LET of the transaction has read %s, of which %s.%s would be a part", name, name,
+			column)
+	}
+	for j, c := range b.p.lets[i].plan.Columns() {
+		if c.Name == column.Name {
+			return b.p.slot(slot{i, j}), c.Type, nil
+		}
+	}
+	return 0, nil, dberr.Invalidf("LET %s does not select %s", name, column)
+}
+
+// slot gives the place of a column that is referred to.
+func (p *Plan) slot(s slot) int {
+	for i := range p.slots {
+		if p.slots[i] == s {
+			return i
+		}
+	}
+	p.slots = append(p.slots, s)
+	return len(p.slots) - 1
+}
+
+// returns binds the SELECT of references.
+func (b *binder) returns(selectors []parser.Selector) error {
+	if len(selectors) == 0 {
+		return nil
+	}
+	if b.p.table == nil {
+		return dberr.Invalidf("A transaction must read before it can return what it has read")
+	}
+	env := b.env.For(b.p.ks, b.p.table)
+	env.References = b
+	for _, s := range selectors {
+		term, typ, err := b.typed(s.Term, env)
+		if err != nil {
+			return err
+		}
+		name := s.Alias.Name
+		if name == "" {
+			name = expr.Text(s.Term)
+		}
+		b.p.returns = append(b.p.returns, term)
+		b.p.columns = append(b.p.columns, read.Column{Keyspace: b.p.table.Keyspace, Table: b.p.table.Name, Name: name,
+			Type: typ})
+	}
+	return nil
+}
+
+// typed binds a term whose type is known by itself.
+func (b *binder) typed(t parser.Term, env *expr.Env) (expr.Term, *cqltype.Type, error) {
+	t = hinted(t, env)
+	typ := expr.TypeOf(t, env)
+	if typ == nil {
+		r := expr.Receiver{Name: expr.Text(t), Type: cqltype.Native(cqltype.Blob)}
+		if _, err := expr.Bind(t, r, env); err != nil {
+			return nil, nil, err // what is wrong inside says more
+		}
+		return nil, nil, dberr.Invalidf("Cannot infer the type of %s (try using a type hint)", expr.Text(t))
+	}
+	bound, err := expr.Bind(t, expr.Receiver{Name: expr.Text(t), Type: typ}, env)
+	return bound, typ, err
+}

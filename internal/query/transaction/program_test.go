@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+)
+
+// TestProgramRoundTrip proves that a program and an answer are read as they were written, nulls, unset values and empty
+// ones told apart, and that those of a newer build are refused as such.
+func TestProgramRoundTrip(t *testing.T) {
+	p := &Plan{text: "BEGIN ..", keyspace: "ks", table: &schema.Table{ID: 1030, Revision: 7}}
+	b := expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}, Unset: []bool{true, false, false}}
+	encoded := appendProgram(p, &b, true)
+	got, err := decodeProgram(encoded)
+	want := body{keyspace: "ks", text: "BEGIN ..", table: 1030, revision: 7, now: b.Now.UnixNano(), guarded: true,
+		values: b.Values, unset: b.Unset}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v, %v, want %+v", got, err, want)
+	}
+	a := answer{rows: 2, cells: []byte("cells"), warnings: []string{"w"}}
+	told := a.append(nil)
+	if got, err := decodeAnswer(told); err != nil || !reflect.DeepEqual(got, a) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	encoded[0]++
+	told[0]++
+	if _, err := decodeProgram(encoded); !errors.Is(err, feature.ErrNewer) {
+		t.Errorf("a newer program: %v", err)
+	}
+	if _, err := decodeAnswer(told); !errors.Is(err, feature.ErrNewer) {
+		t.Errorf("a newer answer: %v", err)
+	}
+}
+
+// FuzzProgram proves that no bytes make the decoders panic, and what they accept survives another round.
+func FuzzProgram(f *testing.F) {
+	p := &Plan{text: "BEGIN ..", keyspace: "ks", table: &schema.Table{ID: 1030, Revision: 7}}
+	f.Add(appendProgram(p, &expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}}, true))
+	f.Add((&answer{rows: 2, cells: []byte("cells"), warnings: []string{"w"}}).append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if got, err := decodeProgram(b); err == nil {
+			bind := got.bindings()
+			again := appendProgram(&Plan{text: got.text, keyspace: got.keyspace,
+				table: &schema.Table{ID: got.table, Revision: got.revision}}, &bind, got.guarded)
+			if same, err := decodeProgram(again); err != nil || !reflect.DeepEqual(same, got) {
+				t.Fatalf("%+v became %+v, %v", got, same, err)
+			}
+		}
+		if got, err := decodeAnswer(b); err == nil {
+			again := got.append(nil)
+			if same, err := decodeAnswer(again); err != nil || !bytes.Equal(same.append(nil), again) {
+				t.Fatalf("%+v became %+v, %v", got, same, err)
+			}
+		}
+	})
+}

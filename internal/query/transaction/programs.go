@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"context"
+	"sync"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/guardrail"
+	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/read"
+	"github.com/ilion-db/ilion/internal/query/write"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// Schemas is the schema as a leader's node knows it.
+type Schemas interface {
+	// Names finds tables in the present schema, in a keyspace where they are named without one.
+	Names(keyspace string) write.Names
+	// Await waits until the present schema is not this table's any more, for a moment at most.
+	Await(ctx context.Context, t *schema.Table)
+}
+
+// Programs carries out transactions at leaders. It is safe for concurrent use.
+type Programs struct {
+	schemas Schemas
+	writes  *write.Executor
+	guards  *guardrail.Guards
+	uuids   *cqltype.TimeUUIDs
+
+	mu    sync.Mutex
+	plans map[planName]*Plan
+	size  int // of the texts, in bytes
+}
+
+type planName struct{ keyspace, text string }
+
+// Plans are kept up to so many, and so many bytes of text; then all are made anew.
+const (
+	plansMax     = 1000
+	plansTextMax = 4 << 20
+)
+
+// NewPrograms makes programs whose changes are made by writes, under guards for those clients for whom they hold.
+func NewPrograms(s Schemas, writes *write.Executor, guards *guardrail.Guards, uuids *cqltype.TimeUUIDs) *Programs {
+	return &Programs{schemas: s, writes: writes, guards: guards, uuids: uuids, plans: map[planName]*Plan{}}
+}
+
+// Program implements partition.Programs.
+func (s *Programs) Program(ctx context.Context, c *command.Conditional) (partition.Program, error) {
+	b, err := decodeProgram(c.Program)
+	if err != nil {
+		return nil, dberr.Serverf("%v", err)
+	}
+	plan, err := s.plan(&b)
+	if err == nil && plan.table.ID == b.table && plan.table.Revision < b.revision {
+		s.schemas.Await(ctx, plan.table)
+		plan, err = s.plan(&b)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if plan.table.ID != b.table || plan.table.Revision != b.revision {
+		return nil, partition.ErrStaleSchema // (TX2)
+	}
+	x := &run{programs: s, plan: plan, bind: b.bindings()}
+	x.bind.UUIDs = s.uuids
+	if b.guarded {
+		x.guard = &guardrail.Check{Guards: s.guards}
+	}
+	x.options = read.Options{Level: dberr.Serial, Now: x.bind.Now.Unix()}
+	if err := x.bind.CheckCount(len(plan.variables)); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// plan finds the plan of a program, or makes and keeps one.
+func (s *Programs) plan(b *body) (*Plan, error) {
+	name := planName{b.keyspace, b.text}
+	names := s.schemas.Names(b.keyspace)
+	s.mu.Lock()
+	p := s.plans[name]
+	s.mu.Unlock()
+	if p != nil && p.current(names) {
+		return p, nil
+	}
+	stmt, markers, err := parser.Parse(b.text)
+	if err != nil {
+		return nil, err
+	}
+	if e, ok := stmt.(*parser.Explain); ok {
+		stmt = e.Statement
+	}
+	t, ok := stmt.(*parser.Transaction)
+	if !ok {
+		return nil, dberr.Serverf("%v: it is another statement", errMalformed)
+	}
+	if p, err = Prepare(t, b.text, b.keyspace, names, len(markers)); err != nil {
+		return nil, partition.ErrStaleSchema // the client's node has bound it
+	}
+	if len(b.text) > plansTextMax/plansMax*16 {
+		return p, nil // it is parsed each time
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.plans) >= plansMax || s.size+len(b.text) > plansTextMax {
+		clear(s.plans)
+		s.size = 0
+	}
+	if s.plans[name] == nil {
+		s.size += len(b.text)
+	}
+	s.plans[name] = p
+	return p, nil
+}
+
+// current reports whether the table of a plan is that of a schema.
+func (p *Plan) current(names write.Names) bool {
+	_, t, err := names.Table(parser.QualifiedName{Keyspace: parser.Ident{Name: p.table.Keyspace},
+		Name: parser.Ident{Name: p.table.Name}})
+	return err == nil && t == p.table
+}

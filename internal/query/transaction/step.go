@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/write"
+)
+
+func (b *binder) step(s *parser.Step) error {
+	var out step
+	for i := range s.Conditions {
+		c, err := b.condition(&s.Conditions[i])
+		if err != nil {
+			return err
+		}
+		out.conditions = append(out.conditions, c)
+	}
+	for _, stmt := range s.Statements {
+		plan, err := b.modification(stmt)
+		if err != nil {
+			return err
+		}
+		out.plans = append(out.plans, plan)
+	}
+	b.p.steps = append(b.p.steps, out)
+	return nil
+}
+
+// modification binds a statement that changes rows.
+func (b *binder) modification(stmt parser.Statement) (*write.Plan, error) {
+	env, err := b.use(parser.ModifiedTable(stmt))
+	if err != nil {
+		return nil, err
+	}
+	if u, ok := stmt.(*parser.Update); ok {
+		if stmt, err = b.selfless(u, env); err != nil {
+			return nil, err
+		}
+	}
+	plan, err := write.Bind(stmt, env)
+	if e, ok := errors.AsType[*dberr.Invalid](err); ok {
+		return nil, &dberr.Invalid{Message: strings.ReplaceAll(e.Message, ownName+".", "")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.routed(plan.PKIndexes())
+	b.p.writes = true
+	return plan, nil
+}
+
+// selfless turns c = c + value of a number into c = row.c + value, where row is a let of the row that is updated. The
+// statement itself stays as it is.
+func (b *binder) selfless(u *parser.Update, env *expr.Env) (*parser.Update, error) {
+	out := *u
+	out.Assignments = append([]parser.Assignment(nil), u.Assignments...)
+	var own *let
+	for i := range out.Assignments {
+		a := &out.Assignments[i]
+		c := env.Table.ByName[a.Column.Name]
+		if c != nil && (a.Kind == parser.SetColumn || a.Kind == parser.AddTo || a.Kind == parser.SubtractFrom) {
+			a.Value = hinted(a.Value, env)
+		}
+		if c == nil || a.Kind != parser.AddTo && a.Kind != parser.SubtractFrom || !adds(c.Type) {
+			continue
+		}
+		if own == nil {
+			own = &let{name: parser.Ident{Name: ownName, Quoted: true}}
+		}
+		op := byte('+')
+		if a.Kind == parser.SubtractFrom {
+			op = '-'
+		}
+		a.Kind = parser.SetColumn
+		a.Value = &parser.Arithmetic{Op: op, Left: &parser.Field{Term: &parser.Column{Name: own.name}, Name: a.Column},
+			Right: hint(a.Value, c.Type, c.Name)}
+	}
+	if own == nil {
+		return &out, nil
+	}
+	return &out, b.readOwn(own, &out, env.Table)
+}
+
+// ownName is the name of the let of the row that the UPDATE at hand changes. It cannot be written.
+const ownName = "\x00"
+
+// adds reports whether values of a type are numbers, or moments that durations can be added to.
+func adds(t *cqltype.Type) bool {
+	switch t.Kind {
+	case cqltype.Tinyint, cqltype.Smallint, cqltype.Int, cqltype.Bigint, cqltype.Varint, cqltype.Float, cqltype.Double,
+		cqltype.Decimal, cqltype.Date, cqltype.Timestamp:
+		return true
+	}
+	return false
+}
+
+// readOwn makes a let of the columns of the row that an UPDATE sets by themselves.
+func (b *binder) readOwn(own *let, u *parser.Update, t *schema.Table) error {
+	s := &parser.Select{Table: u.Table, Where: u.Where}
+	static := true
+	for _, a := range u.Assignments {
+		if c := t.ByName[a.Column.Name]; c != nil && c.Kind > schema.Clustering {
+			s.Selectors = append(s.Selectors, parser.Selector{Term: &parser.Column{Name: a.Column}})
+			static = static && c.Kind == schema.Static
+		}
+	}
+	if static {
+		s.Limit = &parser.Constant{Kind: parser.IntegerConstant, Text: "1"}
+	}
+	plan, err := b.selection(s)
+	if err != nil {
+		return err
+	}
+	if own.plan = plan; !plan.OneRow() && !static {
+		return dberr.Invalidf("An UPDATE within a transaction that sets a column by its own value must name one row")
+	}
+	b.p.lets = append(b.p.lets, *own)
+	return nil
+}
+
+// condition binds one condition of IF.
+func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
+	c = condition{operator: s.Op, let: -1}
+	if row, ok := s.Left.(*parser.Column); ok {
+		if c.let = b.find(row.Name); c.let < 0 {
+			return c, dberr.Invalidf("No LET of the transaction has read %s", row.Name)
+		}
+		return c, nil
+	}
+	if b.p.table == nil {
+		return c, dberr.Invalidf("A transaction must read before it can compare what it has read")
+	}
+	env := b.env.For(b.p.ks, b.p.table)
+	env.References = b
+	if s.Right == nil {
+		c.left, _, err = b.typed(s.Left, env)
+		return c, err
+	}
+	left, right := hinted(s.Left, env), hinted(s.Right, env)
+	r := expr.Receiver{Name: expr.Text(left), Type: expr.TypeOf(left, env)}
+	if r.Type == nil {
+		r = expr.Receiver{Name: expr.Text(right), Type: expr.TypeOf(right, env)}
+	}
+	if r.Type == nil {
+		if _, _, err = b.typed(left, env); err == nil {
+			_, _, err = b.typed(right, env)
+		}
+		return c, err
+	}
+	if r.Type.ContainsDuration() && s.Op != parser.Equal && s.Op != parser.NotEqual {
+		return c, dberr.Invalidf("Durations have no order: %s cannot be compared by %s", r.Name, s.Op)
+	}
+	if c.left, err = expr.Bind(left, r, env); err == nil {
+		c.right, err = expr.Bind(right, r, env)
+	}
+	return c, err
+}
+
+// hinted gives markers beside a term of a known type that type: in x.a - ?, the marker is of the type of x.a.
+func hinted(t parser.Term, env *expr.Env) parser.Term {
+	a, ok := t.(*parser.Arithmetic)
+	if !ok {
+		return t
+	}
+	left, right := hinted(a.Left, env), hinted(a.Right, env)
+	if _, ok := right.(*parser.Marker); ok {
+		right = hint(right, expr.TypeOf(left, env), expr.Text(left))
+	} else if _, ok := left.(*parser.Marker); ok {
+		left = hint(left, expr.TypeOf(right, env), expr.Text(right))
+	}
+	return &parser.Arithmetic{Op: a.Op, Left: left, Right: right}
+}
+
+// hint says of a marker that it is a number of a type, or a duration that is added to a moment, and has it named after
+// what it is calculated with, for the name of a function's argument says nothing.
+func hint(t parser.Term, typ *cqltype.Type, name string) parser.Term {
+	m, ok := t.(*parser.Marker)
+	if !ok || typ == nil || !adds(typ) {
+		return t
+	}
+	if typ.Kind == cqltype.Date || typ.Kind == cqltype.Timestamp {
+		typ = cqltype.Native(cqltype.Duration)
+	}
+	named := *m
+	if named.Name == "" {
+		named.Name = name
+	}
+	return &parser.TypeHint{Type: &parser.TypeName{Kind: parser.NativeType, Name: typ.String()}, Term: &named}
+}

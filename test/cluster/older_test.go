@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cluster
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/process"
+)
+
+// olderBin is a program of an earlier build, beside whose nodes those of this one have to work.
+var olderBin = flag.String("cluster.older", "", "a program of an earlier build")
+
+// sessionAt is a client that speaks to one node alone.
+func (m *member) sessionAt() *gocql.Session {
+	m.f.t.Helper()
+	c := gocql.NewCluster(m.ip)
+	c.Port, c.Timeout, c.ConnectTimeout = cqlPort, 20*time.Second, 20*time.Second
+	c.DisableInitialHostLookup, c.Consistency = true, gocql.Quorum
+	s, err := c.CreateSession()
+	if err != nil {
+		m.f.t.Fatal(err)
+	}
+	m.f.t.Cleanup(s.Close)
+	return s
+}
+
+// TestOlderBuild proves that EXPLAIN, MaxRequestCharge, usage and top work at nodes of this build whichever build the
+// nodes are of that lead, or say that an older node cannot: nothing is answered wrong, and nothing is done in spite of
+// a ceiling. A ceiling of what an older leader reads before it writes is refused in any case.
+func TestOlderBuild(t *testing.T) {
+	if *olderBin == "" {
+		t.Skip("give -cluster.older PROGRAM")
+	}
+	f := newFleet(t, "")
+	for i := range 4 {
+		m := f.add()
+		if i%2 == 1 {
+			m.bin = *olderBin
+		}
+		m.start()
+	}
+	f.settle()
+	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+		"CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))", "CREATE INDEX ix ON ks.t (v)",
+		"CREATE TABLE ks.n (k int PRIMARY KEY, n counter)",
+		"CREATE TABLE ks.u (k int PRIMARY KEY, v text) WITH throughput = 24000")
+	f.settle()
+	for i, m := range f.nodes {
+		if m.bin == "" {
+			explainedBeside(t, m)
+		}
+		out, err := exec.Command(process.Binary(t), "top", "--json", "--http", m.web()).CombinedOutput()
+		var spent admin.Usage
+		switch {
+		case m.bin != "":
+			if err == nil || !strings.Contains(string(out), "of an older build") {
+				t.Errorf("ilion top at an older node: %v %s", err, out)
+			}
+		case err != nil || json.Unmarshal(out, &spent) != nil || len(spent.Tables) != 3 || len(spent.Users) != 1:
+			t.Errorf("ilion top at node %d: %v %s", i+1, err, out)
+		}
+	}
+}
+
+// explainedBeside holds statements at a node to what EXPLAIN says, and to ceilings.
+func explainedBeside(t *testing.T, m *member) {
+	s := m.sessionAt()
+	charged := func(text string, most float64) (float64, error) {
+		payload := map[string][]byte{"RequestCharge": {1}}
+		if most > 0 {
+			payload["MaxRequestCharge"] = binary.BigEndian.AppendUint64(nil, math.Float64bits(most))
+		}
+		it := s.Query(text).CustomPayload(payload).Iter()
+		got := it.GetCustomPayload()["RequestCharge"]
+		if err := it.Close(); err != nil || len(got) != 8 {
+			return 0, err
+		}
+		return math.Float64frombits(binary.BigEndian.Uint64(got)), nil
+	}
+	big := strings.Repeat("x", 3000)
+	refused := 0
+	for k := range 24 {
+		for _, text := range []string{
+			fmt.Sprintf("INSERT INTO ks.t (k, c, v) VALUES (%d, 1, '%s')", k, big[:100*(k+1)]),
+			fmt.Sprintf("INSERT INTO ks.u (k, v) VALUES (%d, '%s')", k, big),
+			fmt.Sprintf("SELECT * FROM ks.t WHERE k = %d", k), fmt.Sprintf("SELECT * FROM ks.u WHERE k = %d", k),
+			fmt.Sprintf("UPDATE ks.n SET n = n + 1 WHERE k = %d", k),
+			fmt.Sprintf("UPDATE ks.t SET v = 'y' WHERE k = %d AND c = 1 IF v = 'z'", k),
+			"SELECT * FROM ks.t", "SELECT * FROM ks.u",
+		} {
+			short := fmt.Sprintf("%s: %.60s", m.name(), text)
+			row := map[string]any{}
+			if err := s.Query("EXPLAIN " + text).MapScan(row); err != nil {
+				t.Errorf("%s: EXPLAIN: %v", short, err)
+				continue
+			}
+			ru, err := charged(text, 0)
+			least, most := row["min_ru"].(float64), row["max_ru"].(float64)
+			if err != nil || ru < least-1e-9 || ru > most+1e-9 {
+				t.Errorf("%s costs %v, EXPLAIN says %v; %v", short, ru, row, err)
+			}
+			if _, err = charged(text, ru/2); err == nil {
+				t.Errorf("%s is done in spite of its ceiling", short)
+			}
+			switch _, err = charged(text, ru*1.01); {
+			case err == nil:
+			case strings.Contains(err.Error(), "written by a newer Ilion") && strings.HasPrefix(text, "UPDATE"):
+				refused++
+			default:
+				t.Errorf("%s, with a ceiling that is enough: %v", short, err)
+			}
+		}
+	}
+	t.Logf("%s: %d ceilings that were enough were refused by older leaders", m.name(), refused)
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gocql
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestUsersAreShown proves that a user is shown with what it asked, what that cost, and what was refused as too much;
+// where nobody logs in the address is the user.
+func TestUsersAreShown(t *testing.T) {
+	db, err := ilion.Start(t.Context(), ilion.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	s := connect(t, db.CQLAddr().String(), 4)
+	exec(t, s, "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	exec(t, s, "CREATE TABLE shop.orders (customer int PRIMARY KEY, items text) WITH throughput = 400")
+	written, refused := 0, 0
+	write := func() {
+		const insert = "INSERT INTO shop.orders (customer, items) VALUES (?, ?)"
+		err := s.Query(insert, written, strings.Repeat("x", 1000)).Exec()
+		switch {
+		case err == nil:
+			written++
+		case strings.HasPrefix(err.Error(), "Request rate is large"):
+			refused++
+		default:
+			t.Fatal(err)
+		}
+	}
+	for refused == 0 {
+		write()
+	}
+	host, _, _ := strings.Cut(db.CQLAddr().String(), ":")
+	poll.Until(t, "the user is shown", func() bool {
+		write() // what is a second is that of the last ten
+		var user string
+		var units, perSecond float64
+		var requests, throttled int
+		err := s.Query("SELECT user, request_units, requests, throttled, ru_per_second FROM ilion.user_usage").
+			Scan(&user, &units, &requests, &throttled, &perSecond)
+		if err != nil || user != host {
+			t.Fatal(user, err)
+		}
+		return units >= float64(5*written) && requests > written && throttled >= refused && perSecond > 0
+	})
+}

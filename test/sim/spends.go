@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/growth"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/split"
+	"github.com/ilion-db/ilion/internal/control/throughput"
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/test/sim/world"
+)
+
+// The table with a throughput, which is lowThroughput or highThroughput: partitions are made and merged by it. Shares
+// never fall below 3,000, so nothing is saved for longer than spareFor.
+const (
+	spentKeyspace  = "spent"
+	spentTable     = "t"
+	lowThroughput  = 12_000
+	highThroughput = 24_000
+	leastShare     = 3_000
+	// spenders ask for it on each node: one reads, and the others write writeRows rows, of 5 request units each.
+	spenders  = 4
+	writeRows = 20
+	// fatKeys have rows that cost 6 request units to read, by whoever has lent or borrowed them.
+	fatKeys  = 4
+	fatBytes = 60 << 10
+	// slices of the ring for which it is checked, alone and in all stretches, what was given.
+	ringSlices = 8
+	checkEvery = 10 * time.Millisecond
+	// spareFor is what a leader may have to give at once that was not asked for long, beginFor a new one.
+	spareFor = 200 * time.Millisecond
+	beginFor = time.Second / 2
+)
+
+// dearest is what one request may take above what there is: the balance is a debt then.
+const dearest = 5 * writeRows * float64(ru.Unit)
+
+// spending is what was taken of a throughput in a run.
+type spending struct {
+	table uint32
+	// given is what was charged since the last check, by slice of the ring.
+	given [ringSlices]float64
+	// terms are the partitions that began to be led since then.
+	terms []topology.PartitionID
+	// stretches are how far what was given is above what was due, in all stretches of slices; shares what was due at
+	// the last check.
+	stretches [ringSlices][ringSlices]excess
+	shares    []share
+	busy      bool
+	dice      *rand.Rand
+}
+
+// share is what a partition may take, in parts of ru.Unit a second, and the slices that it reaches into.
+type share struct {
+	id          topology.PartitionID
+	first, last int
+	units       float64
+}
+
+// excess is the most that was given above what was due, of all windows that end now; spare is what of that is allowed.
+type excess struct{ above, spare float64 }
+
+// firstSpending makes the table, with the partitions that its throughput asks for.
+func (w *simulation) firstSpending(s *meta.State) (*meta.State, error) {
+	replication := []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}
+	out := *s
+	out.Schema = catalog.WithSystem(out.Schema)
+	text, number := &schema.TypeSpec{Kind: cqltype.Text}, &schema.TypeSpec{Kind: cqltype.Bigint}
+	for _, c := range []schema.Change{
+		&schema.CreateKeyspace{Name: spentKeyspace,
+			Properties: []schema.Property{{Name: "replication", IsMap: true, Map: replication}}},
+		&schema.CreateTable{ID: schema.UUID{0x59}, Keyspace: spentKeyspace, Name: spentTable,
+			PartitionKey: []string{"k"}, Clustering: []string{"c"}, Properties: throughputs(lowThroughput),
+			Columns: []schema.ColumnSpec{{Name: "k", Type: text}, {Name: "c", Type: text}, {Name: "v", Type: number}}},
+	} {
+		var err error
+		if out.Schema, _, err = schema.Apply(out.Schema, c); err != nil {
+			return nil, err
+		}
+	}
+	t := out.Schema.Table(spentKeyspace, spentTable)
+	w.spending = spending{table: t.ID, dice: w.growDice(1 << 41)}
+	n := throughput.AtFirst(&out, t)
+	m, err := out.Map.CutTable(t.ID, topology.Equal(n, w.placesFrom(1, voterCount)))
+	out.Map = m
+	return &out, err
+}
+
+func throughputs(units int) []schema.Property {
+	return []schema.Property{{Name: "throughput", Value: strconv.Itoa(units)}}
+}
+
+// spends reports whether a table is the one with a throughput.
+func (w *simulation) spends(table uint32) bool { return table != 0 && table == w.spending.table }
+
+// provide tells the partitions of the node what they may take, as package node does.
+func (n *node) provide(old, s *meta.State) {
+	t := throughput.Divide(s)
+	if n.w.plan.Bugs.LateBound && old.Version == 0 {
+		return
+	}
+	if n.w.plan.Bugs.Undivided {
+		for id := range t.PerSecond {
+			t.PerSecond[id] = lowThroughput
+		}
+	}
+	n.parts.SetThroughputs(t)
+}
+
+// startSpending has clients ask for all that the throughput gives, the throughput changed, and its partitions split.
+func (n *node) startSpending(ctx context.Context) {
+	w := n.w
+	if !w.plan.With.Throughput {
+		return
+	}
+	provider := &growth.Provider{Records: n.keeper, Mine: n.member.LeadsMeta, Log: n.log(),
+		Level: func() feature.Level { return 0 }, Sched: n.Scheduler()}
+	n.Scheduler().Go(func() { provider.Run(ctx) })
+	for i := range spenders {
+		n.Spawn(func(t *world.Task) {
+			for t.Sleep(w.spendingPause(20*time.Millisecond)) && !w.finished {
+				if n.state().Version > 0 && (w.spending.busy || w.spending.dice.IntN(20) == 0) {
+					n.spend(t, i > 0)
+				}
+			}
+		})
+	}
+	n.Spawn(func(t *world.Task) {
+		for t.Sleep(time.Second+w.spendingPause(6*time.Second)) && !w.finished && !w.Calm {
+			switch {
+			case n.state().Version == 0:
+			case w.spending.dice.IntN(2) == 0:
+				n.alterThroughput(t)
+			default:
+				n.splitSpent()
+			}
+		}
+	})
+}
+
+// spendingPause draws from dice of their own: nothing else of a run changes.
+func (w *simulation) spendingPause(most time.Duration) time.Duration {
+	return 1 + time.Duration(w.spending.dice.Int64N(int64(most)))
+}
+
+// alterThroughput changes it, if shares are large enough then.
+func (n *node) alterThroughput(t *world.Task) {
+	w := n.w
+	state := n.state()
+	units := lowThroughput
+	if table := state.Schema.TableByID(w.spending.table); table != nil &&
+		state.Schema.Keyspace(spentKeyspace).Throughput(table).Units == lowThroughput {
+		units = highThroughput
+	}
+	for _, p := range state.Map.Partitions(w.spending.table) {
+		if units == lowThroughput && (len(state.Map.Partitions(w.spending.table)) > units/leastShare || p.Cut != nil) {
+			return
+		}
+	}
+	c := &schema.AlterTable{Keyspace: spentKeyspace, Name: spentTable, Op: schema.SetOptions,
+		Properties: throughputs(units)}
+	c.At = n.Wall().UnixMicro()
+	for i := range c.Version {
+		c.Version[i] = byte(w.spending.dice.Uint32())
+	}
+	_, _, err := n.changer.Apply(context.Background(), c, "")
+	if !t.Dead() {
+		w.Note("node %d: throughput %d: %v", n.ID, units, err)
+	}
+}
+
+// splitSpent has a partition split in its middle, if the shares of its halves are large enough.
+func (n *node) splitSpent() {
+	w := n.w
+	err := n.update(func(s *meta.State) (*meta.State, error) {
+		ps := s.Map.Partitions(w.spending.table)
+		units := s.Schema.Keyspace(spentKeyspace).Throughput(s.Schema.TableByID(w.spending.table)).Units
+		if units/int64(len(ps)) < 2*leastShare || slices.ContainsFunc(ps, func(p *topology.Partition) bool {
+			return p.Cut != nil || p.Join != nil
+		}) {
+			return s, nil
+		}
+		p := ps[w.spending.dice.IntN(len(ps))]
+		tokens := p.Span.Tokens()
+		at := topology.Position{Ring: tokens.Begin + (tokens.Limit-tokens.Begin-1)/2}
+		order := split.Order{Table: p.Table, Partition: p.ID, At: at, Hasty: true}
+		w.Note("node %d: split of partition %d, which spends", n.ID, p.ID)
+		return order.Apply(s, n.Wall())
+	})
+	if err != nil {
+		w.Note("node %d: not split: %v", n.ID, err)
+	}
+}
+
+// spend is one request: a write of several rows, or a read of many bytes.
+func (n *node) spend(t *world.Task, writes bool) {
+	w, dice := n.w, n.w.spending.dice
+	key := fmt.Sprint("f", dice.IntN(fatKeys))
+	if writes {
+		key = fmt.Sprint("u", dice.IntN(64))
+	}
+	tok := token.Hash([]byte(key))
+	slice := int(tok.Position() / (1 << 64 / ringSlices))
+	var err error
+	var cost ru.Units
+	if writes {
+		cost, err = n.spendWrite(t, key, writeRows, 8)
+	} else {
+		v := &spender{}
+		level := []dberr.Consistency{dberr.One, dberr.One, dberr.Quorum}[dice.IntN(3)]
+		err = n.coord.Read(context.Background(), &command.Read{Table: w.spending.table, Key: []byte(key), Token: tok,
+			Level: level, Now: n.Wall().Unix()}, v)
+		if cost = v.cost; err == nil && v.rows == 0 && !t.Dead() {
+			_, err = n.spendWrite(t, key, 1, fatBytes)
+			cost = v.cost + ru.Row(0)
+		}
+	}
+	if t.Dead() {
+		return
+	}
+	var overloaded *dberr.Overloaded
+	switch {
+	case err == nil:
+		w.spending.given[slice] += float64(cost)
+		w.counts.Spent += int(cost / ru.Unit)
+	case errors.As(err, &overloaded):
+		w.counts.Throttled++
+		t.Sleep(max(overloaded.RetryAfter, 10*time.Millisecond))
+	default:
+		t.Sleep(100 * time.Millisecond)
+	}
+}
+
+// spendWrite writes rows of one logical partition.
+func (n *node) spendWrite(t *world.Task, key string, rows, bytes int) (ru.Units, error) {
+	m := command.Mutation{Table: n.w.spending.table, Token: token.Hash([]byte(key)), Key: []byte(key)}
+	v := n.cat.Snapshot().TableByID(m.Table).Column("v").ID
+	for i := range rows {
+		var b row.Builder
+		b.Reset(row.Unstamped)
+		b.Cell(v, nil, make([]byte, bytes), 0, row.NoExpiry)
+		m.Ops = append(m.Ops, command.Op{Clustering: []byte{byte(i)}, Operand: b.Append(nil)})
+	}
+	told, done := false, &spender{}
+	var end error
+	done.end = func(err error) { told, end = true, err }
+	n.coord.Write(context.Background(), []command.Mutation{m}, coordinator.WriteOptions{Level: dberr.Quorum}, done)
+	if err := t.Wait(func() bool { return told }, patience); err != nil {
+		return 0, err
+	}
+	return done.cost, end
+}
+
+// spender is the visitor or completion of a request, which is told what it costs.
+type spender struct {
+	cost ru.Units
+	rows int
+	end  func(err error)
+}
+
+// Partition implements command.Visitor.
+func (s *spender) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
+
+// Row implements command.Visitor.
+func (s *spender) Row([]byte, *row.Row) (command.Step, error) {
+	s.rows++
+	return command.More, nil
+}
+
+// Charge implements ru.Charged.
+func (s *spender) Charge(u ru.Units) { s.cost += u }
+
+// Done implements command.Completion.
+func (s *spender) Done(err error) { s.end(err) }
+
+// sharesNow are what the partitions of the newest map may take, each by the most that a node which holds it knows.
+func (w *simulation) sharesNow() (out []share) {
+	m := w.newest().Map
+	for _, p := range m.Partitions(w.spending.table) {
+		x := share{id: p.ID, first: int(p.Span.Begin.Ring / (1 << 64 / ringSlices)), last: ringSlices - 1}
+		if !p.Span.Limit.IsZero() {
+			x.last = int((p.Span.Limit.Ring - 1) / (1 << 64 / ringSlices))
+		}
+		for _, n := range w.nodes {
+			if n.parts != nil && n.keeper != nil && n.parts.Replica(p.ID) != nil {
+				x.units = max(x.units, w.shareBy(n.state(), p, m))
+			}
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// shareBy is what a partition may take by some records, which may be older than the newest: an equal part, and half of
+// that if it is split already and they do not know that.
+func (w *simulation) shareBy(s *meta.State, p *topology.Partition, newest *topology.Snapshot) float64 {
+	ps := s.Map.Partitions(w.spending.table)
+	if len(ps) == 0 {
+		return 0
+	}
+	units := s.Schema.Keyspace(spentKeyspace).Throughput(s.Schema.TableByID(w.spending.table)).Units
+	each := min(float64(units)/float64(len(ps)), 10_000) * float64(ru.Unit)
+	for _, known := range ps {
+		cut := known.Cut
+		if cut != nil && (cut.Child == p.ID || known.ID == p.ID && newest.Partition(cut.Child) != nil) {
+			return each / 2
+		}
+	}
+	return each
+}
+
+// watchSpending checks every now and then that no window has been given more than what was due in it, with what is
+// allowed beyond: what leaders have to give at once, and a debt for each request under way.
+func (w *simulation) watchSpending() {
+	if w.finished {
+		return
+	}
+	w.After(checkEvery, w.watchSpending)
+	x := &w.spending
+	shares := w.sharesNow()
+	if len(x.shares) == 0 {
+		x.shares = shares
+	}
+	for first := range ringSlices {
+		given := 0.0
+		for last := first; last < ringSlices; last++ {
+			given += x.given[last]
+			due, spare := w.due(first, last, shares)
+			e := &x.stretches[first][last]
+			e.above = max(e.above+given-due, 0)
+			if e.spare = max(e.spare, spare); e.above == 0 {
+				e.spare = spare
+			}
+			if e.above > e.spare {
+				w.Fail("slices %d to %d of the ring were given %.0f request units more than is due, %.0f are allowed: %v",
+					first, last, e.above/float64(ru.Unit), e.spare/float64(ru.Unit), shares)
+			}
+		}
+	}
+	x.given, x.terms, x.shares = [ringSlices]float64{}, x.terms[:0], shares
+}
+
+// clockSlack is by how much clocks may go fast.
+const clockSlack = 1.05
+
+// due is what slices may be given between two checks, with what new leaders begin with, and what may be given at any
+// time beyond that.
+func (w *simulation) due(first, last int, now []share) (due, spare float64) {
+	x := &w.spending
+	debts := (spenders - 1) * nodeCount * dearest
+	for _, list := range [][]share{x.shares, now} {
+		for _, s := range list {
+			if s.last < first || s.first > last {
+				continue
+			}
+			// What both lists have is due once; where they differ, by the larger one.
+			due += s.units * clockSlack * checkEvery.Seconds() / 2
+			spare += s.units * spareFor.Seconds() / 2
+			for _, id := range x.terms {
+				if id == s.id {
+					due += (s.units*beginFor.Seconds() + debts) / 2
+				}
+			}
+		}
+	}
+	// Debts are those at the end of a window, and those of what ended in it and began before.
+	return due, spare + 2*debts
+}
+
+// newTerm notes that a partition begins to be led.
+func (w *simulation) newTerm(id topology.PartitionID) {
+	if w.plan.With.Throughput {
+		w.spending.terms = append(w.spending.terms, id)
+	}
+}
+
+// beginSpending checks what is given, and has clients ask for it, from when the cluster is there.
+func (w *simulation) beginSpending() {
+	if w.plan.With.Throughput {
+		w.After(checkEvery, w.watchSpending)
+		w.After(time.Second, w.turnSpending)
+	}
+}
+
+// turnSpending has clients ask for all they can get, or for little, by turns.
+func (w *simulation) turnSpending() {
+	w.spending.busy = !w.spending.busy
+	w.After(time.Second+w.spendingPause(5*time.Second), w.turnSpending)
+}
+
+// checkSpending checks that in the end there are as many partitions as the throughput needs, and that each has its
+// share.
+func (w *simulation) checkSpending() {
+	if !w.plan.With.Throughput {
+		return
+	}
+	s := w.newest()
+	ps := s.Map.Partitions(w.spending.table)
+	units := s.Schema.Keyspace(spentKeyspace).Throughput(s.Schema.TableByID(w.spending.table)).Units
+	if len(ps) < int((units+9_999)/10_000) {
+		w.Fail("%d partitions for %d request units a second in the end", len(ps), units)
+	}
+	for _, p := range ps {
+		var r *partition.Replica
+		if leader := w.leaderOf(p.ID); leader != nil {
+			r = leader.parts.Replica(p.ID)
+		}
+		if want := min(units/int64(len(ps)), 10_000); r != nil && r.Throughput() != want && !w.plan.Bugs.Undivided {
+			w.Fail("partition %d may take %d request units a second in the end, %d are due", p.ID, r.Throughput(), want)
+		}
+	}
+	for _, e := range s.History {
+		if e.Cause == topology.ByThroughput && !e.Abandoned {
+			w.counts.Provided++
+		}
+	}
+}
