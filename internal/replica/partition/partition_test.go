@@ -652,9 +652,10 @@ func TestCounts(t *testing.T) {
 		u.Units[usage.Applied].Float() != 5 {
 		t.Errorf("by kind: %+v", u)
 	}
-	now := time.Now()
-	h.TickUsage(now)
-	h.TickUsage(now.Add(time.Second))
+	// Both within one minute: another one would begin its lists anew.
+	minute := time.Now().Truncate(time.Minute)
+	h.TickUsage(minute.Add(time.Second))
+	h.TickUsage(minute.Add(2 * time.Second))
 	top := r.Hottest(2)
 	if len(top.Keys) != 2 || top.Keys[0].Token != token.Hash([]byte("k")) || top.Keys[0].Units.Float() != 5+1+1+5 ||
 		top.Keys[1].Token != token.Hash([]byte("nothing")) {
