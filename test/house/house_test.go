@@ -87,6 +87,7 @@ var sameWing = map[string]string{
 	"internal/model/codec":       "",
 	"internal/model/token":       "",
 	"internal/model/dberr":       "",
+	"internal/model/document":    "",
 	"internal/model/feature":     "",
 	"internal/model/invariant":   "",
 	"internal/model/sched":       "",

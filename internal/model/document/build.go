@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import "slices"
+
+// SystemNames are the members that the database gives every item, in the order in which they are appended.
+var SystemNames = []string{"_rid", "_self", "_etag", "_attachments", "_ts"}
+
+// System is what the database knows about an item besides its body.
+type System struct {
+	RID, Self, ETag string // ETag with its quotes, as the header has it
+	Timestamp       int64  // seconds since 1970
+	LSN             int64  // of the write, for feeds; 0 leaves _lsn out
+}
+
+// AppendItem appends a body, which has to be an object without system members, with those of s at its end. The body's
+// own text is copied byte for byte.
+func AppendItem(dst, body []byte, s *System) []byte {
+	end := len(body)
+	for end > 0 && body[end-1] != '}' {
+		end--
+	}
+	if end == 0 {
+		return append(dst, body...)
+	}
+	end--
+	for end > 0 && body[end-1] <= ' ' {
+		end--
+	}
+	dst = append(dst, body[:end]...)
+	if end > 0 && body[end-1] != '{' {
+		dst = append(dst, ',')
+	}
+	dst = AppendString(append(dst, `"_rid":`...), s.RID)
+	dst = AppendString(append(dst, `,"_self":`...), s.Self)
+	dst = AppendString(append(dst, `,"_etag":`...), s.ETag)
+	dst = append(dst, `,"_attachments":"attachments/"`...)
+	dst = AppendNumber(append(dst, `,"_ts":`...), float64(s.Timestamp))
+	if s.LSN != 0 {
+		dst = AppendNumber(append(dst, `,"_lsn":`...), float64(s.LSN))
+	}
+	return append(dst, '}')
+}
+
+// WithoutSystem returns an object without the members that the database appends, _lsn included, all else byte for byte.
+func WithoutSystem(v Value) Value {
+	return Without(v, "_rid", "_self", "_etag", "_attachments", "_ts", "_lsn")
+}
+
+// Without returns an object without the members of the names given, all else byte for byte. What has none of them, or
+// is no object, is returned as it is.
+func Without(v Value, remove ...string) Value {
+	if v.kind != Object {
+		return v
+	}
+	if v.form == plain {
+		if !slices.ContainsFunc(v.tree.names, func(n string) bool { return slices.Contains(remove, n) }) {
+			return v
+		}
+		var keep []Member
+		for name, e := range v.Members() {
+			if !slices.Contains(remove, name) {
+				keep = append(keep, Member{name, e})
+			}
+		}
+		return ObjectValue(keep)
+	}
+	s := v.text
+	var out []byte
+	copied, removed := 0, false
+	first := skipSpace(s, 1)
+	for p := range parts(s) {
+		if !slices.Contains(remove, p.name(s)) {
+			continue
+		}
+		if !removed {
+			out, removed = make([]byte, 0, len(s)), true
+		}
+		out = append(out, s[copied:p.begin]...)
+		copied = nextItem(s, p.end)
+		if copied < len(s) && s[copied] != '}' {
+			continue
+		}
+		// The last one: the comma before it goes, too.
+		for end := len(out); end > 0; end-- {
+			if out[end-1] == ',' {
+				out = out[:end-1]
+				break
+			}
+			if out[end-1] > ' ' {
+				out = out[:end]
+				break
+			}
+		}
+	}
+	if !removed || first >= len(s) {
+		return v
+	}
+	return View(append(out, s[copied:]...))
+}
+
+// With returns an object with one member set: in its place if it is there, else at the end; all else byte for byte.
+// Where v is no object it is returned as it is. Undefined removes the member.
+func With(v Value, name string, member Value) Value {
+	if !member.IsDefined() {
+		return Without(v, name)
+	}
+	if v.kind != Object {
+		return v
+	}
+	if v.form == plain {
+		members := make([]Member, 0, len(v.tree.names)+1)
+		for n, e := range v.Members() {
+			members = append(members, Member{n, e})
+		}
+		return ObjectValue(append(members, Member{name, member}))
+	}
+	s := v.text
+	out := make([]byte, 0, len(s)+len(name)+64)
+	for p := range parts(s) {
+		if p.name(s) == name {
+			out = append(out, s[:p.end-len(memberText(p.value))]...)
+			out = member.Append(out)
+			return View(append(out, s[p.end:]...))
+		}
+	}
+	end := len(s) - 1
+	for end > 0 && s[end-1] <= ' ' {
+		end--
+	}
+	out = append(out, s[:end]...)
+	if s[end-1] != '{' {
+		out = append(out, ',')
+	}
+	out = append(AppendString(out, name), ':')
+	out = member.Append(out)
+	return View(append(out, s[end:]...))
+}
+
+// memberText is the text of a value that was found in one.
+func memberText(v Value) string {
+	if v.form != plain {
+		return v.text
+	}
+	return v.String()
+}

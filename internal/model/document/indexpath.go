@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import "strings"
+
+// Step is a segment of an index path.
+type Step struct {
+	Name string
+	// Elements stands for the elements of an array, written [] (or [0] and the like); Name is then empty.
+	Elements bool
+}
+
+// IndexPath is a path of an indexing policy: /a/? (the scalar at /a), /a/[]/b/? (b of the elements of a) or /a/* (all
+// below /a); /* is everything.
+type IndexPath struct {
+	Steps []Step
+	// Below says that the path ends in *, else in ?.
+	Below bool
+}
+
+// ParseIndexPath reads a path of an indexing policy. Errors are *PathError.
+func ParseIndexPath(text string) (IndexPath, error) {
+	tokens, err := splitPath(text)
+	if err != nil {
+		return IndexPath{}, err
+	}
+	last := tokens[len(tokens)-1]
+	if last.quoted || last.text != "?" && last.text != "*" {
+		return IndexPath{}, &PathError{text, "it has to end in /? (one property) or /* (all below)"}
+	}
+	p := IndexPath{Below: last.text == "*"}
+	if len(tokens) == 1 && !p.Below {
+		return IndexPath{}, &PathError{text, "/? names no property; write /* for all"}
+	}
+	for _, t := range tokens[:len(tokens)-1] {
+		switch {
+		case !t.quoted && t.text[0] == '[' && strings.HasSuffix(t.text, "]"):
+			if strings.Trim(t.text[1:len(t.text)-1], "0123456789") != "" {
+				return IndexPath{}, &PathError{text, "elements of an array are written []"}
+			}
+			p.Steps = append(p.Steps, Step{Elements: true})
+		case !t.quoted && (t.text == "?" || t.text == "*"):
+			return IndexPath{}, &PathError{text, "? and * stand at the end"}
+		case !t.quoted && !isName(t.text) && t.text != "$systemmetadata":
+			return IndexPath{}, &PathError{text, "'" + t.text + "' needs quotes"}
+		default:
+			p.Steps = append(p.Steps, Step{Name: t.text})
+		}
+	}
+	return p, nil
+}
+
+// Includes reports whether the property at steps is one that the path is about.
+func (p IndexPath) Includes(steps []Step) bool {
+	if len(steps) < len(p.Steps) || !p.Below && len(steps) > len(p.Steps) {
+		return false
+	}
+	for i, s := range p.Steps {
+		if s != steps[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// String returns the path as ParseIndexPath reads it.
+func (p IndexPath) String() string {
+	var b []byte
+	for _, s := range p.Steps {
+		switch b = append(b, '/'); {
+		case s.Elements:
+			b = append(b, "[]"...)
+		case isName(s.Name) || s.Name == "$systemmetadata":
+			b = append(b, s.Name...)
+		default:
+			b = AppendString(b, s.Name)
+		}
+	}
+	if p.Below {
+		return string(append(b, "/*"...))
+	}
+	return string(append(b, "/?"...))
+}

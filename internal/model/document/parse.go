@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// DepthMax is how deep arrays and objects may lie in each other in an item.
+const DepthMax = 128
+
+// SizeMax is how long the text of an item may be, in bytes.
+const SizeMax = 2 << 20
+
+// Limits bounds what Parse takes. A zero field stands for DepthMax or SizeMax.
+type Limits struct {
+	Depth int
+	Size  int // bytes of text
+}
+
+// SyntaxError says why a text was refused, and where.
+type SyntaxError struct {
+	Offset  int // in bytes
+	Message string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("The JSON is not valid at byte %d: %s.", e.Offset, e.Message)
+}
+
+// SizeError says that a text is longer than may be. Clients of HTTP get it as 413.
+type SizeError struct{ Size, Limit int }
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("The JSON has %d bytes; at most %d are allowed.", e.Size, e.Limit)
+}
+
+// Parse checks that text is one JSON value within the limits and returns it. The value shares the memory of text, which
+// must not change as long as it is used; where members of the same name had to go, it has a text of its own. Errors are
+// *SyntaxError and *SizeError.
+func Parse(text []byte, limits Limits) (Value, error) {
+	if limits.Depth == 0 {
+		limits.Depth = DepthMax
+	}
+	if limits.Size == 0 {
+		limits.Size = SizeMax
+	}
+	if len(text) > limits.Size {
+		return Value{}, &SizeError{len(text), limits.Size}
+	}
+	c := checker{s: text, depthMax: limits.Depth}
+	c.space()
+	begin := c.i
+	if err := c.value(1); err != nil {
+		return Value{}, err
+	}
+	end := c.i
+	if c.space(); c.i < len(text) {
+		return Value{}, c.fail("there is more after the end of the value")
+	}
+	text = text[begin:end]
+	if c.duplicates {
+		text = appendUnique(make([]byte, 0, len(text)), View(text))
+	}
+	return View(text), nil
+}
+
+// checker walks over a text and refuses what is not JSON.
+type checker struct {
+	s          []byte
+	i          int
+	depthMax   int
+	duplicates bool
+	// names are those of the objects around i, one object after the other.
+	names []string
+}
+
+func (c *checker) fail(format string, args ...any) error {
+	return &SyntaxError{c.i, fmt.Sprintf(format, args...)}
+}
+
+func (c *checker) space() {
+	for c.i < len(c.s) {
+		switch c.s[c.i] {
+		case ' ', '\t', '\n', '\r':
+			c.i++
+		default:
+			return
+		}
+	}
+}
+
+// peek returns the byte at i, and 0 at the end.
+func (c *checker) peek() byte {
+	if c.i < len(c.s) {
+		return c.s[c.i]
+	}
+	return 0
+}
+
+func (c *checker) value(depth int) error {
+	switch b := c.peek(); {
+	case c.i == len(c.s):
+		return c.fail("the text ends where a value is expected")
+	case b == '{' || b == '[':
+		if depth > c.depthMax {
+			return c.fail("arrays and objects lie more than %d deep in each other", c.depthMax)
+		}
+		if b == '{' {
+			return c.object(depth)
+		}
+		return c.array(depth)
+	case b == '"':
+		_, err := c.str()
+		return err
+	case b == '-' || b >= '0' && b <= '9':
+		return c.number()
+	case b == 't':
+		return c.word("true")
+	case b == 'f':
+		return c.word("false")
+	case b == 'n':
+		return c.word("null")
+	}
+	return c.fail("no value begins with %s", c.here())
+}
+
+// here names the character at i.
+func (c *checker) here() string {
+	if c.i == len(c.s) {
+		return "the end of the text"
+	}
+	r, _ := utf8.DecodeRune(c.s[c.i:])
+	return strconv.QuoteRune(r)
+}
+
+func (c *checker) word(w string) error {
+	if len(c.s)-c.i < len(w) || string(c.s[c.i:c.i+len(w)]) != w {
+		return c.fail("a value is expected: a word that begins like %s is not one", w)
+	}
+	c.i += len(w)
+	return nil
+}
+
+func (c *checker) array(depth int) error {
+	c.i++
+	if c.space(); c.peek() == ']' {
+		c.i++
+		return nil
+	}
+	for {
+		c.space()
+		if err := c.value(depth + 1); err != nil {
+			return err
+		}
+		switch c.space(); c.peek() {
+		case ',':
+			c.i++
+		case ']':
+			c.i++
+			return nil
+		default:
+			return c.fail("a comma or ] is expected after an element, not %s", c.here())
+		}
+	}
+}
+
+func (c *checker) object(depth int) error {
+	own := names{c: c, begin: len(c.names)}
+	defer func() { c.names = c.names[:own.begin] }()
+	c.i++
+	if c.space(); c.peek() == '}' {
+		c.i++
+		return nil
+	}
+	for {
+		if c.space(); c.peek() != '"' {
+			return c.fail("the name of a member is expected in quotes, not %s", c.here())
+		}
+		name, err := c.str()
+		if err != nil {
+			return err
+		}
+		own.add(name)
+		if c.space(); c.peek() != ':' {
+			return c.fail("a colon is expected after the name of a member, not %s", c.here())
+		}
+		c.i++
+		c.space()
+		if err := c.value(depth + 1); err != nil {
+			return err
+		}
+		switch c.space(); c.peek() {
+		case ',':
+			c.i++
+		case '}':
+			c.i++
+			return nil
+		default:
+			return c.fail("a comma or } is expected after a member, not %s", c.here())
+		}
+	}
+}
+
+// names finds out whether an object has a name twice.
+type names struct {
+	c     *checker
+	begin int
+	set   map[string]struct{} // from the time there are many
+}
+
+// manyNames is from when a map is faster than looking through all names.
+const manyNames = 24
+
+func (n *names) add(name string) {
+	own := n.c.names[n.begin:]
+	if n.set == nil && len(own) >= manyNames {
+		n.set = make(map[string]struct{}, 2*manyNames)
+		for _, o := range own {
+			n.set[o] = struct{}{}
+		}
+	}
+	if n.set != nil {
+		if _, ok := n.set[name]; ok {
+			n.c.duplicates = true
+		}
+		n.set[name] = struct{}{}
+		return
+	}
+	for _, o := range own {
+		if o == name {
+			n.c.duplicates = true
+			return
+		}
+	}
+	n.c.names = append(n.c.names, name)
+}
+
+// str passes over the string at i and returns it decoded, sharing the text's memory where it can.
+func (c *checker) str() (string, error) {
+	begin := c.i + 1
+	escaped, ascii := false, true
+	for c.i = begin; c.i < len(c.s); c.i++ {
+		switch b := c.s[c.i]; {
+		case b == '"':
+			inner := c.s[begin:c.i]
+			if !ascii && !utf8.Valid(inner) {
+				c.i = begin + invalidAt(inner)
+				return "", c.fail("it is not UTF-8")
+			}
+			c.i++
+			s := viewText(inner)
+			if escaped {
+				s = unescape(s)
+			}
+			return s, nil
+		case b == '\\':
+			escaped = true
+			if err := c.escape(); err != nil {
+				return "", err
+			}
+		case b < ' ':
+			return "", c.fail("a control character in a string has to be escaped, as in \\u%04x", b)
+		case b >= utf8.RuneSelf:
+			ascii = false
+		}
+	}
+	return "", c.fail("the text ends in a string")
+}
+
+// escape leaves i at the last byte of the escape.
+func (c *checker) escape() error {
+	c.i++
+	switch c.peek() {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return nil
+	case 'u':
+		for range 4 {
+			c.i++
+			if b := c.peek() | 0x20; (b < '0' || b > '9') && (b < 'a' || b > 'f') {
+				return c.fail("\\u needs four hexadecimal digits")
+			}
+		}
+		return nil
+	}
+	return c.fail("a backslash before %s is no escape", c.here())
+}
+
+func invalidAt(b []byte) int {
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n <= 1 {
+			return i
+		}
+		i += n
+	}
+	return len(b)
+}
+
+func (c *checker) digits() int {
+	n := c.i
+	for b := c.peek(); b >= '0' && b <= '9'; b = c.peek() {
+		c.i++
+	}
+	return c.i - n
+}
+
+func (c *checker) number() error {
+	begin, exponent := c.i, false
+	if c.peek() == '-' {
+		c.i++
+	}
+	if c.peek() == '0' {
+		if c.i++; c.digits() > 0 {
+			return c.fail("a number does not begin with 0 unless it is followed by a point")
+		}
+	} else if c.digits() == 0 {
+		return c.fail("a digit is expected, not %s", c.here())
+	}
+	if c.peek() == '.' {
+		if c.i++; c.digits() == 0 {
+			return c.fail("a digit is expected after the point, not %s", c.here())
+		}
+	}
+	if b := c.peek(); b == 'e' || b == 'E' {
+		exponent = true
+		if c.i++; c.peek() == '+' || c.peek() == '-' {
+			c.i++
+		}
+		if c.digits() == 0 {
+			return c.fail("a digit is expected in the exponent, not %s", c.here())
+		}
+	}
+	if exponent || c.i-begin > 300 {
+		f, _ := strconv.ParseFloat(string(c.s[begin:c.i]), 64)
+		if math.IsInf(f, 0) {
+			c.i = begin
+			return c.fail("the number is beyond the range of a double")
+		}
+	}
+	return nil
+}
+
+// appendUnique appends v without the members that later ones of the same name replace. Whatever has none of them
+// keeps its text.
+func appendUnique(dst []byte, v Value) []byte {
+	switch v.kind {
+	case Array:
+		dst = append(dst, '[')
+		n := 0
+		for e := range v.Elements() {
+			if n++; n > 1 {
+				dst = append(dst, ',')
+			}
+			dst = appendUnique(dst, e)
+		}
+		return append(dst, ']')
+	case Object:
+		places := map[string]int{}
+		var keep []Member
+		for name, e := range v.Members() {
+			if at, ok := places[name]; ok {
+				keep[at].Value = e
+				continue
+			}
+			places[name] = len(keep)
+			keep = append(keep, Member{name, e})
+		}
+		dst = append(dst, '{')
+		for i, m := range keep {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(AppendString(dst, m.Name), ':')
+			dst = appendUnique(dst, m.Value)
+		}
+		return append(dst, '}')
+	}
+	return v.Append(dst)
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import (
+	"iter"
+	"strings"
+)
+
+// This file walks over texts that were valid JSON once. Where one is not, the functions end at or before its end (JD3).
+
+// Classes of bytes between the quotes of a container, for skipping.
+const (
+	classOther = iota
+	classQuote
+	classOpen
+	classClose
+)
+
+var classes = func() (c [256]uint8) {
+	c['"'], c['{'], c['['], c['}'], c[']'] = classQuote, classOpen, classOpen, classClose, classClose
+	return c
+}()
+
+// skipSpace returns the index of the first byte from i that is not white space.
+func skipSpace(s string, i int) int {
+	for i < len(s) && s[i] <= ' ' {
+		i++
+	}
+	return i
+}
+
+// skipString returns the index after the string whose opening quote is at i, and whether it has an escape.
+func skipString(s string, i int) (end int, escaped bool) {
+	i++
+	for j := i; j < len(s); j++ {
+		switch s[j] {
+		case '"':
+			return j + 1, escaped
+		case '\\':
+			escaped = true
+			j++
+		}
+		if j-i == 16 && !escaped {
+			// Longer than a name: let the vectorised search do the rest.
+			return skipLongString(s, i, j+1)
+		}
+	}
+	return len(s), escaped
+}
+
+// skipLongString goes on at j, before which the string that begins at i has neither quote nor escape.
+func skipLongString(s string, i, j int) (end int, escaped bool) {
+	for j < len(s) {
+		n := strings.IndexByte(s[j:], '"')
+		if n < 0 {
+			return len(s), escaped
+		}
+		if !escaped && strings.IndexByte(s[j:j+n], '\\') < 0 {
+			return j + n + 1, false
+		}
+		escaped = true
+		j += n
+		back := j
+		for back > i && s[back-1] == '\\' {
+			back--
+		}
+		if (j-back)%2 == 0 {
+			return j + 1, true
+		}
+		j++
+	}
+	return len(s), escaped
+}
+
+// skipValue returns the index after the value that begins at i.
+func skipValue(s string, i int) int {
+	if i >= len(s) {
+		return i
+	}
+	switch s[i] {
+	case '"':
+		end, _ := skipString(s, i)
+		return end
+	case '{', '[':
+		return skipContainer(s, i)
+	default:
+		return skipScalar(s, i)
+	}
+}
+
+// skipScalar returns the index after the number or word that begins at i.
+func skipScalar(s string, i int) int {
+	for i < len(s) {
+		switch c := s[i]; {
+		case c == ',' || c == '}' || c == ']' || c <= ' ' || c == ':' || c == '"':
+			return i
+		}
+		i++
+	}
+	return i
+}
+
+func skipContainer(s string, i int) int {
+	depth := 0
+	for i < len(s) {
+		switch classes[s[i]] {
+		case classQuote:
+			i, _ = skipString(s, i)
+			continue
+		case classOpen:
+			depth++
+		case classClose:
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+		i++
+	}
+	return i
+}
+
+// valueAt returns the value that begins at i and the index after it. What begins no value is Undefined.
+func valueAt(s string, i int) (Value, int) {
+	if i >= len(s) {
+		return Value{}, i
+	}
+	switch c := s[i]; c {
+	case '"':
+		end, escaped := skipString(s, i)
+		if end-i < 2 || s[end-1] != '"' {
+			return Value{}, end
+		}
+		v := Value{kind: String, form: raw, text: s[i:end]}
+		if escaped {
+			v.form = rawEscaped
+		}
+		return v, end
+	case '{', '[':
+		end := skipContainer(s, i)
+		if end-i < 2 {
+			return Value{}, end
+		}
+		if c == '[' {
+			return Value{kind: Array, form: raw, text: s[i:end]}, end
+		}
+		return Value{kind: Object, form: raw, text: s[i:end]}, end
+	default:
+		return scalarAt(s, i)
+	}
+}
+
+func scalarAt(s string, i int) (Value, int) {
+	end := skipScalar(s, i)
+	switch text := s[i:end]; {
+	case text == "true":
+		return BooleanValue(true), end
+	case text == "false":
+		return BooleanValue(false), end
+	case text == "null":
+		return NullValue, end
+	case text != "" && (text[0] == '-' || text[0] >= '0' && text[0] <= '9'):
+		return Value{kind: Number, form: raw, text: text}, end
+	}
+	return Value{}, end
+}
+
+// nextItem returns where the item after the one that ends at i begins, or where the container ends.
+func nextItem(s string, i int) int {
+	if i = skipSpace(s, i); i < len(s) && s[i] == ',' {
+		i = skipSpace(s, i+1)
+	}
+	return i
+}
+
+// part is a member where it stands in the text of its object: the name with its quotes, the value.
+type part struct {
+	begin, nameEnd, end int
+	escaped             bool // the name is
+	value               Value
+}
+
+// name returns the decoded name.
+func (p *part) name(s string) string {
+	if name := s[p.begin+1 : p.nameEnd-1]; !p.escaped {
+		return name
+	}
+	return unescape(s[p.begin+1 : p.nameEnd-1])
+}
+
+// parts yields the members of the object that s is.
+func parts(s string) iter.Seq[part] {
+	return func(yield func(part) bool) {
+		i := skipSpace(s, 1)
+		for i < len(s) && s[i] == '"' {
+			p := part{begin: i}
+			p.nameEnd, p.escaped = skipString(s, i)
+			if p.nameEnd-i < 2 {
+				return
+			}
+			colon := skipSpace(s, p.nameEnd)
+			if colon >= len(s) || s[colon] != ':' {
+				return
+			}
+			p.value, p.end = valueAt(s, skipSpace(s, colon+1))
+			if !p.value.IsDefined() || !yield(p) {
+				return
+			}
+			i = nextItem(s, p.end)
+		}
+	}
+}
+
+// memberOf looks a member up in the object that s is. It makes no values of the members before it.
+func memberOf(s, name string) Value {
+	i := skipSpace(s, 1)
+	for i < len(s) && s[i] == '"' {
+		end, escaped := skipString(s, i)
+		if end-i < 2 {
+			break
+		}
+		colon := skipSpace(s, end)
+		if colon >= len(s) || s[colon] != ':' {
+			break
+		}
+		at := skipSpace(s, colon+1)
+		inner := s[i+1 : end-1]
+		if !escaped && inner == name || escaped && unescape(inner) == name {
+			v, _ := valueAt(s, at)
+			return v
+		}
+		if i = nextItem(s, skipValue(s, at)); i <= at {
+			break
+		}
+	}
+	return Value{}
+}

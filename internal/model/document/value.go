@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import (
+	"iter"
+	"math"
+	"unsafe"
+)
+
+// Kind is the type of a value. The kinds are in the order in which values of different types are sorted.
+type Kind uint8
+
+// The kinds. Undefined is what a missing property has; it is not JSON.
+const (
+	Undefined Kind = iota
+	Null
+	Boolean
+	Number
+	String
+	Array
+	Object
+)
+
+var kindNames = [...]string{"undefined", "null", "boolean", "number", "string", "array", "object"}
+
+// String returns the name of the kind as JavaScript has it.
+func (k Kind) String() string { return kindNames[k] }
+
+// form says where the contents of a value are.
+type form uint8
+
+const (
+	// plain: in num (booleans, numbers), text (strings, decoded) or tree (arrays, objects).
+	plain form = iota
+	// raw: text is the JSON text of the value.
+	raw
+	// rawEscaped: a string as raw, with at least one escape.
+	rawEscaped
+)
+
+// Value is one JSON value or Undefined, which is the zero value. It is immutable and may be copied.
+type Value struct {
+	text string
+	tree *tree
+	num  float64
+	kind Kind
+	form form
+}
+
+// tree is an array or object that was computed.
+type tree struct {
+	names    []string // of an object, as long as elements
+	elements []Value
+}
+
+// Member is a property of an object.
+type Member struct {
+	Name  string
+	Value Value
+}
+
+// NullValue is JSON's null.
+var NullValue = Value{kind: Null}
+
+// BooleanValue makes a boolean.
+func BooleanValue(b bool) Value {
+	v := Value{kind: Boolean}
+	if b {
+		v.num = 1
+	}
+	return v
+}
+
+// NumberValue makes a number. What JSON cannot say (NaN and the infinities) is Undefined.
+func NumberValue(f float64) Value {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return Value{}
+	}
+	return Value{kind: Number, num: f}
+}
+
+// StringValue makes a string; s has to be UTF-8.
+func StringValue(s string) Value { return Value{kind: String, text: s} }
+
+// ArrayValue makes an array, which keeps elements. Undefined elements are left out when it is written.
+func ArrayValue(elements []Value) Value { return Value{kind: Array, tree: &tree{elements: elements}} }
+
+// ObjectValue makes an object. Of members of the same name the last counts; members that are Undefined are left out.
+func ObjectValue(members []Member) Value {
+	t := &tree{make([]string, 0, len(members)), make([]Value, 0, len(members))}
+next:
+	for _, m := range members {
+		if m.Value.kind == Undefined {
+			continue
+		}
+		for i, name := range t.names {
+			if name == m.Name {
+				t.elements[i] = m.Value
+				continue next
+			}
+		}
+		t.names, t.elements = append(t.names, m.Name), append(t.elements, m.Value)
+	}
+	return Value{kind: Object, tree: t}
+}
+
+// View makes a value of a text that came out of Parse once, such as a stored body. The text is not looked at until it
+// is asked for, and must not change as long as the value, or one that was found in it, is used. A text that is not JSON
+// gives Undefined wherever it is not.
+func View(text []byte) Value {
+	return viewString(viewText(text))
+}
+
+// viewText makes a string of the memory of b.
+func viewText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+func viewString(s string) Value {
+	v, _ := valueAt(s, skipSpace(s, 0))
+	return v
+}
+
+// Kind returns the type.
+func (v Value) Kind() Kind { return v.kind }
+
+// IsDefined reports whether the value is anything but Undefined.
+func (v Value) IsDefined() bool { return v.kind != Undefined }
+
+// IsTrue reports whether the value is the boolean true, which is what a condition has to be to hold.
+func (v Value) IsTrue() bool { return v.kind == Boolean && v.num != 0 }
+
+// Float returns a number as a double, and 0 for what is not a number.
+func (v Value) Float() float64 {
+	if v.kind != Number {
+		return 0
+	}
+	if v.form == plain {
+		return v.num
+	}
+	return parseNumber(v.text)
+}
+
+// Str returns the contents of a string, and "" for what is not a string. It shares the memory of the value's text.
+func (v Value) Str() string {
+	switch {
+	case v.kind != String:
+		return ""
+	case v.form == plain:
+		return v.text
+	case v.form == raw:
+		return v.text[1 : len(v.text)-1]
+	default:
+		return unescape(v.text[1 : len(v.text)-1])
+	}
+}
+
+// Get returns the member of an object by name, and Undefined if there is none or the value is not an object.
+func (v Value) Get(name string) Value {
+	if v.kind != Object {
+		return Value{}
+	}
+	if v.form != plain {
+		return memberOf(v.text, name)
+	}
+	for i, n := range v.tree.names {
+		if n == name {
+			return v.tree.elements[i]
+		}
+	}
+	return Value{}
+}
+
+// Index returns element i of an array, counted from 0, and Undefined outside it or if the value is not an array.
+func (v Value) Index(i int) Value {
+	if v.kind != Array || i < 0 {
+		return Value{}
+	}
+	if v.form == plain {
+		if i < len(v.tree.elements) {
+			return v.tree.elements[i]
+		}
+		return Value{}
+	}
+	for e := range v.Elements() {
+		if i == 0 {
+			return e
+		}
+		i--
+	}
+	return Value{}
+}
+
+// Len returns the number of elements or members, and 0 for other kinds.
+func (v Value) Len() int {
+	n := 0
+	switch {
+	case v.kind != Array && v.kind != Object:
+	case v.form == plain:
+		n = len(v.tree.elements)
+	case v.kind == Array:
+		for range v.Elements() {
+			n++
+		}
+	default:
+		for range v.Members() {
+			n++
+		}
+	}
+	return n
+}
+
+// Elements yields the elements of an array in order, and nothing for other kinds.
+func (v Value) Elements() iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		if v.kind != Array {
+			return
+		}
+		if v.form == plain {
+			for _, e := range v.tree.elements {
+				if !yield(e) {
+					return
+				}
+			}
+			return
+		}
+		i := skipSpace(v.text, 1)
+		for i < len(v.text) && v.text[i] != ']' {
+			e, end := valueAt(v.text, i)
+			if !e.IsDefined() || !yield(e) {
+				return
+			}
+			i = nextItem(v.text, end)
+		}
+	}
+}
+
+// Members yields the members of an object in order, and nothing for other kinds. Names share the memory of the text.
+func (v Value) Members() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		if v.kind != Object {
+			return
+		}
+		if v.form == plain {
+			for i, name := range v.tree.names {
+				if !yield(name, v.tree.elements[i]) {
+					return
+				}
+			}
+			return
+		}
+		for p := range parts(v.text) {
+			if !yield(p.name(v.text), p.value) {
+				return
+			}
+		}
+	}
+}
