@@ -69,7 +69,6 @@ func Without(v Value, remove ...string) Value {
 	s := v.text
 	var out []byte
 	copied, removed := 0, false
-	first := skipSpace(s, 1)
 	for p := range parts(s) {
 		if !slices.Contains(remove, p.name(s)) {
 			continue
@@ -94,7 +93,7 @@ func Without(v Value, remove ...string) Value {
 			}
 		}
 	}
-	if !removed || first >= len(s) {
+	if !removed {
 		return v
 	}
 	return View(append(out, s[copied:]...))

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Compare orders any two values: by kind first (Undefined, null, booleans, numbers, strings, arrays, objects), then false
-// before true, numbers as doubles, strings by their bytes, arrays by their elements, objects by their members in the
-// order of names. It returns a number below, at or above 0, and 0 only for values that Equal.
+// Compare orders any two values: by kind first (Undefined, null, booleans, numbers, strings, arrays, objects), then
+// false before true, numbers as doubles, strings by their bytes, arrays by their elements, objects by their members in
+// the order of names. It returns a number below, at or above 0, and 0 only for values that Equal.
 func Compare(a, b Value) int {
 	if c := cmp.Compare(a.kind, b.kind); c != 0 {
 		return c

@@ -116,7 +116,20 @@ func View(text []byte) Value {
 func viewText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func viewString(s string) Value {
-	v, _ := valueAt(s, skipSpace(s, 0))
+	begin, end := skipSpace(s, 0), len(s)
+	for end > begin && s[end-1] <= ' ' {
+		end--
+	}
+	// A container is not walked through to find out where it ends: nothing but it is in the text.
+	if s = s[begin:end]; len(s) >= 2 {
+		switch {
+		case s[0] == '{' && s[len(s)-1] == '}':
+			return Value{kind: Object, form: raw, text: s}
+		case s[0] == '[' && s[len(s)-1] == ']':
+			return Value{kind: Array, form: raw, text: s}
+		}
+	}
+	v, _ := valueAt(s, 0)
 	return v
 }
 

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func mustParse(t testing.TB, text string) Value {
+	t.Helper()
+	v, err := Parse([]byte(text), Limits{})
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return v
+}
+
+// TestParse proves what is taken, as what text, and what is refused, where.
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":1}`:                           `{"a":1}`,
+		" \n{ \"b\" : 1.50 , \"a\":1E2 }\t": `{ "b" : 1.50 , "a":1E2 }`,
+		`12345678901234567890.10`:           `12345678901234567890.10`,
+		`"\ud83d\ude00\u0041"`:              `"\ud83d\ude00\u0041"`,
+		`"\ud83d"`:                          `"\ud83d"`,
+		`{"a":1,"b":2,"a":3}`:               `{"a":3,"b":2}`,
+		`[{"a":1,"\u0061":2}, 1 ]`:          `[{"a":2},1]`,
+		`{"a":{"x":1,"x":2},"b": [ 1 ]}`:    `{"a":{"x":2},"b":[1]}`,
+		`-0`:                                `-0`,
+		"\"\u007f\u2028\"":                  "\"\u007f\u2028\"",
+		``:                                  `!0: the text ends where a value is expected`,
+		`{"a":1,}`:                          `!7: the name of a member is expected in quotes, not '}'`,
+		`{'a':1}`:                           `!1: the name of a member is expected in quotes, not '\''`,
+		`{"a" 1}`:                           `!5: a colon is expected after the name of a member, not '1'`,
+		`[1 2]`:                             `!3: a comma or ] is expected after an element, not '2'`,
+		`{"a":1 "b"}`:                       `!7: a comma or } is expected after a member, not '"'`,
+		`01`:                                `!2: a number does not begin with 0 unless it is followed by a point`,
+		`1.`:                                `!2: a digit is expected after the point, not the end of the text`,
+		`-`:                                 `!1: a digit is expected, not the end of the text`,
+		`1e`:                                `!2: a digit is expected in the exponent, not the end of the text`,
+		`1e400`:                             `!0: the number is beyond the range of a double`,
+		`nul`:                               `!0: a value is expected: a word that begins like null is not one`,
+		`NaN`:                               `!0: no value begins with 'N'`,
+		`1 1`:                               `!2: there is more after the end of the value`,
+		`"a`:                                `!2: the text ends in a string`,
+		"\"a\nb\"":                          `!2: a control character in a string has to be escaped, as in \u000a`,
+		`"\x"`:                              `!2: a backslash before 'x' is no escape`,
+		`"\u12g4"`:                          `!5: \u needs four hexadecimal digits`,
+		"\"ab\xff\"":                        `!3: it is not UTF-8`,
+		"\"\xed\xa0\x80\"":                  `!1: it is not UTF-8`,
+		strings.Repeat("[", 129):            `!128: arrays and objects lie more than 128 deep in each other`,
+	} {
+		got := ""
+		v, err := Parse([]byte(text), Limits{})
+		if e, ok := errors.AsType[*SyntaxError](err); ok {
+			got = fmt.Sprintf("!%d: %s", e.Offset, e.Message)
+		} else {
+			got = v.String()
+		}
+		if got != want {
+			t.Errorf("%s\n got %s\nwant %s", text, got, want)
+		}
+	}
+	if _, err := Parse([]byte(`"123456"`), Limits{Size: 7}); err == nil {
+		t.Error("a text above the bound was taken")
+	} else if _, ok := errors.AsType[*SizeError](err); !ok {
+		t.Errorf("%v is not a SizeError", err)
+	}
+	if _, err := Parse([]byte(strings.Repeat("[", 128)+strings.Repeat("]", 128)), Limits{}); err != nil {
+		t.Errorf("128 levels: %v", err)
+	}
+}
+
+// TestManyMembers proves that an object with very many names, one of them twice, is parsed without comparing all pairs.
+func TestManyMembers(t *testing.T) {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i := range 100_000 {
+		fmt.Fprintf(&b, `"n%d":%d,`, i, i)
+	}
+	b.WriteString(`"n500":"last"}`)
+	v := mustParse(t, b.String())
+	if got := v.Get("n500").Str(); got != "last" || v.Len() != 100_000 {
+		t.Fatalf("n500 is %q of %d members", got, v.Len())
+	}
+}
+
+// TestLookups proves that members and elements are found, whatever is written before them.
+func TestLookups(t *testing.T) {
+	v := mustParse(t, `{ "s" : "x\"}{" , "long":"`+strings.Repeat("y", 40)+`\\\"`+strings.Repeat("z", 40)+`", "n":-1.5e2,
+		"a":[1,"]",[2,{"b":3}],null], "o":{"a b":true,"\u0065":"\n"}, "i":123456789012345, "last":false}`)
+	for _, c := range []struct{ got, want string }{
+		{v.Get("s").Str(), `x"}{`},
+		{v.Get("long").Str()[39:43], `y\"z`},
+		{fmt.Sprint(v.Get("n").Float()), "-150"},
+		{fmt.Sprint(v.Get("i").Float()), fmt.Sprint(123456789012345.0)},
+		{v.Get("a").Index(2).Index(1).Get("b").String(), "3"},
+		{v.Get("a").Index(3).String(), "null"},
+		{v.Get("a").Index(4).String(), "undefined"},
+		{v.Get("a").Index(-1).String(), "undefined"},
+		{v.Get("o").Get("e").Str(), "\n"},
+		{v.Get("o").Get("a b").String(), "true"},
+		{v.Get("o").Get("\\u0065").String(), "undefined"},
+		{v.Get("last").String(), "false"},
+		{v.Get("s").Get("x").String(), "undefined"},
+		{fmt.Sprint(v.Len(), v.Get("a").Len(), v.Get("s").Len()), "7 4 0"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %s, want %s", c.got, c.want)
+		}
+	}
+}
+
+// anyValue draws values as computed ones, of bounded depth.
+func anyValue(depth int) *rapid.Generator[Value] {
+	return rapid.Custom(func(t *rapid.T) Value {
+		n := 4
+		if depth > 0 {
+			n = 6
+		}
+		switch rapid.IntRange(0, n).Draw(t, "kind") {
+		case 0:
+			return NullValue
+		case 1, 2:
+			return BooleanValue(rapid.Bool().Draw(t, "b"))
+		case 3:
+			return NumberValue(rapid.Float64().Draw(t, "n"))
+		case 4:
+			return StringValue(strings.ToValidUTF8(rapid.String().Draw(t, "s"), "?"))
+		case 5:
+			return ArrayValue(rapid.SliceOfN(anyValue(depth-1), 0, 4).Draw(t, "a"))
+		}
+		var members []Member
+		for _, name := range rapid.SliceOfN(rapid.StringMatching(`[a-c"\\é]{0,2}`), 0, 4).Draw(t, "names") {
+			members = append(members, Member{name, anyValue(depth-1).Draw(t, "member")})
+		}
+		return ObjectValue(members)
+	})
+}
+
+// TestTextAndTreeAgree proves that a value and the parsed form of its text are equal, and that encoding/json reads the
+// same from it.
+func TestTextAndTreeAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := anyValue(3).Draw(t, "v")
+		text := v.String()
+		back, err := Parse([]byte(text), Limits{})
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if !Equal(v, back) || Compare(back, v) != 0 {
+			t.Fatalf("%s is not equal to its text", text)
+		}
+		var std any
+		if err := json.Unmarshal([]byte(text), &std); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		again, _ := json.Marshal(std)
+		if w := mustParseString(string(again)); !Equal(v, w) {
+			t.Fatalf("%s became %s", text, again)
+		}
+		if c := string(back.AppendCanonical(nil)); c != string(v.AppendCanonical(nil)) {
+			t.Fatalf("%s and its text differ in canonical form", text)
+		}
+	})
+}
+
+func mustParseString(s string) Value {
+	v, _ := Parse([]byte(s), Limits{})
+	return v
+}
+
+// TestOrderIsTotal proves that Compare is an order: antisymmetric and transitive, and consistent with Equal.
+func TestOrderIsTotal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.SliceOfN(anyValue(2), 3, 8).Draw(t, "values")
+		slices.SortFunc(all, Compare)
+		for i := range all {
+			for j := range all {
+				c, d := Compare(all[i], all[j]), Compare(all[j], all[i])
+				if c != -d || (c == 0) != Equal(all[i], all[j]) || i < j && c > 0 {
+					t.Fatalf("%v and %v: %d, %d", all[i], all[j], c, d)
+				}
+			}
+		}
+	})
+}
+
+// FuzzLookup proves that no text makes a lookup panic, parsed or not, and that Parse takes nothing but JSON.
+func FuzzLookup(f *testing.F) {
+	for _, s := range []string{`{"a":[1,{"b":"\\u00"}]}`,
+		`{"a":`, `["`, `{"\`, `{"a":1,"a":{"b":2}}`, `[[[`, `"\ud83d\u`, "{}", `1e999`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, v := range []Value{View(text), viewString("{" + string(text)), viewString("[" + string(text))} {
+			v.Get("a").Index(1).Get("b").Str()
+			v.Len()
+			v.Float()
+			v.AppendCanonical(nil)
+			Without(v, "a")
+			With(v, "a", NullValue)
+		}
+		v, err := Parse(text, Limits{})
+		if err != nil {
+			return
+		}
+		if !json.Valid([]byte(v.String())) {
+			t.Fatalf("%q was taken", text)
+		}
+		if w, err := Parse([]byte(v.String()), Limits{}); err != nil || w.String() != v.String() {
+			t.Fatalf("%q is not taken again: %v", v.String(), err)
+		}
+	})
+}
