@@ -181,10 +181,17 @@ func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 	return m
 }
 
-// Holds implements the host of reconcile.Local.
+// Holds implements the host of reconcile.Local. RightByMap is blind to what has taken the span of a partition that is
+// merged as far as the map knows, and to nothing else.
 func (r replicas) Holds(table uint32, span topology.Span) bool {
 	b := r.n.w.plan.Bugs
-	return !b.ChildByMap && !b.RightByMap && r.Host.Holds(table, span)
+	merges := func(p *topology.Partition) bool {
+		return p.Join != nil && p.Join.Stage == topology.Merging && p.Join.Left != p.ID && p.Span.Overlaps(span)
+	}
+	if b.ChildByMap || b.RightByMap && slices.ContainsFunc(r.n.state().Map.Partitions(table), merges) {
+		return false
+	}
+	return r.Host.Holds(table, span)
 }
 
 // Absorber implements the host of reconcile.Local.

@@ -72,7 +72,7 @@ func brings(b Bugs) Hardships {
 	case b.NoRequire:
 		return Hardships{Batches: true, Schema: true}
 	case b.RightByMap:
-		return Hardships{Merges: true, Lost: true, Strikes: true}
+		return Hardships{Splits: true, Merges: true, Strikes: true}
 	case b.EarlyReady, b.FrozenIsOrphan, b.MergeMapFirst:
 		return Hardships{Merges: true, Lost: true}
 	case b.ChildByMap, b.ChildIsOrphan, b.MapFirst:

@@ -154,6 +154,11 @@ func (w *simulation) watchSteps() {
 				now[p.ID] = name
 			}
 		})
+		if w.plan.Bugs.RightByMap { // it shows where the first node that has merged crashes, and the map does not know
+			if odd = 1; steps.MergeApplied == 0 {
+				continue
+			}
+		}
 		if s.seen[p.ID] != now[p.ID] {
 			news, odds = append(news, p), append(odds, odd)
 		}
@@ -171,12 +176,15 @@ func (w *simulation) watchSteps() {
 	}
 }
 
+// crashes is none of the rarer strikes.
+const crashes = 8
+
 // strike does something to a node that has a replica of a partition, or to its table, now or soon.
 func (w *simulation) strike(p *topology.Partition, step string) {
 	dice := w.strikes.dice
 	set := p.Sets[0].Replicas
 	n := w.nodeOf(set[dice.IntN(len(set))].Node)
-	if leader := w.leaderOf(p.ID); leader != nil && dice.IntN(2) == 0 {
+	if leader := w.leaderOf(p.ID); leader != nil && (dice.IntN(2) == 0 || w.plan.Bugs.RightByMap) {
 		n = leader
 	}
 	soon := time.Duration(dice.Int64N(int64(20 * time.Millisecond)))
@@ -184,6 +192,9 @@ func (w *simulation) strike(p *topology.Partition, step string) {
 		soon = 1
 	}
 	what := dice.IntN(9)
+	if w.plan.Bugs.RightByMap {
+		what, soon = crashes, 1
+	}
 	if by := w.nodes[dice.IntN(nodeCount)]; p.Cut != nil && !p.Cut.Recalled && by != n && by.keeper != nil &&
 		dice.IntN(2) == 0 {
 		by.cancel(p.Table, p.ID) // in time, as a rule, where the leader is struck

@@ -21,9 +21,9 @@ type offer struct {
 	to, since uint64
 }
 
-// Transfer asks another voter to lead, if it is caught up and was heard of lately; else it returns ErrNotReady. The
-// lease ends before that: the vote that follows ignores leases. There is none again in this term, because the request
-// to the other one may travel for long.
+// Transfer asks another voter to lead, if it is caught up and was heard of lately and no change of members is under
+// way; else it returns ErrNotReady. The lease ends before that: the vote that follows ignores leases. There is none
+// again in this term, because the request to the other one may travel for long.
 func (h *Host) Transfer(id, to uint64) error {
 	g := h.groups[id]
 	if g == nil || !g.leading {
@@ -32,11 +32,21 @@ func (h *Host) Transfer(id, to uint64) error {
 	if to == g.replica {
 		return nil
 	}
-	if _, ok := h.ready(g, to); !ok {
+	if _, ok := h.ready(g, to); !ok || !g.mayOffer() {
 		return ErrNotReady
 	}
 	h.transfer(g, to)
 	return nil
+}
+
+// mayOffer reports whether the leadership may be offered: not while members change. The library proposes to leave a
+// joint configuration only as it hears that an entry is applied, and drops that proposal while an offer is open. If the
+// offer came to nothing, the group would stay joint, and nobody could join, leave or move, until the next write. A
+// leader that has applied nothing of its own term may find such a change in what it has still to apply. It must lead in
+// the library, too, where it may have stepped down since the last pump: a follower would pass the offer on to its
+// leader, which would take it for its own.
+func (g *Group) mayOffer() bool {
+	return g.appliedTerm == g.term && !g.flights.changing && len(g.conf.GetVotersOutgoing()) == 0 && g.raft.leads()
 }
 
 // ready returns how far a replica is that could lead at once.
@@ -85,6 +95,9 @@ func (h *Host) offerAll() (left int) {
 			continue
 		}
 		left++
+		if !g.mayOffer() {
+			continue
+		}
 		to, best := uint64(0), uint64(0)
 		for i := range voters {
 			id := voters[(i+int(g.id%uint64(len(voters))))%len(voters)] // not all to one node

@@ -59,6 +59,9 @@ func (l *library) ApplyConfChange(cc pb.ConfChangeI) *pb.ConfState {
 // campaigns reports whether the replica asks for votes at present.
 func (l *library) campaigns() bool { return l.node.BasicStatus().RaftState == raft.StateCandidate }
 
+// leads reports whether the replica leads at present.
+func (l *library) leads() bool { return l.node.BasicStatus().RaftState == raft.StateLeader }
+
 // progress shows what a leader knows of each member.
 func (l *library) progress(visit func(id uint64, kind raft.ProgressType, p tracker.Progress)) {
 	l.node.WithProgress(visit)
