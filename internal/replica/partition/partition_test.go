@@ -632,7 +632,9 @@ func TestRequire(t *testing.T) {
 
 // Every request is counted and priced.
 func TestCounts(t *testing.T) {
-	h := open(t, newStore(t), 1, Options{})
+	// The clock stands still: a minute that ends begins the lists anew, and the host looks at it by itself, too.
+	now := time.Unix(1_800_000_010, 0)
+	h := open(t, newStore(t), 1, Options{Now: func() time.Time { return now }})
 	defer closeHost(t, h)
 	r := h.Replicas()[0]
 	if err := write(t.Context(), r, put("k", 1)); err != nil {
@@ -652,10 +654,8 @@ func TestCounts(t *testing.T) {
 		u.Units[usage.Applied].Float() != 5 {
 		t.Errorf("by kind: %+v", u)
 	}
-	// Both within one minute: another one would begin its lists anew.
-	minute := time.Now().Truncate(time.Minute)
-	h.TickUsage(minute.Add(time.Second))
-	h.TickUsage(minute.Add(2 * time.Second))
+	h.TickUsage(now.Add(time.Second))
+	h.TickUsage(now.Add(2 * time.Second))
 	top := r.Hottest(2)
 	if len(top.Keys) != 2 || top.Keys[0].Token != token.Hash([]byte("k")) || top.Keys[0].Units.Float() != 5+1+1+5 ||
 		top.Keys[1].Token != token.Hash([]byte("nothing")) {
