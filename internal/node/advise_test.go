@@ -117,7 +117,8 @@ func TestAdviceOfAllNodes(t *testing.T) {
 // TestAdviceOnTraffic proves that the key which takes most of what a table costs is found, though it is small.
 func TestAdviceOnTraffic(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, Options{HTTP: "127.0.0.1:0"})
+	now := aMinute()
+	n := startNode(t, Options{HTTP: "127.0.0.1:0", now: func() time.Time { return now }})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -127,7 +128,7 @@ func TestAdviceOnTraffic(t *testing.T) {
 	for range 1200 { // 6,000 request units
 		c.query("UPDATE ks.t SET v = 'y' WHERE k = 7 AND c = 1")
 	}
-	n.host.TickUsage(time.Now().Add(time.Second))
+	n.host.TickUsage(now.Add(time.Second))
 	reports, err := n.adviseNamed(t.Context(), "ks.t")
 	if err != nil || len(reports) != 1 || len(reports[0].Findings) != 1 ||
 		!strings.HasPrefix(reports[0].Findings[0].Headline, "traffic is uneven: k = 7 takes 92") {

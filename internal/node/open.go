@@ -116,7 +116,7 @@ func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
 // openPartitions opens the replicas, and before that what they need of a cluster.
 func (n *Node) openPartitions(ctx context.Context) error {
-	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Hot: n.partitionHot}
+	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Hot: n.partitionHot, Now: n.opts.now}
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
 	}
