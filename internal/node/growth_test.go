@@ -48,14 +48,16 @@ func TestSplitsBySize(t *testing.T) {
 	}
 	clients.Wait()
 	poll.Until(t, "the table is split", func() bool { return len(partsOf(n)) > 1 })
+	began := time.Now()
 	for i := range rows {
 		if c.execute(c.prepare("SELECT k FROM ks.t WHERE k = ?"), number(i)).RowCount != 1 {
 			t.Fatalf("row %d is lost", i)
 		}
 	}
 	parts := partsOf(n)
+	inTime := time.Since(began) < time.Minute/2 // else this machine took so long for the rows that they may split again
 	for _, p := range parts {
-		if split.Rests(p, time.Now()) == 0 {
+		if inTime && split.Rests(p, time.Now()) == 0 {
 			t.Errorf("partition %d does not rest", p.ID)
 		}
 		size, err := n.store.Size(p.Span.Keys(p.Table), 1)
@@ -64,7 +66,7 @@ func TestSplitsBySize(t *testing.T) {
 		}
 	}
 	other := n.catalog.Snapshot().Keyspaces["ks"].Tables["u"].ID
-	if u := n.records.State().Map.Partitions(other); len(parts) != 2 || len(u) != 1 {
+	if u := n.records.State().Map.Partitions(other); inTime && len(parts) != 2 || len(u) != 1 {
 		t.Errorf("%d partitions within a minute, %d of a table without a cap", len(parts), len(u))
 	}
 }
@@ -138,7 +140,7 @@ func TestSplitsByLoad(t *testing.T) {
 		})
 	}
 	said := ""
-	poll.UntilNone(t, "both are told of", time.Minute, func() string {
+	poll.UntilNone(t, "both are told of", poll.Limit, func() string {
 		said = ""
 		for _, table := range n.shown().Status().Tables {
 			if table.Name == "ks.hot" {
