@@ -211,7 +211,10 @@ func TestNodeBounds(t *testing.T) {
 		c.mustFail(cqlwire.CodeOverloaded, "long-running")
 		c.rows()
 		blocked.nc.Close()
-		poll.Until(t, "workers are free", func() bool { return b.srv.Stats().Working.Load() == 0 })
+		// The one that waited has its turn after the two that ended: with it in the queue there is no place.
+		poll.Until(t, "workers are free", func() bool {
+			return b.srv.Stats().Queued.Load() == 0 && b.srv.Stats().Working.Load() == 0
+		})
 		c.query(3, "long")
 		c.flush()
 		c.rows()
@@ -332,7 +335,7 @@ func TestWriteTimeout(t *testing.T) {
 		if !errors.Is(err, ErrSlowClient) || b.srv.Stats().Slow.Load() != 1 {
 			t.Fatal(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(poll.Limit):
 		t.Fatal("it was not cut off")
 	}
 }
@@ -383,7 +386,16 @@ func TestShutdown(t *testing.T) {
 		t.Fatal("it did not wait")
 	default:
 	}
-	<-time.After(20 * time.Millisecond) // the connection hears of it within a tick
+	poll.Until(t, "the connection has heard of it", func() (heard bool) {
+		b.srv.mu.Lock()
+		defer b.srv.mu.Unlock()
+		for c := range b.srv.conns {
+			c.mu.Lock()
+			heard = heard || c.waiting // for the answer to the first
+			c.mu.Unlock()
+		}
+		return heard
+	})
 	// comes too late: it is neither answered nor does it cost the client the answer it waits for
 	c.query(3, "x")
 	c.flush()
