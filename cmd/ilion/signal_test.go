@@ -65,7 +65,7 @@ func (p *process) end(t *testing.T) syscall.WaitStatus {
 	select {
 	case <-done:
 		return p.ProcessState.Sys().(syscall.WaitStatus)
-	case <-time.After(20 * time.Second):
+	case <-time.After(poll.Limit):
 		t.Fatal("the process does not end")
 		return 0
 	}

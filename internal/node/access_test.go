@@ -53,7 +53,7 @@ func startNode(t *testing.T, o Options) *Node {
 // logIn connects with the driver and asks for the name and address of the node.
 func logIn(addr string, change func(*gocql.ClusterConfig)) (rpc net.IP, err error) {
 	cluster := gocql.NewCluster(addr)
-	cluster.ConnectTimeout, cluster.Timeout = 5*time.Second, 5*time.Second
+	cluster.ConnectTimeout, cluster.Timeout = 30*time.Second, 30*time.Second
 	cluster.ReconnectionPolicy = &gocql.ConstantReconnectionPolicy{MaxRetries: 1}
 	if change != nil {
 		change(cluster)

@@ -13,7 +13,7 @@ import (
 // as connects as a role, or fails to.
 func as(addr, role, password string) (*gocql.Session, error) {
 	cluster := gocql.NewCluster(addr)
-	cluster.ConnectTimeout, cluster.Timeout = 5*time.Second, 5*time.Second
+	cluster.ConnectTimeout, cluster.Timeout = 30*time.Second, 30*time.Second
 	cluster.Authenticator = gocql.PasswordAuthenticator{Username: role, Password: password}
 	return cluster.CreateSession()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // What a kill between the steps of a schema change leaves behind is removed at the next start: a partition whose table
@@ -128,7 +129,7 @@ func TestBuildOfChangedTable(t *testing.T) {
 		go func() { n.builder.Build(t.Context(), old); close(done) }()
 		select {
 		case <-done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(poll.Limit):
 			t.Fatal("the build does not end")
 		}
 	}

@@ -117,7 +117,7 @@ func TestShrinksAfterDeletes(t *testing.T) {
 		}
 		return out
 	}
-	poll.UntilNone(t, "it is one partition again", 40*time.Second, func() string {
+	poll.UntilNone(t, "it is one partition again", poll.Limit, func() string {
 		if len(partsOf(n)) > 1 {
 			return fmt.Sprint(sizes())
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/throughput"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // TestThroughputIsDivided proves that the throughput of a table is divided evenly over its physical partitions, that
@@ -98,7 +99,7 @@ func TestThroughputIsEnforced(t *testing.T) {
 	if err := try(free, key, large); err != nil {
 		t.Errorf("another table: %v", err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(poll.Limit); ; {
 		err := try(read, key)
 		if err == nil {
 			break
@@ -120,7 +121,7 @@ func TestPartitionsByThroughput(t *testing.T) {
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 18000")
 	await := func(want int, each int64) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), poll.Limit)
 		defer cancel()
 		for {
 			s := n.records.State()

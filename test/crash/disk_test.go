@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/poll"
@@ -154,7 +153,7 @@ func TestBrokenDisk(t *testing.T) {
 			break
 		}
 	}
-	s.Wait(t, 10*time.Second)
+	s.Wait(t, poll.Limit)
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
 	last := lines[len(lines)-1]
 	if code := s.Cmd.ProcessState.ExitCode(); code != 1 ||
@@ -276,7 +275,7 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%d rows were served from a damaged table", r.RowCount)
 		}
 		c.Close()
-		s.Wait(t, 10*time.Second)
+		s.Wait(t, poll.Limit)
 	}
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
 	if last := lines[len(lines)-1]; s.Cmd.ProcessState.ExitCode() != 1 || !strings.HasPrefix(last, "ilion: ") ||

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
@@ -52,12 +51,10 @@ func TestIndexThroughLoss(t *testing.T) {
 	c.Do(0, keyspace, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	fill(t, c, rows, values)
 	leader := -1
-	for deadline := time.Now().Add(10 * time.Second); leader < 0 && time.Now().Before(deadline); {
+	poll.Until(t, "somebody leads the meta partition", func() bool {
 		leader = metaLeader(c)
-	}
-	if leader < 0 {
-		t.Fatal("nobody leads the meta partition")
-	}
+		return leader >= 0
+	})
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	last := make([]int, writers)

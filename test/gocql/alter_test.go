@@ -12,6 +12,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // TestAlterWhileWriting proves that prepared statements go on to write and read what they say while other columns of
@@ -65,7 +66,7 @@ func TestAlterWhileWriting(t *testing.T) {
 				case 3:
 					exec(t, s, "ALTER TABLE "+table+" DROP n")
 				}
-				for deadline := time.Now().Add(30 * time.Second); reads.Load() < before+2*lanes && !t.Failed() &&
+				for deadline := time.Now().Add(poll.Limit); reads.Load() < before+2*lanes && !t.Failed() &&
 					time.Now().Before(deadline); {
 					time.Sleep(time.Millisecond)
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/node"
 	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // apart gives every node an address of its own with one port for all: the driver does not look at the ports that nodes
@@ -166,7 +167,7 @@ func TestPagingThroughRestarts(t *testing.T) {
 	}
 	done.Store(true)
 	t.Logf("%d scans", <-scans)
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(poll.Limit)
 	for seen := map[gocql.UUID]bool{}; len(seen) < c.Len(); {
 		var id gocql.UUID
 		if err := s.Query("SELECT host_id FROM system.local").Scan(&id); err == nil {

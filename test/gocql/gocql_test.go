@@ -16,13 +16,14 @@ import (
 
 	"github.com/ilion-db/ilion"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 func connect(t *testing.T, addr string, version int) *gocql.Session {
 	t.Helper()
 	cluster := gocql.NewCluster(addr)
 	cluster.ProtoVersion = version
-	cluster.Timeout = 10 * time.Second
+	cluster.Timeout = 30 * time.Second
 	cluster.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy())
 	s, err := cluster.CreateSession()
 	if err != nil {
@@ -151,7 +152,7 @@ func schemaEvents(t *testing.T, s, other *gocql.Session, ks string) {
 	exec(t, s, "CREATE TYPE "+ks+".addr (street text, zip int)")
 	exec(t, s, "CREATE TABLE "+ks+
 		".people (id uuid PRIMARY KEY, home frozen<addr>, d decimal, b boolean, t timestamp, i inet)")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), poll.Limit)
 	defer cancel()
 	for tick := time.NewTicker(20 * time.Millisecond); ; {
 		if meta, err := other.KeyspaceMetadata(ks); err == nil && meta.Tables["people"] != nil {

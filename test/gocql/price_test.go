@@ -25,7 +25,7 @@ func connectTo(t *testing.T, addr string) *gocql.Session {
 	}
 	cluster := gocql.NewCluster(addr)
 	cluster.ProtoVersion = 5
-	cluster.Timeout = 10 * time.Second
+	cluster.Timeout = 30 * time.Second
 	cluster.HostFilter = gocql.WhiteListHostFilter(host)
 	s, err := cluster.CreateSession()
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/node"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/poll"
 )
 
 // piece is a row of size_estimates or table_estimates.
@@ -105,7 +105,7 @@ func TestSizeEstimatesCoverTheRing(t *testing.T) {
 		}
 		for _, table := range []string{"size_estimates", "table_estimates"} {
 			// A replica may be a moment behind the quorum that has acknowledged.
-			for deadline := time.Now().Add(20 * time.Second); ; {
+			poll.UntilNone(t, fmt.Sprintf("%s of %d nodes", table, n), poll.Limit, func() string {
 				kinds := map[string][]piece{}
 				for _, conn := range conns {
 					for _, p := range pieces(t, conn, table) {
@@ -116,13 +116,8 @@ func TestSizeEstimatesCoverTheRing(t *testing.T) {
 				if table == "table_estimates" && wrong == "" {
 					wrong = untold(kinds["local_primary"], 500)
 				}
-				if wrong == "" {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("%s of %d nodes: %s", table, n, wrong)
-				}
-			}
+				return wrong
+			})
 		}
 	}
 }

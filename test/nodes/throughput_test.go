@@ -5,7 +5,6 @@ package nodes_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/nodes"
@@ -34,7 +33,7 @@ func TestPartitionsByThroughput(t *testing.T) {
 		t.Errorf("made with %d partitions, want 2", n)
 	}
 	c.Do(1, "ALTER TABLE ks.t WITH cosmosdb_provisioned_throughput = 50000")
-	poll.UntilNone(t, "five partitions", time.Minute, func() string {
+	poll.UntilNone(t, "five partitions", poll.Limit, func() string {
 		all := partitions()
 		for _, p := range all {
 			if p.SplitsOff != 0 && p.SplitCause != "throughput" {

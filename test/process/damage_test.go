@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
@@ -53,7 +52,7 @@ var readyAt = regexp.MustCompile(`CQL on ([0-9.:]+), `)
 
 // ready waits until a node serves requests, and returns where; "" if it has ended.
 func (m *member) ready(s *process.Server) (at string) {
-	_, missing := poll.Try(30*time.Second, func() string {
+	_, missing := poll.Try(poll.Limit, func() string {
 		if found := readyAt.FindStringSubmatch(s.Stderr()); found != nil {
 			at = found[1]
 		} else if s.Running() {
@@ -260,7 +259,7 @@ func (m *member) flip(was *state, name string, at int, dir string) {
 			}
 			return
 		}
-		s.Wait(m.t, 30*time.Second)
+		s.Wait(m.t, poll.Limit)
 	}
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
 	last := lines[len(lines)-1]

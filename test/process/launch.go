@@ -54,7 +54,7 @@ func (s *Server) Says(t testing.TB, text string) {
 // the texts.
 func (s *Server) Refuses(t testing.TB, code int, texts ...string) {
 	t.Helper()
-	s.Wait(t, time.Minute)
+	s.Wait(t, poll.Limit)
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
 	last := lines[len(lines)-1]
 	if got := s.Cmd.ProcessState.ExitCode(); got != code || !strings.HasPrefix(last, "ilion: ") {

@@ -280,7 +280,7 @@ func (w *world) request(id topology.PartitionID, send func(r *Replica, try func(
 		default:
 			return err
 		}
-		if time.Since(began) > 15*time.Second {
+		if time.Since(began) > poll.Limit {
 			return fmt.Errorf("given up: %w", err)
 		}
 		if try%len(w.nodes) == len(w.nodes)-1 {
