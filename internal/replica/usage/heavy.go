@@ -195,9 +195,14 @@ func (t *table) top(n int, holds func(token.Token) bool, order func(a, b *Heavy)
 			all = append(all, h)
 		}
 	}
-	slices.SortFunc(all, func(a, b Heavy) int { return cmp.Or(order(&a, &b), cmp.Compare(a.Token, b.Token)) })
-	out.Keys, out.Floor = slices.Clone(all[:min(n, len(all))]), ru.Units(floor)
+	sorted := make([]*Heavy, len(all)) // of values each comparison would put both on the heap
+	for i := range all {
+		sorted[i] = &all[i]
+	}
+	slices.SortFunc(sorted, func(a, b *Heavy) int { return cmp.Or(order(a, b), cmp.Compare(a.Token, b.Token)) })
+	out.Keys, out.Floor = make([]Heavy, min(n, len(all))), ru.Units(floor)
 	for i := range out.Keys {
+		out.Keys[i] = *sorted[i]
 		out.Keys[i].Key = t.named[out.Keys[i].Token.Position()]
 	}
 	return out
