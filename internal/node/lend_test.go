@@ -18,15 +18,18 @@ import (
 // lend does not.
 func TestIdlePartitionsLend(t *testing.T) {
 	t.Parallel()
-	lending := Options{Limits: LimitOptions{Lending: true}, Splits: SplitOptions{Units: -1}}
+	const partitions = 12
+	lending := Options{Limits: LimitOptions{Lending: true}, Splits: SplitOptions{Units: -1},
+		InitialPartitions: partitions}
 	nodes := []*Node{clusterNode(t, nil, lending)}
-	for _, o := range []Options{lending, lending, {}} {
+	for _, o := range []Options{lending, lending, {InitialPartitions: partitions}} {
 		nodes = append(nodes, clusterNode(t, nodes[0], o))
 	}
 	poll.Until(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
 	c := newClient(t, nodes[0])
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH throughput = 72000")
+	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text)")
+	c.query("ALTER TABLE k.t WITH throughput = 4800") // 400 each, which a slow machine exceeds, too
 	leaders := func() (out [4][]*partition.Replica) {
 		for i, n := range nodes {
 			for _, r := range n.host.Replicas() {
@@ -43,7 +46,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 		for _, some := range all {
 			sum += len(some)
 		}
-		return sum == 12 && min(len(all[0]), len(all[1]), len(all[2]), len(all[3])) > 0
+		return sum == partitions && min(len(all[0]), len(all[1]), len(all[2]), len(all[3])) > 0
 	})
 	loans := func(some []*partition.Replica) (lent, borrowed ru.Units) {
 		for _, r := range some {
@@ -54,12 +57,15 @@ func TestIdlePartitionsLend(t *testing.T) {
 	}
 
 	insert := c.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
-	key, large := []byte{0, 0, 0, 1}, make([]byte, 1<<20)
-	poll.Until(t, "the partition of the key borrows", func() bool {
+	// Several keys, for the node that is not to lend does not borrow either, and may lead the partition of one.
+	key, large := []byte{0, 0, 0, 0}, make([]byte, 1<<19)
+	poll.Until(t, "a partition of the keys borrows", func() bool {
+		key[3] = (key[3] + 1) % 8
 		c.call.Result.Reset()
 		c.call.Request.ID, c.call.Request.Values = insert, [][]byte{key, large}
 		if err := c.wait(c.s.Execute(context.Background(), &c.call)).Err; err != nil {
-			if _, ok := errors.AsType[*dberr.Overloaded](err); !ok {
+			_, refused := errors.AsType[*dberr.Overloaded](err)
+			if _, late := errors.AsType[*dberr.WriteTimeout](err); !refused && !late { // a busy disk may be late
 				t.Fatal(err)
 			}
 		}

@@ -108,13 +108,14 @@ func TestUsageOfCluster(t *testing.T) {
 			}
 		}
 	}
+	hottest := func(h usage.Heavy) bool { return h.Name == "k = 0" }
 	same := func(when string, named bool) {
 		t.Helper()
 		for _, n := range nodes {
 			list := n.usage(t.Context(), usage.Question{Table: id, Keys: 3})
 			if len(list) != 1 || list[0].Counts.Asked() != done || list[0].Counts.Total().Float() != float64(done/2*6) {
 				t.Errorf("%s: %d requests, and a node shows %+v", when, done, list)
-			} else if named && !slices.ContainsFunc(list[0].Top.Keys, func(h usage.Heavy) bool { return h.Name == "k = 0" }) {
+			} else if named && !slices.ContainsFunc(list[0].Top.Keys, hottest) {
 				t.Errorf("%s: %+v", when, list[0].Top.Keys)
 			}
 		}
