@@ -11,6 +11,8 @@
 #                        a measurement without one and of the next with one; not among the default cells
 #   large                GB (default 30) in one partition of a node that stands alone, of which ZEROS percent (default 75) are zeros, so that they take
 #                        a quarter on disk: how long a split takes from the order to the end; with NODES=4 in a cluster; not among the default cells
+#   merge                a partition of 20,000 rows that is split and merged again, MERGES times (default 12), under 500 mixed requests a second: the
+#                        pauses, by the history; not among the default cells
 #   alone                write128, write1k and read on one node that stands alone, with batch commits, for the ratio
 #
 # DURATION (default 5s) is the length of each measurement, ROUNDS (default 3) how often each is taken; medians are printed. BASE and ILION are
@@ -90,6 +92,23 @@ largeSplit() {
   "$ilion" partitions ilion_bench.rows --data "$work/n1/data"
   "$ilion" history ilion_bench.rows --data "$work/n1/data"
 }
+merges() {
+  cluster
+  bench 1 write "${one[@]}" "${large[@]}" --keys 20000 --warmup 0s --duration 200ms >/dev/null
+  bench 1 mixed "${one[@]}" "${large[@]}" --keys 20000 --skip-load --consistency QUORUM --rate 500 --warmup 0s --duration 10m >/dev/null 2>&1 &
+  local load=$! left right
+  for _ in $(seq "${MERGES:-12}"); do
+    read -r left _ < <(partitions)
+    "$ilion" partition split ilion_bench.rows "$left" --data "$work/n1/data" --wait --now >/dev/null
+    read -r left right < <(partitions)
+    "$ilion" partition merge ilion_bench.rows "$left" "$right" --data "$work/n1/data" --wait --now >/dev/null
+  done
+  kill "$load"; wait "$load" || true
+  "$ilion" history ilion_bench.rows --data "$work/n1/data" | grep merge
+}
+partitions() { status | python3 -c '
+import json, sys
+print(*[p["id"] for t in json.load(sys.stdin)["tables"] if t["name"] == "ilion_bench.rows" for p in t["physical_partitions"]])'; }
 largest() { status | python3 -c '
 import json, sys
 parts = [p for t in json.load(sys.stdin)["tables"] if t["name"] == "ilion_bench.rows" for p in t["physical_partitions"]]
@@ -113,6 +132,7 @@ for cell in $cells; do
     done ;;
   split) splits ;;
   large) largeSplit ;;
+  merge) merges ;;
   alone)
     stop; node 1 --commit batch
     table

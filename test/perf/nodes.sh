@@ -54,6 +54,6 @@ post() { # data directory, address, path: programs from before the socket take o
 bench() { # node, arguments of bench...
   local i=$1; shift
   "${at[@]}" "$work/ilion" bench "$@" --addr "$base.$i:9042" --server-pid "$(IFS=,; echo "${pids[*]}")" --json 2>>"$work/progress" ||
-    { tail -5 "$work/progress" "$work"/n*/log >&2; return 1; }
+    { tail -n 5 "$work/progress" "$work"/n*/log >&2; return 1; }
 }
 at=(env) # what the load generator is started with

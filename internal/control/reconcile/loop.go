@@ -18,7 +18,9 @@ import (
 // The pauses of the loops.
 const (
 	membersEvery = 100 * time.Millisecond
-	balanceEvery = time.Second
+	// pressingEvery is the pause while a partition here merges: its requests may be waiting.
+	pressingEvery = 10 * time.Millisecond
+	balanceEvery  = time.Second
 	// transfersMax bounds the leaderships that a node gives away in one round, so that its peers are not flooded.
 	transfersMax = 64
 	// stepTimeout bounds one change of members.
@@ -26,6 +28,8 @@ const (
 	// stepsAtOnce bounds the replica sets that are changed at a time. One that waits for a quorum that is away, or for
 	// the records, must not hold up those that could bring it back.
 	stepsAtOnce = 8
+	// pressingAtOnce bounds those beside them whose requests may be waiting. They are looked at before the others.
+	pressingAtOnce = 4
 )
 
 // Members keeps the replica sets that this node leads as the map wants them. Its fields are set before Run.
@@ -50,6 +54,9 @@ type Members struct {
 	dirty, taken map[topology.PartitionID]bool
 	queue        []topology.PartitionID
 	workers      int
+	// press is how many at the head of the queue press. wake has a value when one has changed in the records.
+	press int
+	wake  chan struct{}
 	// waits are of merges.
 	waits map[topology.PartitionID]wait
 }
@@ -80,8 +87,17 @@ func (m *Members) Changed(old, next *meta.State) {
 	}
 	for p := range changed(old.Map, next.Map) {
 		m.Look(p.ID)
+		if pressing(p) {
+			select {
+			case m.pressed() <- struct{}{}:
+			default:
+			}
+		}
 	}
 }
+
+// pressing reports whether requests of a partition may be waiting for its next step: it merges.
+func pressing(p *topology.Partition) bool { return p != nil && p.Join != nil }
 
 // every calls f after each pause until ctx ends.
 func every(ctx context.Context, s *sched.Scheduler, pause time.Duration, f func()) {
@@ -94,28 +110,65 @@ func every(ctx context.Context, s *sched.Scheduler, pause time.Duration, f func(
 func (m *Members) Run(ctx context.Context) {
 	steps := &sched.Group{Scheduler: m.Sched}
 	defer steps.Wait()
-	every(ctx, m.Sched, membersEvery, func() {
-		for range m.round() {
+	var last time.Time
+	for pause := membersEvery; m.Sched.Sleep(ctx, pause, m.pressed()) == nil; {
+		now := m.Sched.Now()
+		all := now.Sub(last) >= membersEvery
+		if all {
+			last = now
+		}
+		workers, press := m.round(all)
+		for range workers {
 			steps.Go(func() { m.work(ctx) })
 		}
-	})
+		pause = membersEvery
+		if press {
+			pause = pressingEvery
+		}
+	}
+}
+
+// pressed is the channel on which Run is woken up.
+func (m *Members) pressed() chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.wake == nil {
+		m.wake = make(chan struct{}, 1)
+	}
+	return m.wake
 }
 
 // round puts what is to be looked at into the queue, but for partitions that are still being looked at, and returns how
-// many workers are to begin.
-func (m *Members) round() (workers int) {
+// many workers are to begin. Between two rounds of all there are some of those that press alone; press says that there
+// is any of these.
+func (m *Members) round(all bool) (workers int, press bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(m.dirty)) {
-		if !m.taken[id] {
-			m.taken[id] = true
-			m.queue = append(m.queue, id)
-			delete(m.dirty, id)
-		}
+	if len(m.dirty)+len(m.taken) == 0 {
+		return 0, false
 	}
-	workers = min(len(m.queue), stepsAtOnce-m.workers)
+	records := m.Keeper.State().Map
+	for id := range m.taken {
+		press = press || pressing(records.Partition(id))
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.dirty)) {
+		presses := pressing(records.Partition(id))
+		press = press || presses
+		switch {
+		case m.taken[id] || !all && !presses:
+			continue
+		case presses:
+			m.queue = slices.Insert(m.queue, m.press, id)
+			m.press++
+		default:
+			m.queue = append(m.queue, id)
+		}
+		m.taken[id] = true
+		delete(m.dirty, id)
+	}
+	workers = max(min(len(m.queue), stepsAtOnce+min(m.press, pressingAtOnce)-m.workers), 0)
 	m.workers += workers
-	return workers
+	return workers, press
 }
 
 // work looks at partitions until the queue is empty.
@@ -139,11 +192,12 @@ func (m *Members) work(ctx context.Context) {
 func (m *Members) next() (id topology.PartitionID, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.queue) == 0 {
+	if len(m.queue) == 0 || m.press == 0 && m.workers > stepsAtOnce {
 		m.workers--
 		return 0, false
 	}
 	id, m.queue = m.queue[0], m.queue[1:]
+	m.press = max(m.press-1, 0)
 	return id, true
 }
 

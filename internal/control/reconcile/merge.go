@@ -17,10 +17,10 @@ import (
 // The patience of merges. The right partition answers nothing from its freeze on.
 const (
 	// freezeMax is how long it may be frozen before the merge is taken back.
-	freezeMax = time.Second
+	freezeMax = 500 * time.Millisecond
 	// foundFor is for how long another leader is taken to have waited by one that finds the partition frozen: an
 	// election took longer than that, and requests wait for two seconds at most.
-	foundFor = 700 * time.Millisecond
+	foundFor = 300 * time.Millisecond
 	// quietMax is how long its leader waits for all replicas to be there before it freezes it.
 	quietMax = 10 * time.Second
 	// orderedMax is how old an order may be before a new leader no longer waits as long as that, so that a merge ends

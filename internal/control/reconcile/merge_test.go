@@ -108,3 +108,37 @@ func TestFoundFrozen(t *testing.T) {
 		t.Errorf("it has waited for %v, and for %v where it was frozen before", own, found)
 	}
 }
+
+// TestMergesComeFirst proves that partitions that merge are looked at between two looks at all others, before what is
+// in the queue, and by workers of their own if the others are busy.
+func TestMergesComeFirst(t *testing.T) {
+	_, joining, _ := mergeMaps(t, topology.NodeID{1})
+	records, err := joining.AddTable(ordered+1, 12, []topology.Place{{Nodes: []topology.NodeID{{1}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Members{Keeper: keeperOf(t, records), workers: stepsAtOnce}
+	for p := range records.All() {
+		if p.Table != ordered {
+			m.Look(p.ID)
+		}
+	}
+	if workers, press := m.round(true); workers != 0 || press {
+		t.Fatalf("%d workers are added to those that are busy, a merge is seen: %t", workers, press)
+	}
+	m.Look(2, 1)
+	if workers, press := m.round(false); workers != 2 || !press {
+		t.Fatalf("%d workers for two that merge, which are seen: %t", workers, press)
+	}
+	for _, want := range []topology.PartitionID{1, 2} {
+		if id, ok := m.next(); id != want || !ok {
+			t.Errorf("%d is taken out of the queue in the place of %d", id, want)
+		}
+	}
+	if id, ok := m.next(); ok {
+		t.Errorf("a worker more than there are to be takes %d", id)
+	}
+	if _, press := m.round(false); !press {
+		t.Error("the next look is not soon while a merge is being looked at")
+	}
+}
