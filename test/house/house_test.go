@@ -50,6 +50,7 @@ var sameWing = map[string]string{
 		"internal/query/explain internal/query/transaction",
 	"internal/query/guardrail":   "",
 	"internal/query/roles":       "internal/query/parser",
+	"internal/query/sql":         "",
 	"internal/control/advise":    "",
 	"internal/control/placement": "internal/control/meta",
 	"internal/control/split":     "internal/control/meta",

@@ -5,6 +5,8 @@ package document
 import (
 	"iter"
 	"math"
+	"strconv"
+	"strings"
 	"unsafe"
 )
 
@@ -80,6 +82,14 @@ func NumberValue(f float64) Value {
 	return Value{kind: Number, num: f}
 }
 
+// IntegerValue makes a number that keeps all digits of n in its text.
+func IntegerValue(n int64) Value {
+	if n > -1<<53 && n < 1<<53 {
+		return Value{kind: Number, num: float64(n)}
+	}
+	return Value{kind: Number, form: raw, text: strconv.FormatInt(n, 10)}
+}
+
 // StringValue makes a string; s has to be UTF-8.
 func StringValue(s string) Value { return Value{kind: String, text: s} }
 
@@ -151,6 +161,53 @@ func (v Value) Float() float64 {
 		return v.num
 	}
 	return parseNumber(v.text)
+}
+
+// Int returns a number that is an integer of 64 bits, with all digits of its text.
+func (v Value) Int() (int64, bool) {
+	if v.kind != Number {
+		return 0, false
+	}
+	if v.form != plain {
+		if n, err := strconv.ParseInt(v.text, 10, 64); err == nil {
+			return n, true
+		}
+	}
+	f := v.Float()
+	if f != math.Trunc(f) || f < -1<<63 || f >= 1<<63 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// Clone returns the value with memory of its own, for whoever keeps it longer than what it was found in.
+func (v Value) Clone() Value {
+	v.text = strings.Clone(v.text)
+	if v.tree != nil {
+		t := &tree{make([]string, len(v.tree.names)), make([]Value, len(v.tree.elements))}
+		for i, n := range v.tree.names {
+			t.names[i] = strings.Clone(n)
+		}
+		for i, e := range v.tree.elements {
+			t.elements[i] = e.Clone()
+		}
+		v.tree = t
+	}
+	return v
+}
+
+// Size estimates the memory of a value that has memory of its own, in bytes.
+func (v Value) Size() int {
+	n := int(unsafe.Sizeof(v)) + len(v.text)
+	if v.tree != nil {
+		for _, name := range v.tree.names {
+			n += len(name) + 16
+		}
+		for _, e := range v.tree.elements {
+			n += e.Size()
+		}
+	}
+	return n
 }
 
 // Str returns the contents of a string, and "" for what is not a string. It shares the memory of the value's text.

@@ -118,6 +118,42 @@ func TestLookups(t *testing.T) {
 	}
 }
 
+// TestIntegers proves that integers keep all their digits, and which numbers are integers of 64 bits.
+func TestIntegers(t *testing.T) {
+	for _, n := range []int64{0, -1, 1 << 53, 1<<53 + 1, -1 << 63, 1<<63 - 1} {
+		if v := IntegerValue(n); v.String() != fmt.Sprint(n) {
+			t.Errorf("%d is written %v", n, v)
+		}
+		if got, ok := mustParse(t, fmt.Sprint(n)).Int(); got != n || !ok {
+			t.Errorf("%d is read %d, %v", n, got, ok)
+		}
+	}
+	for text, want := range map[string]string{"1.0": "1 true", "1e3": "1000 true", "1.5": "0 false", "1e19": "0 false",
+		`"1"`: "0 false", "9223372036854775808": "0 false"} {
+		n, ok := mustParse(t, text).Int()
+		if got := fmt.Sprint(n, ok); got != want {
+			t.Errorf("%s is %s", text, got)
+		}
+	}
+}
+
+// TestClone proves that a clone stays what it is when the memory of the text changes.
+func TestClone(t *testing.T) {
+	text := []byte(`{"a":[1,"x"],"b":"y"}`)
+	v := View(text)
+	computed := ObjectValue([]Member{{"in", v.Get("a")}, {"s", v.Get("b")}})
+	clones := []Value{v.Clone(), computed.Clone()}
+	for i := range text {
+		text[i] = '#'
+	}
+	if clones[0].String() != `{"a":[1,"x"],"b":"y"}` || clones[1].String() != `{"in":[1,"x"],"s":"y"}` {
+		t.Errorf("the clones are %v and %v", clones[0], clones[1])
+	}
+	if n := clones[1].Size(); n < 20 || n > 1000 {
+		t.Errorf("its size is %d", n)
+	}
+}
+
 // anyValue draws values as computed ones, of bounded depth.
 func anyValue(depth int) *rapid.Generator[Value] {
 	return rapid.Custom(func(t *rapid.T) Value {

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sql
+
+import (
+	"strings"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
+
+// binder makes nodes of expressions. It resolves names, puts in parameters and evaluates what is constant.
+type binder struct {
+	text       string
+	parameters map[string]document.Value
+	slots      int
+	scope      *scope
+}
+
+// scope is the inputs of a query, inside of those of the query around it.
+type scope struct {
+	outer *scope
+	slots map[string]int
+	// groups is not nil while what is bound is evaluated once a group: only groups and aggregates have values then.
+	groups *grouping
+	// items says that names that are no inputs are the container: in FROM of the query as a whole.
+	items bool
+}
+
+// grouping is the groups and aggregates of a query.
+type grouping struct {
+	slots      map[string]int // of GROUP BY expressions by their text
+	aggregates []boundAggregate
+}
+
+type boundAggregate struct {
+	kind aggregateKind
+	arg  node
+	slot int
+}
+
+func (b *binder) slot() int {
+	b.slots++
+	return b.slots - 1
+}
+
+func (b *binder) fail(at span, code, format string, args ...any) error {
+	return failure(b.text, at, code, format, args...)
+}
+
+// fold evaluates a node whose operands are constant.
+func fold(n node, operands ...node) node {
+	for _, o := range operands {
+		if _, ok := o.(constNode); !ok {
+			return n
+		}
+	}
+	e := &env{now: time.Time{}}
+	v := n.eval(e)
+	if e.err != nil {
+		return n
+	}
+	return constNode{v}
+}
+
+func (b *binder) all(list []Expr) ([]node, error) {
+	out := make([]node, len(list))
+	for i, x := range list {
+		n, err := b.expr(x)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = n
+	}
+	return out, nil
+}
+
+func (b *binder) expr(x Expr) (node, error) {
+	if s := b.scope; s != nil && s.groups != nil {
+		if slot, ok := s.groups.slots[string(x.appendTo(nil))]; ok {
+			return slotNode{slot}, nil
+		}
+	}
+	switch x := x.(type) {
+	case *Literal:
+		return constNode{x.Value}, nil
+	case *Placeholder:
+		v, ok := b.parameters[x.Name]
+		if !ok {
+			return nil, b.fail(x.span, codeParameter, "The parameter '%s' has no value; send one with the query.",
+				x.Name)
+		}
+		return constNode{v}, nil
+	case *Name:
+		return b.name(x)
+	case *Member:
+		return b.member(x)
+	case *Index:
+		n, err := b.all([]Expr{x.Of, x.At})
+		if err != nil {
+			return nil, err
+		}
+		return fold(&indexNode{n[0], n[1]}, n...), nil
+	case *Unary:
+		n, err := b.expr(x.X)
+		if err != nil {
+			return nil, err
+		}
+		return fold(newUnary(x.Op, n), n), nil
+	case *Binary:
+		n, err := b.all([]Expr{x.X, x.Y})
+		if err != nil {
+			return nil, err
+		}
+		return fold(newBinary(x.Op, n[0], n[1]), n...), nil
+	case *Ternary:
+		n, err := b.all([]Expr{x.If, x.Then, x.Else})
+		if err != nil {
+			return nil, err
+		}
+		return fold(&ternaryNode{n[0], n[1], n[2]}, n...), nil
+	case *Call:
+		return b.call(x)
+	case *Subquery:
+		return b.subquery(x)
+	}
+	return b.compound(x)
+}
+
+// compound binds what has lists of expressions in it.
+func (b *binder) compound(x Expr) (node, error) {
+	switch x := x.(type) {
+	case *In:
+		of, err := b.expr(x.X)
+		if err != nil {
+			return nil, err
+		}
+		list, err := b.all(x.List)
+		if err != nil {
+			return nil, err
+		}
+		return fold(newIn(of, list, x.Not), append([]node{of}, list...)...), nil
+	case *Between:
+		n, err := b.all([]Expr{x.X, x.Low, x.High})
+		if err != nil {
+			return nil, err
+		}
+		return fold(&betweenNode{n[0], n[1], n[2], x.Not}, n...), nil
+	case *Like:
+		return b.like(x)
+	case *ObjectExpr:
+		o := &objectNode{}
+		for _, m := range x.Members {
+			n, err := b.expr(m.Expr)
+			if err != nil {
+				return nil, err
+			}
+			o.names, o.values = append(o.names, m.Name), append(o.values, n)
+		}
+		return fold(o, o.values...), nil
+	case *ArrayExpr:
+		list, err := b.all(x.Elements)
+		if err != nil {
+			return nil, err
+		}
+		return fold(&arrayNode{list}, list...), nil
+	}
+	return nil, b.fail(x.at(), codeSyntax, "Syntax error, this cannot stand here.")
+}
+
+func (b *binder) like(x *Like) (node, error) {
+	n, err := b.all([]Expr{x.X, x.Pattern})
+	if err != nil {
+		return nil, err
+	}
+	l := &likeNode{x: n[0], pattern: n[1], not: x.Not}
+	escape := document.StringValue("")
+	constant := true
+	if x.Escape != nil {
+		if l.escape, err = b.expr(x.Escape); err != nil {
+			return nil, err
+		}
+		c, ok := l.escape.(constNode)
+		if constant = ok; ok {
+			if escape = c.value; len([]rune(escape.Str())) != 1 {
+				return nil, b.fail(x.Escape.at(), codeArguments, "ESCAPE needs a string of one character.")
+			}
+		}
+	}
+	if c, ok := l.pattern.(constNode); ok && constant && c.value.Kind() == document.String {
+		l.ready = newLike(c.value.Str(), escape.Str())
+	}
+	return l, nil
+}
+
+// resolve finds an input, and whether only aggregates may use it here.
+func (b *binder) resolve(name string) (slot int, grouped, ok bool) {
+	for s := b.scope; s != nil; s = s.outer {
+		grouped = grouped || s.groups != nil
+		if slot, ok := s.slots[name]; ok {
+			return slot, grouped, true
+		}
+	}
+	return 0, false, false
+}
+
+// isContainer reports whether a name that is no input is the container.
+func (b *binder) isContainer(name string) bool {
+	return strings.EqualFold(name, "ROOT") || b.scope != nil && b.scope.items
+}
+
+func (b *binder) name(x *Name) (node, error) {
+	slot, grouped, ok := b.resolve(x.Name)
+	switch {
+	case ok && grouped:
+		return nil, b.fail(x.span, codeAggregate, "Property reference '%s' is invalid here because it is not contained in either an "+
+			"aggregate function or the GROUP BY clause.", x.Name)
+	case ok:
+		return slotNode{slot}, nil
+	case b.isContainer(x.Name):
+		return rootNode{}, nil
+	}
+	return nil, b.fail(x.span, codeIdentifier, "Identifier '%s' could not be resolved.", x.Name)
+}
+
+// member binds a path at once: its steps are taken one after the other.
+func (b *binder) member(x *Member) (node, error) {
+	var names []string
+	var e Expr = x
+	for {
+		m, ok := e.(*Member)
+		if !ok {
+			break
+		}
+		names = append(names, m.Name)
+		if s := b.scope; s != nil && s.groups != nil {
+			if slot, ok := s.groups.slots[string(m.appendTo(nil))]; ok {
+				names = names[:len(names)-1]
+				return steps(slotNode{slot}, names), nil
+			}
+		}
+		e = m.Of
+	}
+	of, err := b.expr(e)
+	if err != nil {
+		return nil, err
+	}
+	return steps(of, names), nil
+}
+
+// steps goes from a value by names, the first of which is the last of the list.
+func steps(of node, names []string) node {
+	if len(names) == 0 {
+		return of
+	}
+	if s, ok := of.(slotNode); ok {
+		p := &pathNode{slot: s.slot}
+		for i := len(names) - 1; i >= 0; i-- {
+			p.names = append(p.names, names[i])
+		}
+		return p
+	}
+	for i := len(names) - 1; i >= 0; i-- {
+		of = fold(&memberNode{of, names[i]}, of)
+	}
+	return of
+}
+
+func (b *binder) call(x *Call) (node, error) {
+	if x.UDF {
+		args, err := b.all(x.Args)
+		if err != nil {
+			return nil, err
+		}
+		return &udfNode{x.Name, args}, nil
+	}
+	upper := strings.ToUpper(x.Name)
+	if kind := aggregateKinds[upper]; kind != aggregateNone {
+		return b.aggregate(x, kind)
+	}
+	f, ok := builtins[upper]
+	switch {
+	case !ok && isSpatial(upper):
+		return nil, b.fail(x.span, codeFunction, "The spatial function '%s' is not supported.", x.Name)
+	case !ok:
+		return nil, b.fail(x.span, codeFunction, "'%s' is not a recognized built-in function name.", x.Name)
+	case len(x.Args) < f.min || f.max >= 0 && len(x.Args) > f.max:
+		return nil, b.fail(x.span, codeArguments, "The %s function has %d argument(s) here; it takes %s.", upper,
+			len(x.Args), arity(f))
+	}
+	args, err := b.all(x.Args)
+	if err != nil {
+		return nil, err
+	}
+	if f.volatile {
+		return &callNode{f.f, args}, nil
+	}
+	return fold(&callNode{f.f, args}, args...), nil
+}
+
+func arity(f builtin) string {
+	n := document.NumberValue(float64(f.min)).String()
+	switch {
+	case f.max < 0:
+		return n + " or more"
+	case f.max > f.min:
+		return n + " to " + document.NumberValue(float64(f.max)).String()
+	}
+	return n
+}
+
+// aggregate binds the argument as it is for each row, and gives the result a slot.
+func (b *binder) aggregate(x *Call, kind aggregateKind) (node, error) {
+	s := b.scope
+	if s == nil || s.groups == nil {
+		return nil, b.fail(x.span, codeAggregate, "The aggregate function '%s' may stand in the SELECT clause of a query only, "+
+			"and not in another aggregate function.", x.Name)
+	}
+	if len(x.Args) != 1 {
+		return nil, b.fail(x.span, codeArguments, "The %s function has %d argument(s) here; it takes 1.",
+			strings.ToUpper(x.Name), len(x.Args))
+	}
+	g := s.groups
+	s.groups = nil
+	arg, err := b.expr(x.Args[0])
+	s.groups = g
+	if err != nil {
+		return nil, err
+	}
+	a := boundAggregate{kind, arg, b.slot()}
+	g.aggregates = append(g.aggregates, a)
+	return slotNode{a.slot}, nil
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sql
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
+
+// boundQuery is a query or sub-query that is ready to be run.
+type boundQuery struct {
+	inputs []boundInput
+	where  node // or nil
+	// groups are the expressions of GROUP BY, and groupSlots where their values go.
+	groups     []node
+	groupSlots []int
+	aggregates []boundAggregate
+	grouped    bool // there is GROUP BY or an aggregate
+	orders     []boundOrder
+	distinct   bool
+	project    node
+	offset     int64
+	limit      int64 // of TOP and LIMIT together; -1 without one
+}
+
+type boundInput struct {
+	slot int
+	each bool
+	of   node        // or
+	sub  *boundQuery // exactly one of them
+}
+
+type boundOrder struct {
+	node       node
+	descending bool
+}
+
+// plain says that results come out row by row, as they go in.
+func (q *boundQuery) plain() bool { return !q.grouped && !q.distinct && len(q.orders) == 0 }
+
+// query binds a query whose outer scope is the binder's. top says that it is the whole, or in the FROM of the whole.
+func (b *binder) query(s *Select, top bool) (*boundQuery, error) {
+	q := &boundQuery{limit: -1}
+	outer := b.scope
+	b.scope = &scope{outer: outer, slots: map[string]int{}}
+	defer func() { b.scope = outer }()
+	err := b.from(s, q, top)
+	if err != nil {
+		return nil, err
+	}
+	if s.Where != nil {
+		if q.where, err = b.expr(s.Where); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.grouping(s, q); err != nil {
+		return nil, err
+	}
+	if q.project, err = b.projection(s, q); err != nil {
+		return nil, err
+	}
+	if err := b.orders(s, q); err != nil {
+		return nil, err
+	}
+	if g := b.scope.groups; g != nil {
+		q.aggregates = g.aggregates
+	}
+	q.distinct = s.Distinct
+	return q, b.limits(s, q)
+}
+
+// from binds the inputs.
+func (b *binder) from(s *Select, q *boundQuery, top bool) (err error) {
+	for i, in := range s.From {
+		bound := boundInput{each: in.Each}
+		name := in.Alias
+		b.scope.items = top && i == 0
+		if sub, ok := in.Of.(*Subquery); ok {
+			bound.sub, err = b.query(sub.Query, top && i == 0)
+			if err == nil && top && i == 0 && usesContainer(sub.Query) && !simple(sub.Query) {
+				err = b.fail(sub.span, codeBound, "A sub-query of the whole container in FROM may have only SELECT, FROM and WHERE; "+
+					"sort, group and limit in the outer query.")
+			}
+		} else {
+			bound.of, err = b.expr(in.Of)
+			if name == "" {
+				name = aliasOf(in.Of)
+			}
+		}
+		b.scope.items = false
+		if err != nil {
+			return err
+		}
+		bound.slot = b.slot()
+		if _, ok := b.scope.slots[name]; ok && name != "" {
+			return b.fail(in.span, codeIdentifier, "The input alias '%s' is specified more than once in the FROM clause.", name)
+		}
+		if name != "" {
+			b.scope.slots[name] = bound.slot
+		}
+		q.inputs = append(q.inputs, bound)
+	}
+	return nil
+}
+
+// usesContainer reports whether the first input of a query is the container and not a constant.
+func usesContainer(s *Select) bool {
+	if len(s.From) == 0 {
+		return false
+	}
+	if sub, ok := s.From[0].Of.(*Subquery); ok {
+		return usesContainer(sub.Query)
+	}
+	return true
+}
+
+// simple reports whether a query gives for all items what it gives for each.
+func simple(s *Select) bool {
+	return !s.Distinct && s.Top == nil && s.Offset == nil && len(s.OrderBy) == 0 && len(s.GroupBy) == 0 &&
+		!hasAggregate(s)
+}
+
+// hasAggregate reports whether what is selected or sorted by has an aggregate, those of sub-queries aside.
+func hasAggregate(s *Select) bool {
+	found := false
+	look := func(e Expr) bool {
+		if c, ok := e.(*Call); ok && !c.UDF && aggregateKinds[strings.ToUpper(c.Name)] != aggregateNone {
+			found = true
+		}
+		return !found
+	}
+	for _, item := range s.Items {
+		walk(item.Expr, look)
+	}
+	for _, o := range s.OrderBy {
+		walk(o.Expr, look)
+	}
+	return found
+}
+
+// walk visits an expression and its parts, sub-queries aside, as long as visit says so.
+func walk(e Expr, visit func(Expr) bool) {
+	if !visit(e) {
+		return
+	}
+	var parts []Expr
+	switch e := e.(type) {
+	case *Member:
+		parts = []Expr{e.Of}
+	case *Index:
+		parts = []Expr{e.Of, e.At}
+	case *Unary:
+		parts = []Expr{e.X}
+	case *Binary:
+		parts = []Expr{e.X, e.Y}
+	case *Ternary:
+		parts = []Expr{e.If, e.Then, e.Else}
+	case *In:
+		parts = append([]Expr{e.X}, e.List...)
+	case *Between:
+		parts = []Expr{e.X, e.Low, e.High}
+	case *Like:
+		parts = []Expr{e.X, e.Pattern}
+	case *Call:
+		parts = e.Args
+	case *ArrayExpr:
+		parts = e.Elements
+	case *ObjectExpr:
+		for _, m := range e.Members {
+			parts = append(parts, m.Expr)
+		}
+	}
+	for _, p := range parts {
+		walk(p, visit)
+	}
+}
+
+// grouping binds GROUP BY; from then on only groups and aggregates have values.
+func (b *binder) grouping(s *Select, q *boundQuery) error {
+	if len(s.GroupBy) == 0 && !hasAggregate(s) {
+		return nil
+	}
+	if s.Star {
+		return b.fail(s.span, codeStar, "'SELECT *' cannot be grouped; name what is to be selected.")
+	}
+	q.grouped = true
+	g := &grouping{slots: map[string]int{}}
+	for _, e := range s.GroupBy {
+		n, err := b.expr(e)
+		if err != nil {
+			return err
+		}
+		slot := b.slot()
+		q.groups, q.groupSlots = append(q.groups, n), append(q.groupSlots, slot)
+		g.slots[string(e.appendTo(nil))] = slot
+	}
+	b.scope.groups = g
+	return nil
+}
+
+// projection binds what is selected.
+func (b *binder) projection(s *Select, q *boundQuery) (node, error) {
+	if s.Star {
+		if len(q.inputs) != 1 {
+			return nil, b.fail(s.span, codeStar, "'SELECT *' is only valid with a single input set.")
+		}
+		return slotNode{q.inputs[0].slot}, nil
+	}
+	if s.Value {
+		return b.expr(s.Items[0].Expr)
+	}
+	o := &objectNode{}
+	unnamed := 0
+	for _, item := range s.Items {
+		n, err := b.expr(item.Expr)
+		if err != nil {
+			return nil, err
+		}
+		name := item.Alias
+		if name == "" {
+			name = aliasOf(item.Expr)
+		}
+		if name == "" {
+			unnamed++
+			name = fmt.Sprintf("$%d", unnamed)
+		}
+		o.names, o.values = append(o.names, name), append(o.values, n)
+	}
+	return fold(o, o.values...), nil
+}
+
+// orders binds ORDER BY. A name that is no input is what is selected under it.
+func (b *binder) orders(s *Select, q *boundQuery) error {
+	for _, o := range s.OrderBy {
+		e := o.Expr
+		if name, ok := e.(*Name); ok {
+			if _, _, input := b.resolve(name.Name); !input {
+				for _, item := range s.Items {
+					if item.Alias == name.Name {
+						e = item.Expr
+					}
+				}
+			}
+		}
+		n, err := b.expr(e)
+		if err != nil {
+			return err
+		}
+		q.orders = append(q.orders, boundOrder{n, o.Descending})
+	}
+	return nil
+}
+
+// limits evaluates TOP, OFFSET and LIMIT.
+func (b *binder) limits(s *Select, q *boundQuery) error {
+	for _, l := range []struct {
+		e    Expr
+		name string
+		set  func(n int64)
+	}{
+		{s.Offset, "OFFSET", func(n int64) { q.offset = n }},
+		{s.Limit, "LIMIT", func(n int64) { q.limit = n }},
+		{s.Top, "TOP", func(n int64) {
+			if q.limit < 0 || n < q.limit {
+				q.limit = n
+			}
+		}},
+	} {
+		if l.e == nil {
+			continue
+		}
+		n, err := b.expr(l.e)
+		if err != nil {
+			return err
+		}
+		c, _ := n.(constNode)
+		count, ok := c.value.Int()
+		if c.value.Kind() != document.Number || !ok || count < 0 || count > math.MaxInt32 {
+			return b.fail(l.e.at(), codeNumber, "%s needs a whole number from 0 to %d.", l.name, math.MaxInt32)
+		}
+		l.set(count)
+	}
+	return nil
+}
+
+func (b *binder) subquery(x *Subquery) (node, error) {
+	q, err := b.query(x.Query, false)
+	if err != nil {
+		return nil, err
+	}
+	return &subqueryNode{kind: x.Kind, query: q}, nil
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sql
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
+
+// endless is a source of small items without an end, as long as it is asked.
+func endless(t testing.TB, stop func(i int) bool) Source {
+	item := parseItem(t, `{"id":"1","a":1,"arr":[1,2,3,4,5,6,7,8,9,10]}`)
+	return func(yield func(Row, error) bool) {
+		for i := 0; !stop(i); i++ {
+			v := document.With(item, "id", document.IntegerValue(int64(i)))
+			if !yield(Row{Place: document.IntegerValue(int64(1e9 + i)).String(), Item: v}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestMemoryIsBounded proves (QS4): sorts, groups and DISTINCT stop at the bound with an error that says what to do,
+// and a sort of which only a page is wanted keeps no more than the page.
+func TestMemoryIsBounded(t *testing.T) {
+	never := func(int) bool { return false }
+	for _, text := range []string{"SELECT * FROM c ORDER BY c.id", "SELECT c.id FROM c GROUP BY c.id",
+		"SELECT DISTINCT c.id FROM c",
+		"SELECT VALUE MAKELIST(c.id) FROM c"} {
+		_, err := mustCompile(t, text).Run(context.Background(), endless(t, never),
+			Run{Bounds: Bounds{Memory: 100_000}},
+			func(document.Value) error { return nil })
+		limit, ok := errors.AsType[*LimitError](err)
+		if !ok || !strings.Contains(limit.Message, "restrict it by WHERE") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	n := 0
+	_, err := mustCompile(t, "SELECT TOP 10 * FROM c ORDER BY c.id DESC").Run(context.Background(),
+		endless(t, func(i int) bool { return i == 20_000 }), Run{Bounds: Bounds{Memory: 100_000}},
+		func(v document.Value) error {
+			if want := 19_999 - n; v.Get("id").Float() != float64(want) {
+				t.Errorf("result %d is %v", n, v)
+			}
+			n++
+			return nil
+		})
+	if err != nil || n != 10 {
+		t.Errorf("the largest ten: %d results, %v", n, err)
+	}
+}
+
+// TestRunsStop proves that a run ends with its context, also inside one item, and with errors of sink and source.
+func TestRunsStop(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	none := func(document.Value) error { return nil }
+	_, err := mustCompile(t, "SELECT * FROM c WHERE false").Run(ctx, endless(t, func(i int) bool {
+		if i == 5000 {
+			cancel()
+		}
+		return false
+	}), Run{}, none)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a run over items: %v", err)
+	}
+	ctx, cancel = context.WithCancel(context.Background())
+	joins := strings.Repeat(" JOIN %d IN c.arr", 0)
+	for i := range 12 {
+		joins += " JOIN x" + string(rune('a'+i)) + " IN c.arr"
+	}
+	found := 0
+	_, err = mustCompile(t, "SELECT VALUE xa FROM c"+joins).Run(ctx, endless(t, func(int) bool { return false }), Run{},
+		func(document.Value) error {
+			if found++; found == 5000 {
+				cancel()
+			}
+			return nil
+		})
+	if !errors.Is(err, context.Canceled) || found > 10_000 {
+		t.Errorf("a run inside an item: %v after %d", err, found)
+	}
+	stop := errors.New("enough")
+	_, err = mustCompile(t, "SELECT * FROM c").Run(context.Background(), endless(t, func(int) bool { return false }),
+		Run{},
+		func(document.Value) error { return stop })
+	if !errors.Is(err, stop) {
+		t.Errorf("the sink's error: %v", err)
+	}
+	_, err = mustCompile(t, "SELECT * FROM c").Run(context.Background(), func(yield func(Row, error) bool) {
+		yield(Row{}, stop)
+	}, Run{}, none)
+	if !errors.Is(err, stop) {
+		t.Errorf("the source's error: %v", err)
+	}
+}
+
+// TestNesting proves that texts that are too long or too deep are refused, and that those at the bound are printed so
+// that they parse again.
+func TestNesting(t *testing.T) {
+	deep := func(n int) string { return "SELECT VALUE " + strings.Repeat("(", n) + "1" + strings.Repeat(")", n) }
+	if _, err := Parse(deep(250)); err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{deep(300), "SELECT VALUE " + strings.Repeat("NOT ", 300) + "true", "SELECT VALUE " +
+		strings.Repeat("- ", 300) + "1", "SELECT VALUE " + strings.Repeat("[", 300),
+		"SELECT VALUE " + strings.Repeat("(SELECT ", 300),
+		"SELECT VALUE c" + strings.Repeat(".a", 300) + " FROM c", "SELECT " + strings.Repeat(" ", TextMax)} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), "nested") &&
+			!strings.Contains(err.Error(), "steps") &&
+			!strings.Contains(err.Error(), "bytes") {
+			t.Errorf("%.30s..: %v", text, err)
+		}
+	}
+	long := "SELECT VALUE 1" + strings.Repeat(" + 1", 20_000)
+	q := mustCompile(t, long)
+	if q.String() != long {
+		t.Error("a long chain is printed differently")
+	}
+}
+
+// TestContinuations proves that a continuation is refused by a query that has not given it, and when it is garbage.
+func TestContinuations(t *testing.T) {
+	items := []document.Value{parseItem(t, `{"id":1}`), parseItem(t, `{"id":2}`)}
+	none := func(document.Value) error { return nil }
+	q := mustCompile(t, "SELECT * FROM c WHERE c.id > @p", Parameter{"@p", document.NumberValue(0)})
+	next, err := q.Run(context.Background(), rowsOf(items), Run{Page: 1}, none)
+	if err != nil || next == nil {
+		t.Fatal(next, err)
+	}
+	for _, other := range []*Query{mustCompile(t, "SELECT * FROM c"),
+		mustCompile(t, "SELECT * FROM c WHERE c.id > @p", Parameter{"@p", document.NumberValue(1)})} {
+		_, err := other.Run(context.Background(), rowsOf(items), Run{After: next}, none)
+		if err == nil || !strings.Contains(err.Error(), "belongs to another query") {
+			t.Errorf("%s: %v", other, err)
+		}
+	}
+	for _, text := range []string{"", "x", "e30", next.String()[1:], "!!"} {
+		if c, err := ParseContinuation(text); err == nil {
+			t.Errorf("%q was taken: %v", text, c)
+		}
+	}
+}
+
+// TestMatches proves that conditions of patches are evaluated.
+func TestMatches(t *testing.T) {
+	item := parseItem(t, `{"id":"1","n":5}`)
+	for text, want := range map[string]bool{"from c where c.n = 5": true, "FROM c WHERE c.n > 5": false,
+		"from c where c.x": false,
+		"SELECT * FROM c":  true} {
+		got, err := mustCompile(t, text).Matches(context.Background(), item, Run{})
+		if err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+}
+
+// TestErrorsForClients proves the form in which SDKs get an error.
+func TestErrorsForClients(t *testing.T) {
+	_, err := Compile("SELECT * FORM c", nil)
+	e, ok := errors.AsType[*Error](err)
+	const want = `{"errors":[{"severity":"Error","location":{"start":9,"end":13},"code":"SC1001",` +
+		`"message":"Syntax error, incorrect syntax near 'FORM'."}]}`
+	if !ok || e.JSON() != want {
+		t.Errorf("%v", e.JSON())
+	}
+}

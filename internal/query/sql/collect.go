@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sql
+
+import (
+	"container/heap"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
+
+// Bounds is how much a run may keep of the items it sees.
+type Bounds struct {
+	// Memory is in bytes, estimated: for sorted rows, groups and distinct values.
+	Memory int
+}
+
+// DefaultBounds is what a zero Bounds stands for.
+var DefaultBounds = Bounds{Memory: 64 << 20}
+
+// position is a place in the order of results: the values sorted by, and what tells those apart that have the same.
+type position struct {
+	keys  []document.Value
+	place string // of the item, or the key of the group
+	row   int    // of the item, counted from 1
+}
+
+// entry is a result that is kept until all rows have been seen.
+type entry struct {
+	position
+	value document.Value
+}
+
+// group is the rows that have the same values of GROUP BY.
+type group struct {
+	values     []document.Value
+	aggregates []aggregate
+}
+
+// collector turns rows into results: at once where that is possible, else when finish says that there are no more.
+type collector struct {
+	q    *boundQuery
+	e    *env
+	keep func(document.Value) document.Value
+	emit func(document.Value) bool
+	// collect says that nothing is given away before finish.
+	collect bool
+
+	memory, size     int
+	skip, left, page int64 // of OFFSET, of LIMIT and of the page; -1 where there is none
+	after            *position
+	last             position // of the last result that was given away
+	full             bool     // the page is, and there is more
+	done             bool     // the limit is reached
+
+	entries []entry
+	seen    map[string]int // of DISTINCT: the entry that has a value
+	groups  map[string]*group
+	scratch []byte
+	keys    []document.Value
+}
+
+func newCollector(q *boundQuery, e *env, bounds Bounds, keep func(document.Value) document.Value) *collector {
+	if bounds.Memory == 0 {
+		bounds.Memory = DefaultBounds.Memory
+	}
+	c := &collector{q: q, e: e, keep: keep, memory: bounds.Memory, skip: q.offset, left: q.limit, page: -1}
+	c.keys = make([]document.Value, len(q.orders))
+	return c
+}
+
+// streams says that results are given away as rows come.
+func (c *collector) streams() bool { return !c.collect && !c.q.grouped && len(c.q.orders) == 0 }
+
+// compare is the order of results.
+func (c *collector) compare(a, b *position) int {
+	for i, o := range c.q.orders {
+		if n := document.Compare(a.keys[i], b.keys[i]); n != 0 {
+			if o.descending {
+				return -n
+			}
+			return n
+		}
+	}
+	if n := compareText(a.place, b.place); n != 0 {
+		return n
+	}
+	return a.row - b.row
+}
+
+// grow counts memory, and stops the run when there is too much.
+func (c *collector) grow(n int) {
+	if c.size += n; c.size > c.memory {
+		what := "sorts"
+		switch {
+		case c.q.grouped:
+			what = "groups"
+		case c.q.distinct:
+			what = "makes distinct"
+		}
+		c.e.fail(&LimitError{"The query " + what + " more than may be kept in memory (" +
+			document.IntegerValue(int64(c.memory)).String() + " bytes); select fewer properties, restrict it by WHERE, ask for " +
+			"smaller pages, or limit it to one partition key."})
+	}
+}
+
+// row takes in the row that the slots have, number row of the item at place. It returns false when no more are needed.
+func (c *collector) row(place string, row int) bool {
+	switch {
+	case c.q.grouped:
+		return c.group()
+	case c.streams():
+		return c.stream(place, row)
+	}
+	return c.order(place, row)
+}
+
+// stream gives a row away as the result that it is.
+func (c *collector) stream(place string, row int) bool {
+	if c.left == 0 {
+		c.done = true
+		return false
+	}
+	p := position{place: place, row: row}
+	old := c.after != nil && c.compare(&p, c.after) <= 0
+	if old && !c.q.distinct {
+		return true
+	}
+	if c.page == 0 && !c.q.distinct {
+		c.full = true
+		return false
+	}
+	v := c.q.project.eval(c.e)
+	if c.q.distinct {
+		c.scratch = appendKey(c.scratch[:0], v)
+		if _, ok := c.seen[string(c.scratch)]; ok {
+			return c.e.err == nil
+		}
+		if c.page == 0 && !old {
+			c.full = true
+			return false
+		}
+		if c.seen == nil {
+			c.seen = map[string]int{}
+		}
+		c.seen[string(c.scratch)] = 0
+		if c.grow(len(c.scratch) + 64); old || c.e.err != nil {
+			return c.e.err == nil
+		}
+	}
+	return c.give(p, v)
+}
+
+// give passes a result on, unless OFFSET leaves it out or it is Undefined. It returns false when no more are needed.
+func (c *collector) give(p position, v document.Value) bool {
+	if c.e.err != nil {
+		return false
+	}
+	if !v.IsDefined() {
+		return true
+	}
+	c.last = p
+	if c.skip > 0 {
+		c.skip--
+		return true
+	}
+	if !c.emit(v) {
+		return false
+	}
+	if c.page > 0 {
+		c.page--
+	}
+	if c.left > 0 {
+		if c.left--; c.left == 0 {
+			c.done = true
+			return false
+		}
+	}
+	return true
+}
+
+// need is how many results, the least in the order, can be of use: those of the page and one to know of more; -1 for
+// all.
+func (c *collector) need() int64 {
+	n := c.page
+	if c.left >= 0 && (n < 0 || c.left < n) {
+		n = c.left
+	}
+	if n < 0 || c.q.distinct {
+		return -1
+	}
+	return c.skip + n + 1
+}
+
+// order keeps a row until finish.
+func (c *collector) order(place string, row int) bool {
+	p := position{keys: c.keys, place: place, row: row}
+	for i, o := range c.q.orders {
+		c.keys[i] = o.node.eval(c.e)
+		if !c.keys[i].IsDefined() && len(c.q.orders) == 1 {
+			// What lacks the only property sorted by is left out, as where no index has it.
+			return c.e.err == nil
+		}
+	}
+	return c.insert(p, func() document.Value { return c.q.project.eval(c.e) })
+}
+
+// insert keeps an entry if it may be among the results. p.keys and the value are the caller's again afterwards.
+func (c *collector) insert(p position, project func() document.Value) bool {
+	if c.e.err != nil {
+		return false
+	}
+	if c.after != nil && !c.q.distinct && c.compare(&p, c.after) <= 0 {
+		return true
+	}
+	n := c.need()
+	if n >= 0 && int64(len(c.entries)) >= n && c.compare(&p, &c.entries[0].position) >= 0 {
+		return true
+	}
+	v := project()
+	if c.e.err != nil || !v.IsDefined() {
+		return c.e.err == nil
+	}
+	if c.q.distinct {
+		c.scratch = appendKey(c.scratch[:0], v)
+		if at, ok := c.seen[string(c.scratch)]; ok {
+			if c.compare(&p, &c.entries[at].position) < 0 {
+				c.entries[at] = entry{c.own(p), c.keep(v)}
+			}
+			return true
+		}
+		if c.seen == nil {
+			c.seen = map[string]int{}
+		}
+		c.seen[string(c.scratch)] = len(c.entries)
+		c.grow(len(c.scratch) + 64)
+	}
+	x := entry{c.own(p), c.keep(v)}
+	c.grow(x.value.Size())
+	if n < 0 {
+		c.entries = append(c.entries, x)
+		return c.e.err == nil
+	}
+	heap.Push((*farthest)(c), x)
+	if int64(len(c.entries)) > n {
+		out := heap.Pop((*farthest)(c)).(entry)
+		c.size -= out.value.Size() + out.size()
+	}
+	return c.e.err == nil
+}
+
+// own makes a position that may be kept.
+func (c *collector) own(p position) position {
+	p.keys = slices.Clone(p.keys)
+	for i, k := range p.keys {
+		p.keys[i] = c.keep(k)
+	}
+	c.grow(p.size())
+	return p
+}
+
+func (p *position) size() int {
+	n := 64 + len(p.place)
+	for _, k := range p.keys {
+		n += k.Size()
+	}
+	return n
+}
+
+// farthest is the entries as a heap whose first is the last in the order.
+type farthest collector
+
+func (f *farthest) Len() int { return len(f.entries) }
+func (f *farthest) Less(i, j int) bool {
+	return (*collector)(f).compare(&f.entries[i].position, &f.entries[j].position) > 0
+}
+func (f *farthest) Swap(i, j int) { f.entries[i], f.entries[j] = f.entries[j], f.entries[i] }
+func (f *farthest) Push(x any)    { f.entries = append(f.entries, x.(entry)) }
+func (f *farthest) Pop() any {
+	last := len(f.entries) - 1
+	x := f.entries[last]
+	f.entries[last] = entry{}
+	f.entries = f.entries[:last]
+	return x
+}
+
+// group adds the row to its group.
+func (c *collector) group() bool {
+	c.scratch = c.scratch[:0]
+	for i, n := range c.q.groups {
+		v := n.eval(c.e)
+		c.e.slots[c.q.groupSlots[i]] = v
+		c.scratch = append(appendKey(c.scratch, v), 0)
+	}
+	if c.e.err != nil {
+		return false
+	}
+	g := c.groupOf(func(i int) document.Value { return c.e.slots[c.q.groupSlots[i]] })
+	for i := range c.q.aggregates {
+		a := &c.q.aggregates[i]
+		if n := g.aggregates[i].add(a.kind, a.arg.eval(c.e), c.keep); n > 0 {
+			c.grow(n)
+		}
+	}
+	return c.e.err == nil
+}
+
+// groupOf returns the group whose key is in scratch, a new one with the values if there is none.
+func (c *collector) groupOf(value func(i int) document.Value) *group {
+	if g, ok := c.groups[string(c.scratch)]; ok {
+		return g
+	}
+	if c.groups == nil {
+		c.groups = map[string]*group{}
+	}
+	g := &group{make([]document.Value, len(c.q.groups)), make([]aggregate, len(c.q.aggregates))}
+	size := 128 + len(c.scratch) + 128*len(g.aggregates)
+	for i := range g.values {
+		g.values[i] = c.keep(value(i))
+		size += g.values[i].Size()
+	}
+	c.groups[string(c.scratch)] = g
+	c.grow(size)
+	return g
+}
+
+// results makes entries of the groups.
+func (c *collector) results() {
+	if len(c.q.groups) == 0 && len(c.groups) == 0 {
+		// Aggregates of no rows have values, too.
+		c.scratch = c.scratch[:0]
+		c.groupOf(nil)
+	}
+	for key, g := range c.groups {
+		for i, slot := range c.q.groupSlots {
+			c.e.slots[slot] = g.values[i]
+		}
+		for i, a := range c.q.aggregates {
+			c.e.slots[a.slot] = g.aggregates[i].result(a.kind)
+		}
+		p := position{keys: c.keys, place: key}
+		for i, o := range c.q.orders {
+			c.keys[i] = o.node.eval(c.e)
+		}
+		if !c.insert(p, func() document.Value { return c.q.project.eval(c.e) }) {
+			return
+		}
+	}
+}
+
+// finish gives away what was kept. It returns false where results were not asked for to the end.
+func (c *collector) finish() bool {
+	if c.streams() {
+		return c.e.err == nil
+	}
+	if c.q.grouped {
+		c.results()
+	}
+	if c.e.err != nil {
+		return false
+	}
+	slices.SortFunc(c.entries, func(a, b entry) int { return c.compare(&a.position, &b.position) })
+	for i := range c.entries {
+		x := &c.entries[i]
+		if c.after != nil && c.compare(&x.position, c.after) <= 0 {
+			continue
+		}
+		if c.left == 0 {
+			c.done = true
+			return true
+		}
+		if c.page == 0 {
+			c.full = true
+			return true
+		}
+		if !c.give(x.position, x.value) {
+			return c.done
+		}
+	}
+	return true
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sql
+
+import (
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Error is a query that cannot be carried out, with the part of the text that is the reason. Clients of HTTP get it as
+// 400.
+type Error struct {
+	Code       string // as Cosmos DB numbers them: SC1001 is a syntax error
+	Start, End int    // characters of the text, the end exclusive
+	Message    string
+}
+
+// Codes of errors.
+const (
+	codeSyntax     = "SC1001"
+	codeString     = "SC1010"
+	codeNumber     = "SC1012"
+	codeIdentifier = "SC2001"
+	codeFunction   = "SC2005"
+	codeArguments  = "SC2030"
+	codeStar       = "SC2039"
+	codeParameter  = "SC2061"
+	codeAggregate  = "SC2102"
+	codeBound      = "SC3000"
+)
+
+// Error returns the message with its place, for people.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s (characters %d to %d)", e.Message, e.Start, e.End)
+}
+
+// JSON returns what clients expect as the message of a refused query: {"errors":[{"severity":"Error","location":..}]}.
+func (e *Error) JSON() string {
+	type location struct {
+		Start int `json:"start"`
+		End   int `json:"end"`
+	}
+	type entry struct {
+		Severity string   `json:"severity"`
+		Location location `json:"location"`
+		Code     string   `json:"code"`
+		Message  string   `json:"message"`
+	}
+	b, _ := json.Marshal(struct {
+		Errors []entry `json:"errors"`
+	}{[]entry{{"Error", location{e.Start, e.End}, e.Code, e.Message}}})
+	return string(b)
+}
+
+// LimitError says that a query needs more than may be kept for it, and what to do.
+type LimitError struct{ Message string }
+
+func (e *LimitError) Error() string { return e.Message }
+
+// span is a part of the text, in bytes.
+type span struct{ start, end int }
+
+func (s span) at() span { return s }
+
+// failure makes an error of a part of text.
+func failure(text string, at span, code, format string, args ...any) *Error {
+	end := min(max(at.end, at.start), len(text))
+	start := min(at.start, end)
+	return &Error{code, utf8.RuneCountInString(text[:start]), utf8.RuneCountInString(text[:end]), fmt.Sprintf(format,
+		args...)}
+}

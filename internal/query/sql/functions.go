@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sql
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
+
+// Functions is what carries out user-defined functions. Errors are given to whoever runs the query.
+type Functions interface {
+	// Call calls a function by the name after udf. The arguments are the caller's again when it returns.
+	Call(ctx context.Context, name string, args []document.Value) (document.Value, error)
+}
+
+// function is a function of the language. It does not keep args.
+type function func(e *env, args []document.Value) document.Value
+
+// builtin says how a function is called.
+type builtin struct {
+	f        function
+	min, max int // arguments; max is -1 where there may be any number
+	// volatile ones are not evaluated before the query runs.
+	volatile bool
+}
+
+var builtins = func() map[string]builtin {
+	all := map[string]builtin{}
+	for _, part := range []map[string]builtin{stringFunctions, arrayFunctions, mathFunctions, integerFunctions,
+		typeFunctions, dateFunctions, convertFunctions} {
+		maps.Copy(all, part)
+	}
+	return all
+}()
+
+// FunctionNames returns the names of all functions of the language and of all aggregates, in upper case and in order.
+func FunctionNames() []string {
+	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(builtins)),
+		slices.Collect(maps.Keys(aggregateKinds)))))
+}
+
+// isSpatial says whether a name is that of a function that is left out.
+func isSpatial(upper string) bool { return strings.HasPrefix(upper, "ST_") }
+
+// textMax bounds what a function may make: an item cannot be longer.
+const textMax = document.SizeMax
+
+// text makes a string of bounded length.
+func (e *env) text(s string) document.Value {
+	if len(s) > textMax {
+		return e.fail(&LimitError{"A string in the query became longer than 2 MB; use shorter ones."})
+	}
+	return document.StringValue(s)
+}
+
+// typeFunctions say of what type a value is.
+var typeFunctions = map[string]builtin{
+	"IS_DEFINED": is(func(v document.Value) bool { return v.IsDefined() }),
+	"IS_NULL":    isKind(document.Null),
+	"IS_BOOL":    isKind(document.Boolean),
+	"IS_NUMBER":  isKind(document.Number),
+	"IS_STRING":  isKind(document.String),
+	"IS_ARRAY":   isKind(document.Array),
+	"IS_OBJECT":  isKind(document.Object),
+	"IS_PRIMITIVE": is(func(v document.Value) bool {
+		return v.IsDefined() && v.Kind() < document.Array
+	}),
+	"IS_FINITE_NUMBER": isKind(document.Number),
+	"IS_INTEGER": is(func(v document.Value) bool {
+		_, ok := integer(v)
+		return ok
+	}),
+	"IIF": {f: func(_ *env, a []document.Value) document.Value {
+		if a[0].IsTrue() {
+			return a[1]
+		}
+		return a[2]
+	}, min: 3, max: 3},
+}
+
+func is(holds func(document.Value) bool) builtin {
+	return builtin{f: func(_ *env, a []document.Value) document.Value { return document.BooleanValue(holds(a[0])) },
+		min: 1, max: 1}
+}
+
+func isKind(k document.Kind) builtin {
+	return is(func(v document.Value) bool { return v.Kind() == k })
+}
+
+// pure makes a builtin that does not look at the environment.
+func pure(minArgs, maxArgs int, f func(a []document.Value) document.Value) builtin {
+	return builtin{f: func(_ *env, a []document.Value) document.Value { return f(a) }, min: minArgs, max: maxArgs}
+}
+
+// all reports whether all values are of a kind.
+func all(a []document.Value, k document.Kind) bool {
+	for _, v := range a {
+		if v.Kind() != k {
+			return false
+		}
+	}
+	return true
+}

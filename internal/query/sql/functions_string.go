@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sql
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"unicode/utf16"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
+
+// stringFunctions are undefined for what are not strings where strings are asked for. Positions and lengths count
+// UTF-16 units, as JavaScript does.
+var stringFunctions = map[string]builtin{
+	"CONCAT": {f: func(e *env, a []document.Value) document.Value {
+		if !all(a, document.String) {
+			return undefined
+		}
+		var b strings.Builder
+		for _, v := range a {
+			if b.WriteString(v.Str()); b.Len() > textMax {
+				break
+			}
+		}
+		return e.text(b.String())
+	}, min: 2, max: -1},
+	"CONTAINS":     search(strings.Contains),
+	"STARTSWITH":   search(strings.HasPrefix),
+	"ENDSWITH":     search(strings.HasSuffix),
+	"STRINGEQUALS": search(func(s, t string) bool { return s == t }),
+	"LOWER":        mapText(strings.ToLower),
+	"UPPER":        mapText(strings.ToUpper),
+	"TRIM":         trim(strings.Trim),
+	"LTRIM":        trim(strings.TrimLeft),
+	"RTRIM":        trim(strings.TrimRight),
+	"REVERSE": mapText(func(s string) string {
+		r := []rune(s)
+		for i, j := 0, len(r)-1; i < j; i, j = i+1, j-1 {
+			r[i], r[j] = r[j], r[i]
+		}
+		return string(r)
+	}),
+	"LENGTH": pure(1, 1, func(a []document.Value) document.Value {
+		if a[0].Kind() != document.String {
+			return undefined
+		}
+		return document.NumberValue(float64(units(a[0].Str())))
+	}),
+	"LEFT": pure(2, 2, func(a []document.Value) document.Value {
+		n, ok := integer(a[1])
+		if a[0].Kind() != document.String || !ok {
+			return undefined
+		}
+		return slice(a[0].Str(), 0, n)
+	}),
+	"RIGHT": pure(2, 2, func(a []document.Value) document.Value {
+		n, ok := integer(a[1])
+		if a[0].Kind() != document.String || !ok {
+			return undefined
+		}
+		s := a[0].Str()
+		return slice(s, max(0, units(s)-max(n, 0)), max(n, 0))
+	}),
+	"SUBSTRING": pure(3, 3, func(a []document.Value) document.Value {
+		start, ok1 := integer(a[1])
+		n, ok2 := integer(a[2])
+		if a[0].Kind() != document.String || !ok1 || !ok2 {
+			return undefined
+		}
+		return slice(a[0].Str(), start, n)
+	}),
+	"INDEX_OF": pure(2, 3, func(a []document.Value) document.Value {
+		if !all(a[:2], document.String) {
+			return undefined
+		}
+		s, from := a[0].Str(), 0
+		if len(a) == 3 {
+			n, ok := integer(a[2])
+			if !ok {
+				return undefined
+			}
+			from = len(slice(s, 0, max(n, 0)).Str())
+		}
+		at := strings.Index(s[from:], a[1].Str())
+		if at < 0 {
+			return document.NumberValue(-1)
+		}
+		return document.NumberValue(float64(units(s[:from+at])))
+	}),
+	"REPLACE": {f: func(e *env, a []document.Value) document.Value {
+		if !all(a, document.String) {
+			return undefined
+		}
+		s, from, to := a[0].Str(), a[1].Str(), a[2].Str()
+		if from == "" {
+			return a[0]
+		}
+		if len(s)+strings.Count(s, from)*(len(to)-len(from)) > textMax {
+			return e.text(strings.Repeat(" ", textMax+1))
+		}
+		return e.text(strings.ReplaceAll(s, from, to))
+	}, min: 3, max: 3},
+	"REPLICATE": {f: func(e *env, a []document.Value) document.Value {
+		n, ok := integer(a[1])
+		if a[0].Kind() != document.String || !ok || n < 0 || n > 10_000 {
+			return undefined
+		}
+		if s := a[0].Str(); len(s)*n <= textMax {
+			return e.text(strings.Repeat(s, n))
+		}
+		return e.text(strings.Repeat(" ", textMax+1))
+	}, min: 2, max: 2},
+	"REGEXMATCH": {f: regexMatch, min: 2, max: 3},
+	"STRINGJOIN": {f: func(e *env, a []document.Value) document.Value {
+		if a[0].Kind() != document.Array || a[1].Kind() != document.String {
+			return undefined
+		}
+		var parts []string
+		size := 0
+		for v := range a[0].Elements() {
+			if v.Kind() != document.String {
+				return undefined
+			}
+			parts = append(parts, v.Str())
+			if size += len(v.Str()) + len(a[1].Str()); size > textMax+len(a[1].Str()) {
+				return e.text(strings.Repeat(" ", textMax+1))
+			}
+		}
+		return e.text(strings.Join(parts, a[1].Str()))
+	}, min: 2, max: 2},
+	"STRINGSPLIT": pure(2, 2, func(a []document.Value) document.Value {
+		if !all(a, document.String) {
+			return undefined
+		}
+		var out []document.Value
+		for part := range strings.SplitSeq(a[0].Str(), a[1].Str()) {
+			out = append(out, document.StringValue(part))
+		}
+		return document.ArrayValue(out)
+	}),
+}
+
+// search makes f(string, part [, ignoreCase]).
+func search(f func(s, part string) bool) builtin {
+	return pure(2, 3, func(a []document.Value) document.Value {
+		if !all(a[:2], document.String) || len(a) == 3 && a[2].Kind() != document.Boolean {
+			return undefined
+		}
+		s, t := a[0].Str(), a[1].Str()
+		if len(a) == 3 && a[2].IsTrue() {
+			s, t = strings.ToLower(s), strings.ToLower(t)
+		}
+		return document.BooleanValue(f(s, t))
+	})
+}
+
+func mapText(f func(string) string) builtin {
+	return pure(1, 1, func(a []document.Value) document.Value {
+		if a[0].Kind() != document.String {
+			return undefined
+		}
+		return document.StringValue(f(a[0].Str()))
+	})
+}
+
+// trim makes f(string [, characters]).
+func trim(f func(s, cutset string) string) builtin {
+	return pure(1, 2, func(a []document.Value) document.Value {
+		if !all(a, document.String) {
+			return undefined
+		}
+		cutset := " \t\n\v\f\r\u00a0\ufeff\u2028\u2029"
+		if len(a) == 2 {
+			cutset = a[1].Str()
+		}
+		return document.StringValue(f(a[0].Str(), cutset))
+	})
+}
+
+// integer returns a number without a fraction.
+func integer(v document.Value) (int, bool) {
+	f := v.Float()
+	if v.Kind() != document.Number || f != float64(int64(f)) || f > 1<<53 || f < -1<<53 {
+		return 0, false
+	}
+	return int(f), true
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// units is the length of s in UTF-16 units.
+func units(s string) int {
+	if isASCII(s) {
+		return len(s)
+	}
+	n := 0
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
+
+// slice returns n units of s from start; what is outside s is left out, half a character becomes U+FFFD.
+func slice(s string, start, n int) document.Value {
+	if start < 0 || n <= 0 {
+		return document.StringValue("")
+	}
+	if isASCII(s) {
+		start = min(start, len(s))
+		return document.StringValue(s[start : start+min(n, len(s)-start)])
+	}
+	u := utf16.Encode([]rune(s))
+	start = min(start, len(u))
+	return document.StringValue(string(utf16.Decode(u[start : start+min(n, len(u)-start)])))
+}
+
+// regexes keeps the last few expressions, compiled. Expressions are RE2's, which take time in proportion to the text.
+type regexes struct {
+	mu  sync.Mutex
+	all map[string]*regexp.Regexp
+}
+
+const regexesMax = 64
+
+var compiled = regexes{all: map[string]*regexp.Regexp{}}
+
+func (r *regexes) get(expression string) *regexp.Regexp {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	re, ok := r.all[expression]
+	if !ok {
+		if len(r.all) >= regexesMax {
+			clear(r.all)
+		}
+		re, _ = regexp.Compile(expression)
+		r.all[expression] = re
+	}
+	return re
+}
+
+func regexMatch(e *env, a []document.Value) document.Value {
+	if !all(a, document.String) {
+		return undefined
+	}
+	flags, expression := "", a[1].Str()
+	if len(a) == 3 {
+		for _, r := range a[2].Str() {
+			switch r {
+			case 'm', 's', 'i':
+				flags += string(r)
+			case 'x':
+				expression = strings.Join(strings.Fields(expression), "")
+			default:
+				return undefined
+			}
+		}
+	}
+	if flags != "" {
+		expression = "(?" + flags + ")" + expression
+	}
+	if len(expression) > 4096 {
+		return e.fail(&LimitError{"A regular expression has more than 4096 bytes."})
+	}
+	re := compiled.get(expression)
+	if re == nil {
+		return undefined
+	}
+	return document.BooleanValue(re.MatchString(a[0].Str()))
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
+
+// testNow is what date functions answer in tests.
+var testNow = time.Date(2026, 11, 23, 10, 20, 30, 123456700, time.UTC)
+
+// rowsOf makes a source of items, each with its number as its place.
+func rowsOf(items []document.Value) Source {
+	return func(yield func(Row, error) bool) {
+		for i, v := range items {
+			if !yield(Row{Place: fmt.Sprintf("%06d", i), Item: v}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func parseItem(t testing.TB, text string) document.Value {
+	t.Helper()
+	v, err := document.Parse([]byte(text), document.Limits{})
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return v
+}
+
+// udf is a hook that doubles numbers.
+type udf struct{}
+
+func (udf) Call(_ context.Context, name string, args []document.Value) (document.Value, error) {
+	if name != "double" || len(args) != 1 {
+		return document.Value{}, fmt.Errorf("there is no function %s of %d arguments", name, len(args))
+	}
+	return document.NumberValue(2 * args[0].Float()), nil
+}
+
+// TestGolden shows what queries answer. Commands: items (one a line, for the queries that follow), query (each line, or
+// each part between lone dots, is a query; @name = value lines before it are its parameters), pages (the same, by
+// pages of some results), print, keys and conditions (what WHERE says), plan.
+func TestGolden(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		if strings.Contains(path, "fuzz") {
+			return
+		}
+		var items []document.Value
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "items" {
+				items = nil
+				for line := range strings.SplitSeq(d.Input, "\n") {
+					items = append(items, parseItem(t, line))
+				}
+				return ""
+			}
+			var out strings.Builder
+			for _, text := range statements(d.Input) {
+				answer(t, d, &out, text, items)
+			}
+			return out.String()
+		})
+	})
+}
+
+// statements cuts an input into queries: by lone dots where there are any, else by lines, those of parameters aside.
+func statements(input string) []string {
+	if strings.Contains(input, "\n.\n") {
+		return strings.Split(input, "\n.\n")
+	}
+	var out []string
+	held := ""
+	for line := range strings.SplitSeq(input, "\n") {
+		if strings.HasPrefix(line, "@") {
+			held += line + "\n"
+			continue
+		}
+		out = append(out, held+line)
+		held = ""
+	}
+	return out
+}
+
+// parameters takes the lines of parameters from the beginning of a text.
+func parameters(t testing.TB, text string) (string, []Parameter) {
+	var out []Parameter
+	for strings.HasPrefix(text, "@") {
+		line, rest, _ := strings.Cut(text, "\n")
+		name, value, _ := strings.Cut(line, "=")
+		out = append(out, Parameter{strings.TrimSpace(name), parseItem(t, value)})
+		text = rest
+	}
+	return text, out
+}
+
+func answer(t *testing.T, d *datadriven.TestData, out *strings.Builder, text string, items []document.Value) {
+	text, params := parameters(t, text)
+	if d.Cmd == "print" {
+		tree, err := Parse(text)
+		if err != nil {
+			fmt.Fprintln(out, "error:", message(err))
+			return
+		}
+		fmt.Fprintln(out, tree)
+		return
+	}
+	q, err := Compile(text, params)
+	if err != nil {
+		fmt.Fprintln(out, "error:", message(err))
+		return
+	}
+	switch d.Cmd {
+	case "query":
+		_, err = q.Run(context.Background(), rowsOf(items), Run{Functions: udf{}, Now: testNow},
+			func(v document.Value) error {
+				fmt.Fprintln(out, v)
+				return nil
+			})
+	case "pages":
+		err = pages(d, out, q, items)
+	case "keys":
+		err = printKeys(d, out, q)
+	case "conditions":
+		for _, c := range q.Conditions() {
+			fmt.Fprintln(out, c.Path, c.Op, c.Values)
+		}
+	case "plan":
+		fmt.Fprintln(out, string(Plan(q, nil)))
+	default:
+		d.Fatalf(t, "unknown command %s", d.Cmd)
+	}
+	if err != nil {
+		fmt.Fprintln(out, "error:", message(err))
+	}
+	if len(statements(d.Input)) > 1 && d.Cmd == "query" {
+		fmt.Fprintln(out, "--")
+	}
+}
+
+func message(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return fmt.Sprintf("%s %d-%d %s", e.Code, e.Start, e.End, e.Message)
+	}
+	return err.Error()
+}
+
+func pages(d *datadriven.TestData, out *strings.Builder, q *Query, items []document.Value) error {
+	n := 2
+	d.MaybeScanArgs(&testing.T{}, "size", &n)
+	var after *Continuation
+	for page := 1; ; page++ {
+		fmt.Fprintf(out, "page %d from %q:", page, after.Start())
+		source := func(yield func(Row, error) bool) {
+			for r := range rowsOf(items) {
+				if r.Place >= after.Start() && !yield(r, nil) {
+					return
+				}
+			}
+		}
+		next, err := q.Run(context.Background(), source, Run{Page: n, After: after}, func(v document.Value) error {
+			fmt.Fprintf(out, " %v", v)
+			return nil
+		})
+		fmt.Fprintln(out)
+		if err != nil || next == nil {
+			return err
+		}
+		if after, err = ParseContinuation(next.String()); err != nil {
+			return err
+		}
+	}
+}
+
+func printKeys(d *datadriven.TestData, out *strings.Builder, q *Query) error {
+	var paths []document.Path
+	for _, arg := range d.CmdArgs {
+		p, err := document.ParsePath(arg.Key)
+		if err != nil {
+			return err
+		}
+		paths = append(paths, p)
+	}
+	keys, ok := q.Keys(paths)
+	if !ok {
+		fmt.Fprintln(out, "all")
+		return nil
+	}
+	for i, k := range keys {
+		if i > 0 {
+			out.WriteString(" ")
+		}
+		fmt.Fprint(out, k.Components)
+		if k.HasID {
+			fmt.Fprintf(out, " id %q", k.ID)
+		}
+	}
+	if len(keys) == 0 {
+		out.WriteString("none")
+	}
+	out.WriteString("\n")
+	return nil
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sql
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
+
+// Key is what WHERE says of the partition key of the items that a query can have results for.
+type Key struct {
+	// Components are the values of the first paths of the partition key: all of them, or a prefix. Undefined is that of
+	// items without the property.
+	Components []document.Value
+	// ID is the item's id, if HasID.
+	ID    string
+	HasID bool
+}
+
+// keysMax is how many keys are told apart; a query that names more is one of all items.
+const keysMax = 1000
+
+// pins are the values that properties have to have, by the text of their paths.
+type pins map[string]document.Value
+
+// Keys returns the keys that an item has to have one of for WHERE to hold. ok is false where WHERE leaves the first
+// path of the partition key open: all items have to be looked at. No keys and true says that no item can match.
+func (q *Query) Keys(paths []document.Path) (keys []Key, ok bool) {
+	root, found := q.container()
+	if !found || q.tree.Where == nil || len(paths) == 0 {
+		return nil, false
+	}
+	a := &analysis{root, q.parameters}
+	all := a.pins(q.tree.Where)
+	if all == nil {
+		return nil, false
+	}
+	seen := map[string]bool{}
+	for _, p := range all {
+		var k Key
+		text := []byte{}
+		for _, path := range paths {
+			v, ok := p[pathKey(path)]
+			if !ok {
+				break
+			}
+			if v.Kind() >= document.Array {
+				v = document.Value{}
+			}
+			k.Components = append(k.Components, v)
+			text = append(appendKey(text, v), 0)
+		}
+		if len(k.Components) == 0 {
+			return nil, false
+		}
+		if id, ok := p[pathKey(document.Path{"id"})]; ok {
+			k.ID, k.HasID = id.Str(), id.Kind() == document.String
+			text = append(document.AppendString(text, k.ID), 0)
+		}
+		if !seen[string(text)] {
+			seen[string(text)] = true
+			keys = append(keys, k)
+		}
+	}
+	return keys, true
+}
+
+// container returns the name of the input that is the whole item, if it is the first one.
+func (q *Query) container() (name string, ok bool) {
+	if len(q.tree.From) == 0 || q.tree.From[0].Each {
+		return "", false
+	}
+	in := q.tree.From[0]
+	n, ok := in.Of.(*Name)
+	if !ok {
+		return "", false
+	}
+	if in.Alias != "" {
+		return in.Alias, true
+	}
+	return n.Name, true
+}
+
+func pathKey(p document.Path) string { return p.String() }
+
+// analysis reads conditions on properties of the item.
+type analysis struct {
+	root       string
+	parameters map[string]document.Value
+}
+
+// path returns the path of an expression that is a property of the item.
+func (a *analysis) path(e Expr) (document.Path, bool) {
+	var names document.Path
+	for {
+		switch x := e.(type) {
+		case *Member:
+			names = append(names, x.Name)
+			e = x.Of
+			continue
+		case *Name:
+			if x.Name != a.root || len(names) == 0 {
+				return nil, false
+			}
+			for i, j := 0, len(names)-1; i < j; i, j = i+1, j-1 {
+				names[i], names[j] = names[j], names[i]
+			}
+			return names, true
+		}
+		return nil, false
+	}
+}
+
+// constant evaluates an expression that has no input in it.
+func (a *analysis) constant(e Expr) (document.Value, bool) {
+	n, err := (&binder{parameters: a.parameters}).expr(e)
+	if err != nil {
+		return document.Value{}, false
+	}
+	c, ok := n.(constNode)
+	return c.value, ok
+}
+
+// pins returns what has to be for e to hold: one of several. nil says that nothing is known.
+func (a *analysis) pins(e Expr) []pins {
+	switch x := e.(type) {
+	case *Binary:
+		switch x.Op {
+		case "AND":
+			return both(a.pins(x.X), a.pins(x.Y))
+		case "OR":
+			l, r := a.pins(x.X), a.pins(x.Y)
+			if l == nil || r == nil || len(l)+len(r) > keysMax {
+				return nil
+			}
+			return append(l[:len(l):len(l)], r...)
+		case "=":
+			for _, side := range [][2]Expr{{x.X, x.Y}, {x.Y, x.X}} {
+				path, ok1 := a.path(side[0])
+				v, ok2 := a.constant(side[1])
+				if ok1 && ok2 {
+					return one(path, v)
+				}
+			}
+		}
+	case *In:
+		path, ok := a.path(x.X)
+		if !ok || x.Not || len(x.List) > keysMax {
+			return nil
+		}
+		out := []pins{}
+		for _, y := range x.List {
+			v, ok := a.constant(y)
+			if !ok {
+				return nil
+			}
+			out = append(out, one(path, v)...)
+		}
+		return out
+	case *Call:
+		if path, ok := a.onlyArgument(x, "IS_NULL"); ok {
+			return []pins{{pathKey(path): document.NullValue}}
+		}
+	case *Unary:
+		c, ok := x.X.(*Call)
+		if !ok || x.Op != "NOT" {
+			return nil
+		}
+		if path, ok := a.onlyArgument(c, "IS_DEFINED"); ok {
+			return []pins{{pathKey(path): document.Value{}}}
+		}
+	}
+	return nil
+}
+
+func (a *analysis) onlyArgument(c *Call, name string) (document.Path, bool) {
+	if c.UDF || len(c.Args) != 1 || !strings.EqualFold(c.Name, name) {
+		return nil, false
+	}
+	return a.path(c.Args[0])
+}
+
+// one says that a property has a value. Nothing equals Undefined.
+func one(path document.Path, v document.Value) []pins {
+	if !v.IsDefined() {
+		return []pins{}
+	}
+	return []pins{{pathKey(path): v}}
+}
+
+// both combines what has to be with what else has to be. Ones that contradict each other are left out.
+func both(l, r []pins) []pins {
+	switch {
+	case l == nil:
+		return r
+	case r == nil:
+		return l
+	case len(l)*len(r) > keysMax:
+		return l
+	}
+	out := []pins{}
+	for _, x := range l {
+	next:
+		for _, y := range r {
+			p := make(pins, len(x)+len(y))
+			for k, v := range x {
+				p[k] = v
+			}
+			for k, v := range y {
+				if old, ok := p[k]; ok && !document.Equal(old, v) {
+					continue next
+				}
+				p[k] = v
+			}
+			out = append(out, p)
+		}
+	}
+	return out
+}

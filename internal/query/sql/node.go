@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sql
+
+import (
+	"context"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
+
+// node is an expression bound to its inputs and parameters.
+type node interface {
+	eval(e *env) document.Value
+}
+
+// env is what an expression is evaluated in. It is used by one goroutine.
+type env struct {
+	ctx context.Context
+	// slots are the values of inputs, groups and aggregates; each has a place of its own in the whole query.
+	slots []document.Value
+	// stack has the arguments of the calls under way.
+	stack     []document.Value
+	root      document.Value // the item
+	functions Functions
+	now       time.Time
+	err       error // the first that a function or bound has raised; evaluation goes on, its results count for nothing
+	ticks     int
+}
+
+// fail keeps the first error.
+func (e *env) fail(err error) document.Value {
+	if e.err == nil {
+		e.err = err
+	}
+	return document.Value{}
+}
+
+// ticksPerLook is how many rows are evaluated between two looks at the context.
+const ticksPerLook = 1024
+
+// tick reports whether evaluation shall go on; it is called for every row.
+func (e *env) tick() bool {
+	if e.ticks++; e.ticks%ticksPerLook == 0 {
+		if err := e.ctx.Err(); err != nil {
+			e.fail(err)
+		}
+	}
+	return e.err == nil
+}
+
+type (
+	constNode struct{ value document.Value }
+	rootNode  struct{}
+	slotNode  struct{ slot int }
+	// pathNode is properties of an input, which most expressions are made of.
+	pathNode struct {
+		slot  int
+		names []string
+	}
+	memberNode struct {
+		of   node
+		name string
+	}
+	indexNode  struct{ of, at node }
+	objectNode struct {
+		names  []string
+		values []node
+	}
+	arrayNode    struct{ values []node }
+	ternaryNode  struct{ condition, yes, no node }
+	coalesceNode struct{ x, y node }
+	inNode       struct {
+		x    node
+		list []node
+		not  bool
+		set  valueSet // of the list, where it is long and constant
+	}
+	betweenNode struct {
+		x, low, high node
+		not          bool
+	}
+	callNode struct {
+		f    function
+		args []node
+	}
+	udfNode struct {
+		name string
+		args []node
+	}
+)
+
+func (n constNode) eval(*env) document.Value  { return n.value }
+func (n rootNode) eval(e *env) document.Value { return e.root }
+func (n slotNode) eval(e *env) document.Value { return e.slots[n.slot] }
+
+func (n *pathNode) eval(e *env) document.Value {
+	v := e.slots[n.slot]
+	for _, name := range n.names {
+		if v = v.Get(name); !v.IsDefined() {
+			break
+		}
+	}
+	return v
+}
+
+func (n *memberNode) eval(e *env) document.Value { return n.of.eval(e).Get(n.name) }
+
+func (n *indexNode) eval(e *env) document.Value {
+	of, at := n.of.eval(e), n.at.eval(e)
+	switch at.Kind() {
+	case document.String:
+		return of.Get(at.Str())
+	case document.Number:
+		if i := int(at.Float()); float64(i) == at.Float() {
+			return of.Index(i)
+		}
+	}
+	return document.Value{}
+}
+
+func (n *objectNode) eval(e *env) document.Value {
+	members := make([]document.Member, len(n.names))
+	for i, v := range n.values {
+		members[i] = document.Member{Name: n.names[i], Value: v.eval(e)}
+	}
+	return document.ObjectValue(members)
+}
+
+func (n *arrayNode) eval(e *env) document.Value {
+	elements := make([]document.Value, 0, len(n.values))
+	for _, x := range n.values {
+		if v := x.eval(e); v.IsDefined() {
+			elements = append(elements, v)
+		}
+	}
+	return document.ArrayValue(elements)
+}
+
+func (n *ternaryNode) eval(e *env) document.Value {
+	if n.condition.eval(e).IsTrue() {
+		return n.yes.eval(e)
+	}
+	return n.no.eval(e)
+}
+
+func (n *coalesceNode) eval(e *env) document.Value {
+	if v := n.x.eval(e); v.IsDefined() {
+		return v
+	}
+	return n.y.eval(e)
+}
+
+// inSetMin is from how many constants on IN looks them up in a set.
+const inSetMin = 8
+
+func newIn(x node, list []node, not bool) node {
+	n := &inNode{x: x, list: list, not: not}
+	if len(list) >= inSetMin {
+		set := make(valueSet, len(list))
+		for _, l := range list {
+			c, ok := l.(constNode)
+			if !ok {
+				return n
+			}
+			set[setKey(c.value)] = struct{}{}
+		}
+		n.set = set
+	}
+	return n
+}
+
+// eval of IN is that of comparisons with OR between them.
+func (n *inNode) eval(e *env) document.Value {
+	x := n.x.eval(e)
+	if n.set != nil && x.IsDefined() {
+		return document.BooleanValue(n.set.has(x) != n.not)
+	}
+	out := document.BooleanValue(n.not)
+	for _, y := range n.list {
+		switch c := equals(x, y.eval(e)); {
+		case c.IsTrue():
+			return document.BooleanValue(!n.not)
+		case !c.IsDefined() && !x.IsDefined():
+			return document.Value{}
+		}
+	}
+	return out
+}
+
+func (n *betweenNode) eval(e *env) document.Value {
+	x := n.x.eval(e)
+	v := and(less(n.low.eval(e), x, true), less(x, n.high.eval(e), true))
+	if n.not {
+		return negate(v)
+	}
+	return v
+}
+
+// arguments evaluates args onto the stack; the caller takes them off again by cutting it at base.
+func (e *env) arguments(args []node) (values []document.Value, base int) {
+	base = len(e.stack)
+	for _, a := range args {
+		v := a.eval(e)
+		e.stack = append(e.stack, v)
+	}
+	return e.stack[base:], base
+}
+
+func (n *callNode) eval(e *env) document.Value {
+	values, base := e.arguments(n.args)
+	v := n.f(e, values)
+	e.stack = e.stack[:base]
+	return v
+}
+
+func (n *udfNode) eval(e *env) document.Value {
+	if e.functions == nil {
+		return e.fail(&Error{Code: codeFunction,
+			Message: "User-defined functions are not available here: 'udf." + n.name + "'."})
+	}
+	values, base := e.arguments(n.args)
+	v, err := e.functions.Call(e.ctx, n.name, values)
+	e.stack = e.stack[:base]
+	if err != nil {
+		return e.fail(err)
+	}
+	return v
+}
