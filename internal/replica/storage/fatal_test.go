@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -102,4 +103,19 @@ func breakDisk(dir string, kind errorfs.OpKind) {
 		fmt.Println("refused:", ErrBroken)
 	}
 	os.Exit(3)
+}
+
+// TestGivenUpCompactions proves that a compaction that gives way to an installation is no failure, and that what is one
+// is told of once.
+func TestGivenUpCompactions(t *testing.T) {
+	var told []error
+	s := openMem(t, Options{Events: Events{Background: func(err error) { told = append(told, err) }}})
+	l := s.listener()
+	broken := errors.New("the disk is broken")
+	for _, err := range []error{pebble.ErrCancelledCompaction, broken, broken} {
+		l.BackgroundError(err)
+	}
+	if len(told) != 1 || !errors.Is(told[0], broken) {
+		t.Errorf("told of %v", told)
+	}
 }

@@ -120,7 +120,10 @@ func (s *Store) listener() *pebble.EventListener {
 			s.stop(fmt.Errorf("%w: %s: %w", ErrCorrupt, info.Path, info.Details))
 		},
 		BackgroundError: func(err error) {
-			if !errors.Is(err, guard.ErrNoRoom) && !s.troubled.Swap(true) && s.o.Events.Background != nil {
+			if errors.Is(err, guard.ErrNoRoom) || errors.Is(err, pebble.ErrCancelledCompaction) {
+				return // the disk tells of the one; the other had to give way to an installation and is made again
+			}
+			if !s.troubled.Swap(true) && s.o.Events.Background != nil {
 				s.o.Events.Background(err)
 			}
 		},
