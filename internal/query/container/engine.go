@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"context"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// Coordinator sends commands to the partitions; *coordinator.Coordinator is one.
+type Coordinator interface {
+	Read(ctx context.Context, q *command.Read, v command.Visitor) error
+	Decide(ctx context.Context, cond *command.Conditional, o coordinator.WriteOptions, done command.DecisionCompletion)
+	Topology() *topology.Snapshot
+}
+
+// Store makes changes of the schema durable and known; *schemachange.Changer is one. See ddl.Store.
+type Store interface {
+	Apply(ctx context.Context, c schema.Change, role string) (*schema.Schema, []schema.Event, error)
+}
+
+// Options of an Engine. Catalog, Coordinator and Store are needed.
+type Options struct {
+	Catalog     *catalog.Catalog
+	Coordinator Coordinator
+	Store       Store
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+	// ReadTimeout is how long a read is repeated because what was read could not be confirmed; 5 s if 0.
+	ReadTimeout time.Duration
+	// QueryTime is how long one page of a query may take, 5 s if 0, PageBytesMax how large it may be, 4 MiB if 0.
+	QueryTime    time.Duration
+	PageBytesMax int
+}
+
+// Engine is what all clients of containers share on a node. It is safe for concurrent use.
+type Engine struct {
+	opts Options
+}
+
+// New makes an engine.
+func New(o Options) *Engine {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.ReadTimeout == 0 {
+		o.ReadTimeout = 5 * time.Second
+	}
+	if o.QueryTime == 0 {
+		o.QueryTime = 5 * time.Second
+	}
+	if o.PageBytesMax == 0 {
+		o.PageBytesMax = 4 << 20
+	}
+	return &Engine{opts: o}
+}

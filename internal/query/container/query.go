@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"context"
+
+	"github.com/ilion-db/ilion/internal/model/epk"
+)
+
+// Scope says where a query looks. The zero Scope is the whole container.
+type Scope struct {
+	// Key is a partition key or a prefix of one; nil for none.
+	Key epk.Key
+	// Range is the id of a physical partition; 410/1002 if there is none of that id any more. MinEPK and MaxEPK are a
+	// range of effective partition keys, as hexadecimal numbers, the first included and the second not.
+	Range, MinEPK, MaxEPK string
+}
+
+// Parameter is a parameter of a query.
+type Parameter struct {
+	Name  string // with its @
+	Value []byte // JSON
+}
+
+// QueryRequest is one page of a query.
+type QueryRequest struct {
+	Scope
+	Text       string
+	Parameters []Parameter
+	// CrossPartition says that the client allows the query to look at more than one logical partition; without it a
+	// query without a key is refused (400).
+	CrossPartition bool
+	// Continuation is that of the page before, empty for the first one. MaxItems bounds the page, no bound but its size
+	// and time if it is not positive.
+	Continuation string
+	MaxItems     int
+	RequestOptions
+}
+
+// Page is what a query or a feed returns.
+type Page struct {
+	// Documents are JSON texts: of a feed, items with their system properties.
+	Documents [][]byte
+	// Continuation asks for the next page, empty if there is none.
+	Continuation string
+	Where
+	// Metrics are for the headers that ask for them.
+	Metrics QueryMetrics
+}
+
+// QueryMetrics say what a page took.
+type QueryMetrics struct {
+	RetrievedCount, RetrievedBytes, OutputCount, OutputBytes int64
+	// IndexHits counts what was found by an index.
+	IndexHits int64
+}
+
+// Query runs one page of a query.
+func (e *Engine) Query(ctx context.Context, c *Container, q *QueryRequest) (*Page, error) {
+	return nil, nil
+}
+
+// Feed reads one page of all items of a scope. Items of a logical partition are in the order of their ids.
+func (e *Engine) Feed(ctx context.Context, c *Container, s Scope, continuation string, maxItems int,
+	o RequestOptions) (*Page, error) {
+	return nil, nil
+}
+
+// Range is a physical partition as clients see it.
+type Range struct {
+	ID string
+	// Min and Max are effective partition keys as hexadecimal numbers, "" and "FF" at the ends.
+	Min, Max string
+	// Parents are the ids of the physical partitions that it came from.
+	Parents []string
+}
+
+// Ranges lists the physical partitions of a container in order. The etag changes when they do, and has quotes.
+func (e *Engine) Ranges(c *Container) (ranges []Range, etag string) { return nil, "" }
+
+// LSN is the newest log sequence number that this node has told of a physical partition, at least 1.
+func (e *Engine) LSN(rangeID string) int64 { return 1 }
+
+// Seen tells the engine the number of a session token, of this or another node: later answers are not below.
+func (e *Engine) Seen(rangeID string, lsn int64) {}
