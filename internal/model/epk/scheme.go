@@ -2,12 +2,207 @@
 
 package epk
 
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"sort"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
 // Scheme says how a container's keys are hashed.
 type Scheme uint8
 
-// The schemes: of one path by version 1 and 2, and of one to three paths.
+// The schemes: of one path by version 1 and 2, and of one to three paths, each by version 2.
 const (
 	V1 Scheme = iota + 1
 	V2
 	MultiHash
 )
+
+// V1 has 32 bits of hash, which are the upper half of a token; V2 has 126 bits, of which the first 64 are the token.
+const (
+	v1Bits  = 32
+	v2Unset = 2 // the bits at the front that are always 0
+	hashLen = 16
+)
+
+// Hash appends the effective partition key.
+func (s Scheme) Hash(dst []byte, k Key) []byte {
+	if s == V1 {
+		return appendV1(dst, k)
+	}
+	for i := range k {
+		h := k[i].hash()
+		dst = append(dst, h[:]...)
+	}
+	return dst
+}
+
+// Hex is the effective partition key as a hexadecimal number in capital letters.
+func (s Scheme) Hex(k Key) string { return strings.ToUpper(hex.EncodeToString(s.Hash(nil, k))) }
+
+// Token is where a key stands on the ring of its table: by its first value, so that all keys of a prefix are together.
+// An empty key stands at the beginning.
+func (s Scheme) Token(k Key) token.Token {
+	switch {
+	case len(k) == 0:
+		return token.Min
+	case s == V1:
+		return token.AtPosition(uint64(hashV1(k)) << v1Bits)
+	}
+	h := k[0].hash()
+	return token.AtPosition(place(h[:]))
+}
+
+// place is the ring's place of the effective partition key of a V2 hash, or of what it begins with.
+func place(b []byte) uint64 {
+	var h [hashLen]byte
+	copy(h[:], b)
+	return binary.BigEndian.Uint64(h[:])<<v2Unset | uint64(h[8])>>(8-v2Unset)
+}
+
+// Boundary is the effective partition key at a place of the ring (token.Token.Position): no key before the place has a
+// higher one, no other a lower one. It is "" at the ring's beginning, which 0 is.
+func (s Scheme) Boundary(at uint64) string {
+	var b []byte
+	switch {
+	case at == 0:
+		return ""
+	case s == V1:
+		h := at >> v1Bits
+		if at&(1<<v1Bits-1) != 0 {
+			h++ // no key stands between two hashes
+		}
+		if h > math.MaxUint32 {
+			return End
+		}
+		b = prefixV1(uint32(h))
+	default:
+		b = binary.BigEndian.AppendUint64(nil, at>>v2Unset)
+		b = append(b, byte(at<<(8-v2Unset)), 0, 0, 0, 0, 0, 0, 0)
+	}
+	return strings.ToUpper(hex.EncodeToString(b))
+}
+
+// End is the effective partition key behind all others, as clients write it.
+const End = "FF"
+
+// Range is a range of effective partition keys, of bytes; a nil Max is the end.
+type Range struct{ Min, Max []byte }
+
+// ParseRange reads a range from two hexadecimal numbers: the first is in it, the second is not.
+func ParseRange(low, high string) (r Range, err error) {
+	if r.Min, err = hex.DecodeString(low); err != nil {
+		return r, fmt.Errorf("%q is not an effective partition key: it has to be a hexadecimal number", low)
+	}
+	if high == End || high == "" {
+		return r, nil
+	}
+	if r.Max, err = hex.DecodeString(high); err != nil {
+		return r, fmt.Errorf("%q is not an effective partition key: it has to be a hexadecimal number", high)
+	}
+	return r, nil
+}
+
+// Holds reports whether an effective partition key is in the range.
+func (r Range) Holds(epk []byte) bool {
+	return bytes.Compare(r.Min, epk) <= 0 && (r.Max == nil || bytes.Compare(epk, r.Max) < 0)
+}
+
+// Prefix is the range of the keys that begin with k.
+func (s Scheme) Prefix(k Key) Range {
+	low := s.Hash(nil, k)
+	return Range{Min: low, Max: append(bytes.Clone(low), 0xff)}
+}
+
+// Tokens is the smallest range of tokens that has all keys of a range; ok is false if no key can be in it.
+func (s Scheme) Tokens(r Range) (tokens token.Range, ok bool) {
+	if r.Max != nil && bytes.Compare(r.Min, r.Max) >= 0 {
+		return tokens, false
+	}
+	begin, in := s.floor(r.Min)
+	if !in {
+		return tokens, false
+	}
+	tokens.Begin = begin
+	if r.Max == nil {
+		return tokens, true
+	}
+	last, in := s.floor(r.Max)
+	if !in {
+		return tokens, true
+	}
+	tokens.Limit = last + s.step() // what begins with Max is not in the range, but may share its place
+	return tokens, true
+}
+
+// step is how far apart the places of two hashes are.
+func (s Scheme) step() uint64 {
+	if s == V1 {
+		return 1 << v1Bits
+	}
+	return 1
+}
+
+// floor is the first place that may have a key at or above an effective partition key; in is false if it is behind the
+// ring.
+func (s Scheme) floor(b []byte) (at uint64, in bool) {
+	if s != V1 {
+		return place(b), len(b) == 0 || b[0] < 1<<(8-v2Unset)
+	}
+	h := uint64(sort.Search(1<<v1Bits, func(h int) bool { return bytes.Compare(prefixV1(uint32(h)), b) >= 0 }))
+	if h > 0 && bytes.HasPrefix(b, prefixV1(uint32(h-1))) {
+		h--
+	}
+	return h << v1Bits, h < 1<<v1Bits
+}
+
+// AppendKey appends the partition key of a table that a whole key is: the canonical text of each value.
+func AppendKey(dst []byte, k Key) []byte {
+	if len(k) == 1 {
+		return k[0].Append(dst)
+	}
+	var room [64]byte
+	for _, v := range k {
+		dst = token.AppendComponent(dst, v.Append(room[:0]))
+	}
+	return dst
+}
+
+// ParseKey reads what AppendKey wrote for a key of so many values.
+func ParseKey(b []byte, values int) (Key, error) {
+	k := make(Key, 0, values)
+	for range values {
+		text := b
+		if values > 1 {
+			var ok bool
+			if text, b, ok = token.SplitComponent(b); !ok {
+				return nil, errText
+			}
+		}
+		v, err := ParseValue(text)
+		if err != nil {
+			return nil, err
+		}
+		k = append(k, v)
+	}
+	if values > 1 && len(b) > 0 {
+		return nil, errText
+	}
+	return k, nil
+}
+
+// KeyToken is Token of the key that AppendKey wrote. Bytes that are no key stand at the beginning of the ring: nothing
+// has such a key.
+func (s Scheme) KeyToken(key []byte, values int) token.Token {
+	k, err := ParseKey(key, values)
+	if err != nil {
+		return token.Min
+	}
+	return s.Token(k)
+}
