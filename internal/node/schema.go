@@ -11,6 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/control/throughput"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -29,6 +30,7 @@ func (n *Node) newSchema() {
 	n.changer = &schemachange.Changer{
 		Records: n.records, Schema: n.catalog.Snapshot, Whole: catalog.WithSystem, Place: n.place,
 		Built:       n.builder.Await,
+		Level:       n.levelOf,
 		Datacenters: n.datacenters, Configured: n.configured,
 	}
 	n.installer = &schemachange.Installer{
@@ -52,6 +54,14 @@ func (n *Node) newSchema() {
 			_ = r.Require(context.Background(), r.Extent(), revision)
 		}
 	}
+}
+
+// levelOf is the feature level by which the nodes of a state write.
+func (n *Node) levelOf(s *meta.State) feature.Level {
+	if n.cluster == nil {
+		return n.store.Level()
+	}
+	return s.Map.Level()
 }
 
 // followRecords makes the node what the records say, now and from now on. It is their one subscriber.

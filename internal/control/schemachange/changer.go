@@ -10,6 +10,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -35,6 +36,8 @@ type Changer struct {
 	// Datacenters lists those of the cluster. Configured reports whether a name is a user of this node's configuration.
 	Datacenters func() []string
 	Configured  func(name string) bool
+	// Level is the feature level by which the nodes of a state write.
+	Level func(s *meta.State) feature.Level
 	// Sched is what waits go by, nil outside simulations.
 	Sched *sched.Scheduler
 }
@@ -50,6 +53,9 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	var fresh []*schema.Index
 	state, err := c.Records.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		old := c.Whole(s.Schema)
+		if err := c.allowed(s, change); err != nil {
+			return s, err
+		}
 		next, happened, err := schema.Apply(old, change)
 		events, fresh = happened, nil
 		if err != nil || next == old {
@@ -69,6 +75,18 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 		c.Agree(ctx, c.Records.State().Version) // that the index can be used is told like any change
 	}
 	return c.Schema(), events, nil
+}
+
+// containersLevel is the feature level from which on there are containers: older builds do not know their records.
+const containersLevel = 3
+
+// allowed refuses what nodes of an older build could not follow.
+func (c *Changer) allowed(s *meta.State, change schema.Change) error {
+	if _, ok := change.(*schema.CreateContainer); !ok || c.Level == nil || c.Level(s) >= containersLevel {
+		return nil
+	}
+	return dberr.Invalidf("Containers need feature level %d: when all nodes run a build that has them, raise the level "+
+		"with \"ilion upgrade\"", containersLevel)
 }
 
 // next is the state with another schema, a map that fits to it, and the indexes that are to be built.

@@ -17,10 +17,10 @@ import (
 type Level uint32
 
 // The levels that this build understands. Level 1 is that of the formats of version 2 (RFC 0006), from level 2 on
-// partitions split (RFC 0012).
+// partitions split (RFC 0012), and from level 3 on there are containers (RFC 0021).
 const (
 	Oldest Level = 1
-	Newest Level = 2
+	Newest Level = 3
 )
 
 // Range is the levels that a build understands, both ends included.

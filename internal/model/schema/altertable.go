@@ -58,6 +58,9 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 	if err := checkUserKeyspace(c.Keyspace); err != nil {
 		return nil, nil, err
 	}
+	if err := notOfContainer(old, "altering it"); err != nil {
+		return nil, nil, err
+	}
 	ks := s.Keyspaces[c.Keyspace]
 	t := old.clone()
 	var err error

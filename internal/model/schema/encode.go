@@ -17,12 +17,22 @@ import (
 const Format = 2
 
 // The keys of objects: one for the counters, one for every keyspace with its types, one for every table with its
-// indexes.
+// indexes. Containers have keys of their own: a build that does not know what they are refuses them.
 const (
 	rootObject     = "schema"
 	keyspacePrefix = "keyspace/"
 	tablePrefix    = "table/"
+	itemsPrefix    = "container/"
 )
+
+// objectKey is the key of a table's object.
+func (t *Table) objectKey() string {
+	prefix := tablePrefix
+	if t.Container != nil {
+		prefix = itemsPrefix
+	}
+	return prefix + t.Keyspace + "/" + t.Name
+}
 
 type rootJSON struct {
 	Format   int    `json:"format"`
@@ -39,6 +49,7 @@ type keyspaceJSON struct {
 	DurableWrites bool              `json:"durable_writes"`
 	Options       map[string]string `json:"options,omitempty"`
 	Types         []userTypeJSON    `json:"types,omitempty"`
+	Database      *Database         `json:"database,omitempty"`
 
 	rest rest
 }
@@ -86,6 +97,7 @@ type tableJSON struct {
 	Counter        bool         `json:"counter,omitempty"`
 	CompactStorage bool         `json:"compact_storage,omitempty"`
 	Options        TableOptions `json:"options"`
+	Container      *Container   `json:"container,omitempty"`
 
 	rest rest
 }
@@ -120,7 +132,7 @@ func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 		}
 		for _, t := range ks.Tables {
 			if before == nil || before.Tables[t.Name] != t {
-				add(tablePrefix+ks.Name+"/"+t.Name, t.encode())
+				add(t.objectKey(), t.encode())
 			}
 		}
 	}
@@ -136,8 +148,8 @@ func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 			continue
 		}
 		for _, t := range ks.Tables {
-			if now == nil || now.Tables[t.Name] == nil {
-				gone = append(gone, tablePrefix+ks.Name+"/"+t.Name)
+			if now == nil || now.Tables[t.Name] == nil || now.Tables[t.Name].objectKey() != t.objectKey() {
+				gone = append(gone, t.objectKey())
 			}
 		}
 	}
@@ -156,7 +168,7 @@ func FromObjects(objects iter.Seq2[string, []byte]) (*Schema, error) {
 			err = s.decodeRoot(b)
 		case strings.HasPrefix(key, keyspacePrefix):
 			err = s.decodeKeyspace(b)
-		case strings.HasPrefix(key, tablePrefix):
+		case strings.HasPrefix(key, tablePrefix), strings.HasPrefix(key, itemsPrefix):
 			var t tableJSON
 			t, err = unmarshalTable(b)
 			tables = append(tables, t)
@@ -195,7 +207,7 @@ func (s *Schema) decodeRoot(b []byte) error {
 
 func (k *Keyspace) encode() keyspaceJSON {
 	j := keyspaceJSON{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites, Options: k.Options,
-		rest: k.rest}
+		Database: k.Database, rest: k.rest}
 	for _, t := range k.SortedTypes() {
 		u := userTypeJSON{Name: t.Name, rest: k.typeRest[t.Name]}
 		for i, f := range t.Fields {
@@ -212,7 +224,7 @@ func (s *Schema) decodeKeyspace(b []byte) error {
 		return err
 	}
 	ks := &Keyspace{Name: j.Name, Replication: j.Replication, DurableWrites: j.DurableWrites, Options: j.Options,
-		rest: j.rest}
+		Database: j.Database, rest: j.rest}
 	pending := map[string]*userTypeJSON{}
 	for i := range j.Types {
 		t := &j.Types[i]
@@ -282,7 +294,7 @@ func (t *TypeSpec) userTypes(names []string) []string {
 func (t *Table) encode() tableJSON {
 	j := tableJSON{
 		Keyspace: t.Keyspace, Name: t.Name, ID: t.ID, UUID: t.UUID, Revision: t.Revision, NextColumn: t.NextColumn,
-		Counter: t.Counter, CompactStorage: t.CompactStorage, Options: t.Options, rest: t.rest,
+		Counter: t.Counter, CompactStorage: t.CompactStorage, Options: t.Options, Container: t.Container, rest: t.rest,
 	}
 	for c := range t.Columns() {
 		j.Columns = append(j.Columns, columnJSON{Name: c.Name, ID: c.ID, Type: SpecOf(c.Type), Kind: c.Kind,
@@ -308,7 +320,7 @@ func (s *Schema) decodeTable(j *tableJSON) error {
 	t := &Table{
 		Keyspace: j.Keyspace, Name: j.Name, ID: j.ID, UUID: j.UUID, Revision: j.Revision, NextColumn: j.NextColumn,
 		Counter: j.Counter, CompactStorage: j.CompactStorage, Options: j.Options, Indexes: map[string]*Index{},
-		rest: j.rest,
+		Container: j.Container, rest: j.rest,
 	}
 	t.Options.share()
 	for i := range j.Columns {

@@ -57,6 +57,9 @@ func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
 	if t == nil {
 		return nil, nil, dberr.Invalidf("Table '%s' doesn't exist", c.Table)
 	}
+	if err := notOfContainer(t, "indexing it"); err != nil {
+		return nil, nil, err
+	}
 	if c.Name != "" {
 		if _, taken := ks.Index(c.Name); taken != nil {
 			if c.IfNotExists {
@@ -222,6 +225,9 @@ func (c *DropIndex) apply(s *Schema) (*Schema, []Event, error) {
 			return s, nil, nil
 		}
 		return nil, nil, dberr.Invalidf("Index '%s.%s' doesn't exist'", c.Keyspace, c.Name)
+	}
+	if err := notOfContainer(t, "indexing it"); err != nil {
+		return nil, nil, err
 	}
 	changed := t.clone()
 	delete(changed.Indexes, c.Name)

@@ -50,6 +50,8 @@ type CreateKeyspace struct {
 	Properties []Property
 	// Datacenters are those that have nodes: a replication_factor is spread over them.
 	Datacenters []string
+	// Database, if not nil, makes it a database of containers; its number is given to it.
+	Database *Database
 }
 
 // AlterKeyspace is ALTER KEYSPACE.
@@ -142,7 +144,13 @@ func (c *CreateKeyspace) apply(s *Schema) (*Schema, []Event, error) {
 	if o.durable != nil {
 		ks.DurableWrites = *o.durable
 	}
-	return s.withKeyspace(ks), []Event{{Change: Created, Target: TargetKeyspace, Keyspace: c.Name}}, nil
+	next := s.withKeyspace(ks)
+	if c.Database != nil {
+		d := *c.Database
+		d.Number, ks.Database = s.NextID, &d
+		next.NextID++
+	}
+	return next, []Event{{Change: Created, Target: TargetKeyspace, Keyspace: c.Name}}, nil
 }
 
 func (c *AlterKeyspace) apply(s *Schema) (*Schema, []Event, error) {

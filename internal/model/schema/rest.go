@@ -85,7 +85,7 @@ func unmarshalTable(b []byte) (j tableJSON, err error) {
 	}
 	var parts struct {
 		Columns, Dropped, Indexes []json.RawMessage
-		Options                   json.RawMessage
+		Options, Container        json.RawMessage
 	}
 	if err := json.Unmarshal(b, &parts); err != nil {
 		return j, err
@@ -97,6 +97,9 @@ func unmarshalTable(b []byte) (j tableJSON, err error) {
 	}
 	keep(&j.rest, b, j)
 	keep(&j.Options.rest, parts.Options, j.Options)
+	if j.Container != nil {
+		keep(&j.Container.rest, parts.Container, *j.Container)
+	}
 	for i, o := range parts.Columns {
 		keep(&j.Columns[i].rest, o, j.Columns[i])
 	}
@@ -163,6 +166,12 @@ func (j userTypeJSON) MarshalJSON() ([]byte, error) {
 func (j rootJSON) MarshalJSON() ([]byte, error) {
 	type plain rootJSON
 	return marshalWith(plain(j), j.rest)
+}
+
+// MarshalJSON is the stored form of the descriptor.
+func (c Container) MarshalJSON() ([]byte, error) {
+	type plain Container
+	return marshalWith(plain(c), c.rest)
 }
 
 // MarshalJSON is the stored form of the options.

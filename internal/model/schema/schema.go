@@ -46,6 +46,8 @@ type Keyspace struct {
 	// Virtual is true for keyspaces whose rows are computed (system, system_schema, ...). Package catalog makes them;
 	// they are not encoded.
 	Virtual bool
+	// Database is not nil if the keyspace is a database of containers.
+	Database *Database
 
 	rest rest
 }
@@ -140,6 +142,8 @@ type Table struct {
 	CompactStorage bool
 	Options        TableOptions
 	Virtual        bool
+	// Container is not nil if the table is a container of items.
+	Container *Container
 
 	rest rest
 }

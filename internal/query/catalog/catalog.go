@@ -76,7 +76,7 @@ func (c *Catalog) Subscribe(listener func(Publication)) (cancel func()) {
 }
 
 // CheckWritable refuses data modifications of computed tables, and of stored ones that are the cluster's own, with
-// Cassandra's errors.
+// Cassandra's errors, and of containers.
 func CheckWritable(t *schema.Table) error {
 	if schema.IsVirtualSystem(t.Keyspace) {
 		return dberr.Invalidf("Modification is not supported by table %s", t)
@@ -84,7 +84,7 @@ func CheckWritable(t *schema.Table) error {
 	if t.Virtual || schema.IsLocalSystem(t.Keyspace) {
 		return dberr.Unauthorizedf("%s keyspace is not user-modifiable.", t.Keyspace)
 	}
-	return nil
+	return t.CheckWritable()
 }
 
 // CheckTruncatable refuses TRUNCATE of computed tables.

@@ -197,7 +197,7 @@ func tokenFunction(table *schema.Table) *function {
 	}
 	f.call = func(_ *Bindings, args [][]byte) ([]byte, error) {
 		var room [64]byte
-		return fromInt64(tBigint, int64(token.Hash(token.AppendKey(room[:0], args...)))), nil
+		return fromInt64(tBigint, int64(table.Token(token.AppendKey(room[:0], args...)))), nil
 	}
 	return f
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
@@ -83,6 +82,7 @@ func (s *scan) begin(p *Plan, b *expr.Bindings, o Options, page *Page) error {
 		if s.from, err = readState(o.PagingState, p.table.ID); err != nil {
 			return err
 		}
+		s.from.token = p.table.Token(s.from.key)
 		s.resumed, s.remaining = true, s.from.remaining
 	}
 	s.values = grow(s.values, len(p.sel.slots))
@@ -153,7 +153,7 @@ func (s *scan) singleKey() ([]partitionKey, bool, error) {
 	if s.keyBytes, err = appendPartitionKey(s.keyBytes[:0], s.components); err != nil {
 		return nil, false, err
 	}
-	s.oneKey[0] = partitionKey{bytes: s.keyBytes, token: token.Hash(s.keyBytes)}
+	s.oneKey[0] = partitionKey{bytes: s.keyBytes, token: w.table.Token(s.keyBytes)}
 	return s.oneKey[:], true, nil
 }
 

@@ -64,7 +64,7 @@ func (w *where) keys(b *expr.Bindings) ([]partitionKey, error) {
 	slices.SortFunc(out, func(a, b partitionKey) int { return bytes.Compare(a.order, b.order) })
 	out = slices.CompactFunc(out, func(a, b partitionKey) bool { return bytes.Equal(a.order, b.order) })
 	for i := range out {
-		out[i].token = token.Hash(out[i].bytes)
+		out[i].token = w.table.Token(out[i].bytes)
 	}
 	if w.token == nil {
 		return out, nil

@@ -61,7 +61,7 @@ func writeRemainder(w *codec.Writer, n int64) {
 
 var errState = dberr.Protocolf("Invalid value for the paging state")
 
-// readState decodes a paging state; the position points into it.
+// readState decodes a paging state; the position points into it, and is without its token.
 func readState(b []byte, table uint32) (p position, err error) {
 	if len(b) < 10 || b[0] != stateVersion || b[1]&^stateAfterPartition != 0 {
 		return p, errState
@@ -81,7 +81,6 @@ func readState(b []byte, table uint32) (p position, err error) {
 	if len(p.key) == 0 {
 		return p, errState
 	}
-	p.token = token.Hash(p.key)
 	return p, nil
 }
 

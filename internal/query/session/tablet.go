@@ -64,7 +64,7 @@ func (st *statement) token(r *Request) (table uint32, t token.Token, ok bool) {
 			key = token.AppendComponent(key, r.Values[i])
 		}
 	}
-	return st.tables[0].ID, token.Hash(key), true
+	return st.tables[0].ID, st.tables[0].Token(key), true
 }
 
 // append appends the wire form: tuple<bigint, bigint, list<tuple<uuid, int>>>. The int is a number of ScyllaDB's, which

@@ -11,7 +11,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -100,7 +99,7 @@ func (p *Plan) command(r *write.Request) (*command.Conditional, error) {
 		serial = dberr.Serial
 	}
 	return &command.Conditional{
-		Mutation: command.Mutation{Table: p.table.ID, Token: token.Hash(key), Key: key,
+		Mutation: command.Mutation{Table: p.table.ID, Token: p.table.Token(key), Key: key,
 			SchemaVersion: p.table.Revision},
 		Serial: serial, Now: r.Now.Unix(), Program: appendProgram(p, &r.Bindings, r.Guard.On()),
 	}, nil

@@ -56,7 +56,7 @@ func (x *Execution) group(p *Plan, key []byte) *group {
 	}
 	g := &x.groups[x.used]
 	x.used++
-	g.x, g.table, g.key, g.token, g.dropped = x, p.table, key, token.Hash(key), p.dropped
+	g.x, g.table, g.key, g.token, g.dropped = x, p.table, key, p.table.Token(key), p.dropped
 	return g
 }
 

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// Container makes a table a container of items: its partition key are the values of paths in the items' JSON, which
+// stand on the ring by hashes of their own. CQL reads such a table and does not change it.
+type Container struct {
+	// ID is the name that the container was made with; the table's is one that CQL takes.
+	ID string `json:"id"`
+	// Paths are the partition key paths as they were given.
+	Paths []string `json:"paths"`
+	// Scheme says how keys are hashed.
+	Scheme epk.Scheme `json:"scheme"`
+	// Definition is the JSON object that the container was made with, and At when that was, in seconds since the epoch.
+	Definition json.RawMessage `json:"definition"`
+	At         int64           `json:"at"`
+	// Scripts are those that it keeps, in order of their kinds and ids.
+	Scripts []Script `json:"scripts,omitempty"`
+
+	rest rest
+}
+
+// Script is a stored procedure, a trigger or a user-defined function of a container.
+type Script struct {
+	// Kind is query/container's number of the kind.
+	Kind uint8  `json:"kind"`
+	ID   string `json:"id"`
+	// Number is its own among all ids of the schema; At is when it was made or replaced, in seconds since the epoch.
+	Number uint32 `json:"number"`
+	At     int64  `json:"at"`
+	// Definition is the JSON object that it was made with.
+	Definition json.RawMessage `json:"definition"`
+	// Revision is Schema.Revision when it was made or replaced.
+	Revision uint64 `json:"revision"`
+}
+
+// Database makes a keyspace a database of containers.
+type Database struct {
+	// ID is the name that the database was made with; the keyspace's is one that CQL takes. Number is its own among all
+	// ids of the schema, and At when it was made, in seconds since the epoch.
+	ID     string `json:"id"`
+	Number uint32 `json:"number"`
+	At     int64  `json:"at"`
+}
+
+// The columns of a container beside those of its partition key paths, which are named as the paths are.
+const (
+	ItemID   = "id"   // text, the clustering key
+	ItemBody = "body" // text, the JSON as it was sent
+	ItemEtag = "etag" // uuid, new with each change
+	ItemTime = "ts"   // timestamp of the last change, in seconds
+)
+
+// Token is where a serialized partition key stands on the table's ring.
+func (t *Table) Token(key []byte) token.Token {
+	if c := t.Container; c != nil {
+		return c.Scheme.KeyToken(key, len(c.Paths))
+	}
+	return token.Hash(key)
+}
+
+// CreateContainer makes a container.
+type CreateContainer struct {
+	Stamp
+	Keyspace, Name string
+	// ID becomes the table's UUID.
+	ID         UUID
+	Container  Container
+	Properties []Property
+}
+
+func (c *CreateContainer) apply(s *Schema) (*Schema, []Event, error) {
+	column := func(name string, k cqltype.Kind) ColumnSpec {
+		return ColumnSpec{Name: name, Type: SpecOf(cqltype.Native(k))}
+	}
+	create := CreateTable{
+		Stamp: c.Stamp, Keyspace: c.Keyspace, Name: c.Name, ID: c.ID, Properties: c.Properties,
+		PartitionKey: c.Container.Paths, Clustering: []string{ItemID},
+		Columns: []ColumnSpec{column(ItemID, cqltype.Text), column(ItemBody, cqltype.Text),
+			column(ItemEtag, cqltype.UUID), column(ItemTime, cqltype.Timestamp)},
+	}
+	for _, path := range c.Container.Paths {
+		create.Columns = append(create.Columns, column(path, cqltype.Text))
+	}
+	next, events, err := create.apply(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := next.Table(c.Keyspace, c.Name) // it is this change's own
+	descriptor := c.Container
+	t.Container = &descriptor
+	return next, events, nil
+}
+
+// ReplaceContainer changes the definition, the scripts or the options of a container.
+type ReplaceContainer struct {
+	Stamp
+	Keyspace, Name string
+	// Change is called with a copy of the descriptor, and changes it. nextID is a number that nothing has, and is taken
+	// if take is returned. Its errors are the caller's own.
+	Change     func(c *Container, revision uint64, nextID uint32) (take bool, err error)
+	Properties []Property
+}
+
+func (c *ReplaceContainer) apply(s *Schema) (*Schema, []Event, error) {
+	old := s.Table(c.Keyspace, c.Name)
+	if old == nil || old.Container == nil {
+		return nil, nil, noTable(c.Keyspace, c.Name)
+	}
+	t := old.clone()
+	descriptor := *old.Container
+	descriptor.Scripts = slices.Clone(descriptor.Scripts)
+	t.Container = &descriptor
+	take := false
+	var err error
+	if c.Change != nil {
+		if take, err = c.Change(&descriptor, s.Revision+1, s.NextID); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(c.Properties) > 0 {
+		if t.Options, err = applyProperties(t.Options, c.Properties, false); err != nil {
+			return nil, nil, err
+		}
+	}
+	next := s.withKeyspace(s.Keyspaces[c.Keyspace].withTable(t))
+	if take {
+		next.NextID++
+	}
+	return next, []Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil
+}
+
+// notOfContainer refuses what CQL asks for of a container that only its own surface may do.
+func notOfContainer(t *Table, what string) error {
+	if t.Container == nil {
+		return nil
+	}
+	return dberr.Invalidf("%s is a container of items: CQL reads it, and DROP TABLE drops it, but %s is for the REST "+
+		"interface", t, what)
+}
+
+// CheckWritable refuses statements that change the rows of a container.
+func (t *Table) CheckWritable() error { return notOfContainer(t, "changing its items") }
