@@ -29,6 +29,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/replica/census"
 	"github.com/ilion-db/ilion/internal/replica/guard"
@@ -73,11 +74,14 @@ type Node struct {
 	builder   *backfill.Builder
 	replayer  *coordinator.Replayer
 	// cluster is nil for a node that stands alone.
-	cluster     *cluster
-	census      *census.Census
-	largest     *census.Largest
-	growth      *growth.Watch
-	engine      *session.Engine
+	cluster *cluster
+	census  *census.Census
+	largest *census.Largest
+	growth  *growth.Watch
+	engine  *session.Engine
+	// containers serves what is stored as items; definitions are what it has parsed.
+	containers  *container.Engine
+	definitions container.Definitions
 	cql         *cql.Server
 	reserve     *guard.Reserve // of descriptors
 	cqlListener net.Listener

@@ -34,7 +34,7 @@ func (n *Node) newSchema() {
 		Datacenters: n.datacenters, Configured: n.configured,
 	}
 	n.installer = &schemachange.Installer{
-		Store: n.store, Replicas: n.local, Whole: catalog.WithSystem, Values: expr.IndexValues,
+		Store: n.store, Replicas: n.local, Whole: catalog.WithSystem, Values: n.definitions.IndexValues,
 		Route: n.coordinator.SetTopology,
 		Publish: func(s *schema.Schema, events []schema.Event) {
 			n.catalog.Publish(s, events...)

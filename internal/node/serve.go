@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/ddl"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/session"
@@ -70,7 +71,9 @@ func (n *Node) serve() error {
 		return err
 	}
 	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
-	n.host.SetPrograms(n.engine.Programs())
+	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout})
+	n.host.SetPrograms(programs{n.engine.Programs(), n.containers})
 	o := cql.Options{
 		TLS:                   n.dynamicTLS(),
 		ConnectionsMax:        n.opts.Limits.Connections,

@@ -53,10 +53,9 @@ func (s *study) fanOuts() (out []Finding) {
 }
 
 func indexNames(t *schema.Table) (names []string) {
-	for name := range t.Indexes {
-		names = append(names, name)
+	for _, ix := range t.ShownIndexes() {
+		names = append(names, ix.Name)
 	}
-	slices.Sort(names)
 	return names
 }
 

@@ -241,8 +241,7 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 		}
 		if ks, ok := strings.CutPrefix(object, "keyspace/"); ok {
 			whole[ks] = true
-		} else if path, ok := strings.CutPrefix(object, "table/"); ok {
-			ks, table, _ := strings.Cut(path, "/")
+		} else if ks, table, ok := schema.TableOfObject(object); ok {
 			partly[ks] = append(partly[ks], table)
 		}
 	}
@@ -303,11 +302,10 @@ func wanted(object, key string, changed []string, whole map[string]bool, partly 
 	if ks, ok := strings.CutPrefix(object, "keyspace/"); ok {
 		return whole[ks] || partly[ks] != nil
 	}
-	path, ok := strings.CutPrefix(object, "table/")
+	ks, _, ok := schema.TableOfObject(object)
 	if !ok {
 		return true // the counters
 	}
-	ks, _, _ := strings.Cut(path, "/")
 	_, isNew := slices.BinarySearch(changed, key)
 	return whole[ks] || isNew
 }

@@ -117,7 +117,7 @@ func (i *Installer) storedTable(t *schema.Table) storage.Table {
 
 // holds returns what tells a sweep whether an entry is still true: that the row has the value.
 func (i *Installer) holds(t *schema.Table, ix *schema.Index) func(r *row.Row, value []byte) bool {
-	if t.Column(ix.Column).Kind.IsKey() {
+	if c := t.Column(ix.Column); c != nil && c.Kind.IsKey() {
 		return func(r *row.Row, _ []byte) bool { return r.Exists() } // a key column never changes
 	}
 	return func(r *row.Row, value []byte) bool {

@@ -5,6 +5,7 @@ package schema
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -69,13 +70,29 @@ func (t *Table) Token(key []byte) token.Token {
 	return token.Hash(key)
 }
 
+// UniqueKind is the kind of the indexes of a container's unique keys. They are of no column: whoever writes an item
+// enters it, and knows its values.
+const UniqueKind = "UNIQUE"
+
+// UniqueIndex is the index of a container's unique key by its number, from 0.
+func (t *Table) UniqueIndex(n int) *Index { return t.Indexes[uniqueName(t.Name, n)] }
+
+// ShownIndexes are the indexes that CQL knows of, by name: those of unique keys are the container's own.
+func (t *Table) ShownIndexes() []*Index {
+	return slices.DeleteFunc(t.SortedIndexes(), func(ix *Index) bool { return ix.Kind == UniqueKind })
+}
+
+func uniqueName(table string, n int) string { return table + "_unique_" + strconv.Itoa(n) }
+
 // CreateContainer makes a container.
 type CreateContainer struct {
 	Stamp
 	Keyspace, Name string
 	// ID becomes the table's UUID.
-	ID         UUID
-	Container  Container
+	ID        UUID
+	Container Container
+	// Unique is how many unique keys it has.
+	Unique     int
 	Properties []Property
 }
 
@@ -99,6 +116,14 @@ func (c *CreateContainer) apply(s *Schema) (*Schema, []Event, error) {
 	t := next.Table(c.Keyspace, c.Name) // it is this change's own
 	descriptor := c.Container
 	t.Container = &descriptor
+	for n := range c.Unique {
+		name := uniqueName(c.Name, n)
+		if _, taken := next.Keyspaces[c.Keyspace].Index(name); taken != nil {
+			return nil, nil, dberr.Invalidf("Index '%s' already exists", name)
+		}
+		t.Indexes[name] = &Index{Name: name, ID: next.NextID, Column: "unique(" + strconv.Itoa(n) + ")", Kind: UniqueKind}
+		next.NextID++
+	}
 	return next, events, nil
 }
 
@@ -106,10 +131,24 @@ func (c *CreateContainer) apply(s *Schema) (*Schema, []Event, error) {
 type ReplaceContainer struct {
 	Stamp
 	Keyspace, Name string
-	// Change is called with a copy of the descriptor, and changes it. nextID is a number that nothing has, and is taken
-	// if take is returned. Its errors are the caller's own.
-	Change     func(c *Container, revision uint64, nextID uint32) (take bool, err error)
+	// Change is called with a copy of the descriptor, and changes it. Its errors are the caller's own.
+	Change     func(c *Container, in *Replacing) error
 	Properties []Property
+}
+
+// Replacing is what a change of a container is made in.
+type Replacing struct {
+	// Table is the id of the container's table, Was the table's revision before the change, and Revision that after it.
+	Table         uint32
+	Was, Revision uint64
+	next          uint32
+	taken         bool
+}
+
+// Number is one that nothing in the schema has had. It is the same for all that a change asks for.
+func (r *Replacing) Number() uint32 {
+	r.taken = true
+	return r.next
 }
 
 func (c *ReplaceContainer) apply(s *Schema) (*Schema, []Event, error) {
@@ -121,10 +160,10 @@ func (c *ReplaceContainer) apply(s *Schema) (*Schema, []Event, error) {
 	descriptor := *old.Container
 	descriptor.Scripts = slices.Clone(descriptor.Scripts)
 	t.Container = &descriptor
-	take := false
+	in := Replacing{Table: old.ID, Was: old.Revision, Revision: s.Revision + 1, next: s.NextID}
 	var err error
 	if c.Change != nil {
-		if take, err = c.Change(&descriptor, s.Revision+1, s.NextID); err != nil {
+		if err := c.Change(&descriptor, &in); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -134,7 +173,7 @@ func (c *ReplaceContainer) apply(s *Schema) (*Schema, []Event, error) {
 		}
 	}
 	next := s.withKeyspace(s.Keyspaces[c.Keyspace].withTable(t))
-	if take {
+	if in.taken {
 		next.NextID++
 	}
 	return next, []Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil

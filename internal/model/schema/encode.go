@@ -34,6 +34,17 @@ func (t *Table) objectKey() string {
 	return prefix + t.Keyspace + "/" + t.Name
 }
 
+// TableOfObject tells which table an object is, by its key; ok is false if it is none.
+func TableOfObject(key string) (keyspace, table string, ok bool) {
+	path, ok := strings.CutPrefix(key, tablePrefix)
+	if !ok {
+		if path, ok = strings.CutPrefix(key, itemsPrefix); !ok {
+			return "", "", false
+		}
+	}
+	return strings.Cut(path, "/")
+}
+
 type rootJSON struct {
 	Format   int    `json:"format"`
 	Version  UUID   `json:"version"`

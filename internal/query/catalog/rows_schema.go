@@ -96,7 +96,7 @@ func fillDropped(b *builder) {
 
 func fillIndexes(b *builder) {
 	b.tables(func(t *schema.Table) {
-		for _, ix := range t.SortedIndexes() {
+		for _, ix := range t.ShownIndexes() {
 			options := map[string]string{"target": ix.TargetText()}
 			for k, v := range ix.Options {
 				options[k] = v

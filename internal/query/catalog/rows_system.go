@@ -110,7 +110,7 @@ func fillIndexInfo(b *builder) {
 			continue
 		}
 		for _, t := range ks.SortedTables() {
-			for _, ix := range t.SortedIndexes() {
+			for _, ix := range t.ShownIndexes() {
 				b.add(values{"table_name": text(ks.Name), "index_name": text(ix.Name)})
 			}
 		}

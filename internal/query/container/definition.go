@@ -3,6 +3,9 @@
 package container
 
 import (
+	"math"
+
+	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
 )
 
@@ -23,6 +26,9 @@ type Definition struct {
 	UniqueKeys [][]string
 	// Index says which paths of items are indexed.
 	Index IndexingPolicy
+
+	keyPaths []document.Path
+	unique   [][]document.Path
 }
 
 // IndexingPolicy is the part of an indexing policy that has an effect.
@@ -31,4 +37,232 @@ type IndexingPolicy struct {
 	None bool
 	// Included and Excluded are paths as they were given: /*, /a/b/?, /"_etag"/?.
 	Included, Excluded []string
+}
+
+// The bounds of definitions.
+const (
+	definitionBytesMax = 256 << 10
+	uniqueKeysMax      = 10
+	uniquePathsMax     = 16
+	indexPathsMax      = 1000
+	// PathBytesMax is how long a partition key path may be: it is the name of a column, too.
+	PathBytesMax = 1024
+)
+
+// The members that Cosmos DB adds to what a client leaves out.
+const (
+	defaultPath      = "/_partitionKey"
+	defaultIndexing  = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
+	etagExclusion    = `{"path":"/\"_etag\"/?"}`
+	defaultConflicts = `{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""}`
+	defaultGeometry  = `{"type":"Geography"}`
+)
+
+// systemMembers of a container are the server's, whatever a client sends.
+var systemMembers = []string{"_rid", "_ts", "_self", "_etag", "_docs", "_sprocs", "_triggers", "_udfs", "_conflicts",
+	"statistics"}
+
+// ParseDefinition reads the body of a request that makes or replaces a container.
+func ParseDefinition(body []byte) (*Definition, *Error) {
+	v, err := document.Parse(body, document.Limits{Size: definitionBytesMax})
+	if err != nil {
+		return nil, bodyError(err)
+	}
+	if v.Kind() != document.Object {
+		return nil, Errorf(400, 0, "The definition of a container has to be a JSON object.")
+	}
+	v = document.Without(v, systemMembers...)
+	for _, d := range [][2]string{{"indexingPolicy", defaultIndexing}, {"conflictResolutionPolicy", defaultConflicts},
+		{"geospatialConfig", defaultGeometry}} {
+		if m := v.Get(d[0]); !m.IsDefined() || m.Kind() == document.Null {
+			v = document.With(v, d[0], document.View([]byte(d[1])))
+		}
+	}
+	d := &Definition{ID: v.Get("id").Str()}
+	if e := checkName(d.ID); e != nil {
+		return nil, e
+	}
+	for _, read := range []func(document.Value) (document.Value, *Error){d.readKey, d.readTTL, d.readUnique,
+		d.readIndex} {
+		var e *Error
+		if v, e = read(v); e != nil {
+			return nil, e
+		}
+	}
+	d.JSON = v.Append(nil)
+	return d, nil
+}
+
+// viewDefinition is ParseDefinition for what it returned once as JSON.
+func viewDefinition(json []byte) *Definition {
+	v := document.View(json)
+	d := &Definition{ID: v.Get("id").Str(), JSON: json}
+	for _, read := range []func(document.Value) (document.Value, *Error){d.readKey, d.readTTL, d.readUnique,
+		d.readIndex} {
+		v, _ = read(v)
+	}
+	return d
+}
+
+// bodyError is what a client is told whose JSON was refused.
+func bodyError(err error) *Error {
+	if e, ok := err.(*document.SizeError); ok { //nolint:errorlint // Parse does not wrap
+		return Errorf(413, 0, "Request size is too large: %d bytes, at most %d are allowed.", e.Size, e.Limit)
+	}
+	return Errorf(400, 0, "The request body is not valid: %v", err)
+}
+
+// strings are the texts in an array; ok is false if it is none, or has anything else in it.
+func texts(v document.Value) (out []string, ok bool) {
+	for e := range v.Elements() {
+		if e.Kind() != document.String {
+			return nil, false
+		}
+		out = append(out, e.Str())
+	}
+	return out, v.Kind() == document.Array
+}
+
+func (d *Definition) readKey(v document.Value) (document.Value, *Error) {
+	pk := v.Get("partitionKey")
+	if !pk.IsDefined() || pk.Kind() == document.Null {
+		pk = document.View([]byte(`{"paths":["` + defaultPath + `"],"kind":"Hash"}`))
+		v = document.With(v, "partitionKey", pk)
+	}
+	paths, ok := texts(pk.Get("paths"))
+	if !ok || len(paths) == 0 {
+		return v, Errorf(400, 0, "The partition key needs its paths: \"partitionKey\":{\"paths\":[\"/a\"]}.")
+	}
+	kind := pk.Get("kind").Str()
+	switch version := pk.Get("version").Float(); {
+	case kind == "MultiHash":
+		d.Hash = epk.MultiHash
+		if len(paths) > epk.PathsMax {
+			return v, Errorf(400, 0, "Too many partition key paths: at most %d are allowed.", epk.PathsMax)
+		}
+	case kind != "Hash" && kind != "":
+		return v, Errorf(400, 0, "The kind of a partition key has to be Hash or MultiHash, not %q.", kind)
+	case len(paths) > 1:
+		return v, Errorf(400, 0, "Too many partition key paths: one is allowed, or up to %d of the kind MultiHash.",
+			epk.PathsMax)
+	case version >= 2:
+		d.Hash = epk.V2
+	default:
+		d.Hash = epk.V1
+	}
+	for i, p := range paths {
+		path, err := document.ParsePath(p)
+		switch {
+		case err != nil:
+			return v, Errorf(400, 0, "%v", err)
+		case len(p) > PathBytesMax:
+			return v, Errorf(400, 0, "A partition key path may have %d bytes.", PathBytesMax)
+		}
+		for _, other := range d.keyPaths {
+			if path.String() == other.String() {
+				return v, Errorf(400, 0, "The partition key path %s is there twice.", p)
+			}
+		}
+		d.Paths, d.keyPaths = append(d.Paths, paths[i]), append(d.keyPaths, path)
+	}
+	return v, nil
+}
+
+func (d *Definition) readTTL(v document.Value) (document.Value, *Error) {
+	ttl := v.Get("defaultTtl")
+	if !ttl.IsDefined() {
+		return v, nil
+	}
+	seconds, ok := ttlOf(ttl)
+	if !ok {
+		return v, Errorf(400, 0, "The value of 'defaultTtl' has to be a whole number from 1 to %d, or -1, not %v.",
+			math.MaxInt32, ttl)
+	}
+	d.TTL = seconds
+	return v, nil
+}
+
+// ttlOf reads a time to live: -1, or 1 and more.
+func ttlOf(v document.Value) (seconds int32, ok bool) {
+	f := v.Float()
+	if v.Kind() != document.Number || f != math.Trunc(f) || f > math.MaxInt32 || f != -1 && f < 1 {
+		return 0, false
+	}
+	return int32(f), true
+}
+
+func (d *Definition) readUnique(v document.Value) (document.Value, *Error) {
+	policy := v.Get("uniqueKeyPolicy")
+	if !policy.IsDefined() || policy.Kind() == document.Null {
+		return v, nil
+	}
+	for k := range policy.Get("uniqueKeys").Elements() {
+		paths, ok := texts(k.Get("paths"))
+		if !ok || len(paths) == 0 || len(paths) > uniquePathsMax {
+			return v, Errorf(400, 0, "A unique key needs 1 to %d paths.", uniquePathsMax)
+		}
+		var parsed []document.Path
+		for _, p := range paths {
+			path, err := document.ParsePath(p)
+			if err != nil {
+				return v, Errorf(400, 0, "%v", err)
+			}
+			parsed = append(parsed, path)
+		}
+		d.UniqueKeys, d.unique = append(d.UniqueKeys, paths), append(d.unique, parsed)
+	}
+	if len(d.unique) > uniqueKeysMax {
+		return v, Errorf(400, 0, "A container may have %d unique keys.", uniqueKeysMax)
+	}
+	return v, nil
+}
+
+func (d *Definition) readIndex(v document.Value) (document.Value, *Error) {
+	policy := v.Get("indexingPolicy")
+	if policy.Kind() != document.Object {
+		return v, Errorf(400, 0, "The indexing policy has to be a JSON object.")
+	}
+	switch mode := policy.Get("indexingMode").Str(); mode {
+	case "", "consistent", "Consistent", "lazy", "Lazy":
+	case "none", "None":
+		d.Index.None = true
+	default:
+		return v, Errorf(400, 0, "The indexing mode has to be consistent or none, not %q.", mode)
+	}
+	var e *Error
+	if d.Index.Included, e = indexPaths(policy, "includedPaths"); e != nil {
+		return v, e
+	}
+	if d.Index.Excluded, e = indexPaths(policy, "excludedPaths"); e != nil {
+		return v, e
+	}
+	if d.Index.None {
+		return v, nil
+	}
+	for _, p := range d.Index.Excluded {
+		if p == `/"_etag"/?` || p == "/_etag/?" {
+			return v, nil
+		}
+	}
+	d.Index.Excluded = append(d.Index.Excluded, `/"_etag"/?`)
+	var excluded []document.Value
+	for p := range policy.Get("excludedPaths").Elements() {
+		excluded = append(excluded, p)
+	}
+	excluded = append(excluded, document.View([]byte(etagExclusion)))
+	policy = document.With(policy, "excludedPaths", document.ArrayValue(excluded))
+	return document.With(v, "indexingPolicy", policy), nil
+}
+
+func indexPaths(policy document.Value, member string) (out []string, e *Error) {
+	for p := range policy.Get(member).Elements() {
+		path := p.Get("path")
+		if _, err := document.ParseIndexPath(path.Str()); err != nil {
+			return nil, Errorf(400, 0, "%v", err)
+		}
+		if out = append(out, path.Str()); len(out) > indexPathsMax {
+			return nil, Errorf(400, 0, "An indexing policy may have %d paths.", indexPathsMax)
+		}
+	}
+	return out, nil
 }

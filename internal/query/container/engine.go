@@ -4,6 +4,7 @@ package container
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -30,6 +31,8 @@ type Options struct {
 	Catalog     *catalog.Catalog
 	Coordinator Coordinator
 	Store       Store
+	// Definitions keeps what was parsed; a new one if nil.
+	Definitions *Definitions
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 	// ReadTimeout is how long a read is repeated because what was read could not be confirmed; 5 s if 0.
@@ -42,12 +45,18 @@ type Options struct {
 // Engine is what all clients of containers share on a node. It is safe for concurrent use.
 type Engine struct {
 	opts Options
+
+	runner atomic.Pointer[Runner]
+	lsns   sequences
 }
 
 // New makes an engine.
 func New(o Options) *Engine {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Definitions == nil {
+		o.Definitions = &Definitions{}
 	}
 	if o.ReadTimeout == 0 {
 		o.ReadTimeout = 5 * time.Second

@@ -3,11 +3,14 @@
 package container
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
 // Error is why something was not done, as clients of containers are told.
@@ -55,4 +58,42 @@ func StatusOf(err error) int {
 		return e.Status
 	}
 	return 500
+}
+
+// refused is what a client is told of an error of the house.
+func refused(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*dberr.Overloaded](err); ok {
+		if e.RetryAfter == 0 {
+			return Errorf(503, 0, "%v", e)
+		}
+		out := Errorf(429, SubThroughput, "%v", e)
+		out.RetryAfter = e.RetryAfter
+		return out
+	}
+	status, sub := 500, 0
+	switch {
+	case errors.Is(err, coordinator.ErrUnknownTable):
+		status, sub = 404, SubOwnerMissing
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), is[*dberr.ReadTimeout](err),
+		is[*dberr.WriteTimeout](err):
+		status = 408
+	case is[*dberr.Unavailable](err), is[*dberr.ReadFailure](err), is[*dberr.WriteFailure](err),
+		errors.Is(err, coordinator.ErrRepeat):
+		status = 503
+	case is[*dberr.Invalid](err), is[*dberr.Config](err), is[*dberr.Syntax](err):
+		status = 400
+	case is[*dberr.AlreadyExists](err):
+		status = 409
+	case is[*dberr.Unauthorized](err):
+		status = 403
+	}
+	return Errorf(status, sub, "%v", err)
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }

@@ -3,9 +3,9 @@
 package container
 
 import (
-	"context"
+	"github.com/google/uuid"
 
-	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/share"
 )
@@ -27,9 +27,9 @@ const (
 const (
 	// ItemBytesMax is how large the body of an item may be; OperationsMax how many operations a batch may have, and
 	// PatchMax how many a patch.
-	ItemBytesMax  = 2 << 20
+	ItemBytesMax  = document.SizeMax
 	OperationsMax = 100
-	PatchMax      = 10
+	PatchMax      = document.PatchMax
 	// IDBytesMax is how long the id of an item may be, in bytes of UTF-8.
 	IDBytesMax = 1023
 )
@@ -37,7 +37,7 @@ const (
 // Operation is one operation on one item.
 type Operation struct {
 	Kind Kind
-	// ID names the item. Create and Upsert take it from the body; it may be empty there.
+	// ID names the item. Create and Upsert take it from the body, whatever is here; so does Replace where it is empty.
 	ID string
 	// Body is the JSON of the item, or of a patch: {"operations":[..],"condition":".."} or a bare array.
 	Body []byte
@@ -51,8 +51,8 @@ type RequestOptions struct {
 	MaxCharge ru.Units
 	// Claimant is who asks, where what the partition may take is bounded.
 	Claimant share.Claimant
-	// TTLOff reads what has expired, too; for tests.
-	NoBodies bool // the bodies of what was written are of no interest to the client
+	// NoBodies says that the bodies of what was written are of no interest to the client.
+	NoBodies bool
 }
 
 // Item is an item as it is stored.
@@ -63,15 +63,37 @@ type Item struct {
 	TS        int64
 	// Body is the JSON exactly as it was sent, without system properties.
 	Body []byte
-
-	container *Container
+	// Container is what it is in.
+	Container *Container
 }
 
+// Self is the link to the item by resource ids.
+func (i *Item) Self() string { return i.Container.Self() + "docs/" + i.RID + "/" }
+
 // Resource is the item's JSON with its system properties appended: _rid, _self, _etag, _attachments, _ts.
-func (i *Item) Resource() []byte { return i.AppendResource(nil) }
+func (i *Item) Resource() []byte { return i.AppendResource(make([]byte, 0, len(i.Body)+256)) }
 
 // AppendResource appends what Resource returns.
-func (i *Item) AppendResource(dst []byte) []byte { return dst }
+func (i *Item) AppendResource(dst []byte) []byte {
+	return document.AppendItem(dst, i.Body, &document.System{RID: i.RID, Self: i.Self(), ETag: i.Etag,
+		Timestamp: i.TS})
+}
+
+// item is what is stored of a key and an id as clients see it.
+func (c *Container) item(key []byte, id string, s *stored) *Item {
+	return &Item{ID: id, RID: encodeRID(appendItemRID(nil, c.rid, key, id)), Etag: s.quoted(), TS: s.ts, Body: s.body,
+		Container: c}
+}
+
+// stored is what the cells of an item hold.
+type stored struct {
+	body []byte
+	etag uuid.UUID
+	ts   int64 // in seconds
+}
+
+// quoted is the etag as headers have it.
+func (s *stored) quoted() string { return `"` + s.etag.String() + `"` }
 
 // Result is the outcome of one operation.
 type Result struct {
@@ -102,34 +124,3 @@ type Where struct {
 	Range string
 	LSN   int64
 }
-
-// Do carries out operations on items of one logical partition, all or none. It returns an error only if it is not known
-// which operation failed, or nothing could be tried: the container is gone, the key is not whole, the batch too large,
-// 429, 503, 408. Failures of operations are in the results. A nil key is taken from the body of the first Create,
-// Upsert or Replace.
-func (e *Engine) Do(ctx context.Context, c *Container, key epk.Key, ops []Operation, o RequestOptions) (*Results, error) {
-	return nil, nil
-}
-
-// Read reads an item by its id, or with ridded by its resource id. The status of the result is 200, 304 or 404.
-func (e *Engine) Read(ctx context.Context, c *Container, key epk.Key, id, ifNoneMatch string, o RequestOptions) (*Result,
-	Where, error) {
-	return nil, Where{}, nil
-}
-
-// IDOf finds the id of an item by its resource id; 404 if there is none in the logical partition.
-func (e *Engine) IDOf(ctx context.Context, c *Container, key epk.Key, rid string) (string, error) {
-	return "", nil
-}
-
-// DeleteKey deletes all items of a logical partition.
-func (e *Engine) DeleteKey(ctx context.Context, c *Container, key epk.Key, o RequestOptions) (Where, error) {
-	return Where{}, nil
-}
-
-// ParseKey reads the partition key header: a JSON array. One that has fewer elements than the container has paths is a
-// prefix; one with more is refused (400).
-func (c *Container) ParseKey(header string) (epk.Key, error) { return nil, nil }
-
-// KeyOf takes the partition key from the JSON of an item.
-func (c *Container) KeyOf(body []byte) (epk.Key, error) { return nil, nil }

@@ -67,20 +67,3 @@ func (e *Engine) Feed(ctx context.Context, c *Container, s Scope, continuation s
 	return nil, nil
 }
 
-// Range is a physical partition as clients see it.
-type Range struct {
-	ID string
-	// Min and Max are effective partition keys as hexadecimal numbers, "" and "FF" at the ends.
-	Min, Max string
-	// Parents are the ids of the physical partitions that it came from.
-	Parents []string
-}
-
-// Ranges lists the physical partitions of a container in order. The etag changes when they do, and has quotes.
-func (e *Engine) Ranges(c *Container) (ranges []Range, etag string) { return nil, "" }
-
-// LSN is the newest log sequence number that this node has told of a physical partition, at least 1.
-func (e *Engine) LSN(rangeID string) int64 { return 1 }
-
-// Seen tells the engine the number of a session token, of this or another node: later answers are not below.
-func (e *Engine) Seen(rangeID string, lsn int64) {}

@@ -3,8 +3,12 @@
 package container
 
 import (
-	"context"
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
 
+	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -30,6 +34,7 @@ type Container struct {
 	Definition *Definition
 
 	table *schema.Table
+	rid   []byte
 }
 
 // Self is the link to the database by resource ids: dbs/<rid>/.
@@ -38,49 +43,131 @@ func (d *Database) Self() string { return "dbs/" + d.RID + "/" }
 // Self is the link to the container by resource ids: dbs/<rid>/colls/<rid>/.
 func (c *Container) Self() string { return c.Database.Self() + "colls/" + c.RID + "/" }
 
+// Keyspace is the name of the database in CQL.
+func (d *Database) Keyspace() string { return d.keyspace.Name }
+
+// Table is the name of the container in CQL, within the keyspace of its database.
+func (c *Container) Table() string { return c.table.Name }
+
+func text(s string) document.Value { return document.StringValue(s) }
+
 // Resource is the JSON of the database with its system properties.
-func (d *Database) Resource() []byte { return nil }
+func (d *Database) Resource() []byte {
+	return document.ObjectValue([]document.Member{
+		{Name: "id", Value: text(d.ID)}, {Name: "_rid", Value: text(d.RID)}, {Name: "_self", Value: text(d.Self())},
+		{Name: "_etag", Value: text(d.Etag)}, {Name: "_colls", Value: text("colls/")},
+		{Name: "_users", Value: text("users/")}, {Name: "_ts", Value: document.NumberValue(float64(d.TS))},
+	}).Append(nil)
+}
 
 // Resource is the JSON of the container with its system properties.
-func (c *Container) Resource() []byte { return nil }
+func (c *Container) Resource() []byte {
+	v := document.View(c.Definition.JSON)
+	for _, m := range []document.Member{
+		{Name: "_rid", Value: text(c.RID)}, {Name: "_ts", Value: document.NumberValue(float64(c.TS))},
+		{Name: "_self", Value: text(c.Self())}, {Name: "_etag", Value: text(c.Etag)},
+		{Name: "_docs", Value: text("docs/")}, {Name: "_sprocs", Value: text("sprocs/")},
+		{Name: "_triggers", Value: text("triggers/")}, {Name: "_udfs", Value: text("udfs/")},
+		{Name: "_conflicts", Value: text("conflicts/")},
+	} {
+		v = document.With(v, m.Name, m.Value)
+	}
+	return v.Append(nil)
+}
+
+// etagOf is an etag that is a number.
+func etagOf(n uint64) string { return fmt.Sprintf("\"%08x-%04x\"", n>>16, n&0xffff) }
+
+// database is what a keyspace is to clients of containers.
+func database(ks *schema.Keyspace) *Database {
+	d := ks.Database
+	return &Database{ID: d.ID, RID: encodeRID(ridOfDatabase(d.Number)), Etag: etagOf(uint64(d.Number)), TS: d.At,
+		keyspace: ks}
+}
+
+// container is what a table is to them.
+func (e *Engine) container(d *Database, t *schema.Table) *Container {
+	rid := ridOfContainer(d.keyspace.Database.Number, t.ID)
+	return &Container{Database: d, ID: t.Container.ID, RID: encodeRID(rid), Etag: etagOf(t.Revision), TS: t.Container.At,
+		Definition: e.opts.Definitions.of(t), table: t, rid: rid}
+}
+
+func (e *Engine) schema() *schema.Schema { return e.opts.Catalog.Snapshot() }
+
+func noDatabase(id string) *Error {
+	return Errorf(404, 0, "Owner resource does not exist: there is no database %s.", strconv.Quote(id))
+}
+
+func noContainer(id string) *Error {
+	return Errorf(404, 0, "Resource Not Found: there is no container %s.", strconv.Quote(id))
+}
 
 // Databases lists the databases in order of their ids.
-func (e *Engine) Databases() []*Database { return nil }
+func (e *Engine) Databases() (out []*Database) {
+	for ks := range e.schema().All() {
+		if ks.Database != nil {
+			out = append(out, database(ks))
+		}
+	}
+	slices.SortFunc(out, func(a, b *Database) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
 
 // Database finds a database by its id; 404 if there is none.
-func (e *Engine) Database(id string) (*Database, error) { return nil, nil }
+func (e *Engine) Database(id string) (*Database, error) {
+	ks := e.schema().Keyspace(cqlName(id))
+	if ks == nil || ks.Database == nil || ks.Database.ID != id {
+		return nil, noDatabase(id)
+	}
+	return database(ks), nil
+}
 
 // DatabaseByRID finds a database by its resource id; 404 if there is none.
-func (e *Engine) DatabaseByRID(rid string) (*Database, error) { return nil, nil }
-
-// CreateDatabase makes a database; 409 if it is there. Its throughput, if not zero, is shared by its containers.
-func (e *Engine) CreateDatabase(ctx context.Context, id string, t Throughput) (*Database, error) {
-	return nil, nil
+func (e *Engine) DatabaseByRID(rid string) (*Database, error) {
+	for _, d := range e.Databases() {
+		if d.RID == rid {
+			return d, nil
+		}
+	}
+	return nil, noDatabase(rid)
 }
-
-// DeleteDatabase drops a database with all that is in it.
-func (e *Engine) DeleteDatabase(ctx context.Context, d *Database) error { return nil }
 
 // Containers lists the containers of a database in order of their ids.
-func (e *Engine) Containers(d *Database) []*Container { return nil }
+func (e *Engine) Containers(d *Database) (out []*Container) {
+	for _, t := range d.keyspace.Tables {
+		if t.Container != nil {
+			out = append(out, e.container(d, t))
+		}
+	}
+	slices.SortFunc(out, func(a, b *Container) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
 
 // Container finds a container by its id; 404 if there is none.
-func (e *Engine) Container(d *Database, id string) (*Container, error) { return nil, nil }
+func (e *Engine) Container(d *Database, id string) (*Container, error) {
+	t := d.keyspace.Tables[cqlName(id)]
+	if t == nil || t.Container == nil || t.Container.ID != id {
+		return nil, noContainer(id)
+	}
+	return e.container(d, t), nil
+}
 
 // ContainerByRID finds a container by its resource id; 404 if there is none.
-func (e *Engine) ContainerByRID(rid string) (*Container, error) { return nil, nil }
-
-// CreateContainer makes a container from the body of a request, a JSON object; 409 if it is there, 400 if the body is
-// wrong. The zero Throughput is none of its own.
-func (e *Engine) CreateContainer(ctx context.Context, d *Database, body []byte, t Throughput) (*Container, error) {
-	return nil, nil
+func (e *Engine) ContainerByRID(rid string) (*Container, error) {
+	b := decodeRID(rid)
+	if len(b) != containerRID {
+		return nil, noContainer(rid)
+	}
+	d, err := e.DatabaseByRID(encodeRID(b[:databaseRID]))
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range d.keyspace.Tables {
+		if t.Container != nil {
+			if c := e.container(d, t); c.RID == rid {
+				return c, nil
+			}
+		}
+	}
+	return nil, noContainer(rid)
 }
-
-// ReplaceContainer changes what may be changed of a container: its policies and its time to live. ifMatch, if not
-// empty, is the etag that it has to have (412).
-func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte, ifMatch string) (*Container, error) {
-	return nil, nil
-}
-
-// DeleteContainer drops a container with its items.
-func (e *Engine) DeleteContainer(ctx context.Context, c *Container) error { return nil }

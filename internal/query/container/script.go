@@ -3,9 +3,13 @@
 package container
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strconv"
 
-	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
 // ScriptKind is a kind of script that a container keeps.
@@ -16,6 +20,13 @@ const (
 	StoredProcedure ScriptKind = iota + 1
 	Trigger
 	UserFunction
+)
+
+// The bounds of the scripts of a container: they are records of the schema, which every node holds in memory.
+const (
+	scriptsMax      = 200
+	scriptBytesMax  = 256 << 10
+	scriptsBytesMax = 1 << 20
 )
 
 // Script is a stored procedure, a trigger or a user-defined function.
@@ -29,57 +40,137 @@ type Script struct {
 	Body string
 }
 
+// script is what a record is to clients.
+func (c *Container) script(s *schema.Script) *Script {
+	return &Script{Kind: ScriptKind(s.Kind), ID: s.ID, RID: encodeRID(ridOfScript(c.rid, ScriptKind(s.Kind), s.Number)),
+		Etag: etagOf(s.Revision), TS: s.At, JSON: s.Definition, Body: document.View(s.Definition).Get("body").Str()}
+}
+
 // Scripts lists the scripts of a kind in order of their ids.
-func (c *Container) Scripts(kind ScriptKind) []*Script { return nil }
+func (c *Container) Scripts(kind ScriptKind) (out []*Script) {
+	for i := range c.table.Container.Scripts {
+		if s := &c.table.Container.Scripts[i]; ScriptKind(s.Kind) == kind {
+			out = append(out, c.script(s))
+		}
+	}
+	return out
+}
 
 // Script finds a script by its id or its resource id; 404 if there is none.
-func (c *Container) Script(kind ScriptKind, id string) (*Script, error) { return nil, nil }
+func (c *Container) Script(kind ScriptKind, id string) (*Script, error) {
+	for _, s := range c.Scripts(kind) {
+		if s.ID == id || s.RID == id {
+			return s, nil
+		}
+	}
+	return nil, noScript(id)
+}
+
+func noScript(id string) *Error {
+	return Errorf(404, 0, "Resource Not Found: the container has no script %s of this kind.", strconv.Quote(id))
+}
+
+// parseScript reads the body of a request that makes or replaces a script.
+func parseScript(body []byte) (id string, json []byte, e *Error) {
+	v, err := document.Parse(body, document.Limits{Size: scriptBytesMax})
+	if err != nil {
+		return "", nil, bodyError(err)
+	}
+	v = document.WithoutSystem(v)
+	id = v.Get("id").Str()
+	if e := checkName(id); e != nil {
+		return "", nil, e
+	}
+	if v.Get("body").Kind() != document.String {
+		return "", nil, Errorf(400, 0, "A script needs a body: the text of its program.")
+	}
+	return id, v.Append(nil), nil
+}
+
+// change changes the scripts of a container; f gets the place that a script of the kind and id has or would have.
+func (e *Engine) changeScripts(ctx context.Context, c *Container, kind ScriptKind, id string,
+	f func(list []schema.Script, i int, there bool, in *schema.Replacing) ([]schema.Script, error)) error {
+	return e.change(ctx, c, nil, func(t *schema.Container, in *schema.Replacing) error {
+		i, there := slices.BinarySearchFunc(t.Scripts, id, func(s schema.Script, id string) int {
+			return cmp.Or(cmp.Compare(s.Kind, uint8(kind)), cmp.Compare(s.ID, id))
+		})
+		list, err := f(t.Scripts, i, there, in)
+		if err != nil {
+			return err
+		}
+		t.Scripts = list
+		size := 0
+		for i := range list {
+			size += len(list[i].Definition)
+		}
+		if len(list) > scriptsMax || size > scriptsBytesMax {
+			return Errorf(400, 0, "A container may have %d scripts of %d bytes in all.", scriptsMax, scriptsBytesMax)
+		}
+		return nil
+	})
+}
 
 // CreateScript keeps a script with a container; 409 if there is one of its kind and id.
 func (e *Engine) CreateScript(ctx context.Context, c *Container, kind ScriptKind, body []byte) (*Script, error) {
-	return nil, nil
+	id, json, bad := parseScript(body)
+	if bad != nil {
+		return nil, bad
+	}
+	err := e.changeScripts(ctx, c, kind, id, func(list []schema.Script, i int, there bool, in *schema.Replacing) (
+		[]schema.Script, error) {
+		if there {
+			return nil, Errorf(409, 0, "Resource with specified id or name already exists: there is a script %s.",
+				strconv.Quote(id))
+		}
+		return slices.Insert(list, i, schema.Script{Kind: uint8(kind), ID: id, Number: in.Number(),
+			At: e.opts.Now().Unix(), Definition: json, Revision: in.Revision}), nil
+	})
+	return e.scriptNow(c, kind, id, err)
+}
+
+// scriptNow is a script as it is after a change.
+func (e *Engine) scriptNow(c *Container, kind ScriptKind, id string, err error) (*Script, error) {
+	if err == nil {
+		c, err = e.again(c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.Script(kind, id)
 }
 
 // ReplaceScript replaces a script; ifMatch as for ReplaceContainer.
 func (e *Engine) ReplaceScript(ctx context.Context, c *Container, s *Script, body []byte, ifMatch string) (*Script,
 	error) {
-	return nil, nil
+	id, json, bad := parseScript(body)
+	if bad != nil {
+		return nil, bad
+	}
+	if id != s.ID {
+		return nil, Errorf(400, 0, "The id of a script cannot be changed: it is %s, the body has %s.", strconv.Quote(s.ID),
+			strconv.Quote(id))
+	}
+	err := e.changeScripts(ctx, c, s.Kind, id, func(list []schema.Script, i int, there bool, in *schema.Replacing) (
+		[]schema.Script, error) {
+		switch {
+		case !there:
+			return nil, noScript(id)
+		case !matches(ifMatch, etagOf(list[i].Revision)):
+			return nil, preconditionFailed()
+		}
+		list[i].Definition, list[i].At, list[i].Revision = json, e.opts.Now().Unix(), in.Revision
+		return list, nil
+	})
+	return e.scriptNow(c, s.Kind, id, err)
 }
 
 // DeleteScript removes a script.
-func (e *Engine) DeleteScript(ctx context.Context, c *Container, s *Script) error { return nil }
-
-// Runner runs what Engine.Run was asked to, at the leader of the logical partition: package script is one.
-type Runner interface {
-	// RunProgram may read and change items by t. If it returns an error nothing is done, and the error is the client's:
-	// an *Error as it is. It ends soon after its context.
-	RunProgram(ctx context.Context, t *Transaction, program []byte) (result []byte, err error)
+func (e *Engine) DeleteScript(ctx context.Context, c *Container, s *Script) error {
+	return e.changeScripts(ctx, c, s.Kind, s.ID, func(list []schema.Script, i int, there bool, _ *schema.Replacing) (
+		[]schema.Script, error) {
+		if !there {
+			return nil, noScript(s.ID)
+		}
+		return slices.Delete(list, i, i+1), nil
+	})
 }
-
-// SetRunner says who runs programs; before that they are refused (503).
-func (e *Engine) SetRunner(r Runner) {}
-
-// Run sends a program of a Runner to the leader of a logical partition, where it is one transaction, and returns what
-// it returned. Results are at most 256 KiB.
-func (e *Engine) Run(ctx context.Context, c *Container, key epk.Key, program []byte, o RequestOptions) ([]byte, Where,
-	error) {
-	return nil, Where{}, nil
-}
-
-// Transaction is the items of one logical partition within a transaction, at its leader. Reads see what the transaction
-// itself has written. Errors of single operations (404, 409, 412, 413, 400) leave the transaction as it was, and it may
-// go on; others end it. It belongs to one goroutine, and ends with Runner.RunProgram.
-type Transaction struct{}
-
-// Container is the container of the transaction; Key its logical partition.
-func (t *Transaction) Container() *Container { return nil }
-
-// Key is the partition key of the transaction.
-func (t *Transaction) Key() epk.Key { return nil }
-
-// Do carries out one operation. The item of the result is as it is after the operation.
-func (t *Transaction) Do(ctx context.Context, op *Operation) (*Item, *Error) { return nil, nil }
-
-// Query runs a page of a query within the logical partition; the scope is left out of account. An empty text reads all
-// items.
-func (t *Transaction) Query(ctx context.Context, q *QueryRequest) (*Page, *Error) { return nil, nil }

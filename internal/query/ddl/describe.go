@@ -295,6 +295,9 @@ func (d *describer) userType(ks *schema.Keyspace, t *cqltype.Type) {
 
 func (d *describer) table(t *schema.Table) {
 	d.add(quote(t.Keyspace), "table", quote(t.Name), createTable(t, d.internals))
+	if t.Container != nil {
+		return // its indexes are its own
+	}
 	for _, ix := range byName(t.SortedIndexes(), func(ix *schema.Index) string { return ix.Name }) {
 		d.index(t, ix)
 	}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// items are the items of one container, for tests.
+type items struct {
+	t testing.TB
+	n *Node
+	c *container.Container
+}
+
+// newContainer makes a database d, if it is not there, and in it a container.
+func newContainer(t testing.TB, n *Node, definition string) *items {
+	t.Helper()
+	d, err := n.containers.Database("d")
+	if err != nil {
+		if d, err = n.containers.CreateDatabase(t.Context(), "d", container.Throughput{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := n.containers.CreateContainer(t.Context(), d, []byte(definition), container.Throughput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &items{t, n, c}
+}
+
+// key is a partition key of one text.
+func key(s string) epk.Key { return epk.Key{epk.Text(s)} }
+
+// do carries out one operation, and returns its result.
+func (s *items) do(key epk.Key, op container.Operation) *container.Result {
+	s.t.Helper()
+	r, err := s.n.containers.Do(s.t.Context(), s.c, key, []container.Operation{op}, container.RequestOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if r.Charge <= 0 || r.Of[0].Charge <= 0 || r.Failed < 0 && (r.LSN <= 0 || r.Range == "") {
+		s.t.Errorf("%+v costs nothing or was nowhere: %+v", op, r)
+	}
+	return &r.Of[0]
+}
+
+// want fails the test unless an operation ends with a status.
+func (s *items) want(status int, key epk.Key, op container.Operation) *container.Result {
+	s.t.Helper()
+	r := s.do(key, op)
+	if r.Status != status || (r.Err != nil) != (status >= 304) {
+		s.t.Fatalf("%d %s %s: status %d, want %d: %v", op.Kind, op.ID, op.Body, r.Status, status, r.Err)
+	}
+	return r
+}
+
+// body reads the body of an item, "" if there is none.
+func (s *items) body(key epk.Key, id string) string {
+	s.t.Helper()
+	r, _, err := s.n.containers.Read(s.t.Context(), s.c, key, id, "", container.RequestOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if r.Item == nil {
+		return ""
+	}
+	return string(r.Item.Body)
+}
+
+func create(body string) container.Operation {
+	return container.Operation{Kind: container.Create, Body: []byte(body)}
+}
+
+// attempt executes a statement, and returns its error.
+func attempt(c *client, text string) error {
+	c.call.Result.Reset()
+	c.call.Request.Text, c.call.Request.Values = []byte(text), nil
+	return c.wait(c.s.Query(c.t.Context(), &c.call)).Err
+}
+
+// TestItems proves what each operation on an item does and refuses, that bodies are kept byte for byte, what etags are
+// good for, and that CQL reads the items as rows of a table that it does not change.
+func TestItems(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	s := newContainer(t, n, `{"id":"food","partitionKey":{"paths":["/foodGroup"],"kind":"Hash","version":2}}`)
+	beef := key("Beef Products")
+	body := `{ "id":"1", "n":1.50, "foodGroup" : "Beef Products", "a":[1,{"b":"é"}] }`
+	made := s.want(201, nil, create(body))
+	if got := s.body(beef, "1"); got != body || string(made.Item.Body) != body {
+		t.Errorf("the body is %s and %s", got, made.Item.Body)
+	}
+	whole := document.View(made.Item.Resource())
+	if whole.Get("_etag").Str() != made.Item.Etag || whole.Get("_rid").Str() != made.Item.RID ||
+		whole.Get("_self").Str() != s.c.Self()+"docs/"+made.Item.RID+"/" || whole.Get("_ts").Float() == 0 {
+		t.Errorf("the item is shown as %v", whole)
+	}
+	id, err := n.containers.IDOf(t.Context(), s.c, beef, made.Item.RID)
+	if err != nil || id != "1" {
+		t.Errorf("the resource id is that of %q, %v", id, err)
+	}
+	s.want(409, beef, create(body))
+	r, _, err := n.containers.Read(t.Context(), s.c, beef, "1", made.Item.Etag, container.RequestOptions{})
+	if err != nil || r.Status != 304 {
+		t.Errorf("a read of what is known: %+v, %v", r, err)
+	}
+	next := `{"id":"1","foodGroup":"Beef Products","n":2}`
+	replace := container.Operation{Kind: container.Replace, ID: "1", Body: []byte(next), IfMatch: `"other"`}
+	s.want(412, beef, replace)
+	replace.IfMatch = made.Item.Etag
+	replaced := s.want(200, beef, replace)
+	if replaced.Item.Etag == made.Item.Etag || replaced.Item.RID != made.Item.RID {
+		t.Errorf("replaced: %+v, before: %+v", replaced.Item, made.Item)
+	}
+	s.want(412, beef, replace) // the etag has gone
+	s.want(404, beef, container.Operation{Kind: container.Replace, Body: []byte(strings.Replace(next, "1", "2", 1))})
+	upsert := container.Operation{Kind: container.Upsert, Body: []byte(`{"id":"2","foodGroup":"Beef Products"}`)}
+	s.want(201, beef, upsert)
+	s.want(200, beef, upsert)
+	patch := container.Operation{Kind: container.Patch, ID: "1",
+		Body: []byte(`[{"op":"incr","path":"/n","value":3},{"op":"add","path":"/x","value":{"y":null}}]`)}
+	if got := s.want(200, beef, patch); string(got.Item.Body) != `{"id":"1","foodGroup":"Beef Products","n":5,"x":{"y":null}}` {
+		t.Errorf("patched: %s", got.Item.Body)
+	}
+	for _, wrong := range []string{`[]`, `{`, `[{"op":"remove","path":"/none"}]`, `[{"op":"set","path":"/id","value":"9"}]`,
+		`[{"op":"set","path":"/foodGroup","value":"Soups"}]`, `[{"op":"incr","path":"/x","value":1}]`} {
+		patch.Body = []byte(wrong)
+		s.want(400, beef, patch)
+	}
+	c := newClient(t, n)
+	row := c.query(`SELECT id, body, token("/foodGroup") FROM d.food WHERE "/foodGroup" = '"Beef Products"' AND id = '1'`)
+	if row.RowCount != 1 || !strings.Contains(string(row.Cells), `"x":{"y":null}}`) {
+		t.Errorf("CQL reads %d rows: %q", row.RowCount, row.Cells)
+	}
+	if got := c.query(fmt.Sprintf(`SELECT id FROM d.food WHERE token("/foodGroup") = %d`,
+		epk.V2.Token(beef))).RowCount; got != 2 {
+		t.Errorf("CQL reads %d items by their token", got)
+	}
+	for _, no := range []string{`INSERT INTO d.food ("/foodGroup", id) VALUES ('1', '1')`, "TRUNCATE d.food",
+		"ALTER TABLE d.food ADD x int", "CREATE INDEX ON d.food (body)", `DELETE FROM d.food WHERE "/foodGroup" = '1'`} {
+		if err := attempt(c, no); err == nil || !strings.Contains(err.Error(), "is a container of items") {
+			t.Errorf("%s: %v", no, err)
+		}
+	}
+	s.want(404, beef, container.Operation{Kind: container.Delete, ID: "3"})
+	s.want(412, beef, container.Operation{Kind: container.Delete, ID: "1", IfMatch: made.Item.Etag})
+	s.want(204, beef, container.Operation{Kind: container.Delete, ID: "1"})
+	if got := s.body(beef, "1"); got != "" {
+		t.Errorf("deleted: %s", got)
+	}
+	s.want(201, beef, create(body))
+	if _, err := n.containers.DeleteKey(t.Context(), s.c, beef, container.RequestOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := s.body(beef, "1"), s.body(beef, "2"); a+b != "" {
+		t.Errorf("the logical partition was deleted, and has %s and %s", a, b)
+	}
+}
+
+// TestItemsRefused proves that what is not an item, or not one of the key that was asked for, is refused with the status
+// and sub-status of Cosmos DB, and nothing is done.
+func TestItemsRefused(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
+	k := key("a")
+	for body, status := range map[string]int{
+		`{"id":"1"`: 400, `[]`: 400, `{"k":"a"}`: 400, `{"id":1,"k":"a"}`: 400, `{"id":"","k":"a"}`: 400,
+		`{"id":"1","k":"b"}`: 400, `{"id":"1"}`: 400,
+		`{"id":"` + strings.Repeat("x", 1024) + `","k":"a"}`:          400,
+		`{"id":"1","k":"a","x":"` + strings.Repeat("x", 2<<20) + `"}`: 413,
+	} {
+		r := s.want(status, k, create(body))
+		if mismatch := strings.HasPrefix(body, `{"id":"1","k":"b"`) || body == `{"id":"1"}`; mismatch !=
+			(r.Err.SubStatus == container.SubKeyMismatch) {
+			t.Errorf("%.40s: sub-status %d", body, r.Err.SubStatus)
+		}
+	}
+	s.want(201, epk.Key{{}}, create(`{"id":"1"}`)) // no key is a key
+	s.want(201, epk.Key{{}}, create(`{"id":"2","k":[1]}`))
+	s.want(201, epk.Key{{Kind: epk.Null}}, create(`{"id":"1","k":null}`))
+	s.want(201, epk.Key{epk.Float(1)}, create(`{"id":"1","k":1.0}`))
+	s.want(409, nil, create(`{"id":"1","k":1e0}`))
+	for _, id := range []string{"a b", "#?/%20", "é\u0000", `"\`, "\U0001F600"} {
+		body := string(document.ObjectValue([]document.Member{{Name: "id", Value: document.StringValue(id)},
+			{Name: "k", Value: document.StringValue("a")}}).Append(nil))
+		s.want(201, k, create(body))
+		if got := s.body(k, id); got != body {
+			t.Errorf("%q: %s", id, got)
+		}
+		s.want(204, k, container.Operation{Kind: container.Delete, ID: id})
+	}
+	_, err := n.containers.Do(t.Context(), s.c, epk.Key{}, []container.Operation{{Kind: container.Read, ID: "1"}},
+		container.RequestOptions{})
+	if container.StatusOf(err) != 400 {
+		t.Errorf("without a key: %v", err)
+	}
+	if err := n.containers.DeleteContainer(t.Context(), s.c); err != nil {
+		t.Fatal(err)
+	}
+	_, err = n.containers.Do(t.Context(), s.c, k, []container.Operation{create(`{"id":"1","k":"a"}`)},
+		container.RequestOptions{})
+	e, ok := errors.AsType[*container.Error](err)
+	if !ok || e.Status != 404 || e.SubStatus != container.SubOwnerMissing {
+		t.Errorf("in a container that is gone: %v", err)
+	}
+}
+
+// TestBatches proves that the operations of a batch see what those before them have done, that they are done all or not
+// at all, and which of them is named when one fails.
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
+	k := key("a")
+	batch := func(ops ...container.Operation) *container.Results {
+		t.Helper()
+		r, err := n.containers.Do(t.Context(), s.c, k, ops, container.RequestOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	read := container.Operation{Kind: container.Read, ID: "1"}
+	remove := container.Operation{Kind: container.Delete, ID: "1"}
+	incr := container.Operation{Kind: container.Patch, ID: "1", Body: []byte(`[{"op":"incr","path":"/n","value":1}]`)}
+	one := create(`{"id":"1","k":"a","n":1}`)
+	r := batch(one, incr, read, incr, create(`{"id":"2","k":"a"}`))
+	if r.Failed >= 0 || string(r.Of[2].Item.Body) != `{"id":"1","k":"a","n":2}` {
+		t.Fatalf("%+v", r)
+	}
+	if got := s.body(k, "1"); got != `{"id":"1","k":"a","n":3}` {
+		t.Errorf("after the batch: %s", got)
+	}
+	first := r.LSN
+	r = batch(incr, remove, one, create(`{"id":"2","k":"a"}`), incr)
+	if r.Failed != 3 || r.Of[3].Status != 409 || r.Of[0].Status != 424 || r.Of[4].Status != 424 || r.LSN != first {
+		t.Fatalf("%+v", r)
+	}
+	if got := s.body(k, "1"); got != `{"id":"1","k":"a","n":3}` {
+		t.Errorf("after a batch that failed: %s", got)
+	}
+	if r = batch(remove, one, remove, one); r.Failed >= 0 || s.body(k, "1") != `{"id":"1","k":"a","n":1}` ||
+		r.LSN != first+1 {
+		t.Errorf("removed and made again: %s, %+v", s.body(k, "1"), r)
+	}
+	if r = batch(create(`{"id":"3","k":"a"}`), container.Operation{Kind: container.Delete, ID: "3"}); r.Failed >= 0 ||
+		s.body(k, "3") != "" {
+		t.Errorf("made and removed: %+v", r)
+	}
+	for _, many := range []int{0, container.OperationsMax + 1} {
+		_, err := n.containers.Do(t.Context(), s.c, k, make([]container.Operation, many), container.RequestOptions{})
+		if container.StatusOf(err) != 400 {
+			t.Errorf("%d operations: %v", many, err)
+		}
+	}
+}
+
+// TestUniqueKeys proves that two items of a logical partition never have the values of a unique key in common, within a
+// batch as well, that a missing path is null, and that what has gone is free again.
+func TestUniqueKeys(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
+		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/name","/at/x"]},{"paths":["/mail"]}]}}`)
+	k := key("a")
+	s.want(201, k, create(`{"id":"1","k":"a","name":"n","at":{"x":1},"mail":"m"}`))
+	s.want(409, k, create(`{"id":"2","k":"a","name":"n","at":{"x":1.0},"mail":"o"}`))
+	s.want(409, k, create(`{"id":"2","k":"a","name":"n","mail":"m"}`))
+	s.want(201, key("b"), create(`{"id":"2","k":"b","name":"n","at":{"x":1},"mail":"m"}`))
+	s.want(201, k, create(`{"id":"2","k":"a","name":"n","mail":"o"}`))
+	s.want(409, k, create(`{"id":"3","k":"a","name":"n","at":{"x":null},"mail":"p"}`))
+	s.want(409, k, container.Operation{Kind: container.Patch, ID: "2",
+		Body: []byte(`[{"op":"set","path":"/mail","value":"m"}]`)})
+	s.want(200, k, container.Operation{Kind: container.Patch, ID: "1",
+		Body: []byte(`[{"op":"set","path":"/mail","value":"q"}]`)})
+	s.want(200, k, container.Operation{Kind: container.Patch, ID: "2",
+		Body: []byte(`[{"op":"set","path":"/mail","value":"m"}]`)})
+	s.want(204, k, container.Operation{Kind: container.Delete, ID: "1"})
+	s.want(201, k, create(`{"id":"3","k":"a","name":"n","at":{"x":1},"mail":"q"}`))
+	r, err := n.containers.Do(t.Context(), s.c, k, []container.Operation{{Kind: container.Delete, ID: "3"},
+		create(`{"id":"4","k":"a","name":"n","at":{"x":1},"mail":"q"}`),
+		create(`{"id":"5","k":"a","mail":"q"}`)}, container.RequestOptions{})
+	if err != nil || r.Failed != 2 || r.Of[2].Status != 409 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// Do carries out operations on items of one logical partition, all or none. It returns an error only if it is not known
+// which operation failed, or nothing could be tried: the container is gone, the key is not whole, the batch too large,
+// 429, 503, 408. Failures of operations are in the results. A nil key is taken from the body of the first Create,
+// Upsert or Replace.
+func (e *Engine) Do(ctx context.Context, c *Container, key epk.Key, ops []Operation, o RequestOptions) (*Results,
+	error) {
+	switch {
+	case len(ops) == 0:
+		return nil, Errorf(400, 0, "Batch request has no operations.")
+	case len(ops) > OperationsMax:
+		return nil, Errorf(400, 0, "Batch request has more operations than what is supported.")
+	}
+	sent := make([]Operation, len(ops))
+	size := 0
+	for i := range ops {
+		sent[i] = ops[i]
+		if bad := c.prepare(&sent[i], &key); bad != nil {
+			return failedAt(len(ops), i, bad), nil
+		}
+		size += len(sent[i].Body)
+	}
+	if size > ItemBytesMax {
+		return nil, Errorf(413, 0, "Request size is too large: the bodies have %d bytes, at most %d are allowed.", size,
+			ItemBytesMax)
+	}
+	if bad := c.whole(key); bad != nil {
+		return nil, bad
+	}
+	a, where, err := e.decide(ctx, c, key, &request{noBodies: o.NoBodies, ops: sent}, o)
+	if err != nil {
+		return nil, err
+	}
+	return e.results(ctx, c, key, sent, a, where)
+}
+
+// failedAt is the outcome of a batch of so many operations, one of which cannot be tried.
+func failedAt(n, i int, e *Error) *Results {
+	r := &Results{Of: make([]Result, n), Failed: i}
+	r.Charge = ru.PointRead
+	for j := range r.Of {
+		r.Of[j] = Result{Status: 424, Err: Errorf(424, 0, "Another operation of the batch failed.")}
+	}
+	e.Charge = r.Charge
+	r.Of[i] = Result{Status: e.Status, Err: e, Charge: r.Charge}
+	return r
+}
+
+// prepare checks an operation as far as it can be without knowing what is stored, and brings its body into the form
+// that is stored. key is that of the request, or is taken from the body.
+func (c *Container) prepare(op *Operation, key *epk.Key) *Error {
+	switch op.Kind {
+	case Read, Delete:
+		op.Body = nil
+	case Patch:
+		v, err := document.Parse(op.Body, document.Limits{})
+		if err != nil {
+			return bodyError(err)
+		}
+		if _, _, err := document.ParsePatch(v); err != nil {
+			return Errorf(400, 0, "%v", err)
+		}
+	case Create, Upsert, Replace:
+		if bad := c.prepareBody(op, key); bad != nil {
+			return bad
+		}
+	default:
+		return Errorf(400, 0, "An item cannot be changed by an operation of kind %d.", op.Kind)
+	}
+	switch {
+	case op.ID == "":
+		return Errorf(400, 0, "The operation needs the id of an item.")
+	case len(op.ID) > IDBytesMax:
+		return Errorf(400, 0, "The id of an item may have %d bytes, not %d.", IDBytesMax, len(op.ID))
+	}
+	return nil
+}
+
+func (c *Container) prepareBody(op *Operation, key *epk.Key) *Error {
+	v, err := document.Parse(op.Body, document.Limits{})
+	if err != nil {
+		return bodyError(err)
+	}
+	if v.Kind() != document.Object {
+		return Errorf(400, 0, "An item has to be a JSON object.")
+	}
+	v = document.WithoutSystem(v)
+	id := v.Get("id")
+	switch {
+	case !id.IsDefined():
+		return Errorf(400, 0, "The input content is invalid because the required properties - 'id; ' - are missing.")
+	case id.Kind() != document.String:
+		return Errorf(400, 0, "The id of an item has to be a string, not %v.", id)
+	case op.Kind == Replace && op.ID != "" && op.ID != id.Str():
+		return Errorf(400, 0, "The id of the body is %s, that of the request %s.", strconv.Quote(id.Str()),
+			strconv.Quote(op.ID))
+	}
+	op.ID = id.Str()
+	own := c.Definition.keyOf(v)
+	if *key == nil {
+		*key = own
+	}
+	if !own.Equal(*key) {
+		return Errorf(400, SubKeyMismatch, "PartitionKey extracted from document doesn't match the one specified in the "+
+			"header. The document has %v, the header %v.", own, *key)
+	}
+	if err := checkKey(own); err != nil {
+		return refused(err)
+	}
+	op.Body = v.Append(nil)
+	return nil
+}
+
+// decisions hears of a decision, and waits for it.
+type decisions chan decided
+
+type decided struct {
+	decision *command.Decision
+	err      error
+}
+
+// Decided implements command.DecisionCompletion.
+func (d decisions) Decided(decision *command.Decision, err error) { d <- decided{decision, err} }
+
+// staleTime is how long a request is made again because the container has changed under it.
+const staleTime = 2 * time.Second
+
+// decide sends a request to the leader of its logical partition.
+func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *request, o RequestOptions) (*answer, Where,
+	error) {
+	keyBytes := epk.AppendKey(nil, key)
+	began := time.Now()
+	for {
+		q.table, q.revision, q.now = c.table.ID, c.table.Revision, e.opts.Now().Unix()
+		cond := &command.Conditional{
+			Mutation: command.Mutation{Table: c.table.ID, Token: c.table.Token(keyBytes), Key: keyBytes,
+				SchemaVersion: c.table.Revision, Claimant: o.Claimant},
+			Serial: dberr.Serial, Now: q.now, Program: q.append(nil), MaxCharge: int64(o.MaxCharge),
+		}
+		done := make(decisions, 1)
+		e.opts.Coordinator.Decide(ctx, cond, coordinator.WriteOptions{Level: dberr.Quorum, Type: "CAS"}, done)
+		d := <-done
+		if errors.Is(d.err, coordinator.ErrStaleSchema) && time.Since(began) < staleTime {
+			time.Sleep(schemaPause)
+			var err error
+			if c, err = e.newest(c); err != nil {
+				return nil, Where{}, err
+			}
+			continue
+		}
+		where := Where{Range: e.rangeOf(c, keyBytes)}
+		if d.err != nil {
+			return nil, where, refused(d.err)
+		}
+		a, err := decodeAnswer(bytes.Clone(d.decision.Result))
+		if err != nil {
+			return nil, where, refused(err)
+		}
+		if where.Charge = ru.Units(d.decision.Charge); d.decision.Applied {
+			where.LSN = e.wrote(where.Range)
+		} else {
+			where.LSN = e.LSN(where.Range)
+		}
+		return &a, where, nil
+	}
+}
+
+// results says what came of the operations that were sent.
+func (e *Engine) results(ctx context.Context, c *Container, key epk.Key, ops []Operation, a *answer, where Where) (
+	*Results, error) {
+	if a.failed >= 0 && a.failed < len(a.of) {
+		o := &a.of[a.failed]
+		out := failedAt(len(ops), a.failed, Errorf(o.status, o.sub, "%s", o.message))
+		out.Where = where
+		for i := range a.of {
+			out.Of[i].Charge = a.of[i].charge
+		}
+		if len(ops) == 1 {
+			out.Of[0].Charge = where.Charge
+		}
+		out.Of[a.failed].Err.Charge = where.Charge
+		return out, nil
+	}
+	if len(a.of) != len(ops) {
+		return nil, refused(errMalformed)
+	}
+	out := &Results{Of: make([]Result, len(ops)), Failed: -1, Where: where}
+	keyBytes := epk.AppendKey(nil, key)
+	for i := range a.of {
+		o := &a.of[i]
+		r := &out.Of[i]
+		if r.Status, r.Charge = o.status, o.charge; len(ops) == 1 {
+			r.Charge = where.Charge
+		}
+		if !o.there {
+			continue
+		}
+		if k := ops[i].Kind; o.stored.body == nil && k != Read && k != Patch {
+			o.stored.body = ops[i].Body
+		}
+		r.Item = c.item(keyBytes, o.id, &o.stored)
+	}
+	return out, nil
+}
+
+// DeleteKey deletes all items of a logical partition.
+func (e *Engine) DeleteKey(ctx context.Context, c *Container, key epk.Key, o RequestOptions) (Where, error) {
+	if bad := c.whole(key); bad != nil {
+		return Where{}, bad
+	}
+	var b row.Builder
+	b.Reset(row.Unstamped)
+	now := e.opts.Now().Unix()
+	b.DeleteRow(now)
+	keyBytes := epk.AppendKey(nil, key)
+	done := make(decisions, 1)
+	e.opts.Coordinator.Decide(ctx, &command.Conditional{Now: now, MaxCharge: int64(o.MaxCharge),
+		Mutation: command.Mutation{Table: c.table.ID, Token: c.table.Token(keyBytes), Key: keyBytes,
+			SchemaVersion: c.table.Revision, Claimant: o.Claimant,
+			Ops: []command.Op{{Kind: command.OpHeader, Operand: b.Append(nil)}}}},
+		coordinator.WriteOptions{Level: dberr.Quorum, Type: "SIMPLE"}, done)
+	d := <-done
+	where := Where{Range: e.rangeOf(c, keyBytes)}
+	if d.err != nil {
+		return where, refused(d.err)
+	}
+	where.Charge, where.LSN = ru.Units(d.decision.Charge), e.wrote(where.Range)
+	return where, nil
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// charged is a visitor that hears what a read has cost.
+type charged struct {
+	command.Visitor
+	charge *ru.Units
+}
+
+// Charge implements ru.Charged.
+func (v charged) Charge(u ru.Units) { *v.charge += u }
+
+// read sends a read, and again while what it found could not be confirmed; each time visitor makes what hears of it.
+func (e *Engine) read(ctx context.Context, q *command.Read, charge *ru.Units, visitor func() command.Visitor) error {
+	began := time.Now()
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		*charge = 0
+		err := e.opts.Coordinator.Read(ctx, q, charged{visitor(), charge})
+		if !errors.Is(err, coordinator.ErrRepeat) || time.Since(began)+pause > e.opts.ReadTimeout {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Read reads an item by its id. The status of the result is 200, 304 or 404. It returns an error if nothing could be
+// read: 408, 429, 503, or 400 for a key that is not whole.
+func (e *Engine) Read(ctx context.Context, c *Container, key epk.Key, id, ifNoneMatch string, o RequestOptions) (*Result,
+	Where, error) {
+	if bad := c.whole(key); bad != nil {
+		return nil, Where{}, bad
+	}
+	keyBytes := epk.AppendKey(nil, key)
+	where := Where{Range: e.rangeOf(c, keyBytes)}
+	where.LSN = e.LSN(where.Range)
+	q := c.pointRead(keyBytes, c.table.Token(keyBytes), id)
+	q.Now, q.Claimant = e.opts.Now().Unix(), o.Claimant
+	var l *collector
+	err := e.read(ctx, q, &where.Charge, func() command.Visitor {
+		l = &collector{c: c, max: 1}
+		return l
+	})
+	if err != nil {
+		bad := refused(err)
+		bad.Charge = where.Charge
+		return nil, where, bad
+	}
+	r := &Result{Status: 200, Charge: where.Charge}
+	switch {
+	case len(l.items) == 0:
+		r.Err = Errorf(404, 0, "Entity with the specified id does not exist in the system.")
+		r.Status, r.Err.Charge = 404, where.Charge
+	case ifNoneMatch != "" && matches(quoted(ifNoneMatch), l.items[0].quoted()):
+		r.Status = 304
+	default:
+		r.Item = c.item(keyBytes, id, &l.items[0].stored)
+	}
+	return r, where, nil
+}
+
+// ridPage is how many items are looked at at once for a resource id.
+const ridPage = 1000
+
+// IDOf finds the id of an item by its resource id; 404 if there is none in the logical partition. It looks at the
+// items of the logical partition one after the other.
+func (e *Engine) IDOf(ctx context.Context, c *Container, key epk.Key, rid string) (string, error) {
+	if bad := c.whole(key); bad != nil {
+		return "", bad
+	}
+	keyBytes := epk.AppendKey(nil, key)
+	f := &ridFinder{c: c, key: keyBytes, rid: rid}
+	q := &command.Read{Table: c.table.ID, Key: keyBytes, Token: c.table.Token(keyBytes), Now: e.opts.Now().Unix(),
+		Level: c.pointRead(keyBytes, 0, "").Level}
+	var charge ru.Units
+	for f.id == "" {
+		f.looked = 0
+		if err := e.read(ctx, q, &charge, func() command.Visitor { return f }); err != nil {
+			return "", refused(err)
+		}
+		if f.looked < ridPage {
+			break
+		}
+		q.Slices = []command.Slice{{Start: append(f.last[:len(f.last):len(f.last)], 0)}}
+	}
+	if f.id == "" {
+		return "", Errorf(404, 0, "Entity with the specified resource id does not exist in the system.")
+	}
+	return f.id, nil
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"encoding/binary"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// columns are the ids of a container's columns.
+type columns struct{ body, etag, ts uint32 }
+
+func (c *Container) columns() columns {
+	of := func(name string) uint32 { return c.table.ByName[name].ID }
+	return columns{of(schema.ItemBody), of(schema.ItemEtag), of(schema.ItemTime)}
+}
+
+// clustering is the clustering key of an item.
+func (c *Container) clustering(id string) []byte {
+	col := c.table.Clustering[0]
+	return col.Type.AppendKey(nil, []byte(id), col.Desc)
+}
+
+// idOf is the inverse of clustering.
+func (c *Container) idOf(clustering []byte) (string, error) {
+	col := c.table.Clustering[0]
+	v, _, err := col.Type.ReadKey(nil, clustering, col.Desc)
+	return string(v), err
+}
+
+// pointRead reads one item.
+func (c *Container) pointRead(key []byte, tok token.Token, id string) *command.Read {
+	start := c.clustering(id)
+	return &command.Read{Table: c.table.ID, Key: key, Token: tok, Level: dberr.Quorum, Limit: 1,
+		Slices: []command.Slice{{Start: start, End: append(start[:len(start):len(start)], 0)}}}
+}
+
+// read takes an item out of its row. Its body is a view.
+func (c *Container) read(r *row.Row) (s stored) {
+	columns := c.columns()
+	if cell := r.Cell(columns.body); cell != nil {
+		s.body = cell.Value
+	}
+	if cell := r.Cell(columns.etag); cell != nil {
+		copy(s.etag[:], cell.Value)
+	}
+	if cell := r.Cell(columns.ts); cell != nil && len(cell.Value) == 8 {
+		s.ts = int64(binary.BigEndian.Uint64(cell.Value)) / 1000
+	}
+	return s
+}
+
+// timestampValue is a time in seconds as a value of CQL's timestamp, which has milliseconds.
+func timestampValue(seconds int64) []byte {
+	return binary.BigEndian.AppendUint64(nil, uint64(seconds*1000))
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// txn is what a transaction does at the replica; *partition.Txn is one.
+type txn interface {
+	Read(ctx context.Context, q *command.Read, v command.Visitor) error
+	Stage(ctx context.Context, c *command.Conditional) error
+}
+
+// Transaction is the items of one logical partition within a transaction, at its leader. Reads see what the transaction
+// itself has written. Errors of single operations (404, 409, 412, 413, 400) leave the transaction as it was, and it may
+// go on; others end it. It belongs to one goroutine, and ends with Runner.RunProgram.
+type Transaction struct {
+	engine   *Engine
+	c        *Container
+	key      epk.Key
+	keyBytes []byte
+	token    token.Token
+	now      int64 // in Unix seconds
+	txn      txn
+	// items are those that were looked at or changed, over what is stored.
+	items map[string]*state
+	// fatal is the error that has ended the transaction.
+	fatal error
+	// charge is that of the operation at hand.
+	charge ru.Units
+}
+
+// state is an item within a transaction: is is what is there now, nil for nothing.
+type state struct {
+	is *stored
+	// was says that there is an item in the store, changed that is is not what is stored.
+	was, changed bool
+}
+
+// Container is the container of the transaction; Key its logical partition.
+func (t *Transaction) Container() *Container { return t.c }
+
+// Key is the partition key of the transaction.
+func (t *Transaction) Key() epk.Key { return t.key }
+
+// Now is when the transaction takes place, in seconds since the epoch.
+func (t *Transaction) Now() int64 { return t.now }
+
+// Do carries out one operation. The item of the result is as it is after the operation; nil after Delete and where
+// If-None-Match holds. Bodies have to be without system members; their id and key are checked.
+func (t *Transaction) Do(ctx context.Context, op *Operation) (*Item, *Error) {
+	if t.fatal != nil {
+		return nil, refused(t.fatal)
+	}
+	sent := *op
+	if e := t.c.prepare(&sent, &t.key); e != nil {
+		return nil, e
+	}
+	o, err := t.do(ctx, &sent)
+	if err != nil {
+		t.fatal = err
+		return nil, refused(err)
+	}
+	if o.status >= 400 {
+		return nil, Errorf(o.status, o.sub, "%s", o.message)
+	}
+	if !o.there {
+		return nil, nil
+	}
+	return t.c.item(t.keyBytes, o.id, &o.stored), nil
+}
+
+// do carries out an operation that was prepared. Errors end the transaction.
+func (t *Transaction) do(ctx context.Context, op *Operation) (o outcome, err error) {
+	t.charge = 0
+	defer func() { o.charge = t.charge }()
+	o.id = op.ID
+	s, err := t.state(ctx, op.ID)
+	if err != nil {
+		return o, err
+	}
+	if e := t.condition(op, s); e != nil {
+		return o.refuse(e), nil
+	}
+	var next *stored
+	switch op.Kind {
+	case Read:
+		o.status, o.there, o.stored = 200, true, *s.is
+		return o, nil
+	case Delete:
+		s.is, s.changed = nil, true
+		t.charge += ru.Row(0)
+		o.status = 204
+		return o, nil
+	case Patch:
+		body, e := t.patch(ctx, op, s.is)
+		if e != nil {
+			return o.refuse(e), nil
+		}
+		next = &stored{body: body}
+		o.status = 200
+	default:
+		next = &stored{body: op.Body}
+		if o.status = 200; s.is == nil {
+			o.status = 201
+		}
+	}
+	if _, e := t.ttl(next); e != nil {
+		return o.refuse(e), nil
+	}
+	if e, err := t.unique(ctx, op.ID, next); e != nil || err != nil {
+		return o.refuse(e), err
+	}
+	next.etag, next.ts = uuid.New(), t.now
+	s.is, s.changed = next, true
+	t.charge += ru.Row(int64(len(t.keyBytes)+len(op.ID)+len(next.body))) +
+		ru.Units(len(t.c.Definition.unique))*ru.WriteIndex
+	o.there, o.stored = true, *next
+	return o, nil
+}
+
+// refuse makes an outcome of an error; nil leaves it.
+func (o outcome) refuse(e *Error) outcome {
+	if e != nil {
+		o.status, o.sub, o.message = e.Status, e.SubStatus, e.Message
+	}
+	return o
+}
+
+// condition checks whether an operation may be done on what is there.
+func (t *Transaction) condition(op *Operation, s *state) *Error {
+	switch {
+	case s.is == nil && (op.Kind == Create || op.Kind == Upsert):
+		return nil
+	case s.is == nil:
+		return Errorf(404, 0, "Entity with the specified id does not exist in the system.")
+	case op.Kind == Create:
+		return Errorf(409, 0, "Entity with the specified id already exists in the system.")
+	}
+	etag := s.is.quoted()
+	switch {
+	case !matches(quoted(op.IfMatch), etag):
+		return preconditionFailed()
+	case op.IfNoneMatch == "" || !matches(quoted(op.IfNoneMatch), etag):
+		return nil
+	case op.Kind == Read:
+		return Errorf(304, 0, "The item has not been changed.")
+	}
+	return preconditionFailed()
+}
+
+// quoted puts quotes around an etag that came without them.
+func quoted(header string) string {
+	if header == "" || header == "*" || header[0] == '"' {
+		return header
+	}
+	return `"` + header + `"`
+}
+
+// state finds an item: what the transaction has made of it, or what is stored.
+func (t *Transaction) state(ctx context.Context, id string) (*state, error) {
+	if s := t.items[id]; s != nil {
+		return s, nil
+	}
+	found := &collector{t: t}
+	q := t.c.pointRead(t.keyBytes, t.token, id)
+	q.Now = t.now
+	if err := t.txn.Read(ctx, q, found); err != nil {
+		return nil, err
+	}
+	s := &state{}
+	if len(found.items) > 0 {
+		s.is, s.was = &found.items[0].stored, true
+	}
+	t.items[id] = s
+	return s, nil
+}
+
+// patch is the body of an item after a patch.
+func (t *Transaction) patch(ctx context.Context, op *Operation, s *stored) ([]byte, *Error) {
+	ops, condition, err := document.ParsePatch(document.View(op.Body))
+	if err != nil {
+		return nil, Errorf(400, 0, "%v", err)
+	}
+	before := document.View(s.body)
+	if condition != "" {
+		holds, e := t.holds(ctx, condition, op.ID, s)
+		if e != nil {
+			return nil, e
+		}
+		if !holds {
+			return nil, preconditionFailed()
+		}
+	}
+	after, err := document.Patch(before, ops)
+	if err != nil {
+		return nil, Errorf(400, 0, "%v", err)
+	}
+	if after.Get("id").Str() != op.ID {
+		return nil, Errorf(400, 0, "A patch cannot change the id of an item.")
+	}
+	if !t.c.Definition.keyOf(after).Equal(t.key) {
+		return nil, Errorf(400, SubKeyMismatch, "A patch cannot change the partition key of an item.")
+	}
+	body := after.Append(nil)
+	if len(body) > ItemBytesMax {
+		return nil, Errorf(413, 0, "The item would have %d bytes, at most %d are allowed.", len(body), ItemBytesMax)
+	}
+	return body, nil
+}
+
+// ttl is how long an item lives, in seconds, 0 for ever.
+func (t *Transaction) ttl(s *stored) (int32, *Error) {
+	whole := t.c.Definition.TTL
+	if whole == 0 {
+		return 0, nil
+	}
+	v := document.View(s.body).Get("ttl")
+	if !v.IsDefined() || v.Kind() == document.Null {
+		return max(whole, 0), nil
+	}
+	seconds, ok := ttlOf(v)
+	if !ok {
+		return 0, Errorf(400, 0, "The value of 'ttl' has to be a whole number from 1 to %d, or -1, not %v.", math.MaxInt32,
+			v)
+	}
+	return max(seconds, 0), nil
+}
+
+// stage has what was changed written. Items are in the order of their ids, so that the same changes are the same bytes.
+func (t *Transaction) stage(ctx context.Context) error {
+	var ops []command.Op
+	for _, id := range slices.Sorted(maps.Keys(t.items)) {
+		s := t.items[id]
+		if !s.changed || s.is == nil && !s.was {
+			continue
+		}
+		ops = t.appendOps(ops, id, s)
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	return t.txn.Stage(ctx, &command.Conditional{Mutation: command.Mutation{Table: t.c.table.ID, Token: t.token,
+		Key: t.keyBytes, Ops: ops}, Now: t.now})
+}
+
+// appendOps appends the operands of one item. All its columns are written, so that nothing older is left of it.
+func (t *Transaction) appendOps(ops []command.Op, id string, s *state) []command.Op {
+	var b row.Builder
+	b.Reset(row.Unstamped)
+	clustering := t.c.clustering(id)
+	if s.is == nil {
+		b.DeleteRow(t.now)
+		return append(ops, command.Op{Kind: command.OpRow, Clustering: clustering, Operand: b.Append(nil)})
+	}
+	ttl, _ := t.ttl(s.is) // it was checked
+	expiry := int64(row.NoExpiry)
+	if ttl > 0 {
+		expiry = t.now + int64(ttl)
+	}
+	b.Live(ttl, expiry)
+	columns := t.c.columns()
+	b.Cell(columns.body, nil, s.is.body, ttl, expiry)
+	b.Cell(columns.etag, nil, s.is.etag[:], ttl, expiry)
+	b.Cell(columns.ts, nil, timestampValue(s.is.ts), ttl, expiry)
+	ops = append(ops, command.Op{Kind: command.OpRow, Clustering: clustering, Operand: b.Append(nil)})
+	return append(ops, t.c.uniqueOps(clustering, s.is)...)
+}
+
+// ids are the changed items that are there, in order.
+func (t *Transaction) changedIDs() (ids []string) {
+	for id, s := range t.items {
+		if s.changed && s.is != nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// collector collects the items that a read finds. In a transaction it leaves out those that were changed.
+type collector struct {
+	t     *Transaction
+	items []found
+	c     *Container
+	// max, if not 0, bounds how many.
+	max int
+}
+
+// found is an item of a read.
+type found struct {
+	id string
+	stored
+}
+
+// Charge hears of the price of a read.
+func (l *collector) Charge(u ru.Units) {
+	if l.t != nil {
+		l.t.charge += u
+	}
+}
+
+// Partition implements command.Visitor.
+func (l *collector) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
+
+// Row implements command.Visitor.
+func (l *collector) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	c := l.c
+	if l.t != nil {
+		c = l.t.c
+	}
+	id, err := c.idOf(clustering)
+	if err != nil {
+		return command.Stop, err
+	}
+	f := found{id: id, stored: c.read(r)}
+	f.body = bytes.Clone(f.body)
+	l.items = append(l.items, f)
+	if l.max > 0 && len(l.items) == l.max {
+		return command.Stop, nil
+	}
+	return command.More, nil
+}
