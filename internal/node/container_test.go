@@ -5,12 +5,14 @@ package node
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
 // items are the items of one container, for tests.
@@ -127,7 +129,8 @@ func TestItems(t *testing.T) {
 	s.want(200, beef, upsert)
 	patch := container.Operation{Kind: container.Patch, ID: "1",
 		Body: []byte(`[{"op":"incr","path":"/n","value":3},{"op":"add","path":"/x","value":{"y":null}}]`)}
-	if got := s.want(200, beef, patch); string(got.Item.Body) != `{"id":"1","foodGroup":"Beef Products","n":5,"x":{"y":null}}` {
+	want := `{"id":"1","foodGroup":"Beef Products","n":5,"x":{"y":null}}`
+	if got := s.want(200, beef, patch); string(got.Item.Body) != want {
 		t.Errorf("patched: %s", got.Item.Body)
 	}
 	for _, wrong := range []string{`[]`, `{`, `[{"op":"remove","path":"/none"}]`, `[{"op":"set","path":"/id","value":"9"}]`,
@@ -136,7 +139,8 @@ func TestItems(t *testing.T) {
 		s.want(400, beef, patch)
 	}
 	c := newClient(t, n)
-	row := c.query(`SELECT id, body, token("/foodGroup") FROM d.food WHERE "/foodGroup" = '"Beef Products"' AND id = '1'`)
+	row := c.query(`SELECT id, body, token("/foodGroup") FROM d.food WHERE "/foodGroup" = '"Beef Products"' ` +
+		`AND id = '1'`)
 	if row.RowCount != 1 || !strings.Contains(string(row.Cells), `"x":{"y":null}}`) {
 		t.Errorf("CQL reads %d rows: %q", row.RowCount, row.Cells)
 	}
@@ -292,4 +296,125 @@ func TestUniqueKeys(t *testing.T) {
 	if err != nil || r.Failed != 2 || r.Of[2].Status != 409 {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// feed reads all items of a scope by pages of so many, in the order in which they come, as id and key.
+func (s *items) feed(scope container.Scope, most int) (out []string) {
+	s.t.Helper()
+	for token, pages := "", 0; ; pages++ {
+		p, err := s.n.containers.Feed(s.t.Context(), s.c, scope, token, most, container.RequestOptions{})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if p.Charge <= 0 || most > 0 && len(p.Documents) > most {
+			s.t.Errorf("a page of %d items costs %v", len(p.Documents), p.Charge)
+		}
+		for _, d := range p.Documents {
+			v := document.View(d)
+			out = append(out, v.Get("id").Str()+" "+v.Get("k").Str())
+		}
+		if token = p.Continuation; token == "" {
+			return out
+		}
+		if pages > 10_000 {
+			s.t.Fatal("the feed has no end")
+		}
+	}
+}
+
+// TestFeeds proves that pages of any size have every item of a container, of a key, of a physical partition, of a range
+// of effective partition keys and of the prefix of a hierarchical key exactly once, in one order, and that the physical
+// partitions tile the ring, also while they split between two pages and after a restart.
+func TestFeeds(t *testing.T) {
+	t.Parallel()
+	o := Options{Data: t.TempDir(), InitialPartitions: 3}
+	n := startNode(t, o)
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k","/l"],"kind":"MultiHash","version":2}}`)
+	const keys, each = 12, 7
+	for i := range keys * each {
+		k, l := fmt.Sprint("k", i%keys), float64(i%2)
+		s.want(201, epk.Key{epk.Text(k), epk.Float(l)}, create(fmt.Sprintf(`{"id":"%03d","k":"%s","l":%v}`, i, k, l)))
+	}
+	all := s.feed(container.Scope{}, 0)
+	if len(all) != keys*each {
+		t.Fatalf("%d items", len(all))
+	}
+	for _, most := range []int{1, 5, 84, 1000} {
+		if got := s.feed(container.Scope{}, most); !slices.Equal(got, all) {
+			t.Errorf("by pages of %d: %v, want %v", most, got, all)
+		}
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	tiles := func() {
+		t.Helper()
+		ranges, etag := n.containers.Ranges(s.c)
+		if _, again := n.containers.Ranges(s.c); again != etag || etag[0] != '"' {
+			t.Errorf("the etag changes from %s to %s", etag, again)
+		}
+		var byID, byEPK []string
+		at := ""
+		for _, r := range ranges {
+			if r.Min != at {
+				t.Errorf("%s is followed by %s", at, r.Min)
+			}
+			at = r.Max
+			byID = append(byID, s.feed(container.Scope{Range: r.ID}, 3)...)
+			byEPK = append(byEPK, s.feed(container.Scope{MinEPK: r.Min, MaxEPK: r.Max}, 3)...)
+		}
+		slices.Sort(byID)
+		slices.Sort(byEPK)
+		if at != epk.End || !slices.Equal(byID, sorted) || !slices.Equal(byEPK, sorted) {
+			t.Errorf("%+v: by ids %v, by keys %v", ranges, byID, byEPK)
+		}
+		if _, err := n.containers.Feed(t.Context(), s.c, container.Scope{Range: "gone"}, "", 0,
+			container.RequestOptions{}); container.StatusOf(err) != 410 {
+			t.Errorf("a range that is not there: %v", err)
+		}
+	}
+	tiles()
+	prefix := epk.Key{epk.Text("k3")}
+	if got := s.feed(container.Scope{Key: prefix}, 2); len(got) != each {
+		t.Errorf("of a prefix: %v", got)
+	}
+	if got := s.feed(container.Scope{Key: append(prefix, epk.Float(1))}, 2); len(got) != each {
+		t.Errorf("of a key: %v", got)
+	}
+	if got := s.feed(container.Scope{Key: append(prefix, epk.Float(0))}, 2); len(got) != 0 {
+		t.Errorf("of a key without items: %v", got)
+	}
+	first, err := n.containers.Feed(t.Context(), s.c, container.Scope{}, "", 40, container.RequestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	split := func() {
+		for _, p := range n.records.State().Map.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
+			_, err := n.orderSplit(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID), Now: true})
+			if err != nil && !strings.Contains(err.Error(), "one token") {
+				t.Fatal(err)
+			}
+		}
+	}
+	split()
+	tiles()
+	rest, err := n.containers.Feed(t.Context(), s.c, container.Scope{}, first.Continuation, 0,
+		container.RequestOptions{})
+	if err != nil || len(first.Documents)+len(rest.Documents) != len(all) {
+		t.Errorf("%d and %d items around the splits, %v", len(first.Documents), len(rest.Documents), err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = startNode(t, o)
+	d, err := n.containers.Database("d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.c, err = n.containers.Container(d, "c"); err != nil {
+		t.Fatal(err)
+	}
+	if s.n = n; !slices.Equal(s.feed(container.Scope{}, 10), all) {
+		t.Error("other items after a restart")
+	}
+	tiles()
+	s.want(409, nil, create(`{"id":"003","k":"k3","l":1}`))
 }

@@ -43,8 +43,9 @@ var sameWing = map[string]string{
 		"internal/query/relation internal/query/guardrail",
 	"internal/query/transaction": "internal/query/parser internal/query/catalog internal/query/expr internal/query/read " +
 		"internal/query/write internal/query/guardrail",
-	"internal/query/explain": "internal/query/expr internal/query/read internal/query/write",
-	"internal/query/ddl":     "internal/query/parser internal/query/catalog internal/query/expr internal/query/guardrail",
+	"internal/query/container": "internal/query/catalog internal/query/expr",
+	"internal/query/explain":   "internal/query/expr internal/query/read internal/query/write",
+	"internal/query/ddl":       "internal/query/parser internal/query/catalog internal/query/expr internal/query/guardrail",
 	"internal/query/session": "internal/query/roles internal/query/parser internal/query/catalog " +
 		"internal/query/expr internal/query/read internal/query/write internal/query/ddl internal/query/guardrail " +
 		"internal/query/explain internal/query/transaction",
@@ -80,8 +81,8 @@ var sameWing = map[string]string{
 	"internal/model/row":         "internal/model/cqltype",
 	"internal/model/schema": "internal/model/cqltype internal/model/dberr internal/model/epk internal/model/feature " +
 		"internal/model/token",
-	"internal/model/epk":         "internal/model/token",
-	"internal/model/keys":        "internal/model/codec internal/model/feature internal/model/token",
+	"internal/model/epk":  "internal/model/token",
+	"internal/model/keys": "internal/model/codec internal/model/feature internal/model/token",
 	"internal/model/command": "internal/model/codec internal/model/cqltype internal/model/dberr " +
 		"internal/model/feature internal/model/keys internal/model/row internal/model/share internal/model/token",
 	"internal/model/topology":    "internal/model/codec internal/model/feature internal/model/token internal/model/keys",

@@ -121,7 +121,8 @@ func (c *CreateContainer) apply(s *Schema) (*Schema, []Event, error) {
 		if _, taken := next.Keyspaces[c.Keyspace].Index(name); taken != nil {
 			return nil, nil, dberr.Invalidf("Index '%s' already exists", name)
 		}
-		t.Indexes[name] = &Index{Name: name, ID: next.NextID, Column: "unique(" + strconv.Itoa(n) + ")", Kind: UniqueKind}
+		t.Indexes[name] = &Index{Name: name, ID: next.NextID, Column: "unique(" + strconv.Itoa(n) + ")",
+			Kind: UniqueKind}
 		next.NextID++
 	}
 	return next, events, nil

@@ -51,8 +51,9 @@ const (
 
 // The members that Cosmos DB adds to what a client leaves out.
 const (
-	defaultPath      = "/_partitionKey"
-	defaultIndexing  = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
+	defaultPath     = "/_partitionKey"
+	defaultIndexing = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],` +
+		`"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
 	etagExclusion    = `{"path":"/\"_etag\"/?"}`
 	defaultConflicts = `{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""}`
 	defaultGeometry  = `{"type":"Geography"}`

@@ -68,7 +68,8 @@ func decodeRequest(src []byte) (q request, err error) {
 	r := codec.NewReader(src, errMalformed)
 	kind := r.Byte()
 	if kind != itemsProgram && kind != runnerProgram {
-		return q, &feature.Newer{What: "a program of a container", Unit: "kind", Has: uint64(kind), Newest: runnerProgram}
+		return q, &feature.Newer{What: "a program of a container", Unit: "kind", Has: uint64(kind),
+			Newest: runnerProgram}
 	}
 	if err := passFields(&r, "a program of a container"); err != nil {
 		return q, err

@@ -57,13 +57,6 @@ type QueryMetrics struct {
 }
 
 // Query runs one page of a query.
-func (e *Engine) Query(ctx context.Context, c *Container, q *QueryRequest) (*Page, error) {
-	return nil, nil
+func (e *Engine) Query(_ context.Context, _ *Container, _ *QueryRequest) (*Page, error) {
+	return nil, Errorf(400, SubNotServable, "Queries of containers are not supported.")
 }
-
-// Feed reads one page of all items of a scope. Items of a logical partition are in the order of their ids.
-func (e *Engine) Feed(ctx context.Context, c *Container, s Scope, continuation string, maxItems int,
-	o RequestOptions) (*Page, error) {
-	return nil, nil
-}
-

@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -21,6 +22,11 @@ type charged struct {
 
 // Charge implements ru.Charged.
 func (v charged) Charge(u ru.Units) { *v.charge += u }
+
+// Passed implements command.Walker.
+func (v charged) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+	return command.Passed(v.Visitor, t, key, looked)
+}
 
 // read sends a read, and again while what it found could not be confirmed; each time visitor makes what hears of it.
 func (e *Engine) read(ctx context.Context, q *command.Read, charge *ru.Units, visitor func() command.Visitor) error {
@@ -41,8 +47,8 @@ func (e *Engine) read(ctx context.Context, q *command.Read, charge *ru.Units, vi
 
 // Read reads an item by its id. The status of the result is 200, 304 or 404. It returns an error if nothing could be
 // read: 408, 429, 503, or 400 for a key that is not whole.
-func (e *Engine) Read(ctx context.Context, c *Container, key epk.Key, id, ifNoneMatch string, o RequestOptions) (*Result,
-	Where, error) {
+func (e *Engine) Read(ctx context.Context, c *Container, key epk.Key, id, ifNoneMatch string, o RequestOptions) (
+	*Result, Where, error) {
 	if bad := c.whole(key); bad != nil {
 		return nil, Where{}, bad
 	}

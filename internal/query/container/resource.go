@@ -88,7 +88,8 @@ func database(ks *schema.Keyspace) *Database {
 // container is what a table is to them.
 func (e *Engine) container(d *Database, t *schema.Table) *Container {
 	rid := ridOfContainer(d.keyspace.Database.Number, t.ID)
-	return &Container{Database: d, ID: t.Container.ID, RID: encodeRID(rid), Etag: etagOf(t.Revision), TS: t.Container.At,
+	return &Container{Database: d, ID: t.Container.ID, RID: encodeRID(rid), Etag: etagOf(t.Revision),
+		TS:         t.Container.At,
 		Definition: e.opts.Definitions.of(t), table: t, rid: rid}
 }
 

@@ -19,7 +19,9 @@ type ridFinder struct {
 }
 
 // Partition implements command.Visitor.
-func (f *ridFinder) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
+func (f *ridFinder) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
 
 // Row implements command.Visitor.
 func (f *ridFinder) Row(clustering []byte, _ *row.Row) (command.Step, error) {

@@ -35,7 +35,8 @@ func (e *Engine) Program(ctx context.Context, c *command.Conditional) (partition
 		return nil, dberr.Serverf("%v", err)
 	}
 	t := e.schema().TableByID(q.table)
-	for waited := time.Duration(0); (t == nil || t.Revision < q.revision) && waited < schemaWait; waited += schemaPause {
+	older := func() bool { return t == nil || t.Revision < q.revision }
+	for waited := time.Duration(0); older() && waited < schemaWait; waited += schemaPause {
 		select {
 		case <-time.After(schemaPause):
 		case <-ctx.Done():

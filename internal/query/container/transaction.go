@@ -84,6 +84,12 @@ func (t *Transaction) Do(ctx context.Context, op *Operation) (*Item, *Error) {
 	return t.c.item(t.keyBytes, o.id, &o.stored), nil
 }
 
+// Query runs a page of a query within the logical partition; the scope is left out of account. An empty text reads all
+// items.
+func (t *Transaction) Query(_ context.Context, _ *QueryRequest) (*Page, *Error) {
+	return nil, Errorf(400, SubNotServable, "Queries of containers are not supported.")
+}
+
 // do carries out an operation that was prepared. Errors end the transaction.
 func (t *Transaction) do(ctx context.Context, op *Operation) (o outcome, err error) {
 	t.charge = 0
@@ -281,17 +287,6 @@ func (t *Transaction) appendOps(ops []command.Op, id string, s *state) []command
 	return append(ops, t.c.uniqueOps(clustering, s.is)...)
 }
 
-// ids are the changed items that are there, in order.
-func (t *Transaction) changedIDs() (ids []string) {
-	for id, s := range t.items {
-		if s.changed && s.is != nil {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
 // collector collects the items that a read finds. In a transaction it leaves out those that were changed.
 type collector struct {
 	t     *Transaction
@@ -315,7 +310,9 @@ func (l *collector) Charge(u ru.Units) {
 }
 
 // Partition implements command.Visitor.
-func (l *collector) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
+func (l *collector) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+	return command.More, nil
+}
 
 // Row implements command.Visitor.
 func (l *collector) Row(clustering []byte, r *row.Row) (command.Step, error) {

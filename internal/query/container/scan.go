@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// The bounds of what is read at once.
+const (
+	chunkRowsMax  = 500
+	chunkBytesMax = 1 << 20
+)
+
+// place is where an item stands among all of its container. Its bytes are in the order of the items.
+type place struct {
+	ring       uint64
+	key        []byte
+	clustering []byte
+}
+
+// append appends the bytes of a place.
+func (p *place) append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, p.ring)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(p.key)))
+	return append(append(dst, p.key...), p.clustering...)
+}
+
+// parsePlace reads what append wrote.
+func parsePlace(s string) (p place, ok bool) {
+	if len(s) < 10 {
+		return p, false
+	}
+	b := []byte(s)
+	p.ring = binary.BigEndian.Uint64(b)
+	n := int(binary.BigEndian.Uint16(b[8:]))
+	if b = b[10:]; len(b) < n {
+		return p, false
+	}
+	p.key, p.clustering = b[:n:n], b[n:]
+	return p, true
+}
+
+// scanned is an item that a scan has found.
+type scanned struct {
+	place
+	stored
+	id string
+}
+
+// scan reads the items of a scope in order, in pieces.
+type scan struct {
+	e *Engine
+	c *Container
+	q command.Read
+	// holds reports whether a logical partition is in the scope.
+	holds func(tok token.Token, key []byte) bool
+	// from is the place to begin with, that item included, if it is set.
+	from   *place
+	charge ru.Units
+	// until is when to stop looking where there is nothing.
+	until time.Time
+
+	rows  []scanned
+	bytes int
+	// at is the logical partition at hand; more says that there may be more behind the rows.
+	at   place
+	more bool
+	max  int
+}
+
+// newScan begins a scan at a place, from the beginning if that is empty.
+func (e *Engine) newScan(c *Container, s *Scope, from string, o *RequestOptions) (*scan, error) {
+	x := &scan{e: e, c: c, more: true, max: chunkRowsMax, until: time.Now().Add(e.opts.QueryTime)}
+	x.q = command.Read{Table: c.table.ID, Level: dberr.Quorum, Now: e.opts.Now().Unix(), Claimant: o.Claimant}
+	if from != "" {
+		p, ok := parsePlace(from)
+		if !ok {
+			return nil, Errorf(400, 0, "The continuation is not one that this database has given.")
+		}
+		x.from = &p
+	}
+	if err := x.narrow(s); err != nil {
+		return nil, err
+	}
+	if x.from != nil && !x.resume() {
+		x.more = false
+	}
+	return x, nil
+}
+
+// narrow turns a scope into a read and a condition on logical partitions.
+func (x *scan) narrow(s *Scope) error {
+	d := x.c.Definition
+	x.holds = func(token.Token, []byte) bool { return true }
+	if len(s.Key) == len(d.Paths) {
+		x.q.Key = epk.AppendKey(nil, s.Key)
+		x.q.Token = x.c.table.Token(x.q.Key)
+	}
+	tokens := token.Full
+	if s.Range != "" {
+		p, err := x.e.partitionOf(x.c, s.Range)
+		if err != nil {
+			return err
+		}
+		tokens = p.Span.Tokens()
+		x.holds = func(tok token.Token, key []byte) bool { return p.Span.Holds(keys.At(tok, key)) }
+	}
+	ranges := []epk.Range{}
+	if len(s.Key) > 0 && len(s.Key) < len(d.Paths) {
+		ranges = append(ranges, d.Hash.Prefix(s.Key))
+	}
+	if s.MinEPK != "" || s.MaxEPK != "" {
+		r, err := epk.ParseRange(s.MinEPK, s.MaxEPK)
+		if err != nil {
+			return Errorf(400, 0, "%v", err)
+		}
+		ranges = append(ranges, r)
+	}
+	for _, r := range ranges {
+		in, some := d.Hash.Tokens(r)
+		if some {
+			tokens, some = tokens.Intersect(in)
+		}
+		if !some {
+			x.more = false
+			return nil
+		}
+		before := x.holds
+		x.holds = func(tok token.Token, key []byte) bool {
+			k, err := epk.ParseKey(key, len(d.Paths))
+			return before(tok, key) && err == nil && r.Holds(d.Hash.Hash(nil, k))
+		}
+	}
+	if x.q.Key == nil {
+		x.q.Range = tokens
+	} else if !tokens.Contains(x.q.Token) || !x.holds(x.q.Token, x.q.Key) {
+		x.more = false
+	}
+	return nil
+}
+
+// resume begins at from. Every clustering key ends with a byte below which there is none, so what is strictly behind
+// all but that byte begins with the item itself. It returns false if nothing can be there.
+func (x *scan) resume() bool {
+	f := x.from
+	before := f.clustering
+	if n := len(before); n > 0 {
+		before = before[:n-1]
+	}
+	if x.q.Key != nil {
+		if string(f.key) != string(x.q.Key) {
+			return f.ring < x.q.Token.Position()
+		}
+		x.q.Slices = []command.Slice{{Start: before}}
+		return true
+	}
+	tok := token.AtPosition(f.ring)
+	if f.ring < x.q.Range.Begin {
+		return true
+	}
+	if !x.q.Range.Contains(tok) {
+		return false
+	}
+	x.q.AfterKey, x.q.AfterToken, x.q.AfterClustering = f.key, tok, before
+	return true
+}
+
+// next reads the next items into x.rows, which may be none though there are more.
+func (x *scan) next(ctx context.Context) error {
+	x.rows, x.bytes, x.more = x.rows[:0], 0, false
+	var charge ru.Units
+	err := x.e.read(ctx, &x.q, &charge, func() command.Visitor {
+		x.rows, x.bytes, x.more = x.rows[:0], 0, false
+		return x
+	})
+	x.charge += charge
+	if err != nil || !x.more {
+		return err
+	}
+	x.q.Continued = true
+	after := x.at
+	if x.q.Key != nil {
+		x.q.Slices = []command.Slice{{Start: append(after.clustering[:len(after.clustering):len(after.clustering)], 0)}}
+		return nil
+	}
+	x.q.AfterKey, x.q.AfterToken = after.key, token.AtPosition(after.ring)
+	x.q.AfterClustering, x.q.AfterPartition = after.clustering, after.clustering == nil
+	return nil
+}
+
+// Partition implements command.Visitor.
+func (x *scan) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
+	if !x.holds(tok, key) {
+		return command.NextPartition, nil
+	}
+	x.at = place{ring: tok.Position(), key: append([]byte(nil), key...)}
+	return command.More, nil
+}
+
+// Row implements command.Visitor.
+func (x *scan) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	id, err := x.c.idOf(clustering)
+	if err != nil {
+		return command.Stop, err
+	}
+	s := scanned{place: x.at, stored: x.c.read(r), id: id}
+	s.clustering = append([]byte(nil), clustering...)
+	s.body = append([]byte(nil), s.body...)
+	x.rows = append(x.rows, s)
+	if x.bytes += len(s.body) + len(id); len(x.rows) < x.max && x.bytes < chunkBytesMax {
+		return command.More, nil
+	}
+	x.at, x.more = s.place, true
+	return command.Stop, nil
+}
+
+// Passed implements command.Walker.
+func (x *scan) Passed(tok token.Token, key []byte, _ int) (command.Step, error) {
+	if time.Now().Before(x.until) {
+		return command.More, nil
+	}
+	x.at, x.more = place{ring: tok.Position(), key: append([]byte(nil), key...)}, true
+	return command.Stop, nil
+}
+
+// behind is the place right behind what was read.
+func (x *scan) behind() *place {
+	p := x.at
+	if len(p.clustering) > 0 {
+		p.clustering = append(p.clustering[:len(p.clustering):len(p.clustering)], 0)
+	}
+	return &p
+}
+
+// late reports whether a page is to end, as it has taken its time.
+func (x *scan) late() bool { return time.Now().After(x.until) }
+
+// item is an item as clients see it.
+func (x *scan) item(s *scanned) *Item { return x.c.item(s.key, s.id, &s.stored) }
+
+// encodeToken is a continuation of a feed: the place of the first item of the next page.
+func encodeToken(p *place) string { return base64.RawURLEncoding.EncodeToString(p.append(nil)) }
+
+func decodeToken(text string) (string, *Error) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return "", Errorf(400, 0, "The continuation is not one that this database has given.")
+	}
+	return string(b), nil
+}
