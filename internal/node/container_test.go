@@ -133,7 +133,8 @@ func TestItems(t *testing.T) {
 	if got := s.want(200, beef, patch); string(got.Item.Body) != want {
 		t.Errorf("patched: %s", got.Item.Body)
 	}
-	for _, wrong := range []string{`[]`, `{`, `[{"op":"remove","path":"/none"}]`, `[{"op":"set","path":"/id","value":"9"}]`,
+	for _, wrong := range []string{`[]`, `{`, `[{"op":"remove","path":"/none"}]`,
+		`[{"op":"set","path":"/id","value":"9"}]`,
 		`[{"op":"set","path":"/foodGroup","value":"Soups"}]`, `[{"op":"incr","path":"/x","value":1}]`} {
 		patch.Body = []byte(wrong)
 		s.want(400, beef, patch)
@@ -149,7 +150,8 @@ func TestItems(t *testing.T) {
 		t.Errorf("CQL reads %d items by their token", got)
 	}
 	for _, no := range []string{`INSERT INTO d.food ("/foodGroup", id) VALUES ('1', '1')`, "TRUNCATE d.food",
-		"ALTER TABLE d.food ADD x int", "CREATE INDEX ON d.food (body)", `DELETE FROM d.food WHERE "/foodGroup" = '1'`} {
+		"ALTER TABLE d.food ADD x int", "CREATE INDEX ON d.food (body)",
+		`DELETE FROM d.food WHERE "/foodGroup" = '1'`} {
 		if err := attempt(c, no); err == nil || !strings.Contains(err.Error(), "is a container of items") {
 			t.Errorf("%s: %v", no, err)
 		}
@@ -169,8 +171,8 @@ func TestItems(t *testing.T) {
 	}
 }
 
-// TestItemsRefused proves that what is not an item, or not one of the key that was asked for, is refused with the status
-// and sub-status of Cosmos DB, and nothing is done.
+// TestItemsRefused proves that what is not an item, or not one of the key that was asked for, is refused with the
+// status and sub-status of Cosmos DB, and nothing is done.
 func TestItemsRefused(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})

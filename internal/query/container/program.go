@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// The first byte of the programs of this package: operations on items, and what a Runner runs. Those of query/transaction
-// begin with smaller ones.
+// The first byte of the programs of this package: operations on items, and what a Runner runs. Those of
+// query/transaction begin with smaller ones.
 const (
 	itemsProgram  = 0x10
 	runnerProgram = 0x11
