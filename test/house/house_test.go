@@ -43,7 +43,7 @@ var sameWing = map[string]string{
 		"internal/query/relation internal/query/guardrail",
 	"internal/query/transaction": "internal/query/parser internal/query/catalog internal/query/expr internal/query/read " +
 		"internal/query/write internal/query/guardrail",
-	"internal/query/container": "internal/query/catalog internal/query/expr",
+	"internal/query/container": "internal/query/catalog internal/query/expr internal/query/sql",
 	"internal/query/explain":   "internal/query/expr internal/query/read internal/query/write",
 	"internal/query/ddl":       "internal/query/parser internal/query/catalog internal/query/expr internal/query/guardrail",
 	"internal/query/session": "internal/query/roles internal/query/parser internal/query/catalog " +

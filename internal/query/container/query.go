@@ -3,9 +3,14 @@
 package container
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
 
+	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
 // Scope says where a query looks. The zero Scope is the whole container.
@@ -15,6 +20,9 @@ type Scope struct {
 	// Range is the id of a physical partition; 410/1002 if there is none of that id any more. MinEPK and MaxEPK are a
 	// range of effective partition keys, as hexadecimal numbers, the first included and the second not.
 	Range, MinEPK, MaxEPK string
+	// id, if hasID, is that of the one item that is looked for; Key is whole then.
+	id    string
+	hasID bool
 }
 
 // Parameter is a parameter of a query.
@@ -31,10 +39,12 @@ type QueryRequest struct {
 	// CrossPartition says that the client allows the query to look at more than one logical partition; without it a
 	// query without a key is refused (400).
 	CrossPartition bool
-	// Continuation is that of the page before, empty for the first one. MaxItems bounds the page, no bound but its size
-	// and time if it is not positive.
+	// Continuation is that of the page before, empty for the first one. MaxItems bounds the page, a thousand if it is
+	// not positive.
 	Continuation string
 	MaxItems     int
+	// Functions carries out user-defined functions, nil if there are none.
+	Functions sql.Functions
 	RequestOptions
 }
 
@@ -56,7 +66,233 @@ type QueryMetrics struct {
 	IndexHits int64
 }
 
+// queryError is what a client is told of an error of a query.
+func queryError(err error) *Error {
+	if e, ok := errors.AsType[*sql.Error](err); ok {
+		return Errorf(400, 0, "%s", e.JSON())
+	}
+	if e, ok := errors.AsType[*sql.LimitError](err); ok {
+		return Errorf(400, 0, "%s", e.Message)
+	}
+	return refused(err)
+}
+
+// compile reads the text and the parameters of a request.
+func (r *QueryRequest) compile() (*sql.Query, *Error) {
+	parameters := make([]sql.Parameter, len(r.Parameters))
+	for i, p := range r.Parameters {
+		v, err := document.Parse(p.Value, document.Limits{})
+		if err != nil {
+			return nil, Errorf(400, 0, "The parameter %s is not valid: %v", p.Name, err)
+		}
+		parameters[i] = sql.Parameter{Name: p.Name, Value: v}
+	}
+	q, err := sql.Compile(r.Text, parameters)
+	if err != nil {
+		return nil, queryError(err)
+	}
+	return q, nil
+}
+
+// run says how a page of a request is run.
+func (r *QueryRequest) run(e *Engine) (run sql.Run, bad *Error) {
+	run = sql.Run{Page: r.MaxItems, Functions: r.Functions, Now: e.opts.Now()}
+	if run.Page <= 0 {
+		run.Page = feedItemsMax
+	}
+	if r.Continuation != "" {
+		after, err := sql.ParseContinuation(r.Continuation)
+		if err != nil {
+			return run, queryError(err)
+		}
+		run.After = after
+	}
+	return run, nil
+}
+
+// errCross refuses a query that names no partition key.
+func errCross() *Error {
+	return Errorf(400, 0, "Cross partition query is required but disabled. Please set "+
+		"x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or revise your query "+
+		"to avoid this exception.")
+}
+
+// scopes are where a query has to look: parts of the container in order, none if nothing can match.
+func (r *QueryRequest) scopes(c *Container, q *sql.Query) ([]Scope, *Error) {
+	paths := c.Definition.keyPaths
+	if len(r.Key) > len(paths) {
+		return nil, Errorf(400, 0, "The partition key has %d values, but the container has the paths %v.", len(r.Key),
+			c.Definition.Paths)
+	}
+	found, pinned := q.Keys(paths)
+	if !pinned {
+		if len(r.Key) == 0 && !r.CrossPartition && r.Range == "" && r.MinEPK == "" && r.MaxEPK == "" {
+			return nil, errCross()
+		}
+		return []Scope{r.Scope}, nil
+	}
+	var out []Scope
+	whole := true
+	for i := range found {
+		s := r.Scope
+		s.Key = make(epk.Key, len(found[i].Components))
+		for j, v := range found[i].Components {
+			s.Key[j] = valueOf(v)
+		}
+		switch {
+		case s.Key.HasPrefix(r.Key):
+		case r.Key.HasPrefix(s.Key):
+			s.Key = r.Key
+		default:
+			continue // the request is about other keys
+		}
+		if len(s.Key) == len(paths) {
+			s.id, s.hasID = found[i].ID, found[i].HasID
+		} else {
+			whole = false
+		}
+		out = append(out, s)
+	}
+	if len(out) > 1 {
+		switch {
+		case !whole:
+			return []Scope{r.Scope}, nil
+		case !r.CrossPartition && len(r.Key) == 0 && !sameKey(out):
+			return nil, errCross()
+		}
+	}
+	slices.SortFunc(out, func(a, b Scope) int { return cmp.Compare(c.placeOf(&a), c.placeOf(&b)) })
+	return out, nil
+}
+
+func sameKey(scopes []Scope) bool {
+	return !slices.ContainsFunc(scopes, func(s Scope) bool { return !s.Key.Equal(scopes[0].Key) })
+}
+
+// placeOf are the bytes of the place where a scope of a key begins.
+func (c *Container) placeOf(s *Scope) string {
+	key := epk.AppendKey(nil, s.Key)
+	p := place{ring: c.table.Token(key).Position(), key: key}
+	if s.hasID {
+		p.clustering = c.clustering(s.id)
+	}
+	return string(p.append(nil))
+}
+
+// queryTimes is how many times as long a query may take that does not stream: it has to look at everything.
+const queryTimes = 12
+
 // Query runs one page of a query.
-func (e *Engine) Query(_ context.Context, _ *Container, _ *QueryRequest) (*Page, error) {
-	return nil, Errorf(400, SubNotServable, "Queries of containers are not supported.")
+func (e *Engine) Query(ctx context.Context, c *Container, r *QueryRequest) (*Page, error) {
+	q, bad := r.compile()
+	if bad != nil {
+		return nil, bad
+	}
+	run, bad := r.run(e)
+	if bad != nil {
+		return nil, bad
+	}
+	scopes, bad := r.scopes(c, q)
+	if bad != nil {
+		return nil, bad
+	}
+	x := &pageScan{e: e, c: c, scopes: scopes, request: r, streams: q.Streams(), start: run.After.Start(),
+		page: &Page{Documents: [][]byte{}}}
+	var cancel context.CancelFunc
+	ctx, cancel = context.WithTimeout(ctx, queryTimes*e.opts.QueryTime)
+	defer cancel()
+	next, err := q.Run(ctx, x.source(ctx), run, x.page.take)
+	x.page.Where = x.where()
+	if err != nil {
+		bad := queryError(err)
+		bad.Charge = x.page.Charge
+		return nil, bad
+	}
+	if next != nil {
+		x.page.Continuation = next.String()
+	}
+	return x.page, nil
+}
+
+// take adds a result to a page.
+func (p *Page) take(v document.Value) error {
+	text := v.Append(nil)
+	p.Documents = append(p.Documents, text)
+	p.Metrics.OutputCount++
+	p.Metrics.OutputBytes += int64(len(text))
+	return nil
+}
+
+// pageScan is the source of one page of a query: the items of its scopes, one after the other.
+type pageScan struct {
+	e       *Engine
+	c       *Container
+	scopes  []Scope
+	request *QueryRequest
+	streams bool
+	start   string
+	page    *Page
+	// last is the scan at hand, and before what earlier ones have cost.
+	last   *scan
+	before Where
+	read   bool
+}
+
+// source yields the items.
+func (x *pageScan) source(ctx context.Context) sql.Source {
+	return func(yield func(sql.Row, error) bool) {
+		for i := range x.scopes {
+			if x.last != nil {
+				x.before.Charge += x.last.charge
+			}
+			var err error
+			if x.last, err = x.e.newScan(x.c, &x.scopes[i], x.start, &x.request.RequestOptions); err != nil {
+				yield(sql.Row{}, err)
+				return
+			}
+			if !x.yieldAll(ctx, yield) {
+				return
+			}
+		}
+	}
+}
+
+// yieldAll yields the items of the scan at hand; false if no more are wanted.
+func (x *pageScan) yieldAll(ctx context.Context, yield func(sql.Row, error) bool) bool {
+	var buffer, at []byte
+	for x.last.more {
+		if x.streams && x.read && (x.last.late() || x.page.Metrics.OutputBytes > int64(x.e.opts.PageBytesMax)) {
+			yield(sql.Row{}, sql.ErrPause)
+			return false
+		}
+		if err := x.last.next(ctx); err != nil {
+			yield(sql.Row{}, err)
+			return false
+		}
+		x.read = true
+		for i := range x.last.rows {
+			row := &x.last.rows[i]
+			buffer = x.last.item(row).AppendResource(buffer[:0])
+			at = row.append(at[:0])
+			x.page.Metrics.RetrievedCount++
+			x.page.Metrics.RetrievedBytes += int64(len(row.body))
+			if !yield(sql.Row{Place: string(at), Item: document.View(buffer)}, nil) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// where says where the page was read, and for how much.
+func (x *pageScan) where() Where {
+	if x.last == nil {
+		var err error
+		if x.last, err = x.e.newScan(x.c, &Scope{}, "", &x.request.RequestOptions); err != nil {
+			return x.before
+		}
+	}
+	w := x.e.whereOf(x.c, &x.request.Scope, x.last)
+	w.Charge = max(w.Charge+x.before.Charge, 1)
+	return w
 }

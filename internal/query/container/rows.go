@@ -35,9 +35,14 @@ func (c *Container) idOf(clustering []byte) (string, error) {
 
 // pointRead reads one item.
 func (c *Container) pointRead(key []byte, tok token.Token, id string) *command.Read {
-	start := c.clustering(id)
 	return &command.Read{Table: c.table.ID, Key: key, Token: tok, Level: dberr.Quorum, Limit: 1,
-		Slices: []command.Slice{{Start: start, End: append(start[:len(start):len(start)], 0)}}}
+		Slices: []command.Slice{c.sliceOf(id)}}
+}
+
+// sliceOf is the slice of one item.
+func (c *Container) sliceOf(id string) command.Slice {
+	start := c.clustering(id)
+	return command.Slice{Start: start, End: append(start[:len(start):len(start)], 0)}
 }
 
 // read takes an item out of its row. Its body is a view.

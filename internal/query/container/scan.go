@@ -3,6 +3,7 @@
 package container
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -108,6 +109,9 @@ func (x *scan) narrow(s *Scope) error {
 		x.q.Key = epk.AppendKey(nil, s.Key)
 		x.q.Token = x.c.table.Token(x.q.Key)
 	}
+	if s.hasID {
+		x.q.Slices = []command.Slice{x.c.sliceOf(s.id)}
+	}
 	tokens := token.Full
 	if s.Range != "" {
 		p, err := x.e.partitionOf(x.c, s.Range)
@@ -163,7 +167,12 @@ func (x *scan) resume() bool {
 		if string(f.key) != string(x.q.Key) {
 			return f.ring < x.q.Token.Position()
 		}
-		x.q.Slices = []command.Slice{{Start: before}}
+		switch s := x.q.Slices; {
+		case len(s) == 0:
+			x.q.Slices = []command.Slice{{Start: before}}
+		case bytes.Compare(s[0].Start, f.clustering) < 0:
+			return false // the one item is before that place
+		}
 		return true
 	}
 	tok := token.AtPosition(f.ring)
@@ -186,6 +195,9 @@ func (x *scan) next(ctx context.Context) error {
 		return x
 	})
 	x.charge += charge
+	if len(x.q.Slices) > 0 && x.q.Slices[0].End != nil {
+		x.more = false // it was one item
+	}
 	if err != nil || !x.more {
 		return err
 	}

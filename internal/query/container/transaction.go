@@ -84,12 +84,6 @@ func (t *Transaction) Do(ctx context.Context, op *Operation) (*Item, *Error) {
 	return t.c.item(t.keyBytes, o.id, &o.stored), nil
 }
 
-// Query runs a page of a query within the logical partition; the scope is left out of account. An empty text reads all
-// items.
-func (t *Transaction) Query(_ context.Context, _ *QueryRequest) (*Page, *Error) {
-	return nil, Errorf(400, SubNotServable, "Queries of containers are not supported.")
-}
-
 // do carries out an operation that was prepared. Errors end the transaction.
 func (t *Transaction) do(ctx context.Context, op *Operation) (o outcome, err error) {
 	t.charge = 0
