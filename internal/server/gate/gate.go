@@ -210,10 +210,8 @@ func less(over float64) float64 { return 1 - min(0.98, 0.3*max(0, over-1)) }
 // waiting returns how long requests have waited before they were asked for, in times of how long they may: longer than
 // the bound, where that is what the floor takes.
 func (g *Gate) waiting(s Sample) float64 {
-	patience := g.bound
-	if g.done >= 1 {
-		patience = max(patience, time.Duration(float64(g.floor)/g.done*float64(time.Second)))
-	}
+	// Also where next to nothing is done: other processes may have the processors, and nobody waits but they.
+	patience := max(g.bound, time.Duration(float64(g.floor)/max(1, g.done)*float64(time.Second)))
 	g.patience.Store(int64(patience))
 	return float64(s.Waited) / float64(patience)
 }

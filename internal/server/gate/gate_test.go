@@ -181,6 +181,17 @@ func TestFewNeverWait(t *testing.T) {
 	if g.Closed() {
 		t.Error("requests that take long without load are refused")
 	}
+	idle := New(wait, 1)
+	s = Sample{}
+	for i := range 200 { // other processes have the processors, and there is a request a second, or none
+		s.Now, s.Waited = s.Now+5*SampleEvery, 5*wait
+		if i%10 == 9 {
+			s.Done++
+		}
+		if idle.Sample(s); idle.Closed() {
+			t.Fatalf("a machine that is hardly asked for anything refuses requests after %v", s.Now)
+		}
+	}
 	m = newMachine(50_000, false)
 	m.run(90_000, closeAfter/2, somebody)
 	m.run(10_000, 2*time.Second, somebody)
