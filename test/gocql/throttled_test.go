@@ -152,17 +152,25 @@ func priceOf(s *gocql.Session, stmt string, args ...any) (ru float64, err error)
 	return ru, it.Close()
 }
 
-// TestQueryPrice is the test of an application, as docs/request-units.md recommends it: the list of a customer's orders
-// costs at most 12 request units.
-func TestQueryPrice(t *testing.T) {
+// shop starts a database with the table shop.orders, and connects to it.
+func shop(t *testing.T, orders string) (addr string, s *gocql.Session) {
+	t.Helper()
 	db, err := ilion.Start(t.Context(), ilion.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	s := connect(t, db.CQLAddr().String(), 4)
+	addr = db.CQLAddr().String()
+	s = connect(t, addr, 4)
 	exec(t, s, "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
-	exec(t, s, "CREATE TABLE shop.orders (customer int, at int, items text, PRIMARY KEY (customer, at))")
+	exec(t, s, "CREATE TABLE shop.orders "+orders)
+	return addr, s
+}
+
+// TestQueryPrice is the test of an application, as docs/request-units.md recommends it: the list of a customer's orders
+// costs at most 12 request units.
+func TestQueryPrice(t *testing.T) {
+	_, s := shop(t, "(customer int, at int, items text, PRIMARY KEY (customer, at))")
 	for i := range 500 {
 		exec(t, s, "INSERT INTO shop.orders (customer, at, items) VALUES (?, ?, ?)", i%10, i, strings.Repeat("x", 1500))
 	}

@@ -6,21 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ilion-db/ilion"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
 // TestUsersAreShown proves that a user is shown with what it asked, what that cost, and what was refused as too much;
 // where nobody logs in the address is the user.
 func TestUsersAreShown(t *testing.T) {
-	db, err := ilion.Start(t.Context(), ilion.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	s := connect(t, db.CQLAddr().String(), 4)
-	exec(t, s, "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
-	exec(t, s, "CREATE TABLE shop.orders (customer int PRIMARY KEY, items text) WITH throughput = 400")
+	addr, s := shop(t, "(customer int PRIMARY KEY, items text) WITH throughput = 400")
 	written, refused := 0, 0
 	write := func() {
 		const insert = "INSERT INTO shop.orders (customer, items) VALUES (?, ?)"
@@ -38,7 +30,7 @@ func TestUsersAreShown(t *testing.T) {
 	for refused == 0 {
 		write()
 	}
-	host, _, _ := strings.Cut(db.CQLAddr().String(), ":")
+	host, _, _ := strings.Cut(addr, ":")
 	poll.Until(t, "the user is shown", func() bool {
 		write() // what is a second is that of the last ten
 		var user string

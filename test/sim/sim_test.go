@@ -40,6 +40,26 @@ func run(t *testing.T, p Plan) *Report {
 	return r
 }
 
+// eachSeed simulates the seeds of -sim.seeds, or so many, or short with -short, and fails the test for each in which
+// something is violated. It returns how many they were and what they had in all.
+func eachSeed(t *testing.T, many, short int, with Hardships) (n int, sum Counts, unchecked int) {
+	t.Helper()
+	if n = *seeds; n == 0 {
+		if n = many; testing.Short() {
+			n = short
+		}
+	}
+	for seed := *first; seed < *first+uint64(n); seed++ {
+		r := run(t, Plan{Seed: seed, With: with})
+		if len(r.Failures) > 0 {
+			t.Errorf("%v\nreproduce: go test ./test/sim -run %s -sim.seed=%d -sim.seeds=1 -sim.v", r, t.Name(), seed)
+		}
+		world.AddCounts(&sum, &r.Counts)
+		unchecked += r.Unchecked
+	}
+	return n, sum, unchecked
+}
+
 // hardships are the usual ones and those of -sim.with, or those of -sim.only.
 func hardships(t *testing.T) Hardships {
 	h, names := Usual, *with

@@ -2,11 +2,7 @@
 
 package sim
 
-import (
-	"testing"
-
-	"github.com/ilion-db/ilion/test/sim/world"
-)
+import "testing"
 
 // spendingHardships are those in which a table with a throughput is asked for all that it gives.
 var spendingHardships = Hardships{Throughput: true, Growth: true, Strikes: true, Lost: true, Jumps: true,
@@ -15,19 +11,7 @@ var spendingHardships = Hardships{Throughput: true, Growth: true, Strikes: true,
 // TestThroughputIsKept proves that no window of time gives more than a throughput provides and what is allowed beyond,
 // while nodes fail, partitions are split and merged by it, and it is changed itself.
 func TestThroughputIsKept(t *testing.T) {
-	n := *seeds
-	if n == 0 {
-		n = 3
-	}
-	var sum Counts
-	for seed := *first; seed < *first+uint64(n); seed++ {
-		r := run(t, Plan{Seed: seed, With: spendingHardships})
-		if len(r.Failures) > 0 {
-			t.Errorf("%v\nreproduce: go test ./test/sim -run TestThroughputIsKept -sim.seed=%d -sim.seeds=1 -sim.v", r,
-				seed)
-		}
-		world.AddCounts(&sum, &r.Counts)
-	}
+	n, sum, _ := eachSeed(t, 3, 3, spendingHardships)
 	t.Logf("%d RU given, %d requests refused, %d splits asked for by the throughput, %d partitions came of splits, "+
 		"%d merges", sum.Spent, sum.Throttled, sum.Provided, sum.Divided, sum.Merged)
 	if n >= 3 && (sum.Spent == 0 || sum.Throttled == 0 || sum.Provided == 0 || sum.Merged == 0) {

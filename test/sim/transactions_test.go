@@ -2,11 +2,7 @@
 
 package sim
 
-import (
-	"testing"
-
-	"github.com/ilion-db/ilion/test/sim/world"
-)
+import "testing"
 
 // transactingHardships are those in which transactions are checked: everything that moves leaders and partitions.
 var transactingHardships = Hardships{Transactions: true, Splits: true, Merges: true, Lost: true, Jumps: true,
@@ -16,23 +12,7 @@ var transactingHardships = Hardships{Transactions: true, Splits: true, Merges: t
 // sequence, each whole and once, in the order of calls and answers, while nodes fail and partitions are split, merged
 // and moved.
 func TestTransactionsAreSerializable(t *testing.T) {
-	n := *seeds
-	if n == 0 {
-		if n = 8; testing.Short() {
-			n = 3
-		}
-	}
-	var sum Counts
-	unchecked := 0
-	for seed := *first; seed < *first+uint64(n); seed++ {
-		r := run(t, Plan{Seed: seed, With: transactingHardships})
-		if len(r.Failures) > 0 {
-			t.Errorf("%v\nreproduce: go test ./test/sim -run TestTransactionsAreSerializable -sim.seed=%d -sim.seeds=1 "+
-				"-sim.v", r, seed)
-		}
-		world.AddCounts(&sum, &r.Counts)
-		unchecked += r.Unchecked
-	}
+	n, sum, unchecked := eachSeed(t, 8, 3, transactingHardships)
 	t.Logf("%d transactions in %d seeds, %d faults, %d partitions came of splits, %d merges, %d keys unchecked",
 		sum.Transactions, n, sum.Sum(), sum.Divided, sum.Merged, unchecked)
 	if sum.Transactions == 0 || n >= 3 && (sum.Divided == 0 || sum.Merged == 0) {

@@ -134,7 +134,7 @@ func (m *Merger) round(ctx context.Context) {
 }
 
 // ask returns what the leaders on all nodes say of quiet partitions. The nodes are asked one after the other; one that
-// does not answer, because it is busy or of an older build, is left out: nothing is merged there for now.
+// does not answer, because it is busy or of an older build, is left out: what it leads is not merged then.
 func (m *Merger) ask(ctx context.Context) []merge.Quiet {
 	out := m.Here()
 	if m.Others == nil {

@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -119,27 +120,13 @@ type Engine struct {
 
 // New makes an engine. Close it before the catalog's owner goes.
 func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o Options) (*Engine, error) {
-	if o.PreparedMax == 0 {
-		o.PreparedMax = 10_000
-	}
-	if o.PreparedBytesMax == 0 {
-		o.PreparedBytesMax = 128 << 20
-	}
-	if o.ResultBytesMax == 0 {
-		o.ResultBytesMax = 255 << 20
-	}
-	if o.ResultsBytesMax == 0 {
-		o.ResultsBytesMax = 4 * int64(o.ResultBytesMax)
-	}
-	if o.TextBytesMax == 0 {
-		o.TextBytesMax = 64 << 20
-	}
-	if o.ReadTimeout == 0 {
-		o.ReadTimeout = 5 * time.Second
-	}
-	if o.ScanTimeout == 0 {
-		o.ScanTimeout = time.Minute
-	}
+	o.PreparedMax = cmp.Or(o.PreparedMax, 10_000)
+	o.PreparedBytesMax = cmp.Or(o.PreparedBytesMax, 128<<20)
+	o.ResultBytesMax = cmp.Or(o.ResultBytesMax, 255<<20)
+	o.ResultsBytesMax = cmp.Or(o.ResultsBytesMax, 4*int64(o.ResultBytesMax))
+	o.TextBytesMax = cmp.Or(o.TextBytesMax, 64<<20)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, 5*time.Second)
+	o.ScanTimeout = cmp.Or(o.ScanTimeout, time.Minute)
 	if o.Pressed == nil {
 		o.Pressed = func() bool { return false }
 	}

@@ -4,6 +4,7 @@ package partition
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -61,21 +62,11 @@ type TransactionBounds struct {
 }
 
 func (b TransactionBounds) withDefaults() TransactionBounds {
-	if b.Time == 0 {
-		b.Time = time.Second
-	}
-	if b.Rows == 0 {
-		b.Rows = 20_000
-	}
-	if b.Bytes == 0 {
-		b.Bytes = 16 << 20
-	}
-	if b.ResultBytes == 0 {
-		b.ResultBytes = 256 << 10
-	}
-	if b.Changes == 0 {
-		b.Changes = 2000
-	}
+	b.Time = cmp.Or(b.Time, time.Second)
+	b.Rows = cmp.Or(b.Rows, 20_000)
+	b.Bytes = cmp.Or(b.Bytes, 16<<20)
+	b.ResultBytes = cmp.Or(b.ResultBytes, 256<<10)
+	b.Changes = cmp.Or(b.Changes, 2000)
 	return b
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// queues are the requests that wait because their partition has spent what it may take for now: one queue for each
+// queues are the requests that wait because their partition has spent what it may take so far: one queue for each
 // partition and claimant, whose first request asks again when it may, the others after it. So a partition is asked
 // again by one request of each claimant at a time, shares out among claimants as ever, and each of them is served in
 // the order in which its requests came.
@@ -126,7 +126,7 @@ func (q *queues) ahead(c claim) *dberr.Overloaded {
 // Waits reports whether requests wait for a while that a partition refuses because it has spent what it may take.
 func (c *Coordinator) Waits() bool { return c.opts.ThrottledWait > 0 }
 
-// others returns why an errand is not to ask now: others of its claimant wait for the partition.
+// others returns why an errand is not to ask: others of its claimant wait for the partition.
 func (e *errand) others(t *target) error {
 	if e.patience.IsZero() || e.place != nil || e.who.IsInternal() {
 		return nil

@@ -7,23 +7,17 @@ package cql
 import "syscall"
 
 // readFD reads from a non-blocking descriptor; again is true if there is nothing to read.
-func readFD(fd uintptr, b []byte) (n int, again bool, err error) {
-	for {
-		n, err = syscall.Read(int(fd), b)
-		switch err {
-		case syscall.EINTR:
-			continue
-		case syscall.EAGAIN:
-			return 0, true, nil
-		}
-		return max(n, 0), false, err
-	}
-}
+func readFD(fd uintptr, b []byte) (n int, again bool, err error) { return callFD(syscall.Read, fd, b) }
 
 // writeFD writes to a non-blocking descriptor; again is true if there is no room.
 func writeFD(fd uintptr, b []byte) (n int, again bool, err error) {
+	return callFD(syscall.Write, fd, b)
+}
+
+// callFD makes a system call on a non-blocking descriptor until no signal interrupts it.
+func callFD(call func(int, []byte) (int, error), fd uintptr, b []byte) (n int, again bool, err error) {
 	for {
-		n, err = syscall.Write(int(fd), b)
+		n, err = call(int(fd), b)
 		switch err {
 		case syscall.EINTR:
 			continue
