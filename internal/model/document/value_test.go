@@ -243,6 +243,10 @@ func FuzzLookup(f *testing.F) {
 			v.AppendCanonical(nil)
 			Without(v, "a")
 			With(v, "a", NullValue)
+			var c Cursor
+			c.Reset(v)
+			c.Get("b").Get("a")
+			c.Get("a")
 		}
 		v, err := Parse(text, Limits{})
 		if err != nil {
@@ -253,6 +257,24 @@ func FuzzLookup(f *testing.F) {
 		}
 		if w, err := Parse([]byte(v.String()), Limits{}); err != nil || w.String() != v.String() {
 			t.Fatalf("%q is not taken again: %v", v.String(), err)
+		}
+	})
+}
+
+// TestCursor proves that a cursor finds what Get finds, whatever is asked for in which order.
+func TestCursor(t *testing.T) {
+	var c Cursor
+	rapid.Check(t, func(t *rapid.T) {
+		v := anyValue(2).Draw(t, "object")
+		if rapid.Bool().Draw(t, "text") {
+			v = mustParseString(v.String())
+		}
+		c.Reset(v)
+		for _, name := range rapid.SliceOf(rapid.SampledFrom([]string{"", "a", "b", "c", "aa", `"`, `\`,
+			"é"})).Draw(t, "names") {
+			if got, want := c.Get(name), v.Get(name); got.String() != want.String() || got.Kind() != want.Kind() {
+				t.Fatalf("%q of %v is %v, not %v", name, v, got, want)
+			}
 		}
 	})
 }

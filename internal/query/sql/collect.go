@@ -289,7 +289,7 @@ func (c *collector) group() bool {
 	c.scratch = c.scratch[:0]
 	for i, n := range c.q.groups {
 		v := n.eval(c.e)
-		c.e.slots[c.q.groupSlots[i]] = v
+		c.e.set(c.q.groupSlots[i], v)
 		c.scratch = append(appendKey(c.scratch, v), 0)
 	}
 	if c.e.err != nil {
@@ -333,10 +333,10 @@ func (c *collector) results() {
 	}
 	for key, g := range c.groups {
 		for i, slot := range c.q.groupSlots {
-			c.e.slots[slot] = g.values[i]
+			c.e.set(slot, g.values[i])
 		}
 		for i, a := range c.q.aggregates {
-			c.e.slots[a.slot] = g.aggregates[i].result(a.kind)
+			c.e.set(a.slot, g.aggregates[i].result(a.kind))
 		}
 		p := position{keys: c.keys, place: key}
 		for i, o := range c.q.orders {

@@ -19,6 +19,8 @@ type env struct {
 	ctx context.Context
 	// slots are the values of inputs, groups and aggregates; each has a place of its own in the whole query.
 	slots []document.Value
+	// cursors look into the slots, so that several paths from one input walk over its text once.
+	cursors []document.Cursor
 	// stack has the arguments of the calls under way.
 	stack     []document.Value
 	root      document.Value // the item
@@ -26,6 +28,12 @@ type env struct {
 	now       time.Time
 	err       error // the first that a function or bound has raised; evaluation goes on, its results count for nothing
 	ticks     int
+}
+
+// set gives a slot its value.
+func (e *env) set(slot int, v document.Value) {
+	e.slots[slot] = v
+	e.cursors[slot].Reset(v)
 }
 
 // fail keeps the first error.
@@ -95,11 +103,12 @@ func (n rootNode) eval(e *env) document.Value { return e.root }
 func (n slotNode) eval(e *env) document.Value { return e.slots[n.slot] }
 
 func (n *pathNode) eval(e *env) document.Value {
-	v := e.slots[n.slot]
-	for _, name := range n.names {
-		if v = v.Get(name); !v.IsDefined() {
+	v := e.cursors[n.slot].Get(n.names[0])
+	for _, name := range n.names[1:] {
+		if !v.IsDefined() {
 			break
 		}
+		v = v.Get(name)
 	}
 	return v
 }

@@ -100,7 +100,8 @@ func (q *Query) CountsOnly() bool {
 }
 
 func (q *Query) newEnv(ctx context.Context, r *Run) *env {
-	return &env{ctx: ctx, slots: make([]document.Value, q.slots), functions: r.Functions, now: r.Now}
+	return &env{ctx: ctx, slots: make([]document.Value, q.slots), cursors: make([]document.Cursor, q.slots),
+		functions: r.Functions, now: r.Now}
 }
 
 // Collector evaluates a query over items that are added one by one. It is used by one goroutine.

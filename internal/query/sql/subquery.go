@@ -17,26 +17,29 @@ func (q *boundQuery) rows(e *env, i int, visit func() bool) bool {
 		return visit()
 	}
 	in := &q.inputs[i]
-	next := func(v document.Value) bool {
-		if !v.IsDefined() {
-			return true
-		}
-		if !in.each {
-			e.slots[in.slot] = v
-			return q.rows(e, i+1, visit)
-		}
-		for element := range v.Elements() {
-			e.slots[in.slot] = element
-			if !q.rows(e, i+1, visit) {
-				return false
-			}
-		}
+	if in.sub != nil {
+		return in.sub.results(e, func(v document.Value) bool { return q.input(e, i, v, visit) })
+	}
+	return q.input(e, i, in.of.eval(e), visit)
+}
+
+// input sets the slot of input i to v, or to each element of it, and goes on with the next input.
+func (q *boundQuery) input(e *env, i int, v document.Value, visit func() bool) bool {
+	in := &q.inputs[i]
+	if !v.IsDefined() {
 		return true
 	}
-	if in.sub != nil {
-		return in.sub.results(e, next)
+	if !in.each {
+		e.set(in.slot, v)
+		return q.rows(e, i+1, visit)
 	}
-	return next(in.of.eval(e))
+	for element := range v.Elements() {
+		e.set(in.slot, element)
+		if !q.rows(e, i+1, visit) {
+			return false
+		}
+	}
+	return true
 }
 
 // results calls visit with each result of a sub-query, Undefined ones included. It returns false if visit did.

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import "strings"
+
+// Cursor looks several members of one object up while walking over its text at most once. It is for one goroutine, and
+// keeps its memory from object to object.
+type Cursor struct {
+	v    Value
+	at   int // where the next member begins that was not walked over
+	seen []seenMember
+}
+
+// seenMember is a member that was walked over.
+type seenMember struct {
+	name       string // as it stands between its quotes
+	begin, end int32  // of the value in the text
+	escaped    bool   // the name is
+}
+
+// Reset has the cursor look into v from now on.
+func (c *Cursor) Reset(v Value) {
+	c.v, c.seen, c.at = v, c.seen[:0], 0
+	if v.kind == Object && v.form != plain {
+		c.at = skipSpace(v.text, 1)
+	}
+}
+
+// Get is v.Get(name) for the v of Reset.
+func (c *Cursor) Get(name string) Value {
+	if c.v.kind != Object || c.v.form == plain {
+		return c.v.Get(name)
+	}
+	s := c.v.text
+	for i := range c.seen {
+		if m := &c.seen[i]; m.name == name && !m.escaped || m.escaped && unescape(m.name) == name {
+			return valueOf(s[m.begin:m.end])
+		}
+	}
+	for c.at < len(s) && s[c.at] == '"' {
+		end, escaped := skipString(s, c.at)
+		colon := skipSpace(s, end)
+		if end-c.at < 2 || colon >= len(s) || s[colon] != ':' {
+			break
+		}
+		m := seenMember{name: s[c.at+1 : end-1], escaped: escaped}
+		at := skipSpace(s, colon+1)
+		m.begin = int32(at)
+		valueEnd := skipValue(s, at)
+		m.end = int32(valueEnd)
+		next := nextItem(s, valueEnd)
+		if next <= at {
+			break
+		}
+		c.seen = append(c.seen, m)
+		c.at = next
+		if m.name == name && !escaped || escaped && unescape(m.name) == name {
+			return valueOf(s[m.begin:m.end])
+		}
+	}
+	return Value{}
+}
+
+// valueOf makes a value of its text, the end of which is known.
+func valueOf(s string) Value {
+	if len(s) < 2 {
+		v, _ := valueAt(s, 0)
+		return v
+	}
+	switch last := s[len(s)-1]; {
+	case s[0] == '"' && last == '"':
+		v := Value{kind: String, form: raw, text: s}
+		if strings.IndexByte(s, '\\') >= 0 {
+			v.form = rawEscaped
+		}
+		return v
+	case s[0] == '{' && last == '}':
+		return Value{kind: Object, form: raw, text: s}
+	case s[0] == '[' && last == ']':
+		return Value{kind: Array, form: raw, text: s}
+	}
+	v, _ := valueAt(s, 0)
+	return v
+}
