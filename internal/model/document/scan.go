@@ -30,23 +30,36 @@ func skipSpace(s string, i int) int {
 	return i
 }
 
+// shortString is how far strings are looked through byte by byte: most names end before. The vectorised search does the
+// rest.
+const shortString = 16
+
 // skipString returns the index after the string whose opening quote is at i, and whether it has an escape.
 func skipString(s string, i int) (end int, escaped bool) {
 	i++
-	for j := i; j < len(s); j++ {
-		switch s[j] {
-		case '"':
-			return j + 1, escaped
-		case '\\':
-			escaped = true
-			j++
-		}
-		if j-i == 16 && !escaped {
-			// Longer than a name: let the vectorised search do the rest.
-			return skipLongString(s, i, j+1)
+	short := min(len(s), i+shortString)
+	for j := i; j < short; j++ {
+		if c := s[j]; c == '"' {
+			return j + 1, false
+		} else if c == '\\' {
+			return skipEscaped(s, j), true
 		}
 	}
-	return len(s), escaped
+	return skipLongString(s, i, short)
+}
+
+// skipEscaped returns the index after the string in which i is, before an escape or another character.
+func skipEscaped(s string, i int) int {
+	for i < len(s) {
+		switch s[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i++
+		}
+		i++
+	}
+	return len(s)
 }
 
 // skipLongString goes on at j, before which the string that begins at i has neither quote nor escape.
