@@ -24,7 +24,7 @@ func benchItems(n int) []document.Value {
 		fmt.Fprintf(&b, `,"tags":[{"name":"raw"},{"name":"beef"}],"o":{"p":{"q":%d}},"filler":"%s"}`, i, strings.Repeat("f", 250))
 		out[i] = document.View(document.AppendItem(nil, []byte(b.String()),
 			&document.System{RID: "gAAKAJwBAAABAAAAAAAAAA==",
-			Self: "dbs/gAAKAA==/colls/gAAKAJwBAAA=/docs/gAAKAJwBAAABAAAAAAAAAA==/",
+				Self: "dbs/gAAKAA==/colls/gAAKAJwBAAA=/docs/gAAKAJwBAAABAAAAAAAAAA==/",
 				ETag: `"00000000-0000-0000-0000-000000000001"`, Timestamp: 1700000000}))
 	}
 	return out

@@ -39,9 +39,9 @@ func TestDocumentation(t *testing.T) {
 			var out strings.Builder
 			_, err := mustCompile(t, query).Run(context.Background(), rowsOf(items), Run{},
 				func(v document.Value) error {
-				out.WriteString(v.String() + "\n")
-				return nil
-			})
+					out.WriteString(v.String() + "\n")
+					return nil
+				})
 			if err != nil || out.String() != m[2] {
 				t.Errorf("%s\n got %s%v\nwant %s", query, out.String(), err, m[2])
 			}
