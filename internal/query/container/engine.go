@@ -4,6 +4,7 @@ package container
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,9 @@ type Engine struct {
 
 	runner atomic.Pointer[Runner]
 	lsns   sequences
+	// names are those of tableByID, of tableName by uint32, so many.
+	names     sync.Map
+	nameCount atomic.Int64
 }
 
 // New makes an engine.

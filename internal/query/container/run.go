@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
@@ -34,7 +35,7 @@ func (e *Engine) Program(ctx context.Context, c *command.Conditional) (partition
 	if err != nil {
 		return nil, dberr.Serverf("%v", err)
 	}
-	t := e.schema().TableByID(q.table)
+	t := e.tableByID(q.table)
 	older := func() bool { return t == nil || t.Revision < q.revision }
 	for waited := time.Duration(0); older() && waited < schemaWait; waited += schemaPause {
 		select {
@@ -42,7 +43,7 @@ func (e *Engine) Program(ctx context.Context, c *command.Conditional) (partition
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		t = e.schema().TableByID(q.table)
+		t = e.tableByID(q.table)
 	}
 	if t == nil || t.Revision != q.revision || t.Container == nil {
 		return nil, partition.ErrStaleSchema
@@ -66,6 +67,30 @@ func (e *Engine) Program(ctx context.Context, c *command.Conditional) (partition
 		r.runner = *runner
 	}
 	return r, nil
+}
+
+// tableName is where a container's table is in the schema.
+type tableName struct{ keyspace, table string }
+
+// tableByID finds the table of a container. Where it was found last is looked at first: there may be thousands.
+func (e *Engine) tableByID(id uint32) *schema.Table {
+	s := e.schema()
+	if n, ok := e.names.Load(id); ok {
+		name := n.(tableName)
+		if t := s.Table(name.keyspace, name.table); t != nil && t.ID == id {
+			return t
+		}
+		e.names.Delete(id)
+	}
+	t := s.TableByID(id)
+	if t != nil {
+		if e.nameCount.Add(1) > definitionsMax {
+			e.names.Clear()
+			e.nameCount.Store(1)
+		}
+		e.names.Store(id, tableName{t.Keyspace, t.Name})
+	}
+	return t
 }
 
 // run is one run of a request at the leader. It is a partition.Program.

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// modelItem is an item of the model: a number that may be unique, and an etag.
+type modelItem struct {
+	n    int
+	etag string
+}
+
+// model is a logical partition in memory.
+type model map[string]modelItem
+
+// apply says which status an operation has, and makes its change.
+func (m model) apply(op container.Operation) int {
+	var body struct {
+		ID string
+		N  int
+	}
+	_ = json.Unmarshal(op.Body, &body) // of a patch it is an array
+	id := op.ID
+	if op.Kind == container.Create || op.Kind == container.Upsert {
+		id = body.ID
+	}
+	old, there := m[id]
+	switch {
+	case op.Kind == container.Create && there:
+		return 409
+	case !there && op.Kind != container.Create && op.Kind != container.Upsert:
+		return 404
+	case there && op.IfMatch != "" && op.IfMatch != old.etag:
+		return 412
+	}
+	status, n := 200, body.N
+	switch op.Kind {
+	case container.Read:
+		return 200
+	case container.Delete:
+		delete(m, id)
+		return 204
+	case container.Patch:
+		n = old.n + 1
+	default:
+		if !there {
+			status = 201
+		}
+	}
+	for other, o := range m {
+		if other != id && o.n == n {
+			return 409
+		}
+	}
+	m[id] = modelItem{n: n}
+	return status
+}
+
+// drawOperation draws an operation on one of few items; now is what is there.
+func drawOperation(t *rapid.T, k string, now model) container.Operation {
+	id := fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))
+	op := container.Operation{ID: id,
+		Kind: container.Kind(rapid.IntRange(int(container.Create), int(container.Read)).Draw(t, "kind"))}
+	switch op.Kind {
+	case container.Create, container.Upsert, container.Replace:
+		op.Body = fmt.Appendf(nil, `{"id":"%s","k":"%s","n":%d}`, id, k, rapid.IntRange(0, 8).Draw(t, "n"))
+	case container.Patch:
+		op.Body = []byte(`[{"op":"incr","path":"/n","value":1}]`)
+	}
+	switch rapid.IntRange(0, 3).Draw(t, "condition") {
+	case 0:
+		op.IfMatch = `"00000000-0000-0000-0000-000000000000"`
+	case 1:
+		op.IfMatch = now[id].etag
+	}
+	return op
+}
+
+// TestItemsAgreeWithModel proves for random batches on one logical partition, unique keys and conditions on etags
+// among them, that each operation ends as in a model in memory, that a batch with a failure changes nothing, and that
+// reads, feeds and queries have what the model has.
+func TestItemsAgreeWithModel(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{InitialPartitions: 3})
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
+		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/n"]}]}}`)
+	tries := 0
+	rapid.Check(t, func(r *rapid.T) {
+		tries++
+		k := fmt.Sprint("k", tries)
+		now := model{}
+		for range rapid.IntRange(1, 15).Draw(r, "batches") {
+			ops := make([]container.Operation, rapid.IntRange(1, 4).Draw(r, "operations"))
+			next, failed, want := maps.Clone(now), -1, []int{}
+			for i := range ops {
+				ops[i] = drawOperation(r, k, now)
+				want = append(want, next.apply(ops[i]))
+				if want[i] >= 400 {
+					failed = i
+					ops = ops[:i+1]
+					break
+				}
+			}
+			got, err := n.containers.Do(t.Context(), s.c, key(k), ops, container.RequestOptions{})
+			if err != nil {
+				r.Fatal(err)
+			}
+			if got.Failed != failed || got.Of[len(ops)-1].Status != want[len(ops)-1] {
+				r.Fatalf("%+v: failed %d with %d, want %d with %v", ops, got.Failed, got.Of[len(ops)-1].Status, failed,
+					want)
+			}
+			if failed < 0 {
+				now = next
+			}
+			for id, m := range now {
+				read, _, err := n.containers.Read(t.Context(), s.c, key(k), id, "", container.RequestOptions{})
+				if err != nil || read.Item == nil {
+					r.Fatalf("%s: %+v, %v", id, read, err)
+				}
+				if string(read.Item.Body) != fmt.Sprintf(`{"id":"%s","k":"%s","n":%d}`, id, k, m.n) {
+					r.Fatalf("%s is %s, want %d", id, read.Item.Body, m.n)
+				}
+				m.etag = read.Item.Etag
+				now[id] = m
+			}
+		}
+		var want []string
+		for _, id := range slices.Sorted(maps.Keys(now)) {
+			want = append(want, id+" "+k)
+		}
+		if got := s.feed(container.Scope{Key: key(k)}, 2); !slices.Equal(got, want) {
+			r.Fatalf("the feed has %v, want %v", got, want)
+		}
+		sum := 0
+		for _, m := range now {
+			sum += m.n
+		}
+		got, err := s.query(container.QueryRequest{Text: "SELECT VALUE SUM(c.n) FROM c",
+			Scope: container.Scope{Key: key(k)}})
+		if err != nil || len(got) != 1 || got[0] != fmt.Sprint(sum) {
+			r.Fatalf("the sum is %v, %v, want %d", got, err, sum)
+		}
+	})
+}
+
+// TestItemsInCluster proves that clients of four nodes, all at the same few items, lose no increment and double none
+// while the partitions split and move their leaders, that each node reads what another wrote, that of those who replace
+// one etag exactly one succeeds, and that all nodes list the same physical partitions.
+func TestItemsInCluster(t *testing.T) {
+	t.Parallel()
+	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
+	for range 3 {
+		nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
+	}
+	poll.Until(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
+	s := newContainer(t, nodes[0], `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
+	of := func(n *Node) *items {
+		t.Helper()
+		d, err := n.containers.Database("d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := n.containers.Container(d, "c")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &items{t, n, c}
+	}
+	const keys, lanes, each = 5, 8, 25
+	for i := range keys {
+		s.want(201, nil, create(fmt.Sprintf(`{"id":"n","k":"%d","n":0}`, i)))
+	}
+	incr := container.Operation{Kind: container.Patch, ID: "n", Body: []byte(`[{"op":"incr","path":"/n","value":1}]`)}
+	var clients sync.WaitGroup
+	for lane := range lanes {
+		at := of(nodes[lane%len(nodes)])
+		clients.Go(func() {
+			for i := range each {
+				k := key(fmt.Sprint((lane + i) % keys))
+				for {
+					r, err := at.n.containers.Do(t.Context(), at.c, k, []container.Operation{incr,
+						{Kind: container.Create, Body: fmt.Appendf(nil, `{"id":"%d-%d","k":%v}`, lane, i, k[0])}},
+						container.RequestOptions{})
+					if err == nil && r.Failed < 0 {
+						break
+					}
+					if status := container.StatusOf(err); err == nil || status != 503 && status != 408 {
+						t.Errorf("%+v, %v", r, err)
+						break
+					}
+					done, _, err := at.n.containers.Read(t.Context(), at.c, k, fmt.Sprintf("%d-%d", lane, i), "",
+						container.RequestOptions{})
+					if err == nil && done.Item != nil {
+						break // no leader for a moment, but it was done
+					}
+				}
+			}
+		})
+	}
+	table := nodes[0].catalog.Snapshot().Table("d", "c").ID
+	for _, p := range nodes[0].records.State().Map.Partitions(table) {
+		_, err := nodes[0].orderSplit(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
+			Wait: true, Now: true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<60)})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	clients.Wait()
+	sum := 0
+	for i := range keys {
+		var body struct{ N int }
+		if err := json.Unmarshal([]byte(of(nodes[i%len(nodes)]).body(key(fmt.Sprint(i)), "n")), &body); err != nil {
+			t.Fatal(err)
+		}
+		sum += body.N
+	}
+	if got := len(of(nodes[3]).feed(container.Scope{}, 17)); sum != lanes*each || got != keys+lanes*each {
+		t.Errorf("%d increments and %d items, want %d and %d", sum, got, lanes*each, keys+lanes*each)
+	}
+	read, _, err := nodes[0].containers.Read(t.Context(), s.c, key("0"), "n", "", container.RequestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var winners sync.Map
+	for lane := range lanes {
+		at := of(nodes[lane%len(nodes)])
+		clients.Go(func() {
+			r, err := at.n.containers.Do(t.Context(), at.c, key("0"), []container.Operation{{Kind: container.Replace,
+				IfMatch: read.Item.Etag, Body: fmt.Appendf(nil, `{"id":"n","k":"0","n":%d}`, lane)}},
+				container.RequestOptions{})
+			if err == nil && r.Failed < 0 {
+				winners.Store(lane, true)
+			}
+		})
+	}
+	clients.Wait()
+	won := 0
+	winners.Range(func(_, _ any) bool { won++; return true })
+	if won != 1 {
+		t.Errorf("%d of those who replace one etag succeed", won)
+	}
+	want, _ := nodes[0].containers.Ranges(s.c)
+	if len(want) < 3 {
+		t.Errorf("the container has %+v", want)
+	}
+	for _, n := range nodes {
+		poll.Until(t, "the nodes have one map", func() bool {
+			got, _ := n.containers.Ranges(of(n).c)
+			return slices.EqualFunc(got, want, func(a, b container.Range) bool {
+				return a.ID == b.ID && a.Min == b.Min
+			})
+		})
+	}
+}
+
+// BenchmarkItems stresses one core with items of 1 KB, and with the same by CQL: a point read, and a row made if it is
+// not there.
+func BenchmarkItems(b *testing.B) {
+	n, err := Start(b.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer n.Close()
+	s := newContainer(b, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
+	pad := strings.Repeat("x", 1000)
+	made := 0
+	b.Run("create", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			made++
+			s.do(key("a"), create(fmt.Sprintf(`{"id":"%d","k":"a","pad":"%s"}`, made, pad)))
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if s.body(key("a"), "1") == "" {
+				b.Fatal("there is none")
+			}
+		}
+	})
+	c := newClient(b, n)
+	c.query("CREATE TABLE d.t (k text, id text, body text, PRIMARY KEY (k, id))")
+	insert := c.prepare("INSERT INTO d.t (k, id, body) VALUES (?, ?, ?) IF NOT EXISTS")
+	b.Run("cql insert if not exists", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			made++
+			c.execute(insert, []byte("a"), fmt.Append(nil, made), []byte(pad))
+		}
+	})
+	read := c.prepare("SELECT body FROM d.t WHERE k = ? AND id = ?")
+	last := fmt.Append(nil, made)
+	b.Run("cql read", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			c.execute(read, []byte("a"), last)
+		}
+	})
+}
