@@ -20,7 +20,8 @@ func withContainer(t *testing.T) *Schema {
 	s := New()
 	for _, c := range []Change{
 		&CreateKeyspace{Name: "d", Database: &Database{ID: "d", At: 7}, Properties: []Property{{Name: "replication",
-			IsMap: true, Map: []Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}}}},
+			IsMap: true, Map: []Entry{{Key: "class", Value: "SimpleStrategy"},
+				{Key: "replication_factor", Value: "1"}}}}},
 		&CreateContainer{Keyspace: "d", Name: "c", ID: UUID{1}, Unique: 1, Container: Container{ID: "c",
 			Paths: []string{"/k", "/l"}, Scheme: epk.MultiHash, At: 8,
 			Definition: json.RawMessage(`{"id":"c","later":{"a":1}}`)}},

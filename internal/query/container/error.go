@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -75,6 +77,8 @@ func refused(err error) *Error {
 	}
 	status, sub := 500, 0
 	switch {
+	case is[*dberr.Invalid](err) && strings.Contains(err.Error(), partition.FullText):
+		status, sub = 403, SubFull
 	case errors.Is(err, coordinator.ErrUnknownTable):
 		status, sub = 404, SubOwnerMissing
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), is[*dberr.ReadTimeout](err),

@@ -15,6 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
+// FullText is in the refusal of what adds to a logical partition that is full, whichever node it comes from.
+const FullText = " has reached its maximum size "
+
 const (
 	// heavyBits say how many bytes are written to each write that is sampled by its weight: 1 << heavyBits.
 	heavyBits = 16
@@ -123,7 +126,7 @@ func (r *Replica) fits(m *command.Mutation) error {
 		return &NotLeader{Partition: r.id}
 	}
 	if n.full.Load() {
-		return &dberr.Invalid{Message: fmt.Sprintf("The logical partition %s has reached its maximum size of %d bytes: "+
+		return &dberr.Invalid{Message: fmt.Sprintf("The logical partition %s"+FullText+"of %d bytes: "+
 			"what adds to it is refused, reads and deletes are not. A partition key with more values would divide it",
 			n.Name, n.Limit)}
 	}
