@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ilion-db/ilion/test/process"
@@ -15,10 +16,15 @@ import (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// freeAddress is one nobody listens at.
+// hosts counts those that freeAddress has given away.
+var hosts atomic.Uint32
+
+// freeAddress is one nobody listens at, nor will but the caller: each has a host of its own in the loopback network, for
+// a free port of 127.0.0.1 may be that of another test, or of a connection, by the time it is used.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host := fmt.Sprintf("127.%d.%d.%d:0", 101+os.Getpid()%100, os.Getpid()/100%250, 1+hosts.Add(1)%250)
+	l, err := net.Listen("tcp", host)
 	if err != nil {
 		t.Fatal(err)
 	}
