@@ -90,6 +90,9 @@ func TestPermissions(t *testing.T) {
 		{"UPDATE ks.t SET v = 1 WHERE k = 1", "MODIFY", table},
 		{"DELETE FROM ks.t WHERE k = 9", "MODIFY", table},
 		{"BEGIN BATCH INSERT INTO ks.t (k) VALUES (2); INSERT INTO ks.t (k) VALUES (3) APPLY BATCH", "MODIFY", table},
+		{"BEGIN TRANSACTION SELECT v FROM ks.t WHERE k = 1; COMMIT TRANSACTION", "SELECT", table},
+		{"BEGIN TRANSACTION INSERT INTO ks.t (k) VALUES (2); COMMIT TRANSACTION", "MODIFY", table},
+		{"EXPLAIN BEGIN TRANSACTION INSERT INTO ks.t (k) VALUES (2); COMMIT TRANSACTION", "MODIFY", table},
 		{"EXPLAIN SELECT * FROM ks.t", "SELECT", table},
 		{"EXPLAIN SELECT * FROM ks.t WHERE k = 1", "SELECT", table},
 		{"EXPLAIN INSERT INTO ks.t (k) VALUES (2)", "MODIFY", table},
@@ -139,12 +142,23 @@ func TestPermissions(t *testing.T) {
 			w.query(t, "REVOKE "+grant+" FROM low")
 		}
 	}
-	// A condition answers what is there.
+	// A transaction takes both where it does both, and a condition answers what is there.
+	const both = "BEGIN TRANSACTION LET a = (SELECT v FROM ks.t WHERE k = 1); IF a.v = 1 THEN " +
+		"UPDATE ks.t SET v = 2 WHERE k = 1; END IF COMMIT TRANSACTION"
+	w.query(t, "GRANT SELECT ON ks.t TO low")
+	if got := w.answer(low, both); got != "User low has no MODIFY permission on <table ks.t> or any of its parents" {
+		t.Errorf("a transaction that writes, with the right to read: %s", got)
+	}
 	w.query(t, "GRANT MODIFY ON ks.t TO low")
+	if got := w.answer(low, both); strings.HasPrefix(got, "User low") {
+		t.Errorf("a transaction with both rights: %s", got)
+	}
+	w.query(t, "REVOKE SELECT ON ks.t FROM low")
 	want := "User low has no SELECT permission on <table ks.t> or any of its parents"
 	for _, text := range []string{
 		"UPDATE ks.t SET v = 1 WHERE k = 1 IF v = 2", "INSERT INTO ks.t (k) VALUES (1) IF NOT EXISTS",
 		"BEGIN BATCH INSERT INTO ks.t (k) VALUES (1); UPDATE ks.t SET v = 1 WHERE k = 1 IF v = 2 APPLY BATCH",
+		both,
 	} {
 		for _, text := range []string{text, "EXPLAIN " + text} {
 			if got := w.answer(low, text); got != want {
