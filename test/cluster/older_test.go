@@ -38,23 +38,31 @@ func (m *member) sessionAt() *gocql.Session {
 	return s
 }
 
-// TestOlderBuild proves that EXPLAIN, MaxRequestCharge, usage and top work at nodes of this build whichever build the
-// nodes are of that lead, or say that an older node cannot: nothing is answered wrong, and nothing is done in spite of
-// a ceiling. A ceiling of what an older leader reads before it writes is refused in any case.
-func TestOlderBuild(t *testing.T) {
+// mixedFleet is a cluster of four nodes, every second of them of this build. An older one founds it: it works at the
+// feature level of that.
+func mixedFleet(t *testing.T) *fleet {
+	t.Helper()
 	if *olderBin == "" {
 		t.Skip("give -cluster.older PROGRAM")
 	}
 	f := newFleet(t, "")
 	for i := range 4 {
 		m := f.add()
-		if i%2 == 1 {
+		if i%2 == 0 {
 			m.bin = *olderBin
 		}
 		m.start()
 	}
 	f.settle()
-	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+	return f
+}
+
+// TestOlderBuild proves that EXPLAIN, MaxRequestCharge, usage and top work at nodes of this build whichever build the
+// nodes are of that lead, or say that an older node cannot: nothing is answered wrong, and nothing is done in spite of
+// a ceiling. A ceiling of what an older leader reads before it writes is refused in any case.
+func TestOlderBuild(t *testing.T) {
+	f := mixedFleet(t)
+	f.nodes[1].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))", "CREATE INDEX ix ON ks.t (v)",
 		"CREATE TABLE ks.n (k int PRIMARY KEY, n counter)",
 		"CREATE TABLE ks.u (k int PRIMARY KEY, v text) WITH throughput = 24000")
@@ -126,4 +134,41 @@ func explainedBeside(t *testing.T, m *member) {
 		}
 	}
 	t.Logf("%s: %d ceilings that were enough were refused by older leaders", m.name(), refused)
+}
+
+// TestOlderBuildRefusesTransactions proves that a transaction whose partition is led by a node of an older build is
+// refused, by name and with nothing done, and that one which a node of this build leads is done, whichever the others
+// are of.
+func TestOlderBuildRefusesTransactions(t *testing.T) {
+	f := mixedFleet(t)
+	f.nodes[1].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
+	const tables = 8 // each has leaders of its own
+	for i := range tables {
+		f.nodes[1].do(fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i))
+	}
+	f.settle()
+	s := f.nodes[1].sessionAt()
+	done, refused := 0, 0
+	for i := range tables {
+		for k := range 8 {
+			err := s.Query(fmt.Sprintf("BEGIN TRANSACTION INSERT INTO ks.t%d (k, v) VALUES (%d, 1); COMMIT TRANSACTION", i,
+				k)).Exec()
+			var rows int
+			if err := s.Query(fmt.Sprintf("SELECT count(*) FROM ks.t%d WHERE k = %d", i, k)).Scan(&rows); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case err == nil && rows == 1:
+				done++
+			case err != nil && rows == 0 && strings.Contains(err.Error(), "written by a newer Ilion"):
+				refused++
+			default:
+				t.Errorf("a transaction on key %d of t%d: %v, and %d rows", k, i, err, rows)
+			}
+		}
+	}
+	t.Logf("%d were done, %d refused by older leaders", done, refused)
+	if done == 0 || refused == 0 {
+		t.Error("all partitions are led by nodes of one build: nothing is proved")
+	}
 }
