@@ -19,8 +19,8 @@ func TestMain(m *testing.M) { process.Main(m) }
 // hosts counts those that freeAddress has given away.
 var hosts atomic.Uint32
 
-// freeAddress is one nobody listens at, nor will but the caller: each has a host of its own in the loopback network, for
-// a free port of 127.0.0.1 may be that of another test, or of a connection, by the time it is used.
+// freeAddress is one nobody listens at, nor will but the caller: each has a host of its own in the loopback network. A
+// free port of 127.0.0.1 may be that of another test, or of a connection, by the time it is used.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	host := fmt.Sprintf("127.%d.%d.%d:0", 101+os.Getpid()%100, os.Getpid()/100%250, 1+hosts.Add(1)%250)
