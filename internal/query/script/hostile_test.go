@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package script
+
+import (
+	"context"
+	"runtime/metrics"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hostile are scripts that would take all there is of something.
+var hostile = map[string]string{
+	"endless loop":              `for (;;) {}`,
+	"endless loop that catches": `for (;;) { try { for (;;) {} } catch (e) {} finally { for (;;) {} } }`,
+	"endless recursion":         `function f() { f() } f()`,
+	"recursion that catches":    `function f() { try { f() } finally { f() } } f()`,
+	"recursion by a getter":     `var o = {get x() { return this.x }}; o.x`,
+	"recursion by toString":     `var o = {toString() { return '' + this + this }}; '' + o + o`,
+	"recursion by a built-in":   `function f() { [1].map(f) } f()`,
+	"recursion by sort":         `function f() { [2, 1].sort(f); return 0 } f()`,
+	"recursion by JSON":         `var o = {toJSON() { return JSON.stringify({o: this}) }}; JSON.stringify(o)`,
+	"long array":                `new Array(1e9).fill(0)`,
+	"array-like":                `Array.prototype.fill.call({length: 1e15}, 1)`,
+	"array-like with a getter": `var n = 0; Array.prototype.map.call({get length() {
+		return n++ ? 1e15 : 1 }}, String)`,
+	"from a length":             `Array.from({length: 1e9})`,
+	"apply with a length":       `Math.max.apply(null, {length: 1e9})`,
+	"sparse array":              `var a = []; a[4294967294] = 1; a.join('x'); a.sort(); a.reverse()`,
+	"repeat":                    `'x'.repeat(1e9)`,
+	"pad":                       `'x'.padEnd(1e9)`,
+	"doubling":                  `var s = 'x'; for (;;) s += s`,
+	"doubling that catches":     `var s = 'x'; for (;;) { try { s = s + s } catch (e) {} }`,
+	"doubling by templates":     "var s = 'x'; for (;;) s = `${s}${s}${s}`",
+	"doubling by concat":        `var s = 'x'; for (;;) s = s.concat(s, s)`,
+	"doubling by join":          `var s = 'x'; for (;;) s = [s, s, s].join(s)`,
+	"doubling by replace":       `var s = 'xx'; for (;;) s = s.replace(/x/g, s)`,
+	"doubling by $":             `var s = 'xx'; for (;;) s = s.replace(/x/g, "$'$&$` + "`" + `")`,
+	"doubling by a function":    `var s = 'xx'; for (;;) s = s.replace(/x/g, () => s)`,
+	"doubling by replaceAll":    `var s = 'xx'; for (;;) s = s.replaceAll('', s)`,
+	"doubling by raw":           `var s = 'xx'; for (;;) s = String.raw({raw: [s, s, s]}, s, s)`,
+	"doubling of arrays":        `var a = [1]; for (;;) a = a.concat(a)`,
+	"doubling by spread":        `var a = [1]; for (;;) a = [...a, ...a]`,
+	"doubling by flat":          `var a = [1]; for (;;) a = [a, a, a].flat()`,
+	"doubling by JSON":          `var a = 'x'; for (;;) a = JSON.stringify([a, a, a])`,
+	"objects":                   `var a = []; for (;;) a[a.length] = {a: {}, b: []}`,
+	"closures":                  `var f = null; for (;;) { let g = f; f = () => g }`,
+	"strings kept":              `var a = [], s = 'x'.repeat(1 << 20); for (var i = 0;; i++) a.push(s + i)`,
+	"a large map":               `var m = new Map(); for (var i = 0;; i++) m.set(i, {})`,
+	"bind":                      `var f = () => 1; for (;;) f = f.bind(null, 1)`,
+	"long prototype chain":      `var o = {}; for (;;) { for (var i = 0; i < 1e4; i++) o = Object.create(o); o.missing }`,
+	"deep arrays":               `var a = []; for (;;) { for (var i = 0; i < 1e4; i++) a = [a]; String(a) }`,
+	"deep JSON":                 `var a = {}; for (;;) { for (var i = 0; i < 1e4; i++) a = {a}; JSON.stringify(a) }`,
+	"deep JSON text":            `for (;;) { try { JSON.parse('['.repeat(1e6)) } catch (e) {} }`,
+	"JSON that contains itself": `var a = []; a.push(a); JSON.stringify(a)`,
+	"large JSON":                `var a = Array.from({length: 1e5}, () => 'x'.repeat(1000)); JSON.stringify(a)`,
+	"backtracking": `/(a+)+$/.test('a'.repeat(40) + 'b'); /(?=a)(a+)+$/.test('a'.repeat(40) +
+		'b'); for (;;) {}`,
+	"regular expression": `new RegExp('('.repeat(1e5) + ')'.repeat(1e5))`,
+	"promises":           `function f() { return Promise.resolve().then(f) } f()`,
+	"promise recursion":  `async function f() { await f() } f()`,
+	"async loop":         `(async () => { for (;;) await null })()`,
+	"thenable":           `var o = {then(yes) { yes(o) }}; Promise.resolve(o)`,
+	"generator":          `function* g() { for (;;) yield 1 } for (var x of g()) {}`,
+	"generator to array": `function* g() { for (;;) yield 1 } [...g()]`,
+	"generator to from":  `function* g() { for (;;) yield 1 } Array.from(g())`,
+	"endless iterator":   `Array.from({[Symbol.iterator]() { return {next() { return {} }} }})`,
+	"iterator that stays": `var i = {[Symbol.iterator]() { return this }, next() { for (;;) {} },
+		return() { for (;;) {} }}; for (var x of i) {}`,
+	"sort that never agrees": `var a = Array.from({length: 1e5}, (x, i) => i); for (;;) a.sort(() => 1)`,
+	"sort of long strings": `var s = 'x'.repeat(1 << 20), a = []; for (var i = 0; i < 300; i++) a.push(s +
+		i); for (;;) a.sort()`,
+	"labels and breaks": `a: for (;;) { for (;;) continue a }`,
+	"operations": `function f() { __.readDocument(__.getAltLink() + '/docs/a',
+		f) } f(); for (;;) __.readDocument(__.getAltLink() + '/docs/a')`,
+	"endless operations": `function f() { if (!__.readDocument(__.getAltLink() + '/docs/a',
+		f)) throw new Error('stopped') } f()`,
+	"log":           `for (;;) console.log('x'.repeat(1e5))`,
+	"throwing text": `throw {toString() { for (;;) {} }, toJSON() { for (;;) {} }}`,
+	"throwing a getter": `var e = new Error('x'); Object.defineProperty(e, 'stack',
+		{get() { for (;;) {} }}); throw e`,
+	"result with a getter":      `__.response.setBody({get x() { for (;;) {} }})`,
+	"large result":              `__.response.setBody('x'.repeat(1 << 20))`,
+	"a result in a result":      `var a = []; a.push(a); __.response.setBody(a)`,
+	"code from text":            `(function () {}).constructor('for (;;) {}')()`,
+	"code from text, async":     `(async () => {}).constructor('for (;;) {}')()`,
+	"code from text, generator": `Object.getPrototypeOf(function* () {}).constructor('for (;;) {}')().next()`,
+	"date":                      `for (;;) new Date(NaN).toString()`,
+	"class chain":               `var c = class {}; for (;;) { let d = c; c = class extends d {}; }`,
+	"destructuring":             `var s = 'x'.repeat(1 << 20); for (;;) { var [...a] = s; var {...b} = a; }`,
+	"split":                     `var s = 'x'.repeat(1 << 20), all = []; for (;;) all.push(s.split(''))`,
+	"labelled templates":        "function t(s) { return t`${s}` } t``",
+}
+
+// TestHostile runs each of them within ordinary bounds, but less time: it has to end with an
+// error, leave nothing, free its place in the end, and let the rest of the process go on.
+func TestHostile(t *testing.T) {
+	e := New(Bounds{Time: 150 * time.Millisecond, Scripts: 2})
+	for name, body := range hostile {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(`{"id":"a","n":1}`)
+			begun := time.Now()
+			ctx, cancel := context.WithCancel(t.Context())
+			peak := watchHeap(ctx)
+			out, err := callWith(t, e, f, "function hostile() {"+body+"}")
+			took := time.Since(begun)
+			if err == nil || f.wrote != 0 {
+				t.Errorf("it ended without an error: %.100s", out.Body)
+			}
+			// Meanwhile another script gets its turn.
+			if got, err := call(t, patient(), nil, "() => { __.response.setBody(1) }"); got != "1" {
+				t.Errorf("another script: %s %v", got, err)
+			}
+			for len(e.places) > 0 {
+				if time.Since(begun) > 2*time.Minute {
+					t.Fatal("it has not ended")
+				}
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+			t.Logf("answered after %v, ended after %v, heap and stacks at most %d MiB: %.60v",
+				took.Round(time.Millisecond),
+				time.Since(begun).Round(time.Millisecond), <-peak>>20, err)
+		})
+	}
+	t.Logf("given up on: %d of %d", e.Abandoned(), len(hostile))
+}
+
+// watchHeap tells how large heap and stacks became together at most until ctx ended.
+func watchHeap(ctx context.Context) chan uint64 {
+	out := make(chan uint64, 1)
+	go func() {
+		var peak uint64
+		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"},
+			{Name: "/memory/classes/heap/stacks:bytes"}}
+		for ctx.Err() == nil {
+			metrics.Read(sample)
+			peak = max(peak, sample[0].Value.Uint64()+sample[1].Value.Uint64())
+			time.Sleep(time.Millisecond)
+		}
+		out <- peak
+	}()
+	return out
+}
+
+// TestHostileSource gives the compiler what it takes long for, or a deep stack.
+func TestHostileSource(t *testing.T) {
+	e := New(Bounds{})
+	for _, piece := range []string{"[", "(", "{", "!", "-~", "a=>", "a?1:", "a=", "new ", "{a:", "a**",
+		"`${", "1+", "if(a)", "1,",
+		"a.b.", "a[", "function f(){", "for(;;)", "try{", "async()=>", "await ", "x:", "a??", "...", "/", "\"", "/*",
+		"class a{b=",
+		"[/)/[", "[')',"} {
+		_, err := e.Program(t.Context(), "source", "function f() { return "+strings.Repeat(piece,
+			(BodyBytesMax/4-30)/len(piece)))
+		if err == nil {
+			t.Errorf("%q was compiled", piece)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package script
+
+import (
+	_ "embed"
+	"fmt"
+	"sync"
+
+	"github.com/dop251/goja"
+)
+
+//go:embed prelude.js
+var preludeText string
+
+//go:embed query.js
+var queryText string
+
+// preludes are the programs of the prelude, compiled once in the life of a process that runs scripts.
+var preludes = sync.OnceValue(func() [2]*goja.Program {
+	return [2]*goja.Program{
+		goja.MustCompile("prelude.js", preludeText, true),
+		goja.MustCompile("query.js", queryText, true),
+	}
+})
+
+// absent are the globals of the engine that scripts do not have: what makes code of text, what takes memory in one step
+// by its nature, and what calls the engine's own functions in ways that are not bounded.
+var absent = []string{
+	"eval", "Proxy", "Reflect", "BigInt", "GoError", "ArrayBuffer", "SharedArrayBuffer", "DataView", "Int8Array",
+	"Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array",
+	"Float64Array", "BigInt64Array", "BigUint64Array",
+}
+
+// realm is a JavaScript engine whose built-ins are bounded and frozen. It serves one run at a time; what a run sets as
+// global is in an object of its own, which goes with it.
+type realm struct {
+	vm *goja.Runtime
+	// run is what it serves, nil while it waits in the pool.
+	run  *run
+	uses int
+	// base has the built-ins, and is what the global objects of runs inherit from.
+	base  *goja.Object
+	guard goja.Value
+	// context, collection and underscore are getContext(), its collection and __; request and response those of runs.
+	context, collection, underscore, request, response *goja.Object
+	newError                                           goja.Value
+}
+
+// newRealm makes a realm: some milliseconds, so realms are used again.
+func newRealm(depth int) *realm {
+	r := &realm{vm: goja.New()}
+	vm := r.vm
+	vm.SetMaxCallStackSize(depth)
+	vm.SetPromiseRejectionTracker(r.rejected)
+	r.base = vm.GlobalObject()
+	r.newError = r.base.Get("Error")
+	r.guard = vm.ToValue(r.guarded)
+	r.makeObjects()
+	for _, name := range absent {
+		must(r.base.Delete(name))
+	}
+	programs := preludes()
+	query := r.mustRun(programs[1])
+	native := vm.NewObject()
+	r.method(native, "setGlobal", func(c goja.FunctionCall) goja.Value {
+		must(r.base.Set(c.Argument(0).String(), c.Argument(1)))
+		return goja.Undefined()
+	})
+	r.method(native, "checkPattern", func(c goja.FunctionCall) goja.Value {
+		if err := checkPattern(c.Argument(0).String()); err != nil {
+			panic(r.throwable("RangeError", err.Error()))
+		}
+		return goja.Undefined()
+	})
+	r.method(native, "roots", func(goja.FunctionCall) goja.Value {
+		return vm.ToValue([]any{r.base, r.context, r.collection, r.underscore, r.request, r.response})
+	})
+	r.method(native, "parse", r.jsonParse)
+	r.method(native, "stringify", r.jsonStringify)
+	must(native.Set("query", query))
+	must(native.Set("collection", r.collection))
+	r.method(native, "response", func(c goja.FunctionCall) goja.Value {
+		r.run.body = c.Argument(0)
+		return goja.Undefined()
+	})
+	bounds := vm.NewObject()
+	must(bounds.Set("stringMax", stringMax))
+	must(bounds.Set("arrayMax", arrayMax))
+	must(bounds.Set("argumentsMax", argumentsMax))
+	r.mustCall(r.mustRun(programs[0]), native, bounds)
+	return r
+}
+
+// begin gives the realm to a run, with a new global object.
+func (r *realm) begin(run *run) {
+	r.run = run
+	r.uses++
+	global := r.vm.CreateObject(r.base)
+	must(global.DefineDataProperty("globalThis", global, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	r.vm.SetGlobalObject(global)
+}
+
+// end takes the realm from its run.
+func (r *realm) end() {
+	r.run = nil
+	r.vm.SetGlobalObject(r.base)
+}
+
+// guarded is what the results of operators pass: see harden. A string that became too long ends the script, for if it
+// were thrown, the script could go on with what it has.
+func (r *realm) guarded(c goja.FunctionCall) goja.Value {
+	v := c.Argument(0)
+	switch v := v.(type) {
+	case goja.String:
+		if v.Length() > stringMax {
+			r.run.stop(refused("A string of the script is longer than %d characters.", stringMax))
+		}
+	case *goja.Object:
+		if v.ClassName() == "Array" && v.Get("length").ToInteger() > arrayMax {
+			r.run.stop(refused("An array of the script is longer than %d elements.", arrayMax))
+		}
+	}
+	return v
+}
+
+// method puts a native function into an object.
+func (r *realm) method(o *goja.Object, name string, f func(goja.FunctionCall) goja.Value) {
+	v := r.vm.ToValue(f).(*goja.Object)
+	must(v.DefineDataProperty("name", r.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	must(o.Set(name, v))
+}
+
+// throwable makes an error of the script for panic.
+func (r *realm) throwable(class, message string) goja.Value {
+	constructor := r.base.Get(class)
+	if constructor == nil {
+		constructor = r.newError
+	}
+	o, err := r.vm.New(constructor, r.vm.ToValue(message))
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
+func (r *realm) mustRun(p *goja.Program) goja.Value {
+	v, err := r.vm.RunProgram(p)
+	if err != nil {
+		panic(fmt.Errorf("the prelude of scripts: %w", err))
+	}
+	return v
+}
+
+func (r *realm) mustCall(f goja.Value, args ...goja.Value) {
+	call, _ := goja.AssertFunction(f)
+	if _, err := call(goja.Undefined(), args...); err != nil {
+		panic(fmt.Errorf("the prelude of scripts: %w", err))
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package script
+
+import (
+	"strings"
+	"time"
+
+	"github.com/dop251/goja"
+)
+
+// makeObjects makes what scripts find as globals: getContext, __ and console. They are frozen with everything else,
+// and speak of the run that the realm serves.
+func (r *realm) makeObjects() {
+	r.context, r.request, r.response = r.vm.NewObject(), r.vm.NewObject(), r.vm.NewObject()
+	r.makeCollection()
+	r.underscore = r.vm.CreateObject(r.collection)
+	getter := func(what string, o *goja.Object, there func(role) bool) func(goja.FunctionCall) goja.Value {
+		return func(goja.FunctionCall) goja.Value {
+			if !there(r.run.role) {
+				panic(r.failed(refused("There is no %s here.", what)))
+			}
+			return o
+		}
+	}
+	items := func(at role) bool { return at != function }
+	getCollection := getter("collection", r.collection, items)
+	getRequest := getter("request", r.request, items)
+	getResponse := getter("response", r.response, func(at role) bool { return at == procedure || at == postTrigger })
+	r.method(r.context, "getCollection", getCollection)
+	r.method(r.context, "getRequest", getRequest)
+	r.method(r.context, "getResponse", getResponse)
+	accessors := map[string]func(goja.FunctionCall) goja.Value{"request": getRequest, "response": getResponse}
+	for name, get := range accessors {
+		must(r.underscore.DefineAccessorProperty(name, r.vm.ToValue(get), nil, goja.FLAG_FALSE, goja.FLAG_TRUE))
+	}
+	r.method(r.base, "getContext", func(goja.FunctionCall) goja.Value { return r.context })
+	must(r.base.Set("__", r.underscore))
+	r.makeRequest()
+	r.makeResponse()
+	console := r.vm.NewObject()
+	for _, name := range []string{"log", "info", "warn", "error", "debug"} {
+		r.method(console, name, r.consoleLog)
+	}
+	must(r.base.Set("console", console))
+}
+
+// makeRequest makes the request object. Its body is the arguments of a procedure, or the item of a trigger, which one
+// that runs before its operation may change.
+func (r *realm) makeRequest() {
+	get := func() goja.Value {
+		if r.run.role == procedure {
+			return r.value(r.run.call.Arguments)
+		}
+		return r.run.requestBody
+	}
+	set := func(v goja.Value) {
+		if r.run.role != preTrigger {
+			panic(r.failed(&Failure{Status: 403, Message: "The body of the request can be set by a pre-trigger alone."}))
+		}
+		r.run.requestBody = v
+	}
+	operation := func(goja.FunctionCall) goja.Value {
+		if r.run.call.Operation == "" {
+			return goja.Undefined()
+		}
+		return r.vm.ToValue(r.run.call.Operation)
+	}
+	r.method(r.request, "getOperationType", operation)
+	r.body(r.request, get, set, map[string]func(goja.FunctionCall) goja.Value{"operationtype": operation})
+}
+
+// makeResponse makes the response object.
+func (r *realm) makeResponse() {
+	quota := func(goja.FunctionCall) goja.Value { return r.vm.ToValue("documentsSize=10485760;") }
+	usage := func(goja.FunctionCall) goja.Value { return r.vm.ToValue("documentsSize=0;") }
+	r.method(r.response, "getMaxResourceQuota", quota)
+	r.method(r.response, "getResourceQuotaCurrentUsage", usage)
+	r.body(r.response, func() goja.Value { return r.run.body }, func(v goja.Value) { r.run.body = v },
+		map[string]func(goja.FunctionCall) goja.Value{"maxresourcequota": quota, "resourcequotacurrentusage": usage})
+}
+
+// body gives an object getBody, setBody and appendBody, and getValue, setValue and appendValue, which know the body
+// as "Body", what more has, and the headers of the request.
+func (r *realm) body(o *goja.Object, get func() goja.Value, set func(goja.Value),
+	more map[string]func(goja.FunctionCall) goja.Value) {
+	isBody := func(v goja.Value) bool { return strings.EqualFold(v.String(), "body") }
+	refuse := func(name goja.Value) {
+		if !isBody(name) {
+			panic(r.failed(&Failure{Status: 403, Message: "Not a writable property: " + name.String()}))
+		}
+	}
+	add := func(v goja.Value) {
+		switch old := get(); {
+		case goja.IsUndefined(old) || goja.IsNull(old):
+			set(v)
+		case goja.IsNumber(old) && goja.IsNumber(v):
+			set(r.vm.ToValue(old.ToFloat() + v.ToFloat()))
+		default:
+			s := old.String() + v.String()
+			if len(s) > stringMax {
+				panic(r.failed(&Failure{Status: 413, Message: "The body becomes too large."}))
+			}
+			set(r.vm.ToValue(s))
+		}
+	}
+	nothing := goja.Undefined()
+	r.method(o, "getBody", func(goja.FunctionCall) goja.Value { return get() })
+	r.method(o, "setBody", func(c goja.FunctionCall) goja.Value { set(c.Argument(0)); return nothing })
+	r.method(o, "appendBody", func(c goja.FunctionCall) goja.Value { add(c.Argument(0)); return nothing })
+	r.method(o, "getValue", func(c goja.FunctionCall) goja.Value {
+		name := strings.ToLower(c.Argument(0).String())
+		if name == "body" {
+			return get()
+		}
+		if f := more[name]; f != nil {
+			return f(c)
+		}
+		if v, ok := r.run.call.Headers[name]; ok {
+			return r.vm.ToValue(v)
+		}
+		return nothing
+	})
+	r.method(o, "setValue", func(c goja.FunctionCall) goja.Value {
+		refuse(c.Argument(0))
+		set(c.Argument(1))
+		return nothing
+	})
+	r.method(o, "appendValue", func(c goja.FunctionCall) goja.Value {
+		refuse(c.Argument(0))
+		add(c.Argument(1))
+		return nothing
+	})
+}
+
+// now is the time by which operations are accepted.
+func (r *run) now() time.Time { return time.Now() }
