@@ -262,7 +262,7 @@ func (x *pageScan) yieldAll(ctx context.Context, yield func(sql.Row, error) bool
 	var buffer, at []byte
 	for x.last.more {
 		if x.streams && x.read && (x.last.late() || x.page.Metrics.OutputBytes > int64(x.e.opts.PageBytesMax)) {
-			yield(sql.Row{}, sql.ErrPause)
+			yield(sql.Row{}, sql.Pause{Place: string(x.last.behind().append(nil))})
 			return false
 		}
 		if err := x.last.next(ctx); err != nil {

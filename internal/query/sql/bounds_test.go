@@ -145,6 +145,37 @@ func TestContinuations(t *testing.T) {
 	}
 }
 
+// TestPauses proves that a page in which the source has found nothing ends further than it began, and that the item at
+// the place where it ended is not left out.
+func TestPauses(t *testing.T) {
+	item := parseItem(t, `{"id":1}`)
+	q := mustCompile(t, "SELECT VALUE c.id FROM c")
+	var after *Continuation
+	found := 0
+	sink := func(document.Value) error {
+		found++
+		return nil
+	}
+	for _, place := range []string{"b", "d"} {
+		next, err := q.Run(context.Background(), func(yield func(Row, error) bool) { yield(Row{}, Pause{place}) },
+			Run{After: after}, sink)
+		if err != nil || next == nil || next.Start() != place || found != 0 {
+			t.Fatalf("%v from %q, %v, %d found", next, next.Start(), err, found)
+		}
+		after = next
+	}
+	back, _ := q.Run(context.Background(), func(yield func(Row, error) bool) { yield(Row{}, Pause{"a"}) },
+		Run{After: after}, sink)
+	if back.Start() != "d" {
+		t.Errorf("a pause before the beginning of its page leads back to %q", back.Start())
+	}
+	source := func(yield func(Row, error) bool) { yield(Row{"d", item}, nil) }
+	_, err := q.Run(context.Background(), source, Run{After: after}, sink)
+	if err != nil || found != 1 {
+		t.Errorf("%d found, %v", found, err)
+	}
+}
+
 // TestMatches proves that conditions of patches are evaluated.
 func TestMatches(t *testing.T) {
 	item := parseItem(t, `{"id":"1","n":5}`)

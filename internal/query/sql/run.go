@@ -70,6 +70,15 @@ type Source = iter.Seq2[Row, error]
 // ErrPause says that a Source has yielded as much as a page may cost. It is for queries that Stream.
 var ErrPause = errors.New("sql: the source pauses")
 
+// Pause is an ErrPause of a Source that has come further than the last item that it has yielded, or has yielded none:
+// the next page begins at Place. Without it a page that finds nothing would begin where it began.
+type Pause struct{ Place string }
+
+func (Pause) Error() string { return ErrPause.Error() }
+
+// Is reports whether target is ErrPause.
+func (Pause) Is(target error) bool { return target == ErrPause }
+
 // Run says how a query is run.
 type Run struct {
 	// Page is how many results are wanted; 0 is all.
@@ -111,6 +120,8 @@ type Collector struct {
 	e   *env
 	row int
 	at  string // the place of the item under way, or of the last one
+	// reached is how far the source has come beyond it.
+	reached string
 	// visit is made once, so that rows do not allocate.
 	visit func() bool
 }
@@ -173,7 +184,9 @@ func (c *Collector) next(paused bool) *Continuation {
 	at := c.c.last
 	if !c.c.full {
 		at = position{place: c.at, row: math.MaxInt32}
-		if c.at == "" {
+		if c.reached > c.at && (c.c.after == nil || c.reached > c.c.after.place) {
+			at = position{place: c.reached}
+		} else if c.at == "" {
 			if c.c.after == nil {
 				return &Continuation{query: c.q.id, skip: c.c.skip, left: c.c.left, streams: true}
 			}
@@ -212,6 +225,9 @@ func (q *Query) Run(ctx context.Context, source Source, run Run, sink func(docum
 	}
 	for r, err := range source {
 		if errors.Is(err, ErrPause) && q.Streams() {
+			if p, ok := errors.AsType[Pause](err); ok {
+				c.reached = p.Place
+			}
 			return c.next(true), nil
 		}
 		if err != nil {
