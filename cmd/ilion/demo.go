@@ -25,7 +25,7 @@ type demoCommand struct {
 	Nodes   int           `default:"4" help:"Nodes, 1 to 9: each a process of its own at 127.0.0.1, 127.0.0.2, and so on."`
 	Data    string        `placeholder:"DIR" help:"Keep the data here (default: a temporary directory that is removed at the end)."`
 	Restart time.Duration `default:"15s" help:"How long a node that was killed stays away."`
-	Port    int           `default:"9042" help:"Port for CQL clients; those of HTTP (8080) and of the nodes (7000) move by as much."`
+	Port    int           `default:"9042" help:"Port for CQL clients; those of HTTP, REST and of the nodes move by as much."`
 }
 
 // demo is a cluster of processes on this machine.
@@ -100,6 +100,7 @@ func (d *demo) say(format string, args ...any) {
 
 func (d *demo) addr(i, port int) string { return fmt.Sprintf("127.0.0.%d:%d", i+1, port) }
 func (d *demo) httpPort() int           { return d.Port - 9042 + 8080 }
+func (d *demo) restPort() int           { return d.Port - 9042 + 8081 }
 func (d *demo) innerPort() int          { return d.Port - 9042 + 7000 }
 
 // start starts a node and returns when it is ready.
@@ -114,7 +115,7 @@ func (d *demo) start(ctx context.Context, i int) (*exec.Cmd, error) {
 		return nil, err
 	}
 	args := []string{"start", "--config", config, "--data", dir, "--cql", d.addr(i, d.Port), "--http",
-		d.addr(i, d.httpPort()), "--internal", d.addr(i, d.innerPort()),
+		d.addr(i, d.httpPort()), "--rest", d.addr(i, d.restPort()), "--internal", d.addr(i, d.innerPort()),
 		"--zone", fmt.Sprintf("zone%d", i+1), "--join-secret-file", filepath.Join(d.Data, "join-secret")}
 	if i == 0 {
 		args = append(args, "--bootstrap")

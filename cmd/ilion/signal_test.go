@@ -33,7 +33,8 @@ var readyLine = regexp.MustCompile(`^Ilion is ready: CQL on ([0-9.:]+), data in 
 // startProcess starts a node on dir. testscript.Main has put this test binary into the path as ilion.
 func startProcess(t *testing.T, dir string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command("ilion", "start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off")}
+	p := &process{Cmd: exec.Command("ilion", "start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off", "--rest",
+		"off")}
 	p.Stderr = &p.stderr
 	stdout, err := p.StdoutPipe()
 	if err != nil {

@@ -21,6 +21,7 @@ type startCommand struct {
 	Data           *string  `placeholder:"DIR" help:"Data directory (default ./ilion-data)."`
 	CQL            *string  `name:"cql" placeholder:"HOST:PORT" help:"Address for CQL clients (default 127.0.0.1:9042)."`
 	HTTP           *string  `name:"http" placeholder:"HOST:PORT" help:"Address for health and metrics, or off (default 127.0.0.1:8080)."`
+	REST           *string  `name:"rest" env:"ILION_REST" placeholder:"HOST:PORT" help:"Address for containers (default 127.0.0.1:8081)."`
 	Commit         *string  `placeholder:"batch|periodic" help:"When a write is acknowledged: on disk (batch, default), or 10 ms before."`
 	Internal       *string  `placeholder:"HOST:PORT" help:"Address for the other nodes of a cluster; without it the node stands alone."`
 	Bootstrap      bool     `help:"Found a cluster, of the data in the directory if there are any."`
@@ -34,6 +35,9 @@ type startCommand struct {
 	LogLevel       string   `enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: ${enum}."`
 }
 
+// defaultREST is where a node serves containers that was told nothing, unless somebody else is there.
+const defaultREST = "127.0.0.1:8081"
+
 func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 	o := node.Options{Data: "./ilion-data"}
 	if c.Config != "" {
@@ -44,12 +48,16 @@ func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
 	for _, s := range []struct {
 		to   *string
 		from *string
-	}{{&o.Data, c.Data}, {&o.CQL, c.CQL}, {&o.HTTP, c.HTTP}, {&o.Commit, c.Commit}, {&o.Cluster.Internal, c.Internal},
+	}{{&o.Data, c.Data}, {&o.CQL, c.CQL}, {&o.HTTP, c.HTTP}, {&o.REST.Address, c.REST}, {&o.Commit, c.Commit},
+		{&o.Cluster.Internal, c.Internal},
 		{&o.Cluster.JoinSecretFile, c.JoinSecretFile},
 		{&o.DataCenter, c.Region}, {&o.Rack, c.Zone}} {
 		if s.from != nil {
 			*s.to = *s.from
 		}
+	}
+	if o.REST.Address == "" {
+		o.REST.Address, o.REST.Optional = defaultREST, true
 	}
 	if o.Data == "" {
 		return o, &usageError{"the data directory has no name: give --data DIR"}

@@ -39,6 +39,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/audit"
 	"github.com/ilion-db/ilion/internal/server/cql"
 	"github.com/ilion-db/ilion/internal/server/login"
+	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
 const (
@@ -86,6 +87,10 @@ type Node struct {
 	reserve     *guard.Reserve // of descriptors
 	cqlListener net.Listener
 	webListener net.Listener
+	// restListener is nil where nobody is served containers over HTTP.
+	restListener net.Listener
+	rest         *rest.Server
+	keyring      keyring
 	// nodeListener is for other nodes.
 	nodeListener net.Listener
 	info         catalog.NodeInfo
@@ -264,6 +269,9 @@ func (n *Node) listen(ctx context.Context) error {
 		n.nodeListener = n.reserve.Listener(n.nodeListener)
 		n.closers = append(n.closers, closeQuietly(n.nodeListener))
 	}
+	if err := n.listenREST(ctx); err != nil {
+		return err
+	}
 	if n.opts.HTTP == "off" {
 		return nil
 	}
@@ -290,6 +298,9 @@ func (n *Node) ReadyLine() string {
 	line := "Ilion is ready: CQL on " + n.CQLAddr().String()
 	if a := n.HTTPAddr(); a != nil {
 		line += ", HTTP on " + a.String()
+	}
+	if a := n.RESTAddr(); a != nil {
+		line += ", REST on " + a.String()
 	}
 	if n.opts.Data == "" {
 		return line + ", data in memory"

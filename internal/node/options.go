@@ -55,6 +55,8 @@ type Options struct {
 	// Audit is the audit log, by Cassandra's names.
 	Audit   audit.Options  `yaml:"audit_logging_options"`
 	Cluster ClusterOptions `yaml:"cluster"`
+	// REST is the HTTP surface of containers; the zero value is none.
+	REST RESTOptions `yaml:"rest"`
 
 	// Log receives what happens; nil discards it.
 	Log *slog.Logger `yaml:"-"`
@@ -372,6 +374,9 @@ func (o Options) validate() error {
 		return errors.New("tls.client_ca needs tls.cert and tls.key")
 	}
 	if err := o.Cluster.validate(o.Insecure, o.Commit); err != nil {
+		return err
+	}
+	if err := o.REST.validate(); err != nil {
 		return err
 	}
 	for _, l := range []struct{ name, addr string }{{"cql", o.CQL}, {"http", o.HTTP}} {

@@ -114,6 +114,9 @@ func (n *Node) serve() error {
 			n.fail(err)
 		}
 	})
+	if err := n.serveREST(); err != nil {
+		return err
+	}
 	if err := n.serveHTTP(); err != nil {
 		return err
 	}

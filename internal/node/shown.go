@@ -40,6 +40,9 @@ func (n *Node) shown() *admin.Node {
 		Records: n.records, Census: n.census, Growth: n.growth,
 		Usage: n.usage, BecameHot: n.hots.Load, Users: n.users,
 	}
+	if n.rest != nil {
+		out.REST = n.rest.Stats()
+	}
 	if n.logins != nil {
 		out.Logins = n.logins.Counts
 	}

@@ -52,7 +52,9 @@ func (n *Node) serveHTTP() error {
 	gate := &admin.Gate{Open: n.opts.Auth.OpenPages, Log: n.log}
 	if l := n.listenAdmin(); l != nil {
 		gate.Socket = l.Addr().String()
-		n.serveWeb(n.webServer(admin.Handler(pages, nil)), l)
+		own := pages
+		own.Keys = n.shownRESTKeys
+		n.serveWeb(n.webServer(admin.Handler(own, nil)), l)
 	}
 	if n.webListener == nil {
 		return nil

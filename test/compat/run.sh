@@ -11,7 +11,7 @@ mkdir -p "$work"
 go build -o "$work/ilion" ./cmd/ilion || exit 1
 rm -rf "$work/data"
 if [ "$nodes" = 1 ]; then
-  "$work/ilion" start --data "$work/data" --cql "127.0.0.1:$port" --http off >"$work/server.out" 2>"$work/server.log" &
+  "$work/ilion" start --data "$work/data" --cql "127.0.0.1:$port" --http off --rest off >"$work/server.out" 2>"$work/server.log" &
   ready=.
 else
   "$work/ilion" demo --nodes "$nodes" --data "$work/data" --port "$port" >"$work/server.out" 2>"$work/server.log" &

@@ -47,7 +47,9 @@ func build(t *testing.T) string {
 // start runs the binary on dir and waits for its ready line.
 func start(t *testing.T, bin, dir string) *server {
 	t.Helper()
-	cmd := exec.Command(bin, "start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off", "--log-level", "warn")
+	cmd := exec.Command(bin, "start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off", "--rest", "off",
+		"--log-level",
+		"warn")
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

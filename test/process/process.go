@@ -96,11 +96,12 @@ var secret = []byte(strings.Repeat("no secret ", 4))
 // Secret is the join secret of the clusters that tests start.
 func Secret() []byte { return bytes.TrimSpace(secret) }
 
-// Command is the binary under test with arguments; it has the join secret in its environment.
+// Command is the binary under test with arguments; it has the join secret in its environment, and, unless it is told
+// otherwise, serves nobody over REST: there is one default address on the machine.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(Binary(t), args...)
-	cmd.Env = append(os.Environ(), "ILION_JOIN_SECRET_FILE="+secretFile(t))
+	cmd.Env = append(os.Environ(), "ILION_JOIN_SECRET_FILE="+secretFile(t), "ILION_REST=off")
 	return cmd
 }
 

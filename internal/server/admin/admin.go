@@ -58,9 +58,21 @@ type Options struct {
 	Cancel func(ctx context.Context, o CancelOrder) (string, error)
 	// Upgrade raises the feature level to the newest that all nodes understand, and says which that is; POST /upgrade.
 	Upgrade func(ctx context.Context) (string, error)
+	// Keys are the keys of the REST surface, shown at /keys as JSON; nil: there is no such page. It is for the owner of
+	// the data directory alone.
+	Keys func() *Keys
 	// Profile adds Go's profiles under /debug/pprof/, which take what orders take: they show statements' shapes and
 	// cost processor time.
 	Profile bool
+}
+
+// Keys are what clients of the REST surface sign requests with, in base64. One that is empty is not there yet.
+type Keys struct {
+	// Endpoint is the URL where the surface is reached, empty if this node has none.
+	Endpoint  string `json:"endpoint"`
+	Primary   string `json:"primary"`
+	Secondary string `json:"secondary"`
+	ReadOnly  string `json:"readOnly"`
 }
 
 // SplitOrder is an order to split a physical partition.
@@ -154,6 +166,11 @@ func Handler(o Options, gate *Gate) http.Handler {
 		mux.HandleFunc("POST /"+path, gate.wrap(path, order, func(w http.ResponseWriter, r *http.Request) {
 			answer, err := f(r)
 			write(w, answer, err)
+		}))
+	}
+	if o.Keys != nil {
+		mux.HandleFunc("GET /keys", gate.wrap("keys", order, func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, o.Keys())
 		}))
 	}
 	if o.Profile {

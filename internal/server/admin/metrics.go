@@ -3,6 +3,8 @@
 package admin
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ilion-db/ilion/internal/query/session"
@@ -296,7 +298,7 @@ var (
 
 // Describe lists the metrics.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range figures {
+	for _, f := range slices.Concat(figures, restFigures) {
 		ch <- f.desc
 	}
 	for _, f := range clusterFigures {
@@ -315,7 +317,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect reads them.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	for _, f := range figures {
+	for _, f := range slices.Concat(figures, restFigures) {
 		ch <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(c.n))
 	}
 	if c.n.Cluster != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/internal/server/cql"
+	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
 // Node is the parts of a node whose state and figures are shown. Nothing is counted twice: each figure is read from
@@ -39,6 +40,8 @@ type Node struct {
 	Catalog     *catalog.Catalog
 	Engine      *session.Engine
 	CQL         *cql.Server
+	// REST counts what containers are asked for over HTTP; nil where they are not served.
+	REST *rest.Stats
 	// Logins counts those that came in, failed and were refused; nil where nobody has to log in.
 	Logins func() (succeeded, failed, refused uint64)
 	// AuditDropped counts the entries of the audit log that were not written; nil where there is none.

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+type keysCommand struct {
+	Data string `env:"ILION_DATA" default:"./ilion-data" placeholder:"DIR" help:"Data directory of a node."`
+	JSON bool   `name:"json" help:"Print them as JSON."`
+}
+
+// Run prints the keys, which the node shows to the owner of its data directory alone, and how clients are told of them.
+func (c *keysCommand) Run(out io.Writer) error {
+	body, err := door{}.askSocket(filepath.Join(c.Data, node.AdminSocket), http.MethodGet, "/keys")
+	if err != nil {
+		return err
+	}
+	var k admin.Keys
+	if err := json.Unmarshal(body, &k); err != nil {
+		return fmt.Errorf("the node of %s answers with no keys", c.Data)
+	}
+	if c.JSON {
+		_, err := out.Write(body)
+		return err
+	}
+	if k.Primary == "" {
+		return errors.New("the node has no keys: it serves containers to nobody (--rest off, or its address was taken), or " +
+			"the cluster has not drawn them yet")
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "endpoint\t%s\nprimary\t%s\nsecondary\t%s\nread-only\t%s\n", k.Endpoint, k.Primary,
+		k.Secondary, k.ReadOnly)
+	fmt.Fprintf(w, "connection string\tAccountEndpoint=%s;AccountKey=%s;\n", k.Endpoint, k.Primary)
+	return w.Flush()
+}

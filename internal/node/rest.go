@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"syscall"
+
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/server/rest"
+)
+
+// listenREST opens the listener of the REST surface, if there is to be one.
+func (n *Node) listenREST(ctx context.Context) error {
+	o := &n.opts.REST
+	if o.off() {
+		return nil
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Address)
+	if err != nil && o.Optional && errors.Is(err, syscall.EADDRINUSE) {
+		n.log.LogAttrs(ctx, slog.LevelWarn, "the default address of the REST surface is taken, so this node has none: give "+
+			"--rest HOST:PORT, or --rest off", slog.String("address", o.Address))
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("listen for REST clients: %w", err)
+	}
+	n.restListener = n.reserve.Listener(l)
+	n.closers = append(n.closers, closeQuietly(n.restListener))
+	return nil
+}
+
+// RESTAddr is where containers are served over HTTP, nil if they are not.
+func (n *Node) RESTAddr() net.Addr {
+	if n.restListener == nil {
+		return nil
+	}
+	return n.restListener.Addr()
+}
+
+// serveREST starts the REST surface, if there is one.
+func (n *Node) serveREST() error {
+	if n.restListener == nil {
+		return nil
+	}
+	if err := n.ensureRESTKeys(); err != nil {
+		return err
+	}
+	n.rest = rest.New(n.containers, rest.Options{
+		Keys: n.restKeys, Now: n.clock(), TLS: n.dynamicTLS(),
+		ConnectionsMax:  n.opts.Limits.Connections / 4,
+		RequestBytesMax: int64(n.opts.Limits.RequestBytes / 4),
+		Log:             n.log,
+		Admit:           func(who share.Claimant) (func(), bool) { return n.cql.Guest(who, 5*ru.Unit) },
+	})
+	n.closers = append(n.closers, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+		defer cancel()
+		return n.rest.Shutdown(ctx)
+	})
+	n.wg.Go(func() {
+		if err := n.rest.Serve(n.restListener); err != nil {
+			n.fail(fmt.Errorf("serve REST: %w", err))
+		}
+	})
+	return nil
+}
+
+var _ rest.Engine = (*container.Engine)(nil)

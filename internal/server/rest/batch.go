@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// batchOperation is one operation of a batch as clients send it.
+type batchOperation struct {
+	Type         string          `json:"operationType"`
+	ID           string          `json:"id"`
+	Body         json.RawMessage `json:"resourceBody"`
+	IfMatch      string          `json:"ifMatch"`
+	IfNoneMatch  string          `json:"ifNoneMatch"`
+	PartitionKey string          `json:"partitionKey"`
+}
+
+var kindsOfBatch = map[string]container.Kind{
+	"Create": container.Create, "Upsert": container.Upsert, "Replace": container.Replace, "Delete": container.Delete,
+	"Patch": container.Patch, "Read": container.Read,
+}
+
+// batchOperations reads the body of a batch. silent says that no bodies are wanted back: a batch that reads has all.
+func (x *exchange) batchOperations() (keys []string, ops []container.Operation, silent bool, err error) {
+	var sent []batchOperation
+	if err := json.Unmarshal(x.body, &sent); err != nil {
+		return nil, nil, false, badRequest("The body of a batch is not a JSON array of operations: " + err.Error())
+	}
+	switch {
+	case len(sent) == 0:
+		return nil, nil, false, badRequest("Batch request has no operations.")
+	case len(sent) > container.OperationsMax:
+		return nil, nil, false, badRequest("Batch request has more operations than what is supported.")
+	}
+	silent = minimal(x.header)
+	ops, keys = make([]container.Operation, len(sent)), make([]string, len(sent))
+	for i := range sent {
+		s := &sent[i]
+		kind, ok := kindsOfBatch[s.Type]
+		if !ok {
+			return nil, nil, false, badRequest("Operation " + strconv.Itoa(i) + " of the batch has the unknown type " +
+				strconv.Quote(s.Type) + ".")
+		}
+		silent = silent && kind != container.Read
+		ops[i] = container.Operation{Kind: kind, ID: s.ID, Body: s.Body, IfMatch: s.IfMatch, IfNoneMatch: s.IfNoneMatch}
+		keys[i] = s.PartitionKey
+	}
+	return keys, ops, silent, nil
+}
+
+// batch carries out the operations of a batch, all or none.
+func (x *exchange) batch(ctx context.Context) (*answer, error) {
+	c, err := x.container(true)
+	if err != nil {
+		return nil, err
+	}
+	_, ops, silent, err := x.batchOperations()
+	if err != nil {
+		return nil, err
+	}
+	key, err := x.wholeKey(c)
+	if err != nil {
+		return nil, err
+	}
+	x.session()
+	results, err := x.server.engine.Do(ctx, c, key, ops, container.RequestOptions{NoBodies: silent,
+		Claimant: x.claimant()})
+	if err != nil {
+		return nil, err
+	}
+	x.where(results.Where)
+	status := http.StatusOK
+	if results.Failed >= 0 {
+		status = http.StatusMultiStatus
+	}
+	return &answer{status, appendResults(nil, results.Of, silent)}, nil
+}
+
+// bulkMax is how many operations of a bulk request are under way at a time.
+const bulkMax = 8
+
+// bulk carries out operations that have nothing to do with each other, each on the logical partition that it names.
+func (x *exchange) bulk(ctx context.Context) (*answer, error) {
+	c, err := x.container(true)
+	if err != nil {
+		return nil, err
+	}
+	keys, ops, silent, err := x.batchOperations()
+	if err != nil {
+		return nil, err
+	}
+	results, wheres := make([]container.Result, len(ops)), make([]container.Where, len(ops))
+	turns := make(chan struct{}, bulkMax)
+	var wg sync.WaitGroup
+	for i := range ops {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			results[i], wheres[i] = x.doOfBulk(ctx, c, keys[i], ops[i], silent)
+		})
+	}
+	wg.Wait()
+	status := http.StatusOK
+	var sum container.Where
+	for i := range results {
+		charge := sum.Charge + wheres[i].Charge
+		if wheres[i].Range != "" {
+			sum = wheres[i]
+		}
+		sum.Charge = charge
+		if results[i].Err != nil {
+			status = http.StatusMultiStatus
+		}
+	}
+	x.where(sum)
+	return &answer{status, appendResults(nil, results, silent)}, nil
+}
+
+// doOfBulk carries out one operation of a bulk request.
+func (x *exchange) doOfBulk(ctx context.Context, c *container.Container, keyText string, op container.Operation,
+	silent bool) (container.Result, container.Where) {
+	if keyText == "" {
+		keyText = x.header.Get(hPartitionKey)
+	}
+	key, err := c.ParseKey(keyText)
+	var done *container.Results
+	if err == nil {
+		done, err = x.server.engine.Do(ctx, c, key, []container.Operation{op},
+			container.RequestOptions{NoBodies: silent, Claimant: x.claimant()})
+	}
+	if err != nil {
+		f := failureOf(err)
+		return container.Result{Status: f.status, Charge: f.charge, Err: &container.Error{Status: f.status,
+			SubStatus: f.sub, Code: codes[f.status], Message: f.message, RetryAfter: f.retryAfter}}, container.Where{}
+	}
+	return done.Of[0], done.Where
+}
+
+// appendResults appends the outcomes of operations as JSON.
+func appendResults(dst []byte, results []container.Result, silent bool) []byte {
+	dst = append(dst, '[')
+	for i := range results {
+		r := &results[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"statusCode":`...)
+		dst = strconv.AppendInt(dst, int64(r.Status), 10)
+		dst = append(dst, `,"requestCharge":`...)
+		dst = append(dst, chargeText(r.Charge)...)
+		if e := r.Err; e != nil {
+			if e.SubStatus != 0 {
+				dst = append(dst, `,"subStatusCode":`...)
+				dst = strconv.AppendInt(dst, int64(e.SubStatus), 10)
+			}
+			if e.RetryAfter > 0 {
+				dst = append(dst, `,"retryAfterMilliseconds":`...)
+				dst = strconv.AppendInt(dst, max(1, e.RetryAfter.Milliseconds()), 10)
+			}
+			if e.Status != http.StatusFailedDependency {
+				dst = append(dst, `,"message":`...)
+				dst = document.AppendString(dst, e.Message)
+			}
+		}
+		if r.Item != nil {
+			dst = append(dst, `,"eTag":`...)
+			dst = document.AppendString(dst, r.Item.Etag)
+			if !silent && r.Status != http.StatusNotModified {
+				dst = append(dst, `,"resourceBody":`...)
+				dst = r.Item.AppendResource(dst)
+			}
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// Engine is what the server serves: *container.Engine is one. Its errors that are *container.Error are told to clients
+// as they are.
+type Engine interface {
+	resources
+	records
+	throughputs
+	scripts
+}
+
+// resources are databases and containers.
+type resources interface {
+	Databases() []*container.Database
+	Database(id string) (*container.Database, error)
+	DatabaseByRID(rid string) (*container.Database, error)
+	CreateDatabase(ctx context.Context, id string, t container.Throughput) (*container.Database, error)
+	DeleteDatabase(ctx context.Context, d *container.Database) error
+	Containers(d *container.Database) []*container.Container
+	Container(d *container.Database, id string) (*container.Container, error)
+	ContainerByRID(rid string) (*container.Container, error)
+	CreateContainer(ctx context.Context, d *container.Database, body []byte,
+		t container.Throughput) (*container.Container,
+		error)
+	ReplaceContainer(ctx context.Context, c *container.Container, body []byte, ifMatch string) (*container.Container,
+		error)
+	DeleteContainer(ctx context.Context, c *container.Container) error
+}
+
+// records are items.
+type records interface {
+	Do(ctx context.Context, c *container.Container, key epk.Key, ops []container.Operation,
+		o container.RequestOptions) (*container.Results, error)
+	Read(ctx context.Context, c *container.Container, key epk.Key, id, ifNoneMatch string,
+		o container.RequestOptions) (*container.Result, container.Where, error)
+	IDOf(ctx context.Context, c *container.Container, key epk.Key, rid string) (string, error)
+	DeleteKey(ctx context.Context, c *container.Container, key epk.Key, o container.RequestOptions) (container.Where,
+		error)
+	Query(ctx context.Context, c *container.Container, q *container.QueryRequest) (*container.Page, error)
+	Feed(ctx context.Context, c *container.Container, s container.Scope, continuation string, maxItems int,
+		o container.RequestOptions) (*container.Page, error)
+	Ranges(c *container.Container) (ranges []container.Range, etag string)
+	LSN(rangeID string) int64
+	Seen(rangeID string, lsn int64)
+}
+
+// throughputs are offers.
+type throughputs interface {
+	Offers() []*container.Offer
+	Offer(id string) (*container.Offer, error)
+	ReplaceOffer(ctx context.Context, o *container.Offer, t container.Throughput) (*container.Offer, error)
+}
+
+// scripts are stored procedures, triggers and user-defined functions.
+type scripts interface {
+	CreateScript(ctx context.Context, c *container.Container, kind container.ScriptKind,
+		body []byte) (*container.Script,
+		error)
+	ReplaceScript(ctx context.Context, c *container.Container, s *container.Script, body []byte,
+		ifMatch string) (*container.Script, error)
+	DeleteScript(ctx context.Context, c *container.Container, s *container.Script) error
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Names of headers, as package http writes them.
+const (
+	hDate            = "X-Ms-Date"
+	hPartitionKey    = "X-Ms-Documentdb-Partitionkey"
+	hUpsert          = "X-Ms-Documentdb-Is-Upsert"
+	hQuery           = "X-Ms-Documentdb-Isquery"
+	hQueryGo         = "X-Ms-Documentdb-Query"
+	hQueryPlan       = "X-Ms-Cosmos-Is-Query-Plan-Request"
+	hBatch           = "X-Ms-Cosmos-Is-Batch-Request"
+	hBatchAtomic     = "X-Ms-Cosmos-Batch-Atomic"
+	hContinueOnError = "X-Ms-Cosmos-Batch-Continue-On-Error"
+	hMaxItems        = "X-Ms-Max-Item-Count"
+	hContinuation    = "X-Ms-Continuation"
+	hCrossPartition  = "X-Ms-Documentdb-Query-Enablecrosspartition"
+	hRangeID         = "X-Ms-Documentdb-Partitionkeyrangeid"
+	hStartEPK        = "X-Ms-Start-Epk"
+	hEndEPK          = "X-Ms-End-Epk"
+	hReadKeyType     = "X-Ms-Read-Key-Type"
+	hSession         = "X-Ms-Session-Token"
+	hIncremental     = "A-Im"
+	hIntendedRID     = "X-Ms-Cosmos-Intended-Collection-Rid"
+	hThroughput      = "X-Ms-Offer-Throughput"
+	hAutopilot       = "X-Ms-Cosmos-Offer-Autopilot-Settings"
+	hStatistics      = "X-Ms-Documentdb-Populatepartitionstatistics"
+	hQuota           = "X-Ms-Documentdb-Populatequotainfo"
+	hQueryMetrics    = "X-Ms-Documentdb-Populatequerymetrics"
+	hIndexMetrics    = "X-Ms-Cosmos-Populateindexmetrics"
+	hIndexMetricsV2  = "X-Ms-Cosmos-Populateindexmetrics-V2"
+	hPreTriggers     = "X-Ms-Documentdb-Pre-Trigger-Include"
+	hPostTriggers    = "X-Ms-Documentdb-Post-Trigger-Include"
+	hScriptLogging   = "X-Ms-Documentdb-Script-Enable-Logging"
+	hPrefer          = "Prefer"
+	hPriority        = "X-Ms-Cosmos-Priority-Level"
+	hIfMatch         = "If-Match"
+	hIfNoneMatch     = "If-None-Match"
+	hIfModifiedSince = "If-Modified-Since"
+	hContentType     = "Content-Type"
+)
+
+// Names of headers of answers, as they are sent.
+const (
+	aCharge       = "x-ms-request-charge"
+	aActivity     = "x-ms-activity-id"
+	aSubStatus    = "x-ms-substatus"
+	aRetryAfter   = "x-ms-retry-after-ms"
+	aETag         = "etag"
+	aSession      = "x-ms-session-token"
+	aLSN          = "lsn"
+	aContinuation = "x-ms-continuation"
+	aItemCount    = "x-ms-item-count"
+	aAltPath      = "x-ms-alt-content-path"
+	aPath         = "x-ms-content-path"
+	aQuota        = "x-ms-resource-quota"
+	aUsage        = "x-ms-resource-usage"
+	aRange        = "x-ms-documentdb-partitionkeyrangeid"
+	aPhysical     = "x-ms-cosmos-physical-partition-id"
+	aMetrics      = "x-ms-documentdb-query-metrics"
+	aIndexUse     = "x-ms-cosmos-index-utilization"
+	aModified     = "x-ms-last-state-change-utc"
+	aMinOffer     = "x-ms-cosmos-min-throughput"
+	aOfferPending = "x-ms-offer-replace-pending"
+	aSchema       = "x-ms-schemaversion"
+	aService      = "x-ms-serviceversion"
+	aVersion      = "x-ms-gatewayversion"
+	aIndexing     = "x-ms-documentdb-collection-index-transformation-progress"
+	aLazyIndexing = "x-ms-documentdb-collection-lazy-indexing-progress"
+	aScriptLog    = "x-ms-documentdb-script-log-results"
+)
+
+// flag reports whether a header says true, in any case of letters.
+func flag(h http.Header, name string) bool { return strings.EqualFold(h.Get(name), "true") }
+
+// minimal reports whether the client wants no body of what it wrote.
+func minimal(h http.Header) bool { return strings.EqualFold(h.Get(hPrefer), "return=minimal") }
+
+const (
+	// pageDefault is how many items a page has of a client that does not say, pageFull of one that says -1.
+	pageDefault, pageFull = 100, 1000
+	// pageMax bounds what a client may ask for.
+	pageMax = 10_000
+)
+
+// pageSize is how many items a page may have.
+func pageSize(h http.Header) (int, *failure) {
+	text := h.Get(hMaxItems)
+	if text == "" {
+		return pageDefault, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n == 0 || n < -1 {
+		return 0, badRequest("x-ms-max-item-count " + strconv.Quote(text) + " is not a number from 1 on, or -1.")
+	}
+	if n == -1 {
+		return pageFull, nil
+	}
+	return min(n, pageMax), nil
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// offerResource is a throughput as clients see it.
+type offerResource struct {
+	ID       string       `json:"id"`
+	RID      string       `json:"_rid"`
+	Self     string       `json:"_self"`
+	ETag     string       `json:"_etag"`
+	TS       int64        `json:"_ts"`
+	Resource string       `json:"resource"`
+	Of       string       `json:"offerResourceId"`
+	Version  string       `json:"offerVersion"`
+	Type     string       `json:"offerType"`
+	Content  offerContent `json:"content"`
+}
+
+// offerContent is how much an offer is of.
+type offerContent struct {
+	Throughput int64          `json:"offerThroughput,omitempty"`
+	Autopilot  *offerAutoScle `json:"offerAutopilotSettings,omitempty"`
+	PerMinute  bool           `json:"offerIsRUPerMinuteThroughputEnabled"`
+}
+
+type offerAutoScle struct {
+	Max int64 `json:"maxThroughput"`
+}
+
+// autoscaleFloor is what part of its most a throughput that follows the load is never below.
+const autoscaleFloor = 10
+
+func offerJSON(o *container.Offer) ([]byte, error) {
+	r := offerResource{ID: o.ID, RID: o.ID, Self: "offers/" + o.ID + "/", ETag: o.Etag, TS: o.TS, Resource: o.Resource,
+		Of: o.ResourceRID, Version: "V2", Type: "Invalid"}
+	r.Content.Throughput = o.Manual
+	if o.Autoscale > 0 {
+		r.Content.Throughput = o.Autoscale / autoscaleFloor
+		r.Content.Autopilot = &offerAutoScle{o.Autoscale}
+	}
+	return json.Marshal(&r)
+}
+
+func (x *exchange) offers() ([][]byte, error) {
+	var out [][]byte
+	for _, o := range x.server.engine.Offers() {
+		b, err := offerJSON(o)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// throughputMin is the least throughput that a container or a database can be given, in request units a second.
+const throughputMin = 400
+
+// setOffer sets what answers about offers have in their headers.
+func (x *exchange) setOffer() {
+	x.set(aMinOffer, strconv.Itoa(throughputMin))
+	x.set(aOfferPending, "false")
+}
+
+func (x *exchange) listOffers(context.Context) (*answer, error) {
+	all, err := x.offers()
+	if err != nil {
+		return nil, err
+	}
+	x.setOffer()
+	return x.list("", "Offers", all)
+}
+
+func (x *exchange) queryOffers(ctx context.Context) (*answer, error) {
+	all, err := x.offers()
+	if err != nil {
+		return nil, err
+	}
+	x.setOffer()
+	return x.queryList(ctx, "", "Offers", all)
+}
+
+func (x *exchange) readOffer(context.Context) (*answer, error) {
+	o, err := x.server.engine.Offer(x.target.id())
+	if err != nil {
+		return nil, err
+	}
+	return x.offer(o)
+}
+
+func (x *exchange) offer(o *container.Offer) (*answer, error) {
+	b, err := offerJSON(o)
+	if err != nil {
+		return nil, err
+	}
+	x.setOffer()
+	return x.found(http.StatusOK, o.Etag, b), nil
+}
+
+func (x *exchange) replaceOffer(ctx context.Context) (*answer, error) {
+	o, err := x.server.engine.Offer(x.target.id())
+	if err != nil {
+		return nil, err
+	}
+	if err := x.checkMatch(o.Etag); err != nil {
+		return nil, err
+	}
+	var sent struct {
+		Content offerContent `json:"content"`
+	}
+	if err := json.Unmarshal(x.body, &sent); err != nil {
+		return nil, badRequest("The body of the request is not an offer: " + err.Error())
+	}
+	t := container.Throughput{Manual: sent.Content.Throughput}
+	if sent.Content.Autopilot != nil {
+		t = container.Throughput{Autoscale: sent.Content.Autopilot.Max}
+	}
+	if t.Manual <= 0 && t.Autoscale <= 0 {
+		return nil, badRequest("The offer has neither content.offerThroughput nor content.offerAutopilotSettings.maxThroughput.")
+	}
+	if o, err = x.server.engine.ReplaceOffer(ctx, o, t); err != nil {
+		return nil, err
+	}
+	return x.offer(o)
+}

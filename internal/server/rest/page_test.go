@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"os"
+	"regexp"
+	"testing"
+)
+
+// TestCompatibilityPage proves that docs/compatibility-cosmos.md has a row for each operation of the router, says
+// whether it works, differs or is absent, and names no other.
+func TestCompatibilityPage(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/compatibility-cosmos.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z ]+) \| (works|differs|absent) \|`).FindAllSubmatch(page, -1) {
+		rows[string(row[1])] = true
+	}
+	for i := range operations {
+		if name := operations[i].name; !rows[name] {
+			t.Errorf("%q has no row", name)
+		}
+	}
+	known := map[string]bool{}
+	for i := range operations {
+		known[operations[i].name] = true
+	}
+	for name := range rows {
+		if !known[name] {
+			t.Errorf("%q is no operation", name)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/sql"
+)
+
+// query reads the body of a query.
+func (x *exchange) query() (*container.QueryRequest, error) {
+	var sent struct {
+		Query      string `json:"query"`
+		Parameters []struct {
+			Name  string          `json:"name"`
+			Value json.RawMessage `json:"value"`
+		} `json:"parameters"`
+	}
+	if err := json.Unmarshal(x.body, &sent); err != nil {
+		return nil, badRequest(`The body of a query is not of the form {"query": "..", "parameters": [..]}: ` + err.Error())
+	}
+	if sent.Query == "" {
+		return nil, badRequest("The query is empty.")
+	}
+	q := &container.QueryRequest{Text: sent.Query, Parameters: make([]container.Parameter, len(sent.Parameters))}
+	for i := range sent.Parameters {
+		p := &sent.Parameters[i]
+		q.Parameters[i] = container.Parameter{Name: p.Name, Value: p.Value}
+	}
+	return q, nil
+}
+
+// scope says by the headers where a query or a feed looks.
+func (x *exchange) scope(c *container.Container) (s container.Scope, err error) {
+	if s.Key, err = x.key(c); err != nil {
+		return s, err
+	}
+	s.Range = x.header.Get(hRangeID)
+	if i := strings.LastIndexByte(s.Range, ','); i >= 0 {
+		s.Range = s.Range[i+1:] // after the resource id of the container
+	}
+	s.MinEPK, s.MaxEPK = x.header.Get(hStartEPK), x.header.Get(hEndEPK)
+	return s, nil
+}
+
+func (x *exchange) queryItems(ctx context.Context) (*answer, error) {
+	c, err := x.container(true)
+	if err != nil {
+		return nil, err
+	}
+	q, err := x.query()
+	if err != nil {
+		return nil, err
+	}
+	if q.Scope, err = x.scope(c); err != nil {
+		return nil, err
+	}
+	size, refusal := pageSize(x.header)
+	if refusal != nil {
+		return nil, refusal
+	}
+	x.session()
+	q.CrossPartition = flag(x.header, hCrossPartition) || q.Range != "" || q.MinEPK != "" || q.MaxEPK != ""
+	q.Continuation, q.MaxItems, q.RequestOptions = x.header.Get(hContinuation), size, x.asked()
+	page, err := x.server.engine.Query(ctx, c, q)
+	if err != nil {
+		return nil, err
+	}
+	return x.pageOf(c, page), nil
+}
+
+func (x *exchange) listItems(ctx context.Context) (*answer, error) {
+	c, err := x.container(true)
+	if err != nil {
+		return nil, err
+	}
+	s, err := x.scope(c)
+	if err != nil {
+		return nil, err
+	}
+	size, refusal := pageSize(x.header)
+	if refusal != nil {
+		return nil, refusal
+	}
+	x.session()
+	page, err := x.server.engine.Feed(ctx, c, s, x.header.Get(hContinuation), size, x.asked())
+	if err != nil {
+		return nil, err
+	}
+	return x.pageOf(c, page), nil
+}
+
+// pageOf is the answer of a query or feed.
+func (x *exchange) pageOf(c *container.Container, page *container.Page) *answer {
+	x.where(page.Where)
+	if page.Range == "" {
+		x.sessionOf(c)
+	}
+	if page.Continuation != "" {
+		x.set(aContinuation, page.Continuation)
+	}
+	if flag(x.header, hQueryMetrics) {
+		x.set(aMetrics, metricsText(&page.Metrics))
+	}
+	return x.feed(c.RID, "Documents", page.Documents)
+}
+
+// metricsText is what a query took, as clients parse it. Times that are not measured are none.
+func metricsText(m *container.QueryMetrics) string {
+	const times = "totalExecutionTimeInMs=0.00;queryCompileTimeInMs=0.00;queryLogicalPlanBuildTimeInMs=0.00;" +
+		"queryPhysicalPlanBuildTimeInMs=0.00;queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs=0.00;" +
+		"indexLookupTimeInMs=0.00;instructionCount=0;documentLoadTimeInMs=0.00;systemFunctionExecuteTimeInMs=0.00;" +
+		"userFunctionExecuteTimeInMs=0.00;"
+	hit := 0.0
+	if m.RetrievedCount > 0 {
+		hit = min(1, float64(m.OutputCount)/float64(m.RetrievedCount))
+	}
+	return times + fmt.Sprintf("retrievedDocumentCount=%d;retrievedDocumentSize=%d;outputDocumentCount=%d;"+
+		"outputDocumentSize=%d;writeOutputTimeInMs=0.00;indexUtilizationRatio=%s", m.RetrievedCount, m.RetrievedBytes,
+		m.OutputCount, m.OutputBytes, strconv.FormatFloat(hit, 'f', 2, 64))
+}
+
+// planQuery answers how a client that merges results itself is to carry out a query, and where.
+func (x *exchange) planQuery(context.Context) (*answer, error) {
+	c, err := x.container(true)
+	if err != nil {
+		return nil, err
+	}
+	q, err := x.query()
+	if err != nil {
+		return nil, err
+	}
+	key, err := x.key(c)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := compile(q)
+	if err != nil {
+		return nil, err
+	}
+	var ranges []sql.PlanRange
+	if key != nil {
+		at := c.Definition.Hash.Hex(key)
+		r := sql.PlanRange{Min: at, Max: at, IsMinInclusive: true, IsMaxInclusive: true}
+		if len(key) < len(c.Definition.Paths) {
+			r.Max, r.IsMaxInclusive = at+epk.End, false // all that begins with it
+		}
+		ranges = append(ranges, r)
+	}
+	return &answer{http.StatusOK, sql.Plan(compiled, ranges)}, nil
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// database finds the database of the path, by its name, or by its resource id where there is none of that name.
+func (x *exchange) database() (*container.Database, error) {
+	name := x.target.database()
+	d, err := x.server.engine.Database(name)
+	if err != nil && isRID(name) && container.StatusOf(err) == http.StatusNotFound {
+		if byID, other := x.server.engine.DatabaseByRID(name); other == nil {
+			x.byRID = true
+			return byID, nil
+		}
+	}
+	return d, err
+}
+
+// container finds the container of the path, and says in the answer which it is. owner says that it is for something in
+// it: then what is missing is the owner.
+func (x *exchange) container(owner bool) (*container.Container, error) {
+	d, err := x.database()
+	if err != nil {
+		return nil, missing(err, true)
+	}
+	name := x.target.container()
+	c, err := x.server.engine.Container(d, name)
+	if err != nil && x.byRID && container.StatusOf(err) == http.StatusNotFound {
+		c, err = x.server.engine.ContainerByRID(name)
+	}
+	if err != nil {
+		return nil, missing(err, owner)
+	}
+	if rid := x.header.Get(hIntendedRID); owner && rid != "" && rid != c.RID {
+		return nil, &failure{status: http.StatusBadRequest, sub: container.SubOtherRID,
+			message: "The container was dropped and made again: read it again."}
+	}
+	x.set(aAltPath, "dbs/"+headerText(d.ID)+"/colls/"+headerText(c.ID))
+	x.set(aPath, c.RID)
+	return c, nil
+}
+
+// missing says of something that is not there whether it is the owner of what was asked for.
+func missing(err error, owner bool) error {
+	if owner && container.StatusOf(err) == http.StatusNotFound {
+		return &failure{status: http.StatusNotFound, sub: container.SubOwnerMissing, message: err.Error()}
+	}
+	return err
+}
+
+// headerText is a name as a header may have it: what is not ASCII is percent-encoded.
+func headerText(s string) string {
+	for i := 0; i < len(s); i++ {
+		if s[i] < ' ' || s[i] > '~' {
+			return escapeHeader(s)
+		}
+	}
+	return s
+}
+
+func escapeHeader(s string) string {
+	const digits = "0123456789ABCDEF"
+	var out []byte
+	for i := 0; i < len(s); i++ {
+		if s[i] < ' ' || s[i] > '~' {
+			out = append(out, '%', digits[s[i]>>4], digits[s[i]&15])
+		} else {
+			out = append(out, s[i])
+		}
+	}
+	return string(out)
+}
+
+// found answers with a resource, or with 304 where the client has it, by its etag, already.
+func (x *exchange) found(status int, etag string, body []byte) *answer {
+	x.set(aETag, etag)
+	if status == http.StatusOK && x.request.Method == get && matchesETag(x.header.Get(hIfNoneMatch), etag) {
+		return &answer{status: http.StatusNotModified}
+	}
+	return &answer{status, body}
+}
+
+func matchesETag(condition, etag string) bool {
+	return condition != "" && (condition == "*" || condition == etag)
+}
+
+// checkMatch refuses what is not as the client knows it.
+func (x *exchange) checkMatch(etag string) error {
+	if c := x.header.Get(hIfMatch); c != "" && !matchesETag(c, etag) {
+		return &failure{status: http.StatusPreconditionFailed,
+			message: "The etag is another one: the resource was changed since it was read."}
+	}
+	return nil
+}
+
+// throughput reads the headers that say how much something new may take.
+func throughput(h http.Header) (container.Throughput, error) {
+	var t container.Throughput
+	manual, autopilot := h.Get(hThroughput), h.Get(hAutopilot)
+	switch {
+	case manual != "" && autopilot != "":
+		return t, badRequest("x-ms-offer-throughput and x-ms-cosmos-offer-autopilot-settings were given: give one of them.")
+	case manual != "":
+		n, err := strconv.ParseInt(manual, 10, 64)
+		if err != nil || n <= 0 {
+			return t, badRequest("x-ms-offer-throughput " + strconv.Quote(manual) +
+				" is not a number of request units a second.")
+		}
+		t.Manual = n
+	case autopilot != "":
+		var settings struct {
+			Max int64 `json:"maxThroughput"`
+		}
+		if err := json.Unmarshal([]byte(autopilot), &settings); err != nil || settings.Max <= 0 {
+			return t, badRequest(`x-ms-cosmos-offer-autopilot-settings is not of the form {"maxThroughput": 1000}.`)
+		}
+		t.Autoscale = settings.Max
+	}
+	return t, nil
+}
+
+// idOf reads the id in the body of a resource that is to be made.
+func idOf(body []byte) (string, error) {
+	var named struct {
+		ID *string `json:"id"`
+	}
+	if err := json.Unmarshal(body, &named); err != nil {
+		return "", badRequest("The body of the request is not a JSON object: " + err.Error())
+	}
+	if named.ID == nil {
+		return "", badRequest(`The input content is invalid because the required property "id" is missing.`)
+	}
+	return *named.ID, nil
+}
+
+func (x *exchange) createDatabase(ctx context.Context) (*answer, error) {
+	id, err := idOf(x.body)
+	if err != nil {
+		return nil, err
+	}
+	t, err := throughput(x.header)
+	if err != nil {
+		return nil, err
+	}
+	d, err := x.server.engine.CreateDatabase(ctx, id, t)
+	if err != nil {
+		return nil, err
+	}
+	return x.found(http.StatusCreated, d.Etag, d.Resource()), nil
+}
+
+func (x *exchange) readDatabase(context.Context) (*answer, error) {
+	d, err := x.database()
+	if err != nil {
+		return nil, err
+	}
+	return x.found(http.StatusOK, d.Etag, d.Resource()), nil
+}
+
+func (x *exchange) deleteDatabase(ctx context.Context) (*answer, error) {
+	d, err := x.database()
+	if err != nil {
+		return nil, err
+	}
+	if err := x.checkMatch(d.Etag); err != nil {
+		return nil, err
+	}
+	return &answer{status: http.StatusNoContent}, x.server.engine.DeleteDatabase(ctx, d)
+}
+
+func (x *exchange) createContainer(ctx context.Context) (*answer, error) {
+	d, err := x.database()
+	if err != nil {
+		return nil, missing(err, true)
+	}
+	t, err := throughput(x.header)
+	if err != nil {
+		return nil, err
+	}
+	c, err := x.server.engine.CreateContainer(ctx, d, x.body, t)
+	if err != nil {
+		return nil, err
+	}
+	x.setContainer(c)
+	return x.found(http.StatusCreated, c.Etag, c.Resource()), nil
+}
+
+func (x *exchange) readContainer(context.Context) (*answer, error) {
+	c, err := x.container(false)
+	if err != nil {
+		return nil, err
+	}
+	x.setContainer(c)
+	return x.found(http.StatusOK, c.Etag, x.withStatistics(c, c.Resource())), nil
+}
+
+// setContainer sets what answers about a container itself have in their headers.
+func (x *exchange) setContainer(c *container.Container) {
+	x.set(aIndexing, "100")
+	x.set(aQuota, quotaText)
+	x.set(aUsage, usageText)
+	x.sessionOf(c)
+}
+
+// withStatistics adds figures of the physical partitions to a container, if they are asked for.
+func (x *exchange) withStatistics(c *container.Container, resource []byte) []byte {
+	if !flag(x.header, hStatistics) || len(resource) == 0 || resource[len(resource)-1] != '}' {
+		return resource
+	}
+	out := append(resource[:len(resource)-1:len(resource)-1], `,"statistics":[`...)
+	ranges, _ := x.server.engine.Ranges(c)
+	for i := range ranges {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, `{"id":`...)
+		out = strconv.AppendQuote(out, ranges[i].ID)
+		out = append(out, `,"partitionKeys":[]}`...)
+	}
+	return append(out, "]}"...)
+}
+
+func (x *exchange) replaceContainer(ctx context.Context) (*answer, error) {
+	c, err := x.container(false)
+	if err != nil {
+		return nil, err
+	}
+	if c, err = x.server.engine.ReplaceContainer(ctx, c, x.body, x.header.Get(hIfMatch)); err != nil {
+		return nil, err
+	}
+	x.setContainer(c)
+	return x.found(http.StatusOK, c.Etag, c.Resource()), nil
+}
+
+func (x *exchange) deleteContainer(ctx context.Context) (*answer, error) {
+	c, err := x.container(false)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.checkMatch(c.Etag); err != nil {
+		return nil, err
+	}
+	return &answer{status: http.StatusNoContent}, x.server.engine.DeleteContainer(ctx, c)
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/ilion-db/ilion/internal/model/share"
+)
+
+const (
+	// headerBytesMax bounds the headers of a request: the longest are continuations and session tokens.
+	headerBytesMax = 64 << 10
+	// BodyBytesMax bounds the body of a request, as sent.
+	BodyBytesMax = 2 << 20
+	// discardMax is how much of a body that is too large is read, so that the client sees its answer.
+	discardMax = 32 << 20
+	// headerWait is how long a client may take to send a request's headers, requestWait for all of it, and answerWait
+	// is how long a request may take from then until the client has read its answer.
+	headerWait, requestWait, answerWait = 10 * time.Second, 30 * time.Second, 2 * time.Minute
+)
+
+// Options bound and configure a Server. Zero values mean the defaults named with the fields.
+type Options struct {
+	// Keys are what requests have to be signed with now.
+	Keys func() *Keys
+	// Now is the clock of the cluster, by which signatures expire; default time.Now.
+	Now func() time.Time
+	// TLS encrypts connections; nil leaves them in the clear.
+	TLS *tls.Config
+	// Region is the region that clients are told, default "South Central US".
+	Region string
+	// ConnectionsMax is the number of connections, default 2000. A further one waits.
+	ConnectionsMax int
+	// RequestsMax is how many requests may be under way, default 256 per processor. Beyond it requests are answered
+	// 429.
+	RequestsMax int
+	// RequestBytesMax bounds the bodies of requests under way, all together, default 256 MiB. Beyond it requests are
+	// answered 429.
+	RequestBytesMax int64
+	// IdleTimeout is the time after which a connection without requests is closed, default 5 min.
+	IdleTimeout time.Duration
+	// Admit says whether the machine's admission control lets a request in, and is told by the function that it returns
+	// that the request is answered. nil: all are let in.
+	Admit func(who share.Claimant) (done func(), ok bool)
+	// Log hears of defects; nil: nobody does.
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Region == "" {
+		o.Region = "South Central US"
+	}
+	if o.ConnectionsMax == 0 {
+		o.ConnectionsMax = 2000
+	}
+	if o.RequestsMax == 0 {
+		o.RequestsMax = 256 * runtime.GOMAXPROCS(0)
+	}
+	if o.RequestBytesMax == 0 {
+		o.RequestBytesMax = 256 << 20
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = 5 * time.Minute
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Stats are the counters of a Server. They may be read at any time.
+type Stats struct {
+	// Requests counts those that were answered, Errors those among them with a status of 400 or more, Refused those
+	// that a bound of this package, or the admission control, refused.
+	Requests, Errors, Refused atomic.Int64
+	// InFlight is the number of requests under way, InFlightBytes what their bodies take.
+	InFlight, InFlightBytes atomic.Int64
+}
+
+// Server serves the containers of an engine to HTTP clients.
+type Server struct {
+	engine Engine
+	opts   Options
+	stats  Stats
+	http   *http.Server
+	// connections counts those that were ever open.
+	connections atomic.Uint32
+}
+
+// user is who all clients are that sign with a key of the account, among those who share what is scarce.
+const user = 1 << 31
+
+// connection is the key of a connection's number in the context of its requests.
+type connection struct{}
+
+// New makes a server that has no listener yet.
+func New(engine Engine, o Options) *Server {
+	s := &Server{engine: engine, opts: o.withDefaults()}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	s.http = &http.Server{
+		Handler:           s,
+		Protocols:         protocols,
+		ReadHeaderTimeout: headerWait,
+		ReadTimeout:       requestWait,
+		WriteTimeout:      requestWait + answerWait,
+		IdleTimeout:       s.opts.IdleTimeout,
+		MaxHeaderBytes:    headerBytesMax,
+		TLSConfig:         s.opts.TLS,
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, connection{}, s.connections.Add(1))
+		},
+		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug), // what strangers send
+	}
+	return s
+}
+
+// Stats returns the counters, which live as long as the server.
+func (s *Server) Stats() *Stats { return &s.stats }
+
+// Serve answers clients of l until Shutdown, and closes l. It returns nil after Shutdown.
+func (s *Server) Serve(l net.Listener) error {
+	l = netutil.LimitListener(l, s.opts.ConnectionsMax)
+	var err error
+	if s.opts.TLS != nil {
+		err = s.http.ServeTLS(l, "", "")
+	} else {
+		err = s.http.Serve(l)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// Shutdown takes no more requests and waits for those under way, until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if err := s.http.Shutdown(ctx); err != nil {
+		return s.http.Close()
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// sessionMax bounds the session token of a whole container, in bytes: one with very many physical partitions has none,
+// and clients are told those of the partitions that they ask.
+const sessionMax = 16 << 10
+
+// A session token is RANGE:VERSION#LSN, and may have #REGION=LSN after it.
+
+// parseSession reads a token of one physical partition.
+func parseSession(token string) (rangeID string, lsn int64, ok bool) {
+	rangeID, rest, ok := strings.Cut(strings.TrimSpace(token), ":")
+	if !ok || rangeID == "" {
+		return "", 0, false
+	}
+	if _, after, versioned := strings.Cut(rest, "#"); versioned {
+		rest, _, _ = strings.Cut(after, "#")
+	}
+	lsn, err := strconv.ParseInt(rest, 10, 64)
+	return rangeID, lsn, err == nil && lsn >= 0
+}
+
+// appendSession appends a token of one physical partition.
+func appendSession(dst []byte, rangeID string, lsn int64) []byte {
+	dst = append(append(dst, rangeID...), ":-1#"...)
+	return strconv.AppendInt(dst, lsn, 10)
+}
+
+// The bounds of a container as clients are told them, in KB, and what it has of them.
+const (
+	quotaText = "documentSize=2048;documentsSize=-1;documentsCount=-1;collectionSize=10485760;"
+	usageText = "documentSize=0;documentsSize=0;documentsCount=0;collectionSize=0;"
+)
+
+// where says where an answer comes from and what it has cost.
+func (x *exchange) where(w container.Where) {
+	x.charge = w.Charge
+	if w.Range == "" {
+		return
+	}
+	x.set(aRange, w.Range)
+	x.set(aPhysical, w.Range)
+	x.set(aLSN, strconv.FormatInt(w.LSN, 10))
+	x.set(aSession, string(appendSession(nil, w.Range, w.LSN)))
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// keyOf is a key for tests: bytes that count from n.
+func keyOf(n byte) []byte {
+	key := make([]byte, KeyBytes)
+	for i := range key {
+		key[i] = n + byte(i)
+	}
+	return key
+}
+
+var signedAt = time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
+
+// signed are headers with a signature that @azure/cosmos 4.9.3 or azure-cosmos 4.17.1 has made with keyOf(0).
+func signed(sig string) http.Header {
+	return http.Header{"Authorization": {url.QueryEscape("type=master&ver=1.0&sig=" + sig)},
+		"X-Ms-Date": {signedAt.Format(http.TimeFormat)}}
+}
+
+// goldenSignatures are made by the clients' own code.
+var goldenSignatures = []struct{ method, path, sig string }{
+	{get, "/", "1mV+q75lYxjx9l+wQfwBXxfOvBiSurY5R07EtJmn2Xs="},
+	{post, "/dbs", "zQrg0DnQmcc5Vm/vg8qeYHA7S6Lc5VKukunTzqFl6UM="},
+	{post, "/dbs/", "zQrg0DnQmcc5Vm/vg8qeYHA7S6Lc5VKukunTzqFl6UM="},
+	{get, "/dbs/d", "aBeUktPBxzFW4tH59mAp548vKYVomD2yhVKTcy01RPw="},
+	{post, "/dbs/d/colls/c/docs", "M7/11xxE8mB6vbNxw8wkzoAq5cYHhlWAMlShSR0E7ys="},
+	{get, "/dbs/d/colls/%C3%A9%20c/docs/a%20b", "c9tSa1OAklDUBrGWtfyi8uOrg9pUYh1YY/hHciLIp4k="},
+	{put, "/offers/AbCd/", "/ZyTbLUfYwV07OSn/6G7a3fCjHAAks/4vfU4XwXJvGw="},
+	{get, "/dbs/gAAKAA==/colls/gAAKAOmAAAA=/docs/gAAKAOmAAAABAAAAAAAAAA==/",
+		"NDI8U5rDXG66HxiRX8fUebpCjmW2+igljS4kFoU29mc="},
+	{del, "/dbs/d/colls/c/docs/x/", "qT403ktPonXX6k3odmpmrp5fj7twHL+kUnHPIID2d0g="},
+}
+
+// TestGoldenSignatures proves that what clients sign is understood: links by names and by resource ids, escaped,
+// with slashes at the end; and that with any of the keys, and no other, a request comes in.
+func TestGoldenSignatures(t *testing.T) {
+	for _, c := range goldenSignatures {
+		for _, k := range []struct {
+			name         string
+			keys         Keys
+			in, readOnly bool
+		}{
+			{"primary", Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}, true, false},
+			{"secondary", Keys{Primary: keyOf(1), Secondary: keyOf(0), ReadOnly: keyOf(2)}, true, false},
+			{"read-only", Keys{Primary: keyOf(1), Secondary: keyOf(2), ReadOnly: keyOf(0)}, true, true},
+			{"none", Keys{Primary: keyOf(1), Secondary: keyOf(2), ReadOnly: keyOf(3)}, false, false},
+			{"no keys", Keys{}, false, false},
+		} {
+			readOnly, refusal := k.keys.authenticate(c.method, signed(c.sig), parseTarget(c.path), signedAt)
+			if (refusal == nil) != k.in || readOnly != k.readOnly {
+				t.Errorf("%s %s by the %s key: read-only %v, %v", c.method, c.path, k.name, readOnly, refusal)
+			}
+			if refusal != nil && refusal.status != http.StatusUnauthorized {
+				t.Errorf("%s %s by the %s key: status %d", c.method, c.path, k.name, refusal.status)
+			}
+		}
+	}
+}
+
+// TestSignaturesAreRefused proves what a request is told whose signature is missing, malformed, of another request, of
+// a kind that there is none of, or too old or too young.
+func TestSignaturesAreRefused(t *testing.T) {
+	keys := &Keys{Primary: keyOf(0)}
+	good := "aBeUktPBxzFW4tH59mAp548vKYVomD2yhVKTcy01RPw=" // GET dbs/d
+	with := func(name, value string) http.Header {
+		h := signed(good)
+		if value == "" {
+			delete(h, name)
+		} else {
+			h[name] = []string{value}
+		}
+		return h
+	}
+	for _, c := range []struct {
+		name, method, path string
+		header             http.Header
+		now                time.Time
+		status             int
+		text               string
+	}{
+		{"none", get, "/dbs/d", with("Authorization", ""), signedAt, 401, "Required Header authorization is missing"},
+		{"no date", get, "/dbs/d", with("X-Ms-Date", ""), signedAt, 401, "x-ms-date is missing"},
+		{"no real date", get, "/dbs/d", with("X-Ms-Date", "yesterday"), signedAt, 401, "x-ms-date is missing"},
+		{"another date", get, "/dbs/d", with("X-Ms-Date", "Mon, 23 Nov 2026 10:00:01 GMT"), signedAt, 401,
+			"Server used the following payload to sign: 'get\ndbs\ndbs/d\nmon, 23 nov 2026 10:00:01 gmt\n\n'"},
+		{"another method", del, "/dbs/d", signed(good), signedAt, 401, "can't serve the request"},
+		{"another database", get, "/dbs/D", signed(good), signedAt, 401, "can't serve the request"},
+		{"a part of it", get, "/dbs/d/colls", signed(good), signedAt, 401, "can't serve the request"},
+		{"a resource token", get, "/dbs/d", with("Authorization", "type%3Dresource%26ver%3D1%26sig%3Dx"), signedAt, 401,
+			"Resource tokens are not supported"},
+		{"Entra ID", get, "/dbs/d", with("Authorization", "type=aad&ver=1.0&sig=x"), signedAt, 401,
+			"Entra ID are not supported"},
+		{"no base64", get, "/dbs/d", with("Authorization", "type=master&ver=1.0&sig=!"), signedAt, 401,
+			"it has the form"},
+		{"too short", get, "/dbs/d", with("Authorization", "type=master&ver=1.0&sig=AAAA"), signedAt, 401,
+			"it has the form"},
+		{"no form", get, "/dbs/d", with("Authorization", "Bearer x"), signedAt, 401, "it has the form"},
+		{"broken escape", get, "/dbs/d", with("Authorization", "type%3Dmaster%2"), signedAt, 401, "it has the form"},
+		{"too long", get, "/dbs/d", with("Authorization", strings.Repeat("x", 2000)), signedAt, 401, "is too long"},
+		{"15 minutes old", get, "/dbs/d", signed(good), signedAt.Add(15 * time.Minute), 0, ""},
+		{"older", get, "/dbs/d", signed(good), signedAt.Add(15*time.Minute + 1), 403, "not valid at the current time"},
+		{"15 minutes young", get, "/dbs/d", signed(good), signedAt.Add(-15 * time.Minute), 0, ""},
+		{"younger", get, "/dbs/d", signed(good), signedAt.Add(-15*time.Minute - 1), 403,
+			"not valid at the current time"},
+		{"older and wrong", del, "/dbs/d", signed(good), signedAt.Add(time.Hour), 401, "can't serve the request"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, refusal := keys.authenticate(c.method, c.header, parseTarget(c.path), c.now)
+			switch {
+			case c.status == 0 && refusal != nil:
+				t.Errorf("refused: %v", refusal)
+			case c.status != 0 && (refusal == nil || refusal.status != c.status ||
+				!strings.Contains(refusal.message, c.text)):
+				t.Errorf("got %+v, want %d %q", refusal, c.status, c.text)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestTargets proves what paths mean: names percent-encoded or not, slashes at the end, ids with slashes in them, and
+// that what is of no form is nothing.
+func TestTargets(t *testing.T) {
+	for _, c := range []struct{ path, kind, link, id string }{
+		{"/", "", "", ""},
+		{"", "", "", ""},
+		{"/dbs", "dbs feed", "", ""},
+		{"/dbs/", "dbs feed", "", ""},
+		{"/DBS/", "dbs feed", "", ""},
+		{"/dbs/d", "dbs", "dbs/d", "d"},
+		{"//dbs/d//", "dbs", "dbs/d", "d"},
+		{"/dbs/d/colls", "colls feed", "dbs/d", ""},
+		{"/dbs/d/colls/c/", "colls", "dbs/d/colls/c", "c"},
+		{"/dbs/d%20e/colls/%C3%A9/docs", "docs feed", "dbs/d e/colls/é", ""},
+		{"/dbs/d/colls/c/docs/a%2Fb", "docs", "dbs/d/colls/c/docs/a/b", "a/b"},
+		{"/dbs/d/colls/c/docs/a/b", "docs", "dbs/d/colls/c/docs/a/b", "a/b"},
+		{"/dbs/d/colls/c/docs/%23%3F%2520", "docs", "dbs/d/colls/c/docs/#?%20", "#?%20"},
+		{"/dbs/d/colls/c/sprocs/p", "sprocs", "dbs/d/colls/c/sprocs/p", "p"},
+		{"/dbs/d/colls/c/pkranges/", "pkranges feed", "dbs/d/colls/c", ""},
+		{"/dbs/d/colls/c/operations/partitionkeydelete", "partitionkeydelete feed", "dbs/d/colls/c", ""},
+		{"/offers", "offers feed", "", ""},
+		{"/offers/AbCd/", "offers", "offers/AbCd", "AbCd"},
+		{"/dbs/d/users/u/permissions/p", "permissions", "dbs/d/users/u/permissions/p", "p"},
+		{"/nosuch", "none", "", ""},
+		{"/dbs/d/docs", "none", "", ""},
+		{"/docs/x", "none", "", ""},
+		{"/dbs/d/colls/c/docs/%zz", "none", "", ""},
+		{"/dbs/d/colls/c/operations/other", "none", "", ""},
+		{"/dbs/" + strings.Repeat("d", 9000), "none", "", ""},
+	} {
+		got, kind := parseTarget(c.path), "none"
+		link, id := "", ""
+		if got != nil {
+			if kind, link, id = string(got.kind), got.link(), got.id(); got.feed {
+				kind += " feed"
+			}
+		}
+		if kind != c.kind || link != c.link || id != c.id {
+			t.Errorf("%s: %q %q %q, want %q %q %q", c.path, kind, link, id, c.kind, c.link, c.id)
+		}
+	}
+}
+
+// TestOperations proves which operation a request asks for, by its method, its path and its headers, and which of them
+// the read-only key allows.
+func TestOperations(t *testing.T) {
+	const docs, one = "/dbs/d/colls/c/docs", "/dbs/d/colls/c/docs/x"
+	is := func(names ...string) http.Header {
+		h := http.Header{}
+		for _, name := range names {
+			h.Set(name, "True")
+		}
+		return h
+	}
+	for _, c := range []struct {
+		method, path string
+		header       http.Header
+		want         string
+		reads        bool
+	}{
+		{get, "/", is(), "read account", true},
+		{post, docs, is(), "create item", false},
+		{post, docs, is(hUpsert), "upsert item", false},
+		{post, docs, is(hQuery), "query items", true},
+		{post, docs, is(hQueryGo), "query items", true},
+		{post, docs, http.Header{hContentType: {"application/query+json; charset=utf-8"}}, "query items", true},
+		{post, docs, is(hQuery, hQueryPlan), "query plan", true},
+		{post, docs, is(hBatch, hBatchAtomic), "batch", false},
+		{post, docs, is(hBatch), "bulk", false},
+		{post, docs, http.Header{hUpsert: {"False"}}, "create item", false},
+		{get, docs, is(), "list items", true},
+		{get, docs, http.Header{hIncremental: {"Incremental Feed"}}, "change feed", true},
+		{patch, one, is(), "patch item", false},
+		{post, "/dbs/d/colls/c/sprocs/p", is(), "execute stored procedure", false},
+		{post, "/dbs/d/colls/c/triggers/p", is(), "There is no POST of this path", false},
+		{put, "/dbs/d", is(), "There is no PUT of this path", false},
+		{"BREW", "/", is(), "There is no BREW of this path", false},
+		{get, "/dbs/d/users", is(), "Users and permissions are not supported", false},
+		{post, "/dbs/d/clientencryptionkeys", is(), "Client encryption keys are not supported", false},
+	} {
+		op, refusal := operationOf(c.method, parseTarget(c.path), c.header)
+		switch {
+		case refusal == nil && (op.name != c.want || op.reads != c.reads):
+			t.Errorf("%s %s: %s, reads %v; want %s", c.method, c.path, op.name, op.reads, c.want)
+		case refusal != nil && !strings.HasPrefix(refusal.message, c.want):
+			t.Errorf("%s %s: %v, want %s", c.method, c.path, refusal, c.want)
+		}
+	}
+}
+
+// FuzzTarget proves that no path and no Authorization header is taken for a valid one by accident, or breaks anything:
+// without the key nobody comes in.
+func FuzzTarget(f *testing.F) {
+	for _, c := range goldenSignatures {
+		f.Add(c.path, signed(c.sig).Get("Authorization"))
+	}
+	f.Add("/dbs/%", "type=master&ver=1.0&sig=")
+	keys := &Keys{Primary: keyOf(7), Secondary: keyOf(8), ReadOnly: keyOf(9)}
+	f.Fuzz(func(t *testing.T, path, authorization string) {
+		target := parseTarget(path)
+		if target == nil {
+			return
+		}
+		if len(target.ids) != len(target.kinds) || !target.feed && target.kind != account && target.id() == "" {
+			t.Errorf("%q: %+v", path, target)
+		}
+		h := http.Header{"Authorization": {authorization}, hDate: {signedAt.Format(http.TimeFormat)}}
+		if _, refusal := keys.authenticate(get, h, target, signedAt); refusal == nil {
+			t.Errorf("%q comes in with %q", path, authorization)
+		}
+		_, _ = operationOf(post, target, h)
+	})
+}

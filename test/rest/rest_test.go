@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rest runs sessions of Azure Cosmos DB's SDKs, unmodified, against a node.
+package rest
+
+import (
+	"context"
+	"encoding/base64"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/node"
+)
+
+// The SDKs, in the versions that the sessions were written for.
+const (
+	javaScriptSDK = "@azure/cosmos@4.9.3"
+	pythonSDK     = "azure-cosmos==4.17.1"
+)
+
+// key is the primary key of the nodes of these tests.
+var key = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("not a secret key", 4)))
+
+// start starts a node in memory and returns its endpoint.
+func start(t *testing.T) string {
+	t.Helper()
+	n, err := node.Start(context.Background(), node.Options{CQL: "127.0.0.1:0", HTTP: "off",
+		REST: node.RESTOptions{Address: "127.0.0.1:0", PrimaryKey: key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + n.RESTAddr().String()
+}
+
+// install runs a command that fetches an SDK, and skips the test if there is no such command or no registry.
+func install(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("fetches an SDK from its registry")
+	}
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("%s is not installed", name)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.WaitDelay = dir, time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+// run runs a session, which has to end well, and returns what it prints.
+func run(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, append(os.Environ(), env...), time.Second
+	var out, complaints strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s\n%s", filepath.Base(name), err, &out, &complaints)
+	}
+	t.Logf("%s", &out)
+	return out.String()
+}
+
+// here is the folder of the sessions.
+func here(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestGo proves that a session of azcosmos goes as it should.
+func TestGo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	module(t, dir, "main.go")
+	install(t, dir, "go", "mod", "download")
+	program := filepath.Join(dir, "azcosmos")
+	run(t, dir, nil, "go", "build", "-o", program, ".")
+	run(t, dir, nil, program, start(t), key)
+}
+
+// module copies files of the module of azcosmos, which is kept as texts so that the database does not depend on it:
+// what names its dependencies, and others.
+func module(t *testing.T, dir string, others ...string) {
+	t.Helper()
+	for _, name := range append(others, "go.mod", "go.sum") {
+		text, err := os.ReadFile(filepath.Join("testdata", "azcosmos", name+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, name), string(text))
+	}
+}
+
+// TestJavaScript proves that a session of @azure/cosmos goes as it should.
+func TestJavaScript(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	install(t, dir, "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", dir, javaScriptSDK)
+	run(t, dir, []string{"NODE_PATH=" + filepath.Join(dir, "node_modules")}, "node",
+		filepath.Join(here(t), "session.js"), start(t), key)
+}
+
+// TestPython proves that a session of azure-cosmos goes as it should.
+func TestPython(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	install(t, dir, "python3", "-m", "venv", dir)
+	install(t, dir, filepath.Join(dir, "bin", "pip"), "install", "-q", pythonSDK)
+	run(t, dir, nil, filepath.Join(dir, "bin", "python"), filepath.Join(here(t), "session.py"), start(t), key)
+}
+
+// TestWalkThrough proves that the programs of docs/containers-rest.md, one after the other against one node, print what
+// the page says.
+func TestWalkThrough(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/containers-rest.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(language string, i int) string {
+		all := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllSubmatch(text, -1)
+		if len(all) <= i {
+			t.Fatalf("the page has no block %d of %s", i, language)
+		}
+		return string(all[i][1])
+	}
+	dir := t.TempDir()
+	install(t, dir, "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", dir, javaScriptSDK)
+	module(t, dir)
+	install(t, dir, "go", "mod", "download")
+	write(t, filepath.Join(dir, "foods.js"), block("js", 0))
+	write(t, filepath.Join(dir, "main.go"), block("go", 0))
+	env := []string{"ENDPOINT=" + start(t), "KEY=" + key, "NODE_PATH=" + filepath.Join(dir, "node_modules")}
+	js := regexp.MustCompile(`(?m)^wrote .*\n`).ReplaceAllString(run(t, dir, env, "node", "foods.js"), "")
+	if want := block("text", 0); js != want {
+		t.Errorf("JavaScript prints\n%s\nnot\n%s", js, want)
+	}
+	if got, want := run(t, dir, env, "go", "run", "."), block("text", 1); got != want {
+		t.Errorf("Go prints\n%s\nnot\n%s", got, want)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

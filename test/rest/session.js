@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A session of @azure/cosmos: what applications do with it, against the endpoint and key of the command line. It ends with 1 at
+// the first answer that is not what it should be.
+"use strict";
+const assert = require("node:assert");
+const { CosmosClient } = require("@azure/cosmos");
+
+const [endpoint, key] = process.argv.slice(2);
+const client = new CosmosClient({ endpoint, key, connectionPolicy: { enableBackgroundEndpointRefreshing: false } });
+
+async function fails(code, promise, what) {
+  try {
+    await promise;
+  } catch (e) {
+    assert.strictEqual(e.code, code, `${what}: ${e.code} ${e.message}`);
+    return e;
+  }
+  assert.fail(`${what}: no error, want ${code}`);
+}
+
+async function resources() {
+  const account = await client.getDatabaseAccount();
+  assert.strictEqual(account.resource.consistencyPolicy, "Session");
+  const { database, statusCode } = await client.databases.create({ id: "js" });
+  assert.strictEqual(statusCode, 201);
+  await fails(409, client.databases.create({ id: "js" }), "a database twice");
+  assert.strictEqual((await client.databases.createIfNotExists({ id: "js" })).statusCode, 200);
+  assert.deepStrictEqual((await client.databases.readAll().fetchAll()).resources.map((d) => d.id), ["js"]);
+  const made = await database.containers.create({ id: "foods", partitionKey: { paths: ["/foodGroup"], version: 2 } });
+  assert.strictEqual(made.statusCode, 201);
+  const read = await made.container.read();
+  assert.deepStrictEqual(read.resource.partitionKey.paths, ["/foodGroup"]);
+  assert.strictEqual(read.resource.indexingPolicy.indexingMode, "consistent");
+  assert.strictEqual((await database.containers.readAll().fetchAll()).resources.length, 1);
+  await fails(404, database.container("nosuch").items.create({ id: "1" }), "an item of no container");
+  const throughput = await made.container.readOffer();
+  assert.strictEqual(throughput.resource.content.offerThroughput, 400);
+  return { database, container: made.container };
+}
+
+async function items(container) {
+  const beef = { id: "1", foodGroup: "Beef Products", name: "Beef, ground", calories: 254, tags: ["red"] };
+  const created = await container.items.create(beef);
+  assert.strictEqual(created.statusCode, 201);
+  assert.ok(created.requestCharge > 0);
+  assert.ok(created.resource._etag && created.resource._rid && created.resource._self && created.resource._ts > 0);
+  await fails(409, container.items.create(beef), "an item twice");
+  // The id is one's own in another logical partition.
+  assert.strictEqual((await container.items.create({ ...beef, foodGroup: "Baked Products" })).statusCode, 201);
+
+  const item = container.item("1", "Beef Products");
+  const read = await item.read();
+  assert.strictEqual(read.resource.name, "Beef, ground");
+  assert.strictEqual(read.etag, created.resource._etag);
+  const same = await item.read({ accessCondition: { type: "IfNoneMatch", condition: read.etag } });
+  assert.strictEqual(same.statusCode, 304);
+  assert.strictEqual((await container.item("nosuch", "Beef Products").read()).statusCode, 404);
+
+  const replaced = await item.replace({ ...beef, calories: 255 },
+    { accessCondition: { type: "IfMatch", condition: read.etag } });
+  assert.strictEqual(replaced.resource.calories, 255);
+  assert.notStrictEqual(replaced.etag, read.etag);
+  await fails(412, item.replace(beef, { accessCondition: { type: "IfMatch", condition: read.etag } }), "an old etag");
+  assert.strictEqual((await container.items.upsert({ ...beef, id: "2" })).statusCode, 201);
+  assert.strictEqual((await container.items.upsert({ ...beef, id: "2", calories: 1 })).statusCode, 200);
+  await fails(400, item.replace({ ...beef, foodGroup: "Vegetables" }), "another key");
+
+  const patched = await item.patch([{ op: "incr", path: "/calories", value: 5 }, { op: "add", path: "/tags/-", value: "lean" },
+    { op: "set", path: "/origin", value: { land: "é" } }, { op: "remove", path: "/name" }]);
+  assert.strictEqual(patched.resource.calories, 260);
+  assert.deepStrictEqual(patched.resource.tags, ["red", "lean"]);
+  assert.strictEqual(patched.resource.origin.land, "é");
+  assert.ok(!("name" in patched.resource));
+  await fails(412, item.patch({ condition: "from c where c.calories > 1000", operations: [{ op: "incr", path: "/calories",
+    value: 1 }] }), "a condition that does not hold");
+
+  assert.strictEqual((await container.item("2", "Beef Products").delete()).statusCode, 204);
+  await fails(404, container.item("2", "Beef Products").delete(), "an item that is gone");
+  for (const id of ["a b", "é", "100%20", "x+y=z", "a&b"]) {
+    await container.items.create({ id, foodGroup: "names" });
+    assert.strictEqual((await container.item(id, "names").read()).resource.id, id);
+    await container.item(id, "names").delete();
+  }
+}
+
+async function keys(container) {
+  for (const [id, foodGroup] of [["n", null], ["t", true], ["f", false], ["0", 0], ["1.5", 1.5], ["e", ""]]) {
+    await container.items.create({ id, foodGroup });
+    assert.strictEqual((await container.item(id, foodGroup).read()).resource.foodGroup, foodGroup);
+  }
+  await container.items.create({ id: "none" });
+  assert.strictEqual((await container.item("none", undefined).read()).resource.id, "none");
+}
+
+async function batches(container) {
+  const done = await container.items.batch([
+    { operationType: "Create", resourceBody: { id: "b1", foodGroup: "batch", n: 1 } },
+    { operationType: "Upsert", resourceBody: { id: "b2", foodGroup: "batch", n: 2 } },
+    { operationType: "Read", id: "b1" },
+    { operationType: "Patch", id: "b1", resourceBody: { operations: [{ op: "incr", path: "/n", value: 10 }] } },
+    { operationType: "Delete", id: "b2" },
+  ], "batch");
+  assert.deepStrictEqual(done.result.map((r) => r.statusCode), [201, 201, 200, 200, 204]);
+  const undone = await container.items.batch([
+    { operationType: "Create", resourceBody: { id: "b3", foodGroup: "batch" } },
+    { operationType: "Create", resourceBody: { id: "b1", foodGroup: "batch" } },
+  ], "batch");
+  assert.deepStrictEqual(undone.result.map((r) => r.statusCode), [424, 409]);
+  assert.strictEqual((await container.item("b3", "batch").read()).statusCode, 404);
+  const bulk = await container.items.executeBulkOperations([
+    { operationType: "Create", partitionKey: "x", resourceBody: { id: "1", foodGroup: "x" } },
+    { operationType: "Create", partitionKey: "y", resourceBody: { id: "1", foodGroup: "y" } },
+    { operationType: "Read", partitionKey: "z", id: "nosuch" },
+  ]);
+  assert.deepStrictEqual(bulk.map((r) => (r.response ?? r.error).statusCode ?? r.error.code), [201, 201, 404]);
+}
+
+async function queries(container) {
+  const of = async (query, options) => (await container.items.query(query, options).fetchAll()).resources;
+  for (let i = 0; i < 10; i++) {
+    await container.items.create({ id: `q${i}`, foodGroup: `q${i % 3}`, rank: i, tags: [`t${i % 2}`], even: i % 2 === 0 });
+  }
+  const by = { query: "SELECT * FROM c WHERE c.foodGroup = @g ORDER BY c.rank", parameters: [{ name: "@g", value: "q1" }] };
+  assert.deepStrictEqual((await of(by)).map((d) => d.rank), [1, 4, 7]);
+  assert.deepStrictEqual((await of("SELECT VALUE c.rank FROM c WHERE STARTSWITH(c.id, 'q') ORDER BY c.rank DESC",
+    { maxItemCount: 3 })), [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+  assert.deepStrictEqual(await of("SELECT VALUE COUNT(1) FROM c WHERE c.rank >= 0"), [10]);
+  assert.deepStrictEqual(await of("SELECT VALUE SUM(c.rank) FROM c"), [45]);
+  assert.deepStrictEqual(await of("SELECT c.foodGroup, COUNT(1) AS many FROM c WHERE c.rank >= 0 GROUP BY c.foodGroup"), [
+    { foodGroup: "q0", many: 4 }, { foodGroup: "q1", many: 3 }, { foodGroup: "q2", many: 3 }]);
+  assert.deepStrictEqual((await of("SELECT DISTINCT VALUE c.even FROM c WHERE IS_DEFINED(c.even)")).sort(), [false, true]);
+  assert.deepStrictEqual(await of("SELECT VALUE c.rank FROM c WHERE c.rank >= 0 ORDER BY c.rank OFFSET 2 LIMIT 3"), [2, 3, 4]);
+  assert.deepStrictEqual(await of("SELECT TOP 2 VALUE c.rank FROM c WHERE c.rank >= 0 ORDER BY c.rank"), [0, 1]);
+  assert.strictEqual((await of("SELECT c.id, t FROM c JOIN t IN c.tags WHERE t = 't1'", { partitionKey: "q1" })).length, 2);
+  await fails(400, of("SELECT * FROM"), "a query that is none");
+  let pages = 0, seen = 0;
+  const iterator = container.items.query("SELECT * FROM c WHERE c.rank >= 0", { maxItemCount: 4 });
+  while (iterator.hasMoreResults()) {
+    const page = await iterator.fetchNext();
+    pages++;
+    seen += (page.resources ?? []).length;
+  }
+  assert.strictEqual(seen, 10);
+  assert.ok(pages >= 3, `${pages} pages`);
+  const all = await container.items.readAll().fetchAll();
+  assert.ok(all.resources.length >= 10);
+}
+
+async function main() {
+  const { database, container } = await resources();
+  const steps = { items, keys, batches, queries };
+  const only = process.env.STEPS ? process.env.STEPS.split(",") : Object.keys(steps);
+  for (const step of only) {
+    await steps[step](container);
+    console.log("ok", step);
+  }
+  await container.delete();
+  assert.strictEqual((await database.delete()).statusCode, 204);
+  console.log("@azure/cosmos: all is well");
+}
+
+main().catch((e) => {
+  console.error(e);
+  process.exit(1);
+});

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session of azure-cosmos: what applications do with it, against the endpoint and key of the command line. It ends with 1 at
+the first answer that is not what it should be."""
+import os
+import sys
+
+from azure.core import MatchConditions
+from azure.cosmos import CosmosClient, PartitionKey, exceptions
+
+
+def fails(status, what, f, *args, **options):
+    try:
+        f(*args, **options)
+    except exceptions.CosmosHttpResponseError as e:
+        assert e.status_code == status, f"{what}: {e.status_code} {e.message}"
+        return
+    raise AssertionError(f"{what}: no error, want {status}")
+
+
+def resources(client):
+    database = client.create_database("py")
+    fails(409, "a database twice", client.create_database, "py")
+    assert client.create_database_if_not_exists("py").id == "py"
+    assert [d["id"] for d in client.list_databases()] == ["py"]
+    assert [d["id"] for d in client.query_databases("SELECT * FROM c WHERE c.id = 'py'")] == ["py"]
+    container = database.create_container("foods", PartitionKey("/foodGroup"), offer_throughput=400)
+    properties = container.read()
+    assert properties["partitionKey"]["paths"] == ["/foodGroup"]
+    assert properties["indexingPolicy"]["indexingMode"] == "consistent"
+    assert container.get_throughput().offer_throughput == 400
+    assert container.replace_throughput(500).offer_throughput == 500
+    assert [c["id"] for c in database.list_containers()] == ["foods"]
+    assert len(list(container.read_feed_ranges())) == 1
+    return database, container
+
+
+def items(container):
+    beef = {"id": "1", "foodGroup": "Beef Products", "name": "Beef, ground", "calories": 254, "tags": ["red"]}
+    made = container.create_item(beef)
+    assert {"_rid", "_self", "_etag", "_ts"} <= made.keys()
+    headers = made.get_response_headers()
+    assert float(headers["x-ms-request-charge"]) > 0 and int(headers["lsn"]) > 0
+    fails(409, "an item twice", container.create_item, beef)
+    container.create_item({**beef, "foodGroup": "Baked Products"})
+    assert container.read_item("1", "Beef Products")["name"] == "Beef, ground"
+    # A dict instead of an id: the link is made of resource ids.
+    assert container.read_item(made, "Beef Products")["id"] == "1"
+    fails(404, "an item that is not there", container.read_item, "nosuch", "Beef Products")
+    next = container.replace_item(made, {**beef, "calories": 255}, etag=made["_etag"],
+                                  match_condition=MatchConditions.IfNotModified)
+    assert next["calories"] == 255 and next["_etag"] != made["_etag"]
+    assert int(next.get_response_headers()["lsn"]) > int(headers["lsn"])
+    fails(412, "an old etag", container.replace_item, made, beef, etag=made["_etag"],
+          match_condition=MatchConditions.IfNotModified)
+    container.upsert_item({**beef, "id": "2"})
+    assert container.upsert_item({**beef, "id": "2", "calories": 1})["calories"] == 1
+    patched = container.patch_item("1", "Beef Products", [
+        {"op": "incr", "path": "/calories", "value": 5}, {"op": "add", "path": "/tags/-", "value": "lean"},
+        {"op": "set", "path": "/origin", "value": {"land": "é"}}, {"op": "remove", "path": "/name"}])
+    assert patched["calories"] == 260 and patched["tags"] == ["red", "lean"] and patched["origin"]["land"] == "é"
+    assert "name" not in patched
+    fails(412, "a condition that does not hold", container.patch_item, "1", "Beef Products",
+          [{"op": "incr", "path": "/calories", "value": 1}], filter_predicate="from c where c.calories > 1000")
+    silent = container.create_item({"id": "3", "foodGroup": "Beef Products"}, no_response=True)
+    assert not dict(silent)
+    container.delete_item("2", "Beef Products")
+    container.delete_item(container.read_item("3", "Beef Products"), "Beef Products")
+    fails(404, "an item that is gone", container.delete_item, "2", "Beef Products")
+    for id in ["a b", "é", "a.b", "100%20", "x+y=z"]:
+        container.create_item({"id": id, "foodGroup": "names"})
+        assert container.read_item(id, "names")["id"] == id
+        container.delete_item(id, "names")
+
+
+def keys(container):
+    for id, key in [("n", None), ("t", True), ("f", False), ("0", 0), ("1.5", 1.5), ("e", "")]:
+        container.create_item({"id": id, "foodGroup": key})
+        assert container.read_item(id, key)["foodGroup"] == key
+
+
+def batches(container):
+    done = container.execute_item_batch([
+        ("create", ({"id": "b1", "foodGroup": "batch", "n": 1},)), ("upsert", ({"id": "b2", "foodGroup": "batch"},)),
+        ("read", ("b1",)), ("delete", ("b2",))], partition_key="batch")
+    assert [r["statusCode"] for r in done] == [201, 201, 200, 204]
+    try:
+        container.execute_item_batch([("create", ({"id": "b3", "foodGroup": "batch"},)),
+                                      ("create", ({"id": "b1", "foodGroup": "batch"},))], partition_key="batch")
+        raise AssertionError("a batch with an item that exists")
+    except exceptions.CosmosBatchOperationError as e:
+        assert e.error_index == 1 and e.status_code == 409, (e.error_index, e.status_code)
+    fails(404, "what was rolled back", container.read_item, "b3", "batch")
+
+
+def queries(container):
+    for i in range(10):
+        container.create_item({"id": f"q{i}", "foodGroup": f"q{i % 3}", "rank": i})
+    one = container.query_items("SELECT VALUE c.rank FROM c WHERE c.rank > @least ORDER BY c.rank", partition_key="q1",
+                                parameters=[{"name": "@least", "value": 1}])
+    assert list(one) == [4, 7]
+    fails(400, "a query over all keys without leave", lambda: list(container.query_items(
+        "SELECT VALUE c.rank FROM c WHERE c.rank > 1")))
+    everywhere = {"enable_cross_partition_query": True}
+    assert sorted(container.query_items("SELECT VALUE c.rank FROM c WHERE c.rank >= 0", max_item_count=3,
+                                        **everywhere)) == list(range(10))
+    assert list(container.query_items("SELECT VALUE c.rank FROM c WHERE c.rank >= 0 ORDER BY c.rank DESC", max_item_count=4,
+                                      **everywhere)) == list(range(9, -1, -1))
+    assert list(container.query_items("SELECT VALUE COUNT(1) FROM c WHERE c.rank >= 0", **everywhere)) == [10]
+    pages = container.query_items("SELECT * FROM c WHERE c.rank >= 0", max_item_count=4, **everywhere).by_page()
+    first = list(next(pages))
+    assert len(first) == 4 and pages.continuation_token
+    rest = container.query_items("SELECT * FROM c WHERE c.rank >= 0", max_item_count=4, **everywhere).by_page(
+        pages.continuation_token)
+    assert sum(len(list(p)) for p in rest) == 6
+    assert len(list(container.read_all_items())) >= 10
+    many = container.read_items([(f"q{i}", f"q{i % 3}") for i in range(10)])
+    assert len(list(many)) == 10
+
+
+def main():
+    endpoint, key = sys.argv[1:3]
+    database, container = resources(client := CosmosClient(endpoint, key))
+    steps = {f.__name__: f for f in [items, keys, batches, queries]}
+    for step in (os.environ.get("STEPS") or ",".join(steps)).split(","):
+        steps[step](container)
+        print("ok", step)
+    container.delete_all_items_by_partition_key("names")
+    database.delete_container("foods")
+    client.delete_database("py")
+    print("azure-cosmos: all is well")
+
+
+main()
